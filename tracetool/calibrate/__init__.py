@@ -1,0 +1,1 @@
+"""What are the coefficients? Fits, priors, validation, transfer."""

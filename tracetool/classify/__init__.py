@@ -1,0 +1,1 @@
+"""Who is this kernel? Names and launches to families, attributes and shapes."""

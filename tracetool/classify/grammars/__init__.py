@@ -1,0 +1,1 @@
+"""One file per library's kernel names; the folder is the registry."""

@@ -1,0 +1,105 @@
+"""The one place where commands are found, errors become exit codes, and nothing prints a traceback."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+import sys
+from collections.abc import Sequence
+
+import click
+import typer
+
+from tracetool.vocabulary.errors import TracetoolError
+
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+
+def build() -> typer.Typer:
+    """Return the command line with every command of ``cli/commands``.
+
+    A command file ``name.py`` defines ``app``: a :class:`typer.Typer` with one command (or, for a
+    group such as ``baseline``, several). Its docstring is its help.
+    """
+    root = typer.Typer(
+        name="tracetool",
+        help="Where a GPU job's joules went, and what they would be at another clock.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    root.callback()(_root)
+    package = importlib.import_module("tracetool.cli.commands")
+    for module in sorted(m.name for m in pkgutil.iter_modules(package.__path__)):
+        app = importlib.import_module(f"tracetool.cli.commands.{module}").app
+        if (
+            len(app.registered_commands) == 1
+            and not app.registered_groups
+            and app.registered_callback is None
+        ):
+            command = app.registered_commands[0]
+            root.command(module, help=command.help, epilog=command.epilog)(command.callback)
+        else:
+            root.add_typer(app, name=module)
+    return root
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from tracetool.tables.run import tool_version
+
+        print(f"tracetool {tool_version()}")
+        raise typer.Exit
+
+
+def _root(
+    version: bool = typer.Option(
+        False, "--version", help="Print the version.", callback=_version, is_eager=True
+    ),
+) -> None:
+    """Where a GPU job's joules went, and what they would be at another clock."""
+
+
+def _say(line: str) -> None:
+    print(f"error: {line}", file=sys.stderr)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code (0, 1, 2, 3 or 130)."""
+    command = typer.main.get_command(build())
+    try:
+        code = command.main(
+            args=list(arguments) if arguments is not None else None,
+            prog_name="tracetool",
+            standalone_mode=False,
+        )
+    except TracetoolError as error:
+        _say(error.line())
+        return error.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message())
+        return EXIT_USAGE
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        where = f" (see: {context.command_path} --help)" if context else ""
+        _say(" ".join(error.format_message().split()) + where)
+        return EXIT_USAGE
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        _say("interrupted; nothing was written")
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except MemoryError:
+        _say("out of memory; give a smaller input or a machine with more")
+        return EXIT_USAGE
+    except Exception as error:
+        if os.environ.get("TRACETOOL_DEBUG"):
+            raise
+        fault = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        _say(f"internal fault: {fault} (set TRACETOOL_DEBUG=1 for the traceback and report it)")
+        return EXIT_USAGE
+    return int(code or 0)

@@ -1,0 +1,45 @@
+"""What every command prints: one JSON document, a file by its extension, or a table at most 100 columns wide."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from typing import Any
+
+import typer
+from rich.console import Console
+
+WIDTH = 100
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console at most 100 columns wide that honours NO_COLOR and pipes."""
+    wide = Console(stderr=stderr, highlight=False, soft_wrap=False)
+    return Console(
+        stderr=stderr,
+        highlight=False,
+        soft_wrap=False,
+        width=min(wide.width, WIDTH) if wide.is_terminal else WIDTH,
+    )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    return value
+
+
+def print_json(document: Any) -> None:
+    """Print one JSON document on standard output; NaN and infinities become null."""
+    sys.stdout.write(json.dumps(_plain(document), ensure_ascii=False, default=str) + "\n")
+
+
+JSON_OPTION = typer.Option(
+    False, "--json", help="Print one JSON document on standard output and nothing else."
+)
+QUIET_OPTION = typer.Option(False, "--quiet", "-q", help="Print errors only.")

@@ -1,0 +1,1 @@
+"""Are they the same? Pairing, accuracy, significance, decomposition, thresholds."""

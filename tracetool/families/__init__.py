@@ -1,0 +1,1 @@
+"""What each kind of kernel must do: shapes to counts of work."""

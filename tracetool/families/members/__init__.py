@@ -1,0 +1,1 @@
+"""One file per family; the folder is the closed list."""

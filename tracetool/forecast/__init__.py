@@ -1,0 +1,1 @@
+"""A model description to the operators it will run."""

@@ -1,0 +1,1 @@
+"""What the meter said: sensors, windows, attribution. Never imports the model."""

@@ -1,0 +1,1 @@
+"""How long and how hot: timing, utilisation, power, the operating point. Arrays only."""

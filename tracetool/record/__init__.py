@@ -1,0 +1,1 @@
+"""Profile a command and log its power together."""

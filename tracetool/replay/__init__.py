@@ -1,0 +1,1 @@
+"""What if the clock changed the whole run: the timeline at another clock."""

@@ -1,0 +1,1 @@
+"""Results to text, tables, pages and pictures."""

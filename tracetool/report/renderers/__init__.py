@@ -1,0 +1,1 @@
+"""One file per output format; the folder is the registry."""

@@ -1,0 +1,1 @@
+"""From a file some profiler or logger wrote to the tables of a run."""

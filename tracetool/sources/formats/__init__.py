@@ -1,0 +1,1 @@
+"""One file per trace or telemetry format; the folder is the registry."""

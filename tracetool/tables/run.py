@@ -1,0 +1,141 @@
+"""The run directory: Parquet tables plus ``run.json``."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from tracetool.tables.schema import load_schema
+from tracetool.tables.write import aside_folder, write_parquet
+from tracetool.vocabulary.errors import BadInput
+
+RUN_FILE = "run.json"
+RUN_SCHEMA = "run/1"
+#: Tables a run may hold; kernels and signatures always exist, the others may be absent (then empty).
+RUN_TABLES = (
+    "kernels",
+    "signatures",
+    "operators",
+    "ranges",
+    "host_calls",
+    "telemetry",
+    "devices",
+    "rejected",
+)
+
+
+def tool_version() -> str:
+    """Return the version of the installed tool."""
+    try:
+        return version("tracetool-energy")
+    except PackageNotFoundError:
+        return "0+unknown"
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, read in chunks."""
+    with path.open("rb") as f:
+        return hashlib.file_digest(f, "sha256").hexdigest()
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run directory opened for reading. Tables load at first use."""
+
+    path: Path
+    info: Mapping[str, Any] = field(repr=False)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Run:
+        """Open a run directory.
+
+        Raises
+        ------
+        BadInput
+            If it is not one, is from a newer major version, or its ``run.json`` is broken.
+        """
+        folder = Path(path)
+        if not folder.exists():
+            raise BadInput.in_file(folder, "no such run", "make one with: tracetool ingest TRACE -o RUN")
+        file = folder / RUN_FILE
+        if not file.is_file():
+            raise BadInput.in_file(
+                folder, f"not a run (no {RUN_FILE})", "make one with: tracetool ingest TRACE -o RUN"
+            )
+        try:
+            info = json.loads(file.read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise BadInput.in_file(file, f"cannot be read: {error}", "ingest the trace again") from error
+        if not isinstance(info, dict) or not str(info.get("schema", "")).startswith("run/"):
+            raise BadInput.in_file(file, "has no run schema", "ingest the trace again")
+        if info["schema"] != RUN_SCHEMA:
+            raise BadInput.in_file(
+                file, f"is {info['schema']}, this tool reads {RUN_SCHEMA}", "update the tool or ingest again"
+            )
+        return cls(folder, info)
+
+    def table(self, name: str) -> pl.DataFrame:
+        """Return a table; empty with the right columns where the run has none."""
+        schema = load_schema(name)
+        file = self.path / f"{name}.parquet"
+        if not file.is_file():
+            return schema.empty()
+        try:
+            return schema.conform(pl.read_parquet(file))
+        except (OSError, ValueError, pl.exceptions.PolarsError) as error:
+            fault = str(error).splitlines()[0] if str(error) else "unreadable"
+            raise BadInput.in_file(file, f"broken table: {fault}", "ingest the trace again") from error
+
+    @cached_property
+    def kernels(self) -> pl.DataFrame:
+        """Return all activities, sorted by device and start."""
+        return self.table("kernels")
+
+    @cached_property
+    def signatures(self) -> pl.DataFrame:
+        """Return the distinct pieces of work."""
+        return self.table("signatures")
+
+    @cached_property
+    def telemetry(self) -> pl.DataFrame:
+        """Return the readings, sorted by device and time."""
+        return self.table("telemetry")
+
+    @cached_property
+    def devices(self) -> pl.DataFrame:
+        """Return the GPUs."""
+        return self.table("devices")
+
+
+def write_run(
+    path: str | os.PathLike[str], tables: Mapping[str, pl.DataFrame], info: Mapping[str, Any]
+) -> Path:
+    """Write a run directory, whole or not at all, and return its path.
+
+    Parameters
+    ----------
+    path : path
+        The run directory; one that is already a run is replaced.
+    tables : mapping of str to DataFrame
+        Tables by name, conformed to their schemas here.
+    info : mapping
+        Everything else of ``run.json``; schema and tool version are added.
+    """
+    with aside_folder(path, RUN_FILE) as folder:
+        schemas = {}
+        for name, frame in tables.items():
+            schema = load_schema(name)
+            schemas[name] = schema.tag
+            write_parquet(schema.conform(frame), folder / f"{name}.parquet", schema)
+        full = {"schema": RUN_SCHEMA, "tool_version": tool_version(), "tables": schemas, **info}
+        (folder / RUN_FILE).write_text(json.dumps(full, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    return Path(path)

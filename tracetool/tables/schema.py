@@ -1,0 +1,95 @@
+"""Schemas of the tables on disk, loaded from ``schemas/*.json``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+_TYPES: Final[dict[str, pl.DataType]] = {
+    "int32": pl.Int32(),
+    "int64": pl.Int64(),
+    "float64": pl.Float64(),
+    "str": pl.String(),
+    "bool": pl.Boolean(),
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its type, unit, whether it may be null, and what it means."""
+
+    name: str
+    type: str
+    unit: str
+    nullable: bool
+    comment: str
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """One table: its columns in order and its version."""
+
+    name: str
+    version: int
+    comment: str
+    columns: tuple[Column, ...]
+
+    @property
+    def tag(self) -> str:
+        """The value of ``tracetool.schema`` in the Parquet metadata, e.g. ``kernels/1``."""
+        return f"{self.name}/{self.version}"
+
+    def polars(self) -> Mapping[str, pl.DataType]:
+        """Return the polars schema, in column order."""
+        return {c.name: _TYPES[c.type] for c in self.columns}
+
+    def empty(self) -> pl.DataFrame:
+        """Return the table without rows."""
+        return pl.DataFrame(schema=dict(self.polars()))
+
+    def conform(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Return ``frame`` with exactly these columns and types; absent nullable ones become null.
+
+        Raises
+        ------
+        ValueError
+            If a column that may not be null is absent or holds nulls: a fault of the reader.
+        """
+        made = []
+        for c in self.columns:
+            if c.name in frame.columns:
+                made.append(pl.col(c.name).cast(_TYPES[c.type]))
+            elif c.nullable:
+                made.append(pl.lit(None, dtype=_TYPES[c.type]).alias(c.name))
+            else:
+                raise ValueError(f"table {self.name}: column {c.name} is absent")
+        out = frame.select(made)
+        for c in self.columns:
+            if not c.nullable and out[c.name].null_count():
+                raise ValueError(f"table {self.name}: column {c.name} holds nulls")
+        return out
+
+
+def _folder() -> Path:
+    beside = Path(__file__).parent / "schemas"  # in a wheel
+    return beside if beside.is_dir() else Path(__file__).parents[2] / "schemas"
+
+
+@cache
+def load_schema(name: str) -> TableSchema:
+    """Return the schema called ``name`` (file name without ``.json``)."""
+    raw = json.loads((_folder() / f"{name}.json").read_text("utf-8"))
+    return TableSchema(
+        raw["name"], raw["version"], raw["comment"], tuple(Column(**c) for c in raw["columns"])
+    )
+
+
+def schema_names() -> list[str]:
+    """Return the names of all table schemas."""
+    return sorted(p.stem for p in _folder().glob("*.json") if "columns" in json.loads(p.read_text("utf-8")))

@@ -1,0 +1,83 @@
+"""Write aside, then rename: nothing half-written is ever left."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import polars as pl
+
+from tracetool.tables.schema import TableSchema
+from tracetool.vocabulary.errors import BadInput
+
+
+def write_parquet(frame: pl.DataFrame, path: Path, schema: TableSchema | None = None) -> None:
+    """Write one Parquet file, its schema's tag in the key-value metadata (``tracetool.schema``)."""
+    metadata = {"tracetool.schema": schema.tag} if schema else None
+    frame.write_parquet(path, compression="zstd", row_group_size=131_072, metadata=metadata)
+
+
+@contextmanager
+def aside_file(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a temporary path beside ``path``; rename it there on success, remove it on any failure.
+
+    Raises
+    ------
+    BadInput
+        If the folder does not exist or cannot be written.
+    """
+    target = Path(path)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent)
+    except OSError as error:
+        raise BadInput.in_file(target, f"cannot be written: {error.strerror or error}") from error
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        mask = os.umask(0)
+        os.umask(mask)
+        temporary.chmod(0o666 & ~mask)
+        temporary.replace(target)
+    except OSError as error:
+        raise BadInput.in_file(target, f"cannot be written: {error.strerror or error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def aside_folder(path: str | os.PathLike[str], marker: str) -> Iterator[Path]:
+    """Give a temporary folder beside ``path``; it takes the place of ``path`` on success.
+
+    An existing folder is replaced only if it holds the file ``marker`` (it is one of ours) or is empty.
+
+    Raises
+    ------
+    BadInput
+        If ``path`` exists and is something else, or cannot be written.
+    """
+    target = Path(path)
+    if target.exists() and not (
+        target.is_dir() and ((target / marker).is_file() or not any(target.iterdir()))
+    ):
+        raise BadInput.in_file(target, "exists and is not a run", "choose another folder with -o")
+    try:
+        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    except OSError as error:
+        raise BadInput.in_file(target, f"cannot be written: {error.strerror or error}") from error
+    try:
+        yield temporary
+        mask = os.umask(0)
+        os.umask(mask)
+        temporary.chmod(0o777 & ~mask)
+        if target.exists():
+            shutil.rmtree(target)
+        temporary.replace(target)
+    except OSError as error:
+        raise BadInput.in_file(target, f"cannot be written: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

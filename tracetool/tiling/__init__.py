@@ -1,0 +1,1 @@
+"""How work lies on the chip: tiles, waves, occupancy, reuse, split-K. Arrays in, arrays out."""

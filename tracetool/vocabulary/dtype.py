@@ -1,0 +1,42 @@
+"""Number formats: their names, sizes and spellings in profilers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: Bytes per element, scales of block formats included. nvfp4 has one fp8 scale per 16 elements, mxfp4 one per 32,
+#: fp8_block one fp32 scale per 128 elements (negligible).
+BYTES: Final[dict[str, float]] = {
+    "fp64": 8.0, "complex128": 16.0, "complex64": 8.0,
+    "fp32": 4.0, "tf32": 4.0, "int32": 4.0, "int64": 8.0, "int16": 2.0,
+    "fp16": 2.0, "bf16": 2.0,
+    "fp8": 1.0, "fp8_block": 1.0, "int8": 1.0, "uint8": 1.0, "bool": 1.0,
+    "nvfp4": 0.5625, "mxfp4": 0.53125, "int4": 0.5,
+}  # fmt: skip
+
+#: Spellings profilers and libraries write, lower case, to ours.
+SPELLINGS: Final[dict[str, str]] = {
+    "float": "fp32", "float32": "fp32", "f32": "fp32", "single": "fp32", "at::float": "fp32",
+    "double": "fp64", "float64": "fp64", "f64": "fp64",
+    "c10::half": "fp16", "half": "fp16", "float16": "fp16", "f16": "fp16", "__half": "fp16",
+    "c10::bfloat16": "bf16", "bfloat16": "bf16", "__nv_bfloat16": "bf16", "hip_bfloat16": "bf16",
+    "long int": "int64", "long": "int64", "int64_t": "int64", "int": "int32", "int32_t": "int32",
+    "short": "int16", "short int": "int16", "signed char": "int8", "char": "int8", "int8_t": "int8",
+    "unsigned char": "uint8", "uint8_t": "uint8", "bool": "bool",
+    "c10::float8_e4m3fn": "fp8", "c10::float8_e4m3fnuz": "fp8", "c10::float8_e5m2": "fp8",
+    "c10::float8_e5m2fnuz": "fp8", "float8_e4m3fn": "fp8", "e4m3": "fp8", "e5m2": "fp8",
+    "c10::float4_e2m1fn_x2": "nvfp4", "e2m1": "nvfp4",
+    "c10::complex<float>": "complex64", "c10::complex<double>": "complex128",
+}  # fmt: skip
+
+
+def canonical_dtype(text: str | None) -> str | None:
+    """Return our name of a number format, or None if it is not known.
+
+    >>> canonical_dtype("c10::BFloat16"), canonical_dtype("bf16"), canonical_dtype("Scalar")
+    ('bf16', 'bf16', None)
+    """
+    if not text:
+        return None
+    low = text.strip().lower()
+    return low if low in BYTES else SPELLINGS.get(low)

@@ -1,0 +1,54 @@
+"""Everything that can go wrong, each with its exit code and its mend.
+
+``tracetool.cli.app`` catches these once and prints one line on standard error:
+``error: <message>`` and, when there is one, ``hint: <mend>`` on the same line.
+"""
+
+from __future__ import annotations
+
+import os
+
+
+class TracetoolError(Exception):
+    """A failure the user can act on.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong, naming the file and the place in it.
+    mend : str, optional
+        What to do about it.
+    """
+
+    exit_code = 2
+
+    def __init__(self, message: str, mend: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.mend = mend
+
+    def line(self) -> str:
+        """Return the one line that is printed, control characters made visible."""
+        text = f"{self.message} ({self.mend})" if self.mend else self.message
+        return "".join(c if c.isprintable() else " " for c in " ".join(text.split()))
+
+
+class BadInput(TracetoolError):  # noqa: N818 - reads as what it is at the raise
+    """A file or value the tool cannot use: exit 2."""
+
+    @classmethod
+    def in_file(cls, path: str | os.PathLike[str], fault: str, mend: str = "") -> BadInput:
+        """Return the error for ``path`` with what is wrong in it."""
+        return cls(f"{os.fspath(path)}: {fault}", mend)
+
+
+class MissingPart(TracetoolError):  # noqa: N818
+    """A program or package this machine lacks, with the command that installs it: exit 3."""
+
+    exit_code = 3
+
+
+class CheckFailed(TracetoolError):  # noqa: N818
+    """A check the user asked for did not hold (a threshold, a regression): exit 1."""
+
+    exit_code = 1

@@ -1,0 +1,1 @@
+"""One file per job: joins rooms, holds no formulas. The library's public functions."""
