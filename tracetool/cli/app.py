@@ -8,13 +8,15 @@ import pkgutil
 import sys
 from collections.abc import Sequence
 
-import click
 import typer
 
 from tracetool.vocabulary.errors import TracetoolError
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
+
+#: Typer carries its own copy of click in newer releases and uses the installed one in older ones.
+UsageFault: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
 
 def build() -> typer.Typer:
@@ -67,6 +69,16 @@ def _say(line: str) -> None:
     print(f"error: {line}", file=sys.stderr)
 
 
+def _usage(error: Exception) -> int:
+    text = " ".join(getattr(error, "format_message", lambda: str(error))().split())
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(context.get_help() if context else text)
+    else:
+        _say(text + (f" (see: {context.command_path} --help)" if context else ""))
+    return EXIT_USAGE
+
+
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code (0, 1, 2, 3 or 130)."""
     command = typer.main.get_command(build())
@@ -79,15 +91,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except TracetoolError as error:
         _say(error.line())
         return error.exit_code
-    except click.exceptions.NoArgsIsHelpError as error:
-        print(error.format_message())
-        return EXIT_USAGE
-    except click.ClickException as error:
-        context = getattr(error, "ctx", None)
-        where = f" (see: {context.command_path} --help)" if context else ""
-        _say(" ".join(error.format_message().split()) + where)
-        return EXIT_USAGE
-    except (click.exceptions.Abort, KeyboardInterrupt):
+    except UsageFault as error:
+        return _usage(error)
+    except (typer.Abort, KeyboardInterrupt):
         _say("interrupted; nothing was written")
         return EXIT_INTERRUPTED
     except BrokenPipeError:

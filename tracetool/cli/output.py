@@ -1,4 +1,4 @@
-"""What every command prints: one JSON document, a file by its extension, or a table at most 100 columns wide."""
+"""What every command prints: one JSON document, or a table at most 100 columns wide."""
 
 from __future__ import annotations
 

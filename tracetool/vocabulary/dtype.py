@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-#: Bytes per element, scales of block formats included. nvfp4 has one fp8 scale per 16 elements, mxfp4 one per 32,
-#: fp8_block one fp32 scale per 128 elements (negligible).
+#: Bytes per element, scales of block formats included: nvfp4 has one fp8 scale per 16 elements,
+#: mxfp4 one per 32, fp8_block one fp32 scale per 128 elements (negligible).
 BYTES: Final[dict[str, float]] = {
     "fp64": 8.0, "complex128": 16.0, "complex64": 8.0,
     "fp32": 4.0, "tf32": 4.0, "int32": 4.0, "int64": 8.0, "int16": 2.0,
