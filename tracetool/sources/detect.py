@@ -1,0 +1,89 @@
+"""Which format a file is: told by its content, never by its name alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tracetool.sources.format import Format, Probe
+from tracetool.sources.sqlite_file import SQLITE_MAGIC, list_tables
+from tracetool.sources.text import GZIP_MAGIC, head_bytes
+from tracetool.vocabulary.errors import BadInput
+from tracetool.vocabulary.registry import members
+
+PACKAGE = "tracetool.sources.formats"
+
+
+def all_formats() -> dict[str, Format]:
+    """Return every format by file name."""
+    return members(PACKAGE, "FORMAT", Format)
+
+
+def probe_file(path: Path) -> Probe:
+    """Look at a file or folder.
+
+    Raises
+    ------
+    BadInput
+        If it does not exist, is empty, is not a regular file or folder, or cannot be read.
+    """
+    try:
+        if path.is_dir():
+            return Probe(path, b"")
+        if not path.exists():
+            raise BadInput.in_file(path, "no such file")
+        if not path.is_file():
+            raise BadInput.in_file(path, "is not a regular file")
+        size = path.stat().st_size
+        if not size:
+            raise BadInput.in_file(path, "is empty (0 bytes)")
+        head, packed = head_bytes(path)
+    except OSError as error:
+        raise BadInput.in_file(path, f"cannot be read: {error.strerror or error}") from error
+    if packed and not head:
+        raise BadInput.in_file(path, "is corrupt gzip: nothing can be unpacked", "copy the file again")
+    tables = list_tables(path) if head.startswith(SQLITE_MAGIC) and not packed else {}
+    return Probe(path, head, packed, tables, size)
+
+
+def detect(path: Path, holds: str | None = None) -> tuple[str, Format]:
+    """Return the format of a file and its name.
+
+    Parameters
+    ----------
+    path : Path
+        File, or folder for exports of many files.
+    holds : str, optional
+        ``trace`` or ``telemetry``: only such formats are tried.
+
+    Raises
+    ------
+    BadInput
+        If no format claims it.
+    """
+    probe = probe_file(path)
+    scored = [
+        (format_.sniff(probe), name, format_)
+        for name, format_ in all_formats().items()
+        if holds is None or format_.holds == holds
+    ]
+    score, name, format_ = max(scored, key=lambda s: s[0], default=(0.0, "", None))
+    if format_ is None or score <= 0:
+        raise BadInput.in_file(path, f"{_describe(probe)}: no known {holds or 'trace or telemetry'} format",
+                               "tracetool formats lists what can be read")  # fmt: skip
+    return name, format_
+
+
+def _describe(probe: Probe) -> str:
+    head = probe.head.lstrip()
+    if not probe.head and probe.path.is_dir():
+        return "is a folder"
+    if probe.tables:
+        return f"is an SQLite database with tables {', '.join(sorted(probe.tables)[:5])}"
+    if probe.head.startswith(GZIP_MAGIC):
+        return "is gzip within gzip"
+    if head[:1] in (b"{", b"["):
+        return "is JSON"
+    if b"\0" in probe.head[:1024]:
+        return "is binary"
+    first = (probe.lines(1) or [""])[0][:60]
+    return f"is text starting {first!r}"

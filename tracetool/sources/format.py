@@ -1,0 +1,158 @@
+"""The shape of a plug-in: what one file of ``sources/formats`` defines, and what it hands back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import polars as pl
+
+from tracetool.vocabulary.progress import Progress, Silent
+
+Domain = Literal["utc", "local", "boot", "session", "none"]
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Which clock a source's times count on, and what it says about the others.
+
+    Parameters
+    ----------
+    domain : str
+        ``utc`` (since 1970), ``local`` (wall clock without a zone, as if it were UTC), ``boot``
+        (since the host booted), ``session`` (since the profiler started) or ``none`` (no times at all).
+    to_utc_ns : int, optional
+        What to add to reach UTC, where the source tells. [ns]
+    error_ns : float
+        Typical error of the step to UTC, one standard deviation. [ns]
+    local_offset_ns : int, optional
+        Local wall clock of the recording host minus UTC, where the source tells. [ns]
+    basis : str
+        Where this knowledge comes from, for ``run.json``.
+    """
+
+    domain: Domain
+    to_utc_ns: int | None = None
+    error_ns: float = 0.0
+    local_offset_ns: int | None = None
+    basis: str = ""
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What the user may say about reading.
+
+    Parameters
+    ----------
+    nsys : Path, optional
+        The ``nsys`` program to use for reports.
+    max_ratio : float
+        Highest ratio of unpacked to packed size taken for real; see ``TRACETOOL_MAX_GZ_RATIO``.
+    progress : Progress
+        Told what is being read.
+    scratch : Path, optional
+        A folder for intermediate files, removed by the caller.
+    """
+
+    nsys: Path | None = None
+    max_ratio: float = 200.0
+    progress: Progress = field(default_factory=Silent)
+    scratch: Path | None = None
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A file as the sniffers see it.
+
+    Parameters
+    ----------
+    path : Path
+        The file or folder.
+    head : bytes
+        Its first 64 KiB, unpacked if it is gzip.
+    packed : bool
+        Whether it is gzip.
+    tables : mapping of str to set of str
+        Tables and their columns if it is an SQLite database, else empty.
+    size : int
+        Bytes on disk.
+    """
+
+    path: Path
+    head: bytes
+    packed: bool = False
+    tables: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    size: int = 0
+
+    @property
+    def text(self) -> str:
+        """The head as text; broken bytes become replacement characters."""
+        from tracetool.sources.text import decode
+
+        return decode(self.head)
+
+    def lines(self, count: int = 50) -> list[str]:
+        """Return the first lines that are not blank, stripped."""
+        found = [line.strip() for line in self.text.splitlines()]
+        return [line for line in found if line][:count]
+
+
+@dataclass
+class Trace:
+    """What one file holds, on its own clock.
+
+    Tables have the columns of ``schemas/``, with these differences: ``device`` in ``activities`` and
+    ``telemetry`` counts rows of ``devices`` of this trace; ``operators`` and ``ranges`` need no row
+    numbers, parents or depths; ``activities`` may carry ``external_id`` (joins to ``operators``) and
+    ``thread`` (of the launch). Absent columns are null. Linking is done once, in ``assemble``.
+    """
+
+    profiler: str
+    clock: Clock
+    profiler_version: str | None = None
+    schema_version: str | None = None
+    activities: pl.DataFrame = field(default_factory=pl.DataFrame)
+    host_calls: pl.DataFrame = field(default_factory=pl.DataFrame)
+    operators: pl.DataFrame = field(default_factory=pl.DataFrame)
+    ranges: pl.DataFrame = field(default_factory=pl.DataFrame)
+    devices: pl.DataFrame = field(default_factory=pl.DataFrame)
+    telemetry: pl.DataFrame = field(default_factory=pl.DataFrame)
+    rejected: list[pl.DataFrame] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Format:
+    """One file format.
+
+    Parameters
+    ----------
+    title : str
+        Name for people, e.g. ``Nsight Systems SQLite export``.
+    holds : str
+        ``trace`` or ``telemetry``.
+    made_by : str
+        The command that writes such a file.
+    tried : str
+        Versions it has been tried on.
+    sniff : callable
+        Probe to a score: 0 not mine, 1 surely mine; in between where others may claim it too.
+    read : callable
+        Path and options to a :class:`Trace`; raises ``BadInput`` for anything it cannot use.
+    suffixes : sequence of str
+        Usual endings, for the listing only: files are told by content.
+    extra : str
+        Extra to install, where one is needed.
+    """
+
+    title: str
+    holds: Literal["trace", "telemetry"]
+    made_by: str
+    tried: str
+    sniff: Callable[[Probe], float]
+    read: Callable[[Path, ReadOptions], Trace]
+    suffixes: Sequence[str] = ()
+    extra: str = ""
