@@ -1,0 +1,173 @@
+"""Columns as people read them: headings with units, numbers with as many digits as they deserve."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from tracetool.report import escape
+
+#: Unit suffixes of column names, longest first, and how people write them.
+UNITS: Final = {
+    "_bytes": "B", "_mhz": "MHz", "_pct": "%", "_ns": "ns", "_us": "µs", "_ms": "ms", "_mj": "mJ",
+    "_kj": "kJ", "_pj": "pJ", "_s": "s", "_w": "W", "_j": "J", "_c": "°C", "_v": "V",
+}  # fmt: skip
+#: Larger units, tried when every figure of a column is large or small.
+_LADDERS: Final = (
+    (("ns", 1e-9), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0)),
+    (("pJ", 1e-12), ("µJ", 1e-6), ("mJ", 1e-3), ("J", 1.0), ("kJ", 1e3), ("MJ", 1e6)),
+    (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12)),
+)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One column ready to print: heading and cells as text, cells still unescaped."""
+
+    heading: str
+    cells: list[str]
+    numeric: bool
+
+
+def number(value: float | None, digits: int = 4, places: int | None = None) -> str:
+    """Return a number with ``digits`` significant figures, thousands parted, no exponent in between.
+
+    With ``places``, at most so many decimals; what would round to zero is shown as below the last one.
+
+    >>> number(0.0001234, places=3), number(0.01234, places=3)
+    ('<0.001', '0.012')
+    >>> [number(v) for v in (1234567.8, 45.678, 0.00012345, 0.0, None, float("nan"), 3.2e-9)]
+    ['1,234,568', '45.68', '0.0001234', '0', '', '–', '3.2e-09']
+    """
+    if value is None:
+        return ""
+    if math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    if value == 0:
+        return "0"
+    size = math.floor(math.log10(abs(value)))
+    if places is not None and size < 0:
+        least = 10.0**-places
+        return (
+            f"{value:.{places}f}"
+            if abs(value) >= least / 2
+            else f"{'-' if value < 0 else ''}<{least:.{places}f}"
+        )
+    if size < -6 or size > 14:
+        return f"{value:.{max(digits - 2, 1)}g}"
+    return f"{value:,.{max(digits - 1 - size, 0)}f}" if size < digits else f"{value:,.0f}"
+
+
+def split_unit(column: str) -> tuple[str, str]:
+    """Return a column's name without its unit, and the unit (empty where it states none).
+
+    >>> split_unit("energy_mj"), split_unit("bound")
+    (('energy', 'mJ'), ('bound', ''))
+    """
+    for suffix, unit in UNITS.items():
+        if column.endswith(suffix) and len(column) > len(suffix):
+            return column[: -len(suffix)], unit
+    return column, ""
+
+
+def _scale(unit: str, values: list[float]) -> tuple[str, float]:
+    finite = [abs(v) for v in values if v and math.isfinite(v)]
+    ladder = next((ladder for ladder in _LADDERS if any(unit == u for u, _ in ladder)), None)
+    if ladder is None or not finite:
+        return unit, 1.0
+    own = next(size for u, size in ladder if u == unit)
+    largest = max(finite) * own
+    best = [(u, size) for u, size in ladder if largest >= size] or [ladder[0]]
+    return best[-1][0], own / best[-1][1]
+
+
+def _places(values: list[float]) -> int | None:
+    """Return the decimals of a column: five digits of its largest figure, so that small ones align."""
+    finite = [abs(v) for v in values if v and math.isfinite(v)]
+    return max(0, min(6, 4 - math.floor(math.log10(max(finite))))) if finite else None
+
+
+def _ends(column: str) -> tuple[str, str] | None:
+    base, unit = split_unit(column)
+    suffix = column[len(base) :] if unit else ""
+    return f"{base}_low{suffix}", f"{base}_high{suffix}"
+
+
+def show_columns(frame: pl.DataFrame, headers: Mapping[str, str], width: int) -> list[Shown]:
+    """Return the columns of a table as text.
+
+    A figure with ``_low`` and ``_high`` beside it is shown with its interval in one column. Texts
+    are made printable and cut to ``width``; the caller escapes them for its output.
+    """
+    made = []
+    names = set(frame.columns)
+    for column in frame.columns:
+        base, unit = split_unit(column)
+        low, high = _ends(column) or ("", "")
+        if {low, high} <= names and column not in (low, high):
+            made.append(_with_interval(frame, (column, low, high), headers.get(column), unit, base))
+        elif _is_end(column, names):
+            continue
+        else:
+            made.append(_plain(frame[column], headers.get(column), unit, base, width))
+    return made
+
+
+def _is_end(column: str, names: set[str]) -> bool:
+    base, unit = split_unit(column)
+    suffix = column[len(base) :] if unit else ""
+    for end in ("_low", "_high"):
+        if base.endswith(end):
+            stem = base[: -len(end)]
+            if {f"{stem}{suffix}", f"{stem}_low{suffix}", f"{stem}_high{suffix}"} <= names:
+                return True
+    return False
+
+
+def _heading(base: str, unit: str) -> str:
+    words = base.replace("_", " ")
+    return f"{words} [{unit}]" if unit else words
+
+
+def _with_interval(
+    frame: pl.DataFrame, columns: tuple[str, str, str], header: str | None, unit: str, base: str
+) -> Shown:
+    value, low, high = ([None if v is None else float(v) for v in frame[c].to_list()] for c in columns)
+    shown_unit, factor = (unit, 1.0) if header else _scale(unit, [v for v in value if v is not None])
+    places = _places([v * factor for v in value if v is not None])
+    cells = []
+    for v, a, b in zip(value, low, high, strict=True):
+        if v is None:
+            cells.append("")
+            continue
+        ends = (
+            ""
+            if a is None or b is None
+            else f" ({number(a * factor, 3, places)}..{number(b * factor, 3, places)})"
+        )
+        cells.append(number(v * factor, 4, places) + ends)
+    return Shown(header or _heading(base, shown_unit), cells, True)
+
+
+def _plain(column: pl.Series, header: str | None, unit: str, base: str, width: int) -> Shown:
+    values = column.to_list()
+    if column.dtype.is_float() or (column.dtype.is_integer() and unit in ("ns", "B")):
+        floats = [None if v is None else float(v) for v in values]
+        shown_unit, factor = (unit, 1.0) if header else _scale(unit, [v for v in floats if v is not None])
+        scaled = [None if v is None else v * factor for v in floats]
+        places = _places([v for v in scaled if v is not None])
+        cells = [number(v, 4, places) for v in scaled]
+        return Shown(header or _heading(base, shown_unit), cells, True)
+    heading = header or _heading(base, unit)
+    if column.dtype.is_integer():
+        return Shown(heading, ["" if v is None else f"{v:,}" for v in values], True)
+    if column.dtype == pl.Boolean:
+        return Shown(heading, ["" if v is None else "yes" if v else "no" for v in values], False)
+    texts = ["" if v is None else v if isinstance(v, str) else str(v) for v in values]
+    return Shown(heading, [escape.name(t, width) for t in texts], False)

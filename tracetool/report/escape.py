@@ -1,0 +1,215 @@
+r"""Make text that others wrote harmless in every output.
+
+Kernel, range and file names come from strangers: they may hold line breaks, NULs, terminal escapes,
+markup, table separators, spreadsheet formulas and lines that a CI runner takes for commands. Every
+function here takes raw text and returns text for one place; nothing is escaped twice.
+
+References
+----------
+.. [1] GitHub, "Workflow commands for GitHub Actions": ``::name key=value::message`` at the start of a
+   line (after blanks), and the older ``##[name]`` anywhere in it.
+.. [2] OWASP, "CSV Injection": cells that begin with ``= + - @``, tab or carriage return.
+"""
+
+from __future__ import annotations
+
+import html as _html
+import re
+from collections.abc import Callable
+from typing import Final
+
+import polars as pl
+
+#: Longest name any output shows; the whole name is in the Parquet, CSV and JSON outputs.
+NAME_WIDTH: Final = 120
+
+_ELLIPSIS = "…"
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_COMMAND = re.compile(
+    r"::(?=(?:error|warning|notice|debug|group|endgroup|add-mask|stop-commands|set-output|save-state"
+    r"|set-env|add-path|add-matcher|remove-matcher|echo|internal-[a-z-]+)\b)",
+    re.IGNORECASE,
+)
+#: Text that no Markdown dialect takes for anything but text.
+_PLAIN_MARKDOWN = re.compile(
+    r"[\w .,()/%+=:;\u00b1\u2026\u2212\u00b5\u2192\u00d7\u2013°?'-]*(?: \[[\w%°/]{1,8}\])?", re.UNICODE
+)
+_LOOSE = re.compile(
+    r"(?:^|[^A-Za-z0-9])_|_(?:[^A-Za-z0-9]|$)|^\s*(?:[-+=]|\d+[.)])|www\.|://|:[\w+-]+:|^\s|\s$"
+)
+_FORMULA = re.compile(r"^[=+@\t\r-](?=.)")
+_NUMBER = re.compile(r"^[+-]?[\d.]+(?:[eE][+-]?\d+)?$")
+
+
+def _mark(c: str) -> str:
+    if c.isprintable():
+        return c
+    if c in _SHORT:
+        return _SHORT[c]
+    code = ord(c)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def visible(text: str) -> str:
+    r"""Return the text with every character that does not print written out.
+
+    Controls, terminal escapes, NULs, line and paragraph separators, zero-width and
+    direction-changing characters become backslash escapes, so one name is always one line.
+
+    >>> visible("gemm\x1b[31m\nnext\x00")
+    'gemm\\x1b[31m\\nnext\\x00'
+    """
+    return text if text.isprintable() else "".join(map(_mark, text))
+
+
+def shorten(text: str, width: int = NAME_WIDTH) -> str:
+    """Return the text cut in the middle to at most ``width`` characters, head and tail kept.
+
+    The head says which kernel it is, the tail which variant.
+
+    >>> shorten("void kernel<float, 128, 128, 64>(Params)", 22)
+    'void kernel<fl…Params)'
+    >>> len(shorten("x" * 100_000))
+    120
+    """
+    if len(text) <= width:
+        return text
+    if width < 4:
+        return text[: max(width, 0)]
+    tail = min((width - 1) // 3, 60)
+    return text[: width - 1 - tail] + _ELLIPSIS + text[-tail:]
+
+
+def name(text: str | None, width: int = NAME_WIDTH) -> str:
+    """Return a name for people: printable, one line, at most ``width`` characters; not yet escaped."""
+    if text is None:
+        return ""
+    # cutting first keeps a 100 kB name cheap; escapes may lengthen it, hence twice
+    return shorten(visible(shorten(text, 4 * width)), width)
+
+
+def html(text: str | None, width: int | None = None) -> str:
+    """Return text for an HTML element or a quoted attribute.
+
+    >>> html("</script><b a='1'>")
+    '&lt;/script&gt;&lt;b a=&#x27;1&#x27;&gt;'
+    """
+    shown = "" if text is None else visible(text) if width is None else name(text, width)
+    return _html.escape(shown, quote=True)
+
+
+def script(json_text: str) -> str:
+    r"""Return JSON that may stand inside a ``<script>`` element.
+
+    >>> script('{"a": "</script><!--"}')
+    '{"a": "\\u003c/script\\u003e\\u003c!--"}'
+    """
+    swaps: dict[str, str | int | None] = {
+        "<": "\\u003c",
+        ">": "\\u003e",
+        "&": "\\u0026",
+        "\u2028": "\\u2028",
+        "\u2029": "\\u2029",
+    }
+    return json_text.translate(str.maketrans(swaps))
+
+
+def markdown(text: str | None, width: int = NAME_WIDTH) -> str:
+    r"""Return text for a Markdown table cell or line.
+
+    Plain words stay as they are; anything a Markdown dialect could act on (links, tags, mentions,
+    issue numbers, emphasis) becomes a code span, in which nothing acts.
+
+    >>> markdown("slower kernels")
+    'slower kernels'
+    >>> markdown("gemm<half> | [x](http://e) @me #1")
+    '`gemm<half> \\| [x](http://e) @me #1`'
+    >>> markdown("a`b")
+    '``a`b``'
+    """
+    shown = name(text, width)
+    if _PLAIN_MARKDOWN.fullmatch(shown) and not _LOOSE.search(shown):
+        return shown
+    return code(shown, width)
+
+
+def markdown_line(text: str) -> str:
+    """Return a sentence of ours for Markdown; words that a dialect could act on become code spans.
+
+    >>> markdown_line("unmatched: a<b> and @me")
+    'unmatched: `a<b>` and `@me`'
+    """
+    return " ".join(markdown(word, 2000) if word else "" for word in visible(text).split(" "))
+
+
+def code(text: str | None, width: int = NAME_WIDTH) -> str:
+    """Return a Markdown code span that holds exactly the shown text, safe inside a table."""
+    shown = name(text, width)
+    if not shown:
+        return ""
+    runs = [len(run) for run in re.findall("`+", shown)]
+    fence = "`" * next(n for n in range(1, len(shown) + 2) if n not in runs)
+    pad = " " if shown[0] in "` " or shown[-1] in "` " else ""
+    # a backslash before a bar would turn the escape around: put the bar's own escape after an even run
+    safe = re.sub(r"\\*\|", lambda m: m.group()[:-1].replace("\\", "\u2216") + "\\|", shown)
+    return f"{fence}{pad}{safe}{pad}{fence}"
+
+
+def terminal(text: str | None, width: int = NAME_WIDTH) -> str:
+    r"""Return text for a terminal or a CI log: one printable line that no runner takes for a command.
+
+    For rich, pass it through :class:`rich.text.Text` (no markup is read there).
+
+    >>> terminal("x\n::error file=a::b")
+    'x\\n: :error file=a::b'
+    >>> terminal("cub::DeviceRadixSort")
+    'cub::DeviceRadixSort'
+    """
+    shown = _COMMAND.sub(": :", name(text, width)).replace("##[", "## [")
+    bare = shown.lstrip()
+    return shown.replace("::", ": :", 1) if bare.startswith("::") else shown
+
+
+def csv(text: str) -> str:
+    r"""Return a CSV cell that no spreadsheet runs and no reader trips over.
+
+    Control characters are written out; a text that begins like a formula gets a leading apostrophe.
+
+    >>> csv("=cmd()"), csv("-1.5"), csv("a\x00b")
+    ("'=cmd()", '-1.5', 'a\\x00b')
+    """
+    shown = visible(text)
+    return "'" + shown if _FORMULA.match(shown) and not _NUMBER.match(shown) else shown
+
+
+def command_value(text: str) -> str:
+    """Return the message of a GitHub workflow command."""
+    return visible(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def command_property(text: str) -> str:
+    """Return a property (``title``, ``file``) of a GitHub workflow command."""
+    return command_value(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def xml(text: str | None, width: int | None = None) -> str:
+    r"""Return text for an XML 1.0 element or attribute; characters XML cannot hold are written out."""
+    return html(text, width).replace("\ufffe", "\\ufffe").replace("\uffff", "\\uffff")
+
+
+def json_log(text: str) -> str:
+    r"""Return a JSON document that a CI log may show: ``##[`` inside a string is written out."""
+    return text.replace("##[", "\\u0023\\u0023[")
+
+
+def map_distinct(column: pl.Series, change: Callable[[str], str]) -> pl.Series:
+    """Return a text column with ``change`` applied once per distinct text. Shape (n,) to (n,)."""
+    distinct = column.unique().drop_nulls()
+    made = [change(t) for t in distinct.to_list()]
+    if made == distinct.to_list():
+        return column
+    return column.replace_strict(
+        distinct, pl.Series(made, dtype=pl.String), default=None, return_dtype=pl.String
+    )

@@ -1,0 +1,86 @@
+"""Write a table or a report to a file, by its extension, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+import polars as pl
+
+from tracetool.report.renderer import Renderer
+from tracetool.report.view import View
+from tracetool.tables.schema import TableSchema
+from tracetool.tables.write import aside_file
+from tracetool.vocabulary.errors import BadInput
+from tracetool.vocabulary.registry import members
+
+
+@cache
+def _renderers() -> dict[str, Renderer]:
+    found = members("tracetool.report.renderers", "RENDERER", Renderer).values()
+    return {r.suffix: r for r in found}
+
+
+def output_suffixes() -> list[str]:
+    """Return the file extensions that can be written."""
+    return sorted(_renderers())
+
+
+def check_output(path: str | os.PathLike[str]) -> Path:
+    """Return the path of an output file; call it before long work.
+
+    Raises
+    ------
+    BadInput
+        If its extension is not known, its folder is absent, or it is a folder.
+    """
+    target = Path(path)
+    if target.suffix.lower() not in _renderers():
+        raise BadInput.in_file(
+            target,
+            f"no output of kind {target.suffix!r}" if target.suffix else "has no extension",
+            f"known: {' '.join(output_suffixes())}",
+        )
+    if target.is_dir():
+        raise BadInput.in_file(target, "is a folder", "name a file")
+    if not target.absolute().parent.is_dir():
+        raise BadInput.in_file(target, "its folder does not exist", f"make it: mkdir -p {target.parent}")
+    return target
+
+
+def save_view(view: View, path: str | os.PathLike[str]) -> Path:
+    """Write a report to ``path``; the extension says how.
+
+    Raises
+    ------
+    BadInput
+        If the extension is not known, the report has nothing of that kind, or the folder cannot be written.
+    """
+    target = check_output(path)
+    with aside_file(target) as temporary:
+        _renderers()[target.suffix.lower()].write(view, temporary)
+    return target
+
+
+def save_table(
+    frame: pl.DataFrame,
+    path: str | os.PathLike[str],
+    *,
+    title: str = "",
+    schema: TableSchema | None = None,
+) -> Path:
+    """Write a table to ``path`` by its extension (.parquet .csv .json .md .html) and return the path.
+
+    Parameters
+    ----------
+    frame : DataFrame, shape (n, columns)
+        The table; all rows and columns are written.
+    path : path
+        File to write; an existing one is replaced only when the new one is complete.
+    title : str, optional
+        Heading of the Markdown and HTML outputs.
+    schema : TableSchema, optional
+        Tags the Parquet file and explains the columns.
+    """
+    return save_view(View(title or Path(path).stem, frame, schema), path)

@@ -1,0 +1,86 @@
+"""One data model for every output: what a report says, before anyone decides how it looks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import polars as pl
+
+from tracetool.tables.schema import TableSchema
+
+
+@dataclass(frozen=True)
+class Line:
+    """A sentence. Its text is raw: the renderer escapes it."""
+
+    text: str
+    kind: Literal["headline", "plain", "note", "warning"] = "plain"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table for people.
+
+    ``limit`` is the number of rows shown; the whole table is in the data outputs.
+    ``headers`` renames columns for people; columns not named get their name and unit.
+    """
+
+    frame: pl.DataFrame
+    title: str = ""
+    limit: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Blocks behind one line, opened on request where the output can do that."""
+
+    title: str
+    blocks: tuple[Line | Grid, ...]
+
+
+Block: TypeAlias = Line | Grid | Fold
+
+
+@dataclass(frozen=True)
+class Case:
+    """One check for CI: a test case in JUnit, an annotation in a workflow."""
+
+    group: str
+    name: str
+    outcome: Literal["passed", "failed", "skipped"]
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class View:
+    """A report.
+
+    Parameters
+    ----------
+    title : str
+        What it is about.
+    table : DataFrame
+        The whole table, for CSV and Parquet.
+    schema : TableSchema, optional
+        Schema of ``table``: gives Parquet its tag and people the columns' meaning.
+    blocks : tuple of Block
+        What people read, in order; the table alone when empty.
+    document : mapping, optional
+        The JSON document; made from the table when absent.
+    cases : tuple of Case
+        Checks, for JUnit.
+    """
+
+    title: str
+    table: pl.DataFrame
+    schema: TableSchema | None = None
+    blocks: tuple[Block, ...] = ()
+    document: Mapping[str, Any] | None = None
+    cases: tuple[Case, ...] = ()
+
+    def shown(self) -> tuple[Block, ...]:
+        """Return the blocks people read."""
+        return self.blocks or (Grid(self.table),)
