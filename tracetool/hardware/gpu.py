@@ -1,0 +1,143 @@
+"""A GPU as the model sees it: rates per clock, sizes, limits and the sensor on its board."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tracetool.hardware.number import Number
+from tracetool.hardware.sensors import Sensor, sensor_of
+from tracetool.hardware.voltage import VoltageCurve
+from tracetool.vocabulary.arrays import Floats, Numbers
+from tracetool.vocabulary.errors import BadInput
+
+#: Pipes whose rate per clock and SM is stated, FMA counted as 2.
+PIPES = (
+    "fp64", "fp32", "fp16", "int",
+    "tensor_fp64", "tensor_tf32", "tensor_fp16", "tensor_bf16", "tensor_fp8", "tensor_int8", "tensor_fp4",
+)  # fmt: skip
+
+#: Where work goes on a GPU that lacks a pipe. A dtype a matrix unit does not know is converted first.
+FALLBACK: Mapping[str, str] = {
+    "tensor_fp4": "tensor_fp8",
+    "tensor_fp8": "tensor_fp16",
+    "tensor_int8": "tensor_fp16",
+    "tensor_bf16": "fp32",
+    "tensor_fp16": "fp16",
+    "tensor_tf32": "fp32",
+    "tensor_fp64": "fp64",
+    "fp16": "fp32",
+    "int": "fp32",
+}
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU (one die set that profilers show as one device).
+
+    Rates are per clock, so a peak is computed at the clock asked about; published peaks
+    are not used, because many are stated at a clock below the maximum. On AMD, ``sm`` is
+    a compute unit, ``warp`` a wavefront. Numbers no source states are family priors: their
+    names are in ``assumed``.
+    """
+
+    name: str
+    title: str
+    vendor: str
+    architecture: str
+    scope: str  # "model" where the whole board is known, "sensor" where only its power sensor is
+    note: str
+    aliases: tuple[str, ...]
+    node_nm: float
+    memory_type: str
+    sm_count: int
+    clock_min_mhz: float
+    clock_max_mhz: float
+    clock_boost_mhz: float  # sustained clock a light load reaches; the default of predictions
+    clock_step_mhz: float
+    memory_clock_mhz: float
+    memory_bytes: float
+    dram_bytes_per_s: float  # peak at memory_clock_mhz
+    dram_efficiency: float  # share of that peak a stream reaches
+    l2_bytes: float
+    l2_bytes_per_clock: float  # whole GPU
+    shared_bytes_per_clock_sm: float
+    shared_bytes_per_sm: float
+    registers_per_sm: int
+    max_threads_per_sm: int
+    max_blocks_per_sm: int
+    warp_size: int
+    sfu_per_clock_sm: float
+    flops_per_clock_sm: Mapping[str, float]
+    link_bytes_per_s: float  # one direction, all links
+    pcie_bytes_per_s: float  # one direction
+    power_limit_w: float
+    power_limit_min_w: float
+    power_limit_max_w: float
+    idle_w: float  # nothing running, at the lowest clock of the compute state
+    voltage: VoltageCurve
+    sensor_override: Mapping[str, float]
+    numbers: Mapping[str, Number] = field(default_factory=dict, repr=False)
+    assumed: frozenset[str] = frozenset()
+
+    def supported_clocks_mhz(self) -> Floats:
+        """Return the clocks the driver accepts, lowest first. Shape (c,). [MHz]"""
+        count = round((self.clock_max_mhz - self.clock_min_mhz) / self.clock_step_mhz)
+        steps = self.clock_max_mhz - self.clock_step_mhz * np.arange(count, -1, -1, dtype=np.float64)
+        return steps[steps > 0]
+
+    def rate(self, pipe: str) -> float:
+        """Return FLOP (or op) per clock and SM of a pipe, or of the one that does its work here.
+
+        >>> from tracetool.hardware.load import load_gpu
+        >>> load_gpu("a100-pcie-40gb").rate("tensor_fp8")  # converted to fp16 first
+        2048.0
+        """
+        asked: str | None = pipe
+        while asked is not None:
+            found = self.flops_per_clock_sm.get(asked, 0.0)
+            if found > 0:
+                return found
+            asked = FALLBACK.get(asked)
+        raise KeyError(pipe)
+
+    def peak_flops(self, pipe: str, clock_mhz: Numbers | float) -> Floats:
+        """Return the peak rate of a pipe at a clock: units x rate x clock.
+
+        Parameters
+        ----------
+        pipe : str
+            One of ``PIPES``; a pipe the GPU lacks is replaced by the one its work falls to.
+        clock_mhz : float or array
+            SM clock. [MHz]
+
+        Returns
+        -------
+        array of float, the shape of ``clock_mhz``
+            Peak rate. [FLOP/s]
+
+        Examples
+        --------
+        >>> from tracetool.hardware.load import load_gpu
+        >>> float(load_gpu("a100-sxm").peak_flops("tensor_bf16", 1410) / 1e12).__round__(1)
+        311.9
+        """
+        return np.asarray(self.sm_count * self.rate(pipe) * 1e6 * np.asarray(clock_mhz, np.float64))
+
+    def voltage_v(self, clock_mhz: Numbers | float) -> Floats:
+        """Return the core supply voltage at a clock, the shape of ``clock_mhz``. [V]"""
+        return self.voltage.at(clock_mhz)
+
+    def sensor(self, power_field: str = "draw", driver: str | None = None) -> Sensor:
+        """Return the power sensor behind one field of the driver; see ``hardware.sensors``."""
+        return sensor_of(self.architecture, power_field, driver, dict(self.sensor_override))
+
+    def require_model(self) -> None:
+        """Raise BadInput unless enough of the board is known to predict on it."""
+        if self.scope != "model":
+            raise BadInput(
+                f"{self.title} is known only by its power sensor",
+                "attribute works with it; to predict, add its clocks and rates to hardware/gpus",
+            )

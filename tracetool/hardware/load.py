@@ -1,0 +1,191 @@
+"""Read a GPU by the name a user types or the string a profiler wrote."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from tracetool.hardware.gpu import PIPES, Gpu
+from tracetool.hardware.number import Number, read_number
+from tracetool.hardware.voltage import VoltageCurve
+from tracetool.vocabulary.errors import BadInput
+
+_SECTIONS = ("compute", "clocks", "memory", "onchip", "link", "power", "voltage", "sensor")
+#: Words a device string carries that do not tell boards apart.
+_NOISE = frozenset(
+    {
+        "nvidia",
+        "amd",
+        "tesla",
+        "geforce",
+        "quadro",
+        "instinct",
+        "corporation",
+        "graphics",
+        "radeon",
+        "gpu",
+        "oam",
+        "vf",
+    }
+)
+
+
+@cache
+def gpu_names() -> tuple[str, ...]:
+    """Return the names ``--gpu`` takes, in order."""
+    folder = resources.files(__package__) / "gpus"
+    return tuple(sorted(f.name[:-5] for f in folder.iterdir() if f.name.endswith(".toml")))
+
+
+def load_gpu(name: str, *, part: str = "model") -> Gpu:
+    """Return a GPU by name or alias.
+
+    Parameters
+    ----------
+    name : str
+        Name as in ``gpu_names()``, or a device string a profiler writes.
+    part : {"model", "sensor"}
+        What is needed of it. With "sensor", boards known only by their power sensor are
+        returned too, their other numbers NaN or 0.
+
+    Raises
+    ------
+    BadInput
+        If no GPU is called so (naming the nearest ones), or too little of it is known.
+
+    Examples
+    --------
+    >>> load_gpu("NVIDIA H100 80GB HBM3").name
+    'h100-sxm'
+    """
+    found = name if name in gpu_names() else match_gpu(name)
+    if found is None:
+        near = difflib.get_close_matches(name.lower(), gpu_names(), n=3, cutoff=0.4)
+        shown = ", ".join(near) if near else ", ".join(gpu_names())
+        raise BadInput(f"no GPU called {name!r}", f"nearest: {shown}; tracetool gpus lists all")
+    gpu = _read(found)
+    if part == "model":
+        gpu.require_model()
+    return gpu
+
+
+@cache
+def _document(name: str) -> dict[str, Any]:
+    return tomllib.loads((resources.files(__package__) / "gpus" / f"{name}.toml").read_text("utf-8"))
+
+
+@cache
+def _read(name: str) -> Gpu:
+    return build_gpu(name, _document(name))
+
+
+def build_gpu(name: str, document: Mapping[str, Any]) -> Gpu:
+    """Return the GPU a parsed TOML describes; BadInput says which number is missing or wrong."""
+    where = f"{name}.toml"
+    numbers: dict[str, Number] = {}
+    for section in _SECTIONS:
+        for key, entry in document.get(section, {}).items():
+            numbers[key] = read_number(where, f"{section}.{key}", entry)
+    scope = document.get("scope", "model")
+
+    def value(key: str) -> float:
+        if key in numbers:
+            return numbers[key].value
+        if scope == "model":
+            raise BadInput.in_file(where, f"lacks {key}")
+        return float("nan")
+
+    def whole(key: str) -> int:
+        found = value(key)
+        return 0 if math.isnan(found) else int(found)
+
+    overrides = {k[7:]: n.value for k, n in numbers.items() if k.startswith("sensor_")}
+    return Gpu(
+        name=name,
+        title=str(document.get("title", name)),
+        vendor=str(document["vendor"]),
+        architecture=str(document["architecture"]),
+        scope=scope,
+        note=str(document.get("note", "")),
+        aliases=tuple(document.get("aliases", ())),
+        node_nm=value("node_nm"),
+        memory_type=str(document.get("memory_type", "")),
+        sm_count=whole("sm_count"),
+        clock_min_mhz=value("clock_min_mhz"),
+        clock_max_mhz=value("clock_max_mhz"),
+        clock_boost_mhz=value("clock_boost_mhz"),
+        clock_step_mhz=value("clock_step_mhz"),
+        memory_clock_mhz=value("memory_clock_mhz"),
+        memory_bytes=value("memory_bytes"),
+        dram_bytes_per_s=value("dram_bytes_per_s"),
+        dram_efficiency=value("dram_efficiency"),
+        l2_bytes=value("l2_bytes"),
+        l2_bytes_per_clock=value("l2_bytes_per_clock"),
+        shared_bytes_per_clock_sm=value("shared_bytes_per_clock_sm"),
+        shared_bytes_per_sm=value("shared_bytes_per_sm"),
+        registers_per_sm=whole("registers_per_sm"),
+        max_threads_per_sm=whole("max_threads_per_sm"),
+        max_blocks_per_sm=whole("max_blocks_per_sm"),
+        warp_size=whole("warp_size"),
+        sfu_per_clock_sm=value("sfu_per_clock_sm"),
+        flops_per_clock_sm={p: numbers[p].value for p in PIPES if p in numbers},
+        link_bytes_per_s=value("link_bytes_per_s"),
+        pcie_bytes_per_s=value("pcie_bytes_per_s"),
+        power_limit_w=value("power_limit_w"),
+        power_limit_min_w=value("power_limit_min_w"),
+        power_limit_max_w=value("power_limit_max_w"),
+        idle_w=value("idle_w"),
+        voltage=VoltageCurve(
+            floor_v=value("floor_v"),
+            knee_mhz=value("knee_mhz"),
+            slope_v_per_ghz=value("slope_v_per_ghz"),
+            curve_v_per_ghz2=value("curve_v_per_ghz2"),
+            max_v=value("max_v"),
+            measured="knee_mhz" in numbers and numbers["knee_mhz"].kind in ("measured", "fitted"),
+        ),
+        sensor_override=overrides,
+        numbers=numbers,
+        assumed=frozenset(k for k, n in numbers.items() if n.kind == "prior"),
+    )
+
+
+def _words(text: str) -> tuple[str, ...]:
+    split = re.sub(r"(?<=\d)(?=gb\b)", " ", text.lower())
+    return tuple(w for w in re.split(r"[^a-z0-9.]+", split) if w and w not in _NOISE)
+
+
+@cache
+def _spellings() -> tuple[tuple[tuple[str, ...], str], ...]:
+    found = [(_words(n), n) for n in gpu_names()]
+    found += [(_words(a), n) for n in gpu_names() for a in _document(n).get("aliases", ())]
+    return tuple(found)
+
+
+def match_gpu(device: str) -> str | None:
+    """Return the name of the GPU a device string means, or None if no rule knows it.
+
+    Case, punctuation and makers' words are ignored. A string that says more than an alias
+    (a memory size, a driver's suffix) still matches when every word of the alias is in it;
+    the alias with the most words wins, and a tie between boards is no match.
+
+    >>> match_gpu("NVIDIA A100-SXM4-80GB"), match_gpu("Tesla V100-SXM2-16GB"), match_gpu("Voodoo 2")
+    ('a100-sxm', 'v100-sxm2-16gb', None)
+    """
+    asked = _words(device)
+    if not asked:
+        return None
+    exact = {n for words, n in _spellings() if words == asked}
+    if len(exact) == 1:
+        return exact.pop()
+    held = [(len(words), n) for words, n in _spellings() if words and set(words) <= set(asked)]
+    if not held:
+        return None
+    longest = max(size for size, _ in held)
+    best = {n for size, n in held if size == longest}
+    return best.pop() if len(best) == 1 else None
