@@ -96,7 +96,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (typer.Abort, KeyboardInterrupt):
         _say("interrupted; nothing was written")
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # newer typer turns a closed pipe into SystemExit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except MemoryError:
@@ -108,4 +108,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
         fault = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         _say(f"internal fault: {fault} (set TRACETOOL_DEBUG=1 for the traceback and report it)")
         return EXIT_USAGE
+    if code == EXIT_INTERRUPTED:  # newer typer turns an interrupt into this code
+        _say("interrupted; nothing was written")
     return int(code or 0)

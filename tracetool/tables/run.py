@@ -73,7 +73,7 @@ class Run:
             )
         try:
             info = json.loads(file.read_text("utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise BadInput.in_file(file, f"cannot be read: {error}", "ingest the trace again") from error
         if not isinstance(info, dict) or not str(info.get("schema", "")).startswith("run/"):
             raise BadInput.in_file(file, "has no run schema", "ingest the trace again")

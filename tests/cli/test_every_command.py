@@ -1,0 +1,106 @@
+"""What every command promises: help with an example, one line on a fault, no traceback."""
+
+from __future__ import annotations
+
+import json
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+import typer
+
+import tracetool.cli.commands
+from tests.conftest import Tool
+from tracetool.cli.app import build, run
+
+COMMANDS = sorted(m.name for m in pkgutil.iter_modules(tracetool.cli.commands.__path__))
+CLICK_COMMAND = typer.main.get_command(build())
+
+
+def _leaves(command: object, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], object]]:
+    inner = getattr(command, "commands", None)
+    if not inner:
+        return [(path, command)]
+    return [leaf for name, c in sorted(inner.items()) for leaf in _leaves(c, (*path, name))]
+
+
+LEAVES = _leaves(CLICK_COMMAND)
+NAMES = [" ".join(p) for p, _ in LEAVES]
+
+
+def _help(*words: str, capsys: pytest.CaptureFixture[str]) -> str:
+    assert run([*words, "--help"]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [p for p, _ in LEAVES], ids=NAMES)
+def test_help_has_an_example(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    text = _help(*words, capsys=capsys)
+    assert re.search(rf"Examples?:\s+.*tracetool\s+{re.escape(' '.join(words))}\b", " ".join(text.split()))
+
+
+@pytest.mark.parametrize(("words", "command"), LEAVES, ids=NAMES)
+def test_every_option_is_explained(words: tuple[str, ...], command: object) -> None:
+    for parameter in command.params:  # type: ignore[attr-defined]
+        assert parameter.help or parameter.name == "help", f"{parameter.name} has no help"
+
+
+@pytest.mark.parametrize("words", [p for p, _ in LEAVES], ids=NAMES)
+def test_an_unknown_option_is_usage(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*words, "--no-such-option"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.strip().splitlines()) == 1
+    assert err.startswith("error: ")
+    assert "no-such-option" in err
+
+
+TAKES_INPUT = [
+    (p, c)
+    for p, c in LEAVES
+    if any(x.param_type_name == "argument" and x.required for x in c.params)  # type: ignore[attr-defined]
+]
+
+
+@pytest.mark.parametrize(("words", "command"), TAKES_INPUT, ids=[" ".join(p) for p, _ in TAKES_INPUT])
+@pytest.mark.parametrize("kind", ["absent", "folder", "empty", "noise"])
+def test_hopeless_input_is_one_line(
+    words: tuple[str, ...], command: object, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "input"
+    if kind == "folder":
+        path.mkdir()
+    elif kind != "absent":
+        path.write_bytes(b"" if kind == "empty" else bytes(range(256)) * 64)
+    required = [p for p in command.params if p.required and p.param_type_name == "option"]  # type: ignore[attr-defined]
+    arguments = [*words, str(path)]
+    for option in required:
+        arguments += [option.opts[0], "h100-sxm" if "gpu" in option.name else str(tmp_path / "out.csv")]
+    before = sorted(p.name for p in tmp_path.iterdir())
+    code = run(arguments)
+    out, err = capsys.readouterr()
+    assert code in (2, 3), (arguments, out, err)
+    assert len(err.strip().splitlines()) == 1, err
+    assert "Traceback" not in err
+    assert "internal fault" not in err
+    assert sorted(p.name for p in tmp_path.iterdir()) == before, "something half-written stays"
+
+
+def test_help_of_the_whole_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    text = _help(capsys=capsys)
+    assert all(re.search(rf"^\s+{name}\b", text, re.MULTILINE) for name in COMMANDS)
+
+
+def test_no_command_imports_its_workflow_before_it_is_called(tool: Tool) -> None:
+    """``--help`` stays quick: no table or number library is loaded to print it."""
+    done = tool("--help", PYTHONPROFILEIMPORTTIME="1")
+    loaded = {line.rsplit("|", 1)[-1].strip() for line in done.stderr.splitlines()}
+    assert done.returncode == 0
+    assert not loaded & {"polars", "scipy", "pyarrow", "bokeh"}
+
+
+def test_schema_as_json_is_one_document(tool: Tool) -> None:
+    done = tool("schema", "--json")
+    assert {t["name"] for t in json.loads(done.stdout)} >= {"kernels", "telemetry", "predictions"}
+    assert done.stderr == ""

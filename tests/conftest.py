@@ -1,0 +1,76 @@
+"""What every test may use: the checkout, the sample traces, the measured data where it is there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def _data() -> Path:
+    return Path(os.environ.get("TRACETOOL_DATA") or ROOT / ".." / "shared" / "data").resolve()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what reads the measured data where it is absent."""
+    if _data().is_dir():
+        return
+    absent = pytest.mark.skip(reason=f"measured data not found at {_data()} (set TRACETOOL_DATA)")
+    for item in items:
+        if item.get_closest_marker("data"):
+            item.add_marker(absent)
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """Return the folder of measured data; the test is skipped where it is absent."""
+    folder = _data()
+    if not folder.is_dir():
+        pytest.skip(f"measured data not found at {folder} (set TRACETOOL_DATA)")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """Return the checkout."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def samples() -> Path:
+    """Return the folder of sample traces."""
+    return ROOT / "sample_traces"
+
+
+Tool = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="session")
+def tool() -> Tool:
+    """Return a function that runs ``tracetool ARGUMENTS`` in a process of its own, as a user does."""
+
+    def run(
+        *arguments: str | os.PathLike[str], cwd: Path | None = None, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        kept = {
+            k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR", "TRACETOOL_DEBUG")
+        }
+        return subprocess.run(
+            [sys.executable, "-m", "tracetool", *map(os.fspath, arguments)],
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=300,
+            check=False,
+            cwd=cwd,
+            env={**kept, **environment},
+            stdin=subprocess.DEVNULL,
+        )
+
+    return run

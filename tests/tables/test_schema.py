@@ -1,0 +1,88 @@
+"""Every column says its type, unit and meaning, and its name agrees with its unit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import polars as pl
+import pytest
+
+from tracetool.tables.schema import load_schema, schema_names
+
+UNITS_BY_SUFFIX = {
+    "_ns": "ns", "_us": "us", "_ms": "ms", "_s": "s", "_mhz": "MHz", "_w": "W", "_j": "J", "_mj": "mJ",
+    "_bytes": "B", "_c": "°C",
+}  # fmt: skip
+FILE_SHAPE = {
+    "type": "object",
+    "required": ["name", "version", "comment", "columns"],
+    "additionalProperties": False,
+    "properties": {
+        "name": {"type": "string", "pattern": "^[a-z_]+$"},
+        "version": {"type": "integer", "minimum": 1},
+        "comment": {"type": "string", "pattern": r"\.$"},
+        "columns": {
+            "type": "array",
+            "minItems": 1,
+            "items": {
+                "type": "object",
+                "required": ["name", "type", "unit", "nullable", "comment"],
+                "additionalProperties": False,
+                "properties": {
+                    "name": {"type": "string", "pattern": "^[a-z][a-z0-9_]*$"},
+                    "type": {"enum": ["int32", "int64", "float64", "str", "bool"]},
+                    "unit": {"type": "string", "minLength": 1},
+                    "nullable": {"type": "boolean"},
+                    "comment": {"type": "string", "pattern": r"\.$"},
+                },
+            },
+        },
+    },
+}
+
+
+@pytest.mark.parametrize("name", schema_names())
+def test_a_schema_file_has_the_shape_of_one(name: str, root: Path) -> None:
+    raw = json.loads((root / "schemas" / f"{name}.json").read_text("utf-8"))
+    jsonschema.validate(raw, FILE_SHAPE)
+    assert raw["name"] == name
+    names = [c["name"] for c in raw["columns"]]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("name", schema_names())
+def test_the_suffix_of_a_name_agrees_with_its_unit(name: str) -> None:
+    for column in load_schema(name).columns:
+        bare = column.name.removesuffix("_low").removesuffix("_high")
+        suffix = max((s for s in UNITS_BY_SUFFIX if bare.endswith(s)), key=len, default=None)
+        if suffix and column.type in ("int32", "int64", "float64"):
+            assert column.unit == UNITS_BY_SUFFIX[suffix], column.name
+        if column.type == "str":
+            assert column.unit == "1", f"{column.name} is a text: its unit is 1"
+
+
+@pytest.mark.parametrize("name", schema_names())
+def test_an_empty_table_conforms(name: str) -> None:
+    schema = load_schema(name)
+    assert schema.conform(schema.empty()).schema == pl.Schema(schema.polars())
+
+
+def test_conform_casts_orders_and_fills() -> None:
+    schema = load_schema("telemetry")
+    frame = pl.DataFrame(
+        {"source": ["log.csv"], "power_w": [100], "device": [0], "time_ns": [5], "unknown": [1]}
+    )
+    out = schema.conform(frame)
+    assert out.columns == [c.name for c in schema.columns]
+    assert out["power_w"].dtype == pl.Float64
+    assert out["clock_mhz"].null_count() == 1
+
+
+def test_conform_refuses_what_must_be_there() -> None:
+    schema = load_schema("telemetry")
+    with pytest.raises(ValueError, match="time_ns is absent"):
+        schema.conform(pl.DataFrame({"device": [0], "source": ["x"]}))
+    with pytest.raises(ValueError, match="time_ns holds nulls"):
+        schema.conform(pl.DataFrame({"time_ns": [None], "device": [0], "source": ["x"]}))

@@ -1,0 +1,141 @@
+"""Rules of the house that no linter checks."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "tracetool"
+FILES = sorted(PACKAGE.rglob("*.py"))
+MOST_LINES = 400
+BANNED_WORDS = {"util", "utils", "helper", "helpers", "common", "misc", "manager", "handler", "tmp", "v2"}
+#: In a file's or a function's name these say nothing; as part of a longer one they may.
+BANNED_WHOLE = BANNED_WORDS | {"process", "do", "data", "info", "obj", "new"}
+#: Written by tools or people outside the project about how it was made: the project speaks of itself alone.
+FOREIGN = re.compile(
+    r"\b(the brief|claude|anthropic|co-authored-by|as an ai|language model assistant)\b|\.\./shared"
+)
+PLUGINS = {
+    "families/members": "FAMILY",
+    "sources/formats": "FORMAT",
+    "classify/grammars": "GRAMMAR",
+    "report/renderers": "RENDERER",
+    "cli/commands": "app",
+}
+
+
+def _id(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"), str(path))
+
+
+def _definitions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node
+
+
+def _public(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name[0] != "_":
+            yield node.name, node
+            if isinstance(node, ast.ClassDef):
+                for inner in node.body:
+                    if isinstance(inner, ast.FunctionDef) and inner.name[0] != "_":
+                        yield f"{node.name}.{inner.name}", inner
+
+
+def test_there_are_files() -> None:
+    assert len(FILES) > 40
+
+
+@pytest.mark.parametrize("path", FILES, ids=_id)
+def test_a_file_is_short_and_says_what_it_is_for(path: Path) -> None:
+    lines = path.read_text("utf-8").splitlines()
+    assert len(lines) <= MOST_LINES, f"{len(lines)} lines: one file, one purpose"
+    assert ast.get_docstring(_tree(path)), "the module has no docstring"
+
+
+@pytest.mark.parametrize("path", FILES, ids=_id)
+def test_public_names_are_documented(path: Path) -> None:
+    bare = [name for name, node in _public(_tree(path)) if not ast.get_docstring(node)]  # type: ignore[arg-type]
+    assert not bare, f"without a docstring: {bare}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=_id)
+def test_names_say_something(path: Path) -> None:
+    assert path.stem not in BANNED_WHOLE, "the file's name says nothing"
+    for node in _definitions(_tree(path)):
+        plain = re.sub(r"(?<!^)(?=[A-Z][a-z])", "_", node.name).lower().strip("_")
+        assert plain not in BANNED_WHOLE, f"{node.name} says nothing"
+        assert not set(plain.split("_")) & BANNED_WORDS, f"{node.name} says nothing"
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted(
+        p
+        for folder in ("tracetool", "docs", "schemas", "sample_traces", "benchmarks")
+        for p in (ROOT / folder).rglob("*")
+        if p.suffix in {".py", ".md", ".json", ".toml"} and not any(q.endswith(".tracetool") for q in p.parts)
+    ),
+    ids=_id,
+)
+def test_the_project_speaks_of_itself_alone(path: Path) -> None:
+    found = FOREIGN.search(path.read_text("utf-8").lower())
+    assert found is None, f"says {found.group(0)!r}" if found else ""
+
+
+@pytest.mark.parametrize(("folder", "constant"), PLUGINS.items())
+def test_a_plugin_folder_holds_plugins_only(folder: str, constant: str) -> None:
+    for path in sorted((PACKAGE / folder).glob("*.py")):
+        if path.name.startswith("_"):
+            continue
+        names = {
+            target.id
+            for node in _tree(path).body
+            if isinstance(node, ast.Assign | ast.AnnAssign)
+            for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+            if isinstance(target, ast.Name)
+        }
+        assert constant in names, f"{_id(path)} defines no {constant}"
+
+
+def test_no_file_prints_but_the_command_line() -> None:
+    for path in FILES:
+        if "cli" in path.parts:
+            continue
+        calls = [
+            n.lineno
+            for n in ast.walk(_tree(path))
+            if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == "print"
+        ]
+        assert not calls, f"{_id(path)} prints at line {calls}"
+
+
+def test_imports_obey_the_house() -> None:
+    program = Path(sys.executable).with_name("lint-imports")
+    found = str(program) if program.exists() else shutil.which("lint-imports")
+    if not found:
+        pytest.skip("import-linter is not installed")
+    done = subprocess.run([found, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
+
+
+def test_the_distribution_has_its_own_name() -> None:
+    """``tracetool`` on the public index is another project: nobody may be told to install it."""
+    told = re.compile(r"(pipx?|uv|uvx|poetry)( tool)? (install|add|run) (-\w+ )*[\"']?tracetool(?![-\w])")
+    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *FILES]:
+        found = told.search(path.read_text("utf-8"))
+        assert found is None, f"{_id(path)}: {found.group(0)!r}" if found else ""
