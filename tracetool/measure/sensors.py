@@ -1,50 +1,24 @@
-"""Which sensor a reading came from: classes by architecture and field, boards by model."""
+"""Which sensors a log's field may come from, likeliest first."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
-from typing import Any
 
+from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.sensors import FIELDS, Sensor, sensor_of
 from tracetool.vocabulary.errors import BadInput
-from tracetool.vocabulary.sensor import Sensor
 
 _MS = 1e-3
-#: Chips of the Ampere generation whose sensor is the data-center one.
-_GA100 = ("a100", "a800", "a30")
-
-
-@cache
-def _table() -> Mapping[str, Any]:
-    text = Path(__file__).with_name("sensor_classes.toml").read_text("utf-8")
-    return tomllib.loads(text)
-
-
-def sensor_class(name: str) -> Sensor:
-    """Return one sensor class by name, with the gain prior of an unknown board.
-
-    Raises
-    ------
-    BadInput
-        If there is no such class.
-    """
-    found = _table()["classes"].get(name)
-    if found is None:
-        raise BadInput(f"no sensor class {name!r}", f"known: {', '.join(sorted(_table()['classes']))}")
-    boards = _table()["boards"]
-    return Sensor(
-        name=name,
-        update_s=found["update_ms"] * _MS,
-        window_s=found["window_ms"] * _MS,
-        lag_s=found.get("lag_ms", 0.0) * _MS,
-        window_sd=found["window_sd"],
-        gain_sd=boards["gain_sd"],
-        offset_sd_w=boards["offset_sd_w"],
-        source=found["source"],
-    )
+#: One or two boards of a model were put on a meter: another board's gain differs by at least this.
+BOARD_GAIN_SD = 0.02
+#: Update period of the first Kepler boards, whose architecture the log cannot tell. [s]
+_KEPLER_UPDATE_S = 0.015
+#: Time constant a capacitor sensor starts from; the log refines it. [s]
+LAG_START_S = 0.06
+#: Fields as logs spell them.
+_KNOWN = {"instant": "instant", "average": "average"}
 
 
 def field_kind(field: str | None) -> str:
@@ -53,46 +27,35 @@ def field_kind(field: str | None) -> str:
     >>> field_kind("power.draw.instant [W]"), field_kind("average_socket_power"), field_kind(None)
     ('instant', 'average', 'draw')
     """
-    low = (field or "").lower()
-    if "instant" in low:
-        return "instant"
-    return "average" if "average" in low else "draw"
+    low = (field or "").strip().lower()
+    if low in FIELDS and FIELDS[low] != "counter":
+        return FIELDS[low]
+    return next((kind for word, kind in _KNOWN.items() if word in low), "draw")
 
 
-def _family(gpu: str | None, architecture: str | None) -> str:
-    model = (gpu or "").lower()
-    if model.startswith(("mi", "amd", "radeon")):
-        return "amd"
-    if model.split("-")[0] in _GA100:
-        return "ga100"
-    low = (architecture or "").lower()
-    for key in ("kepler", "maxwell", "pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell"):
-        if key in low:
-            return key
-    return "amd" if low.startswith(("cdna", "rdna", "gfx", "gcn")) else "unknown"
+def _unknown(kind: str) -> list[Sensor]:
+    """Sensors of the architectures, for a GPU nobody named: wide gain, the log chooses."""
+    if kind == "average":
+        return [sensor_of("ampere-ga10x", "average")]
+    fast = [sensor_of("ampere-ga10x", "instant"), sensor_of("hopper", "instant")]
+    if kind == "instant":
+        return fast
+    return [sensor_of("hopper", "draw"), *fast, sensor_of("volta", "draw"), *_capacitors()]
 
 
-def _driver_class(family: str, kind: str, driver: str | None) -> list[str] | None:
-    major = int(driver.split(".")[0]) if driver and driver.split(".")[0].isdigit() else None
-    if major is None or kind != "draw" or family not in {"ampere", "ada"}:
-        return None
-    return ["windowed-100"] if major == 530 else ["average-1000"]
+def _capacitors() -> list[Sensor]:
+    slow = replace(sensor_of("kepler", "draw"), lag_s=LAG_START_S)
+    return [replace(slow, update_s=_KEPLER_UPDATE_S), slow]
 
 
-def candidate_sensors(
-    gpu: str | None = None,
-    architecture: str | None = None,
-    field: str | None = None,
-    driver: str | None = None,
-) -> list[Sensor]:
+def candidate_sensors(gpu: Gpu | None, field: str | None = None, driver: str | None = None) -> list[Sensor]:
     """Return the sensors a reading may come from, likeliest first, never empty.
 
     Parameters
     ----------
-    gpu : str, optional
-        The tool's name of the GPU; its board's measured gain is used where known.
-    architecture : str, optional
-        Architecture as in the GPU file, e.g. ``ampere``.
+    gpu : Gpu, optional
+        The board; its measured gain is used where known. Without it every class is a candidate and
+        the gain is 1 with the widest uncertainty.
     field : str, optional
         Field of the log, e.g. ``power.draw.instant``.
     driver : str, optional
@@ -100,32 +63,22 @@ def candidate_sensors(
 
     Notes
     -----
-    Where neither is known the list holds every class and the board's gain is 1 with a wide
-    uncertainty: the log chooses. Classes after Yang, Adamek and Armour, SC 2024.
+    Where the driver is not known ``power.draw`` of GA10x and Ada may be the one second average or
+    the fast reading, and a capacitor's update period 15 or 100 ms: the log chooses. Classes after
+    Yang, Adamek and Armour, "Part-time Power Measurements", SC 2024.
     """
     kind = field_kind(field)
-    family = _family(gpu, architecture)
-    fields = _table()["fields"].get(family, _table()["fields"]["unknown"])
-    names = _driver_class(family, kind, driver) or fields.get(kind) or fields["draw"]
-    boards = _table()["boards"]
-    board = boards["models"].get(gpu or "", {})
-    found = []
-    for name in names:
-        sensor = sensor_class(name)
-        if board:
-            sensor = replace(
-                sensor,
-                gain=board["gain"],
-                gain_sd=max(board.get("gain_sd", 0.0), boards["gain_sd_floor"]),
-                offset_w=board["offset_w"],
-                offset_sd_w=board["offset_sd_w"],
-                source=f"{sensor.source}; {board['source']}",
-            )
-            window = board.get(f"{kind}_window_ms")
-            if window and not name.startswith("average"):
-                sensor = replace(sensor, window_s=window * _MS)
-        found.append(sensor)
-    return found
+    if gpu is None:
+        return _unknown(kind)
+    first = gpu.sensor(kind, driver)
+    if first.kind == "lag" and first.update_s > 0.01:
+        likely = [replace(first, lag_s=found.lag_s, update_s=found.update_s) for found in _capacitors()]
+    elif kind == "draw" and driver is None:
+        other = gpu.sensor(kind, "530")
+        likely = [first] if other.window_s == first.window_s else [first, other]
+    else:
+        likely = [first]
+    return [replace(s, gain_sd=max(s.gain_sd, BOARD_GAIN_SD)) for s in likely]
 
 
 def read_sensor_file(path: str | Path) -> dict[str, float]:
@@ -134,7 +87,7 @@ def read_sensor_file(path: str | Path) -> dict[str, float]:
     Returns
     -------
     dict
-        Fields of :class:`Sensor` in its units, only those stated.
+        Fields of ``hardware.sensors.Sensor`` in its units, only those stated.
 
     Raises
     ------
@@ -150,15 +103,30 @@ def read_sensor_file(path: str | Path) -> dict[str, float]:
     section = raw.get("sensor")
     if not isinstance(section, dict):
         raise BadInput.in_file(file, "has no [sensor] section", "see docs/attribution.md")
-    scale = {"update_ms": _MS, "window_ms": _MS, "delay_ms": _MS, "lag_ms": _MS}
-    plain = ("gain", "gain_sd", "offset_w", "offset_sd_w", "window_sd")
+    times = ("update_ms", "window_ms", "delay_ms", "lag_ms")
+    plain = ("gain", "gain_sd", "offset_w", "offset_sd_w")
     out: dict[str, float] = {}
     for key, value in section.items():
-        if key not in scale and key not in plain:
+        if key not in times and key not in plain:
             continue
         if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e6:
             raise BadInput.in_file(file, f"[sensor] {key} is not a number", "write e.g. gain = 0.95")
-        out[key.replace("_ms", "_s")] = float(value) * scale.get(key, 1.0)
+        out[key.replace("_ms", "_s")] = float(value) * (_MS if key in times else 1.0)
     if out.get("gain", 1.0) <= 0.0 or any(v < 0 for k, v in out.items() if k not in {"offset_w", "gain"}):
         raise BadInput.in_file(file, "[sensor] gain, times and deviations must be positive")
+    if not out:
+        raise BadInput.in_file(file, "[sensor] states nothing", f"give some of {', '.join(times + plain)}")
     return out
+
+
+def calibrated(sensor: Sensor, stated: dict[str, float]) -> Sensor:
+    """Return the sensor with what a calibration file states; an unstated gain error is 1 %."""
+    if not stated:
+        return sensor
+    extra = dict(stated)
+    if "gain" in extra:
+        extra.setdefault("gain_sd", 0.01)
+    if "offset_w" in extra or "gain" in extra:
+        extra.setdefault("offset_sd_w", 1.0)
+    kind = "lag" if extra.get("lag_s") else "boxcar" if extra.get("window_s") else sensor.kind
+    return replace(sensor, kind=kind, basis="measured", source="calibration file", **extra)  # type: ignore[arg-type]

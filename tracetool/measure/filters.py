@@ -1,0 +1,61 @@
+"""A sensor's filter as a few boxes: what each reading averages, and with what weight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetool.hardware.sensors import Sensor
+from tracetool.vocabulary.arrays import Floats
+
+#: Boxes a first-order lag is cut into, each with an equal weight.
+_LAG_BOXES = 10
+#: Boxes the unknown delay of a slowly polled log is cut into.
+_JITTER_BOXES = 5
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """A filter that weighs the time ``back_s`` to ``front_s`` before an update; weights sum to 1."""
+
+    back_s: Floats  # (b,) further end of each box before the update [s]
+    front_s: Floats  # (b,) nearer end [s]
+    weight: Floats  # (b,) [1]
+
+    @property
+    def reach_s(self) -> float:
+        """How far back the filter looks. [s]"""
+        return float(self.back_s.max())
+
+
+def sensor_boxes(sensor: Sensor, jitter_s: float = 0.0) -> Boxes:
+    r"""Return the filter of a sensor as boxes.
+
+    Parameters
+    ----------
+    sensor : Sensor
+        Window or lag, and delay.
+    jitter_s : float
+        Width of the unknown delay between update and log line; the filter is averaged over it. [s]
+
+    Notes
+    -----
+    A lag weighs the past by :math:`e^{-t/\tau}/\tau`; it is cut where its integral passes multiples of
+    1/10, the last box ending where 1 % of the weight is left.
+    """
+    if sensor.kind == "lag":
+        share = np.linspace(0.0, 1.0, _LAG_BOXES + 1)
+        share[-1] = 0.99
+        cuts = -sensor.lag_s * np.log1p(-share)
+        back, front = cuts[1:], cuts[:-1]
+        weight = np.diff(share) / 0.99
+    else:
+        back, front, weight = np.array([max(sensor.window_s, 1e-6)]), np.zeros(1), np.ones(1)
+    back, front = back + sensor.delay_s, front + sensor.delay_s
+    if jitter_s > 0:
+        moves = (np.arange(_JITTER_BOXES) + 0.5) / _JITTER_BOXES * jitter_s
+        back = (back[None, :] + moves[:, None]).ravel()
+        front = (front[None, :] + moves[:, None]).ravel()
+        weight = np.tile(weight / _JITTER_BOXES, _JITTER_BOXES)
+    return Boxes(back, front, weight)

@@ -1,0 +1,235 @@
+"""Power over time from readings: slowly changing levels while active, in gaps and idle.
+
+The sensor cannot see inside its window, but the timeline can: within a reading, power follows the
+activity. What is left to find are the levels, one for each state and moment, and those rarely change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg, sparse
+
+from tracetool.measure.filters import Boxes
+from tracetool.measure.readings import Readings
+from tracetool.measure.timeline import STATES, Ramp, Timeline, cut
+from tracetool.vocabulary.arrays import Floats
+
+#: Degrees of freedom of the level changes: low, so that they are mostly nil and sometimes a step.
+_STEP_FREEDOM = 1.5
+#: Degrees of freedom of the readings' noise.
+_NOISE_FREEDOM = 5.0
+#: Typical change of a level in 0.1 s, relative to the log's range.
+_STEP_SHARE = 0.004
+#: Gap power above idle, relative to active above idle, before any reading: mean and deviation.
+_GAP_SHARE, _GAP_SHARE_SD = 0.10, 0.10
+#: How fast the gap's deviation from that share changes, relative to the other levels: clocks set it,
+#: not the work, and readings that hold both states could otherwise trade one against the other.
+_GAP_PACE = 0.1
+_ROUNDS = 14
+_STATE_COUNT = len(STATES)
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Levels of each state over time, with their joint uncertainty.
+
+    ``level_w`` is what the sensor would show of a power held constant: gain and offset not undone.
+    """
+
+    edges_s: Floats  # (j + 1,) blocks of constant level [s]
+    level_w: Floats  # (j, 3) active, gap, idle [W]
+    ramps: tuple[Ramp, Ramp, Ramp]  # time in each state
+    mixing: sparse.csr_matrix  # (3 j, 3 j) levels from the unknowns solved for
+    factor: Floats  # banded Cholesky factor of the unknowns' posterior precision
+    noise_w: float  # standard deviation of one reading [W]
+    log_likelihood: float  # of the readings, up to a constant
+    fitted_w: Floats  # (n,) readings as reconstructed [W]
+
+    def weights(self, start_s: Floats, end_s: Floats) -> sparse.csr_matrix:
+        """Return the seconds each window holds of each level, shape (w, 3 j). [s]"""
+        return _overlap(start_s, end_s, np.ones(len(start_s)), np.arange(len(start_s)), self)
+
+    def energy(self, start_s: Floats, end_s: Floats, *, chunk: int = 256) -> tuple[Floats, Floats]:
+        """Return each window's energy and its standard deviation, as the sensor shows it.
+
+        Parameters
+        ----------
+        start_s, end_s : array, shape (w,)
+            Windows. [s]
+
+        Returns
+        -------
+        energy, deviation : array, shape (w,)
+            Gain and offset not undone. [J]
+        """
+        weights = self.weights(start_s, end_s)
+        energy = np.asarray(weights @ self.level_w.ravel())
+        weights = (weights @ self.mixing).tocsr()
+        deviation = np.empty(len(energy))
+        for first in range(0, len(energy), chunk):
+            part = weights[first : first + chunk].toarray()
+            solved = linalg.cho_solve_banded((self.factor, True), part.T, check_finite=False)
+            deviation[first : first + chunk] = np.sqrt(np.maximum((part * solved.T).sum(axis=1), 0.0))
+        return energy, deviation
+
+    def power(self, start_s: Floats, end_s: Floats) -> Floats:
+        """Return the mean reconstructed power of each window. [W]"""
+        seconds = np.maximum(end_s - start_s, 1e-12)
+        return np.asarray(self.weights(start_s, end_s) @ self.level_w.ravel()) / seconds
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    edges_s: Floats
+    ramps: tuple[Ramp, Ramp, Ramp]
+
+
+def _overlap(
+    start_s: Floats, end_s: Floats, weight: Floats, owner: Floats, blocks: Levels | _Blocks
+) -> sparse.csr_matrix:
+    row, cell, low, high = cut(start_s, end_s, blocks.edges_s)
+    count = len(blocks.edges_s) - 1
+    rows = int(owner.max()) + 1 if len(owner) else 0
+    values, columns = [], []
+    for state, ramp in enumerate(blocks.ramps):
+        values.append((ramp(high) - ramp(low)) * weight[row])
+        columns.append(cell * _STATE_COUNT + state)
+    return sparse.coo_matrix(
+        (np.concatenate(values), (np.tile(owner[row], _STATE_COUNT), np.concatenate(columns))),
+        shape=(rows, count * _STATE_COUNT),
+    ).tocsr()
+
+
+def _observation(readings: Readings, boxes: Boxes, blocks: _Blocks) -> sparse.csr_matrix:
+    n, b = len(readings), len(boxes.weight)
+    start = (readings.time_s[:, None] - boxes.back_s[None, :]).ravel()
+    end = (readings.time_s[:, None] - boxes.front_s[None, :]).ravel()
+    weight = np.tile(boxes.weight / (boxes.back_s - boxes.front_s), n)
+    return _overlap(start, end, weight, np.repeat(np.arange(n), b), blocks)
+
+
+def _block_edges(readings: Readings, boxes: Boxes, block_s: float) -> Floats:
+    first = readings.time_s[0] - boxes.reach_s
+    count = int(np.ceil((readings.time_s[-1] + 1e-9 - first) / block_s)) + 1
+    return readings.time_s[-1] + 1e-9 - block_s * np.arange(count, -1, -1)
+
+
+def _banded(matrix: sparse.spmatrix, width: int) -> Floats:
+    m = matrix.tocoo()
+    below = m.row >= m.col
+    out = np.zeros((width + 1, matrix.shape[0]))
+    np.add.at(out, (m.row[below] - m.col[below], m.col[below]), m.data[below])
+    return out
+
+
+def fit_levels(
+    readings: Readings,
+    timeline: Timeline,
+    boxes: Boxes,
+    *,
+    block_s: float | None = None,
+    rounds: int = _ROUNDS,
+) -> Levels:
+    r"""Return the levels that explain the readings.
+
+    Parameters
+    ----------
+    readings : Readings
+        At least two.
+    timeline : Timeline
+        Activity on the same clock; may be empty (then power follows the readings alone).
+    boxes : Boxes
+        The sensor's filter.
+    block_s : float, optional
+        Length over which a level is constant; the update period by default. [s]
+    rounds : int
+        Reweighting rounds. [1]
+
+    Notes
+    -----
+    Each reading is :math:`y_n = \sum_{s,j} K_{nsj} z_{sj} + \epsilon_n`, with :math:`K` the share of the
+    filter in state :math:`s` and block :math:`j`. Levels follow a random walk whose steps have a
+    Student distribution (mostly none, sometimes a jump), and so does the noise; both are met by
+    iteratively reweighted least squares on a banded system. Gap power starts from a share of the
+    way from idle to active, which readings soon override.
+    """
+    block = block_s or readings.update_s
+    blocks = _Blocks(_block_edges(readings, boxes, block), timeline.state_ramps())
+    shown = _observation(readings, boxes, blocks)
+    count = len(blocks.edges_s) - 1
+    size = count * _STATE_COUNT
+    low, high = float(np.quantile(readings.power_w, 0.02)), float(np.quantile(readings.power_w, 0.98))
+    reach = max(high - low, 0.02 * abs(high), 1.0)
+    mixing, fixed = _mixing(count, low)
+    observe = (shown @ mixing).tocsr()
+    y = readings.power_w - shown @ fixed
+    pace = np.tile([1.0, _GAP_PACE, 1.0], count - 1)
+    step_scale = _STEP_SHARE * reach * np.sqrt(block / 0.1) * pace
+
+    walk = sparse.diags(
+        [-np.ones(size), np.ones(size)], [0, _STATE_COUNT], shape=(size - _STATE_COUNT, size)
+    ).tocsr()
+    anchor, target, trust = _anchors(count, low, high, reach)
+    width = _STATE_COUNT * (int(np.ceil(boxes.reach_s / block)) + 2) + _STATE_COUNT
+    floor = max(0.1, 0.0005 * abs(high))
+    noise = max(0.3, 0.003 * abs(high), 0.002 * reach)
+    step_weight = 1.0 / (8 * step_scale) ** 2
+    noise_weight = np.ones(len(y))
+    for turn in range(max(rounds, 1)):
+        weight = sparse.diags(noise_weight / noise**2)
+        precision = (
+            observe.T @ weight @ observe
+            + walk.T @ sparse.diags(step_weight) @ walk
+            + anchor.T @ sparse.diags(trust) @ anchor
+            + sparse.identity(size) * (1e-6 / reach**2)
+        )
+        factor = linalg.cholesky_banded(_banded(precision, width), lower=True, check_finite=False)
+        right = observe.T @ (weight @ y) + anchor.T @ (trust * target)
+        found = linalg.cho_solve_banded((factor, True), right, check_finite=False)
+        miss, step = y - observe @ found, walk @ found
+        spread = 1.4826 * float(np.median(np.abs(miss)))
+        noise = float(np.clip(np.hypot(spread, floor), floor, 0.05 * reach + floor))
+        noise_weight = (_NOISE_FREEDOM + 1) / (_NOISE_FREEDOM + (miss / noise) ** 2)
+        scale = step_scale * max(1.0, 8.0 * 0.5**turn)  # from smooth to stepwise
+        step_weight = (_STEP_FREEDOM + 1) / (_STEP_FREEDOM * scale**2 + step**2)
+    return Levels(
+        blocks.edges_s,
+        (mixing @ found + fixed).reshape(count, _STATE_COUNT),
+        blocks.ramps,
+        mixing,
+        factor,
+        noise,
+        _log_likelihood(miss, noise, step / step_scale, (anchor @ found - target) * np.sqrt(trust)),
+        readings.power_w - miss,
+    )
+
+
+def _mixing(count: int, low: float) -> tuple[sparse.csr_matrix, Floats]:
+    """Levels from unknowns: gap = its deviation + a share of active + the rest of the low end."""
+    size = count * _STATE_COUNT
+    gap = np.arange(count) * _STATE_COUNT + 1
+    share = sparse.coo_matrix((np.full(count, _GAP_SHARE), (gap, gap - 1)), shape=(size, size))
+    fixed = np.zeros(size)
+    fixed[gap] = (1.0 - _GAP_SHARE) * low
+    return (sparse.identity(size) + share).tocsr(), fixed
+
+
+def _anchors(count: int, low: float, high: float, reach: float) -> tuple[sparse.csr_matrix, Floats, Floats]:
+    """Weak ties: active near the high end, the gap's deviation near nil, idle near the low end."""
+    block = np.arange(0, count, max(1, count // 8))
+    n = len(block)
+    column = np.concatenate([block * _STATE_COUNT + s for s in range(_STATE_COUNT)])
+    matrix = sparse.coo_matrix(
+        (np.ones(3 * n), (np.arange(3 * n), column)), shape=(3 * n, count * _STATE_COUNT)
+    ).tocsr()
+    target = np.concatenate([np.full(n, high), np.zeros(n), np.full(n, low)])
+    sd = np.concatenate([np.full(n, reach), np.full(n, _GAP_SHARE_SD * reach), np.full(n, 0.5 * reach)])
+    return matrix, target, 1.0 / (sd**2 * n)
+
+
+def _log_likelihood(miss: Floats, noise: float, steps: Floats, ties: Floats) -> float:
+    data = -0.5 * (_NOISE_FREEDOM + 1) * np.log1p((miss / noise) ** 2 / _NOISE_FREEDOM).sum()
+    walk = -0.5 * (_STEP_FREEDOM + 1) * np.log1p(steps**2 / _STEP_FREEDOM).sum()
+    return float(data - len(miss) * np.log(noise) + walk - 0.5 * (ties**2).sum())

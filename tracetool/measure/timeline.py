@@ -1,0 +1,145 @@
+"""The device timeline as intervals of classes, and time integrals over it without loops.
+
+Where launches overlap on several streams each gets an equal share of the moment, so that all classes,
+gaps and idle time add up to wall time exactly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetool.vocabulary.arrays import Floats, Ints
+
+#: Off time up to this long after an activity is a gap (clocks still high); the rest is idle. [s]
+GAP_HOLD_S = 1.0
+STATES = ("active", "gap", "idle")
+
+
+@dataclass(frozen=True)
+class Ramp:
+    """A non-decreasing piecewise linear function of time, given at its corners."""
+
+    time_s: Floats  # (m,) increasing
+    value_s: Floats  # (m,)
+
+    def __call__(self, at_s: Floats) -> Floats:
+        """Return its value, constant outside the corners."""
+        return np.interp(at_s, self.time_s, self.value_s)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Activities of one device with a class each, and what lies between them."""
+
+    start_s: Floats  # (n,) [s]
+    end_s: Floats  # (n,)
+    label: Ints  # (n,) class of each activity, 0 to classes - 1
+    classes: int
+    share: Ramp  # integral of 1 / (activities running)
+    busy: Ramp  # integral of (any running)
+    off_start_s: Floats  # (g,) gaps and idle stretches between merged activities, by start
+    off_end_s: Floats  # (g,)
+
+    @property
+    def span_s(self) -> tuple[float, float]:
+        """First start and last end; (0, 0) without activities."""
+        return (float(self.start_s.min()), float(self.end_s.max())) if len(self.start_s) else (0.0, 0.0)
+
+    def state_ramps(self) -> tuple[Ramp, Ramp, Ramp]:
+        """Return the integrals of active, gap and idle time; their sum is wall time."""
+        gap_end = np.minimum(self.off_end_s, self.off_start_s + GAP_HOLD_S)
+        corners = np.empty(2 * len(gap_end) + 2)
+        corners[0] = self.busy.time_s[0] - 1.0 if len(self.busy.time_s) else 0.0
+        corners[1:-1:2], corners[2:-1:2] = self.off_start_s, gap_end
+        corners[-1] = corners[-2] + 1.0
+        values = np.zeros_like(corners)
+        values[2:-1:2] = np.cumsum(gap_end - self.off_start_s)
+        values[3:-1:2] = values[2:-2:2]
+        values[-1] = values[-2]
+        gap = Ramp(corners, values)
+        far = 1e7  # idle time must grow outside the activities too: four months either way
+        times = np.unique(
+            np.concatenate([[corners[0] - far], self.busy.time_s, corners, [corners[-1] + far]])
+        )
+        idle = Ramp(times, (times - times[0]) - self.busy(times) - gap(times))
+        return self.busy, gap, idle
+
+    def shifted(self, by_s: float) -> Timeline:
+        """Return the same timeline moved in time."""
+        move = lambda r: Ramp(r.time_s + by_s, r.value_s)  # noqa: E731 - local and short
+        return Timeline(
+            self.start_s + by_s,
+            self.end_s + by_s,
+            self.label,
+            self.classes,
+            move(self.share),
+            move(self.busy),
+            self.off_start_s + by_s,
+            self.off_end_s + by_s,
+        )
+
+
+def build_timeline(start_s: Floats, end_s: Floats, label: Ints, classes: int) -> Timeline:
+    """Return the timeline of one device.
+
+    Parameters
+    ----------
+    start_s, end_s : array, shape (n,)
+        Activities, in any order; those that do not last are dropped. [s]
+    label : array of int, shape (n,)
+        Class of each, 0 to ``classes - 1``.
+    classes : int
+        Number of classes.
+    """
+    keep = end_s > start_s
+    order = np.argsort(start_s[keep], kind="stable")
+    start, end, label = start_s[keep][order], end_s[keep][order], label[keep][order]
+    if not len(start):
+        flat = Ramp(np.zeros(1), np.zeros(1))
+        return Timeline(start, end, label, classes, flat, flat, np.zeros(0), np.zeros(0))
+    times = np.concatenate([start, end])
+    change = np.concatenate([np.ones(len(start), np.int64), np.full(len(end), -1, np.int64)])
+    order = np.argsort(times, kind="stable")
+    times, running = times[order], np.cumsum(change[order])
+    step = np.diff(times)
+    alive = np.maximum(running[:-1], 0)
+    share = np.concatenate([[0.0], np.cumsum(step / np.maximum(alive, 1) * (alive > 0))])
+    busy = np.concatenate([[0.0], np.cumsum(step * (alive > 0))])
+    last = np.append(np.diff(times) > 0, True)  # one corner per moment, the last value counts
+    reach = np.maximum.accumulate(end)
+    opens = np.flatnonzero(start[1:] > reach[:-1]) + 1
+    off_start = np.append(reach[opens - 1], reach[-1])
+    off_end = np.append(start[opens], np.inf)
+    return Timeline(
+        start,
+        end,
+        label,
+        classes,
+        Ramp(times[last], share[last]),
+        Ramp(times[last], busy[last]),
+        off_start,
+        off_end,
+    )
+
+
+def cut(start_s: Floats, end_s: Floats, edges_s: Floats) -> tuple[Ints, Ints, Floats, Floats]:
+    """Cut intervals at edges.
+
+    Returns
+    -------
+    row, cell : array of int, shape (p,)
+        Which interval each piece is of, and which cell ``edges_s[cell]`` to ``edges_s[cell + 1]``.
+    start_s, end_s : array, shape (p,)
+        The pieces; what lies outside the edges is dropped.
+    """
+    start = np.clip(start_s, edges_s[0], edges_s[-1])
+    end = np.clip(end_s, edges_s[0], edges_s[-1])
+    first = np.clip(np.searchsorted(edges_s, start, side="right") - 1, 0, len(edges_s) - 2)
+    final = np.clip(np.searchsorted(edges_s, end, side="left") - 1, 0, len(edges_s) - 2)
+    count = np.where(end > start, final - first + 1, 0)
+    row = np.repeat(np.arange(len(start)), count)
+    offset = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    cell = first[row] + offset
+    return row, cell, np.maximum(start[row], edges_s[cell]), np.minimum(end[row], edges_s[cell + 1])

@@ -1,0 +1,1 @@
+"""Nsight Systems: the tables of its SQLite export, and the program that makes one from a report."""

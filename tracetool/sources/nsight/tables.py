@@ -1,0 +1,210 @@
+"""From an Nsight Systems SQLite export to a trace. Columns are taken by name: every release moves them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from tracetool.sources.calls import with_call_kinds
+from tracetool.sources.columns import clean_text
+from tracetool.sources.format import Trace
+from tracetool.sources.nsight.annotations import read_annotations
+from tracetool.sources.nsight.identity import read_devices, session_clock, versions
+from tracetool.sources.nsight.metrics import read_metrics
+from tracetool.sources.sqlite_file import list_tables, open_sqlite, read_columns
+from tracetool.vocabulary.errors import BadInput
+
+KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
+MEMCPY = "CUPTI_ACTIVITY_KIND_MEMCPY"
+MEMSET = "CUPTI_ACTIVITY_KIND_MEMSET"
+RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
+GRAPH = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+#: Any of these marks a database as Nsight's.
+MARKS = ("TARGET_INFO_SESSION_START_TIME", "ANALYSIS_DETAILS", "TARGET_INFO_GPU", "ThreadNames", "ANALYSIS_FILE")
+
+_I = pl.Int64()
+_KERNEL_COLUMNS = {
+    "start": _I, "end": _I, "deviceId": _I, "contextId": _I, "streamId": _I, "correlationId": _I, "globalPid": _I,
+    "demangledName": _I, "shortName": _I, "registersPerThread": _I,
+    "gridX": _I, "gridY": _I, "gridZ": _I, "blockX": _I, "blockY": _I, "blockZ": _I,
+    "staticSharedMemory": _I, "dynamicSharedMemory": _I, "graphNodeId": _I,
+}  # fmt: skip
+_COPY_COLUMNS = {
+    "start": _I, "end": _I, "deviceId": _I, "contextId": _I, "streamId": _I, "correlationId": _I,
+    "globalPid": _I, "bytes": _I, "copyKind": _I, "graphNodeId": _I,
+}  # fmt: skip
+_SET_COLUMNS = {k: v for k, v in _COPY_COLUMNS.items() if k != "copyKind"}
+_GRAPH_COLUMNS = {
+    "start": _I, "end": _I, "deviceId": _I, "contextId": _I, "streamId": _I, "correlationId": _I,
+    "globalPid": _I, "graphId": _I, "graphExecId": _I,
+}  # fmt: skip
+_CALL_COLUMNS = {"start": _I, "end": _I, "globalTid": _I, "correlationId": _I, "nameId": _I}
+
+#: CUPTI's copy kinds.
+COPY_NAMES = {
+    1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD", 9: "HtoH", 10: "PtoP",
+    11: "HtoD (managed)", 12: "DtoH (managed)", 13: "DtoD (managed)",
+}  # fmt: skip
+_PID = (1 << 24) - 1
+
+
+@dataclass(frozen=True)
+class Export:
+    """An open export: its file, connection, catalogue and strings."""
+
+    path: Path
+    db: sqlite3.Connection
+    tables: Mapping[str, frozenset[str]]
+    strings: pl.DataFrame
+
+    def read(self, table: str, wanted: Mapping[str, pl.DataType], where: str = "") -> pl.DataFrame:
+        """Return columns of a table, null where absent, with ``rowid``."""
+        return read_columns(self.path, self.db, self.tables, table, wanted, where=where)
+
+    def named(self, frame: pl.DataFrame, column: str, to: str = "name") -> pl.DataFrame:
+        """Add the text of a string id."""
+        looked = self.strings.rename({"id": column, "value": to})
+        return frame.join(looked, on=column, how="left", maintain_order="left")
+
+
+def looks_like_nsight(tables: Mapping[str, frozenset[str]]) -> bool:
+    """Say whether a catalogue is that of an Nsight Systems export."""
+    return "StringIds" in tables and (any(t in tables for t in MARKS) or any(t.startswith("CUPTI_") for t in tables))
+
+
+def _pid(column: str) -> pl.Expr:
+    return pl.col(column).floordiv(1 << 24).and_(pl.lit(_PID)) if False else (pl.col(column) // (1 << 24)) & _PID
+
+
+def _activity(frame: pl.DataFrame, kind: str, **more: pl.Expr) -> pl.DataFrame:
+    return frame.select(
+        "rowid",
+        start_ns=pl.col("start"),
+        end_ns=pl.col("end"),
+        profiler_device=pl.col("deviceId"),
+        context=pl.col("contextId"),
+        stream=pl.col("streamId"),
+        process=_pid("globalPid"),
+        correlation=pl.col("correlationId"),
+        kind=pl.lit(kind),
+        **more,
+    )
+
+
+def _kernels(export: Export, trace: Trace) -> pl.DataFrame:
+    frame = export.read(KERNEL, _KERNEL_COLUMNS)
+    frame = frame.with_columns(nameId=pl.coalesce("demangledName", "shortName"))
+    frame = export.named(frame, "nameId")
+    return _activity(
+        frame,
+        "kernel",
+        name=clean_text("name"),
+        **{f"grid_{a}": pl.col(f"grid{a.upper()}") for a in "xyz"},
+        **{f"block_{a}": pl.col(f"block{a.upper()}") for a in "xyz"},
+        registers_per_thread=pl.col("registersPerThread"),
+        shared_static_bytes=pl.col("staticSharedMemory"),
+        shared_dynamic_bytes=pl.col("dynamicSharedMemory"),
+        graph_node=pl.col("graphNodeId"),
+    )
+
+
+def _copies(export: Export) -> list[pl.DataFrame]:
+    copies = export.read(MEMCPY, _COPY_COLUMNS)
+    sets = export.read(MEMSET, _SET_COLUMNS)
+    return [
+        _activity(
+            copies,
+            "memcpy",
+            name=pl.col("copyKind").replace_strict(COPY_NAMES, default="copy", return_dtype=pl.String),
+            bytes=pl.col("bytes"),
+            graph_node=pl.col("graphNodeId"),
+        ),
+        _activity(
+            sets, "memset", name=pl.lit("memset"), bytes=pl.col("bytes"), graph_node=pl.col("graphNodeId")
+        ),
+    ]
+
+
+def _graphs(export: Export, nodes: pl.DataFrame, trace: Trace) -> pl.DataFrame:
+    """Whole graphs recorded as one activity; those whose nodes were recorded too are left out."""
+    frame = _activity(
+        export.read(GRAPH, _GRAPH_COLUMNS),
+        "graph",
+        name=pl.format("CUDA graph {}", pl.coalesce("graphId", "graphExecId").fill_null(0)),
+    )
+    if not frame.height:
+        return frame
+    known = nodes.filter(pl.col("graph_node").is_not_null()).select("process", "correlation").unique()
+    opaque = frame.join(known, on=["process", "correlation"], how="anti", nulls_equal=True)
+    if opaque.height:
+        trace.warnings.append(
+            f"{opaque.height} CUDA graph launches are recorded whole: the kernels inside are not in the trace"
+            " (record with nsys profile --cuda-graph-trace=node)"
+        )
+    return opaque
+
+
+def _calls(export: Export) -> pl.DataFrame:
+    frame = export.named(export.read(RUNTIME, _CALL_COLUMNS), "nameId")
+    frame = frame.select(
+        start_ns=pl.col("start"),
+        duration_ns=pl.col("end") - pl.col("start"),
+        process=_pid("globalTid"),
+        thread=pl.col("globalTid") & _PID,
+        name=clean_text("name").fill_null("?"),
+        correlation=pl.col("correlationId"),
+    ).filter(pl.col("start_ns").is_not_null() & (pl.col("duration_ns") >= 0))
+    return with_call_kinds(frame)
+
+
+def _strings(path: Path, db: sqlite3.Connection, tables: Mapping[str, frozenset[str]]) -> pl.DataFrame:
+    wanted = {"id": _I, "value": pl.String()}
+    found = read_columns(path, db, tables, "StringIds", wanted, rowid=False)
+    return found.drop_nulls("id").unique("id", keep="first")
+
+
+def read_export(path: Path) -> Trace:
+    """Return the trace in an export.
+
+    Raises
+    ------
+    BadInput
+        If the database is broken or is not Nsight's.
+    """
+    tables = list_tables(path)
+    if not looks_like_nsight(tables):
+        raise BadInput.in_file(path, "is not an Nsight Systems export", "make one with: nsys export --type sqlite")
+    with open_sqlite(path) as db:
+        export = Export(path, db, tables, _strings(path, db, tables))
+        clock = session_clock(export.path, db, tables)
+        product, schema = versions(db, tables)
+        trace = Trace("Nsight Systems", clock, product, schema)
+        kernels = _kernels(export, trace)
+        parts = [kernels, *_copies(export)]
+        nodes = pl.concat([p.select("process", "correlation", "graph_node") for p in parts])
+        parts.append(_graphs(export, nodes, trace))
+        tagged = [
+            p.with_columns(place=pl.format("{} row {}", pl.lit(t), pl.col("rowid"))).drop("rowid")
+            for p, t in zip(parts, (KERNEL, MEMCPY, MEMSET, GRAPH), strict=True)
+        ]
+        trace.activities = pl.concat(tagged, how="diagonal")
+        trace.host_calls = _calls(export)
+        trace.operators, trace.ranges = read_annotations(export.read, export.named)
+        telemetry = read_metrics(export.read, trace.warnings)
+        trace.devices, trace.activities, trace.telemetry = read_devices(
+            export.read, trace.activities, telemetry, trace.warnings
+        )
+        if not kernels.height:
+            trace.warnings.append("no kernel ran while this trace was recorded")
+        trace.warnings += _diagnostics(export)
+    return trace
+
+
+def _diagnostics(export: Export) -> list[str]:
+    frame = export.read("DIAGNOSTIC_EVENT", {"severity": _I, "text": pl.String()})
+    lost = frame.filter(pl.col("text").str.to_lowercase().str.contains("lost|dropped|incomplete|not all"))
+    return [f"the profiler says: {t[:200]}" for t in lost.select(clean_text("text")).to_series().unique().head(3)]
