@@ -22,10 +22,8 @@ def _error(part: str) -> pl.Expr:
     return pl.when(measured > 0).then(change).alias(f"{part}_error_pct")
 
 
-def _agrees() -> pl.Expr:
-    apart = (pl.col("energy_predicted_low_j") > pl.col("energy_high_j")) | (
-        pl.col("energy_predicted_high_j") < pl.col("energy_low_j")
-    )
+def _agrees(low: str = "energy_predicted_low_j", high: str = "energy_predicted_high_j") -> pl.Expr:
+    apart = (pl.col(low) > pl.col("energy_high_j")) | (pl.col(high) < pl.col("energy_low_j"))
     return (
         pl.when(pl.col("energy_j").is_null())
         .then(pl.lit("not measured"))
@@ -98,7 +96,11 @@ def compare_signatures(
             for end in ("", "_low", "_high")
         )
     )
-    made = made.with_columns(*(_error(p) for p in _PARTS), _agrees())
+    made = made.with_columns(
+        *(_error(p) for p in _PARTS),
+        _agrees(),
+        pl.when(pl.col("energy_j").is_not_null()).then(100.0).otherwise(0.0).alias("measured_pct"),
+    )
     return worst_first(made)
 
 
@@ -118,9 +120,9 @@ def _measured(measured: pl.DataFrame | None) -> pl.DataFrame:
     )
 
 
-def worst_first(rows: pl.DataFrame) -> pl.DataFrame:
+def worst_first(rows: pl.DataFrame, predicted: str = "energy_predicted_j") -> pl.DataFrame:
     """Return rows sorted by the size of the miss: joules where measured, else milliseconds of time."""
-    miss = (pl.col("energy_predicted_j") - pl.col("energy_j")).abs()
+    miss = (pl.col(predicted) - pl.col("energy_j")).abs()
     slip = (pl.col("time_predicted_ms") - pl.col("time_ms")).abs()
     return rows.sort([miss, slip], descending=True, nulls_last=True, maintain_order=True)
 
@@ -132,21 +134,29 @@ def sum_rows(rows: pl.DataFrame, level: str, by: str | None) -> pl.DataFrame:
     -----
     Ends of intervals are added, not combined in squares: errors of kernels of one family share their
     coefficients and those of attributed energies share the log, so squares would claim too much.
-    Measured and predicted energies of a sum cover the same kernels: where a kernel was not measured,
-    the sum's measured energy is null and its prediction stays whole.
+    A sum's measured energy covers the kernels a log saw. Its errors of energy and power set them beside
+    the predictions of the same kernels; the predicted figures themselves cover every kernel.
     """
-    summed = ["launches", "time_ms"]
-    sums = [pl.col(c).sum() for c in summed]
-    for stem, unit in (("time_predicted", "ms"), ("energy", "j"), ("energy_predicted", "j")):
+    seen = pl.col("energy_j").is_not_null()
+    sums = [pl.col("launches").sum(), pl.col("time_ms").sum()]
+    for stem, unit in (("time_predicted", "ms"), ("energy_predicted", "j")):
         for end in ("", "_low", "_high"):
-            column = f"{stem}{end}_{unit}"
-            sums.append(
-                pl.when(pl.col(column).null_count() == 0).then(pl.col(column).sum()).first().alias(column)
-            )
-    sums += [pl.col("identified").all(), pl.col("reason").drop_nulls().first()]
+            column = pl.col(f"{stem}{end}_{unit}")
+            sums.append(pl.when(column.null_count() == 0).then(column.sum()).alias(f"{stem}{end}_{unit}"))
+    for end in ("", "_low", "_high"):
+        column = pl.col(f"energy{end}_j")
+        sums.append(pl.when(seen.any()).then(column.sum()).alias(f"energy{end}_j"))
+    sums += [
+        pl.col("time_ms").filter(seen).sum().alias("seen_ms"),
+        pl.col("time_predicted_ms").filter(seen).sum().alias("seen_predicted_ms"),
+        *(
+            pl.col(f"energy_predicted{end}_j").filter(seen).sum().alias(f"seen_predicted{end}_j")
+            for end in ("", "_low", "_high")
+        ),
+        (pl.col("identified") | ~seen).all().alias("identified"),
+        pl.col("reason").drop_nulls().first(),
+    ]
     grouped = rows.group_by(by).agg(sums) if by else rows.select(sums)
-    seconds = pl.col("time_ms") / 1e3
-    predicted_seconds = pl.col("time_predicted_ms") / 1e3
     name = pl.col(by) if by else pl.lit("(kernels)")
     made = grouped.with_columns(
         pl.lit(level).alias("level"),
@@ -154,18 +164,30 @@ def sum_rows(rows: pl.DataFrame, level: str, by: str | None) -> pl.DataFrame:
         (pl.col(by) if by else pl.lit(None, dtype=pl.String)).alias("family"),
         pl.lit(None, dtype=pl.Int64).alias("signature"),
         pl.lit(None, dtype=pl.String).alias("basis"),
+        _ratio(100.0 * pl.col("seen_ms"), pl.col("time_ms")).alias("measured_pct"),
         *(
-            pl.when(seconds > 0).then(pl.col(f"energy{e}_j") / seconds).alias(f"power{e}_w")
+            _ratio(pl.col(f"energy{e}_j"), pl.col("seen_ms") / 1e3).alias(f"power{e}_w")
             for e in ("", "_low", "_high")
         ),
         *(
-            pl.when(predicted_seconds > 0)
-            .then(pl.col(f"energy_predicted{e}_j") / predicted_seconds)
-            .alias(f"power_predicted{e}_w")
+            _ratio(pl.col(f"energy_predicted{e}_j"), pl.col("time_predicted_ms") / 1e3).alias(
+                f"power_predicted{e}_w"
+            )
             for e in ("", "_low", "_high")
         ),
     )
-    return worst_first(made.with_columns(*(_error(p) for p in _PARTS), _agrees()))
+    seen_power = _ratio(pl.col("seen_predicted_j"), pl.col("seen_predicted_ms") / 1e3)
+    made = made.with_columns(
+        _error("time"),
+        (100.0 * (_ratio(pl.col("seen_predicted_j"), pl.col("energy_j")) - 1.0)).alias("energy_error_pct"),
+        (100.0 * (_ratio(seen_power, pl.col("power_w")) - 1.0)).alias("power_error_pct"),
+        _agrees("seen_predicted_low_j", "seen_predicted_high_j"),
+    )
+    return worst_first(made, "seen_predicted_j")
+
+
+def _ratio(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
+    return pl.when(whole > 0).then(part / whole)
 
 
 def accuracy_table(signature_rows: pl.DataFrame, gaps: pl.DataFrame | None = None) -> pl.DataFrame:
@@ -233,7 +255,8 @@ def breaches(table: pl.DataFrame, thresholds: Sequence[Threshold]) -> tuple[str,
         judged = rows.filter(pl.col(column).is_not_null())
         if not judged.height:
             raise BadInput(
-                f"--fail-on {threshold.text()!r} cannot be checked: this run has no measured {threshold.metric}",
+                f"--fail-on {threshold.text()!r} cannot be checked:"
+                f" this run has no measured {threshold.metric}",
                 "ingest it with --power LOG",
             )
         for row in judged.filter(pl.col(column).abs() > 100.0 * threshold.limit).iter_rows(named=True):

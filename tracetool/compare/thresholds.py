@@ -13,7 +13,7 @@ from tracetool.vocabulary.errors import BadInput
 
 METRICS: Final = ("energy", "time", "power", "edp")
 _FORM = "write METRIC=LIMIT%, e.g. energy=2%, time=5%, gemm:energy=3% or flash_*:energy=3%"
-_LIMIT = re.compile(r"^[+]?(\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$")
+_LIMIT = re.compile(r"^[+]?([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$")
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,11 @@ from tracetool.tables.schema import load_schema
 
 WORST = 10
 _HEADERS = {
-    "launches": "launches", "share_pct": "share %", "time_error_pct": "time %", "energy_error_pct": "energy %",
-    "power_error_pct": "power %", "agrees": "agrees?",
-}  # fmt: skip
+    "share_pct": "share %",
+    "time_error_pct": "time %",
+    "energy_error_pct": "energy %",
+    "power_error_pct": "power %",
+}
 
 
 def accuracy_view(found: Accuracy) -> View:

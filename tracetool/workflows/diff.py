@@ -54,11 +54,13 @@ def diff_run(
     predicted = predict_run(opened, gpu, None if clock_mhz is None else [clock_mhz], anchor=False)
     notes = list(predicted.notes)
     warnings: list[str] = []
-    measured = measured_energy(opened, gpu, power, tz, notes, warnings)
+    measured, said, warned = measured_energy(opened, gpu=gpu, power=power, tz=tz)
+    notes.extend(said)
+    warnings.extend(warned)
     rows = compare_signatures(opened.signatures, predicted.signatures, measured)
     table = accuracy_table(rows, _gaps(measured))
-    if measured is None:
-        notes.append("no power readings: energy and power are predicted only; times are compared")
+    if measured is None and not warnings:
+        warnings.append("no power readings: energy and power are predicted only, times are compared")
     return Accuracy(
         run=str(opened.path),
         gpu=predicted.gpu,
@@ -71,16 +73,11 @@ def diff_run(
 
 
 def measured_energy(
-    run: Run,
-    gpu: str | None,
-    power: Sequence[Path],
-    tz: str | None,
-    notes: list[str],
-    warnings: list[str],
-) -> pl.DataFrame | None:
-    """Return the attributed energy of a run, or None with a warning where nothing can be attributed."""
+    run: Run, *, gpu: str | None = None, power: Sequence[Path] = (), tz: str | None = None
+) -> tuple[pl.DataFrame | None, list[str], list[str]]:
+    """Return the attributed energy of a run, or None where nothing can be attributed; notes and warnings."""
     if not run.telemetry.height and not power:
-        return None
+        return None, [], []
     from tracetool.workflows.attribute import attribute_run
 
     try:
@@ -88,11 +85,12 @@ def measured_energy(
     except BadInput as error:
         if power:
             raise
-        warnings.append(f"energy was not attributed: {error.message}")
-        return None
-    notes.extend(found.notes)
+        return None, [], [f"energy was not attributed: {error.message}"]
     energy: pl.DataFrame = found.energy
-    return energy if energy["energy_j"].is_not_null().any() else None
+    notes = list(found.notes)
+    if energy["energy_j"].is_not_null().any():
+        return energy, notes, []
+    return None, notes, ["the power log tells no kernel's energy; energies are predicted only"]
 
 
 def _gaps(measured: pl.DataFrame | None) -> pl.DataFrame | None:
@@ -102,7 +100,7 @@ def _gaps(measured: pl.DataFrame | None) -> pl.DataFrame | None:
     if not rows.height:
         return None
     sums: dict[str, Any] = {c: rows[c].sum() for c in ("energy_j", "energy_low_j", "energy_high_j")}
-    seconds = rows["duration_ns"].sum() / 1e9
+    seconds = float(rows["duration_ns"].sum()) / 1e9
     return pl.DataFrame(
         {
             "level": ["gap"],
