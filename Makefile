@@ -1,27 +1,41 @@
-# Needs Python 3.11+, git and make. Everything else goes into .venv beside this file.
-PYTHON ?= python3
+# Needs Python 3.11 or newer, git and make. Everything else goes into .venv beside this file.
+# Another interpreter: make demo PYTHON=python3.12
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; break; }; done)
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed-
+OUT ?= demo
 
-.PHONY: demo test check clean
+.DEFAULT_GOAL := help
+.PHONY: help demo test check clean
 
-demo: $(STAMP)report  ## ingest, attribute, predict, diff and report on sample_traces
-	$(BIN)/python sample_traces/demo.py --tool $(BIN)/tracetool --out demo
+help:
+	@echo "make demo    run the main job on sample_traces; ends with the path of a report"
+	@echo "make test    run the tests"
+	@echo "make check   format, lint, types and import rules"
+	@echo "make clean   remove what these made"
 
-test: $(STAMP)dev  ## run the tests
+demo: $(STAMP)report
+	@$(BIN)/python sample_traces/demo.py --tool $(BIN)/tracetool --out $(OUT)
+
+test: $(STAMP)dev
 	$(BIN)/python -m pytest -n auto
+	@echo "All tests passed. To see the tool at work: make demo"
 
-check: $(STAMP)dev  ## format, lint, types and import rules
+check: $(STAMP)dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 $(STAMP)%: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$*]'
-	touch $@
+	@test -n "$(PYTHON)" || { echo "error: Python 3.11 or newer is needed (make PYTHON=/path/to/python3)" >&2; exit 3; }
+	@echo "Installing into $(VENV) (about a minute the first time)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+		echo "error: $(PYTHON) cannot make a virtual environment (Debian, Ubuntu: apt-get install python3-venv)" >&2; exit 3; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$*]'
+	@touch $@
 
 clean:
-	rm -rf $(VENV) demo build dist
+	rm -rf .venv .ci-venv demo build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
