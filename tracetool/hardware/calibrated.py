@@ -1,0 +1,63 @@
+"""Read the coefficients fitted for a GPU: one TOML beside the GPU's own."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from tracetool.hardware.number import Number, read_number
+from tracetool.vocabulary.errors import BadInput
+
+
+@dataclass(frozen=True)
+class CalibrationFile:
+    """Numbers of a calibration by section, and what it says of itself in ``[about]``."""
+
+    name: str
+    numbers: Mapping[str, Mapping[str, Number]]
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def section(self, name: str) -> Mapping[str, Number]:
+        """Return a section's numbers; empty where the file has none."""
+        return self.numbers.get(name, {})
+
+
+def parse_calibration(name: str, text: str) -> CalibrationFile:
+    """Return a calibration from its text, or raise BadInput naming the number that is wrong."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput.in_file(name, f"is not TOML: {error}") from error
+    numbers: dict[str, dict[str, Number]] = {}
+    for section, entries in document.items():
+        if section == "about":
+            continue
+        if not isinstance(entries, Mapping):
+            raise BadInput.in_file(name, f"{section} stands outside a section")
+        numbers[section] = {k: read_number(name, f"{section}.{k}", v) for k, v in entries.items()}
+    about = document.get("about", {})
+    return CalibrationFile(name, numbers, about if isinstance(about, Mapping) else {})
+
+
+def read_calibration(path: str | os.PathLike[str]) -> CalibrationFile:
+    """Return a calibration file a user wrote with ``tracetool calibrate``."""
+    try:
+        text = Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput.in_file(path, f"cannot be read: {error}") from error
+    return parse_calibration(os.fspath(path), text)
+
+
+@cache
+def own_calibration(gpu: str, kind: str) -> CalibrationFile | None:
+    """Return the calibration delivered for a GPU ("power" or "time"), or None."""
+    found = resources.files(__package__) / "calibrations" / f"{gpu}.{kind}.toml"
+    if not found.is_file():
+        return None
+    return parse_calibration(f"{gpu}.{kind}.toml", found.read_text("utf-8"))

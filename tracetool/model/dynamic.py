@@ -1,0 +1,69 @@
+"""Energy of work: counts times energy per count, each in the supply domain it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tracetool.model.power_calibration import PowerCalibration
+from tracetool.vocabulary.arrays import Floats, Numbers, Texts
+from tracetool.vocabulary.work import Work
+
+#: The matrix-unit energy each number format pays.
+_TENSOR_KEY: Mapping[str, str] = {
+    "fp64": "tensor_fp64", "fp32": "tensor_tf32", "tf32": "tensor_tf32", "fp16": "tensor_fp16",
+    "bf16": "tensor_fp16", "fp8": "tensor_fp8", "fp8_block": "tensor_fp8", "int8": "tensor_int8",
+    "nvfp4": "tensor_fp4", "mxfp4": "tensor_fp4", "int4": "tensor_fp4",
+}  # fmt: skip
+
+
+def core_energy_j(work: Work, dtype: Texts, calibration: PowerCalibration) -> Mapping[str, Floats]:
+    r"""Return the core-domain energy of each row at 1 V: :math:`\sum_i e_i N_i`, by part.
+
+    Parameters
+    ----------
+    work : Work
+        Counts of n rows.
+    dtype : array of str, shape (n,)
+        Number format on the matrix units; unknown formats pay that of FP16.
+    calibration : PowerCalibration
+        Energies per count.
+
+    Returns
+    -------
+    mapping of str to array, shape (n,)
+        "compute" and "onchip" (shared memory, L2). [J at 1 V]
+    """
+    pj = calibration.core_pj
+    per_tensor = np.array([pj[_TENSOR_KEY.get(str(d), "tensor_fp16")] for d in dtype], dtype=np.float64)
+    compute = (
+        per_tensor * work.tensor_flops
+        + pj["fp32"] * work.fp32_flops
+        + pj["fp64"] * work.fp64_flops
+        + pj["int"] * work.int_ops
+        + pj["sfu"] * work.sfu_ops
+    )
+    onchip = pj["shared"] * work.shared_bytes + pj["l2"] * work.l2_bytes
+    return {"compute": compute * 1e-12, "onchip": onchip * 1e-12}
+
+
+def outer_energy_j(work: Work, calibration: PowerCalibration) -> Mapping[str, Floats]:
+    """Return the energy outside the core domain: "dram" and "link", each shape (n,). [J]"""
+    return {
+        "dram": calibration.dram_pj_per_byte * work.dram_bytes * 1e-12,
+        "link": calibration.link_pj_per_byte * work.link_bytes * 1e-12,
+    }
+
+
+def active_energy_j(
+    active_sm: Numbers, duration_s: Numbers, clock_mhz: Numbers, calibration: PowerCalibration, sm_count: int
+) -> Floats:
+    r"""Return the energy of SMs that hold a block, beside their counts, at 1 V.
+
+    .. math:: E = e_{SM} \, S \, \phi \, f \, t
+
+    with :math:`\phi` the share of SM-time with a resident block. [J at 1 V]
+    """
+    cycles = np.asarray(clock_mhz, np.float64) * 1e6 * np.asarray(duration_s, np.float64)
+    return np.asarray(calibration.active_pj_per_clock_sm * 1e-12 * sm_count * active_sm * cycles)

@@ -1,0 +1,51 @@
+"""Power with nothing running: board, leakage and the clock tree."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracetool.hardware.gpu import Gpu
+from tracetool.model.power_calibration import PowerCalibration
+from tracetool.vocabulary.arrays import Floats, Numbers
+
+
+def core_voltage_v(gpu: Gpu, clock_mhz: Numbers | float, calibration: PowerCalibration) -> Floats:
+    """Return the core voltage at a clock: the calibration's curve where it has one, else the GPU's. [V]"""
+    curve = calibration.voltage or gpu.voltage
+    return curve.at(clock_mhz)
+
+
+def idle_power_w(
+    gpu: Gpu,
+    clock_mhz: Numbers | float,
+    calibration: PowerCalibration,
+    temperature_c: Numbers | float | None = None,
+) -> Floats:
+    r"""Return the power of a GPU whose clock is held and on which nothing runs.
+
+    .. math:: P = c_0 + c_1 V e^{k (T - T_0)} + c_2 V^2 f
+
+    Parameters
+    ----------
+    gpu : Gpu
+        For its voltage curve.
+    clock_mhz : float or array
+        Core clock. [MHz]
+    calibration : PowerCalibration
+        :math:`c_0, c_1, c_2, k, T_0`.
+    temperature_c : float or array, optional
+        Chip temperature, by default :math:`T_0`; broadcast against the clock. [C]
+
+    Returns
+    -------
+    array of float, the shape of ``clock_mhz``
+        Idle power. [W]
+    """
+    clock = np.asarray(clock_mhz, np.float64)
+    volt = core_voltage_v(gpu, clock, calibration)
+    leakage = calibration.leakage_w_per_v * volt
+    if temperature_c is not None:
+        rise = np.asarray(temperature_c, np.float64) - calibration.reference_c
+        leakage = leakage * np.exp(calibration.leakage_per_k * rise)
+    tree = calibration.clock_w_per_v2_ghz * volt**2 * clock / 1e3
+    return np.asarray(calibration.board_w + leakage + tree)

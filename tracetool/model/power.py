@@ -1,0 +1,108 @@
+"""Energy of rows by part, and its scaling to a measured power."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tracetool.hardware.gpu import Gpu
+from tracetool.model.anchor import Anchor
+from tracetool.model.dynamic import active_energy_j, core_energy_j, outer_energy_j
+from tracetool.model.idle import core_voltage_v, idle_power_w
+from tracetool.model.power_calibration import PowerCalibration
+from tracetool.vocabulary.arrays import Floats
+from tracetool.vocabulary.operators import OperatorColumns
+from tracetool.vocabulary.prediction import Timing
+
+#: Parts that scale with the square of the core voltage.
+CORE_PARTS = ("clock", "compute", "onchip")
+#: Parts on other supplies.
+OUTER_PARTS = ("dram", "link")
+
+
+@dataclass(frozen=True)
+class PowerParts:
+    """Energy of n rows at c clocks by part, and how far it may be off.
+
+    ``square_v2`` is the square of the core voltage at each place; ``relative_sd`` the spread of the
+    power that rests on the coefficients. Both (n, c).
+    """
+
+    joules: Mapping[str, Floats]
+    square_v2: Floats
+    relative_sd: Floats
+
+    def total(self) -> Floats:
+        """Return the energy of each row at each clock. [J]"""
+        return np.asarray(np.sum(list(self.joules.values()), axis=0))
+
+    def power_w(self, timing: Timing) -> Floats:
+        """Return the mean power over the row; 0 where it takes no time. [W]"""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(np.where(timing.duration_s > 0, self.total() / timing.duration_s, 0.0))
+
+    def at_most(self, cap_w: float, timing: Timing) -> PowerParts:
+        """Return the parts shrunk where even the lowest clock exceeds the cap: hardware gates clocks then."""
+        power = self.power_w(timing)
+        factor = np.where(power > cap_w, cap_w / np.maximum(power, 1e-12), 1.0)
+        return replace(self, joules={k: v * factor for k, v in self.joules.items()})
+
+
+def power_parts(
+    rows: OperatorColumns, gpu: Gpu, timing: Timing, clock_mhz: Floats, power: PowerCalibration
+) -> PowerParts:
+    """Return the energy of each part from counts, clocks and voltage.
+
+    Parameters
+    ----------
+    rows : OperatorColumns
+        n rows; their ``dtype`` chooses the energy of matrix units.
+    timing : Timing
+        Durations and counts, (n, c).
+    clock_mhz : array, shape (n, c)
+        Core clocks. [MHz]
+    """
+    squared = core_voltage_v(gpu, clock_mhz, power) ** 2
+    core = core_energy_j(timing.work, rows.text("dtype"), power)
+    outer = outer_energy_j(timing.work, power)
+    flat = np.ones_like(clock_mhz)
+    joules = {
+        "base": idle_power_w(gpu, clock_mhz, power) * timing.duration_s,
+        "clock": squared
+        * active_energy_j(timing.sm_active, timing.duration_s, clock_mhz, power, gpu.sm_count),
+        "compute": squared * core["compute"][:, None],
+        "onchip": squared * core["onchip"][:, None],
+        "dram": flat * outer["dram"][:, None],
+        "link": flat * outer["link"][:, None],
+    }
+    return PowerParts(joules, np.asarray(squared), flat * power.relative_sd)
+
+
+def anchored_parts(parts: PowerParts, origin: PowerParts, there: Timing, anchor: Anchor) -> PowerParts:
+    """Return the parts scaled so that each row has its measured power at its measured clock.
+
+    The measured power less the base is what the work costs there: the modelled parts of work share it in
+    proportion. A power below the modelled base scales the base too.
+
+    Parameters
+    ----------
+    parts : PowerParts
+        At the clocks asked for, (n, c).
+    origin, there
+        At each row's own measured clock, (n, 1).
+    """
+    known = anchor.known & (anchor.power_w > 0)
+    measured = np.where(known, anchor.power_w, 1.0)
+    seconds = there.duration_s[:, 0]
+    base = origin.joules["base"][:, 0] / seconds
+    work = (origin.total()[:, 0] - origin.joules["base"][:, 0]) / seconds
+    # At least a twentieth of the power is work: a reading under the modelled idle lowers the base.
+    base_factor = np.where(known, np.minimum(1.0, 0.95 * measured / np.maximum(base, 1e-9)), 1.0)
+    left = np.maximum(measured - base * base_factor, 0.0)
+    factor = np.where(known, left / np.maximum(work, 1e-9), 1.0)
+    scaled = {k: v * factor[:, None] for k, v in parts.joules.items() if k != "base"}
+    scaled["base"] = parts.joules["base"] * base_factor[:, None]
+    sd = np.where(known[:, None], 0.35 * parts.relative_sd, parts.relative_sd)
+    return replace(parts, joules=scaled, relative_sd=sd)

@@ -1,0 +1,71 @@
+"""The coefficients of the power model: few, bounded, each with a unit and an uncertainty."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from tracetool.hardware.voltage import VoltageCurve
+
+#: Counts that cost energy in the core voltage domain. Tensor counts are split by number format.
+CORE_COUNTS = (
+    "tensor_fp64", "tensor_tf32", "tensor_fp16", "tensor_fp8", "tensor_int8", "tensor_fp4",
+    "fp32", "fp64", "int", "sfu", "shared", "l2",
+)  # fmt: skip
+#: Coefficients of what runs while nothing does: board, leakage, clock tree.
+BASE = ("board_w", "leakage_w_per_v", "clock_w_per_v2_ghz")
+
+
+@dataclass(frozen=True)
+class PowerCalibration:
+    """Coefficients of one GPU.
+
+    Energies of the core domain are stated at 1 V and scale with the square of the voltage;
+    those of memory and links have their own supply and do not.
+
+    Parameters
+    ----------
+    board_w : float
+        Regulators, fans, memory refresh: what no core clock or voltage changes. [W]
+    leakage_w_per_v : float
+        Leakage per volt at ``reference_c``. [W/V]
+    clock_w_per_v2_ghz : float
+        Clock tree of the whole chip, idle. [W/(V^2 GHz)]
+    leakage_per_k : float
+        Relative growth of leakage per kelvin. [1/K]
+    reference_c : float
+        Temperature the leakage is stated at. [C]
+    core_pj : mapping of str to float
+        Energy of one count of ``CORE_COUNTS`` at 1 V. [pJ]
+    active_pj_per_clock_sm : float
+        Extra energy per clock of an SM that holds a block, at 1 V: issue, registers, its clock tree. [pJ]
+    dram_pj_per_byte, link_pj_per_byte : float
+        Energy of a byte through device memory or a link, whole path outside the core domain. [pJ]
+    launch_uj : float
+        Energy of one launch beside its counts. [uJ]
+    relative_sd : float
+        Spread of a kernel's power about the model: the root mean square relative residual on
+        kernels the coefficients were not fitted to. [1]
+    basis : str
+        "calibrated" (fitted on this GPU), "transferred" (scaled from others) or "prior".
+    voltage : VoltageCurve, optional
+        Curve fitted with the coefficients, where it differs from the GPU's own.
+    sd : mapping of str to float
+        Standard deviation of each coefficient, in its own unit.
+    """
+
+    board_w: float
+    leakage_w_per_v: float
+    clock_w_per_v2_ghz: float
+    core_pj: Mapping[str, float]
+    active_pj_per_clock_sm: float
+    dram_pj_per_byte: float
+    link_pj_per_byte: float
+    launch_uj: float = 0.0
+    leakage_per_k: float = 0.012
+    reference_c: float = 45.0
+    relative_sd: float = 0.25
+    basis: str = "prior"
+    voltage: VoltageCurve | None = None
+    sd: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))

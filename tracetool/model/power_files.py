@@ -1,0 +1,61 @@
+"""Power coefficients of a GPU: its own calibration where there is one, else priors."""
+
+from __future__ import annotations
+
+from functools import cache
+from types import MappingProxyType
+
+from tracetool.hardware.calibrated import CalibrationFile, own_calibration
+from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.load import load_gpu
+from tracetool.hardware.voltage import VoltageCurve
+from tracetool.model.power_calibration import CORE_COUNTS, PowerCalibration
+from tracetool.model.power_priors import prior_calibration
+from tracetool.vocabulary.interval import Z90
+
+_SCALARS = (
+    "board_w", "leakage_w_per_v", "clock_w_per_v2_ghz", "active_pj_per_clock_sm", "dram_pj_per_byte",
+    "link_pj_per_byte", "launch_uj", "leakage_per_k", "reference_c", "relative_sd",
+)  # fmt: skip
+
+
+def power_calibration_of(gpu: Gpu) -> PowerCalibration:
+    """Return the coefficients delivered for a GPU, or priors from its description."""
+    return _cached(gpu.name) if gpu is load_gpu(gpu.name) else _found(gpu)
+
+
+@cache
+def _cached(name: str) -> PowerCalibration:
+    return _found(load_gpu(name))
+
+
+def _found(gpu: Gpu) -> PowerCalibration:
+    own = own_calibration(gpu.name, "power")
+    prior = prior_calibration(gpu)
+    return prior if own is None else calibration_from_file(own, prior)
+
+
+def calibration_from_file(file: CalibrationFile, prior: PowerCalibration) -> PowerCalibration:
+    """Return the coefficients of a calibration file; what it does not state stays the prior's."""
+    numbers = file.section("power")
+    values = {k: numbers[k].value if k in numbers else getattr(prior, k) for k in _SCALARS}
+    core = {k: numbers[f"{k}_pj"].value if f"{k}_pj" in numbers else prior.core_pj[k] for k in CORE_COUNTS}
+    curve = file.section("voltage")
+    voltage = None
+    if curve:
+        voltage = VoltageCurve(
+            floor_v=curve["floor_v"].value,
+            knee_mhz=curve["knee_mhz"].value,
+            slope_v_per_ghz=curve["slope_v_per_ghz"].value,
+            curve_v_per_ghz2=curve["curve_v_per_ghz2"].value,
+            max_v=curve["max_v"].value,
+            measured=True,
+        )
+    spread = {k: (n.high - n.low) / (2 * Z90) for k, n in numbers.items() if n.high > n.low}
+    return PowerCalibration(
+        **values,
+        core_pj=MappingProxyType(core),
+        basis=str(file.about.get("basis", "calibrated")),
+        voltage=voltage,
+        sd=MappingProxyType(spread),
+    )

@@ -1,0 +1,62 @@
+"""Power coefficients of a GPU nobody measured: physics and neighbours, with wide intervals.
+
+Energies per count scale with the process node (capacitance), memory with its type, the base with
+what the board's idle reading says. All values are order-of-magnitude priors read from published
+regressions (whole path, board level): about 1 pJ/FLOP on matrix units and 5 pJ/FLOP for FP32 FMA at
+7 nm, 12 to 20 pJ/bit for a memory stream of which half is the memory itself.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+import numpy as np
+
+from tracetool.hardware.gpu import Gpu
+from tracetool.model.power_calibration import PowerCalibration
+
+#: Energy per count at 1 V in a 7 nm process. [pJ]
+_CORE_7NM = {
+    "tensor_fp64": 5.0, "tensor_tf32": 1.9, "tensor_fp16": 0.95, "tensor_fp8": 0.5, "tensor_int8": 0.5,
+    "tensor_fp4": 0.28, "fp32": 3.2, "fp64": 9.0, "int": 4.0, "sfu": 16.0, "shared": 9.0, "l2": 32.0,
+}  # fmt: skip
+#: Capacitance of logic relative to 7 nm, by node. Interpolated in the logarithm between them.
+_NODE_NM = np.array([3.0, 4.0, 5.0, 7.0, 8.0, 12.0, 16.0, 28.0])
+_NODE_SCALE = np.array([0.58, 0.68, 0.75, 1.0, 1.15, 1.55, 1.8, 3.2])
+#: Energy of a byte through device memory, controller and board included. [pJ/B]
+_DRAM_PJ = {
+    "hbm2": 58.0, "hbm2e": 55.0, "hbm3": 50.0, "hbm3e": 46.0,
+    "gddr5": 135.0, "gddr5x": 120.0, "gddr6": 95.0, "gddr6x": 100.0, "gddr7": 80.0,
+}  # fmt: skip
+_ACTIVE_PJ_7NM = 190.0
+_LINK_PJ_PER_BYTE = 45.0
+#: Share of the idle power at the lowest clock that leaks; the rest is board and memory.
+_LEAKAGE_SHARE = 0.55
+#: Clock tree of the idle chip per SM. [W/(V^2 GHz)]
+_CLOCK_TREE_PER_SM = 0.09
+
+
+def node_scale(node_nm: float) -> float:
+    """Return the switched capacitance of logic relative to 7 nm."""
+    if not node_nm > 0:
+        return 1.0
+    return float(np.exp(np.interp(np.log(node_nm), np.log(_NODE_NM), np.log(_NODE_SCALE))))
+
+
+def prior_calibration(gpu: Gpu) -> PowerCalibration:
+    """Return coefficients from the GPU's description alone; ``basis`` is "prior"."""
+    scale = node_scale(gpu.node_nm)
+    floor_v = gpu.voltage.floor_v
+    tree = _CLOCK_TREE_PER_SM * gpu.sm_count * scale
+    rest = max(gpu.idle_w - tree * floor_v**2 * gpu.clock_min_mhz / 1e3, 0.0)
+    return PowerCalibration(
+        board_w=rest * (1 - _LEAKAGE_SHARE),
+        leakage_w_per_v=rest * _LEAKAGE_SHARE / floor_v,
+        clock_w_per_v2_ghz=tree,
+        core_pj=MappingProxyType({k: v * scale for k, v in _CORE_7NM.items()}),
+        active_pj_per_clock_sm=_ACTIVE_PJ_7NM * scale * gpu.rate("fp32") / 128.0,
+        dram_pj_per_byte=_DRAM_PJ.get(gpu.memory_type, 80.0),
+        link_pj_per_byte=_LINK_PJ_PER_BYTE,
+        relative_sd=0.22,
+        basis="prior",
+    )

@@ -1,0 +1,166 @@
+"""Time, power and energy of rows at clocks: the physics put together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tracetool.hardware.gpu import Gpu
+from tracetool.model.anchor import Anchor, counter_timing, from_counters, scaled_timing
+from tracetool.model.assemble import joined
+from tracetool.model.idle import idle_power_w
+from tracetool.model.operating_point import clocks_under_cap
+from tracetool.model.power import PowerParts, anchored_parts, power_parts
+from tracetool.model.power_calibration import PowerCalibration
+from tracetool.model.power_files import power_calibration_of
+from tracetool.model.timing import TimeCalibration, time_rows
+from tracetool.vocabulary.arrays import Floats, Ints
+from tracetool.vocabulary.interval import Z90
+from tracetool.vocabulary.operators import OperatorColumns
+from tracetool.vocabulary.prediction import Prediction, Timing
+
+
+@dataclass(frozen=True)
+class _Question:
+    """Rows on a GPU, to be asked about at any clocks."""
+
+    rows: OperatorColumns
+    gpu: Gpu
+    mem_clock_mhz: float | None
+    time: TimeCalibration | None
+    power: PowerCalibration
+    anchor: Anchor | None
+
+    def take(self, chosen: Ints) -> _Question:
+        anchor = None if self.anchor is None else self.anchor.take(chosen)
+        return replace(self, rows=self.rows.take(chosen), anchor=anchor)
+
+    def at(self, clock_mhz: Floats) -> tuple[Timing, PowerParts]:
+        """Return timing and energy parts at clocks of shape (n, c)."""
+        timing = self._timing(clock_mhz, self.mem_clock_mhz)
+        parts = power_parts(self.rows, self.gpu, timing, clock_mhz, self.power)
+        if self.anchor is None or not (self.anchor.known & (self.anchor.power_w > 0)).any():
+            return timing, parts
+        start = self.anchor.start_clock(clock_mhz)
+        there = self._timing(start, None)
+        origin = power_parts(self.rows, self.gpu, there, start, self.power)
+        return timing, anchored_parts(parts, origin, there, self.anchor)
+
+    def _timing(self, clock_mhz: Floats, mem_clock_mhz: float | None) -> Timing:
+        if self.anchor is None:
+            return time_rows(self.rows, self.gpu, clock_mhz, mem_clock_mhz, self.time)
+        counted = self.anchor.known & from_counters(self.rows)
+        pieces = []
+        if (chosen := np.flatnonzero(counted)).size:
+            some = self.take(chosen)
+            assert some.anchor is not None
+            timing = counter_timing(some.rows, self.gpu, some.anchor, clock_mhz[chosen], mem_clock_mhz)
+            pieces.append((chosen, timing))
+        if (chosen := np.flatnonzero(~counted)).size:
+            some = self.take(chosen)
+            assert some.anchor is not None
+            there = some.anchor.start_clock(clock_mhz[chosen])
+            found = time_rows(some.rows, self.gpu, clock_mhz[chosen], mem_clock_mhz, self.time)
+            origin = time_rows(some.rows, self.gpu, there, None, self.time)
+            pieces.append((chosen, scaled_timing(found, origin, some.anchor)))
+        return joined(len(self.rows), clock_mhz.shape[1], pieces)
+
+
+def predict_rows(
+    rows: OperatorColumns,
+    gpu: Gpu,
+    clocks_mhz: Floats,
+    *,
+    mem_clock_mhz: float | None = None,
+    power_cap_w: float | None = None,
+    time_calibration: TimeCalibration | None = None,
+    power_calibration: PowerCalibration | None = None,
+    anchor: bool = False,
+) -> Prediction:
+    r"""Predict time, power and energy of each row at each clock.
+
+    .. math:: E = t P_{base}(f, V) + V^2 (\sum_i e_i N_i + e_{SM} S \phi f t) + \sum_o e_o N_o
+
+    Parameters
+    ----------
+    rows : OperatorColumns
+        n pieces of work.
+    gpu : Gpu
+        The GPU they run on.
+    clocks_mhz : array, shape (c,)
+        Core clocks asked for. [MHz]
+    mem_clock_mhz : float, optional
+        Memory clock, by default the GPU's (anchored rows: the measured one). [MHz]
+    power_cap_w : float, optional
+        Power limit, by default the GPU's. [W]
+    time_calibration, power_calibration : optional
+        Coefficients; by default the GPU's own, else priors.
+    anchor : bool
+        Scale rows with a measured ``duration_us`` at ``recorded_clock_mhz`` (and ``power_w``) by
+        the model's ratio between the clocks.
+
+    Returns
+    -------
+    Prediction
+        Arrays of shape (n, c); see the record.
+
+    Raises
+    ------
+    BadInput
+        If too little is known of the GPU to predict on it.
+    """
+    gpu.require_model()
+    clocks = np.atleast_1d(np.asarray(clocks_mhz, np.float64))
+    power = power_calibration or power_calibration_of(gpu)
+    cap = gpu.power_limit_w if power_cap_w is None else float(power_cap_w)
+    start = Anchor.of(rows, gpu) if anchor else None
+    question = _Question(rows, gpu, mem_clock_mhz, time_calibration, power, start)
+    spread = np.broadcast_to(clocks, (len(rows), len(clocks))).copy()
+    timing, parts = question.at(spread)
+
+    def power_at(chosen: Ints, clock_mhz: Floats) -> Floats:
+        there, found = question.take(chosen).at(clock_mhz)
+        return found.power_w(there)
+
+    settled = clocks_under_cap(power_at, parts.power_w(timing), clocks, gpu.supported_clocks_mhz(), cap)
+    if (settled < spread).any():
+        timing, parts = question.at(settled)
+        parts = parts.at_most(cap, timing)
+    return _with_intervals(question, clocks, settled, timing, parts)
+
+
+def _with_intervals(
+    question: _Question, clocks: Floats, settled: Floats, timing: Timing, parts: PowerParts
+) -> Prediction:
+    """Return the prediction with 90 % intervals.
+
+    An error of the coefficients and an error of the time are independent. If a kernel takes longer
+    than predicted, its counts cost the same: the base energy grows with the time, and the power of
+    the counts falls.
+    """
+    energy = parts.total()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        base_share = np.where(energy > 0, parts.joules["base"] / energy, 1.0)
+    base_share = np.clip(base_share, 0.0, 1.0)
+    coefficients = Z90 * parts.relative_sd
+    slower, faster = np.log(timing.high)[:, None], -np.log(timing.low)[:, None]
+
+    def spread(time: Floats, share: Floats) -> Floats:
+        return np.asarray(np.exp(np.hypot(coefficients, time * share)))
+
+    power_w = parts.power_w(timing)
+    return Prediction(
+        asked_mhz=clocks,
+        clock_mhz=np.asarray(settled),
+        timing=timing,
+        power_w=power_w,
+        power_low_w=power_w / spread(slower, 1.0 - base_share),
+        power_high_w=power_w * spread(faster, 1.0 - base_share),
+        energy_j=energy,
+        energy_low_j=energy / spread(faster, base_share),
+        energy_high_j=energy * spread(slower, base_share),
+        parts_j=parts.joules,
+        throttled=settled < clocks,
+        idle_w=idle_power_w(question.gpu, clocks, question.power),
+    )
