@@ -66,7 +66,8 @@ class Graph:
     time_ns: Floats  # (n,) recorded time: start of an activity, moment of a host point
     duration_ns: Floats  # (n,) recorded device time, 0 for host points
     activity: Ints  # (n,) row of the activity in the kernels table, -1 for host points
-    node: Ints  # (k,) node of each activity
+    place: Ints  # (n,) node of each activity, then of each host point, in the order they were given
+    activities: int  # k
     first_edge: Ints  # (n + 1,) edges of node i: first_edge[i] to first_edge[i + 1]
     source: Ints  # (e,)
     lag_ns: Floats  # (e,)
@@ -77,13 +78,18 @@ class Graph:
         return len(self.time_ns)
 
     @property
+    def node(self) -> Ints:
+        """Node of each activity. Shape (k,)."""
+        return self.place[: self.activities]
+
+    @property
     def inferred(self) -> int:
         """Edges the trace does not state, taken from timing."""
         return self.counts.get("cross", 0) + self.counts.get("thread", 0)
 
 
 def assemble(time_ns: Floats, key: Floats, duration_ns: Floats, activities: int, edges: Edges) -> Graph:
-    """Order nodes by ``key`` and turn lags into ones that reproduce the recorded times.
+    r"""Order nodes by ``key`` and turn lags into ones that reproduce the recorded times.
 
     Parameters
     ----------
@@ -98,7 +104,7 @@ def assemble(time_ns: Floats, key: Floats, duration_ns: Floats, activities: int,
     Notes
     -----
     With :math:`r_e` the moment edge e would release its target by its own lag, the target's recorded
-    time is :math:`t \\ge \\max_e r_e` up to clock skew. The last one to release (the binding edge) gets
+    time is :math:`t \ge \max_e r_e` up to clock skew. The last one to release (the binding edge) gets
     the lag :math:`t - end(source)`; the others keep theirs, cut so that none exceeds :math:`t`.
     """
     n = len(time_ns)
@@ -128,5 +134,14 @@ def assemble(time_ns: Floats, key: Floats, duration_ns: Floats, activities: int,
     activity = np.where(order < activities, order, -1)
     counts = {e.name.lower(): int((kind == e).sum()) for e in Edge if e}
     return Graph(
-        time, duration, activity, rank[:activities], first, source, lag, kind, {**counts, "left_out": left_out}
+        time,
+        duration,
+        activity,
+        rank,
+        activities,
+        first,
+        source,
+        lag,
+        kind,
+        {**counts, "left_out": left_out},
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -33,6 +33,11 @@ class HostCosts:
         other = self.operator_s.get("other", 0.0)
         names, place = np.unique(families.astype(str), return_inverse=True)
         return np.array([self.operator_s.get(n, other) for n in names])[place]
+
+    def scaled(self, factor: float) -> HostCosts:
+        """Return the costs of a host that takes ``factor`` times as long for everything."""
+        made = {name: value * factor for name, value in self.operator_s.items()}
+        return replace(self, start_s=self.start_s * factor, operator_s=made)
 
 
 @cache

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
-from typing import Any
-
 import numpy as np
 
+from tracetool.replay.compiled import compiled
 from tracetool.replay.graph import Edge, Graph
-from tracetool.vocabulary.arrays import Floats, Ints
+from tracetool.vocabulary.arrays import Floats, Ints, Numbers
 
-#: Below this many node visits the plain function is quicker than loading the compiler.
-_COMPILE_FROM = 60_000
 _OVERLAP = int(Edge.OVERLAP)
 _LAUNCH = int(Edge.LAUNCH)
 _SYNC = int(Edge.SYNC)
@@ -27,13 +22,14 @@ def _pass(
     lag: Floats,
     kind: Ints,
     out: Floats,
-    binding: Ints,
+    binding: Numbers,
     released: Floats,
 ) -> None:
-    """Write start, binding edge kind and last release of the host thread for every node, in place."""
+    """Write start, binding edge and last release of the host thread for every node, in place."""
     for i in range(len(time)):
         best = -np.inf
         why = 0
+        edge = -1
         wait = -np.inf
         for e in range(first[i], first[i + 1]):
             s = source[e]
@@ -45,12 +41,13 @@ def _pass(
             if ready >= best:
                 best = ready
                 why = kind[e]
+                edge = e
                 wait = released[s]
         if why == 0:
             out[i] = time[i]
         else:
             out[i] = best
-        binding[i] = why
+        binding[i] = edge
         # Host points hand on when their thread was last let go by the device; kernels get their call's.
         if why == _SYNC:
             released[i] = out[i]
@@ -60,15 +57,7 @@ def _pass(
             released[i] = -np.inf
 
 
-@cache
-def _compiled() -> Callable[..., None]:
-    import numba
-
-    made: Any = numba.njit(cache=True, nogil=True)(_pass)
-    return made  # type: ignore[no-any-return]
-
-
-def solve(graph: Graph, duration_ns: Floats) -> tuple[Floats, Ints, Floats]:
+def solve(graph: Graph, duration_ns: Floats) -> tuple[Floats, Numbers, Floats]:
     r"""Earliest times of all nodes when the activities last ``duration_ns``.
 
     Parameters
@@ -82,8 +71,8 @@ def solve(graph: Graph, duration_ns: Floats) -> tuple[Floats, Ints, Floats]:
     -------
     time_ns : array, shape (n,)
         Start of each activity, moment of each host point. [ns]
-    binding : array of int8, shape (n,)
-        The kind of edge that was last to release it (:class:`Edge`); 0 where nothing held it.
+    binding : array of int32, shape (n,)
+        The edge that was last to release it, a row of the graph's edges; -1 where nothing held it.
     released_ns : array, shape (n,)
         When the host thread behind a node was last held by the device, -inf where never. [ns]
 
@@ -96,9 +85,8 @@ def solve(graph: Graph, duration_ns: Floats) -> tuple[Floats, Ints, Floats]:
     level has nothing to vectorise: this loop is compiled.
     """
     n = len(graph)
-    out, released, binding = np.empty(n), np.empty(n), np.empty(n, np.int8)
-    run = _pass if n < _COMPILE_FROM else _compiled()
-    run(
+    out, released, binding = np.empty(n), np.empty(n), np.empty(n, np.int32)
+    compiled(_pass, n + len(graph.source))(
         graph.time_ns,
         graph.duration_ns,
         duration_ns,

@@ -1,0 +1,103 @@
+"""How predictions look on the console."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from tracetool.cli.output import console
+
+#: Clocks shown on the console; all of them are in the file and the JSON document.
+_SHOWN = 40
+_REASONS = {
+    "host": "host-bound",
+    "sync": "synchronisation",
+    "communication": "communication",
+    "dependency": "dependency",
+    "tail": "tail",
+    "unknown": "unexplained",
+}
+
+
+class Predicted(Protocol):
+    """What is printed of a table or a run."""
+
+    @property
+    def gpu(self) -> str:
+        """Name of the GPU."""
+
+    @property
+    def totals(self) -> list[dict[str, Any]]:
+        """One record per clock."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on what the figures rest on."""
+
+
+def print_totals(made: Predicted, out: Path | None) -> None:
+    """Print the totals of every clock, the parts of the energy, the gaps and the notes."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    shown = made.totals[:_SHOWN]
+    grid = Table(title=f"Predicted on {escape(made.gpu)} (90 % interval)", title_justify="left", box=None)
+    for head in ("clock MHz", "kernels ms", "makespan ms", "energy J", "mean W", "peak W", "throttled"):
+        grid.add_column(head, justify="right")
+    for t in shown:
+        grid.add_row(
+            f"{t['clock_mhz']:g}",
+            number(t["kernel_time_ms"]),
+            _with_range(t, "makespan", "ms"),
+            _with_range(t, "energy", "j"),
+            f"{t['mean_power_w']:.1f}",
+            f"{t['peak_power_w']:.1f}",
+            f"{100 * t['throttled_share']:.0f} %",
+        )
+    screen = console()
+    screen.print(grid)
+    if len(made.totals) > _SHOWN:
+        screen.print(f"... and {len(made.totals) - _SHOWN} more clocks (-o FILE or --json has them all)")
+    _print_shares(shown)
+    if shown and "gaps_ms" in shown[0]:
+        _print_gaps(shown)
+    for note in made.notes:
+        screen.print(f"note: {escape(note)}", soft_wrap=True)
+    if out is not None:
+        screen.print(f"wrote {escape(str(out))}", soft_wrap=True)
+
+
+def number(value: float) -> str:
+    """Return a number with four significant digits, without exponent where that is short."""
+    return f"{value:.4g}" if 1e-3 <= abs(value) < 1e4 or value == 0 else f"{value:.3e}"
+
+
+def _with_range(record: dict[str, Any], stem: str, unit: str) -> str:
+    low, high = record[f"{stem}_low_{unit}"], record[f"{stem}_high_{unit}"]
+    return f"{number(record[f'{stem}_{unit}'])} ({number(low)}-{number(high)})"
+
+
+def _print_shares(totals: Sequence[dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    names = list(totals[0]["energy_parts_j"]) if totals else []
+    grid = Table("clock MHz", *names, title="Where the energy goes", title_justify="left", box=None)
+    for t in totals:
+        whole = t["energy_j"] or 1.0
+        grid.add_row(f"{t['clock_mhz']:g}", *(f"{100 * t['energy_parts_j'][n] / whole:.1f} %" for n in names))
+    console().print(grid)
+
+
+def _print_gaps(totals: Sequence[dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    names = [n for n in totals[0]["gaps_ms"] if any(t["gaps_ms"][n] for t in totals)]
+    if not names:
+        return
+    heads = [_REASONS.get(n, n) for n in names]
+    grid = Table("clock MHz", *heads, title="Idle gaps: ms (J)", title_justify="left", box=None)
+    for t in totals:
+        cells = (f"{number(t['gaps_ms'][n])} ({number(t['gaps_j'][n])})" for n in names)
+        grid.add_row(f"{t['clock_mhz']:g}", *cells)
+    console().print(grid)

@@ -1,0 +1,193 @@
+"""What runs at the same time on one device: shares of its power, idle gaps, peak and energy per moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetool.replay.compiled import compiled
+from tracetool.vocabulary.arrays import Floats, Ints
+
+#: The least weight of an activity among those that share the device (copies keep no SM busy).
+LEAST_ACTIVE = 0.01
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Power of each signature while it runs, at one clock. All of shape (s,)."""
+
+    active: Floats  # share of SM-time with a resident block [1]
+    base_w: Floats  # board, leakage, memory idle: drawn once, however many kernels run [W]
+    clock_w: Floats  # clock tree of its SMs [W]
+    counts_j: Floats  # by counts of operations and bytes, per launch [J]
+
+
+@dataclass(frozen=True)
+class Shared:
+    """One device at one clock."""
+
+    base_ns: Floats  # (s,) time each signature answers for the base power
+    clock_ns: Floats  # (s,) time each signature's clock tree is paid for
+    busy_ns: float  # time with at least one activity
+    gap_ns: Floats  # (g,) lengths of the idle gaps between activities
+    gap_next: Ints  # (g,) activity that ends each gap
+    gap_from_ns: Floats  # (g,) when each gap begins
+    peak_w: float
+    each_base_ns: Floats  # (n,) base_ns of each activity, empty unless asked for
+    each_clock_ns: Floats  # (n,)
+
+
+def _sweep(
+    begins: Ints,
+    ends: Ints,
+    start: Floats,
+    end: Floats,
+    signature: Ints,
+    active: Floats,
+    base: Floats,
+    clock: Floats,
+    counts: Floats,
+    base_ns: Floats,
+    clock_ns: Floats,
+    gap_ns: Floats,
+    gap_next: Ints,
+    gap_from: Floats,
+    each_base: Floats,
+    each_clock: Floats,
+    at_base: Floats,
+    at_clock: Floats,
+) -> tuple[int, float, float]:
+    """Walk the starts and ends of one device in time order; fills the outputs in place."""
+    n = len(begins)
+    running = gaps = a = b = 0
+    busy = peak = now = 0.0
+    sum_active = sum_base = sum_clock = sum_counts = 0.0
+    to_base = to_clock = 0.0  # integrals of 1 / sum_active and of 1 / max(1, sum_active)
+    while b < n:
+        starts = a < n and start[begins[a]] < end[ends[b]]
+        i = begins[a] if starts else ends[b]
+        moment = start[i] if starts else end[i]
+        s = signature[i]
+        watts = counts[s] / ((end[i] - start[i]) * 1e-9)
+        if running > 0 and moment > now:
+            step = moment - now
+            crowd = max(1.0, sum_active)
+            to_base += step / sum_active
+            to_clock += step / crowd
+            busy += step
+            peak = max(peak, sum_base / sum_active + sum_clock / crowd + sum_counts)
+        elif running == 0 and a > 0 and moment > now:
+            gap_ns[gaps] = moment - now
+            gap_next[gaps] = i
+            gap_from[gaps] = now
+            gaps += 1
+        now = moment
+        if starts:
+            a += 1
+            running += 1
+            at_base[i] = to_base
+            at_clock[i] = to_clock
+            sum_active += active[s]
+            sum_base += active[s] * base[s]
+            sum_clock += clock[s]
+            sum_counts += watts
+            continue
+        b += 1
+        running -= 1
+        mine = active[s] * (to_base - at_base[i])
+        paid = to_clock - at_clock[i]
+        base_ns[s] += mine
+        clock_ns[s] += paid
+        if len(each_base) > 0:
+            each_base[i] = mine
+            each_clock[i] = paid
+        # Fresh sums whenever the device falls idle: no rounding is carried on.
+        sum_active = 0.0 if running == 0 else sum_active - active[s]
+        sum_base = 0.0 if running == 0 else sum_base - active[s] * base[s]
+        sum_clock = 0.0 if running == 0 else sum_clock - clock[s]
+        sum_counts = 0.0 if running == 0 else sum_counts - watts
+        to_base = 0.0 if running == 0 else to_base
+        to_clock = 0.0 if running == 0 else to_clock
+    return gaps, busy, peak
+
+
+def share(
+    start_ns: Floats,
+    end_ns: Floats,
+    signature: Ints,
+    rates: Rates,
+    *,
+    members: Ints | None = None,
+    each: bool = False,
+) -> Shared:
+    r"""Share one device's power among the activities that run on it at the same time.
+
+    Parameters
+    ----------
+    start_ns, end_ns : array, shape (n,)
+        Times of all activities. [ns]
+    signature : array of int, shape (n,)
+        Row of each activity in ``rates``.
+    rates : Rates
+        Power of each signature.
+    members : array of int, optional
+        Activities of this device; by default all. Those that last no time share nothing.
+    each : bool
+        Also return the shares of every activity.
+
+    Notes
+    -----
+    With :math:`a_k` the SM activity of those that run at a moment, the base power is shared as
+    :math:`a_k / \sum a`, each clock tree is paid in full until the SMs are all busy,
+    :math:`1 / \max(1, \sum a)`, and energies by counts are each kernel's own. The sums over kernels
+    are the device's energy by construction.
+
+    Examples
+    --------
+    Two equal kernels side by side, then a gap, then one of them alone.
+
+    >>> rates = Rates(np.ones(1), np.array([50.0]), np.zeros(1), np.zeros(1))
+    >>> made = share(np.array([0, 0, 30.0]), np.array([10, 10, 40.0]), np.zeros(3, int), rates)
+    >>> made.base_ns, made.gap_ns, made.peak_w
+    (array([20.]), array([20.]), 50.0)
+    """
+    lasting = np.flatnonzero(end_ns > start_ns)
+    if members is not None:
+        lasting = members[end_ns[members] > start_ns[members]]
+    n, s = len(lasting), len(rates.active)
+    total = len(start_ns)
+    base_ns, clock_ns = np.zeros(s), np.zeros(s)
+    gap_ns, gap_next, gap_from = np.empty(n), np.empty(n, np.int64), np.empty(n)
+    each_base, each_clock = np.zeros(total if each else 0), np.zeros(total if each else 0)
+    gaps, busy, peak = compiled(_sweep, 2 * n)(
+        lasting[np.argsort(start_ns[lasting], kind="stable")],
+        lasting[np.argsort(end_ns[lasting], kind="stable")],
+        start_ns,
+        end_ns,
+        signature,
+        np.maximum(rates.active, LEAST_ACTIVE),
+        rates.base_w,
+        rates.clock_w,
+        rates.counts_j,
+        base_ns,
+        clock_ns,
+        gap_ns,
+        gap_next,
+        gap_from,
+        each_base,
+        each_clock,
+        np.empty(total),
+        np.empty(total),
+    )
+    return Shared(
+        base_ns,
+        clock_ns,
+        float(busy),
+        gap_ns[:gaps],
+        gap_next[:gaps],
+        gap_from[:gaps],
+        float(peak),
+        each_base,
+        each_clock,
+    )

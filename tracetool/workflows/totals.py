@@ -1,0 +1,142 @@
+"""Totals of a table's rows run in order: kernel time, makespan, energy and its parts, per clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from tracetool.replay.host import HostCosts
+from tracetool.replay.issue import issue
+from tracetool.vocabulary.arrays import Floats
+from tracetool.vocabulary.operators import OperatorColumns
+from tracetool.vocabulary.prediction import Prediction
+from tracetool.workflows.tables import InputTable
+
+#: Parts of the energy, in the order they are reported; gaps are the idle time between kernels.
+PARTS: Final = ("base", "clock", "compute", "onchip", "dram", "link")
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What the rows add up to, per clock, with the half-widths of 90 % intervals. All of shape (c,)."""
+
+    kernel_s: Floats
+    kernel_low_s: Floats
+    kernel_high_s: Floats
+    makespan_s: Floats
+    makespan_low_s: Floats
+    makespan_high_s: Floats
+    weight: Floats  # (n,) launches of each row
+
+
+def sequence_totals(
+    rows: OperatorColumns, predicted: Prediction, table: InputTable, costs: HostCosts
+) -> list[dict[str, Any]]:
+    """Totals of a table's rows issued in order on one stream by one host thread, per clock."""
+    place, counts = table.index, np.asarray(table.counts, dtype=np.float64)
+    weight = np.bincount(place, weights=counts, minlength=len(rows)).astype(np.float64)
+    duration = predicted.timing.duration_s[place]
+    host = costs.issue_s(rows.family)[place]
+    middle = issue(duration, counts, host, costs)
+    below, above = _time_spread(rows, weight, predicted)
+    factor = middle.kernel_s > 0
+    shorter = 1.0 - np.divide(below, middle.kernel_s, out=np.zeros_like(below), where=factor)
+    longer = 1.0 + np.divide(above, middle.kernel_s, out=np.zeros_like(above), where=factor)
+    # Kernels may err together or the host may: two independent reasons for the makespan to differ.
+    down = np.hypot(
+        middle.makespan_s - issue(duration * shorter, counts, host, costs).makespan_s,
+        middle.makespan_s - issue(duration, counts, host * costs.low, costs.scaled(costs.low)).makespan_s,
+    )
+    up = np.hypot(
+        issue(duration * longer, counts, host, costs).makespan_s - middle.makespan_s,
+        issue(duration, counts, host * costs.high, costs.scaled(costs.high)).makespan_s - middle.makespan_s,
+    )
+    sums = Sums(
+        middle.kernel_s,
+        middle.kernel_s - below,
+        middle.kernel_s + above,
+        middle.makespan_s,
+        np.maximum(middle.makespan_s - down, 0.0),
+        middle.makespan_s + up,
+        weight,
+    )
+    return records(rows, predicted, sums)
+
+
+def kernel_totals(rows: OperatorColumns, predicted: Prediction, table: InputTable) -> list[dict[str, Any]]:
+    """Totals of a kernel table: its rows one after another, without gaps."""
+    counts = np.asarray(table.counts, dtype=np.float64)
+    weight = np.bincount(table.index, weights=counts, minlength=len(rows)).astype(np.float64)
+    busy = weight @ predicted.timing.duration_s
+    below, above = _time_spread(rows, weight, predicted)
+    sums = Sums(busy, busy - below, busy + above, busy, busy - below, busy + above, weight)
+    return records(rows, predicted, sums)
+
+
+def records(rows: OperatorColumns, predicted: Prediction, sums: Sums) -> list[dict[str, Any]]:
+    """One record per clock: energies are sums over launches plus idle power in the gaps."""
+    timing, weight = predicted.timing, sums.weight
+    energy = weight @ predicted.energy_j
+    parts = {name: weight @ predicted.parts_j[name] for name in PARTS if name in predicted.parts_j}
+    idle_s = np.maximum(sums.makespan_s - sums.kernel_s, 0.0)
+    gap = predicted.idle_w * idle_s
+    gap_low = predicted.idle_w * np.maximum(sums.makespan_low_s - sums.kernel_s, 0.0)
+    gap_high = predicted.idle_w * np.maximum(sums.makespan_high_s - sums.kernel_s, 0.0)
+    below, above = family_spread(
+        rows,
+        weight,
+        predicted.energy_j,
+        ratio(predicted.energy_low_j, predicted.energy_j),
+        ratio(predicted.energy_high_j, predicted.energy_j),
+    )
+    throttled = weight @ (timing.duration_s * predicted.throttled)
+    peak = np.max(np.where(weight[:, None] > 0, predicted.power_w, 0.0), axis=0, initial=0.0)
+    made = []
+    for i, clock in enumerate(predicted.asked_mhz):
+        total, span, busy = energy[i] + gap[i], sums.makespan_s[i], sums.kernel_s[i]
+        made.append(
+            {
+                "clock_mhz": float(clock),
+                "kernel_time_ms": float(busy * 1e3),
+                "kernel_time_low_ms": float(sums.kernel_low_s[i] * 1e3),
+                "kernel_time_high_ms": float(sums.kernel_high_s[i] * 1e3),
+                "makespan_ms": float(span * 1e3),
+                "makespan_low_ms": float(sums.makespan_low_s[i] * 1e3),
+                "makespan_high_ms": float(sums.makespan_high_s[i] * 1e3),
+                "gap_ms": float(idle_s[i] * 1e3),
+                "energy_j": float(total),
+                "energy_low_j": float(total - np.hypot(below[i], gap[i] - gap_low[i])),
+                "energy_high_j": float(total + np.hypot(above[i], gap_high[i] - gap[i])),
+                "kernel_energy_j": float(energy[i]),
+                "gap_energy_j": float(gap[i]),
+                "energy_parts_j": {**{k: float(v[i]) for k, v in parts.items()}, "gaps": float(gap[i])},
+                "idle_power_w": float(predicted.idle_w[i]),
+                "mean_power_w": float(total / span) if span > 0 else 0.0,
+                "peak_power_w": float(peak[i]),
+                "throttled_share": float(throttled[i] / busy) if busy > 0 else 0.0,
+            }
+        )
+    return made
+
+
+def family_spread(
+    rows: OperatorColumns, weight: Floats, value: Floats, low: Floats, high: Floats
+) -> tuple[Floats, Floats]:
+    """Half-widths of a sum: rows of a family err together, families err apart. Each of shape (c,)."""
+    _, family = np.unique(rows.family.astype(str), return_inverse=True)
+    below, above = np.zeros((2, int(family.max(initial=0)) + 1, value.shape[1]))
+    np.add.at(below, family, weight[:, None] * value * (1.0 - low))
+    np.add.at(above, family, weight[:, None] * value * (high - 1.0))
+    return np.sqrt((below**2).sum(0)), np.sqrt((above**2).sum(0))
+
+
+def _time_spread(rows: OperatorColumns, weight: Floats, predicted: Prediction) -> tuple[Floats, Floats]:
+    timing = predicted.timing
+    return family_spread(rows, weight, timing.duration_s, timing.low[:, None], timing.high[:, None])
+
+
+def ratio(part: Floats, whole: Floats) -> Floats:
+    """Return part over whole, 1 where the whole is nothing."""
+    return np.divide(part, whole, out=np.ones_like(part), where=whole > 0)
