@@ -32,7 +32,11 @@ _QUALIFIER = re.compile(r"\bconst\b|[*&]")
 def number_format(text: str | None) -> str | None:
     """Return our name of a number format written as a type or an abbreviation, else None.
 
-    >>> number_format("cutlass::half_t"), number_format("c10::complex<double>"), number_format("const float *")
+    >>> (
+    ...     number_format("cutlass::half_t"),
+    ...     number_format("c10::complex<double>"),
+    ...     number_format("const float *"),
+    ... )
     ('fp16', 'complex128', 'fp32')
     """
     if not text:

@@ -29,6 +29,7 @@ TEXTS: Final = (
 NUMBERS: Final = (
     "tile_m", "tile_n", "tile_k", "stages", "split_k", "warps", "threads", "head_dim", "head_dim_v", "align", "ctas_per_mma",
     "vec", "operands", "depth", "log2_elements", "max_threads", "out_vec", "elements_per_thread", "groups", "winograd_tile",
+    "element_bytes",
 )  # fmt: skip
 FLAGS: Final = ("causal", "paged", "persistent", "dropout", "gated")
 
@@ -78,6 +79,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "elements_per_thread": "elements one thread works on",
     "groups": "convolution groups",
     "winograd_tile": "output tile edge of the Winograd transform",
+    "element_bytes": "bytes per element where the format itself is not stated",
     "causal": "scores above the diagonal are skipped",
     "paged": "keys and values lie in pages",
     "persistent": "blocks stay and take tiles in turn, so the grid does not count tiles",

@@ -143,7 +143,7 @@ class Symbol:
         return self._inside
 
 
-def _take_apart(text: str) -> tuple[tuple[str, ...], str]:  # noqa: C901, PLR0912 - one pass over the text
+def _take_apart(text: str) -> tuple[tuple[str, ...], str]:
     path: list[str] = []
     stack: list[str] = []
     part = 0  # where the current name part starts

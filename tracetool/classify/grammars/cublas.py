@@ -54,13 +54,20 @@ def _tiled(found: re.Match[str], symbol: Symbol) -> Attributes:
 def _typed(found: re.Match[str], symbol: Symbol) -> Attributes:
     """Read the first argument that is a number format."""
     kind = found.groupdict().get("t")
-    dtype = next((d for d in map(number_format, symbol.arguments) if d and not d.startswith(("int", "bool"))), None)
+    dtype = next(
+        (d for d in map(number_format, symbol.arguments) if d and not d.startswith(("int", "bool"))), None
+    )
     return {"dtype": dtype or _ACCUMULATORS.get(kind or ""), "layout": found.groupdict().get("layout")}
 
 
 def _reduce(found: re.Match[str], symbol: Symbol) -> Attributes:
-    formats = [d for d in map(number_format, symbol.arguments) if d in ("fp32", "fp16", "bf16", "fp64", "int32")]
-    return {"dtype": "fp32" if "fp32" in formats else formats[0] if formats else None, "out_dtype": formats[-1] if formats else None}
+    formats = [
+        d for d in map(number_format, symbol.arguments) if d in ("fp32", "fp16", "bf16", "fp64", "int32")
+    ]
+    return {
+        "dtype": "fp32" if "fp32" in formats else formats[0] if formats else None,
+        "out_dtype": formats[-1] if formats else None,
+    }
 
 
 GRAMMAR = Grammar(

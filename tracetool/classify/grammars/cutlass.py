@@ -21,7 +21,9 @@ _TILE2 = re.compile(r"_(\d+)x(\d+)_(\d+)x(\d+)(?:_|$)")
 _OUT2 = re.compile(rf"_({_FORMAT})_(?:\d+x\d+|\w+?_\d+x\d+)")
 _LAYOUT = re.compile(r"_([nt]{2}[nt]?|nhwc|ndhwc|nchw)(?:_|$)")
 _ALIGN = re.compile(r"_align(\d+)")
-_FLAT3 = re.compile(r"cutlass3x_(?P<arch>sm\d+)_(?P<opclass>\w*?tensorop|simt)_(?P<head>\w*?gemm\w*?|\w*?fprop|\w*?dgrad|\w*?wgrad)_(?P<rest>.+)")
+_FLAT3 = re.compile(
+    r"cutlass3x_(?P<arch>sm\d+)_(?P<opclass>\w*?tensorop|simt)_(?P<head>\w*?gemm\w*?|\w*?fprop|\w*?dgrad|\w*?wgrad)_(?P<rest>.+)"
+)
 _MMA3 = re.compile(r"\d+x\d+x\d+")
 _SCHEDULES = ("pingpong", "cooperative", "stream_k", "warpspecialized", "2sm", "1sm")
 _C = r"(?:cute::|anon::)*(?:C|Int|_)<(\d+)>"
@@ -42,7 +44,12 @@ _ACC = {"s": "fp32", "h": "fp16", "d": "fp64", "i": "int32", "c": "complex64", "
 def _kind(kind: str) -> Attributes:
     for word, direction in _DIRECTIONS.items():
         if kind.endswith(word):
-            return {"family": "conv", "op": f"conv_{direction}", "direction": direction, "algo": "implicit_gemm"}
+            return {
+                "family": "conv",
+                "op": f"conv_{direction}",
+                "direction": direction,
+                "algo": "implicit_gemm",
+            }
     return {"family": "gemm", "op": "sparse_gemm" if kind.startswith("sp") or "spgemm" in kind else "gemm"}
 
 

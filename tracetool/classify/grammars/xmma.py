@@ -34,7 +34,11 @@ def _read(found: re.Match[str], symbol: Symbol) -> Attributes:
     )
     out: Attributes = {
         "arch": found["arch"],
-        "library": "tensorrt" if text.endswith("_trt") or text.startswith("trt") else "cublas" if kind.startswith("gemm") else "cudnn",
+        "library": "tensorrt"
+        if text.endswith("_trt") or text.startswith("trt")
+        else "cublas"
+        if kind.startswith("gemm")
+        else "cudnn",
         "mma": mma[1] if mma else None,
         "align": int(align[1]) if align else None,
         "stages": int(stage[1]) if stage else None,
@@ -48,7 +52,11 @@ def _read(found: re.Match[str], symbol: Symbol) -> Attributes:
         out["warps"] = 4 * int(groups[1]) * int(groups[2]) * int(groups[3])
     if types:
         memory, operand = number_format(types[1]), number_format(types[3])
-        out.update(dtype="tf32" if operand == "tf32" else memory, out_dtype=number_format(types[2]), acc_dtype=number_format(types[4]))
+        out.update(
+            dtype="tf32" if operand == "tf32" else memory,
+            out_dtype=number_format(types[2]),
+            acc_dtype=number_format(types[4]),
+        )
         if out["out_dtype"] == "tf32":
             out["out_dtype"] = "fp32"
     if "split_k" in text or "splitK" in text:
@@ -57,7 +65,12 @@ def _read(found: re.Match[str], symbol: Symbol) -> Attributes:
         out["k_sharing"] = "segment_k"
     if kind.startswith("gemm"):
         layout = _GEMM_LAYOUT.search(text)
-        out.update(family="gemm", op="gemm", layout=layout[1] if layout else None, out_layout=layout[2] if layout else None)
+        out.update(
+            family="gemm",
+            op="gemm",
+            layout=layout[1] if layout else None,
+            out_layout=layout[2] if layout else None,
+        )
     else:
         layout, count = _CONV_LAYOUT.search(text), _CONV_GROUPS.search(text)
         direction = next((v for k, v in _DIRECTIONS.items() if kind.startswith(k)), "fwd")

@@ -1,0 +1,267 @@
+"""Operator calls to the numbers the model takes: m, n, k; rows, cols; q_len, kv_len; elements.
+
+Argument orders are those of PyTorch's ``native_functions.yaml``. A call that is not listed here is read by
+the kernel's family: element counts for streaming kernels, the reduced axes for reductions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from tracetool.classify.calls import Call, Shape, numel, size_of
+
+Numbers = dict[str, float | str | bool | None]
+Reader = Callable[[Call], Numbers | None]
+
+
+def _product(a: Shape | None, b: Shape | None, *, transposed: bool = False) -> Numbers | None:
+    """Return m, n, k and batch of a product of two tensors; ``transposed``: b holds (n, k)."""
+    if not a or not b:
+        return None
+    if len(b) == 1:
+        return {"batch": 1, "m": math.prod(a[:-1]), "n": 1, "k": a[-1]}
+    n, k = (b[-2], b[-1]) if transposed else (b[-1], b[-2])
+    if a[-1] != k:
+        return None
+    if len(b) > 2:
+        return {"batch": math.prod(a[:-2]), "m": a[-2] if len(a) > 1 else 1, "n": n, "k": k}
+    return {"batch": 1, "m": math.prod(a[:-1]), "n": n, "k": k}
+
+
+def _gemm(first: int, *, transposed: bool = False) -> Reader:
+    def read(call: Call) -> Numbers | None:
+        a, b = call.shape(first), call.shape(first + 1)
+        found = _product(a, b, transposed=transposed)
+        return found or _product(a, b, transposed=not transposed)
+
+    return read
+
+
+def _conv(x: int, w: int, stride: int, padding: int, groups: int, *, transposed: bool = False) -> Reader:
+    def read(call: Call) -> Numbers | None:
+        data, weight = call.shape(x), call.shape(w)
+        if not data or not weight or len(data) != len(weight) or not 3 <= len(data) <= 5:
+            return None
+        steps, pads = call.integers(stride), call.integers(padding)
+        split = call.integers(groups)
+        count = split[0] if split and split[0] > 0 else 1
+        filters = weight[1] * count if transposed else weight[0]
+        batch, channels, *space = data
+        kernel = list(weight[2:])
+        step = steps[-1] if steps else 1
+        pad = pads[-1] if pads else 0
+        if len(space) == 1:
+            space, kernel = [1, *space], [1, *kernel]
+        elif len(space) == 3:  # depth is unrolled into the batch and the channels
+            inner = pads[0] if pads else 0
+            depth = (space[0] + 2 * inner - kernel[0]) // max(1, steps[0] if steps else 1) + 1
+            batch, channels, space = batch * max(1, depth), channels * kernel[0], space[1:]
+            kernel = kernel[1:]
+        return {
+            "batch": batch, "channels": channels, "height": space[0], "width": space[1], "filters": filters,
+            "kernel_h": kernel[0], "kernel_w": kernel[1], "stride": step, "padding": pad, "groups": count,
+            "transposed": transposed,
+        }  # fmt: skip
+
+    return read
+
+
+def _attention(q: int, causal: int, *, heads_first: bool, longest: int = -1, starts: int = -1) -> Reader:
+    def read(call: Call) -> Numbers | None:
+        query, key, value = call.shape(q), call.shape(q + 1), call.shape(q + 2)
+        if not query or not key or not 3 <= len(query) <= 4 or len(key) != len(query):
+            return None
+        if len(query) == 3:  # all sequences of the batch behind one another
+            start, most = call.shape(starts), call.integers(longest)
+            most_kv = call.integers(longest + 1) if longest >= 0 else ()
+            count = start[0] - 1 if start and start[0] > 1 else 1
+            tokens, heads, dim = query
+            q_len = most[0] if most else math.ceil(tokens / count)
+            kv_len = most_kv[0] if most_kv else math.ceil(key[0] / count)
+            batch, kv_heads = max(1.0, tokens / max(1, q_len)), key[1]
+        elif heads_first:
+            batch, heads, q_len, dim = query
+            kv_heads, kv_len = key[1], key[2]
+        else:
+            batch, q_len, heads, dim = query
+            kv_len, kv_heads = key[1], key[2]
+        flag = call.flag(causal)
+        return {
+            "batch": batch, "q_len": q_len, "kv_len": kv_len, "heads": heads, "kv_heads": kv_heads,
+            "head_dim": dim, "head_dim_v": value[-1] if value and value[-1] != dim else None,
+            "causal": flag, "phase": "decode" if q_len == 1 else "prefill",
+        }  # fmt: skip
+
+    return read
+
+
+def _rows_of(shape: Shape, inner: int) -> Numbers:
+    inner = max(1, inner)
+    return {"rows": numel(shape) / inner, "cols": inner, "elements": numel(shape)}
+
+
+def _layer_norm(x: int, normalized: int) -> Reader:
+    def read(call: Call) -> Numbers | None:
+        shape = call.shape(x)
+        inner = call.integers(normalized)
+        return _rows_of(shape, math.prod(inner) if inner else shape[-1]) if shape else None
+
+    return read
+
+
+def _last_axis(x: int) -> Reader:
+    def read(call: Call) -> Numbers | None:
+        shape = call.shape(x)
+        return _rows_of(shape, shape[-1]) if shape else None
+
+    return read
+
+
+def _channels(x: int) -> Reader:
+    def read(call: Call) -> Numbers | None:
+        shape = call.shape(x)
+        return _rows_of(shape, numel(shape) // max(1, shape[1])) if shape and len(shape) > 1 else None
+
+    return read
+
+
+def _group_norm(x: int, batch: int, group: int) -> Reader:
+    def read(call: Call) -> Numbers | None:
+        shape, count, groups = call.shape(x), call.integers(batch), call.integers(group)
+        if not shape:
+            return None
+        rows = (count[0] if count else shape[0]) * (groups[0] if groups else 1)
+        return _rows_of(shape, numel(shape) // max(1, rows))
+
+    return read
+
+
+def _axis(x: int, dim: int) -> Reader:
+    def read(call: Call) -> Numbers | None:
+        shape, axes = call.shape(x), call.integers(dim)
+        if not shape:
+            return None
+        axis = axes[0] if axes and -len(shape) <= axes[0] < len(shape) else -1
+        return _rows_of(shape, shape[axis])
+
+    return read
+
+
+def _reduced(call: Call) -> Numbers | None:
+    shape = call.shape(0)
+    if not shape:
+        return None
+    axes = [a for a in call.integers(1) if -len(shape) <= a < len(shape)]
+    inner = math.prod(shape[a] for a in {a % len(shape) for a in axes}) if axes else numel(shape)
+    return _rows_of(shape, inner)
+
+
+def _embedding(table: int, index: int) -> Reader:
+    def read(call: Call) -> Numbers | None:
+        weight, chosen = call.shape(table), call.shape(index)
+        if not weight or chosen is None:
+            return None
+        width = numel(weight) // max(1, weight[0])
+        return {
+            "rows": numel(chosen),
+            "cols": width,
+            "elements": numel(chosen) * width,
+            "reads": 1,
+            "writes": 1,
+        }
+
+    return read
+
+
+def _cat(call: Call) -> Numbers | None:
+    total = sum(numel(s) for group in call.lists for s in group)
+    return {"elements": total, "reads": 1, "writes": 1} if total else None
+
+
+def _foreach(call: Call) -> Numbers | None:
+    groups = [g for g in call.lists if g]
+    if not groups:
+        return None
+    return {"elements": sum(numel(s) for s in groups[0]), "reads": len(groups), "writes": 1}
+
+
+def streaming(call: Call) -> Numbers | None:
+    """Return the elements of the largest operand and how many of that size are read and written.
+
+    Operands that are broadcast are counted by their share of the largest.
+    """
+    sizes = [(numel(s), size_of(f)) for s, f in call.tensors]
+    if not sizes:
+        return None
+    largest = max(n for n, _ in sizes)
+    if largest <= 0:
+        return None
+    reads = sum(n for n, _ in sizes) / largest
+    out = sum(1 for a, b in zip(sizes[:-1], sizes[-1:] * len(sizes), strict=False) if a == b)
+    named_out = (
+        len(call.tensors) > 2 and out and call.scalars and call.scalars[-1] == "" and len(call.scalars) > 2
+    )
+    return {"elements": largest, "reads": max(1.0, reads - (1 if named_out else 0)), "writes": 1}
+
+
+_BATCH_NORMS = (
+    "cudnn_batch_norm",
+    "miopen_batch_norm",
+    "native_batch_norm",
+    "batch_norm",
+    "_batch_norm_with_update",
+)
+READERS: Final[Mapping[str, tuple[str, Reader]]] = {
+    "mm": ("gemm", _gemm(0)), "bmm": ("gemm", _gemm(0)), "matmul": ("gemm", _gemm(0)), "mv": ("gemv", _gemm(0)),
+    "addmm": ("gemm", _gemm(1)), "baddbmm": ("gemm", _gemm(1)), "addbmm": ("gemm", _gemm(1)), "addmv": ("gemv", _gemm(1)),
+    "linear": ("gemm", _gemm(0, transposed=True)), "_scaled_mm": ("gemm", _gemm(0)), "_int_mm": ("gemm", _gemm(0)),
+    "_addmm_activation": ("gemm", _gemm(1)), "cutlass_scaled_mm": ("gemm", _gemm(1)), "gemm_a16w16": ("gemm", _gemm(0, transposed=True)),
+    "convolution": ("conv", _conv(0, 1, 3, 4, 8)), "_convolution": ("conv", _conv(0, 1, 3, 4, 8)),
+    "conv1d": ("conv", _conv(0, 1, 3, 4, 6)), "conv2d": ("conv", _conv(0, 1, 3, 4, 6)), "conv3d": ("conv", _conv(0, 1, 3, 4, 6)),
+    "cudnn_convolution": ("conv", _conv(0, 1, 3, 2, 5)), "miopen_convolution": ("conv", _conv(0, 1, 4, 3, 6)),
+    "cudnn_convolution_relu": ("conv", _conv(0, 1, 3, 4, 6)), "cudnn_convolution_add_relu": ("conv", _conv(0, 1, 5, 6, 8)),
+    "cudnn_convolution_transpose": ("conv", _conv(0, 1, 4, 2, 6, transposed=True)),
+    "miopen_depthwise_convolution": ("conv", _conv(0, 1, 4, 3, 6)), "_conv_depthwise2d": ("conv", _conv(0, 1, 4, 5, 99)),
+    "convolution_backward": ("conv", _conv(1, 2, 4, 5, 9)), "_slow_conv2d_forward": ("conv", _conv(0, 1, 4, 5, 99)),
+    "_flash_attention_forward": ("attention", _attention(0, 8, heads_first=False, longest=5, starts=3)),
+    "_flash_attention_backward": ("attention", _attention(1, 11, heads_first=False, longest=8, starts=6)),
+    "_efficient_attention_forward": ("attention", _attention(0, 9, heads_first=False, longest=6, starts=4)),
+    "_efficient_attention_backward": ("attention", _attention(1, 14, heads_first=False, longest=7, starts=5)),
+    "scaled_dot_product_attention": ("attention", _attention(0, 5, heads_first=True)),
+    "_scaled_dot_product_flash_attention": ("attention", _attention(0, 4, heads_first=True)),
+    "_scaled_dot_product_efficient_attention": ("attention", _attention(0, 6, heads_first=True)),
+    "_scaled_dot_product_cudnn_attention": ("attention", _attention(0, 6, heads_first=True)),
+    "_scaled_dot_product_flash_attention_backward": ("attention", _attention(1, 11, heads_first=True)),
+    "_flash_attn_forward": ("attention", _attention(0, 5, heads_first=False)),
+    "_flash_attn_varlen_forward": ("attention", _attention(0, 9, heads_first=False, longest=5, starts=3)),
+    "native_layer_norm": ("norm", _layer_norm(0, 1)), "layer_norm": ("norm", _layer_norm(0, 1)),
+    "native_layer_norm_backward": ("norm", _layer_norm(0, 2)), "_fused_rms_norm": ("norm", _layer_norm(0, 1)),
+    "rms_norm": ("norm", _layer_norm(0, 1)), "_fused_rms_norm_backward": ("norm", _layer_norm(0, 2)),
+    "fused_add_rms_norm": ("norm", _last_axis(0)),
+    "native_group_norm": ("norm", _group_norm(0, 3, 6)), "group_norm": ("norm", _group_norm(0, 99, 1)),
+    "native_group_norm_backward": ("norm", _group_norm(0, 5, 8)),
+    **{name: ("norm", _channels(0)) for name in _BATCH_NORMS},
+    **{f"{name}_backward": ("norm", _channels(0)) for name in _BATCH_NORMS},
+    "_softmax": ("softmax", _axis(0, 1)), "_log_softmax": ("softmax", _axis(0, 1)), "softmax": ("softmax", _axis(0, 1)),
+    "log_softmax": ("softmax", _axis(0, 1)), "_safe_softmax": ("softmax", _axis(0, 1)),
+    "_softmax_backward_data": ("softmax", _axis(0, 2)), "_log_softmax_backward_data": ("softmax", _axis(0, 2)),
+    **dict.fromkeys(("sum", "mean", "amax", "amin", "max", "min", "argmax", "argmin", "prod", "std", "var", "any", "all", "norm", "linalg_vector_norm", "logsumexp", "nansum", "var_mean", "std_mean", "count_nonzero", "aminmax"), ("reduction", _reduced)),
+    "embedding": ("gather_scatter", _embedding(0, 1)), "index_select": ("gather_scatter", _embedding(0, 2)),
+    "cat": ("copy", _cat), "_cat": ("copy", _cat), "stack": ("copy", _cat),
+    "topk": ("sort", _axis(0, 2)), "sort": ("sort", _axis(0, 1)), "cumsum": ("scan", _axis(0, 1)), "cumprod": ("scan", _axis(0, 1)),
+}  # fmt: skip
+
+
+def read_shapes(call: Call) -> tuple[str | None, Numbers | None]:
+    """Return the family a call implies and its numbers; None where the call tells neither.
+
+    >>> from tracetool.classify.calls import read_call
+    >>> read_shapes(read_call("aten::addmm", "[[9], [4, 8], [8, 9]]", None, None))
+    ('gemm', {'batch': 1, 'm': 4, 'n': 9, 'k': 8})
+    """
+    if call.name.startswith("_foreach"):
+        return "optimizer", _foreach(call)
+    family, reader = READERS.get(call.name, (None, None))
+    return family, reader(call) if reader else None

@@ -1,0 +1,27 @@
+"""``tracetool families``: the taxonomy of kernels."""
+
+from __future__ import annotations
+
+import typer
+
+from tracetool.cli.output import JSON_OPTION
+
+app = typer.Typer()
+
+
+@app.command(epilog="Example: tracetool families")
+def families(as_json: bool = JSON_OPTION) -> None:
+    """List the families kernels fall into, with one line and one example each."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    from tracetool.classify.taxonomy import FAMILIES
+    from tracetool.cli.output import console, print_json
+
+    if as_json:
+        print_json([{"family": f.name, "meaning": f.meaning, "example": f.example} for f in FAMILIES])
+        return
+    grid = Table("family", "what it does", "example", box=None)
+    for family in FAMILIES:
+        grid.add_row(family.name, escape(family.meaning), escape(family.example))
+    console().print(grid)
