@@ -1,0 +1,220 @@
+"""The sampler: a process of its own beside the program, so that neither waits for the other.
+
+``python -m tracetool.record.sampler --log FILE --vendor nvidia``. It reads until its standard input ends:
+that happens when the recorder says so and also when it is killed, so that no sampler outlives its use.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+
+from tracetool.record.clocks import boot_ns, read_pair
+from tracetool.record.log_file import LogFile
+from tracetool.record.meter import Device, Meter, MeterLost, Values
+from tracetool.record.timing import Spread
+from tracetool.record.update_period import find_updates, poll_period_s
+from tracetool.tables.power_log import COLUMNS
+from tracetool.vocabulary.errors import MissingPart
+
+#: Clocks, temperature and reasons change slowly and are slow to read; a reading repeats the last ones.
+STATE_PERIOD_S = 0.1
+PAIR_PERIOD_S = 1.0
+#: How often a lost GPU is asked again.
+RETRY_S = 0.5
+FIND_S = 1.2
+
+
+def meter_for(vendor: str) -> Meter:
+    """Return the meter of a vendor."""
+    if vendor == "amd":
+        from tracetool.record.amd import AmdSmi
+
+        return AmdSmi()
+    from tracetool.record.nvml import Nvml
+
+    return Nvml()
+
+
+class Sampling:
+    """Reads chosen GPUs into a log at a steady rhythm."""
+
+    def __init__(self, meter: Meter, devices: Sequence[Device], log: LogFile, poll_s: float) -> None:
+        self.meter, self.devices, self.log, self.poll_s = meter, devices, log, poll_s
+        self.jitter, self.delay = Spread(), Spread()
+        self.readings = 0
+        self._state: dict[int, Values] = {d.index: {} for d in devices}
+        self._lost: set[int] = set()
+        self._state_due = self._pair_due = self._retry_due = 0
+
+    def run(self, wait: Callable[[float], bool]) -> None:
+        """Read until ``wait(seconds)`` says to stop."""
+        period = round(self.poll_s * 1e9)
+        due = boot_ns()
+        while True:
+            now = boot_ns()
+            self.jitter.add(now - due)
+            self._round(now)
+            if now >= self._pair_due:
+                self._pair()
+                self._pair_due = now + round(PAIR_PERIOD_S * 1e9)
+            due += period
+            late = boot_ns() - due
+            if late > period:  # the machine stood still: keep the rhythm, do not catch up
+                due += (late // period) * period
+            if wait(max(0.0, (due - boot_ns()) / 1e9)):
+                return
+
+    def _round(self, now: int) -> None:
+        state_due, retry_due = now >= self._state_due, now >= self._retry_due
+        for device in self.devices:
+            if device.index in self._lost and not retry_due:
+                continue
+            try:
+                self._read(device, fresh=state_due)
+            except MeterLost as error:
+                if device.index not in self._lost:
+                    self.log.note("lost", boot_ns=now, device=device.index, error=str(error))
+                    self._lost.add(device.index)
+                self._retry_due = now + round(RETRY_S * 1e9)
+        if state_due:
+            self._state_due = now + round(STATE_PERIOD_S * 1e9)
+        if self._lost and retry_due and len(self._lost) == len(self.devices):
+            self._open_again()
+
+    def _read(self, device: Device, *, fresh: bool) -> None:
+        before = boot_ns()
+        power = self.meter.read_power(device.index)
+        after = boot_ns()
+        if device.index in self._lost:
+            self._lost.discard(device.index)
+            self.log.note("back", boot_ns=after, device=device.index)
+        if fresh:
+            self._state[device.index] = self.meter.read_state(device.index)
+        self.delay.add(after - before)
+        self.log.reading(
+            (before + after) // 2, after - before, device.index, {**self._state[device.index], **power}
+        )
+        self.readings += 1
+
+    def _open_again(self) -> None:
+        """Start the library anew: after a driver reset the old session never answers again."""
+        self.meter.close()
+        with suppress(MissingPart):
+            self.meter.open()
+
+    def _pair(self) -> None:
+        pair = read_pair(4)
+        self.log.note("clock", **asdict(pair))
+        self.log.sync()
+
+
+def stdin_ended(seconds: float) -> bool:
+    """Wait ``seconds``, or less if standard input ends; return whether it did."""
+    try:
+        ready, _, _ = select.select([0], [], [], seconds)
+        return bool(ready) and not os.read(0, 4096)
+    except (OSError, ValueError):
+        return True
+
+
+def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="tracetool.record.sampler", description=__doc__.splitlines()[0])
+    parser.add_argument("--log", type=Path, required=True, help="power log to append to")
+    parser.add_argument("--vendor", choices=("nvidia", "amd"), required=True)
+    parser.add_argument("--devices", default="", help="positions of the GPUs to read, all by default")
+    parser.add_argument("--poll-ms", type=float, default=0.0, help="time between readings; found by default")
+    return parser.parse_args(given)
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """Sample until standard input ends and return the exit code.
+
+    One line goes to standard output when sampling begins: a JSON object with ``ready`` or ``missing``.
+    """
+    asked = _arguments(given)
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):  # the recorder ends us through stdin
+        signal.signal(number, signal.SIG_IGN)
+    meter = meter_for(asked.vendor)
+    try:
+        devices = list(meter.open())
+    except MissingPart as error:
+        _tell(missing=error.message, mend=error.mend)
+        return 3
+    if asked.devices:
+        wanted = {int(n) for n in asked.devices.split(",")}
+        devices = [d for d in devices if d.index in wanted]
+    devices = [d for d in devices if d.fields]
+    if not devices:
+        _tell(missing="no GPU asked for reports its power", mend="see: tracetool doctor")
+        return 3
+    try:
+        found = [find_updates(meter, d.index, FIND_S / len(devices)) for d in devices]
+    except MeterLost as error:
+        _tell(missing=f"a GPU does not answer: {error}", mend="check it with nvidia-smi or amd-smi")
+        return 3
+    poll_s = asked.poll_ms / 1e3 if asked.poll_ms > 0 else poll_period_s(found)
+    log = LogFile(asked.log)
+    start = read_pair()
+    facts = {
+        "vendor": meter.vendor,
+        "library": meter.library,
+        "driver": meter.driver,
+        "host": os.uname().nodename,
+        "poll_s": poll_s,
+        "columns": list(COLUMNS),
+        "local_offset_s": time.localtime(start.utc_ns / 1e9).tm_gmtoff,
+        "devices": [
+            {**asdict(d), "update_s": dict(f.update_s), "read_s": f.read_s}
+            for d, f in zip(devices, found, strict=True)
+        ],
+    }
+    log.note("start", **asdict(start), **facts)
+    sampling = Sampling(meter, devices, log, poll_s)
+    gc.collect()
+    gc.freeze()
+    gc.disable()  # a collection would show as jitter; the loop makes no cycles
+    began, cpu = boot_ns(), _cpu_s()
+    _tell(ready=True, **facts)
+    sampling.run(stdin_ended)
+    wall_s = (boot_ns() - began) / 1e9
+    log.note(
+        "end",
+        **asdict(read_pair()),
+        readings=sampling.readings,
+        wall_s=wall_s,
+        cpu_s=_cpu_s() - cpu,
+        jitter_us=sampling.jitter.summary(1e3),
+        read_delay_us=sampling.delay.summary(1e3),
+        refused=log.refused,
+        dropped=log.dropped,
+    )
+    meter.close()
+    whole = log.flush()
+    log.close()
+    return 0 if whole else 2
+
+
+def _tell(**document: object) -> None:
+    sys.stdout.write(json.dumps(document) + "\n")
+    sys.stdout.flush()
+
+
+def _cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+if __name__ == "__main__":
+    sys.exit(main())

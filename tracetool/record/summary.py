@@ -1,0 +1,97 @@
+"""What a recording tells about itself: idle power, the sampler's rhythm, its cost, what went wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tracetool.record.recording import POWER_LOG, read_events
+from tracetool.tables.power_log import COLUMNS
+
+_POWER = tuple(list(COLUMNS).index(c) for c in ("instant_mw", "average_mw", "draw_mw"))
+
+
+@dataclass
+class Summary:
+    """Facts for the record and warnings for people."""
+
+    facts: dict[str, Any] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+
+def _lines(log: Path) -> Iterator[str]:
+    try:
+        with log.open(encoding="utf-8", errors="replace") as f:
+            yield from f
+    except OSError:
+        return
+
+
+def _note(line: str) -> Mapping[str, Any]:
+    try:
+        found = json.loads(line[1:])
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def read_power(log: Path) -> tuple[list[tuple[int, int, int]], list[Mapping[str, Any]]]:
+    """Return (time [ns], device, power [mW]) of every reading with power, and the notes of a log."""
+    readings, notes = [], []
+    for line in _lines(log):
+        if line.startswith("#"):
+            if note := _note(line):
+                notes.append(note)
+            continue
+        parts = line.rstrip("\n").split(",")
+        if len(parts) != len(COLUMNS):
+            continue
+        power = next((parts[i] for i in _POWER if parts[i]), "")
+        if power and parts[0].isdigit() and parts[2].isdigit():
+            readings.append((int(parts[0]), int(parts[2]), round(float(power))))
+    return readings, notes
+
+
+def _span(events: Sequence[Mapping[str, Any]], what: str) -> tuple[int, int] | None:
+    begin = next((int(e["boot_ns"]) for e in events if e["what"] == f"{what}_begin"), None)
+    end = next((int(e["boot_ns"]) for e in events if e["what"] == f"{what}_end"), None)
+    return None if begin is None or end is None else (begin, end)
+
+
+def summarize(folder: Path) -> Summary:
+    """Return what a recording tells about itself; a cut or empty one tells less."""
+    events = read_events(folder)
+    readings, notes = read_power(folder / POWER_LOG)
+    made = Summary()
+    made.facts["readings"] = len(readings)
+    for what in ("idle_before", "idle_after"):
+        span = _span(events, what)
+        if span is None:
+            continue
+        # the second half: the first still holds the load before it, through the sensor's averaging
+        start = (span[0] + span[1]) // 2
+        seen: dict[int, list[int]] = {}
+        for at, device, power in readings:
+            if start <= at <= span[1]:
+                seen.setdefault(device, []).append(power)
+        made.facts[f"{what}_w"] = {d: round(median(p) / 1e3, 2) for d, p in sorted(seen.items())}
+    end = next((n for n in notes if n.get("what") == "end"), None)
+    if end is None:
+        made.warnings.append("the power log has no end: its writer was killed")
+    else:
+        wall = float(end.get("wall_s") or 0.0)
+        made.facts |= {
+            "poll_jitter_us": end.get("jitter_us"),
+            "read_delay_us": end.get("read_delay_us"),
+            "sampler_cpu_share": round(float(end.get("cpu_s") or 0.0) / wall, 4) if wall else None,
+        }
+        if end.get("refused"):
+            lost = f", {end['dropped']} lines lost" if end.get("dropped") else ", nothing lost"
+            made.warnings.append(f"the disk refused the power log for a while ({end['refused']}){lost}")
+    for note in [n for n in notes if n.get("what") == "lost"][:3]:
+        made.warnings.append(f"GPU {note.get('device')} stopped answering: {note.get('error')}")
+    return made
