@@ -19,7 +19,7 @@ _VERSION = re.compile(r"(_v\d+|_ptsz|_ptds)+(?=$|_v\d+)")
 
 
 def call_kind(name: str) -> str:
-    """Return ``launch``, ``graph_launch``, ``sync``, ``memcpy``, ``memset``, ``malloc``, ``event`` or ``other``.
+    """Return ``launch``, ``graph_launch``, ``sync``, ``memcpy``, ``memset``, ``malloc``, ``event`` ...
 
     >>> call_kind("cudaLaunchKernelExC"), call_kind("hipGraphLaunch"), call_kind("cudaStreamSynchronize")
     ('launch', 'graph_launch', 'sync')

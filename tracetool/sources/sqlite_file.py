@@ -108,13 +108,11 @@ def read_columns(
     columns = ", ".join([f'"{name}"' for name in there.values()] + (["rowid"] if rowid else []))
     condition = f" WHERE {where}" if where else ""
     names = [*there, *(["rowid"] if rowid else [])]
-    frame = _fast(path, db, table, columns, where, rowid) if rowid else None
+    frame = _fast(path, db, table, columns, where) if rowid else None
     if frame is None:
         rows = db.execute(f'SELECT {columns} FROM "{table}"{condition}').fetchall()  # noqa: S608 - names from the file's own catalogue
         cells = list(zip(*rows, strict=True)) if rows else [()] * len(names)
-        frame = pl.DataFrame(
-            [_series(n, c, schema[n]) for n, c in zip(names, cells, strict=True)]
-        )
+        frame = pl.DataFrame([_series(n, c, schema[n]) for n, c in zip(names, cells, strict=True)])
     else:
         frame = frame.rename(dict(zip(frame.columns, names, strict=True)))
         frame = frame.with_columns(pl.col(n).cast(schema[n], strict=False) for n in names)
@@ -132,9 +130,7 @@ def _series(name: str, cells: Sequence[object], kind: pl.DataType) -> pl.Series:
     return pl.Series(name, [c if isinstance(c, str) else None for c in cells], dtype=pl.String)
 
 
-def _fast(
-    path: Path, db: sqlite3.Connection, table: str, columns: str, where: str, rowid: bool
-) -> pl.DataFrame | None:
+def _fast(path: Path, db: sqlite3.Connection, table: str, columns: str, where: str) -> pl.DataFrame | None:
     """Read by connectorx in parts by row number; None where it is not worth it or cannot."""
     try:
         low, high = db.execute(f'SELECT min(rowid), max(rowid) FROM "{table}"').fetchone()  # noqa: S608

@@ -42,7 +42,7 @@ def versions(db: sqlite3.Connection, tables: Mapping[str, frozenset[str]]) -> tu
 
 
 def session_clock(path: Path, db: sqlite3.Connection, tables: Mapping[str, frozenset[str]]) -> Clock:
-    """Return the clock of an export: nanoseconds from the session's start, anchored in UTC where it says so."""
+    """Return an export's clock: nanoseconds from the session's start, anchored in UTC where it says so."""
     wanted = {"utcEpochNs": _I, "utcTime": _S, "localTime": _S}
     start = read_columns(path, db, tables, "TARGET_INFO_SESSION_START_TIME", wanted, rowid=False).head(1)
     offset = None
@@ -54,8 +54,12 @@ def session_clock(path: Path, db: sqlite3.Connection, tables: Mapping[str, froze
     if _settings(db, tables).get("EXPORT_PARAM_TIME_NORMALIZE", "").lower() == "true":
         return Clock("utc", 0, ANCHOR_ERROR_NS, offset, "exported with --ts-normalize: times are UTC")
     if anchor is None or not 0 < anchor < 1 << 62:
-        return Clock("session", local_offset_ns=offset, basis="nanoseconds from the session's start; no UTC anchor")
-    return Clock("session", int(anchor), ANCHOR_ERROR_NS, offset, "session start time of the report (utcEpochNs)")
+        return Clock(
+            "session", local_offset_ns=offset, basis="nanoseconds from the session's start; no UTC anchor"
+        )
+    return Clock(
+        "session", int(anchor), ANCHOR_ERROR_NS, offset, "session start time of the report (utcEpochNs)"
+    )
 
 
 def _moment(text: str) -> int | None:
@@ -80,12 +84,18 @@ def read_devices(
     Two processes may both call their GPU device 0: where the export maps (process, device) to a GPU
     that map is used, else the driver's own index.
     """
-    gpus = read("TARGET_INFO_GPU", _GPU_COLUMNS).drop_nulls("id").unique("id", keep="first", maintain_order=True)
+    gpus = (
+        read("TARGET_INFO_GPU", _GPU_COLUMNS).drop_nulls("id").unique("id", keep="first", maintain_order=True)
+    )
     links = read("TARGET_INFO_CUDA_DEVICE", {"gpuId": _I, "cudaId": _I, "pid": _I}).drop("rowid")
     links = links.unique(["cudaId", "pid"], keep="first")
     seen = activities.select("profiler_device", "process").unique().drop_nulls("profiler_device")
     seen = seen.join(
-        links, left_on=["profiler_device", "process"], right_on=["cudaId", "pid"], how="left", nulls_equal=True
+        links,
+        left_on=["profiler_device", "process"],
+        right_on=["cudaId", "pid"],
+        how="left",
+        nulls_equal=True,
     )
     by_driver = gpus.select(
         pl.coalesce("cuDevice", "id").alias("profiler_device"), pl.col("id").alias("driverGpu")
@@ -93,13 +103,21 @@ def read_devices(
     seen = seen.join(by_driver, on="profiler_device", how="left")
     # A GPU the export does not describe keeps its index, as an id no GPU has.
     seen = seen.with_columns(gpu=pl.coalesce("gpuId", "driverGpu", -1 - pl.col("profiler_device")))
-    sampled = telemetry.select(pl.col("gpu")).unique() if telemetry.height else pl.DataFrame({"gpu": []}, schema={"gpu": _I})
+    sampled = (
+        telemetry.select(pl.col("gpu")).unique()
+        if telemetry.height
+        else pl.DataFrame({"gpu": []}, schema={"gpu": _I})
+    )
     used = pl.concat([seen.select("gpu"), sampled]).unique().sort("gpu")
     if not used.height:
         used = gpus.select(pl.col("id").alias("gpu"))
     used = used.with_row_index("device").with_columns(pl.col("device").cast(pl.Int32))
     first = seen.group_by("gpu").agg(pl.col("profiler_device").min(), pl.col("process").min())
-    devices = used.join(gpus, left_on="gpu", right_on="id", how="left").join(first, on="gpu", how="left").sort("device")
+    devices = (
+        used.join(gpus, left_on="gpu", right_on="id", how="left")
+        .join(first, on="gpu", how="left")
+        .sort("device")
+    )
     devices = devices.select(
         "device",
         name=clean_text("name"),
@@ -119,5 +137,7 @@ def read_devices(
     if telemetry.height:
         telemetry = telemetry.join(used, on="gpu", how="left", maintain_order="left").drop("gpu")
     if activities.height and not gpus.height:
-        warnings.append("the export does not describe its GPUs (no TARGET_INFO_GPU): name the model with --gpu")
+        warnings.append(
+            "the export does not describe its GPUs (no TARGET_INFO_GPU): name the model with --gpu"
+        )
     return devices, activities.drop("profiler_device"), telemetry

@@ -20,7 +20,9 @@ def read_metrics(read: Read, warnings: list[str]) -> pl.DataFrame:
     ``GPC Clock Frequency`` is in Hz in a signed 32-bit field: negative values are wrapped. Metric
     numbers mean nothing across files, so metrics are found by name.
     """
-    names = read("TARGET_INFO_GPU_METRICS", {"typeId": _I, "metricId": _I, "metricName": pl.String()}).drop("rowid")
+    names = read("TARGET_INFO_GPU_METRICS", {"typeId": _I, "metricId": _I, "metricName": pl.String()}).drop(
+        "rowid"
+    )
     low = pl.col("metricName").str.to_lowercase()
     chosen = names.with_columns(
         what=pl.when(low.str.contains("gpc clock frequency"))
@@ -33,7 +35,9 @@ def read_metrics(read: Read, warnings: list[str]) -> pl.DataFrame:
         return pl.DataFrame()
     ids = ", ".join(str(int(i)) for i in chosen["metricId"].unique())
     rows = read(
-        "GPU_METRICS", {"timestamp": _I, "typeId": _I, "metricId": _I, "value": pl.Float64()}, f"metricId IN ({ids})"
+        "GPU_METRICS",
+        {"timestamp": _I, "typeId": _I, "metricId": _I, "value": pl.Float64()},
+        f"metricId IN ({ids})",
     ).drop_nulls(["timestamp", "typeId", "value"])
     if not rows.height:
         return pl.DataFrame()
@@ -49,5 +53,8 @@ def read_metrics(read: Read, warnings: list[str]) -> pl.DataFrame:
     )
     both = good.join(busy, on=["typeId", "timestamp"], how="full", coalesce=True)
     return both.select(
-        time_ns=pl.col("timestamp"), gpu=pl.col("typeId") & 0xFF, clock_mhz="clock_mhz", utilization="utilization"
+        time_ns=pl.col("timestamp"),
+        gpu=pl.col("typeId") & 0xFF,
+        clock_mhz="clock_mhz",
+        utilization="utilization",
     ).sort("gpu", "time_ns")

@@ -24,12 +24,18 @@ MEMSET = "CUPTI_ACTIVITY_KIND_MEMSET"
 RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
 GRAPH = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 #: Any of these marks a database as Nsight's.
-MARKS = ("TARGET_INFO_SESSION_START_TIME", "ANALYSIS_DETAILS", "TARGET_INFO_GPU", "ThreadNames", "ANALYSIS_FILE")
+MARKS = (
+    "TARGET_INFO_SESSION_START_TIME",
+    "ANALYSIS_DETAILS",
+    "TARGET_INFO_GPU",
+    "ThreadNames",
+    "ANALYSIS_FILE",
+)
 
 _I = pl.Int64()
 _KERNEL_COLUMNS = {
-    "start": _I, "end": _I, "deviceId": _I, "contextId": _I, "streamId": _I, "correlationId": _I, "globalPid": _I,
-    "demangledName": _I, "shortName": _I, "registersPerThread": _I,
+    "start": _I, "end": _I, "deviceId": _I, "contextId": _I, "streamId": _I, "correlationId": _I,
+    "globalPid": _I, "demangledName": _I, "shortName": _I, "registersPerThread": _I,
     "gridX": _I, "gridY": _I, "gridZ": _I, "blockX": _I, "blockY": _I, "blockZ": _I,
     "staticSharedMemory": _I, "dynamicSharedMemory": _I, "graphNodeId": _I,
 }  # fmt: skip
@@ -46,7 +52,8 @@ _CALL_COLUMNS = {"start": _I, "end": _I, "globalTid": _I, "correlationId": _I, "
 
 #: CUPTI's copy kinds.
 COPY_NAMES = {
-    1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD", 9: "HtoH", 10: "PtoP",
+    1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD",
+    9: "HtoH", 10: "PtoP",
     11: "HtoD (managed)", 12: "DtoH (managed)", 13: "DtoD (managed)",
 }  # fmt: skip
 _PID = (1 << 24) - 1
@@ -73,11 +80,13 @@ class Export:
 
 def looks_like_nsight(tables: Mapping[str, frozenset[str]]) -> bool:
     """Say whether a catalogue is that of an Nsight Systems export."""
-    return "StringIds" in tables and (any(t in tables for t in MARKS) or any(t.startswith("CUPTI_") for t in tables))
+    return "StringIds" in tables and (
+        any(t in tables for t in MARKS) or any(t.startswith("CUPTI_") for t in tables)
+    )
 
 
 def _pid(column: str) -> pl.Expr:
-    return pl.col(column).floordiv(1 << 24).and_(pl.lit(_PID)) if False else (pl.col(column) // (1 << 24)) & _PID
+    return (pl.col(column) // (1 << 24)) & _PID
 
 
 def _activity(frame: pl.DataFrame, kind: str, **more: pl.Expr) -> pl.DataFrame:
@@ -95,14 +104,16 @@ def _activity(frame: pl.DataFrame, kind: str, **more: pl.Expr) -> pl.DataFrame:
     )
 
 
-def _kernels(export: Export, trace: Trace) -> pl.DataFrame:
+def _kernels(export: Export) -> pl.DataFrame:
     frame = export.read(KERNEL, _KERNEL_COLUMNS)
-    frame = frame.with_columns(nameId=pl.coalesce("demangledName", "shortName"))
-    frame = export.named(frame, "nameId")
+    frame = export.named(frame, "demangledName", "full")
+    if frame["full"].null_count():  # old exports lack it, odd ones point nowhere
+        frame = export.named(frame, "shortName", "short")
+        frame = frame.with_columns(full=pl.coalesce("full", "short"))
     return _activity(
         frame,
         "kernel",
-        name=clean_text("name"),
+        name=clean_text("full").fill_null("(unnamed kernel)"),
         **{f"grid_{a}": pl.col(f"grid{a.upper()}") for a in "xyz"},
         **{f"block_{a}": pl.col(f"block{a.upper()}") for a in "xyz"},
         registers_per_thread=pl.col("registersPerThread"),
@@ -177,13 +188,15 @@ def read_export(path: Path) -> Trace:
     """
     tables = list_tables(path)
     if not looks_like_nsight(tables):
-        raise BadInput.in_file(path, "is not an Nsight Systems export", "make one with: nsys export --type sqlite")
+        raise BadInput.in_file(
+            path, "is not an Nsight Systems export", "make one with: nsys export --type sqlite"
+        )
     with open_sqlite(path) as db:
         export = Export(path, db, tables, _strings(path, db, tables))
         clock = session_clock(export.path, db, tables)
         product, schema = versions(db, tables)
         trace = Trace("Nsight Systems", clock, product, schema)
-        kernels = _kernels(export, trace)
+        kernels = _kernels(export)
         parts = [kernels, *_copies(export)]
         nodes = pl.concat([p.select("process", "correlation", "graph_node") for p in parts])
         parts.append(_graphs(export, nodes, trace))
@@ -207,4 +220,6 @@ def read_export(path: Path) -> Trace:
 def _diagnostics(export: Export) -> list[str]:
     frame = export.read("DIAGNOSTIC_EVENT", {"severity": _I, "text": pl.String()})
     lost = frame.filter(pl.col("text").str.to_lowercase().str.contains("lost|dropped|incomplete|not all"))
-    return [f"the profiler says: {t[:200]}" for t in lost.select(clean_text("text")).to_series().unique().head(3)]
+    return [
+        f"the profiler says: {t[:200]}" for t in lost.select(clean_text("text")).to_series().unique().head(3)
+    ]

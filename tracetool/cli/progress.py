@@ -1,0 +1,44 @@
+"""Progress on standard error: only on a terminal, only once a job takes longer than two seconds."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tracetool.vocabulary.progress import Progress, Silent
+
+PATIENCE_S = 2.0
+
+
+class _Line:
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+        self._status: object | None = None
+
+    def step(self, text: str, done: float | None = None) -> None:
+        if time.monotonic() - self._start < PATIENCE_S:
+            return
+        share = f" {done:.0%}" if done is not None else ""
+        sys.stderr.write(f"\r\x1b[2K{text[:90]}{share}")
+        sys.stderr.flush()
+        self._status = True
+
+    def clear(self) -> None:
+        if self._status:
+            sys.stderr.write("\r\x1b[2K")
+            sys.stderr.flush()
+
+
+@contextmanager
+def shown_progress(*, quiet: bool = False) -> Iterator[Progress]:
+    """Give a progress that draws one line on a terminal, and nothing anywhere else."""
+    if quiet or not sys.stderr.isatty():
+        yield Silent()
+        return
+    line = _Line()
+    try:
+        yield line
+    finally:
+        line.clear()

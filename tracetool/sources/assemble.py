@@ -1,0 +1,149 @@
+"""Many sources, one run: one clock, one numbering of devices, every kernel linked and signed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from tracetool.sources.checks import check_activities, check_intervals
+from tracetool.sources.columns import rejected_rows
+from tracetool.sources.devices import place_devices
+from tracetool.sources.format import Trace
+from tracetool.sources.linking import (
+    link_launches,
+    link_operators,
+    link_ranges,
+    number_operators,
+    number_ranges,
+)
+from tracetool.sources.signatures import number_signatures
+
+_I = pl.Int64()
+_ACTIVITIES: dict[str, pl.DataType] = {
+    "start_ns": _I, "end_ns": _I, "device": pl.Int32(), "kind": pl.String(), "name": pl.String(),
+    "place": pl.String(), "process": _I, "correlation": _I, "external_id": _I,
+}  # fmt: skip
+_CALLS: dict[str, pl.DataType] = {
+    "start_ns": _I, "duration_ns": _I, "process": _I, "thread": _I, "name": pl.String(), "kind": pl.String(),
+    "correlation": _I,
+}  # fmt: skip
+_INTERVALS: dict[str, pl.DataType] = {
+    "name": pl.String(), "start_ns": _I, "duration_ns": _I, "process": _I, "thread": _I,
+}  # fmt: skip
+
+
+@dataclass
+class Assembled:
+    """The tables of a run and what was met on the way."""
+
+    tables: dict[str, pl.DataFrame]
+    warnings: list[str] = field(default_factory=list)
+
+
+def _shaped(frame: pl.DataFrame, columns: dict[str, pl.DataType]) -> pl.DataFrame:
+    """Return a reader's table with at least these columns, in these types."""
+    if not frame.width:
+        return pl.DataFrame(schema=columns)
+    text = pl.String()
+    made = [
+        (pl.col(c) if c in frame.columns else pl.lit(None, dtype=kind).alias(c)).cast(kind)
+        if kind != text or c not in frame.columns
+        else pl.col(c)
+        for c, kind in columns.items()
+    ]
+    return frame.with_columns(made)
+
+
+def check_trace(trace: Trace, path: Path) -> Trace:
+    """Check the rows of one source and link its kernels to calls, operators and ranges, in place.
+
+    Operators and ranges are numbered from 0 within the source.
+    """
+    good, bad = check_activities(_shaped(trace.activities, _ACTIVITIES), path.name)
+    trace.rejected += bad
+    if trace.telemetry.height:
+        trace.telemetry = trace.telemetry.with_columns(source=pl.lit(path.name))
+    for part, columns in (("host_calls", _CALLS), ("operators", _INTERVALS), ("ranges", _INTERVALS)):
+        shaped = _shaped(getattr(trace, part), columns)
+        sane = check_intervals(shaped)
+        if sane.height < shaped.height:
+            lost = shaped.height - sane.height
+            trace.rejected.append(
+                rejected_rows(path.name, [part], "no name or impossible times", [f"{lost} rows"])
+            )
+        setattr(trace, part, sane)
+    if "launch_ns" not in good.columns:
+        good = link_launches(good, trace.host_calls)
+    trace.operators = number_operators(trace.operators)
+    trace.ranges = number_ranges(trace.ranges)
+    good = link_operators(good, trace.operators)
+    trace.activities = link_ranges(good, trace.ranges)
+    return trace
+
+
+def shift_trace(trace: Trace, by_ns: int) -> Trace:
+    """Move all times of a source, in place."""
+    if by_ns:
+        for part in ("activities", "host_calls", "operators", "ranges"):
+            frame: pl.DataFrame = getattr(trace, part)
+            moved = [pl.col(c) + by_ns for c in ("start_ns", "end_ns", "launch_ns") if c in frame.columns]
+            setattr(trace, part, frame.with_columns(moved))
+        if trace.telemetry.height:
+            trace.telemetry = trace.telemetry.with_columns(pl.col("time_ns") + by_ns)
+    return trace
+
+
+def assemble(traces: Sequence[Trace]) -> Assembled:
+    """Return the tables of a run from checked sources whose times are on the run's clock.
+
+    Parameters
+    ----------
+    traces : sequence of Trace
+        Each through :func:`check_trace` and :func:`shift_trace`.
+    """
+    devices, maps = place_devices(traces)
+    parts: dict[str, list[pl.DataFrame]] = {
+        k: [] for k in ("kernels", "host_calls", "operators", "ranges", "telemetry", "rejected")
+    }
+    operators = ranges = 0
+    for trace, place in zip(traces, maps, strict=True):
+        to = pl.col("device").replace_strict(list(place), list(place.values()), return_dtype=pl.Int32)
+        if trace.activities.height:
+            moved = to if any(k != v for k, v in place.items()) else pl.col("device")
+            parts["kernels"].append(
+                trace.activities.drop("end_ns", "place").with_columns(
+                    moved, pl.col("operator") + operators, pl.col("range") + ranges
+                )
+            )
+        if trace.telemetry.height:
+            parts["telemetry"].append(trace.telemetry.with_columns(to))
+        parts["host_calls"].append(trace.host_calls)
+        parts["operators"].append(
+            trace.operators.with_columns(pl.col("operator") + operators, pl.col("parent") + operators)
+        )
+        parts["ranges"].append(trace.ranges.with_columns(pl.col("range") + ranges, pl.col("parent") + ranges))
+        operators += trace.operators.height
+        ranges += trace.ranges.height
+        parts["rejected"] += trace.rejected
+    joined = {k: pl.concat(v, how="diagonal_relaxed") for k, v in parts.items() if v}
+    empty = pl.DataFrame(
+        schema={**_ACTIVITIES, "duration_ns": _I, "launch_ns": _I, "operator": _I, "range": _I}
+    )
+    kernels = joined.get("kernels", empty)
+    kernels, signatures = number_signatures(kernels, joined.get("operators", pl.DataFrame()), devices)
+    tables = {
+        "kernels": kernels.sort("device", "start_ns", maintain_order=True),
+        "signatures": signatures,
+        "devices": devices,
+    }
+    for name in ("operators", "ranges", "host_calls"):
+        if name in joined and joined[name].height:
+            tables[name] = joined[name] if name != "host_calls" else joined[name].sort("start_ns")
+    if "telemetry" in joined:
+        tables["telemetry"] = joined["telemetry"].sort("device", "time_ns", maintain_order=True)
+    if "rejected" in joined and joined["rejected"].height:
+        tables["rejected"] = joined["rejected"]
+    return Assembled(tables)

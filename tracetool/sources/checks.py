@@ -1,0 +1,91 @@
+"""Rows that cannot be used, kept apart and counted, never dropped in silence."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from tracetool.sources.columns import (
+    DEVICE_LIMIT,
+    DURATION_LIMIT_NS,
+    GRID_LIMIT,
+    TIME_LIMIT_NS,
+    rejected_rows,
+)  # fmt: skip
+
+#: A damaged file may make every row bad: this many are kept as text, the rest only counted.
+KEPT_ROWS = 10_000
+_GEOMETRY = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
+_OPTIONAL = {
+    "registers_per_thread": (0, 1 << 20), "shared_static_bytes": (0, 1 << 40),
+    "shared_dynamic_bytes": (0, 1 << 40), "bytes": (0, 1 << 62),
+}  # fmt: skip
+
+
+def check_activities(activities: pl.DataFrame, source: str) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
+    """Return the usable activities with ``duration_ns``, and the others as rows of ``rejected``.
+
+    Notes
+    -----
+    Rejected are rows without a time, a name or a device, that end before they start, last longer than
+    30 days or lie outside the years 1970 to 2200. A number that cannot be (a grid of more than 2^40
+    blocks, negative registers) is made null: the launch itself is real.
+    """
+
+    # Differences of absurd times overflow: only sane ones are subtracted.
+    def sane(column: str) -> pl.Expr:
+        return pl.col(column).is_between(-TIME_LIMIT_NS, TIME_LIMIT_NS)
+
+    frame = activities.with_columns(
+        duration_ns=pl.when(sane("start_ns") & sane("end_ns")).then(pl.col("end_ns") - pl.col("start_ns"))
+    )
+    device = pl.col("device")
+    reason = (
+        pl.when(pl.col("start_ns").is_null() | pl.col("end_ns").is_null()).then(pl.lit("no start or end"))
+        .when(pl.col("duration_ns").is_null()).then(pl.lit("time out of range"))
+        .when(pl.col("duration_ns") < 0).then(pl.lit("ends before it starts"))
+        .when(pl.col("duration_ns") > DURATION_LIMIT_NS).then(pl.lit("lasts more than 30 days"))
+        .when(pl.col("name").is_null()).then(pl.lit("no name"))
+        .when(device.is_null() | ~device.is_between(0, DEVICE_LIMIT)).then(pl.lit("no device"))
+    )  # fmt: skip
+    flagged = frame.select(reason.alias("reason"))["reason"]
+    if flagged.null_count() == frame.height:
+        return _bounded(frame), []
+    bad = frame.filter(flagged.is_not_null()).with_columns(flagged.drop_nulls().alias("reason"))
+    parts = []
+    for (why,), rows in bad.group_by("reason", maintain_order=True):
+        kept = rows.head(KEPT_ROWS)
+        texts = kept.select(
+            pl.format(
+                "{} start={} end={} device={}",
+                *[pl.col(c).cast(pl.String).fill_null("?") for c in ("name", "start_ns", "end_ns", "device")],
+            )
+        ).to_series()  # fmt: skip
+        parts.append(rejected_rows(source, kept["place"], str(why), texts))
+        if rows.height > KEPT_ROWS:
+            parts.append(rejected_rows(source, ["-"], str(why), [f"and {rows.height - KEPT_ROWS} more rows"]))
+    return _bounded(frame.filter(flagged.is_null())), parts
+
+
+def _bounded(frame: pl.DataFrame) -> pl.DataFrame:
+    there = set(frame.columns)
+    limits = {
+        **dict.fromkeys(_GEOMETRY[:3], (1, GRID_LIMIT)),
+        **dict.fromkeys(_GEOMETRY[3:], (1, 1 << 20)),
+        **_OPTIONAL,
+    }
+    return frame.with_columns(
+        pl.when(pl.col(c).is_between(*limit)).then(pl.col(c)).alias(c)
+        for c, limit in limits.items()
+        if c in there
+    )
+
+
+def check_intervals(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return host intervals (calls, operators, ranges) whose times make sense."""
+    if not frame.height:
+        return frame
+    return frame.filter(
+        pl.col("start_ns").is_between(-TIME_LIMIT_NS, TIME_LIMIT_NS)
+        & pl.col("duration_ns").is_between(0, TIME_LIMIT_NS)
+        & pl.col("name").is_not_null()
+    )

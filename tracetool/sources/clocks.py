@@ -1,0 +1,110 @@
+"""One clock for a run: which one, and what each source's times need to meet it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from tracetool.sources.assemble import shift_trace
+from tracetool.sources.format import Clock, Trace
+from tracetool.sources.localtime import local_to_utc
+from tracetool.vocabulary.errors import BadInput
+
+_NO_TIMES = "add stamps while logging, e.g. with: | ts '%Y-%m-%dT%H:%M:%.S%z'"
+
+
+@dataclass
+class Source:
+    """A file, what it held and which format it was."""
+
+    path: Path
+    format: str
+    trace: Trace
+
+
+def run_domain(clocks: Sequence[Clock]) -> str:
+    """Return ``utc`` if any source can be put on UTC, else the domain of the first."""
+    if any(c.domain in ("utc", "local") or c.to_utc_ns is not None for c in clocks):
+        return "utc"
+    return clocks[0].domain if clocks else "session"
+
+
+def offset_text(offset_ns: int) -> str:
+    """Return an offset from UTC as people write it.
+
+    >>> offset_text(-4 * 3600 * 10**9), offset_text(19800 * 10**9)
+    ('-04:00', '+05:30')
+    """
+    minutes = abs(offset_ns) // (60 * 10**9)
+    return f"{'-' if offset_ns < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
+
+
+def align_sources(sources: Sequence[Source], tz: str | None) -> dict[str, Any]:
+    """Put all sources on one clock, in place, as far as they say how.
+
+    Parameters
+    ----------
+    sources : sequence of Source
+        In the order given; times still on their own clocks.
+    tz : str, optional
+        Zone of logs in local time. Without it the zone a trace of the same host tells is used.
+
+    Returns
+    -------
+    dict
+        ``clock`` of ``run.json``: ``domain`` and ``alignment``, one entry per source; ``fitted`` is
+        false where a source could not be placed.
+
+    Raises
+    ------
+    BadInput
+        If a log in local time has no zone, or has no times.
+    """
+    domain = run_domain([s.trace.clock for s in sources])
+    told = next(
+        (
+            (s.trace.clock.local_offset_ns, s.path.name)
+            for s in sources
+            if s.trace.clock.local_offset_ns is not None
+        ),
+        None,
+    )
+    entries = []
+    for source in sources:
+        clock = source.trace.clock
+        entry: dict[str, Any] = {
+            "source": source.path.name, "domain": clock.domain, "offset_ns": 0, "error_ns": clock.error_ns,
+            "basis": clock.basis, "placed": True,
+        }  # fmt: skip
+        if clock.domain == "none":
+            raise BadInput.in_file(source.path, "has no time column", _NO_TIMES)
+        if clock.domain == "local":
+            zone, basis = _zone(source, tz, told)
+            before = source.trace.telemetry["time_ns"]
+            after = pl.Series("time_ns", local_to_utc(before.to_numpy(), zone))
+            source.trace.telemetry = source.trace.telemetry.with_columns(after)
+            entry |= {"zone": zone, "basis": f"{clock.basis}; {basis}"}
+            entry["offset_ns"] = int(after[0]) - int(before[0]) if len(before) else 0
+        elif domain == "utc" and clock.to_utc_ns is not None:
+            shift_trace(source.trace, clock.to_utc_ns)
+            entry["offset_ns"] = clock.to_utc_ns
+        elif clock.domain != domain:
+            entry |= {"placed": False, "basis": f"{clock.basis}; nothing ties it to the other sources"}
+        entries.append(entry)
+    return {"domain": domain, "alignment": entries}
+
+
+def _zone(source: Source, tz: str | None, told: tuple[int | None, str] | None) -> tuple[str, str]:
+    if tz is not None:
+        return tz, "zone given with --tz"
+    if told is not None and told[0] is not None:
+        return offset_text(told[0]), f"zone of the recording host, as {told[1]} states it"
+    raise BadInput.in_file(
+        source.path,
+        "is in local time and no trace tells the zone",
+        "give it with --tz, e.g. --tz +02:00 or --tz Europe/Berlin",
+    )

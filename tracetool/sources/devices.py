@@ -1,0 +1,92 @@
+"""One numbering of GPUs for all sources of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from tracetool.sources.format import Trace
+
+_I = pl.Int64()
+DEVICE_COLUMNS: dict[str, pl.DataType] = {
+    "name": pl.String(), "vendor": pl.String(), "profiler_device": _I, "process": _I,
+    "uuid": pl.String(), "sm_count": pl.Int32(), "clock_max_mhz": pl.Float64(), "memory_bytes": _I,
+    "compute_capability": pl.String(),
+}  # fmt: skip
+_SCHEMA: dict[str, pl.DataType] = {"device": pl.Int32(), **DEVICE_COLUMNS}
+
+
+def _listed(trace: Trace) -> list[dict[str, Any]]:
+    """Return the devices of a source, those it uses without describing them too, in order."""
+    table = pl.DataFrame(schema=_SCHEMA)
+    if trace.devices.height:
+        there = [pl.col(c).cast(k) for c, k in _SCHEMA.items() if c in trace.devices.columns]
+        table = pl.concat([table, trace.devices.select(there)], how="diagonal")
+    seen: set[int] = set()
+    for part in (trace.activities, trace.telemetry):
+        if part.height:
+            seen |= set(part["device"].drop_nulls().unique().to_list())
+    bare = sorted(seen - set(table["device"].to_list()))
+    table = pl.concat([table, pl.DataFrame({"device": bare}, schema={"device": pl.Int32})], how="diagonal")
+    return list(table.sort("device").iter_rows(named=True))  # a row per GPU
+
+
+def plain_uuid(uuid: str | None) -> str:
+    """Return a unique id as all loggers would spell it.
+
+    >>> plain_uuid("GPU-8A1F-02"), plain_uuid(None)
+    ('8a1f02', '')
+    """
+    return (uuid or "").lower().removeprefix("gpu-").removeprefix("0x").replace("-", "")
+
+
+def _same(
+    row: Mapping[str, Any], known: Sequence[Mapping[str, Any]], *, log: bool, alone: bool
+) -> int | None:
+    """Return the run's number of a device already met, None for a new one."""
+    own = plain_uuid(row["uuid"])
+    if own:
+        for other in known:
+            if plain_uuid(other["uuid"]) == own:
+                return int(other["device"])
+    if not log:
+        return None
+    index = row["profiler_device"]
+    at = [k for k in known if index is not None and k["profiler_device"] == index and not (own and k["uuid"])]
+    if len(at) == 1:
+        return int(at[0]["device"])
+    return int(known[0]["device"]) if alone and len(known) == 1 else None
+
+
+def place_devices(traces: Sequence[Trace]) -> tuple[pl.DataFrame, list[dict[int, int]]]:
+    """Return the GPUs of all sources, and for each source its device numbers to the run's.
+
+    Notes
+    -----
+    GPUs of several traces are one where their unique ids agree, else each trace (each rank) keeps its
+    own. A log's GPU is a trace's GPU where the unique ids agree, else where the driver's index agrees,
+    else where there is only one of each. GPUs that only a log speaks of are added.
+    """
+    known: list[dict[str, Any]] = []
+    maps: list[dict[int, int]] = [{} for _ in traces]
+    order = sorted(range(len(traces)), key=lambda i: _is_log(traces[i]))  # traces first
+    for i in order:
+        log = _is_log(traces[i])
+        rows = _listed(traces[i])
+        met = list(known)
+        for row in rows:
+            place = _same(row, met, log=log, alone=len(rows) == 1)
+            if place is None:
+                place = len(known)
+                known.append({**row, "device": place})
+            else:
+                kept = known[place]
+                known[place] = {k: kept[k] if kept[k] is not None else row[k] for k in _SCHEMA}
+            maps[i][int(row["device"])] = place
+    return pl.DataFrame(known, schema=_SCHEMA), maps
+
+
+def _is_log(trace: Trace) -> bool:
+    return not trace.activities.height and trace.telemetry.height > 0

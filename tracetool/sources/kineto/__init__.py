@@ -1,0 +1,1 @@
+"""PyTorch-profiler JSON: events in chunks, columns by category."""

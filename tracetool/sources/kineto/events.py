@@ -1,0 +1,273 @@
+"""Chrome-trace JSON in chunks: whole events are decoded as typed records, never the document as a tree."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tracetool.vocabulary.errors import BadInput
+
+#: Bytes of JSON decoded at once: bounds the memory whatever the file's size.
+CHUNK_BYTES = 32 << 20
+#: Places tried for a cut before more bytes are read: a cut inside a nested value does not decode.
+CUT_TRIES = 64
+_HEAD = re.compile(rb'(?<!\\)"traceEvents"\s*:\s*\[')
+_SEAM = re.compile(rb"\}(\s*,\s*)\{")
+_NOT_JSON = re.compile(rb"(?<=[:,\[])(\s*)(?:-?\b(?:NaN|nan|Infinity|inf)\b)(?=\s*[,}\]])")
+
+
+class Event(msgspec.Struct, gc=False):
+    """One event. Any type is let through, so that one odd event spoils nothing else."""
+
+    ph: Any = None
+    cat: Any = None
+    name: Any = None
+    pid: Any = None
+    tid: Any = None
+    ts: Any = None
+    dur: Any = None
+    id: Any = None
+    args: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class ExactTimes(msgspec.Struct, gc=False):
+    """The digits of an event's times, for those a double cannot hold."""
+
+    ts: msgspec.Raw = msgspec.Raw(b"null")
+    dur: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class Header(msgspec.Struct):
+    """What stands beside the events. Names of users, hosts and jobs are not looked at."""
+
+    schema: Any = msgspec.field(default=None, name="schemaVersion")
+    devices: Any = msgspec.field(default=None, name="deviceProperties")
+    base_ns: Any = msgspec.field(default=None, name="baseTimeNanoseconds")
+    distributed: Any = msgspec.field(default=None, name="distributedInfo")
+    record_shapes: Any = None
+    cuda_runtime_version: Any = None
+    cupti_version: Any = None
+    roctracer_version: Any = None
+    hip_runtime_version: Any = None
+    rocprofiler_version: Any = None
+
+    def update(self, other: Header) -> None:
+        """Take over what the other states."""
+        for name in self.__struct_fields__:
+            if getattr(self, name) is None:
+                setattr(self, name, getattr(other, name))
+
+
+class _Tail(Header):
+    events: list[Event] = msgspec.field(default_factory=list, name="traceEvents")
+
+
+@dataclass
+class Chunk:
+    """Events of one stretch of the file, with its bytes."""
+
+    first: int
+    events: list[Event]
+    raw: bytes
+    #: Entries that are not objects: (event number, what it is).
+    odd: list[tuple[int, str]] = field(default_factory=list)
+
+
+_EVENTS = msgspec.json.Decoder(list[Event])
+_TAIL = msgspec.json.Decoder(_Tail)
+_HEADER = msgspec.json.Decoder(Header)
+_RAWS = msgspec.json.Decoder(list[msgspec.Raw])
+_EVENT = msgspec.json.Decoder(Event)
+EXACT = msgspec.json.Decoder(list[ExactTimes])
+
+
+class EventReader:
+    """Reads a file's events chunk by chunk; ``header`` is complete once they are exhausted."""
+
+    def __init__(self, path: Path, blocks: Iterable[bytes], chunk_bytes: int = CHUNK_BYTES) -> None:
+        self.path = path
+        self.header = Header()
+        self.count = 0
+        self._blocks = iter(blocks)
+        self._chunk_bytes = chunk_bytes
+        self._offset = 0
+
+    def __iter__(self) -> Iterator[Chunk]:
+        """Yield chunks of events in the order of the file."""
+        buffer = self._open()
+        ended = False
+        while not ended:
+            pieces, size = [buffer], len(buffer)
+            for block in self._blocks:
+                pieces.append(block)
+                size += len(block)
+                if size >= self._chunk_bytes:
+                    break
+            else:
+                ended = True
+            buffer = b"".join(pieces)
+            del pieces
+            if not ended:
+                found = self._cut(buffer)
+                if found is None:
+                    self._chunk_bytes = max(self._chunk_bytes, size) + CHUNK_BYTES
+                    continue
+                chunk, rest = found
+                self._offset += len(buffer) - len(rest)
+                buffer = rest
+                yield chunk
+        yield self._last(buffer)
+
+    def _open(self) -> bytes:
+        """Return the bytes after the opening bracket of the events; what stands before is read."""
+        buffer = b""
+        for block in self._blocks:
+            buffer += block
+            start = buffer.lstrip()
+            if not buffer[:4].lstrip(b"\xef\xbb\xbf").strip() and len(buffer) < 4:
+                continue
+            start = start.removeprefix(b"\xef\xbb\xbf").lstrip()
+            if start[:1] == b"[":
+                self._offset = len(buffer) - len(start) + 1
+                return self._bare(start[1:])
+            if start[:1] != b"{":
+                raise self._fault("does not start as JSON", 0)
+            if found := _HEAD.search(buffer):
+                self._offset = found.end()
+                self._read_header(buffer[: found.end()] + b"]}")
+                return buffer[found.end() :]
+            if len(buffer) > 4 * self._chunk_bytes:
+                break
+        raise self._fault("has no traceEvents list", 0)
+
+    def _bare(self, rest: bytes) -> bytes:
+        self._is_list = True
+        return rest
+
+    _is_list = False
+
+    def _read_header(self, text: bytes) -> None:
+        text = text[text.find(b"{") :]
+        try:
+            self.header.update(_HEADER.decode(text))
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            try:
+                self.header.update(_HEADER.decode(_mended(text)))
+            except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+                raise self._fault(str(error), 0) from error
+
+    def _fault(self, text: str, offset: int) -> BadInput:
+        place = f" (after {self.count} events, near byte {offset})" if self.count or offset else ""
+        return BadInput.in_file(
+            self.path, f"is not a usable profiler JSON: {text}{place}", "copy the file again"
+        )
+
+    def _cut(self, buffer: bytes) -> tuple[Chunk, bytes] | None:
+        """Return the events before the last seam that decodes, and the bytes after it."""
+        end = len(buffer)
+        tries = 0
+        window = 1 << 16
+        while tries < CUT_TRIES and end > 0:
+            start = max(0, end - window)
+            seams = list(_SEAM.finditer(buffer, start, end))
+            if not seams and start == 0:
+                return None
+            for seam in reversed(seams):
+                at = seam.start() + 1
+                chunk = self._decode(buffer[:at].lstrip().removeprefix(b","))
+                if chunk is not None:
+                    self.count += len(chunk.events) + len(chunk.odd)
+                    return chunk, buffer[seam.end() - 1 :]
+                tries += 1
+                if tries >= CUT_TRIES:
+                    return None
+            end = start + 1
+        return None
+
+    def _decode(self, text: bytes) -> Chunk | None:
+        """Return a chunk's events, None where its text is not a list of whole values."""
+        whole = b"[" + text + b"]"
+        try:
+            return Chunk(self.count, _EVENTS.decode(whole), whole)
+        except msgspec.ValidationError:
+            return self._one_by_one(whole)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            pass
+        mended = _mended(whole)
+        if mended == whole:
+            return None
+        try:
+            return Chunk(self.count, _EVENTS.decode(mended), mended)
+        except msgspec.ValidationError:
+            return self._one_by_one(mended)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
+
+    def _one_by_one(self, text: bytes) -> Chunk | None:
+        """Decode a list some of whose entries are no events."""
+        try:
+            raws = _RAWS.decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
+        chunk = Chunk(self.count, [], b"")
+        kept = []
+        for i, raw in enumerate(raws):
+            try:
+                chunk.events.append(_EVENT.decode(raw))
+                kept.append(bytes(raw))
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                if bytes(raw).strip() not in (b"{}", b"null"):
+                    chunk.odd.append((self.count + i, bytes(raw)[:200].decode("utf-8", "replace")))
+        chunk.raw = b"[" + b",".join(kept) + b"]"
+        return chunk
+
+    def _last(self, buffer: bytes) -> Chunk:
+        """Return the last events and read what stands behind them."""
+        opening = b"[" if self._is_list else b'{"traceEvents":['
+        whole = opening + buffer.lstrip().removeprefix(b",")
+        # Old profilers end a list with a comma, and a crash leaves it open: Chrome's own viewer takes both.
+        fault: Exception | None = None
+        for text in (whole, _mended(whole)):
+            try:
+                if self._is_list:
+                    return self._count(Chunk(self.count, _EVENTS.decode(text), text))
+                found = _TAIL.decode(text)
+            except msgspec.ValidationError as error:
+                fault = error
+                if (chunk := self._last_odd(text)) is not None:
+                    return self._count(chunk)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                fault = error
+            else:
+                self.header.update(found)
+                return self._count(Chunk(self.count, found.events, text))
+        message = str(fault)
+        place = re.search(r"\(byte (\d+)\)", message)
+        offset = self._offset + int(place[1]) - len(opening) if place else self._offset + len(buffer)
+        if "truncated" in message.lower():
+            message = "it is cut short"
+        raise self._fault(re.sub(r"\s*\(byte \d+\)", "", message), offset) from fault
+
+    def _count(self, chunk: Chunk) -> Chunk:
+        self.count += len(chunk.events) + len(chunk.odd)
+        return chunk
+
+    def _last_odd(self, text: bytes) -> Chunk | None:
+        if self._is_list:
+            return self._one_by_one(text)
+        try:
+            parts = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+            self._read_header(text)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, BadInput):
+            return None
+        return self._one_by_one(bytes(parts["traceEvents"]))
+
+
+def _mended(text: bytes) -> bytes:
+    """Return JSON some writers meant: NaN and infinities as null, broken UTF-8 replaced."""
+    return _NOT_JSON.sub(rb"\1null", text.decode("utf-8", errors="replace").encode())

@@ -1,0 +1,178 @@
+"""Any mix of traces and power logs into one run."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from tracetool.hardware.load import load_gpu, match_gpu
+from tracetool.sources.assemble import assemble, check_trace
+from tracetool.sources.clocks import Source, align_sources
+from tracetool.sources.detect import detect
+from tracetool.sources.format import ReadOptions
+from tracetool.sources.text import ratio_cap
+from tracetool.tables.run import RUN_FILE, file_sha256, write_run
+from tracetool.vocabulary.errors import BadInput
+from tracetool.vocabulary.progress import Progress, Silent
+
+_ENDINGS = re.compile(
+    r"(?:\.nsys-rep|\.qdrep|\.sqlite|\.pt\.trace\.json|\.trace\.json|\.json|\.csv|\.db|\.rpd|\.pftrace|\.parquet)?(?:\.gz)?$"
+)
+
+
+def default_out(trace: Path) -> Path:
+    """Return where a run goes when nobody says: beside the trace.
+
+    >>> default_out(Path("a/run.nsys-rep")).as_posix(), default_out(Path("t.pt.trace.json.gz")).as_posix()
+    ('a/run.tracetool', 't.tracetool')
+    """
+    stem = _ENDINGS.sub("", trace.name) or trace.name
+    return trace.parent / f"{stem}.tracetool"
+
+
+def ingest(
+    traces: Sequence[Path],
+    power: Sequence[Path] = (),
+    *,
+    tz: str | None = None,
+    gpu: str | None = None,
+    out: Path | None = None,
+    nsys: Path | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """Read traces and power logs and write one run.
+
+    Parameters
+    ----------
+    traces : sequence of Path
+        Profiler files of any known format; power logs may stand among them.
+    power : sequence of Path
+        Power or clock logs.
+    tz : str, optional
+        Zone of logs in local time: an offset (``+02:00``) or a name (``Europe/Berlin``).
+    gpu : str, optional
+        Model of every GPU, where the trace does not name it.
+    out : Path, optional
+        The run; by default beside the first trace.
+    nsys : Path, optional
+        The ``nsys`` program for Nsight Systems reports.
+    progress : Progress, optional
+        Told what is being done.
+
+    Returns
+    -------
+    Path
+        The run directory.
+
+    Raises
+    ------
+    BadInput
+        If a file cannot be used: nothing is written.
+    MissingPart
+        If a program needed to read a report is not installed or too old.
+    """
+    if not traces and not power:
+        raise BadInput("nothing to ingest", "name a trace: tracetool ingest TRACE")
+    said = progress or Silent()
+    model = load_gpu(gpu, part="sensor").name if gpu else None
+    target = out or default_out(Path([*traces, *power][0]))
+    _check_target(target)
+    paths = [(Path(p), None) for p in traces] + [(Path(p), "telemetry") for p in power]
+    with tempfile.TemporaryDirectory(prefix="tracetool-") as scratch, ThreadPoolExecutor(1) as beside:
+        options = ReadOptions(nsys, ratio_cap(), said, Path(scratch))
+        sources = []
+        sums = []
+        for path, holds in paths:
+            name, found = detect(path, holds)
+            if path.is_file():
+                sums.append(beside.submit(file_sha256, path))  # hashed while it is read
+            else:
+                sums.append(beside.submit(_folder_sha256, path))
+            sources.append(Source(path, name, found.read(path, options)))
+        checked = [check_trace(s.trace, s.path) for s in sources]
+        clock = align_sources(sources, tz)
+        said.step("linking kernels to their launches")
+        made = assemble(checked)
+        made.tables["devices"] = _name_gpus(made.tables["devices"], model)
+        info = {
+            "clock": clock,
+            "sources": [_describe(s, h.result()) for s, h in zip(sources, sums, strict=True)],
+            "warnings": _warnings(sources, made.warnings, clock, made.tables),
+        }
+        said.step(f"writing {target}")
+        return write_run(target, made.tables, info)
+
+
+def _check_target(target: Path) -> None:
+    """Fail before the work, not after it."""
+    if target.exists() and not (
+        target.is_dir() and ((target / RUN_FILE).is_file() or not any(target.iterdir()))
+    ):
+        raise BadInput.in_file(target, "exists and is not a run", "choose another folder with -o")
+    if not target.absolute().parent.is_dir():
+        raise BadInput.in_file(target, "cannot be written: its folder does not exist", "make it or choose -o")
+
+
+def _folder_sha256(folder: Path) -> str:
+    """Return one sum over the files of an export of many files, by name."""
+    import hashlib
+
+    total = hashlib.sha256()
+    for file in sorted(p for p in folder.iterdir() if p.is_file()):
+        total.update(file.name.encode() + b"\0" + file_sha256(file).encode())
+    return total.hexdigest()
+
+
+def _name_gpus(devices: pl.DataFrame, model: str | None) -> pl.DataFrame:
+    names = [model or (match_gpu(n) if n else None) for n in devices["name"].to_list()]
+    return devices.with_columns(pl.Series("gpu", names, dtype=pl.String))
+
+
+def _describe(source: Source, sha256: str) -> dict[str, Any]:
+    trace = source.trace
+    kernels = int((trace.activities["kind"] == "kernel").sum()) if trace.activities.height else 0
+    return {
+        "path": str(source.path),
+        "sha256": sha256,
+        "bytes": source.path.stat().st_size if source.path.is_file() else None,
+        "format": source.format,
+        "profiler": trace.profiler,
+        "profiler_version": trace.profiler_version,
+        "schema_version": trace.schema_version,
+        "kernels": kernels,
+        "activities": trace.activities.height,
+        "readings": trace.telemetry.height,
+        "rejected": sum(r.height for r in trace.rejected),
+        **({"details": trace.details} if trace.details else {}),
+    }
+
+
+def _warnings(
+    sources: Sequence[Source],
+    made: Sequence[str],
+    clock: Mapping[str, Any],
+    tables: Mapping[str, pl.DataFrame],
+) -> list[str]:
+    said = [f"{s.path.name}: {w}" for s in sources for w in s.trace.warnings]
+    said += [
+        f"{s.path.name}: {lost} rows could not be used (rejected.parquet has them)"
+        for s in sources
+        if (lost := sum(r.height for r in s.trace.rejected))
+    ]
+    said += [
+        f"{entry['source']}: its clock is not tied to the others: times are left as they are"
+        for entry in clock["alignment"]
+        if not entry["placed"]
+    ]
+    unknown = tables["devices"].filter(pl.col("gpu").is_null())["name"].to_list()
+    said += [
+        f"GPU {name or 'without a name'} is not known: predictions need --gpu"
+        for name in dict.fromkeys(unknown)
+    ]
+    return [*said, *made]
