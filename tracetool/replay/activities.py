@@ -28,7 +28,8 @@ KERNEL_COLUMNS: Final = (
 )
 #: Host calls shorter than this cannot hide a wait worth modelling.
 _LONG_CALL_NS: Final = 20_000
-_BLOCKING: Final = ("sync",)
+#: Synchronising calls that return at once: they ask, or make a stream wait, not the host.
+_NOT_BLOCKING: Final = r"(?i)Query|StreamWait"
 _WORK: Final = ("launch", "graph_launch", "memcpy", "memset")
 
 
@@ -63,6 +64,7 @@ class HostCalls:
     process: Ints  # (m,) dense
     thread: Ints  # (m,) dense, unique across processes
     waits: Bools  # (m,) a synchronising call by name
+    copies: Bools  # (m,) a copy or set, which may return only once it is done
     works: Bools  # (m,) starts device work
 
     def __len__(self) -> int:
@@ -106,9 +108,12 @@ def _calls(kernels: pl.DataFrame, host_calls: pl.DataFrame, origin: int) -> tupl
     """Return the calls that matter and each activity's place among them."""
     keyed = kernels.select("process", "correlation", "launch_ns")
     known = keyed.filter(pl.col("correlation").is_not_null()).select("process", "correlation").unique()
-    kept = host_calls.filter(
-        pl.col("kind").is_in(_BLOCKING + _WORK) | (pl.col("duration_ns") >= _LONG_CALL_NS)
-    ).select("start_ns", "duration_ns", "process", "thread", "kind", "correlation")
+    blocking = (pl.col("kind") == "sync") & ~pl.col("name").str.contains(_NOT_BLOCKING)
+    kept = (
+        host_calls.with_columns(blocking.alias("waits"))
+        .filter(pl.col("waits") | pl.col("kind").is_in(_WORK) | (pl.col("duration_ns") >= _LONG_CALL_NS))
+        .select("start_ns", "duration_ns", "process", "thread", "kind", "correlation", "waits")
+    )
     # A driver call inside a runtime call may carry the same correlation: the outer one is the launch.
     first = (
         kept.with_row_index("_row")
@@ -135,6 +140,7 @@ def _calls(kernels: pl.DataFrame, host_calls: pl.DataFrame, origin: int) -> tupl
             pl.lit(None, pl.Int64).alias("thread"),
             pl.lit("launch").alias("kind"),
             pl.lit(None, pl.Int64).alias("correlation"),
+            pl.lit(value=False).alias("waits"),
         )
         numbered = points.with_columns((pl.int_range(pl.len()) + kept.height).alias("_row"))
         found = keyed.join(
@@ -154,7 +160,8 @@ def _calls(kernels: pl.DataFrame, host_calls: pl.DataFrame, origin: int) -> tupl
         duration_ns=kept["duration_ns"].cast(pl.Float64).to_numpy(),
         process=dense["process"].to_numpy(),
         thread=dense["thread"].to_numpy(),
-        waits=kept["kind"].is_in(_BLOCKING).to_numpy(),
+        waits=kept["waits"].to_numpy(),
+        copies=kept["kind"].is_in(["memcpy", "memset"]).to_numpy(),
         works=works,
     )
     return made, at

@@ -128,11 +128,12 @@ def _points(work: Activities, calls: HostCalls, end: Floats, n: int) -> Points:
     waited = np.full(m, -1, np.int64)
     launched = np.flatnonzero(work.call >= 0)
     if len(launched):
-        # A copy (or blocking launch) that returns only after its own work has ended waits for it.
+        # A copy that returns only after its own work has ended waits for it; a launch call may outlast
+        # a short kernel without waiting.
         by_end = launched[np.argsort(end[launched], kind="stable")]
         last = np.full(m, -1, np.int64)
         last[work.call[by_end]] = by_end
-        owns = last >= 0
+        owns = (last >= 0) & calls.copies
         waited[owns] = np.where(call_end[owns] >= end[last[owns]] - _SKEW_NS, last[owns], -1)
     asks = (calls.waits | (calls.duration_ns >= _LONG_WAIT_NS)) & (waited < 0)
     for process in np.unique(calls.process[asks]):
