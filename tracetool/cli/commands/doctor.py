@@ -1,0 +1,49 @@
+"""``tracetool doctor``: what this machine lacks for recording, each with its mend."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from tracetool.cli.output import JSON_OPTION
+
+app = typer.Typer()
+
+
+@app.command(epilog="Example: tracetool doctor")
+def doctor(
+    folder: Path = typer.Argument(
+        Path(), metavar="[FOLDER]", help="Where recordings would go; here by default."
+    ),
+    require: bool = typer.Option(False, "--require", help="Exit 3 if this machine cannot record a GPU."),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Look at drivers, profilers, permissions and sensors of this machine; nothing is changed."""
+    from dataclasses import asdict
+
+    from rich.markup import escape
+    from rich.table import Table
+
+    from tracetool.cli.output import console, print_json
+    from tracetool.vocabulary.errors import BadInput, MissingPart
+    from tracetool.workflows.doctor import examine
+
+    if not folder.is_dir():
+        raise BadInput.in_file(folder, "no such folder")
+    checks, able = examine(folder)
+    if as_json:
+        print_json({"can_record": able, "checks": [asdict(c) for c in checks]})
+    else:
+        grid = Table("what", "", "found", "mend", box=None)
+        for check in checks:
+            grid.add_row(*(escape(text) for text in (check.subject, check.state, check.found, check.mend)))
+        console().print(grid)
+        print(
+            "\nThis machine can record."
+            if able
+            else "\nThis machine reads, predicts and compares; it cannot record a GPU."
+        )
+    if require and not able:
+        lack = next((c for c in checks if c.state == "lack"), None)
+        raise MissingPart("this machine cannot record a GPU", lack.mend if lack else "")
