@@ -11,6 +11,8 @@ from tracetool.vocabulary.arrays import Floats, Ints
 
 #: The least weight of an activity among those that share the device (copies keep no SM busy).
 LEAST_ACTIVE = 0.01
+#: What lasts no longer shares nothing with others: profilers count in nanoseconds. [ns]
+SHORTEST_NS = 1e-3
 
 
 @dataclass(frozen=True)
@@ -152,9 +154,8 @@ def share(
     >>> made.base_ns, made.gap_ns, made.peak_w
     (array([20.]), array([20.]), 50.0)
     """
-    lasting = np.flatnonzero(end_ns > start_ns)
-    if members is not None:
-        lasting = members[end_ns[members] > start_ns[members]]
+    everyone = np.arange(len(start_ns)) if members is None else members
+    lasting = everyone[end_ns[everyone] - start_ns[everyone] > SHORTEST_NS]
     n, s = len(lasting), len(rates.active)
     total = len(start_ns)
     base_ns, clock_ns = np.zeros(s), np.zeros(s)
