@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -13,6 +13,9 @@ from tracetool.compare.accuracy import Accuracy, accuracy_table, breaches, compa
 from tracetool.compare.thresholds import Threshold
 from tracetool.tables.run import Run
 from tracetool.vocabulary.errors import BadInput
+
+if TYPE_CHECKING:
+    from tracetool.workflows.predict import PredictedRun
 
 
 def diff_run(
@@ -52,22 +55,31 @@ def diff_run(
     if not opened.signatures.filter(pl.col("kind") == "kernel").height:
         raise BadInput.in_file(opened.path, "holds no kernels to compare", "ingest a trace with GPU activity")
     predicted = predict_run(opened, gpu, None if clock_mhz is None else [clock_mhz], anchor=False)
-    notes = list(predicted.notes)
-    warnings: list[str] = []
-    measured, said, warned = measured_energy(opened, gpu=gpu, power=power, tz=tz)
-    notes.extend(said)
-    warnings.extend(warned)
-    rows = compare_signatures(opened.signatures, predicted.signatures, measured)
+    return accuracy_of(opened, predicted, gpu=gpu, power=power, tz=tz, thresholds=thresholds)
+
+
+def accuracy_of(
+    run: Run,
+    predicted: PredictedRun,
+    *,
+    gpu: str | None = None,
+    power: Sequence[Path] = (),
+    tz: str | None = None,
+    thresholds: Sequence[Threshold] = (),
+) -> Accuracy:
+    """Compare a prediction at one clock, not anchored on the run's times, with what the run measured."""
+    measured, said, warnings = measured_energy(run, gpu=gpu, power=power, tz=tz)
+    rows = compare_signatures(run.signatures, predicted.signatures, measured)
     table = accuracy_table(rows, _gaps(measured))
     if measured is None and not warnings:
         warnings.append("no power readings: energy and power are predicted only, times are compared")
     return Accuracy(
-        run=str(opened.path),
+        run=str(run.path),
         gpu=predicted.gpu,
         clock_mhz=float(predicted.totals[0]["clock_mhz"]),
         table=table,
         breaches=breaches(table, thresholds),
-        notes=tuple(notes),
+        notes=(*predicted.notes, *said),
         warnings=tuple(warnings),
     )
 

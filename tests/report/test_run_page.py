@@ -1,0 +1,146 @@
+"""The page of a run: what it holds, how large it is, and how it behaves in a browser."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from tests.report.browser import browser
+from tests.report.pages import make_page, make_run
+from tracetool.report.pictures.timeline import MOST_BARS, pack_timeline
+from tracetool.report.run_html import run_html
+from tracetool.report.run_tables import find_gaps, parts_by
+
+SECTIONS = ["where", "timeline", "agreement", "clocks", "roofline", "kernels", "gaps", "provenance"]
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("page")
+    file = folder / "report.html"
+    file.write_text(run_html(make_page(make_run(folder / "small.tracetool"))), "utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("large")
+    file = folder / "report.html"
+    file.write_text(run_html(make_page(make_run(folder / "large.tracetool", 100_000, 900))), "utf-8")
+    return file
+
+
+def test_every_section_is_there_and_in_the_navigation(small: Path) -> None:
+    text = small.read_text("utf-8")
+    assert re.findall(r'<section id="(\w+)"', text) == SECTIONS
+    assert re.findall(r'<a href="#(\w+)">', text) == SECTIONS
+
+
+def test_hostile_names_are_text(small: Path) -> None:
+    text = small.read_text("utf-8")
+    assert text.count("<script") == 2  # the data and the page's own
+    assert "onerror=alert(1)>" not in text
+    assert "\x1b" not in text
+    assert len(re.findall("<(html|body|main|h1)[ >]", text)) == 4
+
+
+def test_nothing_is_loaded_from_elsewhere(small: Path) -> None:
+    text = small.read_text("utf-8")
+    found: list[str] = []
+
+    class Links(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            assert tag not in ("link", "iframe", "object", "embed", "base", "img")
+            found.extend(v or "" for k, v in attrs if k in ("src", "href", "xlink:href", "action", "srcset"))
+            assert not any(k.startswith("on") for k, _ in attrs)
+
+    Links().feed(text)
+    assert found
+    assert all(v.startswith("#") for v in found)
+    assert "url(" not in text.split("<body>")[0]
+    assert "default-src 'none'" in text
+
+
+def test_a_hundred_thousand_kernels_stay_under_three_megabytes(large: Path) -> None:
+    assert large.stat().st_size < 3_000_000
+
+
+def test_a_timeline_beyond_the_limit_merges_neighbours_and_says_so(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "r.tracetool", MOST_BARS + 50_000, 30)
+    made = pack_timeline(run.kernels, run.telemetry)
+    assert made is not None
+    assert made.packed["count"] <= 2 * MOST_BARS
+    assert made.packed["count"] + made.merged == MOST_BARS + 50_000
+
+
+def test_parts_add_up_to_the_whole(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "r.tracetool")
+    page = make_page(run)
+    for key, table in (("operator", "operators"), ("range", "ranges"), ("family", None)):
+        groups = None if table is None else run.table(table)
+        made = parts_by(run.kernels, page.rows, groups, key)
+        assert made["energy_j"].sum() == pytest.approx(page.energy_j())
+
+
+def test_gaps_and_busy_time_fill_the_span(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "r.tracetool", 300)
+    found = find_gaps(run.kernels)
+    start = run.kernels["start_ns"].to_numpy()
+    end = start + run.kernels["duration_ns"].to_numpy()
+    busy, until = 0.0, start[0]
+    for a, b in zip(start, end, strict=True):
+        busy += max(b - max(a, until), 0)
+        until = max(until, b)
+    assert found.total_ms + busy / 1e6 == pytest.approx(found.span_ms)
+    assert found.lengths["total_ms"].sum() == pytest.approx(found.total_ms)
+
+
+def test_in_a_browser_it_opens_sorts_finds_zooms_and_stays_quiet(small: Path, large: Path) -> None:
+    with browser() as page:
+        page.size(1200, 900)
+        page.open(large)
+        page.wait("document.getElementById('tl').dataset.ready", 10)
+        assert page.run("document.querySelectorAll('#kernel-table tbody tr').length") == 100
+
+        def first(column: int) -> str:
+            return str(
+                page.run(f"document.querySelector('#kernel-table tbody tr').cells[{column}].textContent")
+            )
+
+        launches = "document.querySelectorAll('#kernel-table th button')[3]"
+        page.run(f"{launches}.click()")
+        most = int(first(3).replace(",", ""))
+        assert page.run(f"{launches}.closest('th').getAttribute('aria-sort')") == "descending"
+        page.run(f"{launches}.focus()")
+        page.press("Enter")
+        assert int(first(3).replace(",", "")) < most
+        search = "document.getElementById('find')"
+        page.run(f"{search}.value = 'kernel_77<'; {search}.dispatchEvent(new Event('input'))")
+        assert page.run("document.querySelectorAll('#kernel-table tbody tr').length") == 1
+        assert "1 of 900 found" in page.run("document.getElementById('found').textContent")
+        said = "document.getElementById('tl-said').textContent"
+        page.wait(said)
+        whole = page.run(said)
+        assert "100,000 launches" in whole
+        page.run("document.getElementById('tl').focus()")
+        for _ in range(4):
+            page.press("+")
+        page.wait(f"{said} !== {whole!r}")
+        assert "100,000" not in page.run(said)
+        page.run("document.getElementById('tl-all').click()")
+        page.wait(f"{said} === {whole!r}")
+
+        for width, dark in ((1200, True), (400, False)):
+            page.size(width, 900, dark=dark)
+            page.open(small)
+            page.wait("document.getElementById('tl').dataset.ready", 10)
+            assert page.run("document.documentElement.scrollWidth") <= width
+            assert page.run("getComputedStyle(document.body).backgroundColor") == (
+                "rgb(20, 24, 29)" if dark else "rgb(255, 255, 255)"
+            )
+        page.run("document.getElementById('theme').click()")
+        assert page.run("getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 29)"
+        assert page.messages == []

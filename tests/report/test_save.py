@@ -1,0 +1,117 @@
+"""Any table to any extension, whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from tests.compare import frames
+from tests.report.hostile import HOSTILE
+from tracetool.compare.accuracy import Accuracy, accuracy_table, compare_signatures
+from tracetool.report.accuracy import accuracy_view
+from tracetool.report.save import check_output, output_suffixes, save_table, save_view
+from tracetool.tables.schema import load_schema
+from tracetool.vocabulary.errors import BadInput
+
+
+def hostile_table() -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "name": HOSTILE,
+            "energy_mj": [float(i) for i in range(len(HOSTILE))],
+            "energy_low_mj": [i - 0.5 for i in range(len(HOSTILE))],
+            "energy_high_mj": [i + 0.5 for i in range(len(HOSTILE))],
+            "shape": [[i, 2] for i in range(len(HOSTILE))],
+            "when": [None, float("nan"), float("inf"), *[1.0] * (len(HOSTILE) - 3)],
+        }
+    )
+
+
+@pytest.mark.parametrize("suffix", output_suffixes())
+def test_every_output_takes_hostile_names_and_odd_numbers(suffix: str, tmp_path: Path) -> None:
+    made = save_table(hostile_table(), tmp_path / f"t{suffix}", title=HOSTILE[0])
+    assert made.stat().st_size > 100
+    assert [p.name for p in tmp_path.iterdir()] == [made.name]
+
+
+def test_parquet_gives_the_table_back(tmp_path: Path) -> None:
+    made = save_table(hostile_table(), tmp_path / "t.parquet", schema=load_schema("energy"))
+    assert_frame_equal(pl.read_parquet(made), hostile_table())
+    assert pl.read_parquet_metadata(made)["tracetool.schema"] == "energy/1"
+
+
+def test_json_gives_names_and_numbers_back(tmp_path: Path) -> None:
+    rows = json.loads(save_table(hostile_table(), tmp_path / "t.json").read_text("utf-8"))["rows"]
+    assert [r["name"] for r in rows] == HOSTILE
+    assert [r["when"] for r in rows[:3]] == [None, None, None]
+
+
+def test_csv_has_a_row_per_row(tmp_path: Path) -> None:
+    made = save_table(hostile_table(), tmp_path / "t.csv")
+    with made.open(newline="", encoding="utf-8") as f:
+        csv.field_size_limit(1_000_000)
+        rows = list(csv.reader(f))
+    assert len(rows) == 1 + len(HOSTILE)
+    assert len({len(r) for r in rows}) == 1
+
+
+@pytest.mark.parametrize("suffix", [".md", ".html"])
+def test_people_outputs_hold_no_live_markup(suffix: str, tmp_path: Path) -> None:
+    text = save_table(hostile_table(), tmp_path / f"t{suffix}").read_text("utf-8")
+    assert "<script" not in text.replace("`</script><script>alert(1)</script>`", "")
+    assert "<svg" not in text.replace("</style><svg onload=alert(1)>", "") or suffix == ".md"
+    assert "\x1b" not in text
+    assert not any(line.lstrip().startswith("::") for line in text.splitlines())
+
+
+def test_an_unknown_extension_lists_the_known_ones(tmp_path: Path) -> None:
+    with pytest.raises(BadInput) as caught:
+        check_output(tmp_path / "x.docx")
+    assert ".parquet" in caught.value.mend
+
+
+def test_a_missing_folder_is_said_before_any_work(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="folder does not exist"):
+        check_output(tmp_path / "no" / "x.md")
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "t.json"
+    target.write_text("old")
+    broken = hostile_table().with_columns(pl.lit(1).alias("x"))
+    monkeypatch.setattr("tracetool.report.renderers.json.flat_columns", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        save_table(broken, target)
+    assert target.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["t.json"]
+
+
+def accuracy(measured: pl.DataFrame | None, warnings: tuple[str, ...] = ()) -> Accuracy:
+    rows = compare_signatures(frames.signatures(), frames.predictions(), measured)
+    return Accuracy("run", "a100-sxm", 1410.0, accuracy_table(rows), ("too far off",), ("a note",), warnings)
+
+
+def test_a_report_says_its_verdict_first_in_markdown(tmp_path: Path) -> None:
+    made = save_view(accuracy_view(accuracy(frames.energies())), tmp_path / "d.md").read_text("utf-8")
+    assert made.startswith("### Energy 0.338")
+    assert "gemm_big" in made
+    assert "too far off" in made
+
+
+def test_a_report_without_a_power_log_says_so(tmp_path: Path) -> None:
+    made = save_view(accuracy_view(accuracy(None)), tmp_path / "d.md").read_text("utf-8")
+    assert "not measured" in made.splitlines()[0]
+
+
+def test_the_json_report_holds_everything(tmp_path: Path) -> None:
+    found = accuracy(frames.energies())
+    made = json.loads(save_view(accuracy_view(found), tmp_path / "d.json").read_text("utf-8"))
+    assert made["schema"] == "accuracy/1"
+    assert made["failed"] is True
+    assert {k["name"] for k in made["kernels"]} == {"gemm_big", "softmax", "copy_kernel"}
+    assert made["total"]["energy_error_pct"] == pytest.approx(found.total()["energy_error_pct"])

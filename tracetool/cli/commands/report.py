@@ -1,0 +1,45 @@
+"""``tracetool report``: a run on one page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
+
+app = typer.Typer()
+
+
+@app.command(epilog="Example: tracetool report run.tracetool -o report.html")
+def report(
+    run: Path = typer.Argument(..., metavar="RUN", help="A run folder."),
+    out: Path = typer.Option(Path("report.html"), "-o", "--out", help="The page to write, .html."),
+    gpu: str | None = typer.Option(None, help="GPU model, where the run does not say."),
+    clock: float | None = typer.Option(None, metavar="MHZ", help="Core clock the run was recorded at."),
+    power: list[Path] = typer.Option([], help="Power log beside those in the run."),
+    tz: str | None = typer.Option(None, help="Zone of --power logs, e.g. +02:00."),
+    as_json: bool = JSON_OPTION,
+    quiet: bool = QUIET_OPTION,
+) -> None:
+    """Write one self-contained page: where the joules go, power over time, other clocks, every kernel."""
+    from dataclasses import asdict
+
+    from tracetool.cli.output import print_json
+    from tracetool.report.run_html import run_html
+    from tracetool.report.save import check_output
+    from tracetool.tables.write import aside_file
+    from tracetool.vocabulary.errors import BadInput
+    from tracetool.workflows.report import report_run
+
+    check_output(out)
+    if out.suffix.lower() != ".html":
+        raise BadInput.in_file(out, "a report is a page", "name it report.html, or use: tracetool diff -o")
+    page = report_run(run, gpu=gpu, clock_mhz=clock, power=power, tz=tz)
+    with aside_file(out) as temporary:
+        temporary.write_text(run_html(page), "utf-8")
+    if as_json:
+        facts = [asdict(fact) for fact in page.facts]
+        print_json({"schema": "report/1", "path": str(out), "facts": facts, "warnings": page.warnings})
+    elif not quiet:
+        print(out)

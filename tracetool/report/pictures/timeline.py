@@ -1,0 +1,151 @@
+"""The timeline's columns, packed small enough that a page can carry every launch."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from tracetool.vocabulary.arrays import Floats, Ints
+
+#: Most launches a page carries; beyond that, neighbours on one lane become one bar.
+MOST_BARS: Final = 150_000
+_LANES = 8
+_STEPS = 1 << 31
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Launches and power over time, ready for a page.
+
+    Parameters
+    ----------
+    packed : mapping
+        What the page's script reads: ``quantum_ns``, ``count``, lanes, and the columns ``start`` (steps
+        since the previous launch), ``length`` (steps), ``signature`` and ``lane``, each as base64 of
+        deflated planes of bytes.
+    merged : int
+        Launches that share a bar with a neighbour; 0 where every launch has its own.
+    """
+
+    packed: dict[str, Any]
+    merged: int
+
+
+def pack_timeline(kernels: pl.DataFrame, telemetry: pl.DataFrame) -> Timeline | None:
+    """Return the timeline of a run, or None where it has no activity.
+
+    Parameters
+    ----------
+    kernels : DataFrame
+        The ``kernels`` table.
+    telemetry : DataFrame
+        The ``telemetry`` table; readings of power within the kernels' span are drawn.
+    """
+    if not kernels.height:
+        return None
+    rows = kernels.select("start_ns", "duration_ns", "device", "stream", "signature").sort("start_ns")
+    rows, lanes = _with_lanes(rows)
+    first = int(rows["start_ns"][0])
+    last = int((rows["start_ns"] + rows["duration_ns"]).to_numpy().max())
+    quantum = max(1, -(-(last - first) // _STEPS))
+    whole = rows.height
+    if whole > MOST_BARS:
+        rows = _merge(rows, (last - first) / MOST_BARS)
+    start = (rows["start_ns"].to_numpy() - first) // quantum
+    length = np.maximum(rows["duration_ns"].to_numpy() // quantum, 1)
+    packed = {
+        "quantum_ns": quantum,
+        "span_ns": last - first,
+        "count": rows.height,
+        "lanes": lanes,
+        "start": _planes(np.diff(start, prepend=0)),
+        "length": _planes(length),
+        "signature": _planes(rows["signature"].to_numpy()),
+        "lane": _planes(rows["lane"].to_numpy()),
+        "power": _power(telemetry, first, last),
+    }
+    return Timeline(packed, whole - rows.height)
+
+
+def _with_lanes(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """Number the busiest streams; those beyond the last lane share it."""
+    keys = (
+        rows.group_by("device", "stream")
+        .agg(pl.col("duration_ns").sum())
+        .sort("duration_ns", "device", "stream", descending=[True, False, False], nulls_last=True)
+        .with_row_index("lane")
+        .with_columns(pl.col("lane").cast(pl.Int64).clip(upper_bound=_LANES - 1))
+    )
+    several = keys["device"].n_unique() > 1
+    names = [
+        (f"GPU {device}, " if several else "") + (f"stream {stream}" if stream is not None else "stream ?")
+        for device, stream in keys.head(_LANES).select("device", "stream").iter_rows()
+    ]
+    if keys.height > _LANES:
+        names[-1] = f"{keys.height - _LANES + 1} more streams"
+    numbered = rows.join(
+        keys.select("device", "stream", "lane"), on=["device", "stream"], how="left", nulls_equal=True
+    )
+    return numbered.sort("start_ns", maintain_order=True), names
+
+
+def _merge(rows: pl.DataFrame, step_ns: float) -> pl.DataFrame:
+    """Make one bar of the launches of a lane that start within one step; the longest gives its name."""
+    return (
+        rows.with_columns((pl.col("start_ns") // step_ns).cast(pl.Int64).alias("step"))
+        .group_by("lane", "step")
+        .agg(
+            pl.col("start_ns").min(),
+            pl.col("duration_ns").sum(),
+            pl.col("signature").get(pl.col("duration_ns").arg_max()),
+        )
+        .sort("start_ns")
+    )
+
+
+def _planes(values: Ints) -> str:
+    """Return unsigned 32-bit values as base64 of deflated byte planes: like bytes stand together."""
+    plain = values.astype("<u4").view(np.uint8).reshape(-1, 4).T
+    made = zlib.compressobj(9, zlib.DEFLATED, -15)
+    return base64.b64encode(made.compress(np.ascontiguousarray(plain).tobytes()) + made.flush()).decode(
+        "ascii"
+    )
+
+
+def _power(telemetry: pl.DataFrame, first: int, last: int, most: int = 20_000) -> list[dict[str, Any]]:
+    """Return the power readings per device within the span, thinned to the extremes of equal steps."""
+    made = []
+    rows = telemetry.filter(pl.col("power_w").is_not_null() & pl.col("time_ns").is_between(first, last))
+    for (device, field), part in rows.group_by("device", "field", maintain_order=True):
+        ordered = part.sort("time_ns")
+        time = (ordered["time_ns"].to_numpy() - first).astype(np.float64)
+        watts = ordered["power_w"].to_numpy()
+        time, watts = _thin(time, watts, most)
+        label = "measured" if field is None else str(field)
+        made.append(
+            {
+                "device": device,
+                "label": label,
+                "time_ms": np.round(time / 1e6, 3).tolist(),
+                "power_w": np.round(watts, 1).tolist(),
+            }
+        )
+    return made[:4]
+
+
+def _thin(time: Floats, watts: Floats, most: int) -> tuple[Floats, Floats]:
+    if time.size <= most:
+        return time, watts
+    step = -(-time.size // (most // 2))
+    padded = -(-time.size // step) * step - time.size
+    blocks = np.pad(watts, (0, padded), mode="edge").reshape(-1, step)
+    base = np.arange(blocks.shape[0]) * step
+    kept = np.unique(
+        np.minimum(np.concatenate([base + blocks.argmin(1), base + blocks.argmax(1)]), time.size - 1)
+    )
+    return time[kept], watts[kept]

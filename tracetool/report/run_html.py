@@ -1,0 +1,42 @@
+"""The page of a run: sections in order, one file, nothing loaded from elsewhere."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from importlib.resources import files
+
+from tracetool.report.page import templates
+from tracetool.report.run_page import RunPage
+from tracetool.report.sections.agreement import agreement
+from tracetool.report.sections.clocks import clocks
+from tracetool.report.sections.gaps import gaps
+from tracetool.report.sections.kernels import kernels, page_data
+from tracetool.report.sections.provenance import provenance
+from tracetool.report.sections.roof import roof
+from tracetool.report.sections.timeline import timeline
+from tracetool.report.sections.where import where
+
+_SECTIONS = (where, timeline, agreement, clocks, roof, kernels, gaps, provenance)
+
+
+def run_html(page: RunPage) -> str:
+    """Return the page of a run; sections that have nothing to show are left out."""
+    script = files("tracetool.report.templates").joinpath("run.js").read_text("utf-8")
+    made = [section for build in _SECTIONS if (section := build(page)) is not None]
+    setting = f"{page.accuracy.gpu} at {page.recorded_mhz:g} MHz · {page.accuracy.run}"
+    return (
+        templates()
+        .get_template("run.html.j2")
+        .render(
+            title=page.title,
+            subtitle=setting,
+            facts=page.facts,
+            warnings=page.warnings,
+            sections=made,
+            version=str(page.info.get("tool_version", "")),
+            data=page_data(page),
+            script=script,
+            script_sha256=base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii"),
+        )
+    )

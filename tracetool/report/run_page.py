@@ -1,0 +1,98 @@
+"""All a run's page says, before anyone decides how it looks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from tracetool.compare.accuracy import Accuracy
+from tracetool.report.pictures.pareto import Clocks
+from tracetool.report.pictures.timeline import Timeline
+from tracetool.report.run_tables import Gaps
+from tracetool.report.view import View
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One figure at the top of the page: what it is, its value with unit, and what stands under it."""
+
+    label: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """What the GPU can do at the run's clock."""
+
+    flops_per_s: Mapping[str, float] = field(default_factory=dict)
+    bytes_per_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class RunPage:
+    """A run, ready to be drawn.
+
+    Parameters
+    ----------
+    title : str
+        Name of the run.
+    facts : tuple of Fact
+        The figures at the top, most important first.
+    accuracy : Accuracy
+        Predicted against measured.
+    rows : DataFrame
+        As :func:`tracetool.report.run_tables.signature_rows` returns.
+    parts : mapping of str to DataFrame
+        Energies by ``family``, ``operator`` and ``range``; those the run has.
+    gaps : Gaps
+        Where the device waits.
+    idle_w : float
+        Power in the gaps. [W]
+    timeline : Timeline or None
+        Launches and power over time; its signatures number the rows of ``rows``.
+    clocks : Clocks or None
+        The whole run at other clocks.
+    recorded_mhz : float
+        Core clock of the run. [MHz]
+    ceilings : Ceilings
+        For the roofline.
+    info : mapping
+        ``run.json``.
+    against : View or None
+        The report of this run against a base.
+    """
+
+    title: str
+    facts: tuple[Fact, ...]
+    accuracy: Accuracy
+    rows: pl.DataFrame
+    parts: Mapping[str, pl.DataFrame]
+    gaps: Gaps
+    idle_w: float
+    timeline: Timeline | None
+    clocks: Clocks | None
+    recorded_mhz: float
+    ceilings: Ceilings
+    info: Mapping[str, Any]
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    against: View | None = None
+
+    def energy_j(self, which: pl.Expr | None = None) -> float:
+        """Return the energy of all kernels and copies, or of the rows chosen. [J]"""
+        rows = self.rows if which is None else self.rows.filter(which)
+        return float(rows["energy_j"].sum())
+
+    @property
+    def families(self) -> list[str]:
+        """Families in order of energy: the order of colours in every picture."""
+        sums = (
+            self.rows.group_by("family")
+            .agg(pl.col("energy_j").sum())
+            .sort("energy_j", "family", descending=[True, False])
+        )
+        return [str(f) for f in sums["family"]]

@@ -1,0 +1,180 @@
+"""What a run's page shows, as tables: signatures with their joules, where they go, gaps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+_GAP_ENDS_NS: Final = (10_000, 100_000, 1_000_000, 10_000_000)
+_GAP_LENGTHS: Final = ("below 10 µs", "10 to 100 µs", "0.1 to 1 ms", "1 to 10 ms", "above 10 ms")
+
+
+def signature_rows(signatures: pl.DataFrame, predicted: pl.DataFrame, accuracy: pl.DataFrame) -> pl.DataFrame:
+    """Return one row per signature with its energy over all launches, largest first.
+
+    Parameters
+    ----------
+    signatures : DataFrame
+        The ``signatures`` table, copies and sets included.
+    predicted : DataFrame
+        Predictions per launch at one clock, with ``signature`` and ``family``.
+    accuracy : DataFrame
+        The ``accuracy`` table of the same run.
+
+    Returns
+    -------
+    DataFrame
+        ``signature``, ``name``, ``kind``, ``family``, ``operator``, ``launches``, ``time_ms``,
+        ``time_predicted_ms``, ``energy_j`` with its interval (measured where the log tells it, else
+        predicted), ``source`` (measured, predicted), ``power_w``, ``energy_predicted_j``,
+        ``energy_error_pct``, ``time_error_pct``, ``flops``, ``dram_bytes`` (per launch), ``bound``,
+        ``basis``, ``agrees``.
+    """
+    measured = accuracy.filter((pl.col("level") == "signature") & pl.col("energy_j").is_not_null()).select(
+        "signature",
+        pl.col("agrees"),
+        pl.col("energy_error_pct"),
+        *(
+            (pl.col(f"energy{e}_j") / pl.col("launches")).alias(f"measured{e}_j")
+            for e in ("", "_low", "_high")
+        ),
+    )
+    per_launch = predicted.select(
+        pl.col("signature").cast(pl.Int64),
+        "family",
+        "bound",
+        "basis",
+        "flops",
+        "dram_bytes",
+        "duration_us",
+        *((pl.col(f"energy{e}_mj") / 1e3).alias(f"predicted{e}_j") for e in ("", "_low", "_high")),
+    )
+    launches = pl.col("launches")
+    rows = (
+        signatures.select(
+            "signature", "name", "kind", "launches", "duration_ns", pl.col("operator_name").alias("operator")
+        )
+        .join(per_launch, on="signature", how="left")
+        .join(measured, on="signature", how="left")
+        .with_columns(
+            (pl.col("duration_ns") / 1e6).alias("time_ms"),
+            (pl.col("duration_us") * launches / 1e3).alias("time_predicted_ms"),
+            *(
+                (pl.coalesce(f"measured{e}_j", f"predicted{e}_j") * launches).alias(f"energy{e}_j")
+                for e in ("", "_low", "_high")
+            ),
+            (pl.col("predicted_j") * launches).alias("energy_predicted_j"),
+            pl.when(pl.col("measured_j").is_not_null())
+            .then(pl.lit("measured"))
+            .when(pl.col("predicted_j").is_not_null())
+            .then(pl.lit("predicted"))
+            .otherwise(pl.lit("none"))
+            .alias("source"),
+            pl.coalesce("family", "kind").alias("family"),
+        )
+    )
+    rows = rows.with_columns(
+        pl.when(pl.col("time_ms") > 0).then(pl.col("energy_j") / pl.col("time_ms") * 1e3).alias("power_w"),
+        pl.when(pl.col("time_ms") > 0)
+        .then(100.0 * (pl.col("time_predicted_ms") / pl.col("time_ms") - 1.0))
+        .alias("time_error_pct"),
+    )
+    return rows.sort(
+        ["energy_j", "time_ms"], descending=True, nulls_last=True, maintain_order=True
+    ).drop("duration_ns", "duration_us", "measured_j", "measured_low_j", "measured_high_j",
+           "predicted_j", "predicted_low_j", "predicted_high_j")  # fmt: skip
+
+
+def parts_by(
+    kernels: pl.DataFrame, rows: pl.DataFrame, groups: pl.DataFrame | None, key: str
+) -> pl.DataFrame:
+    """Return energies by group and signature.
+
+    Parameters
+    ----------
+    kernels : DataFrame
+        The ``kernels`` table.
+    rows : DataFrame
+        As :func:`signature_rows` returns.
+    groups : DataFrame or None
+        Table of the groups (``ranges``, ``operators``) with its row number ``key`` and ``name``; None
+        groups by family.
+    key : str
+        Column of ``kernels`` that names the group: ``range`` or ``operator``; ``family`` without groups.
+
+    Returns
+    -------
+    DataFrame
+        ``group``, ``name``, ``family``, ``energy_j``; groups and parts in no order.
+    """
+    each = rows.filter(pl.col("energy_j") > 0).select(
+        "signature", "name", "family", (pl.col("energy_j") / pl.col("launches")).alias("each_j"), "energy_j"
+    )
+    if groups is None:
+        return each.select(pl.col("family").alias("group"), "name", "family", "energy_j")
+    named = groups.select(pl.col(key), pl.col("name").alias("group"))
+    counts = kernels.join(named, on=key, how="left").group_by("group", "signature").len("count")
+    return (
+        counts.join(each, on="signature", how="inner")
+        .group_by(pl.col("group").fill_null(f"(no {key})"), "name", "family")
+        .agg((pl.col("each_j") * pl.col("count")).sum().alias("energy_j"))
+    )
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """Times in which a device waits between its first and last activity.
+
+    ``largest`` has ``start_ms`` (since the first activity), ``gap_ms``, ``after`` and ``before`` (the
+    activities to either side); ``lengths`` counts gaps and their time by length.
+    """
+
+    count: int
+    total_ms: float
+    span_ms: float
+    largest: pl.DataFrame
+    lengths: pl.DataFrame
+
+
+def find_gaps(kernels: pl.DataFrame, most: int = 12) -> Gaps:
+    """Return the gaps of a run: on each device, times covered by no activity."""
+    rows = (
+        kernels.sort("device", "start_ns")
+        .with_columns((pl.col("start_ns") + pl.col("duration_ns")).alias("end_ns"))
+        .with_columns(
+            pl.col("end_ns").cum_max().shift(1).over("device").alias("busy_until_ns"),
+            pl.col("name").shift(1).over("device").alias("after"),
+        )
+        .with_columns((pl.col("start_ns") - pl.col("busy_until_ns")).alias("gap_ns"))
+    )
+    spans = rows.group_by("device").agg((pl.col("end_ns").max() - pl.col("start_ns").min()).alias("span_ns"))
+    gaps = rows.filter(pl.col("gap_ns") > 0)
+    first = rows["start_ns"].min() if rows.height else 0
+    largest = (
+        gaps.sort("gap_ns", descending=True)
+        .head(most)
+        .select(
+            ((pl.col("busy_until_ns") - first) / 1e6).alias("start_ms"),
+            (pl.col("gap_ns") / 1e6).alias("gap_ms"),
+            "after",
+            pl.col("name").alias("before"),
+        )
+    )
+    step = pl.sum_horizontal(*((pl.col("gap_ns") >= end).cast(pl.Int64) for end in _GAP_ENDS_NS))
+    counts = gaps.group_by(step.alias("step")).agg(
+        pl.len().alias("gaps"), (pl.col("gap_ns").sum() / 1e6).alias("total_ms")
+    )
+    lengths = counts.sort("step").select(
+        pl.col("step").replace_strict(dict(enumerate(_GAP_LENGTHS)), return_dtype=pl.String).alias("length"),
+        "gaps",
+        "total_ms",
+    )
+    return Gaps(
+        gaps.height,
+        float(gaps["gap_ns"].sum()) / 1e6,
+        float(spans["span_ns"].sum()) / 1e6,
+        largest,
+        lengths,
+    )

@@ -1,0 +1,59 @@
+"""Predicted against measured."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from tracetool.report.accuracy import headline
+from tracetool.report.pictures.colours import family_colours
+from tracetool.report.pictures.scatter import scatter
+from tracetool.report.run_page import RunPage
+from tracetool.report.sections.section import Section, line_html, picture_html, table_html
+
+_MOST_DOTS = 600
+
+
+def agreement(page: RunPage) -> Section:
+    """Return the scatter of energies (or of times, without a power log) and the families' errors."""
+    found = page.accuracy
+    rows = found.table.filter(pl.col("level") == "signature")
+    colours = family_colours(page.families)
+    pictures = []
+    for quantity, unit, column in (("energy", "J", "energy{}_j"), ("time", "ms", "time{}_ms")):
+        measured, predicted = column.format(""), column.format("_predicted")
+        shown = rows.filter(pl.col(measured).is_not_null() & pl.col(predicted).is_not_null())
+        shown = shown.sort(measured, descending=True).head(_MOST_DOTS)
+        if not shown.height:
+            continue
+        svg = scatter(
+            shown[measured].to_numpy(),
+            shown[predicted].to_numpy(),
+            shown["name"].to_list(),
+            shown["family"].fill_null("unknown").to_list(),
+            colours,
+            quantity=quantity,
+            unit=unit,
+        )
+        pictures.append(picture_html(svg, f"Predicted against measured {quantity}"))
+    parts = found.table.filter(pl.col("level").is_in(["total", "gap", "family"])).select(
+        "name",
+        "share_pct",
+        "time_ms",
+        pl.col("time_error_pct").round(1),
+        "energy_j",
+        "energy_low_j",
+        "energy_high_j",
+        "energy_predicted_j",
+        "energy_predicted_low_j",
+        "energy_predicted_high_j",
+        pl.col("energy_error_pct").round(1),
+        "agrees",
+    )
+    said = "".join(line_html(w, "warning") for w in (*found.breaches, *found.warnings))
+    families = table_html(parts, "Errors by family, worst first")
+    return Section(
+        "agreement",
+        "Predicted against measured",
+        headline(found) + ". On the diagonal both agree; the band is a tenth to either side.",
+        f'{said}<div class="pair">{"".join(pictures)}</div>{families}',
+    )

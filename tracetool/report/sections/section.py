@@ -1,0 +1,66 @@
+"""What a section is, and the pieces sections are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from tracetool.report import escape
+from tracetool.report.columns import show_columns
+
+
+@dataclass(frozen=True)
+class Section:
+    """One section: its anchor, heading, the sentence under it, and its body as HTML."""
+
+    key: str
+    title: str
+    intro: str
+    body: str
+
+
+def table_html(frame: pl.DataFrame, caption: str, headers: Mapping[str, str] | None = None) -> str:
+    """Return a small table."""
+    columns = show_columns(frame, headers or {}, 200)
+    head = "".join(
+        f'<th scope="col"{" class=n" if c.numeric else ""}>{escape.html(c.heading)}</th>' for c in columns
+    )
+    body = "".join(
+        "<tr>"
+        + "".join(
+            f"<td{' class=n' if c.numeric else ''}>{escape.html(cell)}</td>"
+            for c, cell in zip(columns, row, strict=True)
+        )
+        + "</tr>"
+        for row in zip(*(c.cells for c in columns), strict=True)
+    )
+    return (
+        f'<div class="wide" role="region" tabindex="0" aria-label="{escape.html(caption)}">'
+        f"<table><caption>{escape.html(caption)}</caption><thead><tr>{head}</tr></thead>"
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def picture_html(svg: str, label: str) -> str:
+    """Return a picture in a frame that scrolls where the screen is narrow."""
+    return (
+        f'<div class="picture" role="region" tabindex="0" aria-label="{escape.html(label)}, picture">'
+        f"{svg}</div>"
+    )
+
+
+def legend_html(colours: Iterable[tuple[str, str]]) -> str:
+    """Return which colour is which family."""
+    items = "".join(
+        f'<li><span class="swatch" style="background:{escape.html(colour)}"></span>'
+        f"{escape.html(name, 60)}</li>"
+        for name, colour in colours
+    )
+    return f'<ul class="legend" aria-label="Colours">{items}</ul>'
+
+
+def line_html(text: str, style: str = "note") -> str:
+    """Return a paragraph."""
+    return f'<p class="{style}">{escape.html(text)}</p>'

@@ -1,0 +1,222 @@
+"""Report: everything known of a run on one page."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from tracetool.compare.accuracy import Accuracy
+from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.load import load_gpu
+from tracetool.report.columns import number
+from tracetool.report.pictures.pareto import Clocks
+from tracetool.report.pictures.timeline import pack_timeline
+from tracetool.report.run_page import Ceilings, Fact, RunPage
+from tracetool.report.run_tables import Gaps, find_gaps, parts_by, signature_rows
+from tracetool.report.sections.kernels import MOST_ROWS
+from tracetool.tables.run import Run
+from tracetool.vocabulary.errors import BadInput
+from tracetool.vocabulary.progress import Progress, Silent
+from tracetool.workflows.diff import accuracy_of
+
+if TYPE_CHECKING:
+    from tracetool.workflows.predict_run import PredictedRun
+
+_CLOCKS = 14
+_PIPES = ("tensor_fp8", "tensor_bf16", "tensor_fp16", "tensor_tf32", "fp32", "fp64")
+
+
+def report_run(
+    run: Run | str | os.PathLike[str],
+    *,
+    gpu: str | None = None,
+    clock_mhz: float | None = None,
+    power: Sequence[Path] = (),
+    tz: str | None = None,
+    progress: Progress | None = None,
+) -> RunPage:
+    """Gather what a run's page shows: joules, agreement, timeline, other clocks, gaps, provenance.
+
+    Parameters
+    ----------
+    run : Run or path
+        The run.
+    gpu : str, optional
+        Name of the GPU; by default the one the run recorded.
+    clock_mhz : float, optional
+        Core clock of the run; by default the recorded one, else the GPU's boost clock. [MHz]
+    power : sequence of path, optional
+        Power logs to use beside those of the run.
+    tz : str, optional
+        Zone of those logs, ``+HH:MM``.
+    progress : Progress, optional
+        Told what is being done.
+
+    Raises
+    ------
+    BadInput
+        If the run holds no kernels or the GPU is not known.
+    """
+    from tracetool.workflows.predict import predict_run
+
+    told = progress or Silent()
+    opened = run if isinstance(run, Run) else Run.open(run)
+    if not opened.signatures.filter(pl.col("kind") == "kernel").height:
+        raise BadInput.in_file(
+            opened.path, "holds no kernels to report on", "ingest a trace with GPU activity"
+        )
+    told.step("predicting", 0.1)
+    predicted = predict_run(opened, gpu, None if clock_mhz is None else [clock_mhz], anchor=False)
+    told.step("attributing", 0.3)
+    found = accuracy_of(opened, predicted, gpu=gpu, power=power, tz=tz)
+    board = load_gpu(predicted.gpu)
+    told.step("trying other clocks", 0.6)
+    sweep = predict_run(opened, gpu, _sweep_clocks(board, found.clock_mhz), anchor=True)
+    told.step("drawing", 0.8)
+    return page_of(opened, predicted, sweep.totals, found, board)
+
+
+def page_of(
+    run: Run, predicted: PredictedRun, sweep: Sequence[dict[str, Any]], found: Accuracy, gpu: Gpu
+) -> RunPage:
+    """Return the page of a run from what was predicted, at its clock and at others, and measured."""
+    rows = signature_rows(run.signatures, predicted.signatures, found.table)
+    gaps = find_gaps(run.kernels)
+    clocks = _clocks(sweep)
+    return RunPage(
+        title=run.path.name.removesuffix(".tracetool"),
+        facts=_facts(found, predicted.totals[0], gaps, clocks),
+        accuracy=found,
+        rows=rows,
+        parts=_parts(run, rows),
+        gaps=gaps,
+        idle_w=_idle_w(found, predicted.totals[0]),
+        timeline=pack_timeline(_ranked(run.kernels, rows), run.telemetry),
+        clocks=clocks,
+        recorded_mhz=found.clock_mhz,
+        ceilings=_ceilings(gpu, found.clock_mhz),
+        info=run.info,
+        warnings=(*map(str, run.info.get("warnings") or ()), *found.warnings),
+        notes=found.notes,
+    )
+
+
+def _sweep_clocks(gpu: Gpu, recorded_mhz: float) -> list[float]:
+    """Return clocks the GPU takes, evenly spread, and the recorded one."""
+    known = gpu.supported_clocks_mhz()
+    known = known[known >= max(gpu.clock_min_mhz, 0.25 * gpu.clock_max_mhz)]
+    places = np.unique(np.linspace(0, known.size - 1, _CLOCKS).round().astype(int))
+    return sorted({*(float(c) for c in known[places]), float(recorded_mhz)})
+
+
+def _clocks(totals: Sequence[dict[str, Any]]) -> Clocks:
+    def column(key: str) -> Any:
+        return np.array([float(t[key]) for t in totals])
+
+    return Clocks(
+        column("clock_mhz"),
+        column("makespan_ms"),
+        column("energy_j"),
+        column("energy_low_j"),
+        column("energy_high_j"),
+    )
+
+
+def _idle_w(found: Accuracy, total: dict[str, Any]) -> float:
+    gap = found.table.filter((pl.col("level") == "gap") & pl.col("power_w").is_not_null())
+    return float(gap["power_w"][0]) if gap.height else float(total.get("idle_power_w") or 0.0)
+
+
+def _parts(run: Run, rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    made = {"family": parts_by(run.kernels, rows, None, "family")}
+    for key, table in (("operator", "operators"), ("range", "ranges")):
+        if run.kernels[key].is_not_null().any():
+            made[key] = parts_by(run.kernels, rows, run.table(table), key)
+    return made
+
+
+def _ranked(kernels: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """Number signatures by their rank in ``rows``; beyond the page's rows, by family."""
+    families = rows.group_by("family").agg(pl.col("energy_j").sum()).sort(
+        "energy_j", "family", descending=[True, False]
+    )  # fmt: skip
+    numbers = families.with_row_index("number").select("family", pl.col("number").cast(pl.Int64))
+    listed = min(rows.height, MOST_ROWS)
+    ranks = (
+        rows.with_row_index("rank")
+        .join(numbers, on="family", how="left")
+        .select(
+            "signature",
+            pl.when(pl.col("rank") < listed)
+            .then(pl.col("rank").cast(pl.Int64))
+            .otherwise(listed + pl.col("number"))
+            .alias("rank"),
+        )
+    )
+    return kernels.join(ranks, on="signature", how="left").with_columns(pl.col("rank").alias("signature"))
+
+
+def _ceilings(gpu: Gpu, clock_mhz: float) -> Ceilings:
+    peaks = {
+        pipe.removeprefix("tensor_") + (" matrix" if pipe.startswith("tensor") else ""): float(
+            gpu.peak_flops(pipe, clock_mhz)
+        )
+        for pipe in _PIPES
+        if gpu.flops_per_clock_sm.get(pipe, 0.0) > 0
+    }
+    return Ceilings(peaks, float(gpu.dram_bytes_per_s))
+
+
+def _facts(found: Accuracy, total: dict[str, Any], gaps: Gaps, clocks: Clocks) -> tuple[Fact, ...]:
+    kernels = found.total()
+    measured = kernels["energy_j"] is not None
+    gap = found.table.filter(pl.col("level") == "gap")
+    made = []
+    if measured:
+        ends = [
+            float(kernels[c]) + float(gap[c].fill_null(0.0).sum())  # type: ignore[arg-type]
+            for c in ("energy_j", "energy_low_j", "energy_high_j")
+        ]
+        made.append(Fact("Energy, measured", f"{number(ends[0])} J", _between(ends[1], ends[2])))
+    made.append(
+        Fact(
+            "Energy, predicted",
+            f"{number(total['energy_j'])} J",
+            _between(total["energy_low_j"], total["energy_high_j"]),
+        )
+    )
+    made.append(
+        Fact(
+            "Time on the device, measured",
+            f"{number(kernels['time_ms'])} ms",  # type: ignore[arg-type]
+            f"kernels; {number(gaps.total_ms)} ms of gaps beside them",
+        )
+    )
+    power = kernels["power_w"] if measured else kernels["power_predicted_w"]
+    made.append(
+        Fact(
+            "Mean power of kernels",
+            f"{number(power, 3)} W",  # type: ignore[arg-type]
+            "measured" if measured else "predicted",
+        )
+    )
+    here = int(np.argmin(np.abs(clocks.clock_mhz - found.clock_mhz)))
+    best = int(np.argmin(clocks.energy_j))
+    made.append(
+        Fact(
+            "Clock of least energy",
+            f"{clocks.clock_mhz[best]:.0f} MHz",
+            f"{100 * (clocks.energy_j[best] / clocks.energy_j[here] - 1):+.1f} % energy,"
+            f" {100 * (clocks.time_ms[best] / clocks.time_ms[here] - 1):+.1f} % time, predicted",
+        )
+    )
+    return tuple(made)
+
+
+def _between(low: float, high: float) -> str:
+    return f"{number(low, 3)} to {number(high, 3)} (90 %)"
