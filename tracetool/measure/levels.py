@@ -14,7 +14,7 @@ from scipy import linalg, sparse
 from tracetool.measure.filters import Boxes
 from tracetool.measure.readings import Readings
 from tracetool.measure.timeline import STATES, Ramp, Timeline, cut
-from tracetool.vocabulary.arrays import Floats
+from tracetool.vocabulary.arrays import Floats, Ints
 
 #: Degrees of freedom of the level changes: low, so that they are mostly nil and sometimes a step.
 _STEP_FREEDOM = 1.5
@@ -87,7 +87,7 @@ class _Blocks:
 
 
 def _overlap(
-    start_s: Floats, end_s: Floats, weight: Floats, owner: Floats, blocks: Levels | _Blocks
+    start_s: Floats, end_s: Floats, weight: Floats, owner: Ints, blocks: Levels | _Blocks
 ) -> sparse.csr_matrix:
     row, cell, low, high = cut(start_s, end_s, blocks.edges_s)
     count = len(blocks.edges_s) - 1
@@ -113,7 +113,7 @@ def _observation(readings: Readings, boxes: Boxes, blocks: _Blocks) -> sparse.cs
 def _block_edges(readings: Readings, boxes: Boxes, block_s: float) -> Floats:
     first = readings.time_s[0] - boxes.reach_s
     count = int(np.ceil((readings.time_s[-1] + 1e-9 - first) / block_s)) + 1
-    return readings.time_s[-1] + 1e-9 - block_s * np.arange(count, -1, -1)
+    return np.asarray(readings.time_s[-1] + 1e-9 - block_s * np.arange(count, -1, -1))
 
 
 def _banded(matrix: sparse.spmatrix, width: int) -> Floats:
@@ -177,6 +177,8 @@ def fit_levels(
     noise = max(0.3, 0.003 * abs(high), 0.002 * reach)
     step_weight = 1.0 / (8 * step_scale) ** 2
     noise_weight = np.ones(len(y))
+    factor, found = np.zeros((1, 1)), np.zeros(size)
+    miss, step = y, np.zeros(size - _STATE_COUNT)
     for turn in range(max(rounds, 1)):
         weight = sparse.diags(noise_weight / noise**2)
         precision = (

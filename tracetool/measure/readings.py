@@ -45,7 +45,7 @@ def poll_spacing(time_s: Floats) -> float:
 def _concentration(times: Floats, periods: Floats) -> Floats:
     """Length of the mean phase vector of ``times`` at each period, 0 to 1."""
     phase = 2 * np.pi * times[None, :] / periods[:, None]
-    return np.hypot(np.cos(phase).mean(axis=1), np.sin(phase).mean(axis=1))
+    return np.asarray(np.hypot(np.cos(phase).mean(axis=1), np.sin(phase).mean(axis=1)))
 
 
 def _refine(low: Floats, high: Floats, period: float) -> tuple[float, float, Floats]:

@@ -28,6 +28,10 @@ class Ramp:
         """Return its value, constant outside the corners."""
         return np.interp(at_s, self.time_s, self.value_s)
 
+    def moved(self, by_s: float) -> Ramp:
+        """Return the same ramp later by ``by_s``."""
+        return Ramp(self.time_s + by_s, self.value_s)
+
 
 @dataclass(frozen=True)
 class Timeline:
@@ -68,14 +72,13 @@ class Timeline:
 
     def shifted(self, by_s: float) -> Timeline:
         """Return the same timeline moved in time."""
-        move = lambda r: Ramp(r.time_s + by_s, r.value_s)  # noqa: E731 - local and short
         return Timeline(
             self.start_s + by_s,
             self.end_s + by_s,
             self.label,
             self.classes,
-            move(self.share),
-            move(self.busy),
+            self.share.moved(by_s),
+            self.busy.moved(by_s),
             self.off_start_s + by_s,
             self.off_end_s + by_s,
         )

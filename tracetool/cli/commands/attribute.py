@@ -1,0 +1,90 @@
+"""``tracetool attribute``: measured energy per kernel and window."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
+
+app = typer.Typer()
+
+
+@app.command(epilog="Example: tracetool attribute run.tracetool -o energy.parquet")
+def attribute(
+    source: Path = typer.Argument(
+        ..., metavar="RUN|ACTIVITY.csv", help="A run, or a table of name, start_us, end_us (UTC)."
+    ),
+    power: list[Path] = typer.Option([], "--power", help="Power log; a run has its own."),
+    tz: str = typer.Option("", "--tz", help="Zone of a log in local time, e.g. +02:00."),
+    windows: Path | None = typer.Option(
+        None, "--windows", help="Windows to integrate: start_us, end_us (UTC)."
+    ),
+    gpu: str = typer.Option(
+        "", "--gpu", help="GPU, e.g. a100-sxm: it tells the sensor. A run knows its own."
+    ),
+    device: int = typer.Option(-1, "--device", help="Which GPU of the log; by default the first."),
+    sensor: Path | None = typer.Option(None, "--sensor", help="Calibration of this board's sensor (TOML)."),
+    out: Path | None = typer.Option(
+        None,
+        "--out",
+        "-o",
+        help="Write the windows if asked, else the classes: .parquet .csv .json .md .html",
+    ),
+    as_json: bool = JSON_OPTION,
+    quiet: bool = QUIET_OPTION,
+) -> None:
+    """Recover what each kernel and window cost from a sampled power log, with intervals.
+
+    The sensor's window, update period and lag are undone; classes the log cannot tell apart say so
+    and give the energy of their group.
+    """
+    import polars as pl
+
+    from tracetool.cli.output import console, print_json
+    from tracetool.report.console import show_table
+    from tracetool.report.save import check_output, save_table
+    from tracetool.tables.schema import load_schema
+    from tracetool.workflows.attribute import attribute_activity, attribute_run
+
+    if out is not None:
+        check_output(out)
+    common = {"tz": tz or None, "gpu": gpu or None, "windows": windows, "sensor_file": sensor}
+    if source.is_dir():
+        found = attribute_run(source, power=power, **common)  # type: ignore[arg-type]
+    else:
+        found = attribute_activity(
+            source,
+            power=power,
+            device=None if device < 0 else device,
+            **common,  # type: ignore[arg-type]
+        )
+    if out is not None:
+        if found.windows is not None:
+            save_table(found.windows, out, title="Measured energy per window", schema=load_schema("windows"))
+        else:
+            save_table(found.energy, out, title="Measured energy per class", schema=load_schema("energy"))
+    if as_json:
+        print_json(
+            {
+                "energy": found.energy.to_dicts(),
+                "windows": None if found.windows is None else found.windows.to_dicts(),
+                "alignment": found.alignment,
+                "sensor": found.sensor,
+                "notes": list(found.notes),
+            }
+        )
+        return
+    if quiet:
+        return
+    shown = console()
+    for note in found.notes:
+        shown.print(note, markup=False)
+    ran = found.energy.filter(pl.col("duration_ns") > 0).sort("energy_j", descending=True, nulls_last=True)
+    columns = ["class", "launches", "duration_ns", "energy_j", "energy_low_j", "energy_high_j", "power_w"]
+    show_table(ran.select(*columns, "coverage", "identified"), console=shown)
+    if found.windows is not None:
+        show_table(found.windows, title="windows", limit=10, console=shown)
+    if out is not None:
+        shown.print(f"wrote {out}", markup=False)

@@ -1,0 +1,157 @@
+"""Energy of every class of work, from readings that each see many of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetool.measure.design import Design, design
+from tracetool.measure.identify import Identified, apart_share, coverage_of, identify
+from tracetool.measure.observe import Observation
+from tracetool.measure.solve import Prior, Solution, solve
+from tracetool.vocabulary.arrays import Floats
+from tracetool.vocabulary.interval import Z90
+
+#: How far classes of work differ in power, relative to the log's range above idle, before any reading.
+_CLASS_SPREAD = 0.35
+#: How far a class may lie from what the prior array says of it, relative to that.
+_PRIOR_SPREAD = 0.25
+_SCALE_SD = 0.3
+
+
+@dataclass(frozen=True)
+class ClassEnergy:
+    """Energy of k classes of work, then gaps and idle, within the log's span. True watts and joules."""
+
+    seconds: Floats  # (k + 2,) [s]
+    launches: Floats  # (k + 2,)
+    power_w: Floats  # (k + 2,) NaN where it never ran
+    power_sd_w: Floats
+    energy_j: Floats
+    energy_sd_j: Floats
+    prior_share: Floats  # 0 to 1
+    found: Identified
+    covariance: Floats  # (k + 2, k + 2) of the energies [J^2]
+    noise_w: float
+    fitted_w: Floats  # (n,) readings as explained
+
+    def group_energy(self) -> tuple[Floats, Floats]:
+        """Return the joint energy of each class's group and its standard deviation; NaN where alone. [J]"""
+        energy, deviation = np.full(len(self.seconds), np.nan), np.full(len(self.seconds), np.nan)
+        for number in np.unique(self.found.group[self.found.group >= 0]):
+            members = self.found.group == number
+            energy[members] = self.energy_j[members].sum()
+            deviation[members] = np.sqrt(max(self.covariance[np.ix_(members, members)].sum(), 0.0))
+        return energy, deviation
+
+    def interval(self) -> tuple[Floats, Floats]:
+        """Return both ends of each energy's 90 % interval. [J]"""
+        return np.maximum(self.energy_j - Z90 * self.energy_sd_j, 0.0), self.energy_j + Z90 * self.energy_sd_j
+
+
+def prior_of(power_w: Floats, made: Design, expected_w: Floats | None, limit_w: float) -> Prior:
+    """Return the ties before any reading.
+
+    Parameters
+    ----------
+    power_w : array, shape (n,)
+        Readings. [W]
+    made : Design
+        Whose classes are asked about.
+    expected_w : array, shape (k,), optional
+        Power of each class as expected; NaN where nothing is. Without it, one level for all. [W]
+    limit_w : float
+        The board's power limit, NaN if not known. [W]
+    """
+    low, high = (float(q) for q in np.quantile(power_w, [0.01, 0.995]))
+    reach = max(high - low, 0.05 * abs(high), 1.0)
+    k = made.classes
+    active = np.asarray(made.matrix[:, :k].sum(axis=1)).ravel()
+    full = active > 0.5 * active.max(initial=0.0)
+    level = float(np.median(power_w[full])) if full.any() else high
+    mean = np.full(k + 2, level)
+    sd = np.full(k + 2, _CLASS_SPREAD * reach)
+    if expected_w is not None:
+        told = np.flatnonzero(np.isfinite(expected_w))
+        mean[told] = expected_w[told]
+        sd[told] = np.maximum(_PRIOR_SPREAD * expected_w[told], 0.1 * reach)
+    mean[k:] = low + 0.2 * (level - low), low
+    sd[k:] = 0.5 * reach, 0.5 * reach
+    shared = np.append(np.ones(k), [0.0, 0.0])
+    top = max(1.5 * high, 1.2 * limit_w) if np.isfinite(limit_w) else 2.0 * high
+    return Prior(mean, sd, shared, _SCALE_SD, max(0.0, low - 0.2 * reach), top)
+
+
+def attribute_classes(
+    observation: Observation, *, expected_w: Floats | None = None, limit_w: float = np.nan
+) -> ClassEnergy:
+    """Return the energy of each class of the observation's timeline.
+
+    Parameters
+    ----------
+    observation : Observation
+        The log and the timeline, aligned.
+    expected_w : array, shape (classes,), optional
+        A prior: power of each class, NaN where unknown. Measured stays independent of predicted
+        unless it is given. [W]
+    limit_w : float, optional
+        The board's power limit. [W]
+    """
+    sensor, readings = observation.sensor, observation.readings
+    made = design(readings, observation.boxes, observation.timeline)
+    prior = prior_of(readings.power_w, made, expected_w, limit_w)
+    solved = solve(made.matrix, readings.power_w, prior)
+    moved = _offset_variance(observation, made, solved)
+    seconds = made.seconds
+    covariance = solved.covariance * solved.stretch + moved
+    energy_cov = covariance * np.outer(seconds, seconds) / sensor.gain**2
+    power = (solved.power_w - sensor.offset_w) / sensor.gain
+    energy = power * seconds
+    common = (sensor.gain_sd / sensor.gain) * energy
+    shift = (sensor.offset_sd_w / sensor.gain) * seconds
+    energy_cov = energy_cov + np.outer(common, common) + np.outer(shift, shift)
+    deviation = np.sqrt(np.maximum(np.diag(energy_cov), 0.0))
+    length = sensor.window_s if sensor.kind == "boxcar" else 2.0 * sensor.lag_s
+    independent = min(1.0, readings.update_s / max(length, 1e-9))
+    coverage = coverage_of(made.matrix, independent)
+    gram = np.asarray((made.matrix.T @ made.matrix).todense())
+    found = identify(
+        coverage,
+        seconds=seconds,
+        loose=solved.loose,
+        tight_sd=prior.sd_w,
+        apart=apart_share(gram),
+        stretch=solved.stretch,
+    )
+    ran = np.where(seconds > 0, 0.0, np.nan)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.clip(np.diag(solved.covariance) / prior.sd_w**2, 0.0, 1.0)
+        power_sd = np.where(seconds > 0, deviation / seconds, np.nan)
+    return ClassEnergy(
+        seconds,
+        made.launches.astype(np.float64),
+        power + ran,
+        power_sd,
+        energy,
+        deviation,
+        share,
+        found,
+        energy_cov,
+        solved.noise_w,
+        solved.fitted_w,
+    )
+
+
+def _offset_variance(observation: Observation, made: Design, solved: Solution) -> Floats:
+    """Covariance that not knowing the offset adds: how the powers answer to one deviation of it."""
+    step = observation.alignment.offset_sd_s
+    if step <= 0 or not len(observation.timeline.start_s):
+        return np.zeros_like(solved.covariance)
+    parts = []
+    for sign in (-1.0, 1.0):
+        other = design(observation.readings, observation.boxes, observation.timeline.shifted(sign * step))
+        miss = np.asarray((other.matrix - made.matrix) @ solved.power_w)
+        pull = np.asarray(made.matrix.T @ (solved.weight * miss)) / solved.noise_w**2
+        parts.append(solved.covariance @ pull)
+    return 0.5 * sum((np.outer(p, p) for p in parts), np.zeros_like(solved.covariance))

@@ -1,0 +1,124 @@
+"""What a log can tell apart: coverage, and classes that never separate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from tracetool.vocabulary.arrays import Bools, Floats, Ints, Texts
+
+#: A class is identified when the readings alone know its power to this share of its spread before.
+_KNOWN = 0.5
+#: Fewer windows than this see a class by chance.
+_FEWEST = 2.0
+#: Errors that cancel less than this do not join two classes into a group.
+_TOGETHER = 0.1
+#: A group is told apart when its joint energy is known to this share of its members' spread.
+_GROUP_KNOWN = 0.25
+#: Share of a column's square no other classes explain, below which it is not seen apart.
+_APART = 1e-6
+
+
+@dataclass(frozen=True)
+class Identified:
+    """Which classes the log tells apart."""
+
+    coverage: Floats  # (k,) whole sensor windows that saw it
+    known: Bools  # (k,)
+    reason: Texts  # (k,) "" where known
+    group: Ints  # (k,) -1 where alone
+
+
+def coverage_of(matrix: sparse.csr_matrix, independent: float) -> Floats:
+    """Return the sensor windows that saw each class, in whole windows. Shape (k,).
+
+    ``independent`` is the share of a window that is new in each reading: update period over window
+    length, at most 1.
+    """
+    return np.asarray(matrix.sum(axis=0)).ravel() * independent
+
+
+def identify(
+    coverage: Floats, *, seconds: Floats, loose: Floats, tight_sd: Floats, apart: Floats, stretch: float
+) -> Identified:
+    """Return which of k classes are told apart by the readings.
+
+    Parameters
+    ----------
+    coverage : array, shape (k,)
+        Whole windows that saw each class.
+    seconds : array, shape (k,)
+        Time each class runs. [s]
+    loose : array, shape (k, k)
+        Covariance of the powers with ties so wide that only readings count. [W^2]
+    tight_sd : array, shape (k,)
+        Spread of each power before any reading. [W]
+    apart : array, shape (k,)
+        Share of each class's column of the design that no combination of others explains.
+    stretch : float
+        Factor on variances.
+
+    Notes
+    -----
+    Two classes that always run in one ratio leave a direction in which only the ties hold; there
+    their errors cancel: correlation near -1 under loose ties. Such classes form a group whose joint
+    energy is known though no member is.
+    """
+    sd = np.sqrt(np.maximum(np.diag(loose), 0.0) * stretch)
+    unseen = coverage < _FEWEST
+    mixed = apart < _APART
+    vague = sd > _KNOWN * tight_sd
+    known = ~(unseen | mixed | vague)
+    group = np.full(len(sd), -1, dtype=np.int64)
+    asked = np.flatnonzero(~known & (coverage > 0))
+    if len(asked) > 1:
+        energy = loose[np.ix_(asked, asked)] * np.outer(seconds[asked], seconds[asked])
+        label = _join(energy * stretch, tight_sd[asked] * seconds[asked])
+        joined = np.bincount(label)[label] > 1
+        _, group[asked[joined]] = np.unique(label[joined], return_inverse=True)
+    reason = np.full(len(sd), "", dtype=object)
+    reason[vague] = "the readings leave its power open"
+    reason[(vague | mixed) & (group >= 0)] = "never separates from the other classes of its group"
+    reason[unseen] = "fewer than two sensor windows saw it"
+    reason[coverage <= 0] = "no sensor window saw it"
+    return Identified(coverage, known, reason, group)
+
+
+def _join(covariance: Floats, spread: Floats) -> Ints:
+    """Join classes whose energies' errors cancel, pair by pair, until each group's sum is known."""
+    label = np.arange(len(spread))
+    while True:
+        variance = np.maximum(np.diag(covariance), 0.0)
+        scale = np.sqrt(np.maximum(variance, 1e-300))
+        alike = covariance / np.outer(scale, scale)
+        done = scale < _GROUP_KNOWN * spread
+        alike[done, :] = 0.0
+        np.fill_diagonal(alike, 0.0)
+        partner = np.argmin(alike, axis=1)
+        pull = alike[np.arange(len(partner)), partner]
+        own = np.arange(len(partner))
+        chosen = (pull < -_TOGETHER) & ((partner[partner] == own) | done[partner])
+        if not chosen.any():
+            return label
+        link = sparse.coo_matrix((np.ones(int(chosen.sum())), (own[chosen], partner[chosen])), alike.shape)
+        count, into = csgraph.connected_components(link, directed=False)
+        step = sparse.coo_matrix((np.ones(len(into)), (into, own)), (count, len(into))).tocsr()
+        covariance = np.asarray(step @ (step @ covariance).T)
+        spread = np.asarray(step @ spread)
+        label = into[label]
+
+
+def apart_share(gram: Floats) -> Floats:
+    """Return the share of each column's square that the others do not explain, 0 to 1. Shape (k,)."""
+    size = np.sqrt(np.maximum(np.diag(gram), 0.0))
+    seen = size > 0
+    out = np.zeros(len(size))
+    if not seen.any():
+        return out
+    unit = gram[np.ix_(seen, seen)] / np.outer(size[seen], size[seen])
+    unit = unit + 1e-10 * np.eye(len(unit))
+    out[seen] = 1.0 / np.maximum(np.diag(np.linalg.inv(unit)), 1.0)
+    return out

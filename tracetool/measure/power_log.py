@@ -1,0 +1,64 @@
+"""Power logs of one device, taken out of a telemetry table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from tracetool.measure.sensors import field_kind
+from tracetool.vocabulary.arrays import Floats
+
+_NS = 1e-9
+#: Order in which fields are used: the shortest window sees most.
+_RANK = {"instant": 0, "draw": 1, "average": 2}
+
+
+@dataclass(frozen=True)
+class PowerLog:
+    """Readings of one power field and, where logged, of the energy counter beside it."""
+
+    field: str
+    time_s: Floats  # (n,) since the origin [s]
+    power_w: Floats  # (n,) [W]
+    counter_time_s: Floats  # (c,) [s]
+    counter_j: Floats  # (c,) cumulative [J]
+
+
+def telemetry_devices(telemetry: pl.DataFrame) -> list[int]:
+    """Return the devices that have power readings or a counter, in order."""
+    seen = telemetry.filter(pl.col("power_w").is_not_null() | pl.col("energy_j").is_not_null())
+    return sorted(seen["device"].unique().to_list())
+
+
+def power_logs(telemetry: pl.DataFrame, device: int, origin_ns: int) -> list[PowerLog]:
+    """Return the power logs of a device, the most telling field first.
+
+    Parameters
+    ----------
+    telemetry : DataFrame
+        ``telemetry`` schema.
+    device : int
+        Row in devices.
+    origin_ns : int
+        Time that becomes 0, near the log, so that float64 seconds keep nanoseconds. [ns]
+    """
+    mine = telemetry.filter(pl.col("device") == device)
+    counted = mine.filter(pl.col("energy_j").is_not_null()).unique("time_ns").sort("time_ns")
+    counter_time = (counted["time_ns"].to_numpy() - origin_ns) * _NS
+    counter = counted["energy_j"].to_numpy()
+    out = []
+    powered = mine.filter(pl.col("power_w").is_not_null() & pl.col("power_w").is_finite())
+    for field in powered["field"].unique(maintain_order=True).to_list():
+        rows = powered.filter(pl.col("field").eq_missing(pl.lit(field, dtype=pl.String))).sort("time_ns")
+        kind = rows["power_kind"].drop_nulls().head(1).to_list()
+        name = field or (kind[0] if kind else "draw")
+        time = (rows["time_ns"].to_numpy() - origin_ns) * _NS
+        out.append(PowerLog(name, time, rows["power_w"].to_numpy(), counter_time, counter))
+    if not out and len(counter) > 1:
+        step = np.diff(counter_time)
+        good = step > 0
+        mean = np.diff(counter)[good] / step[good]
+        out.append(PowerLog("counter", counter_time[1:][good], mean, counter_time, counter))
+    return sorted(out, key=lambda log: _RANK.get(field_kind(log.field), 3))

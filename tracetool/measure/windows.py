@@ -1,0 +1,87 @@
+"""Energy of windows of time, with everything that makes it uncertain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetool.measure.observe import Observation
+from tracetool.vocabulary.arrays import Floats
+from tracetool.vocabulary.interval import Z90
+
+
+@dataclass(frozen=True)
+class WindowEnergy:
+    """Energy of w windows; NaN where the log does not reach."""
+
+    energy_j: Floats  # (w,)
+    low_j: Floats
+    high_j: Floats
+    coverage: Floats  # (w,) share of the window any reading saw, 0 to 1
+
+
+def seen_share(observation: Observation, start_s: Floats, end_s: Floats) -> Floats:
+    """Return the share of each window that some reading's filter covers, 0 to 1. Shape (w,)."""
+    readings, boxes = observation.readings, observation.boxes
+    back = readings.time_s - boxes.reach_s
+    front = readings.time_s - float(boxes.front_s.min())
+    reach = np.maximum.accumulate(front)
+    start = np.maximum(back, np.concatenate([[-np.inf], reach[:-1]]))
+    seen = np.maximum(reach - start, 0.0)
+    total = np.concatenate([[0.0], np.cumsum(seen)])
+
+    def until(at: Floats) -> Floats:
+        i = np.searchsorted(start, at, side="right")
+        before = np.maximum(i - 1, 0)
+        part = np.clip(at - start[before], 0.0, seen[before])
+        return np.where(i > 0, total[before] + part, 0.0)
+
+    return np.clip((until(end_s) - until(start_s)) / np.maximum(end_s - start_s, 1e-12), 0.0, 1.0)
+
+
+def window_energy(observation: Observation, start_s: Floats, end_s: Floats) -> WindowEnergy:
+    """Return the energy of windows on the log's clock.
+
+    Parameters
+    ----------
+    observation : Observation
+        The log and where it lies.
+    start_s, end_s : array, shape (w,)
+        Windows, on the clock of the readings: what was moved to meet them is the timeline. [s]
+
+    Notes
+    -----
+    The alignment's spread is carried by reconstructing at the middle and one deviation to each side;
+    gain and offset of the sensor widen all windows alike.
+    """
+    sensor, alignment = observation.sensor, observation.alignment
+    seconds = end_s - start_s
+    steps = np.array([-1.0, 0.0, 1.0]) * np.sqrt(1.5) * alignment.offset_sd_s
+    shares = np.array([1 / 3, 1 / 3, 1 / 3])
+    if alignment.offset_sd_s <= 0 or not len(observation.timeline.start_s):
+        steps, shares = np.zeros(1), np.ones(1)
+    means, variances = [], []
+    for step in steps:
+        energy, deviation = observation.levels(float(step)).energy(start_s, end_s)
+        means.append(energy)
+        variances.append(deviation**2)
+    shown = shares @ np.array(means)
+    variance = shares @ (np.array(variances) + (np.array(means) - shown) ** 2)
+    energy = (shown - sensor.offset_w * seconds) / sensor.gain
+    deviation = np.sqrt(
+        variance / sensor.gain**2
+        + (sensor.gain_sd / sensor.gain * energy) ** 2
+        + (sensor.offset_sd_w / sensor.gain * seconds) ** 2
+    )
+    first = observation.readings.time_s[0] - observation.boxes.reach_s
+    last = observation.readings.time_s[-1] + observation.readings.update_s
+    inside = (start_s >= first) & (end_s <= last)
+    hide = np.where(inside, 0.0, np.nan)
+    coverage = seen_share(observation, start_s, end_s)
+    return WindowEnergy(
+        energy + hide,
+        np.maximum(energy - Z90 * deviation, 0.0) + hide,
+        energy + Z90 * deviation + hide,
+        coverage,
+    )
