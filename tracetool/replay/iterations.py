@@ -1,0 +1,112 @@
+"""Iterations of a run: named steps, else the longest repetition of its kernels."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from tracetool.replay.tree import DEEPEST, STEP, Costs
+from tracetool.vocabulary.arrays import Ints
+
+#: A signature marks iterations if this share of its spacings are alike.
+_REGULAR: Final = 0.8
+_LEAST_ITERATIONS: Final = 3
+
+
+def iterations(ranges: pl.DataFrame, kernels: pl.DataFrame, costs: Costs) -> pl.DataFrame:
+    """Return time and energy of every iteration: named steps, else a detected repetition.
+
+    Parameters
+    ----------
+    ranges : DataFrame
+        The ``ranges`` table.
+    kernels : DataFrame, shape (n, columns)
+        ``range`` and ``signature`` of each activity, in recorded order.
+    costs : Costs
+        What each activity costs.
+
+    Returns
+    -------
+    DataFrame, one row per iteration
+        ``iteration``, ``name``, ``launches``, ``span_ms`` (first start to last end), ``kernel_time_ms``,
+        ``energy_j``; empty where nothing repeats. Gaps are not in the energy. [ms], [J]
+    """
+    number, names = _named(ranges, kernels)
+    if number is None:
+        number, names = _repeating(kernels["signature"])
+    if number is None:
+        return _per_iteration(np.full(kernels.height, -1), [], costs)
+    return _per_iteration(number, names, costs)
+
+
+def _per_iteration(number: Ints, names: list[str], costs: Costs) -> pl.DataFrame:
+    frame = pl.DataFrame(
+        {"iteration": number, "start": costs.start_ns, "end": costs.end_ns, "energy_j": costs.energy_j}
+    ).filter(pl.col("iteration") >= 0)
+    made = (
+        frame.group_by("iteration")
+        .agg(
+            pl.len().cast(pl.Int64).alias("launches"),
+            ((pl.col("end").max() - pl.col("start").min()) * 1e-6).alias("span_ms"),
+            ((pl.col("end") - pl.col("start")).sum() * 1e-6).alias("kernel_time_ms"),
+            pl.col("energy_j").sum(),
+        )
+        .sort("iteration")
+    )
+    said = pl.Series("name", [names[i] for i in made["iteration"].to_list()], dtype=pl.String)
+    return made.insert_column(1, said)
+
+
+def _named(ranges: pl.DataFrame, kernels: pl.DataFrame) -> tuple[Ints | None, list[str]]:
+    steps = ranges.filter(pl.col("name").str.contains(STEP)).sort("start_ns")
+    if not steps.height:
+        return None, []
+    outermost = steps.filter(pl.col("depth") == pl.col("depth").min()).with_row_index("step")
+    # The step of a range is its own or that of what it lies in: handed down level by level.
+    step = ranges.select("range", "parent").join(
+        outermost.select("range", pl.col("step").cast(pl.Int64)), on="range", how="left"
+    )
+    for _ in range(DEEPEST):
+        handed = step.join(
+            step.select(pl.col("range").alias("parent"), pl.col("step").alias("above")),
+            on="parent",
+            how="left",
+        )
+        filled = handed.with_columns(pl.coalesce("step", "above").alias("step")).drop("above")
+        if filled["step"].null_count() == step["step"].null_count():
+            break
+        step = filled
+    number = (
+        kernels.select("range")
+        .join(step.select("range", "step"), on="range", how="left", maintain_order="left")["step"]
+        .fill_null(-1)
+        .to_numpy()
+    )
+    return (number, outermost["name"].to_list()) if (number >= 0).any() else (None, [])
+
+
+def _repeating(signature: pl.Series) -> tuple[Ints | None, list[str]]:
+    """Find the signature that comes back at the longest regular spacing and cut the sequence there."""
+    placed = pl.DataFrame({"signature": signature}).with_row_index("place")
+    spacing = placed.with_columns(pl.col("place").cast(pl.Int64).diff().over("signature").alias("gap"))
+    marks = (
+        spacing.group_by("signature")
+        .agg(
+            pl.len().alias("count"),
+            pl.col("gap").median().alias("period"),
+            (pl.col("gap") == pl.col("gap").median()).mean().alias("alike"),
+            pl.col("place").min().alias("first"),
+        )
+        .filter(
+            (pl.col("count") >= _LEAST_ITERATIONS) & (pl.col("alike") >= _REGULAR) & (pl.col("period") > 1)
+        )
+        .filter(pl.col("count") * pl.col("period") >= 0.5 * len(signature))
+        .sort("period", "first", descending=[True, False])
+    )
+    if not marks.height:
+        return None, []
+    begins = placed.filter(pl.col("signature") == marks["signature"][0])["place"].to_numpy()
+    number = np.searchsorted(begins, np.arange(len(signature)), side="right") - 1
+    return number.astype(np.int64), [f"repetition {i}" for i in range(len(begins))]

@@ -1,0 +1,172 @@
+"""Who answers for time and energy: ranges, operators and iterations as trees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from tracetool.vocabulary.arrays import Floats, Ints
+
+#: Names of one step of a loop: instances are told apart in the iterations, not in the tree.
+STEP: Final = (
+    r"(?i)^(profiler ?step|step|iteration|iter|batch|micro_?batch|epoch|forward_step|train_step)\W*_?\d+$"
+)
+_NUMBER: Final = r"\W*_?\d+$"
+#: Levels of nesting followed; deeper ones count as their ancestor there.
+DEEPEST: Final = 64
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What each activity costs at one clock. All of shape (n,)."""
+
+    start_ns: Floats
+    end_ns: Floats
+    energy_j: Floats
+
+
+def paths(rows: pl.DataFrame, key: str) -> pl.DataFrame:
+    """Give every row of a nested table the path of names that leads to it.
+
+    Parameters
+    ----------
+    rows : DataFrame, shape (r, columns)
+        ``key`` (row number), ``name`` and ``parent`` (row number or null).
+    key : str
+        Name of the row-number column: ``range`` or ``operator``.
+
+    Returns
+    -------
+    DataFrame, shape (r, 3)
+        ``key``, ``node`` (number of the path) and ``depth``; the paths themselves by :func:`nodes`.
+    """
+    names = rows.select(
+        key,
+        "parent",
+        pl.when(pl.col("name").str.contains(STEP))
+        .then(pl.col("name").str.replace(_NUMBER, " *"))
+        .otherwise(pl.col("name"))
+        .alias("name"),
+    )
+    return _levels(names, key)
+
+
+def _levels(names: pl.DataFrame, key: str) -> pl.DataFrame:
+    known = names[key]
+    names = names.with_columns(
+        pl.when(pl.col("parent").is_in(known.implode()) & (pl.col("parent") != pl.col(key)))
+        .then(pl.col("parent"))
+        .alias("parent")
+    )
+    level = names.filter(pl.col("parent").is_null()).with_columns(pl.lit(-1, pl.Int64).alias("above"))
+    found: list[pl.DataFrame] = []
+    first = 0
+    for depth in range(DEEPEST):
+        if not level.height:
+            break
+        distinct = level.select("above", "name").unique(maintain_order=True).with_row_index("node")
+        distinct = distinct.with_columns(pl.col("node").cast(pl.Int64) + first)
+        first += distinct.height
+        placed = level.join(distinct, on=["above", "name"], maintain_order="left").with_columns(
+            pl.lit(depth, pl.Int32).alias("depth")
+        )
+        found.append(placed.select(key, "node", "above", "name", "depth"))
+        level = names.join(
+            placed.select(pl.col(key).alias("parent"), pl.col("node").alias("above")),
+            on="parent",
+            how="inner",
+        )
+    schema = {key: pl.Int64, "node": pl.Int64, "above": pl.Int64, "name": pl.String, "depth": pl.Int32}
+    return pl.concat(found) if found else pl.DataFrame(schema=schema)
+
+
+def tree(rows: pl.DataFrame, key: str, of: pl.Series, costs: Costs) -> pl.DataFrame:
+    """Return time and energy of every path of names, its descendants included.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        The ``ranges`` or ``operators`` table.
+    key : str
+        ``range`` or ``operator``.
+    of : Series of int, shape (n,)
+        Row of each activity, null where it has none.
+    costs : Costs
+        What each activity costs.
+
+    Returns
+    -------
+    DataFrame, one row per path, children behind their parent, dear ones first
+        ``path``, ``name``, ``depth``, ``launches``, ``kernel_time_ms``, ``energy_j``,
+        ``self_energy_j``, ``share`` (of the energy of all activities). What ran outside any is the
+        path ``(none)``. [ms], [J], [1]
+    """
+    placed = paths(rows, key)
+    node = (
+        pl.DataFrame({key: of.cast(pl.Int64)})
+        .join(placed.select(key, "node"), on=key, how="left", maintain_order="left")["node"]
+        .fill_null(-1)
+        .to_numpy()
+    )
+    distinct = placed.unique("node").sort("node")
+    count = distinct.height
+    shift = node + 1
+    own = np.stack(
+        [
+            np.bincount(shift, minlength=count + 1).astype(np.float64),
+            np.bincount(shift, weights=(costs.end_ns - costs.start_ns) * 1e-6, minlength=count + 1),
+            np.bincount(shift, weights=costs.energy_j, minlength=count + 1),
+        ]
+    )
+    whole = own.copy()
+    above, depth = distinct["above"].to_numpy(), distinct["depth"].to_numpy()
+    for level in range(int(depth.max(initial=0)), 0, -1):
+        here = np.flatnonzero(depth == level)
+        for total in whole:
+            np.add.at(total, above[here] + 1, total[here + 1])
+    text, order = _ordered(distinct, above, whole[2, 1:])
+    made = pl.DataFrame(
+        {
+            "path": pl.Series(text, dtype=pl.String),
+            "name": distinct["name"],
+            "depth": distinct["depth"],
+            "launches": whole[0, 1:].astype(np.int64),
+            "kernel_time_ms": whole[1, 1:],
+            "energy_j": whole[2, 1:],
+            "self_energy_j": own[2, 1:],
+        }
+    )[order].filter(pl.col("launches") > 0)
+    if own[0, 0]:
+        outside = {
+            "path": ["(none)"],
+            "name": ["(none)"],
+            "depth": pl.Series([0], dtype=pl.Int32),
+            "launches": [int(own[0, 0])],
+            "kernel_time_ms": [own[1, 0]],
+            "energy_j": [own[2, 0]],
+            "self_energy_j": [own[2, 0]],
+        }
+        made = pl.concat([made, pl.DataFrame(outside)])
+    total_j = float(costs.energy_j.sum())
+    share = pl.col("energy_j") / total_j if total_j > 0 else pl.lit(0.0)
+    return made.with_columns(share.alias("share"))
+
+
+def _ordered(distinct: pl.DataFrame, above: Ints, energy: Floats) -> tuple[list[str], Ints]:
+    """Return the text of every path and an order that puts children behind their parent, dear ones first."""
+    names = distinct["name"].to_list()
+    text: list[str] = []
+    children: dict[int, list[int]] = {}
+    for i, (name, parent) in enumerate(zip(names, above.tolist(), strict=True)):
+        text.append(name if parent < 0 else f"{text[parent]} / {name}")
+        children.setdefault(parent, []).append(i)
+    order: list[int] = []
+    stack = sorted(children.get(-1, []), key=lambda i: energy[i])
+    while stack:
+        i = stack.pop()
+        order.append(i)
+        stack.extend(sorted(children.get(i, []), key=lambda c: energy[c]))
+    return text, np.array(order, np.int64)
