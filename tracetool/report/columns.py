@@ -155,12 +155,18 @@ def _with_interval(
     return Shown(header or _heading(base, shown_unit), cells, True)
 
 
+def _percent(value: float | None) -> str:
+    return number(value) if value is None or not math.isfinite(value) else f"{value:,.1f}"
+
+
 def _plain(column: pl.Series, header: str | None, unit: str, base: str, width: int) -> Shown:
     values = column.to_list()
     if column.dtype.is_float() or (column.dtype.is_integer() and unit in ("ns", "B")):
         floats = [None if v is None else float(v) for v in values]
         shown_unit, factor = (unit, 1.0) if header else _scale(unit, [v for v in floats if v is not None])
         scaled = [None if v is None else v * factor for v in floats]
+        if unit == "%":
+            return Shown(header or _heading(base, unit), [_percent(v) for v in scaled], True)
         places = _places([v for v in scaled if v is not None])
         cells = [number(v, 4, places) for v in scaled]
         return Shown(header or _heading(base, shown_unit), cells, True)

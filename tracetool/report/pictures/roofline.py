@@ -59,7 +59,7 @@ def roofline(
     )
     scaled = Scale(y.low / 1e12, y.high / 1e12, y.start, y.end, log=True)
     drawing.axes(x, scaled, "operations per byte of memory traffic [FLOP/B]", "delivered rate [TFLOP/s]")
-    _ceilings(drawing, x, y, peaks, bytes_per_s)
+    labels = _ceilings(drawing, x, y, peaks, bytes_per_s)
     watts = power_w[good]
     finite = watts[np.isfinite(watts)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
@@ -78,12 +78,16 @@ def roofline(
             fill=colours[at],
             class_="dot",
         )
+    for at, text in labels:
+        drawing.text(x.end - 2, at, text, text_anchor="end", class_="mark")
     _legend(drawing, left, 390.0, low, high)
     return drawing.svg()
 
 
-def _ceilings(drawing: Drawing, x: Scale, y: Scale, peaks: Mapping[str, float], bytes_per_s: float) -> None:
-    taken: list[float] = []
+def _ceilings(
+    drawing: Drawing, x: Scale, y: Scale, peaks: Mapping[str, float], bytes_per_s: float
+) -> list[tuple[float, str]]:
+    labels: list[tuple[float, str]] = []
     top = max(peaks.values(), default=y.high)
     if bytes_per_s > 0:
         first, last = max(x.low, y.low / bytes_per_s), min(x.high, top / bytes_per_s)
@@ -104,17 +108,15 @@ def _ceilings(drawing: Drawing, x: Scale, y: Scale, peaks: Mapping[str, float], 
         if start >= x.end:
             continue
         drawing.mark("line", x1=start, x2=x.end, y1=at, y2=at, class_="roof")
-        if all(abs(at - other) > 12 for other in taken):
-            drawing.text(
-                x.end - 2, at - 4, f"{unit} {number(peak / 1e12, 3)}", text_anchor="end", class_="mark"
-            )
-            taken.append(at)
+        if all(abs(at - 4 - other) > 12 for other, _ in labels):
+            labels.append((at - 4, f"{unit} {number(peak / 1e12, 3)}"))
+    return labels
 
 
 def _legend(drawing: Drawing, left: float, top: float, low: float, high: float) -> None:
     steps = 24
     for i, colour in enumerate(sequential(np.linspace(0, 1, steps))):
-        drawing.mark("rect", x=left + 56 + i * 8, y=top, width=8.5, height=10, fill=colour)
+        drawing.mark("rect", x=left + 72 + i * 8, y=top, width=8.5, height=10, fill=colour)
     drawing.text(left, top + 9, "power [W]")
-    drawing.text(left + 56, top + 24, number(low, 3), text_anchor="middle")
-    drawing.text(left + 56 + steps * 8, top + 24, number(high, 3), text_anchor="middle")
+    drawing.text(left + 72, top + 24, number(low, 3), text_anchor="middle")
+    drawing.text(left + 72 + steps * 8, top + 24, number(high, 3), text_anchor="middle")

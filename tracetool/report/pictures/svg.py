@@ -10,7 +10,6 @@ from typing import Final
 import numpy as np
 
 from tracetool.report import escape
-from tracetool.report.columns import number
 from tracetool.vocabulary.arrays import Floats
 
 _STEPS: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
@@ -85,6 +84,17 @@ class Scale:
         ]
 
 
+def tick_text(value: float) -> str:
+    """Return a tick's label: no digit that says nothing.
+
+    >>> tick_text(2500.0), tick_text(0.1), tick_text(1e7)
+    ('2,500', '0.1', '1e7')
+    """
+    if value and not 1e-4 <= abs(value) < 1e6:
+        return f"{value:.3g}".replace("e+0", "e").replace("e-0", "e-").replace("e+", "e")
+    return f"{value:,.6f}".rstrip("0").rstrip(".")
+
+
 def _attributes(given: dict[str, object]) -> str:
     parts = []
     for key, value in given.items():
@@ -121,11 +131,11 @@ class Drawing:
         for value in x.ticks():
             at = float(x.place(value))
             self.mark("line", x1=at, x2=at, y1=top, y2=bottom, class_="grid")
-            self.text(at, bottom + 16, number(value, 3), text_anchor="middle")
+            self.text(at, bottom + 16, tick_text(value), text_anchor="middle")
         for value in y.ticks():
             at = float(y.place(value))
             self.mark("line", x1=left, x2=right, y1=at, y2=at, class_="grid")
-            self.text(left - 6, at + 4, number(value, 3), text_anchor="end")
+            self.text(left - 6, at + 4, tick_text(value), text_anchor="end")
         self.text((left + right) / 2, bottom + 34, x_label, text_anchor="middle", class_="axis")
         middle = (top + bottom) / 2
         self.text(

@@ -126,7 +126,7 @@ def _power(telemetry: pl.DataFrame, first: int, last: int, most: int = 20_000) -
         time = (ordered["time_ns"].to_numpy() - first).astype(np.float64)
         watts = ordered["power_w"].to_numpy()
         time, watts = _thin(time, watts, most)
-        label = "measured" if field is None else str(field)
+        label = "" if field is None else str(field)
         made.append(
             {
                 "device": device,

@@ -15,7 +15,7 @@ from tracetool.report.columns import number
 from tracetool.report.pictures.colours import OTHER, ink_on
 from tracetool.report.pictures.svg import Drawing
 
-_LETTER = 6.4  # mean width of a letter at 12 px [px]
+_LETTER, _BOLD = 7.3, 8.0  # mean width of a letter at 12 px in a wide face [px]
 _LEAST = 1.5  # px; thinner cells are drawn without their border
 
 
@@ -111,7 +111,7 @@ def _heading(drawing: Drawing, name: str, energy_j: float, total_j: float, box: 
     head = 18.0 if w > 40 and h > 40 else 0.0
     if head:
         label = f"{escape.name(name, 200)} · {number(energy_j, 3)} J · {100 * energy_j / total_j:.0f} %"
-        drawing.text(x + 4, y + 13, escape.shorten(label, max(int(w / _LETTER), 4)), class_="group")
+        drawing.text(x + 4, y + 13, escape.shorten(label, max(int((w - 8) / _BOLD), 4)), class_="group")
     return (x + 1, y + head, max(w - 2, 0.0), max(h - head - 1, 0.0))
 
 

@@ -128,7 +128,7 @@
       while (low < high) { const mid = (low + high) >> 1; if (start[mid] < value) low = mid + 1; else high = mid; }
       return low;
     }
-    const LEFT = 64, TOP = 10, POWER = 150, BAR = 16, GAP = 4;
+    const LEFT = 84, TOP = 26, POWER = 150, BAR = 16, GAP = 4;
     const lanes = packed.lanes.length;
     canvas.style.height = `${TOP + POWER + 24 + lanes * (BAR + GAP) + 26}px`;
 
@@ -221,10 +221,10 @@
         g.fillText(name.length > 10 ? name.slice(0, 9) + "…" : name, LEFT - 6, base + k * (BAR + GAP) + BAR / 2));
       g.textAlign = "left";
       g.fillStyle = colour("--model", "#1d4ed8");
-      g.fillText("from the kernels' joules", LEFT + 6, TOP + 8);
+      g.fillText("from the kernels' joules", LEFT, 12);
       if (packed.power.length) {
         g.fillStyle = colour("--measured", "#c2410c");
-        g.fillText(`measured (${packed.power.map((p) => p.label).join(", ")})`, LEFT + 160, TOP + 8);
+        g.fillText(`measured ${packed.power.map((p) => p.label).filter(Boolean).join(", ")}`, LEFT + 170, 12);
       }
     }
     function say(text) {
