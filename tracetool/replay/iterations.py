@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracetool.replay.tree import DEEPEST, STEP, Costs
+from tracetool.replay.tree import NUMBER, STEP, Costs
 from tracetool.vocabulary.arrays import Ints
 
 #: A signature marks iterations if this share of its spacings are alike.
@@ -15,15 +15,17 @@ _REGULAR: Final = 0.8
 _LEAST_ITERATIONS: Final = 3
 
 
-def iterations(ranges: pl.DataFrame, kernels: pl.DataFrame, costs: Costs) -> pl.DataFrame:
+def iterations(
+    ranges: pl.DataFrame, operators: pl.DataFrame, kernels: pl.DataFrame, costs: Costs
+) -> pl.DataFrame:
     """Return time and energy of every iteration: named steps, else a detected repetition.
 
     Parameters
     ----------
-    ranges : DataFrame
-        The ``ranges`` table.
+    ranges, operators : DataFrame
+        The tables of a run; some profilers write steps among the operators.
     kernels : DataFrame, shape (n, columns)
-        ``range`` and ``signature`` of each activity, in recorded order.
+        ``launch_ns`` and ``signature`` of each activity, in recorded order.
     costs : Costs
         What each activity costs.
 
@@ -34,6 +36,8 @@ def iterations(ranges: pl.DataFrame, kernels: pl.DataFrame, costs: Costs) -> pl.
         ``energy_j``; empty where nothing repeats. Gaps are not in the energy. [ms], [J]
     """
     number, names = _named(ranges, kernels)
+    if number is None:
+        number, names = _named(operators, kernels)
     if number is None:
         number, names = _repeating(kernels["signature"])
     if number is None:
@@ -59,32 +63,27 @@ def _per_iteration(number: Ints, names: list[str], costs: Costs) -> pl.DataFrame
     return made.insert_column(1, said)
 
 
-def _named(ranges: pl.DataFrame, kernels: pl.DataFrame) -> tuple[Ints | None, list[str]]:
-    steps = ranges.filter(pl.col("name").str.contains(STEP)).sort("start_ns")
+def _named(rows: pl.DataFrame, kernels: pl.DataFrame) -> tuple[Ints | None, list[str]]:
+    """Number each activity by the step in whose time it was launched, on whatever thread."""
+    end = pl.col("start_ns") + pl.col("duration_ns")
+    steps = (
+        rows.filter(pl.col("name").str.contains(STEP) & (pl.col("duration_ns") > 0))
+        .with_columns(pl.col("name").str.replace(NUMBER, "").alias("stem"))
+        .sort("start_ns")
+        # One step seen on several threads counts once.
+        .filter((pl.col("start_ns") >= end.shift(1).over("name")).fill_null(value=True))
+    )
     if not steps.height:
         return None, []
-    outermost = steps.filter(pl.col("depth") == pl.col("depth").min()).with_row_index("step")
-    # The step of a range is its own or that of what it lies in: handed down level by level.
-    step = ranges.select("range", "parent").join(
-        outermost.select("range", pl.col("step").cast(pl.Int64)), on="range", how="left"
-    )
-    for _ in range(DEEPEST):
-        handed = step.join(
-            step.select(pl.col("range").alias("parent"), pl.col("step").alias("above")),
-            on="parent",
-            how="left",
-        )
-        filled = handed.with_columns(pl.coalesce("step", "above").alias("step")).drop("above")
-        if filled["step"].null_count() == step["step"].null_count():
-            break
-        step = filled
-    number = (
-        kernels.select("range")
-        .join(step.select("range", "step"), on="range", how="left", maintain_order="left")["step"]
-        .fill_null(-1)
-        .to_numpy()
-    )
-    return (number, outermost["name"].to_list()) if (number >= 0).any() else (None, [])
+    # Epochs hold iterations: the finest loop counts.
+    stems = steps["stem"].value_counts(sort=True)
+    steps = steps.filter(pl.col("stem") == stems["stem"][0])
+    start = steps["start_ns"].to_numpy()
+    end = start + steps["duration_ns"].to_numpy()
+    launch = kernels["launch_ns"].fill_null(np.iinfo(np.int64).min).to_numpy()
+    at = np.searchsorted(start, launch, side="right") - 1
+    number = np.where((at >= 0) & (launch < end[np.maximum(at, 0)]), at, -1)
+    return (number, steps["name"].to_list()) if (number >= 0).any() else (None, [])
 
 
 def _repeating(signature: pl.Series) -> tuple[Ints | None, list[str]]:

@@ -14,7 +14,7 @@ from tracetool.vocabulary.arrays import Floats, Ints
 STEP: Final = (
     r"(?i)^(profiler ?step|step|iteration|iter|batch|micro_?batch|epoch|forward_step|train_step)\W*_?\d+$"
 )
-_NUMBER: Final = r"\W*_?\d+$"
+NUMBER: Final = r"\W*_?\d+$"
 #: Levels of nesting followed; deeper ones count as their ancestor there.
 DEEPEST: Final = 64
 
@@ -47,7 +47,7 @@ def paths(rows: pl.DataFrame, key: str) -> pl.DataFrame:
         key,
         "parent",
         pl.when(pl.col("name").str.contains(STEP))
-        .then(pl.col("name").str.replace(_NUMBER, " *"))
+        .then(pl.col("name").str.replace(NUMBER, " *"))
         .otherwise(pl.col("name"))
         .alias("name"),
     )

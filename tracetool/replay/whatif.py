@@ -7,9 +7,10 @@ from typing import Final
 
 import numpy as np
 
-from tracetool.replay.activities import HostCalls
+from tracetool.replay.activities import Activities, HostCalls
 from tracetool.replay.graph import Edge, Graph
 from tracetool.replay.host import HostCosts
+from tracetool.vocabulary.arrays import Bools, Floats, Ints
 
 #: Host time between two launches longer than this is the program's own work, which no graph removes. [ns]
 _OWN_WORK_NS: Final = 1_000_000.0
@@ -34,12 +35,64 @@ def launched_as_graphs(graph: Graph, calls: HostCalls, costs: HostCosts) -> Grap
     the gap between nodes of a graph.
     """
     issues = np.zeros(len(graph), np.bool_)
-    starts = graph.place[graph.activities : graph.activities + len(calls)]
-    issues[starts[calls.works & ~calls.waits]] = True
-    target = np.repeat(np.arange(len(graph)), np.diff(graph.first_edge))
+    issues[_starts(graph, calls)[calls.works & ~calls.waits]] = True
+    target = _targets(graph)
     between = issues[graph.source] & issues[target]
     host = (graph.kind == Edge.HOST) | (graph.kind == Edge.THREAD)
     lag = np.where(host & between & (graph.lag_ns < _OWN_WORK_NS), 0.0, graph.lag_ns)
     queued = graph.kind == Edge.STREAM
     lag = np.where(queued, np.minimum(lag, costs.gap_s * 1e9), lag)
     return replace(graph, lag_ns=lag)
+
+
+def launched_one_by_one(graph: Graph, work: Activities, calls: HostCalls, issue_ns: Floats) -> Graph:
+    """Return the graph with the nodes of recorded graph launches issued call by call.
+
+    Parameters
+    ----------
+    graph : Graph
+        The recorded dependencies.
+    work, calls : Activities, HostCalls
+        What it was made from.
+    issue_ns : array, shape (activities,)
+        Host time to issue each activity by itself. [ns]
+
+    Notes
+    -----
+    The i-th node of a graph launch may start once the host has issued the i before it too; what the
+    host does next is later by the issue of all of them.
+    """
+    inside = np.flatnonzero(work.in_graph & (work.call >= 0))
+    if not len(inside):
+        return graph
+    order = inside[np.lexsort((work.start_ns[inside], work.call[inside]))]
+    call = work.call[order]
+    total = np.cumsum(issue_ns[order])
+    first = np.r_[True, call[1:] != call[:-1]]
+    before = np.maximum.accumulate(np.where(first, total - issue_ns[order], 0.0))
+    extra = np.zeros(len(graph))
+    extra[graph.node[order]] = total - before
+    spent = np.bincount(call, weights=issue_ns[order], minlength=len(calls))
+    later = np.zeros(len(graph))
+    later[_starts(graph, calls)] = spent
+    lag = np.where(graph.kind == Edge.LAUNCH, graph.lag_ns + extra[_targets(graph)], graph.lag_ns)
+    host = (graph.kind == Edge.HOST) | (graph.kind == Edge.THREAD)
+    return replace(graph, lag_ns=np.where(host, lag + later[graph.source], lag))
+
+
+def without_host_time(graph: Graph, calls: HostCalls, dropped: Bools) -> Graph:
+    """Return the graph with no host time before the calls that are ``dropped``. Shape (m,)."""
+    gone = np.zeros(len(graph), np.bool_)
+    gone[_starts(graph, calls)[dropped]] = True
+    host = (graph.kind == Edge.HOST) | (graph.kind == Edge.THREAD)
+    return replace(graph, lag_ns=np.where(host & gone[_targets(graph)], 0.0, graph.lag_ns))
+
+
+def _starts(graph: Graph, calls: HostCalls) -> Ints:
+    """Node of the start of each call."""
+    return graph.place[graph.activities : graph.activities + len(calls)]
+
+
+def _targets(graph: Graph) -> Ints:
+    """Target of each edge."""
+    return np.repeat(np.arange(len(graph)), np.diff(graph.first_edge))
