@@ -60,7 +60,8 @@ def link_launches(activities: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame
         joined = rows.join_asof(
             made.sort("launch_ns"), left_on="start_ns", right_on="launch_ns", by=keys, strategy="backward",
             coalesce=False, check_sortedness=False,
-        ).sort("#row").drop("#row", *[c for c in (f"{k}_right" for k in keys) if c in rows.columns])  # fmt: skip
+        ).sort("#row")  # fmt: skip
+        joined = joined.select(*activities.columns, *[c for c in made.columns if c not in keys])
     if not by_process:
         joined = joined.with_columns(process=pl.coalesce("process", "launch_process")).drop("launch_process")
     return joined

@@ -1,0 +1,100 @@
+"""Kernel dispatches as the ROCm profilers write them, turned into activities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from tracetool.sources.columns import clean_text
+from tracetool.sources.format import Clock
+
+#: Nothing in this family says where the host's boot lies in UTC.
+BOOT = Clock("boot", basis="nanoseconds since the host booted; the profiler stores no UTC anchor")
+_ENDINGS = r"\s*(?:\[clone \.kd\]|\(\.kd\)|\.kd)\s*$"
+
+
+def plain_names(names: pl.Series) -> pl.Series:
+    """Return kernel names without the linker's endings and quotes, demangled; each distinct name once."""
+    distinct = names.drop_nulls().unique()
+    clean = distinct.to_frame("n").select(
+        clean_text("n").str.strip_chars().str.strip_chars('"').str.replace(_ENDINGS, "")
+    ).to_series()  # fmt: skip
+    spelled = [demangled(n) for n in clean.to_list()]
+    return names.replace_strict(
+        distinct, pl.Series(spelled, dtype=pl.String), default=None, return_dtype=pl.String
+    )
+
+
+def demangled(name: str) -> str:
+    """Return a C++ name as written in the source; any other name as it is.
+
+    >>> demangled("_Z3addPfS_"), demangled("Cijk_Ailk")
+    ('add(float*, float*)', 'Cijk_Ailk')
+    """
+    if not name.startswith("_Z"):
+        return name
+    import pycxxfilt
+
+    try:
+        return pycxxfilt.demangle(name) or name
+    except ValueError:
+        return name
+
+
+def blocks_from_items(frame: pl.DataFrame) -> pl.DataFrame:
+    """Turn grids of work-items, as all profilers of this family write them, into blocks."""
+    made = []
+    for axis in "xyz":
+        grid, block = pl.col(f"grid_{axis}"), pl.col(f"block_{axis}")
+        known = (grid > 0) & (block > 0)
+        made.append(pl.when(known).then((grid - 1) // block + 1).alias(f"grid_{axis}"))
+    return frame.with_columns(made)
+
+
+def number_devices(
+    activities: pl.DataFrame, agents: Mapping[int, Mapping[str, Any]] | None = None
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return activities with ``device`` and the GPUs used.
+
+    Parameters
+    ----------
+    activities : DataFrame
+        With ``profiler_device``: a node or agent number, in which CPUs are counted too.
+    agents : mapping, optional
+        That number to ``name``, ``compute_capability``, ``sm_count``, ``clock_max_mhz``, where known.
+
+    Notes
+    -----
+    Devices are numbered in the order of their agent numbers.
+    """
+    used = activities["profiler_device"].drop_nulls().unique().sort().to_list()
+    facts = agents or {}
+    keys = ("name", "uuid", "compute_capability", "sm_count", "clock_max_mhz", "memory_bytes")
+    rows = [
+        {"device": i, "profiler_device": n, **{k: facts.get(n, {}).get(k) for k in keys}}
+        for i, n in enumerate(used)
+    ]
+    schema = {
+        "device": pl.Int32, "profiler_device": pl.Int64, "name": pl.String, "uuid": pl.String,
+        "compute_capability": pl.String, "sm_count": pl.Int32, "clock_max_mhz": pl.Float64,
+        "memory_bytes": pl.Int64,
+    }  # fmt: skip
+    devices = pl.DataFrame(rows, schema=schema).with_columns(clean_text("name"), vendor=pl.lit("amd"))
+    place = pl.col("profiler_device").replace_strict(
+        used, list(range(len(used))), default=None, return_dtype=pl.Int32
+    )
+    return activities.with_columns(place.alias("device")).drop("profiler_device"), devices
+
+
+def gfx_name(version: int | None) -> str | None:
+    """Return the architecture of a ``gfx_target_version``.
+
+    >>> gfx_name(90402), gfx_name(90010), gfx_name(None)
+    ('gfx942', 'gfx90a', None)
+    """
+    if not version or version < 10_000:
+        return None
+    major, minor, step = version // 10_000, version // 100 % 100, version % 100
+    return f"gfx{major}{minor:x}{step:x}"
