@@ -114,7 +114,9 @@ def _elementwise(found: re.Match[str], symbol: Symbol) -> Attributes:
     head, arguments = found[0], symbol.arguments
     if head.startswith("vectorized") and arguments and arguments[0].isdigit():
         out["vec"] = int(arguments[0])
-    elif head.startswith(_COUNTED) and len(arguments) > 1 and arguments[0].isdigit() and arguments[1].isdigit():
+    elif (
+        head.startswith(_COUNTED) and len(arguments) > 1 and arguments[0].isdigit() and arguments[1].isdigit()
+    ):
         out["threads"], out["elements_per_thread"] = int(arguments[0]), int(arguments[1])
     for pattern, family, op in _FUNCTOR_FAMILIES:
         if pattern.search(inside):

@@ -89,8 +89,8 @@ GRAMMAR = Grammar(
     source="names in public traces; the pair order is consistent with every name seen, the vendor does not document it",
     gate=r"_xmma_",
     rules=(
-        Rule(r"(?:trt_|cudnn_(?:infer_|train_)?)?(?P<arch>sm\d+|[a-z]+)_xmma_(?:\w+?_)?(?P<kind>pooling)", "pooling", "pool"),
-        Rule(r"(?:trt_|cudnn_(?:infer_|train_)?)?(?P<arch>sm\d+|[a-z]+)_xmma_(?:\w+?_)?(?P<kind>gemm|fprop|dgrad|wgrad|deconv|conv)", "conv", sign=_read),
+        Rule(r"(?:trt_|cudnn_(?:infer_|train_)?)?(?P<arch>sm\d+|[a-z]+)_xmma_(?:\w+?_)??(?P<kind>pooling)", "pooling", "pool"),
+        Rule(r"(?:trt_|cudnn_(?:infer_|train_)?)?(?P<arch>sm\d+|[a-z]+)_xmma_(?:\w+?_)??(?P<kind>gemm|fprop|dgrad|wgrad|deconv|conv)", "conv", sign=_read),
     ),
     tokens=(
         Token(r"sm\d+", "architecture the kernel was compiled for"),
