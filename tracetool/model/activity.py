@@ -1,4 +1,4 @@
-"""What measured module activity or an instruction mix says of a kernel: its counts and its time shares.
+"""What measured module activity says of a kernel: the counts behind it.
 
 Data-centre monitors report, per module, the share of cycles it was busy over an interval. With the
 clock and the duration that is a count: busy share x rate x clock x time.
@@ -6,11 +6,10 @@ clock and the duration that is a count: busy share x rate x clock x time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from tracetool.hardware.gpu import Gpu
+from tracetool.model.dynamic import tensor_key
 from tracetool.vocabulary.arrays import Bools, Floats
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.vocabulary.work import Work
@@ -22,20 +21,6 @@ MIX = (
     "mix_mem_gl", "mix_mem_loc", "mix_int_add", "mix_int_mul", "mix_int_div", "mix_int_bw",
     "mix_flt_add", "mix_flt_mul", "mix_flt_div", "mix_sp_fun",
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class TimeShares:
-    """How the time of each row divides at the clock it was measured at; each array of shape (n,).
-
-    ``core`` and ``memory`` overlap: ``(core^p + memory^p)^(1/p) + fixed = 1``.
-    """
-
-    core: Floats
-    memory: Floats
-    fixed: Floats
-    norm: float
-    sd: Floats  # of the share that does not follow the core clock
 
 
 def has_activity(rows: OperatorColumns) -> Bools:
@@ -70,7 +55,7 @@ def work_of_activity(rows: OperatorColumns, gpu: Gpu, duration_s: Floats, clock_
     return Work.of(
         len(rows),
         useful_flops=0.0,
-        tensor_flops=count("act_tensor", "tensor_fp16"),
+        tensor_flops=share["act_tensor"] * _tensor_rate(rows, gpu) * gpu.sm_count * cycles,
         fp32_flops=count("act_fp32", "fp32") + count("act_fp16", "fp16"),
         fp64_flops=count("act_fp64", "fp64"),
         l2_bytes=dram,
@@ -78,18 +63,8 @@ def work_of_activity(rows: OperatorColumns, gpu: Gpu, duration_s: Floats, clock_
     )
 
 
-def time_shares(rows: OperatorColumns, gpu: Gpu) -> TimeShares:
-    """Return the shares of each row's time from its activity, else from its instruction mix.
-
-    A kernel is bound by memory as far as memory is busy against what a stream reaches; the time in which
-    SMs hold no block follows no clock. A mix says which instructions are issued, not what they wait for:
-    without activity the core clock is taken to set the time, less a small share.
-    """
-    n = len(rows)
-    active = has_activity(rows)
-    norm = 4.0
-    memory = np.clip(rows.number("act_dram", 0.0) / gpu.dram_efficiency, 0.0, 1.0)
-    core = (1.0 - memory**norm) ** (1.0 / norm)
-    fixed = np.where(active, np.clip(1.0 - rows.number("act_sm", 1.0), 0.0, 1.0), 0.0)
-    moving = 1.0 - fixed
-    return TimeShares(core * moving, memory * moving, fixed, norm, np.full(n, 0.08))
+def _tensor_rate(rows: OperatorColumns, gpu: Gpu) -> Floats:
+    """FLOP per clock and SM of the matrix units in each row's format; FP16 where none is said."""
+    formats, place = np.unique(rows.text("dtype").astype(str), return_inverse=True)
+    rates = np.array([gpu.rate(tensor_key(f)) for f in formats], dtype=np.float64)
+    return np.asarray(rates[place])

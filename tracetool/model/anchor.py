@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tracetool.hardware.gpu import Gpu
-from tracetool.model.activity import has_activity, has_mix, time_shares, work_of_activity
+from tracetool.model.activity import has_activity, has_mix, work_of_activity
+from tracetool.model.shares import OVERLAP, shares_of_activity
 from tracetool.vocabulary.arrays import Bools, Floats, Ints
 from tracetool.vocabulary.interval import Z90
 from tracetool.vocabulary.operators import OperatorColumns
@@ -108,23 +109,26 @@ def counter_timing(
     mem_clock_mhz : float, optional
         Memory clock; by default each row's measured one. [MHz]
     """
-    shares = time_shares(rows, gpu)
+    shares = shares_of_activity(rows, gpu, anchor.duration_s, anchor.clock_mhz, has_activity(rows))
     mem = anchor.mem_clock_mhz if mem_clock_mhz is None else np.full(len(rows), mem_clock_mhz)
-    start = anchor.duration_s[:, None]
+    start = (anchor.duration_s * (1.0 - shares.fixed))[:, None]
     core = start * shares.core[:, None] * anchor.clock_mhz[:, None] / clock_mhz
-    memory = start * (shares.memory * anchor.mem_clock_mhz / mem)[:, None] * np.ones_like(clock_mhz)
+    here = shares.reach.at(anchor.clock_mhz)[:, None]
+    slower = shares.reach.at(clock_mhz, (mem / anchor.mem_clock_mhz)[:, None]) / here
+    memory = start * shares.memory[:, None] * slower
     fixed = anchor.duration_s * shares.fixed
-    duration = (core**shares.norm + memory**shares.norm) ** (1 / shares.norm) + fixed[:, None]
+    duration = (core**OVERLAP + memory**OVERLAP) ** (1 / OVERLAP) + fixed[:, None]
     work = work_of_activity(rows, gpu, anchor.duration_s, anchor.clock_mhz)
     bound = np.where(memory > core, BOUNDS.index("dram"), BOUNDS.index("fp32"))
     bound = np.where(fixed[:, None] > np.maximum(core, memory), BOUNDS.index("launch"), bound)
-    spread = np.exp(Z90 * shares.sd)
+    octaves = np.abs(np.log2(clock_mhz / anchor.clock_mhz[:, None])).max(axis=1)
+    spread = np.exp(Z90 * np.hypot(shares.log_sd_per_octave * octaves, 0.01))
     return Timing(
         duration_s=duration,
         low=1 / spread,
         high=spread,
         busy_s={u: np.minimum(s, duration) for u, s in _busy(work, gpu, clock_mhz, mem).items()},
-        sm_active=_active_share(rows, duration, anchor),
+        sm_active=np.clip(rows.number("act_sm", 1.0), 0.0, 1.0)[:, None] * np.ones_like(clock_mhz),
         fixed_s=fixed,
         core_s=core,
         memory_s=memory,
@@ -132,12 +136,6 @@ def counter_timing(
         work=work,
         basis=np.full(len(rows), "anchored", dtype=object),
     )
-
-
-def _active_share(rows: OperatorColumns, duration: Floats, anchor: Anchor) -> Floats:
-    """SM-time with a block: the fixed part of the time has none, and grows in share as the rest shrinks."""
-    idle_s = anchor.duration_s * (1.0 - np.clip(rows.number("act_sm", 1.0), 0.0, 1.0))
-    return np.asarray(np.clip(1.0 - idle_s[:, None] / duration, 0.0, 1.0))
 
 
 def _busy(work: Work, gpu: Gpu, clock_mhz: Floats, mem_mhz: Floats) -> dict[str, Floats]:

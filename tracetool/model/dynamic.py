@@ -18,6 +18,11 @@ _TENSOR_KEY: Mapping[str, str] = {
 }  # fmt: skip
 
 
+def tensor_key(dtype: str) -> str:
+    """Return the matrix-unit count a number format is billed as; unknown formats as FP16."""
+    return _TENSOR_KEY.get(dtype, "tensor_fp16")
+
+
 def core_energy_j(work: Work, dtype: Texts, calibration: PowerCalibration) -> Mapping[str, Floats]:
     r"""Return the core-domain energy of each row at 1 V: :math:`\sum_i e_i N_i`, by part.
 
@@ -36,7 +41,7 @@ def core_energy_j(work: Work, dtype: Texts, calibration: PowerCalibration) -> Ma
         "compute" and "onchip" (shared memory, L2). [J at 1 V]
     """
     pj = calibration.core_pj
-    per_tensor = np.array([pj[_TENSOR_KEY.get(str(d), "tensor_fp16")] for d in dtype], dtype=np.float64)
+    per_tensor = np.array([pj[tensor_key(str(d))] for d in dtype], dtype=np.float64)
     compute = (
         per_tensor * work.tensor_flops
         + pj["fp32"] * work.fp32_flops

@@ -12,14 +12,14 @@ from tracetool.model.anchor import Anchor
 from tracetool.model.dynamic import active_energy_j, core_energy_j, outer_energy_j
 from tracetool.model.idle import core_voltage_v, idle_power_w
 from tracetool.model.power_calibration import PowerCalibration
-from tracetool.vocabulary.arrays import Floats
+from tracetool.vocabulary.arrays import Bools, Floats
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.vocabulary.prediction import Timing
 
 #: Parts that scale with the square of the core voltage.
 CORE_PARTS = ("clock", "compute", "onchip")
-#: Parts on other supplies.
-OUTER_PARTS = ("dram", "link")
+#: Parts that follow counts, not the time in which SMs hold a block.
+COUNTED_PARTS = ("compute", "onchip", "dram", "link")
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,15 @@ class PowerParts:
         """Return the mean power over the row; 0 where it takes no time. [W]"""
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(np.where(timing.duration_s > 0, self.total() / timing.duration_s, 0.0))
+
+    def where(self, rows: Bools, other: PowerParts) -> PowerParts:
+        """Return these parts with the chosen rows taken from another's."""
+        chosen = rows[:, None]
+        return PowerParts(
+            {k: np.where(chosen, other.joules[k], v) for k, v in self.joules.items()},
+            np.where(chosen, other.square_v2, self.square_v2),
+            np.where(chosen, other.relative_sd, self.relative_sd),
+        )
 
     def at_most(self, cap_w: float, timing: Timing) -> PowerParts:
         """Return the parts shrunk where even the lowest clock exceeds the cap: hardware gates clocks then."""
@@ -80,7 +89,15 @@ def power_parts(
     return PowerParts(joules, np.asarray(squared), flat * power.relative_sd)
 
 
-def anchored_parts(parts: PowerParts, origin: PowerParts, there: Timing, anchor: Anchor) -> PowerParts:
+def anchored_parts(
+    parts: PowerParts,
+    origin: PowerParts,
+    there: Timing,
+    timing: Timing,
+    *,
+    anchor: Anchor,
+    monitored: Bools,
+) -> PowerParts:
     """Return the parts scaled so that each row has its measured power at its measured clock.
 
     The measured power less the base is what the work costs there: the modelled parts of work share it in
@@ -88,10 +105,12 @@ def anchored_parts(parts: PowerParts, origin: PowerParts, there: Timing, anchor:
 
     Parameters
     ----------
-    parts : PowerParts
+    parts, timing
         At the clocks asked for, (n, c).
     origin, there
         At each row's own measured clock, (n, 1).
+    monitored : array of bool, shape (n,)
+        Rows whose counts come from a monitor's shares.
     """
     known = anchor.known & (anchor.power_w > 0)
     measured = np.where(known, anchor.power_w, 1.0)
@@ -102,7 +121,16 @@ def anchored_parts(parts: PowerParts, origin: PowerParts, there: Timing, anchor:
     base_factor = np.where(known, np.minimum(1.0, 0.95 * measured / np.maximum(base, 1e-9)), 1.0)
     left = np.maximum(measured - base * base_factor, 0.0)
     factor = np.where(known, left / np.maximum(work, 1e-9), 1.0)
+    # A monitor's shares hold for the time the GPU works; what the host adds in time repeats them.
+    density = np.where((known & monitored)[:, None], _spread_out(timing) / _spread_out(there), 1.0)
     scaled = {k: v * factor[:, None] for k, v in parts.joules.items() if k != "base"}
+    scaled |= {k: scaled[k] * density for k in COUNTED_PARTS}
     scaled["base"] = parts.joules["base"] * base_factor[:, None]
     sd = np.where(known[:, None], 0.35 * parts.relative_sd, parts.relative_sd)
     return replace(parts, joules=scaled, relative_sd=sd)
+
+
+def _spread_out(timing: Timing) -> Floats:
+    """Time over the part of it that moves with a clock, (n, c); 1 where nothing is fixed."""
+    moving = np.maximum(timing.duration_s - timing.fixed_s[:, None], 1e-3 * timing.duration_s)
+    return np.asarray(timing.duration_s / moving)

@@ -53,6 +53,9 @@ class PowerCalibration:
         Curve fitted with the coefficients, where it differs from the GPU's own.
     sd : mapping of str to float
         Standard deviation of each coefficient, in its own unit.
+    monitored : PowerCalibration, optional
+        Coefficients for counts read from a monitor's busy shares. A monitor sees neither integer
+        work nor traffic inside the chip, so what it does see costs more per count.
     """
 
     board_w: float
@@ -69,3 +72,4 @@ class PowerCalibration:
     basis: str = "prior"
     voltage: VoltageCurve | None = None
     sd: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    monitored: PowerCalibration | None = None

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
+from typing import Any
 
 from tracetool.hardware.calibrated import CalibrationFile, own_calibration
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
+from tracetool.hardware.number import Number
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.power_calibration import CORE_COUNTS, PowerCalibration
 from tracetool.model.power_priors import prior_calibration
@@ -37,25 +41,33 @@ def _found(gpu: Gpu) -> PowerCalibration:
 
 def calibration_from_file(file: CalibrationFile, prior: PowerCalibration) -> PowerCalibration:
     """Return the coefficients of a calibration file; what it does not state stays the prior's."""
-    numbers = file.section("power")
-    values = {k: numbers[k].value if k in numbers else getattr(prior, k) for k in _SCALARS}
+    basis = str(file.about.get("basis", "calibrated"))
+    curve = _curve(file.section("voltage"))
+    seen = _coefficients(file.section("power"), prior)
+    monitor = _coefficients(file.section("monitor"), prior.monitored or prior)
+    return replace(
+        seen,
+        voltage=curve,
+        basis=basis if file.section("power") else prior.basis,
+        monitored=replace(monitor, voltage=curve, basis=basis if file.section("monitor") else prior.basis),
+    )
+
+
+def _coefficients(numbers: Mapping[str, Number], prior: PowerCalibration) -> PowerCalibration:
+    values: dict[str, Any] = {k: numbers[k].value if k in numbers else getattr(prior, k) for k in _SCALARS}
     core = {k: numbers[f"{k}_pj"].value if f"{k}_pj" in numbers else prior.core_pj[k] for k in CORE_COUNTS}
-    curve = file.section("voltage")
-    voltage = None
-    if curve:
-        voltage = VoltageCurve(
-            floor_v=curve["floor_v"].value,
-            knee_mhz=curve["knee_mhz"].value,
-            slope_v_per_ghz=curve["slope_v_per_ghz"].value,
-            curve_v_per_ghz2=curve["curve_v_per_ghz2"].value,
-            max_v=curve["max_v"].value,
-            measured=True,
-        )
     spread = {k: (n.high - n.low) / (2 * Z90) for k, n in numbers.items() if n.high > n.low}
-    return PowerCalibration(
-        **values,
-        core_pj=MappingProxyType(core),
-        basis=str(file.about.get("basis", "calibrated")),
-        voltage=voltage,
-        sd=MappingProxyType(spread),
+    return PowerCalibration(**values, core_pj=MappingProxyType(core), sd=MappingProxyType(spread))
+
+
+def _curve(numbers: Mapping[str, Number]) -> VoltageCurve | None:
+    if not numbers:
+        return None
+    return VoltageCurve(
+        floor_v=numbers["floor_v"].value,
+        knee_mhz=numbers["knee_mhz"].value,
+        slope_v_per_ghz=numbers["slope_v_per_ghz"].value,
+        curve_v_per_ghz2=numbers["curve_v_per_ghz2"].value,
+        max_v=numbers["max_v"].value,
+        measured=True,
     )

@@ -8,6 +8,8 @@ regressions (whole path, board level): about 1 pJ/FLOP on matrix units and 5 pJ/
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
@@ -15,11 +17,19 @@ import numpy as np
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.power_calibration import PowerCalibration
 
-#: Energy per count at 1 V in a 7 nm process. [pJ]
-_CORE_7NM = {
-    "tensor_fp64": 5.0, "tensor_tf32": 1.9, "tensor_fp16": 0.95, "tensor_fp8": 0.5, "tensor_int8": 0.5,
-    "tensor_fp4": 0.28, "fp32": 3.2, "fp64": 9.0, "int": 4.0, "sfu": 16.0, "shared": 9.0, "l2": 32.0,
+#: Energy per count at 1 V in a 7 nm process, for counts that follow from an operator. [pJ]
+_OPERATOR_7NM = {
+    "tensor_fp64": 13.0, "tensor_tf32": 1.9, "tensor_fp16": 0.95, "tensor_fp8": 0.5, "tensor_int8": 0.5,
+    "tensor_fp4": 0.28, "fp32": 4.5, "fp64": 12.0, "int": 4.0, "sfu": 16.0, "shared": 9.0, "l2": 32.0,
 }  # fmt: skip
+#: The same for counts read from a monitor's busy shares, which miss integer work and on-chip traffic.
+_MONITOR_7NM = _OPERATOR_7NM | {
+    "tensor_fp64": 12.0,
+    "tensor_fp16": 0.75,
+    "fp32": 6.5,
+    "fp64": 14.0,
+    "l2": 35.0,
+}
 #: Capacitance of logic relative to 7 nm, by node. Interpolated in the logarithm between them.
 _NODE_NM = np.array([3.0, 4.0, 5.0, 7.0, 8.0, 12.0, 16.0, 28.0])
 _NODE_SCALE = np.array([0.58, 0.68, 0.75, 1.0, 1.15, 1.55, 1.8, 3.2])
@@ -28,7 +38,7 @@ _DRAM_PJ = {
     "hbm2": 58.0, "hbm2e": 55.0, "hbm3": 50.0, "hbm3e": 46.0,
     "gddr5": 135.0, "gddr5x": 120.0, "gddr6": 95.0, "gddr6x": 100.0, "gddr7": 80.0,
 }  # fmt: skip
-_ACTIVE_PJ_7NM = 190.0
+_ACTIVE_PJ_7NM = {"operator": 300.0, "monitor": 480.0}
 _LINK_PJ_PER_BYTE = 45.0
 #: Share of the idle power at the lowest clock that leaks; the rest is board and memory.
 _LEAKAGE_SHARE = 0.55
@@ -45,6 +55,11 @@ def node_scale(node_nm: float) -> float:
 
 def prior_calibration(gpu: Gpu) -> PowerCalibration:
     """Return coefficients from the GPU's description alone; ``basis`` is "prior"."""
+    found = _coefficients(gpu, _OPERATOR_7NM, _ACTIVE_PJ_7NM["operator"])
+    return replace(found, monitored=_coefficients(gpu, _MONITOR_7NM, _ACTIVE_PJ_7NM["monitor"]))
+
+
+def _coefficients(gpu: Gpu, core_7nm: Mapping[str, float], active_pj: float) -> PowerCalibration:
     scale = node_scale(gpu.node_nm)
     floor_v = gpu.voltage.floor_v
     tree = _CLOCK_TREE_PER_SM * gpu.sm_count * scale
@@ -53,8 +68,8 @@ def prior_calibration(gpu: Gpu) -> PowerCalibration:
         board_w=rest * (1 - _LEAKAGE_SHARE),
         leakage_w_per_v=rest * _LEAKAGE_SHARE / floor_v,
         clock_w_per_v2_ghz=tree,
-        core_pj=MappingProxyType({k: v * scale for k, v in _CORE_7NM.items()}),
-        active_pj_per_clock_sm=_ACTIVE_PJ_7NM * scale * gpu.rate("fp32") / 128.0,
+        core_pj=MappingProxyType({k: v * scale for k, v in core_7nm.items()}),
+        active_pj_per_clock_sm=active_pj * scale * gpu.rate("fp32") / 128.0,
         dram_pj_per_byte=_DRAM_PJ.get(gpu.memory_type, 80.0),
         link_pj_per_byte=_LINK_PJ_PER_BYTE,
         relative_sd=0.22,

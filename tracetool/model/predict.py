@@ -39,13 +39,22 @@ class _Question:
     def at(self, clock_mhz: Floats) -> tuple[Timing, PowerParts]:
         """Return timing and energy parts at clocks of shape (n, c)."""
         timing = self._timing(clock_mhz, self.mem_clock_mhz)
-        parts = power_parts(self.rows, self.gpu, timing, clock_mhz, self.power)
+        parts = self._parts(timing, clock_mhz)
         if self.anchor is None or not (self.anchor.known & (self.anchor.power_w > 0)).any():
             return timing, parts
         start = self.anchor.start_clock(clock_mhz)
         there = self._timing(start, None)
-        origin = power_parts(self.rows, self.gpu, there, start, self.power)
-        return timing, anchored_parts(parts, origin, there, self.anchor)
+        origin = self._parts(there, start)
+        counted = from_counters(self.rows)
+        scaled = anchored_parts(parts, origin, there, timing, anchor=self.anchor, monitored=counted)
+        return timing, scaled
+
+    def _parts(self, timing: Timing, clock_mhz: Floats) -> PowerParts:
+        parts = power_parts(self.rows, self.gpu, timing, clock_mhz, self.power)
+        if self.anchor is None or self.power.monitored is None:
+            return parts
+        seen = power_parts(self.rows, self.gpu, timing, clock_mhz, self.power.monitored)
+        return parts.where(self.anchor.known & from_counters(self.rows), seen)
 
     def _timing(self, clock_mhz: Floats, mem_clock_mhz: float | None) -> Timing:
         if self.anchor is None:

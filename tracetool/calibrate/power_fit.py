@@ -1,0 +1,174 @@
+"""Fit power coefficients: non-negative, ordered, held to priors, robust to outliers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+from scipy.optimize import minimize, nnls
+
+from tracetool.calibrate.power_rows import COEFFICIENTS, PowerRows
+from tracetool.hardware.voltage import VoltageCurve
+from tracetool.model.power_calibration import CORE_COUNTS, PowerCalibration
+from tracetool.vocabulary.arrays import Floats
+
+#: Pairs (less, more): an energy that physics keeps under another's.
+ORDER: Final = (
+    ("tensor_fp4_pj", "tensor_fp8_pj"),
+    ("tensor_fp8_pj", "tensor_fp16_pj"),
+    ("tensor_fp16_pj", "tensor_tf32_pj"),
+    ("tensor_tf32_pj", "tensor_fp64_pj"),
+    ("fp32_pj", "fp64_pj"),
+    ("shared_pj", "l2_pj"),
+)
+#: How far a prior may be off, relative: one standard deviation.
+PRIOR_SD: Final[Mapping[str, float]] = MappingProxyType(
+    {"board_w": 0.8, "leakage_w_per_v": 0.6, "clock_w_per_v2_ghz": 0.8, "active_pj_per_clock_sm": 0.6}
+)
+_PRIOR_SD_COUNT = 0.5
+#: Relative spread of a good row about the model; rows further off lose weight (Huber).
+_ROW_SD = 0.06
+#: A group of many rows says no more than this many independent ones: its error is its own.
+_ROWS_PER_GROUP = 6.0
+#: Spread of the voltage curve's parameters about their prior: knee [MHz], slopes relative.
+_KNEE_SD_MHZ, _SLOPE_SD = 120.0, 0.7
+
+
+@dataclass(frozen=True)
+class PowerFit:
+    """Fitted coefficients with what the rows could tell of them."""
+
+    calibration: PowerCalibration
+    values: Floats  # (k,) in the order of COEFFICIENTS
+    sd: Floats  # (k,) posterior standard deviation
+    told: Floats  # (k,) share of the prior's variance the rows removed, 0 to 1
+    fitted_w: Floats  # (n,)
+
+
+def coefficient_vector(calibration: PowerCalibration) -> Floats:
+    """Return the coefficients in the order of ``COEFFICIENTS``."""
+    core = {f"{name}_pj": calibration.core_pj[name] for name in CORE_COUNTS}
+    return np.array([core[c] if c in core else getattr(calibration, c) for c in COEFFICIENTS])
+
+
+def with_coefficients(start: PowerCalibration, values: Floats) -> PowerCalibration:
+    """Return a calibration with its coefficients replaced."""
+    named = dict(zip(COEFFICIENTS, (float(v) for v in values), strict=True))
+    return replace(
+        start,
+        board_w=named["board_w"],
+        leakage_w_per_v=named["leakage_w_per_v"],
+        clock_w_per_v2_ghz=named["clock_w_per_v2_ghz"],
+        core_pj=MappingProxyType({name: named[f"{name}_pj"] for name in CORE_COUNTS}),
+        active_pj_per_clock_sm=named["active_pj_per_clock_sm"],
+        dram_pj_per_byte=named["dram_pj_per_byte"],
+        link_pj_per_byte=named["link_pj_per_byte"],
+    )
+
+
+def prior_sd(values: Floats, base_w: float) -> Floats:
+    """Return the standard deviation of each prior; the base's at least a tenth of the idle power."""
+    relative = np.array([PRIOR_SD.get(c, _PRIOR_SD_COUNT) for c in COEFFICIENTS])
+    floor = np.array([0.1 * base_w if c in ("board_w", "leakage_w_per_v") else 1e-3 for c in COEFFICIENTS])
+    return np.asarray(np.maximum(relative * values, floor))
+
+
+def _ordering() -> Floats:
+    """Return T with ``coefficients = T @ steps``: each ordered one is the one under it plus a step."""
+    place = {name: i for i, name in enumerate(COEFFICIENTS)}
+    made = np.eye(len(COEFFICIENTS))
+    for less, more in ORDER:
+        made[place[more]] += made[place[less]]
+    return made
+
+
+def row_weights(rows: PowerRows) -> Floats:
+    """Return the weight of each row: one, less where its group has many."""
+    _, place, count = np.unique(rows.group.astype(str), return_inverse=True, return_counts=True)
+    return np.asarray(np.minimum(1.0, _ROWS_PER_GROUP / count[place]))
+
+
+def fit_power(
+    rows: PowerRows, prior: PowerCalibration, voltage: VoltageCurve, *, fit_voltage: bool = False
+) -> PowerFit:
+    r"""Fit coefficients to measured power.
+
+    Minimises the relative residuals (Huber) plus the squared distance to the prior in units of its
+    spread, under non-negativity and the orders of ``ORDER``. With ``fit_voltage``, knee and rise of
+    the voltage curve are fitted too; its floor cannot be told from power and stays.
+
+    Parameters
+    ----------
+    rows : PowerRows
+        Measurements.
+    prior : PowerCalibration
+        Coefficients believed before.
+    voltage : VoltageCurve
+        Curve of the GPU, or its prior.
+    """
+    curve = _best_curve(rows, prior, voltage) if fit_voltage else voltage
+    values, _, sd, told = _solve(rows, prior, curve)
+    fitted = rows.design(curve) @ values
+    basis = replace(prior, voltage=curve if fit_voltage else None, basis="calibrated")
+    names = MappingProxyType(dict(zip(COEFFICIENTS, (float(s) for s in sd), strict=True)))
+    calibration = replace(with_coefficients(basis, values), sd=names)
+    return PowerFit(calibration, values, sd, told, np.asarray(fitted))
+
+
+def _solve(
+    rows: PowerRows, prior: PowerCalibration, curve: VoltageCurve
+) -> tuple[Floats, float, Floats, Floats]:
+    """Return coefficients, loss, posterior spread and what was told, at one voltage curve."""
+    believed = coefficient_vector(prior)
+    base = believed[0] + believed[1] * float(curve.floor_v)
+    spread = prior_sd(believed, base)
+    design = rows.design(curve) / rows.power_w[:, None]
+    group = np.sqrt(row_weights(rows)) / _ROW_SD
+    order = _ordering()
+    robust = np.ones(len(rows))
+    values = believed
+    for _ in range(8):
+        weight = group * np.sqrt(robust)
+        matrix = np.vstack([design * weight[:, None], np.diag(1.0 / spread)]) @ order
+        target = np.concatenate([weight, believed / spread])
+        norm = np.sqrt((matrix**2).sum(axis=0))
+        steps, _ = nnls(matrix / norm, target, maxiter=50 * len(norm))
+        values = order @ (steps / norm)
+        miss = np.abs(design @ values - 1.0) / _ROW_SD
+        robust = 1.0 / np.maximum(miss / 1.5, 1.0)
+    weight = group * np.sqrt(robust)
+    precision = (design * weight[:, None]).T @ (design * weight[:, None]) + np.diag(spread**-2.0)
+    sd = np.sqrt(np.diag(np.linalg.inv(precision)))
+    miss = np.abs(design @ values - 1.0) / _ROW_SD
+    huber = np.where(miss < 1.5, miss**2, 3.0 * miss - 2.25)
+    loss = float((row_weights(rows) * huber).sum() + (((values - believed) / spread) ** 2).sum())
+    return values, loss, sd, 1.0 - np.minimum(sd / spread, 1.0) ** 2
+
+
+def _best_curve(rows: PowerRows, prior: PowerCalibration, start: VoltageCurve) -> VoltageCurve:
+    def curve(x: Floats) -> VoltageCurve:
+        return replace(
+            start,
+            knee_mhz=start.knee_mhz + _KNEE_SD_MHZ * float(x[0]),
+            slope_v_per_ghz=max(0.0, start.slope_v_per_ghz + _SLOPE_SD * _rise(start) * float(x[1])),
+            curve_v_per_ghz2=max(0.0, start.curve_v_per_ghz2 * (1 + _SLOPE_SD * float(x[2]))),
+            max_v=start.max_v * 1.15,
+            measured=True,
+        )
+
+    def loss(x: Floats) -> float:
+        return _solve(rows, prior, curve(x))[1] + float((x**2).sum())
+
+    simplex = np.vstack([np.zeros(3), np.eye(3)])
+    found = minimize(
+        loss, np.zeros(3), method="Nelder-Mead",
+        options={"maxiter": 150, "xatol": 0.01, "fatol": 0.01, "initial_simplex": simplex},
+    )  # fmt: skip
+    return curve(found.x)
+
+
+def _rise(curve: VoltageCurve) -> float:
+    return max(curve.slope_v_per_ghz, 0.15)

@@ -1,0 +1,148 @@
+"""Measured power beside the counts that cost it: the rows a power fit sees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.voltage import VoltageCurve
+from tracetool.model.activity import work_of_activity
+from tracetool.model.dynamic import tensor_key
+from tracetool.model.power_calibration import CORE_COUNTS
+from tracetool.vocabulary.arrays import Bools, Floats, Numbers, Texts
+from tracetool.vocabulary.operators import OperatorColumns
+from tracetool.vocabulary.prediction import Timing
+from tracetool.vocabulary.work import Work
+
+#: Coefficients of the fit, in the order of the design's columns.
+COEFFICIENTS = (
+    "board_w", "leakage_w_per_v", "clock_w_per_v2_ghz",
+    *(f"{c}_pj" for c in CORE_COUNTS), "active_pj_per_clock_sm", "dram_pj_per_byte", "link_pj_per_byte",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PowerRows:
+    """n steady measurements: what was drawn, at which clock, for which counts.
+
+    Parameters
+    ----------
+    power_w : array, shape (n,)
+        Mean power. [W]
+    clock_mhz : array, shape (n,)
+        Core clock. [MHz]
+    rates : array, shape (n, len(CORE_COUNTS))
+        Counts of the core domain per second.
+    active_sm : array, shape (n,)
+        SMs that hold a block, in the mean over the time.
+    dram_bytes_per_s, link_bytes_per_s : array, shape (n,)
+        Traffic on other supplies. [B/s]
+    group : array of str, shape (n,)
+        Program, model or kernel the row belongs to: what is left out together in validation.
+    """
+
+    power_w: Floats
+    clock_mhz: Floats
+    rates: Floats
+    active_sm: Floats
+    dram_bytes_per_s: Floats
+    link_bytes_per_s: Floats
+    group: Texts
+
+    def __len__(self) -> int:
+        return len(self.power_w)
+
+    def take(self, rows: Bools | Numbers) -> PowerRows:
+        """Return the chosen rows (mask or indices)."""
+        return PowerRows(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
+
+    @classmethod
+    def together(cls, parts: list[PowerRows]) -> PowerRows:
+        """Return several sets of rows as one."""
+        return cls(**{f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(cls)})
+
+    def design(self, voltage: VoltageCurve) -> Floats:
+        """Return the power per unit of each coefficient: ``power = design @ coefficients``.
+
+        Shape (n, len(COEFFICIENTS)); energies per count are stated in pJ, so their columns carry 1e-12.
+        """
+        volt = voltage.at(self.clock_mhz)
+        squared = (volt**2)[:, None]
+        ghz = self.clock_mhz / 1e3
+        return np.column_stack(
+            [
+                np.ones(len(self)),
+                volt,
+                squared[:, 0] * ghz,
+                squared * self.rates * 1e-12,
+                squared[:, 0] * self.active_sm * ghz * 1e-3,
+                self.dram_bytes_per_s * 1e-12,
+                self.link_bytes_per_s * 1e-12,
+            ]
+        )
+
+
+def _rates(work: Work, dtype: Texts, seconds: Floats) -> Floats:
+    per = np.zeros((len(seconds), len(CORE_COUNTS)))
+    place = {name: i for i, name in enumerate(CORE_COUNTS)}
+    keys = np.array([place[tensor_key(str(d))] for d in dtype], dtype=np.int64)
+    np.add.at(per, (np.arange(len(seconds)), keys), work.tensor_flops)
+    for name, counts in (
+        ("fp32", work.fp32_flops),
+        ("fp64", work.fp64_flops),
+        ("int", work.int_ops),
+        ("sfu", work.sfu_ops),
+        ("shared", work.shared_bytes),
+        ("l2", work.l2_bytes),
+    ):
+        per[:, place[name]] += counts
+    return np.asarray(per / seconds[:, None])
+
+
+def rows_of_activity(rows: OperatorColumns, gpu: Gpu) -> PowerRows:
+    """Return the rows of a table with measured activity, duration, clock and power."""
+    seconds = rows.number("duration_us") * 1e-6
+    clock = rows.number("recorded_clock_mhz")
+    work = work_of_activity(rows, gpu, seconds, clock)
+    return PowerRows(
+        power_w=rows.number("power_w"),
+        clock_mhz=clock,
+        rates=_rates(work, rows.text("dtype"), seconds),
+        active_sm=np.clip(rows.number("act_sm", 1.0), 0.0, 1.0) * gpu.sm_count,
+        dram_bytes_per_s=work.dram_bytes / seconds,
+        link_bytes_per_s=work.link_bytes / seconds,
+        group=rows.text("name"),
+    )
+
+
+def rows_of_timing(
+    timing: Timing, rows: OperatorColumns, gpu: Gpu, clock_mhz: Floats, *, power_w: Floats, group: Texts
+) -> PowerRows:
+    """Return the rows of modelled counts with a measured power; ``timing`` has one clock a row, (n, 1)."""
+    seconds = timing.duration_s[:, 0]
+    return PowerRows(
+        power_w=power_w,
+        clock_mhz=clock_mhz,
+        rates=_rates(timing.work, rows.text("dtype"), seconds),
+        active_sm=timing.sm_active[:, 0] * gpu.sm_count,
+        dram_bytes_per_s=timing.work.dram_bytes / seconds,
+        link_bytes_per_s=timing.work.link_bytes / seconds,
+        group=group,
+    )
+
+
+def rows_of_idle(clock_mhz: Floats, power_w: Floats) -> PowerRows:
+    """Return the rows of an idle curve: nothing runs, so only the base is seen."""
+    n = len(clock_mhz)
+    none = np.zeros(n)
+    return PowerRows(
+        power_w=np.asarray(power_w, np.float64),
+        clock_mhz=np.asarray(clock_mhz, np.float64),
+        rates=np.zeros((n, len(CORE_COUNTS))),
+        active_sm=none,
+        dram_bytes_per_s=none,
+        link_bytes_per_s=none,
+        group=np.full(n, "(idle)", dtype=object),
+    )

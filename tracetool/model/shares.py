@@ -1,0 +1,96 @@
+"""How the time of a measured kernel divides between what follows the core clock, memory, and neither."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetool.hardware.gpu import Gpu
+from tracetool.model.reach import Reach, memory_reach
+from tracetool.vocabulary.arrays import Bools, Floats
+from tracetool.vocabulary.operators import OperatorColumns
+
+#: Norm in which core and memory time overlap: 1 would be one after the other, large both at once.
+OVERLAP = 1.83
+#: Busy share of memory at which it sets the time alone.
+_FULL_MEMORY = 0.79
+#: A measurement this long is a program's run, not a kernel: part of it is its host's. [s]
+PROGRAM_S = 1.0
+#: Share of a program's time at the highest clock that follows no clock, and what idle SMs add to it.
+_HOST_SHARE, _HOST_PER_IDLE = 0.365, 0.67
+#: A matrix unit busier than this in the mean leaves no room for a host.
+_HOST_SHARPNESS = 8.0
+
+
+@dataclass(frozen=True)
+class TimeShares:
+    r"""Shares of each row's measured time; each array of shape (n,).
+
+    .. math:: t / t_0 = s_f + (1 - s_f) ((s_c f_0 / f)^p + (s_m G(f) / G(f_0))^p)^{1/p}
+
+    with :math:`s_c^p + s_m^p = 1`.
+
+    Parameters
+    ----------
+    core, memory : array
+        :math:`s_c, s_m`.
+    fixed : array
+        :math:`s_f`.
+    reach : Reach
+        :math:`G`.
+    log_sd_per_octave : array
+        Spread of the logarithm of the ratio of two times, per doubling of the clock between them.
+    """
+
+    core: Floats
+    memory: Floats
+    fixed: Floats
+    reach: Reach
+    log_sd_per_octave: Floats
+
+
+def shares_of_activity(
+    rows: OperatorColumns, gpu: Gpu, duration_s: Floats, clock_mhz: Floats, active: Bools
+) -> TimeShares:
+    """Return the shares of rows from measured activity at their own clock.
+
+    Memory is bound as far as it is busy against what the SMs can draw from it at that clock. A row
+    without activity of the SMs or of memory follows the core clock.
+
+    Parameters
+    ----------
+    rows : OperatorColumns
+        n rows with ``act_*`` columns.
+    duration_s, clock_mhz : array, shape (n,)
+        Where they were measured.
+    active : array of bool, shape (n,)
+        Rows whose activity is known.
+    """
+    reach = memory_reach(gpu)
+    busy = np.clip(rows.number("act_dram", 0.0), 0.0, 1.0)
+    memory = np.minimum(1.0, busy * reach.at(clock_mhz) / _FULL_MEMORY)
+    core = (1.0 - memory**OVERLAP) ** (1.0 / OVERLAP)
+    return TimeShares(
+        core=core,
+        memory=memory,
+        fixed=np.where(active, host_share(rows, gpu, duration_s, clock_mhz), 0.0),
+        reach=reach,
+        log_sd_per_octave=np.where(active, 0.06 + 0.05 * memory, 0.08),
+    )
+
+
+def host_share(rows: OperatorColumns, gpu: Gpu, duration_s: Floats, clock_mhz: Floats) -> Floats:
+    """Return the share of each row's time that is its host's; zero for kernels.
+
+    A kernel's launch is outside its duration. A whole program's time holds setup and waiting, and
+    what the monitor saw of the SMs hints at how much. Stated at the highest clock and carried to
+    the measured one: the host's part is the smaller a share, the slower the GPU.
+    """
+    full = np.maximum(rows.number("act_tensor", 0.0), rows.number("act_fp64", 0.0))
+    idle = 1.0 - np.clip(rows.number("act_sm", 1.0), 0.0, 1.0)
+    top = _HOST_SHARE * (1.0 - np.clip(full, 0.0, 1.0) ** _HOST_SHARPNESS)
+    top = top + (1.0 - top) * _HOST_PER_IDLE * idle
+    top = np.where(duration_s >= PROGRAM_S, np.clip(top, 0.0, 1.0), 0.0)
+    slower = gpu.clock_max_mhz / np.maximum(clock_mhz, 1.0)
+    return np.asarray(top / (top + (1.0 - top) * slower))
