@@ -1,0 +1,34 @@
+"""Write ``tables.md``: every column of every table, from the schemas."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tracetool.tables.schema import load_schema, schema_names
+
+PAGE = Path(__file__).with_name("tables.md")
+HEAD = """# Tables on disk
+
+A run is a folder of Parquet files plus `run.json` (sources with their SHA-256, how clocks were aligned, warnings). Each
+file carries its schema's name and version in its key-value metadata as `tracetool.schema`, e.g. `kernels/1`. The same
+text: `tracetool schema TABLE`. This page is written by `python docs/tables_page.py`.
+"""
+
+
+def page() -> str:
+    """Return the page."""
+    parts = [HEAD]
+    for name in schema_names():
+        schema = load_schema(name)
+        parts.append(f"\n## {schema.name}\n{schema.comment} Schema `{schema.tag}`.\n")
+        parts.append("| column | type | unit | null | meaning |\n|---|---|---|---|---|")
+        for c in schema.columns:
+            meaning = c.comment.replace("|", "\\|").replace("<", "&lt;")
+            parts.append(f"| `{c.name}` | {c.type} | {c.unit} | {'yes' if c.nullable else ''} | {meaning} |")
+    return "\n".join(parts) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")
+    sys.stdout.write(f"wrote {PAGE}\n")

@@ -1,0 +1,74 @@
+"""Every command in the documentation runs, and prints what the page shows but for the numbers."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _refresh() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_refresh", ROOT / "docs" / "refresh.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["docs_refresh"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+REFRESH = _refresh()
+PAGES = [p for p in REFRESH.PAGES if any(True for _ in REFRESH.shown(p.read_text("utf-8")))]
+
+
+def _plain(line: str) -> str:
+    """Return a line without what may change from one release to the next: numbers and blanks."""
+    line = re.sub(r"[-+]?\d[\d.,]*(e[-+]?\d+)?", "#", line)
+    return re.sub(r"\s+", " ", line).strip()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_commands_print_what_the_page_shows(page: Path, tmp_path: Path) -> None:
+    folder = REFRESH.scratch(tmp_path)
+    for block in REFRESH.shown(page.read_text("utf-8")):
+        for one in block:
+            code, lines = REFRESH.run(one.command, folder, Path(sys.executable).parent)
+            text = "\n".join(lines)
+            assert code in (0, 1), f"{one.command}: exit {code}\n{text}"
+            assert "Traceback" not in text
+            assert max((len(line) for line in lines), default=0) <= 160, one.command
+            known = {_plain(line) for line in lines}
+            missing = [line for line in one.output if line != "..." and _plain(line) not in known]
+            share = len(missing) / max(len(one.output), 1)
+            assert share <= 0.5, f"{one.command} no longer prints {missing[:5]}; run: python docs/refresh.py"
+
+
+def test_the_readme_names_the_two_commands() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert "make demo" in text
+    assert "make test" in text
+
+
+def test_links_in_pages_lead_somewhere() -> None:
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "sample_traces" / "README.md"]:
+        text = page.read_text("utf-8")
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
+            if not target.startswith(("http:", "https:", "mailto:")):
+                assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_page_of_tables_is_the_schemas() -> None:
+    from importlib.machinery import SourceFileLoader
+
+    loader = SourceFileLoader("docs_tables_page", str(ROOT / "docs" / "tables_page.py"))
+    spec = importlib.util.spec_from_loader(loader.name, loader)
+    assert spec
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    assert module.PAGE.read_text("utf-8") == module.page(), "run: python docs/tables_page.py"
