@@ -8,7 +8,8 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracetool.vocabulary.arrays import Bools, Floats, Ints
+from tracetool.replay.numbering import dense, first_match
+from tracetool.vocabulary.arrays import Bools, Floats, Ints, Numbers
 
 #: Columns of ``kernels`` the replay needs; reading no others keeps ten million rows small.
 KERNEL_COLUMNS: Final = (
@@ -39,10 +40,10 @@ class Activities:
 
     start_ns: Floats  # (n,)
     duration_ns: Floats  # (n,)
-    device: Ints  # (n,)
-    queue: Ints  # (n,) dense number of device, process, context and stream
-    signature: Ints  # (n,)
-    call: Ints  # (n,) row in HostCalls, -1 where the trace has none
+    device: Numbers  # (n,)
+    queue: Numbers  # (n,) dense number of device, process, context and stream
+    signature: Numbers  # (n,)
+    call: Numbers  # (n,) row in HostCalls, -1 where the trace has none
     in_graph: Bools  # (n,) launched as a node of a graph
     origin_ns: int  # what start_ns is counted from, on the run's clock
 
@@ -61,8 +62,8 @@ class HostCalls:
 
     start_ns: Floats  # (m,)
     duration_ns: Floats  # (m,)
-    process: Ints  # (m,) dense
-    thread: Ints  # (m,) dense, unique across processes
+    process: Numbers  # (m,) dense
+    thread: Numbers  # (m,) dense, unique across processes
     waits: Bools  # (m,) a synchronising call by name
     copies: Bools  # (m,) a copy or set, which may return only once it is done
     works: Bools  # (m,) starts device work
@@ -88,15 +89,12 @@ def read_activities(kernels: pl.DataFrame, host_calls: pl.DataFrame) -> tuple[Ac
     """
     origin = int(kernels["start_ns"].min() or 0)  # type: ignore[arg-type]
     calls, place = _calls(kernels, host_calls, origin)
-    queue = kernels.select(
-        pl.struct(pl.col("device", "process", "context", "stream")).rank("dense").cast(pl.Int64)
-    ).to_series()
     made = Activities(
         start_ns=(kernels["start_ns"] - origin).cast(pl.Float64).to_numpy(),
         duration_ns=kernels["duration_ns"].cast(pl.Float64).to_numpy(),
-        device=kernels["device"].cast(pl.Int64).to_numpy(),
-        queue=queue.to_numpy() - 1,
-        signature=kernels["signature"].to_numpy(),
+        device=kernels["device"].cast(pl.Int32).to_numpy(),
+        queue=dense([kernels[c] for c in ("device", "process", "context", "stream")]),
+        signature=kernels["signature"].cast(pl.Int32).to_numpy(),
         call=place,
         in_graph=kernels["graph_node"].is_not_null().to_numpy(),
         origin_ns=origin,
@@ -104,64 +102,74 @@ def read_activities(kernels: pl.DataFrame, host_calls: pl.DataFrame) -> tuple[Ac
     return made, calls
 
 
-def _calls(kernels: pl.DataFrame, host_calls: pl.DataFrame, origin: int) -> tuple[HostCalls, Ints]:
+def _calls(kernels: pl.DataFrame, host_calls: pl.DataFrame, origin: int) -> tuple[HostCalls, Numbers]:
     """Return the calls that matter and each activity's place among them."""
-    keyed = kernels.select("process", "correlation", "launch_ns")
-    known = keyed.filter(pl.col("correlation").is_not_null()).select("process", "correlation").unique()
-    blocking = (pl.col("kind") == "sync") & ~pl.col("name").str.contains(_NOT_BLOCKING)
+    name, kind = pl.col("name"), pl.col("kind")
+    blocking = (kind == "sync") & ~name.str.contains(_NOT_BLOCKING)
     kept = (
-        host_calls.with_columns(blocking.alias("waits"))
-        .filter(pl.col("waits") | pl.col("kind").is_in(_WORK) | (pl.col("duration_ns") >= _LONG_CALL_NS))
-        .select("start_ns", "duration_ns", "process", "thread", "kind", "correlation", "waits")
+        host_calls.lazy()
+        .filter((kind == "sync") | kind.is_in(_WORK) | (pl.col("duration_ns") >= _LONG_CALL_NS))
+        .select(
+            pl.col("start_ns") - origin,
+            "duration_ns",
+            "process",
+            "thread",
+            "correlation",
+            blocking.alias("waits"),
+            kind.is_in(["memcpy", "memset"]).alias("copies"),
+            ((kind == "sync") & ~blocking & (pl.col("duration_ns") < _LONG_CALL_NS)).alias("asks"),
+        )
+        .filter(~pl.col("asks"))
+        .drop("asks")
+        .collect()
+        .sort("start_ns", maintain_order=True)
     )
     # A driver call inside a runtime call may carry the same correlation: the outer one is the launch.
-    first = (
-        kept.with_row_index("_row")
-        .join(known, on=["process", "correlation"], how="semi", nulls_equal=True)
-        .sort("start_ns", maintain_order=True)
-        .unique(["process", "correlation"], keep="first", maintain_order=True)
-        .select("process", "correlation", "_row")
-    )
-    place = (
-        keyed.select("process", "correlation")
-        .join(first, on=["process", "correlation"], how="left", nulls_equal=True, maintain_order="left")[
-            "_row"
-        ]
-        .cast(pl.Int64)
-        .fill_null(-1)
-    )
-    alone = keyed.filter((place < 0) & pl.col("launch_ns").is_not_null())
-    if alone.height:
-        points = alone.select("process", "launch_ns").unique(maintain_order=True)
-        extra = points.select(
-            pl.col("launch_ns").alias("start_ns"),
-            pl.lit(0, pl.Int64).alias("duration_ns"),
-            "process",
-            pl.lit(None, pl.Int64).alias("thread"),
-            pl.lit("launch").alias("kind"),
-            pl.lit(None, pl.Int64).alias("correlation"),
-            pl.lit(value=False).alias("waits"),
+    key, wanted = _joint(kernels, kept, "correlation")
+    place = first_match(key, wanted)
+    alone = kernels["launch_ns"].is_not_null().to_numpy() & (place < 0)
+    if alone.any():
+        points = (
+            kernels.select("process", pl.col("launch_ns").cast(pl.Int64) - origin)
+            .filter(pl.Series(alone))
+            .unique(maintain_order=True)
         )
-        numbered = points.with_columns((pl.int_range(pl.len()) + kept.height).alias("_row"))
-        found = keyed.join(
-            numbered, on=["process", "launch_ns"], how="left", nulls_equal=True, maintain_order="left"
-        )["_row"]
-        place = pl.select(pl.when(place >= 0).then(place).otherwise(found.fill_null(-1))).to_series()
-        kept = pl.concat([kept, extra])
+        key, wanted = _joint(
+            kernels.with_columns(pl.col("launch_ns").cast(pl.Int64) - origin), points, "launch_ns"
+        )
+        found = first_match(key, np.where(alone, wanted, -1))
+        place = np.where(found >= 0, found + kept.height, place).astype(np.int32)
+        kept = pl.concat(
+            [
+                kept,
+                points.select(
+                    pl.col("launch_ns").alias("start_ns"),
+                    pl.lit(0, pl.Int64).alias("duration_ns"),
+                    "process",
+                    pl.lit(None, pl.Int64).alias("thread"),
+                    pl.lit(None, pl.Int64).alias("correlation"),
+                    pl.lit(value=False).alias("waits"),
+                    pl.lit(value=False).alias("copies"),
+                ),
+            ]
+        )
     works = np.zeros(kept.height, np.bool_)
-    at = place.to_numpy()
-    works[at[at >= 0]] = True
-    dense = kept.select(
-        pl.col("process").rank("dense").fill_null(0).cast(pl.Int64),
-        pl.struct(pl.col("process", "thread")).rank("dense").fill_null(0).cast(pl.Int64).alias("thread"),
-    )
+    works[place[place >= 0]] = True
     made = HostCalls(
-        start_ns=(kept["start_ns"] - origin).cast(pl.Float64).to_numpy(),
+        start_ns=kept["start_ns"].cast(pl.Float64).to_numpy(),
         duration_ns=kept["duration_ns"].cast(pl.Float64).to_numpy(),
-        process=dense["process"].to_numpy(),
-        thread=dense["thread"].to_numpy(),
+        process=dense([kept["process"]]),
+        thread=dense([kept["process"], kept["thread"]]),
         waits=kept["waits"].to_numpy(),
-        copies=kept["kind"].is_in(["memcpy", "memset"]).to_numpy(),
+        copies=kept["copies"].to_numpy(),
         works=works,
     )
-    return made, at
+    return made, place
+
+
+def _joint(kernels: pl.DataFrame, calls: pl.DataFrame, column: str) -> tuple[Ints, Ints]:
+    """Number process and another column alike in both tables; -1 where the column is null."""
+    both = [pl.concat([calls[c].cast(pl.Int64), kernels[c].cast(pl.Int64)]) for c in ("process", column)]
+    number = dense(both).astype(np.int64)
+    number[both[1].is_null().to_numpy()] = -1
+    return number[: calls.height], number[calls.height :]

@@ -8,7 +8,8 @@ from enum import IntEnum
 
 import numpy as np
 
-from tracetool.vocabulary.arrays import Bools, Floats, Ints
+from tracetool.replay.compiled import compiled
+from tracetool.vocabulary.arrays import Bools, Floats, Ints, Numbers
 
 
 class Edge(IntEnum):
@@ -24,25 +25,33 @@ class Edge(IntEnum):
     SYNC = 7  # a host call that waited for the device
 
 
+_OVERLAP = int(Edge.OVERLAP)
+
+
 @dataclass(frozen=True)
 class Edges:
     """Edges as columns: ``target`` waits for ``source`` plus ``lag_ns``."""
 
-    source: Ints
-    target: Ints
+    source: Numbers
+    target: Numbers
     lag_ns: Floats
-    kind: Ints
+    kind: Numbers
 
     @classmethod
-    def of(cls, source: Ints, target: Ints, lag_ns: Floats, kind: Edge) -> Edges:
+    def of(cls, source: Numbers, target: Numbers, lag_ns: Floats, kind: Edge) -> Edges:
         """Return edges of one kind."""
-        return cls(source, target, lag_ns.astype(np.float64), np.full(len(source), int(kind), np.int8))
+        return cls(
+            source.astype(np.int32),
+            target.astype(np.int32),
+            lag_ns.astype(np.float64, copy=False),
+            np.full(len(source), int(kind), np.int8),
+        )
 
     @classmethod
     def join(cls, parts: list[Edges]) -> Edges:
         """Return all edges of ``parts``."""
         if not parts:
-            none = np.zeros(0, np.int64)
+            none = np.zeros(0, np.int32)
             return cls(none, none, np.zeros(0), np.zeros(0, np.int8))
         return cls(
             np.concatenate([p.source for p in parts]),
@@ -65,20 +74,20 @@ class Graph:
 
     time_ns: Floats  # (n,) recorded time: start of an activity, moment of a host point
     duration_ns: Floats  # (n,) recorded device time, 0 for host points
-    activity: Ints  # (n,) row of the activity in the kernels table, -1 for host points
-    place: Ints  # (n,) node of each activity, then of each host point, in the order they were given
+    activity: Numbers  # (n,) row of the activity in the kernels table, -1 for host points
+    place: Numbers  # (n,) node of each activity, then of each host point, in the order they were given
     activities: int  # k
-    first_edge: Ints  # (n + 1,) edges of node i: first_edge[i] to first_edge[i + 1]
-    source: Ints  # (e,)
+    first_edge: Numbers  # (n + 1,) edges of node i: first_edge[i] to first_edge[i + 1]
+    source: Numbers  # (e,)
     lag_ns: Floats  # (e,)
-    kind: Ints  # (e,)
+    kind: Numbers  # (e,)
     counts: Mapping[str, int]  # edges by kind, and what was inferred or left out
 
     def __len__(self) -> int:
         return len(self.time_ns)
 
     @property
-    def node(self) -> Ints:
+    def node(self) -> Numbers:
         """Node of each activity. Shape (k,)."""
         return self.place[: self.activities]
 
@@ -108,35 +117,28 @@ def assemble(time_ns: Floats, key: Floats, duration_ns: Floats, activities: int,
     the lag :math:`t - end(source)`; the others keep theirs, cut so that none exceeds :math:`t`.
     """
     n = len(time_ns)
-    order = np.lexsort((np.arange(n), key))
-    rank = np.empty(n, np.int64)
-    rank[order] = np.arange(n)
+    order = np.argsort(key, kind="stable").astype(np.int32)
+    rank = np.empty(n, np.int32)
+    rank[order] = np.arange(n, dtype=np.int32)
     source, target = rank[edges.source], rank[edges.target]
+    lag, kind = edges.lag_ns, edges.kind
     forward = source < target
     left_out = int((~forward).sum())
-    source, target = source[forward], target[forward]
-    lag, kind = edges.lag_ns[forward], edges.kind[forward]
-    sort = np.argsort(target, kind="stable")
-    source, target, lag, kind = source[sort], target[sort], lag[sort], kind[sort]
-    first = np.searchsorted(target, np.arange(n + 1)).astype(np.int64)
-    time, duration = time_ns[order], duration_ns[order]
-    free = time[source] + np.where(kind == Edge.OVERLAP, 0.0, duration[source])
-    whole = time[target] - free
-    lag = np.minimum(lag, whole)
+    if left_out:
+        source, target, lag, kind = source[forward], target[forward], lag[forward], kind[forward]
+    first = np.zeros(n + 1, np.int32)
+    np.cumsum(np.bincount(target, minlength=n), out=first[1:])
+    by_target = np.empty(len(target), np.int32)
     if len(target):
-        has = np.flatnonzero(np.diff(first) > 0)
-        release = free + lag
-        # The binding edge: the last one of the target's edges with the greatest release.
-        best = np.maximum.reduceat(release, first[has])
-        at_best = np.flatnonzero(release >= np.repeat(best, np.diff(first)[has]))
-        binding = at_best[np.searchsorted(target[at_best], has, side="right") - 1]
-        lag[binding] = whole[binding]
-    activity = np.where(order < activities, order, -1)
+        compiled(_group, len(target))(target, first[:-1].copy(), by_target)
+    source, lag, kind = source[by_target], lag[by_target], kind[by_target]
+    time, duration = time_ns[order], duration_ns[order]
+    compiled(_bind, len(target))(first, source, lag, kind, time, duration)
     counts = {e.name.lower(): int((kind == e).sum()) for e in Edge if e}
     return Graph(
         time,
         duration,
-        activity,
+        np.where(order < activities, order, -1).astype(np.int32),
         rank,
         activities,
         first,
@@ -145,3 +147,30 @@ def assemble(time_ns: Floats, key: Floats, duration_ns: Floats, activities: int,
         kind,
         {**counts, "left_out": left_out},
     )
+
+
+def _group(target: Numbers, place: Numbers, by_target: Numbers) -> None:
+    """Write the order of edges by target: a counting sort that keeps their order."""
+    for e in range(len(target)):
+        t = target[e]
+        by_target[place[t]] = e
+        place[t] += 1
+
+
+def _bind(
+    first: Numbers, source: Numbers, lag: Floats, kind: Numbers, time: Floats, duration: Floats
+) -> None:
+    """Cut lags that exceed what was recorded; the last edge to release takes all that is left."""
+    for i in range(len(time)):
+        best = -np.inf
+        last = -1
+        for e in range(first[i], first[i + 1]):
+            s = source[e]
+            free = time[s] if kind[e] == _OVERLAP else time[s] + duration[s]
+            lag[e] = min(lag[e], time[i] - free)
+            if free + lag[e] >= best:
+                best = free + lag[e]
+                last = e
+        if last >= 0:
+            s = source[last]
+            lag[last] = time[i] - (time[s] if kind[last] == _OVERLAP else time[s] + duration[s])

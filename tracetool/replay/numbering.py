@@ -1,0 +1,86 @@
+"""Dense numbers for identifiers: streams, threads and correlations as small integers, without sorting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from tracetool.vocabulary.arrays import Ints, Numbers
+
+#: A table indexed by the identifier itself may be this many times as long as the column.
+_SPARSE = 4
+
+
+def dense(columns: Sequence[pl.Series]) -> Numbers:
+    """Number the distinct combinations of some columns from 0; null is a value of its own.
+
+    Returns
+    -------
+    array of int32, shape (n,)
+        Equal numbers for equal combinations.
+
+    Examples
+    --------
+    >>> dense([pl.Series([7, 7, None]), pl.Series([1, 2, 1])])
+    array([1, 2, 0], dtype=int32)
+    """
+    code = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        values = _plain(column)
+        code = code * (int(values.max(initial=0)) + 1) + values
+        code = _squeezed(code)
+    return code.astype(np.int32)
+
+
+def _plain(column: pl.Series) -> Ints:
+    """Identifiers from 1 without large holes, 0 for null."""
+    whole = column.cast(pl.Int64)
+    values = whole.fill_null(0).to_numpy()
+    null = whole.is_null().to_numpy()
+    if null.all():
+        return np.zeros(len(values), np.int64)
+    low, high = int(values[~null].min()), int(values[~null].max())
+    if high - low < 2**62:
+        return _squeezed(np.where(null, 0, values - low + 1))
+    return np.where(null, 0, np.unique(values, return_inverse=True)[1] + 1)
+
+
+def _squeezed(code: Ints) -> Ints:
+    """Renumber from 0 in order of size."""
+    most = int(code.max(initial=0))
+    if most < max(_SPARSE * len(code), 1024):
+        seen = np.zeros(most + 1, np.bool_)
+        seen[code] = True
+        return (np.cumsum(seen) - 1)[code]
+    return np.unique(code, return_inverse=True)[1].astype(np.int64)
+
+
+def first_match(key: Ints, wanted: Ints) -> Numbers:
+    """Return the first row of ``key`` that equals each wanted value; -1 where none does.
+
+    Negative values match nothing.
+
+    Examples
+    --------
+    >>> first_match(np.array([5, 6, 5]), np.array([5, 7, -1]))
+    array([ 0, -1, -1], dtype=int32)
+    """
+    found = np.full(len(wanted), -1, np.int32)
+    usable = wanted >= 0
+    if not len(key) or not usable.any():
+        return found
+    most = int(max(key.max(), wanted.max()))
+    if most < max(_SPARSE * (len(key) + len(wanted)), 1024):
+        table = np.full(most + 1, -1, np.int32)
+        rows = np.flatnonzero(key >= 0)[::-1]
+        table[key[rows]] = rows  # written backwards: the first row of a key stays
+        found[usable] = table[wanted[usable]]
+        return found
+    order = np.argsort(key, kind="stable")
+    at = np.searchsorted(key[order], wanted)
+    inside = np.minimum(at, len(key) - 1)
+    hit = usable & (at < len(key)) & (key[order[inside]] == wanted)
+    found[hit] = order[inside[hit]]
+    return found
