@@ -175,3 +175,24 @@ def _quiet_panics() -> Iterator[None]:
         os.dup2(kept, 2)
         os.close(kept)
         os.close(sink)
+
+
+def read_spelled(
+    path: Path,
+    db: sqlite3.Connection,
+    tables: Mapping[str, frozenset[str]],
+    table: str,
+    wanted: Mapping[str, tuple[Sequence[str], pl.DataType]],
+) -> pl.DataFrame:
+    """Return columns that releases spell differently: each the first of its spellings that is there.
+
+    Like :func:`read_columns`, without row numbers; ``row`` counts from 1.
+    """
+    there = {c.lower() for c in tables.get(table, ())}
+    chosen = {
+        n: next((s for s in spellings if s.lower() in there), None) for n, (spellings, _) in wanted.items()
+    }
+    kinds = {chosen[n] or f"#{n}": kind for n, (_, kind) in wanted.items()}
+    frame = read_columns(path, db, tables, table, kinds, rowid=False)
+    made = frame.select(pl.col(chosen[n] or f"#{n}").alias(n) for n in wanted)
+    return made.with_row_index("row", offset=1).with_columns(pl.col("row").cast(pl.Int64))

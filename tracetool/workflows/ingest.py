@@ -17,6 +17,7 @@ from tracetool.sources.clocks import Source, align_sources
 from tracetool.sources.detect import detect
 from tracetool.sources.format import ReadOptions
 from tracetool.sources.text import ratio_cap
+from tracetool.sources.unpack import readable
 from tracetool.tables.run import RUN_FILE, file_sha256, write_run
 from tracetool.vocabulary.errors import BadInput
 from tracetool.vocabulary.progress import Progress, Silent
@@ -89,12 +90,13 @@ def ingest(
         sources = []
         sums = []
         for path, holds in paths:
-            name, found = detect(path, holds)
+            real = readable(path, options)
+            name, found = detect(real, holds)
             if path.is_file():
                 sums.append(beside.submit(file_sha256, path))  # hashed while it is read
             else:
                 sums.append(beside.submit(_folder_sha256, path))
-            sources.append(Source(path, name, found.read(path, options)))
+            sources.append(Source(path, name, found.read(real, options)))
         checked = [check_trace(s.trace, s.path) for s in sources]
         clock = align_sources(sources, tz)
         said.step("linking kernels to their launches")
