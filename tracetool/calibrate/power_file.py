@@ -26,6 +26,7 @@ def power_toml(
     *,
     about: Mapping[str, str | float],
     source: str,
+    section: str = "power",
     reach: Reach | None = None,
 ) -> str:
     """Return the text of a calibration file.
@@ -40,10 +41,12 @@ def power_toml(
         What ``[about]`` says: title, basis, errors, how it was made.
     source : str
         Where the measurements come from.
+    section : {"power", "monitor"}
+        What the counts were: an operator's, or a monitor's.
     reach : Reach, optional
         Memory reach fitted beside the coefficients.
     """
-    lines = ["[about]", *(f"{k} = {_plain(v)}" for k, v in about.items()), "", "[power]"]
+    lines = ["[about]", *(f"{k} = {_plain(v)}" for k, v in about.items()), "", f"[{section}]"]
     for name, value, sd, told in zip(COEFFICIENTS, fit.values, fit.sd, fit.told, strict=True):
         if told >= TOLD:
             unit = _UNITS.get(name, "pJ/FLOP")
@@ -96,4 +99,4 @@ def _plain(value: str | float) -> str:
     if isinstance(value, str):
         kept = "".join(c if c.isprintable() and c not in '"\\' else " " for c in value)
         return f'"{kept}"'
-    return repr(value)
+    return repr(float(value))

@@ -61,3 +61,13 @@ def own_calibration(gpu: str, kind: str) -> CalibrationFile | None:
     if not found.is_file():
         return None
     return parse_calibration(f"{gpu}.{kind}.toml", found.read_text("utf-8"))
+
+
+@cache
+def calibrated_gpus(kind: str) -> tuple[str, ...]:
+    """Return the GPUs a calibration is delivered for, in order."""
+    folder = resources.files(__package__) / "calibrations"
+    end = f".{kind}.toml"
+    if not folder.is_dir():
+        return ()
+    return tuple(sorted(f.name[: -len(end)] for f in folder.iterdir() if f.name.endswith(end)))

@@ -8,13 +8,16 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from tracetool.hardware.calibrated import CalibrationFile, own_calibration
+import numpy as np
+
+from tracetool.hardware.calibrated import CalibrationFile, calibrated_gpus, own_calibration
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.number import Number
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.power_calibration import CORE_COUNTS, PowerCalibration
-from tracetool.model.power_priors import prior_calibration
+from tracetool.model.power_priors import node_scale, prior_calibration
+from tracetool.model.power_transfer import transferred
 from tracetool.vocabulary.interval import Z90
 
 _SCALARS = (
@@ -36,7 +39,41 @@ def _cached(name: str) -> PowerCalibration:
 def _found(gpu: Gpu) -> PowerCalibration:
     own = own_calibration(gpu.name, "power")
     prior = prior_calibration(gpu)
-    return prior if own is None else calibration_from_file(own, prior)
+    believed = replace(
+        _carried(gpu, "power", prior), monitored=_carried(gpu, "monitor", prior.monitored or prior)
+    )
+    return believed if own is None else calibration_from_file(own, believed)
+
+
+def _carried(gpu: Gpu, section: str, prior: PowerCalibration) -> PowerCalibration:
+    """Return coefficients carried from the nearest GPU fitted for that kind of count, else the prior.
+
+    Nearest is the same architecture, then the same vendor and the closest process.
+    """
+    own = own_calibration(gpu.name, "power")
+    if own is not None and own.section(section):
+        return prior
+    fitted = [load_gpu(n) for n in calibrated_gpus("power") if n != gpu.name]
+    fitted = [f for f in fitted if f.vendor == gpu.vendor and _file(f.name).section(section)]
+    if not fitted:
+        return prior
+
+    def distance(other: Gpu) -> tuple[bool, bool, float, str]:
+        apart = abs(np.log(node_scale(other.node_nm) / node_scale(gpu.node_nm)))
+        memory = other.memory_type != gpu.memory_type
+        return other.architecture != gpu.architecture, memory, float(apart), other.name
+
+    nearest = min(fitted, key=distance)
+    base = prior_calibration(nearest)
+    start = base if section == "power" else base.monitored or base
+    source = _coefficients(_file(nearest.name).section(section), start)
+    return transferred(source, nearest, gpu, prior)
+
+
+def _file(name: str) -> CalibrationFile:
+    found = own_calibration(name, "power")
+    assert found is not None
+    return found
 
 
 def calibration_from_file(file: CalibrationFile, prior: PowerCalibration) -> PowerCalibration:

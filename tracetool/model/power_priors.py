@@ -53,6 +53,11 @@ def node_scale(node_nm: float) -> float:
     return float(np.exp(np.interp(np.log(node_nm), np.log(_NODE_NM), np.log(_NODE_SCALE))))
 
 
+def dram_pj(memory_type: str) -> float:
+    """Return the energy of a byte through a type of device memory, board included. [pJ/B]"""
+    return _DRAM_PJ.get(memory_type, 80.0)
+
+
 def prior_calibration(gpu: Gpu) -> PowerCalibration:
     """Return coefficients from the GPU's description alone; ``basis`` is "prior"."""
     found = _coefficients(gpu, _OPERATOR_7NM, _ACTIVE_PJ_7NM["operator"])
@@ -70,7 +75,7 @@ def _coefficients(gpu: Gpu, core_7nm: Mapping[str, float], active_pj: float) -> 
         clock_w_per_v2_ghz=tree,
         core_pj=MappingProxyType({k: v * scale for k, v in core_7nm.items()}),
         active_pj_per_clock_sm=active_pj * scale * gpu.rate("fp32") / 128.0,
-        dram_pj_per_byte=_DRAM_PJ.get(gpu.memory_type, 80.0),
+        dram_pj_per_byte=dram_pj(gpu.memory_type),
         link_pj_per_byte=_LINK_PJ_PER_BYTE,
         relative_sd=0.22,
         basis="prior",

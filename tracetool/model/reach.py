@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from tracetool.hardware.calibrated import own_calibration
+from tracetool.hardware.calibrated import calibrated_gpus, own_calibration
 from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.load import load_gpu
+from tracetool.hardware.number import Number
 from tracetool.vocabulary.arrays import Floats, Numbers
 
 #: Share of the measured L2 rate that reaches memory and back.
@@ -48,18 +51,25 @@ class Reach:
         return np.asarray((own**_NORM + path**_NORM) ** (1.0 / _NORM))
 
 
+def _section(name: str) -> Mapping[str, Number]:
+    own = own_calibration(name, "power")
+    found = {} if own is None else own.section("reach")
+    return found if "clock_mhz" in found else {}
+
+
 def memory_reach(gpu: Gpu) -> Reach:
-    """Return the reach fitted for a GPU, else one from its L2 rate and memory rate."""
-    own = own_calibration(gpu.name, "power")
-    known = {} if own is None else own.section("reach")
-    if "clock_mhz" in known:
-        low = known.get("low_mhz")
-        factor = known.get("low_factor")
-        return Reach(
-            known["clock_mhz"].value,
-            low.value if low else 0.0,
-            factor.value if factor else 1.0,
-        )
+    """Return the reach fitted for a GPU or its chip, else one from its L2 rate and memory rate."""
+    for name in (gpu.name, *calibrated_gpus("power")):
+        known = _section(name)
+        # A chip's path to memory is the same on every board that carries it.
+        if known and (name == gpu.name or load_gpu(name).architecture == gpu.architecture):
+            low, factor = known.get("low_mhz"), known.get("low_factor")
+            rate = gpu.dram_bytes_per_s / load_gpu(name).dram_bytes_per_s
+            return Reach(
+                known["clock_mhz"].value * rate,
+                low.value if low else 0.0,
+                factor.value if factor else 1.0,
+            )
     through = _SHARE_OF_L2 * gpu.l2_bytes_per_clock * 1e6
     if not (through > 0 and np.isfinite(gpu.dram_bytes_per_s)):
         return Reach(0.6 * gpu.clock_max_mhz)

@@ -1,0 +1,110 @@
+"""Fit the power calibrations that are delivered, from the measured tables beside the checkout.
+
+usage: python benchmarks/fit_power.py [DATA_ROOT]      default: ../shared/data
+
+Writes tracetool/hardware/calibrations/<gpu>.power.toml and prints each fit's error, held out by group.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from tracetool.calibrate.power_file import power_toml
+from tracetool.calibrate.power_fit import PowerFit, fit_power
+from tracetool.calibrate.power_rows import PowerRows, rows_of_activity
+from tracetool.calibrate.power_sweep import SweepRows, fit_sweep
+from tracetool.calibrate.power_validation import held_out
+from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.load import load_gpu
+from tracetool.hardware.voltage import VoltageCurve
+from tracetool.model.power_priors import prior_calibration
+from tracetool.model.reach import Reach
+from tracetool.vocabulary.operators import OperatorColumns
+
+ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else "../shared/data")
+OUT = Path(__file__).parents[1] / "tracetool/hardware/calibrations"
+ACTIVITY = ("act_sm", "act_dram", "act_tensor", "act_fp16", "act_fp32", "act_fp64")
+
+
+def activity_rows(name: str, gpu: Gpu) -> PowerRows:
+    """Return a table of monitored programs as rows of a fit."""
+    frame = pl.read_parquet(ROOT / "dvfs" / f"{name}.parquet")
+    frame = frame.with_columns(pl.col(pl.Float64).fill_null(0.0))
+    columns = {
+        # Inputs of one microbenchmark are one program: they differ in a loop count.
+        "name": frame["kernel"].str.replace(r"/input\d+$", "").to_numpy().astype(object),
+        "duration_us": frame["time_s"].to_numpy() * 1e6,
+        "recorded_clock_mhz": frame["clock_mhz"].cast(pl.Float64).to_numpy(),
+        "power_w": frame["power_w"].to_numpy(),
+        **{c: frame[c].to_numpy() for c in ACTIVITY},
+    }
+    return rows_of_activity(OperatorColumns(np.full(frame.height, "unknown", dtype=object), columns), gpu)
+
+
+def sweep_rows(name: str, every: int) -> SweepRows:
+    """Return kernels timed and metered at many clocks, every so many of them."""
+    frame = pl.read_parquet(ROOT / "dvfs" / f"{name}.parquet")
+    frame = frame.filter(pl.col("clock_mhz") >= 510)  # below, the board runs in another memory state
+    kept = frame["clock_mhz"].unique().sort()[::every].to_list()
+    frame = frame.filter(pl.col("clock_mhz").is_in(kept))
+    group = frame.select(pl.concat_str("kernel", "size", "num-iters", separator="|"))["kernel"]
+    return SweepRows(
+        (frame["energy_j"] / frame["time_s"]).to_numpy(),
+        frame["clock_mhz"].cast(pl.Float64).to_numpy(),
+        frame["time_s"].to_numpy(),
+        group.to_numpy().astype(object),
+    )
+
+
+def monitored(
+    name: str,
+    rows: PowerRows,
+    *,
+    voltage: VoltageCurve | None = None,
+    reach: Reach | None = None,
+) -> None:
+    """Fit and write the coefficients of monitored counts."""
+    gpu = load_gpu(name)
+    prior = prior_calibration(gpu).monitored
+    assert prior is not None
+    fit = fit_power(rows, prior, voltage or gpu.voltage, fit_voltage=voltage is None)
+    curve = fit.calibration.voltage or voltage or gpu.voltage
+    held = held_out(rows, prior, curve)
+    fit = replace(fit, calibration=replace(fit.calibration, voltage=curve, relative_sd=held.relative_sd))
+    report(name, "monitored programs", fit, held.mape)
+    write(name, fit, "monitor", {"held_out_percent": round(100 * held.mape, 2)}, reach)
+
+
+def report(name: str, what: str, fit: PowerFit, mape: float) -> None:
+    print(f"{name}: {what}: held out {100 * mape:.2f} %, voltage {fit.calibration.voltage}")
+
+
+def write(name: str, fit: PowerFit, section: str, figures: Mapping[str, float], reach: Reach | None) -> None:
+    about = {"title": f"Power of {name}", "basis": "calibrated", **figures}
+    text = power_toml(fit, about=about, source="public-dvfs-tables", section=section, reach=reach)
+    OUT.mkdir(exist_ok=True)
+    (OUT / f"{name}.power.toml").write_text(text, "utf-8")
+
+
+def main() -> None:
+    """Fit and write every calibration."""
+    v100 = load_gpu("v100-pcie")
+    rows = PowerRows.together(
+        [
+            activity_rows("v100_microbenchmarks_activity", v100),
+            activity_rows("v100_applications_activity", v100),
+        ]
+    )
+    monitored("v100-pcie", rows, reach=Reach(1178.0, 650.0, 1.39))
+    a100 = load_gpu("a100-sxm")
+    monitored("a100-sxm", activity_rows("a100_programs_activity", a100), reach=Reach(758.0))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""Base power and voltage curve from sweeps: the same work at many clocks, its counts unknown.
+
+A kernel repeated at many clocks costs the same counts each time. Whatever they are, one number a
+kernel stands for them; the way power bends with the clock then shows the voltage, and what is left
+at every clock is the base. One idle curve or one FMA sweep is enough for a board's base and knee.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.optimize import minimize, nnls
+
+from tracetool.hardware.voltage import VoltageCurve
+from tracetool.model.power_calibration import PowerCalibration
+from tracetool.vocabulary.arrays import Floats, Ints, Texts
+
+#: Relative spread of a good reading; rows further off lose weight.
+_ROW_SD = 0.03
+#: Spread of the curve's prior: knee relative, slope [V/GHz] and curvature [V/GHz^2] over the floor.
+_KNEE_SD, _SLOPE_SD, _CURVE_SD = 0.15, 0.5, 1.2
+#: Spread of the base's coefficients, relative.
+_BASE_SD = np.array([0.8, 0.6, 0.8])
+
+
+@dataclass(frozen=True)
+class SweepRows:
+    """Power and time of groups of identical work; ``duration_s`` is NaN for idle rows. Shape (n,) each."""
+
+    power_w: Floats
+    clock_mhz: Floats
+    duration_s: Floats
+    group: Texts
+
+
+@dataclass(frozen=True)
+class SweepFit:
+    """Voltage curve, base and each group's work; relative residual of every row."""
+
+    voltage: VoltageCurve
+    base: Floats  # (3,) board, leakage, clock tree
+    work_w: Floats  # (groups,) work at 1 V and the group's shortest time
+    groups: Texts
+    residual: Floats
+
+    @property
+    def error(self) -> float:
+        """Mean absolute relative error."""
+        return float(np.mean(np.abs(self.residual)))
+
+
+def fit_sweep(
+    rows: SweepRows, prior: PowerCalibration, voltage: VoltageCurve, *, fit_voltage: bool = True
+) -> SweepFit:
+    r"""Fit the voltage curve and the base from sweeps.
+
+    .. math:: P = c_0 + c_1 V + c_2 V^2 f + k_g V^2 / t
+
+    Parameters
+    ----------
+    rows : SweepRows
+        Readings; at least two clocks a group say something.
+    prior : PowerCalibration
+        Base believed before.
+    voltage : VoltageCurve
+        Curve believed before; its floor is kept, since power cannot tell it.
+    fit_voltage : bool
+        Fit knee and rise; otherwise the curve is taken as known.
+    """
+    names, place = np.unique(rows.group.astype(str), return_inverse=True)
+    if not fit_voltage:
+        _, base, work, residual = _linear(rows, prior, voltage, place)
+        return SweepFit(voltage, base, work, names.astype(object), residual)
+
+    def curve(x: Floats) -> VoltageCurve:
+        floor = voltage.floor_v
+        return replace(
+            voltage,
+            knee_mhz=voltage.knee_mhz * float(np.exp(_KNEE_SD * x[0])),
+            slope_v_per_ghz=max(0.0, voltage.slope_v_per_ghz + _SLOPE_SD * floor * float(x[1])),
+            curve_v_per_ghz2=max(0.0, voltage.curve_v_per_ghz2 + _CURVE_SD * floor * float(x[2])),
+            max_v=voltage.floor_v * 1.7,
+            measured=True,
+        )
+
+    def loss(x: Floats) -> float:
+        return _linear(rows, prior, curve(x), place)[0] + float((x**2).sum())
+
+    found = minimize(
+        loss, np.zeros(3), method="Nelder-Mead",
+        options={"maxiter": 160, "xatol": 0.01, "fatol": 0.01,
+                 "initial_simplex": np.vstack([np.zeros(3), 0.7 * np.eye(3)])},
+    )  # fmt: skip
+    best = curve(found.x)
+    _, base, work, residual = _linear(rows, prior, best, place)
+    return SweepFit(best, base, work, names.astype(object), residual)
+
+
+def _linear(
+    rows: SweepRows, prior: PowerCalibration, curve: VoltageCurve, place: Ints
+) -> tuple[float, Floats, Floats, Floats]:
+    """Return loss, base, work and residuals at one curve: a non-negative least squares."""
+    volt = curve.at(rows.clock_mhz)
+    groups = int(place.max()) + 1
+    shortest = np.full(groups, np.inf)
+    np.fmin.at(shortest, place, rows.duration_s)
+    running = np.isfinite(rows.duration_s)
+    with np.errstate(invalid="ignore"):
+        rate = np.where(running, shortest[place] / rows.duration_s, 0.0)
+    matrix = np.zeros((len(volt), 3 + groups))
+    matrix[:, 0], matrix[:, 1], matrix[:, 2] = 1.0, volt, volt**2 * rows.clock_mhz / 1e3
+    matrix[np.arange(len(volt)), 3 + place] = np.nan_to_num(volt**2 * rate)
+    matrix /= rows.power_w[:, None]
+    believed = np.array([prior.board_w, prior.leakage_w_per_v, prior.clock_w_per_v2_ghz])
+    spread = np.maximum(_BASE_SD * believed, 1.0)
+    held = np.zeros((3, 3 + groups))
+    held[np.arange(3), np.arange(3)] = 1.0 / spread
+    # Readings of one board share its errors: many clocks say no more than some tens of independent ones.
+    weight = min(1.0, np.sqrt(60.0 / len(volt))) / _ROW_SD
+    robust = np.ones(len(volt))
+    values = np.zeros(3 + groups)
+    for _ in range(3):
+        w = weight * np.sqrt(robust)
+        values, _ = nnls(np.vstack([matrix * w[:, None], held]), np.concatenate([w, believed / spread]))
+        miss = np.abs(matrix @ values - 1.0) / _ROW_SD
+        robust = 1.0 / np.maximum(miss / 1.5, 1.0)
+    residual = matrix @ values - 1.0
+    miss = np.abs(residual) / _ROW_SD
+    huber = np.where(miss < 1.5, miss**2, 3.0 * miss - 2.25)
+    distance = ((values[:3] - believed) / spread) ** 2
+    loss = float((weight * _ROW_SD) ** 2 * huber.sum() + distance.sum())
+    return loss, values[:3], values[3:], residual

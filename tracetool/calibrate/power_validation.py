@@ -1,0 +1,75 @@
+"""How good a power fit is on rows it has not seen, and the plain models it must beat."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetool.calibrate.power_fit import fit_power
+from tracetool.calibrate.power_rows import PowerRows
+from tracetool.hardware.voltage import VoltageCurve
+from tracetool.model.power_calibration import CORE_COUNTS, PowerCalibration
+from tracetool.vocabulary.arrays import Bools, Floats
+
+_PIPES = tuple(i for i, c in enumerate(CORE_COUNTS) if c.startswith("tensor") or c in {"fp32", "fp64"})
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Predictions of each row by a fit that never saw its group."""
+
+    predicted_w: Floats
+    residual: Floats  # relative
+    groups: int
+
+    @property
+    def mape(self) -> float:
+        """Mean absolute relative error over the rows."""
+        return float(np.mean(np.abs(self.residual)))
+
+    @property
+    def relative_sd(self) -> float:
+        """Spread such that a normal interval of 90 % holds 90 % of the rows."""
+        return float(np.quantile(np.abs(np.log1p(np.maximum(self.residual, -0.95))), 0.9) / 1.6448536)
+
+
+def held_out(rows: PowerRows, prior: PowerCalibration, voltage: VoltageCurve) -> HeldOut:
+    """Return leave-one-group-out predictions at one voltage curve."""
+    names = np.unique(rows.group.astype(str))
+    predicted = np.zeros(len(rows))
+    for name in names:
+        out = rows.group == name
+        found = fit_power(rows.take(~out), prior, voltage)
+        predicted[out] = rows.take(out).design(voltage) @ found.values
+    return HeldOut(predicted, predicted / rows.power_w - 1.0, len(names))
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A plain model: its name and its error on groups it has not seen."""
+
+    name: str
+    mape: float
+
+
+def baselines(rows: PowerRows) -> tuple[Baseline, Baseline]:
+    """Return the errors of constant power, and of constant + FLOP/s + bytes/s, both held out by group."""
+    flops = rows.rates[:, _PIPES].sum(axis=1)
+    ones = np.ones(len(rows))
+    constant = _held_out_linear(rows, ones[:, None])
+    three = _held_out_linear(rows, np.column_stack([ones, flops, rows.dram_bytes_per_s]))
+    return Baseline("constant power", constant), Baseline("constant + FLOP/s + bytes/s", three)
+
+
+def _held_out_linear(rows: PowerRows, columns: Floats) -> float:
+    misses = np.zeros(len(rows))
+    for name in np.unique(rows.group.astype(str)):
+        out: Bools = rows.group == name
+        if out.all():
+            return float("nan")
+        scale = np.maximum(np.abs(columns[~out]).max(axis=0), 1e-30)
+        design = columns[~out] / scale / rows.power_w[~out][:, None]
+        found, *_ = np.linalg.lstsq(design, np.ones(int((~out).sum())), rcond=None)
+        misses[out] = np.abs((columns[out] / scale) @ found / rows.power_w[out] - 1.0)
+    return float(misses.mean())
