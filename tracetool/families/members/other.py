@@ -1,0 +1,12 @@
+"""Known kernels that are none of the families: taken as streaming."""
+
+from __future__ import annotations
+
+from tracetool.families.family import Family
+from tracetool.families.streaming import stream_counter
+
+FAMILY = Family(
+    count=stream_counter(),
+    needs=(("elements",), ("rows", "cols")),
+    shares=(0.45, 0.35, 0.20),
+)

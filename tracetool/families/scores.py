@@ -1,0 +1,116 @@
+"""Attention: FLOPs, exponentials and bytes by level."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetool.families.formats import dtype_of, element_bytes, on_tensor, product_rate
+from tracetool.hardware.gpu import Gpu
+from tracetool.vocabulary.arrays import Bools, Floats
+from tracetool.vocabulary.operators import OperatorColumns
+from tracetool.vocabulary.work import Work
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Attention problems, all of shape (n,)."""
+
+    batch: Floats
+    q_len: Floats
+    kv_len: Floats
+    heads: Floats
+    kv_heads: Floats
+    head_dim: Floats
+    value_dim: Floats
+    pairs: Floats  # query-key pairs that count, per head and sequence
+    causal: Bools
+    window: Floats  # keys a query sees; infinite where all
+    decode: Bools
+    backward: Bools
+    size: Floats  # bytes of an element of Q and O [B]
+    kv_size: Floats  # of K and V [B]
+    rate: Floats  # [FLOP/clk/SM]
+    tensor: Bools
+
+
+def attention_scores(rows: OperatorColumns, gpu: Gpu) -> Scores:
+    """Return the attention problems of rows."""
+    q_len = np.maximum(rows.number("q_len", 1.0), 1.0)
+    kv_len = rows.number("kv_len")
+    kv_len = np.maximum(np.where(np.isfinite(kv_len), kv_len, q_len), 1.0)
+    heads = np.maximum(rows.number("heads", 1.0), 1.0)
+    kv_heads = rows.number("kv_heads")
+    kv_heads = np.clip(np.where(np.isfinite(kv_heads) & (kv_heads > 0), kv_heads, heads), 1.0, heads)
+    dim = np.maximum(rows.number("head_dim", 128.0), 1.0)
+    value = rows.number("head_dim_v")
+    value = np.where(np.isfinite(value) & (value > 0), value, dim)
+    phase = rows.text("phase").astype(str)
+    decode = (phase == "decode") | ((phase == "") & (q_len <= 1))
+    causal = (rows.number("causal", 1.0) > 0) & (q_len > 1)
+    window = rows.number("window", 0.0)
+    window = np.where(window > 0, window, np.inf)
+    words = dtype_of(rows, "bf16")
+    kv_words = np.where(rows.text("kv_dtype") == "", words, rows.text("kv_dtype")).astype(object)
+    return Scores(
+        np.maximum(rows.number("batch", 1.0), 1.0), q_len, kv_len, heads, kv_heads, dim, value,
+        score_pairs(q_len, kv_len, causal, window), causal, window, decode, phase == "backward",
+        element_bytes(words, 2.0), element_bytes(kv_words, 2.0), product_rate(words, gpu),
+        on_tensor(words, gpu),
+    )  # fmt: skip
+
+
+def score_pairs(q_len: Floats, kv_len: Floats, causal: Bools, window: Floats) -> Floats:
+    """Return query-key pairs that count. Shape (n,).
+
+    The last query lines up with the last key. A causal query at place i sees i + 1 keys, at most
+    ``window`` of them.
+
+    >>> one = np.array([4.0])
+    >>> score_pairs(one, one, np.array([True]), np.array([np.inf])).tolist()
+    [10.0]
+    >>> score_pairs(one, one, np.array([True]), np.array([2.0])).tolist()
+    [7.0]
+    """
+    before = np.maximum(kv_len - q_len, 0.0)
+    seen = np.minimum(window, kv_len)
+    # places whose keys are fewer than the window: before+1 .. before+q, cut at seen
+    short = np.clip(seen - before, 0.0, q_len)
+    rising = short * before + short * (short + 1.0) / 2.0
+    return np.asarray(np.where(causal, rising + (q_len - short) * seen, q_len * seen))
+
+
+def attention_work(rows: OperatorColumns, gpu: Gpu) -> Work:
+    """Return the work of attention rows.
+
+    Two products of 2 d FLOP per pair, forward; 2.5 times that backward (five products). One
+    exponential and some five vector operations per pair.
+    """
+    s = attention_scores(rows, gpu)
+    lanes = s.batch * s.heads
+    factor = np.where(s.backward, 2.5, 1.0)
+    useful = factor * 2.0 * lanes * s.pairs * (s.head_dim + s.value_dim)
+    # a tile of queries computes whole tiles of keys, half of the diagonal one in vain
+    rows_of_tile = np.where(s.decode, 16.0, 64.0)
+    packed = np.where(s.decode, s.heads / s.kv_heads, 1.0)
+    padded = np.ceil(s.q_len * packed / rows_of_tile) * rows_of_tile / (s.q_len * packed)
+    issued = useful * np.maximum(padded, 1.0) * np.where(s.causal, 1.0 + 64.0 / (s.q_len + 64.0), 1.0)
+    keys = np.minimum(s.kv_len, np.where(s.decode, s.window, np.inf))
+    kv_bytes = s.batch * s.kv_heads * keys * (s.head_dim + s.value_dim) * s.kv_size
+    qo_bytes = lanes * s.q_len * (s.head_dim + s.value_dim) * s.size
+    readers = np.ceil(s.q_len / 128.0) * np.where(s.decode, 1.0, s.heads / s.kv_heads)
+    share = np.where(s.pairs > 0, s.pairs / (s.q_len * s.kv_len), 1.0)
+    filled = kv_bytes * np.maximum(1.0, readers * np.minimum(share, 1.0))
+    scores = lanes * s.pairs * factor
+    return Work.of(
+        len(rows),
+        useful_flops=useful,
+        tensor_flops=np.where(s.tensor, issued, 0.0),
+        fp32_flops=np.where(s.tensor, 5.0 * scores, issued),
+        sfu_ops=scores,
+        int_ops=scores,
+        shared_bytes=2.0 * filled + qo_bytes,
+        l2_bytes=filled + qo_bytes,
+        dram_bytes=(kv_bytes + qo_bytes) * np.where(s.backward, 2.0, 1.0),
+    )

@@ -1,0 +1,67 @@
+"""Which law times which family."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from tracetool.model.laws.attention import DECODE, PREFILL
+from tracetool.model.laws.law import Law
+from tracetool.model.laws.links import COLLECTIVE, COPY
+from tracetool.model.laws.moe import MOE
+from tracetool.model.laws.products import CONV, GEMM
+from tracetool.model.laws.streams import NORM, SOFTMAX, STREAM
+from tracetool.vocabulary.arrays import Ints
+from tracetool.vocabulary.operators import OperatorColumns
+
+
+@dataclass(frozen=True)
+class Laws:
+    """The laws of a family and the rows each is for."""
+
+    choices: tuple[Law, ...]
+    choose: Callable[[OperatorColumns], Ints] | None = None
+
+    def split(self, rows: OperatorColumns) -> list[tuple[Law, Ints]]:
+        """Return each law with the places of its rows."""
+        if self.choose is None:
+            return [(self.choices[0], np.arange(len(rows)))]
+        chosen = self.choose(rows)
+        found = [(law, np.flatnonzero(chosen == i)) for i, law in enumerate(self.choices)]
+        return [(law, places) for law, places in found if places.size]
+
+
+def _phase(rows: OperatorColumns) -> Ints:
+    phase = rows.text("phase").astype(str)
+    decode = (phase == "decode") | ((phase == "") & (rows.number("q_len", 1.0) <= 1))
+    return np.where(decode, 1, 0).astype(np.int64)
+
+
+@cache
+def _table() -> dict[str, Laws]:
+    return {
+        "gemm": Laws((GEMM,)),
+        "gemv": Laws((GEMM,)),
+        "conv": Laws((CONV,)),
+        "moe": Laws((MOE,)),
+        "attention": Laws((PREFILL, DECODE), _phase),
+        "norm": Laws((NORM,)),
+        "softmax": Laws((SOFTMAX,)),
+        "collective": Laws((COLLECTIVE,)),
+        "memcpy": Laws((COPY,)),
+        "memset": Laws((COPY,)),
+    }
+
+
+def law_of(family: str) -> Laws:
+    """Return the laws of a family; what has none of its own streams."""
+    return _table().get(family, Laws((STREAM,)))
+
+
+def laws() -> dict[str, Law]:
+    """Return every law by name."""
+    found = [law for choice in _table().values() for law in choice.choices]
+    return {law.name: law for law in [*found, STREAM]}

@@ -1,0 +1,63 @@
+"""Kernels of unknown shape: a measured duration split by what its family's time goes to."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracetool.families.family import Family
+from tracetool.families.formats import dtype_of, product_rate
+from tracetool.hardware.gpu import Gpu
+from tracetool.model.pieces import Pieces
+from tracetool.vocabulary.arrays import Floats
+from tracetool.vocabulary.operators import OperatorColumns
+from tracetool.vocabulary.work import Work
+
+#: Duration of a kernel nothing is known of. [s]
+UNKNOWN_S = 5e-6
+#: ln of the 95 % bound of its true duration over that guess, and of a measured one at another clock.
+UNKNOWN_SPREAD, SPLIT_SPREAD = float(np.log(20.0)), float(np.log(1.35))
+#: Share of its peak a unit reaches while it sets the time.
+REACHED = 0.6
+
+
+def unshaped_pieces(rows: OperatorColumns, gpu: Gpu, family: Family) -> tuple[Pieces, Floats]:
+    """Return the parts of rows of unknown shape and ln of their 95 % bound.
+
+    Parameters
+    ----------
+    rows : OperatorColumns
+        n rows of one family, with ``duration_us`` and ``recorded_clock_mhz`` where measured.
+    gpu : Gpu
+        The GPU they ran on.
+    family : Family
+        Says how time divides as a rule.
+    """
+    measured = rows.number("duration_us") * 1e-6
+    known = np.isfinite(measured) & (measured > 0)
+    duration = np.where(known, measured, UNKNOWN_S)
+    clock = rows.number("recorded_clock_mhz", gpu.clock_boost_mhz)
+    clock = np.where(clock > 0, clock, gpu.clock_boost_mhz)
+    memory_clock = rows.number("recorded_mem_clock_mhz", gpu.memory_clock_mhz)
+    core, memory, fixed = family.shares
+    cycles = core * duration * clock * 1e6
+    memory_s = memory * duration * memory_clock / gpu.memory_clock_mhz
+    chip = REACHED * gpu.sm_count * cycles
+    moved = REACHED * gpu.dram_bytes_per_s * memory_s
+    counts: dict[str, Floats] = {"dram_bytes": moved, "l2_bytes": 1.3 * moved}
+    if family.pipe == "tensor":
+        counts["tensor_flops"] = chip * product_rate(dtype_of(rows, "bf16"), gpu)
+        counts["shared_bytes"] = 0.3 * chip * gpu.shared_bytes_per_clock_sm
+    elif family.pipe == "fp32":
+        counts["fp32_flops"] = 0.5 * chip * gpu.rate("fp32")
+        counts["int_ops"] = 0.25 * chip * gpu.rate("int")
+    n = len(rows)
+    pieces = Pieces(
+        fixed_s=fixed * duration,
+        serial_cycles=np.zeros(n),
+        core_cycles=cycles,
+        memory_s=memory_s,
+        norm=np.ones(n),
+        active=np.full(n, 0.8),
+        work=Work.of(n, **counts),
+    )
+    return pieces, np.where(known, SPLIT_SPREAD, UNKNOWN_SPREAD)
