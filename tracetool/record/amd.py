@@ -74,6 +74,11 @@ class AmdSmi:
             },
         )
 
+    def _handle(self, index: int) -> Any:
+        if index >= len(self._handles):
+            raise MeterLost("the GPU is not there any more")
+        return self._handles[index]
+
     def _maybe(self, read: Callable[[], Any]) -> Any:
         try:
             return read()
@@ -82,7 +87,7 @@ class AmdSmi:
 
     def read_power(self, index: int) -> Values:
         """Return the power fields and the energy counter."""
-        smi, handle, fields = self._smi, self._handles[index], self._fields[index]
+        smi, handle, fields = self._smi, self._handle(index), self._fields[index]
         values: dict[str, int | str | None] = {}
         problem: Exception | None = None
         if "instant_mw" in fields or "average_mw" in fields:
@@ -105,7 +110,7 @@ class AmdSmi:
 
     def read_state(self, index: int) -> Values:
         """Return clocks, temperature, utilization and limit."""
-        smi, handle = self._smi, self._handles[index]
+        smi, handle = self._smi, self._handle(index)
         edge = smi.AmdSmiTemperatureType.HOTSPOT
         now = smi.AmdSmiTemperatureMetric.CURRENT
 

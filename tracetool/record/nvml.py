@@ -79,6 +79,12 @@ class Nvml:
             },
         )
 
+    def _handle(self, index: int) -> Any:
+        try:
+            return self._handles[index]
+        except KeyError as error:
+            raise MeterLost("the GPU is not there any more") from error
+
     def _power_fields(self, handle: Any) -> dict[str, Callable[[], int | None]]:
         nvml = self._nvml
         return {
@@ -100,7 +106,7 @@ class Nvml:
 
     def read_power(self, index: int) -> Values:
         """Return the power fields and the energy counter."""
-        nvml, handle, fields = self._nvml, self._handles[index], self._fields[index]
+        nvml, handle, fields = self._nvml, self._handle(index), self._fields[index]
         values: dict[str, int | str | None] = {}
         asked = [
             (name, number)
@@ -125,7 +131,7 @@ class Nvml:
 
     def read_state(self, index: int) -> Values:
         """Return clocks, temperature, utilization, limit and throttle reasons."""
-        nvml, handle = self._nvml, self._handles[index]
+        nvml, handle = self._nvml, self._handle(index)
         reasons = self._maybe(lambda: nvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
         if reasons is None:
             reasons = self._maybe(lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))

@@ -71,7 +71,8 @@ def poll_period_s(found: Sequence[Found]) -> float:
     >>> poll_period_s([Found({"instant_mw": None}, 0.0004, 100)])
     0.01
     """
-    known = [p for f in found for p in f.update_s.values() if p]
+    powers = [p for f in found for name, p in f.update_s.items() if p and name != "energy_uj"]
+    known = powers or [p for f in found for p in f.update_s.values() if p]
     wanted = min(known) / POLLS_PER_UPDATE if known else USUAL_POLL_S
     reading = 4 * sum(f.read_s for f in found if f.reads)
     return max(min(max(wanted, SHORTEST_POLL_S), LONGEST_POLL_S), reading)

@@ -52,3 +52,9 @@ class CheckFailed(TracetoolError):  # noqa: N818
     """A check the user asked for did not hold (a threshold, a regression): exit 1."""
 
     exit_code = 1
+
+
+class Interrupted(TracetoolError):  # noqa: N818
+    """The user stopped the work, and some of it is kept: exit 130."""
+
+    exit_code = 130

@@ -53,7 +53,7 @@ def record(
         recorded_lines,
         say_on_stderr,
     )
-    from tracetool.vocabulary.errors import BadInput
+    from tracetool.vocabulary.errors import BadInput, Interrupted
     from tracetool.workflows.record import RecordPlan, finish_recording
     from tracetool.workflows.record import record as record_program
 
@@ -89,7 +89,7 @@ def record(
     elif not quiet:
         print("\n".join(recorded_lines(made)))
     if made.interrupted:
-        raise typer.Exit(130)
+        raise Interrupted(f"interrupted; what was recorded until then is in {made.folder}")
     if made.exit_code:
         raise typer.Exit(made.exit_code)
     if "unfinished" in made.facts and made.facts.get("profiler") != "none":

@@ -1,0 +1,111 @@
+"""A machine with a GPU that is not there: fakes at the process boundary, under the real client code."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tracetool.tables.power_log import COLUMNS
+
+FAKES = Path(__file__).with_name("fakes")
+
+
+@pytest.fixture(scope="session")
+def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a fake ``libnvidia-ml.so.1``."""
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        pytest.skip("no C compiler to build the fake library with")
+    pytest.importorskip("pynvml")
+    folder = tmp_path_factory.mktemp("nvml")
+    target = folder / "libnvidia-ml.so.1"
+    subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", target, FAKES / "nvml.c"], check=True)
+    return folder
+
+
+@dataclass(frozen=True)
+class Log:
+    """A power log, taken apart by the test's own reading of it."""
+
+    rows: list[dict[str, str]]
+    notes: list[dict[str, Any]]
+    torn: list[str]
+
+    @classmethod
+    def read(cls, path: Path) -> Log:
+        text = path.read_text("utf-8")
+        rows, notes, torn = [], [], []
+        lines = text.split("\n")
+        if lines[-1]:
+            torn.append(lines[-1])
+        for line in lines[:-1]:
+            if line.startswith("# {"):
+                notes.append(json.loads(line[2:]))
+            elif not line.startswith("#"):
+                parts = line.split(",")
+                if len(parts) == len(COLUMNS):
+                    rows.append(dict(zip(COLUMNS, parts, strict=True)))
+                else:
+                    torn.append(line)
+        return cls(rows, notes, torn)
+
+    def note(self, what: str) -> dict[str, Any]:
+        return next(n for n in self.notes if n["what"] == what)
+
+
+@dataclass
+class Machine:
+    """An environment in which the fakes are found, and a folder to work in."""
+
+    folder: Path
+    environment: Mapping[str, str]
+
+    def start(self, *arguments: str | os.PathLike[str], **more: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", *map(os.fspath, arguments)],
+            cwd=self.folder,
+            env={**self.environment, **more},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def tool(self, *arguments: str | os.PathLike[str], **more: str) -> subprocess.CompletedProcess[str]:
+        with self.start("tracetool", *arguments, **more) as process:
+            out, err = process.communicate(timeout=120)
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def log(self, name: str = "run.recording") -> Log:
+        return Log.read(self.folder / name / "power.log")
+
+    def events(self, name: str = "run.recording") -> list[dict[str, Any]]:
+        text = (self.folder / name / "events.jsonl").read_text("utf-8")
+        return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.fixture
+def machine(nvml_library: Path, tmp_path: Path) -> Machine:
+    """Return a machine with one fake NVIDIA GPU, a fake nsys, and nothing of AMD's."""
+    load = tmp_path / "load"
+    load.write_text("0", "ascii")
+    environment = {
+        **{k: v for k, v in os.environ.items() if not k.startswith(("FAKE_", "ROCM_", "TRACETOOL_"))},
+        "LD_LIBRARY_PATH": str(nvml_library),
+        "PATH": f"{FAKES / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}",
+        "FAKE_NVML_LOAD": str(load),
+        "FAKE_PYTHON": sys.executable,
+    }
+    work = tmp_path / "work"
+    work.mkdir()
+    return Machine(work, environment)

@@ -1,0 +1,52 @@
+"""A program that keeps the fake GPU busy and writes down when: boot time, ns, for the fake profilers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+LOAD = Path(os.environ["FAKE_NVML_LOAD"])
+
+
+def busy(seconds: float) -> None:
+    """Keep the GPU busy; a switch of the load takes some microseconds, which the written times include."""
+    start = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    LOAD.write_text("1", "ascii")
+    time.sleep(seconds)
+    LOAD.write_text("0", "ascii")
+    end = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    if target := os.environ.get("FAKE_KERNELS"):
+        with Path(target).open("a", encoding="ascii") as f:
+            f.write(f"{start} {end}\n")
+
+
+def main() -> int:
+    """``job.py [CYCLES [SECONDS [fail|fork|stubborn|print]]]``."""
+    cycles, seconds = int((sys.argv[1:] or ["3"])[0]), float((sys.argv[2:] or ["0.1"])[0])
+    manner = sys.argv[3] if len(sys.argv) > 3 else ""
+    if manner == "stubborn":
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if manner == "fork" and os.fork() == 0:
+        busy(seconds)
+        os._exit(0)
+    for _ in range(cycles):
+        busy(seconds)
+        time.sleep(seconds)
+    if manner == "fork":
+        os.wait()
+    if manner == "fail":
+        print("job: cannot go on", file=sys.stderr)
+        return 7
+    if manner == "abort":
+        os.kill(os.getpid(), signal.SIGABRT)
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

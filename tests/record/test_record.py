@@ -1,0 +1,249 @@
+"""``tracetool record`` from end to end against fakes: programs that fail, fork, hang; kills; lost parts."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tests.record.conftest import FAKES, Log, Machine
+
+JOB = str(FAKES / "job.py")
+QUICK = ("--idle", "0.2", "--cool-down", "0.2", "-o", "run.tracetool")
+
+
+def _job(*words: str) -> tuple[str, ...]:
+    return ("--", "python3", JOB, *words)
+
+
+def test_a_trace_and_its_power_log_in_one_run(machine: Machine) -> None:
+    done = machine.tool("record", *QUICK, *_job("4", "0.05"))
+    assert done.returncode == 0, done.stderr
+    run = machine.folder / "run.tracetool"
+    assert f"Run: {run.name}" in done.stdout
+    info = json.loads((run / "run.json").read_text("utf-8"))
+    assert [s["format"] for s in info["sources"]] == ["nsys_rep", "tracetool_power"]
+    assert all(entry["placed"] for entry in info["clock"]["alignment"])
+    kernels = pl.read_parquet(run / "kernels.parquet")
+    assert kernels.height == 4
+    telemetry = pl.read_parquet(run / "telemetry.parquet")
+    assert telemetry["device"].unique().to_list() == kernels["device"].unique().to_list() == [0]
+    assert set(telemetry["field"].unique().to_list()) == {"power.draw.instant", "power.draw.average"}
+
+
+def test_the_log_meets_the_trace_within_a_millisecond(machine: Machine) -> None:
+    """The energy counter is the fake's clock: in the run it must read the same moment as the time column.
+
+    The kernels' times come from the program itself, through the profiler's own session time; between two
+    kernels the fake shows idle power and inside one busy power. So both ends of the join are checked.
+    """
+    done = machine.tool("record", *QUICK, "--interval", "2", *_job("4", "0.05"), FAKE_NVML_UPDATE_US="1000")
+    assert done.returncode == 0, done.stderr
+    run = machine.folder / "run.tracetool"
+    offset = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    telemetry = pl.read_parquet(run / "telemetry.parquet").filter(pl.col("field") == "power.draw.instant")
+    stamps = telemetry["time_ns"].to_numpy() - offset
+    errors = abs(stamps - telemetry["energy_j"].to_numpy() * 1e6)
+    assert sorted(errors)[int(0.9 * len(errors))] < 1_000_000
+    kernels = pl.read_parquet(run / "kernels.parquet").sort("start_ns")
+    margin = 3_000_000  # an update of the sensor, and the program's own time to switch the load
+    for start, duration in kernels.select("start_ns", "duration_ns").iter_rows():
+        inside = telemetry.filter(pl.col("time_ns").is_between(start + margin, start + duration - margin))
+        assert inside.height > 5
+        assert inside["power_w"].median() > 390
+    between = telemetry.filter(
+        pl.col("time_ns").is_between(
+            kernels["start_ns"][0] + kernels["duration_ns"][0] + margin, kernels["start_ns"][1] - margin
+        )
+    )
+    assert between["power_w"].median() < 110
+
+
+def test_rhythm_delay_idle_power_and_cost_are_told(machine: Machine) -> None:
+    done = machine.tool("record", *QUICK, "--json", *_job("2", "0.05"))
+    told = json.loads(done.stdout[done.stdout.index('{"') :])
+    assert told["poll_jitter_us"]["count"] > 20
+    assert told["read_delay_us"]["p50"] > 0
+    assert 0 < told["sampler_cpu_share"] < 1
+    assert told["idle_before_w"]["0"] == pytest.approx(100.5, abs=1)
+    assert told["idle_after_w"]["0"] == pytest.approx(100.5, abs=1)
+
+
+def test_a_failing_program_keeps_its_code_and_its_data(machine: Machine) -> None:
+    done = machine.tool("record", *QUICK, *_job("2", "0.05", "fail"))
+    assert done.returncode == 7
+    assert "job: cannot go on" in done.stderr
+    assert pl.read_parquet(machine.folder / "run.tracetool" / "kernels.parquet").height == 2
+    assert next(e for e in machine.events() if e["what"] == "end")["exit_code"] == 7
+
+
+def test_a_program_ended_by_a_signal(machine: Machine) -> None:
+    done = machine.tool("record", *QUICK, *_job("1", "0.05", "abort"))
+    assert done.returncode == 128 + signal.SIGABRT
+
+
+def test_a_program_that_forks(machine: Machine) -> None:
+    done = machine.tool("record", *QUICK, *_job("2", "0.05", "fork"))
+    assert done.returncode == 0, done.stderr
+    assert pl.read_parquet(machine.folder / "run.tracetool" / "kernels.parquet").height >= 2
+
+
+def test_a_program_that_is_not_there(machine: Machine) -> None:
+    done = machine.tool("record", *QUICK, "--profiler", "none", "--", "no-such-program")
+    assert done.returncode == 2
+    assert "no-such-program" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("manner", ["", "stubborn"])
+def test_ctrl_c_ends_the_program_and_keeps_everything(machine: Machine, manner: str) -> None:
+    process = machine.start("tracetool", "record", *QUICK, *_job("400", "0.05", manner))
+    deadline = time.monotonic() + 30
+    events = machine.folder / "run.recording" / "events.jsonl"
+    while time.monotonic() < deadline and not (events.exists() and '"begin"' in events.read_text("utf-8")):
+        time.sleep(0.05)
+    time.sleep(0.5)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the whole group
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "run.recording" in err.splitlines()[-1]
+    assert "Traceback" not in err
+    assert pl.read_parquet(machine.folder / "run.tracetool" / "kernels.parquet").height >= 1
+    assert machine.log().note("end")
+
+
+def test_repeats_make_a_run_each(machine: Machine) -> None:
+    done = machine.tool("record", *QUICK, "--repeat", "3", *_job("2", "0.03"))
+    assert done.returncode == 0, done.stderr
+    runs = sorted((machine.folder / "run.runs").iterdir())
+    assert [r.name for r in runs] == [f"run-{n:03d}.tracetool" for n in (1, 2, 3)]
+    spans = [pl.read_parquet(r / "kernels.parquet")["start_ns"] for r in runs]
+    assert max(spans[0]) < min(spans[1]) < max(spans[1]) < min(spans[2])
+
+
+def test_warm_up_slowdown_and_profiler_options(machine: Machine) -> None:
+    done = machine.tool(
+        "record", *QUICK, "--warm-up", "2", "--slowdown", "-P", "--gpu-metrics-devices=all", "--json",
+        *_job("1", "0.02"),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert pl.read_parquet(machine.folder / "run.tracetool" / "kernels.parquet").height == 1
+    told = json.loads(done.stdout[done.stdout.index('{"') :])
+    assert told["slowdown"] > 1.0, "the fake profiler costs its own start"
+    begin = next(e for e in machine.events() if e["what"] == "begin")
+    assert "--gpu-metrics-devices=all" in begin["command"]
+    assert "--cuda-graph-trace=node" in begin["command"]
+
+
+def test_a_power_log_alone(machine: Machine) -> None:
+    done = machine.tool("record", *QUICK, "--profiler", "none", *_job("1", "0.05"))
+    assert done.returncode == 0, done.stderr
+    assert len(machine.log().rows) > 10
+    assert not (machine.folder / "run.tracetool").exists()
+
+
+def test_without_a_gpu_nothing_starts(machine: Machine) -> None:
+    done = machine.tool("record", *QUICK, *_job("1", "0.02"), LD_LIBRARY_PATH="/nowhere")
+    assert done.returncode == 3
+    assert len(done.stderr.splitlines()) == 1
+    assert "NVML" in done.stderr
+    assert list(machine.folder.iterdir()) == []
+
+
+def test_without_the_profiler_nothing_starts(machine: Machine) -> None:
+    done = machine.tool("record", *QUICK, "--profiler", "rocprof", *_job("1"), PATH="/usr/bin:/bin")
+    assert done.returncode == 3
+    assert "rocprofv3" in done.stderr
+    assert list(machine.folder.iterdir()) == []
+
+
+def test_a_foreign_folder_is_left_alone(machine: Machine) -> None:
+    (machine.folder / "run.recording").mkdir()
+    (machine.folder / "run.recording" / "mine.txt").write_text("mine", "utf-8")
+    done = machine.tool("record", *QUICK, *_job("1", "0.02"))
+    assert done.returncode == 2
+    assert (machine.folder / "run.recording" / "mine.txt").read_text("utf-8") == "mine"
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--repeat", "0"], ["--profiler", "perf"], ["--vendor", "intel"], ["--devices", "x"]]
+)
+def test_usage(machine: Machine, arguments: list[str]) -> None:
+    done = machine.tool("record", *arguments, *_job("1"))
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+
+
+TRIES = int(os.environ.get("TRACETOOL_KILL_TRIES", "3"))
+
+
+@pytest.mark.parametrize("number", range(TRIES))
+def test_a_killed_recorder_loses_nothing(machine: Machine, number: int) -> None:
+    """Kill the recorder at a random moment: the log is whole, the sampler ends, the run can be made."""
+    process = machine.start("tracetool", "record", *QUICK, *_job("6", "0.03"))
+    log = machine.folder / "run.recording" / "power.log"
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and not log.exists():
+        time.sleep(0.01)
+    time.sleep(random.Random(number).uniform(0.0, 1.2))
+    process.kill()
+    process.communicate()
+    finished = _wait_for_end(log)
+    assert not finished.torn
+    assert len(finished.rows) == finished.note("end")["readings"]
+    _wait_for_report(machine.folder / "run.recording")
+    done = machine.tool("record", "--finish", "run.recording")
+    if any((machine.folder / "run.recording").glob("*.nsys-rep")):
+        assert done.returncode == 0, done.stderr
+        assert (machine.folder / "run.tracetool" / "telemetry.parquet").exists()
+    else:
+        assert done.returncode == 2
+        assert "power.log" in done.stderr
+
+
+def _wait_for_end(log: Path) -> Log:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        found = Log.read(log)
+        if any(n["what"] == "end" for n in found.notes):
+            return found
+        time.sleep(0.05)
+    raise AssertionError("the sampler outlived its recorder")
+
+
+def _wait_for_report(folder: Path) -> None:
+    """The profiler goes on without the recorder and leaves its report: wait for it, as a user would."""
+    if '"begin"' not in (folder / "events.jsonl").read_text("utf-8"):
+        return
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline and not list(folder.glob("*.nsys-rep")):
+        time.sleep(0.05)
+    time.sleep(0.1)
+
+
+def test_a_killed_sampler_is_told(machine: Machine) -> None:
+    process = machine.start("tracetool", "record", *QUICK, *_job("10", "0.05"))
+    deadline = time.monotonic() + 30
+    log = machine.folder / "run.recording" / "power.log"
+    while time.monotonic() < deadline and not log.exists():
+        time.sleep(0.01)
+    time.sleep(0.5)
+    found = subprocess.run(
+        ["pgrep", "-P", str(process.pid), "-f", "tracetool.record.sampler"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    for pid in found.stdout.split():
+        os.kill(int(pid), signal.SIGKILL)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "sampler was killed" in out
+    assert not machine.log().torn
+    assert (machine.folder / "run.tracetool" / "telemetry.parquet").exists()
