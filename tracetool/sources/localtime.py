@@ -143,3 +143,27 @@ def is_absolute(texts: pl.Series) -> bool:
         and bool(first.str.contains(r"^\d{9,19}(\.\d*)?$|(Z|[+-]\d{2}:?\d{2})$")[0])
         and not bool(first.str.contains(r"^\d{4}-\d{2}-\d{2}$")[0])
     )
+
+
+_SHAPES = (
+    "%Y-%m-%dT%H:%M:%S", "%Y-%b-%d %H:%M:%S.%f", "%Y-%b-%d %H:%M:%S", "%a %b %d %H:%M:%S %Y",
+    "%a %b %d %H:%M:%S %Z %Y",
+)  # fmt: skip
+
+
+def wall_clock_ns(text: str) -> int | None:
+    """Return one instant written as people or C libraries do, as ns since 1970 of its own wall clock.
+
+    >>> wall_clock_ns("Sun Mar  2 15:02:02 2025"), wall_clock_ns("yesterday")
+    (1740927722000000000, None)
+    """
+    found = parse_stamps(pl.Series([text]))[0]
+    if found is not None:
+        return int(found)
+    for shape in _SHAPES:
+        try:
+            moment = datetime.strptime(" ".join(text.split()), shape)  # noqa: DTZ007 - a wall clock
+        except ValueError:
+            continue
+        return int((moment - datetime(1970, 1, 1)).total_seconds()) * NS  # noqa: DTZ001
+    return None

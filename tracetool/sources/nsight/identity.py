@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from pathlib import Path
 
 import polars as pl
 
 from tracetool.sources.columns import clean_text
 from tracetool.sources.format import Clock
-from tracetool.sources.localtime import parse_stamps
+from tracetool.sources.localtime import wall_clock_ns
 from tracetool.sources.sqlite_file import read_columns
 
 Read = Callable[..., pl.DataFrame]
@@ -47,7 +46,7 @@ def session_clock(path: Path, db: sqlite3.Connection, tables: Mapping[str, froze
     start = read_columns(path, db, tables, "TARGET_INFO_SESSION_START_TIME", wanted, rowid=False).head(1)
     offset = None
     if start.height and start["utcTime"][0] and start["localTime"][0]:
-        utc, local = (_moment(start[c][0]) for c in ("utcTime", "localTime"))
+        utc, local = (wall_clock_ns(start[c][0]) for c in ("utcTime", "localTime"))
         if utc is not None and local is not None and abs(local - utc) <= 15 * 3600 * 10**9:
             offset = round((local - utc) / 900e9) * 900 * 10**9
     anchor = start["utcEpochNs"][0] if start.height else None
@@ -60,20 +59,6 @@ def session_clock(path: Path, db: sqlite3.Connection, tables: Mapping[str, froze
     return Clock(
         "session", int(anchor), ANCHOR_ERROR_NS, offset, "session start time of the report (utcEpochNs)"
     )
-
-
-def _moment(text: str) -> int | None:
-    """Return an instant written in one of the exporters' ways, as ns. Only differences are used."""
-    found = parse_stamps(pl.Series([text]))[0]
-    if found is not None:
-        return int(found)
-    for shape in ("%Y-%m-%dT%H:%M:%S", "%Y-%b-%d %H:%M:%S.%f", "%Y-%b-%d %H:%M:%S", "%a %b %d %H:%M:%S %Y"):
-        try:
-            moment = datetime.strptime(text.strip(), shape)  # noqa: DTZ007 - zones cancel
-        except ValueError:
-            continue
-        return int((moment - datetime(1970, 1, 1)).total_seconds()) * 10**9  # noqa: DTZ001
-    return None
 
 
 def read_devices(
