@@ -9,7 +9,7 @@ import numpy as np
 
 from tracetool.measure.readings import Readings
 from tracetool.measure.timeline import Timeline
-from tracetool.vocabulary.arrays import Floats
+from tracetool.vocabulary.arrays import Floats, Ints
 from tracetool.vocabulary.interval import Z90
 
 
@@ -34,10 +34,22 @@ class Alignment:
 
 
 def _posterior(points: Floats, log_weight: Floats) -> tuple[float, float, Floats]:
-    weight = np.exp(log_weight - log_weight.max())
+    """Mean, deviation and weights of points that each stand for the cell around them."""
+    edges = 0.5 * (points[1:] + points[:-1])
+    edges = np.concatenate([[points[0]], edges, [points[-1]]])
+    cell = np.maximum(np.diff(edges), 1e-12)
+    weight = np.exp(log_weight - log_weight.max()) * cell
     weight /= weight.sum()
     mean = float(weight @ points)
-    return mean, float(np.sqrt(max(weight @ (points - mean) ** 2, 0.0))), weight
+    spread = weight @ ((points - mean) ** 2 + cell**2 / 12.0)
+    return mean, float(np.sqrt(max(spread, 0.0))), weight
+
+
+def _peaks(values: Floats, most: int) -> Ints:
+    """Places of the highest local maxima, best first."""
+    padded = np.concatenate([[-np.inf], values, [-np.inf]])
+    local = np.flatnonzero((values >= padded[:-2]) & (values >= padded[2:]))
+    return local[np.argsort(-values[local])][:most]
 
 
 def align(
@@ -45,9 +57,9 @@ def align(
     *,
     around_s: float = 0.0,
     prior_sd_s: float = 0.005,
-    points: int = 15,
-    rounds: int = 2,
-    temper: float = 1.0,
+    quick: Callable[[float], float] | None = None,
+    points: int = 19,
+    rounds: int = 3,
 ) -> Alignment:
     """Return the offset that makes the readings likeliest.
 
@@ -58,30 +70,45 @@ def align(
     around_s, prior_sd_s : float
         Where the offset is expected, and how sure: two stamps of one host clock differ by what reading
         the sensor takes and by the lag from launch to power. [s]
+    quick : callable, optional
+        A cheaper, stiffer score: its peaks on a fine grid are tried too, so that none is stepped over.
     points : int
-        Offsets tried in a round, over three deviations either side.
+        Offsets tried first, over three deviations either side.
     rounds : int
-        Rounds; each narrows to where the last found the weight.
-    temper : float
-        Power the likelihood is raised to; below 1 where its terms are not independent.
+        Rounds that look closer around the likeliest places.
 
     Notes
     -----
-    The posterior is integrated on the points of the last round; a likelihood with several peaks
-    keeps its spread.
+    The posterior is integrated over all offsets tried, each standing for the cell around it; a
+    likelihood with several peaks keeps its spread.
     """
-    middle, spread = around_s, prior_sd_s
-    mean, sd, weight, tried = middle, spread, np.ones(1), np.array([middle])
+    reach = 3.0 * prior_sd_s
+
+    def prior(x: Floats) -> Floats:
+        return np.asarray(-0.5 * ((x - around_s) / prior_sd_s) ** 2)
+
+    tried = around_s + np.linspace(-reach, reach, points)
+    if quick is not None:
+        fine = around_s + np.linspace(-reach, reach, 16 * (points - 1) + 1)
+        rough = np.array([quick(float(x)) for x in fine]) + prior(fine)
+        tried = np.unique(np.concatenate([tried, fine[_peaks(rough, 6)]]))
+    value = np.array([score(float(x)) for x in tried]) + prior(tried)
     for _ in range(rounds):
-        tried = middle + spread * np.linspace(-3.0, 3.0, points)
-        log_weight = np.array([temper * score(float(x)) for x in tried])
-        log_weight = log_weight - 0.5 * ((tried - around_s) / prior_sd_s) ** 2
-        mean, sd, weight = _posterior(tried, log_weight)
-        step = float(tried[1] - tried[0])
-        sd = float(np.hypot(sd, step / np.sqrt(12.0)))
-        if sd > 0.5 * spread:
+        closer = []
+        for at in _peaks(value, 3):
+            if value[at] < value.max() - 6.0:
+                continue
+            left = tried[at - 1] if at else tried[at]
+            right = tried[at + 1] if at + 1 < len(tried) else tried[at]
+            closer += [0.5 * (left + tried[at]), 0.5 * (right + tried[at])]
+        fresh = np.setdiff1d(np.array(closer), tried)
+        if not len(fresh):
             break
-        middle, spread = mean, max(1.5 * sd, step / 2)
+        more = np.array([score(float(x)) for x in fresh]) + prior(fresh)
+        order = np.argsort(np.concatenate([tried, fresh]))
+        value = np.concatenate([value, more])[order]
+        tried = np.concatenate([tried, fresh])[order]
+    mean, sd, weight = _posterior(tried, value)
     return Alignment(mean, sd, tried, weight)
 
 

@@ -59,3 +59,31 @@ def sensor_boxes(sensor: Sensor, jitter_s: float = 0.0) -> Boxes:
         front = (front[None, :] + moves[:, None]).ravel()
         weight = np.tile(weight / _JITTER_BOXES, _JITTER_BOXES)
     return Boxes(back, front, weight)
+
+
+def timing_noise(boxes: Boxes, time_s: Floats, edges_s: Floats, swing_w: float, jitter_s: float) -> Floats:
+    r"""Return what stamps that are off by a little do to each reading. Shape (n,). [W]
+
+    Parameters
+    ----------
+    boxes : Boxes
+        The filter.
+    time_s : array, shape (n,)
+        Updates. [s]
+    edges_s : array, shape (e,)
+        Moments where activity comes or goes, sorted. [s]
+    swing_w : float
+        Power that comes and goes with it. [W]
+    jitter_s : float
+        Standard deviation of each edge's stamp. [s]
+
+    Notes
+    -----
+    An edge off by :math:`\delta` inside a box of length :math:`w` moves its mean by
+    :math:`\delta \Delta P / w`; edges are off independently.
+    """
+    variance = np.zeros(len(time_s))
+    for back, front, weight in zip(boxes.back_s, boxes.front_s, boxes.weight, strict=True):
+        inside = np.searchsorted(edges_s, time_s - front) - np.searchsorted(edges_s, time_s - back)
+        variance += (weight / (back - front)) ** 2 * inside
+    return np.asarray(swing_w * jitter_s * np.sqrt(variance))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg, sparse
 
-from tracetool.measure.filters import Boxes
+from tracetool.measure.filters import Boxes, timing_noise
 from tracetool.measure.readings import Readings
 from tracetool.measure.timeline import STATES, Ramp, Timeline, cut
 from tracetool.vocabulary.arrays import Floats, Ints
@@ -176,7 +176,9 @@ def fit_levels(
     floor = max(0.1, 0.0005 * abs(high))
     noise = max(0.3, 0.003 * abs(high), 0.002 * reach)
     step_weight = 1.0 / (8 * step_scale) ** 2
-    noise_weight = np.ones(len(y))
+    timing = timing_noise(boxes, readings.time_s, timeline.edges_s(), reach, timeline.jitter_s)
+    ratio = np.hypot(1.0, timing / noise)  # each reading's noise over the common one
+    noise_weight = 1.0 / ratio**2
     factor, found = np.zeros((1, 1)), np.zeros(size)
     miss, step = y, np.zeros(size - _STATE_COUNT)
     for turn in range(max(rounds, 1)):
@@ -191,9 +193,10 @@ def fit_levels(
         right = observe.T @ (weight @ y) + anchor.T @ (trust * target)
         found = linalg.cho_solve_banded((factor, True), right, check_finite=False)
         miss, step = y - observe @ found, walk @ found
-        spread = 1.4826 * float(np.median(np.abs(miss)))
+        spread = 1.4826 * float(np.median(np.abs(miss / ratio)))
         noise = float(np.clip(np.hypot(spread, floor), floor, 0.05 * reach + floor))
-        noise_weight = (_NOISE_FREEDOM + 1) / (_NOISE_FREEDOM + (miss / noise) ** 2)
+        ratio = np.hypot(1.0, timing / noise)
+        noise_weight = (_NOISE_FREEDOM + 1) / (_NOISE_FREEDOM + (miss / (noise * ratio)) ** 2) / ratio**2
         scale = step_scale * max(1.0, 8.0 * 0.5**turn)  # from smooth to stepwise
         step_weight = (_STEP_FREEDOM + 1) / (_STEP_FREEDOM * scale**2 + step**2)
     return Levels(
@@ -203,7 +206,7 @@ def fit_levels(
         mixing,
         factor,
         noise,
-        _log_likelihood(miss, noise, step / step_scale, (anchor @ found - target) * np.sqrt(trust)),
+        _log_likelihood(miss, noise * ratio, step / step_scale, (anchor @ found - target) * np.sqrt(trust)),
         readings.power_w - miss,
     )
 
@@ -231,7 +234,7 @@ def _anchors(count: int, low: float, high: float, reach: float) -> tuple[sparse.
     return matrix, target, 1.0 / (sd**2 * n)
 
 
-def _log_likelihood(miss: Floats, noise: float, steps: Floats, ties: Floats) -> float:
+def _log_likelihood(miss: Floats, noise: Floats, steps: Floats, ties: Floats) -> float:
     data = -0.5 * (_NOISE_FREEDOM + 1) * np.log1p((miss / noise) ** 2 / _NOISE_FREEDOM).sum()
     walk = -0.5 * (_STEP_FREEDOM + 1) * np.log1p(steps**2 / _STEP_FREEDOM).sum()
-    return float(data - len(miss) * np.log(noise) + walk - 0.5 * (ties**2).sum())
+    return float(data - np.log(noise).sum() + walk - 0.5 * (ties**2).sum())

@@ -12,11 +12,16 @@ from tracetool.measure.filters import Boxes, sensor_boxes
 from tracetool.measure.levels import Levels, fit_levels
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.readings import Readings, resolve_updates
+from tracetool.measure.response import respond
 from tracetool.measure.timeline import Timeline
 from tracetool.vocabulary.errors import BadInput
 
 #: Readings used to find the offset: more would only take longer.
-_MOST = 1500
+_MOST = 400
+#: Power at the board's input follows activity by this much: regulators and input filter smooth it. [s]
+LAG_S = 0.002
+#: Two stamps of one host clock differ by what reading the sensor takes and by the launch. [s]
+CLOCK_SD_S = 0.004
 
 
 @dataclass(frozen=True)
@@ -52,8 +57,8 @@ def observe(
     timeline: Timeline,
     sensors: list[Sensor],
     *,
-    prior_sd_s: float = 0.005,
-    around_s: float = 0.0,
+    prior_sd_s: float = CLOCK_SD_S,
+    around_s: float = LAG_S,
 ) -> Observation:
     """Return what a log says of a device.
 
@@ -90,6 +95,7 @@ def observe(
     part = busiest_part(readings, timeline)
     found = align(
         lambda x: fit_levels(part, timeline.shifted(x), boxes).log_likelihood,
+        quick=lambda x: respond(part, timeline.shifted(x), boxes).log_likelihood,
         around_s=around_s,
         prior_sd_s=prior_sd_s,
     )

@@ -45,11 +45,18 @@ class Timeline:
     busy: Ramp  # integral of (any running)
     off_start_s: Floats  # (g,) gaps and idle stretches between merged activities, by start
     off_end_s: Floats  # (g,)
+    jitter_s: float = 0.0  # how far off each start and end may be [s]
 
     @property
     def span_s(self) -> tuple[float, float]:
         """First start and last end; (0, 0) without activities."""
         return (float(self.start_s.min()), float(self.end_s.max())) if len(self.start_s) else (0.0, 0.0)
+
+    def edges_s(self) -> Floats:
+        """Return the moments where activity comes or goes, sorted. [s]"""
+        starts = self.start_s[:1] if len(self.start_s) else np.zeros(0)
+        ends = self.off_end_s[np.isfinite(self.off_end_s)]
+        return np.sort(np.concatenate([starts, self.off_start_s, ends]))
 
     def state_ramps(self) -> tuple[Ramp, Ramp, Ramp]:
         """Return the integrals of active, gap and idle time; their sum is wall time."""
@@ -81,10 +88,13 @@ class Timeline:
             self.busy.moved(by_s),
             self.off_start_s + by_s,
             self.off_end_s + by_s,
+            self.jitter_s,
         )
 
 
-def build_timeline(start_s: Floats, end_s: Floats, label: Ints, classes: int) -> Timeline:
+def build_timeline(
+    start_s: Floats, end_s: Floats, label: Ints, classes: int, jitter_s: float = 0.0
+) -> Timeline:
     """Return the timeline of one device.
 
     Parameters
@@ -95,13 +105,15 @@ def build_timeline(start_s: Floats, end_s: Floats, label: Ints, classes: int) ->
         Class of each, 0 to ``classes - 1``.
     classes : int
         Number of classes.
+    jitter_s : float
+        Standard deviation of the stamps: microseconds from a profiler, more from a host program. [s]
     """
     keep = end_s > start_s
     order = np.argsort(start_s[keep], kind="stable")
     start, end, label = start_s[keep][order], end_s[keep][order], label[keep][order]
     if not len(start):
         flat = Ramp(np.zeros(1), np.zeros(1))
-        return Timeline(start, end, label, classes, flat, flat, np.zeros(0), np.zeros(0))
+        return Timeline(start, end, label, classes, flat, flat, np.zeros(0), np.zeros(0), jitter_s)
     times = np.concatenate([start, end])
     change = np.concatenate([np.ones(len(start), np.int64), np.full(len(end), -1, np.int64)])
     order = np.argsort(times, kind="stable")
@@ -124,6 +136,7 @@ def build_timeline(start_s: Floats, end_s: Floats, label: Ints, classes: int) ->
         Ramp(times[last], busy[last]),
         off_start,
         off_end,
+        jitter_s,
     )
 
 

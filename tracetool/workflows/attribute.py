@@ -28,6 +28,9 @@ from tracetool.vocabulary.interval import Z90
 from tracetool.workflows.activity_files import read_activity, read_windows
 
 _NS = 1e-9
+#: How far off the stamps of a profiler, and those a host program takes around its work, may be. [s]
+_TRACE_JITTER_S = 2e-5
+_HOST_JITTER_S = 3e-4
 
 
 @dataclass(frozen=True)
@@ -57,11 +60,12 @@ class _Work:
     label: Ints
     start_ns: Ints
     end_ns: Ints
+    jitter_s: float
 
     def timeline(self, origin_ns: int) -> Timeline:
         start = (self.start_ns - origin_ns).astype(np.float64) * _NS
         end = (self.end_ns - origin_ns).astype(np.float64) * _NS
-        return build_timeline(start, end, self.label, len(self.names))
+        return build_timeline(start, end, self.label, len(self.names), self.jitter_s)
 
 
 def attribute_run(
@@ -186,6 +190,7 @@ def attribute_activity(
         table["name"].replace_strict(index, return_dtype=pl.Int64).to_numpy(),
         table["start_us"].to_numpy() * 1000,
         table["end_us"].to_numpy() * 1000,
+        _HOST_JITTER_S,
     )
     board = load_gpu(gpu, part="sensor") if gpu else None
     return _attribute(
@@ -227,6 +232,7 @@ def _run_work(run: Run, kernels: pl.DataFrame) -> _Work:
         np.searchsorted(rows["signature"].to_numpy(), kernels["signature"].to_numpy()).astype(np.int64),
         start,
         start + kernels["duration_ns"].to_numpy(),
+        _TRACE_JITTER_S,
     )
 
 
@@ -236,12 +242,12 @@ def _check_overlap(work: _Work, log: PowerLog, origin_ns: int, where: str) -> No
     first, last = float(log.time_s[0]), float(log.time_s[-1])
     if start <= last and end >= first:
         return
-    hours = round((0.5 * (first + last) - 0.5 * (start + end)) / 900) / 4
+    hours = round((0.5 * (start + end) - 0.5 * (first + last)) / 900) / 4
     near = abs(hours) <= 15 and hours != 0
     raise BadInput.in_file(
         where,
         f"its activity and the power log do not overlap (the log begins {first - start:+.0f} s after it)",
-        f"is the zone right? the log would fit {hours:+g} h from where --tz puts it"
+        f"is the zone right? it would fit if --tz were {abs(hours):g} h {'less' if hours > 0 else 'more'}"
         if near
         else "give the log of the same run",
     )

@@ -1,0 +1,101 @@
+"""How well a filter explains a log: readings against what each state of the timeline would show.
+
+Unlike the levels that follow power wherever it goes, here each state keeps one slowly drifting power.
+That is stiff enough to tell one filter from another, and one offset from another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetool.measure.filters import Boxes, timing_noise
+from tracetool.measure.readings import Readings
+from tracetool.measure.timeline import Timeline
+from tracetool.vocabulary.arrays import Floats
+
+#: Degrees of freedom of the readings' noise: bursts that are not like the others are let go.
+_FREEDOM = 3.0
+_ROUNDS = 5
+#: Time over which a state's power may drift, and the fewest readings that hold one turn of it. [s]
+_DRIFT_S = 3.0
+_DRIFT_READINGS = 25
+#: A drift's size relative to the log's range, before any reading.
+_DRIFT_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class Response:
+    """Readings as a filter explains them."""
+
+    log_likelihood: float
+    noise_w: float
+    swing_w: float  # active above gap, as the sensor shows it
+    fitted_w: Floats  # (n,)
+
+
+def _filtered(readings: Readings, timeline: Timeline, boxes: Boxes) -> Floats:
+    """Share of each reading in active, gap and idle. Shape (n, 3)."""
+    ramps = timeline.state_ramps()
+    out = np.zeros((len(readings), 3))
+    for back, front, weight in zip(boxes.back_s, boxes.front_s, boxes.weight, strict=True):
+        open_s, close_s = readings.time_s - back, readings.time_s - front
+        for i, ramp in enumerate(ramps):
+            out[:, i] += (ramp(close_s) - ramp(open_s)) * (weight / (back - front))
+    return out
+
+
+def _hats(time_s: Floats) -> Floats:
+    span = float(time_s[-1] - time_s[0])
+    turns = int(min(span / _DRIFT_S, len(time_s) / _DRIFT_READINGS, 60))
+    if turns < 1:
+        return np.ones((len(time_s), 1))
+    at = (time_s - time_s[0]) / span * turns
+    return np.asarray(np.maximum(0.0, 1.0 - np.abs(at[:, None] - np.arange(turns + 1)[None, :])))
+
+
+def respond(readings: Readings, timeline: Timeline, boxes: Boxes) -> Response:
+    """Return how a filter explains the readings of a timeline on the same clock.
+
+    Parameters
+    ----------
+    readings : Readings
+        At least three.
+    timeline : Timeline
+        Activity.
+    boxes : Boxes
+        The filter.
+
+    Notes
+    -----
+    Least squares under a Student likelihood; a state never seen is left at the mean.
+    """
+    y = readings.power_w
+    state = _filtered(readings, timeline, boxes)
+    hats = _hats(readings.time_s)
+    reach = max(float(np.ptp(y)), 1.0)
+    drift = (hats[:, None, :] * state[:, :2, None]).reshape(len(y), -1) if hats.shape[1] > 1 else state[:, :0]
+    matrix = np.hstack([state, drift])
+    tie = np.concatenate([np.full(3, 1e-3 / reach), np.full(drift.shape[1], 1.0 / (_DRIFT_SHARE * reach))])
+    centre = float(np.median(y))
+    target = y - centre
+    floor = max(0.1, 1e-4 * abs(centre))
+    noise = 0.1 * reach
+    timing = timing_noise(boxes, readings.time_s, timeline.edges_s(), reach, timeline.jitter_s)
+    ratio = np.hypot(1.0, timing / noise)
+    weight = 1.0 / ratio**2
+    miss = target
+    found = np.zeros(matrix.shape[1])
+    for _ in range(_ROUNDS):
+        root = np.sqrt(weight) / noise
+        rows = np.vstack([matrix * root[:, None], np.diag(tie)])
+        found = np.linalg.lstsq(rows, np.concatenate([target * root, np.zeros(len(tie))]), rcond=None)[0]
+        miss = target - matrix @ found
+        noise = max(floor, 1.4826 * float(np.median(np.abs(miss / ratio))))
+        ratio = np.hypot(1.0, timing / noise)
+        weight = (_FREEDOM + 1) / (_FREEDOM + (miss / (noise * ratio)) ** 2) / ratio**2
+    each = noise * ratio
+    data = -0.5 * (_FREEDOM + 1) * float(np.log1p((miss / each) ** 2 / _FREEDOM).sum())
+    value = data - float(np.log(each).sum()) - 0.5 * float(((tie * found) ** 2).sum())
+    return Response(value, noise, float(found[0] - found[1]), y - miss)
