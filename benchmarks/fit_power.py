@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from tracetool.calibrate.power_file import power_toml
+from tracetool.calibrate.power_file import power_toml, sweep_toml
 from tracetool.calibrate.power_fit import PowerFit, fit_power
 from tracetool.calibrate.power_rows import PowerRows, rows_of_activity
 from tracetool.calibrate.power_sweep import SweepRows, fit_sweep
@@ -29,6 +29,7 @@ from tracetool.vocabulary.operators import OperatorColumns
 
 ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else "../shared/data")
 OUT = Path(__file__).parents[1] / "tracetool/hardware/calibrations"
+SOURCE = "public-dvfs-tables"
 ACTIVITY = ("act_sm", "act_dram", "act_tensor", "act_fp16", "act_fp32", "act_fp64")
 
 
@@ -81,13 +82,39 @@ def monitored(
     write(name, fit, "monitor", {"held_out_percent": round(100 * held.mape, 2)}, reach)
 
 
+def idle_rows(name: str) -> SweepRows:
+    """Return an idle curve; the reading at the lowest clock is taken out where it stands far off."""
+    frame = pl.read_csv(ROOT / "dvfs" / f"{name}.csv", infer_schema_length=None)
+    power = frame["idle_w"].to_numpy()
+    frame = frame.filter(np.abs(power / np.median(power[:9]) - 1.0) < 0.9)
+    count = frame.height
+    return SweepRows(
+        frame["idle_w"].to_numpy(),
+        frame["clock_mhz"].cast(pl.Float64).to_numpy(),
+        np.full(count, np.nan),
+        np.full(count, "(idle)", dtype=object),
+    )
+
+
+def swept(name: str, rows: SweepRows, *, fit_voltage: bool) -> None:
+    """Fit and write a board's base and voltage curve."""
+    gpu = load_gpu(name)
+    fit = fit_sweep(rows, prior_calibration(gpu), gpu.voltage, fit_voltage=fit_voltage)
+    rmse = float(np.sqrt(np.mean((fit.residual * rows.power_w) ** 2)))
+    print(
+        f"{name}: sweep: {100 * fit.error:.2f} %, {rmse:.2f} W RMSE, base {fit.base.round(2)}, {fit.voltage}"
+    )
+    about = {"title": f"Power of {name}", "basis": "calibrated", "sweep_percent": round(100 * fit.error, 2)}
+    (OUT / f"{name}.power.toml").write_text(sweep_toml(fit, about=about, source=SOURCE), "utf-8")
+
+
 def report(name: str, what: str, fit: PowerFit, mape: float) -> None:
     print(f"{name}: {what}: held out {100 * mape:.2f} %, voltage {fit.calibration.voltage}")
 
 
 def write(name: str, fit: PowerFit, section: str, figures: Mapping[str, float], reach: Reach | None) -> None:
     about = {"title": f"Power of {name}", "basis": "calibrated", **figures}
-    text = power_toml(fit, about=about, source="public-dvfs-tables", section=section, reach=reach)
+    text = power_toml(fit, about=about, source=SOURCE, section=section, reach=reach)
     OUT.mkdir(exist_ok=True)
     (OUT / f"{name}.power.toml").write_text(text, "utf-8")
 
@@ -104,6 +131,9 @@ def main() -> None:
     monitored("v100-pcie", rows, reach=Reach(1178.0, 650.0, 1.39))
     a100 = load_gpu("a100-sxm")
     monitored("a100-sxm", activity_rows("a100_programs_activity", a100), reach=Reach(758.0))
+    swept("v100-sxm2-16gb", sweep_rows("v100_microbenchmarks", 6), fit_voltage=True)
+    swept("a100-pcie-40gb", idle_rows("a100_voltage_idle"), fit_voltage=False)
+    swept("h100-sxm", idle_rows("h100_voltage_idle"), fit_voltage=True)
 
 
 if __name__ == "__main__":

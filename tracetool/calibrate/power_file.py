@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from tracetool.calibrate.power_fit import PowerFit
 from tracetool.calibrate.power_rows import COEFFICIENTS
+from tracetool.calibrate.power_sweep import SweepFit
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.reach import Reach
 from tracetool.vocabulary.interval import Z90
@@ -53,19 +54,35 @@ def power_toml(
             low, high = max(0.0, value - Z90 * sd), value + Z90 * sd
             lines.append(_entry(name, value, unit, source, (low, high)))
     lines.append(_entry("relative_sd", fit.calibration.relative_sd, "1", source))
-    curve = fit.calibration.voltage
-    if curve is not None:
-        lines += ["", *_voltage(curve, source)]
-    if reach is not None:
-        lines += ["", "[reach]", _entry("clock_mhz", reach.clock_mhz, "MHz", source)]
-        if reach.low_factor > 1:
-            lines.append(_entry("low_mhz", reach.low_mhz, "MHz", source))
-            lines.append(_entry("low_factor", reach.low_factor, "1", source))
-    return "\n".join(lines) + "\n"
+    if fit.calibration.voltage is not None:
+        lines += _voltage(fit.calibration.voltage, source)
+    return "\n".join([*lines, *_reach(reach, source)]) + "\n"
 
 
-def _voltage(curve: VoltageCurve, source: str) -> Sequence[str]:
+def sweep_toml(
+    fit: SweepFit, *, about: Mapping[str, str | float], source: str, reach: Reach | None = None
+) -> str:
+    """Return the text of a calibration file from a sweep: the base and the voltage curve alone."""
+    lines = ["[about]", *(f"{k} = {_plain(v)}" for k, v in about.items()), "", "[base]"]
+    for name, value in zip(COEFFICIENTS[:3], fit.base, strict=True):
+        lines.append(_entry(name, float(value), _UNITS[name], source))
+    lines += _voltage(fit.voltage, source)
+    return "\n".join([*lines, *_reach(reach, source)]) + "\n"
+
+
+def _reach(reach: Reach | None, source: str) -> list[str]:
+    if reach is None:
+        return []
+    lines = ["", "[reach]", _entry("clock_mhz", reach.clock_mhz, "MHz", source)]
+    if reach.low_factor > 1:
+        lines.append(_entry("low_mhz", reach.low_mhz, "MHz", source))
+        lines.append(_entry("low_factor", reach.low_factor, "1", source))
+    return lines
+
+
+def _voltage(curve: VoltageCurve, source: str) -> list[str]:
     return [
+        "",
         "[voltage]",
         _entry("floor_v", curve.floor_v, "V", source),
         _entry("knee_mhz", curve.knee_mhz, "MHz", source),

@@ -77,17 +77,19 @@ def _file(name: str) -> CalibrationFile:
 
 
 def calibration_from_file(file: CalibrationFile, prior: PowerCalibration) -> PowerCalibration:
-    """Return the coefficients of a calibration file; what it does not state stays the prior's."""
+    """Return the coefficients of a calibration file; what it does not state stays the prior's.
+
+    ``[base]`` holds for both kinds of count; ``[power]`` and ``[monitor]`` may say more.
+    """
     basis = str(file.about.get("basis", "calibrated"))
-    curve = _curve(file.section("voltage"))
-    seen = _coefficients(file.section("power"), prior)
-    monitor = _coefficients(file.section("monitor"), prior.monitored or prior)
-    return replace(
-        seen,
-        voltage=curve,
-        basis=basis if file.section("power") else prior.basis,
-        monitored=replace(monitor, voltage=curve, basis=basis if file.section("monitor") else prior.basis),
-    )
+    curve = _curve(file.section("voltage")) or prior.voltage
+    base = file.section("base")
+    found = {}
+    for section, start in (("power", prior), ("monitor", prior.monitored or prior)):
+        own = file.section(section)
+        read = _coefficients({**base, **own}, start)
+        found[section] = replace(read, voltage=curve, basis=basis if own else start.basis)
+    return replace(found["power"], monitored=found["monitor"])
 
 
 def _coefficients(numbers: Mapping[str, Number], prior: PowerCalibration) -> PowerCalibration:
