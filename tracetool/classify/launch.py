@@ -1,38 +1,228 @@
-"""What a launch tells: tiles times grid give m and n, blocks times elements per block give counts."""
+"""What a launch tells: tiles times grid give m and n, blocks times elements per block give counts.
+
+Grids count blocks (readers divide work-items where a profiler writes those). Which grid axis runs along which
+side of the product differs by library:
+
+- cuBLAS, nvjet, xmma: x along the library's M (a framework's n) in steps of the first tile number, y along
+  its N; z is the batch, or the parts of a split K: the name or the operator decides. Checked on 30,000 launches.
+- CUTLASS 2.x swizzles: x holds up to 8 columns of tiles side by side, so only the number of tiles is exact.
+- Tensile in hipBLASLt: one axis for tiles, batch and parts together, so only the product m x n is told.
+- implicit products of convolutions: the first tile number runs along batch x height x width of the result,
+  the second along the filters; x along the former in cuDNN's older kernels, y in xmma.
+"""
 
 from __future__ import annotations
 
+from typing import Final
+
 import polars as pl
 
-#: Elements one thread of a vectorized kernel handles besides its vector width (PyTorch's ``thread_work_size``).
-_WORK_PER_THREAD = 4
+#: Elements of one chunk of a multi-tensor kernel (PyTorch ``kChunkSize``, Apex ``chunk_size``).
+CHUNK: Final = 65_536
+#: How full chunks are on average: tensors end inside one.
+CHUNK_FILL: Final = 0.75
+#: Numbers a launch can tell.
+TOLD: Final = ("m", "n", "k", "batch", "rows", "cols", "q_len", "kv_len", "heads", "elements")
+#: Marks set where a number is an assumption, by row.
+MARKS: Final = ("launch_guess",)
+_PRODUCTS: Final = ("gemm", "gemv", "moe")
+_NULL: Final = pl.lit(None, dtype=pl.Float64)
+
+
+def _ceil(a: pl.Expr, b: pl.Expr) -> pl.Expr:
+    return (a / b).ceil()
 
 
 def from_launch(frame: pl.DataFrame) -> pl.DataFrame:
-    """Add ``grid_elements`` and ``launch_m``, ``launch_n``, ``launch_rows``, ... where name and grid tell them.
+    """Add ``launch_m``, ``launch_n``, ... where name and grid tell them; turn tiles to the operator's view.
 
-    Tiles are turned to the operator's view: libraries are column-major, so the name's first tile number
-    runs along a framework's n.
+    Parameters
+    ----------
+    frame : DataFrame
+        Signatures with the name's attributes, ``grid_x`` ... ``block_z``, ``blocks``, ``threads``, and
+        ``m``, ``n``, ``batch`` where the operator gave them.
+
+    Returns
+    -------
+    DataFrame
+        With ``launch_*`` for :data:`TOLD`; ``launch_guess`` (the numbers that rest on an assumption);
+        ``tile_m`` along the operator's m, ``tile_n`` along its n; ``split_k`` completed; ``tiles``;
+        ``grid_fits``: whether the tiles of known m and n account for the grid (null where unknown).
     """
-    threads, blocks = pl.col("threads"), pl.col("blocks")
+    return _rest(_attention(_products(_turn(frame))))
+
+
+def _turn(frame: pl.DataFrame) -> pl.DataFrame:
+    """Turn tiles so that ``tile_m`` runs along the operator's m."""
+    own_view = pl.col("library").is_in(
+        ["vllm", "training", "triton", "inductor", "deepgemm", "trtllm_gen", "flydsl"]
+    )
+    swapped = pl.col("family").is_in(_PRODUCTS) & ~own_view
+    return frame.with_columns(
+        pl.when(swapped).then("tile_n").otherwise("tile_m").alias("tile_m"),
+        pl.when(swapped).then("tile_m").otherwise("tile_n").alias("tile_n"),
+    )
+
+
+def _products(frame: pl.DataFrame) -> pl.DataFrame:
+    gx, gy, gz = pl.col("grid_x"), pl.col("grid_y").fill_null(1.0), pl.col("grid_z").fill_null(1.0)
+    tile_m, tile_n = pl.col("tile_m").cast(pl.Float64), pl.col("tile_n").cast(pl.Float64)
+    library, name = pl.col("library"), pl.col("name")
+    plane = gx * gy
+    product = pl.col("family").is_in(_PRODUCTS) & tile_m.is_not_null() & gx.is_not_null()
+    stays = pl.col("persistent").fill_null(value=False) | pl.col("k_sharing").is_in(["stream_k", "segment_k"])
+    product &= ~stays
+    # only the number of tiles is told: one axis, or a swizzle
+    folded = library.is_in(["tensile", "cutlass", "aiter", "composable_kernel"]) | (
+        (gy == 1) & name.str.contains("xmma|nvjet")
+    )
+    named_split = pl.col("split_k").cast(pl.Float64)
+    flat = library == "tensile"
+    in_plane = pl.when(flat & (named_split > 1)).then(plane / named_split).otherwise(plane)
+    side = (in_plane * tile_m * tile_n).sqrt()
+    across = pl.col("library").is_in(["trtllm_gen"])
+    launch_m = pl.when(folded).then(side).when(across).then(gy * tile_n).otherwise(gy * tile_m)
+    launch_n = pl.when(folded).then(side).when(across).then(gx * tile_m).otherwise(gx * tile_n)
+    conv = (
+        (pl.col("family") == "conv")
+        & tile_m.is_not_null()
+        & gx.is_not_null()
+        & (pl.col("algo") == "implicit_gemm")
+    )
+    xmma = name.str.contains("_xmma_")
+    forward = pl.col("direction").is_in(["fwd", "bwd_data"])
+    conv &= forward
+    conv_m = pl.when(xmma).then(gy).otherwise(gx) * tile_m
+    conv_n = pl.when(xmma).then(gx).otherwise(gy) * tile_n
+    splits = pl.col("k_sharing") == "split_k"
+    frame = frame.with_columns(
+        pl.when(product).then(launch_m).when(conv).then(conv_m).otherwise(_NULL).alias("launch_m"),
+        pl.when(product).then(launch_n).when(conv).then(conv_n).otherwise(_NULL).alias("launch_n"),
+        pl.when(product & ~splits & ~folded)
+        .then(gz)
+        .when(product | conv)
+        .then(1.0)
+        .otherwise(_NULL)
+        .alias("launch_batch"),
+        pl.when(product & folded & pl.col("m").is_null())
+        .then(pl.lit("m n"))
+        .otherwise(pl.lit(""))
+        .alias("launch_guess"),
+        (product | conv).alias("_counts"),
+    )
+    # with the operator's sizes the grid can be checked and the parts of a split K counted
+    known = (
+        pl.col("m").is_not_null()
+        & pl.col("n").is_not_null()
+        & tile_m.is_not_null()
+        & (pl.col("family") != "conv")
+    )
+    batch = pl.col("batch").fill_null(1.0)
+    tiles = _ceil(pl.col("m"), tile_m) * _ceil(pl.col("n"), tile_n) * batch
+    parts = pl.col("blocks") / tiles
+    whole = (parts >= 1) & ((parts - parts.round()).abs() < 1e-9)
+    in_z = (gz > batch) & (gz % batch == 0)
+    counted = (
+        pl.when(~known | pl.col("blocks").is_null())
+        .then(None)
+        .when(in_z)
+        .then(gz / batch)
+        .when(flat & whole & ~stays)
+        .then(parts)
+        .otherwise(None)
+    )
+    split = pl.when(splits & ~known & (gz > 1) & ~flat).then(gz).otherwise(counted)
+    swizzled = (pl.col("blocks") / pl.max_horizontal(split.fill_null(1.0), pl.lit(1.0)) / tiles).is_between(
+        1.0, 2.0, closed="left"
+    )
+    fits = (
+        pl.when(~known | pl.col("blocks").is_null() | stays)
+        .then(None)
+        .otherwise(whole | swizzled | (pl.col("blocks") < tiles) & (gy >= 16_384))
+    )
+    return frame.with_columns(
+        pl.coalesce(pl.when(named_split > 1).then(named_split), split, named_split).alias("split_k"),
+        pl.when(known).then(tiles).when(pl.col("_counts")).then(plane * gz).otherwise(_NULL).alias("tiles"),
+        fits.alias("grid_fits"),
+        pl.when(known & (pl.col("blocks") < tiles) & (gy < 16_384) & (pl.col("family") != "gemv"))
+        .then(pl.lit(value=True))
+        .otherwise(pl.col("persistent"))
+        .alias("persistent"),
+    ).drop("_counts")
+
+
+def _attention(frame: pl.DataFrame) -> pl.DataFrame:
+    """FlashAttention: x over blocks of queries (backward: keys), then batch, heads; splits in y when keys are shared."""
+    gx, gy, gz = pl.col("grid_x"), pl.col("grid_y").fill_null(1.0), pl.col("grid_z").fill_null(1.0)
+    tile = pl.col("tile_m").cast(pl.Float64)
+    op = pl.col("op")
+    here = (pl.col("family") == "attention") & gx.is_not_null() & ~pl.col("persistent").fill_null(value=False)
+    dense = (
+        here & op.is_in(["flash_fwd", "flash_bwd"]) & (pl.col("library") == "flash_attn") & tile.is_not_null()
+    )
+    shared = here & (op == "flash_fwd_splitkv") & tile.is_not_null()
+    efficient = here & (pl.col("library") == "pytorch_mem_efficient") & tile.is_not_null()
+    step = pl.when(op == "flash_bwd").then(pl.col("tile_n").cast(pl.Float64)).otherwise(tile)
+    any_of = dense | shared | efficient
+    q_len = pl.when(any_of).then(gx * step)
+    # one block of queries may be a single token; several are a sequence that attends to itself
+    itself = dense | efficient
+    batch = pl.when(dense).then(gy).when(efficient).then(gz).when(shared).then(1.0)
+    heads = pl.when(dense).then(gz).when(efficient).then(gy).when(shared).then(gz)
+    return frame.with_columns(
+        q_len.alias("launch_q_len"),
+        pl.when(itself).then(gx * step).otherwise(_NULL).alias("launch_kv_len"),
+        heads.alias("launch_heads"),
+        pl.coalesce(pl.col("launch_batch"), batch).alias("launch_batch"),
+        pl.when(itself).then(pl.lit("kv_len")).otherwise(pl.col("launch_guess")).alias("launch_guess"),
+    )
+
+
+def _rest(frame: pl.DataFrame) -> pl.DataFrame:
+    """Rows of row-wise kernels, elements of streaming ones."""
+    gx, blocks, threads = pl.col("grid_x"), pl.col("blocks"), pl.col("threads")
+    family, name = pl.col("family"), pl.col("name")
+    warp = pl.col("log2_elements").cast(pl.Float64)
+    small = warp <= 7
+    warp_rows = gx * pl.col("block_y").fill_null(1.0) * pl.when(small).then(2.0).otherwise(1.0)
+    row_kernels = family.is_in(["norm", "softmax"]) | (
+        (family == "reduction") & (pl.col("library") == "inductor")
+    )
+    rows = pl.when(warp.is_not_null() & (family == "softmax")).then(warp_rows).when(row_kernels).then(blocks)
+    # vector width 8 and 16 exist only where each thread does more work
+    vec = pl.col("vec").cast(pl.Float64)
+    work = pl.when(vec >= 16).then(16.0).when(vec >= 8).then(8.0).otherwise(4.0)
     per_thread = (
         pl.when(pl.col("elements_per_thread").is_not_null())
-        .then(pl.col("elements_per_thread"))
-        .when(pl.col("vec").is_not_null())
-        .then(pl.max_horizontal(pl.col("vec"), pl.lit(_WORK_PER_THREAD)))
-        .otherwise(None)
+        .then(pl.col("elements_per_thread").cast(pl.Float64))
+        .when(vec.is_not_null() & name.str.contains("vectorized"))
+        .then(work)
+        .when(name.str.contains("unrolled_elementwise"))
+        .then(4.0)
+        .when((pl.col("library") == "inductor") & family.is_in(["elementwise", "copy"]))
+        .then(4.0)
+        .when((family == "pooling") & (pl.col("library") == "pytorch"))
+        .then(1.0)
     )
     whole = blocks * threads * per_thread
     # the last block is half full on average
-    elements = pl.when(blocks > 1).then(whole - threads * per_thread / 2).otherwise(whole)
-    absent = pl.lit(None, dtype=pl.Float64)
-    swapped = pl.col("family").is_in(["gemm", "gemv", "moe", "conv"])
+    counted = pl.when(blocks > 1).then(whole - threads * per_thread / 2).otherwise(whole)
+    chunks = (family == "optimizer") & name.str.contains("multi_tensor_apply")
+    elements = pl.when(chunks).then(blocks * CHUNK * CHUNK_FILL).otherwise(counted)
+    cols = pl.when(warp.is_not_null() & (family == "softmax")).then(0.75 * pl.lit(2.0).pow(warp))
+    guess = (
+        pl.when(chunks)
+        .then(pl.lit("elements"))
+        .when(cols.is_not_null())
+        .then(pl.lit("cols"))
+        .when((pl.col("library") == "inductor") & per_thread.is_not_null())
+        .then(pl.lit("elements"))
+        .otherwise(pl.col("launch_guess"))
+    )
     return frame.with_columns(
-        elements.cast(pl.Float64).alias("grid_elements"),
-        *(
-            absent.alias(f"launch_{c}")
-            for c in ("m", "n", "k", "batch", "rows", "cols", "q_len", "kv_len", "heads")
-        ),
-        pl.when(swapped).then(pl.col("tile_n")).otherwise(pl.col("tile_m")).alias("tile_m"),
-        pl.when(swapped).then(pl.col("tile_m")).otherwise(pl.col("tile_n")).alias("tile_n"),
+        rows.alias("launch_rows"),
+        cols.alias("launch_cols"),
+        elements.alias("launch_elements"),
+        _NULL.alias("launch_k"),
+        guess.alias("launch_guess"),
     )

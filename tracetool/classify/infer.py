@@ -1,0 +1,182 @@
+"""The one number nothing else tells, from the measured duration: K of a product, the width of rows, the length of keys.
+
+A launch of known m and n that took t seconds at the rate its unit usually reaches did 2 m n K operations; a
+row kernel moved rows x cols elements. Such a number is circular where times are predicted: it is marked in
+``inferred`` with a 90 % interval, and shares, power and other clocks are what it is good for.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.load import load_gpu, match_gpu
+from tracetool.vocabulary.arrays import Floats
+from tracetool.vocabulary.dtype import BYTES
+from tracetool.vocabulary.errors import TracetoolError
+
+#: Part of a launch that no work explains. [s]
+LAUNCH_S: Final = 2.0e-6
+#: Share of its peak a product reaches over whole waves, and the ends of its 90 % interval.
+REACHED: Final = (0.65, 0.30, 0.95)
+#: Share of the memory's streaming rate that row kernels and decode reach, and its 90 % interval.
+STREAMED: Final = (0.70, 0.25, 1.0)
+_PIPES: Final = {
+    "fp64": "fp64", "fp32": "fp32", "tf32": "tensor_tf32", "fp16": "tensor_fp16", "bf16": "tensor_bf16", "fp8": "tensor_fp8",
+    "int8": "tensor_int8", "nvfp4": "tensor_fp4", "mxfp4": "tensor_fp4", "complex64": "fp32", "complex128": "fp64",
+}  # fmt: skip
+#: Products and sums of one complex multiplication.
+_COMPLEX: Final = 4.0
+
+
+def infer_missing(frame: pl.DataFrame) -> pl.DataFrame:
+    """Fill K, ``cols`` or ``kv_len`` where it alone is absent and the duration and GPU are known.
+
+    Adds ``inferred`` (names of the numbers that are inferred or assumed, "" for none), ``inferred_low`` and
+    ``inferred_high`` (factors on the last of them).
+    """
+    n = frame.height
+    columns = {
+        c: _floats(frame, c)
+        for c in (
+            "m",
+            "n",
+            "k",
+            "batch",
+            "rows",
+            "cols",
+            "q_len",
+            "kv_len",
+            "heads",
+            "head_dim",
+            "kv_heads",
+            "blocks",
+        )
+    }
+    seconds = np.maximum(_floats(frame, "duration_us") * 1e-6 - LAUNCH_S, 0.3e-6)
+    family = frame["family"].fill_null("").to_numpy().astype(str)
+    dtype = frame["dtype"].fill_null("fp32").to_numpy().astype(str)
+    told = frame["launch_guess"].fill_null("").to_numpy().astype(object)
+    low, high = np.full(n, np.nan), np.full(n, np.nan)
+    for device, gpu in _gpus(frame).items():
+        here = frame["device_name"].eq_missing(device).fill_null(value=False).to_numpy()
+        size = np.array([BYTES.get(d, 4.0) for d in dtype])
+        rate = np.array([_rate(gpu, d) for d in dtype])
+        lacks_k = (
+            here
+            & np.isin(family, ("gemm", "conv", "moe"))
+            & _known(columns, "m", "n")
+            & np.isnan(columns["k"])
+            & np.isfinite(seconds)
+        )
+        _put(columns, told, low, high, lacks_k, "k", _depths(columns, seconds, size, rate, gpu))
+        rowwise = np.isin(family, ("norm", "softmax", "reduction"))
+        lacks_cols = (
+            here & rowwise & _known(columns, "rows") & np.isnan(columns["cols"]) & np.isfinite(seconds)
+        )
+        _put(columns, told, low, high, lacks_cols, "cols", _widths(columns, seconds, size, gpu))
+        lacks_keys = (
+            here
+            & (family == "attention")
+            & _known(columns, "q_len", "heads", "head_dim")
+            & np.isnan(columns["kv_len"])
+            & np.isfinite(seconds)
+        )
+        _put(columns, told, low, high, lacks_keys, "kv_len", _lengths(columns, seconds, size, gpu))
+    made = [pl.Series(c, columns[c]).fill_nan(None) for c in ("k", "cols", "kv_len")]
+    return frame.with_columns(
+        *made, pl.Series("inferred", told.astype(str)), pl.Series("inferred_low", low).fill_nan(None), pl.Series("inferred_high", high).fill_nan(None)
+    )  # fmt: skip
+
+
+def _floats(frame: pl.DataFrame, column: str) -> Floats:
+    return np.array(frame[column].cast(pl.Float64).fill_null(np.nan).to_numpy(), dtype=np.float64)
+
+
+def _known(columns: dict[str, Floats], *names: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    out = np.ones(len(columns[names[0]]), dtype=np.bool_)
+    for name in names:
+        out &= np.isfinite(columns[name]) & (columns[name] > 0)
+    return out
+
+
+def _gpus(frame: pl.DataFrame) -> dict[str, Gpu]:
+    found: dict[str, Gpu] = {}
+    for device in frame["device_name"].drop_nulls().unique().to_list():
+        name = match_gpu(device)
+        try:
+            if name:
+                found[device] = load_gpu(name)
+        except TracetoolError:
+            continue
+    return found
+
+
+def _rate(gpu: Gpu, dtype: str) -> float:
+    try:
+        rate = float(gpu.peak_flops(_PIPES.get(dtype, "fp32"), gpu.clock_boost_mhz))
+    except KeyError:
+        rate = float(gpu.peak_flops("fp32", gpu.clock_boost_mhz))
+    return rate / _COMPLEX if dtype.startswith("complex") else rate
+
+
+def _put(
+    columns: dict[str, Floats], told: np.ndarray[tuple[int], np.dtype[np.object_]], low: Floats, high: Floats,
+    where: np.ndarray[tuple[int], np.dtype[np.bool_]], name: str, estimates: tuple[Floats, Floats, Floats],
+) -> None:  # fmt: skip
+    middle, least, most = estimates
+    where = where & np.isfinite(middle)
+    columns[name][where] = middle[where]
+    low[where], high[where] = (least / middle)[where], (most / middle)[where]
+    for i in np.flatnonzero(where):
+        told[i] = f"{told[i]} {name}".strip()
+
+
+def _depths(
+    columns: dict[str, Floats], seconds: Floats, size: Floats, rate: Floats, gpu: Gpu
+) -> tuple[Floats, Floats, Floats]:
+    """K of products: the lesser of what the arithmetic and what the memory leave time for."""
+    m, n, batch = columns["m"], columns["n"], np.where(np.isnan(columns["batch"]), 1.0, columns["batch"])
+    blocks = np.where(columns["blocks"] > 0, columns["blocks"], gpu.sm_count)
+    filled = blocks / (np.ceil(blocks / gpu.sm_count) * gpu.sm_count)
+    bandwidth = gpu.dram_bytes_per_s * gpu.dram_efficiency
+
+    def depth(reach: float) -> Floats:
+        arithmetic = seconds * rate * filled * reach / (2.0 * m * n * batch)
+        moved = (seconds * bandwidth * reach - batch * m * n * size) / (batch * (m + n) * size)
+        # operands may stay in L2: traffic bounds K only down to a quarter
+        bounded = np.minimum(arithmetic, np.maximum(moved, arithmetic / 4.0))
+        return np.maximum(8.0, np.round(bounded / 8.0) * 8.0)
+
+    return depth(REACHED[0]), depth(REACHED[1]), depth(REACHED[2])
+
+
+def _widths(
+    columns: dict[str, Floats], seconds: Floats, size: Floats, gpu: Gpu
+) -> tuple[Floats, Floats, Floats]:
+    """Width of rows that are read and written once."""
+    bandwidth = gpu.dram_bytes_per_s * gpu.dram_efficiency
+
+    def width(reach: float) -> Floats:
+        return np.maximum(1.0, np.round(seconds * bandwidth * reach / (columns["rows"] * 2.0 * size)))
+
+    return width(STREAMED[0]), width(STREAMED[1]), width(STREAMED[2])
+
+
+def _lengths(
+    columns: dict[str, Floats], seconds: Floats, size: Floats, gpu: Gpu
+) -> tuple[Floats, Floats, Floats]:
+    """Length of keys in decode: keys and values are streamed once."""
+    bandwidth = gpu.dram_bytes_per_s * gpu.dram_efficiency
+    heads = np.where(np.isnan(columns["kv_heads"]), columns["heads"], columns["kv_heads"])
+    batch = np.where(np.isnan(columns["batch"]), 1.0, columns["batch"])
+
+    def length(reach: float) -> Floats:
+        return np.maximum(
+            1.0, np.round(seconds * bandwidth * reach / (batch * heads * columns["head_dim"] * 2.0 * size))
+        )
+
+    return length(STREAMED[0]), length(STREAMED[1]), length(STREAMED[2])

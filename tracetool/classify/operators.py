@@ -1,0 +1,91 @@
+"""The operators behind a run's signatures: each distinct call read once, and lent to launches that lost theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import polars as pl
+
+from tracetool.classify.calls import Call, read_call
+from tracetool.classify.shapes import Numbers, read_shapes, streaming
+
+#: Numbers an operator can give, as in the operator tables.
+SHAPES: Final = (
+    "batch", "m", "n", "k", "channels", "height", "width", "filters", "kernel_h", "kernel_w", "stride", "padding",
+    "conv_groups", "q_len", "kv_len", "heads", "kv_heads", "window", "tokens", "hidden", "intermediate", "top_k",
+    "experts", "rows", "cols", "elements", "reads", "writes", "ranks", "bytes",
+)  # fmt: skip
+#: The four columns of ``signatures`` that state a call.
+ARGUMENTS: Final = ("operator_name", "input_dims", "input_types", "concrete_inputs")
+_OTHERS: Final = ("head_dim", "head_dim_v", "causal", "stream_elements", "stream_reads")
+_TEXTS: Final = ("family", "dtype", "phase", "name")
+_COLUMNS: Final = tuple(f"call_{c}" for c in (*SHAPES, *_OTHERS, *_TEXTS))
+#: A launch without a call takes that of a like one whose duration differs by less than this factor.
+_ALIKE: Final = 1.25
+_LAUNCH: Final = ("name", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared_bytes")
+
+
+def with_calls(frame: pl.DataFrame) -> pl.DataFrame:
+    """Add what the operators say: ``call_family``, ``call_dtype``, ``call_m`` ...; null where there is none.
+
+    Kernels replayed from a graph have lost their operator. One launched eagerly with the same name, grid and
+    block is the same work if its duration agrees, and only if all such launches had one and the same call;
+    ``lent`` says that this was done.
+    """
+    calls = frame.select(ARGUMENTS)
+    distinct = calls.filter(pl.col("operator_name").is_not_null()).unique(maintain_order=True)
+    read = [_read(read_call(*row)) for row in distinct.iter_rows()]
+    numbers = [_numbers(f"call_{c}", (r.get(c) for r in read)) for c in (*SHAPES, *_OTHERS)]
+    texts = [
+        pl.Series(f"call_{c}", [_text(r.get(f"call_{c}")) for r in read], dtype=pl.String) for c in _TEXTS
+    ]
+    table = distinct.with_columns(*numbers, *texts)
+    joined = calls.join(table, on=list(ARGUMENTS), how="left", nulls_equal=True, maintain_order="left")
+    return _lend(pl.concat([frame, joined.drop(ARGUMENTS)], how="horizontal"))
+
+
+def _lend(frame: pl.DataFrame) -> pl.DataFrame:
+    told = frame.filter(pl.col("call_family").is_not_null())
+    orphan = pl.col("operator_name").is_null() & (pl.col("activity") == "kernel")
+    if not told.height or not frame.select(orphan.any()).item():
+        return frame.with_columns(pl.lit(value=False).alias("lent"))
+    shapes = [c for c in _COLUMNS if c != "call_name"]
+    lenders = (
+        told.with_columns(pl.struct(shapes).alias("_call"))
+        .group_by(_LAUNCH)
+        .agg(
+            pl.col("_call").n_unique().alias("_calls"),
+            pl.col("duration_us").median().alias("_usual"),
+            *(pl.col(c).first().alias(f"_{c}") for c in _COLUMNS),
+        )
+        .filter(pl.col("_calls") == 1)
+    )
+    joined = frame.join(lenders, on=list(_LAUNCH), how="left", nulls_equal=True, maintain_order="left")
+    ratio = pl.col("duration_us") / pl.col("_usual")
+    takes = (
+        orphan & pl.col("_usual").is_not_null() & ratio.is_between(1 / _ALIKE, _ALIKE).fill_null(value=False)
+    )
+    return joined.with_columns(
+        *(pl.when(takes).then(f"_{c}").otherwise(c).alias(c) for c in _COLUMNS), takes.alias("lent")
+    ).drop("_calls", "_usual", *(f"_{c}" for c in _COLUMNS))
+
+
+def _numbers(name: str, values: Iterable[object]) -> pl.Series:
+    made = [float(v) if isinstance(v, (int, float)) else None for v in values]
+    return pl.Series(name, made, dtype=pl.Float64)
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _read(call: Call) -> Numbers:
+    family, numbers = read_shapes(call)
+    found: Numbers = dict(numbers or {})
+    stream = streaming(call) or {}
+    found["conv_groups"] = found.pop("groups", None)
+    return {
+        **found, "call_family": family, "call_dtype": call.dtype, "call_phase": found.get("phase"), "call_name": call.name,
+        "stream_elements": stream.get("elements"), "stream_reads": stream.get("reads"),
+    }  # fmt: skip
