@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-LOAD = Path(os.environ["FAKE_NVML_LOAD"])
+LOAD = Path(os.environ.get("FAKE_NVML_LOAD", os.devnull))
 
 
 def busy(seconds: float) -> None:
