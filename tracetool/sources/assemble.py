@@ -24,7 +24,7 @@ from tracetool.sources.signatures import number_signatures
 _I = pl.Int64()
 _ACTIVITIES: dict[str, pl.DataType] = {
     "start_ns": _I, "end_ns": _I, "device": pl.Int32(), "kind": pl.String(), "name": pl.String(),
-    "place": pl.String(), "process": _I, "correlation": _I, "external_id": _I,
+    "process": _I, "correlation": _I, "external_id": _I,
 }  # fmt: skip
 _CALLS: dict[str, pl.DataType] = {
     "start_ns": _I, "duration_ns": _I, "process": _I, "thread": _I, "name": pl.String(), "kind": pl.String(),
@@ -114,7 +114,7 @@ def assemble(traces: Sequence[Trace]) -> Assembled:
         if trace.activities.height:
             moved = to if any(k != v for k, v in place.items()) else pl.col("device")
             parts["kernels"].append(
-                trace.activities.drop("end_ns", "place").with_columns(
+                trace.activities.drop("end_ns", "place", "place_of", strict=False).with_columns(
                     moved, pl.col("operator") + operators, pl.col("range") + ranges
                 )
             )

@@ -60,10 +60,18 @@ def check_activities(activities: pl.DataFrame, source: str) -> tuple[pl.DataFram
                 *[pl.col(c).cast(pl.String).fill_null("?") for c in ("name", "start_ns", "end_ns", "device")],
             )
         ).to_series()  # fmt: skip
-        parts.append(rejected_rows(source, kept["place"], str(why), texts))
+        parts.append(rejected_rows(source, _places(kept), str(why), texts))
         if rows.height > KEPT_ROWS:
             parts.append(rejected_rows(source, ["-"], str(why), [f"and {rows.height - KEPT_ROWS} more rows"]))
     return _bounded(frame.filter(flagged.is_null())), parts
+
+
+def _places(rows: pl.DataFrame) -> pl.Series:
+    """Return where rows stand: a place, and what it counts where a column tells."""
+    place = pl.col("place").cast(pl.String).fill_null("?")
+    if "place_of" in rows.columns:
+        place = pl.concat_str(pl.col("place_of").fill_null(""), pl.lit(" "), place).str.strip_chars()
+    return rows.select(place).to_series()
 
 
 def _bounded(frame: pl.DataFrame) -> pl.DataFrame:

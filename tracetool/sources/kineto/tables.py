@@ -173,7 +173,7 @@ def _device_columns(chunk: Chunk, which: list[int], base_ns: int) -> pl.DataFram
             **_geometry(args, "grid"),
             **_geometry(args, "block"),
         }
-    ).with_columns(pl.format("event {}", "place").alias("place"))
+    ).with_columns(place_of=pl.lit("event"))
 
 
 def _call_columns(chunk: Chunk, which: list[int], base_ns: int) -> pl.DataFrame:

@@ -36,7 +36,7 @@ def split_operators(frame: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 def read_annotations(read: Read, named: Callable[..., pl.DataFrame]) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return operators and ranges of ``NVTX_EVENTS``."""
-    frame = read("NVTX_EVENTS", _COLUMNS, f"eventType IN ({_PUSH_POP}, {_START_END}, {_MARK})")
+    frame = read("NVTX_EVENTS", _COLUMNS, ("eventType", (_PUSH_POP, _START_END, _MARK)))
     frame = named(frame, "textId", "registered")
     frame = frame.with_columns(name=clean_text(pl.coalesce("text", "registered")))
     end = pl.when(pl.col("eventType") == _MARK).then(pl.col("start")).otherwise(pl.col("end"))

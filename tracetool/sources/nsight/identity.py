@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable
 
 import polars as pl
 
 from tracetool.sources.columns import clean_text
 from tracetool.sources.format import Clock
 from tracetool.sources.localtime import wall_clock_ns
-from tracetool.sources.sqlite_file import read_columns
 
 Read = Callable[..., pl.DataFrame]
 _I, _S = pl.Int64(), pl.String()
@@ -23,34 +20,34 @@ _GPU_COLUMNS = {
 ANCHOR_ERROR_NS = 3e6
 
 
-def _settings(db: sqlite3.Connection, tables: Mapping[str, frozenset[str]]) -> dict[str, str]:
+def _settings(read: Read) -> dict[str, str]:
     """Return the export's own settings. The capture's hold the environment of the job and are never read."""
     for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):
-        if {"name", "value"} <= tables.get(table, frozenset()):
-            rows = db.execute(f"SELECT name, value FROM {table} WHERE name LIKE 'EXPORT_%'").fetchall()  # noqa: S608
-            return {str(k): str(v) for k, v in rows}
+        rows = read(table, {"name": _S, "value": _S}).filter(pl.col("name").str.starts_with("EXPORT_"))
+        if rows.height:
+            return {str(k): str(v) for k, v in rows.select("name", "value").iter_rows()}
     return {}
 
 
-def versions(db: sqlite3.Connection, tables: Mapping[str, frozenset[str]]) -> tuple[str | None, str | None]:
+def versions(read: Read) -> tuple[str | None, str | None]:
     """Return the product and schema version, None where the export does not say."""
-    found = _settings(db, tables)
+    found = _settings(read)
     parts = [found.get(f"EXPORT_SCHEMA_VERSION_{p}") for p in ("MAJOR", "MINOR", "MICRO")]
     schema = ".".join(p for p in parts if p is not None) or None
     return found.get("EXPORT_PRODUCT_VERSION"), schema
 
 
-def session_clock(path: Path, db: sqlite3.Connection, tables: Mapping[str, frozenset[str]]) -> Clock:
+def session_clock(read: Read) -> Clock:
     """Return an export's clock: nanoseconds from the session's start, anchored in UTC where it says so."""
     wanted = {"utcEpochNs": _I, "utcTime": _S, "localTime": _S}
-    start = read_columns(path, db, tables, "TARGET_INFO_SESSION_START_TIME", wanted, rowid=False).head(1)
+    start = read("TARGET_INFO_SESSION_START_TIME", wanted).head(1)
     offset = None
     if start.height and start["utcTime"][0] and start["localTime"][0]:
         utc, local = (wall_clock_ns(start[c][0]) for c in ("utcTime", "localTime"))
         if utc is not None and local is not None and abs(local - utc) <= 15 * 3600 * 10**9:
             offset = round((local - utc) / 900e9) * 900 * 10**9
     anchor = start["utcEpochNs"][0] if start.height else None
-    if _settings(db, tables).get("EXPORT_PARAM_TIME_NORMALIZE", "").lower() == "true":
+    if _settings(read).get("EXPORT_PARAM_TIME_NORMALIZE", "").lower() == "true":
         return Clock("utc", 0, ANCHOR_ERROR_NS, offset, "exported with --ts-normalize: times are UTC")
     if anchor is None or not 0 < anchor < 1 << 62:
         return Clock(

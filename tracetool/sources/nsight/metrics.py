@@ -33,11 +33,11 @@ def read_metrics(read: Read, warnings: list[str]) -> pl.DataFrame:
     chosen = chosen.unique(["typeId", "what"], keep="first")
     if not chosen.height:
         return pl.DataFrame()
-    ids = ", ".join(str(int(i)) for i in chosen["metricId"].unique())
+    ids = chosen["metricId"].drop_nulls().unique().to_list()
     rows = read(
         "GPU_METRICS",
         {"timestamp": _I, "typeId": _I, "metricId": _I, "value": pl.Float64()},
-        f"metricId IN ({ids})",
+        ("metricId", ids),
     ).drop_nulls(["timestamp", "typeId", "value"])
     if not rows.height:
         return pl.DataFrame()

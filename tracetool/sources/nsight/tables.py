@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from tracetool.sources.format import Trace
 from tracetool.sources.nsight.annotations import read_annotations
 from tracetool.sources.nsight.identity import read_devices, session_clock, versions
 from tracetool.sources.nsight.metrics import read_metrics
-from tracetool.sources.sqlite_file import list_tables, open_sqlite, read_columns
+from tracetool.sources.nsight.store import Only, Store, open_store
 from tracetool.vocabulary.errors import BadInput
 
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -61,19 +60,19 @@ _PID = (1 << 24) - 1
 
 @dataclass(frozen=True)
 class Export:
-    """An open export: its file, connection, catalogue and strings."""
+    """An open export: its tables and its strings."""
 
-    path: Path
-    db: sqlite3.Connection
-    tables: Mapping[str, frozenset[str]]
+    store: Store
     strings: pl.DataFrame
 
-    def read(self, table: str, wanted: Mapping[str, pl.DataType], where: str = "") -> pl.DataFrame:
+    def read(self, table: str, wanted: Mapping[str, pl.DataType], only: Only | None = None) -> pl.DataFrame:
         """Return columns of a table, null where absent, with ``rowid``."""
-        return read_columns(self.path, self.db, self.tables, table, wanted, where=where)
+        return self.store.read(table, wanted, only)
 
     def named(self, frame: pl.DataFrame, column: str, to: str = "name") -> pl.DataFrame:
         """Add the text of a string id."""
+        if frame.schema[column] == pl.String:  # exports of many files may hold the text itself
+            return frame.with_columns(pl.col(column).alias(to))
         looked = self.strings.rename({"id": column, "value": to})
         return frame.join(looked, on=column, how="left", maintain_order="left")
 
@@ -172,9 +171,8 @@ def _calls(export: Export) -> pl.DataFrame:
     return with_call_kinds(frame)
 
 
-def _strings(path: Path, db: sqlite3.Connection, tables: Mapping[str, frozenset[str]]) -> pl.DataFrame:
-    wanted = {"id": _I, "value": pl.String()}
-    found = read_columns(path, db, tables, "StringIds", wanted, rowid=False)
+def _strings(store: Store) -> pl.DataFrame:
+    found = store.read("StringIds", {"id": _I, "value": pl.String()}).drop("rowid")
     return found.drop_nulls("id").unique("id", keep="first")
 
 
@@ -186,22 +184,21 @@ def read_export(path: Path) -> Trace:
     BadInput
         If the database is broken or is not Nsight's.
     """
-    tables = list_tables(path)
-    if not looks_like_nsight(tables):
-        raise BadInput.in_file(
-            path, "is not an Nsight Systems export", "make one with: nsys export --type sqlite"
-        )
-    with open_sqlite(path) as db:
-        export = Export(path, db, tables, _strings(path, db, tables))
-        clock = session_clock(export.path, db, tables)
-        product, schema = versions(db, tables)
+    with open_store(path) as store:
+        if not looks_like_nsight(store.tables):
+            raise BadInput.in_file(
+                path, "is not an Nsight Systems export", "make one with: nsys export --type sqlite"
+            )
+        export = Export(store, _strings(store))
+        clock = session_clock(store.read)
+        product, schema = versions(store.read)
         trace = Trace("Nsight Systems", clock, product, schema)
         kernels = _kernels(export)
         parts = [kernels, *_copies(export)]
         nodes = pl.concat([p.select("process", "correlation", "graph_node") for p in parts])
         parts.append(_graphs(export, nodes, trace))
         tagged = [
-            p.with_columns(place=pl.format("{} row {}", pl.lit(t), pl.col("rowid"))).drop("rowid")
+            p.rename({"rowid": "place"}).with_columns(place_of=pl.lit(f"{t} row"))
             for p, t in zip(parts, (KERNEL, MEMCPY, MEMSET, GRAPH), strict=True)
         ]
         trace.activities = pl.concat(tagged, how="diagonal")

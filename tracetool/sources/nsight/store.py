@@ -1,0 +1,128 @@
+"""Where the tables of an Nsight Systems export lie: a SQLite file, or a folder of Parquet or Arrow files."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import polars as pl
+
+from tracetool.sources.sqlite_file import list_tables, open_sqlite, read_columns
+from tracetool.vocabulary.errors import BadInput
+
+Only = tuple[str, Sequence[int]]
+
+
+class Store(Protocol):
+    """Tables by name, columns by name."""
+
+    @property
+    def tables(self) -> Mapping[str, frozenset[str]]:
+        """Tables and their columns."""
+
+    def read(self, table: str, wanted: Mapping[str, pl.DataType], only: Only | None = None) -> pl.DataFrame:
+        """Return columns, null where absent, with ``rowid``; of rows whose column is one of some numbers."""
+
+
+@dataclass(frozen=True)
+class SqliteStore:
+    """A SQLite export."""
+
+    path: Path
+    db: sqlite3.Connection
+    tables: Mapping[str, frozenset[str]]
+
+    def read(self, table: str, wanted: Mapping[str, pl.DataType], only: Only | None = None) -> pl.DataFrame:
+        """Return columns of a table."""
+        where = f"{only[0]} IN ({', '.join(str(int(n)) for n in only[1])})" if only else ""
+        return read_columns(self.path, self.db, self.tables, table, wanted, where=where)
+
+
+@dataclass(frozen=True)
+class FolderStore:
+    """A ``parquetdir`` or ``arrowdir`` export: one file per table."""
+
+    files: Mapping[str, Path]
+    tables: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def read(self, table: str, wanted: Mapping[str, pl.DataType], only: Only | None = None) -> pl.DataFrame:
+        """Return columns of a table; text stays text even where a number (of a string) is wanted."""
+        schema = {**wanted, "rowid": pl.Int64()}
+        there = {c.lower(): c for c in self.tables.get(table, ())}
+        names = {c: there[c.lower()] for c in wanted if c.lower() in there}
+        if not names:
+            return pl.DataFrame(schema=schema)
+        file = self.files[table]
+        try:
+            frame = _file_columns(file, list(dict.fromkeys(names.values())))
+        except (pl.exceptions.PolarsError, OSError, ValueError) as error:
+            fault = str(error).splitlines()[0][:160] if str(error) else "unreadable"
+            raise BadInput.in_file(
+                file, f"is a broken table of the export: {fault}", "export again"
+            ) from error
+        frame = frame.with_row_index("rowid", offset=1)
+        made = [pl.col("rowid").cast(pl.Int64)]
+        for column, kind in wanted.items():
+            if column not in names:
+                made.append(pl.lit(None, dtype=kind).alias(column))
+            elif frame.schema[names[column]] == pl.String:
+                made.append(pl.col(names[column]).alias(column))
+            else:
+                made.append(pl.col(names[column]).cast(kind, strict=False).alias(column))
+        frame = frame.select(made)
+        return frame.filter(pl.col(only[0]).is_in(list(only[1]))) if only and only[0] in names else frame
+
+
+_ENDINGS = (".parquet", ".arrow", ".arrows", ".feather")
+
+
+def _file_columns(file: Path, columns: list[str] | None = None) -> pl.DataFrame:
+    if file.suffix == ".parquet":
+        return pl.read_parquet(file, columns=columns)
+    try:
+        return pl.read_ipc(file, columns=columns)
+    except pl.exceptions.ComputeError:
+        return pl.read_ipc_stream(file, columns=columns)
+
+
+def folder_tables(folder: Path) -> dict[str, Path]:
+    """Return the files of an export by table name."""
+    try:
+        found = sorted(p for p in folder.iterdir() if p.suffix in _ENDINGS and p.is_file())
+    except OSError as error:
+        raise BadInput.in_file(folder, f"cannot be read: {error.strerror or error}") from error
+    return {p.stem: p for p in found}
+
+
+@contextmanager
+def open_store(path: Path) -> Iterator[Store]:
+    """Open an export.
+
+    Raises
+    ------
+    BadInput
+        If it is broken: also for faults met inside the block.
+    """
+    if path.is_dir():
+        files = folder_tables(path)
+        columns = {}
+        for name, file in files.items():
+            try:
+                columns[name] = frozenset(_file_schema(file))
+            except (pl.exceptions.PolarsError, OSError, ValueError) as error:
+                raise BadInput.in_file(file, "is a broken table of the export", "export again") from error
+        yield FolderStore(files, columns)
+        return
+    tables = list_tables(path)
+    with open_sqlite(path) as db:
+        yield SqliteStore(path, db, tables)
+
+
+def _file_schema(file: Path) -> list[str]:
+    if file.suffix == ".parquet":
+        return list(pl.read_parquet_schema(file))
+    return _file_columns(file).columns
