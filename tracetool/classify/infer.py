@@ -7,6 +7,7 @@ row kernel moved rows x cols elements. Such a number is circular where times are
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -14,7 +15,7 @@ import polars as pl
 
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu, match_gpu
-from tracetool.vocabulary.arrays import Floats
+from tracetool.vocabulary.arrays import Bools, Floats, Texts
 from tracetool.vocabulary.dtype import BYTES
 from tracetool.vocabulary.errors import TracetoolError
 
@@ -28,43 +29,43 @@ _PIPES: Final = {
     "fp64": "fp64", "fp32": "fp32", "tf32": "tensor_tf32", "fp16": "tensor_fp16", "bf16": "tensor_bf16", "fp8": "tensor_fp8",
     "int8": "tensor_int8", "nvfp4": "tensor_fp4", "mxfp4": "tensor_fp4", "complex64": "fp32", "complex128": "fp64",
 }  # fmt: skip
+_USED: Final = (
+    "m",
+    "n",
+    "k",
+    "batch",
+    "rows",
+    "cols",
+    "q_len",
+    "kv_len",
+    "heads",
+    "head_dim",
+    "kv_heads",
+    "blocks",
+)
 #: Products and sums of one complex multiplication.
 _COMPLEX: Final = 4.0
 
 
-def infer_missing(frame: pl.DataFrame) -> pl.DataFrame:
+def infer_missing(frame: pl.DataFrame, gpu: Gpu | None = None) -> pl.DataFrame:
     """Fill K, ``cols`` or ``kv_len`` where it alone is absent and the duration and GPU are known.
+
+    ``gpu`` is used for devices whose name is not known.
 
     Adds ``inferred`` (names of the numbers that are inferred or assumed, "" for none), ``inferred_low`` and
     ``inferred_high`` (factors on the last of them).
     """
     n = frame.height
-    columns = {
-        c: _floats(frame, c)
-        for c in (
-            "m",
-            "n",
-            "k",
-            "batch",
-            "rows",
-            "cols",
-            "q_len",
-            "kv_len",
-            "heads",
-            "head_dim",
-            "kv_heads",
-            "blocks",
-        )
-    }
+    columns = {c: _floats(frame, c) for c in _USED}
     seconds = np.maximum(_floats(frame, "duration_us") * 1e-6 - LAUNCH_S, 0.3e-6)
     family = frame["family"].fill_null("").to_numpy().astype(str)
     dtype = frame["dtype"].fill_null("fp32").to_numpy().astype(str)
     told = frame["launch_guess"].fill_null("").to_numpy().astype(object)
-    low, high = np.full(n, np.nan), np.full(n, np.nan)
-    for device, gpu in _gpus(frame).items():
-        here = frame["device_name"].eq_missing(device).fill_null(value=False).to_numpy()
+    sheet = _Sheet(columns, told, np.full(n, np.nan), np.full(n, np.nan))
+    for device, board in _gpus(frame, gpu).items():
+        here = frame["device_name"].eq_missing(pl.Series([device], dtype=pl.String)).to_numpy()
         size = np.array([BYTES.get(d, 4.0) for d in dtype])
-        rate = np.array([_rate(gpu, d) for d in dtype])
+        rate = np.array([_rate(board, d) for d in dtype])
         lacks_k = (
             here
             & np.isin(family, ("gemm", "conv", "moe"))
@@ -72,12 +73,12 @@ def infer_missing(frame: pl.DataFrame) -> pl.DataFrame:
             & np.isnan(columns["k"])
             & np.isfinite(seconds)
         )
-        _put(columns, told, low, high, lacks_k, "k", _depths(columns, seconds, size, rate, gpu))
+        sheet.put(lacks_k, "k", _depths(columns, seconds, size, rate, board))
         rowwise = np.isin(family, ("norm", "softmax", "reduction"))
         lacks_cols = (
             here & rowwise & _known(columns, "rows") & np.isnan(columns["cols"]) & np.isfinite(seconds)
         )
-        _put(columns, told, low, high, lacks_cols, "cols", _widths(columns, seconds, size, gpu))
+        sheet.put(lacks_cols, "cols", _widths(columns, seconds, size, board))
         lacks_keys = (
             here
             & (family == "attention")
@@ -85,10 +86,10 @@ def infer_missing(frame: pl.DataFrame) -> pl.DataFrame:
             & np.isnan(columns["kv_len"])
             & np.isfinite(seconds)
         )
-        _put(columns, told, low, high, lacks_keys, "kv_len", _lengths(columns, seconds, size, gpu))
+        sheet.put(lacks_keys, "kv_len", _lengths(columns, seconds, size, board))
     made = [pl.Series(c, columns[c]).fill_nan(None) for c in ("k", "cols", "kv_len")]
     return frame.with_columns(
-        *made, pl.Series("inferred", told.astype(str)), pl.Series("inferred_low", low).fill_nan(None), pl.Series("inferred_high", high).fill_nan(None)
+        *made, pl.Series("inferred", told.astype(str)), pl.Series("inferred_low", sheet.low).fill_nan(None), pl.Series("inferred_high", sheet.high).fill_nan(None)
     )  # fmt: skip
 
 
@@ -96,22 +97,24 @@ def _floats(frame: pl.DataFrame, column: str) -> Floats:
     return np.array(frame[column].cast(pl.Float64).fill_null(np.nan).to_numpy(), dtype=np.float64)
 
 
-def _known(columns: dict[str, Floats], *names: str) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _known(columns: dict[str, Floats], *names: str) -> Bools:
     out = np.ones(len(columns[names[0]]), dtype=np.bool_)
     for name in names:
         out &= np.isfinite(columns[name]) & (columns[name] > 0)
     return out
 
 
-def _gpus(frame: pl.DataFrame) -> dict[str, Gpu]:
-    found: dict[str, Gpu] = {}
-    for device in frame["device_name"].drop_nulls().unique().to_list():
-        name = match_gpu(device)
+def _gpus(frame: pl.DataFrame, fallback: Gpu | None) -> dict[str | None, Gpu]:
+    """Boards by device string; ``fallback`` for those not known."""
+    found: dict[str | None, Gpu] = {}
+    for device in frame["device_name"].unique().to_list():
+        name = match_gpu(device) if device else None
         try:
-            if name:
-                found[device] = load_gpu(name)
+            board = load_gpu(name) if name else fallback
         except TracetoolError:
-            continue
+            board = fallback
+        if board is not None:
+            found[device] = board
     return found
 
 
@@ -123,16 +126,23 @@ def _rate(gpu: Gpu, dtype: str) -> float:
     return rate / _COMPLEX if dtype.startswith("complex") else rate
 
 
-def _put(
-    columns: dict[str, Floats], told: np.ndarray[tuple[int], np.dtype[np.object_]], low: Floats, high: Floats,
-    where: np.ndarray[tuple[int], np.dtype[np.bool_]], name: str, estimates: tuple[Floats, Floats, Floats],
-) -> None:  # fmt: skip
-    middle, least, most = estimates
-    where = where & np.isfinite(middle)
-    columns[name][where] = middle[where]
-    low[where], high[where] = (least / middle)[where], (most / middle)[where]
-    for i in np.flatnonzero(where):
-        told[i] = f"{told[i]} {name}".strip()
+@dataclass(frozen=True)
+class _Sheet:
+    """What is being filled: numbers by name, and beside each row what was inferred and its interval."""
+
+    columns: dict[str, Floats]
+    told: Texts
+    low: Floats
+    high: Floats
+
+    def put(self, where: Bools, name: str, estimates: tuple[Floats, Floats, Floats]) -> None:
+        """Write the estimate of ``name`` (middle, low, high) into the chosen rows."""
+        middle, least, most = estimates
+        where = where & np.isfinite(middle)
+        self.columns[name][where] = middle[where]
+        self.low[where], self.high[where] = (least / middle)[where], (most / middle)[where]
+        for i in np.flatnonzero(where):
+            self.told[i] = f"{self.told[i]} {name}".strip()
 
 
 def _depths(
@@ -149,7 +159,7 @@ def _depths(
         moved = (seconds * bandwidth * reach - batch * m * n * size) / (batch * (m + n) * size)
         # operands may stay in L2: traffic bounds K only down to a quarter
         bounded = np.minimum(arithmetic, np.maximum(moved, arithmetic / 4.0))
-        return np.maximum(8.0, np.round(bounded / 8.0) * 8.0)
+        return np.asarray(np.maximum(8.0, np.round(bounded / 8.0) * 8.0))
 
     return depth(REACHED[0]), depth(REACHED[1]), depth(REACHED[2])
 

@@ -54,8 +54,10 @@ def from_launch(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _turn(frame: pl.DataFrame) -> pl.DataFrame:
     """Turn tiles so that ``tile_m`` runs along the operator's m."""
-    own_view = pl.col("library").is_in(
-        ["vllm", "training", "triton", "inductor", "deepgemm", "trtllm_gen", "flydsl"]
+    own_view = (
+        pl.col("library")
+        .fill_null("")
+        .is_in(["vllm", "training", "triton", "inductor", "deepgemm", "trtllm_gen", "flydsl"])
     )
     swapped = pl.col("family").is_in(_PRODUCTS) & ~own_view
     return frame.with_columns(
@@ -67,10 +69,12 @@ def _turn(frame: pl.DataFrame) -> pl.DataFrame:
 def _products(frame: pl.DataFrame) -> pl.DataFrame:
     gx, gy, gz = pl.col("grid_x"), pl.col("grid_y").fill_null(1.0), pl.col("grid_z").fill_null(1.0)
     tile_m, tile_n = pl.col("tile_m").cast(pl.Float64), pl.col("tile_n").cast(pl.Float64)
-    library, name = pl.col("library"), pl.col("name")
+    library, name = pl.col("library").fill_null(""), pl.col("name")
     plane = gx * gy
     product = pl.col("family").is_in(_PRODUCTS) & tile_m.is_not_null() & gx.is_not_null()
-    stays = pl.col("persistent").fill_null(value=False) | pl.col("k_sharing").is_in(["stream_k", "segment_k"])
+    stays = pl.col("persistent").fill_null(value=False) | pl.col("k_sharing").fill_null("").is_in(
+        ["stream_k", "segment_k"]
+    )
     product &= ~stays
     # only the number of tiles is told: one axis, or a swizzle
     folded = library.is_in(["tensile", "cutlass", "aiter", "composable_kernel"]) | (
@@ -80,21 +84,21 @@ def _products(frame: pl.DataFrame) -> pl.DataFrame:
     flat = library == "tensile"
     in_plane = pl.when(flat & (named_split > 1)).then(plane / named_split).otherwise(plane)
     side = (in_plane * tile_m * tile_n).sqrt()
-    across = pl.col("library").is_in(["trtllm_gen"])
+    across = pl.col("library").fill_null("").is_in(["trtllm_gen"])
     launch_m = pl.when(folded).then(side).when(across).then(gy * tile_n).otherwise(gy * tile_m)
     launch_n = pl.when(folded).then(side).when(across).then(gx * tile_m).otherwise(gx * tile_n)
     conv = (
         (pl.col("family") == "conv")
         & tile_m.is_not_null()
         & gx.is_not_null()
-        & (pl.col("algo") == "implicit_gemm")
+        & (pl.col("algo").fill_null("") == "implicit_gemm")
     )
     xmma = name.str.contains("_xmma_")
-    forward = pl.col("direction").is_in(["fwd", "bwd_data"])
+    forward = pl.col("direction").fill_null("").is_in(["fwd", "bwd_data"])
     conv &= forward
     conv_m = pl.when(xmma).then(gy).otherwise(gx) * tile_m
     conv_n = pl.when(xmma).then(gx).otherwise(gy) * tile_n
-    splits = pl.col("k_sharing") == "split_k"
+    splits = pl.col("k_sharing").fill_null("") == "split_k"
     frame = frame.with_columns(
         pl.when(product).then(launch_m).when(conv).then(conv_m).otherwise(_NULL).alias("launch_m"),
         pl.when(product).then(launch_n).when(conv).then(conv_n).otherwise(_NULL).alias("launch_n"),
@@ -155,13 +159,16 @@ def _attention(frame: pl.DataFrame) -> pl.DataFrame:
     """FlashAttention: x over blocks of queries (backward: keys), then batch, heads; splits in y when keys are shared."""
     gx, gy, gz = pl.col("grid_x"), pl.col("grid_y").fill_null(1.0), pl.col("grid_z").fill_null(1.0)
     tile = pl.col("tile_m").cast(pl.Float64)
-    op = pl.col("op")
+    op = pl.col("op").fill_null("")
     here = (pl.col("family") == "attention") & gx.is_not_null() & ~pl.col("persistent").fill_null(value=False)
     dense = (
-        here & op.is_in(["flash_fwd", "flash_bwd"]) & (pl.col("library") == "flash_attn") & tile.is_not_null()
+        here
+        & op.is_in(["flash_fwd", "flash_bwd"])
+        & (pl.col("library").fill_null("") == "flash_attn")
+        & tile.is_not_null()
     )
     shared = here & (op == "flash_fwd_splitkv") & tile.is_not_null()
-    efficient = here & (pl.col("library") == "pytorch_mem_efficient") & tile.is_not_null()
+    efficient = here & (pl.col("library").fill_null("") == "pytorch_mem_efficient") & tile.is_not_null()
     step = pl.when(op == "flash_bwd").then(pl.col("tile_n").cast(pl.Float64)).otherwise(tile)
     any_of = dense | shared | efficient
     q_len = pl.when(any_of).then(gx * step)
@@ -186,7 +193,7 @@ def _rest(frame: pl.DataFrame) -> pl.DataFrame:
     small = warp <= 7
     warp_rows = gx * pl.col("block_y").fill_null(1.0) * pl.when(small).then(2.0).otherwise(1.0)
     row_kernels = family.is_in(["norm", "softmax"]) | (
-        (family == "reduction") & (pl.col("library") == "inductor")
+        (family == "reduction") & (pl.col("library").fill_null("") == "inductor")
     )
     rows = pl.when(warp.is_not_null() & (family == "softmax")).then(warp_rows).when(row_kernels).then(blocks)
     # vector width 8 and 16 exist only where each thread does more work
@@ -199,9 +206,9 @@ def _rest(frame: pl.DataFrame) -> pl.DataFrame:
         .then(work)
         .when(name.str.contains("unrolled_elementwise"))
         .then(4.0)
-        .when((pl.col("library") == "inductor") & family.is_in(["elementwise", "copy"]))
+        .when((pl.col("library").fill_null("") == "inductor") & family.is_in(["elementwise", "copy"]))
         .then(4.0)
-        .when((family == "pooling") & (pl.col("library") == "pytorch"))
+        .when((family == "pooling") & (pl.col("library").fill_null("") == "pytorch"))
         .then(1.0)
     )
     whole = blocks * threads * per_thread
@@ -215,7 +222,7 @@ def _rest(frame: pl.DataFrame) -> pl.DataFrame:
         .then(pl.lit("elements"))
         .when(cols.is_not_null())
         .then(pl.lit("cols"))
-        .when((pl.col("library") == "inductor") & per_thread.is_not_null())
+        .when((pl.col("library").fill_null("") == "inductor") & per_thread.is_not_null())
         .then(pl.lit("elements"))
         .otherwise(pl.col("launch_guess"))
     )

@@ -21,17 +21,16 @@ ARGUMENTS: Final = ("operator_name", "input_dims", "input_types", "concrete_inpu
 _OTHERS: Final = ("head_dim", "head_dim_v", "causal", "stream_elements", "stream_reads")
 _TEXTS: Final = ("family", "dtype", "phase", "name")
 _COLUMNS: Final = tuple(f"call_{c}" for c in (*SHAPES, *_OTHERS, *_TEXTS))
-#: A launch without a call takes that of a like one whose duration differs by less than this factor.
-_ALIKE: Final = 1.25
+#: A launch without a call takes that of a like one whose duration differs by less than 25 %. [ln]
+_APART: Final = 0.223
 _LAUNCH: Final = ("name", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared_bytes")
 
 
 def with_calls(frame: pl.DataFrame) -> pl.DataFrame:
     """Add what the operators say: ``call_family``, ``call_dtype``, ``call_m`` ...; null where there is none.
 
-    Kernels replayed from a graph have lost their operator. One launched eagerly with the same name, grid and
-    block is the same work if its duration agrees, and only if all such launches had one and the same call;
-    ``lent`` says that this was done.
+    Kernels replayed from a graph have lost their operator, on AMD their grid too. One launched eagerly with
+    the same name and geometry whose duration agrees best is taken for the same work; ``lent`` says so.
     """
     calls = frame.select(ARGUMENTS)
     distinct = calls.filter(pl.col("operator_name").is_not_null()).unique(maintain_order=True)
@@ -46,29 +45,40 @@ def with_calls(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _lend(frame: pl.DataFrame) -> pl.DataFrame:
-    told = frame.filter(pl.col("call_family").is_not_null())
-    orphan = pl.col("operator_name").is_null() & (pl.col("activity") == "kernel")
-    if not told.height or not frame.select(orphan.any()).item():
+    orphan = (
+        pl.col("call_name").is_null() & pl.col("operator_name").is_null() & (pl.col("activity") == "kernel")
+    )
+    numbered = frame.with_row_index("_row")
+    lenders = numbered.filter(pl.col("call_family").is_not_null() & (pl.col("duration_us") > 0))
+    orphans = numbered.filter(orphan & (pl.col("duration_us") > 0))
+    if not lenders.height or not orphans.height:
         return frame.with_columns(pl.lit(value=False).alias("lent"))
-    shapes = [c for c in _COLUMNS if c != "call_name"]
-    lenders = (
-        told.with_columns(pl.struct(shapes).alias("_call"))
-        .group_by(_LAUNCH)
-        .agg(
-            pl.col("_call").n_unique().alias("_calls"),
-            pl.col("duration_us").median().alias("_usual"),
-            *(pl.col(c).first().alias(f"_{c}") for c in _COLUMNS),
+    wanted = ["_row", "duration_us", *_LAUNCH]
+    gridless = pl.col("grid_x").is_null()
+    pairs = [
+        some.select(wanted).join(
+            lenders.select("duration_us", *dict.fromkeys((*on, *_COLUMNS))),
+            on=on,
+            how="inner",
+            suffix="_usual",
         )
-        .filter(pl.col("_calls") == 1)
+        for some, on in ((orphans.filter(~gridless), list(_LAUNCH)), (orphans.filter(gridless), ["name"]))
+    ]
+    shared = ["_row", "duration_us", "duration_us_usual", *_COLUMNS]
+    apart = (pl.col("duration_us") / pl.col("duration_us_usual")).log().abs()
+    taken = (
+        pl.concat([p.select(shared) for p in pairs])
+        .with_columns(apart.alias("_apart"))
+        .filter(pl.col("_apart") <= _APART)
+        .sort("_row", "_apart")
+        .unique("_row", keep="first", maintain_order=True)
+        .select("_row", *(pl.col(c).alias(f"_{c}") for c in _COLUMNS))
     )
-    joined = frame.join(lenders, on=list(_LAUNCH), how="left", nulls_equal=True, maintain_order="left")
-    ratio = pl.col("duration_us") / pl.col("_usual")
-    takes = (
-        orphan & pl.col("_usual").is_not_null() & ratio.is_between(1 / _ALIKE, _ALIKE).fill_null(value=False)
-    )
+    joined = numbered.join(taken, on="_row", how="left", maintain_order="left")
     return joined.with_columns(
-        *(pl.when(takes).then(f"_{c}").otherwise(c).alias(c) for c in _COLUMNS), takes.alias("lent")
-    ).drop("_calls", "_usual", *(f"_{c}" for c in _COLUMNS))
+        *(pl.coalesce(c, f"_{c}").alias(c) for c in _COLUMNS),
+        pl.col("_call_name").is_not_null().alias("lent"),
+    ).drop("_row", *(f"_{c}" for c in _COLUMNS))
 
 
 def _numbers(name: str, values: Iterable[object]) -> pl.Series:

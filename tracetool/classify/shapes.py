@@ -7,10 +7,12 @@ the kernel's family: element counts for streaming kernels, the reduced axes for 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from tracetool.classify.calls import Call, Shape, numel, size_of
+from tracetool.classify.fused import ITSELF, is_fused, read_fused
 
 Numbers = dict[str, float | str | bool | None]
 Reader = Callable[[Call], Numbers | None]
@@ -158,6 +160,42 @@ def _reduced(call: Call) -> Numbers | None:
     return _rows_of(shape, inner)
 
 
+def _message(call: Call) -> Numbers | None:
+    """Bytes of the largest tensor of a communication call."""
+    sizes = [numel(s) * size_of(f or call.dtype) for s, f in call.tensors]
+    return {"bytes": max(sizes)} if sizes and max(sizes) > 0 else None
+
+
+def _conv_gradient(grad: int, other: int, *, of_data: bool) -> Reader:
+    """Older gradients of convolutions state the gradient of the result and one operand, not the strides.
+
+    A gradient of the data counts its products exactly and takes the data as large as the result; one of the
+    weights does not state the filter's size.
+    """
+
+    def read(call: Call) -> Numbers | None:
+        result, operand = call.shape(grad), call.shape(other)
+        if not result or not operand or len(result) != 4 or len(operand) != 4:
+            return None
+        batch, filters, height, width = result
+        found: Numbers = {"batch": batch, "filters": filters, "groups": 1, "transposed": False}
+        if of_data:
+            kernel = operand[2]
+            split = max(1, filters // max(1, operand[0]))
+            return {
+                **found, "channels": operand[1] * split, "height": height, "width": width, "kernel_h": kernel,
+                "kernel_w": operand[3], "stride": 1, "padding": (kernel - 1) // 2,
+            }  # fmt: skip
+        return None
+
+    return read
+
+
+_COMMUNICATES = re.compile(
+    r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast_$|record_param_comms|multimem"
+)
+
+
 def _embedding(table: int, index: int) -> Reader:
     def read(call: Call) -> Numbers | None:
         weight, chosen = call.shape(table), call.shape(index)
@@ -224,6 +262,10 @@ READERS: Final[Mapping[str, tuple[str, Reader]]] = {
     "cudnn_convolution_relu": ("conv", _conv(0, 1, 3, 4, 6)), "cudnn_convolution_add_relu": ("conv", _conv(0, 1, 5, 6, 8)),
     "cudnn_convolution_transpose": ("conv", _conv(0, 1, 4, 2, 6, transposed=True)),
     "miopen_depthwise_convolution": ("conv", _conv(0, 1, 4, 3, 6)), "_conv_depthwise2d": ("conv", _conv(0, 1, 4, 5, 99)),
+    "cudnn_convolution_backward_input": ("conv", _conv_gradient(1, 2, of_data=True)),
+    "cudnn_convolution_backward_weight": ("conv", _conv_gradient(1, 2, of_data=False)),
+    "miopen_convolution_backward_input": ("conv", _conv_gradient(1, 2, of_data=True)),
+    "miopen_convolution_backward_weight": ("conv", _conv_gradient(1, 2, of_data=False)),
     "convolution_backward": ("conv", _conv(1, 2, 4, 5, 9)), "_slow_conv2d_forward": ("conv", _conv(0, 1, 4, 5, 99)),
     "_flash_attention_forward": ("attention", _attention(0, 8, heads_first=False, longest=5, starts=3)),
     "_flash_attention_backward": ("attention", _attention(1, 11, heads_first=False, longest=8, starts=6)),
@@ -263,5 +305,9 @@ def read_shapes(call: Call) -> tuple[str | None, Numbers | None]:
     """
     if call.name.startswith("_foreach"):
         return "optimizer", _foreach(call)
+    if is_fused(call.name):
+        return ITSELF, read_fused(call)
+    if _COMMUNICATES.search(call.name):
+        return "collective", _message(call)
     family, reader = READERS.get(call.name, (None, None))
     return family, reader(call) if reader else None

@@ -12,9 +12,11 @@ from typing import Final
 import polars as pl
 
 from tracetool.classify.classify import classify_names
+from tracetool.classify.fused import ITSELF
 from tracetool.classify.infer import infer_missing
 from tracetool.classify.launch import TOLD, from_launch
 from tracetool.classify.operators import ARGUMENTS, SHAPES, with_calls
+from tracetool.hardware.gpu import Gpu
 
 #: What makes a row's work known, per family; one set suffices.
 NEEDED: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
@@ -34,13 +36,15 @@ _BYTES: Final = ("memcpy", "memset", "collective")
 _SAME_WORK: Final = {("conv", "gemm"), ("gemm", "gemv"), ("gemv", "gemm")}
 
 
-def describe(signatures: pl.DataFrame) -> pl.DataFrame:
+def describe(signatures: pl.DataFrame, gpu: Gpu | None = None) -> pl.DataFrame:
     """Return the operator columns of a run's signatures.
 
     Parameters
     ----------
     signatures : DataFrame, n rows
         The ``signatures`` table of a run; only ``name`` must exist.
+    gpu : Gpu, optional
+        The GPU it ran on, where ``device_name`` does not tell.
 
     Returns
     -------
@@ -58,7 +62,7 @@ def describe(signatures: pl.DataFrame) -> pl.DataFrame:
     named = classify_names(frame["name"].to_list()).drop("name")
     made = _families(with_calls(pl.concat([frame, named], how="horizontal")))
     made = from_launch(_own_shapes(made))
-    made = infer_missing(_filled(made))
+    made = infer_missing(_filled(made), gpu)
     made = _sources(made)
     calls = [c for c in made.columns if c.startswith(("call_", "launch_"))]
     return made.drop(*calls, "activity", "block_threads", "main", *ARGUMENTS)
@@ -103,7 +107,7 @@ def _families(frame: pl.DataFrame) -> pl.DataFrame:
     family, call, activity = pl.col("family"), pl.col("call_family"), pl.col("activity")
     open_name = family.is_in(["unknown", "other"]) | pl.col("basis").is_in(["library", "words"])
     # a product launched by a convolution is an implicit GEMM; helpers of an operator stay what they are
-    use = call.is_not_null() & (open_name | ((family == "gemm") & (call == "conv")))
+    use = call.is_not_null() & (call != ITSELF) & (open_name | ((family == "gemm") & (call == "conv")))
     refined = pl.when(use).then(call).otherwise(family)
     same = pl.lit(value=False)
     for operator, kernel in _SAME_WORK:
@@ -112,7 +116,7 @@ def _families(frame: pl.DataFrame) -> pl.DataFrame:
         pl.when(activity.is_in(["memcpy", "memset"])).then(activity).otherwise(refined).alias("family"),
         pl.when(use).then(pl.lit("operator")).otherwise(pl.col("basis")).alias("basis"),
         # the operator's numbers describe its main kernel, not its helpers
-        ((call == refined) | same).fill_null(value=False).alias("main"),
+        ((call == refined) | same | (call == ITSELF)).fill_null(value=False).alias("main"),
         pl.coalesce("dtype", "call_dtype").alias("dtype"),
         pl.coalesce("phase", "call_phase").alias("phase"),
         pl.coalesce("call_head_dim", pl.col("head_dim").cast(pl.Float64)).alias("head_dim"),

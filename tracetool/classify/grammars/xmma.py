@@ -50,6 +50,7 @@ def _read(found: re.Match[str], symbol: Symbol) -> Attributes:
         out["warps"] = int(warps[1]) * int(warps[2]) * int(warps[3])
     elif groups:
         out["warps"] = 4 * int(groups[1]) * int(groups[2]) * int(groups[3])
+        out["persistent"] = True  # Hopper's kernels take tiles in turn: seen with fewer blocks than tiles
     if types:
         memory, operand = number_format(types[1]), number_format(types[3])
         out.update(
