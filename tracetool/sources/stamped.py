@@ -25,7 +25,8 @@ class Line:
 
     number: int
     stamp: str | None
-    text: str
+    text: str  # without its stamp
+    raw: str
 
 
 def stamped_lines(text: str) -> list[Line]:
@@ -39,9 +40,9 @@ def stamped_lines(text: str) -> list[Line]:
             last = found[1]
             continue
         if found := BEFORE.match(raw):
-            lines.append(Line(number, found[1], raw[found.end() :]))
+            lines.append(Line(number, found[1], raw[found.end() :], raw))
         else:
-            lines.append(Line(number, last, raw))
+            lines.append(Line(number, last, raw, raw))
     return lines
 
 

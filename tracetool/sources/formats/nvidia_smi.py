@@ -34,6 +34,8 @@ def _fields(header: str) -> list[str]:
 
 def _is_header(line: str) -> bool:
     fields = _fields(line)
+    if "gpu" in fields:  # amd-smi counts cards in a column of that name
+        return False
     return len(fields) > 1 and "timestamp" in fields and bool(_USEFUL & set(fields))
 
 

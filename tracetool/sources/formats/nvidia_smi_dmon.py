@@ -52,7 +52,7 @@ def _rows(lines: list[Line]) -> Iterator[dict[str, object]]:
             if _is_header(text):
                 names = _names(text)
             continue
-        cells = text.split()
+        cells = (line.raw if "date" in names else text).split()
         row: dict[str, object] = {"line": line.number, "text": line.text, "stamp": line.stamp, "gpu": None}
         if names and len(cells) >= len(names) - 1:
             found = dict(zip(names, cells, strict=False))

@@ -1,0 +1,469 @@
+"""Small, faithful files of every format, written by the tests themselves; the truth is known."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+#: Three launches: name, start, end (ns on the file's clock), grid in blocks, block.
+LAUNCHES = (
+    ("void gemm<float, 128>(float*)", 1_000_000, 1_250_003, (64, 2, 1), (256, 1, 1)),
+    ("reduce_kernel", 1_300_000, 1_310_007, (8, 1, 1), (512, 1, 1)),
+    ("void gemm<float, 128>(float*)", 1_400_000, 1_640_001, (64, 2, 1), (256, 1, 1)),
+)
+TOTAL_NS = sum(e - s for _, s, e, _, _ in LAUNCHES)
+BOOT_NS = 1_550_151_000_000_000
+EPOCH_NS = 1_752_215_573_000_000_000
+
+
+def write_tables(path: Path, tables: dict[str, tuple[Sequence[str], Sequence[Sequence[object]]]]) -> Path:
+    """Write an SQLite file from (column definitions, rows) by table."""
+    path.unlink(missing_ok=True)
+    db = sqlite3.connect(path)
+    for name, (columns, rows) in tables.items():
+        db.execute(f'CREATE TABLE "{name}" ({", ".join(columns)})')
+        if rows:
+            db.executemany(f'INSERT INTO "{name}" VALUES ({", ".join("?" * len(columns))})', rows)
+    db.commit()
+    db.close()
+    return path
+
+
+def nsys_tables(*, pid: int = 7, tid: int = 7, utc: int = EPOCH_NS) -> dict[str, tuple[list[str], list[list[object]]]]:
+    """Return the tables of an export with launches, copies, NVTX, metrics and two GPUs."""
+    who = (pid << 24) | tid
+    group = pid << 24
+    names = {n: i for i, n in enumerate(dict.fromkeys(name for name, *_ in LAUNCHES), 1)}
+    strings: list[list[object]] = [[i, n] for n, i in names.items()]
+    strings += [[50, "cudaLaunchKernel_v7000"], [51, "cudaMemcpyAsync_v3020"], [60, "step 1"]]
+    kernels: list[list[object]] = [
+        [s, e, 0, 1, 13, 100 + i, group, names[n], names[n], 40, *grid, *block, 1024, 4096, None]
+        for i, (n, s, e, grid, block) in enumerate(LAUNCHES)
+    ]
+    calls: list[list[object]] = [
+        [s - 9000, s - 4000, who, 100 + i, 50] for i, (_, s, *_rest) in enumerate(LAUNCHES)
+    ]
+    calls.append([1_700_000 - 8000, 1_700_000 - 3000, who, 200, 51])
+    return {
+        "StringIds": (["id INTEGER PRIMARY KEY", "value TEXT"], strings),
+        "CUPTI_ACTIVITY_KIND_KERNEL": (
+            ["start INTEGER", '"end" INTEGER', "deviceId INTEGER", "contextId INTEGER", "streamId INTEGER",
+             "correlationId INTEGER", "globalPid INTEGER", "demangledName INTEGER", "shortName INTEGER",
+             "registersPerThread INTEGER", "gridX INTEGER", "gridY INTEGER", "gridZ INTEGER", "blockX INTEGER",
+             "blockY INTEGER", "blockZ INTEGER", "staticSharedMemory INTEGER", "dynamicSharedMemory INTEGER",
+             "graphNodeId INTEGER"],
+            kernels,
+        ),
+        "CUPTI_ACTIVITY_KIND_MEMCPY": (
+            ["start INTEGER", '"end" INTEGER', "deviceId INTEGER", "contextId INTEGER", "streamId INTEGER",
+             "correlationId INTEGER", "globalPid INTEGER", "bytes INTEGER", "copyKind INTEGER"],
+            [[1_700_000, 1_750_000, 0, 1, 13, 200, group, 1 << 20, 1]],
+        ),
+        "CUPTI_ACTIVITY_KIND_RUNTIME": (
+            ["start INTEGER", '"end" INTEGER', "globalTid INTEGER", "correlationId INTEGER", "nameId INTEGER"], calls
+        ),
+        "NVTX_EVENTS": (
+            ["start INTEGER", '"end" INTEGER', "eventType INTEGER", "text TEXT", "textId INTEGER", "globalTid INTEGER"],
+            [
+                [900_000, 1_600_000, 59, None, 60, who],
+                [980_000, 1_000_000, 59, "aten::mm, seq = 5, op_id = 9, sizes = [[128, 64], [64, 256]]", None, who],
+                [1_390_000, 1_395_000, 59, "aten::mm, op_id = 11", None, who],
+            ],
+        ),
+        "TARGET_INFO_GPU": (
+            ["id INTEGER", "name TEXT", "busLocation TEXT", "uuid TEXT", "smCount INTEGER", "clockRate INTEGER",
+             "totalMemory INTEGER", "computeMajor INTEGER", "computeMinor INTEGER", "cuDevice INTEGER"],
+            [[0, "NVIDIA H100 80GB HBM3", "0000:01:00.0", "GPU-aaaa", 132, 1_980_000_000, 80 << 30, 9, 0, 0]],
+        ),
+        "TARGET_INFO_SESSION_START_TIME": (
+            ["utcEpochNs INTEGER", "utcTime TEXT", "localTime TEXT"],
+            [[utc, "2025-07-11T06:32:53", "2025-07-11T08:32:53"]],
+        ),
+        "META_DATA_EXPORT": (
+            ["name TEXT", "value TEXT"],
+            [["EXPORT_SCHEMA_VERSION_MAJOR", "3"], ["EXPORT_SCHEMA_VERSION_MINOR", "20"],
+             ["EXPORT_SCHEMA_VERSION_MICRO", "3"], ["EXPORT_PRODUCT_VERSION", "2025.1.3.140"]],
+        ),
+        "META_DATA_CAPTURE": (["name TEXT", "value TEXT"], [["PROCESS_0:ENVIRONMENT_VARIABLE", "TOKEN=hunter2"]]),
+        "TARGET_INFO_GPU_METRICS": (
+            ["typeId INTEGER", "metricId INTEGER", "metricName TEXT"],
+            [[256, 1, "GPC Clock Frequency [MHz]"], [256, 2, "SM Active [Throughput %]"]],
+        ),
+        "GPU_METRICS": (
+            ["timestamp INTEGER", "typeId INTEGER", "metricId INTEGER", "value INTEGER"],
+            [[-5, 256, 1, 1_410_000_000], [1_000_000, 256, 1, 2_410_000_000 - (1 << 32)], [1_000_000, 256, 2, 80]],
+        ),
+    }  # fmt: skip
+
+
+def nsys_sqlite(folder: Path) -> Path:
+    return write_tables(folder / "run.sqlite", nsys_tables())
+
+
+def nsys_folder(folder: Path) -> Path:
+    target = folder / "run_pqtdir"
+    target.mkdir(exist_ok=True)
+    for i, (name, (columns, rows)) in enumerate(nsys_tables().items()):
+        names = [c.split()[0].strip('"') for c in columns]
+        frame = pl.DataFrame(rows, schema=names, orient="row", infer_schema_length=None)
+        if i % 2:
+            frame.write_ipc(target / f"{name}.arrow")
+        else:
+            frame.write_parquet(target / f"{name}.parquet")
+    return target
+
+
+def kineto_events(*, device: int = 0, pid: int = 4242, base_us: float = 0.0) -> list[dict[str, object]]:
+    """Return events with operators, calls, kernels, a copy and an annotation."""
+    events: list[dict[str, object]] = [
+        {"ph": "M", "name": "process_name", "pid": pid, "ts": 0, "args": {"name": "python"}},
+        {"ph": "X", "cat": "user_annotation", "name": "step", "pid": pid, "tid": 1, "ts": base_us + 900, "dur": 900},
+        {"ph": "X", "cat": "python_function", "name": "main", "pid": pid, "tid": 1, "ts": base_us + 1, "dur": 2000},
+    ]
+    for i, (name, s, e, grid, block) in enumerate(LAUNCHES):
+        start, length = base_us + s / 1000, (e - s) / 1000
+        operator = {"External id": 70 + i, "Input Dims": [[128, 64], [64, 256], []],
+                    "Input type": ["c10::Half", "c10::Half", "Scalar"], "Concrete Inputs": ["", "", "1"]}  # fmt: skip
+        events += [
+            {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": pid, "tid": 1, "ts": start - 20, "dur": 15,
+             "args": operator},
+            {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": pid, "tid": 1, "ts": start - 12,
+             "dur": 4.5, "args": {"External id": 70 + i, "cbid": 211, "correlation": 500 + i}},
+            {"ph": "X", "cat": "kernel", "name": name, "pid": device, "tid": 7, "ts": start, "dur": length,
+             "args": {"External id": 70 + i, "device": device, "context": 1, "stream": 7, "correlation": 500 + i,
+                      "registers per thread": 32, "shared memory": 2048, "grid": list(grid), "block": list(block)}},
+        ]  # fmt: skip
+    events.append(
+        {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD", "pid": device, "tid": 7, "ts": base_us + 1700, "dur": 9.5,
+         "args": {"device": device, "stream": 7, "correlation": 900, "bytes": 4096}}
+    )  # fmt: skip
+    return events
+
+
+def kineto_document(events: list[dict[str, object]], **more: object) -> dict[str, object]:
+    return {
+        "schemaVersion": 1,
+        "deviceProperties": [{"id": i, "name": "NVIDIA A100-SXM4-80GB", "numSms": 108, "computeMajor": 8,
+                              "computeMinor": 0, "totalGlobalMem": 80 << 30} for i in range(2)],
+        "cupti_version": 22,
+        "baseTimeNanoseconds": EPOCH_NS,
+        "traceEvents": events,
+        "traceName": "/home/someone/secret/trace.json",
+        **more,
+    }  # fmt: skip
+
+
+def kineto(folder: Path) -> Path:
+    path = folder / "run.pt.trace.json.gz"
+    path.write_bytes(gzip.compress(json.dumps(kineto_document(kineto_events())).encode()))
+    return path
+
+
+V3_HEADER = (
+    "Kind,Agent_Id,Queue_Id,Stream_Id,Thread_Id,Dispatch_Id,Kernel_Id,Kernel_Name,Correlation_Id,Start_Timestamp,"
+    "End_Timestamp,LDS_Block_Size,Scratch_Size,VGPR_Count,Accum_VGPR_Count,SGPR_Count,Workgroup_Size_X,"
+    "Workgroup_Size_Y,Workgroup_Size_Z,Grid_Size_X,Grid_Size_Y,Grid_Size_Z"
+)
+
+
+def rocprofv3_csv(folder: Path) -> Path:
+    path = folder / "77_kernel_trace.csv"
+    lines = [",".join(f'"{h}"' for h in V3_HEADER.split(","))]
+    for i, (name, s, e, grid, block) in enumerate(LAUNCHES):
+        items = [g * b for g, b in zip(grid, block, strict=True)]
+        lines.append(
+            f'"KERNEL_DISPATCH","Agent 4",1,2,77,{i},9,"{name}",{i + 1},{BOOT_NS + s},{BOOT_NS + e},1024,0,64,32,48,'
+            f'{",".join(map(str, block))},{",".join(map(str, items))}'
+        )
+    path.write_text("\n".join(lines) + "\n")
+    (folder / "77_hip_api_trace.csv").write_text(
+        '"Domain","Function","Process_Id","Thread_Id","Correlation_Id","Start_Timestamp","End_Timestamp"\n'
+        + "".join(
+            f'"HIP_RUNTIME_API","hipLaunchKernel",77,77,{i + 1},{BOOT_NS + s - 9000},{BOOT_NS + s - 4000}\n'
+            for i, (_, s, *_rest) in enumerate(LAUNCHES)
+        )
+    )
+    (folder / "77_marker_api_trace.csv").write_text(
+        '"Domain","Function","Process_Id","Thread_Id","Correlation_Id","Start_Timestamp","End_Timestamp"\n'
+        f'"MARKER_CORE_API","step",77,77,40,{BOOT_NS},{BOOT_NS + 1_600_000}\n'
+    )
+    (folder / "77_memory_copy_trace.csv").write_text(
+        '"Kind","Direction","Source_Agent_Id","Destination_Agent_Id","Correlation_Id","Start_Timestamp","End_Timestamp"\n'
+        f'"MEMORY_COPY","MEMORY_COPY_HOST_TO_DEVICE","Agent 0","Agent 4",9,{BOOT_NS + 1_700_000},{BOOT_NS + 1_750_000}\n'
+    )
+    (folder / "77_agent_info.csv").write_text(
+        '"Node_Id","Logical_Node_Id","Agent_Type","Cu_Count","Max_Engine_Clk_Fcompute","Gfx_Target_Version","Name",'
+        '"Product_Name"\n0,0,"CPU",64,0,0,"EPYC","EPYC"\n4,4,"GPU",304,2100,90402,"gfx942","AMD Instinct MI300X"\n'
+    )
+    return path
+
+
+def rocprofv3_json(folder: Path) -> Path:
+    path = folder / "77_results.json"
+    dispatches = [
+        {"thread_id": 77, "correlation_id": {"internal": i + 1, "external": 0}, "start_timestamp": BOOT_NS + s,
+         "end_timestamp": BOOT_NS + e, "stream_id": {"handle": 2},
+         "dispatch_info": {"agent_id": {"handle": 901}, "queue_id": {"handle": 1}, "kernel_id": 30 if "gemm" in n else 31,
+                           "dispatch_id": i, "private_segment_size": 0, "group_segment_size": 1024,
+                           "workgroup_size": dict(zip("xyz", block, strict=True)),
+                           "grid_size": {a: g * b for a, g, b in zip("xyz", grid, block, strict=True)}}}
+        for i, (n, s, e, grid, block) in enumerate(LAUNCHES)
+    ]  # fmt: skip
+    calls = [
+        {"kind": 1, "operation": 1, "thread_id": 77, "correlation_id": {"internal": i + 1, "external": 0},
+         "start_timestamp": BOOT_NS + s - 9000, "end_timestamp": BOOT_NS + s - 4000}
+        for i, (_, s, *_rest) in enumerate(LAUNCHES)
+    ]  # fmt: skip
+    process = {
+        "metadata": {"pid": 77, "command": ["./app", "--token", "hunter2"], "node": {"hostname": "secret"}},
+        "agents": [
+            {"id": {"handle": 900}, "type": 1, "name": "EPYC", "product_name": "EPYC", "node_id": 0},
+            {"id": {"handle": 901}, "type": 2, "name": "gfx942", "product_name": "AMD Instinct MI300X", "node_id": 1,
+             "cu_count": 304, "max_engine_clk_fcompute": 2100, "gfx_target_version": 90402},
+        ],
+        "kernel_symbols": [
+            {"kernel_id": 31, "formatted_kernel_name": "reduce_kernel", "arch_vgpr_count": 16, "accum_vgpr_count": 0},
+            {"kernel_id": 30, "formatted_kernel_name": LAUNCHES[0][0] + " [clone .kd]", "arch_vgpr_count": 64,
+             "accum_vgpr_count": 32},
+        ],
+        "strings": {"buffer_records": [{"kind": "NONE", "operations": []},
+                                       {"kind": "HIP_RUNTIME_API", "operations": ["?", "hipLaunchKernel"]}]},
+        "buffer_records": {
+            "kernel_dispatch": dispatches, "hip_api": calls,
+            "marker_api": [{"kind": 2, "operation": 0, "thread_id": 77, "start_timestamp": BOOT_NS,
+                            "end_timestamp": BOOT_NS + 1_600_000, "value": "step"}],
+            "memory_copy": [{"start_timestamp": BOOT_NS + 1_700_000, "end_timestamp": BOOT_NS + 1_750_000, "operation": 2,
+                             "dst_agent_id": {"handle": 901}, "src_agent_id": {"handle": 900}, "bytes": 4096}],
+        },
+    }  # fmt: skip
+    path.write_text(json.dumps({"rocprofiler-sdk-tool": [process]}))
+    return path
+
+
+def rocprof_csv(folder: Path) -> Path:
+    path = folder / "results.csv"
+    head = ("Index,KernelName,gpu-id,queue-id,queue-index,pid,tid,grd,wgr,lds,scr,arch_vgpr,accum_vgpr,sgpr,wave_size,"
+            "sig,obj,DispatchNs,BeginNs,EndNs,CompleteNs,DurationNs")  # fmt: skip
+    lines = [",".join(f'"{h}"' for h in head.split(","))]
+    for i, (name, s, e, grid, block) in enumerate(LAUNCHES):
+        items = grid[0] * grid[1] * grid[2] * block[0] * block[1] * block[2]
+        lines.append(
+            f'{i},"{name} [clone .kd]",2,0,{i},77,77,{items},{block[0]},1024,0,64,32,48,64,"0x0","0x7f",'
+            f"{BOOT_NS + s - 5000},{BOOT_NS + s},{BOOT_NS + e},{BOOT_NS + e + 900},{e - s}"
+        )
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def rocprof_v2_csv(folder: Path) -> Path:
+    path = folder / "results_77.csv"
+    lines = [
+        "Dispatch_ID,GPU_ID,Queue_ID,PID,TID,Grid_Size,Workgroup_Size,LDS_Per_Workgroup,Scratch_Per_Workitem,Arch_VGPR,"
+        "Accum_VGPR,SGPR,Wave_Size,Kernel_Name,Start_Timestamp,End_Timestamp,Correlation_ID"
+    ]
+    for i, (name, s, e, grid, block) in enumerate(LAUNCHES):
+        items = grid[0] * grid[1] * grid[2] * block[0]
+        lines.append(f'{i},9,1,77,77,{items},{block[0]},1024,0,64,32,48,64,"{name}",{BOOT_NS + s},{BOOT_NS + e},{i}')
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def rocprof_db(folder: Path) -> Path:
+    timed = ["BeginNs INTEGER", "EndNs INTEGER"]
+    return write_tables(
+        folder / "results.db",
+        {
+            "HIP": (
+                [*timed, "pid INTEGER", "tid INTEGER", "Name TEXT", '"Index" INTEGER'],
+                [[BOOT_NS + s - 9000, BOOT_NS + s - 4000, 2, 77, "hipLaunchKernel", 10 + i]
+                 for i, (_, s, *_r) in enumerate(LAUNCHES)],
+            ),
+            "OPS": (
+                [*timed, '"dev-id" INTEGER', '"queue-id" INTEGER', "Name TEXT", "pid INTEGER", "tid INTEGER",
+                 '"Index" INTEGER'],
+                [[BOOT_NS + s, BOOT_NS + e, 0, 0, n, 6, 1, 10 + i] for i, (n, s, e, *_r) in enumerate(LAUNCHES)],
+            ),
+            "COPY": (
+                [*timed, '"dev-id" INTEGER', '"queue-id" INTEGER', "Name TEXT", "pid INTEGER", "tid INTEGER",
+                 '"Index" INTEGER'],
+                [[BOOT_NS + 1_700_000, BOOT_NS + 1_750_000, 0, 0, "CopyHostToDevice", 1, 0, 40]],
+            ),
+            "rocTX": ([*timed, "pid INTEGER", "tid INTEGER", "Name TEXT", '"Index" INTEGER'],
+                      [[BOOT_NS, BOOT_NS + 1_600_000, 0, 77, '"step"', 0]]),
+            "KERN": (['"Index" INTEGER', "KernelName TEXT"], []),
+        },
+    )  # fmt: skip
+
+
+def rocprof_json(folder: Path) -> Path:
+    path = folder / "results.json"
+    events: list[dict[str, object]] = [
+        {},
+        {"args": {"name": "CPU HIP API"}, "ph": "M", "pid": 2, "name": "process_name"},
+        {"args": {"name": "GPU0"}, "ph": "M", "pid": 6, "name": "process_name"},
+    ]
+    for i, (name, s, e, grid, block) in enumerate(LAUNCHES):
+        items = grid[0] * grid[1] * grid[2] * block[0]
+        events.append(
+            {"ph": "X", "name": name, "pid": "6", "tid": "0", "ts": str((BOOT_NS + s) // 1000), "dur": str((e - s) // 1000),
+             "args": {"KernelName": name, "gpu-id": "0", "queue-id": "0", "pid": "77", "tid": "77", "grd": str(items),
+                      "wgr": str(block[0]), "lds": "512", "vgpr": "28", "DispatchNs": str(BOOT_NS + s - 5000),
+                      "BeginNs": str(BOOT_NS + s), "EndNs": str(BOOT_NS + e), "Index": str(i)}}
+        )  # fmt: skip
+    path.write_text(json.dumps({"traceEvents": events}))
+    return path
+
+
+def rpd(folder: Path) -> Path:
+    strings = ["", LAUNCHES[0][0], "reduce_kernel", "hipLaunchKernel", "hipExtModuleLaunchKernel", "KernelExecution",
+               "CopyHostToDevice", "hipMemcpyAsync", "UserMarker", "aten::mm", "hipGraphLaunch", "Task"]  # fmt: skip
+    number = {s: i for i, s in enumerate(strings, 1)}
+    api = [[i, 77, 77, BOOT_NS + s - 9000, BOOT_NS + s - 4000,
+            number["hipExtModuleLaunchKernel" if i == 1 else "hipLaunchKernel"], 1]
+           for i, (_, s, *_r) in enumerate(LAUNCHES, 1)]  # fmt: skip
+    api.append([8, 77, 77, BOOT_NS + 1_690_000, BOOT_NS + 1_695_000, number["hipMemcpyAsync"], 1])
+    api.append([9, 77, 77, BOOT_NS + 980_000, BOOT_NS + 1_000_000, number["UserMarker"], 1])
+    shapes = []
+    for i, (name, _s, _e, grid, block) in enumerate(LAUNCHES, 1):
+        said = [g * b for g, b in zip(grid, block, strict=True)] if i == 1 else list(grid)
+        shapes.append([i, "0x0", *said, *block, 1024, number[name]])
+    return write_tables(
+        folder / "trace.rpd",
+        {
+            "rocpd_string": (["id INTEGER", "string TEXT"], [[i, s] for s, i in number.items()]),
+            "rocpd_metadata": (["id INTEGER", "tag TEXT", "value TEXT"], [[1, "schema_version", "2"]]),
+            "rocpd_api": (["id INTEGER", "pid INTEGER", "tid INTEGER", "start INTEGER", '"end" INTEGER',
+                           "apiName_id INTEGER", "args_id INTEGER"], api),
+            "rocpd_op": (
+                ["id INTEGER", "gpuId INTEGER", "queueId INTEGER", "start INTEGER", '"end" INTEGER',
+                 "description_id INTEGER", "opType_id INTEGER"],
+                [*[[i, 2, 0, BOOT_NS + s, BOOT_NS + e, 1, number["KernelExecution"]]
+                   for i, (_, s, e, *_r) in enumerate(LAUNCHES, 1)],
+                 [8, 2, 0, BOOT_NS + 1_700_000, BOOT_NS + 1_750_000, 1, number["CopyHostToDevice"]]],
+            ),
+            "rocpd_api_ops": (["id INTEGER", "api_id INTEGER", "op_id INTEGER"], [[i, i, i] for i in (1, 2, 3, 8)]),
+            "rocpd_kernelapi": (
+                ["api_ptr_id INTEGER", "stream TEXT", "gridX INTEGER", "gridY INTEGER", "gridZ INTEGER",
+                 "workgroupX INTEGER", "workgroupY INTEGER", "workgroupZ INTEGER", "groupSegmentSize INTEGER",
+                 "kernelName_id INTEGER"],
+                shapes,
+            ),
+            "rocpd_copyapi": (["api_ptr_id INTEGER", "size INTEGER"], [[8, 4096]]),
+            "rocpd_monitor": (
+                ["id INTEGER", "deviceType TEXT", "deviceId INTEGER", "monitorType TEXT", "start INTEGER",
+                 '"end" INTEGER', "value TEXT"],
+                [[1, "gpu", 0, "sclk", BOOT_NS, BOOT_NS + 900_000, "132"],
+                 [2, "gpu", 0, "sclk", BOOT_NS + 900_000, BOOT_NS + 1_800_000, "2100"],
+                 [3, "gpu", 5, "sclk", BOOT_NS, BOOT_NS + 1_800_000, "131"]],
+            ),
+            "ext_autogradapi": (
+                ["api_ptr_id INTEGER", "autogradName_id INTEGER", "seq INTEGER", "op_id INTEGER", "sizes TEXT"],
+                [[9, number["aten::mm"], 3, 1, "[[128, 64], [64, 256]]"]],
+            ),
+        },
+    )  # fmt: skip
+
+
+def rocpd(folder: Path, *, views: bool = True) -> Path:
+    """Return a database of two processes whose ids collide: only with the guid do the joins hold."""
+    path = folder / ("results.db" if views else "bare_results.db")
+    path.unlink(missing_ok=True)
+    db = sqlite3.connect(path)
+    tables = ("rocpd_metadata", "rocpd_kernel_dispatch", "rocpd_info_kernel_symbol", "rocpd_info_agent", "rocpd_event",
+              "rocpd_info_process")  # fmt: skip
+    columns = {
+        "rocpd_metadata": "id INTEGER, tag TEXT, value TEXT",
+        "rocpd_kernel_dispatch": "id INTEGER, guid TEXT, nid INTEGER, pid INTEGER, tid INTEGER, agent_id INTEGER,"
+        " kernel_id INTEGER, dispatch_id INTEGER, queue_id INTEGER, stream_id INTEGER, start BIGINT, end BIGINT,"
+        " private_segment_size INTEGER, group_segment_size INTEGER, workgroup_size_x INTEGER, workgroup_size_y INTEGER,"
+        " workgroup_size_z INTEGER, grid_size_x INTEGER, grid_size_y INTEGER, grid_size_z INTEGER, event_id INTEGER",
+        "rocpd_info_kernel_symbol": "id INTEGER, guid TEXT, kernel_name TEXT, display_name TEXT,"
+        " arch_vgpr_count INTEGER, accum_vgpr_count INTEGER",
+        "rocpd_info_agent": "id INTEGER, guid TEXT, type TEXT, absolute_index INTEGER, name TEXT, product_name TEXT,"
+        " extdata TEXT",
+        "rocpd_event": "id INTEGER, guid TEXT, parent_stack_id INTEGER",
+        "rocpd_info_process": "id INTEGER, guid TEXT, pid INTEGER, environment TEXT",
+    }
+    for p, guid in enumerate(("0a-1", "0b-2")):
+        suffix = guid.replace("-", "_")
+        for table in tables:
+            db.execute(f'CREATE TABLE "{table}_{suffix}" ({columns[table]})')
+        db.execute(f"INSERT INTO rocpd_metadata_{suffix} VALUES (1, 'schema_version', '3')")
+        db.execute(f"INSERT INTO rocpd_info_process_{suffix} VALUES (1, '{guid}', {77 + p}, 'TOKEN=hunter2')")
+        extra = json.dumps({"cu_count": 304, "max_engine_clk_fcompute": 2100, "gfx_target_version": 90402})
+        db.execute(f"INSERT INTO rocpd_info_agent_{suffix} VALUES (1,'{guid}','CPU',0,'EPYC','EPYC','{{}}')")
+        db.execute(
+            f"INSERT INTO rocpd_info_agent_{suffix} VALUES (2,'{guid}','GPU',{1 + p},'gfx942','AMD Instinct MI300X',?)",
+            (extra,),
+        )
+        for i, (n, s, e, grid, block) in enumerate(LAUNCHES[: 2 + p], 1):
+            items = [g * b for g, b in zip(grid, block, strict=True)]
+            db.execute(f"INSERT INTO rocpd_info_kernel_symbol_{suffix} VALUES (?,?,?,?,64,32)", (i, guid, n + ".kd", n))
+            db.execute(f"INSERT INTO rocpd_event_{suffix} VALUES (?,?,?)", (i, guid, 20 + i))
+            db.execute(
+                f"INSERT INTO rocpd_kernel_dispatch_{suffix} VALUES (?,?,1,?,?,2,?,?,1,1,?,?,0,1024,?,?,?,?,?,?,?)",
+                (i, guid, 77 + p, 77 + p, i, i, BOOT_NS + s, BOOT_NS + e, *block, *items, i),
+            )
+    if views:
+        for table in tables:
+            db.execute(f"CREATE VIEW {table} AS SELECT * FROM {table}_0a_1 UNION ALL SELECT * FROM {table}_0b_2")
+        db.execute(
+            "CREATE VIEW kernels AS SELECT K.guid, K.pid, K.tid, S.display_name AS name, A.absolute_index AS"
+            " agent_abs_index, K.queue_id, K.stream_id, K.start, K.end, K.grid_size_x AS grid_x, K.grid_size_y AS grid_y,"
+            " K.grid_size_z AS grid_z, K.workgroup_size_x AS workgroup_x, K.workgroup_size_y AS workgroup_y,"
+            " K.workgroup_size_z AS workgroup_z, K.group_segment_size AS lds_size, S.arch_vgpr_count AS vgpr_count,"
+            " S.accum_vgpr_count, E.parent_stack_id FROM rocpd_kernel_dispatch K JOIN rocpd_info_kernel_symbol S ON"
+            " S.id = K.kernel_id AND S.guid = K.guid JOIN rocpd_info_agent A ON A.id = K.agent_id AND A.guid = K.guid"
+            " JOIN rocpd_event E ON E.id = K.event_id AND E.guid = K.guid"
+        )
+        db.execute(
+            "CREATE VIEW regions AS SELECT 'hipLaunchKernel' AS name, 'HIP_RUNTIME_API' AS category, start - 9000 AS start,"
+            " start - 4000 AS end, pid, tid, 20 + id AS stack_id, '{}' AS extdata FROM rocpd_kernel_dispatch"
+        )
+    db.commit()
+    db.close()
+    return path
+
+
+def kernel_table(folder: Path) -> Path:
+    path = folder / "kernels.csv"
+    lines = ["kernel,start_us,duration_us,grid_x,grid_y,grid_z,block_x,block_y,block_z,device"]
+    for name, s, e, grid, block in LAUNCHES:
+        cells = [f'"{name}"', s / 1000, (e - s) / 1000, *grid, *block, "NVIDIA A100-SXM4-80GB (0)"]
+        lines.append(",".join(map(str, cells)))
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def kernel_parquet(folder: Path) -> Path:
+    path = folder / "kernels.parquet"
+    pl.DataFrame(
+        {"name": [n for n, *_ in LAUNCHES], "start_ns": [r[1] for r in LAUNCHES], "end_ns": [r[2] for r in LAUNCHES]}
+    ).write_parquet(path)
+    return path
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A file of a format, and how many kernels it holds."""
+
+    format: str
+    make: Callable[[Path], Path]
+    kernels: int = 3
+    geometry: bool = True
+
+
+TRACES = (
+    Sample("nsys_sqlite", nsys_sqlite), Sample("nsys_folder", nsys_folder), Sample("kineto", kineto),
+    Sample("rocprofv3_csv", rocprofv3_csv), Sample("rocprofv3_json", rocprofv3_json), Sample("rocprof_csv", rocprof_csv),
+    Sample("rocprof_csv", rocprof_v2_csv), Sample("rocprof_db", rocprof_db, geometry=False),
+    Sample("rocprof_json", rocprof_json), Sample("rpd", rpd), Sample("rocpd", rocpd, kernels=5),
+    Sample("rocpd", lambda f: rocpd(f, views=False), kernels=5), Sample("kernel_table", kernel_table),
+    Sample("kernel_table", kernel_parquet, geometry=False),
+)  # fmt: skip
