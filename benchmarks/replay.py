@@ -81,11 +81,11 @@ def main() -> None:
         np.full(SIGNATURES, 80.0),
         np.full(SIGNATURES, 30.0),
         np.full(SIGNATURES, 1e-4),
+        np.full(SIGNATURES, 20.0),
     )
     sizes = [n for n in (10**4, 10**5, 10**6, 10**7) if n <= asked.most]
-    print(
-        f"{'kernels':>10} {'graph s':>8} {'replay s':>9} {'total s':>8} {'per kernel and clock':>21} {'peak GiB':>9}"
-    )
+    heads = ("kernels", "graph s", "replay s", "total s", "ns a kernel and clock", "peak GiB")
+    print("".join(f"{h:>{len(h) + 4}}" for h in heads))
     for n in sizes:
         frame, host = kernels(n)
         began = time.perf_counter()
@@ -99,10 +99,15 @@ def main() -> None:
         done = time.perf_counter()
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         each = (done - built) / n / asked.clocks * 1e9
-        print(
-            f"{n:>10,} {built - began:>8.2f} {done - built:>9.2f} {done - began:>8.2f} {each:>18.0f} ns {peak:>9.2f}",
-            flush=True,
+        cells = (
+            f"{n:,}",
+            f"{built - began:.2f}",
+            f"{done - built:.2f}",
+            f"{done - began:.2f}",
+            f"{each:.0f}",
+            f"{peak:.2f}",
         )
+        print("".join(f"{c:>{len(h) + 4}}" for c, h in zip(cells, heads, strict=True)), flush=True)
 
 
 if __name__ == "__main__":

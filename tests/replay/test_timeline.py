@@ -19,7 +19,9 @@ from tracetool.replay.timeline import replay
 
 def _rates(n: int, seed: int = 0) -> Rates:
     rng = np.random.default_rng(seed)
-    return Rates(rng.uniform(0, 1, n), np.full(n, 60.0), rng.uniform(0, 50, n), rng.uniform(0, 1e-3, n))
+    return Rates(
+        rng.uniform(0, 1, n), np.full(n, 60.0), rng.uniform(0, 50, n), rng.uniform(0, 1e-3, n), np.zeros(n)
+    )
 
 
 def _none(n: int) -> np.ndarray:

@@ -101,3 +101,27 @@ def _print_gaps(totals: Sequence[dict[str, Any]]) -> None:
         cells = (f"{number(t['gaps_ms'][n])} ({number(t['gaps_j'][n])})" for n in names)
         grid.add_row(f"{t['clock_mhz']:g}", *cells)
     console().print(grid)
+
+
+def print_rows(table: Any) -> None:
+    """Print the first rows of a breakdown."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    screen = console()
+    nested = "depth" in table.columns and "name" in table.columns
+    columns = [c for c in table.columns if not (nested and c in {"path", "depth"})]
+    grid = Table(box=None)
+    for column in columns:
+        text = column in {"name", "family", "reason", "bound", "kind", "basis"}
+        grid.add_column(column, justify="left" if text else "right", no_wrap=True, overflow="ellipsis")
+    for row in table.head(_SHOWN).iter_rows(named=True):
+        cells = []
+        for column in columns:
+            value = row[column]
+            lead = "  " * min(row["depth"], 12) if nested and column == "name" else ""
+            cells.append(lead + (number(value) if isinstance(value, float) else escape(str(value))))
+        grid.add_row(*cells)
+    screen.print(grid)
+    if table.height > _SHOWN:
+        screen.print(f"... and {table.height - _SHOWN} more rows (-o FILE has them all)")

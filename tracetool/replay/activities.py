@@ -93,13 +93,21 @@ def read_activities(kernels: pl.DataFrame, host_calls: pl.DataFrame) -> tuple[Ac
         start_ns=(kernels["start_ns"] - origin).cast(pl.Float64).to_numpy(),
         duration_ns=kernels["duration_ns"].cast(pl.Float64).to_numpy(),
         device=kernels["device"].cast(pl.Int32).to_numpy(),
-        queue=dense([kernels[c] for c in ("device", "process", "context", "stream")]),
+        queue=dense(
+            [kernels["device"], *(_known(kernels, c) for c in ("process", "context")), kernels["stream"]]
+        ),
         signature=kernels["signature"].cast(pl.Int32).to_numpy(),
         call=place,
         in_graph=kernels["graph_node"].is_not_null().to_numpy(),
         origin_ns=origin,
     )
     return made, calls
+
+
+def _known(kernels: pl.DataFrame, column: str) -> pl.Series:
+    """A column whose gaps are filled where its device has one value: profilers cut off early launches."""
+    only = pl.when(pl.col(column).n_unique() <= 1 + pl.col(column).has_nulls()).then(pl.col(column).max())
+    return kernels.select(pl.coalesce(column, only.over("device"))).to_series()
 
 
 def _calls(kernels: pl.DataFrame, host_calls: pl.DataFrame, origin: int) -> tuple[HostCalls, Numbers]:

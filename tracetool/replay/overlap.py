@@ -23,6 +23,7 @@ class Rates:
     base_w: Floats  # board, leakage, memory idle: drawn once, however many kernels run [W]
     clock_w: Floats  # clock tree of its SMs [W]
     counts_j: Floats  # by counts of operations and bytes, per launch [J]
+    counts_w: Floats  # the same over its usual time: what it draws while it runs [W]
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,6 @@ def _sweep(
         i = begins[a] if starts else ends[b]
         moment = start[i] if starts else end[i]
         s = signature[i]
-        watts = counts[s] / ((end[i] - start[i]) * 1e-9)
         if running > 0 and moment > now:
             step = moment - now
             crowd = max(1.0, sum_active)
@@ -93,7 +93,7 @@ def _sweep(
             sum_active += active[s]
             sum_base += active[s] * base[s]
             sum_clock += clock[s]
-            sum_counts += watts
+            sum_counts += counts[s]
             continue
         b += 1
         running -= 1
@@ -108,7 +108,7 @@ def _sweep(
         sum_active = 0.0 if running == 0 else sum_active - active[s]
         sum_base = 0.0 if running == 0 else sum_base - active[s] * base[s]
         sum_clock = 0.0 if running == 0 else sum_clock - clock[s]
-        sum_counts = 0.0 if running == 0 else sum_counts - watts
+        sum_counts = 0.0 if running == 0 else sum_counts - counts[s]
         to_base = 0.0 if running == 0 else to_base
         to_clock = 0.0 if running == 0 else to_clock
     return gaps, busy, peak
@@ -149,7 +149,7 @@ def share(
     --------
     Two equal kernels side by side, then a gap, then one of them alone.
 
-    >>> rates = Rates(np.ones(1), np.array([50.0]), np.zeros(1), np.zeros(1))
+    >>> rates = Rates(np.ones(1), np.array([50.0]), np.zeros(1), np.zeros(1), np.zeros(1))
     >>> made = share(np.array([0, 0, 30.0]), np.array([10, 10, 40.0]), np.zeros(3, int), rates)
     >>> made.base_ns, made.gap_ns, made.peak_w
     (array([20.]), array([20.]), 50.0)
@@ -170,7 +170,7 @@ def share(
         np.maximum(rates.active, LEAST_ACTIVE),
         rates.base_w,
         rates.clock_w,
-        rates.counts_j,
+        rates.counts_w,
         base_ns,
         clock_ns,
         gap_ns,

@@ -13,6 +13,9 @@ from tracetool.replay.longest import solve
 from tracetool.replay.overlap import Rates, share
 from tracetool.vocabulary.arrays import Bools, Floats
 
+#: Differences of sums below this share of the makespan are rounding. [1]
+_ROUNDING = 1e-12
+
 
 @dataclass(frozen=True)
 class Replayed:
@@ -84,8 +87,9 @@ def replay(
         gap_count += np.bincount(reason, minlength=len(Gap))
         # Before this device's first activity and after its last one, others set the span.
         tail = makespan - made.busy_ns - float(made.gap_ns.sum())
-        gap_ns[Gap.TAIL] += max(tail, 0.0)
-        gap_count[Gap.TAIL] += tail > 0
+        if tail > _ROUNDING * makespan:
+            gap_ns[Gap.TAIL] += tail
+            gap_count[Gap.TAIL] += 1
         base_ns += made.base_ns
         clock_ns += made.clock_ns
         busy += made.busy_ns

@@ -1,129 +1,165 @@
-"""Diff: predicted against measured in one run, or two runs against each other."""
+"""Diff: predicted against measured in one run, or two sides of runs against each other."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Final
 
 import polars as pl
 
-from tracetool.compare.accuracy import Accuracy, accuracy_table, breaches, compare_signatures
+from tracetool.compare.changes import Asked, compare_sides
+from tracetool.compare.outcome import RunDiff
+from tracetool.compare.sides import Side, make_side
+from tracetool.compare.significance import Spread
 from tracetool.compare.thresholds import Threshold
-from tracetool.tables.run import Run
 from tracetool.vocabulary.errors import BadInput
+from tracetool.workflows.diff_run import accuracy_of, diff_run
+from tracetool.workflows.predict import predict_run
+from tracetool.workflows.run_side import LoadedRun, Reading, chosen_basis, expand, load_run
 
-if TYPE_CHECKING:
-    from tracetool.workflows.predict import PredictedRun
+__all__ = ["accuracy_of", "diff_run", "diff_runs", "diff_sides", "load_sides"]
+
+#: Clocks closer than this are one clock. [1]
+_SAME_CLOCK: Final = 0.005
+_NO_RATIOS: Final = {
+    "side": pl.String, "class": pl.Int64, "clock_time_ratio": pl.Float64, "clock_power_ratio": pl.Float64,
+    "work_s": pl.Float64,
+}  # fmt: skip
+_BASES: Final = {
+    "measured": "energies measured",
+    "anchored": "energies modelled from measured times",
+    "predicted": "times and energies predicted",
+}
 
 
-def diff_run(
-    run: Run | str | os.PathLike[str],
+def diff_runs(
+    base: Sequence[str | os.PathLike[str]],
+    head: Sequence[str | os.PathLike[str]],
     *,
-    gpu: str | None = None,
-    clock_mhz: float | None = None,
-    power: Sequence[Path] = (),
-    tz: str | None = None,
+    reading: Reading | None = None,
     thresholds: Sequence[Threshold] = (),
-) -> Accuracy:
-    """Compare the model's prediction with what a run measured.
+    spreads: Mapping[str, Spread] | None = None,
+    ignore: Sequence[str] = (),
+) -> RunDiff:
+    """Compare two sides of one run or several each.
 
     Parameters
     ----------
-    run : Run or path
-        The run. Times are always measured; energies where it holds power readings.
-    gpu : str, optional
-        Name of the GPU; by default the one the run recorded.
-    clock_mhz : float, optional
-        Core clock of the run; by default the recorded one, else the GPU's boost clock. [MHz]
-    power : sequence of path, optional
-        Power logs to use beside those of the run.
-    tz : str, optional
-        Zone of those logs, ``+HH:MM``.
+    base, head : sequence of path
+        Run folders, folders of runs, patterns, or operator tables (compared through the model).
+    reading : Reading, optional
+        What energies to compare (measured where every run has a power log, by default), GPU and clocks.
     thresholds : sequence of Threshold
-        Limits to judge by.
+        Limits a regression must pass.
+    spreads : mapping of str to Spread, optional
+        Run-to-run spread by metric (``energy``) or scope and metric (``gemm:energy``), from a history.
+    ignore : sequence of str
+        Families and name patterns left out on both sides.
 
     Raises
     ------
     BadInput
-        If the run holds no kernels, the GPU is not known, or a threshold cannot be judged.
+        If a side is empty, a run cannot be read, or a threshold covers nothing.
     """
-    from tracetool.workflows.predict import predict_run
-
-    opened = run if isinstance(run, Run) else Run.open(run)
-    if not opened.signatures.filter(pl.col("kind") == "kernel").height:
-        raise BadInput.in_file(opened.path, "holds no kernels to compare", "ingest a trace with GPU activity")
-    predicted = predict_run(opened, gpu, None if clock_mhz is None else [clock_mhz], anchor=False)
-    return accuracy_of(opened, predicted, gpu=gpu, power=power, tz=tz, thresholds=thresholds)
+    how = reading or Reading()
+    left, right = load_sides(base, head, how)
+    return diff_sides(left, right, thresholds=thresholds, spreads=spreads, ignore=ignore)
 
 
-def accuracy_of(
-    run: Run,
-    predicted: PredictedRun,
+def load_sides(
+    base: Sequence[str | os.PathLike[str]], head: Sequence[str | os.PathLike[str]], reading: Reading
+) -> tuple[list[LoadedRun], list[LoadedRun]]:
+    """Return both sides' runs, their energies of one basis."""
+    paths = [expand([Path(p) for p in side]) for side in (base, head)]
+    for side, found in zip(("base", "head"), paths, strict=True):
+        if not found:
+            raise BadInput(f"the {side} side holds no run", "give tracetool diff BASE HEAD")
+    basis = chosen_basis([*paths[0], *paths[1]], reading.basis)
+    seen: dict[Path, LoadedRun] = {}
+    for path in (*paths[0], *paths[1]):
+        if path.resolve() not in seen:
+            seen[path.resolve()] = load_run(path, basis, reading)
+    return [seen[p.resolve()] for p in paths[0]], [seen[p.resolve()] for p in paths[1]]
+
+
+def diff_sides(
+    base: Sequence[LoadedRun],
+    head: Sequence[LoadedRun],
     *,
-    gpu: str | None = None,
-    power: Sequence[Path] = (),
-    tz: str | None = None,
     thresholds: Sequence[Threshold] = (),
-) -> Accuracy:
-    """Compare a prediction at one clock, not anchored on the run's times, with what the run measured."""
-    measured, said, warnings = measured_energy(run, gpu=gpu, power=power, tz=tz)
-    rows = compare_signatures(run.signatures, predicted.signatures, measured)
-    table = accuracy_table(rows, _gaps(measured))
-    if measured is None and not warnings:
-        warnings.append("no power readings: energy and power are predicted only, times are compared")
-    return Accuracy(
-        run=str(run.path),
-        gpu=predicted.gpu,
-        clock_mhz=float(predicted.totals[0]["clock_mhz"]),
-        table=table,
-        breaches=breaches(table, thresholds),
-        notes=(*predicted.notes, *said),
+    spreads: Mapping[str, Spread] | None = None,
+    ignore: Sequence[str] = (),
+) -> RunDiff:
+    """Compare loaded runs; see :func:`diff_runs`."""
+    basis = base[0].basis
+    per_step = all(r.classes.steps > 0 for r in (*base, *head))
+    sides = [make_side([r.classes for r in runs], per_step=per_step, ignore=ignore) for runs in (base, head)]
+    warnings = []
+    if min(len(base), len(head)) < 2 and basis != "predicted" and not spreads:
+        warnings.append(
+            "one run on a side: without a history of runs no change can be told from the spread between runs"
+        )
+    if len({r.classes.steps for r in (*base, *head)}) > 1 and not per_step:
+        warnings.append("the runs name no steps on both sides: whole runs are compared, of whatever length")
+    ratios, said = _clock_ratios(base, head, sides)
+    notes = [f"{len(base)} base and {len(head)} head runs, per {sides[0].unit}", *said]
+    seen = dict.fromkeys(n for r in (*base, *head) for n in r.notes)
+    setting = f"{base[0].classes.keys.get('GPU', '?')}, {_BASES[basis]}, per {sides[0].unit}"
+    return compare_sides(
+        sides[0],
+        sides[1],
+        Asked(basis, tuple(thresholds), spreads or {}),
+        ratios,
+        setting=setting,
+        notes=(*notes, *seen),
         warnings=tuple(warnings),
     )
 
 
-def measured_energy(
-    run: Run, *, gpu: str | None = None, power: Sequence[Path] = (), tz: str | None = None
-) -> tuple[pl.DataFrame | None, list[str], list[str]]:
-    """Return the attributed energy of a run, or None where nothing can be attributed; notes and warnings."""
-    if not run.telemetry.height and not power:
-        return None, [], []
-    from tracetool.workflows.attribute import attribute_run
+def _clock_ratios(
+    base: Sequence[LoadedRun], head: Sequence[LoadedRun], sides: Sequence[Side]
+) -> tuple[pl.DataFrame, list[str]]:
+    """Return what the change of clock alone does to each class, by the model, and each class's work."""
+    clocks = [s.clock_mhz for s in sides]
+    recorded = all(r.clock_recorded for r in (*base, *head))
+    differ = abs(clocks[1] / clocks[0] - 1.0) > _SAME_CLOCK and recorded
+    made = []
+    for name, runs, side in zip(("base", "head"), (base, head), sides, strict=True):
+        first = runs[0]
+        if first.run is None or first.signatures is None:
+            continue
+        asked = [clocks[0], clocks[1]] if differ and name == "base" else [clocks[0]]
+        made.append(_ratios(first, side, asked, name))
+    notes = [f"clock: {clocks[0]:g} MHz base, {clocks[1]:g} MHz head"] if differ else []
+    if not recorded:
+        notes.append("a clock was not recorded: no part of the change is put down to it")
+    return (pl.concat(made) if made else pl.DataFrame(schema=_NO_RATIOS)), notes
 
-    try:
-        found = attribute_run(run, gpu=gpu, power=power, tz=tz)
-    except BadInput as error:
-        if power:
-            raise
-        return None, [], [f"energy was not attributed: {error.message}"]
-    energy: pl.DataFrame = found.energy
-    notes = list(found.notes)
-    if energy["energy_j"].is_not_null().any():
-        return energy, notes, []
-    return None, notes, ["the power log tells no kernel's energy; energies are predicted only"]
 
-
-def _gaps(measured: pl.DataFrame | None) -> pl.DataFrame | None:
-    if measured is None:
-        return None
-    rows = measured.filter(pl.col("class") == "(gap)")
-    if not rows.height:
-        return None
-    sums: dict[str, Any] = {c: rows[c].sum() for c in ("energy_j", "energy_low_j", "energy_high_j")}
-    seconds = float(rows["duration_ns"].sum()) / 1e9
-    return pl.DataFrame(
-        {
-            "level": ["gap"],
-            "name": ["(gap)"],
-            "launches": [int(rows["launches"].sum())],
-            "time_ms": [seconds * 1e3],
-            **{k: [v] for k, v in sums.items()},
-            **{
-                f"power{e}_w": [sums[f"energy{e}_j"] / seconds if seconds else None]
-                for e in ("", "_low", "_high")
-            },
-            "agrees": ["not predicted"],
-        }
+def _ratios(loaded: LoadedRun, side: Side, clocks: Sequence[float], name: str) -> pl.DataFrame:
+    assert loaded.run is not None
+    assert loaded.signatures is not None
+    gpu = loaded.classes.keys.get("GPU")
+    # only shapes and clocks are compared, so the model speaks alone, not scaled to the recorded times
+    rows = predict_run(loaded.run, gpu, list(clocks), anchor=False).signatures
+    by = rows.sort("signature", "clock_mhz", maintain_order=True).group_by("signature", maintain_order=True)
+    one = by.agg(
+        pl.col("duration_us").sort_by((pl.col("clock_mhz") - clocks[0]).abs()).first().alias("t0"),
+        pl.col("duration_us").sort_by((pl.col("clock_mhz") - clocks[-1]).abs()).first().alias("t1"),
+        pl.col("power_w").sort_by((pl.col("clock_mhz") - clocks[0]).abs()).first().alias("p0"),
+        pl.col("power_w").sort_by((pl.col("clock_mhz") - clocks[-1]).abs()).first().alias("p1"),
+    )
+    signature = pl.DataFrame({"signature": loaded.signatures.cast(pl.Int64)})
+    placed = signature.with_columns(side.first_run_classes.alias("class"))
+    return (
+        placed.join(one.with_columns(pl.col("signature").cast(pl.Int64)), on="signature", how="inner")
+        .group_by("class")
+        .agg(
+            (pl.col("t1").sum() / pl.col("t0").sum()).alias("clock_time_ratio"),
+            (pl.col("p1").mean() / pl.col("p0").mean()).alias("clock_power_ratio"),
+            (pl.col("t0").mean() / 1e6).alias("work_s"),
+        )
+        .select(pl.lit(name).alias("side"), "class", "clock_time_ratio", "clock_power_ratio", "work_s")
     )

@@ -14,11 +14,13 @@ from tracetool.hardware.load import load_gpu
 from tracetool.model.predict import predict_rows
 from tracetool.replay.host import Launch, host_costs
 from tracetool.vocabulary.errors import BadInput
-from tracetool.workflows.clocks import checked_clocks, with_recorded_clock
-from tracetool.workflows.predict_run import Launching, PredictedRun, predict_run
+from tracetool.workflows.clocks import checked_clocks, parse_clocks, with_recorded_clock
+from tracetool.workflows.predict_run import PredictedRun, predict_run
 from tracetool.workflows.prediction_frame import beside_inputs, prediction_frame
+from tracetool.workflows.replays import Launching
 from tracetool.workflows.tables import InputTable, read_table
 from tracetool.workflows.totals import kernel_totals, sequence_totals
+from tracetool.workflows.unfused import unfused
 
 __all__ = ["PredictedRun", "PredictedTable", "predict", "predict_run", "predict_table"]
 
@@ -44,6 +46,7 @@ def predict_table(
     mem_clock_mhz: float | None = None,
     power_cap_w: float | None = None,
     launch: Launch = "eager",
+    fused_attention: bool = True,
     anchor: bool | None = None,
 ) -> PredictedTable:
     """Predict an operator or kernel table.
@@ -62,6 +65,9 @@ def predict_table(
         Power cap; by default the GPU's limit. [W]
     launch : {"eager", "graph"}
         How the host issues the rows: one by one, or all in one graph.
+    fused_attention : bool
+        Whether attention rows run as one kernel in the totals, or operator by operator; see
+        :func:`tracetool.workflows.unfused.unfused`. The rows of the result are fused either way.
     anchor : bool, optional
         Scale from the measured duration and power of a kernel table; by default, where it has them.
 
@@ -84,7 +90,13 @@ def predict_table(
     if table.kind == "operators":
         costs = host_costs(launch)
         info |= {"launch": launch, "host": costs.source}
-        totals = sequence_totals(rows, predicted, table, costs)
+        whole = table if fused_attention else unfused(table)
+        if whole is not table:
+            notes.append("attention in the totals: operator by operator, scores through memory")
+            predicted = predict_rows(
+                whole.rows, board, clocks, mem_clock_mhz=mem_clock_mhz, power_cap_w=power_cap_w
+            )
+        totals = sequence_totals(whole.rows, predicted, whole, costs)
     else:
         totals = kernel_totals(rows, predicted, table)
     return PredictedTable(frame, totals, board.name, tuple(notes), info)
@@ -99,13 +111,16 @@ def predict(
     power_cap_w: float | None = None,
     launch: str = "",
     anchor: str = "",
+    scale: Mapping[str, float] | None = None,
+    drop: Sequence[str] = (),
 ) -> PredictedTable | PredictedRun:
     """Predict a run (a folder) or a table (a file); see :func:`predict_run` and :func:`predict_table`.
 
     Parameters
     ----------
     launch : str
-        ``eager``, ``graph``, or empty: a table eager, a run as recorded.
+        ``eager``, ``graph``, or empty: a table eager, a run as recorded. ``eager`` said outright also
+        means that attention is issued operator by operator.
     anchor : str
         ``measured``, ``none``, or empty: what was measured is used.
 
@@ -114,7 +129,7 @@ def predict(
     BadInput
         If a word is not known, or the source cannot be used.
     """
-    if launch not in {"", "eager", "graph"}:
+    if launch not in _LAUNCHING:
         raise BadInput(f"--launch {launch!r} is not known", "give eager or graph")
     if anchor not in {"", "measured", "none"}:
         raise BadInput(f"--anchor {anchor!r} is not known", "give measured or none")
@@ -127,15 +142,87 @@ def predict(
             power_cap_w=power_cap_w,
             launch=_LAUNCHING[launch],
             anchor=anchor != "none",
+            scale=scale,
+            drop=drop,
         )
+    if scale or drop:
+        raise BadInput("--scale and --drop change a run's timeline; a table has none", "give a run")
+    table = read_table(source)
     if not gpu:
         raise BadInput.in_file(source, "a table does not say which GPU", "name it: --gpu h100-sxm")
     return predict_table(
-        source,
+        table,
         gpu,
         clocks_mhz,
         mem_clock_mhz=mem_clock_mhz,
         power_cap_w=power_cap_w,
         launch="graph" if launch == "graph" else "eager",
+        fused_attention=launch != "eager",
         anchor=anchor != "none",
     )
+
+
+def parse_request(
+    source: str | os.PathLike[str],
+    gpu: str = "",
+    clock: str = "",
+    *,
+    mem_clock_mhz: float = 0.0,
+    power_cap_w: float = 0.0,
+    launch: str = "",
+    anchor: str = "",
+    scale: Sequence[str] = (),
+    drop: Sequence[str] = (),
+) -> PredictedTable | PredictedRun:
+    """As :func:`predict`, from what is written on a command line; zero and empty mean not given."""
+    return predict(
+        source,
+        gpu or None,
+        parse_clocks(clock),
+        mem_clock_mhz=mem_clock_mhz or None,
+        power_cap_w=power_cap_w or None,
+        launch=launch,
+        anchor=anchor,
+        scale=parse_factors(scale),
+        drop=drop,
+    )
+
+
+def parse_factors(texts: Sequence[str]) -> dict[str, float]:
+    """Return factors by family from ``FAMILY=0.5``.
+
+    Raises
+    ------
+    BadInput
+        If a text is not of that form.
+
+    Examples
+    --------
+    >>> parse_factors(["gemm=0.5"])
+    {'gemm': 0.5}
+    """
+    made = {}
+    for text in texts:
+        family, _, value = text.partition("=")
+        try:
+            made[family.strip()] = float(value)
+        except ValueError:
+            raise BadInput(f"--scale {text!r} is not FAMILY=FACTOR", "e.g. --scale gemm=0.5") from None
+    return made
+
+
+def rows_by(made: PredictedTable | PredictedRun, by: str = "") -> pl.DataFrame:
+    """Return the rows to write or show: a table's predictions, or a run's breakdown.
+
+    Raises
+    ------
+    BadInput
+        If a breakdown of a table is asked for, or one that is not known.
+    """
+    from tracetool.workflows.breakdown import breakdown
+
+    if isinstance(made, PredictedRun):
+        return breakdown(made, by or "signature")
+    if by:
+        raise BadInput("--by breaks down a run's timeline; a table has none", "give a run")
+    return made.frame

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
 
+from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.load import load_gpu
 from tracetool.model.predict import predict_rows
-from tracetool.replay.activities import KERNEL_COLUMNS, read_activities
-from tracetool.replay.dependencies import dependency_graph
-from tracetool.replay.host import host_costs
-from tracetool.replay.timeline import replay
-from tracetool.replay.whatif import launched_as_graphs
+from tracetool.model.timing import time_rows
 from tracetool.tables.run import Run
+from tracetool.vocabulary.arrays import Floats
 from tracetool.vocabulary.errors import BadInput
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.vocabulary.prediction import Prediction
-from tracetool.workflows.clocks import checked_clocks, with_recorded_clock
+from tracetool.workflows.clocks import checked_clocks
 from tracetool.workflows.prediction_frame import prediction_frame
-from tracetool.workflows.replay_totals import Asked, rates_at, replay_record
-from tracetool.workflows.run_rows import recorded_clock, run_gpu, run_rows
-
-Launching = Literal["recorded", "eager", "graph"]
+from tracetool.workflows.replays import Launching, RunReplay, prepare
+from tracetool.workflows.run_rows import at_recorded_clock, recorded_gpu, run_rows
+from tracetool.workflows.transfer import on_gpu
 
 
 @dataclass(frozen=True)
@@ -34,6 +32,7 @@ class PredictedRun:
 
     ``signatures`` has one row per signature and clock: the ``predictions`` columns (per launch) behind
     ``signature``, ``family``, ``kind``, ``name``, ``launches`` and ``measured_duration_us``.
+    ``replays`` gives the timeline itself; see :mod:`tracetool.workflows.breakdown`.
     """
 
     signatures: pl.DataFrame
@@ -41,6 +40,7 @@ class PredictedRun:
     gpu: str
     notes: tuple[str, ...] = ()
     info: Mapping[str, Any] = field(default_factory=dict)
+    replays: RunReplay | None = field(default=None, repr=False)
 
 
 def predict_run(
@@ -52,15 +52,18 @@ def predict_run(
     power_cap_w: float | None = None,
     launch: Launching = "recorded",
     anchor: bool = True,
+    scale: Mapping[str, float] | None = None,
+    drop: Sequence[str] = (),
 ) -> PredictedRun:
-    """Predict a run at other clocks and replay its timeline there.
+    """Predict a run at other clocks, or on another GPU, and replay its timeline there.
 
     Parameters
     ----------
     run : Run or path
         The run.
     gpu : str, optional
-        The GPU it ran on, where the trace does not say.
+        The GPU to predict; by default the one it ran on. Where the trace does not say which that was,
+        the one given is taken for it.
     clocks_mhz : sequence of float, optional
         Core clocks; by default the one recorded, else the GPU's boost clock. [MHz]
     mem_clock_mhz : float, optional
@@ -68,81 +71,114 @@ def predict_run(
     power_cap_w : float, optional
         Power cap; by default the GPU's limit. [W]
     launch : {"recorded", "eager", "graph"}
-        How the host issues the kernels: as recorded, or all calls between two waits as one graph.
+        How the host issues the kernels: as recorded, recorded graphs call by call, or all calls
+        between two waits as one graph.
     anchor : bool
         Scale every kernel from its measured duration; otherwise durations are the model's own.
+    scale : mapping of str to float, optional
+        Factor on the time of every kernel of a family: 0.5 is a kernel twice as fast. Its counts of
+        operations and bytes, and their energies, stay.
+    drop : sequence of str
+        Ranges to leave out, with their kernels and the host time to launch them.
 
     Raises
     ------
     BadInput
-        If the run holds no GPU activity or its GPU is not known.
+        If the run holds no GPU activity, its GPU is not known, or a family or range is not in it.
     """
     opened = run if isinstance(run, Run) else Run.open(run)
     signatures, rows = run_rows(opened)
-    board = run_gpu(opened, gpu)
-    board.require_model()
-    clock, said = recorded_clock(opened, board)
-    clocks, notes = checked_clocks(clocks_mhz or [clock], board)
-    rows = with_recorded_clock(rows, clock)
+    home, target = _boards(opened, gpu)
+    rows, clock, said = at_recorded_clock(opened, rows, home)
+    notes = [said]
+    if target.name != home.name:
+        rows = on_gpu(rows, home, target)
+        notes.append(
+            f"recorded on {home.name}: durations carried over to {target.name} by the model's ratio, "
+            "host time kept"
+        )
+        clocks, more = checked_clocks(clocks_mhz or [target.clock_boost_mhz], target)
+    else:
+        clocks, more = checked_clocks(clocks_mhz or [clock], target)
+    if scale:
+        rows = _scaled(rows, target, _factors(opened, rows, scale), measured=anchor)
     predicted = predict_rows(
-        rows, board, clocks, mem_clock_mhz=mem_clock_mhz, power_cap_w=power_cap_w, anchor=anchor
+        rows,
+        target,
+        clocks,
+        mem_clock_mhz=mem_clock_mhz,
+        power_cap_w=power_cap_w,
+        anchor=anchor or bool(scale),
     )
-    made = replay_run(opened, rows, predicted, launch)
-    frame = _signature_frame(signatures, predicted)
+    replays = prepare(opened, rows, predicted, launch=launch, drop=drop)
+    records = [replays.record(j) for j in range(len(clocks))]
     info = {
         "kind": "run",
+        "recorded_gpu": home.name,
+        "recorded_clock_mhz": clock,
         "anchor": "measured" if anchor else "none",
         "launch": launch,
-        "recorded_clock_mhz": clock,
-        **made.info,
+        "scale": dict(scale or {}),
+        "drop": list(drop),
+        "recorded_makespan_ms": float(replays.work.end_ns.max() - replays.work.start_ns.min()) * 1e-6,
+        "activities": len(replays.work),
+        "edges": dict(replays.graph.counts),
+        "edges_inferred": replays.graph.inferred,
     }
-    return PredictedRun(frame, made.totals, board.name, (said, *notes, *made.notes), info)
+    notes += [*more, *_replay_notes(replays)]
+    frame = _signature_frame(signatures, predicted)
+    return PredictedRun(frame, records, target.name, tuple(notes), info, replays)
 
 
-@dataclass(frozen=True)
-class _Replays:
-    totals: list[dict[str, Any]]
-    notes: list[str]
-    info: dict[str, Any]
-
-
-def replay_run(run: Run, rows: OperatorColumns, predicted: Prediction, launch: Launching) -> _Replays:
-    """Replay the timeline at every clock of a prediction and return the totals."""
-    kernels = run.kernels.select(KERNEL_COLUMNS)
-    if not kernels.height:
-        raise BadInput.in_file(run.path, "holds no GPU activity to replay", "ingest the trace again")
-    work, calls = read_activities(kernels, run.table("host_calls"))
-    graph, _ = dependency_graph(work, calls)
-    if launch == "graph":
-        graph = launched_as_graphs(graph, calls, host_costs("graph"))
-    launches = np.bincount(work.signature, minlength=len(rows)).astype(np.float64)
-    recorded_s = np.bincount(work.signature, weights=work.duration_ns, minlength=len(rows)) * 1e-9
-    mean_s = np.divide(recorded_s, launches, out=np.zeros_like(recorded_s), where=launches > 0)
-    collective = (rows.family == "collective")[work.signature]
-    asked = Asked(rows, predicted, launches)
-    records = []
-    for j in range(len(predicted.asked_mhz)):
-        longer = np.divide(
-            predicted.timing.duration_s[:, j], mean_s, out=np.ones_like(mean_s), where=mean_s > 0
+def _boards(run: Run, asked: str | None) -> tuple[Gpu, Gpu]:
+    """Return the GPU a run was recorded on and the one to predict."""
+    found = recorded_gpu(run)
+    target = load_gpu(asked) if asked else found
+    if target is None:
+        names = sorted({n for n in run.devices["name"].to_list() if n})
+        said = (
+            f"the trace names {', '.join(names)}, which is not known" if names else "the trace names no GPU"
         )
-        made = replay(
-            graph, work, work.duration_ns * longer[work.signature], rates_at(predicted, j), collective
-        )
-        records.append(replay_record(asked, made, j, devices=len(np.unique(work.device))))
-    recorded = float(work.end_ns.max() - work.start_ns.min())
-    info = {
-        "recorded_makespan_ms": recorded * 1e-6,
-        "activities": len(work),
-        "edges": dict(graph.counts),
-        "edges_inferred": graph.inferred,
-    }
-    edges = len(graph.kind)
-    notes = [
-        f"replayed {len(work)} activities over {edges} dependencies, {graph.inferred} inferred from timing"
-    ]
+        raise BadInput.in_file(run.path, said, "name it: --gpu h100-sxm; the known ones: tracetool gpus")
+    home = found or target
+    home.require_model()
+    target.require_model()
+    return home, target
+
+
+def _factors(run: Run, rows: OperatorColumns, scale: Mapping[str, float]) -> Floats:
+    factor = np.ones(len(rows))
+    known = sorted(set(rows.family.tolist()))
+    for family, value in scale.items():
+        here = rows.family == family
+        if not here.any():
+            raise BadInput.in_file(
+                run.path, f"has no kernels of family {family!r}", f"its families: {', '.join(known)}"
+            )
+        if not 0.0 < value < 1e3:
+            raise BadInput(f"--scale {family}={value:g}: the factor must lie between 0 and 1000")
+        factor[here] *= value
+    return factor
+
+
+def _scaled(rows: OperatorColumns, gpu: Gpu, factor: Floats, *, measured: bool) -> OperatorColumns:
+    """Return the rows with durations scaled: the measured ones, or the model's own at the recorded clock."""
+    clock = rows.number("recorded_clock_mhz", gpu.clock_boost_mhz)
+    duration = rows.number("duration_us", 0.0)
+    if not measured:
+        duration = time_rows(rows, gpu, clock[:, None]).duration_s[:, 0] * 1e6
+    return replace(rows, columns={**rows.columns, "duration_us": duration * factor})
+
+
+def _replay_notes(replays: RunReplay) -> list[str]:
+    graph = replays.graph
+    size = f"{len(replays.work)} activities over {len(graph.kind)} dependencies"
+    notes = [f"replayed {size}, {graph.inferred} of them inferred from timing"]
     if graph.counts["launch"] == 0:
         notes.append("the trace holds no launch calls: gaps are kept as recorded")
-    return _Replays(records, notes, info)
+    if not replays.kept.all():
+        notes.append(f"left out {int((~replays.kept).sum())} activities of dropped ranges")
+    return notes
 
 
 def _signature_frame(signatures: pl.DataFrame, predicted: Prediction) -> pl.DataFrame:

@@ -43,7 +43,8 @@ def rates_at(predicted: Prediction, j: int) -> Rates:
         energy = _part_j(predicted, name, j)
         return np.divide(energy, duration, out=np.zeros_like(duration), where=duration > 0)
 
-    return Rates(predicted.timing.sm_active[:, j], watts("base"), watts("clock"), counts)
+    drawn = np.divide(counts, duration, out=np.zeros_like(duration), where=duration > 0)
+    return Rates(predicted.timing.sm_active[:, j], watts("base"), watts("clock"), counts, drawn)
 
 
 def replay_record(asked: Asked, made: Replayed, j: int, devices: int) -> dict[str, Any]:

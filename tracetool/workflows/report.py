@@ -22,7 +22,7 @@ from tracetool.report.sections.kernels import MOST_ROWS
 from tracetool.tables.run import Run
 from tracetool.vocabulary.errors import BadInput
 from tracetool.vocabulary.progress import Progress, Silent
-from tracetool.workflows.diff import accuracy_of
+from tracetool.workflows.diff_run import accuracy_of
 
 if TYPE_CHECKING:
     from tracetool.workflows.predict_run import PredictedRun

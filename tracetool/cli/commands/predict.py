@@ -24,6 +24,15 @@ def predict(
         "", "--launch", help="eager (one call a kernel) or graph (one call in all); a run: as recorded."
     ),
     anchor: str = typer.Option("", "--anchor", help="measured (scale what was recorded) or none."),
+    scale: list[str] = typer.Option(
+        [], "--scale", metavar="FAMILY=FACTOR", help="What if a family's kernels took FACTOR of their time."
+    ),
+    drop: list[str] = typer.Option([], "--drop", metavar="RANGE", help="What if a range were left out."),
+    by: str = typer.Option(
+        "",
+        "--by",
+        help="Rows of a run to write or show: signature, family, range, operator, iteration, gap, power.",
+    ),
     out: Path | None = typer.Option(
         None, "--out", "-o", help="Write every row: .parquet .csv .json .md .html"
     ),
@@ -32,26 +41,30 @@ def predict(
 ) -> None:
     """Predict time, utilisation, power and energy at each clock, per kernel and for the whole timeline."""
     from tracetool.cli.output import print_json
-    from tracetool.cli.predicted import print_totals
+    from tracetool.cli.predicted import print_rows, print_totals
     from tracetool.report.save import check_output, save_table
-    from tracetool.workflows.clocks import parse_clocks
-    from tracetool.workflows.predict import PredictedTable, predict
+    from tracetool.workflows.predict import parse_request, rows_by
 
     if out is not None:
         check_output(out)
-    made = predict(
+    made = parse_request(
         source,
-        gpu or None,
-        parse_clocks(clock),
-        mem_clock_mhz=mem_clock or None,
-        power_cap_w=power_cap or None,
+        gpu,
+        clock,
+        mem_clock_mhz=mem_clock,
+        power_cap_w=power_cap,
         launch=launch,
         anchor=anchor,
+        scale=scale,
+        drop=drop,
     )
-    table = made.frame if isinstance(made, PredictedTable) else made.signatures
-    if out is not None:
+    table = rows_by(made, by) if by or out is not None else None
+    if out is not None and table is not None:
         save_table(table, out, title=f"Predictions on {made.gpu}")
     if as_json:
-        print_json({"gpu": made.gpu, **made.info, "totals": made.totals, "notes": list(made.notes)})
+        rows = {"rows": table.to_dicts()} if by and table is not None else {}
+        print_json({"gpu": made.gpu, **made.info, "totals": made.totals, **rows, "notes": list(made.notes)})
     elif not quiet:
         print_totals(made, out)
+        if by and table is not None:
+            print_rows(table)

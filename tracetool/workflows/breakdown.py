@@ -1,0 +1,140 @@
+"""Who answers for a run's time and energy: families, ranges, operators, iterations, gaps, moments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from tracetool.hardware.load import load_gpu
+from tracetool.replay.iterations import iterations
+from tracetool.replay.power import power_curve, sensor_view
+from tracetool.replay.tree import tree
+from tracetool.vocabulary.errors import BadInput
+from tracetool.workflows.predict_run import PredictedRun
+from tracetool.workflows.replays import RunReplay
+
+
+def breakdown(made: PredictedRun, by: str) -> pl.DataFrame:
+    """Return time and energy of a predicted run, broken down, one block of rows per clock.
+
+    Parameters
+    ----------
+    made : PredictedRun
+        From :func:`tracetool.workflows.predict_run.predict_run`.
+    by : str
+        ``signature`` (the predictions), ``family``, ``range``, ``operator``, ``iteration``, ``gap``
+        (idle time by reason) or ``power`` (as the board's sensor would show it).
+
+    Returns
+    -------
+    DataFrame
+        ``clock_mhz`` first. Energies of kernels leave out the gaps, except by ``gap`` and ``power``.
+
+    Raises
+    ------
+    BadInput
+        If ``by`` is not known.
+    """
+    if by == "signature" or made.replays is None:
+        return made.signatures
+    if by not in BREAKDOWNS:
+        raise BadInput(f"--by {by!r} is not known", f"known: signature, {', '.join(BREAKDOWNS)}")
+    blocks = []
+    for j, total in enumerate(made.totals):
+        block = BREAKDOWNS[by](made.replays, j, made)
+        blocks.append(
+            block.insert_column(0, pl.repeat(total["clock_mhz"], block.height, eager=True).alias("clock_mhz"))
+        )
+    return pl.concat(blocks)
+
+
+def _family(replays: RunReplay, j: int, _: PredictedRun) -> pl.DataFrame:
+    costs = replays.costs(j)
+    return (
+        pl.DataFrame(
+            {
+                "family": pl.Series(replays.rows.family[replays.work.signature], dtype=pl.String),
+                "ms": (costs.end_ns - costs.start_ns) * 1e-6,
+                "recorded": replays.work.duration_ns * 1e-6,
+                "energy_j": costs.energy_j,
+                "kept": replays.kept,
+            }
+        )
+        .filter(pl.col("kept"))
+        .group_by("family")
+        .agg(
+            pl.len().cast(pl.Int64).alias("launches"),
+            pl.col("recorded").sum().alias("recorded_time_ms"),
+            pl.col("ms").sum().alias("kernel_time_ms"),
+            pl.col("energy_j").sum(),
+        )
+        .with_columns((pl.col("energy_j") / pl.col("energy_j").sum()).alias("share"))
+        .sort("energy_j", "family", descending=[True, False])
+    )
+
+
+def _range(replays: RunReplay, j: int, _: PredictedRun) -> pl.DataFrame:
+    ranges, of = replays.run.table("ranges"), replays.run.kernels["range"]
+    return tree(ranges, "range", of, replays.costs(j))
+
+
+def _operator(replays: RunReplay, j: int, _: PredictedRun) -> pl.DataFrame:
+    operators, of = replays.run.table("operators"), replays.run.kernels["operator"]
+    return tree(operators, "operator", of, replays.costs(j))
+
+
+def _iteration(replays: RunReplay, j: int, _: PredictedRun) -> pl.DataFrame:
+    run = replays.run
+    return iterations(run.table("ranges"), run.table("operators"), run.kernels, replays.costs(j))
+
+
+def _gap(_: RunReplay, j: int, made: PredictedRun) -> pl.DataFrame:
+    total: Mapping[str, Any] = made.totals[j]
+    names = list(total["gaps_ms"])
+    return pl.DataFrame(
+        {
+            "reason": names,
+            "gaps": [total["gap_counts"][n] for n in names],
+            "gap_ms": [total["gaps_ms"][n] for n in names],
+            "energy_j": [total["gaps_j"][n] for n in names],
+        }
+    )
+
+
+def _power(replays: RunReplay, j: int, made: PredictedRun) -> pl.DataFrame:
+    costs = replays.costs(j)
+    idle = float(replays.predicted.idle_w[j])
+    sensor = load_gpu(made.gpu).sensor("draw")
+    span = (float(costs.start_ns.min()), float(costs.end_ns.max()))
+    blocks = []
+    for device in np.unique(replays.work.device):
+        mine = replays.work.device == device
+        curve = power_curve(costs.start_ns[mine], costs.end_ns[mine], costs.energy_j[mine], idle, span)
+        time, reading = sensor_view(curve, sensor, idle)
+        drawn = np.diff(curve.energy_until(np.concatenate([curve.edge_ns[:1], time]), idle))
+        period = np.diff(np.concatenate([curve.edge_ns[:1], time])) * 1e-9
+        blocks.append(
+            pl.DataFrame(
+                {
+                    "device": np.full(len(time), device, np.int32),
+                    "time_ms": (time - span[0]) * 1e-6,
+                    "sensor_w": reading,
+                    "mean_power_w": drawn / period,
+                }
+            )
+        )
+    return pl.concat(blocks)
+
+
+#: Breakdowns by name.
+BREAKDOWNS: Final[Mapping[str, Callable[[RunReplay, int, PredictedRun], pl.DataFrame]]] = {
+    "family": _family,
+    "range": _range,
+    "operator": _operator,
+    "iteration": _iteration,
+    "gap": _gap,
+    "power": _power,
+}

@@ -1,0 +1,144 @@
+"""A run's timeline ready to be replayed: its dependencies, what-ifs applied, and the model's prediction."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+
+from tracetool.replay.activities import KERNEL_COLUMNS, Activities, HostCalls, read_activities
+from tracetool.replay.dependencies import dependency_graph
+from tracetool.replay.graph import Graph
+from tracetool.replay.host import host_costs
+from tracetool.replay.timeline import Replayed, replay
+from tracetool.replay.tree import Costs
+from tracetool.replay.whatif import launched_as_graphs, launched_one_by_one, without_host_time
+from tracetool.tables.run import Run
+from tracetool.vocabulary.arrays import Bools, Floats
+from tracetool.vocabulary.errors import BadInput
+from tracetool.vocabulary.operators import OperatorColumns
+from tracetool.vocabulary.prediction import Prediction
+from tracetool.workflows.replay_totals import Asked, rates_at, replay_record
+
+Launching = Literal["recorded", "eager", "graph"]
+
+
+@dataclass(frozen=True)
+class RunReplay:
+    """Everything one run's replays share."""
+
+    run: Run
+    work: Activities
+    calls: HostCalls
+    graph: Graph
+    rows: OperatorColumns
+    predicted: Prediction
+    longer_than_s: Floats  # (s,) mean recorded time of each signature
+    kept: Bools  # (n,) activities that were not dropped
+
+    @property
+    def launches(self) -> Floats:
+        """Launches of each signature that still run. Shape (s,)."""
+        count = np.bincount(self.work.signature[self.kept], minlength=len(self.rows))
+        return count.astype(np.float64)
+
+    @property
+    def collective(self) -> Bools:
+        """Which activities are collectives. Shape (n,)."""
+        return np.asarray((self.rows.family == "collective")[self.work.signature])
+
+    def at(self, j: int, *, each: bool = False) -> Replayed:
+        """Replay at clock j; ``each`` keeps every activity's shares of the base and clock power."""
+        predicted = self.predicted.timing.duration_s[:, j]
+        mean = self.longer_than_s
+        longer = np.divide(predicted, mean, out=np.ones_like(mean), where=mean > 0)
+        duration = self.work.duration_ns * longer[self.work.signature]
+        duration[~self.kept] = 0.0
+        rates = rates_at(self.predicted, j)
+        return replay(self.graph, self.work, duration, rates, self.collective, each=each)
+
+    def record(self, j: int) -> dict[str, Any]:
+        """Return the totals at clock j."""
+        asked = Asked(self.rows, self.predicted, self.launches)
+        return replay_record(asked, self.at(j), j, devices=len(np.unique(self.work.device)))
+
+    def costs(self, j: int) -> Costs:
+        """Return when every activity runs at clock j and the energy it answers for."""
+        made = self.at(j, each=True)
+        rates, s = rates_at(self.predicted, j), self.work.signature
+        shares = rates.base_w[s] * made.each_base_ns + rates.clock_w[s] * made.each_clock_ns
+        energy = shares * 1e-9 + np.where(self.kept, rates.counts_j[s], 0.0)
+        return Costs(made.start_ns, made.end_ns, energy)
+
+
+def prepare(
+    run: Run,
+    rows: OperatorColumns,
+    predicted: Prediction,
+    *,
+    launch: Launching = "recorded",
+    drop: Sequence[str] = (),
+) -> RunReplay:
+    """Build the dependencies of a run and apply what-ifs to them.
+
+    Parameters
+    ----------
+    run : Run
+        The run.
+    rows, predicted : OperatorColumns, Prediction
+        Its signatures and what the model says of them.
+    launch : {"recorded", "eager", "graph"}
+        As recorded; graph nodes call by call; or all launches between two waits as one.
+    drop : sequence of str
+        Ranges to leave out with all they launched; ``*`` stands for any text.
+
+    Raises
+    ------
+    BadInput
+        If the run holds no activity, or no range is called as one to drop.
+    """
+    kernels = run.kernels.select(KERNEL_COLUMNS)
+    if not kernels.height:
+        raise BadInput.in_file(run.path, "holds no GPU activity to replay", "ingest the trace again")
+    work, calls = read_activities(kernels, run.table("host_calls"))
+    graph, _ = dependency_graph(work, calls)
+    if launch == "graph":
+        graph = launched_as_graphs(graph, calls, host_costs("graph"))
+    elif launch == "eager":
+        issue = host_costs("eager").issue_s(rows.family) * 1e9
+        graph = launched_one_by_one(graph, work, calls, issue[work.signature])
+    kept = np.ones(len(work), np.bool_)
+    for pattern in drop:
+        inside = _in_range(run, kernels, pattern)
+        kept &= ~inside
+        gone = np.zeros(len(calls), np.bool_)
+        gone[work.call[inside & (work.call >= 0)]] = True
+        graph = without_host_time(graph, calls, gone)
+    launches = np.bincount(work.signature, minlength=len(rows))
+    recorded = np.bincount(work.signature, weights=work.duration_ns, minlength=len(rows)) * 1e-9
+    mean = np.divide(recorded, launches, out=np.zeros_like(recorded), where=launches > 0)
+    return RunReplay(run, work, calls, graph, rows, predicted, mean, kept)
+
+
+def _in_range(run: Run, kernels: pl.DataFrame, pattern: str) -> Bools:
+    """Which activities were launched inside a range called like ``pattern``. Shape (n,)."""
+    ranges = run.table("ranges")
+    called = ranges.filter(
+        pl.Series([bool(fnmatch.fnmatchcase(n, pattern)) for n in ranges["name"].to_list()], dtype=pl.Boolean)
+    )
+    if not called.height:
+        known = ranges["name"].unique(maintain_order=True).head(5).to_list()
+        said = f"some of its ranges: {', '.join(known)}" if known else "it holds no ranges"
+        raise BadInput.in_file(run.path, f"has no range called {pattern!r}", said)
+    inside = set(called["range"].to_list())
+    # Whatever lies in a dropped range goes with it: level by level down.
+    while True:
+        more = ranges.filter(pl.col("parent").is_in(inside) & ~pl.col("range").is_in(inside))
+        if not more.height:
+            break
+        inside |= set(more["range"].to_list())
+    return kernels["range"].is_in(inside).fill_null(value=False).to_numpy()
