@@ -47,6 +47,8 @@ class PowerCalibration:
     relative_sd : float
         Spread of a kernel's power about the model: the root mean square relative residual on
         kernels the coefficients were not fitted to. [1]
+    cap_share : float
+        Share of the power limit at which the board's governor holds the reading. [1]
     basis : str
         "calibrated" (fitted on this GPU), "transferred" (scaled from others) or "prior".
     voltage : VoltageCurve, optional
@@ -69,6 +71,7 @@ class PowerCalibration:
     leakage_per_k: float = 0.012
     reference_c: float = 45.0
     relative_sd: float = 0.25
+    cap_share: float = 0.985
     basis: str = "prior"
     voltage: VoltageCurve | None = None
     sd: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))

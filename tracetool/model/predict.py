@@ -8,6 +8,7 @@ import numpy as np
 
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.anchor import Anchor, counter_timing, from_counters, scaled_timing
+from tracetool.model.anchor_groups import between, blended
 from tracetool.model.assemble import joined
 from tracetool.model.idle import idle_power_w
 from tracetool.model.operating_point import clocks_under_cap
@@ -122,11 +123,11 @@ def predict_rows(
     gpu.require_model()
     clocks = np.atleast_1d(np.asarray(clocks_mhz, np.float64))
     power = power_calibration or power_calibration_of(gpu)
-    cap = gpu.power_limit_w if power_cap_w is None else float(power_cap_w)
     start = Anchor.of(rows, gpu) if anchor else None
     question = _Question(rows, gpu, mem_clock_mhz, time_calibration, power, start)
     spread = np.broadcast_to(clocks, (len(rows), len(clocks))).copy()
     timing, parts = question.at(spread)
+    cap = power.cap_share * _limit_w(gpu, start, power_cap_w)
 
     def power_at(chosen: Ints, clock_mhz: Floats) -> Floats:
         there, found = question.take(chosen).at(clock_mhz)
@@ -136,7 +137,23 @@ def predict_rows(
     if (settled < spread).any():
         timing, parts = question.at(settled)
         parts = parts.at_most(cap, timing)
+    if start is not None and (place := between(rows, start, clocks)) is not None:
+        timing, parts = blended(timing, parts, place)
     return _with_intervals(question, clocks, settled, timing, parts)
+
+
+def _limit_w(gpu: Gpu, start: Anchor | None, asked_w: float | None) -> float:
+    """Return the power limit: the one asked for, else the GPU's.
+
+    A board that was measured may have been set to any limit its kind allows, and a reading says that
+    its limit was no lower.
+    """
+    if asked_w is not None:
+        return float(asked_w)
+    if start is None or not start.known.any():
+        return gpu.power_limit_w
+    most = max(gpu.power_limit_w, np.nan_to_num(gpu.power_limit_max_w))
+    return float(np.nanmax([most, *start.power_w[start.known]]))
 
 
 def _with_intervals(

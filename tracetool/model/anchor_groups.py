@@ -1,0 +1,95 @@
+"""A kernel measured at several clocks: predictions from each measurement, joined between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tracetool.model.anchor import Anchor
+from tracetool.model.power import PowerParts
+from tracetool.vocabulary.arrays import Floats, Ints
+from tracetool.vocabulary.operators import OperatorColumns
+from tracetool.vocabulary.prediction import Timing
+
+#: Columns that tell one kernel from another of the same name.
+_IDENTITY = ("blocks", "threads", "registers", "shared_bytes", "recorded_mem_clock_mhz")
+
+
+@dataclass(frozen=True)
+class Between:
+    """For each row and clock, the measurements beside it and the weight of the upper one; (n, c) each."""
+
+    lower: Ints
+    upper: Ints
+    weight: Floats
+
+
+def between(rows: OperatorColumns, anchor: Anchor, clock_mhz: Floats) -> Between | None:
+    """Return the neighbours of each place among its kernel's measured clocks, or None if all are alone.
+
+    Rows are one kernel if their name and launch agree. Rows without a name stand alone.
+
+    Parameters
+    ----------
+    clock_mhz : array, shape (c,)
+        Clocks asked for. [MHz]
+    """
+    names = rows.text("name").astype(str)
+    keys = np.stack([np.nan_to_num(rows.number(c), nan=-1.0) for c in _IDENTITY], axis=1)
+    _, identity = np.unique(keys, axis=0, return_inverse=True)
+    _, name = np.unique(names, return_inverse=True)
+    kernel = name * (identity.max() + 1) + identity.reshape(-1)
+    kernel = np.where(anchor.known & (names != ""), kernel, -1 - np.arange(len(rows)))
+    order = np.lexsort((anchor.clock_mhz, kernel))
+    starts = np.flatnonzero(np.r_[True, np.diff(kernel[order]) != 0])
+    sizes = np.diff(np.r_[starts, len(order)])
+    if (sizes == 1).all():
+        return None
+    shape = (len(rows), len(clock_mhz))
+    lower, upper, weight = np.empty(shape, np.int64), np.empty(shape, np.int64), np.zeros(shape)
+    lower[:], upper[:] = np.arange(shape[0])[:, None], np.arange(shape[0])[:, None]
+    # A loop over kernels measured more than once: few, each a handful of rows.
+    for start, size in zip(starts[sizes > 1], sizes[sizes > 1], strict=True):
+        members = order[start : start + size]
+        clocks, first = np.unique(anchor.clock_mhz[members], return_index=True)
+        members = members[first]
+        above = np.clip(np.searchsorted(clocks, clock_mhz), 0, len(clocks) - 1)
+        below = np.clip(above - 1, 0, None)
+        span = np.log(clocks[above]) - np.log(clocks[below])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where(span > 0, (np.log(clock_mhz) - np.log(clocks[below])) / span, 0.0)
+        everyone = order[start : start + size]
+        lower[everyone], upper[everyone] = members[below], members[above]
+        weight[everyone] = np.clip(share, 0.0, 1.0)
+    return Between(lower, upper, weight)
+
+
+def blended(timing: Timing, parts: PowerParts, place: Between) -> tuple[Timing, PowerParts]:
+    """Return timing and energies that pass through every measurement of a kernel.
+
+    Between two measured clocks the two predictions are joined in proportion to the logarithm of the
+    clock; outside them the nearest holds. All rows of one kernel get the same answer.
+    """
+    column = np.arange(timing.duration_s.shape[1])[None, :]
+    nearest = np.where(place.weight < 0.5, place.lower, place.upper)
+
+    def joined(values: Floats) -> Floats:
+        low, high = np.log(values[place.lower, column]), np.log(values[place.upper, column])
+        return np.asarray(np.exp((1.0 - place.weight) * low + place.weight * high))
+
+    duration = joined(np.maximum(timing.duration_s, 1e-15))
+    energy = joined(np.maximum(parts.total(), 1e-15))
+    factor = duration / np.maximum(timing.duration_s[nearest, column], 1e-15)
+    scale = energy / np.maximum(parts.total()[nearest, column], 1e-15)
+    made = replace(
+        timing,
+        duration_s=duration,
+        busy_s={u: np.minimum(b[nearest, column] * factor, duration) for u, b in timing.busy_s.items()},
+        core_s=timing.core_s[nearest, column] * factor,
+        memory_s=timing.memory_s[nearest, column] * factor,
+        sm_active=timing.sm_active[nearest, column],
+        bound=timing.bound[nearest, column],
+    )
+    joules = {k: v[nearest, column] * scale for k, v in parts.joules.items()}
+    return made, replace(parts, joules=joules)
