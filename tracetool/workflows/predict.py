@@ -113,6 +113,7 @@ def predict(
     anchor: str = "",
     scale: Mapping[str, float] | None = None,
     drop: Sequence[str] = (),
+    attention: str = "",
 ) -> PredictedTable | PredictedRun:
     """Predict a run (a folder) or a table (a file); see :func:`predict_run` and :func:`predict_table`.
 
@@ -123,6 +124,8 @@ def predict(
         means that attention is issued operator by operator.
     anchor : str
         ``measured``, ``none``, or empty: what was measured is used.
+    attention : str
+        ``fused``, ``unfused``, or empty: unfused in the totals of a table launched ``eager``.
 
     Raises
     ------
@@ -133,6 +136,8 @@ def predict(
         raise BadInput(f"--launch {launch!r} is not known", "give eager or graph")
     if anchor not in {"", "measured", "none"}:
         raise BadInput(f"--anchor {anchor!r} is not known", "give measured or none")
+    if attention not in {"", "fused", "unfused"}:
+        raise BadInput(f"--attention {attention!r} is not known", "give fused or unfused")
     if Path(source).is_dir():
         return predict_run(
             source,
@@ -157,7 +162,7 @@ def predict(
         mem_clock_mhz=mem_clock_mhz,
         power_cap_w=power_cap_w,
         launch="graph" if launch == "graph" else "eager",
-        fused_attention=launch != "eager",
+        fused_attention=attention == "fused" or (not attention and launch != "eager"),
         anchor=anchor != "none",
     )
 
@@ -173,6 +178,7 @@ def parse_request(
     anchor: str = "",
     scale: Sequence[str] = (),
     drop: Sequence[str] = (),
+    attention: str = "",
 ) -> PredictedTable | PredictedRun:
     """As :func:`predict`, from what is written on a command line; zero and empty mean not given."""
     return predict(
@@ -185,6 +191,7 @@ def parse_request(
         anchor=anchor,
         scale=parse_factors(scale),
         drop=drop,
+        attention=attention,
     )
 
 

@@ -24,6 +24,9 @@ def predict(
         "", "--launch", help="eager (one call a kernel) or graph (one call in all); a run: as recorded."
     ),
     anchor: str = typer.Option("", "--anchor", help="measured (scale what was recorded) or none."),
+    attention: str = typer.Option(
+        "", "--attention", help="fused or unfused: how totals of a table price prefill attention."
+    ),
     scale: list[str] = typer.Option(
         [], "--scale", metavar="FAMILY=FACTOR", help="What if a family's kernels took FACTOR of their time."
     ),
@@ -57,6 +60,7 @@ def predict(
         anchor=anchor,
         scale=scale,
         drop=drop,
+        attention=attention,
     )
     table = rows_by(made, by) if by or out is not None else None
     if out is not None and table is not None:
