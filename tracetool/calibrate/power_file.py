@@ -10,6 +10,7 @@ from tracetool.calibrate.power_fit import PowerFit
 from tracetool.calibrate.power_rows import COEFFICIENTS
 from tracetool.calibrate.power_sweep import SweepFit
 from tracetool.hardware.voltage import VoltageCurve
+from tracetool.model.power_calibration import BASE, PowerCalibration
 from tracetool.model.reach import Reach
 from tracetool.vocabulary.interval import Z90
 
@@ -32,7 +33,8 @@ def power_toml(
 ) -> str:
     """Return the text of a calibration file.
 
-    Coefficients the rows told little of are left out, so that they stay the prior's and follow it.
+    The base is written whole. Other coefficients the rows told little of are left out, so that they
+    stay the prior's and follow it.
 
     Parameters
     ----------
@@ -49,11 +51,13 @@ def power_toml(
     """
     lines = ["[about]", *(f"{k} = {_plain(v)}" for k, v in about.items()), "", f"[{section}]"]
     for name, value, sd, told in zip(COEFFICIENTS, fit.values, fit.sd, fit.told, strict=True):
-        if told >= TOLD:
+        if told >= TOLD or name in BASE:
             unit = _UNITS.get(name, "pJ/FLOP")
             low, high = max(0.0, value - Z90 * sd), value + Z90 * sd
             lines.append(_entry(name, value, unit, source, (low, high)))
     lines.append(_entry("relative_sd", fit.calibration.relative_sd, "1", source))
+    if fit.calibration.cap_share != PowerCalibration.cap_share:
+        lines.append(_entry("cap_share", fit.calibration.cap_share, "1", source))
     if fit.calibration.voltage is not None:
         lines += _voltage(fit.calibration.voltage, source)
     return "\n".join([*lines, *_reach(reach, source)]) + "\n"

@@ -133,6 +133,39 @@ def rows_of_timing(
     )
 
 
+def rows_of_sum(
+    timing: Timing,
+    rows: OperatorColumns,
+    gpu: Gpu,
+    clock_mhz: Floats,
+    *,
+    counts: Floats,
+    seconds: Floats,
+) -> PowerRows:
+    """Return whole sequences as rows: counts of all launches over a measured time.
+
+    Parameters
+    ----------
+    timing : Timing
+        n rows at c clocks.
+    clock_mhz, seconds : array, shape (c,)
+        Clock and measured time of the sequence.
+    counts : array, shape (n,)
+        How often each row runs in it.
+    """
+    total = _rates(timing.work, rows.text("dtype"), np.ones(len(rows)))
+    busy = counts @ (timing.duration_s * timing.sm_active)
+    return PowerRows(
+        power_w=np.full(len(seconds), np.nan),
+        clock_mhz=clock_mhz,
+        rates=(counts @ total)[None, :] / seconds[:, None],
+        active_sm=np.minimum(busy / seconds, 1.0) * gpu.sm_count,
+        dram_bytes_per_s=(counts @ timing.work.dram_bytes) / seconds,
+        link_bytes_per_s=(counts @ timing.work.link_bytes) / seconds,
+        group=np.full(len(seconds), "", dtype=object),
+    )
+
+
 def rows_of_idle(clock_mhz: Floats, power_w: Floats) -> PowerRows:
     """Return the rows of an idle curve: nothing runs, so only the base is seen."""
     n = len(clock_mhz)
