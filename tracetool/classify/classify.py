@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 
+import numpy as np
 import polars as pl
 
 from tracetool.classify.grammar import FLAGS, NUMBERS, TEXTS, Attributes, Grammar
@@ -13,6 +14,8 @@ from tracetool.vocabulary.registry import members
 
 #: Output columns behind ``name``, in order.
 COLUMNS: tuple[str, ...] = (*TEXTS, *NUMBERS, *FLAGS)
+#: Names read at once: enough to spread the cost of the tables, few enough to stay small.
+_AT_ONCE = 20_000
 _UNKNOWN: Attributes = {"family": "unknown", "basis": "none"}
 
 
@@ -35,10 +38,11 @@ def read_name(name: str) -> Attributes:
 def read_symbol(symbol: Symbol) -> tuple[Attributes, Grammar | None]:
     """Return what a symbol states and the grammar that read it."""
     for grammar in grammars():
-        found = grammar.read(symbol)
-        if found is not None:
-            return found, grammar
-    return _UNKNOWN, None
+        if grammar.opens.search(symbol.part(grammar.gate_on)):
+            found = grammar.read(symbol)
+            if found is not None:
+                return found, grammar
+    return dict(_UNKNOWN), None
 
 
 def classify_names(names: Sequence[str | None]) -> pl.DataFrame:
@@ -57,14 +61,59 @@ def classify_names(names: Sequence[str | None]) -> pl.DataFrame:
     """
     given = pl.DataFrame({"name": pl.Series(names, dtype=pl.String).fill_null("")})
     distinct = given["name"].unique(maintain_order=True)
-    table = _table(distinct, [read_name(n) for n in distinct])
-    return given.join(table, on="name", how="left", maintain_order="left")
+    if distinct.len() == given.height:
+        return _table(distinct, _read_all(distinct.to_list()))
+    return given.join(
+        _table(distinct, _read_all(distinct.to_list())), on="name", how="left", maintain_order="left"
+    )
 
 
-def _table(names: pl.Series, read: Iterable[Mapping[str, object]]) -> pl.DataFrame:
-    rows = list(read)
+def _read_all(names: list[str]) -> list[Attributes]:
+    made: list[Attributes] = []
+    for start in range(0, len(names), _AT_ONCE):
+        made += _read_some([Symbol(n) for n in names[start : start + _AT_ONCE]])
+    return made
+
+
+def _read_some(symbols: list[Symbol]) -> list[Attributes]:
+    """Read many names: all gates are tried on all of them at once, by an engine that is linear in their length."""
+    parts = pl.DataFrame(
+        {
+            "scope": pl.Series([s.scope for s in symbols], dtype=pl.String),
+            "text": pl.Series([s.text for s in symbols], dtype=pl.String),
+        }
+    )
+    asked = grammars()
+    opened = parts.select(
+        pl.col(g.gate_on).str.contains(g.gate).alias(str(i)) for i, g in enumerate(asked)
+    ).to_numpy()
+    rows, columns = np.nonzero(opened)
+    starts = np.searchsorted(rows, np.arange(len(symbols) + 1)).tolist()
+    order = columns.tolist()
+    made: list[Attributes] = []
+    for i, symbol in enumerate(symbols):
+        for place in order[starts[i] : starts[i + 1]]:
+            found = asked[place].read(symbol)
+            if found is not None:
+                made.append(found)
+                break
+        else:
+            made.append(_UNKNOWN)
+    return made
+
+
+def _table(names: pl.Series, read: list[Attributes]) -> pl.DataFrame:
+    values: dict[str, list[object]] = {c: [None] * len(read) for c in COLUMNS}
+    used: set[str] = set()
+    for i, row in enumerate(read):
+        for key, value in row.items():
+            if value is not None:
+                values[key][i] = value
+                used.add(key)
     made: dict[str, pl.Series] = {"name": names}
     for columns, dtype in ((TEXTS, pl.String()), (NUMBERS, pl.Int64()), (FLAGS, pl.Boolean())):
         for column in columns:
-            made[column] = pl.Series(column, [r.get(column) for r in rows], dtype=dtype)
+            taken = values[column] if column in used else [None]
+            series = pl.Series(column, taken, dtype=dtype)
+            made[column] = series if column in used else series.new_from_index(0, len(read))
     return pl.DataFrame(made)

@@ -121,7 +121,7 @@ class Rule:
 
     def read(self, symbol: Symbol) -> Attributes | None:
         """Return the attributes of a name this rule reads, else None."""
-        found = self.regex.match(getattr(symbol, self.where))
+        found = self.regex.match(symbol.part(self.where))
         if found is None:
             return None
         out: Attributes = {"family": self.family, "op": self.op or None, **self.fixed}
@@ -154,7 +154,8 @@ class Grammar:
     source : str
         Where the naming is documented or can be read off.
     gate : str
-        Pattern searched in the scope (namespaces and head); names without it are not this library's.
+        Pattern searched in ``gate_on``; names without it are not this library's. No look-around: an
+        engine that is linear in the text's length tries it on all names at once.
     rules : sequence of Rule
         Tried in order; the first that does not decline answers.
     tokens : sequence of Token
@@ -181,9 +182,7 @@ class Grammar:
         return re.compile(self.gate)
 
     def read(self, symbol: Symbol) -> Attributes | None:
-        """Return the attributes of a name of this library, else None."""
-        if self.opens.search(getattr(symbol, self.gate_on)) is None:
-            return None
+        """Return the attributes of a name that passed the gate, None where no rule reads it."""
         for rule in self.rules:
             found = rule.read(symbol)
             if found is not None:

@@ -16,8 +16,14 @@ from tracetool.classify.mangled import sketch
 
 #: Longest name that is read; profilers cut far below it, hostile files do not.
 LONGEST = 16_384
+#: Longest head symbol that is read: generated names reach 1,500 characters.
+LONGEST_HEAD = 2_048
 
-_SUFFIX = re.compile(r"(?:\.kd|\.intern\.[0-9a-f]+|\.cold|\.part\.\d+|\.isra\.\d+| \[clone [^\]]{0,80}\])$")
+_SUFFIX = re.compile(
+    r"(?:\.kd| \(\.kd\)|\.intern\.[0-9a-f]+|\.cold|\.part\.\d+|\.isra\.\d+| \[clone [^\]]{0,80}\])$"
+)
+_ENDS = (".kd", "]", ".cold", "(.kd)")
+_CAST = re.compile(r"\)-?\d")
 _CONSTANT = re.compile(r"\((?:unsigned |signed |long |short )*(?:int|char|long|short|size_t)\)(-?\d+)")
 _BOOL = re.compile(r"\(bool\)([01])")
 _ENUM = re.compile(r"(?<=[<, ])\((?:[A-Za-z_]\w*(?:<[\w, :]*>)?::)*[A-Za-z_]\w*\)(-?\d+)")
@@ -25,9 +31,9 @@ _SUFFIXED = re.compile(r"\b(\d+)(?:ul|ull|u|l|ll|UL|U|L)\b")
 _LAMBDA = re.compile(r"'lambda\d*'|\{lambda|\[lambda|\{unnamed type")
 _LAMBDA_END = re.compile(r"#\d+\}| \(instance \d+\)\]")
 _ANONYMOUS = re.compile(r"<unnamed>|\(anonymous namespace\)|_GLOBAL__N_?\w*|anonymous_namespace")
-_INTERNAL = re.compile(r"_GLOBAL__N__?[0-9a-f]+_\d+_\w+?_[0-9a-f]{8}")
 _VERSION = re.compile(r"\b(?:THRUST|CUB|ROCPRIM|HIPCUB)_[\w]*?_?NS::")
 _MARK = re.compile(r"[<>()\[\]{} ]|::")
+_BRACKET = re.compile(r"[()\[\]{}]")
 _SPLIT = re.compile(r"[<>()\[\]{},]")
 _PLAIN = re.compile(r"[\w.$@+-]+")
 _CLOSES = {">": "<", ")": "(", "]": "[", "}": "{"}
@@ -52,17 +58,19 @@ def normalize(name: str) -> str:
     'void anon::f<4, true>(float *)'
     """
     text = name[:LONGEST].strip()
-    for _ in range(3):
-        cut = _SUFFIX.sub("", text)
-        if cut == text:
-            break
-        text = cut
+    if text.endswith(_ENDS) or ".intern." in text[-80:] or ".part." in text[-20:] or ".isra." in text[-20:]:
+        for _ in range(3):
+            cut = _SUFFIX.sub("", text)
+            if cut == text:
+                break
+            text = cut
     if text.startswith(("_Z", "__Z", "___Z")):
-        text = demangle(text.lstrip("_").join(("_", "")) if not text.startswith("_Z") else text)
+        text = demangle("_" + text.lstrip("_"))
     if _PLAIN.fullmatch(text):
         return text
-    text = _ANONYMOUS.sub("anon", text)
-    if "(" in text:
+    if "<unnamed>" in text or "anonymous" in text or "_GLOBAL__N" in text:
+        text = _ANONYMOUS.sub("anon", text)
+    if _CAST.search(text):
         text = _CONSTANT.sub(r"\1", text)
         text = _BOOL.sub(lambda m: "true" if m[1] == "1" else "false", text)
         text = _ENUM.sub(r"\1", text)
@@ -125,7 +133,7 @@ class Symbol:
             self.path: tuple[str, ...] = (text,)
         else:
             self.path, self._inside = _take_apart(text)
-        self.head = self.path[-1]
+        self.head = self.path[-1][:LONGEST_HEAD]
 
     @cached_property
     def scope(self) -> str:
@@ -136,6 +144,10 @@ class Symbol:
     def arguments(self) -> tuple[str, ...]:
         """Template arguments of the head symbol."""
         return split_arguments(self._inside) if self._inside else ()
+
+    def part(self, where: str) -> str:
+        """Return ``head``, ``scope`` or ``text``."""
+        return self.head if where == "head" else self.scope if where == "scope" else self.text
 
     @property
     def inside(self) -> str:
@@ -150,9 +162,11 @@ def _take_apart(text: str) -> tuple[tuple[str, ...], str]:
     name_end = -1  # where it ended, once its template arguments opened
     inside = (0, 0)
     end = len(text)
-    marks = list(_MARK.finditer(text))
-    for i, mark in enumerate(marks):
+    skip = 0  # inside the brackets of a function's local kernel
+    for mark in _MARK.finditer(text):
         c, at = mark[0], mark.start()
+        if at < skip:
+            continue
         if c in _CLOSES:
             if stack and stack[-1] == _CLOSES[c]:
                 stack.pop()
@@ -171,8 +185,9 @@ def _take_apart(text: str) -> tuple[tuple[str, ...], str]:
             if not path and at == part and c != "(":
                 stack.append(c)
                 continue
-            if _local_scope(text, marks, i):
-                stack.append(c)
+            closed = _local_scope(text, at)
+            if closed:
+                skip = closed
                 name_end = at if name_end < 0 else name_end
                 continue
             end = at
@@ -188,16 +203,17 @@ def _take_apart(text: str) -> tuple[tuple[str, ...], str]:
     return cleaned, text[inside[0] : min(inside[1], len(text))] if inside[0] else ""
 
 
-def _local_scope(text: str, marks: list[re.Match[str]], opened: int) -> bool:
-    """Whether the bracket opened here closes before a ``::``: a function's local kernel, not its parameters."""
+def _local_scope(text: str, opened: int) -> int:
+    """Return where the bracket opened here closes if a ``::`` follows: a function's local kernel, not its parameters."""
+    if "::" not in text[opened:].rpartition(")")[2] and ")::" not in text and ") const::" not in text:
+        return 0
     depth = 0
-    for mark in marks[opened:]:
-        c = mark[0]
-        if c in "([{":
+    for mark in _BRACKET.finditer(text, opened):
+        if mark[0] in "([{":
             depth += 1
-        elif c in ")]}":
+        else:
             depth -= 1
             if depth <= 0:
                 rest = text[mark.end() : mark.end() + 9]
-                return rest.startswith(("::", " const::"))
-    return False
+                return mark.end() if rest.startswith(("::", " const::")) else 0
+    return 0

@@ -13,7 +13,7 @@ from tracetool.classify.grammar import Attributes, Grammar, Rule, Token
 from tracetool.classify.reading import format_in, typed_as
 from tracetool.classify.symbols import Symbol
 
-_PAIR = re.compile(r"_(\d+)x(\d+)(?=_|$)")
+_PAIR = re.compile(r"_(\d+)x(\d+)(?=_|E?$)")
 _QUANT = re.compile(
     r"(?:pertoken|blockscale|per1x\d+|pertensor|noquant)(MXfp4|Fp8|Int8|Bf16|Int4|Fp4)", re.IGNORECASE
 )
@@ -129,11 +129,13 @@ GRAMMAR = Grammar(
     library="aiter",
     title="AITER, FlyDSL and Opus: inference kernels of AMD",
     source="ROCm/aiter, hsa/*/ (kernel lists beside the code objects) and csrc; ROCm/FlyDSL",
-    gate=r"aiter|^flydsl|^opus_|^f?moe_(?:stage|bf16|fp16|int8)|^fmha_(?:fwd|bwd)_hd|(?:^|_)(?:fmoe|mla_a16w16|mla_dec|mla_pfl|pa_bf16|pa_fp16|pa_a16w8)",
+    gate=r"aiter|^kn_|^flydsl|^opus_|^f?moe_(?:stage|bf16|fp16|int8)|^fmha_(?:fwd|bwd)_hd|(?:^|_)(?:fmoe|mla_a16w16|mla_dec|mla_pfl|pa_bf16|pa_fp16|pa_a16w8)",
     rules=(
         Rule(r"flydsl\w*", "gemm", sign=_flydsl),
         Rule(r"opus_gemm_(?P<t>\d+)x(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)", "gemm", "gemm", sign=_opus),
         Rule(r"fmha_\w*", "attention", sign=_attention),
+        Rule(r"kn_\w*(?:combine|reduce)\w*", "attention", "splitkv_combine", sign=typed_as()),
+        Rule(r"kn_f?mla\w*", "attention", sign=_mla),
         Rule(r"(?:kn_)?mla_\w*reduce\w*|mla_\w*metadata\w*|\w*mla_reduce\w*", "attention", "splitkv_combine", sign=typed_as()),
         Rule(r"(?:kn_)?mla_\w*", "attention", sign=_mla),
         Rule(r"(?:pa_|paged_attention)\w*", "attention", "paged_decode", sign=typed_as(phase="decode", paged=True)),

@@ -14,10 +14,10 @@ from tracetool.classify.symbols import Symbol
 
 _POINTERS = re.compile(r"(?:[Aa]rray|NS_5array\w*)<char ?\*, (\d+)>")
 _SKETCHED_POINTERS = re.compile(r"\barray, char, (\d+)")
-_FUNCTION = re.compile(r"(\w+)(?:<[^()]{0,120}>)?\((?:const )?at::Tensor")
+_FUNCTION = re.compile(r"\b(\w{3,80})(?:<[^()]{0,120}>)?\((?:const )?at::Tensor")
 _SKETCHED_FUNCTION = re.compile(r"\b(\w+?)(?:_kernel_cuda|_kernel_impl|KernelImpl|_kernel|CUDAKernelImpl)\b")
 _ADD = re.compile(r"CUDAFunctor(?:OnSelf|OnOther)?_(\w+)")
-_FUNCTOR = re.compile(r"(\w+?)_?[Ff]unctor(?:_t)?\b")
+_FUNCTOR = re.compile(r"\b(\w{0,60}?)_?[Ff]unctor(?:_t)?\b")
 _OPS = re.compile(r"\b(\w+?)Ops(?:<|,|$)")
 _LAMBDA = re.compile(r"lambda\(([\w: ]+)[,)]")
 _TYPE = re.compile(
@@ -35,7 +35,7 @@ _PLAIN_FUNCTORS = ("AUnary", "BUnary", "Binary", "func_wrapper", "")
 _FUNCTOR_FAMILIES: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (
         re.compile(r"batch_?norm|group_?norm|GroupNorm|layer_?norm|Norm(?:Kernel|Backward)"),
-        "norm",
+        "elementwise",
         "norm_apply",
     ),
     (

@@ -48,6 +48,7 @@ def _tiled(found: re.Match[str], symbol: Symbol) -> Attributes:
         "k_sharing": "split_k" if "splitK" in rest else "slice_k" if sliced else None,
         "opclass": "tensorop" if found["mma"] and found["mma"] in _MMA else "simt",
         "op": "gemm_3m" if found["acc"].startswith("g") else "gemm",
+        "library": "tensorrt" if symbol.head.startswith("trt_") else "cublas",
     }
 
 

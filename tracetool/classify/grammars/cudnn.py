@@ -92,7 +92,7 @@ GRAMMAR = Grammar(
     library="cudnn",
     title="cuDNN convolutions, norms, pooling and attention",
     source="names in public traces; algorithm names of the cuDNN developer guide (IMPLICIT_GEMM, PRECOMP, WINOGRAD, WINOGRAD_NONFUSED, FFT)",
-    gate=r"cudnn|scudnn|hcudnn|icudnn|cask_|winograd|convolve_|wgrad_alg|dgrad_engine|fft2d_|computeOffsets|kern_precompute|^fmha_v2_cudnn|nchwToNhwc|nhwcToNchw|"
+    gate=r"reduce_wgrad|compute\w*Offsets|cudnn|scudnn|hcudnn|icudnn|cask_|winograd|convolve_|wgrad_alg|dgrad_engine|fft2d_|computeOffsets|kern_precompute|^fmha_v2_cudnn|nchwToNhwc|nhwcToNchw|"
     r"flip_filter|compute_gemm_pointers|nhwcAddPadding|pooling_fw|pooling_bw|bn_(?:fw|bw)_|conv2d_grouped|conv2d_c1_k1|implicit_convolve|dgrad2d|wgrad2d|LSTM_|RNN_|elemWiseRNN|GRU_",
     rules=(
         Rule(rf"{_PREFIX}(?:cask_)?(?P<arch>kepler|maxwell|pascal|volta|turing|ampere|hopper)_(?:fp16_|int8_)?(?P<t>[shdi])(?:\d+)?cudnn_(?:\w*?_)??(?P<m>\d+)x(?P<n>\d+)", "conv", "implicit_gemm", sign=_scudnn),
@@ -102,10 +102,14 @@ GRAMMAR = Grammar(
         Rule(r"cudnn_generated\w*(?:conv|fprop|dgrad|wgrad)", "conv", sign=_engine),
         Rule(r"cudnn_generated\w*(?:matmul|gemm)", "gemm", "gemm"),
         Rule(r"cudnn_generated\w*", "elementwise", "pointwise"),
-        Rule(r"(?:\w+::)*winograd\w*::\w+", "conv", where="scope", sign=_winograd),
-        Rule(r"\w*[Ww]inograd\w*", "conv", sign=_winograd),
-        Rule(r"fft2d_[rc]2[rc]\w*|(?:flip|pad)_filter\w*|compute_gemm_pointers\w*", "conv", "fft_transform", fixed={"algo": "fft"}),
-        Rule(r"(?:computeOffsets|computeWgradOffsets|computeBOffsets|kern_precompute_indices|generateWinograd)\w*", "copy", "conv_offsets"),
+        Rule(r"(?:\w+::)*winograd\w*::\w+", "copy", where="scope", sign=_winograd),
+        Rule(r"\w*[Ww]inograd\w*(?:Filter|Data|Output|Transform|Delta|Wgrad|offsets)\w*", "copy", sign=_winograd),
+        Rule(r"\w*[Ww]inograd\w*", "conv", "winograd", sign=typed_as(algo="winograd")),
+        Rule(r"fft2d_[rc]2[rc]\w*", "copy", "fft_transform", sign=typed_as(algo="fft")),
+        Rule(r"(?:flip|pad)_filter\w*", "copy", "layout_transform"),
+        Rule(r"compute_gemm_pointers\w*", "other", "pointers"),
+        Rule(r"reduce_wgrad\w*", "splitk_reduce", "splitk_reduce", sign=typed_as()),
+        Rule(r"(?:compute\w*Offsets\w*|kern_precompute_indices|generateWinograd)\w*", "copy", "conv_offsets"),
         Rule(r"bn_(?:fw|bw)\w*|batch_?norm\w*|\w*BatchNorm\w*", "norm", "batch_norm", sign=_norm),
         Rule(r"\w*pooling_(?:fw|bw)\w*|\w*[Pp]ooling\w*", "pooling", "pool", sign=typed_as()),
         Rule(r"\w*softmax\w*", "softmax", "softmax", sign=typed_as()),

@@ -74,5 +74,5 @@ GRAMMAR = Grammar(
         "triton_per_fused_add_native_layer_norm_native_layer_norm_backward_12": "norm",
         "triton_tem_fused_addmm_3": "gemm",
     },
-    rank=9,
+    rank=4,
 )  # fmt: skip

@@ -11,6 +11,11 @@ import re
 from tracetool.classify.grammar import Attributes, Grammar, Rule, Token
 from tracetool.classify.reading import format_in
 from tracetool.classify.symbols import Symbol
+from tracetool.classify.words import by_words
+
+_FUNCTOR = re.compile(r"Parallel(?:For|Reduce|Scan)<(?:\w+::)*(\w+)")
+#: OpenMP: ``__omp_offloading_{device}_{file}_{function}_l{line}``; OpenACC: ``{function}_{line}_gpu``.
+_REGION = re.compile(r"__omp_offloading_[0-9a-f]{1,16}_[0-9a-f]{1,16}_(\w+?)(?:_l\d+)?$|(\w+?)_\d+_gpu")
 
 
 def _kokkos(found: re.Match[str], symbol: Symbol) -> Attributes:
@@ -26,13 +31,25 @@ def _kokkos(found: re.Match[str], symbol: Symbol) -> Attributes:
     elif "viewcopy" in low or "viewfill" in low or "viewvalue" in low or "deepcopy" in low:
         out.update(family="copy", op="copy")
     else:
-        out.update(family="other", op="parallel_for")
+        functor = _FUNCTOR.search(text)
+        told = by_words(functor[1]) if functor else None
+        out.update(family=told[0] if told else "other", op=told[1] if told else "parallel_for")
+        if told:
+            out["basis"] = "words"
     return out
 
 
 def _loop(found: re.Match[str], symbol: Symbol) -> Attributes:
-    low = symbol.text.lower()
-    if "reduc" in low or "_red" in low:
+    text = symbol.text
+    region = _REGION.match(text)
+    function = (region[1] or region[2]) if region else text[:2000]
+    if function.startswith("_Z"):
+        function = Symbol(function).head
+    told = by_words(function) if region else None
+    if told:
+        return {"family": told[0], "op": told[1], "basis": "words"}
+    low = text[:2000].lower()
+    if "reduc" in low or low.endswith("__red"):
         return {"family": "reduction", "op": "reduce"}
     return {"op": "parallel_for"}
 
@@ -41,14 +58,14 @@ GRAMMAR = Grammar(
     library="portability",
     title="Kokkos, RAJA, AMReX, OpenMP and OpenACC offload, Julia, SYCL, Alpaka",
     source="kokkos/kokkos, core/src/Cuda and HIP; LLNL/RAJA, include/RAJA/policy; AMReX-Codes/amrex, Src/Base/AMReX_GpuLaunch*.H; LLVM libomptarget kernel names; JuliaGPU/GPUArrays.jl",
-    gate=r"Kokkos|RAJA|amrex|__omp_offloading|_gpu(?:__red)?$|_\d+_gpu|alpaka|^julia_|^gpu_|^_Z\d+gpu_|sycl::|_ZTS|gpu_(?:broadcast|map)|partial_mapreduce|broadcast_kernel|map_kernel|HYPRE|hypre_|Ginkgo|gko::",
+    gate=r"Kokkos|RAJA|amrex|__omp_offloading|_\d+_gpu(?:__red)?|alpaka|^julia_|^gpu_|^_Z\d+gpu_|sycl::|_ZTS|gpu_(?:broadcast|map)|partial_mapreduce|broadcast_kernel|map_kernel|HYPRE|hypre_|Ginkgo|gko::",
     rules=(
         Rule(r"(?:\w+::)*Kokkos::", "other", where="scope", sign=_kokkos),
         Rule(r"(?:cuda|hip)_parallel_launch\w*", "other", where="head", sign=_kokkos),
         Rule(r"partial_mapreduce\w*|\w*mapreduce\w*", "reduction", "reduce"),
         Rule(r"(?:julia_|gpu_)*(?:broadcast|map|fill|copy|permutedims|getindex|gemm|matmul)\w*", "elementwise", "broadcast"),
         Rule(r"(?:\w+::)*(?:gko|ginkgo)::\w*", "sparse", "sparse", where="scope"),
-        Rule(r"__omp_offloading\w*|\w+_gpu(?:__red)?$|\w+_\d+_gpu\w*", "other", sign=_loop),
+        Rule(r"__omp_offloading\w*|\w+_\d+_gpu\w*", "other", sign=_loop),
         Rule(r"(?:\w+::)*(?:RAJA|amrex|alpaka|sycl)::", "other", where="scope", sign=_loop),
     ),
     tokens=(

@@ -13,14 +13,14 @@ from tracetool.classify.symbols import Symbol
 
 _CONFIG = re.compile(r"wrapped_(\w+?)_config(?:<|, )(?:[\w:]*default_config|[^,<>]*)?,? ?([\w: ]*)")
 _KINDS = (("scan", "scan", "scan"), ("sort", "sort", "sort"), ("merge", "sort", "sort"), ("partition", "sort", "select"), ("select", "sort", "select"), ("nth_element", "sort", "select"),
-          ("reduce", "reduction", "reduce"), ("histogram", "reduction", "histogram"), ("transform", "elementwise", "transform"), ("adjacent", "elementwise", "transform"), ("run_length", "reduction", "run_length"))  # fmt: skip
+          ("reduce", "reduction", "reduce"), ("histogram", "reduction", "histogram"), ("transform", "elementwise", "transform"), ("adjacent", "elementwise", "transform"), ("run_length", "reduction", "run_length"), ("parallel_for", "elementwise", "transform"), ("for_each", "elementwise", "transform"), ("fill", "elementwise", "transform"), ("copy", "elementwise", "transform"))  # fmt: skip
 
 
 def _read(found: re.Match[str], symbol: Symbol) -> Attributes:
     config = _CONFIG.search(symbol.inside)
     out: Attributes = {"dtype": format_in(config[2]) if config else None}
     if symbol.head in ("trampoline_kernel", "kernel"):
-        kind = config[1] if config else symbol.inside
+        kind = config[1] if config else symbol.scope + symbol.inside
         out.update(family="other", op="device_wide")
         for word, family, op in _KINDS:
             if word in kind:

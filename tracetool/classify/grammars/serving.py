@@ -54,14 +54,14 @@ GRAMMAR = Grammar(
     gate=r"vllm|sglang|sgl_|flashinfer|(?:^|::)\w*(?:paged_attention|PagedKV|BatchPrefill|BatchDecode|SinglePrefill|SingleDecode|Prefill|MergeState|VariableLengthMergeStates|PersistentVariable)|_C_cache_ops|_C::|"
     r"reshape_and_cache|rotary_embedding|(?:^|::)\w*(?:act_and_mul|silu_and_mul|gelu_and_mul)|rms_norm_kernel|[Mm]arlin|machete|awq_|gptq|exllama|gemm_half_q_half|reconstruct_|AllSpark|moe_align|moe_sum|topkGating|topk_softmax|"
     r"scaled_fp8_quant|scaled_int8_quant|per_token_(?:group_)?quant|dynamic_(?:per_token_)?scaled|static_scaled|cvt_fp16_to_fp4|cvt_warp|store_kvcache|resolve_future_token|clamp_position|hadamard|apply_shuffle_mul|copy_blocks|"
-    r"swap_blocks|gather_cache|concat_and_cache|merge_attn_states|wvSplitK|LLGemm|RMSNormKernel|SamplingFrom|TopK\w*(?:Mask|Renorm)|TopPRenorm|ChainSpeculative|RotaryPosIds|qk_norm|qkNorm|causal_conv1d|selective_scan|ssm_|"
+    r"swap_blocks|gather_cache|concat_and_cache|merge_attn_states|wvSp\w{0,3}K|LLGemm|RMSNormKernel|SamplingFrom|TopK\w*(?:Mask|Renorm)|TopPRenorm|ChainSpeculative|RotaryPosIds|qk_norm|qkNorm|causal_conv1d|selective_scan|ssm_|"
     r"groupnorm_kernel|fp8_blockwise|int8_scaled_mm|grouped_topk|moe_fused_gate|apply_repetition|build_tree|AppendPagedKV|lora_|bgmv|convert_(?:req|fp8)|prepare_moe|(?:pre|post)_reorder|ep_moe|shuffle_rows|rdwdot|ll4mi|moe_wna16|fused_qkv|mla_decode|cutlass_mla|prepare_batch|correct_attn|advance_step|permute_cols|get_group_gemm_starts|cp_gather",
     rules=(
         Rule(r"\w*(?:paged_attention|ll4mi|PagedKV|BatchPrefill|BatchDecode|SinglePrefill|SingleDecode|Prefill|MergeStates?|merge_attn_states|PersistentVariable|cutlass_mla|mla_decode|correct_attn)\w*", "attention", sign=_paged),
         Rule(r"\w*(?:[Mm]arlin|machete|AllSpark|moe_wna16)\w*", "gemm", sign=_marlin),
         Rule(r"\w*(?:awq_gemm|gemm_forward_4bit|gemm_half_q_half|gptq_gemm|wna16_gemm|int8_scaled_mm|fp8_blockwise|scaled_mm)\w*", "gemm", "quantized_gemm", sign=typed_as(b_dtype="int4")),
         Rule(r"\w*(?:awq_dequant|dequantize|reconstruct_|gptq_shuffle|awq_|gptq_)\w*", "quantize", "dequantize", sign=typed_as()),
-        Rule(r"\w*(?:wvSplitK|wv_splitk|LLGemm|gemv)\w*", "gemv", "gemv", sign=typed_as()),
+        Rule(r"\w*(?:wvSp\w{0,3}K|wv_splitk|LLGemm|gemv)\w*", "gemv", "gemv", sign=typed_as()),
         Rule(r"\w*(?:bgmv|sgmv|lora_)\w*", "gemm", "lora", sign=typed_as()),
         Rule(r"\w*(?:moe_align|moe_sum|topkGating|topk_?[Ss]oftmax|grouped_topk|moe_fused_gate|moe_permute|moe_unpermute|reorder|shuffle_rows|apply_shuffle|prepare_moe|get_group_gemm|ep_moe|expert|moe_sort|routing)\w*", "moe", "routing", sign=typed_as()),
         Rule(r"\w*(?:fused_moe|moe_gemm|moe)\w*", "moe", "moe_gemm", sign=typed_as()),

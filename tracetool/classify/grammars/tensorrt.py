@@ -57,7 +57,7 @@ GRAMMAR = Grammar(
     library="tensorrt_llm",
     title="TensorRT and TensorRT-LLM",
     source="NVIDIA/TensorRT-LLM, cpp/tensorrt_llm/kernels and trtllmGenKernels; NVIDIA/TensorRT, plugin",
-    gate=r"tensorrt|trtllm|(?:^|::)(?:bmm|gemm)_(?:Bfloat16|Fp16|Fp32|E4m3|E2m1|MxE4m3|MxE2m1)|moe::dev|nvinfer|genericReformat|^trt_|__myl_|^myelin|^mha_v2|generatedNativePointwise|cuInt8|cuEltwise|permutationKernelPLC|CUTENSOR|cutensor|masked_multihead_attention|mmha_|xqa|applyBiasRopeUpdateKVCache|invokeRms|dequant|computeSeqAndPadding|doActivationKernel|expandInputRows|finalizeMoe|fusedBuildExpert|blockExpertPrefixSum|globalExpertPrefixSum|computeExpert|indexBagging",
+    gate=r"tensorrt|trtllm|(?:^|::)(?:bmm|gemm)_(?:Bfloat16|Fp16|Fp32|E4m3|E2m1|MxE4m3|MxE2m1)|moe::dev|nvinfer|genericReformat|__myl_|^myelin|^mha_v2|generatedNativePointwise|cuInt8|cuEltwise|permutationKernelPLC|CUTENSOR|cutensor|masked_multihead_attention|mmha_|xqa|applyBiasRopeUpdateKVCache|invokeRms|dequant|computeSeqAndPadding|doActivationKernel|expandInputRows|finalizeMoe|fusedBuildExpert|blockExpertPrefixSum|globalExpertPrefixSum|computeExpert|indexBagging",
     rules=(
         Rule(r"(?P<kind>bmm|gemm)_(?:Bfloat16|Fp16|Fp32|E4m3|E2m1|Mx\w+?)_", "moe", sign=_generated, fixed={"library": "trtllm_gen"}),
         Rule(r"\w*(?:masked_multihead|mmha_|xqa|MultiBlock\w*Attention)\w*", "attention", "paged_decode", sign=typed_as(phase="decode")),

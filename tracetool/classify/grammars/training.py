@@ -29,7 +29,7 @@ GRAMMAR = Grammar(
     library="training",
     title="Transformer Engine, Apex, DeepSpeed, DeepGEMM, FBGEMM, bitsandbytes",
     source="NVIDIA/TransformerEngine, transformer_engine/common; NVIDIA/apex, csrc; deepspeedai/DeepSpeed, csrc; deepseek-ai/DeepGEMM, deep_gemm/include; pytorch/FBGEMM, fbgemm_gpu/codegen; bitsandbytes-foundation/bitsandbytes, csrc/kernels.cu",
-    gate=r"transformer_engine|deep_gemm|fbgemm|split_embedding|(?:^|::)(?:ln_fwd|ln_bwd|rmsnorm_|cuApplyLayerNorm|cuComputePart|cuApplyRMS|scaled_(?:masked_|upper)|attn_softmax)|apex|deepspeed|(?:^|::)k(?:Optimizer|Quantize|Dequantize|gemm|Estimate|Precondition)\w*|bounds_check_indices|linearize_index|permute_[12]D|permute_pooled|recat_|jagged|dense_embedding|batched_unary|FP8rowwise|_float_to|sm\d+_\w*gemm_1d|block_bucketize|lxu_|lru_|lfu_|multi_tensor_apply|adam_cuda|delinearize|sparse_async|unpack_embedding",
+    gate=r"transformer_engine|deep_gemm|fbgemm|split_embedding|(?:^|::)(?:ln_fwd|ln_bwd|rmsnorm_|cuApplyLayerNorm|cuComputePart|cuApplyRMS|scaled_(?:masked_|upper)|attn_softmax)|apex|deepspeed|(?:^|::)k(?:Optimizer|Quantize|Dequantize|gemm|Estimate|Precondition)\w*|bounds_check_indices|linearize_index|permute_[12]D|permute_pooled|recat_|jagged|dense_embedding|batched_unary|FP8rowwise|_float_to|sm\d+_\w*gemm_1d|block_bucketize|lxu_|lru_|lfu_|adam_cuda|delinearize|sparse_async|unpack_embedding",
     rules=(
         Rule(r"(?P<arch>sm\d+)_\w*(?:gemm|mqa|bmm|logits|prefix)\w*", "gemm", sign=_deepgemm, fixed={"library": "deepgemm"}),
         Rule(r"(?:\w+::)*deep_gemm::(?P<arch>)\w*(?:transpose|pack|cast|layout)", "copy", "layout_transform", where="scope", fixed={"library": "deepgemm"}),
@@ -39,7 +39,7 @@ GRAMMAR = Grammar(
         Rule(r"\w*(?:permute_pooled|recat_|batched_unary|permute|_copy_)\w*", "copy", "permute", sign=typed_as(library="fbgemm")),
         Rule(r"(?:ln|rmsnorm|layernorm|ln_parallel)_(?:fwd|bwd)\w*|cu(?:Apply|Compute)\w+|\w*(?:[Ll]ayer[Nn]orm|[Ll]ayernorm|rms_?norm|RMSNorm|layer_norm)\w*", "norm", "norm", sign=typed_as()),
         Rule(r"(?:scaled_(?:masked_|upper_triang_)?\w*softmax|attn_softmax)\w*|\w*softmax\w*", "softmax", "scaled_softmax", sign=typed_as()),
-        Rule(r"multi_tensor_apply\w*|\w*(?:[Aa]dam|Lamb|SGD|Lion|Adagrad)\w*|kOptimizer\w*|kPrecondition\w*", "optimizer", "step", sign=typed_as()),
+        Rule(r"\w*(?:[Aa]dam|Lamb|SGD|Lion|Adagrad)\w*|kOptimizer\w*|kPrecondition\w*", "optimizer", "step", sign=typed_as()),
         Rule(r"kgemm_4bit\w*|kgemm\w*", "gemv", "quantized_gemv", sign=typed_as(b_dtype="int4", library="bitsandbytes")),
         Rule(r"\w*(?:[Qq]uanti[sz]e|cast_transpose|cast_mxfp8|fp8_quant|kEstimate|_float_to|to_float|compute_scale|amax|rowwise_scal)\w*", "quantize", "quantize", sign=typed_as()),
         Rule(r"\w*(?:dropout)\w*", "rng", "dropout", sign=typed_as()),
