@@ -1,0 +1,94 @@
+"""``tracetool gpus``: the GPUs the model knows, and one of them with its curves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
+
+if TYPE_CHECKING:
+    from tracetool.workflows.gpus import GpuSheet
+
+app = typer.Typer()
+
+
+@app.command(epilog="Example: tracetool gpus --show a100-pcie-40gb")
+def gpus(
+    show: str = typer.Option("", "--show", metavar="NAME", help="One GPU: numbers, sources, V(f), idle(f)."),
+    out: Path | None = typer.Option(
+        None, "--out", "-o", help="Write the table: .parquet .csv .json .md .html"
+    ),
+    as_json: bool = JSON_OPTION,
+    quiet: bool = QUIET_OPTION,
+) -> None:
+    """List the GPUs that can be predicted, or show one with voltage and idle power over its clocks."""
+    from tracetool.cli.output import print_json
+    from tracetool.report.console import show_table
+    from tracetool.report.save import check_output, save_table
+    from tracetool.workflows.gpus import list_gpus, show_gpu
+
+    if out is not None:
+        check_output(out)
+    if not show:
+        listed = list_gpus()
+        if out is not None:
+            save_table(listed, out, title="GPUs")
+        if as_json:
+            print_json({"gpus": listed.to_dicts()})
+        elif not quiet:
+            show_table(listed.select("name", "title", "sm_count", "clock_max_mhz", "power_limit_w", "power"))
+        return
+    sheet = show_gpu(show)
+    if out is not None:
+        save_table(sheet.numbers, out, title=sheet.gpu.title)
+    if as_json:
+        print_json(_document(sheet))
+    elif not quiet:
+        _print(sheet)
+
+
+def _document(sheet: GpuSheet) -> dict[str, object]:
+    from tracetool.workflows.gpus import peaks
+
+    known = sheet.power is not None
+    return {
+        "name": sheet.gpu.name,
+        "title": sheet.gpu.title,
+        "aliases": list(sheet.gpu.aliases),
+        "architecture": sheet.gpu.architecture,
+        "numbers": sheet.numbers.to_dicts(),
+        "peaks": peaks(sheet.gpu).to_dicts() if known else [],
+        "curves": sheet.curves.to_dicts(),
+        "notes": list(sheet.notes),
+    }
+
+
+def _print(sheet: GpuSheet) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    from tracetool.cli.output import console
+    from tracetool.report.console import show_table
+
+    page = console()
+    page.print(f"[bold]{escape(sheet.gpu.title)}[/bold]  {escape(sheet.gpu.name)}  {sheet.gpu.architecture}")
+    if sheet.gpu.note:
+        page.print(escape(sheet.gpu.note))
+    show_table(sheet.numbers.select("number", "value", "unit", "kind", "source"))
+    if sheet.curves.height:
+        grid = Table("clock [MHz]", "V(f) [V]", "", "idle(f) [W]", "", box=None)
+        volt, watt = sheet.curves["voltage_v"].max(), sheet.curves["idle_w"].max()
+        for clock, v, w in sheet.curves.iter_rows():
+            grid.add_row(f"{clock:.0f}", f"{v:.3f}", _bar(v, volt), f"{w:.1f}", _bar(w, watt))
+        page.print(grid)
+    for note in sheet.notes:
+        page.print(escape(note))
+
+
+def _bar(value: float, most: object, width: int = 24) -> str:
+    """A bar to scale from zero."""
+    top = float(most) if isinstance(most, float) and most > 0 else 1.0
+    return "█" * max(1, round(width * value / top))
