@@ -46,11 +46,14 @@ def attribute(
     from tracetool.report.console import show_table
     from tracetool.report.save import check_output, save_table
     from tracetool.tables.schema import load_schema
+    from tracetool.vocabulary.errors import BadInput
     from tracetool.workflows.attribute import attribute_activity, attribute_run
 
     if out is not None:
         check_output(out)
     common = {"tz": tz or None, "gpu": gpu or None, "windows": windows, "sensor_file": sensor}
+    if not source.exists():
+        raise BadInput.in_file(source, "no such run or file", "make a run with: tracetool ingest TRACE -o RUN")
     if source.is_dir():
         found = attribute_run(source, power=power, **common)  # type: ignore[arg-type]
     else:
