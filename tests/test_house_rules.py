@@ -17,7 +17,7 @@ PACKAGE = ROOT / "tracetool"
 FILES = sorted(PACKAGE.rglob("*.py"))
 MOST_LINES = 400
 BANNED_WORDS = {"util", "utils", "helper", "helpers", "common", "misc", "manager", "handler", "tmp"}
-#: As a file's or a function's whole name these say nothing; a class may be called as the format it mirrors does.
+#: As the whole name of a file or function these say nothing; a class may be called as its format does.
 BANNED_WHOLE = BANNED_WORDS | {"process", "do", "data", "info", "obj", "new"}
 #: Written by tools or people outside the project about how it was made: the project speaks of itself alone.
 FOREIGN = re.compile(
