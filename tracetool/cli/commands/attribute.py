@@ -53,7 +53,7 @@ def attribute(
         check_output(out)
     common = {"tz": tz or None, "gpu": gpu or None, "windows": windows, "sensor_file": sensor}
     if not source.exists():
-        raise BadInput.in_file(source, "no such run or file", "make a run with: tracetool ingest TRACE -o RUN")
+        raise BadInput.in_file(source, "no such run or file", "make a run: tracetool ingest TRACE -o RUN")
     if source.is_dir():
         found = attribute_run(source, power=power, **common)  # type: ignore[arg-type]
     else:
