@@ -1,0 +1,59 @@
+"""Curves over a kernel's course: polynomial and spline, with their integrals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.polynomial import legendre
+from scipy.interpolate import BSpline
+
+from tracetool.vocabulary.arrays import Floats
+
+
+@dataclass(frozen=True)
+class Basis:
+    """Functions of the phase, 0 at a kernel's start and 1 at its end."""
+
+    coefficients: tuple[BSpline, ...]
+    degree: int  # of the polynomial, -1 for splines
+    penalty: Floats  # (k, k) roughness
+
+    @property
+    def size(self) -> int:
+        """Number of functions."""
+        return len(self.penalty)
+
+    def at(self, phase: Floats) -> Floats:
+        """Return the functions at phases. Shape (n, k)."""
+        u = np.clip(phase, 0.0, 1.0)
+        if self.degree >= 0:
+            return np.asarray(legendre.legvander(2.0 * u - 1.0, self.degree))
+        return np.stack([c(u) for c in self.coefficients], axis=1)
+
+    def integral(self, phase: Floats) -> Floats:
+        """Return the functions' integrals from 0 to each phase. Shape (n, k)."""
+        u = np.clip(phase, 0.0, 1.0)
+        if self.degree >= 0:
+            columns = []
+            for i in range(self.degree + 1):
+                own = np.zeros(self.degree + 1)
+                own[i] = 1.0
+                whole = legendre.legint(own, lbnd=-1)
+                columns.append(0.5 * legendre.legval(2.0 * u - 1.0, whole))
+            return np.stack(columns, axis=1)
+        return np.stack([c.antiderivative()(u) for c in self.coefficients], axis=1)
+
+
+def polynomial(degree: int = 4) -> Basis:
+    """Return the polynomial basis; degree 4 is the paper's trend."""
+    return Basis((), degree, np.zeros((degree + 1, degree + 1)))
+
+
+def spline(pieces: int = 10) -> Basis:
+    """Return a cubic spline basis whose roughness is its second difference."""
+    knots = np.concatenate([np.zeros(3), np.linspace(0.0, 1.0, pieces + 1), np.ones(3)])
+    size = pieces + 3
+    functions = tuple(BSpline(knots, row, 3) for row in np.eye(size))
+    second = np.diff(np.eye(size), n=2, axis=0)
+    return Basis(functions, -1, second.T @ second)

@@ -1,0 +1,112 @@
+"""What ran before a kernel and what that leaves in its power."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetool.vocabulary.arrays import Floats, Ints, Texts
+from tracetool.vocabulary.interval import Z90
+
+#: How far back what ran before counts, by default. [s]
+LOOK_BACK_S = 5e-3
+#: A predecessor this much heavier or lighter is not alike; busy less than this share is isolated.
+_ALIKE, _ISOLATED = 0.10, 0.10
+#: Time constants tried for the memory of power. [s]
+_MEMORY_S = np.logspace(np.log10(3e-4), np.log10(3e-2), 25)
+
+
+def context_labels(
+    start_s: Floats, end_s: Floats, power_w: Floats, *, look_back_s: float = LOOK_BACK_S
+) -> Texts:
+    """Return what ran before each activity: isolated, after-heavy, after-light or after-alike.
+
+    Parameters
+    ----------
+    start_s, end_s : array, shape (n,)
+        Activities of one device, sorted by start. [s]
+    power_w : array, shape (n,)
+        Typical power of each one's class. [W]
+    look_back_s : float
+        Time before each start that counts. [s]
+    """
+    length = np.maximum(end_s - start_s, 0.0)
+    edges = np.empty(2 * len(start_s))
+    edges[0::2], edges[1::2] = start_s, np.maximum(end_s, start_s)
+    edges = np.maximum.accumulate(edges)
+    busy, work = np.zeros(len(edges)), np.zeros(len(edges))
+    busy[1::2], work[1::2] = length, length * power_w
+    busy, work = np.cumsum(busy), np.cumsum(work)
+    before = start_s - look_back_s
+    seconds = np.interp(start_s, edges, busy) - np.interp(before, edges, busy)
+    joules = np.interp(start_s, edges, work) - np.interp(before, edges, work)
+    mean = joules / np.maximum(seconds, 1e-15)
+    label = np.full(len(start_s), "after-alike", dtype=object)
+    label[mean > (1 + _ALIKE) * power_w] = "after-heavy"
+    label[mean < (1 - _ALIKE) * power_w] = "after-light"
+    label[seconds < _ISOLATED * look_back_s] = "isolated"
+    return label
+
+
+@dataclass(frozen=True)
+class History:
+    """A kernel's power and the share of its predecessors' excess that lingers in it."""
+
+    power_w: float  # with a predecessor like itself
+    power_sd_w: float
+    gain: float  # share of the predecessors' excess power left at the start
+    gain_sd: float
+    memory_s: float  # time constant of its fading
+    samples: int
+
+    @property
+    def gain_low(self) -> float:
+        """Lower end of the gain's 90 % interval."""
+        return self.gain - Z90 * self.gain_sd
+
+    @property
+    def gain_high(self) -> float:
+        """Upper end of the gain's 90 % interval."""
+        return self.gain + Z90 * self.gain_sd
+
+
+def fit_history(since_s: Floats, power_w: Floats, excess_w: Floats, run: Ints) -> History:
+    r"""Return the history term of one kernel.
+
+    Parameters
+    ----------
+    since_s : array, shape (n,)
+        Time of each sample since the kernel (or the first of a row of it) started. [s]
+    power_w : array, shape (n,)
+        Samples. [W]
+    excess_w : array, shape (n,)
+        Power of what ran before, less the kernel's own. [W]
+    run : array of int, shape (n,)
+        Run of each sample: errors within a run are alike.
+
+    Notes
+    -----
+    :math:`P(t) = P_k + \beta\,(P_{prev} - P_k)\,e^{-t/\tau}`: power-light kernels inherit the power of
+    what ran before them, heavy ones hardly (:math:`\beta \approx 0`). The time constant is the one
+    with the smallest misfit; the interval of the gain is the runs' sandwich.
+    """
+    best: History | None = None
+    lowest = np.inf
+    _, owner = np.unique(run, return_inverse=True)
+    for memory in _MEMORY_S:
+        rows = np.column_stack([np.ones(len(since_s)), excess_w * np.exp(-since_s / memory)])
+        gram = rows.T @ rows + 1e-12 * np.eye(2)
+        found = np.linalg.solve(gram, rows.T @ power_w)
+        miss = power_w - rows @ found
+        if float(miss @ miss) >= lowest:
+            continue
+        lowest = float(miss @ miss)
+        scores = np.zeros((int(owner.max()) + 1, 2))
+        np.add.at(scores, owner, rows * miss[:, None])
+        bread = np.linalg.inv(gram)
+        cover = bread @ (scores.T @ scores) @ bread * (len(scores) / max(len(scores) - 2, 1))
+        sd = np.sqrt(np.maximum(np.diag(cover), 0.0))
+        best = History(float(found[0]), float(sd[0]), float(found[1]), float(sd[1]), float(memory), len(miss))
+    assert best is not None
+    return best

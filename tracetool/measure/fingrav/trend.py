@@ -1,0 +1,108 @@
+"""Regression of stitched samples with bands from resampled runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetool.measure.fingrav.basis import Basis
+from tracetool.vocabulary.arrays import Floats, Ints
+from tracetool.vocabulary.interval import LEVEL
+
+_RESAMPLES = 200
+_SMOOTHING = np.logspace(-6, 4, 21)
+
+
+@dataclass(frozen=True)
+class Trend:
+    """A fitted curve and its resampled copies."""
+
+    basis: Basis
+    coefficients: Floats  # (k,)
+    resampled: Floats  # (b, k)
+    smoothing: float
+    other: Floats  # (q,) coefficients of the columns beside the curve
+    resampled_other: Floats  # (b, q)
+
+    def at(self, phase: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return power and both ends of its 90 % band at phases. Each shape (n,). [W]"""
+        rows = self.basis.at(phase)
+        copies = self.resampled @ rows.T
+        tail = 100.0 * (1.0 - LEVEL) / 2.0
+        low, high = np.percentile(copies, [tail, 100.0 - tail], axis=0)
+        return rows @ self.coefficients, low, high
+
+    def mean(self) -> tuple[float, float, float]:
+        """Return the mean over the course and both ends of its 90 % interval. [W]"""
+        whole = self.basis.integral(np.array([1.0]))[0]
+        copies = self.resampled @ whole
+        tail = 100.0 * (1.0 - LEVEL) / 2.0
+        low, high = np.percentile(copies, [tail, 100.0 - tail])
+        return float(whole @ self.coefficients), float(low), float(high)
+
+
+def fit_trend(
+    rows: Floats,
+    power_w: Floats,
+    run: Ints,
+    basis: Basis,
+    *,
+    beside: Floats | None = None,
+    seed: int = 0,
+) -> Trend:
+    """Return the curve through samples.
+
+    Parameters
+    ----------
+    rows : array, shape (n, k)
+        Mean of the basis over what each sample saw.
+    power_w : array, shape (n,)
+        Samples. [W]
+    run : array of int, shape (n,)
+        Run of each: runs, not samples, are resampled, since samples of one run are alike.
+    basis : Basis
+        Its roughness is penalised as its marginal likelihood says.
+    beside : array, shape (n, q), optional
+        Further columns (gaps, warming up), not penalised.
+    seed : int
+        Of the resampling.
+    """
+    k = basis.size
+    full = rows if beside is None else np.hstack([rows, beside])
+    size = full.shape[1]
+    penalty = np.zeros((size, size))
+    penalty[:k, :k] = basis.penalty
+    _, owner = np.unique(run, return_inverse=True)
+    runs = int(owner.max()) + 1 if len(owner) else 0
+    grams = np.zeros((runs, size, size))
+    sides = np.zeros((runs, size))
+    np.add.at(grams, owner, full[:, :, None] * full[:, None, :])
+    np.add.at(sides, owner, full * power_w[:, None])
+    gram, side = grams.sum(axis=0), sides.sum(axis=0)
+    ridge = 1e-9 * max(float(np.trace(gram)) / size, 1e-12) * np.eye(size)
+    smoothing = _smoothing(gram, side, power_w, penalty, ridge) if penalty.any() else 0.0
+    found = np.linalg.solve(gram + smoothing * penalty + ridge, side)
+    draw = np.random.default_rng(seed).multinomial(runs, np.full(runs, 1.0 / max(runs, 1)), _RESAMPLES)
+    many = np.tensordot(draw, grams, axes=1) + smoothing * penalty + ridge
+    copies = np.linalg.solve(many, (draw @ sides)[:, :, None])[:, :, 0]
+    return Trend(basis, found[:k], copies[:, :k], smoothing, found[k:], copies[:, k:])
+
+
+def _smoothing(gram: Floats, side: Floats, power_w: Floats, penalty: Floats, ridge: Floats) -> float:
+    """Weight of the roughness with the highest restricted likelihood."""
+    n, size = len(power_w), len(gram)
+    rank = int(np.linalg.matrix_rank(penalty))
+    best, chosen = np.inf, float(_SMOOTHING[-1])
+    scale = float(np.trace(gram)) / size
+    for value in _SMOOTHING * scale:
+        whole = gram + value * penalty + ridge
+        found = np.linalg.solve(whole, side)
+        miss = float(power_w @ power_w - 2 * found @ side + found @ gram @ found)
+        rough = value * float(found @ penalty @ found)
+        _, log_size = np.linalg.slogdet(whole)
+        spare = max(n - size + rank, 1)
+        score = spare * np.log(max(miss + rough, 1e-300)) + log_size - rank * np.log(value)
+        if score < best:
+            best, chosen = score, float(value)
+    return chosen
