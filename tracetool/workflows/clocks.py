@@ -18,8 +18,15 @@ MOST_CLOCKS = 2000
 _SLACK = 1.15
 
 
-def parse_clocks(text: str) -> list[float] | None:
-    """Return the clocks written as ``1200``, ``900,1200`` or ``600:1410:15``; None for an empty text. [MHz]
+def parse_clocks(text: str, option: str = "--clock", unit: str = "MHz") -> list[float] | None:
+    """Return the values written as ``1200``, ``900,1200`` or ``600:1410:15``; None for an empty text.
+
+    Parameters
+    ----------
+    text : str
+        What the user wrote.
+    option, unit : str
+        Named in the error.
 
     Raises
     ------
@@ -33,41 +40,27 @@ def parse_clocks(text: str) -> list[float] | None:
     """
     if not text.strip():
         return None
+    mend = "write 1200, 900,1200 or 600:1410:15"
     found: list[float] = []
     for part in text.split(","):
-        numbers = [_number(n, text) for n in part.split(":")]
+        try:
+            numbers = [float(n) for n in part.split(":")]
+        except ValueError:
+            numbers = []
+        if not 1 <= len(numbers) <= 3 or not all(0.0 < n < 1e5 for n in numbers):
+            raise BadInput(f"{option} {text!r}: {part.strip()!r} is not a value in {unit}", mend)
         if len(numbers) == 1:
             found += numbers
-        elif len(numbers) in {2, 3}:
-            found += _range(numbers, part)
-        else:
-            raise BadInput(f"--clock {text!r}: {part!r} is no clock", "write 1200, 900,1200 or 600:1410:15")
+            continue
+        low, high, step = (*numbers, 15.0)[:3]
+        count = int((high - low) / step + 1e-9) + 1
+        if high < low or count > MOST_CLOCKS:
+            fault = "ends below its start" if high < low else f"asks for {count} values"
+            raise BadInput(f"{option}: the range {part.strip()!r} {fault}", "write LOW:HIGH:STEP")
+        found += [low + step * i for i in range(count)]
     if len(found) > MOST_CLOCKS:
-        raise BadInput(f"--clock {text!r} asks for {len(found)} clocks", f"ask for at most {MOST_CLOCKS}")
+        raise BadInput(f"{option} asks for {len(found)} values", f"ask for at most {MOST_CLOCKS}")
     return list(dict.fromkeys(found))
-
-
-def _number(text: str, whole: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0.0 < value < 1e5:
-        raise BadInput(
-            f"--clock {whole!r}: {text.strip()!r} is not a clock in MHz",
-            "write 1200, 900,1200 or 600:1410:15",
-        )
-    return value
-
-
-def _range(numbers: list[float], part: str) -> list[float]:
-    low, high, step = (*numbers, 15.0)[:3]
-    if high < low:
-        raise BadInput(f"--clock: the range {part!r} ends below its start", "write LOW:HIGH:STEP")
-    count = int((high - low) / step + 1e-9) + 1
-    if count > MOST_CLOCKS:
-        raise BadInput(f"--clock: the range {part!r} asks for {count} clocks", "use a larger step")
-    return [low + step * i for i in range(count)]
 
 
 def checked_clocks(clocks_mhz: Sequence[float] | None, gpu: Gpu) -> tuple[Floats, list[str]]:

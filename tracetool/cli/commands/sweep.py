@@ -1,0 +1,70 @@
+"""``tracetool sweep``: the best clock."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
+
+app = typer.Typer()
+
+
+@app.command(epilog="Example: tracetool sweep run.tracetool --slowdown 0.05 --chart front.svg")
+def sweep(
+    source: Path = typer.Argument(..., metavar="RUN|TABLE", help="A run, or an operator or kernel table."),
+    gpu: str = typer.Option("", "--gpu", help="GPU, e.g. a100-sxm; a run knows its own."),
+    clock: str = typer.Option("", "--clock", help="Clocks: 900,1200 or 600:1410:15. [MHz]"),
+    power_cap: str = typer.Option(
+        "", "--power-cap", help="Power caps to try at the highest clock: 150,200 or 150:300:25. [W]"
+    ),
+    mem_clock: float = typer.Option(0.0, "--mem-clock", min=0.0, help="Memory clock. [MHz]"),
+    launch: str = typer.Option("", "--launch", help="eager or graph; a run: as recorded."),
+    anchor: str = typer.Option("", "--anchor", help="measured (scale what was recorded) or none."),
+    slowdown: float = typer.Option(0.05, "--slowdown", min=0.0, help="Allowed slowdown: 0.05 is 5 %."),
+    out: Path | None = typer.Option(None, "--out", "-o", help="Write all points: .parquet .csv .json .md"),
+    chart: Path | None = typer.Option(None, "--chart", help="Write energy against time as a picture: .svg"),
+    as_json: bool = JSON_OPTION,
+    quiet: bool = QUIET_OPTION,
+) -> None:
+    """Find the clock or power cap of least energy, least energy x time, or least energy within a slowdown."""
+    from tracetool.cli.output import print_json
+    from tracetool.cli.swept import print_swept
+    from tracetool.report.save import check_output, save_table
+    from tracetool.tables.write import aside_file
+    from tracetool.vocabulary.errors import BadInput
+    from tracetool.workflows.clocks import parse_clocks
+    from tracetool.workflows.sweep import sweep as run_sweep
+
+    if out is not None:
+        check_output(out)
+    if chart is not None and chart.suffix.lower() != ".svg":
+        raise BadInput.in_file(chart, "a chart is written as .svg", "e.g. --chart front.svg")
+    made = run_sweep(
+        source,
+        gpu or None,
+        parse_clocks(clock),
+        parse_clocks(power_cap, option="--power-cap", unit="W") or (),
+        mem_clock_mhz=mem_clock or None,
+        launch=launch,
+        anchor=anchor,
+        slowdown=slowdown,
+    )
+    if out is not None:
+        save_table(made.points, out, title=f"Operating points on {made.gpu}")
+    if chart is not None:
+        with aside_file(chart) as temporary:
+            temporary.write_text(made.chart(), "utf-8")
+    if as_json:
+        tables = {"points": made.points, "best": made.best, "families": made.families}
+        print_json(
+            {
+                "gpu": made.gpu,
+                **made.info,
+                **{k: t.to_dicts() for k, t in tables.items()},
+                "notes": list(made.notes),
+            }
+        )
+    elif not quiet:
+        print_swept(made, [p for p in (out, chart) if p is not None])

@@ -1,0 +1,88 @@
+"""How a sweep looks on the console."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tracetool.cli.output import console
+from tracetool.cli.predicted import number
+
+if TYPE_CHECKING:
+    from tracetool.workflows.sweep import Swept
+
+_BAR = 28
+_SHOWN = 45
+
+
+def print_swept(made: Swept, written: Sequence[Path]) -> None:
+    """Print the points as a chart, the best of them, the families and the notes."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    screen = console()
+    grid = Table(title=f"Energy over clocks on {escape(made.gpu)}", title_justify="left", box=None)
+    for head in ("clock MHz", "cap W", "makespan ms", "energy J", "mean W"):
+        grid.add_column(head, justify="right")
+    grid.add_column("* nothing is both faster and cheaper")
+    rows = made.points.to_dicts()
+    most = max((r["energy_j"] for r in rows), default=1.0) or 1.0
+    for row in rows[:: max(1, -(-len(rows) // _SHOWN))]:
+        bar = "█" * max(1, round(_BAR * row["energy_j"] / most)) + (" *" if row["pareto"] else "")
+        cap = "" if row["power_cap_w"] is None else f"{row['power_cap_w']:g}"
+        grid.add_row(
+            f"{row['clock_mhz']:g}",
+            cap,
+            number(row["makespan_ms"]),
+            number(row["energy_j"]),
+            f"{row['mean_power_w']:.1f}",
+            bar,
+        )
+    screen.print(grid)
+    grid = Table(title="Best of them (90 % interval)", title_justify="left", box=None)
+    for head in ("goal", "clock MHz", "cap W", "makespan ms", "energy J", "saved", "slower"):
+        grid.add_column(head, justify="left" if head == "goal" else "right", no_wrap=True)
+    for row in made.best.to_dicts():
+        cap = "" if row["power_cap_w"] is None else f"{row['power_cap_w']:g}"
+        grid.add_row(
+            row["goal"],
+            f"{row['clock_mhz']:g}",
+            cap,
+            number(row["makespan_ms"]),
+            number(row["energy_j"]),
+            _saved(row),
+            f"{100 * row['slowdown']:.1f} %",
+        )
+    screen.print(grid)
+    grid = Table(title="Each family by itself, kernels only", title_justify="left", box=None)
+    for head in (
+        "family",
+        "share",
+        "best clock MHz",
+        "saved",
+        "slower",
+        "within slowdown MHz",
+        "saved there",
+    ):
+        grid.add_column(head, justify="left" if head == "family" else "right", no_wrap=True)
+    for row in made.families.to_dicts():
+        grid.add_row(
+            escape(str(row["family"])[:40]),
+            f"{100 * row['share']:.1f} %",
+            f"{row['best_clock_mhz']:g}",
+            _saved(row),
+            f"{100 * row['slowdown']:.1f} %",
+            f"{row['within_clock_mhz']:g}",
+            f"{100 * row['within_saved']:.1f} %",
+        )
+    screen.print(grid)
+    for note in made.notes:
+        screen.print(f"note: {escape(note)}", soft_wrap=True)
+    for path in written:
+        screen.print(f"wrote {escape(str(path))}", soft_wrap=True)
+
+
+def _saved(row: dict[str, Any]) -> str:
+    low, high = 100 * row["energy_saved_low"], 100 * row["energy_saved_high"]
+    return f"{100 * row['energy_saved']:.1f} % ({low:.1f}-{high:.1f})"
