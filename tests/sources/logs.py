@@ -11,7 +11,9 @@ STAMPS = tuple(f"2026/01/05 05:00:0{i}.250" for i in range(3))
 
 NVIDIA_SMI = (
     "timestamp, index, uuid, power.draw [W], power.draw.instant [W], clocks.current.sm [MHz], temperature.gpu\n"
-    + "".join(f"{s}, 0, GPU-aaaa, {w:.2f} W, [N/A], 1410 MHz, 50\n" for s, w in zip(STAMPS, WATTS, strict=True))
+    + "".join(
+        f"{s}, 0, GPU-aaaa, {w:.2f} W, [N/A], 1410 MHz, 50\n" for s, w in zip(STAMPS, WATTS, strict=True)
+    )
 )
 DMON = (
     "#Date       Time        gpu   pwr gtemp mtemp    sm   mem   enc   dec  mclk  pclk\n"
@@ -34,7 +36,9 @@ ROCM_SMI = "".join(
 )
 ROCM_SMI_JSON = "".join(
     f"{START_S + i}.250000000\n"
-    + json.dumps({"card0": {"Current Socket Graphics Package Power (W)": str(w), "Unique ID": "0x1"}}, indent=1)
+    + json.dumps(
+        {"card0": {"Current Socket Graphics Package Power (W)": str(w), "Unique ID": "0x1"}}, indent=1
+    )
     + "\n"
     for i, w in enumerate(WATTS)
 )

@@ -35,7 +35,9 @@ def write_tables(path: Path, tables: dict[str, tuple[Sequence[str], Sequence[Seq
     return path
 
 
-def nsys_tables(*, pid: int = 7, tid: int = 7, utc: int = EPOCH_NS) -> dict[str, tuple[list[str], list[list[object]]]]:
+def nsys_tables(
+    *, pid: int = 7, tid: int = 7, utc: int = EPOCH_NS
+) -> dict[str, tuple[list[str], list[list[object]]]]:
     """Return the tables of an export with launches, copies, NVTX, metrics and two GPUs."""
     who = (pid << 24) | tid
     group = pid << 24
@@ -123,8 +125,24 @@ def kineto_events(*, device: int = 0, pid: int = 4242, base_us: float = 0.0) -> 
     """Return events with operators, calls, kernels, a copy and an annotation."""
     events: list[dict[str, object]] = [
         {"ph": "M", "name": "process_name", "pid": pid, "ts": 0, "args": {"name": "python"}},
-        {"ph": "X", "cat": "user_annotation", "name": "step", "pid": pid, "tid": 1, "ts": base_us + 900, "dur": 900},
-        {"ph": "X", "cat": "python_function", "name": "main", "pid": pid, "tid": 1, "ts": base_us + 1, "dur": 2000},
+        {
+            "ph": "X",
+            "cat": "user_annotation",
+            "name": "step",
+            "pid": pid,
+            "tid": 1,
+            "ts": base_us + 900,
+            "dur": 900,
+        },
+        {
+            "ph": "X",
+            "cat": "python_function",
+            "name": "main",
+            "pid": pid,
+            "tid": 1,
+            "ts": base_us + 1,
+            "dur": 2000,
+        },
     ]
     for i, (name, s, e, grid, block) in enumerate(LAUNCHES):
         start, length = base_us + s / 1000, (e - s) / 1000
@@ -179,7 +197,7 @@ def rocprofv3_csv(folder: Path) -> Path:
         items = [g * b for g, b in zip(grid, block, strict=True)]
         lines.append(
             f'"KERNEL_DISPATCH","Agent 4",1,2,77,{i},9,"{name}",{i + 1},{BOOT_NS + s},{BOOT_NS + e},1024,0,64,32,48,'
-            f'{",".join(map(str, block))},{",".join(map(str, items))}'
+            f"{','.join(map(str, block))},{','.join(map(str, items))}"
         )
     path.write_text("\n".join(lines) + "\n")
     (folder / "77_hip_api_trace.csv").write_text(
@@ -269,7 +287,9 @@ def rocprof_v2_csv(folder: Path) -> Path:
     ]
     for i, (name, s, e, grid, block) in enumerate(LAUNCHES):
         items = grid[0] * grid[1] * grid[2] * block[0]
-        lines.append(f'{i},9,1,77,77,{items},{block[0]},1024,0,64,32,48,64,"{name}",{BOOT_NS + s},{BOOT_NS + e},{i}')
+        lines.append(
+            f'{i},9,1,77,77,{items},{block[0]},1024,0,64,32,48,64,"{name}",{BOOT_NS + s},{BOOT_NS + e},{i}'
+        )
     path.write_text("\n".join(lines) + "\n")
     return path
 
@@ -404,7 +424,10 @@ def rocpd(folder: Path, *, views: bool = True) -> Path:
         )
         for i, (n, s, e, grid, block) in enumerate(LAUNCHES[: 2 + p], 1):
             items = [g * b for g, b in zip(grid, block, strict=True)]
-            db.execute(f"INSERT INTO rocpd_info_kernel_symbol_{suffix} VALUES (?,?,?,?,64,32)", (i, guid, n + ".kd", n))
+            db.execute(
+                f"INSERT INTO rocpd_info_kernel_symbol_{suffix} VALUES (?,?,?,?,64,32)",
+                (i, guid, n + ".kd", n),
+            )
             db.execute(f"INSERT INTO rocpd_event_{suffix} VALUES (?,?,?)", (i, guid, 20 + i))
             db.execute(
                 f"INSERT INTO rocpd_kernel_dispatch_{suffix} VALUES (?,?,1,?,?,2,?,?,1,1,?,?,0,1024,?,?,?,?,?,?,?)",
@@ -412,7 +435,9 @@ def rocpd(folder: Path, *, views: bool = True) -> Path:
             )
     if views:
         for table in tables:
-            db.execute(f"CREATE VIEW {table} AS SELECT * FROM {table}_0a_1 UNION ALL SELECT * FROM {table}_0b_2")
+            db.execute(
+                f"CREATE VIEW {table} AS SELECT * FROM {table}_0a_1 UNION ALL SELECT * FROM {table}_0b_2"
+            )
         db.execute(
             "CREATE VIEW kernels AS SELECT K.guid, K.pid, K.tid, S.display_name AS name, A.absolute_index AS"
             " agent_abs_index, K.queue_id, K.stream_id, K.start, K.end, K.grid_size_x AS grid_x, K.grid_size_y AS grid_y,"
@@ -444,7 +469,11 @@ def kernel_table(folder: Path) -> Path:
 def kernel_parquet(folder: Path) -> Path:
     path = folder / "kernels.parquet"
     pl.DataFrame(
-        {"name": [n for n, *_ in LAUNCHES], "start_ns": [r[1] for r in LAUNCHES], "end_ns": [r[2] for r in LAUNCHES]}
+        {
+            "name": [n for n, *_ in LAUNCHES],
+            "start_ns": [r[1] for r in LAUNCHES],
+            "end_ns": [r[2] for r in LAUNCHES],
+        }
     ).write_parquet(path)
     return path
 

@@ -59,7 +59,11 @@ def test_a_trace_gives_its_kernels_to_the_nanosecond(sample: Sample, tmp_path: P
     assert set(run.kernels["signature"]) == set(run.signatures["signature"])
 
 
-LINKED = [s for s in TRACES if s.format in ("nsys_sqlite", "nsys_folder", "kineto", "rocprofv3_csv", "rocprofv3_json", "rpd")]
+LINKED = [
+    s
+    for s in TRACES
+    if s.format in ("nsys_sqlite", "nsys_folder", "kineto", "rocprofv3_csv", "rocprofv3_json", "rpd")
+]
 
 
 @pytest.mark.parametrize("sample", LINKED, ids=[s.format for s in LINKED])

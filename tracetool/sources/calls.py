@@ -42,11 +42,13 @@ def plain_call(name: str) -> str:
 
 def with_call_kinds(calls: pl.DataFrame) -> pl.DataFrame:
     """Add ``kind`` to host calls and make their names plain, once per distinct name."""
-    names = calls["name"].unique().drop_nulls().to_list()
-    plain = {n: plain_call(n) for n in names}
-    return calls.with_columns(
-        name=pl.col("name").replace_strict(plain, default="?", return_dtype=pl.String),
-        kind=pl.col("name").replace_strict(
-            {n: call_kind(p) for n, p in plain.items()}, default="other", return_dtype=pl.String
-        ),
+    distinct = calls["name"].drop_nulls().unique()
+    plain = [plain_call(n) for n in distinct.to_list()]
+    looked = pl.DataFrame(
+        {"name": distinct, "#plain": plain, "kind": [call_kind(p) for p in plain]},
+        schema={"name": pl.String, "#plain": pl.String, "kind": pl.String},
     )
+    joined = calls.join(looked, on="name", how="left", maintain_order="left")
+    return joined.with_columns(
+        pl.col("#plain").fill_null("?").alias("name"), pl.col("kind").fill_null("other")
+    ).drop("#plain")

@@ -75,17 +75,22 @@ def _places(rows: pl.DataFrame) -> pl.Series:
 
 
 def _bounded(frame: pl.DataFrame) -> pl.DataFrame:
-    there = set(frame.columns)
     limits = {
-        **dict.fromkeys(_GEOMETRY[:3], (1, GRID_LIMIT)),
-        **dict.fromkeys(_GEOMETRY[3:], (1, 1 << 20)),
+        **{c: (1, GRID_LIMIT) for c in _GEOMETRY[:3]},
+        **{c: (1, 1 << 20) for c in _GEOMETRY[3:]},
         **_OPTIONAL,
     }
-    return frame.with_columns(
-        pl.when(pl.col(c).is_between(*limit)).then(pl.col(c)).alias(c)
-        for c, limit in limits.items()
-        if c in there
-    )
+    there = [c for c in limits if c in frame.columns]
+    if not there:
+        return frame
+    ends = frame.select(
+        *[pl.col(c).min().alias(f"{c}<") for c in there], *[pl.col(c).max().alias(f"{c}>") for c in there]
+    ).row(0, named=True)
+    bad = [
+        c for c in there
+        if ends[f"{c}<"] is not None and (ends[f"{c}<"] < limits[c][0] or ends[f"{c}>"] > limits[c][1])
+    ]  # fmt: skip
+    return frame.with_columns(pl.when(pl.col(c).is_between(*limits[c])).then(pl.col(c)).alias(c) for c in bad)
 
 
 def check_intervals(frame: pl.DataFrame) -> pl.DataFrame:

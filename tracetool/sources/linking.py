@@ -45,10 +45,11 @@ def link_launches(activities: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame
     ):
         return with_columns_present(activities, {"launch_ns": _I, "thread": _I, "launch_name": pl.String()})
     by_process = activities["process"].null_count() == 0
-    keys = ["process", "correlation"] if by_process else ["correlation"]
+    several = by_process and calls["process"].n_unique() > 1
+    keys = ["process", "correlation"] if several else ["correlation"]
     made = calls.filter(pl.col("correlation").is_not_null() & (pl.col("correlation") != 0)).select(
         "correlation",
-        pl.col("process") if by_process else pl.col("process").alias("launch_process"),
+        pl.col("process") if several else pl.col("process").alias("launch_process"),
         pl.col("start_ns").alias("launch_ns"),
         "thread",
         pl.col("name").alias("launch_name"),
@@ -62,8 +63,10 @@ def link_launches(activities: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame
             coalesce=False, check_sortedness=False,
         ).sort("#row")  # fmt: skip
         joined = joined.select(*activities.columns, *[c for c in made.columns if c not in keys])
-    if not by_process:
-        joined = joined.with_columns(process=pl.coalesce("process", "launch_process")).drop("launch_process")
+    if not several:
+        if not by_process:
+            joined = joined.with_columns(process=pl.coalesce("process", "launch_process"))
+        joined = joined.drop("launch_process")
     return joined
 
 

@@ -18,7 +18,7 @@ from tracetool.vocabulary.errors import BadInput
 def write_parquet(frame: pl.DataFrame, path: Path, schema: TableSchema | None = None) -> None:
     """Write one Parquet file, its schema's tag in the key-value metadata (``tracetool.schema``)."""
     metadata = {"tracetool.schema": schema.tag} if schema else None
-    frame.write_parquet(path, compression="zstd", row_group_size=131_072, metadata=metadata)
+    frame.write_parquet(path, compression="zstd", compression_level=1, row_group_size=131_072, metadata=metadata)
 
 
 @contextmanager

@@ -112,7 +112,7 @@ def _kernels(export: Export) -> pl.DataFrame:
     return _activity(
         frame,
         "kernel",
-        name=clean_text("full").fill_null("(unnamed kernel)"),
+        name=pl.col("full").fill_null("(unnamed kernel)"),
         **{f"grid_{a}": pl.col(f"grid{a.upper()}") for a in "xyz"},
         **{f"block_{a}": pl.col(f"block{a.upper()}") for a in "xyz"},
         registers_per_thread=pl.col("registersPerThread"),
@@ -159,21 +159,23 @@ def _graphs(export: Export, nodes: pl.DataFrame, trace: Trace) -> pl.DataFrame:
 
 
 def _calls(export: Export) -> pl.DataFrame:
-    frame = export.named(export.read(RUNTIME, _CALL_COLUMNS), "nameId")
-    frame = frame.select(
+    frame = export.read(RUNTIME, _CALL_COLUMNS)
+    names = with_call_kinds(export.named(frame.select(pl.col("nameId").unique()), "nameId"))
+    return frame.join(names, on="nameId", how="left", nulls_equal=True, maintain_order="left").select(
+        "name",
+        "kind",
         start_ns=pl.col("start"),
         duration_ns=pl.col("end") - pl.col("start"),
         process=_pid("globalTid"),
         thread=pl.col("globalTid") & _PID,
-        name=clean_text("name").fill_null("?"),
         correlation=pl.col("correlationId"),
-    ).filter(pl.col("start_ns").is_not_null() & (pl.col("duration_ns") >= 0))
-    return with_call_kinds(frame)
+    )
 
 
 def _strings(store: Store) -> pl.DataFrame:
     found = store.read("StringIds", {"id": _I, "value": pl.String()}).drop("rowid")
-    return found.drop_nulls("id").unique("id", keep="first")
+    # Cleaned here, once each: the tables refer to them millions of times.
+    return found.drop_nulls("id").unique("id", keep="first").with_columns(clean_text("value"))
 
 
 def read_export(path: Path) -> Trace:
