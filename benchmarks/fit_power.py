@@ -123,8 +123,8 @@ def workloads(name: str) -> None:
         clock_w_per_v2_ghz=float(base.base[2]),
     )
     rows = workload_rows(gpu, CAP_SHARE * gpu.power_limit_w * 0.985)
-    fit = fit_power(rows, prior, gpu.voltage)
-    held = held_out(rows, prior, gpu.voltage)
+    fit = fit_power(rows, prior, gpu.voltage, known_base=True)
+    held = held_out(rows, prior, gpu.voltage, known_base=True)
     plain = baselines(rows)
     report(name, f"{len(rows)} whole models", fit, held.mape)
     print("  baselines:", ", ".join(f"{b.name} {100 * b.mape:.1f} %" for b in plain))

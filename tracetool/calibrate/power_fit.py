@@ -12,7 +12,7 @@ from scipy.optimize import minimize, nnls
 
 from tracetool.calibrate.power_rows import COEFFICIENTS, PowerRows
 from tracetool.hardware.voltage import VoltageCurve
-from tracetool.model.power_calibration import CORE_COUNTS, PowerCalibration
+from tracetool.model.power_calibration import BASE, CORE_COUNTS, PowerCalibration
 from tracetool.vocabulary.arrays import Floats
 
 #: Pairs (less, more): an energy that physics keeps under another's.
@@ -69,11 +69,18 @@ def with_coefficients(start: PowerCalibration, values: Floats) -> PowerCalibrati
     )
 
 
-def prior_sd(values: Floats, base_w: float) -> Floats:
-    """Return the standard deviation of each prior; the base's at least a tenth of the idle power."""
+def prior_sd(values: Floats, base_w: float, *, known_base: bool = False) -> Floats:
+    """Return the standard deviation of each prior.
+
+    The base's is at least a tenth of the idle power, or hardly anything where an idle curve of the
+    same board said it (``known_base``).
+    """
     relative = np.array([PRIOR_SD.get(c, _PRIOR_SD_COUNT) for c in COEFFICIENTS])
     floor = np.array([0.1 * base_w if c in ("board_w", "leakage_w_per_v") else 1e-3 for c in COEFFICIENTS])
-    return np.asarray(np.maximum(relative * values, floor))
+    spread = np.maximum(relative * values, floor)
+    if known_base:
+        spread[: len(BASE)] = np.maximum(0.01 * values[: len(BASE)], 0.05)
+    return np.asarray(spread)
 
 
 def _ordering() -> Floats:
@@ -92,7 +99,12 @@ def row_weights(rows: PowerRows) -> Floats:
 
 
 def fit_power(
-    rows: PowerRows, prior: PowerCalibration, voltage: VoltageCurve, *, fit_voltage: bool = False
+    rows: PowerRows,
+    prior: PowerCalibration,
+    voltage: VoltageCurve,
+    *,
+    fit_voltage: bool = False,
+    known_base: bool = False,
 ) -> PowerFit:
     r"""Fit coefficients to measured power.
 
@@ -108,9 +120,13 @@ def fit_power(
         Coefficients believed before.
     voltage : VoltageCurve
         Curve of the GPU, or its prior.
+    fit_voltage : bool
+        Fit knee and rise of the curve.
+    known_base : bool
+        The prior's base was measured on this board with nothing running: keep it.
     """
-    curve = _best_curve(rows, prior, voltage) if fit_voltage else voltage
-    values, _, sd, told = _solve(rows, prior, curve)
+    curve = _best_curve(rows, prior, voltage, known_base) if fit_voltage else voltage
+    values, _, sd, told = _solve(rows, prior, curve, known_base)
     fitted = rows.design(curve) @ values
     basis = replace(prior, voltage=curve if fit_voltage else None, basis="calibrated")
     names = MappingProxyType(dict(zip(COEFFICIENTS, (float(s) for s in sd), strict=True)))
@@ -119,12 +135,12 @@ def fit_power(
 
 
 def _solve(
-    rows: PowerRows, prior: PowerCalibration, curve: VoltageCurve
+    rows: PowerRows, prior: PowerCalibration, curve: VoltageCurve, known_base: bool
 ) -> tuple[Floats, float, Floats, Floats]:
     """Return coefficients, loss, posterior spread and what was told, at one voltage curve."""
     believed = coefficient_vector(prior)
     base = believed[0] + believed[1] * float(curve.floor_v)
-    spread = prior_sd(believed, base)
+    spread = prior_sd(believed, base, known_base=known_base)
     design = rows.design(curve) / rows.power_w[:, None]
     group = np.sqrt(row_weights(rows)) / _ROW_SD
     order = _ordering()
@@ -148,7 +164,9 @@ def _solve(
     return values, loss, sd, 1.0 - np.minimum(sd / spread, 1.0) ** 2
 
 
-def _best_curve(rows: PowerRows, prior: PowerCalibration, start: VoltageCurve) -> VoltageCurve:
+def _best_curve(
+    rows: PowerRows, prior: PowerCalibration, start: VoltageCurve, known_base: bool
+) -> VoltageCurve:
     def curve(x: Floats) -> VoltageCurve:
         return replace(
             start,
@@ -160,7 +178,7 @@ def _best_curve(rows: PowerRows, prior: PowerCalibration, start: VoltageCurve) -
         )
 
     def loss(x: Floats) -> float:
-        return _solve(rows, prior, curve(x))[1] + float((x**2).sum())
+        return _solve(rows, prior, curve(x), known_base)[1] + float((x**2).sum())
 
     simplex = np.vstack([np.zeros(3), np.eye(3)])
     found = minimize(

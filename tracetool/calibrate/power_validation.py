@@ -34,13 +34,15 @@ class HeldOut:
         return float(np.quantile(np.abs(np.log1p(np.maximum(self.residual, -0.95))), 0.9) / 1.6448536)
 
 
-def held_out(rows: PowerRows, prior: PowerCalibration, voltage: VoltageCurve) -> HeldOut:
+def held_out(
+    rows: PowerRows, prior: PowerCalibration, voltage: VoltageCurve, *, known_base: bool = False
+) -> HeldOut:
     """Return leave-one-group-out predictions at one voltage curve."""
     names = np.unique(rows.group.astype(str))
     predicted = np.zeros(len(rows))
     for name in names:
         out = rows.group == name
-        found = fit_power(rows.take(~out), prior, voltage)
+        found = fit_power(rows.take(~out), prior, voltage, known_base=known_base)
         predicted[out] = rows.take(out).design(voltage) @ found.values
     return HeldOut(predicted, predicted / rows.power_w - 1.0, len(names))
 
