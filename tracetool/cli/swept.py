@@ -56,15 +56,7 @@ def print_swept(made: Swept, written: Sequence[Path]) -> None:
         )
     screen.print(grid)
     grid = Table(title="Each family by itself, kernels only", title_justify="left", box=None)
-    for head in (
-        "family",
-        "share",
-        "best clock MHz",
-        "saved",
-        "slower",
-        "within slowdown MHz",
-        "saved there",
-    ):
+    for head in ("family", "share", "best MHz", "saved", "slower", "allowed MHz", "saved there"):
         grid.add_column(head, justify="left" if head == "family" else "right", no_wrap=True)
     for row in made.families.to_dicts():
         grid.add_row(

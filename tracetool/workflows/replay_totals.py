@@ -13,7 +13,7 @@ from tracetool.replay.timeline import Replayed
 from tracetool.vocabulary.arrays import Floats
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.vocabulary.prediction import Prediction
-from tracetool.workflows.totals import PARTS, family_spread, ratio
+from tracetool.workflows.totals import IDLE_ERROR, PARTS, family_spread, ratio
 
 #: Parts that are counts of operations and bytes times an energy each: they do not depend on the time.
 COUNTED = ("compute", "onchip", "dram", "link")
@@ -60,7 +60,7 @@ def replay_record(asked: Asked, made: Replayed, j: int, devices: int) -> dict[st
     gaps = idle_w * made.gap_ns * 1e-9
     kernels, idle = sum(parts.values()), float(gaps.sum())
     total = kernels + idle
-    below, above = _spread(asked, j)
+    below, above = (float(np.hypot(side, IDLE_ERROR * idle)) for side in _spread(asked, j))
     time_below, time_above = _time_spread(asked, j)
     span = made.makespan_ns * 1e-9
     busy = made.kernel_ns * 1e-9

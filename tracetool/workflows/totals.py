@@ -14,6 +14,8 @@ from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.vocabulary.prediction import Prediction
 from tracetool.workflows.tables import InputTable
 
+#: Half-width of the 90 % interval of idle power: temperature and boards differ. [1]
+IDLE_ERROR: Final = 0.12
 #: Parts of the energy, in the order they are reported; gaps are the idle time between kernels.
 PARTS: Final = ("base", "clock", "compute", "onchip", "dram", "link")
 
@@ -107,8 +109,8 @@ def records(rows: OperatorColumns, predicted: Prediction, sums: Sums) -> list[di
                 "makespan_high_ms": float(sums.makespan_high_s[i] * 1e3),
                 "gap_ms": float(idle_s[i] * 1e3),
                 "energy_j": float(total),
-                "energy_low_j": float(total - np.hypot(below[i], gap[i] - gap_low[i])),
-                "energy_high_j": float(total + np.hypot(above[i], gap_high[i] - gap[i])),
+                "energy_low_j": float(total - _hypot(below[i], gap[i] - gap_low[i], IDLE_ERROR * gap[i])),
+                "energy_high_j": float(total + _hypot(above[i], gap_high[i] - gap[i], IDLE_ERROR * gap[i])),
                 "kernel_energy_j": float(energy[i]),
                 "gap_energy_j": float(gap[i]),
                 "energy_parts_j": {**{k: float(v[i]) for k, v in parts.items()}, "gaps": float(gap[i])},
@@ -135,6 +137,10 @@ def family_spread(
 def _time_spread(rows: OperatorColumns, weight: Floats, predicted: Prediction) -> tuple[Floats, Floats]:
     timing = predicted.timing
     return family_spread(rows, weight, timing.duration_s, timing.low[:, None], timing.high[:, None])
+
+
+def _hypot(*sides: float) -> float:
+    return float(np.sqrt(np.sum(np.square(sides))))
 
 
 def ratio(part: Floats, whole: Floats) -> Floats:
