@@ -19,7 +19,7 @@ ABBREVIATIONS: Final[dict[str, str]] = {
     "e4m3": "fp8", "e5m2": "fp8", "f8": "fp8", "fp8": "fp8", "float_e4m3_t": "fp8", "float_e5m2_t": "fp8", "bf8": "fp8",
     "ue4m3": "fp8", "ue8m0": "fp8", "__nv_fp8_e4m3": "fp8", "__nv_fp8_e5m2": "fp8", "fp8_e4m3": "fp8", "e3m2": "fp8",
     "e2m3": "fp8", "mxfp8": "fp8", "float8_e4m3fn": "fp8", "float8_e4m3fnuz": "fp8", "f6": "fp8",
-    "e2m1": "nvfp4", "f4": "nvfp4", "fp4": "nvfp4", "nvfp4": "nvfp4", "mxfp4": "mxfp4", "float_e2m1_t": "nvfp4", "mxe2m1": "mxfp4",
+    "e2m1": "nvfp4", "f4": "nvfp4", "fp4": "nvfp4", "nvfp4": "nvfp4", "mxfp4": "mxfp4", "_Bool": "bool", "float_e2m1_t": "nvfp4", "mxe2m1": "mxfp4",
     "mxe4m3": "fp8", "c32": "complex64", "c64": "complex128", "cuComplex": "complex64", "cuDoubleComplex": "complex128",
     "int4": "int4", "uint4": "int4", "int8_t": "int8", "uint8_t": "uint8", "int64_t": "int64", "uint32_t": "int32",
     "unsigned long": "int64", "unsigned int": "int32", "long long": "int64",

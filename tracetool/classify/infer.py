@@ -22,7 +22,7 @@ from tracetool.vocabulary.errors import TracetoolError
 #: Part of a launch that no work explains. [s]
 LAUNCH_S: Final = 2.0e-6
 #: Share of its peak a product reaches over whole waves, and the ends of its 90 % interval.
-REACHED: Final = (0.65, 0.30, 0.95)
+REACHED: Final = (0.65, 0.18, 1.0)
 #: Share of the memory's streaming rate that row kernels and decode reach, and its 90 % interval.
 STREAMED: Final = (0.70, 0.25, 1.0)
 _PIPES: Final = {
@@ -43,6 +43,8 @@ _USED: Final = (
     "kv_heads",
     "blocks",
 )
+#: fp32 on the matrix cores of CDNA (``v_mfma_f32_32x32x2f32``: 4096 FLOP in 64 cycles, 4 units). [FLOP/clk/CU]
+_MFMA_FP32: Final = 256.0
 #: Products and sums of one complex multiplication.
 _COMPLEX: Final = 4.0
 
@@ -60,12 +62,13 @@ def infer_missing(frame: pl.DataFrame, gpu: Gpu | None = None) -> pl.DataFrame:
     seconds = np.maximum(_floats(frame, "duration_us") * 1e-6 - LAUNCH_S, 0.3e-6)
     family = frame["family"].fill_null("").to_numpy().astype(str)
     dtype = frame["dtype"].fill_null("fp32").to_numpy().astype(str)
+    units = frame["opclass"].fill_null("").to_numpy().astype(str)
     told = frame["launch_guess"].fill_null("").to_numpy().astype(object)
     sheet = _Sheet(columns, told, np.full(n, np.nan), np.full(n, np.nan))
     for device, board in _gpus(frame, gpu).items():
         here = frame["device_name"].eq_missing(pl.Series([device], dtype=pl.String)).to_numpy()
         size = np.array([BYTES.get(d, 4.0) for d in dtype])
-        rate = np.array([_rate(board, d) for d in dtype])
+        rate = np.array([_rate(board, d, unit) for d, unit in zip(dtype, units, strict=True)])
         lacks_k = (
             here
             & np.isin(family, ("gemm", "conv", "moe"))
@@ -73,7 +76,10 @@ def infer_missing(frame: pl.DataFrame, gpu: Gpu | None = None) -> pl.DataFrame:
             & np.isnan(columns["k"])
             & np.isfinite(seconds)
         )
-        sheet.put(lacks_k, "k", _depths(columns, seconds, size, rate, board))
+        middle, least, most = _depths(columns, seconds, size, rate, board)
+        # what counts as a batch may be the parts of one split K
+        parts = np.where(told == "batch", columns["batch"], 1.0)
+        sheet.put(lacks_k, "k", (middle, least, most * parts))
         rowwise = np.isin(family, ("norm", "softmax", "reduction"))
         lacks_cols = (
             here & rowwise & _known(columns, "rows") & np.isnan(columns["cols"]) & np.isfinite(seconds)
@@ -118,11 +124,13 @@ def _gpus(frame: pl.DataFrame, fallback: Gpu | None) -> dict[str | None, Gpu]:
     return found
 
 
-def _rate(gpu: Gpu, dtype: str) -> float:
+def _rate(gpu: Gpu, dtype: str, unit: str) -> float:
     try:
         rate = float(gpu.peak_flops(_PIPES.get(dtype, "fp32"), gpu.clock_boost_mhz))
     except KeyError:
         rate = float(gpu.peak_flops("fp32", gpu.clock_boost_mhz))
+    if gpu.vendor == "amd" and unit == "tensorop" and dtype == "fp32":
+        rate = max(rate, _MFMA_FP32 * gpu.sm_count * gpu.clock_boost_mhz * 1e6)
     return rate / _COMPLEX if dtype.startswith("complex") else rate
 
 
@@ -154,14 +162,15 @@ def _depths(
     filled = blocks / (np.ceil(blocks / gpu.sm_count) * gpu.sm_count)
     bandwidth = gpu.dram_bytes_per_s * gpu.dram_efficiency
 
-    def depth(reach: float) -> Floats:
-        arithmetic = seconds * rate * filled * reach / (2.0 * m * n * batch)
-        moved = (seconds * bandwidth * reach - batch * m * n * size) / (batch * (m + n) * size)
+    def depth(reach: float, less_s: float = 0.0) -> Floats:
+        left = np.maximum(seconds - less_s, 0.1 * seconds)
+        arithmetic = left * rate * filled * reach / (2.0 * m * n * batch)
+        moved = (left * bandwidth * reach - batch * m * n * size) / (batch * (m + n) * size)
         # operands may stay in L2: traffic bounds K only down to a quarter
         bounded = np.minimum(arithmetic, np.maximum(moved, arithmetic / 4.0))
         return np.asarray(np.maximum(8.0, np.round(bounded / 8.0) * 8.0))
 
-    return depth(REACHED[0]), depth(REACHED[1]), depth(REACHED[2])
+    return depth(REACHED[0]), depth(REACHED[1], 2.0 * LAUNCH_S), depth(REACHED[2])
 
 
 def _widths(

@@ -6,7 +6,8 @@ side of the product differs by library:
 - cuBLAS, nvjet, xmma: x along the library's M (a framework's n) in steps of the first tile number, y along
   its N; z is the batch, or the parts of a split K: the name or the operator decides. Checked on 30,000 launches.
 - CUTLASS 2.x swizzles: x holds up to 8 columns of tiles side by side, so only the number of tiles is exact.
-- Tensile in hipBLASLt: one axis for tiles, batch and parts together, so only the product m x n is told.
+- Tensile: x and y as in cuBLAS, z the batch, parts of a split K within y; in hipBLASLt one axis holds them all,
+  so only the product m x n is told.
 - implicit products of convolutions: the first tile number runs along batch x height x width of the result,
   the second along the filters; x along the former in cuDNN's older kernels, y in xmma.
 """
@@ -76,16 +77,17 @@ def _products(frame: pl.DataFrame) -> pl.DataFrame:
         ["stream_k", "segment_k"]
     )
     product &= ~stays
+    flat = library == "tensile"
     # only the number of tiles is told: one axis, or a swizzle
-    folded = library.is_in(["tensile", "cutlass", "aiter", "composable_kernel"]) | (
-        (gy == 1) & name.str.contains("xmma|nvjet")
+    folded = library.is_in(["cutlass", "aiter", "composable_kernel"]) | (
+        (gy == 1) & (flat | name.str.contains("xmma|nvjet"))
     )
     named_split = pl.col("split_k").cast(pl.Float64)
-    flat = library == "tensile"
     in_plane = pl.when(flat & (named_split > 1)).then(plane / named_split).otherwise(plane)
     side = (in_plane * tile_m * tile_n).sqrt()
+    parts_in_y = pl.when(flat & (named_split > 1)).then(named_split).otherwise(1.0)
     across = pl.col("library").fill_null("").is_in(["trtllm_gen"])
-    launch_m = pl.when(folded).then(side).when(across).then(gy * tile_n).otherwise(gy * tile_m)
+    launch_m = pl.when(folded).then(side).when(across).then(gy * tile_n).otherwise(gy / parts_in_y * tile_m)
     launch_n = pl.when(folded).then(side).when(across).then(gx * tile_m).otherwise(gx * tile_n)
     conv = (
         (pl.col("family") == "conv")
@@ -102,7 +104,7 @@ def _products(frame: pl.DataFrame) -> pl.DataFrame:
     frame = frame.with_columns(
         pl.when(product).then(launch_m).when(conv).then(conv_m).otherwise(_NULL).alias("launch_m"),
         pl.when(product).then(launch_n).when(conv).then(conv_n).otherwise(_NULL).alias("launch_n"),
-        pl.when(product & ~splits & ~folded)
+        pl.when(product & ~splits & (~folded | flat))
         .then(gz)
         .when(product | conv)
         .then(1.0)
@@ -110,6 +112,8 @@ def _products(frame: pl.DataFrame) -> pl.DataFrame:
         .alias("launch_batch"),
         pl.when(product & folded & pl.col("m").is_null())
         .then(pl.lit("m n"))
+        .when(product & (gz > 1) & ~splits & ~flat)
+        .then(pl.lit("batch"))
         .otherwise(pl.lit(""))
         .alias("launch_guess"),
         (product | conv).alias("_counts"),

@@ -14,7 +14,7 @@ _FORMAT = re.compile(
     re.IGNORECASE,
 )
 _FLAT = re.compile(
-    r"(?:^|_)(bf16|bfloat16|fp16|f16|half|float16|fp8\w{0,6}|f8|e4m3|e5m2|mxfp4|nvfp4|fp4|e2m1|int8|i8|w8a8|tf32|fp32|f32|float32|float|double|fp64|f64)(?=_|$|x)"
+    r"(?:^|_)(bf16|bfloat16|fp16|f16|half|float16|fp8\w{0,6}|f8|e4m3|e5m2|mxfp4|mxfp8|nvfp4|fp4|e2m1|int8|i8|w8a8|tf32|fp32|f32|float32|float|double|fp64|f64)(?=_|$|x)"
 )
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 

@@ -18,10 +18,13 @@ _FUNCTION = re.compile(r"\b(\w{3,80})(?:<[^()]{0,120}>)?\((?:const )?at::Tensor"
 _SKETCHED_FUNCTION = re.compile(r"\b(\w+?)(?:_kernel_cuda|_kernel_impl|KernelImpl|_kernel|CUDAKernelImpl)\b")
 _ADD = re.compile(r"CUDAFunctor(?:OnSelf|OnOther)?_(\w+)")
 _FUNCTOR = re.compile(r"\b(\w{0,60}?)_?[Ff]unctor(?:_t)?\b")
+_FUNCTOR_TYPE = re.compile(
+    r"\b(?:\w{0,60}Functor\w{0,20}|CUDAFunctor\w{0,20}|\w{1,40}_functor|func_wrapper_t)(?:<|, )((?:c10::)?complex<[\w:]{1,20}>|[\w: ]{1,40})[,>]"
+)
 _OPS = re.compile(r"\b(\w+?)Ops(?:<|,|$)")
 _LAMBDA = re.compile(r"lambda\(([\w: ]+)[,)]")
 _TYPE = re.compile(
-    r"c10::complex<(?:double|float|c10::Half)>|c10::(?:Half|BFloat16|Float8_\w+)|\b(?:double|float|long long|long|int|short|"
+    r"c10::complex<(?:double|float|c10::Half)>|c10::(?:Half|BFloat16|Float8_\w+)|unsigned int|unsigned long|\b(?:double|float|long long|long|int|short|"
     r"signed char|unsigned char|bool|Half|BFloat16|half|bf16|complex)\b|Float8_\w+"
 )
 _OPAQUE = re.compile(r"OpaqueType<(\d+)>|OpaqueType, (\d+)")
@@ -29,6 +32,8 @@ _DEPTH = re.compile(r"TensorList(?:ScalarList)?Metadata\w*(?:<|, )(\d+)")
 _TRIM = re.compile(r"(?:_?[Kk]ernel|_?cuda|_?CUDA|_?impl|_?Impl|_out|_nocast|_functor|Functor)+$")
 #: Kernels whose first two arguments are threads per block and elements per thread.
 _COUNTED = ("elementwise_kernel", "index_elementwise", "_scatter_gather")
+#: Kernels whose outermost lambda takes an index.
+_INDEXED = ("elementwise_kernel", "index_elementwise", "_scatter_gather")
 _PLAIN_FUNCTORS = ("AUnary", "BUnary", "Binary", "func_wrapper", "")
 
 #: What a functor's name says of the family, first match.
@@ -59,15 +64,22 @@ _FUNCTOR_FAMILIES: tuple[tuple[re.Pattern[str], str, str], ...] = (
 )
 
 
-def _format_of(text: str) -> str | None:
-    """Return the number format a functor works on: its lambda's first argument, else the first type spelled."""
+def _format_of(text: str, *, by_index: bool = False) -> str | None:
+    """Return the number format a functor works on.
+
+    A functor states it first among its arguments, a lambda as its own first argument; the outermost
+    lambda of kernels that walk an index (``by_index``) takes that index.
+    """
+    stated = _FUNCTOR_TYPE.search(text)
+    found = number_format(stated[1]) if stated else None
+    if found:
+        return found
     taken = _LAMBDA.findall(text)
-    for one in reversed(taken):
+    for one in reversed(taken[:-1] if by_index else taken):
         found = number_format(one)
         if found:
             return found
-    seen = _TYPE.search(text)
-    return number_format(seen[0]) if seen else None
+    return next((f for f in map(number_format, _TYPE.findall(text)) if f), None)
 
 
 def functor_of(text: str) -> str | None:
@@ -100,7 +112,7 @@ def _work(symbol: Symbol) -> Attributes:
     inside = symbol.inside
     size = _OPAQUE.search(inside)
     return {
-        "dtype": None if size else _format_of(inside),
+        "dtype": None if size else _format_of(inside, by_index=symbol.head.startswith(_INDEXED)),
         "element_bytes": int(size[1] or size[2]) if size else None,
         "functor": functor_of(inside),
     }
@@ -163,6 +175,7 @@ def _softmax(found: re.Match[str], symbol: Symbol) -> Attributes:
     elif numbers:
         out["vec"] = int(numbers[0])
     out["op"] = ("log_softmax" if log else "softmax") + ("_bwd" if back else "")
+    out["direction"] = "bwd" if back else "fwd"
     return out
 
 
@@ -195,9 +208,9 @@ GRAMMAR = Grammar(
         Rule(r"fused_dropout\w*|masked_scale\w*|\w*[Dd]ropout\w*", "rng", "dropout", sign=_typed),
         Rule(r"distribution_\w+|\w*philox\w*|randperm\w*|triu_indices_rand", "rng", "distribution", sign=_typed),
         Rule(r"(?:cuCompute|Gamma|ComputeGradGamma|LayerNormBackward|layer_norm_grad|\w*GradInput\w*)\w*(?<!Embedding)", "norm", "layer_norm_bwd", sign=_typed, fixed={"direction": "bwd"}),
-        Rule(r"RowwiseMoments\w*", "norm", "row_moments", sign=_typed),
+        Rule(r"RowwiseMoments\w*", "norm", "row_moments", sign=_typed, fixed={"direction": "fwd"}),
         Rule(rf"\w*?(?:{_NORMS})\w*?[Bb]ackward\w*", "norm", "norm_bwd", sign=_typed, fixed={"direction": "bwd"}),
-        Rule(rf"\w*?(?:{_NORMS})\w*", "norm", "norm", sign=_typed),
+        Rule(rf"\w*?(?:{_NORMS})\w*", "norm", "norm", sign=_typed, fixed={"direction": "fwd"}),
         Rule(r"Compute(?:Fused|Internal|Backward)\w*", "norm", "group_norm", sign=_typed),
         Rule(r"\w*?(?:avg_?pool|average_pool|max_?pool|MaxPool|AvgPool|AveragePool|fractional_max)\w*", "pooling", "pool", sign=_typed),
         Rule(r"\w*?(?:upsample|interpolat|grid_sampl|affine_grid)\w*", "pooling", "resample", sign=_typed),

@@ -58,7 +58,10 @@ def _typed(found: re.Match[str], symbol: Symbol) -> Attributes:
     dtype = next(
         (d for d in map(number_format, symbol.arguments) if d and not d.startswith(("int", "bool"))), None
     )
-    return {"dtype": dtype or _ACCUMULATORS.get(kind or ""), "layout": found.groupdict().get("layout")}
+    return {
+        "dtype": dtype or _ACCUMULATORS.get(kind or ""),
+        "layout": (found.groupdict().get("layout") or "").lstrip("2") or None,
+    }
 
 
 def _reduce(found: re.Match[str], symbol: Symbol) -> Attributes:

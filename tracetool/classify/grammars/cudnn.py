@@ -15,7 +15,6 @@ from tracetool.classify.symbols import Symbol
 
 _PREFIX = r"(?:cudnn_(?:infer_|train_|ops_|cnn_)?)?"
 _LAYOUT = re.compile(r"_([nt]{2})(?:_v\d+)?$")
-_WINOGRAD = re.compile(r"_tile(\d)\d*[a-z]?")
 
 
 def _scudnn(found: re.Match[str], symbol: Symbol) -> Attributes:
@@ -26,15 +25,14 @@ def _scudnn(found: re.Match[str], symbol: Symbol) -> Attributes:
     if "dgrad" in text or "wgrad" in text:
         direction = "bwd_data" if "dgrad" in text else "bwd_weight"
     layout = _LAYOUT.search(text)
-    tile = _WINOGRAD.search(text) if winograd else None
     return {
         "op": "winograd" if winograd else "implicit_gemm",
         "direction": direction,
         "algo": "winograd" if winograd else "implicit_gemm",
         "dtype": {"s": "fp32", "h": "fp16", "d": "fp64", "i": "int8"}.get(found["t"][-1]),
+        "acc_dtype": {"s": "fp32", "h": "fp16", "d": "fp64", "i": "int32"}.get(found["t"][-1]),
         "tile_m": int(found["m"]) if found["m"] else None,
         "tile_n": int(found["n"]) if found["n"] else None,
-        "winograd_tile": int(tile[1]) if tile else None,
         "arch": found["arch"],
         "epilogue": "relu" if "_relu" in text else None,
         "k_sharing": "split_k" if split else "slice_k" if "_sliced" in text else None,
@@ -48,7 +46,13 @@ _ENGINE = {"dgrad": "bwd_data", "wgrad": "bwd_weight", "bwd_data": "bwd_data", "
 
 def _engine(found: re.Match[str], symbol: Symbol) -> Attributes:
     direction = next((v for k, v in _ENGINE.items() if k in symbol.head.lower()), "fwd")
-    algo = "direct" if re.search(r"[Dd]epthwise|[Gg]rouped|[Dd]irect|small", symbol.head) else "implicit_gemm"
+    algo = (
+        "explicit_gemm"
+        if "explicit" in symbol.head and "implicit" not in symbol.head
+        else "direct"
+        if re.search(r"[Dd]epthwise|[Gg]rouped|[Dd]irect|small", symbol.head)
+        else "implicit_gemm"
+    )
     return {"op": f"conv_{direction}", "direction": direction, "algo": algo, "dtype": typed(symbol)}
 
 
@@ -128,7 +132,7 @@ GRAMMAR = Grammar(
         Token(r"[shdi]\d*cudnn", "accumulator letter and, on tensor cores, the matrix instruction"),
         Token(r"\d+x\d+", "block tile of the implicit product"),
         Token(r"winograd", "Winograd algorithm: fewer multiplications, 2.25 times for 2x2 outputs of 3x3 filters"),
-        Token(r"tile\d+[a-z]?", "Winograd output tile edge first"),
+        Token(r"tile\d+[a-z]?", "how the block covers images, rows and columns of the Winograd domain"),
         Token(r"stridedB", "strided second operand: a gradient"),
         Token(r"splitK", "the summed dimension is shared between blocks: gradient of the weights"),
         Token(r"small|medium|large|interior", "index width, or all blocks full"),

@@ -38,6 +38,10 @@ _ATTENTION = re.compile(r"FlashAttn|Fmha|fmha|Attention|Mla\b")
 _CONV = re.compile(r"conv::|Conv[123]d|ImplicitGemmConvolution|DirectConvolution")
 _GROUPED = re.compile(r"[Gg]roup(?:ed|Problem)|GemmGrouped|MoeFC|moe")
 _DIRECTIONS = {"fprop": "fwd", "dgrad": "bwd_data", "wgrad": "bwd_weight"}
+_MMA = {
+    "884": "8x8x4", "1688": "16x8x8", "16816": "16x8x16", "16832": "16x8x32", "16864": "16x8x64", "8816": "8x8x16", "8832": "8x8x32",
+    "1684": "16x8x4", "168256": "16x8x256", "161616": "16x16x16",
+}  # fmt: skip
 _ACC = {"s": "fp32", "h": "fp16", "d": "fp64", "i": "int32", "c": "complex64", "z": "complex128"}
 
 
@@ -71,6 +75,7 @@ def _flat2(found: re.Match[str], text: str) -> Attributes:
         "arch": f"sm{found['arch']}" if found["arch"] else None, "layout": layout[1] if layout else None,
         "align": int(align[1]) if align else None,
         "epilogue": "relu" if "_relu" in text else "bias" if "_bias" in text else None,
+        "mma": _MMA.get(found["mma"] or ""),
     }  # fmt: skip
     if tile:
         out.update(tile_m=int(tile[1]), tile_n=int(tile[2]), tile_k=int(tile[3]), stages=int(tile[4]))

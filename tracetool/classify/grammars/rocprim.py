@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from tracetool.classify.dtypes import number_format
 from tracetool.classify.grammar import Attributes, Grammar, Rule, Token
 from tracetool.classify.reading import format_in
 from tracetool.classify.symbols import Symbol
@@ -18,7 +19,7 @@ _KINDS = (("scan", "scan", "scan"), ("sort", "sort", "sort"), ("merge", "sort", 
 
 def _read(found: re.Match[str], symbol: Symbol) -> Attributes:
     config = _CONFIG.search(symbol.inside)
-    out: Attributes = {"dtype": format_in(config[2]) if config else None}
+    out: Attributes = {"dtype": number_format(config[2]) or format_in(config[2]) if config else None}
     if symbol.head in ("trampoline_kernel", "kernel"):
         kind = config[1] if config else symbol.scope + symbol.inside
         out.update(family="other", op="device_wide")

@@ -14,6 +14,7 @@ from tracetool.classify.symbols import Symbol
 
 _PAIR = r"(?:bf16|tf32|f16|f32|f64|e4m3|e5m2|i8|u8|i32|i4)"
 _TYPES = re.compile(rf"_({_PAIR})({_PAIR})_({_PAIR})({_PAIR})(?:_({_PAIR}))?")
+_PLAIN_TYPES = re.compile(rf"_({_PAIR})({_PAIR})_({_PAIR})(?=_)")
 _TILE = re.compile(r"_tilesize(\d+)x(\d+)x(\d+)")
 _STAGE = re.compile(r"_stage(\d+)")
 _WARPS = re.compile(r"_warpsize(\d+)x(\d+)x(\d+)")
@@ -60,6 +61,12 @@ def _read(found: re.Match[str], symbol: Symbol) -> Attributes:
         )
         if out["out_dtype"] == "tf32":
             out["out_dtype"] = "fp32"
+    elif plain := _PLAIN_TYPES.search(text):
+        out.update(
+            dtype=number_format(plain[1]),
+            out_dtype=number_format(plain[2]),
+            acc_dtype=number_format(plain[3]),
+        )
     if "split_k" in text or "splitK" in text:
         out["k_sharing"] = "split_k"
     elif shared and shared[1] == "on":
