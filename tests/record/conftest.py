@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -29,6 +31,31 @@ def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("nvml")
     target = folder / "libnvidia-ml.so.1"
     subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", target, FAKES / "nvml.c"], check=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def amd_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder as ``ROCM_PATH`` with a fake ``libamd_smi.so`` of every name the package binds."""
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    package = importlib.util.find_spec("amdsmi")
+    if compiler is None or package is None or package.origin is None:
+        pytest.skip("no C compiler, or amdsmi is not installed")
+    bound = set(
+        re.findall(
+            r"libamd_smi\.so'\]\.(\w+)", Path(package.origin).with_name("amdsmi_wrapper.py").read_text()
+        )
+    )
+    ours = (FAKES / "amdsmi.c").read_text("ascii")
+    rest = sorted(name for name in bound if not re.search(rf"\b{name}\(", ours))
+    folder = tmp_path_factory.mktemp("rocm")
+    stubs = folder / "stubs.c"
+    stubs.write_text("\n".join(f"int {name}(void) {{ return 2; }}" for name in rest), "ascii")
+    (folder / "lib").mkdir()
+    target = folder / "lib" / "libamd_smi.so"
+    subprocess.run(
+        [compiler, "-O1", "-shared", "-fPIC", "-w", "-o", target, FAKES / "amdsmi.c", stubs], check=True
+    )
     return folder
 
 
@@ -109,3 +136,10 @@ def machine(nvml_library: Path, tmp_path: Path) -> Machine:
     work = tmp_path / "work"
     work.mkdir()
     return Machine(work, environment)
+
+
+@pytest.fixture
+def amd_machine(amd_library: Path, machine: Machine) -> Machine:
+    """Return a machine with one fake AMD GPU and a fake rocprofv3, and nothing of NVIDIA's."""
+    environment = {**machine.environment, "ROCM_PATH": str(amd_library), "LD_LIBRARY_PATH": "/nowhere"}
+    return Machine(machine.folder, environment)

@@ -74,6 +74,7 @@ def align_sources(sources: Sequence[Source], tz: str | None) -> dict[str, Any]:
         None,
     )
     entries = []
+    lent = {id(s): _lent_offset(s, sources) for s in sources}
     for source in sources:
         clock = source.trace.clock
         entry: dict[str, Any] = {
@@ -92,10 +93,44 @@ def align_sources(sources: Sequence[Source], tz: str | None) -> dict[str, Any]:
         elif domain == "utc" and clock.to_utc_ns is not None:
             shift_trace(source.trace, clock.to_utc_ns)
             entry["offset_ns"] = clock.to_utc_ns
+        elif domain == "utc" and (loan := lent[id(source)]) is not None:
+            shift_trace(source.trace, loan[0])
+            entry |= {
+                "offset_ns": loan[0],
+                "basis": f"{clock.basis}; tied to UTC by {loan[1]}, same boot clock",
+            }
         elif clock.domain != domain:
             entry |= {"placed": False, "basis": f"{clock.basis}; nothing ties it to the other sources"}
         entries.append(entry)
     return {"domain": domain, "alignment": entries}
+
+
+def _span(trace: Trace) -> tuple[int, int] | None:
+    """Return the first and last time of a source's activities and readings."""
+    times = [
+        frame[column]
+        for frame, column in ((trace.activities, "start_ns"), (trace.telemetry, "time_ns"))
+        if frame.height and column in frame.columns
+    ]
+    found = [(int(t.min()), int(t.max())) for t in times if t.drop_nulls().len()]  # type: ignore[arg-type]
+    return (min(a for a, _ in found), max(b for _, b in found)) if found else None
+
+
+def _lent_offset(source: Source, sources: Sequence[Source]) -> tuple[int, str] | None:
+    """Return how another source of the same boot ties boot time to UTC, and its name.
+
+    Two hosts' boot clocks hardly ever show the same time: sources whose times overlap share one.
+    """
+    clock, span = source.trace.clock, _span(source.trace)
+    if clock.domain != "boot" or clock.to_utc_ns is not None or span is None:
+        return None
+    for other in sources:
+        lender, theirs = other.trace.clock, _span(other.trace)
+        if lender.domain != "boot" or lender.to_utc_ns is None or theirs is None:
+            continue
+        if theirs[0] <= span[1] and span[0] <= theirs[1]:
+            return lender.to_utc_ns, other.path.name
+    return None
 
 
 def _zone(source: Source, tz: str | None, told: tuple[int | None, str] | None) -> tuple[str, str]:
