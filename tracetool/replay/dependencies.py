@@ -43,7 +43,7 @@ class Points:
     waited_for: Ints  # (m,) activity that let the call return, -1 where none
 
 
-def dependency_graph(work: Activities, calls: HostCalls) -> tuple[Graph, Floors]:
+def dependency_graph(work: Activities, calls: HostCalls, *, exact: bool = True) -> tuple[Graph, Floors]:
     """Return the graph of a recorded timeline; solved at the recorded durations it gives the recording back.
 
     Parameters
@@ -52,6 +52,8 @@ def dependency_graph(work: Activities, calls: HostCalls) -> tuple[Graph, Floors]
         Kernels, copies and sets.
     calls : HostCalls
         Host calls; without any, only the order on each queue is known.
+    exact : bool
+        False leaves out what no edge explains: gaps then shrink to the least each edge takes.
 
     Notes
     -----
@@ -74,7 +76,7 @@ def dependency_graph(work: Activities, calls: HostCalls) -> tuple[Graph, Floors]
     ]
     time = np.concatenate([work.start_ns, points.time_ns])
     duration = np.concatenate([work.duration_ns, np.zeros(len(points.time_ns))])
-    return assemble(time, _order_keys(work, points), duration, n, Edges.join(parts)), floors
+    return assemble(time, _order_keys(work, points), duration, n, Edges.join(parts), exact=exact), floors
 
 
 def _order_keys(work: Activities, points: Points) -> Floats:

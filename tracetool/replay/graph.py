@@ -97,7 +97,15 @@ class Graph:
         return self.counts.get("cross", 0) + self.counts.get("thread", 0)
 
 
-def assemble(time_ns: Floats, key: Floats, duration_ns: Floats, activities: int, edges: Edges) -> Graph:
+def assemble(
+    time_ns: Floats,
+    key: Floats,
+    duration_ns: Floats,
+    activities: int,
+    edges: Edges,
+    *,
+    exact: bool = True,
+) -> Graph:
     r"""Order nodes by ``key`` and turn lags into ones that reproduce the recorded times.
 
     Parameters
@@ -109,6 +117,8 @@ def assemble(time_ns: Floats, key: Floats, duration_ns: Floats, activities: int,
     edges : Edges
         With ``lag_ns`` the least time the edge takes by itself. The edge that ended the wait in the
         recording gets what was left of it, so the recorded times come back.
+    exact : bool
+        False leaves every lag as it is: the timeline the edges alone explain.
 
     Notes
     -----
@@ -133,7 +143,8 @@ def assemble(time_ns: Floats, key: Floats, duration_ns: Floats, activities: int,
         compiled(_group, len(target))(target, first[:-1].copy(), by_target)
     source, lag, kind = source[by_target], lag[by_target], kind[by_target]
     time, duration = time_ns[order], duration_ns[order]
-    compiled(_bind, len(target))(first, source, lag, kind, time, duration)
+    if exact:
+        compiled(_bind, len(target))(first, source, lag, kind, time, duration)
     counts = {e.name.lower(): int((kind == e).sum()) for e in Edge if e}
     return Graph(
         time,

@@ -46,7 +46,8 @@ def run_rows(run: Run) -> tuple[pl.DataFrame, OperatorColumns]:
     own = [c for c in described.columns if c != "family"]
     columns = described.select(own).with_columns(
         (signatures["duration_ns"] / signatures["launches"].clip(1) / 1e3).alias("duration_us"),
-        signatures["name"].alias("name"),
+        # A signature is one kernel: another of the same name and launch has other shapes.
+        pl.format("{} #{}", signatures["name"], signatures["signature"]).alias("name"),
     )
     family = pl.select(
         pl.when(signatures["kind"].is_in(_KINDS)).then(signatures["kind"]).otherwise(described["family"])
