@@ -12,7 +12,7 @@ from tracetool.hardware.load import load_gpu
 from tracetool.report.run_page import RunPage
 from tracetool.tables.run import Run, write_run
 from tracetool.tables.schema import load_schema
-from tracetool.workflows.diff import accuracy_of
+from tracetool.workflows.diff_run import accuracy_of
 from tracetool.workflows.predict_run import PredictedRun
 from tracetool.workflows.report import page_of
 

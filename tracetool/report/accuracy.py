@@ -13,10 +13,10 @@ from tracetool.tables.schema import load_schema
 
 WORST = 10
 _HEADERS = {
-    "share_pct": "share %",
-    "time_error_pct": "time %",
-    "energy_error_pct": "energy %",
-    "power_error_pct": "power %",
+    "time_error_pct": "off by",
+    "energy_error_pct": "off by",
+    "energy_predicted_j": "predicted",
+    "power_predicted_w": "predicted",
 }
 
 
@@ -24,12 +24,14 @@ def accuracy_view(found: Accuracy) -> View:
     """Return the report of a prediction against a measurement, worst offenders first."""
     blocks: list[Block] = [Line(headline(found), "headline"), Line(_setting(found), "note")]
     blocks += [Line(text, "warning") for text in (*found.breaches, *found.warnings)]
-    blocks.append(Grid(_people(found, ("total", "gap", "family"), "part"), "By family"))
-    kernels = _people(found, ("signature",), "kernel")
-    blocks.append(Grid(kernels, "Kernels, largest difference first", WORST))
+    parts = _people(found, ("total", "gap", "family"))
+    blocks.append(Grid(parts, "By family", headers=_HEADERS | {"name": "family"}))
+    kernels = _people(found, ("signature",))
+    headers = _HEADERS | {"name": "kernel"}
+    blocks.append(Grid(kernels, "Kernels, largest difference first", WORST, headers))
     if kernels.height > WORST:
         blocks.append(
-            Fold(f"{kernels.height - WORST:,} more kernels", (Grid(kernels.slice(WORST), "", 100),))
+            Fold(f"{kernels.height - WORST:,} more kernels", (Grid(kernels.slice(WORST), "", 100, headers),))
         )
     blocks.append(Fold("How this was judged", tuple(Line(n) for n in (*found.notes, _METHOD))))
     return View(
@@ -78,29 +80,15 @@ def _setting(found: Accuracy) -> str:
     return f"{found.gpu} at {found.clock_mhz:g} MHz · {found.run}"
 
 
-def _people(found: Accuracy, levels: tuple[str, ...], heading: str) -> pl.DataFrame:
-    keep = ["name", "launches", "share_pct", "time_ms", "time_error_pct"]
+def _people(found: Accuracy, levels: tuple[str, ...]) -> pl.DataFrame:
+    keep = ["name", "time_ms", "time_error_pct"]
     if found.measured:
-        keep += [
-            "energy_j",
-            "energy_low_j",
-            "energy_high_j",
-            "energy_predicted_j",
-            "energy_error_pct",
-            "agrees",
-        ]
+        keep += ["energy_j", "energy_low_j", "energy_high_j", "energy_predicted_j", "energy_error_pct"]
+        keep += ["agrees", "share_pct", "power_w", "power_predicted_w", "launches"]
     else:
-        keep += ["energy_predicted_j", "energy_predicted_low_j", "energy_predicted_high_j", "basis"]
-    rows = found.table.filter(pl.col("level").is_in(levels)).select(keep)
-    percents = [c for c in rows.columns if c.endswith("_pct")]
-    renamed = {c: _HEADERS[c] for c in percents} | {
-        "name": heading,
-        "energy_predicted_j": "predicted_j",
-        "energy_predicted_low_j": "predicted_low_j",
-        "energy_predicted_high_j": "predicted_high_j",
-    }
-    made = rows.with_columns(pl.col(percents).round(1))
-    return made.rename({k: v for k, v in renamed.items() if k in made.columns})
+        keep += ["energy_predicted_j", "energy_predicted_low_j", "energy_predicted_high_j", "share_pct"]
+        keep += ["power_predicted_w", "basis", "launches"]
+    return found.table.filter(pl.col("level").is_in(levels)).select(keep)
 
 
 def document(found: Accuracy) -> dict[str, Any]:

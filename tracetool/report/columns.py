@@ -102,6 +102,7 @@ def _ends(column: str) -> tuple[str, str] | None:
 def show_columns(frame: pl.DataFrame, headers: Mapping[str, str], width: int) -> list[Shown]:
     """Return the columns of a table as text.
 
+    ``headers`` gives headings by column; one without a unit in brackets gets the column's.
     A figure with ``_low`` and ``_high`` beside it is shown with its interval in one column. Texts
     are made printable and cut to ``width``; the caller escapes them for its output.
     """
@@ -139,7 +140,8 @@ def _with_interval(
     frame: pl.DataFrame, columns: tuple[str, str, str], header: str | None, unit: str, base: str
 ) -> Shown:
     value, low, high = ([None if v is None else float(v) for v in frame[c].to_list()] for c in columns)
-    shown_unit, factor = (unit, 1.0) if header else _scale(unit, [v for v in value if v is not None])
+    whole = header is not None and "[" in header
+    shown_unit, factor = (unit, 1.0) if whole else _scale(unit, [v for v in value if v is not None])
     places = _places([v * factor for v in value if v is not None])
     cells = []
     for v, a, b in zip(value, low, high, strict=True):
@@ -152,7 +154,12 @@ def _with_interval(
             else f" ({number(a * factor, 3, places)}..{number(b * factor, 3, places)})"
         )
         cells.append(number(v * factor, 4, places) + ends)
-    return Shown(header or _heading(base, shown_unit), cells, True)
+    return Shown(_headed(header, base, shown_unit), cells, True)
+
+
+def _headed(header: str | None, base: str, unit: str) -> str:
+    """Return the heading: the one given, whole where it states a unit, else with the unit."""
+    return header if header and "[" in header else _heading(header or base, unit)
 
 
 def _percent(value: float | None) -> str:
@@ -163,14 +170,15 @@ def _plain(column: pl.Series, header: str | None, unit: str, base: str, width: i
     values = column.to_list()
     if column.dtype.is_float() or (column.dtype.is_integer() and unit in ("ns", "B")):
         floats = [None if v is None else float(v) for v in values]
-        shown_unit, factor = (unit, 1.0) if header else _scale(unit, [v for v in floats if v is not None])
+        whole = header is not None and "[" in header
+        shown_unit, factor = (unit, 1.0) if whole else _scale(unit, [v for v in floats if v is not None])
         scaled = [None if v is None else v * factor for v in floats]
         if unit == "%":
-            return Shown(header or _heading(base, unit), [_percent(v) for v in scaled], True)
+            return Shown(_headed(header, base, unit), [_percent(v) for v in scaled], True)
         places = _places([v for v in scaled if v is not None])
         cells = [number(v, 4, places) for v in scaled]
-        return Shown(header or _heading(base, shown_unit), cells, True)
-    heading = header or _heading(base, unit)
+        return Shown(_headed(header, base, shown_unit), cells, True)
+    heading = _headed(header, base, unit)
     if column.dtype.is_integer():
         return Shown(heading, ["" if v is None else f"{v:,}" for v in values], True)
     if column.dtype == pl.Boolean:

@@ -14,7 +14,7 @@ from tracetool.report.columns import Shown, show_columns
 from tracetool.report.view import Fold, Grid, Line, View
 
 WIDTH = 100
-_NARROWEST = 12
+_NARROWEST = 26
 _STYLES = {"headline": "bold", "warning": "yellow", "note": "dim", "plain": ""}
 
 

@@ -32,7 +32,7 @@ _COMMAND = re.compile(
 )
 #: Text that no Markdown dialect takes for anything but text.
 _PLAIN_MARKDOWN = re.compile(
-    r"[\w .,()/%+=:;\u00b1\u2026\u2212\u00b5\u2192\u00d7\u2013°?'-]*(?: \[[\w%°/]{1,8}\])?", re.UNICODE
+    r"[\w .,()/%+=:;\u00b7\u00b1\u2026\u2212\u00b5\u2192\u00d7\u2013°?'-]*(?: \[[\w%°/·]{1,8}\])?", re.UNICODE
 )
 _LOOSE = re.compile(
     r"(?:^|[^A-Za-z0-9])_|_(?:[^A-Za-z0-9]|$)|^\s*(?:[-+]|\d+[.)])(?:\s|$)|^\s*[-=]{2}|www\.|://|:[\w+-]+:|^\s|\s$"

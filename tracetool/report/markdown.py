@@ -36,6 +36,7 @@ def markdown_text(view: View, limit: int = COMMENT_LIMIT) -> str:
 def _block(block: Line | Grid | Fold) -> Iterator[str]:
     if isinstance(block, Line):
         text = escape.markdown_line(block.text)
+        text = f"{block.symbol} {text}" if block.symbol else text
         yield {"headline": f"### {text}", "warning": f"> ⚠️ {text}", "note": f"*{text}*"}.get(block.kind, text)
     elif isinstance(block, Grid):
         yield from _grid(block)

@@ -17,6 +17,7 @@ class Line:
 
     text: str
     kind: Literal["headline", "plain", "note", "warning"] = "plain"
+    symbol: str = ""  # stands before it where symbols can be shown
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class Case:
     name: str
     outcome: Literal["passed", "failed", "skipped"]
     message: str = ""
+    place: str = ""  # file the check is stated in or about, for outputs that point at one
 
 
 @dataclass(frozen=True)

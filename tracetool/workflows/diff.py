@@ -97,9 +97,11 @@ def diff_sides(
     per_step = all(r.classes.steps > 0 for r in (*base, *head))
     sides = [make_side([r.classes for r in runs], per_step=per_step, ignore=ignore) for runs in (base, head)]
     warnings = []
-    if min(len(base), len(head)) < 2 and basis != "predicted" and not spreads:
+    few = min(len(base), len(head)) < 2 and max(len(base), len(head)) < 3
+    if few and basis != "predicted" and not spreads:
         warnings.append(
-            "one run on a side: without a history of runs no change can be told from the spread between runs"
+            "single runs: no change can be told from the spread between runs; give three or more a side,"
+            " or keep baselines"
         )
     if len({r.classes.steps for r in (*base, *head)}) > 1 and not per_step:
         warnings.append("the runs name no steps on both sides: whole runs are compared, of whatever length")

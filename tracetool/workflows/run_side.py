@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -46,6 +45,20 @@ class LoadedRun:
     clock_recorded: bool = False
 
 
+def basis_named(text: str) -> Basis | Literal["auto"]:
+    """Return the basis called ``text``.
+
+    Raises
+    ------
+    BadInput
+        If there is none of that name.
+    """
+    for known in ("auto", "measured", "anchored", "predicted"):
+        if text == known:
+            return known
+    raise BadInput(f"no energies called {text!r}", "measured, anchored, predicted or auto")
+
+
 def expand(paths: Sequence[Path | str]) -> list[Path]:
     """Return the runs and tables a list of paths names: folders of runs and patterns are opened.
 
@@ -66,7 +79,9 @@ def expand(paths: Sequence[Path | str]) -> list[Path]:
             found += inside
         elif path.exists():
             found.append(path)
-        elif matches := sorted(glob.glob(str(given))):
+        elif matches := sorted(
+            Path(path.anchor or ".").glob(str(path.relative_to(path.anchor) if path.anchor else path))
+        ):
             found += expand(matches)
         else:
             raise BadInput.in_file(

@@ -11,42 +11,116 @@ from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 app = typer.Typer()
 
 
-@app.command(epilog="Example: tracetool diff run.tracetool --fail-on energy=10% -o diff.md")
+@app.command(epilog="Example: tracetool diff base.tracetool head.tracetool --fail-on energy=2% -o diff.md")
 def diff(
-    runs: list[Path] = typer.Argument(..., metavar="RUN", help="A run folder."),
+    runs: list[Path] = typer.Argument(
+        None, metavar="RUN | BASE HEAD", help="One run: predicted against measured. Two: base against head."
+    ),
+    base: list[Path] = typer.Option(
+        [], "--base", metavar="RUN", help="One more base run, or a folder of runs."
+    ),
+    head: list[Path] = typer.Option(
+        [], "--head", metavar="RUN", help="One more head run, or a folder of runs."
+    ),
+    baseline: str = typer.Option(
+        "", "--baseline", metavar="DIR", help="Compare with the newest baselines kept there."
+    ),
+    branch: str = typer.Option("main", help="Branch of the baselines."),
+    energy: str = typer.Option(
+        "auto", help="Energies: measured, anchored (on measured times), predicted, auto."
+    ),
     gpu: str | None = typer.Option(None, help="GPU model, where the run does not say."),
-    clock: float | None = typer.Option(None, metavar="MHZ", help="Core clock the run was recorded at."),
-    power: list[Path] = typer.Option([], help="Power log beside those in the run."),
+    clock: float | None = typer.Option(None, metavar="MHZ", help="Core clock of the run or the prediction."),
+    power: list[Path] = typer.Option([], help="Power log beside those in the run (one run only)."),
     tz: str | None = typer.Option(None, help="Zone of --power logs, e.g. +02:00."),
     fail_on: list[str] = typer.Option(
-        [], "--fail-on", metavar="METRIC=LIMIT%", help="Exit 1 beyond this: energy=10%, gemm:time=5%."
+        [],
+        "--fail-on",
+        metavar="METRIC=LIMIT%",
+        help="Exit 1 beyond this: energy=2%, gemm:time=5%, *:energy=3%.",
     ),
-    out: list[Path] = typer.Option([], "-o", "--out", help="Write a file: .md .json .csv .parquet .html."),
+    ignore: list[str] = typer.Option([], metavar="NAME", help="Leave out a family or kernel name pattern."),
+    strict: bool = typer.Option(False, "--strict", help="Exit 1 also where a limit cannot be judged."),
+    exit_zero: bool = typer.Option(False, "--exit-zero", help="Report only: never exit 1."),
+    annotate: bool = typer.Option(False, "--annotate", help="Print workflow annotations (GitHub Actions)."),
+    out: list[Path] = typer.Option(
+        [], "-o", "--out", help="Write: .md .json .csv .parquet .html .xml .sarif."
+    ),
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
 ) -> None:
-    """Show where prediction and measurement of a run part: energy, power and time, worst first."""
-    from tracetool.cli.output import console, print_json
+    """Show what changed between runs, how sure that is and why; of one run, where the model is off."""
+    from tracetool.cli.verdict import finish
     from tracetool.compare.thresholds import parse_thresholds
-    from tracetool.report.accuracy import accuracy_view
-    from tracetool.report.console import show_view
-    from tracetool.report.save import check_output, save_view
-    from tracetool.vocabulary.errors import BadInput, CheckFailed
-    from tracetool.workflows.diff import diff_run
+    from tracetool.report.save import check_output
+    from tracetool.vocabulary.errors import BadInput
 
+    given = list(runs or [])
     thresholds = parse_thresholds(fail_on)
     for path in out:
         check_output(path)
-    if len(runs) > 1:
-        raise BadInput("give one run")
-    found = diff_run(runs[0], gpu=gpu, clock_mhz=clock, power=power, tz=tz, thresholds=thresholds)
-    view = accuracy_view(found)
-    for path in out:
-        save_view(view, path)
-    if as_json:
-        print_json(view.document)
-    elif not quiet:
-        show_view(view, console())
-    if found.breaches:
-        more = f" (and {len(found.breaches) - 1} more)" if len(found.breaches) > 1 else ""
-        raise CheckFailed(found.breaches[0] + more)
+    alone = len(given) == 1 and not (base or head or baseline)
+    if alone:
+        from tracetool.report.accuracy import accuracy_view
+        from tracetool.workflows.diff import diff_run
+
+        found = diff_run(given[0], gpu=gpu, clock_mhz=clock, power=power, tz=tz, thresholds=thresholds)
+        view, failed, reasons, undecided = accuracy_view(found), bool(found.breaches), found.breaches, False
+    else:
+        from tracetool.report.changes import changes_view
+        from tracetool.workflows.check import compare_with
+        from tracetool.workflows.run_side import Reading, basis_named
+
+        if power or tz:
+            raise BadInput(
+                "--power and --tz go with one run", "ingest each run with its log: tracetool ingest"
+            )
+        reading = Reading(basis_named(energy), gpu, clock)
+        change = compare_with(
+            sides(given, base, head, bool(baseline)),
+            baseline=baseline or None,
+            branch=branch,
+            reading=reading,
+            thresholds=thresholds,
+            ignore=ignore,
+        )
+        view, failed, reasons, undecided = (
+            changes_view(change),
+            change.failed,
+            change.reasons,
+            change.undecided,
+        )
+    finish(view, out, as_json=as_json, quiet=quiet, annotate=annotate)
+    if not exit_zero and (failed or (strict and undecided)):
+        from tracetool.vocabulary.errors import CheckFailed
+
+        more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+        raise CheckFailed((reasons[0] if reasons else "a limit could not be judged") + more)
+
+
+def sides(
+    given: list[Path], base: list[Path], head: list[Path], stored: bool
+) -> tuple[list[Path], list[Path]]:
+    """Return the base and head runs of a command line."""
+    from tracetool.vocabulary.errors import BadInput
+
+    if len(given) > 2:
+        raise BadInput(
+            f"{len(given)} runs given: which are base, which head?",
+            "give BASE HEAD, and each further run with --base RUN or --head RUN",
+        )
+    if stored:
+        if len(given) == 2 or base:
+            raise BadInput(
+                "--baseline takes the place of the base runs", "give only the head: tracetool diff HEAD"
+            )
+        return [], [*given, *head]
+    if len(given) == 2:
+        return [given[0], *base], [given[1], *head]
+    if len(given) == 1 and not head:
+        return [*base], given
+    if given:
+        raise BadInput("one run and --head: is it the base?", "give it as --base RUN")
+    if not base or not head:
+        raise BadInput("no runs to compare", "give RUN, or BASE HEAD, or --base and --head")
+    return base, head

@@ -1,0 +1,165 @@
+"""Two sides against each other: what changed, by how much, how sure, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from tracetool.compare.decomposition import FACTORS
+from tracetool.compare.levels import change_table
+from tracetool.compare.matched import CAUSES, matched_pairs, model_error_j
+from tracetool.compare.outcome import DEFAULT_LIMIT, Metric, RunDiff, metric_of, reason
+from tracetool.compare.pairing import pair_sides
+from tracetool.compare.scopes import scope_figures
+from tracetool.compare.sides import Side
+from tracetool.compare.significance import PRIOR, Judging, Spread, Verdict, effects_of, judge, stack
+from tracetool.compare.thresholds import METRICS, Threshold
+from tracetool.vocabulary.arrays import Floats
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How to compare."""
+
+    basis: str
+    thresholds: tuple[Threshold, ...] = ()
+    spreads: Mapping[str, Spread] = field(default_factory=dict)
+    ignore: tuple[str, ...] = ()
+
+    def spread(self, metric: str, scope: str = "") -> Spread:
+        """Return what is known of the run-to-run spread of a figure."""
+        return self.spreads.get(f"{scope}:{metric}", self.spreads.get(metric, PRIOR))
+
+
+def compare_sides(base: Side, head: Side, asked: Asked, clock_ratios: pl.DataFrame, **said: Any) -> RunDiff:
+    """Compare two sides.
+
+    Parameters
+    ----------
+    base, head : Side
+        The two sides, in the same unit.
+    asked : Asked
+        Basis of the energies, thresholds, knowledge of the spread.
+    clock_ratios : DataFrame
+        See :func:`tracetool.compare.matched.matched_pairs`.
+    said
+        ``setting``, ``notes`` and ``warnings`` of the result.
+    """
+    parts = pair_sides(base, head)
+    pairs = matched_pairs(parts, base, head, clock_ratios)
+    gap = float(np.mean(head.gap_j)) - float(np.mean(base.gap_j))
+    factors = {cause: float(pairs[c].sum()) for c, cause in CAUSES.items()} | {"idle gaps": gap}
+    differing = {
+        k: (base.keys.get(k, ""), head.keys.get(k, ""))
+        for k in sorted({*base.keys, *head.keys})
+        if base.keys.get(k) and head.keys.get(k) and base.keys.get(k) != head.keys.get(k)
+    }
+    model = 0.0 if asked.basis == "measured" else model_error_j(pairs)
+    figures = {"base": run_figures(base), "head": run_figures(head)}
+    limit = next((t.limit for t in asked.thresholds if t.metric == "energy" and not t.scope), DEFAULT_LIMIT)
+    table = change_table(parts, pairs, (base, head), Judging(asked.basis, asked.spread("energy"), limit))
+    metrics = _metrics(figures, model, asked, bool(differing)) + _scoped(
+        (base, head), pairs, asked, bool(differing)
+    )
+    verdict, reasons = overall(metrics, differing)
+    return RunDiff(
+        tuple(r.label for r in base.runs),
+        tuple(r.label for r in head.runs),
+        verdict,
+        reasons,
+        metrics,
+        {f: factors[f] for f in FACTORS},
+        table,
+        base.unit,
+        asked.basis,
+        keys=differing,
+        **said,
+    )
+
+
+def run_figures(side: Side) -> Mapping[str, Floats]:
+    """Return the whole-run figures of each run of a side: energy, time, power, edp. Shape (runs,) each."""
+    sums = side.per_run.group_by("run").agg(pl.col("energy_j").sum()).sort("run")
+    energy = sums["energy_j"].to_numpy() + np.array(side.gap_j)
+    time = np.array(side.span_s)
+    power = np.divide(energy, time, out=np.zeros_like(energy), where=time > 0)
+    return {"energy": energy, "time": time, "power": power, "edp": energy * time}
+
+
+def _metrics(
+    figures: Mapping[str, Mapping[str, Floats]], model_j: float, asked: Asked, incomparable: bool
+) -> tuple[Metric, ...]:
+    """Judge the whole run: energy stands alone, others asked for are corrected together."""
+    limits = {t.metric: t.limit for t in asked.thresholds if not t.scope}
+    whole = float(figures["base"]["energy"].mean())
+    made = []
+    for name in METRICS:
+        base, head = figures["base"][name], figures["head"][name]
+        # a relative error of energy is the same relative error of power and of energy x time
+        error = model_j / whole if name != "time" and whole > 0 else 0.0
+        judging = Judging(asked.basis, asked.spread(name))
+        effects = effects_of(base[:, None], head[:, None], judging, np.array([error]))
+        limit = limits.get(name, DEFAULT_LIMIT)
+        made.append((name, base, head, effects, limit, name in limits))
+    return tuple(
+        metric_of(
+            (name, ""),
+            (float(base.mean()), float(head.mean())),
+            effects,
+            "inconclusive" if incomparable else judge(effects, limit)[0],
+            limit=limit,
+            asked=is_asked,
+        )
+        for name, base, head, effects, limit, is_asked in made
+    )
+
+
+def _scoped(
+    sides: tuple[Side, Side], pairs: pl.DataFrame, asked: Asked, incomparable: bool
+) -> tuple[Metric, ...]:
+    """Judge the families and patterns that have thresholds of their own, corrected for their number."""
+    wanted = scope_figures(sides, [t for t in asked.thresholds if t.scope])
+    if not wanted:
+        return ()
+    groups = [
+        effects_of(
+            w.base[:, None],
+            w.head[:, None],
+            Judging(asked.basis, asked.spread(w.metric, w.scope)),
+            np.array([w.model_error(pairs)]) if asked.basis != "measured" and w.metric != "time" else None,
+        )
+        for w in wanted
+    ]
+    together = stack(groups)
+    limits = np.array([w.limit for w in wanted])
+    verdicts = judge(together, limits)
+    return tuple(
+        metric_of(
+            (w.metric, w.scope),
+            (float(w.base.mean()), float(w.head.mean())),
+            effects,
+            "inconclusive" if incomparable else verdict,
+            limit=w.limit,
+            asked=True,
+            tests=len(wanted),
+        )
+        for w, effects, verdict in zip(wanted, groups, verdicts, strict=True)
+    )
+
+
+def overall(
+    metrics: Sequence[Metric], differing: Mapping[str, tuple[str, str]]
+) -> tuple[Verdict, tuple[str, ...]]:
+    """Return the verdict of the whole and why."""
+    judged = [m for m in metrics if m.asked] or [m for m in metrics if m.name == "energy" and not m.scope]
+    order: tuple[Verdict, ...] = ("regressed", "inconclusive", "improved", "unchanged")
+    verdict = next(v for v in order if any(m.verdict == v for m in judged))
+    reasons = [reason(m) for m in judged if m.verdict == verdict]
+    if differing:
+        said = "; ".join(f"{k}: {a} and {b}" for k, (a, b) in differing.items())
+        reasons.insert(0, f"the two sides are not comparable ({said})")
+    return verdict, tuple(reasons)

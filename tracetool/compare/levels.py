@@ -1,0 +1,228 @@
+"""The ``changes`` table: both sides by family, operator, range and matched kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from tracetool.compare.matched import CAUSES
+from tracetool.compare.sides import Side
+from tracetool.compare.significance import Judging, corrected, effects_of, judge
+from tracetool.tables.schema import load_schema
+from tracetool.vocabulary.arrays import Floats
+
+_NONE: Final = {"operator": "(no operator)", "range": "(no range)", "family": "unknown"}
+_SUMS: Final = ("launches", "time_s", "energy_j")
+
+
+def change_table(
+    parts: pl.DataFrame,
+    pairs: pl.DataFrame,
+    sides: tuple[Side, Side],
+    judging: Judging,
+) -> pl.DataFrame:
+    """Return the ``changes`` table: total, gap, then each level's rows, largest change in joules first.
+
+    Parameters
+    ----------
+    parts : DataFrame
+        As :func:`tracetool.compare.pairing.pair_sides` returns.
+    pairs : DataFrame
+        As :func:`tracetool.compare.matched.matched_pairs` returns.
+    sides : (Side, Side)
+        Base and head.
+    judging : Judging
+        Basis of the energies, spread and threshold.
+    """
+    base, head = sides
+    rows = [_total(sides, pairs), _gap(sides)]
+    rows += [
+        _grouped(level, sides, pairs, judging)
+        for level in ("family", "operator", "range")
+        if level == "family" or any((s.classes[level] != "").any() for s in sides)
+    ]
+    rows.append(_kernels(parts, pairs, sides, judging))
+    whole = pl.concat(rows, how="diagonal_relaxed")
+    totals = [float(sum(s.gap_j)) / len(s.runs) + float(s.classes["energy_j"].sum()) for s in (base, head)]
+    shares = [
+        (100.0 * pl.col(f"energy_{s}_j") / t if t > 0 else pl.lit(None, dtype=pl.Float64)).alias(
+            f"share_{s}_pct"
+        )
+        for s, t in zip(("base", "head"), totals, strict=True)
+    ]
+    made = whole.with_columns(
+        (pl.col("energy_head_j") - pl.col("energy_base_j")).alias("energy_change_j"),
+        _change("time_base_ms", "time_head_ms").alias("time_change_pct"),
+        pl.coalesce("energy_change_pct", _change("energy_base_j", "energy_head_j")).alias(
+            "energy_change_pct"
+        ),
+        *(
+            pl.when(pl.col(f"time_{s}_ms") > 0)
+            .then(pl.col(f"energy_{s}_j") / pl.col(f"time_{s}_ms") * 1e3)
+            .alias(f"power_{s}_w")
+            for s in ("base", "head")
+        ),
+        *shares,
+    ).with_columns(_change("power_base_w", "power_head_w").alias("power_change_pct"))
+    return load_schema("changes").conform(made)
+
+
+def _change(base: str, head: str) -> pl.Expr:
+    return pl.when(pl.col(base) > 0).then(100.0 * (pl.col(head) / pl.col(base) - 1.0))
+
+
+def _total(sides: tuple[Side, Side], pairs: pl.DataFrame) -> pl.DataFrame:
+    gaps = [float(np.mean(s.gap_j)) for s in sides]
+    row: dict[str, Any] = {"level": "total", "name": "(whole run)"}
+    for name, side, gap in zip(("base", "head"), sides, gaps, strict=True):
+        row[f"launches_{name}"] = float(side.classes["launches"].sum())
+        row[f"time_{name}_ms"] = float(np.mean(side.span_s)) * 1e3
+        row[f"energy_{name}_j"] = float(side.classes["energy_j"].sum()) + gap
+    row |= {c: float(pairs[c].sum()) for c in CAUSES} | {"gaps_j": gaps[1] - gaps[0]}
+    return pl.DataFrame([row])
+
+
+def _gap(sides: tuple[Side, Side]) -> pl.DataFrame:
+    row: dict[str, Any] = {"level": "gap", "name": "(gap)"}
+    for name, side in zip(("base", "head"), sides, strict=True):
+        row[f"launches_{name}"] = 0.0
+        row[f"time_{name}_ms"] = float(np.mean(side.gap_s)) * 1e3
+        row[f"energy_{name}_j"] = float(np.mean(side.gap_j))
+    row["gaps_j"] = row["energy_head_j"] - row["energy_base_j"]
+    return pl.DataFrame([row])
+
+
+def _grouped(level: str, sides: tuple[Side, Side], pairs: pl.DataFrame, judging: Judging) -> pl.DataFrame:
+    """Rows of a level whose names are the same on both sides."""
+    label = (
+        pl.when(pl.col(level) == "")
+        .then(pl.lit(_NONE[level]))
+        .otherwise(pl.col(level))
+        .fill_null(_NONE[level])
+    )
+    per_run = [s.by_run(label) for s in sides]
+    names = sorted({n for rows in per_run for n in rows["label"].to_list()})
+    made = pl.DataFrame(
+        {"level": [level] * len(names), "name": names}, schema={"level": pl.String, "name": pl.String}
+    )
+    figures = [_per_run(rows, names, len(s.runs)) for rows, s in zip(per_run, sides, strict=True)]
+    causes = pairs.group_by(pl.col(level).fill_null(_NONE[level]).alias("name")).agg(
+        *(pl.col(c).sum() for c in CAUSES), pair_error_j().alias("error_j")
+    )
+    made = made.join(causes, on="name", how="left", maintain_order="left")
+    if level == "family":
+        made = made.with_columns(pl.col("name").alias("family"))
+    return _judged(_with_means(made, figures), figures, judging)
+
+
+def _kernels(
+    parts: pl.DataFrame,
+    pairs: pl.DataFrame,
+    sides: tuple[Side, Side],
+    judging: Judging,
+) -> pl.DataFrame:
+    made = pairs.select(
+        pl.lit("kernel").alias("level"),
+        pl.coalesce("name_base", "name_head").alias("name"),
+        pl.when(pl.col("name_base") != pl.col("name_head")).then("name_head").alias("head_name"),
+        "family",
+        "operator",
+        "range",
+        "relation",
+        *CAUSES,
+        _pair_error().alias("error_j"),
+    )
+    numbers = pairs["pair"].to_list()
+    figures = []
+    for name, side in zip(("base", "head"), sides, strict=True):
+        mine = parts.filter(pl.col("side") == name).join(
+            side.classes.select("class", pl.col("launches").alias("all")), on="class", how="left"
+        )
+        rows = (
+            side.per_run.join(
+                mine.select(
+                    "class",
+                    pl.col("pair").alias("label"),
+                    (pl.col("launches") / pl.col("all")).alias("share"),
+                ),
+                on="class",
+                how="inner",
+            )
+            .group_by("run", "label")
+            .agg((pl.col(c) * pl.col("share")).sum().alias(c) for c in _SUMS)
+        )
+        figures.append(_per_run(rows, numbers, len(side.runs)))
+    return _judged(_with_means(made, figures), figures, judging)
+
+
+def _per_run(rows: pl.DataFrame, labels: Sequence[Any], runs: int) -> dict[str, Floats]:
+    """Return figures per run and label, shape (runs, labels) each; absent ones are zero."""
+    places = pl.DataFrame(
+        {"label": pl.Series(labels, dtype=rows.schema["label"]), "at": np.arange(len(labels))}
+    )
+    placed = rows.join(places, on="label", how="inner")
+    made = {}
+    for column in _SUMS:
+        filled = np.zeros((runs, len(labels)))
+        filled[placed["run"].to_numpy(), placed["at"].to_numpy()] = placed[column].to_numpy()
+        made[column] = filled
+    return made
+
+
+def _with_means(rows: pl.DataFrame, figures: list[dict[str, Floats]]) -> pl.DataFrame:
+    return rows.with_columns(
+        pl.Series(target.format(side), found[column].mean(axis=0) * factor)
+        for side, found in zip(("base", "head"), figures, strict=True)
+        for column, target, factor in (
+            ("launches", "launches_{}", 1.0),
+            ("time_s", "time_{}_ms", 1e3),
+            ("energy_j", "energy_{}_j", 1.0),
+        )
+    )
+
+
+def _pair_error() -> pl.Expr:
+    """Half-width that the model's error gives a pair's change: common to both sides, or each apart. [J]"""
+    base, head = (
+        (pl.col(f"energy_high_j_{s}") - pl.col(f"energy_low_j_{s}")) / 2.0 for s in ("base", "head")
+    )
+    relative = pl.when(pl.col("energy_j_base") > 0).then(base / pl.col("energy_j_base")).otherwise(0.0)
+    change = (pl.col("energy_j_head") - pl.col("energy_j_base")).abs()
+    return pl.when(pl.col("relation").is_in(["same", "moved"])).then(relative * change).otherwise(
+        (base**2 + head**2).sqrt()
+    )  # fmt: skip
+
+
+def pair_error_j() -> pl.Expr:
+    """Return an aggregation: the half-width of a group's change, its pairs' errors in squares. [J]"""
+    return (_pair_error() ** 2).sum().sqrt()
+
+
+def _judged(rows: pl.DataFrame, figures: list[dict[str, Floats]], judging: Judging) -> pl.DataFrame:
+    if not rows.height:
+        return rows
+    base, head = figures[0]["energy_j"], figures[1]["energy_j"]
+    error = None
+    if judging.basis != "measured":
+        whole = base.mean(axis=0)
+        half = rows["error_j"].fill_null(0.0).to_numpy()
+        error = np.divide(half, whole, out=np.zeros_like(whole), where=whole > 0) / 1.6448536269514722
+    effects = effects_of(base, head, judging, error)
+    chance = np.where(effects.change > 0, corrected(effects.p_worse), corrected(effects.p_better))
+    both = np.isfinite(effects.change)
+    made = rows.with_columns(
+        pl.Series("energy_change_pct", 100.0 * effects.change).fill_nan(None),
+        pl.Series("energy_change_low_pct", 100.0 * effects.low).fill_nan(None),
+        pl.Series("energy_change_high_pct", 100.0 * effects.high).fill_nan(None),
+        pl.Series("chance", np.where(effects.single, np.nan, chance)).fill_nan(None),
+        pl.Series(
+            "verdict",
+            [v if ok else None for v, ok in zip(judge(effects, judging.limit), both, strict=True)],
+            dtype=pl.String,
+        ),
+    )
+    size = (pl.col("energy_head_j") - pl.col("energy_base_j")).abs()
+    return made.sort(size, descending=True, maintain_order=True).drop("error_j", strict=False)

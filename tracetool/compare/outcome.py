@@ -1,0 +1,134 @@
+"""What a comparison of two sides says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from tracetool.compare.significance import Effects, Verdict, detectable
+
+#: Threshold of the verdicts where none is asked for; it fails no check.
+DEFAULT_LIMIT: Final = 0.02
+UNITS: Final = {"energy": "J", "time": "s", "power": "W", "edp": "J·s"}
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One judged figure: of the whole (empty ``scope``), a family or a name pattern."""
+
+    name: str
+    scope: str
+    base: float
+    head: float
+    change: float
+    low: float
+    high: float
+    limit: float
+    asked: bool
+    verdict: Verdict
+    detectable: float
+    chance: float
+    basis: str
+
+    @property
+    def unit(self) -> str:
+        """Unit of ``base`` and ``head``."""
+        return UNITS[self.name]
+
+
+@dataclass(frozen=True)
+class RunDiff:
+    """The comparison of two sides.
+
+    Parameters
+    ----------
+    verdict : str
+        Of the figures with a threshold; of the energy where none was asked.
+    reasons : tuple of str
+        One sentence per figure that decided it.
+    metrics : tuple of Metric
+        Judged figures, the whole run's first.
+    factors : mapping of str to float
+        The energy change by cause; sums to it. [J]
+    table : DataFrame
+        The ``changes`` table.
+    unit : str
+        ``step`` or ``run``.
+    basis : str
+        What the energies are: ``measured``, ``anchored`` (modelled from measured times), ``predicted``.
+    """
+
+    base: tuple[str, ...]
+    head: tuple[str, ...]
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    metrics: tuple[Metric, ...]
+    factors: Mapping[str, float]
+    table: pl.DataFrame
+    unit: str
+    basis: str
+    setting: str
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    keys: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    def level(self, name: str) -> pl.DataFrame:
+        """Return the rows of one level."""
+        return self.table.filter(pl.col("level") == name)
+
+    @property
+    def failed(self) -> bool:
+        """Whether a threshold that was asked for is broken."""
+        return any(m.asked and m.verdict == "regressed" for m in self.metrics)
+
+    @property
+    def undecided(self) -> bool:
+        """Whether a threshold that was asked for could not be decided."""
+        return any(m.asked and m.verdict == "inconclusive" for m in self.metrics)
+
+
+def metric_of(
+    key: tuple[str, str],
+    means: tuple[float, float],
+    effects: Effects,
+    verdict: Verdict,
+    *,
+    limit: float,
+    asked: bool,
+    tests: int = 1,
+) -> Metric:
+    """Return one judged figure; ``key`` is its name and scope, ``tests`` how many are judged together."""
+    return Metric(
+        *key,
+        *means,
+        change=float(effects.change[0]),
+        low=float(effects.low[0]),
+        high=float(effects.high[0]),
+        limit=limit,
+        asked=asked,
+        verdict=verdict,
+        detectable=float(detectable(effects, limit, tests)[0]),
+        chance=float(effects.p_worse[0]),
+        basis=effects.basis,
+    )
+
+
+def reason(metric: Metric) -> str:
+    """Return the sentence on one judged figure."""
+    of = f" of {metric.scope}" if metric.scope else ""
+    change = "?" if np.isnan(metric.change) else f"{100 * metric.change:+.1f} %"
+    between = (
+        ""
+        if np.isnan(metric.low)
+        else f" (90 % interval {100 * metric.low:+.1f} to {100 * metric.high:+.1f} %)"
+    )
+    least = (
+        ""
+        if np.isnan(metric.detectable)
+        else f"; smallest change it could find: {100 * metric.detectable:.1f} %"
+    )
+    return f"{metric.name}{of} {change}{between}, limit {100 * metric.limit:g} %{least}"

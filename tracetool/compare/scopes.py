@@ -1,0 +1,107 @@
+"""Figures of the families and kernel names a threshold is set on."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from tracetool.compare.matched import model_error_j
+from tracetool.compare.sides import Side
+from tracetool.compare.thresholds import Threshold
+from tracetool.vocabulary.arrays import Floats
+from tracetool.vocabulary.errors import BadInput
+
+#: The scope that stands for every family with at least this share of a side's energy.
+EVERY_FAMILY: Final = "*"
+_LEAST_SHARE: Final = 0.01
+
+
+@dataclass(frozen=True)
+class ScopeFigure:
+    """One figure of one scope, per run."""
+
+    metric: str
+    scope: str
+    limit: float
+    base: Floats
+    head: Floats
+    classes: dict[str, list[str]]  # per kind of label (family, name) the texts it covers
+
+    def model_error(self, pairs: pl.DataFrame) -> float:
+        """Return the model's standard error of the change, relative to the base."""
+        inside = pl.any_horizontal(pl.col(k).is_in(v) for k, v in self.classes.items())
+        rows = pairs.with_columns(pl.col("name_base").alias("name")).filter(inside)
+        whole = float(rows["energy_j_base"].sum())
+        return model_error_j(rows) / whole if whole > 0 else 0.0
+
+
+def scope_figures(sides: tuple[Side, Side], thresholds: Sequence[Threshold]) -> list[ScopeFigure]:
+    """Return the figures scoped thresholds ask for, one per threshold; ``*`` asks for every family.
+
+    Raises
+    ------
+    BadInput
+        If a scope covers nothing on either side.
+    """
+    made = []
+    for threshold in thresholds:
+        if threshold.scope == EVERY_FAMILY:
+            made += [_figure(sides, threshold, f, {"family": [f]}) for f in _large_families(sides)]
+            continue
+        families = {str(f) for side in sides for f in side.classes["family"].unique()}
+        if threshold.scope in families:
+            made.append(_figure(sides, threshold, threshold.scope, {"family": [threshold.scope]}))
+            continue
+        names = sorted(
+            {
+                str(n)
+                for side in sides
+                for n in side.classes["name"].unique()
+                if fnmatch.fnmatchcase(n, threshold.scope)
+            }
+        )
+        if not names:
+            raise BadInput(
+                f"--fail-on {threshold.text()!r}: no family or kernel of these runs is called that",
+                "tracetool diff BASE HEAD -o diff.csv lists them",
+            )
+        made.append(_figure(sides, threshold, threshold.scope, {"name": names}))
+    return made
+
+
+def _large_families(sides: tuple[Side, Side]) -> list[str]:
+    found = set()
+    for side in sides:
+        sums = side.classes.group_by("family").agg(pl.col("energy_j").sum())
+        whole = float(sums["energy_j"].sum())
+        found |= {str(f) for f in sums.filter(pl.col("energy_j") >= _LEAST_SHARE * whole)["family"]}
+    return sorted(found)
+
+
+def _figure(
+    sides: tuple[Side, Side], threshold: Threshold, scope: str, classes: dict[str, list[str]]
+) -> ScopeFigure:
+    inside = pl.any_horizontal(pl.col(k).is_in(v) for k, v in classes.items())
+    base, head = (_per_run(side, inside, threshold.metric) for side in sides)
+    return ScopeFigure(threshold.metric, scope, threshold.limit, base, head, classes)
+
+
+def _per_run(side: Side, inside: pl.Expr, metric: str) -> Floats:
+    rows = side.by_run(inside).filter(pl.col("label")).sort("run")
+    time, energy = np.zeros(len(side.runs)), np.zeros(len(side.runs))
+    time[rows["run"].to_numpy()] = rows["time_s"].to_numpy()
+    energy[rows["run"].to_numpy()] = rows["energy_j"].to_numpy()
+    if metric == "time":
+        return time
+    if metric == "energy":
+        return energy
+    return (
+        energy * time
+        if metric == "edp"
+        else np.divide(energy, time, out=np.zeros_like(energy), where=time > 0)
+    )

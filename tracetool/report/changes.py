@@ -1,0 +1,241 @@
+"""Two sides against each other as a report."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import polars as pl
+
+from tracetool.compare.outcome import Metric, RunDiff, reason
+from tracetool.compare.pairing import RELATIONS
+from tracetool.compare.significance import Verdict
+from tracetool.report.columns import number
+from tracetool.report.view import Block, Case, Fold, Grid, Line, View
+from tracetool.tables.schema import load_schema
+
+WORST: Final = 10
+_SYMBOLS: Final[dict[Verdict, str]] = {
+    "regressed": "❌", "improved": "✅", "unchanged": "✅", "inconclusive": "❔",
+}  # fmt: skip
+_OUTCOMES: Final[dict[Verdict, Any]] = {
+    "regressed": "failed", "improved": "passed", "unchanged": "passed", "inconclusive": "skipped",
+}  # fmt: skip
+_HEADERS: Final = {
+    "name": "kernel",
+    "launches": "launches",
+    "energy_change_pct": "change [%]",
+    "energy_change_j": "change [J]",
+    "energy_base_j": "base [J]",
+    "energy_head_j": "head [J]",
+    "relation": "how",
+}
+_METHOD: Final = (
+    "A regression needs both: a change beyond its limit and a chance below 5 % of such a change between runs"
+    " of the same code (one-sided; figures judged together are corrected by Benjamini-Hochberg). The run is"
+    " the unit of replication. Causes are a logarithmic mean Divisia decomposition: they sum to the change."
+)
+
+
+def changes_view(found: RunDiff, place: str = "") -> View:
+    """Return the report of a comparison: the verdict first, the worst ten, the rest folded.
+
+    ``place`` is the file that states the limits, for outputs that point at one.
+    """
+    energy = found.metrics[0]
+    blocks: list[Block] = [
+        Line(headline(found), "headline", _SYMBOLS[found.verdict]),
+        Line(_setting(found), "note"),
+        *(Line(w, "warning") for w in found.warnings),
+        *(Line(r, "warning") for r in found.reasons if found.keys and r.startswith("the two sides")),
+        Grid(_metrics(found), ""),
+        Line(f"Why (sums to {_joules(energy.head - energy.base)}): {causes(found)}"),
+        Grid(_groups(found, "family"), "By family", headers=_HEADERS | {"name": "family"}),
+    ]
+    kernels = _kernels(found)
+    changed = kernels.filter(pl.col("energy_change_j").abs() > 0)
+    blocks.append(Grid(changed.head(WORST), "Kernels, largest change first", headers=_HEADERS))
+    blocks += _folds(found, changed)
+    return View(
+        title=f"{', '.join(found.base)} against {', '.join(found.head)}",
+        table=found.table,
+        schema=load_schema("changes"),
+        blocks=tuple(blocks),
+        document=document(found),
+        cases=_cases(found, place),
+    )
+
+
+def headline(found: RunDiff) -> str:
+    """Return the first line: what changed, how sure, the verdict and its limit."""
+    energy = found.metrics[0]
+    deciding = next((m for m in found.metrics if m.asked and m.verdict == found.verdict), energy)
+    said = f"Energy {_change(energy)}, {number(energy.base)} to {number(energy.head)} J per {found.unit}"
+    if deciding is not energy:
+        of = f" of {deciding.scope}" if deciding.scope else ""
+        said += f"; {deciding.name}{of} {_change(deciding)}"
+    return f"{said}: {found.verdict}, limit {100 * deciding.limit:g} %"
+
+
+def _change(metric: Metric) -> str:
+    if math.isnan(metric.change):
+        return "not comparable"
+    text = f"{100 * metric.change:+.1f} %"
+    if math.isnan(metric.low):
+        return text
+    return f"{text} (90 % interval {100 * metric.low:+.1f} to {100 * metric.high:+.1f} %)"
+
+
+def _setting(found: RunDiff) -> str:
+    energy = found.metrics[0]
+    runs = f"{len(found.base)} base and {len(found.head)} head runs"
+    least = (
+        "no change can be told from the spread between runs"
+        if math.isnan(energy.detectable)
+        else f"smallest change this comparison could find: {100 * energy.detectable:.1f} %"
+    )
+    return f"{found.setting} · {runs} · {least}"
+
+
+def _joules(value: float) -> str:
+    return ("+" if value > 0 else "") + number(value, 3) + " J"
+
+
+def causes(found: RunDiff) -> str:
+    """Return the causes in one line, largest first, those of no weight left out."""
+    whole = max((abs(v) for v in found.factors.values()), default=0.0)
+    kept = [(k, v) for k, v in found.factors.items() if whole and abs(v) >= 0.001 * whole]
+    kept.sort(key=lambda kv: -abs(kv[1]))
+    return " · ".join(f"{k} {_joules(v)}" for k, v in kept) or "nothing changed"
+
+
+def _metrics(found: RunDiff) -> pl.DataFrame:
+    rows = []
+    for m in found.metrics:
+        scope = f" of {m.scope}" if m.scope else f" per {found.unit}" if m.name != "power" else ""
+        name = {"power": "mean power", "edp": "energy x time"}.get(m.name, m.name)
+        rows.append(
+            {
+                "figure": name + scope,
+                "base": f"{number(m.base)} {m.unit}",
+                "head": f"{number(m.head)} {m.unit}",
+                "change": "?" if math.isnan(m.change) else f"{100 * m.change:+.1f} %",
+                "90 % interval": "?" if math.isnan(m.low) else f"{100 * m.low:+.1f} to {100 * m.high:+.1f} %",
+                "verdict": m.verdict + (f", limit {100 * m.limit:g} %" if m.asked else ""),
+            }
+        )
+    return pl.DataFrame(rows)
+
+
+def _groups(found: RunDiff, level: str) -> pl.DataFrame:
+    rows = pl.concat([found.level("gap"), found.level(level)])
+    keep = ["name", "energy_base_j", "energy_head_j", "energy_change_j", "energy_change_pct", "verdict",
+            "time_base_ms", "time_head_ms", "power_base_w", "power_head_w"]  # fmt: skip
+    return rows.sort(pl.col("energy_change_j").abs(), descending=True).select(keep)
+
+
+def _kernels(found: RunDiff) -> pl.DataFrame:
+    rows = found.level("kernel")
+    launches = [
+        f"{_count(a)} → {_count(b)}" for a, b in rows.select("launches_base", "launches_head").iter_rows()
+    ]
+    return rows.select(
+        pl.when(pl.col("head_name").is_null())
+        .then("name")
+        .otherwise(pl.concat_str("name", pl.lit(" → "), "head_name"))
+        .alias("name"),
+        "relation",
+        pl.Series("launches", launches, dtype=pl.String),
+        "energy_base_j",
+        "energy_head_j",
+        "energy_change_j",
+        "energy_change_pct",
+        "verdict",
+        "family",
+    )
+
+
+def _count(value: float) -> str:
+    return f"{round(value):,}" if abs(value - round(value)) < 1e-6 * max(value, 1.0) else number(value, 3)
+
+
+def _folds(found: RunDiff, kernels: pl.DataFrame) -> list[Block]:
+    counts = dict(found.level("kernel").group_by("relation").len().iter_rows())
+    said = ", ".join(f"{counts[r]:,} {r}" for r in RELATIONS if r in counts)
+    folds: list[Block] = [
+        Fold(f"More kernels · {said}", (Grid(kernels.slice(WORST), "", 60, headers=_HEADERS),))
+    ]
+    lost = kernels.filter(pl.col("relation").is_in(["added", "gone"]))
+    if lost.height:
+        folds.append(
+            Fold(f"{lost.height:,} unmatched: in one side only", (Grid(lost, "", 60, headers=_HEADERS),))
+        )
+    for level in ("operator", "range"):
+        if found.level(level).height:
+            grid = Grid(_groups(found, level), "", 40, headers=_HEADERS | {"name": level})
+            folds.append(Fold(f"By {level}", (grid,)))
+    relations = tuple(Line(f"{r}: {text}") for r, text in RELATIONS.items())
+    told = tuple(Line(n) for n in (*found.reasons, *found.notes, _METHOD))
+    folds.append(Fold("How this was judged", (*told, *relations)))
+    return folds
+
+
+def document(found: RunDiff) -> dict[str, Any]:
+    """Return the JSON document; its schema is ``schemas/diff_document.json``."""
+    return {
+        "schema": "diff/1",
+        "verdict": found.verdict,
+        "failed": found.failed,
+        "reasons": list(found.reasons),
+        "headline": headline(found),
+        "base": list(found.base),
+        "head": list(found.head),
+        "unit": found.unit,
+        "energies": found.basis,
+        "metrics": [_metric(m) for m in found.metrics],
+        "causes_j": dict(found.factors),
+        "not_comparable": {k: list(v) for k, v in found.keys.items()},
+        **{
+            key: _rows(found, level)
+            for key, level in (("total", "total"), ("gaps", "gap"), ("families", "family"),
+                               ("operators", "operator"), ("ranges", "range"), ("kernels", "kernel"))
+        },
+        "warnings": list(found.warnings),
+        "notes": list(found.notes),
+    }  # fmt: skip
+
+
+def _metric(metric: Metric) -> dict[str, Any]:
+    return {
+        "name": metric.name,
+        "scope": metric.scope or None,
+        "unit": metric.unit,
+        "base": metric.base,
+        "head": metric.head,
+        "change_pct": 100 * metric.change,
+        "low_pct": 100 * metric.low,
+        "high_pct": 100 * metric.high,
+        "limit_pct": 100 * metric.limit,
+        "asked": metric.asked,
+        "verdict": metric.verdict,
+        "detectable_pct": 100 * metric.detectable,
+        "chance": metric.chance,
+        "interval_from": metric.basis,
+    }
+
+
+def _rows(found: RunDiff, level: str) -> list[dict[str, Any]]:
+    return found.level(level).drop("level").to_dicts()
+
+
+def _cases(found: RunDiff, place: str) -> tuple[Case, ...]:
+    """Return a case per judged figure; where none was asked for, the energy is told, and nothing fails."""
+    made = [
+        Case(m.scope or "whole run", m.name, _OUTCOMES[m.verdict] if m.asked else "passed", reason(m), place)
+        for m in found.metrics
+    ]
+    families = found.level("family").filter(pl.col("verdict").is_not_null())
+    for name, change, verdict in families.select("name", "energy_change_pct", "verdict").iter_rows():
+        text = f"energy {change:+.1f} %: {verdict} (not gated)"
+        made.append(Case("by family", str(name), "passed", text))
+    return tuple(made)
