@@ -76,8 +76,8 @@ def _places(rows: pl.DataFrame) -> pl.Series:
 
 def _bounded(frame: pl.DataFrame) -> pl.DataFrame:
     limits = {
-        **{c: (1, GRID_LIMIT) for c in _GEOMETRY[:3]},
-        **{c: (1, 1 << 20) for c in _GEOMETRY[3:]},
+        **dict.fromkeys(_GEOMETRY[:3], (1, GRID_LIMIT)),
+        **dict.fromkeys(_GEOMETRY[3:], (1, 1 << 20)),
         **_OPTIONAL,
     }
     there = [c for c in limits if c in frame.columns]

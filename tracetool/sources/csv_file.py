@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from tracetool.sources.text import GZIP_MAGIC, decode, unpacked_bytes
+from tracetool.sources.text import GZIP_MAGIC, decode, head_bytes, unpacked_bytes
 from tracetool.vocabulary.errors import BadInput
 
 
@@ -52,16 +52,18 @@ def read_csv(
     BadInput
         If it is no CSV at all.
     """
-    raw = _bytes(path, max_ratio)
-    head = raw[: 1 << 16].split(b"\n", 1)[0].decode("utf-8", "replace")
+    plain = _is_plain(path)
+    raw = b"" if plain else _bytes(path, max_ratio)
+    head_raw = head_bytes(path)[0] if plain else raw[: 1 << 16]
+    head = head_raw.split(b"\n", 1)[0].decode("utf-8", "replace")
     spelled = {name.lower(): at for at, name in reversed(list(enumerate(header_names(head))))}
     places = {
         column: next((spelled[s.lower()] for s in spellings if s.lower() in spelled), None)
         for column, (spellings, _) in wanted.items()
     }
-    frame = _typed(raw, places, wanted)
+    frame = _typed(path if plain else raw, head_raw, places, wanted)
     if frame is None:
-        frame = _lenient(path, raw, places, wanted)
+        frame = _lenient(path, raw or _bytes(path, max_ratio), places, wanted)
     absent = [pl.lit(None, dtype=wanted[c][1]).alias(c) for c, at in places.items() if at is None]
     return (
         frame.with_columns(absent)
@@ -82,7 +84,15 @@ def _bytes(path: Path, max_ratio: float | None) -> bytes:
 Wanted = Mapping[str, tuple[Sequence[str], pl.DataType]]
 
 
-def _typed(raw: bytes, places: Mapping[str, int | None], wanted: Wanted) -> pl.DataFrame | None:
+def _is_plain(path: Path) -> bool:
+    """Say whether a file can be read where it lies: no gzip, no UTF-16."""
+    with path.open("rb") as f:
+        return f.read(2) not in (GZIP_MAGIC, b"\xff\xfe", b"\xfe\xff")
+
+
+def _typed(
+    source: Path | bytes, head: bytes, places: Mapping[str, int | None], wanted: Wanted
+) -> pl.DataFrame | None:
     """Return the columns at full speed, None where a row or cell is not what it should be."""
     there = {c: at for c, at in places.items() if at is not None}
     at_once = sorted(set(there.values()))
@@ -90,8 +100,8 @@ def _typed(raw: bytes, places: Mapping[str, int | None], wanted: Wanted) -> pl.D
         return None
     try:
         frame = pl.read_csv(
-            raw, columns=at_once, infer_schema=False, has_header=True,
-            schema_overrides=_by_place(raw, there, wanted), encoding="utf8-lossy",
+            source, columns=at_once, infer_schema=False, has_header=True,
+            schema_overrides=_by_place(head, there, wanted), encoding="utf8-lossy",
         )  # fmt: skip
     except (pl.exceptions.PolarsError, ValueError, OSError):
         return None
@@ -102,7 +112,7 @@ def _typed(raw: bytes, places: Mapping[str, int | None], wanted: Wanted) -> pl.D
 
 
 def _by_place(raw: bytes, there: Mapping[str, int], wanted: Wanted) -> dict[str, pl.DataType]:
-    head = pl.read_csv(raw[: 1 << 16].split(b"\n", 1)[0] + b"\n", infer_schema=False, encoding="utf8-lossy")
+    head = pl.read_csv(raw.split(b"\n", 1)[0] + b"\n", infer_schema=False, encoding="utf8-lossy")
     return {head.columns[at]: wanted[c][1] for c, at in there.items() if at < head.width}
 
 

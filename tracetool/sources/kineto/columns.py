@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -37,7 +38,7 @@ def _number(value: Any) -> float:
 
 def whole_numbers(values: Iterable[Any]) -> pl.Series:
     """Return int64; null for what is no whole number of 64 bits. Digits within text (``stream 7``) count."""
-    cells = list(values)
+    cells = values if isinstance(values, list | tuple) else list(values)
     try:
         return pl.Series(cells, dtype=pl.Int64, strict=True)
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
@@ -85,8 +86,9 @@ def times_ns(chunk: Chunk, which: Sequence[int], base_ns: int) -> tuple[pl.Serie
     are read again for their digits.
     """
     events = chunk.events
-    ts = numbers([events[i].ts for i in which])
-    dur = numbers([events[i].dur for i in which])
+    chosen = [events[i] for i in which]
+    ts = numbers(list(map(attrgetter("ts"), chosen)))
+    dur = numbers(list(map(attrgetter("dur"), chosen)))
     big = np.abs(ts) >= EXACT_US
     if big.any() and (np.array([isinstance(events[i].ts, float | str) for i in which]) & big).any():
         return _exact(chunk, which, base_ns)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -64,6 +66,9 @@ class OperatorArgs(msgspec.Struct, gc=False):
     external_old: Any = msgspec.field(default=None, name="external id")
 
 
+_PHASE_AND_CATEGORY = attrgetter("ph", "cat")
+
+
 @dataclass
 class Columns:
     """Tables of the chunks read so far."""
@@ -79,11 +84,17 @@ class Columns:
 
     def add(self, chunk: Chunk) -> None:
         """Sort a chunk's events by category and keep their columns."""
-        groups: dict[str, list[int]] = {}
+        groups: dict[Any, list[int]] = {}
         # One pass in Python: the decoder has no other way out.
-        for i, e in enumerate(chunk.events):
-            if e.ph == "X":
-                groups.setdefault(e.cat if type(e.cat) is str else "", []).append(i)
+        for i, (phase, category) in enumerate(map(_PHASE_AND_CATEGORY, chunk.events)):
+            if phase == "X":
+                try:
+                    groups[category].append(i)
+                except KeyError:
+                    groups[category] = [i]
+                except TypeError:  # a category that is a list
+                    continue
+        groups = {k: v for k, v in groups.items() if isinstance(k, str)}
         device: list[int] = []
         calls: list[int] = []
         operators: list[int] = []
@@ -128,22 +139,48 @@ def _intervals(chunk: Chunk, which: list[int], base_ns: int) -> pl.DataFrame:
         {
             "start_ns": start,
             "duration_ns": end - start,
-            "process": whole_numbers(e.pid for e in events),
-            "thread": whole_numbers(e.tid for e in events),
-            "name": shared_text(texts(e.name for e in events)),
+            "process": whole_numbers(_column(events, "pid")),
+            "thread": whole_numbers(_column(events, "tid")),
+            "name": shared_text(texts(_column(events, "name"))),
         }
     )
 
 
+def _column(records: Sequence[Any], name: str) -> list[Any]:
+    """Return one field of many records."""
+    return list(map(attrgetter(name), records))
+
+
 def _geometry(args: list[Any], column: str) -> dict[str, pl.Series]:
     """Return x, y, z of a launch's grid or block."""
-    shape = [a if isinstance(a, list) and len(a) == 3 else (None, None, None) for a in
-             (getattr(a, column) for a in args)]  # fmt: skip
-    return {f"{column}_{axis}": whole_numbers(s[i] for s in shape) for i, axis in enumerate("xyz")}
+    shapes = _column(args, column)
+    names = [f"{column}_{axis}" for axis in "xyz"]
+    if shapes.count(None) == len(shapes):
+        return {name: pl.Series([None] * len(shapes), dtype=pl.Int64) for name in names}
+    try:
+        axes = list(zip(*[s if s is not None else _UNKNOWN for s in shapes], strict=True))
+    except (TypeError, ValueError):  # some are no lists
+        axes = []
+    if len(axes) != 3:
+        kept = [s if isinstance(s, list) and len(s) == 3 else _UNKNOWN for s in shapes]
+        axes = list(zip(*kept, strict=True))
+    return {name: whole_numbers(axis) for name, axis in zip(names, axes, strict=True)}
+
+
+_UNKNOWN = (None, None, None)
 
 
 def _external(args: list[Any]) -> pl.Series:
-    return whole_numbers(a.external if a.external is not None else a.external_old for a in args)
+    new = _column(args, "external")
+    if None in new:
+        old = _column(args, "external_old")
+        new = [n if n is not None else o for n, o in zip(new, old, strict=True)]
+    return whole_numbers(new)
+
+
+def _else(first: list[Any], second: list[Any]) -> list[Any]:
+    """Return the first values, the second ones where there is none."""
+    return [a if a is not None else b for a, b in zip(first, second, strict=True)] if None in first else first
 
 
 def _device_columns(chunk: Chunk, which: list[int], base_ns: int) -> pl.DataFrame:
@@ -154,22 +191,18 @@ def _device_columns(chunk: Chunk, which: list[int], base_ns: int) -> pl.DataFram
         {
             "start_ns": start,
             "end_ns": end,
-            "kind": pl.Series([ACTIVITIES[e.cat.lower()] for e in events], dtype=pl.String),
-            "name": shared_text(texts(e.name for e in events)),
+            "kind": pl.Series([ACTIVITIES[c.lower()] for c in _column(events, "cat")], dtype=pl.String),
+            "name": shared_text(texts(_column(events, "name"))),
             "place": pl.Series(which, dtype=pl.Int64) + chunk.first,
-            "profiler_device": whole_numbers(
-                a.device if a.device is not None else e.pid for a, e in zip(args, events, strict=True)
-            ),
-            "stream": whole_numbers(
-                a.stream if a.stream is not None else e.tid for a, e in zip(args, events, strict=True)
-            ),
-            "context": whole_numbers(a.context for a in args),
-            "correlation": whole_numbers(a.correlation for a in args),
+            "profiler_device": whole_numbers(_else(_column(args, "device"), _column(events, "pid"))),
+            "stream": whole_numbers(_else(_column(args, "stream"), _column(events, "tid"))),
+            "context": whole_numbers(_column(args, "context")),
+            "correlation": whole_numbers(_column(args, "correlation")),
             "external_id": _external(args),
-            "registers_per_thread": whole_numbers(a.registers for a in args),
-            "shared_bytes": whole_numbers(a.shared for a in args),
-            "graph_node": whole_numbers(a.node for a in args),
-            "bytes": whole_numbers(a.bytes for a in args),
+            "registers_per_thread": whole_numbers(_column(args, "registers")),
+            "shared_bytes": whole_numbers(_column(args, "shared")),
+            "graph_node": whole_numbers(_column(args, "node")),
+            "bytes": whole_numbers(_column(args, "bytes")),
             **_geometry(args, "grid"),
             **_geometry(args, "block"),
         }
@@ -180,9 +213,9 @@ def _call_columns(chunk: Chunk, which: list[int], base_ns: int) -> pl.DataFrame:
     events: list[Event] = [chunk.events[i] for i in which]
     args = decode_args(events, CallArgs)
     more = {
-        "correlation": whole_numbers(a.correlation for a in args),
+        "correlation": whole_numbers(_column(args, "correlation")),
         "external_id": _external(args),
-        "shared": whole_numbers(a.shared for a in args),
+        "shared": whole_numbers(_column(args, "shared")),
         **_geometry(args, "grid"),
         **_geometry(args, "block"),
     }
@@ -190,21 +223,26 @@ def _call_columns(chunk: Chunk, which: list[int], base_ns: int) -> pl.DataFrame:
     return with_call_kinds(frame.with_columns(**more))
 
 
-def _raw_texts(raws: list[bytes]) -> pl.Series:
-    if not any(raws):
-        return pl.Series([None] * len(raws), dtype=pl.String)
-    return shared_text(
-        pl.Series([r.decode("utf-8", "replace") if r else None for r in raws], dtype=pl.String)
-    )
+def _raw_texts(raws: Sequence[msgspec.Raw]) -> pl.Series:
+    """Return JSON as text, null where there is none."""
+    kept = list(map(bytes, raws))
+    if not any(kept):
+        return pl.Series([None] * len(kept), dtype=pl.String)
+    series = pl.Series(kept, dtype=pl.Binary)
+    distinct = series.unique()
+    spelled = [r.decode("utf-8", "replace") or None for r in distinct.to_list()]
+    looked = pl.DataFrame({"raw": distinct, "text": pl.Series(spelled, dtype=pl.String)})
+    found = series.to_frame("raw").join(looked, on="raw", how="left", maintain_order="left")["text"]
+    return shared_text(found)
 
 
 def _operator_columns(chunk: Chunk, which: list[int], base_ns: int) -> pl.DataFrame:
     events: list[Event] = [chunk.events[i] for i in which]
     args = decode_args(events, OperatorArgs)
     return _intervals(chunk, which, base_ns).with_columns(
-        input_dims=_raw_texts([bytes(a.dims or a.dims_old) for a in args]),
-        input_types=_raw_texts([bytes(a.types) for a in args]),
-        concrete_inputs=_raw_texts([bytes(a.concrete) for a in args]),
-        sequence=whole_numbers(a.sequence for a in args),
+        input_dims=_raw_texts([a.dims or a.dims_old for a in args]),
+        input_types=_raw_texts(_column(args, "types")),
+        concrete_inputs=_raw_texts(_column(args, "concrete")),
+        sequence=whole_numbers(_column(args, "sequence")),
         external_id=_external(args),
     )

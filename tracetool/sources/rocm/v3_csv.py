@@ -105,9 +105,11 @@ def _first_line(path: Path) -> str:
     return head.decode("utf-8", "replace").split("\n", 1)[0]
 
 
-def _number(column: str) -> pl.Expr:
-    """The number in ``Agent 7`` or ``4``; a pointer as it is."""
-    return pl.col(column).str.extract(r"(\d+)\s*$", 1).cast(_I, strict=False)
+def _number(column: pl.Series) -> pl.Series:
+    """Return the number in ``Agent 7`` or ``4``, a pointer as it is; each distinct text once."""
+    distinct = column.drop_nulls().unique()
+    number = distinct.str.extract(r"(\d+)\s*$", 1).cast(_I, strict=False)
+    return column.replace_strict(distinct, number, default=None, return_dtype=_I)
 
 
 def _activities(path: Path, kind: str, max_ratio: float) -> pl.DataFrame:
@@ -118,18 +120,20 @@ def _activities(path: Path, kind: str, max_ratio: float) -> pl.DataFrame:
             "start_ns", "end_ns", "correlation",
             kind=pl.lit("memcpy"),
             name=pl.col("direction").replace_strict(_DIRECTIONS, default=clean_text("direction")),
-            profiler_device=pl.when(to_host).then(_number("source")).otherwise(_number("target")),
-            stream=_number("stream"),
-            place=pl.format("{} line {}", pl.lit(path.name), "line"),
+            profiler_device=pl.when(to_host).then(_number(frame["source"])).otherwise(_number(frame["target"])),
+            stream=_number(frame["stream"]),
+            place=pl.col("line"),
+            place_of=pl.lit(f"{path.name} line"),
         )  # fmt: skip
     frame = read_csv(path, _KERNELS, max_ratio)
     frame = frame.with_columns(
         name=plain_names(frame["name"]),
         kind=pl.lit("kernel"),
-        profiler_device=_number("agent"),
-        stream=pl.coalesce(_number("stream"), _number("queue")),
+        profiler_device=_number(frame["agent"]),
+        stream=pl.select(pl.coalesce(_number(frame["stream"]), _number(frame["queue"]))).to_series(),
         registers_per_thread=pl.col("vgpr") + pl.col("accum").fill_null(0),
-        place=pl.format("line {}", "line"),
+        place=pl.col("line"),
+        place_of=pl.lit("line"),
     )
     return blocks_from_items(frame).drop("line", "agent", "queue", "guid", "vgpr", "accum")
 
