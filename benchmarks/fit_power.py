@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from tracetool.calibrate.power_file import power_toml, sweep_toml
+from tracetool.calibrate.power_file import Fitted, calibration_toml
 from tracetool.calibrate.power_fit import PowerFit, fit_power
 from tracetool.calibrate.power_rows import PowerRows, rows_of_activity, rows_of_sum
 from tracetool.calibrate.power_sweep import SweepRows, fit_sweep
@@ -161,7 +161,9 @@ def swept(name: str, rows: SweepRows, *, fit_voltage: bool) -> None:
         f"{name}: sweep: {100 * fit.error:.2f} %, {rmse:.2f} W RMSE, base {fit.base.round(2)}, {fit.voltage}"
     )
     about = {"title": f"Power of {name}", "basis": "calibrated", "sweep_percent": round(100 * fit.error, 2)}
-    (OUT / f"{name}.power.toml").write_text(sweep_toml(fit, about=about, source=SOURCE), "utf-8")
+    (OUT / f"{name}.power.toml").write_text(
+        calibration_toml(about=about, source=SOURCE, fits={}, sweep=fit), "utf-8"
+    )
 
 
 def report(name: str, what: str, fit: PowerFit, mape: float) -> None:
@@ -170,7 +172,10 @@ def report(name: str, what: str, fit: PowerFit, mape: float) -> None:
 
 def write(name: str, fit: PowerFit, section: str, figures: Mapping[str, float], reach: Reach | None) -> None:
     about = {"title": f"Power of {name}", "basis": "calibrated", **figures}
-    text = power_toml(fit, about=about, source=SOURCE, section=section, reach=reach)
+    curve = fit.calibration.voltage
+    text = calibration_toml(
+        about=about, source=SOURCE, fits={section: Fitted(fit)}, voltage=curve, reach=reach
+    )
     OUT.mkdir(exist_ok=True)
     (OUT / f"{name}.power.toml").write_text(text, "utf-8")
 

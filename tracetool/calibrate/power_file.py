@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from tracetool.calibrate.power_fit import PowerFit
@@ -23,64 +24,70 @@ _UNITS: Final = {
 TOLD: Final = 0.15
 
 
-def power_toml(
-    fit: PowerFit,
+@dataclass(frozen=True)
+class Fitted:
+    """The fit behind one section of a file: ``power`` (operators' counts) or ``monitor``."""
+
+    fit: PowerFit
+
+
+def calibration_toml(
     *,
     about: Mapping[str, str | float],
     source: str,
-    section: str = "power",
+    fits: Mapping[str, Fitted],
+    sweep: SweepFit | None = None,
+    voltage: VoltageCurve | None = None,
     reach: Reach | None = None,
 ) -> str:
     """Return the text of a calibration file.
 
-    The base is written whole. Other coefficients the rows told little of are left out, so that they
-    stay the prior's and follow it.
+    The base is written whole. Other coefficients the rows told little of are left out, so that
+    they stay the prior's and follow it.
 
     Parameters
     ----------
-    fit : PowerFit
-        Coefficients, their spread and what the rows told.
     about : mapping
         What ``[about]`` says: title, basis, errors, how it was made.
     source : str
         Where the measurements come from.
-    section : {"power", "monitor"}
-        What the counts were: an operator's, or a monitor's.
+    fits : mapping of section to Fitted
+        Coefficients by section.
+    sweep : SweepFit, optional
+        Base and voltage curve from sweeps.
+    voltage : VoltageCurve, optional
+        Curve the coefficients hold for; by default the sweep's.
     reach : Reach, optional
         Memory reach fitted beside the coefficients.
     """
-    lines = ["[about]", *(f"{k} = {_plain(v)}" for k, v in about.items()), "", f"[{section}]"]
+    lines = ["[about]", *(f"{k} = {_plain(v)}" for k, v in about.items())]
+    if sweep is not None:
+        lines += ["", "[base]"]
+        lines += [
+            _entry(n, float(v), _UNITS[n], source) for n, v in zip(COEFFICIENTS[:3], sweep.base, strict=True)
+        ]
+    for section, fitted in fits.items():
+        lines += ["", f"[{section}]", *_coefficients(fitted.fit, source)]
+    curve = voltage or (sweep.voltage if sweep is not None else None)
+    if curve is not None:
+        lines += _voltage(curve, source)
+    if reach is not None:
+        lines += ["", "[reach]", _entry("clock_mhz", reach.clock_mhz, "MHz", source)]
+        if reach.low_factor > 1:
+            lines.append(_entry("low_mhz", reach.low_mhz, "MHz", source))
+            lines.append(_entry("low_factor", reach.low_factor, "1", source))
+    return "\n".join(lines) + "\n"
+
+
+def _coefficients(fit: PowerFit, source: str) -> list[str]:
+    lines = []
     for name, value, sd, told in zip(COEFFICIENTS, fit.values, fit.sd, fit.told, strict=True):
         if told >= TOLD or name in BASE:
-            unit = _UNITS.get(name, "pJ/FLOP")
             low, high = max(0.0, value - Z90 * sd), value + Z90 * sd
-            lines.append(_entry(name, value, unit, source, (low, high)))
+            lines.append(_entry(name, value, _UNITS.get(name, "pJ/FLOP"), source, (low, high)))
     lines.append(_entry("relative_sd", fit.calibration.relative_sd, "1", source))
     if fit.calibration.cap_share != PowerCalibration.cap_share:
         lines.append(_entry("cap_share", fit.calibration.cap_share, "1", source))
-    if fit.calibration.voltage is not None:
-        lines += _voltage(fit.calibration.voltage, source)
-    return "\n".join([*lines, *_reach(reach, source)]) + "\n"
-
-
-def sweep_toml(
-    fit: SweepFit, *, about: Mapping[str, str | float], source: str, reach: Reach | None = None
-) -> str:
-    """Return the text of a calibration file from a sweep: the base and the voltage curve alone."""
-    lines = ["[about]", *(f"{k} = {_plain(v)}" for k, v in about.items()), "", "[base]"]
-    for name, value in zip(COEFFICIENTS[:3], fit.base, strict=True):
-        lines.append(_entry(name, float(value), _UNITS[name], source))
-    lines += _voltage(fit.voltage, source)
-    return "\n".join([*lines, *_reach(reach, source)]) + "\n"
-
-
-def _reach(reach: Reach | None, source: str) -> list[str]:
-    if reach is None:
-        return []
-    lines = ["", "[reach]", _entry("clock_mhz", reach.clock_mhz, "MHz", source)]
-    if reach.low_factor > 1:
-        lines.append(_entry("low_mhz", reach.low_mhz, "MHz", source))
-        lines.append(_entry("low_factor", reach.low_factor, "1", source))
     return lines
 
 
@@ -103,7 +110,7 @@ def _entry(
         f"value = {_plain(_rounded(value))}",
         f'unit = "{unit}"',
         'kind = "fitted"',
-        f'source = "{source}"',
+        f"source = {_plain(source)}",
     ]
     if interval is not None:
         parts += [f"low = {_plain(_rounded(interval[0]))}", f"high = {_plain(_rounded(interval[1]))}"]

@@ -38,11 +38,18 @@ def _cached(name: str) -> PowerCalibration:
 
 def _found(gpu: Gpu) -> PowerCalibration:
     own = own_calibration(gpu.name, "power")
-    prior = prior_calibration(gpu)
-    believed = replace(
-        _carried(gpu, "power", prior), monitored=_carried(gpu, "monitor", prior.monitored or prior)
-    )
+    believed = believed_calibration(gpu)
     return believed if own is None else calibration_from_file(own, believed)
+
+
+def believed_calibration(gpu: Gpu) -> PowerCalibration:
+    """Return coefficients without the GPU's own calibration: carried from other boards, else priors.
+
+    A fit starts from these, so that what it was told by its rows is told apart from what it believed.
+    """
+    prior = prior_calibration(gpu)
+    monitored = _carried(gpu, "monitor", prior.monitored or prior)
+    return replace(_carried(gpu, "power", prior), monitored=monitored)
 
 
 def _carried(gpu: Gpu, section: str, prior: PowerCalibration) -> PowerCalibration:
@@ -50,9 +57,6 @@ def _carried(gpu: Gpu, section: str, prior: PowerCalibration) -> PowerCalibratio
 
     Nearest is the same architecture, then the same vendor and the closest process.
     """
-    own = own_calibration(gpu.name, "power")
-    if own is not None and own.section(section):
-        return prior
     fitted = [load_gpu(n) for n in calibrated_gpus("power") if n != gpu.name]
     fitted = [f for f in fitted if f.vendor == gpu.vendor and _file(f.name).section(section)]
     if not fitted:

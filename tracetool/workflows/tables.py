@@ -57,7 +57,7 @@ def read_table(source: str | os.PathLike[str] | pl.DataFrame) -> InputTable:
     if isinstance(source, pl.DataFrame):
         name, frame = "table", source
     else:
-        name, frame = os.fspath(source), _load(Path(source))
+        name, frame = os.fspath(source), load_table(Path(source))
     if not frame.height:
         raise BadInput.in_file(name, "holds no rows")
     if "op" in frame.columns:
@@ -76,7 +76,8 @@ def read_table(source: str | os.PathLike[str] | pl.DataFrame) -> InputTable:
     return InputTable(frame, kind, name, _model_columns(distinct, kind), index)
 
 
-def _load(path: Path) -> pl.DataFrame:
+def load_table(path: Path) -> pl.DataFrame:
+    """Return a table file as it is, or raise BadInput saying why it cannot be read."""
     if not path.is_file():
         raise BadInput.in_file(path, "no such file")
     suffix = path.suffix.lower()

@@ -1,0 +1,53 @@
+"""A voltage curve through readings of the supply."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import least_squares
+
+from tracetool.hardware.voltage import VoltageCurve
+from tracetool.vocabulary.arrays import Floats
+
+
+def fit_voltage_readings(clock_mhz: Floats, supply_v: Floats) -> tuple[VoltageCurve, float]:
+    """Return the curve through supply readings and its root mean square error.
+
+    Parameters
+    ----------
+    clock_mhz, supply_v : array, shape (n,)
+        Clocks and readings; readings that are not finite are left out. [MHz], [V]
+
+    Returns
+    -------
+    curve : VoltageCurve
+        Flat to its knee, then rising.
+    rms_v : float
+        Root mean square of the residuals. [V]
+    """
+    good = np.isfinite(supply_v) & np.isfinite(clock_mhz)
+    clock, volt = clock_mhz[good], supply_v[good]
+    low, span = float(volt.min()), float(np.ptp(clock))
+
+    def curve(x: Floats) -> VoltageCurve:
+        return VoltageCurve(float(x[0]), float(x[1]), max(float(x[2]), 0.0), max(float(x[3]), 0.0), 2.0, True)
+
+    best = None
+    for share in (0.3, 0.5, 0.7):
+        knee = float(clock.min()) + share * span
+        rise = max(float(volt.max()) - low, 1e-3) / max((1 - share) * span / 1e3, 1e-3)
+        found = least_squares(
+            lambda x: curve(x).at(clock) - volt,
+            np.array([low, knee, rise / 2, rise / 2]),
+            bounds=([0.3, clock.min() - 1.0, 0.0, 0.0], [1.6, clock.max() + 1.0, 20.0, 50.0]),
+            x_scale=[0.1, 100.0, 0.3, 0.5],
+        )
+        if best is None or found.cost < best.cost:
+            best = found
+    assert best is not None
+    made = curve(best.x)
+    step = float(np.median(np.diff(np.unique(volt)))) if len(np.unique(volt)) > 1 else 0.0
+    top = float(volt.max()) + step / 2
+    cut = VoltageCurve(
+        made.floor_v, made.knee_mhz, made.slope_v_per_ghz, made.curve_v_per_ghz2, top, measured=True
+    )
+    return cut, float(np.sqrt(np.mean((cut.at(clock) - volt) ** 2)))

@@ -1,0 +1,57 @@
+"""``tracetool calibrate``: power coefficients of a GPU from measurements."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
+
+app = typer.Typer()
+
+
+@app.command(epilog="Example: tracetool calibrate idle.csv kernels.parquet --gpu a100-sxm -o mine.power.toml")
+def calibrate(
+    sources: list[Path] = typer.Argument(
+        ..., metavar="TABLE...", help="Idle curves, sweeps, measured kernels, operators or programs."
+    ),
+    gpu: str = typer.Option(..., "--gpu", help="The GPU they were measured on, e.g. a100-sxm."),
+    out: Path | None = typer.Option(None, "--out", "-o", help="Write the calibration: a .toml file."),
+    as_json: bool = JSON_OPTION,
+    quiet: bool = QUIET_OPTION,
+) -> None:
+    """Fit power coefficients, state their uncertainty and their error on rows they have not seen."""
+    from tracetool.cli.output import console, print_json
+    from tracetool.report.console import show_table
+    from tracetool.tables.write import aside_file
+    from tracetool.vocabulary.errors import BadInput
+    from tracetool.workflows.calibrate import calibrate as fit
+
+    if out is not None and out.suffix != ".toml":
+        raise BadInput(f"{out}: a calibration is a .toml file", "name it mine.power.toml")
+    made = fit(sources, gpu)
+    if out is not None:
+        with aside_file(out) as path:
+            path.write_text(made.toml, "utf-8")
+    if as_json:
+        print_json(
+            {
+                "gpu": made.gpu,
+                "coefficients": made.coefficients.to_dicts(),
+                "errors": made.errors.to_dicts(),
+                "rejected": made.rejected.height,
+                "notes": list(made.notes),
+                "toml": made.toml,
+            }
+        )
+    elif not quiet:
+        show_table(made.coefficients)
+        show_table(made.errors)
+        if made.rejected.height:
+            show_table(made.rejected["reason"].value_counts(sort=True))
+        page = console()
+        for note in made.notes:
+            page.print(note, markup=False)
+        if out is not None:
+            page.print(f"wrote {out}", markup=False)

@@ -1,0 +1,235 @@
+"""Calibrate: fit a GPU's power coefficients to measurements, and say what they are worth."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from tracetool.calibrate.power_file import Fitted, calibration_toml
+from tracetool.calibrate.power_fit import PowerFit, coefficient_vector, fit_power
+from tracetool.calibrate.power_rows import COEFFICIENTS, PowerRows
+from tracetool.calibrate.power_sweep import SweepFit, SweepRows, fit_sweep
+from tracetool.calibrate.power_validation import baselines, held_out
+from tracetool.calibrate.voltage_fit import fit_voltage_readings
+from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.load import load_gpu
+from tracetool.hardware.voltage import VoltageCurve
+from tracetool.model.power_calibration import PowerCalibration
+from tracetool.model.power_files import believed_calibration
+from tracetool.vocabulary.errors import BadInput
+from tracetool.vocabulary.progress import Progress, Silent
+from tracetool.workflows.calibrate_tables import Measured, read_measured
+
+#: Of fewer groups than this none can be left out.
+_FEWEST_GROUPS = 3
+#: A coefficient is claimed when the rows removed this share of its prior's variance.
+_CLAIMED = 0.15
+
+
+@dataclass(frozen=True)
+class CalibrationResult:
+    """A calibration file's text, and what stands behind it.
+
+    ``coefficients`` has one row per coefficient with its spread and whether the data told it,
+    ``errors`` one per kind of table with the held-out error and the plain baselines, ``rejected``
+    the rows no fit saw.
+    """
+
+    gpu: str
+    toml: str
+    coefficients: pl.DataFrame
+    errors: pl.DataFrame
+    rejected: pl.DataFrame
+    notes: tuple[str, ...]
+
+
+def calibrate(
+    sources: Sequence[str | os.PathLike[str]], gpu: str, *, progress: Progress | None = None
+) -> CalibrationResult:
+    """Fit power coefficients from tables of measurements.
+
+    Parameters
+    ----------
+    sources : sequence of paths
+        Idle curves, tables of monitored programs, kernels repeated over clocks, operator tables with
+        measured time and power; any mix. See :func:`tracetool.workflows.calibrate_tables.read_measured`.
+    gpu : str
+        The GPU they were measured on.
+
+    Raises
+    ------
+    BadInput
+        If a table cannot be used.
+    """
+    said = progress or Silent()
+    board = load_gpu(gpu)
+    board.require_model()
+    if not sources:
+        raise BadInput(
+            "calibrate needs at least one table", "give an idle curve, a sweep or measured kernels"
+        )
+    read = []
+    for number, path in enumerate(sources):
+        said.step(f"reading {os.fspath(path)}", number / (len(sources) + 2))
+        read.append(read_measured(path, board))
+    said.step("fitting", len(sources) / (len(sources) + 2))
+    return _fitted(board, read)
+
+
+def _fitted(board: Gpu, read: Sequence[Measured]) -> CalibrationResult:
+    prior = believed_calibration(board)
+    notes: list[str] = []
+    curve, measured_curve = _voltage(board, prior, read, notes)
+    sweep = _sweep(read, prior, curve, fit_voltage=not measured_curve)
+    idle = any(m.kind == "idle" for m in read)
+    if sweep is not None:
+        curve = sweep.voltage
+        prior = _on_base(prior, sweep)
+        notes.append(
+            f"base and voltage from {len(sweep.residual)} readings: {100 * sweep.error:.2f} % in the mean"
+        )
+    fits: dict[str, Fitted] = {}
+    errors: list[dict[str, object]] = []
+    tables: list[pl.DataFrame] = []
+    for section, kind in (("power", "operators"), ("monitor", "activity")):
+        parts = [m.power for m in read if m.kind == kind and m.power is not None]
+        if not parts:
+            continue
+        rows = PowerRows.together(parts)
+        start = prior if section == "power" else prior.monitored or prior
+        free = sweep is None and not measured_curve and len(np.unique(rows.clock_mhz)) >= 5
+        fit = fit_power(rows, start, curve, fit_voltage=free, known_base=idle)
+        used = fit.calibration.voltage or curve
+        fit, error = _judged(fit, rows, start, used, kind=kind, known_base=idle, notes=notes)
+        fits[section] = Fitted(fit)
+        errors.append(error)
+        tables.append(_coefficients(section, fit, start))
+        curve = used
+    if sweep is not None:
+        tables.insert(0, _base_table(sweep))
+        errors.append({"rows": "sweep", "count": len(sweep.residual), "fit_percent": 100 * sweep.error})
+    about: dict[str, str | float] = {"title": f"Power of {board.name}", "basis": "calibrated"}
+    for error in errors:
+        if isinstance(error.get("held_out_percent"), float):
+            about[f"held_out_percent_{error['rows']}"] = round(float(str(error["held_out_percent"])), 2)
+    shown = curve if curve is not board.voltage else None
+    text = calibration_toml(about=about, source="calibrate", fits=fits, sweep=sweep, voltage=shown)
+    rejected = pl.concat([_marked(m) for m in read], how="diagonal_relaxed")
+    if rejected.height:
+        notes.append(f"{rejected.height} rows left out of the fit; see rejected")
+    return CalibrationResult(
+        board.name,
+        text,
+        pl.concat(tables, how="diagonal_relaxed") if tables else pl.DataFrame(),
+        pl.DataFrame(errors),
+        rejected,
+        tuple(notes),
+    )
+
+
+def _voltage(
+    board: Gpu, prior: PowerCalibration, read: Sequence[Measured], notes: list[str]
+) -> tuple[VoltageCurve, bool]:
+    """Return the voltage curve to start from, and whether it was read and needs no fit."""
+    volts = [(m.supply_mhz, m.supply_v) for m in read if m.supply_v is not None and m.supply_mhz is not None]
+    if volts:
+        clock = np.concatenate([c for c, _ in volts])
+        curve, rms = fit_voltage_readings(clock, np.concatenate([v for _, v in volts]))
+        notes.append(f"voltage curve through {len(clock)} readings, {1e3 * rms:.1f} mV in the mean square")
+        return curve, True
+    curve = prior.voltage or board.voltage
+    return curve, curve.measured
+
+
+def _sweep(
+    read: Sequence[Measured], prior: PowerCalibration, curve: VoltageCurve, *, fit_voltage: bool
+) -> SweepFit | None:
+    parts = [m.sweep for m in read if m.sweep is not None]
+    if not parts:
+        return None
+    rows = SweepRows(
+        *(
+            np.concatenate([getattr(p, n) for p in parts])
+            for n in ("power_w", "clock_mhz", "duration_s", "group")
+        )
+    )
+    enough = len(np.unique(rows.clock_mhz)) >= 5
+    return fit_sweep(rows, prior, curve, fit_voltage=fit_voltage and enough)
+
+
+def _on_base(prior: PowerCalibration, sweep: SweepFit) -> PowerCalibration:
+    named = dict(zip(COEFFICIENTS[:3], (float(v) for v in sweep.base), strict=True))
+
+    def put(start: PowerCalibration) -> PowerCalibration:
+        return replace(
+            start,
+            board_w=named["board_w"],
+            leakage_w_per_v=named["leakage_w_per_v"],
+            clock_w_per_v2_ghz=named["clock_w_per_v2_ghz"],
+        )
+
+    return replace(put(prior), monitored=None if prior.monitored is None else put(prior.monitored))
+
+
+def _judged(
+    fit: PowerFit,
+    rows: PowerRows,
+    prior: PowerCalibration,
+    curve: VoltageCurve,
+    *,
+    kind: str,
+    known_base: bool,
+    notes: list[str],
+) -> tuple[PowerFit, dict[str, object]]:
+    """Return the fit with its held-out spread, and its errors beside those of the plain models."""
+    error: dict[str, object] = {
+        "rows": kind,
+        "count": len(rows),
+        "fit_percent": 100 * float(np.mean(np.abs(fit.fitted_w / rows.power_w - 1.0))),
+    }
+    groups = len(np.unique(rows.group.astype(str)))
+    error["groups"] = groups
+    if groups < _FEWEST_GROUPS:
+        notes.append(
+            f"{kind}: {groups} group{'s' * (groups != 1)} only, so no error on unseen rows can be stated"
+        )
+        return fit, error
+    held = held_out(rows, prior, curve, known_base=known_base)
+    plain = baselines(rows)
+    error |= {"held_out_percent": 100 * held.mape, "relative_sd": held.relative_sd}
+    error |= {b.name: 100 * b.mape for b in plain}
+    notes += [
+        f"{kind}: does not beat {b.name} on unseen groups ({100 * b.mape:.1f} %)"
+        for b in plain
+        if b.mape <= held.mape
+    ]
+    return replace(fit, calibration=replace(fit.calibration, relative_sd=held.relative_sd)), error
+
+
+def _coefficients(section: str, fit: PowerFit, prior: PowerCalibration) -> pl.DataFrame:
+    told = fit.told >= _CLAIMED
+    return pl.DataFrame(
+        {
+            "section": section,
+            "coefficient": list(COEFFICIENTS),
+            "value": fit.values,
+            "sd": fit.sd,
+            "prior": coefficient_vector(prior),
+            "told": fit.told,
+            "rests_on": np.where(told, "data", "prior"),
+        }
+    )
+
+
+def _base_table(sweep: SweepFit) -> pl.DataFrame:
+    return pl.DataFrame(
+        {"section": "base", "coefficient": list(COEFFICIENTS[:3]), "value": sweep.base, "rests_on": "data"}
+    )
+
+
+def _marked(measured: Measured) -> pl.DataFrame:
+    return measured.rejected.with_columns(pl.lit(measured.path).alias("table"))
