@@ -19,6 +19,7 @@ import pytest
 from tracetool.tables.power_log import COLUMNS
 
 FAKES = Path(__file__).with_name("fakes")
+collect_ignore = ["fakes"]  # programs and packages to be found by others, not tests
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import IO, Any
 
 from tracetool.record.clocks import boot_ns
 from tracetool.vocabulary.errors import BadInput
@@ -32,9 +32,9 @@ def run_child(
     arguments: Sequence[str],
     *,
     environment: Mapping[str, str] | None = None,
-    cwd: Path | None = None,
+    output: IO[Any] | None = None,
 ) -> Ended:
-    """Run a program to its end and return how it ended.
+    """Run a program to its end and return how it ended; its output goes to ``output``, ours by default.
 
     It shares the terminal and its signals with us. Ctrl-C reaches it directly; we wait while it ends, remind
     it with stronger signals when it does not, and return with ``interrupted`` set.
@@ -46,7 +46,7 @@ def run_child(
     """
     start = boot_ns()
     try:
-        process = subprocess.Popen(list(arguments), env=environment and dict(environment), cwd=cwd)
+        process = subprocess.Popen(list(arguments), env=environment and dict(environment), stdout=output)
     except OSError as error:
         raise BadInput(
             f"{arguments[0]}: cannot be started: {error.strerror or error}", "check the command after --"

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 from tracetool.record.child import Ended, run_child
 from tracetool.record.profilers import NAMES, default_profiler, find_nsys, profiled
@@ -50,6 +50,8 @@ class RecordPlan:
         Further options for the profiler.
     nsys : Path, optional
         The ``nsys`` program.
+    output : file, optional
+        Where the program's standard output goes, ours by default.
     """
 
     program: Sequence[str]
@@ -65,6 +67,7 @@ class RecordPlan:
     measure_slowdown: bool = False
     extra: Sequence[str] = ()
     nsys: Path | None = None
+    output: IO[Any] | None = None
 
 
 @dataclass
@@ -187,7 +190,7 @@ class _Session:
     def _aside(self, said: str) -> Ended:
         """Run the program without its profiler."""
         self.say(said)
-        ended = run_child(self.plan.program, environment=self.environment)
+        ended = run_child(self.plan.program, environment=self.environment, output=self.plan.output)
         self.made.interrupted |= ended.interrupted
         return ended
 
@@ -199,7 +202,7 @@ class _Session:
         self.say(f"recording{count}: {' '.join(plan.program)}")
         facts = {"command": list(command.arguments), "traces": list(command.traces)}
         self.recording.event("begin", number=number, **facts)
-        ended = run_child(command.arguments, environment=self.environment)
+        ended = run_child(command.arguments, environment=self.environment, output=plan.output)
         self.recording.event("end", number=number, **vars(ended))
         made.exit_code = made.exit_code or ended.exit_code
         made.interrupted |= ended.interrupted

@@ -46,6 +46,8 @@ def record(
     The exit code is the program's own. The raw trace and log stay in RUN's sibling ending in .recording,
     whole up to the last reading even when this command is killed; --finish makes a run of such a folder.
     """
+    import sys
+
     from tracetool.cli.output import print_json
     from tracetool.cli.record_text import (
         chosen_devices,
@@ -81,6 +83,7 @@ def record(
         slowdown,
         option,
         nsys,
+        sys.stderr if as_json else None,  # standard output holds the document alone
     )
     made = record_program(plan, say)
     if as_json:
