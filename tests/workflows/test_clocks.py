@@ -1,0 +1,45 @@
+"""Clocks as users write them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tracetool.hardware.load import load_gpu
+from tracetool.vocabulary.errors import BadInput
+from tracetool.workflows.clocks import checked_clocks, parse_clocks
+
+
+def test_values_lists_and_ranges() -> None:
+    assert parse_clocks("") is None
+    assert parse_clocks("1200") == [1200.0]
+    assert parse_clocks("600:630:15,900") == [600.0, 615.0, 630.0, 900.0]
+    assert parse_clocks("900,900") == [900.0]
+
+
+@pytest.mark.parametrize(
+    "text", ["x", "-5", "0", "nan", "inf", "1:2:3:4", "900:600:15", "1:90000:1", "900,,1"]
+)
+def test_nonsense_is_an_error_that_names_it(text: str) -> None:
+    with pytest.raises(BadInput, match="--clock"):
+        parse_clocks(text)
+
+
+@given(st.text(max_size=12))
+def test_any_text_gives_clocks_or_bad_input(text: str) -> None:
+    try:
+        made = parse_clocks(text)
+    except BadInput:
+        return
+    assert made is None or all(0 < c < 1e5 for c in made)
+
+
+def test_a_clock_far_above_the_gpu_is_refused_and_a_low_one_noted() -> None:
+    gpu = load_gpu("a100-sxm")
+    with pytest.raises(BadInput, match="above the highest clock"):
+        checked_clocks([3 * gpu.clock_max_mhz], gpu)
+    clocks, notes = checked_clocks([100.0], gpu)
+    assert clocks.tolist() == [100.0]
+    assert "below the lowest clock" in notes[0]
+    assert "boost clock" in checked_clocks(None, gpu)[1][0]
