@@ -19,11 +19,12 @@ class Machine:
     fixed_s: float
     power_w: dict[str, float]
     gap_w: float  # clocks up, nothing resident
-    idle_w: float  # before and after the job
+    idle_w: float  # before the job, and after it once the clocks have fallen
     clock_mhz: int
     idle_clock_mhz: int
     mem_clock_mhz: int
     sm_count: int
+    hold_s: float = 1.0  # the clocks stay up this long after the last kernel
     facts: dict[str, int] = field(default_factory=dict)
 
     def duration_s(self, kind: str, flops: float, traffic_bytes: float) -> float:

@@ -22,7 +22,7 @@ from timeline import Timeline
 
 START_NS = 1_767_607_205_250_000_000  # 2026-01-05 10:00:05.25 UTC: the first host call of each job
 ZONE_H = -5  # the machines' local time, which nvidia-smi writes
-LEAD_S, TAIL_S = 1.5, 1.5  # logged before and after the job
+LEAD_S, TAIL_S = 1.5, 2.5  # logged before and after the job
 SESSION_LEAD_NS = 400_000_000  # the profiler's session starts this long before the job
 
 
@@ -53,6 +53,7 @@ def truth(timeline: Timeline, sensor: Sensor | None) -> dict[str, Any]:
         "gap_w": machine.gap_w,
         "gap_energy_j": round(gap_s * machine.gap_w, 6),
         "idle_w": machine.idle_w,
+        "hold_s": machine.hold_s,
         "kernel_energy_j": round(sum(r["energy_j"] for r in kernels.values()), 6),
         "clock_mhz": machine.clock_mhz,
         "sensor": asdict(sensor) if sensor else None,

@@ -39,8 +39,9 @@ def power_steps(
         edges.append(start)
         watts.append(machine.power_w[launch.kernel.kind])
         end = launch.end_ns / 1e9
-    edges += [end or 0.0, (end or 0.0) + tail_s]
-    watts.append(machine.idle_w)
+    last = end or 0.0
+    edges += [last, last + machine.hold_s, last + tail_s]
+    watts += [machine.gap_w, machine.idle_w]
     return np.array(edges), np.array(watts)
 
 

@@ -97,6 +97,7 @@ def test_the_power_log_holds_the_truths_energy(samples: Path, truth: dict[str, A
     watts = [float(r["power.draw.instant [W]"].removesuffix(" W")) for r in rows]
     assert times == sorted(times)
     logged = sum(w * (b - a) for w, a, b in zip(watts, times, times[1:], strict=False))
-    idle = known["idle_w"] * (times[-1] - times[0] - known["makespan_s"])
-    expected = (known["kernel_energy_j"] + known["gap_energy_j"] + idle) * known["sensor"]["gain"]
+    held = known["gap_w"] * known["hold_s"]
+    idle = known["idle_w"] * (times[-1] - times[0] - known["makespan_s"] - known["hold_s"])
+    expected = (known["kernel_energy_j"] + known["gap_energy_j"] + held + idle) * known["sensor"]["gain"]
     assert logged == pytest.approx(expected, rel=0.03)
