@@ -18,6 +18,7 @@ import polars as pl
 from tracetool.replay.activities import read_activities
 from tracetool.replay.dependencies import dependency_graph
 from tracetool.replay.overlap import Rates
+from tracetool.replay.scratch import Scratch
 from tracetool.replay.timeline import replay
 
 STREAMS = 4
@@ -84,18 +85,19 @@ def main() -> None:
         np.full(SIGNATURES, 20.0),
     )
     sizes = [n for n in (10**4, 10**5, 10**6, 10**7) if n <= asked.most]
-    heads = ("kernels", "graph s", "replay s", "total s", "ns a kernel and clock", "peak GiB")
+    heads = ("kernels", "graph s", "replay s", "total s", "CPU s", "ns a kernel and clock", "peak GiB")
     print("".join(f"{h:>{len(h) + 4}}" for h in heads))
     for n in sizes:
         frame, host = kernels(n)
-        began = time.perf_counter()
+        began, used = time.perf_counter(), time.process_time()
         work, calls = read_activities(frame, host)
         del frame, host
         graph, _ = dependency_graph(work, calls)
         built = time.perf_counter()
         collective = np.zeros(n, np.bool_)
+        scratch = Scratch()
         for clock in np.linspace(0.5, 1.0, asked.clocks):
-            replay(graph, work, work.duration_ns / clock, rates, collective)
+            replay(graph, work, work.duration_ns / clock, rates, collective, scratch=scratch)
         done = time.perf_counter()
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         each = (done - built) / n / asked.clocks * 1e9
@@ -104,6 +106,7 @@ def main() -> None:
             f"{built - began:.2f}",
             f"{done - built:.2f}",
             f"{done - began:.2f}",
+            f"{time.process_time() - used:.2f}",
             f"{each:.0f}",
             f"{peak:.2f}",
         )

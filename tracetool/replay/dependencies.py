@@ -76,7 +76,9 @@ def dependency_graph(work: Activities, calls: HostCalls, *, exact: bool = True) 
     ]
     time = np.concatenate([work.start_ns, points.time_ns])
     duration = np.concatenate([work.duration_ns, np.zeros(len(points.time_ns))])
-    return assemble(time, _order_keys(work, points), duration, n, Edges.join(parts), exact=exact), floors
+    key = _order_keys(work, points)
+    del end, previous, points
+    return assemble(time, key, duration, n, parts, exact=exact), floors
 
 
 def _order_keys(work: Activities, points: Points) -> Floats:

@@ -102,7 +102,7 @@ def assemble(
     key: Floats,
     duration_ns: Floats,
     activities: int,
-    edges: Edges,
+    parts: list[Edges],
     *,
     exact: bool = True,
 ) -> Graph:
@@ -114,9 +114,10 @@ def assemble(
         Recorded time and device time of each node; the first ``activities`` are device activities. [ns]
     key : array, shape (n,)
         Order of evaluation; every edge must go forward in it, those that do not are left out.
-    edges : Edges
-        With ``lag_ns`` the least time the edge takes by itself. The edge that ended the wait in the
-        recording gets what was left of it, so the recorded times come back.
+    parts : list of Edges
+        Emptied: their memory is needed. With ``lag_ns`` the least time the edge takes by itself. The
+        edge that ended the wait in the recording gets what was left of it, so the recorded times come
+        back.
     exact : bool
         False leaves every lag as it is: the timeline the edges alone explain.
 
@@ -130,8 +131,10 @@ def assemble(
     order = np.argsort(key, kind="stable").astype(np.int32)
     rank = np.empty(n, np.int32)
     rank[order] = np.arange(n, dtype=np.int32)
-    source, target = rank[edges.source], rank[edges.target]
-    lag, kind = edges.lag_ns, edges.kind
+    edges = Edges.join(parts)
+    parts.clear()
+    source, target, lag, kind = rank[edges.source], rank[edges.target], edges.lag_ns, edges.kind
+    del edges
     forward = source < target
     left_out = int((~forward).sum())
     if left_out:
@@ -141,10 +144,12 @@ def assemble(
     by_target = np.empty(len(target), np.int32)
     if len(target):
         compiled(_group, len(target))(target, first[:-1].copy(), by_target)
+    del target
     source, lag, kind = source[by_target], lag[by_target], kind[by_target]
+    del by_target
     time, duration = time_ns[order], duration_ns[order]
     if exact:
-        compiled(_bind, len(target))(first, source, lag, kind, time, duration)
+        compiled(_bind, len(source))(first, source, lag, kind, time, duration)
     counts = {e.name.lower(): int((kind == e).sum()) for e in Edge if e}
     return Graph(
         time,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetool.replay.compiled import compiled
+from tracetool.replay.scratch import Scratch
 from tracetool.vocabulary.arrays import Floats, Ints
 
 #: The least weight of an activity among those that share the device (copies keep no SM busy).
@@ -122,6 +123,7 @@ def share(
     *,
     members: Ints | None = None,
     each: bool = False,
+    scratch: Scratch | None = None,
 ) -> Shared:
     r"""Share one device's power among the activities that run on it at the same time.
 
@@ -137,6 +139,8 @@ def share(
         Activities of this device; by default all. Those that last no time share nothing.
     each : bool
         Also return the shares of every activity.
+    scratch : Scratch, optional
+        Memory of an earlier call to overwrite, the gaps it returned included.
 
     Notes
     -----
@@ -154,12 +158,16 @@ def share(
     >>> made.base_ns, made.gap_ns, made.peak_w
     (array([20.]), array([20.]), 50.0)
     """
-    everyone = np.arange(len(start_ns)) if members is None else members
-    lasting = everyone[end_ns[everyone] - start_ns[everyone] > SHORTEST_NS]
+    memory = scratch or Scratch()
+    if members is None:
+        lasting = np.flatnonzero(end_ns - start_ns > SHORTEST_NS)
+    else:
+        lasting = members[end_ns[members] - start_ns[members] > SHORTEST_NS]
     n, s = len(lasting), len(rates.active)
     total = len(start_ns)
     base_ns, clock_ns = np.zeros(s), np.zeros(s)
-    gap_ns, gap_next, gap_from = np.empty(n), np.empty(n, np.int64), np.empty(n)
+    gap_ns, gap_from = memory.take("gap", n), memory.take("gap from", n)
+    gap_next = memory.take("gap next", n, np.int64)
     each_base, each_clock = np.zeros(total if each else 0), np.zeros(total if each else 0)
     gaps, busy, peak = compiled(_sweep, 2 * n)(
         lasting[np.argsort(start_ns[lasting], kind="stable")],
@@ -178,8 +186,8 @@ def share(
         gap_from,
         each_base,
         each_clock,
-        np.empty(total),
-        np.empty(total),
+        memory.take("at base", total),
+        memory.take("at clock", total),
     )
     return Shared(
         base_ns,

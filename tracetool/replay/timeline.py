@@ -11,6 +11,7 @@ from tracetool.replay.gaps import Gap, gap_reasons
 from tracetool.replay.graph import Graph
 from tracetool.replay.longest import solve
 from tracetool.replay.overlap import Rates, share
+from tracetool.replay.scratch import Scratch
 from tracetool.vocabulary.arrays import Bools, Floats
 
 #: Differences of sums below this share of the makespan are rounding. [1]
@@ -48,6 +49,7 @@ def replay(
     collective: Bools,
     *,
     each: bool = False,
+    scratch: Scratch | None = None,
 ) -> Replayed:
     """Replay a timeline with other durations.
 
@@ -65,12 +67,17 @@ def replay(
         Which activities are collectives.
     each : bool
         Also return every activity's shares of base and clock power.
+    scratch : Scratch, optional
+        Memory of an earlier replay to overwrite, the starts and ends it returned included.
     """
-    node_ns = np.zeros(len(graph))
+    memory, n = scratch or Scratch(), len(work)
+    node_ns = memory.take("node", len(graph))
+    node_ns.fill(0.0)
     node_ns[graph.node] = duration_ns
-    time, binding, released = solve(graph, node_ns)
-    start = time[graph.node]
-    end = start + duration_ns
+    time, binding, released = solve(graph, node_ns, memory)
+    start, end = memory.take("start", n), memory.take("end", n)
+    np.take(time, graph.node, out=start)
+    np.add(start, duration_ns, out=end)
     first, last = float(start.min(initial=np.inf)), float(end.max(initial=-np.inf))
     makespan = max(last - first, 0.0)
     s = len(rates.active)
@@ -81,7 +88,7 @@ def replay(
     devices = np.unique(work.device)
     for device in devices:
         members = None if len(devices) == 1 else np.flatnonzero(work.device == device)
-        made = share(start, end, work.signature, rates, members=members, each=each)
+        made = share(start, end, work.signature, rates, members=members, each=each, scratch=memory)
         reason = gap_reasons(graph, binding, released, made.gap_next, made.gap_from_ns, collective)
         gap_ns += np.bincount(reason, weights=made.gap_ns, minlength=len(Gap))
         gap_count += np.bincount(reason, minlength=len(Gap))

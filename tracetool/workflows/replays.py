@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +14,7 @@ from tracetool.replay.activities import KERNEL_COLUMNS, Activities, HostCalls, r
 from tracetool.replay.dependencies import dependency_graph
 from tracetool.replay.graph import Graph
 from tracetool.replay.host import host_costs
+from tracetool.replay.scratch import Scratch
 from tracetool.replay.timeline import Replayed, replay
 from tracetool.replay.tree import Costs
 from tracetool.replay.whatif import launched_as_graphs, launched_one_by_one, without_host_time
@@ -39,6 +40,7 @@ class RunReplay:
     predicted: Prediction
     longer_than_s: Floats  # (s,) mean recorded time of each signature
     kept: Bools  # (n,) activities that were not dropped
+    scratch: Scratch = field(default_factory=Scratch, repr=False)
 
     @property
     def launches(self) -> Floats:
@@ -52,14 +54,18 @@ class RunReplay:
         return np.asarray((self.rows.family == "collective")[self.work.signature])
 
     def at(self, j: int, *, each: bool = False) -> Replayed:
-        """Replay at clock j; ``each`` keeps every activity's shares of the base and clock power."""
+        """Replay at clock j; ``each`` keeps every activity's shares of the base and clock power.
+
+        Without ``each`` the next call overwrites the starts and ends that this one returned.
+        """
         predicted = self.predicted.timing.duration_s[:, j]
         mean = self.longer_than_s
         longer = np.divide(predicted, mean, out=np.ones_like(mean), where=mean > 0)
         duration = self.work.duration_ns * longer[self.work.signature]
         duration[~self.kept] = 0.0
         rates = rates_at(self.predicted, j)
-        return replay(self.graph, self.work, duration, rates, self.collective, each=each)
+        scratch = None if each else self.scratch
+        return replay(self.graph, self.work, duration, rates, self.collective, each=each, scratch=scratch)
 
     def record(self, j: int) -> dict[str, Any]:
         """Return the totals at clock j."""
