@@ -31,7 +31,9 @@ def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("pynvml")
     folder = tmp_path_factory.mktemp("nvml")
     target = folder / "libnvidia-ml.so.1"
-    subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", target, FAKES / "nvml.c"], check=True)
+    subprocess.run(
+        [compiler, "-O1", "-shared", "-fPIC", "-pthread", "-o", target, FAKES / "nvml.c"], check=True
+    )
     return folder
 
 

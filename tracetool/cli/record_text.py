@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from tracetool.vocabulary.errors import BadInput
 
 if TYPE_CHECKING:
     from tracetool.workflows.record import Recorded
+    from tracetool.workflows.sensor_check import SensorCheck
 
 
 def say_on_stderr(text: str) -> None:
@@ -69,3 +72,56 @@ def recorded_lines(made: Recorded) -> list[str]:
     if made.runs:
         lines.append(f"Next: tracetool attribute {made.runs[0]}")
     return lines
+
+
+def check_and_show(
+    vendor: str,
+    devices: Sequence[int],
+    seconds: float,
+    python: Sequence[str] | None,
+    out: Path | None,
+    say: Callable[[str], None],
+    as_json: bool,
+) -> None:
+    """Identify the sensor of one GPU and print what each of its power fields is."""
+    from dataclasses import asdict
+
+    from tracetool.cli.output import print_json
+    from tracetool.workflows.sensor_check import check_sensor, write_sensor_file
+
+    if len(devices) > 1:
+        raise BadInput("--sensor-check looks at one GPU", "give one of them: --devices 0")
+    if seconds < 5:
+        raise BadInput("--seconds: too short to tell a sensor", "give 10 or more")
+    name, checks = check_sensor(
+        vendor=chosen_vendor(vendor),
+        device=devices[0] if devices else 0,
+        seconds=seconds,
+        python=python[0] if python else None,
+        say=say,
+    )
+    if as_json:
+        print_json({"gpu": name, "fields": [{"field": c.field, **asdict(c.found)} for c in checks]})
+    else:
+        for check in checks:
+            print(f"{check.field} of {name}: {sensor_text(check)}")
+    if out is not None:
+        write_sensor_file(out, name, checks)
+        say(f"wrote {out}; use it with: tracetool attribute RUN --sensor {out}")
+
+
+def sensor_text(check: SensorCheck) -> str:
+    """Return what was identified of a field, in a line."""
+    found = check.found
+    parts = []
+    if found.window_s:
+        w = found.window_s
+        parts.append(f"mean over {1e3 * w.value:.0f} ms ({1e3 * w.low:.0f} to {1e3 * w.high:.0f})")
+    if found.lag_s:
+        g = found.lag_s
+        parts.append(f"first-order lag of {1e3 * g.value:.0f} ms ({1e3 * g.low:.0f} to {1e3 * g.high:.0f})")
+    if found.update_s:
+        parts.append(f"an update every {1e3 * found.update_s.value:.1f} ms")
+    if found.kind:
+        parts.append(f"{1e3 * found.offset_s.value:.1f} ms after the activity")
+    return "; ".join([*parts, found.reason] if found.reason else parts)

@@ -82,7 +82,7 @@ class Recorded:
     warnings: list[str] = field(default_factory=list)
 
 
-def _start_sampler(log: Path, plan: RecordPlan) -> Sampler:
+def start_sampler(log: Path, plan: RecordPlan) -> Sampler:
     """Start the sampler of the vendor asked for, else of the first that answers."""
     vendors: tuple[Vendor, ...] = (plan.vendor,) if plan.vendor else ("nvidia", "amd")
     lacks = []
@@ -122,7 +122,7 @@ def record(plan: RecordPlan, say: Callable[[str], None] = lambda _: None) -> Rec
     recording = Recording.create(folder)
     made = Recorded(folder)
     try:
-        sampler = _start_sampler(recording.power_log, plan)
+        sampler = start_sampler(recording.power_log, plan)
     except BaseException:
         recording.close()
         _remove(folder)

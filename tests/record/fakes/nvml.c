@@ -2,6 +2,7 @@
  *
  * FAKE_NVML_GPUS      GPUs, default 1
  * FAKE_NVML_UPDATE_US period of the power fields, default 20000
+ * FAKE_NVML_WINDOW_US the power fields are means over this time before their update, default 0: the moment's power
  * FAKE_NVML_DELAY_US  time a power read takes, half of it before the value is taken, default 0
  * FAKE_NVML_LOAD      file whose first byte '1' means the GPU is busy
  * FAKE_NVML_LOST_MS   from this long after the first start the GPU is lost ...
@@ -14,6 +15,7 @@
  * Power is 100 W idle and 400 W busy, plus a thousandth of a watt per update so that every update shows.
  */
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,8 +64,33 @@ static int lost(void) {
     return lost_since_open;
 }
 
+/* Beside the reads a thread updates the sensor, as a board does whether or not anyone looks. */
+static volatile unsigned shown_mw;
+static void *sense(void *unused) {
+    enum { RING = 4096 };
+    static unsigned char seen[RING];
+    static int64_t when[RING];
+    long update_us = number("FAKE_NVML_UPDATE_US", 20000);
+    int64_t window = 1000 * number("FAKE_NVML_WINDOW_US", 0), held = now_ns() / 1000 / update_us;
+    (void)unused;
+    for (unsigned i = 0;; i++) {
+        int64_t now = now_ns(), tick = now / 1000 / update_us;
+        seen[i % RING] = busy();
+        when[i % RING] = now;
+        if (tick != held) {
+            unsigned on = 0, all = 0;
+            for (unsigned k = 0; k < RING && k <= i && when[(i - k) % RING] >= now - window; k++) { all++; on += seen[(i - k) % RING]; }
+            held = tick;
+            shown_mw = 100000 + 300000 * on / all + tick % 1000;
+        }
+        rest(400);
+    }
+    return 0;
+}
+
 static unsigned power_mw(void) {
     static int64_t held = -1; static unsigned shown;
+    if (number("FAKE_NVML_WINDOW_US", 0)) return shown_mw;
     int64_t tick = now_ns() / (1000 * number("FAKE_NVML_UPDATE_US", 20000));
     if (tick != held) { held = tick; shown = (busy() ? 400000 : 100000) + tick % 1000; }
     return shown;
@@ -74,7 +101,11 @@ int nvmlInitWithFlags(unsigned flags) {
     int code = (int)number("FAKE_NVML_ERROR", 0);
     if (code) return code;
     opened_ns = now_ns();
-    if (!first_ns) first_ns = opened_ns;
+    if (!first_ns) {
+        pthread_t sensor;
+        first_ns = opened_ns;
+        if (number("FAKE_NVML_WINDOW_US", 0)) { shown_mw = 100000; pthread_create(&sensor, 0, sense, 0); }
+    }
     lost_since_open = 0;
     return 0;
 }

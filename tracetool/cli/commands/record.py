@@ -38,6 +38,10 @@ def record(
     finish: Path | None = typer.Option(
         None, metavar="FOLDER", help="Make runs of a recording that was cut short."
     ),
+    sensor_check: bool = typer.Option(
+        False, "--sensor-check", help="Identify the power sensor with a square wave; -o FILE.toml keeps it."
+    ),
+    seconds: float = typer.Option(20.0, metavar="S", help="Length of that wave. [s]"),
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
 ) -> None:
@@ -50,6 +54,7 @@ def record(
 
     from tracetool.cli.output import print_json
     from tracetool.cli.record_text import (
+        check_and_show,
         chosen_devices,
         chosen_vendor,
         recorded_lines,
@@ -66,6 +71,17 @@ def record(
             print_json({"runs": [str(r) for r in runs]})
         elif not quiet:
             print("\n".join(str(r) for r in runs))
+        return
+    if sensor_check:
+        check_and_show(
+            vendor,
+            chosen_devices(devices),
+            seconds,
+            program,
+            out if out.suffix == ".toml" else None,
+            say,
+            as_json,
+        )
         return
     if not program:
         raise BadInput("no program to record", "write it after --, e.g. tracetool record -- python train.py")

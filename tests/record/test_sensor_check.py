@@ -1,0 +1,46 @@
+"""The square wave finds out what the fake sensor is."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.record.conftest import FAKES, Machine
+from tracetool.record import square_wave
+
+
+def test_the_window_and_period_are_found(machine: Machine) -> None:
+    done = machine.tool(
+        "record", "--sensor-check", "--seconds", "9", "--json", "-o", "card.toml", "--", sys.executable,
+        FAKE_NVML_UPDATE_US="100000", FAKE_NVML_WINDOW_US="50000", PYTHONPATH=str(FAKES / "python"),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    instant = next(f for f in told["fields"] if f["field"] == "power.draw.instant")
+    assert instant["kind"] == "boxcar"
+    assert instant["window_s"]["value"] == pytest.approx(0.050, rel=0.25)
+    assert instant["update_s"]["value"] == pytest.approx(0.100, rel=0.02)
+    sensor = tomllib.loads((machine.folder / "card.toml").read_text("utf-8"))["sensor"]
+    assert sensor["update_ms"] == pytest.approx(100, rel=0.02)
+
+
+def test_without_a_gpu_package_the_lack_is_told(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-S", square_wave.__file__, "--marks", str(tmp_path / "marks")],
+        capture_output=True, text=True, check=False, timeout=60, env={"PATH": "/usr/bin:/bin"},
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "no GPU package works here" in done.stderr
+    assert not (tmp_path / "marks").exists()
+
+
+def test_it_needs_one_gpu_and_some_time(machine: Machine) -> None:
+    for words in (["--devices", "0,1"], ["--seconds", "1"]):
+        done = machine.tool("record", "--sensor-check", *words)
+        assert done.returncode == 2
+        assert len(done.stderr.splitlines()) == 1
