@@ -66,6 +66,7 @@ def calibration_toml(
         lines += [
             _entry(n, float(v), _UNITS[n], source) for n, v in zip(COEFFICIENTS[:3], sweep.base, strict=True)
         ]
+        lines.append(_entry("leakage_per_v", sweep.leakage_per_v, "1/V", source))
     for section, fitted in fits.items():
         lines += ["", f"[{section}]", *_coefficients(fitted.fit, source)]
     curve = voltage or (sweep.voltage if sweep is not None else None)

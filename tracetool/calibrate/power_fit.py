@@ -127,7 +127,7 @@ def fit_power(
     """
     curve = _best_curve(rows, prior, voltage, known_base) if fit_voltage else voltage
     values, _, sd, told = _solve(rows, prior, curve, known_base)
-    fitted = rows.design(curve) @ values
+    fitted = rows.design(curve, prior.leakage_per_v) @ values
     basis = replace(prior, voltage=curve if fit_voltage else None, basis="calibrated")
     names = MappingProxyType(dict(zip(COEFFICIENTS, (float(s) for s in sd), strict=True)))
     calibration = replace(with_coefficients(basis, values), sd=names)
@@ -141,7 +141,7 @@ def _solve(
     believed = coefficient_vector(prior)
     base = believed[0] + believed[1] * float(curve.floor_v)
     spread = prior_sd(believed, base, known_base=known_base)
-    design = rows.design(curve) / rows.power_w[:, None]
+    design = rows.design(curve, prior.leakage_per_v) / rows.power_w[:, None]
     group = np.sqrt(row_weights(rows)) / _ROW_SD
     order = _ordering()
     robust = np.ones(len(rows))

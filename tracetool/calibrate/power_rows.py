@@ -63,7 +63,7 @@ class PowerRows:
         """Return several sets of rows as one."""
         return cls(**{f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(cls)})
 
-    def design(self, voltage: VoltageCurve) -> Floats:
+    def design(self, voltage: VoltageCurve, leakage_per_v: float = 0.0) -> Floats:
         """Return the power per unit of each coefficient: ``power = design @ coefficients``.
 
         Shape (n, len(COEFFICIENTS)); energies per count are stated in pJ, so their columns carry 1e-12.
@@ -74,7 +74,7 @@ class PowerRows:
         return np.column_stack(
             [
                 np.ones(len(self)),
-                volt,
+                volt * np.exp(leakage_per_v * (volt - voltage.floor_v)),
                 squared[:, 0] * ghz,
                 squared * self.rates * 1e-12,
                 squared[:, 0] * self.active_sm * ghz * 1e-3,

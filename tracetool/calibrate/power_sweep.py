@@ -19,7 +19,9 @@ from tracetool.vocabulary.arrays import Floats, Ints, Texts
 #: Relative spread of a good reading; rows further off lose weight.
 _ROW_SD = 0.03
 #: Spread of the curve's prior: knee relative, slope [V/GHz] and curvature [V/GHz^2] over the floor.
-_KNEE_SD, _SLOPE_SD, _CURVE_SD = 0.15, 0.5, 1.2
+_KNEE_SD, _SLOPE_SD, _CURVE_SD = 0.15, 0.25, 0.5
+#: Growth of leakage per volt above the floor: spread about none. [1/V]
+_GROWTH_SD = 3.0
 #: Spread of the base's coefficients, relative.
 _BASE_SD = np.array([0.8, 0.6, 0.8])
 
@@ -40,6 +42,7 @@ class SweepFit:
 
     voltage: VoltageCurve
     base: Floats  # (3,) board, leakage, clock tree
+    leakage_per_v: float  # growth of leakage beyond proportion to the voltage [1/V]
     work_w: Floats  # (groups,) work at 1 V and the group's shortest time
     groups: Texts
     residual: Floats
@@ -70,8 +73,8 @@ def fit_sweep(
     """
     names, place = np.unique(rows.group.astype(str), return_inverse=True)
     if not fit_voltage:
-        _, base, work, residual = _linear(rows, prior, voltage, place)
-        return SweepFit(voltage, base, work, names.astype(object), residual)
+        _, base, work, residual = _linear(rows, prior, voltage, place, 0.0)
+        return SweepFit(voltage, base, 0.0, work, names.astype(object), residual)
 
     def curve(x: Floats) -> VoltageCurve:
         floor = voltage.floor_v
@@ -84,21 +87,24 @@ def fit_sweep(
             measured=True,
         )
 
+    def growth(x: Floats) -> float:
+        return _GROWTH_SD * abs(float(x[3]))
+
     def loss(x: Floats) -> float:
-        return _linear(rows, prior, curve(x), place)[0] + float((x**2).sum())
+        return _linear(rows, prior, curve(x), place, growth(x))[0] + float((x**2).sum())
 
     found = minimize(
-        loss, np.zeros(3), method="Nelder-Mead",
-        options={"maxiter": 160, "xatol": 0.01, "fatol": 0.01,
-                 "initial_simplex": np.vstack([np.zeros(3), 0.7 * np.eye(3)])},
+        loss, np.zeros(4), method="Nelder-Mead",
+        options={"maxiter": 240, "xatol": 0.01, "fatol": 0.01,
+                 "initial_simplex": np.vstack([np.zeros(4), 0.7 * np.eye(4)])},
     )  # fmt: skip
     best = curve(found.x)
-    _, base, work, residual = _linear(rows, prior, best, place)
-    return SweepFit(best, base, work, names.astype(object), residual)
+    _, base, work, residual = _linear(rows, prior, best, place, growth(found.x))
+    return SweepFit(best, base, growth(found.x), work, names.astype(object), residual)
 
 
 def _linear(
-    rows: SweepRows, prior: PowerCalibration, curve: VoltageCurve, place: Ints
+    rows: SweepRows, prior: PowerCalibration, curve: VoltageCurve, place: Ints, growth: float
 ) -> tuple[float, Floats, Floats, Floats]:
     """Return loss, base, work and residuals at one curve: a non-negative least squares."""
     volt = curve.at(rows.clock_mhz)
@@ -109,7 +115,8 @@ def _linear(
     with np.errstate(invalid="ignore"):
         rate = np.where(running, shortest[place] / rows.duration_s, 0.0)
     matrix = np.zeros((len(volt), 3 + groups))
-    matrix[:, 0], matrix[:, 1], matrix[:, 2] = 1.0, volt, volt**2 * rows.clock_mhz / 1e3
+    leaking = volt * np.exp(growth * (volt - curve.floor_v))
+    matrix[:, 0], matrix[:, 1], matrix[:, 2] = 1.0, leaking, volt**2 * rows.clock_mhz / 1e3
     matrix[np.arange(len(volt)), 3 + place] = np.nan_to_num(volt**2 * rate)
     matrix /= rows.power_w[:, None]
     believed = np.array([prior.board_w, prior.leakage_w_per_v, prior.clock_w_per_v2_ghz])

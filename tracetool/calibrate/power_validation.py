@@ -43,7 +43,7 @@ def held_out(
     for name in names:
         out = rows.group == name
         found = fit_power(rows.take(~out), prior, voltage, known_base=known_base)
-        predicted[out] = rows.take(out).design(voltage) @ found.values
+        predicted[out] = rows.take(out).design(voltage, prior.leakage_per_v) @ found.values
     return HeldOut(predicted, predicted / rows.power_w - 1.0, len(names))
 
 

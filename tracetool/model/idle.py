@@ -23,7 +23,7 @@ def idle_power_w(
 ) -> Floats:
     r"""Return the power of a GPU whose clock is held and on which nothing runs.
 
-    .. math:: P = c_0 + c_1 V e^{k (T - T_0)} + c_2 V^2 f
+    .. math:: P = c_0 + c_1 V e^{k (T - T_0) + b (V - V_{min})} + c_2 V^2 f
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def idle_power_w(
     clock_mhz : float or array
         Core clock. [MHz]
     calibration : PowerCalibration
-        :math:`c_0, c_1, c_2, k, T_0`.
+        :math:`c_0, c_1, c_2, k, b, T_0`.
     temperature_c : float or array, optional
         Chip temperature, by default :math:`T_0`; broadcast against the clock. [C]
 
@@ -43,7 +43,8 @@ def idle_power_w(
     """
     clock = np.asarray(clock_mhz, np.float64)
     volt = core_voltage_v(gpu, clock, calibration)
-    leakage = calibration.leakage_w_per_v * volt
+    above = volt - (calibration.voltage or gpu.voltage).floor_v
+    leakage = calibration.leakage_w_per_v * volt * np.exp(calibration.leakage_per_v * above)
     if temperature_c is not None:
         rise = np.asarray(temperature_c, np.float64) - calibration.reference_c
         leakage = leakage * np.exp(calibration.leakage_per_k * rise)

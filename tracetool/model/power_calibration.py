@@ -34,6 +34,8 @@ class PowerCalibration:
         Clock tree of the whole chip, idle. [W/(V^2 GHz)]
     leakage_per_k : float
         Relative growth of leakage per kelvin. [1/K]
+    leakage_per_v : float
+        Relative growth of leakage per volt above the curve's floor, beyond proportion. [1/V]
     reference_c : float
         Temperature the leakage is stated at. [C]
     core_pj : mapping of str to float
@@ -69,6 +71,7 @@ class PowerCalibration:
     link_pj_per_byte: float
     launch_uj: float = 0.0
     leakage_per_k: float = 0.012
+    leakage_per_v: float = 0.0
     reference_c: float = 45.0
     relative_sd: float = 0.25
     cap_share: float = 0.985

@@ -170,6 +170,7 @@ def _on_base(prior: PowerCalibration, sweep: SweepFit) -> PowerCalibration:
             board_w=named["board_w"],
             leakage_w_per_v=named["leakage_w_per_v"],
             clock_w_per_v2_ghz=named["clock_w_per_v2_ghz"],
+            leakage_per_v=sweep.leakage_per_v,
         )
 
     return replace(put(prior), monitored=None if prior.monitored is None else put(prior.monitored))

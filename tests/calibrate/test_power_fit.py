@@ -1,0 +1,145 @@
+"""Fits find coefficients that are there, refuse those that are not, and state honest errors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tracetool.calibrate.power_file import Fitted, calibration_toml
+from tracetool.calibrate.power_fit import ORDER, coefficient_vector, fit_power, with_coefficients
+from tracetool.calibrate.power_rows import COEFFICIENTS, PowerRows, rows_of_idle
+from tracetool.calibrate.power_sweep import SweepRows, fit_sweep
+from tracetool.calibrate.power_validation import baselines, held_out
+from tracetool.hardware.calibrated import parse_calibration
+from tracetool.hardware.load import load_gpu
+from tracetool.model.power_calibration import CORE_COUNTS
+from tracetool.model.power_files import calibration_from_file
+from tracetool.model.power_priors import prior_calibration
+
+GPU = load_gpu("a100-pcie-40gb")
+PRIOR = prior_calibration(GPU)
+SEEN = ("tensor_fp16", "fp32", "l2")
+
+
+def made_rows(count: int, seed: int, scale: float = 1.6, noise: float = 0.02) -> tuple[PowerRows, np.ndarray]:  # type: ignore[type-arg]
+    """Rows of a board whose energies per count are ``scale`` times the prior's."""
+    rng = np.random.default_rng(seed)
+    rates = np.zeros((count, len(CORE_COUNTS)))
+    for name, top in zip(SEEN, (6e13, 4e12, 2e12), strict=True):
+        rates[:, CORE_COUNTS.index(name)] = top * rng.uniform(0, 1, count)
+    rows = PowerRows(
+        power_w=np.ones(count),
+        clock_mhz=rng.choice([600.0, 900.0, 1200.0, 1410.0], count),
+        rates=rates,
+        active_sm=108.0 * rng.uniform(0.2, 1, count),
+        dram_bytes_per_s=1e12 * rng.uniform(0, 1, count),
+        link_bytes_per_s=np.zeros(count),
+        group=np.array([f"program {i % 12}" for i in range(count)], dtype=object),
+    )
+    truth = coefficient_vector(PRIOR).copy()
+    for name in (*(f"{s}_pj" for s in SEEN), "active_pj_per_clock_sm", "dram_pj_per_byte"):
+        truth[COEFFICIENTS.index(name)] *= scale
+    truth[COEFFICIENTS.index("tensor_tf32_pj")] = max(
+        truth[COEFFICIENTS.index("tensor_tf32_pj")], truth[COEFFICIENTS.index("tensor_fp16_pj")]
+    )
+    power = rows.design(GPU.voltage) @ truth
+    return replace(rows, power_w=power * np.exp(noise * rng.standard_normal(count))), truth
+
+
+def test_a_fit_finds_what_the_rows_tell() -> None:
+    rows, truth = made_rows(400, 1)
+    fit = fit_power(rows, PRIOR, GPU.voltage)
+    for name in ("tensor_fp16_pj", "dram_pj_per_byte"):
+        place = COEFFICIENTS.index(name)
+        assert abs(fit.values[place] / truth[place] - 1) < 0.15
+        assert fit.told[place] > 0.9
+    assert np.mean(np.abs(fit.fitted_w / rows.power_w - 1)) < 0.03
+
+
+def test_what_the_rows_do_not_tell_stays_the_prior() -> None:
+    rows, _ = made_rows(200, 2)
+    fit = fit_power(rows, PRIOR, GPU.voltage)
+    for name in ("fp64_pj", "sfu_pj", "link_pj_per_byte"):
+        place = COEFFICIENTS.index(name)
+        assert fit.told[place] < 0.05
+        assert np.isclose(fit.values[place], coefficient_vector(PRIOR)[place], rtol=0.02)
+
+
+def test_coefficients_are_never_negative_and_keep_their_order() -> None:
+    rows, _ = made_rows(60, 3, scale=0.05, noise=0.3)
+    fit = fit_power(rows, PRIOR, GPU.voltage)
+    assert (fit.values >= 0).all()
+    named = dict(zip(COEFFICIENTS, fit.values, strict=True))
+    for less, more in ORDER:
+        assert named[less] <= named[more] + 1e-9
+
+
+def test_an_outlier_moves_little() -> None:
+    rows, _ = made_rows(300, 4)
+    clean = fit_power(rows, PRIOR, GPU.voltage).values
+    power = rows.power_w.copy()
+    power[:15] *= 3.0
+    spoilt = fit_power(replace(rows, power_w=power), PRIOR, GPU.voltage).values
+    place = COEFFICIENTS.index("tensor_fp16_pj")
+    assert abs(spoilt[place] / clean[place] - 1) < 0.1
+
+
+def test_held_out_error_is_that_of_unseen_groups_and_beats_plain_models() -> None:
+    rows, _ = made_rows(240, 5, noise=0.03)
+    held = held_out(rows, PRIOR, GPU.voltage)
+    assert held.groups == 12
+    assert 0.01 < held.mape < 0.05
+    assert all(b.mape > held.mape for b in baselines(rows))
+    inside = np.abs(np.log1p(held.residual)) < 1.645 * held.relative_sd
+    assert 0.87 <= inside.mean() <= 0.93
+
+
+def test_the_idle_curve_alone_sets_the_base() -> None:
+    clock = np.arange(210.0, 1411.0, 30.0)
+    truth = replace(PRIOR, board_w=12.0, leakage_w_per_v=40.0, clock_w_per_v2_ghz=14.0)
+    idle = rows_of_idle(clock, np.ones(len(clock)))
+    power = idle.design(GPU.voltage) @ coefficient_vector(truth)
+    fit = fit_power(replace(idle, power_w=power), PRIOR, GPU.voltage)
+    assert np.abs(fit.fitted_w / power - 1.0).max() < 0.03
+
+
+@pytest.mark.parametrize("knee", [850.0, 1100.0])
+def test_a_sweep_shows_knee_and_base(knee: float) -> None:
+    rng = np.random.default_rng(6)
+    curve = replace(GPU.voltage, knee_mhz=knee, slope_v_per_ghz=0.4, curve_v_per_ghz2=0.3, max_v=2.0)
+    clock = np.tile(np.arange(300.0, 1411.0, 30.0), 3)
+    work = np.repeat([60.0, 140.0, 260.0], len(clock) // 3)
+    seconds = 1000.0 / clock
+    volt = curve.at(clock)
+    power = 15.0 + 30.0 * volt + 9.0 * volt**2 * clock / 1e3 + work * volt**2 * clock / 1410.0
+    group = np.repeat(["a", "b", "c"], len(clock) // 3).astype(object)
+    rows = SweepRows(power * np.exp(0.01 * rng.standard_normal(len(power))), clock, seconds, group)
+    fit = fit_sweep(rows, PRIOR, GPU.voltage)
+    assert fit.error < 0.02
+    assert abs(fit.voltage.knee_mhz - knee) < 90
+    assert abs(float(fit.voltage.at(1410.0) / curve.at(1410.0)) - 1) < 0.05
+
+
+def test_a_calibration_file_reads_back_as_it_was_fitted() -> None:
+    rows, _ = made_rows(200, 7)
+    fit = fit_power(rows, PRIOR, GPU.voltage, fit_voltage=True)
+    text = calibration_toml(
+        about={"title": "a board", "basis": "calibrated"},
+        source="calibrate",
+        fits={"power": Fitted(fit)},
+        voltage=fit.calibration.voltage,
+    )
+    read = calibration_from_file(parse_calibration("mine.toml", text), PRIOR)
+    told = fit.told >= 0.15
+    assert np.allclose(coefficient_vector(read)[told], fit.values[told], rtol=1e-3)
+    assert read.basis == "calibrated"
+    assert read.voltage is not None
+    assert fit.calibration.voltage is not None
+    assert np.isclose(read.voltage.knee_mhz, fit.calibration.voltage.knee_mhz, rtol=1e-3)
+
+
+def test_coefficients_to_vector_and_back() -> None:
+    vector = coefficient_vector(PRIOR) * 1.25
+    assert np.allclose(coefficient_vector(with_coefficients(PRIOR, vector)), vector)

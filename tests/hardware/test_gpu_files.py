@@ -1,0 +1,113 @@
+"""Every GPU file: complete, sourced, plausible."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib import resources
+
+import numpy as np
+import pytest
+
+from tracetool.hardware.calibrated import calibrated_gpus, own_calibration, parse_calibration
+from tracetool.hardware.gpu import PIPES
+from tracetool.hardware.load import build_gpu, gpu_names, load_gpu, match_gpu
+from tracetool.hardware.number import read_number
+from tracetool.vocabulary.errors import BadInput
+
+FOLDER = resources.files("tracetool.hardware")
+REFERENCES = tomllib.loads((FOLDER / "references.toml").read_text("utf-8"))
+MODELS = [n for n in gpu_names() if load_gpu(n, part="sensor").scope == "model"]
+
+
+@pytest.mark.parametrize("name", gpu_names())
+def test_every_number_names_a_known_source(name: str) -> None:
+    gpu = load_gpu(name, part="sensor")
+    unknown = {n.source for n in gpu.numbers.values()} - set(REFERENCES)
+    assert not unknown
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_is_plausible(name: str) -> None:
+    gpu = load_gpu(name)
+    clocks = gpu.supported_clocks_mhz()
+    assert (np.diff(clocks) > 0).all()
+    assert clocks[-1] == gpu.clock_max_mhz
+    assert gpu.clock_min_mhz <= gpu.clock_boost_mhz <= gpu.clock_max_mhz
+    assert gpu.power_limit_min_w <= gpu.power_limit_w <= gpu.power_limit_max_w
+    assert 0 < gpu.idle_w < gpu.power_limit_w
+    assert 0.4 < gpu.dram_efficiency <= 1.0
+    assert set(gpu.flops_per_clock_sm) <= set(PIPES)
+    assert all(gpu.rate(p) > 0 for p in PIPES)
+    volt = gpu.voltage_v(clocks)
+    assert (np.diff(volt) >= 0).all()
+    assert 0.5 < volt[0] <= volt[-1] < 1.4
+
+
+@pytest.mark.parametrize("name", gpu_names())
+def test_aliases_lead_back(name: str) -> None:
+    gpu = load_gpu(name, part="sensor")
+    for alias in (name, *gpu.aliases):
+        assert match_gpu(alias) == name, alias
+
+
+@pytest.mark.parametrize("name", calibrated_gpus("power"))
+def test_a_delivered_calibration_reads_and_is_sourced(name: str) -> None:
+    file = own_calibration(name, "power")
+    assert file is not None
+    assert name in gpu_names()
+    for section in file.numbers.values():
+        assert {n.source for n in section.values()} <= set(REFERENCES)
+
+
+def test_an_unknown_gpu_lists_the_nearest() -> None:
+    with pytest.raises(BadInput) as fault:
+        load_gpu("a100-pci-40gb")
+    assert "a100-pcie-40gb" in fault.value.line()
+
+
+@pytest.mark.parametrize(
+    ("device", "name"),
+    [
+        ("NVIDIA H100 80GB HBM3", "h100-sxm"),
+        ("AMD Instinct MI300X", "mi300x"),
+        ("Tesla V100-SXM2-16GB", "v100-sxm2-16gb"),
+        ("nothing known", None),
+        ("", None),
+    ],
+)
+def test_device_strings(device: str, name: str | None) -> None:
+    assert match_gpu(device) == name
+
+
+def test_a_gpu_known_only_by_its_sensor_cannot_predict() -> None:
+    with pytest.raises(BadInput, match="only by its power sensor"):
+        load_gpu("tesla-k40m")
+    assert load_gpu("tesla-k40m", part="sensor").sensor().kind
+
+
+@pytest.mark.parametrize(
+    ("entry", "fault"),
+    [
+        (3.0, "not a table"),
+        ({"value": 1.0, "unit": "W"}, "lacks kind, source"),
+        ({"value": "much", "unit": "W", "kind": "fitted", "source": "x"}, "not a number"),
+        ({"value": 1.0, "unit": "stone", "kind": "fitted", "source": "x"}, "not in the closed list"),
+        ({"value": 1.0, "unit": "W", "kind": "guess", "source": "x"}, "of kind"),
+        ({"value": 1.0, "unit": "W", "kind": "prior", "source": "x"}, "without low and high"),
+    ],
+)
+def test_a_number_without_its_evidence_is_refused(entry: object, fault: str) -> None:
+    with pytest.raises(BadInput, match=fault):
+        read_number("some.toml", "power.idle_w", entry)
+
+
+def test_a_gpu_file_that_lacks_a_number_is_refused() -> None:
+    document = {"vendor": "nvidia", "architecture": "x", "scope": "model"}
+    with pytest.raises(BadInput, match="lacks"):
+        build_gpu("made-up", document)
+
+
+@pytest.mark.parametrize("text", ["[power", "x = 3", "[power]\nboard_w = 3"])
+def test_a_broken_calibration_is_refused(text: str) -> None:
+    with pytest.raises(BadInput):
+        parse_calibration("mine.toml", text)

@@ -1,0 +1,180 @@
+"""Power: additive, rising with the clock, under its cap, anchored where it was measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.model.boards import monitored, operators, texts
+from tracetool.hardware.load import load_gpu
+from tracetool.model.dynamic import core_energy_j
+from tracetool.model.idle import idle_power_w
+from tracetool.model.operating_point import clocks_under_cap
+from tracetool.model.power_files import believed_calibration, power_calibration_of
+from tracetool.model.power_priors import node_scale, prior_calibration
+from tracetool.model.power_transfer import transferred
+from tracetool.model.predict import predict_rows
+from tracetool.vocabulary.work import Work
+
+BOARDS = ("a100-pcie-40gb", "h100-sxm", "v100-sxm2-16gb", "mi300x", "l4")
+A100 = load_gpu("a100-pcie-40gb")
+CLOCKS = np.array([510.0, 765.0, 1005.0, 1200.0, 1410.0])
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_parts_add_up_and_power_is_energy_over_time(name: str) -> None:
+    gpu = load_gpu(name)
+    clocks = gpu.supported_clocks_mhz()[::9]
+    made = predict_rows(operators(), gpu, clocks)
+    assert np.allclose(sum(made.parts_j.values()), made.energy_j)
+    assert np.allclose(made.power_w * made.timing.duration_s, made.energy_j)
+    assert (made.energy_low_j <= made.energy_j).all()
+    assert (made.energy_j <= made.energy_high_j).all()
+    assert (made.power_low_w <= made.power_w).all()
+    assert (made.power_w <= made.power_high_w).all()
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_power_never_falls_with_the_clock_at_equal_work(name: str) -> None:
+    gpu = load_gpu(name)
+    made = predict_rows(operators(), gpu, gpu.supported_clocks_mhz(), power_cap_w=1e5)
+    assert (np.diff(made.power_w, axis=1) >= -1e-6 * made.power_w[:, 1:]).all()
+    assert (np.diff(made.idle_w) >= -1e-9).all()
+
+
+@pytest.mark.parametrize("cap_w", [60.0, 120.0, 180.0, 250.0])
+def test_power_is_never_above_the_cap_and_throttled_says_so(cap_w: float) -> None:
+    made = predict_rows(operators(), A100, CLOCKS, power_cap_w=cap_w)
+    assert (made.power_w <= cap_w + 1e-9).all()
+    assert (made.throttled == (made.clock_mhz < CLOCKS)).all()
+    free = predict_rows(operators(), A100, CLOCKS, power_cap_w=1e5)
+    assert (made.timing.duration_s >= free.timing.duration_s - 1e-12).all()
+
+
+def test_prediction_is_continuous_in_the_clock() -> None:
+    fine = np.arange(600.0, 1400.0, 1.0)
+    made = predict_rows(operators(), A100, fine, power_cap_w=1e5)
+    steps = np.abs(np.diff(np.log(made.power_w), axis=1))
+    assert steps.max() < 0.006
+
+
+def test_energy_of_counts_is_additive() -> None:
+    power = power_calibration_of(A100)
+    one = Work.of(2, tensor_flops=[1e9, 2e9], fp32_flops=[3e8, 0.0], l2_bytes=[1e6, 5e6])
+    both = Work.of(1, tensor_flops=3e9, fp32_flops=3e8, l2_bytes=6e6)
+    parts, whole = (
+        core_energy_j(one, texts("bf16", "bf16"), power),
+        core_energy_j(both, texts("bf16"), power),
+    )
+    for part in parts:
+        assert np.isclose(parts[part].sum(), whole[part][0])
+
+
+def test_idle_follows_its_equation_and_temperature() -> None:
+    power = replace(power_calibration_of(A100), leakage_per_k=0.01, reference_c=40.0)
+    cold = idle_power_w(A100, CLOCKS, power, 40.0)
+    warm = idle_power_w(A100, CLOCKS, power, 60.0)
+    assert np.allclose(cold, idle_power_w(A100, CLOCKS, power))
+    leak = power.leakage_w_per_v * A100.voltage_v(CLOCKS)
+    assert np.allclose(warm - cold, leak * (np.exp(0.2) - 1.0))
+
+
+@given(
+    power=st.lists(st.floats(20.0, 400.0), min_size=30, max_size=30),
+    asked=st.integers(0, 29),
+    cap=st.floats(30.0, 350.0),
+)
+def test_the_cap_settles_at_the_highest_clock_allowed(power: list[float], asked: int, cap: float) -> None:
+    curve = np.sort(np.array(power))
+    supported = 300.0 + 15.0 * np.arange(30)
+
+    def power_at(rows: np.ndarray, clocks: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+        return np.interp(clocks, supported, curve)
+
+    clock = supported[[asked]]
+    found = clocks_under_cap(power_at, curve[None, [asked]], clock, supported, cap)[0, 0]
+    allowed = supported[(curve <= cap) & (supported <= clock[0])]
+    assert found == (allowed[-1] if allowed.size else supported[0])
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    clock=st.sampled_from([510.0, 705.0, 945.0, 1230.0, 1380.0]),
+    watt=st.floats(40.0, 240.0),
+    dram=st.floats(0.0, 0.95),
+    long=st.booleans(),
+)
+def test_an_anchored_kernel_is_itself_where_it_was_measured(
+    clock: float, watt: float, dram: float, long: bool
+) -> None:
+    duration = 5e6 if long else 800.0
+    rows = monitored(duration_us=[duration], recorded_clock_mhz=[clock], power_w=[watt], act_dram=[dram])
+    made = predict_rows(rows, load_gpu("v100-pcie"), np.array([clock]), anchor=True)
+    assert np.isclose(made.timing.duration_s[0, 0], duration * 1e-6)
+    assert np.isclose(made.power_w[0, 0], watt)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    dram=st.floats(0.0, 1.0), sm=st.floats(0.0, 1.0), fp32=st.floats(0.0, 1.0), seconds=st.floats(1e-5, 20.0)
+)
+def test_an_anchored_time_never_rises_with_the_clock(
+    dram: float, sm: float, fp32: float, seconds: float
+) -> None:
+    rows = monitored(duration_us=[seconds * 1e6], act_dram=[dram], act_sm=[sm], act_fp32=[fp32])
+    gpu = load_gpu("v100-pcie")
+    clocks = gpu.supported_clocks_mhz()
+    time = predict_rows(rows, gpu, clocks, anchor=True, power_cap_w=1e5).timing.duration_s[0]
+    assert (np.diff(time) <= 1e-9 * time[1:]).all()
+    # Never faster than its clock alone would make it, but for the step of the path to memory.
+    assert (time[clocks >= 700] <= seconds * 1380.0 / clocks[clocks >= 700] * (1 + 1e-9)).all() or dram > 0.05
+
+
+def test_two_measurements_of_a_kernel_are_both_kept() -> None:
+    rows = monitored(
+        2, duration_us=[900.0, 2100.0], recorded_clock_mhz=[1380.0, 502.0], power_w=[180.0, 70.0]
+    )
+    clocks = np.array([502.0, 800.0, 1380.0])
+    made = predict_rows(rows, load_gpu("v100-pcie"), clocks, anchor=True)
+    assert np.allclose(made.energy_j[0], made.energy_j[1])
+    assert np.allclose(made.timing.duration_s[:, [0, 2]], [[2100e-6, 900e-6]] * 2)
+    assert np.allclose(made.power_w[:, [0, 2]], [[70.0, 180.0]] * 2)
+    assert 900e-6 < made.timing.duration_s[0, 1] < 2100e-6
+
+
+def test_a_cap_holds_for_anchored_kernels_too() -> None:
+    rows = monitored(
+        2, name=texts("kernel", "kernel"), recorded_clock_mhz=[1380.0, 502.0], power_w=[180.0, 70.0]
+    )
+    made = predict_rows(
+        rows, load_gpu("v100-pcie"), np.array([502.0, 1200.0, 1380.0]), anchor=True, power_cap_w=120.0
+    )
+    assert (made.power_w <= 120.0 + 1e-9).all()
+
+
+def test_a_monitored_program_keeps_its_host_time() -> None:
+    fast = predict_rows(monitored(duration_us=[8e6]), load_gpu("v100-pcie"), np.array([690.0]), anchor=True)
+    kernel = predict_rows(monitored(duration_us=[8e2]), load_gpu("v100-pcie"), np.array([690.0]), anchor=True)
+    assert fast.timing.duration_s[0, 0] / 8.0 < kernel.timing.duration_s[0, 0] / 8e-4
+
+
+def test_carried_energies_follow_process_and_memory() -> None:
+    source_gpu, target = load_gpu("a100-pcie-40gb"), load_gpu("h100-sxm")
+    source = power_calibration_of(source_gpu)
+    made = transferred(source, source_gpu, target, prior_calibration(target))
+    ratio = node_scale(target.node_nm) / node_scale(source_gpu.node_nm)
+    assert ratio < 1
+    assert np.isclose(made.core_pj["tensor_fp16"], source.core_pj["tensor_fp16"] * ratio)
+    assert made.dram_pj_per_byte < source.dram_pj_per_byte
+    assert made.relative_sd > source.relative_sd
+    assert made.basis == "transferred"
+
+
+def test_a_gpu_without_calibration_says_what_it_rests_on() -> None:
+    assert power_calibration_of(load_gpu("a10")).basis == "transferred"
+    assert power_calibration_of(load_gpu("mi300x")).basis == "prior"
+    assert believed_calibration(A100).basis != "calibrated"
