@@ -146,7 +146,7 @@ def markdown_line(text: str) -> str:
 
 def code(text: str | None, width: int = NAME_WIDTH) -> str:
     """Return a Markdown code span that holds exactly the shown text, safe inside a table."""
-    shown = name(text, width)
+    shown = name(text, width).replace("##[", "## [")
     if not shown:
         return ""
     runs = [len(run) for run in re.findall("`+", shown)]

@@ -1,0 +1,218 @@
+"""The report of a comparison: verdict first, every output valid, hostile names harmless."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import jsonschema
+import polars as pl
+import pytest
+
+from tests.compare.sides import NO_CLOCKS, STEP, Kernel, make_run, side
+from tests.report.hostile import HOSTILE
+from tracetool.compare.changes import Asked, compare_sides
+from tracetool.compare.outcome import RunDiff
+from tracetool.compare.thresholds import parse_thresholds
+from tracetool.report.annotations import annotation_lines
+from tracetool.report.changes import changes_view, headline
+from tracetool.report.console import show_view
+from tracetool.report.save import save_view
+from tracetool.vocabulary.errors import BadInput
+
+
+def compare(
+    head: float | dict[str, float] = 1.0,
+    *limits: str,
+    runs: int = 3,
+    basis: str = "measured",
+    gpu: str = "a100-sxm",
+    names: list[str] | None = None,
+) -> RunDiff:
+    wobble = [0.995, 1.0, 1.006, 1.002, 0.998][:runs]
+    step: list[Kernel] = list(STEP)
+    extra = [(n, "other", "op", str(i), 5.0, 100.0) for i, n in enumerate(names or [])]
+    left = [make_run([*step, *extra], label=f"base-{i}", factor=w) for i, w in enumerate(wobble)]
+
+    def scaled(w: float) -> float | dict[str, float]:
+        return {k[1]: w * head.get(k[1], 1.0) for k in STEP} if isinstance(head, dict) else w * head
+
+    right = [make_run(step, label=f"head-{i}", factor=scaled(w), gpu=gpu) for i, w in enumerate(wobble)]
+    return compare_sides(
+        side(*left),
+        side(*right),
+        Asked(basis, parse_thresholds(limits)),
+        NO_CLOCKS,
+        setting="a100-sxm, energies measured, per step",
+    )
+
+
+def test_a_hungrier_run_is_a_regression_and_the_first_line_says_so(tmp_path: Path) -> None:
+    found = compare(1.05, "energy=2%")
+    assert (found.verdict, found.failed) == ("regressed", True)
+    made = save_view(changes_view(found), tmp_path / "d.md").read_text("utf-8")
+    first = made.splitlines()[0]
+    assert first.startswith("### ❌ Energy +4.")
+    assert first.endswith("per step: regressed, limit 2 %")
+    assert "hungrier kernels" in made
+    assert "smallest change this comparison could find" in made
+
+
+def test_nothing_changed_fails_nothing() -> None:
+    found = compare(1.0, "energy=3%", "*:energy=5%")
+    assert (found.verdict, found.failed) == ("unchanged", False)
+    assert {m.verdict for m in found.metrics if m.asked} == {"unchanged"}
+
+
+def test_less_energy_is_an_improvement() -> None:
+    found = compare(0.9, "energy=2%")
+    assert (found.verdict, found.failed) == ("improved", False)
+
+
+def test_a_change_below_its_limit_passes() -> None:
+    assert not compare(1.05, "energy=10%").failed
+
+
+def test_one_family_is_found_by_its_own_limit_and_named() -> None:
+    found = compare({"softmax": 1.10}, "energy=2%", "softmax:energy=3%", "gemm:energy=3%")
+    verdicts = {m.scope: m.verdict for m in found.metrics if m.asked and m.name == "energy"}
+    assert verdicts["softmax"] == "regressed"
+    assert verdicts["gemm"] == "unchanged"
+    assert "softmax" in headline(found)
+    assert found.reasons[0].startswith("energy of softmax +")
+
+
+def test_single_runs_are_inconclusive_not_guessed() -> None:
+    found = compare(1.05, "energy=2%", runs=1)
+    assert (found.verdict, found.failed, found.undecided) == ("inconclusive", False, True)
+
+
+def test_another_gpu_is_not_comparable() -> None:
+    found = compare(1.5, "energy=2%", gpu="h100-sxm")
+    assert (found.verdict, found.failed) == ("inconclusive", False)
+    assert "not comparable" in found.reasons[0]
+
+
+def test_causes_sum_to_the_change_of_the_whole() -> None:
+    found = compare({"gemm": 1.2, "norm": 0.7})
+    energy = found.metrics[0]
+    assert sum(found.factors.values()) == pytest.approx(energy.head - energy.base, rel=1e-9)
+    total = found.level("total").row(0, named=True)
+    parts = [total[c] for c in ("more_work_j", "slower_j", "hungrier_j", "clock_j", "gaps_j")]
+    assert sum(parts) == pytest.approx(total["energy_change_j"], rel=1e-9)
+
+
+@pytest.mark.parametrize("level", ["family", "operator", "range", "kernel"])
+def test_every_level_sums_to_the_whole(level: str) -> None:
+    found = compare({"gemm": 1.2})
+    rows, total, gap = found.level(level), found.level("total"), found.level("gap")
+    for column in ("energy_base_j", "energy_head_j"):
+        assert rows[column].sum() + gap[column].sum() == pytest.approx(total[column].sum())
+    assert rows["launches_base"].sum() == pytest.approx(total["launches_base"].sum())
+
+
+def test_predicted_figures_are_judged_by_the_models_interval() -> None:
+    found = compare(1.10, "energy=2%", runs=1, basis="predicted")
+    # the same work on both sides: the model errs by the same share, so the change is sure
+    assert found.verdict == "regressed"
+    assert found.metrics[0].low > 0.05
+
+
+def test_work_done_otherwise_carries_the_models_error_on_both_sides() -> None:
+    other = [("new_gemm", *STEP[0][1:4], 101.0, 410.0), *STEP[1:]]
+    left, right = side(make_run(STEP)), side(make_run(other))
+    found = compare_sides(
+        left, right, Asked("predicted", parse_thresholds(["energy=2%"])), NO_CLOCKS, setting=""
+    )
+    assert found.verdict == "inconclusive"
+    assert found.metrics[0].low < 0 < found.metrics[0].high
+
+
+def test_a_limit_that_covers_nothing_is_a_fault() -> None:
+    with pytest.raises(BadInput, match="no family or kernel"):
+        compare(1.0, "flash_*:energy=2%")
+
+
+def test_the_json_document_fits_its_schema(tmp_path: Path, root: Path) -> None:
+    schema = json.loads((root / "schemas" / "diff_document.json").read_text("utf-8"))
+    for found in (compare(1.05, "energy=2%", "*:time=1%"), compare(runs=1), compare(1.1, gpu="h100-sxm")):
+        made = json.loads(save_view(changes_view(found), tmp_path / "d.json").read_text("utf-8"))
+        jsonschema.Draft202012Validator(schema).validate(made)
+    assert made["causes_j"].keys() >= {"more work", "idle gaps"}
+
+
+def test_junit_has_a_case_per_judged_figure(tmp_path: Path) -> None:
+    found = compare(1.05, "energy=2%", "gemm:energy=2%", "time=30%")
+    suite = ET.parse(save_view(changes_view(found), tmp_path / "d.xml")).getroot()[0]
+    cases = {(c.get("classname"), c.get("name")): c for c in suite}
+    assert cases["whole run", "energy"].find("failure") is not None
+    assert cases["gemm", "energy"].find("failure") is not None
+    assert cases["whole run", "time"].find("failure") is None
+    assert suite.get("failures") == "2"
+    undecided = ET.parse(
+        save_view(changes_view(compare(1.05, "energy=2%", runs=1)), tmp_path / "u.xml")
+    ).getroot()[0]
+    assert undecided[0].find("skipped") is not None
+
+
+def test_sarif_has_a_result_per_broken_limit(tmp_path: Path) -> None:
+    found = compare(1.05, "energy=2%", "gemm:energy=2%")
+    made = json.loads(
+        save_view(changes_view(found, "pyproject.toml"), tmp_path / "d.sarif").read_text("utf-8")
+    )
+    results = made["runs"][0]["results"]
+    assert [r["level"] for r in results] == ["error", "error"]
+    assert results[0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "pyproject.toml"
+    rules = {r["id"] for r in made["runs"][0]["tool"]["driver"]["rules"]}
+    assert {r["ruleId"] for r in results} <= rules
+    assert made["version"] == "2.1.0"
+
+
+def test_annotations_are_commands_and_nothing_else() -> None:
+    lines = annotation_lines(changes_view(compare(1.05, "energy=2%", "gemm:energy=2%")))
+    assert len(lines) == 2
+    assert all(re.fullmatch(r"::error title=[^:,]+(%3A[^:,]*)*::.+", line) for line in lines)
+
+
+@pytest.mark.parametrize("suffix", [".md", ".json", ".xml", ".sarif", ".csv", ".html", ".parquet"])
+def test_hostile_names_change_no_output(suffix: str, tmp_path: Path) -> None:
+    found = compare(1.2, "energy=2%", names=HOSTILE)
+    made = save_view(changes_view(found), tmp_path / f"d{suffix}")
+    if suffix == ".parquet":
+        names = pl.read_parquet(made).filter(pl.col("relation") == "gone")["name"].to_list()
+        assert set(names) == set(HOSTILE)
+        return
+    text = made.read_bytes().decode("utf-8")
+    assert not any(line.lstrip().startswith("::") for line in text.splitlines())
+    assert "\x1b" not in text
+    assert "\x00" not in text
+    if suffix not in (".csv", ".html"):
+        assert "##[" not in text
+    if suffix == ".md":
+        assert len(text.encode()) < 65_000
+        assert text.splitlines()[0].startswith("### ❌")
+        assert not re.search(r"(?<!`)<script", text.replace("`</script><script>alert(1)</script>`", ""))
+        for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+            assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}) == 1
+    if suffix == ".xml":
+        ET.fromstring(text)
+    if suffix == ".html":
+        assert "<script" not in text
+        assert "onerror=alert(1)>" not in text
+
+
+def test_a_comment_stays_under_its_limit_with_thousands_of_kernels(tmp_path: Path) -> None:
+    names = [f"void kernel_{i}<{'int, ' * 40}>(float*)" for i in range(3000)]
+    text = save_view(changes_view(compare(1.05, "energy=2%", names=names)), tmp_path / "d.md").read_bytes()
+    assert len(text) < 65_000
+    assert b"The rest did not fit" in text or text.count(b"<details>") >= 3
+
+
+def test_the_console_is_a_hundred_columns_wide_and_plain(capsys: pytest.CaptureFixture[str]) -> None:
+    show_view(changes_view(compare(1.2, "energy=2%", names=HOSTILE)))
+    text = capsys.readouterr().out
+    assert text.startswith("Energy +1")
+    assert max(map(len, text.splitlines())) <= 100
+    assert not any(line.startswith("::") for line in text.splitlines())
