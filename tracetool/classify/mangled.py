@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 _TOKEN = re.compile(
-    r"(?P<length>\d+)|L(?P<literal>[a-z])(?P<value>n?\d+)E|D(?P<half>F16b|F16_|h)|S(?P<seq>[0-9A-Z]*_|[tabsiod])"
+    r"(?P<cut>L(?:[a-z]n?\d*)?$)|(?P<length>\d+)|L(?P<literal>[a-z])(?P<value>n?\d+)E|D(?P<half>F16b|F16_|h)|S(?P<seq>[0-9A-Z]*_|[tabsiod])"
     r"|(?P<open>[IJ])|(?P<nested>N[KVr]*)|(?P<end>E)|(?P<built>[a-z])|(?P<other>.)",
     re.DOTALL,
 )
@@ -39,7 +39,7 @@ def sketch(name: str) -> str:
     at, nested, opened = 2, False, False
     while at < len(name):
         token = _TOKEN.match(name, at)
-        if token is None:
+        if token is None or token["cut"] is not None:
             break
         at = token.end()
         if token["length"]:

@@ -138,7 +138,7 @@ class Symbol:
     @cached_property
     def scope(self) -> str:
         """Namespaces and head joined by ``::``."""
-        return "::".join(self.path)
+        return "::".join(self.path)[-LONGEST_HEAD:]
 
     @cached_property
     def arguments(self) -> tuple[str, ...]:

@@ -48,12 +48,38 @@ def classify_source(source: str | os.PathLike[str]) -> pl.DataFrame:
     return pl.concat([made, frame.select(kept)], how="horizontal")
 
 
+#: What the operator and the launch add to the name, per signature of a run.
+_DESCRIBED = (
+    *(
+        "family",
+        "basis",
+        "dtype",
+        "m",
+        "n",
+        "k",
+        "batch",
+        "rows",
+        "cols",
+        "elements",
+        "q_len",
+        "kv_len",
+        "heads",
+    ),
+    *("split_k", "blocks", "shape_source", "inferred"),
+)
+
+
 def classify_run(run: Run) -> pl.DataFrame:
-    """Return one row per kernel launch of a run, with its signature's family and attributes."""
-    described = describe(run.signatures).select("signature", *COLUMNS, "shape_source")
+    """Return one row per kernel launch of a run: what its name states, refined by operator and launch."""
+    signatures = run.signatures
+    described = describe(signatures).select(_DESCRIBED)
+    named = classify_names(signatures["name"].to_list()).drop("name")
+    stated = named.drop([c for c in named.columns if c in _DESCRIBED])
+    table = pl.concat([signatures.select("signature"), described, stated], how="horizontal")
+    order = ["signature", *COLUMNS, *(c for c in _DESCRIBED if c not in COLUMNS)]
     kernels = run.kernels.filter(pl.col("kind") == "kernel")
     launches = kernels.select("start_ns", "duration_ns", "device", "stream", "name", "signature")
-    return launches.join(described, on="signature", how="left", maintain_order="left")
+    return launches.join(table.select(order), on="signature", how="left", maintain_order="left")
 
 
 def family_shares(classified: pl.DataFrame) -> pl.DataFrame:

@@ -227,6 +227,8 @@ GRAMMAR = Grammar(
         Rule(r"\w*(?:pad|transpose|permute)\w*", "copy", "layout", sign=_typed),
         Rule(r"_?assert_async\w*", "other", "runtime"),
         Rule(r"\w*(?:cdist|pdist|Reduc|reduc)\w*", "reduction", "reduce", sign=_typed),
+        Rule(r"\w*gemv\w*", "gemv", "gemv", sign=_typed),
+        Rule(r"\w*(?:gemm|matmul|int4mm|int8mm)\w*", "gemm", "quantized_gemm", sign=_typed),
         Rule(r"kernelPointwise\w*|\w*[Aa]ct\w*|\w*[Gg]elu\w*|\w*[Gg]lu\w*|amp_\w+|\w*(?:add|mul|div|clamp)\w*", "elementwise", "pointwise", sign=_elementwise),
     ),
     tokens=(

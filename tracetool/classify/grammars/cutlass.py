@@ -14,15 +14,17 @@ from tracetool.classify.symbols import Symbol
 
 _FORMAT = r"(?:f16|bf16|tf32|f32|f64|s8|u8|s4|u4|s32|i8|e4m3|e5m2|b1|cf32|cf64)"
 _FLAT2 = re.compile(
-    r"cutlass_(?:(?P<arch>\d{2,3})_)?(?P<opclass>simt|(?:\w+?_)??tensorop)_(?:(?P<a>" + _FORMAT + r")_)?"
-    r"(?P<acc>g?[a-z])(?P<mma>\d+)?(?P<kind>[a-z_]*?gemm|fprop|dgrad|wgrad|[a-z]*syrk|[a-z]*trmm)"
+    r"cutlass_(?:(?P<arch>\d{2,3})_)?(?P<opclass>simt|(?:[a-z0-9]{1,12}_){0,2}tensorop)_(?:(?P<a>"
+    + _FORMAT
+    + r")_)?(?P<acc>g?[a-z])(?P<mma>\d{1,6})?(?P<kind>[a-z_]{0,20}?gemm|fprop|dgrad|wgrad|[a-z]{0,8}syrk|[a-z]{0,8}trmm)"
 )
 _TILE2 = re.compile(r"_(\d+)x(\d+)_(\d+)x(\d+)(?:_|$)")
 _OUT2 = re.compile(rf"_({_FORMAT})_(?:\d+x\d+|\w+?_\d+x\d+)")
 _LAYOUT = re.compile(r"_([nt]{2}[nt]?|nhwc|ndhwc|nchw)(?:_|$)")
 _ALIGN = re.compile(r"_align(\d+)")
 _FLAT3 = re.compile(
-    r"cutlass3x_(?P<arch>sm\d+)_(?P<opclass>\w*?tensorop|simt)_(?P<head>\w*?gemm\w*?|\w*?fprop|\w*?dgrad|\w*?wgrad)_(?P<rest>.+)"
+    r"cutlass3x_(?P<arch>sm\d+)_(?P<opclass>[a-z]{0,12}tensorop|simt)_"
+    r"(?P<head>[a-z0-9]{0,40}?(?:gemm|fprop|dgrad|wgrad)[a-z0-9]{0,20}?)_(?P<rest>\w{1,600})"
 )
 _MMA3 = re.compile(r"\d+x\d+x\d+")
 _SCHEDULES = ("pingpong", "cooperative", "stream_k", "warpspecialized", "2sm", "1sm")

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tracetool.classify.classify import classify_names, grammars
+from tracetool.classify.taxonomy import FAMILIES, NAMES
+
+GRAMMARS = grammars()
+by_title = pytest.mark.parametrize("grammar", GRAMMARS, ids=lambda g: g.title)
+
+
+@by_title
+def test_examples_prove_the_grammar(grammar):
+    names = list(grammar.examples)
+    assert names, "a grammar without examples proves nothing"
+    got = classify_names(names)
+    assert dict(zip(names, got["family"], strict=True)) == dict(grammar.examples)
+
+
+@by_title
+def test_states_its_source_and_tokens(grammar):
+    assert len(grammar.source) > 10
+    assert grammar.tokens
+    for token in grammar.tokens:
+        re.compile(token.pattern)
+        assert token.meaning
+
+
+@by_title
+def test_rules_name_families_and_no_whole_kernel(grammar):
+    for rule in grammar.rules:
+        assert rule.family in NAMES
+        longest = max((len(w) for w in re.findall(r"[A-Za-z_0-9]+", rule.pattern)), default=0)
+        assert longest < 40, f"{rule.pattern} looks like one kernel's name"
+        assert "(?=" not in grammar.gate and "(?!" not in grammar.gate, "gates run on a linear engine"
+
+
+def test_families_are_the_closed_list():
+    assert len(NAMES) == len(FAMILIES)
+    assert all(f.meaning and f.example for f in FAMILIES)

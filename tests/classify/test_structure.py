@@ -1,0 +1,203 @@
+# ruff: noqa: E501 - kernel names are long
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tracetool.classify.launch import CHUNK
+from tracetool.classify.structure import describe
+from tracetool.hardware.load import load_gpu
+
+LATENCY = Path(__file__).parents[3] / "shared/data/latency"
+H100 = "NVIDIA H100 80GB HBM3"
+
+
+def row(*, name, grid=(None,) * 3, block=(None,) * 3, op=None, dims=None, scalars=None, us=None, **more):
+    axes = dict(zip(("grid_x", "grid_y", "grid_z"), grid, strict=True))
+    axes |= dict(zip(("block_x", "block_y", "block_z"), block, strict=True))
+    call = {"operator_name": op, "input_dims": json.dumps(dims) if dims else None}
+    call |= {"input_types": None, "concrete_inputs": json.dumps(scalars) if scalars else None}
+    time = {"duration_median_ns": us * 1e3 if us else None, "device_name": H100}
+    return {"name": name, "kind": "kernel", **axes, **call, **time, "bytes": None} | more  # fmt: skip
+
+
+def one(**kwargs):
+    return describe(pl.DataFrame([row(**kwargs)], infer_schema_length=None)).row(0, named=True)
+
+
+SGEMM = "ampere_sgemm_128x64_tn"
+
+
+def test_operator_gives_the_sizes_and_tiles_lie_along_them():
+    got = one(
+        name=SGEMM, grid=(6, 4, 1), block=(128, 1, 1), op="aten::addmm", dims=[[768], [200, 512], [512, 768]]
+    )
+    assert (got["m"], got["n"], got["k"], got["batch"]) == (200, 768, 512, 1)
+    assert (got["tile_m"], got["tile_n"]) == (64, 128)  # the name's first number runs along n
+    assert got["grid_fits"] and got["tiles"] == 24
+    assert got["shape_source"] == "operator" and got["inferred"] == ""
+
+
+def test_parts_of_a_split_k_are_counted_from_the_grid():
+    got = one(name=SGEMM, grid=(6, 4, 3), block=(128, 1, 1), op="aten::mm", dims=[[200, 512], [512, 768]])
+    assert got["split_k"] == 3 and got["grid_fits"]
+    batched = one(
+        name=SGEMM, grid=(6, 4, 3), block=(128, 1, 1), op="aten::bmm", dims=[[3, 200, 512], [3, 512, 768]]
+    )
+    assert batched["split_k"] is None and batched["batch"] == 3
+
+
+def test_without_an_operator_tiles_and_grid_give_m_and_n_and_the_duration_k():
+    gpu = load_gpu("h100-sxm")
+    k = 4096.0
+    flops = 2 * (32 * 64) * (16 * 128) * k
+    seconds = flops / (0.65 * float(gpu.peak_flops("fp32", gpu.clock_boost_mhz))) / (512 / (4 * 132))
+    got = one(name=SGEMM, grid=(16, 32, 1), block=(128, 1, 1), us=seconds * 1e6 + 2)
+    assert (got["m"], got["n"], got["batch"]) == (2048, 2048, 1)
+    assert got["k"] == pytest.approx(k, rel=0.02)
+    assert got["inferred"] == "k" and got["shape_source"] == "grid"
+    assert got["inferred_low"] < 1 < got["inferred_high"]
+
+
+def test_an_unknown_gpu_infers_nothing_unless_one_is_given():
+    frame = pl.DataFrame([row(name=SGEMM, grid=(16, 32, 1), us=100.0, device_name="some board")])
+    assert describe(frame)["shape_source"][0] == "none"
+    assert describe(frame, load_gpu("a100-sxm"))["inferred"][0] == "k"
+
+
+def test_a_product_launched_by_a_convolution_is_one():
+    got = one(
+        name="void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x64_16x4_nn_align4>(X::Params)",
+        op="aten::cudnn_convolution", dims=[[8, 64, 56, 56], [128, 64, 1, 1]], scalars=["", "", "[0, 0]", "[1, 1]", "[1, 1]", "1"],
+    )  # fmt: skip
+    assert got["family"] == "conv" and got["basis"] == "operator"
+    assert (got["batch"], got["channels"], got["filters"], got["kernel_h"], got["stride"]) == (
+        8,
+        64,
+        128,
+        1,
+        1,
+    )
+
+
+def test_helpers_do_not_take_the_numbers_of_their_operator():
+    got = one(
+        name="void splitKreduce_kernel<float, float, float>(float)",
+        op="aten::mm",
+        dims=[[200, 512], [512, 768]],
+    )
+    assert got["family"] == "splitk_reduce" and got["m"] is None
+    assert got["elements"] == 200 * 768
+
+
+def test_elements_of_a_vectorized_kernel_come_from_its_blocks():
+    got = one(
+        name="void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul> >(int)",
+        grid=(1000, 1, 1), block=(128, 1, 1),
+    )  # fmt: skip
+    assert got["elements"] == pytest.approx(1000 * 512, rel=1e-3)
+    assert (got["reads"], got["writes"], got["dtype"], got["shape_source"]) == (2, 1, "fp32", "grid")
+
+
+def test_multi_tensor_kernels_count_chunks():
+    got = one(
+        name="void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float>>(int)", grid=(10, 1, 1)
+    )
+    assert got["family"] == "optimizer" and 5 * CHUNK < got["elements"] <= 10 * CHUNK
+    assert got["inferred"] == "elements"
+
+
+def test_attention_grid_gives_queries_batch_and_heads():
+    name = "void flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4, false, false, cutlass::half_t>, false, true>(Flash_fwd_params)"
+    got = one(name=name, grid=(8, 4, 16), block=(128, 1, 1))
+    assert (got["q_len"], got["batch"], got["heads"], got["head_dim"]) == (1024, 4, 16, 64)
+    assert got["kv_len"] == 1024 and got["inferred"] == "kv_len"
+
+
+def test_compiled_kernels_carry_their_true_traffic():
+    name = "triton_poi_fused_add_mul_3"
+    got = one(
+        name=name, grid=(4, 1, 1), op=name, dims=[[1024], [1024], [1024], []], scalars=["", "", "", "1024"]
+    )
+    assert (got["elements"], got["reads"], got["writes"], got["shape_source"]) == (1024, 2, 1, "operator")
+    rows = one(name="triton_per_fused_native_layer_norm_1", op="triton_per_fused_native_layer_norm_1",
+               dims=[[32, 256], [256], [32, 256], [], []], scalars=["", "", "", "32", "256"])  # fmt: skip
+    assert (rows["family"], rows["rows"], rows["cols"]) == ("norm", 32, 256)
+
+
+def test_a_graph_replay_borrows_the_operator_of_the_like_kernel():
+    eager = row(
+        name=SGEMM, grid=(6, 4, 1), block=(128, 1, 1), op="aten::mm", dims=[[200, 512], [512, 768]], us=20.0
+    )
+    other = row(
+        name=SGEMM, grid=(6, 4, 1), block=(128, 1, 1), op="aten::mm", dims=[[200, 64], [64, 768]], us=5.0
+    )
+    replay = row(name=SGEMM, grid=(6, 4, 1), block=(128, 1, 1), us=21.0)
+    gridless = row(name=SGEMM, us=5.2)
+    alien = row(name=SGEMM, grid=(6, 4, 1), block=(128, 1, 1), us=90.0)
+    got = describe(pl.DataFrame([eager, other, replay, gridless, alien], infer_schema_length=None))
+    assert got["lent"].to_list() == [False, False, True, True, False]
+    assert got["k"].to_list()[:4] == [512, 64, 512, 64]
+
+
+def test_copies_and_messages_are_known_by_their_bytes():
+    frame = pl.DataFrame(
+        [
+            row(name="Memcpy HtoD", kind="memcpy", bytes=1000),
+            row(name="ncclDevKernel_AllReduce_Sum_f32_RING_LL", bytes=64),
+        ]
+    )
+    got = describe(frame)
+    assert got["family"].to_list() == ["memcpy", "collective"]
+    assert got["shape_source"].to_list() == ["bytes", "bytes"]
+
+
+def test_rows_keep_their_order_and_only_names_are_needed():
+    got = describe(pl.DataFrame({"name": ["b", "ampere_sgemm_32x32_nn", "a"]}))
+    assert got["name"].to_list() == ["b", "ampere_sgemm_32x32_nn", "a"]
+    assert describe(pl.DataFrame({"name": []}, schema={"name": pl.String})).height == 0
+
+
+@pytest.mark.parametrize(
+    "dims", ["{", "[[1,", "[[1e9]]", "[[99999999999999999999]]", "[[-1, 2]]", '"x"', "[" * 3000, "null"]
+)
+def test_damaged_shapes_are_absent_not_fatal(dims):
+    frame = pl.DataFrame([row(name=SGEMM, op="aten::mm") | {"input_dims": dims}])
+    assert describe(frame)["shape_source"][0] == "none"
+
+
+@pytest.mark.data
+@pytest.mark.skipif(not LATENCY.is_dir(), reason="the measured data is not beside the checkout")
+@pytest.mark.parametrize(
+    ("file", "least"), [("linear", 0.99), ("bmm", 0.99), ("amd_linear", 0.99), ("amd_bmm", 0.99)]
+)
+def test_tiles_account_for_measured_grids(file, least):
+    data = pl.read_parquet(LATENCY / f"{file}.parquet").head(4000)
+    amd = file.startswith("amd")  # these grids count work-items
+    sizes = data.select("b", "m", "k", "n").iter_rows()  # the file's k is the width of the result
+    if file.endswith("bmm"):
+        dims = [json.dumps([[b, m, k], [b, k, n]]) for b, m, n, k in sizes]
+    else:
+        dims = [json.dumps([[b * m, k], [n, k]]) for b, m, n, k in sizes]
+    frame = data.select(
+        pl.col("kernel").alias("name"),
+        *((pl.col(f"grid_{x}") // (pl.col(f"block_{x}") if amd else 1)).alias(f"grid_{x}") for x in "xyz"),
+        *(pl.col(f"block_{x}") for x in "xyz"),
+        pl.col("device").alias("device_name"),
+        (pl.col("measured_ms") * 1e6).alias("duration_median_ns"),
+    )
+    op = "aten::bmm" if file.endswith("bmm") else "aten::linear"
+    got = describe(frame.with_columns(operator_name=pl.lit(op), input_dims=pl.Series(dims)))
+    fits = got.filter(pl.col("tile_m").is_not_null())["grid_fits"]
+    assert fits.len() > 0.99 * data.height
+    assert fits.mean() >= least
+    # without the operator K comes from the duration: its stated interval must hold it
+    alone = describe(frame)
+    true = got["k"].to_numpy()
+    low, high = (alone["k"].to_numpy() * alone[f"inferred_{e}"].to_numpy() for e in ("low", "high"))
+    told = np.isfinite(low)
+    assert np.mean((low[told] <= true[told]) & (true[told] <= high[told])) >= 0.85
