@@ -6,13 +6,14 @@ That is stiff enough to tell one filter from another, and one offset from anothe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tracetool.measure.filters import Boxes, timing_noise
 from tracetool.measure.readings import Readings
-from tracetool.measure.timeline import Timeline
+from tracetool.measure.timeline import Ramp, Timeline
 from tracetool.vocabulary.arrays import Floats
 
 #: Degrees of freedom of the readings' noise: bursts that are not like the others are let go.
@@ -25,6 +26,16 @@ _DRIFT_READINGS = 25
 _DRIFT_SHARE = 0.1
 
 
+#: A burst's power differs for this long after it begins, and what follows it for this long after. [s]
+YOUNG_S = 0.2
+#: States are not quite steady: below this share of the log's range misfits say nothing.
+_FLOOR_SHARE = 0.01
+#: Its last blocks leave the board half empty. [s]
+LATE_S = 0.1
+#: By about this much, relative to the log's range.
+_YOUNG_SHARE = 0.3
+
+
 @dataclass(frozen=True)
 class Response:
     """Readings as a filter explains them."""
@@ -35,10 +46,33 @@ class Response:
     fitted_w: Floats  # (n,)
 
 
-def _filtered(readings: Readings, timeline: Timeline, boxes: Boxes) -> Floats:
-    """Share of each reading in active, gap and idle. Shape (n, 3)."""
-    ramps = timeline.state_ramps()
-    out = np.zeros((len(readings), 3))
+def _age_ramps(timeline: Timeline) -> list[Ramp]:
+    """Integrals of time before anything ran, just after a burst began, before its end, and after it."""
+    ends = timeline.off_start_s
+    starts = np.concatenate([timeline.start_s[:1], timeline.off_end_s[:-1]])
+    if not len(ends):
+        return []
+    out = []
+    late = np.maximum(starts + YOUNG_S, ends - LATE_S)
+    spans = (
+        (starts[:1] - 1e7, starts[:1]),  # before anything ran: clocks are lower than after
+        (starts, np.minimum(ends, starts + YOUNG_S)),
+        (np.minimum(late, ends), ends),
+        (ends, np.minimum(np.append(starts[1:], np.inf), ends + YOUNG_S)),
+    )
+    for open_s, stop in spans:
+        corners = np.empty(2 * len(open_s))
+        corners[0::2], corners[1::2] = open_s, stop
+        values = np.zeros(2 * len(open_s))
+        values[1::2] = np.cumsum(stop - open_s)
+        values[2::2] = values[1:-1:2]
+        out.append(Ramp(corners, values))
+    return out
+
+
+def _filtered(readings: Readings, ramps: Sequence[Ramp], boxes: Boxes) -> Floats:
+    """Share of each reading in each state. Shape (n, states)."""
+    out = np.zeros((len(readings), len(ramps)))
     for back, front, weight in zip(boxes.back_s, boxes.front_s, boxes.weight, strict=True):
         open_s, close_s = readings.time_s - back, readings.time_s - front
         for i, ramp in enumerate(ramps):
@@ -72,15 +106,22 @@ def respond(readings: Readings, timeline: Timeline, boxes: Boxes) -> Response:
     Least squares under a Student likelihood; a state never seen is left at the mean.
     """
     y = readings.power_w
-    state = _filtered(readings, timeline, boxes)
+    young = _age_ramps(timeline)
+    state = _filtered(readings, [*timeline.state_ramps(), *young], boxes)
     hats = _hats(readings.time_s)
     reach = max(float(np.ptp(y)), 1.0)
     drift = (hats[:, None, :] * state[:, :2, None]).reshape(len(y), -1) if hats.shape[1] > 1 else state[:, :0]
     matrix = np.hstack([state, drift])
-    tie = np.concatenate([np.full(3, 1e-3 / reach), np.full(drift.shape[1], 1.0 / (_DRIFT_SHARE * reach))])
+    tie = np.concatenate(
+        [
+            np.full(3, 1e-3 / reach),
+            np.full(len(young), 1.0 / (_YOUNG_SHARE * reach)),
+            np.full(drift.shape[1], 1.0 / (_DRIFT_SHARE * reach)),
+        ]
+    )
     centre = float(np.median(y))
     target = y - centre
-    floor = max(0.1, 1e-4 * abs(centre))
+    floor = max(0.1, _FLOOR_SHARE * reach)
     noise = 0.1 * reach
     timing = timing_noise(boxes, readings.time_s, timeline.edges_s(), reach, timeline.jitter_s)
     ratio = np.hypot(1.0, timing / noise)

@@ -1,0 +1,166 @@
+"""A sensor's window, period, lag and delay from the log and the activity alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tracetool.hardware.sensors import Sensor
+from tracetool.measure.filters import sensor_boxes
+from tracetool.measure.power_log import PowerLog
+from tracetool.measure.readings import Readings, resolve_updates, update_period
+from tracetool.measure.response import respond
+from tracetool.measure.timeline import Timeline
+from tracetool.vocabulary.arrays import Floats
+from tracetool.vocabulary.errors import BadInput
+from tracetool.vocabulary.interval import Z90
+
+#: Windows and lags looked at: from a tenth of a short window to twice the longest. [s]
+_WINDOWS = np.geomspace(5e-3, 2.2, 56)
+_LAGS = np.geomspace(5e-3, 1.6, 40)
+#: Offsets between the clocks looked at. [s]
+_OFFSETS = np.linspace(-0.010, 0.016, 53)
+_OFFSET_AT, _OFFSET_SD = 0.002, 0.004
+#: Log likelihood by which one kind of filter must beat the other to be called.
+_DECISIVE = 6.0
+#: Log odds that a board's sensor is of the kind its class says.
+_KIND_PRIOR = 12.0
+#: The swing must stand out of the noise this many times for a filter to show.
+_CLEAR = 8.0
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value and its 90 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Characterized:
+    """What a log tells of its own sensor."""
+
+    kind: str  # boxcar or lag; "" where the log does not tell
+    window_s: Estimate | None
+    lag_s: Estimate | None
+    update_s: Estimate | None
+    offset_s: Estimate  # from activity to reading
+    swing: float  # swing of the readings over their noise
+    reason: str  # why something is missing
+
+    def sensor(self, nominal: Sensor) -> Sensor:
+        """Return the nominal sensor with what was identified."""
+        changes: dict[str, float | str] = {}
+        if self.kind == "boxcar" and self.window_s is not None:
+            changes = {"kind": "boxcar", "window_s": self.window_s.value, "lag_s": 0.0}
+        elif self.kind == "lag" and self.lag_s is not None:
+            changes = {"kind": "lag", "window_s": float("nan"), "lag_s": self.lag_s.value}
+        if self.update_s is not None:
+            changes["update_s"] = self.update_s.value
+        return replace(nominal, basis="identified", source="this log", **changes) if changes else nominal  # type: ignore[arg-type]
+
+
+def _best_offsets(
+    readings: Readings, timeline: Timeline, nominal: Sensor, *, kind: str, lengths: Floats, offsets: Floats
+) -> tuple[Floats, Floats]:
+    """Highest log posterior over offsets for each length, and where. Each shape (w,)."""
+    value, at = np.empty(len(lengths)), np.empty(len(lengths))
+    for i, length in enumerate(lengths):
+        if kind == "boxcar":
+            sensor = replace(nominal, kind="boxcar", window_s=float(length), lag_s=0.0, delay_s=0.0)
+        else:
+            sensor = replace(nominal, kind="lag", window_s=float("nan"), lag_s=float(length), delay_s=0.0)
+        boxes = sensor_boxes(sensor, readings.jitter_s)
+        scores = np.array(
+            [respond(readings, timeline.shifted(float(x)), boxes).log_likelihood for x in offsets]
+        )
+        scores -= 0.5 * ((offsets - _OFFSET_AT) / _OFFSET_SD) ** 2
+        value[i], at[i] = scores.max(), offsets[int(np.argmax(scores))]
+    return value, at
+
+
+def _peak(lengths: Floats, value: Floats) -> Estimate:
+    """Weighted mean and interval of a likelihood on a grid."""
+    weight = np.exp(value - value.max()) * np.gradient(lengths)
+    weight /= weight.sum()
+    middle = float(weight @ lengths)
+    cell = float(np.interp(middle, lengths, np.gradient(lengths)))
+    sd = float(np.sqrt(max(weight @ (lengths - middle) ** 2, 0.0) + cell**2 / 12.0))
+    return Estimate(middle, middle - Z90 * sd, middle + Z90 * sd)
+
+
+def characterize(log: PowerLog, timeline: Timeline, nominal: Sensor, *, most: int = 400) -> Characterized:
+    """Return the sensor's behaviour as the log shows it.
+
+    Parameters
+    ----------
+    log : PowerLog
+        Readings while activity came and went, best a square wave.
+    timeline : Timeline
+        That activity, on the same host's clock.
+    nominal : Sensor
+        Where the update period is looked for first.
+    most : int
+        Readings used.
+
+    Notes
+    -----
+    Each length of a boxcar and each constant of a lag is scored by how well states of steady power,
+    filtered so, explain the readings; the offset between the clocks is the best for each. Gain is
+    out of reach: a reading and its activity say nothing of true watts.
+
+    Raises
+    ------
+    BadInput
+        If the log has fewer than ten updates or the timeline is empty.
+    """
+    if not len(timeline.start_s):
+        raise BadInput("no activity to identify the sensor by", "give the load's start and end times")
+    period, error, _ = update_period(log.time_s, log.power_w, nominal.update_s)
+    if not np.isfinite(period):
+        period, error, _ = update_period(log.time_s, log.power_w)
+    update = None
+    if np.isfinite(period):
+        update = Estimate(period, period - Z90 * error, period + Z90 * error)
+    readings = resolve_updates(log.time_s, log.power_w, period if update is not None else nominal.update_s)
+    if len(readings) < 10:
+        raise BadInput(f"the log shows only {len(readings)} updates of its sensor", "log for longer")
+    if len(readings) > most:
+        readings = replace(readings, time_s=readings.time_s[:most], power_w=readings.power_w[:most])
+    coarse = _OFFSETS[::6]
+    rough = {
+        kind: _best_offsets(readings, timeline, nominal, kind=kind, lengths=lengths, offsets=coarse)[0]
+        for kind, lengths in (("boxcar", _WINDOWS), ("lag", _LAGS))
+    }
+    fine: dict[str, tuple[Floats, Floats, Floats]] = {}
+    for kind, lengths in (("boxcar", _WINDOWS), ("lag", _LAGS)):
+        middle = float(lengths[int(np.argmax(rough[kind]))])
+        near = middle * np.linspace(0.75, 1.3, 56)
+        scored = _best_offsets(readings, timeline, nominal, kind=kind, lengths=near, offsets=_OFFSETS[::2])
+        fine[kind] = (near, *scored)
+    gain = float(fine["boxcar"][1].max() - fine["lag"][1].max())
+    gain += _KIND_PRIOR if nominal.kind == "boxcar" else -_KIND_PRIOR
+    kind = "lag" if gain < -_DECISIVE else "boxcar"
+    lengths, value, at = fine[kind]
+    found = _peak(lengths, value)
+    weight = np.exp(value - value.max())
+    shift = float(weight @ at / weight.sum())
+    spread = float(np.sqrt(weight @ (at - shift) ** 2 / weight.sum()) + np.diff(_OFFSETS)[0])
+    offset = Estimate(shift, shift - Z90 * spread, shift + Z90 * spread)
+    best = replace(nominal, kind=kind, delay_s=0.0)
+    best = replace(best, window_s=found.value) if kind == "boxcar" else replace(best, lag_s=found.value)
+    fit = respond(readings, timeline.shifted(shift), sensor_boxes(best, readings.jitter_s))
+    swing = float(np.ptp(fit.fitted_w)) / max(fit.noise_w, 1e-9)
+    reason = ""
+    if abs(gain) < _DECISIVE:
+        reason = "a window and a lag explain the log alike: taken for a window"
+    if swing < _CLEAR:
+        reason = "the readings hardly answer to the activity: run a square wave"
+        return Characterized("", None, None, update, offset, swing, reason)
+    if update is None:
+        reason = "the log was polled too slowly to tell the update period"
+    window, lag = (found, None) if kind == "boxcar" else (None, found)
+    return Characterized(kind, window, lag, update, offset, swing, reason)
