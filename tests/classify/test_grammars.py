@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from tracetool.classify.classify import classify_names, grammars
+from tracetool.classify.grammar import MEANINGS
 from tracetool.classify.taxonomy import FAMILIES, NAMES
 
 GRAMMARS = grammars()
@@ -40,3 +42,11 @@ def test_rules_name_families_and_no_whole_kernel(grammar):
 def test_families_are_the_closed_list():
     assert len(NAMES) == len(FAMILIES)
     assert all(f.meaning and f.example for f in FAMILIES)
+
+
+def test_the_page_on_names_covers_every_grammar_and_column():
+    page = (Path(__file__).parents[2] / "docs/names.md").read_text("utf-8")
+    for grammar in GRAMMARS:
+        assert grammar.title[1:] in page
+        assert all(token.meaning.replace("|", "\\|") in page for token in grammar.tokens)
+    assert all(f"| `{column}` | {meaning} |" in page for column, meaning in MEANINGS.items())
