@@ -16,6 +16,7 @@ from tracetool.sources.assemble import assemble, check_trace
 from tracetool.sources.clocks import Source, align_sources
 from tracetool.sources.detect import detect
 from tracetool.sources.format import ReadOptions
+from tracetool.sources.readings import tidy_readings
 from tracetool.sources.text import ratio_cap
 from tracetool.sources.unpack import readable
 from tracetool.tables.run import RUN_FILE, file_sha256, write_run
@@ -99,6 +100,13 @@ def ingest(
             sources.append(Source(path, name, found.read(real, options)))
         checked = [check_trace(s.trace, s.path) for s in sources]
         clock = align_sources(sources, tz)
+        for source in sources:
+            tidy_readings(source.trace, source.path)
+        if not all(entry["placed"] for entry in clock["alignment"]):
+            from tracetool.workflows.fit_clock import fit_unplaced
+
+            said.step("fitting clocks")
+            fit_unplaced(sources, clock, model)
         said.step("linking kernels to their launches")
         made = assemble(checked)
         made.tables["devices"] = _name_gpus(made.tables["devices"], model)

@@ -50,7 +50,7 @@ def _section(lines: pl.DataFrame, fields: list[str]) -> pl.DataFrame:
     return lines.with_columns(
         pl.col("text").str.split_exact(",", len(fields)).alias("part")
     ).select(
-        "line", "text",
+        "line", "text", pl.col("part").struct.field(f"field_{len(names) - 1}").is_null().alias("#torn"),
         *[pl.col("part").struct.field(f"field_{i}").str.strip_chars().alias(n) for i, n in enumerate(names)],
     )  # fmt: skip
 
@@ -145,7 +145,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
         trace.clock = Clock("utc", 0, 1e6, basis="the stamps are epochs or carry their zone")
     rows = rows.with_columns(parse_stamps(stamps).alias("time_ns"))
     trace.rejected += _reject(path, rows)
-    rows = rows.filter(pl.col("time_ns").is_not_null())
+    rows = rows.filter(pl.col("time_ns").is_not_null() & ~pl.col("#torn"))
     if not rows.height:
         raise BadInput.in_file(path, "holds no reading with a time", "log again with nvidia-smi --query-gpu")
     rows, trace.devices = _devices(rows, trace.warnings)
@@ -154,8 +154,13 @@ def read(path: Path, options: ReadOptions) -> Trace:
 
 
 def _reject(path: Path, rows: pl.DataFrame) -> list[pl.DataFrame]:
-    bad = rows.filter(pl.col("time_ns").is_null())
-    return [rejected_rows(path.name, bad["line"], "no time stamp", bad["text"])] if bad.height else []
+    parts = []
+    no_time, torn = pl.col("time_ns").is_null(), pl.col("#torn")
+    for why, which in (("no time stamp", no_time), ("line cut short", torn & ~no_time)):
+        bad = rows.filter(which)
+        if bad.height:
+            parts.append(rejected_rows(path.name, bad["line"], why, bad["text"]))
+    return parts
 
 
 FORMAT = Format(

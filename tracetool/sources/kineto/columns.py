@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from tracetool.sources.kineto.events import EXACT, Chunk, Event
+from tracetool.sources.kineto.events import EXACT, EXACT_TAIL, Chunk, Event
 from tracetool.vocabulary.arrays import Floats, Ints
 
 #: Up to here a double of microseconds still tells one nanosecond from the next.
@@ -105,19 +105,10 @@ def _scaled(us: Floats, base_ns: int) -> pl.Series:
 
 
 def _exact(chunk: Chunk, which: Sequence[int], base_ns: int) -> tuple[pl.Series, pl.Series]:
-    rows = EXACT.decode(chunk.raw) if chunk.raw[:1] == b"[" else _exact_tail(chunk.raw)
+    rows = EXACT.decode(chunk.raw) if chunk.raw[:1] == b"[" else EXACT_TAIL.decode(chunk.raw).events
     start = pl.Series([_digits(bytes(rows[i].ts)) for i in which], dtype=pl.Int64) + base_ns
     length = pl.Series([_digits(bytes(rows[i].dur)) or 0 for i in which], dtype=pl.Int64)
     return start, start + length
-
-
-def _exact_tail(raw: bytes) -> Any:
-    from tracetool.sources.kineto.events import ExactTimes
-
-    class Tail(msgspec.Struct):
-        events: list[ExactTimes] = msgspec.field(name="traceEvents")
-
-    return msgspec.json.decode(raw, type=Tail).events
 
 
 def _digits(text: bytes) -> int | None:

@@ -42,6 +42,10 @@ class ExactTimes(msgspec.Struct, gc=False):
     dur: msgspec.Raw = msgspec.Raw(b"null")
 
 
+class _ExactTail(msgspec.Struct):
+    events: list[ExactTimes] = msgspec.field(default_factory=list, name="traceEvents")
+
+
 class Header(msgspec.Struct):
     """What stands beside the events. Names of users, hosts and jobs are not looked at."""
 
@@ -84,6 +88,7 @@ _HEADER = msgspec.json.Decoder(Header)
 _RAWS = msgspec.json.Decoder(list[msgspec.Raw])
 _EVENT = msgspec.json.Decoder(Event)
 EXACT = msgspec.json.Decoder(list[ExactTimes])
+EXACT_TAIL = msgspec.json.Decoder(_ExactTail)
 
 
 class EventReader:

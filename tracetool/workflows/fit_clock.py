@@ -1,0 +1,175 @@
+"""Sources whose clocks nothing ties together: laid over each other where activity explains power best."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.load import load_gpu, match_gpu
+from tracetool.measure.align import coarse_offset
+from tracetool.measure.observe import observe
+from tracetool.measure.power_log import PowerLog, power_logs, telemetry_devices
+from tracetool.measure.readings import resolve_updates
+from tracetool.measure.sensors import candidate_sensors
+from tracetool.measure.timeline import Timeline, build_timeline
+from tracetool.sources.assemble import shift_trace
+from tracetool.sources.clocks import Source
+from tracetool.vocabulary.errors import BadInput
+
+_NS = 1e-9
+#: Activity and power that agree less than this are of different runs, or say nothing. [1]
+LEAST_CORRELATION = 0.5
+#: Halves shorter than this many updates of the sensor tell no drift.
+DRIFT_UPDATES = 40.0
+
+
+@dataclass(frozen=True)
+class _Fit:
+    offset_s: float
+    sd_s: float
+    correlation: float
+    drift_ppm: float | None
+    drift_sd_ppm: float | None
+    device: int
+
+
+def fit_unplaced(sources: Sequence[Source], clock: dict[str, Any], gpu: str | None) -> None:
+    """Place sources that only overlap with others, in place; ``clock`` says how and how sure.
+
+    Parameters
+    ----------
+    sources : sequence of Source
+        Through ``align_sources``.
+    clock : dict
+        What that returned; entries of sources that are placed here are completed.
+    gpu : str, optional
+        Model of the GPU, for its sensor.
+
+    Notes
+    -----
+    The cross-correlation of busy time and power finds the place to about an update of the sensor; the
+    likelihood of the readings under the activity, filtered by the sensor's window, refines it. The
+    drift is the difference between the two halves. A fit whose correlation stays below
+    ``LEAST_CORRELATION`` is not used.
+    """
+    entries = clock["alignment"]
+    for source, entry in zip(sources, entries, strict=True):
+        if entry["placed"]:
+            continue
+        is_log = not source.trace.activities.height
+        others = [
+            s for s, e in zip(sources, entries, strict=True)
+            if e["placed"] and (s.trace.activities.height if is_log else s.trace.telemetry.height)
+        ]  # fmt: skip
+        found: list[_Fit] = []
+        for other in others:
+            trace, log = (other, source) if is_log else (source, other)
+            found += _try(trace, log.trace.telemetry, gpu)
+        best = max(found, key=lambda f: f.correlation, default=None)
+        if best is None or best.correlation < LEAST_CORRELATION:
+            if best is not None:
+                entry["basis"] += f" (best overlap correlates {best.correlation:.2f} only: not used)"
+            continue
+        by = round(best.offset_s / _NS) * (-1 if is_log else 1)
+        shift_trace(source.trace, by)
+        entry.update(
+            placed=True, offset_ns=by, error_ns=best.sd_s / _NS, correlation=round(best.correlation, 4),
+            basis="fitted: where the activity makes the power log likeliest",
+        )  # fmt: skip
+        if best.drift_ppm is not None:
+            entry.update(drift_ppm=round(best.drift_ppm, 3), drift_sd_ppm=round(best.drift_sd_ppm or 0.0, 3))
+
+
+def _try(trace: Source, telemetry: pl.DataFrame, gpu: str | None) -> list[_Fit]:
+    """Return a fit for each device of the log, to the busiest device of the trace."""
+    activities = trace.trace.activities
+    busy = activities.group_by("device").agg(pl.col("duration_ns").sum()).sort("duration_ns").tail(1)
+    if not busy.height or telemetry.is_empty():
+        return []
+    mine = activities.filter(pl.col("device") == busy["device"][0])
+    origin = int(telemetry["time_ns"].median() or 0)  # type: ignore[arg-type]
+    middle = int(mine["start_ns"].median() or 0)  # type: ignore[arg-type]
+    start = (mine["start_ns"].to_numpy() - middle) * _NS
+    timeline = build_timeline(
+        start, start + mine["duration_ns"].to_numpy() * _NS, np.zeros(len(start), np.int64), 1
+    )
+    board = _board(trace, int(busy["device"][0]), gpu)
+    wanted = ("power_w", "energy_j", "field", "power_kind")
+    absent = [c for c in wanted if c not in telemetry.columns]
+    kinds = {"power_w": pl.Float64, "energy_j": pl.Float64, "field": pl.String, "power_kind": pl.String}
+    telemetry = telemetry.with_columns(pl.lit(None, dtype=kinds[c]).alias(c) for c in absent)
+    found = []
+    for device in telemetry_devices(telemetry):
+        for log in power_logs(telemetry, device, origin)[:1]:
+            fit = _fit(log, timeline, board, device)
+            if fit is not None:
+                # Both clocks were counted from their own middles: put them back.
+                moved = fit.offset_s + (origin - middle) * _NS
+                found.append(_Fit(moved, *_rest(fit)))
+    return found
+
+
+def _rest(fit: _Fit) -> tuple[float, float, float | None, float | None, int]:
+    return fit.sd_s, fit.correlation, fit.drift_ppm, fit.drift_sd_ppm, fit.device
+
+
+def _board(trace: Source, device: int, gpu: str | None) -> Gpu | None:
+    name = gpu
+    if name is None and trace.trace.devices.height and "name" in trace.trace.devices.columns:
+        row = trace.trace.devices.filter(pl.col("device") == device)
+        name = match_gpu(row["name"][0]) if row.height and row["name"][0] else None
+    try:
+        return load_gpu(name, part="sensor") if name else None
+    except BadInput:
+        return None
+
+
+def _fit(log: PowerLog, timeline: Timeline, board: Gpu | None, device: int) -> _Fit | None:
+    sensors = candidate_sensors(board, log.field, None)
+    try:
+        readings = resolve_updates(log.time_s, log.power_w, sensors[0].update_s)
+        if len(readings) < 8:
+            return None
+        start, end = timeline.span_s
+        reach = (readings.time_s[-1] - readings.time_s[0]) + (end - start)
+        coarse, correlation = coarse_offset(readings, timeline, reach)
+        near = timeline.shifted(coarse)
+        whole = observe(log, near, sensors, prior_sd_s=2.0 * readings.update_s, around_s=0.0)
+    except (BadInput, ValueError, IndexError, FloatingPointError):
+        return None
+    drift, drift_sd = None, None
+    if end - start > 2 * DRIFT_UPDATES * readings.update_s:
+        drift, drift_sd = _drift(log, near, board, readings.update_s)
+    return _Fit(
+        coarse + whole.alignment.offset_s, whole.alignment.offset_sd_s, correlation, drift, drift_sd, device
+    )
+
+
+def _drift(
+    log: PowerLog, timeline: Timeline, board: Gpu | None, update_s: float
+) -> tuple[float | None, float | None]:
+    """Return the clocks' relative drift and its standard error from the two halves. [1e-6]"""
+    start, end = timeline.span_s
+    middle = 0.5 * (start + end)
+    sensors = candidate_sensors(board, log.field, None)
+    places = []
+    for first in (True, False):
+        inside = (timeline.start_s < middle) == first
+        part = build_timeline(timeline.start_s[inside], timeline.end_s[inside], timeline.label[inside], 1)
+        kept = (log.time_s < middle) == first
+        piece = PowerLog(log.field, log.time_s[kept], log.power_w[kept], log.counter_time_s, log.counter_j)
+        try:
+            seen = observe(piece, part, sensors, prior_sd_s=2.0 * update_s, around_s=0.0).alignment
+        except (BadInput, ValueError, IndexError, FloatingPointError):
+            return None, None
+        places.append((seen.offset_s, seen.offset_sd_s))
+    span = 0.5 * (end - start)
+    return (
+        1e6 * (places[1][0] - places[0][0]) / span,
+        1e6 * float(np.hypot(places[0][1], places[1][1])) / span,
+    )
