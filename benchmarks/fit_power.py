@@ -18,7 +18,7 @@ import polars as pl
 from tracetool.calibrate.power_file import Fitted, calibration_toml
 from tracetool.calibrate.power_fit import PowerFit, fit_power
 from tracetool.calibrate.power_rows import PowerRows, rows_of_activity, rows_of_sum
-from tracetool.calibrate.power_sweep import SweepRows, fit_sweep
+from tracetool.calibrate.power_sweep import SweepRows, fit_sweep, with_base
 from tracetool.calibrate.power_validation import baselines, held_out
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
@@ -116,12 +116,7 @@ def workloads(name: str) -> None:
     prior = prior_calibration(gpu)
     idle = idle_rows("a100_voltage_idle")
     base = fit_sweep(idle, prior, gpu.voltage, fit_voltage=False)
-    prior = replace(
-        prior,
-        board_w=float(base.base[0]),
-        leakage_w_per_v=float(base.base[1]),
-        clock_w_per_v2_ghz=float(base.base[2]),
-    )
+    prior = with_base(prior, base)
     rows = workload_rows(gpu, CAP_SHARE * gpu.power_limit_w * 0.985)
     fit = fit_power(rows, prior, gpu.voltage, known_base=True)
     held = held_out(rows, prior, gpu.voltage, known_base=True)

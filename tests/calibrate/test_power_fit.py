@@ -36,6 +36,7 @@ def made_rows(count: int, seed: int, scale: float = 1.6, noise: float = 0.02) ->
         active_sm=108.0 * rng.uniform(0.2, 1, count),
         dram_bytes_per_s=1e12 * rng.uniform(0, 1, count),
         link_bytes_per_s=np.zeros(count),
+        memory_share=np.ones(count),
         group=np.array([f"program {i % 12}" for i in range(count)], dtype=object),
     )
     truth = coefficient_vector(PRIOR).copy()

@@ -16,7 +16,7 @@ from tracetool.model.reach import Reach
 from tracetool.vocabulary.interval import Z90
 
 _UNITS: Final = {
-    "board_w": "W", "leakage_w_per_v": "W/V", "clock_w_per_v2_ghz": "W/(V^2 GHz)",
+    "board_w": "W", "memory_w": "W", "leakage_w_per_v": "W/V", "clock_w_per_v2_ghz": "W/(V^2 GHz)",
     "active_pj_per_clock_sm": "pJ/clk/SM", "dram_pj_per_byte": "pJ/B", "link_pj_per_byte": "pJ/B",
     "shared_pj": "pJ/B", "l2_pj": "pJ/B", "int_pj": "pJ/op", "sfu_pj": "pJ/op",
 }  # fmt: skip
@@ -63,9 +63,7 @@ def calibration_toml(
     lines = ["[about]", *(f"{k} = {_plain(v)}" for k, v in about.items())]
     if sweep is not None:
         lines += ["", "[base]"]
-        lines += [
-            _entry(n, float(v), _UNITS[n], source) for n, v in zip(COEFFICIENTS[:3], sweep.base, strict=True)
-        ]
+        lines += [_entry(n, float(v), _UNITS[n], source) for n, v in zip(BASE, sweep.base, strict=True)]
         lines.append(_entry("leakage_per_v", sweep.leakage_per_v, "1/V", source))
     for section, fitted in fits.items():
         lines += ["", f"[{section}]", *_coefficients(fitted.fit, source)]

@@ -26,9 +26,17 @@ ORDER: Final = (
 )
 #: How far a prior may be off, relative: one standard deviation.
 PRIOR_SD: Final[Mapping[str, float]] = MappingProxyType(
-    {"board_w": 0.8, "leakage_w_per_v": 0.6, "clock_w_per_v2_ghz": 0.8, "active_pj_per_clock_sm": 0.6}
+    {
+        "board_w": 0.8,
+        "memory_w": 0.8,
+        "leakage_w_per_v": 0.6,
+        "clock_w_per_v2_ghz": 0.8,
+        "active_pj_per_clock_sm": 0.6,
+    }
 )
 _PRIOR_SD_COUNT = 0.5
+#: Coefficients of the base that no clock of the core changes, or little.
+_STEADY = frozenset({"board_w", "memory_w", "leakage_w_per_v"})
 #: Relative spread of a good row about the model; rows further off lose weight (Huber).
 _ROW_SD = 0.06
 #: A group of many rows says no more than this many independent ones: its error is its own.
@@ -60,6 +68,7 @@ def with_coefficients(start: PowerCalibration, values: Floats) -> PowerCalibrati
     return replace(
         start,
         board_w=named["board_w"],
+        memory_w=named["memory_w"],
         leakage_w_per_v=named["leakage_w_per_v"],
         clock_w_per_v2_ghz=named["clock_w_per_v2_ghz"],
         core_pj=MappingProxyType({name: named[f"{name}_pj"] for name in CORE_COUNTS}),
@@ -76,7 +85,7 @@ def prior_sd(values: Floats, base_w: float, *, known_base: bool = False) -> Floa
     same board said it (``known_base``).
     """
     relative = np.array([PRIOR_SD.get(c, _PRIOR_SD_COUNT) for c in COEFFICIENTS])
-    floor = np.array([0.1 * base_w if c in ("board_w", "leakage_w_per_v") else 1e-3 for c in COEFFICIENTS])
+    floor = np.array([0.1 * base_w if c in _STEADY else 1e-3 for c in COEFFICIENTS])
     spread = np.maximum(relative * values, floor)
     if known_base:
         spread[: len(BASE)] = np.maximum(0.01 * values[: len(BASE)], 0.05)
@@ -139,7 +148,7 @@ def _solve(
 ) -> tuple[Floats, float, Floats, Floats]:
     """Return coefficients, loss, posterior spread and what was told, at one voltage curve."""
     believed = coefficient_vector(prior)
-    base = believed[0] + believed[1] * float(curve.floor_v)
+    base = believed[0] + believed[1] + believed[2] * float(curve.floor_v)
     spread = prior_sd(believed, base, known_base=known_base)
     design = rows.design(curve, prior.leakage_per_v) / rows.power_w[:, None]
     group = np.sqrt(row_weights(rows)) / _ROW_SD

@@ -18,7 +18,7 @@ from tracetool.vocabulary.work import Work
 
 #: Coefficients of the fit, in the order of the design's columns.
 COEFFICIENTS = (
-    "board_w", "leakage_w_per_v", "clock_w_per_v2_ghz",
+    "board_w", "memory_w", "leakage_w_per_v", "clock_w_per_v2_ghz",
     *(f"{c}_pj" for c in CORE_COUNTS), "active_pj_per_clock_sm", "dram_pj_per_byte", "link_pj_per_byte",
 )  # fmt: skip
 
@@ -39,6 +39,8 @@ class PowerRows:
         SMs that hold a block, in the mean over the time.
     dram_bytes_per_s, link_bytes_per_s : array, shape (n,)
         Traffic on other supplies. [B/s]
+    memory_share : array, shape (n,)
+        Memory clock over the GPU's usual one.
     group : array of str, shape (n,)
         Program, model or kernel the row belongs to: what is left out together in validation.
     """
@@ -49,6 +51,7 @@ class PowerRows:
     active_sm: Floats
     dram_bytes_per_s: Floats
     link_bytes_per_s: Floats
+    memory_share: Floats
     group: Texts
 
     def __len__(self) -> int:
@@ -74,6 +77,7 @@ class PowerRows:
         return np.column_stack(
             [
                 np.ones(len(self)),
+                self.memory_share,
                 volt * np.exp(leakage_per_v * (volt - voltage.floor_v)),
                 squared[:, 0] * ghz,
                 squared * self.rates * 1e-12,
@@ -113,6 +117,7 @@ def rows_of_activity(rows: OperatorColumns, gpu: Gpu) -> PowerRows:
         active_sm=np.clip(rows.number("act_sm", 1.0), 0.0, 1.0) * gpu.sm_count,
         dram_bytes_per_s=work.dram_bytes / seconds,
         link_bytes_per_s=work.link_bytes / seconds,
+        memory_share=rows.number("recorded_mem_clock_mhz", gpu.memory_clock_mhz) / gpu.memory_clock_mhz,
         group=rows.text("name"),
     )
 
@@ -129,6 +134,7 @@ def rows_of_timing(
         active_sm=timing.sm_active[:, 0] * gpu.sm_count,
         dram_bytes_per_s=timing.work.dram_bytes / seconds,
         link_bytes_per_s=timing.work.link_bytes / seconds,
+        memory_share=np.ones(len(seconds)),
         group=group,
     )
 
@@ -162,6 +168,7 @@ def rows_of_sum(
         active_sm=np.minimum(busy / seconds, 1.0) * gpu.sm_count,
         dram_bytes_per_s=(counts @ timing.work.dram_bytes) / seconds,
         link_bytes_per_s=(counts @ timing.work.link_bytes) / seconds,
+        memory_share=np.ones(len(seconds)),
         group=np.full(len(seconds), "", dtype=object),
     )
 
@@ -177,5 +184,6 @@ def rows_of_idle(clock_mhz: Floats, power_w: Floats) -> PowerRows:
         active_sm=none,
         dram_bytes_per_s=none,
         link_bytes_per_s=none,
+        memory_share=np.ones(n),
         group=np.full(n, "(idle)", dtype=object),
     )

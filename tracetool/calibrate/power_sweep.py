@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import minimize, nnls
 
 from tracetool.hardware.voltage import VoltageCurve
-from tracetool.model.power_calibration import PowerCalibration
+from tracetool.model.power_calibration import BASE, PowerCalibration
 from tracetool.vocabulary.arrays import Floats, Ints, Texts
 
 #: Relative spread of a good reading; rows further off lose weight.
@@ -23,17 +23,21 @@ _KNEE_SD, _SLOPE_SD, _CURVE_SD = 0.15, 0.25, 0.5
 #: Growth of leakage per volt above the floor: spread about none. [1/V]
 _GROWTH_SD = 3.0
 #: Spread of the base's coefficients, relative.
-_BASE_SD = np.array([0.8, 0.6, 0.8])
+_BASE_SD = np.array([0.8, 0.8, 0.6, 0.8])
 
 
 @dataclass(frozen=True)
 class SweepRows:
-    """Power and time of groups of identical work; ``duration_s`` is NaN for idle rows. Shape (n,) each."""
+    """Power and time of groups of identical work; shape (n,) each.
+
+    ``duration_s`` is NaN for idle rows; ``memory_share`` is the memory clock over the usual one.
+    """
 
     power_w: Floats
     clock_mhz: Floats
     duration_s: Floats
     group: Texts
+    memory_share: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,7 @@ class SweepFit:
     """Voltage curve, base and each group's work; relative residual of every row."""
 
     voltage: VoltageCurve
-    base: Floats  # (3,) board, leakage, clock tree
+    base: Floats  # (4,) board, memory, leakage, clock tree
     leakage_per_v: float  # growth of leakage beyond proportion to the voltage [1/V]
     work_w: Floats  # (groups,) work at 1 V and the group's shortest time
     groups: Texts
@@ -58,7 +62,7 @@ def fit_sweep(
 ) -> SweepFit:
     r"""Fit the voltage curve and the base from sweeps.
 
-    .. math:: P = c_0 + c_1 V + c_2 V^2 f + k_g V^2 / t
+    .. math:: P = c_0 + c_m f_m / f_{m0} + c_1 V + c_2 V^2 f + k_g V^2 / t
 
     Parameters
     ----------
@@ -114,19 +118,21 @@ def _linear(
     running = np.isfinite(rows.duration_s)
     with np.errstate(invalid="ignore"):
         rate = np.where(running, shortest[place] / rows.duration_s, 0.0)
-    matrix = np.zeros((len(volt), 3 + groups))
+    base = len(BASE)
+    matrix = np.zeros((len(volt), base + groups))
     leaking = volt * np.exp(growth * (volt - curve.floor_v))
-    matrix[:, 0], matrix[:, 1], matrix[:, 2] = 1.0, leaking, volt**2 * rows.clock_mhz / 1e3
-    matrix[np.arange(len(volt)), 3 + place] = np.nan_to_num(volt**2 * rate)
+    matrix[:, 0], matrix[:, 2], matrix[:, 3] = 1.0, leaking, volt**2 * rows.clock_mhz / 1e3
+    matrix[:, 1] = 1.0 if rows.memory_share is None else rows.memory_share
+    matrix[np.arange(len(volt)), base + place] = np.nan_to_num(volt**2 * rate)
     matrix /= rows.power_w[:, None]
-    believed = np.array([prior.board_w, prior.leakage_w_per_v, prior.clock_w_per_v2_ghz])
+    believed = np.array([getattr(prior, name) for name in BASE])
     spread = np.maximum(_BASE_SD * believed, 1.0)
-    held = np.zeros((3, 3 + groups))
-    held[np.arange(3), np.arange(3)] = 1.0 / spread
+    held = np.zeros((base, base + groups))
+    held[np.arange(base), np.arange(base)] = 1.0 / spread
     # Readings of one board share its errors: many clocks say no more than some tens of independent ones.
     weight = min(1.0, np.sqrt(60.0 / len(volt))) / _ROW_SD
     robust = np.ones(len(volt))
-    values = np.zeros(3 + groups)
+    values = np.zeros(base + groups)
     for _ in range(3):
         w = weight * np.sqrt(robust)
         values, _ = nnls(np.vstack([matrix * w[:, None], held]), np.concatenate([w, believed / spread]))
@@ -135,6 +141,19 @@ def _linear(
     residual = matrix @ values - 1.0
     miss = np.abs(residual) / _ROW_SD
     huber = np.where(miss < 1.5, miss**2, 3.0 * miss - 2.25)
-    distance = ((values[:3] - believed) / spread) ** 2
+    distance = ((values[:base] - believed) / spread) ** 2
     loss = float((weight * _ROW_SD) ** 2 * huber.sum() + distance.sum())
-    return loss, values[:3], values[3:], residual
+    return loss, values[:base], values[base:], residual
+
+
+def with_base(start: PowerCalibration, sweep: SweepFit) -> PowerCalibration:
+    """Return a calibration with the base of a sweep."""
+    board, memory, leakage, tree = (float(v) for v in sweep.base)
+    return replace(
+        start,
+        board_w=board,
+        memory_w=memory,
+        leakage_w_per_v=leakage,
+        clock_w_per_v2_ghz=tree,
+        leakage_per_v=sweep.leakage_per_v,
+    )

@@ -20,10 +20,11 @@ def idle_power_w(
     clock_mhz: Numbers | float,
     calibration: PowerCalibration,
     temperature_c: Numbers | float | None = None,
+    memory_share: Numbers | float = 1.0,
 ) -> Floats:
     r"""Return the power of a GPU whose clock is held and on which nothing runs.
 
-    .. math:: P = c_0 + c_1 V e^{k (T - T_0) + b (V - V_{min})} + c_2 V^2 f
+    .. math:: P = c_0 + c_m f_m / f_{m0} + c_1 V e^{k (T - T_0) + b (V - V_{min})} + c_2 V^2 f
 
     Parameters
     ----------
@@ -32,9 +33,11 @@ def idle_power_w(
     clock_mhz : float or array
         Core clock. [MHz]
     calibration : PowerCalibration
-        :math:`c_0, c_1, c_2, k, b, T_0`.
+        :math:`c_0, c_m, c_1, c_2, k, b, T_0`.
     temperature_c : float or array, optional
         Chip temperature, by default :math:`T_0`; broadcast against the clock. [C]
+    memory_share : float or array
+        Memory clock over the GPU's usual one; broadcast against the clock.
 
     Returns
     -------
@@ -49,4 +52,5 @@ def idle_power_w(
         rise = np.asarray(temperature_c, np.float64) - calibration.reference_c
         leakage = leakage * np.exp(calibration.leakage_per_k * rise)
     tree = calibration.clock_w_per_v2_ghz * volt**2 * clock / 1e3
-    return np.asarray(calibration.board_w + leakage + tree)
+    memory = calibration.memory_w * np.asarray(memory_share, np.float64)
+    return np.asarray(calibration.board_w + memory + leakage + tree)

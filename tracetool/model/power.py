@@ -60,7 +60,13 @@ class PowerParts:
 
 
 def power_parts(
-    rows: OperatorColumns, gpu: Gpu, timing: Timing, clock_mhz: Floats, power: PowerCalibration
+    rows: OperatorColumns,
+    gpu: Gpu,
+    timing: Timing,
+    clock_mhz: Floats,
+    *,
+    power: PowerCalibration,
+    memory_share: Floats | float = 1.0,
 ) -> PowerParts:
     """Return the energy of each part from counts, clocks and voltage.
 
@@ -72,13 +78,17 @@ def power_parts(
         Durations and counts, (n, c).
     clock_mhz : array, shape (n, c)
         Core clocks. [MHz]
+    power : PowerCalibration
+        Coefficients.
+    memory_share : float or array, shape (n, 1)
+        Memory clock over the GPU's usual one.
     """
     squared = core_voltage_v(gpu, clock_mhz, power) ** 2
     core = core_energy_j(timing.work, rows.text("dtype"), power)
     outer = outer_energy_j(timing.work, power)
     flat = np.ones_like(clock_mhz)
     joules = {
-        "base": idle_power_w(gpu, clock_mhz, power) * timing.duration_s,
+        "base": idle_power_w(gpu, clock_mhz, power, memory_share=memory_share) * timing.duration_s,
         "clock": squared
         * active_energy_j(timing.sm_active, timing.duration_s, clock_mhz, power, gpu.sm_count),
         "compute": squared * core["compute"][:, None],

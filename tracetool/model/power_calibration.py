@@ -14,7 +14,7 @@ CORE_COUNTS = (
     "fp32", "fp64", "int", "sfu", "shared", "l2",
 )  # fmt: skip
 #: Coefficients of what runs while nothing does: board, leakage, clock tree.
-BASE = ("board_w", "leakage_w_per_v", "clock_w_per_v2_ghz")
+BASE = ("board_w", "memory_w", "leakage_w_per_v", "clock_w_per_v2_ghz")
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,9 @@ class PowerCalibration:
     Parameters
     ----------
     board_w : float
-        Regulators, fans, memory refresh: what no core clock or voltage changes. [W]
+        Regulators, fans, refresh: what no clock or voltage changes. [W]
+    memory_w : float
+        Device memory with nothing to do, at its usual clock; follows the memory clock. [W]
     leakage_w_per_v : float
         Leakage per volt at ``reference_c``. [W/V]
     clock_w_per_v2_ghz : float
@@ -63,6 +65,7 @@ class PowerCalibration:
     """
 
     board_w: float
+    memory_w: float
     leakage_w_per_v: float
     clock_w_per_v2_ghz: float
     core_pj: Mapping[str, float]

@@ -42,6 +42,8 @@ _ACTIVE_PJ_7NM = {"operator": 300.0, "monitor": 480.0}
 _LINK_PJ_PER_BYTE = 45.0
 #: Share of the idle power at the lowest clock that leaks; the rest is board and memory.
 _LEAKAGE_SHARE = 0.55
+#: Of what does not leak, the share of idle memory.
+_MEMORY_SHARE = 0.4
 #: Clock tree of the idle chip per SM. [W/(V^2 GHz)]
 _CLOCK_TREE_PER_SM = 0.09
 
@@ -70,7 +72,8 @@ def _coefficients(gpu: Gpu, core_7nm: Mapping[str, float], active_pj: float) -> 
     tree = _CLOCK_TREE_PER_SM * gpu.sm_count * scale
     rest = max(gpu.idle_w - tree * floor_v**2 * gpu.clock_min_mhz / 1e3, 0.0)
     return PowerCalibration(
-        board_w=rest * (1 - _LEAKAGE_SHARE),
+        board_w=rest * (1 - _LEAKAGE_SHARE) * (1 - _MEMORY_SHARE),
+        memory_w=rest * (1 - _LEAKAGE_SHARE) * _MEMORY_SHARE,
         leakage_w_per_v=rest * _LEAKAGE_SHARE / floor_v,
         clock_w_per_v2_ghz=tree,
         core_pj=MappingProxyType({k: v * scale for k, v in core_7nm.items()}),

@@ -40,22 +40,41 @@ class _Question:
     def at(self, clock_mhz: Floats) -> tuple[Timing, PowerParts]:
         """Return timing and energy parts at clocks of shape (n, c)."""
         timing = self._timing(clock_mhz, self.mem_clock_mhz)
-        parts = self._parts(timing, clock_mhz)
+        parts = self._parts(timing, clock_mhz, self.mem_clock_mhz)
         if self.anchor is None or not (self.anchor.known & (self.anchor.power_w > 0)).any():
             return timing, parts
         start = self.anchor.start_clock(clock_mhz)
         there = self._timing(start, None)
-        origin = self._parts(there, start)
+        origin = self._parts(there, start, None)
         counted = from_counters(self.rows)
         scaled = anchored_parts(parts, origin, there, timing, anchor=self.anchor, monitored=counted)
         return timing, scaled
 
-    def _parts(self, timing: Timing, clock_mhz: Floats) -> PowerParts:
-        parts = power_parts(self.rows, self.gpu, timing, clock_mhz, self.power)
+    def idle_w(self, clock_mhz: Floats) -> Floats:
+        """Return the power with nothing running. [W]"""
+        usual = self.gpu.memory_clock_mhz
+        return idle_power_w(
+            self.gpu, clock_mhz, self.power, memory_share=(self.mem_clock_mhz or usual) / usual
+        )
+
+    def _parts(self, timing: Timing, clock_mhz: Floats, mem_clock_mhz: float | None) -> PowerParts:
+        usual = np.full(len(self.rows), self.gpu.memory_clock_mhz)
+        if mem_clock_mhz is not None:
+            share = mem_clock_mhz / usual
+        elif self.anchor is not None:
+            share = self.anchor.mem_clock_mhz / usual
+        else:
+            share = np.ones(len(self.rows))
+
+        def parts(power: PowerCalibration) -> PowerParts:
+            return power_parts(
+                self.rows, self.gpu, timing, clock_mhz, power=power, memory_share=share[:, None]
+            )
+
+        found = parts(self.power)
         if self.anchor is None or self.power.monitored is None:
-            return parts
-        seen = power_parts(self.rows, self.gpu, timing, clock_mhz, self.power.monitored)
-        return parts.where(self.anchor.known & from_counters(self.rows), seen)
+            return found
+        return found.where(self.anchor.known & from_counters(self.rows), parts(self.power.monitored))
 
     def _timing(self, clock_mhz: Floats, mem_clock_mhz: float | None) -> Timing:
         if self.anchor is None:
@@ -188,5 +207,5 @@ def _with_intervals(
         energy_high_j=energy * spread(slower, base_share),
         parts_j=parts.joules,
         throttled=settled < clocks,
-        idle_w=idle_power_w(question.gpu, clocks, question.power),
+        idle_w=question.idle_w(clocks),
     )

@@ -12,13 +12,13 @@ import polars as pl
 from tracetool.calibrate.power_file import Fitted, calibration_toml
 from tracetool.calibrate.power_fit import PowerFit, coefficient_vector, fit_power
 from tracetool.calibrate.power_rows import COEFFICIENTS, PowerRows
-from tracetool.calibrate.power_sweep import SweepFit, SweepRows, fit_sweep
+from tracetool.calibrate.power_sweep import SweepFit, SweepRows, fit_sweep, with_base
 from tracetool.calibrate.power_validation import baselines, held_out
 from tracetool.calibrate.voltage_fit import fit_voltage_readings
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.voltage import VoltageCurve
-from tracetool.model.power_calibration import PowerCalibration
+from tracetool.model.power_calibration import BASE, PowerCalibration
 from tracetool.model.power_files import believed_calibration
 from tracetool.vocabulary.errors import BadInput
 from tracetool.vocabulary.progress import Progress, Silent
@@ -162,18 +162,8 @@ def _sweep(
 
 
 def _on_base(prior: PowerCalibration, sweep: SweepFit) -> PowerCalibration:
-    named = dict(zip(COEFFICIENTS[:3], (float(v) for v in sweep.base), strict=True))
-
-    def put(start: PowerCalibration) -> PowerCalibration:
-        return replace(
-            start,
-            board_w=named["board_w"],
-            leakage_w_per_v=named["leakage_w_per_v"],
-            clock_w_per_v2_ghz=named["clock_w_per_v2_ghz"],
-            leakage_per_v=sweep.leakage_per_v,
-        )
-
-    return replace(put(prior), monitored=None if prior.monitored is None else put(prior.monitored))
+    monitored = None if prior.monitored is None else with_base(prior.monitored, sweep)
+    return replace(with_base(prior, sweep), monitored=monitored)
 
 
 def _judged(
@@ -228,7 +218,7 @@ def _coefficients(section: str, fit: PowerFit, prior: PowerCalibration) -> pl.Da
 
 def _base_table(sweep: SweepFit) -> pl.DataFrame:
     return pl.DataFrame(
-        {"section": "base", "coefficient": list(COEFFICIENTS[:3]), "value": sweep.base, "rests_on": "data"}
+        {"section": "base", "coefficient": list(BASE), "value": sweep.base, "rests_on": "data"}
     )
 
 
