@@ -3,7 +3,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tracetool.classify.symbols import Symbol, normalize, split_arguments
+from tracetool.classify.spelling import normalize
+from tracetool.classify.symbols import Symbol, split_arguments
 
 
 def test_head_scope_and_arguments():

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from tracetool.classify.grammar import FLAGS, NUMBERS, TEXTS, Attributes, Grammar
+from tracetool.classify.spelling import normalize_all
 from tracetool.classify.symbols import Symbol
 from tracetool.vocabulary.registry import members
 
@@ -71,7 +72,8 @@ def classify_names(names: Sequence[str | None]) -> pl.DataFrame:
 def _read_all(names: list[str]) -> list[Attributes]:
     made: list[Attributes] = []
     for start in range(0, len(names), _AT_ONCE):
-        made += _read_some([Symbol(n) for n in names[start : start + _AT_ONCE]])
+        some = names[start : start + _AT_ONCE]
+        made += _read_some([Symbol(n, text) for n, text in zip(some, normalize_all(some), strict=True)])
     return made
 
 
