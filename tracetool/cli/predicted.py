@@ -70,7 +70,9 @@ def print_totals(made: Predicted, out: Path | None) -> None:
 
 def number(value: float) -> str:
     """Return a number with four significant digits, without exponent where that is short."""
-    return f"{value:.4g}" if 1e-3 <= abs(value) < 1e4 or value == 0 else f"{value:.3e}"
+    if 1e4 <= abs(value) < 1e7:
+        return f"{value:.0f}"
+    return f"{value:.4g}" if 1e-3 <= abs(value) < 1e4 or value == 0 else f"{value:.2e}"
 
 
 def _with_range(record: dict[str, Any], stem: str, unit: str) -> str:

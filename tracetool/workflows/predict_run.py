@@ -19,10 +19,11 @@ from tracetool.vocabulary.arrays import Floats
 from tracetool.vocabulary.errors import BadInput
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.vocabulary.prediction import Prediction
-from tracetool.workflows.clocks import checked_clocks
+from tracetool.workflows.clocks import checked_clocks, with_recorded_clock
 from tracetool.workflows.prediction_frame import prediction_frame
+from tracetool.workflows.recorded import recorded, recorded_gpu
 from tracetool.workflows.replays import Launching, RunReplay, prepare
-from tracetool.workflows.run_rows import at_recorded_clock, recorded_gpu, run_rows
+from tracetool.workflows.run_rows import run_rows
 from tracetool.workflows.transfer import on_gpu
 
 
@@ -69,7 +70,7 @@ def predict_run(
     mem_clock_mhz : float, optional
         Memory clock; by default the GPU's. [MHz]
     power_cap_w : float, optional
-        Power cap; by default the GPU's limit. [W]
+        Power cap; by default the limit the log names, else the GPU's. [W]
     launch : {"recorded", "eager", "graph"}
         How the host issues the kernels: as recorded, recorded graphs call by call, or all calls
         between two waits as one graph.
@@ -89,8 +90,9 @@ def predict_run(
     opened = run if isinstance(run, Run) else Run.open(run)
     signatures, rows = run_rows(opened)
     home, target = _boards(opened, gpu)
-    rows, clock, said = at_recorded_clock(opened, rows, home)
-    notes = [said]
+    found = recorded(opened, rows, home)
+    clock, notes = found.clock_mhz, list(found.notes)
+    rows = found.rows if anchor else with_recorded_clock(rows, clock)
     if target.name != home.name:
         rows = on_gpu(rows, home, target)
         notes.append(
@@ -102,12 +104,13 @@ def predict_run(
         clocks, more = checked_clocks(clocks_mhz or [clock], target)
     if scale:
         rows = _scaled(rows, target, _factors(opened, rows, scale), measured=anchor)
+    limit = found.limit_w if target.name == home.name else target.power_limit_w
     predicted = predict_rows(
         rows,
         target,
         clocks,
         mem_clock_mhz=mem_clock_mhz,
-        power_cap_w=power_cap_w,
+        power_cap_w=limit if power_cap_w is None else power_cap_w,
         anchor=anchor or bool(scale),
     )
     replays = prepare(opened, rows, predicted, launch=launch, drop=drop)

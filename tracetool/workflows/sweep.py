@@ -16,7 +16,7 @@ from tracetool.hardware.load import load_gpu
 from tracetool.report.pictures.pareto import Clocks, front, pareto
 from tracetool.vocabulary.errors import BadInput
 from tracetool.workflows.predict import PredictedRun, PredictedTable, predict
-from tracetool.workflows.run_rows import recorded_gpu
+from tracetool.workflows.recorded import recorded_gpu
 from tracetool.workflows.sweep_families import family_choices
 
 #: Clocks asked by default: this many steps from this share of the highest clock up.
