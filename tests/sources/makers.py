@@ -1,5 +1,7 @@
 """Small, faithful files of every format, written by the tests themselves; the truth is known."""
 
+# ruff: noqa: E501, ISC004 - rows, headers and statements are written as the tools write them
+
 from __future__ import annotations
 
 import gzip
@@ -27,9 +29,10 @@ def write_tables(path: Path, tables: dict[str, tuple[Sequence[str], Sequence[Seq
     path.unlink(missing_ok=True)
     db = sqlite3.connect(path)
     for name, (columns, rows) in tables.items():
-        db.execute(f'CREATE TABLE "{name}" ({", ".join(columns)})')
+        quoted = name.replace('"', '""')
+        db.execute(f'CREATE TABLE "{quoted}" ({", ".join(columns)})')
         if rows:
-            db.executemany(f'INSERT INTO "{name}" VALUES ({", ".join("?" * len(columns))})', rows)
+            db.executemany(f'INSERT INTO "{quoted}" VALUES ({", ".join("?" * len(columns))})', rows)
     db.commit()
     db.close()
     return path
@@ -57,7 +60,8 @@ def nsys_tables(
         "CUPTI_ACTIVITY_KIND_KERNEL": (
             ["start INTEGER", '"end" INTEGER', "deviceId INTEGER", "contextId INTEGER", "streamId INTEGER",
              "correlationId INTEGER", "globalPid INTEGER", "demangledName INTEGER", "shortName INTEGER",
-             "registersPerThread INTEGER", "gridX INTEGER", "gridY INTEGER", "gridZ INTEGER", "blockX INTEGER",
+             "registersPerThread INTEGER", "gridX INTEGER", "gridY INTEGER", "gridZ INTEGER",
+             "blockX INTEGER",
              "blockY INTEGER", "blockZ INTEGER", "staticSharedMemory INTEGER", "dynamicSharedMemory INTEGER",
              "graphNodeId INTEGER"],
             kernels,
@@ -147,7 +151,8 @@ def kineto_events(*, device: int = 0, pid: int = 4242, base_us: float = 0.0) -> 
     for i, (name, s, e, grid, block) in enumerate(LAUNCHES):
         start, length = base_us + s / 1000, (e - s) / 1000
         operator = {"External id": 70 + i, "Input Dims": [[128, 64], [64, 256], []],
-                    "Input type": ["c10::Half", "c10::Half", "Scalar"], "Concrete Inputs": ["", "", "1"]}  # fmt: skip
+                    "Input type": ["c10::Half", "c10::Half", "Scalar"],
+                    "Concrete Inputs": ["", "", "1"]}  # fmt: skip
         events += [
             {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": pid, "tid": 1, "ts": start - 20, "dur": 15,
              "args": operator},
@@ -155,7 +160,8 @@ def kineto_events(*, device: int = 0, pid: int = 4242, base_us: float = 0.0) -> 
              "dur": 4.5, "args": {"External id": 70 + i, "cbid": 211, "correlation": 500 + i}},
             {"ph": "X", "cat": "kernel", "name": name, "pid": device, "tid": 7, "ts": start, "dur": length,
              "args": {"External id": 70 + i, "device": device, "context": 1, "stream": 7, "correlation": 500 + i,
-                      "registers per thread": 32, "shared memory": 2048, "grid": list(grid), "block": list(block)}},
+                      "registers per thread": 32, "shared memory": 2048, "grid": list(grid),
+                      "block": list(block)}},
         ]  # fmt: skip
     events.append(
         {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD", "pid": device, "tid": 7, "ts": base_us + 1700, "dur": 9.5,
@@ -257,7 +263,8 @@ def rocprofv3_json(folder: Path) -> Path:
             "marker_api": [{"kind": 2, "operation": 0, "thread_id": 77, "start_timestamp": BOOT_NS,
                             "end_timestamp": BOOT_NS + 1_600_000, "value": "step"}],
             "memory_copy": [{"start_timestamp": BOOT_NS + 1_700_000, "end_timestamp": BOOT_NS + 1_750_000, "operation": 2,
-                             "dst_agent_id": {"handle": 901}, "src_agent_id": {"handle": 900}, "bytes": 4096}],
+                             "dst_agent_id": {"handle": 901}, "src_agent_id": {"handle": 900},
+                             "bytes": 4096}],
         },
     }  # fmt: skip
     path.write_text(json.dumps({"rocprofiler-sdk-tool": [process]}))
@@ -342,7 +349,8 @@ def rocprof_json(folder: Path) -> Path:
 
 def rpd(folder: Path) -> Path:
     strings = ["", LAUNCHES[0][0], "reduce_kernel", "hipLaunchKernel", "hipExtModuleLaunchKernel", "KernelExecution",
-               "CopyHostToDevice", "hipMemcpyAsync", "UserMarker", "aten::mm", "hipGraphLaunch", "Task"]  # fmt: skip
+               "CopyHostToDevice", "hipMemcpyAsync", "UserMarker", "aten::mm", "hipGraphLaunch",
+               "Task"]  # fmt: skip
     number = {s: i for i, s in enumerate(strings, 1)}
     api = [[i, 77, 77, BOOT_NS + s - 9000, BOOT_NS + s - 4000,
             number["hipExtModuleLaunchKernel" if i == 1 else "hipLaunchKernel"], 1]
@@ -490,7 +498,8 @@ class Sample:
 
 TRACES = (
     Sample("nsys_sqlite", nsys_sqlite), Sample("nsys_folder", nsys_folder), Sample("kineto", kineto),
-    Sample("rocprofv3_csv", rocprofv3_csv), Sample("rocprofv3_json", rocprofv3_json), Sample("rocprof_csv", rocprof_csv),
+    Sample("rocprofv3_csv", rocprofv3_csv), Sample("rocprofv3_json", rocprofv3_json),
+    Sample("rocprof_csv", rocprof_csv),
     Sample("rocprof_csv", rocprof_v2_csv), Sample("rocprof_db", rocprof_db, geometry=False),
     Sample("rocprof_json", rocprof_json), Sample("rpd", rpd), Sample("rocpd", rocpd, kernels=5),
     Sample("rocpd", lambda f: rocpd(f, views=False), kernels=5), Sample("kernel_table", kernel_table),

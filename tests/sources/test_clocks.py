@@ -1,4 +1,4 @@
-"""One clock for all sources: told zones, zones of the host, daylight saving, and fits where nothing is told."""
+"""One clock for all sources: zones told and found, daylight saving, fits where nothing is told."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+
 from tests.sources.logs import NVIDIA_SMI
 from tests.sources.makers import EPOCH_NS, kineto, nsys_sqlite, rocprof_csv
-
 from tracetool.sources.localtime import local_to_utc
 from tracetool.tables.run import Run
 from tracetool.vocabulary.errors import BadInput
@@ -66,9 +66,13 @@ def test_the_hour_that_comes_twice_is_told_by_the_step_back() -> None:
 def test_repeated_and_swapped_readings_are_kept_in_order_and_reported(tmp_path: Path) -> None:
     log = _log(
         tmp_path,
-        ["2025/07/11 08:32:53.200, 102.0 W", "2025/07/11 08:32:53.100, 101.0 W", "2025/07/11 08:32:53.100, 101.0 W",
-         "2025/07/11 08:32:53.3"],
-    )  # fmt: skip
+        [
+            "2025/07/11 08:32:53.200, 102.0 W",
+            "2025/07/11 08:32:53.100, 101.0 W",
+            "2025/07/11 08:32:53.100, 101.0 W",
+            "2025/07/11 08:32:53.3",
+        ],
+    )
     run = Run.open(ingest([nsys_sqlite(tmp_path)], [log], out=tmp_path / "out"))
     power = run.telemetry.drop_nulls("power_w")
     assert power["time_ns"].is_sorted()
@@ -82,8 +86,8 @@ def test_repeated_and_swapped_readings_are_kept_in_order_and_reported(tmp_path: 
 def test_a_clock_nothing_tells_is_fitted_to_the_power(tmp_path: Path) -> None:
     """Bursts of a boot-clock trace under a log that saw them: found to a few milliseconds, drift and all."""
     random = np.random.default_rng(4)
-    bursts = np.cumsum(random.uniform(0.4, 1.6, 24))
-    lengths = random.uniform(0.15, 0.35, 24)
+    bursts = np.cumsum(random.uniform(0.4, 1.6, 12))
+    lengths = random.uniform(0.15, 0.35, 12)
     head = "Index,KernelName,gpu-id,queue-id,pid,tid,grd,wgr,lds,scr,vgpr,sgpr,DispatchNs,BeginNs,EndNs"
     boot, offset = 5_000_000_000_000, 1_752_000_000_000_000_000
     rows = [
@@ -92,7 +96,7 @@ def test_a_clock_nothing_tells_is_fitted_to_the_power(tmp_path: Path) -> None:
     ]
     trace = tmp_path / "results.csv"
     trace.write_text("\n".join([head, *rows]) + "\n")
-    times = np.arange(-1.0, bursts[-1] + 2.0, 0.02)
+    times = np.arange(-1.0, bursts[-1] + 2.0, 0.05)
     busy = sum(((times >= b) & (times < b + d)).astype(float) for b, d in zip(bursts, lengths, strict=True))
     watts = 60 + 200 * busy + random.normal(0, 1.5, len(times))
     log = tmp_path / "power.csv"
@@ -111,7 +115,7 @@ def test_a_clock_nothing_tells_is_fitted_to_the_power(tmp_path: Path) -> None:
 
 def test_a_log_of_another_run_is_not_forced_to_fit(tmp_path: Path) -> None:
     log = tmp_path / "power.csv"
-    watts = np.random.default_rng(1).normal(100, 1, 400)
+    watts = np.random.default_rng(1).normal(100, 1, 120)
     log.write_text("time,power_w\n" + "\n".join(f"{1_752_000_000 + i / 10},{w}" for i, w in enumerate(watts)))
     out = ingest([rocprof_csv(tmp_path)], [log], out=tmp_path / "out")
     info = json.loads((out / "run.json").read_text())

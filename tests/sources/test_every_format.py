@@ -1,4 +1,4 @@
-"""Every format: its own sample is told by content and read whole; no other format claims it; damage is told."""
+"""Every format: told by content, read whole to the nanosecond, no other claims it, damage is told."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+
 from tests.sources.logs import LOGS, START_S, Log
 from tests.sources.makers import LAUNCHES, TOTAL_NS, TRACES, Sample
-
 from tracetool.sources.detect import all_formats, detect
 from tracetool.sources.telemetry import read_log, read_telemetry
 from tracetool.tables.run import Run

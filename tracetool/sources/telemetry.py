@@ -47,7 +47,7 @@ def to_utc(trace: Trace, path: Path, tz: str | None) -> Trace:
             )
         shifted = local_to_utc(trace.telemetry["time_ns"].to_numpy(), tz)
         trace.telemetry = trace.telemetry.with_columns(pl.Series("time_ns", shifted))
-    elif clock.domain == "utc" and clock.to_utc_ns:
+    elif clock.to_utc_ns:
         trace.telemetry = trace.telemetry.with_columns(pl.col("time_ns") + clock.to_utc_ns)
     return trace
 

@@ -16,9 +16,20 @@ from tracetool.vocabulary.errors import BadInput
 
 
 def write_parquet(frame: pl.DataFrame, path: Path, schema: TableSchema | None = None) -> None:
-    """Write one Parquet file, its schema's tag in the key-value metadata (``tracetool.schema``)."""
+    """Write one Parquet file, its schema's tag in the key-value metadata (``tracetool.schema``).
+
+    Raises
+    ------
+    OSError
+        If it cannot be written whole.
+    """
     metadata = {"tracetool.schema": schema.tag} if schema else None
-    frame.write_parquet(path, compression="zstd", compression_level=1, row_group_size=131_072, metadata=metadata)
+    try:
+        frame.write_parquet(
+            path, compression="zstd", compression_level=1, row_group_size=131_072, metadata=metadata
+        )
+    except pl.exceptions.PolarsError as error:  # how a full disk shows: the writer hides the cause
+        raise OSError(f"{str(error).splitlines()[0][:120]} (is the disk full?)") from error
 
 
 @contextmanager

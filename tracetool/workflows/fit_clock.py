@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,8 +24,6 @@ from tracetool.vocabulary.errors import BadInput
 _NS = 1e-9
 #: Activity and power that agree less than this are of different runs, or say nothing. [1]
 LEAST_CORRELATION = 0.5
-#: Halves shorter than this many updates of the sensor tell no drift.
-DRIFT_UPDATES = 40.0
 
 
 @dataclass(frozen=True)
@@ -33,8 +31,8 @@ class _Fit:
     offset_s: float
     sd_s: float
     correlation: float
-    drift_ppm: float | None
-    drift_sd_ppm: float | None
+    drift_ppm: float
+    drift_sd_ppm: float
     device: int
 
 
@@ -54,7 +52,7 @@ def fit_unplaced(sources: Sequence[Source], clock: dict[str, Any], gpu: str | No
     -----
     The cross-correlation of busy time and power finds the place to about an update of the sensor; the
     likelihood of the readings under the activity, filtered by the sensor's window, refines it. The
-    drift is the difference between the two halves. A fit whose correlation stays below
+    drift comes from the parts of a long log. A fit whose correlation stays below
     ``LEAST_CORRELATION`` is not used.
     """
     entries = clock["alignment"]
@@ -81,8 +79,8 @@ def fit_unplaced(sources: Sequence[Source], clock: dict[str, Any], gpu: str | No
             placed=True, offset_ns=by, error_ns=best.sd_s / _NS, correlation=round(best.correlation, 4),
             basis="fitted: where the activity makes the power log likeliest",
         )  # fmt: skip
-        if best.drift_ppm is not None:
-            entry.update(drift_ppm=round(best.drift_ppm, 3), drift_sd_ppm=round(best.drift_sd_ppm or 0.0, 3))
+        if best.drift_sd_ppm > 0:  # too short a log tells no drift
+            entry.update(drift_ppm=round(best.drift_ppm, 3), drift_sd_ppm=round(best.drift_sd_ppm, 3))
 
 
 def _try(trace: Source, telemetry: pl.DataFrame, gpu: str | None) -> list[_Fit]:
@@ -110,12 +108,8 @@ def _try(trace: Source, telemetry: pl.DataFrame, gpu: str | None) -> list[_Fit]:
             if fit is not None:
                 # Both clocks were counted from their own middles: put them back.
                 moved = fit.offset_s + (origin - middle) * _NS
-                found.append(_Fit(moved, *_rest(fit)))
+                found.append(replace(fit, offset_s=moved))
     return found
-
-
-def _rest(fit: _Fit) -> tuple[float, float, float | None, float | None, int]:
-    return fit.sd_s, fit.correlation, fit.drift_ppm, fit.drift_sd_ppm, fit.device
 
 
 def _board(trace: Source, device: int, gpu: str | None) -> Gpu | None:
@@ -142,34 +136,7 @@ def _fit(log: PowerLog, timeline: Timeline, board: Gpu | None, device: int) -> _
         whole = observe(log, near, sensors, prior_sd_s=2.0 * readings.update_s, around_s=0.0)
     except (BadInput, ValueError, IndexError, FloatingPointError):
         return None
-    drift, drift_sd = None, None
-    if end - start > 2 * DRIFT_UPDATES * readings.update_s:
-        drift, drift_sd = _drift(log, near, board, readings.update_s)
+    seen = whole.alignment
     return _Fit(
-        coarse + whole.alignment.offset_s, whole.alignment.offset_sd_s, correlation, drift, drift_sd, device
-    )
-
-
-def _drift(
-    log: PowerLog, timeline: Timeline, board: Gpu | None, update_s: float
-) -> tuple[float | None, float | None]:
-    """Return the clocks' relative drift and its standard error from the two halves. [1e-6]"""
-    start, end = timeline.span_s
-    middle = 0.5 * (start + end)
-    sensors = candidate_sensors(board, log.field, None)
-    places = []
-    for first in (True, False):
-        inside = (timeline.start_s < middle) == first
-        part = build_timeline(timeline.start_s[inside], timeline.end_s[inside], timeline.label[inside], 1)
-        kept = (log.time_s < middle) == first
-        piece = PowerLog(log.field, log.time_s[kept], log.power_w[kept], log.counter_time_s, log.counter_j)
-        try:
-            seen = observe(piece, part, sensors, prior_sd_s=2.0 * update_s, around_s=0.0).alignment
-        except (BadInput, ValueError, IndexError, FloatingPointError):
-            return None, None
-        places.append((seen.offset_s, seen.offset_sd_s))
-    span = 0.5 * (end - start)
-    return (
-        1e6 * (places[1][0] - places[0][0]) / span,
-        1e6 * float(np.hypot(places[0][1], places[1][1])) / span,
+        coarse + seen.offset_s, seen.offset_sd_s, correlation, 1e6 * seen.drift, 1e6 * seen.drift_sd, device
     )

@@ -32,7 +32,13 @@ def _fields(header: str) -> list[str]:
     return [_UNIT.sub("", part.strip().strip('"')).strip().lower() for part in header.split(",")]
 
 
+#: No header is longer; what is would only cost time to look at.
+_LONGEST_HEADER = 8192
+
+
 def _is_header(line: str) -> bool:
+    if len(line) > _LONGEST_HEADER:
+        return False
     fields = _fields(line)
     if "gpu" in fields:  # amd-smi counts cards in a column of that name
         return False
