@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from tracetool.families.formats import dtype_of, element_bytes, on_tensor, product_rate, result_bytes
 from tracetool.hardware.gpu import Gpu
-from tracetool.tiling.products import TilePlan, plan_products
-from tracetool.vocabulary.arrays import Bools, Floats
+from tracetool.tiling.products import Products, TilePlan, TileRates, plan_products
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.vocabulary.work import Work
-
-
-@dataclass(frozen=True)
-class Products:
-    """Products C[m, n] = A[m, k] B[k, n], ``batch`` of them. All of shape (n,)."""
-
-    batch: Floats
-    m: Floats
-    n: Floats
-    k: Floats
-    in_bytes: Floats  # per element of A and B [B]
-    out_bytes: Floats  # per element of C [B]
-    rate: Floats  # [FLOP/clk/SM]
-    tensor: Bools
-    input_bytes: Floats  # distinct bytes of A and B in memory [B]
 
 
 def gemm_products(rows: OperatorColumns, gpu: Gpu) -> Products:
@@ -42,7 +24,10 @@ def gemm_products(rows: OperatorColumns, gpu: Gpu) -> Products:
 
 
 def conv_products(rows: OperatorColumns, gpu: Gpu) -> Products:
-    """Return the implicit products of convolutions: m pixels, n filters, k channels times window."""
+    """Return the implicit products of convolutions: m pixels, n filters, k channels times window.
+
+    The image is read once: neighbouring windows overlap on chip.
+    """
     batch = np.maximum(rows.number("batch", 1.0), 1.0)
     groups = np.maximum(rows.number("groups", 1.0) * rows.number("conv_groups", 1.0), 1.0)
     channels, filters = rows.number("channels"), rows.number("filters")
@@ -66,10 +51,15 @@ def conv_products(rows: OperatorColumns, gpu: Gpu) -> Products:
 
 
 def work_of(products: Products, plan: TilePlan) -> Work:
-    """Return the work of products laid out in tiles."""
+    """Return the work of products laid out in tiles.
+
+    Issued products include what pads tiles of 8 and more; a matrix unit reads both operands from
+    shared memory once per tile.
+    """
     p = products
     flops = 2.0 * p.batch * p.m * p.n * p.k
-    issued = np.maximum(plan.issued_flops, flops)
+    padded = np.ceil(p.m / plan.tile_m) * plan.tile_m * np.ceil(p.n / plan.tile_n) * plan.tile_n
+    issued = np.maximum(2.0 * p.batch * padded * p.k, flops)
     written = p.batch * p.m * p.n * p.out_bytes
     return Work.of(
         len(p.m),
@@ -83,10 +73,9 @@ def work_of(products: Products, plan: TilePlan) -> Work:
     )
 
 
-def plan_of(products: Products, gpu: Gpu) -> TilePlan:
-    """Return the tiles of products."""
-    p = products
-    return plan_products(p.batch, p.m, p.n, p.k, p.in_bytes, p.rate, p.input_bytes, gpu)
+def plan_of(products: Products, gpu: Gpu, rates: TileRates | None = None) -> TilePlan:
+    """Return the tiles a library picks, judged at the boost clock."""
+    return plan_products(products, gpu, rates or TileRates(), gpu.clock_boost_mhz * 1e6)
 
 
 def product_work(rows: OperatorColumns, gpu: Gpu) -> Work:

@@ -81,36 +81,53 @@ def score_pairs(q_len: Floats, kv_len: Floats, causal: Bools, window: Floats) ->
     return np.asarray(np.where(causal, rising + (q_len - short) * seen, q_len * seen))
 
 
-def attention_work(rows: OperatorColumns, gpu: Gpu) -> Work:
-    """Return the work of attention rows.
+def scores_work(s: Scores, filled: Floats, read: Floats | None = None) -> Work:
+    """Return the work of attention problems.
 
     Two products of 2 d FLOP per pair, forward; 2.5 times that backward (five products). One
     exponential and some five vector operations per pair.
+
+    Parameters
+    ----------
+    s : Scores
+        n problems.
+    filled : array, shape (n,)
+        Bytes of K and V that tiles of queries draw from L2. [B]
+    read : array, shape (n,), optional
+        Bytes from memory; by default Q, K, V and O once. [B]
     """
-    s = attention_scores(rows, gpu)
     lanes = s.batch * s.heads
     factor = np.where(s.backward, 2.5, 1.0)
     useful = factor * 2.0 * lanes * s.pairs * (s.head_dim + s.value_dim)
     # a tile of queries computes whole tiles of keys, half of the diagonal one in vain
     rows_of_tile = np.where(s.decode, 16.0, 64.0)
-    packed = np.where(s.decode, s.heads / s.kv_heads, 1.0)
-    padded = np.ceil(s.q_len * packed / rows_of_tile) * rows_of_tile / (s.q_len * packed)
+    packed = np.where(s.decode, s.heads / s.kv_heads, 1.0) * s.q_len
+    padded = np.ceil(packed / rows_of_tile) * rows_of_tile / packed
     issued = useful * np.maximum(padded, 1.0) * np.where(s.causal, 1.0 + 64.0 / (s.q_len + 64.0), 1.0)
-    keys = np.minimum(s.kv_len, np.where(s.decode, s.window, np.inf))
-    kv_bytes = s.batch * s.kv_heads * keys * (s.head_dim + s.value_dim) * s.kv_size
-    qo_bytes = lanes * s.q_len * (s.head_dim + s.value_dim) * s.size
-    readers = np.ceil(s.q_len / 128.0) * np.where(s.decode, 1.0, s.heads / s.kv_heads)
-    share = np.where(s.pairs > 0, s.pairs / (s.q_len * s.kv_len), 1.0)
-    filled = kv_bytes * np.maximum(1.0, readers * np.minimum(share, 1.0))
     scores = lanes * s.pairs * factor
+    passing = lanes * s.q_len * (s.head_dim + s.value_dim) * s.size
+    if read is None:
+        keys = np.minimum(s.kv_len, np.where(s.decode, s.window, np.inf))
+        cache = s.batch * s.kv_heads * keys * (s.head_dim + s.value_dim) * s.kv_size
+        read = (cache + passing) * np.where(s.backward, 2.0, 1.0)
     return Work.of(
-        len(rows),
+        len(s.batch),
         useful_flops=useful,
         tensor_flops=np.where(s.tensor, issued, 0.0),
         fp32_flops=np.where(s.tensor, 5.0 * scores, issued),
         sfu_ops=scores,
         int_ops=scores,
-        shared_bytes=2.0 * filled + qo_bytes,
-        l2_bytes=filled + qo_bytes,
-        dram_bytes=(kv_bytes + qo_bytes) * np.where(s.backward, 2.0, 1.0),
+        shared_bytes=2.0 * filled + passing,
+        l2_bytes=filled + passing,
+        dram_bytes=read,
     )
+
+
+def attention_work(rows: OperatorColumns, gpu: Gpu) -> Work:
+    """Return the work of attention rows: every 128 queries (decode: all heads of a group) draw the keys."""
+    s = attention_scores(rows, gpu)
+    keys = np.minimum(s.kv_len, np.where(s.decode, s.window, np.inf))
+    cache = s.batch * s.kv_heads * keys * (s.head_dim + s.value_dim) * s.kv_size
+    readers = np.ceil(s.q_len / 128.0) * np.where(s.decode, 1.0, s.heads / s.kv_heads)
+    share = np.minimum(s.pairs / (s.q_len * s.kv_len), 1.0)
+    return scores_work(s, cache * np.maximum(1.0, readers * share))

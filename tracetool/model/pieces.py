@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from tracetool.vocabulary.arrays import Floats
 from tracetool.vocabulary.work import Work
+
+#: How sharply the host's floor and the GPU's time meet.
+FLOOR_NORM = 12.0
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """Parts of the time of n rows; each of shape (n,).
+    r"""Parts of the time of n rows; each of shape (n,).
 
-    ``t(f, f_m) = fixed_s + serial_cycles / f + ((core_cycles / f)^p + (memory_s f_m0 / f_m)^p)^(1/p)``
+    .. math:: t = \left\| t_{floor}, \; t_{fixed} + \frac{c_{serial}}{f} + t_{stream} \frac{f_{m0}}{f_m}
+       + \left\| \frac{c_{core}}{f}, \; t_{mem} \frac{f_{m0}}{f_m} \right\|_p \right\|_{12}
     """
 
     fixed_s: Floats  # scales with no clock [s]
@@ -22,3 +28,33 @@ class Pieces:
     norm: Floats  # p: 1 no overlap, infinite perfect overlap [1]
     active: Floats  # share of SMs holding a block while the kernel runs [1]
     work: Work
+    stream_s: Floats  # passes over memory before and after, at the GPU's memory clock [s]
+    floor_s: Floats  # the host issues no faster than this [s]
+
+
+def combined(a: Floats, b: Floats, p: Floats | float) -> Floats:
+    """Return the p-norm of two non-negative arrays, safe where both are zero."""
+    large, small = np.maximum(a, b), np.minimum(a, b)
+    share = np.divide(small, large, out=np.zeros_like(large), where=large > 0)
+    return np.asarray(large * (1.0 + share**p) ** (1.0 / p))
+
+
+def duration_s(pieces: Pieces, hertz: Floats, slower: float = 1.0) -> Floats:
+    """Return the time at core clocks. Shape (n, c). [s]
+
+    Parameters
+    ----------
+    hertz : array, shape (n, c)
+        Core clocks. [Hz]
+    slower : float
+        Usual memory clock over the one asked for.
+    """
+    core = pieces.core_cycles[:, None] / hertz
+    memory = np.broadcast_to((pieces.memory_s * slower)[:, None], hertz.shape)
+    steady = combined(core, memory, pieces.norm[:, None])
+    rest = (pieces.fixed_s + pieces.stream_s * slower)[:, None] + pieces.serial_cycles[:, None] / hertz
+    total = rest + steady
+    floor = pieces.floor_s[:, None]
+    if not floor.any():
+        return np.asarray(total)
+    return combined(total, np.broadcast_to(floor, total.shape), FLOOR_NORM)

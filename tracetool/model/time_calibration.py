@@ -18,9 +18,12 @@ class TimeCalibration:
     spread : mapping of str to (float, float)
         By law, 5 % and 95 % quantile of ln(measured / predicted) on rows not fitted to.
     basis : str
-        "calibrated", "transferred" or "prior".
+        What a law rests on that ``law_basis`` does not name.
+    law_basis : mapping of str to str
+        By law: "calibrated", "transferred from ..." or "prior".
     """
 
     coefficients: Mapping[str, Mapping[str, float]] = field(default_factory=lambda: MappingProxyType({}))
     spread: Mapping[str, tuple[float, float]] = field(default_factory=lambda: MappingProxyType({}))
     basis: str = "prior"
+    law_basis: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))

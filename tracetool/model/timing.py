@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
+
 import numpy as np
 
 from tracetool.families.count import family_of, groups, known_shape
 from tracetool.families.formats import dtype_of, product_rate
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.laws.registry import law_of
-from tracetool.model.pieces import Pieces
+from tracetool.model.pieces import Pieces, duration_s
 from tracetool.model.time_calibration import TimeCalibration
+from tracetool.model.time_files import time_calibration_of
 from tracetool.model.unshaped import unshaped_pieces
 from tracetool.vocabulary.arrays import Floats, Ints, Texts
 from tracetool.vocabulary.operators import OperatorColumns
@@ -50,11 +53,25 @@ def time_rows(
     count = len(rows)
     clock = np.atleast_1d(np.asarray(clock_mhz, np.float64))
     clock = np.broadcast_to(clock if clock.ndim == 2 else clock[None, :], (count, clock.shape[-1]))
-    given = calibration or TimeCalibration()
+    found = row_pieces(rows, gpu, calibration or time_calibration_of(gpu))
+    return _timing(rows, gpu, clock, mem_clock_mhz, found)
+
+
+@dataclass(frozen=True)
+class RowPieces:
+    """Parts of the time of n rows, the 90 % bounds of their duration as factors, and what they rest on."""
+
+    pieces: Pieces
+    low: Floats
+    high: Floats
+    basis: Texts
+
+
+def row_pieces(rows: OperatorColumns, gpu: Gpu, given: TimeCalibration) -> RowPieces:
+    """Return what no clock changes of each row's time; see :func:`time_rows`."""
+    count = len(rows)
     known = known_shape(rows)
-    columns = {
-        n: np.zeros(count) for n in ("fixed_s", "serial_cycles", "core_cycles", "memory_s", "norm", "active")
-    }
+    columns = {f.name: np.zeros(count) for f in fields(Pieces) if f.name != "work"}
     work, low, high = Work.of(count), np.ones(count), np.ones(count)
     basis = np.full(count, given.basis, dtype=object)
 
@@ -68,57 +85,43 @@ def time_rows(
         shaped, unshaped = places[known[places]], places[~known[places]]
         if shaped.size:
             part = rows.take(shaped)
-            for law, inside in law_of(name).split(part):
-                spread = given.spread.get(law.name, law.spread)
-                put(
-                    shaped[inside],
-                    law.pieces(part.take(inside), gpu, given.coefficients.get(law.name, {})),
-                    spread,
-                )
+            for law, inside in law_of(name).split(part, gpu):
+                pieces = law.pieces(part.take(inside), gpu, given.coefficients.get(law.name, {}))
+                put(shaped[inside], pieces, given.spread.get(law.name, law.spread))
+                basis[shaped[inside]] = given.law_basis.get(law.name, given.basis)
         if unshaped.size:
             part = rows.take(unshaped)
             pieces, sd = unshaped_pieces(part, gpu, family_of(name))
             put(unshaped, pieces, (-sd, sd))
             basis[unshaped] = "family rate"
-    pieces = Pieces(**columns, work=work)
-    return _timing(rows, gpu, clock, mem_clock_mhz, pieces, low, high, basis)
+    return RowPieces(Pieces(**columns, work=work), low, high, basis)
 
 
 def _timing(
-    rows: OperatorColumns,
-    gpu: Gpu,
-    clock: Floats,
-    mem_mhz: float | None,
-    pieces: Pieces,
-    low: Floats,
-    high: Floats,
-    basis: Texts,
+    rows: OperatorColumns, gpu: Gpu, clock: Floats, mem_mhz: float | None, found: RowPieces
 ) -> Timing:
+    pieces = found.pieces
     hertz = clock * 1e6
     slower = 1.0 if mem_mhz is None else gpu.memory_clock_mhz / mem_mhz
-    memory = np.broadcast_to((pieces.memory_s * slower)[:, None], clock.shape)
+    duration = duration_s(pieces, hertz, slower)
     core = pieces.core_cycles[:, None] / hertz
     serial = pieces.serial_cycles[:, None] / hertz
-    largest, least = np.maximum(core, memory), np.minimum(core, memory)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(largest > 0, least / np.where(largest > 0, largest, 1.0), 0.0)
-    p = pieces.norm[:, None]
-    steady = largest * (1.0 + share**p) ** (1.0 / p)
-    duration = pieces.fixed_s[:, None] + serial + steady
-    busy = _busy(rows, gpu, pieces.work, hertz, slower)
-    busy = {u: np.minimum(b, duration) for u, b in busy.items()}
+    memory = np.broadcast_to(((pieces.memory_s + pieces.stream_s) * slower)[:, None], clock.shape).copy()
+    busy = {u: np.minimum(b, duration) for u, b in _busy(rows, gpu, pieces.work, hertz, slower).items()}
+    fixed = np.maximum(pieces.fixed_s, pieces.floor_s)
+    waiting = np.clip(pieces.fixed_s[:, None] / duration, 0.0, 1.0)
     return Timing(
         duration_s=duration,
-        low=low,
-        high=high,
+        low=found.low,
+        high=found.high,
         busy_s=busy,
-        sm_active=np.clip(pieces.active[:, None] * (1.0 - pieces.fixed_s[:, None] / duration), 0.0, 1.0),
-        fixed_s=pieces.fixed_s,
+        sm_active=np.clip(pieces.active[:, None] * (1.0 - waiting), 0.0, 1.0),
+        fixed_s=np.minimum(fixed, duration.min(axis=1, initial=np.inf)),
         core_s=serial + core,
-        memory_s=memory.copy(),
-        bound=_bound(busy, pieces, serial, core, memory, duration),
+        memory_s=memory,
+        bound=_bound(busy, fixed, serial, core, memory),
         work=pieces.work,
-        basis=basis,
+        basis=found.basis,
     )
 
 
@@ -148,14 +151,12 @@ def _link_rate(rows: OperatorColumns, gpu: Gpu) -> Floats:
     return np.where(rows.family == "collective", peer, gpu.pcie_bytes_per_s)
 
 
-def _bound(
-    busy: dict[str, Floats], pieces: Pieces, serial: Floats, core: Floats, memory: Floats, duration: Floats
-) -> Ints:
-    """Return what sets the time: launch, latency, else the busiest unit of the longer domain."""
+def _bound(busy: dict[str, Floats], fixed: Floats, serial: Floats, core: Floats, memory: Floats) -> Ints:
+    """Return what sets the time: launch, latency, else the busiest unit."""
     units = np.stack([busy[u] for u in UNITS])
     best = units.argmax(axis=0)
-    fixed = np.broadcast_to(pieces.fixed_s[:, None], duration.shape)
+    start = np.broadcast_to(fixed[:, None], core.shape)
     steady = np.maximum(core, memory)
     best = np.where(serial > steady, BOUNDS.index("latency"), best)
-    best = np.where((fixed > steady) & (fixed > serial), BOUNDS.index("launch"), best)
+    best = np.where((start > steady) & (start > serial), BOUNDS.index("launch"), best)
     return best.astype(np.int64)

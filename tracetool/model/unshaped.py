@@ -54,6 +54,8 @@ def unshaped_pieces(rows: OperatorColumns, gpu: Gpu, family: Family) -> tuple[Pi
     pieces = Pieces(
         fixed_s=fixed * duration,
         serial_cycles=np.zeros(n),
+        stream_s=np.zeros(n),
+        floor_s=np.zeros(n),
         core_cycles=cycles,
         memory_s=memory_s,
         norm=np.ones(n),

@@ -1,31 +1,91 @@
-"""How matrix products lie on the chip: tiles, split-K, waves and the bytes each level moves."""
+"""How matrix products lie on the chip: tiles, split K, waves, and the bytes each level moves.
+
+A library holds a list of tiles and picks the one its own model calls fastest. So does this: every
+tile and split of K is timed by the same few rates and the least time is kept.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
 
 import numpy as np
 
 from tracetool.hardware.gpu import Gpu
-from tracetool.vocabulary.arrays import Floats
+from tracetool.vocabulary.arrays import Bools, Floats, Ints
 
-#: Tiles (m, n) libraries have on every architecture.
-TILES = (
-    (256, 128),
-    (128, 256),
-    (128, 128),
-    (128, 64),
-    (64, 128),
+_HALF = (
+    (64, 8), (64, 16), (64, 32), (64, 64), (64, 96), (64, 128), (64, 192), (64, 256), (128, 8), (128, 16),
+    (128, 32), (128, 64), (128, 96), (128, 128), (128, 192), (128, 256), (256, 64), (256, 128),
+)  # fmt: skip
+#: Tiles (m, n) matrix units are driven with, either way round.
+TENSOR_TILES = tuple(sorted({*_HALF, *((n, m) for m, n in _HALF)}))
+#: Tiles of the vector pipes: registers hold no more.
+VECTOR_TILES = (
+    (32, 32),
+    (64, 32),
+    (32, 64),
     (64, 64),
     (128, 32),
     (32, 128),
-    (32, 64),
-    (64, 32),
-    (16, 64),
-    (16, 128),
+    (128, 64),
+    (64, 128),
+    (128, 128),
 )
-#: Parts K may be split into.
-SPLITS = (1, 2, 4, 8, 16)
+#: Bytes of K one pipeline stage holds per row of a tile, and stages in flight.
+SLAB_BYTES, STAGES = 128.0, 4.0
+#: Elements of K a step of the main loop takes; the least a part of a split K holds; the most parts.
+DEPTH, LEAST_DEPTH, MOST_PARTS = 64.0, 128.0, 32
+#: Bytes per clock between an SM and the fabric.
+PORT_BYTES = 64.0
+#: Rows timed together, so that the work stays in the processor's cache.
+_CHUNK = 8192
+
+
+@dataclass(frozen=True)
+class Products:
+    """Products C[m, n] = A[m, k] B[k, n], ``batch`` of them. All of shape (n,)."""
+
+    batch: Floats
+    m: Floats
+    n: Floats
+    k: Floats
+    in_bytes: Floats  # per element of A and B [B]
+    out_bytes: Floats  # per element of C [B]
+    rate: Floats  # [FLOP/clk/SM]
+    tensor: Bools
+    input_bytes: Floats  # distinct bytes of A and B in memory [B]
+
+    def take(self, rows: Ints | slice) -> Products:
+        """Return the chosen products."""
+        return Products(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
+
+
+@dataclass(frozen=True)
+class TileRates:
+    """What decides between tiles; the defaults are priors.
+
+    Rates are shares of the hardware's peak, times are in clocks of the core.
+    """
+
+    tensor_reach: float = 0.80  # matrix units or vector pipes in steady state
+    shared_reach: float = 0.80  # shared memory feeding them
+    l2_reach: float = 1.5  # fills of all SMs together
+    port_reach: float = 1.5  # fills of one SM, of 64 B/clk
+    dram_reach: float = 0.85
+    sm_bytes_clk: float = 35.0  # what one SM draws from memory [B/clk]
+    latency_clk: float = 1400.0  # first load to last store
+    block_clk: float = 700.0  # start and end of each wave of blocks
+    slab_clk: float = 70.0  # each step through K: barrier and issue
+    split_clk: float = 4000.0  # synchronisation of a split K
+    split_power: float = 0.1  # its growth with the parts
+    reduce_reach: float = 0.8  # L2 rate of partial results
+    store_reach: float = 1.0  # store of a tile, of 64 B/clk and SM
+    fill_norm: float = 8.0  # how sharply products and fills meet
+    overlap_norm: float = 3.5  # how sharply core and memory meet
+    l2_hit: float = 0.05  # share of inputs still in L2, where they fit
+    vector_reach: float = 0.75  # memory rate of a matrix times a vector
+    vector_clk: float = 1500.0  # its latency
 
 
 @dataclass(frozen=True)
@@ -37,82 +97,209 @@ class TilePlan:
     split: Floats
     blocks: Floats
     waves: Floats  # whole fills of the GPU
-    core_cycles: Floats  # steady state on the matrix units [clk]
-    issued_flops: Floats
+    serial_cycles: Floats  # latencies nothing hides [clk]
+    core_cycles: Floats  # steady state in the core domain [clk]
+    memory_s: Floats  # steady state of memory [s]
     fill_bytes: Floats  # L2 to SMs [B]
-    partial_bytes: Floats  # partial results of split K [B]
-    read_bytes: Floats  # from memory [B]
+    partial_bytes: Floats  # partial results of a split K [B]
+    read_bytes: Floats  # operands from memory [B]
 
 
-def plan_products(
-    batch: Floats,
-    m: Floats,
-    n: Floats,
-    k: Floats,
-    in_bytes: Floats,
-    rate: Floats,
-    input_bytes: Floats,
-    gpu: Gpu,
-) -> TilePlan:
-    """Return for each product the tile and split-K of least time.
+def plan_products(products: Products, gpu: Gpu, rates: TileRates, hertz: float) -> TilePlan:
+    r"""Return for each product the tile and split of K of least time.
 
     Parameters
     ----------
-    batch, m, n, k : array, shape (n,)
-        Sizes.
-    in_bytes : array, shape (n,)
-        Bytes per element of the operands. [B]
-    rate : array, shape (n,)
-        Products per clock and SM. [FLOP/clk/SM]
-    input_bytes : array, shape (n,)
-        Distinct bytes of the operands. [B]
+    products : Products
+        n products.
+    gpu : Gpu
+        The GPU they run on.
+    rates : TileRates
+        Coefficients.
+    hertz : float
+        Core clock at which the library chooses: the plan does not depend on the clock it runs at. [Hz]
+
+    Returns
+    -------
+    TilePlan
+        Arrays of shape (n,).
+
+    Notes
+    -----
+    With T tiles in s parts on S SMs of O resident blocks, the busiest SM works through
+    ceil(T s / S) blocks, in ceil(T s / (S O)) waves:
+
+    .. math:: t_{core} = \left\| \lceil T s / S \rceil \frac{k}{s} c_{mma}, \;
+       \frac{Q_{fill}}{B_{L2}}, \; \lceil T s / S \rceil \frac{q_{fill}}{B_{port}} \right\|_p
+
+    (tile and wave quantisation as in [1]_). The slab's products and its reads of shared memory
+    overlap; barriers of each slab do not.
+
+    References
+    ----------
+    .. [1] NVIDIA, "Matrix Multiplication Background User's Guide", sections "Tile Quantization" and
+       "Wave Quantization".
     """
-    count = len(m)
+    count = len(products.m)
+    columns = {f.name: np.empty(count) for f in fields(TilePlan)}
+    for start in range(0, max(count, 1), _CHUNK):
+        rows = slice(start, start + _CHUNK)
+        found = _plan(products.take(rows), gpu, rates, hertz)
+        for name, values in found.items():
+            columns[name][rows] = values
+    return TilePlan(**columns)
+
+
+def _plan(p: Products, gpu: Gpu, rates: TileRates, hertz: float) -> dict[str, Floats]:
+    count = len(p.m)
+    resident = p.input_bytes + p.batch * p.m * p.n * p.out_bytes
+    fits = 1.0 / (1.0 + (resident / (0.8 * gpu.l2_bytes)) ** 4)
+    read = p.input_bytes * (1.0 - rates.l2_hit * fits)
+    dram = read + p.batch * p.m * p.n * p.out_bytes
+    memory_s = dram / (gpu.dram_bytes_per_s * rates.dram_reach)
     best = np.full(count, np.inf)
-    kept = np.zeros((8, count))
-    for tile_m, tile_n in TILES:
-        tiles = batch * np.ceil(m / tile_m) * np.ceil(n / tile_n)
-        fill = tiles * (np.minimum(tile_m, m) + np.minimum(tile_n, n)) * k * in_bytes
-        # a small tile cannot feed the matrix units: its loads cost as much as its products
-        reach = tile_m * tile_n / (tile_m * tile_n + 1024.0)
-        for split in SPLITS:
-            if split == 1:
-                parts = np.ones(count)
-            else:
-                parts = np.minimum(float(split), np.maximum(1.0, np.floor(k / 256.0)))
-            blocks = tiles * parts
-            waves = np.ceil(blocks / gpu.sm_count)
-            cycles = waves * 2.0 * tile_m * tile_n * np.ceil(k / parts / 16.0) * 16.0 / (rate * reach)
-            partial = np.where(parts > 1, 2.0 * batch * m * n * 4.0 * parts, 0.0)
-            moved = (fill + partial) / gpu.l2_bytes_per_clock
-            cost = (
-                np.maximum(cycles, moved)
-                + 0.2 * np.minimum(cycles, moved)
-                + 600.0 * (parts > 1)
-                + 400.0 * waves
-            )
-            better = cost < best
-            best = np.where(better, cost, best)
-            issued = 2.0 * tiles * tile_m * tile_n * k
-            for slot, value in enumerate((tile_m, tile_n, parts, blocks, cycles, issued, fill, partial)):
-                kept[slot] = np.where(better, value, kept[slot])
-    tile_m_, tile_n_, parts, blocks, cycles, issued, fill, partial = kept
-    return TilePlan(
-        tile_m_, tile_n_, parts, blocks, np.ceil(blocks / gpu.sm_count), cycles, issued, fill, partial,
-        reread_bytes(batch, m, n, k, in_bytes, input_bytes, gpu),
-    )  # fmt: skip
+    kept = {
+        name: np.zeros(count)
+        for name in (
+            "tile_m",
+            "tile_n",
+            "split",
+            "blocks",
+            "waves",
+            "serial_cycles",
+            "core_cycles",
+            "fill_bytes",
+            "partial_bytes",
+        )
+    }
+    for tensor, tiles in ((True, TENSOR_TILES), (False, VECTOR_TILES)):
+        mask = p.tensor == tensor
+        if not mask.any():
+            continue
+        part = p if mask.all() else p.take(np.flatnonzero(mask))
+        some = dram if mask.all() else dram[mask]
+        places = np.flatnonzero(mask)
+        for tile_m, tile_n in tiles:
+            for rows, found in _tried(part, gpu, rates, tile_m, tile_n, some):
+                here = places[rows]
+                core, serial = found["core_cycles"], found["serial_cycles"]
+                time = serial / hertz + _meet(core / hertz, memory_s[here])
+                _keep(best, kept, here, time, found)
+    single = np.minimum(p.m, p.n) <= 1.0
+    if single.any():
+        _vector(p, gpu, rates, hertz, dram, memory_s, single, best, kept)
+    return {**kept, "memory_s": memory_s, "read_bytes": read}
 
 
-def reread_bytes(
-    batch: Floats, m: Floats, n: Floats, k: Floats, in_bytes: Floats, input_bytes: Floats, gpu: Gpu
-) -> Floats:
-    """Return operand bytes read from memory: each once, more where L2 cannot hold them. Shape (n,). [B]
+def _tried(
+    p: Products, gpu: Gpu, rates: TileRates, tile_m: int, tile_n: int, dram: Floats
+) -> Iterator[tuple[Ints, dict[str, Floats]]]:
+    """Yield rows and what a tile costs them, without and with every split of K worth trying."""
+    tiles = p.batch * np.ceil(p.m / tile_m) * np.ceil(p.n / tile_n)
+    stage = (tile_m + tile_n) * SLAB_BYTES
+    resident = float(np.clip(np.floor(gpu.shared_bytes_per_sm / (stage * STAGES)), 1.0, 4.0))
+    most = np.clip(np.floor(p.k / LEAST_DEPTH), 1.0, float(MOST_PARTS))
+    filling = np.clip(np.floor(gpu.sm_count * resident / tiles), 1.0, most)
+    tile = _Tile(tile_m, tile_n, resident)
+    yield np.arange(len(tiles)), _cost(p, gpu, rates, tile, tiles, dram, np.ones_like(tiles))
+    tried = (
+        filling,
+        np.floor(filling / 2.0),
+        np.floor(filling / 4.0),
+        np.minimum(most, 2.0),
+        np.minimum(most, 3.0),
+    )
+    for parts in tried:
+        rows = np.flatnonzero(parts > 1.0)
+        if rows.size:
+            yield rows, _cost(p.take(rows), gpu, rates, tile, tiles[rows], dram[rows], parts[rows])
 
-    The smaller operand stays in L2 while the larger passes; what does not fit is read once more for
-    every slab of the larger operand.
-    """
-    del batch
-    small = np.minimum(m, n) * k * in_bytes
-    room = 0.6 * gpu.l2_bytes
-    over = np.clip(small / room - 1.0, 0.0, None)
-    return np.asarray(input_bytes * (1.0 + np.minimum(over, 4.0) * 0.25))
+
+@dataclass(frozen=True)
+class _Tile:
+    m: int
+    n: int
+    resident: float  # blocks of it an SM holds
+
+
+def _cost(
+    p: Products, gpu: Gpu, rates: TileRates, tile: _Tile, tiles: Floats, dram: Floats, parts: Floats
+) -> dict[str, Floats]:
+    """Return what products cost in one tile with K split into ``parts``; see :func:`plan_products`."""
+    sms = float(gpu.sm_count)
+    clocks = 2.0 * tile.m * tile.n / (p.rate * rates.tensor_reach)
+    feeding = (tile.m + tile.n) * p.in_bytes / (gpu.shared_bytes_per_clock_sm * rates.shared_reach)
+    per_k = np.sqrt(np.sqrt(_fourth(clocks) + _fourth(feeding)))
+    width = (np.minimum(tile.m, p.m) + np.minimum(tile.n, p.n)) * p.in_bytes
+    blocks = tiles * parts
+    depth = np.ceil(p.k / parts / DEPTH) * DEPTH
+    busiest, waves = np.ceil(blocks / sms), np.ceil(blocks / (sms * tile.resident))
+    fill = blocks * depth * width
+    products = busiest * depth * per_k + waves * depth * (rates.slab_clk / DEPTH)
+    filling = fill / (gpu.l2_bytes_per_clock * rates.l2_reach)
+    entering = busiest * depth * width / (PORT_BYTES * rates.port_reach)
+    core = _sharp(products, filling, entering, rates.fill_norm)
+    drawn = dram / (np.minimum(blocks, sms) * rates.sm_bytes_clk)
+    split = parts > 1.0
+    partial = np.where(split, 8.0 * p.batch * p.m * p.n * parts, 0.0)
+    growth = np.concatenate([[0.0, 0.0], np.arange(2.0, MOST_PARTS + 1.0) ** rates.split_power])
+    serial = rates.latency_clk + waves * rates.block_clk
+    serial = serial + busiest * (tile.m * tile.n * p.out_bytes / (PORT_BYTES * rates.store_reach))
+    serial = serial + rates.split_clk * growth[parts.astype(np.int64)]
+    serial = serial + partial / (gpu.l2_bytes_per_clock * rates.reduce_reach)
+    return {
+        "tile_m": np.full_like(tiles, tile.m), "tile_n": np.full_like(tiles, tile.n), "split": parts,
+        "blocks": blocks, "waves": waves, "serial_cycles": serial, "core_cycles": np.maximum(core, drawn),
+        "fill_bytes": fill, "partial_bytes": partial,
+    }  # fmt: skip
+
+
+def _vector(
+    p: Products, gpu: Gpu, rates: TileRates, hertz: float, dram: Floats, memory_s: Floats, single: Bools,
+    best: Floats, kept: dict[str, Floats],
+) -> None:  # fmt: skip
+    """Try a product with a vector: one warp a row, nothing padded."""
+    rows = np.maximum(p.m, p.n)[single] * p.batch[single]
+    blocks = np.ceil(rows / 8.0)
+    core = dram[single] / (gpu.dram_bytes_per_s * rates.vector_reach) * hertz
+    n = len(rows)
+    found = {
+        "tile_m": np.where(p.m[single] > 1, 8.0, 1.0), "tile_n": np.where(p.m[single] > 1, 1.0, 8.0),
+        "split": np.ones(n), "blocks": blocks, "waves": np.ceil(blocks / (8.0 * gpu.sm_count)),
+        "serial_cycles": np.full(n, rates.vector_clk), "core_cycles": core,
+        "fill_bytes": dram[single], "partial_bytes": np.zeros(n),
+    }  # fmt: skip
+    time = rates.vector_clk / hertz + _meet(core / hertz, memory_s[single])
+    _keep(best, kept, np.flatnonzero(single), time, found)
+
+
+def _keep(
+    best: Floats, kept: dict[str, Floats], places: Ints, time: Floats, found: dict[str, Floats]
+) -> None:
+    """Keep a candidate where it is faster than the best so far."""
+    faster = np.flatnonzero(time < best[places])
+    if not faster.size:
+        return
+    chosen = places[faster]
+    best[chosen] = time[faster]
+    for name, values in found.items():
+        kept[name][chosen] = values[faster]
+
+
+def _fourth(a: Floats) -> Floats:
+    square = a * a
+    return np.asarray(square * square)
+
+
+def _meet(a: Floats, b: Floats) -> Floats:
+    """Return the 4-norm: what a library's choice between tiles needs to know of overlap."""
+    return np.asarray(np.sqrt(np.sqrt(_fourth(a) + _fourth(b))))
+
+
+def _sharp(a: Floats, b: Floats, c: Floats, norm: float) -> Floats:
+    """Return the 4- or 8-norm of three arrays; roots of roots, for they cost less than powers."""
+    if norm <= 6.0:
+        return np.asarray(np.sqrt(np.sqrt(_fourth(a) + _fourth(b) + _fourth(c))))
+    large = np.maximum(np.maximum(a, b), c)
+    total = sum((_fourth(x / large) ** 2 for x in (a, b, c)), np.zeros_like(large))
+    return np.asarray(large * np.sqrt(np.sqrt(np.sqrt(total))))

@@ -14,12 +14,18 @@ Coefficients = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Coefficient:
-    """One coefficient of a law: its prior value and the bounds of a fit."""
+    """One coefficient of a law: its prior value, the bounds of a fit, its unit.
+
+    One that is not ``fitted`` keeps its prior unless ``choices`` are tried: those are sizes and
+    habits of a library, which have no value in between.
+    """
 
     value: float
     low: float
     high: float
-    meaning: str
+    unit: str
+    fitted: bool = True
+    choices: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -36,13 +42,21 @@ class Law:
         The coefficients.
     spread : (float, float)
         5 % and 95 % quantile of ln(measured / predicted) without a calibration.
+    parent : str
+        Law whose calibration stands in where this one has none.
     """
 
     name: str
     parts: Callable[[OperatorColumns, Gpu, Coefficients], Pieces]
     priors: Mapping[str, Coefficient]
     spread: tuple[float, float] = (-0.5, 0.5)
+    parent: str = ""
 
     def pieces(self, rows: OperatorColumns, gpu: Gpu, given: Coefficients) -> Pieces:
         """Return the parts of rows; a coefficient not given is its prior."""
         return self.parts(rows, gpu, {k: given.get(k, c.value) for k, c in self.priors.items()})
+
+
+def choice(value: float, *choices: float) -> Coefficient:
+    """Return a size or habit of a library, tried among ``choices``."""
+    return Coefficient(value, min(choices), max(choices), "1", fitted=False, choices=choices)

@@ -11,14 +11,14 @@ from tracetool.model.pieces import Pieces
 from tracetool.vocabulary.operators import OperatorColumns
 
 _COLLECTIVE = {
-    "latency_us": Coefficient(9.0, 1.0, 60.0, "a message of no length [us]"),
-    "hop_us": Coefficient(0.8, 0.0, 10.0, "each rank of a ring [us]"),
-    "reach": Coefficient(0.75, 0.2, 1.0, "share of the link's peak [1]"),
+    "latency_us": Coefficient(9.0, 1.0, 60.0, "us"),  # a message of no length
+    "hop_us": Coefficient(0.8, 0.0, 10.0, "us"),  # each rank of a ring
+    "reach": Coefficient(0.75, 0.2, 1.0, "1"),  # share of the link's peak
 }
 _COPY = {
-    "latency_us": Coefficient(1.5, 0.2, 10.0, "start and end of a copy [us]"),
-    "link_reach": Coefficient(0.85, 0.3, 1.0, "share of the link's peak [1]"),
-    "reach": Coefficient(0.85, 0.3, 1.0, "share of the memory's peak [1]"),
+    "latency_us": Coefficient(1.5, 0.2, 10.0, "us"),  # start and end of a copy
+    "link_reach": Coefficient(0.85, 0.3, 1.0, "1"),  # share of the link's peak
+    "reach": Coefficient(0.85, 0.3, 1.0, "1"),  # share of the memory's peak
 }
 
 
@@ -31,6 +31,8 @@ def _collective(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     return Pieces(
         fixed_s=(c["latency_us"] + c["hop_us"] * (ranks - 1.0)) * 1e-6 + wire,
         serial_cycles=np.zeros(n),
+        stream_s=np.zeros(n),
+        floor_s=np.zeros(n),
         core_cycles=np.zeros(n),
         memory_s=np.zeros(n),
         norm=np.ones(n),
@@ -47,6 +49,8 @@ def _copy(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     return Pieces(
         fixed_s=c["latency_us"] * 1e-6 + wire,
         serial_cycles=np.zeros(n),
+        stream_s=np.zeros(n),
+        floor_s=np.zeros(n),
         core_cycles=np.zeros(n),
         memory_s=np.where(crossing, 0.0, work.dram_bytes / (c["reach"] * gpu.dram_bytes_per_s)),
         norm=np.ones(n),

@@ -1,40 +1,77 @@
-"""Matrix products: tiles in waves, fed from L2 and memory."""
+"""Matrix products: tiles in waves, fed from L2 and memory; formats with scales add a pass over A."""
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 
-from tracetool.families.products import Products, conv_products, gemm_products, plan_of, work_of
+from tracetool.families.products import conv_products, gemm_products, plan_of, work_of
 from tracetool.hardware.gpu import Gpu
-from tracetool.model.laws.law import Coefficient, Coefficients, Law
-from tracetool.model.laws.simple import softened
+from tracetool.model.laws.law import Coefficient, Coefficients, Law, choice
 from tracetool.model.pieces import Pieces
+from tracetool.tiling.products import Products, TileRates
 from tracetool.vocabulary.operators import OperatorColumns
 
-_PRIORS = {
-    "launch_us": Coefficient(1.5, 0.3, 6.0, "start and end of a kernel [us]"),
-    "latency_clk": Coefficient(2000.0, 200.0, 8000.0, "pipeline fill and epilogue of a block [clk]"),
-    "tensor_reach": Coefficient(0.80, 0.3, 1.0, "share of the matrix units' peak in steady state [1]"),
-    "l2_reach": Coefficient(0.70, 0.3, 1.5, "share of the L2 rate tiles are filled at [1]"),
-    "reach": Coefficient(0.80, 0.4, 1.0, "share of the memory's peak [1]"),
-    "norm": Coefficient(3.0, 1.0, 8.0, "overlap of memory and pipes [1]"),
+#: Bounds of the coefficients that choose the tiles; their priors are the defaults of TileRates.
+_BOUNDS = {
+    "tensor_reach": (0.3, 1.0, "1"), "shared_reach": (0.3, 2.0, "1"), "l2_reach": (0.3, 3.0, "1"),
+    "port_reach": (0.3, 4.0, "1"), "dram_reach": (0.4, 1.0, "1"), "sm_bytes_clk": (5.0, 250.0, "B/clk/SM"),
+    "latency_clk": (100.0, 2e4, "clk"), "block_clk": (20.0, 2e4, "clk"), "slab_clk": (1.0, 300.0, "clk"),
+    "split_clk": (100.0, 2e4, "clk"), "split_power": (0.02, 2.0, "1"), "reduce_reach": (0.05, 3.0, "1"),
+    "store_reach": (0.05, 10.0, "1"), "overlap_norm": (1.5, 8.0, "1"),
+    "l2_hit": (0.001, 0.9, "1"), "vector_reach": (0.1, 1.0, "1"), "vector_clk": (100.0, 2e4, "clk"),
+}  # fmt: skip
+_DEFAULTS = TileRates()
+_TILES = {
+    "fill_norm": choice(8.0, 4.0, 8.0),
+    **{k: Coefficient(getattr(_DEFAULTS, k), *b, fitted=k != "vector_clk") for k, b in _BOUNDS.items()},
 }
+_LAUNCH = {"launch_us": Coefficient(1.5, 0.3, 20.0, "us")}
+_VECTOR = {
+    **_LAUNCH,
+    **_TILES,
+    "tensor_reach": Coefficient(0.9, 0.3, 1.0, "1"),
+    "slab_clk": Coefficient(30.0, 1.0, 300.0, "clk"),
+}
+#: Formats with scales: A is quantised by a kernel of its own, sizes no multiple of 4 are padded, and a
+#: host that issues kernel after kernel sets a floor.
+_QUANTISED = {
+    "launch_us": Coefficient(5.0, 0.3, 30.0, "us"),
+    **{k: v for k, v in _TILES.items() if not k.startswith("vector")},
+    "pass_factor": Coefficient(1.5, 0.05, 20.0, "1"),
+    "odd_us": Coefficient(0.5, 0.01, 20.0, "us"),
+    "odd_factor": Coefficient(0.3, 0.01, 20.0, "1"),
+    "floor_few_us": Coefficient(2.0, 0.1, 150.0, "us"),
+    "floor_us": Coefficient(2.0, 0.1, 150.0, "us"),
+    "floor_odd_us": Coefficient(2.0, 0.1, 150.0, "us"),
+}
+#: Rows of A from which the host takes its longer path.
+FEW_ROWS = 32.0
 
 
-def _parts(products: Products, gpu: Gpu, c: Coefficients) -> Pieces:
-    plan = plan_of(products, gpu)
-    work = work_of(products, plan)
-    n = len(products.m)
-    tensor = plan.core_cycles / c["tensor_reach"]
-    filling = (plan.fill_bytes + plan.partial_bytes) / (gpu.l2_bytes_per_clock * c["l2_reach"])
+def _parts(p: Products, gpu: Gpu, c: Coefficients) -> Pieces:
+    plan = plan_of(
+        p, gpu, TileRates(**{f.name: c.get(f.name, getattr(_DEFAULTS, f.name)) for f in fields(TileRates)})
+    )
+    n = len(p.m)
+    rows_of_a = p.batch * p.m * p.k
+    odd = (p.m % 4 != 0) & (p.m > 1)
+    passing = (
+        c.get("pass_factor", 0.0) * 3.0 * rows_of_a + np.where(odd, c.get("odd_factor", 0.0), 0.0) * rows_of_a
+    )
+    floor = np.where(odd, c.get("floor_odd_us", 0.0), c.get("floor_us", 0.0))
+    floor = np.where(p.m < FEW_ROWS, c.get("floor_few_us", 0.0), floor)
     return Pieces(
-        fixed_s=np.full(n, c["launch_us"] * 1e-6),
-        serial_cycles=np.asarray(c["latency_clk"] * np.where(plan.split > 1, 1.5, 1.0)),
-        core_cycles=softened(tensor, filling, 3.0),
-        memory_s=work.dram_bytes / (c["reach"] * gpu.dram_bytes_per_s),
-        norm=np.full(n, c["norm"]),
-        active=np.clip(plan.blocks / (plan.waves * gpu.sm_count), 0.0, 1.0),
-        work=work,
+        fixed_s=(c["launch_us"] + np.where(odd, c.get("odd_us", 0.0), 0.0)) * 1e-6,
+        serial_cycles=plan.serial_cycles,
+        stream_s=passing / gpu.dram_bytes_per_s,
+        core_cycles=plan.core_cycles,
+        memory_s=plan.memory_s,
+        norm=np.full(n, c["overlap_norm"]),
+        floor_s=floor * 1e-6,
+        active=np.clip(plan.blocks / (np.ceil(plan.blocks / gpu.sm_count) * gpu.sm_count), 0.0, 1.0),
+        work=work_of(p, plan),
     )
 
 
@@ -46,5 +83,9 @@ def _conv(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     return _parts(conv_products(rows, gpu), gpu, c)
 
 
-GEMM = Law("gemm", _gemm, _PRIORS)
-CONV = Law("conv", _conv, _PRIORS)
+GEMM = Law("gemm", _gemm, {**_LAUNCH, **_TILES})
+GEMM_VECTOR = Law("gemm_vector", _gemm, _VECTOR)
+GEMM_FP8 = Law("gemm_fp8", _gemm, _QUANTISED)
+GEMM_FP8_BLOCK = Law("gemm_fp8_block", _gemm, _QUANTISED)
+GEMM_FP4 = Law("gemm_fp4", _gemm, _QUANTISED)
+CONV = Law("conv", _conv, {**_LAUNCH, **_TILES}, spread=(-0.6, 0.6), parent="gemm")

@@ -8,11 +8,14 @@ from functools import cache
 
 import numpy as np
 
-from tracetool.model.laws.attention import DECODE, PREFILL
+from tracetool.families.formats import on_tensor
+from tracetool.hardware.gpu import Gpu
+from tracetool.model.laws.decode import DECODE
 from tracetool.model.laws.law import Law
 from tracetool.model.laws.links import COLLECTIVE, COPY
 from tracetool.model.laws.moe import MOE
-from tracetool.model.laws.products import CONV, GEMM
+from tracetool.model.laws.prefill import PREFILL
+from tracetool.model.laws.products import CONV, GEMM, GEMM_FP4, GEMM_FP8, GEMM_FP8_BLOCK, GEMM_VECTOR
 from tracetool.model.laws.streams import NORM, SOFTMAX, STREAM
 from tracetool.vocabulary.arrays import Ints
 from tracetool.vocabulary.operators import OperatorColumns
@@ -23,28 +26,37 @@ class Laws:
     """The laws of a family and the rows each is for."""
 
     choices: tuple[Law, ...]
-    choose: Callable[[OperatorColumns], Ints] | None = None
+    choose: Callable[[OperatorColumns, Gpu], Ints] | None = None
 
-    def split(self, rows: OperatorColumns) -> list[tuple[Law, Ints]]:
+    def split(self, rows: OperatorColumns, gpu: Gpu) -> list[tuple[Law, Ints]]:
         """Return each law with the places of its rows."""
         if self.choose is None:
             return [(self.choices[0], np.arange(len(rows)))]
-        chosen = self.choose(rows)
+        chosen = self.choose(rows, gpu)
         found = [(law, np.flatnonzero(chosen == i)) for i, law in enumerate(self.choices)]
         return [(law, places) for law, places in found if places.size]
 
 
-def _phase(rows: OperatorColumns) -> Ints:
+def _phase(rows: OperatorColumns, gpu: Gpu) -> Ints:
+    del gpu
     phase = rows.text("phase").astype(str)
     decode = (phase == "decode") | ((phase == "") & (rows.number("q_len", 1.0) <= 1))
     return np.where(decode, 1, 0).astype(np.int64)
 
 
+def _format(rows: OperatorColumns, gpu: Gpu) -> Ints:
+    words = rows.text("dtype", "fp32").astype(str)
+    chosen = np.where(on_tensor(words.astype(object), gpu), 0, 1)
+    for place, names in enumerate((("fp8", "int8"), ("fp8_block",), ("nvfp4", "mxfp4")), start=2):
+        chosen = np.where(np.isin(words, names) & (chosen == 0), place, chosen)
+    return chosen.astype(np.int64)
+
+
 @cache
 def _table() -> dict[str, Laws]:
     return {
-        "gemm": Laws((GEMM,)),
-        "gemv": Laws((GEMM,)),
+        "gemm": Laws((GEMM, GEMM_VECTOR, GEMM_FP8, GEMM_FP8_BLOCK, GEMM_FP4), _format),
+        "gemv": Laws((GEMM, GEMM_VECTOR, GEMM_FP8, GEMM_FP8_BLOCK, GEMM_FP4), _format),
         "conv": Laws((CONV,)),
         "moe": Laws((MOE,)),
         "attention": Laws((PREFILL, DECODE), _phase),

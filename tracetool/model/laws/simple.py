@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tracetool.hardware.gpu import Gpu
-from tracetool.model.pieces import Pieces
+from tracetool.model.pieces import Pieces, combined
 from tracetool.vocabulary.arrays import Floats
 from tracetool.vocabulary.work import Work
 
@@ -21,25 +21,20 @@ def vector_cycles(work: Work, gpu: Gpu) -> Floats:
     return np.asarray(per_sm / gpu.sm_count)
 
 
-def softened(a: Floats, b: Floats, p: float) -> Floats:
-    """Return the p-norm of two positive arrays, safe where both are zero."""
-    large, small = np.maximum(a, b), np.minimum(a, b)
-    ratio = np.divide(small, large, out=np.zeros_like(large), where=large > 0)
-    return np.asarray(large * (1.0 + ratio**p) ** (1.0 / p))
-
-
 def stream_pieces(
     work: Work, gpu: Gpu, *, launch_us: float, latency_clk: float, reach: float, norm: float
 ) -> Pieces:
-    """Return the parts of a streaming kernel."""
+    """Return the parts of a streaming kernel: memory, or the vector pipes, behind one latency."""
     n = len(work.dram_bytes)
-    core = softened(vector_cycles(work, gpu), work.l2_bytes / gpu.l2_bytes_per_clock, 4.0)
+    core = combined(vector_cycles(work, gpu), work.l2_bytes / gpu.l2_bytes_per_clock, 4.0)
     return Pieces(
         fixed_s=np.full(n, launch_us * 1e-6),
         serial_cycles=np.full(n, latency_clk),
+        stream_s=np.zeros(n),
         core_cycles=core,
         memory_s=work.dram_bytes / (reach * gpu.dram_bytes_per_s),
         norm=np.full(n, norm),
+        floor_s=np.zeros(n),
         active=np.full(n, 0.95),
         work=work,
     )

@@ -10,10 +10,10 @@ from tracetool.model.pieces import Pieces
 from tracetool.vocabulary.operators import OperatorColumns
 
 _PRIORS = {
-    "launch_us": Coefficient(1.5, 0.3, 6.0, "start and end of a kernel [us]"),
-    "latency_clk": Coefficient(1500.0, 200.0, 8000.0, "first load to last store of one block [clk]"),
-    "reach": Coefficient(0.85, 0.4, 1.0, "share of the memory's peak a stream reaches [1]"),
-    "norm": Coefficient(3.0, 1.0, 8.0, "overlap of memory and pipes [1]"),
+    "launch_us": Coefficient(1.5, 0.3, 6.0, "us"),  # start and end of a kernel
+    "latency_clk": Coefficient(1500.0, 200.0, 8000.0, "clk"),  # first load to last store of one block
+    "reach": Coefficient(0.85, 0.4, 1.0, "1"),  # share of the memory's peak a stream reaches
+    "norm": Coefficient(3.0, 1.0, 8.0, "1"),  # overlap of memory and pipes
 }
 
 

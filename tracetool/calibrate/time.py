@@ -1,0 +1,212 @@
+"""Fit the time coefficients of a GPU from measured operators, law by law, and hold some back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+from scipy.optimize import least_squares
+
+from tracetool.calibrate.time_design import SHAPE_COLUMNS, shape_groups
+from tracetool.families.count import known_shape
+from tracetool.hardware.gpu import Gpu
+from tracetool.model.laws.law import Law
+from tracetool.model.laws.registry import law_of
+from tracetool.model.pieces import duration_s
+from tracetool.model.time_calibration import TimeCalibration
+from tracetool.vocabulary.arrays import Floats, Ints
+from tracetool.vocabulary.interval import Z90
+from tracetool.vocabulary.operators import OperatorColumns
+
+#: Rows a fit looks at; more do not move the coefficients.
+ROWS: Final = 1800
+#: Fewer rows than this leave the prior.
+LEAST_ROWS: Final = 30
+#: Share of shape groups held back to tell the error.
+HELD: Final = 0.3
+#: A residual beyond this counts as an outlier: ln of a factor.
+ROBUST: Final = 0.06
+#: Pull of each coefficient towards its prior: residuals per e-fold.
+PULL: Final = 0.15
+
+
+@dataclass(frozen=True)
+class LawFit:
+    """One law's coefficients, their uncertainty, and the error on rows that were held back."""
+
+    values: Mapping[str, float]
+    low: Mapping[str, float]  # 90 % bounds of each fitted coefficient
+    high: Mapping[str, float]
+    spread: tuple[float, float]  # 5 % and 95 % quantile of ln(measured / predicted), held back
+    rows: int
+    mape_percent: float  # held back
+    mdape_percent: float
+    coverage_percent: float  # of the spread, on rows neither fitted to nor used for it
+
+
+@dataclass(frozen=True)
+class TimeFit:
+    """The fit of a GPU."""
+
+    gpu: str
+    laws: Mapping[str, LawFit] = field(default_factory=dict)
+
+    def calibration(self) -> TimeCalibration:
+        """Return the coefficients as the model takes them."""
+        return TimeCalibration(
+            MappingProxyType({k: f.values for k, f in self.laws.items()}),
+            MappingProxyType({k: f.spread for k, f in self.laws.items()}),
+            "prior",
+            MappingProxyType(dict.fromkeys(self.laws, "calibrated")),
+        )
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows of one law with what was measured."""
+
+    rows: OperatorColumns
+    measured_s: Floats
+    hertz: Floats  # (n, 1)
+    group: Ints
+
+    def take(self, chosen: Ints) -> _Rows:
+        return _Rows(self.rows.take(chosen), self.measured_s[chosen], self.hertz[chosen], self.group[chosen])
+
+
+def fit_time(
+    rows: OperatorColumns,
+    measured_s: Floats,
+    gpu: Gpu,
+    clock_mhz: Floats | None = None,
+    start: TimeCalibration | None = None,
+) -> TimeFit:
+    """Fit every law that has enough rows.
+
+    Parameters
+    ----------
+    rows : OperatorColumns
+        n operators of known shape.
+    measured_s : array, shape (n,)
+        Their durations. [s]
+    gpu : Gpu
+        The GPU they ran on.
+    clock_mhz : array, shape (n,), optional
+        Clock each ran at; by default the boost clock. A row that was throttled by the power cap ran
+        at less: give what the power model says, else its coefficients absorb the difference. [MHz]
+    start : TimeCalibration, optional
+        Coefficients to start and be pulled towards; by default the laws' priors.
+
+    Returns
+    -------
+    TimeFit
+        Final coefficients rest on all rows; the errors stated, on shape groups a first fit did
+        not see.
+    """
+    clock = (
+        np.full(len(rows), gpu.clock_boost_mhz) if clock_mhz is None else np.asarray(clock_mhz, np.float64)
+    )
+    usable = known_shape(rows) & np.isfinite(measured_s) & (measured_s > 0)
+    found: dict[str, LawFit] = {}
+    for family in sorted(set(rows.family[usable].astype(str))):
+        places = np.flatnonzero(usable & (rows.family == family))
+        for law, inside in law_of(family).split(rows.take(places), gpu):
+            here = places[inside]
+            if law.name in found or here.size < LEAST_ROWS:
+                continue
+            part = rows.take(here)
+            group = shape_groups(part, SHAPE_COLUMNS)
+            some = _Rows(part, measured_s[here], clock[here, None] * 1e6, group)
+            given = start.coefficients.get(law.name, {}) if start else {}
+            found[law.name] = _fit_law(law, some, gpu, given)
+    return TimeFit(gpu.name, found)
+
+
+def _fit_law(law: Law, some: _Rows, gpu: Gpu, given: Mapping[str, float]) -> LawFit:
+    rng = np.random.default_rng(0)
+    groups = np.unique(some.group)
+    held_groups = rng.permutation(groups)[: max(1, int(HELD * len(groups)))]
+    held = np.isin(some.group, held_groups)
+    seen, kept = some.take(np.flatnonzero(~held)), some.take(np.flatnonzero(held))
+    prior = {k: float(given.get(k, c.value)) for k, c in law.priors.items()}
+    chosen = _choose(law, _sample(seen, 700), gpu, prior)
+    first, _ = _least_squares(law, _sample(seen, ROWS), gpu, chosen, 18)
+    error = -residuals(law, kept, gpu, first)
+    spread = (float(np.quantile(error, 0.05)), float(np.quantile(error, 0.95)))
+    half = rng.random(len(error)) < 0.5
+    bounds = np.quantile(error[half], (0.05, 0.95)) if half.any() else np.array(spread)
+    inside = (error[~half] >= bounds[0]) & (error[~half] <= bounds[1])
+    final, sd = _least_squares(law, _sample(some, ROWS), gpu, first, 10)
+    off = np.abs(np.expm1(-error)) * 100.0
+    low = {k: max(final[k] * np.exp(-Z90 * s), law.priors[k].low) for k, s in sd.items()}
+    high = {k: min(final[k] * np.exp(Z90 * s), law.priors[k].high) for k, s in sd.items()}
+    return LawFit(
+        final, low, high, spread, len(some.measured_s), float(off.mean()), float(np.median(off)),
+        float(inside.mean() * 100.0) if inside.size else float("nan"),
+    )  # fmt: skip
+
+
+def residuals(law: Law, some: _Rows, gpu: Gpu, values: Mapping[str, float]) -> Floats:
+    """Return ln(predicted / measured). Shape (n,)."""
+    pieces = law.parts(some.rows, gpu, values)
+    return np.asarray(np.log(duration_s(pieces, some.hertz)[:, 0] / some.measured_s))
+
+
+def _sample(some: _Rows, count: int) -> _Rows:
+    if len(some.measured_s) <= count:
+        return some
+    return some.take(np.random.default_rng(1).permutation(len(some.measured_s))[:count])
+
+
+def _choose(law: Law, some: _Rows, gpu: Gpu, values: Mapping[str, float]) -> dict[str, float]:
+    """Return the coefficients with the best sizes and habits, tried one after another."""
+    choices = [k for k, c in law.priors.items() if c.choices]
+    best = dict(values)
+    if not choices:
+        return best
+    best, _ = _least_squares(law, some, gpu, best, 6)
+    cost = _cost(law, some, gpu, best)
+    for _ in range(2):
+        before = cost
+        for name in choices:
+            for value in law.priors[name].choices:
+                if value == best[name]:
+                    continue
+                other, _ = _least_squares(law, some, gpu, {**best, name: value}, 4)
+                if (found := _cost(law, some, gpu, other)) < cost * 0.995:
+                    best, cost = other, found
+        if cost == before:
+            break
+    return best
+
+
+def _cost(law: Law, some: _Rows, gpu: Gpu, values: Mapping[str, float]) -> float:
+    return float(np.abs(residuals(law, some, gpu, values)).mean())
+
+
+def _least_squares(
+    law: Law, some: _Rows, gpu: Gpu, start: Mapping[str, float], steps: int
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Return fitted coefficients and the standard deviation of their logarithms."""
+    names = [k for k, c in law.priors.items() if c.fitted]
+    low, high = (np.log([getattr(law.priors[k], side) for k in names]) for side in ("low", "high"))
+    centre = np.log([law.priors[k].value for k in names])
+    begin = np.clip(np.log([start[k] for k in names]), low + 1e-6, high - 1e-6)
+    fixed = dict(start)
+
+    def off(x: Floats) -> Floats:
+        values = {**fixed, **dict(zip(names, np.exp(x), strict=True))}
+        return np.concatenate([residuals(law, some, gpu, values), PULL * (x - centre)])
+
+    found = least_squares(
+        off, begin, bounds=(low, high), loss="soft_l1", f_scale=ROBUST, max_nfev=steps, diff_step=3e-3
+    )
+    values = {**fixed, **{k: float(v) for k, v in zip(names, np.exp(found.x), strict=True)}}
+    free = max(1, len(some.measured_s) - len(names))
+    variance = float((off(found.x)[: len(some.measured_s)] ** 2).sum() / free)
+    covariance = np.linalg.pinv(found.jac.T @ found.jac) * variance
+    deviation = np.sqrt(np.clip(np.diag(covariance), 0.0, None))
+    return values, {k: float(s) for k, s in zip(names, deviation, strict=True)}

@@ -1,0 +1,149 @@
+"""Decode attention: the KV cache passes through once, in as many parts as fill the GPU."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracetool.families.scores import attention_scores, scores_work
+from tracetool.hardware.gpu import Gpu
+from tracetool.model.laws.law import Coefficient, Coefficients, Law, choice
+from tracetool.model.pieces import Pieces, combined
+from tracetool.tiling.queries import split_keys
+from tracetool.vocabulary.arrays import Bools, Floats
+from tracetool.vocabulary.operators import OperatorColumns
+
+#: Query rows a tile of matrix units holds.
+ROWS = 64.0
+#: Keys a step of the kernel without matrix units takes, and keys its host code splits by.
+VECTOR_KEYS, DISPATCH_KEYS = 32.0, 128.0
+
+_PRIORS = {
+    "key_tile": choice(128.0, 64.0, 128.0, 256.0),
+    "resident": choice(1.0, 1.0, 2.0),  # blocks an SM holds
+    "vector_heads": choice(
+        0.0, 0.0, 33.0
+    ),  # heads per key head from which no matrix units are used; 0: never
+    "dispatch": choice(0.0, 0.0, 1.0),  # little work goes to the kernel without matrix units
+    "split_single": choice(1.0, 0.0, 1.0),  # keys are split where heads share none
+    "split_seen": choice(0.0, 0.0, 1.0),  # the split counts the keys in the window only
+    "launch_us": Coefficient(6.0, 1.0, 60.0, "us"),
+    "launch_kv8_us": Coefficient(6.0, 1.0, 60.0, "us"),
+    "latency_clk": Coefficient(2300.0, 200.0, 3e4, "clk"),
+    "block_clk": Coefficient(2600.0, 50.0, 3e4, "clk"),
+    "block_dim_clk": Coefficient(1500.0, 10.0, 2e4, "clk"),  # per 128 of the head
+    "row_clk": Coefficient(20.0, 1.0, 1000.0, "clk"),  # per query row and 128 of the head
+    "step_clk": Coefficient(400.0, 10.0, 6000.0, "clk"),
+    "step_dim_clk": Coefficient(300.0, 1.0, 6000.0, "clk"),
+    "sm_bytes_clk": Coefficient(50.0, 3.0, 250.0, "B/clk/SM"),
+    "kv8_step": Coefficient(1.0, 0.3, 4.0, "1"),
+    "kv8_bytes": Coefficient(1.0, 0.3, 3.0, "1"),
+    "window_step": Coefficient(1.0, 0.3, 4.0, "1"),
+    "least_keys": Coefficient(128.0, 32.0, 4096.0, "1"),
+    "combine_clk": Coefficient(3000.0, 50.0, 4e4, "clk"),
+    "combine_part_clk": Coefficient(60.0, 0.1, 5000.0, "clk"),
+    "combine_factor": Coefficient(1.0, 0.05, 20.0, "1"),
+    "pass_factor": Coefficient(1.5, 0.1, 20.0, "1"),
+    "block_overlap": Coefficient(0.6, 0.01, 1.0, "1"),  # of a partly filled wave that is not waited for
+    "block_serial": Coefficient(0.5, 0.01, 1.0, "1"),  # of a block's start that memory waits for
+    "dram_reach": Coefficient(0.85, 0.3, 1.0, "1"),
+    "l2_hit": Coefficient(0.1, 0.001, 0.95, "1"),  # of a cache that fits in L2
+    "repeat_hit": Coefficient(0.01, 0.001, 0.7, "1"),  # of any cache: pages several sequences share
+    "overlap_norm": Coefficient(2.5, 1.0, 8.0, "1"),
+    "vector_launch_us": Coefficient(6.0, 1.0, 30.0, "us"),
+    "vector_block_clk": Coefficient(3000.0, 50.0, 3e4, "clk"),
+    "vector_row_clk": Coefficient(10.0, 0.1, 500.0, "clk"),
+    "vector_step_clk": Coefficient(150.0, 10.0, 6000.0, "clk"),
+    "vector_step_dim_clk": Coefficient(300.0, 1.0, 6000.0, "clk"),
+    "vector_sm_bytes_clk": Coefficient(40.0, 1.0, 250.0, "B/clk/SM"),
+    "vector_kv8_step": Coefficient(1.0, 0.3, 4.0, "1"),
+    "vector_least_keys": Coefficient(256.0, 64.0, 4096.0, "1"),
+    "vector_combine_clk": Coefficient(4000.0, 50.0, 3e4, "clk"),
+}
+
+
+def _without_units(
+    group: Floats, kv8: Bools, lanes: Floats, keys: Floats, gpu: Gpu, c: Coefficients
+) -> Bools:
+    """Return the rows that run without matrix units.
+
+    A library that has such a kernel uses it for heads that share no keys, for groups too large for
+    its tiles, and, in 16 bits, while parts of 128 keys would fill less than a quarter of the SMs.
+    """
+    if c["vector_heads"] <= 0:
+        return np.zeros(len(group), dtype=np.bool_)
+    few = lanes * np.maximum(1.0, np.floor(keys / DISPATCH_KEYS)) * 4.0 < gpu.sm_count
+    return np.asarray((group <= 1.0) | (group >= c["vector_heads"]) | (~kv8 & few & (c["dispatch"] > 0)))
+
+
+def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
+    s = attention_scores(rows, gpu)
+    sms = float(gpu.sm_count)
+    group = s.heads / s.kv_heads
+    kv8 = s.kv_size <= 1.0
+    seen = np.minimum(s.kv_len, s.window)
+    windowed = seen < s.kv_len
+    vector = _without_units(group, kv8, s.batch * s.kv_heads, seen, gpu, c)
+
+    def pick(units: str, without: str) -> Floats:
+        return np.where(vector, c[without], c[units])
+
+    key_tile = np.where(vector, VECTOR_KEYS, c["key_tile"])
+    query_rows = np.where(vector, 1.0, group) * s.q_len
+    lanes = s.batch * np.where(vector, s.heads, s.kv_heads) * np.ceil(query_rows / ROWS)
+    all_tiles = np.ceil(s.kv_len / key_tile)
+    tiles = np.minimum(all_tiles, np.ceil(seen / key_tile) + windowed)
+    least = np.maximum(pick("least_keys", "vector_least_keys"), key_tile)
+    slots = sms * np.where(vector, 1.0, c["resident"])
+    parts = split_keys(lanes, slots, seen if c["split_seen"] > 0 else s.kv_len, least)
+    parts = np.minimum(parts, all_tiles)
+    if c["split_single"] <= 0:
+        parts = np.where(group <= 1.0, 1.0, parts)
+    steps = np.maximum(1.0, np.ceil(tiles / parts))
+    blocks = lanes * parts
+    waves = np.ceil(blocks / slots)
+    dim = (s.head_dim + s.value_dim) / 256.0
+
+    step = pick("step_clk", "vector_step_clk") + pick("step_dim_clk", "vector_step_dim_clk") * dim
+    step = (
+        step
+        * np.where(kv8, pick("kv8_step", "vector_kv8_step"), 1.0)
+        * np.where(windowed, c["window_step"], 1.0)
+    )
+    block = pick("block_clk", "vector_block_clk") + c["block_dim_clk"] * dim
+    block = block + pick("row_clk", "vector_row_clk") * np.minimum(query_rows, ROWS) * dim
+    drawn = lanes * tiles * key_tile * (s.head_dim + s.value_dim) * s.kv_size
+    drawing = drawn * np.where(kv8, c["kv8_bytes"], 1.0) / (pick("sm_bytes_clk", "vector_sm_bytes_clk") * sms)
+    loop = combined(waves * steps * step, drawing, 6.0)
+    starts = (
+        waves * (1.0 - c["block_overlap"]) + c["block_overlap"] * np.minimum(waves, blocks / slots)
+    ) * block
+
+    split = parts > 1.0
+    partial = np.where(split, s.batch * s.heads * s.q_len * parts * s.value_dim * 8.0, 0.0)
+    serial = c["latency_clk"] + c["block_serial"] * starts
+    serial = serial + np.where(
+        split, pick("combine_clk", "vector_combine_clk") + c["combine_part_clk"] * parts, 0.0
+    )
+    serial = serial + c["combine_factor"] * partial / gpu.l2_bytes_per_clock
+
+    read = np.minimum(seen + np.where(windowed, key_tile / 2.0, 0.0), s.kv_len)
+    cache = s.batch * s.kv_heads * read * (s.head_dim + s.value_dim) * s.kv_size
+    fits = 1.0 / (1.0 + (cache / (0.7 * gpu.l2_bytes)) ** 4)
+    from_memory = cache * (1.0 - c["l2_hit"] * fits) * (1.0 - c["repeat_hit"])
+    passing = s.batch * s.heads * s.q_len * (s.head_dim + s.value_dim) * 2.0
+    launch = np.where(vector, c["vector_launch_us"], np.where(kv8, c["launch_kv8_us"], c["launch_us"]))
+    n = len(rows)
+    return Pieces(
+        fixed_s=launch * 1e-6,
+        serial_cycles=serial,
+        stream_s=c["pass_factor"] * passing / gpu.dram_bytes_per_s,
+        core_cycles=loop + (1.0 - c["block_serial"]) * starts,
+        memory_s=from_memory / (gpu.dram_bytes_per_s * c["dram_reach"]),
+        norm=np.full(n, c["overlap_norm"]),
+        floor_s=np.zeros(n),
+        active=np.clip(blocks / (np.ceil(blocks / sms) * sms), 0.0, 1.0),
+        work=scores_work(s, drawn, read=from_memory + passing),
+    )
+
+
+DECODE = Law("decode", _parts, _PRIORS)
