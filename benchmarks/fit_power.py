@@ -68,6 +68,18 @@ def sweep_rows(name: str, every: int) -> SweepRows:
     )
 
 
+def two_domain_rows(name: str, gpu: Gpu) -> SweepRows:
+    """Return kernels timed and metered over core and memory clocks."""
+    frame = pl.read_parquet(ROOT / "dvfs" / f"{name}.parquet")
+    return SweepRows(
+        frame["power_w"].to_numpy(),
+        frame["clock_mhz"].cast(pl.Float64).to_numpy(),
+        frame["time_s"].to_numpy(),
+        frame["kernel"].to_numpy().astype(object),
+        frame["mem_clock_mhz"].cast(pl.Float64).to_numpy() / gpu.memory_clock_mhz,
+    )
+
+
 def monitored(
     name: str,
     rows: PowerRows,
@@ -189,6 +201,8 @@ def main() -> None:
     monitored("a100-sxm", activity_rows("a100_programs_activity", a100), reach=Reach(758.0))
     swept("v100-sxm2-16gb", sweep_rows("v100_microbenchmarks", 6), fit_voltage=True)
     workloads("a100-pcie-40gb")
+    pascal = load_gpu("gtx-1080-ti")
+    swept(pascal.name, two_domain_rows("gtx1080ti_two_domains", pascal), fit_voltage=True)
     swept("h100-sxm", idle_rows("h100_voltage_idle"), fit_voltage=True)
 
 

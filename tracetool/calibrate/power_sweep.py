@@ -18,6 +18,8 @@ from tracetool.vocabulary.arrays import Floats, Ints, Texts
 
 #: Relative spread of a good reading; rows further off lose weight.
 _ROW_SD = 0.03
+#: Independent readings a group counts as, at most.
+_READINGS_PER_GROUP = 60.0
 #: Spread of the curve's prior: knee relative, slope [V/GHz] and curvature [V/GHz^2] over the floor.
 _KNEE_SD, _SLOPE_SD, _CURVE_SD = 0.15, 0.25, 0.5
 #: Growth of leakage per volt above the floor: spread about none. [1/V]
@@ -129,8 +131,8 @@ def _linear(
     spread = np.maximum(_BASE_SD * believed, 1.0)
     held = np.zeros((base, base + groups))
     held[np.arange(base), np.arange(base)] = 1.0 / spread
-    # Readings of one board share its errors: many clocks say no more than some tens of independent ones.
-    weight = min(1.0, np.sqrt(60.0 / len(volt))) / _ROW_SD
+    # Readings of one kernel share its errors: many clocks say no more than some tens of independent ones.
+    weight = min(1.0, np.sqrt(_READINGS_PER_GROUP * groups / len(volt))) / _ROW_SD
     robust = np.ones(len(volt))
     values = np.zeros(base + groups)
     for _ in range(3):

@@ -20,6 +20,9 @@ from tracetool.vocabulary.prediction import Timing
 CORE_PARTS = ("clock", "compute", "onchip")
 #: Parts that follow counts, not the time in which SMs hold a block.
 COUNTED_PARTS = ("compute", "onchip", "dram", "link")
+#: Energy per clock of SMs that hold a block grows with their cycles to this power when a kernel's cycles
+#: grow: an SM that waits for memory stops most of its clocks.
+WAITING = 0.3
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,7 @@ def anchored_parts(
     *,
     anchor: Anchor,
     monitored: Bools,
+    clock_mhz: Floats,
 ) -> PowerParts:
     """Return the parts scaled so that each row has its measured power at its measured clock.
 
@@ -121,6 +125,8 @@ def anchored_parts(
         At each row's own measured clock, (n, 1).
     monitored : array of bool, shape (n,)
         Rows whose counts come from a monitor's shares.
+    clock_mhz : array, shape (n, c)
+        Clocks asked for. [MHz]
     """
     known = anchor.known & (anchor.power_w > 0)
     measured = np.where(known, anchor.power_w, 1.0)
@@ -131,16 +137,19 @@ def anchored_parts(
     base_factor = np.where(known, np.minimum(1.0, 0.95 * measured / np.maximum(base, 1e-9)), 1.0)
     left = np.maximum(measured - base * base_factor, 0.0)
     factor = np.where(known, left / np.maximum(work, 1e-9), 1.0)
+    stretched = (timing.duration_s / _moving(timing)) / (there.duration_s / _moving(there))
     # A monitor's shares hold for the time the GPU works; what the host adds in time repeats them.
-    density = np.where((known & monitored)[:, None], _spread_out(timing) / _spread_out(there), 1.0)
+    density = np.where((known & monitored)[:, None], stretched, 1.0)
     scaled = {k: v * factor[:, None] for k, v in parts.joules.items() if k != "base"}
     scaled |= {k: scaled[k] * density for k in COUNTED_PARTS}
+    cycles = _moving(timing) * clock_mhz / (_moving(there) * anchor.start_clock(clock_mhz))
+    waiting = np.maximum(cycles, 1e-9) ** (WAITING - 1.0)
+    scaled["clock"] = scaled["clock"] * np.where(known[:, None], waiting, 1.0)
     scaled["base"] = parts.joules["base"] * base_factor[:, None]
     sd = np.where(known[:, None], 0.35 * parts.relative_sd, parts.relative_sd)
     return replace(parts, joules=scaled, relative_sd=sd)
 
 
-def _spread_out(timing: Timing) -> Floats:
-    """Time over the part of it that moves with a clock, (n, c); 1 where nothing is fixed."""
-    moving = np.maximum(timing.duration_s - timing.fixed_s[:, None], 1e-3 * timing.duration_s)
-    return np.asarray(timing.duration_s / moving)
+def _moving(timing: Timing) -> Floats:
+    """Time that moves with a clock, (n, c)."""
+    return np.asarray(np.maximum(timing.duration_s - timing.fixed_s[:, None], 1e-3 * timing.duration_s))

@@ -47,7 +47,9 @@ class _Question:
         there = self._timing(start, None)
         origin = self._parts(there, start, None)
         counted = from_counters(self.rows)
-        scaled = anchored_parts(parts, origin, there, timing, anchor=self.anchor, monitored=counted)
+        scaled = anchored_parts(
+            parts, origin, there, timing, anchor=self.anchor, monitored=counted, clock_mhz=clock_mhz
+        )
         return timing, scaled
 
     def idle_w(self, clock_mhz: Floats) -> Floats:
