@@ -36,31 +36,13 @@ _COUNTED = ("elementwise_kernel", "index_elementwise", "_scatter_gather")
 _INDEXED = ("elementwise_kernel", "index_elementwise", "_scatter_gather")
 _PLAIN_FUNCTORS = ("AUnary", "BUnary", "Binary", "func_wrapper", "")
 
-#: What a functor's name says of the family, first match.
-_FUNCTOR_FAMILIES: tuple[tuple[re.Pattern[str], str, str], ...] = (
-    (
-        re.compile(r"batch_?norm|group_?norm|GroupNorm|layer_?norm|Norm(?:Kernel|Backward)"),
-        "elementwise",
-        "norm_apply",
-    ),
-    (
-        re.compile(r"distribution|normal_and|uniform_and|bernoulli|random_from|philox|exponential_kernel"),
-        "rng",
-        "distribution",
-    ),
-    (
-        re.compile(r"index_put|index_fill|index_copy|index_kernel|scatter|gather|masked_select|take_put"),
-        "gather_scatter",
-        "index",
-    ),
-    (
-        re.compile(r"direct_copy|float\w*_copy_kernel|float\w*tofloat\w*|copy_device_to_device|copy_kernel"),
-        "copy",
-        "copy_cast",
-    ),
-    (re.compile(r"Fill|fill_kernel"), "copy", "fill"),
-    (re.compile(r"upsample|interpolat|grid_sampl"), "pooling", "resample"),
-    (re.compile(r"[Qq]uanti[sz]e"), "quantize", "quantize"),
+#: What a functor's name says of the family: group name is ``family__op``.
+_FUNCTOR_FAMILY = re.compile(
+    r"(?P<elementwise__norm_apply>batch_?norm|group_?norm|GroupNorm|layer_?norm|NormKernel|NormBackward)"
+    r"|(?P<rng__distribution>distribution|normal_and|uniform_and|bernoulli|random_from|philox|exponential_kernel)"
+    r"|(?P<gather_scatter__index>index_put|index_fill|index_copy|index_kernel|scatter|gather|masked_select|take_put)"
+    r"|(?P<copy__copy_cast>direct_copy|float\w{0,20}copy_kernel|float\w{0,8}tofloat|copy_device_to_device|copy_kernel)"
+    r"|(?P<copy__fill>Fill|fill_kernel)|(?P<pooling__resample>upsample|interpolat|grid_sampl)|(?P<quantize__quantize>[Qq]uanti[sz]e)"
 )
 
 
@@ -70,7 +52,7 @@ def _format_of(text: str, *, by_index: bool = False) -> str | None:
     A functor states it first among its arguments, a lambda as its own first argument; the outermost
     lambda of kernels that walk an index (``by_index``) takes that index.
     """
-    stated = _FUNCTOR_TYPE.search(text)
+    stated = _FUNCTOR_TYPE.search(text) if "unctor" in text or "func_wrapper" in text else None
     found = number_format(stated[1]) if stated else None
     if found:
         return found
@@ -97,9 +79,10 @@ def functor_of(text: str) -> str | None:
     ]
     if named:
         return str(_TRIM.sub("", named[0]) or named[0])
-    if added := _ADD.search(text):
+    functors = "unctor" in text
+    if functors and (added := _ADD.search(text)):
         return str(added[1])
-    inner = [f for f in _FUNCTOR.findall(text) if f not in _PLAIN_FUNCTORS]
+    inner = [f for f in _FUNCTOR.findall(text) if f not in _PLAIN_FUNCTORS] if functors else []
     if inner:
         return str(inner[0])
     if sketched := _SKETCHED_FUNCTION.search(text):
@@ -121,7 +104,7 @@ def _work(symbol: Symbol) -> Attributes:
 def _elementwise(found: re.Match[str], symbol: Symbol) -> Attributes:
     inside = symbol.inside
     out = _work(symbol)
-    pointers = _POINTERS.search(inside) or _SKETCHED_POINTERS.search(inside)
+    pointers = _POINTERS.search(inside) or _SKETCHED_POINTERS.search(inside) if "char" in inside else None
     out["operands"] = int(pointers[1]) if pointers else None
     head, arguments = found[0], symbol.arguments
     if head.startswith("vectorized") and arguments and arguments[0].isdigit():
@@ -130,9 +113,10 @@ def _elementwise(found: re.Match[str], symbol: Symbol) -> Attributes:
         head.startswith(_COUNTED) and len(arguments) > 1 and arguments[0].isdigit() and arguments[1].isdigit()
     ):
         out["threads"], out["elements_per_thread"] = int(arguments[0]), int(arguments[1])
-    for pattern, family, op in _FUNCTOR_FAMILIES:
-        if pattern.search(inside):
-            return {**out, "family": family, "op": op}
+    told = _FUNCTOR_FAMILY.search(str(out["functor"] or inside))
+    if told and told.lastgroup:
+        family, _, op = told.lastgroup.partition("__")
+        return {**out, "family": family, "op": op}
     return {**out, "op": str(out["functor"]).lower() if out["functor"] else None}
 
 
