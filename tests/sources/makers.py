@@ -7,6 +7,7 @@ from __future__ import annotations
 import gzip
 import json
 import sqlite3
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -505,3 +506,49 @@ TRACES = (
     Sample("rocpd", lambda f: rocpd(f, views=False), kernels=5), Sample("kernel_table", kernel_table),
     Sample("kernel_table", kernel_parquet, geometry=False),
 )  # fmt: skip
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while True:
+        value, low = value >> 7, value & 0x7F
+        out.append(low | (0x80 if value else 0))
+        if not value:
+            return bytes(out)
+
+
+def _field(number: int, value: int | bytes | str) -> bytes:
+    if isinstance(value, int):
+        return _varint(number << 3) + _varint(value)
+    raw = value.encode() if isinstance(value, str) else value
+    return _varint(number << 3 | 2) + _varint(len(raw)) + raw
+
+
+def pftrace(folder: Path) -> Path:
+    """Write packets of track events: names interned, annotations by name, one stretch of packets compressed."""
+    path = folder / "77_results.pftrace"
+    notes = {n: i for i, n in enumerate(
+        ("begin_ns", "end_ns", "agent", "corr_id", "queue", "grid_size", "workgroup_size", "LDS_Block_Size", "VGPR_Count"), 1)}  # fmt: skip
+    interned = _field(1, _field(1, 1) + _field(2, "kernel_dispatch")) + b"".join(
+        _field(3, _field(1, i) + _field(2, n)) for n, i in notes.items()
+    )
+    packets = [_field(10, 5) + _field(13, 1) + _field(12, interned)]
+    for i, (name, s, e, grid, block) in enumerate(LAUNCHES):
+        items = grid[0] * grid[1] * grid[2] * block[0]
+        said = {"begin_ns": BOOT_NS + s, "end_ns": BOOT_NS + e, "agent": 4, "corr_id": i + 1, "queue": 1, "grid_size": items,
+                "workgroup_size": block[0], "LDS_Block_Size": 1024, "VGPR_Count": 64}  # fmt: skip
+        event = _field(3, 1) + _field(9, 1) + _field(23, name)
+        event += b"".join(_field(4, _field(1, notes[k]) + _field(3, v)) for k, v in said.items())
+        packets.append(_field(8, BOOT_NS + s) + _field(10, 5) + _field(11, event))
+        packets.append(_field(8, BOOT_NS + e) + _field(10, 5) + _field(11, _field(9, 2)))
+        call = _field(22, "hip_api") + _field(9, 1) + _field(23, "hipLaunchKernel")
+        for k, v in {"begin_ns": BOOT_NS + s - 9000, "end_ns": BOOT_NS + s - 4000, "corr_id": i + 1}.items():
+            call += _field(4, _field(10, k) + _field(3, v))
+        packets.append(_field(10, 5) + _field(11, call))
+    first = b"".join(_field(1, p) for p in packets[:4])
+    rest = b"".join(_field(1, p) for p in packets[4:])
+    path.write_bytes(first + _field(1, _field(50, zlib.compress(rest))))
+    return path
+
+
+TRACES = (*TRACES, Sample("pftrace", pftrace))
