@@ -121,7 +121,8 @@ def counter_timing(
     work = work_of_activity(rows, gpu, anchor.duration_s, anchor.clock_mhz)
     bound = np.where(memory > core, BOUNDS.index("dram"), BOUNDS.index("fp32"))
     bound = np.where(fixed[:, None] > np.maximum(core, memory), BOUNDS.index("launch"), bound)
-    octaves = np.abs(np.log2(clock_mhz / anchor.clock_mhz[:, None])).max(axis=1)
+    # One interval a row: for clocks as far away as those asked for are in the mean square.
+    octaves = np.sqrt((np.log2(clock_mhz / anchor.clock_mhz[:, None]) ** 2).mean(axis=1))
     spread = np.exp(Z90 * np.hypot(shares.log_sd_per_octave * octaves, 0.01))
     return Timing(
         duration_s=duration,

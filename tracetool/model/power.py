@@ -23,6 +23,8 @@ COUNTED_PARTS = ("compute", "onchip", "dram", "link")
 #: Energy per clock of SMs that hold a block grows with their cycles to this power when a kernel's cycles
 #: grow: an SM that waits for memory stops most of its clocks.
 WAITING = 0.3
+#: Spread of an anchored power, relative: of the reading itself, and per doubling of the clock away from it.
+ANCHOR_SD, OCTAVE_SD = 0.026, 0.042
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,8 @@ def anchored_parts(
     waiting = np.maximum(cycles, 1e-9) ** (WAITING - 1.0)
     scaled["clock"] = scaled["clock"] * np.where(known[:, None], waiting, 1.0)
     scaled["base"] = parts.joules["base"] * base_factor[:, None]
-    sd = np.where(known[:, None], 0.35 * parts.relative_sd, parts.relative_sd)
+    octaves = np.abs(np.log2(clock_mhz / anchor.start_clock(clock_mhz)))
+    sd = np.where(known[:, None], np.hypot(ANCHOR_SD, OCTAVE_SD * octaves), parts.relative_sd)
     return replace(parts, joules=scaled, relative_sd=sd)
 
 

@@ -76,7 +76,7 @@ def shares_of_activity(
         memory=memory,
         fixed=np.where(active, host_share(rows, gpu, duration_s, clock_mhz), 0.0),
         reach=reach,
-        log_sd_per_octave=np.where(active, 0.06 + 0.05 * memory, 0.08),
+        log_sd_per_octave=np.where(active, 0.078 + 0.05 * memory, 0.09),
     )
 
 
