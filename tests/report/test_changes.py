@@ -15,6 +15,7 @@ from tests.compare.sides import NO_CLOCKS, STEP, Kernel, make_run, side
 from tests.report.hostile import HOSTILE
 from tracetool.compare.changes import Asked, compare_sides
 from tracetool.compare.outcome import RunDiff
+from tracetool.compare.pairing import pair_sides
 from tracetool.compare.thresholds import parse_thresholds
 from tracetool.report.annotations import annotation_lines
 from tracetool.report.changes import changes_view, headline
@@ -40,11 +41,13 @@ def compare(
         return {k[1]: w * head.get(k[1], 1.0) for k in STEP} if isinstance(head, dict) else w * head
 
     right = [make_run(step, label=f"head-{i}", factor=scaled(w), gpu=gpu) for i, w in enumerate(wobble)]
+    base, other = side(*left), side(*right)
     return compare_sides(
-        side(*left),
-        side(*right),
+        base,
+        other,
         Asked(basis, parse_thresholds(limits)),
-        NO_CLOCKS,
+        parts=pair_sides(base, other),
+        clock_ratios=NO_CLOCKS,
         setting="a100-sxm, energies measured, per step",
     )
 
@@ -123,8 +126,9 @@ def test_predicted_figures_are_judged_by_the_models_interval() -> None:
 def test_work_done_otherwise_carries_the_models_error_on_both_sides() -> None:
     other = [("new_gemm", *STEP[0][1:4], 101.0, 410.0), *STEP[1:]]
     left, right = side(make_run(STEP)), side(make_run(other))
+    asked = Asked("predicted", parse_thresholds(["energy=2%"]))
     found = compare_sides(
-        left, right, Asked("predicted", parse_thresholds(["energy=2%"])), NO_CLOCKS, setting=""
+        left, right, asked, parts=pair_sides(left, right), clock_ratios=NO_CLOCKS, setting=""
     )
     assert found.verdict == "inconclusive"
     assert found.metrics[0].low < 0 < found.metrics[0].high

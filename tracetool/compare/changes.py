@@ -13,10 +13,18 @@ from tracetool.compare.decomposition import FACTORS
 from tracetool.compare.levels import change_table
 from tracetool.compare.matched import CAUSES, matched_pairs, model_error_j
 from tracetool.compare.outcome import DEFAULT_LIMIT, Metric, RunDiff, metric_of, reason
-from tracetool.compare.pairing import pair_sides
 from tracetool.compare.scopes import scope_figures
 from tracetool.compare.sides import Side
-from tracetool.compare.significance import PRIOR, Judging, Spread, Verdict, effects_of, judge, stack
+from tracetool.compare.significance import (
+    PRIOR,
+    Judging,
+    Spread,
+    Verdict,
+    effects_of,
+    judge,
+    observed_spread,
+    stack,
+)
 from tracetool.compare.thresholds import METRICS, Threshold
 from tracetool.vocabulary.arrays import Floats
 
@@ -35,7 +43,9 @@ class Asked:
         return self.spreads.get(f"{scope}:{metric}", self.spreads.get(metric, PRIOR))
 
 
-def compare_sides(base: Side, head: Side, asked: Asked, clock_ratios: pl.DataFrame, **said: Any) -> RunDiff:
+def compare_sides(
+    base: Side, head: Side, asked: Asked, *, parts: pl.DataFrame, clock_ratios: pl.DataFrame, **said: Any
+) -> RunDiff:
     """Compare two sides.
 
     Parameters
@@ -44,12 +54,13 @@ def compare_sides(base: Side, head: Side, asked: Asked, clock_ratios: pl.DataFra
         The two sides, in the same unit.
     asked : Asked
         Basis of the energies, thresholds, knowledge of the spread.
+    parts : DataFrame
+        Which work is which, as :func:`tracetool.compare.pairing.pair_sides` returns.
     clock_ratios : DataFrame
         See :func:`tracetool.compare.matched.matched_pairs`.
     said
         ``setting``, ``notes`` and ``warnings`` of the result.
     """
-    parts = pair_sides(base, head)
     pairs = matched_pairs(parts, base, head, clock_ratios)
     gap = float(np.mean(head.gap_j)) - float(np.mean(base.gap_j))
     factors = {cause: float(pairs[c].sum()) for c, cause in CAUSES.items()} | {"idle gaps": gap}
@@ -66,6 +77,12 @@ def compare_sides(base: Side, head: Side, asked: Asked, clock_ratios: pl.DataFra
         (base, head), pairs, asked, bool(differing)
     )
     verdict, reasons = overall(metrics, differing)
+    spread = observed_spread(figures["base"]["energy"], figures["head"]["energy"])
+    if not np.isnan(spread) and asked.basis != "predicted":
+        said = {
+            **said,
+            "notes": (f"run-to-run spread of the energy: {100 * spread:.2g} %", *said.get("notes", ())),
+        }
     return RunDiff(
         tuple(r.label for r in base.runs),
         tuple(r.label for r in head.runs),

@@ -52,11 +52,11 @@ class Spread:
     alone: bool = False
 
 
-#: Spread of GPU energies and times between runs of the same job on one board, worth ten runs. It only
+#: Spread of GPU energies and times between runs of the same job on one board, worth sixteen runs. It only
 #: steadies the estimate from the runs at hand and is dropped where these spread more than it allows.
-PRIOR: Final = Spread(0.01, 10.0, "a prior of 1 % run-to-run spread")
-#: A sample this much more spread than the prior would come up one time in ten: then the prior is wrong.
-_PRIOR_REJECTED: Final = 0.90
+PRIOR: Final = Spread(0.01, 16.0, "a prior of 1 % run-to-run spread")
+#: A sample this much more spread than the prior would come up one time in twenty: then the prior is wrong.
+_PRIOR_REJECTED: Final = 0.95
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def compare_means(base: Floats, head: Floats, spread: Spread = PRIOR) -> Effects
     .. math:: \tilde s^2 = \frac{d_0 s_0^2 + d s^2}{d_0 + d}, \qquad
               t = \frac{\overline{\ln y} - \overline{\ln x}}{\tilde s \sqrt{1/n + 1/m}}
 
-    with :math:`d_0 + d` degrees of freedom [1]_. Where :math:`s^2/s_0^2` lies above the 90 % point of
+    with :math:`d_0 + d` degrees of freedom [1]_. Where :math:`s^2/s_0^2` lies above the 95 % point of
     its F distribution the prior does not fit these runs and is dropped (:math:`d_0 = 0`).
 
     Examples
@@ -140,6 +140,14 @@ def compare_means(base: Floats, head: Floats, spread: Spread = PRIOR) -> Effects
     error = np.sqrt(variance * (1.0 / n + 1.0 / m))
     basis = f"the runs and {spread.source}" if own else spread.source
     return _effects(shift, error, freedom, single, basis)
+
+
+def observed_spread(*sides: Floats) -> float:
+    """Return the run-to-run spread within sides of runs, each shape (n,); NaN with single runs. [1]"""
+    logs = [np.log(s) for s in sides if s.size > 1 and (s > 0).all()]
+    freedom = sum(x.size - 1 for x in logs)
+    squares = sum(float(((x - x.mean()) ** 2).sum()) for x in logs)
+    return math.expm1(math.sqrt(squares / freedom)) if freedom else math.nan
 
 
 def _effects(shift: Floats, error: Floats, freedom: Floats, single: Bools, basis: str) -> Effects:

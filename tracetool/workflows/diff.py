@@ -11,6 +11,7 @@ import polars as pl
 
 from tracetool.compare.changes import Asked, compare_sides
 from tracetool.compare.outcome import RunDiff
+from tracetool.compare.pairing import pair_sides
 from tracetool.compare.sides import Side, make_side
 from tracetool.compare.significance import Spread
 from tracetool.compare.thresholds import Threshold
@@ -105,7 +106,8 @@ def diff_sides(
         )
     if len({r.classes.steps for r in (*base, *head)}) > 1 and not per_step:
         warnings.append("the runs name no steps on both sides: whole runs are compared, of whatever length")
-    ratios, said = _clock_ratios(base, head, sides)
+    parts = pair_sides(sides[0], sides[1])
+    ratios, said = _clock_ratios(base, head, sides, reshaped="reshaped" in parts["relation"])
     notes = [f"{len(base)} base and {len(head)} head runs, per {sides[0].unit}", *said]
     seen = dict.fromkeys(n for r in (*base, *head) for n in r.notes)
     setting = f"{base[0].classes.keys.get('GPU', '?')}, {_BASES[basis]}, per {sides[0].unit}"
@@ -113,7 +115,8 @@ def diff_sides(
         sides[0],
         sides[1],
         Asked(basis, tuple(thresholds), spreads or {}),
-        ratios,
+        parts=parts,
+        clock_ratios=ratios,
         setting=setting,
         notes=(*notes, *seen),
         warnings=tuple(warnings),
@@ -121,14 +124,15 @@ def diff_sides(
 
 
 def _clock_ratios(
-    base: Sequence[LoadedRun], head: Sequence[LoadedRun], sides: Sequence[Side]
+    base: Sequence[LoadedRun], head: Sequence[LoadedRun], sides: Sequence[Side], *, reshaped: bool
 ) -> tuple[pl.DataFrame, list[str]]:
     """Return what the change of clock alone does to each class, by the model, and each class's work."""
     clocks = [s.clock_mhz for s in sides]
     recorded = all(r.clock_recorded for r in (*base, *head))
     differ = abs(clocks[1] / clocks[0] - 1.0) > _SAME_CLOCK and recorded
     made = []
-    for name, runs, side in zip(("base", "head"), (base, head), sides, strict=True):
+    asks = (base, head) if reshaped else (base,) if differ else ()
+    for name, runs, side in zip(("base", "head"), asks, sides, strict=False):
         first = runs[0]
         if first.run is None or first.signatures is None:
             continue

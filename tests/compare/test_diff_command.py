@@ -1,0 +1,237 @@
+"""``diff``, ``check`` and ``baseline`` as a CI job calls them: exit codes, files, messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.compare.folders import write_folder, write_runs
+from tracetool.cli.app import run
+from tracetool.workflows.run_side import Basis, LoadedRun, Reading, load_run
+
+Ran = tuple[int, str, str]
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+    def call(*arguments: str | Path) -> Ran:
+        code = run([str(a) for a in arguments])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def remembered() -> Iterator[None]:
+    """Load every run once: many tests look at the same ones."""
+    seen: dict[tuple[Path, str, Reading], LoadedRun] = {}
+
+    def load(path: Path, basis: Basis, reading: Reading) -> LoadedRun:
+        key = (path.resolve(), basis, reading)
+        if key not in seen:
+            seen[key] = load_run(path, basis, reading)
+        return seen[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        for place in ("diff", "check", "baseline"):
+            patch.setattr(f"tracetool.workflows.{place}.load_run", load)
+        yield
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory, remembered: None) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    write_runs(folder / "base", 3)
+    write_runs(folder / "same", 3, extra=0)
+    write_runs(folder / "slow", 3, slower=1.2)
+    return folder
+
+
+def test_a_regression_exits_1_with_one_line_and_writes_every_file(
+    folders: Path, tmp_path: Path, cli: Callable[..., Ran]
+) -> None:
+    outs = [tmp_path / f"d{s}" for s in (".md", ".json", ".xml", ".sarif", ".csv", ".parquet", ".html")]
+    code, out, err = cli(
+        "diff",
+        folders / "base",
+        folders / "slow",
+        "--fail-on",
+        "energy=2%",
+        *(a for o in outs for a in ("-o", o)),
+    )
+    assert code == 1
+    assert err.startswith("error: energy +")
+    assert err.count("\n") == 1
+    assert "slower kernels +" in out
+    assert all(o.stat().st_size > 200 for o in outs)
+    assert json.loads(outs[1].read_text("utf-8"))["verdict"] == "regressed"
+
+
+def test_nothing_changed_exits_0(folders: Path, cli: Callable[..., Ran]) -> None:
+    code, out, err = cli("diff", folders / "base", folders / "same", "--fail-on", "energy=3%", "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["verdict"] == "unchanged"
+
+
+def test_single_runs_exit_0_and_with_strict_1(folders: Path, cli: Callable[..., Ran]) -> None:
+    pair = (folders / "base" / "run-0.tracetool", folders / "slow" / "run-0.tracetool")
+    code, out, _ = cli("diff", *pair, "--fail-on", "energy=2%")
+    assert code == 0
+    assert "inconclusive" in out.splitlines()[0] + out.splitlines()[1]
+    assert cli("diff", *pair, "--fail-on", "energy=2%", "--strict")[0] == 1
+    assert cli("diff", *pair, "--fail-on", "energy=2%", "--strict", "--exit-zero")[0] == 0
+
+
+def test_sides_may_be_given_run_by_run(folders: Path, cli: Callable[..., Ran]) -> None:
+    runs = [("--base", folders / "base" / f"run-{i}.tracetool") for i in range(3)]
+    runs += [("--head", folders / "slow" / f"run-{i}.tracetool") for i in range(3)]
+    code, out, _ = cli("diff", *(a for r in runs for a in r), "--json", "--fail-on", "time=2%")
+    assert code == 1
+    assert len(json.loads(out)["base"]) == 3
+
+
+def test_the_model_alone_judges_more_work_at_a_fixed_clock(
+    folders: Path, tmp_path: Path, cli: Callable[..., Ran]
+) -> None:
+    more = write_folder(tmp_path / "more.tracetool", extra=4)
+    base = folders / "base" / "run-0.tracetool"
+    code, out, _ = cli(
+        "diff", base, more, "--energy", "predicted", "--clock", "1200", "--fail-on", "energy=2%", "--json"
+    )
+    made = json.loads(out)
+    assert code == 1
+    assert made["energies"] == "predicted"
+    assert made["metrics"][0]["low_pct"] > 2
+    assert made["causes_j"]["more work"] > 0
+    same = cli(
+        "diff", base, base, "--energy", "predicted", "--clock", "1200", "--fail-on", "energy=2%", "--json"
+    )
+    assert (same[0], json.loads(same[1])["verdict"]) == (0, "unchanged")
+
+
+def test_two_operator_tables_are_compared_through_the_model(tmp_path: Path, cli: Callable[..., Ran]) -> None:
+    for name, m in (("base", 4096), ("head", 6144)):
+        (tmp_path / f"{name}.csv").write_text(f"op,dtype,m,n,k,count\ngemm,bf16,{m},4096,4096,4\n")
+    tables = (tmp_path / "base.csv", tmp_path / "head.csv")
+    code, out, _ = cli(
+        "diff", *tables, "--gpu", "h100-sxm", "--clock", "1400", "--fail-on", "energy=2%", "--json"
+    )
+    made = json.loads(out)
+    assert made["metrics"][0]["change_pct"] > 20
+    assert code in (0, 1)
+    assert cli("diff", *tables)[0] == 2
+
+
+def test_annotations_are_printed_when_asked(folders: Path, cli: Callable[..., Ran]) -> None:
+    _, out, _ = cli("diff", folders / "base", folders / "slow", "--fail-on", "energy=2%", "-q", "--annotate")
+    assert out.startswith("::error title=whole run%3A energy::energy +")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["diff"], "no runs to compare"),
+        (["diff", "a", "b", "c"], "3 runs given"),
+        (["diff", "nowhere", "nowhere2"], "no such run or table"),
+        (["diff", "{base}", "{slow}", "--fail-on", "energy=nan%"], "not a percentage"),
+        (["diff", "{base}", "{slow}", "--fail-on", "nobody:energy=1%"], "no family or kernel"),
+        (["diff", "{base}", "{slow}", "--energy", "guessed"], "no energies called"),
+        (["diff", "{base}", "{slow}", "--energy", "measured"], "no power readings"),
+        (["diff", "{base}", "{slow}", "-o", "x.docx"], "no output of kind"),
+        (["diff", "{base}", "--baseline", "{empty}"], "holds no anchored baseline"),
+        (["check", "--config", "nowhere.toml"], "cannot be read"),
+        (["baseline", "add", "{empty}", "nowhere"], "no such run"),
+    ],
+)
+def test_slips_exit_2_with_one_line(
+    folders: Path, tmp_path: Path, cli: Callable[..., Ran], arguments: list[str], said: str
+) -> None:
+    named = {"base": folders / "base", "slow": folders / "slow", "empty": tmp_path}
+    code, out, err = cli(*(a.format(**named) for a in arguments))
+    assert code == 2
+    assert said in err
+    assert err.count("\n") == 1
+    assert out == ""
+
+
+def test_a_baseline_is_kept_listed_compared_and_pruned(
+    folders: Path, tmp_path: Path, cli: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_SHA", "0123456789abcdef0123456789abcdef01234567")
+    store = tmp_path / "store"
+    assert cli("baseline", "add", store, folders / "base", "--reason", "first")[0] == 0
+    files = list(store.rglob("*.parquet"))
+    assert len(files) == 3
+    assert "gpu=a100-sxm/branch=main/commit=0123456789abcdef" in files[0].as_posix()
+    assert cli("baseline", "add", store, folders / "same", "--branch", "feature/x#1")[0] == 0
+    listed = json.loads(cli("baseline", "list", store, "--json")[1])["baselines"]
+    assert len(listed) == 6
+    assert {b["branch"] for b in listed} == {"main", "feature/x#1"}
+    assert listed[0]["reason"] == "first"
+
+    head = folders / "slow" / "run-0.tracetool"
+    code, out, _ = cli("diff", head, "--baseline", store, "--fail-on", "energy=2%", "--json")
+    made = json.loads(out)
+    assert (code, made["verdict"]) == (1, "regressed")  # one head run beside three kept ones
+    assert {k["relation"] for k in made["kernels"]} == {"same"}
+    again = cli("diff", folders / "same", "--baseline", store, "--fail-on", "energy=3%", "--json")
+    assert (again[0], json.loads(again[1])["verdict"]) == (0, "unchanged")
+
+    assert cli("baseline", "prune", store, "--keep", "1")[1] == "deleted 4\n"
+    assert len(list(store.rglob("*.parquet"))) == 2
+
+
+def test_a_damaged_baseline_is_named(folders: Path, tmp_path: Path, cli: Callable[..., Ran]) -> None:
+    store = tmp_path / "store"
+    cli("baseline", "add", store, folders / "base" / "run-0.tracetool")
+    file = next(store.rglob("*.parquet"))
+    file.write_bytes(file.read_bytes()[:200])
+    code, _, err = cli("baseline", "list", store)
+    assert code == 2
+    assert "broken baseline" in err
+
+
+def test_check_takes_everything_from_the_settings(
+    folders: Path, tmp_path: Path, cli: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "deep").mkdir()
+    text = f'[tool.tracetool]\nfail-on = ["energy=2%"]\nbase = ["{folders}/base"]\nout = ["check.md"]\n'
+    (tmp_path / "pyproject.toml").write_text(text)
+    assert cli("check", folders / "same")[0] == 0
+    monkeypatch.chdir(tmp_path / "deep")  # the nearest settings above count
+    code, _, err = cli("check", folders / "slow")
+    assert code == 1
+    assert err.startswith("error: energy +")
+    assert (tmp_path / "deep" / "check.md").read_text("utf-8").startswith("### ❌")
+    # what ignores the change finds nothing
+    (tmp_path / "tracetool.toml").write_text(text.replace("[tool.tracetool]\n", 'ignore = ["gemm"]\n'))
+    assert cli("check", folders / "slow")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("fail-on = 3", "settings"),
+        ('fial-on = ["energy=2%"]', "unknown field"),
+        ('spread.energy = "0.8"', "spread"),
+        ('spread.joules = "1%"', "spread"),
+        ("energy = 'x'", "no energies called"),
+        ("last = 0", "last"),
+        ("not toml", "TOML"),
+        ('fail-on = ["energy=-2%"]', "percentage"),
+    ],
+)
+def test_settings_that_cannot_be_meant_are_faults(
+    tmp_path: Path, cli: Callable[..., Ran], text: str, said: str
+) -> None:
+    file = tmp_path / "tracetool.toml"
+    file.write_text(text)
+    code, _, err = cli("check", "--config", file)
+    assert code == 2
+    assert said in err
+    assert err.count("\n") == 1
