@@ -27,6 +27,7 @@ from tracetool.model.power_priors import prior_calibration
 from tracetool.model.reach import Reach
 from tracetool.model.timing import time_rows
 from tracetool.vocabulary.operators import OperatorColumns
+from tracetool.workflows.calibrate_tables import read_measured
 from tracetool.workflows.tables import read_table
 from tracetool.workflows.unfused import unfused
 
@@ -203,6 +204,10 @@ def main() -> None:
     workloads("a100-pcie-40gb")
     pascal = load_gpu("gtx-1080-ti")
     swept(pascal.name, two_domain_rows("gtx1080ti_two_domains", pascal), fit_voltage=True)
+    maxwell = load_gpu("gtx-titan-x")
+    measured = read_measured(ROOT / "dvfs/titanx_microbenchmarks.parquet", maxwell)
+    assert measured.power is not None
+    monitored(maxwell.name, measured.power)
     swept("h100-sxm", idle_rows("h100_voltage_idle"), fit_voltage=True)
 
 

@@ -148,7 +148,9 @@ def _solve(
 ) -> tuple[Floats, float, Floats, Floats]:
     """Return coefficients, loss, posterior spread and what was told, at one voltage curve."""
     believed = coefficient_vector(prior)
-    base = believed[0] + believed[1] + believed[2] * float(curve.floor_v)
+    idle = believed[0] + believed[1] + believed[2] * float(curve.floor_v)
+    # An idle reading of a sleeping board says little of its base under load.
+    base = max(idle, 0.5 * float(np.median(rows.power_w)))
     spread = prior_sd(believed, base, known_base=known_base)
     design = rows.design(curve, prior.leakage_per_v) / rows.power_w[:, None]
     group = np.sqrt(row_weights(rows)) / _ROW_SD

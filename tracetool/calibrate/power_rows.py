@@ -122,6 +122,45 @@ def rows_of_activity(rows: OperatorColumns, gpu: Gpu) -> PowerRows:
     )
 
 
+#: Busy shares a profiler's table may hold, and the pipe or path each is a share of.
+_UTILISATION = {
+    "util_fp32_add": ("fp32", 0.5), "util_fp32_mul": ("fp32", 0.5), "util_fp32_fma": ("fp32", 1.0),
+    "util_fp32": ("fp32", 1.0), "util_fp64_add": ("fp64", 0.5), "util_fp64_mul": ("fp64", 0.5),
+    "util_fp64_fma": ("fp64", 1.0), "util_fp64": ("fp64", 1.0), "util_int": ("int", 1.0),
+    "util_cf": ("int", 1.0), "util_sfu": ("sfu", 1.0), "util_tensor": ("tensor_fp16", 1.0),
+}  # fmt: skip
+
+
+def rows_of_utilisation(rows: OperatorColumns, gpu: Gpu) -> PowerRows:
+    """Return the rows of a table of unit utilisations with clock and power.
+
+    A share of an adder or multiplier is half the FLOPs of the same share of a fused one; control flow
+    is issued like integer work.
+    """
+    clock = rows.number("recorded_clock_mhz")
+    memory = rows.number("recorded_mem_clock_mhz", gpu.memory_clock_mhz) / gpu.memory_clock_mhz
+    hertz = clock * 1e6
+    per = np.zeros((len(rows), len(CORE_COUNTS)))
+    for column, (pipe, weight) in _UTILISATION.items():
+        rate = gpu.sfu_per_clock_sm if pipe == "sfu" else gpu.rate(pipe)
+        place = CORE_COUNTS.index(pipe)
+        per[:, place] += weight * rows.number(column, 0.0) * rate * gpu.sm_count * hertz
+    per[:, CORE_COUNTS.index("l2")] += rows.number("util_l2", 0.0) * gpu.l2_bytes_per_clock * hertz
+    shared = gpu.shared_bytes_per_clock_sm * gpu.sm_count * hertz
+    per[:, CORE_COUNTS.index("shared")] += rows.number("util_shared", 0.0) * shared
+    none = np.zeros(len(rows))
+    return PowerRows(
+        power_w=rows.number("power_w"),
+        clock_mhz=clock,
+        rates=per,
+        active_sm=np.clip(rows.number("util_sm_active", 1.0), 0.0, 1.0) * gpu.sm_count,
+        dram_bytes_per_s=rows.number("util_dram", 0.0) * gpu.dram_bytes_per_s * memory,
+        link_bytes_per_s=none,
+        memory_share=memory,
+        group=rows.text("name"),
+    )
+
+
 def rows_of_timing(
     timing: Timing, rows: OperatorColumns, gpu: Gpu, clock_mhz: Floats, *, power_w: Floats, group: Texts
 ) -> PowerRows:

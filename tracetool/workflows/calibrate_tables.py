@@ -10,7 +10,12 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from tracetool.calibrate.power_rows import PowerRows, rows_of_activity, rows_of_timing
+from tracetool.calibrate.power_rows import (
+    PowerRows,
+    rows_of_activity,
+    rows_of_timing,
+    rows_of_utilisation,
+)
 from tracetool.calibrate.power_sweep import SweepRows
 from tracetool.families.formats import dtype_of, product_rate
 from tracetool.hardware.gpu import Gpu
@@ -20,7 +25,7 @@ from tracetool.vocabulary.arrays import Bools, Floats, Texts
 from tracetool.vocabulary.errors import BadInput
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.vocabulary.prediction import Timing
-from tracetool.workflows.tables import load_table, read_table
+from tracetool.workflows.tables import as_columns, load_table, read_table
 
 Kind = Literal["idle", "activity", "sweep", "operators"]
 
@@ -77,6 +82,9 @@ def read_measured(path: str | os.PathLike[str], gpu: Gpu) -> Measured:
         )
     if "clock_mhz" not in frame.columns:
         frame = frame.with_columns(pl.lit(gpu.clock_boost_mhz).alias("clock_mhz"))
+    shares = [c for c in frame.columns if c.startswith("util_")]
+    if shares and "op" not in frame.columns:
+        return _utilisation(name, frame, shares, gpu)
     if "duration_us" not in frame.columns:
         raise BadInput.in_file(name, "has no measured duration", f"one of {', '.join(_DURATION)}")
     frame, rejected = _gated(frame, gpu)
@@ -139,6 +147,36 @@ def _idle(name: str, frame: pl.DataFrame) -> Measured:
         volts = frame["supply_mv"].cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()[kept] / 1e3
         volts = volts if np.isfinite(volts).sum() >= 5 else None
     return Measured("idle", name, None, sweep, rejected, volts, clock[kept] if volts is not None else None)
+
+
+def _utilisation(name: str, frame: pl.DataFrame, shares: list[str], gpu: Gpu) -> Measured:
+    """A table of unit utilisations: rows of the same shares are one kernel at several clocks."""
+    frame = (
+        frame.with_columns(pl.lit(1.0).alias("duration_us")) if "duration_us" not in frame.columns else frame
+    )
+    frame, rejected = _gated(frame, gpu)
+    if not frame.height:
+        raise BadInput.in_file(name, "has no row that can be used")
+    columns = {c: pl.col(c).cast(pl.Float64, strict=False).fill_null(0.0) for c in shares}
+    numbers = frame.select(
+        *(v.alias(c) for c, v in columns.items()),
+        pl.col("power_w").cast(pl.Float64),
+        pl.col("clock_mhz").cast(pl.Float64).alias("recorded_clock_mhz"),
+    )
+    if "mem_clock_mhz" in frame.columns:
+        memory = frame["mem_clock_mhz"].cast(pl.Float64, strict=False)
+        numbers = numbers.with_columns(memory.alias("recorded_mem_clock_mhz"))
+    rows = as_columns(numbers, pl.Series(["unknown"] * frame.height, dtype=pl.String))
+    found = rows_of_utilisation(rows, gpu)
+    named = {"group", "kernel", "name", "workload"} & set(frame.columns)
+    group = (
+        _groups(frame)
+        if named
+        else numbers.select(pl.concat_str([pl.col(c).round(6) for c in shares], separator="|"))[
+            :, 0
+        ].to_numpy()
+    )
+    return Measured("activity", name, replace(found, group=group.astype(object)), None, rejected)
 
 
 def _gated(frame: pl.DataFrame, gpu: Gpu) -> tuple[pl.DataFrame, pl.DataFrame]:
