@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -83,14 +83,17 @@ class Run:
             )
         return cls(folder, info)
 
-    def table(self, name: str) -> pl.DataFrame:
-        """Return a table; empty with the right columns where the run has none."""
+    def table(self, name: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """Return a table, or some of its columns; empty with the right ones where the run has none."""
         schema = load_schema(name)
+        if columns is not None:
+            schema = replace(schema, columns=tuple(c for c in schema.columns if c.name in columns))
         file = self.path / f"{name}.parquet"
         if not file.is_file():
             return schema.empty()
         try:
-            return schema.conform(pl.read_parquet(file))
+            wanted = None if columns is None else [c for c in pl.read_parquet_schema(file) if c in columns]
+            return schema.conform(pl.read_parquet(file, columns=wanted))
         except (OSError, ValueError, pl.exceptions.PolarsError) as error:
             fault = str(error).splitlines()[0] if str(error) else "unreadable"
             raise BadInput.in_file(file, f"broken table: {fault}", "ingest the trace again") from error

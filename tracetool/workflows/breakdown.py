@@ -77,18 +77,19 @@ def _family(replays: RunReplay, j: int, _: PredictedRun) -> pl.DataFrame:
 
 
 def _range(replays: RunReplay, j: int, _: PredictedRun) -> pl.DataFrame:
-    ranges, of = replays.run.table("ranges"), replays.run.kernels["range"]
+    ranges, of = replays.run.table("ranges"), replays.run.table("kernels", ["range"])["range"]
     return tree(ranges, "range", of, replays.costs(j))
 
 
 def _operator(replays: RunReplay, j: int, _: PredictedRun) -> pl.DataFrame:
-    operators, of = replays.run.table("operators"), replays.run.kernels["operator"]
+    operators, of = replays.run.table("operators"), replays.run.table("kernels", ["operator"])["operator"]
     return tree(operators, "operator", of, replays.costs(j))
 
 
 def _iteration(replays: RunReplay, j: int, _: PredictedRun) -> pl.DataFrame:
     run = replays.run
-    return iterations(run.table("ranges"), run.table("operators"), run.kernels, replays.costs(j))
+    kernels = run.table("kernels", ["launch_ns", "signature"])
+    return iterations(run.table("ranges"), run.table("operators"), kernels, replays.costs(j))
 
 
 def _gap(_: RunReplay, j: int, made: PredictedRun) -> pl.DataFrame:

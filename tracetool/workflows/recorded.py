@@ -37,9 +37,8 @@ class Recorded:
 
 def recorded_gpu(run: Run) -> Gpu | None:
     """Return the GPU a run was recorded on, of several the one that worked most; None if not known."""
-    busiest = (
-        run.kernels.group_by("device").agg(pl.col("duration_ns").sum()).sort("duration_ns", descending=True)
-    )
+    work = run.table("kernels", ("device", "duration_ns"))
+    busiest = work.group_by("device").agg(pl.col("duration_ns").sum()).sort("duration_ns", descending=True)
     devices = busiest.select("device").join(run.devices, on="device", how="inner", maintain_order="left")
     for name, gpu in devices.select("name", "gpu").iter_rows():
         known = gpu or (match_gpu(name) if name else None)
@@ -51,7 +50,7 @@ def recorded_gpu(run: Run) -> Gpu | None:
 def recorded_clock(run: Run) -> tuple[float, str] | None:
     """Return the core clock a run was recorded at and a sentence on where it comes from. [MHz]"""
     readings = run.telemetry.filter(pl.col("clock_mhz").is_not_null() & (pl.col("clock_mhz") > 0))
-    kernels = run.kernels
+    kernels = run.table("kernels", ("start_ns", "duration_ns"))
     if not (readings.height and kernels.height):
         return None
     ends = (kernels["start_ns"] + kernels["duration_ns"]).max()

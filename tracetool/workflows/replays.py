@@ -107,7 +107,7 @@ def prepare(
     BadInput
         If the run holds no activity, or no range is called as one to drop.
     """
-    kernels = run.kernels.select(KERNEL_COLUMNS)
+    kernels = run.table("kernels", KERNEL_COLUMNS)
     if not kernels.height:
         raise BadInput.in_file(run.path, "holds no GPU activity to replay", "ingest the trace again")
     work, calls = read_activities(kernels, run.table("host_calls"))
