@@ -86,3 +86,11 @@ def test_sha256_is_that_of_the_content(tmp_path: Path) -> None:
 def test_run_json_is_plain_json(tmp_path: Path) -> None:
     path = write_run(tmp_path / "a.tracetool", {"kernels": _kernels()}, {"sources": []})
     assert json.loads((path / "run.json").read_text("utf-8"))["schema"] == "run/1"
+
+
+def test_some_columns_are_read_without_the_others(tmp_path: Path) -> None:
+    run = Run.open(write_run(tmp_path / "a.tracetool", {"kernels": _kernels()}, {}))
+    some = run.table("kernels", ["start_ns", "range"])
+    assert some.columns == ["start_ns", "range"]
+    assert some.height == 2
+    assert run.table("telemetry", ["power_w"]).columns == ["power_w"]
