@@ -21,6 +21,9 @@ class Alignment:
     offset_sd_s: float  # posterior standard deviation [s]
     points_s: Floats  # (p,) offsets that carry the posterior
     weights: Floats  # (p,) their weights, summing to 1
+    drift: float = 0.0  # seconds the log's clock gains on the timeline's, per second [1]
+    drift_sd: float = 0.0  # its posterior standard deviation [1]
+    pivot_s: float = 0.0  # time on the timeline's clock at which the offset is given [s]
 
     @property
     def low_s(self) -> float:
@@ -110,6 +113,38 @@ def align(
         tried = np.concatenate([tried, fresh])[order]
     mean, sd, weight = _posterior(tried, value)
     return Alignment(mean, sd, tried, weight)
+
+
+def join_parts(parts: list[Alignment], at_s: Floats, drift_sd: float) -> Alignment:
+    """Return one alignment with drift from those of several parts of a log.
+
+    Parameters
+    ----------
+    parts : list of Alignment, at least one
+        Offsets of the parts, drift not considered.
+    at_s : array, shape (p,)
+        Middle of each part on the timeline's clock. [s]
+    drift_sd : float
+        Drift expected between two clocks of one machine. [1]
+
+    Notes
+    -----
+    A straight line weighted by each part's precision; parts that disagree with it beyond their
+    errors widen the result.
+    """
+    offset = np.array([p.offset_s for p in parts])
+    error = np.maximum([p.offset_sd_s for p in parts], 1e-6)
+    weight = 1.0 / error**2
+    pivot = float(weight @ at_s / weight.sum())
+    away = at_s - pivot
+    lever = float(weight @ away**2) + 1.0 / drift_sd**2
+    middle = float(weight @ offset / weight.sum())
+    drift = float(weight @ (away * offset)) / lever
+    miss = (offset - middle - drift * away) / error
+    worse = max(1.0, float(miss @ miss) / max(len(parts) - 2, 1)) if len(parts) > 2 else 1.0
+    best = parts[int(np.argmin(error))]
+    sd = float(np.sqrt(worse / weight.sum()))
+    return Alignment(middle, sd, best.points_s, best.weights, drift, float(np.sqrt(worse / lever)), pivot)
 
 
 def coarse_offset(readings: Readings, timeline: Timeline, reach_s: float) -> tuple[float, float]:

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetool.measure.design import Design, design
+from tracetool.measure.counter import counter_totals
+from tracetool.measure.design import Design, class_seconds, design, span_of
 from tracetool.measure.identify import Identified, apart_share, coverage_of, identify
 from tracetool.measure.observe import Observation
+from tracetool.measure.power_log import PowerLog
 from tracetool.measure.solve import Prior, Solution, solve
 from tracetool.vocabulary.arrays import Floats
 from tracetool.vocabulary.interval import Z90
@@ -18,6 +20,8 @@ _CLASS_SPREAD = 0.35
 #: How far a class may lie from what the prior array says of it, relative to that.
 _PRIOR_SPREAD = 0.25
 _SCALE_SD = 0.3
+#: A usable counter and the sensor it integrates agree to about this share.
+_COUNTER_SHARE = 0.005
 
 
 @dataclass(frozen=True)
@@ -83,8 +87,25 @@ def prior_of(power_w: Floats, made: Design, expected_w: Floats | None, limit_w: 
     return Prior(mean, sd, shared, _SCALE_SD, max(0.0, low - 0.2 * reach), top)
 
 
+def _counted(observation: Observation, log: PowerLog | None) -> tuple[Floats, Floats, Floats] | None:
+    """The counter's gain over its longest stretch as one equation in the powers."""
+    if log is None:
+        return None
+    found = counter_totals(log, *span_of(observation.readings, observation.boxes))
+    if found is None:
+        return None
+    begin, end, energy, deviation = found
+    seconds, _ = class_seconds(observation.timeline, begin, end)
+    known = np.hypot(deviation, _COUNTER_SHARE * energy)
+    return seconds[None, :], np.array([energy]), np.array([known])
+
+
 def attribute_classes(
-    observation: Observation, *, expected_w: Floats | None = None, limit_w: float = np.nan
+    observation: Observation,
+    *,
+    expected_w: Floats | None = None,
+    limit_w: float = np.nan,
+    counter: PowerLog | None = None,
 ) -> ClassEnergy:
     """Return the energy of each class of the observation's timeline.
 
@@ -97,11 +118,13 @@ def attribute_classes(
         unless it is given. [W]
     limit_w : float, optional
         The board's power limit. [W]
+    counter : PowerLog, optional
+        A log whose energy counter was found usable: its total is kept.
     """
     sensor, readings = observation.sensor, observation.readings
     made = design(readings, observation.boxes, observation.timeline)
     prior = prior_of(readings.power_w, made, expected_w, limit_w)
-    solved = solve(made.matrix, readings.power_w, prior)
+    solved = solve(made.matrix, readings.power_w, prior, totals=_counted(observation, counter))
     moved = _offset_variance(observation, made, solved)
     seconds = made.seconds
     covariance = solved.covariance * solved.stretch + moved

@@ -75,7 +75,10 @@ def _best_offsets(
             sensor = replace(nominal, kind="lag", window_s=float("nan"), lag_s=float(length), delay_s=0.0)
         boxes = sensor_boxes(sensor, readings.jitter_s)
         scores = np.array(
-            [respond(readings, timeline.shifted(float(x)), boxes).log_likelihood for x in offsets]
+            [
+                respond(replace(readings, time_s=readings.time_s - x), timeline, boxes).log_likelihood
+                for x in offsets
+            ]
         )
         scores -= 0.5 * ((offsets - _OFFSET_AT) / _OFFSET_SD) ** 2
         value[i], at[i] = scores.max(), offsets[int(np.argmax(scores))]

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
 from tracetool.hardware.sensors import Sensor
-from tracetool.measure.align import Alignment, align
+from tracetool.measure.align import Alignment, align, join_parts
+from tracetool.measure.counter import counter_log
 from tracetool.measure.filters import Boxes, sensor_boxes
 from tracetool.measure.levels import Levels, fit_levels
 from tracetool.measure.power_log import PowerLog
-from tracetool.measure.readings import Readings, poll_spacing, resolve_updates
+from tracetool.measure.readings import Readings, poll_spacing, resolve_updates, update_period
 from tracetool.measure.response import respond
 from tracetool.measure.timeline import Timeline
+from tracetool.vocabulary.arrays import Floats
 from tracetool.vocabulary.errors import BadInput
 
+#: Log likelihood by which another sensor must explain a log better than the likeliest one.
+_DECISIVE = 10.0
+#: A period this much longer or shorter is another sensor's (logarithm of the ratio).
+_NEAR_PERIOD = 0.3
 #: Readings used to find the offset: more would only take longer.
-_MOST = 400
+_MOST = 250
 #: A logger stamps a line, then asks the driver: the value is this much younger than its stamp, or half
 #: the time between lines where that is less. 3 to 6 ms on `nvidia-smi` logs of boards on a meter. [s]
 READ_S = 0.003
@@ -25,6 +32,8 @@ READ_S = 0.003
 LAG_S = 0.002
 #: Two stamps of one host clock differ by what reading the sensor takes and by the launch. [s]
 CLOCK_SD_S = 0.004
+#: Two clocks of one machine drift apart by this much per second. [1]
+DRIFT_SD = 3e-5
 
 
 @dataclass(frozen=True)
@@ -85,8 +94,11 @@ def observe(
         raise BadInput(
             f"the power log has {len(log.time_s)} readings", "log for longer than the sensor's update period"
         )
-    sensor = sensors[0]
+    if log.field == "counter":
+        log = counter_log(log, sensors[0].update_s)
+        sensors = [as_boxcar(s, log) for s in sensors]
     asked = log.time_s + min(READ_S, 0.5 * poll_spacing(np.sort(log.time_s)))
+    sensor = choose_sensor(asked, log.power_w, timeline, sensors)
     readings = resolve_updates(asked, log.power_w, sensor.update_s)
     if len(readings) < 3:
         raise BadInput(
@@ -96,11 +108,78 @@ def observe(
     if not len(timeline.start_s):
         fixed = Alignment(0.0, prior_sd_s, np.zeros(1), np.ones(1))
         return Observation(log.field, sensor, readings, boxes, fixed, timeline)
+    parts = [busiest_part(p, timeline) for p in _thirds(readings)]
+    found = [_align_part(p, timeline, boxes, around_s, prior_sd_s) for p in parts]
+    at = np.array([float(p.time_s.mean()) for p in parts])
+    joined = join_parts(found, at, DRIFT_SD) if len(parts) > 1 else found[0]
+    moved = timeline.shifted(joined.offset_s, joined.drift, joined.pivot_s)
+    return Observation(log.field, sensor, readings, boxes, joined, moved)
+
+
+def as_boxcar(sensor: Sensor, log: PowerLog) -> Sensor:
+    """Return a counter's sensor as the full window its steps are."""
+    step = poll_spacing(log.time_s) or sensor.update_s
+    return replace(sensor, kind="boxcar", window_s=step, update_s=step)
+
+
+def choose_sensor(time_s: Floats, power_w: Floats, timeline: Timeline, sensors: list[Sensor]) -> Sensor:
+    """Return the candidate a log fits best; the first where it cannot tell.
+
+    The update period rules out candidates by itself; among the rest one must explain the readings
+    decisively better than the first.
+    """
+    if len(sensors) == 1:
+        return sensors[0]
+    period, _, _ = update_period(time_s, power_w)
+    if np.isfinite(period):
+        fitting = [s for s in sensors if abs(np.log(s.update_s / period)) < _NEAR_PERIOD]
+        sensors = fitting or sensors
+    if len(sensors) == 1 or not len(timeline.start_s):
+        return sensors[0]
+    readings = resolve_updates(time_s, power_w, sensors[0].update_s)
+    if len(readings) < 10:
+        return sensors[0]
     part = busiest_part(readings, timeline)
-    found = align(
-        lambda x: fit_levels(part, timeline.shifted(x), boxes).log_likelihood,
-        quick=lambda x: respond(part, timeline.shifted(x), boxes).log_likelihood,
+    near = timeline.within(float(part.time_s[0]) - 5.0, float(part.time_s[-1]) + 5.0)
+    offsets = LAG_S + CLOCK_SD_S * np.linspace(-2.0, 2.0, 9)
+    score = [
+        max(
+            respond(
+                replace(part, time_s=part.time_s - x), near, sensor_boxes(s, part.jitter_s)
+            ).log_likelihood
+            for x in offsets
+        )
+        for s in sensors
+    ]
+    best = int(np.argmax(score))
+    return sensors[best] if score[best] > score[0] + _DECISIVE else sensors[0]
+
+
+def _align_part(
+    part: Readings, timeline: Timeline, boxes: Boxes, around_s: float, prior_sd_s: float
+) -> Alignment:
+    """Align one stretch of readings; they are moved, so that the timeline's integrals are made once."""
+    reach = boxes.reach_s + abs(around_s) + 4.0 * prior_sd_s + 2.0
+    near = timeline.within(float(part.time_s[0]) - reach, float(part.time_s[-1]) + reach)
+
+    def moved(x: float) -> Readings:
+        return replace(part, time_s=part.time_s - x)
+
+    return align(
+        lambda x: fit_levels(moved(x), near, boxes).log_likelihood,
+        quick=lambda x: respond(moved(x), near, boxes).log_likelihood,
         around_s=around_s,
         prior_sd_s=prior_sd_s,
     )
-    return Observation(log.field, sensor, readings, boxes, found, timeline.shifted(found.offset_s))
+
+
+def _thirds(readings: Readings) -> list[Readings]:
+    """Cut a long log into three, so that a drift of its clock shows."""
+    n = len(readings)
+    if n < 3 * _MOST:
+        return [readings]
+    cuts = np.linspace(0, n, 4).astype(np.int64)
+    return [
+        replace(readings, time_s=readings.time_s[a:b], power_w=readings.power_w[a:b])
+        for a, b in pairwise(cuts)
+    ]

@@ -67,6 +67,9 @@ def candidate_sensors(gpu: Gpu | None, field: str | None = None, driver: str | N
     the fast reading, and a capacitor's update period 15 or 100 ms: the log chooses. Classes after
     Yang, Adamek and Armour, "Part-time Power Measurements", SC 2024.
     """
+    if (field or "").strip().lower() == "counter":
+        found = gpu.sensor("counter", driver) if gpu is not None else sensor_of("hopper", "counter")
+        return [replace(found, gain_sd=max(found.gain_sd, BOARD_GAIN_SD))]
     kind = field_kind(field)
     if gpu is None:
         return _unknown(kind)

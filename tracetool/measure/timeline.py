@@ -7,6 +7,7 @@ gaps and idle time add up to wall time exactly.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -27,10 +28,6 @@ class Ramp:
     def __call__(self, at_s: Floats) -> Floats:
         """Return its value, constant outside the corners."""
         return np.interp(at_s, self.time_s, self.value_s)
-
-    def moved(self, by_s: float) -> Ramp:
-        """Return the same ramp later by ``by_s``."""
-        return Ramp(self.time_s + by_s, self.value_s)
 
 
 @dataclass(frozen=True)
@@ -58,8 +55,19 @@ class Timeline:
         ends = self.off_end_s[np.isfinite(self.off_end_s)]
         return np.sort(np.concatenate([starts, self.off_start_s, ends]))
 
+    def within(self, start_s: float, end_s: float) -> Timeline:
+        """Return the activities that touch a span, whole."""
+        keep = (self.end_s > start_s) & (self.start_s < end_s)
+        return build_timeline(
+            self.start_s[keep], self.end_s[keep], self.label[keep], self.classes, self.jitter_s
+        )
+
     def state_ramps(self) -> tuple[Ramp, Ramp, Ramp]:
         """Return the integrals of active, gap and idle time; their sum is wall time."""
+        return self._states
+
+    @cached_property
+    def _states(self) -> tuple[Ramp, Ramp, Ramp]:
         gap_end = np.minimum(self.off_end_s, self.off_start_s + GAP_HOLD_S)
         corners = np.empty(2 * len(gap_end) + 2)
         corners[0] = self.busy.time_s[0] - 1.0 if len(self.busy.time_s) else 0.0
@@ -77,17 +85,27 @@ class Timeline:
         idle = Ramp(times, (times - times[0]) - self.busy(times) - gap(times))
         return self.busy, gap, idle
 
-    def shifted(self, by_s: float) -> Timeline:
-        """Return the same timeline moved in time."""
+    def shifted(self, by_s: float, drift: float = 0.0, pivot_s: float = 0.0) -> Timeline:
+        """Return the same timeline moved by ``by_s`` at ``pivot_s``, and stretched by ``drift``.
+
+        Durations keep their length; a drift of clocks is parts per million.
+        """
+
+        def move(at_s: Floats) -> Floats:
+            if not drift:
+                return at_s + by_s
+            with np.errstate(invalid="ignore"):  # what never ends does not end earlier
+                return np.where(np.isinf(at_s), at_s, at_s + by_s + drift * (at_s - pivot_s))
+
         return Timeline(
-            self.start_s + by_s,
-            self.end_s + by_s,
+            move(self.start_s),
+            move(self.end_s),
             self.label,
             self.classes,
-            self.share.moved(by_s),
-            self.busy.moved(by_s),
-            self.off_start_s + by_s,
-            self.off_end_s + by_s,
+            Ramp(move(self.share.time_s), self.share.value_s),
+            Ramp(move(self.busy.time_s), self.busy.value_s),
+            move(self.off_start_s),
+            move(self.off_end_s),
             self.jitter_s,
         )
 

@@ -14,6 +14,7 @@ import polars as pl
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu, match_gpu
 from tracetool.measure.attribution import ClassEnergy, attribute_classes
+from tracetool.measure.counter import check_counter
 from tracetool.measure.observe import Observation, observe
 from tracetool.measure.power_log import PowerLog, power_logs, telemetry_devices
 from tracetool.measure.sensors import calibrated, candidate_sensors, read_sensor_file
@@ -278,12 +279,17 @@ def _attribute(
         likely = [calibrated(s, stated) for s in candidate_sensors(board, log.field, None)]
         found = observe(log, mine.timeline(origin), likely)
         limit = board.power_limit_w if board is not None else np.nan
-        made = attribute_classes(found, expected_w=_expected(mine, prior), limit_w=limit)
+        counted = check_counter(log)
+        counter = log if counted is not None and counted.usable else None
+        expected = _expected(mine, prior)
+        made = attribute_classes(found, expected_w=expected, limit_w=limit, counter=counter)
         seen[logged], classes[logged] = found, made
         tables.append(_energy_table(mine, made, pairs[logged]))
         aligned[str(pairs[logged])] = _aligned(found)
         sensors[str(pairs[logged])] = _sensor(found)
         notes += _notes(found, board, made)
+        if counted is not None:
+            notes.append(counted.say())
         if asked is not None:
             start = (asked["start_us"].to_numpy() * 1000 - origin) * _NS
             end = (asked["end_us"].to_numpy() * 1000 - origin) * _NS
