@@ -138,3 +138,14 @@ def test_a_damaged_log_gives_readings_or_one_line(log: Log, tmp_path: Path) -> N
             read_log(path)
         except BadInput as error:
             assert "\n" not in error.line()
+
+
+def test_the_page_of_formats_is_the_formats(root: Path) -> None:
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    spec = spec_from_file_location("docs_formats_page", root / "docs" / "formats_page.py")
+    assert spec
+    assert spec.loader
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.PAGE.read_text("utf-8") == module.page(), "run: python docs/formats_page.py"

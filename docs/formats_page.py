@@ -1,0 +1,78 @@
+"""Write ``formats.md``: every format with the command that makes it, from the formats themselves."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tracetool.sources.detect import all_formats
+from tracetool.sources.format import Format
+
+PAGE = Path(__file__).with_name("formats.md")
+HEAD = """# Formats
+
+`tracetool ingest` takes any mix of these and tells them by their content, never by their names alone. The same list:
+`tracetool formats`. This page is written by `python docs/formats_page.py`.
+
+```
+tracetool ingest run.nsys-rep --power power.csv -o run.tracetool
+```
+"""
+TAIL = """
+## What to know before recording
+- **Record both at once**: the trace, and beside it a power log of at least ten readings a second that starts a second
+  before and ends a second after. `nvidia-smi` writes local time without a zone: `--tz +02:00` tells it, and an Nsight
+  Systems trace of the same host tells it by itself.
+- **CUDA graphs**: `nsys profile` records a whole graph as one activity unless asked for `--cuda-graph-trace=node`.
+- **Shapes**: `record_shapes=True` of the PyTorch profiler, or `torch.autograd.profiler.emit_nvtx(record_shapes=True)`
+  under `nsys`, give the operators' shapes; without them work is read off grids and names.
+- **A report newer than the installed `nsys`** cannot be opened by it. Export it where it was recorded:
+  `nsys export --type sqlite -o run.sqlite run.nsys-rep`. A `.sqlite` of the same name beside a report that cannot be
+  opened is read in its place, if it is no older, and the run says so.
+- **rocprof**: prefer `rocpd`, JSON or CSV to `pftrace`: its writer edits the times of overlapping dispatches. Version 1
+  runs kernels one after another: gaps and overlaps in it are the profiler's.
+- **Several ranks**: give all their files at once; each keeps its GPU, GPUs with the same unique id are one.
+- **Logs without times** (`dcgmi dmon`, `rocm-smi`): stamp the lines, `| ts '%.s'`, or print `date +%s.%N` between tables.
+
+## Clocks
+Each source counts on its own clock; `run.json` says which (`clock.domain`), how each was moved (`offset_ns`, `error_ns`,
+`basis`) and whether that was possible (`placed`).
+
+| source | its clock | to UTC |
+|---|---|---|
+| Nsight Systems | nanoseconds from the session's start | the start time in the report |
+| PyTorch profiler | UTC | none; times since 1970 are kept exact to the nanosecond |
+| rocprof, rocpd, RPD | nanoseconds since boot | nothing in the file tells: fitted to the power log |
+| nvidia-smi | local time | `--tz`, or the zone of a trace of the same host |
+| Zeus, amd-smi, Prometheus | UTC | none |
+
+A source that only overlaps with the others is laid where its activity makes the power log likeliest: cross-correlation
+finds the place, the sensor's window refines it, long logs tell the drift. A fit that correlates less than 0.5 is not used.
+
+## Damage
+A file that cannot be used ends in exit code 2 and one line with the file and the place. Rows that cannot be used in a
+good file are counted, kept in `rejected.parquet` and named in the warnings. A gzip file may unpack to at most 200 times
+its size (and always to 256 MB); `TRACETOOL_MAX_GZ_RATIO=1000` lets more through. Sources are opened read-only and never
+changed; the environment and command line of the recorded process, which reports hold, are never read.
+"""
+
+
+def _row(name: str, found: Format) -> str:
+    made = found.made_by.replace("|", "\\|")
+    endings = ", ".join(f"`{s}`" for s in found.suffixes)
+    return f"| {found.title} (`{name}`) | {endings} | `{made}` | {found.tried} |"
+
+
+def page() -> str:
+    """Return the page."""
+    parts = [HEAD]
+    for holds, title in (("trace", "Traces"), ("telemetry", "Power and clock logs")):
+        parts.append(f"\n## {title}\n\n| format | endings | made by | tried on |\n|---|---|---|---|")
+        listed = sorted(all_formats().items(), key=lambda f: f[1].title.lower())
+        parts += [_row(n, f) for n, f in listed if f.holds == holds]
+    return "\n".join(parts) + "\n" + TAIL
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")
+    sys.stdout.write(f"wrote {PAGE}\n")
