@@ -129,6 +129,36 @@ def test_compiled_kernels_carry_their_true_traffic():
     assert (rows["family"], rows["rows"], rows["cols"]) == ("norm", 32, 256)
 
 
+def test_a_run_shows_its_work_per_thread():
+    gpu = load_gpu("h100-sxm")
+    name = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul> >(int)"
+
+    def run(per_thread: int) -> pl.DataFrame:
+        seconds = [1e5 * k * 128 * per_thread * 12 / (0.9 * gpu.dram_bytes_per_s) for k in (1, 2, 3, 4)]
+        rows = [
+            row(name=name, grid=(100_000 * (i + 1), 1, 1), block=(128, 1, 1), us=s * 1e6)
+            for i, s in enumerate(seconds)
+        ]
+        return describe(pl.DataFrame(rows, infer_schema_length=None))
+
+    assert run(4)["elements"][0] == pytest.approx(1e5 * 512, rel=1e-3)
+    assert run(8)["elements"][0] == pytest.approx(1e5 * 1024, rel=1e-3)
+
+
+def test_copies_move_each_side_in_its_own_format():
+    name = "void at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)::{lambda()#3}>(int)"
+    cast = row(name=name, op="aten::copy_", dims=[[64, 32], [64, 32], []])
+    frame = pl.DataFrame([cast | {"input_types": json.dumps(["float", "c10::BFloat16", "Scalar"])}])
+    got = describe(frame).row(0, named=True)
+    assert (got["family"], got["dtype"], got["elements"], got["reads"], got["writes"]) == (
+        "copy",
+        "fp32",
+        2048,
+        0.5,
+        1,
+    )
+
+
 def test_a_graph_replay_borrows_the_operator_of_the_like_kernel():
     eager = row(
         name=SGEMM, grid=(6, 4, 1), block=(128, 1, 1), op="aten::mm", dims=[[200, 512], [512, 768]], us=20.0

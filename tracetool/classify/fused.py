@@ -46,6 +46,10 @@ def read_fused(call: Call) -> Numbers | None:
     last = sizes[-1] if sizes else largest
     both = last * sizes[-2] if len(sizes) > 1 else 0
     elements = max(1, both if last < both <= largest else last if last <= largest or not largest else largest)
+    if (
+        "pool" not in call.name
+    ):  # a view may belong to a larger tensor; only windows read more than they write
+        bytes_moved = sum(min(numel(s), elements) * size_of(f) for s, f in call.tensors)
     return {"elements": elements, **_traffic(bytes_moved, elements, format_size)}
 
 

@@ -49,10 +49,10 @@ _MFMA_FP32: Final = 256.0
 _COMPLEX: Final = 4.0
 
 
-def infer_missing(frame: pl.DataFrame, gpu: Gpu | None = None) -> pl.DataFrame:
+def infer_missing(frame: pl.DataFrame, boards: dict[str | None, Gpu]) -> pl.DataFrame:
     """Fill K, ``cols`` or ``kv_len`` where it alone is absent and the duration and GPU are known.
 
-    ``gpu`` is used for devices whose name is not known.
+    ``boards`` holds the GPU of each ``device_name``; see :func:`boards_of`.
 
     Adds ``inferred`` (names of the numbers that are inferred or assumed, "" for none), ``inferred_low`` and
     ``inferred_high`` (factors on the last of them).
@@ -65,7 +65,7 @@ def infer_missing(frame: pl.DataFrame, gpu: Gpu | None = None) -> pl.DataFrame:
     units = frame["opclass"].fill_null("").to_numpy().astype(str)
     told = frame["launch_guess"].fill_null("").to_numpy().astype(object)
     sheet = _Sheet(columns, told, np.full(n, np.nan), np.full(n, np.nan))
-    for device, board in _gpus(frame, gpu).items():
+    for device, board in boards.items():
         here = frame["device_name"].eq_missing(pl.Series([device], dtype=pl.String)).to_numpy()
         size = np.array([BYTES.get(d, 4.0) for d in dtype])
         rate = np.array([_rate(board, d, unit) for d, unit in zip(dtype, units, strict=True)])
@@ -84,7 +84,8 @@ def infer_missing(frame: pl.DataFrame, gpu: Gpu | None = None) -> pl.DataFrame:
         lacks_cols = (
             here & rowwise & _known(columns, "rows") & np.isnan(columns["cols"]) & np.isfinite(seconds)
         )
-        sheet.put(lacks_cols, "cols", _widths(columns, seconds, size, board))
+        passes = np.where(family == "reduction", 1.0, 2.0)
+        sheet.put(lacks_cols, "cols", _widths(columns, seconds, size * passes, board))
         lacks_keys = (
             here
             & (family == "attention")
@@ -110,8 +111,8 @@ def _known(columns: dict[str, Floats], *names: str) -> Bools:
     return out
 
 
-def _gpus(frame: pl.DataFrame, fallback: Gpu | None) -> dict[str | None, Gpu]:
-    """Boards by device string; ``fallback`` for those not known."""
+def boards_of(frame: pl.DataFrame, fallback: Gpu | None) -> dict[str | None, Gpu]:
+    """Return the GPU of each device string; ``fallback`` for those not known."""
     found: dict[str | None, Gpu] = {}
     for device in frame["device_name"].unique().to_list():
         name = match_gpu(device) if device else None
@@ -176,11 +177,11 @@ def _depths(
 def _widths(
     columns: dict[str, Floats], seconds: Floats, size: Floats, gpu: Gpu
 ) -> tuple[Floats, Floats, Floats]:
-    """Width of rows that are read and written once."""
+    """Width of rows that move ``size`` bytes per element."""
     bandwidth = gpu.dram_bytes_per_s * gpu.dram_efficiency
 
     def width(reach: float) -> Floats:
-        return np.maximum(1.0, np.round(seconds * bandwidth * reach / (columns["rows"] * 2.0 * size)))
+        return np.maximum(1.0, np.round(seconds * bandwidth * reach / (columns["rows"] * size)))
 
     return width(STREAMED[0]), width(STREAMED[1]), width(STREAMED[2])
 

@@ -230,7 +230,11 @@ def _rest(frame: pl.DataFrame) -> pl.DataFrame:
         .then(pl.lit("elements"))
         .otherwise(pl.col("launch_guess"))
     )
+    # a max-pool forward reads the window it steps over and writes 64-bit places beside its results
+    pools = (family == "pooling") & name.str.contains("max_pool_forward") & pl.col("call_reads").is_null()
     return frame.with_columns(
+        pl.when(pools).then(4.0).otherwise("reads").alias("reads"),
+        pl.when(pools).then(3.0).otherwise("writes").alias("writes"),
         rows.alias("launch_rows"),
         cols.alias("launch_cols"),
         elements.alias("launch_elements"),

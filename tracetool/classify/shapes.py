@@ -35,8 +35,10 @@ def _product(a: Shape | None, b: Shape | None, *, transposed: bool = False) -> N
 def _gemm(first: int, *, transposed: bool = False) -> Reader:
     def read(call: Call) -> Numbers | None:
         a, b = call.shape(first), call.shape(first + 1)
-        found = _product(a, b, transposed=transposed)
-        return found or _product(a, b, transposed=not transposed)
+        found = _product(a, b, transposed=transposed) or _product(a, b, transposed=not transposed)
+        if found and first:
+            found["bias_elements"] = found["n"]  # one row, though it may be stated spread over all
+        return found
 
     return read
 
@@ -218,6 +220,34 @@ def _cat(call: Call) -> Numbers | None:
     return {"elements": total, "reads": 1, "writes": 1} if total else None
 
 
+def _copied(call: Call) -> Numbers | None:
+    """A copy writes its first argument and reads its second, each in its own format."""
+    into, source = call.shape(0), call.shape(1)
+    if not into or source is None:
+        return None
+    formats = [*call.formats, None, None]
+    ratio = size_of(formats[1]) / size_of(formats[0])
+    return {"elements": numel(into), "reads": ratio * numel(source) / max(1, numel(into)), "writes": 1}
+
+
+def _pooled(x: int, *, backward: bool = False, indices: bool = False) -> Reader:
+    """Pooling: the result is smaller by the stride of each axis; max pooling writes 64-bit places beside it."""
+
+    def read(call: Call) -> Numbers | None:
+        shape = call.shape(x)
+        if not shape or len(shape) < 3:
+            return None
+        window, steps = call.integers(x + 1), call.integers(x + 2)
+        step = steps[0] if steps else window[0] if window else 2
+        shrink = float(max(1, step)) ** min(2, len(shape) - 2)
+        places = 8.0 / size_of(call.dtype) if indices else 0.0
+        if backward:
+            return {"elements": numel(shape), "reads": (1.0 + places) / shrink, "writes": 1}
+        return {"elements": numel(shape) / shrink, "reads": shrink, "writes": 1.0 + places}
+
+    return read
+
+
 def _foreach(call: Call) -> Numbers | None:
     groups = [g for g in call.lists if g]
     if not groups:
@@ -236,7 +266,7 @@ def streaming(call: Call) -> Numbers | None:
     largest = max(n for n, _ in sizes)
     if largest <= 0:
         return None
-    reads = sum(n for n, _ in sizes) / largest
+    reads = sum(n * b for n, b in sizes) / (largest * size_of(call.dtype))
     out = sum(1 for a, b in zip(sizes[:-1], sizes[-1:] * len(sizes), strict=False) if a == b)
     named_out = (
         len(call.tensors) > 2 and out and call.scalars and call.scalars[-1] == "" and len(call.scalars) > 2
@@ -291,6 +321,10 @@ READERS: Final[Mapping[str, tuple[str, Reader]]] = {
     "_softmax_backward_data": ("softmax", _axis(0, 2)), "_log_softmax_backward_data": ("softmax", _axis(0, 2)),
     **dict.fromkeys(("sum", "mean", "amax", "amin", "max", "min", "argmax", "argmin", "prod", "std", "var", "any", "all", "norm", "linalg_vector_norm", "logsumexp", "nansum", "var_mean", "std_mean", "count_nonzero", "aminmax"), ("reduction", _reduced)),
     "embedding": ("gather_scatter", _embedding(0, 1)), "index_select": ("gather_scatter", _embedding(0, 2)),
+    "copy": ("copy", _copied),
+    "max_pool2d_with_indices": ("pooling", _pooled(0, indices=True)), "avg_pool2d": ("pooling", _pooled(0)),
+    "max_pool2d_with_indices_backward": ("pooling", _pooled(1, backward=True, indices=True)),
+    "avg_pool2d_backward": ("pooling", _pooled(1, backward=True)),
     "cat": ("copy", _cat), "_cat": ("copy", _cat), "stack": ("copy", _cat),
     "topk": ("sort", _axis(0, 2)), "sort": ("sort", _axis(0, 1)), "cumsum": ("scan", _axis(0, 1)), "cumprod": ("scan", _axis(0, 1)),
 }  # fmt: skip

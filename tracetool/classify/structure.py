@@ -13,9 +13,10 @@ import polars as pl
 
 from tracetool.classify.classify import classify_names
 from tracetool.classify.fused import ITSELF
-from tracetool.classify.infer import infer_missing
+from tracetool.classify.infer import boards_of, infer_missing
 from tracetool.classify.launch import TOLD, from_launch
 from tracetool.classify.operators import ARGUMENTS, SHAPES, with_calls
+from tracetool.classify.settle import settle_work
 from tracetool.hardware.gpu import Gpu
 
 #: What makes a row's work known, per family; one set suffices.
@@ -32,6 +33,10 @@ STREAMING: Final = frozenset({
 })  # fmt: skip
 #: Families whose work a profiler states in bytes.
 _BYTES: Final = ("memcpy", "memset", "collective")
+#: Numbers taken by rules of their own.
+_APART: Final = ("elements", "reads", "writes", "bytes")
+#: A format for elements known by their size only.
+_OF_SIZE: Final = {1: "uint8", 2: "int16", 4: "int32", 8: "int64", 16: "complex128"}
 #: A kernel of the second family is the main work of an operator of the first.
 _SAME_WORK: Final = {("conv", "gemm"), ("gemm", "gemv"), ("gemv", "gemm")}
 
@@ -61,8 +66,9 @@ def describe(signatures: pl.DataFrame, gpu: Gpu | None = None) -> pl.DataFrame:
     frame = _complete(signatures)
     named = classify_names(frame["name"].to_list()).drop("name")
     made = _families(with_calls(pl.concat([frame, named], how="horizontal")))
-    made = from_launch(_own_shapes(made))
-    made = infer_missing(_filled(made), gpu)
+    boards = boards_of(made, gpu)
+    made = settle_work(from_launch(_own_shapes(made)), boards)
+    made = infer_missing(_filled(made), boards)
     made = _sources(made)
     calls = [c for c in made.columns if c.startswith(("call_", "launch_"))]
     return made.drop(*calls, "activity", "block_threads", "main", *ARGUMENTS)
@@ -117,7 +123,6 @@ def _families(frame: pl.DataFrame) -> pl.DataFrame:
         pl.when(use).then(pl.lit("operator")).otherwise(pl.col("basis")).alias("basis"),
         # the operator's numbers describe its main kernel, not its helpers
         ((call == refined) | same | (call == ITSELF)).fill_null(value=False).alias("main"),
-        pl.coalesce("dtype", "call_dtype").alias("dtype"),
         pl.coalesce("phase", "call_phase").alias("phase"),
         pl.coalesce("call_head_dim", pl.col("head_dim").cast(pl.Float64)).alias("head_dim"),
         pl.coalesce("call_head_dim_v", pl.col("head_dim_v").cast(pl.Float64)).alias("head_dim_v"),
@@ -129,47 +134,76 @@ def _families(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _own_shapes(frame: pl.DataFrame) -> pl.DataFrame:
     """Take the operator's numbers where they are this kernel's."""
-    main, family = pl.col("main"), pl.col("family")
-    other = (
-        pl.col("call_name").is_not_null()
-        & ~main
-        & family.is_in(sorted(STREAMING))
-        & pl.col("call_family").is_null()
+    main, family, call = pl.col("main"), pl.col("family"), pl.col("call_name")
+    streams = family.is_in(sorted(STREAMING))
+    # a streaming kernel of an operator nobody lists works on that operator's tensors
+    plain = streams & ~main & call.is_not_null() & pl.col("call_family").is_null()
+    product = pl.col("call_batch").fill_null(1.0) * pl.col("call_m") * pl.col("call_n")
+    # addmm first spreads its bias over the result; the sum of a split product writes the result once
+    spread = (family == "copy") & pl.col("call_bias_elements").is_not_null()
+    helper = spread | ((family == "splitk_reduce") & call.is_not_null())
+    pointers = (pl.col("operands").cast(pl.Float64) - 1).clip(lower_bound=0)
+    reads = (
+        pl.when(main & pl.col("call_reads").is_not_null())
+        .then("call_reads")
+        .when(spread)
+        .then(pl.col("call_bias_elements") / product)
+        .when(plain)
+        .then(pl.min_horizontal(pointers, "call_stream_reads"))
+        .when(streams)
+        .then(pl.coalesce(pointers, pl.lit(1.0)))
+        .when(family == "reduction")
+        .then(1.0)
     )
-    plain = [c for c in SHAPES if c not in ("elements", "reads", "writes", "bytes")]
-    operands = (pl.col("operands").cast(pl.Float64) - 1).clip(lower_bound=0)
-    # the sum of a split product writes the product's result once
-    summed = pl.when(family == "splitk_reduce").then(
-        pl.col("call_batch").fill_null(1.0) * pl.col("call_m") * pl.col("call_n")
+    writes = (
+        pl.when(main & pl.col("call_writes").is_not_null())
+        .then("call_writes")
+        .when(streams)
+        .then(1.0)
+        .when(main & (family == "reduction"))
+        .then(1.0 / pl.col("call_cols"))
     )
+    named = pl.col("dtype")
+    sized = pl.col("element_bytes").replace_strict(_OF_SIZE, default=None, return_dtype=pl.String)
+    message = (family == "collective") & call.is_not_null()
     return frame.with_columns(
-        *(pl.when(main).then(f"call_{c}").alias(c) for c in plain),
-        pl.coalesce(
-            pl.when(main).then("call_elements"), pl.when(other).then("call_stream_elements"), summed
-        ).alias("elements"),
-        pl.when(family.is_in(sorted(STREAMING)))
-        .then(pl.coalesce(pl.when(main).then("call_reads"), operands, pl.when(other).then("call_stream_reads"), pl.lit(1.0)))
-        .otherwise(pl.when(main).then("call_reads"))
-        .alias("reads"),
-        pl.when(family.is_in(sorted(STREAMING)))
-        .then(pl.coalesce(pl.when(main).then("call_writes"), pl.lit(1.0)))
-        .otherwise(pl.when(main).then("call_writes"))
-        .alias("writes"),
-        pl.coalesce("bytes", pl.when((family == "collective") & pl.col("call_name").is_not_null()).then("call_bytes")).alias("bytes"),
-    )  # fmt: skip
+        *(pl.when(main).then(f"call_{c}").alias(c) for c in SHAPES if c not in _APART),
+        pl.when(main)
+        .then("call_elements")
+        .when(plain)
+        .then("call_stream_elements")
+        .when(helper)
+        .then(product)
+        .alias("elements"),
+        reads.alias("reads"),
+        writes.alias("writes"),
+        pl.coalesce("bytes", pl.when(message).then("call_bytes")).alias("bytes"),
+        # counts of an operator are in its own format; an opaque element has only a size
+        pl.when(streams & (plain | main))
+        .then(pl.coalesce("call_dtype", named, sized))
+        .otherwise(pl.coalesce(named, sized, "call_dtype"))
+        .alias("dtype"),
+    )
 
 
 def _filled(frame: pl.DataFrame) -> pl.DataFrame:
     """Fill from the launch what the operator left open; ``launch_guess`` keeps what was assumed and used."""
     streams = pl.col("family").is_in(sorted(STREAMING))
-    given = pl.coalesce("m", "q_len", "rows").is_not_null() | (streams & pl.col("elements").is_not_null())
-    filled = [pl.coalesce(c, f"launch_{c}").alias(c) for c in TOLD if c != "elements"]
-    return frame.with_columns(
-        *filled,
-        pl.when(streams)
+    # an index is often not recorded: the grid counts what was picked
+    picked = (
+        (pl.col("family") == "gather_scatter") & ~pl.col("main") & pl.col("launch_elements").is_not_null()
+    )
+    elements = (
+        pl.when(picked)
+        .then("launch_elements")
+        .when(streams)
         .then(pl.coalesce("elements", "launch_elements"))
         .otherwise("elements")
-        .alias("elements"),
+    )
+    given = pl.coalesce("m", "q_len", "rows").is_not_null() | (streams & pl.col("elements").is_not_null())
+    return frame.with_columns(
+        *(pl.coalesce(c, f"launch_{c}").alias(c) for c in TOLD if c != "elements"),
+        elements.alias("elements"),
         pl.when(given).then(pl.lit("")).otherwise("launch_guess").alias("launch_guess"),
     )
 

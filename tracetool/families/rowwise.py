@@ -29,7 +29,8 @@ def row_counter(
         del gpu
         r, c = rows.number("rows"), rows.number("cols")
         elements, size = r * c, element_bytes(dtype_of(rows))
-        moved = (2.0 * elements + parameters * c) * size
+        passes = rows.number("reads", 1.0) + rows.number("writes", 1.0)  # more where other tensors are fused
+        moved = (passes * elements + parameters * c) * size
         return Work.of(
             len(rows),
             useful_flops=flops * elements,

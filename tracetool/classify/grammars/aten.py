@@ -41,7 +41,7 @@ _FUNCTOR_FAMILY = re.compile(
     r"(?P<elementwise__norm_apply>batch_?norm|group_?norm|GroupNorm|layer_?norm|NormKernel|NormBackward)"
     r"|(?P<rng__distribution>distribution|normal_and|uniform_and|bernoulli|random_from|philox|exponential_kernel)"
     r"|(?P<gather_scatter__index>index_put|index_fill|index_copy|index_kernel|scatter|gather|masked_select|take_put)"
-    r"|(?P<copy__copy_cast>direct_copy|float\w{0,20}copy_kernel|float\w{0,8}tofloat|copy_device_to_device|copy_kernel)"
+    r"|(?P<copy__copy_cast>direct_copy|float\w{0,20}copy|float\w{0,8}tofloat|copy_device_to_device|copy_kernel)"
     r"|(?P<copy__fill>Fill|fill_kernel)|(?P<pooling__resample>upsample|interpolat|grid_sampl)|(?P<quantize__quantize>[Qq]uanti[sz]e)"
 )
 
