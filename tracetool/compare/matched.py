@@ -42,7 +42,7 @@ def matched_pairs(parts: pl.DataFrame, base: Side, head: Side, clock_ratios: pl.
         rows = shares.join(models, on="class", how="left")
         summed = rows.group_by("pair").agg(
             pl.col("relation").first().alias(f"relation_{name}"),
-            _names("name", "launches").alias(f"name_{name}"),
+            _names("name", "energy_j").alias(f"name_{name}"),
             *(_names(c, "energy_j", 1).alias(f"{c}_{name}") for c in ("family", "operator", "range")),
             pl.col("places").max().alias(f"count_{name}"),
             *(pl.col(c).sum().alias(f"{c}_{name}") for c in _FIGURES),
