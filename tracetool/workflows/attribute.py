@@ -14,24 +14,34 @@ import polars as pl
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu, match_gpu
 from tracetool.measure.attribution import ClassEnergy, attribute_classes
+from tracetool.measure.controls import by_model, by_time
 from tracetool.measure.counter import check_counter
 from tracetool.measure.observe import Observation, observe
-from tracetool.measure.power_log import PowerLog, power_logs, telemetry_devices
+from tracetool.measure.power_log import power_logs, telemetry_devices
 from tracetool.measure.sensors import calibrated, candidate_sensors, read_sensor_file
-from tracetool.measure.timeline import Timeline, build_timeline
 from tracetool.measure.windows import WindowEnergy, window_energy
 from tracetool.sources.telemetry import read_telemetry
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
-from tracetool.vocabulary.arrays import Floats, Ints
+from tracetool.vocabulary.arrays import Floats
 from tracetool.vocabulary.errors import BadInput
-from tracetool.vocabulary.interval import Z90
 from tracetool.workflows.activity_files import read_activity, read_windows
+from tracetool.workflows.attributed_work import (
+    Work,
+    check_overlap,
+    expected_power,
+    work_of_activity,
+    work_of_run,
+)
+from tracetool.workflows.energy_tables import (
+    alignment_record,
+    attribution_notes,
+    energy_table,
+    sensor_record,
+    window_table,
+)
 
 _NS = 1e-9
-#: How far off the stamps of a profiler, and those a host program takes around its work, may be. [s]
-_TRACE_JITTER_S = 2e-5
-_HOST_JITTER_S = 3e-4
 
 
 @dataclass(frozen=True)
@@ -49,24 +59,34 @@ class Attribution:
     observations: Mapping[int, Observation] = field(default_factory=dict, repr=False)
     classes: Mapping[int, ClassEnergy] = field(default_factory=dict, repr=False)
     origin_ns: int = 0
+    expected_w: Mapping[int, Floats] = field(default_factory=dict, repr=False)
 
+    def controls(self) -> list[dict[str, Any]]:
+        """Return each class's measured energy beside the controls: shares by time and by the prior. [J]
 
-@dataclass(frozen=True)
-class _Work:
-    """Activities of one device, times in ns on the log's clock."""
-
-    names: list[str]
-    family: list[str | None]
-    signature: list[int | None]
-    label: Ints
-    start_ns: Ints
-    end_ns: Ints
-    jitter_s: float
-
-    def timeline(self, origin_ns: int) -> Timeline:
-        start = (self.start_ns - origin_ns).astype(np.float64) * _NS
-        end = (self.end_ns - origin_ns).astype(np.float64) * _NS
-        return build_timeline(start, end, self.label, len(self.names), self.jitter_s)
+        The total shared out is the measured energy of all classes of work of the device.
+        """
+        out: list[dict[str, Any]] = []
+        for device, made in self.classes.items():
+            k = len(made.seconds) - 2
+            seconds, measured = made.seconds[:k], np.nan_to_num(made.energy_j[:k])
+            total = float(measured.sum())
+            timed = by_time(seconds, total)
+            expected = self.expected_w.get(device)
+            told = expected is not None and np.isfinite(expected).all()
+            modelled = by_model(seconds, expected, total) if told and expected is not None else None
+            names = self.energy.filter(pl.col("device") == device)["class"].to_list()
+            out += [
+                {
+                    "device": device,
+                    "class": names[i] if i < len(names) else str(i),
+                    "energy_j": float(measured[i]),
+                    "time_share_j": float(timed[i]),
+                    "model_share_j": None if modelled is None else float(modelled[i]),
+                }
+                for i in range(k)
+            ]
+        return out
 
 
 def attribute_run(
@@ -125,7 +145,7 @@ def attribute_run(
         row = known.get(device, {})
         asked = gpu or row.get("gpu") or match_gpu(row.get("name") or "")
         boards[logged] = load_gpu(asked, part="sensor") if asked else None
-        work[logged] = _run_work(opened, kernels.filter(pl.col("device") == device))
+        work[logged] = work_of_run(opened, kernels.filter(pl.col("device") == device))
     return _attribute(
         telemetry,
         work,
@@ -182,17 +202,7 @@ def attribute_activity(
     chosen = logged[0] if device is None else device
     if chosen not in logged:
         raise BadInput(f"the log has no device {chosen}", f"it has: {', '.join(map(str, logged))}")
-    names = table["name"].unique(maintain_order=True).to_list()
-    index = {n: i for i, n in enumerate(names)}
-    work = _Work(
-        names,
-        [None] * len(names),
-        [None] * len(names),
-        table["name"].replace_strict(index, return_dtype=pl.Int64).to_numpy(),
-        table["start_us"].to_numpy() * 1000,
-        table["end_us"].to_numpy() * 1000,
-        _HOST_JITTER_S,
-    )
+    work = work_of_activity(table)
     board = load_gpu(gpu, part="sensor") if gpu else None
     return _attribute(
         telemetry,
@@ -216,47 +226,9 @@ def _pair_devices(logged: list[int], ran: list[int]) -> dict[int, int]:
     return both or ({logged[0]: ran[0]} if len(logged) == len(ran) == 1 else {})
 
 
-def _run_work(run: Run, kernels: pl.DataFrame) -> _Work:
-    from tracetool.classify.classify import classify_names
-
-    ids = kernels["signature"].unique().sort()
-    rows = run.signatures.filter(pl.col("signature").is_in(ids.implode())).sort("signature")
-    names = rows["name"].to_list()
-    said = classify_names(sorted(set(names)))
-    family = dict(zip(said["name"].to_list(), said["family"].to_list(), strict=True))
-    kinds = rows["kind"].to_list()
-    start = kernels["start_ns"].to_numpy()
-    return _Work(
-        names,
-        [family.get(n) if k == "kernel" else k for n, k in zip(names, kinds, strict=True)],
-        rows["signature"].to_list(),
-        np.searchsorted(rows["signature"].to_numpy(), kernels["signature"].to_numpy()).astype(np.int64),
-        start,
-        start + kernels["duration_ns"].to_numpy(),
-        _TRACE_JITTER_S,
-    )
-
-
-def _check_overlap(work: _Work, log: PowerLog, origin_ns: int, where: str) -> None:
-    start = (float(work.start_ns.min()) - origin_ns) * _NS
-    end = (float(work.end_ns.max()) - origin_ns) * _NS
-    first, last = float(log.time_s[0]), float(log.time_s[-1])
-    if start <= last and end >= first:
-        return
-    hours = round((0.5 * (start + end) - 0.5 * (first + last)) / 900) / 4
-    near = abs(hours) <= 15 and hours != 0
-    raise BadInput.in_file(
-        where,
-        f"its activity and the power log do not overlap (the log begins {first - start:+.0f} s after it)",
-        f"is the zone right? it would fit if --tz were {abs(hours):g} h {'less' if hours > 0 else 'more'}"
-        if near
-        else "give the log of the same run",
-    )
-
-
 def _attribute(
     telemetry: pl.DataFrame,
-    work: Mapping[int, _Work],
+    work: Mapping[int, Work],
     boards: Mapping[int, Gpu | None],
     *,
     windows: str | os.PathLike[str] | None,
@@ -271,23 +243,26 @@ def _attribute(
     tables, notes, aligned, sensors = [], [], {}, {}
     seen: dict[int, Observation] = {}
     classes: dict[int, ClassEnergy] = {}
+    expectations: dict[int, Floats] = {}
     sums: list[WindowEnergy] = []
     for logged, mine in work.items():
         log = power_logs(telemetry, logged, origin)[0]
-        _check_overlap(mine, log, origin, where)
+        check_overlap(mine, log, origin, where)
         board = boards[logged]
         likely = [calibrated(s, stated) for s in candidate_sensors(board, log.field, None)]
         found = observe(log, mine.timeline(origin), likely)
         limit = board.power_limit_w if board is not None else np.nan
         counted = check_counter(log)
         counter = log if counted is not None and counted.usable else None
-        expected = _expected(mine, prior)
+        expected = expected_power(mine, prior)
         made = attribute_classes(found, expected_w=expected, limit_w=limit, counter=counter)
-        seen[logged], classes[logged] = found, made
-        tables.append(_energy_table(mine, made, pairs[logged]))
-        aligned[str(pairs[logged])] = _aligned(found)
-        sensors[str(pairs[logged])] = _sensor(found)
-        notes += _notes(found, board, made)
+        seen[pairs[logged]], classes[pairs[logged]] = found, made
+        if expected is not None:
+            expectations[pairs[logged]] = expected
+        tables.append(energy_table(mine, made, pairs[logged]))
+        aligned[str(pairs[logged])] = alignment_record(found)
+        sensors[str(pairs[logged])] = sensor_record(found)
+        notes += attribution_notes(found, board, made)
         if counted is not None:
             notes.append(counted.say())
         if asked is not None:
@@ -295,101 +270,5 @@ def _attribute(
             end = (asked["end_us"].to_numpy() * 1000 - origin) * _NS
             sums.append(window_energy(found, start, end))
     energy = load_schema("energy").conform(pl.concat(tables))
-    table = None if asked is None else _window_table(asked, sums)
-    return Attribution(energy, table, tuple(notes), aligned, sensors, seen, classes, origin)
-
-
-def _expected(work: _Work, prior: Mapping[int, float]) -> Floats | None:
-    if not prior:
-        return None
-    return np.array([np.nan if s is None else prior.get(s, np.nan) for s in work.signature])
-
-
-def _energy_table(work: _Work, made: ClassEnergy, device: int) -> pl.DataFrame:
-    low, high = made.interval()
-    group, _ = made.group_energy()
-    seconds = np.where(made.seconds > 0, made.seconds, np.nan)
-    nothing = np.isnan(made.power_w)
-    hide = np.where(nothing, np.nan, 0.0)
-    frame = pl.DataFrame(
-        {
-            "class": [*work.names, "(gap)", "(idle)"],
-            "family": pl.Series([*work.family, None, None], dtype=pl.String),
-            "signature": pl.Series([*work.signature, None, None], dtype=pl.Int64),
-            "device": device,
-            "launches": made.launches.astype(np.int64),
-            "duration_ns": np.round(made.seconds / _NS).astype(np.int64),
-            "power_w": made.power_w,
-            "power_low_w": low / seconds,
-            "power_high_w": high / seconds,
-            "energy_j": made.energy_j + hide,
-            "energy_low_j": low + hide,
-            "energy_high_j": high + hide,
-            "coverage": made.found.coverage,
-            "prior_share": made.prior_share,
-            "identified": made.found.known,
-            "reason": made.found.reason.tolist(),
-            "group": made.found.group,
-            "group_energy_j": group,
-        }
-    )
-    floats = [c for c, t in frame.schema.items() if t == pl.Float64]
-    return frame.with_columns(
-        pl.col(floats).fill_nan(None),
-        pl.when(pl.col("reason") == "").then(None).otherwise(pl.col("reason")).alias("reason"),
-        pl.when(pl.col("group") < 0).then(None).otherwise(pl.col("group")).alias("group"),
-    )
-
-
-def _window_table(asked: pl.DataFrame, parts: Sequence[WindowEnergy]) -> pl.DataFrame:
-    energy = np.sum([p.energy_j for p in parts], axis=0)
-    down = np.sqrt(np.sum([(p.energy_j - p.low_j) ** 2 for p in parts], axis=0))
-    up = np.sqrt(np.sum([(p.high_j - p.energy_j) ** 2 for p in parts], axis=0))
-    frame = asked.with_columns(
-        energy_j=pl.Series(energy).fill_nan(None),
-        energy_low_j=pl.Series(energy - down).fill_nan(None),
-        energy_high_j=pl.Series(energy + up).fill_nan(None),
-        coverage=pl.Series(np.mean([p.coverage for p in parts], axis=0)),
-    )
-    return load_schema("windows").conform(frame)
-
-
-def _aligned(found: Observation) -> dict[str, Any]:
-    a = found.alignment
-    return {"offset_ms": a.offset_s * 1e3, "low_ms": a.low_s * 1e3, "high_ms": a.high_s * 1e3}
-
-
-def _sensor(found: Observation) -> dict[str, Any]:
-    s = found.sensor
-    return {
-        "field": found.field,
-        "kind": s.kind,
-        "window_ms": None if not np.isfinite(s.window_s) else s.window_s * 1e3,
-        "lag_ms": s.lag_s * 1e3,
-        "update_ms": found.readings.update_s * 1e3,
-        "gain": s.gain,
-        "gain_low": s.gain - Z90 * s.gain_sd,
-        "gain_high": s.gain + Z90 * s.gain_sd,
-        "offset_w": s.offset_w,
-        "basis": s.basis,
-        "source": s.source,
-    }
-
-
-def _notes(found: Observation, board: Gpu | None, made: ClassEnergy) -> list[str]:
-    s, a = found.sensor, found.alignment
-    window = f"{s.window_s * 1e3:.0f} ms window" if s.kind == "boxcar" else f"{s.lag_s * 1e3:.0f} ms lag"
-    title = board.title if board is not None else "a GPU nobody named"
-    told = (
-        f"{found.field} of {title}: {window}, an update every {found.readings.update_s * 1e3:.1f} ms,"
-        f" gain {s.gain:.3f} +- {Z90 * s.gain_sd:.3f} ({s.basis}, {s.source})"
-    )
-    moved = (
-        f"the timeline was moved {a.offset_s * 1e3:+.1f} ms (90 %: {a.low_s * 1e3:+.1f} to"
-        f" {a.high_s * 1e3:+.1f}) to meet the log"
-    )
-    notes = [told, moved]
-    unknown = int((~made.found.known & (made.seconds > 0)).sum())
-    if unknown:
-        notes.append(f"{unknown} of {int((made.seconds > 0).sum())} classes cannot be told apart by this log")
-    return notes
+    table = None if asked is None else window_table(asked, sums)
+    return Attribution(energy, table, tuple(notes), aligned, sensors, seen, classes, origin, expectations)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
+
+if TYPE_CHECKING:
+    from tracetool.workflows.attribute import Attribution
 
 app = typer.Typer()
 
@@ -26,6 +30,13 @@ def attribute(
     ),
     device: int = typer.Option(-1, "--device", help="Which GPU of the log; by default the first."),
     sensor: Path | None = typer.Option(None, "--sensor", help="Calibration of this board's sensor (TOML)."),
+    identify: bool = typer.Option(
+        False, "--identify-sensor", help="Print what the log tells of its own sensor, and stop."
+    ),
+    picture: Path | None = typer.Option(
+        None, "--picture", help="Draw the log against what explains it: .svg"
+    ),
+    bars: Path | None = typer.Option(None, "--bars", help="Draw energy per class with intervals: .svg"),
     out: Path | None = typer.Option(
         None,
         "--out",
@@ -51,6 +62,9 @@ def attribute(
 
     if out is not None:
         check_output(out)
+    if identify:
+        _identify(source, power, tz, gpu, None if device < 0 else device, as_json=as_json)
+        return
     common = {"tz": tz or None, "gpu": gpu or None, "windows": windows, "sensor_file": sensor}
     if not source.exists():
         raise BadInput.in_file(source, "no such run or file", "make a run: tracetool ingest TRACE -o RUN")
@@ -68,6 +82,7 @@ def attribute(
             save_table(found.windows, out, title="Measured energy per window", schema=load_schema("windows"))
         else:
             save_table(found.energy, out, title="Measured energy per class", schema=load_schema("energy"))
+    _draw(found, picture, bars)
     if as_json:
         print_json(
             {
@@ -75,6 +90,7 @@ def attribute(
                 "windows": None if found.windows is None else found.windows.to_dicts(),
                 "alignment": found.alignment,
                 "sensor": found.sensor,
+                "controls": found.controls(),
                 "notes": list(found.notes),
             }
         )
@@ -91,3 +107,47 @@ def attribute(
         show_table(found.windows, title="windows", limit=10, console=shown)
     if out is not None:
         shown.print(f"wrote {out}", markup=False)
+
+
+def _identify(
+    source: Path, power: list[Path], tz: str, gpu: str, device: int | None, *, as_json: bool
+) -> None:
+    """Print the sensor behind each field of a log."""
+    import polars as pl
+
+    from tracetool.cli.output import console, print_json
+    from tracetool.report.console import show_table
+    from tracetool.workflows.identify_sensor import identify_sensor
+
+    found = identify_sensor(source, power=power, tz=tz or None, gpu=gpu or None, device=device)
+    rows = [one.row() for one in found]
+    if as_json:
+        print_json({"sensors": rows, "gain": None, "gain_note": "a gain needs a meter: see --sensor"})
+        return
+    shown = console()
+    frame = pl.DataFrame(rows, infer_schema_length=None)
+    show_table(frame.drop("note"), console=shown)
+    for row in rows:
+        if row["note"]:
+            shown.print(f"{row['field']}: {row['note']}", markup=False)
+    shown.print("gain: cannot be told without a meter; give one measured with --sensor FILE", markup=False)
+
+
+def _draw(found: Attribution, picture: Path | None, bars: Path | None) -> None:
+    """Write the pictures asked for."""
+    if picture is None and bars is None:
+        return
+    import numpy as np
+    import polars as pl
+
+    from tracetool.report.pictures.measured import energy_bars, log_picture, save_svg
+
+    if picture is not None:
+        device, seen = next(iter(found.observations.items()))
+        explained = found.classes[device].fitted_w
+        times = seen.readings.time_s
+        save_svg(log_picture(times, seen.readings.power_w, explained, f"Power log, {seen.field}"), picture)
+    if bars is not None:
+        rows = found.energy.filter(pl.col("energy_j") > 0).sort("energy_j", descending=True).head(25)
+        ends = [rows[c].fill_null(np.nan).to_numpy() for c in ("energy_j", "energy_low_j", "energy_high_j")]
+        save_svg(energy_bars(rows["class"].to_list(), ends[0], ends[1], ends[2]), bars)
