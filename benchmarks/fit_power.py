@@ -25,6 +25,7 @@ from tracetool.hardware.load import load_gpu
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.power_priors import prior_calibration
 from tracetool.model.reach import Reach
+from tracetool.model.sequence import in_sequence, sequence_factors
 from tracetool.model.timing import time_rows
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.workflows.calibrate_tables import read_measured
@@ -115,7 +116,9 @@ def workload_rows(gpu: Gpu, cap_w: float) -> PowerRows:
         power = runs["measured_j"].to_numpy() / seconds
         clock = runs["clock_mhz"].cast(pl.Float64).to_numpy()
         counts = np.bincount(table.index, weights=table.counts, minlength=len(table.rows))
-        timing = time_rows(table.rows, gpu, clock)
+        alone = time_rows(table.rows, gpu, clock)
+        grid = np.broadcast_to(clock, alone.duration_s.shape)
+        timing = in_sequence(alone, table.rows, gpu, grid, sequence_factors())
         group = np.full(len(seconds), str(name).split("_")[0], dtype=object)
         rows = rows_of_sum(timing, table.rows, gpu, clock, counts=counts, seconds=seconds)
         kept = power < cap_w

@@ -71,3 +71,10 @@ def calibrated_gpus(kind: str) -> tuple[str, ...]:
     if not folder.is_dir():
         return ()
     return tuple(sorted(f.name[: -len(end)] for f in folder.iterdir() if f.name.endswith(end)))
+
+
+@cache
+def shared_calibration(name: str) -> CalibrationFile:
+    """Return a calibration that holds for every GPU."""
+    text = (resources.files(__package__) / "calibrations" / f"{name}.toml").read_text("utf-8")
+    return parse_calibration(f"{name}.toml", text)

@@ -15,6 +15,7 @@ from tracetool.model.operating_point import clocks_under_cap
 from tracetool.model.power import PowerParts, anchored_parts, power_parts
 from tracetool.model.power_calibration import PowerCalibration
 from tracetool.model.power_files import power_calibration_of
+from tracetool.model.sequence import SequenceFactors, in_sequence, sequence_factors
 from tracetool.model.timing import TimeCalibration, time_rows
 from tracetool.vocabulary.arrays import Floats, Ints
 from tracetool.vocabulary.interval import Z90
@@ -32,6 +33,7 @@ class _Question:
     time: TimeCalibration | None
     power: PowerCalibration
     anchor: Anchor | None
+    sequence: SequenceFactors | None = None
 
     def take(self, chosen: Ints) -> _Question:
         anchor = None if self.anchor is None else self.anchor.take(chosen)
@@ -80,7 +82,10 @@ class _Question:
 
     def _timing(self, clock_mhz: Floats, mem_clock_mhz: float | None) -> Timing:
         if self.anchor is None:
-            return time_rows(self.rows, self.gpu, clock_mhz, mem_clock_mhz, self.time)
+            alone = time_rows(self.rows, self.gpu, clock_mhz, mem_clock_mhz, self.time)
+            if self.sequence is None:
+                return alone
+            return in_sequence(alone, self.rows, self.gpu, clock_mhz, self.sequence)
         counted = self.anchor.known & from_counters(self.rows)
         pieces = []
         if (chosen := np.flatnonzero(counted)).size:
@@ -108,6 +113,7 @@ def predict_rows(
     time_calibration: TimeCalibration | None = None,
     power_calibration: PowerCalibration | None = None,
     anchor: bool = False,
+    among_others: bool = False,
 ) -> Prediction:
     r"""Predict time, power and energy of each row at each clock.
 
@@ -130,6 +136,8 @@ def predict_rows(
     anchor : bool
         Scale rows with a measured ``duration_us`` at ``recorded_clock_mhz`` (and ``power_w``) by
         the model's ratio between the clocks.
+    among_others : bool
+        The rows run as parts of a model, not each in a loop of its own; see :mod:`tracetool.model.sequence`.
 
     Returns
     -------
@@ -145,7 +153,8 @@ def predict_rows(
     clocks = np.atleast_1d(np.asarray(clocks_mhz, np.float64))
     power = power_calibration or power_calibration_of(gpu)
     start = Anchor.of(rows, gpu) if anchor else None
-    question = _Question(rows, gpu, mem_clock_mhz, time_calibration, power, start)
+    factors = sequence_factors() if among_others else None
+    question = _Question(rows, gpu, mem_clock_mhz, time_calibration, power, start, factors)
     spread = np.broadcast_to(clocks, (len(rows), len(clocks))).copy()
     timing, parts = question.at(spread)
     cap = power.cap_share * _limit_w(gpu, start, power_cap_w)

@@ -91,10 +91,15 @@ def predict_table(
         costs = host_costs(launch)
         info |= {"launch": launch, "host": costs.source}
         whole = table if fused_attention else unfused(table)
-        if whole is not table:
-            notes.append("attention in the totals: operator by operator, scores through memory")
+        if not fused_attention:
+            notes.append("totals: operator by operator, attention too, each kernel among the others")
             predicted = predict_rows(
-                whole.rows, board, clocks, mem_clock_mhz=mem_clock_mhz, power_cap_w=power_cap_w
+                whole.rows,
+                board,
+                clocks,
+                mem_clock_mhz=mem_clock_mhz,
+                power_cap_w=power_cap_w,
+                among_others=True,
             )
         totals = sequence_totals(whole.rows, predicted, whole, costs)
     else:

@@ -1,0 +1,129 @@
+"""Fit what a model's run adds to kernels' times in loops of their own, from whole models.
+
+usage: python benchmarks/fit_sequence.py [DATA_ROOT]      default: ../shared/data
+
+Writes tracetool/hardware/calibrations/sequence.toml and prints the error on models left out.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from scipy.optimize import minimize
+
+from tracetool.hardware.load import load_gpu
+from tracetool.model.sequence import SequenceFactors, sequence_ratio
+from tracetool.model.timing import time_rows
+from tracetool.vocabulary.arrays import Floats
+from tracetool.vocabulary.operators import OperatorColumns
+from tracetool.workflows.tables import read_table
+from tracetool.workflows.unfused import unfused
+
+ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else "../shared/data")
+OUT = Path(__file__).parents[1] / "tracetool/hardware/calibrations/sequence.toml"
+NAMES = ("product", "batched", "stream", "softmax", "reach_ratio")
+START = np.array([1.2, 1.1, 1.1, 1.0, 1.0])
+#: Kernels must fill this share of a run's time, or its host hides them.
+BUSY = 0.6
+#: The board settles at 241 W under its limit.
+CAP_W = 0.955 * 241.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """One whole model at one clock."""
+
+    model: str
+    rows: OperatorColumns
+    counts: Floats
+    fixed_s: Floats
+    moving_s: Floats
+    clock_mhz: float
+    measured_s: float
+
+
+def runs() -> list[Run]:
+    """Return the runs whose time is that of their kernels."""
+    measured = pl.read_csv(ROOT / "workloads/measured.csv")
+    operators = pl.read_parquet(ROOT / "workloads/operators.parquet")
+    found = []
+    for (name, gpu), group in measured.group_by(["workload", "gpu"], maintain_order=True):
+        board = load_gpu(str(gpu))
+        one = operators.filter(pl.col("workload") == name).sort("position").drop("workload", "position")
+        table = unfused(read_table(one[[c.name for c in one if c.null_count() < one.height]]))
+        counts = np.bincount(table.index, weights=table.counts, minlength=len(table.rows))
+        clocks = group["clock_mhz"].cast(pl.Float64).to_numpy()
+        timing = time_rows(table.rows, board, clocks)
+        fixed = np.minimum(timing.fixed_s[:, None], timing.duration_s)
+        for i, row in enumerate(group.iter_rows(named=True)):
+            seconds = row["measured_ms"] / 1e3
+            kernels = float(counts @ timing.duration_s[:, i])
+            if kernels > BUSY * seconds and row["measured_j"] / seconds < CAP_W:
+                moving = timing.duration_s[:, i] - fixed[:, i]
+                model = str(name).split("_")[0]
+                found.append(Run(model, table.rows, counts, fixed[:, i], moving, clocks[i], seconds))
+    return found
+
+
+def errors(x: Floats, some: list[Run]) -> Floats:
+    """Return ln(predicted / measured) of each run."""
+    factors = SequenceFactors(*(float(v) for v in x), log_sd=0.0)
+    board = load_gpu("a100-pcie-40gb")
+    made = []
+    for run in some:
+        ratio = sequence_ratio(run.rows, board, np.full((len(run.rows), 1), run.clock_mhz), factors)[:, 0]
+        made.append(np.log(run.counts @ (run.fixed_s + run.moving_s * ratio) / run.measured_s))
+    return np.array(made)
+
+
+def fit(some: list[Run]) -> Floats:
+    """Return the factors with the least mean absolute error, held to their start."""
+
+    def loss(x: Floats) -> float:
+        if (x <= 0).any():
+            return 9.0
+        return float(np.abs(errors(x, some)).mean() + 0.01 * ((np.log(x / START)) ** 2).sum())
+
+    return np.asarray(minimize(loss, START, method="Nelder-Mead", options={"maxfev": 600}).x)
+
+
+def main() -> None:
+    """Fit, hold out each model in turn, and write."""
+    every = runs()
+    found = fit(every)
+    held = []
+    for model in sorted({r.model for r in every}):
+        inside = [r for r in every if r.model != model]
+        outside = [r for r in every if r.model == model]
+        miss = errors(fit(inside), outside)
+        held.append(miss)
+        print(f"{model}: {len(outside)} runs, held out {100 * np.abs(np.expm1(miss)).mean():.1f} %")
+    miss = np.concatenate(held)
+    spread = float(np.quantile(np.abs(miss), 0.9) / 1.645)
+    mape = 100 * np.abs(np.expm1(miss)).mean()
+    print(
+        f"all: held out {mape:.1f} %, in the fit {100 * np.abs(np.expm1(errors(found, every))).mean():.1f} %"
+    )
+    lines = [
+        "[about]",
+        'title = "Kernels in a model\'s run over kernels in a loop"',
+        'command = "python benchmarks/fit_sequence.py"',
+        f"held_out_percent = {mape:.2f}",
+        f"runs = {len(every)}",
+        "",
+        "[sequence]",
+    ]
+    for name, value in (*zip(NAMES, found, strict=True), ("log_sd", spread)):
+        lines.append(
+            f'{name} = {{ value = {value:.4g}, unit = "1", kind = "fitted", source = "public-dvfs-tables" }}'
+        )
+    OUT.write_text("\n".join(lines) + "\n", "utf-8")
+    print(dict(zip(NAMES, found.round(3), strict=True)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""Kernels among others: what a model's run adds to the time a kernel takes in a loop of its own.
+
+Measured in a loop, a kernel finds its operands in the cache and its code and pages warm, and the
+power governor at rest. In a model's run it follows other kernels, starts cold, and on a slow core
+clock the streams between them cannot keep memory busy. A few factors by kind of kernel say how much.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+
+from tracetool.hardware.calibrated import shared_calibration
+from tracetool.hardware.gpu import Gpu
+from tracetool.model.reach import memory_reach
+from tracetool.vocabulary.arrays import Floats
+from tracetool.vocabulary.operators import OperatorColumns
+from tracetool.vocabulary.prediction import Timing
+
+#: Families that stream through memory; products are taken by name, the rest run as in their loop.
+_STREAMS = ("elementwise", "norm", "copy", "reduction", "gather_scatter", "rope", "quantize", "optimizer")
+
+
+@dataclass(frozen=True)
+class SequenceFactors:
+    """Time in a run over time in a loop, beside fixed costs.
+
+    ``reach_ratio`` times the GPU's memory reach is the core clock at which streams slow down by half
+    the square root of two; ``log_sd`` what is left of the spread.
+    """
+
+    product: float
+    batched: float
+    stream: float
+    softmax: float
+    reach_ratio: float
+    log_sd: float
+
+
+@cache
+def sequence_factors() -> SequenceFactors:
+    """Return the delivered factors."""
+    found = shared_calibration("sequence").section("sequence")
+    return SequenceFactors(**{k: n.value for k, n in found.items()})
+
+
+def in_sequence(
+    timing: Timing, rows: OperatorColumns, gpu: Gpu, clock_mhz: Floats, factors: SequenceFactors
+) -> Timing:
+    """Return the timing of rows as they run among others.
+
+    Parameters
+    ----------
+    timing : Timing
+        Rows by themselves, (n, c).
+    clock_mhz : array, shape (n, c)
+        Core clocks. [MHz]
+    """
+    factor = sequence_ratio(rows, gpu, clock_mhz, factors)
+    fixed = np.minimum(timing.fixed_s[:, None], timing.duration_s)
+    moving = timing.duration_s - fixed
+    return replace(
+        timing,
+        duration_s=fixed + moving * factor,
+        core_s=timing.core_s * factor,
+        memory_s=timing.memory_s * factor,
+        low=timing.low * np.exp(-factors.log_sd),
+        high=timing.high * np.exp(factors.log_sd),
+    )
+
+
+def sequence_ratio(rows: OperatorColumns, gpu: Gpu, clock_mhz: Floats, factors: SequenceFactors) -> Floats:
+    """Return the factor of each row at each clock, (n, c)."""
+    family = rows.family.astype(str)
+    product = np.isin(family, ("gemm", "gemv", "conv", "moe"))
+    batched = product & (rows.number("batch", 1.0) > 1)
+    stream = np.isin(family, _STREAMS)
+    softmax = family == "softmax"
+    level = np.ones(len(rows))
+    level = np.where(product, factors.product, level)
+    level = np.where(batched, factors.batched, level)
+    level = np.where(stream, factors.stream, level)
+    level = np.where(softmax, factors.softmax, level)
+    corner = factors.reach_ratio * memory_reach(gpu).clock_mhz
+
+    def path(clock: Floats | float) -> Floats:
+        return np.asarray(np.hypot(1.0, corner / np.asarray(clock, np.float64)))
+
+    slow = np.where((stream | softmax | batched)[:, None], path(clock_mhz) / path(gpu.clock_boost_mhz), 1.0)
+    return np.asarray(level[:, None] * slow)
