@@ -138,4 +138,6 @@ def gpu_log(
     to_gpu = lambda host: (host - 0.3 * span) * (1 + drift) + shift_s  # noqa: E731
     when = np.linspace(0.0, span, points)
     delay = 6e-6 + random.exponential(2e-6, points)
-    return GpuLog(to_gpu(at), power, when, to_gpu(when + delay * random.uniform(0.35, 0.65, points)), delay, at)
+    return GpuLog(
+        to_gpu(at), power, when, to_gpu(when + delay * random.uniform(0.35, 0.65, points)), delay, at
+    )
