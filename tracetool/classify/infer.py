@@ -167,8 +167,10 @@ def _depths(
         left = np.maximum(seconds - less_s, 0.1 * seconds)
         arithmetic = left * rate * filled * reach / (2.0 * m * n * batch)
         moved = (left * bandwidth * reach - batch * m * n * size) / (batch * (m + n) * size)
-        # operands may stay in L2: traffic bounds K only down to a quarter
-        bounded = np.minimum(arithmetic, np.maximum(moved, arithmetic / 4.0))
+        # operands that fit L2 may not come from memory: traffic then bounds K only down to a quarter
+        fits = batch * (m + n) * arithmetic * size <= gpu.l2_bytes
+        least = np.where(fits, arithmetic / 4.0, 8.0)
+        bounded = np.minimum(arithmetic, np.maximum(moved, least))
         return np.asarray(np.maximum(8.0, np.round(bounded / 8.0) * 8.0))
 
     return depth(REACHED[0]), depth(REACHED[1], 2.0 * LAUNCH_S), depth(REACHED[2])

@@ -118,6 +118,7 @@ def _products(frame: pl.DataFrame) -> pl.DataFrame:
         .alias("launch_guess"),
         (product | conv).alias("_counts"),
     )
+    frame = _experts(frame)
     # with the operator's sizes the grid can be checked and the parts of a split K counted
     known = (
         pl.col("m").is_not_null()
@@ -157,6 +158,18 @@ def _products(frame: pl.DataFrame) -> pl.DataFrame:
         .otherwise(pl.col("persistent"))
         .alias("persistent"),
     ).drop("_counts")
+
+
+def _experts(frame: pl.DataFrame) -> pl.DataFrame:
+    """Products of experts: rows are shared out among them; the first product's K is the model's width."""
+    count = pl.col("call_expert_count")
+    here = (pl.col("family") == "moe") & pl.col("launch_m").is_not_null() & (count > 0)
+    first = here & pl.col("gated").fill_null(value=False)
+    return frame.with_columns(
+        pl.when(here).then(pl.col("launch_m") / count).otherwise("launch_m").alias("launch_m"),
+        pl.when(here).then(count).otherwise("launch_batch").alias("launch_batch"),
+        pl.when(first).then("call_model_width").otherwise(_NULL).alias("launch_k"),
+    )
 
 
 def _attention(frame: pl.DataFrame) -> pl.DataFrame:
@@ -238,6 +251,5 @@ def _rest(frame: pl.DataFrame) -> pl.DataFrame:
         rows.alias("launch_rows"),
         cols.alias("launch_cols"),
         elements.alias("launch_elements"),
-        _NULL.alias("launch_k"),
         guess.alias("launch_guess"),
     )

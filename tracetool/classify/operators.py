@@ -18,7 +18,16 @@ SHAPES: Final = (
 )  # fmt: skip
 #: The four columns of ``signatures`` that state a call.
 ARGUMENTS: Final = ("operator_name", "input_dims", "input_types", "concrete_inputs")
-_OTHERS: Final = ("head_dim", "head_dim_v", "causal", "stream_elements", "stream_reads", "bias_elements")
+_OTHERS: Final = (
+    "head_dim",
+    "head_dim_v",
+    "causal",
+    "stream_elements",
+    "stream_reads",
+    "bias_elements",
+    "expert_count",
+    "model_width",
+)
 _TEXTS: Final = ("family", "dtype", "phase", "name")
 _COLUMNS: Final = tuple(f"call_{c}" for c in (*SHAPES, *_OTHERS, *_TEXTS))
 #: A launch without a call takes that of a like one whose duration differs by less than 25 %. [ln]

@@ -248,6 +248,24 @@ def _pooled(x: int, *, backward: bool = False, indices: bool = False) -> Reader:
     return read
 
 
+def _tokens(first: int, count: int) -> Reader:
+    """Servers' helpers work on the token tensors they are given, not on the caches and tables beside them."""
+
+    def read(call: Call) -> Numbers | None:
+        sizes = [numel(s) for s in (call.shape(i) for i in range(first, first + count)) if s]
+        return {"elements": sum(sizes), "reads": 1, "writes": 1} if sizes else None
+
+    return read
+
+
+def _experts(call: Call) -> Numbers | None:
+    """Tokens and the scores of every expert."""
+    tokens, scores = call.shape(0), call.shape(1)
+    if not tokens or not scores or len(tokens) != 2 or len(scores) != 2 or tokens[0] != scores[0]:
+        return None
+    return {"expert_count": scores[1], "model_width": tokens[1]}
+
+
 def _foreach(call: Call) -> Numbers | None:
     groups = [g for g in call.lists if g]
     if not groups:
@@ -325,6 +343,9 @@ READERS: Final[Mapping[str, tuple[str, Reader]]] = {
     "max_pool2d_with_indices": ("pooling", _pooled(0, indices=True)), "avg_pool2d": ("pooling", _pooled(0)),
     "max_pool2d_with_indices_backward": ("pooling", _pooled(1, backward=True, indices=True)),
     "avg_pool2d_backward": ("pooling", _pooled(1, backward=True)),
+    "reshape_and_cache_flash": ("gather_scatter", _tokens(0, 2)), "reshape_and_cache": ("gather_scatter", _tokens(0, 2)),
+    "concat_and_cache_mla": ("gather_scatter", _tokens(0, 2)), "rotary_embedding": ("rope", _tokens(1, 2)),
+    "moe_forward": ("moe", _experts), "moe_forward_shared": ("moe", _experts),
     "cat": ("copy", _cat), "_cat": ("copy", _cat), "stack": ("copy", _cat),
     "topk": ("sort", _axis(0, 2)), "sort": ("sort", _axis(0, 1)), "cumsum": ("scan", _axis(0, 1)), "cumprod": ("scan", _axis(0, 1)),
 }  # fmt: skip
