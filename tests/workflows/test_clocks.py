@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tracetool.hardware.load import load_gpu
 from tracetool.vocabulary.errors import BadInput
-from tracetool.workflows.clocks import checked_clocks, parse_clocks
+from tracetool.workflows.clocks import checked_cap, checked_clocks, parse_clocks
 
 
 def test_values_lists_and_ranges() -> None:
@@ -34,6 +34,14 @@ def test_any_text_gives_clocks_or_bad_input(text: str) -> None:
     except BadInput:
         return
     assert made is None or all(0 < c < 1e5 for c in made)
+
+
+def test_a_cap_below_idle_is_refused_and_an_odd_one_noted() -> None:
+    gpu = load_gpu("a100-sxm")
+    with pytest.raises(BadInput, match="idle"):
+        checked_cap(1.0, gpu)
+    assert "outside" in checked_cap(0.5 * gpu.power_limit_min_w + 0.5 * gpu.idle_w, gpu)[0]
+    assert checked_cap(gpu.power_limit_w, gpu) == checked_cap(None, gpu) == []
 
 
 def test_a_clock_far_above_the_gpu_is_refused_and_a_low_one_noted() -> None:

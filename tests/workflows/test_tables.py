@@ -42,6 +42,7 @@ def test_every_format_gives_the_same_rows(tmp_path: Path, suffix: str) -> None:
         ({"m": [8, None, 16]}, "row 2: gemm needs column m"),
         ({"m": ["8", "x", "16"]}, "row 2, column m: 'x' is not a number"),
         ({"m": [8, 0, 16]}, "row 2, column m: 0 is below 1"),
+        ({"m": [8.0, 1e300, 16.0]}, "row 2, column m: 1e+300 is beyond 1e+15"),
         ({"m": [8.0, float("inf"), 16.0]}, "row 2, column m: is not finite"),
         ({"count": [1, -1, 1]}, "column count: -1 is below 0"),
     ],

@@ -94,6 +94,27 @@ def checked_clocks(clocks_mhz: Sequence[float] | None, gpu: Gpu) -> tuple[Floats
     return clocks, notes
 
 
+def checked_cap(cap_w: float | None, gpu: Gpu) -> list[str]:
+    """Return notes on a power cap.
+
+    Raises
+    ------
+    BadInput
+        If the cap is not above what the GPU draws with nothing running.
+    """
+    if cap_w is None:
+        return []
+    if not cap_w > gpu.idle_w:
+        raise BadInput(
+            f"a power cap of {cap_w:g} W is not above what an idle {gpu.name} draws ({gpu.idle_w:g} W)",
+            f"its board accepts {gpu.power_limit_min_w:g} to {gpu.power_limit_max_w:g} W",
+        )
+    if cap_w < gpu.power_limit_min_w or cap_w > gpu.power_limit_max_w:
+        limits = f"{gpu.power_limit_min_w:g} to {gpu.power_limit_max_w:g} W"
+        return [f"a power cap of {cap_w:g} W is outside what the board accepts ({limits})"]
+    return []
+
+
 def with_recorded_clock(rows: OperatorColumns, clock_mhz: float) -> OperatorColumns:
     """Return the rows with ``recorded_clock_mhz`` filled where it is absent."""
     filled = rows.number("recorded_clock_mhz", clock_mhz)

@@ -14,7 +14,7 @@ from tracetool.hardware.load import load_gpu
 from tracetool.model.predict import predict_rows
 from tracetool.replay.host import Launch, host_costs
 from tracetool.vocabulary.errors import BadInput
-from tracetool.workflows.clocks import checked_clocks, parse_clocks, with_recorded_clock
+from tracetool.workflows.clocks import checked_cap, checked_clocks, parse_clocks, with_recorded_clock
 from tracetool.workflows.predict_run import PredictedRun, predict_run
 from tracetool.workflows.prediction_frame import beside_inputs, prediction_frame
 from tracetool.workflows.replays import Launching
@@ -80,6 +80,7 @@ def predict_table(
     board = load_gpu(gpu)
     board.require_model()
     clocks, notes = checked_clocks(clocks_mhz, board)
+    notes += checked_cap(power_cap_w, board)
     anchored = table.kind == "kernels" and anchor is not False
     rows = with_recorded_clock(table.rows, board.clock_boost_mhz) if table.kind == "kernels" else table.rows
     predicted = predict_rows(

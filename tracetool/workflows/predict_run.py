@@ -19,7 +19,7 @@ from tracetool.vocabulary.arrays import Floats
 from tracetool.vocabulary.errors import BadInput
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.vocabulary.prediction import Prediction
-from tracetool.workflows.clocks import checked_clocks, with_recorded_clock
+from tracetool.workflows.clocks import checked_cap, checked_clocks, with_recorded_clock
 from tracetool.workflows.prediction_frame import prediction_frame
 from tracetool.workflows.recorded import recorded, recorded_gpu
 from tracetool.workflows.replays import Launching, RunReplay, prepare
@@ -128,7 +128,7 @@ def predict_run(
         "edges": dict(replays.graph.counts),
         "edges_inferred": replays.graph.inferred,
     }
-    notes += [*more, *_replay_notes(replays)]
+    notes += [*more, *checked_cap(power_cap_w, target), *_replay_notes(replays)]
     frame = _signature_frame(signatures, predicted)
     return PredictedRun(frame, records, target.name, tuple(notes), info, replays)
 

@@ -54,6 +54,8 @@ _GEOMETRY: Final = (
     *("registers_per_thread", "shared_static_bytes", "shared_dynamic_bytes"),
 )
 _KERNEL_NUMBERS: Final = ("duration_us", "power_w", "clock_mhz", "mem_clock_mhz", *_GEOMETRY)
+#: No column counts more than this; products of a few stay finite.
+_MOST: Final = 1e15
 _PHASES: Final = ("prefill", "decode", "backward")
 
 
@@ -79,6 +81,9 @@ def _number(name: str, frame: pl.DataFrame, column: str) -> pl.Series:
         raise BadInput.in_file(name, f"row {row}, column {column}: {raw[row - 1]!r} is not a number")
     if (wild := made.is_infinite().fill_null(value=False)).any():
         raise BadInput.in_file(name, f"row {_first(wild)}, column {column}: is not finite")
+    if (vast := (made.abs() > _MOST).fill_null(value=False)).any():
+        row = _first(vast)
+        raise BadInput.in_file(name, f"row {row}, column {column}: {made[row - 1]:g} is beyond {_MOST:g}")
     return made
 
 
