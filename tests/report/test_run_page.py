@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -144,3 +145,32 @@ def test_in_a_browser_it_opens_sorts_finds_zooms_and_stays_quiet(small: Path, la
         page.run("document.getElementById('theme').click()")
         assert page.run("getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 29)"
         assert page.messages == []
+
+
+def axe_script() -> str:
+    """Return the accessibility checker's script: from TRACETOOL_AXE, or an npm folder beside the checkout."""
+    named = os.environ.get("TRACETOOL_AXE")
+    places = (
+        [Path(named)]
+        if named
+        else [p / "node_modules/axe-core/axe.min.js" for p in (Path.cwd(), Path.home())]
+    )
+    for place in places:
+        if place.is_file():
+            return place.read_text("utf-8")
+    pytest.skip("no axe-core here (npm install axe-core, or set TRACETOOL_AXE to axe.min.js)")
+
+
+def test_an_accessibility_checker_finds_nothing_serious(small: Path) -> None:
+    script = axe_script()
+    with browser() as page:
+        for width, dark in ((1200, False), (1200, True), (400, False)):
+            page.size(width, 900, dark=dark)
+            page.open(small)
+            page.wait("document.getElementById('tl').dataset.ready", 10)
+            page.run(script + ";0")
+            found = page.run(
+                "axe.run().then(r => r.violations.filter(v => ['serious', 'critical'].includes(v.impact))"
+                ".map(v => v.id + ': ' + v.nodes.map(n => n.html.slice(0, 120)).join(' ')))"
+            )
+            assert found == [], f"at {width} px, {'dark' if dark else 'light'}"

@@ -8,6 +8,7 @@ from importlib.resources import files
 
 from tracetool.report.page import templates
 from tracetool.report.run_page import RunPage
+from tracetool.report.sections.against import against
 from tracetool.report.sections.agreement import agreement
 from tracetool.report.sections.clocks import clocks
 from tracetool.report.sections.gaps import gaps
@@ -17,7 +18,7 @@ from tracetool.report.sections.roof import roof
 from tracetool.report.sections.timeline import timeline
 from tracetool.report.sections.where import where
 
-_SECTIONS = (where, timeline, agreement, clocks, roof, kernels, gaps, provenance)
+_SECTIONS = (against, where, timeline, agreement, clocks, roof, kernels, gaps, provenance)
 
 
 def run_html(page: RunPage) -> str:

@@ -9,10 +9,10 @@ from typing import Any
 import polars as pl
 
 from tracetool.compare.accuracy import Accuracy
+from tracetool.compare.outcome import RunDiff
 from tracetool.report.pictures.pareto import Clocks
 from tracetool.report.pictures.timeline import Timeline
 from tracetool.report.run_tables import Gaps
-from tracetool.report.view import View
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class RunPage:
         For the roofline.
     info : mapping
         ``run.json``.
-    against : View or None
-        The report of this run against a base.
+    against : RunDiff or None
+        This run against a base.
     """
 
     title: str
@@ -80,7 +80,7 @@ class RunPage:
     info: Mapping[str, Any]
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    against: View | None = None
+    against: RunDiff | None = None
 
     def energy_j(self, which: pl.Expr | None = None) -> float:
         """Return the energy of all kernels and copies, or of the rows chosen. [J]"""

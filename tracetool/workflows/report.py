@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,9 @@ from tracetool.report.sections.kernels import MOST_ROWS
 from tracetool.tables.run import Run
 from tracetool.vocabulary.errors import BadInput
 from tracetool.vocabulary.progress import Progress, Silent
+from tracetool.workflows.diff import diff_runs
 from tracetool.workflows.diff_run import accuracy_of
+from tracetool.workflows.run_side import Reading
 
 if TYPE_CHECKING:
     from tracetool.workflows.predict_run import PredictedRun
@@ -33,6 +36,7 @@ _PIPES = ("tensor_fp8", "tensor_bf16", "tensor_fp16", "tensor_tf32", "fp32", "fp
 
 def report_run(
     run: Run | str | os.PathLike[str],
+    base: str | os.PathLike[str] | None = None,
     *,
     gpu: str | None = None,
     clock_mhz: float | None = None,
@@ -46,6 +50,8 @@ def report_run(
     ----------
     run : Run or path
         The run.
+    base : path, optional
+        A run to set it against.
     gpu : str, optional
         Name of the GPU; by default the one the run recorded.
     clock_mhz : float, optional
@@ -78,7 +84,11 @@ def report_run(
     told.step("trying other clocks", 0.6)
     sweep = predict_run(opened, gpu, _sweep_clocks(board, found.clock_mhz), anchor=True)
     told.step("drawing", 0.8)
-    return page_of(opened, predicted, sweep.totals, found, board)
+    page = page_of(opened, predicted, sweep.totals, found, board)
+    if base is None:
+        return page
+    told.step("comparing with the base", 0.9)
+    return replace(page, against=diff_runs([base], [opened.path], reading=Reading("auto", gpu)))
 
 
 def page_of(

@@ -14,6 +14,7 @@ app = typer.Typer()
 @app.command(epilog="Example: tracetool report run.tracetool -o report.html")
 def report(
     run: Path = typer.Argument(..., metavar="RUN", help="A run folder."),
+    base: Path | None = typer.Argument(None, metavar="[BASE]", help="A run to set it against."),
     out: Path = typer.Option(Path("report.html"), "-o", "--out", help="The page to write, .html."),
     gpu: str | None = typer.Option(None, help="GPU model, where the run does not say."),
     clock: float | None = typer.Option(None, metavar="MHZ", help="Core clock the run was recorded at."),
@@ -35,7 +36,7 @@ def report(
     check_output(out)
     if out.suffix.lower() != ".html":
         raise BadInput.in_file(out, "a report is a page", "name it report.html, or use: tracetool diff -o")
-    page = report_run(run, gpu=gpu, clock_mhz=clock, power=power, tz=tz)
+    page = report_run(run, base, gpu=gpu, clock_mhz=clock, power=power, tz=tz)
     with aside_file(out) as temporary:
         temporary.write_text(run_html(page), "utf-8")
     if as_json:

@@ -48,11 +48,11 @@ def roofline(
     bytes_per_s : float
         Memory ceiling. [B/s]
     """
-    width, left, bottom = 560.0, 74.0, 340.0
+    width, left, bottom = 600.0, 74.0, 340.0
     good = np.isfinite(intensity) & np.isfinite(flops_per_s) & (intensity > 0) & (flops_per_s > 0)
     peaks = dict(sorted(((k, v) for k, v in peaks_flops_per_s.items() if v and v > 0), key=lambda p: -p[1]))
     ridges = np.array([v / bytes_per_s for v in peaks.values()]) if bytes_per_s > 0 else np.array([])
-    x = Scale.over(np.concatenate([intensity[good], ridges * 2]), left, width - 14, log=True)
+    x = Scale.over(np.concatenate([intensity[good], ridges * 2]), left, width - 112, log=True)
     y = Scale.over(np.concatenate([flops_per_s[good], np.array([*peaks.values()])]), bottom, 20.0, log=True)
     drawing = Drawing(
         width, 420, "Roofline", f"{int(good.sum())} kernels with counted operations, coloured by power."
@@ -79,7 +79,7 @@ def roofline(
             class_="dot",
         )
     for at, text in labels:
-        drawing.text(x.end - 2, at, text, text_anchor="end", class_="mark")
+        drawing.text(x.end + 5, at, text)
     _legend(drawing, left, 390.0, low, high)
     return drawing.svg()
 
@@ -108,8 +108,8 @@ def _ceilings(
         if start >= x.end:
             continue
         drawing.mark("line", x1=start, x2=x.end, y1=at, y2=at, class_="roof")
-        if all(abs(at - 4 - other) > 12 for other, _ in labels):
-            labels.append((at - 4, f"{unit} {number(peak / 1e12, 3)}"))
+        if all(abs(at + 4 - other) > 12 for other, _ in labels):
+            labels.append((at + 4, f"{unit} {number(peak / 1e12, 3)}"))
     return labels
 
 

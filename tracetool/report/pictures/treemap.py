@@ -110,8 +110,11 @@ def _heading(drawing: Drawing, name: str, energy_j: float, total_j: float, box: 
     x, y, w, h = box
     head = 18.0 if w > 40 and h > 40 else 0.0
     if head:
-        label = f"{escape.name(name, 200)} · {number(energy_j, 3)} J · {100 * energy_j / total_j:.0f} %"
-        drawing.text(x + 4, y + 13, escape.shorten(label, max(int((w - 8) / _BOLD), 4)), class_="group")
+        shown, share = escape.name(name, 200), f"{100 * energy_j / total_j:.0f} %"
+        room = max(int((w - 8) / _BOLD), 4)
+        wanted = (f"{shown} · {number(energy_j, 3)} J · {share}", f"{shown} · {share}")
+        label = next((text for text in wanted if len(text) <= room), escape.shorten(shown, room))
+        drawing.text(x + 4, y + 13, label, class_="group")
     return (x + 1, y + head, max(w - 2, 0.0), max(h - head - 1, 0.0))
 
 

@@ -76,7 +76,7 @@ def kernels(page: RunPage) -> Section:
         '<div class="search"><label for="find">Find</label><input id="find" type="search"'
         ' placeholder="name, family or operator" autocomplete="off" spellcheck="false">'
         '<span id="found" role="status" aria-live="polite"></span></div>'
-        '<div class="wide" role="region" tabindex="0" aria-label="Kernels">'
+        '<div class="wide" role="region" tabindex="0" aria-label="Table of kernels">'
         '<table id="kernel-table"><caption class="hidden">Kernels, sortable by each column</caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
         '<button type="button" id="more" hidden>Show more</button>',
