@@ -132,6 +132,13 @@ def _fit_law(law: Law, some: _Rows, gpu: Gpu, given: Mapping[str, float]) -> Law
     held = np.isin(some.group, held_groups)
     seen, kept = some.take(np.flatnonzero(~held)), some.take(np.flatnonzero(held))
     prior = {k: float(given.get(k, c.value)) for k, c in law.priors.items()}
+    # a floor far below every row would leave no slope to follow
+    least = float(np.quantile(seen.measured_s, 0.02)) * 1e6
+    prior |= {
+        k: float(np.clip(least, law.priors[k].low, law.priors[k].high))
+        for k in prior
+        if k.startswith("floor")
+    }
     chosen = _choose(law, _sample(seen, 700), gpu, prior)
     first, _ = _least_squares(law, _sample(seen, ROWS), gpu, chosen, 18)
     error = -residuals(law, kept, gpu, first)

@@ -19,8 +19,9 @@ def gemm_products(rows: OperatorColumns, gpu: Gpu) -> Products:
     size = element_bytes(words)
     rate = product_rate(words, gpu)
     return Products(
-        batch, m, n, k, size, result_bytes(words), rate, on_tensor(words, gpu), batch * (m + n) * k * size
-    )
+        batch, m, n, k, size, result_bytes(words), rate, on_tensor(words, gpu), batch * (m + n) * k * size,
+        rows.number("tile_m"), rows.number("tile_n"), rows.number("split_k"),
+    )  # fmt: skip
 
 
 def conv_products(rows: OperatorColumns, gpu: Gpu) -> Products:
@@ -47,6 +48,7 @@ def conv_products(rows: OperatorColumns, gpu: Gpu) -> Products:
     return Products(
         repeat, np.maximum(m, 1.0), np.maximum(n, 1.0), np.maximum(k, 1.0), size, result_bytes(words),
         product_rate(words, gpu), on_tensor(words, gpu), (image + repeat * n * k) * size,
+        rows.number("tile_m"), rows.number("tile_n"), rows.number("split_k"),
     )  # fmt: skip
 
 
@@ -68,7 +70,7 @@ def work_of(products: Products, plan: TilePlan) -> Work:
         fp32_flops=np.where(p.tensor, 2.0 * p.batch * p.m * p.n, issued),
         int_ops=2.0 * p.batch * p.m * p.n,
         shared_bytes=2.0 * plan.fill_bytes,
-        l2_bytes=plan.fill_bytes + written + plan.partial_bytes,
+        l2_bytes=plan.l2_bytes + written + plan.partial_bytes,
         dram_bytes=plan.read_bytes + written,
     )
 

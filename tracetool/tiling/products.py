@@ -34,8 +34,9 @@ VECTOR_TILES = (
 )
 #: Bytes of K one pipeline stage holds per row of a tile, and stages in flight.
 SLAB_BYTES, STAGES = 128.0, 4.0
-#: Elements of K a step of the main loop takes; the least a part of a split K holds; the most parts.
-DEPTH, LEAST_DEPTH, MOST_PARTS = 64.0, 128.0, 32
+#: Elements of K a step of the main loop takes, on matrix units and on vector pipes; the least a part of a
+#: split K holds; the most parts.
+DEPTH, VECTOR_DEPTH, LEAST_DEPTH, MOST_PARTS = 64.0, 8.0, 128.0, 32
 #: Bytes per clock between an SM and the fabric.
 PORT_BYTES = 64.0
 #: Rows timed together, so that the work stays in the processor's cache.
@@ -55,6 +56,9 @@ class Products:
     rate: Floats  # [FLOP/clk/SM]
     tensor: Bools
     input_bytes: Floats  # distinct bytes of A and B in memory [B]
+    tile_m: Floats  # tile the kernel's name states, NaN where none does
+    tile_n: Floats
+    split: Floats  # parts of K it states, NaN where none
 
     def take(self, rows: Ints | slice) -> Products:
         """Return the chosen products."""
@@ -70,7 +74,7 @@ class TileRates:
 
     tensor_reach: float = 0.80  # matrix units or vector pipes in steady state
     shared_reach: float = 0.80  # shared memory feeding them
-    l2_reach: float = 1.5  # fills of all SMs together
+    l2_reach: float = 1.5  # fills of all SMs together; above 1 where blocks of a cluster share them
     port_reach: float = 1.5  # fills of one SM, of 64 B/clk
     dram_reach: float = 0.85
     sm_bytes_clk: float = 35.0  # what one SM draws from memory [B/clk]
@@ -100,7 +104,8 @@ class TilePlan:
     serial_cycles: Floats  # latencies nothing hides [clk]
     core_cycles: Floats  # steady state in the core domain [clk]
     memory_s: Floats  # steady state of memory [s]
-    fill_bytes: Floats  # L2 to SMs [B]
+    fill_bytes: Floats  # what tiles take in [B]
+    l2_bytes: Floats  # of it from L2: blocks of a cluster share a fill [B]
     partial_bytes: Floats  # partial results of a split K [B]
     read_bytes: Floats  # operands from memory [B]
 
@@ -172,8 +177,16 @@ def _plan(p: Products, gpu: Gpu, rates: TileRates, hertz: float) -> dict[str, Fl
             "partial_bytes",
         )
     }
+    stated = np.isfinite(p.tile_m * p.tile_n) & (p.tile_m > 0) & (p.tile_n > 0)
+    if stated.any():
+        places = np.flatnonzero(stated)
+        part = p.take(places)
+        for rows, found in _tried(part, gpu, rates, part.tile_m, part.tile_n, dram[places]):
+            here = places[rows]
+            time = found["serial_cycles"] / hertz + _meet(found["core_cycles"] / hertz, memory_s[here])
+            _keep(best, kept, here, time, found)
     for tensor, tiles in ((True, TENSOR_TILES), (False, VECTOR_TILES)):
-        mask = p.tensor == tensor
+        mask = (p.tensor == tensor) & ~stated
         if not mask.any():
             continue
         part = p if mask.all() else p.take(np.flatnonzero(mask))
@@ -185,23 +198,22 @@ def _plan(p: Products, gpu: Gpu, rates: TileRates, hertz: float) -> dict[str, Fl
                 core, serial = found["core_cycles"], found["serial_cycles"]
                 time = serial / hertz + _meet(core / hertz, memory_s[here])
                 _keep(best, kept, here, time, found)
-    single = np.minimum(p.m, p.n) <= 1.0
+    single = (np.minimum(p.m, p.n) <= 1.0) & ~stated
     if single.any():
         _vector(p, gpu, rates, hertz, dram, memory_s, single, best, kept)
-    return {**kept, "memory_s": memory_s, "read_bytes": read}
+    l2_bytes = kept["fill_bytes"] / max(1.0, rates.l2_reach)
+    return {**kept, "memory_s": memory_s, "read_bytes": read, "l2_bytes": l2_bytes}
 
 
 def _tried(
-    p: Products, gpu: Gpu, rates: TileRates, tile_m: int, tile_n: int, dram: Floats
+    p: Products, gpu: Gpu, rates: TileRates, tile_m: Floats | float, tile_n: Floats | float, dram: Floats
 ) -> Iterator[tuple[Ints, dict[str, Floats]]]:
     """Yield rows and what a tile costs them, without and with every split of K worth trying."""
     tiles = p.batch * np.ceil(p.m / tile_m) * np.ceil(p.n / tile_n)
-    stage = (tile_m + tile_n) * SLAB_BYTES
-    resident = float(np.clip(np.floor(gpu.shared_bytes_per_sm / (stage * STAGES)), 1.0, 4.0))
     most = np.clip(np.floor(p.k / LEAST_DEPTH), 1.0, float(MOST_PARTS))
-    filling = np.clip(np.floor(gpu.sm_count * resident / tiles), 1.0, most)
-    tile = _Tile(tile_m, tile_n, resident)
-    yield np.arange(len(tiles)), _cost(p, gpu, rates, tile, tiles, dram, np.ones_like(tiles))
+    filling = np.clip(np.floor(gpu.sm_count * _resident(tile_m, tile_n, gpu) / tiles), 1.0, most)
+    whole = np.where(np.isfinite(p.split), np.clip(p.split, 1.0, MOST_PARTS), 1.0)
+    yield np.arange(len(tiles)), _cost(p, gpu, rates, (tile_m, tile_n), tiles, dram, whole)
     tried = (
         filling,
         np.floor(filling / 2.0),
@@ -210,30 +222,41 @@ def _tried(
         np.minimum(most, 3.0),
     )
     for parts in tried:
-        rows = np.flatnonzero(parts > 1.0)
+        rows = np.flatnonzero((parts > 1.0) & ~np.isfinite(p.split))
         if rows.size:
-            yield rows, _cost(p.take(rows), gpu, rates, tile, tiles[rows], dram[rows], parts[rows])
+            sizes = (_some(tile_m, rows), _some(tile_n, rows))
+            yield rows, _cost(p.take(rows), gpu, rates, sizes, tiles[rows], dram[rows], parts[rows])
 
 
-@dataclass(frozen=True)
-class _Tile:
-    m: int
-    n: int
-    resident: float  # blocks of it an SM holds
+def _some(size: Floats | float, rows: Ints) -> Floats | float:
+    return size[rows] if isinstance(size, np.ndarray) else size
+
+
+def _resident(tile_m: Floats | float, tile_n: Floats | float, gpu: Gpu) -> Floats:
+    """Return the blocks an SM holds: its shared memory over the stages of one."""
+    stages = (np.asarray(tile_m) + np.asarray(tile_n)) * SLAB_BYTES * STAGES
+    return np.asarray(np.clip(np.floor(gpu.shared_bytes_per_sm / stages), 1.0, 4.0))
 
 
 def _cost(
-    p: Products, gpu: Gpu, rates: TileRates, tile: _Tile, tiles: Floats, dram: Floats, parts: Floats
+    p: Products,
+    gpu: Gpu,
+    rates: TileRates,
+    tile: tuple[Floats | float, Floats | float],
+    tiles: Floats,
+    dram: Floats,
+    parts: Floats,
 ) -> dict[str, Floats]:
     """Return what products cost in one tile with K split into ``parts``; see :func:`plan_products`."""
-    sms = float(gpu.sm_count)
-    clocks = 2.0 * tile.m * tile.n / (p.rate * rates.tensor_reach)
-    feeding = (tile.m + tile.n) * p.in_bytes / (gpu.shared_bytes_per_clock_sm * rates.shared_reach)
+    sms, (m, n) = float(gpu.sm_count), tile
+    clocks = 2.0 * m * n / (p.rate * rates.tensor_reach)
+    feeding = (m + n) * p.in_bytes / (gpu.shared_bytes_per_clock_sm * rates.shared_reach)
     per_k = np.sqrt(np.sqrt(_fourth(clocks) + _fourth(feeding)))
-    width = (np.minimum(tile.m, p.m) + np.minimum(tile.n, p.n)) * p.in_bytes
+    width = (np.minimum(m, p.m) + np.minimum(n, p.n)) * p.in_bytes
     blocks = tiles * parts
-    depth = np.ceil(p.k / parts / DEPTH) * DEPTH
-    busiest, waves = np.ceil(blocks / sms), np.ceil(blocks / (sms * tile.resident))
+    step = np.where(p.tensor, DEPTH, VECTOR_DEPTH)
+    depth = np.ceil(p.k / parts / step) * step
+    busiest, waves = np.ceil(blocks / sms), np.ceil(blocks / (sms * _resident(m, n, gpu)))
     fill = blocks * depth * width
     products = busiest * depth * per_k + waves * depth * (rates.slab_clk / DEPTH)
     filling = fill / (gpu.l2_bytes_per_clock * rates.l2_reach)
@@ -244,11 +267,11 @@ def _cost(
     partial = np.where(split, 8.0 * p.batch * p.m * p.n * parts, 0.0)
     growth = np.concatenate([[0.0, 0.0], np.arange(2.0, MOST_PARTS + 1.0) ** rates.split_power])
     serial = rates.latency_clk + waves * rates.block_clk
-    serial = serial + busiest * (tile.m * tile.n * p.out_bytes / (PORT_BYTES * rates.store_reach))
+    serial = serial + busiest * (m * n * p.out_bytes / (PORT_BYTES * rates.store_reach))
     serial = serial + rates.split_clk * growth[parts.astype(np.int64)]
     serial = serial + partial / (gpu.l2_bytes_per_clock * rates.reduce_reach)
     return {
-        "tile_m": np.full_like(tiles, tile.m), "tile_n": np.full_like(tiles, tile.n), "split": parts,
+        "tile_m": m + np.zeros_like(tiles), "tile_n": n + np.zeros_like(tiles), "split": parts,
         "blocks": blocks, "waves": waves, "serial_cycles": serial, "core_cycles": np.maximum(core, drawn),
         "fill_bytes": fill, "partial_bytes": partial,
     }  # fmt: skip

@@ -27,12 +27,13 @@ _TILES = {
     "fill_norm": choice(8.0, 4.0, 8.0),
     **{k: Coefficient(getattr(_DEFAULTS, k), *b, fitted=k != "vector_clk") for k, b in _BOUNDS.items()},
 }
-_LAUNCH = {"launch_us": Coefficient(1.5, 0.3, 20.0, "us")}
+_LAUNCH = {"launch_us": Coefficient(1.5, 0.3, 60.0, "us")}
 _VECTOR = {
     **_LAUNCH,
     **_TILES,
-    "tensor_reach": Coefficient(0.9, 0.3, 1.0, "1"),
+    "tensor_reach": Coefficient(0.9, 0.3, 2.2, "1"),
     "slab_clk": Coefficient(30.0, 1.0, 300.0, "clk"),
+    "floor_us": Coefficient(2.0, 0.1, 100.0, "us"),
 }
 #: Formats with scales: A is quantised by a kernel of its own, sizes no multiple of 4 are padded, and a
 #: host that issues kernel after kernel sets a floor.
@@ -60,8 +61,9 @@ def _parts(p: Products, gpu: Gpu, c: Coefficients) -> Pieces:
     passing = (
         c.get("pass_factor", 0.0) * 3.0 * rows_of_a + np.where(odd, c.get("odd_factor", 0.0), 0.0) * rows_of_a
     )
-    floor = np.where(odd, c.get("floor_odd_us", 0.0), c.get("floor_us", 0.0))
-    floor = np.where(p.m < FEW_ROWS, c.get("floor_few_us", 0.0), floor)
+    usual = c.get("floor_us", 0.0)
+    floor = np.where(odd, c.get("floor_odd_us", usual), usual)
+    floor = np.where(p.m < FEW_ROWS, c.get("floor_few_us", usual), floor)
     return Pieces(
         fixed_s=(c["launch_us"] + np.where(odd, c.get("odd_us", 0.0), 0.0)) * 1e-6,
         serial_cycles=plan.serial_cycles,

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.model.operators import DECODE, PREFILL, SHAPES, every_family, rows_of
+from tracetool.classify.taxonomy import NAMES
+from tracetool.families.count import count_work, families, known_shape
+from tracetool.families.scores import score_pairs
+from tracetool.hardware.load import load_gpu
+from tracetool.vocabulary.work import Work
+
+GPU = load_gpu("h100-sxm")
+
+
+def test_every_family_of_the_closed_list_counts() -> None:
+    assert set(families()) == NAMES | {"memcpy", "memset"}
+
+
+@pytest.mark.parametrize("name", sorted(every_family()))
+def test_counts_are_finite_and_useful_work_is_issued(name: str) -> None:
+    rows = every_family()[name]
+    assert known_shape(rows).all()
+    work = count_work(rows, GPU)
+    for f in fields(Work):
+        values = getattr(work, f.name)
+        assert np.isfinite(values).all(), f.name
+        assert (values >= 0).all(), f.name
+    assert (work.dram_bytes + work.link_bytes > 0).all()
+    issued = work.tensor_flops + work.fp32_flops + work.fp64_flops
+    assert (work.useful_flops <= issued * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("name", sorted(families()))
+def test_shares_of_unknown_shapes_are_a_whole(name: str) -> None:
+    assert sum(families()[name].shares) == pytest.approx(1.0)
+
+
+@given(st.integers(1, 4000), st.integers(1, 4000), st.integers(1, 4000), st.integers(1, 32))
+def test_a_product_is_two_flops_per_multiply(m: int, n: int, k: int, batch: int) -> None:
+    work = count_work(rows_of("gemm", m=m, n=n, k=k, batch=batch), GPU)
+    assert work.useful_flops[0] == 2.0 * m * n * k * batch
+    assert work.dram_bytes[0] >= 0.9 * 2.0 * batch * ((m + n) * k + m * n)
+
+
+def test_fp32_products_stay_off_the_matrix_units_and_fp8_moves_half_the_bytes() -> None:
+    shape = SHAPES["gemm"]
+    single, half, eighth = (count_work(rows_of("gemm", d, **shape), GPU) for d in ("fp32", "bf16", "fp8"))
+    assert single.tensor_flops[0] == 0
+    assert half.tensor_flops[0] > 0
+    assert eighth.dram_bytes[0] < half.dram_bytes[0] < single.dram_bytes[0]
+
+
+def test_a_convolution_is_an_implicit_product() -> None:
+    conv = count_work(rows_of("conv", **SHAPES["conv"]), GPU)
+    assert conv.useful_flops[0] == 2.0 * (8 * 56 * 56) * 128 * (64 * 9)
+    grouped = count_work(rows_of("conv", **{**SHAPES["conv"], "groups": 64}), GPU)
+    assert grouped.useful_flops[0] == conv.useful_flops[0] / 64
+
+
+@given(st.integers(1, 60), st.integers(0, 60), st.one_of(st.just(np.inf), st.integers(1, 80).map(float)))
+def test_causal_pairs_are_those_a_loop_counts(q_len: int, before: int, window: float) -> None:
+    kv_len = q_len + before
+    expected = sum(min(window, before + i + 1) for i in range(q_len))
+    found = score_pairs(
+        np.array([float(q_len)]), np.array([float(kv_len)]), np.array([True]), np.array([window])
+    )
+    assert found[0] == expected
+
+
+def test_decode_reads_the_cache_once() -> None:
+    work = count_work(rows_of("attention", phase="decode", **DECODE), GPU)
+    cache = 2 * 16 * 8 * 4096 * 128 * 2
+    assert cache <= work.dram_bytes[0] <= 1.02 * cache
+    assert work.useful_flops[0] == 4 * 16 * 32 * 4096 * 128
+
+
+def test_backward_attention_is_five_products_for_two() -> None:
+    forward = count_work(rows_of("attention", phase="prefill", **PREFILL), GPU)
+    backward = count_work(rows_of("attention", phase="backward", **PREFILL), GPU)
+    assert backward.useful_flops[0] == 2.5 * forward.useful_flops[0]
+
+
+def test_few_tokens_touch_few_experts() -> None:
+    shape = {**SHAPES["moe"], "experts": 256, "top_k": 2}
+    one, many = (count_work(rows_of("moe", **{**shape, "tokens": t}), GPU) for t in (1, 4096))
+    expert = 3 * 2048 * 1024 * 2.0
+    assert expert < one.dram_bytes[0] < 3 * expert
+    assert many.dram_bytes[0] > 250 * expert
+
+
+def test_skewed_routing_touches_fewer_experts() -> None:
+    rows = rows_of("moe", **{**SHAPES["moe"], "experts": 256, "tokens": 64})
+    skewed = rows_of("moe", **{**SHAPES["moe"], "experts": 256, "tokens": 64})
+    skewed.columns["distribution"] = np.array(["power_law_1.2"], dtype=object)  # type: ignore[index]
+    assert count_work(skewed, GPU).dram_bytes[0] < count_work(rows, GPU).dram_bytes[0]
+
+
+def test_gathers_pay_whole_sectors() -> None:
+    narrow = count_work(rows_of("gather_scatter", elements=1e6, cols=4), GPU)
+    wide = count_work(rows_of("gather_scatter", elements=1e6, cols=512), GPU)
+    assert narrow.dram_bytes[0] > wide.dram_bytes[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "factor"),
+    [("all_reduce", 14 / 8), ("AllGather", 7 / 8), ("reduce-scatter", 7 / 8), ("broadcast", 1.0)],
+)
+def test_wire_bytes_by_algorithm(kind: str, factor: float) -> None:
+    rows = rows_of("collective", bytes=1e6, ranks=8)
+    rows.columns["kind"] = np.array([kind], dtype=object)  # type: ignore[index]
+    assert count_work(rows, GPU).link_bytes[0] == pytest.approx(factor * 1e6)
+
+
+def test_rows_without_a_shape_count_nothing() -> None:
+    rows = rows_of("gemm", m=np.nan, n=128, k=128)
+    assert not known_shape(rows).any()
+    assert count_work(rows, GPU).useful_flops[0] == 0

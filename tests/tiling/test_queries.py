@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tracetool.tiling.queries import causal_tiles, full_tiles, split_keys
+
+
+def _visited(q_len: int, seen: int, query_tile: int, key_tile: int) -> int:
+    """Count key tiles one query tile after another."""
+    top = math.ceil((seen + query_tile) / key_tile)
+    return sum(
+        min(math.ceil((i + 1) * query_tile / key_tile), top) for i in range(math.ceil(q_len / query_tile))
+    )
+
+
+@pytest.mark.parametrize("key_tile", [64, 128])
+@given(q_len=st.integers(1, 5000), window=st.integers(1, 6000), blocks=st.integers(1, 4))
+def test_the_closed_form_counts_what_a_loop_counts(
+    q_len: int, window: int, blocks: int, key_tile: int
+) -> None:
+    query_tile = key_tile * blocks
+    seen = min(q_len, window)
+    found = causal_tiles(
+        np.array([float(q_len)]), np.array([float(seen)]), np.array([float(query_tile)]), key_tile
+    )
+    # the closed form cuts the rise at a whole query tile
+    assert found.visits[0] == pytest.approx(_visited(q_len, seen, query_tile, key_tile), abs=blocks)
+
+
+def test_a_packed_tile_visits_every_key_tile_up_to_its_queries() -> None:
+    found = causal_tiles(np.array([1.0]), np.array([1.0]), np.array([128.0 / 32.0]), 128.0)
+    assert found.tiles[0] == 1.0
+    assert found.visits[0] == 1.0
+
+
+@given(st.floats(1, 1e5), st.floats(1, 1e5))
+def test_full_attention_visits_all(q_len: float, keys: float) -> None:
+    found = full_tiles(np.array([q_len]), np.array([keys]), np.array([64.0]), 128.0)
+    assert found.visits[0] == math.ceil(q_len / 64) * math.ceil(keys / 128)
+
+
+@given(st.integers(1, 10_000), st.integers(1, 300), st.integers(1, 200_000), st.integers(32, 512))
+def test_a_split_fills_the_gpu_and_never_cuts_below_the_least(
+    blocks: int, slots: int, keys: int, least: int
+) -> None:
+    parts = split_keys(*(np.array([float(x)]) for x in (blocks, slots, keys, least)))[0]
+    assert 1 <= parts <= max(1, math.ceil(keys / least))
+    assert parts == 1 or parts * blocks <= slots

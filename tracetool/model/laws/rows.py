@@ -1,0 +1,67 @@
+"""Norms and softmax: rows read once or again, by as many threads as a row is given."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracetool.families.count import count_work
+from tracetool.families.formats import dtype_of, element_bytes
+from tracetool.hardware.gpu import Gpu
+from tracetool.model.laws.law import Coefficient, Coefficients, Law
+from tracetool.model.laws.simple import vector_cycles
+from tracetool.model.pieces import Pieces, combined
+from tracetool.tiling.rows import WARP_COLUMNS, missed, rows_in_flight
+from tracetool.vocabulary.operators import OperatorColumns
+
+_PRIORS = {
+    "launch_us": Coefficient(2.0, 0.3, 60.0, "us"),
+    "latency_clk": Coefficient(1500.0, 200.0, 2e4, "clk"),
+    "dram_reach": Coefficient(0.85, 0.4, 1.0, "1"),
+    "l2_reach": Coefficient(0.7, 0.2, 2.0, "1"),
+    "row_clk": Coefficient(1500.0, 50.0, 2e4, "clk"),  # first load to last store of a row
+    "again": Coefficient(1.0, 0.05, 3.0, "1"),  # further reads of a row that is not kept in registers
+    "cache_share": Coefficient(0.5, 0.05, 4.0, "1"),  # of L2 that rows in flight may take
+    "overlap_norm": Coefficient(3.0, 1.0, 8.0, "1"),
+}
+
+
+def _parts(
+    rows: OperatorColumns, gpu: Gpu, c: Coefficients, *, short: float, threads_of_long: float
+) -> Pieces:
+    work = count_work(rows, gpu)
+    lines, cols = rows.number("rows", 1.0), rows.number("cols", 1.0)
+    size = element_bytes(dtype_of(rows))
+    kept = cols <= short
+    threads = np.where(
+        kept, 32.0, np.clip(np.exp2(np.ceil(np.log2(np.maximum(cols / 4.0, 1.0)))), 32.0, threads_of_long)
+    )
+    flight = rows_in_flight(cols, threads, gpu)
+    more = np.where(kept, 0.0, c["again"]) * lines * cols * size
+    lost = more * missed(np.minimum(flight, lines) * cols * size, c["cache_share"] * gpu.l2_bytes)
+    passing = combined(
+        vector_cycles(work, gpu), (work.l2_bytes + more) / (gpu.l2_bytes_per_clock * c["l2_reach"]), 4.0
+    )
+    n = len(rows)
+    return Pieces(
+        fixed_s=np.full(n, c["launch_us"] * 1e-6),
+        serial_cycles=np.full(n, c["latency_clk"]),
+        stream_s=np.zeros(n),
+        core_cycles=combined(passing, lines / flight * c["row_clk"], 4.0),
+        memory_s=(work.dram_bytes + lost) / (gpu.dram_bytes_per_s * c["dram_reach"]),
+        norm=np.full(n, c["overlap_norm"]),
+        floor_s=np.zeros(n),
+        active=np.clip(lines / gpu.sm_count, 0.0, 1.0),
+        work=work,
+    )
+
+
+def _norm(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
+    return _parts(rows, gpu, c, short=0.0, threads_of_long=128.0)
+
+
+def _softmax(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
+    return _parts(rows, gpu, c, short=WARP_COLUMNS, threads_of_long=1024.0)
+
+
+NORM = Law("norm", _norm, _PRIORS)
+SOFTMAX = Law("softmax", _softmax, {**_PRIORS, "again": Coefficient(2.0, 0.05, 3.0, "1")})
