@@ -28,6 +28,8 @@ _GAP_SHARE, _GAP_SHARE_SD = 0.10, 0.10
 #: not the work, and readings that hold both states could otherwise trade one against the other.
 _GAP_PACE = 0.1
 _ROUNDS = 14
+#: Products of a reading's shares kept ready; beyond this they are multiplied out each round.
+_PAIRS = 20_000_000
 _STATE_COUNT = len(STATES)
 
 
@@ -124,6 +126,41 @@ def _banded(matrix: sparse.spmatrix, width: int) -> Floats:
     return out
 
 
+class _Normal:
+    """The precision of the unknowns as bands, quick to make anew with other weights."""
+
+    def __init__(self, observe: sparse.csr_matrix, width: int, fixed: Floats) -> None:
+        self.observe, self.width, self.fixed = observe, width, fixed
+        self.size = observe.shape[1]
+        filled = np.diff(observe.indptr)
+        self.few = int((filled.astype(np.int64) ** 2).sum()) <= _PAIRS
+        if not self.few:
+            return
+        row = np.repeat(np.arange(len(filled)), filled**2)
+        place = np.arange(len(row)) - np.repeat(np.cumsum(filled**2) - filled**2, filled**2)
+        first = observe.indptr[row] + place // filled[row]
+        second = observe.indptr[row] + place % filled[row]
+        high, low = observe.indices[first], observe.indices[second]
+        below = high >= low
+        self.row = row[below]
+        self.flat = (high[below] - low[below]) * self.size + low[below]
+        self.value = (observe.data[first] * observe.data[second])[below]
+
+    def bands(self, weight: Floats, step_weight: Floats) -> Floats:
+        """Return lower bands for weights of readings (n,) and of level changes. Shape (width + 1, size)."""
+        out = np.zeros((self.width + 1, self.size))
+        if self.few:
+            values = self.value * weight[self.row]
+            out += np.bincount(self.flat, values, minlength=out.size).reshape(out.shape)
+        else:
+            out += _banded(self.observe.T @ sparse.diags(weight) @ self.observe, self.width)
+        out[0] += self.fixed
+        out[0, :-_STATE_COUNT] += step_weight
+        out[0, _STATE_COUNT:] += step_weight
+        out[_STATE_COUNT, :-_STATE_COUNT] -= step_weight
+        return out
+
+
 def fit_levels(
     readings: Readings,
     timeline: Timeline,
@@ -168,31 +205,26 @@ def fit_levels(
     pace = np.tile([1.0, _GAP_PACE, 1.0], count - 1)
     step_scale = _STEP_SHARE * reach * np.sqrt(block / 0.1) * pace
 
-    walk = sparse.diags(
-        [-np.ones(size), np.ones(size)], [0, _STATE_COUNT], shape=(size - _STATE_COUNT, size)
-    ).tocsr()
     anchor, target, trust = _anchors(count, low, high, reach)
-    width = _STATE_COUNT * (int(np.ceil(boxes.reach_s / block)) + 2) + _STATE_COUNT
+    width = min(_STATE_COUNT * (int(np.ceil(boxes.reach_s / block)) + 2) + _STATE_COUNT, size - 1)
+    held: Floats = np.bincount(anchor, trust, minlength=size).astype(np.float64) + 1e-6 / reach**2
+    pulled = np.asarray(np.bincount(anchor, trust * target, minlength=size), dtype=np.float64)
+    normal = _Normal(observe, width, held)
+    observe_t = observe.T.tocsr()
     floor = max(0.1, 0.0005 * abs(high))
     noise = max(0.3, 0.003 * abs(high), 0.002 * reach)
-    step_weight = 1.0 / (8 * step_scale) ** 2
-    timing = timing_noise(boxes, readings.time_s, timeline.edges_s(), reach, timeline.jitter_s)
+    step_weight = 1.0 / (8 * step_scale) ** 2 * np.ones(size - _STATE_COUNT)
+    timing = timing_noise(boxes, readings.time_s, timeline.edges_s, reach, timeline.jitter_s)
     ratio = np.hypot(1.0, timing / noise)  # each reading's noise over the common one
     noise_weight = 1.0 / ratio**2
     factor, found = np.zeros((1, 1)), np.zeros(size)
     miss, step = y, np.zeros(size - _STATE_COUNT)
     for turn in range(max(rounds, 1)):
-        weight = sparse.diags(noise_weight / noise**2)
-        precision = (
-            observe.T @ weight @ observe
-            + walk.T @ sparse.diags(step_weight) @ walk
-            + anchor.T @ sparse.diags(trust) @ anchor
-            + sparse.identity(size) * (1e-6 / reach**2)
-        )
-        factor = linalg.cholesky_banded(_banded(precision, width), lower=True, check_finite=False)
-        right = observe.T @ (weight @ y) + anchor.T @ (trust * target)
+        weight = noise_weight / noise**2
+        factor = linalg.cholesky_banded(normal.bands(weight, step_weight), lower=True, check_finite=False)
+        right = observe_t @ (weight * y) + pulled
         found = linalg.cho_solve_banded((factor, True), right, check_finite=False)
-        miss, step = y - observe @ found, walk @ found
+        miss, step = y - observe @ found, found[_STATE_COUNT:] - found[:-_STATE_COUNT]
         spread = 1.4826 * float(np.median(np.abs(miss / ratio)))
         noise = float(np.clip(np.hypot(spread, floor), floor, 0.05 * reach + floor))
         ratio = np.hypot(1.0, timing / noise)
@@ -206,7 +238,7 @@ def fit_levels(
         mixing,
         factor,
         noise,
-        _log_likelihood(miss, noise * ratio, step / step_scale, (anchor @ found - target) * np.sqrt(trust)),
+        _log_likelihood(miss, noise * ratio, step / step_scale, (found[anchor] - target) * np.sqrt(trust)),
         readings.power_w - miss,
     )
 
@@ -221,17 +253,14 @@ def _mixing(count: int, low: float) -> tuple[sparse.csr_matrix, Floats]:
     return (sparse.identity(size) + share).tocsr(), fixed
 
 
-def _anchors(count: int, low: float, high: float, reach: float) -> tuple[sparse.csr_matrix, Floats, Floats]:
+def _anchors(count: int, low: float, high: float, reach: float) -> tuple[Ints, Floats, Floats]:
     """Weak ties: active near the high end, the gap's deviation near nil, idle near the low end."""
     block = np.arange(0, count, max(1, count // 8))
     n = len(block)
     column = np.concatenate([block * _STATE_COUNT + s for s in range(_STATE_COUNT)])
-    matrix = sparse.coo_matrix(
-        (np.ones(3 * n), (np.arange(3 * n), column)), shape=(3 * n, count * _STATE_COUNT)
-    ).tocsr()
     target = np.concatenate([np.full(n, high), np.zeros(n), np.full(n, low)])
     sd = np.concatenate([np.full(n, reach), np.full(n, _GAP_SHARE_SD * reach), np.full(n, 0.5 * reach)])
-    return matrix, target, 1.0 / (sd**2 * n)
+    return column, target, 1.0 / (sd**2 * n)
 
 
 def _log_likelihood(miss: Floats, noise: Floats, steps: Floats, ties: Floats) -> float:

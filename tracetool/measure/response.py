@@ -123,15 +123,15 @@ def respond(readings: Readings, timeline: Timeline, boxes: Boxes) -> Response:
     target = y - centre
     floor = max(0.1, _FLOOR_SHARE * reach)
     noise = 0.1 * reach
-    timing = timing_noise(boxes, readings.time_s, timeline.edges_s(), reach, timeline.jitter_s)
+    timing = timing_noise(boxes, readings.time_s, timeline.edges_s, reach, timeline.jitter_s)
     ratio = np.hypot(1.0, timing / noise)
     weight = 1.0 / ratio**2
-    miss = target
-    found = np.zeros(matrix.shape[1])
+    miss: Floats = target
+    found: Floats = np.zeros(matrix.shape[1])
     for _ in range(_ROUNDS):
-        root = np.sqrt(weight) / noise
-        rows = np.vstack([matrix * root[:, None], np.diag(tie)])
-        found = np.linalg.lstsq(rows, np.concatenate([target * root, np.zeros(len(tie))]), rcond=None)[0]
+        heavy = matrix * (weight / noise**2)[:, None]
+        normal = heavy.T @ matrix + np.diag(tie**2)
+        found = np.asarray(np.linalg.solve(normal, heavy.T @ target), dtype=np.float64)
         miss = target - matrix @ found
         noise = max(floor, 1.4826 * float(np.median(np.abs(miss / ratio))))
         ratio = np.hypot(1.0, timing / noise)

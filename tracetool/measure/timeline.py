@@ -49,8 +49,9 @@ class Timeline:
         """First start and last end; (0, 0) without activities."""
         return (float(self.start_s.min()), float(self.end_s.max())) if len(self.start_s) else (0.0, 0.0)
 
+    @cached_property
     def edges_s(self) -> Floats:
-        """Return the moments where activity comes or goes, sorted. [s]"""
+        """The moments where activity comes or goes, sorted. [s]"""
         starts = self.start_s[:1] if len(self.start_s) else np.zeros(0)
         ends = self.off_end_s[np.isfinite(self.off_end_s)]
         return np.sort(np.concatenate([starts, self.off_start_s, ends]))
