@@ -163,6 +163,17 @@ def test_without_the_profiler_nothing_starts(machine: Machine) -> None:
     assert list(machine.folder.iterdir()) == []
 
 
+def test_a_profiler_without_its_importer_says_how_to_go_on(machine: Machine) -> None:
+    """Some packages of nsys lack the program that turns its raw result into a report."""
+    done = machine.tool("record", *QUICK, *_job("1", "0.02"), FAKE_NSYS_NO_IMPORTER="1")
+    assert done.returncode == 3
+    assert "QdstrmImporter" in done.stderr.splitlines()[-1]
+    assert (machine.folder / "run.recording" / "trace-001.qdstrm").exists()
+    again = machine.tool("record", "--finish", "run.recording")
+    assert again.returncode == 3
+    assert len(again.stderr.splitlines()) == 1
+
+
 def test_a_foreign_folder_is_left_alone(machine: Machine) -> None:
     (machine.folder / "run.recording").mkdir()
     (machine.folder / "run.recording" / "mine.txt").write_text("mine", "utf-8")

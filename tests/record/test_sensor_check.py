@@ -26,7 +26,7 @@ def _instant(machine: Machine) -> dict[str, Any]:
 
 
 def test_the_window_and_period_are_found(machine: Machine) -> None:
-    """The fake board's sensor is a thread: on a machine that starves it, it gets a second and third chance."""
+    """The fake sensor is a thread: on a machine that starves it, it gets a second and third chance."""
     for _ in range(3):
         found = _instant(machine)
         if found["kind"] == "boxcar" and found["window_s"]["value"] == pytest.approx(0.050, rel=0.25):

@@ -80,6 +80,7 @@ class Recorded:
     interrupted: bool = False
     facts: dict[str, Any] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    fault: TracetoolError | None = None  # why no run was made
 
 
 def start_sampler(log: Path, plan: RecordPlan) -> Sampler:
@@ -240,7 +241,7 @@ def _finish(plan: RecordPlan, made: Recorded, say: Callable[[str], None]) -> Non
         made.runs = finish_recording(made.folder, plan.out, nsys=plan.nsys, say=say)
     except TracetoolError as error:
         made.warnings.append(error.line())
-        made.facts["unfinished"] = error.line()
+        made.fault = error
 
 
 def finish_recording(
@@ -275,6 +276,12 @@ def finish_recording(
     whole = [(int(e.get("number") or 1), traces) for e, traces in found if traces]
     log = folder / POWER_LOG
     power = [log] if log.is_file() and log.stat().st_size else []
+    if not whole and (raw := sorted(folder.glob("*.qdstrm"))):
+        raise MissingPart(
+            f"{raw[0]}: nsys left its raw result, since the importer that should come with it is missing",
+            f"install NVIDIA's full Nsight Systems package, then: QdstrmImporter -i {raw[0]} and "
+            f"tracetool record --finish {folder}",
+        )
     if not whole:
         kept = f"; the power log is {log}" if power else ""
         raise BadInput.in_file(folder, f"holds no trace{kept}", "did the program reach the GPU?")

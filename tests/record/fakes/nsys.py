@@ -39,6 +39,12 @@ def profile(words: list[str]) -> int:
     )
     kernels.unlink(missing_ok=True)
     body = json.dumps({**session, "spans": spans, "options": options}).encode()
+    if os.environ.get("FAKE_NSYS_NO_IMPORTER"):
+        Path(f"{target}.qdstrm").write_bytes(body)
+        print(
+            "Importer error status: The importer binary and its dependencies were not found.", file=sys.stderr
+        )
+        return code if code >= 0 else 128 - code
     Path(f"{target}.nsys-rep").write_bytes(MAGIC + body + b"\n" + END)
     print(f"Generated:\n    {target}.nsys-rep")
     return code if code >= 0 else 128 - code

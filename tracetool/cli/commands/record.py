@@ -111,5 +111,5 @@ def record(
         raise Interrupted(f"interrupted; what was recorded until then is in {made.folder}")
     if made.exit_code:
         raise typer.Exit(made.exit_code)
-    if "unfinished" in made.facts and made.facts.get("profiler") != "none":
-        raise BadInput(str(made.facts["unfinished"]))
+    if made.fault is not None and plan.profiler != "none":
+        raise made.fault
