@@ -62,23 +62,18 @@ def classify_names(names: Sequence[str | None]) -> pl.DataFrame:
     """
     given = pl.DataFrame({"name": pl.Series(names, dtype=pl.String).fill_null("")})
     distinct = given["name"].unique(maintain_order=True)
-    if distinct.len() == given.height:
-        return _table(distinct, _read_all(distinct.to_list()))
-    return given.join(
-        _table(distinct, _read_all(distinct.to_list())), on="name", how="left", maintain_order="left"
+    table = pl.concat(
+        [_read_some(distinct.slice(start, _AT_ONCE)) for start in range(0, max(1, distinct.len()), _AT_ONCE)]
     )
+    if distinct.len() == given.height:
+        return table
+    return given.join(table, on="name", how="left", maintain_order="left")
 
 
-def _read_all(names: list[str]) -> list[Attributes]:
-    made: list[Attributes] = []
-    for start in range(0, len(names), _AT_ONCE):
-        some = names[start : start + _AT_ONCE]
-        made += _read_some([Symbol(n, text) for n, text in zip(some, normalize_all(some), strict=True)])
-    return made
-
-
-def _read_some(symbols: list[Symbol]) -> list[Attributes]:
+def _read_some(names: pl.Series) -> pl.DataFrame:
     """Read many names: all gates are tried on all of them at once, by an engine that is linear in their length."""
+    raw = names.to_list()
+    symbols = [Symbol(n, text) for n, text in zip(raw, normalize_all(raw), strict=True)]
     parts = pl.DataFrame(
         {
             "scope": pl.Series([s.scope for s in symbols], dtype=pl.String),
@@ -101,7 +96,7 @@ def _read_some(symbols: list[Symbol]) -> list[Attributes]:
                 break
         else:
             made.append(_UNKNOWN)
-    return made
+    return _table(names, made)
 
 
 def _table(names: pl.Series, read: list[Attributes]) -> pl.DataFrame:

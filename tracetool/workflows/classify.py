@@ -79,7 +79,10 @@ def classify_run(run: Run) -> pl.DataFrame:
     order = ["signature", *COLUMNS, *(c for c in _DESCRIBED if c not in COLUMNS)]
     kernels = run.kernels.filter(pl.col("kind") == "kernel")
     launches = kernels.select("start_ns", "duration_ns", "device", "stream", "name", "signature")
-    return launches.join(table.select(order), on="signature", how="left", maintain_order="left")
+    # millions of launches share few signatures: texts that repeat are kept once
+    texts = [c for c, dtype in table.schema.items() if dtype == pl.String]
+    few = table.select(order).with_columns(pl.col(texts).cast(pl.Categorical))
+    return launches.join(few, on="signature", how="left", maintain_order="left")
 
 
 def family_shares(classified: pl.DataFrame) -> pl.DataFrame:
