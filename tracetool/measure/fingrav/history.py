@@ -31,6 +31,8 @@ def context_labels(
     look_back_s : float
         Time before each start that counts. [s]
     """
+    if not len(start_s):
+        return np.zeros(0, dtype=object)
     length = np.maximum(end_s - start_s, 0.0)
     edges = np.empty(2 * len(start_s))
     edges[0::2], edges[1::2] = start_s, np.maximum(end_s, start_s)
@@ -89,24 +91,25 @@ def fit_history(since_s: Floats, power_w: Floats, excess_w: Floats, run: Ints) -
     -----
     :math:`P(t) = P_k + \beta\,(P_{prev} - P_k)\,e^{-t/\tau}`: power-light kernels inherit the power of
     what ran before them, heavy ones hardly (:math:`\beta \approx 0`). The time constant is the one
-    with the smallest misfit; the interval of the gain is the runs' sandwich.
+    with the smallest misfit; the interval of the gain is the runs' sandwich, the time constant's error
+    included.
     """
-    best: History | None = None
-    lowest = np.inf
     _, owner = np.unique(run, return_inverse=True)
-    for memory in _MEMORY_S:
+
+    def misfit(memory: float) -> tuple[float, Floats, Floats]:
         rows = np.column_stack([np.ones(len(since_s)), excess_w * np.exp(-since_s / memory)])
-        gram = rows.T @ rows + 1e-12 * np.eye(2)
-        found = np.linalg.solve(gram, rows.T @ power_w)
-        miss = power_w - rows @ found
-        if float(miss @ miss) >= lowest:
-            continue
-        lowest = float(miss @ miss)
-        scores = np.zeros((int(owner.max()) + 1, 2))
-        np.add.at(scores, owner, rows * miss[:, None])
-        bread = np.linalg.inv(gram)
-        cover = bread @ (scores.T @ scores) @ bread * (len(scores) / max(len(scores) - 2, 1))
-        sd = np.sqrt(np.maximum(np.diag(cover), 0.0))
-        best = History(float(found[0]), float(sd[0]), float(found[1]), float(sd[1]), float(memory), len(miss))
-    assert best is not None
-    return best
+        found = np.asarray(np.linalg.lstsq(rows, power_w, rcond=None)[0], dtype=np.float64)
+        return float(((power_w - rows @ found) ** 2).sum()), found, rows
+
+    memory = min(_MEMORY_S, key=lambda m: misfit(float(m))[0])
+    step = float(_MEMORY_S[1] / _MEMORY_S[0])
+    memory = float(min(memory * np.geomspace(1 / step, step, 41), key=lambda m: misfit(float(m))[0]))
+    _, found, rows = misfit(memory)
+    faded = found[1] * rows[:, 1] * since_s / memory  # by the logarithm of the time constant
+    full = np.column_stack([rows, faded])
+    scores = np.zeros((int(owner.max()) + 1, 3))
+    np.add.at(scores, owner, full * (power_w - rows @ found)[:, None])
+    bread = np.linalg.pinv(full.T @ full, rcond=1e-12)
+    cover = bread @ (scores.T @ scores) @ bread * (len(scores) / max(len(scores) - 3, 1))
+    sd = np.sqrt(np.maximum(np.diag(cover), 0.0))
+    return History(float(found[0]), float(sd[0]), float(found[1]), float(sd[1]), memory, len(power_w))

@@ -81,7 +81,9 @@ class FineProfile:
 def _settling(position: Ints, sse: int, last: int, simple: bool) -> Floats:
     """Columns of power settling after SSE. Shape (n, q)."""
     room = max(last - sse, 1)
-    constants = [c for c in _SETTLE if c <= room] or [room / 2.0]
+    constants = [c for c in _SETTLE if c <= room / 2.0]
+    if not constants or constants[-1] < room / 2.5:  # short runs: something as slow as they are long
+        constants.append(float(room))
     if simple:  # one time constant, a third of the way
         constants = [room / 3.0]
     away = np.maximum(position - sse, 0)

@@ -1,0 +1,112 @@
+"""Fine-grain profiles against an invented MI300X-like board with a 1 ms sampler of its own clock."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tracetool.measure.fingrav.clock_map import fit_clock
+from tracetool.measure.fingrav.executions import in_runs
+from tracetool.measure.fingrav.profile import FineProfile, fine_profile
+from tracetool.measure.fingrav.stitch import Samples
+from tracetool.vocabulary.errors import BadInput
+
+from ..board import SHAPE_MEAN, Campaign, campaign, gpu_log, shape
+
+
+def _profiled(made: Campaign, seed: int, *, window_s: float = 0.0) -> FineProfile:
+    log = gpu_log(made.steps, seed=seed, window_s=window_s)
+    clock = fit_clock(log.sync_host_s, log.sync_gpu_s, log.sync_delay_s)
+    samples = Samples(clock.host(log.gpu_s), log.power_w, window_s, 1e-3, float(clock.error(log.gpu_s).max()))
+    return fine_profile(in_runs(made.start_s, made.end_s), samples, seed=seed)
+
+
+@pytest.fixture(scope="module")
+def profiles() -> list[tuple[Campaign, FineProfile]]:
+    made = [campaign(seed=s) for s in range(4)]
+    made += [campaign(seed=s, duration_s=40e-6, runs=400) for s in (7, 8)]
+    return [(c, _profiled(c, i + 50)) for i, c in enumerate(made)]
+
+
+def test_runs_are_found_by_their_pauses() -> None:
+    made = campaign(seed=0, runs=20)
+    assert np.array_equal(in_runs(made.start_s, made.end_s).run, made.run)
+
+
+def test_steady_execution_is_the_fourth_and_odd_runs_are_left_out(profiles) -> None:
+    for _, found in profiles:
+        assert found.sse == 3
+        assert 0.75 < found.golden.mean() < 0.97
+        assert found.ssp_reached
+        assert 10 <= found.ssp <= 30  # 2 % of a 12 % rise with a constant of 8 executions: about the 18th
+
+
+def test_means_are_within_two_percent(profiles) -> None:
+    for made, found in profiles:
+        assert found.curve("sse").mean_w == pytest.approx(made.sse_w, rel=0.02)
+        assert found.curve("ssp").mean_w == pytest.approx(made.ssp_w, rel=0.02)
+
+
+def test_the_course_is_within_three_percent(profiles) -> None:
+    for made, found in profiles:
+        curve = found.curve("ssp")
+        truth = shape(curve.phase) / SHAPE_MEAN * made.ssp_w
+        assert np.abs(curve.power_w / truth - 1).mean() < 0.03
+        flat = np.abs(curve.mean_w / truth - 1).mean()
+        assert np.abs(curve.power_w / truth - 1).mean() < 0.5 * flat
+
+
+def test_components_add_up_to_their_shares(profiles) -> None:
+    for made, found in profiles:
+        assert found.curve("ssp", "xcd").mean_w == pytest.approx(0.62 * made.ssp_w, rel=0.03)
+        assert found.curve("ssp", "hbm").mean_w == pytest.approx(0.12 * made.ssp_w, rel=0.03)
+
+
+def test_fifty_runs_show_the_trend_of_two_hundred() -> None:
+    for seed in (0, 1, 2):
+        many = _profiled(campaign(seed=seed, runs=200), seed).run_trend
+        few = _profiled(campaign(seed=seed + 20, runs=50), seed + 1).run_trend
+        inner = slice(5, -5)
+        assert np.abs(few.power_w / many.power_w - 1)[inner].mean() < 0.05
+
+
+def test_times_of_interest_are_within_five_microseconds_after_two_sync_points() -> None:
+    for seed in range(6):
+        log = gpu_log(campaign(seed=seed, runs=30).steps, seed=seed, drift=40e-6)
+        clock = fit_clock(log.sync_host_s, log.sync_gpu_s, log.sync_delay_s)
+        assert np.abs(clock.host(log.gpu_s) - log.true_s).max() < 5e-6
+        lone = fit_clock(log.sync_host_s[:1], log.sync_gpu_s[:1], log.sync_delay_s[:1])
+        assert np.abs(lone.host(log.gpu_s) - log.true_s).max() > 5e-6  # one point leaves the drift
+
+
+def test_an_averaging_sampler_is_deconvolved() -> None:
+    made = campaign(seed=3)
+    found = _profiled(made, 9, window_s=1e-3)
+    curve = found.curve("ssp")
+    truth = shape(curve.phase) / SHAPE_MEAN * made.ssp_w
+    assert curve.mean_w == pytest.approx(made.ssp_w, rel=0.02)
+    inner = slice(4, -4)
+    assert np.corrcoef(curve.power_w[inner], truth[inner])[0, 1] > 0.5
+
+
+def test_further_runs_are_asked_for_when_samples_are_missing(profiles) -> None:
+    assert _profiled(campaign(seed=1, runs=40), 1).further_runs > 0
+    assert profiles[0][1].further_runs == 0
+
+
+def test_power_that_has_not_settled_is_said() -> None:
+    found = _profiled(campaign(seed=1, executions=8, duration_s=1.2e-3, settle=12.0), 1)
+    assert not found.ssp_reached
+
+
+def test_outliers_get_a_profile_of_their_own(profiles) -> None:
+    _, found = profiles[0]
+    assert 0.05 < found.outlier_share < 0.3
+    assert found.curve("outlier").samples > 20
+
+
+def test_no_sample_in_a_golden_execution_is_an_error() -> None:
+    made = campaign(seed=0, runs=3)
+    samples = Samples(np.array([1e3, 1e3 + 1]), {"total": np.ones(2)}, 0.0, 1e-3)
+    with pytest.raises(BadInput, match="golden"):
+        fine_profile(in_runs(made.start_s, made.end_s), samples)
