@@ -13,7 +13,7 @@ from tracetool.replay.timeline import Replayed
 from tracetool.vocabulary.arrays import Floats
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.vocabulary.prediction import Prediction
-from tracetool.workflows.totals import IDLE_ERROR, PARTS, family_spread, ratio
+from tracetool.workflows.totals import IDLE_ERROR, PARTS, TIME_COMMON, family_spread, ratio
 
 #: Parts that are counts of operations and bytes times an energy each: they do not depend on the time.
 COUNTED = ("compute", "onchip", "dram", "link")
@@ -107,5 +107,5 @@ def _spread(asked: Asked, j: int) -> tuple[float, float]:
 def _time_spread(asked: Asked, j: int) -> tuple[float, float]:
     timing = asked.predicted.timing
     duration, low, high = timing.duration_s[:, [j]], timing.low[:, None], timing.high[:, None]
-    below, above = family_spread(asked.rows, asked.launches, duration, low, high)
+    below, above = family_spread(asked.rows, asked.launches, duration, low, high, TIME_COMMON)
     return float(below[0]), float(above[0])

@@ -16,6 +16,8 @@ from tracetool.workflows.tables import InputTable
 
 #: Half-width of the 90 % interval of idle power: temperature and boards differ. [1]
 IDLE_ERROR: Final = 0.12
+#: Share of the variance of times that shapes of one family have in common. [1]
+TIME_COMMON: Final = 0.3
 #: Parts of the energy, in the order they are reported; gaps are the idle time between kernels.
 PARTS: Final = ("base", "clock", "compute", "onchip", "dram", "link")
 
@@ -124,19 +126,47 @@ def records(rows: OperatorColumns, predicted: Prediction, sums: Sums) -> list[di
 
 
 def family_spread(
-    rows: OperatorColumns, weight: Floats, value: Floats, low: Floats, high: Floats
+    rows: OperatorColumns,
+    weight: Floats,
+    value: Floats,
+    low: Floats,
+    high: Floats,
+    common: float = 1.0,
 ) -> tuple[Floats, Floats]:
-    """Half-widths of a sum: rows of a family err together, families err apart. Each of shape (c,)."""
+    r"""Half-widths of a sum, each of shape (c,).
+
+    Parameters
+    ----------
+    rows : OperatorColumns
+        n distinct rows.
+    weight : array, shape (n,)
+        Launches of each. [1]
+    value : array, shape (n, c)
+        What is summed.
+    low, high : array, shape (n, c) or (n, 1)
+        Interval of each row, as factors.
+    common : float
+        Share of the variance that rows of a family have in common: 1 for energies (the same
+        coefficients), less for times (each shape errs its own way). Families err apart. [1]
+
+    Notes
+    -----
+    .. math:: s^2 = \sum_{families} \left( c\,(\sum_i w_i h_i)^2 + (1 - c) \sum_i (w_i h_i)^2 \right)
+    """
     _, family = np.unique(rows.family.astype(str), return_inverse=True)
-    below, above = np.zeros((2, int(family.max(initial=0)) + 1, value.shape[1]))
-    np.add.at(below, family, weight[:, None] * value * (1.0 - low))
-    np.add.at(above, family, weight[:, None] * value * (high - 1.0))
-    return np.sqrt((below**2).sum(0)), np.sqrt((above**2).sum(0))
+    sides = []
+    for side in (1.0 - low, high - 1.0):
+        half = weight[:, None] * value * side
+        together = np.zeros((int(family.max(initial=0)) + 1, value.shape[1]))
+        np.add.at(together, family, half)
+        sides.append(np.sqrt(common * (together**2).sum(0) + (1.0 - common) * (half**2).sum(0)))
+    return sides[0], sides[1]
 
 
 def _time_spread(rows: OperatorColumns, weight: Floats, predicted: Prediction) -> tuple[Floats, Floats]:
     timing = predicted.timing
-    return family_spread(rows, weight, timing.duration_s, timing.low[:, None], timing.high[:, None])
+    low, high = timing.low[:, None], timing.high[:, None]
+    return family_spread(rows, weight, timing.duration_s, low, high, TIME_COMMON)
 
 
 def _hypot(*sides: float) -> float:
