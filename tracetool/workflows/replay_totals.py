@@ -107,5 +107,5 @@ def _spread(asked: Asked, j: int) -> tuple[float, float]:
 def _time_spread(asked: Asked, j: int) -> tuple[float, float]:
     timing = asked.predicted.timing
     duration, low, high = timing.duration_s[:, [j]], timing.low[:, None], timing.high[:, None]
-    below, above = family_spread(asked.rows, asked.launches, duration, low, high, TIME_COMMON)
+    below, above = family_spread(asked.rows, asked.launches, duration, low, high, common=TIME_COMMON)
     return float(below[0]), float(above[0])

@@ -131,6 +131,7 @@ def family_spread(
     value: Floats,
     low: Floats,
     high: Floats,
+    *,
     common: float = 1.0,
 ) -> tuple[Floats, Floats]:
     r"""Half-widths of a sum, each of shape (c,).
@@ -166,7 +167,7 @@ def family_spread(
 def _time_spread(rows: OperatorColumns, weight: Floats, predicted: Prediction) -> tuple[Floats, Floats]:
     timing = predicted.timing
     low, high = timing.low[:, None], timing.high[:, None]
-    return family_spread(rows, weight, timing.duration_s, low, high, TIME_COMMON)
+    return family_spread(rows, weight, timing.duration_s, low, high, common=TIME_COMMON)
 
 
 def _hypot(*sides: float) -> float:
