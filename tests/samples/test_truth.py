@@ -27,7 +27,7 @@ def run(samples: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def energy(run: Path, truth: dict[str, Any]) -> pl.DataFrame:
-    """Return the measured classes with the energy that each really took, as the meter at the board shows it."""
+    """Return the measured classes with the energy that each really took."""
     found = attribute_run(run).energy
     names = pl.read_parquet(run / "signatures.parquet").select(
         pl.col("signature").cast(pl.Int64), name="name"
