@@ -116,8 +116,9 @@ def _metrics(
     made = []
     for name in METRICS:
         base, head = figures["base"][name], figures["head"][name]
-        # a relative error of energy is the same relative error of power and of energy x time
-        error = model_j / whole if name != "time" and whole > 0 else 0.0
+        # a relative error of energy is one of power and of energy x time; of a modelled time it is a bound
+        modelled = name != "time" or asked.basis == "predicted"
+        error = model_j / whole if modelled and whole > 0 else 0.0
         judging = Judging(asked.basis, asked.spread(name))
         effects = effects_of(base[:, None], head[:, None], judging, np.array([error]))
         limit = limits.get(name, DEFAULT_LIMIT)
@@ -147,7 +148,9 @@ def _scoped(
             w.base[:, None],
             w.head[:, None],
             Judging(asked.basis, asked.spread(w.metric, w.scope)),
-            np.array([w.model_error(pairs)]) if asked.basis != "measured" and w.metric != "time" else None,
+            np.array([w.model_error(pairs)])
+            if asked.basis == "predicted" or (asked.basis == "anchored" and w.metric != "time")
+            else None,
         )
         for w in wanted
     ]

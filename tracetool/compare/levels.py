@@ -8,11 +8,12 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from tracetool.compare.matched import CAUSES
+from tracetool.compare.matched import CAUSES, pair_half_width
 from tracetool.compare.sides import Side
 from tracetool.compare.significance import Judging, corrected, effects_of, judge
 from tracetool.tables.schema import load_schema
 from tracetool.vocabulary.arrays import Floats
+from tracetool.vocabulary.interval import Z90
 
 _NONE: Final = {"operator": "(no operator)", "range": "(no range)", "family": "unknown"}
 _SUMS: Final = ("launches", "time_s", "energy_j")
@@ -110,7 +111,7 @@ def _grouped(level: str, sides: tuple[Side, Side], pairs: pl.DataFrame, judging:
     )
     figures = [_per_run(rows, names, len(s.runs)) for rows, s in zip(per_run, sides, strict=True)]
     causes = pairs.group_by(pl.col(level).fill_null(_NONE[level]).alias("name")).agg(
-        *(pl.col(c).sum() for c in CAUSES), pair_error_j().alias("error_j")
+        *(pl.col(c).sum() for c in CAUSES), (pair_half_width() ** 2).sum().sqrt().alias("error_j")
     )
     made = made.join(causes, on="name", how="left", maintain_order="left")
     if level == "family":
@@ -133,7 +134,7 @@ def _kernels(
         "range",
         "relation",
         *CAUSES,
-        _pair_error().alias("error_j"),
+        pair_half_width().alias("error_j"),
     )
     numbers = pairs["pair"].to_list()
     figures = []
@@ -184,23 +185,6 @@ def _with_means(rows: pl.DataFrame, figures: list[dict[str, Floats]]) -> pl.Data
     )
 
 
-def _pair_error() -> pl.Expr:
-    """Half-width that the model's error gives a pair's change: common to both sides, or each apart. [J]"""
-    base, head = (
-        (pl.col(f"energy_high_j_{s}") - pl.col(f"energy_low_j_{s}")) / 2.0 for s in ("base", "head")
-    )
-    relative = pl.when(pl.col("energy_j_base") > 0).then(base / pl.col("energy_j_base")).otherwise(0.0)
-    change = (pl.col("energy_j_head") - pl.col("energy_j_base")).abs()
-    return pl.when(pl.col("relation").is_in(["same", "moved"])).then(relative * change).otherwise(
-        (base**2 + head**2).sqrt()
-    )  # fmt: skip
-
-
-def pair_error_j() -> pl.Expr:
-    """Return an aggregation: the half-width of a group's change, its pairs' errors in squares. [J]"""
-    return (_pair_error() ** 2).sum().sqrt()
-
-
 def _judged(rows: pl.DataFrame, figures: list[dict[str, Floats]], judging: Judging) -> pl.DataFrame:
     if not rows.height:
         return rows
@@ -209,7 +193,7 @@ def _judged(rows: pl.DataFrame, figures: list[dict[str, Floats]], judging: Judgi
     if judging.basis != "measured":
         whole = base.mean(axis=0)
         half = rows["error_j"].fill_null(0.0).to_numpy()
-        error = np.divide(half, whole, out=np.zeros_like(whole), where=whole > 0) / 1.6448536269514722
+        error = np.divide(half, whole, out=np.zeros_like(whole), where=whole > 0) / Z90
     effects = effects_of(base, head, judging, error)
     chance = np.where(effects.change > 0, corrected(effects.p_worse), corrected(effects.p_better))
     both = np.isfinite(effects.change)

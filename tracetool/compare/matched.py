@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import numpy as np
@@ -9,6 +10,7 @@ import polars as pl
 
 from tracetool.compare.decomposition import Pairs, decompose
 from tracetool.compare.sides import Side
+from tracetool.vocabulary.interval import Z90
 
 _FIGURES: Final = ("launches", "time_s", "energy_j", "energy_low_j", "energy_high_j")
 _SHOWN: Final = 3
@@ -114,27 +116,42 @@ def _with_causes(pairs: pl.DataFrame) -> pl.DataFrame:
     return pairs.with_columns(pl.Series(c, causes[cause], dtype=pl.Float64) for c, cause in CAUSES.items())
 
 
-def model_error_j(pairs: pl.DataFrame) -> float:
-    r"""Return the standard error of the energy change that the model's own error makes. [J]
+def pair_half_width() -> pl.Expr:
+    r"""Return an expression: the 90 % half-width that the model's error gives a pair's change. [J]
 
     Notes
     -----
-    The same work on both sides is off by the same factor, so its error scales with its change and is
-    common to a family; work done by other kernels errs on each side apart:
+    With half-widths :math:`h_0, h_1` of the two sides' energies,
 
-    .. math:: \sigma^2 = \sum_f \Big(\sum_{i \in f} r_i\,\Delta E_i\Big)^2
-              + \sum_j \big(h_{j0}^2 + h_{j1}^2\big)
+    .. math:: h^2 = h_0^2 + h_1^2 - 2\rho\,h_0 h_1
 
-    with :math:`r` the relative half-width of a prediction and :math:`h` half-widths in joules, both
-    brought from 90 % to one standard deviation.
+    The same work errs by the same share on both sides (:math:`\rho = 1`): only its change is unsure. Other
+    kernels err apart (:math:`\rho = 0`). Between two shapes of one kernel the error is the more alike the
+    closer they are, :math:`\rho = e^{-|\ln r|/\ln 4}` for energies per launch in the ratio :math:`r`;
+    the scale of a factor of four is an assumption.
     """
-    half = {s: (pl.col(f"energy_high_j_{s}") - pl.col(f"energy_low_j_{s}")) / 2.0 for s in ("base", "head")}
-    relative = pl.when(pl.col("energy_j_base") > 0).then(half["base"] / pl.col("energy_j_base")).otherwise(
-        pl.when(pl.col("energy_j_head") > 0).then(half["head"] / pl.col("energy_j_head")).otherwise(0.0)
-    )  # fmt: skip
-    alike = pl.col("relation").is_in(["same", "moved"])
-    change = pl.col("energy_j_head") - pl.col("energy_j_base")
-    common = pairs.filter(alike).group_by("family").agg((relative * change).sum().alias("j"))["j"]
-    apart = pairs.filter(~alike).select((half["base"] ** 2 + half["head"] ** 2).sum())["energy_high_j_base"]
-    total = float((common**2).sum()) + float(apart[0] or 0.0)
-    return float(np.sqrt(total)) / 1.6448536269514722
+    base, head = (
+        (pl.col(f"energy_high_j_{s}") - pl.col(f"energy_low_j_{s}")) / 2.0 for s in ("base", "head")
+    )
+    each = [pl.col(f"energy_j_{s}") / pl.col(f"launches_{s}") for s in ("base", "head")]
+    nearness = (-(each[1] / each[0]).log().abs() / math.log(4.0)).exp().fill_nan(0.0).fill_null(0.0)
+    alike = (
+        pl.when(pl.col("relation").is_in(["same", "moved"]))
+        .then(1.0)
+        .when(pl.col("relation") == "reshaped")
+        .then(nearness)
+        .otherwise(0.0)
+    )
+    return (base**2 + head**2 - 2.0 * alike * base * head).clip(0.0).sqrt()
+
+
+def model_error_j(pairs: pl.DataFrame) -> float:
+    """Return the standard error of the energy change that the model's own error makes. [J]
+
+    Errors of the same work are common to a family and add up with their signs; others err apart.
+    """
+    common = pl.col("relation").is_in(["same", "moved"])
+    signed = pair_half_width() * (pl.col("energy_j_head") - pl.col("energy_j_base")).sign()
+    families = pairs.filter(common).group_by("family").agg(signed.sum().alias("j"))["j"]
+    apart = pairs.filter(~common).select((pair_half_width() ** 2).sum().alias("j"))["j"]
+    return math.sqrt(float((families**2).sum()) + float(apart[0] or 0.0)) / Z90

@@ -194,12 +194,16 @@
       const base = TOP + POWER + 26;
       g.save();
       g.beginPath(); g.rect(LEFT, 0, room, height); g.clip();
-      for (let k = 0, i = firstAt(from - longest), last = -1; i < n && start[i] < to; i++) {
+      // Of launches too short to see, one a pixel is drawn: a frame costs pixels, not launches.
+      const drawn = new Int32Array(lanes).fill(-1);
+      for (let i = firstAt(from - longest), last = -1; i < n && start[i] < to; i++) {
         if (start[i] + length[i] < from) continue;
+        const left = x(start[i]), wide = length[i] / (to - from) * room, pixel = Math.floor(left);
+        if (wide < 1 && drawn[lane[i]] === pixel) continue;
+        drawn[lane[i]] = pixel;
         const f = familyOf(signature[i]);
-        if (f !== last) { g.fillStyle = data.colours[f]; last = f; k++; }
-        g.fillRect(x(start[i]), base + lane[i] * (BAR + GAP),
-          Math.max(length[i] / (to - from) * room, 0.6), BAR);
+        if (f !== last) { g.fillStyle = data.colours[f]; last = f; }
+        g.fillRect(left, base + lane[i] * (BAR + GAP), Math.max(wide, 0.6), BAR);
       }
       g.lineWidth = 1.5;
       g.strokeStyle = colour("--model", "#1d4ed8");
@@ -224,7 +228,8 @@
       g.fillText("from the kernels' joules", LEFT, 12);
       if (packed.power.length) {
         g.fillStyle = colour("--measured", "#c2410c");
-        g.fillText(`measured ${packed.power.map((p) => p.label).filter(Boolean).join(", ")}`, LEFT + 170, 12);
+        const fields = packed.power.map((p) => p.label).filter(Boolean).join(", ");
+        g.fillText(width < 560 ? "measured" : `measured ${fields}`, LEFT + 170, 12);
       }
     }
     function say(text) {
