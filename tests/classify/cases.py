@@ -25,6 +25,8 @@ CASES = {
         "_ZN7cutlass7Kernel2I66cutlass_80_tensorop_f16_s16816gemm_relu_f16_256x128_32x3_nn_align8EEvNT_6ParamsE",
         "Cijk_Ailk_Bjlk_HSS_BH_MT64x96x32_MI32x32x8x1_SN_GSU1_ISA90a_PGR1_WG64_4_1",
         "mma_naive_matmul_kernel(float*)",
+        "nvfuser_matmul_f0_c1_r0_g1",
+        "void cublasLt::gemm::kernel",
         "void mul_mat_q<(ggml_type)8, 128, 8, true>(char const*, char const*)",
     ],
     "gemv": [
@@ -38,6 +40,7 @@ CASES = {
         "Cijk_BB_PostGSU16_VW4.kd",
     ],
     "conv": [
+        "turing_h1688cudnn_128x256_sliced1x2_ldg8_relu_exp_small_nhwc_tn_v1",
         "volta_scudnn_128x32_sliced1x4_ldg4_relu_exp_medium_nhwc_tn_v1",
         "sm86_xmma_dgrad_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize64x64x32_stage5_warpsize2x2x1_g1_tensor16x8x8_kernel_cudnn",
         "void cudnn::cnn::conv2d_grouped_direct_kernel<false, true, false, true, 0, 0, int, float, float>(float)",
@@ -100,6 +103,7 @@ CASES = {
         "void Eigen::internal::EigenMetaKernel<Eigen::TensorEvaluator<Eigen::TensorAssignOp<float>>, int>(float)",
         "void thrust::cuda_cub::core::_kernel_agent<thrust::cuda_cub::__parallel_for::ParallelForAgent<thrust::cuda_cub::__transform::unary_transform_f<float*>>, long>(float)",
         "void k_bin_bcast<&op_add, float, float, float>(float const*)",
+        "__nv_static_33__22_tmpxft_0000_k_cpp1_ii_12ab34cd__Z9addKernelPfPKf",
         "vecAdd(double const*, double const*, double*, int)",
         "saxpy_kernel",
     ],
@@ -129,6 +133,7 @@ CASES = {
         "void split_embedding_nobag_codegen_forward_unweighted_small_kernel<float, float, float, long, 16ul, 4ul>(float)",
         "void k_get_rows_float<float, float>(float const*)",
         "embedding_lookup_kernel",
+        "_set_mla_kv_buffer_kernel",
     ],
     "sort": [
         "void at::native::sbtopk::gatherTopK<float, unsigned int, 2, false>(float)",
@@ -200,6 +205,7 @@ SPELLINGS = [
         "_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIfNS0_7MeanOpsIffffEEjfLi4ELi4EEEEEvT1_.kd",
         "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float, float, float, float>, unsigned int, float, 4, 4> >(at::native::ReduceOp<float, at::native::MeanOps<float, float, float, float>, unsigned int, float, 4, 4>)",
         "void at::native::reduce_kernel<(int)512, (int)1, at::native::ReduceOp<float, at::native::MeanOps<float, float, float, float>, unsigned int, float, (int)4, (int)4>>(T3)",
+        "void at::native::reduce_kernel<int=512, int=1, at::native::ReduceOp<float, at::native::MeanOps<float, float, float, float>, unsigned int, float, int=4, int=4>>(float)",
     ],
     [
         "_ZN12_GLOBAL__N_120softmax_warp_forwardIfffLi9ELb1ELb0EEEvPT0_PKT_iiiPKbib",

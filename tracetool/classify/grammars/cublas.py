@@ -101,6 +101,7 @@ GRAMMAR = Grammar(
         Rule(r"cublasLt::epilogue|cublasLt::\w*[Bb]ias\w*|cublasLt::\w*[Ee]pilogue", "elementwise", "epilogue", where="scope", sign=_typed),
         Rule(r"cublasLt::\w*[Tt]ransform\w*|cublas\w*[Tt]ranspose\w*", "copy", "layout_transform", where="scope", sign=_typed),
         Rule(r"cublas_gemm(?:_\d+)*$", "gemm", "gemm"),
+        Rule(r"(?:\w+::)*cublas\w*::gemm::\w+", "gemm", "gemm", where="scope", sign=_typed),
     ),
     tokens=(
         Token(r"kepler|maxwell|pascal|volta|turing|ampere|hopper|sm\d+", "architecture the kernel was compiled for; it may run on a later one"),
