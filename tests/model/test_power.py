@@ -13,11 +13,12 @@ from tests.model.boards import monitored, operators, texts
 from tracetool.hardware.load import load_gpu
 from tracetool.model.dynamic import core_energy_j
 from tracetool.model.idle import idle_power_w
-from tracetool.model.operating_point import clocks_under_cap
+from tracetool.model.operating_point import clocks_under_cap, loop_groups
 from tracetool.model.power_files import believed_calibration, power_calibration_of
 from tracetool.model.power_priors import node_scale, prior_calibration
 from tracetool.model.power_transfer import transferred
 from tracetool.model.predict import predict_rows
+from tracetool.model.thermal import Surroundings, steady_temperature_c
 from tracetool.vocabulary.work import Work
 
 BOARDS = ("a100-pcie-40gb", "h100-sxm", "v100-sxm2-16gb", "mi300x", "l4")
@@ -92,11 +93,13 @@ def test_the_cap_settles_at_the_highest_clock_allowed(power: list[float], asked:
     curve = np.sort(np.array(power))
     supported = 300.0 + 15.0 * np.arange(30)
 
-    def power_at(rows: np.ndarray, clocks: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
-        return np.interp(clocks, supported, curve)
+    def cost_at(rows: np.ndarray, clocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+        return np.interp(clocks, supported, curve), np.ones(clocks.shape)
 
     clock = supported[[asked]]
-    found = clocks_under_cap(power_at, curve[None, [asked]], clock, supported, cap)[0, 0]
+    cost = (curve[None, [asked]], np.ones((1, 1)))
+    groups = loop_groups(cost[1], None)
+    found = clocks_under_cap(cost_at, cost, clock, supported, cap, groups=groups)[0, 0]
     allowed = supported[(curve <= cap) & (supported <= clock[0])]
     assert found == (allowed[-1] if allowed.size else supported[0])
 
@@ -178,3 +181,38 @@ def test_a_gpu_without_calibration_says_what_it_rests_on() -> None:
     assert power_calibration_of(load_gpu("a10")).basis == "transferred"
     assert power_calibration_of(load_gpu("mi300x")).basis == "prior"
     assert believed_calibration(A100).basis != "calibrated"
+
+
+def test_a_warmer_gpu_leaks_more_and_settles() -> None:
+    plain = predict_rows(operators(), A100, CLOCKS, power_cap_w=1e5)
+    reference = power_calibration_of(A100).reference_c
+    same = predict_rows(
+        operators(), A100, CLOCKS, power_cap_w=1e5, around=Surroundings(temperature_c=reference)
+    )
+    hot = predict_rows(operators(), A100, CLOCKS, power_cap_w=1e5, around=Surroundings(temperature_c=80.0))
+    settled = predict_rows(operators(), A100, CLOCKS, power_cap_w=1e5, around=Surroundings(ambient_c=35.0))
+    assert np.allclose(same.power_w, plain.power_w)
+    assert (hot.power_w > plain.power_w).all()
+    temperature = steady_temperature_c(settled.power_w, A100, Surroundings(ambient_c=35.0))
+    again = idle_power_w(
+        A100, np.broadcast_to(CLOCKS, settled.power_w.shape), power_calibration_of(A100), temperature
+    )
+    assert np.allclose(settled.parts_j["base"], again * settled.timing.duration_s, rtol=1e-3)
+    assert np.allclose(sum(settled.parts_j.values()), settled.energy_j)
+
+
+def test_short_kernels_share_the_clock_their_mean_power_allows() -> None:
+    hungry, modest = predict_rows(operators(), A100, CLOCKS, power_cap_w=1e5).power_w[[0, 2], -1]
+    cap = 0.5 * (hungry + modest) / power_calibration_of(A100).cap_share
+    mostly_modest = predict_rows(
+        operators(), A100, CLOCKS, power_cap_w=cap, launches=np.array([0.02, 0.0, 50.0])
+    )
+    assert not mostly_modest.throttled.any()
+    mostly_hungry = predict_rows(
+        operators(), A100, CLOCKS, power_cap_w=cap, launches=np.array([50.0, 0.0, 0.02])
+    )
+    assert mostly_hungry.throttled[:, -1].all()
+    assert len(set(mostly_hungry.clock_mhz[:, -1])) == 1
+    energy = np.array([50.0, 0.0, 0.02]) @ mostly_hungry.energy_j
+    seconds = np.array([50.0, 0.0, 0.02]) @ mostly_hungry.timing.duration_s
+    assert (energy / seconds <= cap * power_calibration_of(A100).cap_share + 1e-9).all()

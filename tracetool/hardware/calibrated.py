@@ -14,6 +14,9 @@ from typing import Any
 from tracetool.hardware.number import Number, read_number
 from tracetool.vocabulary.errors import BadInput
 
+#: Environment variable that names a folder of the user's own calibrations.
+FOLDER_VARIABLE = "TRACETOOL_CALIBRATIONS"
+
 
 @dataclass(frozen=True)
 class CalibrationFile:
@@ -56,7 +59,19 @@ def read_calibration(path: str | os.PathLike[str]) -> CalibrationFile:
 
 @cache
 def own_calibration(gpu: str, kind: str) -> CalibrationFile | None:
-    """Return the calibration delivered for a GPU ("power" or "time"), or None."""
+    """Return the calibration of a GPU ("power" or "time"), or None.
+
+    A file ``<gpu>.<kind>.toml`` in the folder that ``TRACETOOL_CALIBRATIONS`` names takes the place of
+    the one delivered.
+
+    Raises
+    ------
+    BadInput
+        If the file cannot be read.
+    """
+    folder = os.environ.get(FOLDER_VARIABLE)
+    if folder and (mine := Path(folder) / f"{gpu}.{kind}.toml").is_file():
+        return read_calibration(mine)
     found = resources.files(__package__) / "calibrations" / f"{gpu}.{kind}.toml"
     if not found.is_file():
         return None

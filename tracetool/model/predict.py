@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -11,16 +11,20 @@ from tracetool.model.anchor import Anchor, counter_timing, from_counters, scaled
 from tracetool.model.anchor_groups import between, blended
 from tracetool.model.assemble import joined
 from tracetool.model.idle import idle_power_w
-from tracetool.model.operating_point import clocks_under_cap
+from tracetool.model.operating_point import clocks_under_cap, loop_groups
 from tracetool.model.power import PowerParts, anchored_parts, power_parts
 from tracetool.model.power_calibration import PowerCalibration
 from tracetool.model.power_files import power_calibration_of
 from tracetool.model.sequence import SequenceFactors, in_sequence, sequence_factors
+from tracetool.model.thermal import Surroundings, steady_temperature_c
 from tracetool.model.timing import TimeCalibration, time_rows
 from tracetool.vocabulary.arrays import Floats, Ints
 from tracetool.vocabulary.interval import Z90
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.vocabulary.prediction import Prediction, Timing
+
+#: Rounds of power and temperature: each adds a few per cent of the one before.
+_WARMING = 6
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,7 @@ class _Question:
     power: PowerCalibration
     anchor: Anchor | None
     sequence: SequenceFactors | None = None
+    around: Surroundings = field(default_factory=Surroundings)
 
     def take(self, chosen: Ints) -> _Question:
         anchor = None if self.anchor is None else self.anchor.take(chosen)
@@ -42,7 +47,7 @@ class _Question:
     def at(self, clock_mhz: Floats) -> tuple[Timing, PowerParts]:
         """Return timing and energy parts at clocks of shape (n, c)."""
         timing = self._timing(clock_mhz, self.mem_clock_mhz)
-        parts = self._parts(timing, clock_mhz, self.mem_clock_mhz)
+        parts = self._warm(self._parts(timing, clock_mhz, self.mem_clock_mhz), timing, clock_mhz)
         if self.anchor is None or not (self.anchor.known & (self.anchor.power_w > 0)).any():
             return timing, parts
         start = self.anchor.start_clock(clock_mhz)
@@ -80,6 +85,19 @@ class _Question:
             return found
         return found.where(self.anchor.known & from_counters(self.rows), parts(self.power.monitored))
 
+    def _warm(self, parts: PowerParts, timing: Timing, clock_mhz: Floats) -> PowerParts:
+        """Return the parts with leakage at the temperature their own power leads to: a fixed point."""
+        usual = idle_power_w(self.gpu, clock_mhz, self.power)
+        cold = parts
+        for _ in range(_WARMING):
+            warm = steady_temperature_c(parts.power_w(timing), self.gpu, self.around)
+            if warm is None:
+                return parts
+            added = idle_power_w(self.gpu, clock_mhz, self.power, warm) - usual
+            base = cold.joules["base"] + added * timing.duration_s
+            parts = replace(cold, joules={**cold.joules, "base": base})
+        return parts
+
     def _timing(self, clock_mhz: Floats, mem_clock_mhz: float | None) -> Timing:
         if self.anchor is None:
             alone = time_rows(self.rows, self.gpu, clock_mhz, mem_clock_mhz, self.time)
@@ -114,6 +132,8 @@ def predict_rows(
     power_calibration: PowerCalibration | None = None,
     anchor: bool = False,
     among_others: bool = False,
+    around: Surroundings | None = None,
+    launches: Floats | None = None,
 ) -> Prediction:
     r"""Predict time, power and energy of each row at each clock.
 
@@ -139,6 +159,12 @@ def predict_rows(
     among_others : bool
         The rows run as parts of a model, not each in a loop of its own; see :mod:`tracetool.model.sequence`.
 
+    around : Surroundings, optional
+        How warm the GPU is; by default as warm as when its coefficients were measured.
+    launches : array, shape (n,), optional
+        How often each row runs in one sequence. The cap then acts on the mean power of its short rows
+        together, as a governor slower than they are does; by default on each row as if it ran alone.
+
     Returns
     -------
     Prediction
@@ -154,19 +180,24 @@ def predict_rows(
     power = power_calibration or power_calibration_of(gpu)
     start = Anchor.of(rows, gpu) if anchor else None
     factors = sequence_factors() if among_others else None
-    question = _Question(rows, gpu, mem_clock_mhz, time_calibration, power, start, factors)
+    question = _Question(
+        rows, gpu, mem_clock_mhz, time_calibration, power, start, factors, around or Surroundings()
+    )
     spread = np.broadcast_to(clocks, (len(rows), len(clocks))).copy()
     timing, parts = question.at(spread)
     cap = power.cap_share * _limit_w(gpu, start, power_cap_w)
 
-    def power_at(chosen: Ints, clock_mhz: Floats) -> Floats:
+    def at(chosen: Ints, clock_mhz: Floats) -> tuple[Floats, Floats]:
         there, found = question.take(chosen).at(clock_mhz)
-        return found.power_w(there)
+        return found.total(), there.duration_s
 
-    settled = clocks_under_cap(power_at, parts.power_w(timing), clocks, gpu.supported_clocks_mhz(), cap)
+    supported = gpu.supported_clocks_mhz()
+    cost = (parts.total(), timing.duration_s)
+    groups = loop_groups(timing.duration_s, launches)
+    settled = clocks_under_cap(at, cost, clocks, supported, cap, groups=groups)
     if (settled < spread).any():
         timing, parts = question.at(settled)
-        parts = parts.at_most(cap, timing)
+        parts = parts.at_most(cap, timing) if launches is None else parts
     if start is not None and (place := between(rows, start, clocks)) is not None:
         timing, parts = blended(timing, parts, place)
     return _with_intervals(question, clocks, settled, timing, parts)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import polars as pl
 
 from tracetool.hardware.load import load_gpu
@@ -101,6 +102,7 @@ def predict_table(
                 mem_clock_mhz=mem_clock_mhz,
                 power_cap_w=power_cap_w,
                 among_others=True,
+                launches=np.bincount(whole.index, whole.counts, len(whole.rows)).astype(np.float64),
             )
         totals = sequence_totals(whole.rows, predicted, whole, costs)
     else:

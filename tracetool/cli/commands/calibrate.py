@@ -55,3 +55,7 @@ def calibrate(
             page.print(note, markup=False)
         if out is not None:
             page.print(f"wrote {out}", markup=False)
+            page.print(
+                f"used where TRACETOOL_CALIBRATIONS names its folder and it is called {made.gpu}.power.toml",
+                markup=False,
+            )

@@ -1,0 +1,140 @@
+"""``tracetool calibrate`` and ``tracetool gpus``: what they read, write, refuse and say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tracetool.hardware.load import load_gpu
+from tracetool.model.idle import idle_power_w
+from tracetool.model.power_files import power_calibration_of
+from tracetool.vocabulary.errors import BadInput
+from tracetool.workflows.calibrate import calibrate
+from tracetool.workflows.calibrate_tables import read_measured
+from tracetool.workflows.gpus import list_gpus, show_gpu
+
+Tool = Callable[..., CompletedProcess[str]]
+A10 = load_gpu("a10")
+
+
+def idle_table(path: Path, factor: float = 1.3) -> Path:
+    clock = A10.supported_clocks_mhz()[::3]
+    watt = factor * idle_power_w(A10, clock, power_calibration_of(A10))
+    pl.DataFrame({"clock_mhz": clock, "idle_w": watt}).write_csv(path)
+    return path
+
+
+def program_table(path: Path, programs: int = 6) -> Path:
+    rng = np.random.default_rng(3)
+    rows = []
+    for i in range(programs):
+        dram, fp32 = rng.uniform(0, 0.7), rng.uniform(0, 0.8)
+        for clock in (600.0, 900.0, 1200.0, 1500.0):
+            watt = 25 + 20 * clock / 1500 + (50 * fp32 + 30 * dram) * clock / 1500 + rng.normal(0, 0.5)
+            rows.append((f"program {i}", 3e6 * 1500 / clock, clock, watt, 0.95, dram, fp32))
+    names = ["kernel", "duration_us", "clock_mhz", "power_w", "act_sm", "act_dram", "act_fp32"]
+    pl.DataFrame(rows, schema=names, orient="row").write_parquet(path)
+    return path
+
+
+def test_an_idle_curve_becomes_the_base_that_commands_use(tool: Tool, tmp_path: Path) -> None:
+    out = tmp_path / "a10.power.toml"
+    done = tool("calibrate", idle_table(tmp_path / "idle.csv"), "--gpu", "a10", "-o", out)
+    assert done.returncode == 0, done.stderr
+    plain = json.loads(tool("gpus", "--show", "a10", "--json").stdout)
+    mine = json.loads(tool("gpus", "--show", "a10", "--json", TRACETOOL_CALIBRATIONS=str(tmp_path)).stdout)
+    ratio = np.array(
+        [b["idle_w"] / a["idle_w"] for a, b in zip(plain["curves"], mine["curves"], strict=True)]
+    )
+    assert np.abs(ratio / 1.3 - 1).max() < 0.05
+
+
+def test_programs_are_fitted_and_held_out(tmp_path: Path) -> None:
+    made = calibrate([program_table(tmp_path / "programs.parquet")], "a10")
+    error = made.errors.row(0, named=True)
+    assert error["groups"] == 6
+    assert error["held_out_percent"] < error["constant power"]
+    assert {"data", "prior"} == set(made.coefficients["rests_on"])
+    assert "[monitor]" in made.toml
+
+
+def test_two_groups_state_no_error(tmp_path: Path) -> None:
+    made = calibrate([program_table(tmp_path / "programs.parquet", programs=2)], "a10")
+    assert any("no error on unseen rows" in n for n in made.notes)
+    assert "held_out" not in made.toml
+
+
+def test_rows_at_the_cap_and_empty_ones_are_listed(tmp_path: Path) -> None:
+    path = program_table(tmp_path / "programs.parquet")
+    frame = pl.read_parquet(path)
+    frame = frame.with_columns(
+        pl.when(pl.int_range(pl.len()) == 3).then(A10.power_limit_w).otherwise("power_w").alias("power_w"),
+        pl.when(pl.int_range(pl.len()) == 5).then(None).otherwise("duration_us").alias("duration_us"),
+    )
+    frame.write_parquet(path)
+    found = read_measured(path, A10)
+    assert sorted(found.rejected["reason"]) == ["at the power cap", "no power, duration or clock"]
+    assert found.power is not None
+    assert len(found.power) == frame.height - 2
+
+
+def test_operators_faster_than_the_peak_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "operators.csv"
+    pl.DataFrame(
+        {
+            "op": ["gemm"] * 3,
+            "dtype": ["bf16"] * 3,
+            "m": [4096, 4096, 2048],
+            "n": [4096, 4096, 2048],
+            "k": [4096, 4096, 2048],
+            "duration_us": [2000.0, 20.0, 300.0],
+            "power_w": [120.0, 120.0, 110.0],
+        }
+    ).write_csv(path)
+    found = read_measured(path, A10)
+    assert found.rejected["reason"].to_list() == ["faster than the peak rates allow"]
+    assert found.kind == "operators"
+
+
+@pytest.mark.parametrize(
+    ("table", "fault"),
+    [
+        ({"clock_mhz": [1.0]}, "no measured power"),
+        ({"power_w": [100.0], "clock_mhz": [900.0]}, "no measured duration"),
+        ({"clock_mhz": [300.0, 600.0], "idle_w": [10.0, 12.0]}, "fewer than three"),
+        ({"kernel": ["a"], "duration_us": [-1.0], "power_w": [1.0], "clock_mhz": [900.0]}, "no row"),
+    ],
+)
+def test_a_table_that_cannot_be_used_says_why(
+    tmp_path: Path, table: dict[str, list[object]], fault: str
+) -> None:
+    path = tmp_path / "table.csv"
+    pl.DataFrame(table).write_csv(path)
+    with pytest.raises(BadInput, match=fault):
+        read_measured(path, A10)
+
+
+def test_nothing_is_written_where_calibrate_fails(tool: Tool, tmp_path: Path) -> None:
+    (tmp_path / "broken.csv").write_text("a,b\n1,2\n", "utf-8")
+    done = tool("calibrate", tmp_path / "broken.csv", "--gpu", "a10", "-o", tmp_path / "x.toml")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "x.toml").exists()
+    assert (
+        tool("calibrate", tmp_path / "broken.csv", "--gpu", "a10", "-o", tmp_path / "x.csv").returncode == 2
+    )
+
+
+def test_gpus_lists_and_shows() -> None:
+    listed = list_gpus()
+    assert {"a100-sxm", "mi300x", "tesla-k40m"} <= set(listed["name"])
+    sheet = show_gpu("a100-pcie-40gb")
+    assert (sheet.curves["voltage_v"].diff().drop_nulls() >= 0).all()
+    assert sheet.curves["idle_w"][-1] > sheet.curves["idle_w"][0]
+    assert show_gpu("tesla-k40m").curves.height == 0
