@@ -129,6 +129,28 @@ def test_compiled_kernels_carry_their_true_traffic():
     assert (rows["family"], rows["rows"], rows["cols"]) == ("norm", 32, 256)
 
 
+def test_shared_memory_tells_the_stages_a_name_leaves_open():
+    name = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_segment_k_off_kernel__5x_cublas"
+    got = one(name=name, grid=(66, 2, 1), shared_dynamic_bytes=231_424)
+    assert got["stages"] == 7
+    stated = one(
+        name="ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_64x3_tn", shared_dynamic_bytes=98_304
+    )
+    assert stated["stages"] == 3 and stated["shared_fits"]
+    wrong = one(
+        name="ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_64x3_tn", shared_dynamic_bytes=16_384
+    )
+    assert wrong["shared_fits"] is False
+
+
+def test_one_block_per_multiprocessor_is_persistent():
+    name = "void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cute::tuple<int, int, int, int>, cutlass::gemm::collective::CollectiveMma<cutlass::gemm::MainloopSm90TmaGmmaWarpSpecialized<4, cute::tuple<cute::C<2>, cute::C<1>, cute::C<1>>>, cute::tuple<cute::C<128>, cute::C<128>, cute::C<64>>, cutlass::half_t>>>(float)"
+    count = load_gpu("h100-sxm").sm_count
+    assert one(name=name, grid=(count, 1, 1), us=50.0)["persistent"] is True
+    spread = one(name=name, grid=(count + 7, 1, 1), us=50.0)
+    assert spread["persistent"] is None and spread["m"] is not None
+
+
 def test_a_run_shows_its_work_per_thread():
     gpu = load_gpu("h100-sxm")
     name = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul> >(int)"

@@ -67,7 +67,8 @@ def describe(signatures: pl.DataFrame, gpu: Gpu | None = None) -> pl.DataFrame:
     named = classify_names(frame["name"].to_list()).drop("name")
     made = _families(with_calls(pl.concat([frame, named], how="horizontal")))
     boards = boards_of(made, gpu)
-    made = settle_work(from_launch(_own_shapes(made)), boards)
+    counts = {device: board.sm_count for device, board in boards.items()}
+    made = settle_work(from_launch(_own_shapes(made), counts), boards)
     made = infer_missing(_filled(made), boards)
     made = _sources(made)
     calls = [c for c in made.columns if c.startswith(("call_", "launch_"))]
