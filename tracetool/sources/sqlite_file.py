@@ -111,14 +111,12 @@ def read_columns(
     columns = ", ".join([f'"{name}"' for name in there.values()] + (["rowid"] if rowid else []))
     condition = f" WHERE {where}" if where else ""
     names = [*there, *(["rowid"] if rowid else [])]
-    frame = _fast(path, db, table, columns, where) if rowid else None
+    narrow = {n: schema[n] for n in names}
+    frame = _fast(path, db, table, columns, where, narrow)
     if frame is None:
         rows = db.execute(f'SELECT {columns} FROM "{table}"{condition}').fetchall()  # noqa: S608 - names from the file's own catalogue
         cells = list(zip(*rows, strict=True)) if rows else [()] * len(names)
         frame = pl.DataFrame([_series(n, c, schema[n]) for n, c in zip(names, cells, strict=True)])
-    else:
-        frame = frame.rename(dict(zip(frame.columns, names, strict=True)))
-        frame = frame.with_columns(pl.col(n).cast(schema[n], strict=False) for n in names)
     return frame.with_columns(
         pl.lit(None, dtype=kind).alias(n) for n, kind in schema.items() if n not in frame.columns
     ).select(list(schema))
@@ -133,7 +131,14 @@ def _series(name: str, cells: Sequence[object], kind: pl.DataType) -> pl.Series:
     return pl.Series(name, [c if isinstance(c, str) else None for c in cells], dtype=pl.String)
 
 
-def _fast(path: Path, db: sqlite3.Connection, table: str, columns: str, where: str) -> pl.DataFrame | None:
+def _fast(
+    path: Path,
+    db: sqlite3.Connection,
+    table: str,
+    columns: str,
+    where: str,
+    narrow: Mapping[str, pl.DataType],
+) -> pl.DataFrame | None:
     """Read by connectorx in parts by row number; None where it is not worth it or cannot."""
     try:
         # Asked for one at a time, both ends are found in the index; together they cost a scan.
@@ -157,7 +162,11 @@ def _fast(path: Path, db: sqlite3.Connection, table: str, columns: str, where: s
         made: pl.DataFrame = connectorx.read_sql(
             f"sqlite://{quote(str(path.absolute()))}", query, return_type="polars"
         )
-        return made
+        # Made narrow at once: never do all rows lie in memory as wide as they are read.
+        return made.select(
+            pl.col(old).cast(kind, strict=False).alias(new)
+            for old, (new, kind) in zip(made.columns, narrow.items(), strict=True)
+        )
 
     try:
         # One call for each part: given all at once they come back in the order they finish.
