@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from tracetool.vocabulary.dtype import BYTES, canonical_dtype
 
 Shape = tuple[int, ...]
+#: What a call tells: numbers, flags and words by column name.
+Numbers = dict[str, float | str | bool | None]
 _NUMBER = re.compile(r"-?\d+")
 #: Sizes above this are no sizes but damage.
 _LARGEST = 1 << 48

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 
-from tracetool.classify.calls import Call, Shape, numel, size_of
+from tracetool.classify.calls import Call, Numbers, Shape, numel, size_of
 
-Numbers = dict[str, float | str | bool | None]
 #: ``call_family`` of a call that is the kernel itself.
 ITSELF = "self"
 

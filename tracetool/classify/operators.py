@@ -7,8 +7,8 @@ from typing import Final
 
 import polars as pl
 
-from tracetool.classify.calls import Call, read_call
-from tracetool.classify.shapes import Numbers, read_shapes, streaming
+from tracetool.classify.calls import Call, Numbers, read_call
+from tracetool.classify.shapes import read_shapes, streaming
 
 #: Numbers an operator can give, as in the operator tables.
 SHAPES: Final = (

@@ -8,97 +8,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from tracetool.classify.calls import Call, Shape, numel, size_of
+from tracetool.classify.calls import Call, Numbers, Shape, numel, size_of
 from tracetool.classify.fused import ITSELF, is_fused, read_fused
-
-Numbers = dict[str, float | str | bool | None]
-Reader = Callable[[Call], Numbers | None]
-
-
-def _product(a: Shape | None, b: Shape | None, *, transposed: bool = False) -> Numbers | None:
-    """Return m, n, k and batch of a product of two tensors; ``transposed``: b holds (n, k)."""
-    if not a or not b:
-        return None
-    if len(b) == 1:
-        return {"batch": 1, "m": math.prod(a[:-1]), "n": 1, "k": a[-1]}
-    n, k = (b[-2], b[-1]) if transposed else (b[-1], b[-2])
-    if a[-1] != k:
-        return None
-    if len(b) > 2:
-        return {"batch": math.prod(a[:-2]), "m": a[-2] if len(a) > 1 else 1, "n": n, "k": k}
-    return {"batch": 1, "m": math.prod(a[:-1]), "n": n, "k": k}
-
-
-def _gemm(first: int, *, transposed: bool = False) -> Reader:
-    def read(call: Call) -> Numbers | None:
-        a, b = call.shape(first), call.shape(first + 1)
-        found = _product(a, b, transposed=transposed) or _product(a, b, transposed=not transposed)
-        if found and first:
-            found["bias_elements"] = found["n"]  # one row, though it may be stated spread over all
-        return found
-
-    return read
-
-
-def _conv(x: int, w: int, stride: int, padding: int, groups: int, *, transposed: bool = False) -> Reader:
-    def read(call: Call) -> Numbers | None:
-        data, weight = call.shape(x), call.shape(w)
-        if not data or not weight or len(data) != len(weight) or not 3 <= len(data) <= 5:
-            return None
-        steps, pads = call.integers(stride), call.integers(padding)
-        split = call.integers(groups)
-        count = split[0] if split and split[0] > 0 else 1
-        filters = weight[1] * count if transposed else weight[0]
-        batch, channels, *space = data
-        kernel = list(weight[2:])
-        step = steps[-1] if steps else 1
-        pad = pads[-1] if pads else 0
-        if len(space) == 1:
-            space, kernel = [1, *space], [1, *kernel]
-        elif len(space) == 3:  # depth is unrolled into the batch and the channels
-            inner = pads[0] if pads else 0
-            depth = (space[0] + 2 * inner - kernel[0]) // max(1, steps[0] if steps else 1) + 1
-            batch, channels, space = batch * max(1, depth), channels * kernel[0], space[1:]
-            kernel = kernel[1:]
-        return {
-            "batch": batch, "channels": channels, "height": space[0], "width": space[1], "filters": filters,
-            "kernel_h": kernel[0], "kernel_w": kernel[1], "stride": step, "padding": pad, "groups": count,
-            "transposed": transposed,
-        }  # fmt: skip
-
-    return read
-
-
-def _attention(q: int, causal: int, *, heads_first: bool, longest: int = -1, starts: int = -1) -> Reader:
-    def read(call: Call) -> Numbers | None:
-        query, key, value = call.shape(q), call.shape(q + 1), call.shape(q + 2)
-        if not query or not key or not 3 <= len(query) <= 4 or len(key) != len(query):
-            return None
-        if len(query) == 3:  # all sequences of the batch behind one another
-            start, most = call.shape(starts), call.integers(longest)
-            most_kv = call.integers(longest + 1) if longest >= 0 else ()
-            count = start[0] - 1 if start and start[0] > 1 else 1
-            tokens, heads, dim = query
-            q_len = most[0] if most else math.ceil(tokens / count)
-            kv_len = most_kv[0] if most_kv else math.ceil(key[0] / count)
-            batch, kv_heads = max(1.0, tokens / max(1, q_len)), key[1]
-        elif heads_first:
-            batch, heads, q_len, dim = query
-            kv_heads, kv_len = key[1], key[2]
-        else:
-            batch, q_len, heads, dim = query
-            kv_len, kv_heads = key[1], key[2]
-        flag = call.flag(causal)
-        return {
-            "batch": batch, "q_len": q_len, "kv_len": kv_len, "heads": heads, "kv_heads": kv_heads,
-            "head_dim": dim, "head_dim_v": value[-1] if value and value[-1] != dim else None,
-            "causal": flag, "phase": "decode" if q_len == 1 else "prefill",
-        }  # fmt: skip
-
-    return read
+from tracetool.classify.readers import Reader, attention, conv_gradient, convolution, product
 
 
 def _rows_of(shape: Shape, inner: int) -> Numbers:
@@ -166,31 +81,6 @@ def _message(call: Call) -> Numbers | None:
     """Bytes of the largest tensor of a communication call."""
     sizes = [numel(s) * size_of(f or call.dtype) for s, f in call.tensors]
     return {"bytes": max(sizes)} if sizes and max(sizes) > 0 else None
-
-
-def _conv_gradient(grad: int, other: int, *, of_data: bool) -> Reader:
-    """Older gradients of convolutions state the gradient of the result and one operand, not the strides.
-
-    A gradient of the data counts its products exactly and takes the data as large as the result; one of the
-    weights does not state the filter's size.
-    """
-
-    def read(call: Call) -> Numbers | None:
-        result, operand = call.shape(grad), call.shape(other)
-        if not result or not operand or len(result) != 4 or len(operand) != 4:
-            return None
-        batch, filters, height, width = result
-        found: Numbers = {"batch": batch, "filters": filters, "groups": 1, "transposed": False}
-        if of_data:
-            kernel = operand[2]
-            split = max(1, filters // max(1, operand[0]))
-            return {
-                **found, "channels": operand[1] * split, "height": height, "width": width, "kernel_h": kernel,
-                "kernel_w": operand[3], "stride": 1, "padding": (kernel - 1) // 2,
-            }  # fmt: skip
-        return None
-
-    return read
 
 
 _COMMUNICATES = re.compile(
@@ -300,32 +190,32 @@ _BATCH_NORMS = (
     "_batch_norm_with_update",
 )
 READERS: Final[Mapping[str, tuple[str, Reader]]] = {
-    "mm": ("gemm", _gemm(0)), "bmm": ("gemm", _gemm(0)), "matmul": ("gemm", _gemm(0)), "mv": ("gemv", _gemm(0)),
-    "addmm": ("gemm", _gemm(1)), "baddbmm": ("gemm", _gemm(1)), "addbmm": ("gemm", _gemm(1)), "addmv": ("gemv", _gemm(1)),
-    "linear": ("gemm", _gemm(0, transposed=True)), "_scaled_mm": ("gemm", _gemm(0)), "_int_mm": ("gemm", _gemm(0)),
-    "_addmm_activation": ("gemm", _gemm(1)), "cutlass_scaled_mm": ("gemm", _gemm(1)), "gemm_a16w16": ("gemm", _gemm(0, transposed=True)),
-    "convolution": ("conv", _conv(0, 1, 3, 4, 8)), "_convolution": ("conv", _conv(0, 1, 3, 4, 8)),
-    "conv1d": ("conv", _conv(0, 1, 3, 4, 6)), "conv2d": ("conv", _conv(0, 1, 3, 4, 6)), "conv3d": ("conv", _conv(0, 1, 3, 4, 6)),
-    "cudnn_convolution": ("conv", _conv(0, 1, 3, 2, 5)), "miopen_convolution": ("conv", _conv(0, 1, 4, 3, 6)),
-    "cudnn_convolution_relu": ("conv", _conv(0, 1, 3, 4, 6)), "cudnn_convolution_add_relu": ("conv", _conv(0, 1, 5, 6, 8)),
-    "cudnn_convolution_transpose": ("conv", _conv(0, 1, 4, 2, 6, transposed=True)),
-    "miopen_depthwise_convolution": ("conv", _conv(0, 1, 4, 3, 6)), "_conv_depthwise2d": ("conv", _conv(0, 1, 4, 5, 99)),
-    "cudnn_convolution_backward_input": ("conv", _conv_gradient(1, 2, of_data=True)),
-    "cudnn_convolution_backward_weight": ("conv", _conv_gradient(1, 2, of_data=False)),
-    "miopen_convolution_backward_input": ("conv", _conv_gradient(1, 2, of_data=True)),
-    "miopen_convolution_backward_weight": ("conv", _conv_gradient(1, 2, of_data=False)),
-    "convolution_backward": ("conv", _conv(1, 2, 4, 5, 9)), "_slow_conv2d_forward": ("conv", _conv(0, 1, 4, 5, 99)),
-    "_flash_attention_forward": ("attention", _attention(0, 8, heads_first=False, longest=5, starts=3)),
-    "_flash_attention_backward": ("attention", _attention(1, 11, heads_first=False, longest=8, starts=6)),
-    "_efficient_attention_forward": ("attention", _attention(0, 9, heads_first=False, longest=6, starts=4)),
-    "_efficient_attention_backward": ("attention", _attention(1, 14, heads_first=False, longest=7, starts=5)),
-    "scaled_dot_product_attention": ("attention", _attention(0, 5, heads_first=True)),
-    "_scaled_dot_product_flash_attention": ("attention", _attention(0, 4, heads_first=True)),
-    "_scaled_dot_product_efficient_attention": ("attention", _attention(0, 6, heads_first=True)),
-    "_scaled_dot_product_cudnn_attention": ("attention", _attention(0, 6, heads_first=True)),
-    "_scaled_dot_product_flash_attention_backward": ("attention", _attention(1, 11, heads_first=True)),
-    "_flash_attn_forward": ("attention", _attention(0, 5, heads_first=False)),
-    "_flash_attn_varlen_forward": ("attention", _attention(0, 9, heads_first=False, longest=5, starts=3)),
+    "mm": ("gemm", product(0)), "bmm": ("gemm", product(0)), "matmul": ("gemm", product(0)), "mv": ("gemv", product(0)),
+    "addmm": ("gemm", product(1)), "baddbmm": ("gemm", product(1)), "addbmm": ("gemm", product(1)), "addmv": ("gemv", product(1)),
+    "linear": ("gemm", product(0, transposed=True)), "_scaled_mm": ("gemm", product(0)), "_int_mm": ("gemm", product(0)),
+    "_addmm_activation": ("gemm", product(1)), "cutlass_scaled_mm": ("gemm", product(1)), "gemm_a16w16": ("gemm", product(0, transposed=True)),
+    "convolution": ("conv", convolution(0, 1, 3, 4, 8)), "_convolution": ("conv", convolution(0, 1, 3, 4, 8)),
+    "conv1d": ("conv", convolution(0, 1, 3, 4, 6)), "conv2d": ("conv", convolution(0, 1, 3, 4, 6)), "conv3d": ("conv", convolution(0, 1, 3, 4, 6)),
+    "cudnn_convolution": ("conv", convolution(0, 1, 3, 2, 5)), "miopen_convolution": ("conv", convolution(0, 1, 4, 3, 6)),
+    "cudnn_convolution_relu": ("conv", convolution(0, 1, 3, 4, 6)), "cudnn_convolution_add_relu": ("conv", convolution(0, 1, 5, 6, 8)),
+    "cudnn_convolution_transpose": ("conv", convolution(0, 1, 4, 2, 6, transposed=True)),
+    "miopen_depthwise_convolution": ("conv", convolution(0, 1, 4, 3, 6)), "_conv_depthwise2d": ("conv", convolution(0, 1, 4, 5, 99)),
+    "cudnn_convolution_backward_input": ("conv", conv_gradient(1, 2, of_data=True)),
+    "cudnn_convolution_backward_weight": ("conv", conv_gradient(1, 2, of_data=False)),
+    "miopen_convolution_backward_input": ("conv", conv_gradient(1, 2, of_data=True)),
+    "miopen_convolution_backward_weight": ("conv", conv_gradient(1, 2, of_data=False)),
+    "convolution_backward": ("conv", convolution(1, 2, 4, 5, 9)), "_slow_conv2d_forward": ("conv", convolution(0, 1, 4, 5, 99)),
+    "_flash_attention_forward": ("attention", attention(0, 8, heads_first=False, longest=5, starts=3)),
+    "_flash_attention_backward": ("attention", attention(1, 11, heads_first=False, longest=8, starts=6)),
+    "_efficient_attention_forward": ("attention", attention(0, 9, heads_first=False, longest=6, starts=4)),
+    "_efficient_attention_backward": ("attention", attention(1, 14, heads_first=False, longest=7, starts=5)),
+    "scaled_dot_product_attention": ("attention", attention(0, 5, heads_first=True)),
+    "_scaled_dot_product_flash_attention": ("attention", attention(0, 4, heads_first=True)),
+    "_scaled_dot_product_efficient_attention": ("attention", attention(0, 6, heads_first=True)),
+    "_scaled_dot_product_cudnn_attention": ("attention", attention(0, 6, heads_first=True)),
+    "_scaled_dot_product_flash_attention_backward": ("attention", attention(1, 11, heads_first=True)),
+    "_flash_attn_forward": ("attention", attention(0, 5, heads_first=False)),
+    "_flash_attn_varlen_forward": ("attention", attention(0, 9, heads_first=False, longest=5, starts=3)),
     "native_layer_norm": ("norm", _layer_norm(0, 1)), "layer_norm": ("norm", _layer_norm(0, 1)),
     "native_layer_norm_backward": ("norm", _layer_norm(0, 2)), "_fused_rms_norm": ("norm", _layer_norm(0, 1)),
     "rms_norm": ("norm", _layer_norm(0, 1)), "_fused_rms_norm_backward": ("norm", _layer_norm(0, 2)),
