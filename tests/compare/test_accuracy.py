@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from tests.compare import frames
-from tracetool.compare.accuracy import accuracy_table, breaches, compare_signatures
+from tracetool.compare.accuracy import FROM_ITS_OWN_TIME, accuracy_table, breaches, compare_signatures
 from tracetool.compare.thresholds import Threshold, parse_thresholds
 from tracetool.vocabulary.errors import BadInput
 
@@ -71,6 +71,17 @@ def test_a_log_over_part_of_the_run_compares_the_launches_it_saw() -> None:
     found = row(table(seen), "signature", "gemm_big")
     assert found["launches"] == 4
     assert found["energy_predicted_j"] == pytest.approx(4 * 0.033)
+
+
+def test_a_time_that_is_the_recorded_one_is_no_agreement() -> None:
+    predicted = frames.predictions().with_columns(
+        pl.when(pl.col("signature") == 1).then(pl.lit(FROM_ITS_OWN_TIME)).otherwise("basis").alias("basis")
+    )
+    rows = accuracy_table(compare_signatures(frames.signatures(), predicted, None))
+    assert row(rows, "signature", "softmax")["time_error_pct"] is None
+    total = row(rows, "total", "(kernels)")
+    assert total["time_error_pct"] == pytest.approx(100 * ((1.1 + 0.04) / (1.0 + 0.04) - 1))
+    assert total["time_predicted_ms"] == pytest.approx(1.1 + 0.36 + 0.04)
 
 
 def test_threshold_on_the_whole_run_on_a_family_and_on_a_pattern() -> None:

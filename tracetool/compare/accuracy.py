@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import polars as pl
 
@@ -13,6 +14,8 @@ from tracetool.vocabulary.errors import BadInput
 
 _PARTS = ("time", "energy", "power")
 _UNIT = {"time": "ms", "energy": "j", "power": "w"}
+#: Basis of rows without known shapes: their time is the recorded one, so it agrees with itself.
+FROM_ITS_OWN_TIME: Final = "family rate"
 
 
 def _error(part: str) -> pl.Expr:
@@ -97,7 +100,10 @@ def compare_signatures(
         )
     )
     made = made.with_columns(
-        *(_error(p) for p in _PARTS),
+        *(_error(p) for p in _PARTS if p != "time"),
+        pl.when(pl.col("basis").fill_null("") != FROM_ITS_OWN_TIME)
+        .then(_error("time"))
+        .alias("time_error_pct"),
         _agrees(),
         pl.when(pl.col("energy_j").is_not_null()).then(100.0).otherwise(0.0).alias("measured_pct"),
     )
@@ -135,9 +141,11 @@ def sum_rows(rows: pl.DataFrame, level: str, by: str | None) -> pl.DataFrame:
     Ends of intervals are added, not combined in squares: errors of kernels of one family share their
     coefficients and those of attributed energies share the log, so squares would claim too much.
     A sum's measured energy covers the kernels a log saw. Its errors of energy and power set them beside
-    the predictions of the same kernels; the predicted figures themselves cover every kernel.
+    the predictions of the same kernels; the predicted figures themselves cover every kernel. Likewise
+    its error of time leaves out kernels without known shapes, whose predicted time is the recorded one.
     """
     seen = pl.col("energy_j").is_not_null()
+    timed = pl.col("time_error_pct").is_not_null()
     sums = [pl.col("launches").sum(), pl.col("time_ms").sum()]
     for stem, unit in (("time_predicted", "ms"), ("energy_predicted", "j")):
         for end in ("", "_low", "_high"):
@@ -147,6 +155,8 @@ def sum_rows(rows: pl.DataFrame, level: str, by: str | None) -> pl.DataFrame:
         column = pl.col(f"energy{end}_j")
         sums.append(pl.when(seen.any()).then(column.sum()).alias(f"energy{end}_j"))
     sums += [
+        pl.col("time_ms").filter(timed).sum().alias("timed_ms"),
+        pl.col("time_predicted_ms").filter(timed).sum().alias("timed_predicted_ms"),
         pl.col("time_ms").filter(seen).sum().alias("seen_ms"),
         pl.col("time_predicted_ms").filter(seen).sum().alias("seen_predicted_ms"),
         *(
@@ -178,7 +188,7 @@ def sum_rows(rows: pl.DataFrame, level: str, by: str | None) -> pl.DataFrame:
     )
     seen_power = _ratio(pl.col("seen_predicted_j"), pl.col("seen_predicted_ms") / 1e3)
     made = made.with_columns(
-        _error("time"),
+        (100.0 * (_ratio(pl.col("timed_predicted_ms"), pl.col("timed_ms")) - 1.0)).alias("time_error_pct"),
         (100.0 * (_ratio(pl.col("seen_predicted_j"), pl.col("energy_j")) - 1.0)).alias("energy_error_pct"),
         (100.0 * (_ratio(seen_power, pl.col("power_w")) - 1.0)).alias("power_error_pct"),
         _agrees("seen_predicted_low_j", "seen_predicted_high_j"),
@@ -221,6 +231,13 @@ class Accuracy:
     def total(self) -> dict[str, object]:
         """Return the row over all kernels."""
         return self.table.row(0, named=True)
+
+    @property
+    def untimed_pct(self) -> float:
+        """Share of the kernels' time whose prediction is the recorded time, for want of shapes. [%]"""
+        rows = self.table.filter(pl.col("level") == "signature")
+        own = rows.filter(pl.col("basis") == FROM_ITS_OWN_TIME)["time_ms"].sum()
+        return 100.0 * float(own) / (float(rows["time_ms"].sum()) or 1.0)
 
     @property
     def measured(self) -> bool:

@@ -23,7 +23,7 @@ _HEADERS = {
 def accuracy_view(found: Accuracy) -> View:
     """Return the report of a prediction against a measurement, worst offenders first."""
     blocks: list[Block] = [Line(headline(found), "headline"), Line(_setting(found), "note")]
-    blocks += [Line(text, "warning") for text in (*found.breaches, *found.warnings)]
+    blocks += [Line(text, "warning") for text in (*found.breaches, *found.warnings, *_untimed(found))]
     parts = _people(found, ("total", "gap", "family"))
     blocks.append(Grid(parts, "By family", headers=_HEADERS | {"name": "family"}))
     kernels = _people(found, ("signature",))
@@ -48,6 +48,15 @@ _METHOD = (
     "Intervals are 90 %. Errors are predicted over measured, minus one. A kernel agrees when the two "
     "intervals of its energy overlap. Sums add the ends of intervals: errors of one family go together."
 )
+
+
+def _untimed(found: Accuracy) -> tuple[str, ...]:
+    share = found.untimed_pct
+    if share < 0.5:
+        return ()
+    return (
+        f"{share:.0f} % of the time has no known shapes: there the time is the recorded one, not predicted",
+    )
 
 
 def headline(found: Accuracy) -> str:
@@ -106,7 +115,7 @@ def document(found: Accuracy) -> dict[str, Any]:
         "gaps": rows["gap"],
         "families": rows["family"],
         "kernels": rows["signature"],
-        "warnings": list(found.warnings),
+        "warnings": [*found.warnings, *_untimed(found)],
         "notes": list(found.notes),
     }
 
