@@ -22,15 +22,17 @@ from tracetool.sources.linking import (
 from tracetool.sources.signatures import number_signatures
 
 _I = pl.Int64()
-_ACTIVITIES: dict[str, pl.DataType] = {
-    "start_ns": _I, "end_ns": _I, "device": pl.Int32(), "kind": pl.String(), "name": pl.String(),
-    "process": _I, "correlation": _I, "external_id": _I,
+#: Text that repeats a thousandfold is held as codes; None: as the reader made it.
+_CATEGORY = pl.Categorical()
+_ACTIVITIES: dict[str, pl.DataType | None] = {
+    "start_ns": _I, "end_ns": _I, "device": pl.Int32(), "kind": _CATEGORY, "name": _CATEGORY,
+    "process": None, "correlation": _I, "external_id": None,
 }  # fmt: skip
-_CALLS: dict[str, pl.DataType] = {
-    "start_ns": _I, "duration_ns": _I, "process": _I, "thread": _I, "name": pl.String(), "kind": pl.String(),
+_CALLS: dict[str, pl.DataType | None] = {
+    "start_ns": _I, "duration_ns": _I, "process": None, "thread": None, "name": _CATEGORY, "kind": _CATEGORY,
     "correlation": _I,
 }  # fmt: skip
-_INTERVALS: dict[str, pl.DataType] = {
+_INTERVALS: dict[str, pl.DataType | None] = {
     "name": pl.String(), "start_ns": _I, "duration_ns": _I, "process": _I, "thread": _I,
 }  # fmt: skip
 
@@ -43,17 +45,16 @@ class Assembled:
     warnings: list[str] = field(default_factory=list)
 
 
-def _shaped(frame: pl.DataFrame, columns: dict[str, pl.DataType]) -> pl.DataFrame:
+def _shaped(frame: pl.DataFrame, columns: dict[str, pl.DataType | None]) -> pl.DataFrame:
     """Return a reader's table with at least these columns, in these types."""
     if not frame.width:
-        return pl.DataFrame(schema=columns)
-    text = pl.String()
-    made = [
-        (pl.col(c) if c in frame.columns else pl.lit(None, dtype=kind).alias(c)).cast(kind)
-        if kind != text or c not in frame.columns
-        else pl.col(c)
-        for c, kind in columns.items()
-    ]
+        return pl.DataFrame(schema={c: kind or _I for c, kind in columns.items()})
+    made = []
+    for column, kind in columns.items():
+        if column not in frame.columns:
+            made.append(pl.lit(None, dtype=kind or pl.Int32()).alias(column))
+        elif kind is not None and frame.schema[column] != kind:
+            made.append(pl.col(column).cast(kind))
     return frame.with_columns(made)
 
 
@@ -63,6 +64,8 @@ def check_trace(trace: Trace, path: Path) -> Trace:
     Operators and ranges are numbered from 0 within the source.
     """
     good, bad = check_activities(_shaped(trace.activities, _ACTIVITIES), path.name)
+    good = good.drop("end_ns", "place", "place_of", strict=False)
+    trace.activities = good
     trace.rejected += bad
     if trace.telemetry.height:
         trace.telemetry = trace.telemetry.with_columns(source=pl.lit(path.name))
@@ -114,9 +117,7 @@ def assemble(traces: Sequence[Trace]) -> Assembled:
         if trace.activities.height:
             moved = to if any(k != v for k, v in place.items()) else pl.col("device")
             parts["kernels"].append(
-                trace.activities.drop("end_ns", "place", "place_of", strict=False).with_columns(
-                    moved, pl.col("operator") + operators, pl.col("range") + ranges
-                )
+                trace.activities.with_columns(moved, pl.col("operator") + operators, pl.col("range") + ranges)
             )
         if trace.telemetry.height:
             parts["telemetry"].append(trace.telemetry.with_columns(to))
@@ -130,7 +131,10 @@ def assemble(traces: Sequence[Trace]) -> Assembled:
         parts["rejected"] += trace.rejected
     joined = {k: pl.concat(v, how="diagonal_relaxed") for k, v in parts.items() if v}
     empty = pl.DataFrame(
-        schema={**_ACTIVITIES, "duration_ns": _I, "launch_ns": _I, "operator": _I, "range": _I}
+        schema={
+            **{c: kind or _I for c, kind in _ACTIVITIES.items()},
+            **dict.fromkeys(("duration_ns", "launch_ns", "operator", "range"), _I),
+        }
     )
     kernels = joined.get("kernels", empty)
     kernels, signatures = number_signatures(kernels, joined.get("operators", pl.DataFrame()), devices)

@@ -55,6 +55,8 @@ def link_launches(activities: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame
         pl.col("name").alias("launch_name"),
     )
     activities = activities.drop([c for c in LAUNCH_COLUMNS if c in activities.columns])
+    if not several and (found := _in_order(activities, made)) is not None:
+        return found.with_columns(process=pl.coalesce("process", "launch_process")).drop("launch_process")
     joined = activities.join(made, on=keys, how="left", maintain_order="left")
     if joined.height != activities.height:  # a correlation used twice
         rows = activities.with_row_index("#row").sort("start_ns", maintain_order=True)
@@ -70,9 +72,22 @@ def link_launches(activities: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame
     return joined
 
 
+def _in_order(activities: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame | None:
+    """Look launches up where correlations rise with every call, as most traces write them; None elsewhere."""
+    known = calls["correlation"].to_numpy()
+    if not len(known) or not (known[1:] > known[:-1]).all():
+        return None
+    asked = activities["correlation"]
+    wanted = asked.fill_null(-1).to_numpy()
+    place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    hit = pl.Series((known[place] == wanted) & asked.is_not_null().to_numpy())
+    rows = pl.select(pl.when(hit).then(pl.Series(place, dtype=pl.UInt32))).to_series()
+    return activities.with_columns(calls[c].gather(rows) for c in calls.columns if c != "correlation")
+
+
 def _threads(*frames: pl.DataFrame) -> list[Ints]:
     """Return one number for each (process, thread), the same across frames."""
-    keys = pl.concat([f.select("process", "thread") for f in frames])
+    keys = pl.concat([f.select(pl.col("process", "thread").cast(_I)) for f in frames])
     number = keys.select(pl.struct("process", "thread").rank("dense")).to_series().to_numpy().astype(np.int64)
     edges = np.cumsum([0, *[f.height for f in frames]])
     return [number[a:b] for a, b in itertools.pairwise(edges)]
@@ -117,14 +132,14 @@ def _innermost(activities: pl.DataFrame, intervals: pl.DataFrame) -> pl.Series:
         start = intervals["start_ns"].to_numpy()
         tree = nest(groups, start, start + intervals["duration_ns"].to_numpy())
         found[asked["#row"].to_numpy()] = tree.innermost(questions, asked["launch_ns"].to_numpy())
-    series = pl.Series(found)
+    series = pl.Series(found, dtype=pl.Int64).cast(pl.Int32)  # a run has no two thousand million operators
     return pl.select(pl.when(series >= 0).then(series)).to_series()
 
 
 def link_operators(activities: pl.DataFrame, operators: pl.DataFrame) -> pl.DataFrame:
     """Add ``operator``: by the profiler's id where it is one operator's, else the enclosing call."""
     if not operators.height or not activities.height:
-        return activities.with_columns(operator=pl.lit(None, dtype=_I))
+        return activities.with_columns(operator=pl.lit(None, dtype=pl.Int32))
     enclosing = _innermost(activities, operators)
     activities = with_columns_present(activities, {"external_id": _I})
     known = operators.filter(pl.col("external_id").is_not_null()).select("external_id", "operator")
@@ -136,5 +151,5 @@ def link_operators(activities: pl.DataFrame, operators: pl.DataFrame) -> pl.Data
 def link_ranges(activities: pl.DataFrame, ranges: pl.DataFrame) -> pl.DataFrame:
     """Add ``range``: the innermost one open on the launching thread at the launch."""
     if not ranges.height or not activities.height:
-        return activities.with_columns(range=pl.lit(None, dtype=_I))
+        return activities.with_columns(range=pl.lit(None, dtype=pl.Int32))
     return activities.with_columns(_innermost(activities, ranges).alias("range"))

@@ -76,9 +76,9 @@ def number_signatures(
         descending=[True] + [False] * (len(GEOMETRY) + 3), nulls_last=True,
     ).with_row_index("signature").with_columns(pl.col("signature").cast(pl.Int64))  # fmt: skip
     # The groups know their rows: numbers are handed back without a join on fourteen keys.
-    signature = np.empty(frame.height, dtype=np.int64)
+    signature = np.empty(frame.height, dtype=np.int32)
     signature[groups["#row"].explode().to_numpy()] = np.repeat(
-        np.arange(groups.height), groups["launches"].to_numpy()
+        np.arange(groups.height, dtype=np.int32), groups["launches"].to_numpy()
     )
     numbered = frame.with_columns(pl.Series("signature", signature))
     names = models.unique("#model").select("#model", "device_name")

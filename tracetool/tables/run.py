@@ -138,7 +138,7 @@ def write_run(
         for name, frame in tables.items():
             schema = load_schema(name)
             schemas[name] = schema.tag
-            write_parquet(schema.conform(frame), folder / f"{name}.parquet", schema)
+            write_parquet(schema.conform_lazily(frame), folder / f"{name}.parquet", schema)
         full = {"schema": RUN_SCHEMA, "tool_version": tool_version(), "tables": schemas, **info}
         (folder / RUN_FILE).write_text(json.dumps(full, indent=1, ensure_ascii=False) + "\n", "utf-8")
     return Path(path)

@@ -61,6 +61,16 @@ class TableSchema:
         ValueError
             If a column that may not be null is absent or holds nulls: a fault of the reader.
         """
+        return self.conform_lazily(frame).collect()
+
+    def conform_lazily(self, frame: pl.DataFrame) -> pl.LazyFrame:
+        """Return the same as :meth:`conform`, made as it is written: big tables never lie widened in memory.
+
+        Raises
+        ------
+        ValueError
+            If a column that may not be null is absent or holds nulls: a fault of the reader.
+        """
         made = []
         for c in self.columns:
             if c.name in frame.columns:
@@ -69,11 +79,9 @@ class TableSchema:
                 made.append(pl.lit(None, dtype=_TYPES[c.type]).alias(c.name))
             else:
                 raise ValueError(f"table {self.name}: column {c.name} is absent")
-        out = frame.select(made)
-        for c in self.columns:
-            if not c.nullable and out[c.name].null_count():
+            if not c.nullable and c.name in frame.columns and frame[c.name].null_count():
                 raise ValueError(f"table {self.name}: column {c.name} holds nulls")
-        return out
+        return frame.lazy().select(made)
 
 
 def _folder() -> Path:

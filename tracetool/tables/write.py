@@ -15,7 +15,7 @@ from tracetool.tables.schema import TableSchema
 from tracetool.vocabulary.errors import BadInput
 
 
-def write_parquet(frame: pl.DataFrame, path: Path, schema: TableSchema | None = None) -> None:
+def write_parquet(frame: pl.DataFrame | pl.LazyFrame, path: Path, schema: TableSchema | None = None) -> None:
     """Write one Parquet file, its schema's tag in the key-value metadata (``tracetool.schema``).
 
     Raises
@@ -25,7 +25,7 @@ def write_parquet(frame: pl.DataFrame, path: Path, schema: TableSchema | None = 
     """
     metadata = {"tracetool.schema": schema.tag} if schema else None
     try:
-        frame.write_parquet(
+        frame.lazy().sink_parquet(
             path, compression="zstd", compression_level=1, row_group_size=131_072, metadata=metadata
         )
     except pl.exceptions.PolarsError as error:  # how a full disk shows: the writer hides the cause

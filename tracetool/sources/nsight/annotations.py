@@ -38,7 +38,7 @@ def read_annotations(read: Read, named: Callable[..., pl.DataFrame]) -> tuple[pl
     """Return operators and ranges of ``NVTX_EVENTS``."""
     frame = read("NVTX_EVENTS", _COLUMNS, ("eventType", (_PUSH_POP, _START_END, _MARK)))
     frame = named(frame, "textId", "registered")
-    frame = frame.with_columns(name=clean_text(pl.coalesce("text", "registered")))
+    frame = frame.with_columns(name=clean_text(pl.coalesce("text", pl.col("registered").cast(pl.String))))
     end = pl.when(pl.col("eventType") == _MARK).then(pl.col("start")).otherwise(pl.col("end"))
     frame = frame.select(
         "name",

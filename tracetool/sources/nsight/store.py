@@ -39,7 +39,8 @@ class SqliteStore:
     def read(self, table: str, wanted: Mapping[str, pl.DataType], only: Only | None = None) -> pl.DataFrame:
         """Return columns of a table."""
         where = f"{only[0]} IN ({', '.join(str(int(n)) for n in only[1])})" if only else ""
-        return read_columns(self.path, self.db, self.tables, table, wanted, where=where)
+        found = read_columns(self.path, self.db, self.tables, table, wanted, where=where, rowid=False)
+        return found.with_row_index("rowid", offset=1)
 
 
 @dataclass(frozen=True)

@@ -31,23 +31,23 @@ MARKS = (
     "ANALYSIS_FILE",
 )
 
-_I = pl.Int64()
+_I, _N = pl.Int64(), pl.Int32()  # wide for times and identities, narrow for what is small
 _KERNEL_COLUMNS = {
-    "start": _I, "end": _I, "deviceId": _I, "contextId": _I, "streamId": _I, "correlationId": _I,
-    "globalPid": _I, "demangledName": _I, "shortName": _I, "registersPerThread": _I,
-    "gridX": _I, "gridY": _I, "gridZ": _I, "blockX": _I, "blockY": _I, "blockZ": _I,
-    "staticSharedMemory": _I, "dynamicSharedMemory": _I, "graphNodeId": _I,
+    "start": _I, "end": _I, "deviceId": _N, "contextId": _N, "streamId": _N, "correlationId": _I,
+    "globalPid": _I, "demangledName": _N, "registersPerThread": _N,
+    "gridX": _N, "gridY": _N, "gridZ": _N, "blockX": _N, "blockY": _N, "blockZ": _N,
+    "staticSharedMemory": _N, "dynamicSharedMemory": _N, "graphNodeId": _I,
 }  # fmt: skip
 _COPY_COLUMNS = {
-    "start": _I, "end": _I, "deviceId": _I, "contextId": _I, "streamId": _I, "correlationId": _I,
-    "globalPid": _I, "bytes": _I, "copyKind": _I, "graphNodeId": _I,
+    "start": _I, "end": _I, "deviceId": _N, "contextId": _N, "streamId": _N, "correlationId": _I,
+    "globalPid": _I, "bytes": _I, "copyKind": _N, "graphNodeId": _I,
 }  # fmt: skip
 _SET_COLUMNS = {k: v for k, v in _COPY_COLUMNS.items() if k != "copyKind"}
 _GRAPH_COLUMNS = {
-    "start": _I, "end": _I, "deviceId": _I, "contextId": _I, "streamId": _I, "correlationId": _I,
-    "globalPid": _I, "graphId": _I, "graphExecId": _I,
+    "start": _I, "end": _I, "deviceId": _N, "contextId": _N, "streamId": _N, "correlationId": _I,
+    "globalPid": _I, "graphId": _N, "graphExecId": _N,
 }  # fmt: skip
-_CALL_COLUMNS = {"start": _I, "end": _I, "globalTid": _I, "correlationId": _I, "nameId": _I}
+_CALL_COLUMNS = {"start": _I, "end": _I, "globalTid": _I, "correlationId": _I, "nameId": _N}
 
 #: CUPTI's copy kinds.
 COPY_NAMES = {
@@ -56,6 +56,8 @@ COPY_NAMES = {
     11: "HtoD (managed)", 12: "DtoH (managed)", 13: "DtoD (managed)",
 }  # fmt: skip
 _PID = (1 << 24) - 1
+#: Text that repeats a millionfold is held as codes.
+_CATEGORY = pl.Categorical()
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,9 @@ class Export:
         """Add the text of a string id."""
         if frame.schema[column] == pl.String:  # exports of many files may hold the text itself
             return frame.with_columns(pl.col(column).alias(to))
-        looked = self.strings.rename({"id": column, "value": to})
+        looked = self.strings.select(
+            pl.col("id").cast(frame.schema[column], strict=False).alias(column), pl.col("value").alias(to)
+        )
         return frame.join(looked, on=column, how="left", maintain_order="left")
 
 
@@ -96,9 +100,9 @@ def _activity(frame: pl.DataFrame, kind: str, **more: pl.Expr) -> pl.DataFrame:
         profiler_device=pl.col("deviceId"),
         context=pl.col("contextId"),
         stream=pl.col("streamId"),
-        process=_pid("globalPid"),
+        process=_pid("globalPid").cast(_N),
         correlation=pl.col("correlationId"),
-        kind=pl.lit(kind),
+        kind=pl.lit(kind).cast(_CATEGORY),
         **more,
     )
 
@@ -107,7 +111,8 @@ def _kernels(export: Export) -> pl.DataFrame:
     frame = export.read(KERNEL, _KERNEL_COLUMNS)
     frame = export.named(frame, "demangledName", "full")
     if frame["full"].null_count():  # old exports lack it, odd ones point nowhere
-        frame = export.named(frame, "shortName", "short")
+        short = export.read(KERNEL, {"shortName": _N})["shortName"]
+        frame = export.named(frame.with_columns(short), "shortName", "short")
         frame = frame.with_columns(full=pl.coalesce("full", "short"))
     return _activity(
         frame,
@@ -129,12 +134,18 @@ def _copies(export: Export) -> list[pl.DataFrame]:
         _activity(
             copies,
             "memcpy",
-            name=pl.col("copyKind").replace_strict(COPY_NAMES, default="copy", return_dtype=pl.String),
+            name=pl.col("copyKind")
+            .replace_strict(COPY_NAMES, default="copy", return_dtype=pl.String)
+            .cast(_CATEGORY),
             bytes=pl.col("bytes"),
             graph_node=pl.col("graphNodeId"),
         ),
         _activity(
-            sets, "memset", name=pl.lit("memset"), bytes=pl.col("bytes"), graph_node=pl.col("graphNodeId")
+            sets,
+            "memset",
+            name=pl.lit("memset").cast(_CATEGORY),
+            bytes=pl.col("bytes"),
+            graph_node=pl.col("graphNodeId"),
         ),
     ]
 
@@ -144,7 +155,7 @@ def _graphs(export: Export, nodes: pl.DataFrame, trace: Trace) -> pl.DataFrame:
     frame = _activity(
         export.read(GRAPH, _GRAPH_COLUMNS),
         "graph",
-        name=pl.format("CUDA graph {}", pl.coalesce("graphId", "graphExecId").fill_null(0)),
+        name=pl.format("CUDA graph {}", pl.coalesce("graphId", "graphExecId").fill_null(0)).cast(_CATEGORY),
     )
     if not frame.height:
         return frame
@@ -160,14 +171,17 @@ def _graphs(export: Export, nodes: pl.DataFrame, trace: Trace) -> pl.DataFrame:
 
 def _calls(export: Export) -> pl.DataFrame:
     frame = export.read(RUNTIME, _CALL_COLUMNS)
-    names = with_call_kinds(export.named(frame.select(pl.col("nameId").unique()), "nameId"))
+    spelled = export.named(frame.select(pl.col("nameId").unique()), "nameId")
+    names = with_call_kinds(spelled.with_columns(pl.col("name").cast(pl.String))).with_columns(
+        pl.col("name", "kind").cast(_CATEGORY)
+    )
     return frame.join(names, on="nameId", how="left", nulls_equal=True, maintain_order="left").select(
         "name",
         "kind",
         start_ns=pl.col("start"),
         duration_ns=pl.col("end") - pl.col("start"),
-        process=_pid("globalTid"),
-        thread=pl.col("globalTid") & _PID,
+        process=_pid("globalTid").cast(_N),
+        thread=(pl.col("globalTid") & _PID).cast(_N),
         correlation=pl.col("correlationId"),
     )
 
@@ -175,7 +189,7 @@ def _calls(export: Export) -> pl.DataFrame:
 def _strings(store: Store) -> pl.DataFrame:
     found = store.read("StringIds", {"id": _I, "value": pl.String()}).drop("rowid")
     # Cleaned here, once each: the tables refer to them millions of times.
-    return found.drop_nulls("id").unique("id", keep="first").with_columns(clean_text("value"))
+    return found.drop_nulls("id").unique("id", keep="first").with_columns(clean_text("value").cast(_CATEGORY))
 
 
 def read_export(path: Path) -> Trace:
@@ -200,7 +214,7 @@ def read_export(path: Path) -> Trace:
         nodes = pl.concat([p.select("process", "correlation", "graph_node") for p in parts])
         parts.append(_graphs(export, nodes, trace))
         tagged = [
-            p.rename({"rowid": "place"}).with_columns(place_of=pl.lit(f"{t} row"))
+            p.rename({"rowid": "place"}).with_columns(place_of=pl.lit(f"{t} row").cast(_CATEGORY))
             for p, t in zip(parts, (KERNEL, MEMCPY, MEMSET, GRAPH), strict=True)
         ]
         trace.activities = pl.concat(tagged, how="diagonal")
