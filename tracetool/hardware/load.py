@@ -160,10 +160,16 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(w for w in re.split(r"[^a-z0-9.]+", split) if w and w not in _NOISE)
 
 
+def _aliases(name: str) -> list[str]:
+    """Return a board's other names: they stand before the first section, so the rest need not be parsed."""
+    text = (resources.files(__package__) / "gpus" / f"{name}.toml").read_text("utf-8")
+    return list(tomllib.loads(re.split(r"(?m)^\[", text, maxsplit=1)[0]).get("aliases", ()))
+
+
 @cache
 def _spellings() -> tuple[tuple[tuple[str, ...], str], ...]:
     found = [(_words(n), n) for n in gpu_names()]
-    found += [(_words(a), n) for n in gpu_names() for a in _document(n).get("aliases", ())]
+    found += [(_words(a), n) for n in gpu_names() for a in _aliases(n)]
     return tuple(found)
 
 
