@@ -84,6 +84,21 @@ def test_a_product_launched_by_a_convolution_is_one():
     )
 
 
+def test_a_gradient_of_weights_takes_the_filter_of_its_forward_call():
+    data, result, weight = [8, 16, 28, 28], [8, 32, 14, 14], [32, 16, 3, 3]
+    forward = row(name="volta_scudnn_128x64_relu_medium_nn_v1", op="aten::cudnn_convolution", dims=[data, weight],
+                  scalars=["", "", "[1, 1]", "[2, 2]", "[1, 1]", "1"])  # fmt: skip
+    call = {"op": "aten::cudnn_convolution_backward_weight"}
+    back = row(name="volta_scudnn_128x64_stridedB_splitK_small_nn_v1", dims=[[], result, data], **call)
+    lone = row(
+        name="volta_scudnn_128x64_stridedB_splitK_small_nn_v1", dims=[[], result, [8, 99, 28, 28]], **call
+    )
+    got = describe(pl.DataFrame([forward, back, lone], infer_schema_length=None))
+    assert got["kernel_h"].to_list() == [3, 3, None]
+    assert got["stride"].to_list()[:2] == [2, 2]
+    assert got["shape_source"].to_list() == ["operator", "operator", "none"]
+
+
 def test_helpers_do_not_take_the_numbers_of_their_operator():
     got = one(
         name="void splitKreduce_kernel<float, float, float>(float)",

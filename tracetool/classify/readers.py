@@ -105,7 +105,7 @@ def conv_gradient(grad: int, other: int, *, of_data: bool) -> Reader:
     """Older gradients of convolutions state the gradient of the result and one operand, not the strides.
 
     A gradient of the data counts its products exactly and takes the data as large as the result; one of the
-    weights does not state the filter's size.
+    weights leaves the filter's size open (``kernel_h`` is None): the forward call of the same data tells it.
     """
 
     def read(call: Call) -> Numbers | None:
@@ -113,14 +113,28 @@ def conv_gradient(grad: int, other: int, *, of_data: bool) -> Reader:
         if not result or not operand or len(result) != 4 or len(operand) != 4:
             return None
         batch, filters, height, width = result
-        found: Numbers = {"batch": batch, "filters": filters, "groups": 1, "transposed": False}
-        if of_data:
-            kernel = operand[2]
-            split = max(1, filters // max(1, operand[0]))
+        if not of_data:
             return {
-                **found, "channels": operand[1] * split, "height": height, "width": width, "kernel_h": kernel,
-                "kernel_w": operand[3], "stride": 1, "padding": (kernel - 1) // 2,
+                "batch": operand[0], "channels": operand[1], "height": operand[2], "width": operand[3], "filters": filters,
+                "kernel_h": None, "kernel_w": None, "transposed": False,
             }  # fmt: skip
-        return None
+        kernel = operand[2]
+        split = max(1, filters // max(1, operand[0]))
+        return {
+            "batch": batch, "filters": filters, "channels": operand[1] * split, "height": height, "width": width,
+            "kernel_h": kernel, "kernel_w": operand[3], "stride": 1, "padding": (kernel - 1) // 2, "groups": 1,
+            "transposed": False,
+        }  # fmt: skip
 
     return read
+
+
+def complete_gradients(read: list[Numbers]) -> None:
+    """Give gradients of weights the filter of the forward convolution of the same data, in place; else empty them."""
+    data = ("batch", "channels", "height", "width", "filters")
+    taken = ("kernel_h", "kernel_w", "stride", "padding", "conv_groups")
+    forward = {tuple(r.get(c) for c in data): r for r in read if r.get("kernel_h")}
+    for row in read:
+        if "kernel_h" in row and row["kernel_h"] is None:
+            known = forward.get(tuple(row.get(c) for c in data))
+            row.update({c: known[c] for c in taken if c in known} if known else dict.fromkeys(data))
