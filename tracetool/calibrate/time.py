@@ -140,13 +140,13 @@ def _fit_law(law: Law, some: _Rows, gpu: Gpu, given: Mapping[str, float]) -> Law
         if k.startswith("floor")
     }
     chosen = _choose(law, _sample(seen, 700), gpu, prior)
-    first, _ = _least_squares(law, _sample(seen, ROWS), gpu, chosen, 18)
+    first, _ = _least_squares(law, _sample(seen, ROWS), gpu, chosen, 25)
     error = -residuals(law, kept, gpu, first)
     spread = (float(np.quantile(error, 0.05)), float(np.quantile(error, 0.95)))
     half = rng.random(len(error)) < 0.5
     bounds = np.quantile(error[half], (0.05, 0.95)) if half.any() else np.array(spread)
     inside = (error[~half] >= bounds[0]) & (error[~half] <= bounds[1])
-    final, sd = _least_squares(law, _sample(some, ROWS), gpu, first, 10)
+    final, sd = _least_squares(law, _sample(some, ROWS), gpu, first, 12)
     off = np.abs(np.expm1(-error)) * 100.0
     low = {k: max(final[k] * np.exp(-Z90 * s), law.priors[k].low) for k, s in sd.items()}
     high = {k: min(final[k] * np.exp(Z90 * s), law.priors[k].high) for k, s in sd.items()}

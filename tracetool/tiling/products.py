@@ -90,6 +90,7 @@ class TileRates:
     l2_hit: float = 0.05  # share of inputs still in L2, where they fit
     vector_reach: float = 0.75  # memory rate of a matrix times a vector
     vector_clk: float = 1500.0  # its latency
+    least_tile: float = 8.0  # narrowest tile the library has
 
 
 @dataclass(frozen=True)
@@ -193,6 +194,8 @@ def _plan(p: Products, gpu: Gpu, rates: TileRates, hertz: float) -> dict[str, Fl
         some = dram if mask.all() else dram[mask]
         places = np.flatnonzero(mask)
         for tile_m, tile_n in tiles:
+            if min(tile_m, tile_n) < min(rates.least_tile, 64.0):
+                continue
             for rows, found in _tried(part, gpu, rates, tile_m, tile_n, some):
                 here = places[rows]
                 core, serial = found["core_cycles"], found["serial_cycles"]

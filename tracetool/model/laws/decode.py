@@ -37,6 +37,10 @@ _PRIORS = {
     "sm_bytes_clk": Coefficient(50.0, 3.0, 250.0, "B/clk/SM"),
     "kv8_step": Coefficient(1.0, 0.3, 4.0, "1"),
     "kv8_bytes": Coefficient(1.0, 0.3, 3.0, "1"),
+    "kv8_row": Coefficient(1.0, 0.2, 8.0, "1"),
+    "outside": Coefficient(
+        0.02, 0.001, 1.0, "1"
+    ),  # keys before the window that are read all the same, in 16 bits
     "window_step": Coefficient(1.0, 0.3, 4.0, "1"),
     "least_keys": Coefficient(128.0, 32.0, 4096.0, "1"),
     "combine_clk": Coefficient(3000.0, 50.0, 4e4, "clk"),
@@ -83,6 +87,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     seen = np.minimum(s.kv_len, s.window)
     windowed = seen < s.kv_len
     vector = _without_units(group, kv8, s.batch * s.kv_heads, seen, gpu, c)
+    seen = seen + np.where(vector | kv8, 0.0, c["outside"]) * (s.kv_len - seen)
 
     def pick(units: str, without: str) -> Floats:
         return np.where(vector, c[without], c[units])
@@ -110,7 +115,8 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         * np.where(windowed, c["window_step"], 1.0)
     )
     block = pick("block_clk", "vector_block_clk") + c["block_dim_clk"] * dim
-    block = block + pick("row_clk", "vector_row_clk") * np.minimum(query_rows, ROWS) * dim
+    row = pick("row_clk", "vector_row_clk") * np.where(kv8 & ~vector, c["kv8_row"], 1.0)
+    block = block + row * np.minimum(query_rows, ROWS) * dim
     drawn = lanes * tiles * key_tile * (s.head_dim + s.value_dim) * s.kv_size
     drawing = drawn * np.where(kv8, c["kv8_bytes"], 1.0) / (pick("sm_bytes_clk", "vector_sm_bytes_clk") * sms)
     loop = combined(waves * steps * step, drawing, 6.0)

@@ -15,7 +15,7 @@ from tracetool.vocabulary.operators import OperatorColumns
 
 #: Bounds of the coefficients that choose the tiles; their priors are the defaults of TileRates.
 _BOUNDS = {
-    "tensor_reach": (0.3, 1.0, "1"), "shared_reach": (0.3, 2.0, "1"), "l2_reach": (0.3, 3.0, "1"),
+    "tensor_reach": (0.3, 1.0, "1"), "shared_reach": (0.15, 2.0, "1"), "l2_reach": (0.3, 3.0, "1"),
     "port_reach": (0.3, 4.0, "1"), "dram_reach": (0.4, 1.0, "1"), "sm_bytes_clk": (5.0, 250.0, "B/clk/SM"),
     "latency_clk": (100.0, 2e4, "clk"), "block_clk": (20.0, 2e4, "clk"), "slab_clk": (1.0, 300.0, "clk"),
     "split_clk": (100.0, 2e4, "clk"), "split_power": (0.02, 2.0, "1"), "reduce_reach": (0.05, 3.0, "1"),
@@ -25,6 +25,7 @@ _BOUNDS = {
 _DEFAULTS = TileRates()
 _TILES = {
     "fill_norm": choice(8.0, 4.0, 8.0),
+    "least_tile": choice(8.0, 8.0, 16.0, 32.0, 64.0),
     **{k: Coefficient(getattr(_DEFAULTS, k), *b, fitted=k != "vector_clk") for k, b in _BOUNDS.items()},
 }
 _LAUNCH = {"launch_us": Coefficient(1.5, 0.3, 60.0, "us")}
