@@ -97,6 +97,9 @@ def test_a_gradient_of_weights_takes_the_filter_of_its_forward_call():
     assert got["kernel_h"].to_list() == [3, 3, None]
     assert got["stride"].to_list()[:2] == [2, 2]
     assert got["shape_source"].to_list() == ["operator", "operator", "none"]
+    bare = forward | {"concrete_inputs": None}  # older profilers record no scalars
+    told = describe(pl.DataFrame([bare, back], infer_schema_length=None))
+    assert (told["stride"][0], told["padding"][0]) == (2, 1)
 
 
 def test_helpers_do_not_take_the_numbers_of_their_operator():

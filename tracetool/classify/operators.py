@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from tracetool.classify.calls import Call, Numbers, read_call
-from tracetool.classify.readers import complete_gradients
+from tracetool.classify.readers import complete_convolutions
 from tracetool.classify.shapes import read_shapes, streaming
 
 #: Numbers an operator can give, as in the operator tables.
@@ -45,7 +45,7 @@ def with_calls(frame: pl.DataFrame) -> pl.DataFrame:
     calls = frame.select(ARGUMENTS)
     distinct = calls.filter(pl.col("operator_name").is_not_null()).unique(maintain_order=True)
     read = [_read(read_call(*row)) for row in distinct.iter_rows()]
-    complete_gradients(read)
+    complete_convolutions(read)
     numbers = [_numbers(f"call_{c}", (r.get(c) for r in read)) for c in (*SHAPES, *_OTHERS)]
     texts = [
         pl.Series(f"call_{c}", [_text(r.get(f"call_{c}")) for r in read], dtype=pl.String) for c in _TEXTS

@@ -52,8 +52,9 @@ def convolution(
         filters = weight[1] * count if transposed else weight[0]
         batch, channels, *space = data
         kernel = list(weight[2:])
-        step = steps[-1] if steps else 1
-        pad = pads[-1] if pads else 0
+        # without scalars: filters usually keep the size of the data, the stride may be told by the gradient
+        step = steps[-1] if steps else None
+        pad = pads[-1] if pads else (weight[-1] - 1) // 2
         if len(space) == 1:
             space, kernel = [1, *space], [1, *kernel]
         elif len(space) == 3:  # depth is unrolled into the batch and the channels
@@ -116,7 +117,7 @@ def conv_gradient(grad: int, other: int, *, of_data: bool) -> Reader:
         if not of_data:
             return {
                 "batch": operand[0], "channels": operand[1], "height": operand[2], "width": operand[3], "filters": filters,
-                "kernel_h": None, "kernel_w": None, "transposed": False,
+                "kernel_h": None, "kernel_w": None, "transposed": False, "result_height": height,
             }  # fmt: skip
         kernel = operand[2]
         split = max(1, filters // max(1, operand[0]))
@@ -129,12 +130,24 @@ def conv_gradient(grad: int, other: int, *, of_data: bool) -> Reader:
     return read
 
 
-def complete_gradients(read: list[Numbers]) -> None:
-    """Give gradients of weights the filter of the forward convolution of the same data, in place; else empty them."""
+def complete_convolutions(read: list[Numbers]) -> None:
+    """Let forward calls and gradients of the same data tell each other what they leave open, in place.
+
+    Forward calls recorded without scalars take their stride from the size of the gradient's result; gradients
+    of weights take the filter of the forward call, or are emptied.
+    """
     data = ("batch", "channels", "height", "width", "filters")
     taken = ("kernel_h", "kernel_w", "stride", "padding", "conv_groups")
+    results = {tuple(r.get(c) for c in data): r["result_height"] for r in read if r.get("result_height")}
+    for row in read:
+        if "stride" in row and row["stride"] is None:
+            result, height = results.get(tuple(row.get(c) for c in data)), row.get("height")
+            if isinstance(result, int) and isinstance(height, int) and result > 0:
+                row["stride"] = max(1, round(height / result))
+            else:
+                row["stride"] = 1
     forward = {tuple(r.get(c) for c in data): r for r in read if r.get("kernel_h")}
     for row in read:
         if "kernel_h" in row and row["kernel_h"] is None:
-            known = forward.get(tuple(row.get(c) for c in data))
-            row.update({c: known[c] for c in taken if c in known} if known else dict.fromkeys(data))
+            told = forward.get(tuple(row.get(c) for c in data))
+            row.update({c: told[c] for c in taken if c in told} if told else dict.fromkeys(data))
