@@ -22,7 +22,7 @@ _FUNCTOR_TYPE = re.compile(
     r"\b(?:\w{0,60}Functor\w{0,20}|CUDAFunctor\w{0,20}|\w{1,40}_functor|func_wrapper_t)(?:<|, )((?:c10::)?complex<[\w:]{1,20}>|[\w: ]{1,40})[,>]"
 )
 _OPS = re.compile(r"\b(\w+?)Ops(?:<|,|$)")
-_LAMBDA = re.compile(r"lambda\(([\w: ]+)[,)]")
+_LAMBDA = re.compile(r"lambda\(([\w:,<> ]{1,200})[)]")
 _TYPE = re.compile(
     r"c10::complex<(?:double|float|c10::Half)>|c10::(?:Half|BFloat16|Float8_\w+)|unsigned int|unsigned long|\b(?:double|float|long long|long|int|short|"
     r"signed char|unsigned char|bool|Half|BFloat16|half|bf16|complex)\b|Float8_\w+"
@@ -58,9 +58,9 @@ def _format_of(text: str, *, by_index: bool = False) -> str | None:
         return found
     taken = _LAMBDA.findall(text)
     for one in reversed(taken[:-1] if by_index else taken):
-        found = number_format(one)
-        if found:
-            return found
+        formats = [f for f in map(number_format, one.split(", ")) if f]
+        if formats:  # a condition comes before the values it chooses from
+            return next((f for f in formats if f != "bool"), "bool")
     return next((f for f in map(number_format, _TYPE.findall(text)) if f), None)
 
 
