@@ -8,18 +8,14 @@ import numpy as np
 
 from tracetool.measure.counter import counter_totals
 from tracetool.measure.design import Design, class_seconds, design, span_of
-from tracetool.measure.identify import Identified, apart_share, coverage_of, identify
+from tracetool.measure.identify import Identified, coverage_of, identify
 from tracetool.measure.observe import Observation
 from tracetool.measure.power_log import PowerLog
-from tracetool.measure.solve import Prior, Solution, solve
+from tracetool.measure.prior import prior_of
+from tracetool.measure.solve import Solution, solve
 from tracetool.vocabulary.arrays import Floats
 from tracetool.vocabulary.interval import Z90
 
-#: How far classes of work differ in power, relative to the log's range above idle, before any reading.
-_CLASS_SPREAD = 0.35
-#: How far a class may lie from what the prior array says of it, relative to that.
-_PRIOR_SPREAD = 0.25
-_SCALE_SD = 0.3
 #: A usable counter and the sensor it integrates agree to about this share.
 _COUNTER_SHARE = 0.005
 
@@ -52,39 +48,6 @@ class ClassEnergy:
     def interval(self) -> tuple[Floats, Floats]:
         """Return both ends of each energy's 90 % interval. [J]"""
         return np.maximum(self.energy_j - Z90 * self.energy_sd_j, 0.0), self.energy_j + Z90 * self.energy_sd_j
-
-
-def prior_of(power_w: Floats, made: Design, expected_w: Floats | None, limit_w: float) -> Prior:
-    """Return the ties before any reading.
-
-    Parameters
-    ----------
-    power_w : array, shape (n,)
-        Readings. [W]
-    made : Design
-        Whose classes are asked about.
-    expected_w : array, shape (k,), optional
-        Power of each class as expected; NaN where nothing is. Without it, one level for all. [W]
-    limit_w : float
-        The board's power limit, NaN if not known. [W]
-    """
-    low, high = (float(q) for q in np.quantile(power_w, [0.01, 0.995]))
-    reach = max(high - low, 0.05 * abs(high), 1.0)
-    k = made.classes
-    active = np.asarray(made.matrix[:, :k].sum(axis=1)).ravel()
-    full = active > 0.5 * active.max(initial=0.0)
-    level = float(np.median(power_w[full])) if full.any() else high
-    mean = np.full(k + 2, level)
-    sd = np.full(k + 2, _CLASS_SPREAD * reach)
-    if expected_w is not None:
-        told = np.flatnonzero(np.isfinite(expected_w))
-        mean[told] = expected_w[told]
-        sd[told] = np.maximum(_PRIOR_SPREAD * expected_w[told], 0.1 * reach)
-    mean[k:] = low + 0.2 * (level - low), low
-    sd[k:] = 0.5 * reach, 0.5 * reach
-    shared = np.append(np.ones(k), [0.0, 0.0])
-    top = max(1.5 * high, 1.2 * limit_w) if np.isfinite(limit_w) else 2.0 * high
-    return Prior(mean, sd, shared, _SCALE_SD, max(0.0, low - 0.2 * reach), top)
 
 
 def _counted(observation: Observation, log: PowerLog | None) -> tuple[Floats, Floats, Floats] | None:
@@ -138,13 +101,12 @@ def attribute_classes(
     length = sensor.window_s if sensor.kind == "boxcar" else 2.0 * sensor.lag_s
     independent = min(1.0, readings.update_s / max(length, 1e-9))
     coverage = coverage_of(made.matrix, independent)
-    gram = np.asarray((made.matrix.T @ made.matrix).todense())
     found = identify(
         coverage,
         seconds=seconds,
         loose=solved.loose,
         tight_sd=prior.sd_w,
-        apart=apart_share(gram),
+        apart=solved.apart,
         stretch=solved.stretch,
     )
     ran = np.where(seconds > 0, 0.0, np.nan)

@@ -18,6 +18,8 @@ _FEWEST = 2.0
 _TOGETHER = 0.1
 #: A group is told apart when its joint energy is known to this share of its members' spread.
 _GROUP_KNOWN = 0.25
+#: Rounds of joining; each joins every pair that cancels best.
+_ROUNDS = 15
 #: Share of a column's square no other classes explain, below which it is not seen apart.
 _APART = 1e-6
 
@@ -90,7 +92,7 @@ def identify(
 def _join(covariance: Floats, spread: Floats) -> Ints:
     """Join classes whose energies' errors cancel, pair by pair, until each group's sum is known."""
     label = np.arange(len(spread))
-    while True:
+    for _ in range(_ROUNDS):
         variance = np.maximum(np.diag(covariance), 0.0)
         scale = np.sqrt(np.maximum(variance, 1e-300))
         alike = covariance / np.outer(scale, scale)
@@ -109,16 +111,4 @@ def _join(covariance: Floats, spread: Floats) -> Ints:
         covariance = np.asarray(step @ (step @ covariance).T)
         spread = np.asarray(step @ spread)
         label = into[label]
-
-
-def apart_share(gram: Floats) -> Floats:
-    """Return the share of each column's square that the others do not explain, 0 to 1. Shape (k,)."""
-    size = np.sqrt(np.maximum(np.diag(gram), 0.0))
-    seen = size > 0
-    out = np.zeros(len(size))
-    if not seen.any():
-        return out
-    unit = gram[np.ix_(seen, seen)] / np.outer(size[seen], size[seen])
-    unit = unit + 1e-10 * np.eye(len(unit))
-    out[seen] = 1.0 / np.maximum(np.diag(np.linalg.inv(unit)), 1.0)
-    return out
+    return label

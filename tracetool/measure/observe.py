@@ -9,6 +9,7 @@ import numpy as np
 
 from tracetool.hardware.sensors import Sensor
 from tracetool.measure.align import Alignment, align, join_parts
+from tracetool.measure.class_likelihood import class_likelihood, compact_classes
 from tracetool.measure.counter import counter_log
 from tracetool.measure.filters import Boxes, sensor_boxes
 from tracetool.measure.levels import Levels, fit_levels
@@ -23,6 +24,8 @@ from tracetool.vocabulary.errors import BadInput
 _DECISIVE = 10.0
 #: A period this much longer or shorter is another sensor's (logarithm of the ratio).
 _NEAR_PERIOD = 0.3
+#: Readings from which on classes' powers can place a log, and offsets tried for it.
+_FEW, _FINE = 60, 37
 #: Readings used to find the offset: more would only take longer.
 _MOST = 250
 #: A logger stamps a line, then asks the driver: the value is this much younger than its stamp, or half
@@ -165,6 +168,14 @@ def _align_part(
     def moved(x: float) -> Readings:
         return replace(part, time_s=part.time_s - x)
 
+    several = compact_classes(near)
+    if several.classes > 1 and len(part) > _FEW:
+        return align(
+            lambda x: class_likelihood(moved(x), several, boxes),
+            around_s=around_s,
+            prior_sd_s=prior_sd_s,
+            points=_FINE,
+        )
     return align(
         lambda x: fit_levels(moved(x), near, boxes).log_likelihood,
         quick=lambda x: respond(moved(x), near, boxes).log_likelihood,

@@ -6,12 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg, sparse
+from scipy.sparse import linalg as splinalg
 
 from tracetool.vocabulary.arrays import Floats
 
 #: Degrees of freedom of the readings' noise.
 _FREEDOM = 5.0
 _ROUNDS = 6
+#: From this many classes on, rounds are solved by conjugate gradients.
+_LARGE = 800
 #: How much wider the ties are made to ask what the readings alone tell.
 LOOSE = 30.0
 
@@ -38,15 +41,11 @@ class Solution:
     power_w: Floats  # (k,)
     covariance: Floats  # (k, k) [W^2]
     loose: Floats  # (k, k) covariance under ties ``LOOSE`` times wider: what the readings alone tell
+    apart: Floats  # (k,) share of each class's information no combination of others holds too
     noise_w: float
     stretch: float  # factor on variances for noise that is not independent, at least 1
     fitted_w: Floats  # (n,)
     weight: Floats  # (n,) of each reading, 0 to about 1
-
-
-def _gram(matrix: sparse.csr_matrix, weight: Floats) -> Floats:
-    scaled = matrix.multiply(np.sqrt(weight)[:, None]).tocsr()
-    return np.asarray((scaled.T @ scaled).todense())
 
 
 def _prior_precision(prior: Prior, width: float = 1.0) -> Floats:
@@ -90,26 +89,14 @@ def solve(
     """
     n, k = matrix.shape
     weight = np.ones(n)
-    tie, target = _prior_precision(prior), prior.mean_w.copy()
+    target = prior.mean_w.copy()
     bound = np.zeros(k)
-    spread = float(np.std(power_w)) or 1.0
-    noise = max(floor_w, 0.05 * spread)
+    noise = max(floor_w, 0.05 * (float(np.std(power_w)) or 1.0))
     x = target
-    turn_factor = None
-    gram = np.zeros((k, k))
     for turn in range(_ROUNDS):
-        gram = _gram(matrix, weight) / noise**2
-        right = np.asarray(matrix.T @ (weight * power_w)) / noise**2
-        if totals is not None:
-            rows, energy, deviation = totals
-            scaled = rows / deviation[:, None]
-            gram = gram + scaled.T @ scaled
-            right = right + scaled.T @ (energy / deviation)
-        precision = gram + tie + np.diag(bound)
-        turn_factor = linalg.cho_factor(precision, lower=True, check_finite=False)
-        x = linalg.cho_solve(
-            turn_factor, right + tie @ target + bound * np.clip(x, prior.low_w, prior.high_w)
-        )
+        held = bound * np.clip(x, prior.low_w, prior.high_w)
+        asked = _System(matrix, weight / noise**2, prior, bound, totals)
+        x = asked.found(power_w, held, target, x)
         outside = (x < prior.low_w) | (x > prior.high_w)
         bound = np.where(outside, 1.0 / (0.01 * (prior.high_w - prior.low_w)) ** 2, bound)
         miss = power_w - np.asarray(matrix @ x)
@@ -118,23 +105,93 @@ def solve(
         weight = (_FREEDOM + 1) / (_FREEDOM + (miss / noise) ** 2)
         if turn > 1 and abs(noise / before - 1) < 0.01 and not outside.any():
             break
-    miss = power_w - np.asarray(matrix @ x)
+    final = _System(matrix, weight / noise**2, prior, bound, totals)
+    gram = final.gram()
+    tie = _prior_precision(prior)
+    right = final.right(power_w, bound * np.clip(x, prior.low_w, prior.high_w), target)
     covariance = _inverse(gram + tie + np.diag(bound))
+    x = covariance @ right
     loose = _inverse(gram + _prior_precision(prior, LOOSE))
+    apart = 1.0 / np.maximum(np.diag(gram) * np.diag(loose), 1.0)
+    miss = power_w - np.asarray(matrix @ x)
+    used = float(np.clip(1.0 - np.diag(covariance) / prior.sd_w**2, 0.0, 1.0).sum())
     return Solution(
         np.clip(x, prior.low_w, prior.high_w),
         covariance,
         loose,
+        apart,
         noise,
-        _stretch(miss * np.sqrt(weight)),
+        _stretch(miss * np.sqrt(weight)) * n / max(n - used, 0.25 * n),
         power_w - miss,
         weight,
     )
 
 
+@dataclass(frozen=True)
+class _System:
+    """The normal equations for given weights; never written out where there are many classes."""
+
+    matrix: sparse.csr_matrix
+    weight: Floats  # (n,) over the variance
+    prior: Prior
+    bound: Floats  # (k,)
+    totals: tuple[Floats, Floats, Floats] | None
+
+    def gram(self) -> Floats:
+        """Return the readings' part of the precision. Shape (k, k)."""
+        scaled = self.matrix.multiply(np.sqrt(self.weight)[:, None]).tocsr()
+        out = np.asarray((scaled.T @ scaled).todense())
+        if self.totals is not None:
+            rows = self.totals[0] / self.totals[2][:, None]
+            out = out + rows.T @ rows
+        return out
+
+    def _tied(self, x: Floats) -> Floats:
+        """Return the prior's precision times ``x``."""
+        own = 1.0 / self.prior.sd_w**2
+        lead = self.prior.shared * self.prior.mean_w
+        pull = own * lead
+        total = float(lead @ pull) + 1.0 / self.prior.scale_sd**2
+        return np.asarray(own * x - pull * (float(pull @ x) / total))
+
+    def right(self, power_w: Floats, held: Floats, target: Floats) -> Floats:
+        """Return the right-hand side. Shape (k,)."""
+        out = np.asarray(self.matrix.T @ (self.weight * power_w)) + self._tied(target) + held
+        if self.totals is not None:
+            rows, energy, deviation = self.totals
+            out = out + rows.T @ (energy / deviation**2)
+        return out
+
+    def found(self, power_w: Floats, held: Floats, target: Floats, start: Floats) -> Floats:
+        """Return the powers: by factor where classes are few, else by conjugate gradients."""
+        right = self.right(power_w, held, target)
+        if len(target) < _LARGE:
+            precision = self.gram() + _prior_precision(self.prior) + np.diag(self.bound)
+            return np.asarray(linalg.solve(precision, right, assume_a="pos", check_finite=False))
+        rows = None if self.totals is None else self.totals[0] / self.totals[2][:, None]
+
+        def times(x: Floats) -> Floats:
+            out = np.asarray(self.matrix.T @ (self.weight * (self.matrix @ x))) + self._tied(x)
+            out += self.bound * x
+            return out if rows is None else np.asarray(out + rows.T @ (rows @ x))
+
+        squares = self.matrix.multiply(self.matrix).T @ self.weight
+        scale = np.asarray(squares).ravel() + 1.0 / self.prior.sd_w**2 + self.bound
+        size = len(target)
+        made = splinalg.LinearOperator((size, size), matvec=times, dtype=np.float64)
+        ready = splinalg.LinearOperator((size, size), matvec=lambda v: v / scale, dtype=np.float64)
+        x, _ = splinalg.cg(made, right, x0=start, M=ready, rtol=1e-5, maxiter=300)
+        return np.asarray(x)
+
+
 def _inverse(precision: Floats) -> Floats:
-    factor = linalg.cho_factor(precision, lower=True, check_finite=False)
-    return np.asarray(linalg.cho_solve(factor, np.eye(len(precision)), check_finite=False))
+    """Inverse of a positive definite matrix from its factor: a third of the work of solving for it."""
+    factor, _ = linalg.cho_factor(precision, lower=True, overwrite_a=True, check_finite=False)
+    inverse, fault = linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
+    if fault:  # pragma: no cover - the factor exists, so its inverse does
+        raise np.linalg.LinAlgError("the precision has no inverse")
+    lower = np.tril(inverse, -1)
+    return np.asarray(lower + lower.T + np.diag(np.diag(inverse)))
 
 
 def _stretch(miss: Floats, most: int = 30) -> float:

@@ -1,0 +1,117 @@
+"""How long attribution takes at size, and how far off it and the controls are.
+
+Prints, for a job of a million kernels, a hundred thousand readings and five thousand classes, the time
+of each step; then, for small jobs through every class of sensor, the error of the attribution beside
+those of the two controls (energy by time share, energy by model share).
+
+    python benchmarks/attribute.py [KERNELS [READINGS [CLASSES]]]
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from tracetool.hardware.sensors import sensor_of
+from tracetool.measure.attribution import attribute_classes
+from tracetool.measure.controls import by_model, by_time
+from tracetool.measure.observe import observe
+from tracetool.measure.power_log import PowerLog
+from tracetool.measure.timeline import build_timeline
+
+NOTHING = np.zeros(0)
+
+
+def _job(kernels: int, classes: int, seconds: float, seed: int):
+    """Kernels in phases of a few classes each, small gaps between them, and true power as steps."""
+    random = np.random.default_rng(seed)
+    phase = np.sort(random.integers(0, max(kernels // 400, 4), kernels))
+    members = random.integers(0, classes, (int(phase.max()) + 1, 12))
+    label = members[phase, random.integers(0, 12, kernels)].astype(np.int64)
+    length = np.exp(random.normal(0.0, 0.7, classes))[label] * random.uniform(0.9, 1.1, kernels)
+    gap = random.exponential(0.05, kernels)
+    edges = np.cumsum(np.column_stack([gap, length]).ravel())
+    edges *= seconds / edges[-1]
+    power = random.uniform(150.0, 420.0, classes)
+    watts = np.empty(2 * kernels)
+    watts[0::2], watts[1::2] = 110.0, power[label]
+    return edges[0::2], edges[1::2], label, power, np.concatenate([[0.0], edges]), watts
+
+
+def _log(edges, watts, update: float, window: float, seed: int):
+    random = np.random.default_rng(seed)
+    energy = np.concatenate([[0.0], np.cumsum(watts * np.diff(edges))])
+    at = np.arange(window + 0.2, edges[-1], update)
+    mean = (np.interp(at, edges, energy) - np.interp(at - window, edges, energy)) / window
+    polls = np.repeat(at, 3) + np.tile([0.001, 0.034, 0.067], len(at)) * update / 0.1
+    return polls, np.repeat(mean + random.normal(0.0, 0.5, len(at)), 3), energy
+
+
+def _truth(spans, label, edges, energy, classes: int):
+    spent = np.interp(spans[1], edges, energy) - np.interp(spans[0], edges, energy)
+    return np.bincount(label, spent, minlength=classes)
+
+
+def large(kernels: int, readings: int, classes: int) -> None:
+    seconds = readings * 0.1
+    start, end, label, _, edges, watts = _job(kernels, classes, seconds, 0)
+    polls, power, energy = _log(edges, watts, 0.1, 0.1, 1)
+    truth = _truth((start, end), label, edges, energy, classes)
+    sensor = replace(sensor_of("ampere-ga10x", "instant"), gain_sd=1e-4)
+    begin = time.perf_counter()
+    timeline = build_timeline(start, end, label, classes, 2e-5)
+    built = time.perf_counter()
+    seen = observe(PowerLog("instant", polls, power, NOTHING, NOTHING), timeline, [sensor])
+    aligned = time.perf_counter()
+    found = attribute_classes(seen)
+    done = time.perf_counter()
+    print(f"{kernels:,} kernels, {len(seen.readings):,} readings, {classes:,} classes")
+    print(f"  timeline {built - begin:.1f} s, alignment {aligned - built:.1f} s,", end=" ")
+    print(f"attribution {done - aligned:.1f} s, together {done - begin:.1f} s")
+    many = (found.found.coverage[:classes] >= 20) & (truth > 0)
+    error = np.abs(found.energy_j[:classes][many] / truth[many] - 1)
+    low, high = found.interval()
+    held = (low[:classes] <= truth) & (truth <= high[:classes]) & (truth > 0)
+    if many.any():
+        print(
+            f"  {int(many.sum())} classes seen by 20 windows or more: energy off by {error.mean():.1%} on",
+            end="",
+        )
+        print(f" average, {np.quantile(error, 0.99):.1%} at the 99th percentile")
+    print(f"  90 % intervals hold {held.sum() / max((truth > 0).sum(), 1):.0%} of the truth")
+
+
+def small() -> None:
+    print("error of all classes' energies together: attribution, by time share, by model share (15 % model)")
+    kinds = {
+        1: ("ampere-ga100", "draw", 0.1, 0.025), 2: ("ampere-ga10x", "instant", 0.1, 0.1),
+        3: ("hopper", "average", 0.1, 1.0), 4: ("volta", "draw", 0.02, 0.01),
+    }  # fmt: skip
+    for kind, (architecture, field, update, window) in kinds.items():
+        rows = []
+        for seed in range(3):
+            start, end, label, power, edges, watts = _job(12_000, 10, 60.0, seed)
+            polls, shown, energy = _log(edges, watts, update, window, seed)
+            truth = _truth((start, end), label, edges, energy, 10)
+            sensor = replace(sensor_of(architecture, field), gain_sd=1e-4)
+            timeline = build_timeline(start, end, label, 10, 2e-5)
+            seen = observe(PowerLog(field, polls, shown, NOTHING, NOTHING), timeline, [sensor])
+            found = attribute_classes(seen)
+            model = power * (1 + 0.15 * np.random.default_rng(seed).standard_normal(10))
+            says = (
+                found.energy_j[:10],
+                by_time(found.seconds[:10], truth.sum()),
+                by_model(found.seconds[:10], model, truth.sum()),
+            )
+            rows.append([np.abs(s - truth).sum() / truth.sum() for s in says])
+        mean = np.mean(rows, axis=0)
+        print(f"  class {kind}: {mean[0]:6.1%} {mean[1]:6.1%} {mean[2]:6.1%}")
+
+
+if __name__ == "__main__":
+    given = [int(a) for a in sys.argv[1:]]
+    large(*(given + [1_000_000, 100_000, 5_000][len(given) :]))
+    small()

@@ -1,0 +1,48 @@
+"""What is believed of class powers before any reading."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracetool.measure.design import Design
+from tracetool.measure.solve import Prior
+from tracetool.vocabulary.arrays import Floats
+
+#: How far classes of work differ in power, relative to the log's range above idle, before any reading.
+_CLASS_SPREAD = 0.35
+#: How far a class may lie from what the prior array says of it, relative to that.
+_PRIOR_SPREAD = 0.25
+_SCALE_SD = 0.3
+
+
+def prior_of(power_w: Floats, made: Design, expected_w: Floats | None, limit_w: float) -> Prior:
+    """Return the ties before any reading.
+
+    Parameters
+    ----------
+    power_w : array, shape (n,)
+        Readings. [W]
+    made : Design
+        Whose classes are asked about.
+    expected_w : array, shape (k,), optional
+        Power of each class as expected; NaN where nothing is. Without it, one level for all. [W]
+    limit_w : float
+        The board's power limit, NaN if not known. [W]
+    """
+    low, high = (float(q) for q in np.quantile(power_w, [0.01, 0.995]))
+    reach = max(high - low, 0.05 * abs(high), 1.0)
+    k = made.classes
+    active = np.asarray(made.matrix[:, :k].sum(axis=1)).ravel()
+    full = active > 0.5 * active.max(initial=0.0)
+    level = float(np.median(power_w[full])) if full.any() else high
+    mean = np.full(k + 2, level)
+    sd = np.full(k + 2, _CLASS_SPREAD * reach)
+    if expected_w is not None:
+        told = np.flatnonzero(np.isfinite(expected_w))
+        mean[told] = expected_w[told]
+        sd[told] = np.maximum(_PRIOR_SPREAD * expected_w[told], 0.1 * reach)
+    mean[k:] = low + 0.2 * (level - low), low
+    sd[k:] = 0.5 * reach, 0.5 * reach
+    shared = np.append(np.ones(k), [0.0, 0.0])
+    top = max(1.5 * high, 1.2 * limit_w) if np.isfinite(limit_w) else 2.0 * high
+    return Prior(mean, sd, shared, _SCALE_SD, max(0.0, low - 0.2 * reach), top)
