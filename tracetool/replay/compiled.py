@@ -15,9 +15,15 @@ _turns = [0]
 
 @cache
 def _compile(function: Callable[..., object]) -> Callable[..., object]:
-    import numba
-
-    made: Callable[..., object] = numba.njit(cache=True, nogil=True)(function)
+    try:
+        import numba
+    except ImportError:  # a Python newer than the compiler: slower, the same result
+        return function
+    made: Callable[..., object]
+    try:
+        made = numba.njit(cache=True, nogil=True)(function)
+    except RuntimeError:  # nowhere to keep what was compiled
+        made = numba.njit(nogil=True)(function)
     return made
 
 
