@@ -105,6 +105,8 @@ def _turn(frame: pl.DataFrame) -> pl.DataFrame:
         pl.col("library")
         .fill_null("")
         .is_in(["vllm", "training", "triton", "inductor", "deepgemm", "trtllm_gen", "flydsl"])
+        # frameworks instantiate CUTLASS templates for row-major results, cuBLAS its generated names for its own
+        | pl.col("name").str.contains("GemmUniversal")
     )
     swapped = pl.col("family").is_in(_PRODUCTS) & ~own_view
     return frame.with_columns(
