@@ -185,6 +185,22 @@ def test_a_baseline_is_kept_listed_compared_and_pruned(
     assert len(list(store.rglob("*.parquet"))) == 2
 
 
+def test_a_store_may_be_an_address(folders: Path, tmp_path: Path, cli: Callable[..., Ran]) -> None:
+    store = (tmp_path / "bucket").as_uri()
+    (tmp_path / "bucket").mkdir()
+    run = folders / "base" / "run-0.tracetool"
+    assert cli("baseline", "add", store, run, "--branch", "a/../b")[0] == 0
+    assert [b["branch"] for b in json.loads(cli("baseline", "list", store, "--json")[1])["baselines"]] == [
+        "a/../b"
+    ]
+    inside = [p.relative_to(tmp_path / "bucket") for p in (tmp_path / "bucket").rglob("*.parquet")]
+    assert len(inside) == 1
+    assert len(inside[0].parts) == 4  # a branch's name leads nowhere else
+    code, _, err = cli("baseline", "list", "nosuch://bucket")
+    assert code == 2
+    assert "no such store" in err
+
+
 def test_a_damaged_baseline_is_named(folders: Path, tmp_path: Path, cli: Callable[..., Ran]) -> None:
     store = tmp_path / "store"
     cli("baseline", "add", store, folders / "base" / "run-0.tracetool")

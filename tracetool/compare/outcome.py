@@ -75,6 +75,7 @@ class RunDiff:
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     keys: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    modelled_pct: float | None = None  # change the model sees from the same times, beside a measured one
 
     def level(self, name: str) -> pl.DataFrame:
         """Return the rows of one level."""

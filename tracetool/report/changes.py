@@ -49,6 +49,7 @@ def changes_view(found: RunDiff, place: str = "") -> View:
         *(Line(w, "warning") for w in found.warnings),
         *(Line(r, "warning") for r in found.reasons if found.keys and r.startswith("the two sides")),
         Grid(_metrics(found), ""),
+        *(Line(text) for text in _modelled(found)),
         Line(f"Why (sums to {_joules(energy.head - energy.base)}): {causes(found)}"),
         Grid(_groups(found, "family"), "By family", headers=_HEADERS | {"name": "family"}),
     ]
@@ -75,6 +76,12 @@ def headline(found: RunDiff) -> str:
         of = f" of {deciding.scope}" if deciding.scope else ""
         said += f"; {deciding.name}{of} {_change(deciding)}"
     return f"{said}: {found.verdict}, limit {100 * deciding.limit:g} %"
+
+
+def _modelled(found: RunDiff) -> list[str]:
+    if found.modelled_pct is None:
+        return []
+    return [f"The model sees {found.modelled_pct:+.1f} % energy from the same times and work"]
 
 
 def _change(metric: Metric) -> str:
@@ -192,6 +199,7 @@ def document(found: RunDiff) -> dict[str, Any]:
         "head": list(found.head),
         "unit": found.unit,
         "energies": found.basis,
+        "modelled_change_pct": found.modelled_pct,
         "metrics": [_metric(m) for m in found.metrics],
         "causes_j": dict(found.factors),
         "not_comparable": {k: list(v) for k, v in found.keys.items()},

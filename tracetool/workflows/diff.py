@@ -119,8 +119,22 @@ def diff_sides(
         clock_ratios=ratios,
         setting=setting,
         notes=(*notes, *seen),
+        modelled_pct=_modelled_pct(base, head, per_step=per_step),
         warnings=tuple(warnings),
     )
+
+
+def _modelled_pct(base: Sequence[LoadedRun], head: Sequence[LoadedRun], *, per_step: bool) -> float | None:
+    """Return the change of energy the model sees from the same times, beside the measured one. [%]"""
+    means = []
+    for side in (base, head):
+        joules = [
+            r.modelled_j / (r.classes.steps if per_step else 1) for r in side if r.modelled_j is not None
+        ]
+        if len(joules) < len(side):
+            return None
+        means.append(sum(joules) / len(joules))
+    return 100.0 * (means[1] / means[0] - 1.0) if means[0] > 0 else None
 
 
 def _clock_ratios(

@@ -43,6 +43,7 @@ class LoadedRun:
     run: Run | None = None
     notes: list[str] = field(default_factory=list)
     clock_recorded: bool = False
+    modelled_j: float | None = None  # what the model says of the run, where its energies are measured
 
 
 def basis_named(text: str) -> Basis | Literal["auto"]:
@@ -155,7 +156,10 @@ def load_run(path: Path, basis: Basis, reading: Reading) -> LoadedRun:
     notes = [f"{path.name}: {n}" for n in predicted.notes]
     each = _each(predicted, times=basis == "predicted")
     gap_s, gap_j, span_s = _gaps(predicted, recorded=basis != "predicted")
+    modelled = None
     if basis == "measured":
+        counted = each.join(run.signatures.select("signature", "launches"), on="signature")
+        modelled = float((counted["each_j"] * counted["launches"]).sum()) + gap_j
         each, gap_j, said = _measured(run, reading, each, (gap_s, gap_j))
         notes += [f"{path.name}: {n}" for n in said]
     ranges = run.table("ranges")
@@ -174,7 +178,13 @@ def load_run(path: Path, basis: Basis, reading: Reading) -> LoadedRun:
         else float(predicted.totals[0]["clock_mhz"]),
     )
     return LoadedRun(
-        made, basis, classes["signature"], run, notes, bool(run.telemetry["clock_mhz"].is_not_null().any())
+        made,
+        basis,
+        classes["signature"],
+        run,
+        notes,
+        bool(run.telemetry["clock_mhz"].is_not_null().any()),
+        modelled,
     )
 
 
