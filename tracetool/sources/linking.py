@@ -96,6 +96,9 @@ def _threads(*frames: pl.DataFrame) -> list[Ints]:
 def number_ranges(ranges: pl.DataFrame) -> pl.DataFrame:
     """Add ``range`` (row number), ``parent`` and ``depth``."""
     ranges = with_columns_present(ranges, {"process": _I, "thread": _I}).sort("start_ns", maintain_order=True)
+    if not ranges.height:
+        none = pl.lit(None, dtype=_I)
+        return ranges.with_columns(range=none, parent=none, depth=none.cast(pl.Int32))
     group = _threads(ranges)[0]
     start = ranges["start_ns"].to_numpy()
     found = nest(group, start, start + ranges["duration_ns"].to_numpy())
@@ -111,6 +114,8 @@ def number_operators(operators: pl.DataFrame) -> pl.DataFrame:
     """Add ``operator`` (row number) and ``parent``."""
     operators = with_columns_present(operators, {"process": _I, "thread": _I, "external_id": _I})
     operators = operators.sort("start_ns", maintain_order=True)
+    if not operators.height:
+        return operators.with_columns(operator=pl.lit(None, dtype=_I), parent=pl.lit(None, dtype=_I))
     group = _threads(operators)[0]
     start = operators["start_ns"].to_numpy()
     parents = pl.Series("parent", nest(group, start, start + operators["duration_ns"].to_numpy()).parents())

@@ -13,6 +13,8 @@ from tracetool.sources.text import read_text
 
 
 def _is_header(line: str) -> bool:
+    if "gpu" not in line.lower():
+        return False
     names = [plain(n) for n in header_names(line)]
     return "gpu" in names and len(names) > 1 and knows(names)
 

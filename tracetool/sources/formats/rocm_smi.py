@@ -16,6 +16,8 @@ from tracetool.vocabulary.errors import BadInput
 
 
 def _is_header(line: str) -> bool:
+    if "device" not in line.lower():
+        return False
     names = [plain(n) for n in header_names(line)]
     return "device" in names and len(names) > 1
 
