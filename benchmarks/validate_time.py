@@ -1,0 +1,108 @@
+"""How far the time model can be trusted: extrapolation, unseen boards, and a black box on the same rows.
+
+usage: python benchmarks/validate_time.py [DATA_ROOT] [extrapolate | boards] ...
+
+extrapolate: fit on the half of the shapes with least work, tested on the other half, against boosted trees.
+boards:      FP32 operators on a board whose coefficients come from the other boards alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from latency_tables import latency_rows, latency_tables
+
+from tracetool.calibrate.time import fit_time
+from tracetool.families.count import count_work
+from tracetool.hardware.calibrated import calibrated_gpus, own_calibration
+from tracetool.hardware.load import load_gpu
+from tracetool.model.time_files import merged
+from tracetool.model.timing import time_rows
+from tracetool.vocabulary.arrays import Floats
+from tracetool.vocabulary.operators import OperatorColumns
+from tracetool.workflows.tables import read_table
+
+HERE = Path(__file__).resolve().parent.parent
+#: What the latency set's host adds: the fastest rows of a board take no less.
+FLOOR_QUANTILE = 0.01
+
+
+def off(predicted: Floats, measured: Floats) -> str:
+    error = np.abs(predicted / measured - 1.0) * 100.0
+    return f"MAPE {error.mean():6.1f} % MdAPE {np.median(error):6.1f} %"
+
+
+def _features(rows: OperatorColumns) -> Floats:
+    """Everything a black box may look at: logarithms of the numbers, codes of the texts."""
+    made = []
+    for values in rows.columns.values():
+        if values.dtype == object:
+            made.append(np.unique(values.astype(str), return_inverse=True)[1].reshape(-1).astype(np.float64))
+        else:
+            made.append(np.log2(np.maximum(np.nan_to_num(values, nan=0.0), 0.5)))
+    return np.stack(made, axis=1)
+
+
+def black_box(rows: OperatorColumns, measured: Floats, seen: Floats, asked: Floats) -> Floats | None:
+    """Boosted trees on the logarithm of the time; None without scikit-learn."""
+    try:
+        from sklearn.ensemble import HistGradientBoostingRegressor
+    except ImportError:
+        return None
+    table = _features(rows)
+    model = HistGradientBoostingRegressor(max_iter=400, learning_rate=0.06, random_state=0)
+    model.fit(table[seen], np.log(measured[seen]))
+    return np.asarray(np.exp(model.predict(table[asked])))
+
+
+def extrapolate(root: Path) -> None:
+    for path in sorted((root / "ops").glob("*.parquet")):
+        frame = pl.read_parquet(path)
+        gpu = load_gpu(frame["gpu"][0])
+        table = read_table(frame.drop("measured_us", "gpu", "measured_w", "power_limit_w", strict=False))
+        measured = np.zeros(len(table.rows))
+        measured[table.index] = frame["measured_us"].to_numpy() * 1e-6
+        work = count_work(table.rows, gpu)
+        size = work.useful_flops * work.dram_bytes
+        small, large = np.flatnonzero(size <= np.median(size)), np.flatnonzero(size > np.median(size))
+        fit = fit_time(table.rows.take(small), measured[small], gpu)
+        clock = np.array([gpu.clock_boost_mhz])
+        found = time_rows(table.rows.take(large), gpu, clock, calibration=fit.calibration()).duration_s[:, 0]
+        boxed = black_box(table.rows, measured, small, large)
+        told = "scikit-learn is not installed" if boxed is None else off(boxed, measured[large])
+        print(
+            f"{path.stem:40s} small to large: model {off(found, measured[large])}   trees {told}", flush=True
+        )
+
+
+def boards(root: Path) -> None:
+    """Print each board's error with its own calibration left out."""
+    files = {n: own_calibration(n, "time") for n in calibrated_gpus("time")}
+    for name, kind, table in latency_tables(root / "latency"):
+        gpu = load_gpu(name)
+        donors = [(load_gpu(n), f) for n, f in files.items() if n != name and f is not None]
+        rows, measured = latency_rows(table), table["measured_us"].to_numpy() * 1e-6
+        clock = np.array([gpu.clock_boost_mhz])
+        waiting = np.quantile(measured, FLOOR_QUANTILE)
+        for label, given in (
+            ("own", merged(gpu, files.get(name), [])),
+            ("left out", merged(gpu, None, donors)),
+        ):
+            found = np.maximum(time_rows(rows, gpu, clock, calibration=given).duration_s[:, 0], waiting)
+            print(f"{name:16s} {kind:10s} {label:9s} {off(found, measured)}", flush=True)
+
+
+def main() -> None:
+    asked = sys.argv[1:]
+    root = Path(asked.pop(0)) if asked and Path(asked[0]).is_dir() else HERE.parent / "shared" / "data"
+    if not asked or "boards" in asked:
+        boards(root)
+    if not asked or "extrapolate" in asked:
+        extrapolate(root)
+
+
+if __name__ == "__main__":
+    main()
