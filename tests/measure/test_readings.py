@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tracetool.measure.readings import resolve_updates, update_period
+
+from .jobs import CLASSES, job, sensor_log
+
+
+@pytest.mark.parametrize("kind", [1, 2, 3, 4])
+def test_the_update_period_is_found_from_the_log_alone(kind: int) -> None:
+    time, power = sensor_log(job(kind, seconds=12.0).steps, kind, kind)
+    for near in (CLASSES[kind][0], None):
+        period, error, _ = update_period(time, power, near)
+        assert period == pytest.approx(CLASSES[kind][0], rel=0.002)
+        assert error < 0.01 * period
+
+
+def test_one_reading_is_kept_of_each_update() -> None:
+    time, power = sensor_log(job(1, seconds=10.0).steps, 1, 1)
+    found = resolve_updates(time, power, 0.1)
+    span = time[-1] - time[0]
+    assert len(found) == pytest.approx(span / 0.1, abs=3)
+    assert found.jitter_s == 0.0
+
+
+def test_a_slow_poll_leaves_the_moment_of_the_update_open() -> None:
+    time = np.arange(0.0, 60.0, 1.0)
+    found = resolve_updates(time, 200.0 + 10 * np.sin(time), 0.1)
+    assert found.jitter_s == pytest.approx(0.1)
+    assert len(found) == 60
+
+
+def test_nan_and_disorder_do_no_harm() -> None:
+    random = np.random.default_rng(0)
+    time, power = sensor_log(job(2, seconds=8.0).steps, 2, 2)
+    mixed = random.permutation(len(time))
+    spoilt = power[mixed].copy()
+    spoilt[:20] = np.nan
+    found = resolve_updates(time[mixed], spoilt, 0.1)
+    assert np.isfinite(found.power_w).all()
+    assert (np.diff(found.time_s) > 0).all()
+
+
+def test_a_constant_log_has_no_period() -> None:
+    assert np.isnan(update_period(np.arange(50.0), np.full(50, 80.0))[0])
