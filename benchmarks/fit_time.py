@@ -57,7 +57,9 @@ def fit_latency(root: Path, wanted: set[str]) -> None:
         if wanted and name not in wanted:
             continue
         frame = pl.concat(frames, how="diagonal_relaxed")
-        fit = fit_time(latency_rows(frame), frame["measured_us"].to_numpy() * 1e-6, load_gpu(name))
+        gpu, rows = load_gpu(name), latency_rows(frame)
+        clock = predict_rows(rows, gpu, np.array([gpu.clock_boost_mhz])).clock_mhz[:, 0]
+        fit = fit_time(rows, frame["measured_us"].to_numpy() * 1e-6, gpu, clock)
         say(name, fit)
         kept = TimeFit(name, {law: without_overhead(law, found) for law, found in fit.laws.items()})
         about = {

@@ -21,6 +21,8 @@ AGE = {
     "ampere-ga10x": 5.2, "ada": 6, "hopper": 7, "blackwell": 8, "cdna1": 4, "cdna2": 5, "cdna3": 7,
     "cdna4": 8,
 }  # fmt: skip
+#: Boards this much farther than the nearest one still count as near, unless that is of the same architecture.
+NEAR = 1.2
 #: What a transfer adds to the spread of a calibrated law: ln of a factor at 90 %.
 TRANSFER_SPREAD = 0.25
 
@@ -53,7 +55,7 @@ def merged(
         Its own calibration.
     donors : sequence of (Gpu, CalibrationFile)
         Other calibrated boards. Coefficients are clocks, shares of peaks and microseconds, so that
-        they carry over; the geometric mean of equally near boards is taken.
+        they carry over; the geometric mean of the boards near is taken.
     """
     coefficients: dict[str, Mapping[str, float]] = {}
     spread: dict[str, tuple[float, float]] = {}
@@ -112,4 +114,5 @@ def _nearest(
         abs(AGE.get(g.architecture.lower(), 5) - age) + 4.0 * (g.vendor != gpu.vendor) for g, _ in able
     ]
     least = min(distance)
-    return [pair for pair, d in zip(able, distance, strict=True) if d == least]
+    reach = least + NEAR if least > 0 else 0.0
+    return [pair for pair, d in zip(able, distance, strict=True) if d <= reach]
