@@ -23,6 +23,7 @@ _LOADED: Final = 0.5
 _STEPS: Final = 16
 #: A kernel this many times faster than the model of its shapes did not do all of that work. [1]
 _IMPOSSIBLE: Final = 5.0
+_ASIDE: Final = "left aside the shapes of {} signatures: the {} rules out all of that work"
 
 
 @dataclass(frozen=True)
@@ -101,21 +102,35 @@ def recorded(run: Run, rows: OperatorColumns, gpu: Gpu) -> Recorded:
     boost = gpu.clock_boost_mhz
     rows, more = _possible(_with_clock(rows, np.full(len(rows), boost)), gpu)
     cap = power_calibration_of(gpu).cap_share * limit
-    clocks = np.linspace(max(gpu.clock_min_mhz, 0.4 * boost), boost, _STEPS)
-    settled = np.full(len(rows), boost)
-    hot = np.flatnonzero(_power_at(rows, gpu, boost) > cap)
+    settled, never = _settled(rows, gpu, cap)
+    if never.any():
+        # Work that no clock does under the limit in that time is not the kernel's: see _possible.
+        rows, more = _without_shapes(rows, never), [*more, _ASIDE.format(int(never.sum()), "power limit")]
+        settled, _ = _settled(rows, gpu, cap)
     said = f"recorded clock not known: taken as {boost:g} MHz, the boost clock of {gpu.name}"
-    if len(hot):
-        some = rows.take(hot)
-        power = np.stack([_power_at(some, gpu, float(c)) for c in clocks], axis=1)
-        # Power grows with the clock: the first step above the limit bounds the clock it ran at.
-        at = np.maximum((power <= cap).sum(axis=1) - 1, 0)
-        row, above = np.arange(len(hot)), np.minimum(at + 1, _STEPS - 1)
-        low, high = power[row, at], power[row, above]
-        share = np.clip((cap - low) / np.maximum(high - low, 1e-9), 0.0, 1.0)
-        settled[hot] = clocks[at] + share * (clocks[1] - clocks[0]) * (at + 1 < _STEPS)
-        said += f", lower for {len(hot)} signatures that the power limit of {limit:g} W slowed"
+    if slowed := int((settled < boost).sum()):
+        said += f", lower for {slowed} signatures that the power limit of {limit:g} W slowed"
     return Recorded(_with_clock(rows, settled), boost, limit, (said, *more))
+
+
+def _settled(rows: OperatorColumns, gpu: Gpu, cap_w: float) -> tuple[Floats, Bools]:
+    """Return the clock each row ran at under the limit, and which rows exceed it at any clock. (n,)"""
+    boost = gpu.clock_boost_mhz
+    clocks = np.linspace(max(gpu.clock_min_mhz, 0.4 * boost), boost, _STEPS)
+    settled, never = np.full(len(rows), boost), np.zeros(len(rows), np.bool_)
+    hot = np.flatnonzero(_power_at(rows, gpu, boost) > cap_w)
+    if not len(hot):
+        return settled, never
+    some = rows.take(hot)
+    power = np.stack([_power_at(some, gpu, float(c)) for c in clocks], axis=1)
+    # Power grows with the clock: the first step above the limit bounds the clock it ran at.
+    at = np.maximum((power <= cap_w).sum(axis=1) - 1, 0)
+    row, above = np.arange(len(hot)), np.minimum(at + 1, _STEPS - 1)
+    low, high = power[row, at], power[row, above]
+    share = np.clip((cap_w - low) / np.maximum(high - low, 1e-9), 0.0, 1.0)
+    settled[hot] = clocks[at] + share * (clocks[1] - clocks[0]) * (at + 1 < _STEPS)
+    never[hot] = power[:, 0] > cap_w
+    return settled, never
 
 
 def _possible(rows: OperatorColumns, gpu: Gpu) -> tuple[OperatorColumns, list[str]]:
@@ -127,9 +142,12 @@ def _possible(rows: OperatorColumns, gpu: Gpu) -> tuple[OperatorColumns, list[st
     false = known & (measured > 0) & (modelled > _IMPOSSIBLE * measured)
     if not false.any():
         return rows, []
-    source = np.where(false, "none", rows.text("shape_source", "none")).astype(object)
-    said = f"{int(false.sum())} signatures are too quick for their operator's shapes, which are left aside"
-    return replace(rows, columns={**rows.columns, "shape_source": source}), [said]
+    return _without_shapes(rows, false), [_ASIDE.format(int(false.sum()), "measured time")]
+
+
+def _without_shapes(rows: OperatorColumns, which: Bools) -> OperatorColumns:
+    source = np.where(which, "none", rows.text("shape_source", "none")).astype(object)
+    return replace(rows, columns={**rows.columns, "shape_source": source})
 
 
 def _with_clock(rows: OperatorColumns, clock_mhz: Floats) -> OperatorColumns:
