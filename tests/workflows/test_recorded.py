@@ -1,4 +1,4 @@
-"""At the clock it was recorded at, a run takes what it took; and what the recording rules out is left aside."""
+"""At its own clock a run takes what it took; what the recording rules out is left aside."""
 
 from __future__ import annotations
 
