@@ -136,6 +136,17 @@ def test_attention_grid_gives_queries_batch_and_heads():
     assert got["kv_len"] == 1024 and got["inferred"] == "kv_len"
 
 
+def test_lengths_of_keys_nobody_records_are_assumed_or_inferred():
+    gpu, call = load_gpu("h100-sxm"), {"op": "vllm::unified_attention", "name": "kernel_unified_attention_2d"}
+    prefill = one(dims=[[640, 32, 128], [640, 8, 128], [640, 8, 128]], us=200.0, **call)
+    assert (prefill["q_len"], prefill["kv_len"], prefill["inferred"]) == (640, 640, "kv_len")
+    assert prefill["inferred_low"] < 1 <= prefill["inferred_high"]
+    seconds = 30_000 * 8 * 128 * 2 * 4 / (0.7 * gpu.dram_bytes_per_s * gpu.dram_efficiency)
+    decode = one(dims=[[1, 32, 128], [1, 8, 128], [1, 8, 128]], us=seconds * 1e6 + 2, **call)
+    assert decode["kv_len"] == pytest.approx(30_000, rel=0.01)
+    assert decode["shape_source"] == "grid"
+
+
 def test_compiled_kernels_carry_their_true_traffic():
     name = "triton_poi_fused_add_mul_3"
     got = one(

@@ -45,6 +45,10 @@ _USED: Final = (
 )
 #: fp32 on the matrix cores of CDNA (``v_mfma_f32_32x32x2f32``: 4096 FLOP in 64 cycles, 4 units). [FLOP/clk/CU]
 _MFMA_FP32: Final = 256.0
+#: From this many queries on, attention is over the tokens themselves.
+_PREFILL: Final = 32
+#: Sequences packed behind one another may be this much shorter than all tokens.
+_SHORTEST: Final = 0.1
 #: Products and sums of one complex multiplication.
 _COMPLEX: Final = 4.0
 
@@ -93,7 +97,7 @@ def infer_missing(frame: pl.DataFrame, boards: dict[str | None, Gpu]) -> pl.Data
             & np.isnan(columns["kv_len"])
             & np.isfinite(seconds)
         )
-        sheet.put(lacks_keys, "kv_len", _lengths(columns, seconds, size, board))
+        sheet.put(lacks_keys, "kv_len", _lengths(columns, seconds, size, rate, board))
     made = [pl.Series(c, columns[c]).fill_nan(None) for c in ("k", "cols", "kv_len")]
     return frame.with_columns(
         *made, pl.Series("inferred", told.astype(str)), pl.Series("inferred_low", sheet.low).fill_nan(None), pl.Series("inferred_high", sheet.high).fill_nan(None)
@@ -189,16 +193,25 @@ def _widths(
 
 
 def _lengths(
-    columns: dict[str, Floats], seconds: Floats, size: Floats, gpu: Gpu
+    columns: dict[str, Floats], seconds: Floats, size: Floats, rate: Floats, gpu: Gpu
 ) -> tuple[Floats, Floats, Floats]:
-    """Length of keys in decode: keys and values are streamed once."""
+    """Length of keys. Many queries are taken to attend to themselves; a few meet keys that are streamed once."""
     bandwidth = gpu.dram_bytes_per_s * gpu.dram_efficiency
-    heads = np.where(np.isnan(columns["kv_heads"]), columns["heads"], columns["kv_heads"])
+    heads, wide = columns["heads"], columns["head_dim"]
+    shared = np.where(np.isnan(columns["kv_heads"]), heads, columns["kv_heads"])
     batch = np.where(np.isnan(columns["batch"]), 1.0, columns["batch"])
 
     def length(reach: float) -> Floats:
-        return np.maximum(
-            1.0, np.round(seconds * bandwidth * reach / (batch * heads * columns["head_dim"] * 2.0 * size))
-        )
+        streamed = seconds * bandwidth * reach / (batch * shared * wide * 2.0 * size)
+        met = seconds * rate * reach / (4.0 * batch * heads * columns["q_len"] * wide)
+        return np.asarray(np.maximum(1.0, np.round(np.minimum(streamed, met))))
 
-    return length(STREAMED[0]), length(STREAMED[1]), length(STREAMED[2])
+    most = length(STREAMED[2])
+    queries = columns["q_len"]
+    itself = queries >= _PREFILL
+    # packed sequences are shorter than all their tokens, earlier chunks make the keys longer than the queries
+    return (
+        np.where(itself, queries, length(STREAMED[0])),
+        np.where(itself, _SHORTEST * queries, length(STREAMED[1])),
+        np.where(itself, np.maximum(queries, most), most),
+    )

@@ -102,6 +102,14 @@ def attention(q: int, causal: int, *, heads_first: bool, longest: int = -1, star
     return read
 
 
+def packed_attention(call: Call) -> Numbers | None:
+    """Attention of a server: tokens of all sequences behind one another; lengths of keys are in tables nobody records."""
+    query, key = call.shape(0), call.shape(1)
+    if not query or not key or len(query) != 3 or len(key) != 3 or query[-1] != key[-1]:
+        return None
+    return {"batch": 1, "q_len": query[0], "heads": query[1], "kv_heads": key[1], "head_dim": query[2]}
+
+
 def conv_gradient(grad: int, other: int, *, of_data: bool) -> Reader:
     """Older gradients of convolutions state the gradient of the result and one operand, not the strides.
 

@@ -13,7 +13,14 @@ from typing import Final
 
 from tracetool.classify.calls import Call, Numbers, Shape, numel, size_of
 from tracetool.classify.fused import ITSELF, is_fused, read_fused
-from tracetool.classify.readers import Reader, attention, conv_gradient, convolution, product
+from tracetool.classify.readers import (
+    Reader,
+    attention,
+    conv_gradient,
+    convolution,
+    packed_attention,
+    product,
+)
 
 
 def _rows_of(shape: Shape, inner: int) -> Numbers:
@@ -216,6 +223,7 @@ READERS: Final[Mapping[str, tuple[str, Reader]]] = {
     "_scaled_dot_product_flash_attention_backward": ("attention", attention(1, 11, heads_first=True)),
     "_flash_attn_forward": ("attention", attention(0, 5, heads_first=False)),
     "_flash_attn_varlen_forward": ("attention", attention(0, 9, heads_first=False, longest=5, starts=3)),
+    "unified_attention": ("attention", packed_attention), "unified_attention_with_output": ("attention", packed_attention),
     "native_layer_norm": ("norm", _layer_norm(0, 1)), "layer_norm": ("norm", _layer_norm(0, 1)),
     "native_layer_norm_backward": ("norm", _layer_norm(0, 2)), "_fused_rms_norm": ("norm", _layer_norm(0, 1)),
     "rms_norm": ("norm", _layer_norm(0, 1)), "_fused_rms_norm_backward": ("norm", _layer_norm(0, 2)),
