@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -220,3 +221,30 @@ def test_the_console_is_a_hundred_columns_wide_and_plain(capsys: pytest.CaptureF
     assert text.startswith("Energy +1")
     assert max(map(len, text.splitlines())) <= 100
     assert not any(line.startswith("::") for line in text.splitlines())
+
+
+def official(name: str) -> Path:
+    """Return an official schema; the test is skipped where nobody put it."""
+    folder = os.environ.get("TRACETOOL_SCHEMAS")
+    file = Path(folder or ".") / name
+    if not folder or not file.is_file():
+        pytest.skip(f"put {name} into a folder and name it in TRACETOOL_SCHEMAS")
+    return file
+
+
+@pytest.mark.parametrize("names", [None, HOSTILE], ids=["plain", "hostile"])
+def test_sarif_fits_the_standards_own_schema(names: list[str] | None, tmp_path: Path) -> None:
+    schema = json.loads(official("sarif-schema-2.1.0.json").read_text("utf-8"))
+    view = changes_view(compare(1.2, "energy=2%", "*:energy=1%", names=names), HOSTILE[0])
+    made = json.loads(save_view(view, tmp_path / "d.sarif").read_text("utf-8"))
+    jsonschema.validators.validator_for(schema)(schema).validate(made)
+
+
+@pytest.mark.parametrize("names", [None, HOSTILE], ids=["plain", "hostile"])
+def test_junit_fits_the_schema_of_its_readers(names: list[str] | None, tmp_path: Path) -> None:
+    etree = pytest.importorskip("lxml.etree")
+    schema = etree.XMLSchema(etree.parse(str(official("junit-10.xsd"))))
+    for runs in (1, 3):
+        view = changes_view(compare(1.2, "energy=2%", "*:energy=1%", names=names, runs=runs))
+        made = etree.parse(str(save_view(view, tmp_path / "d.xml")))
+        assert schema.validate(made), schema.error_log
