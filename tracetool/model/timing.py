@@ -153,8 +153,11 @@ def _link_rate(rows: OperatorColumns, gpu: Gpu) -> Floats:
 
 def _bound(busy: dict[str, Floats], fixed: Floats, serial: Floats, core: Floats, memory: Floats) -> Ints:
     """Return what sets the time: launch, latency, else the busiest unit."""
-    units = np.stack([busy[u] for u in UNITS])
-    best = units.argmax(axis=0)
+    best, longest = np.zeros(core.shape, dtype=np.int64), busy[UNITS[0]]
+    for place, unit in enumerate(UNITS[1:], start=1):
+        more = busy[unit] > longest
+        best[more] = place
+        longest = np.maximum(longest, busy[unit])
     start = np.broadcast_to(fixed[:, None], core.shape)
     steady = np.maximum(core, memory)
     best = np.where(serial > steady, BOUNDS.index("latency"), best)

@@ -224,8 +224,14 @@ def _tried(
         np.minimum(most, 2.0),
         np.minimum(most, 3.0),
     )
+    done: list[Floats] = []
+    free = ~np.isfinite(p.split) & (most > 1.0)
     for parts in tried:
-        rows = np.flatnonzero((parts > 1.0) & ~np.isfinite(p.split))
+        worth = free & (parts > 1.0)
+        for other in done:
+            worth &= parts != other
+        done.append(parts)
+        rows = np.flatnonzero(worth)
         if rows.size:
             sizes = (_some(tile_m, rows), _some(tile_n, rows))
             yield rows, _cost(p.take(rows), gpu, rates, sizes, tiles[rows], dram[rows], parts[rows])
