@@ -97,8 +97,12 @@ def check_intervals(frame: pl.DataFrame) -> pl.DataFrame:
     """Return host intervals (calls, operators, ranges) whose times make sense."""
     if not frame.height:
         return frame
-    return frame.filter(
+    sane = (
         pl.col("start_ns").is_between(-TIME_LIMIT_NS, TIME_LIMIT_NS)
         & pl.col("duration_ns").is_between(0, TIME_LIMIT_NS)
         & pl.col("name").is_not_null()
     )
+    sane = sane.fill_null(value=False)
+    if frame.select(sane.all()).item():
+        return frame
+    return frame.filter(sane)

@@ -23,6 +23,17 @@ def clean_text(column: str | pl.Expr) -> pl.Expr:
     return made.cast(pl.String).str.replace_all(r"[\p{Cc}\p{Zl}\p{Zp}]", " ")
 
 
+def look_up(frame: pl.DataFrame, table: pl.DataFrame, *keys: str, nulls_equal: bool = False) -> pl.DataFrame:
+    """Add what a small table says of each row, null where it says nothing.
+
+    Only the keys go through the join: joined whole, a frame of millions would lie in memory twice.
+    """
+    found = frame.select(keys).join(
+        table, on=list(keys), how="left", nulls_equal=nulls_equal, maintain_order="left"
+    )
+    return frame.hstack(found.drop(keys))
+
+
 def rejected_rows(
     source: str, places: Iterable[object], reason: str, texts: Iterable[object]
 ) -> pl.DataFrame:

@@ -47,7 +47,10 @@ def link_launches(activities: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame
     by_process = activities["process"].null_count() == 0
     several = by_process and calls["process"].n_unique() > 1
     keys = ["process", "correlation"] if several else ["correlation"]
-    made = calls.filter(pl.col("correlation").is_not_null() & (pl.col("correlation") != 0)).select(
+    tied = pl.col("correlation").is_not_null() & (pl.col("correlation") != 0)
+    if not calls.select(tied.all()).item():
+        calls = calls.filter(tied)
+    made = calls.select(
         "correlation",
         pl.col("process") if several else pl.col("process").alias("launch_process"),
         pl.col("start_ns").alias("launch_ns"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from tracetool.sources.columns import look_up
+
 GEOMETRY = (
     "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers_per_thread",
     "shared_static_bytes", "shared_dynamic_bytes", "bytes",
@@ -60,7 +62,7 @@ def number_signatures(
     models = devices.select(
         pl.col("device").cast(pl.Int32), pl.col("name").alias("device_name")
     ).with_columns(pl.col("device_name").rank("dense").cast(pl.Int32).alias("#model"))
-    frame = frame.join(models.select("device", "#model"), on="device", how="left", maintain_order="left")
+    frame = look_up(frame, models.select("device", "#model"), "device")
     keys = ["kind", "#name", *GEOMETRY, "#model", "#operator"]
     frame = frame.with_columns(pl.col("name").cast(pl.Categorical).alias("#name"))
     frame = frame.with_row_index("#row")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import polars as pl
 
-from tracetool.sources.columns import clean_text
+from tracetool.sources.columns import clean_text, look_up
 from tracetool.sources.format import Clock
 from tracetool.sources.localtime import wall_clock_ns
 
@@ -113,9 +113,7 @@ def read_devices(
         compute_capability=pl.format("{}.{}", "computeMajor", "computeMinor"),
     )
     place = seen.join(used, on="gpu", how="left").select("profiler_device", "process", "device")
-    activities = activities.join(
-        place, on=["profiler_device", "process"], how="left", nulls_equal=True, maintain_order="left"
-    )
+    activities = look_up(activities, place, "profiler_device", "process", nulls_equal=True)
     if telemetry.height:
         telemetry = telemetry.join(used, on="gpu", how="left", maintain_order="left").drop("gpu")
     if activities.height and not gpus.height:

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from tracetool.sources.calls import with_call_kinds
-from tracetool.sources.columns import clean_text
+from tracetool.sources.columns import clean_text, look_up
 from tracetool.sources.format import Trace
 from tracetool.sources.nsight.annotations import read_annotations
 from tracetool.sources.nsight.identity import read_devices, session_clock, versions
@@ -78,7 +78,7 @@ class Export:
         looked = self.strings.select(
             pl.col("id").cast(frame.schema[column], strict=False).alias(column), pl.col("value").alias(to)
         )
-        return frame.join(looked, on=column, how="left", maintain_order="left")
+        return look_up(frame, looked, column)
 
 
 def looks_like_nsight(tables: Mapping[str, frozenset[str]]) -> bool:
@@ -175,7 +175,7 @@ def _calls(export: Export) -> pl.DataFrame:
     names = with_call_kinds(spelled.with_columns(pl.col("name").cast(pl.String))).with_columns(
         pl.col("name", "kind").cast(_CATEGORY)
     )
-    return frame.join(names, on="nameId", how="left", nulls_equal=True, maintain_order="left").select(
+    return look_up(frame, names, "nameId", nulls_equal=True).select(
         "name",
         "kind",
         start_ns=pl.col("start"),
