@@ -138,7 +138,7 @@ def _run(program: Path, report: Path, target: Path) -> str:
     finally:
         if job.poll() is None:
             os.killpg(job.pid, signal.SIGKILL)
-            job.wait()
+            job.communicate()  # takes its end and closes its pipe
     text = said.decode("utf-8", "replace").replace("\r", "\n")
     if job.returncode == 0 and "error" not in text.lower():
         return ""
