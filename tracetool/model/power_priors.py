@@ -44,6 +44,9 @@ _LINK_PJ_PER_BYTE = 45.0
 _LEAKAGE_SHARE = 0.55
 #: Of what does not leak, the share of idle memory.
 _MEMORY_SHARE = 0.4
+#: Graphics memory sleeps when a board idles, and its idle reading is that of sleep; while a job runs its
+#: clock is up. Boards read in both states differ by this much. [W/(GB/s)]
+_AWAKE_W_PER_GB_S = 0.05
 #: Clock tree of the idle chip per SM. [W/(V^2 GHz)]
 _CLOCK_TREE_PER_SM = 0.09
 
@@ -53,6 +56,11 @@ def node_scale(node_nm: float) -> float:
     if not node_nm > 0:
         return 1.0
     return float(np.exp(np.interp(np.log(node_nm), np.log(_NODE_NM), np.log(_NODE_SCALE))))
+
+
+def width_scale(fp32_rate: float) -> float:
+    """Return the energy per clock of an SM relative to one of 64 FP32 lanes; wider ones share a front end."""
+    return float(np.sqrt(fp32_rate / 128.0))
 
 
 def dram_pj(memory_type: str) -> float:
@@ -66,6 +74,13 @@ def prior_calibration(gpu: Gpu) -> PowerCalibration:
     return replace(found, monitored=_coefficients(gpu, _MONITOR_7NM, _ACTIVE_PJ_7NM["monitor"]))
 
 
+def _awake_w(gpu: Gpu) -> float:
+    """Return what memory draws, clocked up, beyond the idle reading. [W]"""
+    if not gpu.memory_type.startswith("gddr") or not np.isfinite(gpu.dram_bytes_per_s):
+        return 0.0
+    return _AWAKE_W_PER_GB_S * gpu.dram_bytes_per_s / 1e9
+
+
 def _coefficients(gpu: Gpu, core_7nm: Mapping[str, float], active_pj: float) -> PowerCalibration:
     scale = node_scale(gpu.node_nm)
     floor_v = gpu.voltage.floor_v
@@ -73,11 +88,11 @@ def _coefficients(gpu: Gpu, core_7nm: Mapping[str, float], active_pj: float) -> 
     rest = max(gpu.idle_w - tree * floor_v**2 * gpu.clock_min_mhz / 1e3, 0.0)
     return PowerCalibration(
         board_w=rest * (1 - _LEAKAGE_SHARE) * (1 - _MEMORY_SHARE),
-        memory_w=rest * (1 - _LEAKAGE_SHARE) * _MEMORY_SHARE,
+        memory_w=rest * (1 - _LEAKAGE_SHARE) * _MEMORY_SHARE + _awake_w(gpu),
         leakage_w_per_v=rest * _LEAKAGE_SHARE / floor_v,
         clock_w_per_v2_ghz=tree,
         core_pj=MappingProxyType({k: v * scale for k, v in core_7nm.items()}),
-        active_pj_per_clock_sm=active_pj * scale * gpu.rate("fp32") / 128.0,
+        active_pj_per_clock_sm=active_pj * scale * width_scale(gpu.rate("fp32")),
         dram_pj_per_byte=dram_pj(gpu.memory_type),
         link_pj_per_byte=_LINK_PJ_PER_BYTE,
         relative_sd=0.22,

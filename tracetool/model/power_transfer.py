@@ -15,7 +15,7 @@ import numpy as np
 
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.power_calibration import PowerCalibration
-from tracetool.model.power_priors import dram_pj, node_scale
+from tracetool.model.power_priors import dram_pj, node_scale, width_scale
 
 #: Spread of a kernel's power that a scaling adds, relative: same chip, same process, another process.
 _SAME_CHIP_SD, _SAME_NODE_SD, _OTHER_NODE_SD = 0.05, 0.09, 0.12
@@ -37,7 +37,7 @@ def transferred(
     """
     core = node_scale(target.node_nm) / node_scale(source_gpu.node_nm)
     memory = dram_pj(target.memory_type) / dram_pj(source_gpu.memory_type)
-    width = target.rate("fp32") / source_gpu.rate("fp32")
+    width = width_scale(target.rate("fp32")) / width_scale(source_gpu.rate("fp32"))
     same_chip = target.architecture == source_gpu.architecture
     added = (
         _SAME_CHIP_SD
