@@ -1,0 +1,89 @@
+"""The power model against measured tables: kernels and programs over clocks, idle curves, unit utilisations.
+
+Coefficients were fitted to some of these rows, so these bounds guard the model; errors on rows held out are
+printed by ``benchmarks/fit_power.py``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.model.boards import texts
+from tracetool.calibrate.power_validation import held_out
+from tracetool.hardware.load import load_gpu
+from tracetool.model.idle import idle_power_w
+from tracetool.model.power_files import believed_calibration, power_calibration_of
+from tracetool.model.predict import predict_rows
+from tracetool.vocabulary.operators import OperatorColumns
+from tracetool.workflows.calibrate_tables import read_measured
+
+pytestmark = pytest.mark.data
+ACTIVITY = ("act_sm", "act_dram", "act_tensor", "act_fp16", "act_fp32", "act_fp64")
+
+
+def anchored_errors(frame: pl.DataFrame, gpu: str, anchors: tuple[float, ...]) -> tuple[float, float]:
+    """Mean absolute errors of time and energy at every clock, from measurements at some of them."""
+    frame = frame.with_columns(pl.col(pl.Float64).fill_null(0.0))
+    clocks = frame["clock_mhz"].unique().sort().to_numpy().astype(np.float64)
+    time, energy = [], []
+    chosen, groups = [], []
+    for (_,), group in frame.group_by(["kernel"], maintain_order=True):
+        rows = [int((group["clock_mhz"] - a).abs().arg_min() or 0) for a in anchors]
+        chosen.append(group[rows])
+        groups.append(group)
+    known = pl.concat(chosen)
+    columns = {
+        "name": known["kernel"].to_numpy().astype(object),
+        "duration_us": known["time_s"].to_numpy() * 1e6,
+        "recorded_clock_mhz": known["clock_mhz"].cast(pl.Float64).to_numpy(),
+        "power_w": known["power_w"].to_numpy(),
+        **{c: known[c].to_numpy() for c in ACTIVITY},
+    }
+    rows = OperatorColumns(texts(*["unknown"] * known.height), columns)
+    made = predict_rows(rows, load_gpu(gpu), clocks, anchor=True)
+    for place, group in enumerate(groups):
+        row = place * len(anchors)
+        at = np.searchsorted(clocks, group["clock_mhz"].to_numpy())
+        time.append(np.abs(made.timing.duration_s[row, at] / group["time_s"].to_numpy() - 1))
+        energy.append(np.abs(made.energy_j[row, at] / (group["time_s"] * group["power_w"]).to_numpy() - 1))
+    return 100 * float(np.concatenate(time).mean()), 100 * float(np.concatenate(energy).mean())
+
+
+@pytest.mark.parametrize(
+    ("table", "gpu"),
+    [
+        ("a100_programs_activity", "a100-sxm"),
+        ("v100_applications_activity", "v100-pcie"),
+        ("v100_microbenchmarks_activity", "v100-pcie"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("anchors", "time", "energy"),
+    [((9999.0,), 8.0, 8.0), ((1100.0,), 8.0, 8.0), ((500.0,), 12.0, 11.0), ((700.0, 1250.0), 5.0, 4.0)],
+)
+def test_monitored_kernels_at_other_clocks(
+    data: Path, table: str, gpu: str, anchors: tuple[float, ...], time: float, energy: float
+) -> None:
+    errors = anchored_errors(pl.read_parquet(data / f"dvfs/{table}.parquet"), gpu, anchors)
+    assert errors[0] <= time
+    assert errors[1] <= energy
+
+
+def test_idle_curve_of_the_a100(data: Path) -> None:
+    curve = pl.read_csv(data / "dvfs/a100_voltage_idle.csv")
+    gpu = load_gpu("a100-pcie-40gb")
+    made = idle_power_w(gpu, curve["clock_mhz"].to_numpy(), power_calibration_of(gpu))
+    assert np.sqrt(np.mean((made - curve["idle_w"].to_numpy()) ** 2)) <= 0.5
+
+
+def test_unit_utilisations_over_two_clock_domains(data: Path) -> None:
+    gpu = load_gpu("gtx-titan-x")
+    measured = read_measured(data / "dvfs/titanx_microbenchmarks.parquet", gpu)
+    prior = believed_calibration(gpu).monitored
+    assert measured.power is not None
+    assert prior is not None
+    assert 100 * held_out(measured.power, prior, gpu.voltage).mape <= 7.0
