@@ -45,3 +45,16 @@ def test_nan_and_disorder_do_no_harm() -> None:
 
 def test_a_constant_log_has_no_period() -> None:
     assert np.isnan(update_period(np.arange(50.0), np.full(50, 80.0))[0])
+
+
+def test_a_poll_at_the_very_moment_of_the_update_is_no_witness() -> None:
+    random = np.random.default_rng(5)
+    grid = np.arange(0.0606, 40.0, 0.1)
+    updates = grid + random.normal(0, 4e-4, len(grid))
+    values = random.uniform(100.0, 400.0, len(updates))
+    polls = np.arange(0.08, 39.9, 0.02) + 0.0006  # every fifth falls on an update, before or after it
+    power = values[np.searchsorted(updates, polls, side="right") - 1]
+    found = resolve_updates(polls, power, 0.1)
+    nearest = np.round((found.time_s - 0.0606) / 0.1).astype(int)
+    inside = (nearest > 0) & (nearest < len(values) - 1)
+    assert np.mean(np.abs(found.power_w - values[np.clip(nearest, 0, len(values) - 1)])[inside] < 1e-9) > 0.99

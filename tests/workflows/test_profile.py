@@ -27,11 +27,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     pl.DataFrame({"gpu_us": log.gpu_s * 1e6, "power_w": log.power_w["total"], **parts}).write_csv(
         folder / "samples.csv"
     )
-    sync = {
-        "host_us": log.sync_host_s * 1e6,
-        "gpu_us": log.sync_gpu_s * 1e6,
-        "delay_us": log.sync_delay_s * 1e6,
-    }
+    sync = {f"{p}_us": getattr(log, f"sync_{p}_s") * 1e6 for p in ("host", "gpu", "delay")}
     pl.DataFrame(sync).write_csv(folder / "sync.csv")
     return {p.stem: p for p in folder.iterdir()} | {"folder": folder}
 

@@ -14,6 +14,8 @@ from tracetool.vocabulary.arrays import Floats
 
 #: Updates used for the first estimate of the period; the rest only refine it.
 _FIRST = 400
+#: Part of a period in which a poll surely shows that period's reading, and how early one may be stamped.
+_SAFE, _SLACK = (0.15, 0.8), 0.02
 
 
 @dataclass(frozen=True)
@@ -151,8 +153,12 @@ def resolve_updates(time_s: Floats, power_w: Floats, nominal_s: float) -> Readin
             fresh[1:] = (np.diff(power) != 0) | (np.diff(slot) > 0)
         jitter = min(max(poll_spacing(time), 0.0), nominal_s) if fresh.sum() < polls else nominal_s
         return Readings(time[fresh], power[fresh], nominal_s, 0.02 * nominal_s, jitter, polls)
-    # The last poll before the next update is the safest witness of an update's value.
-    slack = 0.02 * period
-    update = np.floor((time - origin + slack) / period)
-    last = np.flatnonzero(np.append(np.diff(update) > 0, True))
-    return Readings(origin + update[last] * period, power[last], period, error, 0.0, polls)
+    # A poll near an update may show either value: the witness is a poll well inside the period.
+    place = (time - origin) / period
+    update = np.floor(place + _SLACK)
+    into = place - update
+    doubt = np.where(into < _SAFE[0], 2, np.where(into > _SAFE[1], 1, 0))
+    order = np.lexsort((-into, doubt, update))
+    first = np.flatnonzero(np.diff(update[order], prepend=-np.inf) > 0)
+    witness = order[first]
+    return Readings(origin + update[witness] * period, power[witness], period, error, 0.0, polls)
