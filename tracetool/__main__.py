@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+INTERRUPTED = 130
+
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
+    import os  # noqa: PLC0415 - keeps `import tracetool` bare
+    import sys  # noqa: PLC0415
+
     from tracetool.cli.app import run  # noqa: PLC0415 - keeps `import tracetool` free of the terminal
 
-    raise SystemExit(run())
+    code = run()
+    if code == INTERRUPTED:
+        # An interrupt inside eval(), as namedtuples use it, marks the interpreter: it would end itself by the
+        # signal although the interrupt was handled. What had to be closed and removed is by now.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    raise SystemExit(code)
 
 
 if __name__ == "__main__":
