@@ -35,7 +35,8 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def test_a_campaign_in_tables(tables: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
     out, picture = tables["folder"] / "profile.parquet", tables["folder"] / "profile.svg"
     code = command(
-        ["profile", str(tables["executions"]), "--power", str(tables["samples"]), "--sync", str(tables["sync"]),
+        ["profile", str(tables["executions"]), "--power", str(tables["samples"]),
+         "--sync", str(tables["sync"]),
          "-o", str(out), "--picture", str(picture), "--json"]
     )  # fmt: skip
     assert code == 0
