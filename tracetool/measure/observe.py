@@ -26,6 +26,8 @@ _DECISIVE = 10.0
 _NEAR_PERIOD = 0.3
 #: Readings from which on classes' powers can place a log, and offsets tried for it.
 _FEW, _FINE = 60, 37
+#: Readings that do: their joint likelihood costs the cube of their number.
+_ENOUGH = 180
 #: Readings used to find the offset: more would only take longer.
 _MOST = 250
 #: A logger stamps a line, then asks the driver: the value is this much younger than its stamp, or half
@@ -170,8 +172,9 @@ def _align_part(
 
     several = compact_classes(near)
     if several.classes > 1 and len(part) > _FEW:
+        fewer = busiest_part(part, near, _ENOUGH)
         return align(
-            lambda x: class_likelihood(moved(x), several, boxes),
+            lambda x: class_likelihood(replace(fewer, time_s=fewer.time_s - x), several, boxes),
             around_s=around_s,
             prior_sd_s=prior_sd_s,
             points=_FINE,
