@@ -15,6 +15,7 @@ from tracetool.hardware.load import load_gpu
 from tracetool.model.predict import predict_rows
 from tracetool.replay.host import Launch, host_costs
 from tracetool.vocabulary.errors import BadInput
+from tracetool.workflows.assumptions import NOTHING_ASSUMED, Assumptions
 from tracetool.workflows.clocks import checked_cap, checked_clocks, parse_clocks, with_recorded_clock
 from tracetool.workflows.predict_run import PredictedRun, predict_run
 from tracetool.workflows.prediction_frame import beside_inputs, prediction_frame
@@ -49,6 +50,7 @@ def predict_table(
     launch: Launch = "eager",
     fused_attention: bool = True,
     anchor: bool | None = None,
+    assumed: Assumptions = NOTHING_ASSUMED,
 ) -> PredictedTable:
     """Predict an operator or kernel table.
 
@@ -71,6 +73,8 @@ def predict_table(
         :func:`tracetool.workflows.unfused.unfused`. The rows of the result are fused either way.
     anchor : bool, optional
         Scale from the measured duration and power of a kernel table; by default, where it has them.
+    assumed : Assumptions
+        Calibrations of the user's own, and temperatures.
 
     Raises
     ------
@@ -81,11 +85,12 @@ def predict_table(
     board = load_gpu(gpu)
     board.require_model()
     clocks, notes = checked_clocks(clocks_mhz, board)
-    notes += checked_cap(power_cap_w, board)
+    notes += [*assumed.notes(board), *checked_cap(power_cap_w, board)]
+    given = assumed.options(board)
     anchored = table.kind == "kernels" and anchor is not False
     rows = with_recorded_clock(table.rows, board.clock_boost_mhz) if table.kind == "kernels" else table.rows
     predicted = predict_rows(
-        rows, board, clocks, mem_clock_mhz=mem_clock_mhz, power_cap_w=power_cap_w, anchor=anchored
+        rows, board, clocks, mem_clock_mhz=mem_clock_mhz, power_cap_w=power_cap_w, anchor=anchored, **given
     )
     frame = beside_inputs(table, prediction_frame(predicted))
     info: dict[str, Any] = {"kind": table.kind, "anchor": "measured" if anchored else "none"}
@@ -103,6 +108,7 @@ def predict_table(
                 power_cap_w=power_cap_w,
                 among_others=True,
                 launches=np.bincount(whole.index, whole.counts, len(whole.rows)).astype(np.float64),
+                **given,
             )
         totals = sequence_totals(whole.rows, predicted, whole, costs)
     else:
@@ -122,6 +128,7 @@ def predict(
     scale: Mapping[str, float] | None = None,
     drop: Sequence[str] = (),
     attention: str = "",
+    assumed: Assumptions = NOTHING_ASSUMED,
 ) -> PredictedTable | PredictedRun:
     """Predict a run (a folder) or a table (a file); see :func:`predict_run` and :func:`predict_table`.
 
@@ -157,6 +164,7 @@ def predict(
             anchor=anchor != "none",
             scale=scale,
             drop=drop,
+            assumed=assumed,
         )
     if scale or drop:
         raise BadInput("--scale and --drop change a run's timeline; a table has none", "give a run")
@@ -172,6 +180,7 @@ def predict(
         launch="graph" if launch == "graph" else "eager",
         fused_attention=attention == "fused" or (not attention and launch != "eager"),
         anchor=anchor != "none",
+        assumed=assumed,
     )
 
 
@@ -187,6 +196,9 @@ def parse_request(
     scale: Sequence[str] = (),
     drop: Sequence[str] = (),
     attention: str = "",
+    calibration: Sequence[str | os.PathLike[str]] = (),
+    temperature_c: float | None = None,
+    ambient_c: float | None = None,
 ) -> PredictedTable | PredictedRun:
     """As :func:`predict`, from what is written on a command line; zero and empty mean not given."""
     return predict(
@@ -200,6 +212,7 @@ def parse_request(
         scale=parse_factors(scale),
         drop=drop,
         attention=attention,
+        assumed=Assumptions.read(calibration, temperature_c, ambient_c),
     )
 
 

@@ -19,6 +19,7 @@ from tracetool.vocabulary.arrays import Floats
 from tracetool.vocabulary.errors import BadInput
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.vocabulary.prediction import Prediction
+from tracetool.workflows.assumptions import NOTHING_ASSUMED, Assumptions
 from tracetool.workflows.clocks import checked_cap, checked_clocks, with_recorded_clock
 from tracetool.workflows.prediction_frame import prediction_frame
 from tracetool.workflows.recorded import recorded, recorded_gpu
@@ -55,6 +56,7 @@ def predict_run(
     anchor: bool = True,
     scale: Mapping[str, float] | None = None,
     drop: Sequence[str] = (),
+    assumed: Assumptions = NOTHING_ASSUMED,
 ) -> PredictedRun:
     """Predict a run at other clocks, or on another GPU, and replay its timeline there.
 
@@ -81,6 +83,8 @@ def predict_run(
         operations and bytes, and their energies, stay.
     drop : sequence of str
         Ranges to leave out, with their kernels and the host time to launch them.
+    assumed : Assumptions
+        Calibrations of the user's own, and temperatures.
 
     Raises
     ------
@@ -112,6 +116,7 @@ def predict_run(
         mem_clock_mhz=mem_clock_mhz,
         power_cap_w=limit if power_cap_w is None else power_cap_w,
         anchor=anchor or bool(scale),
+        **assumed.options(target),
     )
     replays = prepare(opened, rows, predicted, launch=launch, drop=drop)
     records = [replays.record(j) for j in range(len(clocks))]
@@ -128,7 +133,7 @@ def predict_run(
         "edges": dict(replays.graph.counts),
         "edges_inferred": replays.graph.inferred,
     }
-    notes += [*more, *checked_cap(power_cap_w, target), *_replay_notes(replays)]
+    notes += [*more, *assumed.notes(target), *checked_cap(power_cap_w, target), *_replay_notes(replays)]
     frame = _signature_frame(signatures, predicted)
     return PredictedRun(frame, records, target.name, tuple(notes), info, replays)
 

@@ -27,6 +27,13 @@ def predict(
     attention: str = typer.Option(
         "", "--attention", help="fused or unfused: how totals of a table price prefill attention."
     ),
+    calibration: list[Path] = typer.Option(
+        [], "--calibration", help="Coefficients tracetool calibrate wrote: a .toml file; may repeat."
+    ),
+    temperature: float | None = typer.Option(None, "--temperature", help="Chip temperature, held. [C]"),
+    ambient: float | None = typer.Option(
+        None, "--ambient", help="Air at the GPU: the chip settles above it by its power. [C]"
+    ),
     scale: list[str] = typer.Option(
         [], "--scale", metavar="FAMILY=FACTOR", help="What if a family's kernels took FACTOR of their time."
     ),
@@ -61,6 +68,9 @@ def predict(
         scale=scale,
         drop=drop,
         attention=attention,
+        calibration=calibration,
+        temperature_c=temperature,
+        ambient_c=ambient,
     )
     table = rows_by(made, by) if by or out is not None else None
     if out is not None and table is not None:
