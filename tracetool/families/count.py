@@ -28,18 +28,20 @@ def family_of(name: str) -> Family:
 
 def groups(rows: OperatorColumns) -> list[tuple[str, Ints]]:
     """Return the families among the rows and the places of each."""
-    names, places = np.unique(rows.family.astype(str), return_inverse=True)
-    places = places.reshape(-1)
-    return [(str(n), np.flatnonzero(places == i)) for i, n in enumerate(names)]
+    family = np.asarray(rows.family, dtype=object)
+    names = sorted(set(family.tolist()), key=str)
+    return [(str(n), np.flatnonzero(family == n)) for n in names]
 
 
 def known_shape(rows: OperatorColumns) -> Bools:
     """Return which rows carry what their family needs to count its work. Shape (n,)."""
     known = np.zeros(len(rows), dtype=np.bool_)
+    finite: dict[str, Bools] = {}
     for name, places in groups(rows):
-        part = rows.take(places)
         sets = family_of(name).needs
-        has = [np.all([np.isfinite(part.number(c)) for c in wanted], axis=0) for wanted in sets]
+        for column in {c for wanted in sets for c in wanted} - finite.keys():
+            finite[column] = np.isfinite(rows.number(column))
+        has = [np.all([finite[c][places] for c in wanted], axis=0) for wanted in sets]
         known[places] = np.any(has, axis=0)
     return np.asarray(known & (rows.text("shape_source") != "none"), dtype=np.bool_)
 

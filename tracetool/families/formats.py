@@ -29,9 +29,11 @@ RESULT = {
 
 
 def _mapped(words: Texts, table: dict[str, float], default: float) -> Floats:
-    names, places = np.unique(words.astype(str), return_inverse=True)
-    values = np.array([table.get(n, default) for n in names], dtype=np.float64)
-    return np.asarray(values[places.reshape(-1)]) if len(names) else np.zeros(len(words))
+    words = np.asarray(words, dtype=object)
+    values = np.full(len(words), default)
+    for name in table.keys() & set(words.tolist()):
+        values[words == name] = table[name]
+    return values
 
 
 def element_bytes(words: Texts, default: float = 4.0) -> Floats:

@@ -46,7 +46,7 @@ def attention_scores(rows: OperatorColumns, gpu: Gpu) -> Scores:
     dim = np.maximum(rows.number("head_dim", 128.0), 1.0)
     value = rows.number("head_dim_v")
     value = np.where(np.isfinite(value) & (value > 0), value, dim)
-    phase = rows.text("phase").astype(str)
+    phase = rows.text("phase")
     decode = (phase == "decode") | ((phase == "") & (q_len <= 1))
     causal = (rows.number("causal", 1.0) > 0) & (q_len > 1)
     window = rows.number("window", 0.0)

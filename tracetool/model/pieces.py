@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
-from tracetool.vocabulary.arrays import Floats
+from tracetool.vocabulary.arrays import Floats, Ints
 from tracetool.vocabulary.work import Work
 
 #: How sharply the host's floor and the GPU's time meet.
@@ -30,6 +30,13 @@ class Pieces:
     work: Work
     stream_s: Floats  # passes over memory before and after, at the GPU's memory clock [s]
     floor_s: Floats  # the host issues no faster than this [s]
+
+    def take(self, rows: Ints | slice) -> Pieces:
+        """Return the chosen rows."""
+        return Pieces(
+            **{f.name: getattr(self, f.name)[rows] for f in fields(self) if f.name != "work"},
+            work=self.work.take(rows),
+        )
 
 
 def combined(a: Floats, b: Floats, p: Floats | float) -> Floats:

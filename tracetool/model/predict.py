@@ -17,7 +17,7 @@ from tracetool.model.power_calibration import PowerCalibration
 from tracetool.model.power_files import power_calibration_of
 from tracetool.model.sequence import SequenceFactors, in_sequence, sequence_factors
 from tracetool.model.thermal import Surroundings, steady_temperature_c
-from tracetool.model.timing import TimeCalibration, time_rows
+from tracetool.model.timing import RowPieces, TimeCalibration, row_pieces, time_rows
 from tracetool.vocabulary.arrays import Floats, Ints
 from tracetool.vocabulary.interval import Z90
 from tracetool.vocabulary.operators import OperatorColumns
@@ -34,7 +34,7 @@ class _Question:
     rows: OperatorColumns
     gpu: Gpu
     mem_clock_mhz: float | None
-    time: TimeCalibration | None
+    pieces: RowPieces
     power: PowerCalibration
     anchor: Anchor | None
     sequence: SequenceFactors | None = None
@@ -42,7 +42,7 @@ class _Question:
 
     def take(self, chosen: Ints) -> _Question:
         anchor = None if self.anchor is None else self.anchor.take(chosen)
-        return replace(self, rows=self.rows.take(chosen), anchor=anchor)
+        return replace(self, rows=self.rows.take(chosen), pieces=self.pieces.take(chosen), anchor=anchor)
 
     def at(self, clock_mhz: Floats) -> tuple[Timing, PowerParts]:
         """Return timing and energy parts at clocks of shape (n, c)."""
@@ -100,7 +100,7 @@ class _Question:
 
     def _timing(self, clock_mhz: Floats, mem_clock_mhz: float | None) -> Timing:
         if self.anchor is None:
-            alone = time_rows(self.rows, self.gpu, clock_mhz, mem_clock_mhz, self.time)
+            alone = time_rows(self.rows, self.gpu, clock_mhz, mem_clock_mhz, found=self.pieces)
             if self.sequence is None:
                 return alone
             return in_sequence(alone, self.rows, self.gpu, clock_mhz, self.sequence)
@@ -115,8 +115,8 @@ class _Question:
             some = self.take(chosen)
             assert some.anchor is not None
             there = some.anchor.start_clock(clock_mhz[chosen])
-            found = time_rows(some.rows, self.gpu, clock_mhz[chosen], mem_clock_mhz, self.time)
-            origin = time_rows(some.rows, self.gpu, there, None, self.time)
+            found = time_rows(some.rows, self.gpu, clock_mhz[chosen], mem_clock_mhz, found=some.pieces)
+            origin = time_rows(some.rows, self.gpu, there, found=some.pieces)
             pieces.append((chosen, scaled_timing(found, origin, some.anchor)))
         return joined(len(self.rows), clock_mhz.shape[1], pieces)
 
@@ -180,9 +180,9 @@ def predict_rows(
     power = power_calibration or power_calibration_of(gpu)
     start = Anchor.of(rows, gpu) if anchor else None
     factors = sequence_factors() if among_others else None
-    question = _Question(
-        rows, gpu, mem_clock_mhz, time_calibration, power, start, factors, around or Surroundings()
-    )
+    # tiles and splits do not depend on the clock: they are laid out once for all clocks asked about
+    pieces = row_pieces(rows, gpu, time_calibration)
+    question = _Question(rows, gpu, mem_clock_mhz, pieces, power, start, factors, around or Surroundings())
     spread = np.broadcast_to(clocks, (len(rows), len(clocks))).copy()
     timing, parts = question.at(spread)
     cap = power.cap_share * _limit_w(gpu, start, power_cap_w)

@@ -19,7 +19,10 @@ from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.vocabulary.prediction import BOUNDS, UNITS, Timing
 from tracetool.vocabulary.work import Work
 
-__all__ = ["TimeCalibration", "time_rows"]
+__all__ = ["RowPieces", "TimeCalibration", "row_pieces", "time_rows"]
+
+#: Rows worked on together, so that the work stays in the processor's cache.
+_CHUNK = 8192
 
 
 def time_rows(
@@ -28,6 +31,8 @@ def time_rows(
     clock_mhz: Floats,
     mem_clock_mhz: float | None = None,
     calibration: TimeCalibration | None = None,
+    *,
+    found: RowPieces | None = None,
 ) -> Timing:
     """Return time and utilisation of each row at each clock.
 
@@ -44,6 +49,8 @@ def time_rows(
         Memory clock, by default the GPU's. [MHz]
     calibration : TimeCalibration, optional
         Coefficients; by default the GPU's own, else transferred ones.
+    found : RowPieces, optional
+        What :func:`row_pieces` said of the same rows, for one who asks at many clocks.
 
     Returns
     -------
@@ -53,7 +60,7 @@ def time_rows(
     count = len(rows)
     clock = np.atleast_1d(np.asarray(clock_mhz, np.float64))
     clock = np.broadcast_to(clock if clock.ndim == 2 else clock[None, :], (count, clock.shape[-1]))
-    found = row_pieces(rows, gpu, calibration or time_calibration_of(gpu))
+    found = found or row_pieces(rows, gpu, calibration or time_calibration_of(gpu))
     return _timing(rows, gpu, clock, mem_clock_mhz, found)
 
 
@@ -66,9 +73,14 @@ class RowPieces:
     high: Floats
     basis: Texts
 
+    def take(self, rows: Ints | slice) -> RowPieces:
+        """Return the chosen rows."""
+        return RowPieces(self.pieces.take(rows), self.low[rows], self.high[rows], self.basis[rows])
 
-def row_pieces(rows: OperatorColumns, gpu: Gpu, given: TimeCalibration) -> RowPieces:
+
+def row_pieces(rows: OperatorColumns, gpu: Gpu, calibration: TimeCalibration | None = None) -> RowPieces:
     """Return what no clock changes of each row's time; see :func:`time_rows`."""
+    given = calibration or time_calibration_of(gpu)
     count = len(rows)
     known = known_shape(rows)
     columns = {f.name: np.zeros(count) for f in fields(Pieces) if f.name != "work"}
@@ -84,9 +96,10 @@ def row_pieces(rows: OperatorColumns, gpu: Gpu, given: TimeCalibration) -> RowPi
     for name, places in groups(rows):
         shaped, unshaped = places[known[places]], places[~known[places]]
         if shaped.size:
-            part = rows.take(shaped)
+            part = rows if shaped.size == count else rows.take(shaped)
             for law, inside in law_of(name).split(part, gpu):
-                pieces = law.pieces(part.take(inside), gpu, given.coefficients.get(law.name, {}))
+                some = part if inside.size == len(part) else part.take(inside)
+                pieces = law.pieces(some, gpu, given.coefficients.get(law.name, {}))
                 put(shaped[inside], pieces, given.spread.get(law.name, law.spread))
                 basis[shaped[inside]] = given.law_basis.get(law.name, given.basis)
         if unshaped.size:
@@ -100,49 +113,62 @@ def row_pieces(rows: OperatorColumns, gpu: Gpu, given: TimeCalibration) -> RowPi
 def _timing(
     rows: OperatorColumns, gpu: Gpu, clock: Floats, mem_mhz: float | None, found: RowPieces
 ) -> Timing:
-    pieces = found.pieces
-    hertz = clock * 1e6
+    pieces, shape = found.pieces, clock.shape
     slower = 1.0 if mem_mhz is None else gpu.memory_clock_mhz / mem_mhz
-    duration = duration_s(pieces, hertz, slower)
-    core = pieces.core_cycles[:, None] / hertz
-    serial = pieces.serial_cycles[:, None] / hertz
-    memory = np.broadcast_to(((pieces.memory_s + pieces.stream_s) * slower)[:, None], clock.shape).copy()
-    busy = {u: np.minimum(b, duration) for u, b in _busy(rows, gpu, pieces.work, hertz, slower).items()}
+    cycles, seconds = _busy(rows, gpu, pieces.work, slower)
+    idle = [u for u, b in {**cycles, **seconds}.items() if not b.any()]
+    duration, core, memory, active = (np.empty(shape) for _ in range(4))
+    busy = {u: np.zeros(shape) if u in idle else np.empty(shape) for u in UNITS}
+    bound = np.empty(shape, dtype=np.int64)
     fixed = np.maximum(pieces.fixed_s, pieces.floor_s)
-    waiting = np.clip(pieces.fixed_s[:, None] / duration, 0.0, 1.0)
+    for start in range(0, shape[0], _CHUNK):
+        here = slice(start, start + _CHUNK)
+        some, hertz = pieces.take(here), clock[here] * 1e6
+        duration[here] = lasting = duration_s(some, hertz, slower)
+        serial, steady = some.serial_cycles[:, None] / hertz, some.core_cycles[:, None] / hertz
+        core[here] = serial + steady
+        memory[here] = ((some.memory_s + some.stream_s) * slower)[:, None]
+        waiting = np.clip(some.fixed_s[:, None] / lasting, 0.0, 1.0)
+        active[here] = np.clip(some.active[:, None] * (1.0 - waiting), 0.0, 1.0)
+        for unit in UNITS:
+            if unit in idle:
+                continue
+            needed = cycles[unit][here, None] / hertz if unit in cycles else seconds[unit][here, None]
+            np.minimum(needed, lasting, out=busy[unit][here])
+        most = {u: b[here] for u, b in busy.items() if u not in idle}
+        bound[here] = _bound(most, fixed[here], serial, steady, memory[here])
     return Timing(
         duration_s=duration,
         low=found.low,
         high=found.high,
         busy_s=busy,
-        sm_active=np.clip(pieces.active[:, None] * (1.0 - waiting), 0.0, 1.0),
+        sm_active=active,
         fixed_s=np.minimum(fixed, duration.min(axis=1, initial=np.inf)),
-        core_s=serial + core,
+        core_s=core,
         memory_s=memory,
-        bound=_bound(busy, fixed, serial, core, memory),
+        bound=bound,
         work=pieces.work,
         basis=found.basis,
     )
 
 
-def _busy(rows: OperatorColumns, gpu: Gpu, work: Work, hertz: Floats, slower: float) -> dict[str, Floats]:
-    """Time each unit needs at its peak. (n, c) each. [s]"""
-    chip = gpu.sm_count * hertz
+def _busy(
+    rows: OperatorColumns, gpu: Gpu, work: Work, slower: float
+) -> tuple[dict[str, Floats], dict[str, Floats]]:
+    """What each unit needs at its peak: clocks of the core domain, and time of the others. (n,) each."""
     rate = product_rate(dtype_of(rows, "bf16"), gpu)
-    clocked = {
+    per_sm = {
         "tensor": work.tensor_flops / rate,
         "fp32": work.fp32_flops / gpu.rate("fp32"),
         "fp64": work.fp64_flops / gpu.rate("fp64"),
         "int": work.int_ops / gpu.rate("int"),
         "sfu": work.sfu_ops / gpu.sfu_per_clock_sm,
         "shared": work.shared_bytes / gpu.shared_bytes_per_clock_sm,
-        "l2": work.l2_bytes * gpu.sm_count / gpu.l2_bytes_per_clock,
     }
-    busy = {unit: cycles[:, None] / chip for unit, cycles in clocked.items()}
-    shape = hertz.shape
-    busy["dram"] = np.broadcast_to((work.dram_bytes * slower / gpu.dram_bytes_per_s)[:, None], shape)
-    busy["link"] = np.broadcast_to((work.link_bytes / _link_rate(rows, gpu))[:, None], shape)
-    return {unit: np.asarray(busy[unit]) for unit in UNITS}
+    cycles = {unit: clocks / gpu.sm_count for unit, clocks in per_sm.items()}
+    cycles["l2"] = work.l2_bytes / gpu.l2_bytes_per_clock
+    dram = work.dram_bytes * slower / gpu.dram_bytes_per_s
+    return cycles, {"dram": dram, "link": work.link_bytes / _link_rate(rows, gpu)}
 
 
 def _link_rate(rows: OperatorColumns, gpu: Gpu) -> Floats:
@@ -153,11 +179,10 @@ def _link_rate(rows: OperatorColumns, gpu: Gpu) -> Floats:
 
 def _bound(busy: dict[str, Floats], fixed: Floats, serial: Floats, core: Floats, memory: Floats) -> Ints:
     """Return what sets the time: launch, latency, else the busiest unit."""
-    best, longest = np.zeros(core.shape, dtype=np.int64), busy[UNITS[0]]
-    for place, unit in enumerate(UNITS[1:], start=1):
-        more = busy[unit] > longest
-        best[more] = place
-        longest = np.maximum(longest, busy[unit])
+    best, longest = np.zeros(core.shape, dtype=np.int64), np.zeros(core.shape)
+    for unit, needed in busy.items():
+        best[needed > longest] = UNITS.index(unit)
+        longest = np.maximum(longest, needed)
     start = np.broadcast_to(fixed[:, None], core.shape)
     steady = np.maximum(core, memory)
     best = np.where(serial > steady, BOUNDS.index("latency"), best)

@@ -45,6 +45,6 @@ class Work:
         for f in fields(self):
             getattr(self, f.name)[rows] = getattr(part, f.name)
 
-    def take(self, rows: Numbers) -> Work:
+    def take(self, rows: Numbers | slice) -> Work:
         """Return the chosen rows (mask or indices)."""
         return Work(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})

@@ -40,16 +40,17 @@ class Laws:
 
 def _phase(rows: OperatorColumns, gpu: Gpu) -> Ints:
     del gpu
-    phase = rows.text("phase").astype(str)
+    phase = rows.text("phase")
     decode = (phase == "decode") | ((phase == "") & (rows.number("q_len", 1.0) <= 1))
     return np.where(decode, 1, 0).astype(np.int64)
 
 
 def _format(rows: OperatorColumns, gpu: Gpu) -> Ints:
-    words = rows.text("dtype", "fp32").astype(str)
-    chosen = np.where(on_tensor(words.astype(object), gpu), 0, 1)
+    words = rows.text("dtype", "fp32")
+    chosen = np.where(on_tensor(words, gpu), 0, 1)
     for place, names in enumerate((("fp8", "int8"), ("fp8_block",), ("nvfp4", "mxfp4")), start=2):
-        chosen = np.where(np.isin(words, names) & (chosen == 0), place, chosen)
+        named = np.any([words == n for n in names], axis=0)
+        chosen = np.where(named & (chosen == 0), place, chosen)
     return chosen.astype(np.int64)
 
 
