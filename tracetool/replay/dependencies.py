@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from tracetool.replay.activities import Activities, HostCalls
+from tracetool.replay.collectives import Meetings
 from tracetool.replay.graph import Edge, Edges, Graph, assemble
 from tracetool.vocabulary.arrays import Bools, Floats, Ints
 
@@ -43,7 +44,9 @@ class Points:
     waited_for: Ints  # (m,) activity that let the call return, -1 where none
 
 
-def dependency_graph(work: Activities, calls: HostCalls, *, exact: bool = True) -> tuple[Graph, Floors]:
+def dependency_graph(
+    work: Activities, calls: HostCalls, *, exact: bool = True, met: Meetings | None = None
+) -> tuple[Graph, Floors]:
     """Return the graph of a recorded timeline; solved at the recorded durations it gives the recording back.
 
     Parameters
@@ -54,6 +57,8 @@ def dependency_graph(work: Activities, calls: HostCalls, *, exact: bool = True) 
         Host calls; without any, only the order on each queue is known.
     exact : bool
         False leaves out what no edge explains: gaps then shrink to the least each edge takes.
+    met : Meetings, optional
+        Collectives that waited for one another across devices.
 
     Notes
     -----
@@ -61,7 +66,8 @@ def dependency_graph(work: Activities, calls: HostCalls, *, exact: bool = True) 
     launch call to activity (``LAUNCH``), call to call on a host thread (``HOST``), device work to the
     return of a call that waited for it (``SYNC``: by name, or copies that return after their end, or
     long calls that return just as work ends), and, inferred from timing alone, an activity of another
-    queue (``CROSS``) and another host thread (``THREAD``).
+    queue (``CROSS``) and another host thread (``THREAD``). What follows a collective that met others
+    follows its transfer, which follows the arrival of all (``MEETING``).
     """
     n = len(work)
     end = work.end_ns
@@ -77,8 +83,38 @@ def dependency_graph(work: Activities, calls: HostCalls, *, exact: bool = True) 
     time = np.concatenate([work.start_ns, points.time_ns])
     duration = np.concatenate([work.duration_ns, np.zeros(len(points.time_ns))])
     key = _order_keys(work, points)
-    del end, previous, points
-    return assemble(time, key, duration, n, parts, exact=exact), floors
+    del previous, points
+    if met is None or not len(met.member):
+        return assemble(time, key, duration, n, parts, exact=exact), floors
+    hub = len(time) + np.arange(len(met.arrival_ns))
+    transfer = hub[-1] + 1 + np.arange(len(met.member))
+    parts = _meeting_edges(parts, met, hub, transfer, len(time))
+    late = np.concatenate([met.arrival_ns, met.arrived_ns])
+    time, key = np.concatenate([time, late]), np.concatenate([key, late])
+    duration[met.member] = 0.0
+    moving = end[met.member] - met.arrived_ns
+    duration = np.concatenate([duration, np.zeros(len(hub)), moving])
+    made = assemble(time, key, duration, n, parts, exact=exact)
+    made.activity[made.place[transfer]] = met.member
+    return replace(made, met=met.member.astype(np.int32), transfer=made.place[transfer]), floors
+
+
+def _meeting_edges(parts: list[Edges], met: Meetings, hub: Ints, transfer: Ints, nodes: int) -> list[Edges]:
+    """Let what followed a collective follow its transfer, and that the arrival of all."""
+    last = np.arange(nodes)
+    last[met.member] = transfer
+    ends = (Edge.STREAM, Edge.CROSS, Edge.SYNC)
+    moved = [
+        replace(p, source=np.where(np.isin(p.kind, ends), last[p.source], p.source).astype(np.int32))
+        for p in parts
+    ]
+    at_once = np.zeros(len(met.member))
+    place = hub[met.meeting]
+    return [
+        *moved,
+        Edges.of(met.member, place, at_once, Edge.MEETING),
+        Edges.of(place, transfer, at_once, Edge.MEETING),
+    ]
 
 
 def _order_keys(work: Activities, points: Points) -> Floats:

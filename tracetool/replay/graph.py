@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
@@ -23,6 +23,7 @@ class Edge(IntEnum):
     HOST = 5  # the call before it on its host thread
     THREAD = 6  # a call of another thread that handed over, inferred from timing
     SYNC = 7  # a host call that waited for the device
+    MEETING = 8  # a collective of another device that had to come first
 
 
 _OVERLAP = int(Edge.OVERLAP)
@@ -65,11 +66,16 @@ class Edges:
         return Edges(self.source[rows], self.target[rows], self.lag_ns[rows], self.kind[rows])
 
 
+def _nobody() -> Numbers:
+    return np.zeros(0, np.int32)
+
+
 @dataclass(frozen=True)
 class Graph:
     """Nodes in an order in which every node follows what it waits for, edges grouped by target.
 
-    Nodes are device activities (with a duration) and points of host time (without).
+    Nodes are device activities (with a duration) and points of host time (without). A collective that
+    met others is two nodes: its start (without a duration) and its transfer, once all have come.
     """
 
     time_ns: Floats  # (n,) recorded time: start of an activity, moment of a host point
@@ -82,6 +88,8 @@ class Graph:
     lag_ns: Floats  # (e,)
     kind: Numbers  # (e,)
     counts: Mapping[str, int]  # edges by kind, and what was inferred or left out
+    met: Numbers = field(default_factory=_nobody)  # (g,) collectives that met others
+    transfer: Numbers = field(default_factory=_nobody)  # (g,) node in which each moves its data
 
     def __len__(self) -> int:
         return len(self.time_ns)

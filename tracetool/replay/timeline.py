@@ -24,6 +24,8 @@ class Replayed:
 
     makespan_ns: float  # first start to last end of any activity
     kernel_ns: float  # sum of all activities' times
+    waiting_ns: float  # of it, what collectives waited for other devices
+    moving_ns: float  # of it, what those collectives then took
     busy_ns: float  # time with at least one activity, summed over devices
     gap_ns: Floats  # (reasons,) idle time by reason (:class:`Gap`), summed over devices
     gap_count: Floats  # (reasons,)
@@ -74,10 +76,16 @@ def replay(
     node_ns = memory.take("node", len(graph))
     node_ns.fill(0.0)
     node_ns[graph.node] = duration_ns
+    _split(graph, work, duration_ns, node_ns)
     time, binding, released = solve(graph, node_ns, memory)
     start, end = memory.take("start", n), memory.take("end", n)
     np.take(time, graph.node, out=start)
     np.add(start, duration_ns, out=end)
+    moving = node_ns[graph.transfer]
+    end[graph.met] = time[graph.transfer] + moving
+    kernels = float(duration_ns.sum())
+    waiting = float((end[graph.met] - start[graph.met]).sum() - moving.sum())
+    kernels += waiting + float(moving.sum() - duration_ns[graph.met].sum())
     first, last = float(start.min(initial=np.inf)), float(end.max(initial=-np.inf))
     makespan = max(last - first, 0.0)
     s = len(rates.active)
@@ -106,7 +114,9 @@ def replay(
             each_clock += made.each_clock_ns
     return Replayed(
         makespan,
-        float(duration_ns.sum()),
+        kernels,
+        waiting,
+        float(moving.sum()),
         busy,
         gap_ns,
         gap_count,
@@ -118,3 +128,12 @@ def replay(
         each_base,
         each_clock,
     )
+
+
+def _split(graph: Graph, work: Activities, duration_ns: Floats, node_ns: Floats) -> None:
+    """Give collectives that met others the time of their transfer alone, in place."""
+    if len(graph.met):
+        whole = work.duration_ns[graph.met]
+        longer = np.divide(duration_ns[graph.met], whole, out=np.zeros(len(whole)), where=whole > 0)
+        node_ns[graph.node[graph.met]] = 0.0
+        node_ns[graph.transfer] = graph.duration_ns[graph.transfer] * longer

@@ -118,7 +118,7 @@ def predict_run(
         anchor=anchor or bool(scale),
         **assumed.options(target),
     )
-    replays = prepare(opened, rows, predicted, launch=launch, drop=drop)
+    replays = prepare(opened, rows, predicted, launch=launch, drop=drop, anchored=anchor or bool(scale))
     records = [replays.record(j) for j in range(len(clocks))]
     info = {
         "kind": "run",
@@ -184,9 +184,31 @@ def _replay_notes(replays: RunReplay) -> list[str]:
     notes = [f"replayed {size}, {graph.inferred} of them inferred from timing"]
     if graph.counts["launch"] == 0:
         notes.append("the trace holds no launch calls: gaps are kept as recorded")
+    notes += _collective_notes(replays)
     if not replays.kept.all():
         notes.append(f"left out {int((~replays.kept).sum())} activities of dropped ranges")
     return notes
+
+
+def _collective_notes(replays: RunReplay) -> list[str]:
+    """Say which collectives wait for others in the replay, and which wait only as they did."""
+    found, met = int(replays.collective.sum()), replays.met
+    if not found:
+        return []
+    alone = found - len(met.member)
+    if not len(met.member):
+        several = len(np.unique(replays.work.device[replays.collective])) > 1
+        why = "none overlaps one of another device" if several else "only one rank is in the run"
+        return [f"{found} collectives keep what they waited for other ranks inside their time: {why}"]
+    ends = replays.work.end_ns[met.member]
+    first, last = np.full((2, len(met.arrival_ns)), np.nan)
+    np.fmin.at(first, met.meeting, ends)
+    np.fmax.at(last, met.meeting, ends)
+    said = (
+        f"{len(met.member)} collectives met in {len(met.arrival_ns)} (by name, size and overlap), "
+        f"their ends within {float(np.median(last - first)) * 1e-3:.3g} us in the median"
+    )
+    return [said + (f"; {alone} met none and keep their waits" if alone else "")]
 
 
 def _signature_frame(signatures: pl.DataFrame, predicted: Prediction) -> pl.DataFrame:

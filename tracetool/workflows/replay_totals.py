@@ -77,6 +77,8 @@ def replay_record(asked: Asked, made: Replayed, j: int, devices: int) -> dict[st
         "makespan_ms": span * 1e3,
         "makespan_low_ms": (span - time_below * reach) * 1e3,
         "makespan_high_ms": (span + time_above * reach) * 1e3,
+        "collective_wait_ms": made.waiting_ns * 1e-6,
+        "collective_transfer_ms": made.moving_ns * 1e-6,
         "busy_ms": made.busy_ns * 1e-6,
         "gap_ms": made.idle_ns * 1e-6,
         "gaps_ms": {name: float(made.gap_ns[i]) * 1e-6 for i, name in enumerate(NAMES)},

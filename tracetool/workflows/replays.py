@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from tracetool.replay.activities import KERNEL_COLUMNS, Activities, HostCalls, read_activities
+from tracetool.replay.collectives import Meetings, meetings
 from tracetool.replay.dependencies import dependency_graph
 from tracetool.replay.graph import Graph
 from tracetool.replay.host import host_costs
@@ -19,7 +20,7 @@ from tracetool.replay.timeline import Replayed, replay
 from tracetool.replay.tree import Costs
 from tracetool.replay.whatif import launched_as_graphs, launched_one_by_one, without_host_time
 from tracetool.tables.run import Run
-from tracetool.vocabulary.arrays import Bools, Floats
+from tracetool.vocabulary.arrays import Bools, Floats, Ints
 from tracetool.vocabulary.errors import BadInput
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.vocabulary.prediction import Prediction
@@ -38,8 +39,9 @@ class RunReplay:
     graph: Graph
     rows: OperatorColumns
     predicted: Prediction
-    longer_than_s: Floats  # (s,) mean recorded time of each signature
+    longer_than_s: Floats  # (s,) recorded time of each signature that the predicted one stands for, mean
     kept: Bools  # (n,) activities that were not dropped
+    met: Meetings  # collectives that waited for one another across devices
     scratch: Scratch = field(default_factory=Scratch, repr=False)
 
     @property
@@ -88,6 +90,7 @@ def prepare(
     *,
     launch: Launching = "recorded",
     drop: Sequence[str] = (),
+    anchored: bool = True,
 ) -> RunReplay:
     """Build the dependencies of a run and apply what-ifs to them.
 
@@ -101,6 +104,9 @@ def prepare(
         As recorded; graph nodes call by call; or all launches between two waits as one.
     drop : sequence of str
         Ranges to leave out with all they launched; ``*`` stands for any text.
+    anchored : bool
+        Whether the predicted times are scaled from the recorded ones, waits of collectives included;
+        otherwise they are the model's, without any wait.
 
     Raises
     ------
@@ -111,7 +117,8 @@ def prepare(
     if not kernels.height:
         raise BadInput.in_file(run.path, "holds no GPU activity to replay", "ingest the trace again")
     work, calls = read_activities(kernels, run.table("host_calls"))
-    graph, _ = dependency_graph(work, calls)
+    met = meetings(work, _alike(run, rows)[work.signature])
+    graph, _ = dependency_graph(work, calls, met=met)
     if launch == "graph":
         graph = launched_as_graphs(graph, calls, host_costs("graph"))
     elif launch == "eager":
@@ -125,9 +132,20 @@ def prepare(
         gone[work.call[inside & (work.call >= 0)]] = True
         graph = without_host_time(graph, calls, gone)
     launches = np.bincount(work.signature, minlength=len(rows))
-    recorded = np.bincount(work.signature, weights=work.duration_ns, minlength=len(rows)) * 1e-9
+    own = work.duration_ns.copy()
+    if not anchored:
+        own[met.member] = work.end_ns[met.member] - met.arrived_ns
+    recorded = np.bincount(work.signature, weights=own, minlength=len(rows)) * 1e-9
     mean = np.divide(recorded, launches, out=np.zeros_like(recorded), where=launches > 0)
-    return RunReplay(run, work, calls, graph, rows, predicted, mean, kept)
+    return RunReplay(run, work, calls, graph, rows, predicted, mean, kept, met)
+
+
+def _alike(run: Run, rows: OperatorColumns) -> Ints:
+    """Number the collectives that may be one across devices: same operation, same size; else -1. (s,)"""
+    signatures = run.signatures.sort("signature")
+    number = signatures.select(pl.struct("name", "bytes", "input_dims", "input_types").rank("dense"))
+    found = number.to_series().cast(pl.Int64).to_numpy()
+    return np.where(rows.family == "collective", found, -1)
 
 
 def _in_range(run: Run, kernels: pl.DataFrame, pattern: str) -> Bools:
