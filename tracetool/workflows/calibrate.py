@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -14,6 +15,7 @@ from tracetool.calibrate.power_fit import PowerFit, coefficient_vector, fit_powe
 from tracetool.calibrate.power_rows import COEFFICIENTS, PowerRows
 from tracetool.calibrate.power_sweep import SweepFit, SweepRows, fit_sweep, with_base
 from tracetool.calibrate.power_validation import baselines, held_out
+from tracetool.calibrate.time import TimeFit
 from tracetool.calibrate.voltage_fit import fit_voltage_readings
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
@@ -22,8 +24,12 @@ from tracetool.model.power_calibration import BASE, PowerCalibration
 from tracetool.model.power_files import believed_calibration
 from tracetool.vocabulary.errors import BadInput
 from tracetool.vocabulary.progress import Progress, Silent
+from tracetool.workflows.calibrate_runs import read_measured_run
 from tracetool.workflows.calibrate_tables import Measured, read_measured
+from tracetool.workflows.calibrate_times import Timed, fit_times, read_timed, time_tables, time_text
 
+#: What a calibration can be of.
+PARTS = ("power", "time", "both")
 #: Of fewer groups than this none can be left out.
 _FEWEST_GROUPS = 3
 #: A coefficient is claimed when the rows removed this share of its prior's variance.
@@ -48,36 +54,72 @@ class CalibrationResult:
 
 
 def calibrate(
-    sources: Sequence[str | os.PathLike[str]], gpu: str, *, progress: Progress | None = None
+    sources: Sequence[str | os.PathLike[str]],
+    gpu: str,
+    *,
+    part: str = "power",
+    progress: Progress | None = None,
 ) -> CalibrationResult:
-    """Fit power coefficients from tables of measurements.
+    """Fit power or time coefficients, or both, from runs and tables of measurements.
 
     Parameters
     ----------
     sources : sequence of paths
-        Idle curves, tables of monitored programs, kernels repeated over clocks, operator tables with
-        measured time and power; any mix. See :func:`tracetool.workflows.calibrate_tables.read_measured`.
+        Runs with a power log, idle curves, tables of monitored programs, kernels repeated over clocks,
+        operator tables with measured time and power; any mix. See
+        :func:`tracetool.workflows.calibrate_tables.read_measured` and
+        :func:`tracetool.workflows.calibrate_runs.read_measured_run`.
     gpu : str
         The GPU they were measured on.
+    part : str
+        ``power``, ``time`` or ``both``.
 
     Raises
     ------
     BadInput
-        If a table cannot be used.
+        If a table or run cannot be used, or no coefficient can be told from them.
     """
     said = progress or Silent()
     board = load_gpu(gpu)
     board.require_model()
+    if part not in PARTS:
+        raise BadInput(f"--part {part!r} is not known", f"one of {', '.join(PARTS)}")
     if not sources:
         raise BadInput(
-            "calibrate needs at least one table", "give an idle curve, a sweep or measured kernels"
+            "calibrate needs at least one run or table", "give an idle curve, a sweep, a run or kernels"
         )
-    read = []
+    read: list[Measured] = []
+    timed: list[Timed] = []
     for number, path in enumerate(sources):
         said.step(f"reading {os.fspath(path)}", number / (len(sources) + 2))
-        read.append(read_measured(path, board))
+        # A table of durations has no power, an idle curve no shapes: each serves the part it can.
+        if part != "time":
+            read.append(read_measured_run(path, board) if Path(path).is_dir() else read_measured(path, board))
+        if part != "power" and (times := read_timed(path, board)) is not None:
+            timed.append(times)
     said.step("fitting", len(sources) / (len(sources) + 2))
-    return _fitted(board, read)
+    power = _fitted(board, read) if read else None
+    return (
+        power if power is not None and part == "power" else _with_times(board, fit_times(timed, board), power)
+    )
+
+
+def _with_times(board: Gpu, fit: TimeFit, power: CalibrationResult | None) -> CalibrationResult:
+    """Return a time fit as a result of its own, or joined to one of power."""
+    more, sections = time_text(fit)
+    table, errors = time_tables(fit)
+    if power is None:
+        about = {"title": f"Time of {board.name}", "basis": "calibrated", "gpu": board.name, **more}
+        text = calibration_toml(about=about, source="calibrate", fits={}) + "\n" + sections
+        return CalibrationResult(board.name, text, table, pl.DataFrame(errors), pl.DataFrame(), ())
+    head, _, rest = power.toml.partition("\n\n")
+    lines = calibration_toml(about=more, source="calibrate", fits={}).removeprefix("[about]\n")
+    return replace(
+        power,
+        toml=f"{head}\n{lines}\n{rest}\n{sections}",
+        coefficients=pl.concat([power.coefficients, table], how="diagonal_relaxed"),
+        errors=pl.concat([power.errors, pl.DataFrame(errors)], how="diagonal_relaxed"),
+    )
 
 
 def _fitted(board: Gpu, read: Sequence[Measured]) -> CalibrationResult:
@@ -112,12 +154,18 @@ def _fitted(board: Gpu, read: Sequence[Measured]) -> CalibrationResult:
     if sweep is not None:
         tables.insert(0, _base_table(sweep))
         errors.append({"rows": "sweep", "count": len(sweep.residual), "fit_percent": 100 * sweep.error})
-    about: dict[str, str | float] = {"title": f"Power of {board.name}", "basis": "calibrated"}
+    about: dict[str, str | float] = {
+        "title": f"Power of {board.name}",
+        "basis": "calibrated",
+        "gpu": board.name,
+    }
     for error in errors:
         if isinstance(error.get("held_out_percent"), float):
             about[f"held_out_percent_{error['rows']}"] = round(float(str(error["held_out_percent"])), 2)
     shown = curve if curve is not board.voltage else None
     text = calibration_toml(about=about, source="calibrate", fits=fits, sweep=sweep, voltage=shown)
+    if any(Path(m.path).is_dir() for m in read):
+        notes.append("powers of one run share the error of its sensor's gain: see tracetool attribute")
     rejected = pl.concat([_marked(m) for m in read], how="diagonal_relaxed")
     if rejected.height:
         notes.append(f"{rejected.height} rows left out of the fit; see rejected")
@@ -157,8 +205,19 @@ def _sweep(
             for n in ("power_w", "clock_mhz", "duration_s", "group")
         )
     )
+    rows = _over_clocks(rows)
+    if not len(rows.power_w):
+        return None
     enough = len(np.unique(rows.clock_mhz)) >= 5
     return fit_sweep(rows, prior, curve, fit_voltage=fit_voltage and enough)
+
+
+def _over_clocks(rows: SweepRows) -> SweepRows:
+    """Return the rows of groups seen at two clocks or more, and idle ones: others say nothing of the base."""
+    seen = pl.DataFrame({"group": rows.group.astype(str), "clock": rows.clock_mhz})
+    clocks = seen.select(pl.col("clock").n_unique().over("group")).to_series().to_numpy()
+    kept = (clocks >= 2) | ~np.isfinite(rows.duration_s)
+    return SweepRows(rows.power_w[kept], rows.clock_mhz[kept], rows.duration_s[kept], rows.group[kept])
 
 
 def _on_base(prior: PowerCalibration, sweep: SweepFit) -> PowerCalibration:

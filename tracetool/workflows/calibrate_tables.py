@@ -71,7 +71,7 @@ def read_measured(path: str | os.PathLike[str], gpu: Gpu) -> Measured:
         If the table is none of these or none of its rows can be used.
     """
     name = os.fspath(path)
-    frame = _with_our_names(load_table(Path(path)))
+    frame = with_our_names(load_table(Path(path)))
     if {"idle_w", "clock_mhz"} <= set(frame.columns):
         return _idle(name, frame)
     if "power_w" not in frame.columns:
@@ -107,7 +107,7 @@ def read_measured(path: str | os.PathLike[str], gpu: Gpu) -> Measured:
     return Measured("sweep", name, None, sweep, rejected)
 
 
-def _with_our_names(frame: pl.DataFrame) -> pl.DataFrame:
+def with_our_names(frame: pl.DataFrame) -> pl.DataFrame:
     """Return the table with its measured columns under our names, times in microseconds."""
     for ours, spellings in (("duration_us", _DURATION), ("power_w", _POWER), ("iterations", _ITERATIONS)):
         found = next((s for s in spellings if s in frame.columns), None)
@@ -217,9 +217,9 @@ def _operators(name: str, frame: pl.DataFrame, rejected: pl.DataFrame, gpu: Gpu)
     clock = frame["clock_mhz"].cast(pl.Float64).to_numpy()
     timing = time_rows(rows, gpu, clock[:, None])
     measured = replace(timing, duration_s=seconds[:, None])
-    fast = _implausible(measured, rows, gpu, clock)
+    fast = implausible(measured, rows, gpu, clock)
     group = (
-        _groups(frame) if "group" in frame.columns else _shape_groups(rows.family, timing.work.useful_flops)
+        _groups(frame) if "group" in frame.columns else shape_groups(rows.family, timing.work.useful_flops)
     )
     power = rows_of_timing(
         measured, rows, gpu, clock, power_w=frame["power_w"].cast(pl.Float64).to_numpy(), group=group
@@ -234,7 +234,7 @@ def _operators(name: str, frame: pl.DataFrame, rejected: pl.DataFrame, gpu: Gpu)
     )
 
 
-def _implausible(measured: Timing, rows: OperatorColumns, gpu: Gpu, clock_mhz: Floats) -> Bools:
+def implausible(measured: Timing, rows: OperatorColumns, gpu: Gpu, clock_mhz: Floats) -> Bools:
     """Rows whose counts cannot have been worked off in their measured time."""
     seconds, work = measured.duration_s[:, 0], measured.work
     chip = gpu.sm_count * clock_mhz * 1e6
@@ -257,7 +257,7 @@ def _groups(frame: pl.DataFrame) -> Texts:
     return text.str.replace(r"/input\d+$", "").to_numpy().astype(object)
 
 
-def _shape_groups(family: Texts, flops: Floats) -> Texts:
+def shape_groups(family: Texts, flops: Floats) -> Texts:
     """Family and size: shapes within a factor of four are one group."""
     size = np.floor(np.log2(np.maximum(flops, 1.0)) / 2.0).astype(int)
     return np.array([f"{f}:{s}" for f, s in zip(family, size, strict=True)], dtype=object)

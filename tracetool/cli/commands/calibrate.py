@@ -1,4 +1,4 @@
-"""``tracetool calibrate``: power coefficients of a GPU from measurements."""
+"""``tracetool calibrate``: power and time coefficients of a GPU from measurements."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ app = typer.Typer()
 @app.command(epilog="Example: tracetool calibrate idle.csv kernels.parquet --gpu a100-sxm -o mine.power.toml")
 def calibrate(
     sources: list[Path] = typer.Argument(
-        ..., metavar="TABLE...", help="Idle curves, sweeps, measured kernels, operators or programs."
+        ...,
+        metavar="RUN|TABLE...",
+        help="Runs with a power log, idle curves, sweeps, measured kernels, operators or programs.",
     ),
     gpu: str = typer.Option(..., "--gpu", help="The GPU they were measured on, e.g. a100-sxm."),
+    part: str = typer.Option("power", "--part", help="power, time or both."),
     out: Path | None = typer.Option(None, "--out", "-o", help="Write the calibration: a .toml file."),
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
 ) -> None:
-    """Fit power coefficients, state their uncertainty and their error on rows they have not seen."""
+    """Fit power or time coefficients, state their uncertainty and their error on rows they have not seen."""
     from tracetool.cli.output import console, print_json
     from tracetool.report.console import show_table
     from tracetool.tables.write import aside_file
@@ -30,7 +33,7 @@ def calibrate(
 
     if out is not None and out.suffix != ".toml":
         raise BadInput(f"{out}: a calibration is a .toml file", "name it mine.power.toml")
-    made = fit(sources, gpu)
+    made = fit(sources, gpu, part=part)
     if out is not None:
         with aside_file(out) as path:
             path.write_text(made.toml, "utf-8")
@@ -55,7 +58,4 @@ def calibrate(
             page.print(note, markup=False)
         if out is not None:
             page.print(f"wrote {out}", markup=False)
-            page.print(
-                f"used where TRACETOOL_CALIBRATIONS names its folder and it is called {made.gpu}.power.toml",
-                markup=False,
-            )
+            page.print(f"use it: tracetool predict RUN --calibration {out}", markup=False)

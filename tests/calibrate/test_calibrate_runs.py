@@ -1,0 +1,156 @@
+"""``tracetool calibrate`` from runs with a power log, and its time part."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tracetool.hardware.load import load_gpu
+from tracetool.model.timing import time_rows
+from tracetool.vocabulary.errors import BadInput
+from tracetool.workflows.calibrate import calibrate
+from tracetool.workflows.calibrate_runs import read_measured_run
+from tracetool.workflows.ingest import ingest
+from tracetool.workflows.predict import parse_request
+from tracetool.workflows.tables import read_table
+
+Tool = Callable[..., CompletedProcess[str]]
+SAMPLES = Path(__file__).parents[2] / "sample_traces"
+A100 = load_gpu("a100-sxm")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "generation.tracetool"
+    power = [SAMPLES / "a100_generation_power.csv"]
+    return ingest([SAMPLES / "a100_generation.pt.trace.json.gz"], power, tz="-05:00", gpu=None, out=out)
+
+
+def operators(path: Path, factor: float) -> Path:
+    """Forty products timed ``factor`` times slower than the delivered model says."""
+    rng = np.random.default_rng(5)
+    sides = 2 ** rng.integers(9, 14, size=(40, 3))
+    frame = pl.DataFrame(
+        {
+            "op": ["gemm"] * 40,
+            "dtype": ["bf16"] * 40,
+            "m": sides[:, 0],
+            "n": sides[:, 1],
+            "k": sides[:, 2],
+            "clock_mhz": [1000.0] * 40,
+        }
+    )
+    table = read_table(frame.drop("clock_mhz"))
+    rows = table.rows.take(table.index)
+    seconds = time_rows(rows, A100, np.array([1000.0])).duration_s[:, 0]
+    frame.with_columns(pl.Series("duration_us", seconds * 1e6 * factor)).write_csv(path)
+    return path
+
+
+def test_a_run_gives_the_kernels_its_log_identifies(run: Path) -> None:
+    found = read_measured_run(run, A100)
+    assert found.power is not None
+    watt = dict(zip(found.power.group, found.power.power_w, strict=True))
+    truth = json.loads((SAMPLES / "truth.json").read_text("utf-8"))
+    assert truth
+    assert 60 < watt["(idle)"] < 100
+    assert max(watt.values()) > 300
+    assert found.rejected.height > 0
+    assert not found.rejected["reason"].is_null().any()
+    assert (found.rejected["duration_us"] > 0).all()
+
+
+def test_a_run_moves_its_energy_per_operation_and_says_what_it_cannot_tell(run: Path) -> None:
+    made = calibrate([run], "a100-sxm")
+    rests = dict(zip(made.coefficients["coefficient"], made.coefficients["rests_on"], strict=True))
+    assert rests["tensor_fp16_pj"] == "data"
+    assert rests["tensor_fp8_pj"] == "prior"
+    assert (
+        made.errors.row(0, named=True)["held_out_percent"] < made.errors.row(0, named=True)["constant power"]
+    )
+    assert any("gain" in n for n in made.notes)
+
+
+def test_a_run_without_a_log_or_of_another_gpu_is_refused(run: Path, tmp_path: Path) -> None:
+    silent = ingest(
+        [SAMPLES / "a100_generation.pt.trace.json.gz"], tz=None, gpu=None, out=tmp_path / "silent"
+    )
+    with pytest.raises(BadInput, match="no power readings"):
+        calibrate([silent], "a100-sxm")
+    with pytest.raises(BadInput, match="was recorded on a100-sxm"):
+        calibrate([run], "h100-sxm")
+
+
+def test_times_are_fitted_and_used_by_predict(tool: Tool, tmp_path: Path) -> None:
+    slow = operators(tmp_path / "slow.csv", 1.5)
+    out = tmp_path / "mine.toml"
+    done = tool("calibrate", slow, "--gpu", "a100-sxm", "--part", "time", "-o", out)
+    assert done.returncode == 0, done.stderr
+    question = tmp_path / "question.csv"
+    pl.read_csv(slow).drop("duration_us", "clock_mhz").write_csv(question)
+    plain = parse_request(question, "a100-sxm", "1000").totals[0]
+    mine = parse_request(question, "a100-sxm", "1000", calibration=[out]).totals[0]
+    assert 1.35 < mine["kernel_time_ms"] / plain["kernel_time_ms"] < 1.6
+
+
+def test_both_parts_share_a_file(run: Path, tmp_path: Path) -> None:
+    made = calibrate(
+        [run, operators(tmp_path / "o.csv", 1.2).rename(tmp_path / "p.csv")], "a100-sxm", part="time"
+    )
+    assert "[gemm]" in made.toml
+    assert "[power]" not in made.toml
+    with pytest.raises(BadInput, match="no measured power"):
+        calibrate([run, tmp_path / "p.csv"], "a100-sxm", part="both")
+    frame = pl.read_csv(tmp_path / "p.csv").with_columns(pl.lit(250.0).alias("power_w"))
+    frame.write_csv(tmp_path / "q.csv")
+    made = calibrate([run, tmp_path / "q.csv"], "a100-sxm", part="both")
+    out = tmp_path / "both.toml"
+    out.write_text(made.toml, "utf-8")
+    assert {"[power]", "[gemm]"} <= set(made.toml.splitlines())
+    assert parse_request(tmp_path / "p.csv", "a100-sxm", "1000", calibration=[out]).totals
+
+
+def test_too_few_rows_name_what_is_missing(run: Path) -> None:
+    with pytest.raises(BadInput, match="30 rows"):
+        calibrate([run], "a100-sxm", part="time")
+    with pytest.raises(BadInput, match="--part"):
+        calibrate([run], "a100-sxm", part="everything")
+
+
+def test_a_warmer_chip_draws_more(tmp_path: Path) -> None:
+    table = tmp_path / "one.csv"
+    table.write_text("op,dtype,m,n,k\ngemm,bf16,4096,4096,4096\n", "utf-8")
+
+    def energy(**told: float) -> float:
+        made = parse_request(table, "a100-sxm", "1000", **told)  # type: ignore[arg-type]
+        return float(made.totals[0]["energy_j"])
+
+    assert energy(temperature_c=80.0) > energy(temperature_c=50.0)
+    assert energy(ambient_c=40.0) > energy(ambient_c=20.0)
+    with pytest.raises(BadInput, match="lets it settle"):
+        energy(temperature_c=50.0, ambient_c=20.0)
+    with pytest.raises(BadInput, match="no temperature"):
+        energy(temperature_c=400.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("", "holds no coefficients"),
+        ('[power]\nboard_w = { value = -3.0, unit = "W", kind = "fitted", source = "x" }', "below zero"),
+        ('[voltage]\nfloor_v = { value = 0.7, unit = "V", kind = "fitted", source = "x" }', "lacks"),
+        ('[powr]\nboard_w = { value = 3.0, unit = "W", kind = "fitted", source = "x" }', "holds no"),
+    ],
+)
+def test_a_file_that_is_no_calibration_is_refused(tmp_path: Path, text: str, fault: str) -> None:
+    file, table = tmp_path / "x.toml", tmp_path / "one.csv"
+    file.write_text(text, "utf-8")
+    table.write_text("op,dtype,m,n,k\ngemm,bf16,64,64,64\n", "utf-8")
+    with pytest.raises(BadInput, match=fault):
+        parse_request(table, "a100-sxm", "1000", calibration=[file])
