@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
 from tracetool.tables.run import Run
 from tracetool.vocabulary.errors import BadInput
 from tracetool.workflows.breakdown import BREAKDOWNS, breakdown
+from tracetool.workflows.diff_run import accuracy_of
 from tracetool.workflows.ingest import ingest
 from tracetool.workflows.predict_run import predict_run
+from tracetool.workflows.run_rows import run_rows
 from tracetool.workflows.sweep import sweep
 
 
@@ -97,3 +101,31 @@ def test_a_sweep_finds_points_on_the_front(run: Run) -> None:
     assert (best["energy_saved_low"] <= best["energy_saved"]).all()
     assert made.chart().startswith("<svg")
     assert made.families["share"].sum() == pytest.approx(1.0)
+
+
+def test_each_signature_is_anchored_as_a_kernel_of_its_own(run: Run) -> None:
+    signatures, rows = run_rows(run)
+    assert signatures["name"].n_unique() < signatures.height, "the sample repeats names with other shapes"
+    assert len(set(rows.text("name").tolist())) == signatures.height
+    made = predict_run(run)
+    np.testing.assert_allclose(
+        made.signatures.filter(~pl.col("throttled"))["duration_us"],
+        made.signatures.filter(~pl.col("throttled"))["measured_duration_us"],
+        rtol=1e-6,
+    )
+
+
+def test_sizes_told_by_the_duration_are_no_evidence_of_it(run: Run) -> None:
+    predicted = predict_run(run, anchor=False)
+    marked = predicted.signatures.with_columns(
+        pl.when(pl.col("signature") == 0).then(pl.lit("k")).otherwise(pl.lit("")).alias("inferred"),
+        pl.lit("prior").alias("basis"),
+    )
+    made = accuracy_of(run, replace(predicted, signatures=marked))
+    rows = made.table.filter(pl.col("level") == "signature")
+    assert rows.filter(pl.col("time_error_pct").is_null())["signature"].to_list() == [0]
+    assert any("inferred from that very time" in n for n in made.notes)
+    rest = rows.filter(pl.col("signature") != 0)
+    total = made.table.filter(pl.col("level") == "total").row(0, named=True)
+    error = 100 * (rest["time_predicted_ms"].sum() / rest["time_ms"].sum() - 1)
+    assert total["time_error_pct"] == pytest.approx(error, rel=1e-9)

@@ -33,7 +33,8 @@ class PredictedRun:
     """Predictions of a run's signatures and of its timeline.
 
     ``signatures`` has one row per signature and clock: the ``predictions`` columns (per launch) behind
-    ``signature``, ``family``, ``kind``, ``name``, ``launches`` and ``measured_duration_us``.
+    ``signature``, ``family``, ``kind``, ``name``, ``launches``, ``measured_duration_us`` and ``inferred``
+    (sizes that the trace does not state and the measured duration had to tell).
     ``replays`` gives the timeline itself; see :mod:`tracetool.workflows.breakdown`.
     """
 
@@ -92,7 +93,7 @@ def predict_run(
         If the run holds no GPU activity, its GPU is not known, or a family or range is not in it.
     """
     opened = run if isinstance(run, Run) else Run.open(run)
-    signatures, rows = run_rows(opened)
+    signatures, rows = run_rows(opened, recorded_gpu(opened) or (load_gpu(gpu) if gpu else None))
     home, target = _boards(opened, gpu)
     found = recorded(opened, rows, home)
     clock, notes = found.clock_mhz, list(found.notes)
@@ -134,7 +135,7 @@ def predict_run(
         "edges_inferred": replays.graph.inferred,
     }
     notes += [*more, *assumed.notes(target), *checked_cap(power_cap_w, target), *_replay_notes(replays)]
-    frame = _signature_frame(signatures, predicted)
+    frame = _signature_frame(signatures, rows, predicted)
     return PredictedRun(frame, records, target.name, tuple(notes), info, replays)
 
 
@@ -211,7 +212,7 @@ def _collective_notes(replays: RunReplay) -> list[str]:
     return [said + (f"; {alone} met none and keep their waits" if alone else "")]
 
 
-def _signature_frame(signatures: pl.DataFrame, predicted: Prediction) -> pl.DataFrame:
+def _signature_frame(signatures: pl.DataFrame, rows: OperatorColumns, predicted: Prediction) -> pl.DataFrame:
     c = len(predicted.asked_mhz)
     own = signatures.select(
         "signature",
@@ -220,6 +221,7 @@ def _signature_frame(signatures: pl.DataFrame, predicted: Prediction) -> pl.Data
         "name",
         "launches",
         (pl.col("duration_ns") / pl.col("launches").clip(1) / 1e3).alias("measured_duration_us"),
+        pl.Series("inferred", rows.text("inferred").astype(str)),
     )
     repeated = own[np.repeat(np.arange(own.height), c)]
     return pl.concat([repeated, prediction_frame(predicted)], how="horizontal")

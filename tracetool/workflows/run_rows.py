@@ -6,6 +6,7 @@ from typing import Final
 
 import polars as pl
 
+from tracetool.hardware.gpu import Gpu
 from tracetool.tables.run import Run
 from tracetool.vocabulary.errors import BadInput
 from tracetool.vocabulary.operators import OperatorColumns
@@ -14,11 +15,12 @@ from tracetool.workflows.tables import as_columns
 _KINDS: Final = ("memcpy", "memset")
 
 
-def run_rows(run: Run) -> tuple[pl.DataFrame, OperatorColumns]:
+def run_rows(run: Run, gpu: Gpu | None = None) -> tuple[pl.DataFrame, OperatorColumns]:
     """Return the run's signatures in row order and the same rows as columns of the model.
 
     Beside shapes and launch geometry the columns hold ``duration_us``, the mean over the launches of
-    a signature: its launches add up to the time that was measured.
+    a signature: its launches add up to the time that was measured. ``gpu`` is the one it ran on, where
+    the trace does not tell.
 
     Raises
     ------
@@ -32,7 +34,7 @@ def run_rows(run: Run) -> tuple[pl.DataFrame, OperatorColumns]:
         raise BadInput.in_file(
             run.path, "holds no GPU activity to predict", "ingest a trace with kernels in it"
         )
-    described = describe(signatures)
+    described = describe(signatures, gpu)
     own = [c for c in described.columns if c != "family"]
     columns = described.select(own).with_columns(
         (signatures["duration_ns"] / signatures["launches"].clip(1) / 1e3).alias("duration_us"),
