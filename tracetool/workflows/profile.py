@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import polars as pl
 
-from tracetool.hardware.load import load_gpu, match_gpu
-from tracetool.measure.fingrav.executions import Executions, in_runs
+from tracetool.measure.fingrav.interleaving import Activities, Interleaving, interleaving
 from tracetool.measure.fingrav.profile import FineProfile, fine_profile
 from tracetool.measure.fingrav.stitch import Samples
-from tracetool.measure.observe import observe
-from tracetool.measure.power_log import power_logs, telemetry_devices
-from tracetool.measure.sensors import candidate_sensors
-from tracetool.measure.timeline import build_timeline
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
-from tracetool.vocabulary.arrays import Floats, Ints
 from tracetool.vocabulary.errors import BadInput
+from tracetool.workflows.profile_parts import join_parts, read_part
 from tracetool.workflows.profile_tables import read_executions, read_samples, read_sync
-
-_NS = 1e-9
 
 
 @dataclass(frozen=True)
@@ -35,6 +28,7 @@ class Profiled:
     frame: pl.DataFrame  # ``profile`` schema
     found: FineProfile = field(repr=False)
     notes: tuple[str, ...] = ()
+    among: Interleaving | None = None  # None where the kernel met no other
 
     def document(self) -> dict[str, Any]:
         """Return everything as one JSON document."""
@@ -63,6 +57,7 @@ class Profiled:
                 }
                 for c in p.curves
             ],
+            "interleaving": None if self.among is None else _among(self.among),
             "notes": list(self.notes),
         }
 
@@ -74,6 +69,7 @@ def profile_tables(
     sync: str | os.PathLike[str] | None = None,
     window_s: float = 0.0,
     margin: float | None = None,
+    kernel: str = "",
 ) -> Profiled:
     """Return the profile of a campaign kept in plain tables.
 
@@ -89,13 +85,15 @@ def profile_tables(
         Averaging window of the sampler; 0 where instantaneous. [s]
     margin : float, optional
         Binning margin; by default as the guidance table says.
+    kernel : str
+        Part of the kernel's name where the table holds several; by default the one with most time.
 
     Raises
     ------
     BadInput
         If a table cannot be used, or no sample meets an execution.
     """
-    made, name = read_executions(executions)
+    made, name, activities = read_executions(executions, kernel)
     clock = read_sync(sync) if sync is not None else None
     taken = read_samples(samples, clock, window_s)
     notes = []
@@ -104,7 +102,7 @@ def profile_tables(
             f"clocks: {clock.points} sync points, drift {clock.drift * 1e6:+.1f} ppm,"
             f" times of interest to {taken.error_s * 1e6:.1f} us"
         )
-    return _profiled(name, fine_profile(made, taken, margin=margin), notes, taken)
+    return _profiled(name, fine_profile(made, taken, margin=margin), notes, taken, activities)
 
 
 def profile_runs(
@@ -136,10 +134,10 @@ def profile_runs(
     if not opened:
         raise BadInput("no run to profile", "give one or more: tracetool profile RUN...")
     name = _chosen(opened, kernel)
-    parts = [_one_run(run, name, gpu) for run in opened]
-    executions, samples = _joined(parts)
-    notes = [note for part in parts for note in part[2]]
-    return _profiled(name, fine_profile(executions, samples, margin=margin), notes, samples)
+    parts = [read_part(run, name, gpu) for run in opened]
+    executions, samples, activities = join_parts(parts)
+    notes = [part.note for part in parts]
+    return _profiled(name, fine_profile(executions, samples, margin=margin), notes, samples, activities)
 
 
 def _chosen(runs: Sequence[Run], asked: str) -> str:
@@ -154,100 +152,9 @@ def _chosen(runs: Sequence[Run], asked: str) -> str:
     return str(names.group_by("name").agg(pl.col("duration_ns").sum()).sort("duration_ns")["name"][-1])
 
 
-def _one_run(run: Run, name: str, gpu: str | None) -> tuple[Executions, Samples, list[str]]:
-    devices = telemetry_devices(run.telemetry)
-    if not devices:
-        raise BadInput.in_file(run.path, "holds no power readings", "ingest it with a log: --power LOG")
-    wanted = run.signatures.filter(pl.col("name") == name)["signature"]
-    kernels = run.kernels
-    mine = kernels.filter(pl.col("signature").is_in(wanted.implode()))
-    if not mine.height:
-        raise BadInput.in_file(run.path, "does not hold the kernel", "leave this run out")
-    device = int(mine["device"].mode()[0])
-    logged = device if device in devices else devices[0]
-    there = kernels.filter(pl.col("device") == device)
-    mine = mine.filter(pl.col("device") == device)
-    origin = int(run.telemetry["time_ns"].min() or 0)  # type: ignore[arg-type]
-    start, end = _seconds(there, origin)
-    told = run.devices.filter(pl.col("device") == device).to_dicts()
-    asked = gpu or (told[0].get("gpu") or match_gpu(told[0].get("name") or "") if told else None)
-    board = load_gpu(asked, part="sensor") if asked else None
-    log = power_logs(run.telemetry, logged, origin)[0]
-    timeline = build_timeline(start, end, np.zeros(len(start), np.int64), 1)
-    found = observe(log, timeline, candidate_sensors(board, log.field, None))
-    own_start, own_end = _seconds(mine, origin)
-    shift = found.alignment.offset_s
-    executions = in_runs(own_start + shift, own_end + shift)
-    power: dict[str, Floats] = {"total": found.readings.power_w}
-    parts = (
-        run.telemetry.filter(
-            (pl.col("device") == logged)
-            & pl.col("memory_power_w").is_not_null()
-            & pl.col("power_w").is_not_null()
-        )
-        .unique("time_ns")
-        .sort("time_ns")
-    )
-    if parts.height > 2:
-        at = (parts["time_ns"].to_numpy() - origin) * _NS
-        memory = np.interp(found.readings.time_s, at, parts["memory_power_w"].to_numpy())
-        power |= {"memory": memory, "gpu": found.readings.power_w - memory}
-    window = found.sensor.window_s if found.sensor.kind == "boxcar" else 2.0 * found.sensor.lag_s
-    sd = found.alignment.offset_sd_s
-    samples = Samples(
-        found.readings.time_s - found.sensor.delay_s, power, window, found.readings.update_s, sd
-    )
-    note = (
-        f"{run.path.name}: {len(executions.start_s)} executions in {executions.runs} runs,"
-        f" {len(found.readings)} readings of {log.field} ({window * 1e3:.3g} ms window);"
-        f" moved {shift * 1e3:+.2f} +- {1.645 * sd * 1e3:.2f} ms"
-    )
-    return executions, samples, [note]
-
-
-def _seconds(kernels: pl.DataFrame, origin: int) -> tuple[Floats, Floats]:
-    start = kernels["start_ns"].to_numpy() - origin
-    length = kernels["duration_ns"].to_numpy()
-    return start.astype(np.float64) * _NS, (start + length).astype(np.float64) * _NS
-
-
-def _joined(parts: Sequence[tuple[Executions, Samples, list[str]]]) -> tuple[Executions, Samples]:
-    """Lay runs one after another on one clock, far enough apart not to meet."""
-    runs: list[Ints] = []
-    columns: dict[str, list[Floats]] = {"start": [], "end": [], "time": []}
-    positions: list[Ints] = []
-    common = set.intersection(*(set(s.power_w) for _, s, _ in parts))
-    power: dict[str, list[Floats]] = {c: [] for c in parts[0][1].power_w if c in common}
-    shift, count = 0.0, 0
-    for executions, samples, _ in parts:
-        low = min(float(executions.start_s.min()), float(samples.time_s.min()))
-        high = max(float(executions.end_s.max()), float(samples.time_s.max()))
-        columns["start"].append(executions.start_s - low + shift)
-        columns["end"].append(executions.end_s - low + shift)
-        columns["time"].append(samples.time_s - low + shift)
-        for name, kept in power.items():
-            kept.append(samples.power_w[name])
-        runs.append(executions.run + count)
-        positions.append(executions.position)
-        count += executions.runs
-        shift += high - low + 10.0
-    executions = Executions(
-        np.concatenate(runs),
-        np.concatenate(positions),
-        np.concatenate(columns["start"]),
-        np.concatenate(columns["end"]),
-    )
-    samples = Samples(
-        np.concatenate(columns["time"]),
-        {c: np.concatenate(v) for c, v in power.items()},
-        parts[0][1].window_s,
-        parts[0][1].period_s,
-        max(s.error_s for _, s, _ in parts),
-    )
-    return executions, samples
-
-
-def _profiled(name: str, found: FineProfile, notes: Sequence[str], samples: Samples) -> Profiled:
+def _profiled(
+    name: str, found: FineProfile, notes: Sequence[str], samples: Samples, activities: Activities
+) -> Profiled:
     frames = [
         pl.DataFrame(
             {
@@ -274,7 +181,68 @@ def _profiled(name: str, found: FineProfile, notes: Sequence[str], samples: Samp
         said.append("power still changed at the end of the runs: double the executions per run")
     if found.further_runs:
         said.append(f"{found.further_runs} further runs would fill the guidance's samples at SSE")
-    return Profiled(name, load_schema("profile").conform(pl.concat(frames)), found, tuple(said))
+    among = interleaving(activities, samples)
+    if among is not None:
+        said.append(_say(among))
+    return Profiled(name, load_schema("profile").conform(pl.concat(frames)), found, tuple(said), among)
+
+
+def _say(among: Interleaving) -> str:
+    """Return the history term in words."""
+    history = among.history
+    if history is None:
+        return f"history: not told, {among.reason}"
+    if not history.told:
+        return (
+            "history: these samples do not tell what lingers of the power before"
+            f" (90 %: {history.gain_low:.0%} to {history.gain_high:.0%} of the difference)"
+        )
+    return (
+        f"history: {history.gain:.0%} of the difference to what ran before lingers (90 %:"
+        f" {history.gain_low:.0%} to {history.gain_high:.0%}), fading over {history.memory_s * 1e3:.2g} ms"
+    )
+
+
+def _or_none(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _among(among: Interleaving) -> dict[str, Any]:
+    """Return contexts and history term as plain values."""
+    history = among.history
+    return {
+        "contexts": [
+            {
+                "context": c.context,
+                "executions": c.executions,
+                "samples": c.samples,
+                "mean_w": _or_none(c.mean_w),
+                "mean_low_w": _or_none(c.low_w),
+                "mean_high_w": _or_none(c.high_w),
+            }
+            for c in among.contexts
+        ],
+        "history": None
+        if history is None
+        else {
+            "gain": history.gain,
+            "gain_low": history.gain_low,
+            "gain_high": history.gain_high,
+            "memory_ms": history.memory_s * 1e3,
+            "power_w": history.power_w,
+            "samples": history.samples,
+            "told": history.told,
+        },
+        "reason": among.reason or None,
+    }
+
+
+def context_table(profiled: Profiled) -> pl.DataFrame | None:
+    """Return one row per context of the kernel; None where it met no other."""
+    if profiled.among is None or not profiled.among.contexts:
+        return None
+    rows: list[Mapping[str, Any]] = _among(profiled.among)["contexts"]
+    return pl.DataFrame(rows, infer_schema_length=None)
 
 
 def summary(profiled: Profiled) -> pl.DataFrame:

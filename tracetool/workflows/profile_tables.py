@@ -11,9 +11,11 @@ import polars as pl
 
 from tracetool.measure.fingrav.clock_map import ClockMap, fit_clock
 from tracetool.measure.fingrav.executions import Executions, in_runs
+from tracetool.measure.fingrav.interleaving import Activities
 from tracetool.measure.fingrav.stitch import Samples
 from tracetool.vocabulary.arrays import Floats
 from tracetool.vocabulary.errors import BadInput
+from tracetool.workflows.profile_parts import activities_of
 
 _US = 1e-6
 
@@ -45,22 +47,42 @@ def _numbers(frame: pl.DataFrame, names: Sequence[str], path: str | os.PathLike[
     return out
 
 
-def read_executions(path: str | os.PathLike[str]) -> tuple[Executions, str]:
-    """Return executions of a table ``start_us``, ``end_us`` (host clock), optionally ``run`` and ``kernel``.
+def read_executions(path: str | os.PathLike[str], kernel: str = "") -> tuple[Executions, str, Activities]:
+    """Return the executions of one kernel of a table, its name, and all activities of the table.
+
+    Parameters
+    ----------
+    path : path
+        ``start_us``, ``end_us`` (host clock), optionally ``run`` and ``kernel``.
+    kernel : str
+        Part of the name where there are several; by default the kernel with most time.
 
     Raises
     ------
     BadInput
-        If it cannot be used.
+        If it cannot be used or holds no such kernel.
     """
     frame = _read(path)
     told = _numbers(frame, ("start_us", "end_us"), path)
     if (told["end_us"] <= told["start_us"]).any():
         row = int(np.argmax(told["end_us"] <= told["start_us"])) + 2
         raise BadInput.in_file(path, f"line {row}: the execution ends before it starts")
+    start, end = told["start_us"] * _US, told["end_us"] * _US
     run = _numbers(frame, ("run",), path)["run"].astype(np.int64) if "run" in frame.columns else None
-    name = str(frame["kernel"][0]) if "kernel" in frame.columns else Path(path).stem
-    return in_runs(told["start_us"] * _US, told["end_us"] * _US, run), name
+    if "kernel" in frame.columns:
+        names = frame["kernel"].cast(pl.String).fill_null("?").to_list()
+    else:
+        names = [Path(path).stem] * frame.height
+    spent: dict[str, float] = {}
+    for name, length in zip(names, (end - start).tolist(), strict=True):
+        spent[name] = spent.get(name, 0.0) + length
+    fitting = {n: s for n, s in spent.items() if kernel in n}
+    if not fitting:
+        raise BadInput.in_file(path, f"holds no kernel called {kernel!r}", "give part of a name it holds")
+    chosen = max(fitting, key=lambda n: fitting[n])
+    mine = np.array([n == chosen for n in names])
+    executions = in_runs(start[mine], end[mine], None if run is None else run[mine])
+    return executions, chosen, activities_of(start, end, names, chosen)
 
 
 def read_sync(path: str | os.PathLike[str]) -> ClockMap:

@@ -36,14 +36,15 @@ def profile(
     """Stitch repeated executions into a fine-grain power profile of one kernel (FinGraV).
 
     Golden runs are kept by execution-time binning; steady execution (SSE) and steady power (SSP)
-    profiles come with 90 % bands, per component where the log tells them.
+    profiles come with 90 % bands, per component where the log tells them. Where other kernels ran in
+    between, power is also told by what ran before, with the share of its power that lingers.
     """
     from tracetool.cli.output import console, print_json
     from tracetool.report.console import show_table
     from tracetool.report.save import check_output, save_table
     from tracetool.tables.schema import load_schema
     from tracetool.vocabulary.errors import BadInput
-    from tracetool.workflows.profile import profile_runs, profile_tables, summary
+    from tracetool.workflows.profile import context_table, profile_runs, profile_tables, summary
 
     if out is not None:
         check_output(out)
@@ -51,7 +52,9 @@ def profile(
     if power is not None:
         if len(sources) != 1:
             raise BadInput("one table of executions goes with --power", "profile runs without --power")
-        made = profile_tables(sources[0], power, sync=sync, window_s=window * 1e-3, margin=told)
+        made = profile_tables(
+            sources[0], power, sync=sync, window_s=window * 1e-3, margin=told, kernel=kernel
+        )
     else:
         made = profile_runs(sources, kernel=kernel, gpu=gpu or None, margin=told)
     if out is not None:
@@ -60,7 +63,7 @@ def profile(
         from tracetool.report.pictures.measured import save_svg
         from tracetool.report.pictures.power_profile import power_profile
 
-        save_svg(power_profile(made.kernel, made.found), picture)
+        save_svg(power_profile(made.kernel, made.found, made.among), picture)
     if as_json:
         print_json(made.document())
         return
@@ -77,6 +80,9 @@ def profile(
     for note in made.notes:
         shown.print(note, markup=False)
     show_table(summary(made), console=shown)
+    among = context_table(made)
+    if among is not None:
+        show_table(among, title="by what ran before", console=shown)
     for path in (out, picture):
         if path is not None:
             shown.print(f"wrote {path}", markup=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,36 @@ LOOK_BACK_S = 5e-3
 _ALIKE, _ISOLATED = 0.10, 0.10
 #: Time constants tried for the memory of power. [s]
 _MEMORY_S = np.logspace(np.log10(3e-4), np.log10(3e-2), 25)
+
+#: Factor on a time constant to see what it changes.
+_NUDGE = 1.02
+
+
+def power_before(
+    start_s: Floats, end_s: Floats, power_w: Floats, *, look_back_s: float = LOOK_BACK_S
+) -> tuple[Floats, Floats]:
+    """Return the mean power of what ran shortly before each activity [W], and for how long [s].
+
+    Parameters
+    ----------
+    start_s, end_s : array, shape (n,)
+        Activities of one device, sorted by start. [s]
+    power_w : array, shape (n,)
+        Typical power of each one's class. [W]
+    look_back_s : float
+        Time before each start that counts. [s]
+    """
+    length = np.maximum(end_s - start_s, 0.0)
+    edges = np.empty(2 * len(start_s))
+    edges[0::2], edges[1::2] = start_s, np.maximum(end_s, start_s)
+    edges = np.maximum.accumulate(edges)
+    busy, work = np.zeros(len(edges)), np.zeros(len(edges))
+    busy[1::2], work[1::2] = length, length * power_w
+    busy, work = np.cumsum(busy), np.cumsum(work)
+    before = start_s - look_back_s
+    seconds = np.interp(start_s, edges, busy) - np.interp(before, edges, busy)
+    joules = np.interp(start_s, edges, work) - np.interp(before, edges, work)
+    return joules / np.maximum(seconds, 1e-15), seconds
 
 
 def context_labels(
@@ -33,17 +64,7 @@ def context_labels(
     """
     if not len(start_s):
         return np.zeros(0, dtype=object)
-    length = np.maximum(end_s - start_s, 0.0)
-    edges = np.empty(2 * len(start_s))
-    edges[0::2], edges[1::2] = start_s, np.maximum(end_s, start_s)
-    edges = np.maximum.accumulate(edges)
-    busy, work = np.zeros(len(edges)), np.zeros(len(edges))
-    busy[1::2], work[1::2] = length, length * power_w
-    busy, work = np.cumsum(busy), np.cumsum(work)
-    before = start_s - look_back_s
-    seconds = np.interp(start_s, edges, busy) - np.interp(before, edges, busy)
-    joules = np.interp(start_s, edges, work) - np.interp(before, edges, work)
-    mean = joules / np.maximum(seconds, 1e-15)
+    mean, seconds = power_before(start_s, end_s, power_w, look_back_s=look_back_s)
     label = np.full(len(start_s), "after-alike", dtype=object)
     label[mean > (1 + _ALIKE) * power_w] = "after-heavy"
     label[mean < (1 - _ALIKE) * power_w] = "after-light"
@@ -72,6 +93,11 @@ class History:
         """Upper end of the gain's 90 % interval."""
         return self.gain + Z90 * self.gain_sd
 
+    @property
+    def told(self) -> bool:
+        """Whether the interval is narrow enough to say anything: less than the whole excess wide."""
+        return self.gain_high - self.gain_low < 1.0
+
 
 def fit_history(since_s: Floats, power_w: Floats, excess_w: Floats, run: Ints) -> History:
     r"""Return the history term of one kernel.
@@ -94,22 +120,51 @@ def fit_history(since_s: Floats, power_w: Floats, excess_w: Floats, run: Ints) -
     with the smallest misfit; the interval of the gain is the runs' sandwich, the time constant's error
     included.
     """
+
+    def course(memory: float) -> Floats:
+        return np.asarray(excess_w * np.exp(-since_s / memory))
+
+    return fit_course(course, np.ones((len(since_s), 1)), power_w, run)[0]
+
+
+def fit_course(
+    course: Callable[[float], Floats], fixed: Floats, power_w: Floats, run: Ints
+) -> tuple[History, Floats]:
+    """Return the history term of samples that may have seen other things too, and the power of all columns.
+
+    Parameters
+    ----------
+    course : callable
+        Gives, for a time constant [s], what each sample saw of the fading excess at gain 1. [W]
+    fixed : array, shape (n, q)
+        Part of each sample in the kernel after others, then in all else it saw.
+    power_w : array, shape (n,)
+        Samples. [W]
+    run : array of int, shape (n,)
+        Run of each sample: errors within a run are alike.
+    """
     _, owner = np.unique(run, return_inverse=True)
+    base, _ = np.linalg.qr(fixed)
+    rest = power_w - base @ (base.T @ power_w)
 
-    def misfit(memory: float) -> tuple[float, Floats, Floats]:
-        rows = np.column_stack([np.ones(len(since_s)), excess_w * np.exp(-since_s / memory)])
-        found = np.asarray(np.linalg.lstsq(rows, power_w, rcond=None)[0], dtype=np.float64)
-        return float(((power_w - rows @ found) ** 2).sum()), found, rows
+    def misfit(memory: float) -> float:
+        column = course(memory)
+        column = column - base @ (base.T @ column)
+        size = float(column @ column)
+        return -(float(column @ rest) ** 2) / size if size > 0 else 0.0
 
-    memory = min(_MEMORY_S, key=lambda m: misfit(float(m))[0])
+    memory = float(min(_MEMORY_S, key=lambda m: misfit(float(m))))
     step = float(_MEMORY_S[1] / _MEMORY_S[0])
-    memory = float(min(memory * np.geomspace(1 / step, step, 41), key=lambda m: misfit(float(m))[0]))
-    _, found, rows = misfit(memory)
-    faded = found[1] * rows[:, 1] * since_s / memory  # by the logarithm of the time constant
-    full = np.column_stack([rows, faded])
-    scores = np.zeros((int(owner.max()) + 1, 3))
+    memory = float(min(memory * np.geomspace(1 / step, step, 41), key=lambda m: misfit(float(m))))
+    rows = np.column_stack([fixed, course(memory)])
+    found = np.asarray(np.linalg.lstsq(rows, power_w, rcond=None)[0], dtype=np.float64)
+    slope = (course(memory * _NUDGE) - course(memory / _NUDGE)) / (2.0 * np.log(_NUDGE))
+    full = np.column_stack([rows, found[-1] * slope])  # and by the logarithm of the time constant
+    scores = np.zeros((int(owner.max()) + 1, full.shape[1]))
     np.add.at(scores, owner, full * (power_w - rows @ found)[:, None])
     bread = np.linalg.pinv(full.T @ full, rcond=1e-12)
-    cover = bread @ (scores.T @ scores) @ bread * (len(scores) / max(len(scores) - 3, 1))
+    spare = max(len(scores) - full.shape[1], 1)
+    cover = bread @ (scores.T @ scores) @ bread * (len(scores) / spare)
     sd = np.sqrt(np.maximum(np.diag(cover), 0.0))
-    return History(float(found[0]), float(sd[0]), float(found[1]), float(sd[1]), memory, len(power_w))
+    made = History(float(found[0]), float(sd[0]), float(found[-1]), float(sd[-2]), memory, len(power_w))
+    return made, found[:-1]

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from tracetool.measure.fingrav.interleaving import Interleaving
 from tracetool.measure.fingrav.profile import Curve, FineProfile
 from tracetool.report import escape
 from tracetool.report.pictures.measured import points_of
 from tracetool.report.pictures.svg import Drawing, Scale
 
 _COLOURS = {"sse": "#2a6fbb", "ssp": "#c0392b", "outlier": "#7d7d7d"}
+_CONTEXT_COLOURS = {
+    "isolated": "#555555",
+    "after-alike": "#1b7f5c",
+    "after-heavy": "#b45f06",
+    "after-light": "#6a3d9a",
+}
 _SAID = {"sse": "steady execution (SSE)", "ssp": "steady power (SSP)", "outlier": "outliers"}
 
 
@@ -32,14 +39,17 @@ def _one(drawing: Drawing, curve: Curve, x: Scale, y: Scale, *, span_us: float, 
     drawing.mark("polyline", points=points_of(across, y.place(curve.power_w)), class_="curve", stroke=colour)
 
 
-def power_profile(kernel: str, found: FineProfile) -> str:
+def power_profile(kernel: str, found: FineProfile, among: Interleaving | None = None) -> str:
     """Return the picture of a fine-grain profile.
 
     Left: samples of all golden runs over the time of a run, the degree-4 trend, and markers where
-    execution time (SSE) and power (SSP) grow steady. Right: the course of one execution.
+    execution time (SSE) and power (SSP) grow steady. Right: the course of one execution, and its mean
+    power by what ran before, with its interval.
     """
     curves = [c for c in found.curves if c.component == "total"]
     values = [c.power_w for c in curves] + [c.sample_w for c in curves] + [found.run_trend.sample_w]
+    contexts = [c for c in among.contexts if np.isfinite(c.mean_w)] if among is not None else []
+    values += [np.array([c.low_w, c.high_w]) for c in contexts]
     everything = np.concatenate(values)
     drawing = Drawing(
         960.0,
@@ -74,4 +84,10 @@ def power_profile(kernel: str, found: FineProfile) -> str:
     for i, curve in enumerate(curves):
         _one(drawing, curve, right, y, span_us=span, dots=curve.kind != "outlier")
         drawing.text(546 + 150 * i, 20, _SAID[curve.kind], fill=_COLOURS[curve.kind])
+    for i, one in enumerate(contexts):
+        at = 948.0 - 14.0 * (len(contexts) - i)
+        low, mid, high = (float(y.place(w)) for w in (one.low_w, one.mean_w, one.high_w))
+        drawing.mark("line", x1=at, x2=at, y1=low, y2=high, class_="whisker")
+        drawing.mark("circle", cx=at, cy=mid, r=3.2, fill=_CONTEXT_COLOURS[one.context])
+        drawing.text(546 + 100 * i, 40, one.context, fill=_CONTEXT_COLOURS[one.context])
     return drawing.svg()

@@ -1,0 +1,240 @@
+"""A kernel among others: its power by what ran before, and the history term that explains it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tracetool.measure.fingrav.executions import Executions
+from tracetool.measure.fingrav.history import (
+    LOOK_BACK_S,
+    History,
+    context_labels,
+    fit_course,
+    power_before,
+)
+from tracetool.measure.fingrav.stitch import Placed, Samples, place
+from tracetool.vocabulary.arrays import Floats, Ints, Texts
+
+#: Contexts in the order they are told.
+CONTEXTS = ("isolated", "after-alike", "after-heavy", "after-light")
+#: Other kernels told apart beside the profiled one; the rest counts as one.
+_OTHERS = 12
+#: Fewest samples that a context's power or the history is told from.
+_FEW, _ENOUGH = 8, 24
+#: Pairs of sample and activity looked at.
+_MOST_PAIRS = 1_500_000
+#: Stretches resampled, at least, where a campaign has fewer runs.
+_STRETCHES = 24
+_RESAMPLES = 200
+_TAIL = 5.0
+
+
+@dataclass(frozen=True)
+class Activities:
+    """Everything that ran on the kernel's device, on the clock of the samples, sorted by start."""
+
+    start_s: Floats  # (a,)
+    end_s: Floats  # (a,)
+    label: Ints  # (a,) class; 0 is the profiled kernel
+    names: tuple[str, ...]  # of the classes
+
+
+@dataclass(frozen=True)
+class ContextPower:
+    """Mean power of a kernel's executions in one context."""
+
+    context: str
+    executions: int
+    samples: int  # that saw them
+    mean_w: float  # NaN where the samples do not tell
+    low_w: float
+    high_w: float
+
+
+@dataclass(frozen=True)
+class Interleaving:
+    """What the samples say of a kernel among others."""
+
+    contexts: tuple[ContextPower, ...]
+    history: History | None
+    reason: str  # why there is no history term, else empty
+
+
+def interleaving(activities: Activities, samples: Samples, *, seed: int = 0) -> Interleaving | None:
+    """Return a kernel's power by context and its history term; None where it never met another kernel.
+
+    Parameters
+    ----------
+    activities : Activities
+        All of the device; class 0 is the kernel.
+    samples : Samples
+        On the same clock.
+    seed : int
+        Of the resampling behind the intervals.
+
+    Notes
+    -----
+    Every sample is a sum over what its window saw: the kernel in each context, each other kernel,
+    pauses. Powers solve these equations, so that averaging samplers count too; runs, or stretches of
+    a campaign with few of them, are resampled for 90 % intervals.
+    """
+    known = _fewer_classes(activities)
+    own = known.label == 0
+    if not own.any() or own.all():
+        return None
+    placed, power, run = _seen(known, samples)
+    if len(power) < _ENOUGH:
+        return Interleaving((), None, f"only {len(power)} samples meet the kernel or its neighbours")
+    classes = int(known.label.max()) + 1
+    level = _solved(_shares(placed, known.label, classes, len(power)), power)[:classes]
+    said = context_labels(known.start_s, known.end_s, level[known.label])
+    if not np.isin(said[own], ("after-heavy", "after-light")).any():
+        return None
+    contexts = _contexts(known, said, (placed, power, run), seed)
+    history, reason, level = _history(known, said, level, (placed, power, run))
+    if history is not None:  # again: the excess is over the kernel's own power rather than its mean
+        history, reason, _ = _history(known, said, level, (placed, power, run))
+    return Interleaving(contexts, history, reason)
+
+
+def _fewer_classes(activities: Activities) -> Activities:
+    """Keep the classes with most time apart, the rest as one."""
+    length = np.bincount(activities.label, activities.end_s - activities.start_s)
+    order = 1 + np.argsort(-length[1:], kind="stable")
+    number = np.full(len(length), min(_OTHERS, len(order)), dtype=np.int64)
+    number[0] = 0
+    number[order[: _OTHERS - 1]] = 1 + np.arange(len(order[: _OTHERS - 1]))
+    return replace(activities, label=number[activities.label])
+
+
+def _seen(known: Activities, samples: Samples) -> tuple[Placed, Floats, Ints]:
+    """What samples near the kernel saw, their power and the stretch each belongs to."""
+    low = np.searchsorted(known.end_s, samples.time_s - samples.window_s)
+    high = np.searchsorted(known.start_s, samples.time_s)
+    own = np.concatenate([[0], np.cumsum(known.label == 0)])
+    near = np.searchsorted(known.end_s, samples.time_s - samples.window_s - LOOK_BACK_S)
+    after = np.searchsorted(known.start_s, samples.time_s + LOOK_BACK_S)
+    meets = np.flatnonzero(own[after] > own[np.minimum(near, after)])
+    pairs = int(np.maximum(high - low, 0)[meets].sum())
+    step = max(1, -(-pairs // _MOST_PAIRS))
+    chosen = meets[::step]
+    some = replace(samples, time_s=samples.time_s[chosen], power_w={})
+    none = np.zeros(len(known.start_s), dtype=np.int64)
+    placed = place(some, Executions(none, none, known.start_s, known.end_s))
+    time = samples.time_s[chosen]
+    late = np.diff(time, prepend=time[:1]) > max(20.0 * samples.period_s * step, 2 * LOOK_BACK_S)
+    run: Ints = np.cumsum(late, dtype=np.int64)
+    if len(run) and run[-1] + 1 < _STRETCHES:
+        run = (np.arange(len(time)) * _STRETCHES) // max(len(time), 1)
+    return placed, samples.power_w["total"][chosen], run
+
+
+def _shares(placed: Placed, label: Ints, classes: int, count: int) -> Floats:
+    """Return the part of each sample in each class, then in none. Shape (count, classes + 1)."""
+    cell = placed.sample * classes + label[placed.execution]
+    out = np.bincount(cell, placed.share, minlength=count * classes).reshape(count, classes)
+    return np.column_stack([out, np.maximum(1.0 - out.sum(axis=1), 0.0)])
+
+
+def _solved(rows: Floats, power: Floats) -> Floats:
+    """Powers by least squares, weakly tied to the mean of all samples."""
+    gram = rows.T @ rows
+    tie = 1e-4 * max(float(np.trace(gram)) / len(gram), 1e-12)
+    return np.asarray(np.linalg.solve(gram + tie * np.eye(len(gram)), rows.T @ power + tie * power.mean()))
+
+
+def _contexts(
+    known: Activities, said: Texts, seen: tuple[Placed, Floats, Ints], seed: int
+) -> tuple[ContextPower, ...]:
+    placed, power, run = seen
+    own = known.label == 0
+    count = len(CONTEXTS)
+    label = known.label + count - 1
+    for i, context in enumerate(CONTEXTS):
+        label[own & (said == context)] = i
+    rows = _shares(placed, label, int(label.max()) + 1, len(power))
+    if (
+        not placed.share.size or (placed.end <= placed.begin).all()
+    ):  # instantaneous: what else ran is not in it
+        keep = rows[:, :count].sum(axis=1) > 0
+        rows, power, run = rows[keep], power[keep], run[keep]
+    found = _solved(rows, power)
+    _, owner = np.unique(run, return_inverse=True)
+    runs, size = int(owner.max(initial=0)) + 1, rows.shape[1]
+    grams, sides = np.zeros((runs, size, size)), np.zeros((runs, size))
+    for r in range(runs):
+        part = rows[owner == r]
+        grams[r], sides[r] = part.T @ part, part.T @ power[owner == r]
+    draw = np.random.default_rng(seed).multinomial(runs, np.full(runs, 1.0 / runs), _RESAMPLES)
+    many = np.tensordot(draw, grams, axes=1)
+    tie = 1e-4 * max(float(np.trace(grams.sum(axis=0))) / size, 1e-12)
+    right = draw @ sides + tie * power.mean()
+    copies = np.linalg.solve(many + tie * np.eye(size), right[:, :, None])[:, :, 0]
+    spread = np.percentile(copies[:, :count], [_TAIL, 100.0 - _TAIL], axis=0)
+    strength = np.diag(grams.sum(axis=0))
+    out = []
+    for i, context in enumerate(CONTEXTS):
+        executions = int((label == i).sum())
+        if not executions:
+            continue
+        samples = int((rows[:, i] > 0).sum())
+        # A tie as strong as the samples, or an interval as wide as the figure, is no measurement.
+        width = float(spread[1, i] - spread[0, i])
+        told = samples >= _FEW and strength[i] > 10 * tie and width < abs(float(found[i]))
+        mean, low, high = (
+            (float(found[i]), float(spread[0, i]), float(spread[1, i])) if told else (np.nan,) * 3
+        )
+        out.append(ContextPower(context, executions, samples, mean, low, high))
+    return tuple(out)
+
+
+def _history(
+    known: Activities, said: Texts, level: Floats, seen: tuple[Placed, Floats, Ints]
+) -> tuple[History | None, str, Floats]:
+    """Fit what lingers of the predecessors' power over each unbroken row of the kernel; powers anew."""
+    placed, power, run = seen
+    own = known.label == 0
+    pause = np.diff(known.start_s, prepend=-np.inf)
+    pause[1:] = known.start_s[1:] - np.maximum.accumulate(known.end_s)[:-1]
+    opens = own & (np.concatenate([[True], ~own[:-1]]) | (pause > LOOK_BACK_S))
+    first = np.maximum.accumulate(np.where(opens, np.arange(len(own)), 0))
+    before, _ = power_before(known.start_s, known.end_s, level[known.label])
+    after_other = own & (said[first] != "isolated")
+    excess = np.where(after_other, before[first] - level[0], 0.0)
+    at = placed.execution
+    mine = after_other[at]
+    if len(np.unique(placed.sample[mine])) < _ENOUGH:
+        return None, f"fewer than {_ENOUGH} samples saw the kernel after others", level
+    # Columns: the kernel after others, the kernel after nothing, each other kernel, pauses.
+    label = np.where(after_other, 0, np.where(own, 1, known.label + 1)).astype(np.int64)
+    fixed = _shares(placed, label, int(label.max()) + 1, len(power))
+    some = fixed[:, 0] > 0.02
+    filled = np.flatnonzero(fixed[some].sum(axis=0) > 0)
+    fixed = fixed[some][:, filled]
+    row = np.cumsum(some) - 1
+    pick = mine & some[placed.sample]
+    sample, which = row[placed.sample[pick]], at[pick]
+    start, length = known.start_s[which], known.end_s[which] - known.start_s[which]
+    away = start - known.start_s[first[which]]
+    begin, end = away + placed.begin[pick] * length, away + placed.end[pick] * length
+    lead = placed.share[pick] * excess[which]
+    count = int(some.sum())
+
+    def course(memory: float) -> Floats:
+        return np.asarray(np.bincount(sample, lead * _faded(begin, end, memory), minlength=count))
+
+    made, powers = fit_course(course, fixed, power[some], run[some])
+    anew = level.copy()
+    others = (filled > 1) & (filled <= len(level))  # column 1 is the kernel after nothing
+    anew[0] = powers[0]
+    anew[filled[others] - 1] = powers[others]
+    return made, "", anew
+
+
+def _faded(begin: Floats, end: Floats, memory: float) -> Floats:
+    """Mean of a fading exponential from begin to end, times since it started. [1]"""
+    width = (end - begin) / memory
+    mean = -np.expm1(-width) / np.where(width > 0, width, 1.0)
+    return np.asarray(np.exp(-begin / memory) * np.where(width > 1e-9, mean, 1.0))
