@@ -10,7 +10,10 @@ import pytest
 
 from tracetool.classify.launch import CHUNK
 from tracetool.classify.structure import describe
+from tracetool.families.count import count_work
 from tracetool.hardware.load import load_gpu
+from tracetool.model.timing import time_rows
+from tracetool.workflows.tables import as_columns
 
 LATENCY = Path(__file__).parents[3] / "shared/data/latency"
 H100 = "NVIDIA H100 80GB HBM3"
@@ -110,6 +113,56 @@ def test_helpers_do_not_take_the_numbers_of_their_operator():
     )
     assert got["family"] == "splitk_reduce" and got["m"] is None
     assert got["elements"] == 200 * 768
+
+
+TRAITS = "Flash_fwd_kernel_traits<128, 64, 128, 4, false, false, cutlass::bfloat16_t, Flash_kernel_traits<128, 64, 128, 4, cutlass::bfloat16_t> >"
+COMBINE = f"void flash::flash_fwd_splitkv_combine_kernel<{TRAITS}, 4, 3, true>(flash::Flash_fwd_params)"
+SPLIT = f"void flash::flash_fwd_splitkv_kernel<{TRAITS}, false, false, false, true, true, true, false>(flash::Flash_fwd_params)"
+DECODE = {"op": "aten::_scaled_dot_product_flash_attention", "dims": [[1, 32, 1, 128], [1, 8, 32768, 128], [1, 8, 32768, 128]]}  # fmt: skip
+
+
+def test_a_combine_kernel_is_priced_by_its_own_bytes_not_as_its_attention():
+    gpu = load_gpu("h100-sxm")
+    frame = pl.DataFrame(
+        [row(name=SPLIT, grid=(1, 8, 32), **DECODE), row(name=COMBINE, grid=(8, 1, 1), **DECODE)],
+        infer_schema_length=None,
+    )
+    got = describe(frame)
+    assert got["family"].to_list() == ["attention", "attention"]
+    assert got["priced_as"].to_list() == [None, "splitk_reduce"]
+    assert got["kv_len"].to_list() == [32768, None]
+    assert got["elements"][1] == 32 * 128
+    # parts in fp32 for results in bf16, six of at most eight
+    assert (got["reads"][1], got["writes"][1]) == (12, 1)
+    assert (got["inferred"][1], got["shape_source"][1]) == ("reads", "grid")
+    rows = as_columns(got.drop("family"), got["family"])
+    work = count_work(rows, gpu)
+    assert work.dram_bytes[1] == 13 * 32 * 128 * 2
+    assert work.tensor_flops[1] == 0
+    assert work.dram_bytes[0] > 100 * work.dram_bytes[1]
+    time = time_rows(rows, gpu, np.array([1500.0])).duration_s[:, 0]
+    assert time[1] < 0.5 * time[0]
+
+
+def test_helpers_without_an_operator_count_what_their_grid_covers():
+    got = one(name=COMBINE, grid=(8, 1, 1))
+    assert (got["elements"], got["shape_source"]) == (8 * 4 * 128, "grid")
+    name = f"void flash::flash_bwd_dot_do_o_kernel<true, {TRAITS}>(flash::Flash_bwd_params)"
+    got = one(name=name, grid=(16, 2, 12))
+    assert (got["op"], got["elements"], got["reads"], got["writes"]) == (
+        "preprocess",
+        16 * 64 * 2 * 12 * 128,
+        2,
+        2,
+    )
+    assert got["inferred"] == ""
+
+
+def test_routing_of_experts_is_not_the_experts():
+    call = {"op": "vllm::moe_forward", "dims": [[888, 3072], [888, 128], []]}
+    got = one(name="void vllm::moe::moe_align_block_size_kernel<int>(int*)", us=5.0, **call)
+    assert (got["family"], got["op"], got["priced_as"]) == ("moe", "routing", "gather_scatter")
+    assert got["shape_source"] == "none"
 
 
 def test_elements_of_a_vectorized_kernel_come_from_its_blocks():

@@ -13,6 +13,7 @@ import polars as pl
 
 from tracetool.classify.classify import classify_names
 from tracetool.classify.fused import ITSELF
+from tracetool.classify.helpers import helper_shapes, priced_as
 from tracetool.classify.infer import boards_of, infer_missing
 from tracetool.classify.launch import TOLD, from_launch
 from tracetool.classify.operators import ARGUMENTS, SHAPES, with_calls
@@ -22,7 +23,7 @@ from tracetool.hardware.gpu import Gpu
 #: What makes a row's work known, per family; one set suffices.
 NEEDED: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     "gemm": (("m", "n", "k"),), "gemv": (("m", "n", "k"),), "moe": (("tokens", "hidden", "intermediate"), ("m", "n", "k")),
-    "conv": (("channels", "height", "filters"), ("m", "n", "k")), "attention": (("q_len", "kv_len", "heads", "head_dim"),),
+    "conv": (("channels", "height", "filters"), ("m", "n", "k")), "attention": (("q_len", "kv_len", "heads", "head_dim"), ("elements",)),
     "norm": (("rows", "cols"),), "softmax": (("rows", "cols"),), "reduction": (("rows", "cols"),), "scan": (("rows", "cols"),),
     "sort": (("rows", "cols"),), "splitk_reduce": (("elements", "split_k"),),
 }  # fmt: skip
@@ -58,7 +59,8 @@ def describe(signatures: pl.DataFrame, gpu: Gpu | None = None) -> pl.DataFrame:
         :data:`tracetool.classify.operators.SHAPES`, ``bytes`` [B], ``blocks`` (grid product),
         ``threads`` (per block), ``registers`` (per thread), ``shared_bytes`` (per block) [B],
         ``duration_us`` (median) [us], ``kind`` (of a collective or copy) and ``shape_source``
-        (operator, grid, bytes or none). Tiles of matrix products are turned to lie along the
+        (operator, grid, bytes or none). ``priced_as`` names the family whose law prices a helper of an
+        operator (:mod:`tracetool.classify.helpers`), null for other kernels. Tiles of matrix products are turned to lie along the
         operator's own m and n (``tile_m`` along m), unlike in the name; ``tiles``, ``grid_fits``: see
         :func:`tracetool.classify.launch.from_launch`; ``inferred``: see
         :func:`tracetool.classify.infer.infer_missing`.
@@ -69,7 +71,7 @@ def describe(signatures: pl.DataFrame, gpu: Gpu | None = None) -> pl.DataFrame:
     boards = boards_of(made, gpu)
     counts = {device: board.sm_count for device, board in boards.items()}
     made = settle_work(from_launch(_own_shapes(made), counts), boards)
-    made = infer_missing(_filled(made), boards)
+    made = infer_missing(helper_shapes(_filled(made)), boards)
     made = _sources(made)
     calls = [c for c in made.columns if c.startswith(("call_", "launch_"))]
     return made.drop(*calls, "activity", "block_threads", "main", *ARGUMENTS)
@@ -124,13 +126,14 @@ def _families(frame: pl.DataFrame) -> pl.DataFrame:
         pl.when(use).then(pl.lit("operator")).otherwise(pl.col("basis")).alias("basis"),
         # the operator's numbers describe its main kernel, not its helpers
         ((call == refined) | same | (call == ITSELF)).fill_null(value=False).alias("main"),
+        priced_as().alias("priced_as"),
         pl.coalesce("phase", "call_phase").alias("phase"),
         pl.coalesce("call_head_dim", pl.col("head_dim").cast(pl.Float64)).alias("head_dim"),
         pl.coalesce("call_head_dim_v", pl.col("head_dim_v").cast(pl.Float64)).alias("head_dim_v"),
         pl.coalesce(pl.col("causal").cast(pl.Float64), "call_causal").alias("causal"),
         pl.coalesce("block_threads", pl.col("threads").cast(pl.Float64)).alias("threads"),
         pl.when(family == "collective").then(pl.col("op")).otherwise(activity).alias("kind"),
-    )
+    ).with_columns(pl.col("main") & pl.col("priced_as").is_null())
 
 
 def _own_shapes(frame: pl.DataFrame) -> pl.DataFrame:
@@ -220,6 +223,7 @@ def _sources(frame: pl.DataFrame) -> pl.DataFrame:
     exact = pl.coalesce(pl.col("call_elements"), pl.col("call_stream_elements"))
     told = pl.col("main") | (streams & pl.col("elements").eq_missing(exact))
     told |= (family == "splitk_reduce") & pl.col("call_m").is_not_null()
+    told |= (family == "attention") & pl.col("elements").is_not_null() & pl.col("call_q_len").is_not_null()
     source = (
         pl.when(family.is_in(_BYTES) & pl.col("bytes").is_not_null())
         .then(pl.lit("bytes"))

@@ -27,8 +27,14 @@ def family_of(name: str) -> Family:
 
 
 def groups(rows: OperatorColumns) -> list[tuple[str, Ints]]:
-    """Return the families among the rows and the places of each."""
+    """Return the families whose laws price the rows, and the places of each.
+
+    That is a row's own family, but for helpers of an operator, which say another in ``priced_as``.
+    """
     family = np.asarray(rows.family, dtype=object)
+    if "priced_as" in rows.columns:
+        other = rows.text("priced_as")
+        family = np.where(other == "", family, other)
     names = sorted(set(family.tolist()), key=str)
     return [(str(n), np.flatnonzero(family == n)) for n in names]
 

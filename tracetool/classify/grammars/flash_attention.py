@@ -16,6 +16,7 @@ from tracetool.classify.symbols import Symbol, split_arguments
 
 _TRAITS = re.compile(r"[Ff]lash_(?:fwd|bwd|kernel)?_?(?:kernel_)?traits\w*(?:<|, )(\d+), (\d+), (\d+), (\d+)")
 _TRAITS_FORMAT = re.compile(r"\b(?:cutlass::)?(half_t|bfloat16_t|float_e4m3_t)\b")
+_COMBINE = re.compile(r"> ?>?, (?:\(int\))?(\d+), (?:\(int\))?(\d+), (?:\(bool\))?(?:true|false|0|1)\s*$")
 _TUPLE = re.compile(r"(?:C|Int|_)<(\d+)>, (?:cute::)?(?:C|Int|_)<(\d+)>, (?:cute::)?(?:C|Int|_)<(\d+)>")
 _FA3_FLAGS = re.compile(r"arch::Sm\d+, ((?:(?:true|false)(?:, )?)+)")
 
@@ -36,6 +37,9 @@ def _fa2(found: re.Match[str], symbol: Symbol) -> Attributes:
         out.update(
             head_dim=int(traits[1]), tile_m=int(traits[2]), tile_n=int(traits[3]), warps=int(traits[4])
         )
+    parts = _COMBINE.search(inside) if out["op"] == "splitkv_combine" else None
+    if parts:  # its own rows per block, and two to that power parts at most
+        out.update(tile_m=int(parts[1]), tile_n=None, split_k=2 ** min(int(parts[2]), 10))
     seen = _TRAITS_FORMAT.search(inside)
     out["dtype"] = number_format(seen[1]) if seen else None
     flags = [a == "true" for a in symbol.arguments[1:] if a in ("true", "false")]
