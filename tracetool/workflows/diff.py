@@ -18,6 +18,7 @@ from tracetool.compare.thresholds import Threshold
 from tracetool.vocabulary.errors import BadInput
 from tracetool.workflows.diff_run import accuracy_of, diff_run
 from tracetool.workflows.predict import predict_run
+from tracetool.workflows.run_contexts import context_changes
 from tracetool.workflows.run_side import LoadedRun, Reading, chosen_basis, expand, load_run
 
 __all__ = ["accuracy_of", "diff_run", "diff_runs", "diff_sides", "load_sides"]
@@ -118,7 +119,7 @@ def diff_sides(
         parts=parts,
         clock_ratios=ratios,
         setting=setting,
-        notes=(*notes, *seen),
+        notes=(*notes, *context_changes(base, head), *seen),
         modelled_pct=_modelled_pct(base, head, per_step=per_step),
         warnings=tuple(warnings),
     )
