@@ -127,5 +127,5 @@ def test_sizes_told_by_the_duration_are_no_evidence_of_it(run: Run) -> None:
     assert any("inferred from that very time" in n for n in made.notes)
     rest = rows.filter(pl.col("signature") != 0)
     total = made.table.filter(pl.col("level") == "total").row(0, named=True)
-    error = 100 * (rest["time_predicted_ms"].sum() / rest["time_ms"].sum() - 1)
+    error = 100 * (float(rest["time_predicted_ms"].sum()) / float(rest["time_ms"].sum()) - 1)
     assert total["time_error_pct"] == pytest.approx(error, rel=1e-9)

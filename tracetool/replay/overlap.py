@@ -14,6 +14,8 @@ from tracetool.vocabulary.arrays import Floats, Ints
 LEAST_ACTIVE = 0.01
 #: What lasts no longer shares nothing with others: profilers count in nanoseconds. [ns]
 SHORTEST_NS = 1e-3
+#: However far a cap is below what runs at once, clocks do not fall below this share. [1]
+_SLOWEST = 0.05
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,9 @@ class Shared:
     gap_ns: Floats  # (g,) lengths of the idle gaps between activities
     gap_next: Ints  # (g,) activity that ends each gap
     gap_from_ns: Floats  # (g,) when each gap begins
-    peak_w: float
+    peak_w: float  # under the cap
+    asked_w: float  # what it would have been without it
+    done_ns: Floats  # (n,) time each would have needed at full speed, empty unless asked for
     each_base_ns: Floats  # (n,) base_ns of each activity, empty unless asked for
     each_clock_ns: Floats  # (n,)
 
@@ -61,11 +65,14 @@ def _sweep(
     each_clock: Floats,
     at_base: Floats,
     at_clock: Floats,
-) -> tuple[int, float, float]:
+    cap: float,
+    done: Floats,
+    at_done: Floats,
+) -> tuple[int, float, float, float]:
     """Walk the starts and ends of one device in time order; fills the outputs in place."""
     n = len(begins)
     running = gaps = a = b = 0
-    busy = peak = now = 0.0
+    busy = peak = asked = now = to_done = 0.0
     sum_active = sum_base = sum_clock = sum_counts = 0.0
     to_base = to_clock = 0.0  # integrals of 1 / sum_active and of 1 / max(1, sum_active)
     while b < n:
@@ -76,10 +83,16 @@ def _sweep(
         if running > 0 and moment > now:
             step = moment - now
             crowd = max(1.0, sum_active)
+            floor = sum_base / sum_active
+            moved = sum_clock / crowd + sum_counts
+            asked = max(asked, floor + moved)
+            over = floor + moved > cap and moved > 0.0
+            speed = max((cap - floor) / moved, _SLOWEST) if over else 1.0
             to_base += step / sum_active
-            to_clock += step / crowd
+            to_clock += step * speed / crowd
+            to_done += step * speed
             busy += step
-            peak = max(peak, sum_base / sum_active + sum_clock / crowd + sum_counts)
+            peak = max(peak, floor + moved * speed)
         elif running == 0 and a > 0 and moment > now:
             gap_ns[gaps] = moment - now
             gap_next[gaps] = i
@@ -91,6 +104,8 @@ def _sweep(
             running += 1
             at_base[i] = to_base
             at_clock[i] = to_clock
+            if len(done) > 0:
+                at_done[i] = to_done
             sum_active += active[s]
             sum_base += active[s] * base[s]
             sum_clock += clock[s]
@@ -105,6 +120,8 @@ def _sweep(
         if len(each_base) > 0:
             each_base[i] = mine
             each_clock[i] = paid
+        if len(done) > 0:
+            done[i] = to_done - at_done[i]
         # Fresh sums whenever the device falls idle: no rounding is carried on.
         sum_active = 0.0 if running == 0 else sum_active - active[s]
         sum_base = 0.0 if running == 0 else sum_base - active[s] * base[s]
@@ -112,7 +129,8 @@ def _sweep(
         sum_counts = 0.0 if running == 0 else sum_counts - counts[s]
         to_base = 0.0 if running == 0 else to_base
         to_clock = 0.0 if running == 0 else to_clock
-    return gaps, busy, peak
+        to_done = 0.0 if running == 0 else to_done
+    return gaps, busy, peak, asked
 
 
 def share(
@@ -123,6 +141,8 @@ def share(
     *,
     members: Ints | None = None,
     each: bool = False,
+    cap_w: float = np.inf,
+    progress: bool = False,
     scratch: Scratch | None = None,
 ) -> Shared:
     r"""Share one device's power among the activities that run on it at the same time.
@@ -139,6 +159,10 @@ def share(
         Activities of this device; by default all. Those that last no time share nothing.
     each : bool
         Also return the shares of every activity.
+    cap_w : float
+        Power limit: above it the shared clock falls. [W]
+    progress : bool
+        Also return how far every activity got, as time at full speed.
     scratch : Scratch, optional
         Memory of an earlier call to overwrite, the gaps it returned included.
 
@@ -147,7 +171,9 @@ def share(
     With :math:`a_k` the SM activity of those that run at a moment, the base power is shared as
     :math:`a_k / \sum a`, each clock tree is paid in full until the SMs are all busy,
     :math:`1 / \max(1, \sum a)`, and energies by counts are each kernel's own. The sums over kernels
-    are the device's energy by construction.
+    are the device's energy by construction. Where together they would draw more than the cap, all
+    are slowed alike, :math:`v = (P_{cap} - P_{base}) / (P - P_{base})`: the voltage is taken to stay,
+    so this bounds the slowdown from above.
 
     Examples
     --------
@@ -169,7 +195,8 @@ def share(
     gap_ns, gap_from = memory.take("gap", n), memory.take("gap from", n)
     gap_next = memory.take("gap next", n, np.int64)
     each_base, each_clock = np.zeros(total if each else 0), np.zeros(total if each else 0)
-    gaps, busy, peak = compiled(_sweep, 2 * n)(
+    done = memory.take("done", total if progress else 0)
+    gaps, busy, peak, asked = compiled(_sweep, 2 * n)(
         lasting[np.argsort(start_ns[lasting], kind="stable")],
         lasting[np.argsort(end_ns[lasting], kind="stable")],
         start_ns,
@@ -188,6 +215,9 @@ def share(
         each_clock,
         memory.take("at base", total),
         memory.take("at clock", total),
+        float(cap_w),
+        done,
+        memory.take("at done", total if progress else 0),
     )
     return Shared(
         base_ns,
@@ -197,6 +227,8 @@ def share(
         gap_next[:gaps],
         gap_from[:gaps],
         float(peak),
+        float(asked),
+        done,
         each_base,
         each_clock,
     )

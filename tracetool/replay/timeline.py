@@ -10,12 +10,24 @@ from tracetool.replay.activities import Activities
 from tracetool.replay.gaps import Gap, gap_reasons
 from tracetool.replay.graph import Graph
 from tracetool.replay.longest import solve
-from tracetool.replay.overlap import Rates, share
+from tracetool.replay.overlap import SHORTEST_NS, Rates, share
 from tracetool.replay.scratch import Scratch
-from tracetool.vocabulary.arrays import Bools, Floats
+from tracetool.vocabulary.arrays import Bools, Floats, Numbers
 
 #: Differences of sums below this share of the makespan are rounding. [1]
 _ROUNDING = 1e-12
+#: Rounds in which kernels that are slowed together and the time they overlap settle.
+_ROUNDS = 8
+#: Progress is settled to this share of each activity. [1]
+_SETTLED = 1e-4
+
+
+@dataclass(frozen=True)
+class Cap:
+    """A power limit on each device, and how far it had slowed the activities when they were recorded."""
+
+    limit_w: float
+    speed: Floats | None = None  # (n,) mean speed of each in the recording [1]; None: all at full speed
 
 
 @dataclass(frozen=True)
@@ -26,12 +38,14 @@ class Replayed:
     kernel_ns: float  # sum of all activities' times
     waiting_ns: float  # of it, what collectives waited for other devices
     moving_ns: float  # of it, what those collectives then took
+    slowed_ns: float  # of it, what a cap cost those that ran at once, beyond what it cost each alone
     busy_ns: float  # time with at least one activity, summed over devices
     gap_ns: Floats  # (reasons,) idle time by reason (:class:`Gap`), summed over devices
     gap_count: Floats  # (reasons,)
     base_ns: Floats  # (s,) time each signature answers for the base power
     clock_ns: Floats  # (s,) time each signature's clock tree is paid for
-    peak_w: float  # highest power of one device
+    peak_w: float  # highest power of one device, under the cap
+    asked_w: float  # what that would have been without one
     start_ns: Floats  # (n,) start of each activity
     end_ns: Floats  # (n,)
     each_base_ns: Floats  # (n,) base_ns of each activity, empty unless asked for
@@ -43,6 +57,19 @@ class Replayed:
         return float(self.gap_ns.sum())
 
 
+@dataclass(frozen=True)
+class _Placed:
+    """When everything runs, and what it had waited for."""
+
+    start: Floats
+    end: Floats
+    binding: Numbers
+    released: Floats
+    kernel_ns: float
+    moving_ns: float
+    waiting_ns: float
+
+
 def replay(
     graph: Graph,
     work: Activities,
@@ -50,6 +77,7 @@ def replay(
     rates: Rates,
     collective: Bools,
     *,
+    cap: Cap | None = None,
     each: bool = False,
     scratch: Scratch | None = None,
 ) -> Replayed:
@@ -62,17 +90,49 @@ def replay(
     work : Activities
         The recorded activities.
     duration_ns : array, shape (n,)
-        Their durations now. [ns]
+        Their durations now, each as if it ran alone. [ns]
     rates : Rates
         Power of each signature now.
     collective : array of bool, shape (n,)
         Which activities are collectives.
+    cap : Cap, optional
+        Power limit that activities running at once keep together. Their durations grow until each has
+        got as far, at the speeds the limit leaves, as ``duration_ns`` at the recorded speeds.
     each : bool
         Also return every activity's shares of base and clock power.
     scratch : Scratch, optional
         Memory of an earlier replay to overwrite, the starts and ends it returned included.
     """
-    memory, n = scratch or Scratch(), len(work)
+    memory = scratch or Scratch()
+    placed = _place(graph, work, duration_ns, memory)
+    if cap is None:
+        return _cost(graph, work, placed, rates, collective, np.inf, each, 0.0, memory)
+    made = _cost(graph, work, placed, rates, collective, cap.limit_w, each, 0.0, memory)
+    if cap.speed is None and made.asked_w <= cap.limit_w:
+        return made
+    longer, placed = _under_cap(graph, work, duration_ns, rates, cap, memory)
+    slowed = float(longer.sum() - duration_ns.sum())
+    return _cost(graph, work, placed, rates, collective, cap.limit_w, each, slowed, memory)
+
+
+def overlapping(work: Activities) -> bool:
+    """Return whether any activity starts before those recorded ahead of it have ended."""
+    return bool((np.maximum.accumulate(work.end_ns)[:-1] > work.start_ns[1:]).any())
+
+
+def recorded_speed(work: Activities, rates: Rates, limit_w: float, met: Numbers) -> Floats | None:
+    """Return how far a cap had slowed each activity in the recording, None where it slowed none. (n,) [1]
+
+    Collectives that met others, ``met``, wait most of their time and are taken to run at full speed.
+    """
+    done = _progress(work, work.start_ns, work.end_ns, rates, limit_w, Scratch())
+    speed = np.divide(done, work.duration_ns, out=np.ones(len(work)), where=work.duration_ns > SHORTEST_NS)
+    speed[met] = 1.0
+    return None if (speed > 1.0 - _SETTLED).all() else speed
+
+
+def _place(graph: Graph, work: Activities, duration_ns: Floats, memory: Scratch) -> _Placed:
+    n = len(work)
     node_ns = memory.take("node", len(graph))
     node_ns.fill(0.0)
     node_ns[graph.node] = duration_ns
@@ -83,21 +143,89 @@ def replay(
     np.add(start, duration_ns, out=end)
     moving = node_ns[graph.transfer]
     end[graph.met] = time[graph.transfer] + moving
-    kernels = float(duration_ns.sum())
-    waiting = float((end[graph.met] - start[graph.met]).sum() - moving.sum())
-    kernels += waiting + float(moving.sum() - duration_ns[graph.met].sum())
+    waiting = float((time[graph.transfer] - start[graph.met]).sum())
+    kernels = float(duration_ns.sum() - duration_ns[graph.met].sum() + moving.sum()) + waiting
+    return _Placed(start, end, binding, released, kernels, float(moving.sum()), waiting)
+
+
+def _split(graph: Graph, work: Activities, duration_ns: Floats, node_ns: Floats) -> None:
+    """Give collectives that met others the time of their transfer alone, in place."""
+    if len(graph.met):
+        whole = work.duration_ns[graph.met]
+        longer = np.divide(duration_ns[graph.met], whole, out=np.zeros(len(whole)), where=whole > 0)
+        node_ns[graph.node[graph.met]] = 0.0
+        node_ns[graph.transfer] = graph.duration_ns[graph.transfer] * longer
+
+
+def _under_cap(
+    graph: Graph, work: Activities, duration_ns: Floats, rates: Rates, cap: Cap, memory: Scratch
+) -> tuple[Floats, _Placed]:
+    """Return durations with which every activity gets as far as it must, and the timeline with them."""
+    wanted = duration_ns if cap.speed is None else duration_ns * cap.speed
+    longer = duration_ns.copy()
+    lasting = duration_ns > SHORTEST_NS
+    lasting[graph.met] = False
+    placed = _place(graph, work, longer, memory)
+    for _ in range(_ROUNDS):
+        done = _progress(work, placed.start, placed.end, rates, cap.limit_w, memory)
+        ratio = np.divide(wanted, done, out=np.ones(len(work)), where=lasting & (done > 0))
+        if (np.abs(ratio - 1.0) < _SETTLED).all():
+            break
+        longer = longer * ratio
+        placed = _place(graph, work, longer, memory)
+    return longer, placed
+
+
+def _progress(
+    work: Activities, start: Floats, end: Floats, rates: Rates, cap_w: float, memory: Scratch
+) -> Floats:
+    """Return the time at full speed that each activity's time under the cap is worth. (n,) [ns]"""
+    total = end - start
+    for device, members in _by_device(work):
+        made = share(
+            start, end, work.signature, rates, members=members, cap_w=cap_w, progress=True, scratch=memory
+        )
+        mine = work.device == device
+        mine &= end - start > SHORTEST_NS
+        total[mine] = made.done_ns[mine]
+    return np.asarray(total)
+
+
+def _by_device(work: Activities) -> list[tuple[int, Numbers | None]]:
+    """Return every device and its activities; None for all."""
+    devices = np.unique(work.device)
+    if len(devices) == 1:
+        return [(int(devices[0]), None)]
+    return [(int(d), np.flatnonzero(work.device == d)) for d in devices]
+
+
+def _cost(
+    graph: Graph,
+    work: Activities,
+    placed: _Placed,
+    rates: Rates,
+    collective: Bools,
+    cap_w: float,
+    each: bool,
+    slowed_ns: float,
+    memory: Scratch,
+) -> Replayed:
+    """Return what a placed timeline costs, and why its devices wait."""
+    start, end = placed.start, placed.end
     first, last = float(start.min(initial=np.inf)), float(end.max(initial=-np.inf))
     makespan = max(last - first, 0.0)
     s = len(rates.active)
     base_ns, clock_ns = np.zeros(s), np.zeros(s)
     gap_ns, gap_count = np.zeros(len(Gap)), np.zeros(len(Gap))
     each_base, each_clock = np.zeros((2, len(work) if each else 0))
-    busy = peak = 0.0
-    devices = np.unique(work.device)
-    for device in devices:
-        members = None if len(devices) == 1 else np.flatnonzero(work.device == device)
-        made = share(start, end, work.signature, rates, members=members, each=each, scratch=memory)
-        reason = gap_reasons(graph, binding, released, made.gap_next, made.gap_from_ns, collective)
+    busy = peak = asked = 0.0
+    for _, members in _by_device(work):
+        made = share(
+            start, end, work.signature, rates, members=members, each=each, cap_w=cap_w, scratch=memory
+        )
+        reason = gap_reasons(
+            graph, placed.binding, placed.released, made.gap_next, made.gap_from_ns, collective
+        )
         gap_ns += np.bincount(reason, weights=made.gap_ns, minlength=len(Gap))
         gap_count += np.bincount(reason, minlength=len(Gap))
         # Before this device's first activity and after its last one, others set the span.
@@ -108,32 +236,25 @@ def replay(
         base_ns += made.base_ns
         clock_ns += made.clock_ns
         busy += made.busy_ns
-        peak = max(peak, made.peak_w)
+        peak, asked = max(peak, made.peak_w), max(asked, made.asked_w)
         if each:
             each_base += made.each_base_ns
             each_clock += made.each_clock_ns
     return Replayed(
         makespan,
-        kernels,
-        waiting,
-        float(moving.sum()),
+        placed.kernel_ns,
+        placed.waiting_ns,
+        placed.moving_ns,
+        slowed_ns,
         busy,
         gap_ns,
         gap_count,
         base_ns,
         clock_ns,
         peak,
+        asked,
         start,
         end,
         each_base,
         each_clock,
     )
-
-
-def _split(graph: Graph, work: Activities, duration_ns: Floats, node_ns: Floats) -> None:
-    """Give collectives that met others the time of their transfer alone, in place."""
-    if len(graph.met):
-        whole = work.duration_ns[graph.met]
-        longer = np.divide(duration_ns[graph.met], whole, out=np.zeros(len(whole)), where=whole > 0)
-        node_ns[graph.node[graph.met]] = 0.0
-        node_ns[graph.transfer] = graph.duration_ns[graph.transfer] * longer

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
+from tracetool.model.power_files import power_calibration_of
 from tracetool.model.predict import predict_rows
 from tracetool.model.timing import time_rows
+from tracetool.replay.overlap import Rates
 from tracetool.tables.run import Run
 from tracetool.vocabulary.arrays import Floats
 from tracetool.vocabulary.errors import BadInput
@@ -22,10 +24,14 @@ from tracetool.vocabulary.prediction import Prediction
 from tracetool.workflows.assumptions import NOTHING_ASSUMED, Assumptions
 from tracetool.workflows.clocks import checked_cap, checked_clocks, with_recorded_clock
 from tracetool.workflows.prediction_frame import prediction_frame
-from tracetool.workflows.recorded import recorded, recorded_gpu
+from tracetool.workflows.recorded import Recorded, recorded, recorded_gpu
+from tracetool.workflows.replay_totals import rates_at
 from tracetool.workflows.replays import Launching, RunReplay, prepare
 from tracetool.workflows.run_rows import run_rows
 from tracetool.workflows.transfer import on_gpu
+
+#: Less kernel time than this is not worth a sentence. [ms]
+_WORTH_SAYING_MS: Final = 1e-3
 
 
 @dataclass(frozen=True)
@@ -110,6 +116,8 @@ def predict_run(
     if scale:
         rows = _scaled(rows, target, _factors(opened, rows, scale), measured=anchor)
     limit = found.limit_w if target.name == home.name else target.power_limit_w
+    options = assumed.options(target)
+    power = options["power_calibration"] or power_calibration_of(target)
     predicted = predict_rows(
         rows,
         target,
@@ -117,9 +125,18 @@ def predict_run(
         mem_clock_mhz=mem_clock_mhz,
         power_cap_w=limit if power_cap_w is None else power_cap_w,
         anchor=anchor or bool(scale),
-        **assumed.options(target),
+        **options,
     )
-    replays = prepare(opened, rows, predicted, launch=launch, drop=drop, anchored=anchor or bool(scale))
+    replays = prepare(
+        opened,
+        rows,
+        predicted,
+        launch=launch,
+        drop=drop,
+        anchored=anchor or bool(scale),
+        cap_w=power.cap_share * (limit if power_cap_w is None else power_cap_w),
+        recorded=lambda: _rates_recorded(found, home),
+    )
     records = [replays.record(j) for j in range(len(clocks))]
     info = {
         "kind": "run",
@@ -135,8 +152,19 @@ def predict_run(
         "edges_inferred": replays.graph.inferred,
     }
     notes += [*more, *assumed.notes(target), *checked_cap(power_cap_w, target), *_replay_notes(replays)]
+    if (slowed := max(r["slowed_together_ms"] for r in records)) > _WORTH_SAYING_MS:
+        notes.append(
+            f"kernels that run at once keep {replays.cap.limit_w:.4g} W together, for which they last "
+            f"{slowed:.3g} ms longer in all"
+        )
     frame = _signature_frame(signatures, rows, predicted)
     return PredictedRun(frame, records, target.name, tuple(notes), info, replays)
+
+
+def _rates_recorded(found: Recorded, home: Gpu) -> tuple[Rates, float]:
+    """Return the power of each signature while it was recorded, and the limit it was under."""
+    made = predict_rows(found.rows, home, np.array([found.clock_mhz]), power_cap_w=found.limit_w, anchor=True)
+    return rates_at(made, 0), power_calibration_of(home).cap_share * found.limit_w
 
 
 def _boards(run: Run, asked: str | None) -> tuple[Gpu, Gpu]:

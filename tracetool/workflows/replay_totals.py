@@ -26,6 +26,7 @@ class Asked:
     rows: OperatorColumns
     predicted: Prediction
     launches: Floats  # (s,)
+    counted: Floats  # (s,) launches, less what a cap on those that ran at once took off their power
 
 
 def _part_j(predicted: Prediction, name: str, j: int) -> Floats:
@@ -55,7 +56,7 @@ def replay_record(asked: Asked, made: Replayed, j: int, devices: int) -> dict[st
     parts = {
         "base": float(rates.base_w @ made.base_ns) * 1e-9,
         "clock": float(rates.clock_w @ made.clock_ns) * 1e-9,
-        **{p: float(launches @ _part_j(predicted, p, j)) for p in COUNTED},
+        **{p: float(asked.counted @ _part_j(predicted, p, j)) for p in COUNTED},
     }
     gaps = idle_w * made.gap_ns * 1e-9
     kernels, idle = sum(parts.values()), float(gaps.sum())
@@ -79,6 +80,7 @@ def replay_record(asked: Asked, made: Replayed, j: int, devices: int) -> dict[st
         "makespan_high_ms": (span + time_above * reach) * 1e3,
         "collective_wait_ms": made.waiting_ns * 1e-6,
         "collective_transfer_ms": made.moving_ns * 1e-6,
+        "slowed_together_ms": made.slowed_ns * 1e-6,
         "busy_ms": made.busy_ns * 1e-6,
         "gap_ms": made.idle_ns * 1e-6,
         "gaps_ms": {name: float(made.gap_ns[i]) * 1e-6 for i, name in enumerate(NAMES)},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -15,8 +15,9 @@ from tracetool.replay.collectives import Meetings, meetings
 from tracetool.replay.dependencies import dependency_graph
 from tracetool.replay.graph import Graph
 from tracetool.replay.host import host_costs
+from tracetool.replay.overlap import Rates
 from tracetool.replay.scratch import Scratch
-from tracetool.replay.timeline import Replayed, replay
+from tracetool.replay.timeline import Cap, Replayed, overlapping, recorded_speed, replay
 from tracetool.replay.tree import Costs
 from tracetool.replay.whatif import launched_as_graphs, launched_one_by_one, without_host_time
 from tracetool.tables.run import Run
@@ -42,6 +43,7 @@ class RunReplay:
     longer_than_s: Floats  # (s,) recorded time of each signature that the predicted one stands for, mean
     kept: Bools  # (n,) activities that were not dropped
     met: Meetings  # collectives that waited for one another across devices
+    cap: Cap  # the power limit that activities running at once keep together
     scratch: Scratch = field(default_factory=Scratch, repr=False)
 
     @property
@@ -55,6 +57,12 @@ class RunReplay:
         """Which activities are collectives. Shape (n,)."""
         return np.asarray((self.rows.family == "collective")[self.work.signature])
 
+    @property
+    def _counted(self) -> Floats:
+        """Share of its energy by counts that each activity draws: less where a cap lowered it. (n,)"""
+        full = np.ones(len(self.work)) if self.cap.speed is None else self.cap.speed
+        return np.where(self.kept, full, 0.0)
+
     def at(self, j: int, *, each: bool = False) -> Replayed:
         """Replay at clock j; ``each`` keeps every activity's shares of the base and clock power.
 
@@ -65,13 +73,21 @@ class RunReplay:
         longer = np.divide(predicted, mean, out=np.ones_like(mean), where=mean > 0)
         duration = self.work.duration_ns * longer[self.work.signature]
         duration[~self.kept] = 0.0
-        rates = rates_at(self.predicted, j)
-        scratch = None if each else self.scratch
-        return replay(self.graph, self.work, duration, rates, self.collective, each=each, scratch=scratch)
+        return replay(
+            self.graph,
+            self.work,
+            duration,
+            rates_at(self.predicted, j),
+            self.collective,
+            cap=self.cap,
+            each=each,
+            scratch=None if each else self.scratch,
+        )
 
     def record(self, j: int) -> dict[str, Any]:
         """Return the totals at clock j."""
-        asked = Asked(self.rows, self.predicted, self.launches)
+        counted = np.bincount(self.work.signature, weights=self._counted, minlength=len(self.rows))
+        asked = Asked(self.rows, self.predicted, self.launches, counted.astype(np.float64))
         return replay_record(asked, self.at(j), j, devices=len(np.unique(self.work.device)))
 
     def costs(self, j: int) -> Costs:
@@ -79,7 +95,7 @@ class RunReplay:
         made = self.at(j, each=True)
         rates, s = rates_at(self.predicted, j), self.work.signature
         shares = rates.base_w[s] * made.each_base_ns + rates.clock_w[s] * made.each_clock_ns
-        energy = shares * 1e-9 + np.where(self.kept, rates.counts_j[s], 0.0)
+        energy = shares * 1e-9 + self._counted * rates.counts_j[s]
         return Costs(made.start_ns, made.end_ns, energy)
 
 
@@ -91,6 +107,8 @@ def prepare(
     launch: Launching = "recorded",
     drop: Sequence[str] = (),
     anchored: bool = True,
+    cap_w: float = np.inf,
+    recorded: Callable[[], tuple[Rates, float]] | None = None,
 ) -> RunReplay:
     """Build the dependencies of a run and apply what-ifs to them.
 
@@ -107,6 +125,11 @@ def prepare(
     anchored : bool
         Whether the predicted times are scaled from the recorded ones, waits of collectives included;
         otherwise they are the model's, without any wait.
+    cap_w : float
+        Power limit that activities running at once keep together. [W]
+    recorded : callable, optional
+        Returns the power of each signature while it was recorded and the limit it was under; called
+        where activities overlap.
 
     Raises
     ------
@@ -135,9 +158,12 @@ def prepare(
     own = work.duration_ns.copy()
     if not anchored:
         own[met.member] = work.end_ns[met.member] - met.arrived_ns
-    recorded = np.bincount(work.signature, weights=own, minlength=len(rows)) * 1e-9
-    mean = np.divide(recorded, launches, out=np.zeros_like(recorded), where=launches > 0)
-    return RunReplay(run, work, calls, graph, rows, predicted, mean, kept, met)
+    took = np.bincount(work.signature, weights=own, minlength=len(rows)) * 1e-9
+    mean = np.divide(took, launches, out=np.zeros_like(took), where=launches > 0)
+    speed = None
+    if recorded is not None and overlapping(work):
+        speed = recorded_speed(work, *recorded(), met.member)
+    return RunReplay(run, work, calls, graph, rows, predicted, mean, kept, met, Cap(cap_w, speed))
 
 
 def _alike(run: Run, rows: OperatorColumns) -> Ints:
