@@ -26,6 +26,7 @@ from tracetool.tables.schema import load_schema
 from tracetool.vocabulary.arrays import Floats
 from tracetool.vocabulary.errors import BadInput
 from tracetool.workflows.activity_files import read_activity, read_windows
+from tracetool.workflows.attribute_prior import MODEL, model_prior, read_prior
 from tracetool.workflows.attributed_work import (
     Work,
     check_overlap,
@@ -37,6 +38,7 @@ from tracetool.workflows.energy_tables import (
     alignment_record,
     attribution_notes,
     energy_table,
+    prior_note,
     sensor_record,
     window_table,
 )
@@ -96,7 +98,7 @@ def attribute_run(
     power: Sequence[Path] = (),
     tz: str | None = None,
     windows: str | os.PathLike[str] | None = None,
-    prior: Mapping[int, float] | None = None,
+    prior: str | os.PathLike[str] | Mapping[int | str, float] | None = None,
     sensor_file: str | os.PathLike[str] | None = None,
 ) -> Attribution:
     """Return the measured energy of each kernel signature of a run.
@@ -113,8 +115,9 @@ def attribute_run(
         Zone of those logs, e.g. ``+02:00``.
     windows : path, optional
         Table of windows (``start_us``, ``end_us``) whose energy is asked.
-    prior : mapping of int to float, optional
-        Expected power of each signature. Without it measured stays independent of any model. [W]
+    prior : mapping, path or "model", optional
+        Expected power by signature or name [W], a table of it (``signature`` or ``name``, ``power_w``), or
+        the model's own. Without it measured stays independent of any model.
     sensor_file : path, optional
         A calibration of this very board's sensor.
 
@@ -151,7 +154,7 @@ def attribute_run(
         work,
         boards,
         windows=windows,
-        prior=prior or {},
+        prior=_prior(prior, opened, gpu),
         sensor_file=sensor_file,
         where=str(opened.path),
         pairs=pairs,
@@ -167,6 +170,7 @@ def attribute_activity(
     device: int | None = None,
     windows: str | os.PathLike[str] | None = None,
     sensor_file: str | os.PathLike[str] | None = None,
+    prior: str | os.PathLike[str] | Mapping[int | str, float] | None = None,
 ) -> Attribution:
     """Return the measured energy of each named activity of a table.
 
@@ -182,8 +186,8 @@ def attribute_activity(
         Name of the GPU: it tells the sensor. Without it the log chooses among all classes.
     device : int, optional
         Which GPU of the log ran it; by default its first.
-    windows, sensor_file : path, optional
-        As for :func:`attribute_run`.
+    windows, sensor_file, prior : optional
+        As for :func:`attribute_run`; a table of activities has no shapes, so no model's prior.
 
     Raises
     ------
@@ -193,6 +197,10 @@ def attribute_activity(
     if not power:
         raise BadInput.in_file(
             activity, "is a table of activities without a power log", "give one: --power LOG"
+        )
+    if prior == MODEL:
+        raise BadInput.in_file(
+            activity, "is a table of activities, whose powers no model can say", "give a run, or a table"
         )
     table = read_activity(activity)
     telemetry = _telemetry(power, tz)
@@ -209,11 +217,22 @@ def attribute_activity(
         {chosen: work},
         {chosen: board},
         windows=windows,
-        prior={},
+        prior=_prior(prior, None, None),
         sensor_file=sensor_file,
         where=os.fspath(activity),
         pairs={chosen: chosen},
     )
+
+
+def _prior(
+    prior: str | os.PathLike[str] | Mapping[int | str, float] | None, run: Run | None, gpu: str | None
+) -> Mapping[int | str, float]:
+    """Expected powers, from wherever they are asked."""
+    if prior is None:
+        return {}
+    if isinstance(prior, Mapping):
+        return prior
+    return model_prior(run, gpu) if prior == MODEL and run is not None else read_prior(prior)
 
 
 def _telemetry(power: Sequence[Path], tz: str | None) -> pl.DataFrame:
@@ -232,7 +251,7 @@ def _attribute(
     boards: Mapping[int, Gpu | None],
     *,
     windows: str | os.PathLike[str] | None,
-    prior: Mapping[int, float],
+    prior: Mapping[int | str, float],
     sensor_file: str | os.PathLike[str] | None,
     where: str,
     pairs: Mapping[int, int],
@@ -259,6 +278,9 @@ def _attribute(
         seen[pairs[logged]], classes[pairs[logged]] = found, made
         if expected is not None:
             expectations[pairs[logged]] = expected
+            notes.append(prior_note(expected, made))
+        elif prior:
+            raise BadInput.in_file(where, "runs nothing that the prior names", "give predictions of this run")
         tables.append(energy_table(mine, made, pairs[logged]))
         aligned[str(pairs[logged])] = alignment_record(found)
         sensors[str(pairs[logged])] = sensor_record(found)

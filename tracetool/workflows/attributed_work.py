@@ -94,8 +94,10 @@ def check_overlap(work: Work, log: PowerLog, origin_ns: int, where: str) -> None
     )
 
 
-def expected_power(work: Work, prior: Mapping[int, float]) -> Floats | None:
-    """Return the prior of each class by its signature, NaN where none is given; None without any. [W]"""
-    if not prior:
-        return None
-    return np.array([np.nan if s is None else prior.get(s, np.nan) for s in work.signature])
+def expected_power(work: Work, prior: Mapping[int | str, float]) -> Floats | None:
+    """Return the prior of each class by its signature or name, else NaN; None without any. [W]"""
+    keys = zip(work.signature, work.names, strict=True)
+    told = np.array(
+        [prior.get(n, np.nan) if s is None else prior.get(s, prior.get(n, np.nan)) for s, n in keys]
+    )
+    return told if np.isfinite(told).any() else None

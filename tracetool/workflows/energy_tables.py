@@ -13,6 +13,7 @@ from tracetool.measure.attribution import ClassEnergy
 from tracetool.measure.observe import Observation
 from tracetool.measure.windows import WindowEnergy
 from tracetool.tables.schema import load_schema
+from tracetool.vocabulary.arrays import Floats
 from tracetool.vocabulary.interval import Z90
 from tracetool.workflows.attributed_work import Work
 
@@ -117,3 +118,14 @@ def attribution_notes(found: Observation, board: Gpu | None, made: ClassEnergy) 
     if unknown:
         notes.append(f"{unknown} of {int((made.seconds > 0).sum())} classes cannot be told apart by this log")
     return notes
+
+
+def prior_note(expected_w: Floats, made: ClassEnergy) -> str:
+    """Return how much of the energy of work rests on the prior it was given."""
+    k = len(expected_w)
+    energy = np.nan_to_num(made.energy_j[:k])
+    share = float(energy @ made.prior_share[:k]) / max(float(energy.sum()), 1e-300)
+    return (
+        f"tied to a prior for {int(np.isfinite(expected_w).sum())} of {k} classes:"
+        f" {share:.0%} of the energy of work rests on it"
+    )

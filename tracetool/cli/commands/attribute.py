@@ -30,6 +30,12 @@ def attribute(
     ),
     device: int = typer.Option(-1, "--device", help="Which GPU of the log; by default the first."),
     sensor: Path | None = typer.Option(None, "--sensor", help="Calibration of this board's sensor (TOML)."),
+    prior: str = typer.Option(
+        "",
+        "--prior",
+        metavar="PREDICTED|model",
+        help="Tie powers to a table of predictions (signature or name, power_w), or to the model.",
+    ),
     identify: bool = typer.Option(
         False, "--identify-sensor", help="Print what the log tells of its own sensor, and stop."
     ),
@@ -49,7 +55,7 @@ def attribute(
     """Recover what each kernel and window cost from a sampled power log, with intervals.
 
     The sensor's window, update period and lag are undone; classes the log cannot tell apart say so
-    and give the energy of their group.
+    and give the energy of their group. Without --prior no model has a say in what is measured.
     """
     import polars as pl
 
@@ -65,7 +71,13 @@ def attribute(
     if identify:
         _identify(source, power, tz, gpu, None if device < 0 else device, as_json=as_json)
         return
-    common = {"tz": tz or None, "gpu": gpu or None, "windows": windows, "sensor_file": sensor}
+    common = {
+        "tz": tz or None,
+        "gpu": gpu or None,
+        "windows": windows,
+        "sensor_file": sensor,
+        "prior": prior or None,
+    }
     if not source.exists():
         raise BadInput.in_file(source, "no such run or file", "make a run: tracetool ingest TRACE -o RUN")
     if source.is_dir():
@@ -102,7 +114,7 @@ def attribute(
         shown.print(note, markup=False)
     ran = found.energy.filter(pl.col("duration_ns") > 0).sort("energy_j", descending=True, nulls_last=True)
     columns = ["class", "launches", "duration_ns", "energy_j", "energy_low_j", "energy_high_j", "power_w"]
-    show_table(ran.select(*columns, "coverage", "identified"), console=shown)
+    show_table(ran.select(*columns, "coverage", "prior_share", "identified"), console=shown)
     if found.windows is not None:
         show_table(found.windows, title="windows", limit=10, console=shown)
     if out is not None:
