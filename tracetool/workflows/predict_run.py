@@ -147,6 +147,7 @@ def predict_run(
         "scale": dict(scale or {}),
         "drop": list(drop),
         "recorded_makespan_ms": float(replays.work.end_ns.max() - replays.work.start_ns.min()) * 1e-6,
+        "pauses_left_out_ms": replays.pauses.total_ns * 1e-6,
         "activities": len(replays.work),
         "edges": dict(replays.graph.counts),
         "edges_inferred": replays.graph.inferred,
@@ -211,6 +212,12 @@ def _replay_notes(replays: RunReplay) -> list[str]:
     graph = replays.graph
     size = f"{len(replays.work)} activities over {len(graph.kind)} dependencies"
     notes = [f"replayed {size}, {graph.inferred} of them inferred from timing"]
+    if replays.pauses.count:
+        length = f"{replays.pauses.total_ns * 1e-9:.0f} s in all"
+        notes.append(
+            f"left out pauses ({replays.pauses.count}, {length}) of which the trace tells nothing: "
+            "its kernels seem to come from different moments, not from one timeline"
+        )
     if graph.counts["launch"] == 0:
         notes.append("the trace holds no launch calls: gaps are kept as recorded")
     notes += _collective_notes(replays)

@@ -16,6 +16,7 @@ from tracetool.replay.dependencies import dependency_graph
 from tracetool.replay.graph import Graph
 from tracetool.replay.host import host_costs
 from tracetool.replay.overlap import Rates
+from tracetool.replay.pauses import Pauses, without_pauses
 from tracetool.replay.scratch import Scratch
 from tracetool.replay.timeline import Cap, Replayed, overlapping, recorded_speed, replay
 from tracetool.replay.tree import Costs
@@ -44,6 +45,7 @@ class RunReplay:
     kept: Bools  # (n,) activities that were not dropped
     met: Meetings  # collectives that waited for one another across devices
     cap: Cap  # the power limit that activities running at once keep together
+    pauses: Pauses  # silences left out of the timeline
     scratch: Scratch = field(default_factory=Scratch, repr=False)
 
     @property
@@ -140,6 +142,7 @@ def prepare(
     if not kernels.height:
         raise BadInput.in_file(run.path, "holds no GPU activity to replay", "ingest the trace again")
     work, calls = read_activities(kernels, run.table("host_calls"))
+    work, pauses = without_pauses(work)
     met = meetings(work, _alike(run, rows)[work.signature])
     graph, _ = dependency_graph(work, calls, met=met)
     if launch == "graph":
@@ -163,7 +166,7 @@ def prepare(
     speed = None
     if recorded is not None and overlapping(work):
         speed = recorded_speed(work, *recorded(), met.member)
-    return RunReplay(run, work, calls, graph, rows, predicted, mean, kept, met, Cap(cap_w, speed))
+    return RunReplay(run, work, calls, graph, rows, predicted, mean, kept, met, Cap(cap_w, speed), pauses)
 
 
 def _alike(run: Run, rows: OperatorColumns) -> Ints:
