@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tracetool.classify.launch import CHUNK
+from tracetool.classify.launch_rows import CHUNK
 from tracetool.classify.structure import describe
 from tracetool.families.count import count_work
 from tracetool.hardware.load import load_gpu
@@ -103,6 +103,35 @@ def test_a_gradient_of_weights_takes_the_filter_of_its_forward_call():
     bare = forward | {"concrete_inputs": None}  # older profilers record no scalars
     told = describe(pl.DataFrame([bare, back], infer_schema_length=None))
     assert (told["stride"][0], told["padding"][0]) == (2, 1)
+
+
+def test_a_grid_far_too_small_for_the_operators_result_tells_another_product():
+    call = {"op": "aten::mm", "dims": [[4194304, 256], [256, 128]]}
+    got = one(name=SGEMM, grid=(4, 8, 1), block=(128, 1, 1), us=30.0, **call)
+    assert (got["m"], got["n"]) == (8 * 64, 4 * 128)
+    assert got["inferred"] == "k" and got["shape_source"] == "grid"
+    got = one(
+        name="void splitKreduce_kernel<float, float, float>(float)", grid=(4, 8, 1), block=(32, 1, 1), **call
+    )
+    assert got["elements"] is None and got["shape_source"] == "none"
+
+
+@pytest.mark.parametrize("call", ["CompiledFunction", "torch::autograd::CppNode<Lookup>"])
+def test_functions_of_many_kernels_lend_their_tensors_to_none(call):
+    add = "void at::native::elementwise_kernel<128, 2, at::native::CUDAFunctor_add<float>>(int)"
+    got = one(name=add, grid=(1000, 1, 1), block=(128, 1, 1), op=call, dims=[[128, 440], [1024, 58272]])
+    assert got["elements"] == pytest.approx(1000 * 256, rel=1e-2)
+    assert got["shape_source"] == "grid"
+
+
+def test_scans_and_sorts_inside_an_operator_need_not_pass_over_its_tensors():
+    name = (
+        "void cub::DeviceScanInitKernel<cub::ScanTileState<int, true> >(cub::ScanTileState<int, true>, int)"
+    )
+    got = one(
+        name=name, grid=(5, 1, 1), block=(128, 1, 1), op="fbgemm::permute_features", dims=[[979], [13901542]]
+    )
+    assert got["shape_source"] == "none"
 
 
 def test_helpers_do_not_take_the_numbers_of_their_operator():

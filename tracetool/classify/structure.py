@@ -12,6 +12,7 @@ from typing import Final
 import polars as pl
 
 from tracetool.classify.classify import classify_names
+from tracetool.classify.distrust import distrust_calls
 from tracetool.classify.fused import ITSELF
 from tracetool.classify.helpers import helper_shapes, priced_as
 from tracetool.classify.infer import boards_of, infer_missing
@@ -32,6 +33,12 @@ STREAMING: Final = frozenset({
     "elementwise", "copy", "rng", "quantize", "rope", "optimizer", "pooling", "gather_scatter", "scan", "sort", "sampling",
     "splitk_reduce",
 })  # fmt: skip
+#: Of these, the ones that pass over their operator's largest tensor; others may work on its indices or tiles only.
+_WHOLE: Final = STREAMING - {"gather_scatter", "scan", "sort", "sampling", "splitk_reduce"}
+#: An operator by its registered name: functions of many kernels (compiled graphs, autograd nodes) are none.
+_REGISTERED: Final = r"^\w+::\w+(?:\.\w+)?$|^triton_"
+#: A thread of a split product's sum adds at most so many results.
+_SUMS_PER_THREAD: Final = 1024.0
 #: Families whose work a profiler states in bytes.
 _BYTES: Final = ("memcpy", "memset", "collective")
 #: Numbers taken by rules of their own.
@@ -70,7 +77,7 @@ def describe(signatures: pl.DataFrame, gpu: Gpu | None = None) -> pl.DataFrame:
     made = _families(with_calls(pl.concat([frame, named], how="horizontal")))
     boards = boards_of(made, gpu)
     counts = {device: board.sm_count for device, board in boards.items()}
-    made = settle_work(from_launch(_own_shapes(made), counts), boards)
+    made = settle_work(distrust_calls(from_launch(_own_shapes(made), counts)), boards)
     made = infer_missing(helper_shapes(_filled(made)), boards)
     made = _sources(made)
     calls = [c for c in made.columns if c.startswith(("call_", "launch_"))]
@@ -141,8 +148,15 @@ def _own_shapes(frame: pl.DataFrame) -> pl.DataFrame:
     main, family, call = pl.col("main"), pl.col("family"), pl.col("call_name")
     streams = family.is_in(sorted(STREAMING))
     # a streaming kernel of an operator nobody lists works on that operator's tensors
-    plain = streams & ~main & call.is_not_null() & pl.col("call_family").is_null()
+    plain = family.is_in(sorted(_WHOLE)) & ~main & call.is_not_null() & pl.col("call_family").is_null()
+    plain &= pl.col("operator_name").fill_null(call).str.contains(_REGISTERED)
     product = pl.col("call_batch").fill_null(1.0) * pl.col("call_m") * pl.col("call_n")
+    covered = pl.col("blocks") * pl.col("threads") * _SUMS_PER_THREAD
+    product = (
+        pl.when((family == "splitk_reduce") & (product > covered).fill_null(value=False))
+        .then(None)
+        .otherwise(product)
+    )
     # addmm first spreads its bias over the result; the sum of a split product writes the result once
     spread = (family == "copy") & pl.col("call_bias_elements").is_not_null()
     helper = spread | ((family == "splitk_reduce") & call.is_not_null())
@@ -222,7 +236,7 @@ def _sources(frame: pl.DataFrame) -> pl.DataFrame:
             known |= (family == name) & pl.all_horizontal(*(pl.col(c).is_not_null() for c in wanted))
     exact = pl.coalesce(pl.col("call_elements"), pl.col("call_stream_elements"))
     told = pl.col("main") | (streams & pl.col("elements").eq_missing(exact))
-    told |= (family == "splitk_reduce") & pl.col("call_m").is_not_null()
+    told |= (family == "splitk_reduce") & pl.col("call_m").is_not_null() & pl.col("elements").is_not_null()
     told |= (family == "attention") & pl.col("elements").is_not_null() & pl.col("call_q_len").is_not_null()
     source = (
         pl.when(family.is_in(_BYTES) & pl.col("bytes").is_not_null())

@@ -1,0 +1,33 @@
+"""Operators that cannot have launched the kernel they are recorded with."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+#: A grid this many times too small for its operator's tiles belongs to another operator.
+_TOO_MANY: Final = 16.0
+
+
+def distrust_calls(frame: pl.DataFrame) -> pl.DataFrame:
+    """Set aside a product's operator where its tiles cannot lie on the grid: it launched another kernel.
+
+    Kernels named by a fixed tile have a block per tile. Where the operator's result takes many times the
+    blocks that ran (a profiler's correlation gone wrong, a size hint in place of a size), ``m``, ``n``, ``k``
+    and ``batch`` become null and ``main`` false: the grid then tells them.
+    """
+    wrong = (
+        pl.col("main")
+        & pl.col("family").is_in(["gemm", "gemv"])
+        & pl.col("name").str.contains("gemm_[0-9]+x[0-9]+")
+        & (pl.col("tiles") > _TOO_MANY * pl.col("blocks"))
+    ).fill_null(value=False)
+    return frame.with_columns(
+        *(
+            pl.when(~wrong).then(c).alias(c)
+            for c in ("m", "n", "k", "batch", "grid_fits", "persistent", "split_k")
+        ),
+        pl.when(wrong).then("blocks").otherwise("tiles").alias("tiles"),
+        (pl.col("main") & ~wrong).alias("main"),
+    )
