@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -10,6 +10,10 @@ from tracetool.cli.output import console
 
 #: Clocks shown on the console; all of them are in the file and the JSON document.
 _SHOWN = 40
+#: Units of a thousand apart; the middle one unless figures get longer than five digits or smaller than a tenth.
+_TIMES = ("µs", "ms", "s")
+_ENERGIES = ("mJ", "J", "kJ")
+_SHORTEST, _LONGEST = 0.1, 1e5
 _REASONS = {
     "host": "host-bound",
     "sync": "synchronisation",
@@ -43,14 +47,17 @@ def print_totals(made: Predicted, out: Path | None) -> None:
 
     shown = made.totals[:_SHOWN]
     grid = Table(title=f"Predicted on {escape(made.gpu)} (90 % interval)", title_justify="left", box=None)
-    for head in ("clock MHz", "kernels ms", "makespan ms", "energy J", "mean W", "peak W", "throttled"):
-        grid.add_column(head, justify="right")
+    time, times = _unit((t["makespan_ms"] for t in shown), _TIMES)
+    joules, energies = _unit((t["energy_j"] for t in shown), _ENERGIES)
+    heads = (f"kernels {time}", f"makespan {time}", f"energy {joules}", "mean W", "peak W", "throttled")
+    for head in ("clock MHz", *heads):
+        grid.add_column(head, justify="right", no_wrap=True)
     for t in shown:
         grid.add_row(
             f"{t['clock_mhz']:g}",
-            number(t["kernel_time_ms"]),
-            _with_range(t, "makespan", "ms"),
-            _with_range(t, "energy", "j"),
+            number(t["kernel_time_ms"] * times),
+            _with_range(t, "makespan", "ms", times),
+            _with_range(t, "energy", "j", energies),
             f"{t['mean_power_w']:.1f}",
             f"{t['peak_power_w']:.1f}",
             f"{100 * t['throttled_share']:.0f} %",
@@ -75,9 +82,18 @@ def number(value: float) -> str:
     return f"{value:.4g}" if 1e-3 <= abs(value) < 1e4 or value == 0 else f"{value:.2e}"
 
 
-def _with_range(record: dict[str, Any], stem: str, unit: str) -> str:
-    low, high = record[f"{stem}_low_{unit}"], record[f"{stem}_high_{unit}"]
-    return f"{number(record[f'{stem}_{unit}'])} ({number(low)}-{number(high)})"
+def _with_range(record: dict[str, Any], stem: str, unit: str, factor: float) -> str:
+    low, high = (number(record[f"{stem}_{end}_{unit}"] * factor) for end in ("low", "high"))
+    return f"{number(record[f'{stem}_{unit}'] * factor)} ({low}-{high})"
+
+
+def _unit(values: Iterable[float], units: tuple[str, str, str]) -> tuple[str, float]:
+    """Return the unit in which the largest value is short, and the factor to it; the middle one as a rule."""
+    largest = max((abs(v) for v in values), default=0.0)
+    small, usual, large = units
+    if largest >= _LONGEST:
+        return large, 1e-3
+    return (small, 1e3) if 0.0 < largest < _SHORTEST else (usual, 1.0)
 
 
 def _print_shares(totals: Sequence[dict[str, Any]]) -> None:
@@ -100,9 +116,13 @@ def _print_gaps(totals: Sequence[dict[str, Any]]) -> None:
     heads = [_REASONS.get(n, n) for n in names]
     grid = Table("clock MHz", *heads, title="Idle gaps: ms (J)", title_justify="left", box=None)
     for t in totals:
-        cells = (f"{number(t['gaps_ms'][n])} ({number(t['gaps_j'][n])})" for n in names)
+        cells = (f"{_little(t['gaps_ms'][n])} ({_little(t['gaps_j'][n])})" for n in names)
         grid.add_row(f"{t['clock_mhz']:g}", *cells)
     console().print(grid)
+
+
+def _little(value: float) -> str:
+    return "<0.001" if 0.0 < value < 1e-3 else number(value)
 
 
 def print_rows(table: Any) -> None:

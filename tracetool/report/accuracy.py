@@ -92,8 +92,8 @@ def _setting(found: Accuracy) -> str:
 def _people(found: Accuracy, levels: tuple[str, ...]) -> pl.DataFrame:
     keep = ["name", "time_ms", "time_error_pct"]
     if found.measured:
-        keep += ["energy_j", "energy_low_j", "energy_high_j", "energy_predicted_j", "energy_error_pct"]
-        keep += ["agrees", "share_pct", "power_w", "power_predicted_w", "launches"]
+        keep += ["energy_j", "energy_low_j", "energy_high_j", "energy_error_pct", "agrees"]
+        keep += ["energy_predicted_j", "share_pct", "power_w", "power_predicted_w", "launches"]
     else:
         keep += ["energy_predicted_j", "energy_predicted_low_j", "energy_predicted_high_j", "share_pct"]
         keep += ["power_predicted_w", "basis", "launches"]

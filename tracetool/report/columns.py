@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import polars as pl
@@ -22,6 +22,8 @@ _LADDERS: Final = (
     (("pJ", 1e-12), ("µJ", 1e-6), ("mJ", 1e-3), ("J", 1.0), ("kJ", 1e3), ("MJ", 1e6)),
     (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12)),
 )
+#: Columns that say what the others are worth: they are shown where others have to give way.
+VERDICTS: Final = frozenset({"agrees", "identified", "verdict"})
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class Shown:
     heading: str
     cells: list[str]
     numeric: bool
+    verdict: bool = False
 
 
 def number(value: float | None, digits: int = 4, places: int | None = None) -> str:
@@ -116,7 +119,8 @@ def show_columns(frame: pl.DataFrame, headers: Mapping[str, str], width: int) ->
         elif _is_end(column, names):
             continue
         else:
-            made.append(_plain(frame[column], headers.get(column), unit, base, width))
+            shown = _plain(frame[column], headers.get(column), unit, base, width)
+            made.append(replace(shown, verdict=column in VERDICTS))
     return made
 
 

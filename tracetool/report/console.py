@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import polars as pl
 from rich.console import Console
@@ -34,7 +35,7 @@ def show_table(
 
     Units come from the column names, figures get four digits and a unit that fits the column, an
     interval stands beside its figure. Long names are cut in the middle; columns that do not fit are
-    named below the table.
+    named below the table: verdicts (:data:`tracetool.report.columns.VERDICTS`) are the last of them.
 
     Parameters
     ----------
@@ -80,26 +81,24 @@ def _fit(columns: list[Shown], width: int) -> tuple[list[Shown], list[str]]:
         longest = max([len(shown.heading), *(len(escape.terminal(c)) for c in shown.cells)])
         return min(longest, max(_NARROWEST, len(shown.heading))) if narrow and not shown.numeric else longest
 
-    kept: list[Shown] = []
-    left_out: list[str] = []
-    used = 0
-    for shown in columns:
-        cost = needed(shown, True) + 2
-        if used + cost > width + 2 and kept:
-            left_out.append(shown.heading)
-            continue
-        kept.append(shown)
-        used += cost
-    spare = width + 2 - used
+    room_left, chosen = width + 2, set()
+    # the first column names the row, verdicts say what the figures are worth; the others in their order
+    for place in sorted(range(len(columns)), key=lambda i: (i > 0, not columns[i].verdict, i)):
+        cost = needed(columns[place], True) + 2
+        if cost <= room_left or not chosen:
+            chosen.add(place)
+            room_left -= cost
+    kept = [c for i, c in enumerate(columns) if i in chosen]
+    left_out = [c.heading for i, c in enumerate(columns) if i not in chosen]
     made = []
     for shown in kept:
         least, full = needed(shown, True), needed(shown, False)
-        room = min(full, least + max(spare, 0))
-        spare -= room - least
+        room = min(full, least + max(room_left, 0))
+        room_left -= room - least
         cells = (
             shown.cells if shown.numeric else [escape.shorten(escape.terminal(c), room) for c in shown.cells]
         )
-        made.append(Shown(escape.shorten(shown.heading, max(room, 4)), cells, shown.numeric))
+        made.append(replace(shown, heading=escape.shorten(shown.heading, max(room, 4)), cells=cells))
     return made, left_out
 
 
