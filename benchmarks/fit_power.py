@@ -26,6 +26,7 @@ from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.power_priors import prior_calibration
 from tracetool.model.reach import Reach
 from tracetool.model.sequence import in_sequence, sequence_factors
+from tracetool.model.thermal import thermal_resistance_c_per_w
 from tracetool.model.timing import time_rows
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.workflows.calibrate_tables import read_measured
@@ -134,8 +135,14 @@ def workloads(name: str) -> None:
     base = fit_sweep(idle, prior, gpu.voltage, fit_voltage=False)
     prior = with_base(prior, base)
     rows = workload_rows(gpu, CAP_SHARE * gpu.power_limit_w * 0.985)
-    fit = fit_power(rows, prior, gpu.voltage, known_base=True)
-    held = held_out(rows, prior, gpu.voltage, known_base=True)
+    heating = prior.leakage_per_k * thermal_resistance_c_per_w(gpu)
+    fit = fit_power(rows, prior, gpu.voltage, known_base=True, heating_per_w=heating)
+    held = held_out(rows, prior, gpu.voltage, known_base=True, heating_per_w=heating)
+    clocks = replace(rows, group=rows.clock_mhz.astype(int).astype(str).astype(object))
+    other = held_out(clocks, prior, gpu.voltage, known_base=True, heating_per_w=heating)
+    print(
+        f"  leakage grows by {fit.calibration.leakage_per_w:.2g}/W; clock held out {100 * other.mape:.2f} %"
+    )
     plain = baselines(rows)
     report(name, f"{len(rows)} whole models", fit, held.mape)
     print("  baselines:", ", ".join(f"{b.name} {100 * b.mape:.1f} %" for b in plain))

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from tracetool.calibrate.power_file import Fitted, calibration_toml
-from tracetool.calibrate.power_fit import ORDER, coefficient_vector, fit_power, with_coefficients
+from tracetool.calibrate.power_fit import (
+    ORDER,
+    coefficient_vector,
+    fit_power,
+    predicted_w,
+    with_coefficients,
+)
 from tracetool.calibrate.power_rows import COEFFICIENTS, PowerRows, rows_of_idle
 from tracetool.calibrate.power_sweep import SweepRows, fit_sweep
 from tracetool.calibrate.power_validation import baselines, held_out
@@ -144,3 +150,14 @@ def test_a_calibration_file_reads_back_as_it_was_fitted() -> None:
 def test_coefficients_to_vector_and_back() -> None:
     vector = coefficient_vector(PRIOR) * 1.25
     assert np.allclose(coefficient_vector(with_coefficients(PRIOR, vector)), vector)
+
+
+def test_leakage_that_grows_with_the_load_is_found_over_a_known_base() -> None:
+    rows, truth = made_rows(400, 9, scale=1.2, noise=0.0)
+    warm = replace(PRIOR, leakage_per_w=0.004)
+    rows = replace(rows, power_w=predicted_w(rows, warm, GPU.voltage, truth))
+    fit = fit_power(rows, PRIOR, GPU.voltage, known_base=True, heating_per_w=0.002)
+    assert 0.003 < fit.calibration.leakage_per_w < 0.005
+    cold = fit_power(rows, PRIOR, GPU.voltage, known_base=True)
+    assert cold.calibration.leakage_per_w == 0.0
+    assert np.abs(fit.fitted_w / rows.power_w - 1).mean() < np.abs(cold.fitted_w / rows.power_w - 1).mean()

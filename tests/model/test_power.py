@@ -14,11 +14,13 @@ from tracetool.hardware.load import load_gpu
 from tracetool.model.dynamic import core_energy_j
 from tracetool.model.idle import idle_power_w
 from tracetool.model.operating_point import clocks_under_cap, loop_groups
+from tracetool.model.power_calibration import PowerCalibration
 from tracetool.model.power_files import believed_calibration, power_calibration_of
 from tracetool.model.power_priors import node_scale, prior_calibration
 from tracetool.model.power_transfer import transferred
 from tracetool.model.predict import predict_rows
 from tracetool.model.thermal import Surroundings, steady_temperature_c
+from tracetool.vocabulary.arrays import Floats
 from tracetool.vocabulary.work import Work
 
 BOARDS = ("a100-pcie-40gb", "h100-sxm", "v100-sxm2-16gb", "mi300x", "l4")
@@ -184,8 +186,10 @@ def test_a_gpu_without_calibration_says_what_it_rests_on() -> None:
 
 
 def test_a_warmer_gpu_leaks_more_and_settles() -> None:
-    plain = predict_rows(operators(), A100, CLOCKS, power_cap_w=1e5)
-    reference = power_calibration_of(A100).reference_c
+    # without the warming by its own load, which a stated temperature replaces
+    cold = replace(power_calibration_of(A100), leakage_per_w=0.0)
+    plain = predict_rows(operators(), A100, CLOCKS, power_cap_w=1e5, power_calibration=cold)
+    reference = cold.reference_c
     same = predict_rows(
         operators(), A100, CLOCKS, power_cap_w=1e5, around=Surroundings(temperature_c=reference)
     )
@@ -216,3 +220,23 @@ def test_short_kernels_share_the_clock_their_mean_power_allows() -> None:
     energy = np.array([50.0, 0.0, 0.02]) @ mostly_hungry.energy_j
     seconds = np.array([50.0, 0.0, 0.02]) @ mostly_hungry.timing.duration_s
     assert (energy / seconds <= cap * power_calibration_of(A100).cap_share + 1e-9).all()
+
+
+def test_a_chip_its_load_warms_leaks_more_unless_its_temperature_is_said() -> None:
+    gpu, rows = A100, operators()
+    cold = replace(power_calibration_of(gpu), leakage_per_w=0.0)
+    warm = replace(cold, leakage_per_w=0.003)
+    clocks = np.array([600.0, 1000.0, 1410.0])
+
+    def watt(power: PowerCalibration, around: Surroundings | None = None) -> Floats:
+        made = predict_rows(rows, gpu, clocks, power_calibration=power, power_cap_w=1e4, around=around)
+        return made.power_w
+
+    more = watt(warm) - watt(cold)
+    assert (more > 0).all()
+    assert (np.diff(watt(warm), axis=1) >= 0).all()
+    # the hotter of two rows gains more at one clock
+    order = np.argsort(watt(cold)[:, 1])
+    assert (np.diff(more[order, 1]) >= -1e-9).all()
+    held = Surroundings(temperature_c=45.0)
+    assert np.allclose(watt(warm, around=held), watt(cold, around=held))

@@ -65,6 +65,8 @@ def calibration_toml(
         lines += ["", "[base]"]
         lines += [_entry(n, float(v), _UNITS[n], source) for n, v in zip(BASE, sweep.base, strict=True)]
         lines.append(_entry("leakage_per_v", sweep.leakage_per_v, "1/V", source))
+        if sweep.loaded:
+            lines.append(_entry("leakage_per_w", 0.0, "1/W", source))
     for section, fitted in fits.items():
         lines += ["", f"[{section}]", *_coefficients(fitted.fit, source)]
     curve = voltage or (sweep.voltage if sweep is not None else None)
@@ -84,6 +86,7 @@ def _coefficients(fit: PowerFit, source: str) -> list[str]:
         if told >= TOLD or name in BASE:
             low, high = max(0.0, value - Z90 * sd), value + Z90 * sd
             lines.append(_entry(name, value, _UNITS.get(name, "pJ/FLOP"), source, (low, high)))
+    lines.append(_entry("leakage_per_w", fit.calibration.leakage_per_w, "1/W", source))
     lines.append(_entry("relative_sd", fit.calibration.relative_sd, "1", source))
     if fit.calibration.cap_share != PowerCalibration.cap_share:
         lines.append(_entry("cap_share", fit.calibration.cap_share, "1", source))

@@ -13,6 +13,7 @@ from scipy.optimize import minimize, nnls
 from tracetool.calibrate.power_rows import COEFFICIENTS, PowerRows
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.power_calibration import BASE, CORE_COUNTS, PowerCalibration
+from tracetool.model.thermal import leakage_growth, self_heating_w
 from tracetool.vocabulary.arrays import Floats
 
 #: Pairs (less, more): an energy that physics keeps under another's.
@@ -35,6 +36,10 @@ PRIOR_SD: Final[Mapping[str, float]] = MappingProxyType(
     }
 )
 _PRIOR_SD_COUNT = 0.5
+_LEAKAGE: Final = BASE.index("leakage_w_per_v")
+#: Growth of leakage with the load: factors on its prior that are tried, and that prior's spread (of ln).
+_HEATING: Final = np.exp(np.linspace(-1.2, 1.2, 17))
+_HEATING_SD: Final = 0.5
 #: Coefficients of the base that no clock of the core changes, or little.
 _STEADY = frozenset({"board_w", "memory_w", "leakage_w_per_v"})
 #: Relative spread of a good row about the model; rows further off lose weight (Huber).
@@ -114,6 +119,7 @@ def fit_power(
     *,
     fit_voltage: bool = False,
     known_base: bool = False,
+    heating_per_w: float = 0.0,
 ) -> PowerFit:
     r"""Fit coefficients to measured power.
 
@@ -133,14 +139,37 @@ def fit_power(
         Fit knee and rise of the curve.
     known_base : bool
         The prior's base was measured on this board with nothing running: keep it.
+    heating_per_w : float
+        With it, how leakage grows with the load is fitted too, from this prior: a base read from an idle
+        board is that of a cold chip. See ``PowerCalibration.leakage_per_w``. [1/W]
     """
     curve = _best_curve(rows, prior, voltage, known_base) if fit_voltage else voltage
+    if heating_per_w > 0:
+        prior = _heated(rows, prior, curve, known_base, heating_per_w)
     values, _, sd, told = _solve(rows, prior, curve, known_base)
-    fitted = rows.design(curve, prior.leakage_per_v) @ values
+    fitted = predicted_w(rows, prior, curve, values)
     basis = replace(prior, voltage=curve if fit_voltage else None, basis="calibrated")
     names = MappingProxyType(dict(zip(COEFFICIENTS, (float(s) for s in sd), strict=True)))
     calibration = replace(with_coefficients(basis, values), sd=names)
     return PowerFit(calibration, values, sd, told, np.asarray(fitted))
+
+
+def predicted_w(rows: PowerRows, prior: PowerCalibration, curve: VoltageCurve, values: Floats) -> Floats:
+    """Return the power the coefficients say of rows, their measured power unused. Shape (n,). [W]"""
+    design = rows.design(curve, prior.leakage_per_v)
+    cold, base = design @ values, len(BASE)
+    idle, leaks = design[:, :base] @ values[:base], design[:, _LEAKAGE] * values[_LEAKAGE]
+    return np.asarray(cold + self_heating_w(cold, idle, leaks, prior.leakage_per_w))
+
+
+def _heated(
+    rows: PowerRows, prior: PowerCalibration, curve: VoltageCurve, known_base: bool, per_w: float
+) -> PowerCalibration:
+    """Return the prior with the growth of leakage that explains the rows best, held to a believed one."""
+    tried = [replace(prior, leakage_per_w=per_w * factor) for factor in _HEATING]
+    off = (np.log(_HEATING) / _HEATING_SD) ** 2
+    losses = [_solve(rows, p, curve, known_base)[1] for p in tried]
+    return tried[int(np.argmin(np.asarray(losses) + off))]
 
 
 def _solve(
@@ -152,7 +181,8 @@ def _solve(
     # An idle reading of a sleeping board says little of its base under load.
     base = max(idle, 0.5 * float(np.median(rows.power_w)))
     spread = prior_sd(believed, base, known_base=known_base)
-    design = rows.design(curve, prior.leakage_per_v) / rows.power_w[:, None]
+    cold = rows.design(curve, prior.leakage_per_v) / rows.power_w[:, None]
+    design = cold
     group = np.sqrt(row_weights(rows)) / _ROW_SD
     order = _ordering()
     robust = np.ones(len(rows))
@@ -164,6 +194,12 @@ def _solve(
         norm = np.sqrt((matrix**2).sum(axis=0))
         steps, _ = nnls(matrix / norm, target, maxiter=50 * len(norm))
         values = order @ (steps / norm)
+        if prior.leakage_per_w > 0:
+            # By the power the model says: by the measured one, a row's own error would explain itself.
+            power = predicted_w(rows, prior, curve, values)
+            idle = rows.power_w * (cold[:, : len(BASE)] @ values[: len(BASE)])
+            design = cold.copy()
+            design[:, _LEAKAGE] *= leakage_growth(power, idle, prior.leakage_per_w)
         miss = np.abs(design @ values - 1.0) / _ROW_SD
         robust = 1.0 / np.maximum(miss / 1.5, 1.0)
     weight = group * np.sqrt(robust)

@@ -52,6 +52,7 @@ class SweepFit:
     work_w: Floats  # (groups,) work at 1 V and the group's shortest time
     groups: Texts
     residual: Floats
+    loaded: bool = True  # whether any row ran work, so that the base is that of a warm chip
 
     @property
     def error(self) -> float:
@@ -78,9 +79,10 @@ def fit_sweep(
         Fit knee and rise; otherwise the curve is taken as known.
     """
     names, place = np.unique(rows.group.astype(str), return_inverse=True)
+    loaded = bool(np.isfinite(rows.duration_s).any())
     if not fit_voltage:
         _, base, work, residual = _linear(rows, prior, voltage, place, 0.0)
-        return SweepFit(voltage, base, 0.0, work, names.astype(object), residual)
+        return SweepFit(voltage, base, 0.0, work, names.astype(object), residual, loaded)
 
     def curve(x: Floats) -> VoltageCurve:
         floor = voltage.floor_v
@@ -106,7 +108,7 @@ def fit_sweep(
     )  # fmt: skip
     best = curve(found.x)
     _, base, work, residual = _linear(rows, prior, best, place, growth(found.x))
-    return SweepFit(best, base, growth(found.x), work, names.astype(object), residual)
+    return SweepFit(best, base, growth(found.x), work, names.astype(object), residual, loaded)
 
 
 def _linear(
@@ -158,4 +160,5 @@ def with_base(start: PowerCalibration, sweep: SweepFit) -> PowerCalibration:
         leakage_w_per_v=leakage,
         clock_w_per_v2_ghz=tree,
         leakage_per_v=sweep.leakage_per_v,
+        leakage_per_w=0.0 if sweep.loaded else start.leakage_per_w,
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetool.calibrate.power_fit import fit_power
+from tracetool.calibrate.power_fit import fit_power, predicted_w
 from tracetool.calibrate.power_rows import PowerRows
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.power_calibration import CORE_COUNTS, PowerCalibration
@@ -35,15 +35,20 @@ class HeldOut:
 
 
 def held_out(
-    rows: PowerRows, prior: PowerCalibration, voltage: VoltageCurve, *, known_base: bool = False
+    rows: PowerRows,
+    prior: PowerCalibration,
+    voltage: VoltageCurve,
+    *,
+    known_base: bool = False,
+    heating_per_w: float = 0.0,
 ) -> HeldOut:
     """Return leave-one-group-out predictions at one voltage curve."""
     names = np.unique(rows.group.astype(str))
     predicted = np.zeros(len(rows))
     for name in names:
         out = rows.group == name
-        found = fit_power(rows.take(~out), prior, voltage, known_base=known_base)
-        predicted[out] = rows.take(out).design(voltage, prior.leakage_per_v) @ found.values
+        found = fit_power(rows.take(~out), prior, voltage, known_base=known_base, heating_per_w=heating_per_w)
+        predicted[out] = predicted_w(rows.take(out), found.calibration, voltage, found.values)
     return HeldOut(predicted, predicted / rows.power_w - 1.0, len(names))
 
 

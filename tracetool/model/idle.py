@@ -15,6 +15,13 @@ def core_voltage_v(gpu: Gpu, clock_mhz: Numbers | float, calibration: PowerCalib
     return curve.at(clock_mhz)
 
 
+def leakage_w(gpu: Gpu, clock_mhz: Numbers | float, calibration: PowerCalibration) -> Floats:
+    """Return the leakage of an idle chip at its usual temperature. [W]"""
+    volt = core_voltage_v(gpu, clock_mhz, calibration)
+    above = volt - (calibration.voltage or gpu.voltage).floor_v
+    return np.asarray(calibration.leakage_w_per_v * volt * np.exp(calibration.leakage_per_v * above))
+
+
 def idle_power_w(
     gpu: Gpu,
     clock_mhz: Numbers | float,
@@ -46,8 +53,7 @@ def idle_power_w(
     """
     clock = np.asarray(clock_mhz, np.float64)
     volt = core_voltage_v(gpu, clock, calibration)
-    above = volt - (calibration.voltage or gpu.voltage).floor_v
-    leakage = calibration.leakage_w_per_v * volt * np.exp(calibration.leakage_per_v * above)
+    leakage = leakage_w(gpu, clock, calibration)
     if temperature_c is not None:
         rise = np.asarray(temperature_c, np.float64) - calibration.reference_c
         leakage = leakage * np.exp(calibration.leakage_per_k * rise)

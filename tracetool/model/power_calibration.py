@@ -38,6 +38,9 @@ class PowerCalibration:
         Relative growth of leakage per kelvin. [1/K]
     leakage_per_v : float
         Relative growth of leakage per volt above the curve's floor, beyond proportion. [1/V]
+    leakage_per_w : float
+        Relative growth of leakage per watt drawn beyond idle, in steady state: a chip under load is
+        warmer than the idle one its base was read from. Zero where the base was fitted under load. [1/W]
     reference_c : float
         Temperature the leakage is stated at. [C]
     core_pj : mapping of str to float
@@ -75,6 +78,7 @@ class PowerCalibration:
     launch_uj: float = 0.0
     leakage_per_k: float = 0.012
     leakage_per_v: float = 0.0
+    leakage_per_w: float = 0.0
     reference_c: float = 45.0
     relative_sd: float = 0.25
     cap_share: float = 0.985

@@ -55,6 +55,8 @@ def transferred(
         link_pj_per_byte=source.link_pj_per_byte,
         relative_sd=float(np.hypot(source.relative_sd, added)),
         leakage_per_k=source.leakage_per_k,
+        # Coolers are sized for the board's limit: a watt warms a large board less.
+        leakage_per_w=source.leakage_per_w * source_gpu.power_limit_w / target.power_limit_w,
         basis="transferred",
         sd=MappingProxyType({k: s * sizes.get(k, core) for k, s in source.sd.items()}),
         monitored=None,

@@ -10,13 +10,13 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.model.anchor import Anchor, counter_timing, from_counters, scaled_timing
 from tracetool.model.anchor_groups import between, blended
 from tracetool.model.assemble import joined
-from tracetool.model.idle import idle_power_w
+from tracetool.model.idle import idle_power_w, leakage_w
 from tracetool.model.operating_point import clocks_under_cap, loop_groups
 from tracetool.model.power import PowerParts, anchored_parts, power_parts
 from tracetool.model.power_calibration import PowerCalibration
 from tracetool.model.power_files import power_calibration_of
 from tracetool.model.sequence import SequenceFactors, in_sequence, sequence_factors
-from tracetool.model.thermal import Surroundings, steady_temperature_c
+from tracetool.model.thermal import Surroundings, self_heating_w, steady_temperature_c
 from tracetool.model.timing import RowPieces, TimeCalibration, row_pieces, time_rows
 from tracetool.vocabulary.arrays import Floats, Ints
 from tracetool.vocabulary.interval import Z90
@@ -80,10 +80,23 @@ class _Question:
                 self.rows, self.gpu, timing, clock_mhz, power=power, memory_share=share[:, None]
             )
 
-        found = parts(self.power)
+        found = self._heated(parts(self.power), self.power, timing, clock_mhz)
         if self.anchor is None or self.power.monitored is None:
             return found
-        return found.where(self.anchor.known & from_counters(self.rows), parts(self.power.monitored))
+        other = self._heated(parts(self.power.monitored), self.power.monitored, timing, clock_mhz)
+        return found.where(self.anchor.known & from_counters(self.rows), other)
+
+    def _heated(
+        self, parts: PowerParts, power: PowerCalibration, timing: Timing, clock_mhz: Floats
+    ) -> PowerParts:
+        """Return the parts with what a chip warmed by them leaks more, unless its temperature is said."""
+        if power.leakage_per_w == 0.0 or self.around != Surroundings():
+            return parts
+        leaks = leakage_w(self.gpu, clock_mhz, power)
+        seconds = np.maximum(timing.duration_s, 1e-15)
+        idle = parts.joules["base"] / seconds
+        more = self_heating_w(parts.power_w(timing), idle, leaks, power.leakage_per_w) * timing.duration_s
+        return replace(parts, joules={**parts.joules, "base": parts.joules["base"] + more})
 
     def _warm(self, parts: PowerParts, timing: Timing, clock_mhz: Floats) -> PowerParts:
         """Return the parts with leakage at the temperature their own power leads to: a fixed point."""

@@ -15,6 +15,11 @@ _RISE_AT_LIMIT_K = 40.0
 HOTTEST_C = 95.0
 
 
+#: No chip leaks more than this many e-folds beyond its idle self: it would be slowed down before.
+_MOST_GROWTH = 1.0
+_STEPS = 5
+
+
 @dataclass(frozen=True)
 class Surroundings:
     """How warm a GPU is: its chip's temperature if that is known, else the air it breathes.
@@ -34,6 +39,43 @@ class Surroundings:
 def thermal_resistance_c_per_w(gpu: Gpu) -> float:
     """Return the rise of the chip per watt: a cooler sized for the board's limit. [K/W]"""
     return _RISE_AT_LIMIT_K / gpu.power_limit_w
+
+
+def leakage_growth(power_w: Floats, idle_w: Floats, per_w: Floats | float) -> Floats:
+    r"""Return leakage under a steady load over that of the idle chip: :math:`e^{g (P - P_{idle})}`.
+
+    The chip settles above its idle temperature by :math:`R (P - P_{idle})`, and leakage grows by a
+    factor e every :math:`1/k`; ``per_w`` is :math:`g = k R`. [1/W]
+    """
+    return np.asarray(np.exp(np.clip(per_w * (power_w - idle_w), 0.0, _MOST_GROWTH)))
+
+
+def self_heating_w(cold_w: Floats, idle_w: Floats, leakage_w: Floats, per_w: Floats | float) -> Floats:
+    r"""Return what a warm chip leaks beyond the cold one at its own power: a fixed point.
+
+    .. math:: P = P_{cold} + L (e^{g (P - P_{idle})} - 1)
+
+    Parameters
+    ----------
+    cold_w, idle_w, leakage_w : array
+        Power at idle temperature under load, power with nothing running, and leakage in it; any
+        shapes that broadcast. [W]
+    per_w : float or array
+        :math:`g`. [1/W]
+
+    Examples
+    --------
+    >>> made = self_heating_w(np.array([200.0]), np.array([50.0]), np.array([30.0]), 0.004)
+    >>> growth = leakage_growth(200.0 + made, np.array([50.0]), 0.004)
+    >>> bool(np.allclose(made, 30.0 * (growth - 1.0), atol=0.01))
+    True
+    """
+    power = np.asarray(cold_w, np.float64)
+    for _ in range(_STEPS):  # Newton's steps; the slope stays positive as the growth is bounded
+        growth = leakage_growth(power, idle_w, per_w)
+        slope = np.maximum(1.0 - leakage_w * per_w * growth, 0.3)
+        power = power - (power - cold_w - leakage_w * (growth - 1.0)) / slope
+    return np.asarray(np.maximum(power - cold_w, 0.0))
 
 
 def steady_temperature_c(power_w: Numbers | float, gpu: Gpu, around: Surroundings) -> Floats | None:

@@ -22,6 +22,7 @@ from tracetool.hardware.load import load_gpu
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.power_calibration import BASE, PowerCalibration
 from tracetool.model.power_files import believed_calibration
+from tracetool.model.thermal import thermal_resistance_c_per_w
 from tracetool.vocabulary.errors import BadInput
 from tracetool.vocabulary.progress import Progress, Silent
 from tracetool.workflows.calibrate_runs import read_measured_run
@@ -144,9 +145,11 @@ def _fitted(board: Gpu, read: Sequence[Measured]) -> CalibrationResult:
         rows = PowerRows.together(parts)
         start = prior if section == "power" else prior.monitored or prior
         free = sweep is None and not measured_curve and len(np.unique(rows.clock_mhz)) >= 5
-        fit = fit_power(rows, start, curve, fit_voltage=free, known_base=idle)
+        # Under a load the chip is warmer than the idle one its base was read from.
+        heating = start.leakage_per_k * thermal_resistance_c_per_w(board) if idle else 0.0
+        fit = fit_power(rows, start, curve, fit_voltage=free, known_base=idle, heating_per_w=heating)
         used = fit.calibration.voltage or curve
-        fit, error = _judged(fit, rows, start, used, kind=kind, known_base=idle, notes=notes)
+        fit, error = _judged(fit, rows, start, used, kind=kind, known_base=idle, heating=heating, notes=notes)
         fits[section] = Fitted(fit)
         errors.append(error)
         tables.append(_coefficients(section, fit, start))
@@ -233,6 +236,7 @@ def _judged(
     *,
     kind: str,
     known_base: bool,
+    heating: float,
     notes: list[str],
 ) -> tuple[PowerFit, dict[str, object]]:
     """Return the fit with its held-out spread, and its errors beside those of the plain models."""
@@ -248,7 +252,7 @@ def _judged(
             f"{kind}: {groups} group{'s' * (groups != 1)} only, so no error on unseen rows can be stated"
         )
         return fit, error
-    held = held_out(rows, prior, curve, known_base=known_base)
+    held = held_out(rows, prior, curve, known_base=known_base, heating_per_w=heating)
     plain = baselines(rows)
     error |= {"held_out_percent": 100 * held.mape, "relative_sd": held.relative_sd}
     error |= {b.name: 100 * b.mape for b in plain}
