@@ -10,6 +10,8 @@ def main() -> None:
     import os  # noqa: PLC0415 - keeps `import tracetool` bare
     import sys  # noqa: PLC0415
 
+    # What polars frees goes back to the system soon: its allocator would keep pages as long as nobody asks.
+    os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:100,muzzy_decay_ms:0")
     from tracetool.cli.app import run  # noqa: PLC0415 - keeps `import tracetool` free of the terminal
 
     code = run()

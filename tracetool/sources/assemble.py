@@ -79,11 +79,12 @@ def check_trace(trace: Trace, path: Path) -> Trace:
             )
         setattr(trace, part, sane)
     if "launch_ns" not in good.columns:
-        good = link_launches(good, trace.host_calls)
+        good = link_launches(good, trace.host_calls, names=False)
     trace.operators = number_operators(trace.operators)
     trace.ranges = number_ranges(trace.ranges)
     good = link_operators(good, trace.operators)
-    trace.activities = link_ranges(good, trace.ranges)
+    good = link_ranges(good, trace.ranges)
+    trace.activities = good.drop("launch_name", "external_id", "thread", strict=False)
     return trace
 
 
@@ -93,7 +94,9 @@ def shift_trace(trace: Trace, by_ns: int) -> Trace:
         for part in ("activities", "host_calls", "operators", "ranges"):
             frame: pl.DataFrame = getattr(trace, part)
             moved = [pl.col(c) + by_ns for c in ("start_ns", "end_ns", "launch_ns") if c in frame.columns]
-            setattr(trace, part, frame.with_columns(moved))
+            for column in moved:  # one at a time: each takes the place of its own
+                frame = frame.with_columns(column)
+                setattr(trace, part, frame)
         if trace.telemetry.height:
             trace.telemetry = trace.telemetry.with_columns(pl.col("time_ns") + by_ns)
     return trace
@@ -105,7 +108,8 @@ def assemble(traces: Sequence[Trace]) -> Assembled:
     Parameters
     ----------
     traces : sequence of Trace
-        Each through :func:`check_trace` and :func:`shift_trace`.
+        Each through :func:`check_trace` and :func:`shift_trace`. They are emptied: their tables become the
+        run's, and big ones must not lie in memory twice.
     """
     devices, maps = place_devices(traces)
     parts: dict[str, list[pl.DataFrame]] = {
@@ -129,20 +133,23 @@ def assemble(traces: Sequence[Trace]) -> Assembled:
         operators += trace.operators.height
         ranges += trace.ranges.height
         parts["rejected"] += trace.rejected
+        trace.activities = trace.host_calls = pl.DataFrame()
     joined = {k: pl.concat(v, how="diagonal_relaxed") for k, v in parts.items() if v}
+    parts.clear()
     empty = pl.DataFrame(
         schema={
             **{c: kind or _I for c, kind in _ACTIVITIES.items()},
             **dict.fromkeys(("duration_ns", "launch_ns", "operator", "range"), _I),
         }
     )
-    kernels = joined.get("kernels", empty)
+    kernels = joined.pop("kernels", empty)
     kernels, signatures = number_signatures(kernels, joined.get("operators", pl.DataFrame()), devices)
     tables = {
         "kernels": _sorted(kernels, "device", "start_ns"),
         "signatures": signatures,
         "devices": devices,
     }
+    del kernels
     for name in ("operators", "ranges", "host_calls"):
         if name in joined and joined[name].height:
             tables[name] = joined[name] if name != "host_calls" else _sorted(joined[name], "start_ns")
@@ -158,7 +165,7 @@ def _sorted(frame: pl.DataFrame, *by: str) -> pl.DataFrame:
     if len(by) == 2 and frame[by[0]].n_unique() <= 1:
         by = by[1:]
     if len(by) == 1:
-        return frame if frame[by[0]].is_sorted() else frame.sort(by, maintain_order=True)
+        return frame if frame[by[0]].is_sorted() else _reordered(frame, by)
     before = pl.lit(value=False)
     same = pl.lit(value=True)
     for column in by:
@@ -167,4 +174,10 @@ def _sorted(frame: pl.DataFrame, *by: str) -> pl.DataFrame:
         same = same & (step == 0)
     if not frame.select(before.any()).item():
         return frame
-    return frame.sort(by, maintain_order=True)
+    return _reordered(frame, by)
+
+
+def _reordered(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """Return the rows in order; ``frame`` is emptied column by column, so that no table lies there twice."""
+    order = frame.select(pl.arg_sort_by(by, maintain_order=True)).to_series()
+    return pl.DataFrame([frame.drop_in_place(name).gather(order) for name in frame.columns])

@@ -12,6 +12,8 @@ DURATION_LIMIT_NS = 30 * 86_400 * 1_000_000_000
 DEVICE_LIMIT = 1_000_000
 GRID_LIMIT = 1 << 40
 TEXT_LIMIT = 500
+#: Rows of a long table worked on at once: bounds what lies in memory beside it.
+BLOCK_ROWS = 1 << 20
 
 #: Activity columns beyond those of the kernels table.
 LINK_COLUMNS = {"external_id": pl.Int64(), "thread": pl.Int64()}
@@ -23,15 +25,52 @@ def clean_text(column: str | pl.Expr) -> pl.Expr:
     return made.cast(pl.String).str.replace_all(r"[\p{Cc}\p{Zl}\p{Zp}]", " ")
 
 
+_NARROWER = ((pl.Int8(), 1 << 7), (pl.Int16(), 1 << 15), (pl.Int32(), 1 << 31))
+
+
+def narrow(frame: pl.DataFrame, columns: Iterable[str]) -> pl.DataFrame:
+    """Return the frame with these whole-number columns as narrow as their values allow.
+
+    For identities and launch geometry, never for times: what is added to or summed keeps its width.
+    """
+    there = [c for c in columns if frame.schema[c].is_integer()]
+    if not there or not frame.height:
+        return frame
+    ends = frame.select(
+        *[pl.col(c).min().cast(pl.Int64).alias(f"{c}<") for c in there],
+        *[pl.col(c).max().cast(pl.Int64).alias(f"{c}>") for c in there],
+    ).row(0, named=True)
+    made = []
+    for c in there:
+        low, high = ends[f"{c}<"] or 0, ends[f"{c}>"] or 0
+        kind = next((k for k, limit in _NARROWER if -limit <= low and high < limit), pl.Int64())
+        if kind != frame.schema[c]:
+            made.append(pl.col(c).cast(kind))
+    return frame.with_columns(made)
+
+
 def look_up(frame: pl.DataFrame, table: pl.DataFrame, *keys: str, nulls_equal: bool = False) -> pl.DataFrame:
     """Add what a small table says of each row, null where it says nothing.
 
     Only the keys go through the join: joined whole, a frame of millions would lie in memory twice.
     """
-    found = frame.select(keys).join(
-        table, on=list(keys), how="left", nulls_equal=nulls_equal, maintain_order="left"
-    )
-    return frame.hstack(found.drop(keys))
+    found = [
+        block.join(table, on=list(keys), how="left", nulls_equal=nulls_equal, maintain_order="left").drop(
+            keys
+        )
+        for block in blocks_of(frame.select(keys))
+    ]
+    return frame.hstack(pl.concat(found))
+
+
+def blocks_of(frame: pl.DataFrame) -> list[pl.DataFrame]:
+    """Return a frame in blocks of rows, at least one: what is made of a block bounds what lies beside it."""
+    return [frame.slice(at, BLOCK_ROWS) for at in range(0, max(1, frame.height), BLOCK_ROWS)]
+
+
+def distinct_rows(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the distinct rows of a long frame that has few."""
+    return pl.concat([block.unique() for block in blocks_of(frame)]).unique()
 
 
 def rejected_rows(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import polars as pl
 
-from tracetool.sources.nesting import nest
+from tracetool.sources.columns import BLOCK_ROWS, blocks_of
+from tracetool.sources.nesting import Nest, nest
 from tracetool.vocabulary.arrays import Ints
 
 _I = pl.Int64()
@@ -21,7 +20,7 @@ def with_columns_present(frame: pl.DataFrame, wanted: dict[str, pl.DataType]) ->
     )
 
 
-def link_launches(activities: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+def link_launches(activities: pl.DataFrame, calls: pl.DataFrame, *, names: bool = True) -> pl.DataFrame:
     """Add ``launch_ns``, ``thread``, ``launch_name`` of the host call, and its ``process`` where unknown.
 
     Parameters
@@ -30,6 +29,8 @@ def link_launches(activities: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame
         With ``correlation``, ``start_ns`` and perhaps ``process``.
     calls : DataFrame
         ``host_calls`` of the same trace.
+    names : bool
+        Whether to add ``launch_name``.
 
     Notes
     -----
@@ -55,9 +56,10 @@ def link_launches(activities: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame
         pl.col("process") if several else pl.col("process").alias("launch_process"),
         pl.col("start_ns").alias("launch_ns"),
         "thread",
-        pl.col("name").alias("launch_name"),
+        *([pl.col("name").alias("launch_name")] if names else []),
     )
-    activities = activities.drop([c for c in LAUNCH_COLUMNS if c in activities.columns])
+    if known := [c for c in LAUNCH_COLUMNS if c in activities.columns]:
+        activities = activities.drop(known)
     if not several and (found := _in_order(activities, made)) is not None:
         return found.with_columns(process=pl.coalesce("process", "launch_process")).drop("launch_process")
     joined = activities.join(made, on=keys, how="left", maintain_order="left")
@@ -80,20 +82,43 @@ def _in_order(activities: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame | N
     known = calls["correlation"].to_numpy()
     if not len(known) or not (known[1:] > known[:-1]).all():
         return None
-    asked = activities["correlation"]
-    wanted = asked.fill_null(-1).to_numpy()
-    place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-    hit = pl.Series((known[place] == wanted) & asked.is_not_null().to_numpy())
-    rows = pl.select(pl.when(hit).then(pl.Series(place, dtype=pl.UInt32))).to_series()
+    found = []
+    for block in blocks_of(activities.select("correlation")):
+        asked = block["correlation"]
+        wanted = asked.fill_null(-1).to_numpy()
+        place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+        hit = pl.Series((known[place] == wanted) & asked.is_not_null().to_numpy())
+        found.append(pl.select(pl.when(hit).then(pl.Series(place, dtype=pl.UInt32))).to_series())
+    rows = pl.concat(found)
     return activities.with_columns(calls[c].gather(rows) for c in calls.columns if c != "correlation")
 
 
-def _threads(*frames: pl.DataFrame) -> list[Ints]:
-    """Return one number for each (process, thread), the same across frames."""
-    keys = pl.concat([f.select(pl.col("process", "thread").cast(_I)) for f in frames])
-    number = keys.select(pl.struct("process", "thread").rank("dense")).to_series().to_numpy().astype(np.int64)
-    edges = np.cumsum([0, *[f.height for f in frames]])
-    return [number[a:b] for a, b in itertools.pairwise(edges)]
+_THREAD = ("process", "thread")
+
+
+def _threads(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the (process, thread) pairs of a table, each with a number."""
+    return frame.select(pl.col(_THREAD).cast(_I)).unique().sort(_THREAD).with_row_index("#thread")
+
+
+def _thread_of(frame: pl.DataFrame, threads: pl.DataFrame) -> Ints:
+    """Return the number of each row's (process, thread), -1 where it is none of these."""
+    keys = frame.select(pl.col(_THREAD).cast(_I))
+    if threads.height == 1:
+        wanted = threads.row(0)[1:]
+        same = keys.select(
+            pl.all_horizontal(
+                pl.col(c).eq_missing(pl.lit(v, dtype=_I)) for c, v in zip(_THREAD, wanted, strict=True)
+            )
+        )
+        return same.to_series().cast(_I).to_numpy() - 1
+    found = keys.join(threads, on=_THREAD, how="left", nulls_equal=True, maintain_order="left")
+    return found["#thread"].cast(_I).fill_null(-1).to_numpy()
+
+
+def _nest(intervals: pl.DataFrame, threads: pl.DataFrame) -> Nest:
+    start = intervals["start_ns"].to_numpy()
+    return nest(_thread_of(intervals, threads), start, start + intervals["duration_ns"].to_numpy())
 
 
 def number_ranges(ranges: pl.DataFrame) -> pl.DataFrame:
@@ -102,9 +127,7 @@ def number_ranges(ranges: pl.DataFrame) -> pl.DataFrame:
     if not ranges.height:
         none = pl.lit(None, dtype=_I)
         return ranges.with_columns(range=none, parent=none, depth=none.cast(pl.Int32))
-    group = _threads(ranges)[0]
-    start = ranges["start_ns"].to_numpy()
-    found = nest(group, start, start + ranges["duration_ns"].to_numpy())
+    found = _nest(ranges, _threads(ranges))
     parents = pl.Series("parent", found.parents())
     return ranges.with_columns(
         pl.int_range(pl.len(), dtype=_I).alias("range"),
@@ -119,9 +142,7 @@ def number_operators(operators: pl.DataFrame) -> pl.DataFrame:
     operators = operators.sort("start_ns", maintain_order=True)
     if not operators.height:
         return operators.with_columns(operator=pl.lit(None, dtype=_I), parent=pl.lit(None, dtype=_I))
-    group = _threads(operators)[0]
-    start = operators["start_ns"].to_numpy()
-    parents = pl.Series("parent", nest(group, start, start + operators["duration_ns"].to_numpy()).parents())
+    parents = pl.Series("parent", _nest(operators, _threads(operators)).parents())
     return operators.with_columns(
         pl.int_range(pl.len(), dtype=_I).alias("operator"),
         pl.when(parents >= 0).then(parents).alias("parent"),
@@ -130,17 +151,15 @@ def number_operators(operators: pl.DataFrame) -> pl.DataFrame:
 
 def _innermost(activities: pl.DataFrame, intervals: pl.DataFrame) -> pl.Series:
     """Return the innermost interval open on the launching thread at the launch, null for none."""
-    asked = activities.with_row_index("#row").filter(
-        pl.col("launch_ns").is_not_null() & pl.col("thread").is_not_null()
-    )
-    found = np.full(activities.height, -1, dtype=np.int64)
-    if asked.height and intervals.height:
-        # All kernels of one graph launch ask the same question: ask it once.
-        groups, questions = _threads(intervals, asked)
-        start = intervals["start_ns"].to_numpy()
-        tree = nest(groups, start, start + intervals["duration_ns"].to_numpy())
-        found[asked["#row"].to_numpy()] = tree.innermost(questions, asked["launch_ns"].to_numpy())
-    series = pl.Series(found, dtype=pl.Int64).cast(pl.Int32)  # a run has no two thousand million operators
+    threads = _threads(intervals)
+    tree = _nest(intervals, threads)
+    found = np.empty(activities.height, dtype=np.int32)  # a run has no two thousand million operators
+    for i, asked in enumerate(blocks_of(activities.select(*_THREAD, "launch_ns"))):
+        at = i * BLOCK_ROWS
+        told = (asked["launch_ns"].is_not_null() & asked["thread"].is_not_null()).to_numpy()
+        group = np.where(told, _thread_of(asked, threads), -1)
+        found[at : at + BLOCK_ROWS] = tree.innermost(group, asked["launch_ns"].fill_null(0).to_numpy())
+    series = pl.Series(found)
     return pl.select(pl.when(series >= 0).then(series)).to_series()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,23 +68,24 @@ class Nest:
         array of int, shape (q,)
             Rows in the caller's order.
         """
-        n, q = len(self.start), len(time)
-        if not n or not q:
-            return np.full(q, NONE, dtype=np.int64)
-        # One sort of intervals and questions together; intervals first at equal times.
-        mixed = np.lexsort(
-            (
-                np.concatenate([np.zeros(n, np.int8), np.ones(q, np.int8)]),
-                np.concatenate([self.start, time]),
-                np.concatenate([self.group, group]),
+        found = np.full(len(time), NONE, dtype=np.int64)
+        if not len(self.start) or not len(time):
+            return found
+        order = None
+        asked = group
+        if (group != group[0]).any():
+            order = np.argsort(group, kind="stable")
+            asked = group[order]
+        edges = [0, *(np.flatnonzero(asked[1:] != asked[:-1]) + 1).tolist(), len(asked)]
+        for a, b in itertools.pairwise(edges):  # one thread after the other
+            low, high = (
+                np.searchsorted(self.group, asked[a], "left"),
+                np.searchsorted(self.group, asked[a], "right"),
             )
-        )
-        is_question = mixed >= n
-        seen = np.cumsum(~is_question) - 1  # place of the last interval at or before
-        asked = mixed[is_question] - n
-        found = np.full(q, NONE, dtype=np.int64)
-        found[asked] = seen[is_question]
-        found = np.where((found >= 0) & (self.group[np.maximum(found, 0)] == group), found, NONE)
+            which = slice(a, b) if order is None else order[a:b]
+            # The last interval that began before or at each instant.
+            place = low + np.searchsorted(self.start[low:high], time[which], "right") - 1
+            found[which] = np.where(place >= low, place, NONE)
         while True:
             shut = np.flatnonzero((found >= 0) & (self.end[np.maximum(found, 0)] < time))
             if not len(shut):

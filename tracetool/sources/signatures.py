@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from tracetool.sources.columns import look_up
+from tracetool.sources.columns import BLOCK_ROWS, look_up
+from tracetool.vocabulary.arrays import Numbers
 
 GEOMETRY = (
     "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers_per_thread",
     "shared_static_bytes", "shared_dynamic_bytes", "bytes",
 )  # fmt: skip
+_CODE = pl.col("#code").cast(pl.Int32)
 OPERATOR = ("operator_name", "input_dims", "input_types", "concrete_inputs")
 
 
@@ -65,28 +67,54 @@ def number_signatures(
     frame = look_up(frame, models.select("device", "#model"), "device")
     keys = ["kind", "#name", *GEOMETRY, "#model", "#operator"]
     frame = frame.with_columns(pl.col("name").cast(pl.Categorical).alias("#name"))
-    frame = frame.with_row_index("#row")
-    groups = frame.group_by(keys).agg(
-        pl.col("#row"),
+    code, groups = _number_distinct(frame.select(keys))
+    sums = frame.select(pl.Series("#code", code), "duration_ns").group_by("#code").agg(
         pl.len().cast(pl.Int64).alias("launches"),
         pl.col("duration_ns").sum(),
         pl.col("duration_ns").median().cast(pl.Float64).alias("duration_median_ns"),
-    )
+    )  # fmt: skip
+    groups = groups.join(sums, on="#code", how="left", maintain_order="left")
     groups = groups.with_columns(pl.col("#name").cast(pl.String).alias("name"))
     groups = groups.sort(
         "duration_ns", "name", *GEOMETRY, "#operator", "#model",
         descending=[True] + [False] * (len(GEOMETRY) + 3), nulls_last=True,
     ).with_row_index("signature").with_columns(pl.col("signature").cast(pl.Int64))  # fmt: skip
-    # The groups know their rows: numbers are handed back without a join on fourteen keys.
-    signature = np.empty(frame.height, dtype=np.int32)
-    signature[groups["#row"].explode().to_numpy()] = np.repeat(
-        np.arange(groups.height, dtype=np.int32), groups["launches"].to_numpy()
-    )
-    numbered = frame.with_columns(pl.Series("signature", signature))
+    place = np.empty(groups.height, dtype=np.int32)
+    place[groups["#code"].to_numpy()] = np.arange(groups.height, dtype=np.int32)
+    numbered = kernels.with_columns(absent).with_columns(pl.Series("signature", place[code]))
     names = models.unique("#model").select("#model", "device_name")
     table = groups.join(names, on="#model", how="left", nulls_equal=True, maintain_order="left").join(
         distinct, left_on="#operator", right_on="operator_kind", how="left", maintain_order="left"
     )
-    return numbered.drop("#row", "#name", "#model", "#operator"), table.drop(
-        "#row", "#name", "#model", "#operator"
+    return numbered, table.drop("#code", "#name", "#model", "#operator")
+
+
+def _number_distinct(rows: pl.DataFrame) -> tuple[Numbers, pl.DataFrame]:
+    """Return a number for each row, equal where rows are, and the distinct rows with it (``#code``).
+
+    Notes
+    -----
+    Block by block, then the distinct rows of all blocks: grouping millions of wide rows at once takes as
+    much memory as the rows. Groups know their rows, so numbers are handed back without a join.
+    """
+    code = np.empty(rows.height, dtype=np.int32)
+    blocks = []
+    met = 0
+    for at in range(0, rows.height, BLOCK_ROWS):
+        block = rows.slice(at, BLOCK_ROWS).with_row_index("#row", offset=at)
+        groups = block.group_by(rows.columns).agg(pl.col("#row"))
+        many = groups["#row"].list.len().to_numpy()
+        code[groups["#row"].explode().to_numpy()] = np.repeat(
+            np.arange(met, met + len(many), dtype=np.int32), many
+        )
+        met += len(many)
+        blocks.append(groups.drop("#row"))
+    if len(blocks) < 2:
+        return code, (blocks[0] if blocks else rows).with_row_index("#code").with_columns(_CODE)
+    groups = pl.concat(blocks).with_row_index("#row").group_by(rows.columns).agg(pl.col("#row"))
+    groups = groups.with_row_index("#code").with_columns(_CODE)
+    final = np.empty(met, dtype=np.int32)
+    final[groups["#row"].explode().to_numpy()] = np.repeat(
+        np.arange(groups.height, dtype=np.int32), groups["#row"].list.len().to_numpy()
     )
+    return final[code], groups.drop("#row")

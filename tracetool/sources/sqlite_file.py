@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import itertools
 import os
 import sqlite3
@@ -13,6 +15,7 @@ from urllib.parse import quote
 
 import polars as pl
 
+from tracetool.sources.columns import narrow
 from tracetool.vocabulary.errors import BadInput
 
 SQLITE_MAGIC = b"SQLite format 3\0"
@@ -63,7 +66,7 @@ def list_tables(path: Path) -> dict[str, frozenset[str]]:
 #: Tables with more rows are read through connectorx, in parts.
 FAST_ROWS = 50_000
 #: Rows read at once: bounds what lies in memory twice.
-PART_ROWS = 500_000
+PART_ROWS = 250_000
 
 
 def read_columns(
@@ -99,7 +102,8 @@ def read_columns(
     -------
     DataFrame
         The columns of ``wanted`` and ``rowid``. A cell of another type than wanted (text in a
-        number column) is null.
+        number column) is null. Columns wanted as 32-bit integers of a big table come back as narrow as their
+    values allow.
     """
     schema = {**wanted, **({"rowid": pl.Int64()} if rowid else {})}
     if table not in tables:
@@ -111,8 +115,7 @@ def read_columns(
     columns = ", ".join([f'"{name}"' for name in there.values()] + (["rowid"] if rowid else []))
     condition = f" WHERE {where}" if where else ""
     names = [*there, *(["rowid"] if rowid else [])]
-    narrow = {n: schema[n] for n in names}
-    frame = _fast(path, db, table, columns, where, narrow)
+    frame = _fast(path, db, table, columns, where, {n: schema[n] for n in names})
     if frame is None:
         rows = db.execute(f'SELECT {columns} FROM "{table}"{condition}').fetchall()  # noqa: S608 - names from the file's own catalogue
         cells = list(zip(*rows, strict=True)) if rows else [()] * len(names)
@@ -137,7 +140,7 @@ def _fast(
     table: str,
     columns: str,
     where: str,
-    narrow: Mapping[str, pl.DataType],
+    kinds: Mapping[str, pl.DataType],
 ) -> pl.DataFrame | None:
     """Read by connectorx in parts by row number; None where it is not worth it or cannot."""
     try:
@@ -163,19 +166,39 @@ def _fast(
             f"sqlite://{quote(str(path.absolute()))}", query, return_type="polars"
         )
         # Made narrow at once: never do all rows lie in memory as wide as they are read.
-        return made.select(
+        typed = made.select(
             pl.col(old).cast(kind, strict=False).alias(new)
-            for old, (new, kind) in zip(made.columns, narrow.items(), strict=True)
+            for old, (new, kind) in zip(made.columns, kinds.items(), strict=True)
         )
+        return narrow(typed, [c for c, kind in kinds.items() if kind == pl.Int32])
 
     try:
         # One call for each part: given all at once they come back in the order they finish.
         with _quiet_panics(), ThreadPoolExecutor(workers) as pool:
-            return pl.concat(list(pool.map(part, queries)))
+            frame = _joined(list(pool.map(part, queries)))
+        give_back_memory()
+        return frame  # noqa: TRY300
     except KeyboardInterrupt:
         raise
     except BaseException:  # noqa: BLE001 - one dirty cell panics it, past Exception
         return None
+
+
+def _joined(parts: list[pl.DataFrame]) -> pl.DataFrame:
+    """Put parts one below the other, each column as wide as its widest part; nothing else is copied."""
+    kinds = {
+        c: max((p.schema[c] for p in parts), key=lambda kind: _BYTES.get(kind, 0)) for c in parts[0].columns
+    }
+    return pl.concat([p.cast({c: k for c, k in kinds.items() if p.schema[c] != k}) for p in parts])
+
+
+_BYTES: Mapping[pl.DataType, int] = {pl.Int8(): 1, pl.Int16(): 2, pl.Int32(): 4, pl.Int64(): 8}
+
+
+def give_back_memory() -> None:
+    """Return freed memory to the system, where the C library keeps it: a reader's waste is a run's peak."""
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # other systems, other libraries
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 @contextmanager

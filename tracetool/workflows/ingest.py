@@ -108,11 +108,12 @@ def ingest(
             said.step("fitting clocks")
             fit_unplaced(sources, clock, model)
         said.step("linking kernels to their launches")
+        described = [_describe(s) for s in sources]  # assembling empties them
         made = assemble(checked)
         made.tables["devices"] = _name_gpus(made.tables["devices"], model)
         info = {
             "clock": clock,
-            "sources": [_describe(s, h.result()) for s, h in zip(sources, sums, strict=True)],
+            "sources": [{**d, "sha256": h.result()} for d, h in zip(described, sums, strict=True)],
             "warnings": _warnings(sources, made.warnings, clock, made.tables),
         }
         said.step(f"writing {target}")
@@ -144,12 +145,12 @@ def _name_gpus(devices: pl.DataFrame, model: str | None) -> pl.DataFrame:
     return devices.with_columns(pl.Series("gpu", names, dtype=pl.String))
 
 
-def _describe(source: Source, sha256: str) -> dict[str, Any]:
+def _describe(source: Source) -> dict[str, Any]:
     trace = source.trace
     kernels = int((trace.activities["kind"] == "kernel").sum()) if trace.activities.height else 0
     return {
         "path": str(source.path),
-        "sha256": sha256,
+        "sha256": "",  # summed meanwhile
         "bytes": source.path.stat().st_size if source.path.is_file() else None,
         "format": source.format,
         "profiler": trace.profiler,

@@ -13,7 +13,7 @@ from tracetool.sources.calls import with_call_kinds
 from tracetool.sources.columns import clean_text
 from tracetool.sources.format import Format, Probe, ReadOptions, Trace
 from tracetool.sources.protobuf import BrokenMessage
-from tracetool.sources.rocm.dispatches import BOOT, number_devices, plain_names
+from tracetool.sources.rocm.dispatches import BOOT, flat_launch, number_devices, plain_names
 from tracetool.sources.rocm.perfetto import Slice, slices
 from tracetool.sources.rocm.v1 import copy_name
 from tracetool.sources.text import unpacked_bytes
@@ -99,14 +99,10 @@ def _kernels(found: Sequence[Slice]) -> pl.DataFrame:
             "accum": _whole(found, "Accum_VGPR_Count"),
         }
     ).with_row_index("place")
-    known = (pl.col("items") > 0) & (pl.col("block") > 0)
-    one = pl.when(known).then(1)
     return frame.with_columns(
         name=plain_names(frame["name"]),
         kind=pl.lit("kernel"),
-        grid_x=pl.when(known).then((pl.col("items") - 1) // pl.col("block") + 1),
-        grid_y=one, grid_z=one, block_x=pl.when(known).then(pl.col("block")), block_y=one, block_z=one,
-        registers_per_thread=pl.col("vgpr") + pl.col("accum").fill_null(0),
+        **flat_launch(),
         place_of=pl.lit("dispatch"),
     ).drop("items", "block", "vgpr", "accum")  # fmt: skip
 

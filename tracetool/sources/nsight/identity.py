@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import polars as pl
 
-from tracetool.sources.columns import clean_text, look_up
+from tracetool.sources.columns import clean_text, distinct_rows, look_up
 from tracetool.sources.format import Clock
 from tracetool.sources.localtime import wall_clock_ns
 
@@ -71,7 +71,7 @@ def read_devices(
     )
     links = read("TARGET_INFO_CUDA_DEVICE", {"gpuId": _I, "cudaId": _I, "pid": _I}).drop("rowid")
     links = links.unique(["cudaId", "pid"], keep="first")
-    seen = activities.select("profiler_device", "process").unique().drop_nulls("profiler_device")
+    seen = distinct_rows(activities.select("profiler_device", "process")).drop_nulls("profiler_device")
     seen = seen.join(
         links,
         left_on=["profiler_device", "process"],

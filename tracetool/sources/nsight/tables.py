@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from tracetool.sources.calls import with_call_kinds
-from tracetool.sources.columns import clean_text, look_up
+from tracetool.sources.columns import clean_text, distinct_rows, look_up, narrow
 from tracetool.sources.format import Trace
 from tracetool.sources.nsight.annotations import read_annotations
 from tracetool.sources.nsight.identity import read_devices, session_clock, versions
@@ -93,7 +93,7 @@ def _pid(column: str) -> pl.Expr:
 
 
 def _activity(frame: pl.DataFrame, kind: str, **more: pl.Expr) -> pl.DataFrame:
-    return frame.select(
+    made = frame.select(
         "rowid",
         start_ns=pl.col("start"),
         end_ns=pl.col("end"),
@@ -105,6 +105,7 @@ def _activity(frame: pl.DataFrame, kind: str, **more: pl.Expr) -> pl.DataFrame:
         kind=pl.lit(kind).cast(_CATEGORY),
         **more,
     )
+    return narrow(made, [c for c in made.columns if c not in ("rowid", "start_ns", "end_ns", "bytes")])
 
 
 def _kernels(export: Export) -> pl.DataFrame:
@@ -160,7 +161,8 @@ def _graphs(export: Export, nodes: pl.DataFrame, trace: Trace) -> pl.DataFrame:
     if not frame.height:
         return frame
     known = nodes.filter(pl.col("graph_node").is_not_null()).select("process", "correlation").unique()
-    opaque = frame.join(known, on=["process", "correlation"], how="anti", nulls_equal=True)
+    keys = [pl.col(c).cast(_I) for c in ("process", "correlation")]
+    opaque = frame.join(known, on=keys, how="anti", nulls_equal=True)
     if opaque.height:
         trace.warnings.append(
             f"{opaque.height} CUDA graph launches are recorded whole: the kernels inside are not in the trace"
@@ -171,11 +173,11 @@ def _graphs(export: Export, nodes: pl.DataFrame, trace: Trace) -> pl.DataFrame:
 
 def _calls(export: Export) -> pl.DataFrame:
     frame = export.read(RUNTIME, _CALL_COLUMNS)
-    spelled = export.named(frame.select(pl.col("nameId").unique()), "nameId")
+    spelled = export.named(distinct_rows(frame.select("nameId")), "nameId")
     names = with_call_kinds(spelled.with_columns(pl.col("name").cast(pl.String))).with_columns(
         pl.col("name", "kind").cast(_CATEGORY)
     )
-    return look_up(frame, names, "nameId", nulls_equal=True).select(
+    made = look_up(frame, names, "nameId", nulls_equal=True).select(
         "name",
         "kind",
         start_ns=pl.col("start"),
@@ -184,6 +186,7 @@ def _calls(export: Export) -> pl.DataFrame:
         thread=(pl.col("globalTid") & _PID).cast(_N),
         correlation=pl.col("correlationId"),
     )
+    return narrow(made, ["process", "thread", "correlation"])
 
 
 def _strings(store: Store) -> pl.DataFrame:
@@ -210,21 +213,23 @@ def read_export(path: Path) -> Trace:
         product, schema = versions(store.read)
         trace = Trace("Nsight Systems", clock, product, schema)
         kernels = _kernels(export)
+        ran = kernels.height
         parts = [kernels, *_copies(export)]
-        nodes = pl.concat([p.select("process", "correlation", "graph_node") for p in parts])
+        nodes = pl.concat([p.select(pl.col("process", "correlation", "graph_node").cast(_I)) for p in parts])
         parts.append(_graphs(export, nodes, trace))
         tagged = [
             p.rename({"rowid": "place"}).with_columns(place_of=pl.lit(f"{t} row").cast(_CATEGORY))
             for p, t in zip(parts, (KERNEL, MEMCPY, MEMSET, GRAPH), strict=True)
         ]
-        trace.activities = pl.concat(tagged, how="diagonal")
+        trace.activities = pl.concat(tagged, how="diagonal_relaxed")
+        del kernels, parts, tagged
         trace.host_calls = _calls(export)
         trace.operators, trace.ranges = read_annotations(export.read, export.named)
         telemetry = read_metrics(export.read, trace.warnings)
         trace.devices, trace.activities, trace.telemetry = read_devices(
             export.read, trace.activities, telemetry, trace.warnings
         )
-        if not kernels.height:
+        if not ran:
             trace.warnings.append("no kernel ran while this trace was recorded")
         trace.warnings += _diagnostics(export)
     return trace

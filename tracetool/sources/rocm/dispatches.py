@@ -98,3 +98,19 @@ def gfx_name(version: int | None) -> str | None:
         return None
     major, minor, step = version // 10_000, version // 100 % 100, version % 100
     return f"gfx{major}{minor:x}{step:x}"
+
+
+def flat_launch() -> dict[str, pl.Expr]:
+    """Return grid, block and registers of launches known by products of their axes.
+
+    They come from ``items`` (of the grid, in work-items), ``block`` (work-items), ``vgpr`` and ``accum``
+    (vector registers of a thread); everything lies along x, null where either product is not known.
+    """
+    known = (pl.col("items") > 0) & (pl.col("block") > 0)
+    one = pl.when(known).then(1)
+    return {
+        "grid_x": pl.when(known).then((pl.col("items") - 1) // pl.col("block") + 1),
+        "block_x": pl.when(known).then(pl.col("block")),
+        **dict.fromkeys(("grid_y", "grid_z", "block_y", "block_z"), one),
+        "registers_per_thread": pl.col("vgpr") + pl.col("accum").fill_null(0),
+    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracetool.sources.rocm.dispatches import plain_names
+from tracetool.sources.rocm.dispatches import flat_launch, plain_names
 
 _I, _S = pl.Int64(), pl.String()
 #: Columns under the names that rocprof 1, rocprof 2 and the tools built on them give them.
@@ -27,14 +27,10 @@ def activities(frame: pl.DataFrame, place: str) -> pl.DataFrame:
     -----
     The grid is the product of all axes, in work-items: it is kept as one axis of blocks.
     """
-    known = (pl.col("items") > 0) & (pl.col("block") > 0)
-    one = pl.when(known).then(1)
     return frame.with_columns(
         name=plain_names(frame["name"]),
         kind=pl.lit("kernel"),
-        grid_x=pl.when(known).then((pl.col("items") - 1) // pl.col("block") + 1),
-        grid_y=one, grid_z=one, block_x=pl.when(known).then(pl.col("block")), block_y=one, block_z=one,
-        registers_per_thread=pl.col("vgpr") + pl.col("accum").fill_null(0),
+        **flat_launch(),
         place=pl.format(f"{place} {{}}", "row"),
     ).drop("row", "items", "block", "vgpr", "accum")  # fmt: skip
 
