@@ -1,6 +1,6 @@
 """How far the time model can be trusted: extrapolation, unseen boards, and a black box on the same rows.
 
-usage: python benchmarks/validate_time.py [DATA_ROOT] [extrapolate | boards] ...
+usage: python benchmarks/validate_time.py [DATA_ROOT] [extrapolate | boards] [PART_OF_A_FILE_NAME ...]
 
 extrapolate: fit on the half of the shapes with least work, tested on the other half, against boosted trees.
 boards:      FP32 operators on a board whose coefficients come from the other boards alone.
@@ -9,6 +9,8 @@ boards:      FP32 operators on a board whose coefficients come from the other bo
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +22,7 @@ from tracetool.families.count import count_work
 from tracetool.hardware.calibrated import calibrated_gpus, own_calibration
 from tracetool.hardware.load import load_gpu
 from tracetool.model.predict import predict_rows
-from tracetool.model.time_files import merged
-from tracetool.model.timing import time_rows
+from tracetool.model.time_files import merged, time_calibration_of
 from tracetool.vocabulary.arrays import Floats
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.workflows.tables import read_table
@@ -59,8 +60,10 @@ def black_box(rows: OperatorColumns, measured: Floats, seen: Floats, asked: Floa
     return np.asarray(np.exp(model.predict(table[asked])))
 
 
-def extrapolate(root: Path) -> None:
+def extrapolate(root: Path, wanted: Sequence[str]) -> None:
     for path in sorted((root / "ops").glob("*.parquet")):
+        if wanted and not any(part in path.stem for part in wanted):
+            continue
         frame = pl.read_parquet(path)
         gpu = load_gpu(frame["gpu"][0])
         table = read_table(frame.drop("measured_us", "gpu", "measured_w", "power_limit_w", strict=False))
@@ -69,9 +72,12 @@ def extrapolate(root: Path) -> None:
         work = count_work(table.rows, gpu)
         size = work.useful_flops * work.dram_bytes
         small, large = np.flatnonzero(size <= np.median(size)), np.flatnonzero(size > np.median(size))
-        fit = fit_time(table.rows.take(small), measured[small], gpu)
-        clock = np.array([gpu.clock_boost_mhz])
-        found = time_rows(table.rows.take(large), gpu, clock, calibration=fit.calibration()).duration_s[:, 0]
+        some, rest = table.rows.take(small), table.rows.take(large)
+        boost = np.array([gpu.clock_boost_mhz])
+        fit = fit_time(some, measured[small], gpu, predict_rows(some, gpu, boost).clock_mhz[:, 0])
+        given = replace(time_calibration_of(gpu), law_basis={})
+        given = replace(given, coefficients={**given.coefficients, **fit.calibration().coefficients})
+        found = predict_rows(rest, gpu, boost, time_calibration=given).timing.duration_s[:, 0]
         boxed = black_box(table.rows, measured, small, large)
         told = "scikit-learn is not installed" if boxed is None else off(boxed, measured[large])
         print(
@@ -105,7 +111,7 @@ def main() -> None:
     if not asked or "boards" in asked:
         boards(root)
     if not asked or "extrapolate" in asked:
-        extrapolate(root)
+        extrapolate(root, [word for word in asked if word not in {"boards", "extrapolate"}])
 
 
 if __name__ == "__main__":

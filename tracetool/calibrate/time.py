@@ -169,6 +169,13 @@ def _sample(some: _Rows, count: int) -> _Rows:
 
 
 def _choose(law: Law, some: _Rows, gpu: Gpu, values: Mapping[str, float]) -> dict[str, float]:
+    """Return the coefficients with the best sizes and habits, begun from those given and each library's."""
+    starts = [dict(values), *({**values, **habits} for habits in law.habits)]
+    found = [_chosen_from(law, some, gpu, start) for start in starts]
+    return min(found, key=lambda one: _cost(law, some, gpu, one))
+
+
+def _chosen_from(law: Law, some: _Rows, gpu: Gpu, values: Mapping[str, float]) -> dict[str, float]:
     """Return the coefficients with the best sizes and habits, tried one after another."""
     choices = [k for k, c in law.priors.items() if c.choices]
     best = dict(values)

@@ -8,6 +8,9 @@ import numpy as np
 
 from tracetool.vocabulary.arrays import Floats
 
+#: Most parts, and how near to the best fill is near enough, where a library splits keys by the fill of waves.
+MOST_PARTS, NEARLY = 128.0, 0.85
+
 
 @dataclass(frozen=True)
 class QueryTiles:
@@ -18,7 +21,7 @@ class QueryTiles:
     longest: Floats  # key tiles of the last query tile
 
 
-def causal_tiles(q_len: Floats, seen: Floats, query_tile: Floats, key_tile: float) -> QueryTiles:
+def causal_tiles(q_len: Floats, seen: Floats, query_tile: Floats, key_tile: Floats | float) -> QueryTiles:
     r"""Return how many key tiles causal query tiles visit.
 
     Parameters
@@ -29,7 +32,7 @@ def causal_tiles(q_len: Floats, seen: Floats, query_tile: Floats, key_tile: floa
         Keys the last query sees: the sequence, or a window. [tokens]
     query_tile : array, shape (n,)
         Queries of one tile; below 1 where many heads share one. [tokens]
-    key_tile : float
+    key_tile : float or array, shape (n,)
         Keys of one tile. [tokens]
 
     Notes
@@ -55,7 +58,7 @@ def causal_tiles(q_len: Floats, seen: Floats, query_tile: Floats, key_tile: floa
     return QueryTiles(tiles, np.maximum(visits, tiles), longest)
 
 
-def full_tiles(q_len: Floats, keys: Floats, query_tile: Floats, key_tile: float) -> QueryTiles:
+def full_tiles(q_len: Floats, keys: Floats, query_tile: Floats, key_tile: Floats | float) -> QueryTiles:
     """Return key tiles visited when every query sees every key."""
     tiles, each = np.ceil(q_len / query_tile), np.maximum(np.ceil(keys / key_tile), 1.0)
     return QueryTiles(tiles, tiles * each, each)
@@ -81,3 +84,41 @@ def split_keys(blocks: Floats, slots: Floats, keys: Floats, least: Floats) -> Fl
     """
     most = np.maximum(1.0, np.ceil(keys / least))
     return np.asarray(np.clip(np.floor(slots / blocks), 1.0, most))
+
+
+def efficient_split(blocks: Floats, slots: Floats, tiles: Floats) -> Floats:
+    """Return the fewest parts of the keys whose waves are nearly as full as any number's. Shape (n,).
+
+    A library that splits so takes no parts where blocks already fill 80 % of the slots, and else the least
+    number within 85 % of the best fill of its last wave (FlashAttention, ``num_splits_heuristic``).
+
+    Parameters
+    ----------
+    blocks, slots : array, shape (n,)
+        Blocks without a split, and blocks the GPU holds.
+    tiles : array, shape (n,)
+        Key tiles of a block.
+
+    Examples
+    --------
+    >>> two = np.array([2.0, 100.0, 2.0])
+    >>> efficient_split(two, np.full(3, 108.0), np.array([64.0, 64.0, 1.0])).tolist()
+    [32.0, 1.0, 1.0]
+    """
+    found = np.ones(len(blocks))
+    places = np.flatnonzero((blocks < 0.8 * slots) & (tiles > 1.0))
+    some, room, all_tiles = blocks[places], slots[places], tiles[places]
+    each = np.arange(1.0, np.minimum(MOST_PARTS, all_tiles.max(initial=1.0)) + 1.0)[:, None]
+    waves = some * each / room
+    full = waves / np.ceil(waves)
+    # a number of parts that leaves the longest part as long as fewer do is not tried
+    longest = np.ceil(all_tiles / each)
+    tried = (each <= np.minimum(all_tiles, room)) & (
+        longest != np.ceil(all_tiles / np.maximum(each - 1.0, 0.5))
+    )
+    tried[0] = True
+    full = np.where(tried, full, 0.0)
+    enough = tried & (full >= NEARLY * full.max(axis=0, initial=0.0))
+    if places.size:
+        found[places] = enough.argmax(axis=0) + 1.0
+    return found

@@ -44,6 +44,8 @@ class Law:
         5 % and 95 % quantile of ln(measured / predicted) without a calibration.
     parent : str
         Law whose calibration stands in where this one has none.
+    habits : tuple of mapping of str to float
+        Choices of known libraries that only make sense together: a fit starts from each.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Law:
     priors: Mapping[str, Coefficient]
     spread: tuple[float, float] = (-0.5, 0.5)
     parent: str = ""
+    habits: tuple[Mapping[str, float], ...] = ()
 
     def pieces(self, rows: OperatorColumns, gpu: Gpu, given: Coefficients) -> Pieces:
         """Return the parts of rows; a coefficient not given is its prior."""

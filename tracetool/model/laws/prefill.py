@@ -18,6 +18,7 @@ BACKWARD = 2.5
 _PRIORS = {
     "query_tile": choice(64.0, 64.0, 128.0),
     "key_tile": choice(64.0, 64.0, 128.0),
+    "by_head": choice(0.0, 0.0, 1.0),  # tiles as FlashAttention 3 sizes them by head and format
     "pack_heads": choice(1.0, 0.0, 1.0, 2.0),  # 0 never, 1 for one query, 2 always
     "fp8_products": choice(0.0, 0.0, 1.0),  # with keys in fp8
     "launch_us": Coefficient(7.0, 1.0, 60.0, "us"),
@@ -38,10 +39,11 @@ _PRIORS = {
     "fp8_tile": Coefficient(1.0, 0.3, 3.0, "1"),
     "fp8_pass": Coefficient(0.8, 0.1, 10.0, "1"),
     "kv8_step": Coefficient(1.0, 0.4, 2.5, "1"),  # keys in fp8 alone
-    "kv8_dim": Coefficient(1.0, 0.3, 3.0, "1"),  # its growth per doubling of the head
+    "kv8_dim": Coefficient(1.0, 0.3, 3.0, "1"),  # its growth per e-fold of the head
     "kv8_tile": Coefficient(1.0, 0.3, 3.0, "1"),
     "kv8_pass": Coefficient(1.0, 0.1, 10.0, "1"),
     "group_step": Coefficient(1.0, 0.8, 1.6, "1"),  # heads sharing keys
+    "single_tile": Coefficient(1.0, 0.3, 3.0, "1"),  # start and end of a tile of heads that share none
     "pass_factor": Coefficient(1.5, 0.02, 10.0, "1"),  # passes over Q, K, V and O before and after
     "l2_reach": Coefficient(1.0, 0.1, 5.0, "1"),
     "dram_reach": Coefficient(0.8, 0.3, 1.0, "1"),
@@ -58,15 +60,26 @@ def _by_dim(dim: Floats, c: Coefficients) -> Floats:
     return np.asarray(np.where(dim > 256, c["dim_large"], step))
 
 
-def _tiles(s: Scores, c: Coefficients, packed: Floats) -> QueryTiles:
-    width = c["query_tile"] / packed
+def _sizes(s: Scores, c: Coefficients) -> tuple[Floats, Floats]:
+    """Return queries and keys of a tile: one size, or as FlashAttention 3 sizes them. [tokens]"""
+    ones = np.ones(len(s.batch))
+    if c["by_head"] <= 0:
+        return c["query_tile"] * ones, c["key_tile"] * ones
+    small, large, eight = s.head_dim <= 64, s.head_dim > 128, s.kv_size <= 1.0
+    wide = np.where(large, np.where(s.head_dim > 192, 80.0, 96.0), 128.0)
+    narrow = np.where(small, 160.0, np.where(large, 128.0, 192.0))
+    return np.where(small, 192.0, 128.0), np.where(eight, narrow, wide)
+
+
+def _tiles(s: Scores, query_tile: Floats, key_tile: Floats, packed: Floats) -> QueryTiles:
+    width = query_tile / packed
     seen = np.minimum(s.window, s.kv_len)
-    causal = causal_tiles(s.q_len, seen, width, c["key_tile"])
-    whole = full_tiles(s.q_len, seen, width, c["key_tile"])
+    causal = causal_tiles(s.q_len, seen, width, key_tile)
+    whole = full_tiles(s.q_len, seen, width, key_tile)
     before = np.maximum(s.kv_len - s.q_len, 0.0)
     # keys before the first query are seen by every tile, as far as the window reaches
-    extra = np.ceil(np.clip(np.minimum(before, seen), 0.0, None) / c["key_tile"])
-    top = np.ceil((seen + width) / c["key_tile"])
+    extra = np.ceil(np.clip(np.minimum(before, seen), 0.0, None) / key_tile)
+    top = np.ceil((seen + width) / key_tile)
     visits = np.where(
         s.causal, np.minimum(causal.visits + causal.tiles * extra, causal.tiles * top), whole.visits
     )
@@ -81,16 +94,17 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     packed = np.ones_like(group)
     if c["pack_heads"] >= 1.0:
         packed = group if c["pack_heads"] >= 2.0 else np.where(s.q_len <= 1.0, group, 1.0)
-    tiles = _tiles(s, c, packed)
+    query_tile, key_tile = _sizes(s, c)
+    tiles = _tiles(s, query_tile, key_tile, packed)
     lanes = s.batch * s.heads / packed
     kv8 = (s.kv_size <= 1.0) & (s.size > 1.0)
     fp8 = s.size <= 1.0
     windowed = s.window < s.kv_len
     dim = (s.head_dim + s.value_dim) / 2.0
     rate = np.where(kv8 & (c["fp8_products"] > 0), gpu.rate("tensor_fp8"), s.rate)
-    area = c["query_tile"] * c["key_tile"]
+    area = query_tile * key_tile
     products = 4.0 * area * (dim + c["dim_offset"]) / (rate * c["tensor_reach"])
-    exponentials = np.broadcast_to(np.asarray(c["exp_factor"] * area / gpu.sfu_per_clock_sm), products.shape)
+    exponentials = c["exp_factor"] * area / gpu.sfu_per_clock_sm
     step = combined(products, exponentials, c["mix_norm"]) * _by_dim(dim, c)
     step = step * np.where(
         fp8, c["fp8_step"], np.where(kv8, c["kv8_step"] * (dim / 128.0) ** np.log(c["kv8_dim"]), 1.0)
@@ -100,12 +114,13 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         fp8, c["fp8_tile"], np.where(kv8, c["kv8_tile"], 1.0)
     )
     tile = tile * np.where(windowed, c["window_tile"], 1.0)
+    tile = tile * np.where(group > 1, 1.0, c["single_tile"])
     blocks = lanes * tiles.tiles
     waves = blocks / sms
     waiting = 1.0 + c["tail_share"] * (np.ceil(waves) / waves - 1.0)
     total = (blocks * tile + lanes * tiles.visits * step) / sms * waiting
     core = combined(total, tile + tiles.longest * step, c["tail_norm"])
-    fills = lanes * tiles.visits * c["key_tile"] * (s.head_dim + s.value_dim) * 2.0
+    fills = lanes * tiles.visits * key_tile * (s.head_dim + s.value_dim) * 2.0
     core = combined(core, fills / (gpu.l2_bytes_per_clock * c["l2_reach"]), 6.0)
     factor = np.where(s.backward, BACKWARD, 1.0)
     touched = (
@@ -126,4 +141,4 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     )
 
 
-PREFILL = Law("prefill", _parts, _PRIORS)
+PREFILL = Law("prefill", _parts, _PRIORS, habits=({"by_head": 1.0, "pack_heads": 2.0, "tile_clk": 4800.0},))
