@@ -28,9 +28,11 @@ TAIL = """
   under `nsys`, give the operators' shapes; without them work is read off grids and names.
 - **A report newer than the installed `nsys`** cannot be opened by it. Export it where it was recorded:
   `nsys export --type sqlite -o run.sqlite run.nsys-rep`. A `.sqlite` of the same name beside a report that cannot be
-  opened is read in its place, if it is no older, and the run says so.
+  opened is read in its place, if it is no older and not made by an `nsys` older than the report; a note says so.
 - **rocprof**: prefer `rocpd`, JSON or CSV to `pftrace`: its writer edits the times of overlapping dispatches. Version 1
   runs kernels one after another: gaps and overlaps in it are the profiler's.
+- **`.pftrace` files** are read without further packages. The extra `perfetto` only installs Perfetto's own trace
+  processor, for queries of yours; it downloads its engine at first use.
 - **Several ranks**: give all their files at once; each keeps its GPU, GPUs with the same unique id are one.
 - **Logs without times** (`dcgmi dmon`, `rocm-smi`): stamp the lines, `| ts '%.s'`, or print `date +%s.%N` between tables.
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -69,13 +70,24 @@ def test_a_working_nsys_gives_the_run(report: Path, tmp_path: Path) -> None:
     assert run.info["sources"][0]["details"]["exported_by"] == "nsys 2022.4.2.1"
 
 
-def test_an_export_beside_a_report_that_cannot_be_opened_is_read_and_named(
+def test_an_export_beside_a_report_is_read_and_named_unless_an_older_nsys_made_it(
     report: Path, tmp_path: Path
 ) -> None:
-    nsys_sqlite(tmp_path)
-    run = Run.open(
-        ingest([report], out=tmp_path / "out", nsys=_fake(tmp_path, "echo protobuf error; exit 1"))
-    )
+    export = nsys_sqlite(tmp_path)
+    made_by = Run.open(ingest([export], out=tmp_path / "own")).info["sources"][0]["profiler_version"]
+    assert made_by
+    newer = f"{int(made_by.split('.')[0]) + 1}@1@1@1-".encode()
+    report.write_bytes(program.MAGIC + newer + b"0" * 200 + program.END)
+    report_time = export.stat().st_mtime - 10
+    os.utime(report, (report_time, report_time))
+    nsys = _fake(tmp_path, "echo protobuf error; exit 1")
+    with pytest.raises(BadInput, match="cannot be parsed"):
+        ingest([report], out=tmp_path / "out", nsys=nsys)
+    older = newer.replace(newer[:4], b"2020")
+    report.write_bytes(program.MAGIC + older + b"0" * 200 + program.END)
+    os.utime(report, (report_time, report_time))
+    run = Run.open(ingest([report], out=tmp_path / "out", nsys=nsys))
+    assert run.info["sources"][0]["details"]["read_from"] == export.name
     assert any("read from run.sqlite beside it" in w for w in run.info["warnings"])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import typer
@@ -35,6 +36,11 @@ def ingest(
     with shown_progress(quiet=quiet or as_json) as progress:
         path = work(traces, power, tz=tz or None, gpu=gpu or None, out=out, nsys=nsys, progress=progress)
     run = Run.open(path)
+    if as_json or quiet:  # what was read in place of the file that was named is said in any case
+        swapped = [str(s["path"]) for s in run.info["sources"] if "read_from" in s.get("details", {})]
+        for line in run.info["warnings"]:
+            if any(line.startswith(f"{Path(p).name}: read from ") for p in swapped):
+                print(f"note: {line}", file=sys.stderr)
     if as_json:
         print_json({"run": str(path), **run.info})
         return

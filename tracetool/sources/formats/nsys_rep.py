@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from pathlib import Path
 
 from tracetool.sources.format import Format, Probe, ReadOptions, Trace
-from tracetool.sources.nsight.program import MAGIC, export_report
+from tracetool.sources.nsight.program import MAGIC, export_report, report_version
 from tracetool.sources.nsight.tables import read_export
 from tracetool.vocabulary.errors import BadInput, TracetoolError
 
@@ -49,7 +50,13 @@ def read(path: Path, options: ReadOptions) -> Trace:
 
 
 def _beside(path: Path, error: TracetoolError) -> Trace:
-    """Read the export that stands beside a report nsys cannot open, if it is no older."""
+    """Read the export that stands beside a report nsys cannot open, unless it is of another recording.
+
+    Notes
+    -----
+    A report packs what identifies a recording, so that only nsys can compare it. What can be told: an export
+    older than its report, or made by an nsys older than the one that wrote the report, is of another.
+    """
     export = path.with_suffix(".sqlite")
     if not export.is_file() or export.stat().st_mtime < path.stat().st_mtime:
         raise error
@@ -57,9 +64,23 @@ def _beside(path: Path, error: TracetoolError) -> Trace:
         trace = read_export(export)
     except BadInput:
         raise error from None
+    with path.open("rb") as f:
+        written = report_version(f.read(256))
+    if written and _release(trace.profiler_version) < _release(written):
+        raise error
+    trace.details["read_from"] = export.name
     why = error.message.split(": ", 1)[-1]
-    trace.warnings.append(f"read from {export.name} beside it, since the report {why}")
+    trace.warnings.append(
+        f"read from {export.name} beside it (same name, no older; make sure it is of this recording),"
+        f" since the report {why}"
+    )
     return trace
+
+
+def _release(version: str | None) -> tuple[int, ...]:
+    """Return a release to compare by; one that is not stated is taken to be new."""
+    numbers = re.findall(r"\d+", version or "")[:3]
+    return tuple(int(n) for n in numbers) if numbers else (9999,)
 
 
 FORMAT = Format(
