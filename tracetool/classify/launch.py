@@ -24,8 +24,6 @@ from tracetool.vocabulary.dtype import BYTES
 
 #: Numbers a launch can tell.
 TOLD: Final = ("m", "n", "k", "batch", "rows", "cols", "q_len", "kv_len", "heads", "elements")
-#: Marks set where a number is an assumption, by row.
-MARKS: Final = ("launch_guess",)
 _PRODUCTS: Final = ("gemm", "gemv", "moe")
 _NULL: Final = pl.lit(None, dtype=pl.Float64)
 

@@ -62,8 +62,3 @@ def typed_as(**fixed: str | int | bool | None) -> Sign:
 def numbers_of(symbol: Symbol) -> list[int]:
     """Return the plain integers among the template arguments, in order."""
     return [int(a) for a in symbol.arguments if a.lstrip("-").isdigit() and len(a) < 10]
-
-
-def flags_of(symbol: Symbol) -> list[bool]:
-    """Return the Booleans among the template arguments, in order."""
-    return [a == "true" for a in symbol.arguments if a in ("true", "false")]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from typing import Any
 
 import typer
 from rich.console import Console
+
+from tracetool.report.plain import plain
 
 WIDTH = 100
 
@@ -24,19 +25,9 @@ def console(*, stderr: bool = False) -> Console:
     )
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    return value
-
-
 def print_json(document: Any) -> None:
     """Print one JSON document on standard output; NaN and infinities become null."""
-    sys.stdout.write(json.dumps(_plain(document), ensure_ascii=False, default=str) + "\n")
+    sys.stdout.write(json.dumps(plain(document), ensure_ascii=False, default=str) + "\n")
 
 
 JSON_OPTION = typer.Option(

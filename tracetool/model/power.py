@@ -16,8 +16,6 @@ from tracetool.vocabulary.arrays import Bools, Floats
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.vocabulary.prediction import Timing
 
-#: Parts that scale with the square of the core voltage.
-CORE_PARTS = ("clock", "compute", "onchip")
 #: Parts that follow counts, not the time in which SMs hold a block.
 COUNTED_PARTS = ("compute", "onchip", "dram", "link")
 #: Energy per clock of SMs that hold a block grows with their cycles to this power when a kernel's cycles

@@ -81,7 +81,8 @@ def _fit(columns: list[Shown], width: int) -> tuple[list[Shown], list[str]]:
         longest = max([len(shown.heading), *(len(escape.terminal(c)) for c in shown.cells)])
         return min(longest, max(_NARROWEST, len(shown.heading))) if narrow and not shown.numeric else longest
 
-    room_left, chosen = width + 2, set()
+    room_left = width + 2
+    chosen: set[int] = set()
     # the first column names the row, verdicts say what the figures are worth; the others in their order
     for place in sorted(range(len(columns)), key=lambda i: (i > 0, not columns[i].verdict, i)):
         cost = needed(columns[place], True) + 2

@@ -20,17 +20,6 @@ from tracetool.vocabulary.errors import BadInput
 
 RUN_FILE = "run.json"
 RUN_SCHEMA = "run/1"
-#: Tables a run may hold; kernels and signatures always exist, the others may be absent (then empty).
-RUN_TABLES = (
-    "kernels",
-    "signatures",
-    "operators",
-    "ranges",
-    "host_calls",
-    "telemetry",
-    "devices",
-    "rejected",
-)
 
 
 def tool_version() -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tracetool.measure.fingrav.basis import Basis
 from tracetool.measure.fingrav.executions import Executions
-from tracetool.vocabulary.arrays import Bools, Floats, Ints
+from tracetool.vocabulary.arrays import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,3 @@ def rows_of(placed: Placed, basis: Basis, count: int, weight: Floats | None = No
     out = np.zeros((count, basis.size))
     np.add.at(out, placed.sample, value)
     return out
-
-
-def samples_of_interest(placed: Placed, wanted: Bools) -> Ints:
-    """Return the pairs whose execution is wanted; ``wanted`` has one entry per execution."""
-    return np.flatnonzero(wanted[placed.execution])

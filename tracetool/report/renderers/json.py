@@ -5,29 +5,19 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
 from tracetool.report import escape
 from tracetool.report.flat import flat_columns
+from tracetool.report.plain import plain
 from tracetool.report.renderer import Renderer
 from tracetool.report.view import View
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    return value
-
-
 def _write(view: View, path: Path) -> None:
     if view.document is not None:
-        text = json.dumps(_plain(dict(view.document)), ensure_ascii=False, indent=1, default=str)
+        text = json.dumps(plain(dict(view.document)), ensure_ascii=False, indent=1, default=str)
     else:
         rows = flat_columns(view.table).with_columns(
             pl.selectors.float().replace([math.inf, -math.inf, math.nan], None)
