@@ -28,7 +28,8 @@ class SequenceFactors:
     """Time in a run over time in a loop, beside fixed costs.
 
     ``reach_ratio`` times the GPU's memory reach is the core clock at which streams slow down by half
-    the square root of two; ``log_sd`` what is left of the spread.
+    the square root of two; ``log_sd`` is what all kernels of one run err by in common, beside what each
+    errs by itself: the spread of whole models left out of the fit.
     """
 
     product: float
@@ -66,8 +67,6 @@ def in_sequence(
         duration_s=fixed + moving * factor,
         core_s=timing.core_s * factor,
         memory_s=timing.memory_s * factor,
-        low=timing.low * np.exp(-factors.log_sd),
-        high=timing.high * np.exp(factors.log_sd),
     )
 
 

@@ -13,6 +13,7 @@ import polars as pl
 
 from tracetool.hardware.load import load_gpu
 from tracetool.model.predict import predict_rows
+from tracetool.model.sequence import sequence_factors
 from tracetool.replay.host import Launch, host_costs
 from tracetool.vocabulary.errors import BadInput
 from tracetool.workflows.assumptions import NOTHING_ASSUMED, Assumptions
@@ -110,7 +111,8 @@ def predict_table(
                 launches=np.bincount(whole.index, whole.counts, len(whole.rows)).astype(np.float64),
                 **given,
             )
-        totals = sequence_totals(whole.rows, predicted, whole, costs)
+        known = None if fused_attention else sequence_factors().log_sd
+        totals = sequence_totals(whole.rows, predicted, whole, costs, run_sd=known)
     else:
         totals = kernel_totals(rows, predicted, table)
     return PredictedTable(frame, totals, board.name, tuple(notes), info)

@@ -10,6 +10,7 @@ import numpy as np
 from tracetool.replay.host import HostCosts
 from tracetool.replay.issue import issue
 from tracetool.vocabulary.arrays import Floats
+from tracetool.vocabulary.interval import Z90
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.vocabulary.prediction import Prediction
 from tracetool.workflows.tables import InputTable
@@ -36,15 +37,25 @@ class Sums:
 
 
 def sequence_totals(
-    rows: OperatorColumns, predicted: Prediction, table: InputTable, costs: HostCosts
+    rows: OperatorColumns,
+    predicted: Prediction,
+    table: InputTable,
+    costs: HostCosts,
+    *,
+    run_sd: float | None = None,
 ) -> list[dict[str, Any]]:
-    """Totals of a table's rows issued in order on one stream by one host thread, per clock."""
+    """Totals of a table's rows issued in order on one stream by one host thread, per clock.
+
+    ``run_sd`` is what the times of one run's rows err by in common (ln), where that is known; see
+    :func:`run_spread`.
+    """
     place, counts = table.index, np.asarray(table.counts, dtype=np.float64)
     weight = np.bincount(place, weights=counts, minlength=len(rows)).astype(np.float64)
     duration = predicted.timing.duration_s[place]
     host = costs.issue_s(rows.family)[place]
     middle = issue(duration, counts, host, costs)
-    below, above = _time_spread(rows, weight, predicted)
+    spread = run_spread(weight, predicted, run_sd) if run_sd is not None else None
+    below, above = spread.time_s if spread else _time_spread(rows, weight, predicted)
     factor = middle.kernel_s > 0
     shorter = 1.0 - np.divide(below, middle.kernel_s, out=np.zeros_like(below), where=factor)
     longer = 1.0 + np.divide(above, middle.kernel_s, out=np.zeros_like(above), where=factor)
@@ -66,7 +77,7 @@ def sequence_totals(
         middle.makespan_s + up,
         weight,
     )
-    return records(rows, predicted, sums)
+    return records(rows, predicted, sums, spread.energy_j if spread else None)
 
 
 def kernel_totals(rows: OperatorColumns, predicted: Prediction, table: InputTable) -> list[dict[str, Any]]:
@@ -79,7 +90,12 @@ def kernel_totals(rows: OperatorColumns, predicted: Prediction, table: InputTabl
     return records(rows, predicted, sums)
 
 
-def records(rows: OperatorColumns, predicted: Prediction, sums: Sums) -> list[dict[str, Any]]:
+def records(
+    rows: OperatorColumns,
+    predicted: Prediction,
+    sums: Sums,
+    energy_spread: tuple[Floats, Floats] | None = None,
+) -> list[dict[str, Any]]:
     """One record per clock: energies are sums over launches plus idle power in the gaps."""
     timing, weight = predicted.timing, sums.weight
     energy = weight @ predicted.energy_j
@@ -88,7 +104,7 @@ def records(rows: OperatorColumns, predicted: Prediction, sums: Sums) -> list[di
     gap = predicted.idle_w * idle_s
     gap_low = predicted.idle_w * np.maximum(sums.makespan_low_s - sums.kernel_s, 0.0)
     gap_high = predicted.idle_w * np.maximum(sums.makespan_high_s - sums.kernel_s, 0.0)
-    below, above = family_spread(
+    below, above = energy_spread or family_spread(
         rows,
         weight,
         predicted.energy_j,
@@ -123,6 +139,57 @@ def records(rows: OperatorColumns, predicted: Prediction, sums: Sums) -> list[di
             }
         )
     return made
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Half-widths below and above a run's sums, each of shape (c,)."""
+
+    time_s: tuple[Floats, Floats]
+    energy_j: tuple[Floats, Floats]
+
+
+def run_spread(weight: Floats, predicted: Prediction, run_sd: float) -> Spread:
+    r"""Half-widths of the kernels' time and energy of one run.
+
+    Parameters
+    ----------
+    weight : array, shape (n,)
+        Launches of each row. [1]
+    predicted : Prediction
+        The rows, among others.
+    run_sd : float
+        Spread of a run's time that its rows have in common. [ln]
+
+    Notes
+    -----
+    Each row's time errs its own way, :math:`h_i`, and all together by :math:`z s`:
+
+    .. math:: w_t^2 = \frac{\sum_i (t_i h_i)^2}{(\sum t_i)^2} + (z s)^2
+
+    Coefficients of power were fitted at measured times: their error, :math:`c_i`, is one of power, the
+    same board's for all rows, and the error of the run's time comes on top:
+
+    .. math:: w_E^2 = \left(\frac{\sum E_i c_i}{\sum E_i}\right)^2 + w_t^2
+    """
+    timing, w = predicted.timing, weight[:, None]
+    time, energy = w * timing.duration_s, w * predicted.energy_j
+    base = w * predicted.parts_j["base"]
+    times, energies = [], []
+    for sign, bound, limit in (
+        (-1.0, timing.low, predicted.energy_low_j),
+        (1.0, timing.high, predicted.energy_high_j),
+    ):
+        own = np.abs(np.log(bound))[:, None]
+        apart = ratio(np.sqrt(((time * own) ** 2).sum(0)), time.sum(0))
+        wide = np.hypot(apart, Z90 * run_sd)
+        # What is left of a row's interval of energy without its time: that of its coefficients.
+        whole = np.abs(np.log(ratio(w * limit, energy)))
+        each = np.sqrt(np.maximum(whole**2 - (own * ratio(base, energy)) ** 2, 0.0))
+        power = ratio((energy * each).sum(0), energy.sum(0))
+        times.append(sign * time.sum(0) * np.expm1(sign * wide))
+        energies.append(sign * energy.sum(0) * np.expm1(sign * np.hypot(wide, power)))
+    return Spread((times[0], times[1]), (energies[0], energies[1]))
 
 
 def family_spread(

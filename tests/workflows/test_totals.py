@@ -1,0 +1,72 @@
+"""Intervals of sums: what errs apart averages out, what errs together does not."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tracetool.hardware.load import load_gpu
+from tracetool.model.predict import predict_rows
+from tracetool.vocabulary.interval import Z90
+from tracetool.workflows.predict import predict_table
+from tracetool.workflows.tables import read_table
+from tracetool.workflows.totals import Spread, run_spread
+
+
+def _spread(shapes: list[int], run_sd: float) -> tuple[Spread, float, float]:
+    """Return the spread of products of these sizes, with their time and energy at one clock."""
+    n = len(shapes)
+    frame = pl.DataFrame(
+        {"op": ["gemm"] * n, "dtype": ["bf16"] * n, "m": shapes, "n": [4096] * n, "k": [4096] * n}
+    )
+    made = predict_rows(read_table(frame).rows, load_gpu("a100-pcie-40gb"), np.array([1000.0]))
+    time, energy = made.timing.duration_s.sum(), made.energy_j.sum()
+    return run_spread(np.ones(n), made, run_sd), float(time), float(energy)
+
+
+def test_one_kernel_errs_by_itself_and_with_its_run() -> None:
+    made, time, _ = _spread([4096], 0.0)
+    alone = np.log1p(made.time_s[1][0] / time)
+    together, _, _ = _spread([4096], 0.1)
+    wide = np.log1p(together.time_s[1][0] / time)
+    assert wide == pytest.approx(np.hypot(alone, Z90 * 0.1), rel=1e-9)
+
+
+def test_errors_apart_average_out_and_those_in_common_stay() -> None:
+    shapes = list(range(4096, 4096 + 64 * 16, 64))
+    widths = []
+    for run_sd in (0.0, 0.1):
+        made, time, _ = _spread(shapes, run_sd)
+        widths.append(np.log1p(made.time_s[1][0] / time))
+    one, time, _ = _spread(shapes[:1], 0.0)
+    assert widths[0] == pytest.approx(np.log1p(one.time_s[1][0] / time) / 4.0, rel=0.2)
+    assert widths[1] > Z90 * 0.1
+
+
+def test_energy_errs_as_time_and_power_do() -> None:
+    made, time, energy = _spread([2048, 4096, 8192], 0.05)
+    for side in (0, 1):
+        assert made.energy_j[side][0] / energy > made.time_s[side][0] / time
+        assert made.energy_j[side][0] < 0.5 * energy
+
+
+def test_a_run_of_operators_is_given_its_own_spread() -> None:
+    layer = pl.DataFrame(
+        {
+            "op": ["attention", "gemm"],
+            "dtype": ["bf16", "bf16"],
+            "batch": [8, None],
+            "q_len": [1024, None],
+            "heads": [32, None],
+            "head_dim": [128, None],
+            "m": [None, 8192],
+            "n": [None, 4096],
+            "k": [None, 4096],
+        }
+    )
+    total = predict_table(layer, "a100-pcie-40gb", [1000], launch="eager", fused_attention=False).totals[0]
+    for stem, unit in (("makespan", "ms"), ("kernel_time", "ms"), ("energy", "j")):
+        low, middle, high = (total[f"{stem}{end}_{unit}"] for end in ("_low", "", "_high"))
+        assert low < middle < high
+    assert total["energy_high_j"] / total["energy_j"] > total["kernel_time_high_ms"] / total["kernel_time_ms"]
