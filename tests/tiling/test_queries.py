@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracetool.tiling.queries import causal_tiles, full_tiles, split_keys
+from tracetool.tiling.queries import causal_tiles, efficient_split, full_tiles, split_keys
 
 
 def _visited(q_len: int, seen: int, query_tile: int, key_tile: int) -> int:
@@ -51,3 +51,25 @@ def test_a_split_fills_the_gpu_and_never_cuts_below_the_least(
     parts = split_keys(*(np.array([float(x)]) for x in (blocks, slots, keys, least)))[0]
     assert 1 <= parts <= max(1, math.ceil(keys / least))
     assert parts == 1 or parts * blocks <= slots
+
+
+def test_parts_fill_waves_and_no_fewer_do() -> None:
+    """No number of parts below the chosen one comes within 85 % of the best fill."""
+    lanes, tiles, slots = 24.0, 50.0, 216.0
+    chosen = efficient_split(np.array([lanes]), np.array([slots]), np.array([tiles]))[0]
+
+    def fill(parts: float) -> float:
+        return float(lanes * parts / slots / np.ceil(lanes * parts / slots))
+
+    distinct = [
+        1.0,
+        *(p for p in np.arange(2.0, tiles + 1) if np.ceil(tiles / p) != np.ceil(tiles / (p - 1))),
+    ]
+    enough = 0.85 * max(fill(p) for p in distinct)
+    assert fill(chosen) >= enough
+    assert all(fill(p) < enough for p in distinct if p < chosen)
+
+
+def test_full_gpus_and_short_keys_are_not_split() -> None:
+    blocks, tiles = np.array([180.0, 1.0, 1e6]), np.array([64.0, 1.0, 1e4])
+    assert efficient_split(blocks, np.full(3, 216.0), tiles).tolist() == [1.0, 1.0, 1.0]
