@@ -127,6 +127,14 @@ def predict_run(
         anchor=anchor or bool(scale),
         **options,
     )
+    as_it_was = target.name == home.name and anchor and not scale and assumed == Assumptions()
+    as_it_was = as_it_was and mem_clock_mhz is None and power_cap_w is None and clock in clocks
+
+    def before() -> tuple[Rates, float]:
+        if as_it_was:
+            return rates_at(predicted, int(np.flatnonzero(clocks == clock)[0])), power.cap_share * limit
+        return _rates_recorded(found, home)
+
     replays = prepare(
         opened,
         rows,
@@ -135,7 +143,7 @@ def predict_run(
         drop=drop,
         anchored=anchor or bool(scale),
         cap_w=power.cap_share * (limit if power_cap_w is None else power_cap_w),
-        recorded=lambda: _rates_recorded(found, home),
+        recorded=before,
     )
     records = [replays.record(j) for j in range(len(clocks))]
     info = {
