@@ -320,7 +320,7 @@ def _load_table(path: Path, reading: Reading) -> LoadedRun:
     return LoadedRun(made, "predicted", None, None, [f"{path.name}: {n}" for n in predicted.notes])
 
 
-#: Columns of a prediction that a table written by ``forecast`` or ``predict`` may hold already.
+#: Columns of a prediction that a table written by ``predict`` may hold already.
 _PREDICTED: Final = frozenset(
     {"clock_mhz", "clock_actual_mhz", "power_w", "power_low_w", "power_high_w", "energy_mj", "energy_low_mj",
      "energy_high_mj", "duration_us", "duration_low_us", "duration_high_us", "bound", "throttled", "basis"}

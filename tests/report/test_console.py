@@ -1,0 +1,45 @@
+"""What a terminal of 100 columns shows of tables too wide for it."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import polars as pl
+import pytest
+from rich.console import Console
+
+from tracetool.cli.predicted import _unit
+from tracetool.report.columns import VERDICTS
+from tracetool.report.console import WIDTH, show_table
+
+
+def printed(frame: pl.DataFrame) -> str:
+    out = StringIO()
+    show_table(frame, console=Console(file=out, width=WIDTH, highlight=False, color_system=None))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("verdict", sorted(VERDICTS))
+@pytest.mark.parametrize("name", ["k", "kernel" * 40])
+def test_a_verdict_is_shown_however_wide_the_other_columns_are(verdict: str, name: str) -> None:
+    figures = {f"figure_of_some_length_{i}_w": [123.4] for i in range(8)}
+    text = printed(pl.DataFrame({"name": [name], **figures, verdict: ["no"]}))
+    table, left_out = text.split("(columns that did not fit:")
+    assert verdict in table.splitlines()[0]
+    assert verdict not in left_out
+    assert "figure of some length 0" in table and "figure of some length 7" in left_out
+    assert max(len(line) for line in table.splitlines()) <= WIDTH
+
+
+def test_columns_that_fit_stay_in_their_order() -> None:
+    head = printed(pl.DataFrame({"name": ["k"], "agrees": ["yes"], "power_w": [1.0]})).splitlines()[0]
+    assert head.split() == ["name", "agrees", "power", "[W]"]
+
+
+@pytest.mark.parametrize(
+    ("values", "unit"), [([0.0], "ms"), ([0.02, 0.05], "µs"), ([0.02, 50.0], "ms"), ([2e5], "s"), ([], "ms")]
+)
+def test_totals_are_printed_in_a_unit_that_keeps_them_short(values: list[float], unit: str) -> None:
+    found, factor = _unit(values, ("µs", "ms", "s"))
+    assert found == unit
+    assert all(v * factor < 1e5 for v in values)
