@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from scipy import linalg
 
 from tracetool.hardware.sensors import sensor_of
+from tracetool.measure.attribution import attribute_classes
 from tracetool.measure.controls import naive_energy
 from tracetool.measure.observe import observe
 from tracetool.measure.power_log import PowerLog
@@ -19,7 +21,7 @@ from tracetool.measure.windows import window_energy
 from tracetool.workflows.attribute import attribute_activity
 
 from .board import Steps
-from .jobs import sensor_log
+from .jobs import job, sensor_log
 
 NOTHING = np.zeros(0)
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "sensor"
@@ -123,3 +125,31 @@ def test_real_logs_agree_with_a_physical_meter(name: str, tmp_path: Path) -> Non
         assert gained[span == length].mean() < 0.03
     for length in (50e3, 100e3):
         assert gained[span == length].mean() < 0.06
+
+
+def test_deviations_of_a_stretch_are_those_of_the_whole_system() -> None:
+    start, end, steps = _wave(6)
+    time, power = sensor_log(steps, 2, 1)
+    timeline = build_timeline(start, end, np.zeros(80, np.int64), 1, 3e-4)
+    seen = observe(PowerLog("draw", time, power, NOTHING, NOTHING), timeline, [sensor_of("turing")])
+    levels = seen.levels()
+    first = np.random.default_rng(0).uniform(1.0, 5.0, 60)
+    last = first + np.tile([0.03, 0.4, 3.0], 20)
+    _, deviation = levels.energy(first, last)
+    dense = (levels.weights(first, last) @ levels.mixing).toarray()
+    solved = linalg.cho_solve_banded((levels.factor, True), dense.T)
+    assert deviation == pytest.approx(np.sqrt((dense * solved.T).sum(axis=1)), rel=0.02)
+
+
+def test_what_ran_says_how_power_moved_between_readings() -> None:
+    made = job(12, classes=5, seconds=25.0)
+    time, power = sensor_log(made.steps, 2, 12, shift_s=0.0, drift=0.0)
+    timeline = build_timeline(made.start_s, made.end_s, made.label, 5, 2e-5)
+    sensor = replace(sensor_of("ampere-ga10x", "instant"), gain_sd=0.005, offset_sd_w=0.5)
+    seen = observe(PowerLog("instant", time, power, NOTHING, NOTHING), timeline, [sensor])
+    first = np.random.default_rng(3).uniform(2.0, 20.0, 150)
+    truth = made.steps.energy(first + 0.05) - made.steps.energy(first)
+    blind = window_energy(seen, first, first + 0.05)
+    told = window_energy(seen, first, first + 0.05, attribute_classes(seen))
+    assert np.abs(told.energy_j / truth - 1).mean() < 0.7 * np.abs(blind.energy_j / truth - 1).mean()
+    assert np.mean((told.low_j <= truth) & (truth <= told.high_j)) > 0.75

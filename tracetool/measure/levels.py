@@ -13,7 +13,7 @@ from scipy import linalg, sparse
 
 from tracetool.measure.filters import Boxes, timing_noise
 from tracetool.measure.readings import Readings
-from tracetool.measure.timeline import STATES, Ramp, Timeline, cut
+from tracetool.measure.timeline import STATES, Ramp, Timeline, cut, weighted_busy
 from tracetool.vocabulary.arrays import Floats, Ints
 
 #: Degrees of freedom of the level changes: low, so that they are mostly nil and sometimes a step.
@@ -31,6 +31,12 @@ _ROUNDS = 14
 #: Products of a reading's shares kept ready; beyond this they are multiplied out each round.
 _PAIRS = 20_000_000
 _STATE_COUNT = len(STATES)
+#: Part of a block that must be active for its level to be set beside its neighbours'.
+_FILLED = 0.2
+#: Windows whose deviations are found together, and cells of the dense block that takes.
+_TOGETHER, _CELLS = 64, 1_000_000
+#: Unknowns beyond a window looked at first, and the share of its variance they may still add.
+_TAIL_CELLS, _TAIL_SHARE = 384, 0.005
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,7 @@ class Levels:
         """Return the seconds each window holds of each level, shape (w, 3 j). [s]"""
         return _overlap(start_s, end_s, np.ones(len(start_s)), np.arange(len(start_s)), self)
 
-    def energy(self, start_s: Floats, end_s: Floats, *, chunk: int = 256) -> tuple[Floats, Floats]:
+    def energy(self, start_s: Floats, end_s: Floats) -> tuple[Floats, Floats]:
         """Return each window's energy and its standard deviation, as the sensor shows it.
 
         Parameters
@@ -68,13 +74,83 @@ class Levels:
         """
         weights = self.weights(start_s, end_s)
         energy = np.asarray(weights @ self.level_w.ravel())
-        weights = (weights @ self.mixing).tocsr()
-        deviation = np.empty(len(energy))
-        for first in range(0, len(energy), chunk):
-            part = weights[first : first + chunk].toarray()
-            solved = linalg.cho_solve_banded((self.factor, True), part.T, check_finite=False)
-            deviation[first : first + chunk] = np.sqrt(np.maximum((part * solved.T).sum(axis=1), 0.0))
-        return energy, deviation
+        return energy, np.sqrt(self._variance((weights @ self.mixing).tocsr()))
+
+    def _variance(self, weights: sparse.csr_matrix) -> Floats:
+        r"""Return the variance of weighted sums of the unknowns, shape (w,).
+
+        With the precision's factor :math:`L`, it is :math:`|L^{-1} w|^2`: nil before a window's first
+        level, and fading after its last. Only that stretch is solved, so that a long log costs no more
+        than a short one.
+        """
+        size = self.factor.shape[1]
+        out = np.zeros(weights.shape[0])
+        filled = np.flatnonzero(np.diff(weights.indptr))
+        weights.sort_indices()
+        first = np.zeros(len(out), dtype=np.int64)
+        last = np.zeros(len(out), dtype=np.int64)
+        first[filled] = weights.indices[weights.indptr[filled]]
+        last[filled] = weights.indices[weights.indptr[filled + 1] - 1] + 1
+        order = filled[np.lexsort((first[filled], np.log2(last[filled] - first[filled]).astype(np.int64)))]
+        begin = 0
+        while begin < len(order):
+            low = int(first[order[begin]])
+            count = 1
+            high = int(last[order[begin]])
+            while begin + count < len(order) and count < _TOGETHER:
+                more = max(high, int(last[order[begin + count]]))
+                behind = first[order[begin + count]] < low
+                if behind or (more - low) * (count + 1) > _CELLS:
+                    break
+                high, count = more, count + 1
+            chosen = order[begin : begin + count]
+            out[chosen] = self._solved(weights[chosen], low, high, size)
+            begin += count
+        return np.asarray(out)
+
+    def _solved(self, weights: sparse.csr_matrix, low: int, high: int, size: int) -> Floats:
+        """Variance of sums whose weights lie in [low, high): solve on until nothing more is added."""
+        tail = _TAIL_CELLS
+        while True:
+            end = min(high + tail, size)
+            right = weights[:, low:end].toarray().T
+            band = np.ascontiguousarray(self.factor[:, low:end])
+            half, fault = linalg.lapack.dtbtrs(band, right, uplo="L")
+            if fault:  # pragma: no cover - the factor has a positive diagonal
+                raise np.linalg.LinAlgError("the levels' factor is singular")
+            square = half**2
+            whole = square.sum(axis=0)
+            if end == size:
+                return np.asarray(whole)
+            # What follows fades like a geometric series, whose rest the last two quarters foretell.
+            late, final = square[-(tail // 2) : -(tail // 4)].sum(axis=0), square[-(tail // 4) :].sum(axis=0)
+            pace = np.minimum(final / np.maximum(late, 1e-300), 0.999)
+            rest = final * pace / (1.0 - pace)
+            if (rest <= _TAIL_SHARE * whole).all():
+                return np.asarray(whole + rest)
+            tail *= 4
+
+    def inner_variance(self, start_s: Floats, end_s: Floats) -> Floats:
+        """Return the variance of windows that cut a block: power moved inside it too. Shape (w,). [J^2]
+
+        What a block's level differs from its neighbours' is what its halves may differ by: a part that
+        holds the share f of it is off by that times the root of f (1 - f).
+        """
+        edges, ramp, level = self.edges_s, self.ramps[0], self.level_w[:, 0]
+        held = np.diff(ramp(edges))
+        full = held > _FILLED * np.diff(edges)
+        step = np.where(full[1:] & full[:-1], np.diff(level), 0.0) ** 2
+        moved = np.maximum(np.append(step, 0.0), np.insert(step, 0, 0.0))
+        last = len(held) - 1
+        ends = [np.clip(np.searchsorted(edges, t, side="right") - 1, 0, last) for t in (start_s, end_s)]
+        out = np.zeros(len(start_s))
+        for which, block in enumerate(ends):
+            low, high = np.maximum(start_s, edges[block]), np.minimum(end_s, edges[block + 1])
+            part = np.maximum(ramp(high) - ramp(low), 0.0)
+            share = np.clip(part / np.maximum(held[block], 1e-12), 0.0, 1.0)
+            found = 0.5 * moved[block] * held[block] ** 2 * share * (1.0 - share)
+            out += np.where((which == 0) | (ends[0] != ends[1]), found, 0.0)
+        return out
 
     def power(self, start_s: Floats, end_s: Floats) -> Floats:
         """Return the mean reconstructed power of each window. [W]"""
@@ -168,6 +244,7 @@ def fit_levels(
     *,
     block_s: float | None = None,
     rounds: int = _ROUNDS,
+    ratio: Floats | None = None,
 ) -> Levels:
     r"""Return the levels that explain the readings.
 
@@ -183,6 +260,9 @@ def fit_levels(
         Length over which a level is constant; the update period by default. [s]
     rounds : int
         Reweighting rounds. [1]
+    ratio : array, shape (classes,), optional
+        Power of each class over the mean of all: the active level is then that mean, and what ran says
+        how power moved within a block. [1]
 
     Notes
     -----
@@ -193,7 +273,10 @@ def fit_levels(
     way from idle to active, which readings soon override.
     """
     block = block_s or readings.update_s
-    blocks = _Blocks(_block_edges(readings, boxes, block), timeline.state_ramps())
+    busy, gap, idle = timeline.state_ramps()
+    if ratio is not None:
+        busy = weighted_busy(timeline, ratio)
+    blocks = _Blocks(_block_edges(readings, boxes, block), (busy, gap, idle))
     shown = _observation(readings, boxes, blocks)
     count = len(blocks.edges_s) - 1
     size = count * _STATE_COUNT

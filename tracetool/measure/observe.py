@@ -52,9 +52,12 @@ class Observation:
     alignment: Alignment
     timeline: Timeline  # moved to the log
 
-    def levels(self, offset_s: float = 0.0) -> Levels:
-        """Return the levels of power over time, the timeline moved by ``offset_s`` more. [s]"""
-        return fit_levels(self.readings, self.timeline.shifted(offset_s), self.boxes)
+    def levels(self, offset_s: float = 0.0, ratio: Floats | None = None) -> Levels:
+        """Return the levels of power over time, the timeline moved by ``offset_s`` more. [s]
+
+        ``ratio`` holds the power of each class over their mean, shape (classes,).
+        """
+        return fit_levels(self.readings, self.timeline.shifted(offset_s), self.boxes, ratio=ratio)
 
 
 def busiest_part(readings: Readings, timeline: Timeline, most: int = _MOST) -> Readings:

@@ -159,6 +159,23 @@ def build_timeline(
     )
 
 
+def weighted_busy(timeline: Timeline, ratio: Floats) -> Ramp:
+    """Return the integral of active time, each class's time counted ``ratio`` times, shape (classes,)."""
+    if not len(timeline.start_s):
+        return timeline.busy
+    each = ratio[timeline.label]
+    times = np.concatenate([timeline.start_s, timeline.end_s])
+    order = np.argsort(times, kind="stable")
+    times = times[order]
+    one = np.ones(len(each), np.int64)
+    running = np.maximum(np.cumsum(np.concatenate([one, -one])[order])[:-1], 0)
+    heavy = np.cumsum(np.concatenate([each, -each])[order])[:-1]
+    mean = np.where(running > 0, heavy / np.maximum(running, 1), 0.0)
+    value = np.concatenate([[0.0], np.cumsum(np.diff(times) * np.maximum(mean, 0.0))])
+    last = np.append(np.diff(times) > 0, True)
+    return Ramp(times[last], value[last])
+
+
 def cut(start_s: Floats, end_s: Floats, edges_s: Floats) -> tuple[Ints, Ints, Floats, Floats]:
     """Cut intervals at edges.
 

@@ -6,9 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tracetool.measure.attribution import ClassEnergy
 from tracetool.measure.observe import Observation
 from tracetool.vocabulary.arrays import Floats
 from tracetool.vocabulary.interval import Z90
+
+#: Powers of classes relative to their mean stay within this, whatever a fit says.
+_RATIO = (0.2, 4.0)
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,21 @@ def seen_share(observation: Observation, start_s: Floats, end_s: Floats) -> Floa
     return np.clip((until(end_s) - until(start_s)) / np.maximum(end_s - start_s, 1e-12), 0.0, 1.0)
 
 
-def window_energy(observation: Observation, start_s: Floats, end_s: Floats) -> WindowEnergy:
+def class_ratio(made: ClassEnergy) -> Floats | None:
+    """Return the power of each class over their mean, as far as the readings tell; None for one class."""
+    k = len(made.seconds) - 2
+    seconds, power = made.seconds[:k], made.power_w[:k]
+    known = (seconds > 0) & np.isfinite(power)
+    if known.sum() < 2:
+        return None
+    mean = float(seconds[known] @ power[known] / seconds[known].sum())
+    told = np.where(known, power / max(mean, 1e-9) - 1.0, 0.0) * (1.0 - made.prior_share[:k])
+    return np.asarray(np.clip(1.0 + told, *_RATIO))
+
+
+def window_energy(
+    observation: Observation, start_s: Floats, end_s: Floats, made: ClassEnergy | None = None
+) -> WindowEnergy:
     """Return the energy of windows on the log's clock.
 
     Parameters
@@ -49,6 +67,8 @@ def window_energy(observation: Observation, start_s: Floats, end_s: Floats) -> W
         The log and where it lies.
     start_s, end_s : array, shape (w,)
         Windows, on the clock of the readings: what was moved to meet them is the timeline. [s]
+    made : ClassEnergy, optional
+        Energies of the classes: they say how power moved between readings where several kinds ran.
 
     Notes
     -----
@@ -61,11 +81,13 @@ def window_energy(observation: Observation, start_s: Floats, end_s: Floats) -> W
     shares = np.array([1 / 3, 1 / 3, 1 / 3])
     if alignment.offset_sd_s <= 0 or not len(observation.timeline.start_s):
         steps, shares = np.zeros(1), np.ones(1)
+    ratio = None if made is None else class_ratio(made)
     means, variances = [], []
     for step in steps:
-        energy, deviation = observation.levels(float(step)).energy(start_s, end_s)
+        levels = observation.levels(float(step), ratio)
+        energy, deviation = levels.energy(start_s, end_s)
         means.append(energy)
-        variances.append(deviation**2)
+        variances.append(deviation**2 + levels.inner_variance(start_s, end_s))
     shown = shares @ np.array(means)
     variance = shares @ (np.array(variances) + (np.array(means) - shown) ** 2)
     energy = (shown - sensor.offset_w * seconds) / sensor.gain

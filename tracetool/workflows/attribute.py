@@ -290,7 +290,7 @@ def _attribute(
         if asked is not None:
             start = (asked["start_us"].to_numpy() * 1000 - origin) * _NS
             end = (asked["end_us"].to_numpy() * 1000 - origin) * _NS
-            sums.append(window_energy(found, start, end))
+            sums.append(window_energy(found, start, end, made))
     energy = load_schema("energy").conform(pl.concat(tables))
     table = None if asked is None else window_table(asked, sums)
     return Attribution(energy, table, tuple(notes), aligned, sensors, seen, classes, origin, expectations)
