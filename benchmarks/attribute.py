@@ -14,10 +14,15 @@ import time
 from dataclasses import replace
 
 import numpy as np
+from scipy.signal import lfilter
 
 from tracetool.hardware.sensors import sensor_of
 from tracetool.measure.attribution import attribute_classes
 from tracetool.measure.controls import by_model, by_time
+from tracetool.measure.design import span_of
+from tracetool.measure.fingrav.executions import in_runs
+from tracetool.measure.fingrav.profile import fine_profile
+from tracetool.measure.fingrav.stitch import Samples
 from tracetool.measure.observe import observe
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.timeline import build_timeline
@@ -84,22 +89,53 @@ def large(kernels: int, readings: int, classes: int) -> None:
     print(f"  90 % intervals hold {held.sum() / max((truth > 0).sum(), 1):.0%} of the truth")
 
 
+def _lag_log(edges, watts, update: float, lag: float, seed: int):
+    """A capacitor's reading: power through a first-order filter."""
+    random = np.random.default_rng(seed)
+    energy = np.concatenate([[0.0], np.cumsum(watts * np.diff(edges))])
+    grid = np.arange(0.0, edges[-1], 0.002)
+    mean = np.diff(np.interp(grid, edges, energy)) / 0.002
+    rate = 1.0 - np.exp(-0.002 / lag)
+    slow, _ = lfilter([rate], [1.0, rate - 1.0], mean, zi=[(1.0 - rate) * mean[0]])
+    at = np.arange(0.2, edges[-1] - 0.01, update)
+    polls = np.repeat(at, 3) + np.tile([0.001, 0.034, 0.067], len(at)) * update / 0.1
+    shown = np.interp(at, grid[1:], slow) + random.normal(0.0, 0.5, len(at))
+    return polls, np.repeat(shown, 3), energy
+
+
+KINDS = {
+    1: ("ampere-ga100", "draw", 0.1, 0.025), 2: ("ampere-ga10x", "instant", 0.1, 0.1),
+    3: ("hopper", "average", 0.1, 1.0), 4: ("volta", "draw", 0.02, 0.01), 5: ("kepler", "draw", 0.1, 0.8),
+}  # fmt: skip
+
+
+def _small_job(kind: int, seed: int, gain_drawn: bool, seconds: float = 60.0):
+    """One job of ten classes through a sensor: what was found, and the truth."""
+    architecture, field, update, window = KINDS[kind]
+    start, end, label, power, edges, watts = _job(int(200 * seconds), 10, seconds, seed)
+    logged = (_lag_log if kind == 5 else _log)(edges, watts, update, window, seed)
+    polls, shown, energy = logged
+    sensor = sensor_of(architecture, field)
+    if gain_drawn:
+        random = np.random.default_rng(1000 * kind + seed)
+        shown = shown * (1 + sensor.gain_sd * random.standard_normal())
+        shown = shown + sensor.offset_sd_w * random.standard_normal()
+    else:
+        sensor = replace(sensor, gain_sd=1e-4, offset_sd_w=0.01)
+    seen = observe(
+        PowerLog(field, polls, shown, NOTHING, NOTHING), build_timeline(start, end, label, 10, 2e-5), [sensor]
+    )
+    span = span_of(seen.readings, seen.boxes)  # what the log speaks of is what it is judged by
+    truth = _truth((np.clip(start, *span), np.clip(end, *span)), label, edges, energy, 10)
+    return attribute_classes(seen), truth, power
+
+
 def small() -> None:
     print("error of all classes' energies together: attribution, by time share, by model share (15 % model)")
-    kinds = {
-        1: ("ampere-ga100", "draw", 0.1, 0.025), 2: ("ampere-ga10x", "instant", 0.1, 0.1),
-        3: ("hopper", "average", 0.1, 1.0), 4: ("volta", "draw", 0.02, 0.01),
-    }  # fmt: skip
-    for kind, (architecture, field, update, window) in kinds.items():
+    for kind in KINDS:
         rows = []
         for seed in range(3):
-            start, end, label, power, edges, watts = _job(12_000, 10, 60.0, seed)
-            polls, shown, energy = _log(edges, watts, update, window, seed)
-            truth = _truth((start, end), label, edges, energy, 10)
-            sensor = replace(sensor_of(architecture, field), gain_sd=1e-4)
-            timeline = build_timeline(start, end, label, 10, 2e-5)
-            seen = observe(PowerLog(field, polls, shown, NOTHING, NOTHING), timeline, [sensor])
-            found = attribute_classes(seen)
+            found, truth, power = _small_job(kind, seed, gain_drawn=False)
             model = power * (1 + 0.15 * np.random.default_rng(seed).standard_normal(10))
             says = (
                 found.energy_j[:10],
@@ -111,7 +147,55 @@ def small() -> None:
         print(f"  class {kind}: {mean[0]:6.1%} {mean[1]:6.1%} {mean[2]:6.1%}")
 
 
+def boards(count: int = 40) -> None:
+    """How often intervals hold over boards whose gain and offset are drawn as their class states."""
+    print(f"share of {count} boards' classes held by their 90 % intervals")
+    for kind in (1, 2, 4):
+        held = []
+        for seed in range(count):
+            found, truth, _ = _small_job(kind, seed, gain_drawn=True, seconds=15.0)
+            low, high = found.interval()
+            seen = found.found.coverage[:10] >= 5
+            held += list(((low[:10] <= truth) & (truth <= high[:10]))[seen])
+        print(f"  class {kind}: {np.mean(held):.1%}")
+
+
+def fine() -> None:
+    """A campaign of one 100 us kernel seen by a 1 ms sampler: its steady power, and what controls say."""
+    rows = []
+    for seed in range(4):
+        random = np.random.default_rng(seed)
+        runs, each, length = 200, 40, 100e-6
+        pause = np.repeat(0.005 + random.uniform(0.0, 0.002, runs), each) * (
+            np.arange(runs * each) % each == 0
+        )
+        took = length * (1 + 0.003 * random.standard_normal(runs * each))
+        end = np.cumsum(pause + took + 3e-6)
+        start = end - took
+        level = 600.0 * (1 - 0.12 * np.exp(-(np.arange(runs * each) % each) / 8.0))
+        at = np.sort(np.arange(0.0, end[-1], 1e-3) + random.uniform(-2e-5, 2e-5))
+        i = np.clip(np.searchsorted(start, at, side="right") - 1, 0, len(start) - 1)
+        inside = (at >= start[i]) & (at < end[i])
+        power = np.where(inside, level[i], 140.0) * (1 + 0.012 * random.standard_normal(len(at)))
+        found = fine_profile(in_runs(start, end), Samples(at, {"total": power}, 0.0, 1e-3), seed=seed)
+        busy, span = float(took.sum()), float(end[-1])
+        model = np.array([600.0, 140.0]) * (1 + 0.15 * random.standard_normal(2))
+        total = power.mean() * span
+        shares = by_model(np.array([busy, span - busy]), model, total)
+        says = (
+            found.curve("ssp").mean_w,
+            by_time(np.array([busy, span - busy]), total)[0] / busy,
+            shares[0] / busy,
+        )
+        rows.append([abs(s / 600.0 - 1) for s in says])
+    mean = np.mean(rows, axis=0)
+    print("steady power of one 100 us kernel, 1 ms sampler: profile, by time share, by model share")
+    print(f"  {mean[0]:6.1%} {mean[1]:6.1%} {mean[2]:6.1%}")
+
+
 if __name__ == "__main__":
     given = [int(a) for a in sys.argv[1:]]
     large(*(given + [1_000_000, 100_000, 5_000][len(given) :]))
     small()
+    fine()
+    boards()
