@@ -18,8 +18,10 @@ from tracetool.hardware.load import load_gpu
 from tracetool.model.idle import idle_power_w
 from tracetool.model.power_files import believed_calibration, power_calibration_of
 from tracetool.model.predict import predict_rows
+from tracetool.sources.telemetry import read_telemetry
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.workflows.calibrate_tables import read_measured
+from tracetool.workflows.tables import read_table
 
 pytestmark = pytest.mark.data
 ACTIVITY = ("act_sm", "act_dram", "act_tensor", "act_fp16", "act_fp32", "act_fp64")
@@ -87,3 +89,18 @@ def test_unit_utilisations_over_two_clock_domains(data: Path) -> None:
     assert measured.power is not None
     assert prior is not None
     assert 100 * held_out(measured.power, prior, gpu.voltage).mape <= 7.0
+
+
+def test_a_product_under_the_cap_settles_where_the_log_shows_it(data: Path) -> None:
+    """Nothing was fitted on this board: energies come from an A100, base and voltage from an H100."""
+    gpu = load_gpu("h800-sxm")
+    log = read_telemetry(
+        data / "telemetry/cuda_test__power_data_h800_700w_sxm_dvfs_random_gemm_bf16.csv", "UTC"
+    )
+    held = log.filter(pl.col("power_w") >= 0.97 * gpu.power_limit_w)
+    assert held.height > 20
+    question = pl.DataFrame({"op": ["gemm"], "dtype": ["bf16"], "m": [8192], "n": [8192], "k": [8192]})
+    made = predict_rows(read_table(question).rows, gpu, np.array([gpu.clock_max_mhz]))
+    assert made.throttled.all()
+    assert abs(made.clock_mhz[0, 0] - held["clock_mhz"].median()) <= 45.0
+    assert abs(made.power_w[0, 0] / held["power_w"].median() - 1.0) <= 0.06
