@@ -23,7 +23,7 @@ from tracetool.hardware.calibrated import calibrated_gpus, own_calibration
 from tracetool.hardware.load import load_gpu
 from tracetool.model.predict import predict_rows
 from tracetool.model.time_files import merged, time_calibration_of
-from tracetool.vocabulary.arrays import Floats
+from tracetool.vocabulary.arrays import Floats, Ints
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.workflows.tables import read_table
 
@@ -48,10 +48,10 @@ def _features(rows: OperatorColumns) -> Floats:
     return np.stack(made, axis=1)
 
 
-def black_box(rows: OperatorColumns, measured: Floats, seen: Floats, asked: Floats) -> Floats | None:
+def black_box(rows: OperatorColumns, measured: Floats, seen: Ints, asked: Ints) -> Floats | None:
     """Boosted trees on the logarithm of the time; None without scikit-learn."""
     try:
-        from sklearn.ensemble import HistGradientBoostingRegressor
+        from sklearn.ensemble import HistGradientBoostingRegressor  # type: ignore[import,unused-ignore]
     except ImportError:
         return None
     table = _features(rows)
