@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
@@ -15,8 +14,8 @@ from tracetool.compare.sides import IDENTITY, RunClasses, count_steps, run_class
 from tracetool.tables.run import RUN_FILE, Run
 from tracetool.vocabulary.errors import BadInput
 from tracetool.workflows.diff_run import measured_energy
-from tracetool.workflows.predict import PredictedRun, predict_run, predict_table
-from tracetool.workflows.tables import InputTable, read_table
+from tracetool.workflows.predict import PredictedRun, predict_run
+from tracetool.workflows.table_side import table_classes
 
 Basis = Literal["measured", "anchored", "predicted"]
 _TABLES: Final = (".csv", ".parquet", ".json", ".jsonl", ".ndjson")
@@ -138,7 +137,14 @@ def load_run(path: Path, basis: Basis, reading: Reading) -> LoadedRun:
             raise BadInput.in_file(
                 path, "is neither a run nor a table", "ingest a trace first: tracetool ingest"
             )
-        return _load_table(path, reading)
+        made, said = table_classes(
+            path,
+            reading.gpu,
+            reading.clock_mhz,
+            mem_clock_mhz=reading.mem_clock_mhz,
+            power_cap_w=reading.power_cap_w,
+        )
+        return LoadedRun(made, "predicted", None, None, said)
     run = Run.open(path)
     if not run.kernels.height:
         raise BadInput.in_file(
@@ -265,74 +271,3 @@ def run_keys(run: Run, predicted: PredictedRun, basis: Basis) -> dict[str, str]:
             busy = clocks[clocks > 0.5 * clocks.max()]
             keys["clock mode"] = "locked" if float(busy.std()) < 5.0 else "free"
     return keys
-
-
-def _load_table(path: Path, reading: Reading) -> LoadedRun:
-    if reading.gpu is None:
-        raise BadInput.in_file(path, "a table names no GPU", "name it: --gpu h100-sxm")
-    table = read_table(path)
-    clocks = None if reading.clock_mhz is None else [reading.clock_mhz]
-    if table.kind == "operators":  # what a prediction wrote beside the shapes is predicted anew
-        frame = table.frame.drop(_PREDICTED & set(table.frame.columns))
-        table = read_table(frame) if frame.width < table.frame.width else table
-    predicted = predict_table(
-        replace(table, name=str(path)),
-        reading.gpu,
-        clocks,
-        mem_clock_mhz=reading.mem_clock_mhz,
-        power_cap_w=reading.power_cap_w,
-    )
-    rows = predicted.frame
-    shapes = _shape_texts(table)
-    counts = pl.Series(table.counts)
-    first = table.frame.columns[0] if "op" not in table.frame.columns else "op"
-    named = table.frame["name" if "name" in table.frame.columns else first].cast(pl.String)
-    classes = pl.DataFrame(
-        {
-            "range": [""] * rows.height,
-            "operator": table.frame[first].cast(pl.String),
-            "shapes": shapes,
-            "name": named,
-            "geometry": [""] * rows.height,
-            "family": table.rows.family[table.index].astype(str),
-            "kind": ["kernel"] * rows.height,
-            "launches": counts,
-            "time_s": rows["duration_us"] / 1e6 * counts,
-            **{f"energy{e}_j": rows[f"energy{e}_mj"] / 1e3 * counts for e in ("", "_low", "_high")},
-        }
-    )
-    total = predicted.totals[0]
-    sequence = pl.DataFrame(
-        {"device": [0] * rows.height, "row": range(rows.height), "call": range(rows.height)},
-        schema={"device": pl.Int64, "row": pl.Int64, "call": pl.Int64},
-    )
-    made = RunClasses(
-        label=path.stem,
-        classes=classes,
-        sequence=sequence,
-        gap_s=float(total.get("gap_ms", 0.0)) / 1e3,
-        gap_j=float(total.get("gap_energy_j", 0.0)),
-        span_s=float(total["makespan_ms"]) / 1e3,
-        steps=0,
-        keys={"GPU": predicted.gpu, "clock": f"{total['clock_mhz']:g} MHz"},
-        clock_mhz=float(total["clock_mhz"]),
-    )
-    return LoadedRun(made, "predicted", None, None, [f"{path.name}: {n}" for n in predicted.notes])
-
-
-#: Columns of a prediction that a table written by ``predict`` may hold already.
-_PREDICTED: Final = frozenset(
-    {"clock_mhz", "clock_actual_mhz", "power_w", "power_low_w", "power_high_w", "energy_mj", "energy_low_mj",
-     "energy_high_mj", "duration_us", "duration_low_us", "duration_high_us", "bound", "throttled", "basis"}
-)  # fmt: skip
-
-
-def _shape_texts(table: InputTable) -> list[str]:
-    """Return each row's shape columns as one text: what tells two rows of one operator apart."""
-    kept = [
-        c for c in table.frame.columns if c not in ("op", "name", "count", "kernel") and c not in _PREDICTED
-    ]
-    return [
-        json.dumps({k: v for k, v in row.items() if v is not None}, sort_keys=True, default=str)
-        for row in table.frame.select(kept).iter_rows(named=True)
-    ]

@@ -55,7 +55,8 @@ def list_(
     from tracetool.report.console import show_table
     from tracetool.report.escape import terminal
     from tracetool.report.save import check_output, save_table
-    from tracetool.workflows.baseline import Store, listed, trends
+    from tracetool.workflows.baseline import listed, trends
+    from tracetool.workflows.baseline_store import Store
 
     if out is not None:
         check_output(out)
