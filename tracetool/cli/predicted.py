@@ -10,7 +10,7 @@ from tracetool.cli.output import console
 
 #: Clocks shown on the console; all of them are in the file and the JSON document.
 _SHOWN = 40
-#: Units of a thousand apart; the middle one unless figures get longer than five digits or smaller than a tenth.
+#: Units a thousand apart; the middle one unless figures get longer than five digits or below a tenth.
 _TIMES = ("µs", "ms", "s")
 _ENERGIES = ("mJ", "J", "kJ")
 _SHORTEST, _LONGEST = 0.1, 1e5
