@@ -22,6 +22,8 @@ from tracetool.vocabulary.errors import BadInput
 _POWER_SECTIONS: Final = frozenset({"base", "power", "monitor", "voltage"})
 #: Sections a calibration may hold that are read elsewhere.
 _OTHERS: Final = frozenset({"reach"})
+#: No coefficient comes near this, whatever its unit.
+_LARGEST: Final = 1e9
 #: No chip is colder, no air hotter. [C]
 _COLDEST_C, _HOTTEST_AIR_C = -40.0, 80.0
 
@@ -130,6 +132,8 @@ def _checked(file: CalibrationFile) -> CalibrationFile:
         for name, number in numbers.items():
             if number.value < 0 and not name.startswith("spread"):
                 raise BadInput.in_file(file.name, f"{section}.{name} is below zero")
+            if abs(number.value) > _LARGEST:
+                raise BadInput.in_file(file.name, f"{section}.{name} is beyond reason: {number.value:g}")
     curve = file.section("voltage")
     if curve and (lacking := sorted({f.name for f in fields(VoltageCurve)} - {"measured"} - set(curve))):
         raise BadInput.in_file(file.name, f"voltage lacks {lacking[0]}")
