@@ -17,9 +17,11 @@ from tracetool.vocabulary.arrays import Bools, Floats, Numbers
 #: Differences of sums below this share of the makespan are rounding. [1]
 _ROUNDING = 1e-12
 #: Rounds in which kernels that are slowed together and the time they overlap settle.
-_ROUNDS = 8
+_ROUNDS = 30
+#: How far a round may go for each nanosecond that is left to do. [1]
+_STRIDE = 1.4
 #: Progress is settled to this share of each activity. [1]
-_SETTLED = 1e-4
+_SETTLED = 1e-3
 
 
 @dataclass(frozen=True)
@@ -168,10 +170,12 @@ def _under_cap(
     placed = _place(graph, work, longer, memory)
     for _ in range(_ROUNDS):
         done = _progress(work, placed.start, placed.end, rates, cap.limit_w, memory)
-        ratio = np.divide(wanted, done, out=np.ones(len(work)), where=lasting & (done > 0))
-        if (np.abs(ratio - 1.0) < _SETTLED).all():
+        left = np.where(lasting, wanted - done, 0.0)
+        if (np.abs(left) <= _SETTLED * wanted).all():
             break
-        longer = longer * ratio
+        # At its end an activity may run at full speed whatever its mean: longer strides would overshoot.
+        stride = np.divide(longer, done, out=np.ones(len(work)), where=done > 0)
+        longer = np.maximum(longer + left * np.minimum(stride, _STRIDE), 0.0)
         placed = _place(graph, work, longer, memory)
     return longer, placed
 
