@@ -125,6 +125,10 @@ class Page:
         self._call("Input.dispatchKeyEvent", type="keyDown", key=key, **text)
         self._call("Input.dispatchKeyEvent", type="keyUp", key=key)
 
+    def point(self, x: float, y: float) -> None:
+        """Move the pointer to a place in the window."""
+        self._call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+
     def picture(self, path: Path, *, whole: bool = True) -> Path:
         """Write a screenshot."""
         shot = self._call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)

@@ -103,6 +103,7 @@ def predict(run: Run) -> PredictedRun:
         run.signatures["signature"],
         pl.Series("family", [FAMILIES[i % len(FAMILIES)] for i in range(n)]),
         run.signatures["name"],
+        pl.lit("").alias("inferred"),
     )
     return PredictedRun(frame, [total(run, 1410.0)], "a100-sxm", ("an invented prediction",))
 

@@ -1,10 +1,15 @@
-"""Pictures: well-formed, to scale, harmless."""
+"""Charts and the treemap: well-formed, to scale, harmless."""
 
 from __future__ import annotations
 
 import base64
+import json
+import re
+import sys
 import xml.etree.ElementTree as ET
 import zlib
+from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -13,42 +18,96 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.report.hostile import HOSTILE
+from tracetool.report.chart_page import save_chart
 from tracetool.report.pictures.causes import waterfall
-from tracetool.report.pictures.colours import family_colours, ink_on, sequential
+from tracetool.report.pictures.charts import (
+    BACK,
+    INK,
+    LINE,
+    MEASURED,
+    MODEL,
+    SOFT,
+    Chart,
+    chart_html,
+    limits,
+    need_bokeh,
+    plain,
+)
+from tracetool.report.pictures.colours import family_colours, ink_on
+from tracetool.report.pictures.measured import energy_bars, log_picture
 from tracetool.report.pictures.pareto import Clocks, front, pareto
 from tracetool.report.pictures.roofline import roofline
 from tracetool.report.pictures.scatter import scatter
-from tracetool.report.pictures.svg import Scale
 from tracetool.report.pictures.timeline import pack_timeline
 from tracetool.report.pictures.treemap import Part, squarify, treemap
+from tracetool.vocabulary.errors import BadInput, MissingPart
 
 N = len(HOSTILE)
 COLOURS = family_colours(["gemm", "norm"])
 
 
-def parsed(svg: str) -> ET.Element:
-    root = ET.fromstring(svg)
-    assert root.get("role") == "img"
-    assert [e.tag for e in root[:2]] == ["title", "desc"]
-    assert not [e for e in root.iter() if e.tag in ("script", "img", "a", "style")]
-    return root
-
-
-def pictures() -> list[str]:
+def charts() -> list[Chart]:
     x = np.geomspace(1.0, 1e4, N)
     clocks = Clocks(np.arange(5) * 100.0 + 500, x[:5], x[4::-1][:5], x[:5] * 0.9, x[:5] * 1.1)
     return [
-        treemap([Part(n, n, "gemm", float(v)) for n, v in zip(HOSTILE, x, strict=True)], COLOURS, "family"),
         scatter(x, x * 1.2, HOSTILE, ["gemm"] * N, COLOURS, quantity="time", unit="ms"),
         roofline(x, x * 1e9, x, x / x.sum(), HOSTILE, peaks_flops_per_s={"fp32": 1e13}, bytes_per_s=1e12),
         pareto(clocks, clocks.marks(700.0)),
         waterfall(100.0, {"more work": 5.0, "clock": -3.0, "idle gaps": 0.0}, 102.0, unit="J"),
+        energy_bars(HOSTILE, x, 0.9 * x, 1.1 * x),
+        log_picture(x, x, x * 1.1, HOSTILE[0]),
     ]
 
 
-@pytest.mark.parametrize("number", range(5))
-def test_every_picture_is_well_formed_with_hostile_names(number: int) -> None:
-    parsed(pictures()[number])
+@pytest.mark.parametrize("number", range(6))
+def test_a_chart_holds_hostile_names_as_data(number: int) -> None:
+    html = chart_html(charts()[number], "x")
+    assert html.count("<script") == html.count("</script>") == 1
+    assert "<!--" not in html
+    assert "\x1b" not in html
+    data = re.fullmatch(r'<div class="chart" .*?></div><script [^>]*>(.*)</script>', html, re.DOTALL)
+    assert data is not None
+    assert json.loads(data[1])["target_id"] == "chart-x"
+
+
+def test_the_treemap_is_well_formed_with_hostile_names() -> None:
+    parts = [Part(n, n, "gemm", float(v)) for v, n in enumerate(HOSTILE, 1)]
+    root = ET.fromstring(treemap(parts, COLOURS, "family"))
+    assert root.get("role") == "img"
+    assert [e.tag for e in root[:2]] == ["title", "desc"]
+    assert not [e for e in root.iter() if e.tag in ("script", "img", "a", "style")]
+
+
+def test_no_name_is_taken_for_a_formula() -> None:
+    for opens, closes in (("$$", "$$"), (r"\[", r"\]"), (r"\(", r"\)")):
+        assert opens not in plain(f"kernel {opens}x{closes}")
+
+
+def test_scripts_styles_and_charts_speak_of_the_same_colours() -> None:
+    folder = files("tracetool.report.templates")
+    script, style = (folder.joinpath(n).read_text("utf-8") for n in ("charts.js", "page.css"))
+    pairs = dict(re.findall(r'"(#[0-9a-f]{6})": "(--[a-z]+)"', script))
+    assert set(pairs) == {INK, SOFT, LINE, BACK, MEASURED, MODEL}
+    light = style.split("}")[0]
+    assert all(f"{key}: {colour};" in light for colour, key in pairs.items())
+
+
+def test_a_chart_alone_is_a_page_and_nothing_else(tmp_path: Path) -> None:
+    chart = charts()[4]
+    text = save_chart(chart, tmp_path / "bars.html").read_text("utf-8")
+    assert "default-src 'none'" in text
+    assert "5 classes" not in text
+    assert f"{N} classes" in text
+    with pytest.raises(BadInput, match=r"\.html"):
+        save_chart(chart, tmp_path / "bars.svg")
+
+
+def test_without_the_library_the_command_that_installs_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "bokeh.plotting", None)
+    with pytest.raises(MissingPart) as caught:
+        need_bokeh()
+    assert caught.value.exit_code == 3
+    assert 'pip install "tracetool-energy[report]"' in caught.value.line()
 
 
 @given(st.lists(st.floats(0.01, 1e4), min_size=1, max_size=40), st.floats(10, 1000), st.floats(10, 1000))
@@ -76,23 +135,20 @@ def test_nothing_beats_a_point_of_the_front(points: list[tuple[float, float]]) -
         ).any()
 
 
-@given(st.floats(1e-6, 1e6), st.floats(1.5, 1e6), st.booleans())
-def test_ticks_lie_on_the_scale_in_order(low: float, factor: float, log: bool) -> None:
-    scale = Scale(low, low * factor, 0.0, 100.0, log)
-    ticks = scale.ticks()
-    assert ticks == sorted(ticks)
-    places = scale.place(np.array(ticks))
-    assert (places >= -1e-6).all()
-    assert (places <= 100 + 1e-6).all()
+@given(st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=20), st.booleans())
+def test_an_axis_holds_its_values(values: list[float], log: bool) -> None:
+    low, high = limits(np.array(values), log=log)
+    assert low < min(values) <= max(values) < high
+    assert not log or low > 0
 
 
-def test_a_scale_without_values_still_works() -> None:
-    assert Scale.over(np.array([np.nan]), 0, 1).ticks()
-    assert Scale.over(np.array([3.0, 3.0]), 0, 1, log=True).ticks()
+def test_an_axis_without_values_still_works() -> None:
+    assert limits(np.array([np.nan])) == (1.0, 10.0)
+    assert limits(np.array([0.0, -1.0]), log=True) == (1.0, 10.0)
 
 
 def test_text_is_read_on_every_colour() -> None:
-    assert {ink_on(c) for c in [*COLOURS.values(), *sequential(np.linspace(0, 1, 9))]} <= {"#000", "#fff"}
+    assert {ink_on(c) for c in COLOURS.values()} <= {"#000", "#fff"}
 
 
 def test_the_packed_timeline_gives_every_launch_back() -> None:

@@ -17,6 +17,13 @@ from tracetool.report.run_tables import find_gaps, parts_by
 
 SECTIONS = ["where", "timeline", "agreement", "clocks", "roofline", "kernels", "gaps", "provenance"]
 
+DRAWN = "document.querySelector('#chart-timeline[data-ready]') && document.documentElement.dataset.charts"
+LABEL_COLOURS = (
+    "Promise.all(charts.values()).then(all => all.flatMap(c => c.models)"
+    ".filter(m => 'major_label_text_color' in m.attributes)"
+    ".map(m => m.major_label_text_color?.value ?? m.major_label_text_color))"
+)
+
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -42,10 +49,12 @@ def test_every_section_is_there_and_in_the_navigation(small: Path) -> None:
 
 def test_hostile_names_are_text(small: Path) -> None:
     text = small.read_text("utf-8")
-    assert text.count("<script") == 2  # the data and the page's own
+    assert text.count('<script type="application/json"') == 1 + text.count('class="chart"')
+    assert len(re.findall(r"<script>", text)) == 2  # the library's and the page's own
     assert "onerror=alert(1)>" not in text
     assert "\x1b" not in text
-    assert len(re.findall("<(html|body|main|h1)[ >]", text)) == 4
+    before = text.split("<script>")[0]  # what follows is code
+    assert len(re.findall("<(html|body|main|h1)[ >]", before)) == 4
 
 
 def test_nothing_is_loaded_from_elsewhere(small: Path) -> None:
@@ -62,7 +71,12 @@ def test_nothing_is_loaded_from_elsewhere(small: Path) -> None:
     assert found
     assert all(v.startswith("#") for v in found)
     assert "url(" not in text.split("<body>")[0]
-    assert "default-src 'none'" in text
+    policy = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)[0]
+    assert policy.startswith(
+        "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-"
+    )
+    assert "unsafe-eval" not in policy
+    assert "http" not in policy
 
 
 def test_a_hundred_thousand_kernels_stay_under_three_megabytes(large: Path) -> None:
@@ -103,7 +117,7 @@ def test_in_a_browser_it_opens_sorts_finds_zooms_and_stays_quiet(small: Path, la
     with browser() as page:
         page.size(1200, 900)
         page.open(large)
-        page.wait("document.getElementById('tl').dataset.ready", 10)
+        page.wait(DRAWN, 10)
         assert page.run("document.querySelectorAll('#kernel-table tbody tr').length") == 100
 
         def first(column: int) -> str:
@@ -126,7 +140,7 @@ def test_in_a_browser_it_opens_sorts_finds_zooms_and_stays_quiet(small: Path, la
         page.wait(said)
         whole = page.run(said)
         assert "100,000 launches" in whole
-        page.run("document.getElementById('tl').focus()")
+        page.run("document.getElementById('chart-timeline').focus()")
         for _ in range(4):
             page.press("+")
         page.wait(f"{said} !== {whole!r}")
@@ -137,13 +151,57 @@ def test_in_a_browser_it_opens_sorts_finds_zooms_and_stays_quiet(small: Path, la
         for width, dark in ((1200, True), (400, False)):
             page.size(width, 900, dark=dark)
             page.open(small)
-            page.wait("document.getElementById('tl').dataset.ready", 10)
+            page.wait(DRAWN, 10)
+            ink = "#e6edf3" if dark else "#1b1f24"
+            assert set(page.run(LABEL_COLOURS)) == {ink}
             assert page.run("document.documentElement.scrollWidth") <= width
             assert page.run("getComputedStyle(document.body).backgroundColor") == (
                 "rgb(20, 24, 29)" if dark else "rgb(255, 255, 255)"
             )
         page.run("document.getElementById('theme').click()")
+        assert set(page.run(LABEL_COLOURS)) == {"#e6edf3"}
         assert page.run("getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 29)"
+        assert page.messages == []
+
+
+def test_what_stands_under_the_pointer_is_text(small: Path) -> None:
+    shown = (
+        "(() => { const all = []; const walk = (r) => { for (const e of r.querySelectorAll('*')) {"
+        " if (e.classList.contains('bk-Tooltip')) all.push(e.shadowRoot.innerHTML);"
+        " if (e.shadowRoot) walk(e.shadowRoot); } }; walk(document); return all.join(' '); })()"
+    )
+    places = (
+        "charts.get('chart-roofline').then(({ view, place }) => {"
+        " place.scrollIntoView({ behavior: 'instant', block: 'center' });"
+        " const box = place.getBoundingClientRect(); const made = []; for (const r of view.model.renderers) {"
+        " const { name, x, y } = r.data_source.data; if (name === undefined) continue;"
+        " for (const i of name.keys()) if (name[i].startsWith('<')) made.push("
+        "[box.x + view.frame.x_scale.compute(x[i]), box.y + view.frame.y_scale.compute(y[i])]); }"
+        " return made; })"
+    )
+    with browser() as page:
+        page.size(1200, 900)
+        page.open(small)
+        page.wait(DRAWN, 10)
+        marks = page.run(places)
+        assert marks
+        for x, y in marks:
+            page.point(x, y)
+            page.wait(f"{shown}.includes('&lt;/s')", 10)
+            html = page.run(shown)
+            assert not re.findall("<(script|img|svg)", html)
+        assert page.messages == []
+
+
+def test_printed_from_the_dark_it_is_dark_on_light(small: Path) -> None:
+    with browser() as page:
+        page.size(1200, 900, dark=True)
+        page.open(small)
+        page.wait(DRAWN, 10)
+        page.run("dispatchEvent(new Event('beforeprint'))")
+        assert set(page.run(LABEL_COLOURS)) == {"#1b1f24"}
+        page.run("dispatchEvent(new Event('afterprint'))")
+        assert set(page.run(LABEL_COLOURS)) == {"#e6edf3"}
         assert page.messages == []
 
 
@@ -167,7 +225,7 @@ def test_an_accessibility_checker_finds_nothing_serious(small: Path) -> None:
         for width, dark in ((1200, False), (1200, True), (400, False)):
             page.size(width, 900, dark=dark)
             page.open(small)
-            page.wait("document.getElementById('tl').dataset.ready", 10)
+            page.wait(DRAWN, 10)
             page.run(script + ";0")
             found = page.run(
                 "axe.run().then(r => r.violations.filter(v => ['serious', 'critical'].includes(v.impact))"

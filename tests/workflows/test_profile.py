@@ -33,7 +33,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def test_a_campaign_in_tables(tables: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    out, picture = tables["folder"] / "profile.parquet", tables["folder"] / "profile.svg"
+    out, picture = tables["folder"] / "profile.parquet", tables["folder"] / "profile.html"
     code = command(
         ["profile", str(tables["executions"]), "--power", str(tables["samples"]),
          "--sync", str(tables["sync"]),
@@ -51,8 +51,8 @@ def test_a_campaign_in_tables(tables: dict[str, Path], capsys: pytest.CaptureFix
     assert set(frame["component"]) == {"total", "xcd", "iod", "hbm"}
     assert (frame["power_low_w"] <= frame["power_high_w"]).all()
     drawn = picture.read_text("utf-8")
-    assert drawn.startswith("<svg xmlns=")
-    assert "SSP" in drawn
+    assert drawn.startswith("<!doctype html>")
+    assert "steady power (SSP) from here" in drawn
 
 
 def test_samples_on_the_gpus_clock_need_sync_points(tables: dict[str, Path]) -> None:

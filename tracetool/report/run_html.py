@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from importlib.resources import files
-
+from tracetool.report.chart_page import scripts
 from tracetool.report.page import templates
 from tracetool.report.run_page import RunPage
 from tracetool.report.sections.against import against
@@ -23,7 +20,7 @@ _SECTIONS = (against, where, timeline, agreement, clocks, roof, kernels, gaps, p
 
 def run_html(page: RunPage) -> str:
     """Return the page of a run; sections that have nothing to show are left out."""
-    script = files("tracetool.report.templates").joinpath("run.js").read_text("utf-8")
+    needed = scripts("charts.js", "run.js")
     made = [section for build in _SECTIONS if (section := build(page)) is not None]
     setting = f"{page.accuracy.gpu} at {page.recorded_mhz:g} MHz · {page.accuracy.run}"
     return (
@@ -37,7 +34,6 @@ def run_html(page: RunPage) -> str:
             sections=made,
             version=str(page.info.get("tool_version", "")),
             data=page_data(page),
-            script=script,
-            script_sha256=base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii"),
+            scripts=needed,
         )
     )

@@ -13,6 +13,7 @@ import polars as pl
 
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
+from tracetool.report.pictures.charts import Chart
 from tracetool.report.pictures.pareto import Clocks, front, pareto
 from tracetool.vocabulary.errors import BadInput
 from tracetool.workflows.predict import PredictedRun, PredictedTable, predict
@@ -40,8 +41,8 @@ class Swept:
     notes: tuple[str, ...] = ()
     info: Mapping[str, Any] = field(default_factory=dict)
 
-    def chart(self) -> str:
-        """Return the picture of energy against time as SVG; points under caps are left out."""
+    def chart(self) -> Chart:
+        """Return the picture of energy against time; points under caps are left out."""
         free = self.points.filter(pl.col("power_cap_w").is_null()).sort("clock_mhz")
         clocks = Clocks(*(free[c].to_numpy() for c in _PICTURE))
         return pareto(clocks, clocks.marks(self.info.get("reference_mhz")))

@@ -109,12 +109,12 @@ def test_the_command_tells_contexts_and_history(tmp_path: Path, capsys: pytest.C
     )
     asked = ["profile", str(tmp_path / "executions.csv"), "--power", str(tmp_path / "samples.csv"),
              "--kernel", "own"]  # fmt: skip
-    assert command([*asked, "--json", "--picture", str(tmp_path / "p.svg")]) == 0
+    assert command([*asked, "--json", "--picture", str(tmp_path / "p.html")]) == 0
     told = json.loads(capsys.readouterr().out)["interleaving"]
     power = {c["context"]: c["mean_w"] for c in told["contexts"]}
     assert power["after-heavy"] > power["isolated"] > power["after-light"]
     assert told["history"]["gain_low"] < told["history"]["gain"] < told["history"]["gain_high"]
-    assert "after-heavy" in (tmp_path / "p.svg").read_text("utf-8")
+    assert "after-heavy" in (tmp_path / "p.html").read_text("utf-8")
     assert command(asked) == 0
     said = capsys.readouterr().out
     assert "lingers" in said

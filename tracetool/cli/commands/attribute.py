@@ -40,9 +40,9 @@ def attribute(
         False, "--identify-sensor", help="Print what the log tells of its own sensor, and stop."
     ),
     picture: Path | None = typer.Option(
-        None, "--picture", help="Draw the log against what explains it: .svg"
+        None, "--picture", help="Draw the log against what explains it: .html"
     ),
-    bars: Path | None = typer.Option(None, "--bars", help="Draw energy per class with intervals: .svg"),
+    bars: Path | None = typer.Option(None, "--bars", help="Draw energy per class with intervals: .html"),
     out: Path | None = typer.Option(
         None,
         "--out",
@@ -152,14 +152,15 @@ def _draw(found: Attribution, picture: Path | None, bars: Path | None) -> None:
     import numpy as np
     import polars as pl
 
-    from tracetool.report.pictures.measured import energy_bars, log_picture, save_svg
+    from tracetool.report.chart_page import save_chart
+    from tracetool.report.pictures.measured import energy_bars, log_picture
 
     if picture is not None:
         device, seen = next(iter(found.observations.items()))
         explained = found.classes[device].fitted_w
         times = seen.readings.time_s
-        save_svg(log_picture(times, seen.readings.power_w, explained, f"Power log, {seen.field}"), picture)
+        save_chart(log_picture(times, seen.readings.power_w, explained, f"Power log, {seen.field}"), picture)
     if bars is not None:
         rows = found.energy.filter(pl.col("energy_j") > 0).sort("energy_j", descending=True).head(25)
         ends = [rows[c].fill_null(np.nan).to_numpy() for c in ("energy_j", "energy_low_j", "energy_high_j")]
-        save_svg(energy_bars(rows["class"].to_list(), ends[0], ends[1], ends[2]), bars)
+        save_chart(energy_bars(rows["class"].to_list(), ends[0], ends[1], ends[2]), bars)

@@ -11,7 +11,7 @@ from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 app = typer.Typer()
 
 
-@app.command(epilog="Example: tracetool profile campaign.tracetool --kernel gemm --picture profile.svg")
+@app.command(epilog="Example: tracetool profile campaign.tracetool --kernel gemm --picture profile.html")
 def profile(
     sources: list[Path] = typer.Argument(
         ..., metavar="RUN...|EXECUTIONS.csv", help="Runs with power logs, or one table of executions."
@@ -26,7 +26,7 @@ def profile(
         0.0, "--window", help="Averaging window of the samples; 0: instantaneous. [ms]"
     ),
     margin: float = typer.Option(0.0, "--margin", help="Binning margin, e.g. 0.05; else as guided."),
-    picture: Path | None = typer.Option(None, "--picture", help="Draw the stitched profile: .svg"),
+    picture: Path | None = typer.Option(None, "--picture", help="Draw the stitched profile: .html"),
     out: Path | None = typer.Option(
         None, "--out", "-o", help="Write the curves: .parquet .csv .json .md .html"
     ),
@@ -60,10 +60,10 @@ def profile(
     if out is not None:
         save_table(made.frame, out, title=f"Power profile of {made.kernel}", schema=load_schema("profile"))
     if picture is not None:
-        from tracetool.report.pictures.measured import save_svg
+        from tracetool.report.chart_page import save_chart
         from tracetool.report.pictures.power_profile import power_profile
 
-        save_svg(power_profile(made.kernel, made.found, made.among), picture)
+        save_chart(power_profile(made.kernel, made.found, made.among), picture)
     if as_json:
         print_json(made.document())
         return

@@ -27,12 +27,14 @@ def report(
     from dataclasses import asdict
 
     from tracetool.cli.output import print_json
+    from tracetool.report.pictures.charts import need_bokeh
     from tracetool.report.run_html import run_html
     from tracetool.report.save import check_output
     from tracetool.tables.write import aside_file
     from tracetool.vocabulary.errors import BadInput
     from tracetool.workflows.report import report_run
 
+    need_bokeh()
     check_output(out)
     if out.suffix.lower() != ".html":
         raise BadInput.in_file(out, "a report is a page", "name it report.html, or use: tracetool diff -o")

@@ -11,7 +11,7 @@ from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 app = typer.Typer()
 
 
-@app.command(epilog="Example: tracetool sweep run.tracetool --slowdown 0.05 --chart front.svg")
+@app.command(epilog="Example: tracetool sweep run.tracetool --slowdown 0.05 --chart front.html")
 def sweep(
     source: Path = typer.Argument(..., metavar="RUN|TABLE", help="A run, or an operator or kernel table."),
     gpu: str = typer.Option("", "--gpu", help="GPU, e.g. a100-sxm; a run knows its own."),
@@ -24,23 +24,22 @@ def sweep(
     anchor: str = typer.Option("", "--anchor", help="measured (scale what was recorded) or none."),
     slowdown: float = typer.Option(0.05, "--slowdown", min=0.0, help="Allowed slowdown: 0.05 is 5 %."),
     out: Path | None = typer.Option(None, "--out", "-o", help="Write all points: .parquet .csv .json .md"),
-    chart: Path | None = typer.Option(None, "--chart", help="Write energy against time as a picture: .svg"),
+    chart: Path | None = typer.Option(None, "--chart", help="Write energy against time as a chart: .html"),
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
 ) -> None:
     """Find the clock or power cap of least energy, least energy x time, or least energy within a slowdown."""
     from tracetool.cli.output import print_json
     from tracetool.cli.swept import print_swept
+    from tracetool.report.chart_page import check_chart, save_chart
     from tracetool.report.save import check_output, save_table
-    from tracetool.tables.write import aside_file
-    from tracetool.vocabulary.errors import BadInput
     from tracetool.workflows.clocks import parse_clocks
     from tracetool.workflows.sweep import sweep as run_sweep
 
     if out is not None:
         check_output(out)
-    if chart is not None and chart.suffix.lower() != ".svg":
-        raise BadInput.in_file(chart, "a chart is written as .svg", "e.g. --chart front.svg")
+    if chart is not None:
+        check_chart(chart)
     made = run_sweep(
         source,
         gpu or None,
@@ -54,8 +53,7 @@ def sweep(
     if out is not None:
         save_table(made.points, out, title=f"Operating points on {made.gpu}")
     if chart is not None:
-        with aside_file(chart) as temporary:
-            temporary.write_text(made.chart(), "utf-8")
+        save_chart(made.chart(), chart)
     if as_json:
         tables = {"points": made.points, "best": made.best, "families": made.families}
         print_json(

@@ -1,1 +1,1 @@
-"""Pictures as inline SVG: numbers in, text out; every text in them is escaped."""
+"""Charts by Bokeh and the treemap as inline SVG: numbers in; every text in them is made harmless."""

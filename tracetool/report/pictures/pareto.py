@@ -7,7 +7,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetool.report.columns import number
-from tracetool.report.pictures.svg import Drawing, Scale
+from tracetool.report.pictures.charts import (
+    BACK,
+    INK,
+    MEASURED,
+    MODEL,
+    SOFT,
+    Chart,
+    blank,
+    hover,
+    legend,
+    limits,
+)
 from tracetool.vocabulary.arrays import Bools, Floats
 
 
@@ -44,51 +55,45 @@ class Clocks:
         return {i: ", ".join(texts) for i, texts in said.items()}
 
 
-def pareto(clocks: Clocks, marks: dict[int, str]) -> str:
-    """Return the picture: a point per clock with its interval; ``marks`` names some of them."""
-    width, left, bottom = 560.0, 70.0, 340.0
-    x = Scale.over(clocks.time_ms, left, width - 14)
-    y = Scale.over(np.concatenate([clocks.energy_j, clocks.low_j, clocks.high_j]), bottom, 14.0)
-    said = "; ".join(f"{text} at {clocks.clock_mhz[i]:.0f} MHz" for i, text in sorted(marks.items()))
-    drawing = Drawing(width, 382, "Energy and time over clocks", f"{clocks.clock_mhz.size} clocks; {said}.")
-    drawing.axes(x, y, "time of the whole run [ms]", "energy [J]")
-    best = front(clocks.time_ms, clocks.energy_j)
-    xs, ys = x.place(clocks.time_ms), y.place(clocks.energy_j)
-    lows, highs = y.place(clocks.low_j), y.place(clocks.high_j)
+def pareto(clocks: Clocks, marks: dict[int, str]) -> Chart:
+    """Return the chart: a point per clock with its interval; ``marks`` names some of them."""
     order = np.argsort(clocks.clock_mhz)
-    drawing.mark("polyline", points=" ".join(f"{xs[i]:.1f},{ys[i]:.1f}" for i in order), class_="curve")
-    for i in order:
-        at = float(xs[i])
-        drawing.mark("line", x1=at, x2=at, y1=float(lows[i]), y2=float(highs[i]), class_="bar")
-        drawing.mark(
-            "circle",
-            f"{clocks.clock_mhz[i]:.0f} MHz: {number(float(clocks.time_ms[i]))} ms,"
-            f" {number(float(clocks.energy_j[i]))} J ({number(float(clocks.low_j[i]), 3)} to"
-            f" {number(float(clocks.high_j[i]), 3)})" + (f"; {marks[int(i)]}" if int(i) in marks else ""),
-            cx=at,
-            cy=float(ys[i]),
-            r=6 if int(i) in marks else 4,
-            class_="best" if int(i) in marks else "front" if best[i] else "behind",
-        )
-    _name(drawing, marks, clocks.clock_mhz, (xs, ys), (left + width) / 2)
-    return drawing.svg()
-
-
-def _name(
-    drawing: Drawing, marks: dict[int, str], clock: Floats, places: tuple[Floats, Floats], middle: float
-) -> None:
-    xs, ys = places
-    taken: list[tuple[float, float]] = []
-    for i, text in sorted(marks.items(), key=lambda m: -ys[m[0]]):
-        side = 1 if xs[i] < middle else -1
-        at = float(ys[i]) - 10
-        while any(abs(at - other) < 15 and abs(xs[i] - place) < 220 for place, other in taken):
-            at -= 15
-        taken.append((float(xs[i]), at))
-        drawing.text(
-            float(xs[i]) + 8 * side,
-            max(at, 12.0),
-            f"{clock[i]:.0f} MHz: {text}",
-            text_anchor="start" if side > 0 else "end",
-            class_="mark",
-        )
+    time, energy = clocks.time_ms[order], clocks.energy_j[order]
+    low, high = clocks.low_j[order], clocks.high_j[order]
+    made = blank(
+        limits(time), limits(np.concatenate([energy, low, high])),
+        ("time of the whole run [ms]", "energy [J]"),
+        height=440, width=760,
+    )  # fmt: skip
+    made.line(time, energy, line_color=SOFT, line_width=1.5)
+    made.segment(time, low, time, high, line_color=SOFT, line_alpha=0.7)
+    best = front(time, energy)
+    source = {
+        "x": time, "y": energy,
+        "clock": [f"{c:.0f} MHz" for c in clocks.clock_mhz[order]],
+        "said": [
+            f"{number(float(t))} ms, {number(float(e))} J ({number(float(a), 3)} to {number(float(b), 3)})"
+            for t, e, a, b in zip(time, energy, low, high, strict=True)
+        ],
+        "note": [marks.get(int(i), "") for i in order],
+    }  # fmt: skip
+    over = []
+    for rows, fill, name in ((best, MODEL, "not beaten"), (~best, BACK, "beaten in time and energy")):
+        if rows.any():
+            part = {k: np.asarray(v)[rows] for k, v in source.items()}
+            over.append(made.scatter(x="x", y="y", size=9, fill_color=fill, line_color=MODEL, line_width=1.5,
+                                     source=part, legend_label=name))  # fmt: skip
+    shapes = ("star", "diamond", "square")
+    for (i, text), shape in zip(sorted(marks.items()), shapes, strict=False):
+        at = int(np.flatnonzero(order == i)[0])
+        over.append(
+            made.scatter(
+                x="x", y="y", size=17, marker=shape, fill_color=MEASURED, line_color=INK,
+                source={k: np.asarray(v)[[at]] for k, v in source.items()},
+                legend_label=f"{clocks.clock_mhz[i]:.0f} MHz: {text}",
+            )
+        )  # fmt: skip
+    hover(made, [("", "clock"), ("", "said"), ("", "note")], over)
+    legend(made)
+    said = "; ".join(f"{text} at {clocks.clock_mhz[i]:.0f} MHz" for i, text in sorted(marks.items()))
+    return Chart("Energy and time over clocks", f"{clocks.clock_mhz.size} clocks; {said}.", made)

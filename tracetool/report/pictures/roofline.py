@@ -8,14 +8,14 @@ References
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from tracetool.report import escape
 from tracetool.report.columns import number
-from tracetool.report.pictures.colours import sequential
-from tracetool.report.pictures.svg import Drawing, Scale
+from tracetool.report.pictures.charts import INK, Chart, blank, hover, limits, plain
 from tracetool.vocabulary.arrays import Floats
 
 
@@ -28,8 +28,8 @@ def roofline(
     *,
     peaks_flops_per_s: Mapping[str, float],
     bytes_per_s: float,
-) -> str:
-    """Return the picture of n kernels under the GPU's ceilings.
+) -> Chart:
+    """Return the chart of n kernels under the GPU's ceilings.
 
     Parameters
     ----------
@@ -48,75 +48,84 @@ def roofline(
     bytes_per_s : float
         Memory ceiling. [B/s]
     """
-    width, left, bottom = 600.0, 74.0, 340.0
     good = np.isfinite(intensity) & np.isfinite(flops_per_s) & (intensity > 0) & (flops_per_s > 0)
     peaks = dict(sorted(((k, v) for k, v in peaks_flops_per_s.items() if v and v > 0), key=lambda p: -p[1]))
     ridges = np.array([v / bytes_per_s for v in peaks.values()]) if bytes_per_s > 0 else np.array([])
-    x = Scale.over(np.concatenate([intensity[good], ridges * 2]), left, width - 112, log=True)
-    y = Scale.over(np.concatenate([flops_per_s[good], np.array([*peaks.values()])]), bottom, 20.0, log=True)
-    drawing = Drawing(
-        width, 420, "Roofline", f"{int(good.sum())} kernels with counted operations, coloured by power."
-    )
-    scaled = Scale(y.low / 1e12, y.high / 1e12, y.start, y.end, log=True)
-    drawing.axes(x, scaled, "operations per byte of memory traffic [FLOP/B]", "delivered rate [TFLOP/s]")
-    labels = _ceilings(drawing, x, y, peaks, bytes_per_s)
-    watts = power_w[good]
-    finite = watts[np.isfinite(watts)]
-    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
-    colours = sequential((watts - low) / ((high - low) or 1.0))
-    xs, ys = x.place(intensity[good]), y.place(flops_per_s[good])
-    kept = np.flatnonzero(good)
-    for at in np.argsort(-np.nan_to_num(share[good])):
-        i = kept[at]
-        drawing.mark(
-            "circle",
-            f"{escape.name(names[i], 200)}: {number(float(intensity[i]), 3)} FLOP/B,"
-            f" {number(float(flops_per_s[i]) / 1e12, 3)} TFLOP/s, {number(float(power_w[i]), 3)} W",
-            cx=float(xs[at]),
-            cy=float(ys[at]),
-            r=float(4 + 10 * np.sqrt(max(float(np.nan_to_num(share[i])), 0.0))),
-            fill=colours[at],
-            class_="dot",
-        )
-    for at, text in labels:
-        drawing.text(x.end + 5, at, text)
-    _legend(drawing, left, 390.0, low, high)
-    return drawing.svg()
+    x = limits(np.concatenate([intensity[good], ridges * 4]), log=True)
+    tops = np.array([*peaks.values()])
+    y = limits(np.concatenate([flops_per_s[good], tops * 1.5]) / 1e12, log=True)
+    labels = ("FLOP per byte of memory traffic", "delivered rate [TFLOP/s]")
+    made = blank(x, y, labels, height=470, width=760, log=True)
+    _ceilings(made, x, y, peaks, bytes_per_s)
+    _dots(made, np.flatnonzero(good), intensity, flops_per_s, power_w, share, names)
+    said = f"{int(good.sum())} kernels with counted operations, coloured by power."
+    return Chart("Roofline", said, made)
+
+
+def _dots(
+    made: Any,
+    good: Any,
+    intensity: Floats,
+    rate: Floats,
+    power_w: Floats,
+    share: Floats,
+    names: Sequence[str],
+) -> None:
+    from bokeh.palettes import Cividis256
+    from bokeh.transform import linear_cmap
+
+    rows = good[np.argsort(-np.nan_to_num(share[good]), kind="stable")]  # small ones stay on top
+    watts = power_w[rows]
+    known = watts[np.isfinite(watts)]
+    low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
+    colour = linear_cmap("watts", Cividis256, low, high if high > low else low + 1.0, nan_color="#888888")
+    dots = made.scatter(
+        x="x", y="y", size="size", fill_color=colour, fill_alpha=0.85, line_color=INK, line_width=0.7,
+        source={
+            "x": intensity[rows], "y": rate[rows] / 1e12, "watts": watts,
+            "size": 8 + 20 * np.sqrt(np.maximum(np.nan_to_num(share[rows]), 0.0)),
+            "name": [plain(names[i], 200) for i in rows],
+            "said": [
+                f"{number(float(intensity[i]), 3)} FLOP/B, {number(float(rate[i]) / 1e12, 3)} TFLOP/s,"
+                f" {number(float(power_w[i]), 3)} W,"
+                f" {100 * float(np.nan_to_num(share[i])):.2g} % of the energy"
+                for i in rows
+            ],
+        },
+    )  # fmt: skip
+    hover(made, [("", "name"), ("", "said")], [dots])
+    bar = dots.construct_color_bar(
+        title="power [W]", height=10, background_fill_color=None, border_line_color=None,
+        title_text_color=INK, title_text_font_size="12px",
+        title_text_font_style="normal", major_label_text_color=INK, major_label_text_font_size="12px",
+        padding=8,
+        major_tick_line_color=None,
+    )  # fmt: skip
+    made.add_layout(bar, "below")
 
 
 def _ceilings(
-    drawing: Drawing, x: Scale, y: Scale, peaks: Mapping[str, float], bytes_per_s: float
-) -> list[tuple[float, str]]:
-    labels: list[tuple[float, str]] = []
-    top = max(peaks.values(), default=y.high)
+    made: Any, x: tuple[float, float], y: tuple[float, float], peaks: Mapping[str, float], bytes_per_s: float
+) -> None:
+    top = max(peaks.values(), default=y[1] * 1e12)
+    far = 100.0  # beyond the frame, for those who zoom out
     if bytes_per_s > 0:
-        first, last = max(x.low, y.low / bytes_per_s), min(x.high, top / bytes_per_s)
-        if last > first:
-            xs, ys = x.place(np.array([first, last])), y.place(np.array([first, last]) * bytes_per_s)
-            drawing.mark(
-                "line",
-                f"device memory, {number(bytes_per_s / 1e9)} GB/s",
-                x1=float(xs[0]),
-                y1=float(ys[0]),
-                x2=float(xs[1]),
-                y2=float(ys[1]),
-                class_="roof",
-            )
+        ends = np.array([x[0] / far, top / bytes_per_s])
+        made.line(ends, ends * bytes_per_s / 1e12, line_color=INK, line_width=1.5)
+        at = max(x[0], y[0] * 1e12 / bytes_per_s) * (x[1] / x[0]) ** 0.02
+        above = (y[1] / y[0]) ** 0.07
+        _label(made, at, at * bytes_per_s / 1e12 * above, f"memory {number(bytes_per_s / 1e9)} GB/s", "left")
+    labelled: list[float] = []
     for unit, peak in peaks.items():
-        ridge = peak / bytes_per_s if bytes_per_s > 0 else x.low
-        start, at = float(x.place(max(ridge, x.low))), float(y.place(peak))
-        if start >= x.end:
-            continue
-        drawing.mark("line", x1=start, x2=x.end, y1=at, y2=at, class_="roof")
-        if all(abs(at + 4 - other) > 12 for other, _ in labels):
-            labels.append((at + 4, f"{unit} {number(peak / 1e12, 3)}"))
-    return labels
+        ridge = peak / bytes_per_s if bytes_per_s > 0 else x[0]
+        made.line([ridge, x[1] * far], [peak / 1e12] * 2, line_color=INK, line_width=1.5)
+        # a label of its own only where it does not cover another's
+        if all(abs(math.log(peak / other)) > 0.045 * math.log(y[1] / y[0]) for other in labelled):
+            labelled.append(peak)
+            _label(made, x[1] * 0.97, peak / 1e12, f"{unit} {number(peak / 1e12, 3)}", "right")
 
 
-def _legend(drawing: Drawing, left: float, top: float, low: float, high: float) -> None:
-    steps = 24
-    for i, colour in enumerate(sequential(np.linspace(0, 1, steps))):
-        drawing.mark("rect", x=left + 72 + i * 8, y=top, width=8.5, height=10, fill=colour)
-    drawing.text(left, top + 9, "power [W]")
-    drawing.text(left + 72, top + 24, number(low, 3), text_anchor="middle")
-    drawing.text(left + 72 + steps * 8, top + 24, number(high, 3), text_anchor="middle")
+def _label(made: Any, x: float, y: float, text: str, align: str) -> None:
+    made.text(
+        [x], [y], [text], text_align=align, text_baseline="bottom", text_color=INK, text_font_size="12px"
+    )

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tracetool.report import escape
 from tracetool.report.columns import number
+from tracetool.report.pictures.charts import INK, SOFT, Chart, blank, hover, limits, plain
 from tracetool.report.pictures.colours import OTHER
-from tracetool.report.pictures.svg import Drawing, Scale
 from tracetool.vocabulary.arrays import Floats
 
 _BAND = 1.1  # a tenth to either side of the diagonal
@@ -24,8 +23,8 @@ def scatter(
     *,
     quantity: str,
     unit: str,
-) -> str:
-    """Return the picture of n kernels, one mark each.
+) -> Chart:
+    """Return the chart of n kernels, one mark each.
 
     Parameters
     ----------
@@ -38,38 +37,34 @@ def scatter(
     quantity, unit : str
         What the axes show, e.g. ``time`` and ``ms``.
     """
-    size, left, bottom = 460.0, 64.0, 400.0
-    good = np.isfinite(measured) & np.isfinite(predicted) & (measured > 0) & (predicted > 0)
-    both = np.concatenate([measured[good], predicted[good]])
-    x = Scale.over(both, left, size - 12, log=True)
-    y = Scale(x.low, x.high, bottom, 12.0, log=True)
-    inside = np.maximum(predicted[good] / measured[good], measured[good] / predicted[good]) <= _BAND
-    drawing = Drawing(
-        size,
-        442,
+    good = np.flatnonzero(np.isfinite(measured) & np.isfinite(predicted) & (measured > 0) & (predicted > 0))
+    rows = [int(i) for i in good]
+    x, y = measured[good], predicted[good]
+    inside = int((np.maximum(y / x, x / y) <= _BAND).sum())
+    ends = limits(np.concatenate([x, y]), log=True)
+    labels = (f"measured {quantity} [{unit}]", f"predicted {quantity} [{unit}]")
+    made = blank(ends, ends, labels, height=440, width=560, log=True)
+    reach = np.array([ends[0] / 10, ends[1] * 10])  # beyond the frame, for those who zoom out
+    made.patch([*reach, *reach[::-1]], [*(reach / _BAND), *(reach[::-1] * _BAND)], fill_color=SOFT,
+               fill_alpha=0.18, line_color=None)  # fmt: skip
+    made.line(reach, reach, line_color=INK, line_width=1.5)
+    dots = made.scatter(
+        x="x", y="y", size=8, fill_color="fill", fill_alpha=0.85, line_color=INK, line_width=0.7,
+        source={
+            "x": x, "y": y,
+            "fill": [colours.get(families[i], OTHER) for i in rows],
+            "name": [plain(names[i], 200) for i in rows],
+            "family": [plain(families[i]) for i in rows],
+            "measured": [f"{number(float(v))} {unit}" for v in x],
+            "predicted": [
+                f"{number(float(b))} {unit} ({100 * (b / a - 1):+.0f} %)" for a, b in zip(x, y, strict=True)
+            ],
+        },
+    )  # fmt: skip
+    told = [("", "name"), ("family", "family"), ("measured", "measured"), ("predicted", "predicted")]
+    hover(made, told, [dots])
+    return Chart(
         f"Predicted against measured {quantity}",
-        f"{int(good.sum())} kernels; {int(inside.sum())} lie within a tenth of the diagonal.",
+        f"{good.size} kernels; {inside} lie within a tenth of the diagonal.",
+        made,
     )
-    drawing.axes(x, y, f"measured {quantity} [{unit}]", f"predicted {quantity} [{unit}]")
-    ends = np.array([x.low, x.high])
-    across = x.place(ends)
-    lower, upper = y.place(ends / _BAND), y.place(ends * _BAND)
-    points = [(across[0], lower[0]), (across[1], lower[1]), (across[1], upper[1]), (across[0], upper[0])]
-    drawing.mark("polygon", points=" ".join(f"{a:.1f},{b:.1f}" for a, b in points), class_="band")
-    drawing.mark("line", x1=left, y1=bottom, x2=size - 12, y2=12.0, class_="guide")
-    xs, ys = x.place(measured[good]), y.place(predicted[good])
-    order = np.argsort(-measured[good])
-    kept = np.flatnonzero(good)[order]
-    for i, at in zip(kept, order, strict=True):
-        ratio = predicted[i] / measured[i]
-        drawing.mark(
-            "circle",
-            f"{escape.name(names[i], 200)}: {number(float(measured[i]))} {unit} measured,"
-            f" {number(float(predicted[i]))} {unit} predicted ({100 * (ratio - 1):+.0f} %)",
-            cx=float(xs[at]),
-            cy=float(ys[at]),
-            r=4,
-            fill=colours.get(families[i], OTHER),
-            class_="dot",
-        )
-    return drawing.svg()

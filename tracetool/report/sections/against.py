@@ -8,8 +8,9 @@ from tracetool.compare.outcome import RunDiff
 from tracetool.report.changes import causes, headline
 from tracetool.report.columns import number
 from tracetool.report.pictures.causes import waterfall
+from tracetool.report.pictures.charts import chart_html
 from tracetool.report.run_page import RunPage
-from tracetool.report.sections.section import Section, line_html, picture_html, table_html
+from tracetool.report.sections.section import Section, line_html, table_html
 
 _MOST = 25
 
@@ -20,9 +21,8 @@ def against(page: RunPage) -> Section | None:
     if found is None:
         return None
     energy = found.metrics[0]
-    picture = picture_html(
-        waterfall(energy.base, found.factors, energy.head, unit=f"J per {found.unit}"),
-        "Why the energy changed",
+    picture = chart_html(
+        waterfall(energy.base, found.factors, energy.head, unit=f"J per {found.unit}"), "causes"
     )
     warnings = "".join(line_html(w, "warning") for w in (*found.warnings, *_incomparable(found)))
     why = line_html(f"Why (sums to {number(energy.head - energy.base, 3)} J): {causes(found)}", "plain")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import polars as pl
 
 from tracetool.report.accuracy import headline
+from tracetool.report.pictures.charts import chart_html
 from tracetool.report.pictures.colours import family_colours
 from tracetool.report.pictures.scatter import scatter
 from tracetool.report.run_page import RunPage
-from tracetool.report.sections.section import Section, line_html, picture_html, table_html
+from tracetool.report.sections.section import Section, line_html, table_html
 
 _MOST_DOTS = 600
 
@@ -25,7 +26,7 @@ def agreement(page: RunPage) -> Section:
         shown = shown.sort(measured, descending=True).head(_MOST_DOTS)
         if not shown.height:
             continue
-        svg = scatter(
+        chart = scatter(
             shown[measured].to_numpy(),
             shown[predicted].to_numpy(),
             shown["name"].to_list(),
@@ -34,7 +35,7 @@ def agreement(page: RunPage) -> Section:
             quantity=quantity,
             unit=unit,
         )
-        pictures.append(picture_html(svg, f"Predicted against measured {quantity}"))
+        pictures.append(chart_html(chart, f"agreement-{quantity}"))
     parts = found.table.filter(pl.col("level").is_in(["total", "gap", "family"])).select(
         "name",
         "share_pct",

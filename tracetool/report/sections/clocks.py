@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from tracetool.report.pictures.charts import chart_html
 from tracetool.report.pictures.pareto import front, pareto
 from tracetool.report.run_page import RunPage
-from tracetool.report.sections.section import Section, picture_html, table_html
+from tracetool.report.sections.section import Section, table_html
 
 
 def clocks(page: RunPage) -> Section | None:
@@ -39,7 +40,7 @@ def clocks(page: RunPage) -> Section | None:
             "note": [marks.get(i, "" if on_front[i] else "beaten") for i in range(found.clock_mhz.size)],
         }
     )
-    body = picture_html(pareto(found, marks), "Energy and time over clocks")
+    body = chart_html(pareto(found, marks), "clocks")
     details = (
         f"<details><summary>All clocks</summary>{table_html(rows, 'The whole run at each clock')}</details>"
     )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import polars as pl
 
+from tracetool.report.pictures.charts import chart_html
 from tracetool.report.pictures.roofline import roofline
 from tracetool.report.run_page import RunPage
-from tracetool.report.sections.section import Section, picture_html
+from tracetool.report.sections.section import Section, table_html
 
 _MOST_DOTS = 400
+_LISTED = 40
 
 
 def roof(page: RunPage) -> Section | None:
@@ -22,7 +24,7 @@ def roof(page: RunPage) -> Section | None:
         (pl.col("flops") * pl.col("launches") / (pl.col("time_ms") / 1e3)).alias("rate"),
         (pl.col("energy_j") / total).alias("share"),
     )
-    svg = roofline(
+    chart = roofline(
         rows["intensity"].to_numpy(),
         rows["rate"].to_numpy(),
         rows["power_w"].cast(pl.Float64).to_numpy(),
@@ -36,5 +38,16 @@ def roof(page: RunPage) -> Section | None:
         "Roofline",
         "Rates are counted operations over measured times; bytes are the model's counts. Size is energy,"
         f" colour is power. Ceilings at {page.recorded_mhz:.0f} MHz.",
-        picture_html(svg, "Roofline"),
+        chart_html(chart, "roofline")
+        + f"<details><summary>Figures</summary>{table_html(_listed(rows), 'Most energy first')}</details>",
+    )
+
+
+def _listed(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.head(_LISTED).select(
+        pl.col("name").alias("kernel"),
+        pl.col("intensity").alias("FLOP per byte"),
+        (pl.col("rate") / 1e12).alias("TFLOP/s"),
+        "power_w",
+        (100.0 * pl.col("share")).alias("share_pct"),
     )

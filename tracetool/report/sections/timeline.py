@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tracetool.report.pictures.charts import chart_html
+from tracetool.report.pictures.timeline_chart import timeline_chart
 from tracetool.report.run_page import RunPage
 from tracetool.report.sections.section import Section
 
@@ -12,13 +14,12 @@ _BUTTONS = (
 
 
 def timeline(page: RunPage) -> Section | None:
-    """Return the canvas the page's script draws on, and its buttons."""
+    """Return the chart the page's script fills, and its buttons."""
     if page.timeline is None:
         return None
     buttons = "".join(f'<button type="button" id="{key}">{text}</button>' for key, text in _BUTTONS)
     merged = page.timeline.merged
     note = f" {merged:,} short launches share a bar with a neighbour." if merged else ""
-    lanes = len(page.timeline.packed["lanes"])
     return Section(
         "timeline",
         "Power and kernels over time",
@@ -26,8 +27,6 @@ def timeline(page: RunPage) -> Section | None:
         f" family.{note} Drag to pan, Ctrl + wheel or the buttons to zoom; with the picture in focus:"
         " + − ← → 0.",
         f'<div class="buttons" role="group" aria-label="Timeline view">{buttons}</div>'
-        f'<canvas id="tl" tabindex="0" role="img" aria-describedby="tl-said" data-lanes="{lanes}"'
-        ' aria-label="Power and kernels over time"></canvas>'
-        '<p id="tl-said" class="note" aria-live="polite"></p>'
-        "<noscript><p>The timeline needs scripts.</p></noscript>",
+        + chart_html(timeline_chart(page.timeline), "timeline")
+        + '<p id="tl-said" class="note" aria-live="polite"></p>',
     )

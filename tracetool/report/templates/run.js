@@ -1,24 +1,6 @@
-"use strict";
 (() => {
   const data = JSON.parse(document.getElementById("page-data").textContent);
   const element = (id) => document.getElementById(id);
-  const redraws = [];
-
-  // Light or dark: the reader's choice wins over the system's.
-  element("theme").addEventListener("click", () => {
-    const root = document.documentElement;
-    const dark = root.dataset.theme
-      ? root.dataset.theme === "dark"
-      : matchMedia("(prefers-color-scheme: dark)").matches;
-    root.dataset.theme = dark ? "light" : "dark";
-    redraws.forEach((draw) => draw());
-  });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redraws.forEach((draw) => draw()));
-  addEventListener("beforeprint", () => {
-    document.querySelectorAll("details").forEach((d) => { d.open = true; });
-    redraws.forEach((draw) => draw(true));
-  });
-  addEventListener("afterprint", () => redraws.forEach((draw) => draw()));
 
   function figure(value, digits) {
     if (value === null || value === undefined) return "";
@@ -105,198 +87,121 @@
   }
 
   async function timeline() {
-    const canvas = element("tl");
     const packed = data.timeline;
-    if (!canvas || !packed) return;
+    if (!packed || !charts.has("chart-timeline")) return;
     const n = packed.count;
+    const chart = await charts.get("chart-timeline");
     const [start, length, signature, lane] = await Promise.all(
       ["start", "length", "signature", "lane"].map((k) => unpack(packed[k], n)));
     for (let i = 1; i < n; i++) start[i] += start[i - 1];
     let longest = 0;
     for (let i = 0; i < n; i++) longest = Math.max(longest, length[i]);
-    const quantum = packed.quantum_ns / 1e6;
+    const quantum = packed.quantum_ns / 1e6; // of one step, in ms
     const whole = packed.span_ns / packed.quantum_ns;
     const families = data.families.length;
     const rows = data.family.length;
     const familyOf = (s) => (s < rows ? data.family[s] : s - rows);
     const powerOf = (s) => (s < rows ? data.power[s] : null);
     const nameOf = (s) => (s < rows ? data.table.name[s] : `a small ${data.families[s - rows]} kernel`);
-    let from = 0, to = whole;
+    const range = chart.named("tl-range"), watts = chart.named("tl-watts");
+    let highest = watts.end / 1.05;
 
     function firstAt(value) {
       let low = 0, high = n;
       while (low < high) { const mid = (low + high) >> 1; if (start[mid] < value) low = mid + 1; else high = mid; }
       return low;
     }
-    const LEFT = 84, TOP = 26, POWER = 150, BAR = 16, GAP = 4;
-    const lanes = packed.lanes.length;
-    canvas.style.height = `${TOP + POWER + 24 + lanes * (BAR + GAP) + 26}px`;
-
-    function ticks(low, high, most) {
-      const raw = (high - low) / most, size = 10 ** Math.floor(Math.log10(raw));
-      const step = [1, 2, 5, 10].map((s) => s * size).find((s) => s >= raw);
-      const made = [];
-      for (let v = Math.ceil(low / step) * step; v <= high + step * 1e-9; v += step) made.push(v);
-      return [made, Math.max(0, -Math.floor(Math.log10(step)))];
-    }
-    function modelled(width) {
+    // Mean power of the kernels and the gaps between them, per pixel.
+    function modelled(from, to, width) {
       const busy = new Float64Array(width), energy = new Float64Array(width), known = new Float64Array(width);
       const scale = width / (to - from);
       for (let i = firstAt(from - longest); i < n && start[i] < to; i++) {
         const power = powerOf(signature[i]);
-        let a = (start[i] - from) * scale;
+        const a = Math.max((start[i] - from) * scale, 0);
         const b = Math.min((start[i] + length[i] - from) * scale, width);
-        if (b <= 0) continue;
-        a = Math.max(a, 0);
         for (let p = Math.floor(a); p < b; p++) {
           const part = Math.min(b, p + 1) - Math.max(a, p);
           busy[p] += part;
           if (power !== null) { energy[p] += part * power; known[p] += part; }
         }
       }
-      return Float64Array.from(busy, (share, p) => {
+      return Array.from(busy, (share, p) => {
         const active = Math.min(share, 1);
         return (known[p] > 0 ? energy[p] / known[p] : data.idle_w) * active + data.idle_w * (1 - active);
       });
     }
-    function draw(print) {
-      const style = getComputedStyle(document.documentElement);
-      const colour = (name, printed) => (print ? printed : style.getPropertyValue(name).trim());
-      const ratio = devicePixelRatio || 1;
-      const width = canvas.clientWidth, height = canvas.clientHeight;
-      canvas.width = width * ratio;
-      canvas.height = height * ratio;
-      const g = canvas.getContext("2d");
-      g.scale(ratio, ratio);
-      g.fillStyle = colour("--back", "#fff");
-      g.fillRect(0, 0, width, height);
-      g.font = "12px system-ui, sans-serif";
-      const room = width - LEFT - 8;
-      const x = (t) => LEFT + (t - from) / (to - from) * room;
-      const line = modelled(Math.max(1, Math.floor(room)));
-      let most = line.reduce((a, b) => Math.max(a, b), 1);
-      for (const p of packed.power) for (const w of p.power_w) most = Math.max(most, w);
-      const y = (w) => TOP + POWER * (1 - w / (most * 1.05));
-      const [levels] = ticks(0, most, 4);
-      const [times, places] = ticks(from * quantum, to * quantum, Math.max(2, room / 130));
-      g.textBaseline = "middle";
-      for (const w of levels) {
-        g.strokeStyle = colour("--line", "#bbb");
-        g.beginPath(); g.moveTo(LEFT, y(w)); g.lineTo(width - 8, y(w)); g.stroke();
-        g.fillStyle = colour("--soft", "#444");
-        g.textAlign = "right";
-        g.fillText(`${w} W`, LEFT - 6, y(w));
-      }
-      g.textAlign = "center";
-      for (const t of times) {
-        g.fillText(`${t.toFixed(places)} ms`, Math.min(x(t / quantum), width - 30), TOP + POWER + 12);
-      }
-      const base = TOP + POWER + 26;
-      g.save();
-      g.beginPath(); g.rect(LEFT, 0, room, height); g.clip();
-      // Of launches too short to see, one a pixel is drawn: a frame costs pixels, not launches.
-      const drawn = new Int32Array(lanes).fill(-1);
-      for (let i = firstAt(from - longest), last = -1; i < n && start[i] < to; i++) {
+    // Of launches too short to see, one a pixel is drawn: a frame costs pixels, not launches.
+    function bars(from, to, width) {
+      const made = { left: [], right: [], lane: [], fill: [], name: [], said: [] };
+      const pixel = (to - from) / width;
+      const drawn = new Float64Array(packed.lanes.length).fill(-Infinity);
+      for (let i = firstAt(from - longest); i < n && start[i] < to; i++) {
         if (start[i] + length[i] < from) continue;
-        const left = x(start[i]), wide = length[i] / (to - from) * room, pixel = Math.floor(left);
-        if (wide < 1 && drawn[lane[i]] === pixel) continue;
-        drawn[lane[i]] = pixel;
-        const f = familyOf(signature[i]);
-        if (f !== last) { g.fillStyle = data.colours[f]; last = f; }
-        g.fillRect(left, base + lane[i] * (BAR + GAP), Math.max(wide, 0.6), BAR);
+        if (length[i] < pixel && start[i] < drawn[lane[i]] + pixel) continue;
+        drawn[lane[i]] = start[i];
+        const power = powerOf(signature[i]);
+        made.left.push(start[i] * quantum);
+        made.right.push((start[i] + length[i]) * quantum);
+        made.lane.push(packed.lanes[lane[i]]);
+        made.fill.push(data.colours[familyOf(signature[i])]);
+        made.name.push(nameOf(signature[i]));
+        made.said.push(`${figure(length[i] * quantum * 1e3, 4)} µs from ${figure(start[i] * quantum, 6)} ms`
+          + (power === null ? "" : `, ${figure(power, 3)} W`));
       }
-      g.lineWidth = 1.5;
-      g.strokeStyle = colour("--model", "#1d4ed8");
-      g.beginPath();
-      line.forEach((w, p) => (p ? g.lineTo(LEFT + p, y(w)) : g.moveTo(LEFT, y(w))));
-      g.stroke();
-      packed.power.forEach((p, which) => {
-        g.strokeStyle = colour("--measured", "#c2410c");
-        g.setLineDash(which ? [4, 3] : []);
-        g.beginPath();
-        p.time_ms.forEach((t, k) => (k ? g.lineTo(x(t / quantum), y(p.power_w[k])) : g.moveTo(x(t / quantum), y(p.power_w[k]))));
-        g.stroke();
-      });
-      g.restore();
-      g.setLineDash([]);
-      g.textAlign = "right";
-      g.fillStyle = colour("--soft", "#444");
-      packed.lanes.forEach((name, k) =>
-        g.fillText(name.length > 10 ? name.slice(0, 9) + "…" : name, LEFT - 6, base + k * (BAR + GAP) + BAR / 2));
-      g.textAlign = "left";
-      g.fillStyle = colour("--model", "#1d4ed8");
-      g.fillText("from the kernels' joules", LEFT, 12);
-      if (packed.power.length) {
-        g.fillStyle = colour("--measured", "#c2410c");
-        const fields = packed.power.map((p) => p.label).filter(Boolean).join(", ");
-        g.fillText(width < 560 ? "measured" : `measured ${fields}`, LEFT + 170, 12);
-      }
+      return made;
     }
-    function say(text) {
-      element("tl-said").textContent = text;
-    }
-    function describe() {
+    function describe(from, to) {
       let launches = 0;
       const time = new Float64Array(families);
       for (let i = firstAt(from - longest); i < n && start[i] < to; i++) {
-        const inside = Math.min(start[i] + length[i], to) - Math.max(start[i], from);
-        if (inside > 0) { launches++; time[familyOf(signature[i])] += inside; }
+        const within = Math.min(start[i] + length[i], to) - Math.max(start[i], from);
+        if (within > 0) { launches++; time[familyOf(signature[i])] += within; }
       }
       const top = time.indexOf(time.reduce((a, b) => Math.max(a, b), 0));
-      say(`${figure(from * quantum, 4)} to ${figure(to * quantum, 4)} ms: ${launches.toLocaleString("en-US")} launches`
-        + (launches ? `, most time in ${data.families[top]} (${(100 * time[top] / (to - from)).toFixed(0)} %)` : ""));
+      element("tl-said").textContent =
+        `${figure(from * quantum, 4)} to ${figure(to * quantum, 4)} ms: ${launches.toLocaleString("en-US")} launches`
+        + (launches ? `, most time in ${data.families[top]} (${(100 * time[top] / (to - from)).toFixed(0)} %)` : "");
+    }
+    function fill() {
+      const from = Math.max(range.start / quantum, 0), to = Math.min(range.end / quantum, whole);
+      const width = Math.max(chart.place.clientWidth - 106, 50);
+      const line = modelled(from, to, width);
+      const step = (to - from) * quantum / width;
+      highest = Math.max(highest, ...line);
+      watts.end = 1.05 * highest;
+      chart.named("tl-model").data = { x: line.map((_, p) => from * quantum + (p + 0.5) * step), y: line };
+      chart.named("tl-bars").data = bars(from, to, width);
+      describe(from, to);
     }
     let pending = false;
+    function later() {
+      if (!pending) { pending = true; requestAnimationFrame(() => { pending = false; fill(); }); }
+    }
     function view(a, b) {
-      const least = Math.min(20, whole);
-      const size = Math.min(Math.max(b - a, least), whole);
-      from = Math.min(Math.max(a, 0), whole - size);
-      to = from + size;
-      if (!pending) { pending = true; requestAnimationFrame(() => { pending = false; draw(); describe(); }); }
+      const all = whole * quantum;
+      const size = Math.min(Math.max(b - a, 20 * quantum), all);
+      const from = Math.min(Math.max(a, 0), all - size);
+      range.setv({ start: from, end: from + size });
     }
-    function zoom(factor, at = 0.5) {
-      const centre = from + (to - from) * at, size = (to - from) * factor;
-      view(centre - size * at, centre + size * (1 - at));
-    }
-    const pan = (share) => view(from + (to - from) * share, to + (to - from) * share);
+    const zoom = (factor) => {
+      const middle = (range.start + range.end) / 2, half = (range.end - range.start) / 2 * factor;
+      view(middle - half, middle + half);
+    };
+    const pan = (share) => {
+      const by = (range.end - range.start) * share;
+      view(range.start + by, range.end + by);
+    };
     const moves = { "tl-in": () => zoom(0.5), "tl-out": () => zoom(2), "tl-left": () => pan(-0.25),
-      "tl-right": () => pan(0.25), "tl-all": () => view(0, whole) };
+      "tl-right": () => pan(0.25), "tl-all": () => view(0, whole * quantum) };
     for (const [id, move] of Object.entries(moves)) element(id).addEventListener("click", move);
     const keys = { "+": "tl-in", "=": "tl-in", "-": "tl-out", "ArrowLeft": "tl-left", "ArrowRight": "tl-right", "0": "tl-all", "Home": "tl-all" };
-    canvas.addEventListener("keydown", (e) => {
+    chart.place.addEventListener("keydown", (e) => {
       if (keys[e.key] && !e.ctrlKey && !e.metaKey) { moves[keys[e.key]](); e.preventDefault(); }
     });
-    const share = (e) => (e.offsetX - LEFT) / (canvas.clientWidth - LEFT - 8);
-    canvas.addEventListener("wheel", (e) => {
-      if (!e.ctrlKey && !e.metaKey) return;
-      e.preventDefault();
-      zoom(e.deltaY > 0 ? 1.25 : 0.8, Math.min(Math.max(share(e), 0), 1));
-    }, { passive: false });
-    let held = null;
-    canvas.addEventListener("pointerdown", (e) => { held = { x: e.clientX, from, to }; canvas.setPointerCapture(e.pointerId); });
-    canvas.addEventListener("pointerup", () => { held = null; });
-    canvas.addEventListener("dblclick", (e) => zoom(0.5, Math.min(Math.max(share(e), 0), 1)));
-    canvas.addEventListener("pointermove", (e) => {
-      if (held) {
-        const moved = (held.x - e.clientX) / (canvas.clientWidth - LEFT - 8) * (held.to - held.from);
-        view(held.from + moved, held.to + moved);
-        return;
-      }
-      const at = from + share(e) * (to - from);
-      const row = Math.floor((e.offsetY - TOP - POWER - 26) / (BAR + GAP));
-      for (let i = Math.min(firstAt(at + 1), n) - 1; i >= 0 && start[i] > at - longest; i--) {
-        if (lane[i] === row && start[i] + length[i] >= at) {
-          const watts = powerOf(signature[i]);
-          say(`${nameOf(signature[i])}: ${figure(length[i] * quantum * 1e3, 4)} µs from ${figure(start[i] * quantum, 6)} ms`
-            + (watts === null ? "" : `, ${figure(watts, 3)} W`));
-          return;
-        }
-      }
-    });
-    redraws.push(draw);
-    new ResizeObserver(() => draw()).observe(canvas);
-    view(0, whole);
-    canvas.dataset.ready = "yes";
+    range.change.connect(later);
+    new ResizeObserver(later).observe(chart.place);
+    fill();
+    chart.place.dataset.ready = "yes";
   }
 
   kernelTable();
