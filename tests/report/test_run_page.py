@@ -200,7 +200,10 @@ def test_printed_from_the_dark_it_is_dark_on_light(small: Path) -> None:
         page.wait(DRAWN, 10)
         page.run("dispatchEvent(new Event('beforeprint'))")
         assert set(page.run(LABEL_COLOURS)) == {"#1b1f24"}
+        pictures = "document.querySelectorAll('.chart > canvas.paper').length"
+        assert page.run(pictures) == page.run("document.querySelectorAll('.chart').length")
         page.run("dispatchEvent(new Event('afterprint'))")
+        assert page.run(pictures) == 0
         assert set(page.run(LABEL_COLOURS)) == {"#e6edf3"}
         assert page.messages == []
 

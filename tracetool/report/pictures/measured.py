@@ -48,7 +48,7 @@ def log_picture(time_s: Floats, shown_w: Floats, explained_w: Floats, title: str
 
 def energy_bars(names: Sequence[str], energy_j: Floats, low_j: Floats, high_j: Floats) -> Chart:
     """Return energy per class as bars with 90 % intervals, in the order given. [J]"""
-    rows = [f"{i + 1}. {plain(name, 44)}" for i, name in enumerate(names)]  # numbered: cut names may repeat
+    rows = [f"{i + 1}. {plain(name, 28)}" for i, name in enumerate(names)]  # numbered: cut names may repeat
     reach = float(np.nan_to_num(np.concatenate([[0.0], high_j, energy_j])).max())
     ends = (0.0, max(reach * 1.04, 1e-12))
     made = blank(ends, rows[::-1] or [""], ("energy [J]", ""), height=70 + 26 * len(rows))

@@ -64,17 +64,30 @@ const charts = (() => {
     redress();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redress);
+  // On paper a picture of the chart takes its place: the chart could not be laid out anew in time.
+  function paper({ place, view }) {
+    const { canvas } = view.export("png", true);
+    canvas.className = "paper";
+    canvas.removeAttribute("style");
+    canvas.style.width = `${place.clientWidth}px`;
+    place.append(canvas);
+  }
   let before;
   addEventListener("beforeprint", () => {
     document.querySelectorAll("details").forEach((d) => { d.open = true; });
     before = document.documentElement.dataset.theme;
     document.documentElement.dataset.theme = "light";
     redress();
-    for (const { view } of drawn) for (const plot of plots(view)) plot.repaint(); // now, not at the next frame
+    for (const { view } of drawn) for (const plot of plots(view)) {
+      for (const mark of plot.computed_renderer_views) mark.set_visuals?.();
+      plot.repaint(); // now, not at the next frame
+    }
+    drawn.forEach(paper);
   });
   addEventListener("afterprint", () => {
     if (before) document.documentElement.dataset.theme = before;
     else delete document.documentElement.dataset.theme;
+    document.querySelectorAll(".paper").forEach((e) => e.remove());
     redress();
   });
 
