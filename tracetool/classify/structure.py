@@ -12,9 +12,9 @@ from typing import Final
 import polars as pl
 
 from tracetool.classify.classify import classify_names
+from tracetool.classify.companions import companion_shapes, priced_as
 from tracetool.classify.distrust import distrust_calls
 from tracetool.classify.fused import ITSELF
-from tracetool.classify.helpers import helper_shapes, priced_as
 from tracetool.classify.infer import boards_of, infer_missing
 from tracetool.classify.launch import TOLD, from_launch
 from tracetool.classify.operators import ARGUMENTS, SHAPES, with_calls
@@ -67,7 +67,7 @@ def describe(signatures: pl.DataFrame, gpu: Gpu | None = None) -> pl.DataFrame:
         ``threads`` (per block), ``registers`` (per thread), ``shared_bytes`` (per block) [B],
         ``duration_us`` (median) [us], ``kind`` (of a collective or copy) and ``shape_source``
         (operator, grid, bytes or none). ``priced_as`` names the family whose law prices a helper of an
-        operator (:mod:`tracetool.classify.helpers`), null for other kernels. Tiles of matrix products are turned to lie along the
+        operator (:mod:`tracetool.classify.companions`), null for other kernels. Tiles of matrix products are turned to lie along the
         operator's own m and n (``tile_m`` along m), unlike in the name; ``tiles``, ``grid_fits``: see
         :func:`tracetool.classify.launch.from_launch`; ``inferred``: see
         :func:`tracetool.classify.infer.infer_missing`.
@@ -78,7 +78,7 @@ def describe(signatures: pl.DataFrame, gpu: Gpu | None = None) -> pl.DataFrame:
     boards = boards_of(made, gpu)
     counts = {device: board.sm_count for device, board in boards.items()}
     made = settle_work(distrust_calls(from_launch(_own_shapes(made), counts)), boards)
-    made = infer_missing(helper_shapes(_filled(made)), boards)
+    made = infer_missing(companion_shapes(_filled(made)), boards)
     made = _sources(made)
     calls = [c for c in made.columns if c.startswith(("call_", "launch_"))]
     return made.drop(*calls, "activity", "block_threads", "main", *ARGUMENTS)

@@ -42,7 +42,11 @@ def open_sqlite(path: Path) -> Iterator[sqlite3.Connection]:
             yield connection
         finally:
             connection.close()
-    except (sqlite3.Error, OverflowError) as error:
+    except (
+        sqlite3.Error,
+        OverflowError,
+        UnicodeDecodeError,
+    ) as error:  # garbled schema
         raise BadInput.in_file(
             path, f"is a broken SQLite file: {error}", "export or copy it again"
         ) from error

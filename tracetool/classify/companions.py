@@ -39,7 +39,7 @@ def priced_as() -> pl.Expr:
     return priced
 
 
-def helper_shapes(frame: pl.DataFrame) -> pl.DataFrame:
+def companion_shapes(frame: pl.DataFrame) -> pl.DataFrame:
     """Fill ``elements``, ``reads`` and ``writes`` of attention's helpers where operator or grid tell.
 
     Parameters
