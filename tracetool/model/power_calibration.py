@@ -49,8 +49,6 @@ class PowerCalibration:
         Extra energy per clock of an SM that holds a block, at 1 V: issue, registers, its clock tree. [pJ]
     dram_pj_per_byte, link_pj_per_byte : float
         Energy of a byte through device memory or a link, whole path outside the core domain. [pJ]
-    launch_uj : float
-        Energy of one launch beside its counts. [uJ]
     relative_sd : float
         Spread of a kernel's power about the model: the root mean square relative residual on
         kernels the coefficients were not fitted to. [1]
@@ -75,7 +73,6 @@ class PowerCalibration:
     active_pj_per_clock_sm: float
     dram_pj_per_byte: float
     link_pj_per_byte: float
-    launch_uj: float = 0.0
     leakage_per_k: float = 0.012
     leakage_per_v: float = 0.0
     leakage_per_w: float = 0.0

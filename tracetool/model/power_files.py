@@ -22,7 +22,7 @@ from tracetool.vocabulary.interval import Z90
 
 _SCALARS = (
     "board_w", "memory_w", "leakage_w_per_v", "clock_w_per_v2_ghz",
-    "active_pj_per_clock_sm", "dram_pj_per_byte", "link_pj_per_byte", "launch_uj",
+    "active_pj_per_clock_sm", "dram_pj_per_byte", "link_pj_per_byte",
     "leakage_per_k", "leakage_per_v", "leakage_per_w", "reference_c", "relative_sd", "cap_share",
 )  # fmt: skip
 

@@ -65,14 +65,14 @@ def headline(found: Accuracy) -> str:
     time = (
         f"time {number(_f(row, 'time_ms'))} ms measured, {number(_f(row, 'time_predicted_ms'))} ms predicted"
     )
-    time += f" ({_signed(row['time_error_pct'])} %)"
+    time += f" ({_off(row['time_error_pct'])})"
     predicted = f"{number(_f(row, 'energy_predicted_j'))} J predicted"
     if row["energy_j"] is None:
         return f"Energy {predicted}, not measured; {time}"
     return (
         f"Energy {number(_f(row, 'energy_j'))} J measured"
         f" ({number(_f(row, 'energy_low_j'), 3)}..{number(_f(row, 'energy_high_j'), 3)}),"
-        f" {predicted} ({_signed(row['energy_error_pct'])} %); {time}"
+        f" {predicted} ({_off(row['energy_error_pct'])}); {time}"
     )
 
 
@@ -81,8 +81,8 @@ def _f(row: dict[str, Any], key: str) -> float | None:
     return None if value is None else float(value)
 
 
-def _signed(value: Any) -> str:
-    return "?" if value is None else f"{value:+.1f}"
+def _off(value: Any) -> str:
+    return "not comparable" if value is None else f"{value:+.1f} %"
 
 
 def _setting(found: Accuracy) -> str:
