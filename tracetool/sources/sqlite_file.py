@@ -71,6 +71,8 @@ def list_tables(path: Path) -> dict[str, frozenset[str]]:
 FAST_ROWS = 50_000
 #: Rows read at once: bounds what lies in memory twice.
 PART_ROWS = 250_000
+#: No row of a SQLite table takes fewer bytes; tables whose numbers span more have gaps.
+_ROW_BYTES = 4
 
 
 def read_columns(
@@ -153,11 +155,12 @@ def _fast(
         (high,) = db.execute(f'SELECT max(rowid) FROM "{table}"').fetchone()  # noqa: S608
     except sqlite3.OperationalError:
         return None  # a view has no row numbers
-    if not isinstance(low, int) or not isinstance(high, int) or not FAST_ROWS <= high - low < 1 << 40:
+    if not isinstance(low, int) or not isinstance(high, int) or high - low < FAST_ROWS:
         return None
     workers = max(2, min(8, os.cpu_count() or 2))
-    parts = max(workers, (high - low) // PART_ROWS + 1)
-    edges = [low + (high - low + 1) * i // parts for i in range(parts + 1)]
+    edges = _edges(path, db, table, low, high, workers)
+    if edges is None:
+        return None
     condition = f" AND ({where})" if where else ""
     queries = [
         f'SELECT {columns} FROM "{table}" WHERE rowid >= {a} AND rowid < {b}{condition}'  # noqa: S608
@@ -186,6 +189,26 @@ def _fast(
         raise
     except BaseException:  # noqa: BLE001 - one dirty cell panics it, past Exception
         return None
+
+
+def _edges(
+    path: Path, db: sqlite3.Connection, table: str, low: int, high: int, workers: int
+) -> list[int] | None:
+    """Return the row numbers that cut a table into parts of like size; None where it has few rows.
+
+    Row numbers may be far apart (identifiers of another table, hashes): then a part is as many rows as
+    there are, found in one pass, for every part costs threads that connectorx never ends.
+    """
+    span = high - low + 1
+    if span <= path.stat().st_size // _ROW_BYTES:
+        parts = max(workers, (span - 1) // PART_ROWS + 1)
+        return [low + span * i // parts for i in range(parts + 1)]
+    numbered = f'SELECT rowid AS r, row_number() OVER (ORDER BY rowid) AS n FROM "{table}"'  # noqa: S608
+    (rows,) = db.execute(f'SELECT count(*) FROM "{table}"').fetchone()  # noqa: S608
+    if rows < FAST_ROWS:
+        return None
+    starts = db.execute(f"SELECT r FROM ({numbered}) WHERE n % {PART_ROWS} = 1 ORDER BY r")  # noqa: S608
+    return [*(r for (r,) in starts), high + 1]
 
 
 def _joined(parts: list[pl.DataFrame]) -> pl.DataFrame:
