@@ -1,8 +1,4 @@
-"""Power over time from readings: slowly changing levels while active, in gaps and idle.
-
-The sensor cannot see inside its window, but the timeline can: within a reading, power follows the
-activity. What is left to find are the levels, one for each state and moment, and those rarely change.
-"""
+"""Power over time as slowly changing levels: what windows of it hold, and how sure that is."""
 
 from __future__ import annotations
 
@@ -11,32 +7,24 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg, sparse
 
-from tracetool.measure.filters import Boxes, timing_noise
-from tracetool.measure.readings import Readings
-from tracetool.measure.timeline import STATES, Ramp, Timeline, cut, weighted_busy
+from tracetool.measure.timeline import STATES, Ramp, cut
 from tracetool.vocabulary.arrays import Floats, Ints
 
-#: Degrees of freedom of the level changes: low, so that they are mostly nil and sometimes a step.
-_STEP_FREEDOM = 1.5
-#: Degrees of freedom of the readings' noise.
-_NOISE_FREEDOM = 5.0
-#: Typical change of a level in 0.1 s, relative to the log's range.
-_STEP_SHARE = 0.004
-#: Gap power above idle, relative to active above idle, before any reading: mean and deviation.
-_GAP_SHARE, _GAP_SHARE_SD = 0.10, 0.10
-#: How fast the gap's deviation from that share changes, relative to the other levels: clocks set it,
-#: not the work, and readings that hold both states could otherwise trade one against the other.
-_GAP_PACE = 0.1
-_ROUNDS = 14
-#: Products of a reading's shares kept ready; beyond this they are multiplied out each round.
-_PAIRS = 20_000_000
-_STATE_COUNT = len(STATES)
+STATE_COUNT = len(STATES)
 #: Part of a block that must be active for its level to be set beside its neighbours'.
 _FILLED = 0.2
 #: Windows whose deviations are found together, and cells of the dense block that takes.
 _TOGETHER, _CELLS = 64, 1_000_000
 #: Unknowns beyond a window looked at first, and the share of its variance they may still add.
 _TAIL_CELLS, _TAIL_SHARE = 384, 0.005
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Stretches of constant level, and the time in each state."""
+
+    edges_s: Floats  # (j + 1,) [s]
+    ramps: tuple[Ramp, Ramp, Ramp]  # active, gap, idle
 
 
 @dataclass(frozen=True)
@@ -57,7 +45,7 @@ class Levels:
 
     def weights(self, start_s: Floats, end_s: Floats) -> sparse.csr_matrix:
         """Return the seconds each window holds of each level, shape (w, 3 j). [s]"""
-        return _overlap(start_s, end_s, np.ones(len(start_s)), np.arange(len(start_s)), self)
+        return overlap(start_s, end_s, np.ones(len(start_s)), np.arange(len(start_s)), self)
 
     def energy(self, start_s: Floats, end_s: Floats) -> tuple[Floats, Floats]:
         """Return each window's energy and its standard deviation, as the sensor shows it.
@@ -158,195 +146,33 @@ class Levels:
         return np.asarray(self.weights(start_s, end_s) @ self.level_w.ravel()) / seconds
 
 
-@dataclass(frozen=True)
-class _Blocks:
-    edges_s: Floats
-    ramps: tuple[Ramp, Ramp, Ramp]
-
-
-def _overlap(
-    start_s: Floats, end_s: Floats, weight: Floats, owner: Ints, blocks: Levels | _Blocks
+def overlap(
+    start_s: Floats, end_s: Floats, weight: Floats, owner: Ints, blocks: Levels | Blocks
 ) -> sparse.csr_matrix:
+    """Return the weighted seconds that intervals hold of each level, summed by owner.
+
+    Parameters
+    ----------
+    start_s, end_s, weight : array, shape (p,)
+        Intervals and their weights. [s], [1]
+    owner : array of int, shape (p,)
+        Row each is counted in.
+    blocks : Levels or Blocks
+        The levels, three to a block.
+
+    Returns
+    -------
+    sparse matrix, shape (owners, 3 j)
+        Seconds times weight. [s]
+    """
     row, cell, low, high = cut(start_s, end_s, blocks.edges_s)
     count = len(blocks.edges_s) - 1
     rows = int(owner.max()) + 1 if len(owner) else 0
     values, columns = [], []
     for state, ramp in enumerate(blocks.ramps):
         values.append((ramp(high) - ramp(low)) * weight[row])
-        columns.append(cell * _STATE_COUNT + state)
+        columns.append(cell * STATE_COUNT + state)
     return sparse.coo_matrix(
-        (np.concatenate(values), (np.tile(owner[row], _STATE_COUNT), np.concatenate(columns))),
-        shape=(rows, count * _STATE_COUNT),
+        (np.concatenate(values), (np.tile(owner[row], STATE_COUNT), np.concatenate(columns))),
+        shape=(rows, count * STATE_COUNT),
     ).tocsr()
-
-
-def _observation(readings: Readings, boxes: Boxes, blocks: _Blocks) -> sparse.csr_matrix:
-    n, b = len(readings), len(boxes.weight)
-    start = (readings.time_s[:, None] - boxes.back_s[None, :]).ravel()
-    end = (readings.time_s[:, None] - boxes.front_s[None, :]).ravel()
-    weight = np.tile(boxes.weight / (boxes.back_s - boxes.front_s), n)
-    return _overlap(start, end, weight, np.repeat(np.arange(n), b), blocks)
-
-
-def _block_edges(readings: Readings, boxes: Boxes, block_s: float) -> Floats:
-    first = readings.time_s[0] - boxes.reach_s
-    count = int(np.ceil((readings.time_s[-1] + 1e-9 - first) / block_s)) + 1
-    return np.asarray(readings.time_s[-1] + 1e-9 - block_s * np.arange(count, -1, -1))
-
-
-def _banded(matrix: sparse.spmatrix, width: int) -> Floats:
-    m = matrix.tocoo()
-    below = m.row >= m.col
-    out = np.zeros((width + 1, matrix.shape[0]))
-    np.add.at(out, (m.row[below] - m.col[below], m.col[below]), m.data[below])
-    return out
-
-
-class _Normal:
-    """The precision of the unknowns as bands, quick to make anew with other weights."""
-
-    def __init__(self, observe: sparse.csr_matrix, width: int, fixed: Floats) -> None:
-        self.observe, self.width, self.fixed = observe, width, fixed
-        self.size = observe.shape[1]
-        filled = np.diff(observe.indptr)
-        self.few = int((filled.astype(np.int64) ** 2).sum()) <= _PAIRS
-        if not self.few:
-            return
-        row = np.repeat(np.arange(len(filled)), filled**2)
-        place = np.arange(len(row)) - np.repeat(np.cumsum(filled**2) - filled**2, filled**2)
-        first = observe.indptr[row] + place // filled[row]
-        second = observe.indptr[row] + place % filled[row]
-        high, low = observe.indices[first], observe.indices[second]
-        below = high >= low
-        self.row = row[below]
-        self.flat = (high[below] - low[below]) * self.size + low[below]
-        self.value = (observe.data[first] * observe.data[second])[below]
-
-    def bands(self, weight: Floats, step_weight: Floats) -> Floats:
-        """Return lower bands for weights of readings (n,) and of level changes. Shape (width + 1, size)."""
-        out = np.zeros((self.width + 1, self.size))
-        if self.few:
-            values = self.value * weight[self.row]
-            out += np.bincount(self.flat, values, minlength=out.size).reshape(out.shape)
-        else:
-            out += _banded(self.observe.T @ sparse.diags(weight) @ self.observe, self.width)
-        out[0] += self.fixed
-        out[0, :-_STATE_COUNT] += step_weight
-        out[0, _STATE_COUNT:] += step_weight
-        out[_STATE_COUNT, :-_STATE_COUNT] -= step_weight
-        return out
-
-
-def fit_levels(
-    readings: Readings,
-    timeline: Timeline,
-    boxes: Boxes,
-    *,
-    block_s: float | None = None,
-    rounds: int = _ROUNDS,
-    ratio: Floats | None = None,
-) -> Levels:
-    r"""Return the levels that explain the readings.
-
-    Parameters
-    ----------
-    readings : Readings
-        At least two.
-    timeline : Timeline
-        Activity on the same clock; may be empty (then power follows the readings alone).
-    boxes : Boxes
-        The sensor's filter.
-    block_s : float, optional
-        Length over which a level is constant; the update period by default. [s]
-    rounds : int
-        Reweighting rounds. [1]
-    ratio : array, shape (classes,), optional
-        Power of each class over the mean of all: the active level is then that mean, and what ran says
-        how power moved within a block. [1]
-
-    Notes
-    -----
-    Each reading is :math:`y_n = \sum_{s,j} K_{nsj} z_{sj} + \epsilon_n`, with :math:`K` the share of the
-    filter in state :math:`s` and block :math:`j`. Levels follow a random walk whose steps have a
-    Student distribution (mostly none, sometimes a jump), and so does the noise; both are met by
-    iteratively reweighted least squares on a banded system. Gap power starts from a share of the
-    way from idle to active, which readings soon override.
-    """
-    block = block_s or readings.update_s
-    busy, gap, idle = timeline.state_ramps()
-    if ratio is not None:
-        busy = weighted_busy(timeline, ratio)
-    blocks = _Blocks(_block_edges(readings, boxes, block), (busy, gap, idle))
-    shown = _observation(readings, boxes, blocks)
-    count = len(blocks.edges_s) - 1
-    size = count * _STATE_COUNT
-    low, high = float(np.quantile(readings.power_w, 0.02)), float(np.quantile(readings.power_w, 0.98))
-    reach = max(high - low, 0.02 * abs(high), 1.0)
-    mixing, fixed = _mixing(count, low)
-    observe = (shown @ mixing).tocsr()
-    y = readings.power_w - shown @ fixed
-    pace = np.tile([1.0, _GAP_PACE, 1.0], count - 1)
-    step_scale = _STEP_SHARE * reach * np.sqrt(block / 0.1) * pace
-
-    anchor, target, trust = _anchors(count, low, high, reach)
-    width = min(_STATE_COUNT * (int(np.ceil(boxes.reach_s / block)) + 2) + _STATE_COUNT, size - 1)
-    held: Floats = np.bincount(anchor, trust, minlength=size).astype(np.float64) + 1e-6 / reach**2
-    pulled = np.asarray(np.bincount(anchor, trust * target, minlength=size), dtype=np.float64)
-    normal = _Normal(observe, width, held)
-    observe_t = observe.T.tocsr()
-    floor = max(0.1, 0.0005 * abs(high))
-    noise = max(0.3, 0.003 * abs(high), 0.002 * reach)
-    step_weight = 1.0 / (8 * step_scale) ** 2 * np.ones(size - _STATE_COUNT)
-    timing = timing_noise(boxes, readings.time_s, timeline.edges_s, reach, timeline.jitter_s)
-    ratio = np.hypot(1.0, timing / noise)  # each reading's noise over the common one
-    noise_weight = 1.0 / ratio**2
-    factor, found = np.zeros((1, 1)), np.zeros(size)
-    miss, step = y, np.zeros(size - _STATE_COUNT)
-    for turn in range(max(rounds, 1)):
-        weight = noise_weight / noise**2
-        factor = linalg.cholesky_banded(normal.bands(weight, step_weight), lower=True, check_finite=False)
-        right = observe_t @ (weight * y) + pulled
-        found = linalg.cho_solve_banded((factor, True), right, check_finite=False)
-        miss, step = y - observe @ found, found[_STATE_COUNT:] - found[:-_STATE_COUNT]
-        spread = 1.4826 * float(np.median(np.abs(miss / ratio)))
-        noise = float(np.clip(np.hypot(spread, floor), floor, 0.05 * reach + floor))
-        ratio = np.hypot(1.0, timing / noise)
-        noise_weight = (_NOISE_FREEDOM + 1) / (_NOISE_FREEDOM + (miss / (noise * ratio)) ** 2) / ratio**2
-        scale = step_scale * max(1.0, 8.0 * 0.5**turn)  # from smooth to stepwise
-        step_weight = (_STEP_FREEDOM + 1) / (_STEP_FREEDOM * scale**2 + step**2)
-    return Levels(
-        blocks.edges_s,
-        (mixing @ found + fixed).reshape(count, _STATE_COUNT),
-        blocks.ramps,
-        mixing,
-        factor,
-        noise,
-        _log_likelihood(miss, noise * ratio, step / step_scale, (found[anchor] - target) * np.sqrt(trust)),
-        readings.power_w - miss,
-    )
-
-
-def _mixing(count: int, low: float) -> tuple[sparse.csr_matrix, Floats]:
-    """Levels from unknowns: gap = its deviation + a share of active + the rest of the low end."""
-    size = count * _STATE_COUNT
-    gap = np.arange(count) * _STATE_COUNT + 1
-    share = sparse.coo_matrix((np.full(count, _GAP_SHARE), (gap, gap - 1)), shape=(size, size))
-    fixed = np.zeros(size)
-    fixed[gap] = (1.0 - _GAP_SHARE) * low
-    return (sparse.identity(size) + share).tocsr(), fixed
-
-
-def _anchors(count: int, low: float, high: float, reach: float) -> tuple[Ints, Floats, Floats]:
-    """Weak ties: active near the high end, the gap's deviation near nil, idle near the low end."""
-    block = np.arange(0, count, max(1, count // 8))
-    n = len(block)
-    column = np.concatenate([block * _STATE_COUNT + s for s in range(_STATE_COUNT)])
-    target = np.concatenate([np.full(n, high), np.zeros(n), np.full(n, low)])
-    sd = np.concatenate([np.full(n, reach), np.full(n, _GAP_SHARE_SD * reach), np.full(n, 0.5 * reach)])
-    return column, target, 1.0 / (sd**2 * n)
-
-
-def _log_likelihood(miss: Floats, noise: Floats, steps: Floats, ties: Floats) -> float:
-    data = -0.5 * (_NOISE_FREEDOM + 1) * np.log1p((miss / noise) ** 2 / _NOISE_FREEDOM).sum()
-    walk = -0.5 * (_STEP_FREEDOM + 1) * np.log1p(steps**2 / _STEP_FREEDOM).sum()
-    return float(data - np.log(noise).sum() + walk - 0.5 * (ties**2).sum())

@@ -12,7 +12,8 @@ from tracetool.measure.align import Alignment, align, join_parts
 from tracetool.measure.class_likelihood import class_likelihood, compact_classes
 from tracetool.measure.counter import counter_log
 from tracetool.measure.filters import Boxes, sensor_boxes
-from tracetool.measure.levels import Levels, fit_levels
+from tracetool.measure.fit_levels import fit_levels
+from tracetool.measure.levels import Levels
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.readings import Readings, poll_spacing, resolve_updates, update_period
 from tracetool.measure.response import respond
@@ -117,7 +118,8 @@ def observe(
         fixed = Alignment(0.0, prior_sd_s, np.zeros(1), np.ones(1))
         return Observation(log.field, sensor, readings, boxes, fixed, timeline)
     parts = [busiest_part(p, timeline) for p in _thirds(readings)]
-    found = [_align_part(p, timeline, boxes, around_s, prior_sd_s) for p in parts]
+    open_s = float(np.hypot(prior_sd_s, readings.grid_sd_s))
+    found = [_align_part(p, timeline, boxes, around_s, open_s) for p in parts]
     at = np.array([float(p.time_s.mean()) for p in parts])
     joined = join_parts(found, at, DRIFT_SD) if len(parts) > 1 else found[0]
     moved = timeline.shifted(joined.offset_s, joined.drift, joined.pivot_s)

@@ -8,8 +8,13 @@ from tracetool.measure.design import Design
 from tracetool.measure.solve import Prior
 from tracetool.vocabulary.arrays import Floats
 
-#: How far classes of work differ in power, relative to the log's range above idle, before any reading.
+#: How far classes of work differ in power before any reading, relative to the log's range, and to their
+#: level above idle: a reading averages many kernels, so that readings differ less than kernels do.
 _CLASS_SPREAD = 0.35
+#: Idle power relative to the level of work where the log never shows it: mean and deviation.
+_IDLE_SHARE, _IDLE_SHARE_SD = 0.35, 0.2
+#: Part of a reading that must be idle or gap for the log to show idle power.
+_IDLE_SEEN = 0.7
 #: How far a class may lie from what the prior array says of it, relative to that.
 _PRIOR_SPREAD = 0.25
 _SCALE_SD = 0.3
@@ -35,14 +40,18 @@ def prior_of(power_w: Floats, made: Design, expected_w: Floats | None, limit_w: 
     active = np.asarray(made.matrix[:, :k].sum(axis=1)).ravel()
     full = active > 0.5 * active.max(initial=0.0)
     level = float(np.median(power_w[full])) if full.any() else high
+    shown = bool((active < 1.0 - _IDLE_SEEN).any())
+    idle = low if shown else _IDLE_SHARE * level
     mean = np.full(k + 2, level)
-    sd = np.full(k + 2, _CLASS_SPREAD * reach)
+    sd = np.full(k + 2, _CLASS_SPREAD * max(reach, level - idle))
     if expected_w is not None:
         told = np.flatnonzero(np.isfinite(expected_w))
         mean[told] = expected_w[told]
         sd[told] = np.maximum(_PRIOR_SPREAD * expected_w[told], 0.1 * reach)
-    mean[k:] = low + 0.2 * (level - low), low
-    sd[k:] = 0.5 * reach, 0.5 * reach
+    mean[k:] = idle + 0.2 * (level - idle), idle
+    sd[k:] = 0.5 * reach if shown else _IDLE_SHARE_SD * level
     shared = np.append(np.ones(k), [0.0, 0.0])
     top = max(1.5 * high, 1.2 * limit_w) if np.isfinite(limit_w) else 2.0 * high
-    return Prior(mean, sd, shared, _SCALE_SD, max(0.0, low - 0.2 * reach), top)
+    # Nothing draws less than an idle board, but a log of work alone does not show what that is.
+    floor = max(0.0, low - 0.2 * reach) if shown else 0.0
+    return Prior(mean, sd, shared, _SCALE_SD, floor, top)

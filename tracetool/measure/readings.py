@@ -16,6 +16,8 @@ from tracetool.vocabulary.arrays import Floats
 _FIRST = 400
 #: Part of a period in which a poll surely shows that period's reading, and how early one may be stamped.
 _SAFE, _SLACK = (0.15, 0.8), 0.02
+#: Part of the brackets that may miss their update: stamps jitter.
+_FEW_OFF = 0.05
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class Readings:
     update_sd_s: float  # its standard error [s]
     jitter_s: float  # width of the unknown delay from update to log [s]
     polls: int  # lines of the log behind it
+    grid_sd_s: float = 0.0  # how far all updates together may lie from where the polls put them [s]
 
     def __len__(self) -> int:
         return len(self.time_s)
@@ -71,6 +74,25 @@ def _refine(low: Floats, high: Floats, period: float) -> tuple[float, float, Flo
     return float(period), float(origin), miss
 
 
+def _brackets(time_s: Floats, power_w: Floats) -> tuple[Floats, Floats]:
+    """Polls just before and at each change, where no poll between is missing. Each shape (c,). [s]"""
+    changed = np.flatnonzero(np.diff(power_w) != 0) + 1
+    low, high = time_s[changed - 1], time_s[changed]
+    narrow = (high - low) <= max(2.5 * poll_spacing(time_s), 1e-6)
+    return low[narrow], high[narrow]
+
+
+def _grid_room(low: Floats, high: Floats, period: float, origin: float) -> float:
+    """Return the standard deviation of the grid's place that the brackets leave open. [s]
+
+    All brackets must hold their update: polls that drift against the updates narrow the place down,
+    polls in step with them leave the whole poll open. Stamps jitter, so the outermost few do not count.
+    """
+    at = origin + np.round((0.5 * (low + high) - origin) / period) * period
+    room = float(np.quantile(high - at, _FEW_OFF) - np.quantile(low - at, 1.0 - _FEW_OFF))
+    return max(room, 0.0) / np.sqrt(12.0)
+
+
 def update_period(time_s: Floats, power_w: Floats, near_s: float | None = None) -> tuple[float, float, float]:
     """Return the sensor's update period from the polled values alone.
 
@@ -92,16 +114,11 @@ def update_period(time_s: Floats, power_w: Floats, near_s: float | None = None) 
     A change between two polls brackets an update. The period maximizes the phase concentration
     of the brackets' middles, then a straight line through (update number, time) refines it.
     """
-    changed = np.flatnonzero(np.diff(power_w) != 0) + 1
     nothing = (np.nan, np.nan, np.nan)
-    if len(changed) < 4:
-        return nothing
     poll = poll_spacing(time_s)
-    low, high = time_s[changed - 1], time_s[changed]
-    narrow = (high - low) <= max(2.5 * poll, 1e-6)
-    if narrow.sum() < 4:
+    low, high = _brackets(time_s, power_w)
+    if len(low) < 4:
         return nothing
-    low, high = low[narrow], high[narrow]
     first = 0.5 * (low + high)[:_FIRST]
     first = first - first[0]
     if near_s:
@@ -161,4 +178,5 @@ def resolve_updates(time_s: Floats, power_w: Floats, nominal_s: float) -> Readin
     order = np.lexsort((-into, doubt, update))
     first = np.flatnonzero(np.diff(update[order], prepend=-np.inf) > 0)
     witness = order[first]
-    return Readings(origin + update[witness] * period, power[witness], period, error, 0.0, polls)
+    room = _grid_room(*_brackets(time, power), period, origin)
+    return Readings(origin + update[witness] * period, power[witness], period, error, 0.0, polls, room)

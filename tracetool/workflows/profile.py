@@ -10,8 +10,9 @@ from typing import Any
 
 import polars as pl
 
+from tracetool.measure.fingrav.curves import FineProfile
 from tracetool.measure.fingrav.interleaving import Activities, Interleaving, interleaving
-from tracetool.measure.fingrav.profile import FineProfile, fine_profile
+from tracetool.measure.fingrav.profile import fine_profile
 from tracetool.measure.fingrav.stitch import Samples
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from tracetool.measure.fingrav.clock_map import fit_clock
+from tracetool.measure.fingrav.curves import FineProfile
 from tracetool.measure.fingrav.executions import in_runs
-from tracetool.measure.fingrav.profile import FineProfile, fine_profile
+from tracetool.measure.fingrav.profile import fine_profile
 from tracetool.measure.fingrav.stitch import Samples
 from tracetool.vocabulary.errors import BadInput
 

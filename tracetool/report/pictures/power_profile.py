@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tracetool.measure.fingrav.interleaving import ContextPower, Interleaving
-from tracetool.measure.fingrav.profile import Curve, FineProfile
+from tracetool.measure.fingrav.curves import Curve, FineProfile
 from tracetool.report.pictures.charts import (
     INK,
     MEASURED,

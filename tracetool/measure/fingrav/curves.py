@@ -1,0 +1,64 @@
+"""What a fine-grain profile holds: curves over a kernel's course and a trend over a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tracetool.measure.fingrav.guidance import Guidance
+from tracetool.vocabulary.arrays import Bools, Floats
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One profile: power over the course of an execution."""
+
+    component: str  # "total" or a part the logger tells
+    kind: str  # "sse", "ssp" or "outlier"
+    phase: Floats  # (g,) 0 to 1
+    power_w: Floats  # (g,) spline
+    low_w: Floats
+    high_w: Floats
+    polynomial_w: Floats  # (g,) degree 4
+    mean_w: float
+    mean_low_w: float
+    mean_high_w: float
+    samples: int  # of interest
+    sample_phase: Floats  # (s,) where they lie
+    sample_w: Floats  # (s,)
+
+
+@dataclass(frozen=True)
+class RunTrend:
+    """Power over a whole run."""
+
+    time_s: Floats  # (g,) since the run's first execution [s]
+    power_w: Floats  # (g,) degree 4
+    low_w: Floats
+    high_w: Floats
+    sample_time_s: Floats
+    sample_w: Floats
+
+
+@dataclass(frozen=True)
+class FineProfile:
+    """Everything told of one kernel."""
+
+    duration_s: float  # median golden execution at SSE
+    guide: Guidance
+    runs: int
+    golden: Bools  # (runs,)
+    sse: int  # position of the steady execution, 0 first
+    ssp: int  # position from which power is steady
+    ssp_reached: bool
+    settled: Floats  # (positions,) power above its steady mean, at and after SSE; 0 before [W]
+    further_runs: int
+    curves: tuple[Curve, ...]
+    run_trend: RunTrend
+    outlier_share: float  # share of executions after warm-up outside the golden bin
+
+    def curve(self, kind: str, component: str = "total") -> Curve:
+        """Return one profile; KeyError where there is none."""
+        for found in self.curves:
+            if found.kind == kind and found.component == component:
+                return found
+        raise KeyError((kind, component))
