@@ -88,15 +88,17 @@ def attribute_classes(
     made = design(readings, observation.boxes, observation.timeline)
     prior = prior_of(readings.power_w, made, expected_w, limit_w)
     solved = solve(made.matrix, readings.power_w, prior, totals=_counted(observation, counter))
-    moved = _offset_variance(observation, made, solved)
+    moved = _moved_powers(observation, made, solved)
     seconds = made.seconds
-    covariance = solved.covariance * solved.stretch + moved
-    energy_cov = covariance * np.outer(seconds, seconds) / sensor.gain**2
     power = (solved.power_w - sensor.offset_w) / sensor.gain
     energy = power * seconds
     common = (sensor.gain_sd / sensor.gain) * energy
     shift = (sensor.offset_sd_w / sensor.gain) * seconds
-    energy_cov = energy_cov + np.outer(common, common) + np.outer(shift, shift)
+    each = np.sqrt(solved.stretch) / sensor.gain * seconds
+    energy_cov = solved.covariance * each[:, None]
+    energy_cov *= each
+    alike = np.stack([common, shift, *(part * seconds / sensor.gain for part in moved)])
+    energy_cov += alike.T @ alike
     deviation = np.sqrt(np.maximum(np.diag(energy_cov), 0.0))
     length = sensor.window_s if sensor.kind == "boxcar" else 2.0 * sensor.lag_s
     independent = min(1.0, readings.update_s / max(length, 1e-9))
@@ -128,15 +130,15 @@ def attribute_classes(
     )
 
 
-def _offset_variance(observation: Observation, made: Design, solved: Solution) -> Floats:
-    """Covariance that not knowing the offset adds: how the powers answer to one deviation of it."""
+def _moved_powers(observation: Observation, made: Design, solved: Solution) -> list[Floats]:
+    """How the powers answer where the timeline lies one deviation of the offset off, halved by direction."""
     step = observation.alignment.offset_sd_s
     if step <= 0 or not len(observation.timeline.start_s):
-        return np.zeros_like(solved.covariance)
+        return []
     parts = []
     for sign in (-1.0, 1.0):
         other = design(observation.readings, observation.boxes, observation.timeline.shifted(sign * step))
         miss = np.asarray((other.matrix - made.matrix) @ solved.power_w)
         pull = np.asarray(made.matrix.T @ (solved.weight * miss)) / solved.noise_w**2
-        parts.append(solved.covariance @ pull)
-    return 0.5 * sum((np.outer(p, p) for p in parts), np.zeros_like(solved.covariance))
+        parts.append(np.sqrt(0.5) * (solved.covariance @ pull))
+    return parts

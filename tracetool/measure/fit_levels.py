@@ -27,6 +27,8 @@ _GAP_SHARE, _GAP_SHARE_SD = 0.10, 0.10
 #: not the work, and readings that hold both states could otherwise trade one against the other.
 _GAP_PACE = 0.1
 _ROUNDS = 14
+#: Rounds of them that follow a start from levels of almost the same timeline.
+_AGAIN = 4
 #: Products of a reading's shares kept ready; beyond this they are multiplied out each round.
 _PAIRS = 20_000_000
 
@@ -96,6 +98,7 @@ def fit_levels(
     block_s: float | None = None,
     rounds: int = _ROUNDS,
     ratio: Floats | None = None,
+    like: Levels | None = None,
 ) -> Levels:
     r"""Return the levels that explain the readings.
 
@@ -114,6 +117,8 @@ def fit_levels(
     ratio : array, shape (classes,), optional
         Power of each class over the mean of all: the active level is then that mean, and what ran says
         how power moved within a block. [1]
+    like : Levels, optional
+        Levels of the same readings under almost the same timeline, to start from: a few rounds do then.
 
     Notes
     -----
@@ -147,22 +152,27 @@ def fit_levels(
     observe_t = observe.T.tocsr()
     floor = max(0.1, 0.0005 * abs(high))
     noise = max(0.3, 0.003 * abs(high), 0.002 * reach)
-    step_weight = 1.0 / (8 * step_scale) ** 2 * np.ones(size - STATE_COUNT)
     timing = timing_noise(boxes, readings.time_s, timeline.edges_s, reach, timeline.jitter_s)
-    ratio = np.hypot(1.0, timing / noise)  # each reading's noise over the common one
-    noise_weight = 1.0 / ratio**2
+    extra = np.hypot(1.0, timing / noise)  # each reading's noise over the common one
+    noise_weight = 1.0 / extra**2
+    step_weight = 1.0 / (8 * step_scale) ** 2 * np.ones(size - STATE_COUNT)
     factor, found = np.zeros((1, 1)), np.zeros(size)
     miss, step = y, np.zeros(size - STATE_COUNT)
-    for turn in range(max(rounds, 1)):
-        weight = noise_weight / noise**2
-        factor = linalg.cholesky_banded(normal.bands(weight, step_weight), lower=True, check_finite=False)
-        right = observe_t @ (weight * y) + pulled
-        found = linalg.cho_solve_banded((factor, True), right, check_finite=False)
+    known = like is not None and like.level_w.size == size
+    first = rounds - _AGAIN if known else 0
+    for turn in range(first - 1 if known else 0, max(rounds, 1)):
+        if turn < first and like is not None:
+            found = _unknowns(like.level_w.ravel(), fixed)
+        else:
+            weight = noise_weight / noise**2
+            factor = linalg.cholesky_banded(normal.bands(weight, step_weight), lower=True, check_finite=False)
+            right = observe_t @ (weight * y) + pulled
+            found = linalg.cho_solve_banded((factor, True), right, check_finite=False)
         miss, step = y - observe @ found, found[STATE_COUNT:] - found[:-STATE_COUNT]
-        spread = 1.4826 * float(np.median(np.abs(miss / ratio)))
+        spread = 1.4826 * float(np.median(np.abs(miss / extra)))
         noise = float(np.clip(np.hypot(spread, floor), floor, 0.05 * reach + floor))
-        ratio = np.hypot(1.0, timing / noise)
-        noise_weight = (_NOISE_FREEDOM + 1) / (_NOISE_FREEDOM + (miss / (noise * ratio)) ** 2) / ratio**2
+        extra = np.hypot(1.0, timing / noise)
+        noise_weight = (_NOISE_FREEDOM + 1) / (_NOISE_FREEDOM + (miss / (noise * extra)) ** 2) / extra**2
         scale = step_scale * max(1.0, 8.0 * 0.5**turn)  # from smooth to stepwise
         step_weight = (_STEP_FREEDOM + 1) / (_STEP_FREEDOM * scale**2 + step**2)
     return Levels(
@@ -172,7 +182,7 @@ def fit_levels(
         mixing,
         factor,
         noise,
-        _log_likelihood(miss, noise * ratio, step / step_scale, (found[anchor] - target) * np.sqrt(trust)),
+        _log_likelihood(miss, noise * extra, step / step_scale, (found[anchor] - target) * np.sqrt(trust)),
         readings.power_w - miss,
     )
 
@@ -185,6 +195,13 @@ def _mixing(count: int, low: float) -> tuple[sparse.csr_matrix, Floats]:
     fixed = np.zeros(size)
     fixed[gap] = (1.0 - _GAP_SHARE) * low
     return (sparse.identity(size) + share).tocsr(), fixed
+
+
+def _unknowns(level_w: Floats, fixed: Floats) -> Floats:
+    """Unknowns from levels: what ``_mixing`` undoes. Shape (3 j,)."""
+    out = level_w - fixed
+    out[1::STATE_COUNT] -= _GAP_SHARE * out[0::STATE_COUNT]
+    return np.asarray(out)
 
 
 def _anchors(count: int, low: float, high: float, reach: float) -> tuple[Ints, Floats, Floats]:

@@ -64,6 +64,10 @@ class Levels:
         energy = np.asarray(weights @ self.level_w.ravel())
         return energy, np.sqrt(self._variance((weights @ self.mixing).tocsr()))
 
+    def shown_energy(self, start_s: Floats, end_s: Floats) -> Floats:
+        """Return each window's energy alone, as the sensor shows it. Shape (w,). [J]"""
+        return np.asarray(self.weights(start_s, end_s) @ self.level_w.ravel())
+
     def _variance(self, weights: sparse.csr_matrix) -> Floats:
         r"""Return the variance of weighted sums of the unknowns, shape (w,).
 

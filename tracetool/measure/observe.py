@@ -53,12 +53,16 @@ class Observation:
     alignment: Alignment
     timeline: Timeline  # moved to the log
 
-    def levels(self, offset_s: float = 0.0, ratio: Floats | None = None) -> Levels:
+    def levels(
+        self, offset_s: float = 0.0, ratio: Floats | None = None, like: Levels | None = None
+    ) -> Levels:
         """Return the levels of power over time, the timeline moved by ``offset_s`` more. [s]
 
-        ``ratio`` holds the power of each class over their mean, shape (classes,).
+        ``ratio`` holds the power of each class over their mean, shape (classes,); ``like`` are levels of
+        another offset nearby, to start from.
         """
-        return fit_levels(self.readings, self.timeline.shifted(offset_s), self.boxes, ratio=ratio)
+        moved = self.timeline.shifted(offset_s) if offset_s else self.timeline
+        return fit_levels(self.readings, moved, self.boxes, ratio=ratio, like=like)
 
 
 def busiest_part(readings: Readings, timeline: Timeline, most: int = _MOST) -> Readings:

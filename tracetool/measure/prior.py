@@ -15,6 +15,8 @@ _CLASS_SPREAD = 0.35
 _IDLE_SHARE, _IDLE_SHARE_SD = 0.35, 0.2
 #: Part of a reading that must be idle or gap for the log to show idle power.
 _IDLE_SEEN = 0.7
+#: No class draws less than this share of the lowest readings of a log that shows idle power.
+_FLOOR = 0.6
 #: How far a class may lie from what the prior array says of it, relative to that.
 _PRIOR_SPREAD = 0.25
 _SCALE_SD = 0.3
@@ -53,5 +55,5 @@ def prior_of(power_w: Floats, made: Design, expected_w: Floats | None, limit_w: 
     shared = np.append(np.ones(k), [0.0, 0.0])
     top = max(1.5 * high, 1.2 * limit_w) if np.isfinite(limit_w) else 2.0 * high
     # Nothing draws less than an idle board, but a log of work alone does not show what that is.
-    floor = max(0.0, low - 0.2 * reach) if shown else 0.0
+    floor = max(0.0, min(low - 0.2 * reach, _FLOOR * low)) if shown else 0.0
     return Prior(mean, sd, shared, _SCALE_SD, floor, top)

@@ -90,7 +90,7 @@ def _grid_room(low: Floats, high: Floats, period: float, origin: float) -> float
     """
     at = origin + np.round((0.5 * (low + high) - origin) / period) * period
     room = float(np.quantile(high - at, _FEW_OFF) - np.quantile(low - at, 1.0 - _FEW_OFF))
-    return max(room, 0.0) / np.sqrt(12.0)
+    return max(room, 0.0) / float(np.sqrt(12.0))
 
 
 def update_period(time_s: Floats, power_w: Floats, near_s: float | None = None) -> tuple[float, float, float]:

@@ -15,6 +15,8 @@ _FREEDOM = 5.0
 _ROUNDS = 6
 #: From this many classes on, rounds are solved by conjugate gradients.
 _LARGE = 800
+#: Rows of a matrix worked on at once.
+_BLOCK = 512
 #: How much wider the ties are made to ask what the readings alone tell.
 LOOSE = 30.0
 
@@ -48,13 +50,14 @@ class Solution:
     weight: Floats  # (n,) of each reading, 0 to about 1
 
 
-def _prior_precision(prior: Prior, width: float = 1.0) -> Floats:
-    """Precision of the powers with the common scale integrated out. Shape (k, k)."""
+def _tie(precision: Floats, prior: Prior, width: float = 1.0) -> None:
+    """Add to a precision that of the powers before any reading, the common scale integrated out."""
     own = 1.0 / (width * prior.sd_w) ** 2
     lead = prior.shared * prior.mean_w
     pull = own * lead
     total = float(lead @ pull) + 1.0 / (width * prior.scale_sd) ** 2
-    return np.diag(own) - np.outer(pull, pull) / total
+    precision -= np.outer(pull / total, pull)
+    precision.flat[:: len(own) + 1] += own
 
 
 def solve(
@@ -107,12 +110,17 @@ def solve(
             break
     final = _System(matrix, weight / noise**2, prior, bound, totals)
     gram = final.gram()
-    tie = _prior_precision(prior)
     right = final.right(power_w, bound * np.clip(x, prior.low_w, prior.high_w), target)
-    covariance = _inverse(gram + tie + np.diag(bound))
+    covariance = gram.copy()
+    _tie(covariance, prior)
+    covariance.flat[:: k + 1] += bound
+    _invert(covariance)
     x = covariance @ right
-    loose = _inverse(gram + _prior_precision(prior, LOOSE))
-    apart = 1.0 / np.maximum(np.diag(gram) * np.diag(loose), 1.0)
+    told = np.diag(gram).copy()
+    loose = gram
+    _tie(loose, prior, LOOSE)
+    _invert(loose)
+    apart = 1.0 / np.maximum(told * np.diag(loose), 1.0)
     miss = power_w - np.asarray(matrix @ x)
     used = float(np.clip(1.0 - np.diag(covariance) / prior.sd_w**2, 0.0, 1.0).sum())
     return Solution(
@@ -166,7 +174,9 @@ class _System:
         """Return the powers: by factor where classes are few, else by conjugate gradients."""
         right = self.right(power_w, held, target)
         if len(target) < _LARGE:
-            precision = self.gram() + _prior_precision(self.prior) + np.diag(self.bound)
+            precision = self.gram()
+            _tie(precision, self.prior)
+            precision.flat[:: len(target) + 1] += self.bound
             return np.asarray(linalg.solve(precision, right, assume_a="pos", check_finite=False))
         rows = None if self.totals is None else self.totals[0] / self.totals[2][:, None]
 
@@ -184,14 +194,20 @@ class _System:
         return np.asarray(x)
 
 
-def _inverse(precision: Floats) -> Floats:
-    """Inverse of a positive definite matrix from its factor: a third of the work of solving for it."""
-    factor, _ = linalg.cho_factor(precision, lower=True, overwrite_a=True, check_finite=False)
-    inverse, fault = linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
-    if fault:  # pragma: no cover - the factor exists, so its inverse does
-        raise np.linalg.LinAlgError("the precision has no inverse")
-    lower = np.tril(inverse, -1)
-    return np.asarray(lower + lower.T + np.diag(np.diag(inverse)))
+def _invert(precision: Floats) -> None:
+    """Invert a positive definite matrix where it lies: of thousands of classes, copies cost as much."""
+    below = precision.T  # the same matrix, laid out as LAPACK wants it
+    factor, singular = linalg.lapack.dpotrf(below, lower=1, clean=0, overwrite_a=1)
+    if singular:
+        raise np.linalg.LinAlgError("the precision of the powers is singular")
+    inverse, _ = linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
+    size = len(precision)
+    for first in range(0, size, _BLOCK):
+        last = min(first + _BLOCK, size)
+        corner = np.tril(inverse[first:last, first:last])
+        precision[first:last, first:last] = corner + np.tril(corner, -1).T
+        precision[last:, first:last] = inverse[last:, first:last]
+        precision[first:last, last:] = inverse[last:, first:last].T
 
 
 def _stretch(miss: Floats, most: int = 30) -> float:

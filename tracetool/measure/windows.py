@@ -77,19 +77,16 @@ def window_energy(
     """
     sensor, alignment = observation.sensor, observation.alignment
     seconds = end_s - start_s
-    steps = np.array([-1.0, 0.0, 1.0]) * np.sqrt(1.5) * alignment.offset_sd_s
-    shares = np.array([1 / 3, 1 / 3, 1 / 3])
-    if alignment.offset_sd_s <= 0 or not len(observation.timeline.start_s):
-        steps, shares = np.zeros(1), np.ones(1)
     ratio = None if made is None else class_ratio(made)
-    means, variances = [], []
-    for step in steps:
-        levels = observation.levels(float(step), ratio)
-        energy, deviation = levels.energy(start_s, end_s)
-        means.append(energy)
-        variances.append(deviation**2 + levels.inner_variance(start_s, end_s))
-    shown = shares @ np.array(means)
-    variance = shares @ (np.array(variances) + (np.array(means) - shown) ** 2)
+    levels = observation.levels(0.0, ratio)
+    shown, deviation = levels.energy(start_s, end_s)
+    variance = deviation**2 + levels.inner_variance(start_s, end_s)
+    if alignment.offset_sd_s > 0 and len(observation.timeline.start_s):
+        aside = np.sqrt(1.5) * alignment.offset_sd_s
+        moved = [observation.levels(s * aside, ratio, levels).shown_energy(start_s, end_s) for s in (-1, 1)]
+        means = np.array([shown, *moved])
+        shown = means.mean(axis=0)
+        variance = variance + ((means - shown) ** 2).mean(axis=0)
     energy = (shown - sensor.offset_w * seconds) / sensor.gain
     deviation = np.sqrt(
         variance / sensor.gain**2

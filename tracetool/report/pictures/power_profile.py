@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tracetool.measure.fingrav.interleaving import ContextPower, Interleaving
 from tracetool.measure.fingrav.curves import Curve, FineProfile
+from tracetool.measure.fingrav.interleaving import ContextPower, Interleaving
 from tracetool.report.pictures.charts import (
     INK,
     MEASURED,
