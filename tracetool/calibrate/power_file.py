@@ -18,7 +18,7 @@ from tracetool.vocabulary.interval import Z90
 _UNITS: Final = {
     "board_w": "W", "memory_w": "W", "leakage_w_per_v": "W/V", "clock_w_per_v2_ghz": "W/(V^2 GHz)",
     "active_pj_per_clock_sm": "pJ/clk/SM", "dram_pj_per_byte": "pJ/B", "link_pj_per_byte": "pJ/B",
-    "shared_pj": "pJ/B", "l2_pj": "pJ/B", "int_pj": "pJ/op", "sfu_pj": "pJ/op",
+    "shared_pj": "pJ/B", "l2_pj": "pJ/B", "stream_pj": "pJ/B", "int_pj": "pJ/op", "sfu_pj": "pJ/op",
 }  # fmt: skip
 #: A coefficient of which the rows removed less than this share of the prior's variance is left to the prior.
 TOLD: Final = 0.15
@@ -74,9 +74,10 @@ def calibration_toml(
         lines += _voltage(curve, source)
     if reach is not None:
         lines += ["", "[reach]", _entry("clock_mhz", reach.clock_mhz, "MHz", source)]
-        if reach.low_factor > 1:
-            lines.append(_entry("low_mhz", reach.low_mhz, "MHz", source))
-            lines.append(_entry("low_factor", reach.low_factor, "1", source))
+        if reach.start_mhz > 0:
+            lines.append(_entry("start_mhz", reach.start_mhz, "MHz", source))
+        if reach.floor > 0:
+            lines.append(_entry("floor", reach.floor, "1", source))
     return "\n".join(lines) + "\n"
 
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tracetool.model.anchor import Anchor
-from tracetool.model.power import PowerParts
-from tracetool.vocabulary.arrays import Floats, Ints
+from tracetool.model.power import OCTAVE_SD, PowerParts
+from tracetool.model.shares import READING_SD
+from tracetool.vocabulary.arrays import Bools, Floats, Ints
+from tracetool.vocabulary.interval import Z90
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.vocabulary.prediction import Timing
 
@@ -16,31 +18,47 @@ from tracetool.vocabulary.prediction import Timing
 _IDENTITY = ("blocks", "threads", "registers", "shared_bytes", "recorded_mem_clock_mhz")
 
 
+#: Spread of a power between two readings of the same kernel, relative: they share no error.
+_BETWEEN_SD = 0.016
+
+
 @dataclass(frozen=True)
 class Between:
-    """For each row and clock, the measurements beside it and the weight of the upper one; (n, c) each."""
+    """For each row and clock, the measurements beside it and the weight of the upper one; (n, c) each.
+
+    ``octaves`` is the distance to the nearer of the two, ``several`` (n,) tells the kernels measured at
+    several clocks.
+    """
 
     lower: Ints
     upper: Ints
     weight: Floats
+    octaves: Floats
+    several: Bools
+
+
+def kernels(rows: OperatorColumns, anchor: Anchor) -> Ints:
+    """Return a number per row: rows of one number are one kernel, measured at one clock or several.
+
+    Rows are one kernel if their name and launch agree. Rows without a name or a measurement stand alone.
+    """
+    names = rows.text("name").astype(str)
+    keys = np.stack([np.nan_to_num(rows.number(c), nan=-1.0) for c in _IDENTITY], axis=1)
+    _, identity = np.unique(keys, axis=0, return_inverse=True)
+    _, name = np.unique(names, return_inverse=True)
+    number = name * (identity.max(initial=0) + 1) + identity.reshape(-1)
+    return np.asarray(np.where(anchor.known & (names != ""), number, -1 - np.arange(len(rows))))
 
 
 def between(rows: OperatorColumns, anchor: Anchor, clock_mhz: Floats) -> Between | None:
     """Return the neighbours of each place among its kernel's measured clocks, or None if all are alone.
-
-    Rows are one kernel if their name and launch agree. Rows without a name stand alone.
 
     Parameters
     ----------
     clock_mhz : array, shape (c,)
         Clocks asked for. [MHz]
     """
-    names = rows.text("name").astype(str)
-    keys = np.stack([np.nan_to_num(rows.number(c), nan=-1.0) for c in _IDENTITY], axis=1)
-    _, identity = np.unique(keys, axis=0, return_inverse=True)
-    _, name = np.unique(names, return_inverse=True)
-    kernel = name * (identity.max() + 1) + identity.reshape(-1)
-    kernel = np.where(anchor.known & (names != ""), kernel, -1 - np.arange(len(rows)))
+    kernel = kernels(rows, anchor)
     order = np.lexsort((anchor.clock_mhz, kernel))
     starts = np.flatnonzero(np.r_[True, np.diff(kernel[order]) != 0])
     sizes = np.diff(np.r_[starts, len(order)])
@@ -62,14 +80,24 @@ def between(rows: OperatorColumns, anchor: Anchor, clock_mhz: Floats) -> Between
         everyone = order[start : start + size]
         lower[everyone], upper[everyone] = members[below], members[above]
         weight[everyone] = np.clip(share, 0.0, 1.0)
-    return Between(lower, upper, weight)
+    away = [np.abs(np.log2(clock_mhz / anchor.clock_mhz[side])) for side in (lower, upper)]
+    several = np.asarray((anchor.clock_mhz[lower] < anchor.clock_mhz[upper]).any(axis=1))
+    return Between(lower, upper, weight, np.minimum(*away), several)
 
 
-def blended(timing: Timing, parts: PowerParts, place: Between) -> tuple[Timing, PowerParts]:
+def blended(
+    timing: Timing, parts: PowerParts, place: Between, log_sd_per_octave: Floats
+) -> tuple[Timing, PowerParts]:
     """Return timing and energies that pass through every measurement of a kernel.
 
     Between two measured clocks the two predictions are joined in proportion to the logarithm of the
-    clock; outside them the nearest holds. All rows of one kernel get the same answer.
+    clock; outside them the nearest holds. All rows of one kernel get the same answer, with an interval
+    for as far from a measurement as the clocks asked for are in the mean square.
+
+    Parameters
+    ----------
+    log_sd_per_octave : array, shape (n,)
+        Spread of a time per doubling of the clock from the nearest measurement.
     """
     column = np.arange(timing.duration_s.shape[1])[None, :]
     nearest = np.where(place.weight < 0.5, place.lower, place.upper)
@@ -80,11 +108,15 @@ def blended(timing: Timing, parts: PowerParts, place: Between) -> tuple[Timing, 
 
     duration = joined(np.maximum(timing.duration_s, 1e-15))
     energy = joined(np.maximum(parts.total(), 1e-15))
+    away = np.sqrt((place.octaves**2).mean(axis=1))
+    spread = np.exp(Z90 * np.hypot(log_sd_per_octave * away, READING_SD))
     factor = duration / np.maximum(timing.duration_s[nearest, column], 1e-15)
     scale = energy / np.maximum(parts.total()[nearest, column], 1e-15)
     made = replace(
         timing,
         duration_s=duration,
+        low=np.where(place.several, 1 / spread, timing.low),
+        high=np.where(place.several, spread, timing.high),
         busy_s={u: np.minimum(b[nearest, column] * factor, duration) for u, b in timing.busy_s.items()},
         core_s=timing.core_s[nearest, column] * factor,
         memory_s=timing.memory_s[nearest, column] * factor,
@@ -92,4 +124,5 @@ def blended(timing: Timing, parts: PowerParts, place: Between) -> tuple[Timing, 
         bound=timing.bound[nearest, column],
     )
     joules = {k: v[nearest, column] * scale for k, v in parts.joules.items()}
-    return made, replace(parts, joules=joules)
+    sd = np.where(place.several[:, None], np.hypot(_BETWEEN_SD, OCTAVE_SD * place.octaves), parts.relative_sd)
+    return made, replace(parts, joules=joules, relative_sd=sd)

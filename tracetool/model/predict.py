@@ -7,15 +7,17 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tracetool.hardware.gpu import Gpu
-from tracetool.model.anchor import Anchor, counter_timing, from_counters, scaled_timing
+from tracetool.model.anchor import Anchor, scaled_timing
 from tracetool.model.anchor_groups import between, blended
 from tracetool.model.assemble import joined
+from tracetool.model.counters import counted_shares, counter_timing, from_counters
 from tracetool.model.idle import idle_power_w, leakage_w
 from tracetool.model.operating_point import clocks_under_cap, loop_groups
 from tracetool.model.power import PowerParts, anchored_parts, power_parts
 from tracetool.model.power_calibration import PowerCalibration
 from tracetool.model.power_files import power_calibration_of
 from tracetool.model.sequence import SequenceFactors, in_sequence, sequence_factors
+from tracetool.model.shares import TimeShares
 from tracetool.model.thermal import Surroundings, self_heating_w, steady_temperature_c
 from tracetool.model.timing import RowPieces, TimeCalibration, row_pieces, time_rows
 from tracetool.vocabulary.arrays import Floats, Ints
@@ -39,10 +41,14 @@ class _Question:
     anchor: Anchor | None
     sequence: SequenceFactors | None = None
     around: Surroundings = field(default_factory=Surroundings)
+    shares: TimeShares | None = None
 
     def take(self, chosen: Ints) -> _Question:
         anchor = None if self.anchor is None else self.anchor.take(chosen)
-        return replace(self, rows=self.rows.take(chosen), pieces=self.pieces.take(chosen), anchor=anchor)
+        shares = None if self.shares is None else self.shares.take(chosen)
+        return replace(
+            self, rows=self.rows.take(chosen), pieces=self.pieces.take(chosen), anchor=anchor, shares=shares
+        )
 
     def at(self, clock_mhz: Floats) -> tuple[Timing, PowerParts]:
         """Return timing and energy parts at clocks of shape (n, c)."""
@@ -122,7 +128,10 @@ class _Question:
         if (chosen := np.flatnonzero(counted)).size:
             some = self.take(chosen)
             assert some.anchor is not None
-            timing = counter_timing(some.rows, self.gpu, some.anchor, clock_mhz[chosen], mem_clock_mhz)
+            assert some.shares is not None
+            timing = counter_timing(
+                some.rows, self.gpu, some.anchor, some.shares, clock_mhz[chosen], mem_clock_mhz
+            )
             pieces.append((chosen, timing))
         if (chosen := np.flatnonzero(~counted)).size:
             some = self.take(chosen)
@@ -195,10 +204,13 @@ def predict_rows(
     factors = sequence_factors() if among_others else None
     # tiles and splits do not depend on the clock: they are laid out once for all clocks asked about
     pieces = row_pieces(rows, gpu, time_calibration)
-    question = _Question(rows, gpu, mem_clock_mhz, pieces, power, start, factors, around or Surroundings())
+    shares = None if start is None else counted_shares(rows, gpu, start)
+    warm = around or Surroundings()
+    question = _Question(rows, gpu, mem_clock_mhz, pieces, power, start, factors, warm, shares)
     spread = np.broadcast_to(clocks, (len(rows), len(clocks))).copy()
     timing, parts = question.at(spread)
-    cap = power.cap_share * _limit_w(gpu, start, power_cap_w)
+    limit_w = _limit_w(gpu, start, power_cap_w)
+    cap = power.cap_share * limit_w
 
     def at(chosen: Ints, clock_mhz: Floats) -> tuple[Floats, Floats]:
         there, found = question.take(chosen).at(clock_mhz)
@@ -212,8 +224,9 @@ def predict_rows(
         timing, parts = question.at(settled)
         parts = parts.at_most(cap, timing) if launches is None else parts
     if start is not None and (place := between(rows, start, clocks)) is not None:
-        timing, parts = blended(timing, parts, place)
-    return _with_intervals(question, clocks, settled, timing, parts)
+        assert shares is not None
+        timing, parts = blended(timing, parts, place, shares.log_sd_per_octave)
+    return _with_intervals(question, clocks, settled, timing, parts, limit_w)
 
 
 def _limit_w(gpu: Gpu, start: Anchor | None, asked_w: float | None) -> float:
@@ -231,7 +244,7 @@ def _limit_w(gpu: Gpu, start: Anchor | None, asked_w: float | None) -> float:
 
 
 def _with_intervals(
-    question: _Question, clocks: Floats, settled: Floats, timing: Timing, parts: PowerParts
+    question: _Question, clocks: Floats, settled: Floats, timing: Timing, parts: PowerParts, limit_w: float
 ) -> Prediction:
     """Return the prediction with 90 % intervals.
 
@@ -250,13 +263,15 @@ def _with_intervals(
         return np.asarray(np.exp(np.hypot(coefficients, time * share)))
 
     power_w = parts.power_w(timing)
+    # The governor lets no power stand above the limit, whatever the coefficients may be off by.
+    most = np.maximum(power_w, limit_w)
     return Prediction(
         asked_mhz=clocks,
         clock_mhz=np.asarray(settled),
         timing=timing,
         power_w=power_w,
         power_low_w=power_w / spread(slower, 1.0 - base_share),
-        power_high_w=power_w * spread(faster, 1.0 - base_share),
+        power_high_w=np.minimum(power_w * spread(faster, 1.0 - base_share), most),
         energy_j=energy,
         energy_low_j=energy / spread(faster, base_share),
         energy_high_j=energy * spread(slower, base_share),

@@ -16,39 +16,47 @@ from tracetool.vocabulary.arrays import Floats, Numbers
 #: Share of the measured L2 rate that reaches memory and back.
 _SHARE_OF_L2 = 0.55
 #: How sharply the two limits meet.
-_NORM = 4.4
+_NORM = 3.0
+#: The path carries at least this share of what memory delivers, at any clock.
+_LEAST = 0.02
 
 
 @dataclass(frozen=True)
 class Reach:
     r"""Time of a byte of memory relative to the memory's own limit, at a core clock.
 
-    .. math:: G(f) = (1 + (f_r d(f) / f)^q)^{1/q}
+    .. math:: G(f) = (1 + s(f)^{-q})^{1/q}, \qquad s(f) = \max\left(s_0, \frac{f - f_s}{f_r - f_s}\right)
 
-    Above :math:`f_r` the memory sets the rate, below it the path between SMs and memory, which runs
-    at the core clock. Some boards run that path slower still under a threshold: :math:`d(f)`.
+    Above :math:`f_r` the memory sets the rate, below it the path between SMs and memory. That path has
+    a clock of its own, which follows the core's: on some boards in proportion (:math:`f_s = 0`), on others
+    steeper, down to a lowest clock under which it does not go.
 
     Parameters
     ----------
     clock_mhz : float
         :math:`f_r`: the core clock at which the path carries just what the memory delivers. [MHz]
-    low_mhz : float
-        Below it the path is slower by ``low_factor``. [MHz]
-    low_factor : float
-        At least 1.
+    start_mhz : float
+        :math:`f_s`: the core clock at which the path's own clock would vanish. [MHz]
+    floor : float
+        :math:`s_0`: share of the memory's rate that the path carries at its lowest clock.
     """
 
     clock_mhz: float
-    low_mhz: float = 0.0
-    low_factor: float = 1.0
+    start_mhz: float = 0.0
+    floor: float = 0.0
 
     def at(self, clock_mhz: Numbers | float, memory_share: Numbers | float = 1.0) -> Floats:
         """Return G at a core clock; ``memory_share`` is the memory clock relative to its usual one."""
         clock = np.asarray(clock_mhz, np.float64)
-        slower = np.where(clock < self.low_mhz, self.low_factor, 1.0)
-        path = self.clock_mhz * slower / clock
+        rising = (clock - self.start_mhz) / (self.clock_mhz - self.start_mhz)
+        path = 1.0 / np.maximum(rising, max(self.floor, _LEAST))
         own = 1.0 / np.asarray(memory_share, np.float64)
         return np.asarray((own**_NORM + path**_NORM) ** (1.0 / _NORM))
+
+    def beside_memory(self, rate: float) -> Reach:
+        """Return the reach of the same path beside memory that delivers ``rate`` times as much."""
+        above = (self.clock_mhz - self.start_mhz) * rate
+        return Reach(self.start_mhz + above, self.start_mhz, self.floor / rate)
 
 
 def _section(name: str) -> Mapping[str, Number]:
@@ -63,13 +71,11 @@ def memory_reach(gpu: Gpu) -> Reach:
         known = _section(name)
         # A chip's path to memory is the same on every board that carries it.
         if known and (name == gpu.name or load_gpu(name).architecture == gpu.architecture):
-            low, factor = known.get("low_mhz"), known.get("low_factor")
-            rate = gpu.dram_bytes_per_s / load_gpu(name).dram_bytes_per_s
-            return Reach(
-                known["clock_mhz"].value * rate,
-                low.value if low else 0.0,
-                factor.value if factor else 1.0,
+            start, floor = known.get("start_mhz"), known.get("floor")
+            fitted = Reach(
+                known["clock_mhz"].value, start.value if start else 0.0, floor.value if floor else 0.0
             )
+            return fitted.beside_memory(gpu.dram_bytes_per_s / load_gpu(name).dram_bytes_per_s)
     through = _SHARE_OF_L2 * gpu.l2_bytes_per_clock * 1e6
     if not (through > 0 and np.isfinite(gpu.dram_bytes_per_s)):
         return Reach(0.6 * gpu.clock_max_mhz)

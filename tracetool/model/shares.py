@@ -8,17 +8,19 @@ import numpy as np
 
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.reach import Reach, memory_reach
-from tracetool.vocabulary.arrays import Bools, Floats
+from tracetool.vocabulary.arrays import Bools, Floats, Ints
 from tracetool.vocabulary.operators import OperatorColumns
 
 #: Norm in which core and memory time overlap: 1 would be one after the other, large both at once.
 OVERLAP = 1.83
 #: Busy share of memory at which it sets the time alone.
-_FULL_MEMORY = 0.79
+_FULL_MEMORY = 0.85
+#: Spread of a measured time repeated at the same clock, relative.
+READING_SD = 0.01
 #: A measurement this long is a program's run, not a kernel: part of it is its host's. [s]
 PROGRAM_S = 1.0
 #: Share of a program's time at the highest clock that follows no clock, and what idle SMs add to it.
-_HOST_SHARE, _HOST_PER_IDLE = 0.365, 0.67
+_HOST_SHARE, _HOST_PER_IDLE = 0.337, 0.79
 #: A matrix unit busier than this in the mean leaves no room for a host.
 _HOST_SHARPNESS = 8.0
 
@@ -48,6 +50,12 @@ class TimeShares:
     fixed: Floats
     reach: Reach
     log_sd_per_octave: Floats
+
+    def take(self, rows: Ints) -> TimeShares:
+        """Return the shares of the chosen rows."""
+        return TimeShares(
+            self.core[rows], self.memory[rows], self.fixed[rows], self.reach, self.log_sd_per_octave[rows]
+        )
 
 
 def shares_of_activity(

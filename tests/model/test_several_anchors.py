@@ -1,0 +1,76 @@
+"""Kernels measured at several clocks: the split of their time, and what lies between the measurements."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.model.boards import monitored, texts
+from tracetool.hardware.load import load_gpu
+from tracetool.model.anchor import Anchor
+from tracetool.model.counters import counted_shares
+from tracetool.model.predict import predict_rows
+from tracetool.model.reach import Reach, memory_reach
+from tracetool.model.shares import OVERLAP
+from tracetool.vocabulary.operators import OperatorColumns
+
+CLOCKS = np.array([600.0, 800.0, 1000.0, 1200.0, 1380.0])
+
+
+def test_reach_is_flat_where_the_memory_sets_the_rate_and_where_its_path_slows_no_more() -> None:
+    reach = Reach(900.0, 450.0, 0.3)
+    slow = reach.at([300.0, 500.0, 700.0, 1400.0])
+    assert slow[0] == slow[1]
+    assert slow[1] > slow[2] > slow[3] >= 1.0
+    assert slow[3] < 1.1
+
+
+def test_the_same_path_beside_faster_memory_binds_at_a_higher_clock() -> None:
+    here, there = Reach(900.0, 450.0, 0.3), Reach(900.0, 450.0, 0.3).beside_memory(1.5)
+    # Bytes per second through the path are the same at a low clock.
+    assert there.at(500.0) / here.at(500.0) == pytest.approx(1.5, rel=0.02)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_times_at_two_clocks_tell_a_kernel_s_split(share: float) -> None:
+    """A mix says nothing of memory; two times do."""
+    gpu = load_gpu("v100-pcie")
+    slower = memory_reach(gpu).at(CLOCKS) / memory_reach(gpu).at(1380.0)
+    parts = (1.0 - share) * (1380.0 / CLOCKS) ** OVERLAP + share * slower**OVERLAP
+    time = parts ** (1.0 / OVERLAP)
+    pair = [1, 4]
+    rows = OperatorColumns(
+        texts("unknown", "unknown"),
+        {
+            "name": texts("kernel", "kernel"),
+            "duration_us": 900.0 * time[pair],
+            "recorded_clock_mhz": CLOCKS[pair],
+            "mix_flt_add": np.array([0.5, 0.5]),
+        },
+    )
+    made = predict_rows(rows, gpu, CLOCKS, anchor=True).timing.duration_s[0]
+    assert np.abs(made / (900e-6 * time) - 1.0).max() < 0.05
+    assert made[pair] == pytest.approx(900e-6 * time[pair])
+
+
+def test_shares_of_a_kernel_measured_at_several_clocks_stay_shares() -> None:
+    gpu = load_gpu("v100-pcie")
+    rows = monitored(3, recorded_clock_mhz=[600.0, 1000.0, 1380.0], duration_us=[2000.0, 1000.0, 2500.0])
+    shares = counted_shares(rows, gpu, Anchor.of(rows, gpu))
+    assert (shares.core >= 0).all()
+    assert (shares.memory >= 0).all()
+    assert ((shares.fixed >= 0) & (shares.fixed < 1)).all()
+
+
+def test_one_split_serves_all_rows_of_a_kernel_and_no_other() -> None:
+    gpu = load_gpu("v100-pcie")
+    pair = {"recorded_clock_mhz": [700.0, 1250.0], "duration_us": [1300.0, 900.0], "power_w": [120.0, 160.0]}
+    alone = predict_rows(monitored(2, **pair), gpu, CLOCKS, anchor=True)
+    assert alone.timing.duration_s[0] == pytest.approx(alone.timing.duration_s[1])
+    other = {"recorded_clock_mhz": 1380.0, "duration_us": 800.0, "power_w": 170.0}
+    more = {k: [*v, other[k]] for k, v in pair.items()}
+    joined = predict_rows(
+        monitored(3, name=texts("kernel", "kernel", "other"), **more), gpu, CLOCKS, anchor=True
+    )
+    assert joined.timing.duration_s[:2] == pytest.approx(alone.timing.duration_s)
+    assert (joined.timing.high[:2] < joined.timing.high[2]).all()
