@@ -28,6 +28,14 @@ class Boxes:
         """How far back the filter looks. [s]"""
         return float(self.back_s.max())
 
+    @property
+    def length_s(self) -> float:
+        """Length of the box whose weight is spread as far: a box's own. [s]"""
+        middle = 0.5 * (self.back_s + self.front_s)
+        mean = float(self.weight @ middle)
+        spread = self.weight @ ((middle - mean) ** 2 + (self.back_s - self.front_s) ** 2 / 12.0)
+        return float(np.sqrt(12.0 * spread))
+
 
 def sensor_boxes(sensor: Sensor, jitter_s: float = 0.0) -> Boxes:
     r"""Return the filter of a sensor as boxes.

@@ -172,9 +172,14 @@ def choose_sensor(time_s: Floats, power_w: Floats, timeline: Timeline, sensors: 
 def _align_part(
     part: Readings, timeline: Timeline, boxes: Boxes, around_s: float, prior_sd_s: float
 ) -> Alignment:
-    """Align one stretch of readings; they are moved, so that the timeline's integrals are made once."""
+    """Align one stretch of readings; they are moved, so that the timeline's integrals are made once.
+
+    Readings whose filters overlap share what the model of power misses, so that their likelihood
+    counts by whole windows.
+    """
     reach = boxes.reach_s + abs(around_s) + 4.0 * prior_sd_s + 2.0
     near = timeline.within(float(part.time_s[0]) - reach, float(part.time_s[-1]) + reach)
+    worth = min(1.0, part.update_s / boxes.length_s)
 
     def moved(x: float) -> Readings:
         return replace(part, time_s=part.time_s - x)
@@ -183,14 +188,14 @@ def _align_part(
     if several.classes > 1 and len(part) > _FEW:
         fewer = busiest_part(part, near, _ENOUGH)
         return align(
-            lambda x: class_likelihood(replace(fewer, time_s=fewer.time_s - x), several, boxes),
+            lambda x: worth * class_likelihood(replace(fewer, time_s=fewer.time_s - x), several, boxes),
             around_s=around_s,
             prior_sd_s=prior_sd_s,
             points=_FINE,
         )
     return align(
-        lambda x: fit_levels(moved(x), near, boxes).log_likelihood,
-        quick=lambda x: respond(moved(x), near, boxes).log_likelihood,
+        lambda x: worth * fit_levels(moved(x), near, boxes).log_likelihood,
+        quick=lambda x: worth * respond(moved(x), near, boxes).log_likelihood,
         around_s=around_s,
         prior_sd_s=prior_sd_s,
     )
