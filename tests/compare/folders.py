@@ -29,6 +29,7 @@ def write_folder(
         {
             "start_ns": start.astype(np.int64),
             "duration_ns": length.astype(np.int64),
+            "launch_ns": start.astype(np.int64) - 2_000,
             "device": np.zeros(of.size, np.int32),
             "kind": ["kernel"] * of.size,
             "name": [names[i] for i in of],
@@ -49,7 +50,8 @@ def write_folder(
     )  # fmt: skip
     ranges = pl.DataFrame(
         {"range": range(steps), "name": [f"ProfilerStep#{i + 3}" for i in range(steps)],
-         "start_ns": [0] * steps, "duration_ns": [1] * steps, "depth": [0] * steps}
+         "start_ns": start[:: len(step)].astype(np.int64) - 2_500,
+         "duration_ns": length.reshape(steps, -1).sum(axis=1).astype(np.int64), "depth": [0] * steps}
     )  # fmt: skip
     devices = pl.DataFrame(
         {"device": [0], "name": ["NVIDIA A100-SXM4-80GB"], "gpu": [gpu], "vendor": ["nvidia"]}

@@ -1,107 +1,126 @@
 """A real trace's own iterations, made into runs of the same code: how often does the check cry wolf?
 
-Every run is thirty iterations drawn in blocks from the trace, with an offset of its own planted on it: one
-per cent from run to run, most of it shared by all families.
+Every run is thirty iterations drawn in blocks from the trace, all its kernels and copies, with an offset of
+its own planted on it: one per cent from run to run, most of it shared by all families.
+``benchmarks/same_code.py`` makes the runs and prints the rates for every family.
 """
 
 from __future__ import annotations
 
 import numpy as np
-import polars as pl
 import pytest
 
+from benchmarks.same_code import ITERATIONS, SHARED, Iterations, compared, iterations_of, verdict
+from tracetool.compare.scopes import FIGURES
 from tracetool.compare.significance import FLOOR, compare_means, detectable, judge
-from tracetool.tables.run import Run
-from tracetool.workflows.ingest import ingest
+from tracetool.compare.spread import PRIOR, learned
+from tracetool.compare.steps import within
 
-SPREAD, LIMIT, COMPARISONS, ITERATIONS, BLOCK = 0.01, 0.02, 200, 30, 3
+SPREAD, LIMIT, COMPARISONS, BLOCK = 0.01, 0.02, 200, 3
 
 
 @pytest.fixture(scope="module", params=["the sample", pytest.param("a real trace", marks=pytest.mark.data)])
-def iterations(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> np.ndarray:
-    """Return times per iteration and kernel, shape (iterations, kernels)."""
+def iterations(request: pytest.FixtureRequest) -> Iterations:
     if request.param == "the sample":
-        trace = request.getfixturevalue("samples") / "h100_training.sqlite"
-    else:
-        data = request.getfixturevalue("data")
-        trace = data / "traces" / "kineto" / "hta__trace_diff__control__control.json.gz"
-    out = tmp_path_factory.mktemp("same") / "run.tracetool"
-    return per_iteration(Run.open(ingest([trace], out=out)))
-
-
-def per_iteration(run: Run) -> np.ndarray:
-    """Return the time of each step by kernel name, the eight longest; a stand-in for joules.
-
-    Collectives and copies wait for other machines: their iterations differ by a fifth, and no three runs
-    tell three per cent there; the check then says how little it could find, see the last test.
-    """
-    ranges = run.table("ranges")
-    steps = ranges.filter(pl.col("name").str.to_lowercase().str.contains("^(profiler)?step")).sort("start_ns")
-    names = steps.select("name", "start_ns")
-    rows = run.kernels.filter(
-        pl.col("launch_ns").is_not_null() & ~pl.col("name").str.contains("(?i)nccl|memcpy")
-    ).sort("launch_ns")
-    placed = rows.join_asof(
-        names, left_on="launch_ns", right_on="start_ns", strategy="backward", suffix="_step"
+        return iterations_of(request.getfixturevalue("samples") / "h100_training.sqlite")
+    return iterations_of(
+        request.getfixturevalue("data") / "traces" / "kineto" / "hta__trace_diff__control__control.json.gz"
     )
-    wide = placed.pivot(on="name", index="start_ns_step", values="duration_ns", aggregate_function="sum")
-    table = wide.drop_nulls("start_ns_step").drop("start_ns_step")
-    whole = [c for c in table.columns if table[c].null_count() == 0 and (table[c] > 0).mean() > 0.9]
-    steady = [c for c in whole if float(table[c].std() / table[c].mean()) < 0.05]
-    largest = sorted(steady, key=lambda c: -float(table[c].sum()))[:8]
-    made = table.select(largest).to_numpy().astype(np.float64)
-    usual = np.median(made.sum(axis=1))
-    return made[(np.abs(made.sum(axis=1) / usual - 1) < 0.3) & (made > 0).all(axis=1)]
 
 
-def runs(rng: np.random.Generator, iterations: np.ndarray, n: int, planted: float = 0.0) -> np.ndarray:
-    """Return n runs: means over drawn blocks of iterations times the run's offset. Shape (n, families)."""
-    blocks = -(-ITERATIONS // BLOCK)
-    starts = rng.integers(0, len(iterations) - BLOCK, (n, blocks))
-    drawn = (starts[:, :, None] + np.arange(BLOCK)).reshape(n, -1)
-    families = iterations.shape[1]
-    shared = rng.normal(0, SPREAD * np.sqrt(0.7), (n, 1))
-    own = rng.normal(0, SPREAD * np.sqrt(0.3), (n, families))
-    offset = np.exp(shared + own)
-    offset[:, 0] *= 1.0 + planted
-    return np.asarray(iterations[drawn].mean(axis=1) * offset)
+@pytest.fixture(scope="module")
+def joules(iterations: Iterations) -> np.ndarray:
+    """Return the energy of each iteration by family, those of 1 % and more, dear ones first."""
+    found = iterations.time_s * iterations.power_w
+    share = found.sum(axis=0) / found.sum()
+    order = np.argsort(-share)
+    return found[:, order[share[order] >= 0.01]]
 
 
-def called(base: np.ndarray, head: np.ndarray) -> tuple[str, list[str]]:
-    whole = compare_means(base.sum(1, keepdims=True), head.sum(1, keepdims=True))
-    return judge(whole, LIMIT)[0], list(judge(compare_means(base, head), LIMIT))
+#: Means of runs, and their iterations.
+Runs = tuple[np.ndarray, list[np.ndarray]]
 
 
-def test_the_iterations_are_real(iterations: np.ndarray) -> None:
-    assert iterations.shape[0] >= 5
-    assert iterations.shape[1] >= 4
-    assert 0 < np.std(np.log(iterations), axis=0).max() < 0.2
+def runs(rng: np.random.Generator, joules: np.ndarray, n: int, at: int = 0, planted: float = 0.0) -> Runs:
+    """Return n runs' means, the whole first, and their iterations."""
+    starts = rng.integers(0, len(joules) - BLOCK + 1, (n, ITERATIONS // BLOCK))
+    drawn = joules[(starts[:, :, None] + np.arange(BLOCK)).reshape(n, -1)]
+    shared = rng.normal(0, SPREAD * np.sqrt(SHARED), (n, 1, 1))
+    offset = np.exp(shared + rng.normal(0, SPREAD * np.sqrt(1 - SHARED), (n, 1, joules.shape[1])))
+    offset[:, :, at] *= 1.0 + planted
+    made = drawn * offset
+    made = np.concatenate([made.sum(axis=2, keepdims=True), made], axis=2)
+    return made.mean(axis=1), list(made)
+
+
+def called(base: Runs, head: Runs) -> tuple[list[str], np.ndarray]:
+    """Return the verdicts, the whole's first, and the smallest changes that could be found."""
+    k = base[0].shape[1]
+    noise = within([(run, run) for run in base[1] + head[1]], FIGURES["energy"], k)
+    spread = learned(base[0][:, 1:], head[0][:, 1:], PRIOR, noise[1:])
+    effects = compare_means(base[0], head[0], spread, noise)
+    whole = compare_means(base[0][:, :1], head[0][:, :1], spread, noise[:1])
+    families = compare_means(base[0][:, 1:], head[0][:, 1:], spread, noise[1:])
+    return judge(whole, LIMIT) + judge(families, LIMIT), detectable(effects, LIMIT, k - 1)
+
+
+def test_the_iterations_are_real(iterations: Iterations) -> None:
+    assert iterations.time_s.shape[0] >= 5
+    assert iterations.time_s.shape[1] >= 4
+    assert (iterations.span_s > 0).all()
 
 
 @pytest.mark.parametrize(("n", "least"), [(3, 0.75), (5, 0.90)])
-def test_false_alarms_and_finds(iterations: np.ndarray, n: int, least: float) -> None:
+def test_false_alarms_and_finds(joules: np.ndarray, n: int, least: float) -> None:
     rng = np.random.default_rng(100 + n)
-    alarms = found = 0
-    limits = []
+    alarms, found, limits = 0, 0, []
     for _ in range(COMPARISONS):
-        base = runs(rng, iterations, n)
-        whole, families = called(base, runs(rng, iterations, n))
-        alarms += "regressed" in (whole, *families)
-        head = runs(rng, iterations, n, planted=0.03)
-        found += called(base, head)[1][0] == "regressed"
-        limits.append(detectable(compare_means(base, head), LIMIT)[0])
+        base = runs(rng, joules, n)
+        alarms += "regressed" in called(base, runs(rng, joules, n))[0]
+        verdicts, smallest = called(base, runs(rng, joules, n, 0, planted=0.03))
+        found += verdicts[1] == "regressed"
+        limits.append(smallest[1])
     assert alarms / COMPARISONS <= 0.05
     assert found / COMPARISONS >= least
     # what is printed as the smallest change that could be found is near the change that was found so often
     assert 0.02 < float(np.median(limits)) < 0.04
 
 
-def test_single_runs_never_decide(iterations: np.ndarray) -> None:
+@pytest.mark.data
+def test_an_unsteady_family_hides_small_changes_and_says_so(joules: np.ndarray) -> None:
+    rng = np.random.default_rng(9)
+    noise = joules.std(axis=0, ddof=1) / joules.mean(axis=0)
+    k = int(np.argmax(noise))
+    if noise[k] < 0.1:
+        pytest.skip("all families of this trace are steady")
+    rounds = [called(runs(rng, joules, 3), runs(rng, joules, 3, k, planted=0.03)) for _ in range(100)]
+    least = float(np.median([smallest[k + 1] for _, smallest in rounds]))
+    assert least > 0.06
+    assert np.mean([verdicts[k + 1] == "regressed" for verdicts, _ in rounds]) < 0.2
+    # a change as large as the smallest that could be found is found as often as it says
+    rounds = [called(runs(rng, joules, 3), runs(rng, joules, 3, k, planted=least)) for _ in range(200)]
+    assert np.mean([verdicts[k + 1] == "regressed" for verdicts, _ in rounds]) > 0.55
+
+
+def test_single_runs_never_decide(joules: np.ndarray) -> None:
     rng = np.random.default_rng(1)
     for planted in (0.01, 0.03, 0.1):
-        base, head = runs(rng, iterations, 1), runs(rng, iterations, 1, planted)
-        for verdict, change in zip(called(base, head)[1], head[0] / base[0] - 1, strict=True):
-            assert verdict == ("unchanged" if abs(change) <= FLOOR else "inconclusive")
+        base, head = runs(rng, joules, 1), runs(rng, joules, 1, 0, planted)
+        for said, change in zip(called(base, head)[0], (head[0] / base[0])[0] - 1, strict=True):
+            assert said == ("unchanged" if abs(change) <= FLOOR else "inconclusive")
+
+
+def test_the_whole_comparison_judges_likewise(iterations: Iterations) -> None:
+    rng = np.random.default_rng(3)
+    dear = iterations.families[int(np.argmax((iterations.time_s * iterations.power_w).sum(axis=0)))]
+    made = compared(rng, iterations, 5, SPREAD, {dear: 1.2})
+    assert verdict(made, dear) == "regressed"
+    assert made.failed
+    quiet = compared(rng, iterations, 5, SPREAD)
+    assert verdict(quiet, dear) != "regressed"
+    row = made.level("family").filter(made.level("family")["name"] == dear).row(0, named=True)
+    judged = next(m for m in made.metrics if m.scope == dear and m.name == "energy")
+    assert row["energy_change_low_pct"] == pytest.approx(100 * judged.low)
 
 
 def test_unsteady_work_says_how_little_could_be_found() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,18 +13,11 @@ from tracetool.compare.decomposition import FACTORS
 from tracetool.compare.levels import change_table
 from tracetool.compare.matched import CAUSES, matched_pairs, model_error_j
 from tracetool.compare.outcome import DEFAULT_LIMIT, Metric, RunDiff, metric_of, reason
-from tracetool.compare.scopes import scope_figures
+from tracetool.compare.scopes import FIGURES, family_figures, scope_figures
 from tracetool.compare.sides import Side
-from tracetool.compare.significance import (
-    PRIOR,
-    Judging,
-    Spread,
-    Verdict,
-    effects_of,
-    judge,
-    observed_spread,
-    stack,
-)
+from tracetool.compare.significance import Judging, Verdict, effects_of, judge, stack
+from tracetool.compare.spread import PRIOR, Spread, learned, observed_spread
+from tracetool.compare.steps import within_whole
 from tracetool.compare.thresholds import METRICS, Threshold
 from tracetool.vocabulary.arrays import Floats
 
@@ -69,13 +62,14 @@ def compare_sides(
         for k in sorted({*base.keys, *head.keys})
         if base.keys.get(k) and head.keys.get(k) and base.keys.get(k) != head.keys.get(k)
     }
+    if asked.basis != "predicted":
+        asked = _learned(asked, (base, head))
     model = 0.0 if asked.basis == "measured" else model_error_j(pairs)
     figures = {"base": run_figures(base), "head": run_figures(head)}
     limit = next((t.limit for t in asked.thresholds if t.metric == "energy" and not t.scope), DEFAULT_LIMIT)
     table = change_table(parts, pairs, (base, head), Judging(asked.basis, asked.spread("energy"), limit))
-    metrics = _metrics(figures, model, asked, bool(differing)) + _scoped(
-        (base, head), pairs, asked, bool(differing)
-    )
+    metrics = _metrics(figures, (base, head), model, asked, bool(differing))
+    metrics += _scoped((base, head), pairs, asked, bool(differing))
     verdict, reasons = overall(metrics, differing)
     spread = observed_spread(figures["base"]["energy"], figures["head"]["energy"])
     if not np.isnan(spread) and asked.basis != "predicted":
@@ -98,6 +92,13 @@ def compare_sides(
     )
 
 
+def _learned(asked: Asked, sides: tuple[Side, Side]) -> Asked:
+    """Return what is asked with the spreads that the families of all runs together tell."""
+    found = family_figures(sides)
+    told = {m: learned(base, head, asked.spread(m), noise) for m, (base, head, noise) in found.items()}
+    return replace(asked, spreads={**asked.spreads, **told})
+
+
 def run_figures(side: Side) -> Mapping[str, Floats]:
     """Return the whole-run figures of each run of a side: energy, time, power, edp. Shape (runs,) each."""
     sums = side.per_run.group_by("run").agg(pl.col("energy_j").sum()).sort("run")
@@ -108,7 +109,11 @@ def run_figures(side: Side) -> Mapping[str, Floats]:
 
 
 def _metrics(
-    figures: Mapping[str, Mapping[str, Floats]], model_j: float, asked: Asked, incomparable: bool
+    figures: Mapping[str, Mapping[str, Floats]],
+    sides: tuple[Side, Side],
+    model_j: float,
+    asked: Asked,
+    incomparable: bool,
 ) -> tuple[Metric, ...]:
     """Judge the whole run: energy stands alone, others asked for are corrected together."""
     limits = {t.metric: t.limit for t in asked.thresholds if not t.scope}
@@ -119,7 +124,8 @@ def _metrics(
         # a relative error of energy is one of power and of energy x time; of a modelled time it is a bound
         modelled = name != "time" or asked.basis == "predicted"
         error = model_j / whole if modelled and whole > 0 else 0.0
-        judging = Judging(asked.basis, asked.spread(name))
+        noise = np.array([within_whole(sides, FIGURES[name])])
+        judging = Judging(asked.basis, asked.spread(name), within=noise)
         effects = effects_of(base[:, None], head[:, None], judging, np.array([error]))
         limit = limits.get(name, DEFAULT_LIMIT)
         made.append((name, base, head, effects, limit, name in limits))
@@ -147,7 +153,7 @@ def _scoped(
         effects_of(
             w.base[:, None],
             w.head[:, None],
-            Judging(asked.basis, asked.spread(w.metric, w.scope)),
+            Judging(asked.basis, asked.spread(w.metric, w.scope), within=np.array([w.within])),
             np.array([w.model_error(pairs)])
             if asked.basis == "predicted" or (asked.basis == "anchored" and w.metric != "time")
             else None,

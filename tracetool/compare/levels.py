@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
 from tracetool.compare.matched import CAUSES, pair_half_width
+from tracetool.compare.scopes import FIGURES, LEAST_SHARE
 from tracetool.compare.sides import Side
-from tracetool.compare.significance import Judging, corrected, effects_of, judge
+from tracetool.compare.significance import Judging, corrected_among, effects_of, judge
+from tracetool.compare.steps import step_sums, within
 from tracetool.tables.schema import load_schema
 from tracetool.vocabulary.arrays import Floats
 from tracetool.vocabulary.interval import Z90
@@ -116,7 +119,13 @@ def _grouped(level: str, sides: tuple[Side, Side], pairs: pl.DataFrame, judging:
     made = made.join(causes, on="name", how="left", maintain_order="left")
     if level == "family":
         made = made.with_columns(pl.col("name").alias("family"))
-    return _judged(_with_means(made, figures), figures, judging)
+    places = _places(names, pl.String)
+    members = [
+        s.classes.select("class", label.alias("label")).join(places, on="label").select("class", "at")
+        for s in sides
+    ]
+    noise = within(step_sums(sides, members, len(names)), FIGURES["energy"], len(names))
+    return _judged(_with_means(made, figures), figures, replace(judging, within=noise))
 
 
 def _kernels(
@@ -137,34 +146,35 @@ def _kernels(
         pair_half_width().alias("error_j"),
     )
     numbers = pairs["pair"].to_list()
-    figures = []
+    places = _places(numbers, pairs.schema["pair"])
+    figures, members = [], []
     for name, side in zip(("base", "head"), sides, strict=True):
         mine = parts.filter(pl.col("side") == name).join(
             side.classes.select("class", pl.col("launches").alias("all")), on="class", how="left"
         )
+        part = mine.select(
+            "class", pl.col("pair").alias("label"), (pl.col("launches") / pl.col("all")).alias("share")
+        )
+        members.append(part.join(places, on="label").select("class", "at", "share"))
         rows = (
-            side.per_run.join(
-                mine.select(
-                    "class",
-                    pl.col("pair").alias("label"),
-                    (pl.col("launches") / pl.col("all")).alias("share"),
-                ),
-                on="class",
-                how="inner",
-            )
+            side.per_run.join(part, on="class", how="inner")
             .group_by("run", "label")
             .agg((pl.col(c) * pl.col("share")).sum().alias(c) for c in _SUMS)
         )
         figures.append(_per_run(rows, numbers, len(side.runs)))
-    return _judged(_with_means(made, figures), figures, judging)
+    noise = within(step_sums(sides, members, len(numbers)), FIGURES["energy"], len(numbers))
+    return _judged(_with_means(made, figures), figures, replace(judging, within=noise))
+
+
+def _places(labels: Sequence[Any], kind: Any) -> pl.DataFrame:
+    """Return the place of each label among them."""
+    at = pl.Series(range(len(labels)), dtype=pl.Int64)
+    return pl.DataFrame({"label": pl.Series(labels, dtype=kind), "at": at})
 
 
 def _per_run(rows: pl.DataFrame, labels: Sequence[Any], runs: int) -> dict[str, Floats]:
     """Return figures per run and label, shape (runs, labels) each; absent ones are zero."""
-    places = pl.DataFrame(
-        {"label": pl.Series(labels, dtype=rows.schema["label"]), "at": np.arange(len(labels))}
-    )
-    placed = rows.join(places, on="label", how="inner")
+    placed = rows.join(_places(labels, rows.schema["label"]), on="label", how="inner")
     made = {}
     for column in _SUMS:
         filled = np.zeros((runs, len(labels)))
@@ -195,7 +205,10 @@ def _judged(rows: pl.DataFrame, figures: list[dict[str, Floats]], judging: Judgi
         half = rows["error_j"].fill_null(0.0).to_numpy()
         error = np.divide(half, whole, out=np.zeros_like(whole), where=whole > 0) / Z90
     effects = effects_of(base, head, judging, error)
-    chance = np.where(effects.change > 0, corrected(effects.p_worse), corrected(effects.p_better))
+    means = base.mean(axis=0), head.mean(axis=0)
+    heavy = np.any([m >= LEAST_SHARE * m.sum() for m in means], axis=0)
+    worse, better = (corrected_among(p, heavy) for p in (effects.p_worse, effects.p_better))
+    chance = np.where(effects.change > 0, worse, better)
     both = np.isfinite(effects.change)
     made = rows.with_columns(
         pl.Series("energy_change_pct", 100.0 * effects.change).fill_nan(None),
@@ -204,7 +217,10 @@ def _judged(rows: pl.DataFrame, figures: list[dict[str, Floats]], judging: Judgi
         pl.Series("chance", np.where(effects.single, np.nan, chance)).fill_nan(None),
         pl.Series(
             "verdict",
-            [v if ok else None for v, ok in zip(judge(effects, judging.limit), both, strict=True)],
+            [
+                v if ok else None
+                for v, ok in zip(judge(effects, judging.limit, heavy=heavy), both, strict=True)
+            ],
             dtype=pl.String,
         ),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,13 +12,27 @@ import polars as pl
 
 from tracetool.compare.matched import model_error_j
 from tracetool.compare.sides import Side
+from tracetool.compare.steps import Figure, step_sums, within
 from tracetool.compare.thresholds import Threshold
 from tracetool.vocabulary.arrays import Floats
 from tracetool.vocabulary.errors import BadInput
 
 #: The scope that stands for every family with at least this share of a side's energy.
 EVERY_FAMILY: Final = "*"
-_LEAST_SHARE: Final = 0.01
+LEAST_SHARE: Final = 0.01
+
+
+def _ratio(energy: Floats, time: Floats) -> Floats:
+    return np.divide(energy, time, out=np.zeros_like(energy), where=time > 0)
+
+
+#: What each metric makes of energy and time.
+FIGURES: Final[Mapping[str, Figure]] = {
+    "energy": lambda energy, time: energy,  # noqa: ARG005
+    "time": lambda energy, time: time,  # noqa: ARG005
+    "power": _ratio,
+    "edp": lambda energy, time: energy * time,
+}
 
 
 @dataclass(frozen=True)
@@ -30,6 +44,7 @@ class ScopeFigure:
     limit: float
     base: Floats
     head: Floats
+    within: float  # relative variance the steps of a run leave in its mean
     classes: dict[str, list[str]]  # per kind of label (family, name) the texts it covers
 
     def model_error(self, pairs: pl.DataFrame) -> float:
@@ -79,7 +94,7 @@ def _large_families(sides: tuple[Side, Side]) -> list[str]:
     for side in sides:
         sums = side.classes.group_by("family").agg(pl.col("energy_j").sum())
         whole = float(sums["energy_j"].sum())
-        found |= {str(f) for f in sums.filter(pl.col("energy_j") >= _LEAST_SHARE * whole)["family"]}
+        found |= {str(f) for f in sums.filter(pl.col("energy_j") >= LEAST_SHARE * whole)["family"]}
     return sorted(found)
 
 
@@ -88,7 +103,33 @@ def _figure(
 ) -> ScopeFigure:
     inside = pl.any_horizontal(pl.col(k).is_in(v) for k, v in classes.items())
     base, head = (_per_run(side, inside, threshold.metric) for side in sides)
-    return ScopeFigure(threshold.metric, scope, threshold.limit, base, head, classes)
+    members = [s.classes.filter(inside).select("class", pl.lit(0, pl.Int64).alias("at")) for s in sides]
+    noise = float(within(step_sums(sides, members, 1), FIGURES[threshold.metric], 1)[0])
+    return ScopeFigure(threshold.metric, scope, threshold.limit, base, head, noise, classes)
+
+
+def family_figures(sides: tuple[Side, Side]) -> Mapping[str, tuple[Floats, Floats, Floats]]:
+    """Return the figures of every family of some weight, by metric.
+
+    Returns
+    -------
+    base, head : array, shape (n, k) and (m, k)
+        Per run.
+    within : array, shape (k,)
+        Relative variance the steps of a run leave in its mean.
+    """
+    names = _large_families(sides)
+    place = pl.DataFrame({"family": pl.Series(names, dtype=pl.String)}).with_row_index("at")
+    members = [s.classes.join(place, on="family").select("class", pl.col("at").cast(pl.Int64)) for s in sides]
+    sums = step_sums(sides, members, len(names))
+    made = []
+    for side in sides:
+        rows = side.by_run(pl.col("family")).join(place, left_on="label", right_on="family")
+        energy, time = np.zeros((2, len(side.runs), len(names)))
+        at = rows["run"].to_numpy(), rows["at"].to_numpy()
+        energy[at], time[at] = rows["energy_j"].to_numpy(), rows["time_s"].to_numpy()
+        made.append((energy, time))
+    return {m: (f(*made[0]), f(*made[1]), within(sums, f, len(names))) for m, f in FIGURES.items()}
 
 
 def _per_run(side: Side, inside: pl.Expr, metric: str) -> Floats:
@@ -96,12 +137,4 @@ def _per_run(side: Side, inside: pl.Expr, metric: str) -> Floats:
     time, energy = np.zeros(len(side.runs)), np.zeros(len(side.runs))
     time[rows["run"].to_numpy()] = rows["time_s"].to_numpy()
     energy[rows["run"].to_numpy()] = rows["energy_j"].to_numpy()
-    if metric == "time":
-        return time
-    if metric == "energy":
-        return energy
-    return (
-        energy * time
-        if metric == "edp"
-        else np.divide(energy, time, out=np.zeros_like(energy), where=time > 0)
-    )
+    return FIGURES[metric](energy, time)

@@ -9,6 +9,8 @@ from typing import Final
 
 import polars as pl
 
+from tracetool.compare.steps import Steps, instance_free, run_steps
+
 #: What makes two launches the same piece of work, from the most telling on.
 IDENTITY: Final = ("range", "operator", "shapes", "name", "geometry")
 _FIGURES: Final = ("launches", "time_s", "energy_j", "energy_low_j", "energy_high_j")
@@ -40,6 +42,8 @@ class RunClasses:
         What must agree for two runs to be comparable: GPU, clock mode, power cap.
     clock_mhz : float
         Core clock.
+    steps_taken : Steps, optional
+        What each step took, where the run names steps.
     """
 
     label: str
@@ -51,6 +55,7 @@ class RunClasses:
     steps: int
     keys: Mapping[str, str]
     clock_mhz: float
+    steps_taken: Steps | None = None
 
     def scaled(self, units: float) -> pl.DataFrame:
         """Return the classes with their sums divided by ``units``."""
@@ -68,6 +73,7 @@ class Side:
     unit: str
     classes: pl.DataFrame
     per_run: pl.DataFrame  # run, class, launches, time_s, energy_j
+    by_step: pl.DataFrame  # run, step, class, time_s, energy_j: not scaled to the unit
     sequence: pl.DataFrame  # device, class, call: of the first run
     gap_s: tuple[float, ...]
     gap_j: tuple[float, ...]
@@ -94,11 +100,6 @@ class Side:
     def clock_mhz(self) -> float:
         """Mean core clock of the runs. [MHz]"""
         return sum(r.clock_mhz for r in self.runs) / len(self.runs)
-
-
-def instance_free(column: str) -> pl.Expr:
-    """Return an expression: the name with counters taken out, so that ``step 12`` and ``step 13`` are one."""
-    return pl.col(column).str.replace_all(r"0x[0-9a-fA-F]+", "#").str.replace_all(r"([#_ :])\d+", "${1}#")
 
 
 def count_steps(ranges: pl.DataFrame) -> int:
@@ -219,11 +220,16 @@ def make_side(runs: Sequence[RunClasses], *, per_step: bool, ignore: Sequence[st
         .group_by("run", "class")
         .agg(*(pl.col(c).sum() for c in ("launches", "time_s", "energy_j")))
     )
-    first = parts[0].join(numbers, on="key", how="left", maintain_order="left")["class"]
+    placed = [p.join(numbers, on="key", how="left", maintain_order="left")["class"] for p in parts]
+    by_step = pl.concat([run_steps(i, r, of) for i, (r, of) in enumerate(zip(runs, placed, strict=True))])
     if ignore:
         classes = without(classes, ignore)
-        per_run = per_run.join(classes.select("class"), on="class", how="semi")
-    sequence = runs[0].sequence.select("device", first.gather(runs[0].sequence["row"]).alias("class"), "call")
+        per_run, by_step = (
+            t.join(classes.select("class"), on="class", how="semi") for t in (per_run, by_step)
+        )
+    sequence = runs[0].sequence.select(
+        "device", placed[0].gather(runs[0].sequence["row"]).alias("class"), "call"
+    )
     divide = [float(r.steps) if per_step else 1.0 for r in runs]
     if ignore:
         sequence = sequence.join(classes.select("class"), on="class", how="semi", maintain_order="left")
@@ -232,10 +238,11 @@ def make_side(runs: Sequence[RunClasses], *, per_step: bool, ignore: Sequence[st
         unit,
         classes.drop("key"),
         per_run,
+        by_step,
         sequence,
         tuple(r.gap_s / u for r, u in zip(runs, divide, strict=True)),
         tuple(r.gap_j / u for r, u in zip(runs, divide, strict=True)),
         tuple(r.span_s / u for r, u in zip(runs, divide, strict=True)),
         divide[0],
-        first,
+        placed[0],
     )

@@ -2,14 +2,11 @@
 
 References
 ----------
-.. [1] G. K. Smyth, "Linear Models and Empirical Bayes Methods for Assessing Differential Expression",
-   Statistical Applications in Genetics and Molecular Biology 3(1), 2004: variances moderated by a prior.
-.. [2] Y. Benjamini, Y. Hochberg, "Controlling the False Discovery Rate", JRSS B 57(1), 1995.
+.. [1] Y. Benjamini, Y. Hochberg, "Controlling the False Discovery Rate", JRSS B 57(1), 1995.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -17,6 +14,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from scipy import special
 
+from tracetool.compare.spread import PRIOR, Spread, moderate, usable
 from tracetool.vocabulary.arrays import Bools, Floats
 from tracetool.vocabulary.interval import LEVEL
 
@@ -31,41 +29,13 @@ FLOOR: Final = 0.001
 
 
 @dataclass(frozen=True)
-class Spread:
-    """What is known of the run-to-run spread before looking at the runs compared.
-
-    Parameters
-    ----------
-    relative : float
-        Standard deviation of a run's figure between runs of the same code. [1]
-    runs : float
-        Degrees of freedom it is worth.
-    source : str
-        Where it comes from, for the reader.
-    alone : bool
-        Whether it may carry a verdict between single runs (one's own experience may, a general prior not).
-    """
-
-    relative: float
-    runs: float
-    source: str
-    alone: bool = False
-
-
-#: Spread of GPU energies and times between runs of the same job on one board, worth sixteen runs. It only
-#: steadies the estimate from the runs at hand and is dropped where these spread more than it allows.
-PRIOR: Final = Spread(0.01, 16.0, "a prior of 1 % run-to-run spread")
-#: A sample this much more spread than the prior would come up one time in twenty: then the prior is wrong.
-_PRIOR_REJECTED: Final = 0.95
-
-
-@dataclass(frozen=True)
 class Judging:
     """How figures are judged: what they rest on, what is known of their spread, and the threshold."""
 
     basis: str  # measured, anchored or predicted
     spread: Spread = PRIOR
     limit: float = 0.02
+    within: Floats | None = None  # (k,) relative variance the steps of a run leave in its mean
 
 
 @dataclass(frozen=True)
@@ -92,7 +62,9 @@ class Effects:
         return self.change.size
 
 
-def compare_means(base: Floats, head: Floats, spread: Spread = PRIOR) -> Effects:
+def compare_means(
+    base: Floats, head: Floats, spread: Spread = PRIOR, within: Floats | None = None
+) -> Effects:
     r"""Return the changes from base runs to head runs.
 
     Parameters
@@ -101,17 +73,16 @@ def compare_means(base: Floats, head: Floats, spread: Spread = PRIOR) -> Effects
         Per run, k figures, e.g. joules; what is not positive in every run of both sides has no change.
     spread : Spread
         Knowledge of the run-to-run spread.
+    within : array, shape (k,), optional
+        Relative variance that the steps of a run leave in its mean.
 
     Notes
     -----
-    On logarithms, with :math:`d = n + m - 2` degrees of freedom in the runs' pooled variance
-    :math:`s^2` and a prior variance :math:`s_0^2` worth :math:`d_0`,
+    On logarithms, with the variance :math:`\tilde s^2` of :func:`tracetool.compare.spread.moderate`,
 
-    .. math:: \tilde s^2 = \frac{d_0 s_0^2 + d s^2}{d_0 + d}, \qquad
-              t = \frac{\overline{\ln y} - \overline{\ln x}}{\tilde s \sqrt{1/n + 1/m}}
+    .. math:: t = \frac{\overline{\ln y} - \overline{\ln x}}{\tilde s \sqrt{1/n + 1/m}}
 
-    with :math:`d_0 + d` degrees of freedom [1]_. Where :math:`s^2/s_0^2` lies above the 95 % point of
-    its F distribution the prior does not fit these runs and is dropped (:math:`d_0 = 0`).
+    with the degrees of freedom of :math:`\tilde s^2`.
 
     Examples
     --------
@@ -122,32 +93,16 @@ def compare_means(base: Floats, head: Floats, spread: Spread = PRIOR) -> Effects
     """
     base, head = np.atleast_2d(np.asarray(base, np.float64)), np.atleast_2d(np.asarray(head, np.float64))
     n, m = base.shape[0], head.shape[0]
-    usable = (base > 0).all(axis=0) & (head > 0).all(axis=0)
-    x, y = np.log(np.where(usable, base, 1.0)), np.log(np.where(usable, head, 1.0))
-    shift = np.where(usable, y.mean(axis=0) - x.mean(axis=0), np.nan)
-    own = n + m - 2
-    squares = ((x - x.mean(axis=0)) ** 2).sum(axis=0) + ((y - y.mean(axis=0)) ** 2).sum(axis=0)
-    pooled = squares / own if own else np.zeros_like(shift)
-    prior = math.log1p(spread.relative) ** 2
-    bar = prior * float(special.fdtri(own, max(spread.runs, 1.0), _PRIOR_REJECTED)) if own else np.inf
-    fits = (spread.runs > 0) & (pooled <= bar)
-    worth = np.where(fits, spread.runs, 0.0)
-    freedom = worth + own
-    variance = np.divide(worth * prior + own * pooled, freedom, out=np.zeros_like(shift), where=freedom > 0)
+    good = usable(base, head)
+    x, y = np.log(np.where(good, base, 1.0)), np.log(np.where(good, head, 1.0))
+    shift = np.where(good, y.mean(axis=0) - x.mean(axis=0), np.nan)
+    found = moderate(base, head, spread, within)
     # a lone run may be set beside three or more that show the spread, or beside a known spread
     lone = min(n, m) < 2 and max(n, m) < 3
-    single = ~(fits & spread.alone) if lone else np.zeros(shift.shape, np.bool_)
-    error = np.sqrt(variance * (1.0 / n + 1.0 / m))
-    basis = f"the runs and {spread.source}" if own else spread.source
-    return _effects(shift, error, freedom, single, basis)
-
-
-def observed_spread(*sides: Floats) -> float:
-    """Return the run-to-run spread within sides of runs, each shape (n,); NaN with single runs. [1]"""
-    logs = [np.log(s) for s in sides if s.size > 1 and (s > 0).all()]
-    freedom = sum(x.size - 1 for x in logs)
-    squares = sum(float(((x - x.mean()) ** 2).sum()) for x in logs)
-    return math.expm1(math.sqrt(squares / freedom)) if freedom else math.nan
+    single = ~(found.fits & spread.alone) if lone else np.zeros(shift.shape, np.bool_)
+    error = np.sqrt(found.variance * (1.0 / n + 1.0 / m))
+    basis = f"the runs and {spread.source}" if n + m > 2 else spread.source
+    return _effects(shift, error, found.freedom, single, basis)
 
 
 def _effects(shift: Floats, error: Floats, freedom: Floats, single: Bools, basis: str) -> Effects:
@@ -204,7 +159,7 @@ def effects_of(base: Floats, head: Floats, judging: Judging, model_error: Floats
         x, y = base.mean(axis=0), head.mean(axis=0)
         change = np.divide(y, x, out=np.full_like(x, np.nan), where=x > 0) - 1.0
         return given_error(change, error, "the model's error")
-    made = compare_means(base, head, judging.spread)
+    made = compare_means(base, head, judging.spread, judging.within)
     return made if model_error is None or not error.any() else widened(made, error, "the model's error")
 
 
@@ -243,6 +198,20 @@ def corrected(p: Floats | Sequence[float]) -> Floats:
     return made
 
 
+def corrected_among(p: Floats, heavy: Bools) -> Floats:
+    """Return adjusted chances: the heavy figures corrected among themselves, the light ones among all.
+
+    What a figure weighs is known before its change is tested, so choosing by it keeps the rate of false
+    alarms among the heavy ones, and hundreds of light ones do not drown them. Shape (n,) each.
+
+    >>> corrected_among(np.array([0.01, 0.03, 0.5, 0.9]), np.array([True, False, False, True])).round(3)
+    array([0.02 , 0.06 , 0.667, 0.9  ])
+    """
+    made = corrected(p)
+    made[heavy] = corrected(p[heavy])
+    return made
+
+
 def detectable(effects: Effects, limit: Floats | float, tests: int = 1) -> Floats:
     """Return the smallest true changes that would be called regressions four times in five. Shape (k,).
 
@@ -262,7 +231,9 @@ def detectable(effects: Effects, limit: Floats | float, tests: int = 1) -> Float
     return np.where(effects.single | np.isnan(effects.change), np.nan, found)
 
 
-def judge(effects: Effects, limit: Floats | float, *, together: bool = True) -> list[Verdict]:
+def judge(
+    effects: Effects, limit: Floats | float, *, together: bool = True, heavy: Bools | None = None
+) -> list[Verdict]:
     """Return the verdicts on figures where more is worse.
 
     Parameters
@@ -273,11 +244,14 @@ def judge(effects: Effects, limit: Floats | float, *, together: bool = True) -> 
         Thresholds: a change must pass its own *and* be significant. [1]
     together : bool
         Whether the figures are looked at together: chances are then corrected for their number.
+    heavy : array of bool, shape (k,), optional
+        Those of some weight, see :func:`corrected_among`; by default all.
     """
     worse = np.where(effects.single, np.nan, effects.p_worse)
     better = np.where(effects.single, np.nan, effects.p_better)
     if together:
-        worse, better = corrected(worse), corrected(better)
+        few = np.ones(len(effects), np.bool_) if heavy is None else heavy
+        worse, better = corrected_among(worse, few), corrected_among(better, few)
     with np.errstate(invalid="ignore"):
         known = ~(effects.single | np.isnan(effects.low))
         none = (np.abs(effects.change) <= FLOOR) & (effects.single | (effects.error == 0))

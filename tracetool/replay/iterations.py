@@ -35,9 +35,9 @@ def iterations(
         ``iteration``, ``name``, ``launches``, ``span_ms`` (first start to last end), ``kernel_time_ms``,
         ``energy_j``; empty where nothing repeats. Gaps are not in the energy. [ms], [J]
     """
-    number, names = _named(ranges, kernels)
+    number, names = named_steps(ranges, kernels)
     if number is None:
-        number, names = _named(operators, kernels)
+        number, names = named_steps(operators, kernels)
     if number is None:
         number, names = _repeating(kernels["signature"])
     if number is None:
@@ -63,7 +63,7 @@ def _per_iteration(number: Ints, names: list[str], costs: Costs) -> pl.DataFrame
     return made.insert_column(1, said)
 
 
-def _named(rows: pl.DataFrame, kernels: pl.DataFrame) -> tuple[Ints | None, list[str]]:
+def named_steps(rows: pl.DataFrame, kernels: pl.DataFrame) -> tuple[Ints | None, list[str]]:
     """Number each activity by the step in whose time it was launched, on whatever thread."""
     end = pl.col("start_ns") + pl.col("duration_ns")
     steps = (

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from tracetool.compare.sides import RunClasses
+from tracetool.compare.steps import Steps
 from tracetool.tables.run import tool_version
 from tracetool.vocabulary.errors import BadInput
 from tracetool.workflows.run_side import Basis, LoadedRun
@@ -118,7 +120,7 @@ class Store:
         try:
             with self._files.open_input_file(entry.path) as f:
                 frame = pl.read_parquet(io.BytesIO(f.read()))
-            classes = frame.drop("places")
+            classes = frame.drop("places", "step", "step_time_s", strict=False)
             rows = frame.select(pl.int_range(pl.len()).alias("row"), "places").explode("places").drop_nulls()
             ordered = rows.sort("places").select(
                 pl.lit(0, dtype=pl.Int64).alias("device"), pl.col("row").cast(pl.Int64),
@@ -134,6 +136,7 @@ class Store:
                 steps=int(said["steps"]),
                 keys={str(k): str(v) for k, v in said["keys"].items()},
                 clock_mhz=float(said["clock_mhz"]),
+                steps_taken=_steps(frame, said),
             )
         except (OSError, KeyError, TypeError, ValueError, pl.exceptions.PolarsError) as error:
             raise BadInput.in_file(
@@ -155,6 +158,12 @@ class Store:
             one.classes.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64))
             .join(places, on="row", how="left", maintain_order="left").drop("row")
         )  # fmt: skip
+        if one.steps_taken is not None:
+            times = one.steps_taken.times.group_by("row", maintain_order=True).agg(
+                pl.col("step").cast(pl.Int32), pl.col("time_s").alias("step_time_s")
+            )
+            numbered = frame.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("row"))
+            frame = numbered.join(times, on="row", how="left", maintain_order="left").drop("row")
         said = {
             "schema": SCHEMA,
             "tool_version": tool_version(),
@@ -172,6 +181,7 @@ class Store:
             "keys": dict(one.keys),
             "clock_mhz": one.clock_mhz,
             "reason": reason,
+            "step_span_s": [] if one.steps_taken is None else one.steps_taken.span_s.tolist(),
         }
         table = frame.to_arrow()
         table = table.replace_schema_metadata({_KEY: json.dumps(said, ensure_ascii=False).encode()})
@@ -199,6 +209,17 @@ class Store:
     def remove(self, entry: Entry) -> None:
         """Delete a stored run."""
         self._files.delete_file(entry.path)
+
+
+def _steps(frame: pl.DataFrame, said: Mapping[str, Any]) -> Steps | None:
+    """Return what each step took, where that was stored."""
+    if "step" not in frame.columns:
+        return None
+    rows = frame.select(
+        "step", pl.int_range(pl.len(), dtype=pl.Int64).alias("row"), pl.col("step_time_s").alias("time_s")
+    )
+    times = rows.explode("step", "time_s").drop_nulls().with_columns(pl.col("step").cast(pl.Int64))
+    return Steps(times, np.asarray(said["step_span_s"], np.float64))
 
 
 def _part(text: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tracetool.compare.outcome import RunDiff
-from tracetool.compare.significance import Spread
+from tracetool.compare.spread import Spread
 from tracetool.compare.thresholds import Threshold
 from tracetool.vocabulary.errors import BadInput
 from tracetool.workflows.baseline import baseline_sides

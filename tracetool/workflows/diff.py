@@ -13,7 +13,7 @@ from tracetool.compare.changes import Asked, compare_sides
 from tracetool.compare.outcome import RunDiff
 from tracetool.compare.pairing import pair_sides
 from tracetool.compare.sides import Side, make_side
-from tracetool.compare.significance import Spread
+from tracetool.compare.spread import Spread
 from tracetool.compare.thresholds import Threshold
 from tracetool.vocabulary.errors import BadInput
 from tracetool.workflows.diff_run import accuracy_of, diff_run

@@ -11,6 +11,8 @@ import numpy as np
 import polars as pl
 
 from tracetool.compare.sides import IDENTITY, RunClasses, count_steps, run_classes
+from tracetool.compare.steps import Steps, step_times
+from tracetool.replay.iterations import named_steps
 from tracetool.tables.run import RUN_FILE, Run
 from tracetool.vocabulary.errors import BadInput
 from tracetool.workflows.diff_run import measured_energy
@@ -170,6 +172,7 @@ def load_run(path: Path, basis: Basis, reading: Reading) -> LoadedRun:
         notes += [f"{path.name}: {n}" for n in said]
     ranges = run.table("ranges")
     classes, sequence = run_classes(run.kernels, run.signatures, ranges, each)
+    steps = count_steps(ranges)
     made = RunClasses(
         label=path.name.removesuffix(".tracetool"),
         classes=classes.select(*IDENTITY, "family", "kind", *_SUMS),
@@ -177,11 +180,12 @@ def load_run(path: Path, basis: Basis, reading: Reading) -> LoadedRun:
         gap_s=gap_s,
         gap_j=gap_j,
         span_s=span_s,
-        steps=count_steps(ranges),
+        steps=steps,
         keys=run_keys(run, predicted, basis),
         clock_mhz=float(predicted.info.get("recorded_clock_mhz") or predicted.totals[0]["clock_mhz"])
         if basis != "predicted"
         else float(predicted.totals[0]["clock_mhz"]),
+        steps_taken=_steps(run, classes) if steps and basis != "predicted" else None,
     )
     return LoadedRun(
         made,
@@ -192,6 +196,15 @@ def load_run(path: Path, basis: Basis, reading: Reading) -> LoadedRun:
         bool(run.telemetry["clock_mhz"].is_not_null().any()),
         modelled,
     )
+
+
+def _steps(run: Run, classes: pl.DataFrame) -> Steps | None:
+    """Return what each step of a run took, where launches can be placed in its steps."""
+    ranges = run.table("ranges")
+    number, _ = named_steps(ranges, run.kernels)
+    if number is None:
+        return None
+    return step_times(run.kernels, pl.Series("step", number, dtype=pl.Int64), ranges, classes)
 
 
 _SUMS: Final = ("launches", "time_s", "energy_j", "energy_low_j", "energy_high_j")

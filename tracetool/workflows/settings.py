@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tracetool.compare.significance import Spread
+from tracetool.compare.spread import Spread
 from tracetool.compare.thresholds import METRICS, Threshold, parse_thresholds
 from tracetool.vocabulary.errors import BadInput
 from tracetool.workflows.run_side import Reading, basis_named
