@@ -159,7 +159,7 @@ def test_absurd_numbers_are_kept_apart_and_counted(tmp_path: Path) -> None:
 
 
 def test_one_dirty_cell_costs_its_row_alone(tmp_path: Path) -> None:
-    """connectorx gives up the whole table on text in a number column: the rest is read row by row."""
+    """A column decoded whole must not be lost to text, a fraction or bytes in one of its cells."""
     tables = nsys_tables()
     columns, rows = tables["CUPTI_ACTIVITY_KIND_KERNEL"]
     many = [[i * 1000, i * 1000 + 500, *rows[0][2:]] for i in range(60_000)]

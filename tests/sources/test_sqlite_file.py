@@ -1,63 +1,149 @@
-"""Tables of SQLite files, whatever their row numbers are."""
+"""Tables of SQLite files: decoded from their pages, they hold what SQLite says they hold."""
 
 from __future__ import annotations
 
+import random
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 
-import connectorx
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
 
-from tracetool.sources import sqlite_file
-from tracetool.sources.sqlite_file import list_tables, open_sqlite, read_columns
+from tracetool.sources import sqlite_file, sqlite_pages
+from tracetool.sources.sqlite_cells import read_cells, typed_series
+from tracetool.sources.sqlite_file import Only, list_tables, open_sqlite, read_columns
+from tracetool.vocabulary.errors import BadInput
 
-_WANTED = {"a": pl.Int64(), "name": pl.String()}
+_WANTED: dict[str, tuple[str, pl.DataType]] = {
+    "row": ("rowid", pl.Int64()), "key": ("id", pl.Int64()), "a": ("a", pl.Int64()), "b": ("b", pl.Float64()),
+    "name": ("name", pl.String()), "last": ("last", pl.Int64()),
+}  # fmt: skip
+_EDGES = [0, 1, -1, 127, -128, 128, 32_767, -32_769, 1 << 23, -(1 << 31), 1 << 40, 2**47, -(2**63), 2**63 - 1]
 
 
-def _database(path: Path, numbers: list[int]) -> Path:
-    with sqlite3.connect(path) as db:
-        db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER, name TEXT)")
-        db.executemany("INSERT INTO t VALUES (?, ?, ?)", [(n, n % 97, f"n{n}") for n in numbers])
+def _cells(seed: int) -> list[object]:
+    """Return cells of every kind SQLite stores: every width, constants, fractions, text, bytes, nothing."""
+    rolled = random.Random(seed)
+    texts = ["", "k", "naïve", "x" * 57, "y" * 58, "z" * 9000, "\u4e2d", "a\0b"]
+    kinds = [*_EDGES, *texts, 1.5, -0.0, b"\xff\x00", None, rolled.randrange(-(2**62), 2**62)]
+    return rolled.choices(kinds, k=4)
+
+
+def _database(path: Path, numbers: list[int], *, page: int = 4096, columns: int = 0, grown: str = "") -> Path:
+    path.unlink(missing_ok=True)
+    between = "".join(f", c{i} INTEGER" for i in range(columns))
+    db = sqlite3.connect(path)
+    db.execute(f"PRAGMA page_size = {page}")
+    db.execute(f"CREATE TABLE t (id INTEGER PRIMARY KEY, a, b{between}, name TEXT)")
+    marks = ",".join("?" * (4 + columns))
+    rows = [(n, *_cells(i)[:2], *[i % 3] * columns, _cells(i)[2]) for i, n in enumerate(numbers)]
+    db.executemany(f"INSERT INTO t VALUES ({marks})", rows)
+    db.execute(f"ALTER TABLE t ADD COLUMN last INTEGER{grown}")
+    extra = max(numbers) + 1 if max(numbers) < 2**63 - 1 else min(numbers) - 1
+    db.execute("INSERT INTO t (id, a, last) VALUES (?, 5, 6)", (extra,))
+    db.commit()
     db.close()
     return path
 
 
+def _as_sqlite_says(db: sqlite3.Connection) -> pl.DataFrame:
+    asked = ", ".join(column for column, _ in _WANTED.values())
+    cells = zip(*db.execute(f"SELECT {asked} FROM t ORDER BY rowid").fetchall(), strict=True)
+    return pl.DataFrame(
+        [typed_series(n, c, k) for (n, (_, k)), c in zip(_WANTED.items(), cells, strict=True)]
+    )
+
+
+@pytest.mark.parametrize("page", [512, 4096, 65_536])
 @pytest.mark.parametrize(
-    "numbers",
+    ("numbers", "columns"),
     [
-        pytest.param(list(range(1, 1201)), id="dense"),
-        pytest.param([n * 2_500_000 for n in range(1200)], id="far-apart"),
-        pytest.param([*range(-600, 0), *range(2**63 - 601, 2**63)], id="both-ends"),
+        pytest.param(list(range(1, 3001)), 0, id="dense"),
+        pytest.param([n * 2_500_000 for n in range(1200)], 20, id="far-apart"),
+        pytest.param([*range(-600, 0), *range(2**63 - 601, 2**63)], 150, id="both-ends-wide-rows"),
+        pytest.param([7], 0, id="two-rows"),
     ],
 )
-def test_rows_come_back_whole_and_in_order_in_few_parts(
-    numbers: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_pages_hold_what_sqlite_says(
+    page: int, numbers: list[int], columns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sqlite_pages, "BLOCK_BYTES", 1 << 16)
+    path = _database(tmp_path / "t.sqlite", numbers, page=page, columns=columns)
+    with open_sqlite(path) as db:
+        found = read_cells(path, db, "t", _WANTED)
+        assert found is not None
+        assert_frame_equal(found, _as_sqlite_says(db))
+
+
+def test_what_pages_do_not_tell_is_left_to_sqlite(tmp_path: Path) -> None:
+    path = _database(tmp_path / "t.sqlite", [1, 2], grown=" DEFAULT 9")
+    with sqlite3.connect(path) as made:
+        made.execute("CREATE VIEW v AS SELECT * FROM t")
+        made.execute("CREATE TABLE w (a INTEGER PRIMARY KEY) WITHOUT ROWID")
+        made.execute("CREATE TABLE r (a REAL)")
+    made.close()
+    with open_sqlite(path) as db:
+        assert read_cells(path, db, "t", _WANTED) is None  # rows hold no cell of a column with a default
+        for table in ("v", "w", "r"):
+            assert read_cells(path, db, table, {"a": ("a", pl.Int64())}) is None
+
+
+def test_a_big_table_and_some_of_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_file, "FAST_ROWS", 500)
-    monkeypatch.setattr(sqlite_file, "PART_ROWS", 250)
-    asked: list[str] = []
-    through: Callable[..., object] = connectorx.read_sql
-
-    def counted(connection: str, query: str, **more: object) -> object:
-        asked.append(query)
-        return through(connection, query, **more)
-
-    monkeypatch.setattr(connectorx, "read_sql", counted)
-    path = _database(tmp_path / "t.sqlite", numbers)
+    path = _database(tmp_path / "t.sqlite", list(range(1000)))
+    wanted: dict[str, pl.DataType] = {"a": pl.Int64(), "name": pl.String(), "absent": pl.Int32()}
     with open_sqlite(path) as db:
-        frame = read_columns(path, db, list_tables(path), "t", _WANTED)
-    assert frame["rowid"].to_list() == numbers
-    assert frame["name"].to_list() == [f"n{n}" for n in numbers]
-    assert 2 <= len(asked) <= 10
+        tables = list_tables(path)
+        for only in (None, ("a", (127, 128, 5)), ("not there", (1,))):
+            asked: Only | None = only
+            fast = read_columns(path, db, tables, "t", wanted, only=asked)
+            monkeypatch.setattr(sqlite_file, "FAST_ROWS", 1 << 40)
+            assert_frame_equal(fast, read_columns(path, db, tables, "t", wanted, only=asked))
+            monkeypatch.setattr(sqlite_file, "FAST_ROWS", 500)
+            assert (fast.height == 1001) is (only is None or only[0] != "a")
 
 
-def test_a_short_table_with_row_numbers_far_apart_needs_no_parts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_text_that_is_no_utf8_becomes_replacement_characters(tmp_path: Path) -> None:
+    path = tmp_path / "t.sqlite"
+    with sqlite3.connect(path) as made:
+        made.execute("CREATE TABLE t (name TEXT)")
+        made.executemany(
+            "INSERT INTO t VALUES (CAST(? AS TEXT))", [(b"ab\xff",), (b"\xc3",), (b"\xa9!",), (b"ok",)]
+        )
+    made.close()
+    with open_sqlite(path) as db:
+        found = read_cells(path, db, "t", {"name": ("name", pl.String())})
+        assert found is not None
+        assert found["name"].to_list() == [r[0] for r in db.execute("SELECT name FROM t")]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    flips=st.lists(st.tuples(st.integers(0, 200_000), st.integers(0, 255)), min_size=1, max_size=6),
+    cut=st.integers(0, 3),
+)
+def test_a_damaged_file_gives_rows_or_one_line(
+    flips: list[tuple[int, int]], cut: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    monkeypatch.setattr(connectorx, "read_sql", None)
-    numbers = [1, 3_000_000_000, 2**62]
-    path = _database(tmp_path / "t.sqlite", numbers)
-    with open_sqlite(path) as db:
-        assert read_columns(path, db, list_tables(path), "t", _WANTED)["rowid"].to_list() == numbers
+    whole = tmp_path_factory.getbasetemp() / "whole.sqlite"
+    if not whole.exists():
+        _database(whole, list(range(1500)))
+    raw = bytearray(whole.read_bytes())
+    for at, value in flips:
+        raw[at % len(raw)] = value
+    path = tmp_path_factory.getbasetemp() / "damaged.sqlite"
+    path.write_bytes(bytes(raw[: len(raw) * (4 - cut) // 4]))
+    wanted = {n: k for n, (_, k) in _WANTED.items() if n not in ("row", "key")}
+    kept = sqlite_file.FAST_ROWS
+    sqlite_file.FAST_ROWS = 1
+    try:
+        with open_sqlite(path) as db:
+            found = read_columns(path, db, list_tables(path), "t", wanted)
+        assert set(found.columns) == {*wanted, "rowid"}
+    except BadInput:
+        pass
+    finally:
+        sqlite_file.FAST_ROWS = kept

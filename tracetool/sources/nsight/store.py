@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,10 +11,8 @@ from typing import Protocol
 
 import polars as pl
 
-from tracetool.sources.sqlite_file import list_tables, open_sqlite, read_columns
+from tracetool.sources.sqlite_file import Only, list_tables, open_sqlite, read_columns
 from tracetool.vocabulary.errors import BadInput
-
-Only = tuple[str, Sequence[int]]
 
 
 class Store(Protocol):
@@ -38,8 +36,7 @@ class SqliteStore:
 
     def read(self, table: str, wanted: Mapping[str, pl.DataType], only: Only | None = None) -> pl.DataFrame:
         """Return columns of a table."""
-        where = f"{only[0]} IN ({', '.join(str(int(n)) for n in only[1])})" if only else ""
-        found = read_columns(self.path, self.db, self.tables, table, wanted, where=where, rowid=False)
+        found = read_columns(self.path, self.db, self.tables, table, wanted, only=only, rowid=False)
         return found.with_row_index("rowid", offset=1)
 
 

@@ -14,7 +14,8 @@ from tracetool.sources.format import Trace
 from tracetool.sources.nsight.annotations import read_annotations
 from tracetool.sources.nsight.identity import read_devices, session_clock, versions
 from tracetool.sources.nsight.metrics import read_metrics
-from tracetool.sources.nsight.store import Only, Store, open_store
+from tracetool.sources.nsight.store import Store, open_store
+from tracetool.sources.sqlite_file import Only
 from tracetool.vocabulary.errors import BadInput
 
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
