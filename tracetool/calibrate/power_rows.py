@@ -8,9 +8,10 @@ import numpy as np
 
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.voltage import VoltageCurve
-from tracetool.model.activity import work_of_activity
+from tracetool.model.activity import fed_share, with_unseen, work_of_activity
 from tracetool.model.dynamic import tensor_key
 from tracetool.model.power_calibration import CORE_COUNTS
+from tracetool.model.residency import missed_bytes
 from tracetool.vocabulary.arrays import Bools, Floats, Numbers, Texts
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.vocabulary.prediction import Timing
@@ -100,6 +101,7 @@ def _rates(work: Work, dtype: Texts, seconds: Floats) -> Floats:
         ("sfu", work.sfu_ops),
         ("shared", work.shared_bytes),
         ("l2", work.l2_bytes),
+        ("stream", work.dram_bytes),
     ):
         per[:, place[name]] += counts
     return np.asarray(per / seconds[:, None])
@@ -109,12 +111,12 @@ def rows_of_activity(rows: OperatorColumns, gpu: Gpu) -> PowerRows:
     """Return the rows of a table with measured activity, duration, clock and power."""
     seconds = rows.number("duration_us") * 1e-6
     clock = rows.number("recorded_clock_mhz")
-    work = work_of_activity(rows, gpu, seconds, clock)
+    work = with_unseen(work_of_activity(rows, gpu, seconds, clock), rows)
     return PowerRows(
         power_w=rows.number("power_w"),
         clock_mhz=clock,
         rates=_rates(work, rows.text("dtype"), seconds),
-        active_sm=np.clip(rows.number("act_sm", 1.0), 0.0, 1.0) * gpu.sm_count,
+        active_sm=np.clip(rows.number("act_sm", 1.0), 0.0, 1.0) * fed_share(rows) * gpu.sm_count,
         dram_bytes_per_s=work.dram_bytes / seconds,
         link_bytes_per_s=work.link_bytes / seconds,
         memory_share=rows.number("recorded_mem_clock_mhz", gpu.memory_clock_mhz) / gpu.memory_clock_mhz,
@@ -148,13 +150,15 @@ def rows_of_utilisation(rows: OperatorColumns, gpu: Gpu) -> PowerRows:
     per[:, CORE_COUNTS.index("l2")] += rows.number("util_l2", 0.0) * gpu.l2_bytes_per_clock * hertz
     shared = gpu.shared_bytes_per_clock_sm * gpu.sm_count * hertz
     per[:, CORE_COUNTS.index("shared")] += rows.number("util_shared", 0.0) * shared
+    dram = rows.number("util_dram", 0.0) * gpu.dram_bytes_per_s * memory
+    per[:, CORE_COUNTS.index("stream")] += dram
     none = np.zeros(len(rows))
     return PowerRows(
         power_w=rows.number("power_w"),
         clock_mhz=clock,
         rates=per,
         active_sm=np.clip(rows.number("util_sm_active", 1.0), 0.0, 1.0) * gpu.sm_count,
-        dram_bytes_per_s=rows.number("util_dram", 0.0) * gpu.dram_bytes_per_s * memory,
+        dram_bytes_per_s=dram,
         link_bytes_per_s=none,
         memory_share=memory,
         group=rows.text("name"),
@@ -171,7 +175,7 @@ def rows_of_timing(
         clock_mhz=clock_mhz,
         rates=_rates(timing.work, rows.text("dtype"), seconds),
         active_sm=timing.sm_active[:, 0] * gpu.sm_count,
-        dram_bytes_per_s=timing.work.dram_bytes / seconds,
+        dram_bytes_per_s=missed_bytes(rows, timing.work, gpu) / seconds,
         link_bytes_per_s=timing.work.link_bytes / seconds,
         memory_share=np.ones(len(seconds)),
         group=group,
@@ -205,7 +209,7 @@ def rows_of_sum(
         clock_mhz=clock_mhz,
         rates=(counts @ total)[None, :] / seconds[:, None],
         active_sm=np.minimum(busy / seconds, 1.0) * gpu.sm_count,
-        dram_bytes_per_s=(counts @ timing.work.dram_bytes) / seconds,
+        dram_bytes_per_s=(counts @ missed_bytes(rows, timing.work, gpu)) / seconds,
         link_bytes_per_s=(counts @ timing.work.link_bytes) / seconds,
         memory_share=np.ones(len(seconds)),
         group=np.full(len(seconds), "", dtype=object),

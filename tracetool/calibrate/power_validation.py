@@ -41,13 +41,21 @@ def held_out(
     *,
     known_base: bool = False,
     heating_per_w: float = 0.0,
+    scattered: bool = False,
 ) -> HeldOut:
     """Return leave-one-group-out predictions at one voltage curve."""
     names = np.unique(rows.group.astype(str))
     predicted = np.zeros(len(rows))
     for name in names:
         out = rows.group == name
-        found = fit_power(rows.take(~out), prior, voltage, known_base=known_base, heating_per_w=heating_per_w)
+        found = fit_power(
+            rows.take(~out),
+            prior,
+            voltage,
+            known_base=known_base,
+            heating_per_w=heating_per_w,
+            scattered=scattered,
+        )
         predicted[out] = predicted_w(rows.take(out), found.calibration, voltage, found.values)
     return HeldOut(predicted, predicted / rows.power_w - 1.0, len(names))
 
@@ -65,7 +73,8 @@ def baselines(rows: PowerRows) -> tuple[Baseline, Baseline]:
     flops = rows.rates[:, _PIPES].sum(axis=1)
     ones = np.ones(len(rows))
     constant = _held_out_linear(rows, ones[:, None])
-    three = _held_out_linear(rows, np.column_stack([ones, flops, rows.dram_bytes_per_s]))
+    moved = rows.rates[:, CORE_COUNTS.index("stream")]
+    three = _held_out_linear(rows, np.column_stack([ones, flops, moved]))
     return Baseline("constant power", constant), Baseline("constant + FLOP/s + bytes/s", three)
 
 

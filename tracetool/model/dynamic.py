@@ -38,7 +38,7 @@ def core_energy_j(work: Work, dtype: Texts, calibration: PowerCalibration) -> Ma
     Returns
     -------
     mapping of str to array, shape (n,)
-        "compute" and "onchip" (shared memory, L2). [J at 1 V]
+        "compute" and "onchip" (shared memory, L2, the way of memory's bytes through the chip). [J at 1 V]
     """
     pj = calibration.core_pj
     per_tensor = np.array([pj[tensor_key(str(d))] for d in dtype], dtype=np.float64)
@@ -49,14 +49,17 @@ def core_energy_j(work: Work, dtype: Texts, calibration: PowerCalibration) -> Ma
         + pj["int"] * work.int_ops
         + pj["sfu"] * work.sfu_ops
     )
-    onchip = pj["shared"] * work.shared_bytes + pj["l2"] * work.l2_bytes
+    onchip = pj["shared"] * work.shared_bytes + pj["l2"] * work.l2_bytes + pj["stream"] * work.dram_bytes
     return {"compute": compute * 1e-12, "onchip": onchip * 1e-12}
 
 
-def outer_energy_j(work: Work, calibration: PowerCalibration) -> Mapping[str, Floats]:
-    """Return the energy outside the core domain: "dram" and "link", each shape (n,). [J]"""
+def outer_energy_j(work: Work, missed_bytes: Floats, calibration: PowerCalibration) -> Mapping[str, Floats]:
+    """Return the energy outside the core domain: "dram" and "link", each shape (n,). [J]
+
+    ``missed_bytes`` are those the L2 did not hold; see :mod:`tracetool.model.residency`.
+    """
     return {
-        "dram": calibration.dram_pj_per_byte * work.dram_bytes * 1e-12,
+        "dram": calibration.dram_pj_per_byte * missed_bytes * 1e-12,
         "link": calibration.link_pj_per_byte * work.link_bytes * 1e-12,
     }
 

@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tracetool.hardware.gpu import Gpu
+from tracetool.model.activity import fed_share
 from tracetool.model.anchor import Anchor
 from tracetool.model.dynamic import active_energy_j, core_energy_j, outer_energy_j
 from tracetool.model.idle import core_voltage_v, idle_power_w
 from tracetool.model.power_calibration import PowerCalibration
+from tracetool.model.residency import missed_bytes
 from tracetool.vocabulary.arrays import Bools, Floats
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.vocabulary.prediction import Timing
@@ -88,12 +90,12 @@ def power_parts(
     """
     squared = core_voltage_v(gpu, clock_mhz, power) ** 2
     core = core_energy_j(timing.work, rows.text("dtype"), power)
-    outer = outer_energy_j(timing.work, power)
+    outer = outer_energy_j(timing.work, missed_bytes(rows, timing.work, gpu), power)
     flat = np.ones_like(clock_mhz)
+    active = timing.sm_active * fed_share(rows)[:, None]
     joules = {
         "base": idle_power_w(gpu, clock_mhz, power, memory_share=memory_share) * timing.duration_s,
-        "clock": squared
-        * active_energy_j(timing.sm_active, timing.duration_s, clock_mhz, power, gpu.sm_count),
+        "clock": squared * active_energy_j(active, timing.duration_s, clock_mhz, power, gpu.sm_count),
         "compute": squared * core["compute"][:, None],
         "onchip": squared * core["onchip"][:, None],
         "dram": flat * outer["dram"][:, None],

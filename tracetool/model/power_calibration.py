@@ -8,10 +8,11 @@ from types import MappingProxyType
 
 from tracetool.hardware.voltage import VoltageCurve
 
-#: Counts that cost energy in the core voltage domain. Tensor counts are split by number format.
+#: Counts that cost energy in the core voltage domain. Tensor counts are split by number format. A streamed
+#: byte is one of memory's: crossbar, L2, load, registers, and the instructions that move it.
 CORE_COUNTS = (
     "tensor_fp64", "tensor_tf32", "tensor_fp16", "tensor_fp8", "tensor_int8", "tensor_fp4",
-    "fp32", "fp64", "int", "sfu", "shared", "l2",
+    "fp32", "fp64", "int", "sfu", "shared", "l2", "stream",
 )  # fmt: skip
 #: Coefficients of what runs while nothing does: board, leakage, clock tree.
 BASE = ("board_w", "memory_w", "leakage_w_per_v", "clock_w_per_v2_ghz")
@@ -56,6 +57,8 @@ class PowerCalibration:
         Share of the power limit at which the board's governor holds the reading. [1]
     basis : str
         "calibrated" (fitted on this GPU), "transferred" (scaled from others) or "prior".
+    carried_from : str
+        The GPU whose energies were scaled, where ``basis`` is "transferred".
     voltage : VoltageCurve, optional
         Curve fitted with the coefficients, where it differs from the GPU's own.
     sd : mapping of str to float
@@ -80,6 +83,7 @@ class PowerCalibration:
     relative_sd: float = 0.25
     cap_share: float = 0.985
     basis: str = "prior"
+    carried_from: str = ""
     voltage: VoltageCurve | None = None
     sd: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     monitored: PowerCalibration | None = None

@@ -17,7 +17,7 @@ from tracetool.hardware.number import Number
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.power_calibration import CORE_COUNTS, PowerCalibration
 from tracetool.model.power_priors import node_scale, prior_calibration
-from tracetool.model.power_transfer import transferred
+from tracetool.model.power_transfer import transferred, with_own_base
 from tracetool.vocabulary.interval import Z90
 
 _SCALARS = (
@@ -75,6 +75,16 @@ def _carried(gpu: Gpu, section: str, prior: PowerCalibration) -> PowerCalibratio
     return transferred(source, nearest, gpu, prior)
 
 
+def power_promise(power: PowerCalibration) -> str:
+    """Return what the coefficients rest on and how far a kernel's power may be off, in one line."""
+    origin = f" from {power.carried_from}" if power.carried_from else ""
+    mean, within = 100 * np.sqrt(2 / np.pi) * power.relative_sd, 100 * Z90 * power.relative_sd
+    return (
+        f"power coefficients: {power.basis}{origin}; expect {mean:.0f} % of error in the mean, "
+        f"at most {within:.0f} % in nine of ten cases"
+    )
+
+
 def _file(name: str) -> CalibrationFile:
     found = own_calibration(name, "power")
     assert found is not None
@@ -92,8 +102,10 @@ def calibration_from_file(file: CalibrationFile, prior: PowerCalibration) -> Pow
     found = {}
     for section, start in (("power", prior), ("monitor", prior.monitored or prior)):
         own = file.section(section)
-        read = _coefficients({**base, **own}, start)
-        found[section] = replace(read, voltage=curve, basis=basis if own else start.basis)
+        sure = with_own_base(start) if base and not own else start
+        read = _coefficients({**base, **own}, sure)
+        origin = ("", basis) if own else (start.carried_from, start.basis)
+        found[section] = replace(read, voltage=curve, carried_from=origin[0], basis=origin[1])
     return replace(found["power"], monitored=found["monitor"])
 
 

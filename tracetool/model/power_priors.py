@@ -20,10 +20,15 @@ from tracetool.model.power_calibration import PowerCalibration
 #: Energy per count at 1 V in a 7 nm process, for counts that follow from an operator. [pJ]
 _OPERATOR_7NM = {
     "tensor_fp64": 13.0, "tensor_tf32": 1.9, "tensor_fp16": 0.95, "tensor_fp8": 0.5, "tensor_int8": 0.5,
-    "tensor_fp4": 0.28, "fp32": 4.5, "fp64": 12.0, "int": 4.0, "sfu": 16.0, "shared": 9.0, "l2": 32.0,
+    "tensor_fp4": 0.28, "fp32": 4.5, "fp64": 12.0, "int": 4.0, "sfu": 16.0, "shared": 9.0, "l2": 15.0,
+    "stream": 90.0,
 }  # fmt: skip
-#: The same for counts read from a monitor's busy shares, which miss integer work and on-chip traffic.
+#: Rate of the matrix unit those energies belong to. [FLOP/clk/SM]
+_WIDTH_7NM = 2048.0
+#: The same for counts read from a monitor's busy shares, which miss integer work and on-chip traffic: L2
+#: stands for the whole way of memory's bytes.
 _MONITOR_7NM = _OPERATOR_7NM | {
+    "stream": 0.0,
     "tensor_fp64": 12.0,
     "tensor_fp16": 0.75,
     "fp32": 6.5,
@@ -38,6 +43,9 @@ _DRAM_PJ = {
     "hbm2": 58.0, "hbm2e": 55.0, "hbm3": 50.0, "hbm3e": 46.0,
     "gddr5": 135.0, "gddr5x": 120.0, "gddr6": 95.0, "gddr6x": 100.0, "gddr7": 80.0,
 }  # fmt: skip
+#: Of that, what memory and its interface take by themselves, where the way through the chip has a count of
+#: its own (3.9 pJ/bit for HBM2, 7.5 for GDDR6, published, and a regulator's loss).
+_MEMORY_ITSELF = 0.6
 _ACTIVE_PJ_7NM = {"operator": 300.0, "monitor": 480.0}
 _LINK_PJ_PER_BYTE = 45.0
 #: Share of the idle power at the lowest clock that leaks; the rest is board and memory.
@@ -58,6 +66,32 @@ def node_scale(node_nm: float) -> float:
     return float(np.exp(np.interp(np.log(node_nm), np.log(_NODE_NM), np.log(_NODE_SCALE))))
 
 
+#: Wires hardly shrink from one process to the next, and lengthen with the die: this power of the logic's scale.
+_WIRE_SHRINK = 0.15
+#: Counts whose energy is that of wires across the chip.
+_WIRES = frozenset({"l2", "stream"})
+#: A matrix unit twice as wide reads each operand for twice the products: energy per FLOP goes with its
+#: rate to this power.
+_REUSE = -0.25
+
+
+def count_scale(count: str, logic: float, wider: float = 1.0) -> float:
+    """Return the energy of a count on another chip relative to one.
+
+    Parameters
+    ----------
+    count : str
+        One of ``CORE_COUNTS``.
+    logic : float
+        Scale of logic between the two processes. [1]
+    wider : float
+        Rate of the other's matrix unit, FLOP per clock and SM, over that of the first. [1]
+    """
+    if count in _WIRES:
+        return float(logic**_WIRE_SHRINK)
+    return float(logic * wider**_REUSE) if count.startswith("tensor") else logic
+
+
 def width_scale(fp32_rate: float) -> float:
     """Return the energy per clock of an SM relative to one of 64 FP32 lanes; wider ones share a front end."""
     return float(np.sqrt(fp32_rate / 128.0))
@@ -70,7 +104,9 @@ def dram_pj(memory_type: str) -> float:
 
 def prior_calibration(gpu: Gpu) -> PowerCalibration:
     """Return coefficients from the GPU's description alone; ``basis`` is "prior"."""
-    found = _coefficients(gpu, _OPERATOR_7NM, _ACTIVE_PJ_7NM["operator"])
+    wider = gpu.rate("tensor_fp16") / _WIDTH_7NM if gpu.rate("tensor_fp16") > 0 else 1.0
+    found = _coefficients(gpu, _OPERATOR_7NM, _ACTIVE_PJ_7NM["operator"], wider)
+    found = replace(found, dram_pj_per_byte=_MEMORY_ITSELF * found.dram_pj_per_byte)
     return replace(found, monitored=_coefficients(gpu, _MONITOR_7NM, _ACTIVE_PJ_7NM["monitor"]))
 
 
@@ -81,7 +117,9 @@ def _awake_w(gpu: Gpu) -> float:
     return _AWAKE_W_PER_GB_S * gpu.dram_bytes_per_s / 1e9
 
 
-def _coefficients(gpu: Gpu, core_7nm: Mapping[str, float], active_pj: float) -> PowerCalibration:
+def _coefficients(
+    gpu: Gpu, core_7nm: Mapping[str, float], active_pj: float, wider: float = 1.0
+) -> PowerCalibration:
     scale = node_scale(gpu.node_nm)
     floor_v = gpu.voltage.floor_v
     tree = _CLOCK_TREE_PER_SM * gpu.sm_count * scale
@@ -91,7 +129,7 @@ def _coefficients(gpu: Gpu, core_7nm: Mapping[str, float], active_pj: float) -> 
         memory_w=rest * (1 - _LEAKAGE_SHARE) * _MEMORY_SHARE + _awake_w(gpu),
         leakage_w_per_v=rest * _LEAKAGE_SHARE / floor_v,
         clock_w_per_v2_ghz=tree,
-        core_pj=MappingProxyType({k: v * scale for k, v in core_7nm.items()}),
+        core_pj=MappingProxyType({k: v * count_scale(k, scale, wider) for k, v in core_7nm.items()}),
         active_pj_per_clock_sm=active_pj * scale * width_scale(gpu.rate("fp32")),
         dram_pj_per_byte=dram_pj(gpu.memory_type),
         link_pj_per_byte=_LINK_PJ_PER_BYTE,

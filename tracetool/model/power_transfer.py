@@ -7,7 +7,6 @@ base is the target's. What a scaling may be off by widens the interval.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -15,10 +14,20 @@ import numpy as np
 
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.power_calibration import PowerCalibration
-from tracetool.model.power_priors import dram_pj, node_scale, width_scale
+from tracetool.model.power_priors import count_scale, dram_pj, node_scale, width_scale
 
-#: Spread of a kernel's power that a scaling adds, relative: same chip, same process, another process.
-_SAME_CHIP_SD, _SAME_NODE_SD, _OTHER_NODE_SD = 0.05, 0.09, 0.12
+#: Spread of a kernel's power that scaling the energies adds, relative: same chip, same process, another.
+_SAME_CHIP_SD, _SAME_NODE_SD, _OTHER_NODE_SD = 0.03, 0.06, 0.11
+#: The same from a base and a voltage curve nobody measured on the target; one idle curve of it removes it.
+UNSEEN_BASE_SD = 0.08
+
+
+def with_own_base(carried: PowerCalibration) -> PowerCalibration:
+    """Return carried coefficients as surer: the target's own base and voltage curve have been measured."""
+    if carried.basis != "transferred":
+        return carried
+    narrower = np.sqrt(max(carried.relative_sd**2 - UNSEEN_BASE_SD**2, 0.0))
+    return replace(carried, relative_sd=float(narrower))
 
 
 def transferred(
@@ -38,6 +47,8 @@ def transferred(
     core = node_scale(target.node_nm) / node_scale(source_gpu.node_nm)
     memory = dram_pj(target.memory_type) / dram_pj(source_gpu.memory_type)
     width = width_scale(target.rate("fp32")) / width_scale(source_gpu.rate("fp32"))
+    rates = target.rate("tensor_fp16"), source_gpu.rate("tensor_fp16")
+    wider = rates[0] / rates[1] if min(rates) > 0 else 1.0
     same_chip = target.architecture == source_gpu.architecture
     added = (
         _SAME_CHIP_SD
@@ -46,22 +57,20 @@ def transferred(
         if target.node_nm == source_gpu.node_nm
         else _OTHER_NODE_SD
     )
-    sizes = {"active_pj_per_clock_sm": core * width, "dram_pj_per_byte": memory}
+    sizes = {f"{k}_pj": count_scale(k, core, wider) for k in source.core_pj}
+    sizes |= {"active_pj_per_clock_sm": core * width, "dram_pj_per_byte": memory}
     return replace(
         prior,
-        core_pj=_scaled(source.core_pj, core),
+        core_pj=MappingProxyType({k: v * count_scale(k, core, wider) for k, v in source.core_pj.items()}),
         active_pj_per_clock_sm=source.active_pj_per_clock_sm * core * width,
         dram_pj_per_byte=source.dram_pj_per_byte * memory,
         link_pj_per_byte=source.link_pj_per_byte,
-        relative_sd=float(np.hypot(source.relative_sd, added)),
+        relative_sd=float(np.linalg.norm([source.relative_sd, added, UNSEEN_BASE_SD])),
         leakage_per_k=source.leakage_per_k,
         # Coolers are sized for the board's limit: a watt warms a large board less.
         leakage_per_w=source.leakage_per_w * source_gpu.power_limit_w / target.power_limit_w,
         basis="transferred",
+        carried_from=source_gpu.name,
         sd=MappingProxyType({k: s * sizes.get(k, core) for k, s in source.sd.items()}),
         monitored=None,
     )
-
-
-def _scaled(values: Mapping[str, float], factor: float) -> Mapping[str, float]:
-    return MappingProxyType({k: v * factor for k, v in values.items()})

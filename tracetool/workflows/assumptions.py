@@ -13,7 +13,12 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.laws.registry import laws
 from tracetool.model.power_calibration import PowerCalibration
-from tracetool.model.power_files import believed_calibration, calibration_from_file
+from tracetool.model.power_files import (
+    believed_calibration,
+    calibration_from_file,
+    power_calibration_of,
+    power_promise,
+)
 from tracetool.model.thermal import HOTTEST_C, Surroundings
 from tracetool.model.time_calibration import TimeCalibration
 from tracetool.model.time_files import merged, time_calibration_of
@@ -89,6 +94,9 @@ class Assumptions:
             made_for = file.about.get("gpu")
             if isinstance(made_for, str) and made_for != gpu.name:
                 said.append(f"{file.name} was fitted on {made_for}, not on {gpu.name}: taken as it is")
+        power = self.options(gpu)["power_calibration"] or power_calibration_of(gpu)
+        if power.basis != "calibrated":
+            said.append(power_promise(power))
         return said
 
 

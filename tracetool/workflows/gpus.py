@@ -12,8 +12,7 @@ from tracetool.hardware.gpu import PIPES, Gpu
 from tracetool.hardware.load import gpu_names, load_gpu
 from tracetool.model.idle import core_voltage_v, idle_power_w
 from tracetool.model.power_calibration import PowerCalibration
-from tracetool.model.power_files import power_calibration_of
-from tracetool.vocabulary.interval import Z90
+from tracetool.model.power_files import power_calibration_of, power_promise
 
 #: Points of a curve that are shown.
 _POINTS = 24
@@ -105,11 +104,7 @@ def show_gpu(name: str) -> GpuSheet:
     )
     curve = power.voltage or gpu.voltage
     evidence = "measured or fitted" if curve.measured else "a prior from neighbouring families"
-    within = 100 * Z90 * power.relative_sd
-    notes = (
-        f"voltage: {evidence}",
-        f"power coefficients: {power.basis}; a kernel's power holds within {within:.0f} % (90 %)",
-    )
+    notes = (f"voltage: {evidence}", power_promise(power))
     return GpuSheet(gpu, numbers, curves, power, notes)
 
 

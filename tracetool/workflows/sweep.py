@@ -16,9 +16,10 @@ from tracetool.hardware.load import load_gpu
 from tracetool.report.pictures.charts import Chart
 from tracetool.report.pictures.pareto import Clocks, front, pareto
 from tracetool.vocabulary.errors import BadInput
+from tracetool.workflows.assumptions import NOTHING_ASSUMED, Assumptions
 from tracetool.workflows.predict import PredictedRun, PredictedTable, predict
 from tracetool.workflows.recorded import recorded_gpu
-from tracetool.workflows.sweep_families import family_choices
+from tracetool.workflows.sweep_families import family_choices, least
 
 #: Clocks asked by default: this many steps from this share of the highest clock up.
 _CLOCKS: Final = 41
@@ -61,6 +62,7 @@ def sweep(
     launch: str = "",
     anchor: str = "",
     slowdown: float = 0.05,
+    assumed: Assumptions = NOTHING_ASSUMED,
 ) -> Swept:
     """Predict a run or table over clocks and power caps and choose among them.
 
@@ -79,6 +81,8 @@ def sweep(
     slowdown : float
         How much longer than at the reference (the highest clock, no cap but the board's) is allowed
         for the goal ``within``: 0.05 is 5 %. [1]
+    assumed : Assumptions
+        Calibrations of the user's own, and temperatures.
 
     Raises
     ------
@@ -90,6 +94,7 @@ def sweep(
     board = _board(source, gpu)
     clocks = list(clocks_mhz) if clocks_mhz else default_clocks(board)
     asked: dict[str, Any] = {"mem_clock_mhz": mem_clock_mhz, "launch": launch, "anchor": anchor}
+    asked["assumed"] = assumed
     free = predict(source, gpu, clocks, **asked)
     blocks = [_points(free, None)]
     top = max(clocks)
@@ -156,11 +161,11 @@ def best_points(points: pl.DataFrame, reference: int, slowdown: float) -> pl.Dat
     """
     energy, time = points["energy_j"].to_numpy(), points["makespan_ms"].to_numpy()
     rows = [
-        _choice(points, reference, int(np.argmin(energy * time**power)), f"least {name}")
+        _choice(points, reference, least(energy * time**power, time), f"least {name}")
         for name, power in GOALS.items()
     ]
     allowed = time <= time[reference] * (1.0 + slowdown + 1e-9)
-    within = int(np.argmin(np.where(allowed, energy, np.inf)))
+    within = least(np.where(allowed, energy, np.inf), time)
     rows.append(_choice(points, reference, within, f"at most {100 * slowdown:g} % slower"))
     return pl.DataFrame(rows)
 

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import polars as pl
 
+from tracetool.vocabulary.arrays import Floats
 from tracetool.workflows.predict import PredictedRun, PredictedTable
 
+#: Energies this close are one: no power sensor tells them apart. [1]
+TIE: Final = 0.005
+
 _SUMS = ("duration_us", "energy_mj", "energy_low_mj", "energy_high_mj")
+
+
+def least(cost: Floats, time: Floats) -> int:
+    """Return the fastest of the points whose cost no measurement tells apart from the least.
+
+    Examples
+    --------
+    >>> least(np.array([5.02, 5.0, 5.2]), np.array([1.0, 2.0, 0.5]))
+    0
+    """
+    equal = np.flatnonzero(cost <= cost.min() * (1.0 + TIE))
+    return int(equal[np.argmin(time[equal])])
 
 
 def family_choices(made: PredictedTable | PredictedRun, slowdown: float, common: float) -> pl.DataFrame:
@@ -39,9 +57,9 @@ def family_choices(made: PredictedTable | PredictedRun, slowdown: float, common:
         if energy[-1] <= 0:
             continue
         half = (mine["energy_high_mj"] - mine["energy_low_mj"]).to_numpy() / 2.0 / np.maximum(energy, 1e-300)
-        best = int(np.argmin(energy))
+        best = least(energy, time)
         allowed = time <= time[-1] * (1.0 + slowdown + 1e-9)
-        within = int(np.argmin(np.where(allowed, energy, np.inf)))
+        within = least(np.where(allowed, energy, np.inf), time)
         ratio = energy[best] / energy[-1]
         spread = half[best] ** 2 + half[-1] ** 2 - 2.0 * common * half[best] * half[-1]
         width = 0.0 if best == len(energy) - 1 else ratio * np.sqrt(max(spread, 0.0))

@@ -22,6 +22,13 @@ def sweep(
     mem_clock: float = typer.Option(0.0, "--mem-clock", min=0.0, help="Memory clock. [MHz]"),
     launch: str = typer.Option("", "--launch", help="eager or graph; a run: as recorded."),
     anchor: str = typer.Option("", "--anchor", help="measured (scale what was recorded) or none."),
+    calibration: list[Path] = typer.Option(
+        [], "--calibration", help="Coefficients tracetool calibrate wrote: a .toml file; may repeat."
+    ),
+    temperature: float | None = typer.Option(None, "--temperature", help="Chip temperature, held. [C]"),
+    ambient: float | None = typer.Option(
+        None, "--ambient", help="Air at the GPU: the chip settles above it by its power. [C]"
+    ),
     slowdown: float = typer.Option(0.05, "--slowdown", min=0.0, help="Allowed slowdown: 0.05 is 5 %."),
     out: Path | None = typer.Option(None, "--out", "-o", help="Write all points: .parquet .csv .json .md"),
     chart: Path | None = typer.Option(None, "--chart", help="Write energy against time as a chart: .html"),
@@ -33,6 +40,7 @@ def sweep(
     from tracetool.cli.swept import print_swept
     from tracetool.report.chart_page import check_chart, save_chart
     from tracetool.report.save import check_output, save_table
+    from tracetool.workflows.assumptions import Assumptions
     from tracetool.workflows.clocks import parse_clocks
     from tracetool.workflows.sweep import sweep as run_sweep
 
@@ -49,6 +57,7 @@ def sweep(
         launch=launch,
         anchor=anchor,
         slowdown=slowdown,
+        assumed=Assumptions.read(calibration, temperature, ambient),
     )
     if out is not None:
         save_table(made.points, out, title=f"Operating points on {made.gpu}")

@@ -1,0 +1,59 @@
+"""What the kernel before left in the cache: traffic that never reaches device memory."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from tracetool.families.formats import element_bytes
+from tracetool.hardware.gpu import Gpu
+from tracetool.model.activity import has_activity
+from tracetool.vocabulary.arrays import Floats
+from tracetool.vocabulary.operators import OperatorColumns
+from tracetool.vocabulary.work import Work
+
+#: Activations of this share of the L2 meet half of their bytes there. Halves of a divided L2 each keep a
+#: copy of what their SMs read, and what is written drives out what is read.
+HALF_SHARE: Final = 0.375
+#: How sharply traffic passes from the cache to memory as it grows.
+SHARPNESS: Final = 3.0
+_PRODUCTS: Final = ("gemm", "gemv", "conv", "moe")
+
+
+def missed_bytes(rows: OperatorColumns, work: Work, gpu: Gpu) -> Floats:
+    r"""Return the bytes of each row that reach device memory when rows run one after another.
+
+    .. math:: Q_{miss} = Q_{cold} + \frac{Q_{act}}{1 + (h L / Q_{act})^3}
+
+    Activations were written by the kernel before and are read by the next: as far as they fit the L2
+    (size :math:`L`), they stay there. Weights and the keys and values of decoding come round once a
+    pass, and by then have been driven out. Rows whose memory traffic a monitor measured keep it.
+
+    Parameters
+    ----------
+    rows : OperatorColumns
+        n rows.
+    work : Work
+        Their counts; ``dram_bytes`` is the traffic of a kernel that finds nothing in the cache.
+    gpu : Gpu
+        For the size of its L2.
+
+    Returns
+    -------
+    array, shape (n,)
+        At most ``work.dram_bytes``. [B]
+    """
+    total = work.dram_bytes
+    family = rows.family.astype(str)
+    weights = rows.number("n", 0.0) * rows.number("k", 0.0) * element_bytes(rows.text("dtype"), 2.0)
+    shared = np.isin(family, _PRODUCTS) & (rows.number("batch", 1.0) <= 1)
+    cold = np.where(shared, np.minimum(weights, total), 0.0)
+    decoding = (family == "attention") & (rows.number("q_len", 2.0) <= 1)
+    experts = family == "moe"
+    cold = np.where(decoding | experts | has_activity(rows), total, cold)
+    moving = total - cold
+    size = HALF_SHARE * gpu.l2_bytes if np.isfinite(gpu.l2_bytes) else 0.0
+    with np.errstate(divide="ignore"):
+        kept = 1.0 / (1.0 + (size / np.where(moving > 0, moving, np.inf)) ** SHARPNESS)
+    return np.asarray(cold + moving * kept)
