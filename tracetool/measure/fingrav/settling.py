@@ -18,20 +18,33 @@ from tracetool.vocabulary.errors import BadInput
 POWER_TOLERANCE = 0.02
 #: Time constants tried for power settling, in executions.
 _SETTLE = (1.5, 5.0, 15.0, 50.0)
+#: Second difference of a course from knot to knot that is nothing odd, relative to its mean: where an
+#: averaging sampler hardly sees the course, samples alone would call it flat, and be sure of it.
+_BEND = 0.05
+#: Constants tried for an averaging sampler.
+_TRIED = 12
 #: Samples from which on several time constants of settling are told apart.
 _MANY = 60
 
 
-def _settling(position: Ints, sse: int, last: int, simple: bool) -> Floats:
-    """Columns of power settling after SSE. Shape (n, q)."""
+def _constants(sse: int, last: int, simple: bool) -> tuple[float, ...]:
+    """Time constants of settling, in executions, that runs of this length can show."""
     room = max(last - sse, 1)
     constants = [c for c in _SETTLE if c <= room / 2.0]
     if not constants or constants[-1] < room / 2.5:  # short runs: something as slow as they are long
         constants.append(float(room))
     if simple:  # one time constant, a third of the way
         constants = [room / 3.0]
+    return tuple(constants)
+
+
+def _settling(position: Ints, sse: int, constants: tuple[float, ...], *, nudged: bool = False) -> Floats:
+    """Columns of power settling after SSE, and how they answer to a longer constant. Shape (n, q)."""
     away = np.maximum(position - sse, 0)
-    return np.stack([np.exp(-away / c) for c in constants], axis=1)
+    columns = [np.exp(-away / c) for c in constants]
+    if nudged:
+        columns += [away / c * np.exp(-away / c) for c in constants]
+    return np.stack(columns, axis=1)
 
 
 @dataclass(frozen=True)
@@ -88,24 +101,35 @@ def fit_settling(seen: Seen) -> dict[str, Fit]:
             "log more runs, or check that trace and log are of one clock",
         )
     kept = Placed(*(getattr(placed, f)[good] for f in ("sample", "execution", "begin", "end", "share")))
-    simple = int(used.sum()) < _MANY
-    settle = _settling(executions.position[kept.execution], sse, last, simple) * kept.share[:, None]
-    beside = np.zeros((count, settle.shape[1]))
-    np.add.at(beside, kept.sample, settle)
-    if samples.window_s > 0:
-        beside = np.hstack([beside, _besides(seen, used)])
+    constants = _constants(sse, last, int(used.sum()) < _MANY)
     owner = np.zeros(count, dtype=np.int64)
     owner[kept.sample] = executions.run[kept.execution]
-    grid = _settling(np.arange(last + 1), sse, last, simple)
+    others = _besides(seen, used) if samples.window_s > 0 else np.zeros((count, 0))
+    average = samples.window_s > 0
+    # Executions of other levels run the same course: a sample that holds part of one sees that part.
+    course = placed if average else kept
+    spline_rows, straight_rows = (
+        (basis, rows_of(course, basis, count)[used]) for basis in _bases(seen, int(used.sum()))
+    )
+
+    def fitted(power: Floats, rows: tuple[Basis, Floats], told: tuple[float, ...]) -> Trend:
+        settle = _settling(executions.position[kept.execution], sse, told, nudged=average)
+        beside = np.zeros((count, settle.shape[1]))
+        np.add.at(beside, kept.sample, settle * kept.share[:, None])
+        beside = np.hstack([beside, others])[used]
+        bend = _BEND * float(np.median(power[used])) if average else 0.0
+        return fit_trend(rows[1], power[used], owner[used], rows[0], beside=beside, bend_w=bend, seed=seed)
+
+    if average:
+        # An averaged sample holds little of any one execution: the one constant that explains them best.
+        total = samples.power_w["total"]
+        tried = np.geomspace(_SETTLE[0], max(0.5 * (last - sse), 2.0 * _SETTLE[0]), _TRIED)
+        constants = min(((float(c),) for c in tried), key=lambda c: fitted(total, straight_rows, c).miss_w)
+    grid = _settling(np.arange(last + 1), sse, constants, nudged=average)
     out = {}
     for component, power in samples.power_w.items():
-        trends = []
-        for basis in _bases(seen, int(used.sum())):
-            rows = rows_of(kept, basis, count)
-            trends.append(
-                fit_trend(rows[used], power[used], owner[used], basis, beside=beside[used], seed=seed)
-            )
-        out[component] = Fit(trends[0], trends[1], grid, trends[0].resampled_other[:, : grid.shape[1]])
+        curve, straight = (fitted(power, rows, constants) for rows in (spline_rows, straight_rows))
+        out[component] = Fit(curve, straight, grid, curve.resampled_other[:, : grid.shape[1]])
     return out
 
 

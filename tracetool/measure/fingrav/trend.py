@@ -24,6 +24,7 @@ class Trend:
     smoothing: float
     other: Floats  # (q,) coefficients of the columns beside the curve
     resampled_other: Floats  # (b, q)
+    miss_w: float  # root mean square of what the fit leaves [W]
 
     def at(self, phase: Floats) -> tuple[Floats, Floats, Floats]:
         """Return power and both ends of its 90 % band at phases. Each shape (n,). [W]"""
@@ -49,6 +50,7 @@ def fit_trend(
     basis: Basis,
     *,
     beside: Floats | None = None,
+    bend_w: float = 0.0,
     seed: int = 0,
 ) -> Trend:
     """Return the curve through samples.
@@ -65,6 +67,8 @@ def fit_trend(
         Its roughness is penalised as its marginal likelihood says.
     beside : array, shape (n, q), optional
         Further columns (gaps, warming up), not penalised.
+    bend_w : float
+        Second difference a curve may well have: smoothing takes no more than that for certain. [W]
     seed : int
         Of the resampling.
     """
@@ -82,11 +86,38 @@ def fit_trend(
     gram, side = grams.sum(axis=0), sides.sum(axis=0)
     ridge = 1e-9 * max(float(np.trace(gram)) / size, 1e-12) * np.eye(size)
     smoothing = _smoothing(gram, side, power_w, penalty, ridge) if penalty.any() else 0.0
-    found = np.linalg.solve(gram + smoothing * penalty + ridge, side)
-    draw = np.random.default_rng(seed).multinomial(runs, np.full(runs, 1.0 / max(runs, 1)), _RESAMPLES)
+    whole = gram + smoothing * penalty + ridge
+    found = np.linalg.solve(whole, side)
+    if smoothing and bend_w > 0:
+        miss = power_w - full @ found
+        smoothing = min(smoothing, float(miss @ miss) / max(len(miss) - size, 1) / bend_w**2)
+        whole = gram + smoothing * penalty + ridge
+        found = np.linalg.solve(whole, side)
+    random = np.random.default_rng(seed)
+    draw = random.multinomial(runs, np.full(runs, 1.0 / max(runs, 1)), _RESAMPLES)
     many = np.tensordot(draw, grams, axes=1) + smoothing * penalty + ridge
     copies = np.linalg.solve(many, (draw @ sides)[:, :, None])[:, :, 0]
-    return Trend(basis, found[:k], copies[:, :k], smoothing, found[k:], copies[:, k:])
+    if smoothing:
+        copies = copies + _smoothed_away(whole, smoothing * penalty, power_w - full @ found, random)
+    miss_w = float(np.sqrt(np.mean((power_w - full @ found) ** 2))) if len(power_w) else 0.0
+    return Trend(basis, found[:k], copies[:, :k], smoothing, found[k:], copies[:, k:], miss_w)
+
+
+def _smoothed_away(whole: Floats, penalty: Floats, miss: Floats, random: np.random.Generator) -> Floats:
+    r"""Draws of what smoothing took from a curve, which resampled runs do not show. Shape (b, k).
+
+    The part :math:`\sigma^2 V \lambda P V` of the posterior covariance of a penalised fit (Wahba 1983),
+    :math:`V` the inverse of the penalised normal matrix.
+    """
+    variance = float(miss @ miss) / max(len(miss) - len(whole), 1)
+    half = np.linalg.solve(whole, _root(penalty)) * np.sqrt(variance)
+    return np.asarray(random.standard_normal((_RESAMPLES, half.shape[1])) @ half.T)
+
+
+def _root(matrix: Floats) -> Floats:
+    """Columns whose outer products sum to a positive semidefinite matrix."""
+    size, turn = np.linalg.eigh(matrix)
+    return np.asarray(turn * np.sqrt(np.maximum(size, 0.0)))
 
 
 def _smoothing(gram: Floats, side: Floats, power_w: Floats, penalty: Floats, ridge: Floats) -> float:

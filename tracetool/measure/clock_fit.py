@@ -1,0 +1,226 @@
+"""How far apart two clocks lie that nothing ties together, and how sure that is.
+
+Found from the readings alone: power rises where work starts. What a reading cannot tell (which of the
+sensors a board may have, how old it is when it is read, what power each piece of work draws) is not
+assumed but averaged over, so that the interval holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import linalg, optimize
+
+from tracetool.hardware.sensors import Sensor
+from tracetool.measure.align import Alignment, align, join_parts
+from tracetool.measure.counter import counter_log
+from tracetool.measure.filters import Boxes, sensor_boxes
+from tracetool.measure.observe import CLOCK_SD_S, DRIFT_SD, LAG_S, READ_S, as_boxcar, busiest_part
+from tracetool.measure.power_log import PowerLog
+from tracetool.measure.readings import Readings, poll_spacing, resolve_updates
+from tracetool.measure.timeline import Timeline
+from tracetool.vocabulary.arrays import Floats
+
+#: Readings one likelihood holds: it costs the cube of their number.
+_MOST = 240
+#: Pieces of work with a power of their own.
+_PIECES = 60
+#: Offsets tried first.
+_POINTS, _ROUNDS = 49, 6
+#: Variance of what no reading tells beforehand: the level and the swing of power, over the readings'.
+_FLAT = 100.0
+#: Shares of the readings' spread that the model starts from: pieces' powers, slow change, window, reading.
+_START = np.log([0.25, 0.1, 0.05, 0.05])
+
+
+@dataclass(frozen=True)
+class ClockFit:
+    """Where a timeline lies on a log's clock."""
+
+    alignment: Alignment
+    sensor: Sensor  # the likeliest
+    likelihood_sd_s: float  # what the readings leave open [s]
+    sampling_sd_s: float  # what the polls leave open of when readings were made [s]
+    stamp_sd_s: float  # what two stamps of one event differ by [s]
+
+
+def fit_clock_offset(log: PowerLog, timeline: Timeline, sensors: list[Sensor]) -> ClockFit | None:
+    """Return how much to add to a timeline's times to reach the log's clock.
+
+    Parameters
+    ----------
+    log : PowerLog
+        Readings on their own clock.
+    timeline : Timeline
+        Activity of the device, already within a few updates of the log.
+    sensors : list of Sensor
+        What the board may have: each is tried, and counts as the readings bear it out.
+
+    Returns
+    -------
+    ClockFit or None
+        None where there are fewer than eight readings.
+
+    Notes
+    -----
+    Three errors add in squares: what the likelihood of the readings leaves open, with the sensors
+    weighed by their evidence; when within its period a reading was made, where the polls do not show
+    it; and what reading and stamping take (``CLOCK_SD_S``).
+    """
+    if log.field == "counter":
+        log = counter_log(log, sensors[0].update_s)
+        sensors = [as_boxcar(s, log) for s in sensors]
+    asked = log.time_s + min(READ_S, 0.5 * poll_spacing(np.sort(log.time_s)))
+    found: list[tuple[float, Alignment, Sensor, float]] = []
+    for sensor in sensors:
+        readings = resolve_updates(asked, log.power_w, sensor.update_s)
+        if len(readings) < 8:
+            continue
+        sampled = max(readings.grid_sd_s, age_sd(readings))
+        evidence, joined = _placed(readings, timeline, sensor_boxes(sensor, readings.jitter_s))
+        found.append((evidence, joined, sensor, sampled))
+    if not found:
+        return None
+    evidence = np.array([e for e, *_ in found])
+    weight = np.exp(evidence - evidence.max())
+    weight /= weight.sum()
+    offset = np.array([a.offset_s for _, a, *_ in found])
+    own = np.array([a.offset_sd_s for _, a, *_ in found])
+    mean = float(weight @ offset)
+    likely_sd = float(np.sqrt(weight @ (own**2 + (offset - mean) ** 2)))
+    _, best, sensor, _ = found[int(np.argmax(weight))]
+    sampled = float(weight @ np.array([s for *_, s in found]))
+    whole = float(np.sqrt(likely_sd**2 + sampled**2 + CLOCK_SD_S**2))
+    return ClockFit(
+        replace(best, offset_s=mean, offset_sd_s=whole), sensor, likely_sd, sampled, CLOCK_SD_S
+    )
+
+
+def age_sd(readings: Readings) -> float:
+    r"""Return how far the mean age of readings may lie from half a period. [s]
+
+    Readings polled too seldom to show their updates are taken to be of any age up to a period. Polls in
+    step with the updates are all of one age: then the mean is as unsure as a single reading's,
+    :math:`T/\sqrt{12}`. Between the two lies how evenly the polls fall into the period, over periods
+    within 1 % of the nominal one.
+    """
+    if readings.jitter_s <= 0.0:
+        return 0.0
+    periods = readings.update_s * np.linspace(0.99, 1.01, 41)
+    time = readings.time_s - readings.time_s[0]
+    turn = 2j * np.pi * time[None, :] / periods[:, None]
+    uneven = max(float(np.abs(np.exp(k * turn).mean(axis=1)).max()) / k for k in (1, 2, 3))
+    return min(uneven, 1.0) * readings.jitter_s / float(np.sqrt(12.0))
+
+
+def _placed(readings: Readings, timeline: Timeline, boxes: Boxes) -> tuple[float, Alignment]:
+    """Return the log evidence of a sensor and where its readings lie; a long log in three parts."""
+    count = len(readings)
+    cuts = [0, count] if count < 3 * _MOST else np.linspace(0, count, 4).astype(int).tolist()
+    evidence, parts, at = 0.0, [], []
+    for a, b in zip(cuts[:-1], cuts[1:], strict=True):
+        whole = replace(readings, time_s=readings.time_s[a:b], power_w=readings.power_w[a:b])
+        part = busiest_part(whole, timeline, _MOST)
+        value, found = _part(part, timeline, boxes)
+        evidence += value
+        parts.append(found)
+        at.append(float(part.time_s.mean()))
+    return evidence, (join_parts(parts, np.array(at), DRIFT_SD) if len(parts) > 1 else parts[0])
+
+
+def _part(part: Readings, timeline: Timeline, boxes: Boxes) -> tuple[float, Alignment]:
+    reach = 3.0 * part.update_s + boxes.length_s
+    margin = boxes.reach_s + reach + 2.0
+    near = timeline.within(float(part.time_s[0]) - margin, float(part.time_s[-1]) + margin)
+    model = _Model.of(part, near, boxes)
+
+    def score(x: float, shares: Floats) -> float:
+        return model.likelihood(model.busy(x), shares)
+
+    tried = LAG_S + np.linspace(-reach, reach, _POINTS)
+    shares = _START
+    for _ in range(2):
+        best = float(tried[int(np.argmax([score(float(x), shares) for x in tried]))])
+        shares = model.shares(model.busy(best), shares)
+    found = align(
+        lambda x: score(x, shares), around_s=LAG_S, prior_sd_s=reach, points=_POINTS, rounds=_ROUNDS
+    )
+    values = [score(float(x), shares) for x in found.points_s]
+    return float(max(values)) + float(np.log(max(found.offset_sd_s, 1e-6) / reach)), found
+
+
+@dataclass(frozen=True)
+class _Model:
+    """Readings as a level, a swing with the work, each piece's own power, slow change and noise."""
+
+    power: Floats  # (n,) centred, over its spread [1]
+    time_s: Floats  # (n,)
+    boxes: Boxes
+    timeline: Timeline
+    low_s: Floats  # (p,) busy time before each piece of work [s]
+    high_s: Floats  # (p,) and at its end
+    slow: Floats  # (n, n) covariance of slow change
+    window: Floats  # (n, n) covariance of what varies within windows that overlap
+
+    @classmethod
+    def of(cls, part: Readings, timeline: Timeline, boxes: Boxes) -> _Model:
+        span = max(float(np.ptp(part.time_s)), 1e-3)
+        apart = np.abs(part.time_s[:, None] - part.time_s[None, :])
+        spread = max(float(np.std(part.power_w)), 1e-3)
+        edges = _pieces(timeline, max(span / _PIECES, 0.5 * part.update_s))
+        return cls(
+            (part.power_w - part.power_w.mean()) / spread, part.time_s, boxes, timeline,
+            edges[:-1], edges[1:], np.exp(-apart / span),
+            np.maximum(0.0, 1.0 - apart / max(boxes.length_s, 1e-6)),
+        )  # fmt: skip
+
+    def busy(self, offset_s: float) -> Floats:
+        """Return the share of each reading's filter that each piece of work fills. Shape (n, p). [1]"""
+        out = np.zeros((len(self.time_s), len(self.low_s)))
+        time = self.time_s - offset_s
+        for back, front, weight in zip(
+            self.boxes.back_s, self.boxes.front_s, self.boxes.weight, strict=True
+        ):
+            until = np.clip(self.timeline.busy(time - front)[:, None], self.low_s, self.high_s)
+            since = np.clip(self.timeline.busy(time - back)[:, None], self.low_s, self.high_s)
+            out += weight / (back - front) * (until - since)
+        return out
+
+    def likelihood(self, busy: Floats, shares: Floats) -> float:
+        """Return the log marginal likelihood, a constant left out."""
+        pieces, slow, window, noise = np.exp(2.0 * shares)
+        swing = busy.sum(axis=1)
+        cover = _FLAT * (1.0 + np.outer(swing, swing)) + pieces * (busy @ busy.T)
+        cover += slow * self.slow + window * self.window
+        cover[np.diag_indices_from(cover)] += noise
+        try:
+            factor = linalg.cholesky(cover, lower=True, check_finite=False)
+        except linalg.LinAlgError:
+            return -1e300
+        half = linalg.solve_triangular(factor, self.power, lower=True, check_finite=False)
+        return float(-0.5 * half @ half - np.log(np.diag(factor)).sum())
+
+    def shares(self, busy: Floats, start: Floats) -> Floats:
+        """Return the shares that make the readings likeliest, held to what can be."""
+
+        def miss(x: Floats) -> float:
+            away = (x - _START) / 2.0  # a wide prior: a share e^2 off is two in three likely
+            return -self.likelihood(busy, np.clip(x, -7.0, 2.0)) + 0.5 * float(away @ away)
+
+        found = optimize.minimize(miss, start, method="Nelder-Mead", options={"maxfev": 90, "xatol": 0.05})
+        return np.asarray(np.clip(found.x, -7.0, 2.0))
+
+
+def _pieces(timeline: Timeline, longest_s: float) -> Floats:
+    """Return the busy time at which one piece of work ends and the next begins. Shape (p + 1,). [s]"""
+    total = float(timeline.busy.value_s[-1]) if len(timeline.busy.value_s) else 0.0
+    cuts = timeline.busy(timeline.off_start_s[np.isfinite(timeline.off_start_s)])
+    even = np.arange(0.0, total, max(longest_s, total / _PIECES))
+    kept = np.unique(np.concatenate([[0.0, total], cuts, even]).clip(0.0, total))
+    while len(kept) > 2 * _PIECES:  # the shortest pieces join their neighbours
+        short = np.diff(kept) < np.quantile(np.diff(kept), 0.25)
+        kept = np.concatenate([kept[:1], kept[1:-1][~short[:-1]], kept[-1:]])
+        if not short[:-1].any():
+            break
+    return np.asarray(kept)
