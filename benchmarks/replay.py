@@ -18,7 +18,7 @@ import polars as pl
 from tracetool.replay.activities import read_activities
 from tracetool.replay.dependencies import dependency_graph
 from tracetool.replay.overlap import Rates
-from tracetool.replay.scratch import Scratch
+from tracetool.replay.scratch import Memory, at_each
 from tracetool.replay.timeline import replay
 
 STREAMS = 4
@@ -95,9 +95,13 @@ def main() -> None:
         graph, _ = dependency_graph(work, calls)
         built = time.perf_counter()
         collective = np.zeros(n, np.bool_)
-        scratch = Scratch()
-        for clock in np.linspace(0.5, 1.0, asked.clocks):
-            replay(graph, work, work.duration_ns / clock, rates, collective, scratch=scratch)
+        clocks = np.linspace(0.5, 1.0, asked.clocks)
+
+        def at(j: int, memory: Memory) -> float:
+            duration = work.duration_ns / clocks[j]  # noqa: B023
+            return replay(graph, work, duration, rates, collective, memory=memory).makespan_ns  # noqa: B023
+
+        at_each(asked.clocks, at, Memory(), n)
         done = time.perf_counter()
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         each = (done - built) / n / asked.clocks * 1e9

@@ -51,6 +51,12 @@ class Activities:
         return len(self.start_ns)
 
     @property
+    def devices(self) -> int:
+        """How many devices worked."""
+        alone = len(self) > 0 and bool((self.device == self.device[0]).all())
+        return 1 if alone else len(np.unique(self.device))
+
+    @property
     def end_ns(self) -> Floats:
         """Recorded ends. Shape (n,). [ns]"""
         return np.asarray(self.start_ns + self.duration_ns)

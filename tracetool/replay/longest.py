@@ -6,7 +6,7 @@ import numpy as np
 
 from tracetool.replay.compiled import compiled
 from tracetool.replay.graph import Edge, Graph
-from tracetool.replay.scratch import Scratch
+from tracetool.replay.scratch import Memory
 from tracetool.vocabulary.arrays import Floats, Ints, Numbers
 
 _OVERLAP = int(Edge.OVERLAP)
@@ -58,9 +58,7 @@ def _pass(
             released[i] = -np.inf
 
 
-def solve(
-    graph: Graph, duration_ns: Floats, scratch: Scratch | None = None
-) -> tuple[Floats, Numbers, Floats]:
+def solve(graph: Graph, duration_ns: Floats, memory: Memory | None = None) -> tuple[Floats, Numbers, Floats]:
     r"""Earliest times of all nodes when the activities last ``duration_ns``.
 
     Parameters
@@ -69,7 +67,7 @@ def solve(
         Nodes in order, edges grouped by target.
     duration_ns : array, shape (n,)
         Device time of each node at the new clock, 0 for host points. [ns]
-    scratch : Scratch, optional
+    memory : Memory, optional
         Memory of an earlier call to overwrite.
 
     Returns
@@ -90,9 +88,9 @@ def solve(
     level has nothing to vectorise: this loop is compiled.
     """
     n = len(graph)
-    memory = scratch or Scratch()
-    out, released = memory.take("time", n), memory.take("released", n)
-    binding = memory.take("binding", n, np.int32)
+    memory = memory or Memory()
+    out, released = memory.placing.take("time", n), memory.own.take("released", n)
+    binding = memory.own.take("binding", n, np.int32)
     compiled(_pass, n + len(graph.source))(
         graph.time_ns,
         graph.duration_ns,

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from tracetool.vocabulary.arrays import Ints, Numbers
+from tracetool.vocabulary.arrays import Floats, Ints, Numbers
 
 #: A table indexed by the identifier itself may be this many times as long as the column.
 _SPARSE = 4
+#: Numbers below this sort in linear time.
+_FEW = 2**15
 
 
 def dense(columns: Sequence[pl.Series]) -> Numbers:
@@ -55,6 +57,20 @@ def _squeezed(code: Ints) -> Ints:
         seen[code] = True
         return (np.cumsum(seen) - 1)[code]
     return np.unique(code, return_inverse=True)[1].astype(np.int64)
+
+
+def grouped(number: Numbers, within: Floats) -> Ints:
+    """Return the order by number, and inside each by another column. Shape (n,) each.
+
+    Examples
+    --------
+    >>> grouped(np.array([1, 0, 1]), np.array([3.0, 4.0, 2.0]))
+    array([1, 2, 0])
+    """
+    if not len(number) or (np.diff(within) < 0).any():
+        return np.lexsort((within, number))
+    small = np.int16 if number.min() >= 0 and number.max() < _FEW else number.dtype
+    return np.argsort(number.astype(small, copy=False), kind="stable")  # few numbers: by their digits
 
 
 def first_match(key: Ints, wanted: Ints) -> Numbers:

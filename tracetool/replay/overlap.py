@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetool.replay.compiled import compiled
+from tracetool.replay.order import in_order
 from tracetool.replay.scratch import Scratch
 from tracetool.vocabulary.arrays import Floats, Ints
 
@@ -185,20 +186,22 @@ def share(
     (array([20.]), array([20.]), 50.0)
     """
     memory = scratch or Scratch()
-    if members is None:
-        lasting = np.flatnonzero(end_ns - start_ns > SHORTEST_NS)
-    else:
-        lasting = members[end_ns[members] - start_ns[members] > SHORTEST_NS]
-    n, s = len(lasting), len(rates.active)
-    total = len(start_ns)
+    total, s = len(start_ns), len(rates.active)
+    span = memory.take("span", total)
+    np.subtract(end_ns, start_ns, out=span)
+    lasting = np.greater(span, SHORTEST_NS, out=memory.take("lasting", total, np.bool_))
+    rows = None if members is None and lasting.all() else np.flatnonzero(lasting)
+    if members is not None:
+        rows = members[lasting[members]]
+    n = total if rows is None else len(rows)
     base_ns, clock_ns = np.zeros(s), np.zeros(s)
-    gap_ns, gap_from = memory.take("gap", n), memory.take("gap from", n)
+    gap_ns, gap_from = span[:n], memory.take("gap from", n)  # the spans are done with
     gap_next = memory.take("gap next", n, np.int64)
     each_base, each_clock = np.zeros(total if each else 0), np.zeros(total if each else 0)
     done = memory.take("done", total if progress else 0)
     gaps, busy, peak, asked = compiled(_sweep, 2 * n)(
-        lasting[np.argsort(start_ns[lasting], kind="stable")],
-        lasting[np.argsort(end_ns[lasting], kind="stable")],
+        in_order(start_ns, rows, memory, "by start"),
+        in_order(end_ns, rows, memory, "by end"),
         start_ns,
         end_ns,
         signature,

@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from threading import Lock
+from typing import TypeVar
+
 import numpy as np
 from numpy.typing import DTypeLike
 
 from tracetool.vocabulary.arrays import Numbers
 
+T = TypeVar("T")
+
+#: From this many activities on, two clocks are replayed at a time.
+_MANY = 200_000
+
 
 class Scratch:
-    """Named arrays that keep their memory between calls; what was in them is overwritten."""
+    """Named arrays that keep their memory between calls; what was in them is overwritten.
+
+    ``lock`` is for those who share one.
+    """
 
     def __init__(self) -> None:
         self._kept: dict[str, Numbers] = {}
+        self.lock = Lock()
+
+    def has(self, name: str, n: int) -> bool:
+        """Return whether an array of exactly ``n`` was taken under this name."""
+        found = self._kept.get(name)
+        return found is not None and len(found) == n
+
+    def forget(self, name: str) -> None:
+        """Give up what is kept under a name."""
+        self._kept.pop(name, None)
 
     def take(self, name: str, n: int, dtype: DTypeLike = np.float64) -> Numbers:
         """Return an array of ``n``, its contents undefined."""
@@ -20,3 +46,39 @@ class Scratch:
         if found is None or len(found) < n or found.dtype != np.dtype(dtype):
             found = self._kept[name] = np.empty(n, dtype)
         return found[:n]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a replay works in: its results, and what the steps of all replays take turns with."""
+
+    own: Scratch = field(default_factory=Scratch)  # when everything runs, and what it waited for
+    placing: Scratch = field(default_factory=Scratch)
+    sharing: Scratch = field(default_factory=Scratch)
+
+    def beside(self) -> Memory:
+        """Return memory for a replay that runs beside this one, one step behind or ahead."""
+        return Memory(Scratch(), self.placing, self.sharing)
+
+
+def at_each(count: int, job: Callable[[int, Memory], T], memory: Memory, activities: int) -> list[T]:
+    """Return ``job(i, memory)`` for i from 0 to ``count`` - 1.
+
+    With many activities two jobs run at a time: while one places a timeline the other shares its power,
+    each step in the one memory there is for it. What a job returns must not hold its memory.
+    """
+    if count < 2 or activities < _MANY or (os.cpu_count() or 1) < 2:
+        return [job(i, memory) for i in range(count)]
+    free: SimpleQueue[Memory] = SimpleQueue()
+    for one in (memory, memory.beside()):
+        free.put(one)
+
+    def run(i: int) -> T:
+        mine = free.get()
+        try:
+            return job(i, mine)
+        finally:
+            free.put(mine)
+
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(run, range(count)))

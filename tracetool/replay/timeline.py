@@ -11,7 +11,7 @@ from tracetool.replay.gaps import Gap, gap_reasons
 from tracetool.replay.graph import Graph
 from tracetool.replay.longest import solve
 from tracetool.replay.overlap import SHORTEST_NS, Rates, share
-from tracetool.replay.scratch import Scratch
+from tracetool.replay.scratch import Memory
 from tracetool.vocabulary.arrays import Bools, Floats, Numbers
 
 #: Differences of sums below this share of the makespan are rounding. [1]
@@ -81,7 +81,7 @@ def replay(
     *,
     cap: Cap | None = None,
     each: bool = False,
-    scratch: Scratch | None = None,
+    memory: Memory | None = None,
 ) -> Replayed:
     """Replay a timeline with other durations.
 
@@ -102,10 +102,10 @@ def replay(
         got as far, at the speeds the limit leaves, as ``duration_ns`` at the recorded speeds.
     each : bool
         Also return every activity's shares of base and clock power.
-    scratch : Scratch, optional
+    memory : Memory, optional
         Memory of an earlier replay to overwrite, the starts and ends it returned included.
     """
-    memory = scratch or Scratch()
+    memory = memory or Memory()
     placed = _place(graph, work, duration_ns, memory)
     if cap is None:
         return _cost(graph, work, placed, rates, collective, np.inf, each, 0.0, memory)
@@ -127,25 +127,26 @@ def recorded_speed(work: Activities, rates: Rates, limit_w: float, met: Numbers)
 
     Collectives that met others, ``met``, wait most of their time and are taken to run at full speed.
     """
-    done = _progress(work, work.start_ns, work.end_ns, rates, limit_w, Scratch())
+    done = _progress(work, work.start_ns, work.end_ns, rates, limit_w, Memory())
     speed = np.divide(done, work.duration_ns, out=np.ones(len(work)), where=work.duration_ns > SHORTEST_NS)
     speed[met] = 1.0
     return None if (speed > 1.0 - _SETTLED).all() else speed
 
 
-def _place(graph: Graph, work: Activities, duration_ns: Floats, memory: Scratch) -> _Placed:
+def _place(graph: Graph, work: Activities, duration_ns: Floats, memory: Memory) -> _Placed:
     n = len(work)
-    node_ns = memory.take("node", len(graph))
-    node_ns.fill(0.0)
-    node_ns[graph.node] = duration_ns
-    _split(graph, work, duration_ns, node_ns)
-    time, binding, released = solve(graph, node_ns, memory)
-    start, end = memory.take("start", n), memory.take("end", n)
-    np.take(time, graph.node, out=start)
-    np.add(start, duration_ns, out=end)
-    moving = node_ns[graph.transfer]
-    end[graph.met] = time[graph.transfer] + moving
-    waiting = float((time[graph.transfer] - start[graph.met]).sum())
+    start, end = memory.own.take("start", n), memory.own.take("end", n)
+    with memory.placing.lock:
+        node_ns = memory.placing.take("node", len(graph))
+        node_ns.fill(0.0)
+        node_ns[graph.node] = duration_ns
+        _split(graph, work, duration_ns, node_ns)
+        time, binding, released = solve(graph, node_ns, memory)
+        np.take(time, graph.node, out=start)
+        np.add(start, duration_ns, out=end)
+        moving = node_ns[graph.transfer]
+        end[graph.met] = time[graph.transfer] + moving
+        waiting = float((time[graph.transfer] - start[graph.met]).sum())
     kernels = float(duration_ns.sum() - duration_ns[graph.met].sum() + moving.sum()) + waiting
     return _Placed(start, end, binding, released, kernels, float(moving.sum()), waiting)
 
@@ -160,7 +161,7 @@ def _split(graph: Graph, work: Activities, duration_ns: Floats, node_ns: Floats)
 
 
 def _under_cap(
-    graph: Graph, work: Activities, duration_ns: Floats, rates: Rates, cap: Cap, memory: Scratch
+    graph: Graph, work: Activities, duration_ns: Floats, rates: Rates, cap: Cap, memory: Memory
 ) -> tuple[Floats, _Placed]:
     """Return durations with which every activity gets as far as it must, and the timeline with them."""
     wanted = duration_ns if cap.speed is None else duration_ns * cap.speed
@@ -181,26 +182,27 @@ def _under_cap(
 
 
 def _progress(
-    work: Activities, start: Floats, end: Floats, rates: Rates, cap_w: float, memory: Scratch
+    work: Activities, start: Floats, end: Floats, rates: Rates, cap_w: float, memory: Memory
 ) -> Floats:
     """Return the time at full speed that each activity's time under the cap is worth. (n,) [ns]"""
     total = end - start
+    kept = memory.sharing
     for device, members in _by_device(work):
-        made = share(
-            start, end, work.signature, rates, members=members, cap_w=cap_w, progress=True, scratch=memory
-        )
         mine = work.device == device
         mine &= end - start > SHORTEST_NS
-        total[mine] = made.done_ns[mine]
+        with kept.lock:
+            made = share(
+                start, end, work.signature, rates, members=members, cap_w=cap_w, progress=True, scratch=kept
+            )
+            total[mine] = made.done_ns[mine]
     return np.asarray(total)
 
 
 def _by_device(work: Activities) -> list[tuple[int, Numbers | None]]:
     """Return every device and its activities; None for all."""
-    devices = np.unique(work.device)
-    if len(devices) == 1:
-        return [(int(devices[0]), None)]
-    return [(int(d), np.flatnonzero(work.device == d)) for d in devices]
+    if len(work) and (work.device == work.device[0]).all():
+        return [(int(work.device[0]), None)]
+    return [(int(d), np.flatnonzero(work.device == d)) for d in np.unique(work.device)]
 
 
 def _cost(
@@ -212,7 +214,7 @@ def _cost(
     cap_w: float,
     each: bool,
     slowed_ns: float,
-    memory: Scratch,
+    memory: Memory,
 ) -> Replayed:
     """Return what a placed timeline costs, and why its devices wait."""
     start, end = placed.start, placed.end
@@ -224,16 +226,19 @@ def _cost(
     each_base, each_clock = np.zeros((2, len(work) if each else 0))
     busy = peak = asked = 0.0
     for _, members in _by_device(work):
-        made = share(
-            start, end, work.signature, rates, members=members, each=each, cap_w=cap_w, scratch=memory
-        )
-        reason = gap_reasons(
-            graph, placed.binding, placed.released, made.gap_next, made.gap_from_ns, collective
-        )
-        gap_ns += np.bincount(reason, weights=made.gap_ns, minlength=len(Gap))
-        gap_count += np.bincount(reason, minlength=len(Gap))
+        kept = memory.sharing
+        with kept.lock:
+            made = share(
+                start, end, work.signature, rates, members=members, each=each, cap_w=cap_w, scratch=kept
+            )
+            reason = gap_reasons(
+                graph, placed.binding, placed.released, made.gap_next, made.gap_from_ns, collective
+            )
+            gap_ns += np.bincount(reason, weights=made.gap_ns, minlength=len(Gap))
+            gap_count += np.bincount(reason, minlength=len(Gap))
+            idle = float(made.gap_ns.sum())
         # Before this device's first activity and after its last one, others set the span.
-        tail = makespan - made.busy_ns - float(made.gap_ns.sum())
+        tail = makespan - made.busy_ns - idle
         if tail > _ROUNDING * makespan:
             gap_ns[Gap.TAIL] += tail
             gap_count[Gap.TAIL] += 1

@@ -145,7 +145,7 @@ def predict_run(
         cap_w=power.cap_share * (limit if power_cap_w is None else power_cap_w),
         recorded=before,
     )
-    records = [replays.record(j) for j in range(len(clocks))]
+    records = replays.records()
     info = {
         "kind": "run",
         "recorded_gpu": home.name,

@@ -17,7 +17,7 @@ from tracetool.replay.graph import Graph
 from tracetool.replay.host import host_costs
 from tracetool.replay.overlap import Rates
 from tracetool.replay.pauses import Pauses, without_pauses
-from tracetool.replay.scratch import Scratch
+from tracetool.replay.scratch import Memory, at_each
 from tracetool.replay.timeline import Cap, Replayed, overlapping, recorded_speed, replay
 from tracetool.replay.tree import Costs
 from tracetool.replay.whatif import launched_as_graphs, launched_one_by_one, without_host_time
@@ -46,7 +46,7 @@ class RunReplay:
     met: Meetings  # collectives that waited for one another across devices
     cap: Cap  # the power limit that activities running at once keep together
     pauses: Pauses  # silences left out of the timeline
-    scratch: Scratch = field(default_factory=Scratch, repr=False)
+    memory: Memory = field(default_factory=Memory, repr=False)
 
     @property
     def launches(self) -> Floats:
@@ -65,7 +65,7 @@ class RunReplay:
         full = np.ones(len(self.work)) if self.cap.speed is None else self.cap.speed
         return np.where(self.kept, full, 0.0)
 
-    def at(self, j: int, *, each: bool = False) -> Replayed:
+    def at(self, j: int, *, each: bool = False, memory: Memory | None = None) -> Replayed:
         """Replay at clock j; ``each`` keeps every activity's shares of the base and clock power.
 
         Without ``each`` the next call overwrites the starts and ends that this one returned.
@@ -83,14 +83,17 @@ class RunReplay:
             self.collective,
             cap=self.cap,
             each=each,
-            scratch=None if each else self.scratch,
+            memory=None if each else memory or self.memory,
         )
 
-    def record(self, j: int) -> dict[str, Any]:
-        """Return the totals at clock j."""
+    def records(self) -> list[dict[str, Any]]:
+        """Return the totals at every clock."""
+        return at_each(len(self.predicted.asked_mhz), self._record, self.memory, len(self.work))
+
+    def _record(self, j: int, memory: Memory) -> dict[str, Any]:
         counted = np.bincount(self.work.signature, weights=self._counted, minlength=len(self.rows))
         asked = Asked(self.rows, self.predicted, self.launches, counted.astype(np.float64))
-        return replay_record(asked, self.at(j), j, devices=len(np.unique(self.work.device)))
+        return replay_record(asked, self.at(j, memory=memory), j, devices=self.work.devices)
 
     def costs(self, j: int) -> Costs:
         """Return when every activity runs at clock j and the energy it answers for."""
