@@ -44,7 +44,7 @@ class TileRates:
     sm_bytes_clk: float = 35.0  # what one SM draws from memory [B/clk]
     latency_clk: float = 1400.0  # first load to last store
     block_clk: float = 700.0  # start and end of each wave of blocks
-    slab_clk: float = 70.0  # each step through K: barrier and issue
+    slab_clk: float = 150.0  # each step through K: load, barrier and issue
     split_clk: float = 4000.0  # synchronisation of a split K
     split_power: float = 0.1  # its growth with the parts
     reduce_reach: float = 0.8  # L2 rate of partial results
@@ -55,6 +55,9 @@ class TileRates:
     vector_reach: float = 0.75  # memory rate of a matrix times a vector
     vector_clk: float = 1500.0  # its latency
     least_tile: float = 8.0  # narrowest tile the library has
+    odd_tiles: float = 1.0  # 0: tiles are powers of two
+    whole_waves: float = 0.0  # 1: the library charges every wave in full when it chooses
+    drained: float = 0.0  # share of the starts and stores of waves but the first that overlaps memory
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,10 @@ VECTOR_TILES = (
     (64, 128),
     (128, 128),
 )
+#: Sides of tiles only libraries of Hopper and later have.
+ODD_SIDES = frozenset({96, 192})
+#: Registers an accumulator takes for each of its own: operands and addresses stand beside it.
+REGISTERS_EACH, SM_REGISTERS = 2.0, 65536.0
 #: Bytes of K one pipeline stage holds per row of a tile, and stages in flight.
 SLAB_BYTES, STAGES = 128.0, 4.0
 #: Elements of K a step of the main loop takes, on matrix units and on vector pipes; the least a part of a
@@ -119,7 +123,7 @@ def _plan(p: Products, gpu: Gpu, rates: TileRates, hertz: float) -> dict[str, Fl
         part = p.take(places)
         for rows, found in _tried(part, gpu, rates, part.tile_m, part.tile_n, dram[places]):
             here = places[rows]
-            time = found["serial_cycles"] / hertz + _meet(found["core_cycles"] / hertz, memory_s[here])
+            time = found["serial_cycles"] / hertz + _meet(found["judged_cycles"] / hertz, memory_s[here])
             _keep(best, kept, here, time, found)
     for tensor, tiles in ((True, TENSOR_TILES), (False, VECTOR_TILES)):
         mask = (p.tensor == tensor) & ~stated
@@ -131,9 +135,11 @@ def _plan(p: Products, gpu: Gpu, rates: TileRates, hertz: float) -> dict[str, Fl
         for tile_m, tile_n in tiles:
             if min(tile_m, tile_n) < min(rates.least_tile, 64.0):
                 continue
+            if rates.odd_tiles <= 0.0 and {tile_m, tile_n} & ODD_SIDES:
+                continue
             for rows, found in _tried(part, gpu, rates, tile_m, tile_n, some):
                 here = places[rows]
-                core, serial = found["core_cycles"], found["serial_cycles"]
+                core, serial = found["judged_cycles"], found["serial_cycles"]
                 time = serial / hertz + _meet(core / hertz, memory_s[here])
                 _keep(best, kept, here, time, found)
     single = (np.minimum(p.m, p.n) <= 1.0) & ~stated
@@ -182,6 +188,19 @@ def _resident(tile_m: Floats | float, tile_n: Floats | float, gpu: Gpu) -> Float
     return np.asarray(np.clip(np.floor(gpu.shared_bytes_per_sm / stages), 1.0, 4.0))
 
 
+def _held(tile_m: Floats | float, tile_n: Floats | float) -> Floats:
+    """Return the blocks whose accumulators an SM's registers hold."""
+    area = REGISTERS_EACH * np.asarray(tile_m) * np.asarray(tile_n)
+    return np.asarray(np.clip(np.floor(SM_REGISTERS / area), 1.0, 4.0))
+
+
+def _whole(blocks: Floats, sms: float, tile_m: Floats | float, tile_n: Floats | float) -> Floats:
+    """Return the blocks of the busiest SM where the last of several waves is charged in full."""
+    held = _held(tile_m, tile_n)
+    waves = np.ceil(blocks / (sms * held))
+    return np.asarray(np.where(waves > 1.0, waves * held, np.ceil(blocks / sms)))
+
+
 def _cost(
     p: Products,
     gpu: Gpu,
@@ -202,21 +221,29 @@ def _cost(
     depth = np.ceil(p.k / parts / step) * step
     busiest, waves = np.ceil(blocks / sms), np.ceil(blocks / (sms * _resident(m, n, gpu)))
     fill = blocks * depth * width
-    products = busiest * depth * per_k + waves * depth * (rates.slab_clk / DEPTH)
+    slabs, computing = waves * depth * (rates.slab_clk / DEPTH), busiest * depth * per_k
+    # matrix units work while the next slab comes; vector pipes' own loads stand in their way
+    products = np.where(p.tensor, _meet(computing, slabs), computing + slabs)
     filling = fill / (gpu.l2_bytes_per_clock * rates.l2_reach)
     entering = busiest * depth * width / (PORT_BYTES * rates.port_reach)
     core = _sharp(products, filling, entering, rates.fill_norm)
+    if rates.whole_waves > 0.0:
+        products = products * _whole(blocks, sms, m, n) / busiest
+    judged = _sharp(products, filling, entering, rates.fill_norm)
     drawn = dram / (np.minimum(blocks, sms) * rates.sm_bytes_clk)
     split = parts > 1.0
     partial = np.where(split, 8.0 * p.batch * p.m * p.n * parts, 0.0)
     growth = np.concatenate([[0.0, 0.0], np.arange(2.0, MOST_PARTS + 1.0) ** rates.split_power])
-    serial = rates.latency_clk + waves * rates.block_clk
-    serial = serial + busiest * (m * n * p.out_bytes / (PORT_BYTES * rates.store_reach))
+    store = m * n * p.out_bytes / (PORT_BYTES * rates.store_reach)
+    later = rates.drained * ((waves - 1.0) * rates.block_clk + (busiest - 1.0) * store)
+    serial = rates.latency_clk + waves * rates.block_clk + busiest * store - later
     serial = serial + rates.split_clk * growth[parts.astype(np.int64)]
     serial = serial + partial / (gpu.l2_bytes_per_clock * rates.reduce_reach)
     return {
         "tile_m": m + np.zeros_like(tiles), "tile_n": n + np.zeros_like(tiles), "split": parts,
-        "blocks": blocks, "waves": waves, "serial_cycles": serial, "core_cycles": np.maximum(core, drawn),
+        "blocks": blocks, "waves": waves, "serial_cycles": serial,
+        "core_cycles": np.maximum(core, drawn) + later,
+        "judged_cycles": np.maximum(judged, drawn) + later,
         "fill_bytes": fill, "partial_bytes": partial,
     }  # fmt: skip
 
@@ -249,8 +276,8 @@ def _keep(
         return
     chosen = places[faster]
     best[chosen] = time[faster]
-    for name, values in found.items():
-        kept[name][chosen] = values[faster]
+    for name, values in kept.items():
+        values[chosen] = found[name][faster]
 
 
 def _fourth(a: Floats) -> Floats:

@@ -37,24 +37,36 @@ def causal_tiles(q_len: Floats, seen: Floats, query_tile: Floats, key_tile: Floa
 
     Notes
     -----
-    Tile :math:`i` ends at query :math:`(i+1) b_q` and visits
-    :math:`\min(\lceil (i+1) b_q / b_k \rceil, \lceil (w + b_q) / b_k \rceil)` key tiles; tiles above
-    the diagonal are skipped. The sum is taken in closed form; a query tile narrower than a key tile
-    still visits whole ones, half of one more on average.
+    Tile :math:`i` ends at query :math:`(i+1) b_q`, begins :math:`w + b_q` keys before it or at the
+    first, and visits every key tile it touches; tiles above the diagonal are skipped. Where no edge
+    lies on another, :math:`r = 1 - \gcd(b_q, b_k) / b_k` of a key tile is visited in vain, half of
+    it at either end:
+
+    .. math:: v = \sum_{i < w / b_q} \left( \frac{(i+1) b_q}{b_k} + \frac r2 \right)
+       + \sum_{i \ge w / b_q} \left( \frac{w + b_q}{b_k} + r \right)
 
     Examples
     --------
     >>> one = np.array([512.0])
     >>> causal_tiles(one, one, np.array([128.0]), 128.0).visits.tolist()
     [10.0]
+
+    A window of 128 keys behind 16 queries spans 144 keys: two tiles of 128 wherever it begins.
+
+    >>> causal_tiles(one * 100, np.array([128.0]), np.array([16.0]), 128.0).visits.round() / 3200
+    array([2.])
     """
     tiles = np.ceil(q_len / query_tile)
-    most = np.ceil((seen + query_tile) / key_tile)
     ratio = query_tile / key_tile
-    rising = np.minimum(tiles, np.floor(most / ratio))
-    rounding = np.where(ratio >= 1.0, 0.0, (1.0 - ratio) / 2.0)
-    visits = ratio * rising * (rising + 1.0) / 2.0 + rounding * rising + (tiles - rising) * most
-    longest = np.maximum(np.minimum(np.ceil(tiles * ratio), most), 1.0)
+    whole = np.gcd(query_tile.astype(np.int64), np.asarray(key_tile, np.int64))
+    ragged = 1.0 - np.where(query_tile == np.floor(query_tile), whole, 0.0) / key_tile
+    rising = np.minimum(tiles, np.ceil(seen / query_tile))
+    flat = (seen + query_tile) / key_tile + ragged
+    # the last query tile ends with the last query
+    ended = np.where(rising < tiles, rising * ratio + ragged / 2.0, np.ceil(q_len / key_tile))
+    before = np.maximum(rising - 1.0, 0.0)
+    visits = ratio * before * (before + 1.0) / 2.0 + before * ragged / 2.0 + ended + (tiles - rising) * flat
+    longest = np.maximum(np.minimum(np.ceil(q_len / key_tile), np.ceil(flat)), 1.0)
     return QueryTiles(tiles, np.maximum(visits, tiles), longest)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from tracetool.families.scores import Scores, attention_scores, scores_work
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.laws.law import Coefficient, Coefficients, Law, choice
+from tracetool.model.laws.vendors import matrix_share
 from tracetool.model.pieces import Pieces, combined
 from tracetool.tiling.queries import QueryTiles, causal_tiles, full_tiles
 from tracetool.vocabulary.arrays import Floats
@@ -14,6 +15,8 @@ from tracetool.vocabulary.operators import OperatorColumns
 
 #: FLOP of a backward pass over those of a forward one: five products for two.
 BACKWARD = 2.5
+#: Queries one group of warps holds.
+WARPS_ROWS = 64.0
 
 _PRIORS = {
     "query_tile": choice(64.0, 64.0, 128.0),
@@ -43,6 +46,8 @@ _PRIORS = {
     "kv8_tile": Coefficient(1.0, 0.3, 3.0, "1"),
     "kv8_pass": Coefficient(1.0, 0.1, 10.0, "1"),
     "group_step": Coefficient(1.0, 0.8, 1.6, "1"),  # heads sharing keys
+    "spare_share": Coefficient(0.6, 0.05, 1.0, "1"),  # of a tile's start and end that empty rows cost
+    "one_launch": Coefficient(0.95, 0.3, 1.5, "1"),  # launch of a single query, which needs no mask
     "single_tile": Coefficient(1.0, 0.3, 3.0, "1"),  # start and end of a tile of heads that share none
     "pass_factor": Coefficient(1.5, 0.02, 10.0, "1"),  # passes over Q, K, V and O before and after
     "l2_reach": Coefficient(1.0, 0.1, 5.0, "1"),
@@ -66,8 +71,11 @@ def _sizes(s: Scores, c: Coefficients) -> tuple[Floats, Floats]:
     if c["by_head"] <= 0:
         return c["query_tile"] * ones, c["key_tile"] * ones
     small, large, eight = s.head_dim <= 64, s.head_dim > 128, s.kv_size <= 1.0
-    wide = np.where(large, np.where(s.head_dim > 192, 80.0, 96.0), 128.0)
-    narrow = np.where(small, 160.0, np.where(large, 128.0, 192.0))
+    local = s.window < s.kv_len
+    wide = np.where(large, np.where(s.head_dim > 192, np.where(local, 64.0, 80.0), 96.0), 128.0)
+    narrow = np.where(
+        large, np.where(s.head_dim > 192, np.where(local, 64.0, 128.0), np.where(local, 128.0, 160.0)), 160.0
+    )
     return np.where(small, 192.0, 128.0), np.where(eight, narrow, wide)
 
 
@@ -79,7 +87,7 @@ def _tiles(s: Scores, query_tile: Floats, key_tile: Floats, packed: Floats) -> Q
     before = np.maximum(s.kv_len - s.q_len, 0.0)
     # keys before the first query are seen by every tile, as far as the window reaches
     extra = np.ceil(np.clip(np.minimum(before, seen), 0.0, None) / key_tile)
-    top = np.ceil((seen + width) / key_tile)
+    top = np.ceil((seen + width) / key_tile + np.where(s.window < s.kv_len, 1.0, 0.0))
     visits = np.where(
         s.causal, np.minimum(causal.visits + causal.tiles * extra, causal.tiles * top), whole.visits
     )
@@ -102,6 +110,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     windowed = s.window < s.kv_len
     dim = (s.head_dim + s.value_dim) / 2.0
     rate = np.where(kv8 & (c["fp8_products"] > 0), gpu.rate("tensor_fp8"), s.rate)
+    rate = rate * matrix_share(gpu, "attention")
     area = query_tile * key_tile
     products = 4.0 * area * (dim + c["dim_offset"]) / (rate * c["tensor_reach"])
     exponentials = c["exp_factor"] * area / gpu.sfu_per_clock_sm
@@ -115,6 +124,9 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     )
     tile = tile * np.where(windowed, c["window_tile"], 1.0)
     tile = tile * np.where(group > 1, 1.0, c["single_tile"])
+    # warps of 64 queries that have none leave early
+    filled = np.minimum(np.ceil(s.q_len * packed / WARPS_ROWS) * WARPS_ROWS / query_tile, 1.0)
+    tile = tile * (c["spare_share"] + (1.0 - c["spare_share"]) * filled)
     blocks = lanes * tiles.tiles
     waves = blocks / sms
     waiting = 1.0 + c["tail_share"] * (np.ceil(waves) / waves - 1.0)
@@ -129,7 +141,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     passes = c["pass_factor"] * np.where(fp8, c["fp8_pass"], np.where(kv8, c["kv8_pass"], 1.0))
     n = len(rows)
     return Pieces(
-        fixed_s=np.full(n, c["launch_us"] * 1e-6),
+        fixed_s=c["launch_us"] * 1e-6 * np.where(s.q_len <= 1.0, c["one_launch"], 1.0),
         serial_cycles=np.full(n, c["latency_clk"]),
         stream_s=factor * passes * touched / gpu.dram_bytes_per_s,
         core_cycles=factor * core,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 
 from tracetool.families.products import conv_products, gemm_products, plan_of, work_of
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.laws.law import Coefficient, Coefficients, Law, choice
+from tracetool.model.laws.vendors import matrix_share
 from tracetool.model.pieces import Pieces
 from tracetool.tiling.products import Products, TileRates
 from tracetool.vocabulary.operators import OperatorColumns
@@ -17,7 +18,7 @@ from tracetool.vocabulary.operators import OperatorColumns
 _BOUNDS = {
     "tensor_reach": (0.3, 1.0, "1"), "shared_reach": (0.15, 2.0, "1"), "l2_reach": (0.3, 3.0, "1"),
     "port_reach": (0.3, 4.0, "1"), "dram_reach": (0.4, 1.0, "1"), "sm_bytes_clk": (5.0, 250.0, "B/clk/SM"),
-    "latency_clk": (100.0, 2e4, "clk"), "block_clk": (20.0, 2e4, "clk"), "slab_clk": (1.0, 300.0, "clk"),
+    "latency_clk": (100.0, 2e4, "clk"), "block_clk": (20.0, 2e4, "clk"), "slab_clk": (1.0, 1000.0, "clk"),
     "split_clk": (100.0, 2e4, "clk"), "split_power": (0.02, 2.0, "1"), "reduce_reach": (0.05, 3.0, "1"),
     "store_reach": (0.05, 10.0, "1"), "overlap_norm": (1.5, 8.0, "1"),
     "l2_hit": (0.001, 0.9, "1"), "vector_reach": (0.1, 1.0, "1"), "vector_clk": (100.0, 2e4, "clk"),
@@ -27,6 +28,12 @@ _TILES = {
     "fill_norm": choice(8.0, 4.0, 8.0),
     "least_tile": choice(8.0, 8.0, 16.0, 32.0, 64.0),
     **{k: Coefficient(getattr(_DEFAULTS, k), *b, fitted=k != "vector_clk") for k, b in _BOUNDS.items()},
+}
+#: What only kernels of matrix units show.
+_TENSOR = {
+    "odd_tiles": choice(1.0, 0.0, 1.0),
+    "whole_waves": choice(0.0, 0.0, 1.0),
+    "drained": Coefficient(0.7, 0.001, 1.0, "1"),
 }
 _LAUNCH = {"launch_us": Coefficient(1.5, 0.3, 60.0, "us")}
 _VECTOR = {
@@ -41,6 +48,7 @@ _VECTOR = {
 _QUANTISED = {
     "launch_us": Coefficient(5.0, 0.3, 30.0, "us"),
     **{k: v for k, v in _TILES.items() if not k.startswith("vector")},
+    "drained": _TENSOR["drained"],
     "pass_factor": Coefficient(1.5, 0.05, 20.0, "1"),
     "odd_us": Coefficient(0.5, 0.01, 20.0, "us"),
     "odd_factor": Coefficient(0.3, 0.01, 20.0, "1"),
@@ -53,6 +61,8 @@ FEW_ROWS = 32.0
 
 
 def _parts(p: Products, gpu: Gpu, c: Coefficients) -> Pieces:
+    if (share := matrix_share(gpu, "products")) < 1.0:
+        p = replace(p, rate=np.where(p.tensor, share * p.rate, p.rate))
     plan = plan_of(
         p, gpu, TileRates(**{f.name: c.get(f.name, getattr(_DEFAULTS, f.name)) for f in fields(TileRates)})
     )
@@ -86,9 +96,12 @@ def _conv(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     return _parts(conv_products(rows, gpu), gpu, c)
 
 
-GEMM = Law("gemm", _gemm, {**_LAUNCH, **_TILES})
+#: cuBLAS before Hopper: tiles are powers of two, none under 32, and a wave begun counts as a full one.
+_HABITS = ({"odd_tiles": 0.0, "whole_waves": 1.0, "least_tile": 32.0, "slab_clk": 400.0, "store_reach": 0.2},)
+
+GEMM = Law("gemm", _gemm, {**_LAUNCH, **_TILES, **_TENSOR}, habits=_HABITS)
 GEMM_VECTOR = Law("gemm_vector", _gemm, _VECTOR)
 GEMM_FP8 = Law("gemm_fp8", _gemm, _QUANTISED)
 GEMM_FP8_BLOCK = Law("gemm_fp8_block", _gemm, _QUANTISED)
 GEMM_FP4 = Law("gemm_fp4", _gemm, _QUANTISED)
-CONV = Law("conv", _conv, {**_LAUNCH, **_TILES}, spread=(-0.6, 0.6), parent="gemm")
+CONV = Law("conv", _conv, {**_LAUNCH, **_TILES, **_TENSOR}, spread=(-0.6, 0.6), parent="gemm")
