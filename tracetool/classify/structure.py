@@ -134,7 +134,11 @@ def _families(frame: pl.DataFrame) -> pl.DataFrame:
         # the operator's numbers describe its main kernel, not its helpers
         ((call == refined) | same | (call == ITSELF)).fill_null(value=False).alias("main"),
         priced_as().alias("priced_as"),
-        pl.coalesce("phase", "call_phase").alias("phase"),
+        # five products for the two of the way forward
+        pl.when((family == "attention") & (pl.col("direction") == "bwd"))
+        .then(pl.lit("backward"))
+        .otherwise(pl.coalesce("phase", "call_phase"))
+        .alias("phase"),
         pl.coalesce("call_head_dim", pl.col("head_dim").cast(pl.Float64)).alias("head_dim"),
         pl.coalesce("call_head_dim_v", pl.col("head_dim_v").cast(pl.Float64)).alias("head_dim_v"),
         pl.coalesce(pl.col("causal").cast(pl.Float64), "call_causal").alias("causal"),
