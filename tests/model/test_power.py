@@ -173,7 +173,12 @@ def test_carried_energies_follow_process_and_memory() -> None:
     made = transferred(source, source_gpu, target, prior_calibration(target))
     ratio = node_scale(target.node_nm) / node_scale(source_gpu.node_nm)
     assert ratio < 1
-    assert np.isclose(made.core_pj["tensor_fp16"], source.core_pj["tensor_fp16"] * ratio)
+    assert np.isclose(made.core_pj["fp32"], source.core_pj["fp32"] * ratio)
+    assert (
+        made.core_pj["tensor_fp16"]
+        < made.core_pj["fp32"] * source.core_pj["tensor_fp16"] / source.core_pj["fp32"]
+    )
+    assert ratio < made.core_pj["stream"] / source.core_pj["stream"] < 1
     assert made.dram_pj_per_byte < source.dram_pj_per_byte
     assert made.relative_sd > source.relative_sd
     assert made.basis == "transferred"
