@@ -1,40 +1,80 @@
-"""Power over time adds up to the energies and passes the sensor's window."""
+"""Power over time adds up to the energies, keeps the cap at every moment, and passes the sensor's window."""
 
 from __future__ import annotations
-
-import itertools
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.replay.timelines import Step, played, steps
 from tracetool.hardware.load import load_gpu
-from tracetool.replay.power import power_curve, sensor_view
+from tracetool.replay.dependencies import dependency_graph
+from tracetool.replay.overlap import Rates
+from tracetool.replay.power import PowerCurve, count_weights, power_curve, sensor_view
+from tracetool.replay.timeline import Cap, at_full_speed, replay
 
-spans = st.lists(
-    st.tuples(st.floats(0, 1e6), st.one_of(st.just(0.0), st.floats(1, 1e6)), st.floats(0, 2e3)),
-    min_size=1,
-    max_size=30,
-)
+LIMIT, IDLE = 305.0, 55.0
 
 
-@given(spans, st.floats(0, 100))
-@settings(max_examples=200, deadline=None)
-def test_the_curve_holds_kernels_and_gaps(rows: list[tuple[float, float, float]], idle: float) -> None:
-    start, length, watts = (np.array(c) for c in zip(*rows, strict=True))
-    end, energy = start + length, watts * length * 1e-9
-    curve = power_curve(start, end, energy, idle, (0.0, 3e6))
-    edges = np.unique(np.concatenate([start, end, [0.0, 3e6]]))
-    on = length > 0
-    empty = sum(b - a for a, b in itertools.pairwise(edges) if not ((start <= a) & (end >= b) & on).any())
-    expected = energy.sum() + idle * empty * 1e-9
-    assert curve.energy_j == pytest.approx(expected, rel=1e-9, abs=1e-15)
+def _rates(n: int, duration: np.ndarray, seed: int) -> Rates:
+    """Return rates in which each activity alone stays under 300 W."""
+    rng = np.random.default_rng(seed)
+    watts = rng.uniform(10.0, 180.0, n)
+    joules = watts * duration * 1e-9
+    return Rates(rng.uniform(0, 1, n), np.full(n, 60.0), rng.uniform(0, 60.0, n), joules, watts)
+
+
+@given(steps, st.integers(0, 99), st.floats(0.3, 3.0), st.sampled_from([np.inf, LIMIT]))
+@settings(max_examples=150, deadline=None)
+def test_the_curve_holds_kernels_and_gaps_and_keeps_the_cap(
+    made: list[Step], seed: int, slower: float, limit: float
+) -> None:
+    work, calls = played(made)
+    graph, _ = dependency_graph(work, calls)
+    duration = work.duration_ns * slower
+    n = len(work)
+    rates = _rates(n, duration, seed)
+    found = replay(graph, work, duration, rates, np.zeros(n, np.bool_), cap=Cap(limit), each=True)
+    weight = count_weights(at_full_speed(work, found, rates, limit), np.ones(n), work.signature, rates)
+    span = float(found.start_ns.min()), float(found.end_ns.max())
+    curve = power_curve(
+        found.start_ns, found.end_ns, work.signature, rates,
+        idle_w=IDLE, span_ns=span, cap_w=limit, weight=weight,
+    )  # fmt: skip
+    shares = (rates.base_w @ found.base_ns + rates.clock_w @ found.clock_ns) * 1e-9
+    assert curve.energy_j == pytest.approx(
+        shares + rates.counts_j.sum() + IDLE * found.idle_ns * 1e-9, rel=1e-9
+    )
+    assert curve.edge_ns[[0, -1]].tolist() == list(span)
+    assert (np.diff(curve.edge_ns) > 0).all()
+    if limit < np.inf:
+        # What is settled to a thousandth may pass the cap by as much.
+        assert curve.power_w.max() <= limit * 1.002
+    else:
+        np.testing.assert_allclose(weight, 1.0)
+        assert curve.power_w.max() == pytest.approx(max(found.peak_w, curve.power_w.max()))
+
+
+def test_equal_times_of_unequal_launches_share_the_energy_by_time() -> None:
+    start, end = np.array([0.0, 30.0]), np.array([10.0, 50.0])
+    rates = Rates(np.ones(1), np.zeros(1), np.zeros(1), np.full(1, 3e-6), np.full(1, 200.0))
+    weight = count_weights(end - start, np.ones(2), np.zeros(2, int), rates)
+    curve = power_curve(start, end, np.zeros(2, int), rates, idle_w=20.0, span_ns=(0.0, 60.0), weight=weight)
+    np.testing.assert_allclose(curve.power_w, [200.0, 20.0, 200.0, 20.0])
+    np.testing.assert_allclose(curve.edge_ns, [0, 10, 30, 50, 60])
+
+
+def test_nothing_running_is_idle() -> None:
+    none = np.zeros(0)
+    rates = Rates(np.ones(1), np.zeros(1), np.zeros(1), np.zeros(1), np.zeros(1))
+    curve = power_curve(none, none, np.zeros(0, int), rates, idle_w=20.0, span_ns=(0.0, 1e9))
+    assert curve.energy_j == pytest.approx(20.0)
 
 
 def test_a_reading_is_the_mean_over_the_window() -> None:
     sensor = load_gpu("a100-sxm").sensor("draw")
-    curve = power_curve(np.array([0.0]), np.array([1e9]), np.array([300.0]), 50.0, (0.0, 2e9))
+    curve = PowerCurve(np.array([0.0, 1e9, 2e9]), np.array([300.0, 50.0]))
     time, power = sensor_view(curve, sensor, 50.0)
     assert np.all(np.diff(time) > 0)
     inside = (time > (sensor.window_s + sensor.delay_s) * 1e9) & (time < 1e9)

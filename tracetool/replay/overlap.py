@@ -16,7 +16,7 @@ LEAST_ACTIVE = 0.01
 #: What lasts no longer shares nothing with others: profilers count in nanoseconds. [ns]
 SHORTEST_NS = 1e-3
 #: However far a cap is below what runs at once, clocks do not fall below this share. [1]
-_SLOWEST = 0.05
+SLOWEST = 0.05
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def _sweep(
             moved = sum_clock / crowd + sum_counts
             asked = max(asked, floor + moved)
             over = floor + moved > cap and moved > 0.0
-            speed = max((cap - floor) / moved, _SLOWEST) if over else 1.0
+            speed = max((cap - floor) / moved, SLOWEST) if over else 1.0
             to_base += step / sum_active
             to_clock += step * speed / crowd
             to_done += step * speed

@@ -8,8 +8,9 @@ import numpy as np
 
 from tracetool.hardware.sensors import Sensor
 from tracetool.measure.filters import sensor_boxes
-from tracetool.replay.overlap import SHORTEST_NS
-from tracetool.vocabulary.arrays import Floats
+from tracetool.replay.compiled import compiled
+from tracetool.replay.overlap import LEAST_ACTIVE, SHORTEST_NS, SLOWEST, Rates
+from tracetool.vocabulary.arrays import Floats, Ints, Numbers
 
 
 @dataclass(frozen=True)
@@ -33,38 +34,151 @@ class PowerCurve:
 
 
 def power_curve(
-    start_ns: Floats, end_ns: Floats, energy_j: Floats, idle_w: float, span_ns: tuple[float, float]
+    start_ns: Floats,
+    end_ns: Floats,
+    signature: Numbers,
+    rates: Rates,
+    *,
+    idle_w: float,
+    span_ns: tuple[float, float],
+    members: Ints | None = None,
+    cap_w: float = np.inf,
+    weight: Floats | None = None,
 ) -> PowerCurve:
-    r"""Return the power drawn over time.
+    r"""Return the power one device draws over time.
 
     Parameters
     ----------
     start_ns, end_ns : array, shape (n,)
         When each activity runs. [ns]
-    energy_j : array, shape (n,)
-        What it answers for, its share of the base power included. [J]
+    signature : array of int, shape (n,)
+        Row of each activity in ``rates``.
+    rates : Rates
+        Power of each signature.
     idle_w : float
         Power with nothing running. [W]
     span_ns : (float, float)
         First and last moment of the timeline. [ns]
+    members : array of int, optional
+        Activities of this device; by default all. Those that last no time are not shown.
+    cap_w : float
+        Power limit: above it the shared clock falls. [W]
+    weight : array, shape (s,), optional
+        Factor on each signature's power by counts, by :func:`count_weights`; by default one.
 
     Notes
     -----
-    Each activity draws its energy evenly over its time, :math:`p_k = E_k / d_k`; the integral is the
-    sum of the energies plus the idle power of the gaps. Energies of activities that last no time are
-    not shown.
+    At every moment what :func:`tracetool.replay.overlap.share` shares out, in the symbols there,
+
+    .. math:: P = \frac{\sum a_k P_{base,k}}{\sum a_k}
+              + v \left( \frac{\sum P_{clock,k}}{\max(1, \sum a_k)} + \sum w_k P_{counts,k} \right)
+
+    so no moment draws more than the cap, and the integral is the energy of kernels and gaps.
     """
     lasting = end_ns - start_ns > SHORTEST_NS
-    start, end, energy = start_ns[lasting], end_ns[lasting], energy_j[lasting]
-    watts = energy / ((end - start) * 1e-9)
-    moment = np.concatenate([start, end, np.asarray(span_ns)])
-    change = np.concatenate([watts, -watts, np.zeros(2)])
-    running = np.concatenate([np.ones(len(start)), -np.ones(len(end)), np.zeros(2)])
-    order = np.argsort(moment, kind="stable")
-    moment, power, crowd = moment[order], np.cumsum(change[order]), np.cumsum(running[order])
-    wide = np.diff(moment) > 0
-    power = np.where(crowd > 0, np.maximum(power, 0.0), idle_w)[:-1][wide]
-    return PowerCurve(np.concatenate([moment[:1], moment[1:][wide]]), power)
+    if members is not None:
+        mine = np.zeros(len(lasting), np.bool_)
+        mine[members] = True
+        lasting &= mine
+    rows = np.flatnonzero(lasting)
+    edge, power = np.empty(2 * len(rows) + 2), np.empty(2 * len(rows) + 1)
+    used = compiled(_moments, 2 * len(rows))(
+        rows[np.argsort(start_ns[rows], kind="stable")],
+        rows[np.argsort(end_ns[rows], kind="stable")],
+        start_ns,
+        end_ns,
+        signature,
+        np.maximum(rates.active, LEAST_ACTIVE),
+        rates.base_w,
+        rates.clock_w,
+        rates.counts_w,
+        rates.counts_w * (1.0 if weight is None else weight),
+        float(cap_w),
+        float(idle_w),
+        float(span_ns[0]),
+        float(span_ns[1]),
+        edge,
+        power,
+    )
+    return PowerCurve(edge[: used + 1], power[:used])
+
+
+def count_weights(done_ns: Floats, counted: Floats, signature: Numbers, rates: Rates) -> Floats:
+    """Return what each signature's power by counts is multiplied by to give its energy by counts.
+
+    One, unless its activities were slowed or waited inside their time. Shape (s,). [1]
+
+    Parameters
+    ----------
+    done_ns : array, shape (n,)
+        Time at full speed that each activity's time is worth. [ns]
+    counted : array, shape (n,)
+        Share of its energy by counts that each activity draws. [1]
+    signature : array of int, shape (n,)
+        Row of each activity in ``rates``.
+    rates : Rates
+        Power of each signature.
+    """
+    s = len(rates.active)
+    drawn = rates.counts_w * np.bincount(signature, weights=done_ns, minlength=s) * 1e-9
+    energy = rates.counts_j * np.bincount(signature, weights=counted, minlength=s)
+    return np.divide(energy, drawn, out=np.zeros(s), where=drawn > 0)
+
+
+def _moments(
+    begins: Ints,
+    ends: Ints,
+    start: Floats,
+    end: Floats,
+    signature: Numbers,
+    active: Floats,
+    base: Floats,
+    clock: Floats,
+    counts: Floats,
+    shown: Floats,
+    cap: float,
+    idle: float,
+    now: float,
+    last: float,
+    edge: Floats,
+    power: Floats,
+) -> int:
+    """Write the edges between moments and the power of each; return how many moments there are."""
+    n = len(begins)
+    a = b = running = used = 0
+    sum_active = sum_base = sum_clock = sum_counts = sum_shown = 0.0
+    edge[0] = now
+    while b < n:
+        starts = a < n and start[begins[a]] < end[ends[b]]
+        i = begins[a] if starts else ends[b]
+        moment = start[i] if starts else end[i]
+        if moment > now:
+            drawn = idle
+            if running > 0:
+                floor = sum_base / sum_active
+                crowd = max(1.0, sum_active)
+                moved = sum_clock / crowd + sum_counts
+                over = floor + moved > cap and moved > 0.0
+                speed = max((cap - floor) / moved, SLOWEST) if over else 1.0
+                drawn = floor + speed * (sum_clock / crowd + sum_shown)
+            power[used] = drawn
+            used += 1
+            edge[used] = moment
+            now = moment
+        s = signature[i]
+        sign = 1.0 if starts else -1.0
+        a, b = (a + 1, b) if starts else (a, b + 1)
+        running += 1 if starts else -1
+        sum_active = 0.0 if running == 0 else sum_active + sign * active[s]
+        sum_base = 0.0 if running == 0 else sum_base + sign * active[s] * base[s]
+        sum_clock = 0.0 if running == 0 else sum_clock + sign * clock[s]
+        sum_counts = 0.0 if running == 0 else sum_counts + sign * counts[s]
+        sum_shown = 0.0 if running == 0 else sum_shown + sign * shown[s]
+    if last > now or not used:
+        power[used] = idle
+        used += 1
+        edge[used] = max(last, now)
+    return used
 
 
 def sensor_view(

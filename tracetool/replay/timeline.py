@@ -117,6 +117,11 @@ def replay(
     return _cost(graph, work, placed, rates, collective, cap.limit_w, each, slowed, memory)
 
 
+def at_full_speed(work: Activities, made: Replayed, rates: Rates, limit_w: float) -> Floats:
+    """Return the time at full speed that each activity's time under a cap is worth. Shape (n,). [ns]"""
+    return _progress(work, made.start_ns, made.end_ns, rates, limit_w, Memory())
+
+
 def overlapping(work: Activities) -> bool:
     """Return whether any activity starts before those recorded ahead of it have ended."""
     return bool((np.maximum.accumulate(work.end_ns)[:-1] > work.start_ns[1:]).any())

@@ -10,7 +10,7 @@ import polars as pl
 
 from tracetool.hardware.load import load_gpu
 from tracetool.replay.iterations import iterations
-from tracetool.replay.power import power_curve, sensor_view
+from tracetool.replay.power import sensor_view
 from tracetool.replay.tree import tree
 from tracetool.vocabulary.errors import BadInput
 from tracetool.workflows.predict_run import PredictedRun
@@ -106,14 +106,10 @@ def _gap(_: RunReplay, j: int, made: PredictedRun) -> pl.DataFrame:
 
 
 def _power(replays: RunReplay, j: int, made: PredictedRun) -> pl.DataFrame:
-    costs = replays.costs(j)
     idle = float(replays.predicted.idle_w[j])
     sensor = load_gpu(made.gpu).sensor("draw")
-    span = (float(costs.start_ns.min()), float(costs.end_ns.max()))
     blocks = []
-    for device in np.unique(replays.work.device):
-        mine = replays.work.device == device
-        curve = power_curve(costs.start_ns[mine], costs.end_ns[mine], costs.energy_j[mine], idle, span)
+    for device, curve in replays.curves(j).items():
         time, reading = sensor_view(curve, sensor, idle)
         drawn = np.diff(curve.energy_until(np.concatenate([curve.edge_ns[:1], time]), idle))
         period = np.diff(np.concatenate([curve.edge_ns[:1], time])) * 1e-9
@@ -121,7 +117,7 @@ def _power(replays: RunReplay, j: int, made: PredictedRun) -> pl.DataFrame:
             pl.DataFrame(
                 {
                     "device": np.full(len(time), device, np.int32),
-                    "time_ms": (time - span[0]) * 1e-6,
+                    "time_ms": (time - curve.edge_ns[0]) * 1e-6,
                     "sensor_w": reading,
                     "mean_power_w": drawn / period,
                 }

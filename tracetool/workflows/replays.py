@@ -17,8 +17,9 @@ from tracetool.replay.graph import Graph
 from tracetool.replay.host import host_costs
 from tracetool.replay.overlap import Rates
 from tracetool.replay.pauses import Pauses, without_pauses
+from tracetool.replay.power import PowerCurve, count_weights, power_curve
 from tracetool.replay.scratch import Memory, at_each
-from tracetool.replay.timeline import Cap, Replayed, overlapping, recorded_speed, replay
+from tracetool.replay.timeline import Cap, Replayed, at_full_speed, overlapping, recorded_speed, replay
 from tracetool.replay.tree import Costs
 from tracetool.replay.whatif import launched_as_graphs, launched_one_by_one, without_host_time
 from tracetool.tables.run import Run
@@ -94,6 +95,29 @@ class RunReplay:
         counted = np.bincount(self.work.signature, weights=self._counted, minlength=len(self.rows))
         asked = Asked(self.rows, self.predicted, self.launches, counted.astype(np.float64))
         return replay_record(asked, self.at(j, memory=memory), j, devices=self.work.devices)
+
+    def curves(self, j: int) -> dict[int, PowerCurve]:
+        """Return the power of each device over time at clock j, within the span of the timeline."""
+        made = self.at(j, each=True)
+        rates, s, limit = rates_at(self.predicted, j), self.work.signature, self.cap.limit_w
+        done = at_full_speed(self.work, made, rates, limit)
+        weight = count_weights(done, self._counted, s, rates)
+        span = float(made.start_ns.min(initial=0.0)), float(made.end_ns.max(initial=0.0))
+        idle = float(self.predicted.idle_w[j])
+        return {
+            int(device): power_curve(
+                made.start_ns,
+                made.end_ns,
+                s,
+                rates,
+                idle_w=idle,
+                span_ns=span,
+                members=np.flatnonzero(self.work.device == device),
+                cap_w=limit,
+                weight=weight,
+            )
+            for device in np.unique(self.work.device)
+        }
 
     def costs(self, j: int) -> Costs:
         """Return when every activity runs at clock j and the energy it answers for."""
