@@ -24,12 +24,13 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.activity import OCCUPANCY
+from tracetool.model.power_calibration import PowerCalibration
 from tracetool.model.power_priors import prior_calibration
 from tracetool.model.reach import Reach
-from tracetool.model.sequence import in_sequence, sequence_factors
+from tracetool.model.sequence import SequenceFactors, in_sequence, sequence_factors
 from tracetool.model.thermal import thermal_resistance_c_per_w
 from tracetool.model.timing import time_rows
-from tracetool.replay.host import host_costs
+from tracetool.replay.host import HostCosts, host_costs
 from tracetool.replay.issue import issue
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.workflows.calibrate_tables import read_measured
@@ -127,7 +128,9 @@ def monitored(
     write(name, fit, "monitor", {"held_out_percent": round(100 * held.mape, 2)}, reach)
 
 
-def workload_rows(gpu: Gpu, cap_w: float) -> PowerRows:
+def workload_rows(
+    gpu: Gpu, cap_w: float, factors: SequenceFactors | None = None, costs: HostCosts | None = None
+) -> PowerRows:
     """Return whole models with their measured time and power, counts from their operators.
 
     Rows at the cap are left out: their clock is not the one asked for. Where kernels fill a run, its
@@ -137,7 +140,8 @@ def workload_rows(gpu: Gpu, cap_w: float) -> PowerRows:
     """
     measured = pl.read_csv(ROOT / "workloads/measured.csv").filter(pl.col("gpu") == gpu.name)
     operators = pl.read_parquet(ROOT / "workloads/operators.parquet")
-    parts, costs = [], host_costs("eager")
+    parts = []
+    factors, costs = factors or sequence_factors(), costs or host_costs("eager")
     for (name,), runs in measured.group_by(["workload"], maintain_order=True):
         one = operators.filter(pl.col("workload") == name).sort("position").drop("workload", "position")
         table = unfused(read_table(one[[c.name for c in one if c.null_count() < one.height]]))
@@ -147,7 +151,7 @@ def workload_rows(gpu: Gpu, cap_w: float) -> PowerRows:
         counts = np.bincount(table.index, weights=table.counts, minlength=len(table.rows))
         alone = time_rows(table.rows, gpu, clock)
         grid = np.broadcast_to(clock, alone.duration_s.shape)
-        timing = in_sequence(alone, table.rows, gpu, grid, sequence_factors())
+        timing = in_sequence(alone, table.rows, gpu, grid, factors)
         group = np.full(len(seconds), str(name).split("_")[0], dtype=object)
         host = costs.issue_s(table.rows.family)[table.index]
         issued = issue(timing.duration_s[table.index], np.asarray(table.counts, float), host, costs)
@@ -159,15 +163,19 @@ def workload_rows(gpu: Gpu, cap_w: float) -> PowerRows:
     return PowerRows.together(parts)
 
 
+def on_idle_curve(gpu: Gpu) -> tuple[PowerCalibration, float]:
+    """Return the prior with the base of the board's idle curve, and how its leakage should grow. [1/W]"""
+    prior = prior_calibration(gpu)
+    base = fit_sweep(idle_rows("a100_voltage_idle"), prior, gpu.voltage, fit_voltage=False)
+    prior = with_base(prior, base)
+    return prior, prior.leakage_per_k * thermal_resistance_c_per_w(gpu)
+
+
 def workloads(name: str) -> None:
     """Fit and write the coefficients of operator counts, idle curve and whole models together."""
     gpu = load_gpu(name)
-    prior = prior_calibration(gpu)
-    idle = idle_rows("a100_voltage_idle")
-    base = fit_sweep(idle, prior, gpu.voltage, fit_voltage=False)
-    prior = with_base(prior, base)
+    prior, heating = on_idle_curve(gpu)
     rows = workload_rows(gpu, CAP_SHARE * gpu.power_limit_w * 0.985)
-    heating = prior.leakage_per_k * thermal_resistance_c_per_w(gpu)
     fit = fit_power(rows, prior, gpu.voltage, known_base=True, heating_per_w=heating)
     held = held_out(rows, prior, gpu.voltage, known_base=True, heating_per_w=heating)
     clocks = replace(rows, group=rows.clock_mhz.astype(int).astype(str).astype(object))

@@ -64,6 +64,17 @@ def test_programs_are_fitted_and_held_out(tmp_path: Path) -> None:
     assert "[monitor]" in made.toml
 
 
+def test_a_row_the_monitor_did_not_read_is_left_out_and_listed(tmp_path: Path) -> None:
+    frame = pl.read_parquet(program_table(tmp_path / "programs.parquet"))
+    path = tmp_path / "unread.parquet"
+    first = pl.int_range(pl.len()) == 0
+    unread = [pl.when(~first).then(pl.col(c)).alias(c) for c in frame.columns if c.startswith("act_")]
+    frame.with_columns(unread).write_parquet(path)
+    made = calibrate([path], "a100-sxm")
+    assert made.errors["rows"].to_list() == ["activity"]
+    assert made.rejected["reason"].to_list() == ["no activity read"]
+
+
 def test_two_groups_state_no_error(tmp_path: Path) -> None:
     made = calibrate([program_table(tmp_path / "programs.parquet", programs=2)], "a10")
     assert any("no error on unseen rows" in n for n in made.notes)

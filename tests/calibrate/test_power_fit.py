@@ -161,3 +161,17 @@ def test_leakage_that_grows_with_the_load_is_found_over_a_known_base() -> None:
     cold = fit_power(rows, PRIOR, GPU.voltage, known_base=True)
     assert cold.calibration.leakage_per_w == 0.0
     assert np.abs(fit.fitted_w / rows.power_w - 1).mean() < np.abs(cold.fitted_w / rows.power_w - 1).mean()
+
+
+def test_groups_off_the_model_as_a_whole_count_by_their_number_not_their_rows() -> None:
+    """One program of many rows that draws 30 % more moves a fit no further than one of few rows."""
+    rows, _ = made_rows(300, 8, noise=0.01)
+    odd = rows.group == "program 0"
+    high = replace(rows, power_w=np.where(odd, 1.3 * rows.power_w, rows.power_w))
+    many = PowerRows.together([high, *[high.take(odd)] * 9])
+    few = fit_power(high, PRIOR, GPU.voltage, scattered=True)
+    same = fit_power(many, PRIOR, GPU.voltage, scattered=True)
+    left = high.take(~odd)
+    away = [predicted_w(left, PRIOR, GPU.voltage, f.values) / left.power_w - 1.0 for f in (few, same)]
+    assert np.abs(away[0]).mean() < 0.03
+    assert np.abs(away[1]).mean() < np.abs(away[0]).mean() + 0.02

@@ -46,6 +46,8 @@ _STEADY = frozenset({"board_w", "memory_w", "leakage_w_per_v"})
 _ROW_SD = 0.06
 #: A group of many rows says no more than this many independent ones: its error is its own.
 _ROWS_PER_GROUP = 6.0
+#: No table of powers scatters less than this, relative.
+_LEAST_SD = 0.02
 #: Spread of the voltage curve's parameters about their prior: knee [MHz], slopes relative.
 _KNEE_SD_MHZ, _SLOPE_SD = 120.0, 0.7
 
@@ -112,6 +114,29 @@ def row_weights(rows: PowerRows) -> Floats:
     return np.asarray(np.minimum(1.0, _ROWS_PER_GROUP / count[place]))
 
 
+@dataclass(frozen=True)
+class Scatter:
+    """Relative spread of groups about the model, and of rows about their group."""
+
+    groups: float
+    rows: float
+
+    def weights(self, rows: PowerRows) -> Floats:
+        """Return the square root of each row's precision: the n rows of a group share its error."""
+        _, place, count = np.unique(rows.group.astype(str), return_inverse=True, return_counts=True)
+        return np.asarray(1.0 / np.sqrt(self.rows**2 + count[place] * self.groups**2))
+
+
+def _scatter(rows: PowerRows, fitted_w: Floats, told: float) -> Scatter:
+    """Return the scatter of rows about a fit that took ``told`` coefficients from their groups."""
+    off = np.log(np.maximum(fitted_w, 1e-9) / rows.power_w)
+    _, place, count = np.unique(rows.group.astype(str), return_inverse=True, return_counts=True)
+    mean = np.bincount(place, off) / count
+    within = float(np.sqrt(np.mean((off - mean[place]) ** 2)))
+    free = max(len(count) - told, 1.0)
+    return Scatter(max(float(np.sqrt((mean**2).sum() / free)), _LEAST_SD), max(within, _LEAST_SD))
+
+
 def fit_power(
     rows: PowerRows,
     prior: PowerCalibration,
@@ -120,6 +145,7 @@ def fit_power(
     fit_voltage: bool = False,
     known_base: bool = False,
     heating_per_w: float = 0.0,
+    scattered: bool = False,
 ) -> PowerFit:
     r"""Fit coefficients to measured power.
 
@@ -142,11 +168,17 @@ def fit_power(
     heating_per_w : float
         With it, how leakage grows with the load is fitted too, from this prior: a base read from an idle
         board is that of a cold chip. See ``PowerCalibration.leakage_per_w``. [1/W]
+    scattered : bool
+        Groups lie about the model by more than their rows do about their group: how much is taken from the
+        rows, and each group then counts by it.
     """
     curve = _best_curve(rows, prior, voltage, known_base) if fit_voltage else voltage
     if heating_per_w > 0:
         prior = _heated(rows, prior, curve, known_base, heating_per_w)
     values, _, sd, told = _solve(rows, prior, curve, known_base)
+    if scattered:
+        scatter = _scatter(rows, predicted_w(rows, prior, curve, values), float(told.sum()))
+        values, _, sd, told = _solve(rows, prior, curve, known_base, scatter)
     fitted = predicted_w(rows, prior, curve, values)
     basis = replace(prior, voltage=curve if fit_voltage else None, basis="calibrated")
     names = MappingProxyType(dict(zip(COEFFICIENTS, (float(s) for s in sd), strict=True)))
@@ -173,7 +205,11 @@ def _heated(
 
 
 def _solve(
-    rows: PowerRows, prior: PowerCalibration, curve: VoltageCurve, known_base: bool
+    rows: PowerRows,
+    prior: PowerCalibration,
+    curve: VoltageCurve,
+    known_base: bool,
+    scatter: Scatter | None = None,
 ) -> tuple[Floats, float, Floats, Floats]:
     """Return coefficients, loss, posterior spread and what was told, at one voltage curve."""
     believed = coefficient_vector(prior)
@@ -183,7 +219,8 @@ def _solve(
     spread = prior_sd(believed, base, known_base=known_base)
     cold = rows.design(curve, prior.leakage_per_v) / rows.power_w[:, None]
     design = cold
-    group = np.sqrt(row_weights(rows)) / _ROW_SD
+    group = np.sqrt(row_weights(rows)) / _ROW_SD if scatter is None else scatter.weights(rows)
+    good = _ROW_SD if scatter is None else float(np.hypot(scatter.groups, scatter.rows))
     order = _ordering()
     robust = np.ones(len(rows))
     values = believed
@@ -200,7 +237,7 @@ def _solve(
             idle = rows.power_w * (cold[:, : len(BASE)] @ values[: len(BASE)])
             design = cold.copy()
             design[:, _LEAKAGE] *= leakage_growth(power, idle, prior.leakage_per_w)
-        miss = np.abs(design @ values - 1.0) / _ROW_SD
+        miss = np.abs(design @ values - 1.0) / good
         robust = 1.0 / np.maximum(miss / 1.5, 1.0)
     weight = group * np.sqrt(robust)
     precision = (design * weight[:, None]).T @ (design * weight[:, None]) + np.diag(spread**-2.0)

@@ -6,6 +6,8 @@ clock and the duration that is a count: busy share x rate x clock x time.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tracetool.hardware.gpu import Gpu
@@ -16,6 +18,15 @@ from tracetool.vocabulary.work import Work
 
 #: Shares the monitor reports, by column.
 ACTIVITY = ("act_sm", "act_dram", "act_tensor", "act_fp16", "act_fp32", "act_fp64")
+#: Warps resident on the SMs, as a share of the most they hold; stands beside the shares where it is known.
+OCCUPANCY = "act_occupancy"
+#: A pipe's share of cycles costs this power of it: the less one pipe is busy, the more else is issued that
+#: no monitor counts, such as loads, integer work and control.
+_UNSEEN = 0.7
+#: An active SM costs this power of the warps it holds: few warps leave most of its cycles without an issue.
+_FED = 0.25
+#: What that comes to for a kernel whose occupancy nobody read.
+_USUALLY_FED = 0.84
 #: Instruction classes of a static mix, by column.
 MIX = (
     "mix_mem_gl", "mix_mem_loc", "mix_int_add", "mix_int_mul", "mix_int_div", "mix_int_bw",
@@ -61,6 +72,39 @@ def work_of_activity(rows: OperatorColumns, gpu: Gpu, duration_s: Floats, clock_
         l2_bytes=dram,
         dram_bytes=dram,
     )
+
+
+def with_unseen(work: Work, rows: OperatorColumns) -> Work:
+    r"""Return the counts that a kernel's energy follows: those of its pipes and what runs unseen beside them.
+
+    .. math:: N_i a_i^{\gamma - 1}
+
+    with :math:`a_i` the busy share of pipe i. A pipe busy all the time leaves no room for anything else.
+    """
+
+    def grown(*columns: str) -> Floats:
+        share = np.sum([np.clip(rows.number(c, 0.0), 0.0, 1.0) for c in columns], axis=0)
+        return np.asarray(np.where(share > 0, np.clip(share, 1e-6, 1.0), 1.0) ** (_UNSEEN - 1.0))
+
+    return replace(
+        work,
+        tensor_flops=work.tensor_flops * grown("act_tensor"),
+        fp32_flops=work.fp32_flops * grown("act_fp32", "act_fp16"),
+        fp64_flops=work.fp64_flops * grown("act_fp64"),
+    )
+
+
+def fed_share(rows: OperatorColumns) -> Floats:
+    r"""Return how much of an active SM's energy per clock each row costs: 1 where no activity is known.
+
+    .. math:: (o / a_{SM})^{\beta}
+
+    with occupancy o over all SMs and the share :math:`a_{SM}` of them that are active. Shape (n,).
+    """
+    active = np.clip(rows.number("act_sm", 1.0), 1e-4, 1.0)
+    warps = np.clip(rows.number(OCCUPANCY) / active, 1e-3, 1.0)
+    fed = np.where(np.isfinite(warps), warps**_FED, _USUALLY_FED)
+    return np.asarray(np.where(has_activity(rows), fed, 1.0))
 
 
 def _tensor_rate(rows: OperatorColumns, gpu: Gpu) -> Floats:

@@ -71,6 +71,8 @@ def between(rows: OperatorColumns, anchor: Anchor, clock_mhz: Floats) -> Between
     for start, size in zip(starts[sizes > 1], sizes[sizes > 1], strict=True):
         members = order[start : start + size]
         clocks, first = np.unique(anchor.clock_mhz[members], return_index=True)
+        if len(clocks) == 1:
+            continue  # the same kernel measured again: each row answers for itself
         members = members[first]
         above = np.clip(np.searchsorted(clocks, clock_mhz), 0, len(clocks) - 1)
         below = np.clip(above - 1, 0, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tracetool.hardware.gpu import Gpu
-from tracetool.model.activity import has_activity, has_mix, work_of_activity
+from tracetool.model.activity import has_activity, has_mix, with_unseen, work_of_activity
 from tracetool.model.anchor import Anchor
 from tracetool.model.anchor_groups import kernels
 from tracetool.model.anchor_shares import shares_over_clocks
@@ -83,7 +83,7 @@ def counter_timing(
         core_s=core,
         memory_s=memory,
         bound=bound.astype(np.int64),
-        work=work,
+        work=with_unseen(work, rows),
         basis=np.full(len(rows), "anchored", dtype=object),
     )
 

@@ -31,6 +31,8 @@ from tracetool.workflows.calibrate_times import Timed, fit_times, read_timed, ti
 
 #: What a calibration can be of.
 PARTS = ("power", "time", "both")
+#: Kind of the tables whose programs lie about the model by more than their rows do.
+_MONITORED = "activity"
 #: Of fewer groups than this none can be left out.
 _FEWEST_GROUPS = 3
 #: A coefficient is claimed when the rows removed this share of its prior's variance.
@@ -138,7 +140,7 @@ def _fitted(board: Gpu, read: Sequence[Measured]) -> CalibrationResult:
     fits: dict[str, Fitted] = {}
     errors: list[dict[str, object]] = []
     tables: list[pl.DataFrame] = []
-    for section, kind in (("power", "operators"), ("monitor", "activity")):
+    for section, kind in (("power", "operators"), ("monitor", _MONITORED)):
         parts = [m.power for m in read if m.kind == kind and m.power is not None]
         if not parts:
             continue
@@ -147,7 +149,10 @@ def _fitted(board: Gpu, read: Sequence[Measured]) -> CalibrationResult:
         free = sweep is None and not measured_curve and len(np.unique(rows.clock_mhz)) >= 5
         # Under a load the chip is warmer than the idle one its base was read from.
         heating = start.leakage_per_k * thermal_resistance_c_per_w(board) if idle else 0.0
-        fit = fit_power(rows, start, curve, fit_voltage=free, known_base=idle, heating_per_w=heating)
+        seen = kind == _MONITORED
+        fit = fit_power(
+            rows, start, curve, fit_voltage=free, known_base=idle, heating_per_w=heating, scattered=seen
+        )
         used = fit.calibration.voltage or curve
         fit, error = _judged(fit, rows, start, used, kind=kind, known_base=idle, heating=heating, notes=notes)
         fits[section] = Fitted(fit)
@@ -252,7 +257,8 @@ def _judged(
             f"{kind}: {groups} group{'s' * (groups != 1)} only, so no error on unseen rows can be stated"
         )
         return fit, error
-    held = held_out(rows, prior, curve, known_base=known_base, heating_per_w=heating)
+    seen = kind == _MONITORED
+    held = held_out(rows, prior, curve, known_base=known_base, heating_per_w=heating, scattered=seen)
     plain = baselines(rows)
     error |= {"held_out_percent": 100 * held.mape, "relative_sd": held.relative_sd}
     error |= {b.name: 100 * b.mape for b in plain}

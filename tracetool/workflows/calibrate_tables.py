@@ -94,9 +94,11 @@ def read_measured(path: str | os.PathLike[str], gpu: Gpu) -> Measured:
         return _operators(name, frame, rejected, gpu)
     table = read_table(frame)
     rows = table.rows.take(table.index)
-    if has_activity(rows).all():
-        found = rows_of_activity(rows, gpu)
-        return Measured("activity", name, replace(found, group=_groups(frame)), None, rejected)
+    if (seen := has_activity(rows)).any():
+        found = replace(rows_of_activity(rows, gpu), group=_groups(frame)).take(seen)
+        unread = frame.filter(pl.Series(~seen)).with_columns(pl.lit("no activity read").alias("reason"))
+        rejected = pl.concat([rejected, unread], how="diagonal_relaxed")
+        return Measured("activity", name, found, None, rejected)
     seconds = frame["duration_us"].cast(pl.Float64).to_numpy() * 1e-6
     sweep = SweepRows(
         frame["power_w"].cast(pl.Float64).to_numpy(),

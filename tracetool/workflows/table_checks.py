@@ -203,6 +203,9 @@ def check_kernels(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     BadInput
         If a value cannot be used.
     """
+    # Monitors and profilers write occupancy without a prefix; beside shares of activity it is one more.
+    if "occupancy" in frame.columns and any(c.startswith("act_") for c in frame.columns):
+        frame = frame.rename({"occupancy": "act_occupancy"}, strict=False)
     extra = [c for c in frame.columns if c.startswith(("mix_", "act_"))]
     columns = _columns(name, frame, ("kernel", "family", "dtype", *_KERNEL_NUMBERS, *extra))
     for column in ("kernel", "duration_us"):
