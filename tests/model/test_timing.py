@@ -79,8 +79,9 @@ def test_products_grow_with_each_size_up_to_a_wave(gpu: str, axis: str, m: int, 
 
 
 @LOOSE
-@given(gpus, st.sampled_from(["batch", "q_len", "heads"]), st.integers(1, 12), st.integers(1, 4096))
+@given(gpus, st.sampled_from(["batch", "q_len", "heads"]), st.integers(1, 12), st.integers(2, 4096))
 def test_prefill_grows_with_each_size(gpu: str, axis: str, batch: int, q_len: int) -> None:
+    # a single query may have a kernel of its own
     size = {**PREFILL, "batch": batch, "q_len": q_len, "kv_len": q_len}
     larger = {**size, axis: 2 * size[axis]}
     if axis == "q_len":
@@ -118,6 +119,45 @@ def test_useful_flops_stay_below_the_peak(gpu: str, family: str) -> None:
     )
     peak = board.peak_flops(pipe, CLOCKS) + board.peak_flops("fp32", CLOCKS)
     assert (timing.work.useful_flops[:, None] / timing.duration_s <= peak).all()
+
+
+@LOOSE
+@given(gpus, st.sampled_from(["tokens", "hidden", "intermediate", "top_k"]), st.integers(1, 4096))
+def test_experts_grow_with_each_size(gpu: str, axis: str, tokens: int) -> None:
+    size = {"tokens": tokens, "hidden": 2048, "intermediate": 1024, "top_k": 4, "experts": 32}
+    small, large = (
+        time_rows(rows_of("moe", **s), load_gpu(gpu), CLOCKS).duration_s[0]
+        for s in (size, {**size, axis: 2 * size[axis]})
+    )
+    assert (large >= 0.9 * small).all()
+
+
+@LOOSE
+@given(gpus, st.sampled_from([64, 128, 256]), st.integers(1, 8192), st.integers(1, 4096))
+def test_a_window_never_costs_more_than_all_keys_do(gpu: str, dim: int, q_len: int, window: int) -> None:
+    size = {**PREFILL, "head_dim": dim, "q_len": q_len, "kv_len": q_len}
+    whole, seen = (
+        time_rows(rows_of("attention", phase="prefill", **s), load_gpu(gpu), CLOCKS).duration_s[0]
+        for s in (size, {**size, "window": window})
+    )
+    # its mask costs something in each step and tile
+    assert (seen <= 1.6 * whole).all()
+
+
+@LOOSE
+@given(
+    gpus, st.sampled_from(["fp8", "bf16", "fp16"]), st.integers(1, 9000), st.integers(1, 9000),
+    st.integers(1, 9000), st.floats(200, 2500),
+)  # fmt: skip
+def test_no_unit_is_busier_than_all_the_time(
+    gpu: str, dtype: str, m: int, n: int, k: int, clock: float
+) -> None:
+    timing = time_rows(rows_of("gemm", dtype, m=m, n=n, k=k), load_gpu(gpu), np.array([clock]))
+    for busy in timing.busy_s.values():
+        assert (busy >= 0).all()
+        assert (busy <= timing.duration_s * (1 + 1e-12)).all()
+    assert (timing.sm_active >= 0).all()
+    assert (timing.sm_active <= 1).all()
 
 
 def test_a_launch_is_never_free() -> None:
