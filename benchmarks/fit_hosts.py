@@ -21,6 +21,7 @@ from scipy.optimize import least_squares
 
 from tracetool.hardware.load import load_gpu
 from tracetool.model.predict import predict_rows
+from tracetool.model.sequence import SequenceFactors
 from tracetool.replay.host import HostCosts
 from tracetool.replay.issue import issue
 from tracetool.vocabulary.arrays import Floats
@@ -46,8 +47,8 @@ class Run:
     measured_s: float
 
 
-def runs() -> list[Run]:
-    """Return the runs bound by the host."""
+def runs(factors: SequenceFactors | bool = True) -> list[Run]:
+    """Return the runs bound by the host; ``factors`` of kernels among others, by default those delivered."""
     measured = pl.read_csv(ROOT / "workloads/measured.csv")
     operators = pl.read_parquet(ROOT / "workloads/operators.parquet")
     found = []
@@ -55,7 +56,7 @@ def runs() -> list[Run]:
         one = operators.filter(pl.col("workload") == name).sort("position").drop("workload", "position")
         table = unfused(read_table(one[[c.name for c in one if c.null_count() < one.height]]))
         clocks = group["clock_mhz"].cast(pl.Float64).to_numpy()
-        timing = predict_rows(table.rows, load_gpu(str(gpu)), clocks, among_others=True).timing
+        timing = predict_rows(table.rows, load_gpu(str(gpu)), clocks, among_others=factors).timing
         for i, milliseconds in enumerate(group["measured_ms"]):
             kernel = timing.duration_s[table.index, i]
             if kernel.sum() < BUSY * milliseconds * 1e-3:

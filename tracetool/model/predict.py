@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tracetool.hardware.gpu import Gpu
-from tracetool.model.anchor import Anchor, scaled_timing
+from tracetool.model.anchor import Anchor, scaled_timing, with_reach
 from tracetool.model.anchor_groups import between, blended
 from tracetool.model.assemble import joined
 from tracetool.model.counters import counted_shares, counter_timing, from_counters
@@ -139,6 +139,7 @@ class _Question:
             there = some.anchor.start_clock(clock_mhz[chosen])
             found = time_rows(some.rows, self.gpu, clock_mhz[chosen], mem_clock_mhz, found=some.pieces)
             origin = time_rows(some.rows, self.gpu, there, found=some.pieces)
+            found = with_reach(found, self.gpu, clock_mhz[chosen], there)
             pieces.append((chosen, scaled_timing(found, origin, some.anchor)))
         return joined(len(self.rows), clock_mhz.shape[1], pieces)
 
@@ -153,7 +154,7 @@ def predict_rows(
     time_calibration: TimeCalibration | None = None,
     power_calibration: PowerCalibration | None = None,
     anchor: bool = False,
-    among_others: bool = False,
+    among_others: bool | SequenceFactors = False,
     around: Surroundings | None = None,
     launches: Floats | None = None,
 ) -> Prediction:
@@ -180,7 +181,7 @@ def predict_rows(
         the model's ratio between the clocks.
     among_others : bool
         The rows run as parts of a model, not each in a loop of its own; see :mod:`tracetool.model.sequence`.
-
+        Factors of one's own may be given.
     around : Surroundings, optional
         How warm the GPU is; by default as warm as when its coefficients were measured.
     launches : array, shape (n,), optional
@@ -201,7 +202,7 @@ def predict_rows(
     clocks = np.atleast_1d(np.asarray(clocks_mhz, np.float64))
     power = power_calibration or power_calibration_of(gpu)
     start = Anchor.of(rows, gpu) if anchor else None
-    factors = sequence_factors() if among_others else None
+    factors = sequence_factors() if among_others is True else among_others or None
     # tiles and splits do not depend on the clock: they are laid out once for all clocks asked about
     pieces = row_pieces(rows, gpu, time_calibration)
     shares = None if start is None else counted_shares(rows, gpu, start)
