@@ -9,18 +9,27 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
-from latency_tables import latency_rows, latency_tables
+from latency_loop import HABITS, in_loop, throttles
+from latency_tables import latency_rows, latency_tables, without_tiles
 
 from tracetool.calibrate.time import LawFit, TimeFit, fit_time
 from tracetool.calibrate.time_file import time_toml
+from tracetool.families.count import count_work
+from tracetool.families.formats import dtype_of, on_tensor, product_rate
+from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.model.laws.registry import laws
+from tracetool.model.laws.vectors import GEMM_VECTOR
+from tracetool.model.pieces import duration_s
 from tracetool.model.predict import predict_rows
+from tracetool.vocabulary.arrays import Floats, Ints
+from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.workflows.tables import read_table
 
 HERE = Path(__file__).resolve().parent.parent
@@ -36,6 +45,42 @@ def say(gpu: str, fit: TimeFit) -> None:
             f"MdAPE {found.mdape_percent:5.1f} %  interval holds {found.coverage_percent:5.1f} %",
             flush=True,
         )
+
+
+def with_habits(
+    values: Mapping[str, float], rows: OperatorColumns, measured_s: Floats, gpu: Gpu, *, throttles: bool
+) -> dict[str, float]:
+    """Return coefficients with the tiles a library holds, as the times of rows that state none tell them.
+
+    What the rows' kernels say of their tiles fits the rates; which tile is taken is what is left to fit.
+    """
+    untold = without_tiles(rows)
+    law, hertz = in_loop(GEMM_VECTOR, throttles=throttles), np.full((len(rows), 1), gpu.clock_boost_mhz * 1e6)
+    made, many = dict(values), rows.number("batch", 1.0) > 1.0
+    for habit, asked in (("batch_area", many), ("most_area", ~many)):
+        places = np.flatnonzero(asked)[::4]
+        part = untold.take(places)
+
+        def off(
+            area: float, habit: str = habit, part: OperatorColumns = part, places: Ints = places
+        ) -> float:
+            pieces = law.parts(part, gpu, {**made, habit: area})
+            return float(np.abs(np.log(duration_s(pieces, hertz[places])[:, 0] / measured_s[places])).mean())
+
+        made[habit] = min(GEMM_VECTOR.priors[habit].choices, key=off)
+    return made
+
+
+def proved_clock_mhz(rows: OperatorColumns, measured_s: Floats, gpu: Gpu) -> float:
+    """Return the clock below which the fastest rows would have beaten the matrix units' peak.
+
+    A board whose data or power limit let it run faster than the power model expects proves so here.
+    """
+    words = dtype_of(rows, "bf16")
+    peak = product_rate(words, gpu) * gpu.sm_count
+    needed = count_work(rows, gpu).useful_flops / (measured_s * peak)
+    needed = needed[on_tensor(words, gpu)] * 1e-6
+    return float(min(np.quantile(needed, 0.999), gpu.clock_boost_mhz)) if needed.size else 0.0
 
 
 def without_overhead(law: str, found: LawFit) -> LawFit:
@@ -57,18 +102,35 @@ def fit_latency(root: Path, wanted: set[str]) -> None:
         if wanted and name not in wanted:
             continue
         frame = pl.concat(frames, how="diagonal_relaxed")
-        gpu, rows = load_gpu(name), latency_rows(frame)
-        clock = predict_rows(rows, gpu, np.array([gpu.clock_boost_mhz])).clock_mhz[:, 0]
-        fit = fit_time(rows, frame["measured_us"].to_numpy() * 1e-6, gpu, clock)
+        fit, slowed = fit_board(frame, load_gpu(name))
         say(name, fit)
-        kept = TimeFit(name, {law: without_overhead(law, found) for law, found in fit.laws.items()})
         about = {
             "command": "python benchmarks/fit_time.py",
-            "data": "FP32 operators of a framework; coefficients leave out the set's host overhead",
+            "data": "FP32 operators of a framework; coefficients leave out its host, bias and throttling",
         }
-        (CALIBRATIONS / f"{name}.time.toml").write_text(
-            time_toml(kept, about=about, source="neusight-labels")
-        )
+        if slowed:
+            about["slowed_by_power_limit"] = "yes"
+        text = time_toml(fit, about=about, source="neusight-labels")
+        (CALIBRATIONS / f"{name}.time.toml").write_text(text)
+
+
+def fit_board(frame: pl.DataFrame, gpu: Gpu) -> tuple[TimeFit, bool]:
+    """Return the fit of one board of the latency set without its loop, and whether its limit slowed it."""
+    rows, measured = latency_rows(frame), frame["measured_us"].to_numpy() * 1e-6
+    boost = np.array([gpu.clock_boost_mhz])
+    clock = predict_rows(rows, gpu, boost).clock_mhz[:, 0]
+    products = rows.family == "gemm"
+    slowed = throttles(clock[products], gpu)
+    # products say themselves how far the limit slows them; the rest run at the clock it leaves
+    clock = np.where(products, gpu.clock_boost_mhz, clock)
+    law = GEMM_VECTOR.name
+    fit = fit_time(rows, measured, gpu, clock, around={law: in_loop(GEMM_VECTOR, throttles=slowed)})
+    kept = {k: without_overhead(k, found) for k, found in fit.laws.items()}
+    some = np.flatnonzero(products)
+    values = with_habits(fit.laws[law].values, rows.take(some), measured[some], gpu, throttles=slowed)
+    coefficients = {k: v for k, v in kept[law].values.items() if k in GEMM_VECTOR.priors}
+    kept[law] = replace(kept[law], values=coefficients | {k: values[k] for k in HABITS})
+    return TimeFit(gpu.name, kept), slowed
 
 
 def main() -> None:
@@ -90,6 +152,7 @@ def main() -> None:
         seconds = measured.agg(pl.col("measured_us").median()).sort("place")["measured_us"].to_numpy() * 1e-6
         # what the power cap leaves of the boost clock, by the calibrations delivered so far
         clock = predict_rows(table.rows, gpu, np.array([gpu.clock_boost_mhz])).clock_mhz[:, 0]
+        clock = np.maximum(clock, proved_clock_mhz(table.rows, seconds, gpu))
         fit = fit_time(table.rows, seconds, gpu, clock)
         about = {"command": "python benchmarks/fit_time.py", "data": "single operators, loops of replays"}
         text = time_toml(fit, about=about, source="aiconfigurator-perf")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from tracetool.classify.classify import classify_names
@@ -29,6 +30,7 @@ def _operators(name: str, frame: pl.DataFrame) -> pl.DataFrame:
             named["tile_n"].alias("tile_m"),
             named["tile_m"].alias("tile_n"),
             (pl.col("grid_z") / pl.col("b")).clip(1.0).alias("split_k"),
+            pl.lit(float("linear" in name)).alias("bias"),
         )
     if name in ("softmax", "ln"):
         op = "norm" if name == "ln" else "softmax"
@@ -58,3 +60,9 @@ def latency_tables(folder: Path) -> Iterator[tuple[str, str, pl.DataFrame]]:
 def latency_rows(table: pl.DataFrame) -> OperatorColumns:
     """Return one of these tables as columns of the model."""
     return as_columns(table.drop("family", "measured_us"), table["family"])
+
+
+def without_tiles(rows: OperatorColumns) -> OperatorColumns:
+    """Return rows without what their kernels' names say of tiles."""
+    blank = np.full(len(rows), np.nan)
+    return OperatorColumns(rows.family, {**rows.columns, "tile_m": blank, "tile_n": blank, "split_k": blank})

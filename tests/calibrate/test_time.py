@@ -65,7 +65,7 @@ def test_a_fit_finds_times_it_was_not_shown() -> None:
 def test_the_interval_follows_the_noise() -> None:
     board, rows = load_gpu("l40s"), _softmaxes(400)
     narrow, wide = (
-        fit_time(rows, _measured(rows, board.clock_boost_mhz, noise), board).laws["softmax"].spread
+        fit_time(rows, _measured(rows, board.clock_boost_mhz, noise), board).laws["softmax"].spread[""]
         for noise in (0.02, 0.2)
     )
     assert wide[1] - wide[0] > 3 * (narrow[1] - narrow[0])

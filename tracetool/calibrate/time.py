@@ -10,23 +10,26 @@ from typing import Final
 import numpy as np
 from scipy.optimize import least_squares
 
+from tracetool.calibrate.conformal import Band, bands, coverage
 from tracetool.calibrate.time_design import SHAPE_COLUMNS, shape_groups
 from tracetool.families.count import known_shape
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.laws.law import Law
 from tracetool.model.laws.registry import law_of
 from tracetool.model.pieces import duration_s
-from tracetool.model.time_calibration import TimeCalibration
+from tracetool.model.time_calibration import TimeCalibration, spread_key
 from tracetool.vocabulary.arrays import Floats, Ints
 from tracetool.vocabulary.interval import Z90
 from tracetool.vocabulary.operators import OperatorColumns
 
 #: Rows a fit looks at; more do not move the coefficients.
-ROWS: Final = 1800
+ROWS: Final = 1200
+#: Rows that decide between sizes and habits.
+CHOICE_ROWS: Final = 450
 #: Fewer rows than this leave the prior.
 LEAST_ROWS: Final = 30
-#: Share of shape groups held back to tell the error.
-HELD: Final = 0.3
+#: Parts the shape groups fall into: each is held back once to tell the error.
+FOLDS: Final = 3
 #: A residual beyond this counts as an outlier: ln of a factor.
 ROBUST: Final = 0.06
 #: Pull of each coefficient towards its prior: residuals per e-fold.
@@ -40,11 +43,12 @@ class LawFit:
     values: Mapping[str, float]
     low: Mapping[str, float]  # 90 % bounds of each fitted coefficient
     high: Mapping[str, float]
-    spread: tuple[float, float]  # 5 % and 95 % quantile of ln(measured / predicted), held back
+    #: 90 % band of ln(measured / predicted), held back: of all rows under "", and by kind of row.
+    spread: Mapping[str, Band]
     rows: int
     mape_percent: float  # held back
     mdape_percent: float
-    coverage_percent: float  # of the spread, on rows neither fitted to nor used for it
+    coverage_percent: float  # of the bands, on groups of shapes neither fitted to nor used for them
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,9 @@ class TimeFit:
         """Return the coefficients as the model takes them."""
         return TimeCalibration(
             MappingProxyType({k: f.values for k, f in self.laws.items()}),
-            MappingProxyType({k: f.spread for k, f in self.laws.items()}),
+            MappingProxyType(
+                {spread_key(k, kind): b for k, f in self.laws.items() for kind, b in f.spread.items()}
+            ),
             "prior",
             MappingProxyType(dict.fromkeys(self.laws, "calibrated")),
         )
@@ -83,6 +89,7 @@ def fit_time(
     gpu: Gpu,
     clock_mhz: Floats | None = None,
     start: TimeCalibration | None = None,
+    around: Mapping[str, Law] | None = None,
 ) -> TimeFit:
     """Fit every law that has enough rows.
 
@@ -99,12 +106,15 @@ def fit_time(
         at less: give what the power model says, else its coefficients absorb the difference. [MHz]
     start : TimeCalibration, optional
         Coefficients to start and be pulled towards; by default the laws' priors.
+    around : mapping of str to Law, optional
+        Laws to fit in place of those of the same name: of the loop rows were measured in, for one.
 
     Returns
     -------
     TimeFit
-        Final coefficients rest on all rows; the errors stated, on shape groups a first fit did
-        not see.
+        Final coefficients rest on all rows; the errors and bands stated, on shape groups held back: each
+        of three parts is told by a fit to the other two. Sizes and habits of the library are chosen once, on
+        the first two.
     """
     clock = (
         np.full(len(rows), gpu.clock_boost_mhz) if clock_mhz is None else np.asarray(clock_mhz, np.float64)
@@ -121,48 +131,46 @@ def fit_time(
             group = shape_groups(part, SHAPE_COLUMNS)
             some = _Rows(part, measured_s[here], clock[here, None] * 1e6, group)
             given = start.coefficients.get(law.name, {}) if start else {}
-            found[law.name] = _fit_law(law, some, gpu, given)
+            found[law.name] = _fit_law((around or {}).get(law.name, law), some, gpu, given)
     return TimeFit(gpu.name, found)
 
 
 def _fit_law(law: Law, some: _Rows, gpu: Gpu, given: Mapping[str, float]) -> LawFit:
-    rng = np.random.default_rng(0)
-    groups = np.unique(some.group)
-    held_groups = rng.permutation(groups)[: max(1, int(HELD * len(groups)))]
-    held = np.isin(some.group, held_groups)
-    seen, kept = some.take(np.flatnonzero(~held)), some.take(np.flatnonzero(held))
+    fold = _folds(some.group)
     prior = {k: float(given.get(k, c.value)) for k, c in law.priors.items()}
     # a floor far below every row would leave no slope to follow
-    least = float(np.quantile(seen.measured_s, 0.02)) * 1e6
+    least = float(np.quantile(some.measured_s[fold > 0], 0.02)) * 1e6
     prior |= {
         k: float(np.clip(least, law.priors[k].low, law.priors[k].high))
         for k in prior
         if k.startswith("floor")
     }
-    chosen = _choose(law, _sample(seen, 700), gpu, prior)
-    first, _ = _least_squares(law, _sample(seen, ROWS), gpu, chosen, 25)
-    error = -residuals(law, kept, gpu, first)
-    spread = _band(error, len(np.unique(kept.group)))
-    half = rng.random(len(error)) < 0.5
-    bounds = np.quantile(error[half], (0.05, 0.95)) if half.any() else np.array(spread)
-    inside = (error[~half] >= bounds[0]) & (error[~half] <= bounds[1])
+    first, error = prior, np.zeros(len(some.measured_s))
+    for part in range(fold.max() + 1):
+        seen, kept = some.take(np.flatnonzero(fold != part)), some.take(np.flatnonzero(fold == part))
+        if part == 0:
+            first = _choose(law, _sample(seen, CHOICE_ROWS), gpu, prior)
+            first, _ = _least_squares(law, _sample(seen, ROWS), gpu, first, 16)
+            found = first
+        else:
+            found, _ = _least_squares(law, _sample(seen, ROWS), gpu, first, 8)
+        error[fold == part] = -residuals(law, kept, gpu, found)
+    kind = law.kind(some.rows)
     final, sd = _least_squares(law, _sample(some, ROWS), gpu, first, 12)
     off = np.abs(np.expm1(-error)) * 100.0
     low = {k: max(final[k] * np.exp(-Z90 * s), law.priors[k].low) for k, s in sd.items()}
     high = {k: min(final[k] * np.exp(Z90 * s), law.priors[k].high) for k, s in sd.items()}
     return LawFit(
-        final, low, high, spread, len(some.measured_s), float(off.mean()), float(np.median(off)),
-        float(inside.mean() * 100.0) if inside.size else float("nan"),
+        final, low, high, bands(error, some.group, kind, law.kinds), len(some.measured_s),
+        float(off.mean()), float(np.median(off)), coverage(error, some.group, kind, law.kinds),
     )  # fmt: skip
 
 
-def _band(error: Floats, groups: int) -> tuple[float, float]:
-    """Return the 90 % band of residuals, wider where few groups of shapes vouch for it.
-
-    Split-conformal: of g groups, alike inside, the band leaves out 0.05 (g + 1) on either side, rounded down.
-    """
-    out = np.floor(0.05 * (groups + 1)) / groups if groups else 0.0
-    return float(np.quantile(error, out)), float(np.quantile(error, 1.0 - out))
+def _folds(group: Ints) -> Ints:
+    """Return the part each row's group of shapes falls into. Shape (n,)."""
+    groups, place = np.unique(group, return_inverse=True)
+    part = np.arange(len(groups)) % min(FOLDS, len(groups))
+    return np.asarray(np.random.default_rng(0).permutation(part)[place], dtype=np.int64)
 
 
 def residuals(law: Law, some: _Rows, gpu: Gpu, values: Mapping[str, float]) -> Floats:
@@ -190,7 +198,7 @@ def _chosen_from(law: Law, some: _Rows, gpu: Gpu, values: Mapping[str, float]) -
     best = dict(values)
     if not choices:
         return best
-    best, _ = _least_squares(law, some, gpu, best, 6)
+    best, _ = _least_squares(law, some, gpu, best, 5)
     cost = _cost(law, some, gpu, best)
     for _ in range(2):
         before = cost
@@ -198,7 +206,7 @@ def _chosen_from(law: Law, some: _Rows, gpu: Gpu, values: Mapping[str, float]) -
             for value in law.priors[name].choices:
                 if value == best[name]:
                     continue
-                other, _ = _least_squares(law, some, gpu, {**best, name: value}, 4)
+                other, _ = _least_squares(law, some, gpu, {**best, name: value}, 3)
                 if (found := _cost(law, some, gpu, other)) < cost * 0.995:
                     best, cost = other, found
         if cost == before:

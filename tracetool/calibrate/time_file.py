@@ -26,6 +26,7 @@ def time_toml(fit: TimeFit, *, about: Mapping[str, str | float], source: str) ->
     for name, found in fit.laws.items():
         for key, value in (("mape", found.mape_percent), ("mdape", found.mdape_percent)):
             lines.append(f"held_out_{key}_percent_{name} = {_rounded(value, 3)!r}")
+        lines.append(f"interval_holds_percent_{name} = {_rounded(found.coverage_percent, 3)!r}")
         lines.append(f"rows_{name} = {found.rows}")
     for name, found in fit.laws.items():
         lines += ["", f"[{name}]", *_section(name, found, source)]
@@ -44,10 +45,12 @@ def _section(name: str, found: LawFit, source: str) -> list[str]:
         if key in found.low:
             entry += f", low = {_rounded(found.low[key])!r}, high = {_rounded(found.high[key])!r}"
         lines.append(f"{key} = {{ {entry} }}")
-    for key, value in zip(("spread_low", "spread_high"), found.spread, strict=True):
-        lines.append(
-            f'{key} = {{ value = {_rounded(value)!r}, unit = "1", kind = "fitted", source = "{source}" }}'
-        )
+    for kind, band in found.spread.items():
+        for side, value in zip(("low", "high"), band, strict=True):
+            key = f"spread_{side}_{kind}".rstrip("_")
+            lines.append(
+                f'{key} = {{ value = {_rounded(value)!r}, unit = "1", kind = "fitted", source = "{source}" }}'
+            )
     return lines
 
 

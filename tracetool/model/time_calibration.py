@@ -16,7 +16,8 @@ class TimeCalibration:
     coefficients : mapping of str to mapping of str to float
         By law ("gemm", "prefill", ...), name to value; what is missing is the law's own prior.
     spread : mapping of str to (float, float)
-        By law, 5 % and 95 % quantile of ln(measured / predicted) on rows not fitted to.
+        By law, 90 % band of ln(measured / predicted) on rows not fitted to; of one kind of a law's rows under
+        its :func:`spread_key`.
     basis : str
         What a law rests on that ``law_basis`` does not name.
     law_basis : mapping of str to str
@@ -27,3 +28,8 @@ class TimeCalibration:
     spread: Mapping[str, tuple[float, float]] = field(default_factory=lambda: MappingProxyType({}))
     basis: str = "prior"
     law_basis: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def spread_key(law: str, kind: str) -> str:
+    """Return the name of the band of one kind of a law's rows; of all of them for no kind."""
+    return f"{law}/{kind}" if kind else law

@@ -13,16 +13,20 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.model.laws.law import Law
 from tracetool.model.laws.registry import laws
-from tracetool.model.time_calibration import TimeCalibration
+from tracetool.model.time_calibration import TimeCalibration, spread_key
 
-#: Architectures from old to new: coefficients come from the nearest one that was measured.
+#: Architectures from old to new: coefficients come from the nearest ones that were measured. Volta and Turing
+#: run the same kernels.
 AGE = {
-    "kepler": 0, "maxwell": 1, "pascal": 2, "volta": 3, "turing": 4, "ampere-ga100": 5,
+    "kepler": 0, "maxwell": 1, "pascal": 2, "volta": 3.6, "turing": 4, "ampere-ga100": 5,
     "ampere-ga10x": 5.2, "ada": 6, "hopper": 7, "blackwell": 8, "cdna1": 4, "cdna2": 5, "cdna3": 7,
     "cdna4": 8,
 }  # fmt: skip
 #: Boards this much farther than the nearest one still count as near, unless that is of the same architecture.
-NEAR = 1.2
+NEAR = 1.5
+#: A board that its power limit slowed while it was measured counts as this much farther: what it could not
+#: say of its clock is in its coefficients.
+SLOWED = 1.0
 #: What a transfer adds to the spread of a calibrated law: ln of a factor at 90 %.
 TRANSFER_SPREAD = 0.25
 
@@ -55,23 +59,23 @@ def merged(
         Its own calibration.
     donors : sequence of (Gpu, CalibrationFile)
         Other calibrated boards. Coefficients are clocks, shares of peaks and microseconds, so that
-        they carry over; the geometric mean of the boards near is taken.
+        they carry over; the geometric mean of the boards near is taken, nearer ones weighing more.
     """
     coefficients: dict[str, Mapping[str, float]] = {}
     spread: dict[str, tuple[float, float]] = {}
     basis: dict[str, str] = {}
     for law in laws().values():
         if own is not None and own.section(law.name):
-            coefficients[law.name], spread[law.name] = _read(own, law)
+            coefficients[law.name], bands = _read(own, law)
+            spread |= {spread_key(law.name, kind): band for kind, band in bands.items()}
             basis[law.name] = "calibrated"
             continue
         near = _nearest(gpu, law.name, donors)
         if near:
-            found = [_read(file, law) for _, file in near]
-            coefficients[law.name] = _mean(law, [f[0] for f in found])
-            low, high = min(f[1][0] for f in found), max(f[1][1] for f in found)
-            spread[law.name] = (low - TRANSFER_SPREAD, high + TRANSFER_SPREAD)
-            basis[law.name] = f"transferred from {', '.join(g.name for g, _ in near)}"
+            found = [_read(file, law) for _, file, _ in near]
+            coefficients[law.name] = _mean(law, [f[0] for f in found], [d for *_, d in near])
+            spread |= _widened(law, [f[1] for f in found])
+            basis[law.name] = f"transferred from {', '.join(g.name for g, *_ in near)}"
     for law in laws().values():
         if law.name not in coefficients and law.parent in coefficients:
             coefficients[law.name] = coefficients[law.parent]
@@ -81,38 +85,54 @@ def merged(
     )
 
 
-def _read(file: CalibrationFile, law: Law) -> tuple[Mapping[str, float], tuple[float, float]]:
+def _read(file: CalibrationFile, law: Law) -> tuple[Mapping[str, float], Mapping[str, tuple[float, float]]]:
+    """Return a law's coefficients and its bands by kind, that of all rows under ""."""
     numbers = file.section(law.name)
     values = {k: numbers[k].value for k in law.priors if k in numbers}
-    low = numbers["spread_low"].value if "spread_low" in numbers else law.spread[0]
-    high = numbers["spread_high"].value if "spread_high" in numbers else law.spread[1]
-    return MappingProxyType(values), (low, high)
+    bands = {"": law.spread}
+    for kind in ("", *law.kinds):
+        low, high = (f"spread_{side}_{kind}".rstrip("_") for side in ("low", "high"))
+        if low in numbers and high in numbers:
+            bands[kind] = (numbers[low].value, numbers[high].value)
+    return MappingProxyType(values), MappingProxyType(bands)
 
 
-def _mean(law: Law, sets: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
-    """Return the geometric mean of coefficients; of sizes and habits, the first board's."""
+def _widened(law: Law, donors: Sequence[Mapping[str, tuple[float, float]]]) -> dict[str, tuple[float, float]]:
+    """Return the widest of some boards' bands of each kind, and what a transfer adds to them."""
+    made = {}
+    for kind in {k for bands in donors for k in bands}:
+        have = [bands.get(kind, bands[""]) for bands in donors]
+        low, high = min(b[0] for b in have), max(b[1] for b in have)
+        made[spread_key(law.name, kind)] = (low - TRANSFER_SPREAD, high + TRANSFER_SPREAD)
+    return made
+
+
+def _mean(law: Law, sets: Sequence[Mapping[str, float]], distances: Sequence[float]) -> Mapping[str, float]:
+    """Return geometric means that weigh near boards more; of sizes and habits, the nearest board's."""
     made: dict[str, float] = {}
     for name, coefficient in law.priors.items():
-        values = [s[name] for s in sets if name in s]
-        if values:
-            made[name] = (
-                values[0]
-                if coefficient.choices
-                else float(np.exp(np.mean(np.log(np.maximum(values, 1e-12)))))
-            )
+        have = [(s[name], 1.0 / (0.5 + d)) for s, d in zip(sets, distances, strict=True) if name in s]
+        if have:
+            values, weights = np.array(have).T
+            mean = np.exp(np.average(np.log(np.maximum(values, 1e-12)), weights=weights))
+            made[name] = float(values[0] if coefficient.choices else mean)
     return MappingProxyType(made)
 
 
 def _nearest(
     gpu: Gpu, law: str, donors: Sequence[tuple[Gpu, CalibrationFile]]
-) -> list[tuple[Gpu, CalibrationFile]]:
-    able = [(g, f) for g, f in donors if f.section(law)]
+) -> list[tuple[Gpu, CalibrationFile, float]]:
+    """Return the boards near, the nearest first, with how far each is in age."""
+    able = [(_apart(gpu, g, f), g.name, g, f) for g, f in donors if f.section(law)]
     if not able:
         return []
-    age = AGE.get(gpu.architecture.lower(), 5)
-    distance = [
-        abs(AGE.get(g.architecture.lower(), 5) - age) + 4.0 * (g.vendor != gpu.vendor) for g, _ in able
-    ]
-    least = min(distance)
+    able.sort(key=lambda one: one[:2])
+    least = able[0][0]
     reach = least + NEAR if least > 0 else 0.0
-    return [pair for pair, d in zip(able, distance, strict=True) if d <= reach]
+    return [(g, f, d) for d, _, g, f in able if d <= reach]
+
+
+def _apart(gpu: Gpu, other: Gpu, file: CalibrationFile) -> float:
+    mine, theirs = (AGE.get(g.architecture.lower(), 5) for g in (gpu, other))
+    slowed = SLOWED if file.about.get("slowed_by_power_limit") else 0.0
+    return abs(mine - theirs) + 4.0 * (gpu.vendor != other.vendor) + slowed

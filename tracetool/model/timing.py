@@ -9,9 +9,10 @@ import numpy as np
 from tracetool.families.count import family_of, groups, known_shape
 from tracetool.families.formats import dtype_of, product_rate
 from tracetool.hardware.gpu import Gpu
+from tracetool.model.laws.law import Law
 from tracetool.model.laws.registry import law_of
 from tracetool.model.pieces import Pieces, duration_s
-from tracetool.model.time_calibration import TimeCalibration
+from tracetool.model.time_calibration import TimeCalibration, spread_key
 from tracetool.model.time_files import time_calibration_of
 from tracetool.model.unshaped import unshaped_pieces
 from tracetool.vocabulary.arrays import Floats, Ints, Texts
@@ -100,7 +101,7 @@ def row_pieces(rows: OperatorColumns, gpu: Gpu, calibration: TimeCalibration | N
             for law, inside in law_of(name).split(part, gpu):
                 some = part if inside.size == len(part) else part.take(inside)
                 pieces = law.pieces(some, gpu, given.coefficients.get(law.name, {}))
-                put(shaped[inside], pieces, given.spread.get(law.name, law.spread))
+                put(shaped[inside], pieces, _band(law, some, given))
                 basis[shaped[inside]] = given.law_basis.get(law.name, given.basis)
         if unshaped.size:
             part = rows.take(unshaped)
@@ -108,6 +109,15 @@ def row_pieces(rows: OperatorColumns, gpu: Gpu, calibration: TimeCalibration | N
             put(unshaped, pieces, (-sd, sd))
             basis[unshaped] = "family rate"
     return RowPieces(Pieces(**columns, work=work), low, high, basis)
+
+
+def _band(law: Law, rows: OperatorColumns, given: TimeCalibration) -> tuple[Floats | float, Floats | float]:
+    """Return the 90 % band of ln(measured / predicted) of each row, by its kind where the kind has one."""
+    every = given.spread.get(law.name, law.spread)
+    if not law.kinds:
+        return every
+    found = np.array([given.spread.get(spread_key(law.name, kind), every) for kind in law.kinds])
+    return tuple(found[law.kind(rows)].T)
 
 
 def _timing(

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.pieces import Pieces
+from tracetool.vocabulary.arrays import Ints
 from tracetool.vocabulary.operators import OperatorColumns
 
 Coefficients = Mapping[str, float]
@@ -46,6 +49,10 @@ class Law:
         Law whose calibration stands in where this one has none.
     habits : tuple of mapping of str to float
         Choices of known libraries that only make sense together: a fit starts from each.
+    kinds : tuple of str
+        Kinds of rows that err differently, so that each has an interval of its own.
+    kind_of : callable, optional
+        Number of the kind of each row, shape (n,).
     """
 
     name: str
@@ -54,6 +61,12 @@ class Law:
     spread: tuple[float, float] = (-0.5, 0.5)
     parent: str = ""
     habits: tuple[Mapping[str, float], ...] = ()
+    kinds: tuple[str, ...] = ()
+    kind_of: Callable[[OperatorColumns], Ints] | None = None
+
+    def kind(self, rows: OperatorColumns) -> Ints:
+        """Return the number of the kind of each row; all alike by default. Shape (n,)."""
+        return np.zeros(len(rows), dtype=np.int64) if self.kind_of is None else self.kind_of(rows)
 
     def pieces(self, rows: OperatorColumns, gpu: Gpu, given: Coefficients) -> Pieces:
         """Return the parts of rows; a coefficient not given is its prior."""

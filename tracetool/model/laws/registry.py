@@ -15,9 +15,10 @@ from tracetool.model.laws.law import Law
 from tracetool.model.laws.links import COLLECTIVE, COPY
 from tracetool.model.laws.moe import MOE
 from tracetool.model.laws.prefill import PREFILL
-from tracetool.model.laws.products import CONV, GEMM, GEMM_FP4, GEMM_FP8, GEMM_FP8_BLOCK, GEMM_VECTOR
+from tracetool.model.laws.products import CONV, GEMM, GEMM_FP4, GEMM_FP8, GEMM_FP8_BLOCK
 from tracetool.model.laws.rows import NORM, SOFTMAX
 from tracetool.model.laws.streams import STREAM
+from tracetool.model.laws.vectors import GEMM_VECTOR
 from tracetool.vocabulary.arrays import Ints
 from tracetool.vocabulary.operators import OperatorColumns
 

@@ -10,7 +10,7 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.model.laws.law import Coefficient, Coefficients, Law
 from tracetool.model.laws.simple import vector_cycles
 from tracetool.model.pieces import Pieces, combined
-from tracetool.tiling.rows import WARP_COLUMNS, missed, rows_in_flight
+from tracetool.tiling.rows import WARP_COLUMNS, first_cache_bytes, missed, rows_in_flight
 from tracetool.vocabulary.operators import OperatorColumns
 
 _PRIORS = {
@@ -20,7 +20,7 @@ _PRIORS = {
     "l2_reach": Coefficient(0.7, 0.2, 2.0, "1"),
     "row_clk": Coefficient(1500.0, 50.0, 2e4, "clk"),  # first load to last store of a row
     "again": Coefficient(1.0, 0.05, 3.0, "1"),  # further reads of a row that is not kept in registers
-    "cache_share": Coefficient(0.5, 0.05, 4.0, "1"),  # of L2 that rows in flight may take
+    "cache_share": Coefficient(0.8, 0.05, 4.0, "1"),  # of first-level caches that rows in flight may take
     "overlap_norm": Coefficient(3.0, 1.0, 8.0, "1"),
 }
 
@@ -37,7 +37,7 @@ def _parts(
     )
     flight = rows_in_flight(cols, threads, gpu)
     more = np.where(kept, 0.0, c["again"]) * lines * cols * size
-    lost = more * missed(np.minimum(flight, lines) * cols * size, c["cache_share"] * gpu.l2_bytes)
+    lost = more * missed(np.minimum(flight, lines) * cols * size, c["cache_share"] * first_cache_bytes(gpu))
     passing = combined(
         vector_cycles(work, gpu), (work.l2_bytes + more) / (gpu.l2_bytes_per_clock * c["l2_reach"]), 4.0
     )

@@ -1,0 +1,79 @@
+"""Intervals that hold: quantiles of what was held back, counted in groups of shapes, kind by kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from tracetool.vocabulary.arrays import Floats, Ints
+
+#: Fewer groups of shapes of a kind than this are vouched for by all kinds together.
+LEAST_GROUPS: Final = 20
+
+Band = tuple[float, float]
+
+
+def band(error: Floats, groups: int) -> Band:
+    """Return the 90 % band of residuals, wider where few groups of shapes vouch for it.
+
+    Of g groups, alike inside, the band leaves out 0.05 (g + 1) on either side, rounded down: a new group is
+    as likely as not to lie beyond the outermost of few.
+
+    Parameters
+    ----------
+    error : array, shape (n,)
+        Residuals of rows the fit did not see.
+    groups : int
+        Groups of shapes they fall into.
+
+    References
+    ----------
+    .. [1] Dunn, Wasserman and Ramdas, "Distribution-free prediction sets for two-layer hierarchical models",
+       2023.
+
+    Examples
+    --------
+    >>> band(np.linspace(-1.0, 1.0, 201), 201)[1] < band(np.linspace(-1.0, 1.0, 201), 10)[1]
+    True
+    """
+    out = np.floor(0.05 * (groups + 1)) / groups if groups else 0.0
+    return float(np.quantile(error, out)), float(np.quantile(error, 1.0 - out))
+
+
+def bands(error: Floats, group: Ints, kind: Ints, names: Sequence[str]) -> Mapping[str, Band]:
+    """Return the band of all rows under "" and one for each kind that enough groups vouch for.
+
+    Parameters
+    ----------
+    error, group, kind : array, shape (n,)
+        Residual, number of the shape group and number of the kind of each row.
+    names : sequence of str
+        Names of the kinds, by number.
+    """
+    found = {"": band(error, len(np.unique(group)))}
+    for number, name in enumerate(names):
+        here = kind == number
+        groups = len(np.unique(group[here]))
+        if groups >= LEAST_GROUPS:
+            found[name] = band(error[here], groups)
+    return found
+
+
+def coverage(error: Floats, group: Ints, kind: Ints, names: Sequence[str]) -> float:
+    """Return the share of rows inside bands made of the other half of the groups. [%]
+
+    Each half judges the other, so that no row is judged by a band its own group went into.
+    """
+    groups = np.unique(group)
+    first = np.isin(group, np.random.default_rng(2).permutation(groups)[: len(groups) // 2])
+    inside = np.zeros(len(error), dtype=bool)
+    for made, asked in ((first, ~first), (~first, first)):
+        if not made.any():
+            return float("nan")
+        given = bands(error[made], group[made], kind[made], names)
+        every = [given.get(name, given[""]) for name in names] or [given[""]]
+        low, high = (np.array([b[side] for b in every])[kind[asked]] for side in (0, 1))
+        inside[asked] = (error[asked] >= low) & (error[asked] <= high)
+    return float(inside.mean() * 100.0)

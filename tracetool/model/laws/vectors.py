@@ -1,0 +1,60 @@
+"""Matrix products on vector pipes, where a board has no matrix unit for their format."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+
+from tracetool.families.products import gemm_products, work_of
+from tracetool.hardware.gpu import Gpu
+from tracetool.model.laws.law import Coefficient, Coefficients, Law, choice
+from tracetool.model.pieces import Pieces
+from tracetool.tiling.vectors import VectorRates, plan_vectors
+from tracetool.vocabulary.arrays import Ints
+from tracetool.vocabulary.operators import OperatorColumns
+
+_DEFAULTS = VectorRates()
+#: Bounds of the coefficients that choose the tiles; their priors are the defaults of VectorRates. A vendor's
+#: matrix units that run a format at twice the vector rate are a reach above 1.
+_BOUNDS = {
+    "pipe_reach": (0.3, 2.2, "1"), "shared_reach": (0.15, 2.0, "1"), "port_reach": (0.02, 2.0, "1"),
+    "dram_reach": (0.3, 1.0, "1"), "strided_reach": (0.05, 1.0, "1"), "latency_clk": (100.0, 4e4, "clk"),
+    "block_clk": (20.0, 2e4, "clk"), "slab_clk": (5.0, 3000.0, "clk"), "split_clk": (100.0, 6e4, "clk"),
+    "reduce_reach": (0.02, 3.0, "1"), "store_reach": (0.05, 10.0, "1"), "turn_clk": (0.001, 2.0, "clk"),
+    "page_clk": (0.001, 20.0, "clk"), "page_share": (0.04, 0.5, "1"), "page_odd": (0.02, 1.0, "1"),
+    "vector_reach": (0.1, 1.0, "1"),
+}  # fmt: skip
+_PRIORS = {
+    "launch_us": Coefficient(1.5, 0.3, 120.0, "us"),
+    "fill_norm": choice(4.0, 4.0, 8.0),
+    "batch_area": choice(0.0, 0.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0),
+    "most_area": choice(16384.0, 1024.0, 4096.0, 8192.0, 16384.0),
+    **{k: Coefficient(getattr(_DEFAULTS, k), *b) for k, b in _BOUNDS.items()},
+    "overlap_norm": Coefficient(3.5, 1.5, 8.0, "1"),
+}
+
+
+def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
+    p = gemm_products(rows, gpu)
+    rates = VectorRates(**{f.name: c.get(f.name, getattr(_DEFAULTS, f.name)) for f in fields(VectorRates)})
+    plan = plan_vectors(p, gpu, rates, gpu.clock_boost_mhz * 1e6)
+    n = len(p.m)
+    return Pieces(
+        fixed_s=np.full(n, c["launch_us"] * 1e-6),
+        serial_cycles=plan.serial_cycles,
+        stream_s=np.zeros(n),
+        core_cycles=plan.core_cycles,
+        memory_s=plan.memory_s,
+        norm=np.full(n, c["overlap_norm"]),
+        floor_s=np.zeros(n),
+        active=np.clip(plan.blocks / (np.ceil(plan.blocks / gpu.sm_count) * gpu.sm_count), 0.0, 1.0),
+        work=work_of(p, plan),
+    )
+
+
+def _batched(rows: OperatorColumns) -> Ints:
+    return (rows.number("batch", 1.0) > 1.0).astype(np.int64)
+
+
+GEMM_VECTOR = Law("gemm_vector", _parts, _PRIORS, kinds=("single", "batch"), kind_of=_batched)
