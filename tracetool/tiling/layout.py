@@ -55,7 +55,7 @@ class TileRates:
     vector_reach: float = 0.75  # memory rate of a matrix times a vector
     vector_clk: float = 1500.0  # its latency
     least_tile: float = 8.0  # narrowest tile the library has
-    odd_tiles: float = 1.0  # 0: tiles are powers of two
+    odd_tiles: float = 1.0  # 0: tiles are powers of two, steps short: a library before Hopper's
     whole_waves: float = 0.0  # 1: the library charges every wave in full when it chooses
     drained: float = 0.0  # share of the starts and stores of waves but the first that overlaps memory
 

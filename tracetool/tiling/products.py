@@ -44,6 +44,8 @@ SLAB_BYTES, STAGES = 128.0, 4.0
 #: Elements of K a step of the main loop takes, on matrix units and on vector pipes; the least a part of a
 #: split K holds; the most parts.
 DEPTH, VECTOR_DEPTH, LEAST_DEPTH, MOST_PARTS = 64.0, 8.0, 128.0, 32
+#: The step before Hopper.
+OLD_DEPTH = 32.0
 #: Bytes per clock between an SM and the fabric.
 PORT_BYTES = 64.0
 #: Rows timed together, so that the work stays in the processor's cache.
@@ -217,7 +219,7 @@ def _cost(
     per_k = np.sqrt(np.sqrt(_fourth(clocks) + _fourth(feeding)))
     width = (np.minimum(m, p.m) + np.minimum(n, p.n)) * p.in_bytes
     blocks = tiles * parts
-    step = np.where(p.tensor, DEPTH, VECTOR_DEPTH)
+    step = np.where(p.tensor, DEPTH if rates.odd_tiles > 0.0 else OLD_DEPTH, VECTOR_DEPTH)
     depth = np.ceil(p.k / parts / step) * step
     busiest, waves = np.ceil(blocks / sms), np.ceil(blocks / (sms * _resident(m, n, gpu)))
     fill = blocks * depth * width
