@@ -74,3 +74,16 @@ def test_one_split_serves_all_rows_of_a_kernel_and_no_other() -> None:
     )
     assert joined.timing.duration_s[:2] == pytest.approx(alone.timing.duration_s)
     assert (joined.timing.high[:2] < joined.timing.high[2]).all()
+
+
+@pytest.mark.parametrize("family", ["elementwise", "unknown"])
+def test_memory_is_no_faster_than_a_slow_core_draws_on_it(family: str) -> None:
+    """Of a kernel of unknown shape only its family's split is known; its bytes still pass the core's path."""
+    rows = OperatorColumns(
+        texts(family),
+        {"name": texts("k"), "duration_us": np.array([900.0]), "recorded_clock_mhz": np.array([1380.0])},
+    )
+    time = predict_rows(rows, load_gpu("v100-pcie"), CLOCKS, anchor=True).timing.duration_s[0]
+    assert time[-1] == pytest.approx(900e-6)
+    assert (np.diff(time) < 0).all()
+    assert time[0] / time[-1] > 1.8

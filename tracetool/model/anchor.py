@@ -7,9 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tracetool.hardware.gpu import Gpu
+from tracetool.model.reach import memory_reach
 from tracetool.vocabulary.arrays import Bools, Floats, Ints
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.vocabulary.prediction import Timing
+
+#: Basis of a time that came from a family's usual split and the row's own measurement.
+FROM_SPLIT = "family rate"
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,25 @@ class Anchor:
     def start_clock(self, clock_mhz: Floats) -> Floats:
         """Return each row's measured clock, else its first asked one. Shape (n, 1). [MHz]"""
         return np.where(self.known, self.clock_mhz, clock_mhz[:, 0])[:, None]
+
+
+def with_reach(timing: Timing, gpu: Gpu, clock_mhz: Floats, start_mhz: Floats) -> Timing:
+    """Return the timing with what a slow core adds to memory's time where only the family's split is known.
+
+    Rows of known shape have their memory's time by their own law.
+
+    Parameters
+    ----------
+    timing : Timing
+        At clocks of shape (n, c).
+    clock_mhz, start_mhz : array, shapes (n, c) and (n, 1)
+        Those clocks, and the one each row was measured at. [MHz]
+    """
+    reach = memory_reach(gpu)
+    split = (timing.basis == FROM_SPLIT)[:, None]
+    slower = np.where(split, reach.at(clock_mhz) / reach.at(start_mhz), 1.0)
+    added = timing.memory_s * (slower - 1.0)
+    return replace(timing, duration_s=timing.duration_s + added, memory_s=timing.memory_s + added)
 
 
 def scaled_timing(found: Timing, reference: Timing, anchor: Anchor) -> Timing:

@@ -8,5 +8,5 @@ from tracetool.families.streaming import stream_counter
 FAMILY = Family(
     count=stream_counter(flops=0.0, integer=4.0),
     needs=(("elements",), ("rows", "cols")),
-    shares=(0.20, 0.70, 0.10),
+    shares=(0.07, 0.88, 0.05),
 )

@@ -8,5 +8,5 @@ from tracetool.families.streaming import stream_counter
 FAMILY = Family(
     count=stream_counter(flops=2.0),
     needs=(("elements",), ("rows", "cols")),
-    shares=(0.30, 0.50, 0.20),
+    shares=(0.15, 0.80, 0.05),
 )

@@ -8,5 +8,5 @@ from tracetool.families.streaming import stream_counter
 FAMILY = Family(
     count=stream_counter(flops=0.0, integer=24.0, passes=4.0),
     needs=(("elements",), ("rows", "cols")),
-    shares=(0.50, 0.30, 0.20),
+    shares=(0.65, 0.25, 0.10),
 )
