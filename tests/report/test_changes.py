@@ -223,6 +223,20 @@ def test_the_console_is_a_hundred_columns_wide_and_plain(capsys: pytest.CaptureF
     assert not any(line.startswith("::") for line in text.splitlines())
 
 
+@pytest.mark.parametrize("names", [None, HOSTILE], ids=["plain", "hostile"])
+def test_sarif_and_junit_are_read_by_their_libraries(names: list[str] | None, tmp_path: Path) -> None:
+    sarif, junit = pytest.importorskip("sarif_pydantic"), pytest.importorskip("junitparser")
+    found = compare(1.2, "energy=2%", "gemm:energy=1%", "time=1%", names=names)
+    view = changes_view(found, "pyproject.toml")
+    run = sarif.Sarif.model_validate_json(save_view(view, tmp_path / "d.sarif").read_bytes()).runs[0]
+    broken = sum(m.verdict == "regressed" for m in found.metrics if m.asked)
+    assert sum(r.level.value == "error" for r in run.results) == broken
+    assert {r.rule_id for r in run.results} <= {r.id for r in run.tool.driver.rules}
+    (suite,) = junit.JUnitXml.fromfile(str(save_view(view, tmp_path / "d.xml")))
+    assert suite.failures == broken
+    assert suite.tests == len(list(suite))
+
+
 def official(name: str) -> Path:
     """Return an official schema; the test is skipped where nobody put it."""
     folder = os.environ.get("TRACETOOL_SCHEMAS")
