@@ -63,6 +63,75 @@ def test_the_hour_that_comes_twice_is_told_by_the_step_back() -> None:
     assert utc.tolist() == [3599 * 10**9, HOUR_NS, HOUR_NS + 10**9]
 
 
+def _kernels_from(folder: Path, utc: str, seconds: float) -> Path:
+    """Write a PyTorch trace of two kernels, the second ``seconds`` after the first."""
+    start = int(np.datetime64(utc, "us").astype(np.int64))
+    rows = ", ".join(
+        f'{{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": {start + at}, "dur": 1000,'
+        ' "args": {"device": 0, "stream": 7}}'
+        for at in (0, int(seconds * 1e6))
+    )
+    path = folder / "trace.json"
+    path.write_text(f'{{"schemaVersion": 1, "traceEvents": [{rows}]}}')
+    return path
+
+
+@pytest.mark.parametrize(
+    ("walls", "utc"),
+    [
+        pytest.param(
+            ["2025/10/26 02:59:59.500", "2025/10/26 02:00:00.500"], "2025-10-26T00:59:59", id="autumn"
+        ),
+        pytest.param(
+            ["2025/03/30 01:59:59.500", "2025/03/30 03:00:00.500"], "2025-03-30T00:59:59", id="spring"
+        ),
+    ],
+)
+def test_a_log_across_a_change_of_the_clocks_runs_on_and_says_so(
+    walls: list[str], utc: str, tmp_path: Path
+) -> None:
+    log = _log(tmp_path, [f"{wall}, 100.{i} W" for i, wall in enumerate(walls)])
+    trace = _kernels_from(tmp_path, utc, 2.0)
+    run = Run.open(ingest([trace], [log], tz="Europe/Berlin", out=tmp_path / "out"))
+    times = run.telemetry["time_ns"]
+    assert np.diff(times.to_numpy()).tolist() == [10**9]
+    assert times[0] == int(np.datetime64(utc, "ns").astype(np.int64)) + 500_000_000
+    assert run.info["clock"]["alignment"][1]["clock_changes"] == 1
+    assert any("Europe/Berlin change within the log" in w for w in run.info["warnings"])
+    assert not any("out of order" in w for w in run.info["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "said"),
+    [
+        pytest.param(3.0, 11.0, "the log starts 3.0 s after the first kernel", id="late"),
+        pytest.param(-1.0, 6.0, "the log ends 4.0 s before the last one", id="early"),
+        pytest.param(3.0, 6.0, "starts 3.0 s after the first kernel and ends 4.0 s before", id="both"),
+        pytest.param(100.0, 110.0, "no reading falls into the time of the trace", id="elsewhere"),
+        pytest.param(-1.0, 11.0, "", id="whole"),
+    ],
+)
+def test_a_log_that_misses_some_of_the_work_is_named(
+    first: float, last: float, said: str, tmp_path: Path
+) -> None:
+    trace = _kernels_from(tmp_path, "2025-07-11T06:00:00", 10.0)
+    begin = np.datetime64("2025-07-11T06:00:00", "ms")
+    stamps = [begin + np.timedelta64(int(t * 1000), "ms") for t in np.arange(first, last + 0.01, 0.25)]
+    lines = [f"{str(s).replace('-', '/').replace('T', ' ')}, {100 + i % 7} W" for i, s in enumerate(stamps)]
+    run = Run.open(ingest([trace], [_log(tmp_path, lines)], tz="UTC", out=tmp_path / "out"))
+    found = [w for w in run.info["warnings"] if w.startswith("power.csv: ")]
+    assert (said in " ".join(found)) if said else not found
+
+
+def test_gaps_of_a_log_are_counted(tmp_path: Path) -> None:
+    trace = _kernels_from(tmp_path, "2025-07-11T06:00:00", 10.0)
+    lines = [
+        f"2025/07/11 06:00:{t // 10:02d}.{t % 10}00, {100 + t % 7} W" for t in [*range(40), *range(80, 120)]
+    ]
+    run = Run.open(ingest([trace], [_log(tmp_path, lines)], tz="UTC", out=tmp_path / "out"))
+    assert any("1 gaps, the longest 4.1 s" in w for w in run.info["warnings"])
+
+
 def test_repeated_and_swapped_readings_are_kept_in_order_and_reported(tmp_path: Path) -> None:
     log = _log(
         tmp_path,
@@ -111,6 +180,8 @@ def test_a_clock_nothing_tells_is_fitted_to_the_power(tmp_path: Path) -> None:
     assert entry["correlation"] > 0.8
     assert abs(entry["offset_ns"] - offset) < 15e6
     assert 0 < entry["error_ns"] < 20e6
+    assert entry["low_ns"] < entry["offset_ns"] < entry["high_ns"]
+    assert set(entry["error_parts_ns"]) == {"likelihood", "sampling", "stamps"}
 
 
 def test_a_log_of_another_run_is_not_forced_to_fit(tmp_path: Path) -> None:

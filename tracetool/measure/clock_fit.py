@@ -8,6 +8,7 @@ assumed but averaged over, so that the interval holds.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from scipy import linalg, optimize
@@ -28,8 +29,18 @@ _MOST = 240
 _PIECES = 60
 #: Offsets tried first.
 _POINTS, _ROUNDS = 49, 6
+#: Power wanders within a piece of work: its readings share what the model misses, and count less. [1]
+_WORTH = 0.5
+#: Moments within its period at which a reading may have been made.
+_AGES = 5
+#: An edge of power lies this far from its stamps: regulators smooth it, lines are stamped early or late. [s]
+_EDGE_SD_S = 0.002
+#: Likely places whose noise is estimated.
+_PLACES = 3
 #: Variance of what no reading tells beforehand: the level and the swing of power, over the readings'.
 _FLAT = 100.0
+#: Stamps of one log scatter by this much between its parts. [s]
+_PART_SD_S = 0.001
 #: Shares of the readings' spread that the model starts from: pieces' powers, slow change, window, reading.
 _START = np.log([0.25, 0.1, 0.05, 0.05])
 
@@ -78,12 +89,12 @@ def fit_clock_offset(log: PowerLog, timeline: Timeline, sensors: list[Sensor]) -
         if len(readings) < 8:
             continue
         sampled = max(readings.grid_sd_s, age_sd(readings))
-        evidence, joined = _placed(readings, timeline, sensor_boxes(sensor, readings.jitter_s))
+        evidence, joined = _placed(readings, timeline, sensor_boxes(sensor))
         found.append((evidence, joined, sensor, sampled))
     if not found:
         return None
-    evidence = np.array([e for e, *_ in found])
-    weight = np.exp(evidence - evidence.max())
+    borne_out = np.array([e for e, *_ in found])
+    weight = np.exp(borne_out - borne_out.max())
     weight /= weight.sum()
     offset = np.array([a.offset_s for _, a, *_ in found])
     own = np.array([a.offset_sd_s for _, a, *_ in found])
@@ -92,9 +103,7 @@ def fit_clock_offset(log: PowerLog, timeline: Timeline, sensors: list[Sensor]) -
     _, best, sensor, _ = found[int(np.argmax(weight))]
     sampled = float(weight @ np.array([s for *_, s in found]))
     whole = float(np.sqrt(likely_sd**2 + sampled**2 + CLOCK_SD_S**2))
-    return ClockFit(
-        replace(best, offset_s=mean, offset_sd_s=whole), sensor, likely_sd, sampled, CLOCK_SD_S
-    )
+    return ClockFit(replace(best, offset_s=mean, offset_sd_s=whole), sensor, likely_sd, sampled, CLOCK_SD_S)
 
 
 def age_sd(readings: Readings) -> float:
@@ -119,35 +128,52 @@ def _placed(readings: Readings, timeline: Timeline, boxes: Boxes) -> tuple[float
     count = len(readings)
     cuts = [0, count] if count < 3 * _MOST else np.linspace(0, count, 4).astype(int).tolist()
     evidence, parts, at = 0.0, [], []
-    for a, b in zip(cuts[:-1], cuts[1:], strict=True):
+    for a, b in pairwise(cuts):
         whole = replace(readings, time_s=readings.time_s[a:b], power_w=readings.power_w[a:b])
         part = busiest_part(whole, timeline, _MOST)
         value, found = _part(part, timeline, boxes)
         evidence += value
-        parts.append(found)
+        parts.append(replace(found, offset_sd_s=float(np.hypot(found.offset_sd_s, _PART_SD_S))))
         at.append(float(part.time_s.mean()))
     return evidence, (join_parts(parts, np.array(at), DRIFT_SD) if len(parts) > 1 else parts[0])
 
 
 def _part(part: Readings, timeline: Timeline, boxes: Boxes) -> tuple[float, Alignment]:
     reach = 3.0 * part.update_s + boxes.length_s
-    margin = boxes.reach_s + reach + 2.0
+    margin = boxes.reach_s + part.jitter_s + reach + 2.0
     near = timeline.within(float(part.time_s[0]) - margin, float(part.time_s[-1]) + margin)
     model = _Model.of(part, near, boxes)
 
-    def score(x: float, shares: Floats) -> float:
-        return model.likelihood(model.busy(x), shares)
-
     tried = LAG_S + np.linspace(-reach, reach, _POINTS)
-    shares = _START
-    for _ in range(2):
-        best = float(tried[int(np.argmax([score(float(x), shares) for x in tried]))])
-        shares = model.shares(model.busy(best), shares)
-    found = align(
-        lambda x: score(x, shares), around_s=LAG_S, prior_sd_s=reach, points=_POINTS, rounds=_ROUNDS
-    )
-    values = [score(float(x), shares) for x in found.points_s]
-    return float(max(values)) + float(np.log(max(found.offset_sd_s, 1e-6) / reach)), found
+    first = np.array([model.likelihood(*model.busy(float(x)), _START) for x in tried])
+    # What the noise is depends on the place taken to be true: each likely one has a say.
+    shares = [model.shares(*model.busy(float(tried[at])), _START) for at in _apart(first)]
+    known: dict[float, float] = {}
+
+    def score(x: float) -> float:
+        if x not in known:
+            busy, timing = model.busy(x)
+            known[x] = _WORTH * float(
+                np.logaddexp.reduce([model.likelihood(busy, timing, s) for s in shares])
+            )
+        return known[x]
+
+    found = align(score, around_s=LAG_S, prior_sd_s=reach, points=_POINTS, rounds=_ROUNDS)
+    # The height of the likelihood and its width: what a sensor explains, and how exact it had to be for that.
+    return max(known.values()) + float(np.log(max(found.offset_sd_s, 1e-6) / reach)), found
+
+
+def _apart(values: Floats) -> list[int]:
+    """Return the places of the highest values, none beside another."""
+    left = values.copy()
+    out = []
+    for _ in range(_PLACES):
+        at = int(np.argmax(left))
+        if not np.isfinite(left[at]):
+            break
+        out.append(at)
+        left[max(at - 1, 0) : at + 2] = -np.inf
+    return out
 
 
 @dataclass(frozen=True)
@@ -162,6 +188,8 @@ class _Model:
     high_s: Floats  # (p,) and at its end
     slow: Floats  # (n, n) covariance of slow change
     window: Floats  # (n, n) covariance of what varies within windows that overlap
+    ages_s: Floats  # (a,) how old a reading may be [s]
+    reach: float  # how far power goes up and down, over its spread [1]
 
     @classmethod
     def of(cls, part: Readings, timeline: Timeline, boxes: Boxes) -> _Model:
@@ -172,28 +200,33 @@ class _Model:
         return cls(
             (part.power_w - part.power_w.mean()) / spread, part.time_s, boxes, timeline,
             edges[:-1], edges[1:], np.exp(-apart / span),
-            np.maximum(0.0, 1.0 - apart / max(boxes.length_s, 1e-6)),
+            np.maximum(0.0, 1.0 - apart / max(boxes.length_s, 1e-6)), _ages(part.jitter_s),
+            float(np.quantile(part.power_w, 0.95) - np.quantile(part.power_w, 0.05)) / spread,
         )  # fmt: skip
 
-    def busy(self, offset_s: float) -> Floats:
-        """Return the share of each reading's filter that each piece of work fills. Shape (n, p). [1]"""
-        out = np.zeros((len(self.time_s), len(self.low_s)))
-        time = self.time_s - offset_s
-        for back, front, weight in zip(
-            self.boxes.back_s, self.boxes.front_s, self.boxes.weight, strict=True
-        ):
-            until = np.clip(self.timeline.busy(time - front)[:, None], self.low_s, self.high_s)
-            since = np.clip(self.timeline.busy(time - back)[:, None], self.low_s, self.high_s)
-            out += weight / (back - front) * (until - since)
-        return out
+    def busy(self, offset_s: float) -> tuple[Floats, Floats]:
+        """Return the share of each reading's filter that each piece of work fills, shape (n, p). [1]
 
-    def likelihood(self, busy: Floats, shares: Floats) -> float:
+        With it the variance of their sum over the moments the reading may have been made, shape (n,).
+        """
+        out = np.zeros((len(self.ages_s), len(self.time_s), len(self.low_s)))
+        for nth, age in enumerate(self.ages_s):
+            time = self.time_s - offset_s - age
+            for back, front, weight in zip(
+                self.boxes.back_s, self.boxes.front_s, self.boxes.weight, strict=True
+            ):
+                until = np.clip(self.timeline.busy(time - front)[:, None], self.low_s, self.high_s)
+                since = np.clip(self.timeline.busy(time - back)[:, None], self.low_s, self.high_s)
+                out[nth] += weight / (back - front) * (until - since)
+        return out.mean(axis=0), out.sum(axis=2).var(axis=0)
+
+    def likelihood(self, busy: Floats, timing: Floats, shares: Floats) -> float:
         """Return the log marginal likelihood, a constant left out."""
         pieces, slow, window, noise = np.exp(2.0 * shares)
         swing = busy.sum(axis=1)
         cover = _FLAT * (1.0 + np.outer(swing, swing)) + pieces * (busy @ busy.T)
         cover += slow * self.slow + window * self.window
-        cover[np.diag_indices_from(cover)] += noise
+        cover[np.diag_indices_from(cover)] += noise + self.reach**2 * timing
         try:
             factor = linalg.cholesky(cover, lower=True, check_finite=False)
         except linalg.LinAlgError:
@@ -201,15 +234,22 @@ class _Model:
         half = linalg.solve_triangular(factor, self.power, lower=True, check_finite=False)
         return float(-0.5 * half @ half - np.log(np.diag(factor)).sum())
 
-    def shares(self, busy: Floats, start: Floats) -> Floats:
+    def shares(self, busy: Floats, timing: Floats, start: Floats) -> Floats:
         """Return the shares that make the readings likeliest, held to what can be."""
 
         def miss(x: Floats) -> float:
             away = (x - _START) / 2.0  # a wide prior: a share e^2 off is two in three likely
-            return -self.likelihood(busy, np.clip(x, -7.0, 2.0)) + 0.5 * float(away @ away)
+            return -self.likelihood(busy, timing, np.clip(x, -7.0, 2.0)) + 0.5 * float(away @ away)
 
-        found = optimize.minimize(miss, start, method="Nelder-Mead", options={"maxfev": 90, "xatol": 0.05})
+        found = optimize.minimize(miss, start, method="Nelder-Mead", options={"maxfev": 70, "xatol": 0.05})
         return np.asarray(np.clip(found.x, -7.0, 2.0))
+
+
+def _ages(jitter_s: float) -> Floats:
+    """Return moments within a period, or around a known one, that share its mean and deviation. [s]"""
+    if jitter_s > 0.0:
+        return np.asarray((np.arange(_AGES) + 0.5) / _AGES * jitter_s)
+    return np.asarray(np.array([-1.0, 0.0, 1.0]) * np.sqrt(1.5) * _EDGE_SD_S)
 
 
 def _pieces(timeline: Timeline, longest_s: float) -> Floats:

@@ -14,6 +14,8 @@ from tracetool.sources.format import Clock, Trace
 from tracetool.sources.localtime import local_to_utc
 from tracetool.vocabulary.errors import BadInput
 
+#: A log that misses less of the work than this misses nothing worth a word: sensors are that slow.
+_MISSED_NS = 500_000_000
 _NO_TIMES = "add stamps while logging, e.g. with: | ts '%Y-%m-%dT%H:%M:%.S%z'"
 
 
@@ -90,6 +92,11 @@ def align_sources(sources: Sequence[Source], tz: str | None) -> dict[str, Any]:
             source.trace.telemetry = source.trace.telemetry.with_columns(after)
             entry |= {"zone": zone, "basis": f"{clock.basis}; {basis}"}
             entry["offset_ns"] = int(after[0]) - int(before[0]) if len(before) else 0
+            if changed := _changes(before, after):
+                entry["clock_changes"] = changed
+                source.trace.warnings.append(
+                    f"the clocks of {zone} change within the log ({changed} times): read as UTC on both sides"
+                )
         elif domain == "utc" and clock.to_utc_ns is not None:
             shift_trace(source.trace, clock.to_utc_ns)
             entry["offset_ns"] = clock.to_utc_ns
@@ -105,6 +112,12 @@ def align_sources(sources: Sequence[Source], tz: str | None) -> dict[str, Any]:
     return {"domain": domain, "alignment": entries}
 
 
+def _changes(local: pl.Series, utc: pl.Series) -> int:
+    """Return how often a log's offset from UTC changes."""
+    step = (utc - local).drop_nulls().diff().drop_nulls()
+    return int((step != 0).sum())
+
+
 def _span(trace: Trace) -> tuple[int, int] | None:
     """Return the first and last time of a source's activities and readings."""
     times = [
@@ -114,6 +127,41 @@ def _span(trace: Trace) -> tuple[int, int] | None:
     ]
     found = [(int(t.min()), int(t.max())) for t in times if t.drop_nulls().len()]  # type: ignore[arg-type]
     return (min(a for a, _ in found), max(b for _, b in found)) if found else None
+
+
+def uncovered(sources: Sequence[Source], entries: Sequence[dict[str, Any]]) -> list[str]:
+    """Say which logs miss some of the work: they start late or end early.
+
+    Both must be placed on the run's clock; a log counts against the activities of all sources.
+    """
+    placed = [s.trace for s, e in zip(sources, entries, strict=True) if e["placed"]]
+    ran = [t.activities for t in placed if t.activities.height]
+    if not ran:
+        return []
+    first = min(int(a["start_ns"].min()) for a in ran)  # type: ignore[arg-type]
+    last = max(int((a["start_ns"] + a["duration_ns"]).max()) for a in ran)  # type: ignore[arg-type]
+    said = []
+    for source, entry in zip(sources, entries, strict=True):
+        times = source.trace.telemetry["time_ns"] if source.trace.telemetry.height else None
+        if times is None or source.trace.activities.height or not entry["placed"]:
+            continue
+        begin, end = int(times.min()), int(times.max())  # type: ignore[arg-type]
+        if end < first or begin > last:
+            said.append(
+                f"{source.path.name}: no reading falls into the time of the trace: wrong log or wrong zone?"
+            )
+            continue
+        missed = [
+            f"{what} {gap / 1e9:.1f} s {where}"
+            for gap, what, where in (
+                (begin - first, "starts", "after the first kernel"),
+                (last - end, "ends", "before the last one"),
+            )
+            if gap > _MISSED_NS
+        ]
+        if missed:
+            said.append(f"{source.path.name}: the log {' and '.join(missed)}: energy there is not measured")
+    return said
 
 
 def _lent_offset(source: Source, sources: Sequence[Source]) -> tuple[int, str] | None:

@@ -12,7 +12,7 @@ import polars as pl
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu, match_gpu
 from tracetool.measure.align import coarse_offset
-from tracetool.measure.observe import observe
+from tracetool.measure.clock_fit import ClockFit, fit_clock_offset
 from tracetool.measure.power_log import PowerLog, power_logs, telemetry_devices
 from tracetool.measure.readings import resolve_updates
 from tracetool.measure.sensors import candidate_sensors
@@ -20,6 +20,7 @@ from tracetool.measure.timeline import Timeline, build_timeline
 from tracetool.sources.assemble import shift_trace
 from tracetool.sources.clocks import Source
 from tracetool.vocabulary.errors import BadInput
+from tracetool.vocabulary.interval import Z90
 
 _NS = 1e-9
 #: Activity and power that agree less than this are of different runs, or say nothing. [1]
@@ -29,11 +30,8 @@ LEAST_CORRELATION = 0.5
 @dataclass(frozen=True)
 class _Fit:
     offset_s: float
-    sd_s: float
     correlation: float
-    drift_ppm: float
-    drift_sd_ppm: float
-    device: int
+    fit: ClockFit
 
 
 def fit_unplaced(sources: Sequence[Source], clock: dict[str, Any], gpu: str | None) -> None:
@@ -51,9 +49,9 @@ def fit_unplaced(sources: Sequence[Source], clock: dict[str, Any], gpu: str | No
     Notes
     -----
     The cross-correlation of busy time and power finds the place to about an update of the sensor; the
-    likelihood of the readings under the activity, filtered by the sensor's window, refines it. The
-    drift comes from the parts of a long log. A fit whose correlation stays below
-    ``LEAST_CORRELATION`` is not used.
+    likelihood of the readings under the activity, filtered by the sensor's window, refines it
+    (:func:`tracetool.measure.clock_fit.fit_clock_offset`). The drift comes from the parts of a long
+    log. A fit whose correlation stays below ``LEAST_CORRELATION`` is not used.
     """
     entries = clock["alignment"]
     for source, entry in zip(sources, entries, strict=True):
@@ -76,11 +74,28 @@ def fit_unplaced(sources: Sequence[Source], clock: dict[str, Any], gpu: str | No
         by = round(best.offset_s / _NS) * (-1 if is_log else 1)
         shift_trace(source.trace, by)
         entry.update(
-            placed=True, offset_ns=by, error_ns=best.sd_s / _NS, correlation=round(best.correlation, 4),
-            basis="fitted: where the activity makes the power log likeliest",
-        )  # fmt: skip
-        if best.drift_sd_ppm > 0:  # too short a log tells no drift
-            entry.update(drift_ppm=round(best.drift_ppm, 3), drift_sd_ppm=round(best.drift_sd_ppm, 3))
+            placed=True, offset_ns=by, correlation=round(best.correlation, 4), **_stated(best.fit, by)
+        )
+
+
+def _stated(fit: ClockFit, by_ns: int) -> dict[str, Any]:
+    """Return what ``run.json`` says of a fit: its error, what that is made of, and the 90 % interval."""
+    seen = fit.alignment
+    error = seen.offset_sd_s / _NS
+    said: dict[str, Any] = {
+        "error_ns": round(error),
+        "low_ns": round(by_ns - Z90 * error),
+        "high_ns": round(by_ns + Z90 * error),
+        "error_parts_ns": {
+            "likelihood": round(fit.likelihood_sd_s / _NS),
+            "sampling": round(fit.sampling_sd_s / _NS),
+            "stamps": round(fit.stamp_sd_s / _NS),
+        },
+        "basis": "fitted: where the activity makes the power log likeliest",
+    }
+    if seen.drift_sd > 0:  # too short a log tells no drift
+        said |= {"drift_ppm": round(1e6 * seen.drift, 3), "drift_sd_ppm": round(1e6 * seen.drift_sd, 3)}
+    return said
 
 
 def _try(trace: Source, telemetry: pl.DataFrame, gpu: str | None) -> list[_Fit]:
@@ -104,7 +119,7 @@ def _try(trace: Source, telemetry: pl.DataFrame, gpu: str | None) -> list[_Fit]:
     found = []
     for device in telemetry_devices(telemetry):
         for log in power_logs(telemetry, device, origin)[:1]:
-            fit = _fit(log, timeline, board, device)
+            fit = _fit(log, timeline, board)
             if fit is not None:
                 # Both clocks were counted from their own middles: put them back.
                 moved = fit.offset_s + (origin - middle) * _NS
@@ -123,7 +138,7 @@ def _board(trace: Source, device: int, gpu: str | None) -> Gpu | None:
         return None
 
 
-def _fit(log: PowerLog, timeline: Timeline, board: Gpu | None, device: int) -> _Fit | None:
+def _fit(log: PowerLog, timeline: Timeline, board: Gpu | None) -> _Fit | None:
     sensors = candidate_sensors(board, log.field, None)
     try:
         readings = resolve_updates(log.time_s, log.power_w, sensors[0].update_s)
@@ -132,11 +147,7 @@ def _fit(log: PowerLog, timeline: Timeline, board: Gpu | None, device: int) -> _
         start, end = timeline.span_s
         reach = (readings.time_s[-1] - readings.time_s[0]) + (end - start)
         coarse, correlation = coarse_offset(readings, timeline, reach)
-        near = timeline.shifted(coarse)
-        whole = observe(log, near, sensors, prior_sd_s=2.0 * readings.update_s, around_s=0.0)
+        fit = fit_clock_offset(log, timeline.shifted(coarse), sensors)
     except (BadInput, ValueError, IndexError, FloatingPointError):
         return None
-    seen = whole.alignment
-    return _Fit(
-        coarse + seen.offset_s, seen.offset_sd_s, correlation, 1e6 * seen.drift, 1e6 * seen.drift_sd, device
-    )
+    return None if fit is None else _Fit(coarse + fit.alignment.offset_s, correlation, fit)

@@ -13,7 +13,7 @@ import polars as pl
 
 from tracetool.hardware.load import load_gpu, match_gpu
 from tracetool.sources.assemble import assemble, check_trace
-from tracetool.sources.clocks import Source, align_sources
+from tracetool.sources.clocks import Source, align_sources, uncovered
 from tracetool.sources.detect import detect
 from tracetool.sources.format import ReadOptions
 from tracetool.sources.readings import tidy_readings
@@ -108,13 +108,14 @@ def ingest(
             said.step("fitting clocks")
             fit_unplaced(sources, clock, model)
         said.step("linking kernels to their launches")
+        missed = uncovered(sources, clock["alignment"])
         described = [_describe(s) for s in sources]  # assembling empties them
         made = assemble(checked)
         made.tables["devices"] = _name_gpus(made.tables["devices"], model)
         info = {
             "clock": clock,
             "sources": [{**d, "sha256": h.result()} for d, h in zip(described, sums, strict=True)],
-            "warnings": _warnings(sources, made.warnings, clock, made.tables),
+            "warnings": _warnings(sources, [*missed, *made.warnings], clock, made.tables),
         }
         said.step(f"writing {target}")
         return write_run(target, made.tables, info)
