@@ -48,6 +48,11 @@ DEPTH, VECTOR_DEPTH, LEAST_DEPTH, MOST_PARTS = 64.0, 8.0, 128.0, 32
 OLD_DEPTH = 32.0
 #: Bytes per clock between an SM and the fabric.
 PORT_BYTES = 64.0
+#: What is kept of the plan chosen.
+_KEPT = (
+    "tile_m", "tile_n", "split", "blocks", "waves", "serial_cycles", "core_cycles", "fill_bytes",
+    "partial_bytes",
+)  # fmt: skip
 #: Rows timed together, so that the work stays in the processor's cache.
 _CHUNK = 8192
 
@@ -79,8 +84,9 @@ def plan_products(products: Products, gpu: Gpu, rates: TileRates, hertz: float) 
     .. math:: t_{core} = \left\| \lceil T s / S \rceil \frac{k}{s} c_{mma}, \;
        \frac{Q_{fill}}{B_{L2}}, \; \lceil T s / S \rceil \frac{q_{fill}}{B_{port}} \right\|_p
 
-    (tile and wave quantisation as in [1]_). The slab's products and its reads of shared memory
-    overlap; barriers of each slab do not.
+    (tile and wave quantisation as in [1]_). On matrix units the products of a slab, its reads of
+    shared memory and the latency of the next overlap; on vector pipes the latency adds. Starts and
+    stores of waves but the first overlap memory as far as ``drained`` says.
 
     References
     ----------
@@ -105,20 +111,7 @@ def _plan(p: Products, gpu: Gpu, rates: TileRates, hertz: float) -> dict[str, Fl
     dram = read + p.batch * p.m * p.n * p.out_bytes
     memory_s = dram / (gpu.dram_bytes_per_s * rates.dram_reach)
     best = np.full(count, np.inf)
-    kept = {
-        name: np.zeros(count)
-        for name in (
-            "tile_m",
-            "tile_n",
-            "split",
-            "blocks",
-            "waves",
-            "serial_cycles",
-            "core_cycles",
-            "fill_bytes",
-            "partial_bytes",
-        )
-    }
+    kept = {name: np.zeros(count) for name in _KEPT}
     stated = np.isfinite(p.tile_m * p.tile_n) & (p.tile_m > 0) & (p.tile_n > 0)
     if stated.any():
         places = np.flatnonzero(stated)
@@ -229,9 +222,9 @@ def _cost(
     filling = fill / (gpu.l2_bytes_per_clock * rates.l2_reach)
     entering = busiest * depth * width / (PORT_BYTES * rates.port_reach)
     core = _sharp(products, filling, entering, rates.fill_norm)
+    judged = core
     if rates.whole_waves > 0.0:
-        products = products * _whole(blocks, sms, m, n) / busiest
-    judged = _sharp(products, filling, entering, rates.fill_norm)
+        judged = _sharp(products * _whole(blocks, sms, m, n) / busiest, filling, entering, rates.fill_norm)
     drawn = dram / (np.minimum(blocks, sms) * rates.sm_bytes_clk)
     split = parts > 1.0
     partial = np.where(split, 8.0 * p.batch * p.m * p.n * parts, 0.0)
