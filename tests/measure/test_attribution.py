@@ -15,6 +15,7 @@ from tracetool.measure.observe import Observation, observe
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.timeline import build_timeline
 
+from .board import Steps
 from .jobs import Job, counter_log, job, sensor_log
 
 SENSORS = {1: ("ampere-ga100", "draw"), 2: ("ampere-ga10x", "instant"), 3: ("hopper", "average"),
@@ -159,3 +160,38 @@ def test_a_prior_is_used_only_where_the_readings_leave_room() -> None:
     told = attribute_classes(seen, expected_w=np.full(4, 300.0))
     assert np.abs(told.energy_j[:4] / alone.energy_j[:4] - 1).max() < 0.1
     assert (told.prior_share[:4] < 0.5).all()
+
+
+def test_a_class_may_draw_less_than_any_reading_of_a_log_that_never_idles() -> None:
+    random = np.random.default_rng(5)
+    power = np.array([400.0, 200.0, 350.0, 330.0])
+    label = np.concatenate([random.permutation(4)[random.integers(0, 3, 25)] for _ in range(160)])
+    length = 5e-3 * random.uniform(0.8, 1.2, len(label))
+    edges = np.concatenate([[0.0], np.cumsum(length)])
+    steps = Steps(edges, power[label])
+    at = np.arange(0.3, edges[-1], 0.1)
+    shown = steps.mean(at, 0.1) + random.normal(0.0, 0.3, len(at))
+    polls = np.arange(at[0], edges[-1], 0.0203)
+    log = PowerLog(
+        "instant", polls - 0.003, shown[np.searchsorted(at, polls, side="right") - 1], *(NOTHING,) * 2
+    )
+    assert shown.min() > 220.0
+    timeline = build_timeline(edges[:-1], edges[1:], label, 4, 2e-5)
+    found = attribute_classes(observe(log, timeline, [_sensor(2)]))
+    assert found.power_w[:4] == pytest.approx(power, rel=0.03)
+
+
+def test_classes_that_only_windows_edges_tell_apart_are_a_group() -> None:
+    made = job(320, classes=4, seconds=20.0)
+    first = made.label == 0
+    cut = made.start_s + 0.6 * (made.end_s - made.start_s)
+    start = np.concatenate([made.start_s, cut[first]])
+    end = np.concatenate([np.where(first, cut, made.end_s), made.end_s[first]])
+    label = np.concatenate([made.label, np.full(int(first.sum()), 4)])
+    time, power = sensor_log(made.steps, 2, 0)
+    timeline = build_timeline(start, end, label, 5, 2e-5)
+    seen = observe(PowerLog("instant", time, power, NOTHING, NOTHING), timeline, [_sensor(2)])
+    found = attribute_classes(seen)
+    assert not found.found.known[[0, 4]].any()
+    assert found.found.group[0] == found.found.group[4] >= 0
+    assert found.group_energy()[0][0] == pytest.approx(made.energy_j[0], rel=0.03)

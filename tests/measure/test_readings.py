@@ -3,7 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tracetool.hardware.load import load_gpu
 from tracetool.measure.readings import resolve_updates, update_period
+from tracetool.measure.sensors import candidate_sensors
 
 from .jobs import CLASSES, job, sensor_log
 
@@ -58,3 +60,23 @@ def test_a_poll_at_the_very_moment_of_the_update_is_no_witness() -> None:
     nearest = np.round((found.time_s - 0.0606) / 0.1).astype(int)
     inside = (nearest > 0) & (nearest < len(values) - 1)
     assert np.mean(np.abs(found.power_w - values[np.clip(nearest, 0, len(values) - 1)])[inside] < 1e-9) > 0.99
+
+
+def test_polls_in_step_with_the_updates_leave_the_grid_open() -> None:
+    random = np.random.default_rng(6)
+    grid = np.arange(0.05, 30.0, 0.1)
+    values = random.uniform(100.0, 400.0, len(grid))
+    in_step = np.repeat(grid, 3) + np.tile([0.001, 0.034, 0.067], len(grid))
+    beside = np.arange(0.06, 29.9, 0.0337)
+    found = [
+        resolve_updates(t, values[np.searchsorted(grid, t, side="right") - 1], 0.1) for t in (in_step, beside)
+    ]
+    assert found[0].grid_sd_s == pytest.approx(0.033 / np.sqrt(12.0), rel=0.15)
+    assert found[1].grid_sd_s < 0.25 * found[0].grid_sd_s
+
+
+def test_a_nominal_second_may_be_eleven_readings() -> None:
+    windows = [
+        s.window_s for s in candidate_sensors(load_gpu("rtx-3090", part="sensor"), "power.draw.average")
+    ]
+    assert windows == [1.1, 1.0]

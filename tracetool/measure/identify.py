@@ -20,8 +20,10 @@ _TOGETHER = 0.1
 _GROUP_KNOWN = 0.25
 #: Rounds of joining; each joins every pair that cancels best.
 _ROUNDS = 15
-#: Share of a column's square no other classes explain, below which it is not seen apart.
-_APART = 1e-6
+#: Share of a column's square no other classes explain, below which it is not seen apart: what separates
+#: two kernels that always run in one ratio is then only where windows cut them, and that rests on stamps
+#: and on kernels being exactly alike, more than on the readings.
+_APART = 0.01
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def identify(
     asked = np.flatnonzero(~known & (coverage > 0))
     if len(asked) > 1:
         energy = loose[np.ix_(asked, asked)] * np.outer(seconds[asked], seconds[asked])
-        label = _join(energy * stretch, tight_sd[asked] * seconds[asked])
+        label = _join(energy * stretch, tight_sd[asked] * seconds[asked], mixed[asked])
         joined = np.bincount(label)[label] > 1
         _, group[asked[joined]] = np.unique(label[joined], return_inverse=True)
     reason = np.full(len(sd), "", dtype=object)
@@ -89,14 +91,17 @@ def identify(
     return Identified(coverage, known, reason, group)
 
 
-def _join(covariance: Floats, spread: Floats) -> Ints:
-    """Join classes whose energies' errors cancel, pair by pair, until each group's sum is known."""
+def _join(covariance: Floats, spread: Floats, mixed: Bools) -> Ints:
+    """Join classes whose energies' errors cancel, pair by pair, until each group's sum is known.
+
+    Those that no reading sees apart are joined however well the ties or windows' edges seem to know them.
+    """
     label = np.arange(len(spread))
     for _ in range(_ROUNDS):
         variance = np.maximum(np.diag(covariance), 0.0)
         scale = np.sqrt(np.maximum(variance, 1e-300))
         alike = covariance / np.outer(scale, scale)
-        done = scale < _GROUP_KNOWN * spread
+        done = (scale < _GROUP_KNOWN * spread) & ~mixed
         alike[done, :] = 0.0
         np.fill_diagonal(alike, 0.0)
         partner = np.argmin(alike, axis=1)
@@ -110,5 +115,6 @@ def _join(covariance: Floats, spread: Floats) -> Ints:
         step = sparse.coo_matrix((np.ones(len(into)), (into, own)), (count, len(into))).tocsr()
         covariance = np.asarray(step @ (step @ covariance).T)
         spread = np.asarray(step @ spread)
+        mixed = mixed[np.unique(into, return_index=True)[1]] & (np.bincount(into) == 1)
         label = into[label]
     return label

@@ -15,11 +15,25 @@ _CLASS_SPREAD = 0.35
 _IDLE_SHARE, _IDLE_SHARE_SD = 0.35, 0.2
 #: Part of a reading that must be idle or gap for the log to show idle power.
 _IDLE_SEEN = 0.7
+#: Part of a reading that is work, below which its power is not scaled up further.
+_LEAST_DUTY = 0.05
+#: Readings are filled by work from here on: their power is that of work.
+_FILLED = 0.6
 #: No class draws less than this share of the lowest readings of a log that shows idle power.
 _FLOOR = 0.6
 #: How far a class may lie from what the prior array says of it, relative to that.
 _PRIOR_SPREAD = 0.25
 _SCALE_SD = 0.3
+
+
+def _filled_power(active: Floats, power_w: Floats) -> float:
+    """Return the power of a reading that is all work, from readings that are partly. [W]
+
+    Where kernels fill little of any reading they draw more than any reading shows.
+    """
+    some = active > 0
+    slope, base = np.polyfit(active[some], power_w[some], 1) if np.ptp(active[some]) > 0 else (0.0, 0.0)
+    return float(base + slope)
 
 
 def prior_of(power_w: Floats, made: Design, expected_w: Floats | None, limit_w: float) -> Prior:
@@ -41,8 +55,15 @@ def prior_of(power_w: Floats, made: Design, expected_w: Floats | None, limit_w: 
     k = made.classes
     active = np.asarray(made.matrix[:, :k].sum(axis=1)).ravel()
     full = active > 0.5 * active.max(initial=0.0)
-    level = float(np.median(power_w[full])) if full.any() else high
     shown = bool((active < 1.0 - _IDLE_SEEN).any())
+    level, most = high, 1.0
+    if full.any():
+        level = float(np.median(power_w[full]))
+        most = float(np.quantile(active, 0.995))
+    rest = low if shown else 0.0
+    top = rest + 2.0 * (high - rest) / max(most, _LEAST_DUTY)
+    if full.any() and float(np.median(active[full])) < _FILLED:
+        level = float(np.clip(_filled_power(active, power_w), level, top))
     idle = low if shown else _IDLE_SHARE * level
     mean = np.full(k + 2, level)
     sd = np.full(k + 2, _CLASS_SPREAD * max(reach, level - idle))
@@ -53,7 +74,8 @@ def prior_of(power_w: Floats, made: Design, expected_w: Floats | None, limit_w: 
     mean[k:] = idle + 0.2 * (level - idle), idle
     sd[k:] = 0.5 * reach if shown else _IDLE_SHARE_SD * level
     shared = np.append(np.ones(k), [0.0, 0.0])
-    top = max(1.5 * high, 1.2 * limit_w) if np.isfinite(limit_w) else 2.0 * high
+    if np.isfinite(limit_w):
+        top = max(1.5 * high, 1.2 * limit_w)
     # Nothing draws less than an idle board, but a log of work alone does not show what that is.
     floor = max(0.0, min(low - 0.2 * reach, _FLOOR * low)) if shown else 0.0
     return Prior(mean, sd, shared, _SCALE_SD, floor, top)

@@ -15,6 +15,10 @@ _FREEDOM = 5.0
 _ROUNDS = 6
 #: From this many classes on, rounds are solved by conjugate gradients.
 _LARGE = 800
+#: Quiet readings from which their noise is told.
+_ENOUGH = 20
+#: How alike launches of a class are taken to be, and how many readings that is worth.
+_ALIKE, _ALIKE_WORTH = 0.01, 5.0
 #: Rows of a matrix worked on at once.
 _BLOCK = 512
 #: How much wider the ties are made to ask what the readings alone tell.
@@ -92,6 +96,7 @@ def solve(
     """
     n, k = matrix.shape
     weight = np.ones(n)
+    busy = np.asarray(matrix @ prior.shared)
     target = prior.mean_w.copy()
     bound = np.zeros(k)
     noise = max(floor_w, 0.05 * (float(np.std(power_w)) or 1.0))
@@ -104,8 +109,8 @@ def solve(
         bound = np.where(outside, 1.0 / (0.01 * (prior.high_w - prior.low_w)) ** 2, bound)
         miss = power_w - np.asarray(matrix @ x)
         before = noise
-        noise = max(floor_w, 1.4826 * float(np.median(np.abs(miss))))
-        weight = (_FREEDOM + 1) / (_FREEDOM + (miss / noise) ** 2)
+        noise, ratio = _noise(miss, busy, power_w, floor_w)
+        weight = (_FREEDOM + 1) / (_FREEDOM + (miss / (noise * ratio)) ** 2) / ratio**2
         if turn > 1 and abs(noise / before - 1) < 0.01 and not outside.any():
             break
     final = _System(matrix, weight / noise**2, prior, bound, totals)
@@ -133,6 +138,25 @@ def solve(
         power_w - miss,
         weight,
     )
+
+
+def _noise(miss: Floats, busy: Floats, power_w: Floats, floor_w: float) -> tuple[float, Floats]:
+    """Return the noise of quiet readings and each reading's noise over it. [W], shape (n,)
+
+    Readings of work miss by more than the sensor's noise, for kernels of a class are not all alike; were
+    they judged by the quiet ones of a log that mostly idles, they would count as odd and be let go.
+    """
+    full = busy > 0.5 * busy.max(initial=0.0)
+    quiet = np.abs(miss[~full] if (~full).sum() >= _ENOUGH else miss)
+    noise = max(floor_w, 1.4826 * float(np.median(quiet)))
+    if not full.any() or full.all():
+        return noise, np.ones(len(miss))
+    alike = _ALIKE * float(np.median(power_w[full]))
+    seen = float(full.sum())
+    found = (1.4826 * float(np.median(np.abs(miss[full])))) ** 2
+    working = (seen * found + _ALIKE_WORTH * alike**2) / (seen + _ALIKE_WORTH)
+    more = max(working / noise**2 - 1.0, 0.0) / float(busy[full].mean())
+    return noise, np.sqrt(1.0 + more * np.clip(busy, 0.0, None))
 
 
 @dataclass(frozen=True)
