@@ -104,3 +104,26 @@ def test_a_product_under_the_cap_settles_where_the_log_shows_it(data: Path) -> N
     assert made.throttled.all()
     assert abs(made.clock_mhz[0, 0] - held["clock_mhz"].median()) <= 45.0
     assert abs(made.power_w[0, 0] / held["power_w"].median() - 1.0) <= 0.06
+
+
+@pytest.mark.parametrize("pair", [(2000, 5500), (1600, 4000)])
+def test_kernels_over_two_clock_domains_from_one_pair(data: Path, pair: tuple[int, int]) -> None:
+    frame = pl.read_parquet(data / "dvfs/gtx1080ti_two_domains.parquet")
+    one = frame.filter((pl.col("clock_mhz") == pair[0]) & (pl.col("mem_clock_mhz") == pair[1]))
+    rows = read_table(
+        one.select(
+            "kernel", "clock_mhz", "mem_clock_mhz", "power_w", (pl.col("time_s") * 1e6).alias("duration_us")
+        )
+    ).rows
+    clocks = frame["clock_mhz"].unique().sort().to_numpy().astype(np.float64)
+    time, power = [], []
+    for (memory,), there in frame.group_by(["mem_clock_mhz"]):
+        made = predict_rows(
+            rows, load_gpu("gtx-1080-ti"), clocks, mem_clock_mhz=float(str(memory)), anchor=True
+        )
+        place = [one["kernel"].to_list().index(k) for k in there["kernel"]]
+        at = np.searchsorted(clocks, there["clock_mhz"].to_numpy())
+        time.append(np.abs(made.timing.duration_s[place, at] / there["time_s"].to_numpy() - 1))
+        power.append(np.abs(made.power_w[place, at] / there["power_w"].to_numpy() - 1))
+    assert 100 * np.concatenate(time).mean() <= 4.7
+    assert 100 * np.concatenate(power).mean() <= 3.0

@@ -87,3 +87,21 @@ def test_memory_is_no_faster_than_a_slow_core_draws_on_it(family: str) -> None:
     assert time[-1] == pytest.approx(900e-6)
     assert (np.diff(time) < 0).all()
     assert time[0] / time[-1] > 1.8
+
+
+@pytest.mark.parametrize("family", ["copy", "unknown", "gemm"])
+def test_a_kernel_measured_at_a_slow_memory_clock_is_itself_there_and_faster_at_the_usual(
+    family: str,
+) -> None:
+    gpu = load_gpu("gtx-1080-ti")
+    columns = {
+        "name": texts("k"),
+        "duration_us": np.array([900.0]),
+        "recorded_clock_mhz": np.array([1600.0]),
+        "recorded_mem_clock_mhz": np.array([4000.0]),
+    }
+    rows, clocks = OperatorColumns(texts(family), columns), np.array([1600.0])
+    there = predict_rows(rows, gpu, clocks, anchor=True)
+    usual = predict_rows(rows, gpu, clocks, anchor=True, mem_clock_mhz=5500.0)
+    assert there.timing.duration_s[0, 0] == pytest.approx(900e-6)
+    assert usual.timing.duration_s[0, 0] < 900e-6

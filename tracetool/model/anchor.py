@@ -9,11 +9,14 @@ import numpy as np
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.reach import memory_reach
 from tracetool.vocabulary.arrays import Bools, Floats, Ints
+from tracetool.vocabulary.interval import Z90
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.vocabulary.prediction import Timing
 
 #: Basis of a time that came from a family's usual split and the row's own measurement.
 FROM_SPLIT = "family rate"
+#: Spread of such a time per doubling of a clock, relative; and of any time measured again at its own clock.
+SPLIT_SD_PER_OCTAVE, READING_SD = 0.2, 0.01
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ def with_reach(timing: Timing, gpu: Gpu, clock_mhz: Floats, start_mhz: Floats) -
     return replace(timing, duration_s=timing.duration_s + added, memory_s=timing.memory_s + added)
 
 
-def scaled_timing(found: Timing, reference: Timing, anchor: Anchor) -> Timing:
+def scaled_timing(found: Timing, reference: Timing, anchor: Anchor, octaves: Floats) -> Timing:
     r"""Return the model's timing with every anchored row scaled to its measurement.
 
     .. math:: t(f) = t_{measured} \, T_{model}(f) / T_{model}(f_0)
@@ -86,6 +89,8 @@ def scaled_timing(found: Timing, reference: Timing, anchor: Anchor) -> Timing:
         Model at each row's own measured clock, (n, 1).
     anchor : Anchor
         The measurements.
+    octaves : array, shape (n, c)
+        How far the clocks asked for are from the measured ones.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         factor = np.where(anchor.known, anchor.duration_s / reference.duration_s[:, 0], 1.0)
@@ -94,11 +99,14 @@ def scaled_timing(found: Timing, reference: Timing, anchor: Anchor) -> Timing:
     duration = found.duration_s * wide
     # What is left of the model's error is in the ratio: none at the measured clock itself.
     kept = np.where(anchor.known, 0.25, 1.0)
+    low, high = found.low**kept, found.high**kept
+    split = anchor.known & (found.basis == FROM_SPLIT)
+    spread = np.exp(Z90 * np.hypot(SPLIT_SD_PER_OCTAVE * np.sqrt((octaves**2).mean(axis=1)), READING_SD))
     return replace(
         found,
         duration_s=duration,
-        low=found.low**kept,
-        high=found.high**kept,
+        low=np.where(split, 1.0 / spread, low),
+        high=np.where(split, spread, high),
         busy_s={u: np.minimum(b * wide, duration) for u, b in found.busy_s.items()},
         fixed_s=found.fixed_s * factor,
         core_s=found.core_s * wide,

@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tracetool.model.anchor import Anchor
+from tracetool.model.anchor import READING_SD, Anchor
 from tracetool.model.power import OCTAVE_SD, PowerParts
-from tracetool.model.shares import READING_SD
 from tracetool.vocabulary.arrays import Bools, Floats, Ints
 from tracetool.vocabulary.interval import Z90
 from tracetool.vocabulary.operators import OperatorColumns

@@ -6,10 +6,10 @@ import numpy as np
 
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.activity import has_activity, has_mix, with_unseen, work_of_activity
-from tracetool.model.anchor import Anchor
+from tracetool.model.anchor import READING_SD, Anchor
 from tracetool.model.anchor_groups import kernels
 from tracetool.model.anchor_shares import shares_over_clocks
-from tracetool.model.shares import OVERLAP, READING_SD, TimeShares, shares_of_activity
+from tracetool.model.shares import OVERLAP, TimeShares, shares_of_activity
 from tracetool.vocabulary.arrays import Bools, Floats
 from tracetool.vocabulary.interval import Z90
 from tracetool.vocabulary.operators import OperatorColumns

@@ -133,15 +133,20 @@ class _Question:
                 some.rows, self.gpu, some.anchor, some.shares, clock_mhz[chosen], mem_clock_mhz
             )
             pieces.append((chosen, timing))
-        if (chosen := np.flatnonzero(~counted)).size:
-            some = self.take(chosen)
-            assert some.anchor is not None
-            there = some.anchor.start_clock(clock_mhz[chosen])
-            found = time_rows(some.rows, self.gpu, clock_mhz[chosen], mem_clock_mhz, found=some.pieces)
-            origin = time_rows(some.rows, self.gpu, there, found=some.pieces)
-            found = with_reach(found, self.gpu, clock_mhz[chosen], there)
-            pieces.append((chosen, scaled_timing(found, origin, some.anchor)))
+        for usual in np.unique(self.anchor.mem_clock_mhz[~counted]):
+            chosen = np.flatnonzero(~counted & (self.anchor.mem_clock_mhz == usual))
+            pieces.append((chosen, self.take(chosen)._scaled(clock_mhz[chosen], mem_clock_mhz, float(usual))))
         return joined(len(self.rows), clock_mhz.shape[1], pieces)
+
+    def _scaled(self, clock_mhz: Floats, mem_clock_mhz: float | None, measured_mem_mhz: float) -> Timing:
+        """Return the timing of rows measured at one memory clock, by the ratio of the model's times."""
+        assert self.anchor is not None
+        there = self.anchor.start_clock(clock_mhz)
+        mem = measured_mem_mhz if mem_clock_mhz is None else mem_clock_mhz
+        found = time_rows(self.rows, self.gpu, clock_mhz, mem, found=self.pieces)
+        origin = time_rows(self.rows, self.gpu, there, measured_mem_mhz, found=self.pieces)
+        octaves = np.hypot(np.log2(clock_mhz / there), np.log2(mem / measured_mem_mhz))
+        return scaled_timing(with_reach(found, self.gpu, clock_mhz, there), origin, self.anchor, octaves)
 
 
 def predict_rows(

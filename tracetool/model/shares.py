@@ -15,8 +15,6 @@ from tracetool.vocabulary.operators import OperatorColumns
 OVERLAP = 1.83
 #: Busy share of memory at which it sets the time alone.
 _FULL_MEMORY = 0.85
-#: Spread of a measured time repeated at the same clock, relative.
-READING_SD = 0.01
 #: A measurement this long is a program's run, not a kernel: part of it is its host's. [s]
 PROGRAM_S = 1.0
 #: Share of a program's time at the highest clock that follows no clock, and what idle SMs add to it.
