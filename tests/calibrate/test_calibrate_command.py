@@ -149,3 +149,23 @@ def test_gpus_lists_and_shows() -> None:
     assert (sheet.curves["voltage_v"].diff().drop_nulls() >= 0).all()
     assert sheet.curves["idle_w"][-1] > sheet.curves["idle_w"][0]
     assert show_gpu("tesla-k40m").curves.height == 0
+
+
+def test_powers_a_slow_sensor_smeared_are_left_out_and_listed(tmp_path: Path) -> None:
+    path = tmp_path / "operators.csv"
+    pl.DataFrame(
+        {
+            "op": ["elementwise"] * 3,
+            "dtype": ["bf16"] * 3,
+            "elements": [3e8] * 3,
+            "reads": [2] * 3,
+            "writes": [1] * 3,
+            "duration_us": [900.0] * 3,
+            "power_w": [390.0, 131.0, 410.0],
+            "clock_mhz": [1800.0] * 3,
+        }
+    ).write_csv(path)
+    found = read_measured(path, load_gpu("h100-sxm"))
+    assert found.rejected.height == 1
+    assert found.rejected["power_w"].to_list() == [131.0]
+    assert "cannot have drawn" in found.rejected["reason"][0]

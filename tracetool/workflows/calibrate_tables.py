@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 import polars as pl
 
+from tracetool.calibrate.power_fit import coefficient_vector
 from tracetool.calibrate.power_rows import (
     PowerRows,
     rows_of_activity,
@@ -20,6 +21,8 @@ from tracetool.calibrate.power_sweep import SweepRows
 from tracetool.families.formats import dtype_of, product_rate
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.activity import has_activity
+from tracetool.model.power_calibration import BASE
+from tracetool.model.power_priors import prior_calibration
 from tracetool.model.timing import time_rows
 from tracetool.vocabulary.arrays import Bools, Floats, Texts
 from tracetool.vocabulary.errors import BadInput
@@ -43,6 +46,10 @@ _DURATION = ("duration_us", "measured_us", "time_us")
 _OTHER_TIMES = {"time_s": 1e6, "duration_s": 1e6, "time_ms": 1e3, "duration_ms": 1e3}
 _POWER = ("power_w", "measured_w", "average_power_w")
 _ITERATIONS = ("iterations", "num_iters", "num-iters", "repeats")
+
+#: Power above idle over that believed of the counts: no board strays further, either way.
+_MOST_OFF: Final = 3.5
+_SMEARED: Final = "its work cannot have drawn this power: the sensor averaged over more than it"
 
 
 @dataclass(frozen=True)
@@ -226,14 +233,39 @@ def _operators(name: str, frame: pl.DataFrame, rejected: pl.DataFrame, gpu: Gpu)
     power = rows_of_timing(
         measured, rows, gpu, clock, power_w=frame["power_w"].cast(pl.Float64).to_numpy(), group=group
     )
-    slow = frame.filter(pl.Series(fast)).with_columns(
-        pl.lit("faster than the peak rates allow").alias("reason")
-    )
     if fast.all():
         raise BadInput.in_file(name, "is faster than the peak rates of the GPU allow, in every row")
+    smeared = unlikely_power(power, gpu) & ~fast
+    if (fast | smeared).all():
+        raise BadInput.in_file(
+            name,
+            "holds powers that its work cannot have drawn, in every row",
+            "loop each kernel for some windows of the sensor",
+        )
+    left_out = [
+        frame.filter(pl.Series(rows)).with_columns(pl.lit(reason).alias("reason"))
+        for rows, reason in ((fast, "faster than the peak rates allow"), (smeared, _SMEARED))
+    ]
     return Measured(
-        "operators", name, power.take(~fast), None, pl.concat([rejected, slow], how="diagonal_relaxed")
+        "operators",
+        name,
+        power.take(~(fast | smeared)),
+        None,
+        pl.concat([rejected, *left_out], how="diagonal_relaxed"),
     )
+
+
+def unlikely_power(rows: PowerRows, gpu: Gpu) -> Bools:
+    """Rows whose power above idle is not that of their counts, within a factor no board strays by.
+
+    A sensor that averages over a second reads a loop of a third of one as a mixture of it and of what ran
+    before: too little for a heavy kernel, too much for a light one.
+    """
+    prior = prior_calibration(gpu)
+    design, believed = rows.design(gpu.voltage), coefficient_vector(prior)
+    idle = design[:, : len(BASE)] @ believed[: len(BASE)]
+    ratio = (rows.power_w - idle) / np.maximum(design @ believed - idle, 1e-3 * idle)
+    return np.asarray((ratio < 1.0 / _MOST_OFF) | (ratio > _MOST_OFF))
 
 
 def implausible(measured: Timing, rows: OperatorColumns, gpu: Gpu, clock_mhz: Floats) -> Bools:
