@@ -12,6 +12,7 @@ import pytest
 from tests.report.browser import browser
 from tests.report.pages import make_page, make_run
 from tracetool.report.pictures.timeline import MOST_BARS, pack_timeline
+from tracetool.report.power_steps import power_steps
 from tracetool.report.run_html import run_html
 from tracetool.report.run_tables import find_gaps, parts_by
 
@@ -111,6 +112,23 @@ def test_gaps_and_busy_time_fill_the_span(tmp_path: Path) -> None:
         until = max(until, b)
     assert found.total_ms + busy / 1e6 == pytest.approx(found.span_ms)
     assert found.lengths["total_ms"].sum() == pytest.approx(found.total_ms)
+
+
+def test_the_power_table_adds_up_to_the_run(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "r.tracetool", 300)
+    page = make_page(run)
+    span_s = find_gaps(run.kernels).span_ms / 1e3
+    gap_s = find_gaps(run.kernels).total_ms / 1e3
+    part_s = span_s / page.power.height
+    assert page.power["launches"].sum() == 300
+    assert page.power["busy_pct"].mean() == pytest.approx(100 * (1 - gap_s / span_s))
+    joules = page.power["power_w"].sum() * part_s
+    assert joules == pytest.approx(page.energy_j() + page.idle_w * gap_s)
+    html = run_html(page)
+    assert html.count("Power over time as a table") == 1
+    assert ">measured [W]<" in html
+    empty = power_steps(run.kernels.clear(), page.rows, run.telemetry, 50.0)
+    assert not empty.height
 
 
 def test_in_a_browser_it_opens_sorts_finds_zooms_and_stays_quiet(small: Path, large: Path) -> None:

@@ -64,6 +64,8 @@ class RunPage:
         ``run.json``.
     against : RunDiff or None
         This run against a base.
+    power : DataFrame
+        As :func:`tracetool.report.power_steps.power_steps` returns.
     """
 
     title: str
@@ -81,6 +83,7 @@ class RunPage:
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     against: RunDiff | None = None
+    power: pl.DataFrame = field(default_factory=pl.DataFrame)
 
     def energy_j(self, which: pl.Expr | None = None) -> float:
         """Return the energy of all kernels and copies, or of the rows chosen. [J]"""

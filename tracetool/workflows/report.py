@@ -17,6 +17,7 @@ from tracetool.hardware.load import load_gpu
 from tracetool.report.columns import number
 from tracetool.report.pictures.pareto import Clocks
 from tracetool.report.pictures.timeline import pack_timeline
+from tracetool.report.power_steps import power_steps
 from tracetool.report.run_page import Ceilings, Fact, RunPage
 from tracetool.report.run_tables import Gaps, find_gaps, parts_by, signature_rows
 from tracetool.report.sections.kernels import MOST_ROWS
@@ -98,6 +99,7 @@ def page_of(
     rows = signature_rows(run.signatures, predicted.signatures, found.table)
     gaps = find_gaps(run.kernels)
     clocks = _clocks(sweep)
+    idle_w = _idle_w(found, predicted.totals[0])
     return RunPage(
         title=run.path.name.removesuffix(".tracetool"),
         facts=_facts(found, predicted.totals[0], gaps, clocks),
@@ -105,7 +107,7 @@ def page_of(
         rows=rows,
         parts=_parts(run, rows),
         gaps=gaps,
-        idle_w=_idle_w(found, predicted.totals[0]),
+        idle_w=idle_w,
         timeline=pack_timeline(_ranked(run.kernels, rows), run.telemetry),
         clocks=clocks,
         recorded_mhz=found.clock_mhz,
@@ -113,6 +115,7 @@ def page_of(
         info=run.info,
         warnings=(*map(str, run.info.get("warnings") or ()), *found.warnings),
         notes=found.notes,
+        power=power_steps(run.kernels, rows, run.telemetry, idle_w),
     )
 
 

@@ -68,6 +68,7 @@ def energy_bars(names: Sequence[str], energy_j: Floats, low_j: Floats, high_j: F
     bars = made.hbar(y="class", right="energy", height=0.65, fill_color=MODEL, line_color=None, source=source)
     made.segment(x0="low", x1="high", y0="class", y1="class", line_color=INK, line_width=1.4, source=source)
     made.ygrid.grid_line_color = None
+    made.xaxis.ticker.desired_num_ticks = 4  # beside the names a telephone leaves the bars little room
     hover(made, [("", "name"), ("", "said")], [bars])
     told = "; ".join(f"{n}: {s}" for n, s in zip(whole, figures, strict=True))
     return Chart("Measured energy per class", f"{len(rows)} classes, bars with 90 % intervals. {told}", made)

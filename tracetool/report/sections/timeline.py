@@ -5,12 +5,13 @@ from __future__ import annotations
 from tracetool.report.pictures.charts import chart_html
 from tracetool.report.pictures.timeline_chart import timeline_chart
 from tracetool.report.run_page import RunPage
-from tracetool.report.sections.section import Section
+from tracetool.report.sections.section import Section, table_html
 
 _BUTTONS = (
     ("tl-in", "Zoom in"), ("tl-out", "Zoom out"), ("tl-left", "Earlier"), ("tl-right", "Later"),
     ("tl-all", "Whole run"),
 )  # fmt: skip
+_HEADERS = {"power_w": "kernels' joules and idle", "measured_w": "measured"}
 
 
 def timeline(page: RunPage) -> Section | None:
@@ -28,5 +29,15 @@ def timeline(page: RunPage) -> Section | None:
         " + − ← → 0.",
         f'<div class="buttons" role="group" aria-label="Timeline view">{buttons}</div>'
         + chart_html(timeline_chart(page.timeline), "timeline")
-        + '<p id="tl-said" class="note" aria-live="polite"></p>',
+        + '<p id="tl-said" class="note" aria-live="polite"></p>'
+        + _table(page),
     )
+
+
+def _table(page: RunPage) -> str:
+    """Return the picture's figures as a folded table."""
+    if not page.power.height:
+        return ""
+    shown = page.power if page.power["measured_w"].is_not_null().any() else page.power.drop("measured_w")
+    made = table_html(shown, "Mean power over equal parts of the run", _HEADERS)
+    return f"<details><summary>Power over time as a table</summary>{made}</details>"
