@@ -7,7 +7,7 @@ import numpy as np
 from tracetool.families.scores import Scores, attention_scores, scores_work
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.laws.law import Coefficient, Coefficients, Law, choice
-from tracetool.model.laws.vendors import matrix_share
+from tracetool.model.laws.vendors import instruction_share, matrix_share
 from tracetool.model.pieces import Pieces, combined
 from tracetool.tiling.queries import QueryTiles, causal_tiles, full_tiles
 from tracetool.vocabulary.arrays import Floats
@@ -17,6 +17,9 @@ from tracetool.vocabulary.operators import OperatorColumns
 BACKWARD = 2.5
 #: Queries one group of warps holds.
 WARPS_ROWS = 64.0
+#: Start and end of the main kernel alone, and its own passes over Q, K, V and O: coefficients are fitted to
+#: operators, whose other kernels stand in a run as rows of their own.
+ALONE_US, ALONE_PASSES = 2.0, 0.4
 
 _PRIORS = {
     "query_tile": choice(64.0, 64.0, 128.0),
@@ -110,7 +113,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     windowed = s.window < s.kv_len
     dim = (s.head_dim + s.value_dim) / 2.0
     rate = np.where(kv8 & (c["fp8_products"] > 0), gpu.rate("tensor_fp8"), s.rate)
-    rate = rate * matrix_share(gpu, "attention")
+    rate = rate * matrix_share(gpu, "attention") * instruction_share(rows, gpu)
     area = query_tile * key_tile
     products = 4.0 * area * (dim + c["dim_offset"]) / (rate * c["tensor_reach"])
     exponentials = c["exp_factor"] * area / gpu.sfu_per_clock_sm
@@ -139,9 +142,13 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         (s.batch * s.q_len * s.heads + s.batch * s.kv_len * s.kv_heads) * (s.head_dim + s.value_dim) * 2.0
     )
     passes = c["pass_factor"] * np.where(fp8, c["fp8_pass"], np.where(kv8, c["kv8_pass"], 1.0))
+    launch = c["launch_us"] * np.where(s.q_len <= 1.0, c["one_launch"], 1.0)
+    recorded = rows.number("duration_us", 0.0) > 0.0
+    launch = np.where(recorded, np.minimum(launch, ALONE_US), launch)
+    passes = np.where(recorded, np.minimum(passes, ALONE_PASSES), passes)
     n = len(rows)
     return Pieces(
-        fixed_s=c["launch_us"] * 1e-6 * np.where(s.q_len <= 1.0, c["one_launch"], 1.0),
+        fixed_s=launch * 1e-6,
         serial_cycles=np.full(n, c["latency_clk"]),
         stream_s=factor * passes * touched / gpu.dram_bytes_per_s,
         core_cycles=factor * core,

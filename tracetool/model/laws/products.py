@@ -9,7 +9,7 @@ import numpy as np
 from tracetool.families.products import conv_products, gemm_products, plan_of, work_of
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.laws.law import Coefficient, Coefficients, Law, choice
-from tracetool.model.laws.vendors import matrix_share
+from tracetool.model.laws.vendors import instruction_share, matrix_share
 from tracetool.model.pieces import Pieces
 from tracetool.tiling.products import Products, TileRates
 from tracetool.vocabulary.operators import OperatorColumns
@@ -36,13 +36,6 @@ _TENSOR = {
     "drained": Coefficient(0.7, 0.001, 1.0, "1"),
 }
 _LAUNCH = {"launch_us": Coefficient(1.5, 0.3, 60.0, "us")}
-_VECTOR = {
-    **_LAUNCH,
-    **_TILES,
-    "tensor_reach": Coefficient(0.9, 0.3, 2.2, "1"),
-    "slab_clk": Coefficient(30.0, 1.0, 300.0, "clk"),
-    "floor_us": Coefficient(2.0, 0.1, 100.0, "us"),
-}
 #: Formats with scales: A is quantised by a kernel of its own, sizes no multiple of 4 are padded, and a
 #: host that issues kernel after kernel sets a floor.
 _QUANTISED = {
@@ -89,7 +82,8 @@ def _parts(p: Products, gpu: Gpu, c: Coefficients) -> Pieces:
 
 
 def _gemm(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
-    return _parts(gemm_products(rows, gpu), gpu, c)
+    made = gemm_products(rows, gpu)
+    return _parts(replace(made, rate=made.rate * instruction_share(rows, gpu)), gpu, c)
 
 
 def _conv(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
@@ -100,7 +94,6 @@ def _conv(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
 _HABITS = ({"odd_tiles": 0.0, "whole_waves": 1.0, "least_tile": 32.0, "slab_clk": 400.0, "store_reach": 0.2},)
 
 GEMM = Law("gemm", _gemm, {**_LAUNCH, **_TILES, **_TENSOR}, habits=_HABITS)
-GEMM_VECTOR = Law("gemm_vector", _gemm, _VECTOR)
 GEMM_FP8 = Law("gemm_fp8", _gemm, _QUANTISED)
 GEMM_FP8_BLOCK = Law("gemm_fp8_block", _gemm, _QUANTISED)
 GEMM_FP4 = Law("gemm_fp4", _gemm, _QUANTISED)

@@ -1,10 +1,14 @@
-"""How far libraries of a vendor nobody calibrated here fall short of the calibrated one's: priors."""
+"""Priors of how far kernels fall short of those coefficients are fitted to: another vendor's, an older chip's."""
 
 from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
 from tracetool.hardware.gpu import Gpu
+from tracetool.vocabulary.arrays import Floats
+from tracetool.vocabulary.operators import OperatorColumns
 
 #: Rate of AMD's matrix kernels over what coefficients of NVIDIA's give. Products: typical shapes reach about
 #: 0.77 of the best, 708 TFLOP/s in BF16 on MI300X [1]_ [2]_. Attention: PyTorch's kernels on MI300X reach
@@ -13,6 +17,22 @@ _AMD: Final = {"products": 0.70, "attention": 0.45}
 # .. [1] AMD, "Measuring Max-Achievable FLOPs, part 2", ROCm blogs, 2025.
 # .. [2] AMD, "Typical Attained FLOPs", ROCm blogs, 2025.
 # .. [3] Reshadi, "Attention forward on MI300X: AITER, AOTriton, TileLang", 2026.
+#: Words of kernels whose products are instructions of Ampere, and the share of Hopper's rate they reach [4]_.
+_OLDER: Final = ("s16816", "s161616", "_80_", "ampere_", "sm80_", "pytorch_flash::flash_", "flash_fwd_kernel")
+_OLDER_SHARE: Final = 0.62
+# .. [4] Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture", 2024, section on mma.
+
+
+def instruction_share(rows: OperatorColumns, gpu: Gpu) -> Floats:
+    """Return the share of the matrix units' rate a kernel's instructions reach, by its name. Shape (n,). [1]"""
+    names = rows.text("name")
+    share = np.ones(len(rows))
+    if gpu.architecture != "hopper" or not (names != "").any():
+        return share
+    for name in set(names.tolist()):
+        if any(word in str(name) for word in _OLDER):
+            share[names == name] = _OLDER_SHARE
+    return share
 
 
 def matrix_share(gpu: Gpu, kind: str) -> float:
