@@ -18,7 +18,9 @@ import polars as pl
 from latency_loop import HABITS, in_loop, throttles
 from latency_tables import latency_rows, latency_tables, without_tiles
 
+from tracetool.calibrate.conformal import Band, bands
 from tracetool.calibrate.time import LawFit, TimeFit, fit_time
+from tracetool.calibrate.time_design import shape_groups
 from tracetool.calibrate.time_file import time_toml
 from tracetool.families.count import count_work
 from tracetool.families.formats import dtype_of, on_tensor, product_rate
@@ -45,14 +47,18 @@ def say(gpu: str, fit: TimeFit) -> None:
             f"MdAPE {found.mdape_percent:5.1f} %  interval holds {found.coverage_percent:5.1f} %",
             flush=True,
         )
+        for kind, (mape, mdape, inside) in found.of_kind.items():
+            told = f"MAPE {mape:5.1f} % MdAPE {mdape:5.1f} %  interval holds {inside:5.1f} %"
+            print(f"{'':14s}   {kind:40s} {told}", flush=True)
 
 
 def with_habits(
     values: Mapping[str, float], rows: OperatorColumns, measured_s: Floats, gpu: Gpu, *, throttles: bool
-) -> dict[str, float]:
-    """Return coefficients with the tiles a library holds, as the times of rows that state none tell them.
+) -> tuple[dict[str, float], dict[str, Band]]:
+    """Return the tiles a library holds, as times of rows that state none tell, and the bands of such rows.
 
-    What the rows' kernels say of their tiles fits the rates; which tile is taken is what is left to fit.
+    What the rows' kernels say of their tiles fits the rates; which tile is taken is what is left to fit: two
+    numbers, so that rows they were chosen on serve for the bands too.
     """
     untold = without_tiles(rows)
     law, hertz = in_loop(GEMM_VECTOR, throttles=throttles), np.full((len(rows), 1), gpu.clock_boost_mhz * 1e6)
@@ -68,7 +74,10 @@ def with_habits(
             return float(np.abs(np.log(duration_s(pieces, hertz[places])[:, 0] / measured_s[places])).mean())
 
         made[habit] = min(GEMM_VECTOR.priors[habit].choices, key=off)
-    return made
+    found = duration_s(law.parts(untold, gpu, made), hertz)[:, 0]
+    error, kind = np.log(measured_s / found), GEMM_VECTOR.kind(untold)
+    bound = bands(error, shape_groups(rows), kind, GEMM_VECTOR.kinds)
+    return {k: made[k] for k in HABITS}, {k: b for k, b in bound.items() if k}
 
 
 def proved_clock_mhz(rows: OperatorColumns, measured_s: Floats, gpu: Gpu) -> float:
@@ -127,9 +136,9 @@ def fit_board(frame: pl.DataFrame, gpu: Gpu) -> tuple[TimeFit, bool]:
     fit = fit_time(rows, measured, gpu, clock, around={law: in_loop(GEMM_VECTOR, throttles=slowed)})
     kept = {k: without_overhead(k, found) for k, found in fit.laws.items()}
     some = np.flatnonzero(products)
-    values = with_habits(fit.laws[law].values, rows.take(some), measured[some], gpu, throttles=slowed)
+    habits, untold = with_habits(fit.laws[law].values, rows.take(some), measured[some], gpu, throttles=slowed)
     coefficients = {k: v for k, v in kept[law].values.items() if k in GEMM_VECTOR.priors}
-    kept[law] = replace(kept[law], values=coefficients | {k: values[k] for k in HABITS})
+    kept[law] = replace(kept[law], values=coefficients | habits, spread={**kept[law].spread, **untold})
     return TimeFit(gpu.name, kept), slowed
 
 

@@ -61,19 +61,25 @@ def bands(error: Floats, group: Ints, kind: Ints, names: Sequence[str]) -> Mappi
     return found
 
 
-def coverage(error: Floats, group: Ints, kind: Ints, names: Sequence[str]) -> float:
-    """Return the share of rows inside bands made of the other half of the groups. [%]
+def held_inside(error: Floats, group: Ints, kind: Ints, names: Sequence[str]) -> Floats:
+    """Return 1 for rows inside bands made of the other half of the groups, 0 for those outside. Shape (n,).
 
-    Each half judges the other, so that no row is judged by a band its own group went into.
+    Each half judges the other, so that no row is judged by a band its own group went into. NaN if there is
+    but one group.
     """
     groups = np.unique(group)
     first = np.isin(group, np.random.default_rng(2).permutation(groups)[: len(groups) // 2])
-    inside = np.zeros(len(error), dtype=bool)
+    inside = np.full(len(error), np.nan)
     for made, asked in ((first, ~first), (~first, first)):
-        if not made.any():
-            return float("nan")
+        if not (made.any() and asked.any()):
+            continue
         given = bands(error[made], group[made], kind[made], names)
         every = [given.get(name, given[""]) for name in names] or [given[""]]
         low, high = (np.array([b[side] for b in every])[kind[asked]] for side in (0, 1))
         inside[asked] = (error[asked] >= low) & (error[asked] <= high)
+    return inside
+
+
+def percent(inside: Floats) -> float:
+    """Return the share of rows inside their bands. [%]"""
     return float(inside.mean() * 100.0)

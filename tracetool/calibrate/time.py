@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from scipy.optimize import least_squares
 
-from tracetool.calibrate.conformal import Band, bands, coverage
+from tracetool.calibrate.conformal import Band, bands, held_inside, percent
 from tracetool.calibrate.time_design import SHAPE_COLUMNS, shape_groups
 from tracetool.families.count import known_shape
 from tracetool.hardware.gpu import Gpu
@@ -49,6 +49,8 @@ class LawFit:
     mape_percent: float  # held back
     mdape_percent: float
     coverage_percent: float  # of the bands, on groups of shapes neither fitted to nor used for them
+    #: MAPE, MdAPE and coverage of each kind of row. [%]
+    of_kind: Mapping[str, tuple[float, float, float]]
 
 
 @dataclass(frozen=True)
@@ -156,13 +158,18 @@ def _fit_law(law: Law, some: _Rows, gpu: Gpu, given: Mapping[str, float]) -> Law
             found, _ = _least_squares(law, _sample(seen, ROWS), gpu, first, 8)
         error[fold == part] = -residuals(law, kept, gpu, found)
     kind = law.kind(some.rows)
+    inside = held_inside(error, some.group, kind, law.kinds)
     final, sd = _least_squares(law, _sample(some, ROWS), gpu, first, 12)
     off = np.abs(np.expm1(-error)) * 100.0
     low = {k: max(final[k] * np.exp(-Z90 * s), law.priors[k].low) for k, s in sd.items()}
     high = {k: min(final[k] * np.exp(Z90 * s), law.priors[k].high) for k, s in sd.items()}
     return LawFit(
         final, low, high, bands(error, some.group, kind, law.kinds), len(some.measured_s),
-        float(off.mean()), float(np.median(off)), coverage(error, some.group, kind, law.kinds),
+        float(off.mean()), float(np.median(off)), percent(inside),
+        {
+            name: (float(off[here].mean()), float(np.median(off[here])), percent(inside[here]))
+            for number, name in enumerate(law.kinds) if (here := kind == number).any()
+        },
     )  # fmt: skip
 
 

@@ -20,7 +20,8 @@ class Coefficient:
     """One coefficient of a law: its prior value, the bounds of a fit, its unit.
 
     One that is not ``fitted`` keeps its prior unless ``choices`` are tried: those are sizes and
-    habits of a library, which have no value in between.
+    habits of a library, which have no value in between. One that is not ``carried`` says nothing of another
+    board: there its prior holds.
     """
 
     value: float
@@ -29,6 +30,7 @@ class Coefficient:
     unit: str
     fitted: bool = True
     choices: tuple[float, ...] = ()
+    carried: bool = True
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ class Law:
         return self.parts(rows, gpu, {k: given.get(k, c.value) for k, c in self.priors.items()})
 
 
-def choice(value: float, *choices: float) -> Coefficient:
+def choice(value: float, *choices: float, carried: bool = True) -> Coefficient:
     """Return a size or habit of a library, tried among ``choices``."""
-    return Coefficient(value, min(choices), max(choices), "1", fitted=False, choices=choices)
+    low, high = min(choices), max(choices)
+    return Coefficient(value, low, high, "1", fitted=False, choices=choices, carried=carried)

@@ -28,8 +28,8 @@ _BOUNDS = {
 _PRIORS = {
     "launch_us": Coefficient(1.5, 0.3, 120.0, "us"),
     "fill_norm": choice(4.0, 4.0, 8.0),
-    "batch_area": choice(0.0, 0.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0),
-    "most_area": choice(16384.0, 1024.0, 4096.0, 8192.0, 16384.0),
+    "batch_area": choice(0.0, 0.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0, carried=False),
+    "most_area": choice(16384.0, 1024.0, 4096.0, 8192.0, 16384.0, carried=False),
     **{k: Coefficient(getattr(_DEFAULTS, k), *b) for k, b in _BOUNDS.items()},
     "overlap_norm": Coefficient(3.5, 1.5, 8.0, "1"),
 }
@@ -53,8 +53,14 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     )
 
 
-def _batched(rows: OperatorColumns) -> Ints:
-    return (rows.number("batch", 1.0) > 1.0).astype(np.int64)
+#: One product or a batch, its tile stated by its kernel's name or left to the library's choice.
+KINDS = ("single", "batch", "single_untold", "batch_untold")
 
 
-GEMM_VECTOR = Law("gemm_vector", _parts, _PRIORS, kinds=("single", "batch"), kind_of=_batched)
+def _kind(rows: OperatorColumns) -> Ints:
+    batched = rows.number("batch", 1.0) > 1.0
+    untold = ~np.isfinite(rows.number("tile_m") * rows.number("tile_n"))
+    return batched.astype(np.int64) + 2 * untold.astype(np.int64)
+
+
+GEMM_VECTOR = Law("gemm_vector", _parts, _PRIORS, kinds=KINDS, kind_of=_kind)
