@@ -1,4 +1,4 @@
-"""Priors of how far kernels fall short of those coefficients are fitted to: another vendor's, an older chip's."""
+"""Priors: how far other vendors' and older chips' kernels fall short of those fitted to."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OLDER_SHARE: Final = 0.62
 
 
 def instruction_share(rows: OperatorColumns, gpu: Gpu) -> Floats:
-    """Return the share of the matrix units' rate a kernel's instructions reach, by its name. Shape (n,). [1]"""
+    """Return the share of the matrix units' rate a kernel's instructions reach, by name. Shape (n,). [1]"""
     names = rows.text("name")
     share = np.ones(len(rows))
     if gpu.architecture != "hopper" or not (names != "").any():
