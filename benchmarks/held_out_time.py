@@ -36,10 +36,8 @@ def main() -> None:
             )
             mape, holding = rows @ off / rows.sum(), rows @ holds / rows.sum()
             medians = " ".join(f"{m:.1f}" for m in middle)
-            print(
-                f"{board:10s} {name:8s} {rows.sum():6.0f} {mape:6.1f} {medians:>16s} {mean:6.1f}/{median:4.1f} "
-                f"{holding:6.1f} %"
-            )
+            said = f"{board:10s} {name:8s} {rows.sum():6.0f} {mape:6.1f} {medians:>16s}"
+            print(f"{said} {mean:6.1f}/{median:4.1f} {holding:6.1f} %")
 
 
 if __name__ == "__main__":
