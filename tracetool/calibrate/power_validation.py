@@ -42,8 +42,14 @@ def held_out(
     known_base: bool = False,
     heating_per_w: float = 0.0,
     scattered: bool = False,
+    as_read: PowerRows | None = None,
 ) -> HeldOut:
-    """Return leave-one-group-out predictions at one voltage curve."""
+    """Return leave-one-group-out predictions at one voltage curve.
+
+    Of rows whose counts were corrected by what is known of them, ``as_read`` are those before: what is
+    left out is predicted from these, as a kernel of which nothing more is known would be.
+    """
+    asked = rows if as_read is None else as_read
     names = np.unique(rows.group.astype(str))
     predicted = np.zeros(len(rows))
     for name in names:
@@ -56,7 +62,7 @@ def held_out(
             heating_per_w=heating_per_w,
             scattered=scattered,
         )
-        predicted[out] = predicted_w(rows.take(out), found.calibration, voltage, found.values)
+        predicted[out] = predicted_w(asked.take(out), found.calibration, voltage, found.values)
     return HeldOut(predicted, predicted / rows.power_w - 1.0, len(names))
 
 
