@@ -39,7 +39,7 @@ NOTHING = np.zeros(0)
 
 
 def _attributed(made, kind: int, seed: int, *, counter: bool, label=None, count: int | None = None):
-    """What is found of a job on a board of its own, the board's gain and offset, and its sensor."""
+    """What is found of a job on a board of its own, and the board's gain and offset."""
     architecture, field, *_ = KINDS[kind]
     sensor = sensor_of(architecture, field)
     random = np.random.default_rng(7000 + 100 * kind + seed)
@@ -48,14 +48,14 @@ def _attributed(made, kind: int, seed: int, *, counter: bool, label=None, count:
     time, power = sensor_log(made.steps, kind, seed, gain=gain, offset_w=offset)
     polls, joules = NOTHING, NOTHING
     if counter:
-        polls, joules = counter_log(made.steps, seed, rate=gain)
-        polls, joules = polls + 0.004, joules + offset * (polls - polls[0])
+        polls, joules = counter_log(replace(made.steps, power_w=gain * made.steps.power_w + offset), seed)
+        polls = polls + 0.004
     log = PowerLog(field, time, power, polls, joules)
     labels = made.label if label is None else label
     k = count or len(made.power_w)
     seen = observe(log, build_timeline(made.start_s, made.end_s, labels, k, 2e-5), [sensor])
     usable = (told := check_counter(log)) is not None and told.usable
-    return attribute_classes(seen, counter=log if usable else None), gain, offset, replace(sensor)
+    return attribute_classes(seen, counter=log if usable else None), gain, offset
 
 
 def table(boards: int) -> None:
@@ -68,7 +68,7 @@ def table(boards: int) -> None:
             errors, held, timed, modelled = [], [], [], []
             for seed in range(boards):
                 made = job(40 * kind + seed, classes=classes, seconds=seconds)
-                found, gain, offset, _ = _attributed(made, kind, seed, counter=counter)
+                found, gain, offset = _attributed(made, kind, seed, counter=counter)
                 k, truth = classes, made.energy_j
                 seen = found.found.coverage[:k] >= 20
                 # What a meter would tell once: gain and offset undone, the file's are 1 and 0.
@@ -104,7 +104,7 @@ def collinear(jobs: int) -> None:
             end = np.concatenate([np.where(first, cut, made.end_s), made.end_s[first]])
             label = np.concatenate([made.label, np.full(int(first.sum()), 4)])
             split = replace(made, start_s=start, end_s=end, label=label)
-            found, gain, offset, _ = _attributed(split, kind, seed, counter=False, label=label, count=5)
+            found, gain, offset = _attributed(split, kind, seed, counter=False, label=label, count=5)
             wrong += int(found.found.known[0]) + int(found.found.known[4])
             together = found.found.group == found.found.group[0]
             energy = (found.group_energy()[0][0] - offset * found.seconds[together].sum()) / gain
