@@ -12,7 +12,7 @@ from tracetool.sources.calls import with_call_kinds
 from tracetool.sources.columns import clean_text
 from tracetool.sources.format import Format, Probe, ReadOptions, Trace
 from tracetool.sources.kineto.columns import decode_args, texts, whole_numbers
-from tracetool.sources.kineto.events import EventReader
+from tracetool.sources.kineto.events import EventReader, RawEvent
 from tracetool.sources.rocm.dispatches import BOOT, number_devices, plain_names
 from tracetool.sources.rocm.v1 import SERIAL, activities, copy_name
 from tracetool.sources.text import unpacked_chunks
@@ -61,7 +61,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
     trace = Trace("rocprof", BOOT)
     processes: dict[int, str] = {}
     frames = []
-    for chunk in EventReader(path, unpacked_chunks(path, options.max_ratio)):
+    for chunk in EventReader(path, unpacked_chunks(path, options.max_ratio), RawEvent):
         names = [e for e in chunk.events if e.ph == "M" and e.name == "process_name"]
         for e, a in zip(names, decode_args(names, Args), strict=True):
             del a

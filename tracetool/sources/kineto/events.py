@@ -6,19 +6,45 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from tracetool.vocabulary.errors import BadInput
 
 #: Bytes of JSON decoded at once: bounds the memory whatever the file's size.
-CHUNK_BYTES = 32 << 20
+CHUNK_BYTES = 8 << 20
 #: Places tried for a cut before more bytes are read: a cut inside a nested value does not decode.
 CUT_TRIES = 64
 _HEAD = re.compile(rb'(?<!\\)"traceEvents"\s*:\s*\[')
+_COMMA = re.compile(rb"\s*,?")
 _SEAM = re.compile(rb"\}(\s*,\s*)\{")
 _NOT_JSON = re.compile(rb"(?<=[:,\[])(\s*)(?:-?\b(?:NaN|nan|Infinity|inf)\b)(?=\s*[,}\]])")
+
+
+class Args(msgspec.Struct, gc=False):
+    """What is read of an event's arguments; an operator's lists are kept as the JSON they are."""
+
+    device: Any = None
+    context: Any = None
+    stream: Any = None
+    correlation: Any = None
+    external: Any = msgspec.field(default=None, name="External id")
+    external_old: Any = msgspec.field(default=None, name="external id")
+    registers: Any = msgspec.field(default=None, name="registers per thread")
+    shared: Any = msgspec.field(default=None, name="shared memory")
+    grid: Any = None
+    block: Any = None
+    node: Any = msgspec.field(default=None, name="graph node id")
+    bytes: Any = None
+    dims: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="Input Dims")
+    dims_old: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="Input dims")
+    types: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="Input type")
+    concrete: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="Concrete Inputs")
+    sequence: Any = msgspec.field(default=None, name="Sequence number")
+
+
+NO_ARGS = Args()
 
 
 class Event(msgspec.Struct, gc=False):
@@ -32,7 +58,35 @@ class Event(msgspec.Struct, gc=False):
     ts: Any = None
     dur: Any = None
     id: Any = None
+    args: Any = None
+
+
+class RawEvent(Event, gc=False):
+    """An event whose arguments are left as they are."""
+
     args: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class ProfilerEvent(Event, gc=False):
+    """An event of PyTorch's profiler, its arguments read at once."""
+
+    args: Args | None = None
+
+
+class _OddArgs(msgspec.Struct):
+    """An event whose arguments are no object: the rest of it counts all the same."""
+
+    ph: Any = None
+    cat: Any = None
+    name: Any = None
+    pid: Any = None
+    tid: Any = None
+    ts: Any = None
+    dur: Any = None
+    id: Any = None
+
+
+E = TypeVar("E", bound=Event)
 
 
 class ExactTimes(msgspec.Struct, gc=False):
@@ -67,8 +121,8 @@ class Header(msgspec.Struct):
                 setattr(self, name, getattr(other, name))
 
 
-class _Tail(Header):
-    events: list[Event] = msgspec.field(default_factory=list, name="traceEvents")
+class _Tail(Header, Generic[E]):
+    events: list[E] = msgspec.field(default_factory=list, name="traceEvents")
 
 
 @dataclass
@@ -82,11 +136,9 @@ class Chunk:
     odd: list[tuple[int, str]] = field(default_factory=list)
 
 
-_EVENTS = msgspec.json.Decoder(list[Event])
-_TAIL = msgspec.json.Decoder(_Tail)
 _HEADER = msgspec.json.Decoder(Header)
 _RAWS = msgspec.json.Decoder(list[msgspec.Raw])
-_EVENT = msgspec.json.Decoder(Event)
+_ODD = msgspec.json.Decoder(_OddArgs)
 EXACT = msgspec.json.Decoder(list[ExactTimes])
 EXACT_TAIL = msgspec.json.Decoder(_ExactTail)
 
@@ -94,8 +146,14 @@ EXACT_TAIL = msgspec.json.Decoder(_ExactTail)
 class EventReader:
     """Reads a file's events chunk by chunk; ``header`` is complete once they are exhausted."""
 
-    def __init__(self, path: Path, blocks: Iterable[bytes], chunk_bytes: int = CHUNK_BYTES) -> None:
+    def __init__(
+        self, path: Path, blocks: Iterable[bytes], kind: type[Event], chunk_bytes: int = CHUNK_BYTES
+    ) -> None:
         self.path = path
+        self._kind = kind
+        self._event = msgspec.json.Decoder(kind)
+        self._events = msgspec.json.Decoder(list[kind])  # type: ignore[valid-type]
+        self._tail = msgspec.json.Decoder(_Tail[kind])  # type: ignore[valid-type]
         self.header = Header()
         self.count = 0
         self._blocks = iter(blocks)
@@ -184,7 +242,7 @@ class EventReader:
                 return None
             for seam in reversed(seams):
                 at = seam.start() + 1
-                chunk = self._decode(buffer[:at].lstrip().removeprefix(b","))
+                chunk = self._decode(buffer, at)
                 if chunk is not None:
                     self.count += len(chunk.events) + len(chunk.odd)
                     return chunk, buffer[seam.end() - 1 :]
@@ -194,11 +252,13 @@ class EventReader:
             end = start + 1
         return None
 
-    def _decode(self, text: bytes) -> Chunk | None:
-        """Return a chunk's events, None where its text is not a list of whole values."""
-        whole = b"[" + text + b"]"
+    def _decode(self, buffer: bytes, end: int) -> Chunk | None:
+        """Return the events before ``end``, None where the text is not a list of whole values."""
+        first = _COMMA.match(buffer)
+        # Joined at once: big texts are copied no oftener than need be.
+        whole = b"".join((b"[", memoryview(buffer)[first.end() if first else 0 : end], b"]"))
         try:
-            return Chunk(self.count, _EVENTS.decode(whole), whole)
+            return Chunk(self.count, self._events.decode(whole), whole)
         except msgspec.ValidationError:
             return self._one_by_one(whole)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -207,7 +267,7 @@ class EventReader:
         if mended == whole:
             return None
         try:
-            return Chunk(self.count, _EVENTS.decode(mended), mended)
+            return Chunk(self.count, self._events.decode(mended), mended)
         except msgspec.ValidationError:
             return self._one_by_one(mended)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -223,7 +283,7 @@ class EventReader:
         kept = []
         for i, raw in enumerate(raws):
             try:
-                chunk.events.append(_EVENT.decode(raw))
+                chunk.events.append(self._one(raw))
                 kept.append(bytes(raw))
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 if bytes(raw).strip() not in (b"{}", b"null"):
@@ -231,17 +291,25 @@ class EventReader:
         chunk.raw = b"[" + b",".join(kept) + b"]"
         return chunk
 
+    def _one(self, raw: msgspec.Raw) -> Event:
+        """Decode one event, without its arguments where they are odd."""
+        try:
+            return self._event.decode(raw)
+        except msgspec.ValidationError:
+            return self._kind(**msgspec.structs.asdict(_ODD.decode(raw)))
+
     def _last(self, buffer: bytes) -> Chunk:
         """Return the last events and read what stands behind them."""
         opening = b"[" if self._is_list else b'{"traceEvents":['
         whole = opening + buffer.lstrip().removeprefix(b",")
         # Old profilers end a list with a comma, and a crash leaves it open: Chrome's own viewer takes both.
         fault: Exception | None = None
-        for text in (whole, _mended(whole)):
+        for mend in (bytes, _mended):  # only where it has to be: it looks at every byte
+            text = mend(whole)
             try:
                 if self._is_list:
-                    return self._count(Chunk(self.count, _EVENTS.decode(text), text))
-                found = _TAIL.decode(text)
+                    return self._count(Chunk(self.count, self._events.decode(text), text))
+                found = self._tail.decode(text)
             except msgspec.ValidationError as error:
                 fault = error
                 if (chunk := self._last_odd(text)) is not None:

@@ -12,8 +12,8 @@ import polars as pl
 
 from tracetool.sources.calls import with_call_kinds
 from tracetool.sources.columns import clean_text, rejected_rows
-from tracetool.sources.kineto.columns import decode_args, texts, times_ns, whole_numbers
-from tracetool.sources.kineto.events import Chunk, Event
+from tracetool.sources.kineto.columns import texts, times_ns, whole_numbers
+from tracetool.sources.kineto.events import NO_ARGS, Args, Chunk, Event
 
 #: Categories in their spellings since 2020, lower case.
 ACTIVITIES = {
@@ -23,47 +23,6 @@ ACTIVITIES = {
 CALLS = frozenset(("cuda_runtime", "cuda_driver", "runtime", "driver", "hip_runtime", "privateuse1_runtime"))
 OPERATORS = frozenset(("cpu_op", "operator"))
 RANGES = frozenset(("user_annotation",))
-
-
-class DeviceArgs(msgspec.Struct, gc=False):
-    """Arguments of a device activity."""
-
-    device: Any = None
-    context: Any = None
-    stream: Any = None
-    correlation: Any = None
-    external: Any = msgspec.field(default=None, name="External id")
-    external_old: Any = msgspec.field(default=None, name="external id")
-    registers: Any = msgspec.field(default=None, name="registers per thread")
-    shared: Any = msgspec.field(default=None, name="shared memory")
-    grid: Any = None
-    block: Any = None
-    node: Any = msgspec.field(default=None, name="graph node id")
-    bytes: Any = None
-
-
-class CallArgs(msgspec.Struct, gc=False):
-    """Arguments of a runtime or driver call."""
-
-    correlation: Any = None
-    external: Any = msgspec.field(default=None, name="External id")
-    external_old: Any = msgspec.field(default=None, name="external id")
-    grid: Any = None
-    block: Any = None
-    shared: Any = msgspec.field(default=None, name="shared memory")
-    size: Any = None
-
-
-class OperatorArgs(msgspec.Struct, gc=False):
-    """Arguments of an operator; lists are kept as the JSON they are."""
-
-    dims: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="Input Dims")
-    dims_old: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="Input dims")
-    types: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="Input type")
-    concrete: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="Concrete Inputs")
-    sequence: Any = msgspec.field(default=None, name="Sequence number")
-    external: Any = msgspec.field(default=None, name="External id")
-    external_old: Any = msgspec.field(default=None, name="external id")
 
 
 _PHASE_AND_CATEGORY = attrgetter("ph", "cat")
@@ -151,6 +110,11 @@ def _column(records: Sequence[Any], name: str) -> list[Any]:
     return list(map(attrgetter(name), records))
 
 
+def _args(events: Sequence[Event]) -> list[Args]:
+    """Return the arguments of events, empty where there are none."""
+    return [e.args or NO_ARGS for e in events]
+
+
 def _geometry(args: list[Any], column: str) -> dict[str, pl.Series]:
     """Return x, y, z of a launch's grid or block."""
     shapes = _column(args, column)
@@ -185,7 +149,7 @@ def _else(first: list[Any], second: list[Any]) -> list[Any]:
 
 def _device_columns(chunk: Chunk, which: list[int], base_ns: int) -> pl.DataFrame:
     events = [chunk.events[i] for i in which]
-    args = decode_args(events, DeviceArgs)
+    args = _args(events)
     start, end = times_ns(chunk, which, base_ns)
     return pl.DataFrame(
         {
@@ -211,7 +175,7 @@ def _device_columns(chunk: Chunk, which: list[int], base_ns: int) -> pl.DataFram
 
 def _call_columns(chunk: Chunk, which: list[int], base_ns: int) -> pl.DataFrame:
     events: list[Event] = [chunk.events[i] for i in which]
-    args = decode_args(events, CallArgs)
+    args = _args(events)
     more = {
         "correlation": whole_numbers(_column(args, "correlation")),
         "external_id": _external(args),
@@ -238,7 +202,7 @@ def _raw_texts(raws: Sequence[msgspec.Raw]) -> pl.Series:
 
 def _operator_columns(chunk: Chunk, which: list[int], base_ns: int) -> pl.DataFrame:
     events: list[Event] = [chunk.events[i] for i in which]
-    args = decode_args(events, OperatorArgs)
+    args = _args(events)
     return _intervals(chunk, which, base_ns).with_columns(
         input_dims=_raw_texts([a.dims or a.dims_old for a in args]),
         input_types=_raw_texts(_column(args, "types")),

@@ -10,7 +10,7 @@ import polars as pl
 
 from tracetool.sources.columns import clean_text
 from tracetool.sources.format import Clock, Trace
-from tracetool.sources.kineto.events import EventReader, Header
+from tracetool.sources.kineto.events import EventReader, Header, ProfilerEvent
 from tracetool.sources.kineto.tables import Columns
 from tracetool.sources.linking import link_launches
 from tracetool.vocabulary.errors import BadInput
@@ -33,7 +33,7 @@ def read_trace(path: Path, blocks: Iterable[bytes], progress: Progress) -> Trace
     BadInput
         If the JSON is broken, or holds no event of a profiler.
     """
-    reader = EventReader(path, blocks)
+    reader = EventReader(path, blocks, ProfilerEvent)
     columns = Columns(path.name, 0)
     for chunk in reader:
         progress.step(f"reading {path.name}: {reader.count:,} events")
