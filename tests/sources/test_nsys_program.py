@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 from pathlib import Path
@@ -87,7 +88,9 @@ def test_an_export_beside_a_report_is_read_and_named_unless_an_older_nsys_made_i
     report.write_bytes(program.MAGIC + older + b"0" * 200 + program.END)
     os.utime(report, (report_time, report_time))
     run = Run.open(ingest([report], out=tmp_path / "out", nsys=nsys))
-    assert run.info["sources"][0]["details"]["read_from"] == export.name
+    details = run.info["sources"][0]["details"]
+    assert details["read_from"] == export.name
+    assert details["read_from_sha256"] == hashlib.sha256(export.read_bytes()).hexdigest()
     assert any("read from run.sqlite beside it" in w for w in run.info["warnings"])
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from tracetool.sources.format import Format, Probe, ReadOptions, Trace
 from tracetool.sources.nsight.program import MAGIC, export_report, report_version
 from tracetool.sources.nsight.tables import read_export
+from tracetool.tables.run import file_sha256
 from tracetool.vocabulary.errors import BadInput, TracetoolError
 
 
@@ -68,7 +69,7 @@ def _beside(path: Path, error: TracetoolError) -> Trace:
         written = report_version(f.read(256))
     if written and _release(trace.profiler_version) < _release(written):
         raise error
-    trace.details["read_from"] = export.name
+    trace.details |= {"read_from": export.name, "read_from_sha256": file_sha256(export)}
     why = error.message.split(": ", 1)[-1]
     trace.warnings.append(
         f"read from {export.name} beside it (same name, no older; make sure it is of this recording),"

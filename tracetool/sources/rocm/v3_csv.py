@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from tracetool.sources.calls import with_call_kinds
-from tracetool.sources.columns import clean_text
+from tracetool.sources.columns import clean_text, narrow
 from tracetool.sources.csv_file import has_columns, read_csv
 from tracetool.sources.format import Trace
 from tracetool.sources.rocm.dispatches import BOOT, blocks_from_items, gfx_name, number_devices, plain_names
@@ -91,7 +91,7 @@ def read_tables(path: Path, max_ratio: float) -> Trace:
             agents = _agents(facts, max_ratio)
             trace.details["files"].append(facts.name)
     if parts:
-        trace.activities, trace.devices = number_devices(pl.concat(parts, how="diagonal"), agents)
+        trace.activities, trace.devices = number_devices(pl.concat(parts, how="diagonal_relaxed"), agents)
         if agents:
             return trace
         trace.warnings.append(
@@ -126,14 +126,18 @@ def _activities(path: Path, kind: str, max_ratio: float) -> pl.DataFrame:
             place_of=pl.lit(f"{path.name} line"),
         )  # fmt: skip
     frame = read_csv(path, _KERNELS, max_ratio)
+    # Held as codes and narrow numbers: a million rows are compared and grouped several times.
+    frame = narrow(
+        frame, [c for c in frame.columns if c.startswith(("grid_", "block_", "shared_", "vgpr", "accum"))]
+    )
     frame = frame.with_columns(
-        name=plain_names(frame["name"]),
-        kind=pl.lit("kernel"),
+        name=plain_names(frame["name"]).cast(pl.Categorical),
+        kind=pl.lit("kernel").cast(pl.Categorical),
         profiler_device=_number(frame["agent"]),
         stream=pl.select(pl.coalesce(_number(frame["stream"]), _number(frame["queue"]))).to_series(),
-        registers_per_thread=pl.col("vgpr") + pl.col("accum").fill_null(0),
+        registers_per_thread=pl.col("vgpr").cast(pl.Int32) + pl.col("accum").fill_null(0),
         place=pl.col("line"),
-        place_of=pl.lit("line"),
+        place_of=pl.lit("line").cast(pl.Categorical),
     )
     return blocks_from_items(frame).drop("line", "agent", "queue", "guid", "vgpr", "accum")
 
