@@ -74,6 +74,11 @@ def test_single_runs_teach_nothing() -> None:
     assert learned(one[:, :0], one[:, :0], PRIOR) is PRIOR
 
 
+def test_copies_of_one_run_teach_nothing() -> None:
+    same = np.array([[100.0, 50.0]] * 3)
+    assert learned(same, same, PRIOR) is PRIOR
+
+
 def test_a_baseline_keeps_its_steps(tmp_path: Path) -> None:
     run = load_run(write_folder(tmp_path / "r.tracetool", steps=8), "anchored", Reading())
     steps = run.classes.steps_taken

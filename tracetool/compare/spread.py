@@ -139,6 +139,8 @@ def learned(base: Floats, head: Floats, spread: Spread, within: Floats | None = 
     expected = spread.variance + (np.zeros(len(good)) if within is None else within)
     weight = np.where(good, spread.variance / expected, 0.0)
     ratio = float((pooled(base, head) / expected) @ weight / weight.sum())
+    if ratio == 0:  # copies of one run: nothing was run twice
+        return spread
     worth = own * min(_APART, float(good.sum()))
     known = spread.runs
     if known and ratio > float(special.fdtri(worth, known, _REJECTED)):
