@@ -40,8 +40,9 @@ Fitted = tuple[SequenceFactors, HostCosts, PowerCalibration]
 def without(model: str) -> Fitted:
     """Return coefficients fitted to all models but one."""
     inside = [r for r in fit_sequence.runs() if r.model != model]
-    spread = fit_sequence.held_out(inside)[1]
-    factors = SequenceFactors(*(float(v) for v in fit_sequence.fit(inside)), log_sd=spread)
+    _, spread, kept, _ = fit_sequence.held_out(inside)
+    found = (float(v) for v in fit_sequence.fit(inside))
+    factors = SequenceFactors(*found, log_sd=spread, own_share=kept, fitted_on=GPU.name)
     eager = tomllib.loads(fit_hosts.HOSTS.read_text("utf-8"))["eager"]
     prior = np.array([eager[f"{c}_us"]["prior"] for c in fit_hosts.COSTS], dtype=np.float64)
     delivered = host_costs("eager")
@@ -79,7 +80,10 @@ def judged(fitted: dict[str, Fitted]) -> pl.DataFrame:
             table.rows, GPU, clocks, among_others=factors, launches=launches, power_calibration=power
         )
         totals = {
-            t["clock_mhz"]: t for t in sequence_totals(table.rows, made, table, costs, run_sd=factors.log_sd)
+            t["clock_mhz"]: t
+            for t in sequence_totals(
+                table.rows, made, table, costs, run_sd=factors.log_sd, own_share=factors.own_share
+            )
         }
         for run in runs.iter_rows(named=True):
             total = totals[float(run["clock_mhz"])]

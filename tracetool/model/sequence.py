@@ -29,7 +29,9 @@ class SequenceFactors:
 
     ``reach_ratio`` times the GPU's memory reach is the core clock at which streams slow down by half
     the square root of two; ``log_sd`` is what all kernels of one run err by in common, beside what each
-    errs by itself: the spread of whole models left out of the fit.
+    errs by itself: the spread of whole models left out of the fit. ``own_share`` is how much of its own
+    error a kernel keeps on the board the factors were fitted on (``fitted_on``): what the laws err by in
+    common there, the factors took in.
     """
 
     product: float
@@ -38,13 +40,20 @@ class SequenceFactors:
     softmax: float
     reach_ratio: float
     log_sd: float
+    own_share: float = 1.0
+    fitted_on: str = ""
+
+    def own_share_on(self, gpu: Gpu) -> float:
+        """Return the share of its own error a kernel keeps on a GPU."""
+        return self.own_share if gpu.name == self.fitted_on else 1.0
 
 
 @cache
 def sequence_factors() -> SequenceFactors:
     """Return the delivered factors."""
-    found = shared_calibration("sequence").section("sequence")
-    return SequenceFactors(**{k: n.value for k, n in found.items()})
+    file = shared_calibration("sequence")
+    numbers = {k: n.value for k, n in file.section("sequence").items()}
+    return SequenceFactors(**numbers, fitted_on=str(file.about.get("gpu", "")))
 
 
 def in_sequence(

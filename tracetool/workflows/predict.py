@@ -111,8 +111,10 @@ def predict_table(
                 launches=np.bincount(whole.index, whole.counts, len(whole.rows)).astype(np.float64),
                 **given,
             )
-        known = None if fused_attention else sequence_factors().log_sd
-        totals = sequence_totals(whole.rows, predicted, whole, costs, run_sd=known)
+        factors = sequence_factors()
+        known = None if fused_attention else factors.log_sd
+        kept = factors.own_share_on(board)
+        totals = sequence_totals(whole.rows, predicted, whole, costs, run_sd=known, own_share=kept)
     else:
         totals = kernel_totals(rows, predicted, table)
     return PredictedTable(frame, totals, board.name, tuple(notes), info)

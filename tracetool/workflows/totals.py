@@ -43,18 +43,19 @@ def sequence_totals(
     costs: HostCosts,
     *,
     run_sd: float | None = None,
+    own_share: float = 1.0,
 ) -> list[dict[str, Any]]:
     """Totals of a table's rows issued in order on one stream by one host thread, per clock.
 
-    ``run_sd`` is what the times of one run's rows err by in common (ln), where that is known; see
-    :func:`run_spread`.
+    ``run_sd`` is what the times of one run's rows err by in common (ln), where that is known, and
+    ``own_share`` how much of its own error each keeps beside it; see :func:`run_spread`.
     """
     place, counts = table.index, np.asarray(table.counts, dtype=np.float64)
     weight = np.bincount(place, weights=counts, minlength=len(rows)).astype(np.float64)
     duration = predicted.timing.duration_s[place]
     host = costs.issue_s(rows.family)[place]
     middle = issue(duration, counts, host, costs)
-    spread = run_spread(weight, predicted, run_sd) if run_sd is not None else None
+    spread = run_spread(weight, predicted, run_sd, own_share) if run_sd is not None else None
     below, above = spread.time_s if spread else _time_spread(rows, weight, predicted)
     factor = middle.kernel_s > 0
     shorter = 1.0 - np.divide(below, middle.kernel_s, out=np.zeros_like(below), where=factor)
@@ -149,7 +150,7 @@ class Spread:
     energy_j: tuple[Floats, Floats]
 
 
-def run_spread(weight: Floats, predicted: Prediction, run_sd: float) -> Spread:
+def run_spread(weight: Floats, predicted: Prediction, run_sd: float, own_share: float = 1.0) -> Spread:
     r"""Half-widths of the kernels' time and energy of one run.
 
     Parameters
@@ -160,12 +161,15 @@ def run_spread(weight: Floats, predicted: Prediction, run_sd: float) -> Spread:
         The rows, among others.
     run_sd : float
         Spread of a run's time that its rows have in common. [ln]
+    own_share : float
+        Share of its own error a row keeps beside it. [1]
 
     Notes
     -----
-    Each row's time errs its own way, :math:`h_i`, and all together by :math:`z s`:
+    Each row's time errs its own way, :math:`h_i`, of which it keeps a share :math:`a`, and all together
+    by :math:`z s`:
 
-    .. math:: w_t^2 = \frac{\sum_i (t_i h_i)^2}{(\sum t_i)^2} + (z s)^2
+    .. math:: w_t^2 = a^2 \frac{\sum_i (t_i h_i)^2}{(\sum t_i)^2} + (z s)^2
 
     Coefficients of power were fitted at measured times: their error, :math:`c_i`, is one of power, the
     same board's for all rows, and the error of the run's time comes on top:
@@ -181,7 +185,7 @@ def run_spread(weight: Floats, predicted: Prediction, run_sd: float) -> Spread:
         (1.0, timing.high, predicted.energy_high_j),
     ):
         own = np.abs(np.log(bound))[:, None]
-        apart = ratio(np.sqrt(((time * own) ** 2).sum(0)), time.sum(0))
+        apart = own_share * ratio(np.sqrt(((time * own) ** 2).sum(0)), time.sum(0))
         wide = np.hypot(apart, Z90 * run_sd)
         # What is left of a row's interval of energy without its time: that of its coefficients.
         whole = np.abs(np.log(ratio(w * limit, energy)))
