@@ -20,9 +20,6 @@ from tracetool.hardware.sensors import sensor_of
 from tracetool.measure.attribution import attribute_classes
 from tracetool.measure.controls import by_model, by_time
 from tracetool.measure.design import span_of
-from tracetool.measure.fingrav.executions import in_runs
-from tracetool.measure.fingrav.profile import fine_profile
-from tracetool.measure.fingrav.stitch import Samples
 from tracetool.measure.observe import observe
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.timeline import build_timeline
@@ -125,7 +122,8 @@ def _small_job(kind: int, seed: int, gain_drawn: bool, seconds: float = 60.0):
     seen = observe(
         PowerLog(field, polls, shown, NOTHING, NOTHING), build_timeline(start, end, label, 10, 2e-5), [sensor]
     )
-    span = span_of(seen.readings, seen.boxes)  # what the log speaks of is what it is judged by
+    # What the log speaks of is what it is judged by; the log's clock is off by the offset found.
+    span = tuple(t - seen.alignment.offset_s for t in span_of(seen.readings, seen.boxes))
     truth = _truth((np.clip(start, *span), np.clip(end, *span)), label, edges, energy, 10)
     return attribute_classes(seen), truth, power
 
@@ -160,42 +158,8 @@ def boards(count: int = 40) -> None:
         print(f"  class {kind}: {np.mean(held):.1%}")
 
 
-def fine() -> None:
-    """A campaign of one 100 us kernel seen by a 1 ms sampler: its steady power, and what controls say."""
-    rows = []
-    for seed in range(4):
-        random = np.random.default_rng(seed)
-        runs, each, length = 200, 40, 100e-6
-        pause = np.repeat(0.005 + random.uniform(0.0, 0.002, runs), each) * (
-            np.arange(runs * each) % each == 0
-        )
-        took = length * (1 + 0.003 * random.standard_normal(runs * each))
-        end = np.cumsum(pause + took + 3e-6)
-        start = end - took
-        level = 600.0 * (1 - 0.12 * np.exp(-(np.arange(runs * each) % each) / 8.0))
-        at = np.sort(np.arange(0.0, end[-1], 1e-3) + random.uniform(-2e-5, 2e-5))
-        i = np.clip(np.searchsorted(start, at, side="right") - 1, 0, len(start) - 1)
-        inside = (at >= start[i]) & (at < end[i])
-        power = np.where(inside, level[i], 140.0) * (1 + 0.012 * random.standard_normal(len(at)))
-        found = fine_profile(in_runs(start, end), Samples(at, {"total": power}, 0.0, 1e-3), seed=seed)
-        busy, span = float(took.sum()), float(end[-1])
-        model = np.array([600.0, 140.0]) * (1 + 0.15 * random.standard_normal(2))
-        total = power.mean() * span
-        shares = by_model(np.array([busy, span - busy]), model, total)
-        says = (
-            found.curve("ssp").mean_w,
-            by_time(np.array([busy, span - busy]), total)[0] / busy,
-            shares[0] / busy,
-        )
-        rows.append([abs(s / 600.0 - 1) for s in says])
-    mean = np.mean(rows, axis=0)
-    print("steady power of one 100 us kernel, 1 ms sampler: profile, by time share, by model share")
-    print(f"  {mean[0]:6.1%} {mean[1]:6.1%} {mean[2]:6.1%}")
-
-
 if __name__ == "__main__":
     given = [int(a) for a in sys.argv[1:]]
     large(*(given + [1_000_000, 100_000, 5_000][len(given) :]))
     small()
-    fine()
     boards()

@@ -15,6 +15,8 @@ _FREEDOM = 5.0
 _ROUNDS = 6
 #: From this many classes on, rounds are solved by conjugate gradients.
 _LARGE = 800
+#: Powers looked at for misses that are alike.
+_PROBES = 64
 #: Quiet readings from which their noise is told.
 _ENOUGH = 20
 #: How alike launches of a class are taken to be, and how many readings that is worth.
@@ -91,8 +93,7 @@ def solve(
     -----
     Minimizes :math:`\sum_n w_n (A x - y)_n^2 / \sigma^2 + (x - s m)^T D (x - s m)` with one scale
     :math:`s` integrated out; the :math:`w_n` follow a Student likelihood. Powers beyond a bound are
-    tied to it. Noise that is alike from reading to reading widens the covariance by
-    :math:`1 + 2 \sum_l \rho_l`.
+    tied to it. Noise that is alike from reading to reading widens the covariance.
     """
     n, k = matrix.shape
     weight = np.ones(n)
@@ -134,7 +135,7 @@ def solve(
         loose,
         apart,
         noise,
-        _stretch(miss * np.sqrt(weight)) * n / max(n - used, 0.25 * n),
+        _stretch(matrix, covariance, weight * miss) * n / max(n - used, 0.25 * n),
         power_w - miss,
         weight,
     )
@@ -234,19 +235,35 @@ def _invert(precision: Floats) -> None:
         precision[first:last, last:] = inverse[last:, first:last].T
 
 
-def _stretch(miss: Floats, most: int = 30) -> float:
-    """Variance inflation of means of readings whose misses are alike."""
-    n = len(miss)
-    if n < 20:
+def _stretch(matrix: sparse.csr_matrix, covariance: Floats, pull: Floats, most: int = 30) -> float:
+    r"""Variance inflation of the powers for misses that are alike from reading to reading, at least 1.
+
+    Parameters
+    ----------
+    matrix : sparse, shape (n, k)
+        Design.
+    covariance : array, shape (k, k)
+        Of the powers, misses taken as independent.
+    pull : array, shape (n,)
+        Misses times their weights.
+    most : int
+        Readings over which misses may be alike.
+
+    Notes
+    -----
+    A miss moves a power by :math:`(V A^T)_{kn} w_n r_n`; the sum's variance is told with the products of
+    neighbours too (Newey and West 1987). A drift that all classes share moves none of them, so that the
+    misses' own likeness would say too much.
+    """
+    n, k = matrix.shape
+    if n < 20 or not pull.any():
         return 1.0
-    centred = miss - miss.mean()
-    total = float(centred @ centred)
-    if total <= 0:
-        return 1.0
-    out = 1.0
-    for lag in range(1, min(most, n // 4)):
-        rho = float(centred[lag:] @ centred[:-lag]) / total
-        if rho < 2.0 / np.sqrt(n):
-            break
-        out += 2.0 * rho
-    return out
+    chosen = np.unique(np.linspace(0, k - 1, min(k, _PROBES)).astype(np.int64))
+    moves = np.asarray(matrix @ covariance[:, chosen]) * pull[:, None]
+    moves = moves[:, np.any(moves != 0.0, axis=0)]
+    plain = (moves**2).sum(axis=0)
+    whole = plain.copy()
+    lags = min(most, n // 4)
+    for lag in range(1, lags):
+        whole += 2.0 * (1.0 - lag / lags) * (moves[lag:] * moves[:-lag]).sum(axis=0)
+    return max(1.0, float(np.mean(np.maximum(whole, 0.0) / plain)))
