@@ -75,28 +75,39 @@ def read_cells(
         check_columns(wanted, places)
         pages = Pages.of(path)
 
-        def block(numbers: Ints) -> tuple[pl.DataFrame, Ints]:
+        def block(numbers: Ints) -> _Part:
             rows = _rows(pages, numbers)
-            return _decoded(rows, places, kinds), rows.number[rows.long]
+            long = np.flatnonzero(rows.long)
+            ends = (int(rows.number[0]), int(rows.number[-1])) if len(rows.number) else None
+            return _Part(_decoded(rows, places, kinds), ends, long, rows.number[long])
 
         with ThreadPoolExecutor(max(2, min(8, os.cpu_count() or 2))) as pool:
             parts = list(pool.map(block, pages.blocks(pages.leaves(root))))
     except (OddFile, OSError, MemoryError, IndexError, ValueError, pl.exceptions.PolarsError):
         return None
-    long = np.concatenate([n for _, n in parts])
-    frames = [f for f, _ in parts]
-    numbers = [f["#row"] for f in frames if f.height]
-    if len(long) > _MOST_LONG_ROWS or not _rising(numbers):
+    long = np.concatenate([p.long_number for p in parts])
+    ends = [p.ends for p in parts if p.ends]
+    if len(long) > _MOST_LONG_ROWS or any(a[1] >= b[0] for a, b in pairwise(ends)):
         return None
-    made = _stacked([f.drop("#row") for f in frames])
+    before = np.cumsum([0, *(p.frame.height for p in parts[:-1])])
+    at = np.concatenate([p.long_at + first for p, first in zip(parts, before, strict=True)])
+    made = _stacked([p.frame for p in parts])
     if not len(long):
         return made
-    row = pl.concat(numbers)
     patch = _asked(db, table, wanted, long.tolist())
-    at = np.searchsorted(row.to_numpy(), long)
     return made.with_columns(
         made[name].cast(patch[name].dtype).scatter(at, patch[name].to_list()) for name in wanted
     )
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A block decoded: its rows, their first and last number, and which of them SQLite has to read."""
+
+    frame: pl.DataFrame
+    ends: tuple[int, int] | None
+    long_at: Ints
+    long_number: Ints
 
 
 def check_columns(wanted: Mapping[str, tuple[str, pl.DataType]], places: Mapping[str, Column | None]) -> None:
@@ -110,17 +121,6 @@ def check_columns(wanted: Mapping[str, tuple[str, pl.DataType]], places: Mapping
             raise OddFile
 
 
-def _rising(numbers: Sequence[pl.Series]) -> bool:
-    """Say whether row numbers rise throughout, as they do in a sound table."""
-    last = None
-    for part in numbers:
-        values = part.to_numpy()
-        if (values[1:] <= values[:-1]).any() or (last is not None and values[0] <= last):
-            return False
-        last = values[-1]
-    return True
-
-
 def _rows(pages: Pages, numbers: Ints) -> _Rows:
     raw = pages.load(numbers)
     base, cell = cells_of(raw, len(numbers), pages.size, header=8)
@@ -129,6 +129,8 @@ def _rows(pages: Pages, numbers: Ints) -> _Rows:
     number, taken = varints(raw, at)
     header = at + taken
     long = payload > pages.usable - 35
+    if (number[1:] <= number[:-1]).any():  # rows rise in a sound table
+        raise OddFile
     length, taken = varints(raw, header)
     values = header + length
     end = np.where(long, base + pages.size, header + payload)
@@ -140,7 +142,7 @@ def _rows(pages: Pages, numbers: Ints) -> _Rows:
 def _decoded(
     rows: _Rows, places: Mapping[str, Column | None], kinds: Mapping[str, pl.DataType]
 ) -> pl.DataFrame:
-    """Return the wanted columns of a block, with ``#row``."""
+    """Return the wanted columns of a block."""
     names: dict[int, list[str]] = {}
     for name, place in places.items():
         if place is not None:
@@ -167,7 +169,7 @@ def _decoded(
         value += _size(code)
     if (value > rows.end)[~rows.long].any():
         raise OddFile
-    frame = pl.DataFrame({"#row": rows.number, **{n: made[n] for n in places}})
+    frame = pl.DataFrame({n: made[n] for n in places})
     return narrow(frame, [n for n, kind in kinds.items() if kind == pl.Int32])
 
 
@@ -278,7 +280,7 @@ def _asked(
 
 
 def typed_series(name: str, cells: Sequence[object], kind: pl.DataType) -> pl.Series:
-    """Return cells as Python has them as a column; those of another type are null."""
+    """Return cells as a column; those of another type are null."""
     if kind.is_integer():
         kept: list[object] = [c if type(c) is int else None for c in cells]
         return pl.Series(name, kept, dtype=pl.Int64).cast(kind, strict=False)
@@ -292,7 +294,6 @@ _WIDTHS: Mapping[pl.DataType, int] = {pl.Int8(): 1, pl.Int16(): 2, pl.Int32(): 4
 
 def _stacked(parts: list[pl.DataFrame]) -> pl.DataFrame:
     """Put parts one below the other, each column as wide as its widest part; nothing else is copied."""
-    kinds = {
-        c: max((p.schema[c] for p in parts), key=lambda kind: _WIDTHS.get(kind, 0)) for c in parts[0].columns
-    }
+    wide = {c: [p.schema[c] for p in parts] for c in parts[0].columns}
+    kinds = {c: max(found, key=lambda kind: _WIDTHS.get(kind, 0)) for c, found in wide.items()}
     return pl.concat([p.cast({c: k for c, k in kinds.items() if p.schema[c] != k}) for p in parts])
