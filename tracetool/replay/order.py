@@ -37,6 +37,8 @@ def in_order(time_ns: Floats, rows: Ints | None, scratch: Scratch, name: str) ->
     if settle is _settle:  # not worth compiling yet
         return _sorted(time_ns, rows)
     known = rows is None and scratch.has(name, n)
+    if not known:
+        scratch.forget(name)  # a longer one would be left half overwritten
     order = scratch.take(name, n, np.int32)
     if not known:
         order[:] = np.arange(n) if rows is None else rows
