@@ -130,8 +130,8 @@ def fit_board(frame: pl.DataFrame, gpu: Gpu) -> tuple[TimeFit, bool]:
     clock = predict_rows(rows, gpu, boost).clock_mhz[:, 0]
     products = rows.family == "gemm"
     slowed = throttles(clock[products], gpu)
-    # products say themselves how far the limit slows them; the rest run at the clock it leaves
-    clock = np.where(products, gpu.clock_boost_mhz, clock)
+    # products say themselves how far the limit slows them; the rest wait for memory or end before it acts
+    clock = np.full(len(rows), gpu.clock_boost_mhz)
     law = GEMM_VECTOR.name
     fit = fit_time(rows, measured, gpu, clock, around={law: in_loop(GEMM_VECTOR, throttles=slowed)})
     kept = {k: without_overhead(k, found) for k, found in fit.laws.items()}

@@ -1,79 +1,148 @@
-"""Draw docs/time.svg: predicted against measured time of single operators.
+"""Draw what the time model predicts against what was measured: docs/time.svg and one picture a family.
 
 usage: python benchmarks/picture_time.py [DATA_ROOT]      default: ../shared/data
+
+Each dot is one operator, a few hundred of each board, at the board's own coefficients. Of the FP32 set the
+host's wait and the bias are fitted to the dots and added: they are not the kernel's (``latency_loop.py``).
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import polars as pl
+from latency_loop import copies_s, fitted_loop, throttles
+from latency_tables import latency_rows, latency_tables
 
 from tracetool.hardware.load import load_gpu
 from tracetool.model.predict import predict_rows
+from tracetool.model.timing import row_pieces
+from tracetool.vocabulary.arrays import Floats
 from tracetool.workflows.tables import read_table
 
 HERE = Path(__file__).resolve().parent.parent
-PANELS = {
-    "gemm": "matrix products",
-    "context_attention": "prefill attention",
-    "generation_attention": "decode attention",
-    "moe": "mixtures of experts",
+DOCS = HERE / "docs"
+#: Picture, and its panels: title and the kinds of data in it.
+PICTURES: dict[Path, dict[str, tuple[str, ...]]] = {
+    DOCS / "time.svg": {
+        "matrix products": ("gemm",),
+        "prefill attention": ("context_attention",),
+        "decode attention": ("generation_attention",),
+        "mixtures of experts": ("moe",),
+    },
+    DOCS / "families" / "gemm.svg": {"matrix products on matrix units": ("gemm",)},
+    DOCS / "families" / "prefill.svg": {"prefill attention": ("context_attention",)},
+    DOCS / "families" / "decode.svg": {"decode attention": ("generation_attention",)},
+    DOCS / "families" / "moe.svg": {"mixtures of experts": ("moe",)},
+    DOCS / "families" / "vectors.svg": {
+        "FP32 products": ("linear", "amd_linear"),
+        "FP32 batches of products": ("bmm", "amd_bmm"),
+    },
+    DOCS / "families" / "rows.svg": {"layer norms": ("ln",), "softmax": ("softmax",)},
+    DOCS / "families" / "streams.svg": {"elementwise": ("elem",)},
 }
-COLOURS = {"a100-sxm": "#7b3294", "h100-sxm": "#008837", "h200-sxm": "#2166ac", "b200-sxm": "#d6604d"}
-SIDE, EDGE, DECADES, FIRST = 260, 46, 5.0, 0.0  # pixels, pixels, log10 us
+COLOURS = {
+    "a100-sxm": "#7b3294", "h100-sxm": "#008837", "h200-sxm": "#2166ac", "b200-sxm": "#d6604d",
+    "a100-pcie-40gb": "#7b3294", "v100-pcie": "#008837", "p100-pcie": "#2166ac", "t4": "#d6604d",
+    "mi100": "#8c6d31", "mi210": "#333333",
+}  # fmt: skip
+SIDE, EDGE, DECADES = 260, 46, 5.0  # pixels, pixels, log10
+DOTS = 250
 
 
-def _place(us: np.ndarray) -> np.ndarray:
-    return np.asarray((np.log10(us) - FIRST) / DECADES * SIDE)
+@dataclass(frozen=True)
+class Dots:
+    """Operators of one kind on one board. Shape (n,) each. [us]"""
+
+    gpu: str
+    kind: str
+    measured: Floats
+    predicted: Floats
 
 
-def _panel(root: Path, kind: str, left: int) -> list[str]:
-    x0, y0 = left, EDGE + SIDE
-    made = [f'<rect x="{x0}" y="{EDGE}" width="{SIDE}" height="{SIDE}" fill="none" stroke="#999"/>']
-    made.append(f'<text x="{x0 + SIDE / 2}" y="{EDGE - 10}" text-anchor="middle">{PANELS[kind]}</text>')
-    made.append(f'<path d="M{x0} {y0}L{x0 + SIDE} {EDGE}" stroke="#999"/>')
-    for power in range(int(DECADES) + 1):
-        at = power / DECADES * SIDE
-        label = f"{10**power:g}"
-        made.append(
-            f'<text x="{x0 + at:.0f}" y="{y0 + 14}" text-anchor="middle" font-size="9">{label}</text>'
-        )
-        made.append(
-            f'<text x="{x0 - 4}" y="{y0 - at + 3:.0f}" text-anchor="end" font-size="9">{label}</text>'
-        )
-    for path in sorted((root / "ops").glob(f"*_{kind}.parquet")):
-        frame = pl.read_parquet(path).sample(250, seed=7)
+def _operators(root: Path) -> Iterator[Dots]:
+    for path in sorted((root / "ops").glob("*.parquet")):
+        frame = pl.read_parquet(path)
+        frame = frame.sample(min(DOTS, len(frame)), seed=7)
         gpu = load_gpu(frame["gpu"][0])
         table = read_table(frame.drop("measured_us", "gpu", "measured_w", "power_limit_w", strict=False))
         timing = predict_rows(table.rows, gpu, np.array([gpu.clock_boost_mhz])).timing
-        x = x0 + _place(frame["measured_us"].to_numpy())
-        y = y0 - _place(timing.duration_s[table.index, 0] * 1e6)
-        dots = "".join(f"M{a:.0f} {b:.0f}h2" for a, b in zip(x, y, strict=True))
-        made.append(
-            f'<path d="{dots}" stroke="{COLOURS.get(gpu.name, "#333")}" stroke-width="2" opacity=".6"/>'
-        )
+        kind = path.stem.split("_", 2)[2]
+        yield Dots(gpu.name, kind, frame["measured_us"].to_numpy(), timing.duration_s[table.index, 0] * 1e6)
+
+
+def _latencies(root: Path) -> Iterator[Dots]:
+    for name, kind, table in latency_tables(root / "latency"):
+        gpu, some = load_gpu(name), table.sample(min(DOTS, len(table)), seed=7)
+        rows, measured = latency_rows(some), some["measured_us"].to_numpy()
+        boost = np.array([gpu.clock_boost_mhz])
+        settled = predict_rows(rows, gpu, boost).clock_mhz[:, 0]
+        slowed = bool((rows.family == "gemm").all()) and throttles(settled, gpu)
+        hertz = np.full((len(rows), 1), boost * 1e6)
+        pieces, copy = row_pieces(rows, gpu).pieces, copies_s(rows, gpu)
+        every = np.ones(len(rows), dtype=bool)
+        loop = fitted_loop(pieces, hertz, copy, measured * 1e-6, throttles=slowed, chosen=every)
+        yield Dots(name, kind, measured, loop.seconds(pieces, hertz, copy) * 1e6)
+
+
+def _panel(title: str, dots: list[Dots], left: int) -> list[str]:
+    first = np.floor(min(np.log10(d.measured.min()) for d in dots))
+    x0, y0 = left, EDGE + SIDE
+
+    def place(us: Floats) -> Floats:
+        return np.asarray(np.clip((np.log10(us) - first) / DECADES, 0.0, 1.0) * SIDE)
+
+    made = [
+        f'<rect x="{x0}" y="{EDGE}" width="{SIDE}" height="{SIDE}" fill="none" stroke="#999"/>',
+        f'<text x="{x0 + SIDE / 2}" y="{EDGE - 10}" text-anchor="middle">{title}</text>',
+        f'<path d="M{x0} {y0}L{x0 + SIDE} {EDGE}" stroke="#999"/>',
+    ]
+    for power in range(int(DECADES) + 1):
+        at, label = power / DECADES * SIDE, f"{10 ** (first + power):g}"
+        small = 'font-size="9"'
+        made.append(f'<text x="{x0 + at:.0f}" y="{y0 + 14}" text-anchor="middle" {small}>{label}</text>')
+        made.append(f'<text x="{x0 - 4}" y="{y0 - at + 3:.0f}" text-anchor="end" {small}>{label}</text>')
+    for one in dots:
+        x, y = x0 + place(one.measured), y0 - place(one.predicted)
+        path = "".join(f"M{a:.0f} {b:.0f}h2" for a, b in zip(x, y, strict=True))
+        made.append(f'<path d="{path}" stroke="{COLOURS[one.gpu]}" stroke-width="2" opacity=".6"/>')
     return made
+
+
+def _picture(panels: dict[str, list[Dots]]) -> str:
+    boards = sorted({d.gpu for dots in panels.values() for d in dots})
+    wide = max(len(panels) * (SIDE + EDGE) + 20, 2 * EDGE + SIDE)
+    lines = -(-len(boards) * 110 // (wide - EDGE))
+    height = SIDE + 2 * EDGE + 14 + 16 * (lines + 1)
+    told = ", ".join(
+        f"{title} on {', '.join(sorted({d.gpu for d in dots}))}" for title, dots in panels.items()
+    )
+    made = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {height}" role="img">',
+        f"<title>Predicted against measured time: {told}</title>",
+        '<g font-family="sans-serif" font-size="12">',
+        f'<rect width="{wide}" height="{height}" fill="#fff"/>',
+    ]
+    for i, (title, dots) in enumerate(panels.items()):
+        made += _panel(title, dots, EDGE + i * (SIDE + EDGE))
+    under, row = SIDE + 2 * EDGE, max(1, (wide - EDGE) // 110)
+    made.append(f'<text x="{EDGE}" y="{under - 4}" fill="#333">across: measured, up: predicted [us]</text>')
+    for i, name in enumerate(boards):
+        x, y = EDGE + (i % row) * 110, under + 14 + 16 * (i // row)
+        made.append(f'<text x="{x}" y="{y}" fill="{COLOURS[name]}">{name}</text>')
+    return "\n".join([*made, "</g></svg>"]) + "\n"
 
 
 def main() -> None:
     root = Path(sys.argv[1] if len(sys.argv) > 1 else HERE.parent / "shared" / "data")
-    width, height = len(PANELS) * (SIDE + EDGE) + 20, SIDE + 2 * EDGE + 30
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}">',
-        '<g font-family="sans-serif" font-size="12">',
-    ]
-    lines.append(f'<rect width="{width}" height="{height}" fill="#fff"/>')
-    for i, kind in enumerate(PANELS):
-        lines += _panel(root, kind, EDGE + i * (SIDE + EDGE))
-    for i, (name, colour) in enumerate(COLOURS.items()):
-        lines.append(f'<text x="{EDGE + i * 110}" y="{height - 8}" fill="{colour}">{name}</text>')
-    lines.append(
-        f'<text x="{EDGE + 460}" y="{height - 8}" fill="#333">across: measured, up: predicted [us]</text>'
-    )
-    (HERE / "docs" / "time.svg").write_text("\n".join([*lines, "</g></svg>"]) + "\n")
+    dots = [*_operators(root), *_latencies(root)]
+    for path, panels in PICTURES.items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(_picture({t: [d for d in dots if d.kind in kinds] for t, kinds in panels.items()}))
 
 
 if __name__ == "__main__":

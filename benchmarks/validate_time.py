@@ -98,10 +98,9 @@ def boards(root: Path) -> None:
         gpu = load_gpu(name)
         donors = [(load_gpu(n), f) for n, f in files.items() if n != name and f is not None]
         rows, measured = latency_rows(table), table["measured_us"].to_numpy() * 1e-6
-        clock = predict_rows(rows, gpu, np.array([gpu.clock_boost_mhz])).clock_mhz[:, 0]
-        slowed = bool((rows.family == "gemm").all()) and throttles(clock, gpu)
-        if slowed:
-            clock = np.full(len(rows), gpu.clock_boost_mhz)
+        clock = np.full(len(rows), gpu.clock_boost_mhz)
+        settled = predict_rows(rows, gpu, clock[:1]).clock_mhz[:, 0]
+        slowed = bool((rows.family == "gemm").all()) and throttles(settled, gpu)
         told, copy, hertz = shape_groups(rows) % 3 == 0, copies_s(rows, gpu), clock[:, None] * 1e6
         for label, given in (
             ("own", merged(gpu, files.get(name), [])),

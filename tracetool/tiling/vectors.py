@@ -19,7 +19,7 @@ from tracetool.vocabulary.arrays import Bools, Floats, Ints
 #: Tiles (m, n) of the vector pipes: registers hold no more.
 TILES = ((32, 32), (64, 32), (32, 64), (64, 64), (128, 32), (32, 128), (128, 64), (64, 128), (128, 128))
 #: Elements of K a step takes; least in a part of a split K; most parts; most blocks an SM holds.
-DEPTH, LEAST_DEPTH, MOST_PARTS, MOST_RESIDENT = 8.0, 128.0, 32, 16.0
+DEPTH, LEAST_DEPTH, MOST_PARTS, MOST_RESIDENT = 8.0, 48.0, 32, 16.0
 #: Bytes per clock between an SM and the fabric.
 PORT_BYTES = 64.0
 #: Bytes of a row beyond which its neighbour lies in another page of device memory.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tracetool.families.count import count_work
@@ -13,6 +15,9 @@ from tracetool.model.pieces import Pieces, combined
 from tracetool.tiling.rows import WARP_COLUMNS, first_cache_bytes, missed, rows_in_flight
 from tracetool.vocabulary.operators import OperatorColumns
 
+#: Elements of a row the 128 threads of a norm's block take at once.
+STEP = 512.0
+
 _PRIORS = {
     "launch_us": Coefficient(2.0, 0.3, 60.0, "us"),
     "latency_clk": Coefficient(1500.0, 200.0, 2e4, "clk"),
@@ -23,6 +28,8 @@ _PRIORS = {
     "cache_share": Coefficient(0.8, 0.05, 4.0, "1"),  # of first-level caches that rows in flight may take
     "overlap_norm": Coefficient(3.0, 1.0, 8.0, "1"),
 }
+#: Rows of a whole number of fours of steps take this much longer.
+_UNROLLED = Coefficient(1.1, 0.8, 1.6, "1")
 
 
 def _parts(
@@ -56,12 +63,16 @@ def _parts(
 
 
 def _norm(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
-    return _parts(rows, gpu, c, short=0.0, threads_of_long=128.0)
+    found = _parts(rows, gpu, c, short=0.0, threads_of_long=128.0)
+    # a block steps through its row by 512 elements, four steps unrolled: whole fours of steps are slower
+    fours = np.mod(np.ceil(rows.number("cols", 1.0) / STEP), 4.0) == 0
+    slower = np.where(fours, c["unrolled"], 1.0)
+    return replace(found, core_cycles=found.core_cycles * slower, memory_s=found.memory_s * slower)
 
 
 def _softmax(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     return _parts(rows, gpu, c, short=WARP_COLUMNS, threads_of_long=1024.0)
 
 
-NORM = Law("norm", _norm, _PRIORS)
+NORM = Law("norm", _norm, {**_PRIORS, "unrolled": _UNROLLED})
 SOFTMAX = Law("softmax", _softmax, {**_PRIORS, "again": Coefficient(2.0, 0.05, 3.0, "1")})

@@ -1,0 +1,110 @@
+"""Write the tables of the pages of families: errors held back and coefficients, as the calibrations state them.
+
+``python docs/families_page.py`` rewrites what stands between the two marks of each page of ``families/`` and of
+``time-model.md``. The pictures beside them come from ``benchmarks/picture_time.py``, which needs the measurements.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tracetool.hardware.calibrated import CalibrationFile, calibrated_gpus, own_calibration
+from tracetool.model.laws.registry import laws
+
+DOCS = Path(__file__).resolve().parent
+#: Pages and the laws they are about.
+PAGES = {
+    "gemm": ("gemm", "gemm_fp8", "gemm_fp8_block", "gemm_fp4"),
+    "vectors": ("gemm_vector",),
+    "conv": ("conv",),
+    "prefill": ("prefill",),
+    "decode": ("decode",),
+    "moe": ("moe",),
+    "rows": ("norm", "softmax"),
+    "streams": ("stream",),
+    "links": ("collective", "copy"),
+}
+START, END = "<!-- written by docs/families_page.py -->", "<!-- end -->"
+BLOCK = re.compile(f"{re.escape(START)}.*?{re.escape(END)}", re.DOTALL)
+
+
+def _files() -> dict[str, CalibrationFile]:
+    found = {name: own_calibration(name, "time") for name in calibrated_gpus("time")}
+    return {name: file for name, file in found.items() if file is not None}
+
+
+def _said(file: CalibrationFile, key: str) -> str:
+    value = file.about.get(key)
+    return f"{float(value):.3g}" if value is not None else "-"
+
+
+def errors(names: tuple[str, ...]) -> Iterator[str]:
+    """Yield the lines of the errors of laws on each board."""
+    yield "| law | board | rows | MAPE % | MdAPE % | 90 % interval holds % |"
+    yield "|---|---|---|---|---|---|"
+    for law in names:
+        for board, file in _files().items():
+            if file.section(law):
+                told = (
+                    _said(file, f"{key}_{law}")
+                    for key in ("held_out_mape_percent", "held_out_mdape_percent", "interval_holds_percent")
+                )
+                rows = int(float(file.about.get(f"rows_{law}", 0)))
+                yield f"| {law} | {board} | {rows} | {' | '.join(told)} |"
+
+
+def coefficients(law: str) -> Iterator[str]:
+    """Yield the lines of a law's coefficients: bounds, prior and each board's."""
+    have = {board: file for board, file in _files().items() if file.section(law)}
+    yield "| " + " | ".join([law, "unit", "bounds", "prior", *have]) + " |"
+    yield "|---" * (4 + len(have)) + "|"
+    for key, one in laws()[law].priors.items():
+        choices = ", ".join(f"{c:g}" for c in one.choices)
+        bounds = choices or (f"{one.low:g} to {one.high:g}" if one.fitted else "fixed")
+        values = [f"{f.section(law)[key].value:.3g}" if key in f.section(law) else "-" for f in have.values()]
+        yield "| " + " | ".join([f"`{key}`", one.unit, bounds, f"{one.value:.3g}", *values]) + " |"
+
+
+def block(names: tuple[str, ...]) -> str:
+    """Return the generated part of a page."""
+    lines = [START, ""]
+    if any(file.section(law) for law in names for file in _files().values()):
+        lines += ["Errors on shapes held back, by board:", "", *errors(names), ""]
+    else:
+        lines += ["No board was measured: the priors below stand, and their wide intervals.", ""]
+    for law in names:
+        lines += [*coefficients(law), ""]
+    return "\n".join([*lines, END])
+
+
+def summary() -> str:
+    """Return the generated part of the page of the whole model."""
+    return "\n".join([START, "", *errors(tuple(laws())), "", END])
+
+
+def _replaced(text: str, part: str) -> str:
+    found = BLOCK.search(text)
+    if found is None:
+        raise SystemExit(f"a page lacks the marks {START} and {END}")
+    return text[: found.start()] + part + text[found.end() :]
+
+
+def pages() -> Iterator[tuple[Path, str]]:
+    """Yield each page and its text as it should be."""
+    parts = {DOCS / "families" / f"{page}.md": block(names) for page, names in PAGES.items()}
+    parts[DOCS / "time-model.md"] = summary()
+    for path, part in parts.items():
+        yield path, _replaced(path.read_text("utf-8"), part)
+
+
+def main() -> None:
+    """Rewrite the pages."""
+    for path, text in pages():
+        path.write_text(text, "utf-8")
+        print(f"wrote {path}")
+
+
+if __name__ == "__main__":
+    main()
