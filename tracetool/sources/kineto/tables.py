@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 import msgspec
+import numpy as np
 import polars as pl
 
 from tracetool.sources.calls import with_call_kinds
@@ -43,17 +44,7 @@ class Columns:
 
     def add(self, chunk: Chunk) -> None:
         """Sort a chunk's events by category and keep their columns."""
-        groups: dict[Any, list[int]] = {}
-        # One pass in Python: the decoder has no other way out.
-        for i, (phase, category) in enumerate(map(_PHASE_AND_CATEGORY, chunk.events)):
-            if phase == "X":
-                try:
-                    groups[category].append(i)
-                except KeyError:
-                    groups[category] = [i]
-                except TypeError:  # a category that is a list
-                    continue
-        groups = {k: v for k, v in groups.items() if isinstance(k, str)}
+        groups = _groups(chunk.events)
         device: list[int] = []
         calls: list[int] = []
         operators: list[int] = []
@@ -79,6 +70,23 @@ class Columns:
             self.operators.append(_operator_columns(chunk, sorted(operators), self.base_ns))
         if ranges:
             self.ranges.append(_intervals(chunk, sorted(ranges), self.base_ns))
+
+
+def _groups(events: Sequence[Event]) -> dict[str, list[int]]:
+    """Return the places of complete events by category."""
+    pairs = list(map(_PHASE_AND_CATEGORY, events))
+    try:
+        distinct = set(pairs)
+    except TypeError:  # a category that is a list
+        pairs = [(p, c) if isinstance(p, str) and isinstance(c, str) else (None, None) for p, c in pairs]
+        distinct = set(pairs)
+    number = {pair: i for i, pair in enumerate(distinct)}
+    numbers = np.fromiter(map(number.__getitem__, pairs), dtype=np.int64, count=len(pairs))
+    return {
+        category: np.flatnonzero(numbers == i).tolist()
+        for (phase, category), i in number.items()
+        if phase == "X" and isinstance(category, str)
+    }
 
 
 def shared_text(series: pl.Series) -> pl.Series:
