@@ -3,9 +3,9 @@
 Jobs, sensors and counters are those of ``tests/measure/jobs.py``, which import nothing of the tool: phases
 of mixed kernels, launch gaps, pauses, kernels of one class that differ by 2 %, values in steps of 10 mW,
 counters in whole millijoules, a log clock that is 4 ms off and drifts by 15 ppm. Gain and offset of each
-board are drawn as its class states; errors are told after undoing them, intervals with them. Prints, where
-20 windows or more saw a class: error, how often 90 % intervals hold, and both controls; then how often
-classes that never separate are called identified.
+board are drawn as its class states; errors are told after undoing them, as a meter would once. Prints, where
+20 windows or more saw a class: error, how often 90 % intervals hold without and with such a meter, and both
+controls (a model 15 % off); then how often classes that never separate are called identified.
 
     python benchmarks/synthetic_energy.py [BOARDS]
 """
@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from scipy.stats import norm
 
 from tracetool.hardware.sensors import sensor_of
 from tracetool.measure.attribution import attribute_classes
@@ -39,12 +40,11 @@ NOTHING = np.zeros(0)
 
 
 def _attributed(made, kind: int, seed: int, *, counter: bool, label=None, count: int | None = None):
-    """What is found of a job on a board of its own, and the board's gain and offset."""
+    """What is found of a job on a board of its own, with and without its gain and offset, and those."""
     architecture, field, *_ = KINDS[kind]
     sensor = sensor_of(architecture, field)
-    random = np.random.default_rng(7000 + 100 * kind + seed)
-    gain = 1.0 + max(sensor.gain_sd, BOARD_GAIN_SD) * random.standard_normal()
-    offset = sensor.offset_sd_w * random.standard_normal()
+    gain = 1.0 + max(sensor.gain_sd, BOARD_GAIN_SD) * _drawn(7000 + kind, seed)
+    offset = sensor.offset_sd_w * _drawn(8000 + kind, seed)
     time, power = sensor_log(made.steps, kind, seed, gain=gain, offset_w=offset)
     polls, joules = NOTHING, NOTHING
     if counter:
@@ -55,38 +55,48 @@ def _attributed(made, kind: int, seed: int, *, counter: bool, label=None, count:
     k = count or len(made.power_w)
     seen = observe(log, build_timeline(made.start_s, made.end_s, labels, k, 2e-5), [sensor])
     usable = (told := check_counter(log)) is not None and told.usable
-    return attribute_classes(seen, counter=log if usable else None), gain, offset
+    known = replace(sensor, gain=gain, offset_w=offset, gain_sd=1e-3, offset_sd_w=0.05)
+    used = log if usable else None
+    on_a_meter = attribute_classes(replace(seen, sensor=known), counter=used)
+    return attribute_classes(seen, counter=used), on_a_meter, gain, offset
+
+
+def _drawn(stream: int, board: int, many: int = 20) -> float:
+    """A standard normal deviate a board, each score of boards spread evenly over the distribution."""
+    turn = np.random.default_rng([stream, board // many]).permutation(many)
+    return float(norm.ppf((turn[board % many] + 0.5) / many))
 
 
 def table(boards: int) -> None:
-    print(
-        "class                      classes   error, mean (worst)  90 % hold   by time   by model (15 % off)"
-    )
-    every = []
+    print("                                       error,         90 % intervals hold")
+    print("sensor                        classes  mean (worst)   as is  on a meter   by time   by model")
+    every, metered = [], []
     for kind, (architecture, field, classes, seconds) in KINDS.items():
         for counter in (False, True) if kind in (1, 2) else (False,):
-            errors, held, timed, modelled = [], [], [], []
+            errors, held, known, timed, modelled = [], [], [], [], []
             for seed in range(boards):
                 made = job(40 * kind + seed, classes=classes, seconds=seconds)
-                found, gain, offset = _attributed(made, kind, seed, counter=counter)
+                found, on_a_meter, _, _ = _attributed(made, kind, seed, counter=counter)
                 k, truth = classes, made.energy_j
                 seen = found.found.coverage[:k] >= 20
-                # What a meter would tell once: gain and offset undone, the file's are 1 and 0.
-                energy = (found.energy_j[:k] - offset * found.seconds[:k]) / gain
-                low, high = found.interval()
-                errors += list(np.abs(energy / truth - 1)[seen])
-                held += list(((low[:k] <= truth) & (truth <= high[:k]))[seen])
+                for which, into in ((found, held), (on_a_meter, known)):
+                    low, high = which.interval()
+                    into += list(((low[:k] <= truth) & (truth <= high[:k]))[seen])
+                errors += list(np.abs(on_a_meter.energy_j[:k] / truth - 1)[seen])
                 model = made.power_w * (1 + 0.15 * np.random.default_rng(seed).standard_normal(k))
                 timed += list(np.abs(by_time(found.seconds[:k], truth.sum()) / truth - 1)[seen])
                 shared = by_model(found.seconds[:k], model, truth.sum())
                 modelled += list(np.abs(shared / truth - 1)[seen])
-            every += held
+            every, metered = every + held, metered + known
             name = f"{kind}: {architecture} {field}" + (" + counter" if counter else "")
-            print(
-                f"{name:28s} {len(errors):4d}   {np.mean(errors):9.2%} ({np.max(errors):.1%})"
-                f"      {np.mean(held):7.0%}   {np.mean(timed):8.1%}   {np.mean(modelled):8.1%}"
-            )
-    print(f"all: 90 % intervals hold {np.mean(every):.0%} of {len(every)} classes on {boards} boards a row")
+            holds = f"{np.mean(held):6.0%}     {np.mean(known):6.0%}"
+            shared = f"{np.mean(timed):8.1%}   {np.mean(modelled):8.1%}"
+            off = f"{np.mean(errors):6.2%} ({np.max(errors):4.1%})"
+            print(f"{name:30s} {len(errors):5d}  {off}  {holds}   {shared}")
+    print(
+        f"all: 90 % intervals hold {np.mean(every):.0%} of {len(every)} classes on {boards} boards a row,"
+        f" {np.mean(metered):.0%} where gain and offset are known"
+    )
 
 
 def collinear(jobs: int) -> None:
@@ -104,7 +114,7 @@ def collinear(jobs: int) -> None:
             end = np.concatenate([np.where(first, cut, made.end_s), made.end_s[first]])
             label = np.concatenate([made.label, np.full(int(first.sum()), 4)])
             split = replace(made, start_s=start, end_s=end, label=label)
-            found, gain, offset = _attributed(split, kind, seed, counter=False, label=label, count=5)
+            found, _, gain, offset = _attributed(split, kind, seed, counter=False, label=label, count=5)
             wrong += int(found.found.known[0]) + int(found.found.known[4])
             together = found.found.group == found.found.group[0]
             energy = (found.group_energy()[0][0] - offset * found.seconds[together].sum()) / gain
@@ -116,6 +126,6 @@ def collinear(jobs: int) -> None:
 
 
 if __name__ == "__main__":
-    asked = int(sys.argv[1]) if len(sys.argv) > 1 else 12
+    asked = int(sys.argv[1]) if len(sys.argv) > 1 else 20
     table(asked)
     collinear(max(asked // 3, 1))

@@ -17,7 +17,7 @@ _MS = 1e-3
 #: 6 % in power at load, for high gains come with low offsets: what the classes state.
 BOARD_GAIN_SD = 0.02
 #: A "one second" reading is, on an RTX 3090's log, the mean of its last eleven readings of 100 ms (to
-#: 0.02 W at the median; ten or twelve miss by 0.2 W), and a meter beside it says 1.10 s as well. Makers
+#: 0.05 W at the median; ten or twelve miss by 0.2 W), and a meter beside it says 1.10 s as well. Makers
 #: say one second: the log chooses between the two. [s]
 _SECOND_S, ELEVEN_S = 1.0, 1.1
 #: Update period of the first Kepler boards, whose architecture the log cannot tell. [s]
