@@ -12,7 +12,7 @@ def main() -> None:
     import os  # noqa: PLC0415
     import sys  # noqa: PLC0415
 
-    # What polars frees of a big input goes back to the system soon, or it counts in the peak. Of a small one it
+    # What polars frees of a big input goes back to the system soon, or it adds to the peak. Of a small one it
     # is kept for the next table: asking for it anew takes a tenth of the time.
     given = sum(os.path.getsize(a) for a in sys.argv[1:] if os.path.isfile(a))  # noqa: PTH113, PTH202
     decay_ms = 100 if given > _BIG_BYTES else 5000
