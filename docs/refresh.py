@@ -106,6 +106,8 @@ def main(names: list[str]) -> int:
         if new != old:
             page.write_text(new, "utf-8")
             print(f"refreshed {page.relative_to(ROOT)}")
+    if not names:
+        subprocess.run([sys.executable, ROOT / "docs" / "families_page.py"], check=True)
     return 0
 
 
