@@ -21,6 +21,8 @@ from tracetool.vocabulary.operators import OperatorColumns
 _LOADED: Final = 0.5
 #: Clocks tried for kernels that the power limit slowed while they were recorded.
 _STEPS: Final = 16
+#: Clocks this close are one. [MHz]
+_SAME_MHZ: Final = 1e-6
 #: A kernel this many times faster than the model of its shapes did not do all of that work. [1]
 _IMPOSSIBLE: Final = 5.0
 _ASIDE: Final = "left aside the shapes of {} signatures: the {} rules out all of that work"
@@ -128,7 +130,10 @@ def _settled(rows: OperatorColumns, gpu: Gpu, cap_w: float) -> tuple[Floats, Boo
     row, above = np.arange(len(hot)), np.minimum(at + 1, _STEPS - 1)
     low, high = power[row, at], power[row, above]
     share = np.clip((cap_w - low) / np.maximum(high - low, 1e-9), 0.0, 1.0)
-    settled[hot] = clocks[at] + share * (clocks[1] - clocks[0]) * (at + 1 < _STEPS)
+    between = clocks[at] + share * (clocks[1] - clocks[0]) * (at + 1 < _STEPS)
+    # The governor only takes clocks the board supports: between two of them the replay would be off by a step.
+    known = gpu.supported_clocks_mhz()
+    settled[hot] = known[np.maximum(np.searchsorted(known, between + _SAME_MHZ, side="right") - 1, 0)]
     never[hot] = power[:, 0] > cap_w
     return settled, never
 
