@@ -131,7 +131,7 @@ def _settled(rows: OperatorColumns, gpu: Gpu, cap_w: float) -> tuple[Floats, Boo
     low, high = power[row, at], power[row, above]
     share = np.clip((cap_w - low) / np.maximum(high - low, 1e-9), 0.0, 1.0)
     between = clocks[at] + share * (clocks[1] - clocks[0]) * (at + 1 < _STEPS)
-    # The governor only takes clocks the board supports: between two of them the replay would be off by a step.
+    # The governor takes supported clocks only: between two of them the replay would be off by a step.
     known = gpu.supported_clocks_mhz()
     settled[hot] = known[np.maximum(np.searchsorted(known, between + _SAME_MHZ, side="right") - 1, 0)]
     never[hot] = power[:, 0] > cap_w
