@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from sustained_power import hold_to, sustained_rows
 
 from tracetool.calibrate.power_file import Fitted, calibration_toml
 from tracetool.calibrate.power_fit import PowerFit, fit_power
@@ -112,8 +113,9 @@ def monitored(
     voltage: VoltageCurve | None = None,
     reach: Reach | None = None,
     as_read: PowerRows | None = None,
+    beside: Mapping[str, Fitted] | None = None,
 ) -> None:
-    """Fit and write the coefficients of monitored counts."""
+    """Fit and write the coefficients of monitored counts, and sections that stand beside them."""
     gpu = load_gpu(name)
     prior = prior_calibration(gpu).monitored
     assert prior is not None
@@ -122,7 +124,7 @@ def monitored(
     held = held_out(rows, prior, curve, scattered=True, as_read=as_read)
     fit = replace(fit, calibration=replace(fit.calibration, voltage=curve, relative_sd=held.relative_sd))
     report(name, "monitored programs", fit, held.mape)
-    write(name, fit, "monitor", {"held_out_percent": round(100 * held.mape, 2)}, reach)
+    write(name, fit, "monitor", {"held_out_percent": round(100 * held.mape, 2)}, reach, beside)
 
 
 def workload_rows(
@@ -168,11 +170,9 @@ def on_idle_curve(gpu: Gpu) -> tuple[PowerCalibration, float]:
     return prior, prior.leakage_per_k * thermal_resistance_c_per_w(gpu)
 
 
-def workloads(name: str) -> None:
+def workloads(gpu: Gpu, rows: PowerRows) -> None:
     """Fit and write the coefficients of operator counts, idle curve and whole models together."""
-    gpu = load_gpu(name)
     prior, heating = on_idle_curve(gpu)
-    rows = workload_rows(gpu, CAP_SHARE * gpu.power_limit_w * 0.985)
     fit = fit_power(rows, prior, gpu.voltage, known_base=True, heating_per_w=heating)
     held = held_out(rows, prior, gpu.voltage, known_base=True, heating_per_w=heating)
     clocks = replace(rows, group=rows.clock_mhz.astype(int).astype(str).astype(object))
@@ -181,11 +181,11 @@ def workloads(name: str) -> None:
         f"  leakage grows by {fit.calibration.leakage_per_w:.2g}/W; clock held out {100 * other.mape:.2f} %"
     )
     plain = baselines(rows)
-    report(name, f"{len(rows)} whole models", fit, held.mape)
+    report(gpu.name, f"{len(rows)} whole models", fit, held.mape)
     print("  baselines:", ", ".join(f"{b.name} {100 * b.mape:.1f} %" for b in plain))
     calibration = replace(fit.calibration, relative_sd=held.relative_sd, cap_share=CAP_SHARE)
     write(
-        name,
+        gpu.name,
         replace(fit, calibration=calibration),
         "power",
         {"held_out_percent": round(100 * held.mape, 2)},
@@ -225,11 +225,29 @@ def report(name: str, what: str, fit: PowerFit, mape: float) -> None:
     print(f"{name}: {what}: held out {100 * mape:.2f} %, voltage {fit.calibration.voltage}")
 
 
-def write(name: str, fit: PowerFit, section: str, figures: Mapping[str, float], reach: Reach | None) -> None:
+def sustained(board: Gpu, table: str, rows: PowerRows, fitted_on: Gpu) -> dict[str, Fitted]:
+    """Return a section that holds energies fitted on whole models to what another board sustains.
+
+    Whole models hardly fill the matrix units, so that these coefficients alone say too much of products.
+    """
+    prior, heating = on_idle_curve(fitted_on)
+    limits = sustained_rows(ROOT / "ops" / table, board, prior, CAP_SHARE)
+    fit = hold_to(limits, rows, prior, fitted_on.voltage, heating)
+    return {} if fit is None else {"sustained": Fitted(fit, core_only=True)}
+
+
+def write(
+    name: str,
+    fit: PowerFit,
+    section: str,
+    figures: Mapping[str, float],
+    reach: Reach | None,
+    beside: Mapping[str, Fitted] | None = None,
+) -> None:
     about = {"title": f"Power of {name}", "basis": "calibrated", **figures}
     curve = fit.calibration.voltage
     text = calibration_toml(
-        about=about, source=SOURCE, fits={section: Fitted(fit)}, voltage=curve, reach=reach
+        about=about, source=SOURCE, fits={section: Fitted(fit), **(beside or {})}, voltage=curve, reach=reach
     )
     OUT.mkdir(exist_ok=True)
     (OUT / f"{name}.power.toml").write_text(text, "utf-8")
@@ -253,9 +271,16 @@ def main() -> None:
         as_read=PowerRows.together([loops, applications]),
     )
     a100 = load_gpu("a100-sxm")
-    monitored("a100-sxm", activity_rows("a100_programs_activity", a100), reach=Reach(758.0))
+    pcie = load_gpu("a100-pcie-40gb")
+    models = workload_rows(pcie, CAP_SHARE * pcie.power_limit_w * 0.985)
+    monitored(
+        a100.name,
+        activity_rows("a100_programs_activity", a100),
+        reach=Reach(758.0),
+        beside=sustained(a100, "a100-sxm_vllm_gemm.parquet", models, pcie),
+    )
     swept("v100-sxm2-16gb", sweep_rows("v100_microbenchmarks", 6), fit_voltage=True)
-    workloads("a100-pcie-40gb")
+    workloads(pcie, models)
     pascal = load_gpu("gtx-1080-ti")
     swept(pascal.name, two_domain_rows("gtx1080ti_two_domains", pascal), fit_voltage=True)
     maxwell = load_gpu("gtx-titan-x")

@@ -127,3 +127,26 @@ def test_kernels_over_two_clock_domains_from_one_pair(data: Path, pair: tuple[in
         power.append(np.abs(made.power_w[place, at] / there["power_w"].to_numpy() - 1))
     assert 100 * np.concatenate(time).mean() <= 4.7
     assert 100 * np.concatenate(power).mean() <= 3.0
+
+
+def test_the_fastest_products_of_a_board_lie_within_its_limit(data: Path) -> None:
+    """A row bounds power without a meter: at the clock it proves, the board held its limit."""
+    gpu = load_gpu("a100-sxm")
+    frame = pl.read_parquet(data / "ops/a100-sxm_vllm_gemm.parquet").with_columns(
+        tflops=2.0 * pl.col("m") * pl.col("n") * pl.col("k") / pl.col("measured_us") / 1e6
+    )
+    fastest = frame.top_k(5, by="tflops")
+    rows = read_table(fastest.select("op", "dtype", "m", "n", "k")).rows
+    made = predict_rows(rows, gpu, np.array([gpu.clock_boost_mhz]))
+    peak = gpu.peak_flops("tensor_bf16", 1.0) / 1e12
+    assert (made.clock_mhz[:, 0] * peak >= 0.95 * fastest["tflops"].max()).all()  # type: ignore[operator]
+
+
+def test_what_a_board_sustains_is_its_own() -> None:
+    held, source = (
+        power_calibration_of(load_gpu("a100-sxm")),
+        power_calibration_of(load_gpu("a100-pcie-40gb")),
+    )
+    assert held.basis == "transferred"
+    assert held.core_pj["tensor_fp16"] < source.core_pj["tensor_fp16"]
+    assert believed_calibration(load_gpu("h100-pcie")).carried_from == "a100-pcie-40gb"

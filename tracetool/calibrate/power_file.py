@@ -22,13 +22,18 @@ _UNITS: Final = {
 }  # fmt: skip
 #: A coefficient of which the rows removed less than this share of the prior's variance is left to the prior.
 TOLD: Final = 0.15
+_OUTSIDE_CORE: Final = frozenset({*BASE, "dram_pj_per_byte", "link_pj_per_byte"})
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """The fit behind one section of a file: ``power`` (operators' counts) or ``monitor``."""
+    """The fit behind one section of a file: ``power`` (operators' counts), ``monitor`` or ``sustained``.
+
+    With ``core_only`` base, memory, growth of leakage and spread are left to what the section narrows.
+    """
 
     fit: PowerFit
+    core_only: bool = False
 
 
 def calibration_toml(
@@ -68,7 +73,7 @@ def calibration_toml(
         if sweep.loaded:
             lines.append(_entry("leakage_per_w", 0.0, "1/W", source))
     for section, fitted in fits.items():
-        lines += ["", f"[{section}]", *_coefficients(fitted.fit, source)]
+        lines += ["", f"[{section}]", *_coefficients(fitted, source)]
     curve = voltage or (sweep.voltage if sweep is not None else None)
     if curve is not None:
         lines += _voltage(curve, source)
@@ -81,12 +86,16 @@ def calibration_toml(
     return "\n".join(lines) + "\n"
 
 
-def _coefficients(fit: PowerFit, source: str) -> list[str]:
-    lines = []
+def _coefficients(fitted: Fitted, source: str) -> list[str]:
+    fit, lines = fitted.fit, []
     for name, value, sd, told in zip(COEFFICIENTS, fit.values, fit.sd, fit.told, strict=True):
+        if fitted.core_only and name in _OUTSIDE_CORE:
+            continue
         if told >= TOLD or name in BASE:
             low, high = max(0.0, value - Z90 * sd), value + Z90 * sd
             lines.append(_entry(name, value, _UNITS.get(name, "pJ/FLOP"), source, (low, high)))
+    if fitted.core_only:
+        return lines
     lines.append(_entry("leakage_per_w", fit.calibration.leakage_per_w, "1/W", source))
     lines.append(_entry("relative_sd", fit.calibration.relative_sd, "1", source))
     if fit.calibration.cap_share != PowerCalibration.cap_share:

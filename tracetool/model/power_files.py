@@ -94,7 +94,9 @@ def _file(name: str) -> CalibrationFile:
 def calibration_from_file(file: CalibrationFile, prior: PowerCalibration) -> PowerCalibration:
     """Return the coefficients of a calibration file; what it does not state stays the prior's.
 
-    ``[base]`` holds for both kinds of count; ``[power]`` and ``[monitor]`` may say more.
+    ``[base]`` holds for both kinds of count; ``[power]`` and ``[monitor]`` may say more. ``[sustained]``
+    narrows carried coefficients of operators' counts by what the board was seen to run within its limit;
+    they stay carried ones.
     """
     basis = str(file.about.get("basis", "calibrated"))
     curve = _curve(file.section("voltage")) or prior.voltage
@@ -103,7 +105,8 @@ def calibration_from_file(file: CalibrationFile, prior: PowerCalibration) -> Pow
     for section, start in (("power", prior), ("monitor", prior.monitored or prior)):
         own = file.section(section)
         sure = with_own_base(start) if base and not own else start
-        read = _coefficients({**base, **own}, sure)
+        narrowed = file.section("sustained") if section == "power" else {}
+        read = _coefficients({**base, **narrowed, **own}, sure)
         origin = ("", basis) if own else (start.carried_from, start.basis)
         found[section] = replace(read, voltage=curve, carried_from=origin[0], basis=origin[1])
     return replace(found["power"], monitored=found["monitor"])

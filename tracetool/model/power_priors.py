@@ -66,7 +66,7 @@ def node_scale(node_nm: float) -> float:
     return float(np.exp(np.interp(np.log(node_nm), np.log(_NODE_NM), np.log(_NODE_SCALE))))
 
 
-#: Wires hardly shrink from one process to the next, and lengthen with the die: this power of the logic's scale.
+#: Wires hardly shrink from one process to the next and lengthen with the die: this power of logic's scale.
 _WIRE_SHRINK = 0.15
 #: Counts whose energy is that of wires across the chip.
 _WIRES = frozenset({"l2", "stream"})
