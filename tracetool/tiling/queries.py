@@ -51,10 +51,11 @@ def causal_tiles(q_len: Floats, seen: Floats, query_tile: Floats, key_tile: Floa
     >>> causal_tiles(one, one, np.array([128.0]), 128.0).visits.tolist()
     [10.0]
 
-    A window of 128 keys behind 16 queries spans 144 keys: two tiles of 128 wherever it begins.
+    A window of 128 keys behind 16 queries spans 144 keys: two tiles of 128 wherever it begins, but for
+    the first 8 of 3200 tiles of queries, which have no keys behind them.
 
-    >>> causal_tiles(one * 100, np.array([128.0]), np.array([16.0]), 128.0).visits.round() / 3200
-    array([2.])
+    >>> causal_tiles(one * 100, np.array([128.0]), np.array([16.0]), 128.0).visits.tolist()
+    [6392.0]
     """
     tiles = np.ceil(q_len / query_tile)
     ratio = query_tile / key_tile
