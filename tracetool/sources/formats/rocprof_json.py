@@ -12,7 +12,8 @@ from tracetool.sources.calls import with_call_kinds
 from tracetool.sources.columns import clean_text
 from tracetool.sources.format import Format, Probe, ReadOptions, Trace
 from tracetool.sources.kineto.columns import decode_args, texts, whole_numbers
-from tracetool.sources.kineto.events import EventReader, RawEvent
+from tracetool.sources.kineto.events import EventReader
+from tracetool.sources.kineto.records import RawEvent
 from tracetool.sources.rocm.dispatches import BOOT, number_devices, plain_names
 from tracetool.sources.rocm.v1 import SERIAL, activities, copy_name
 from tracetool.sources.text import unpacked_chunks

@@ -12,13 +12,15 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from tracetool.sources.kineto.events import EXACT, EXACT_TAIL, Chunk, Event
+from tracetool.sources.kineto.records import Chunk, Event, ExactTail, ExactTimes
 from tracetool.vocabulary.arrays import Floats, Ints
 
 #: Up to here a double of microseconds still tells one nanosecond from the next.
 EXACT_US = float(1 << 43)
 _DIGITS = re.compile(rb'"?\s*(-?)(\d+)(?:\.(\d+))?\s*"?')
 _LIMIT_US = 1e16
+_EXACT = msgspec.json.Decoder(list[ExactTimes])
+_EXACT_TAIL = msgspec.json.Decoder(ExactTail)
 
 
 def numbers(values: Sequence[Any]) -> Floats:
@@ -105,7 +107,7 @@ def _scaled(us: Floats, base_ns: int) -> pl.Series:
 
 
 def _exact(chunk: Chunk, which: Sequence[int], base_ns: int) -> tuple[pl.Series, pl.Series]:
-    rows = EXACT.decode(chunk.raw) if chunk.raw[:1] == b"[" else EXACT_TAIL.decode(chunk.raw).events
+    rows = _EXACT.decode(chunk.raw) if chunk.raw[:1] == b"[" else _EXACT_TAIL.decode(chunk.raw).events
     start = pl.Series([_digits(bytes(rows[i].ts)) for i in which], dtype=pl.Int64) + base_ns
     length = pl.Series([_digits(bytes(rows[i].dur)) or 0 for i in which], dtype=pl.Int64)
     return start, start + length

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from tracetool.sources.kineto.records import BareEvent, Chunk, Event, Header, Tail
 from tracetool.vocabulary.errors import BadInput
 
 #: Bytes of JSON decoded at once: bounds the memory whatever the file's size.
@@ -21,126 +20,10 @@ _COMMA = re.compile(rb"\s*,?")
 _SEAM = re.compile(rb"\}(\s*,\s*)\{")
 _NOT_JSON = re.compile(rb"(?<=[:,\[])(\s*)(?:-?\b(?:NaN|nan|Infinity|inf)\b)(?=\s*[,}\]])")
 
-
-class Args(msgspec.Struct, gc=False):
-    """What is read of an event's arguments; an operator's lists are kept as the JSON they are."""
-
-    device: Any = None
-    context: Any = None
-    stream: Any = None
-    correlation: Any = None
-    external: Any = msgspec.field(default=None, name="External id")
-    external_old: Any = msgspec.field(default=None, name="external id")
-    registers: Any = msgspec.field(default=None, name="registers per thread")
-    shared: Any = msgspec.field(default=None, name="shared memory")
-    grid: Any = None
-    block: Any = None
-    node: Any = msgspec.field(default=None, name="graph node id")
-    bytes: Any = None
-    dims: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="Input Dims")
-    dims_old: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="Input dims")
-    types: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="Input type")
-    concrete: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="Concrete Inputs")
-    sequence: Any = msgspec.field(default=None, name="Sequence number")
-
-
-NO_ARGS = Args()
-
-
-class Event(msgspec.Struct, gc=False):
-    """One event. Any type is let through, so that one odd event spoils nothing else."""
-
-    ph: Any = None
-    cat: Any = None
-    name: Any = None
-    pid: Any = None
-    tid: Any = None
-    ts: Any = None
-    dur: Any = None
-    id: Any = None
-    args: Any = None
-
-
-class RawEvent(Event, gc=False):
-    """An event whose arguments are left as they are."""
-
-    args: msgspec.Raw = msgspec.Raw(b"null")
-
-
-class ProfilerEvent(Event, gc=False):
-    """An event of PyTorch's profiler, its arguments read at once."""
-
-    args: Args | None = None
-
-
-class _OddArgs(msgspec.Struct):
-    """An event whose arguments are no object: the rest of it counts all the same."""
-
-    ph: Any = None
-    cat: Any = None
-    name: Any = None
-    pid: Any = None
-    tid: Any = None
-    ts: Any = None
-    dur: Any = None
-    id: Any = None
-
-
-E = TypeVar("E", bound=Event)
-
-
-class ExactTimes(msgspec.Struct, gc=False):
-    """The digits of an event's times, for those a double cannot hold."""
-
-    ts: msgspec.Raw = msgspec.Raw(b"null")
-    dur: msgspec.Raw = msgspec.Raw(b"null")
-
-
-class _ExactTail(msgspec.Struct):
-    events: list[ExactTimes] = msgspec.field(default_factory=list, name="traceEvents")
-
-
-class Header(msgspec.Struct):
-    """What stands beside the events. Names of users, hosts and jobs are not looked at."""
-
-    schema: Any = msgspec.field(default=None, name="schemaVersion")
-    devices: Any = msgspec.field(default=None, name="deviceProperties")
-    base_ns: Any = msgspec.field(default=None, name="baseTimeNanoseconds")
-    distributed: Any = msgspec.field(default=None, name="distributedInfo")
-    record_shapes: Any = None
-    cuda_runtime_version: Any = None
-    cupti_version: Any = None
-    roctracer_version: Any = None
-    hip_runtime_version: Any = None
-    rocprofiler_version: Any = None
-
-    def update(self, other: Header) -> None:
-        """Take over what the other states."""
-        for name in self.__struct_fields__:
-            if getattr(self, name) is None:
-                setattr(self, name, getattr(other, name))
-
-
-class _Tail(Header, Generic[E]):
-    events: list[E] = msgspec.field(default_factory=list, name="traceEvents")
-
-
-@dataclass
-class Chunk:
-    """Events of one stretch of the file, with its bytes."""
-
-    first: int
-    events: list[Event]
-    raw: bytes
-    #: Entries that are not objects: (event number, what it is).
-    odd: list[tuple[int, str]] = field(default_factory=list)
-
-
 _HEADER = msgspec.json.Decoder(Header)
 _RAWS = msgspec.json.Decoder(list[msgspec.Raw])
-_ODD = msgspec.json.Decoder(_OddArgs)
-EXACT = msgspec.json.Decoder(list[ExactTimes])
-EXACT_TAIL = msgspec.json.Decoder(_ExactTail)
+#: An event whose arguments are no object: the rest of it counts all the same.
+_ODD = msgspec.json.Decoder(BareEvent)
 
 
 class EventReader:
@@ -153,7 +36,7 @@ class EventReader:
         self._kind = kind
         self._event = msgspec.json.Decoder(kind)
         self._events = msgspec.json.Decoder(list[kind])  # type: ignore[valid-type]
-        self._tail = msgspec.json.Decoder(_Tail[kind])  # type: ignore[valid-type]
+        self._tail = msgspec.json.Decoder(Tail[kind])  # type: ignore[valid-type]
         self.header = Header()
         self.count = 0
         self._blocks = iter(blocks)

@@ -14,7 +14,7 @@ import polars as pl
 from tracetool.sources.calls import with_call_kinds
 from tracetool.sources.columns import clean_text, rejected_rows
 from tracetool.sources.kineto.columns import texts, times_ns, whole_numbers
-from tracetool.sources.kineto.events import NO_ARGS, Args, Chunk, Event
+from tracetool.sources.kineto.records import NO_ARGS, Args, Chunk, Event
 
 #: Categories in their spellings since 2020, lower case.
 ACTIVITIES = {

@@ -10,7 +10,8 @@ import polars as pl
 
 from tracetool.sources.columns import clean_text
 from tracetool.sources.format import Clock, Trace
-from tracetool.sources.kineto.events import EventReader, Header, ProfilerEvent
+from tracetool.sources.kineto.events import EventReader
+from tracetool.sources.kineto.records import Header, ProfilerEvent
 from tracetool.sources.kineto.tables import Columns
 from tracetool.sources.linking import link_launches
 from tracetool.vocabulary.errors import BadInput
