@@ -68,7 +68,10 @@ class Log:
 
     rows: list[dict[str, str]]
     notes: list[dict[str, Any]]
+    #: Lines that are no whole reading, the tail among them.
     torn: list[str]
+    #: What follows the last line's end: a reading being written, or nothing.
+    tail: str
 
     @classmethod
     def read(cls, path: Path) -> Log:
@@ -86,7 +89,7 @@ class Log:
                     rows.append(dict(zip(COLUMNS, parts, strict=True)))
                 else:
                     torn.append(line)
-        return cls(rows, notes, torn)
+        return cls(rows, notes, torn, lines[-1])
 
     def note(self, what: str) -> dict[str, Any]:
         return next(n for n in self.notes if n["what"] == what)

@@ -87,6 +87,14 @@ def test_a_log_without_its_end_says_so_and_gives_all_it_has(tmp_path: Path) -> N
     assert "killed" in trace.warnings[0]
 
 
+def test_a_reading_whose_last_number_lost_its_end_is_rejected(tmp_path: Path) -> None:
+    path = tmp_path / "power.log"
+    path.write_bytes(write(path, end=False)[:-2])
+    trace = detect(path)[1].read(path, ReadOptions())
+    assert trace.telemetry.height == 79
+    assert [r.height for r in trace.rejected] == [1]
+
+
 def test_a_clock_that_was_set_meanwhile_is_told(tmp_path: Path) -> None:
     path = tmp_path / "power.log"
     write(path, end=False)

@@ -255,5 +255,6 @@ def test_a_killed_sampler_is_told(machine: Machine) -> None:
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 0
     assert "sampler was killed" in out
-    assert not machine.log().torn
+    log_read = machine.log()
+    assert log_read.torn in ([], [log_read.tail])  # a kill may cut the write in flight
     assert (machine.folder / "run.tracetool" / "telemetry.parquet").exists()

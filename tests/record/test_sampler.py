@@ -201,7 +201,8 @@ TRIES = int(os.environ.get("TRACETOOL_KILL_TRIES", "4"))
 def test_a_kill_loses_no_reading(machine: Machine, number: int) -> None:
     """Every value the GPU gave is in the log but the one in flight; $TRACETOOL_KILL_TRIES sets the tries."""
     served, log = _kill_once(machine, random.Random(number).uniform(0.0, 0.2), number)
-    assert not log.torn
+    # A kill may cut the write in flight where a page ends, but no line before it.
+    assert [line for line in log.torn if line != log.tail] == []
     assert len(log.rows) >= served - 1
     times = [int(r["time_ns"]) for r in log.rows]
     assert times == sorted(times)
