@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from tracetool.hardware.load import load_gpu
+from tracetool.model.power_files import power_calibration_of
 from tracetool.model.predict import predict_rows
 from tracetool.model.sequence import sequence_factors
 from tracetool.vocabulary.interval import Z90
@@ -47,9 +48,11 @@ def test_errors_apart_average_out_and_those_in_common_stay() -> None:
 
 def test_energy_errs_as_time_and_power_do() -> None:
     made, time, energy = _spread([2048, 4096, 8192], 0.05)
-    for side in (0, 1):
-        assert made.energy_j[side][0] / energy > made.time_s[side][0] / time
-        assert made.energy_j[side][0] < energy
+    power = Z90 * power_calibration_of(load_gpu("a100-pcie-40gb")).relative_sd
+    for side, sign in ((0, -1.0), (1, 1.0)):
+        of_time = np.log1p(sign * made.time_s[side][0] / time)
+        of_energy = np.log1p(sign * made.energy_j[side][0] / energy)
+        assert abs(of_energy) == pytest.approx(np.hypot(of_time, power), rel=1e-6)
 
 
 def test_a_run_of_operators_is_given_its_own_spread() -> None:

@@ -12,12 +12,14 @@ from tracetool.vocabulary.operators import OperatorColumns
 
 #: Rate of AMD's matrix kernels over what coefficients of NVIDIA's give. Products: typical shapes reach about
 #: 0.77 of the best, 708 TFLOP/s in BF16 on MI300X [1]_ [2]_. Attention: PyTorch's kernels on MI300X reach
-#: some 350 TFLOP/s forward [3]_. A calibration of such a GPU fits what is left.
+#: some 350 TFLOP/s forward [3]_. Both figures were read in excerpts and are unverified: guesses, without an
+#: interval of their own. A calibration of such a GPU fits what is left.
 _AMD: Final = {"products": 0.70, "attention": 0.45}
 # .. [1] AMD, "Measuring Max-Achievable FLOPs, part 2", ROCm blogs, 2025.
 # .. [2] AMD, "Typical Attained FLOPs", ROCm blogs, 2025.
 # .. [3] Reshadi, "Attention forward on MI300X: AITER, AOTriton, TileLang", 2026.
-#: Words of kernels whose products are instructions of Ampere, and the share of Hopper's rate they reach [4]_.
+#: Words of kernels whose products are instructions of Ampere, and the share of Hopper's rate they reach [4]_,
+#: unverified too.
 _OLDER: Final = ("s16816", "s161616", "_80_", "ampere_", "sm80_", "pytorch_flash::flash_", "flash_fwd_kernel")
 _OLDER_SHARE: Final = 0.62
 # .. [4] Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture", 2024, section on mma.
