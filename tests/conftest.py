@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+# as the command itself does, before numpy is read: small matrices, and a worker for each core
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # a busy machine takes any time over an example
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")

@@ -17,6 +17,9 @@ def main() -> None:
     given = sum(os.path.getsize(a) for a in sys.argv[1:] if os.path.isfile(a))  # noqa: PTH113, PTH202
     decay_ms = 100 if given > _BIG_BYTES else 5000
     os.environ.setdefault("_RJEM_MALLOC_CONF", f"dirty_decay_ms:{decay_ms},muzzy_decay_ms:0")
+    # The matrices are small: threads that wait for one another spend more than they save, and on a busy
+    # machine a fit of a second takes minutes.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # A command ends soon and its millions of records form no cycles: looking for some took a sixth of a read.
     gc.set_threshold(200_000, 50, 100)
     from tracetool.cli.app import run  # noqa: PLC0415 - keeps `import tracetool` free of the terminal
