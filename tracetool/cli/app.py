@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import pkgutil
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import typer
 
@@ -19,11 +21,21 @@ EXIT_INTERRUPTED = 130
 UsageFault: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
 
-def build() -> typer.Typer:
+def command_names() -> list[str]:
+    """Return the commands: the files of ``cli/commands``."""
+    return sorted(m.name for m in pkgutil.iter_modules([str(Path(__file__).parent / "commands")]))
+
+
+def build(only: str | None = None) -> typer.Typer:
     """Return the command line with every command of ``cli/commands``.
 
     A command file ``name.py`` defines ``app``: a :class:`typer.Typer` with one command (or, for a
     group such as ``baseline``, several). Its docstring is its help.
+
+    Parameters
+    ----------
+    only : str, optional
+        The one command to load: what the others import and declare is a tenth of a second.
     """
     root = typer.Typer(
         name="tracetool",
@@ -34,8 +46,7 @@ def build() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     root.callback()(_root)
-    package = importlib.import_module("tracetool.cli.commands")
-    for module in sorted(m.name for m in pkgutil.iter_modules(package.__path__)):
+    for module in [only] if only else command_names():
         app = importlib.import_module(f"tracetool.cli.commands.{module}").app
         if (
             len(app.registered_commands) == 1
@@ -79,12 +90,25 @@ def _usage(error: Exception) -> int:
     return EXIT_USAGE
 
 
+def _muted(code: int) -> int:
+    """Return the code; what is still to be printed finds nobody reading."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code
+
+
+def _asked(given: Sequence[str]) -> str | None:
+    """Return the command to be run, None where all must be known: for help, completion and misspellings."""
+    completing = "_TRACETOOL_COMPLETE" in os.environ
+    return given[0] if given and not completing and given[0] in command_names() else None
+
+
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code (0, 1, 2, 3 or 130)."""
-    command = typer.main.get_command(build())
+    given = list(arguments) if arguments is not None else sys.argv[1:]
+    command = typer.main.get_command(build(_asked(given)))
     try:
         code = command.main(
-            args=list(arguments) if arguments is not None else None,
+            args=given,
             prog_name="tracetool",
             standalone_mode=False,
         )
@@ -92,13 +116,14 @@ def run(arguments: Sequence[str] | None = None) -> int:
         _say(error.line())
         return error.exit_code
     except UsageFault as error:
-        return _usage(error)
+        with contextlib.suppress(BrokenPipeError):  # a group's help read by `head`
+            return _usage(error)
+        return _muted(EXIT_USAGE)
     except (typer.Abort, KeyboardInterrupt):
         _say("interrupted; nothing was written")
         return EXIT_INTERRUPTED
     except (BrokenPipeError, SystemExit):  # newer typer turns a closed pipe into SystemExit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return _muted(0)
     except MemoryError:
         _say("out of memory; give a smaller input or a machine with more")
         return EXIT_USAGE

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
 
 from tracetool.report.plain import plain
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 WIDTH = 100
 
 
 def console(*, stderr: bool = False) -> Console:
     """Return a console at most 100 columns wide that honours NO_COLOR and pipes."""
+    from rich.console import Console  # a tenth of the start of a command that prints nothing
+
     wide = Console(stderr=stderr, highlight=False, soft_wrap=False)
     return Console(
         stderr=stderr,

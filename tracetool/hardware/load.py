@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import math
-import re
 import tomllib
 from collections.abc import Mapping
 from functools import cache
@@ -12,35 +11,14 @@ from importlib import resources
 from typing import Any
 
 from tracetool.hardware.gpu import PIPES, Gpu
+from tracetool.hardware.names import gpu_names, match_gpu
 from tracetool.hardware.number import Number, read_number
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.vocabulary.errors import BadInput
 
+__all__ = ["build_gpu", "gpu_names", "load_gpu", "match_gpu"]
+
 _SECTIONS = ("compute", "clocks", "memory", "onchip", "link", "power", "voltage", "sensor")
-#: Words a device string carries that do not tell boards apart.
-_NOISE = frozenset(
-    {
-        "nvidia",
-        "amd",
-        "tesla",
-        "geforce",
-        "quadro",
-        "instinct",
-        "corporation",
-        "graphics",
-        "radeon",
-        "gpu",
-        "oam",
-        "vf",
-    }
-)
-
-
-@cache
-def gpu_names() -> tuple[str, ...]:
-    """Return the names ``--gpu`` takes, in order."""
-    folder = resources.files(__package__) / "gpus"
-    return tuple(sorted(f.name[:-5] for f in folder.iterdir() if f.name.endswith(".toml")))
 
 
 def load_gpu(name: str, *, part: str = "model") -> Gpu:
@@ -153,45 +131,3 @@ def build_gpu(name: str, document: Mapping[str, Any]) -> Gpu:
         numbers=numbers,
         assumed=frozenset(k for k, n in numbers.items() if n.kind == "prior"),
     )
-
-
-def _words(text: str) -> tuple[str, ...]:
-    split = re.sub(r"(?<=\d)(?=gb\b)", " ", text.lower())
-    return tuple(w for w in re.split(r"[^a-z0-9.]+", split) if w and w not in _NOISE)
-
-
-def _aliases(name: str) -> list[str]:
-    """Return a board's other names: they stand before the first section, so the rest need not be parsed."""
-    text = (resources.files(__package__) / "gpus" / f"{name}.toml").read_text("utf-8")
-    return list(tomllib.loads(re.split(r"(?m)^\[", text, maxsplit=1)[0]).get("aliases", ()))
-
-
-@cache
-def _spellings() -> tuple[tuple[tuple[str, ...], str], ...]:
-    found = [(_words(n), n) for n in gpu_names()]
-    found += [(_words(a), n) for n in gpu_names() for a in _aliases(n)]
-    return tuple(found)
-
-
-def match_gpu(device: str) -> str | None:
-    """Return the name of the GPU a device string means, or None if no rule knows it.
-
-    Case, punctuation and makers' words are ignored. A string that says more than an alias
-    (a memory size, a driver's suffix) still matches when every word of the alias is in it;
-    the alias with the most words wins, and a tie between boards is no match.
-
-    >>> match_gpu("NVIDIA A100-SXM4-80GB"), match_gpu("Tesla V100-SXM2-16GB"), match_gpu("Voodoo 2")
-    ('a100-sxm', 'v100-sxm2-16gb', None)
-    """
-    asked = _words(device)
-    if not asked:
-        return None
-    exact = {n for words, n in _spellings() if words == asked}
-    if len(exact) == 1:
-        return exact.pop()
-    held = [(len(words), n) for words, n in _spellings() if words and set(words) <= set(asked)]
-    if not held:
-        return None
-    longest = max(size for size, _ in held)
-    best = {n for size, n in held if size == longest}
-    return best.pop() if len(best) == 1 else None

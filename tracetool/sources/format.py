@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -86,7 +87,7 @@ class Probe:
     tables: Mapping[str, frozenset[str]] = field(default_factory=dict)
     size: int = 0
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The head as text; broken bytes become replacement characters."""
         from tracetool.sources.text import decode
@@ -95,8 +96,12 @@ class Probe:
 
     def lines(self, count: int = 50) -> list[str]:
         """Return the first lines that are not blank, stripped."""
+        return self._stripped[:count]
+
+    @cached_property
+    def _stripped(self) -> list[str]:
         found = [line.strip() for line in self.text.splitlines()]
-        return [line for line in found if line][:count]
+        return [line for line in found if line]
 
 
 @dataclass

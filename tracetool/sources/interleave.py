@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 
 #: Readings of one poll lie this much closer together than polls do.
@@ -25,6 +24,8 @@ def split_interleaved(time_ns: pl.Series, memory: pl.Series | None = None) -> tu
     A poll of k cards writes k rows milliseconds apart, then waits. Rows are given out in turn when
     every poll has the same k and the wait is at least :data:`SEPARATION` times the spacing within.
     """
+    import numpy as np  # only logs need it
+
     n = len(time_ns)
     none = pl.Series("device", np.zeros(n, dtype=np.int32))
     if n < 4:

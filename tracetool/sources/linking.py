@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 
-from tracetool.sources.columns import BLOCK_ROWS, blocks_of
-from tracetool.sources.nesting import Nest, nest
-from tracetool.vocabulary.arrays import Ints
+from tracetool.sources.columns import blocks_of
+from tracetool.sources.nesting import Nest, last_not_after, nest
 
 _I = pl.Int64()
 LAUNCH_COLUMNS = ("launch_ns", "thread", "launch_name")
@@ -79,16 +77,14 @@ def link_launches(activities: pl.DataFrame, calls: pl.DataFrame, *, names: bool 
 
 def _in_order(activities: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame | None:
     """Look launches up where correlations rise with every call, as most traces write them; None elsewhere."""
-    known = calls["correlation"].to_numpy()
-    if not len(known) or not (known[1:] > known[:-1]).all():
+    known = calls["correlation"]
+    if not len(known) or known.null_count() or not (known.diff().slice(1) > 0).all():
         return None
     found = []
     for block in blocks_of(activities.select("correlation")):
         asked = block["correlation"]
-        wanted = asked.fill_null(-1).to_numpy()
-        place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-        hit = pl.Series((known[place] == wanted) & asked.is_not_null().to_numpy())
-        found.append(pl.select(pl.when(hit).then(pl.Series(place, dtype=pl.UInt32))).to_series())
+        place = last_not_after(known, asked)
+        found.append(pl.select(pl.when(known.gather(place) == asked).then(place.cast(pl.UInt32))).to_series())
     rows = pl.concat(found)
     return activities.with_columns(calls[c].gather(rows) for c in calls.columns if c != "correlation")
 
@@ -101,7 +97,7 @@ def _threads(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.select(pl.col(_THREAD).cast(_I)).unique().sort(_THREAD).with_row_index("#thread")
 
 
-def _thread_of(frame: pl.DataFrame, threads: pl.DataFrame) -> Ints:
+def _thread_of(frame: pl.DataFrame, threads: pl.DataFrame) -> pl.Series:
     """Return the number of each row's (process, thread), -1 where it is none of these."""
     keys = frame.select(pl.col(_THREAD).cast(_I))
     if threads.height == 1:
@@ -111,14 +107,14 @@ def _thread_of(frame: pl.DataFrame, threads: pl.DataFrame) -> Ints:
                 pl.col(c).eq_missing(pl.lit(v, dtype=_I)) for c, v in zip(_THREAD, wanted, strict=True)
             )
         )
-        return same.to_series().cast(_I).to_numpy() - 1
+        return same.to_series().cast(_I) - 1
     found = keys.join(threads, on=_THREAD, how="left", nulls_equal=True, maintain_order="left")
-    return found["#thread"].cast(_I).fill_null(-1).to_numpy()
+    return found["#thread"].cast(_I).fill_null(-1)
 
 
 def _nest(intervals: pl.DataFrame, threads: pl.DataFrame) -> Nest:
-    start = intervals["start_ns"].to_numpy()
-    return nest(_thread_of(intervals, threads), start, start + intervals["duration_ns"].to_numpy())
+    start = intervals["start_ns"]
+    return nest(_thread_of(intervals, threads), start, start + intervals["duration_ns"])
 
 
 def number_ranges(ranges: pl.DataFrame) -> pl.DataFrame:
@@ -128,11 +124,10 @@ def number_ranges(ranges: pl.DataFrame) -> pl.DataFrame:
         none = pl.lit(None, dtype=_I)
         return ranges.with_columns(range=none, parent=none, depth=none.cast(pl.Int32))
     found = _nest(ranges, _threads(ranges))
-    parents = pl.Series("parent", found.parents())
     return ranges.with_columns(
         pl.int_range(pl.len(), dtype=_I).alias("range"),
-        pl.when(parents >= 0).then(parents).alias("parent"),
-        pl.Series("depth", found.depths()).cast(pl.Int32),
+        found.parents().cast(_I).alias("parent"),
+        found.depths().alias("depth"),
     )
 
 
@@ -142,10 +137,9 @@ def number_operators(operators: pl.DataFrame) -> pl.DataFrame:
     operators = operators.sort("start_ns", maintain_order=True)
     if not operators.height:
         return operators.with_columns(operator=pl.lit(None, dtype=_I), parent=pl.lit(None, dtype=_I))
-    parents = pl.Series("parent", _nest(operators, _threads(operators)).parents())
+    parents = _nest(operators, _threads(operators)).parents()
     return operators.with_columns(
-        pl.int_range(pl.len(), dtype=_I).alias("operator"),
-        pl.when(parents >= 0).then(parents).alias("parent"),
+        pl.int_range(pl.len(), dtype=_I).alias("operator"), parents.cast(_I).alias("parent")
     )
 
 
@@ -153,14 +147,14 @@ def _innermost(activities: pl.DataFrame, intervals: pl.DataFrame) -> pl.Series:
     """Return the innermost interval open on the launching thread at the launch, null for none."""
     threads = _threads(intervals)
     tree = _nest(intervals, threads)
-    found = np.empty(activities.height, dtype=np.int32)  # a run has no two thousand million operators
-    for i, asked in enumerate(blocks_of(activities.select(*_THREAD, "launch_ns"))):
-        at = i * BLOCK_ROWS
-        told = (asked["launch_ns"].is_not_null() & asked["thread"].is_not_null()).to_numpy()
-        group = np.where(told, _thread_of(asked, threads), -1)
-        found[at : at + BLOCK_ROWS] = tree.innermost(group, asked["launch_ns"].fill_null(0).to_numpy())
-    series = pl.Series(found)
-    return pl.select(pl.when(series >= 0).then(series)).to_series()
+    found = []
+    for asked in blocks_of(activities.select(*_THREAD, "launch_ns")):
+        told = asked["launch_ns"].is_not_null() & asked["thread"].is_not_null()
+        thread = _thread_of(asked, threads)
+        if not told.all():
+            thread = pl.select(pl.when(told).then(thread).otherwise(-1)).to_series()
+        found.append(tree.innermost(thread, asked["launch_ns"].fill_null(0)))
+    return pl.concat(found)
 
 
 def link_operators(activities: pl.DataFrame, operators: pl.DataFrame) -> pl.DataFrame:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-import numpy as np
 import polars as pl
 
-from tracetool.vocabulary.arrays import Ints
 from tracetool.vocabulary.errors import BadInput
+
+if TYPE_CHECKING:
+    from tracetool.vocabulary.arrays import Ints
 
 NS = 1_000_000_000
 _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?(\d{2}))?", re.IGNORECASE)
@@ -54,6 +56,8 @@ def local_to_utc(local_ns: Ints, zone: str) -> Ints:
     BadInput
         If the zone is not known.
     """
+    import numpy as np  # only logs in local time need it
+
     fixed = fixed_offset_ns(zone)
     if fixed is not None:
         return local_ns - fixed

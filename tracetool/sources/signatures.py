@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 
-from tracetool.sources.columns import BLOCK_ROWS, look_up
-from tracetool.vocabulary.arrays import Numbers
+from tracetool.sources.columns import blocks_of, look_up
 
 GEOMETRY = (
     "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers_per_thread",
     "shared_static_bytes", "shared_dynamic_bytes", "bytes",
 )  # fmt: skip
-_CODE = pl.col("#code").cast(pl.Int32)
+_CATEGORY = pl.Categorical()
 OPERATOR = ("operator_name", "input_dims", "input_types", "concrete_inputs")
 
 
@@ -25,11 +23,11 @@ def operator_kinds(operators: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
             for c in OPERATOR[1:]
         ],
     )
-    numbered = columns.with_columns(
-        pl.struct(OPERATOR).rank("dense").cast(pl.Int64).sub(1).alias("operator_kind")
-    )
-    distinct = numbered.unique("operator_kind").sort("operator_kind")
-    return distinct, numbered["operator_kind"]
+    code, distinct = number_distinct(columns)
+    distinct = distinct.sort(OPERATOR)
+    distinct = distinct.with_row_index("operator_kind").cast({"operator_kind": pl.Int64})
+    kinds = distinct.sort("#code")["operator_kind"].gather(code)
+    return distinct.drop("#code"), kinds
 
 
 def number_signatures(
@@ -54,10 +52,7 @@ def number_signatures(
     if operators.height:
         distinct, kinds = operator_kinds(operators)
         asked = frame["operator"]
-        kind = kinds.gather(asked.fill_null(0))
-        frame = frame.with_columns(
-            pl.select(pl.when(asked.is_not_null()).then(kind).alias("#operator")).to_series()
-        )
+        frame = frame.with_columns(kinds.gather(asked).alias("#operator"))
     else:
         distinct = pl.DataFrame(schema={**dict.fromkeys(OPERATOR, pl.String), "operator_kind": pl.Int64})
         frame = frame.with_columns(pl.lit(None, dtype=pl.Int64).alias("#operator"))
@@ -66,9 +61,9 @@ def number_signatures(
     ).with_columns(pl.col("device_name").rank("dense").cast(pl.Int32).alias("#model"))
     frame = look_up(frame, models.select("device", "#model"), "device")
     keys = ["kind", "#name", *GEOMETRY, "#model", "#operator"]
-    frame = frame.with_columns(pl.col("name").cast(pl.Categorical).alias("#name"))
-    code, groups = _number_distinct(frame.select(keys))
-    sums = frame.select(pl.Series("#code", code), "duration_ns").group_by("#code").agg(
+    frame = frame.with_columns(pl.col("name").cast(_CATEGORY).alias("#name"))
+    code, groups = number_distinct(frame.select(keys))
+    sums = frame.select(code.alias("#code"), "duration_ns").group_by("#code").agg(
         pl.len().cast(pl.Int64).alias("launches"),
         pl.col("duration_ns").sum(),
         pl.col("duration_ns").median().cast(pl.Float64).alias("duration_median_ns"),
@@ -79,9 +74,8 @@ def number_signatures(
         "duration_ns", "name", *GEOMETRY, "#operator", "#model",
         descending=[True] + [False] * (len(GEOMETRY) + 3), nulls_last=True,
     ).with_row_index("signature").with_columns(pl.col("signature").cast(pl.Int64))  # fmt: skip
-    place = np.empty(groups.height, dtype=np.int32)
-    place[groups["#code"].to_numpy()] = np.arange(groups.height, dtype=np.int32)
-    numbered = kernels.with_columns(absent).with_columns(pl.Series("signature", place[code]))
+    place = groups.sort("#code")["signature"].cast(pl.Int32)
+    numbered = kernels.with_columns(absent).with_columns(place.gather(code).alias("signature"))
     names = models.unique("#model").select("#model", "device_name")
     table = groups.join(names, on="#model", how="left", nulls_equal=True, maintain_order="left").join(
         distinct, left_on="#operator", right_on="operator_kind", how="left", maintain_order="left"
@@ -89,32 +83,80 @@ def number_signatures(
     return numbered, table.drop("#code", "#name", "#model", "#operator")
 
 
-def _number_distinct(rows: pl.DataFrame) -> tuple[Numbers, pl.DataFrame]:
+def number_distinct(rows: pl.DataFrame) -> tuple[pl.Series, pl.DataFrame]:
     """Return a number for each row, equal where rows are, and the distinct rows with it (``#code``).
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Columns of whole numbers and text.
 
     Notes
     -----
     Block by block, then the distinct rows of all blocks: grouping millions of wide rows at once takes as
     much memory as the rows. Groups know their rows, so numbers are handed back without a join.
     """
-    code = np.empty(rows.height, dtype=np.int32)
-    blocks = []
+    if not rows.height:
+        return pl.Series(dtype=pl.UInt32), rows.with_row_index("#code")
+    coded = rows.with_columns(pl.col(pl.String).cast(_CATEGORY)).with_row_index("#row")
+    packing = _packing(coded.drop("#row"))
+    names = [e.meta.output_name() for e in packing]
+    codes, firsts, keys = [], [], []
     met = 0
-    for at in range(0, rows.height, BLOCK_ROWS):
-        block = rows.slice(at, BLOCK_ROWS).with_row_index("#row", offset=at)
-        groups = block.group_by(rows.columns).agg(pl.col("#row"))
-        many = groups["#row"].list.len().to_numpy()
-        code[groups["#row"].explode().to_numpy()] = np.repeat(
-            np.arange(met, met + len(many), dtype=np.int32), many
+    for block in blocks_of(coded):
+        groups = (
+            block.select("#row", *packing).group_by(names).agg("#row").with_row_index("#code", offset=met)
         )
-        met += len(many)
-        blocks.append(groups.drop("#row"))
-    if len(blocks) < 2:
-        return code, (blocks[0] if blocks else rows).with_row_index("#code").with_columns(_CODE)
-    groups = pl.concat(blocks).with_row_index("#row").group_by(rows.columns).agg(pl.col("#row"))
-    groups = groups.with_row_index("#code").with_columns(_CODE)
-    final = np.empty(met, dtype=np.int32)
-    final[groups["#row"].explode().to_numpy()] = np.repeat(
-        np.arange(groups.height, dtype=np.int32), groups["#row"].list.len().to_numpy()
-    )
-    return final[code], groups.drop("#row")
+        at = block["#row"][0]
+        each = groups.select("#code", "#row").explode("#row")
+        code = pl.zeros(block.height, dtype=pl.UInt32, eager=True)
+        codes.append(code.scatter(each["#row"] - at, each["#code"]))
+        met += groups.height
+        firsts.append(groups["#row"].list.first())
+        keys.append(groups.drop("#row", "#code"))
+    if len(keys) > 1:
+        groups = pl.concat(keys).with_columns(pl.concat(firsts).alias("#first")).with_row_index("#met")
+        groups = groups.group_by(names).agg("#met", pl.col("#first").first())
+        each = groups.with_row_index("#code").select("#code", "#met").explode("#met")
+        final = pl.zeros(met, dtype=pl.UInt32, eager=True).scatter(each["#met"], each["#code"])
+        codes = [final.gather(code) for code in codes]
+        firsts = [groups["#first"]]
+    return pl.concat(codes), rows.gather(firsts[0]).with_row_index("#code")
+
+
+#: Two whole numbers below this multiply within 64 bits.
+_PACKED_LIMIT = 1 << 62
+
+
+def _packing(rows: pl.DataFrame) -> list[pl.Expr]:
+    """Return as few whole-number columns as tell distinct rows apart.
+
+    Notes
+    -----
+    Most columns hold one value, or few beside one another: together they count as the digits of one number
+    (0 for none), and one number is grouped several times as fast as a row of fourteen.
+    """
+    columns = {c: pl.col(c).to_physical() for c in rows.columns}
+    ends = rows.select(
+        *[e.min().cast(pl.Int64).alias(f"{c}<") for c, e in columns.items()],
+        *[e.max().cast(pl.Int64).alias(f"{c}>") for c, e in columns.items()],
+        *[e.null_count().alias(f"{c}?") for c, e in columns.items()],
+    ).row(0, named=True)
+    made: list[pl.Expr] = []
+    filled = _PACKED_LIMIT
+    for name, column in columns.items():
+        low, high, nulls = ends[f"{name}<"], ends[f"{name}>"], ends[f"{name}?"]
+        if low is None or (low == high and not nulls):
+            continue
+        span = high - low + 2
+        if span >= _PACKED_LIMIT:  # as it is: no digit of anything
+            made.insert(0, column.alias(f"#{name}"))
+            continue
+        digit = (column.cast(pl.Int64) - low + 1).fill_null(0)
+        if filled * span >= _PACKED_LIMIT:
+            made.append(digit.alias(f"#{name}"))
+            filled = span
+        else:
+            made[-1] = made[-1] * span + digit
+            filled *= span
+    return made or [pl.lit(0).alias("#one")]

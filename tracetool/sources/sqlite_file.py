@@ -12,7 +12,6 @@ from urllib.parse import quote
 
 import polars as pl
 
-from tracetool.sources.sqlite_cells import read_cells, typed_series
 from tracetool.vocabulary.errors import BadInput
 
 SQLITE_MAGIC = b"SQLite format 3\0"
@@ -121,6 +120,8 @@ def read_columns(
     frame = _decoded(path, db, table, {n: (c, schema[n]) for n, c in asked.items()})
     if frame is None:
         columns = ", ".join("rowid" if c == "rowid" else f'"{c}"' for c in asked.values())
+        from tracetool.sources.sqlite_cells import typed_series
+
         rows = db.execute(f'SELECT {columns} FROM "{table}"').fetchall()  # noqa: S608 - names from the file's own catalogue
         cells = list(zip(*rows, strict=True)) if rows else [()] * len(asked)
         frame = pl.DataFrame([typed_series(n, c, schema[n]) for n, c in zip(asked, cells, strict=True)])
@@ -144,6 +145,8 @@ def _decoded(
         return None  # a view has no row numbers
     if not isinstance(low, int) or not isinstance(high, int) or high - low < FAST_ROWS:
         return None
+    from tracetool.sources.sqlite_cells import read_cells
+
     frame = read_cells(path, db, table, wanted)
     give_back_memory()
     return frame

@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from tracetool.hardware.load import load_gpu, match_gpu
+from tracetool.hardware.names import match_gpu
 from tracetool.sources.assemble import assemble, check_trace
 from tracetool.sources.clocks import Source, align_sources, uncovered
 from tracetool.sources.detect import detect
@@ -82,7 +82,7 @@ def ingest(
     if not traces and not power:
         raise BadInput("nothing to ingest", "name a trace: tracetool ingest TRACE")
     said = progress or Silent()
-    model = load_gpu(gpu, part="sensor").name if gpu else None
+    model = _model(gpu) if gpu else None
     target = out or default_out(Path([*traces, *power][0]))
     _check_target(target)
     paths = [(Path(p), None) for p in traces] + [(Path(p), "telemetry") for p in power]
@@ -119,6 +119,13 @@ def ingest(
         }
         said.step(f"writing {target}")
         return write_run(target, made.tables, info)
+
+
+def _model(gpu: str) -> str:
+    """Return the name of a GPU the user calls by one of its names."""
+    from tracetool.hardware.load import load_gpu  # knows every number of it, and starts as slowly
+
+    return load_gpu(gpu, part="sensor").name
 
 
 def _check_target(target: Path) -> None:

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 from tracetool.sources.format import Format, Probe, ReadOptions, Trace
-from tracetool.sources.kineto.trace import read_trace
 from tracetool.sources.text import unpacked_chunks
 
 _MARKS = re.compile(
@@ -28,6 +27,8 @@ def sniff(probe: Probe) -> float:
 
 def read(path: Path, options: ReadOptions) -> Trace:
     """Return the trace."""
+    from tracetool.sources.kineto.trace import read_trace
+
     options.progress.step(f"reading {path.name}")
     return read_trace(path, unpacked_chunks(path, options.max_ratio), options.progress)
 

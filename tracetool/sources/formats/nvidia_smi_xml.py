@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from xml.etree import ElementTree as ET
 
 import polars as pl
 
@@ -48,6 +47,8 @@ def read(path: Path, options: ReadOptions) -> Trace:
     BadInput
         If no document is whole.
     """
+    from xml.etree import ElementTree as ET
+
     text = read_text(path, options.max_ratio)
     trace = Trace(
         "nvidia-smi", Clock("local", error_ns=3e8, basis="nvidia-smi -q writes local time, whole seconds")
@@ -82,6 +83,8 @@ def read(path: Path, options: ReadOptions) -> Trace:
 
 
 def _gpus(document: str) -> Iterator[dict[str, object]]:
+    from xml.etree import ElementTree as ET
+
     # Entities could only be defined before the root, and what stands there is never parsed.
     root = ET.fromstring(document)  # noqa: S314
     time = wall_clock_ns(root.findtext("timestamp") or "")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import polars as pl
 
 from tracetool.sources.columns import clean_text, rejected_rows
@@ -29,17 +29,20 @@ _POWERS = {"#power": "power usage", "#instant": "instantaneous power usage"}
 _KINDS: dict[str, str | None] = {"power usage": None, "instantaneous power usage": "instant"}
 
 
-class _Series(msgspec.Struct, gc=False):
-    metric: dict[str, Any] = {}
+@dataclass
+class _Series:
+    metric: dict[str, Any] = field(default_factory=dict)
     values: list[Any] | None = None
     value: Any = None
 
 
-class _Data(msgspec.Struct):
+@dataclass
+class _Data:
     result: list[_Series]
 
 
-class _Answer(msgspec.Struct):
+@dataclass
+class _Answer:
     data: _Data
     status: str = ""
 
@@ -60,6 +63,8 @@ def read(path: Path, options: ReadOptions) -> Trace:
     BadInput
         If it is no answer of Prometheus, or holds no metric that is known.
     """
+    import msgspec  # as every reader's library: not before a file needs it
+
     try:
         answer = msgspec.json.decode(unpacked_bytes(path, options.max_ratio), type=_Answer)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import polars as pl
 
 from tracetool.sources.calls import with_call_kinds
@@ -199,6 +198,8 @@ def _agents(base: _Database) -> dict[int, dict[str, Any]]:
 
 
 def _json(text: str | None) -> dict[str, Any]:
+    import msgspec
+
     try:
         found = msgspec.json.decode(text or "{}")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from tracetool.sources.format import Format, Probe, ReadOptions, Trace
-from tracetool.sources.rocm.v3_json import read_document
 from tracetool.sources.text import unpacked_bytes
 
 
@@ -16,6 +15,8 @@ def sniff(probe: Probe) -> float:
 
 def read(path: Path, options: ReadOptions) -> Trace:
     """Return the trace."""
+    from tracetool.sources.rocm.v3_json import read_document
+
     options.progress.step(f"reading {path.name}")
     return read_document(path, unpacked_bytes(path, options.max_ratio))
 

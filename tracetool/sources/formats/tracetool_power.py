@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import polars as pl
@@ -66,6 +65,8 @@ def _clock(notes: list[dict[str, Any]], warnings: list[str]) -> Clock:
     pairs = _pairs(notes)
     if not pairs:
         return Clock("boot", basis="boot time; the log holds no pair of clock readings")
+    from statistics import median
+
     offsets = [utc - boot for boot, utc, _ in pairs]
     spread = max(offsets) - min(offsets)
     if spread > _STEP_NS:
