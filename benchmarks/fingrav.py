@@ -3,7 +3,8 @@
 The board and its loggers are those of ``tests/measure/board.py``, which import nothing of the tool: a 1 ms
 sampler with a clock of its own that jitters and drifts, warm-up executions that overshoot, a slow rise
 from steady execution (SSE) to steady power (SSP), runs of unusual length. Prints errors per execution time
-at the paper's run counts beside energy shared out by time and by a model that is 15 % off, the 50-run
+at the paper's run counts (an averaging sampler with components and without) beside energy shared out by time
+and by a model that is 15 % off, whether the runs the tool asks for do bring the course to 3 %, the 50-run
 trend, times of interest, and the directions of the paper's interleaving figure.
 
     python benchmarks/fingrav.py [SEEDS]
@@ -12,6 +13,7 @@ trend, times of interest, and the directions of the paper's interleaving figure.
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -32,8 +34,10 @@ IDLE_W = 140.0
 KERNELS = ((40e-6, 60), (100e-6, 40), (500e-6, 40), (1.5e-3, 40))
 
 
-def _profiled(made, seed: int, window_s: float = 0.0):
+def _profiled(made, seed: int, window_s: float = 0.0, *, alone: bool = False):
     log = gpu_log(made.steps, seed=seed, window_s=window_s)
+    if alone:  # a logger without components
+        log = replace(log, power_w={"total": log.power_w["total"]})
     clock = fit_clock(log.sync_host_s, log.sync_gpu_s, log.sync_delay_s)
     error = float(clock.error(log.gpu_s).max())
     samples = Samples(clock.host(log.gpu_s), log.power_w, window_s, 1e-3, error)
@@ -49,8 +53,9 @@ def _controls(made, log, seed: int) -> tuple[float, float]:
     return by_time(seconds, total)[0] / busy, by_model(seconds, model, total)[0] / busy
 
 
-def profiles(seeds: int, window_s: float) -> None:
+def profiles(seeds: int, window_s: float, *, alone: bool = False) -> None:
     how = f"averages {window_s * 1e3:.0f} ms" if window_s else "instantaneous"
+    how += ", total power alone" if alone else ""
     print(f"1 ms sampler, {how}: mean error (worst of {seeds} campaigns)")
     print("  execution runs   course         SSE mean       SSP mean       SSP by time  by model")
     for duration, executions in KERNELS:
@@ -58,7 +63,7 @@ def profiles(seeds: int, window_s: float) -> None:
         runs = guidance(duration).runs
         for seed in range(seeds):
             made = campaign(seed=seed, runs=runs, executions=executions, duration_s=duration)
-            found, log = _profiled(made, seed + 50, window_s)
+            found, log = _profiled(made, seed + 50, window_s, alone=alone)
             curve = found.curve("ssp")
             truth = shape(curve.phase) / SHAPE_MEAN * made.ssp_w
             timed, modelled = _controls(made, log, seed)
@@ -74,6 +79,23 @@ def profiles(seeds: int, window_s: float) -> None:
         mean, worst = np.mean(rows, axis=0), np.max(rows, axis=0)
         shown = "".join(f"{m:6.2%} ({w:5.2%})" for m, w in zip(mean[:3], worst[:3], strict=True))
         print(f"  {duration * 1e6:6.0f} us {runs:5d}  {shown}   {mean[3]:6.1%}      {mean[4]:6.1%}")
+
+
+def foretold_runs(seeds: int) -> None:
+    """Runs the tool asks for to know a 40 us course within 3 %, and how far off it is after as many."""
+    asked = []
+    for seed in range(seeds):
+        found, _ = _profiled(
+            campaign(seed=seed, runs=400, executions=60, duration_s=40e-6), seed + 50, 1e-3, alone=True
+        )
+        asked.append(400 * found.course.runs_factor)
+    runs = int(np.ceil(np.mean(asked)))
+    errors = []
+    for seed in range(20, 20 + seeds):
+        made = campaign(seed=seed, runs=runs, executions=60, duration_s=40e-6)
+        curve = _profiled(made, seed, 1e-3, alone=True)[0].curve("ssp")
+        errors.append(np.abs(curve.power_w / (shape(curve.phase) / SHAPE_MEAN * made.ssp_w) - 1).mean())
+    print(f"40 us, total power alone: {runs} runs foretold for 3 %; after as many {np.mean(errors):.2%} off")
 
 
 def trends(seeds: int) -> None:
@@ -163,6 +185,8 @@ if __name__ == "__main__":
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 4
     for averaged in (0.0, 1e-3):
         profiles(count, averaged)
+    profiles(count, 1e-3, alone=True)
+    foretold_runs(count)
     trends(count)
     times_of_interest(count)
     directions()

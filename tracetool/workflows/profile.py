@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from tracetool.measure.fingrav.curves import FineProfile
+from tracetool.measure.fingrav.deconvolve import GOAL, Course
 from tracetool.measure.fingrav.interleaving import Activities, Interleaving, interleaving
 from tracetool.measure.fingrav.profile import fine_profile
 from tracetool.measure.fingrav.stitch import Samples
@@ -58,6 +60,7 @@ class Profiled:
                 }
                 for c in p.curves
             ],
+            "deconvolution": None if p.course is None else _course(p.course, told=p.course_told),
             "interleaving": None if self.among is None else _among(self.among),
             "notes": list(self.notes),
         }
@@ -173,19 +176,48 @@ def _profiled(
         for c in found.curves
     ]
     said = list(notes)
-    if samples.window_s > found.duration_s:
-        said.append(
-            f"the sampler averages {samples.window_s * 1e3:.3g} ms, {samples.window_s / found.duration_s:.0f}"
-            " executions: the course within one is deconvolved and only as sure as its band"
-        )
+    if found.course is not None:
+        said.append(_say_course(found, found.course))
     if not found.ssp_reached:
         said.append("power still changed at the end of the runs: double the executions per run")
     if found.further_runs:
-        said.append(f"{found.further_runs} further runs would fill the guidance's samples at SSE")
+        aim = (
+            "fill the guidance's samples at SSE"
+            if found.course is None
+            else f"bring the course within {GOAL:.0%} and fill the guidance's samples at SSE"
+        )
+        said.append(f"{found.further_runs} further runs would {aim}")
     among = interleaving(activities, samples)
     if among is not None:
         said.append(_say(among))
     return Profiled(name, load_schema("profile").conform(pl.concat(frames)), found, tuple(said), among)
+
+
+def _say_course(found: FineProfile, course: Course) -> str:
+    """Return in words what an averaging sampler tells of the course."""
+    seen = (
+        f"the sampler averages {course.width_s * 1e3:.4g} ms,"
+        f" {course.width_s / found.duration_s:.3g} executions: the course within one is deconvolved"
+    )
+    if found.course_told:
+        return (
+            f"{seen}, expected to be {course.error:.1%} off on average ({course.told:.0%} from the samples)"
+        )
+    return f"{seen}, but the samples tell only {course.told:.0%} of it: read the means, not the course" + (
+        "" if np.isfinite(course.runs_factor) else "; more runs like these would not help"
+    )
+
+
+def _course(course: Course, *, told: bool) -> dict[str, Any]:
+    """Return a deconvolution as plain values."""
+    return {
+        "window_ms": course.width_s * 1e3,
+        "window_ends_after_stamp_us": course.place_s * 1e6,
+        "expected_error": course.error,
+        "told_by_samples": course.told,
+        "identified": told,
+        "runs_factor": _or_none(course.runs_factor),
+    }
 
 
 def _say(among: Interleaving) -> str:

@@ -12,7 +12,7 @@ from tracetool.measure.fingrav.profile import fine_profile
 from tracetool.measure.fingrav.stitch import Samples
 from tracetool.vocabulary.errors import BadInput
 
-from ..board import SHAPE_MEAN, Campaign, campaign, gpu_log, shape
+from ..board import SHAPE_MEAN, Campaign, Steps, campaign, gpu_log, shape
 
 
 def _profiled(made: Campaign, seed: int, *, window_s: float = 0.0) -> FineProfile:
@@ -94,11 +94,46 @@ def test_an_averaging_sampler_is_deconvolved() -> None:
         assert np.mean((curve.low_w <= truth) & (truth <= curve.high_w)) > 0.7
 
 
-def test_means_of_a_kernel_a_tenth_of_the_samplers_window() -> None:
-    made = campaign(seed=3)
-    found = _profiled(made, 9, window_s=1e-3)
-    assert found.curve("ssp").mean_w == pytest.approx(made.ssp_w, rel=0.02)
-    assert found.curve("sse").mean_w == pytest.approx(made.sse_w, rel=0.02)
+def test_the_course_of_a_kernel_a_tenth_of_the_samplers_window() -> None:
+    errors, means = [], []
+    for seed in (0, 1, 2):
+        made = campaign(seed=seed)
+        found = _profiled(made, 50 + seed, window_s=1e-3)
+        curve = found.curve("ssp")
+        truth = shape(curve.phase) / SHAPE_MEAN * made.ssp_w
+        errors.append(np.abs(curve.power_w / truth - 1).mean())
+        means += [curve.mean_w / made.ssp_w - 1, found.curve("sse").mean_w / made.sse_w - 1]
+        assert found.course is not None and found.course_told
+        assert found.course.width_s == pytest.approx(1e-3, rel=0.003)  # stated as much, and seen
+    assert np.mean(errors) < 0.03
+    assert np.abs(means).max() < 0.02
+
+
+def test_a_window_stated_wrong_is_put_right() -> None:
+    made = campaign(seed=1, duration_s=40e-6, runs=200)
+    log = gpu_log(made.steps, seed=3, window_s=1e-3)
+    clock = fit_clock(log.sync_host_s, log.sync_gpu_s, log.sync_delay_s)
+    samples = Samples(clock.host(log.gpu_s), {"total": log.power_w["total"]}, 1.02e-3, 1e-3, 2e-6)
+    found = fine_profile(in_runs(made.start_s, made.end_s), samples)
+    assert found.course is not None
+    assert found.course.width_s == pytest.approx(1e-3, rel=0.004)
+    assert found.curve("sse").mean_w == pytest.approx(made.sse_w, rel=0.03)
+    assert found.further_runs > 200  # the course is not known to 3 % yet
+
+
+def test_a_course_that_windows_always_cut_alike_is_refused() -> None:
+    # 25 executions to a window, no pause in sight: begin and end of every window cut the same phase.
+    start = 0.01 + 40e-6 * np.arange(25_000)
+    executions = in_runs(start, start + 40e-6, np.zeros(len(start), np.int64))
+    edges = np.append(start[:1], start + 40e-6)
+    course = np.repeat([[500.0, 700.0]], len(start), axis=0).ravel()
+    steps = Steps(np.sort(np.concatenate([edges, start + 20e-6])), course)
+    at = np.arange(0.2, 0.9, 1.0007e-3)
+    random = np.random.default_rng(0)
+    power = steps.mean(at, 1e-3) * (1 + 0.01 * random.standard_normal(len(at)))
+    found = fine_profile(executions, Samples(at, {"total": power}, 1e-3, 1e-3))
+    assert not found.course_told
+    assert found.curve("ssp").mean_w == pytest.approx(600.0, rel=0.01)
 
 
 def test_further_runs_are_asked_for_when_samples_are_missing(profiles) -> None:

@@ -57,3 +57,17 @@ def spline(pieces: int = 10) -> Basis:
     functions = tuple(BSpline(knots, row, 3) for row in np.eye(size))
     second = np.diff(np.eye(size), n=2, axis=0)
     return Basis(functions, -1, second.T @ second)
+
+
+def end_spline(pieces: int = 16) -> tuple[Basis, Floats]:
+    r"""Return a cubic spline basis with knots close at both ends, and where its functions lie, 0 to 1.
+
+    Knots are even in :math:`w` with phase :math:`\sin^2(\pi w/2)`: a kernel's power changes fastest
+    where it fills and drains the machine. The places, shape (k,), are in :math:`w`.
+    """
+    even = np.sin(0.5 * np.pi * np.linspace(0.0, 1.0, pieces + 1)) ** 2
+    knots = np.concatenate([np.zeros(3), even, np.ones(3)])
+    size = pieces + 3
+    middle = np.array([knots[i + 1 : i + 4].mean() for i in range(size)])
+    functions = tuple(BSpline(knots, row, 3) for row in np.eye(size))
+    return Basis(functions, -1, np.zeros((size, size))), 2.0 / np.pi * np.arcsin(np.sqrt(middle))

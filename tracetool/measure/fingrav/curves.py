@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tracetool.measure.fingrav.deconvolve import Course
 from tracetool.measure.fingrav.guidance import Guidance
 from tracetool.vocabulary.arrays import Bools, Floats
+
+#: Share of a course's variance that samples must settle for it to count as measured.
+TOLD = 0.5
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,14 @@ class FineProfile:
     curves: tuple[Curve, ...]
     run_trend: RunTrend
     outlier_share: float  # share of executions after warm-up outside the golden bin
+    course: Course | None = (
+        None  # what an averaging sampler tells of the course; None for an instantaneous one
+    )
+
+    @property
+    def course_told(self) -> bool:
+        """Whether samples, more than assumption, say how power goes within an execution."""
+        return self.course is None or self.course.told >= TOLD
 
     def curve(self, kind: str, component: str = "total") -> Curve:
         """Return one profile; KeyError where there is none."""

@@ -70,6 +70,10 @@ def fine_profile(
         curves.append(told)
     own = next(c for c in curves if c.kind == "sse")
     share = float(golden.mean())
+    course = fitted["total"].course
+    wanted = runs_wanted(guide.samples - own.samples, typical, samples.period_s, share)
+    if course is not None and np.isfinite(course.runs_factor):
+        wanted = max(wanted, int(np.ceil((course.runs_factor - 1.0) * executions.runs)))
     return FineProfile(
         float(np.median(executions.duration_s[inside])) if inside.any() else typical,
         guide,
@@ -79,10 +83,11 @@ def fine_profile(
         ssp,
         reached,
         settled,
-        runs_wanted(guide.samples - own.samples, typical, samples.period_s, share),
+        wanted,
         tuple(curves),
         _run_trend(seen, golden),
         float(outliers.sum() / max((executions.position >= sse).sum(), 1)),
+        course,
     )
 
 

@@ -50,7 +50,6 @@ def fit_trend(
     basis: Basis,
     *,
     beside: Floats | None = None,
-    bend_w: float = 0.0,
     seed: int = 0,
 ) -> Trend:
     """Return the curve through samples.
@@ -67,8 +66,6 @@ def fit_trend(
         Its roughness is penalised as its marginal likelihood says.
     beside : array, shape (n, q), optional
         Further columns (gaps, warming up), not penalised.
-    bend_w : float
-        Second difference a curve may well have: smoothing takes no more than that for certain. [W]
     seed : int
         Of the resampling.
     """
@@ -88,11 +85,6 @@ def fit_trend(
     smoothing = _smoothing(gram, side, power_w, penalty, ridge) if penalty.any() else 0.0
     whole = gram + smoothing * penalty + ridge
     found = np.linalg.solve(whole, side)
-    if smoothing and bend_w > 0:
-        miss = power_w - full @ found
-        smoothing = min(smoothing, float(miss @ miss) / max(len(miss) - size, 1) / bend_w**2)
-        whole = gram + smoothing * penalty + ridge
-        found = np.linalg.solve(whole, side)
     random = np.random.default_rng(seed)
     draw = random.multinomial(runs, np.full(runs, 1.0 / max(runs, 1)), _RESAMPLES)
     many = np.tensordot(draw, grams, axes=1) + smoothing * penalty + ridge
