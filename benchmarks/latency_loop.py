@@ -1,9 +1,10 @@
-"""What the latency set's own loop adds to an operator: the host, a bias, and a clock that falls.
+"""What the latency set's own loop adds to an operator: the host, a bias, and a clock that moves.
 
 Its times lie between two marks of a host that issues one operator after another. A linear layer adds its
 bias in a pass of its own. A board whose power limit a product exceeds runs it at the boost clock for as long
-as its governor takes to notice, which is a number of microseconds a repetition, and then slower. None of this
-is the kernel's; each is one number a board (and set), fitted beside the coefficients and kept out of them.
+as its governor takes to notice, which is a number of microseconds a repetition, and then slower. A board that
+idled before the set was begun starts near its base clock and climbs. None of this is the kernel's; each is
+a number or two a board (and set), fitted beside the coefficients and kept out of them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from scipy.optimize import least_squares
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.laws.law import Coefficient, Coefficients, Law
 from tracetool.model.pieces import Pieces, duration_s
-from tracetool.vocabulary.arrays import Bools, Floats
+from tracetool.vocabulary.arrays import Bools, Floats, Ints
 from tracetool.vocabulary.operators import OperatorColumns
 
 #: The loop's numbers with their bounds. A bias reads and writes the result again, in part in L2.
@@ -28,7 +29,16 @@ THROTTLE = {
     "slow": Coefficient(1.5, 1.0, 4.0, "1"),  # boost clock over the one the power limit leaves
     "burst_us": Coefficient(1000.0, 20.0, 2e4, "us"),  # of a repetition, before the governor acts
 }
-
+#: A board starts below its boost clock, and is halfway up after so many of the set's batches.
+BEGINNING = {
+    "begin": Coefficient(0.8, 0.3, 1.0, "1"),
+    "settle": Coefficient(1200.0, 100.0, 4000.0, "1"),
+}
+#: The set's batches were drawn and measured cell by cell of a grid, so many a cell (its published generator):
+#: least to most batch, in it least to most m, then k, then n.
+EDGES, PER_CELL = (33.0, 65.0, 129.0, 257.0, 513.0), 15.0
+#: How sharply the climb from the first clock to the boost clock is told.
+_CLIMB = 8.0
 
 #: Share of the boost clock below which a board's power limit is what its products run at.
 CAPPED = 0.95
@@ -42,6 +52,24 @@ def throttles(clock_mhz: Floats, gpu: Gpu) -> bool:
 
 
 @dataclass(frozen=True)
+class Setting:
+    """What the loop asks of n rows beside their kernels: a pass over the result [s], and when it measured."""
+
+    copy_s: Floats
+    order: Floats
+
+    @classmethod
+    def of(cls, rows: OperatorColumns, gpu: Gpu) -> Setting:
+        """Return the setting of rows; only the set of NVIDIA's boards is known to be in an order."""
+        late = np.full(len(rows), np.inf)
+        return cls(copies_s(rows, gpu), measured_order(rows) if gpu.vendor == "nvidia" else late)
+
+    def take(self, rows: Ints) -> Setting:
+        """Return the chosen rows."""
+        return Setting(self.copy_s[rows], self.order[rows])
+
+
+@dataclass(frozen=True)
 class Loop:
     """One set's loop on one board."""
 
@@ -49,15 +77,33 @@ class Loop:
     passes: float
     slow: float = 1.0
     burst_us: float = 0.0
+    begin: float = 1.0
+    settle: float = 1.0
 
-    def seconds(self, pieces: Pieces, hertz: Floats, copy_s: Floats) -> Floats:
-        """Return what the loop measures of kernels; ``copy_s`` is one pass over the result. (n,)"""
+    def seconds(self, pieces: Pieces, hertz: Floats, setting: Setting) -> Floats:
+        """Return what the loop measures of kernels. Shape (n,)."""
+        hertz = hertz * begun(setting.order, self.begin, self.settle)[:, None]
         fast = duration_s(pieces, hertz)[:, 0]
         if self.slow > 1.0:
             late = duration_s(pieces, hertz / self.slow)[:, 0]
             soon = np.minimum(1.0, self.burst_us * 1e-6 / np.maximum(fast, 1e-12))
             fast = soon * fast + (1.0 - soon) * late
-        return np.asarray(fast + self.host_us * 1e-6 + self.passes * copy_s)
+        return np.asarray(fast + self.host_us * 1e-6 + self.passes * setting.copy_s)
+
+
+def measured_order(rows: OperatorColumns) -> Floats:
+    """Return how many batches the set measured before each row's cell; all else came late. (n,)"""
+    cell = np.zeros(len(rows))
+    for side in ("batch", "m", "k", "n"):
+        cell = cell * (len(EDGES) + 1) + np.searchsorted(EDGES, rows.number(side, 1.0))
+    batches = (rows.family == "gemm") & (rows.number("bias", 0.0) == 0.0)
+    return np.where(batches, (cell + 0.5) * PER_CELL, np.inf)
+
+
+def begun(order: Floats, begin: float, settle: float) -> Floats:
+    """Return the board's clock, of its boost clock, when a row of this order was measured. Shape (n,)."""
+    up = 1.0 / (1.0 + np.exp(np.clip(-_CLIMB * (order / settle - 1.0), -50.0, 50.0)))
+    return np.asarray(begin + (1.0 - begin) * up)
 
 
 def copies_s(rows: OperatorColumns, gpu: Gpu) -> Floats:
@@ -68,19 +114,19 @@ def copies_s(rows: OperatorColumns, gpu: Gpu) -> Floats:
 
 def in_loop(law: Law, *, throttles: bool) -> Law:
     """Return a law of the loop around a law's kernels: its launch holds the host's wait too."""
-    added = {**LOOP, **(THROTTLE if throttles else {})}
+    added = {**LOOP, **BEGINNING, **(THROTTLE if throttles else {})}
     held = {k: replace(law.priors[k], choices=()) for k in HABITS}
 
     def parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         own = law.parts(rows, gpu, {k: v for k, v in c.items() if k not in added})
-        bias = rows.number("bias", 0.0)
-        extra = bias * c["bias_us"] * 1e-6 + c["bias_passes"] * copies_s(rows, gpu)
-        if not throttles:
-            return replace(own, fixed_s=own.fixed_s + extra)
-        loop = Loop(0.0, 0.0, c["slow"], c["burst_us"])
+        bias, setting = rows.number("bias", 0.0), Setting.of(rows, gpu)
+        extra = bias * c["bias_us"] * 1e-6
+        loop = Loop(
+            0.0, c["bias_passes"], c.get("slow", 1.0), c.get("burst_us", 0.0), c["begin"], c["settle"]
+        )
         hertz = np.full((len(rows), 1), gpu.clock_boost_mhz * 1e6)
         kernel = replace(own, fixed_s=np.zeros(len(rows)))
-        lasting = loop.seconds(kernel, hertz, np.zeros(len(rows)))
+        lasting = loop.seconds(kernel, hertz, setting)
         none = np.zeros(len(rows))
         return Pieces(
             fixed_s=own.fixed_s + extra + lasting, serial_cycles=none, stream_s=none, core_cycles=none,
@@ -91,22 +137,23 @@ def in_loop(law: Law, *, throttles: bool) -> Law:
 
 
 def fitted_loop(
-    pieces: Pieces, hertz: Floats, copy_s: Floats, measured_s: Floats, *, throttles: bool, chosen: Bools
+    pieces: Pieces, hertz: Floats, setting: Setting, measured_s: Floats, *, throttles: bool, chosen: Bools
 ) -> Loop:
     """Return the loop that fits some rows best, for kernels whose coefficients are given."""
     rows = np.flatnonzero(chosen)
-    some, clock, copy = pieces.take(rows), hertz[rows], copy_s[rows]
+    some, clock, inside = pieces.take(rows), hertz[rows], setting.take(rows)
+    asked = {"host_us": (20.0, 0.0, 80.0, 10.0), "passes": (0.5, 0.0, 10.0, 1.0)}
+    if throttles:
+        asked |= {"slow": (1.5, 1.0, 4.0, 1.0), "burst_us": (700.0, 20.0, 2e4, 300.0)}
+    if np.isfinite(setting.order).any():
+        asked |= {"begin": (0.8, 0.3, 1.0, 1.0), "settle": (1200.0, 100.0, 4000.0, 500.0)}
+    start, low, most, scale = (np.array(column) for column in zip(*asked.values(), strict=True))
 
     def loop(x: Floats) -> Loop:
-        return Loop(float(x[0]), float(x[1]), *((float(x[2]), float(x[3])) if throttles else ()))
+        return Loop(**dict(zip(asked, x.tolist(), strict=True)))
 
     def off(x: Floats) -> Floats:
-        return np.asarray(np.log(loop(x).seconds(some, clock, copy) / measured_s[rows]))
+        return np.asarray(np.log(loop(x).seconds(some, clock, inside) / measured_s[rows]))
 
-    begin, most = [20.0, 0.5], [80.0, 10.0]
-    low = [0.0, 0.0]
-    if throttles:
-        begin, low, most = [*begin, 1.5, 700.0], [*low, 1.0, 20.0], [*most, 4.0, 2e4]
-    scale = [10.0, 1.0, 1.0, 300.0][: len(begin)]
-    found = least_squares(off, begin, bounds=(low, most), loss="soft_l1", f_scale=0.06, x_scale=scale)
+    found = least_squares(off, start, bounds=(low, most), loss="soft_l1", f_scale=0.06, x_scale=scale)
     return loop(found.x)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from latency_loop import copies_s, fitted_loop, throttles
+from latency_loop import Setting, fitted_loop, throttles
 from latency_tables import latency_rows, latency_tables
 
 from tracetool.hardware.load import load_gpu
@@ -83,10 +83,10 @@ def _latencies(root: Path) -> Iterator[Dots]:
         settled = predict_rows(rows, gpu, boost).clock_mhz[:, 0]
         slowed = bool((rows.family == "gemm").all()) and throttles(settled, gpu)
         hertz = np.full((len(rows), 1), boost * 1e6)
-        pieces, copy = row_pieces(rows, gpu).pieces, copies_s(rows, gpu)
+        pieces, setting = row_pieces(rows, gpu).pieces, Setting.of(rows, gpu)
         every = np.ones(len(rows), dtype=bool)
-        loop = fitted_loop(pieces, hertz, copy, measured * 1e-6, throttles=slowed, chosen=every)
-        yield Dots(name, kind, measured, loop.seconds(pieces, hertz, copy) * 1e6)
+        loop = fitted_loop(pieces, hertz, setting, measured * 1e-6, throttles=slowed, chosen=every)
+        yield Dots(name, kind, measured, loop.seconds(pieces, hertz, setting) * 1e6)
 
 
 def _panel(title: str, dots: list[Dots], left: int) -> list[str]:

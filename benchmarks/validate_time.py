@@ -1,9 +1,10 @@
 """How far the time model can be trusted: extrapolation, unseen boards, and a black box on the same rows.
 
-usage: python benchmarks/validate_time.py [DATA_ROOT] [extrapolate | boards] [PART_OF_A_FILE_NAME ...]
+usage: python benchmarks/validate_time.py [DATA_ROOT] [extrapolate | boards | order] [PART_OF_A_FILE_NAME ...]
 
 extrapolate: fit on the half of the shapes with least work, tested on the other half, against boosted trees.
 boards:      FP32 operators on a board whose coefficients come from the other boards alone.
+order:       what batches of FP32 products, in the order they were measured in, tell of the boards' clocks.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from latency_loop import copies_s, fitted_loop, throttles
+from latency_loop import Setting, fitted_loop, throttles
 from latency_tables import latency_rows, latency_tables, without_tiles
 
 from tracetool.calibrate.time import fit_time
@@ -101,7 +102,7 @@ def boards(root: Path) -> None:
         clock = np.full(len(rows), gpu.clock_boost_mhz)
         settled = predict_rows(rows, gpu, clock[:1]).clock_mhz[:, 0]
         slowed = bool((rows.family == "gemm").all()) and throttles(settled, gpu)
-        told, copy, hertz = shape_groups(rows) % 3 == 0, copies_s(rows, gpu), clock[:, None] * 1e6
+        told, setting, hertz = shape_groups(rows) % 3 == 0, Setting.of(rows, gpu), clock[:, None] * 1e6
         for label, given in (
             ("own", merged(gpu, files.get(name), [])),
             ("left out", merged(gpu, None, donors)),
@@ -110,8 +111,8 @@ def boards(root: Path) -> None:
                 if said and not (rows.family == "gemm").all():
                     continue
                 found = row_pieces(asked, gpu, given)
-                loop = fitted_loop(found.pieces, hertz, copy, measured, throttles=slowed, chosen=told)
-                made = loop.seconds(found.pieces, hertz, copy)
+                loop = fitted_loop(found.pieces, hertz, setting, measured, throttles=slowed, chosen=told)
+                made = loop.seconds(found.pieces, hertz, setting)
                 ratio, rest = measured / made, ~told
                 inside = (ratio >= found.low) & (ratio <= found.high)
                 if "left" in label:
@@ -127,13 +128,43 @@ def boards(root: Path) -> None:
         print(f"{label:20s} intervals hold {np.mean(every):.1f} % on average, {min(every):.1f} % at least")
 
 
+def order(root: Path) -> None:
+    """Print how alike the errors of neighbours are, and the clock that batches measured early ran at."""
+    for name, kind, table in latency_tables(root / "latency"):
+        gpu, rows = load_gpu(name), latency_rows(table)
+        setting = Setting.of(rows, gpu)
+        if not np.isfinite(setting.order).any():
+            continue
+        measured, hertz = table["measured_us"].to_numpy() * 1e-6, np.full((len(rows), 1), gpu.clock_boost_mhz)
+        pieces, every, hertz = row_pieces(rows, gpu).pieces, np.ones(len(rows), bool), hertz * 1e6
+        loop = fitted_loop(pieces, hertz, setting, measured, throttles=name == "t4", chosen=every)
+        error = np.log(measured / replace(loop, begin=1.0).seconds(pieces, hertz, setting))
+        left = np.log(measured / loop.seconds(pieces, hertz, setting))
+        turn = np.argsort(setting.order, kind="stable")
+        alike = [float(np.corrcoef(e[:-1], e[1:])[0, 1]) for e in (error, error[turn], left[turn])]
+        print(
+            f"{name:16s} {kind}: neighbours correlate {alike[0]:.2f} in the file, {alike[1]:.2f} in "
+            f"the measured order, {alike[2]:.2f} with a clock begun at {loop.begin:.2f} of boost and is "
+            f"half way up after {loop.settle:.0f}"
+        )
+        core = pieces.core_cycles > 1.5 * hertz[:, 0] * (pieces.memory_s + loop.host_us * 1e-6)
+        for start in range(0, 3240, 540):
+            some = core & (setting.order >= start) & (setting.order < start + 540) & (measured < 6e-4)
+            if some.sum() > 4:
+                low, middle, high = np.quantile(np.exp(-error[some]), [0.25, 0.5, 0.75])
+                said = f"{middle:.2f} ({low:.2f} to {high:.2f}) of boost"
+                print(f"    from {start:4d}: {some.sum():3d} rows, {said}")
+
+
 def main() -> None:
     asked = sys.argv[1:]
     root = Path(asked.pop(0)) if asked and Path(asked[0]).is_dir() else HERE.parent / "shared" / "data"
     if not asked or "boards" in asked:
         boards(root)
+    if not asked or "order" in asked:
+        order(root)
     if not asked or "extrapolate" in asked:
-        extrapolate(root, [word for word in asked if word not in {"boards", "extrapolate"}])
+        extrapolate(root, [word for word in asked if word not in {"boards", "extrapolate", "order"}])
 
 
 if __name__ == "__main__":

@@ -82,3 +82,16 @@ def test_a_product_with_a_vector_streams_its_matrix() -> None:
     plan = _plan(1.0, 16384.0, 4096.0)
     moved = (16384.0 * 4096.0 + 4096.0 + 16384.0) * 4.0
     assert plan.memory_s[0] == pytest.approx(moved / GPU.dram_bytes_per_s / 0.75, rel=0.01)
+
+
+def test_a_block_of_two_warps_fills_half_of_four_schedulers() -> None:
+    def core(blocks_per_sm: int, tile: tuple[float, float] = (64.0, 64.0)) -> float:
+        batch = float(blocks_per_sm * GPU.sm_count)
+        rates = VectorRates(port_reach=2.0, shared_reach=2.0, turn_clk=0.0, page_clk=0.0)
+        return float(_plan(tile[0], tile[1], 4096.0, batch, tile=tile, rates=rates).core_cycles[0])
+
+    assert core(2) == pytest.approx(2.0 * core(1), rel=0.02)  # the second lands on the same half
+    assert core(3) == pytest.approx(core(2), rel=0.02)
+    assert core(4) == pytest.approx(core(2), rel=0.02)
+    assert core(5) == pytest.approx(1.5 * core(4), rel=0.02)
+    assert core(1, (128.0, 64.0)) == pytest.approx(core(1), rel=0.02)  # four warps of twice the tile

@@ -34,6 +34,8 @@ _TRANSLATED_BYTES = {
 _TRANSLATED = 2.0**33
 #: SMs that share kept translations of addresses.
 PAGE_SMS = 16.0
+#: Elements of a tile whose block is two warps: libraries give a thread 64 sums, and slender tiles fewer.
+PAIR_AREA, PAIR_SIDE = 4096.0, 64.0
 #: Rows timed together, so that the work stays in the processor's cache.
 _CHUNK = 8192
 
@@ -97,7 +99,8 @@ def plan_vectors(products: Products, gpu: Gpu, rates: VectorRates, hertz: float)
 
     with :math:`\mu` the share of rows whose address translation is no longer kept: half where the rows in
     flight, K apart, span a share of the bytes whose translations the chip keeps ([2]_, section 3.9).
-    Memory opens a page for every row where rows are longer than a page, so that the rate of operands
+    A block of two warps runs on two of an SM's four schedulers: alone it takes the time of two, and Q counts
+    so. Memory opens a page for every row where rows are longer than a page, so that the rate of operands
     stored along K falls with K.
 
     References
@@ -210,7 +213,7 @@ def _cost(
     pipes = 2.0 * m * n / (p.rate * rates.pipe_reach)
     feeding = (m + n) * p.in_bytes / (gpu.shared_bytes_per_clock_sm * rates.shared_reach)
     per_k = (pipes**4 + feeding**4) ** 0.25
-    step = ((busiest * per_k) ** 4 + (rounds * rates.slab_clk / DEPTH) ** 4) ** 0.25
+    step = ((_crowded(busiest, m, n, gpu) * per_k) ** 4 + (rounds * rates.slab_clk / DEPTH) ** 4) ** 0.25
     lines = np.minimum(m, p.m) + np.minimum(n, p.n)
     fill = blocks * depth * lines * p.in_bytes
     filling = fill / gpu.l2_bytes_per_clock
@@ -230,6 +233,19 @@ def _cost(
         "serial_cycles": serial, "core_cycles": core, "memory_s": memory_s, "fill_bytes": fill,
         "l2_bytes": fill, "partial_bytes": partial, "read_bytes": p.input_bytes,
     }  # fmt: skip
+
+
+def _crowded(blocks: Floats, m: Floats, n: Floats, gpu: Gpu) -> Floats:
+    """Return an SM's blocks, each of two warps counted by the half of four schedulers it fills.
+
+    One such block leaves half of the SM idle, and a second lands on the same half as the first.
+    """
+    lanes = gpu.rate("fp32") / 2.0
+    four = gpu.vendor == "nvidia" and not (gpu.architecture in ("pascal", "kepler") and lanes != 128.0)
+    pair = (m * n <= PAIR_AREA) & (np.minimum(m, n) >= PAIR_SIDE)
+    left = np.mod(blocks, 4.0)
+    halves = blocks - left + np.minimum(2.0 * left, 4.0)
+    return np.asarray(np.where(pair & four, halves, blocks))
 
 
 def _untranslated(
