@@ -1,4 +1,4 @@
-"""Tables of SQLite files: decoded from their pages, they hold what SQLite says they hold."""
+"""Tables of SQLite files: read in columns, they hold what SQLite says they hold."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from tracetool.sources import sqlite_file, sqlite_pages
-from tracetool.sources.sqlite_cells import read_cells, typed_series
-from tracetool.sources.sqlite_file import Only, list_tables, open_sqlite, read_columns
+from tracetool.sources import sqlite_arrow, sqlite_file
+from tracetool.sources.sqlite_arrow import read_table
+from tracetool.sources.sqlite_file import Only, list_tables, open_sqlite, read_columns, typed_series
 from tracetool.vocabulary.errors import BadInput
 
 _WANTED: dict[str, tuple[str, pl.DataType]] = {
@@ -57,7 +57,6 @@ def _as_sqlite_says(db: sqlite3.Connection) -> pl.DataFrame:
     )
 
 
-@pytest.mark.parametrize("page", [512, 4096, 65_536])
 @pytest.mark.parametrize(
     ("numbers", "columns"),
     [
@@ -67,28 +66,66 @@ def _as_sqlite_says(db: sqlite3.Connection) -> pl.DataFrame:
         pytest.param([7], 0, id="two-rows"),
     ],
 )
-def test_pages_hold_what_sqlite_says(
-    page: int, numbers: list[int], columns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_columns_hold_what_sqlite_says(
+    numbers: list[int], columns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_pages, "BLOCK_BYTES", 1 << 16)
-    path = _database(tmp_path / "t.sqlite", numbers, page=page, columns=columns)
+    monkeypatch.setattr(sqlite_arrow, "BATCH_ROWS", 250)
+    path = _database(tmp_path / "t.sqlite", numbers, columns=columns, grown=" DEFAULT 9")
     with open_sqlite(path) as db:
-        found = read_cells(path, db, "t", _WANTED)
-        assert found is not None
-        assert_frame_equal(found, _as_sqlite_says(db))
+        said = _as_sqlite_says(db)
+    found = read_table(path, "t", _WANTED, said["row"][0], said["row"][-1])
+    assert found is not None
+    assert_frame_equal(found, said)
 
 
-def test_what_pages_do_not_tell_is_left_to_sqlite(tmp_path: Path) -> None:
-    path = _database(tmp_path / "t.sqlite", [1, 2], grown=" DEFAULT 9")
+def test_clean_numbers_are_read_as_they_are_and_narrow(tmp_path: Path) -> None:
+    path = tmp_path / "t.sqlite"
     with sqlite3.connect(path) as made:
-        made.execute("CREATE VIEW v AS SELECT * FROM t")
-        made.execute("CREATE TABLE w (a INTEGER PRIMARY KEY) WITHOUT ROWID")
-        made.execute("CREATE TABLE r (a REAL)")
+        made.execute("CREATE TABLE t (a INTEGER, b, f REAL)")
+        made.executemany("INSERT INTO t VALUES (?, ?, ?)", [(i, 1 << i % 60, i / 2) for i in range(1, 500)])
+    made.close()
+    wanted = {"a": ("a", pl.Int32()), "b": ("b", pl.Int64()), "f": ("f", pl.Float64())}
+    found = read_table(path, "t", wanted, 1, 499)
+    assert found is not None
+    assert found.schema == {"a": pl.Int16(), "b": pl.Int64(), "f": pl.Float64()}
+    assert found.rows() == [(i, 1 << i % 60, i / 2) for i in range(1, 500)]
+    whole = read_table(path, "t", {"f": ("f", pl.Int64())}, 1, 499)  # fractions to SQLite, whatever they hold
+    assert whole is not None
+    assert whole["f"].null_count() == 499
+
+
+def test_views_and_tables_without_row_numbers_are_read_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_file, "FAST_ROWS", 0)
+    path = tmp_path / "t.sqlite"
+    with sqlite3.connect(path) as made:
+        made.execute("CREATE TABLE t (a INTEGER PRIMARY KEY) WITHOUT ROWID")
+        made.execute("INSERT INTO t VALUES (3), (5)")
+        made.execute("CREATE VIEW v AS SELECT a FROM t")
     made.close()
     with open_sqlite(path) as db:
-        assert read_cells(path, db, "t", _WANTED) is None  # rows hold no cell of a column with a default
-        for table in ("v", "w", "r"):
-            assert read_cells(path, db, table, {"a": ("a", pl.Int64())}) is None
+        for table in ("t", "v"):
+            found = read_columns(path, db, list_tables(path), table, {"a": pl.Int64()}, rowid=False)
+            assert found["a"].to_list() == [3, 5]
+
+
+def test_no_file_is_made_and_none_is_changed(tmp_path: Path) -> None:
+    path = tmp_path / "not there?%20.sqlite"
+    assert read_table(path, "t", {"a": ("a", pl.Int64())}, 1, 9) is None
+    assert not list(tmp_path.iterdir())
+    with sqlite3.connect(path) as made:
+        made.execute("PRAGMA journal_mode = WAL")  # what others open of it grows files beside it
+        made.execute("CREATE TABLE t (a INTEGER)")
+        made.execute("INSERT INTO t VALUES (3), (5)")
+    made.close()
+    path.chmod(0o444)
+    before = path.read_bytes()
+    found = read_table(path, "t", {"a": ("a", pl.Int64())}, 1, 2)
+    assert found is not None
+    assert found["a"].to_list() == [3, 5]
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+    assert path.read_bytes() == before
 
 
 def test_a_big_table_and_some_of_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +152,7 @@ def test_text_that_is_no_utf8_becomes_replacement_characters(tmp_path: Path) -> 
         )
     made.close()
     with open_sqlite(path) as db:
-        found = read_cells(path, db, "t", {"name": ("name", pl.String())})
+        found = read_table(path, "t", {"name": ("name", pl.String())}, 1, 4)
         assert found is not None
         assert found["name"].to_list() == [r[0] for r in db.execute("SELECT name FROM t")]
 

@@ -8,20 +8,15 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import quote
 
 import polars as pl
 
+from tracetool.sources.sqlite_arrow import read_only_uri
 from tracetool.vocabulary.errors import BadInput
 
 SQLITE_MAGIC = b"SQLite format 3\0"
 #: A column and the numbers it may hold.
 Only = tuple[str, Sequence[int]]
-
-
-def read_only_uri(path: Path) -> str:
-    """Return the address that opens a file without locks, journals or the will to create it."""
-    return f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
 
 
 @contextmanager
@@ -65,7 +60,7 @@ def list_tables(path: Path) -> dict[str, frozenset[str]]:
     return found
 
 
-#: Tables whose row numbers span more are decoded from their pages.
+#: Tables whose row numbers span more are read in columns.
 FAST_ROWS = 20_000
 
 
@@ -117,11 +112,9 @@ def read_columns(
     if only:
         asked["#only"] = only[0]
         schema["#only"] = pl.Int64()
-    frame = _decoded(path, db, table, {n: (c, schema[n]) for n, c in asked.items()})
+    frame = _big(path, db, table, {n: (c, schema[n]) for n, c in asked.items()})
     if frame is None:
         columns = ", ".join("rowid" if c == "rowid" else f'"{c}"' for c in asked.values())
-        from tracetool.sources.sqlite_cells import typed_series
-
         rows = db.execute(f'SELECT {columns} FROM "{table}"').fetchall()  # noqa: S608 - names from the file's own catalogue
         cells = list(zip(*rows, strict=True)) if rows else [()] * len(asked)
         frame = pl.DataFrame([typed_series(n, c, schema[n]) for n, c in zip(asked, cells, strict=True)])
@@ -133,7 +126,17 @@ def read_columns(
     ).select(list(schema))
 
 
-def _decoded(
+def typed_series(name: str, cells: Sequence[object], kind: pl.DataType) -> pl.Series:
+    """Return cells as a column; those of another type are null."""
+    if kind.is_integer():
+        kept: list[object] = [c if type(c) is int else None for c in cells]
+        return pl.Series(name, kept, dtype=pl.Int64).cast(kind, strict=False)
+    if kind.is_float():
+        return pl.Series(name, [float(c) if isinstance(c, int | float) else None for c in cells], dtype=kind)
+    return pl.Series(name, [c if isinstance(c, str) else None for c in cells], dtype=pl.String)
+
+
+def _big(
     path: Path, db: sqlite3.Connection, table: str, wanted: Mapping[str, tuple[str, pl.DataType]]
 ) -> pl.DataFrame | None:
     """Return columns of a big table the fast way, None where it is small, a view or oddly laid out."""
@@ -141,13 +144,14 @@ def _decoded(
         # Asked for one at a time, both ends are found in the index; together they cost a scan.
         (low,) = db.execute(f'SELECT min(rowid) FROM "{table}"').fetchone()  # noqa: S608
         (high,) = db.execute(f'SELECT max(rowid) FROM "{table}"').fetchone()  # noqa: S608
+        (encoding,) = db.execute("PRAGMA encoding").fetchone()
     except sqlite3.OperationalError:
         return None  # a view has no row numbers
-    if not isinstance(low, int) or not isinstance(high, int) or high - low < FAST_ROWS:
+    if not isinstance(low, int) or not isinstance(high, int) or high - low < FAST_ROWS or encoding != "UTF-8":
         return None
-    from tracetool.sources.sqlite_cells import read_cells
+    from tracetool.sources.sqlite_arrow import read_table
 
-    frame = read_cells(path, db, table, wanted)
+    frame = read_table(path, table, wanted, low, high)
     give_back_memory()
     return frame
 
