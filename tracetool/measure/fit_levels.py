@@ -6,6 +6,8 @@ activity. What is left to find are the levels, one for each state and moment, an
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy import linalg, sparse
 
@@ -175,16 +177,28 @@ def fit_levels(
         noise_weight = (_NOISE_FREEDOM + 1) / (_NOISE_FREEDOM + (miss / (noise * extra)) ** 2) / extra**2
         scale = step_scale * max(1.0, 8.0 * 0.5**turn)  # from smooth to stepwise
         step_weight = (_STEP_FREEDOM + 1) / (_STEP_FREEDOM * scale**2 + step**2)
-    return Levels(
+    made = Levels(
         blocks.edges_s,
         (mixing @ found + fixed).reshape(count, STATE_COUNT),
         blocks.ramps,
         mixing,
         factor,
         noise,
-        _log_likelihood(miss, noise * extra, step / step_scale, (found[anchor] - target) * np.sqrt(trust)),
+        0.0,
         readings.power_w - miss,
     )
+    each = np.hypot(noise * extra, _inner_noise(made, readings, boxes))
+    ties = (found[anchor] - target) * np.sqrt(trust)
+    return replace(made, log_likelihood=_log_likelihood(miss, each, step / step_scale, ties))
+
+
+def _inner_noise(levels: Levels, readings: Readings, boxes: Boxes) -> Floats:
+    """What readings are off where their filter cuts a block inside which power moved. Shape (n,). [W]"""
+    variance = np.zeros(len(readings))
+    for back, front, weight in zip(boxes.back_s, boxes.front_s, boxes.weight, strict=True):
+        moved = levels.inner_variance(readings.time_s - back, readings.time_s - front)
+        variance += moved * (weight / (back - front)) ** 2
+    return np.asarray(np.sqrt(variance))
 
 
 def _mixing(count: int, low: float) -> tuple[sparse.csr_matrix, Floats]:
