@@ -10,10 +10,9 @@ delivered coefficients, which saw these models; the clock recommended for least 
 from __future__ import annotations
 
 import sys
-import tomllib
+from dataclasses import replace
 from pathlib import Path
 
-import fit_hosts
 import fit_power
 import fit_sequence
 import numpy as np
@@ -40,19 +39,10 @@ Fitted = tuple[SequenceFactors, HostCosts, PowerCalibration]
 def without(model: str) -> Fitted:
     """Return coefficients fitted to all models but one."""
     inside = [r for r in fit_sequence.runs() if r.model != model]
-    _, spread, kept, _ = fit_sequence.held_out(inside)
-    found = (float(v) for v in fit_sequence.fit(inside))
-    factors = SequenceFactors(*found, log_sd=spread, own_share=kept, fitted_on=GPU.name)
-    eager = tomllib.loads(fit_hosts.HOSTS.read_text("utf-8"))["eager"]
-    prior = np.array([eager[f"{c}_us"]["prior"] for c in fit_hosts.COSTS], dtype=np.float64)
-    delivered = host_costs("eager")
-    bound = [r for r in fit_hosts.runs(factors) if r.model != model]
-    us = np.exp(fit_hosts.fit(bound, prior, delivered.latency_s)[0])
-    named = {k: float(v) * 1e-6 for k, v in zip(fit_hosts.COSTS, us, strict=True)}
-    operators = {**delivered.operator_s, **{k: v for k, v in named.items() if k != "start"}}
-    costs = HostCosts(
-        named["start"], delivered.latency_s, delivered.gap_s, operators, delivered.low, delivered.high, ""
-    )
+    x, _ = fit_sequence.fit(inside)
+    _, spread = fit_sequence.held_out(inside)
+    factors, costs = fit_sequence.meant(x)
+    factors = replace(factors, log_sd=spread.common, own_share=spread.own, fitted_on=GPU.name)
     start, heating = fit_power.on_idle_curve(GPU)
     cap_w = fit_power.CAP_SHARE * GPU.power_limit_w
     rows = fit_power.workload_rows(GPU, 0.985 * cap_w, factors, costs)
@@ -61,8 +51,8 @@ def without(model: str) -> Fitted:
     held = fit_power.held_out(rows, start, GPU.voltage, known_base=True, heating_per_w=heating)
     power = fit.calibration
     own = power_calibration_of(GPU)
-    made = {"relative_sd": held.relative_sd, "cap_share": own.cap_share}
-    return factors, costs, fit_power.replace(power, **made)
+    power = replace(power, relative_sd=held.relative_sd, cap_share=own.cap_share)
+    return factors, costs, power
 
 
 def judged(fitted: dict[str, Fitted]) -> pl.DataFrame:
@@ -111,10 +101,12 @@ def show(title: str, frame: pl.DataFrame) -> None:
             f"{off(g['energy_j'], g['measured_j']):.1f} %, power {off(power, watt):.1f} %; "
             f"90 % hold time {time:.0f} %, energy {energy:.0f} %"
         )
-    losses = []
+    losses: list[float] = []
     for (_,), g in frame.filter(pl.col("set") == "dvfs").group_by(["workload"], maintain_order=True):
         at = least(g["energy_j"].to_numpy(), g["makespan_ms"].to_numpy())
         losses.append(100 * float(g["measured_j"][at] / g["measured_j"].min() - 1.0))
+    if not losses:
+        return
     good = sum(loss <= 2.0 for loss in losses)
     print(f"  recommended clock within 2 % of least energy: {good} of {len(losses)}", np.round(losses, 1))
 
@@ -129,7 +121,10 @@ def main() -> None:
     for model in models:
         fitted[model] = without(model)
         print(f"without {model}: {fitted[model][0]}")
-    show("each model left out of sequence factors, host costs and power", judged(fitted))
+    apart = judged(fitted)
+    show("each model left out of sequence factors, host costs and power", apart)
+    for (model,), g in apart.group_by(pl.col("workload").str.split("_").list.get(0), maintain_order=True):
+        show(f"of these, {model}", g)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,31 @@ def test_prefill_becomes_its_operators_in_place() -> None:
     assert (last["batch"], last["m"], last["n"], last["k"]) == (8, 32, 16, 48)
     assert whole["count"].to_list() == [1, 3, 3, 3, 3, 3, 1]
     softmax = whole.row(4, named=True)
+    assert (softmax["rows"], softmax["cols"], softmax["dtype"]) == (8 * 32, 48, "bf16")
+
+
+def test_a_model_with_fp32_rows_widens_its_scores() -> None:
+    wide = pl.concat([TABLE[:1].with_columns(dtype=pl.lit("fp32")), TABLE[1:]])
+    whole = unfused(read_table(wide)).frame
+    assert whole["op"].to_list()[1:-1] == ["gemm", *["elementwise"] * 3, "softmax", "gemm"]
+    cast, softmax = whole.row(4, named=True), whole.row(5, named=True)
+    # It reads 2 bytes of each score and writes 4.
+    assert (cast["dtype"], cast["reads"], cast["writes"]) == ("bf16", 1, 2)
     assert (softmax["rows"], softmax["cols"], softmax["dtype"]) == (8 * 32, 48, "fp32")
+
+
+def test_a_cast_named_by_the_table_moves_what_a_cast_moves() -> None:
+    scores = {"op": "elementwise", "dtype": "fp32", "elements": 8 * 32 * 48, "reads": 1, "writes": 1}
+    softmax = {"op": "softmax", "dtype": "fp32", "rows": 8 * 32, "cols": 48}
+    product = {"op": "gemm", "dtype": "bf16", "batch": 8, "m": 32, "n": 48, "k": 16}
+    lone = {**product, "batch": 1}
+    columns = [*product, "elements", "reads", "writes", "rows", "cols"]
+    table = pl.DataFrame(
+        [{c: row.get(c) for c in columns} for row in (product, scores, softmax, lone, scores, softmax)]
+    )
+    whole = unfused(read_table(table)).frame
+    assert whole["dtype"].to_list() == ["bf16", "bf16", "fp32", "bf16", "fp32", "fp32"]
+    assert whole["writes"].to_list() == [None, 2, None, None, 1, None]
 
 
 def test_a_table_without_attention_is_returned_as_it_is() -> None:

@@ -19,23 +19,27 @@ from tracetool.vocabulary.arrays import Floats
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.vocabulary.prediction import Timing
 
-#: Families that stream through memory; products are taken by name, the rest run as in their loop.
+#: Families that stream through memory. Batched products do too: scores are written and read.
 _STREAMS = ("elementwise", "norm", "copy", "reduction", "gather_scatter", "rope", "quantize", "optimizer")
+_PRODUCTS = ("gemm", "gemv", "conv", "moe")
+#: Units that multiply.
+_PIPES = ("tensor", "fp32", "fp64", "int")
 
 
 @dataclass(frozen=True)
 class SequenceFactors:
     """Time in a run over time in a loop, beside fixed costs.
 
-    ``reach_ratio`` times the GPU's memory reach is the core clock at which streams slow down by half
-    the square root of two; ``log_sd`` is what all kernels of one run err by in common, beside what each
-    errs by itself: the spread of whole models left out of the fit. ``own_share`` is how much of its own
-    error a kernel keeps on the board the factors were fitted on (``fitted_on``): what the laws err by in
-    common there, the factors took in.
+    ``product`` is what a product takes longer, in times of its multiplications at the peak rate: operands
+    arrive as fast as the whole chip can fetch them, so that what a last wave or a short sum loses is not
+    lost twice. ``stream`` and ``softmax`` are ratios. ``reach_ratio`` times the GPU's memory reach is the
+    core clock at which streams slow down by half the square root of two; ``log_sd`` is what all kernels of
+    one run err by in common, beside what each errs by itself: the spread of whole models left out of the
+    fit. ``own_share`` is how much of its own error a kernel keeps on the board the factors were fitted on
+    (``fitted_on``): what the laws err by in common there, the factors took in.
     """
 
     product: float
-    batched: float
     stream: float
     softmax: float
     reach_ratio: float
@@ -68,7 +72,7 @@ def in_sequence(
     clock_mhz : array, shape (n, c)
         Core clocks. [MHz]
     """
-    factor = sequence_ratio(rows, gpu, clock_mhz, factors)
+    factor = sequence_ratio(timing, rows, gpu, clock_mhz, factors)
     fixed = np.minimum(timing.fixed_s[:, None], timing.duration_s)
     moving = timing.duration_s - fixed
     return replace(
@@ -79,22 +83,25 @@ def in_sequence(
     )
 
 
-def sequence_ratio(rows: OperatorColumns, gpu: Gpu, clock_mhz: Floats, factors: SequenceFactors) -> Floats:
-    """Return the factor of each row at each clock, (n, c)."""
+def sequence_ratio(
+    timing: Timing, rows: OperatorColumns, gpu: Gpu, clock_mhz: Floats, factors: SequenceFactors
+) -> Floats:
+    """Return the factor on what of each row's time is not fixed, at each clock, (n, c)."""
     family = rows.family.astype(str)
-    product = np.isin(family, ("gemm", "gemv", "conv", "moe"))
+    product = np.isin(family, _PRODUCTS)
     batched = product & (rows.number("batch", 1.0) > 1)
-    stream = np.isin(family, _STREAMS)
+    stream = np.isin(family, _STREAMS) | batched
     softmax = family == "softmax"
-    level = np.ones(len(rows))
-    level = np.where(product, factors.product, level)
-    level = np.where(batched, factors.batched, level)
-    level = np.where(stream, factors.stream, level)
-    level = np.where(softmax, factors.softmax, level)
+    level = np.where(stream, factors.stream, np.where(softmax, factors.softmax, 1.0))
     corner = factors.reach_ratio * memory_reach(gpu).clock_mhz
 
     def path(clock: Floats | float) -> Floats:
         return np.asarray(np.hypot(1.0, corner / np.asarray(clock, np.float64)))
 
-    slow = np.where((stream | softmax | batched)[:, None], path(clock_mhz) / path(gpu.clock_boost_mhz), 1.0)
-    return np.asarray(level[:, None] * slow)
+    slow = path(clock_mhz) / path(gpu.clock_boost_mhz)
+    ratio = np.where((stream | softmax)[:, None], level[:, None] * slow, 1.0)
+    fixed = np.minimum(timing.fixed_s[:, None], timing.duration_s)
+    moving = timing.duration_s - fixed
+    peak = np.maximum.reduce([timing.busy_s[unit] for unit in _PIPES])
+    added = 1.0 + factors.product * np.divide(peak, moving, out=np.zeros_like(peak), where=moving > 0)
+    return np.where((product & ~batched)[:, None], added, ratio)

@@ -1,0 +1,58 @@
+"""Kernels among others: what a run adds, by kind of kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tracetool.hardware.load import load_gpu
+from tracetool.model.sequence import SequenceFactors, in_sequence
+from tracetool.model.timing import time_rows
+from tracetool.vocabulary.arrays import Floats
+from tracetool.workflows.tables import read_table
+
+A100 = load_gpu("a100-pcie-40gb")
+CLOCKS = np.array([510.0, 900.0, 1410.0])
+ROWS = pl.DataFrame(
+    {
+        "op": ["gemm", "gemm", "gemm", "elementwise", "softmax"],
+        "dtype": ["bf16"] * 5,
+        "batch": [1, 1, 96, None, None],
+        "m": [8192, 8192, 512, None, None],
+        "n": [8192, 8, 512, None, None],
+        "k": [8192, 8192, 64, None, None],
+        "elements": [None, None, None, 1 << 26, None],
+        "reads": [None, None, None, 2, None],
+        "writes": [None, None, None, 1, None],
+        "rows": [None, None, None, None, 1 << 17],
+        "cols": [None, None, None, None, 512],
+    }
+)
+
+
+def _ratio(factors: SequenceFactors) -> Floats:
+    rows = read_table(ROWS).rows
+    alone = time_rows(rows, A100, CLOCKS)
+    grid = np.broadcast_to(CLOCKS, alone.duration_s.shape)
+    return np.asarray(in_sequence(alone, rows, A100, grid, factors).duration_s / alone.duration_s)
+
+
+def test_a_full_product_takes_its_share_longer_and_a_thin_one_hardly() -> None:
+    ratio = _ratio(SequenceFactors(0.3, 1.0, 1.0, 0.0, log_sd=0.0))
+    assert 1.15 < ratio[0, 2] < 1.31
+    assert 1.0 < ratio[1, 2] < 1.1
+    assert ratio[2:] == pytest.approx(1.0)
+
+
+def test_batched_products_go_as_streams_do() -> None:
+    ratio = _ratio(SequenceFactors(0.0, 1.4, 0.5, 0.0, log_sd=0.0))
+    assert ratio[:2] == pytest.approx(1.0)
+    assert ratio[2:4, 2] == pytest.approx(1.4, rel=0.05)
+    assert ratio[4, 2] == pytest.approx(0.5, rel=0.05)
+
+
+def test_a_slow_core_cannot_keep_memory_busy() -> None:
+    ratio = _ratio(SequenceFactors(0.3, 1.0, 1.0, 1.0, log_sd=0.0))
+    assert (np.diff(ratio[2:], axis=1) < 0).all()
+    assert ratio[2:, 2] == pytest.approx(1.0)
