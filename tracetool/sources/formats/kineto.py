@@ -27,10 +27,10 @@ def sniff(probe: Probe) -> float:
 
 def read(path: Path, options: ReadOptions) -> Trace:
     """Return the trace."""
-    from tracetool.sources.kineto.trace import read_trace
+    from tracetool.sources.kineto.trace import CHUNK_BYTES, read_trace
 
     options.progress.step(f"reading {path.name}")
-    return read_trace(path, unpacked_chunks(path, options.max_ratio), options.progress)
+    return read_trace(path, unpacked_chunks(path, options.max_ratio, CHUNK_BYTES), options.progress)
 
 
 FORMAT = Format(

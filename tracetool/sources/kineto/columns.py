@@ -4,38 +4,37 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
-from operator import attrgetter
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Sequence
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import msgspec
-import numpy as np
 import polars as pl
 
-from tracetool.sources.kineto.records import Chunk, Event, ExactTail, ExactTimes
-from tracetool.vocabulary.arrays import Floats, Ints
+from tracetool.sources.columns import clean_text
+from tracetool.sources.kineto.records import Event, ExactTail, ExactTimes
 
 #: Up to here a double of microseconds still tells one nanosecond from the next.
 EXACT_US = float(1 << 43)
-_DIGITS = re.compile(rb'"?\s*(-?)(\d+)(?:\.(\d+))?\s*"?')
 _LIMIT_US = 1e16
 _EXACT = msgspec.json.Decoder(list[ExactTimes])
 _EXACT_TAIL = msgspec.json.Decoder(ExactTail)
 
 
-def numbers(values: Sequence[Any]) -> Floats:
-    """Return floats; NaN for what is no number."""
+def numbers(values: Sequence[Any]) -> pl.Series:
+    """Return floats; null for what is no number."""
     try:
-        return np.array(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        return np.array([_number(v) for v in values], dtype=np.float64)
+        return pl.Series(values, dtype=pl.Float64, strict=True)
+    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
+        return pl.Series([_number(v) for v in values], dtype=pl.Float64)
 
 
-def _number(value: Any) -> float:
+def _number(value: Any) -> float | None:
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
-        return float("nan")
+        return None
 
 
 def whole_numbers(values: Iterable[Any]) -> pl.Series:
@@ -70,61 +69,79 @@ def texts(values: Iterable[Any]) -> pl.Series:
         )
 
 
-def times_ns(chunk: Chunk, which: Sequence[int], base_ns: int) -> tuple[pl.Series, pl.Series]:
-    """Return start and end of events, exact to the nanosecond, null where there is none.
+def coded(cells: Iterable[Hashable]) -> tuple[list[Any], pl.Series]:
+    """Return the distinct values and which of them each cell is: names and shapes repeat a thousandfold.
 
-    Parameters
-    ----------
-    chunk : Chunk
-        The events.
-    which : sequence of int
-        Their places in the chunk.
-    base_ns : int
-        Added to every time. [ns]
-
-    Notes
-    -----
-    Times are decimal microseconds. A double of a time since 1970 is good to 256 ns only: such chunks
-    are read again for their digits.
+    >>> coded(["a", "b", "a"])[0], coded(["a", "b", "a"])[1].to_list()
+    (['a', 'b'], [0, 1, 0])
     """
-    events = chunk.events
-    chosen = [events[i] for i in which]
-    ts = numbers(list(map(attrgetter("ts"), chosen)))
-    dur = numbers(list(map(attrgetter("dur"), chosen)))
-    big = np.abs(ts) >= EXACT_US
-    if big.any() and (np.array([isinstance(events[i].ts, float | str) for i in which]) & big).any():
-        return _exact(chunk, which, base_ns)
-    start, length = _scaled(ts, base_ns), _scaled(np.where(np.isnan(dur), 0.0, dur), 0)
-    return start, start + length
+    number: defaultdict[Hashable, int] = defaultdict()
+    number.default_factory = number.__len__
+    codes = list(map(number.__getitem__, cells))
+    return list(number), pl.Series(codes, dtype=pl.UInt32)
 
 
-def _scaled(us: Floats, base_ns: int) -> pl.Series:
-    good = np.isfinite(us) & (np.abs(us) < _LIMIT_US)
-    safe = np.where(good, us, 0.0)
-    whole = np.floor(safe)
-    ns: Ints = whole.astype(np.int64) * 1000 + np.rint((safe - whole) * 1000).astype(np.int64) + base_ns
-    return pl.select(pl.when(pl.Series(good)).then(pl.Series(ns))).to_series()
+def coded_names(names: Sequence[Any]) -> tuple[pl.Series, pl.Series]:
+    """Return distinct names as clean text, and which of them each is."""
+    try:
+        distinct, codes = coded(names)
+    except TypeError:  # a name that is a list
+        distinct, codes = coded(texts(names).to_list())
+    return texts(distinct).to_frame("t").select(clean_text("t")).to_series(), codes
 
 
-def _exact(chunk: Chunk, which: Sequence[int], base_ns: int) -> tuple[pl.Series, pl.Series]:
-    rows = _EXACT.decode(chunk.raw) if chunk.raw[:1] == b"[" else _EXACT_TAIL.decode(chunk.raw).events
-    start = pl.Series([_digits(bytes(rows[i].ts)) for i in which], dtype=pl.Int64) + base_ns
-    length = pl.Series([_digits(bytes(rows[i].dur)) or 0 for i in which], dtype=pl.Int64)
-    return start, start + length
+def categories(distinct: pl.Series, codes: pl.Series) -> pl.Series:
+    """Return a column of text, held as codes, from its distinct values."""
+    return distinct.cast(pl.Categorical()).gather(codes)
 
 
-def _digits(text: bytes) -> int | None:
-    """Return decimal microseconds as whole nanoseconds, half rounded up.
+def scaled_times(ts: pl.Series, dur: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """Return start and duration from microseconds. [ns]"""
+    frame = pl.DataFrame({"start": ts, "dur": dur})
+    length = pl.col("dur").fill_null(0.0).fill_nan(0.0)
+    start, duration = frame.select(_scaled(pl.col("start")), _scaled(length)).get_columns()
+    return start, duration
 
-    >>> _digits(b"1709748230123456.789"), _digits(b"2.0005"), _digits(b"null")
-    (1709748230123456789, 2001, None)
+
+def _scaled(us: pl.Expr) -> pl.Expr:
+    """Return microseconds as whole nanoseconds, null for what is no time."""
+    whole = us.floor()
+    ns = whole.cast(pl.Int64, strict=False) * 1000 + ((us - whole) * 1000).round().cast(
+        pl.Int64, strict=False
+    )
+    return pl.when(us.abs() < _LIMIT_US).then(ns)
+
+
+def exact_times(raw: bytes, which: Sequence[int]) -> tuple[pl.Series, pl.Series]:
+    """Return start and duration of some events of a chunk from their digits. [ns]"""
+    rows = _EXACT.decode(raw) if raw[:1] == b"[" else _EXACT_TAIL.decode(raw).events
+    chosen = [rows[i] for i in which]
+    return exact_ns([bytes(r.ts) for r in chosen]), exact_ns([bytes(r.dur) for r in chosen]).fill_null(0)
+
+
+def exact_ns(raw: Sequence[bytes]) -> pl.Series:
+    """Return decimal microseconds as whole nanoseconds, half rounded up; null for what is no number.
+
+    >>> exact_ns([b"1709748230123456.789", b"2.0005", b"-1.5e3", b"null"]).to_list()
+    [1709748230123456789, 2001, -1500000, None]
     """
-    found = _DIGITS.fullmatch(text.strip())
-    if not found or len(found[2]) > 16:
+    text = pl.Series(raw, dtype=pl.Binary).cast(pl.String, strict=False).str.strip_chars(' \t\r\n"')
+    digits = text.str.extract_groups(r"^(-?)(\d{1,16})(?:\.(\d+))?$").struct.unnest()
+    sign, whole, fraction = (pl.col(c) for c in digits.columns)
+    tenths = fraction.fill_null("0").str.slice(0, 4).str.pad_end(4, "0").cast(pl.Int64)
+    ns = whole.cast(pl.Int64) * 1000 + (tenths + 5) // 10
+    found = digits.select(pl.when(sign == "-").then(-ns).otherwise(ns)).to_series()
+    odd = (found.is_null() & text.is_not_null() & (text != "null")).arg_true()
+    return found.scatter(odd, [_decimal_ns(t) for t in text.gather(odd)]) if len(odd) else found
+
+
+def _decimal_ns(text: str) -> int | None:
+    """Return a number written with an exponent."""
+    try:
+        ns = Decimal(text) * 1000
+        return int(ns + (Decimal("0.5") if ns >= 0 else Decimal("-0.5"))) if abs(ns) < 1 << 62 else None
+    except (InvalidOperation, ValueError, OverflowError):
         return None
-    fraction = (found[3] or b"").ljust(4, b"0")
-    ns = int(found[2]) * 1000 + int(fraction[:3]) + (fraction[3:4] >= b"5")
-    return -ns if found[1] else ns
 
 
 def decode_args(events: Sequence[Event], kind: type[Any]) -> list[Any]:

@@ -13,6 +13,8 @@ from tracetool.vocabulary.errors import BadInput
 
 #: Bytes of JSON decoded at once: bounds the memory whatever the file's size.
 CHUNK_BYTES = 8 << 20
+#: Bytes that may stand before the events.
+LONGEST_HEADER = 32 << 20
 #: Places tried for a cut before more bytes are read: a cut inside a nested value does not decode.
 CUT_TRIES = 64
 _HEAD = re.compile(rb'(?<!\\)"traceEvents"\s*:\s*\[')
@@ -61,7 +63,7 @@ class EventReader:
             if not ended:
                 found = self._cut(buffer)
                 if found is None:
-                    self._chunk_bytes = max(self._chunk_bytes, size) + CHUNK_BYTES
+                    self._chunk_bytes = 2 * max(self._chunk_bytes, size)
                     continue
                 chunk, rest = found
                 self._offset += len(buffer) - len(rest)
@@ -87,7 +89,7 @@ class EventReader:
                 self._offset = found.end()
                 self._read_header(buffer[: found.end()] + b"]}")
                 return buffer[found.end() :]
-            if len(buffer) > 4 * self._chunk_bytes:
+            if len(buffer) > LONGEST_HEADER:
                 break
         raise self._fault("has no traceEvents list", 0)
 
@@ -117,7 +119,7 @@ class EventReader:
         """Return the events before the last seam that decodes, and the bytes after it."""
         end = len(buffer)
         tries = 0
-        window = 1 << 16
+        window = 1 << 12
         while tries < CUT_TRIES and end > 0:
             start = max(0, end - window)
             seams = list(_SEAM.finditer(buffer, start, end))
@@ -132,7 +134,7 @@ class EventReader:
                 tries += 1
                 if tries >= CUT_TRIES:
                     return None
-            end = start + 1
+            end, window = start + 1, 1 << 16
         return None
 
     def _decode(self, buffer: bytes, end: int) -> Chunk | None:

@@ -19,8 +19,8 @@ class Args(msgspec.Struct, gc=False):
     external_old: Any = msgspec.field(default=None, name="external id")
     registers: Any = msgspec.field(default=None, name="registers per thread")
     shared: Any = msgspec.field(default=None, name="shared memory")
-    grid: Any = None
-    block: Any = None
+    grid: msgspec.Raw = msgspec.Raw(b"")
+    block: msgspec.Raw = msgspec.Raw(b"")
     node: Any = msgspec.field(default=None, name="graph node id")
     bytes: Any = None
     dims: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="Input Dims")

@@ -17,6 +17,8 @@ from tracetool.sources.linking import link_launches
 from tracetool.vocabulary.errors import BadInput
 from tracetool.vocabulary.progress import Progress
 
+#: Bytes of JSON decoded at once: their events stay in the processor's cache until their fields are taken.
+CHUNK_BYTES = 1 << 18
 NS_2015 = 1_420_070_400_000_000_000
 #: Kineto converts device time to the host's clock in the process: microseconds, on an NTP-grade clock.
 ANCHOR_ERROR_NS = 1e6
@@ -34,11 +36,12 @@ def read_trace(path: Path, blocks: Iterable[bytes], progress: Progress) -> Trace
     BadInput
         If the JSON is broken, or holds no event of a profiler.
     """
-    reader = EventReader(path, blocks, ProfilerEvent)
+    reader = EventReader(path, blocks, ProfilerEvent, CHUNK_BYTES)
     columns = Columns(path.name, 0)
     for chunk in reader:
         progress.step(f"reading {path.name}: {reader.count:,} events")
         columns.add(chunk)
+    columns.flush()
     header = reader.header
     if not columns.categories:
         raise BadInput.in_file(
@@ -54,6 +57,7 @@ def read_trace(path: Path, blocks: Iterable[bytes], progress: Progress) -> Trace
     trace.host_calls = _join(columns.calls)
     activities = _join(columns.activities)
     if activities.height:
+        activities = activities.with_columns(place_of=pl.lit("event"))
         activities = link_launches(activities, trace.host_calls)
         if amd:
             activities = _launch_geometry(activities, trace.host_calls)
@@ -96,7 +100,7 @@ def _is_amd(header: Header, columns: Columns) -> bool:
         return True
     if any("amd" in str(p.get("name", "")).lower() for p in _properties(header).values()):
         return True
-    return any(bool(c["name"].str.starts_with("hip").any()) for c in columns.calls)
+    return columns.hip
 
 
 def _set_clock(trace: Trace, header: Header) -> None:
@@ -140,7 +144,9 @@ def _blocks_not_items(activities: pl.DataFrame) -> pl.DataFrame:
     -----
     ``hipExtModuleLaunchKernel`` takes the grid in work-items, every other launch in blocks.
     """
-    items = pl.col("launch_name").str.contains("(?i)ExtModuleLaunch") & (pl.col("kind") == "kernel")
+    items = pl.col("launch_name").cast(pl.String).str.contains("(?i)ExtModuleLaunch") & (
+        pl.col("kind") == "kernel"
+    )
     return activities.with_columns(
         pl.when(items & (pl.col(f"block_{a}") > 0))
         .then((pl.col(f"grid_{a}") + pl.col(f"block_{a}") - 1) // pl.col(f"block_{a}"))
