@@ -16,7 +16,7 @@ from tracetool.model.laws.registry import laws
 DOCS = Path(__file__).resolve().parent
 #: Pages and the laws they are about.
 PAGES = {
-    "gemm": ("gemm", "gemm_fp8", "gemm_fp8_block", "gemm_fp4"),
+    "gemm": ("gemm", "gemm_older", "gemm_fp8", "gemm_fp8_block", "gemm_fp4"),
     "vectors": ("gemm_vector",),
     "conv": ("conv",),
     "prefill": ("prefill",),

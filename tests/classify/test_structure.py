@@ -105,6 +105,45 @@ def test_a_gradient_of_weights_takes_the_filter_of_its_forward_call():
     assert (told["stride"][0], told["padding"][0]) == (2, 1)
 
 
+def test_a_product_taller_than_a_grid_keeps_the_rows_of_its_piece():
+    got = one(
+        name=SGEMM,
+        grid=(1, 16384, 1),
+        block=(128, 1, 1),
+        op="aten::mm",
+        dims=[[4194304, 256], [256, 128]],
+        us=3700.0,
+    )
+    assert (got["m"], got["n"], got["k"]) == (16384 * 64, 128, 256)
+    assert got["tiles"] == got["blocks"]
+
+
+def test_a_functor_tells_the_tensors_a_kernel_with_offsets_touches():
+    kernel = (
+        "void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl_nocast<at::native::{}> >"
+    )
+    binary = one(
+        name=kernel.format("BinaryFunctor<float, float, float, f>"), grid=(64, 1, 1), block=(128, 1, 1)
+    )
+    scaled = one(
+        name=kernel.format("AUnaryFunctor<float, float, float, f>"), grid=(64, 1, 1), block=(128, 1, 1)
+    )
+    assert (binary["operands"], binary["reads"]) == (3, 2.0)
+    assert (scaled["operands"], scaled["reads"]) == (2, 1.0)
+
+
+def test_dimensions_that_every_operand_spans_alike_are_walked_as_one():
+    kernel = "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<f> >"
+    for dims, count in (
+        ([[16, 559, 1024], [1024]], 2),
+        ([[16, 16, 559, 64], [16, 16, 559, 64]], 3),
+        ([[4096, 1024], [4096, 1024]], 2),
+        ([[4, 768, 14, 14], [1, 768, 1, 1]], 3),
+    ):
+        got = one(name=kernel, grid=(64, 1, 1), block=(128, 1, 1), op="aten::mul", dims=dims)
+        assert got["walked_dims"] == count
+
+
 def test_a_grid_far_too_small_for_the_operators_result_tells_another_product():
     call = {"op": "aten::mm", "dims": [[4194304, 256], [256, 128]]}
     got = one(name=SGEMM, grid=(4, 8, 1), block=(128, 1, 1), us=30.0, **call)

@@ -15,9 +15,10 @@ from tracetool.calibrate.time_design import SHAPE_COLUMNS, shape_groups
 from tracetool.families.count import known_shape
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.laws.law import Law
-from tracetool.model.laws.registry import law_of
+from tracetool.model.laws.registry import law_of, laws
 from tracetool.model.pieces import duration_s
 from tracetool.model.time_calibration import TimeCalibration, spread_key
+from tracetool.model.traced import law_in_trace, traced
 from tracetool.vocabulary.arrays import Floats, Ints
 from tracetool.vocabulary.interval import Z90
 from tracetool.vocabulary.operators import OperatorColumns
@@ -59,6 +60,7 @@ class TimeFit:
 
     gpu: str
     laws: Mapping[str, LawFit] = field(default_factory=dict)
+    traces: bool = False  # whether rows were kernels of traces
 
     def calibration(self) -> TimeCalibration:
         """Return the coefficients as the model takes them."""
@@ -69,6 +71,7 @@ class TimeFit:
             ),
             "prior",
             MappingProxyType(dict.fromkeys(self.laws, "calibrated")),
+            frozenset(self.laws) if self.traces else frozenset(),
         )
 
 
@@ -122,6 +125,9 @@ def fit_time(
         np.full(len(rows), gpu.clock_boost_mhz) if clock_mhz is None else np.asarray(clock_mhz, np.float64)
     )
     usable = known_shape(rows) & np.isfinite(measured_s) & (measured_s > 0)
+    around = around or {}
+    if traces := bool(traced(rows).any()):
+        around = {name: law_in_trace(law) for name, law in {**laws(), **around}.items()}
     found: dict[str, LawFit] = {}
     for family in sorted(set(rows.family[usable].astype(str))):
         places = np.flatnonzero(usable & (rows.family == family))
@@ -133,8 +139,8 @@ def fit_time(
             group = shape_groups(part, SHAPE_COLUMNS)
             some = _Rows(part, measured_s[here], clock[here, None] * 1e6, group)
             given = start.coefficients.get(law.name, {}) if start else {}
-            found[law.name] = _fit_law((around or {}).get(law.name, law), some, gpu, given)
-    return TimeFit(gpu.name, found)
+            found[law.name] = _fit_law(around.get(law.name, law), some, gpu, given)
+    return TimeFit(gpu.name, found, traces)
 
 
 def _fit_law(law: Law, some: _Rows, gpu: Gpu, given: Mapping[str, float]) -> LawFit:

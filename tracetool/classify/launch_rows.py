@@ -6,6 +6,8 @@ from typing import Final
 
 import polars as pl
 
+from tracetool.vocabulary.dtype import BYTES
+
 #: Elements of one chunk of a multi-tensor kernel (PyTorch ``kChunkSize``, Apex ``chunk_size``).
 CHUNK: Final = 65_536
 #: How full chunks are on average: tensors end inside one.
@@ -60,6 +62,8 @@ def other_rows(frame: pl.DataFrame) -> pl.DataFrame:
     per_thread = (
         pl.when(pl.col("elements_per_thread").is_not_null())
         .then(pl.col("elements_per_thread").cast(pl.Float64))
+        .when(name.str.contains("vectorized_gather_kernel"))  # one access of so many bytes
+        .then(vec / pl.col("dtype").replace_strict(BYTES, default=4.0, return_dtype=pl.Float64))
         .when(vec.is_not_null() & name.str.contains("vectorized"))
         .then(work)
         .when(name.str.contains("unrolled_elementwise"))
@@ -86,6 +90,18 @@ def other_rows(frame: pl.DataFrame) -> pl.DataFrame:
     )
     # a max-pool forward reads the window it steps over and writes 64-bit places beside its results
     pools = (family == "pooling") & name.str.contains("max_pool_forward") & pl.col("call_reads").is_null()
+    # optimizers work in place: each list is read, one written; Adam's gradient is read, its three others are both
+    adam = chunks & name.str.contains("Adam")
+    lists = pl.col("depth").cast(pl.Float64)
+    frame = frame.with_columns(
+        pl.when(adam)
+        .then(4.0)
+        .when(chunks & pl.col("call_reads").is_null())
+        .then(pl.coalesce(lists, "reads"))
+        .otherwise("reads")
+        .alias("reads"),
+        pl.when(adam).then(3.0).otherwise("writes").alias("writes"),
+    )
     return frame.with_columns(
         pl.when(pools).then(4.0).otherwise("reads").alias("reads"),
         pl.when(pools).then(3.0).otherwise("writes").alias("writes"),

@@ -25,6 +25,7 @@ _OTHERS: Final = (
     "causal",
     "stream_elements",
     "stream_reads",
+    "walked_dims",
     "bias_elements",
     "expert_count",
     "model_width",
@@ -109,4 +110,5 @@ def _read(call: Call) -> Numbers:
     return {
         **found, "call_family": family, "call_dtype": call.dtype, "call_phase": found.get("phase"), "call_name": call.name,
         "stream_elements": stream.get("elements"), "stream_reads": stream.get("reads"),
+        "walked_dims": stream.get("dims"),
     }  # fmt: skip

@@ -186,7 +186,31 @@ def streaming(call: Call) -> Numbers | None:
     named_out = (
         len(call.tensors) > 2 and out and call.scalars and call.scalars[-1] == "" and len(call.scalars) > 2
     )
-    return {"elements": largest, "reads": max(1.0, reads - (1 if named_out else 0)), "writes": 1}
+    return {
+        "elements": largest,
+        "reads": max(1.0, reads - (1 if named_out else 0)),
+        "writes": 1,
+        "dims": walked_dims([s for s, _ in call.tensors]),
+    }
+
+
+def walked_dims(shapes: list[Shape]) -> int:
+    """Return the dimensions a kernel that computes offsets steps through: those that do not merge into one.
+
+    Neighbouring dimensions merge where every operand spans both or neither; of operands all alike some lie
+    apart in memory, else there were no offsets to compute: at least two remain, three where there are so many.
+
+    >>> walked_dims([(16, 559, 1024), (1024,)]), walked_dims([(16, 16, 559, 64), (16, 16, 559, 64)])
+    (2, 3)
+    """
+    depth = max((len(s) for s in shapes), default=0)
+    spans = [
+        tuple((1,) * (depth - len(s)) + s)[i] > 1 for s in shapes for i in range(depth)
+    ]  # operand by operand
+    axes = [tuple(spans[o * depth + i] for o in range(len(shapes))) for i in range(depth)]
+    used = [a for a in axes if any(a)]
+    runs = sum(1 for i, a in enumerate(used) if not i or a != used[i - 1])
+    return max(runs, min(len(used), 3)) if runs == 1 else runs
 
 
 _BATCH_NORMS = (

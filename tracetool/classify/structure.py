@@ -199,6 +199,7 @@ def _own_shapes(frame: pl.DataFrame) -> pl.DataFrame:
         .alias("elements"),
         reads.alias("reads"),
         writes.alias("writes"),
+        pl.col("call_walked_dims").alias("walked_dims"),
         pl.coalesce("bytes", pl.when(message).then("call_bytes")).alias("bytes"),
         # counts of an operator are in its own format; an opaque element has only a size
         pl.when(streams & (plain | main))

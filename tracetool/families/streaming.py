@@ -27,8 +27,7 @@ def stream_counter(
     passes : float
         Times the data passes through memory.
     sectors : bool
-        Elements are fetched in rows of ``cols`` (else alone) at arbitrary places, so that every row
-        costs whole sectors.
+        Elements are fetched in rows of ``cols`` at arbitrary places, so that every row costs whole sectors.
     """
 
     def count(rows: OperatorColumns, gpu: Gpu) -> Work:
@@ -40,7 +39,8 @@ def stream_counter(
         size = element_bytes(dtype_of(rows))
         moved = (rows.number("reads", 1.0) + rows.number("writes", 1.0)) * elements * size
         if sectors:
-            width = np.maximum(rows.number("cols", 1.0), 1.0)
+            # where the width is not told, neighbours are taken for read together
+            width = np.maximum(rows.number("cols", SECTOR_BYTES), 1.0)
             whole = np.ceil(width * size / SECTOR_BYTES) * SECTOR_BYTES
             moved = moved + (whole / (width * size) - 1.0) * elements * size * rows.number("reads", 1.0)
         moved = passes * moved

@@ -22,12 +22,16 @@ class TimeCalibration:
         What a law rests on that ``law_basis`` does not name.
     law_basis : mapping of str to str
         By law: "calibrated", "transferred from ..." or "prior".
+    from_traces : frozenset of str
+        Laws fitted to kernels of traces: their bands hold there as they are, others are widened
+        (:mod:`tracetool.model.traced`).
     """
 
     coefficients: Mapping[str, Mapping[str, float]] = field(default_factory=lambda: MappingProxyType({}))
     spread: Mapping[str, tuple[float, float]] = field(default_factory=lambda: MappingProxyType({}))
     basis: str = "prior"
     law_basis: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    from_traces: frozenset[str] = frozenset()
 
 
 def spread_key(law: str, kind: str) -> str:

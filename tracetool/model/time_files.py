@@ -13,6 +13,7 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.model.laws.law import Law
 from tracetool.model.laws.registry import laws
+from tracetool.model.laws.vendors import AMD
 from tracetool.model.time_calibration import TimeCalibration, spread_key
 
 #: Architectures from old to new: coefficients come from the nearest ones that were measured. Volta and Turing
@@ -72,6 +73,14 @@ def merged(
     spread: dict[str, tuple[float, float]] = {}
     basis: dict[str, str] = {}
     for law in laws().values():
+        if law.kin:
+            near = [(g, f, 0.0) for g, f in donors if g.architecture == law.kin and f.section(law.parent)]
+            if near:
+                coefficients[law.name] = _mean(
+                    law, [_read(f, law, law.parent)[0] for _, f, _ in near], [0.0] * len(near)
+                )
+                basis[law.name] = f"transferred from {', '.join(g.name for g, *_ in near)}"
+            continue
         if own is not None and own.section(law.name):
             coefficients[law.name], bands = _read(own, law)
             spread |= {spread_key(law.name, kind): band for kind, band in bands.items()}
@@ -80,7 +89,10 @@ def merged(
         near = _nearest(gpu, law.name, donors)
         if near:
             found = [_read(file, law) for _, file, _ in near]
-            coefficients[law.name] = _mean(law, [f[0] for f in found], [d for *_, d in near])
+            mean = _mean(law, [f[0] for f in found], [d for *_, d in near])
+            if gpu.vendor == "amd" and all(g.vendor != "amd" for g, *_ in near):
+                mean = MappingProxyType({**mean, **AMD.get(law.name, {})})
+            coefficients[law.name] = mean
             spread |= _widened(law, [f[1] for f in found])
             basis[law.name] = f"transferred from {', '.join(g.name for g, *_ in near)}"
     for law in laws().values():
@@ -92,9 +104,11 @@ def merged(
     )
 
 
-def _read(file: CalibrationFile, law: Law) -> tuple[Mapping[str, float], Mapping[str, tuple[float, float]]]:
-    """Return a law's coefficients and its bands by kind, that of all rows under ""."""
-    numbers = file.section(law.name)
+def _read(
+    file: CalibrationFile, law: Law, section: str = ""
+) -> tuple[Mapping[str, float], Mapping[str, tuple[float, float]]]:
+    """Return a law's coefficients and its bands by kind, that of all rows under ""; or of a section named."""
+    numbers = file.section(section or law.name)
     values = {k: numbers[k].value for k in law.priors if k in numbers}
     bands = {"": law.spread}
     for kind in ("", *law.kinds):

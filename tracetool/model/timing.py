@@ -14,6 +14,7 @@ from tracetool.model.laws.registry import law_of
 from tracetool.model.pieces import Pieces, duration_s
 from tracetool.model.time_calibration import TimeCalibration, spread_key
 from tracetool.model.time_files import time_calibration_of
+from tracetool.model.traced import in_trace, trace_band
 from tracetool.model.unshaped import unshaped_pieces
 from tracetool.vocabulary.arrays import Floats, Ints, Texts
 from tracetool.vocabulary.operators import OperatorColumns
@@ -101,6 +102,7 @@ def row_pieces(rows: OperatorColumns, gpu: Gpu, calibration: TimeCalibration | N
             for law, inside in law_of(name).split(part, gpu):
                 some = part if inside.size == len(part) else part.take(inside)
                 pieces = law.pieces(some, gpu, given.coefficients.get(law.name, {}))
+                pieces = in_trace(pieces, some, law, gpu)
                 put(shaped[inside], pieces, _band(law, some, given))
                 basis[shaped[inside]] = given.law_basis.get(law.name, given.basis)
         if unshaped.size:
@@ -111,13 +113,12 @@ def row_pieces(rows: OperatorColumns, gpu: Gpu, calibration: TimeCalibration | N
     return RowPieces(Pieces(**columns, work=work), low, high, basis)
 
 
-def _band(law: Law, rows: OperatorColumns, given: TimeCalibration) -> tuple[Floats | float, Floats | float]:
+def _band(law: Law, rows: OperatorColumns, given: TimeCalibration) -> tuple[Floats, Floats]:
     """Return the 90 % band of ln(measured / predicted) of each row, by its kind where the kind has one."""
     every = given.spread.get(law.name, law.spread)
-    if not law.kinds:
-        return every
-    found = np.array([given.spread.get(spread_key(law.name, kind), every) for kind in law.kinds])
-    return tuple(found[law.kind(rows)].T)
+    found = np.array([given.spread.get(spread_key(law.name, kind), every) for kind in law.kinds] or [every])
+    low, high = found[law.kind(rows)].T
+    return (low, high) if law.name in given.from_traces else trace_band(low, high, rows, law)
 
 
 def _timing(

@@ -107,11 +107,14 @@ NOTHING_ASSUMED: Final = Assumptions()
 def _with_laws(gpu: Gpu, start: TimeCalibration, file: CalibrationFile) -> TimeCalibration:
     """Return time coefficients with the laws of a file in place of their own."""
     own, stated = merged(gpu, file, ()), [name for name in laws() if file.section(name)]
+    kept = {k: band for k, band in start.spread.items() if k.partition("/")[0] not in stated}
+    traces = file.about.get("from_traces") == "yes"
     return replace(
         start,
         coefficients={**start.coefficients, **{k: own.coefficients[k] for k in stated}},
-        spread={**start.spread, **{k: own.spread[k] for k in stated}},
+        spread={**kept, **{k: b for k, b in own.spread.items() if k.partition("/")[0] in stated}},
         law_basis={**start.law_basis, **dict.fromkeys(stated, "calibrated")},
+        from_traces=(start.from_traces - set(stated)) | (set(stated) if traces else set()),
     )
 
 

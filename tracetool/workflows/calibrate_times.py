@@ -125,7 +125,7 @@ def time_text(fit: TimeFit) -> tuple[dict[str, str | float], str]:
     """Return what a calibration file says of a time fit: its lines of ``[about]``, and its sections."""
     text = time_toml(fit, about={}, source="calibrate")
     _, _, sections = text.partition("\n\n")
-    about: dict[str, str | float] = {}
+    about: dict[str, str | float] = {"from_traces": "yes"} if fit.traces else {}
     for name, found in fit.laws.items():
         about[f"held_out_mape_percent_{name}"] = round(found.mape_percent, 2)
         about[f"rows_{name}"] = found.rows

@@ -21,6 +21,9 @@ _FUNCTOR = re.compile(r"\b(\w{0,60}?)_?[Ff]unctor(?:_t)?\b")
 _FUNCTOR_TYPE = re.compile(
     r"\b(?:\w{0,60}Functor\w{0,20}|CUDAFunctor\w{0,20}|\w{1,40}_functor|func_wrapper_t)(?:<|, )((?:c10::)?complex<[\w:]{1,20}>|[\w: ]{1,40})[,>]"
 )
+#: Functors by the tensors they read: a scalar beside one, or two.
+_ONE_INPUT = re.compile(r"\b[AB]UnaryFunctor|FunctorOn(?:Self|Other)|direct_copy|copy_kernel")
+_TWO_INPUTS = re.compile(r"\bBinaryFunctor<|CUDAFunctor_\w+<|_backward_(?:kernel|cuda)")
 _OPS = re.compile(r"\b(\w+?)Ops(?:<|,|$)")
 _LAMBDA = re.compile(r"lambda\(([\w:,<> ]{1,200})[)]")
 _TYPE = re.compile(
@@ -101,11 +104,18 @@ def _work(symbol: Symbol) -> Attributes:
     }
 
 
+def _tensors_of(inside: str) -> int | None:
+    """Return the tensors a functor touches, its result among them, None where its name does not tell."""
+    if _ONE_INPUT.search(inside):
+        return 2
+    return 3 if _TWO_INPUTS.search(inside) else None
+
+
 def _elementwise(found: re.Match[str], symbol: Symbol) -> Attributes:
     inside = symbol.inside
     out = _work(symbol)
     pointers = _POINTERS.search(inside) or _SKETCHED_POINTERS.search(inside) if "char" in inside else None
-    out["operands"] = int(pointers[1]) if pointers else None
+    out["operands"] = int(pointers[1]) if pointers else _tensors_of(inside)
     head, arguments = found[0], symbol.arguments
     if head.startswith("vectorized") and arguments and arguments[0].isdigit():
         out["vec"] = int(arguments[0])

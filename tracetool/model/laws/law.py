@@ -55,6 +55,9 @@ class Law:
         Kinds of rows that err differently, so that each has an interval of its own.
     kind_of : callable, optional
         Number of the kind of each row, shape (n,).
+    kin : str
+        Architecture whose boards lend the coefficients of ``parent``: kernels made for it that later chips
+        run.
     """
 
     name: str
@@ -65,6 +68,7 @@ class Law:
     habits: tuple[Mapping[str, float], ...] = ()
     kinds: tuple[str, ...] = ()
     kind_of: Callable[[OperatorColumns], Ints] | None = None
+    kin: str = ""
 
     def kind(self, rows: OperatorColumns) -> Ints:
         """Return the number of the kind of each row; all alike by default. Shape (n,)."""

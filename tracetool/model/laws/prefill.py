@@ -7,7 +7,7 @@ import numpy as np
 from tracetool.families.scores import Scores, attention_scores, scores_work
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.laws.law import Coefficient, Coefficients, Law, choice
-from tracetool.model.laws.vendors import instruction_share, matrix_share
+from tracetool.model.laws.vendors import OLDER_SHARE, older_kernels
 from tracetool.model.pieces import Pieces, combined
 from tracetool.tiling.queries import QueryTiles, causal_tiles, full_tiles
 from tracetool.vocabulary.arrays import Floats
@@ -113,7 +113,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     windowed = s.window < s.kv_len
     dim = (s.head_dim + s.value_dim) / 2.0
     rate = np.where(kv8 & (c["fp8_products"] > 0), gpu.rate("tensor_fp8"), s.rate)
-    rate = rate * matrix_share(gpu, "attention") * instruction_share(rows, gpu)
+    rate = rate * np.where(older_kernels(rows, gpu), OLDER_SHARE, 1.0)
     area = query_tile * key_tile
     products = 4.0 * area * (dim + c["dim_offset"]) / (rate * c["tensor_reach"])
     exponentials = c["exp_factor"] * area / gpu.sfu_per_clock_sm

@@ -9,7 +9,7 @@ import numpy as np
 from tracetool.families.products import conv_products, gemm_products, plan_of, work_of
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.laws.law import Coefficient, Coefficients, Law, choice
-from tracetool.model.laws.vendors import instruction_share, matrix_share
+from tracetool.model.laws.vendors import KIN, OLDER_SHARE
 from tracetool.model.pieces import Pieces
 from tracetool.tiling.products import Products, TileRates
 from tracetool.vocabulary.operators import OperatorColumns
@@ -54,8 +54,6 @@ FEW_ROWS = 32.0
 
 
 def _parts(p: Products, gpu: Gpu, c: Coefficients) -> Pieces:
-    if (share := matrix_share(gpu, "products")) < 1.0:
-        p = replace(p, rate=np.where(p.tensor, share * p.rate, p.rate))
     plan = plan_of(
         p, gpu, TileRates(**{f.name: c.get(f.name, getattr(_DEFAULTS, f.name)) for f in fields(TileRates)})
     )
@@ -82,8 +80,12 @@ def _parts(p: Products, gpu: Gpu, c: Coefficients) -> Pieces:
 
 
 def _gemm(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
+    return _parts(gemm_products(rows, gpu), gpu, c)
+
+
+def _older(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     made = gemm_products(rows, gpu)
-    return _parts(replace(made, rate=made.rate * instruction_share(rows, gpu)), gpu, c)
+    return _parts(replace(made, rate=made.rate * OLDER_SHARE), gpu, c)
 
 
 def _conv(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
@@ -94,6 +96,7 @@ def _conv(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
 _HABITS = ({"odd_tiles": 0.0, "whole_waves": 1.0, "least_tile": 32.0, "slab_clk": 400.0, "store_reach": 0.2},)
 
 GEMM = Law("gemm", _gemm, {**_LAUNCH, **_TILES, **_TENSOR}, habits=_HABITS)
+GEMM_OLDER = Law("gemm_older", _older, GEMM.priors, parent="gemm", kin=KIN)
 GEMM_FP8 = Law("gemm_fp8", _gemm, _QUANTISED)
 GEMM_FP8_BLOCK = Law("gemm_fp8_block", _gemm, _QUANTISED)
 GEMM_FP4 = Law("gemm_fp4", _gemm, _QUANTISED)

@@ -15,10 +15,18 @@ from tracetool.model.laws.law import Law
 from tracetool.model.laws.links import COLLECTIVE, COPY
 from tracetool.model.laws.moe import MOE
 from tracetool.model.laws.prefill import PREFILL
-from tracetool.model.laws.products import CONV, GEMM, GEMM_FP4, GEMM_FP8, GEMM_FP8_BLOCK
+from tracetool.model.laws.products import (
+    CONV,
+    GEMM,
+    GEMM_FP4,
+    GEMM_FP8,
+    GEMM_FP8_BLOCK,
+    GEMM_OLDER,
+)
 from tracetool.model.laws.rows import NORM, SOFTMAX
 from tracetool.model.laws.streams import STREAM
 from tracetool.model.laws.vectors import GEMM_VECTOR
+from tracetool.model.laws.vendors import older_kernels
 from tracetool.vocabulary.arrays import Ints
 from tracetool.vocabulary.operators import OperatorColumns
 
@@ -46,20 +54,26 @@ def _phase(rows: OperatorColumns, gpu: Gpu) -> Ints:
     return np.where(decode, 1, 0).astype(np.int64)
 
 
+#: Place of the law of kernels made for an older architecture among those of products.
+_OLDER = 5
+
+
 def _format(rows: OperatorColumns, gpu: Gpu) -> Ints:
     words = rows.text("dtype", "fp32")
     chosen = np.where(on_tensor(words, gpu), 0, 1)
     for place, names in enumerate((("fp8", "int8"), ("fp8_block",), ("nvfp4", "mxfp4")), start=2):
         named = np.any([words == n for n in names], axis=0)
         chosen = np.where(named & (chosen == 0), place, chosen)
+    chosen = np.where((chosen == 0) & older_kernels(rows, gpu), _OLDER, chosen)
     return chosen.astype(np.int64)
 
 
 @cache
 def _table() -> dict[str, Laws]:
+    products = (GEMM, GEMM_VECTOR, GEMM_FP8, GEMM_FP8_BLOCK, GEMM_FP4, GEMM_OLDER)
     return {
-        "gemm": Laws((GEMM, GEMM_VECTOR, GEMM_FP8, GEMM_FP8_BLOCK, GEMM_FP4), _format),
-        "gemv": Laws((GEMM, GEMM_VECTOR, GEMM_FP8, GEMM_FP8_BLOCK, GEMM_FP4), _format),
+        "gemm": Laws(products, _format),
+        "gemv": Laws(products, _format),
         "conv": Laws((CONV,)),
         "moe": Laws((MOE,)),
         "attention": Laws((PREFILL, DECODE), _phase),

@@ -13,6 +13,7 @@ from tracetool.model.laws.law import Coefficient, Coefficients, Law
 from tracetool.model.laws.simple import vector_cycles
 from tracetool.model.pieces import Pieces, combined
 from tracetool.tiling.rows import WARP_COLUMNS, first_cache_bytes, missed, rows_in_flight
+from tracetool.tiling.walks import chain
 from tracetool.vocabulary.operators import OperatorColumns
 
 #: Elements of a row the 128 threads of a norm's block take at once.
@@ -27,6 +28,7 @@ _PRIORS = {
     "again": Coefficient(1.0, 0.05, 3.0, "1"),  # further reads of a row that is not kept in registers
     "cache_share": Coefficient(0.8, 0.05, 4.0, "1"),  # of first-level caches that rows in flight may take
     "overlap_norm": Coefficient(3.0, 1.0, 8.0, "1"),
+    "chain_clk": Coefficient(220.0, 10.0, 1000.0, "clk", fitted=False),  # each element of a thread
 }
 #: Rows of a whole number of fours of steps take this much longer.
 _UNROLLED = Coefficient(1.1, 0.8, 1.6, "1")
@@ -48,12 +50,15 @@ def _parts(
     passing = combined(
         vector_cycles(work, gpu), (work.l2_bytes + more) / (gpu.l2_bytes_per_clock * c["l2_reach"]), 4.0
     )
+    # few rows: the threads of one block work through each alone; fewer blocks than rows do other work
+    own = rows.number("blocks", 0.0) >= lines
+    waits = np.where(own, c["chain_clk"] * chain(rows, lines * cols), 0.0)
     n = len(rows)
     return Pieces(
         fixed_s=np.full(n, c["launch_us"] * 1e-6),
         serial_cycles=np.full(n, c["latency_clk"]),
         stream_s=np.zeros(n),
-        core_cycles=combined(passing, lines / flight * c["row_clk"], 4.0),
+        core_cycles=combined(combined(passing, lines / flight * c["row_clk"], 4.0), waits, 4.0),
         memory_s=(work.dram_bytes + lost) / (gpu.dram_bytes_per_s * c["dram_reach"]),
         norm=np.full(n, c["overlap_norm"]),
         floor_s=np.zeros(n),

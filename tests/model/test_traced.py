@@ -1,0 +1,134 @@
+"""Kernels of traces: walks, cold starts, vendors' priors, and how far they err on real ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.model.operators import every_family, rows_of
+from tracetool.hardware.load import load_gpu
+from tracetool.model.laws.registry import laws
+from tracetool.model.time_files import time_calibration_of
+from tracetool.model.timing import row_pieces, time_rows
+from tracetool.model.traced import COLD_US, TRACE_SPREAD, law_in_trace, traced
+from tracetool.tiling.walks import WALKS
+from tracetool.vocabulary.operators import OperatorColumns
+
+TRACES = Path(__file__).parents[3] / "shared/data/traces/kineto"
+BOOST = {name: np.array([load_gpu(name).clock_boost_mhz]) for name in ("h100-sxm", "mi300x", "a100-sxm")}
+
+
+def named(rows: OperatorColumns, name: str) -> OperatorColumns:
+    return replace(rows, columns={**rows.columns, "name": np.full(len(rows), name, dtype=object)})
+
+
+def seconds(rows: OperatorColumns, board: str) -> float:
+    return float(time_rows(rows, load_gpu(board), BOOST[board]).duration_s[0, 0])
+
+
+def test_offsets_cost_what_flat_walks_do_not() -> None:
+    rows = rows_of("elementwise", elements=1e7, reads=1, writes=1, walked_dims=2)
+    flat = seconds(named(rows, "void at::native::vectorized_elementwise_kernel<4, f>"), "h100-sxm")
+    apart = named(rows, "void at::native::elementwise_kernel<128, 4, f>")
+    two = seconds(apart, "h100-sxm")
+    deeper = replace(apart, columns={**apart.columns, "walked_dims": np.array([4.0])})
+    assert flat < 0.8 * two < two < seconds(deeper, "h100-sxm")
+
+
+def test_a_kernel_of_a_trace_starts_cold_and_errs_more() -> None:
+    rows, board = rows_of("gemm", m=64, n=768, k=768), load_gpu("h100-sxm")
+    here = named(rows, "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n")
+    alone, among = row_pieces(rows, board), row_pieces(here, board)
+    assert traced(here).all()
+    assert not traced(rows).any()
+    more = among.pieces.fixed_s - alone.pieces.fixed_s
+    assert more == pytest.approx(COLD_US["nvidia"]["gemm"] * 1e-6)
+    assert among.low[0] < alone.low[0]
+    assert among.high[0] > alone.high[0]
+
+
+def test_a_calibration_fitted_to_traces_keeps_its_own_bands() -> None:
+    board = load_gpu("h100-sxm")
+    rows = named(rows_of("gemm", m=64, n=768, k=768), "sm90_gemm")
+    given = replace(time_calibration_of(board), from_traces=frozenset({"gemm"}))
+    low, high = given.spread["gemm"]
+    found = row_pieces(rows, board, given)
+    assert (found.low[0], found.high[0]) == pytest.approx((np.exp(low), np.exp(high)))
+
+
+def test_a_law_fitted_to_traces_fits_what_is_left_beside_the_cold_start() -> None:
+    law, board = laws()["norm"], load_gpu("mi300x")
+    rows = named(rows_of("norm", rows=4096, cols=1024), "vectorized_layer_norm_kernel")
+    c = {k: v.value for k, v in law.priors.items()}
+    more = law_in_trace(law).parts(rows, board, c).fixed_s - law.parts(rows, board, c).fixed_s
+    assert more == pytest.approx(COLD_US["amd"]["norm"] * 1e-6)
+
+
+def test_older_instructions_take_their_own_architectures_coefficients() -> None:
+    board = load_gpu("h100-sxm")
+    rows = rows_of("gemm", m=788, n=768, k=768)
+    timing = time_rows(named(rows, "cutlass_80_tensorop_bf16_s16816gemm"), board, BOOST["h100-sxm"])
+    assert timing.basis[0] == "transferred from a100-sxm"
+    own = time_rows(named(rows, "sm90_xmma_gemm"), board, BOOST["h100-sxm"])
+    assert own.basis[0] == "calibrated"
+    assert timing.duration_s[0, 0] > own.duration_s[0, 0]
+    assert timing.high[0] > own.high[0]
+
+
+def test_amds_matrix_kernels_reach_less_than_nvidias() -> None:
+    for rows in (rows_of("gemm", m=8192, n=8192, k=2048), every_family()["attention"]):
+        share = seconds(rows, "mi300x") / seconds(rows, "h100-sxm")
+        peak = load_gpu("h100-sxm").peak_flops("tensor_bf16", 1e3) / load_gpu("mi300x").peak_flops(
+            "tensor_bf16", 1e3
+        )
+        assert share > 1.2 * peak
+
+
+def test_every_spread_names_a_law_or_a_walk() -> None:
+    known = {*laws(), *(f"stream/{walk}" for walk in WALKS)}
+    assert set(TRACE_SPREAD) <= known
+    assert {name for table in COLD_US.values() for name in table} <= set(laws())
+
+
+@pytest.mark.data
+@pytest.mark.skipif(not TRACES.exists(), reason="the data stand beside the checkout")
+@pytest.mark.parametrize(
+    ("trace", "total_pct", "median_pct"),
+    [
+        ("tracelens__h100__gaunernst_bert-small-uncased", 15.0, 20.0),
+        ("tracelens__h100__Falconsai_nsfw_image_detection", 15.0, 20.0),
+        ("tracelens__mi300__gaunernst_bert-small-uncased", 20.0, 30.0),
+        ("tracelens__mi300__Falconsai_nsfw_image_detection", 15.0, 20.0),
+    ],
+)
+def test_real_kernels_take_what_is_predicted(
+    trace: str, total_pct: float, median_pct: float, tmp_path: Path
+) -> None:
+    from tracetool.tables.run import Run
+    from tracetool.workflows.ingest import ingest
+    from tracetool.workflows.recorded import recorded_gpu
+    from tracetool.workflows.run_rows import run_rows
+
+    ingest([TRACES / f"{trace}.json.gz"], out=tmp_path / "run")
+    run = Run.open(tmp_path / "run")
+    board = recorded_gpu(run)
+    assert board is not None
+    signatures, rows = run_rows(run, board)
+    timing = time_rows(rows, board, np.array([board.clock_boost_mhz]))
+    launches, measured = signatures["launches"].to_numpy(), rows.number("duration_us")
+    known = (
+        (rows.text("shape_source") == "operator") & (rows.text("inferred") == "") & (rows.family != "conv")
+    )
+    predicted = timing.duration_s[:, 0] * 1e6
+    ratio = (predicted * launches)[known].sum() / (measured * launches)[known].sum()
+    assert abs(ratio - 1.0) * 100 < total_pct
+    off = np.repeat(np.abs(predicted / measured - 1.0)[known], launches[known])
+    assert np.median(off) * 100 < median_pct
+    medians = signatures["duration_median_ns"].to_numpy() / 1e3 / predicted
+    inside = (medians >= timing.low) & (medians <= timing.high)
+    assert np.average(inside[known], weights=launches[known]) > 0.75
+    assert pl.Series(timing.basis[known].tolist()).str.contains("calibrated|transferred").all()

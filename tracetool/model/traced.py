@@ -1,0 +1,75 @@
+"""Kernels as a profiler saw them run: what they take beyond a loop of their own.
+
+Laws are fitted to loops in which a kernel meets its operands in the cache, its code and pages warm, and its
+start hidden behind the one before. In a trace it follows other kernels: its first loads wait for memory, its
+instructions for the cache, and start and end are its own. That costs microseconds, whatever the size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+
+from tracetool.hardware.gpu import Gpu
+from tracetool.model.laws.law import Coefficients, Law
+from tracetool.model.pieces import Pieces
+from tracetool.model.time_calibration import spread_key
+from tracetool.vocabulary.arrays import Bools, Floats
+from tracetool.vocabulary.operators import OperatorColumns
+
+_PRODUCTS: Final = ("gemm", "gemm_older", "gemm_vector", "gemm_fp8", "gemm_fp8_block", "gemm_fp4", "conv")
+#: Start, end and first touch of a kernel in a trace beyond its law's, by vendor and law. [us]
+COLD_US: Final[Mapping[str, Mapping[str, float]]] = MappingProxyType({
+    "nvidia": {**dict.fromkeys(_PRODUCTS, 2.0), "norm": 0.7, "softmax": 0.5},
+    "amd": {**dict.fromkeys(_PRODUCTS, 2.2), "norm": 1.9, "softmax": 1.9, "stream": 1.9},
+})  # fmt: skip
+#: What a trace adds to either side of a law's band, ln of a factor: caches left as another kernel left them,
+#: strides and contents no profiler states, clocks it does not log. Of a kind of a law's rows, or of the law.
+TRACE_SPREAD: Final[Mapping[str, tuple[float, float]]] = MappingProxyType({
+    "stream": (0.5, 0.65), "stream/offsets": (0.4, 0.5), "stream/cast": (0.45, 0.8),
+    "stream/cat": (0.35, 0.4), "stream/index": (0.6, 1.1), "stream/pool": (0.4, 0.5),
+    "stream/tree": (0.5, 0.9), "stream/other": (0.5, 1.0), "norm": (0.55, 0.75), "softmax": (0.6, 0.5),
+    "gemm": (0.2, 0.25), "gemm_older": (0.35, 0.45), "prefill": (0.3, 0.4),
+})  # fmt: skip
+#: The same for the other laws.
+OTHER_TRACE_SPREAD: Final = (0.25, 0.3)
+
+
+def traced(rows: OperatorColumns) -> Bools:
+    """Return which rows are kernels of a trace: rows of operator tables name none. Shape (n,)."""
+    if "name" not in rows.columns:
+        return np.zeros(len(rows), dtype=np.bool_)
+    return np.asarray(rows.text("name") != "", dtype=np.bool_)
+
+
+def law_in_trace(law: Law) -> Law:
+    """Return a law whose parts hold what kernels of a trace take beyond it: what a fit to traces must fit."""
+
+    def parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
+        return in_trace(law.parts(rows, gpu, c), rows, law, gpu)
+
+    return replace(law, parts=parts)
+
+
+def trace_band(low: Floats, high: Floats, rows: OperatorColumns, law: Law) -> tuple[Floats, Floats]:
+    """Return bands of ln(measured / predicted) widened for kernels of a trace. Shape (n,)."""
+    here = traced(rows)
+    if not here.any():
+        return low, high
+    every = TRACE_SPREAD.get(law.name, OTHER_TRACE_SPREAD)
+    kinds = [TRACE_SPREAD.get(spread_key(law.name, kind), every) for kind in law.kinds] or [every]
+    less, more = np.array(kinds)[law.kind(rows)].T
+    return np.where(here, -np.hypot(low, less), low), np.where(here, np.hypot(high, more), high)
+
+
+def in_trace(pieces: Pieces, rows: OperatorColumns, law: Law, gpu: Gpu) -> Pieces:
+    """Return the parts of rows with what kernels of a trace take beyond them."""
+    more = COLD_US.get(gpu.vendor, {}).get(law.name, 0.0)
+    here = traced(rows)
+    if more == 0.0 or not here.any():
+        return pieces
+    return replace(pieces, fixed_s=pieces.fixed_s + np.where(here, more * 1e-6, 0.0))
