@@ -1,9 +1,10 @@
 """Draw what the time model predicts against what was measured: docs/time.svg and one picture a family.
 
-usage: python benchmarks/picture_time.py [DATA_ROOT]      default: ../shared/data
+usage: python benchmarks/picture_time.py [DATA_ROOT] [PICTURE ...]      default: ../shared/data, every picture
 
 Each dot is one operator, a few hundred of each board, at the board's own coefficients. Of the FP32 set the
 host's wait and the bias are fitted to the dots and added: they are not the kernel's (``latency_loop.py``).
+Convolutions and copies are those of recorded runs (``real_kernels.py``).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 import polars as pl
 from latency_loop import Setting, fitted_loop, throttles
 from latency_tables import latency_rows, latency_tables
+from real_kernels import compared
 
 from tracetool.hardware.load import load_gpu
 from tracetool.model.predict import predict_rows
@@ -44,12 +46,22 @@ PICTURES: dict[Path, dict[str, tuple[str, ...]]] = {
     },
     DOCS / "families" / "rows.svg": {"layer norms": ("ln",), "softmax": ("softmax",)},
     DOCS / "families" / "streams.svg": {"elementwise": ("elem",)},
+    DOCS / "families" / "conv.svg": {"recorded convolutions": ("recorded conv",)},
+    DOCS / "families" / "links.svg": {
+        "recorded copies to and from the host": ("recorded link",),
+        "recorded copies and sets on the device": ("recorded inside",),
+    },
 }
 COLOURS = {
     "a100-sxm": "#7b3294", "h100-sxm": "#008837", "h200-sxm": "#2166ac", "b200-sxm": "#d6604d",
     "a100-pcie-40gb": "#7b3294", "v100-pcie": "#008837", "p100-pcie": "#2166ac", "t4": "#d6604d",
-    "mi100": "#8c6d31", "mi210": "#333333",
+    "mi100": "#8c6d31", "mi210": "#333333", "mi300x": "#8c6d31", "v100-sxm2-16gb": "#008837",
+    "a100-sxm-40gb": "#7b3294", "a30": "#c51b7d", "rtx-3090": "#e08214", "rtx-a4500": "#2166ac",
+    "rtx-2080-ti": "#666666",
 }  # fmt: skip
+OPERATORS = {"gemm", "context_attention", "generation_attention", "moe"}
+LATENCIES = {"linear", "amd_linear", "bmm", "amd_bmm", "ln", "softmax", "elem"}
+RECORDED = {"recorded conv", "recorded link", "recorded inside"}
 SIDE, EDGE, DECADES = 260, 46, 5.0  # pixels, pixels, log10
 DOTS = 250
 
@@ -87,6 +99,17 @@ def _latencies(root: Path) -> Iterator[Dots]:
         every = np.ones(len(rows), dtype=bool)
         loop = fitted_loop(pieces, hertz, setting, measured * 1e-6, throttles=slowed, chosen=every)
         yield Dots(name, kind, measured, loop.seconds(pieces, hertz, setting) * 1e6)
+
+
+def _recorded(root: Path) -> Iterator[Dots]:
+    rows = compared(root).filter(pl.col("family").is_in(["conv", "memcpy", "memset"]))
+    link = (pl.col("family") == "memcpy") & pl.col("name").str.contains("HtoD|DtoH")
+    host = pl.when(link).then(pl.lit("recorded link")).otherwise(pl.lit("recorded inside"))
+    kind = pl.when(pl.col("family") == "conv").then(pl.lit("recorded conv")).otherwise(host)
+    for (gpu, name), some in rows.with_columns(kind.alias("kind")).group_by(
+        "gpu", "kind", maintain_order=True
+    ):
+        yield Dots(str(gpu), str(name), some["measured_us"].to_numpy(), some["duration_us"].to_numpy())
 
 
 def _panel(title: str, dots: list[Dots], left: int) -> list[str]:
@@ -138,11 +161,17 @@ def _picture(panels: dict[str, list[Dots]]) -> str:
 
 
 def main() -> None:
-    root = Path(sys.argv[1] if len(sys.argv) > 1 else HERE.parent / "shared" / "data")
-    dots = [*_operators(root), *_latencies(root)]
-    for path, panels in PICTURES.items():
+    asked = sys.argv[1:]
+    root = Path(asked.pop(0)) if asked and Path(asked[0]).is_dir() else HERE.parent / "shared" / "data"
+    chosen = {path: panels for path, panels in PICTURES.items() if not asked or path.stem in asked}
+    kinds = {kind for panels in chosen.values() for some in panels.values() for kind in some}
+    dots: list[Dots] = []
+    for source, of in ((_operators, OPERATORS), (_latencies, LATENCIES), (_recorded, RECORDED)):
+        if kinds & of:
+            dots += source(root)
+    for path, panels in chosen.items():
         path.parent.mkdir(exist_ok=True)
-        path.write_text(_picture({t: [d for d in dots if d.kind in kinds] for t, kinds in panels.items()}))
+        path.write_text(_picture({t: [d for d in dots if d.kind in some] for t, some in panels.items()}))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ DOCS = Path(__file__).resolve().parent
 PAGES = {
     "gemm": ("gemm", "gemm_older", "gemm_fp8", "gemm_fp8_block", "gemm_fp4"),
     "vectors": ("gemm_vector",),
-    "conv": ("conv",),
+    "conv": ("conv", "conv_vector"),
     "prefill": ("prefill",),
     "decode": ("decode",),
     "moe": ("moe",),
@@ -73,7 +73,7 @@ def block(names: tuple[str, ...]) -> str:
     if any(file.section(law) for law in names for file in _files().values()):
         lines += ["Errors on shapes held back, by board:", "", *errors(names), ""]
     else:
-        lines += ["No board was measured: the priors below stand, and their wide intervals.", ""]
+        lines += ["No board has coefficients of its own: the priors below stand, and their wide intervals.", ""]
     for law in names:
         lines += [*coefficients(law), ""]
     return "\n".join([*lines, END])

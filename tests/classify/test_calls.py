@@ -49,6 +49,13 @@ def shapes(name, dims, scalars=None):
             "conv",
             {"batch": 8, "channels": 16, "filters": 32, "kernel_h": 3, "stride": 2, "padding": 1, "groups": 2},
         ),
+        (  # the gradient of the data of a convolution with twice the pixels a side
+            "aten::cudnn_convolution_transpose",
+            [[8, 32, 10, 10], [32, 16, 2, 2]],
+            ["", "", "[0, 0]", "[0, 0]", "[2, 2]", "[1, 1]", "1"],
+            "conv",
+            {"batch": 8, "channels": 16, "filters": 32, "height": 20, "width": 20, "kernel_h": 2, "stride": 2},
+        ),
         ("c10d::allreduce_", [[1024]], None, "collective", {"bytes": 4096.0}),
     ],
 )  # fmt: skip

@@ -42,6 +42,9 @@ _USED: Final = (
     "head_dim",
     "kv_heads",
     "blocks",
+    "channels",
+    "height",
+    "filters",
 )
 #: fp32 on the matrix cores of CDNA (``v_mfma_f32_32x32x2f32``: 4096 FLOP in 64 cycles, 4 units). [FLOP/clk/CU]
 _MFMA_FP32: Final = 256.0
@@ -78,6 +81,8 @@ def infer_missing(frame: pl.DataFrame, boards: dict[str | None, Gpu]) -> pl.Data
             & np.isin(family, ("gemm", "conv", "moe"))
             & _known(columns, "m", "n")
             & np.isnan(columns["k"])
+            # a convolution's own sizes are all its work needs
+            & ~((family == "conv") & _known(columns, "channels", "height", "filters"))
             & np.isfinite(seconds)
         )
         middle, least, most = _depths(columns, seconds, size, rate, board)

@@ -62,6 +62,9 @@ def convolution(
             depth = (space[0] + 2 * inner - kernel[0]) // max(1, steps[0] if steps else 1) + 1
             batch, channels, space = batch * max(1, depth), channels * kernel[0], space[1:]
             kernel = kernel[1:]
+        if transposed:  # the gradient of the data of a convolution from its result to its argument
+            sides = (s * (step or 1) + k - (step or 1) - 2 * pad for s, k in zip(space, kernel, strict=True))
+            channels, filters, space = filters, channels, [max(1, side) for side in sides]
         return {
             "batch": batch, "channels": channels, "height": space[0], "width": space[1], "filters": filters,
             "kernel_h": kernel[0], "kernel_w": kernel[1], "stride": step, "padding": pad, "groups": count,

@@ -96,7 +96,7 @@ GRAMMAR = Grammar(
     library="cudnn",
     title="cuDNN convolutions, norms, pooling and attention",
     source="names in public traces; algorithm names of the cuDNN developer guide (IMPLICIT_GEMM, PRECOMP, WINOGRAD, WINOGRAD_NONFUSED, FFT)",
-    gate=r"ToFoldedNhwc|kernel_helper_stage|op_generic_tensor|op_tensor\d|reduce_wgrad|compute\w*Offsets|cudnn|scudnn|hcudnn|icudnn|cask_|winograd|convolve_|wgrad_alg|dgrad_engine|fft2d_|computeOffsets|kern_precompute|^fmha_v2_cudnn|nchwToNhwc|nhwcToNchw|"
+    gate=r"ToFoldedNhwc|foldedNhwcTo|kernel_helper_stage|op_generic_tensor|op_tensor\d|reduce_wgrad|compute\w*Offsets|cudnn|scudnn|hcudnn|icudnn|cask_|winograd|convolve_|wgrad_alg|dgrad_engine|fft2d_|computeOffsets|kern_precompute|^fmha_v2_cudnn|nchwToNhwc|nhwcToNchw|"
     r"flip_filter|compute_gemm_pointers|nhwcAddPadding|pooling_fw|pooling_bw|bn_(?:fw|bw)_|conv2d_grouped|conv2d_c1_k1|implicit_convolve|dgrad2d|wgrad2d|LSTM_|RNN_|elemWiseRNN|GRU_",
     rules=(
         Rule(rf"{_PREFIX}(?:cask_)?(?P<arch>kepler|maxwell|pascal|volta|turing|ampere|hopper)_(?:fp16_|int8_)?(?P<t>[shdi])(?:\d+)?cudnn_(?:\w*?_)??(?P<m>\d+)x(?P<n>\d+)", "conv", "implicit_gemm", sign=_scudnn),
@@ -120,7 +120,7 @@ GRAMMAR = Grammar(
         Rule(r"\w*softmax\w*", "softmax", "softmax", sign=typed_as()),
         Rule(r"(?:LSTM|GRU|RNN|elemWiseRNN|elementWise_f|persist)\w*", "ssm", "rnn", sign=typed_as()),
         Rule(r"lrn\w*", "norm", "lrn", sign=typed_as()),
-        Rule(r"\w*(?:dgrad|wgrad|fprop|conv(?:olve)?\w*|bwd_data|bwd_filter)\w*", "conv", sign=_engine),
+        Rule(r"\w*(?:dgrad|wgrad|fprop|conv(?!ert)(?:olve)?\w*|bwd_data|bwd_filter)\w*", "conv", sign=_engine),
         Rule(r"\w*(?:nchwToNhwc|nhwcToNchw|n(?:chw|hwc)ToFolded\w*|foldedNhwc|tensorTransform|nhwcAddPadding|convertTensor|transpose|reorder|im2col|region_transform|calc_bias|copy)\w*", "copy", "layout_transform", sign=typed_as()),
         Rule(r"(?:scalePackedTensor|setTensor|fill)\w*", "elementwise", "scale", sign=typed_as()),
         Rule(r"\w*(?:reduce|Reduce|bias_grad|BiasGrad|splitK)\w*", "reduction", "reduction", sign=typed_as()),

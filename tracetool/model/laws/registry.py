@@ -10,6 +10,7 @@ import numpy as np
 
 from tracetool.families.formats import on_tensor
 from tracetool.hardware.gpu import Gpu
+from tracetool.model.laws.convolutions import CONV_VECTOR, pipes
 from tracetool.model.laws.decode import DECODE
 from tracetool.model.laws.law import Law
 from tracetool.model.laws.links import COLLECTIVE, COPY
@@ -74,7 +75,7 @@ def _table() -> dict[str, Laws]:
     return {
         "gemm": Laws(products, _format),
         "gemv": Laws(products, _format),
-        "conv": Laws((CONV,)),
+        "conv": Laws((CONV, CONV_VECTOR), pipes),
         "moe": Laws((MOE,)),
         "attention": Laws((PREFILL, DECODE), _phase),
         "norm": Laws((NORM,)),

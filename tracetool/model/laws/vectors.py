@@ -10,6 +10,7 @@ from tracetool.families.products import gemm_products, work_of
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.laws.law import Coefficient, Coefficients, Law, choice
 from tracetool.model.pieces import Pieces
+from tracetool.tiling.layout import Products
 from tracetool.tiling.vectors import VectorRates, plan_vectors
 from tracetool.vocabulary.arrays import Ints
 from tracetool.vocabulary.operators import OperatorColumns
@@ -36,7 +37,11 @@ _PRIORS = {
 
 
 def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
-    p = gemm_products(rows, gpu)
+    return vector_pieces(gemm_products(rows, gpu), gpu, c)
+
+
+def vector_pieces(p: Products, gpu: Gpu, c: Coefficients) -> Pieces:
+    """Return the parts of products on vector pipes, with every coefficient of :data:`GEMM_VECTOR` given."""
     rates = VectorRates(**{f.name: c.get(f.name, getattr(_DEFAULTS, f.name)) for f in fields(VectorRates)})
     plan = plan_vectors(p, gpu, rates, gpu.clock_boost_mhz * 1e6)
     n = len(p.m)

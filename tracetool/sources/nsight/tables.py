@@ -41,9 +41,9 @@ _KERNEL_COLUMNS = {
 }  # fmt: skip
 _COPY_COLUMNS = {
     "start": _I, "end": _I, "deviceId": _N, "contextId": _N, "streamId": _N, "correlationId": _I,
-    "globalPid": _I, "bytes": _I, "copyKind": _N, "graphNodeId": _I,
+    "globalPid": _I, "bytes": _I, "copyKind": _N, "srcKind": _N, "dstKind": _N, "graphNodeId": _I,
 }  # fmt: skip
-_SET_COLUMNS = {k: v for k, v in _COPY_COLUMNS.items() if k != "copyKind"}
+_SET_COLUMNS = {k: v for k, v in _COPY_COLUMNS.items() if not k.endswith("Kind")}
 _GRAPH_COLUMNS = {
     "start": _I, "end": _I, "deviceId": _N, "contextId": _N, "streamId": _N, "correlationId": _I,
     "globalPid": _I, "graphId": _N, "graphExecId": _N,
@@ -56,6 +56,8 @@ COPY_NAMES = {
     9: "HtoH", 10: "PtoP",
     11: "HtoD (managed)", 12: "DtoH (managed)", 13: "DtoD (managed)",
 }  # fmt: skip
+#: Nsight Systems' kinds of memory on the host's side of a copy, as the name of the copy says them.
+HOST_MEMORY = {0: " (pageable)", 1: " (pinned)"}
 _PID = (1 << 24) - 1
 #: Text that repeats a millionfold is held as codes.
 _CATEGORY = pl.Categorical()
@@ -132,13 +134,15 @@ def _kernels(export: Export) -> pl.DataFrame:
 def _copies(export: Export) -> list[pl.DataFrame]:
     copies = export.read(MEMCPY, _COPY_COLUMNS)
     sets = export.read(MEMSET, _SET_COLUMNS)
+    kind = pl.col("copyKind")
+    word = kind.replace_strict(COPY_NAMES, default="copy", return_dtype=pl.String)
+    host = pl.when(kind == 1).then("srcKind").when(kind == 2).then("dstKind")
+    memory = host.replace_strict(HOST_MEMORY, default="", return_dtype=pl.String)
     return [
         _activity(
             copies,
             "memcpy",
-            name=pl.col("copyKind")
-            .replace_strict(COPY_NAMES, default="copy", return_dtype=pl.String)
-            .cast(_CATEGORY),
+            name=(word + memory).cast(_CATEGORY),
             bytes=pl.col("bytes"),
             graph_node=pl.col("graphNodeId"),
         ),

@@ -1,0 +1,95 @@
+"""Convolutions as products: three ways that multiply as often, and algorithms that multiply less."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tracetool.families.products import conv_products
+from tracetool.hardware.load import load_gpu
+from tracetool.model.timing import time_rows
+from tracetool.tiling.products import Products
+from tracetool.vocabulary.arrays import Floats
+from tracetool.vocabulary.operators import OperatorColumns
+
+GPU = load_gpu("v100-sxm2-16gb")
+LAYER = {
+    "batch": 32.0, "channels": 128.0, "height": 28.0, "width": 28.0, "filters": 256.0,
+    "kernel_h": 3.0, "kernel_w": 3.0, "stride": 1.0, "padding": 1.0,
+}  # fmt: skip
+
+
+def _rows(texts: dict[str, str] | None = None, **numbers: float) -> OperatorColumns:
+    columns: dict[str, Floats] = {k: np.array([v]) for k, v in {**LAYER, **numbers}.items()}
+    words = {k: np.array([v], dtype=object) for k, v in {"dtype": "fp32", **(texts or {})}.items()}
+    return OperatorColumns(np.array(["conv"], dtype=object), {**columns, **words})
+
+
+def _products(texts: dict[str, str] | None = None, **numbers: float) -> Products:
+    return conv_products(_rows(texts, **numbers), GPU)
+
+
+def _multiplied(p: Products) -> float:
+    return float(p.batch[0] * p.m[0] * p.n[0] * p.k[0])
+
+
+@pytest.mark.parametrize("stride", [1.0, 2.0])
+@pytest.mark.parametrize("groups", [1.0, 4.0])
+def test_both_gradients_multiply_as_often_as_the_way_forward(stride: float, groups: float) -> None:
+    ways = [
+        _products({"direction": way}, stride=stride, groups=groups)
+        for way in ("fwd", "bwd_data", "bwd_weight")
+    ]
+    assert _multiplied(ways[1]) == pytest.approx(_multiplied(ways[0]))
+    assert _multiplied(ways[2]) == pytest.approx(_multiplied(ways[0]))
+    assert ways[1].m[0] == 32 * 28 * 28  # every pixel of the data
+    assert ways[2].m[0] * ways[2].n[0] * groups == 256 * 128 * 9 / groups  # every weight
+
+
+def test_windows_apart_lie_beside_one_another() -> None:
+    apart = _products({"direction": "bwd_data"}, kernel_h=2.0, kernel_w=2.0, stride=2.0, padding=0.0)
+    assert (apart.m[0], apart.n[0], apart.k[0]) == (32 * 14 * 14, 128 * 4, 256)
+
+
+def test_a_sequence_is_padded_along_its_length_alone() -> None:
+    found = _products(height=1.0, kernel_h=1.0, width=1000.0, kernel_w=3.0, padding=1.0)
+    assert found.m[0] == 32 * 1000
+
+
+def test_winograd_multiplies_less() -> None:
+    plain = _multiplied(_products())
+    fused = _multiplied(_products({"algo": "winograd"}))
+    assert plain / fused == pytest.approx(36.0 / 16.0)  # two by two results of a window of three
+    # whole patches only: 28 = 7 x 4 wastes none, 30 wastes two of 32
+    apart = _products(grid_z=36.0)
+    assert apart.batch[0] == 36
+    assert plain / _multiplied(apart) == pytest.approx(4.0)
+    wasted = _multiplied(_products(height=30.0, width=30.0)) / _multiplied(
+        _products(height=30.0, width=30.0, grid_z=36.0)
+    )
+    assert wasted == pytest.approx(4.0 * (30.0 / 32.0) ** 2)
+
+
+def test_a_window_of_one_has_no_winograd() -> None:
+    plain = _products(kernel_h=1.0, kernel_w=1.0, padding=0.0)
+    named = _products({"algo": "winograd"}, kernel_h=1.0, kernel_w=1.0, padding=0.0, grid_z=16.0)
+    assert _multiplied(plain) == _multiplied(named)
+
+
+def test_kernels_a_compiler_made_take_longer_than_those_written_by_hand() -> None:
+    def seconds(**texts: str) -> float:
+        return float(time_rows(_rows(texts), GPU, np.array([1380.0])).duration_s[0, 0])
+
+    assert seconds(library="cudnn") > 1.3 * seconds()
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "fp16"])
+@pytest.mark.parametrize("algo", ["implicit_gemm", "winograd"])
+def test_useful_work_never_beats_the_peak(dtype: str, algo: str) -> None:
+    for way in ("fwd", "bwd_data", "bwd_weight"):
+        found = time_rows(_rows({"dtype": dtype, "direction": way, "algo": algo}), GPU, np.array([1380.0]))
+        pipe = "fp32" if dtype == "fp32" else "tensor_fp16"
+        rate = found.work.useful_flops[0] / found.duration_s[0, 0]
+        assert rate <= GPU.peak_flops(pipe, 1380.0)
+        for busy in found.busy_s.values():
+            assert 0.0 <= busy[0, 0] <= found.duration_s[0, 0]
