@@ -114,6 +114,11 @@ class Timeline:
             moved.__dict__["_states"] = tuple(Ramp(move(r.time_s), r.value_s) for r in self._states)
         return moved
 
+    def ending(self, by_s: float) -> Timeline:
+        """Return the same activities, each ending ``by_s`` later (or earlier, at most at its middle). [s]"""
+        end = np.maximum(self.end_s + by_s, 0.5 * (self.start_s + self.end_s))
+        return build_timeline(self.start_s, end, self.label, self.classes, self.jitter_s)
+
 
 def build_timeline(
     start_s: Floats, end_s: Floats, label: Ints, classes: int, jitter_s: float = 0.0
