@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-INTERRUPTED = 130
+CANNOT = 2
 _BIG_BYTES = 256 << 20
 
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
-    import gc  # noqa: PLC0415 - keeps `import tracetool` bare
+    import atexit  # noqa: PLC0415 - keeps `import tracetool` bare
+    import gc  # noqa: PLC0415
     import os  # noqa: PLC0415
     import sys  # noqa: PLC0415
 
@@ -25,13 +26,19 @@ def main() -> None:
     from tracetool.cli.app import run  # noqa: PLC0415 - keeps `import tracetool` free of the terminal
 
     code = run()
-    if code == INTERRUPTED:
-        # An interrupt inside eval(), as namedtuples use it, marks the interpreter: it would end itself by the
-        # signal although the interrupt was handled. What had to be closed and removed is by now.
+    # What had to be closed and removed is by now: taking millions of records apart one by one would only cost
+    # time. And an interrupt inside eval(), as namedtuples use it, marks the interpreter: it would end itself
+    # by the signal although the interrupt was handled.
+    atexit._run_exitfuncs()
+    try:
         sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-    raise SystemExit(code)
+    except BrokenPipeError:  # nobody reads any more
+        pass
+    except OSError as error:
+        sys.stderr.write(f"error: standard output cannot be written: {error.strerror}\n")
+        code = CANNOT
+    sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     devices = pl.DataFrame({"device": [0, 1], "name": ["A", "B"]})
 
     def work() -> tuple[pl.DataFrame, pl.DataFrame]:
-        linked = linking.link_ranges(rows, linking.number_ranges(ranges))
+        linked = linking.link_ranges(rows, linking.number_ranges(ranges)[1])
         return signatures.number_signatures(linked, pl.DataFrame(), devices)
 
     whole = work()

@@ -90,6 +90,16 @@ def _usage(error: Exception) -> int:
     return EXIT_USAGE
 
 
+def _described(error: Exception) -> str:
+    """Return one line about what no command foresaw."""
+    if isinstance(error, MemoryError):
+        return "out of memory; give a smaller input or a machine with more"
+    if isinstance(error, OSError):
+        return f"{error.filename or 'standard output'}: {error.strerror or error}"
+    fault = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    return f"internal fault: {fault} (set TRACETOOL_DEBUG=1 for the traceback and report it)"
+
+
 def _muted(code: int) -> int:
     """Return the code; what is still to be printed finds nobody reading."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -124,14 +134,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return EXIT_INTERRUPTED
     except (BrokenPipeError, SystemExit):  # newer typer turns a closed pipe into SystemExit
         return _muted(0)
-    except MemoryError:
-        _say("out of memory; give a smaller input or a machine with more")
-        return EXIT_USAGE
     except Exception as error:
         if os.environ.get("TRACETOOL_DEBUG"):
             raise
-        fault = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        _say(f"internal fault: {fault} (set TRACETOOL_DEBUG=1 for the traceback and report it)")
+        _say(_described(error))
         return EXIT_USAGE
     if code == EXIT_INTERRUPTED:  # newer typer turns an interrupt into this code
         _say("interrupted; nothing was written")

@@ -80,10 +80,10 @@ def check_trace(trace: Trace, path: Path) -> Trace:
         setattr(trace, part, sane)
     if "launch_ns" not in good.columns:
         good = link_launches(good, trace.host_calls, names=False)
-    trace.operators = number_operators(trace.operators)
-    trace.ranges = number_ranges(trace.ranges)
-    good = link_operators(good, trace.operators)
-    good = link_ranges(good, trace.ranges)
+    trace.operators, calls = number_operators(trace.operators)
+    trace.ranges, ranges = number_ranges(trace.ranges)
+    good = link_operators(good, trace.operators, calls)
+    good = link_ranges(good, ranges)
     trace.activities = good.drop("launch_name", "external_id", "thread", strict=False)
     return trace
 

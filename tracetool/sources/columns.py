@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import polars as pl
 
@@ -66,6 +66,28 @@ def look_up(frame: pl.DataFrame, table: pl.DataFrame, *keys: str, nulls_equal: b
 def blocks_of(frame: pl.DataFrame) -> list[pl.DataFrame]:
     """Return a frame in blocks of rows, at least one: what is made of a block bounds what lies beside it."""
     return [frame.slice(at, BLOCK_ROWS) for at in range(0, max(1, frame.height), BLOCK_ROWS)]
+
+
+def each_distinct(column: pl.Series, make: Callable[[pl.Series], pl.Series]) -> pl.Series:
+    """Return what is made of a column of text, looked at once per distinct text; null stays null.
+
+    Parameters
+    ----------
+    column : Series
+        Text, best held as codes (``pl.Categorical``).
+    make : callable
+        Distinct texts to what stands in their place.
+    """
+    coded = column.cast(pl.Categorical())
+    distinct = coded.drop_nulls().unique()
+    made = make(distinct.cast(pl.String))
+    codes = distinct.to_physical()
+    top = codes.max()
+    if not isinstance(top, int):
+        return pl.Series(column.name, [None], dtype=made.dtype).new_from_index(0, len(column))
+    places = pl.select(pl.repeat(None, top + 1, dtype=pl.UInt32)).to_series()
+    places.scatter(codes, pl.int_range(len(codes), dtype=pl.UInt32, eager=True))
+    return made.gather(places.gather(coded.to_physical())).alias(column.name)
 
 
 def distinct_rows(frame: pl.DataFrame) -> pl.DataFrame:

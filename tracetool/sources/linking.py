@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import polars as pl
 
 from tracetool.sources.columns import blocks_of
@@ -112,56 +114,66 @@ def _thread_of(frame: pl.DataFrame, threads: pl.DataFrame) -> pl.Series:
     return found["#thread"].cast(_I).fill_null(-1)
 
 
-def _nest(intervals: pl.DataFrame, threads: pl.DataFrame) -> Nest:
-    start = intervals["start_ns"]
-    return nest(_thread_of(intervals, threads), start, start + intervals["duration_ns"])
+@dataclass(frozen=True)
+class Tree:
+    """Intervals of host threads: the threads, each with a number, and what encloses what on each."""
+
+    threads: pl.DataFrame
+    nest: Nest
+
+    @classmethod
+    def of(cls, intervals: pl.DataFrame) -> Tree:
+        """Find what encloses what, once for all that is asked of it."""
+        threads = _threads(intervals)
+        start = intervals["start_ns"]
+        return cls(threads, nest(_thread_of(intervals, threads), start, start + intervals["duration_ns"]))
 
 
-def number_ranges(ranges: pl.DataFrame) -> pl.DataFrame:
-    """Add ``range`` (row number), ``parent`` and ``depth``."""
+def number_ranges(ranges: pl.DataFrame) -> tuple[pl.DataFrame, Tree | None]:
+    """Add ``range`` (row number), ``parent`` and ``depth``; return what encloses what too."""
     ranges = with_columns_present(ranges, {"process": _I, "thread": _I}).sort("start_ns", maintain_order=True)
     if not ranges.height:
         none = pl.lit(None, dtype=_I)
-        return ranges.with_columns(range=none, parent=none, depth=none.cast(pl.Int32))
-    found = _nest(ranges, _threads(ranges))
-    return ranges.with_columns(
+        return ranges.with_columns(range=none, parent=none, depth=none.cast(pl.Int32)), None
+    tree = Tree.of(ranges)
+    numbered = ranges.with_columns(
         pl.int_range(pl.len(), dtype=_I).alias("range"),
-        found.parents().cast(_I).alias("parent"),
-        found.depths().alias("depth"),
+        tree.nest.parents().cast(_I).alias("parent"),
+        tree.nest.depths().alias("depth"),
     )
+    return numbered, tree
 
 
-def number_operators(operators: pl.DataFrame) -> pl.DataFrame:
-    """Add ``operator`` (row number) and ``parent``."""
+def number_operators(operators: pl.DataFrame) -> tuple[pl.DataFrame, Tree | None]:
+    """Add ``operator`` (row number) and ``parent``; return what encloses what too."""
     operators = with_columns_present(operators, {"process": _I, "thread": _I, "external_id": _I})
     operators = operators.sort("start_ns", maintain_order=True)
     if not operators.height:
-        return operators.with_columns(operator=pl.lit(None, dtype=_I), parent=pl.lit(None, dtype=_I))
-    parents = _nest(operators, _threads(operators)).parents()
-    return operators.with_columns(
-        pl.int_range(pl.len(), dtype=_I).alias("operator"), parents.cast(_I).alias("parent")
+        return operators.with_columns(operator=pl.lit(None, dtype=_I), parent=pl.lit(None, dtype=_I)), None
+    tree = Tree.of(operators)
+    numbered = operators.with_columns(
+        pl.int_range(pl.len(), dtype=_I).alias("operator"), tree.nest.parents().cast(_I).alias("parent")
     )
+    return numbered, tree
 
 
-def _innermost(activities: pl.DataFrame, intervals: pl.DataFrame) -> pl.Series:
+def _innermost(activities: pl.DataFrame, tree: Tree) -> pl.Series:
     """Return the innermost interval open on the launching thread at the launch, null for none."""
-    threads = _threads(intervals)
-    tree = _nest(intervals, threads)
     found = []
     for asked in blocks_of(activities.select(*_THREAD, "launch_ns")):
         told = asked["launch_ns"].is_not_null() & asked["thread"].is_not_null()
-        thread = _thread_of(asked, threads)
+        thread = _thread_of(asked, tree.threads)
         if not told.all():
             thread = pl.select(pl.when(told).then(thread).otherwise(-1)).to_series()
-        found.append(tree.innermost(thread, asked["launch_ns"].fill_null(0)))
+        found.append(tree.nest.innermost(thread, asked["launch_ns"].fill_null(0)))
     return pl.concat(found)
 
 
-def link_operators(activities: pl.DataFrame, operators: pl.DataFrame) -> pl.DataFrame:
+def link_operators(activities: pl.DataFrame, operators: pl.DataFrame, tree: Tree | None) -> pl.DataFrame:
     """Add ``operator``: by the profiler's id where it is one operator's, else the enclosing call."""
-    if not operators.height or not activities.height:
+    if tree is None or not activities.height:
         return activities.with_columns(operator=pl.lit(None, dtype=pl.Int32))
-    enclosing = _innermost(activities, operators)
+    enclosing = _innermost(activities, tree)
     activities = with_columns_present(activities, {"external_id": _I})
     known = operators.filter(pl.col("external_id").is_not_null()).select("external_id", "operator")
     known = known.filter(pl.col("external_id").is_unique())
@@ -169,8 +181,8 @@ def link_operators(activities: pl.DataFrame, operators: pl.DataFrame) -> pl.Data
     return activities.with_columns(operator=pl.select(pl.coalesce(joined["operator"], enclosing)).to_series())
 
 
-def link_ranges(activities: pl.DataFrame, ranges: pl.DataFrame) -> pl.DataFrame:
+def link_ranges(activities: pl.DataFrame, tree: Tree | None) -> pl.DataFrame:
     """Add ``range``: the innermost one open on the launching thread at the launch."""
-    if not ranges.height or not activities.height:
+    if tree is None or not activities.height:
         return activities.with_columns(range=pl.lit(None, dtype=pl.Int32))
-    return activities.with_columns(_innermost(activities, ranges).alias("range"))
+    return activities.with_columns(_innermost(activities, tree).alias("range"))

@@ -140,7 +140,9 @@ def nest(group: pl.Series, start: pl.Series, end: pl.Series) -> Nest:
         frame = frame.sort("group", "start", "end", descending=[False, False, True], maintain_order=True)
     same = (pl.col("group") == pl.col("group").shift(1)).fill_null(value=False)
     place = pl.int_range(pl.len(), dtype=_PLACE)
-    parent = frame.select(pl.when(same).then(place - 1)).to_series()
+    # Where all before end sooner none encloses: a thread's outermost calls are told at a glance.
+    last = pl.col("end").cum_max().over("group") if frame["group"].n_unique() > 1 else pl.col("end").cum_max()
+    parent = frame.select(pl.when(same & (last.shift(1) >= pl.col("end"))).then(place - 1)).to_series()
     end = frame["end"]
     short = (end.gather(parent) < end).arg_true()
     while len(short):

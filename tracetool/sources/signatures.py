@@ -70,9 +70,9 @@ def number_signatures(
     )  # fmt: skip
     groups = groups.join(sums, on="#code", how="left", maintain_order="left")
     groups = groups.with_columns(pl.col("#name").cast(pl.String).alias("name"))
+    ties = [c for c in ("name", *GEOMETRY, "#operator", "#model") if groups[c].n_unique() > 1]
     groups = groups.sort(
-        "duration_ns", "name", *GEOMETRY, "#operator", "#model",
-        descending=[True] + [False] * (len(GEOMETRY) + 3), nulls_last=True,
+        "duration_ns", *ties, descending=[True] + [False] * len(ties), nulls_last=True
     ).with_row_index("signature").with_columns(pl.col("signature").cast(pl.Int64))  # fmt: skip
     place = groups.sort("#code")["signature"].cast(pl.Int32)
     numbered = kernels.with_columns(absent).with_columns(place.gather(code).alias("signature"))

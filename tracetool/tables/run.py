@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -123,11 +124,15 @@ def write_run(
         Everything else of ``run.json``; schema and tool version are added.
     """
     with aside_folder(path, RUN_FILE) as folder:
-        schemas = {}
-        for name, frame in tables.items():
-            schema = load_schema(name)
-            schemas[name] = schema.tag
-            write_parquet(schema.conform_lazily(frame), folder / f"{name}.parquet", schema)
-        full = {"schema": RUN_SCHEMA, "tool_version": tool_version(), "tables": schemas, **info}
+        schemas = {name: load_schema(name) for name in tables}
+
+        def write(name: str) -> None:
+            whole = schemas[name].conform_lazily(tables[name])
+            write_parquet(whole, folder / f"{name}.parquet", schemas[name])
+
+        with ThreadPoolExecutor(2) as pool:  # small tables beside the big one
+            list(pool.map(write, sorted(tables, key=lambda n: -tables[n].height)))
+        tags = {name: schema.tag for name, schema in schemas.items()}
+        full = {"schema": RUN_SCHEMA, "tool_version": tool_version(), "tables": tags, **info}
         (folder / RUN_FILE).write_text(json.dumps(full, indent=1, ensure_ascii=False) + "\n", "utf-8")
     return Path(path)

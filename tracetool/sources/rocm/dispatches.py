@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from tracetool.sources.columns import clean_text
+from tracetool.sources.columns import clean_text, each_distinct
 from tracetool.sources.format import Clock
 
 #: Nothing in this family says where the host's boot lies in UTC.
@@ -17,14 +17,14 @@ _ENDINGS = r"\s*(?:\[clone \.kd\]|\(\.kd\)|\.kd)\s*$"
 
 def plain_names(names: pl.Series) -> pl.Series:
     """Return kernel names without the linker's endings and quotes, demangled; each distinct name once."""
-    distinct = names.drop_nulls().unique()
-    clean = distinct.to_frame("n").select(
-        clean_text("n").str.strip_chars().str.strip_chars('"').str.replace(_ENDINGS, "")
-    ).to_series()  # fmt: skip
-    spelled = [demangled(n) for n in clean.to_list()]
-    return names.replace_strict(
-        distinct, pl.Series(spelled, dtype=pl.String), default=None, return_dtype=pl.String
-    )
+
+    def plain(distinct: pl.Series) -> pl.Series:
+        clean = distinct.to_frame("n").select(
+            clean_text("n").str.strip_chars().str.strip_chars('"').str.replace(_ENDINGS, "")
+        ).to_series()  # fmt: skip
+        return pl.Series([demangled(n) for n in clean.to_list()], dtype=names.dtype)
+
+    return each_distinct(names, plain)
 
 
 def demangled(name: str) -> str:
@@ -82,9 +82,12 @@ def number_devices(
         "memory_bytes": pl.Int64,
     }  # fmt: skip
     devices = pl.DataFrame(rows, schema=schema).with_columns(clean_text("name"), vendor=pl.lit("amd"))
-    place = pl.col("profiler_device").replace_strict(
-        used, list(range(len(used))), default=None, return_dtype=pl.Int32
-    )
+    number = pl.col("profiler_device")
+    place: pl.Expr
+    if len(used) == 1:
+        place = pl.when(number.is_not_null()).then(pl.lit(0, dtype=pl.Int32))
+    else:
+        place = number.replace_strict(used, list(range(len(used))), default=None, return_dtype=pl.Int32)
     return activities.with_columns(place.alias("device")).drop("profiler_device"), devices
 
 

@@ -8,19 +8,19 @@ from typing import Any
 import polars as pl
 
 from tracetool.sources.calls import with_call_kinds
-from tracetool.sources.columns import clean_text, narrow
+from tracetool.sources.columns import clean_text, each_distinct, narrow
 from tracetool.sources.csv_file import has_columns, read_csv
 from tracetool.sources.format import Trace
 from tracetool.sources.rocm.dispatches import BOOT, blocks_from_items, gfx_name, number_devices, plain_names
 from tracetool.sources.text import head_bytes
 from tracetool.vocabulary.errors import BadInput
 
-_I, _S = pl.Int64(), pl.String()
+_I, _S, _C = pl.Int64(), pl.String(), pl.Categorical()
 _TIMES = {"start_ns": (["Start_Timestamp"], _I), "end_ns": (["End_Timestamp"], _I)}
 _KERNELS: dict[str, tuple[list[str], pl.DataType]] = {
     **_TIMES,
-    "agent": (["Agent_Id"], _S), "queue": (["Queue_Id"], _S), "stream": (["Stream_Id"], _S),
-    "name": (["Kernel_Name"], _S), "correlation": (["Correlation_Id"], _I), "guid": (["Guid"], _S),
+    "agent": (["Agent_Id"], _C), "queue": (["Queue_Id"], _C), "stream": (["Stream_Id"], _C),
+    "name": (["Kernel_Name"], _C), "correlation": (["Correlation_Id"], _I),
     "vgpr": (["VGPR_Count"], _I), "accum": (["Accum_VGPR_Count"], _I),
     "shared_dynamic_bytes": (["LDS_Block_Size", "Group_Segment_Size"], _I),
     **{f"block_{a}": ([f"Workgroup_Size_{a.upper()}"], _I) for a in "xyz"},
@@ -107,9 +107,7 @@ def _first_line(path: Path) -> str:
 
 def _number(column: pl.Series) -> pl.Series:
     """Return the number in ``Agent 7`` or ``4``, a pointer as it is; each distinct text once."""
-    distinct = column.drop_nulls().unique()
-    number = distinct.str.extract(r"(\d+)\s*$", 1).cast(_I, strict=False)
-    return column.replace_strict(distinct, number, default=None, return_dtype=_I)
+    return each_distinct(column, lambda t: t.str.extract(r"(\d+)\s*$", 1).cast(_I, strict=False))
 
 
 def _activities(path: Path, kind: str, max_ratio: float) -> pl.DataFrame:
@@ -131,7 +129,7 @@ def _activities(path: Path, kind: str, max_ratio: float) -> pl.DataFrame:
         frame, [c for c in frame.columns if c.startswith(("grid_", "block_", "shared_", "vgpr", "accum"))]
     )
     frame = frame.with_columns(
-        name=plain_names(frame["name"]).cast(pl.Categorical),
+        name=plain_names(frame["name"]),
         kind=pl.lit("kernel").cast(pl.Categorical),
         profiler_device=_number(frame["agent"]),
         stream=pl.select(pl.coalesce(_number(frame["stream"]), _number(frame["queue"]))).to_series(),
@@ -139,7 +137,7 @@ def _activities(path: Path, kind: str, max_ratio: float) -> pl.DataFrame:
         place=pl.col("line"),
         place_of=pl.lit("line").cast(pl.Categorical),
     )
-    return blocks_from_items(frame).drop("line", "agent", "queue", "guid", "vgpr", "accum")
+    return blocks_from_items(frame).drop("line", "agent", "queue", "vgpr", "accum")
 
 
 _DIRECTIONS = {
