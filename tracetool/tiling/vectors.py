@@ -8,7 +8,7 @@ need more address translations than the chip keeps.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -32,6 +32,8 @@ _TRANSLATED_BYTES = {
     "cdna1": 2.0**32, "cdna2": 2.0**32, "cdna3": 2.0**32,
 }  # fmt: skip
 _TRANSLATED = 2.0**33
+#: FP32 products of a compute unit's matrix cores, which AMD's libraries use for them. [FLOP/clk]
+_MATRIX_FP32 = {"cdna1": 256.0, "cdna2": 256.0, "cdna3": 256.0, "cdna4": 256.0}
 #: SMs that share kept translations of addresses.
 PAGE_SMS = 16.0
 #: Elements of a tile whose block is two warps: libraries give a thread 64 sums, and slender tiles fewer.
@@ -117,7 +119,14 @@ def plan_vectors(products: Products, gpu: Gpu, rates: VectorRates, hertz: float)
     return TilePlan(**columns)
 
 
+def pipe_rate(p: Products, gpu: Gpu) -> Floats:
+    """Return the rate of the pipes that products of each row run on. Shape (n,). [FLOP/clk/SM]"""
+    matrix = _MATRIX_FP32.get(gpu.architecture.lower(), 0.0)
+    return np.where(p.in_bytes == 4.0, np.maximum(p.rate, matrix), p.rate)
+
+
 def _plan(p: Products, gpu: Gpu, rates: VectorRates, hertz: float) -> dict[str, Floats]:
+    p = replace(p, rate=pipe_rate(p, gpu))
     memory_s = _memory_s(p, gpu, rates)
     best, kept = np.full(len(p.m), np.inf), {f.name: np.zeros(len(p.m)) for f in fields(TilePlan)}
 
@@ -274,10 +283,12 @@ def _vector(p: Products, gpu: Gpu, rates: VectorRates, hertz: float) -> dict[str
     blocks = np.ceil(np.maximum(p.m, p.n) * p.batch / 8.0)
     moved = p.input_bytes + p.batch * p.m * p.n * p.out_bytes
     seconds = moved / (gpu.dram_bytes_per_s * rates.vector_reach)
+    pipes = 2.0 * p.batch * p.m * p.n * p.k / (p.rate * rates.pipe_reach * gpu.sm_count)
+    core = np.maximum(0.5 * seconds * hertz, pipes)
     return {
         "tile_m": np.where(p.m > 1, 8.0, 1.0), "tile_n": np.where(p.m > 1, 1.0, 8.0), "split": np.ones(count),
         "blocks": blocks, "waves": np.ceil(blocks / (8.0 * gpu.sm_count)),
-        "serial_cycles": np.full(count, rates.vector_clk), "core_cycles": 0.5 * seconds * hertz,
+        "serial_cycles": np.full(count, rates.vector_clk), "core_cycles": core,
         "memory_s": seconds, "fill_bytes": moved, "l2_bytes": moved, "partial_bytes": np.zeros(count),
         "read_bytes": p.input_bytes,
     }  # fmt: skip

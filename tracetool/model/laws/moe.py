@@ -66,11 +66,9 @@ def _layers(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     n = len(rows)
     words = rows.text("dtype", "bf16")
     quantised = e.size <= 1.0
-    rate = (
-        e.rate
-        * c["tensor_reach"]
-        * np.where(words == "fp8_block", c["block_rate"], np.where(quantised, c["fp8_rate"], 1.0))
-    )
+    # kernels of FP8 reach another share of their peak, and no more than all of it
+    format_rate = np.where(words == "fp8_block", c["block_rate"], np.where(quantised, c["fp8_rate"], 1.0))
+    rate = e.rate * np.minimum(c["tensor_reach"] * format_rate, 1.0)
     hertz = gpu.clock_boost_mhz * 1e6
     best = np.full(n, np.inf)
     serial, core, memory, chosen = (np.zeros(n) for _ in range(4))

@@ -16,10 +16,9 @@ from tracetool.vocabulary.arrays import Ints
 from tracetool.vocabulary.operators import OperatorColumns
 
 _DEFAULTS = VectorRates()
-#: Bounds of the coefficients that choose the tiles; their priors are the defaults of VectorRates. A vendor's
-#: matrix units that run a format at twice the vector rate are a reach above 1.
+#: Bounds of the coefficients that choose the tiles; their priors are the defaults of VectorRates.
 _BOUNDS = {
-    "pipe_reach": (0.3, 2.2, "1"), "shared_reach": (0.15, 2.0, "1"), "port_reach": (0.02, 2.0, "1"),
+    "pipe_reach": (0.3, 1.0, "1"), "shared_reach": (0.15, 2.0, "1"), "port_reach": (0.02, 2.0, "1"),
     "dram_reach": (0.3, 1.0, "1"), "strided_reach": (0.05, 1.0, "1"), "latency_clk": (100.0, 6e3, "clk"),
     "block_clk": (20.0, 2e4, "clk"), "slab_clk": (5.0, 800.0, "clk"), "split_clk": (100.0, 6e4, "clk"),
     "reduce_reach": (0.02, 3.0, "1"), "store_reach": (0.05, 10.0, "1"), "turn_clk": (0.001, 2.0, "clk"),

@@ -1,0 +1,49 @@
+"""Useful work never beats the pipes it runs on, on boards whose coefficients come from others too."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tracetool.families.formats import product_rate
+from tracetool.hardware.load import load_gpu
+from tracetool.model.timing import time_rows
+from tracetool.vocabulary.operators import OperatorColumns
+
+#: FP32 products of a compute unit's matrix cores. [FLOP/clk]
+MATRIX = {"mi100": 256.0, "mi210": 256.0, "mi300x": 256.0, "mi355x": 256.0}
+SHAPES = {
+    "a large product": {"batch": 1.0, "m": 8192.0, "n": 8192.0, "k": 8192.0},
+    "a matrix times a vector": {"batch": 1.0, "m": 65536.0, "n": 1.0, "k": 16384.0},
+    "many small ones": {"batch": 4096.0, "m": 64.0, "n": 64.0, "k": 512.0},
+}
+
+
+def _rows(family: str, dtype: str, numbers: dict[str, float]) -> OperatorColumns:
+    columns = {k: np.array([v]) for k, v in numbers.items()}
+    words = np.array([dtype], dtype=object)
+    return OperatorColumns(np.array([family], dtype=object), {**columns, "dtype": words})
+
+
+def _share_of_peak(board: str, rows: OperatorColumns) -> float:
+    gpu = load_gpu(board)
+    found = time_rows(rows, gpu, np.array([gpu.clock_boost_mhz]))
+    rate = float(product_rate(rows.text("dtype"), gpu)[0])
+    if rows.text("dtype")[0] == "fp32":
+        rate = max(rate, MATRIX.get(board, 0.0))
+    peak = rate * gpu.sm_count * gpu.clock_boost_mhz * 1e6
+    return float(found.work.useful_flops[0] / found.duration_s[0, 0] / peak)
+
+
+@pytest.mark.parametrize("board", ["v100-pcie", "t4", "a100-sxm", "b300-sxm", *MATRIX])
+@pytest.mark.parametrize("dtype", ["fp32", "fp64"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_products_stay_below_their_pipes(board: str, dtype: str, shape: str) -> None:
+    assert _share_of_peak(board, _rows("gemm", dtype, SHAPES[shape])) <= 1.0
+
+
+@pytest.mark.parametrize("board", ["gtx-1080-ti", "v100-pcie", "rtx-3090", "h200-sxm"])
+@pytest.mark.parametrize("dtype", ["fp8", "bf16"])
+def test_experts_stay_below_their_pipes(board: str, dtype: str) -> None:
+    layer = {"tokens": 65536.0, "hidden": 4096.0, "intermediate": 14336.0, "top_k": 2.0, "experts": 8.0}
+    assert _share_of_peak(board, _rows("moe", dtype, layer)) <= 1.0
