@@ -88,6 +88,27 @@ def test_amds_matrix_kernels_reach_less_than_nvidias() -> None:
         assert share > 1.2 * peak
 
 
+def test_the_way_back_of_a_norm_reads_the_gradient_too() -> None:
+    rows = named(rows_of("norm", dtype="fp32", rows=256, cols=100352), "cudnn::bn_bw_1C11_kernel_new")
+    back = replace(
+        rows,
+        columns={
+            **rows.columns,
+            "reads": np.array([2.0]),
+            "direction": np.array(["bwd"], dtype=object),
+        },
+    )
+    # twice two tensors and a result, against twice one and a result
+    assert seconds(back, "a100-sxm") / seconds(rows, "a100-sxm") == pytest.approx(5 / 3, rel=0.1)
+
+
+def test_few_rows_last_as_long_as_their_threads_work_through_them() -> None:
+    rows = named(rows_of("norm", dtype="fp32", rows=8, cols=16384), "vectorized_layer_norm_kernel")
+    launched = {"blocks": np.array([8.0]), "threads": np.array([256.0])}
+    alone = replace(rows, columns={**rows.columns, **launched})
+    assert seconds(alone, "mi300x") > 1.5 * seconds(rows, "mi300x")
+
+
 def test_every_spread_names_a_law_or_a_walk() -> None:
     known = {*laws(), *(f"stream/{walk}" for walk in WALKS)}
     assert set(TRACE_SPREAD) <= known

@@ -176,6 +176,9 @@ def _own_shapes(frame: pl.DataFrame) -> pl.DataFrame:
         .then(pl.coalesce(pointers, pl.lit(1.0)))
         .when(family == "reduction")
         .then(1.0)
+        # the way back of a norm or softmax reads the gradient beside the rows, which are kept for it
+        .when(family.is_in(["norm", "softmax"]) & (pl.col("direction") == "bwd"))
+        .then(2.0)
     )
     writes = (
         pl.when(main & pl.col("call_writes").is_not_null())

@@ -13,9 +13,11 @@ from tracetool.model.laws.law import Coefficient, Coefficients, Law
 from tracetool.model.laws.simple import vector_cycles
 from tracetool.model.pieces import Pieces, combined
 from tracetool.tiling.rows import WARP_COLUMNS, first_cache_bytes, missed, rows_in_flight
-from tracetool.tiling.walks import chain
+from tracetool.tiling.walks import TABLE, chain, kept_share, walks
 from tracetool.vocabulary.operators import OperatorColumns
 
+#: Threads of a warp.
+WARP = 32.0
 #: Elements of a row the 128 threads of a norm's block take at once.
 STEP = 512.0
 
@@ -28,6 +30,7 @@ _PRIORS = {
     "again": Coefficient(1.0, 0.05, 3.0, "1"),  # further reads of a row that is not kept in registers
     "cache_share": Coefficient(0.8, 0.05, 4.0, "1"),  # of first-level caches that rows in flight may take
     "overlap_norm": Coefficient(3.0, 1.0, 8.0, "1"),
+    "kept": Coefficient(0.4, 0.0, 1.0, "1", fitted=False),  # of a working set far below the cache
     "chain_clk": Coefficient(220.0, 10.0, 1000.0, "clk", fitted=False),  # each element of a thread
 }
 #: Rows of a whole number of fours of steps take this much longer.
@@ -45,21 +48,25 @@ def _parts(
         kept, 32.0, np.clip(np.exp2(np.ceil(np.log2(np.maximum(cols / 4.0, 1.0)))), 32.0, threads_of_long)
     )
     flight = rows_in_flight(cols, threads, gpu)
-    more = np.where(kept, 0.0, c["again"]) * lines * cols * size
+    # the way back reads the gradient again as well
+    twice = np.where(rows.text("direction") == "bwd", 2.0, 1.0)
+    more = np.where(kept, 0.0, c["again"]) * twice * lines * cols * size
     lost = more * missed(np.minimum(flight, lines) * cols * size, c["cache_share"] * first_cache_bytes(gpu))
     passing = combined(
         vector_cycles(work, gpu), (work.l2_bytes + more) / (gpu.l2_bytes_per_clock * c["l2_reach"]), 4.0
     )
-    # few rows: the threads of one block work through each alone; fewer blocks than rows do other work
-    own = rows.number("blocks", 0.0) >= lines
+    # few rows: one warp or block works through each alone; fewer warps than rows do other work
+    own = rows.number("blocks", 0.0) * rows.number("threads", 0.0) >= lines * WARP
     waits = np.where(own, c["chain_clk"] * chain(rows, lines * cols), 0.0)
+    # in a trace, part of the rows lies in the cache as the kernel before left it
+    found = np.where(walks(rows) != TABLE, c["kept"] * kept_share(work.dram_bytes, gpu), 0.0)
     n = len(rows)
     return Pieces(
         fixed_s=np.full(n, c["launch_us"] * 1e-6),
         serial_cycles=np.full(n, c["latency_clk"]),
         stream_s=np.zeros(n),
         core_cycles=combined(combined(passing, lines / flight * c["row_clk"], 4.0), waits, 4.0),
-        memory_s=(work.dram_bytes + lost) / (gpu.dram_bytes_per_s * c["dram_reach"]),
+        memory_s=(work.dram_bytes * (1.0 - found) + lost) / (gpu.dram_bytes_per_s * c["dram_reach"]),
         norm=np.full(n, c["overlap_norm"]),
         floor_s=np.zeros(n),
         active=np.clip(lines / gpu.sm_count, 0.0, 1.0),
