@@ -47,7 +47,7 @@ HOST_BELIEF = np.array([np.log(2.0), 0.3, 0.3, 0.3, 0.3])
 #: Scatter of a run; six runs of a model tell as much as all of them. [ln]
 NOISE, WORTH = 0.06, 6.0
 #: Spread of runs believed beforehand [ln], and how many models it is worth.
-BELIEVED_SD, BELIEVED_MODELS = 0.08, 1
+BELIEVED_SD, BELIEVED_MODELS = 0.06, 1
 #: Kernels set a run's time where they take this many times as long as its host.
 BUSY = 1.2
 #: The board settles at 241 W under its limit.

@@ -72,7 +72,7 @@ _WIRE_SHRINK = 0.15
 _WIRES = frozenset({"l2", "stream"})
 #: A matrix unit twice as wide reads each operand for twice the products: energy per FLOP goes with its
 #: rate to this power.
-_REUSE = -0.3
+_REUSE = -0.25
 
 
 def count_scale(count: str, logic: float, wider: float = 1.0) -> float:

@@ -3,8 +3,7 @@
 Operator tables name attention as one row. A fused kernel runs it as one; a framework that issues
 every operator by itself runs two products, a scaling, a mask and a softmax, and moves the scores
 through memory between them. A model that computes in FP32 anywhere (its table then holds FP32 rows:
-norms taken apart, positions, masks) does so in its softmax too, and casts the scores for it: such a
-row reads half of what it writes.
+norms taken apart, positions, masks) does so in its softmax too, and casts the scores for it.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from typing import Final
 
 import polars as pl
 
+from tracetool.workflows.scores import as_moved
 from tracetool.workflows.tables import InputTable, read_table
 
 #: Steps of one attention row, in order: operator, and what differs between them.
@@ -22,16 +22,20 @@ _STEPS: Final = ("scores", "scale", "mask", "widen", "softmax", "values")
 def unfused(table: InputTable) -> InputTable:
     """Return an operator table with each prefill attention row as the operators it is made of.
 
-    The scores are widened to FP32 for the softmax if the table holds an FP32 row of another kind. Where
-    the table itself names the operators of attention, a cast between the scores and their softmax is
-    recognised. Other rows, and attention over a window or with one query token, stay as they are.
-    ``count`` is kept; a table without either is returned unchanged.
+    The scores are widened to FP32 for the softmax if the table holds an FP32 row of another kind. Casts
+    and copies beside the scores are those of :func:`tracetool.workflows.scores.as_moved`, also where the
+    table itself takes attention apart. Other rows, and attention over a window or with one query token,
+    stay as they are. ``count`` is kept; a table without attention is returned unchanged.
     """
     if table.kind != "operators":
         return table
-    frame, found = _casts(table.frame)
+    whole = as_moved(_taken_apart(table.frame))
+    return table if whole is table.frame else read_table(whole)
+
+
+def _taken_apart(frame: pl.DataFrame) -> pl.DataFrame:
     if not {"q_len", "heads", "head_dim"} <= set(frame.columns):
-        return read_table(frame) if found else table
+        return frame
     chosen = (pl.col("op") == "attention") & (pl.col("q_len") > 1)
     if "phase" in frame.columns:
         chosen &= pl.col("phase").fill_null("prefill") == "prefill"
@@ -41,13 +45,12 @@ def unfused(table: InputTable) -> InputTable:
     placed = frame.with_row_index("_row").with_columns(pl.lit(0).alias("_step"))
     fused = placed.filter(chosen)
     if not fused.height:
-        return read_table(frame) if found else table
+        return frame
     wide = "dtype" in frame.columns and not frame.filter(~chosen & (pl.col("dtype") == "fp32")).is_empty()
     steps = [s for s in _STEPS if wide or s != "widen"]
     parts = [_step(fused, number, name, wide=wide) for number, name in enumerate(steps)]
     rest = placed.filter(~chosen)
-    whole = pl.concat([rest, *parts], how="diagonal_relaxed").sort("_row", "_step").drop("_row", "_step")
-    return read_table(whole)
+    return pl.concat([rest, *parts], how="diagonal_relaxed").sort("_row", "_step").drop("_row", "_step")
 
 
 def _step(fused: pl.DataFrame, number: int, name: str, *, wide: bool) -> pl.DataFrame:
@@ -60,43 +63,19 @@ def _step(fused: pl.DataFrame, number: int, name: str, *, wide: bool) -> pl.Data
         "scores": [_op("gemm"), heads, queries.alias("m"), keys.alias("n"), width.alias("k")],
         "scale": [_op("elementwise"), scores.alias("elements"), _lit("reads", 1), _lit("writes", 1)],
         "mask": [_op("elementwise"), scores.alias("elements"), _lit("reads", 2), _lit("writes", 1)],
-        "widen": [_op("elementwise"), scores.alias("elements"), _lit("reads", 1), _lit("writes", 2)],
+        "widen": [
+            *(_op("elementwise"), pl.lit("fp32").alias("dtype"), scores.alias("elements")),
+            *(_lit("reads", 1), _lit("writes", 1)),
+        ],
         "softmax": [
             *(_op("softmax"), *([pl.lit("fp32").alias("dtype")] if wide else []), keys.alias("cols")),
             (pl.col("batch").fill_null(1) * pl.col("heads") * queries).alias("rows"),
         ],
         "values": [_op("gemm"), heads, queries.alias("m"), width.alias("n"), keys.alias("k")],
     }[name]
-    own = {"dtype"} if wide and name == "softmax" else set()
+    own = {"dtype"} if wide and name in {"widen", "softmax"} else set()
     kept = [pl.col(c) for c in ("_row", "dtype", "count") if c in fused.columns and c not in own]
     return fused.select(*kept, *columns, pl.lit(number).alias("_step"))
-
-
-def _casts(frame: pl.DataFrame) -> tuple[pl.DataFrame, bool]:
-    """Return the table with casts of scores to FP32 as what they move, and whether there are any.
-
-    A cast stands between a batched product of 16 bits and a softmax of FP32, and names one tensor of FP32
-    read and one written; what it reads has half the bytes.
-    """
-    if not {"dtype", "batch", "reads", "writes"} <= set(frame.columns):
-        return frame, False
-    other = pl.col("op").is_in(["elementwise", "copy"]).not_()
-    before = (pl.when(other).then(pl.col(c)).forward_fill() for c in ("op", "batch", "dtype"))
-    after = (pl.when(other).then(pl.col(c)).backward_fill() for c in ("op", "dtype"))
-    last, many, narrow = before
-    next_op, wide = after
-    cast = (
-        (pl.col("op") == "elementwise")
-        & (pl.col("dtype") == "fp32")
-        & ((pl.col("reads") == 1) & (pl.col("writes") == 1))
-        & ((last == "gemm") & (many > 1) & narrow.is_in(["bf16", "fp16"]))
-        & ((next_op == "softmax") & (wide == "fp32"))
-    ).fill_null(value=False)
-    changed = frame.with_columns(
-        pl.when(cast).then(narrow).otherwise(pl.col("dtype")).alias("dtype"),
-        pl.when(cast).then(2).otherwise(pl.col("writes")).alias("writes"),
-    )
-    return changed, bool(frame.select(cast.any()).item())
 
 
 def _op(name: str) -> pl.Expr:
