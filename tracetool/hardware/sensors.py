@@ -45,6 +45,7 @@ class Sensor:
     offset_sd_w: float
     basis: str  # "measured" on boards of this kind, else "prior"
     source: str
+    pivot_w: float = 0.0  # true power at which the errors of gain and offset are independent
 
     @property
     def coverage(self) -> float:

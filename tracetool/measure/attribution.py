@@ -92,7 +92,7 @@ def attribute_classes(
     seconds = made.seconds
     power = (solved.power_w - sensor.offset_w) / sensor.gain
     energy = power * seconds
-    common = (sensor.gain_sd / sensor.gain) * energy
+    common = (sensor.gain_sd / sensor.gain) * (energy - sensor.pivot_w * seconds)
     shift = (sensor.offset_sd_w / sensor.gain) * seconds
     each = np.sqrt(solved.stretch) / sensor.gain * seconds
     energy_cov = solved.covariance * each[:, None]

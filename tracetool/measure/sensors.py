@@ -123,7 +123,7 @@ def read_sensor_file(path: str | Path) -> dict[str, float]:
     if not isinstance(section, dict):
         raise BadInput.in_file(file, "has no [sensor] section", "see docs/attribution.md")
     times = ("update_ms", "window_ms", "delay_ms", "lag_ms")
-    plain = ("gain", "gain_sd", "offset_w", "offset_sd_w")
+    plain = ("gain", "gain_sd", "offset_w", "offset_sd_w", "pivot_w")
     out: dict[str, float] = {}
     for key, value in section.items():
         if key not in times and key not in plain:

@@ -13,9 +13,9 @@ from tracetool.vocabulary.interval import Z90
 
 #: Powers of classes relative to their mean stay within this, whatever a fit says.
 _RATIO = (0.2, 4.0)
-#: A reading follows true power along a straight line to this share: on three boards beside a meter, gain and
-#: offset of the log's first half left 0.1 to 0.5 % in its second.
-WANDER_SD = 0.003
+#: A reading follows true power along a straight line to this share: on three logs beside a meter, gain and
+#: offset of the first half left 0.2 to 0.4 % of a second in the other half.
+WANDER_SD = 0.004
 #: A host program stamps when it launched and when it had waited: all its ends are late alike by about this
 #: many times its stamps' own jitter (on a meter's log by 1 ms); a profiler's stamps are not.
 _ENDS_LATE, _HOST_JITTER_S = 2.5, 1e-4
@@ -105,7 +105,8 @@ def window_energy(
     energy = (shown - sensor.offset_w * seconds) / sensor.gain
     deviation = np.sqrt(
         variance / sensor.gain**2
-        + (np.hypot(sensor.gain_sd / sensor.gain, WANDER_SD) * energy) ** 2
+        + (sensor.gain_sd / sensor.gain * (energy - sensor.pivot_w * seconds)) ** 2
+        + (WANDER_SD * energy) ** 2
         + (sensor.offset_sd_w / sensor.gain * seconds) ** 2
     )
     first = observation.readings.time_s[0] - observation.boxes.reach_s

@@ -37,7 +37,25 @@ def read_windows(path: str | os.PathLike[str]) -> pl.DataFrame:
     return _spans(Path(path), ("start_us", "end_us"))
 
 
-def _spans(path: Path, columns: Sequence[str]) -> pl.DataFrame:
+def read_meter(path: str | os.PathLike[str]) -> pl.DataFrame:
+    """Return a physical meter's table: ``time_us`` (UTC epoch), ``power_w``, as floats, sorted by time.
+
+    Raises
+    ------
+    BadInput
+        If it cannot be read, lacks a column, or holds fewer than ten usable rows.
+    """
+    file = Path(path)
+    frame = _table(file, ("time_us", "power_w"))
+    plain = [pl.col(c).cast(pl.Float64, strict=False) for c in ("time_us", "power_w")]
+    frame = frame.select(plain).filter(pl.all_horizontal(pl.all().is_finite()))
+    if frame.height < 10:
+        raise BadInput.in_file(file, "holds no power over time", "give time_us (UTC microseconds), power_w")
+    return frame.sort("time_us")
+
+
+def _table(path: Path, columns: Sequence[str]) -> pl.DataFrame:
+    """Read a table and check that it has rows and columns."""
     if not path.is_file():
         raise BadInput.in_file(path, "no such file")
     try:
@@ -56,6 +74,11 @@ def _spans(path: Path, columns: Sequence[str]) -> pl.DataFrame:
         )
     if not frame.height:
         raise BadInput.in_file(path, "holds no rows")
+    return frame
+
+
+def _spans(path: Path, columns: Sequence[str]) -> pl.DataFrame:
+    frame = _table(path, columns)
     times = [
         pl.col(c).cast(pl.String).str.strip_chars().cast(pl.Float64, strict=False).alias(c)
         for c in ("start_us", "end_us")

@@ -1,10 +1,10 @@
-"""Identify: a power sensor's window, period, lag and delay from its own log."""
+"""Identify: a power sensor's window, period, lag and delay from its own log, its gain beside a meter."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,18 @@ import numpy as np
 import polars as pl
 
 from tracetool.hardware.load import load_gpu, match_gpu
+from tracetool.hardware.sensors import Sensor
 from tracetool.measure.characterize import Characterized, Estimate, characterize
+from tracetool.measure.metered import MeteredGain, gain_against
 from tracetool.measure.power_log import power_logs, telemetry_devices
 from tracetool.measure.sensors import candidate_sensors
 from tracetool.measure.timeline import build_timeline
 from tracetool.sources.telemetry import read_telemetry
 from tracetool.tables.run import Run
+from tracetool.tables.write import aside_file
 from tracetool.vocabulary.errors import BadInput
-from tracetool.workflows.activity_files import read_activity
+from tracetool.vocabulary.interval import Z90
+from tracetool.workflows.activity_files import read_activity, read_meter
 
 _NS, _US, _MS = 1e-9, 1e-6, 1e3
 
@@ -30,6 +34,15 @@ class IdentifiedSensor:
 
     field: str
     found: Characterized
+    nominal: Sensor  # what the board's file and class say
+    metered: MeteredGain | None = None  # gain and offset, where a meter ran beside
+
+    def sensor(self) -> Sensor:
+        """Return the sensor as the log shows it; a window known of such boards stays where the log agrees."""
+        window, nominal = self.found.window_s, self.nominal
+        seen = self.found.sensor(nominal)
+        agrees = window is not None and window.low <= nominal.window_s <= window.high
+        return replace(seen, window_s=nominal.window_s) if agrees and nominal.basis == "measured" else seen
 
     def row(self) -> dict[str, Any]:
         """Return it as one row: values in milliseconds with both ends of their 90 % intervals."""
@@ -39,16 +52,52 @@ class IdentifiedSensor:
             out[f"{name}_ms"] = None if told is None else float(told.value) * _MS
             out[f"{name}_low_ms"] = None if told is None else float(told.low) * _MS
             out[f"{name}_high_ms"] = None if told is None else float(told.high) * _MS
+        gain, sd, offset = self.nominal.gain, self.nominal.gain_sd, self.nominal.offset_w
+        if self.metered is not None:
+            gain, sd, offset = self.metered.gain, self.metered.gain_sd, self.metered.offset_w
+        out |= {"gain": gain, "gain_low": gain - Z90 * sd, "gain_high": gain + Z90 * sd, "offset_w": offset}
+        out["gain_from"] = "meter" if self.metered is not None else f"{self.nominal.basis} on other boards"
         return {**out, "note": self.found.reason or None}
+
+    def told(self) -> dict[str, str]:
+        """Return it as people read it: each value with its 90 % interval, a dash where the log is silent."""
+        row = self.row()
+        out = {"kind": row["kind"] or "-"}
+        for name in ("window", "lag", "update", "offset"):
+            low, high = row[f"{name}_low_ms"], row[f"{name}_high_ms"]
+            value = row[f"{name}_ms"]
+            shown = "delay" if name == "offset" else name
+            out[f"{shown} [ms]"] = "-" if value is None else f"{value:.1f} ({low:.1f} to {high:.1f})"
+        out["gain"] = f"{row['gain']:.3f} ({row['gain_low']:.3f} to {row['gain_high']:.3f})"
+        out["offset [W]"] = f"{row['offset_w']:+.1f}"
+        out["gain from"] = row["gain_from"]
+        return out
 
     def toml(self) -> str:
         """Return what was identified as a calibration file's section."""
         lines = ["[sensor]"]
-        for name in ("window", "lag", "update"):
-            told: Estimate | None = getattr(self.found, f"{name}_s")
-            if told is not None:
-                lines.append(f"{name}_ms = {float(told.value) * _MS:.2f}")
-        return "\n".join([*lines, "# gain = ...      sensor over true power, from a meter", ""])
+        seen = self.sensor()
+        for name, value in (("window", seen.window_s), ("lag", seen.lag_s), ("update", seen.update_s)):
+            if np.isfinite(value) and value > 0:
+                lines.append(f"{name}_ms = {value * _MS:.2f}")
+        told_by = self.metered
+        if told_by is None:
+            return "\n".join([*lines, "# gain = ...      sensor over true power, from a meter", ""])
+        lines += [
+            f"gain = {told_by.gain:.5f}  # reading = gain * true + offset_w, {told_by.readings} readings",
+            f"gain_sd = {told_by.gain_sd:.5f}",
+            f"offset_w = {told_by.offset_w:.3f}",
+            f"offset_sd_w = {told_by.offset_sd_w:.3f}  # at the pivot",
+            f"pivot_w = {told_by.pivot_w:.1f}",
+        ]
+        return "\n".join([*lines, ""])
+
+
+def save_sensor(found: IdentifiedSensor, path: str | os.PathLike[str]) -> Path:
+    """Write a calibration file for ``--sensor`` and return its path."""
+    with aside_file(path) as aside:
+        aside.write_text(found.toml(), "utf-8")
+    return Path(path)
 
 
 def identify_sensor(
@@ -58,6 +107,7 @@ def identify_sensor(
     tz: str | None = None,
     gpu: str | None = None,
     device: int | None = None,
+    meter: str | os.PathLike[str] | None = None,
 ) -> list[IdentifiedSensor]:
     """Return what each power field of a log tells of its sensor.
 
@@ -73,6 +123,9 @@ def identify_sensor(
         Name of the GPU: where the update period is looked for first.
     device : int, optional
         Which GPU of the log; by default its first.
+    meter : path, optional
+        A physical meter's table beside the log (``time_us`` UTC, ``power_w``), on the log's clock to 50 ms:
+        it tells gain and offset.
 
     Raises
     ------
@@ -108,7 +161,15 @@ def identify_sensor(
     last = (end - origin).astype(np.float64) * _NS
     timeline = build_timeline(first, last, np.zeros(len(first), np.int64), 1, jitter)
     board = load_gpu(gpu, part="sensor") if gpu else None
-    return [
-        IdentifiedSensor(log.field, characterize(log, timeline, candidate_sensors(board, log.field)[0]))
-        for log in power_logs(telemetry, chosen, origin)
-    ]
+    true = read_meter(meter) if meter is not None else None
+    made = []
+    for log in power_logs(telemetry, chosen, origin):
+        nominal = candidate_sensors(board, log.field)[0]
+        found = characterize(log, timeline, nominal)
+        one = IdentifiedSensor(log.field, found, nominal)
+        if true is not None:
+            time = (true["time_us"].to_numpy() * 1e3 - origin) * _NS
+            metered = gain_against(log, one.sensor(), time, true["power_w"].to_numpy())
+            one = replace(one, metered=metered)
+        made.append(one)
+    return made

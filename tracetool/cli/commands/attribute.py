@@ -39,6 +39,9 @@ def attribute(
     identify: bool = typer.Option(
         False, "--identify-sensor", help="Print what the log tells of its own sensor, and stop."
     ),
+    meter: Path | None = typer.Option(
+        None, "--meter", help="With --identify-sensor: a meter's time_us (UTC), power_w; it tells the gain."
+    ),
     picture: Path | None = typer.Option(
         None, "--picture", help="Draw the log against what explains it: .html"
     ),
@@ -47,7 +50,8 @@ def attribute(
         None,
         "--out",
         "-o",
-        help="Write the windows if asked, else the classes: .parquet .csv .json .md .html",
+        help="Write the windows if asked, else the classes: .parquet .csv .json .md .html; with"
+        " --identify-sensor a calibration: .toml",
     ),
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
@@ -66,11 +70,15 @@ def attribute(
     from tracetool.vocabulary.errors import BadInput
     from tracetool.workflows.attribute import attribute_activity, attribute_run
 
+    if identify:
+        _identify(
+            source, power, tz, gpu, None if device < 0 else device, meter=meter, out=out, as_json=as_json
+        )
+        return
+    if meter is not None:
+        raise BadInput("a meter tells a sensor's gain", "add --identify-sensor")
     if out is not None:
         check_output(out)
-    if identify:
-        _identify(source, power, tz, gpu, None if device < 0 else device, as_json=as_json)
-        return
     common = {
         "tz": tz or None,
         "gpu": gpu or None,
@@ -122,27 +130,46 @@ def attribute(
 
 
 def _identify(
-    source: Path, power: list[Path], tz: str, gpu: str, device: int | None, *, as_json: bool
+    source: Path,
+    power: list[Path],
+    tz: str,
+    gpu: str,
+    device: int | None,
+    *,
+    meter: Path | None,
+    out: Path | None,
+    as_json: bool,
 ) -> None:
-    """Print the sensor behind each field of a log."""
+    """Print the sensor behind each field of a log; write the calibration of the one attribution uses."""
     import polars as pl
 
     from tracetool.cli.output import console, print_json
     from tracetool.report.console import show_table
-    from tracetool.workflows.identify_sensor import identify_sensor
+    from tracetool.vocabulary.errors import BadInput
+    from tracetool.workflows.identify_sensor import identify_sensor, save_sensor
 
-    found = identify_sensor(source, power=power, tz=tz or None, gpu=gpu or None, device=device)
+    if out is not None and out.suffix.lower() != ".toml":
+        raise BadInput.in_file(out, "a calibration is a TOML file", "name it e.g. my-board.toml")
+    found = identify_sensor(source, power=power, tz=tz or None, gpu=gpu or None, device=device, meter=meter)
+    if out is not None:
+        save_sensor(found[0], out)
     rows = [one.row() for one in found]
     if as_json:
-        print_json({"sensors": rows, "gain": None, "gain_note": "a gain needs a meter: see --sensor"})
+        print_json({"sensors": rows})
         return
     shown = console()
-    frame = pl.DataFrame(rows, infer_schema_length=None)
-    show_table(frame.drop("note"), console=shown)
+    told = {one.field: list(one.told().values()) for one in found}
+    show_table(pl.DataFrame({"": list(found[0].told()), **told}), console=shown)
     for row in rows:
         if row["note"]:
             shown.print(f"{row['field']}: {row['note']}", markup=False)
-    shown.print("gain: cannot be told without a meter; give one measured with --sensor FILE", markup=False)
+    shown.print(
+        "between the brackets: 90 % of what it may be"
+        + ("" if meter else "; gain is other boards': a meter tells this one's (--meter METER.csv)"),
+        markup=False,
+    )
+    if out is not None:
+        shown.print(f"wrote {out}: use it with --sensor", markup=False)
 
 
 def _draw(found: Attribution, picture: Path | None, bars: Path | None) -> None:

@@ -1,0 +1,133 @@
+"""A board's own gain and offset, from its log and a physical meter beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import optimize
+
+from tracetool.hardware.sensors import Sensor
+from tracetool.measure.filters import sensor_boxes
+from tracetool.measure.power_log import PowerLog
+from tracetool.measure.readings import poll_spacing, resolve_updates
+from tracetool.vocabulary.arrays import Floats
+from tracetool.vocabulary.errors import BadInput
+
+#: A meter's clock may lie this far off, and drift by this much. [s], [1]
+_CLOCK_S, _DRIFT = 0.05, 1.5e-3
+#: Stretches resampled: what a sensor misses lasts for seconds, so single readings are no evidence apart.
+_STRETCHES, _RESAMPLES = 24, 400
+#: A straight line holds no better than this, whatever a short log says. [1], [W]
+_GAIN_FLOOR, _OFFSET_FLOOR_W = 0.001, 0.1
+#: Fewest readings, and the least spread of true power, that tell a gain. [1], [W]
+_FEWEST, _LEAST_SWING_W = 12, 5.0
+#: A reading is younger than its line's stamp by this, at most half the polling interval. [s]
+_READ_S = 0.003
+
+
+@dataclass(frozen=True)
+class MeteredGain:
+    """``reading = gain * true + offset_w``; both errors are independent at ``pivot_w``."""
+
+    gain: float
+    gain_sd: float
+    offset_w: float
+    offset_sd_w: float  # of a reading at the pivot
+    pivot_w: float  # true power [W]
+    clock_s: float  # to add to the meter's time at the log's start [s]
+    drift: float  # seconds the meter's clock loses per second [1]
+    miss_w: float  # root mean square of what the line leaves [W]
+    readings: int
+
+
+def gain_against(log: PowerLog, sensor: Sensor, meter_s: Floats, meter_w: Floats) -> MeteredGain:
+    """Return a board's gain and offset.
+
+    Parameters
+    ----------
+    log : PowerLog
+        Its readings, while power went up and down.
+    sensor : Sensor
+        Window or lag of the field.
+    meter_s, meter_w : array, shape (m,)
+        True power over time, sampled well inside the sensor's window, on the log's clock to 50 ms. [s], [W]
+
+    Notes
+    -----
+    Every reading is set against the meter's power as the sensor's filter would have shown it; a straight
+    line through both, with the meter's clock placed and stretched so that least is left. Errors come from
+    resampled stretches.
+
+    Raises
+    ------
+    BadInput
+        If meter and log share too few readings, or power hardly changed.
+    """
+    order = np.argsort(meter_s, kind="stable")
+    time, power = meter_s[order], meter_w[order]
+    asked = log.time_s + min(_READ_S, 0.5 * poll_spacing(np.sort(log.time_s)))
+    readings = resolve_updates(asked, log.power_w, sensor.update_s)
+    boxes = sensor_boxes(sensor, readings.jitter_s)
+    margin = boxes.reach_s + 2.0 * _CLOCK_S
+    kept = (readings.time_s > time[0] + margin) & (readings.time_s < time[-1] - 2.0 * _CLOCK_S)
+    if kept.sum() < _FEWEST:
+        raise BadInput(
+            f"the meter covers {int(kept.sum())} readings of {log.field}", "log longer, and check both clocks"
+        )
+    energy = np.concatenate([[0.0], np.cumsum(0.5 * (power[1:] + power[:-1]) * np.diff(time))])
+    at, shown = readings.time_s[kept], readings.power_w[kept]
+    span = max(float(np.ptp(at)), 1e-3)
+
+    def seen(clock: Floats) -> Floats:
+        moved = at - clock[0] - clock[1] * (at - at[0])
+        out = np.zeros(len(at))
+        for back, front, weight in zip(boxes.back_s, boxes.front_s, boxes.weight, strict=True):
+            held = np.interp(moved - front, time, energy) - np.interp(moved - back, time, energy)
+            out += weight * held / (back - front)
+        return out
+
+    def miss(clock: Floats) -> float:
+        true = seen(clock)
+        line = np.polyfit(true, shown, 1)
+        tie = (clock[0] / _CLOCK_S) ** 2 + (clock[1] / _DRIFT) ** 2
+        left = float(np.mean((shown - np.polyval(line, true)) ** 2))
+        return len(at) * float(np.log(left + 1e-6)) + float(tie)
+
+    tried = [np.array([c, 0.0]) for c in np.linspace(-_CLOCK_S, _CLOCK_S, 41)]
+    start = min(tried, key=miss)
+    step = start + np.array([[0.0, 0.0], [2e-3, 0.0], [0.0, 5e-3 / span]])
+    clock = optimize.minimize(miss, start, method="Nelder-Mead", options={"initial_simplex": step}).x
+    true = seen(clock)
+    if float(np.ptp(true)) < _LEAST_SWING_W:
+        raise BadInput("power hardly changed beside the meter", "run a load that comes and goes")
+    return _line(true, shown, at, clock)
+
+
+def _line(true: Floats, shown: Floats, at: Floats, clock: Floats) -> MeteredGain:
+    """A straight line through readings and true power, with errors from resampled stretches."""
+    gain, offset = np.polyfit(true, shown, 1)
+    part = np.minimum(((at - at[0]) / max(float(np.ptp(at)), 1e-9) * _STRETCHES).astype(int), _STRETCHES - 1)
+    sums = np.stack(
+        [np.bincount(part, x, _STRETCHES) for x in (np.ones(len(at)), true, true**2, shown, true * shown)]
+    )
+    random = np.random.default_rng(0)
+    n, x, xx, y, xy = sums @ random.multinomial(_STRETCHES, np.full(_STRETCHES, 1 / _STRETCHES), _RESAMPLES).T
+    spread = n * xx - x**2
+    good = spread > 0.01 * np.median(spread)
+    gains = (n * xy - x * y)[good] / spread[good]
+    offsets = (y[good] - gains * x[good]) / n[good]
+    between = np.cov(gains, offsets)
+    pivot = float(np.clip(-between[0, 1] / max(between[0, 0], 1e-12), 0.0, true.max()))
+    left = np.std(offsets + gains * pivot)
+    return MeteredGain(
+        float(gain),
+        float(np.hypot(np.std(gains), _GAIN_FLOOR)),
+        float(offset),
+        float(np.hypot(left, _OFFSET_FLOOR_W)),
+        pivot,
+        float(clock[0]),
+        float(clock[1]),
+        float(np.sqrt(np.mean((shown - gain * true - offset) ** 2))),
+        len(shown),
+    )
