@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 from urllib.parse import quote
 
@@ -13,6 +14,8 @@ from tracetool.sources.columns import narrow
 
 #: Rows of a batch; the driver takes the type of a column from the first batch.
 BATCH_ROWS = 65_536
+#: Batches that become columns together.
+BATCHES_AT_ONCE = 3
 #: Column of the table and the type wanted of it, by the name it is to have.
 Wanted = Mapping[str, tuple[str, pl.DataType]]
 
@@ -57,7 +60,7 @@ def read_table(path: Path, table: str, wanted: Wanted, low: int, high: int) -> p
         try:
             with ThreadPoolExecutor(len(spans)) as pool:
                 parts = list(pool.map(lambda span: list(_batches(path, asked % span, wanted)), spans))  # noqa: B023
-            return _stacked([frame for part in parts for frame in part])
+            return _stacked([frame for part in parts for frame in part], wanted)
         except (_Dirty, OSError, adbc_driver_manager.Error, pl.exceptions.PolarsError):
             continue
     return None
@@ -83,7 +86,7 @@ def _columns(wanted: Wanted, *, cautious: bool) -> str:
 
 
 def _batches(path: Path, query: str, wanted: Wanted) -> Iterator[pl.DataFrame]:
-    """Yield the answer to a query in batches of rows, at least one."""
+    """Yield the answer to a query, some batches of rows at a time."""
     import adbc_driver_manager as manager
     import adbc_driver_sqlite
     import pyarrow as pa
@@ -97,9 +100,9 @@ def _batches(path: Path, query: str, wanted: Wanted) -> Iterator[pl.DataFrame]:
         statement.set_sql_query(query)
         stream, _ = statement.execute_query()
         with pa.RecordBatchReader.from_stream(stream) as reader:  # reads without holding other threads up
-            for batch in reader:
-                yield _typed(pl.DataFrame(batch), wanted)
-            yield _typed(pl.DataFrame(reader.schema.empty_table()), wanted)
+            while batches := [pl.DataFrame(b) for b in islice(reader, BATCHES_AT_ONCE)]:
+                # Joined in memory of their own: what the driver hands over lies in buffers twice as long.
+                yield _typed(pl.concat(batches, rechunk=True), wanted)
 
 
 def _typed(found: pl.DataFrame, wanted: Wanted) -> pl.DataFrame:
@@ -129,9 +132,11 @@ def _text(cells: pl.Series) -> pl.Series:
 _WIDTHS: Mapping[pl.DataType, int] = {pl.Int8(): 1, pl.Int16(): 2, pl.Int32(): 4, pl.Int64(): 8}
 
 
-def _stacked(parts: list[pl.DataFrame]) -> pl.DataFrame:
+def _stacked(parts: list[pl.DataFrame], wanted: Wanted) -> pl.DataFrame:
     """Put parts one below the other, each column as wide as its widest part; nothing else is copied."""
-    kept = [p for p in parts if p.height] or parts[:1]
+    kept = [p for p in parts if p.height]
+    if not kept:
+        return pl.DataFrame(schema={name: kind for name, (_, kind) in wanted.items()})
     wide = {c: [p.schema[c] for p in kept] for c in kept[0].columns}
     kinds = {c: max(found, key=lambda kind: _WIDTHS.get(kind, 0)) for c, found in wide.items()}
     return pl.concat([p.cast({c: k for c, k in kinds.items() if p.schema[c] != k}) for p in kept])
