@@ -30,7 +30,7 @@ COLD_US: Final[Mapping[str, Mapping[str, float]]] = MappingProxyType({
 #: What a trace adds to either side of a law's band, ln of a factor: caches left as another kernel left them,
 #: strides and contents no profiler states, clocks it does not log. Of a kind of a law's rows, or of the law.
 TRACE_SPREAD: Final[Mapping[str, tuple[float, float]]] = MappingProxyType({
-    "stream": (0.5, 0.65), "stream/offsets": (0.4, 0.5), "stream/cast": (0.45, 0.8),
+    "stream": (0.5, 0.75), "stream/offsets": (0.4, 0.5), "stream/cast": (0.45, 0.8),
     "stream/cat": (0.35, 0.4), "stream/index": (0.6, 1.1), "stream/pool": (0.4, 0.5),
     "stream/tree": (0.5, 0.9), "stream/other": (0.5, 1.0), "norm": (0.55, 0.75), "softmax": (0.6, 0.5),
     "gemm": (0.2, 0.25), "gemm_older": (0.35, 0.45), "prefill": (0.3, 0.4),

@@ -36,7 +36,7 @@ _PRIORS = {
     "dram_reach": Coefficient(0.85, 0.4, 1.0, "1"),  # share of the memory's peak a stream reaches
     "overlap_norm": Coefficient(3.0, 1.0, 8.0, "1"),  # overlap of memory and pipes
     # of kernels that a trace names: instructions of an element, and what lies in the cache when they start
-    "named_launch_us": Coefficient(1.0, 0.3, 10.0, "us", fitted=False),
+    "named_launch_us": Coefficient(1.2, 0.3, 10.0, "us", fitted=False),
     "offset_ops": Coefficient(7.0, 3.0, 40.0, "op", fitted=False),  # per dimension, for every tensor and once
     "cast_ops": Coefficient(65.0, 10.0, 300.0, "op", fitted=False),
     "cat_ops": Coefficient(120.0, 20.0, 500.0, "op", fitted=False),
