@@ -12,6 +12,9 @@ from tracetool.measure.timeline import Timeline
 from tracetool.vocabulary.arrays import Floats, Ints
 from tracetool.vocabulary.interval import Z90
 
+#: Correlation by which another place may be worse than the best and still be looked at, and places looked at.
+RIVAL, _MOST_PLACES = 0.1, 8
+
 
 @dataclass(frozen=True)
 class Alignment:
@@ -148,12 +151,19 @@ def join_parts(parts: list[Alignment], at_s: Floats, drift_sd: float) -> Alignme
 
 
 def coarse_offset(readings: Readings, timeline: Timeline, reach_s: float) -> tuple[float, float]:
-    """Return the offset at which activity and power correlate best, within ``reach_s``.
+    """Return the offset at which activity and power correlate best, and the correlation. [s], [1]"""
+    return coarse_offsets(readings, timeline, reach_s)[0]
+
+
+def coarse_offsets(readings: Readings, timeline: Timeline, reach_s: float) -> list[tuple[float, float]]:
+    """Return the offsets at which activity and power correlate best, within ``reach_s``.
 
     Returns
     -------
-    offset, correlation : float
-        Offset of the timeline to the log, to about the update period, and the correlation there. [s], [1]
+    list of (offset, correlation), best first, never empty
+        Offset of the timeline to the log, to about the update period, and the correlation there; beside
+        the best, other peaks that come within ``RIVAL`` of it: a job that repeats fits in several places.
+        [s], [1]
 
     Notes
     -----
@@ -166,7 +176,7 @@ def coarse_offset(readings: Readings, timeline: Timeline, reach_s: float) -> tup
     high = max(end + reach_s, readings.time_s[-1])
     count = int(np.ceil((high - low) / step))
     if count < 4 or count > 20_000_000 or not len(timeline.start_s):
-        return 0.0, 0.0
+        return [(0.0, 0.0)]
     grid = low + step * np.arange(count + 1)
     busy = np.diff(timeline.busy(grid)) / step
     inside = (grid[:-1] >= readings.time_s[0]) & (grid[:-1] <= readings.time_s[-1])
@@ -186,4 +196,13 @@ def coarse_offset(readings: Readings, timeline: Timeline, reach_s: float) -> tup
     lags = np.concatenate([np.arange(reach + 1), np.arange(-reach, 0)])
     values = correlation[lags]
     best = int(np.argmax(values))
-    return float(lags[best] * step), float(values[best])
+    order = np.argsort(lags)
+    along = values[order]
+    level = max(float(along.max()) - RIVAL, 0.0)
+    high = [i for i in _peaks(along, _MOST_PLACES) if along[i] >= level]
+    kept = [(float(lags[best] * step), float(values[best]))]
+    for i in high:
+        at = float(lags[order[i]] * step)
+        if all(abs(at - other) > 3.5 * step for other, _ in kept):
+            kept.append((at, float(along[i])))
+    return kept

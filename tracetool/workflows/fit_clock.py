@@ -11,10 +11,13 @@ import polars as pl
 
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu, match_gpu
-from tracetool.measure.align import coarse_offset
+from tracetool.hardware.sensors import Sensor
+from tracetool.measure.align import coarse_offsets
 from tracetool.measure.clock_fit import ClockFit, fit_clock_offset
+from tracetool.measure.filters import sensor_boxes
 from tracetool.measure.power_log import PowerLog, power_logs, telemetry_devices
-from tracetool.measure.readings import resolve_updates
+from tracetool.measure.readings import Readings, resolve_updates
+from tracetool.measure.response import respond
 from tracetool.measure.sensors import candidate_sensors
 from tracetool.measure.timeline import Timeline, build_timeline
 from tracetool.sources.assemble import shift_trace
@@ -23,6 +26,8 @@ from tracetool.vocabulary.errors import BadInput
 from tracetool.vocabulary.interval import Z90
 
 _NS = 1e-9
+#: Log likelihood by which one place must explain the readings better than another to be the only one.
+_DECISIVE = 10.0
 #: Activity and power that agree less than this are of different runs, or say nothing. [1]
 LEAST_CORRELATION = 0.5
 
@@ -32,6 +37,7 @@ class _Fit:
     offset_s: float
     correlation: float
     fit: ClockFit
+    rivals_s: tuple[float, ...] = ()  # other offsets that explain the log as well [s]
 
 
 def fit_unplaced(sources: Sequence[Source], clock: dict[str, Any], gpu: str | None) -> None:
@@ -51,7 +57,8 @@ def fit_unplaced(sources: Sequence[Source], clock: dict[str, Any], gpu: str | No
     The cross-correlation of busy time and power finds the place to about an update of the sensor; the
     likelihood of the readings under the activity, filtered by the sensor's window, refines it
     (:func:`tracetool.measure.clock_fit.fit_clock_offset`). The drift comes from the parts of a long
-    log. A fit whose correlation stays below ``LEAST_CORRELATION`` is not used.
+    log. A fit whose correlation stays below ``LEAST_CORRELATION`` is not used. A job that repeats may fit
+    in several places: then all are named, and the stated interval reaches over them.
     """
     entries = clock["alignment"]
     for source, entry in zip(sources, entries, strict=True):
@@ -76,6 +83,8 @@ def fit_unplaced(sources: Sequence[Source], clock: dict[str, Any], gpu: str | No
         entry.update(
             placed=True, offset_ns=by, correlation=round(best.correlation, 4), **_stated(best.fit, by)
         )
+        if best.rivals_s:
+            entry.update(_ambiguous(entry, [round(r / _NS) * (-1 if is_log else 1) for r in best.rivals_s]))
 
 
 def _stated(fit: ClockFit, by_ns: int) -> dict[str, Any]:
@@ -96,6 +105,21 @@ def _stated(fit: ClockFit, by_ns: int) -> dict[str, Any]:
     if seen.drift_sd > 0:  # too short a log tells no drift
         said |= {"drift_ppm": round(1e6 * seen.drift, 3), "drift_sd_ppm": round(1e6 * seen.drift_sd, 3)}
     return said
+
+
+def _ambiguous(entry: dict[str, Any], rivals_ns: list[int]) -> dict[str, Any]:
+    """Return what ``run.json`` says where several places explain the log alike."""
+    half = entry["high_ns"] - entry["offset_ns"]
+    low, high = min(entry["offset_ns"], *rivals_ns) - half, max(entry["offset_ns"], *rivals_ns) + half
+    places = ", ".join(f"{(r - entry['offset_ns']) * _NS:+.3f} s" for r in sorted(rivals_ns))
+    return {
+        "ambiguous": True,
+        "rivals_ns": sorted(rivals_ns),
+        "low_ns": low,
+        "high_ns": high,
+        "error_ns": round((high - low) / (2.0 * Z90)),
+        "basis": f"{entry['basis']}, but the work repeats: {places} away the log is explained as well",
+    }
 
 
 def _try(trace: Source, telemetry: pl.DataFrame, gpu: str | None) -> list[_Fit]:
@@ -123,7 +147,8 @@ def _try(trace: Source, telemetry: pl.DataFrame, gpu: str | None) -> list[_Fit]:
             if fit is not None:
                 # Both clocks were counted from their own middles: put them back.
                 moved = fit.offset_s + (origin - middle) * _NS
-                found.append(replace(fit, offset_s=moved))
+                rivals = tuple(r + (origin - middle) * _NS for r in fit.rivals_s)
+                found.append(replace(fit, offset_s=moved, rivals_s=rivals))
     return found
 
 
@@ -146,8 +171,42 @@ def _fit(log: PowerLog, timeline: Timeline, board: Gpu | None) -> _Fit | None:
             return None
         start, end = timeline.span_s
         reach = (readings.time_s[-1] - readings.time_s[0]) + (end - start)
-        coarse, correlation = coarse_offset(readings, timeline, reach)
-        fit = fit_clock_offset(log, timeline.shifted(coarse), sensors)
+        places = coarse_offsets(readings, timeline, reach)
+        if len(places) == 1:
+            fit = fit_clock_offset(log, timeline.shifted(places[0][0]), sensors)
+            return None if fit is None else _Fit(places[0][0] + fit.alignment.offset_s, places[0][1], fit)
+        return _likeliest(log, readings, timeline, sensors, places)
     except (BadInput, ValueError, IndexError, FloatingPointError):
         return None
-    return None if fit is None else _Fit(coarse + fit.alignment.offset_s, correlation, fit)
+
+
+def _likeliest(
+    log: PowerLog,
+    readings: Readings,
+    timeline: Timeline,
+    sensors: list[Sensor],
+    places: list[tuple[float, float]],
+) -> _Fit | None:
+    """Return the place of several that explains the readings best, with those that do so as well."""
+    explained = []
+    for at, _ in places:
+        boxes = [sensor_boxes(s, readings.jitter_s) for s in sensors[:3]]
+        near = at + np.linspace(-1.0, 1.0, 7) * readings.update_s
+        values = [
+            (respond(replace(readings, time_s=readings.time_s - x), timeline, box).log_likelihood, float(x))
+            for box in boxes
+            for x in near
+        ]
+        explained.append(max(values))
+    best = int(np.argmax([value for value, _ in explained]))
+    fit = fit_clock_offset(log, timeline.shifted(places[best][0]), sensors)
+    if fit is None:
+        return None
+    found = places[best][0] + fit.alignment.offset_s
+    level = explained[best][0] - _DECISIVE
+    rivals = [
+        found + at - explained[best][1]
+        for i, (value, at) in enumerate(explained)
+        if i != best and value > level
+    ]
+    return _Fit(found, places[best][1], fit, tuple(rivals))

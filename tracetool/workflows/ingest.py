@@ -189,6 +189,11 @@ def _warnings(
         for entry in clock["alignment"]
         if not entry["placed"]
     ]
+    said += [
+        f"{entry['source']}: {entry['basis'].removeprefix('fitted: ')}"
+        for entry in clock["alignment"]
+        if entry.get("ambiguous")
+    ]
     unknown = tables["devices"].filter(pl.col("gpu").is_null())["name"].to_list()
     said += [
         f"GPU {name or 'without a name'} is not known: predictions need --gpu"
