@@ -35,7 +35,7 @@ _TRANSLATED = 2.0**33
 #: FP32 products of a compute unit's matrix cores, which AMD's libraries use for them. [FLOP/clk]
 _MATRIX_FP32 = {"cdna1": 256.0, "cdna2": 256.0, "cdna3": 256.0, "cdna4": 256.0}
 #: SMs that share kept translations of addresses.
-PAGE_SMS = 16.0
+PAGE_SMS = 4.0
 #: Elements of a tile whose block is two warps: libraries give a thread 64 sums, and slender tiles fewer.
 PAIR_AREA, PAIR_SIDE = 4096.0, 64.0
 #: Rows timed together, so that the work stays in the processor's cache.
