@@ -75,7 +75,7 @@ def test_long_rows_cost_pages_and_translations() -> None:
     rates = replace(VectorRates(), page_clk=1.0)
     plans = [(k, _plan(4096.0, 4096.0, k, tile=tile, rates=rates)) for k in (1000.0, 60000.0)]
     per_k = [plan.core_cycles[0] / k for k, plan in plans]
-    assert per_k[1] > 1.5 * per_k[0]
+    assert per_k[1] > 1.3 * per_k[0]
 
 
 def test_a_product_with_a_vector_streams_its_matrix() -> None:
