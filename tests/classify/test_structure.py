@@ -274,6 +274,13 @@ def test_compiled_kernels_carry_their_true_traffic():
         name=name, grid=(4, 1, 1), op=name, dims=[[1024], [1024], [1024], []], scalars=["", "", "", "1024"]
     )
     assert (got["elements"], got["reads"], got["writes"], got["shape_source"]) == (1024, 2, 1, "operator")
+    name = "triton_poi_fused_relu_18"
+    inside = one(name=name, grid=(4, 1, 1), op=name, dims=[[8, 128], [128], []], scalars=["", "", "1024"])
+    assert (inside["elements"], inside["reads"], inside["writes"]) == (
+        1024,
+        1.125,
+        1,
+    )  # in place: read and written
     rows = one(name="triton_per_fused_native_layer_norm_1", op="triton_per_fused_native_layer_norm_1",
                dims=[[32, 256], [256], [32, 256], [], []], scalars=["", "", "", "32", "256"])  # fmt: skip
     assert (rows["family"], rows["rows"], rows["cols"]) == ("norm", 32, 256)

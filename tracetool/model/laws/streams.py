@@ -30,6 +30,9 @@ from tracetool.tiling.walks import (
 from tracetool.vocabulary.arrays import Floats, Ints
 from tracetool.vocabulary.operators import OperatorColumns
 
+#: Of the instructions of addresses and casts: integer arithmetic, beside loads, moves and branches.
+INTEGER_SHARE = 0.5
+
 _PRIORS = {
     "launch_us": Coefficient(2.0, 0.3, 60.0, "us"),  # start and end of a kernel
     "latency_clk": Coefficient(1500.0, 200.0, 8000.0, "clk"),  # first load to last store of one block
@@ -64,7 +67,8 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         return made
     elements = rows.number("elements")
     elements = np.where(np.isfinite(elements), elements, rows.number("rows", 0.0) * rows.number("cols", 1.0))
-    asked = _operations(rows, walk, c) * elements / (lanes(gpu) * gpu.sm_count)
+    issued = _operations(rows, walk, c) * elements
+    asked = issued / (lanes(gpu) * gpu.sm_count)
     tree = walk == TREE
     waits = np.where(tree, c["chain_clk"] * chain(rows, elements), 0.0)
     found = np.where(walk != TABLE, c["kept"] * kept_share(work.dram_bytes, gpu), 0.0)
@@ -75,6 +79,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         + np.where(tree, c["tree_clk"], np.where(np.isin(walk, FLAT), 0.0, c["lookup_clk"])),
         core_cycles=made.core_cycles + asked + waits,
         memory_s=made.memory_s * (1.0 - found),
+        work=replace(work, int_ops=work.int_ops + INTEGER_SHARE * issued),
     )
 
 
