@@ -13,6 +13,7 @@ from tracetool.calibrate.power_fit import (
     coefficient_vector,
     fit_power,
     predicted_w,
+    prior_sd,
     with_coefficients,
 )
 from tracetool.calibrate.power_rows import COEFFICIENTS, PowerRows, rows_of_idle
@@ -175,3 +176,14 @@ def test_groups_off_the_model_as_a_whole_count_by_their_number_not_their_rows() 
     away = [predicted_w(left, PRIOR, GPU.voltage, f.values) / left.power_w - 1.0 for f in (few, same)]
     assert np.abs(away[0]).mean() < 0.03
     assert np.abs(away[1]).mean() < np.abs(away[0]).mean() + 0.02
+
+
+def test_an_energy_carried_from_a_fitted_board_is_believed_as_its_fit_left_it() -> None:
+    values = coefficient_vector(PRIOR)
+    place, other = COEFFICIENTS.index("fp32_pj"), COEFFICIENTS.index("fp64_pj")
+    plain = prior_sd(values, 50.0)
+    told = prior_sd(values, 50.0, carried={"fp32_pj": 0.1 * values[place], "board_w": 1e-9})
+    # Never surer than the carrying lets it be; what the other board did not tell stays as it was.
+    assert 0.2 * values[place] < told[place] < plain[place]
+    assert told[other] == plain[other]
+    assert told[COEFFICIENTS.index("board_w")] == plain[COEFFICIENTS.index("board_w")]

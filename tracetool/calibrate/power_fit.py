@@ -36,6 +36,8 @@ PRIOR_SD: Final[Mapping[str, float]] = MappingProxyType(
     }
 )
 _PRIOR_SD_COUNT = 0.5
+#: What carrying a fitted energy to another board may be off by, beside what its own fit left open. [1]
+_CARRIED_SD = 0.2
 _LEAKAGE: Final = BASE.index("leakage_w_per_v")
 #: Growth of leakage with the load: factors on its prior that are tried, and that prior's spread (of ln).
 _HEATING: Final = np.exp(np.linspace(-1.2, 1.2, 17))
@@ -85,15 +87,21 @@ def with_coefficients(start: PowerCalibration, values: Floats) -> PowerCalibrati
     )
 
 
-def prior_sd(values: Floats, base_w: float, *, known_base: bool = False) -> Floats:
+def prior_sd(
+    values: Floats, base_w: float, *, known_base: bool = False, carried: Mapping[str, float] | None = None
+) -> Floats:
     """Return the standard deviation of each prior.
 
     The base's is at least a tenth of the idle power, or hardly anything where an idle curve of the
-    same board said it (``known_base``).
+    same board said it (``known_base``). An energy ``carried`` from a board it was fitted on is believed as
+    firmly as that fit left it, widened by the carrying.
     """
     relative = np.array([PRIOR_SD.get(c, _PRIOR_SD_COUNT) for c in COEFFICIENTS])
     floor = np.array([0.1 * base_w if c in _STEADY else 1e-3 for c in COEFFICIENTS])
     spread = np.maximum(relative * values, floor)
+    for i, name in enumerate(COEFFICIENTS):
+        if name not in BASE and (carried or {}).get(name, 0.0) > 0:
+            spread[i] = np.hypot((carried or {})[name], _CARRIED_SD * values[i])
     if known_base:
         spread[: len(BASE)] = np.maximum(0.01 * values[: len(BASE)], 0.05)
     return np.asarray(spread)
@@ -216,7 +224,8 @@ def _solve(
     idle = believed[0] + believed[1] + believed[2] * float(curve.floor_v)
     # An idle reading of a sleeping board says little of its base under load.
     base = max(idle, 0.5 * float(np.median(rows.power_w)))
-    spread = prior_sd(believed, base, known_base=known_base)
+    carried = prior.sd if prior.basis == "transferred" else {}
+    spread = prior_sd(believed, base, known_base=known_base, carried=carried)
     cold = rows.design(curve, prior.leakage_per_v) / rows.power_w[:, None]
     design = cold
     group = np.sqrt(row_weights(rows)) / _ROW_SD if scatter is None else scatter.weights(rows)
