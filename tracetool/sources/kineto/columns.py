@@ -69,30 +69,26 @@ def texts(values: Iterable[Any]) -> pl.Series:
         )
 
 
-def coded(cells: Iterable[Hashable]) -> tuple[list[Any], pl.Series]:
-    """Return the distinct values and which of them each cell is: names and shapes repeat a thousandfold.
+def numbering() -> defaultdict[Hashable, int]:
+    """Return a table that gives each value it is asked about its number, in the order they are met.
 
-    >>> coded(["a", "b", "a"])[0], coded(["a", "b", "a"])[1].to_list()
-    (['a', 'b'], [0, 1, 0])
+    >>> met = numbering()
+    >>> [met[name] for name in "aba"], list(met)
+    ([0, 1, 0], ['a', 'b'])
     """
-    number: defaultdict[Hashable, int] = defaultdict()
-    number.default_factory = number.__len__
-    codes = list(map(number.__getitem__, cells))
-    return list(number), pl.Series(codes, dtype=pl.UInt32)
+    met: defaultdict[Hashable, int] = defaultdict()
+    met.default_factory = met.__len__
+    return met
 
 
-def coded_names(names: Sequence[Any]) -> tuple[pl.Series, pl.Series]:
-    """Return distinct names as clean text, and which of them each is."""
-    try:
-        distinct, codes = coded(names)
-    except TypeError:  # a name that is a list
-        distinct, codes = coded(texts(names).to_list())
-    return texts(distinct).to_frame("t").select(clean_text("t")).to_series(), codes
+def clean(distinct: pl.Series) -> pl.Series:
+    """Return text without control characters."""
+    return distinct.to_frame("t").select(clean_text("t")).to_series()
 
 
-def categories(distinct: pl.Series, codes: pl.Series) -> pl.Series:
-    """Return a column of text, held as codes, from its distinct values."""
-    return distinct.cast(pl.Categorical()).gather(codes)
+def categories(distinct: pl.Series, codes: Sequence[int]) -> pl.Series:
+    """Return a column of text, held as codes, from its distinct values and which of them each cell is."""
+    return distinct.cast(pl.Categorical()).gather(pl.Series(codes, dtype=pl.UInt32))
 
 
 def scaled_times(ts: pl.Series, dur: pl.Series) -> tuple[pl.Series, pl.Series]:

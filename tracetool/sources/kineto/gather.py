@@ -9,7 +9,14 @@ from typing import Any
 
 import polars as pl
 
-from tracetool.sources.kineto.columns import EXACT_US, exact_times, numbers, scaled_times
+from tracetool.sources.kineto.columns import (
+    EXACT_US,
+    exact_times,
+    numbering,
+    numbers,
+    scaled_times,
+    texts,
+)
 from tracetool.sources.kineto.records import NO_ARGS, Chunk
 
 #: Categories in their spellings since 2020, lower case.
@@ -30,13 +37,15 @@ class Gathered:
     ----------
     of_event, of_args, of_json : sequence of str
         Fields of the event, of its arguments, and of those left as JSON. A pair ``new|old`` is the old
-        field where there is no new one.
+        field where there is no new one. Names, categories and JSON repeat a thousandfold: their cells are
+        numbers of the distinct ones, :attr:`distinct`.
     """
 
     of_event: Sequence[str]
     of_args: Sequence[str] = ()
     of_json: Sequence[str] = ()
     cells: dict[str, list[Any]] = field(default_factory=dict)
+    distinct: dict[str, dict[Any, int]] = field(default_factory=dict)
     #: First event of each chunk, its bytes, and the places of the events of this table in it.
     parts: list[tuple[int, bytes, list[int]]] = field(default_factory=list)
 
@@ -49,6 +58,7 @@ class Gathered:
         self.cells = {
             name.split("|")[0]: [] for name in ("ts", "dur", *self.of_event, *self.of_args, *self.of_json)
         }
+        self.distinct = {name.split("|")[0]: numbering() for name in ("name", "cat", *self.of_json)}
 
     def add(self, chunk: Chunk, which: list[int]) -> None:
         """Take over the fields of some events of a chunk."""
@@ -57,24 +67,33 @@ class Gathered:
         self.parts.append((chunk.first, chunk.raw, which))
         events = [chunk.events[i] for i in which]
         for name in ("ts", "dur", *self.of_event):
-            self.cells[name] += map(attrgetter(name), events)
+            found = map(attrgetter(name), events)
+            self.cells[name] += self._numbered(name, list(found)) if name in self.distinct else found
         if not self.of_args and not self.of_json:
             return
         args = [e.args or NO_ARGS for e in events]
         for spelled in self.of_args:
             name, _, old = spelled.partition("|")
-            found = list(map(attrgetter(name), args))
-            if old and None in found:
-                found = [
-                    new if new is not None else getattr(a, old) for new, a in zip(found, args, strict=True)
+            cells = list(map(attrgetter(name), args))
+            if old and None in cells:
+                cells = [
+                    new if new is not None else getattr(a, old) for new, a in zip(cells, args, strict=True)
                 ]
-            self.cells[name] += found
+            self.cells[name] += cells
         for spelled in self.of_json:
             name, _, old = spelled.partition("|")
             raws = list(map(attrgetter(name), args))
             if old and not all(raws):
                 raws = [new or getattr(a, old) for new, a in zip(raws, args, strict=True)]
-            self.cells[name] += _as_bytes(raws)
+            self.cells[name] += self._numbered(name, _as_bytes(raws))
+
+    def _numbered(self, name: str, cells: list[Any]) -> list[int]:
+        """Return which of the distinct values each cell is."""
+        number = self.distinct[name].__getitem__
+        try:
+            return list(map(number, cells))
+        except TypeError:  # a name that is a list
+            return list(map(number, texts(cells).to_list()))
 
     def places(self) -> pl.Series:
         """Return the number of each event in the file, from 0."""

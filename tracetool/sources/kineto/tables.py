@@ -10,8 +10,8 @@ import msgspec
 import polars as pl
 
 from tracetool.sources.calls import call_kind, plain_call
-from tracetool.sources.columns import clean_text, rejected_rows
-from tracetool.sources.kineto.columns import categories, coded, coded_names, whole_numbers
+from tracetool.sources.columns import rejected_rows
+from tracetool.sources.kineto.columns import categories, clean, texts, whole_numbers
 from tracetool.sources.kineto.gather import ACTIVITIES, Gathered, Places
 from tracetool.sources.kineto.records import Chunk
 
@@ -91,18 +91,18 @@ class Columns:
             "duration_ns": length,
             "process": whole_numbers(gathered.cells["pid"]),
             "thread": whole_numbers(gathered.cells["tid"]),
-            "name": categories(*coded_names(gathered.cells["name"])),
+            "name": categories(clean(texts(gathered.distinct["name"])), gathered.cells["name"]),
         }
 
     def _device_columns(self, gathered: Gathered) -> dict[str, pl.Series]:
         cells = gathered.cells
         start, length = gathered.times_ns(self.base_ns)
-        kinds, kind = coded(cells["cat"])
+        kinds = pl.Series([ACTIVITIES[str(c).lower()] for c in gathered.distinct["cat"]], dtype=pl.String)
         return {
             "start_ns": start,
             "end_ns": start + length,
-            "kind": categories(pl.Series([ACTIVITIES[c.lower()] for c in kinds], dtype=pl.String), kind),
-            "name": categories(*coded_names(cells["name"])),
+            "kind": categories(kinds, cells["cat"]),
+            "name": categories(clean(texts(gathered.distinct["name"])), cells["name"]),
             "place": gathered.places(),
             "profiler_device": whole_numbers(_else(cells["device"], cells["pid"])),
             "stream": whole_numbers(_else(cells["stream"], cells["tid"])),
@@ -113,34 +113,32 @@ class Columns:
             "shared_bytes": whole_numbers(cells["shared"]),
             "graph_node": whole_numbers(cells["node"]),
             "bytes": whole_numbers(cells["bytes"]),
-            **_geometry(cells, "grid"),
-            **_geometry(cells, "block"),
+            **_geometry(gathered, "grid"),
+            **_geometry(gathered, "block"),
         }
 
     def _call_columns(self, gathered: Gathered) -> dict[str, pl.Series]:
         cells = gathered.cells
-        made = self._intervals(gathered)
-        names, codes = coded_names(cells["name"])
-        plain = [plain_call(n or "?") for n in names]
+        plain = [plain_call(n or "?") for n in clean(texts(gathered.distinct["name"]))]
         self.hip = self.hip or any(n.startswith("hip") for n in plain)
         return {
-            **made,
-            "name": categories(pl.Series(plain, dtype=pl.String), codes),
-            "kind": categories(pl.Series(list(map(call_kind, plain)), dtype=pl.String), codes),
+            **self._intervals(gathered),
+            "name": categories(pl.Series(plain, dtype=pl.String), cells["name"]),
+            "kind": categories(pl.Series(list(map(call_kind, plain)), dtype=pl.String), cells["name"]),
             "correlation": whole_numbers(cells["correlation"]),
             "external_id": whole_numbers(cells["external"]),
             "shared": whole_numbers(cells["shared"]),
-            **_geometry(cells, "grid"),
-            **_geometry(cells, "block"),
+            **_geometry(gathered, "grid"),
+            **_geometry(gathered, "block"),
         }
 
     def _operator_columns(self, gathered: Gathered) -> dict[str, pl.Series]:
         cells = gathered.cells
         return {
             **self._intervals(gathered),
-            "input_dims": _json_texts(cells["dims"]),
-            "input_types": _json_texts(cells["types"]),
-            "concrete_inputs": _json_texts(cells["concrete"]),
+            "input_dims": _json_texts(gathered, "dims"),
+            "input_types": _json_texts(gathered, "types"),
+            "concrete_inputs": _json_texts(gathered, "concrete"),
             "sequence": whole_numbers(cells["sequence"]),
             "external_id": whole_numbers(cells["external"]),
         }
@@ -151,10 +149,10 @@ def _else(first: list[Any], second: list[Any]) -> list[Any]:
     return [a if a is not None else b for a, b in zip(first, second, strict=True)] if None in first else first
 
 
-def _geometry(cells: dict[str, list[Any]], name: str) -> dict[str, pl.Series]:
+def _geometry(gathered: Gathered, name: str) -> dict[str, pl.Series]:
     """Return x, y, z of a launch's grid or block."""
-    raws, codes = coded(cells[name])
-    shapes = [_three(raw) for raw in raws]
+    shapes = [_three(raw) for raw in gathered.distinct[name]]
+    codes = pl.Series(gathered.cells[name], dtype=pl.UInt32)
     return {
         f"{name}_{axis}": whole_numbers([shape[i] for shape in shapes]).gather(codes)
         for i, axis in enumerate("xyz")
@@ -164,7 +162,7 @@ def _geometry(cells: dict[str, list[Any]], name: str) -> dict[str, pl.Series]:
 _UNKNOWN = (None, None, None)
 
 
-def _three(raw: bytes) -> Sequence[Any]:
+def _three(raw: Any) -> Sequence[Any]:
     """Return the three numbers of a list, nothing where it is none."""
     try:
         found = msgspec.json.decode(raw) if raw else None
@@ -173,8 +171,7 @@ def _three(raw: bytes) -> Sequence[Any]:
     return found if isinstance(found, list) and len(found) == 3 else _UNKNOWN
 
 
-def _json_texts(raws: Sequence[bytes]) -> pl.Series:
+def _json_texts(gathered: Gathered, name: str) -> pl.Series:
     """Return JSON as text held as codes, null where there is none."""
-    distinct, codes = coded(raws)
-    spelled = pl.DataFrame({"t": [r.decode("utf-8", "replace") or None for r in distinct]}, {"t": pl.String})
-    return categories(spelled.select(clean_text("t")).to_series(), codes)
+    spelled = [raw.decode("utf-8", "replace") or None for raw in gathered.distinct[name]]
+    return categories(clean(pl.Series(spelled, dtype=pl.String)), gathered.cells[name])
