@@ -237,3 +237,14 @@ def test_an_unmeasured_board_takes_its_kins_coefficients_and_says_so() -> None:
     measured = time_rows(rows_of("gemm", **SHAPES["gemm"]), load_gpu("b200-sxm"), CLOCKS)
     assert measured.basis[0] == "calibrated"
     assert timing.high[0] / timing.low[0] > measured.high[0] / measured.low[0]
+
+
+def test_copies_and_messages_are_bound_by_the_link() -> None:
+    gpu = load_gpu("h100-sxm")
+    for family, sizes in (("memcpy", {"bytes": 1e9}), ("collective", {"bytes": 1e9, "ranks": 8.0})):
+        kind = "HtoD" if family == "memcpy" else "all_reduce"
+        rows = OperatorColumns(
+            np.array([family], dtype=object),
+            {**{k: np.array([v]) for k, v in sizes.items()}, "kind": np.array([kind], dtype=object)},
+        )
+        assert BOUNDS[time_rows(rows, gpu, np.array([1980.0])).bound[0, 0]] == "link", family

@@ -147,7 +147,8 @@ def _timing(
             needed = cycles[unit][here, None] / hertz if unit in cycles else seconds[unit][here, None]
             np.minimum(needed, lasting, out=busy[unit][here])
         most = {u: b[here] for u, b in busy.items() if u not in idle}
-        bound[here] = _bound(most, fixed[here], serial, steady, memory[here])
+        crossing = seconds["link"][here]  # what crosses a link is none of the launch
+        bound[here] = _bound(most, fixed[here] - crossing, serial, steady, memory[here])
     return Timing(
         duration_s=duration,
         low=found.low,
@@ -197,5 +198,6 @@ def _bound(busy: dict[str, Floats], fixed: Floats, serial: Floats, core: Floats,
     start = np.broadcast_to(fixed[:, None], core.shape)
     steady = np.maximum(core, memory)
     best = np.where(serial > steady, BOUNDS.index("latency"), best)
-    best = np.where((start > steady) & (start > serial), BOUNDS.index("launch"), best)
+    waits = (start > np.maximum(steady, longest)) & (start > serial)
+    best = np.where(waits, BOUNDS.index("launch"), best)
     return best.astype(np.int64)
