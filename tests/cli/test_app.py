@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -53,6 +54,7 @@ def test_a_table_is_at_most_100_columns_wide(tool: Tool) -> None:
         (MissingPart("nsys is not installed", "apt-get install nsight-systems"), 3, "error: nsys is not"),
         (KeyboardInterrupt(), 130, "error: interrupted"),
         (MemoryError(), 2, "error: out of memory"),
+        (OSError(28, "No space left on device"), 2, "error: standard output: No space left on device"),
         (ZeroDivisionError("a\nb"), 2, "error: internal fault: ZeroDivisionError: a b"),
     ],
 )
@@ -91,3 +93,49 @@ def test_a_closed_pipe_is_not_a_fault() -> None:
     assert process.returncode == 0
     assert b"Traceback" not in said
     assert b"BrokenPipe" not in said
+
+
+def test_a_groups_help_read_by_head_is_not_a_fault() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-u", "-m", "tracetool", "baseline"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout
+        process.stdout.close()
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert said == b""
+
+
+def test_a_full_disk_behind_standard_output_is_said() -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("no such device here")
+    with full.open("w") as out:
+        done = subprocess.run(
+            [sys.executable, "-m", "tracetool", "schema"], stdout=out, stderr=subprocess.PIPE, check=False
+        )
+    assert done.returncode == 2
+    assert done.stderr.decode() == "error: standard output: No space left on device\n"
+
+
+def test_a_read_starts_with_what_it_needs(tmp_path: Path) -> None:
+    """Libraries and commands not asked for took half a second of every start."""
+    log = tmp_path / "kernels.csv"
+    log.write_text(
+        '"Kind","Agent_Id","Queue_Id","Kernel_Name","Correlation_Id","Start_Timestamp","End_Timestamp"\n'
+        '"KERNEL_DISPATCH","Agent 1",1,"k",1,100,200\n'
+    )
+    program = (
+        "import sys; from tracetool.cli.app import run; code = run(sys.argv[1:]);"
+        " print(*(m for m in sys.modules if '.' not in m or m.startswith('tracetool.cli.commands')));"
+        " sys.exit(code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "ingest", "-q", str(log), "-o", str(tmp_path / "run")],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    loaded = set(done.stdout.split())
+    assert "polars" in loaded
+    assert not loaded & {"numpy", "scipy", "pyarrow", "pandas", "msgspec", "numba", "jinja2", "bokeh"}
+    commands = {name for name in loaded if name.startswith("tracetool.cli.commands.")}
+    assert commands == {"tracetool.cli.commands.ingest"}

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from tracetool.sources import columns, linking, signatures
-from tracetool.sources.columns import narrow
-from tracetool.sources.nesting import nest
+from tracetool.sources.columns import each_distinct, narrow
+from tracetool.sources.nesting import last_not_after, nest
 
 _RANDOM = np.random.default_rng(7)
 
@@ -64,8 +66,7 @@ def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
         return signatures.number_signatures(linked, pl.DataFrame(), devices)
 
     whole = work()
-    for module in (columns,):
-        monkeypatch.setattr(module, "BLOCK_ROWS", 7)
+    monkeypatch.setattr(columns, "BLOCK_ROWS", 7)
     for one, other in zip(whole, work(), strict=True):
         assert_frame_equal(one, other, check_row_order=one is whole[0])
     inside = whole[0].filter(pl.col("thread") == 1, pl.col("process") == 0, pl.col("launch_ns") <= 900)
@@ -79,3 +80,44 @@ def test_narrow_keeps_every_value() -> None:
     made = narrow(wide, wide.columns)
     assert made.dtypes == [pl.Int8, pl.Int16, pl.Int64, pl.Int8]
     assert_frame_equal(made.cast(pl.Int64), wide)
+
+
+_WHOLE = st.one_of(st.none(), st.integers(0, 3), st.integers(-(2**63), 2**63 - 1), st.just(2**62))
+_ROWS = st.lists(st.tuples(_WHOLE, _WHOLE, _WHOLE, st.sampled_from([None, "a", "b", ""])), max_size=30)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=_ROWS)
+def test_equal_rows_have_equal_numbers_and_no_others(rows: list[tuple[int | None, ...]]) -> None:
+    kinds = {"a": pl.Int64(), "b": pl.Int64(), "c": pl.Int64(), "t": pl.String()}
+    code, distinct = signatures.number_distinct(pl.DataFrame(rows, schema=kinds, orient="row"))
+    told = dict(zip(distinct["#code"], distinct.drop("#code").rows(), strict=True))
+    assert [told[c] for c in code] == rows
+    assert len(told) == len(set(rows))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    known=st.lists(st.integers(-9, 9), max_size=12).map(sorted),
+    asked=st.lists(st.one_of(st.none(), st.integers(-11, 11)), max_size=12),
+    in_order=st.booleans(),
+)
+def test_the_last_that_is_no_later(known: list[int], asked: list[int | None], in_order: bool) -> None:
+    told = sorted(a for a in asked if a is not None) if in_order else asked
+    found = last_not_after(*(pl.Series(values, dtype=pl.Int64) for values in (known, told)))
+    earlier = [[i for i, k in enumerate(known) if a is not None and k <= a] for a in told]
+    assert found.to_list() == [places[-1] if places else None for places in earlier]
+
+
+@pytest.mark.parametrize("kind", [pl.String(), pl.Categorical()])
+def test_each_distinct_text_is_looked_at_once(kind: pl.DataType) -> None:
+    asked: list[str] = []
+
+    def length(distinct: pl.Series) -> pl.Series:
+        asked.extend(distinct)
+        return distinct.str.len_bytes()
+
+    column = pl.Series("name", ["aa", None, "b", "aa"], dtype=kind)
+    assert each_distinct(column, length).to_list() == [2, None, 1, 2]
+    assert sorted(asked) == ["aa", "b"]
+    assert each_distinct(column.filter(column.is_null()), length).to_list() == [None]
