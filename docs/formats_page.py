@@ -50,6 +50,7 @@ Each source counts on its own clock; `run.json` says which (`clock.domain`), how
 
 A source that only overlaps with the others is laid where its activity makes the power log likeliest: cross-correlation
 finds the place, the sensor's window refines it, long logs tell the drift. A fit that correlates less than 0.5 is not used.
+Work that repeats may fit in several places: then `ambiguous` is set, `rivals_ns` names the others, and the error reaches over all.
 `low_ns` and `high_ns` are its 90 % interval, `error_parts_ns` what it is made of: what the likelihood leaves open, when
 within its period a reading was made (polls in step with the updates never show it: up to 29 ms of a 100 ms sensor), and
 4 ms for stamping. Of 56 simulated logs kept apart (four kinds of sensor, polled every 20 to 500 ms) it held the truth in 50.

@@ -62,6 +62,17 @@ def class_ratio(made: ClassEnergy) -> Floats | None:
     return np.asarray(np.clip(1.0 + told, *_RATIO))
 
 
+def power_course(
+    observation: Observation, made: ClassEnergy | None = None, most: int = 1500
+) -> tuple[Floats, Floats]:
+    """Return true power over a log, as reconstructed, as means over ``most`` stretches. [s], [W]"""
+    readings, sensor = observation.readings, observation.sensor
+    edges = np.linspace(readings.time_s[0] - observation.boxes.reach_s, readings.time_s[-1], most + 1)
+    levels = observation.levels(0.0, None if made is None else class_ratio(made))
+    shown = levels.power(edges[:-1], edges[1:])
+    return 0.5 * (edges[1:] + edges[:-1]), (shown - sensor.offset_w) / sensor.gain
+
+
 def window_energy(
     observation: Observation, start_s: Floats, end_s: Floats, made: ClassEnergy | None = None
 ) -> WindowEnergy:

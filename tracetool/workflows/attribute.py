@@ -19,7 +19,7 @@ from tracetool.measure.counter import check_counter
 from tracetool.measure.observe import Observation, observe
 from tracetool.measure.power_log import power_logs, telemetry_devices
 from tracetool.measure.sensors import calibrated, candidate_sensors, read_sensor_file
-from tracetool.measure.windows import WindowEnergy, window_energy
+from tracetool.measure.windows import WindowEnergy, power_course, window_energy
 from tracetool.sources.telemetry import read_telemetry
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
@@ -62,6 +62,10 @@ class Attribution:
     classes: Mapping[int, ClassEnergy] = field(default_factory=dict, repr=False)
     origin_ns: int = 0
     expected_w: Mapping[int, Floats] = field(default_factory=dict, repr=False)
+
+    def course(self, device: int) -> tuple[Floats, Floats]:
+        """Return a device's true power over its log, as reconstructed between readings. [s], [W]"""
+        return power_course(self.observations[device], self.classes[device])
 
     def controls(self) -> list[dict[str, Any]]:
         """Return each class's measured energy beside the controls: shares by time and by the prior. [J]

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.sensors import Sensor
 from tracetool.measure.attribution import ClassEnergy
 from tracetool.measure.observe import Observation
 from tracetool.measure.windows import WindowEnergy
@@ -23,7 +24,7 @@ _NS = 1e-9
 def energy_table(work: Work, made: ClassEnergy, device: int) -> pl.DataFrame:
     """Return one row per class, then gap and idle, nearly in the ``energy`` schema."""
     low, high = made.interval()
-    group, _ = made.group_energy()
+    group, group_sd = made.group_energy()
     seconds = np.where(made.seconds > 0, made.seconds, np.nan)
     nothing = np.isnan(made.power_w)
     hide = np.where(nothing, np.nan, 0.0)
@@ -47,6 +48,8 @@ def energy_table(work: Work, made: ClassEnergy, device: int) -> pl.DataFrame:
             "reason": made.found.reason.tolist(),
             "group": made.found.group,
             "group_energy_j": group,
+            "group_low_j": np.maximum(group - Z90 * group_sd, 0.0),
+            "group_high_j": group + Z90 * group_sd,
         }
     )
     floats = [c for c, t in frame.schema.items() if t == pl.Float64]
@@ -100,6 +103,14 @@ def sensor_record(found: Observation) -> dict[str, Any]:
     }
 
 
+def gain_basis(sensor: Sensor) -> str:
+    """Return in words what a sensor's gain rests on."""
+    if sensor.source == "calibration file":
+        return "calibration file"
+    known = sensor.gain != 1.0 or sensor.offset_w != 0.0
+    return f"other boards of this model, {sensor.source}" if known else f"spread over models, {sensor.source}"
+
+
 def attribution_notes(found: Observation, board: Gpu | None, made: ClassEnergy) -> list[str]:
     """Return what people should know: sensor, alignment, what cannot be told apart."""
     s, a = found.sensor, found.alignment
@@ -107,7 +118,7 @@ def attribution_notes(found: Observation, board: Gpu | None, made: ClassEnergy) 
     title = board.title if board is not None else "a GPU nobody named"
     told = (
         f"{found.field} of {title}: {window}, an update every {found.readings.update_s * 1e3:.1f} ms,"
-        f" gain {s.gain:.3f} +- {Z90 * s.gain_sd:.3f} ({s.basis}, {s.source})"
+        f" gain {s.gain:.3f} +- {Z90 * s.gain_sd:.3f} ({gain_basis(s)})"
     )
     moved = (
         f"the timeline was moved {a.offset_s * 1e3:+.1f} ms (90 %: {a.low_s * 1e3:+.1f} to"
@@ -117,7 +128,22 @@ def attribution_notes(found: Observation, board: Gpu | None, made: ClassEnergy) 
     unknown = int((~made.found.known & (made.seconds > 0)).sum())
     if unknown:
         notes.append(f"{unknown} of {int((made.seconds > 0).sum())} classes cannot be told apart by this log")
+        notes += _groups(made)
     return notes
+
+
+def _groups(made: ClassEnergy, most: int = 3) -> list[str]:
+    """Say what classes that never separate cost together, the largest groups first."""
+    energy, deviation = made.group_energy()
+    member = made.found.group
+    first = [int(np.flatnonzero(member == g)[0]) for g in np.unique(member[member >= 0])]
+    first.sort(key=lambda i: -energy[i])
+    said = [
+        f"group {member[i]}: {int((member == member[i]).sum())} of them cost {energy[i]:.4g} J together"
+        f" (90 %: {max(energy[i] - Z90 * deviation[i], 0.0):.4g} to {energy[i] + Z90 * deviation[i]:.4g})"
+        for i in first[:most]
+    ]
+    return said if len(first) <= most else [*said, f"{len(first) - most} more groups: see group in the table"]
 
 
 def prior_note(expected_w: Floats, made: ClassEnergy) -> str:

@@ -24,6 +24,7 @@ from tracetool.tables.write import aside_file
 from tracetool.vocabulary.errors import BadInput
 from tracetool.vocabulary.interval import Z90
 from tracetool.workflows.activity_files import read_activity, read_meter
+from tracetool.workflows.energy_tables import gain_basis
 
 _NS, _US, _MS = 1e-9, 1e-6, 1e3
 
@@ -56,7 +57,7 @@ class IdentifiedSensor:
         if self.metered is not None:
             gain, sd, offset = self.metered.gain, self.metered.gain_sd, self.metered.offset_w
         out |= {"gain": gain, "gain_low": gain - Z90 * sd, "gain_high": gain + Z90 * sd, "offset_w": offset}
-        out["gain_from"] = "meter" if self.metered is not None else f"{self.nominal.basis} on other boards"
+        out["gain_from"] = "meter" if self.metered is not None else gain_basis(self.nominal)
         return {**out, "note": self.found.reason or None}
 
     def told(self) -> dict[str, str]:

@@ -185,9 +185,12 @@ def _draw(found: Attribution, picture: Path | None, bars: Path | None) -> None:
     if picture is not None:
         device, seen = next(iter(found.observations.items()))
         explained = found.classes[device].fitted_w
-        times = seen.readings.time_s
-        save_chart(log_picture(times, seen.readings.power_w, explained, f"Power log, {seen.field}"), picture)
+        times, shown = seen.readings.time_s, seen.readings.power_w
+        save_chart(
+            log_picture(times, shown, explained, f"Power log, {seen.field}", found.course(device)), picture
+        )
     if bars is not None:
         rows = found.energy.filter(pl.col("energy_j") > 0).sort("energy_j", descending=True).head(25)
         ends = [rows[c].fill_null(np.nan).to_numpy() for c in ("energy_j", "energy_low_j", "energy_high_j")]
-        save_chart(energy_bars(rows["class"].to_list(), ends[0], ends[1], ends[2]), bars)
+        known = rows["identified"].to_list()
+        save_chart(energy_bars(rows["class"].to_list(), ends[0], ends[1], ends[2], known), bars)

@@ -88,6 +88,12 @@ def fit_settling(seen: Seen) -> dict[str, Fit]:
     good = inside[placed.execution]
     share = np.bincount(placed.sample, placed.share * good, minlength=count)
     used = share > (0.999 if samples.window_s <= 0 else 0.2)
+    if used.sum() < 5 and samples.window_s > 0:
+        most = float(share.max(initial=0.0))
+        raise BadInput(
+            f"windows of {samples.window_s * 1e3:.4g} ms hold {most:.0%} of this kernel at most: no profile",
+            "run it alone, back to back, for longer than a window; its energy: tracetool attribute",
+        )
     if used.sum() < 5:
         raise BadInput(
             f"only {int(used.sum())} samples meet an execution of the golden bin",
@@ -177,6 +183,8 @@ def curve_at(seen: Seen, fit: Fit, *, component: str, kind: str, position: int) 
     at = seen.executions.position[placed.execution]
     chosen = inside[placed.execution] & ((at == sse) if kind == "sse" else (at >= position))
     chosen &= placed.share > 0.5 if samples.window_s <= 0 else placed.share > 0
+    met = len(np.unique(placed.sample[chosen]))
+    chosen &= placed.end - placed.begin <= 0  # a mean over a window lies at no phase
     return Curve(
         component,
         kind,
@@ -188,7 +196,7 @@ def curve_at(seen: Seen, fit: Fit, *, component: str, kind: str, position: int) 
         steady + extra,
         float(np.percentile(means, 5.0)),
         float(np.percentile(means, 95.0)),
-        len(np.unique(placed.sample[chosen])),
+        met,
         placed.end[chosen],
         samples.power_w[component][placed.sample[chosen]],
     )

@@ -8,7 +8,18 @@ from typing import Final
 import numpy as np
 
 from tracetool.report.columns import number
-from tracetool.report.pictures.charts import INK, MEASURED, MODEL, Chart, blank, hover, legend, limits, plain
+from tracetool.report.pictures.charts import (
+    INK,
+    MEASURED,
+    MODEL,
+    SOFT,
+    Chart,
+    blank,
+    hover,
+    legend,
+    limits,
+    plain,
+)
 from tracetool.vocabulary.arrays import Floats
 
 #: Points beyond this are thinned: no screen shows more.
@@ -21,7 +32,13 @@ def thinned(*columns: Floats, most: int = _MOST) -> list[Floats]:
     return [c[::step] for c in columns]
 
 
-def log_picture(time_s: Floats, shown_w: Floats, explained_w: Floats, title: str) -> Chart:
+def log_picture(
+    time_s: Floats,
+    shown_w: Floats,
+    explained_w: Floats,
+    title: str,
+    course: tuple[Floats, Floats] | None = None,
+) -> Chart:
     """Return the log against the power that explains it.
 
     Parameters
@@ -32,22 +49,40 @@ def log_picture(time_s: Floats, shown_w: Floats, explained_w: Floats, title: str
         What the sensor showed, and what the attribution says it should have. [W]
     title : str
         What it is about.
+    course : (time, power), each shape (m,), optional
+        Power as reconstructed between readings, gain and offset undone. [s], [W]
     """
     miss = float(np.sqrt(np.mean((shown_w - explained_w) ** 2))) if len(time_s) else 0.0
-    watts = limits(np.concatenate([shown_w, explained_w]))
-    made = blank(
-        limits(time_s, margin=0.01), watts, ("time [s]", "power shown [W]"), height=380, drag="width"
-    )
+    drawn = [shown_w, explained_w, *([] if course is None else [course[1]])]
+    watts = limits(np.concatenate(drawn))
+    made = blank(limits(time_s, margin=0.01), watts, ("time [s]", "power [W]"), height=380, drag="width")
     time, shown, explained = thinned(time_s, shown_w, explained_w)
-    made.line(time, shown, line_color=MEASURED, line_width=1.5, legend_label="log")
-    made.line(time, explained, line_color=MODEL, line_width=1.5, line_dash="dashed", legend_label="explained")
+    if course is not None:
+        told = "power reconstructed, gain undone"
+        made.step(*course, mode="center", line_color=SOFT, line_width=1.0, legend_label=told)
+    made.line(time, shown, line_color=MEASURED, line_width=1.5, legend_label="log, as the sensor shows it")
+    made.line(
+        time,
+        explained,
+        line_color=MODEL,
+        line_width=1.5,
+        line_dash="dashed",
+        legend_label="explained by classes",
+    )
     legend(made)
     said = f"{len(time_s)} readings; the explanation is off by {miss:.1f} W (RMS)."
     return Chart(plain(title, 300), said, made)
 
 
-def energy_bars(names: Sequence[str], energy_j: Floats, low_j: Floats, high_j: Floats) -> Chart:
-    """Return energy per class as bars with 90 % intervals, in the order given. [J]"""
+def energy_bars(
+    names: Sequence[str],
+    energy_j: Floats,
+    low_j: Floats,
+    high_j: Floats,
+    identified: Sequence[bool] | None = None,
+) -> Chart:
+    """Return energy per class as bars with 90 % intervals, in the order given; pale if not identified. [J]"""
+    known = [True] * len(names) if identified is None else list(identified)
     rows = [f"{i + 1}. {plain(name, 28)}" for i, name in enumerate(names)]  # numbered: cut names may repeat
     reach = float(np.nan_to_num(np.concatenate([[0.0], high_j, energy_j])).max())
     ends = (0.0, max(reach * 1.04, 1e-12))
@@ -64,11 +99,18 @@ def energy_bars(names: Sequence[str], energy_j: Floats, low_j: Floats, high_j: F
         "high": high_j,
         "name": whole,
         "said": figures,
+        "strength": [0.95 if k else 0.4 for k in known],
     }
-    bars = made.hbar(y="class", right="energy", height=0.65, fill_color=MODEL, line_color=None, source=source)
+    bars = made.hbar(y="class", right="energy", height=0.65, fill_color=MODEL, fill_alpha="strength",
+                     line_color=None, source=source)  # fmt: skip
     made.segment(x0="low", x1="high", y0="class", y1="class", line_color=INK, line_width=1.4, source=source)
     made.ygrid.grid_line_color = None
     made.xaxis.ticker.desired_num_ticks = 4  # beside the names a telephone leaves the bars little room
     hover(made, [("", "name"), ("", "said")], [bars])
-    told = "; ".join(f"{n}: {s}" for n, s in zip(whole, figures, strict=True))
-    return Chart("Measured energy per class", f"{len(rows)} classes, bars with 90 % intervals. {told}", made)
+    told = "; ".join(
+        f"{n}: {s}{'' if k else ' (not identified)'}" for n, s, k in zip(whole, figures, known, strict=True)
+    )
+    pale = "" if all(known) else ", pale where the log does not tell a class from others"
+    return Chart(
+        "Measured energy per class", f"{len(rows)} classes, bars with 90 % intervals{pale}. {told}", made
+    )

@@ -43,15 +43,18 @@ def power_profile(kernel: str, found: FineProfile, among: Interleaving | None = 
     from bokeh.layouts import column
 
     curves = [c for c in found.curves if c.component == "total"]
-    values = [c.power_w for c in curves] + [c.sample_w for c in curves] + [found.run_trend.sample_w]
+    values = [w for c in curves for w in (c.low_w, c.high_w, c.sample_w)]
     contexts = [c for c in among.contexts if np.isfinite(c.mean_w)] if among is not None else []
     values += [np.array([c.low_w, c.high_w]) for c in contexts]
     watts = limits(np.concatenate(values))
+    over_run = limits(np.concatenate([*values, found.run_trend.sample_w]))
     said = "; ".join(f"{_SAID[c.kind]}: {c.mean_w:.1f} W from {c.samples} samples" for c in curves)
     return Chart(
         f"Power profile of {plain(kernel, 80)}",
         f"{int(found.golden.sum())} golden runs; {said}",
-        column(_run(found, watts), _execution(found, curves, contexts, watts), sizing_mode="stretch_width"),
+        column(
+            _run(found, over_run), _execution(found, curves, contexts, watts), sizing_mode="stretch_width"
+        ),
     )
 
 
