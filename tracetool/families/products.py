@@ -13,6 +13,8 @@ from tracetool.vocabulary.arrays import Bools, Floats
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.vocabulary.work import Work
 
+#: Bytes a thread loads at once where operands are aligned. [B]
+_LOAD_BYTES = 16.0
 #: Results a side of one patch, of a kernel whose name does not tell: registers hold no larger transform.
 _FUSED_PATCH = 2.0
 
@@ -26,8 +28,22 @@ def gemm_products(rows: OperatorColumns, gpu: Gpu) -> Products:
     rate = product_rate(words, gpu)
     return Products(
         batch, m, n, k, size, result_bytes(words), rate, on_tensor(words, gpu), batch * (m + n) * k * size,
-        rows.number("tile_m"), rows.number("tile_n"), rows.number("split_k"),
+        rows.number("tile_m"), rows.number("tile_n"), rows.number("split_k"), _loads(rows, k, size),
     )  # fmt: skip
+
+
+def _loads(rows: OperatorColumns, k: Floats, size: Floats) -> Floats | None:
+    """Return the loads an element needs where threads cannot load 16 bytes at once, else 0. Shape (n,).
+
+    A kernel's name tells how its operands are aligned; else their rows of K do, one behind the other.
+    """
+    whole = _LOAD_BYTES / size
+    along = np.gcd((k * size).astype(np.int64), int(_LOAD_BYTES)) / size
+    known = rows.number("align")
+    together = np.where(known > 0, known, np.where(size >= 1.0, np.maximum(along, 1.0), whole))
+    if not (together < whole).any():
+        return None
+    return np.where(together < whole, 1.0 / together, 0.0)
 
 
 def conv_products(rows: OperatorColumns, gpu: Gpu) -> Products:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 from tracetool.vocabulary.arrays import Bools, Floats, Ints
 
@@ -23,10 +24,13 @@ class Products:
     tile_m: Floats  # tile the kernel's name states, NaN where none does
     tile_n: Floats
     split: Floats  # parts of K it states, NaN where none
+    loads: Floats | None = None  # loads of an element of A and B by itself or with few others; none: 0
 
     def take(self, rows: Ints | slice) -> Products:
         """Return the chosen products."""
-        return Products(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
+        held = {f.name: getattr(self, f.name) for f in fields(self)}
+        kept: dict[str, Any] = {k: None if v is None else v[rows] for k, v in held.items()}
+        return Products(**kept)
 
 
 @dataclass(frozen=True)
