@@ -109,6 +109,11 @@ def test_few_rows_last_as_long_as_their_threads_work_through_them() -> None:
     assert seconds(alone, "mi300x") > 1.5 * seconds(rows, "mi300x")
 
 
+def test_attention_in_a_trace_leaves_packing_and_combining_to_kernels_of_their_own() -> None:
+    rows = every_family()["attention decode"]
+    assert seconds(named(rows, "flash_fwd_splitkv_kernel"), "a100-sxm") < seconds(rows, "a100-sxm") - 3e-6
+
+
 def test_every_spread_names_a_law_or_a_walk() -> None:
     known = {*laws(), *(f"stream/{walk}" for walk in WALKS)}
     assert set(TRACE_SPREAD) <= known

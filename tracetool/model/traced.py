@@ -18,6 +18,7 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.model.laws.law import Coefficients, Law
 from tracetool.model.pieces import Pieces
 from tracetool.model.time_calibration import spread_key
+from tracetool.tiling.walks import named
 from tracetool.vocabulary.arrays import Bools, Floats
 from tracetool.vocabulary.operators import OperatorColumns
 
@@ -34,6 +35,7 @@ TRACE_SPREAD: Final[Mapping[str, tuple[float, float]]] = MappingProxyType({
     "stream/cat": (0.35, 0.4), "stream/index": (0.6, 1.1), "stream/pool": (0.4, 0.5),
     "stream/tree": (0.5, 0.9), "stream/other": (0.5, 1.0), "norm": (0.55, 0.75), "softmax": (0.6, 0.5),
     "gemm": (0.2, 0.25), "gemm_older": (0.35, 0.45), "prefill": (0.3, 0.4),
+    "decode": (0.5, 0.5),
 })  # fmt: skip
 #: The same for the other laws.
 OTHER_TRACE_SPREAD: Final = (0.25, 0.3)
@@ -41,9 +43,7 @@ OTHER_TRACE_SPREAD: Final = (0.25, 0.3)
 
 def traced(rows: OperatorColumns) -> Bools:
     """Return which rows are kernels of a trace: rows of operator tables name none. Shape (n,)."""
-    if "name" not in rows.columns:
-        return np.zeros(len(rows), dtype=np.bool_)
-    return np.asarray(rows.text("name") != "", dtype=np.bool_)
+    return named(rows)
 
 
 def law_in_trace(law: Law) -> Law:

@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 
 from tracetool.hardware.gpu import Gpu
-from tracetool.vocabulary.arrays import Floats, Ints
+from tracetool.vocabulary.arrays import Bools, Floats, Ints
 from tracetool.vocabulary.operators import OperatorColumns
 
 #: Ways to walk, as the numbers :func:`walks` gives stand for them. ``table``: a row of an operator table,
@@ -68,6 +68,11 @@ def walks(rows: OperatorColumns) -> Ints:
         return np.zeros(len(rows), dtype=np.int64)
     names = rows.text("name")
     return np.array([walk_of(str(n)) for n in names.tolist()], dtype=np.int64)
+
+
+def named(rows: OperatorColumns) -> Bools:
+    """Return which rows are kernels a trace names, not operators of a table. Shape (n,)."""
+    return np.asarray(walks(rows) != TABLE, dtype=np.bool_)
 
 
 def steps_of(rows: OperatorColumns) -> Floats:

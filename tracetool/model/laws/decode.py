@@ -7,8 +7,10 @@ import numpy as np
 from tracetool.families.scores import attention_scores, scores_work
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.laws.law import Coefficient, Coefficients, Law, choice
+from tracetool.model.laws.prefill import ALONE_US
 from tracetool.model.pieces import Pieces, combined
 from tracetool.tiling.queries import efficient_split, split_keys
+from tracetool.tiling.walks import named
 from tracetool.vocabulary.arrays import Bools, Floats
 from tracetool.vocabulary.operators import OperatorColumns
 
@@ -141,7 +143,8 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         waves * (1.0 - c["block_overlap"]) + c["block_overlap"] * np.minimum(waves, blocks / slots)
     ) * block
 
-    split = parts > 1.0
+    alone = named(rows)
+    split = (parts > 1.0) & ~alone
     partial = np.where(split, s.batch * s.heads * s.q_len * parts * s.value_dim * 8.0, 0.0)
     serial = c["latency_clk"] + c["block_serial"] * starts
     serial = serial + np.where(
@@ -157,6 +160,8 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     launch = np.where(vector, c["vector_launch_us"], np.where(own8, c["launch_kv8_us"], c["launch_us"]))
     launch = launch * np.where(group <= 1.0, c["single_launch"], 1.0)
     launch = launch + np.where((group > 1.0) & (s.batch > 1.0) & (s.kv_heads > 1.0), c["pack_us"], 0.0)
+    # in a trace what packs, plans and combines are kernels of their own
+    launch = np.where(alone, np.minimum(launch, ALONE_US), launch)
     n = len(rows)
     return Pieces(
         fixed_s=launch * 1e-6,

@@ -10,6 +10,7 @@ from tracetool.model.laws.law import Coefficient, Coefficients, Law, choice
 from tracetool.model.laws.vendors import OLDER_SHARE, older_kernels
 from tracetool.model.pieces import Pieces, combined
 from tracetool.tiling.queries import QueryTiles, causal_tiles, full_tiles
+from tracetool.tiling.walks import named
 from tracetool.vocabulary.arrays import Floats
 from tracetool.vocabulary.operators import OperatorColumns
 
@@ -143,9 +144,9 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     )
     passes = c["pass_factor"] * np.where(fp8, c["fp8_pass"], np.where(kv8, c["kv8_pass"], 1.0))
     launch = c["launch_us"] * np.where(s.q_len <= 1.0, c["one_launch"], 1.0)
-    recorded = rows.number("duration_us", 0.0) > 0.0
-    launch = np.where(recorded, np.minimum(launch, ALONE_US), launch)
-    passes = np.where(recorded, np.minimum(passes, ALONE_PASSES), passes)
+    alone = named(rows)
+    launch = np.where(alone, np.minimum(launch, ALONE_US), launch)
+    passes = np.where(alone, np.minimum(passes, ALONE_PASSES), passes)
     n = len(rows)
     return Pieces(
         fixed_s=launch * 1e-6,
