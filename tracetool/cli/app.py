@@ -12,6 +12,7 @@ from pathlib import Path
 
 import typer
 
+from tracetool.cli.plain_types import spare
 from tracetool.vocabulary.errors import TracetoolError
 
 EXIT_USAGE = 2
@@ -116,6 +117,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code (0, 1, 2, 3 or 130)."""
     given = list(arguments) if arguments is not None else sys.argv[1:]
     command = typer.main.get_command(build(_asked(given)))
+    spare(command)
     try:
         code = command.main(
             args=given,

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from tracetool import __version__
 from tracetool.tables.schema import load_schema
 from tracetool.tables.write import aside_folder, write_parquet
 from tracetool.vocabulary.errors import BadInput
@@ -24,11 +24,8 @@ RUN_SCHEMA = "run/1"
 
 
 def tool_version() -> str:
-    """Return the version of the installed tool."""
-    try:
-        return version("tracetool-energy")
-    except PackageNotFoundError:
-        return "0+unknown"
+    """Return the version of the tool."""
+    return __version__
 
 
 def file_sha256(path: Path) -> str:
