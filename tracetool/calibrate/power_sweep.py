@@ -14,7 +14,7 @@ from scipy.optimize import minimize, nnls
 
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.power_calibration import BASE, PowerCalibration
-from tracetool.vocabulary.arrays import Floats, Ints, Texts
+from tracetool.vocabulary.arrays import Bools, Floats, Ints, Texts
 
 #: Relative spread of a good reading; rows further off lose weight.
 _ROW_SD = 0.03
@@ -58,6 +58,35 @@ class SweepFit:
     def error(self) -> float:
         """Mean absolute relative error."""
         return float(np.mean(np.abs(self.residual)))
+
+
+def take(rows: SweepRows, kept: Bools) -> SweepRows:
+    """Return the chosen rows."""
+    share = None if rows.memory_share is None else rows.memory_share[kept]
+    return SweepRows(rows.power_w[kept], rows.clock_mhz[kept], rows.duration_s[kept], rows.group[kept], share)
+
+
+def unseen_residual(
+    rows: SweepRows, seen: Bools, prior: PowerCalibration, curve: VoltageCurve, growth: float
+) -> Floats:
+    """Return the relative residual of every row about base and work fitted to the rows ``seen`` alone.
+
+    The voltage curve and the growth of leakage with it are given. NaN for rows of a group of which nothing
+    was seen.
+    """
+    names, place = np.unique(rows.group.astype(str), return_inverse=True)
+    known = np.isin(np.arange(len(names)), place[seen])
+    _, order = np.unique(place[seen], return_inverse=True)
+    some = take(rows, seen)
+    _, base, work, _ = _linear(some, prior, curve, order, growth)
+    every = np.zeros(len(names))
+    every[known] = work
+    # Work is stated at a group's shortest time, of the rows it was fitted to.
+    shortest = np.full(len(names), np.inf)
+    np.fmin.at(shortest, place[seen], some.duration_s)
+    matrix = _design(rows, curve, place, growth, shortest)
+    found = matrix @ np.concatenate([base, every])
+    return np.where(known[place], found / rows.power_w - 1.0, np.nan)
 
 
 def fit_sweep(
@@ -111,31 +140,37 @@ def fit_sweep(
     return SweepFit(best, base, growth(found.x), work, names.astype(object), residual, loaded)
 
 
-def _linear(
-    rows: SweepRows, prior: PowerCalibration, curve: VoltageCurve, place: Ints, growth: float
-) -> tuple[float, Floats, Floats, Floats]:
-    """Return loss, base, work and residuals at one curve: a non-negative least squares."""
-    volt = curve.at(rows.clock_mhz)
-    groups = int(place.max()) + 1
-    shortest = np.full(groups, np.inf)
-    np.fmin.at(shortest, place, rows.duration_s)
-    running = np.isfinite(rows.duration_s)
+def _design(rows: SweepRows, curve: VoltageCurve, place: Ints, growth: float, shortest: Floats) -> Floats:
+    """Return the power of each row per unit of base and of each group's work."""
+    volt, base = curve.at(rows.clock_mhz), len(BASE)
+    running = np.isfinite(rows.duration_s) & np.isfinite(shortest[place])
     with np.errstate(invalid="ignore"):
         rate = np.where(running, shortest[place] / rows.duration_s, 0.0)
-    base = len(BASE)
-    matrix = np.zeros((len(volt), base + groups))
+    matrix = np.zeros((len(volt), base + len(shortest)))
     leaking = volt * np.exp(growth * (volt - curve.floor_v))
     matrix[:, 0], matrix[:, 2], matrix[:, 3] = 1.0, leaking, volt**2 * rows.clock_mhz / 1e3
     matrix[:, 1] = 1.0 if rows.memory_share is None else rows.memory_share
     matrix[np.arange(len(volt)), base + place] = np.nan_to_num(volt**2 * rate)
+    return matrix
+
+
+def _linear(
+    rows: SweepRows, prior: PowerCalibration, curve: VoltageCurve, place: Ints, growth: float
+) -> tuple[float, Floats, Floats, Floats]:
+    """Return loss, base, work and residuals at one curve: a non-negative least squares."""
+    groups, base = int(place.max()) + 1, len(BASE)
+    shortest = np.full(groups, np.inf)
+    np.fmin.at(shortest, place, rows.duration_s)
+    matrix = _design(rows, curve, place, growth, shortest)
+    count = len(matrix)
     matrix /= rows.power_w[:, None]
     believed = np.array([getattr(prior, name) for name in BASE])
     spread = np.maximum(_BASE_SD * believed, 1.0)
     held = np.zeros((base, base + groups))
     held[np.arange(base), np.arange(base)] = 1.0 / spread
     # Readings of one kernel share its errors: many clocks say no more than some tens of independent ones.
-    weight = min(1.0, np.sqrt(_READINGS_PER_GROUP * groups / len(volt))) / _ROW_SD
-    robust = np.ones(len(volt))
+    weight = min(1.0, np.sqrt(_READINGS_PER_GROUP * groups / count)) / _ROW_SD
+    robust = np.ones(count)
     values = np.zeros(base + groups)
     for _ in range(3):
         w = weight * np.sqrt(robust)

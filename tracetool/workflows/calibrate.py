@@ -13,7 +13,7 @@ import polars as pl
 from tracetool.calibrate.power_file import Fitted, calibration_toml
 from tracetool.calibrate.power_fit import PowerFit, coefficient_vector, fit_power
 from tracetool.calibrate.power_rows import COEFFICIENTS, PowerRows
-from tracetool.calibrate.power_sweep import SweepFit, SweepRows, fit_sweep, with_base
+from tracetool.calibrate.power_sweep import SweepFit, with_base
 from tracetool.calibrate.power_validation import baselines, held_out
 from tracetool.calibrate.time import TimeFit
 from tracetool.calibrate.voltage_fit import fit_voltage_readings
@@ -26,6 +26,7 @@ from tracetool.model.thermal import thermal_resistance_c_per_w
 from tracetool.vocabulary.errors import BadInput
 from tracetool.vocabulary.progress import Progress, Silent
 from tracetool.workflows.calibrate_runs import read_measured_run
+from tracetool.workflows.calibrate_sweeps import fitted_sweep
 from tracetool.workflows.calibrate_tables import Measured, read_measured
 from tracetool.workflows.calibrate_times import Timed, fit_times, read_timed, time_tables, time_text
 
@@ -129,7 +130,8 @@ def _fitted(board: Gpu, read: Sequence[Measured]) -> CalibrationResult:
     prior = believed_calibration(board)
     notes: list[str] = []
     curve, measured_curve = _voltage(board, prior, read, notes)
-    sweep = _sweep(read, prior, curve, fit_voltage=not measured_curve)
+    swept = fitted_sweep(read, prior, curve, fit_voltage=not measured_curve)
+    sweep = None if swept is None else swept.fit
     idle = any(m.kind == "idle" for m in read)
     if sweep is not None:
         curve = sweep.voltage
@@ -159,9 +161,12 @@ def _fitted(board: Gpu, read: Sequence[Measured]) -> CalibrationResult:
         errors.append(error)
         tables.append(_coefficients(section, fit, start))
         curve = used
-    if sweep is not None:
-        tables.insert(0, _base_table(sweep))
-        errors.append({"rows": "sweep", "count": len(sweep.residual), "fit_percent": 100 * sweep.error})
+    if swept is not None:
+        tables.insert(0, _base_table(swept.fit))
+        error = {"rows": "sweep", "count": len(swept.fit.residual), "fit_percent": 100 * swept.fit.error}
+        if np.isfinite(swept.held_out):
+            error |= {"held_out_percent": 100 * swept.held_out, "constant power": 100 * swept.constant}
+        errors.append(error)
     about: dict[str, str | float] = {
         "title": f"Power of {board.name}",
         "basis": "calibrated",
@@ -174,7 +179,8 @@ def _fitted(board: Gpu, read: Sequence[Measured]) -> CalibrationResult:
     text = calibration_toml(about=about, source="calibrate", fits=fits, sweep=sweep, voltage=shown)
     if any(Path(m.path).is_dir() for m in read):
         notes.append("powers of one run share the error of its sensor's gain: see tracetool attribute")
-    rejected = pl.concat([_marked(m) for m in read], how="diagonal_relaxed")
+    other = [] if swept is None else [swept.left_out]
+    rejected = pl.concat([*(_marked(m) for m in read), *other], how="diagonal_relaxed")
     if rejected.height:
         notes.append(f"{rejected.height} rows left out of the fit; see rejected")
     return CalibrationResult(
@@ -199,33 +205,6 @@ def _voltage(
         return curve, True
     curve = prior.voltage or board.voltage
     return curve, curve.measured
-
-
-def _sweep(
-    read: Sequence[Measured], prior: PowerCalibration, curve: VoltageCurve, *, fit_voltage: bool
-) -> SweepFit | None:
-    parts = [m.sweep for m in read if m.sweep is not None]
-    if not parts:
-        return None
-    rows = SweepRows(
-        *(
-            np.concatenate([getattr(p, n) for p in parts])
-            for n in ("power_w", "clock_mhz", "duration_s", "group")
-        )
-    )
-    rows = _over_clocks(rows)
-    if not len(rows.power_w):
-        return None
-    enough = len(np.unique(rows.clock_mhz)) >= 5
-    return fit_sweep(rows, prior, curve, fit_voltage=fit_voltage and enough)
-
-
-def _over_clocks(rows: SweepRows) -> SweepRows:
-    """Return the rows of groups seen at two clocks or more, and idle ones: others say nothing of the base."""
-    seen = pl.DataFrame({"group": rows.group.astype(str), "clock": rows.clock_mhz})
-    clocks = seen.select(pl.col("clock").n_unique().over("group")).to_series().to_numpy()
-    kept = (clocks >= 2) | ~np.isfinite(rows.duration_s)
-    return SweepRows(rows.power_w[kept], rows.clock_mhz[kept], rows.duration_s[kept], rows.group[kept])
 
 
 def _on_base(prior: PowerCalibration, sweep: SweepFit) -> PowerCalibration:

@@ -112,6 +112,7 @@ def read_measured(path: str | os.PathLike[str], gpu: Gpu) -> Measured:
         frame["clock_mhz"].cast(pl.Float64).to_numpy(),
         seconds,
         _groups(frame),
+        rows.number("recorded_mem_clock_mhz", gpu.memory_clock_mhz) / gpu.memory_clock_mhz,
     )
     return Measured("sweep", name, None, sweep, rejected)
 

@@ -10,6 +10,14 @@ from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 
 app = typer.Typer()
 
+#: Headings of errors in a terminal: all of them fit a hundred columns.
+_SHORT = {
+    "fit_percent": "fit %",
+    "held_out_percent": "left out %",
+    "constant power": "constant %",
+    "constant + FLOP/s + bytes/s": "const+FLOP/s+B/s %",
+}
+
 
 @app.command(epilog="Example: tracetool calibrate idle.csv kernels.parquet --gpu a100-sxm -o mine.power.toml")
 def calibrate(
@@ -50,7 +58,7 @@ def calibrate(
         )
     elif not quiet:
         show_table(made.coefficients)
-        show_table(made.errors)
+        show_table(made.errors.rename({k: v for k, v in _SHORT.items() if k in made.errors.columns}))
         if made.rejected.height:
             show_table(made.rejected["reason"].value_counts(sort=True))
         page = console()
