@@ -70,6 +70,16 @@ def test_winograd_multiplies_less() -> None:
     assert wasted == pytest.approx(4.0 * (30.0 / 32.0) ** 2)
 
 
+def test_few_channels_leave_a_step_of_a_matrix_unit_half_empty() -> None:
+    def rate(channels: float, tile_k: float = 32.0) -> float:
+        return float(_products({"dtype": "fp16"}, channels=channels, tile_k=tile_k).rate[0])
+
+    assert rate(8.0) == rate(64.0) / 4.0
+    assert rate(64.0) == rate(64.0, np.nan)  # no name, no step
+    plain = _products(channels=3.0, tile_k=8.0)
+    assert plain.rate[0] == GPU.rate("fp32")  # vector pipes take channels and places of the window alike
+
+
 def test_a_window_of_one_has_no_winograd() -> None:
     plain = _products(kernel_h=1.0, kernel_w=1.0, padding=0.0)
     named = _products({"algo": "winograd"}, kernel_h=1.0, kernel_w=1.0, padding=0.0, grid_z=16.0)

@@ -94,9 +94,14 @@ def conv_products(rows: OperatorColumns, gpu: Gpu) -> Products:
     size = element_bytes(words)
     tile_m, tile_n = rows.number("tile_m"), rows.number("tile_n")
     parts, named = rows.number("split_k"), rows.text("library") != ""
+    tensor, rate = on_tensor(words, gpu), product_rate(words, gpu)
+    # a step of K is channels of one place in the window: fewer than it takes leave it half empty
+    step, inner = rows.number("tile_k"), np.where(of_data, made, per_group)
+    stepped = given & tensor & (step > 0) & ~of_weights & ~winograd.apart
+    rate = np.where(stepped, rate * inner / (np.ceil(inner / step) * step), rate)
     return Products(
         repeat, np.maximum(m, 1.0), np.maximum(n, 1.0), np.maximum(k, 1.0), size, result_bytes(words),
-        product_rate(words, gpu), on_tensor(words, gpu), read * size,
+        rate, tensor, read * size,
         # a kernel's name gives first the side along the window of the weights' gradient
         np.where(of_weights, tile_n, tile_m), np.where(of_weights, tile_m, tile_n),
         np.where(named & np.isfinite(tile_m) & ~np.isfinite(parts), 1.0, parts),

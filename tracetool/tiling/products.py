@@ -48,8 +48,7 @@ DEPTH, VECTOR_DEPTH, LEAST_DEPTH, MOST_PARTS = 64.0, 8.0, 128.0, 32
 OLD_DEPTH = 32.0
 #: Bytes per clock between an SM and the fabric.
 PORT_BYTES = 64.0
-#: Clocks of an SM for a thread's load of less than 16 bytes, and its store to shared memory: of a recorded
-#: A100's TF32 kernels for operands of any alignment, 28 of them, which it brings from 40 to 16 % off.
+#: Clocks of an SM for a thread's load of less than 16 bytes, as a recorded A100's TF32 kernels show.
 LOAD_CLK = 0.4
 #: What is kept of the plan chosen.
 _KEPT = (
@@ -225,7 +224,8 @@ def _cost(
     filling = fill / (gpu.l2_bytes_per_clock * rates.l2_reach)
     entering = busiest * depth * width / (PORT_BYTES * rates.port_reach)
     if p.loads is not None:
-        entering = np.maximum(entering, busiest * depth * width / p.in_bytes * p.loads * LOAD_CLK)
+        loads = p.k / parts * width / p.in_bytes * p.loads
+        entering = np.maximum(entering, busiest * loads * LOAD_CLK)
     core = _sharp(products, filling, entering, rates.fill_norm)
     judged = core
     if rates.whole_waves > 0.0:

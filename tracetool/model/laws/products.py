@@ -9,7 +9,7 @@ import numpy as np
 from tracetool.families.products import conv_products, gemm_products, plan_of, work_of
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.laws.law import Coefficient, Coefficients, Law, choice
-from tracetool.model.laws.vendors import KIN, OLDER_SHARE
+from tracetool.model.laws.vendors import KIN, OLDER_SHARE, older_kernels
 from tracetool.model.pieces import Pieces
 from tracetool.tiling.products import Products, TileRates
 from tracetool.vocabulary.operators import OperatorColumns
@@ -89,7 +89,9 @@ def _older(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
 
 
 def _conv(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
-    return _parts(conv_products(rows, gpu), gpu, c)
+    made = conv_products(rows, gpu)
+    rate = made.rate * np.where(older_kernels(rows, gpu), OLDER_SHARE, 1.0)
+    return _parts(replace(made, rate=rate), gpu, c)
 
 
 #: cuBLAS before Hopper: tiles are powers of two, none under 32, and a wave begun counts as a full one.
