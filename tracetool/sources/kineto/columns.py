@@ -18,6 +18,7 @@ from tracetool.sources.kineto.records import Event, ExactTail, ExactTimes
 #: Up to here a double of microseconds still tells one nanosecond from the next.
 EXACT_US = float(1 << 43)
 _LIMIT_US = 1e16
+_NUMBER = re.compile(rb'[\s"]*-?\d')
 _EXACT = msgspec.json.Decoder(list[ExactTimes])
 _EXACT_TAIL = msgspec.json.Decoder(ExactTail)
 
@@ -112,7 +113,11 @@ def exact_times(raw: bytes, which: Sequence[int]) -> tuple[pl.Series, pl.Series]
     """Return start and duration of some events of a chunk from their digits. [ns]"""
     rows = _EXACT.decode(raw) if raw[:1] == b"[" else _EXACT_TAIL.decode(raw).events
     chosen = [rows[i] for i in which]
-    return exact_ns([bytes(r.ts) for r in chosen]), exact_ns([bytes(r.dur) for r in chosen]).fill_null(0)
+    lengths = [bytes(r.dur) for r in chosen]
+    # What has no length lasts no time; one that is out of all bounds is none to believe.
+    known = pl.Series([_NUMBER.match(raw) is not None for raw in lengths], dtype=pl.Boolean)
+    length = pl.select(pl.when(known).then(exact_ns(lengths)).otherwise(0)).to_series()
+    return exact_ns([bytes(r.ts) for r in chosen]), length
 
 
 def exact_ns(raw: Sequence[bytes]) -> pl.Series:

@@ -119,7 +119,7 @@ class Columns:
 
     def _call_columns(self, gathered: Gathered) -> dict[str, pl.Series]:
         cells = gathered.cells
-        plain = [plain_call(n or "?") for n in clean(texts(gathered.distinct["name"]))]
+        plain = ["?" if n is None else plain_call(n) for n in clean(texts(gathered.distinct["name"]))]
         self.hip = self.hip or any(n.startswith("hip") for n in plain)
         return {
             **self._intervals(gathered),
