@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from tracetool.measure.fingrav.basis import Basis
 from tracetool.measure.fingrav.executions import Executions
-from tracetool.measure.fingrav.stitch import Placed, Samples, place
+from tracetool.measure.fingrav.stitch import Samples
 from tracetool.vocabulary.arrays import Bools, Floats, Ints
 
 #: A sample that holds more than this of executions outside the golden bin is left out.
@@ -20,10 +21,37 @@ _PROBE = 2e-3
 
 
 @dataclass(frozen=True)
-class Windows:
-    """Samples used, and where in their run executions stand."""
+class _Cuts:
+    """Where moments cut executions, which stand in order of time."""
 
-    executions: Executions
+    execution: Ints  # (n,) the last begun before each moment
+    phase: Floats  # (n,) how far it was, 1 once over
+
+    @classmethod
+    def at(cls, time_s: Floats, start_s: Floats, end_s: Floats) -> _Cuts:
+        last = np.searchsorted(start_s, time_s, side="right") - 1
+        nth = np.maximum(last, 0)
+        length = np.maximum(end_s[nth] - start_s[nth], 1e-12)
+        return cls(nth, np.where(last < 0, 0.0, np.clip((time_s - start_s[nth]) / length, 0.0, 1.0)))
+
+    def spent(self, seconds: Floats, before: Floats | None = None) -> Floats:
+        """Return the sum of ``seconds`` of executions, shape (e,), up to each moment. Shape (n,).
+
+        ``before`` is the sum of those before each, where it is known.
+        """
+        before = np.cumsum(seconds) - seconds if before is None else before
+        return np.asarray(before[self.execution] + self.phase * seconds[self.execution])
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Samples used, and where in their run executions stand.
+
+    Integrals are differences of running sums at both ends of a window: an hour of executions costs no more
+    than the samples that saw it. Executions do not overlap.
+    """
+
+    executions: Executions  # in order of time
     inside: Bools  # (e,) of the golden bin, steady execution and after
     sse: int
     last: int
@@ -33,67 +61,76 @@ class Windows:
     @classmethod
     def of(cls, executions: Executions, samples: Samples, inside: Bools, sse: int, last: int) -> Windows:
         """Choose the samples: what touches a run tells its powers, what lies beside one the idle power."""
-        count = len(samples.time_s)
-        close = np.zeros(count, dtype=bool)
-        close[place(replace(samples, window_s=3.0 * samples.window_s), executions).sample] = True
-        placed = place(samples, executions)
-        odd = ~inside[placed.execution] & (executions.position[placed.execution] >= sse)
-        close &= np.bincount(placed.sample, placed.share * odd, minlength=count) < _ODD
-        kept = replace(
-            samples, time_s=samples.time_s[close], power_w={k: v[close] for k, v in samples.power_w.items()}
-        )
+        order = np.argsort(executions.start_s, kind="stable")
+        e = executions
+        ordered = Executions(e.run[order], e.position[order], e.start_s[order], e.end_s[order])
         constants = np.geomspace(1.5, max(0.6 * (last - sse), 3.0), _CONSTANTS)
-        return cls(executions, inside, sse, last, kept, constants)
+        every = cls(ordered, inside[order], sse, last, samples, constants)
+        wide = replace(every, samples=replace(samples, time_s=samples.time_s + samples.window_s))
+        near = wide.share(np.ones(len(order)), 3.0 * samples.window_s) > 0
+        odd = ~every.inside & (ordered.position >= sse)
+        near &= every.share(odd.astype(np.float64)) < _ODD
+        kept = {name: power[near] for name, power in samples.power_w.items()}
+        return replace(every, samples=replace(samples, time_s=samples.time_s[near], power_w=kept))
 
-    def placed(self, place_s: float, width_s: float) -> Placed:
-        """Return where windows fall if each ends ``place_s`` later and is ``width_s`` long. [s]"""
-        return place(
-            replace(self.samples, time_s=self.samples.time_s + place_s, window_s=width_s), self.executions
-        )
+    def ends(self, place_s: float, width_s: float) -> tuple[_Cuts, _Cuts]:
+        """Return where windows begin and end if each ends ``place_s`` later and is ``width_s`` long. [s]"""
+        end = self.samples.time_s + place_s
+        start_s, end_s = self.executions.start_s, self.executions.end_s
+        return _Cuts.at(end - width_s, start_s, end_s), _Cuts.at(end, start_s, end_s)
+
+    def share(self, weight: Floats, width_s: float | None = None) -> Floats:
+        """Return the share of each sample's window that executions filled, each counted ``weight`` times."""
+        width = self.samples.window_s if width_s is None else width_s
+        begin, end = self.ends(0.0, width)
+        seconds = weight * self.executions.duration_s
+        return (end.spent(seconds) - begin.spent(seconds)) / width
 
     def settling(self, position: Ints) -> Floats:
         """Return what of settling is left at a place in the run, by constant. Shape (n, c)."""
         away = np.maximum(position - self.sse, 0)
         return np.asarray(np.exp(-away[:, None] / self.constants))
 
-    def levels(self, placed: Placed) -> tuple[Floats, Floats]:
-        """Return the share of each window by kind of execution, and of settling power by constant.
+    def columns(self, place_s: float, width_s: float, basis: Basis, scale: Floats) -> Floats:
+        """Return what each window holds of a course, of mean powers and of settling.
+
+        Parameters
+        ----------
+        place_s, width_s : float
+            As for :meth:`ends`. [s]
+        basis : Basis
+            Of the course's departure from its mean, k functions.
+        scale : array, shape (e,)
+            Each execution's power over the steady one: the departure goes with it.
 
         Returns
         -------
-        shares : array, shape (n, sse + 3)
-            Steady executions, each warm-up, odd ones, pauses.
-        settling : array, shape (n, c)
-            What of settling is left, by constant, summed over steady executions.
+        array, shape (n, k + sse + 3 + c)
+            Means of the departure, for which whole executions add nothing; shares of steady executions, of
+            each warm-up, of odd ones, of pauses; what of settling is left, by constant.
         """
-        count = len(self.samples.time_s)
-        position = self.executions.position[placed.execution]
-        steady = self.inside[placed.execution]
-
-        def spent(weight: Floats | Bools) -> Floats:
-            return np.asarray(np.bincount(placed.sample, placed.share * weight, minlength=count), np.float64)
-
-        shares = [spent(steady), *(spent(position == k) for k in range(self.sse))]
-        shares += [spent(~steady & (position >= self.sse)), 1.0 - spent(np.ones(len(position)))]
-        left = self.settling(np.arange(int(position.max(initial=0)) + 1)).T
-        settling = [spent(steady * of_one[position]) for of_one in left]
-        return np.stack(shares, axis=1), np.stack(settling, axis=1)
-
-    def course(self, placed: Placed, basis: Basis, scale: Floats) -> Floats:
-        """Return each window's mean of what the course departs from its own mean. Shape (n, k).
-
-        ``scale`` is each execution's power over the steady one, shape (e,): the departure goes with it.
-        Whole executions add nothing.
-        """
-        width = placed.end - placed.begin
-        part = np.flatnonzero(width < 1.0 - 1e-9)
+        begin, end = self.ends(place_s, width_s)
+        length = self.executions.duration_s
         whole = basis.integral(np.array([1.0]))
-        begin, end = placed.begin[part], placed.end[part]
-        inner = basis.integral(end) - basis.integral(begin) - (end - begin)[:, None] * whole
-        share = placed.share[part] / np.maximum(end - begin, 1e-12) * scale[placed.execution[part]]
-        out = np.zeros((len(self.samples.time_s), basis.size))
-        np.add.at(out, placed.sample[part], inner * share[:, None])
-        return out
+
+        def departed(cut: _Cuts) -> Floats:
+            inner = basis.integral(cut.phase) - cut.phase[:, None] * whole
+            return np.asarray(inner * (scale * length)[cut.execution][:, None])
+
+        held = np.stack([end.spent(*one) - begin.spent(*one) for one in self._running], axis=1) / width_s
+        held[:, self.sse + 2] = 1.0 - held[:, self.sse + 2]
+        return np.hstack([(departed(end) - departed(begin)) / width_s, held])
+
+    @cached_property
+    def _running(self) -> list[tuple[Floats, Floats]]:
+        """Seconds of each kind of execution, of all, and settling by constant; with their running sums."""
+        length, position = self.executions.duration_s, self.executions.position
+        steady = np.where(self.inside, length, 0.0)
+        kinds = [steady, *(np.where(position == k, length, 0.0) for k in range(self.sse))]
+        kinds += [np.where(~self.inside & (position >= self.sse), length, 0.0), length]
+        left = self.settling(np.arange(int(position.max(initial=0)) + 1)).T
+        kinds += [steady * of_one[position] for of_one in left]
+        return [(one, np.cumsum(one) - one) for one in kinds]
 
     def probe_s(self) -> float:
         """Step by which place and width are moved to see how samples answer. [s]"""

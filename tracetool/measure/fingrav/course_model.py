@@ -130,12 +130,6 @@ class Model:
         samples = self.windows.samples
         return np.concatenate([*each, [max(samples.error_s, 1e-9), WIDTH_SD * samples.window_s]])
 
-    def _columns(self, place: float, width: float, scale: Floats) -> Floats:
-        """What each sample is of one block's unknowns. Shape (n, k + q + c)."""
-        placed = self.windows.placed(place, width)
-        shares, settling = self.windows.levels(placed)
-        return np.hstack([self.windows.course(placed, self.basis, scale), shares, settling])
-
     def _scale(self, mean: Floats) -> Floats:
         """Power of each execution over the settled one. Shape (e,)."""
         k, q, c = self.sizes
@@ -153,14 +147,18 @@ class Model:
         k, q, c = self.sizes
         each = k + q + c
         scale = self._scale(state.mean)
-        columns = self._columns(place, width, scale)
+
+        def columns_at(place_s: float, width_s: float) -> Floats:
+            return self.windows.columns(place_s, width_s, self.basis, scale)
+
+        columns = columns_at(place, width)
         blocks = state.mean[:-2].reshape(self.blocks, each)
         seen_before = state.gram.any()
         slopes = np.zeros((len(columns), 2, self.blocks))
         if free and seen_before:
             step = self.windows.probe_s()
-            up = self._columns(place + step, width, scale) - self._columns(place - step, width, scale)
-            wide = self._columns(place, width + step, scale) - self._columns(place, width - step, scale)
+            up = columns_at(place + step, width) - columns_at(place - step, width)
+            wide = columns_at(place, width + step) - columns_at(place, width - step)
             slopes = np.stack([up, wide], axis=1) @ blocks.T / (2.0 * step)
         prior = self.prior_mean(place, width)
         total = np.hstack([*[columns] * self.blocks, slopes.sum(axis=2)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tracetool.measure.fingrav.basis import Basis, polynomial
@@ -57,7 +59,9 @@ def fine_profile(
     steady = (executions.position >= sse) & golden[executions.run]
     inside = np.zeros(len(steady), dtype=bool)
     inside[steady] = largest_bin(executions.duration_s[steady], width)
-    seen = Seen(executions, samples, place(samples, executions), inside, sse, last, grid, seed)
+    # A mean over a window lies at no phase: only instantaneous samples are placed in executions.
+    instants = samples if samples.window_s <= 0 else replace(samples, time_s=np.zeros(0))
+    seen = Seen(executions, samples, place(instants, executions), inside, sse, last, grid, seed)
     fitted = fit_settling(seen)
     settled, ssp, reached = steady_power(fitted["total"], sse, last)
     curves: list[Curve] = []

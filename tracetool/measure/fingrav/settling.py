@@ -20,6 +20,8 @@ from tracetool.vocabulary.errors import BadInput
 POWER_TOLERANCE = 0.02
 #: Time constants tried for power settling, in executions.
 _SETTLE = (1.5, 5.0, 15.0, 50.0)
+#: Samples a profile needs; of an averaging sampler those that hold this much of golden executions.
+_FEWEST, _HELD = 5, 0.2
 #: Samples from which on several time constants of settling are told apart.
 _MANY = 60
 
@@ -64,6 +66,7 @@ class Fit:
     settling: Floats  # (last + 1, q)
     copies: Floats  # (b, q) resampled amplitudes of settling
     course: Course | None = None  # of an averaging sampler: the course grows with the power then
+    windows: Windows | None = None  # what it saw
 
 
 def _bases(used: int) -> tuple[Basis, Basis]:
@@ -82,25 +85,18 @@ def fit_settling(seen: Seen) -> dict[str, Fit]:
     BadInput
         If fewer than five samples meet a golden execution.
     """
+    if seen.samples.window_s > 0:
+        return _averaged(seen)
     executions, samples, placed, inside = seen.executions, seen.samples, seen.placed, seen.inside
     sse, last, seed = seen.sse, seen.last, seen.seed
     count = len(samples.time_s)
     good = inside[placed.execution]
-    share = np.bincount(placed.sample, placed.share * good, minlength=count)
-    used = share > (0.999 if samples.window_s <= 0 else 0.2)
-    if used.sum() < 5 and samples.window_s > 0:
-        most = float(share.max(initial=0.0))
-        raise BadInput(
-            f"windows of {samples.window_s * 1e3:.4g} ms hold {most:.0%} of this kernel at most: no profile",
-            "run it alone, back to back, for longer than a window; its energy: tracetool attribute",
-        )
-    if used.sum() < 5:
+    used = np.bincount(placed.sample, placed.share * good, minlength=count) > 0.999
+    if used.sum() < _FEWEST:
         raise BadInput(
             f"only {int(used.sum())} samples meet an execution of the golden bin",
             "log more runs, or check that trace and log are of one clock",
         )
-    if samples.window_s > 0:
-        return _averaged(seen)
     kept = Placed(*(getattr(placed, f)[good] for f in ("sample", "execution", "begin", "end", "share")))
     constants = _constants(sse, last, int(used.sum()) < _MANY)
     owner = np.zeros(count, dtype=np.int64)
@@ -123,19 +119,27 @@ def fit_settling(seen: Seen) -> dict[str, Fit]:
 def _averaged(seen: Seen) -> dict[str, Fit]:
     """Each component's course from a sampler that averages; the logged parts help to tell the total's."""
     windows = Windows.of(seen.executions, seen.samples, seen.inside, seen.sse, seen.last)
+    share = windows.share(windows.inside.astype(np.float64))
+    if (share > _HELD).sum() < _FEWEST:
+        most = float(share.max(initial=0.0))
+        length = f"{seen.samples.window_s * 1e3:.4g} ms"
+        raise BadInput(
+            f"windows of {length} hold {most:.0%} of golden executions at most: no profile",
+            "run the kernel alone, back to back, for longer than a window; check both clocks",
+        )
     power = windows.samples.power_w
     others = [name for name in power if name != "total"]
     parts = np.sum([power[name] for name in others], axis=0) if others else None
     whole = deconvolve(windows, power["total"], parts, seed=seen.seed)
     grid = windows.settling(np.arange(seen.last + 1))
-    out = {"total": _as_fit(whole, grid)}
+    out = {"total": _as_fit(whole, grid, windows)}
     for name in others:
         own = deconvolve(windows, power[name], at=(whole.place_s, whole.width_s), seed=seen.seed)
-        out[name] = _as_fit(own, grid)
+        out[name] = _as_fit(own, grid, windows)
     return {name: out[name] for name in power}
 
 
-def _as_fit(course: Course, grid: Floats) -> Fit:
+def _as_fit(course: Course, grid: Floats, windows: Windows) -> Fit:
     """A deconvolved course as a fit: the spline, and the degree-4 polynomial closest to it."""
     k = course.basis.size
     mean = course.draws[:, [k]]
@@ -147,7 +151,7 @@ def _as_fit(course: Course, grid: Floats) -> Fit:
     close = polynomial(4)
     onto = np.linalg.pinv(close.at(phase)) @ course.basis.at(phase)
     straight = Trend(close, onto @ middle, copies @ onto.T, 0.0, course.settling_w, settling, 0.0)
-    return Fit(curve, straight, grid, settling, course)
+    return Fit(curve, straight, grid, settling, course, windows)
 
 
 def steady_power(fit: Fit, sse: int, last: int) -> tuple[Floats, int, bool]:
@@ -182,9 +186,12 @@ def curve_at(seen: Seen, fit: Fit, *, component: str, kind: str, position: int) 
     low, high = np.percentile(copies, [5.0, 95.0], axis=0)
     at = seen.executions.position[placed.execution]
     chosen = inside[placed.execution] & ((at == sse) if kind == "sse" else (at >= position))
-    chosen &= placed.share > 0.5 if samples.window_s <= 0 else placed.share > 0
+    chosen &= placed.share > 0.5
     met = len(np.unique(placed.sample[chosen]))
-    chosen &= placed.end - placed.begin <= 0  # a mean over a window lies at no phase
+    if fit.windows is not None:
+        where = fit.windows.executions.position
+        wanted = fit.windows.inside & ((where == sse) if kind == "sse" else (where >= position))
+        met = int((fit.windows.share(wanted.astype(np.float64)) > 0).sum())
     return Curve(
         component,
         kind,
