@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -120,12 +121,17 @@ def _lenient(path: Path, raw: bytes, places: Mapping[str, int | None], wanted: W
     """Return the columns of a file with torn or odd rows: cells that do not fit are null."""
     text = raw.replace(b"\0", b" ")
     try:
-        frame = pl.read_csv(
-            text, has_header=True, infer_schema=False, truncate_ragged_lines=True, ignore_errors=True,
-            encoding="utf8-lossy", raise_if_empty=False,
-        )  # fmt: skip
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            frame = pl.read_csv(
+                text, has_header=True, infer_schema=False, truncate_ragged_lines=True, ignore_errors=True,
+                encoding="utf8-lossy", raise_if_empty=False,
+            )  # fmt: skip
     except (pl.exceptions.PolarsError, ValueError, OSError):
         frame = _line_by_line(path, text)
+    else:
+        if said:  # rows within a quote that never closes: it only warns of them
+            frame = _line_by_line(path, text)
     made = []
     for column, at in places.items():
         if at is None:

@@ -133,7 +133,7 @@ def _activities(path: Path, kind: str, max_ratio: float) -> pl.DataFrame:
         kind=pl.lit("kernel").cast(pl.Categorical),
         profiler_device=_number(frame["agent"]),
         stream=pl.select(pl.coalesce(_number(frame["stream"]), _number(frame["queue"]))).to_series(),
-        registers_per_thread=pl.col("vgpr").cast(pl.Int32) + pl.col("accum").fill_null(0),
+        registers_per_thread=pl.col("vgpr").cast(pl.Int64) + pl.col("accum").fill_null(0),
         place=pl.col("line"),
         place_of=pl.lit("line").cast(pl.Categorical),
     )
