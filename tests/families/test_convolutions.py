@@ -68,6 +68,7 @@ def test_winograd_multiplies_less() -> None:
         _products(height=30.0, width=30.0, grid_z=36.0)
     )
     assert wasted == pytest.approx(4.0 * (30.0 / 32.0) ** 2)
+    assert _multiplied(_products(batch=36.0, grid_z=36.0)) == _multiplied(_products(batch=36.0))  # by image
 
 
 def test_few_channels_leave_a_step_of_a_matrix_unit_half_empty() -> None:

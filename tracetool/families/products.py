@@ -126,9 +126,10 @@ def _winograd(rows: OperatorColumns, p: Floats, q: Floats) -> _Winograd:
     side, batches = rows.number("kernel_h", 1.0), np.nan_to_num(rows.number("grid_z"), nan=1.0)
     able = (side > 1.0) & (side == rows.number("kernel_w", 1.0)) & (rows.number("stride", 1.0) == 1.0)
     algo = rows.text("algo")
-    # one launch of a product for each element of the transformed patches: 16 or 36 of a window of 3
+    # one launch of a product for each element of the transformed patches: 16 or 36 of a window of 3,
+    # and not one for each image
     patch = np.sqrt(batches) - side + 1.0
-    apart = able & (algo == "") & np.isin(patch, (2.0, 4.0))
+    apart = able & (algo == "") & np.isin(patch, (2.0, 4.0)) & (batches != rows.number("batch", 1.0))
     fused = able & (algo == "winograd")
     patch = np.where(apart, patch, np.nan_to_num(rows.number("winograd_tile"), nan=_FUSED_PATCH))
     patches = np.ceil(p / patch) * np.ceil(q / patch)
