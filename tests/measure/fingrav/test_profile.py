@@ -109,6 +109,21 @@ def test_the_course_of_a_kernel_a_tenth_of_the_samplers_window() -> None:
     assert np.abs(means).max() < 0.02
 
 
+def test_components_that_only_repeat_the_total_tell_nothing_more() -> None:
+    made = campaign(seed=2, runs=60)
+    log = gpu_log(made.steps, seed=4, window_s=1e-3)
+    clock = fit_clock(log.sync_host_s, log.sync_gpu_s, log.sync_delay_s)
+    total = log.power_w["total"]
+    executions = in_runs(made.start_s, made.end_s)
+    courses = []
+    for parts in ({}, {"memory": 0.2 * total, "gpu": 0.8 * total}):
+        samples = Samples(clock.host(log.gpu_s), {"total": total, **parts}, 1e-3, 1e-3, 2e-6)
+        courses.append(fine_profile(executions, samples).course)
+    alone, repeated = courses
+    assert alone is not None and repeated is not None
+    assert repeated.error == pytest.approx(alone.error)
+
+
 def test_a_window_stated_wrong_is_put_right() -> None:
     made = campaign(seed=1, duration_s=40e-6, runs=200)
     log = gpu_log(made.steps, seed=3, window_s=1e-3)
