@@ -20,6 +20,7 @@ from tracetool.model.dynamic import active_energy_j, core_energy_j, outer_energy
 from tracetool.model.idle import core_voltage_v, idle_power_w, leakage_w
 from tracetool.model.power_calibration import PowerCalibration
 from tracetool.model.power_files import believed_calibration, power_calibration_of, power_promise
+from tracetool.model.residency import WEIGHT_WAY
 from tracetool.model.thermal import self_heating_w
 from tracetool.vocabulary.arrays import Floats
 from tracetool.vocabulary.interval import Z90
@@ -43,8 +44,9 @@ def predicted_w(frame: pl.DataFrame, gpu: Gpu, power: PowerCalibration) -> Float
     )
     clock = np.full(frame.height, gpu.clock_boost_mhz)
     square = core_voltage_v(gpu, clock, power) ** 2
-    core = sum(core_energy_j(work, np.full(frame.height, "bf16", dtype=object), power).values())
-    active = active_energy_j(1.0, seconds, clock, power, gpu.sm_count)
+    formats = np.full(frame.height, "bf16", dtype=object)
+    core = sum(core_energy_j(work, formats, power, WEIGHT_WAY * work.dram_bytes).values())
+    active = active_energy_j(np.ones(frame.height), seconds, clock, power, gpu.sm_count)
     outer = sum(outer_energy_j(work, work.dram_bytes, power).values())
     idle = idle_power_w(gpu, clock, power)
     cold = idle + (square * (core + active) + outer) / seconds

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from tracetool.hardware.load import load_gpu
+from tracetool.model.residency import WEIGHT_WAY, streamed_bytes
 from tracetool.model.sequence import SequenceFactors, in_sequence
 from tracetool.model.timing import time_rows
 from tracetool.vocabulary.arrays import Floats
@@ -56,3 +57,22 @@ def test_a_slow_core_cannot_keep_memory_busy() -> None:
     ratio = _ratio(SequenceFactors(0.3, 1.0, 1.0, 1.0, log_sd=0.0))
     assert (np.diff(ratio[2:], axis=1) < 0).all()
     assert ratio[2:, 2] == pytest.approx(1.0)
+
+
+def test_a_softmax_that_finds_its_tensors_on_the_chip_moves_less() -> None:
+    rows = read_table(ROWS).rows
+    alone = time_rows(rows, A100, CLOCKS)
+    grid = np.broadcast_to(CLOCKS, alone.duration_s.shape)
+    among = in_sequence(alone, rows, A100, grid, SequenceFactors(0.3, 1.4, 0.4, 1.0, log_sd=0.0))
+    assert among.work.dram_bytes / alone.work.dram_bytes == pytest.approx([1.0, 1.0, 1.0, 1.0, 0.4])
+    assert among.work.fp32_flops.tolist() == alone.work.fp32_flops.tolist()
+
+
+def test_weights_take_a_shorter_way_than_activations() -> None:
+    rows = read_table(ROWS).rows
+    work = time_rows(rows, A100, CLOCKS).work
+    share = streamed_bytes(rows, work) / work.dram_bytes
+    # A thin product is nearly all weights; batched products and streams have none.
+    assert share[1] == pytest.approx(WEIGHT_WAY, abs=0.01)
+    assert WEIGHT_WAY < share[0] < 1.0
+    assert share[2:] == pytest.approx(1.0)

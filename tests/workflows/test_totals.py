@@ -46,13 +46,14 @@ def test_errors_apart_average_out_and_those_in_common_stay() -> None:
     assert widths[1] > Z90 * 0.1
 
 
-def test_energy_errs_as_time_and_power_do() -> None:
+def test_energy_errs_as_power_does_and_less_than_time() -> None:
     made, time, energy = _spread([2048, 4096, 8192], 0.05)
     power = Z90 * power_calibration_of(load_gpu("a100-pcie-40gb")).relative_sd
     for side, sign in ((0, -1.0), (1, 1.0)):
-        of_time = np.log1p(sign * made.time_s[side][0] / time)
-        of_energy = np.log1p(sign * made.energy_j[side][0] / energy)
-        assert abs(of_energy) == pytest.approx(np.hypot(of_time, power), rel=1e-6)
+        of_time = abs(np.log1p(sign * made.time_s[side][0] / time))
+        of_energy = abs(np.log1p(sign * made.energy_j[side][0] / energy))
+        # Between a run of more work, which costs as its time, and one that waits, which costs the base.
+        assert np.hypot(of_time / 2, power) < of_energy < np.hypot(of_time, power)
 
 
 def test_a_run_of_operators_is_given_its_own_spread() -> None:
@@ -73,7 +74,8 @@ def test_a_run_of_operators_is_given_its_own_spread() -> None:
     for stem, unit in (("makespan", "ms"), ("kernel_time", "ms"), ("energy", "j")):
         low, middle, high = (total[f"{stem}{end}_{unit}"] for end in ("_low", "", "_high"))
         assert low < middle < high
-    assert total["energy_high_j"] / total["energy_j"] > total["kernel_time_high_ms"] / total["kernel_time_ms"]
+    power = Z90 * power_calibration_of(load_gpu("a100-pcie-40gb")).relative_sd
+    assert np.log(total["energy_high_j"] / total["energy_j"]) > power
 
 
 def test_on_the_board_of_the_factors_a_kernel_keeps_a_share_of_its_own_error() -> None:

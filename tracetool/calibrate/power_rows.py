@@ -11,7 +11,7 @@ from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.activity import fed_share, with_unseen, work_of_activity
 from tracetool.model.dynamic import tensor_key
 from tracetool.model.power_calibration import CORE_COUNTS
-from tracetool.model.residency import missed_bytes
+from tracetool.model.residency import missed_bytes, streamed_bytes
 from tracetool.vocabulary.arrays import Bools, Floats, Numbers, Texts
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.vocabulary.prediction import Timing
@@ -89,7 +89,7 @@ class PowerRows:
         )
 
 
-def _rates(work: Work, dtype: Texts, seconds: Floats) -> Floats:
+def _rates(work: Work, dtype: Texts, seconds: Floats, streamed_bytes: Floats | None = None) -> Floats:
     per = np.zeros((len(seconds), len(CORE_COUNTS)))
     place = {name: i for i, name in enumerate(CORE_COUNTS)}
     keys = np.array([place[tensor_key(str(d))] for d in dtype], dtype=np.int64)
@@ -101,7 +101,7 @@ def _rates(work: Work, dtype: Texts, seconds: Floats) -> Floats:
         ("sfu", work.sfu_ops),
         ("shared", work.shared_bytes),
         ("l2", work.l2_bytes),
-        ("stream", work.dram_bytes),
+        ("stream", work.dram_bytes if streamed_bytes is None else streamed_bytes),
     ):
         per[:, place[name]] += counts
     return np.asarray(per / seconds[:, None])
@@ -173,7 +173,7 @@ def rows_of_timing(
     return PowerRows(
         power_w=power_w,
         clock_mhz=clock_mhz,
-        rates=_rates(timing.work, rows.text("dtype"), seconds),
+        rates=_rates(timing.work, rows.text("dtype"), seconds, streamed_bytes(rows, timing.work)),
         active_sm=timing.sm_active[:, 0] * gpu.sm_count,
         dram_bytes_per_s=missed_bytes(rows, timing.work, gpu) / seconds,
         link_bytes_per_s=timing.work.link_bytes / seconds,
@@ -202,7 +202,8 @@ def rows_of_sum(
     counts : array, shape (n,)
         How often each row runs in it.
     """
-    total = _rates(timing.work, rows.text("dtype"), np.ones(len(rows)))
+    way = streamed_bytes(rows, timing.work)
+    total = _rates(timing.work, rows.text("dtype"), np.ones(len(rows)), way)
     busy = counts @ (timing.duration_s * timing.sm_active)
     return PowerRows(
         power_w=np.full(len(seconds), np.nan),

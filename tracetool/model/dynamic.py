@@ -23,7 +23,9 @@ def tensor_key(dtype: str) -> str:
     return _TENSOR_KEY.get(dtype, "tensor_fp16")
 
 
-def core_energy_j(work: Work, dtype: Texts, calibration: PowerCalibration) -> Mapping[str, Floats]:
+def core_energy_j(
+    work: Work, dtype: Texts, calibration: PowerCalibration, streamed_bytes: Floats | None = None
+) -> Mapping[str, Floats]:
     r"""Return the core-domain energy of each row at 1 V: :math:`\sum_i e_i N_i`, by part.
 
     Parameters
@@ -34,6 +36,9 @@ def core_energy_j(work: Work, dtype: Texts, calibration: PowerCalibration) -> Ma
         Number format on the matrix units; unknown formats pay that of FP16.
     calibration : PowerCalibration
         Energies per count.
+    streamed_bytes : array, shape (n,), optional
+        Bytes on the way between memory and registers; by default all that memory moves. See
+        :mod:`tracetool.model.residency`. [B]
 
     Returns
     -------
@@ -49,7 +54,8 @@ def core_energy_j(work: Work, dtype: Texts, calibration: PowerCalibration) -> Ma
         + pj["int"] * work.int_ops
         + pj["sfu"] * work.sfu_ops
     )
-    onchip = pj["shared"] * work.shared_bytes + pj["l2"] * work.l2_bytes + pj["stream"] * work.dram_bytes
+    way = work.dram_bytes if streamed_bytes is None else streamed_bytes
+    onchip = pj["shared"] * work.shared_bytes + pj["l2"] * work.l2_bytes + pj["stream"] * way
     return {"compute": compute * 1e-12, "onchip": onchip * 1e-12}
 
 

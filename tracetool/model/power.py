@@ -13,7 +13,7 @@ from tracetool.model.anchor import Anchor
 from tracetool.model.dynamic import active_energy_j, core_energy_j, outer_energy_j
 from tracetool.model.idle import core_voltage_v, idle_power_w
 from tracetool.model.power_calibration import PowerCalibration
-from tracetool.model.residency import missed_bytes
+from tracetool.model.residency import missed_bytes, streamed_bytes
 from tracetool.vocabulary.arrays import Bools, Floats
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.vocabulary.prediction import Timing
@@ -89,7 +89,7 @@ def power_parts(
         Memory clock over the GPU's usual one.
     """
     squared = core_voltage_v(gpu, clock_mhz, power) ** 2
-    core = core_energy_j(timing.work, rows.text("dtype"), power)
+    core = core_energy_j(timing.work, rows.text("dtype"), power, streamed_bytes(rows, timing.work))
     outer = outer_energy_j(timing.work, missed_bytes(rows, timing.work, gpu), power)
     flat = np.ones_like(clock_mhz)
     active = timing.sm_active * fed_share(rows)[:, None]

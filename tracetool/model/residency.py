@@ -18,6 +18,9 @@ from tracetool.vocabulary.work import Work
 HALF_SHARE: Final = 0.375
 #: How sharply traffic passes from the cache to memory as it grows.
 SHARPNESS: Final = 3.0
+#: A byte of weights costs this share of the way of one that is loaded into registers, worked on and stored:
+#: it comes in large copies, each once.
+WEIGHT_WAY: Final = 0.7
 _PRODUCTS: Final = ("gemm", "gemv", "conv", "moe")
 
 
@@ -45,15 +48,26 @@ def missed_bytes(rows: OperatorColumns, work: Work, gpu: Gpu) -> Floats:
         At most ``work.dram_bytes``. [B]
     """
     total = work.dram_bytes
-    family = rows.family.astype(str)
-    weights = rows.number("n", 0.0) * rows.number("k", 0.0) * element_bytes(rows.text("dtype"), 2.0)
-    shared = np.isin(family, _PRODUCTS) & (rows.number("batch", 1.0) <= 1)
-    cold = np.where(shared, np.minimum(weights, total), 0.0)
-    decoding = (family == "attention") & (rows.number("q_len", 2.0) <= 1)
-    experts = family == "moe"
-    cold = np.where(decoding | experts | has_activity(rows), total, cold)
+    cold = weight_bytes(rows, work)
+    decoding = (rows.family.astype(str) == "attention") & (rows.number("q_len", 2.0) <= 1)
+    cold = np.where(decoding | has_activity(rows), total, cold)
     moving = total - cold
     size = HALF_SHARE * gpu.l2_bytes if np.isfinite(gpu.l2_bytes) else 0.0
     with np.errstate(divide="ignore"):
         kept = 1.0 / (1.0 + (size / np.where(moving > 0, moving, np.inf)) ** SHARPNESS)
     return np.asarray(cold + moving * kept)
+
+
+def weight_bytes(rows: OperatorColumns, work: Work) -> Floats:
+    """Return the bytes of each row that are weights of a product, at most all it moves. Shape (n,). [B]"""
+    family = rows.family.astype(str)
+    weights = rows.number("n", 0.0) * rows.number("k", 0.0) * element_bytes(rows.text("dtype"), 2.0)
+    shared = np.isin(family, _PRODUCTS) & (rows.number("batch", 1.0) <= 1)
+    cold = np.where(shared, np.minimum(weights, work.dram_bytes), 0.0)
+    return np.asarray(np.where(family == "moe", work.dram_bytes, cold))
+
+
+def streamed_bytes(rows: OperatorColumns, work: Work) -> Floats:
+    """Return the bytes of each row on the way between memory and registers, weights by their share. [B]"""
+    unread = np.where(has_activity(rows), 0.0, weight_bytes(rows, work))
+    return np.asarray(work.dram_bytes - (1.0 - WEIGHT_WAY) * unread)

@@ -172,13 +172,15 @@ def run_spread(weight: Floats, predicted: Prediction, run_sd: float, own_share: 
     .. math:: w_t^2 = a^2 \frac{\sum_i (t_i h_i)^2}{(\sum t_i)^2} + (z s)^2
 
     Coefficients of power were fitted at measured times: their error, :math:`c_i`, is one of power, the
-    same board's for all rows, and the error of the run's time comes on top:
+    same board's for all rows. A run that takes longer does more than its rows say, or the same more slowly,
+    which costs the base's share :math:`b` alone; either is as likely:
 
-    .. math:: w_E^2 = \left(\frac{\sum E_i c_i}{\sum E_i}\right)^2 + w_t^2
+    .. math:: w_E^2 = \left(\frac{\sum E_i c_i}{\sum E_i}\right)^2 + \left(\frac{1 + b}{2} w_t\right)^2
     """
     timing, w = predicted.timing, weight[:, None]
     time, energy = w * timing.duration_s, w * predicted.energy_j
     base = w * predicted.parts_j["base"]
+    costing = (1.0 + np.clip(ratio(base.sum(0), energy.sum(0)), 0.0, 1.0)) / 2.0
     times, energies = [], []
     for sign, bound, limit in (
         (-1.0, timing.low, predicted.energy_low_j),
@@ -192,7 +194,7 @@ def run_spread(weight: Floats, predicted: Prediction, run_sd: float, own_share: 
         each = np.sqrt(np.maximum(whole**2 - (own * ratio(base, energy)) ** 2, 0.0))
         power = ratio((energy * each).sum(0), energy.sum(0))
         times.append(sign * time.sum(0) * np.expm1(sign * wide))
-        energies.append(sign * energy.sum(0) * np.expm1(sign * np.hypot(wide, power)))
+        energies.append(sign * energy.sum(0) * np.expm1(sign * np.hypot(costing * wide, power)))
     return Spread((times[0], times[1]), (energies[0], energies[1]))
 
 
