@@ -20,8 +20,8 @@ ROWS = pl.DataFrame(
         "op": ["gemm", "gemm", "gemm", "elementwise", "softmax"],
         "dtype": ["bf16"] * 5,
         "batch": [1, 1, 96, None, None],
-        "m": [8192, 8192, 512, None, None],
-        "n": [8192, 8, 512, None, None],
+        "m": [8192, 8, 512, None, None],
+        "n": [8192, 8192, 512, None, None],
         "k": [8192, 8192, 64, None, None],
         "elements": [None, None, None, 1 << 26, None],
         "reads": [None, None, None, 2, None],
@@ -72,7 +72,7 @@ def test_weights_take_a_shorter_way_than_activations() -> None:
     rows = read_table(ROWS).rows
     work = time_rows(rows, A100, CLOCKS).work
     share = streamed_bytes(rows, work) / work.dram_bytes
-    # A thin product is nearly all weights; batched products and streams have none.
-    assert share[1] == pytest.approx(WEIGHT_WAY, abs=0.01)
+    # The thinner a product, the more of its bytes are weights; batched products and streams have none.
+    assert WEIGHT_WAY <= share[1] < WEIGHT_WAY + 0.02
     assert WEIGHT_WAY < share[0] < 1.0
     assert share[2:] == pytest.approx(1.0)
