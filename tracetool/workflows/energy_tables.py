@@ -143,7 +143,8 @@ def _groups(made: ClassEnergy, most: int = 3) -> list[str]:
         f" (90 %: {max(energy[i] - Z90 * deviation[i], 0.0):.4g} to {energy[i] + Z90 * deviation[i]:.4g})"
         for i in first[:most]
     ]
-    return said if len(first) <= most else [*said, f"{len(first) - most} more groups: see group in the table"]
+    left = len(first) - most
+    return [*said, f"{left} more group{'s' * (left > 1)}: see the table's column group"] if left > 0 else said
 
 
 def prior_note(expected_w: Floats, made: ClassEnergy) -> str:
