@@ -28,6 +28,7 @@ from tracetool.vocabulary.arrays import Bools, Floats, Texts
 from tracetool.vocabulary.errors import BadInput
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.vocabulary.prediction import Timing
+from tracetool.workflows.counter_names import DURATIONS, POWERS, with_counter_names, with_our_names
 from tracetool.workflows.tables import as_columns, load_table, read_table
 
 Kind = Literal["idle", "activity", "sweep", "operators"]
@@ -41,12 +42,8 @@ _FLOPS_SLACK, _BYTES_SLACK = 1.02, 1.6
 _FEWEST_ITERATIONS = 20
 #: Unless they took this long all the same. [us]
 _SHORT_LOOP_US = 1e5
-#: Spellings of what was measured, ours first.
-_DURATION = ("duration_us", "measured_us", "time_us")
-_OTHER_TIMES = {"time_s": 1e6, "duration_s": 1e6, "time_ms": 1e3, "duration_ms": 1e3}
-_POWER = ("power_w", "measured_w", "average_power_w")
-_ITERATIONS = ("iterations", "num_iters", "num-iters", "repeats")
-
+#: Samples of a monitor that state no duration: shares and power are means, so any will do. [us]
+_SAMPLE_US = 1e6
 #: Power above idle over that believed of the counts: no board strays further, either way.
 _MOST_OFF: Final = 3.5
 _SMEARED: Final = "its work cannot have drawn this power: the sensor averaged over more than it"
@@ -78,22 +75,24 @@ def read_measured(path: str | os.PathLike[str], gpu: Gpu) -> Measured:
         If the table is none of these or none of its rows can be used.
     """
     name = os.fspath(path)
-    frame = with_our_names(load_table(Path(path)))
+    frame = with_our_names(with_counter_names(load_table(Path(path))))
     if {"idle_w", "clock_mhz"} <= set(frame.columns):
         return _idle(name, frame)
     if "power_w" not in frame.columns:
         raise BadInput.in_file(
             name,
             "has no measured power",
-            f"columns: clock_mhz and idle_w, or duration_us and one of {', '.join(_POWER)}",
+            f"columns: clock_mhz and idle_w, or duration_us and one of {', '.join(POWERS)}",
         )
     if "clock_mhz" not in frame.columns:
         frame = frame.with_columns(pl.lit(gpu.clock_boost_mhz).alias("clock_mhz"))
     shares = [c for c in frame.columns if c.startswith("util_")]
     if shares and "op" not in frame.columns:
         return _utilisation(name, frame, shares, gpu)
+    if "duration_us" not in frame.columns and any(c.startswith("act_") for c in frame.columns):
+        frame = frame.with_columns(pl.lit(_SAMPLE_US).alias("duration_us"))
     if "duration_us" not in frame.columns:
-        raise BadInput.in_file(name, "has no measured duration", f"one of {', '.join(_DURATION)}")
+        raise BadInput.in_file(name, "has no measured duration", f"one of {', '.join(DURATIONS)}")
     frame, rejected = _gated(frame, gpu)
     if not frame.height:
         raise BadInput.in_file(name, "has no row that can be used", f"first reason: {rejected['reason'][0]}")
@@ -115,22 +114,6 @@ def read_measured(path: str | os.PathLike[str], gpu: Gpu) -> Measured:
         rows.number("recorded_mem_clock_mhz", gpu.memory_clock_mhz) / gpu.memory_clock_mhz,
     )
     return Measured("sweep", name, None, sweep, rejected)
-
-
-def with_our_names(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return the table with its measured columns under our names, times in microseconds."""
-    for ours, spellings in (("duration_us", _DURATION), ("power_w", _POWER), ("iterations", _ITERATIONS)):
-        found = next((s for s in spellings if s in frame.columns), None)
-        if found is not None and ours not in frame.columns:
-            frame = frame.rename({found: ours})
-    found = next((s for s in _OTHER_TIMES if s in frame.columns), None)
-    if found is not None and "duration_us" not in frame.columns:
-        time = pl.col(found).cast(pl.Float64, strict=False) * _OTHER_TIMES[found]
-        frame = frame.with_columns(time.alias("duration_us"))
-    if "power_w" not in frame.columns and {"energy_j", "duration_us"} <= set(frame.columns):
-        power = pl.col("energy_j").cast(pl.Float64, strict=False) / (pl.col("duration_us") * 1e-6)
-        frame = frame.with_columns(power.alias("power_w"))
-    return frame
 
 
 def _idle(name: str, frame: pl.DataFrame) -> Measured:

@@ -22,7 +22,7 @@ from tracetool.vocabulary.arrays import Floats
 from tracetool.vocabulary.errors import BadInput
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.workflows.calibrate_runs import check_board
-from tracetool.workflows.calibrate_tables import with_our_names
+from tracetool.workflows.counter_names import with_our_names
 from tracetool.workflows.recorded import recorded
 from tracetool.workflows.run_rows import run_rows
 from tracetool.workflows.tables import load_table, read_table
