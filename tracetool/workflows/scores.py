@@ -64,13 +64,13 @@ def _with_copies(frame: pl.DataFrame) -> pl.DataFrame:
     many = (pl.col("op") == "gemm") & (pl.col("batch") > 1) & (pl.min_horizontal("m", "n", "k") > 1)
     placed = frame.with_row_index("_row").with_columns(pl.lit(1).alias("_step"))
     products = placed.filter((many & beside).fill_null(value=False))
-    m, n, k = (pl.col(c).cast(pl.Int64) for c in "mnk")
+    m, n, k = (pl.col(c).cast(pl.Int64, strict=False) for c in "mnk")
     moved = m * k + k * n + m * n - pl.max_horizontal(m * k, k * n, m * n)
     kept = [c for c in ("_row", "dtype", "count") if c in placed.columns]
     copies = products.select(
         *kept,
         pl.lit("elementwise").alias("op"),
-        (pl.col("batch").cast(pl.Int64) * moved).alias("elements"),
+        (pl.col("batch").cast(pl.Int64, strict=False) * moved).alias("elements"),
         pl.lit(1, pl.Int64).alias("reads"),
         pl.lit(1, pl.Int64).alias("writes"),
         pl.lit(0).alias("_step"),
