@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from tracetool.sources import columns, linking, signatures
-from tracetool.sources.columns import each_distinct, narrow
+from tracetool.sources.columns import each_distinct, look_up, narrow
 from tracetool.sources.nesting import last_not_after, nest
 
 _RANDOM = np.random.default_rng(7)
@@ -121,3 +121,30 @@ def test_each_distinct_text_is_looked_at_once(kind: pl.DataType) -> None:
     assert each_distinct(column, length).to_list() == [2, None, 1, 2]
     assert sorted(asked) == ["aa", "b"]
     assert each_distinct(column.filter(column.is_null()), length).to_list() == [None]
+
+
+_KEYS = st.one_of(st.none(), st.integers(-3, 6), st.integers(2**40, 2**40 + 2))
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    asked=st.lists(_KEYS, max_size=20),
+    alike=st.booleans(),
+    known=st.lists(_KEYS, unique=True, max_size=8),
+    nulls_equal=st.booleans(),
+)
+def test_a_look_up_is_a_join(
+    asked: list[int | None], alike: bool, known: list[int | None], nulls_equal: bool
+) -> None:
+    asked = asked[:1] * len(asked) if alike else asked
+    frame = pl.DataFrame(
+        {"key": asked, "other": range(len(asked))}, schema={"key": pl.Int64, "other": pl.Int32}
+    )
+    table = pl.DataFrame(
+        {"key": known, "said": [f"{k}" for k in known]}, schema={"key": pl.Int64, "said": pl.String}
+    )
+    expected = frame.join(table, on="key", how="left", nulls_equal=nulls_equal, maintain_order="left")
+    assert_frame_equal(look_up(frame, table, "key", nulls_equal=nulls_equal), expected)
+    both = [f.with_columns(more=pl.lit(1)) for f in (frame, table)]
+    found = look_up(*both, "key", "more", nulls_equal=nulls_equal)
+    assert_frame_equal(found, expected.with_columns(more=pl.lit(1)), check_column_order=False)

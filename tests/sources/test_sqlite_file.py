@@ -175,7 +175,7 @@ def test_a_damaged_file_gives_rows_or_one_line(
     path.write_bytes(bytes(raw[: len(raw) * (4 - cut) // 4]))
     wanted = {n: k for n, (_, k) in _WANTED.items() if n not in ("row", "key")}
     kept = sqlite_file.FAST_ROWS
-    found = []
+    found: list[pl.DataFrame | None] = []
     for fast_rows in (1, 1 << 62):
         sqlite_file.FAST_ROWS = fast_rows
         try:

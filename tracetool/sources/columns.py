@@ -52,15 +52,65 @@ def narrow(frame: pl.DataFrame, columns: Iterable[str]) -> pl.DataFrame:
 def look_up(frame: pl.DataFrame, table: pl.DataFrame, *keys: str, nulls_equal: bool = False) -> pl.DataFrame:
     """Add what a small table says of each row, null where it says nothing.
 
-    Only the keys go through the join: joined whole, a frame of millions would lie in memory twice.
+    Parameters
+    ----------
+    frame, table : DataFrame
+        The rows, and what is said: one row for each key, or pair of keys.
+    keys : str
+        Columns of both.
+    nulls_equal : bool
+        Whether the table's row without a key speaks of rows without one.
+
+    Notes
+    -----
+    Only the keys go through the join: joined whole, a frame of millions would lie in memory twice. Keys that
+    are all alike, and whole numbers that lie close together, need none: it would take ten times as long.
     """
-    found = [
-        block.join(table, on=list(keys), how="left", nulls_equal=nulls_equal, maintain_order="left").drop(
-            keys
-        )
-        for block in blocks_of(frame.select(keys))
-    ]
+    asked = frame.select(keys)
+    if asked.height > 1 and (first := asked.head(1)).height and _is_constant(asked):
+        one = first.join(table, on=list(keys), how="left", nulls_equal=nulls_equal).drop(keys)
+        return frame.hstack([s.new_from_index(0, frame.height) for s in one.get_columns()])
+    places = _places(table[keys[0]]) if len(keys) == 1 and asked[keys[0]].dtype.is_integer() else None
+    said = table.drop(keys)
+    found = []
+    for block in blocks_of(asked):
+        if places is None:
+            joined = block.join(
+                table, on=list(keys), how="left", nulls_equal=nulls_equal, maintain_order="left"
+            )
+            found.append(joined.drop(keys))
+            continue
+        low, rows, null_row = places
+        at = block[keys[0]].cast(pl.Int64) - low
+        inside = pl.select(pl.when(at.is_between(0, len(rows) - 1)).then(at)).to_series()
+        row = rows.gather(inside)
+        if nulls_equal and null_row is not None:
+            row = pl.select(pl.when(block[keys[0]].is_null()).then(null_row).otherwise(row)).to_series()
+        found.append(said.select(pl.all().gather(row)))
     return frame.hstack(pl.concat(found))
+
+
+def _is_constant(frame: pl.DataFrame) -> bool:
+    """Say whether all rows are alike."""
+    alike = pl.all().min().eq_missing(pl.all().max()) & pl.all().null_count().is_in([0, frame.height])
+    return all(frame.select(alike).row(0))
+
+
+def _places(keys: pl.Series) -> tuple[int, pl.Series, int | None] | None:
+    """Return the lowest of distinct whole numbers, the row of each from there on, and that of the null.
+
+    None where they lie too far apart, or some repeat.
+    """
+    known = keys.drop_nulls()
+    low, high = known.min(), known.max()
+    if not isinstance(low, int) or not isinstance(high, int) or high - low > 4 * len(keys) + BLOCK_ROWS:
+        return None
+    if known.n_unique() < len(known) or keys.null_count() > 1:
+        return None
+    rows = pl.select(pl.repeat(None, high - low + 1, dtype=pl.UInt32)).to_series()
+    numbers = pl.int_range(len(keys), dtype=pl.UInt32, eager=True)
+    rows.scatter(known.cast(pl.Int64) - low, numbers.filter(keys.is_not_null()))
+    return low, rows, keys.is_null().arg_max() if keys.null_count() else None
 
 
 def blocks_of(frame: pl.DataFrame) -> list[pl.DataFrame]:
@@ -92,6 +142,8 @@ def each_distinct(column: pl.Series, make: Callable[[pl.Series], pl.Series]) -> 
 
 def distinct_rows(frame: pl.DataFrame) -> pl.DataFrame:
     """Return the distinct rows of a long frame that has few."""
+    if all(kind.is_integer() for kind in frame.dtypes) and frame.height and _is_constant(frame):
+        return frame.head(1)
     return pl.concat([block.unique() for block in blocks_of(frame)]).unique()
 
 
