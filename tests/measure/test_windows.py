@@ -16,6 +16,7 @@ from tracetool.measure.attribution import attribute_classes
 from tracetool.measure.controls import naive_energy
 from tracetool.measure.observe import observe
 from tracetool.measure.power_log import PowerLog
+from tracetool.measure.sensors import calibrated
 from tracetool.measure.timeline import build_timeline
 from tracetool.measure.windows import window_energy
 from tracetool.workflows.attribute import attribute_activity
@@ -82,6 +83,28 @@ def test_a_window_beyond_the_log_has_no_energy() -> None:
     assert np.isnan(found.energy_j[0])
     assert found.coverage[0] == 0.0
     assert 0.2 < found.coverage[1] < 0.35
+
+
+@pytest.mark.parametrize("window_s", [0.0185, 0.025])
+def test_a_short_window_that_differs_between_boards_is_read_off_the_log(window_s: float) -> None:
+    errors = []
+    for seed in range(2):
+        start, end, steps = _wave(seed)
+        time, power = sensor_log(steps, 1, seed, shift_s=0.0, window_s=window_s)
+        timeline = build_timeline(start, end, np.zeros(80, np.int64), 1, 3e-4)
+        sensor = replace(sensor_of("ampere-ga100"), gain_sd=0.01, offset_sd_w=1.0)
+        seen = observe(PowerLog("draw", time, power, NOTHING, NOTHING), timeline, [sensor])
+        assert seen.sensor.window_s == pytest.approx(window_s, rel=0.1)
+        first = np.random.default_rng(seed).uniform(start[2], end[-12], 40)
+        found = window_energy(seen, first, first + 0.8)
+        errors.append(np.abs(found.energy_j / (steps.energy(first + 0.8) - steps.energy(first)) - 1).mean())
+        known = observe(
+            PowerLog("draw", time, power, NOTHING, NOTHING),
+            timeline,
+            [calibrated(sensor, {"window_s": window_s})],
+        )
+        assert known.sensor.window_s == window_s  # measured on this board: not fitted again
+    assert np.mean(errors) < 0.03
 
 
 @pytest.mark.data

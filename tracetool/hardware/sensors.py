@@ -45,6 +45,7 @@ class Sensor:
     offset_sd_w: float
     basis: str  # "measured" on boards of this kind, else "prior"
     source: str
+    window_sd_s: float = 0.0  # how far windows of such boards differ
     pivot_w: float = 0.0  # true power at which the errors of gain and offset are independent
 
     @property
@@ -123,6 +124,7 @@ def sensor_of(
         offset_sd_w=entry["offset_sd_w"],
         basis=row["kind"],
         source=row["source"],
+        window_sd_s=entry.get("window_sd_ms", 0.0) / 1e3,
     )
     return _on_board(found, override or {})
 

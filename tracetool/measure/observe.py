@@ -17,6 +17,7 @@ from tracetool.measure.levels import Levels
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.readings import Readings, poll_spacing, resolve_updates, update_period
 from tracetool.measure.response import respond
+from tracetool.measure.short_window import fit_window
 from tracetool.measure.timeline import Timeline
 from tracetool.vocabulary.arrays import Floats
 from tracetool.vocabulary.errors import BadInput
@@ -56,6 +57,7 @@ class Observation:
     boxes: Boxes
     alignment: Alignment
     timeline: Timeline  # moved to the log
+    window_sd_s: float = 0.0  # what the log leaves open of the sensor's window [s]
 
     def levels(
         self, offset_s: float = 0.0, ratio: Floats | None = None, like: Levels | None = None
@@ -127,11 +129,20 @@ def observe(
         return Observation(log.field, sensor, readings, boxes, fixed, timeline)
     parts = [busiest_part(p, timeline) for p in _thirds(readings)]
     open_s = float(np.hypot(prior_sd_s, readings.grid_sd_s))
+    window_sd_s = 0.0
+    if sensor.window_sd_s > 0:
+        part = busiest_part(readings, timeline, _ENOUGH)
+        margin = boxes.reach_s + 2.0 + open_s * 4.0
+        near = timeline.within(float(part.time_s[0]) - margin, float(part.time_s[-1]) + margin)
+        sensor, window_sd_s = fit_window(
+            part, compact_classes(near), sensor, around_s=around_s, prior_sd_s=open_s, worth=_LEVELS_COUNT
+        )
+        boxes = sensor_boxes(sensor, readings.jitter_s)
     found = [_align_part(p, timeline, boxes, around_s, open_s) for p in parts]
     at = np.array([float(p.time_s.mean()) for p in parts])
     joined = join_parts(found, at, DRIFT_SD) if len(parts) > 1 else found[0]
     moved = timeline.shifted(joined.offset_s, joined.drift, joined.pivot_s)
-    return Observation(log.field, sensor, readings, boxes, joined, moved)
+    return Observation(log.field, sensor, readings, boxes, joined, moved, window_sd_s)
 
 
 def as_boxcar(sensor: Sensor, log: PowerLog) -> Sensor:

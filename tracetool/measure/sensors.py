@@ -147,5 +147,7 @@ def calibrated(sensor: Sensor, stated: dict[str, float]) -> Sensor:
         extra.setdefault("gain_sd", 0.01)
     if "offset_w" in extra or "gain" in extra:
         extra.setdefault("offset_sd_w", 1.0)
+    if "window_s" in extra:
+        extra["window_sd_s"] = 0.0  # measured on this very board
     kind = "lag" if extra.get("lag_s") else "boxcar" if extra.get("window_s") else sensor.kind
     return replace(sensor, kind=kind, basis="measured", source="calibration file", **extra)  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tracetool.measure.attribution import ClassEnergy
+from tracetool.measure.filters import sensor_boxes
 from tracetool.measure.observe import Observation
 from tracetool.vocabulary.arrays import Floats
 from tracetool.vocabulary.interval import Z90
@@ -19,6 +20,8 @@ WANDER_SD = 0.004
 #: A host program stamps when it launched and when it had waited: all its ends are late alike by about this
 #: many times its stamps' own jitter (on a meter's log by 1 ms); a profiler's stamps are not.
 _ENDS_LATE, _HOST_JITTER_S = 2.5, 1e-4
+#: A window known better than this is taken as known.
+_WINDOW_SHARE = 0.01
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,13 @@ def window_energy(
         late = np.sqrt(1.5) * _ENDS_LATE * timeline.jitter_s
         others = [replace(observation, timeline=timeline.ending(s * late)) for s in (-1.0, 1.0)]
         means = np.array([o.levels(0.0, ratio, levels).shown_energy(start_s, end_s) for o in others])
+        variance = variance + ((means - levels.shown_energy(start_s, end_s)) ** 2).sum(axis=0) / 3.0
+    if observation.window_sd_s > _WINDOW_SHARE * sensor.window_s and len(timeline.start_s):
+        aside = np.sqrt(1.5) * observation.window_sd_s
+        lengths = [max(sensor.window_s + s * aside, 0.2 * sensor.window_s) for s in (-1.0, 1.0)]
+        boxes = [sensor_boxes(replace(sensor, window_s=w), observation.readings.jitter_s) for w in lengths]
+        others = [replace(observation, boxes=b) for b in boxes]
+        means = np.array([o.levels(0.0, ratio).shown_energy(start_s, end_s) for o in others])
         variance = variance + ((means - levels.shown_energy(start_s, end_s)) ** 2).sum(axis=0) / 3.0
     energy = (shown - sensor.offset_w * seconds) / sensor.gain
     deviation = np.sqrt(

@@ -92,6 +92,7 @@ def sensor_record(found: Observation) -> dict[str, Any]:
         "field": found.field,
         "kind": s.kind,
         "window_ms": None if not np.isfinite(s.window_s) else s.window_s * 1e3,
+        "window_sd_ms": found.window_sd_s * 1e3,
         "lag_ms": s.lag_s * 1e3,
         "update_ms": found.readings.update_s * 1e3,
         "gain": s.gain,
