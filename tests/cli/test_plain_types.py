@@ -73,7 +73,8 @@ def test_only_what_needs_no_look_is_plain(tmp_path: Path) -> None:
     assert plain_value("1", int, info) is None
     assert plain_value("1", list[int], info) is None
     assert plain_value(str(tmp_path), Path, typer.Option(None, exists=True)) is None
-    assert plain_value(1, int, typer.Option(1, max=5)) is None
+    assert plain_value(5, int, typer.Option(1, max=5)) == 5
+    assert plain_value(6, int, typer.Option(1, max=5)) is None
 
 
 def test_another_release_is_left_alone() -> None:

@@ -70,11 +70,11 @@ def plain_value(value: Any, kind: Any, info: ParameterInfo) -> Any:
         return None if any(m is None for m in made) else made
     if kind is Path and isinstance(value, str | Path):
         return _plain_path(value, info)
-    return value if kind in (str, bool, int, float) and type(value) is kind and _is_free(info) else None
-
-
-def _is_free(info: ParameterInfo) -> bool:
-    return info.min is None and info.max is None
+    if kind not in (str, bool, int, float) or type(value) is not kind:
+        return None
+    if (info.min is not None and value < info.min) or (info.max is not None and value > info.max):
+        return None
+    return value
 
 
 def _plain_path(value: str | Path, info: ParameterInfo) -> Path | None:
