@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -188,3 +189,20 @@ def test_a_damaged_file_gives_rows_or_one_line(
     fast, slow = found
     if fast is not None and slow is not None:
         assert_frame_equal(fast, slow)
+
+
+def test_a_fault_in_one_half_stops_the_other() -> None:
+    taken: list[int] = []
+
+    def endless() -> Iterator[pl.DataFrame]:
+        while True:
+            taken.append(1)
+            yield pl.DataFrame({"a": [1]})
+
+    def faulty() -> Iterator[pl.DataFrame]:
+        yield pl.DataFrame({"a": [2]})
+        raise OSError("torn")
+
+    with pytest.raises(OSError, match="torn"):
+        sqlite_arrow._side_by_side([endless(), faulty()])
+    assert taken

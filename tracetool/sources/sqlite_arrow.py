@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from concurrent.futures import ThreadPoolExecutor, wait
+from itertools import islice, takewhile
 from pathlib import Path
 from urllib.parse import quote
 
@@ -58,12 +59,34 @@ def read_table(path: Path, table: str, wanted: Wanted, low: int, high: int) -> p
         columns = _columns(wanted, cautious=cautious)
         asked = f'SELECT {columns} FROM "{table}" WHERE rowid BETWEEN %d AND %d ORDER BY rowid'  # noqa: S608 - names from the file's own catalogue
         try:
-            with ThreadPoolExecutor(len(spans)) as pool:
-                parts = list(pool.map(lambda span: list(_batches(path, asked % span, wanted)), spans))  # noqa: B023
+            parts = _side_by_side([_batches(path, asked % span, wanted) for span in spans])
             return _stacked([frame for part in parts for frame in part], wanted)
         except (_Dirty, OSError, adbc_driver_manager.Error, pl.exceptions.PolarsError):
             continue
     return None
+
+
+def _side_by_side(streams: list[Iterator[pl.DataFrame]]) -> list[list[pl.DataFrame]]:
+    """Return what streams yield, each read by a thread of its own; a fault or an interrupt stops them all."""
+    stop = threading.Event()
+
+    def read(stream: Iterator[pl.DataFrame]) -> list[pl.DataFrame]:
+        try:
+            return list(takewhile(lambda _: not stop.is_set(), stream))
+        except BaseException:
+            stop.set()
+            raise
+
+    with ThreadPoolExecutor(len(streams)) as pool:
+        try:
+            futures = [pool.submit(read, stream) for stream in streams]
+            # Polars lets what waits go on after a signal: an endless wait would see an interrupt at its end.
+            while wait(futures, timeout=0.1).not_done:
+                pass
+            return [future.result() for future in futures]
+        except BaseException:
+            stop.set()
+            raise
 
 
 def _columns(wanted: Wanted, *, cautious: bool) -> str:
