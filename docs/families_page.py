@@ -73,7 +73,10 @@ def block(names: tuple[str, ...]) -> str:
     if any(file.section(law) for law in names for file in _files().values()):
         lines += ["Errors on shapes held back, by board:", "", *errors(names), ""]
     else:
-        lines += ["No board has coefficients of its own: the priors below stand, and their wide intervals.", ""]
+        lines += [
+            "No board has coefficients of its own: the priors below stand, and their wide intervals.",
+            "",
+        ]
     for law in names:
         lines += [*coefficients(law), ""]
     return "\n".join([*lines, END])
