@@ -9,10 +9,14 @@ _BIG_BYTES = 256 << 20
 def main() -> None:
     """Run the command line and leave with its exit code."""
     import atexit  # noqa: PLC0415 - keeps `import tracetool` bare
+    import contextlib  # noqa: PLC0415
     import gc  # noqa: PLC0415
     import os  # noqa: PLC0415
     import sys  # noqa: PLC0415
 
+    for name in ("stdout", "stderr"):  # closed by the caller: what is said there is lost, the work is not
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115
     # What polars frees of a big input goes back to the system soon, or it adds to the peak. Of a small one it
     # is kept for the next table: asking for it anew takes a tenth of the time.
     given = sum(os.path.getsize(a) for a in sys.argv[1:] if os.path.isfile(a))  # noqa: PTH113, PTH202
@@ -35,9 +39,11 @@ def main() -> None:
     except BrokenPipeError:  # nobody reads any more
         pass
     except OSError as error:
-        sys.stderr.write(f"error: standard output cannot be written: {error.strerror}\n")
         code = CANNOT
-    sys.stderr.flush()
+        with contextlib.suppress(OSError):
+            print(f"error: standard output cannot be written: {error.strerror}", file=sys.stderr)  # noqa: T201
+    with contextlib.suppress(OSError):  # the code says it too
+        sys.stderr.flush()
     os._exit(code)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -116,6 +117,18 @@ def test_a_full_disk_behind_standard_output_is_said() -> None:
         )
     assert done.returncode == 2
     assert done.stderr.decode() == "error: standard output: No space left on device\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a shell's redirections")
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [("schema >&-", 0), ("schema >&- 2>&- <&-", 0), ("no-such 2>&-", 2), ("no-such 2>/dev/full", 2)],
+)
+def test_outputs_that_are_closed_change_no_code(line: str, code: int) -> None:
+    done = subprocess.run(
+        f"'{sys.executable}' -m tracetool {line}", shell=True, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
 
 
 def test_a_read_starts_with_what_it_needs(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +16,10 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from tracetool.sources import sqlite_arrow, sqlite_file
+from tracetool.sources.format import ReadOptions
 from tracetool.sources.sqlite_arrow import read_table
 from tracetool.sources.sqlite_file import Only, list_tables, open_sqlite, read_columns, typed_series
+from tracetool.sources.unpack import readable
 from tracetool.vocabulary.errors import BadInput
 
 _WANTED: dict[str, tuple[str, pl.DataType]] = {
@@ -127,6 +131,50 @@ def test_no_file_is_made_and_none_is_changed(tmp_path: Path) -> None:
     assert found["a"].to_list() == [3, 5]
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("mode", ["WAL", "DELETE"])
+def test_what_lies_beside_a_database_is_not_missed(mode: str, tmp_path: Path) -> None:
+    """Of a killed recording: rows committed to the log count, rows half-written are taken back."""
+    folder, scratch = tmp_path / "killed", tmp_path / "scratch"
+    folder.mkdir()
+    scratch.mkdir()
+    path = folder / "t.sqlite"
+    made = sqlite3.connect(tmp_path / "t.sqlite", isolation_level=None)
+    made.execute(f"PRAGMA journal_mode = {mode}")
+    made.execute("PRAGMA cache_size = 1")  # so that half of a transaction is in the file
+    made.execute("CREATE TABLE t (a INTEGER)")
+    made.execute("INSERT INTO t VALUES (1)")
+    made.execute("BEGIN")
+    made.executemany("INSERT INTO t VALUES (?)", [(i,) for i in range(2, 20_000)])
+    made.execute("COMMIT" if mode == "WAL" else "UPDATE t SET a = 0")
+    for file in tmp_path.glob("t.sqlite*"):
+        if not file.name.endswith("-shm"):
+            shutil.copy(file, folder)
+    made.close()
+    before = {p.name: p.read_bytes() for p in folder.iterdir()}
+    assert len(before) == 2
+    with pytest.raises(BadInput, match="not whole without"), open_sqlite(path):
+        pass
+    whole = readable(path, ReadOptions(scratch=scratch))
+    with open_sqlite(whole) as db:
+        assert db.execute("SELECT count(*), min(a) FROM t").fetchone() == (19_999 if mode == "WAL" else 1, 1)
+    assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
+    path.write_bytes(sqlite_file.SQLITE_MAGIC + bytes(999))
+    path.with_name("t.sqlite-wal").write_bytes(b"\x37\x7f\x06\x82" + bytes(99))
+    with pytest.raises(BadInput, match="broken"):
+        readable(path, ReadOptions(scratch=scratch))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="names there are text")
+def test_a_name_that_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"\xff?.sqlite")
+    try:
+        sqlite3.connect(path).close()
+    except (OSError, sqlite3.Error, UnicodeError):
+        pytest.skip("a file system whose names are text")
+    path.write_bytes(_database(tmp_path / "t.sqlite", [1, 2]).read_bytes())
+    assert "t" in list_tables(path)
 
 
 def test_a_big_table_and_some_of_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

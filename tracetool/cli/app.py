@@ -78,7 +78,8 @@ def _root(
 
 
 def _say(line: str) -> None:
-    print(f"error: {line}", file=sys.stderr)
+    with contextlib.suppress(OSError):  # a full disk or nobody reading: the exit code says it too
+        print(f"error: {line}", file=sys.stderr)
 
 
 def _usage(error: Exception) -> int:

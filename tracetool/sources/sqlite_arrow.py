@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -27,7 +28,7 @@ class _Dirty(Exception):  # noqa: N818 - not a fault: the cells are then looked 
 
 def read_only_uri(path: Path) -> str:
     """Return the address that opens a file without locks, journals or the will to create it."""
-    return f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
+    return f"file:{quote(os.fsencode(path.absolute()))}?mode=ro&immutable=1"
 
 
 def read_table(path: Path, table: str, wanted: Wanted, low: int, high: int) -> pl.DataFrame | None:

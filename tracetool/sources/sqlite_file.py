@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,29 @@ SQLITE_MAGIC = b"SQLite format 3\0"
 Only = tuple[str, Sequence[int]]
 
 
+#: What SQLite leaves beside a database while it writes, and how it starts once something is in it.
+_BESIDE = {"-wal": (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83"), "-journal": (b"\xd9\xd5\x05\xf9",)}
+_WAL_HEADER = 32
+
+
+def pending(path: Path) -> Path | None:
+    """Return the file beside a database that holds its last rows, or how it was before them; None for none.
+
+    Source: SQLite, Database File Format, sections 3 (rollback journal) and 4 (write-ahead log).
+    """
+    for ending, starts in _BESIDE.items():
+        beside = Path(os.path.realpath(path) + ending)
+        with contextlib.suppress(OSError), beside.open("rb") as f:
+            if f.read(4).startswith(starts) and beside.stat().st_size > _WAL_HEADER:
+                return beside
+    return None
+
+
+def broken(path: Path, error: Exception) -> BadInput:
+    """Return what is said of a database that cannot be read."""
+    return BadInput.in_file(path, f"is a broken SQLite file: {error}", "export or copy it again")
+
+
 @contextmanager
 def open_sqlite(path: Path) -> Iterator[sqlite3.Connection]:
     """Open a database read-only.
@@ -26,8 +50,15 @@ def open_sqlite(path: Path) -> Iterator[sqlite3.Connection]:
     Raises
     ------
     BadInput
-        If it is not a database, is cut short or is corrupt: also for faults met inside the block.
+        If it is not a database, is cut short or is corrupt: also for faults met inside the block. If its
+        last rows lie beside it still: they would be missed without a word.
     """
+    if beside := pending(path):
+        raise BadInput.in_file(
+            path,
+            f"is not whole without {beside.name}",
+            "close what writes it, or read it by tracetool ingest",
+        )
     try:
         connection = sqlite3.connect(read_only_uri(path), uri=True)
         connection.text_factory = lambda raw: raw.decode("utf-8", errors="replace")
@@ -40,9 +71,7 @@ def open_sqlite(path: Path) -> Iterator[sqlite3.Connection]:
         OverflowError,
         UnicodeDecodeError,
     ) as error:  # garbled schema
-        raise BadInput.in_file(
-            path, f"is a broken SQLite file: {error}", "export or copy it again"
-        ) from error
+        raise broken(path, error) from error
 
 
 def list_tables(path: Path) -> dict[str, frozenset[str]]:
@@ -97,8 +126,8 @@ def read_columns(
     -------
     DataFrame
         The columns of ``wanted`` and ``rowid``. A cell of another type than wanted (text in a
-        number column) is null. Columns wanted as 32-bit integers of a big table come back as narrow as their
-    values allow.
+        number column) is null. Columns wanted as 32-bit integers of a big table come
+        back as narrow as their values allow.
     """
     schema = {**wanted, **({"rowid": pl.Int64()} if rowid else {})}
     if table not in tables:
