@@ -131,6 +131,19 @@ def test_outputs_that_are_closed_change_no_code(line: str, code: int) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
 
 
+def test_an_interrupt_while_it_loads_is_a_line_too() -> None:
+    program = (
+        "import sys\nclass Interrupted:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'tracetool.cli.app': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "from tracetool.__main__ import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "error: interrupted; nothing was written\n"
+
+
 def test_a_read_starts_with_what_it_needs(tmp_path: Path) -> None:
     """Libraries and commands not asked for took half a second of every start."""
     log = tmp_path / "kernels.csv"
