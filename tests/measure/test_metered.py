@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -20,6 +21,7 @@ from tracetool.measure.timeline import build_timeline
 from tracetool.measure.windows import window_energy
 from tracetool.sources.telemetry import read_telemetry
 from tracetool.vocabulary.errors import BadInput
+from tracetool.workflows.activity_files import read_meter
 
 from .board import Steps
 from .jobs import job, sensor_log
@@ -74,6 +76,32 @@ def test_with_a_known_gain_intervals_are_narrow_and_hold() -> None:
         width.append((found.high_j - found.low_j) / 2 / found.energy_j)
     assert 0.8 < np.mean(held) <= 1.0
     assert np.mean(width) < 0.015
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda w: np.random.default_rng(0).permutation(w), "does not follow"),
+        (lambda w: 500.0 - w, "-1 of the meter"),
+        (lambda w: 1000.0 * w, "0.001 of the meter"),
+    ],
+)
+def test_a_meter_of_something_else_tells_no_gain(wrong: Any, said: str) -> None:
+    made = job(2, seconds=20.0, classes=3)
+    time, power = sensor_log(made.steps, 2, 2, shift_s=0.0, drift=0.0)
+    sensor = replace(sensor_of("turing"), window_s=0.1)
+    at, true = _metered(made.steps, 19.0)
+    with pytest.raises(BadInput, match=said):
+        gain_against(PowerLog("draw", time, power, NOTHING, NOTHING), sensor, at, wrong(true))
+
+
+def test_a_meters_table_may_have_spaces_and_odd_rows(tmp_path: Path) -> None:
+    table = tmp_path / "meter.csv"
+    rows = [f"{1_700_000_000_000_000 + 500 * i}, {200 + i}.5" for i in range(12)]
+    table.write_text("\n".join(["time_us, power_w", *rows, "1, nan", "N/A, 3"]) + "\n")
+    found = read_meter(table)
+    assert found.height == 12
+    assert found["power_w"][1] == 201.5
 
 
 @pytest.mark.data

@@ -22,6 +22,9 @@ _STRETCHES, _RESAMPLES = 24, 400
 _GAIN_FLOOR, _OFFSET_FLOOR_W = 0.001, 0.1
 #: Fewest readings, and the least spread of true power, that tell a gain. [1], [W]
 _FEWEST, _LEAST_SWING_W = 12, 5.0
+#: A meter of another board, hour or unit also has its straight line: readings must follow the meter with at
+#: least this much of their variance, and no board on a meter was further off than 0.87 to 1.13. [1]
+_LEAST_SHARE, _GAINS = 0.5, (0.4, 2.5)
 #: A reading is younger than its line's stamp by this, at most half the polling interval. [s]
 _READ_S = 0.003
 
@@ -62,7 +65,8 @@ def gain_against(log: PowerLog, sensor: Sensor, meter_s: Floats, meter_w: Floats
     Raises
     ------
     BadInput
-        If meter and log share too few readings, or power hardly changed.
+        If meter and log share too few readings, power hardly changed, the log does not follow
+        the meter, or the meter's clock or unit is another.
     """
     order = np.argsort(meter_s, kind="stable")
     time, power = meter_s[order], meter_w[order]
@@ -87,6 +91,10 @@ def gain_against(log: PowerLog, sensor: Sensor, meter_s: Floats, meter_w: Floats
             out += weight * held / (back - front)
         return out
 
+    still = BadInput("power hardly changed beside the meter", "run a load that comes and goes")
+    if float(np.ptp(seen(np.zeros(2)))) < _LEAST_SWING_W:
+        raise still
+
     def miss(clock: Floats) -> float:
         true = seen(clock)
         line = np.polyfit(true, shown, 1)
@@ -100,8 +108,21 @@ def gain_against(log: PowerLog, sensor: Sensor, meter_s: Floats, meter_w: Floats
     clock = optimize.minimize(miss, start, method="Nelder-Mead", options={"initial_simplex": step}).x
     true = seen(clock)
     if float(np.ptp(true)) < _LEAST_SWING_W:
-        raise BadInput("power hardly changed beside the meter", "run a load that comes and goes")
-    return _line(true, shown, at, clock)
+        raise still
+    found = _line(true, shown, at, clock)
+    if not found.miss_w**2 < (1.0 - _LEAST_SHARE) * float(np.var(shown)):
+        raise BadInput(f"{log.field} does not follow the meter", "check that both saw one board at one time")
+    if not _GAINS[0] < found.gain < _GAINS[1]:
+        raise BadInput(
+            f"{log.field} would show {found.gain:.3g} of the meter's power",
+            "give the board's power_w in watts",
+        )
+    if abs(found.clock_s) > 2.0 * _CLOCK_S:
+        raise BadInput(
+            f"the meter's clock would be {found.clock_s * 1e3:+.0f} ms off {log.field}",
+            "set it right to 50 ms",
+        )
+    return found
 
 
 def _line(true: Floats, shown: Floats, at: Floats, clock: Floats) -> MeteredGain:

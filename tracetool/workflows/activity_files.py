@@ -47,7 +47,7 @@ def read_meter(path: str | os.PathLike[str]) -> pl.DataFrame:
     """
     file = Path(path)
     frame = _table(file, ("time_us", "power_w"))
-    plain = [pl.col(c).cast(pl.Float64, strict=False) for c in ("time_us", "power_w")]
+    plain = [_number(c) for c in ("time_us", "power_w")]
     frame = frame.select(plain).filter(pl.all_horizontal(pl.all().is_finite()))
     if frame.height < 10:
         raise BadInput.in_file(file, "holds no power over time", "give time_us (UTC microseconds), power_w")
@@ -77,12 +77,14 @@ def _table(path: Path, columns: Sequence[str]) -> pl.DataFrame:
     return frame
 
 
+def _number(column: str) -> pl.Expr:
+    """A column as numbers; what is none becomes null. Loggers write a space after the comma."""
+    return pl.col(column).cast(pl.String).str.strip_chars().cast(pl.Float64, strict=False).alias(column)
+
+
 def _spans(path: Path, columns: Sequence[str]) -> pl.DataFrame:
     frame = _table(path, columns)
-    times = [
-        pl.col(c).cast(pl.String).str.strip_chars().cast(pl.Float64, strict=False).alias(c)
-        for c in ("start_us", "end_us")
-    ]
+    times = [_number(c) for c in ("start_us", "end_us")]
     frame = frame.with_columns(times).with_row_index("_row", offset=2)
     start, end = pl.col("start_us"), pl.col("end_us")
     usable = start.is_finite() & end.is_finite() & (end >= start) & (start.abs() < _LATEST_US)
