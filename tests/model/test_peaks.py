@@ -47,3 +47,14 @@ def test_products_stay_below_their_pipes(board: str, dtype: str, shape: str) -> 
 def test_experts_stay_below_their_pipes(board: str, dtype: str) -> None:
     layer = {"tokens": 65536.0, "hidden": 4096.0, "intermediate": 14336.0, "top_k": 2.0, "experts": 8.0}
     assert _share_of_peak(board, _rows("moe", dtype, layer)) <= 1.0
+
+
+@pytest.mark.parametrize("board", ["a100-sxm", "b200-sxm", "mi308x", "mi355x", "rtx-4090"])
+@pytest.mark.parametrize("dtype", ["fp32", "fp64", "fp8"])
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_attention_stays_below_its_pipes(board: str, dtype: str, phase: str) -> None:
+    queries = {"prefill": 8192.0, "decode": 64.0}[phase]
+    sizes = {"batch": 16.0, "heads": 32.0, "kv_heads": 2.0, "head_dim": 128.0, "kv_len": 8192.0}
+    rows = _rows("attention", dtype, {**sizes, "q_len": queries, "causal": 0.0})
+    rows = OperatorColumns(rows.family, {**rows.columns, "phase": np.array([phase], dtype=object)})
+    assert _share_of_peak(board, rows) <= 1.0

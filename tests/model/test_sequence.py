@@ -66,6 +66,7 @@ def test_a_softmax_that_finds_its_tensors_on_the_chip_moves_less() -> None:
     among = in_sequence(alone, rows, A100, grid, SequenceFactors(0.3, 1.4, 0.4, 1.0, log_sd=0.0))
     assert among.work.dram_bytes / alone.work.dram_bytes == pytest.approx([1.0, 1.0, 1.0, 1.0, 0.4])
     assert among.work.fp32_flops.tolist() == alone.work.fp32_flops.tolist()
+    assert all((busy <= among.duration_s).all() for busy in among.busy_s.values())
 
 
 def test_weights_take_a_shorter_way_than_activations() -> None:

@@ -36,11 +36,12 @@ def _loads(rows: OperatorColumns, k: Floats, size: Floats) -> Floats | None:
     """Return the loads an element needs where threads cannot load 16 bytes at once, else 0. Shape (n,).
 
     A kernel's name tells how its operands are aligned; else their rows of K do, one behind the other.
+    Libraries take formats of a byte and less in whole 16 bytes only, so that a framework pads them.
     """
     whole = _LOAD_BYTES / size
     along = np.gcd((k * size).astype(np.int64), int(_LOAD_BYTES)) / size
     known = rows.number("align")
-    together = np.where(known > 0, known, np.where(size >= 1.0, np.maximum(along, 1.0), whole))
+    together = np.where(known > 0, known, np.where(size >= 2.0, np.maximum(along, 1.0), whole))
     if not (together < whole).any():
         return None
     return np.where(together < whole, 1.0 / together, 0.0)

@@ -81,6 +81,11 @@ def score_pairs(q_len: Floats, kv_len: Floats, causal: Bools, window: Floats) ->
     return np.asarray(np.where(causal, rising + (q_len - short) * seen, q_len * seen))
 
 
+def _useful_flops(s: Scores) -> Floats:
+    factor = np.where(s.backward, 2.5, 1.0)
+    return np.asarray(factor * 2.0 * s.batch * s.heads * s.pairs * (s.head_dim + s.value_dim))
+
+
 def scores_work(s: Scores, filled: Floats, read: Floats | None = None) -> Work:
     """Return the work of attention problems.
 
@@ -98,7 +103,7 @@ def scores_work(s: Scores, filled: Floats, read: Floats | None = None) -> Work:
     """
     lanes = s.batch * s.heads
     factor = np.where(s.backward, 2.5, 1.0)
-    useful = factor * 2.0 * lanes * s.pairs * (s.head_dim + s.value_dim)
+    useful = _useful_flops(s)
     # a tile of queries computes whole tiles of keys, half of the diagonal one in vain
     rows_of_tile = np.where(s.decode, 16.0, 64.0)
     packed = np.where(s.decode, s.heads / s.kv_heads, 1.0) * s.q_len
@@ -121,6 +126,21 @@ def scores_work(s: Scores, filled: Floats, read: Floats | None = None) -> Work:
         l2_bytes=filled + passing,
         dram_bytes=read,
     )
+
+
+def least_cycles(s: Scores, rate: Floats, gpu: Gpu) -> Floats:
+    """Return the core clocks that the products which count take with every SM at its peak. Shape (n,). [clk]
+
+    Parameters
+    ----------
+    s : Scores
+        n problems.
+    rate : array, shape (n,)
+        Peak of the pipes they run on. [FLOP/clk/SM]
+    gpu : Gpu
+        The GPU they run on.
+    """
+    return np.asarray(_useful_flops(s) / (rate * gpu.sm_count))
 
 
 def attention_work(rows: OperatorColumns, gpu: Gpu) -> Work:

@@ -79,9 +79,11 @@ def in_sequence(
     softmax = rows.family.astype(str) == "softmax"
     moved = np.where(softmax, min(factors.softmax, 1.0), 1.0)
     work = timing.work
+    duration = fixed + moving * factor
     return replace(
         timing,
-        duration_s=fixed + moving * factor,
+        duration_s=duration,
+        busy_s={unit: np.minimum(busy, duration) for unit, busy in timing.busy_s.items()},
         core_s=timing.core_s * factor,
         memory_s=timing.memory_s * factor,
         work=replace(work, dram_bytes=work.dram_bytes * moved, l2_bytes=work.l2_bytes * moved),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracetool.families.scores import attention_scores, scores_work
+from tracetool.families.scores import attention_scores, least_cycles, scores_work
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.laws.law import Coefficient, Coefficients, Law, choice
 from tracetool.model.laws.prefill import ALONE_US
@@ -167,7 +167,8 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         fixed_s=launch * 1e-6,
         serial_cycles=serial,
         stream_s=c["pass_factor"] * passing / gpu.dram_bytes_per_s,
-        core_cycles=loop + (1.0 - c["block_serial"]) * starts,
+        # many query rows, or formats without matrix units: the products themselves
+        core_cycles=np.maximum(loop + (1.0 - c["block_serial"]) * starts, least_cycles(s, s.rate, gpu)),
         memory_s=from_memory / (gpu.dram_bytes_per_s * c["dram_reach"]),
         norm=np.full(n, c["overlap_norm"]),
         floor_s=np.zeros(n),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracetool.families.scores import Scores, attention_scores, scores_work
+from tracetool.families.scores import Scores, attention_scores, least_cycles, scores_work
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.laws.law import Coefficient, Coefficients, Law, choice
 from tracetool.model.laws.vendors import OLDER_SHARE, older_kernels
@@ -152,7 +152,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         fixed_s=launch * 1e-6,
         serial_cycles=np.full(n, c["latency_clk"]),
         stream_s=factor * passes * touched / gpu.dram_bytes_per_s,
-        core_cycles=factor * core,
+        core_cycles=np.maximum(factor * core, least_cycles(s, rate, gpu)),
         memory_s=factor * touched / (gpu.dram_bytes_per_s * c["dram_reach"]),
         norm=np.full(n, c["overlap_norm"]),
         floor_s=np.zeros(n),
