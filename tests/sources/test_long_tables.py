@@ -73,6 +73,20 @@ def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     assert inside["range"].null_count() == 0
 
 
+def test_signatures_that_tie_have_the_same_numbers_every_time() -> None:
+    rows = _launches(30).select(
+        "device",
+        "operator",
+        "duration_ns",
+        name=pl.lit("k"),
+        kind=pl.Series(["kernel", "memcpy", "memset"] * 10),
+    )
+    rows = rows.with_columns(duration_ns=7, device=0)
+    devices = pl.DataFrame({"device": [0], "name": ["A"]})
+    found = [signatures.number_signatures(rows, pl.DataFrame(), devices)[1] for _ in range(9)]
+    assert all(table["kind"].to_list() == ["kernel", "memcpy", "memset"] for table in found)
+
+
 def test_narrow_keeps_every_value() -> None:
     wide = pl.DataFrame({"a": [0, 127], "b": [-129, None], "c": [1 << 40, 0], "d": [None, None]}).cast(
         pl.Int64

@@ -69,8 +69,11 @@ def number_signatures(
         pl.col("duration_ns").median().cast(pl.Float64).alias("duration_median_ns"),
     )  # fmt: skip
     groups = groups.join(sums, on="#code", how="left", maintain_order="left")
-    groups = groups.with_columns(pl.col("#name").cast(pl.String).alias("name"))
-    ties = [c for c in ("name", *GEOMETRY, "#operator", "#model") if groups[c].n_unique() > 1]
+    groups = groups.with_columns(
+        pl.col("#name").cast(pl.String).alias("name"), pl.col("kind").cast(pl.String)
+    )
+    # Groups come in any order: with each key among the ties one trace gives the same numbers at every read.
+    ties = [c for c in ("name", "kind", *GEOMETRY, "#operator", "#model") if groups[c].n_unique() > 1]
     groups = groups.sort(
         "duration_ns", *ties, descending=[True] + [False] * len(ties), nulls_last=True
     ).with_row_index("signature").with_columns(pl.col("signature").cast(pl.Int64))  # fmt: skip
