@@ -118,7 +118,7 @@ def test_a_plugin_folder_holds_plugins_only(folder: str, constant: str) -> None:
 
 def test_no_file_prints_but_the_command_line() -> None:
     for path in FILES:
-        if "cli" in path.parts:
+        if "cli" in path.parts or path.name == "__main__.py":
             continue
         calls = [
             n.lineno

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from tracetool.hardware.load import load_gpu
+from tracetool.vocabulary.errors import BadInput
 from tracetool.workflows.calibrate import calibrate
 
 GPU = load_gpu("v100-sxm2-16gb")
@@ -75,3 +76,18 @@ def test_many_rows_are_fitted_at_some_clocks_and_judged_at_all(tmp_path: Path) -
     made = calibrate([path], GPU.name)
     assert made.errors["count"][0] == few.height * 40
     assert made.errors["fit_percent"][0] < 1.0
+
+
+def test_scattered_readings_are_kept_and_called_no_other_state(tmp_path: Path) -> None:
+    path = tmp_path / "sweep.parquet"
+    rng = np.random.default_rng(2)
+    wild = _table()
+    wild.with_columns(power_w=pl.Series(100.0 * rng.lognormal(0.0, 1.0, wild.height))).write_parquet(path)
+    assert calibrate([path], GPU.name).rejected.height == 0
+
+
+def test_one_clock_alone_tells_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "sweep.parquet"
+    _table().filter(pl.col("clock_mhz") == 900.0).write_parquet(path)
+    with pytest.raises(BadInput, match="no coefficient"):
+        calibrate([path], GPU.name)

@@ -67,6 +67,20 @@ def test_a_profilers_percentages_are_shares_and_its_row_of_units_is_left_out(tmp
     assert read.rejected.height == 1
 
 
+def test_units_above_the_base_are_converted() -> None:
+    time, clock = "gpu__time_duration.sum", "sm__cycles_elapsed.avg.per_second"
+    read = with_counter_names(pl.DataFrame({time: ["us", "50"], clock: ["cycle/nsecond", "1.2"]}))
+    assert read.row(1) == pytest.approx((50.0, 1200.0))
+    assert with_counter_names(pl.DataFrame({time: [50000]}))["duration_us"].to_list() == [50.0]
+
+
+def test_a_monitors_log_without_kernels_is_one_group(tmp_path: Path) -> None:
+    pl.DataFrame({"SMACT": [0.9, 0.5], "POWER": [250.0, 200.0]}).write_csv(tmp_path / "log.csv")
+    read = read_measured(tmp_path / "log.csv", GPU)
+    assert read.power is not None
+    assert set(read.power.group) == {"(all samples)"}
+
+
 def test_our_own_column_wins_and_other_tables_stay() -> None:
     both = pl.DataFrame({"act_dram": [0.5], "DRAMA": [0.1], "power_w": [1.0]})
     assert with_counter_names(both).to_dicts() == [{"act_dram": 0.5, "power_w": 1.0}]

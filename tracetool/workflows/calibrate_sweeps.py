@@ -43,7 +43,8 @@ def fitted_sweep(
     """Return the fit to all sweeps read, or None where there is none.
 
     Below some clock a board may run in another memory state, in which it draws much less. Readings of the
-    lowest clocks that lie more than 10 % from what the upper half of the clocks says are left out.
+    lowest clocks that lie more than 10 % from what the upper half of the clocks says are left out, if that
+    half explains itself.
     """
     parts = [m.sweep for m in read if m.sweep is not None]
     if not parts:
@@ -58,7 +59,9 @@ def fitted_sweep(
     if len(clocks) >= 4 * _FEWEST_CLOCKS:
         sure = _fit(take(rows, upper), prior, curve, free)
         off = unseen_residual(rows, upper, prior, sure.voltage, sure.leakage_per_v)
-        kept = rows.clock_mhz > _highest_of_another_state(rows.clock_mhz, off)
+        # what does not explain its own readings tells nothing of others
+        if np.nanmedian(np.abs(off[upper])) <= _OTHER_STATE / 2.0:
+            kept = upper | (rows.clock_mhz > _highest_of_another_state(rows.clock_mhz, off))
     fit = _fit(take(rows, kept), prior, curve, free)
     held, constant = _unseen_clocks(take(rows, kept), prior, fit)
     reason = f"of another state: over {100 * _OTHER_STATE:.0f} % from what higher clocks say"
@@ -126,5 +129,7 @@ def _unseen_clocks(rows: SweepRows, prior: PowerCalibration, fit: SweepFit) -> t
         power = pl.DataFrame({"group": rows.group.astype(str), "power": np.where(out, np.nan, rows.power_w)})
         mean = power.select(pl.col("power").fill_nan(None).mean().over("group")).to_series().to_numpy()
         plain[out] = (mean / rows.power_w - 1.0)[out]
-    known = np.isfinite(off)
+    known = np.isfinite(off) & np.isfinite(plain)
+    if not known.any():
+        return float("nan"), float("nan")
     return float(np.abs(off[known]).mean()), float(np.abs(plain[known]).mean())

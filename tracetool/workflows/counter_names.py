@@ -45,6 +45,15 @@ _PROFILER: Final[Mapping[str, tuple[str, float]]] = MappingProxyType(
     }
 )
 
+#: What a profiler's row of units makes of a value, over the base unit, where it is no base unit.
+_SCALED: Final[Mapping[str, float]] = MappingProxyType(
+    {
+        "us": 1e3, "usecond": 1e3, "ms": 1e6, "msecond": 1e6, "s": 1e9, "second": 1e9,
+        "khz": 1e3, "mhz": 1e6, "ghz": 1e9, "cycle/usecond": 1e6, "cycle/nsecond": 1e9,
+        "cycle/us": 1e6, "cycle/ns": 1e9,
+    }
+)  # fmt: skip
+
 #: Spellings of what was measured, ours first.
 DURATIONS = ("duration_us", "measured_us", "time_us")
 _OTHER_TIMES = {"time_s": 1e6, "duration_s": 1e6, "time_ms": 1e3, "duration_ms": 1e3}
@@ -55,8 +64,8 @@ _ITERATIONS = ("iterations", "num_iters", "num-iters", "repeats")
 def with_counter_names(frame: pl.DataFrame) -> pl.DataFrame:
     """Return a table with the fields of DCGM and the metrics of Nsight Compute under our names.
 
-    Columns already there under our name win. Values that are no numbers, as in a row of units, become
-    null.
+    Columns already there under our name win. Values that are no numbers, as in the first row's units, become
+    null; units above the base one are converted. A monitor's log that names no kernel is one group.
 
     Examples
     --------
@@ -68,7 +77,10 @@ def with_counter_names(frame: pl.DataFrame) -> pl.DataFrame:
         if theirs not in frame.columns or ours in frame.columns or ours in made:
             continue
         text = pl.col(theirs)
-        made[ours] = (text.cast(pl.Float64, strict=False) * factor if factor else text).alias(ours)
+        scale = factor * _SCALED.get(str(frame[theirs].first()).lower(), 1.0)
+        made[ours] = (text.cast(pl.Float64, strict=False) * scale if factor else text).alias(ours)
+    if "act_sm" in made and not {"kernel", "op"} & {*frame.columns, *made}:
+        made["kernel"] = pl.lit("(all samples)").alias("kernel")
     known = [c for c in frame.columns if c in _MONITOR or c in _PROFILER]
     return frame.with_columns(*made.values()).drop(known) if known else frame
 
