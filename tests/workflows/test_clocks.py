@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tracetool.hardware.load import load_gpu
 from tracetool.vocabulary.errors import BadInput
-from tracetool.workflows.clocks import checked_cap, checked_clocks, parse_clocks
+from tracetool.workflows.clocks import checked_cap, checked_clocks, checked_memory, parse_clocks
 
 
 def test_values_lists_and_ranges() -> None:
@@ -42,6 +42,12 @@ def test_a_cap_below_idle_is_refused_and_an_odd_one_noted() -> None:
         checked_cap(1.0, gpu)
     assert "outside" in checked_cap(0.5 * gpu.power_limit_min_w + 0.5 * gpu.idle_w, gpu)[0]
     assert checked_cap(gpu.power_limit_w, gpu) == checked_cap(None, gpu) == []
+
+
+def test_a_memory_clock_no_board_has_is_noted() -> None:
+    gpu = load_gpu("a100-sxm")
+    assert checked_memory(None, gpu) == checked_memory(0.5 * gpu.memory_clock_mhz, gpu) == []
+    assert "extrapolation" in checked_memory(1e6, gpu)[0]
 
 
 def test_a_clock_far_above_the_gpu_is_refused_and_a_low_one_noted() -> None:

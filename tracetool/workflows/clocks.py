@@ -115,6 +115,14 @@ def checked_cap(cap_w: float | None, gpu: Gpu) -> list[str]:
     return []
 
 
+def checked_memory(mem_clock_mhz: float | None, gpu: Gpu) -> list[str]:
+    """Return notes on a memory clock asked for: boards slow their memory for idling, hardly speed it up."""
+    if mem_clock_mhz is None or 0.05 <= mem_clock_mhz / gpu.memory_clock_mhz <= 1.25:
+        return []
+    usual = f"usually {gpu.memory_clock_mhz:g} MHz"
+    return [f"no {gpu.name} runs its memory at {mem_clock_mhz:g} MHz ({usual}): figures are an extrapolation"]
+
+
 def with_recorded_clock(rows: OperatorColumns, clock_mhz: float) -> OperatorColumns:
     """Return the rows with ``recorded_clock_mhz`` filled where it is absent."""
     filled = rows.number("recorded_clock_mhz", clock_mhz)

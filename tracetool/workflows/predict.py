@@ -17,7 +17,13 @@ from tracetool.model.sequence import sequence_factors
 from tracetool.replay.host import Launch, host_costs
 from tracetool.vocabulary.errors import BadInput
 from tracetool.workflows.assumptions import NOTHING_ASSUMED, Assumptions
-from tracetool.workflows.clocks import checked_cap, checked_clocks, parse_clocks, with_recorded_clock
+from tracetool.workflows.clocks import (
+    checked_cap,
+    checked_clocks,
+    checked_memory,
+    parse_clocks,
+    with_recorded_clock,
+)
 from tracetool.workflows.predict_run import PredictedRun, predict_run
 from tracetool.workflows.prediction_frame import beside_inputs, prediction_frame
 from tracetool.workflows.replays import Launching
@@ -86,7 +92,7 @@ def predict_table(
     board = load_gpu(gpu)
     board.require_model()
     clocks, notes = checked_clocks(clocks_mhz, board)
-    notes += [*assumed.notes(board), *checked_cap(power_cap_w, board)]
+    notes += [*assumed.notes(board), *checked_cap(power_cap_w, board), *checked_memory(mem_clock_mhz, board)]
     given = assumed.options(board)
     anchored = table.kind == "kernels" and anchor is not False
     rows = with_recorded_clock(table.rows, board.clock_boost_mhz) if table.kind == "kernels" else table.rows

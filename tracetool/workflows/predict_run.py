@@ -22,7 +22,7 @@ from tracetool.vocabulary.errors import BadInput
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.vocabulary.prediction import Prediction
 from tracetool.workflows.assumptions import NOTHING_ASSUMED, Assumptions
-from tracetool.workflows.clocks import checked_cap, checked_clocks, with_recorded_clock
+from tracetool.workflows.clocks import checked_cap, checked_clocks, checked_memory, with_recorded_clock
 from tracetool.workflows.prediction_frame import prediction_frame
 from tracetool.workflows.recorded import Recorded, recorded, recorded_gpu
 from tracetool.workflows.replay_totals import rates_at
@@ -160,7 +160,13 @@ def predict_run(
         "edges": dict(replays.graph.counts),
         "edges_inferred": replays.graph.inferred,
     }
-    notes += [*more, *assumed.notes(target), *checked_cap(power_cap_w, target), *_replay_notes(replays)]
+    notes += [
+        *more,
+        *assumed.notes(target),
+        *checked_cap(power_cap_w, target),
+        *checked_memory(mem_clock_mhz, target),
+        *_replay_notes(replays),
+    ]
     if (slowed := max(r["slowed_together_ms"] for r in records)) > _WORTH_SAYING_MS:
         notes.append(
             f"kernels that run at once keep {replays.cap.limit_w:.4g} W together, for which they last "
