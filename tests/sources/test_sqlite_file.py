@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import sqlite3
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -131,6 +132,18 @@ def test_no_file_is_made_and_none_is_changed(tmp_path: Path) -> None:
     assert found["a"].to_list() == [3, 5]
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("absent", ["adbc_driver_manager", "adbc_driver_sqlite", "pyarrow"])
+def test_without_the_driver_rows_are_read_too(
+    absent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_file, "FAST_ROWS", 0)
+    monkeypatch.setitem(sys.modules, absent, None)
+    path = _database(tmp_path / "t.sqlite", [1, 2, 3])
+    with open_sqlite(path) as db:
+        found = read_columns(path, db, list_tables(path), "t", {"id": pl.Int64()}, rowid=False)
+    assert found["id"].to_list() == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("mode", ["WAL", "DELETE"])

@@ -15,9 +15,6 @@ TEXT_LIMIT = 500
 #: Rows of a long table worked on at once: bounds what lies in memory beside it.
 BLOCK_ROWS = 1 << 20
 
-#: Activity columns beyond those of the kernels table.
-LINK_COLUMNS = {"external_id": pl.Int64(), "thread": pl.Int64()}
-
 
 def clean_text(column: str | pl.Expr) -> pl.Expr:
     """Return a text column with control characters (NULs, terminal escapes, newlines) made spaces."""
