@@ -89,6 +89,16 @@ def test_another_release_is_left_alone() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+def test_a_release_that_calls_it_otherwise_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    coercion = pytest.importorskip("typer._coercion")
+    command = typer.main.get_command(_app([]))
+    monkeypatch.setattr(coercion.RuntimeParam, "_coerce_value", lambda self, value, *, context: value)
+    spare(command)
+    assert all(getattr(p, "_runtime_param", None) is None for p in command.params)
+    monkeypatch.delattr(coercion.RuntimeParam, "_coerce_value")
+    spare(command)
+
+
 def test_the_runner_of_typer_still_works() -> None:
     seen: list[Any] = []
     assert CliRunner().invoke(_app(seen), ["a"]).exit_code == 0

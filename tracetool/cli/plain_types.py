@@ -8,6 +8,7 @@ everything is left to it.
 from __future__ import annotations
 
 import os
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin
 
@@ -27,8 +28,12 @@ def spare(command: Any, above: Any = None) -> None:
     """
     try:
         from typer._coercion import RuntimeParam, build_runtime_param
-    except ImportError:  # another release
+
+        called = [list(signature(f).parameters) for f in (RuntimeParam._coerce_value, build_runtime_param)]
+    except (ImportError, AttributeError):  # another release
         return
+    if called != [["self", "value", "param", "ctx"], ["descriptor"]]:
+        return  # or it would fail at the first argument
 
     class Plain(RuntimeParam):
         """Takes plain values as they are and leaves all others to Typer."""
