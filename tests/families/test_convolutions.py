@@ -81,6 +81,11 @@ def test_few_channels_leave_a_step_of_a_matrix_unit_half_empty() -> None:
     assert plain.rate[0] == GPU.rate("fp32")  # vector pipes take channels and places of the window alike
 
 
+def test_a_step_that_is_not_known_changes_nothing() -> None:
+    half = {"dtype": "fp16"}
+    assert _products(half, tile_k=0.0).rate == _products(half).rate
+
+
 def test_a_window_of_one_has_no_winograd() -> None:
     plain = _products(kernel_h=1.0, kernel_w=1.0, padding=0.0)
     named = _products({"algo": "winograd"}, kernel_h=1.0, kernel_w=1.0, padding=0.0, grid_z=16.0)

@@ -99,7 +99,8 @@ def conv_products(rows: OperatorColumns, gpu: Gpu) -> Products:
     # a step of K is channels of one place in the window: fewer than it takes leave it half empty
     step, inner = rows.number("tile_k"), np.where(of_data, made, per_group)
     stepped = given & tensor & (step > 0) & ~of_weights & ~winograd.apart
-    rate = np.where(stepped, rate * inner / (np.ceil(inner / step) * step), rate)
+    depth = np.maximum(step, 1.0)
+    rate = np.where(stepped, rate * inner / (np.ceil(inner / depth) * depth), rate)
     return Products(
         repeat, np.maximum(m, 1.0), np.maximum(n, 1.0), np.maximum(k, 1.0), size, result_bytes(words),
         rate, tensor, read * size,
