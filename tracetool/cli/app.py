@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import os
 import pkgutil
@@ -97,7 +98,9 @@ def _described(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return "out of memory; give a smaller input or a machine with more"
     if isinstance(error, OSError):
-        return f"{error.filename or 'standard output'}: {error.strerror or error}"
+        # What names no file failed at the output, but for a folder that was looked for and is not there.
+        place = error.filename or ("" if error.errno == errno.ENOENT else "standard output")
+        return f"{place}: {error.strerror or error}".removeprefix(": ")
     fault = " ".join(f"{type(error).__name__}: {error}".split())[:300]
     return f"internal fault: {fault} (set TRACETOOL_DEBUG=1 for the traceback and report it)"
 
