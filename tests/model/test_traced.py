@@ -12,6 +12,7 @@ import pytest
 from tests.model.operators import every_family, rows_of
 from tracetool.hardware.load import load_gpu
 from tracetool.model.laws.registry import laws
+from tracetool.model.laws.vendors import AMD
 from tracetool.model.time_files import time_calibration_of
 from tracetool.model.timing import row_pieces, time_rows
 from tracetool.model.traced import COLD_US, TRACE_SPREAD, law_in_trace, traced
@@ -86,6 +87,12 @@ def test_amds_matrix_kernels_reach_less_than_nvidias() -> None:
             "tensor_bf16", 1e3
         )
         assert share > 1.2 * peak
+
+
+def test_amds_coefficients_lie_within_their_bounds() -> None:
+    for law, given in AMD.items():
+        bounds = laws()[law].priors
+        assert all(bounds[name].low <= value <= bounds[name].high for name, value in given.items()), law
 
 
 def test_the_way_back_of_a_norm_reads_the_gradient_too() -> None:

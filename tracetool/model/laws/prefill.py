@@ -30,7 +30,7 @@ _PRIORS = {
     "fp8_products": choice(0.0, 0.0, 1.0),  # with keys in fp8
     "launch_us": Coefficient(7.0, 1.0, 60.0, "us"),
     "latency_clk": Coefficient(1900.0, 200.0, 2e4, "clk"),
-    "tile_clk": Coefficient(3000.0, 50.0, 2e4, "clk"),
+    "tile_clk": Coefficient(3000.0, 50.0, 6e4, "clk"),
     "tile_dim_clk": Coefficient(300.0, 10.0, 2e4, "clk"),  # per 128 of the head
     "tensor_reach": Coefficient(0.65, 0.2, 1.0, "1"),
     "exp_factor": Coefficient(1.3, 0.2, 4.0, "1"),  # special functions over one a pair

@@ -17,7 +17,7 @@ from tracetool.vocabulary.operators import OperatorColumns
 #: Bounds of the coefficients that choose the tiles; their priors are the defaults of TileRates.
 _BOUNDS = {
     "tensor_reach": (0.3, 1.0, "1"), "shared_reach": (0.15, 2.0, "1"), "l2_reach": (0.3, 3.0, "1"),
-    "port_reach": (0.3, 4.0, "1"), "dram_reach": (0.4, 1.0, "1"), "sm_bytes_clk": (5.0, 250.0, "B/clk/SM"),
+    "port_reach": (0.1, 4.0, "1"), "dram_reach": (0.4, 1.0, "1"), "sm_bytes_clk": (5.0, 250.0, "B/clk/SM"),
     "latency_clk": (100.0, 2e4, "clk"), "block_clk": (20.0, 2e4, "clk"), "slab_clk": (1.0, 1000.0, "clk"),
     "split_clk": (100.0, 2e4, "clk"), "split_power": (0.02, 2.0, "1"), "reduce_reach": (0.05, 3.0, "1"),
     "store_reach": (0.05, 10.0, "1"), "overlap_norm": (1.5, 8.0, "1"),
