@@ -249,3 +249,12 @@ def test_copies_and_messages_are_bound_by_the_link() -> None:
             {**{k: np.array([v]) for k, v in sizes.items()}, "kind": np.array([kind], dtype=object)},
         )
         assert BOUNDS[time_rows(rows, gpu, np.array([1980.0])).bound[0, 0]] == "link", family
+
+
+def test_a_coefficients_name_ends_in_its_unit() -> None:
+    for name, law in laws().items():
+        for coefficient, stated in law.priors.items():
+            ending = coefficient.rpartition("_")[2]
+            if ending in {"us", "ns"}:
+                assert stated.unit == ending, f"{name} {coefficient}"
+            assert stated.low <= stated.value <= stated.high, f"{name} {coefficient}"

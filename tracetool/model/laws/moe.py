@@ -29,8 +29,8 @@ _PRIORS = {
     "sm_bytes_clk": Coefficient(60.0, 3.0, 250.0, "B/clk/SM"),
     "fill_norm": Coefficient(2.0, 1.5, 12.0, "1"),
     "overlap_norm": Coefficient(3.5, 1.0, 8.0, "1"),
-    "pair_ns": Coefficient(3.0, 0.001, 50.0, "us"),  # sorting of a pair [ns]
-    "expert_ns": Coefficient(8.0, 0.1, 1000.0, "us"),  # of an expert [ns]
+    "pair_ns": Coefficient(3.0, 0.001, 50.0, "ns"),  # sorting of a pair
+    "expert_ns": Coefficient(8.0, 0.1, 1000.0, "ns"),  # of an expert
     "inner_factor": Coefficient(1.0, 0.05, 50.0, "1"),  # passes over the activations between the products
     "outer_factor": Coefficient(0.1, 0.001, 10.0, "1"),  # and over the outputs of all pairs
     "quantise_factor": Coefficient(3.0, 0.1, 30.0, "1"),
