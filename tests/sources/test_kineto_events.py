@@ -97,3 +97,10 @@ def test_what_stands_before_the_events_may_be_long() -> None:
     document = {"notes": "x" * (3 << 18), **kineto_document(kineto_events())}
     assert _read(document).activities.height == _read(kineto_document(kineto_events())).activities.height
     assert event_reader.LONGEST_HEADER > 3 << 18
+
+
+@pytest.mark.parametrize("shift", range(0, 64, 9))
+def test_a_key_cut_in_two_is_found_after_a_long_header(shift: int) -> None:
+    events = kineto_events()
+    document = {"notes": "x" * (3 * event_reader.LONGEST_KEY + shift), **kineto_document(events)}
+    assert _read(document, 64).activities.height == _read(kineto_document(events)).activities.height

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import polars as pl
 
-_I = pl.Int64()
 #: No table of intervals has two thousand million rows.
 _PLACE = pl.Int32()
 

@@ -15,6 +15,8 @@ from tracetool.vocabulary.errors import BadInput
 CHUNK_BYTES = 8 << 20
 #: Bytes that may stand before the events.
 LONGEST_HEADER = 32 << 20
+#: Bytes that ``"traceEvents" : [`` may take, blanks included.
+LONGEST_KEY = 1 << 12
 #: Places tried for a cut before more bytes are read: a cut inside a nested value does not decode.
 CUT_TRIES = 64
 _HEAD = re.compile(rb'(?<!\\)"traceEvents"\s*:\s*\[')
@@ -75,6 +77,7 @@ class EventReader:
         """Return the bytes after the opening bracket of the events; what stands before is read."""
         buffer = b""
         for block in self._blocks:
+            searched = max(0, len(buffer) - LONGEST_KEY)  # a long header is not searched anew at every block
             buffer += block
             start = buffer.lstrip()
             if not buffer[:4].lstrip(b"\xef\xbb\xbf").strip() and len(buffer) < 4:
@@ -85,7 +88,7 @@ class EventReader:
                 return self._bare(start[1:])
             if start[:1] != b"{":
                 raise self._fault("does not start as JSON", 0)
-            if found := _HEAD.search(buffer):
+            if found := _HEAD.search(buffer, searched):
                 self._offset = found.end()
                 self._read_header(buffer[: found.end()] + b"]}")
                 return buffer[found.end() :]
