@@ -167,7 +167,7 @@ def _fitted(board: Gpu, read: Sequence[Measured]) -> CalibrationResult:
         if np.isfinite(swept.held_out):
             error |= {"held_out_percent": 100 * swept.held_out, "constant power": 100 * swept.constant}
         errors.append(error)
-    if swept is None and not fits and not measured_curve:
+    if swept is None and not fits and all(m.supply_v is None for m in read):
         raise BadInput(
             "no coefficient can be told: every kernel was measured at one clock only",
             "give two clocks or more of a kernel, operators of known shape, or shares of activity",
