@@ -10,7 +10,6 @@ from tracetool.replay.scratch import Memory
 from tracetool.vocabulary.arrays import Floats, Ints, Numbers
 
 _OVERLAP = int(Edge.OVERLAP)
-_LAUNCH = int(Edge.LAUNCH)
 _SYNC = int(Edge.SYNC)
 
 

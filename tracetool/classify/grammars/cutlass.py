@@ -35,7 +35,6 @@ _SHAPE2 = re.compile(r"GemmShape<(\d+), (\d+), (\d+)>")
 _SKETCHED = re.compile(r"\bC, (\d+), (?:C, )?(\d+), (?:C, )?(\d+)\b")
 _SKETCHED_SHAPE = re.compile(r"\bGemmShape, (\d+), (\d+), (\d+)\b")
 _POLICY = re.compile(r"Mainloop\w*<(\d+)")
-_MULTISTAGE = re.compile(r"(?:MmaMultistage|ImplicitGemmMultistage)\b")
 _ATTENTION = re.compile(r"FlashAttn|Fmha|fmha|Attention|Mla\b")
 _CONV = re.compile(r"conv::|Conv[123]d|ImplicitGemmConvolution|DirectConvolution")
 _GROUPED = re.compile(r"[Gg]roup(?:ed|Problem)|GemmGrouped|MoeFC|moe")
@@ -174,7 +173,6 @@ def _flat(found: re.Match[str], symbol: Symbol) -> Attributes | None:
     return _flat2(flat2, symbol.head) if flat2 else None
 
 
-_DSL = re.compile(r"[gs]mem|tensorptr")
 _DSL_TYPE = re.compile(r"tensorptr([a-z]+\d+)")
 
 

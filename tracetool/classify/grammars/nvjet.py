@@ -13,7 +13,6 @@ from tracetool.classify.symbols import Symbol
 #: Letters of the type code: the first is operand A, the last the result, the last but one the accumulator.
 _LETTERS = {"t": "bf16", "h": "fp16", "s": "fp32", "q": "fp8", "r": "fp8", "o": "nvfp4", "i": "int32", "b": "int8", "d": "fp64", "x": "tf32"}  # fmt: skip
 _TAIL = re.compile(r"_([NT]{2,3})(?:$|_)")
-_ALGO = re.compile(r"_algo(\d+)")
 
 
 def _read(found: re.Match[str], symbol: Symbol) -> Attributes:
