@@ -13,6 +13,7 @@ from tracetool.cli.app import run as command
 from tracetool.tables.run import Run
 from tracetool.vocabulary.errors import BadInput
 from tracetool.workflows.attribute import attribute_activity, attribute_run
+from tracetool.workflows.identify_sensor import identify_sensor
 from tracetool.workflows.ingest import ingest
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_traces"
@@ -96,6 +97,22 @@ def test_windows_of_an_activity_table(files: dict[str, Path], tmp_path: Path) ->
     row = pl.read_parquet(out).row(0, named=True)
     assert row["energy_j"] == pytest.approx(400.0, rel=0.06)
     assert row["energy_low_j"] < 400.0 < row["energy_high_j"]
+
+
+def test_a_log_of_nothing_but_zeros_is_refused(files: dict[str, Path]) -> None:
+    rows = files["log"].read_text().replace("300.00", "0.00").replace("100.00", "0.00")
+    files["log"].write_text(rows)
+    with pytest.raises(BadInput, match="never rises above 0 W"):
+        attribute_activity(files["activity"], power=[files["log"]], tz="+00:00")
+
+
+def test_a_steady_log_tells_no_delay(files: dict[str, Path]) -> None:
+    files["log"].write_text(files["log"].read_text().replace("300.00", "100.00"))
+    row = identify_sensor(files["activity"], power=[files["log"]], tz="+00:00")[0].row()
+    assert row["kind"] is None
+    assert row["offset_ms"] is None
+    assert row["offset_low_ms"] is None
+    assert "hardly answer" in row["note"]
 
 
 def test_a_wrong_zone_is_said_with_the_right_one(files: dict[str, Path]) -> None:

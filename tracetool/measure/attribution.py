@@ -14,6 +14,7 @@ from tracetool.measure.power_log import PowerLog
 from tracetool.measure.prior import prior_of
 from tracetool.measure.solve import Solution, solve
 from tracetool.vocabulary.arrays import Floats
+from tracetool.vocabulary.errors import BadInput
 from tracetool.vocabulary.interval import Z90
 
 #: A usable counter and the sensor it integrates agree to about this share.
@@ -83,8 +84,15 @@ def attribute_classes(
         The board's power limit. [W]
     counter : PowerLog, optional
         A log whose energy counter was found usable: its total is kept.
+
+    Raises
+    ------
+    BadInput
+        If no reading is above zero.
     """
     sensor, readings = observation.sensor, observation.readings
+    if not float(readings.power_w.max()) > 0.0:
+        raise BadInput(f"{observation.field} never rises above 0 W", "choose another field, or log again")
     made = design(readings, observation.boxes, observation.timeline)
     prior = prior_of(readings.power_w, made, expected_w, limit_w)
     solved = solve(made.matrix, readings.power_w, prior, totals=_counted(observation, counter))

@@ -50,6 +50,8 @@ class IdentifiedSensor:
         out: dict[str, Any] = {"field": self.field, "kind": self.found.kind or None}
         for name in ("window", "lag", "update", "offset"):
             told: Estimate | None = getattr(self.found, f"{name}_s")
+            if name == "offset" and not self.found.kind:
+                told = None  # where readings hardly answer, one delay explains them as well as another
             out[f"{name}_ms"] = None if told is None else float(told.value) * _MS
             out[f"{name}_low_ms"] = None if told is None else float(told.low) * _MS
             out[f"{name}_high_ms"] = None if told is None else float(told.high) * _MS
