@@ -70,7 +70,7 @@ def with_counter_names(frame: pl.DataFrame) -> pl.DataFrame:
     Examples
     --------
     >>> with_counter_names(pl.DataFrame({"SMACT": [0.9], "POWER": [250]})).columns
-    ['act_sm', 'power_w']
+    ['act_sm', 'power_w', 'kernel']
     """
     made: dict[str, pl.Expr] = {}
     for theirs, (ours, factor) in (*_MONITOR.items(), *_PROFILER.items()):
