@@ -8,8 +8,9 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
+from tracetool.tables.run_folder import replaced_run
 from tracetool.tables.schema import load_schema
-from tracetool.tables.write import aside_file, aside_folder, write_parquet
+from tracetool.tables.write import aside_file, write_parquet
 from tracetool.vocabulary.errors import BadInput
 
 
@@ -58,7 +59,7 @@ def test_a_full_disk_is_bad_input(tmp_path: Path) -> None:
 def test_a_folder_takes_the_place_of_an_older_one_of_ours(tmp_path: Path) -> None:
     target = tmp_path / "a.tracetool"
     for text in ("first", "second"):
-        with aside_folder(target, "run.json") as part:
+        with replaced_run(target) as part:
             (part / "run.json").write_text(text)
     assert (target / "run.json").read_text() == "second"
     assert [p.name for p in tmp_path.iterdir()] == ["a.tracetool"]
@@ -72,13 +73,13 @@ def test_what_is_not_ours_is_never_replaced(tmp_path: Path, kind: str) -> None:
     else:
         target.mkdir()
         (target / "thesis.tex").write_text("keep")
-    with pytest.raises(BadInput, match="not a run"), aside_folder(target, "run.json"):
+    with pytest.raises(BadInput, match="not a run"), replaced_run(target):
         pass
     assert (target if kind == "file" else target / "thesis.tex").read_text() == "keep"
 
 
 def test_a_failing_folder_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(PlannedError), aside_folder(tmp_path / "run", "run.json") as part:
+    with pytest.raises(PlannedError), replaced_run(tmp_path / "run") as part:
         (part / "kernels.parquet").write_text("half")
         raise PlannedError
     assert not list(tmp_path.iterdir())

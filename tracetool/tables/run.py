@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -15,23 +14,22 @@ from typing import Any
 import polars as pl
 
 from tracetool import __version__
+from tracetool.tables.run_folder import RUN_FILE, replaced_run, wait_for_run
 from tracetool.tables.schema import load_schema
-from tracetool.tables.write import aside_folder, write_parquet
+from tracetool.tables.table_list import Stamp, check_tables, file_sha256, listed_table, stamp_of
+from tracetool.tables.write import write_parquet
 from tracetool.vocabulary.errors import BadInput
 
-RUN_FILE = "run.json"
-RUN_SCHEMA = "run/1"
+__all__ = ["RUN_FILE", "RUN_SCHEMA", "Run", "file_sha256", "tool_version", "write_run"]
+
+RUN_SCHEMA = "run/2"
+#: Of runs made before ``run.json`` listed the tables: they are read as they are, unchecked.
+UNLISTED_SCHEMA = "run/1"
 
 
 def tool_version() -> str:
     """Return the version of the tool."""
     return __version__
-
-
-def file_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file, read in chunks."""
-    with path.open("rb") as f:
-        return hashlib.file_digest(f, "sha256").hexdigest()
 
 
 @dataclass(frozen=True)
@@ -40,35 +38,31 @@ class Run:
 
     path: Path
     info: Mapping[str, Any] = field(repr=False)
+    #: Of every table as it was when checked; None where nothing tells what tables there should be.
+    stamps: Mapping[str, Stamp] | None = field(default=None, repr=False)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Run:
-        """Open a run directory.
+        """Open a run directory and check its tables against the list in its ``run.json``.
 
         Raises
         ------
         BadInput
-            If it is not one, is from a newer major version, or its ``run.json`` is broken.
+            If it is not one, is from a newer major version, its ``run.json`` is broken, or a table is
+            missing, cut short, changed or of another run.
         """
         folder = Path(path)
-        if not folder.exists():
-            raise BadInput.in_file(folder, "no such run", "make one with: tracetool ingest TRACE -o RUN")
-        file = folder / RUN_FILE
-        if not file.is_file():
-            raise BadInput.in_file(
-                folder, f"not a run (no {RUN_FILE})", "make one with: tracetool ingest TRACE -o RUN"
-            )
+        wait_for_run(folder)
+        info = _read_info(folder)
+        if info["schema"] == UNLISTED_SCHEMA:
+            return cls(folder, info)
         try:
-            info = json.loads(file.read_text("utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
-            raise BadInput.in_file(file, f"cannot be read: {error}", "ingest the trace again") from error
-        if not isinstance(info, dict) or not str(info.get("schema", "")).startswith("run/"):
-            raise BadInput.in_file(file, "has no run schema", "ingest the trace again")
-        if info["schema"] != RUN_SCHEMA:
-            raise BadInput.in_file(
-                file, f"is {info['schema']}, this tool reads {RUN_SCHEMA}", "update the tool or ingest again"
-            )
-        return cls(folder, info)
+            return cls(folder, info, check_tables(folder, info.get("tables")))
+        except BadInput:
+            newer = _read_info(folder)
+            if newer == info:
+                raise
+            return cls(folder, newer, check_tables(folder, newer.get("tables")))  # replaced meanwhile
 
     def table(self, name: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """Return a table, or some of its columns; empty with the right ones where the run has none."""
@@ -76,9 +70,11 @@ class Run:
         if columns is not None:
             schema = replace(schema, columns=tuple(c for c in schema.columns if c.name in columns))
         file = self.path / f"{name}.parquet"
-        if not file.is_file():
+        if name not in self.stamps if self.stamps is not None else not file.is_file():
             return schema.empty()
         try:
+            if self.stamps is not None and stamp_of(file) != self.stamps[name]:
+                raise BadInput.in_file(file, "was replaced while it was read", "run the command again")
             wanted = None if columns is None else [c for c in pl.read_parquet_schema(file) if c in columns]
             return schema.conform(pl.read_parquet(file, columns=wanted))
         except (OSError, ValueError, pl.exceptions.PolarsError) as error:
@@ -106,6 +102,28 @@ class Run:
         return self.table("devices")
 
 
+def _read_info(folder: Path) -> dict[str, Any]:
+    """Return what ``run.json`` says."""
+    if not folder.exists():
+        raise BadInput.in_file(folder, "no such run", "make one with: tracetool ingest TRACE -o RUN")
+    file = folder / RUN_FILE
+    if not file.is_file():
+        raise BadInput.in_file(
+            folder, f"not a run (no {RUN_FILE})", "make one with: tracetool ingest TRACE -o RUN"
+        )
+    try:
+        info = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise BadInput.in_file(file, f"cannot be read: {error}", "ingest the trace again") from error
+    if not isinstance(info, dict) or not str(info.get("schema", "")).startswith("run/"):
+        raise BadInput.in_file(file, "has no run schema", "ingest the trace again")
+    if info["schema"] not in (RUN_SCHEMA, UNLISTED_SCHEMA):
+        raise BadInput.in_file(
+            file, f"is {info['schema']}, this tool reads {RUN_SCHEMA}", "update the tool or ingest again"
+        )
+    return info
+
+
 def write_run(
     path: str | os.PathLike[str], tables: Mapping[str, pl.DataFrame], info: Mapping[str, Any]
 ) -> Path:
@@ -120,16 +138,17 @@ def write_run(
     info : mapping
         Everything else of ``run.json``; schema and tool version are added.
     """
-    with aside_folder(path, RUN_FILE) as folder:
+    with replaced_run(path) as folder:
         schemas = {name: load_schema(name) for name in tables}
 
-        def write(name: str) -> None:
-            whole = schemas[name].conform_lazily(tables[name])
-            write_parquet(whole, folder / f"{name}.parquet", schemas[name])
+        def write(name: str) -> tuple[str, dict[str, Any]]:
+            file = folder / f"{name}.parquet"
+            write_parquet(schemas[name].conform_lazily(tables[name]), file, schemas[name])
+            return name, listed_table(file, schemas[name].tag, tables[name].height)
 
         with ThreadPoolExecutor(2) as pool:  # small tables beside the big one
-            list(pool.map(write, sorted(tables, key=lambda n: -tables[n].height)))
-        tags = {name: schema.tag for name, schema in schemas.items()}
-        full = {"schema": RUN_SCHEMA, "tool_version": tool_version(), "tables": tags, **info}
+            listed = dict(pool.map(write, sorted(tables, key=lambda n: -tables[n].height)))
+        in_order = {name: listed[name] for name in tables}
+        full = {"schema": RUN_SCHEMA, "tool_version": tool_version(), "tables": in_order, **info}
         (folder / RUN_FILE).write_text(json.dumps(full, indent=1, ensure_ascii=False) + "\n", "utf-8")
     return Path(path)

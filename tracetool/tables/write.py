@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +10,9 @@ from pathlib import Path
 
 import polars as pl
 
+from tracetool.tables.run_folder import clean_up
 from tracetool.tables.schema import TableSchema
+from tracetool.tables.scratch import scratch_prefix, sync_file
 from tracetool.vocabulary.errors import BadInput
 
 
@@ -36,14 +37,19 @@ def write_parquet(frame: pl.DataFrame | pl.LazyFrame, path: Path, schema: TableS
 def aside_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a temporary path beside ``path``; rename it there on success, remove it on any failure.
 
+    What killed processes left in the same folder is removed first.
+
     Raises
     ------
     BadInput
         If the folder does not exist or cannot be written.
     """
     target = Path(path)
+    clean_up(target.parent)
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent)
+        handle, name = tempfile.mkstemp(
+            prefix=scratch_prefix(target.name), suffix=target.suffix, dir=target.parent
+        )
     except OSError as error:
         raise BadInput.in_file(target, f"cannot be written: {error.strerror or error}") from error
     os.close(handle)
@@ -53,42 +59,9 @@ def aside_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         mask = os.umask(0)
         os.umask(mask)
         temporary.chmod(0o666 & ~mask)
+        sync_file(temporary)
         temporary.replace(target)
     except OSError as error:
         raise BadInput.in_file(target, f"cannot be written: {error.strerror or error}") from error
     finally:
         temporary.unlink(missing_ok=True)
-
-
-@contextmanager
-def aside_folder(path: str | os.PathLike[str], marker: str) -> Iterator[Path]:
-    """Give a temporary folder beside ``path``; it takes the place of ``path`` on success.
-
-    An existing folder is replaced only if it holds the file ``marker`` (it is one of ours) or is empty.
-
-    Raises
-    ------
-    BadInput
-        If ``path`` exists and is something else, or cannot be written.
-    """
-    target = Path(path)
-    if target.exists() and not (
-        target.is_dir() and ((target / marker).is_file() or not any(target.iterdir()))
-    ):
-        raise BadInput.in_file(target, "exists and is not a run", "choose another folder with -o")
-    try:
-        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    except OSError as error:
-        raise BadInput.in_file(target, f"cannot be written: {error.strerror or error}") from error
-    try:
-        yield temporary
-        mask = os.umask(0)
-        os.umask(mask)
-        temporary.chmod(0o777 & ~mask)
-        if target.exists():
-            shutil.rmtree(target)
-        temporary.replace(target)
-    except OSError as error:
-        raise BadInput.in_file(target, f"cannot be written: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from tracetool.compare.sides import RunClasses
 from tracetool.compare.steps import Steps
 from tracetool.tables.run import tool_version
+from tracetool.tables.write import aside_file
 from tracetool.vocabulary.errors import BadInput
 from tracetool.workflows.run_side import Basis, LoadedRun
 
@@ -76,9 +77,10 @@ class Store:
             folder = f"{folder}/{key}={_part(value)}"
         selector = pafs.FileSelector(folder, recursive=True, allow_not_found=True)
         try:
-            paths = [f.path for f in self._files.get_file_info(selector) if f.path.endswith(".parquet")]
+            files = self._files.get_file_info(selector)
         except OSError as error:
             raise BadInput.in_file(self.where, f"cannot be read: {_first_line(error)}") from error
+        paths = [f.path for f in files if f.path.endswith(".parquet") and not f.base_name.startswith(".")]
         found = [self._entry(p) for p in sorted(paths)]
         kept = [e for e in found if (gpu is None or e.gpu == gpu) and (branch is None or e.branch == branch)]
         return sorted(kept, key=lambda e: (e.time_s, e.path))
@@ -199,9 +201,13 @@ class Store:
         target = f"{folder}/{hashlib.sha256(content).hexdigest()[:20]}.parquet"
         try:
             self._files.create_dir(folder, recursive=True)
-            with self._files.open_output_stream(f"{target}.part") as f:
-                f.write(content)
-            self._files.move(f"{target}.part", target)
+            if isinstance(self._files, pafs.LocalFileSystem):
+                with aside_file(target) as aside:
+                    aside.write_bytes(content)
+            else:
+                with self._files.open_output_stream(f"{target}.part") as f:
+                    f.write(content)
+                self._files.move(f"{target}.part", target)
         except OSError as error:
             raise BadInput.in_file(self.where, f"cannot be written: {_first_line(error)}") from error
         return target

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -23,6 +22,7 @@ from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.power_calibration import BASE, PowerCalibration
 from tracetool.model.power_files import believed_calibration
 from tracetool.model.thermal import thermal_resistance_c_per_w
+from tracetool.tables.run_folder import is_run_path
 from tracetool.vocabulary.errors import BadInput
 from tracetool.vocabulary.progress import Progress, Silent
 from tracetool.workflows.calibrate_runs import read_measured_run
@@ -98,7 +98,7 @@ def calibrate(
         said.step(f"reading {os.fspath(path)}", number / (len(sources) + 2))
         # A table of durations has no power, an idle curve no shapes: each serves the part it can.
         if part != "time":
-            read.append(read_measured_run(path, board) if Path(path).is_dir() else read_measured(path, board))
+            read.append(read_measured_run(path, board) if is_run_path(path) else read_measured(path, board))
         if part != "power" and (times := read_timed(path, board)) is not None:
             timed.append(times)
     said.step("fitting", len(sources) / (len(sources) + 2))
@@ -182,7 +182,7 @@ def _fitted(board: Gpu, read: Sequence[Measured]) -> CalibrationResult:
             about[f"held_out_percent_{error['rows']}"] = round(float(str(error["held_out_percent"])), 2)
     shown = curve if curve is not board.voltage else None
     text = calibration_toml(about=about, source="calibrate", fits=fits, sweep=sweep, voltage=shown)
-    if any(Path(m.path).is_dir() for m in read):
+    if any(is_run_path(m.path) for m in read):
         notes.append("powers of one run share the error of its sensor's gain: see tracetool attribute")
     other = [] if swept is None else [swept.left_out]
     rejected = pl.concat([*(_marked(m) for m in read), *other], how="diagonal_relaxed")

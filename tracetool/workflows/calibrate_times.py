@@ -18,6 +18,7 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.model.predict import predict_rows
 from tracetool.model.time_files import time_calibration_of
 from tracetool.tables.run import Run
+from tracetool.tables.run_folder import is_run_path
 from tracetool.vocabulary.arrays import Floats
 from tracetool.vocabulary.errors import BadInput
 from tracetool.vocabulary.operators import OperatorColumns
@@ -66,7 +67,7 @@ def read_timed(path: str | os.PathLike[str], gpu: Gpu) -> Timed | None:
     BadInput
         If it cannot be read, or the run was recorded on another GPU.
     """
-    if Path(path).is_dir():
+    if is_run_path(path):
         run = Run.open(path)
         check_board(run, gpu)
         _, rows = run_rows(run)

@@ -11,6 +11,7 @@ import polars as pl
 from tracetool.classify.classify import COLUMNS, classify_names
 from tracetool.classify.structure import describe
 from tracetool.tables.run import RUN_FILE, Run
+from tracetool.tables.run_folder import is_run_path
 from tracetool.vocabulary.errors import BadInput
 
 #: Columns a table of names may call them.
@@ -40,7 +41,7 @@ def classify_source(source: str | os.PathLike[str]) -> pl.DataFrame:
         If the source cannot be read or holds no names.
     """
     path = Path(source)
-    if path.is_dir() or path.name == RUN_FILE:
+    if is_run_path(path) or path.name == RUN_FILE:
         return classify_run(Run.open(path.parent if path.name == RUN_FILE else path))
     frame, column = _names(path)
     made = classify_names(frame[column].cast(pl.String).to_list())

@@ -20,6 +20,7 @@ from tracetool.measure.sensors import candidate_sensors
 from tracetool.measure.timeline import build_timeline
 from tracetool.sources.telemetry import read_telemetry
 from tracetool.tables.run import Run
+from tracetool.tables.run_folder import is_run_path
 from tracetool.tables.write import aside_file
 from tracetool.vocabulary.errors import BadInput
 from tracetool.vocabulary.interval import Z90
@@ -135,7 +136,7 @@ def identify_sensor(
     BadInput
         If a file cannot be used or the log tells nothing.
     """
-    if Path(source).is_dir():
+    if is_run_path(source):
         run = Run.open(source)
         telemetry = run.telemetry
         if power:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,7 +18,9 @@ from tracetool.sources.format import ReadOptions
 from tracetool.sources.readings import tidy_readings
 from tracetool.sources.text import ratio_cap
 from tracetool.sources.unpack import readable
-from tracetool.tables.run import RUN_FILE, file_sha256, write_run
+from tracetool.tables.run import file_sha256, write_run
+from tracetool.tables.run_folder import check_replaceable
+from tracetool.tables.scratch import temporary_folder
 from tracetool.vocabulary.errors import BadInput
 from tracetool.vocabulary.progress import Progress, Silent
 
@@ -86,8 +87,8 @@ def ingest(
     target = out or default_out(Path([*traces, *power][0]))
     _check_target(target)
     paths = [(Path(p), None) for p in traces] + [(Path(p), "telemetry") for p in power]
-    with tempfile.TemporaryDirectory(prefix="tracetool-") as scratch, ThreadPoolExecutor(1) as beside:
-        options = ReadOptions(nsys, ratio_cap(), said, Path(scratch))
+    with temporary_folder() as scratch, ThreadPoolExecutor(1) as beside:
+        options = ReadOptions(nsys, ratio_cap(), said, scratch)
         sources = []
         sums = []
         for path, holds in paths:
@@ -130,10 +131,7 @@ def _model(gpu: str) -> str:
 
 def _check_target(target: Path) -> None:
     """Fail before the work, not after it."""
-    if target.exists() and not (
-        target.is_dir() and ((target / RUN_FILE).is_file() or not any(target.iterdir()))
-    ):
-        raise BadInput.in_file(target, "exists and is not a run", "choose another folder with -o")
+    check_replaceable(target)
     if not target.absolute().parent.is_dir():
         raise BadInput.in_file(target, "cannot be written: its folder does not exist", "make it or choose -o")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +14,7 @@ from tracetool.hardware.load import load_gpu
 from tracetool.model.predict import predict_rows
 from tracetool.model.sequence import sequence_factors
 from tracetool.replay.host import Launch, host_costs
+from tracetool.tables.run_folder import is_run_path
 from tracetool.vocabulary.errors import BadInput
 from tracetool.workflows.assumptions import NOTHING_ASSUMED, Assumptions
 from tracetool.workflows.clocks import (
@@ -163,7 +163,7 @@ def predict(
         raise BadInput(f"--anchor {anchor!r} is not known", "give measured or none")
     if attention not in {"", "fused", "unfused"}:
         raise BadInput(f"--attention {attention!r} is not known", "give fused or unfused")
-    if Path(source).is_dir():
+    if is_run_path(source):
         return predict_run(
             source,
             gpu,

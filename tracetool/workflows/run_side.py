@@ -14,6 +14,8 @@ from tracetool.compare.sides import IDENTITY, RunClasses, count_steps, run_class
 from tracetool.compare.steps import Steps, step_times
 from tracetool.replay.iterations import named_steps
 from tracetool.tables.run import RUN_FILE, Run
+from tracetool.tables.run_folder import clean_up, is_run_path
+from tracetool.tables.scratch import Scratch
 from tracetool.vocabulary.errors import BadInput
 from tracetool.workflows.diff_run import measured_energy
 from tracetool.workflows.predict import PredictedRun, predict_run
@@ -72,8 +74,9 @@ def expand(paths: Sequence[Path | str]) -> list[Path]:
     found: list[Path] = []
     for given in paths:
         path = Path(given)
-        if path.is_dir() and not (path / RUN_FILE).is_file():
-            inside = sorted(p for p in path.iterdir() if (p / RUN_FILE).is_file())
+        if is_run_path(path) and not (path / RUN_FILE).is_file():
+            clean_up(path)
+            inside = sorted(p for p in path.iterdir() if (p / RUN_FILE).is_file() and not Scratch.of(p))
             if not inside:
                 raise BadInput.in_file(
                     path, "is no run and holds none", "make one with: tracetool ingest TRACE"
@@ -107,13 +110,19 @@ def chosen_basis(paths: Sequence[Path], asked: Basis | Literal["auto"]) -> Basis
         return "predicted"
     if asked in ("predicted", "anchored"):
         return asked
-    without = [p for p in paths if not Run.open(p).telemetry["power_w"].is_not_null().any()
-               and not Run.open(p).telemetry["energy_j"].is_not_null().any()]  # fmt: skip
+    without = [p for p in paths if not _holds_power(Run.open(p))]
     if not without:
         return "measured"
     if asked == "measured":
         raise BadInput.in_file(without[0], "holds no power readings", "ingest it again with --power LOG")
     return "anchored"
+
+
+def _holds_power(run: Run) -> bool:
+    telemetry = run.telemetry
+    return bool(
+        telemetry.select((pl.col("power_w").is_not_null() | pl.col("energy_j").is_not_null()).any()).item()
+    )
 
 
 def load_run(path: Path, basis: Basis, reading: Reading) -> LoadedRun:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from tracetool.measure.timeline import Timeline, build_timeline
 from tracetool.record import square_wave
 from tracetool.record.child import run_child
 from tracetool.sources.format import ReadOptions
+from tracetool.tables.scratch import temporary_folder
 from tracetool.tables.write import aside_file
 from tracetool.vocabulary.arrays import Floats
 from tracetool.vocabulary.errors import BadInput, Interrupted, MissingPart
@@ -76,8 +76,8 @@ def check_sensor(
     """
     from tracetool.workflows.record import RecordPlan, start_sampler
 
-    with tempfile.TemporaryDirectory(prefix="tracetool-wave-") as scratch:
-        log, marks = Path(scratch, "power.log"), Path(scratch, "marks")
+    with temporary_folder() as scratch:
+        log, marks = scratch / "power.log", scratch / "marks"
         chosen = {"nvidia": "nvidia", "amd": "amd"}.get(vendor or "")
         plan = RecordPlan((), Path(), vendor=chosen, devices=(device,), poll_ms=POLL_MS)  # type: ignore[arg-type]
         sampler = start_sampler(log, plan)

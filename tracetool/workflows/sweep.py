@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +14,7 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.report.pictures.charts import Chart
 from tracetool.report.pictures.pareto import Clocks, front, pareto
+from tracetool.tables.run_folder import is_run_path
 from tracetool.vocabulary.errors import BadInput
 from tracetool.workflows.assumptions import NOTHING_ASSUMED, Assumptions
 from tracetool.workflows.predict import PredictedRun, PredictedTable, predict
@@ -130,7 +130,7 @@ def _board(source: str | os.PathLike[str], gpu: str | None) -> Gpu:
     if gpu:
         return load_gpu(gpu)
     found = None
-    if Path(source).is_dir():
+    if is_run_path(source):
         from tracetool.tables.run import Run
 
         found = recorded_gpu(Run.open(source))

@@ -66,6 +66,7 @@ def attribute(
     from tracetool.cli.output import console, print_json
     from tracetool.report.console import show_table
     from tracetool.report.save import check_output, save_table
+    from tracetool.tables.run_folder import is_run_path
     from tracetool.tables.schema import load_schema
     from tracetool.vocabulary.errors import BadInput
     from tracetool.workflows.attribute import attribute_activity, attribute_run
@@ -86,9 +87,10 @@ def attribute(
         "sensor_file": sensor,
         "prior": prior or None,
     }
+    holds_run = is_run_path(source)
     if not source.exists():
         raise BadInput.in_file(source, "no such run or file", "make a run: tracetool ingest TRACE -o RUN")
-    if source.is_dir():
+    if holds_run:
         found = attribute_run(source, power=power, **common)  # type: ignore[arg-type]
     else:
         found = attribute_activity(

@@ -1,0 +1,153 @@
+"""Replacing a run folder: at every moment the old run or the new one is in its place, whole."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from tracetool.tables.scratch import Scratch, scratch_in, scratch_prefix, sync_file
+from tracetool.vocabulary.errors import BadInput
+
+RUN_FILE: Final = "run.json"
+#: The tables an ingest may write.
+RUN_TABLES: Final = (
+    "kernels", "signatures", "devices", "operators", "ranges", "host_calls", "telemetry", "rejected",
+)  # fmt: skip
+_OWN_FILES: Final = frozenset({RUN_FILE, *(f"{name}.parquet" for name in RUN_TABLES)})
+#: A reader waits this long for a run that is just being replaced. [s]
+_PATIENCE_S: Final = 2.0
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # <fcntl.h>, <linux/fs.h>
+
+
+def check_replaceable(target: Path) -> None:
+    """Check that a run may be written to ``target``.
+
+    Raises
+    ------
+    BadInput
+        If it exists and is neither a run nor an empty folder.
+    """
+    if target.exists() and not (
+        target.is_dir() and ((target / RUN_FILE).is_file() or not any(target.iterdir()))
+    ):
+        raise BadInput.in_file(target, "exists and is not a run", "choose another folder with -o")
+
+
+@contextmanager
+def replaced_run(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a scratch folder beside ``path``; on success it takes that place, on failure it is removed.
+
+    Files of the user's own in the old run are carried over. What killed processes left in the same folder is
+    restored or removed first.
+
+    Raises
+    ------
+    BadInput
+        If ``path`` exists and is neither a run nor an empty folder, or cannot be written.
+    """
+    target = Path(path)
+    if target.is_symlink():  # the run it points to is replaced, the link stays
+        target = target.resolve()
+    clean_up(target.parent)
+    check_replaceable(target)
+    try:
+        new = Path(tempfile.mkdtemp(prefix=scratch_prefix(target.name), dir=target.parent))
+    except OSError as error:
+        raise BadInput.in_file(target, f"cannot be written: {error.strerror or error}") from error
+    old = new.with_name(new.name.replace(".new-", ".old-"))
+    try:
+        yield new
+        mask = os.umask(0)
+        os.umask(mask)
+        new.chmod(0o777 & ~mask)
+        _sync(new)
+        _put_in_place(new, target, old)
+    except OSError as error:
+        raise BadInput.in_file(target, f"cannot be written: {error.strerror or error}") from error
+    finally:
+        if not target.exists() and old.exists():  # stopped between two renames
+            old.rename(target)
+        for leftover in (new, old):
+            _discard(leftover, target)
+
+
+def clean_up(folder: Path) -> None:
+    """Restore the runs and remove the scratch that killed processes left in a folder."""
+    for scratch in scratch_in(folder):
+        with suppress(OSError):
+            if not scratch.abandoned():
+                continue
+            if scratch.role == "old" and not scratch.target.exists():
+                scratch.path.rename(scratch.target)
+            else:
+                _discard(scratch.path, scratch.target)
+
+
+def is_run_path(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path is a folder, a run that is being replaced or was cut short in it included."""
+    wait_for_run(Path(path))
+    return Path(path).is_dir()
+
+
+def wait_for_run(folder: Path) -> None:
+    """Let a run that is just being replaced come back, or restore it where its process was killed."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while not folder.exists() and (waiting := _set_aside(folder)):
+        if any(scratch.abandoned() for scratch in waiting):
+            clean_up(folder.parent)
+            return
+        if time.monotonic() > deadline:
+            return
+        time.sleep(0.01)
+
+
+def _set_aside(folder: Path) -> list[Scratch]:
+    return [s for s in scratch_in(folder.parent) if s.role == "old" and s.target.name == folder.name]
+
+
+def _put_in_place(new: Path, target: Path, old: Path) -> None:
+    if not (target / RUN_FILE).is_file():  # nothing, or an empty folder, which a rename replaces
+        new.rename(target)
+    elif not _exchange(new, target):  # a file system that cannot, as some network ones
+        target.rename(old)
+        new.rename(target)
+    with suppress(OSError):  # not every file system can, and the run is there
+        sync_file(target.parent)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Let two folders swap their names in one step; return whether the system could."""
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError):
+        return False
+    paths = (os.fsencode(one.absolute()), os.fsencode(other.absolute()))
+    return bool(rename(_AT_FDCWD, paths[0], _AT_FDCWD, paths[1], _RENAME_EXCHANGE) == 0)
+
+
+def _discard(folder: Path, target: Path) -> None:
+    """Remove scratch; what no ingest writes into a run is the user's and moves to the new run."""
+    if not folder.is_dir():
+        folder.unlink(missing_ok=True)
+        return
+    for entry in folder.iterdir():
+        with suppress(OSError):
+            if entry.name in _OWN_FILES:
+                entry.unlink()
+            elif target.is_dir() and not (target / entry.name).exists():
+                entry.rename(target / entry.name)
+    with suppress(OSError):  # holds a file that has no other place
+        folder.rmdir()
+
+
+def _sync(folder: Path) -> None:
+    for file in folder.iterdir():
+        sync_file(file)
+    with suppress(OSError):  # not every file system can sync a folder
+        sync_file(folder)

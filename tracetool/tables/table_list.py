@@ -1,0 +1,95 @@
+"""The list of tables in ``run.json``: what each must be, and the check that it still is."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from tracetool.tables.run_folder import RUN_TABLES
+from tracetool.vocabulary.errors import BadInput
+
+_FIX = "ingest the trace again"
+#: What tells whether a file was replaced or changed since it was checked: inode, bytes, change time.
+Stamp = tuple[int, int, int]
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, read in chunks."""
+    with path.open("rb") as f:
+        return hashlib.file_digest(f, "sha256").hexdigest()
+
+
+def listed_table(file: Path, tag: str, rows: int) -> dict[str, Any]:
+    """Return what ``run.json`` says of one table: schema, rows, bytes and SHA-256 of its file."""
+    return {"schema": tag, "rows": rows, "bytes": file.stat().st_size, "sha256": file_sha256(file)}
+
+
+def row_count(file: Path) -> int:
+    """Return the rows of a Parquet file, from its footer."""
+    return int(pl.scan_parquet(file).select(pl.len()).collect().item())
+
+
+def stamp_of(file: Path) -> Stamp:
+    """Return what changes when a file is replaced or written."""
+    stat = file.stat()
+    return stat.st_ino, stat.st_size, stat.st_ctime_ns
+
+
+def check_tables(folder: Path, listed: object) -> dict[str, Stamp]:
+    """Check every table of a run against the list and return their stamps.
+
+    Parameters
+    ----------
+    folder : Path
+        The run.
+    listed : mapping
+        ``tables`` of its ``run.json``.
+
+    Raises
+    ------
+    BadInput
+        If the list is broken, or a table is missing, changed, of another run or not on the list.
+
+    Notes
+    -----
+    The whole checksum each time: a run of a million kernels is 19 MB and takes 15 ms, one hundredth of the
+    quickest command that reads it.
+    """
+    if not isinstance(listed, Mapping) or not all(isinstance(v, Mapping) for v in listed.values()):
+        raise BadInput.in_file(folder / "run.json", "holds no list of tables", _FIX)
+    stamps = {}
+    for name in RUN_TABLES:
+        file = folder / f"{name}.parquet"
+        if name in listed:
+            stamps[name] = _checked(file, listed[name])
+        elif file.exists():
+            raise BadInput.in_file(
+                file, "is not a table of this run (run.json does not list it)", "remove it"
+            )
+    return stamps
+
+
+def _checked(file: Path, expected: Mapping[str, Any]) -> Stamp:
+    try:
+        stamp = stamp_of(file)
+        if stamp[1] == expected.get("bytes") and file_sha256(file) == expected.get("sha256"):
+            return stamp
+    except FileNotFoundError as error:
+        raise BadInput.in_file(file, "is missing: run.json lists it", _FIX) from error
+    except OSError as error:
+        raise BadInput.in_file(file, f"cannot be read: {error.strerror or error}", _FIX) from error
+    raise BadInput.in_file(file, _difference(file, expected), _FIX)
+
+
+def _difference(file: Path, expected: Mapping[str, Any]) -> str:
+    try:
+        rows = row_count(file)
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        return "is cut short or damaged (not a whole Parquet file)"
+    if rows != expected.get("rows"):
+        return f"holds {rows} rows, run.json lists {expected.get('rows')}: cut short or of another run"
+    return "was changed or is of another run (its checksum is not the one run.json lists)"
