@@ -405,7 +405,7 @@ def rocpd(folder: Path, *, views: bool = True) -> Path:
     path.unlink(missing_ok=True)
     db = sqlite3.connect(path)
     tables = ("rocpd_metadata", "rocpd_kernel_dispatch", "rocpd_info_kernel_symbol", "rocpd_info_agent", "rocpd_event",
-              "rocpd_info_process")  # fmt: skip
+              "rocpd_info_process", "rocpd_region", "rocpd_string", "rocpd_memory_copy")  # fmt: skip
     columns = {
         "rocpd_metadata": "id INTEGER, tag TEXT, value TEXT",
         "rocpd_kernel_dispatch": "id INTEGER, guid TEXT, nid INTEGER, pid INTEGER, tid INTEGER, agent_id INTEGER,"
@@ -416,7 +416,12 @@ def rocpd(folder: Path, *, views: bool = True) -> Path:
         " arch_vgpr_count INTEGER, accum_vgpr_count INTEGER",
         "rocpd_info_agent": "id INTEGER, guid TEXT, type TEXT, absolute_index INTEGER, name TEXT, product_name TEXT,"
         " extdata TEXT",
-        "rocpd_event": "id INTEGER, guid TEXT, parent_stack_id INTEGER",
+        "rocpd_event": "id INTEGER, guid TEXT, category_id INTEGER, stack_id INTEGER, parent_stack_id INTEGER, extdata TEXT",
+        "rocpd_region": "id INTEGER, guid TEXT, nid INTEGER, pid INTEGER, tid INTEGER, start BIGINT, end BIGINT,"
+        " name_id INTEGER, event_id INTEGER",
+        "rocpd_string": "id INTEGER, guid TEXT, string TEXT",
+        "rocpd_memory_copy": "id INTEGER, guid TEXT, nid INTEGER, pid INTEGER, tid INTEGER, start BIGINT, end BIGINT,"
+        " name_id INTEGER, dst_agent_id INTEGER, src_agent_id INTEGER, size INTEGER, stream_id INTEGER, event_id INTEGER",
         "rocpd_info_process": "id INTEGER, guid TEXT, pid INTEGER, environment TEXT",
     }
     for p, guid in enumerate(("0a-1", "0b-2")):
@@ -431,13 +436,43 @@ def rocpd(folder: Path, *, views: bool = True) -> Path:
             f"INSERT INTO rocpd_info_agent_{suffix} VALUES (2,'{guid}','GPU',{1 + p},'gfx942','AMD Instinct MI300X',?)",
             (extra,),
         )
+        texts = (
+            "HIP_RUNTIME_API",
+            "hipLaunchKernel",
+            "MEMORY_COPY_HOST_TO_DEVICE",
+            "MARKER_CORE_API",
+            "roctxMark",
+        )
+        db.executemany(
+            f"INSERT INTO rocpd_string_{suffix} VALUES (?,?,?)",
+            [(i, guid, t) for i, t in enumerate(texts, 1)],
+        )
+        db.execute(
+            f"INSERT INTO rocpd_event_{suffix} VALUES (200,?,4,90,0,?)",
+            (guid, json.dumps({"message": "a step"})),
+        )
+        db.execute(
+            f"INSERT INTO rocpd_region_{suffix} VALUES (90,?,1,1,?,?,?,5,200)",
+            (guid, 77 + p, BOOT_NS, BOOT_NS + 2_000_000),
+        )
+        db.execute(
+            f"INSERT INTO rocpd_memory_copy_{suffix} VALUES (1,?,1,1,?,?,?,3,2,1,4096,0,1)",
+            (guid, 77 + p, BOOT_NS + 2_000, BOOT_NS + 5_000),
+        )
         for i, (n, s, e, grid, block) in enumerate(LAUNCHES[: 2 + p], 1):
             items = [g * b for g, b in zip(grid, block, strict=True)]
             db.execute(
                 f"INSERT INTO rocpd_info_kernel_symbol_{suffix} VALUES (?,?,?,?,64,32)",
                 (i, guid, n + ".kd", n),
             )
-            db.execute(f"INSERT INTO rocpd_event_{suffix} VALUES (?,?,?)", (i, guid, 20 + i))
+            db.execute(
+                f"INSERT INTO rocpd_event_{suffix} VALUES (?,?,NULL,?,?,NULL)", (i, guid, 50 + i, 20 + i)
+            )
+            db.execute(f"INSERT INTO rocpd_event_{suffix} VALUES (?,?,1,?,0,'{{}}')", (100 + i, guid, 20 + i))
+            db.execute(
+                f"INSERT INTO rocpd_region_{suffix} VALUES (?,?,1,?,?,?,?,2,?)",
+                (i, guid, 1, 77 + p, BOOT_NS + s - 9000, BOOT_NS + s - 4000, 100 + i),
+            )
             db.execute(
                 f"INSERT INTO rocpd_kernel_dispatch_{suffix} VALUES (?,?,1,?,?,2,?,?,1,1,?,?,0,1024,?,?,?,?,?,?,?)",
                 (i, guid, 77 + p, 77 + p, i, i, BOOT_NS + s, BOOT_NS + e, *block, *items, i),
@@ -457,8 +492,8 @@ def rocpd(folder: Path, *, views: bool = True) -> Path:
             " JOIN rocpd_event E ON E.id = K.event_id AND E.guid = K.guid"
         )
         db.execute(
-            "CREATE VIEW regions AS SELECT 'hipLaunchKernel' AS name, 'HIP_RUNTIME_API' AS category, start - 9000 AS start,"
-            " start - 4000 AS end, pid, tid, 20 + id AS stack_id, '{}' AS extdata FROM rocpd_kernel_dispatch"
+            "CREATE VIEW regions AS SELECT S.string AS name, R.start, R.end, R.pid, R.tid FROM rocpd_region R"
+            " JOIN rocpd_string S ON S.id = R.name_id AND S.guid = R.guid"
         )
     db.commit()
     db.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tracetool.sources.format import Format, Probe
-from tracetool.sources.sqlite_file import SQLITE_MAGIC, list_tables
+from tracetool.sources.sqlite_file import SQLITE_MAGIC, has_views, list_tables
 from tracetool.sources.text import GZIP_MAGIC, head_bytes
 from tracetool.vocabulary.errors import BadInput
 from tracetool.vocabulary.registry import members
@@ -77,8 +77,10 @@ def _describe(probe: Probe) -> str:
     head = probe.head.lstrip()
     if not probe.head and probe.path.is_dir():
         return "is a folder"
-    if probe.tables:
-        return f"is an SQLite database with tables {', '.join(sorted(probe.tables)[:5])}"
+    if probe.head.startswith(SQLITE_MAGIC) and not probe.packed:
+        listed = f"with tables {', '.join(sorted(probe.tables)[:5])}" if probe.tables else "without tables"
+        views = " (and views, which are not read)" if has_views(probe.path) else ""
+        return f"is an SQLite database {listed}{views}"
     if probe.head.startswith(GZIP_MAGIC):
         return "is gzip within gzip"
     if head[:1] in (b"{", b"["):

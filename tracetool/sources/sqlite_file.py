@@ -6,13 +6,14 @@ import contextlib
 import ctypes
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
 
 from tracetool.sources.sqlite_arrow import read_only_uri
+from tracetool.sources.sqlite_guard import Guard, bounded_rows, check_size
 from tracetool.vocabulary.errors import BadInput
 
 SQLITE_MAGIC = b"SQLite format 3\0"
@@ -32,6 +33,8 @@ def pending(path: Path) -> Path | None:
     """
     for ending, starts in _BESIDE.items():
         beside = Path(os.path.realpath(path) + ending)
+        if not beside.is_file():  # a pipe of that name would be waited for
+            continue
         with contextlib.suppress(OSError), beside.open("rb") as f:
             if f.read(4).startswith(starts) and beside.stat().st_size > _WAL_HEADER:
                 return beside
@@ -45,13 +48,14 @@ def broken(path: Path, error: Exception) -> BadInput:
 
 @contextmanager
 def open_sqlite(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a database read-only.
+    """Open a database of unknown origin read-only: no view runs, work and memory are bounded by its size.
 
     Raises
     ------
     BadInput
         If it is not a database, is cut short or is corrupt: also for faults met inside the block. If its
-        last rows lie beside it still: they would be missed without a word.
+        last rows lie beside it still: they would be missed without a word. If reading it takes more work
+        than its bytes can hold rows for.
     """
     if beside := pending(path):
         raise BadInput.in_file(
@@ -59,11 +63,14 @@ def open_sqlite(path: Path) -> Iterator[sqlite3.Connection]:
             f"is not whole without {beside.name}",
             "close what writes it, or read it by tracetool ingest",
         )
+    guard = Guard(path)
     try:
         connection = sqlite3.connect(read_only_uri(path), uri=True)
-        connection.text_factory = lambda raw: raw.decode("utf-8", errors="replace")
         try:
+            connection.text_factory = lambda raw: raw.decode("utf-8", errors="replace")
+            guard.watch(connection)
             yield connection
+            guard.reraise()
         finally:
             connection.close()
     except (
@@ -71,22 +78,49 @@ def open_sqlite(path: Path) -> Iterator[sqlite3.Connection]:
         OverflowError,
         UnicodeDecodeError,
     ) as error:  # garbled schema
+        guard.reraise()
         raise broken(path, error) from error
 
 
+#: What a plain table's entry in the catalogue starts with; SQLite itself writes these words.
+_PLAIN = "type = 'table' AND sql LIKE 'CREATE TABLE%'"
+
+
 def list_tables(path: Path) -> dict[str, frozenset[str]]:
-    """Return every table and view with its column names."""
-    found: dict[str, frozenset[str]] = {}
+    """Return every plain table with the names of its stored columns.
+
+    Notes
+    -----
+    Views, virtual tables and computed columns are programs, and a database may come from anywhere: none is
+    listed, so none is run.
+    """
+    listed: dict[str, frozenset[str]] = {}
     with open_sqlite(path) as db:
-        names = [r[0] for r in db.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")]
+        names = [r[0] for r in db.execute(f"SELECT name FROM sqlite_master WHERE {_PLAIN}")]  # noqa: S608
         for name in names:
             if isinstance(name, str):
-                try:
-                    rows = db.execute("SELECT name FROM pragma_table_info(?)", (name,)).fetchall()
-                except sqlite3.OperationalError:  # a view over tables that are not there
-                    continue
-                found[name] = frozenset(str(r[0]) for r in rows)
-    return found
+                rows = db.execute("SELECT name FROM pragma_table_info(?)", (name,)).fetchall()
+                listed[name] = frozenset(str(r[0]) for r in rows)
+    return listed
+
+
+def has_views(path: Path) -> bool:
+    """Say whether a database holds views or virtual tables."""
+    with open_sqlite(path) as db:
+        counted = db.execute(
+            f"SELECT count(*) FROM sqlite_master WHERE type IN ('table', 'view') AND NOT ({_PLAIN})"  # noqa: S608
+            " AND name NOT LIKE 'sqlite_%'"
+        ).fetchone()
+    return bool(counted[0])
+
+
+def refuse_view(path: Path, db: sqlite3.Connection, name: str) -> None:
+    """Raise BadInput if a table that is not there is a view: its rows would be missed without a word."""
+    query = "SELECT type FROM sqlite_master WHERE name = ? AND type IN ('table', 'view')"
+    if db.execute(query, (name,)).fetchone():
+        raise BadInput.in_file(
+            path, f"{name[:80]} is a view or a virtual table: only plain tables are read", "export it again"
+        )
 
 
 #: Tables whose row numbers span more are read in columns.
@@ -114,7 +148,7 @@ def read_columns(
     tables : mapping
         From :func:`list_tables`.
     table : str
-        Table or view; one that is absent gives no rows.
+        A table; one that is absent gives no rows.
     wanted : mapping of str to polars type
         Integer, float or text columns.
     only : (str, numbers), optional
@@ -128,9 +162,15 @@ def read_columns(
         The columns of ``wanted`` and ``rowid``. A cell of another type than wanted (text in a
         number column) is null. Columns wanted as 32-bit integers of a big table come
         back as narrow as their values allow.
+
+    Raises
+    ------
+    BadInput
+        If the name is that of a view, or the table holds more rows or text than the file has room for.
     """
     schema = {**wanted, **({"rowid": pl.Int64()} if rowid else {})}
     if table not in tables:
+        refuse_view(path, db, table)
         return pl.DataFrame(schema=schema)
     real = {c.lower(): c for c in tables[table]}
     there = {c: real[c.lower()] for c in wanted if c.lower() in real}
@@ -144,15 +184,23 @@ def read_columns(
     frame = _big(path, db, table, {n: (c, schema[n]) for n, c in asked.items()})
     if frame is None:
         columns = ", ".join("rowid" if c == "rowid" else f'"{c}"' for c in asked.values())
-        rows = db.execute(f'SELECT {columns} FROM "{table}"').fetchall()  # noqa: S608 - names from the file's own catalogue
-        cells = list(zip(*rows, strict=True)) if rows else [()] * len(asked)
-        frame = pl.DataFrame([typed_series(n, c, schema[n]) for n, c in zip(asked, cells, strict=True)])
+        rows = db.execute(f'SELECT {columns} FROM "{table}"')  # noqa: S608 - names from the file's own catalogue
+        parts = [_typed(block, asked, schema) for block in bounded_rows(path, table, rows)]
+        frame = pl.concat(parts) if parts else _typed([], asked, schema)
     if only:
         frame = frame.filter(pl.col("#only").is_in(list(only[1]))).drop("#only")
         del schema["#only"]
     return frame.with_columns(
         pl.lit(None, dtype=kind).alias(n) for n, kind in schema.items() if n not in frame.columns
     ).select(list(schema))
+
+
+def _typed(
+    rows: Sequence[Sequence[object]], names: Iterable[str], schema: Mapping[str, pl.DataType]
+) -> pl.DataFrame:
+    listed = list(names)
+    cells = list(zip(*rows, strict=True)) if rows else [()] * len(listed)
+    return pl.DataFrame([typed_series(n, c, schema[n]) for n, c in zip(listed, cells, strict=True)])
 
 
 def typed_series(name: str, cells: Sequence[object], kind: pl.DataType) -> pl.Series:
@@ -168,22 +216,25 @@ def typed_series(name: str, cells: Sequence[object], kind: pl.DataType) -> pl.Se
 def _big(
     path: Path, db: sqlite3.Connection, table: str, wanted: Mapping[str, tuple[str, pl.DataType]]
 ) -> pl.DataFrame | None:
-    """Return columns of a big table the fast way, None where it is small, a view or oddly laid out."""
+    """Return columns of a big table the fast way, None where it is small or oddly laid out."""
     try:
         # Asked for one at a time, both ends are found in the index; together they cost a scan.
         (low,) = db.execute(f'SELECT min(rowid) FROM "{table}"').fetchone()  # noqa: S608
         (high,) = db.execute(f'SELECT max(rowid) FROM "{table}"').fetchone()  # noqa: S608
         (encoding,) = db.execute("PRAGMA encoding").fetchone()
-    except sqlite3.OperationalError:
-        return None  # a view has no row numbers
+    except sqlite3.OperationalError as error:
+        if "no such column" not in str(error):
+            raise
+        return None  # a table without row numbers
     if not isinstance(low, int) or not isinstance(high, int) or high - low < FAST_ROWS or encoding != "UTF-8":
         return None
+    texts = [column for column, kind in wanted.values() if kind == pl.String()]
+    count = check_size(path, db, table, texts)  # before the driver, which knows no bounds
     from tracetool.sources.sqlite_arrow import read_table
 
     frame = read_table(path, table, wanted, low, high)
     give_back_memory()
     # Rows out of order, as in a damaged file, are not met by looking for their numbers.
-    (count,) = db.execute(f'SELECT count(*) FROM "{table}"').fetchone()  # noqa: S608
     return frame if frame is not None and frame.height == count else None
 
 

@@ -14,7 +14,7 @@ from tracetool.sources.columns import clean_text
 from tracetool.sources.format import Format, Probe, ReadOptions, Trace
 from tracetool.sources.rocm.dispatches import BOOT, number_devices, plain_names
 from tracetool.sources.rocm.v1 import DISPATCH, SERIAL, activities, copy_name
-from tracetool.sources.sqlite_file import list_tables, open_sqlite, read_spelled
+from tracetool.sources.sqlite_file import list_tables, open_sqlite, read_spelled, refuse_view
 
 _I, _S = pl.Int64(), pl.String()
 _TIMED: dict[str, tuple[list[str], pl.DataType]] = {
@@ -67,6 +67,9 @@ def read(path: Path, options: ReadOptions) -> Trace:
     with open_sqlite(path) as connection:
         database = _Database(path, connection, tables)
         trace = Trace("rocprof", BOOT)
+        for table in (*_KERNEL_TABLES, "OPS", "COPY", "HIP", "HSA", "rocTX"):
+            if table not in tables:
+                refuse_view(path, connection, table)
         parts = []
         for table in _KERNEL_TABLES:
             if "kernelname" in {c.lower() for c in tables.get(table, ())}:
