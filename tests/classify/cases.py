@@ -3,6 +3,15 @@
 
 CASES = {
     "gemm": [
+        "Cijk_Ailk_Bljk_BBS_BH_UserArgs_MT64x64x32_SN_K1_PGR6_SB1_TT2_2_WG16_16_3",
+        "Cijk_Aijl_Bljk_SB_MT64x64x8_SN_K1_TT4_4_WG16_16_1",
+        "Cij_Aik_Bkj_H_MT16x16x16_MI16x16x16x1_SN_K1_PLR1.kd",
+        "Cijkl_Aimlk_Bmjlk_SB_MT64x64x8_SN_K1_GSU4_GSUAMB",
+        "void kernel_tsmm_dl_v1r3<GridwiseTsmmDl_km_kn_mn, _Float16, _Float16, (InMemoryDataOperationEnum)1, false, false>(GridwiseTsmmDl_km_kn_mn::Argument)",
+        "mfma_preshuffle_2stages_afp8_bfp8_outbf16_cshuffle",
+        "mfma_blockscale_bf16_direct",
+        "FlyDSL_bmm_a16w8",
+        "void aiter_flydsl_hgemm_splitk_0",
         "void cutlass::Kernel2<cutlass_80_wmma_tensorop_f16_s161616gemm_f16_32x32_64x2_tn_align8>(cutlass_80_wmma_tensorop_f16_s161616gemm_f16_32x32_64x2_tn_align8::Params)",
         "sm80_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize96x128x32_stage4_warpsize2x2x1_tensor16x8x16_kernel",
         "void gemmSN_TN_kernel<float, 128, 16, 2, 4, 8, 9, false, cublasGemvTensorStridedBatched<float const>>(float)",
@@ -36,6 +45,8 @@ CASES = {
         "void wvSplitK_hf_<__half, 64, 4, 16, 8, 2, 2>(int, int)",
     ],
     "splitk_reduce": [
+        "Cijk_Ailk_Bljk_HHS_BH_GB",
+        "flydsl_gemm_splitk_reduce",
         "void cublasLt::splitKreduce_kernel<16, 32, int, float, __nv_bfloat16, float>(cublasLt::cublasSplitKParams<float>)",
         "Cijk_BB_PostGSU16_VW4.kd",
     ],
@@ -108,6 +119,7 @@ CASES = {
         "saxpy_kernel",
     ],
     "copy": [
+        "set_values",
         "void cudnn::ops::nhwcToNchwKernel<__half, __half, float, true, false, (cudnnKernelDataType_t)0>(float)",
         "void at::native::(anonymous namespace)::CatArrayBatchedCopy_vectorized<at::native::(anonymous namespace)::OpaqueType<2u>, unsigned int, 2, 128, 1, 16, 8>(char*)",
         "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<unsigned char>, std::array<char*, 1ul> >(int)",
@@ -193,7 +205,16 @@ CASES = {
         "two_shot_all_reduce_kernel_inplace",
     ],
     "fft": ["void vector_fft<256u, EPT<16u>, 8u, 2u, (padding_t)6, (twiddle_t)0>(kernel_arguments_t<unsigned int>)", "fft_rtc_fwd_len512_factors_8_8_8_wgs_64_tpt_64_sp_ip_CI_unitstride_sbrr_dirReg"],
-    "sparse": ["void cusparse::csrmm_v2_kernel<int, double, double>(double)", "spmv_csr_vector_kernel"],
+    "other": [
+        "void trsm_left_kernel<double, 256, 4, false, false, true, true, false>(cublasTrsmParams)",
+        "void batch_trsm_left_kernel<float, float, 256, 4, false, false, false>(float)",
+        "trsv_ln_exec_up_kernel",
+        "magma_dtrsm_set",
+        "lower_triangular_solve_set",
+        "rocblas_dtrsv_level_set_kernel",
+    ],
+    "unknown": ["dag_level_set_kernel", "lts_syncfree_set_kernel"],
+    "sparse": ["void cusparse::csrsv_solve_lower_set_kernel<double>(int)", "csrsm2_set_kernel", "sptrsv_level_set", "void cusparse::csrmm_v2_kernel<int, double, double>(double)", "spmv_csr_vector_kernel"],
     "stencil": ["jacobi2d_kernel(double*, double*)", "laplacian_dp_kernel2(double*, double const*, int)"],
     "unknown": ["zzz", "", "Kernel", "triton__0d1d2d3de", "benchmark_func", "f(int)", "(anonymous namespace)::go<3>(int)"],
 }  # fmt: skip

@@ -66,6 +66,24 @@ def test_an_unknown_gpu_lists_the_nearest() -> None:
 
 
 @pytest.mark.parametrize(
+    ("device", "memory_gib", "name"),
+    [
+        ("Tesla V100-DGXS-32GB", 31.7, "v100-sxm2-32gb"),
+        ("Tesla V100-DGXS-32GB", None, "v100-sxm2-32gb"),
+        ("Tesla V100-DGXS-16GB", 15.8, "v100-sxm2-16gb"),
+        ("Tesla V100-SXM2", 31.7, "v100-sxm2-32gb"),
+        ("Tesla V100-SXM2", None, "v100-sxm2-16gb"),
+        ("A100-SXM4", 39.5, "a100-sxm-40gb"),
+        ("A100-SXM4", 79.2, "a100-sxm"),
+        # a slice of a GPU states its own memory; the alias with the whole GPU's size decides
+        ("NVIDIA A100-SXM4-80GB MIG 3g.40gb", 39.5, "a100-sxm"),
+    ],
+)
+def test_of_variants_the_nearest_in_memory_is_taken(device: str, memory_gib: float | None, name: str) -> None:
+    assert match_gpu(device, memory_gib and memory_gib * 2**30) == name
+
+
+@pytest.mark.parametrize(
     ("device", "name"),
     [
         ("NVIDIA H100 80GB HBM3", "h100-sxm"),

@@ -14,7 +14,9 @@ _WORDS: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (("moe", "expert", "experts"), "moe", "moe"),
     (("layernorm", "rmsnorm", "batchnorm", "groupnorm", "instancenorm", "layer_norm", "rms_norm", "batch_norm", "group_norm", "normalize", "normalization", "qknorm", "norm2d"), "norm", "norm"),
     (("softmax", "logsoftmax"), "softmax", "softmax"),
-    (("spmv", "spmm", "spgemm", "csr", "csc", "coo", "ell", "sparse", "sptrsv", "sddmm"), "sparse", "sparse"),
+    (("sptrsv", "sptrsm", "csrsv", "csrsm"), "sparse", "triangular_solve"),
+    (("trsm", "trsv", "trisolve", "triangular_solve", "triangular_solver", "lower_solve", "upper_solve", "solve_lower", "solve_upper", "forward_substitution", "backward_substitution", "back_substitution"), "other", "triangular_solve"),
+    (("spmv", "spmm", "spgemm", "csr", "csc", "coo", "ell", "sparse", "sddmm"), "sparse", "sparse"),
     (("gemv", "matvec", "mat_vec", "matrixvector", "mv", "vecmat"), "gemv", "gemv"),
     (("gemm", "sgemm", "dgemm", "hgemm", "hgemm", "cgemm", "zgemm", "igemm", "matmul", "mat_mul", "mmul", "mm", "matrixmul", "matrixmult", "matrix_mul", "matrix_multiply", "matrix_multiplication", "matrix_mult", "matrixmultiply", "matmult", "mat_mult", "bmm", "addmm", "wmma", "wgmma", "linear", "fullyconnected", "syrk", "syr2k", "trmm", "symm", "dense"), "gemm", "gemm"),
     (("conv", "conv1d", "conv2d", "conv3d", "convolution", "convolve", "im2col", "depthwise", "winograd", "dgrad", "wgrad", "fprop", "deconv"), "conv", "conv_fwd"),
@@ -38,6 +40,8 @@ _BY_WORD: dict[str, tuple[int, str, str]] = {}
 for _rank, (_names, _family, _op) in enumerate(_WORDS):
     for _name in _names:
         _BY_WORD.setdefault(_name.replace("_", ""), (_rank, _family, _op))
+#: Words that say what a kernel does only as its first one, the verb: a set of levels is no copy.
+_VERBS = frozenset(("set",))
 _SILENT = re.compile(r"triton__?\d*d|kernel_?\d*$|[a-z]$|fusion|Kernel2?$|device_kernel$")
 #: Names longer than this are no user's.
 _LONGEST = 200
@@ -53,6 +57,7 @@ def by_words(name: str) -> tuple[str, str] | None:
         return None
     head = name[:_LONGEST]
     parts = [w for w in words(head) if not w.isdigit()]
+    parts = parts[:1] + [w for w in parts[1:] if w not in _VERBS]
     joined = [*parts, *(a + b for a, b in pairwise(parts)), head.lower()]
     hits = sorted(_BY_WORD[w] for w in joined if w in _BY_WORD)
     return hits[0][1:] if hits else None

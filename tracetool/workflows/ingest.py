@@ -147,7 +147,8 @@ def _folder_sha256(folder: Path) -> str:
 
 
 def _name_gpus(devices: pl.DataFrame, model: str | None) -> pl.DataFrame:
-    names = [model or (match_gpu(n) if n else None) for n in devices["name"].to_list()]
+    stated = devices.select("name", "memory_bytes").iter_rows()
+    names = [model or (match_gpu(name, memory_bytes) if name else None) for name, memory_bytes in stated]
     return devices.with_columns(pl.Series("gpu", names, dtype=pl.String))
 
 

@@ -43,8 +43,8 @@ def recorded_gpu(run: Run) -> Gpu | None:
     work = run.table("kernels", ("device", "duration_ns"))
     busiest = work.group_by("device").agg(pl.col("duration_ns").sum()).sort("duration_ns", descending=True)
     devices = busiest.select("device").join(run.devices, on="device", how="inner", maintain_order="left")
-    for name, gpu in devices.select("name", "gpu").iter_rows():
-        known = gpu or (match_gpu(name) if name else None)
+    for name, gpu, memory_bytes in devices.select("name", "gpu", "memory_bytes").iter_rows():
+        known = gpu or (match_gpu(name, memory_bytes) if name else None)
         if known:
             return load_gpu(known)
     return None

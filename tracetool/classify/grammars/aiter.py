@@ -73,6 +73,12 @@ def _gemm(found: re.Match[str], symbol: Symbol) -> Attributes:
 
 
 _FLY = re.compile(r"_t(\d+)x(\d+)x(\d+)")
+#: What FlyDSL builds, by the words of its modules' names; the first that occurs answers.
+_FLY_WORDS = (
+    (r"split_?k_reduce", "splitk_reduce"), (r"all_?reduce|dispatch_combine", "collective"), (r"moe", "moe"),
+    (r"attn|fmha|mla|paged", "attention"), (r"gemm|bmm|matmul|wmma|mfma|preshuffle", "gemm"), (r"norm", "norm"),
+    (r"softmax", "softmax"), (r"rope", "rope"), (r"quant", "quantize"),
+)  # fmt: skip
 _FLY_SPLIT = re.compile(r"_(?:split_k|sk)(\d+)")
 
 
@@ -80,23 +86,8 @@ def _flydsl(found: re.Match[str], symbol: Symbol) -> Attributes:
     text = symbol.head
     tile, split = _FLY.search(text), _FLY_SPLIT.search(text)
     operands = re.search(r"_a([a-z0-9]+)_w([a-z0-9]+)_([a-z0-9]+)_t", text)
-    family = next(
-        (
-            f
-            for w, f in (
-                ("moe", "moe"),
-                ("gemm", "gemm"),
-                ("wmma", "gemm"),
-                ("norm", "norm"),
-                ("softmax", "softmax"),
-                ("attn", "attention"),
-                ("fmha", "attention"),
-                ("quant", "quantize"),
-            )
-            if w in text
-        ),
-        "gemm" if tile else "other",
-    )
+    low = text.lower()
+    family = next((f for words, f in _FLY_WORDS if re.search(words, low)), "gemm" if tile else "other")
     out: Attributes = {
         "family": family,
         "op": "gemm" if family == "gemm" else family,
@@ -129,9 +120,9 @@ GRAMMAR = Grammar(
     library="aiter",
     title="AITER, FlyDSL and Opus: inference kernels of AMD",
     source="ROCm/aiter, hsa/*/ (kernel lists beside the code objects) and csrc; ROCm/FlyDSL",
-    gate=r"aiter|^kn_|^flydsl|^opus_|^f?moe_(?:stage|bf16|fp16|int8)|^fmha_(?:fwd|bwd)_hd|(?:^|_)(?:fmoe|mla_a16w16|mla_dec|mla_pfl|pa_bf16|pa_fp16|pa_a16w8)",
+    gate=r"aiter|^kn_|(?i:flydsl)|^mfma_(?:preshuffle|blockscale|moe[12])|^opus_|^f?moe_(?:stage|bf16|fp16|int8)|^fmha_(?:fwd|bwd)_hd|(?:^|_)(?:fmoe|mla_a16w16|mla_dec|mla_pfl|pa_bf16|pa_fp16|pa_a16w8)",
     rules=(
-        Rule(r"flydsl\w*", "gemm", sign=_flydsl),
+        Rule(r"\w*(?i:flydsl)\w*|mfma_(?:preshuffle|blockscale|moe[12])\w*", "gemm", sign=_flydsl),
         Rule(r"opus_gemm_(?P<t>\d+)x(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)", "gemm", "gemm", sign=_opus),
         Rule(r"fmha_\w*", "attention", sign=_attention),
         Rule(r"kn_\w*(?:combine|reduce)\w*", "attention", "splitkv_combine", sign=typed_as()),
@@ -169,6 +160,7 @@ GRAMMAR = Grammar(
     examples={
         "_ZN5aiter36fmha_fwd_hd128_bf16_causal_rtz_groupE": "attention",
         "fmoe_bf16_pertokenFp8_g1u1_vs_silu_1tg_64x128": "moe",
+        "mfma_preshuffle_2stages_fp8_cshuffle": "gemm",
         "flydsl_gemm2_abf16_wbf16_bf16_t64x128x64_split_k2_block_m_warp2": "gemm",
     },
     rank=7,

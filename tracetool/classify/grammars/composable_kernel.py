@@ -65,7 +65,7 @@ def _template(found: re.Match[str], symbol: Symbol) -> Attributes:
         (r"rmsnorm", ("norm", "rms_norm")), (r"layernorm|batchnorm|groupnorm|normalization|welford", ("norm", "norm")), (r"softmax", ("softmax", "softmax")),
         (r"moe.?sorting|topk.?softmax|moe_smoothquant", ("moe", "routing")), (r"moe|groupedgemm|grouped_gemm|fusedmoe", ("moe", "grouped_gemm")),
         (r"conv.*(?:bwd|backward).?weight|conv.*wrw", ("conv", "conv_bwd_weight")), (r"conv.*(?:bwd|backward)", ("conv", "conv_bwd_data")), (r"conv", ("conv", "conv_fwd")),
-        (r"gemm|matmul|contraction", ("gemm", "gemm")), (r"smoothquant|quant", ("quantize", "quantize")), (r"reduce", ("reduction", "reduce")),
+        (r"gemm|matmul|contraction|tsmm", ("gemm", "gemm")), (r"smoothquant|quant", ("quantize", "quantize")), (r"reduce", ("reduction", "reduce")),
         (r"elementwise|transpose|permute|im2col|copy", ("elementwise", "pointwise")), (r"pool", ("pooling", "pool")),
     ):  # fmt: skip
         if re.search(pattern, text):
@@ -103,6 +103,7 @@ GRAMMAR = Grammar(
     ),
     tokens=(
         Token(r"xdl|wmma|dl", "matrix cores of CDNA, of RDNA, or dot instructions"),
+        Token(r"tsmm", "product of a tall and skinny matrix, K split between blocks"),
         Token(r"cshuffle\w*", "results pass through shared memory for wide stores"),
         Token(r"a8w8|a4w4|bf16", "formats of activations and weights"),
         Token(r"\d+x\d+x\d+x\d+", "threads, then block tile M x N x K"),
@@ -112,6 +113,7 @@ GRAMMAR = Grammar(
     ),
     examples={
         "a8w8_rowwise_256x64x128x128_16x16_2x4_8x32x1_8x32x1_1x32x1x8_8x8x1_1x1_intrawave_v3": "gemm",
+        "void kernel_tsmm_dl_v1r3<GridwiseTsmmDl_km_kn_mn, _Float16, _Float16, (InMemoryDataOperationEnum)1>": "gemm",
         "void ck_tile::kentry<2, ck_tile::Layernorm2dFwd<ck_tile::Layernorm2dFwdPipelineOnePass<float>>>(float)": "norm",
     },
     rank=13,

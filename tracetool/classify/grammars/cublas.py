@@ -78,7 +78,7 @@ GRAMMAR = Grammar(
     library="cublas",
     title="cuBLAS and cuBLASLt kernels of Kepler to Ampere, gemv and helpers",
     source="names in public traces; CUTLASS naming (NVIDIA/cutlass, python/cutlass_library); grid checked on 30,000 fp32 launches",
-    gate=r"gemm|epilogue::|gemv|splitKreduce|cublas|dot_kernel|reduce_1Block|(?:^|::)(?:axpy|scal|nrm2|asum|iamax|ger|trsm|syrk|symm|trmm|symv)_?\w*kernel",
+    gate=r"gemm|epilogue::|gemv|splitKreduce|cublas|dot_kernel|reduce_1Block|(?:^|::)(?:axpy|scal|nrm2|asum|iamax|ger|trsm|trsv|syrk|symm|trmm|symv)_?\w*kernel",
     rules=(
         Rule(
             r"(?:trt_|cutlass_cudnn_|cudnn_(?:infer_|train_)?|cask_\w*?)?(?P<arch>kepler|maxwell|pascal|volta|turing|ampere|ada|hopper|blackwell|sm\d{2,3})_"
@@ -89,14 +89,15 @@ GRAMMAR = Grammar(
         Rule(r"splitKreduce", "splitk_reduce", "splitk_reduce", sign=_reduce),
         Rule(r"gemv(?P<layout>2?[TN]|NSP)?(?:_kernel)?", "gemv", "gemv", sign=_typed),
         Rule(r"(?:\w+::)*gemvx?::kernel", "gemv", "gemv", where="scope", sign=_typed),
-        Rule(r"(?:\w+::)*(?:gemv|trsv|gbmv|symv|hemv|tpmv|ger)\w*", "gemv", "gemv", where="scope", sign=_typed),
+        Rule(r"(?:\w+::)*(?:gemv|gbmv|symv|hemv|tpmv|ger)\w*", "gemv", "gemv", where="scope", sign=_typed),
         Rule(r"gemmSN_(?P<layout>[TN]{2})", "gemm", "gemm", sign=_typed),
         Rule(r"gemmk1|gemm_kernel\dx\d|[sdhcz]?gemm_largek|gemm_?Small", "gemm", "gemm", sign=_typed),
         Rule(r"(?P<t>[sdhcz])?gemm(?:Ex)?(?:_kernel)?(?:_\w+)?$", "gemm", "gemm", sign=_typed),
         Rule(r"magma_(?P<t>[sdcz])?gemm", "gemm", "gemm", sign=_typed, fixed={"library": "magma"}),
         Rule(r"dot_kernel|reduce_1Block|nrm2|asum|iamax", "reduction", "dot", sign=_typed),
         Rule(r"scal_kernel|axpy|copy_kernel|swap_kernel|rot_kernel", "elementwise", "blas1", sign=_typed),
-        Rule(r"(?:trsm|syrk|symm|trmm|herk|syr2k|potrf|getrf)", "gemm", "blas3", sign=_typed),
+        Rule(r"(?:\w+_)?(?:trsm|trsv)", "other", "triangular_solve", sign=_typed),
+        Rule(r"(?:syrk|symm|trmm|herk|syr2k|potrf|getrf)", "gemm", "blas3", sign=_typed),
         Rule(r"(?:cublasLt::)?epilogue::impl", "elementwise", "epilogue", where="scope", sign=_typed),
         Rule(r"cublasLt::epilogue|cublasLt::\w*[Bb]ias\w*|cublasLt::\w*[Ee]pilogue", "elementwise", "epilogue", where="scope", sign=_typed),
         Rule(r"cublasLt::\w*[Tt]ransform\w*|cublas\w*[Tt]ranspose\w*", "copy", "layout_transform", where="scope", sign=_typed),

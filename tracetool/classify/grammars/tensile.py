@@ -28,8 +28,10 @@ _SK = re.compile(r"_SK(\d+)(?:_|$)")
 _PGR = re.compile(r"_PGR(\d+)(?:_|$)")
 _ISA = re.compile(r"_ISA([0-9a-f]+)(?:_|$)")
 _VW = re.compile(r"_(?:VW|VWA)(\d+)(?:_|$)")
+#: What only a matrix product's own kernel states: its macro tile, or the language it was written in (K1, KLA, KLS).
+_SOLUTION = re.compile(r"_MT\d+x\d+|_S[NE]_K(?:1|LA|LS)(?:_|$)")
 _HELPER = re.compile(r"_(?:GA|GB|[A-Z]+GA|[A-Z]+GB|BetaOnly)(?:_|$)")
-_POST = re.compile(r"_(?:PostGSU|GSUPost|Post)(\d*)")
+_POST = re.compile(r"_(?:PostGSU|GSUPost)(\d*)|_Post(\d*)(?:_|$)")
 
 
 def _formats(text: str) -> Attributes:
@@ -63,20 +65,20 @@ def _formats(text: str) -> Attributes:
 def _read(found: re.Match[str], symbol: Symbol) -> Attributes:
     text = symbol.head
     tile = _TILE.search(text)
-    out: Attributes = {
-        "layout": ("n" if found["a"][0] == "i" else "t") + ("n" if found["b"][0] == "l" else "t"),
-        **_formats(text),
-    }
-    post = _POST.search(text)
+    operands = found.groupdict()
+    out: Attributes = _formats(text)
+    if operands.get("a"):
+        out["layout"] = ("n" if found["a"][0] == "i" else "t") + ("n" if found["b"][0] == "l" else "t")
+    post = None if _SOLUTION.search(text) else _POST.search(text)
     if post:
         return {
             **out,
             "family": "splitk_reduce",
             "op": "postgsu_reduce",
-            "split_k": int(post[1]) if post[1] else None,
+            "split_k": int(digits) if (digits := post[1] or post[2]) else None,
         }
     if tile is None:
-        if _HELPER.search(text):
+        if _HELPER.search(text) and not _SOLUTION.search(text):
             return {**out, "family": "splitk_reduce", "op": "beta_only"}
         return out
     mi, group, gsu, stream, prefetch, isa, vector = (
@@ -110,17 +112,19 @@ GRAMMAR = Grammar(
     library="tensile",
     title="matrix products of rocBLAS and hipBLASLt and their helpers",
     source="ROCm/rocm-libraries, shared/tensile/Tensile/{SolutionStructs,Common}.py: parameter abbreviations and problem types; C index notation of the Tensile wiki",
-    gate=r"^[CD]ijk_|^Custom_Cijk|rocblas|hipblaslt|^gemv[tn]_|Tensile",
+    gate=r"^(?:Custom_)?[CD]ij[k-n]*_|rocblas|hipblaslt|^gemv[tn]_|Tensile",
     rules=(
         Rule(r"(?:Custom_)?Cijk_A(?P<a>ilk|lik)C?_B(?P<b>ljk|jlk)", "gemm", "gemm", sign=_read),
+        Rule(r"(?:Custom_)?Cij[k-n]*_(?=\w*(?:_MT\d+x\d+|_S[NE]_K(?:1|LA|LS)(?:_|$)))", "gemm", "gemm", sign=_read),
         Rule(r"Cijk_\w*PostGSU", "splitk_reduce", "postgsu_reduce"),
         Rule(r"Cijk_\w+", "splitk_reduce", "beta_only"),
         Rule(r"Dijk_\w*Reduction", "reduction", "bias_gradient"),
-        Rule(r"(?:rocblas_)?(?:gemv|gbmv|symv|hemv|ger|trsv|dgmm)\w*", "gemv", "gemv"),
+        Rule(r"(?:rocblas_)?(?:gemv|gbmv|symv|hemv|ger|dgmm)\w*", "gemv", "gemv"),
         Rule(r"(?:rocblas_)?gemm\w*", "gemm", "gemm"),
         Rule(r"(?:rocblas_)?(?:scal|axpy|copy|swap|rot)\w*", "elementwise", "blas1"),
         Rule(r"(?:rocblas_)?(?:dot|nrm2|asum|iamax|reduction)\w*", "reduction", "dot"),
-        Rule(r"rocblas_?(?:trsm|syrk|symm|trmm|trtri|herk)\w*", "gemm", "blas3"),
+        Rule(r"rocblas_?\w*?(?:trsm|trsv|tbsv|tpsv)\w*", "other", "triangular_solve"),
+        Rule(r"rocblas_?(?:syrk|symm|trmm|trtri|herk)\w*", "gemm", "blas3"),
         Rule(r"(?:rocblas|hipblaslt)\w*(?:transpose|set_matrix|get_matrix|geam|[Tt]ransform)\w*", "copy", "layout_transform"),
     ),
     tokens=(
@@ -151,6 +155,8 @@ GRAMMAR = Grammar(
     examples={
         "Cijk_Alik_Bljk_HHS_BH_Bias_HA_S_SAV_UserArgs_MT128x96x64_MI16x16x1_SN_LDSB1_GSU0_GSUAMB_ISA942_PGR2_SK3_WG32_8_1": "gemm",
         "Cijk_Ailk_Bljk_SB_MT64x32x16_SN_K1_GSU1_TT4_4_WG16_8_1": "gemm",
+        "Cijk_Ailk_Bljk_BBS_BH_UserArgs_MT64x64x32_SN_K1_PGR6_SB1_TT2_2_WG16_16_3": "gemm",
+        "Cijkl_Aimlk_Bmjlk_SB_MT64x64x8_SN_K1_TT4_4_WG16_16_1": "gemm",
         "Cijk_S_PostGSU8_VW2": "splitk_reduce",
     },
     rank=12,
