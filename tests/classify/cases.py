@@ -213,10 +213,9 @@ CASES = {
         "lower_triangular_solve_set",
         "rocblas_dtrsv_level_set_kernel",
     ],
-    "unknown": ["dag_level_set_kernel", "lts_syncfree_set_kernel"],
     "sparse": ["void cusparse::csrsv_solve_lower_set_kernel<double>(int)", "csrsm2_set_kernel", "sptrsv_level_set", "void cusparse::csrmm_v2_kernel<int, double, double>(double)", "spmv_csr_vector_kernel"],
     "stencil": ["jacobi2d_kernel(double*, double*)", "laplacian_dp_kernel2(double*, double const*, int)"],
-    "unknown": ["zzz", "", "Kernel", "triton__0d1d2d3de", "benchmark_func", "f(int)", "(anonymous namespace)::go<3>(int)"],
+    "unknown": ["dag_level_set_kernel", "lts_syncfree_set_kernel", "zzz", "", "Kernel", "triton__0d1d2d3de", "benchmark_func", "f(int)", "(anonymous namespace)::go<3>(int)"],
 }  # fmt: skip
 
 #: One kernel as profilers spell it: mangled, demangled, as Nsight prints it, with a suffix.

@@ -1,4 +1,7 @@
-"""Kernels of unknown shape: a measured duration split by what its family's time goes to."""
+"""Kernels of unknown shape: a measured duration split by what its family's time goes to.
+
+What they do in that time is bounded by their launch; see :mod:`tracetool.model.launch_limits`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import numpy as np
 from tracetool.families.family import Family
 from tracetool.families.formats import dtype_of, product_rate
 from tracetool.hardware.gpu import Gpu
+from tracetool.model.launch_limits import launch_limits
 from tracetool.model.pieces import Pieces
 from tracetool.vocabulary.arrays import Floats
 from tracetool.vocabulary.operators import OperatorColumns
@@ -18,6 +22,8 @@ UNKNOWN_S = 5e-6
 UNKNOWN_SPREAD, SPLIT_SPREAD = float(np.log(20.0)), float(np.log(1.35))
 #: Share of its peak a unit reaches while it sets the time.
 REACHED = 0.6
+#: Share of the SMs that hold a block while a kernel of many blocks runs: the last of them leave some idle.
+ACTIVE = 0.8
 
 
 def unshaped_pieces(rows: OperatorColumns, gpu: Gpu, family: Family) -> tuple[Pieces, Floats]:
@@ -41,8 +47,11 @@ def unshaped_pieces(rows: OperatorColumns, gpu: Gpu, family: Family) -> tuple[Pi
     core, memory, fixed = family.shares
     cycles = core * duration * clock * 1e6
     memory_s = memory * duration * memory_clock / gpu.memory_clock_mhz
-    chip = REACHED * gpu.sm_count * cycles
-    moved = REACHED * gpu.dram_bytes_per_s * memory_s
+    limits = launch_limits(rows, gpu)
+    chip = REACHED * gpu.sm_count * cycles * limits.lanes
+    drawn = limits.bytes_per_clock * clock * 1e6 / gpu.dram_bytes_per_s
+    streaming = np.minimum(1.0, drawn / REACHED)
+    moved = REACHED * gpu.dram_bytes_per_s * memory_s * streaming
     counts: dict[str, Floats] = {"dram_bytes": moved, "l2_bytes": 1.3 * moved}
     if family.pipe == "tensor":
         counts["tensor_flops"] = chip * product_rate(dtype_of(rows, "bf16"), gpu)
@@ -53,13 +62,14 @@ def unshaped_pieces(rows: OperatorColumns, gpu: Gpu, family: Family) -> tuple[Pi
     n = len(rows)
     pieces = Pieces(
         fixed_s=fixed * duration,
-        serial_cycles=np.zeros(n),
-        stream_s=np.zeros(n),
+        # time in which no unit is near its rate is latency of its clock's domain
+        serial_cycles=cycles * (1.0 - limits.lanes),
+        stream_s=memory_s * (1.0 - streaming),
         floor_s=np.zeros(n),
-        core_cycles=cycles,
-        memory_s=memory_s,
+        core_cycles=cycles * limits.lanes,
+        memory_s=memory_s * streaming,
         norm=np.ones(n),
-        active=np.full(n, 0.8),
+        active=np.minimum(ACTIVE, limits.sms),
         work=Work.of(n, **counts),
     )
     return pieces, np.where(known, SPLIT_SPREAD, UNKNOWN_SPREAD)
