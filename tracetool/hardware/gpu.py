@@ -19,6 +19,10 @@ PIPES = (
     "tensor_fp64", "tensor_tf32", "tensor_fp16", "tensor_bf16", "tensor_fp8", "tensor_int8", "tensor_fp4",
 )  # fmt: skip
 
+#: Base clock over boost clock of a GPU whose base clock no source states: the median of those that are
+#: stated (T4 0.37, L4 0.39, A100 PCIe 0.54, H100 PCIe 0.62, A100 SXM 0.78). [1]
+BASE_SHARE = 0.54
+
 #: Where work goes on a GPU that lacks a pipe. A dtype a matrix unit does not know is converted first.
 FALLBACK: Mapping[str, str] = {
     "tensor_fp4": "tensor_fp8",
@@ -87,6 +91,13 @@ class Gpu:
         count = round((self.clock_max_mhz - self.clock_min_mhz) / self.clock_step_mhz)
         steps = self.clock_max_mhz - self.clock_step_mhz * np.arange(count, -1, -1, dtype=np.float64)
         return steps[steps > 0]
+
+    @property
+    def clock_base_mhz(self) -> float:
+        """Lowest clock promised under load; a share of the boost clock where none is stated. [MHz]"""
+        if "clock_base_mhz" in self.numbers:
+            return self.numbers["clock_base_mhz"].value
+        return max(BASE_SHARE * self.clock_boost_mhz, self.clock_min_mhz)
 
     def rate(self, pipe: str) -> float:
         """Return FLOP (or op) per clock and SM of a pipe, or of the one that does its work here.

@@ -21,13 +21,23 @@ SPLIT_SD_PER_OCTAVE, READING_SD = 0.2, 0.01
 
 @dataclass(frozen=True)
 class Anchor:
-    """Where each row was measured: duration, clocks and, where known, power. Shape (n,) each."""
+    """Where each row was measured: duration, clocks and, where known, power. Shape (n,) each.
+
+    Parameters
+    ----------
+    clock_low_mhz : array
+        Lowest clock the row may have been measured at; ``clock_mhz`` itself where that was stated.
+    duration_sd_s : array
+        Standard deviation of the duration from the resolution of the clock that timed it.
+    """
 
     duration_s: Floats
     clock_mhz: Floats
     mem_clock_mhz: Floats
     power_w: Floats
     known: Bools
+    clock_low_mhz: Floats
+    duration_sd_s: Floats
 
     @classmethod
     def of(cls, rows: OperatorColumns, gpu: Gpu) -> Anchor:
@@ -40,6 +50,8 @@ class Anchor:
             rows.number("recorded_mem_clock_mhz", gpu.memory_clock_mhz),
             rows.number("power_w"),
             np.asarray((duration > 0) & (clock > 0)),
+            np.fmin(rows.number("recorded_clock_low_mhz"), clock),
+            rows.number("duration_sd_us", 0.0) * 1e-6,
         )
 
     def take(self, chosen: Ints) -> Anchor:
@@ -50,11 +62,23 @@ class Anchor:
             self.mem_clock_mhz[chosen],
             self.power_w[chosen],
             self.known[chosen],
+            self.clock_low_mhz[chosen],
+            self.duration_sd_s[chosen],
         )
 
     def start_clock(self, clock_mhz: Floats) -> Floats:
         """Return each row's measured clock, else its first asked one. Shape (n, 1). [MHz]"""
         return np.where(self.known, self.clock_mhz, clock_mhz[:, 0])[:, None]
+
+    def lowest_clock(self, clock_mhz: Floats) -> Floats:
+        """Return the lowest clock each row may have been measured at. Shape (n, 1). [MHz]"""
+        return np.where(self.known, self.clock_low_mhz, clock_mhz[:, 0])[:, None]
+
+    def timing_error(self) -> Floats:
+        """Return the 90 % error that the timer's resolution leaves, as ln of a factor. (n,)"""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            relative = np.where(self.known, Z90 * self.duration_sd_s / self.duration_s, 0.0)
+        return np.asarray(np.log1p(relative))
 
 
 def with_reach(timing: Timing, gpu: Gpu, clock_mhz: Floats, start_mhz: Floats) -> Timing:
@@ -76,7 +100,9 @@ def with_reach(timing: Timing, gpu: Gpu, clock_mhz: Floats, start_mhz: Floats) -
     return replace(timing, duration_s=timing.duration_s + added, memory_s=timing.memory_s + added)
 
 
-def scaled_timing(found: Timing, reference: Timing, anchor: Anchor, octaves: Floats) -> Timing:
+def scaled_timing(
+    found: Timing, reference: Timing, anchor: Anchor, octaves: Floats, slowest: Timing | None = None
+) -> Timing:
     r"""Return the model's timing with every anchored row scaled to its measurement.
 
     .. math:: t(f) = t_{measured} \, T_{model}(f) / T_{model}(f_0)
@@ -91,6 +117,9 @@ def scaled_timing(found: Timing, reference: Timing, anchor: Anchor, octaves: Flo
         The measurements.
     octaves : array, shape (n, c)
         How far the clocks asked for are from the measured ones.
+    slowest : Timing, optional
+        Model at the lowest clock each row may have been measured at, (n, 1). A row that ran slower than
+        taken for is faster at every clock: the interval's low end holds that.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         factor = np.where(anchor.known, anchor.duration_s / reference.duration_s[:, 0], 1.0)
@@ -102,14 +131,21 @@ def scaled_timing(found: Timing, reference: Timing, anchor: Anchor, octaves: Flo
     low, high = found.low**kept, found.high**kept
     split = anchor.known & (found.basis == FROM_SPLIT)
     spread = np.exp(Z90 * np.hypot(SPLIT_SD_PER_OCTAVE * np.sqrt((octaves**2).mean(axis=1)), READING_SD))
+    low, high = np.where(split, 1.0 / spread, low), np.where(split, spread, high)
+    error = anchor.timing_error()
+    faster = np.zeros(len(error))
+    if slowest is not None:
+        faster = np.log(np.maximum(slowest.duration_s[:, 0] / reference.duration_s[:, 0], 1.0))
+        faster = np.where(anchor.known & np.isfinite(faster), faster, 0.0)
     return replace(
         found,
         duration_s=duration,
-        low=np.where(split, 1.0 / spread, low),
-        high=np.where(split, spread, high),
+        low=np.exp(-np.sqrt(np.log(low) ** 2 + error**2 + faster**2)),
+        high=np.exp(np.hypot(np.log(high), error)),
         busy_s={u: np.minimum(b * wide, duration) for u, b in found.busy_s.items()},
         fixed_s=found.fixed_s * factor,
         core_s=found.core_s * wide,
         memory_s=found.memory_s * wide,
         basis=np.where(anchor.known, "anchored", found.basis).astype(object),
+        clock_low=None if slowest is None else np.exp(-faster),
     )

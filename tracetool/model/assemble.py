@@ -41,6 +41,7 @@ def joined(n: int, clocks: int, pieces: Sequence[tuple[Ints, Timing]]) -> Timing
         work.put(rows, timing.work)
         bound[rows] = timing.bound
         basis[rows] = timing.basis
+    shared = [(r, t.clock_low) for r, t in pieces]
     units = sorted({u for _, t in pieces for u in t.busy_s})
     return Timing(
         duration_s=grid([(r, t.duration_s) for r, t in pieces]),
@@ -54,4 +55,7 @@ def joined(n: int, clocks: int, pieces: Sequence[tuple[Ints, Timing]]) -> Timing
         bound=bound,
         work=work,
         basis=basis,
+        clock_low=None
+        if all(c is None for _, c in shared)
+        else column([(r, c) for r, c in shared if c is not None]),
     )

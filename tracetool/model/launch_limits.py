@@ -16,8 +16,8 @@ from tracetool.vocabulary.operators import OperatorColumns
 SCHEDULERS: Final = 4
 #: Bytes the path between L2 and one SM carries (NVIDIA A100 architecture whitepaper: 64 B/clk/SM). [B/clk]
 L2_PORT: Final = 64.0
-#: Bytes a thread keeps on their way from memory: four loads of 16 bytes, a prior. [B]
-IN_FLIGHT: Final = 64.0
+#: Bytes a thread keeps on their way from memory: four loads of a word or one of four, a prior. [B]
+IN_FLIGHT: Final = 16.0
 #: A byte's way from memory: twice that from L2 (RRZE gpu-benches, gpu-latency: 206 to 281 clk from L2). [clk]
 MEMORY_LATENCY: Final = 500.0
 
@@ -45,7 +45,7 @@ def launch_limits(rows: OperatorColumns, gpu: Gpu) -> LaunchLimits:
     r"""Return what the launches of rows bound, by blocks B of T threads on S SMs.
 
     .. math:: s = \min(1, B/S), \qquad l = s \min\left(1, \frac{\max(1, B/S) T}{4 W}\right), \qquad
-       b = s S \min\left(64, \frac{64 \min(\max(1, B/S) T, T_{max})}{L}\right)
+       b = s S \min\left(64, \frac{16 \min(\max(1, B/S) T, T_{max})}{L}\right)
 
     with W the warp size and L the latency of memory (Little's law). None of them falls when blocks are added.
 

@@ -146,7 +146,12 @@ class _Question:
         found = time_rows(self.rows, self.gpu, clock_mhz, mem, found=self.pieces)
         origin = time_rows(self.rows, self.gpu, there, measured_mem_mhz, found=self.pieces)
         octaves = np.hypot(np.log2(clock_mhz / there), np.log2(mem / measured_mem_mhz))
-        return scaled_timing(with_reach(found, self.gpu, clock_mhz, there), origin, self.anchor, octaves)
+        slowest = None
+        if (lowest := self.anchor.lowest_clock(clock_mhz)).tolist() != there.tolist():
+            slowest = time_rows(self.rows, self.gpu, lowest, measured_mem_mhz, found=self.pieces)
+            slowest = with_reach(slowest, self.gpu, lowest, there)
+        scaled = with_reach(found, self.gpu, clock_mhz, there)
+        return scaled_timing(scaled, origin, self.anchor, octaves, slowest)
 
 
 def predict_rows(

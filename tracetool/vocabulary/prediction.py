@@ -18,7 +18,8 @@ BOUNDS = (*UNITS, "latency", "launch")
 class Timing:
     """Time and utilisation of n rows at c clocks.
 
-    ``low``/``high`` bound the true duration at 90 % as factors of ``duration_s``.
+    ``low``/``high`` bound the true duration at 90 % as factors of ``duration_s``. ``clock_low`` is the part
+    of ``low`` that all rows have in common: the recording's clock was not stated and may have been lower.
     """
 
     duration_s: Floats  # (n, c)
@@ -32,6 +33,7 @@ class Timing:
     bound: Ints  # (n, c) index into BOUNDS
     work: Work
     basis: Texts  # (n,) what the row rests on: "calibrated", "transferred", "prior", ...
+    clock_low: Floats | None = None  # (n,) factor, at most 1; None where every clock is stated
 
 
 @dataclass(frozen=True)

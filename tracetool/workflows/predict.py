@@ -26,6 +26,7 @@ from tracetool.workflows.clocks import (
 )
 from tracetool.workflows.predict_run import PredictedRun, predict_run
 from tracetool.workflows.prediction_frame import beside_inputs, prediction_frame
+from tracetool.workflows.prior_rates import prior_notes
 from tracetool.workflows.replays import Launching
 from tracetool.workflows.tables import InputTable, read_table
 from tracetool.workflows.totals import kernel_totals, sequence_totals
@@ -99,6 +100,7 @@ def predict_table(
     predicted = predict_rows(
         rows, board, clocks, mem_clock_mhz=mem_clock_mhz, power_cap_w=power_cap_w, anchor=anchored, **given
     )
+    notes += prior_notes(board, rows, predicted)
     frame = beside_inputs(table, prediction_frame(predicted))
     info: dict[str, Any] = {"kind": table.kind, "anchor": "measured" if anchored else "none"}
     if table.kind == "operators":

@@ -24,6 +24,7 @@ from tracetool.vocabulary.prediction import Prediction
 from tracetool.workflows.assumptions import NOTHING_ASSUMED, Assumptions
 from tracetool.workflows.clocks import checked_cap, checked_clocks, checked_memory, with_recorded_clock
 from tracetool.workflows.prediction_frame import prediction_frame
+from tracetool.workflows.prior_rates import prior_notes
 from tracetool.workflows.recorded import Recorded, recorded, recorded_gpu
 from tracetool.workflows.replay_totals import rates_at
 from tracetool.workflows.replays import Launching, RunReplay, prepare
@@ -165,6 +166,7 @@ def predict_run(
         *assumed.notes(target),
         *checked_cap(power_cap_w, target),
         *checked_memory(mem_clock_mhz, target),
+        *prior_notes(target, rows, predicted),
         *_replay_notes(replays),
     ]
     if (slowed := max(r["slowed_together_ms"] for r in records)) > _WORTH_SAYING_MS:

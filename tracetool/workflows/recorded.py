@@ -16,6 +16,7 @@ from tracetool.model.timing import time_rows
 from tracetool.tables.run import Run
 from tracetool.vocabulary.arrays import Bools, Floats
 from tracetool.vocabulary.operators import OperatorColumns
+from tracetool.workflows.recording_notes import device_notes, with_timer_error
 
 #: A reading counts as one under load from this utilisation on.
 _LOADED: Final = 0.5
@@ -96,11 +97,13 @@ def recorded(run: Run, rows: OperatorColumns, gpu: Gpu) -> Recorded:
     of the measured kernel would exceed the limit: :math:`f = \max\{f : P(f; t_{measured}) \le P_{cap}\}`.
     """
     limit = recorded_limit(run, gpu)
+    rows, notes = with_timer_error(run, rows)
+    notes = [*device_notes(run, gpu), *notes]
     known = recorded_clock(run)
     if known:
         clock, said = known
         rows, more = _possible(_with_clock(rows, np.full(len(rows), clock)), gpu)
-        return Recorded(rows, clock, limit, (said, *more))
+        return Recorded(rows, clock, limit, (said, *notes, *more))
     boost = gpu.clock_boost_mhz
     rows, more = _possible(_with_clock(rows, np.full(len(rows), boost)), gpu)
     cap = power_calibration_of(gpu).cap_share * limit
@@ -109,10 +112,13 @@ def recorded(run: Run, rows: OperatorColumns, gpu: Gpu) -> Recorded:
         # Work that no clock does under the limit in that time is not the kernel's: see _possible.
         rows, more = _without_shapes(rows, never), [*more, _ASIDE.format(int(never.sum()), "power limit")]
         settled, _ = _settled(rows, gpu, cap)
+    low = gpu.clock_base_mhz
+    stated = "the base clock" if "clock_base_mhz" in gpu.numbers else "a usual base clock"
     said = f"recorded clock not known: taken as {boost:g} MHz, the boost clock of {gpu.name}"
     if slowed := int((settled < boost).sum()):
         said += f", lower for {slowed} signatures that the power limit of {limit:g} W slowed"
-    return Recorded(_with_clock(rows, settled), boost, limit, (said, *more))
+    said += f"; the intervals allow for {low:.4g} MHz, {stated}"
+    return Recorded(_with_clock(rows, settled, np.minimum(low, settled)), boost, limit, (said, *notes, *more))
 
 
 def _settled(rows: OperatorColumns, gpu: Gpu, cap_w: float) -> tuple[Floats, Bools]:
@@ -155,8 +161,11 @@ def _without_shapes(rows: OperatorColumns, which: Bools) -> OperatorColumns:
     return replace(rows, columns={**rows.columns, "shape_source": source})
 
 
-def _with_clock(rows: OperatorColumns, clock_mhz: Floats) -> OperatorColumns:
-    return replace(rows, columns={**rows.columns, "recorded_clock_mhz": clock_mhz})
+def _with_clock(rows: OperatorColumns, clock_mhz: Floats, low_mhz: Floats | None = None) -> OperatorColumns:
+    """Return the rows with the clock each ran at, and the lowest it may have run at. (n,) [MHz]"""
+    low = clock_mhz if low_mhz is None else low_mhz
+    both = {"recorded_clock_mhz": clock_mhz, "recorded_clock_low_mhz": low}
+    return replace(rows, columns={**rows.columns, **both})
 
 
 def _power_at(rows: OperatorColumns, gpu: Gpu, clock_mhz: float) -> Floats:

@@ -110,6 +110,11 @@ def _spread(asked: Asked, j: int) -> tuple[float, float]:
 
 def _time_spread(asked: Asked, j: int) -> tuple[float, float]:
     timing = asked.predicted.timing
-    duration, low, high = timing.duration_s[:, [j]], timing.low[:, None], timing.high[:, None]
-    below, above = family_spread(asked.rows, asked.launches, duration, low, high, common=TIME_COMMON)
-    return float(below[0]), float(above[0])
+    duration, low, high = timing.duration_s[:, [j]], timing.low, timing.high[:, None]
+    shared = 0.0
+    if timing.clock_low is not None:
+        # one clock for all rows: its error adds up, whatever their families
+        shared = float((asked.launches * duration[:, 0] * (1.0 - timing.clock_low)).sum())
+        low = np.exp(-np.sqrt(np.maximum(np.log(low) ** 2 - np.log(timing.clock_low) ** 2, 0.0)))
+    below, above = family_spread(asked.rows, asked.launches, duration, low[:, None], high, common=TIME_COMMON)
+    return float(np.hypot(below[0], shared)), float(above[0])

@@ -56,10 +56,14 @@ def on_gpu(rows: OperatorColumns, recorded: Gpu, target: Gpu) -> OperatorColumns
     split = here.core_s[:, 0] * compute + here.memory_s[:, 0] * memory + here.fixed_s
     whole = here.core_s[:, 0] + here.memory_s[:, 0] + here.fixed_s
     rate: Floats = np.divide(split, whole, out=np.ones(len(rows)), where=whole > 0)
+    scale = np.where(known, ratio, rate)
     columns = {
         **free.columns,
-        "duration_us": measured * np.where(known, ratio, rate),
+        "duration_us": measured * scale,
+        "duration_sd_us": rows.number("duration_sd_us", 0.0) * scale,
         "recorded_clock_mhz": np.full(len(rows), target.clock_boost_mhz),
+        # as far below the clock it was taken for as on the GPU it was recorded on
+        "recorded_clock_low_mhz": rows.number("recorded_clock_low_mhz") * target.clock_boost_mhz / clock,
     }
     columns.pop("power_w", None)
     return replace(free, columns=columns)
