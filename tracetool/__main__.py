@@ -15,9 +15,9 @@ def main() -> None:
     import os  # noqa: PLC0415
     import sys  # noqa: PLC0415
 
-    for name in ("stdout", "stderr"):  # closed by the caller: what is said there is lost, the work is not
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115
+    from tracetool.cli.streams import flush_output, tolerate_lost_readers  # noqa: PLC0415
+
+    tolerate_lost_readers()
     # What polars frees of a big input goes back to the system soon, or it adds to the peak. Of a small one it
     # is kept for the next table: asking for it anew takes a tenth of the time.
     given = sum(os.path.getsize(a) for a in sys.argv[1:] if os.path.isfile(a))  # noqa: PTH113, PTH202
@@ -40,14 +40,11 @@ def main() -> None:
     # time. And an interrupt inside eval(), as namedtuples use it, marks the interpreter: it would end itself
     # by the signal although the interrupt was handled.
     atexit._run_exitfuncs()
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:  # nobody reads any more
-        pass
-    except OSError as error:
+    fault = flush_output()
+    if fault and not code:  # another code has said its line: a failed check stays failed
         code = CANNOT
         with contextlib.suppress(OSError):
-            print(f"error: standard output cannot be written: {error.strerror}", file=sys.stderr)  # noqa: T201
+            print(f"error: standard output: {fault.strerror}", file=sys.stderr)  # noqa: T201
     with contextlib.suppress(OSError):  # the code says it too
         sys.stderr.flush()
     os._exit(code)

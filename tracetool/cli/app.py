@@ -105,12 +105,6 @@ def _described(error: Exception) -> str:
     return f"internal fault: {fault} (set TRACETOOL_DEBUG=1 for the traceback and report it)"
 
 
-def _muted(code: int) -> int:
-    """Return the code; what is still to be printed finds nobody reading."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return code
-
-
 def _asked(given: Sequence[str]) -> str | None:
     """Return the command to be run, None where all must be known: for help, completion and misspellings."""
     completing = "_TRACETOOL_COMPLETE" in os.environ
@@ -132,14 +126,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
         _say(error.line())
         return error.exit_code
     except UsageFault as error:
-        with contextlib.suppress(BrokenPipeError):  # a group's help read by `head`
-            return _usage(error)
-        return _muted(EXIT_USAGE)
+        return _usage(error)
     except (typer.Abort, KeyboardInterrupt):
         _say("interrupted; nothing was written")
         return EXIT_INTERRUPTED
-    except (BrokenPipeError, SystemExit):  # newer typer turns a closed pipe into SystemExit
-        return _muted(0)
     except Exception as error:
         if os.environ.get("TRACETOOL_DEBUG"):
             raise

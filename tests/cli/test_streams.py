@@ -1,0 +1,78 @@
+"""The exit code is the verdict's, whatever becomes of the output."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.compare.folders import write_folder
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs a shell's redirections")
+
+#: What becomes of standard output, and what the shell is asked for the tool's own exit code.
+LOST = {
+    "head": "{} | head -n 1 >/dev/null; exit ${{PIPESTATUS[0]}}",
+    "nobody": "{} | true; exit ${{PIPESTATUS[0]}}",
+    "both to nobody": "{} 2>&1 | true; exit ${{PIPESTATUS[0]}}",
+    "closed": "{} >&-",
+    "both closed": "{} >&- 2>&-",
+    "full": "{} >/dev/full",
+    "both full": "{} >/dev/full 2>&1",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("verdicts")
+    for side, slower in (("base", 1.0), ("slow", 1.3)):
+        (made / side).mkdir()
+        for number in range(2):
+            write_folder(made / side / f"run-{number}.tracetool", slower=slower, seed=number)
+    (made / "tracetool.toml").write_text('fail-on = ["time=5%"]\nbase = ["base"]\nhead = ["slow"]\n')
+    return made
+
+
+def exit_code(line: str, how: str, folder: Path) -> int:
+    tool = f"{shlex.quote(sys.executable)} -m tracetool {line}"
+    done = subprocess.run(
+        ["bash", "-c", LOST[how].format(tool)], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
+    return done.returncode
+
+
+@pytest.mark.parametrize("how", LOST)
+def test_a_failed_check_stays_failed(how: str, folder: Path) -> None:
+    if "full" in how and not Path("/dev/full").exists():
+        pytest.skip("no such device here")
+    assert exit_code("check -o out.md", how, folder) == 1
+    written = folder / "out.md"  # whole, although nobody read the rest
+    assert written.read_text("utf-8").startswith("### ")
+    written.unlink()
+
+
+@pytest.mark.parametrize("how", ["head", "nobody"])
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("diff base slow --fail-on time=5% --json", 1),
+        ("diff slow/run-0.tracetool --fail-on time=0.001%", 1),
+        ("diff base slow", 0),
+        ("baseline", 2),
+        ("diff nowhere", 2),
+    ],
+)
+def test_a_reader_that_leaves_changes_no_code(line: str, code: int, how: str, folder: Path) -> None:
+    assert exit_code(line, how, folder) == code
+
+
+def test_what_fits_no_disk_is_a_fault_of_a_command_that_only_prints(folder: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("no such device here")
+    assert exit_code("schema", "full", folder) == 2

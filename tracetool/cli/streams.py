@@ -1,0 +1,54 @@
+"""Standard output and standard error that outlive their reader: what they cannot take changes no verdict."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+
+class _Tolerant(io.FileIO):
+    """A descriptor whose failed writes are remembered and dropped, so that the work reaches its exit code."""
+
+    fault: OSError | None = None
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        try:
+            return super().write(data)
+        except BrokenPipeError:  # a reader such as `head` left: it has all it wanted
+            pass
+        except OSError as error:
+            self.fault = self.fault or error
+        return memoryview(data).nbytes
+
+
+def tolerate_lost_readers() -> None:
+    """Replace ``sys.stdout`` and ``sys.stderr``; what a closed one would take goes to the null device."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by the caller
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
+        elif not stream.isatty():
+            raw = _Tolerant(stream.fileno(), "wb", closefd=False)
+            text = io.TextIOWrapper(
+                io.BufferedWriter(raw),
+                encoding=stream.encoding,
+                errors=stream.errors,
+                line_buffering=stream.line_buffering,
+                write_through=stream.write_through,
+            )
+            setattr(sys, name, text)
+
+
+def flush_output() -> OSError | None:
+    """Write out what standard output still holds; return why some of it could not be written, else None."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:  # a terminal that hung up
+        return error
+    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    return raw.fault if isinstance(raw, _Tolerant) else None
