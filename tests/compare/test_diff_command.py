@@ -77,13 +77,30 @@ def test_nothing_changed_exits_0(folders: Path, cli: Callable[..., Ran]) -> None
     assert json.loads(out)["verdict"] == "unchanged"
 
 
-def test_single_runs_exit_0_and_with_strict_1(folders: Path, cli: Callable[..., Ran]) -> None:
-    pair = (folders / "base" / "run-0.tracetool", folders / "slow" / "run-0.tracetool")
-    code, out, _ = cli("diff", *pair, "--fail-on", "energy=2%")
-    assert code == 0
-    assert "inconclusive" in out.splitlines()[0] + out.splitlines()[1]
+def test_single_runs_are_judged_by_the_interval_of_a_stated_prior(
+    folders: Path, tmp_path: Path, cli: Callable[..., Ran]
+) -> None:
+    base, slow = (folders / side / "run-0.tracetool" for side in ("base", "slow"))
+    code, out, err = cli("diff", base, slow, "--fail-on", "gemm:time=3%")
+    assert code == 1
+    assert err.startswith("error: time of gemm +20")
+    assert "time 2.5 % (a prior)" in " ".join(out.split())
+    assert (
+        "no repeated runs" in json.loads(cli("diff", base, slow, "--json")[1])["metrics"][0]["interval_from"]
+    )
+    # an improvement passes
+    assert cli("diff", slow, base, "--fail-on", "gemm:time=3%", "--strict")[0] == 0
+
+
+def test_what_straddles_its_limit_exits_0_and_with_strict_1(folders: Path, cli: Callable[..., Ran]) -> None:
+    pair = (folders / "base" / "run-0.tracetool", folders / "same" / "run-1.tracetool")
+    code, out, _ = cli("diff", *pair, "--fail-on", "energy=2%", "--json")
+    said = json.loads(out)
+    assert (code, said["verdict"]) == (0, "inconclusive")
+    assert "give more runs a side, or keep baselines" in said["reasons"][0]
     assert cli("diff", *pair, "--fail-on", "energy=2%", "--strict")[0] == 1
     assert cli("diff", *pair, "--fail-on", "energy=2%", "--strict", "--exit-zero")[0] == 0
+    assert cli("diff", *pair, "--fail-on", "energy=20%", "--strict")[0] == 0  # the whole interval is inside
 
 
 def test_sides_may_be_given_run_by_run(folders: Path, cli: Callable[..., Ran]) -> None:

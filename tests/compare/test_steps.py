@@ -69,7 +69,7 @@ def test_families_together_teach_the_spread(true: float) -> None:
 
 def test_single_runs_teach_nothing() -> None:
     one = np.array([[100.0, 50.0]])
-    stated = Spread(0.004, 30.0, "stated", alone=True)
+    stated = Spread(0.004, 30.0, "stated")
     assert learned(one, 1.1 * one, stated) is stated
     assert learned(one[:, :0], one[:, :0], PRIOR) is PRIOR
 

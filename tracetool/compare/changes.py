@@ -15,8 +15,8 @@ from tracetool.compare.matched import CAUSES, matched_pairs, model_error_j
 from tracetool.compare.outcome import DEFAULT_LIMIT, Metric, RunDiff, metric_of, reason
 from tracetool.compare.scopes import FIGURES, family_figures, scope_figures
 from tracetool.compare.sides import Side
-from tracetool.compare.significance import Judging, Verdict, effects_of, judge, stack
-from tracetool.compare.spread import PRIOR, Spread, learned, observed_spread
+from tracetool.compare.significance import Judging, Verdict, effects_of, judge, judged_together
+from tracetool.compare.spread import PRIOR, Spread, learned, observed_spread, repeated, single_run_prior
 from tracetool.compare.steps import within_whole
 from tracetool.compare.thresholds import METRICS, Threshold
 from tracetool.vocabulary.arrays import Floats
@@ -63,7 +63,7 @@ def compare_sides(
         if base.keys.get(k) and head.keys.get(k) and base.keys.get(k) != head.keys.get(k)
     }
     if asked.basis != "predicted":
-        asked = _learned(asked, (base, head))
+        asked = _learned(_single(asked, (base, head)), (base, head))
     model = 0.0 if asked.basis == "measured" else model_error_j(pairs)
     figures = {"base": run_figures(base), "head": run_figures(head)}
     limit = next((t.limit for t in asked.thresholds if t.metric == "energy" and not t.scope), DEFAULT_LIMIT)
@@ -92,6 +92,13 @@ def compare_sides(
     )
 
 
+def _single(asked: Asked, sides: tuple[Side, Side]) -> Asked:
+    """Return what is asked with the spreads assumed of single runs, where that is all there is."""
+    if repeated(*(len(s.runs) for s in sides)):
+        return asked
+    return replace(asked, spreads={**{m: single_run_prior(m, asked.basis) for m in METRICS}, **asked.spreads})
+
+
 def _learned(asked: Asked, sides: tuple[Side, Side]) -> Asked:
     """Return what is asked with the spreads that the families of all runs together tell."""
     found = family_figures(sides)
@@ -115,7 +122,7 @@ def _metrics(
     asked: Asked,
     incomparable: bool,
 ) -> tuple[Metric, ...]:
-    """Judge the whole run: energy stands alone, others asked for are corrected together."""
+    """Judge the whole run's figures, each by itself."""
     limits = {t.metric: t.limit for t in asked.thresholds if not t.scope}
     whole = float(figures["base"]["energy"].mean())
     made = []
@@ -145,7 +152,7 @@ def _metrics(
 def _scoped(
     sides: tuple[Side, Side], pairs: pl.DataFrame, asked: Asked, incomparable: bool
 ) -> tuple[Metric, ...]:
-    """Judge the families and patterns that have thresholds of their own, corrected for their number."""
+    """Judge the families and patterns that have limits of their own by intervals that hold together."""
     wanted = scope_figures(sides, [t for t in asked.thresholds if t.scope])
     if not wanted:
         return ()
@@ -160,20 +167,17 @@ def _scoped(
         )
         for w in wanted
     ]
-    together = stack(groups)
-    limits = np.array([w.limit for w in wanted])
-    verdicts = judge(together, limits)
+    groups = [judged_together(g, len(wanted)) for g in groups]
     return tuple(
         metric_of(
             (w.metric, w.scope),
             (float(w.base.mean()), float(w.head.mean())),
             effects,
-            "inconclusive" if incomparable else verdict,
+            "inconclusive" if incomparable else judge(effects, w.limit)[0],
             limit=w.limit,
             asked=True,
-            tests=len(wanted),
         )
-        for w, effects, verdict in zip(wanted, groups, verdicts, strict=True)
+        for w, effects in zip(wanted, groups, strict=True)
     )
 
 
@@ -184,7 +188,10 @@ def overall(
     judged = [m for m in metrics if m.asked] or [m for m in metrics if m.name == "energy" and not m.scope]
     order: tuple[Verdict, ...] = ("regressed", "inconclusive", "improved", "unchanged")
     verdict = next(v for v in order if any(m.verdict == v for m in judged))
-    reasons = [reason(m) for m in judged if m.verdict == verdict]
+    advice = (
+        "; give more runs a side, or keep baselines" if verdict == "inconclusive" and not differing else ""
+    )
+    reasons = [reason(m) + advice for m in judged if m.verdict == verdict]
     if differing:
         said = "; ".join(f"{k}: {a} and {b}" for k, (a, b) in differing.items())
         reasons.insert(0, f"the two sides are not comparable ({said})")

@@ -12,7 +12,14 @@ import polars as pl
 from tracetool.compare.matched import CAUSES, pair_half_width
 from tracetool.compare.scopes import FIGURES, LEAST_SHARE
 from tracetool.compare.sides import Side
-from tracetool.compare.significance import Judging, corrected_among, effects_of, judge
+from tracetool.compare.significance import (
+    Judging,
+    chances,
+    effects_of,
+    figures_together,
+    judge,
+    judged_together,
+)
 from tracetool.compare.steps import step_sums, within
 from tracetool.tables.schema import load_schema
 from tracetool.vocabulary.arrays import Floats
@@ -204,25 +211,16 @@ def _judged(rows: pl.DataFrame, figures: list[dict[str, Floats]], judging: Judgi
         whole = base.mean(axis=0)
         half = rows["error_j"].fill_null(0.0).to_numpy()
         error = np.divide(half, whole, out=np.zeros_like(whole), where=whole > 0) / Z90
-    effects = effects_of(base, head, judging, error)
     means = base.mean(axis=0), head.mean(axis=0)
     heavy = np.any([m >= LEAST_SHARE * m.sum() for m in means], axis=0)
-    worse, better = (corrected_among(p, heavy) for p in (effects.p_worse, effects.p_better))
-    chance = np.where(effects.change > 0, worse, better)
+    effects = judged_together(effects_of(base, head, judging, error), figures_together(heavy))
     both = np.isfinite(effects.change)
     made = rows.with_columns(
         pl.Series("energy_change_pct", 100.0 * effects.change).fill_nan(None),
         pl.Series("energy_change_low_pct", 100.0 * effects.low).fill_nan(None),
         pl.Series("energy_change_high_pct", 100.0 * effects.high).fill_nan(None),
-        pl.Series("chance", np.where(effects.single, np.nan, chance)).fill_nan(None),
-        pl.Series(
-            "verdict",
-            [
-                v if ok else None
-                for v, ok in zip(judge(effects, judging.limit, heavy=heavy), both, strict=True)
-            ],
-            dtype=pl.String,
-        ),
+        pl.Series("chance", chances(effects)).fill_nan(None),
+        pl.Series("verdict", judge(effects, judging.limit), dtype=pl.String).set(pl.Series(~both), None),
     )
     size = (pl.col("energy_head_j") - pl.col("energy_base_j")).abs()
     return made.sort(size, descending=True, maintain_order=True).drop("error_j", strict=False)

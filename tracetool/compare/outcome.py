@@ -33,6 +33,7 @@ class Metric:
     detectable: float
     chance: float
     basis: str
+    tests: int = 1  # figures whose intervals hold together
 
     @property
     def unit(self) -> str:
@@ -100,9 +101,8 @@ def metric_of(
     *,
     limit: float,
     asked: bool,
-    tests: int = 1,
 ) -> Metric:
-    """Return one judged figure; ``key`` is its name and scope, ``tests`` how many are judged together."""
+    """Return one judged figure; ``key`` is its name and scope."""
     return Metric(
         *key,
         *means,
@@ -112,9 +112,10 @@ def metric_of(
         limit=limit,
         asked=asked,
         verdict=verdict,
-        detectable=float(detectable(effects, limit, tests)[0]),
-        chance=float(effects.p_worse[0]),
+        detectable=float(detectable(effects, limit)[0]),
+        chance=float(np.minimum(effects.p_worse * effects.tests, 1.0)[0]),
         basis=effects.basis,
+        tests=int(effects.tests[0]),
     )
 
 
@@ -122,10 +123,11 @@ def reason(metric: Metric) -> str:
     """Return the sentence on one judged figure."""
     of = f" of {metric.scope}" if metric.scope else ""
     change = "?" if np.isnan(metric.change) else f"{100 * metric.change:+.1f} %"
+    together = f" of {metric.tests} together" if metric.tests > 1 else ""
     between = (
         ""
         if np.isnan(metric.low)
-        else f" (90 % interval {100 * metric.low:+.1f} to {100 * metric.high:+.1f} %)"
+        else f" (90 % interval{together} {100 * metric.low:+.1f} to {100 * metric.high:+.1f} %)"
     )
     least = (
         ""

@@ -1,15 +1,17 @@
-"""Is a change between two sets of runs real? The run is the unit of replication, not the iteration.
+r"""Is a change between two sets of runs real? The run is the unit of replication, not the iteration.
+
+A verdict is read off the printed interval and the limit, and off nothing else: the two cannot disagree.
 
 References
 ----------
-.. [1] Y. Benjamini, Y. Hochberg, "Controlling the False Discovery Rate", JRSS B 57(1), 1995.
+.. [1] O. J. Dunn, "Multiple Comparisons Among Means", JASA 56(293), 1961: k intervals at the level
+   :math:`1 - \alpha/k` hold together at :math:`1 - \alpha` (Bonferroni).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from dataclasses import dataclass, replace
+from typing import Final, Literal
 
 import numpy as np
 from scipy import special
@@ -24,8 +26,8 @@ Verdict = Literal["regressed", "improved", "unchanged", "inconclusive"]
 ALPHA: Final = (1.0 - LEVEL) / 2.0
 #: Chance of finding a change as large as the minimum detectable one.
 POWER: Final = 0.80
-#: Changes below this are no change, whatever the statistics: figures of one run repeat to about this. [1]
-FLOOR: Final = 0.001
+#: Changes below this are the rounding of sums of the same numbers, not changes. [1]
+ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True)
@@ -43,9 +45,9 @@ class Effects:
     """Relative changes of k figures with their 90 % intervals, shape (k,) each.
 
     ``change`` is head over base minus one; ``p_worse`` is the one-sided chance of a change as large upward
-    between runs of the same code, ``p_better`` downward; ``error`` the standard error. ``single`` marks
-    figures of single runs without a known spread. Figures that cannot be stated
-    are NaN.
+    between runs of the same code, ``p_better`` downward; ``error`` the standard error of the logarithm,
+    ``freedom`` its degrees of freedom. The intervals hold together for ``tests`` figures each. Figures that
+    cannot be stated are NaN.
     """
 
     change: Floats
@@ -55,7 +57,7 @@ class Effects:
     p_better: Floats
     error: Floats
     freedom: Floats
-    single: Bools
+    tests: Floats
     basis: str
 
     def __len__(self) -> int:
@@ -97,33 +99,70 @@ def compare_means(
     x, y = np.log(np.where(good, base, 1.0)), np.log(np.where(good, head, 1.0))
     shift = np.where(good, y.mean(axis=0) - x.mean(axis=0), np.nan)
     found = moderate(base, head, spread, within)
-    # a lone run may be set beside three or more that show the spread, or beside a known spread
-    lone = min(n, m) < 2 and max(n, m) < 3
-    single = ~(found.fits & spread.alone) if lone else np.zeros(shift.shape, np.bool_)
     error = np.sqrt(found.variance * (1.0 / n + 1.0 / m))
+    if n == m == 1:  # one run beside itself: nothing was run twice, and nothing changed
+        error = np.where(shift == 0, 0.0, error)
     basis = f"the runs and {spread.source}" if n + m > 2 else spread.source
-    return _effects(shift, error, found.freedom, single, basis)
+    return _effects(shift, error, found.freedom, basis)
 
 
-def _effects(shift: Floats, error: Floats, freedom: Floats, single: Bools, basis: str) -> Effects:
+def _effects(shift: Floats, error: Floats, freedom: Floats, basis: str) -> Effects:
     """Return effects from shifts of logarithms, their errors and degrees of freedom."""
     known = (error > 0) & (freedom > 0)
     d = np.where(known, np.minimum(freedom, 1e6), 1.0)
-    reach = np.where(known, special.stdtrit(d, (1.0 + LEVEL) / 2.0) * error, 0.0)
     ratio = np.divide(shift, error, out=np.zeros_like(shift), where=known)
     certain = np.where(shift == 0, 0.5, (shift < 0).astype(np.float64))
     nowhere = (freedom <= 0) | np.isnan(shift)
+    low, high = _interval(shift, error, freedom, np.ones_like(shift))
     return Effects(
         np.expm1(shift),
-        np.where(nowhere, np.nan, np.expm1(shift - reach)),
-        np.where(nowhere, np.nan, np.expm1(shift + reach)),
+        low,
+        high,
         np.where(nowhere, np.nan, np.where(known, special.stdtr(d, -ratio), certain)),
         np.where(nowhere, np.nan, np.where(known, special.stdtr(d, ratio), 1.0 - certain)),
         error,
         freedom,
-        np.asarray(single, np.bool_),
+        np.ones_like(shift),
         basis,
     )
+
+
+def _interval(shift: Floats, error: Floats, freedom: Floats, tests: Floats) -> tuple[Floats, Floats]:
+    """Return the ends of the intervals that hold together for ``tests`` figures each. [1]"""
+    known = (error > 0) & (freedom > 0)
+    d = np.where(known, np.minimum(freedom, 1e6), 1.0)
+    reach = np.where(known, special.stdtrit(d, 1.0 - ALPHA / tests) * error, 0.0)
+    nowhere = (freedom <= 0) | np.isnan(shift)
+    low, high = (np.where(nowhere, np.nan, np.expm1(shift + side * reach)) for side in (-1.0, 1.0))
+    return low, high
+
+
+def judged_together(effects: Effects, tests: Floats | float) -> Effects:
+    """Return the effects with intervals that hold together for ``tests`` figures each. Shape (k,).
+
+    Examples
+    --------
+    >>> alone = given_error(np.array([0.1]), np.array([0.02]), "the model's error")
+    >>> wider = judged_together(alone, 10)
+    >>> bool(wider.low[0] < alone.low[0]), bool(wider.change[0] == alone.change[0])
+    (True, True)
+    """
+    many = np.broadcast_to(np.maximum(np.asarray(tests, np.float64), 1.0), effects.change.shape)
+    with np.errstate(invalid="ignore"):
+        low, high = _interval(np.log1p(effects.change), effects.error, effects.freedom, many)
+    return replace(effects, low=low, high=high, tests=many)
+
+
+def figures_together(heavy: Bools) -> Floats:
+    """Return with how many figures each is judged: heavy ones among themselves, light ones among all. (n,)
+
+    What a figure weighs is known before its change is tested, so choosing by it keeps the rate of false
+    alarms among the heavy ones, and hundreds of light ones do not drown them.
+
+    >>> figures_together(np.array([True, False, False, True]))
+    array([2., 4., 4., 2.])
+    """
+    return np.where(heavy, float(heavy.sum()), float(heavy.size))
 
 
 def given_error(change: Floats, error: Floats, basis: str) -> Effects:
@@ -131,15 +170,13 @@ def given_error(change: Floats, error: Floats, basis: str) -> Effects:
     shift = np.log1p(np.maximum(change, -1 + 1e-12))
     scaled = error / np.maximum(1.0 + change, 1e-12)
     endless = np.full(shift.shape, 1e6)
-    return _effects(shift, scaled, endless, np.zeros(shift.shape, np.bool_), basis)
+    return _effects(shift, scaled, endless, basis)
 
 
 def widened(effects: Effects, error: Floats, basis: str) -> Effects:
     """Return effects with another independent relative error beside their own (a model's). Shape (k,)."""
     both = np.hypot(effects.error, error)
-    return _effects(
-        np.log1p(effects.change), both, effects.freedom, effects.single, f"{effects.basis} and {basis}"
-    )
+    return _effects(np.log1p(effects.change), both, effects.freedom, f"{effects.basis} and {basis}")
 
 
 def effects_of(base: Floats, head: Floats, judging: Judging, model_error: Floats | None = None) -> Effects:
@@ -163,56 +200,14 @@ def effects_of(base: Floats, head: Floats, judging: Judging, model_error: Floats
     return made if model_error is None or not error.any() else widened(made, error, "the model's error")
 
 
-def stack(groups: Sequence[Effects]) -> Effects:
-    """Return effects side by side, to be judged together; the basis is the first one's."""
-
-    def joined(name: str) -> Any:
-        return np.concatenate([getattr(g, name) for g in groups])
-
-    return Effects(
-        change=joined("change"),
-        low=joined("low"),
-        high=joined("high"),
-        p_worse=joined("p_worse"),
-        p_better=joined("p_better"),
-        error=joined("error"),
-        freedom=joined("freedom"),
-        single=joined("single"),
-        basis=groups[0].basis,
-    )
+def chances(effects: Effects) -> Floats:
+    """Return one-sided chances of such changes in any figure judged, between runs of the same code. (k,)"""
+    with np.errstate(invalid="ignore"):
+        either = np.where(effects.change > 0, effects.p_worse, effects.p_better)
+    return np.minimum(either * effects.tests, 1.0)
 
 
-def corrected(p: Floats | Sequence[float]) -> Floats:
-    """Return Benjamini-Hochberg adjusted chances, in the order given. Shape (n,); NaN stays NaN.
-
-    >>> corrected([0.01, 0.04, 0.03]).round(3)
-    array([0.03, 0.04, 0.04])
-    """
-    values = np.asarray(p, dtype=np.float64)
-    known = np.flatnonzero(~np.isnan(values))
-    made = np.full(values.shape, np.nan)
-    if known.size:
-        order = known[np.argsort(values[known])]
-        scaled = values[order] * known.size / np.arange(1, known.size + 1)
-        made[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
-    return made
-
-
-def corrected_among(p: Floats, heavy: Bools) -> Floats:
-    """Return adjusted chances: the heavy figures corrected among themselves, the light ones among all.
-
-    What a figure weighs is known before its change is tested, so choosing by it keeps the rate of false
-    alarms among the heavy ones, and hundreds of light ones do not drown them. Shape (n,) each.
-
-    >>> corrected_among(np.array([0.01, 0.03, 0.5, 0.9]), np.array([True, False, False, True])).round(3)
-    array([0.02 , 0.06 , 0.667, 0.9  ])
-    """
-    made = corrected(p)
-    made[heavy] = corrected(p[heavy])
-    return made
-
-
-def detectable(effects: Effects, limit: Floats | float, tests: int = 1) -> Floats:
+def detectable(effects: Effects, limit: Floats | float) -> Floats:
     """Return the smallest true changes that would be called regressions four times in five. Shape (k,).
 
     Parameters
@@ -220,43 +215,38 @@ def detectable(effects: Effects, limit: Floats | float, tests: int = 1) -> Float
     effects : Effects
         Of the comparison made.
     limit : float or array, shape (k,)
-        The threshold a regression must pass as well. [1]
-    tests : int
-        Comparisons made together; the first of them must pass the level divided by their number.
+        The threshold that the whole interval of a regression lies above. [1]
     """
     d = np.where(effects.freedom > 0, np.minimum(effects.freedom, 1e6), np.nan)
-    needed = special.stdtrit(d, 1.0 - ALPHA / max(tests, 1)) * effects.error
-    bar = np.maximum(needed, np.log1p(limit))
-    found = np.expm1(bar + float(special.ndtri(POWER)) * effects.error)
-    return np.where(effects.single | np.isnan(effects.change), np.nan, found)
+    reach = (special.stdtrit(d, 1.0 - ALPHA / effects.tests) + float(special.ndtri(POWER))) * effects.error
+    return np.where(np.isnan(effects.low), np.nan, np.expm1(np.log1p(limit) + reach))
 
 
-def judge(
-    effects: Effects, limit: Floats | float, *, together: bool = True, heavy: Bools | None = None
-) -> list[Verdict]:
-    """Return the verdicts on figures where more is worse.
+def judge(effects: Effects, limit: Floats | float) -> list[Verdict]:
+    """Return the verdicts on figures where more is worse, by their intervals alone.
 
     Parameters
     ----------
     effects : Effects
-        The changes.
+        The changes, their intervals widened where several are judged together
+        (:func:`judged_together`).
     limit : float or array, shape (k,)
-        Thresholds: a change must pass its own *and* be significant. [1]
-    together : bool
-        Whether the figures are looked at together: chances are then corrected for their number.
-    heavy : array of bool, shape (k,), optional
-        Those of some weight, see :func:`corrected_among`; by default all.
+        Thresholds, zero or more. [1]
+
+    Returns
+    -------
+    list of str
+        ``regressed`` where the whole interval lies above the limit, ``improved`` where it lies below minus
+        the limit, else ``unchanged`` where no part of it lies above the limit, and ``inconclusive``
+        where the limit lies inside.
+
+    Examples
+    --------
+    >>> judge(given_error(np.array([0.1, 0.1, 0.0]), np.array([0.01, 0.1, 0.001]), ""), 0.02)
+    ['regressed', 'inconclusive', 'unchanged']
     """
-    worse = np.where(effects.single, np.nan, effects.p_worse)
-    better = np.where(effects.single, np.nan, effects.p_better)
-    if together:
-        few = np.ones(len(effects), np.bool_) if heavy is None else heavy
-        worse, better = corrected_among(worse, few), corrected_among(better, few)
+    above = np.asarray(limit) + ROUNDING
     with np.errstate(invalid="ignore"):
-        known = ~(effects.single | np.isnan(effects.low))
-        none = (np.abs(effects.change) <= FLOOR) & (effects.single | (effects.error == 0))
-        regressed = known & (effects.change > limit) & (worse <= ALPHA)
-        improved = known & (effects.change < -np.asarray(limit)) & (better <= ALPHA)
-        unchanged = none | (known & (effects.low >= -np.asarray(limit)) & (effects.high <= limit))
-    made = np.select([regressed, improved, unchanged], ["regressed", "improved", "unchanged"], "inconclusive")
-    return [str(v) for v in made]  # type: ignore[misc]
+        outside = [effects.low > above, effects.high < -above, effects.high <= above]
+    named = np.select(outside, ["regressed", "improved", "unchanged"], "inconclusive")
+    return [str(v) for v in named]  # type: ignore[misc]

@@ -31,14 +31,11 @@ class Spread:
         Degrees of freedom it is worth.
     source : str
         Where it comes from, for the reader.
-    alone : bool
-        Whether it may carry a verdict between single runs (one's own experience may, a general prior not).
     """
 
     relative: float
     runs: float
     source: str
-    alone: bool = False
 
     @property
     def variance(self) -> float:
@@ -49,10 +46,46 @@ class Spread:
 #: Spread of GPU energies and times between runs of the same job on one board, worth sixteen runs. It only
 #: steadies the estimate from the runs at hand and is dropped where these spread more than it allows.
 PRIOR: Final = Spread(0.01, 16.0, "a prior of 1 % run-to-run spread")
+#: Spreads assumed where no side was run three times, so that nothing can correct them: wide enough that, of
+#: real repeats, at most one in twenty goes up by more than the interval they make. Those are 104 pairs of
+#: whole programs on an A100 under power caps, the less steady ones (time: 90 % of pairs differ by less than
+#: 5.3 %, energy: 11.7 %), and 1204 kernels run two to five times at each clock on a laptop's RTX 4050 (time
+#: 0.3 %, energy 10 %); tests/compare/test_single_runs.py counts them. Worth eight runs: their tails are long.
+_SINGLE_TIME, _SINGLE_JOULES, _SINGLE_WORTH = 0.025, 0.06, 8.0  # [1], [1], runs
 #: A sample this much more spread than the prior would come up one time in twenty: then the prior is wrong.
 _REJECTED: Final = 0.95
 #: What moves a run moves most of its families alike: however many, they tell as much as two apart would.
 _APART: Final = 2.0
+
+
+def single_run_prior(metric: str, basis: str) -> Spread:
+    """Return the run-to-run spread assumed of a figure where no side was run three times.
+
+    Parameters
+    ----------
+    metric : {"energy", "time", "power", "edp"}
+        The figure.
+    basis : {"measured", "anchored"}
+        Where its joules come from: ``anchored`` joules follow the recorded times and spread as they do.
+
+    Examples
+    --------
+    >>> single_run_prior("time", "measured").source
+    'a prior of 2.5 % run-to-run spread (no repeated runs)'
+    """
+    if metric == "edp":
+        parts = [single_run_prior(m, basis).relative for m in ("energy", "time")]
+        relative = math.hypot(*parts) if basis == "measured" else sum(parts)
+    else:
+        relative = _SINGLE_TIME if metric == "time" or basis != "measured" else _SINGLE_JOULES
+    return Spread(
+        relative, _SINGLE_WORTH, f"a prior of {100 * relative:.2g} % run-to-run spread (no repeated runs)"
+    )
+
+
+def repeated(base: int, head: int) -> bool:
+    """Return whether so many runs a side show their own spread: two of each, or three of one."""
+    return min(base, head) >= 2 or max(base, head) >= 3
 
 
 @dataclass(frozen=True)

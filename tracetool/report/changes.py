@@ -21,6 +21,7 @@ _SYMBOLS: Final[dict[Verdict, str]] = {
 _OUTCOMES: Final[dict[Verdict, Any]] = {
     "regressed": "failed", "improved": "passed", "unchanged": "passed", "inconclusive": "skipped",
 }  # fmt: skip
+_PREFIXES: Final = ((1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"))
 _HEADERS: Final = {
     "name": "kernel",
     "launches": "launches",
@@ -31,9 +32,11 @@ _HEADERS: Final = {
     "relation": "how",
 }
 _METHOD: Final = (
-    "A regression needs both: a change beyond its limit and a chance below 5 % of such a change between runs"
-    " of the same code (one-sided; figures judged together are corrected by Benjamini-Hochberg). The run is"
-    " the unit of replication. Causes are a logarithmic mean Divisia decomposition: they sum to the change."
+    "Regressed: the whole interval lies above the limit; improved: below minus the limit; unchanged: no part"
+    " above the limit; inconclusive: the limit lies inside. Intervals of figures judged together (limits on"
+    " families and names; the rows of a table of 1 % of the energy or more) hold together (Bonferroni)."
+    " The run is the unit of replication. Causes are a logarithmic mean Divisia decomposition: they sum to"
+    " the change."
 )
 
 
@@ -49,6 +52,7 @@ def changes_view(found: RunDiff, place: str = "") -> View:
         *(Line(w, "warning") for w in found.warnings),
         *(Line(r, "warning") for r in found.reasons if found.keys and r.startswith("the two sides")),
         Grid(_metrics(found), ""),
+        *(Line(text, "note") for text in _together(found)),
         *(Line(text) for text in _modelled(found)),
         Line(f"Why (sums to {_joules(energy.head - energy.base)}): {causes(found)}"),
         Grid(_groups(found, "family"), "By family", headers=_HEADERS | {"name": "family"}),
@@ -84,6 +88,14 @@ def _modelled(found: RunDiff) -> list[str]:
     return [f"The model sees {found.modelled_pct:+.1f} % energy from the same times and work"]
 
 
+def _together(found: RunDiff) -> list[str]:
+    """Return the sentence on intervals that are wider because several limits are judged together."""
+    many = max(m.tests for m in found.metrics)
+    if many == 1:
+        return []
+    return [f"The intervals of the {many} limits on families and names hold together (Bonferroni)"]
+
+
 def _change(metric: Metric) -> str:
     if math.isnan(metric.change):
         return "not comparable"
@@ -97,7 +109,7 @@ def _setting(found: RunDiff) -> str:
     energy = found.metrics[0]
     runs = f"{len(found.base)} base and {len(found.head)} head runs"
     least = (
-        "no change can be told from the spread between runs"
+        "the energy cannot be compared"
         if math.isnan(energy.detectable)
         else f"smallest change this comparison could find: {100 * energy.detectable:.1f} %"
     )
@@ -124,14 +136,21 @@ def _metrics(found: RunDiff) -> pl.DataFrame:
         rows.append(
             {
                 "figure": name + scope,
-                "base": f"{number(m.base)} {m.unit}",
-                "head": f"{number(m.head)} {m.unit}",
+                "base": _short(m.base, m.unit),
+                "head": _short(m.head, m.unit),
                 "change": "?" if math.isnan(m.change) else f"{100 * m.change:+.1f} %",
                 "90 % interval": "?" if math.isnan(m.low) else f"{100 * m.low:+.1f} to {100 * m.high:+.1f} %",
                 "verdict": m.verdict + (f", limit {100 * m.limit:g} %" if m.asked else ""),
             }
         )
     return pl.DataFrame(rows)
+
+
+def _short(value: float, unit: str) -> str:
+    """Return a figure with the prefix that keeps it short, so that its interval fits beside it."""
+    size = abs(value)
+    scale, prefix = next(((s, p) for s, p in _PREFIXES if size >= s), (1.0, ""))
+    return f"{number(value / scale)} {prefix}{unit}"
 
 
 def _groups(found: RunDiff, level: str) -> pl.DataFrame:
@@ -228,6 +247,7 @@ def _metric(metric: Metric) -> dict[str, Any]:
         "verdict": metric.verdict,
         "detectable_pct": 100 * metric.detectable,
         "chance": metric.chance,
+        "judged_together": metric.tests,
         "interval_from": metric.basis,
     }
 

@@ -13,7 +13,7 @@ from tracetool.compare.changes import Asked, compare_sides
 from tracetool.compare.outcome import RunDiff
 from tracetool.compare.pairing import pair_sides
 from tracetool.compare.sides import Side, make_side
-from tracetool.compare.spread import Spread
+from tracetool.compare.spread import Spread, repeated, single_run_prior
 from tracetool.compare.thresholds import Threshold
 from tracetool.vocabulary.errors import BadInput
 from tracetool.workflows.diff_run import accuracy_of, diff_run
@@ -99,12 +99,8 @@ def diff_sides(
     per_step = all(r.classes.steps > 0 for r in (*base, *head))
     sides = [make_side([r.classes for r in runs], per_step=per_step, ignore=ignore) for runs in (base, head)]
     warnings = []
-    few = min(len(base), len(head)) < 2 and max(len(base), len(head)) < 3
-    if few and basis != "predicted" and not spreads:
-        warnings.append(
-            "single runs: no change can be told from the spread between runs; give three or more a side,"
-            " or keep baselines"
-        )
+    if basis != "predicted":
+        warnings += _unrepeated(base, head, spreads or {})
     if len({r.classes.steps for r in (*base, *head)}) > 1 and not per_step:
         warnings.append("the runs name no steps on both sides: whole runs are compared, of whatever length")
     parts = pair_sides(sides[0], sides[1])
@@ -123,6 +119,23 @@ def diff_sides(
         modelled_pct=_modelled_pct(base, head, per_step=per_step),
         warnings=tuple(warnings),
     )
+
+
+def _unrepeated(
+    base: Sequence[LoadedRun], head: Sequence[LoadedRun], spreads: Mapping[str, Spread]
+) -> list[str]:
+    """Return what intervals rest on where no side shows its own run-to-run spread."""
+    if repeated(len(base), len(head)):
+        return []
+    if base[0] is head[0]:
+        return ["base and head are the same run: its figures have no run-to-run spread"]
+    assumed = ", ".join(
+        f"{metric} {100 * spread.relative:g} % ({'stated' if metric in spreads else 'a prior'})"
+        for metric in ("time", "energy")
+        for spread in [spreads.get(metric, single_run_prior(metric, base[0].basis))]
+    )
+    advice = "three or more runs a side, or kept baselines, show their own"
+    return [f"run-to-run spread, for want of repeated runs: {assumed}; {advice}"]
 
 
 def _modelled_pct(base: Sequence[LoadedRun], head: Sequence[LoadedRun], *, per_step: bool) -> float | None:

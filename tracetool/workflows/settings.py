@@ -127,6 +127,4 @@ def _spread(file: Path, key: str, text: str) -> Spread:
     found = _PERCENT.fullmatch(text.strip())
     if metric not in METRICS or not found:
         raise BadInput.in_file(file, f"settings: spread {key} = {text!r}", 'write spread.energy = "0.8%"')
-    return Spread(
-        float(found.group(1)) / 100.0, _STATED_WORTH, f"the stated spread of {text.strip()}", alone=True
-    )
+    return Spread(float(found.group(1)) / 100.0, _STATED_WORTH, f"the stated spread of {text.strip()}")
