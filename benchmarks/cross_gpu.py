@@ -24,7 +24,7 @@ from tracetool.workflows.predict_run import predict_run
 def families(run: Run, gpu: str | None) -> tuple[pl.DataFrame, float, str]:
     """Return time per family of a run on a GPU, its makespan and the GPU's name."""
     made = predict_run(run, gpu)
-    rows = breakdown(made, "family").select("family", "launches", "kernel_time_ms")
+    rows = breakdown(made, "family").select("family", "launches", "device_time_ms")
     return rows, float(made.totals[0]["makespan_ms"]), made.gpu
 
 
@@ -43,15 +43,15 @@ def main() -> None:
                 recorded, span, gpu = families(target, None)
                 predicted, made, _ = families(source, gpu)
                 both = recorded.join(predicted, on="family", how="full", suffix="_predicted", coalesce=True)
-                total = both.select(pl.col("kernel_time_ms", "kernel_time_ms_predicted").sum()).row(0)
+                total = both.select(pl.col("device_time_ms", "device_time_ms_predicted").sum()).row(0)
                 print(f"\n{pair[0].name.split('__')[-1]} on {gpu}, from the other trace")
                 print(
                     f"  {'family':16} {'launches':>16} {'recorded ms':>12} {'predicted ms':>13} {'ratio':>6}"
                 )
-                for row in both.sort("kernel_time_ms", descending=True, nulls_last=True).iter_rows(
+                for row in both.sort("device_time_ms", descending=True, nulls_last=True).iter_rows(
                     named=True
                 ):
-                    had, got = row["kernel_time_ms"] or 0.0, row["kernel_time_ms_predicted"] or 0.0
+                    had, got = row["device_time_ms"] or 0.0, row["device_time_ms_predicted"] or 0.0
                     counts = f"{row['launches'] or 0} / {row['launches_predicted'] or 0}"
                     ratio = f"{got / had:.2f}" if had else "-"
                     print(f"  {row['family']:16} {counts:>16} {had:>12.3f} {got:>13.3f} {ratio:>6}")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from tracetool.cli.output import console
+from tracetool.report.coverage import coverage_line
 
 #: Clocks shown on the console; all of them are in the file and the JSON document.
 _SHOWN = 40
@@ -36,6 +37,10 @@ class Predicted(Protocol):
         """One record per clock."""
 
     @property
+    def info(self) -> Mapping[str, Any]:
+        """What was asked, and what is predicted from what."""
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """Sentences on what the figures rest on."""
 
@@ -46,7 +51,9 @@ def print_totals(made: Predicted, out: Path | None) -> None:
     from rich.table import Table
 
     shown = made.totals[:_SHOWN]
-    grid = Table(title=f"Predicted on {escape(made.gpu)} (90 % interval)", title_justify="left", box=None)
+    scaled = bool(shown) and bool(shown[0]["anchored"])
+    title = f"Predicted on {escape(made.gpu)}, {'anchored' if scaled else 'unanchored'} (90 % interval)"
+    grid = Table(title=title, title_justify="left", box=None)
     time, times = _unit((t["makespan_ms"] for t in shown), _TIMES)
     joules, energies = _unit((t["energy_j"] for t in shown), _ENERGIES)
     heads = (f"kernels {time}", f"makespan {time}", f"energy {joules}", "mean W", "peak W", "throttled")
@@ -66,6 +73,8 @@ def print_totals(made: Predicted, out: Path | None) -> None:
     screen.print(grid)
     if len(made.totals) > _SHOWN:
         screen.print(f"... and {len(made.totals) - _SHOWN} more clocks (-o FILE or --json has them all)")
+    screen.print(escape(coverage_line(made.info.get("coverage", {}))), soft_wrap=True)
+    _print_scopes(shown)
     _print_shares(shown)
     if shown and "gaps_ms" in shown[0]:
         _print_gaps(shown)
@@ -94,6 +103,25 @@ def _unit(values: Iterable[float], units: tuple[str, str, str]) -> tuple[str, fl
     if largest >= _LONGEST:
         return large, 1e-3
     return (small, 1e3) if 0.0 < largest < _SHORTEST else (usual, 1.0)
+
+
+def _print_scopes(totals: Sequence[dict[str, Any]]) -> None:
+    """Print what the run's time and energy are made of."""
+    from rich.table import Table
+
+    grid = Table(title="Time and energy by scope: ms (J)", title_justify="left", box=None)
+    for head in ("clock MHz", "kernels", "copies", "gaps", "run"):
+        grid.add_column(head, justify="right", no_wrap=True)
+    keys = (
+        ("kernel_time_ms", "kernel_energy_j"),
+        ("copy_time_ms", "copy_energy_j"),
+        ("gap_ms", "gap_energy_j"),
+        ("makespan_ms", "energy_j"),
+    )
+    for t in totals:
+        cells = (f"{_little(t[time])} ({_little(t[energy])})" for time, energy in keys)
+        grid.add_row(f"{t['clock_mhz']:g}", *cells)
+    console().print(grid)
 
 
 def _print_shares(totals: Sequence[dict[str, Any]]) -> None:

@@ -32,8 +32,8 @@ def iterations(
     Returns
     -------
     DataFrame, one row per iteration
-        ``iteration``, ``name``, ``launches``, ``span_ms`` (first start to last end), ``kernel_time_ms``,
-        ``energy_j``; empty where nothing repeats. Gaps are not in the energy. [ms], [J]
+        ``iteration``, ``name``, ``launches``, ``span_ms`` (first start to last end), ``device_time_ms``,
+        ``energy_j``, both of kernels and copies; empty where nothing repeats. [ms], [J]
     """
     number, names = named_steps(ranges, kernels)
     if number is None:
@@ -54,7 +54,7 @@ def _per_iteration(number: Ints, names: list[str], costs: Costs) -> pl.DataFrame
         .agg(
             pl.len().cast(pl.Int64).alias("launches"),
             ((pl.col("end").max() - pl.col("start").min()) * 1e-6).alias("span_ms"),
-            ((pl.col("end") - pl.col("start")).sum() * 1e-6).alias("kernel_time_ms"),
+            ((pl.col("end") - pl.col("start")).sum() * 1e-6).alias("device_time_ms"),
             pl.col("energy_j").sum(),
         )
         .sort("iteration")

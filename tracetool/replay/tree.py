@@ -100,9 +100,9 @@ def tree(rows: pl.DataFrame, key: str, of: pl.Series, costs: Costs) -> pl.DataFr
     Returns
     -------
     DataFrame, one row per path, children behind their parent, dear ones first
-        ``path``, ``name``, ``depth``, ``launches``, ``kernel_time_ms``, ``energy_j``,
-        ``self_energy_j``, ``share`` (of the energy of all activities). What ran outside any is the
-        path ``(none)``. [ms], [J], [1]
+        ``path``, ``name``, ``depth``, ``launches``, ``device_time_ms``, ``energy_j``,
+        ``self_energy_j``, ``share`` (of the energy of all kernels and copies); times and energies of
+        kernels and copies. What ran outside any is the path ``(none)``. [ms], [J], [1]
     """
     placed = paths(rows, key)
     node = (
@@ -134,7 +134,7 @@ def tree(rows: pl.DataFrame, key: str, of: pl.Series, costs: Costs) -> pl.DataFr
             "name": distinct["name"],
             "depth": distinct["depth"],
             "launches": whole[0, 1:].astype(np.int64),
-            "kernel_time_ms": whole[1, 1:],
+            "device_time_ms": whole[1, 1:],
             "energy_j": whole[2, 1:],
             "self_energy_j": own[2, 1:],
         }
@@ -145,7 +145,7 @@ def tree(rows: pl.DataFrame, key: str, of: pl.Series, costs: Costs) -> pl.DataFr
             "name": ["(none)"],
             "depth": pl.Series([0], dtype=pl.Int32),
             "launches": [int(own[0, 0])],
-            "kernel_time_ms": [own[1, 0]],
+            "device_time_ms": [own[1, 0]],
             "energy_j": [own[2, 0]],
             "self_energy_j": [own[2, 0]],
         }

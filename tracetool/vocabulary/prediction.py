@@ -12,6 +12,9 @@ from tracetool.vocabulary.work import Work
 UNITS = ("tensor", "fp32", "fp64", "int", "sfu", "shared", "l2", "dram", "link")
 #: What sets the time: a unit, or one of these.
 BOUNDS = (*UNITS, "latency", "launch")
+#: What a row's time is predicted from: sizes the input states; its own measured time alone; the usual
+#: rate of its family, on that time; nothing that is known of it.
+FROM = ("shapes", "anchored only", "family rate", "not at all")
 
 
 @dataclass(frozen=True)

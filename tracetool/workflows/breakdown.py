@@ -13,6 +13,7 @@ from tracetool.replay.iterations import iterations
 from tracetool.replay.power import sensor_view
 from tracetool.replay.tree import tree
 from tracetool.vocabulary.errors import BadInput
+from tracetool.workflows.budget import COPIES
 from tracetool.workflows.predict_run import PredictedRun
 from tracetool.workflows.replays import RunReplay
 
@@ -25,13 +26,15 @@ def breakdown(made: PredictedRun, by: str) -> pl.DataFrame:
     made : PredictedRun
         From :func:`tracetool.workflows.predict_run.predict_run`.
     by : str
-        ``signature`` (the predictions), ``family``, ``range``, ``operator``, ``iteration``, ``gap``
+        ``signature`` (means per launch), ``family``, ``range``, ``operator``, ``iteration``, ``gap``
         (idle time by reason) or ``power`` (as the board's sensor would show it).
 
     Returns
     -------
     DataFrame
-        ``clock_mhz`` first. Energies of kernels leave out the gaps, except by ``gap`` and ``power``.
+        ``clock_mhz`` first. Time (``device_time_ms``) and energy are those of kernels and copies, so
+        their sums are the totals of both; by ``family``, ``scope`` says which. By ``gap`` they are those
+        of the gaps, by ``power`` the whole run's.
 
     Raises
     ------
@@ -68,8 +71,14 @@ def _family(replays: RunReplay, j: int, _: PredictedRun) -> pl.DataFrame:
         .agg(
             pl.len().cast(pl.Int64).alias("launches"),
             pl.col("recorded").sum().alias("recorded_time_ms"),
-            pl.col("ms").sum().alias("kernel_time_ms"),
+            pl.col("ms").sum().alias("device_time_ms"),
             pl.col("energy_j").sum(),
+        )
+        .with_columns(
+            pl.when(pl.col("family").is_in(COPIES))
+            .then(pl.lit("copies"))
+            .otherwise(pl.lit("kernels"))
+            .alias("scope")
         )
         .with_columns((pl.col("energy_j") / pl.col("energy_j").sum()).alias("share"))
         .sort("energy_j", "family", descending=[True, False])

@@ -24,6 +24,7 @@ from tracetool.workflows.clocks import (
     parse_clocks,
     with_recorded_clock,
 )
+from tracetool.workflows.coverage import coverage
 from tracetool.workflows.predict_run import PredictedRun, predict_run
 from tracetool.workflows.prediction_frame import beside_inputs, prediction_frame
 from tracetool.workflows.prior_rates import prior_notes
@@ -102,7 +103,13 @@ def predict_table(
     )
     notes += prior_notes(board, rows, predicted)
     frame = beside_inputs(table, prediction_frame(predicted))
-    info: dict[str, Any] = {"kind": table.kind, "anchor": "measured" if anchored else "none"}
+    scaled = anchored and bool((rows.number("duration_us", 0.0) > 0).any())
+    time = np.bincount(table.index, table.counts, len(rows)) * predicted.timing.duration_s[:, 0]
+    info: dict[str, Any] = {
+        "kind": table.kind,
+        "anchor": "measured" if anchored else "none",
+        "coverage": coverage(rows, time),
+    }
     if table.kind == "operators":
         costs = host_costs(launch)
         info |= {"launch": launch, "host": costs.source}
@@ -124,7 +131,7 @@ def predict_table(
         kept = factors.own_share_on(board)
         totals = sequence_totals(whole.rows, predicted, whole, costs, run_sd=known, own_share=kept)
     else:
-        totals = kernel_totals(rows, predicted, table)
+        totals = kernel_totals(rows, predicted, table, anchored=scaled)
     return PredictedTable(frame, totals, board.name, tuple(notes), info)
 
 

@@ -20,15 +20,15 @@ from tracetool.tables.run import Run
 from tracetool.vocabulary.arrays import Floats
 from tracetool.vocabulary.errors import BadInput
 from tracetool.vocabulary.operators import OperatorColumns
-from tracetool.vocabulary.prediction import Prediction
 from tracetool.workflows.assumptions import NOTHING_ASSUMED, Assumptions
 from tracetool.workflows.clocks import checked_cap, checked_clocks, checked_memory, with_recorded_clock
-from tracetool.workflows.prediction_frame import prediction_frame
+from tracetool.workflows.coverage import coverage
 from tracetool.workflows.prior_rates import prior_notes
 from tracetool.workflows.recorded import Recorded, recorded, recorded_gpu
 from tracetool.workflows.replay_totals import rates_at
 from tracetool.workflows.replays import Launching, RunReplay, prepare
 from tracetool.workflows.run_rows import run_rows
+from tracetool.workflows.signature_frame import signature_frame
 from tracetool.workflows.transfer import on_gpu
 
 #: Less kernel time than this is not worth a sentence. [ms]
@@ -39,9 +39,11 @@ _WORTH_SAYING_MS: Final = 1e-3
 class PredictedRun:
     """Predictions of a run's signatures and of its timeline.
 
-    ``signatures`` has one row per signature and clock: the ``predictions`` columns (per launch) behind
-    ``signature``, ``family``, ``kind``, ``name``, ``launches``, ``measured_duration_us`` and ``inferred``
-    (sizes that the trace does not state and the measured duration had to tell).
+    ``signatures`` has one row per signature and clock: the ``predictions`` columns behind ``signature``,
+    ``family``, ``kind``, ``name``, ``launches``, ``measured_duration_us``, ``inferred`` (sizes that the
+    trace does not state and the measured duration had to tell) and ``predicted_from`` (one of
+    :data:`tracetool.vocabulary.prediction.FROM`). Times, energies and powers are means over the launches
+    of the replayed run: times ``launches`` they add up to the totals of kernels and copies.
     ``replays`` gives the timeline itself; see :mod:`tracetool.workflows.breakdown`.
     """
 
@@ -146,12 +148,14 @@ def predict_run(
         cap_w=power.cap_share * (limit if power_cap_w is None else power_cap_w),
         recorded=before,
     )
-    records = replays.records()
+    totals = replays.totals(anchored=anchor)
+    records = totals.records
     info = {
         "kind": "run",
         "recorded_gpu": home.name,
         "recorded_clock_mhz": clock,
         "anchor": "measured" if anchor else "none",
+        "coverage": coverage(rows, signatures["duration_ns"].to_numpy() * 1e-9),
         "launch": launch,
         "scale": dict(scale or {}),
         "drop": list(drop),
@@ -174,7 +178,7 @@ def predict_run(
             f"kernels that run at once keep {replays.cap.limit_w:.4g} W together, for which they last "
             f"{slowed:.3g} ms longer in all"
         )
-    frame = _signature_frame(signatures, rows, predicted)
+    frame = signature_frame(signatures, replays, totals)
     return PredictedRun(frame, records, target.name, tuple(notes), info, replays)
 
 
@@ -261,18 +265,3 @@ def _collective_notes(replays: RunReplay) -> list[str]:
         f"their ends within {float(np.median(last - first)) * 1e-3:.3g} us in the median"
     )
     return [said + (f"; {alone} met none and keep their waits" if alone else "")]
-
-
-def _signature_frame(signatures: pl.DataFrame, rows: OperatorColumns, predicted: Prediction) -> pl.DataFrame:
-    c = len(predicted.asked_mhz)
-    own = signatures.select(
-        "signature",
-        "family",
-        "kind",
-        "name",
-        "launches",
-        (pl.col("duration_ns") / pl.col("launches").clip(1) / 1e3).alias("measured_duration_us"),
-        pl.Series("inferred", rows.text("inferred").astype(str)),
-    )
-    repeated = own[np.repeat(np.arange(own.height), c)]
-    return pl.concat([repeated, prediction_frame(predicted)], how="horizontal")

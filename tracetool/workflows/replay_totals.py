@@ -1,7 +1,8 @@
-"""Totals of a replayed timeline: energies that add up, parts, gaps by reason, per clock."""
+"""Totals of a replayed timeline: what each signature takes and costs, gaps by reason, per clock."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,23 +11,39 @@ import numpy as np
 from tracetool.replay.gaps import NAMES
 from tracetool.replay.overlap import Rates
 from tracetool.replay.timeline import Replayed
-from tracetool.vocabulary.arrays import Floats
+from tracetool.vocabulary.arrays import Floats, Numbers
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.vocabulary.prediction import Prediction
-from tracetool.workflows.totals import IDLE_ERROR, PARTS, TIME_COMMON, family_spread, ratio
+from tracetool.workflows.budget import PARTS, DeviceWork, Window, budget, energy_parts, ratio, work_spread
 
 #: Parts that are counts of operations and bytes times an energy each: they do not depend on the time.
 COUNTED = ("compute", "onchip", "dram", "link")
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is the same at every clock."""
+class ClockTotals:
+    """One clock of a replay, summed over the launches of each signature."""
 
-    rows: OperatorColumns
-    predicted: Prediction
-    launches: Floats  # (s,)
-    counted: Floats  # (s,) launches, less what a cap on those that ran at once took off their power
+    time_s: Floats  # (s,) sum of durations
+    energy_j: Floats  # (s,) base power shared among those that ran at once
+    parts_j: dict[str, float]
+    makespan_s: float
+    busy_s: float
+    gap_s: Floats  # (reasons,)
+    gap_count: Floats  # (reasons,)
+    waiting_s: float
+    moving_s: float
+    slowed_s: float
+    peak_w: float
+
+
+@dataclass(frozen=True)
+class RunTotals:
+    """A run at c clocks: what its signatures take and cost, and one record per clock."""
+
+    time_s: Floats  # (s, c)
+    energy_j: Floats  # (s, c)
+    records: list[dict[str, Any]]
 
 
 def _part_j(predicted: Prediction, name: str, j: int) -> Floats:
@@ -48,73 +65,104 @@ def rates_at(predicted: Prediction, j: int) -> Rates:
     return Rates(predicted.timing.sm_active[:, j], watts("base"), watts("clock"), counts, drawn)
 
 
-def replay_record(asked: Asked, made: Replayed, j: int, devices: int) -> dict[str, Any]:
-    """Return the totals of one clock; kernels, gaps and parts add up to the same energy."""
-    predicted, launches = asked.predicted, asked.launches
+def clock_totals(
+    predicted: Prediction, counted: Floats, signature: Numbers, made: Replayed, j: int
+) -> ClockTotals:
+    """Return the totals of clock j.
+
+    Parameters
+    ----------
+    predicted : Prediction
+        What the model says of one launch of each signature.
+    counted : array, shape (s,)
+        Launches of each signature, less what a cap on those that ran at once took off their power.
+    signature : array of int, shape (n,)
+        Signature of each activity.
+    made : Replayed
+        The timeline at that clock.
+    """
     rates = rates_at(predicted, j)
-    idle_w = float(predicted.idle_w[j])
-    parts = {
-        "base": float(rates.base_w @ made.base_ns) * 1e-9,
-        "clock": float(rates.clock_w @ made.clock_ns) * 1e-9,
-        **{p: float(asked.counted @ _part_j(predicted, p, j)) for p in COUNTED},
-    }
-    gaps = idle_w * made.gap_ns * 1e-9
-    kernels, idle = sum(parts.values()), float(gaps.sum())
-    total = kernels + idle
-    below, above = (float(np.hypot(side, IDLE_ERROR * idle)) for side in _spread(asked, j))
-    time_below, time_above = _time_spread(asked, j)
-    span = made.makespan_ns * 1e-9
-    busy = made.kernel_ns * 1e-9
-    throttled = float(
-        launches @ (predicted.timing.duration_s[:, j] * predicted.throttled[:, j].astype(np.float64))
+    base, clock = (
+        power * time * 1e-9 for power, time in ((rates.base_w, made.base_ns), (rates.clock_w, made.clock_ns))
     )
-    # Errors of kernels reach the makespan only as far as kernels, not the host, set it.
-    reach = min(1.0, made.busy_ns / max(1, devices) / made.makespan_ns) if made.makespan_ns else 0.0
-    return {
-        "clock_mhz": float(predicted.asked_mhz[j]),
-        "kernel_time_ms": busy * 1e3,
-        "kernel_time_low_ms": (busy - time_below) * 1e3,
-        "kernel_time_high_ms": (busy + time_above) * 1e3,
-        "makespan_ms": span * 1e3,
-        "makespan_low_ms": (span - time_below * reach) * 1e3,
-        "makespan_high_ms": (span + time_above * reach) * 1e3,
-        "collective_wait_ms": made.waiting_ns * 1e-6,
-        "collective_transfer_ms": made.moving_ns * 1e-6,
-        "slowed_together_ms": made.slowed_ns * 1e-6,
-        "busy_ms": made.busy_ns * 1e-6,
-        "gap_ms": made.idle_ns * 1e-6,
-        "gaps_ms": {name: float(made.gap_ns[i]) * 1e-6 for i, name in enumerate(NAMES)},
-        "gaps_j": {name: float(gaps[i]) for i, name in enumerate(NAMES)},
-        "gap_counts": {name: int(made.gap_count[i]) for i, name in enumerate(NAMES)},
-        "energy_j": total,
-        "energy_low_j": max(total - below, 0.0),
-        "energy_high_j": total + above,
-        "kernel_energy_j": kernels,
-        "gap_energy_j": idle,
-        "energy_parts_j": {**parts, "gaps": idle},
-        "idle_power_w": idle_w,
-        "mean_power_w": total / span if span > 0 else 0.0,
-        "peak_power_w": max(made.peak_w, idle_w if made.idle_ns > 0 else 0.0),
-        "throttled_share": throttled / busy if busy > 0 else 0.0,
+    parts = {
+        "base": float(base.sum()),
+        "clock": float(clock.sum()),
+        **{p: float(counted @ _part_j(predicted, p, j)) for p in COUNTED},
     }
+    time = np.bincount(signature, weights=made.end_ns - made.start_ns, minlength=len(counted))
+    idle_w = float(predicted.idle_w[j])
+    return ClockTotals(
+        time_s=np.asarray(time * 1e-9),
+        energy_j=base + clock + counted * rates.counts_j,
+        parts_j=parts,
+        makespan_s=made.makespan_ns * 1e-9,
+        busy_s=made.busy_ns * 1e-9,
+        gap_s=made.gap_ns * 1e-9,
+        gap_count=made.gap_count,
+        waiting_s=made.waiting_ns * 1e-9,
+        moving_s=made.moving_ns * 1e-9,
+        slowed_s=made.slowed_ns * 1e-9,
+        peak_w=max(made.peak_w, idle_w if made.idle_ns > 0 else 0.0),
+    )
 
 
-def _spread(asked: Asked, j: int) -> tuple[float, float]:
-    predicted = asked.predicted
-    energy = predicted.energy_j[:, [j]]
-    low = ratio(predicted.energy_low_j[:, [j]], energy)
-    high = ratio(predicted.energy_high_j[:, [j]], energy)
-    below, above = family_spread(asked.rows, asked.launches, energy, low, high)
-    return float(below[0]), float(above[0])
+def run_totals(
+    rows: OperatorColumns,
+    predicted: Prediction,
+    clocks: Sequence[ClockTotals],
+    *,
+    devices: int,
+    anchored: bool,
+) -> RunTotals:
+    """Return a run's totals from those of each clock; ``devices``: how many GPUs it ran on."""
+    work = DeviceWork(
+        rows,
+        predicted,
+        np.stack([c.time_s for c in clocks], axis=1),
+        np.stack([c.energy_j for c in clocks], axis=1),
+    )
+    records = budget(work, _window(work, clocks, devices), anchored=anchored)
+    energy_parts([c.parts_j for c in clocks], records)
+    whole = [
+        {**record, **_replay_fields(clock, record["idle_power_w"])}
+        for clock, record in zip(clocks, records, strict=True)
+    ]
+    return RunTotals(work.time_s, work.energy_j, whole)
 
 
-def _time_spread(asked: Asked, j: int) -> tuple[float, float]:
-    timing = asked.predicted.timing
-    duration, low, high = timing.duration_s[:, [j]], timing.low, timing.high[:, None]
-    shared = 0.0
-    if timing.clock_low is not None:
-        # one clock for all rows: its error adds up, whatever their families
-        shared = float((asked.launches * duration[:, 0] * (1.0 - timing.clock_low)).sum())
-        low = np.exp(-np.sqrt(np.maximum(np.log(low) ** 2 - np.log(timing.clock_low) ** 2, 0.0)))
-    below, above = family_spread(asked.rows, asked.launches, duration, low[:, None], high, common=TIME_COMMON)
-    return float(np.hypot(below[0], shared)), float(above[0])
+def _window(work: DeviceWork, clocks: Sequence[ClockTotals], devices: int) -> Window:
+    """Return the window of a replay.
+
+    Errors of kernels reach the makespan as far as kernels, not the host, set it; the rest widens or
+    narrows the gaps.
+    """
+
+    def column(name: str) -> Floats:
+        return np.array([float(np.sum(getattr(c, name))) for c in clocks])
+
+    span, busy, gap = column("makespan_s"), column("busy_s"), column("gap_s")
+    below, above = work_spread(work, np.ones(len(work.rows), np.bool_)).time_s
+    reach = np.minimum(1.0, np.divide(busy, devices * span, out=np.zeros_like(span), where=span > 0))
+    return Window(
+        span,
+        np.maximum(span - below * reach, 0.0),
+        span + above * reach,
+        busy,
+        gap,
+        np.maximum(gap - above * (1.0 - reach), 0.0),
+        gap + np.where(gap > 0, below * (1.0 - reach), 0.0),
+        column("peak_w"),
+    )
+
+
+def _replay_fields(clock: ClockTotals, idle_w: float) -> dict[str, Any]:
+    """Return what only a timeline has: gaps by reason, waits, kernels slowed together."""
+    return {
+        "collective_wait_ms": clock.waiting_s * 1e3,
+        "collective_transfer_ms": clock.moving_s * 1e3,
+        "slowed_together_ms": clock.slowed_s * 1e3,
+        "gaps_ms": {name: float(clock.gap_s[i]) * 1e3 for i, name in enumerate(NAMES)},
+        "gaps_j": {name: idle_w * float(clock.gap_s[i]) for i, name in enumerate(NAMES)},
+        "gap_counts": {name: int(clock.gap_count[i]) for i, name in enumerate(NAMES)},
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -27,7 +27,7 @@ from tracetool.vocabulary.arrays import Bools, Floats, Ints
 from tracetool.vocabulary.errors import BadInput
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.vocabulary.prediction import Prediction
-from tracetool.workflows.replay_totals import Asked, rates_at, replay_record
+from tracetool.workflows.replay_totals import ClockTotals, RunTotals, clock_totals, rates_at, run_totals
 
 Launching = Literal["recorded", "eager", "graph"]
 
@@ -87,14 +87,15 @@ class RunReplay:
             memory=None if each else memory or self.memory,
         )
 
-    def records(self) -> list[dict[str, Any]]:
-        """Return the totals at every clock."""
-        return at_each(len(self.predicted.asked_mhz), self._record, self.memory, len(self.work))
+    def totals(self, *, anchored: bool) -> RunTotals:
+        """Return what the run takes and costs at every clock; ``anchored`` is what the records say."""
+        clocks = at_each(len(self.predicted.asked_mhz), self._totals, self.memory, len(self.work))
+        return run_totals(self.rows, self.predicted, clocks, devices=self.work.devices, anchored=anchored)
 
-    def _record(self, j: int, memory: Memory) -> dict[str, Any]:
+    def _totals(self, j: int, memory: Memory) -> ClockTotals:
         counted = np.bincount(self.work.signature, weights=self._counted, minlength=len(self.rows))
-        asked = Asked(self.rows, self.predicted, self.launches, counted.astype(np.float64))
-        return replay_record(asked, self.at(j, memory=memory), j, devices=self.work.devices)
+        made = self.at(j, memory=memory)
+        return clock_totals(self.predicted, counted.astype(np.float64), self.work.signature, made, j)
 
     def curves(self, j: int) -> dict[int, PowerCurve]:
         """Return the power of each device over time at clock j, within the span of the timeline."""
@@ -193,7 +194,8 @@ def prepare(
     speed = None
     if recorded is not None and overlapping(work):
         speed = recorded_speed(work, *recorded(), met.member)
-    return RunReplay(run, work, calls, graph, rows, predicted, mean, kept, met, Cap(cap_w, speed), pauses)
+    cap = Cap(cap_w, speed)
+    return RunReplay(run, work, calls, graph, rows, predicted, mean, kept, met, cap, pauses)
 
 
 def _alike(run: Run, rows: OperatorColumns) -> Ints:

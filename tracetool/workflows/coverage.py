@@ -1,0 +1,52 @@
+"""What the time of each row is predicted from, and which share of the kernels' time each kind has."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from tracetool.families.count import known_shape
+from tracetool.model.counters import from_counters
+from tracetool.vocabulary.arrays import Floats, Texts
+from tracetool.vocabulary.operators import OperatorColumns
+from tracetool.vocabulary.prediction import FROM
+from tracetool.workflows.budget import COPIES
+
+_SHAPES, _ANCHORED, _RATE, _NOTHING = FROM
+#: The family of kernels whose name no rule reads.
+_UNKNOWN: Final = "unknown"
+
+
+def predicted_from(rows: OperatorColumns) -> Texts:
+    """Return what each row's time is predicted from, one of :data:`FROM`. Shape (n,).
+
+    Anchored or not: a size that its own measured time told (``inferred``) predicts other clocks, not
+    that time; counters beside a measured time say how it divides, not how long it is.
+    """
+    measured = rows.number("duration_us", 0.0) > 0
+    shaped = known_shape(rows)
+    circular = (shaped & (rows.text("inferred") != "")) | (~shaped & measured & from_counters(rows))
+    usual = measured & (rows.family.astype(str) != _UNKNOWN)
+    made = np.where(usual, _RATE, _NOTHING)
+    made = np.where(shaped, _SHAPES, made)
+    return np.where(circular, _ANCHORED, made).astype(object)
+
+
+def coverage(rows: OperatorColumns, time_s: Floats) -> dict[str, Any]:
+    """Return the share of the kernels' time that is predicted from each of :data:`FROM`. [%]
+
+    Parameters
+    ----------
+    rows : OperatorColumns
+        n rows; copies are left out.
+    time_s : array, shape (n,)
+        Time of all launches of each: measured where there is a measurement. [s]
+    """
+    kernels = ~np.isin(rows.family.astype(str), COPIES)
+    source, time = predicted_from(rows)[kernels], time_s[kernels]
+    whole = float(time.sum())
+    return {
+        f"{name.replace(' ', '_')}_pct": 100.0 * float(time[source == name].sum()) / whole if whole else 0.0
+        for name in FROM
+    }
