@@ -50,6 +50,7 @@ def predictions(duration_us=(110.0, 18.0, 8.0), power_w=(300.0, 200.0, 150.0)):
         pl.Series("signature", range(n), dtype=pl.Int64),
         pl.Series("family", FAMILIES[:n]),
         pl.Series("name", NAMES[:n]),
+        pl.lit("shapes").alias("predicted_from"),
     )
 
 

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from tests.compare import frames
-from tracetool.compare.accuracy import FROM_ITS_OWN_TIME, accuracy_table, breaches, compare_signatures
+from tracetool.compare.accuracy import accuracy_table, breaches, compare_signatures
 from tracetool.compare.thresholds import Threshold, parse_thresholds
 from tracetool.vocabulary.errors import BadInput
 
@@ -49,12 +49,13 @@ def test_what_the_log_cannot_tell_stays_unmeasured() -> None:
 
 
 def test_a_sum_compares_the_same_kernels_on_both_sides() -> None:
-    found = row(table(frames.energies()), "total", "(kernels)")
+    found = row(table(frames.energies()), "total", "(compared)")
     # copy_kernel was not measured: both sides of the comparison leave it out
     assert found["energy_j"] == pytest.approx(0.25 + 0.088)
     assert found["energy_error_pct"] == pytest.approx(100 * ((0.33 + 0.072) / (0.25 + 0.088) - 1))
-    # the prediction itself covers everything
-    assert found["energy_predicted_j"] == pytest.approx(0.33 + 0.072 + 0.006)
+    assert found["energy_predicted_j"] == pytest.approx(0.33 + 0.072)
+    assert found["power_predicted_w"] == pytest.approx(1e3 * (0.33 + 0.072) / (1.1 + 0.36))
+    assert found["compared_pct"] == pytest.approx(100.0)
     assert found["measured_pct"] == pytest.approx(100 * 1.4 / 1.44)
 
 
@@ -62,7 +63,7 @@ def test_without_a_log_times_are_compared_and_energy_is_predicted_only() -> None
     rows = table(None)
     assert rows["energy_j"].null_count() == rows.height
     assert rows["energy_predicted_j"].null_count() == 0
-    assert row(rows, "total", "(kernels)")["time_error_pct"] is not None
+    assert row(rows, "total", "(compared)")["time_error_pct"] is not None
     assert row(rows, "signature", "softmax")["share_pct"] == pytest.approx(100 * 0.072 / 0.408)
 
 
@@ -73,15 +74,42 @@ def test_a_log_over_part_of_the_run_compares_the_launches_it_saw() -> None:
     assert found["energy_predicted_j"] == pytest.approx(4 * 0.033)
 
 
-def test_a_time_that_is_the_recorded_one_is_no_agreement() -> None:
-    predicted = frames.predictions().with_columns(
-        pl.when(pl.col("signature") == 1).then(pl.lit(FROM_ITS_OWN_TIME)).otherwise("basis").alias("basis")
-    )
-    rows = accuracy_table(compare_signatures(frames.signatures(), predicted, None))
-    assert row(rows, "signature", "softmax")["time_error_pct"] is None
-    total = row(rows, "total", "(kernels)")
-    assert total["time_error_pct"] == pytest.approx(100 * ((1.1 + 0.04) / (1.0 + 0.04) - 1))
-    assert total["time_predicted_ms"] == pytest.approx(1.1 + 0.36 + 0.04)
+def partly_predicted(measured: pl.DataFrame | None) -> pl.DataFrame:
+    """Return the table of a run whose gemm alone is predicted from shapes."""
+    source = pl.when(pl.col("signature") == 0).then(pl.lit("shapes")).otherwise(pl.lit("anchored only"))
+    predicted = frames.predictions().with_columns(source.alias("predicted_from"))
+    return accuracy_table(compare_signatures(frames.signatures(), predicted, measured))
+
+
+@pytest.mark.parametrize("measured", [None, frames.energies()])
+def test_only_what_is_predicted_from_shapes_counts_and_it_says_how_much_that_is(
+    measured: pl.DataFrame | None,
+) -> None:
+    rows = partly_predicted(measured)
+    total, family = row(rows, "total", "(compared)"), row(rows, "family", "gemm")
+    for found in (total, family):
+        assert found["launches"] == 10
+        assert found["time_ms"] == pytest.approx(1.0)
+        assert found["time_predicted_ms"] == pytest.approx(1.1)
+        assert found["time_error_pct"] == pytest.approx(10.0)
+        assert found["energy_predicted_j"] == pytest.approx(0.33)
+    assert total["compared_pct"] == pytest.approx(100 * 1.0 / 1.44)
+    assert family["compared_pct"] == pytest.approx(100.0)
+    softmax = row(rows, "signature", "softmax")
+    errors = [softmax[f"{what}_error_pct"] for what in ("time", "energy", "power")]
+    assert errors == [None, None, None]
+    assert softmax["agrees"] in {"not compared", "not measured"}
+    if measured is not None:
+        assert total["energy_j"] == pytest.approx(0.25)
+        assert total["energy_error_pct"] == pytest.approx(32.0)
+
+
+def test_a_threshold_judges_what_was_compared_and_nothing_else() -> None:
+    rows = partly_predicted(frames.energies())
+    assert not breaches(rows, parse_thresholds(["time=10.1%", "energy=32.1%"]))
+    assert len(breaches(rows, parse_thresholds(["time=9.9%", "energy=31.9%"]))) == 2
+    with pytest.raises(BadInput, match="nothing it covers is predicted from shapes"):
+        breaches(rows, parse_thresholds(["softmax:time=99%"]))
 
 
 def test_threshold_on_the_whole_run_on_a_family_and_on_a_pattern() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -78,7 +79,7 @@ def make_run(path: Path, launches: int = 400, signatures: int = 24, *, seed: int
     return Run.open(write_run(path, tables, info))
 
 
-def predict(run: Run) -> PredictedRun:
+def predict(run: Run, clocks_mhz: Sequence[float] = (1410.0,)) -> PredictedRun:
     """Return invented predictions of a run's signatures and totals."""
     n = run.signatures.height
     rng = np.random.default_rng(2)
@@ -103,9 +104,13 @@ def predict(run: Run) -> PredictedRun:
         run.signatures["signature"],
         pl.Series("family", [FAMILIES[i % len(FAMILIES)] for i in range(n)]),
         run.signatures["name"],
+        run.signatures["launches"],
         pl.lit("").alias("inferred"),
+        pl.lit("shapes").alias("predicted_from"),
     )
-    return PredictedRun(frame, [total(run, 1410.0)], "a100-sxm", ("an invented prediction",))
+    frame = pl.concat([frame.with_columns(pl.lit(c).alias("clock_mhz")) for c in clocks_mhz])
+    totals = [total(run, c) for c in clocks_mhz]
+    return PredictedRun(frame, totals, "a100-sxm", ("an invented prediction",))
 
 
 def total(run: Run, clock_mhz: float) -> dict[str, float]:
@@ -113,21 +118,20 @@ def total(run: Run, clock_mhz: float) -> dict[str, float]:
     busy = run.signatures["duration_ns"].sum() / 1e6
     share = clock_mhz / 1410.0
     energy = busy * 0.25 * (0.4 / share + 0.6 * share**1.6)
-    return {
-        "clock_mhz": clock_mhz,
-        "makespan_ms": busy * (0.4 + 0.6 / share),
-        "energy_j": energy,
-        "energy_low_j": 0.85 * energy,
-        "energy_high_j": 1.15 * energy,
-        "idle_power_w": 80.0,
-    }
+    figures = {"energy{}_j": energy, "kernel_energy{}_j": 0.9 * energy, "copy_energy{}_j": 0.0,
+               "gap_energy{}_j": 0.1 * energy, "kernel_time{}_ms": busy, "copy_time{}_ms": 0.0,
+               "gap{}_ms": 1.0,
+               "makespan{}_ms": busy * (0.4 + 0.6 / share), "kernel_power{}_w": 250.0, "copy_power{}_w": 0.0,
+               "idle_power{}_w": 80.0, "mean_power{}_w": 240.0, "peak_power{}_w": 300.0}  # fmt: skip
+    ends = {"": 1.0, "_low": 0.85, "_high": 1.15}
+    made = {key.format(end): value * by for key, value in figures.items() for end, by in ends.items()}
+    return {"clock_mhz": clock_mhz, "throttled_share": 0.0, **made}
 
 
 def make_page(run: Run) -> RunPage:
     """Return the page of a run with invented predictions; nothing is measured but times."""
-    predicted = predict(run)
     bare = Run(run.path, run.info)
     bare.__dict__["telemetry"] = run.telemetry.clear()  # attribution needs a real power log
-    found = accuracy_of(bare, predicted)
-    sweep = [total(run, float(c)) for c in range(510, 1411, 75)]
-    return page_of(run, predicted, sweep, found, load_gpu("a100-sxm"))
+    found = accuracy_of(bare, predict(run))
+    anchored = predict(run, [float(c) for c in range(510, 1411, 75)])
+    return page_of(run, anchored, found, load_gpu("a100-sxm"))

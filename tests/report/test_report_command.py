@@ -42,7 +42,7 @@ def test_a_run_beside_its_base_is_one_page(folders: Path, capsys: pytest.Capture
     assert {"where", "timeline", "agreement", "clocks", "kernels", "provenance"} <= set(sections)
     assert "Why the energy changed" in text
     assert said["path"] == str(out)
-    assert any(f["label"] == "Energy, predicted" for f in said["facts"])
+    assert any(f["label"] == "Energy of the run, predicted" for f in said["facts"])
     assert any("no power readings" in w for w in said["warnings"])
 
 

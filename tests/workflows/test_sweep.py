@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import Tool
+from tracetool.compare.least import TIE, least
 from tracetool.workflows.assumptions import Assumptions
 from tracetool.workflows.sweep import sweep
-from tracetool.workflows.sweep_families import TIE, least
 
 ROWS = pl.DataFrame(
     {

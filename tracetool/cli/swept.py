@@ -40,7 +40,8 @@ def print_swept(made: Swept, written: Sequence[Path]) -> None:
             bar,
         )
     screen.print(grid)
-    grid = Table(title="Best of them (90 % interval)", title_justify="left", box=None)
+    title = f"Best of them, against {made.info['reference_mhz']:g} MHz (90 % interval)"
+    grid = Table(title=title, title_justify="left", box=None)
     for head in ("goal", "clock MHz", "cap W", "makespan ms", "energy J", "saved", "slower"):
         grid.add_column(head, justify="left" if head == "goal" else "right", no_wrap=True)
     for row in made.best.to_dicts():
@@ -55,7 +56,7 @@ def print_swept(made: Swept, written: Sequence[Path]) -> None:
             f"{100 * row['slowdown']:.1f} %",
         )
     screen.print(grid)
-    grid = Table(title="Each family by itself, kernels only", title_justify="left", box=None)
+    grid = Table(title="Each family by itself, gaps left out", title_justify="left", box=None)
     for head in ("family", "share", "best MHz", "saved", "slower", "allowed MHz", "saved there"):
         grid.add_column(head, justify="left" if head == "family" else "right", no_wrap=True)
     for row in made.families.to_dicts():

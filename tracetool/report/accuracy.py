@@ -8,6 +8,7 @@ import polars as pl
 
 from tracetool.compare.accuracy import Accuracy
 from tracetool.report.columns import number
+from tracetool.report.coverage import coverage_line
 from tracetool.report.view import Block, Case, Fold, Grid, Line, View
 from tracetool.tables.schema import load_schema
 
@@ -22,9 +23,11 @@ _HEADERS = {
 
 def accuracy_view(found: Accuracy) -> View:
     """Return the report of a prediction against a measurement, worst offenders first."""
-    blocks: list[Block] = [Line(headline(found), "headline"), Line(_setting(found), "note")]
-    blocks += [Line(text, "warning") for text in (*found.breaches, *found.warnings, *_untimed(found))]
-    parts = _people(found, ("total", "gap", "family"))
+    blocks: list[Block] = [Line(headline(found), "headline")]
+    blocks += [Line(text, "note") for text in (whole_line(found), coverage_line(found.coverage))]
+    blocks.append(Line(_setting(found), "note"))
+    blocks += [Line(text, "warning") for text in (*found.breaches, *found.warnings)]
+    parts = _people(found, ("total", "gap", "family"), compared_only=True)
     blocks.append(Grid(parts, "By family", headers=_HEADERS | {"name": "family"}))
     kernels = _people(found, ("signature",))
     headers = _HEADERS | {"name": "kernel"}
@@ -45,27 +48,24 @@ def accuracy_view(found: Accuracy) -> View:
 
 
 _METHOD = (
-    "Intervals are 90 %. Errors are predicted over measured, minus one. A kernel agrees when the two "
-    "intervals of its energy overlap. Sums add the ends of intervals: errors of one family go together."
+    "Predictions are unanchored: times are the model's own, from shapes. Intervals are 90 %. Errors are "
+    "predicted over measured, minus one, over the same launches. Kernels whose sizes are not known, or were "
+    "inferred from their measured time, are not compared. A kernel agrees when the two intervals of its "
+    "energy overlap. Sums add the ends of intervals: errors of one family go together."
 )
 
 
-def _untimed(found: Accuracy) -> tuple[str, ...]:
-    share = found.untimed_pct
-    if share < 0.5:
-        return ()
-    return (
-        f"{share:.0f} % of the time has no known shapes: there the time is the recorded one, not predicted",
-    )
-
-
 def headline(found: Accuracy) -> str:
-    """Return the report's first line."""
+    """Return the report's first line: what was compared, and how much of the run that is."""
     row = found.total()
+    share = _f(row, "compared_pct") or 0.0
+    if not share:
+        return "Nothing to compare: no kernel's time is predicted from shapes"
+    part = f"{number(share, 2)} % of the kernels' time compared"
     time = (
         f"time {number(_f(row, 'time_ms'))} ms measured, {number(_f(row, 'time_predicted_ms'))} ms predicted"
+        f" ({_off(row['time_error_pct'])}); {part}"
     )
-    time += f" ({_off(row['time_error_pct'])})"
     predicted = f"{number(_f(row, 'energy_predicted_j'))} J predicted"
     if row["energy_j"] is None:
         return f"Energy {predicted}, not measured; {time}"
@@ -74,6 +74,19 @@ def headline(found: Accuracy) -> str:
         f" ({number(_f(row, 'energy_low_j'), 3)}..{number(_f(row, 'energy_high_j'), 3)}),"
         f" {predicted} ({_off(row['energy_error_pct'])}); {time}"
     )
+
+
+def whole_line(found: Accuracy) -> str:
+    """Return what is predicted, unanchored, of all kernels: the figures ``predict --anchor none`` gives."""
+    row = found.scope("kernels")
+    if row is None:
+        return "All kernels: not predicted"
+    measured = f"{number(_f(row, 'time_ms'))} ms"
+    if row["energy_j"] is not None:
+        measured += f" and {number(_f(row, 'energy_j'))} J"
+    predicted = f"{number(_f(row, 'time_predicted_ms'))} ms and {number(_f(row, 'energy_predicted_j'))} J"
+    ends = (number(_f(row, f"energy_predicted_{end}_j"), 3) for end in ("low", "high"))
+    return f"All kernels: {measured} measured; {predicted} ({'..'.join(ends)}) predicted, unanchored"
 
 
 def _f(row: dict[str, Any], key: str) -> float | None:
@@ -89,7 +102,7 @@ def _setting(found: Accuracy) -> str:
     return f"{found.gpu} at {found.clock_mhz:g} MHz · {found.run}"
 
 
-def _people(found: Accuracy, levels: tuple[str, ...]) -> pl.DataFrame:
+def _people(found: Accuracy, levels: tuple[str, ...], *, compared_only: bool = False) -> pl.DataFrame:
     keep = ["name", "time_ms", "time_error_pct"]
     if found.measured:
         keep += ["energy_j", "energy_low_j", "energy_high_j", "energy_error_pct", "agrees"]
@@ -97,25 +110,32 @@ def _people(found: Accuracy, levels: tuple[str, ...]) -> pl.DataFrame:
     else:
         keep += ["energy_predicted_j", "energy_predicted_low_j", "energy_predicted_high_j", "share_pct"]
         keep += ["power_predicted_w", "basis", "launches"]
-    return found.table.filter(pl.col("level").is_in(levels)).select(keep)
+    rows = found.table.filter(pl.col("level").is_in(levels))
+    if compared_only:
+        rows = rows.filter((pl.col("level") == "gap") | (pl.col("compared_pct") > 0))
+    return rows.select(keep)
 
 
 def document(found: Accuracy) -> dict[str, Any]:
     """Return the JSON document."""
     rows = {level: _rows(found.table, level) for level in ("total", "gap", "family", "signature")}
+    scopes = found.table.filter(pl.col("level").is_in(["kernels", "copies", "gap"])).to_dicts()
     return {
-        "schema": "accuracy/1",
+        "schema": "accuracy/2",
         "run": found.run,
         "gpu": found.gpu,
         "clock_mhz": found.clock_mhz,
         "measured": found.measured,
         "failed": bool(found.breaches),
         "reasons": list(found.breaches),
+        "anchored": False,
+        "coverage": dict(found.coverage),
         "total": rows["total"][0],
+        "scopes": scopes,
         "gaps": rows["gap"],
         "families": rows["family"],
         "kernels": rows["signature"],
-        "warnings": [*found.warnings, *_untimed(found)],
+        "warnings": list(found.warnings),
         "notes": list(found.notes),
     }
 

@@ -66,6 +66,10 @@ class RunPage:
         This run against a base.
     power : DataFrame
         As :func:`tracetool.report.power_steps.power_steps` returns.
+    total : mapping
+        Every scope's time, energy and power, anchored, at the run's clock; as ``predict`` gives it.
+    best : mapping
+        The clock of least energy and what it saves; as ``sweep`` gives it.
     """
 
     title: str
@@ -84,6 +88,8 @@ class RunPage:
     notes: tuple[str, ...] = ()
     against: RunDiff | None = None
     power: pl.DataFrame = field(default_factory=pl.DataFrame)
+    total: Mapping[str, Any] = field(default_factory=dict)
+    best: Mapping[str, Any] = field(default_factory=dict)
 
     def energy_j(self, which: pl.Expr | None = None) -> float:
         """Return the energy of all kernels and copies, or of the rows chosen. [J]"""

@@ -11,44 +11,44 @@ _GAP_ENDS_NS: Final = (10_000, 100_000, 1_000_000, 10_000_000)
 _GAP_LENGTHS: Final = ("below 10 µs", "10 to 100 µs", "0.1 to 1 ms", "1 to 10 ms", "above 10 ms")
 
 
-def signature_rows(signatures: pl.DataFrame, predicted: pl.DataFrame, accuracy: pl.DataFrame) -> pl.DataFrame:
+def signature_rows(signatures: pl.DataFrame, anchored: pl.DataFrame, accuracy: pl.DataFrame) -> pl.DataFrame:
     """Return one row per signature with its energy over all launches, largest first.
 
     Parameters
     ----------
     signatures : DataFrame
         The ``signatures`` table, copies and sets included.
-    predicted : DataFrame
-        Predictions per launch at one clock, with ``signature`` and ``family``.
+    anchored : DataFrame
+        Predictions per launch at one clock, anchored on the measured times, with ``signature``,
+        ``family`` and ``predicted_from``.
     accuracy : DataFrame
-        The ``accuracy`` table of the same run.
+        The ``accuracy`` table of the same run: what was measured, and the errors of unanchored predictions.
 
     Returns
     -------
     DataFrame
         ``signature``, ``name``, ``kind``, ``family``, ``operator``, ``launches``, ``time_ms``,
-        ``time_predicted_ms``, ``energy_j`` with its interval (measured where the log tells it, else
-        predicted), ``source`` (measured, predicted), ``power_w``, ``energy_predicted_j``,
-        ``energy_error_pct``, ``time_error_pct``, ``flops``, ``dram_bytes`` (per launch), ``bound``,
-        ``basis``, ``agrees``.
+        ``energy_j`` with its interval (measured where the log tells it, else predicted, anchored),
+        ``source`` (measured, predicted), ``power_w``, ``energy_error_pct``, ``time_error_pct`` (null where
+        not compared), ``flops``, ``dram_bytes`` (per launch), ``bound``, ``predicted_from``, ``agrees``.
     """
-    measured = accuracy.filter((pl.col("level") == "signature") & pl.col("energy_j").is_not_null()).select(
+    compared = accuracy.filter(pl.col("level") == "signature").select(
         "signature",
-        pl.col("agrees"),
-        pl.col("energy_error_pct"),
+        "agrees",
+        "energy_error_pct",
+        "time_error_pct",
         *(
             (pl.col(f"energy{e}_j") / pl.col("launches")).alias(f"measured{e}_j")
             for e in ("", "_low", "_high")
         ),
     )
-    per_launch = predicted.select(
+    per_launch = anchored.select(
         pl.col("signature").cast(pl.Int64),
         "family",
         "bound",
-        "basis",
+        "predicted_from",
         "flops",
         "dram_bytes",
-        "duration_us",
         *((pl.col(f"energy{e}_mj") / 1e3).alias(f"predicted{e}_j") for e in ("", "_low", "_high")),
     )
     launches = pl.col("launches")
@@ -57,15 +57,13 @@ def signature_rows(signatures: pl.DataFrame, predicted: pl.DataFrame, accuracy: 
             "signature", "name", "kind", "launches", "duration_ns", pl.col("operator_name").alias("operator")
         )
         .join(per_launch, on="signature", how="left")
-        .join(measured, on="signature", how="left")
+        .join(compared, on="signature", how="left")
         .with_columns(
             (pl.col("duration_ns") / 1e6).alias("time_ms"),
-            (pl.col("duration_us") * launches / 1e3).alias("time_predicted_ms"),
             *(
                 (pl.coalesce(f"measured{e}_j", f"predicted{e}_j") * launches).alias(f"energy{e}_j")
                 for e in ("", "_low", "_high")
             ),
-            (pl.col("predicted_j") * launches).alias("energy_predicted_j"),
             pl.when(pl.col("measured_j").is_not_null())
             .then(pl.lit("measured"))
             .when(pl.col("predicted_j").is_not_null())
@@ -77,13 +75,10 @@ def signature_rows(signatures: pl.DataFrame, predicted: pl.DataFrame, accuracy: 
     )
     rows = rows.with_columns(
         pl.when(pl.col("time_ms") > 0).then(pl.col("energy_j") / pl.col("time_ms") * 1e3).alias("power_w"),
-        pl.when(pl.col("time_ms") > 0)
-        .then(100.0 * (pl.col("time_predicted_ms") / pl.col("time_ms") - 1.0))
-        .alias("time_error_pct"),
     )
     return rows.sort(
         ["energy_j", "time_ms"], descending=True, nulls_last=True, maintain_order=True
-    ).drop("duration_ns", "duration_us", "measured_j", "measured_low_j", "measured_high_j",
+    ).drop("duration_ns", "measured_j", "measured_low_j", "measured_high_j",
            "predicted_j", "predicted_low_j", "predicted_high_j")  # fmt: skip
 
 

@@ -21,12 +21,15 @@ _UNKNOWN: Final = "unknown"
 def predicted_from(rows: OperatorColumns) -> Texts:
     """Return what each row's time is predicted from, one of :data:`FROM`. Shape (n,).
 
-    Anchored or not: a size that its own measured time told (``inferred``) predicts other clocks, not
-    that time; counters beside a measured time say how it divides, not how long it is.
+    A size inferred from a row's own measured time predicts other clocks, not that time; sizes read off
+    the launch are shapes. Counters beside a measured time say how it divides, not how long it is. Shapes
+    that the measured time rules out are none where times are anchored on it.
     """
     measured = rows.number("duration_us", 0.0) > 0
     shaped = known_shape(rows)
-    circular = (shaped & (rows.text("inferred") != "")) | (~shaped & measured & from_counters(rows))
+    # an interval of a size (as a factor) stands beside those that the duration told, and only there
+    told_by_time = np.isfinite(rows.number("inferred_low"))
+    circular = (shaped & told_by_time) | (~shaped & measured & from_counters(rows))
     usual = measured & (rows.family.astype(str) != _UNKNOWN)
     made = np.where(usual, _RATE, _NOTHING)
     made = np.where(shaped, _SHAPES, made)

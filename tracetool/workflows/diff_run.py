@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from tracetool.compare.accuracy import Accuracy, accuracy_table, breaches, compare_signatures
+from tracetool.compare.accuracy_sums import ENDS
 from tracetool.compare.thresholds import Threshold
 from tracetool.tables.run import Run
 from tracetool.vocabulary.errors import BadInput
@@ -70,8 +71,7 @@ def accuracy_of(
     """Compare a prediction at one clock, not anchored on the run's times, with what the run measured."""
     measured, said, warnings = measured_energy(run, gpu=gpu, power=power, tz=tz)
     rows = compare_signatures(run.signatures, predicted.signatures, measured)
-    rows, untimed = _without_circles(rows, predicted.signatures)
-    table = accuracy_table(rows, _gaps(measured))
+    table = accuracy_table(rows, _scopes(run, predicted.totals[0], measured))
     if measured is None and not warnings:
         warnings.append("no power readings: energy and power are predicted only, times are compared")
     return Accuracy(
@@ -80,25 +80,10 @@ def accuracy_of(
         clock_mhz=float(predicted.totals[0]["clock_mhz"]),
         table=table,
         breaches=breaches(table, thresholds),
-        notes=(*predicted.notes, *untimed, *said),
+        notes=(*predicted.notes, *said),
         warnings=tuple(warnings),
+        coverage=predicted.info.get("coverage", {}),
     )
-
-
-def _without_circles(rows: pl.DataFrame, predicted: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
-    """Take out the time errors of kernels whose sizes their own measured time had to tell; say so."""
-    told = predicted.filter(pl.col("inferred") != "")["signature"]
-    circle = pl.col("signature").is_in(told.cast(pl.Int64).implode()) & pl.col("time_error_pct").is_not_null()
-    ours = rows.filter(circle)
-    if not ours.height:
-        return rows, []
-    share = 100.0 * float(ours["time_ms"].sum()) / float(rows["time_ms"].sum())
-    kept = pl.when(~circle).then("time_error_pct").alias("time_error_pct")
-    said = (
-        f"{ours.height} signatures ({share:.0f} % of the kernels' time) are left out of the errors of time: "
-        "a size the trace does not state was inferred from that very time"
-    )
-    return rows.with_columns(kept), [said]
 
 
 def measured_energy(
@@ -122,25 +107,49 @@ def measured_energy(
     return None, notes, ["the power log tells no kernel's energy; energies are predicted only"]
 
 
-def _gaps(measured: pl.DataFrame | None) -> pl.DataFrame | None:
-    if measured is None:
-        return None
-    rows = measured.filter(pl.col("class") == "(gap)")
-    if not rows.height:
-        return None
-    sums: dict[str, Any] = {c: rows[c].sum() for c in ("energy_j", "energy_low_j", "energy_high_j")}
-    seconds = float(rows["duration_ns"].sum()) / 1e9
-    return pl.DataFrame(
-        {
-            "level": ["gap"],
-            "name": ["(gap)"],
-            "launches": [int(rows["launches"].sum())],
-            "time_ms": [seconds * 1e3],
-            **{k: [v] for k, v in sums.items()},
-            **{
-                f"power{e}_w": [sums[f"energy{e}_j"] / seconds if seconds else None]
-                for e in ("", "_low", "_high")
-            },
-            "agrees": ["not predicted"],
+def _scopes(run: Run, total: Mapping[str, Any], measured: pl.DataFrame | None) -> pl.DataFrame:
+    """Return the run's kernels, copies and, where a log tells them, gaps: measured beside predicted."""
+    made = []
+    for level, stem, name in (("kernels", "kernel", "(all kernels)"), ("copies", "copy", "(copies)")):
+        signatures = run.signatures.filter((pl.col("kind") == "kernel") == (level == "kernels"))
+        if not signatures.height:
+            continue
+        inside = None
+        if measured is not None:
+            inside = measured.filter(pl.col("signature").is_in(signatures["signature"].implode()))
+        whole = {
+            "launches": int(signatures["launches"].sum()),
+            "time_ms": float(signatures.select(pl.col("duration_ns").sum() / 1e6).item()),
         }
-    )
+        figures = _predicted_figures(
+            total, f"{stem}_time{{}}_ms", f"{stem}_energy{{}}_j", f"{stem}_power{{}}_w"
+        )
+        made.append({"level": level, "name": name, **whole, **figures, **_metered(inside, whole["time_ms"])})
+    gaps = None if measured is None else measured.filter(pl.col("class") == "(gap)")
+    if gaps is not None and gaps.height:
+        whole = {"launches": int(gaps["launches"].sum()), "time_ms": float(gaps["duration_ns"].sum()) / 1e6}
+        figures = _predicted_figures(total, "gap{}_ms", "gap_energy{}_j", "idle_power{}_w")
+        made.append({"level": "gap", "name": "(gap)", **whole, **figures, **_metered(gaps, whole["time_ms"])})
+    return pl.DataFrame(made, infer_schema_length=None).with_columns(pl.lit("not compared").alias("agrees"))
+
+
+def _predicted_figures(total: Mapping[str, Any], time: str, energy: str, power: str) -> dict[str, Any]:
+    """Return a scope's predicted time, energy and power with their intervals."""
+    return {
+        f"{what}_predicted{end}_{unit}": total[key.format(end)]
+        for what, unit, key in (("time", "ms", time), ("energy", "j", energy), ("power", "w", power))
+        for end in ENDS
+    }
+
+
+def _metered(rows: pl.DataFrame | None, time_ms: float) -> dict[str, Any]:
+    """Return the measured energy of a scope's activities and the share of its time that was metered."""
+    metered = None if rows is None else rows.filter(pl.col("energy_j").is_not_null())
+    if metered is None or not metered.height:
+        return {"measured_pct": 0.0}
+    seconds = float(metered["duration_ns"].sum()) / 1e9
+    made: dict[str, Any] = {"measured_pct": 1e5 * seconds / time_ms if time_ms else None}
+    for end in ENDS:
+        joules = float(metered[f"energy{end}_j"].sum())
+        made |= {f"energy{end}_j": joules, f"power{end}_w": joules / seconds if seconds else None}
+    return made

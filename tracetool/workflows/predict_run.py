@@ -41,9 +41,10 @@ class PredictedRun:
 
     ``signatures`` has one row per signature and clock: the ``predictions`` columns behind ``signature``,
     ``family``, ``kind``, ``name``, ``launches``, ``measured_duration_us``, ``inferred`` (sizes that the
-    trace does not state and the measured duration had to tell) and ``predicted_from`` (one of
-    :data:`tracetool.vocabulary.prediction.FROM`). Times, energies and powers are means over the launches
-    of the replayed run: times ``launches`` they add up to the totals of kernels and copies.
+    trace does not state: assumed from the launch, or told by the measured duration) and
+    ``predicted_from`` (one of :data:`tracetool.vocabulary.prediction.FROM`). Times, energies and powers
+    are means over the launches of the replayed run: times ``launches`` they add up to the totals of
+    kernels and copies.
     ``replays`` gives the timeline itself; see :mod:`tracetool.workflows.breakdown`.
     """
 
@@ -105,7 +106,8 @@ def predict_run(
     signatures, rows = run_rows(opened, recorded_gpu(opened) or (load_gpu(gpu) if gpu else None))
     home, target = _boards(opened, gpu)
     found = recorded(opened, rows, home)
-    clock, notes = found.clock_mhz, list(found.notes)
+    # shapes that the measured time rules out are left aside only where that time is used
+    clock, notes = found.clock_mhz, list(found.notes if anchor else found.notes[:1])
     rows = found.rows if anchor else with_recorded_clock(rows, clock)
     if target.name != home.name:
         rows = on_gpu(rows, home, target)

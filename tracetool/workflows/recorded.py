@@ -67,6 +67,14 @@ def recorded_clock(run: Run) -> tuple[float, str] | None:
     return None
 
 
+def usual_clock(run: Run, home: Gpu, target: Gpu) -> float:
+    """Return the clock a run is predicted at by default, recorded on ``home``, on ``target``. [MHz]"""
+    if target.name != home.name:
+        return float(target.clock_boost_mhz)
+    known = recorded_clock(run)
+    return known[0] if known else float(home.clock_boost_mhz)
+
+
 def recorded_limit(run: Run, gpu: Gpu) -> float:
     """Return the power limit a run was recorded under: the one logged, else the GPU's. [W]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,6 @@ from tracetool.compare.accuracy import Accuracy
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.report.columns import number
-from tracetool.report.pictures.pareto import Clocks
 from tracetool.report.pictures.timeline import pack_timeline
 from tracetool.report.power_steps import power_steps
 from tracetool.report.run_page import Ceilings, Fact, RunPage
@@ -27,11 +26,11 @@ from tracetool.vocabulary.progress import Progress, Silent
 from tracetool.workflows.diff import diff_runs
 from tracetool.workflows.diff_run import accuracy_of
 from tracetool.workflows.run_side import Reading
+from tracetool.workflows.sweep import Swept, choose, default_clocks, with_reference
 
 if TYPE_CHECKING:
     from tracetool.workflows.predict_run import PredictedRun
 
-_CLOCKS = 14
 _PIPES = ("tensor_fp8", "tensor_bf16", "tensor_fp16", "tensor_tf32", "fp32", "fp64")
 
 
@@ -78,69 +77,64 @@ def report_run(
             opened.path, "holds no kernels to report on", "ingest a trace with GPU activity"
         )
     told.step("predicting", 0.1)
-    predicted = predict_run(opened, gpu, None if clock_mhz is None else [clock_mhz], anchor=False)
+    alone = predict_run(opened, gpu, None if clock_mhz is None else [clock_mhz], anchor=False)
     told.step("attributing", 0.3)
-    found = accuracy_of(opened, predicted, gpu=gpu, power=power, tz=tz)
-    board = load_gpu(predicted.gpu)
+    found = accuracy_of(opened, alone, gpu=gpu, power=power, tz=tz)
+    board = load_gpu(alone.gpu)
     told.step("trying other clocks", 0.6)
-    sweep = predict_run(opened, gpu, _sweep_clocks(board, found.clock_mhz), anchor=True)
+    clocks = with_reference(default_clocks(board), found.clock_mhz)
+    anchored = predict_run(opened, gpu, clocks, anchor=True)
     told.step("drawing", 0.8)
-    page = page_of(opened, predicted, sweep.totals, found, board)
+    page = page_of(opened, anchored, found, board)
     if base is None:
         return page
     told.step("comparing with the base", 0.9)
     return replace(page, against=diff_runs([base], [opened.path], reading=Reading("auto", gpu)))
 
 
-def page_of(
-    run: Run, predicted: PredictedRun, sweep: Sequence[dict[str, Any]], found: Accuracy, gpu: Gpu
-) -> RunPage:
-    """Return the page of a run from what was predicted, at its clock and at others, and measured."""
-    rows = signature_rows(run.signatures, predicted.signatures, found.table)
+def page_of(run: Run, anchored: PredictedRun, found: Accuracy, gpu: Gpu) -> RunPage:
+    """Return the page of a run.
+
+    Parameters
+    ----------
+    run : Run
+        The run.
+    anchored : PredictedRun
+        Predictions anchored on its times, at its own clock and at others.
+    found : Accuracy
+        Unanchored predictions at its own clock against what was measured.
+    gpu : Gpu
+        The GPU.
+    """
+    at = int(np.argmin([abs(t["clock_mhz"] - found.clock_mhz) for t in anchored.totals]))
+    total = anchored.totals[at]
+    own = anchored.signatures.filter(pl.col("clock_mhz") == total["clock_mhz"])
+    rows = signature_rows(run.signatures, own, found.table)
     gaps = find_gaps(run.kernels)
-    clocks = _clocks(sweep)
-    idle_w = _idle_w(found, predicted.totals[0])
+    swept = choose(anchored, float(total["clock_mhz"]))
+    idle_w = _idle_w(found, total)
     return RunPage(
         title=run.path.name.removesuffix(".tracetool"),
-        facts=_facts(found, predicted.totals[0], gaps, clocks),
+        facts=_facts(found, total, gaps, swept),
         accuracy=found,
         rows=rows,
         parts=_parts(run, rows),
         gaps=gaps,
         idle_w=idle_w,
         timeline=pack_timeline(_ranked(run.kernels, rows), run.telemetry),
-        clocks=clocks,
+        clocks=swept.clocks(),
         recorded_mhz=found.clock_mhz,
         ceilings=_ceilings(gpu, found.clock_mhz),
         info=run.info,
         warnings=(*map(str, run.info.get("warnings") or ()), *found.warnings),
         notes=found.notes,
         power=power_steps(run.kernels, rows, run.telemetry, idle_w),
+        total=total,
+        best=swept.best.row(0, named=True),
     )
 
 
-def _sweep_clocks(gpu: Gpu, recorded_mhz: float) -> list[float]:
-    """Return clocks the GPU takes, evenly spread, and the recorded one."""
-    known = gpu.supported_clocks_mhz()
-    known = known[known >= max(gpu.clock_min_mhz, 0.25 * gpu.clock_max_mhz)]
-    places = np.unique(np.linspace(0, known.size - 1, _CLOCKS).round().astype(int))
-    return sorted({*(float(c) for c in known[places]), float(recorded_mhz)})
-
-
-def _clocks(totals: Sequence[dict[str, Any]]) -> Clocks:
-    def column(key: str) -> Any:
-        return np.array([float(t[key]) for t in totals])
-
-    return Clocks(
-        column("clock_mhz"),
-        column("makespan_ms"),
-        column("energy_j"),
-        column("energy_low_j"),
-        column("energy_high_j"),
-    )
-
-
-def _idle_w(found: Accuracy, total: dict[str, Any]) -> float:
+def _idle_w(found: Accuracy, total: Mapping[str, Any]) -> float:
     gap = found.table.filter((pl.col("level") == "gap") & pl.col("power_w").is_not_null())
     return float(gap["power_w"][0]) if gap.height else float(total.get("idle_power_w") or 0.0)
 
@@ -185,47 +179,48 @@ def _ceilings(gpu: Gpu, clock_mhz: float) -> Ceilings:
     return Ceilings(peaks, float(gpu.dram_bytes_per_s))
 
 
-def _facts(found: Accuracy, total: dict[str, Any], gaps: Gaps, clocks: Clocks) -> tuple[Fact, ...]:
-    kernels = found.total()
+def _facts(found: Accuracy, total: Mapping[str, Any], gaps: Gaps, swept: Swept) -> tuple[Fact, ...]:
+    scopes = [row for level in ("kernels", "copies", "gap") if (row := found.scope(level)) is not None]
+    kernels = scopes[0]
     measured = kernels["energy_j"] is not None
-    gap = found.table.filter(pl.col("level") == "gap")
     made = []
     if measured:
-        ends = [
-            float(kernels[c]) + float(gap[c].fill_null(0.0).sum())  # type: ignore[arg-type]
-            for c in ("energy_j", "energy_low_j", "energy_high_j")
-        ]
-        made.append(Fact("Energy, measured", f"{number(ends[0])} J", _between(ends[1], ends[2])))
+        value, low, high = (
+            float(sum(row[key] or 0.0 for row in scopes))  # type: ignore[misc]
+            for key in ("energy_j", "energy_low_j", "energy_high_j")
+        )
+        made.append(Fact("Energy of the run, measured", f"{number(value)} J", _between(low, high)))
     made.append(
         Fact(
-            "Energy, predicted",
+            "Energy of the run, predicted",
             f"{number(total['energy_j'])} J",
-            _between(total["energy_low_j"], total["energy_high_j"]),
+            f"{_between(total['energy_low_j'], total['energy_high_j'])}, anchored: kernels"
+            f" {number(total['kernel_energy_j'])} J, copies {number(total['copy_energy_j'])} J,"
+            f" gaps {number(total['gap_energy_j'])} J",
         )
     )
     made.append(
         Fact(
-            "Time on the device, measured",
+            "Time of kernels, measured",
             f"{number(kernels['time_ms'])} ms",  # type: ignore[arg-type]
-            f"kernels; {number(gaps.total_ms)} ms of gaps beside them",
+            f"summed over launches; {number(gaps.total_ms)} ms of gaps beside them",
         )
     )
-    power = kernels["power_w"] if measured else kernels["power_predicted_w"]
+    power = kernels["power_w"] if measured else total["kernel_power_w"]
     made.append(
         Fact(
             "Mean power of kernels",
             f"{number(power, 3)} W",  # type: ignore[arg-type]
-            "measured" if measured else "predicted",
+            "measured" if measured else "predicted, anchored",
         )
     )
-    here = int(np.argmin(np.abs(clocks.clock_mhz - found.clock_mhz)))
-    best = int(np.argmin(clocks.energy_j))
+    best = swept.best.row(0, named=True)
     made.append(
         Fact(
             "Clock of least energy",
-            f"{clocks.clock_mhz[best]:.0f} MHz",
-            f"{100 * (clocks.energy_j[best] / clocks.energy_j[here] - 1):+.1f} % energy,"
-            f" {100 * (clocks.time_ms[best] / clocks.time_ms[here] - 1):+.1f} % time, predicted",
+            f"{best['clock_mhz']:.0f} MHz",
+            f"{-100 * best['energy_saved']:+.1f} % energy, {100 * best['slowdown']:+.1f} % time"
+            f" against {swept.info['reference_mhz']:.0f} MHz, predicted",
         )
     )
     return tuple(made)

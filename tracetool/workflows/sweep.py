@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
+from tracetool.compare.least import least
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.report.pictures.charts import Chart
@@ -18,8 +19,8 @@ from tracetool.tables.run_folder import is_run_path
 from tracetool.vocabulary.errors import BadInput
 from tracetool.workflows.assumptions import NOTHING_ASSUMED, Assumptions
 from tracetool.workflows.predict import PredictedRun, PredictedTable, predict
-from tracetool.workflows.recorded import recorded_gpu
-from tracetool.workflows.sweep_families import family_choices, least
+from tracetool.workflows.recorded import recorded_gpu, usual_clock
+from tracetool.workflows.sweep_families import family_choices
 
 #: Clocks asked by default: this many steps from this share of the highest clock up.
 _CLOCKS: Final = 41
@@ -42,10 +43,14 @@ class Swept:
     notes: tuple[str, ...] = ()
     info: Mapping[str, Any] = field(default_factory=dict)
 
-    def chart(self) -> Chart:
-        """Return the picture of energy against time; points under caps are left out."""
+    def clocks(self) -> Clocks:
+        """Return the run at each clock; points under caps are left out."""
         free = self.points.filter(pl.col("power_cap_w").is_null()).sort("clock_mhz")
-        clocks = Clocks(*(free[c].to_numpy() for c in _PICTURE))
+        return Clocks(*(free[c].to_numpy() for c in _PICTURE))
+
+    def chart(self) -> Chart:
+        """Return the picture of energy against time."""
+        clocks = self.clocks()
         return pareto(clocks, clocks.marks(self.info.get("reference_mhz")))
 
 
@@ -62,6 +67,7 @@ def sweep(
     launch: str = "",
     anchor: str = "",
     slowdown: float = 0.05,
+    against_mhz: float | None = None,
     assumed: Assumptions = NOTHING_ASSUMED,
 ) -> Swept:
     """Predict a run or table over clocks and power caps and choose among them.
@@ -79,8 +85,10 @@ def sweep(
     mem_clock_mhz, launch, anchor
         As in :func:`tracetool.workflows.predict.predict`.
     slowdown : float
-        How much longer than at the reference (the highest clock, no cap but the board's) is allowed
-        for the goal ``within``: 0.05 is 5 %. [1]
+        How much longer than at the reference is allowed for the goal ``within``: 0.05 is 5 %. [1]
+    against_mhz : float, optional
+        The reference: the clock, without a further cap, that gains are stated against; by default the
+        one a run was recorded at, else the one ``predict`` uses by default. It is swept too. [MHz]
     assumed : Assumptions
         Calibrations of the user's own, and temperatures.
 
@@ -91,31 +99,54 @@ def sweep(
     """
     if not 0.0 <= slowdown < 10.0:
         raise BadInput(f"--slowdown {slowdown:g} must lie between 0 and 10 (0.05 is 5 %)")
-    board = _board(source, gpu)
-    clocks = list(clocks_mhz) if clocks_mhz else default_clocks(board)
+    board, usual = _target(source, gpu)
+    reference = against_mhz or usual
+    clocks = with_reference(clocks_mhz or default_clocks(board), reference)
     asked: dict[str, Any] = {"mem_clock_mhz": mem_clock_mhz, "launch": launch, "anchor": anchor}
     asked["assumed"] = assumed
     free = predict(source, gpu, clocks, **asked)
-    blocks = [_points(free, None)]
-    top = max(clocks)
+    capped = []
     for cap in caps_w:
         if not cap > 0:
             raise BadInput(f"a power cap of {cap:g} W is not above zero")
-        capped = predict(source, gpu, [top], power_cap_w=cap, **asked)
-        blocks.append(_points(capped, cap))
-    points = pl.concat(blocks)
+        capped.append((cap, predict(source, gpu, [max(clocks)], power_cap_w=cap, **asked)))
+    return choose(free, reference, slowdown, capped)
+
+
+def choose(
+    free: PredictedTable | PredictedRun,
+    reference_mhz: float,
+    slowdown: float = 0.05,
+    capped: Sequence[tuple[float, PredictedTable | PredictedRun]] = (),
+) -> Swept:
+    """Choose among the clocks of a prediction, ``reference_mhz`` among them, and predictions under caps."""
+    points = pl.concat([_points(free, None), *(_points(made, cap) for cap, made in capped)])
     on_front = front(points["makespan_ms"].to_numpy(), points["energy_j"].to_numpy())
     points = points.with_columns(pl.Series("pareto", on_front))
-    reference = int(np.argmax(points.filter(pl.col("power_cap_w").is_null())["clock_mhz"].to_numpy()))
-    notes = (*free.notes, f"gains are against {points['clock_mhz'][reference]:g} MHz without a further cap")
+    away = points.select(
+        pl.when(pl.col("power_cap_w").is_null()).then((pl.col("clock_mhz") - reference_mhz).abs())
+    )
+    reference = int(away.to_series().arg_min() or 0)
+    notes = (*free.notes, f"savings are against {reference_mhz:g} MHz without a further cap")
     return Swept(
         points,
         best_points(points, reference, slowdown),
-        family_choices(free, slowdown, COMMON),
+        family_choices(free, reference_mhz, slowdown, COMMON),
         free.gpu,
         notes,
-        {"reference_mhz": float(points["clock_mhz"][reference]), "slowdown": slowdown},
+        {
+            "reference_mhz": float(reference_mhz),
+            "slowdown": slowdown,
+            "anchor": free.info.get("anchor", "none"),
+            "coverage": free.info.get("coverage", {}),
+        },
     )
+
+
+def with_reference(clocks_mhz: Sequence[float], reference_mhz: float) -> list[float]:
+    """Return the clocks with the reference among them. [MHz]"""
+    known = [float(c) for c in clocks_mhz]
+    return known if reference_mhz in known else sorted([*known, float(reference_mhz)])
 
 
 def default_clocks(gpu: Gpu) -> list[float]:
@@ -126,22 +157,25 @@ def default_clocks(gpu: Gpu) -> list[float]:
     return [float(c) for c in usable[at]]
 
 
-def _board(source: str | os.PathLike[str], gpu: str | None) -> Gpu:
-    if gpu:
-        return load_gpu(gpu)
-    found = None
+def _target(source: str | os.PathLike[str], gpu: str | None) -> tuple[Gpu, float]:
+    """Return the GPU to predict and the clock ``predict`` would take for it. [MHz]"""
+    target = load_gpu(gpu) if gpu else None
     if is_run_path(source):
         from tracetool.tables.run import Run
 
-        found = recorded_gpu(Run.open(source))
-    if found is None:
+        run = Run.open(source)
+        home = recorded_gpu(run) or target
+        if home is not None:
+            return target or home, usual_clock(run, home, target or home)
+    if target is None:
         raise BadInput.in_file(source, "does not say which GPU", "name it: --gpu h100-sxm")
-    return found
+    return target, float(target.clock_boost_mhz)
 
 
 def _points(made: PredictedTable | PredictedRun, cap: float | None) -> pl.DataFrame:
     wanted = ("clock_mhz", "makespan_ms", "kernel_time_ms", "energy_j", "energy_low_j", "energy_high_j")
-    more = ("mean_power_w", "peak_power_w", "throttled_share")
+    more = ("mean_power_w", "peak_power_w", "throttled_share", "kernel_energy_j", "copy_time_ms",
+            "copy_energy_j", "gap_ms", "gap_energy_j")  # fmt: skip
     frame = pl.DataFrame({c: [float(t[c]) for t in made.totals] for c in (*wanted, *more)})
     return frame.with_columns(
         pl.lit(cap, pl.Float64).alias("power_cap_w"),

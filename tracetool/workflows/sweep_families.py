@@ -2,50 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 import polars as pl
 
-from tracetool.vocabulary.arrays import Floats
+from tracetool.compare.least import least
 from tracetool.workflows.predict import PredictedRun, PredictedTable
-
-#: Energies this close are one: no power sensor tells them apart. [1]
-TIE: Final = 0.005
 
 _SUMS = ("duration_us", "energy_mj", "energy_low_mj", "energy_high_mj")
 
 
-def least(cost: Floats, time: Floats) -> int:
-    """Return the fastest of the points whose cost no measurement tells apart from the least.
-
-    Examples
-    --------
-    >>> least(np.array([5.02, 5.0, 5.2]), np.array([1.0, 2.0, 0.5]))
-    0
-    """
-    equal = np.flatnonzero(cost <= cost.min() * (1.0 + TIE))
-    return int(equal[np.argmin(time[equal])])
-
-
-def family_choices(made: PredictedTable | PredictedRun, slowdown: float, common: float) -> pl.DataFrame:
+def family_choices(
+    made: PredictedTable | PredictedRun, reference_mhz: float, slowdown: float, common: float
+) -> pl.DataFrame:
     """Return the clock of least energy of every family, alone and within a slowdown.
 
     Parameters
     ----------
     made : PredictedTable or PredictedRun
         Predictions at every clock.
+    reference_mhz : float
+        The clock that gains are stated against, one of those predicted. [MHz]
     slowdown : float
-        How much longer the family's kernels may take than at the highest clock. [1]
+        How much longer the family's kernels may take than at that clock. [1]
     common : float
         Share of the variance two clocks have in common, see :func:`tracetool.workflows.sweep.best_points`.
 
     Returns
     -------
     DataFrame, one row per family (attention by phase), dear ones first
-        ``family``, ``share`` of the kernels' energy at the highest clock, ``best_clock_mhz``,
+        ``family``, ``share`` of the energy of kernels and copies at that clock, ``best_clock_mhz``,
         ``energy_saved`` with its interval, ``slowdown`` there; ``within_clock_mhz``,
-        ``within_saved``. Kernels only: gaps belong to no family.
+        ``within_saved``. Gaps belong to no family.
     """
     sums = _family_sums(made)
     if not sums.height:
@@ -54,26 +41,27 @@ def family_choices(made: PredictedTable | PredictedRun, slowdown: float, common:
     for name in sums["family"].unique(maintain_order=True).to_list():
         mine = sums.filter(pl.col("family") == name).sort("clock_mhz")
         time, energy = mine["duration_us"].to_numpy(), mine["energy_mj"].to_numpy()
-        if energy[-1] <= 0:
+        at = int(np.argmin(np.abs(mine["clock_mhz"].to_numpy() - reference_mhz)))
+        if energy[at] <= 0:
             continue
         half = (mine["energy_high_mj"] - mine["energy_low_mj"]).to_numpy() / 2.0 / np.maximum(energy, 1e-300)
         best = least(energy, time)
-        allowed = time <= time[-1] * (1.0 + slowdown + 1e-9)
+        allowed = time <= time[at] * (1.0 + slowdown + 1e-9)
         within = least(np.where(allowed, energy, np.inf), time)
-        ratio = energy[best] / energy[-1]
-        spread = half[best] ** 2 + half[-1] ** 2 - 2.0 * common * half[best] * half[-1]
-        width = 0.0 if best == len(energy) - 1 else ratio * np.sqrt(max(spread, 0.0))
+        ratio = energy[best] / energy[at]
+        spread = half[best] ** 2 + half[at] ** 2 - 2.0 * common * half[best] * half[at]
+        width = 0.0 if best == at else ratio * np.sqrt(max(spread, 0.0))
         rows.append(
             {
                 "family": name,
-                "energy_mj": float(energy[-1]),
+                "energy_mj": float(energy[at]),
                 "best_clock_mhz": float(mine["clock_mhz"][best]),
                 "energy_saved": float(1.0 - ratio),
                 "energy_saved_low": float(1.0 - ratio - width),
                 "energy_saved_high": float(1.0 - ratio + width),
-                "slowdown": float(time[best] / time[-1] - 1.0) if time[-1] > 0 else 0.0,
+                "slowdown": float(time[best] / time[at] - 1.0) if time[at] > 0 else 0.0,
                 "within_clock_mhz": float(mine["clock_mhz"][within]),
-                "within_saved": float(1.0 - energy[within] / energy[-1]),
+                "within_saved": float(1.0 - energy[within] / energy[at]),
             }
         )
     made_rows = pl.DataFrame(rows).sort("energy_mj", descending=True)

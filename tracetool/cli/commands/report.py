@@ -43,6 +43,16 @@ def report(
         temporary.write_text(run_html(page), "utf-8")
     if as_json:
         facts = [asdict(fact) for fact in page.facts]
-        print_json({"schema": "report/1", "path": str(out), "facts": facts, "warnings": page.warnings})
+        print_json(
+            {
+                "schema": "report/1",
+                "path": str(out),
+                "facts": facts,
+                "totals": [page.total],
+                "best": page.best,
+                "coverage": page.accuracy.coverage,
+                "warnings": page.warnings,
+            }
+        )
     elif not quiet:
         print(out)

@@ -30,6 +30,13 @@ def sweep(
         None, "--ambient", help="Air at the GPU: the chip settles above it by its power. [C]"
     ),
     slowdown: float = typer.Option(0.05, "--slowdown", min=0.0, help="Allowed slowdown: 0.05 is 5 %."),
+    against: float = typer.Option(
+        0.0,
+        "--against",
+        metavar="MHZ",
+        min=0.0,
+        help="Clock that savings are stated against; by default the recorded one, else the boost clock.",
+    ),
     out: Path | None = typer.Option(None, "--out", "-o", help="Write all points: .parquet .csv .json .md"),
     chart: Path | None = typer.Option(None, "--chart", help="Write energy against time as a chart: .html"),
     as_json: bool = JSON_OPTION,
@@ -57,6 +64,7 @@ def sweep(
         launch=launch,
         anchor=anchor,
         slowdown=slowdown,
+        against_mhz=against or None,
         assumed=Assumptions.read(calibration, temperature, ambient),
     )
     if out is not None:

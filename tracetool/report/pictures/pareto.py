@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tracetool.compare.least import least
 from tracetool.report.columns import number
 from tracetool.report.pictures.charts import (
     BACK,
@@ -48,8 +49,8 @@ class Clocks:
         if not self.clock_mhz.size:
             return {}
         said: dict[int, list[str]] = {}
-        said.setdefault(int(np.argmin(self.energy_j)), []).append("least energy")
-        said.setdefault(int(np.argmin(self.energy_j * self.time_ms)), []).append("least energy × time")
+        said.setdefault(least(self.energy_j, self.time_ms), []).append("least energy")
+        said.setdefault(least(self.energy_j * self.time_ms, self.time_ms), []).append("least energy × time")
         if recorded_mhz is not None:
             said.setdefault(int(np.argmin(np.abs(self.clock_mhz - recorded_mhz))), []).append("as recorded")
         return {i: ", ".join(texts) for i, texts in said.items()}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracetool.report.accuracy import headline
+from tracetool.report.accuracy import headline, whole_line
+from tracetool.report.coverage import coverage_line
 from tracetool.report.pictures.charts import chart_html
 from tracetool.report.pictures.colours import family_colours
 from tracetool.report.pictures.scatter import scatter
@@ -17,7 +18,7 @@ _MOST_DOTS = 600
 def agreement(page: RunPage) -> Section:
     """Return the scatter of energies (or of times, without a power log) and the families' errors."""
     found = page.accuracy
-    rows = found.table.filter(pl.col("level") == "signature")
+    rows = found.table.filter((pl.col("level") == "signature") & (pl.col("compared_pct") > 0))
     colours = family_colours(page.families)
     pictures = []
     for quantity, unit, column in (("energy", "J", "energy{}_j"), ("time", "ms", "time{}_ms")):
@@ -36,7 +37,8 @@ def agreement(page: RunPage) -> Section:
             unit=unit,
         )
         pictures.append(chart_html(chart, f"agreement-{quantity}"))
-    parts = found.table.filter(pl.col("level").is_in(["total", "gap", "family"])).select(
+    listed = pl.col("level").is_in(["total", "family"]) & (pl.col("compared_pct") > 0)
+    parts = found.table.filter(listed | (pl.col("level") == "gap")).select(
         "name",
         "share_pct",
         "time_ms",
@@ -50,11 +52,13 @@ def agreement(page: RunPage) -> Section:
         pl.col("energy_error_pct").round(1),
         "agrees",
     )
-    said = "".join(line_html(w, "warning") for w in (*found.breaches, *found.warnings))
+    said = line_html(coverage_line(found.coverage))
+    said += "".join(line_html(w, "warning") for w in (*found.breaches, *found.warnings))
     families = table_html(parts, "Errors by family, worst first")
     return Section(
         "agreement",
-        "Predicted against measured",
-        headline(found) + ". On the diagonal both agree; the band is a tenth to either side.",
+        "Predicted (unanchored) against measured",
+        f"{headline(found)}. {whole_line(found)}. On the diagonal both agree; the band is a tenth to"
+        " either side.",
         f'{said}<div class="pair">{"".join(pictures)}</div>{families}',
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from tracetool.compare.least import least
 from tracetool.report.pictures.charts import chart_html
 from tracetool.report.pictures.pareto import front, pareto
 from tracetool.report.run_page import RunPage
@@ -18,7 +19,7 @@ def clocks(page: RunPage) -> Section | None:
         return None
     marks = found.marks(page.recorded_mhz)
     here = int(np.argmin(np.abs(found.clock_mhz - page.recorded_mhz)))
-    best = int(np.argmin(found.energy_j))
+    best = least(found.energy_j, found.time_ms)
     saved = 100 * (1 - found.energy_j[best] / found.energy_j[here])
     slower = 100 * (found.time_ms[best] / found.time_ms[here] - 1)
     said = (

@@ -25,7 +25,7 @@ COLUMNS: Final = (
     ("energy_low_j", "low", 3), ("energy_high_j", "high", 3), ("share_pct", "share [%]", 3),
     ("power_w", "power [W]", 3), ("energy_error_pct", "energy error [%]", 3),
     ("time_error_pct", "time error [%]", 3), ("bound", "bound by", None), ("source", "energy is", None),
-    ("basis", "prediction rests on", None),
+    ("predicted_from", "predicted from", None),
 )  # fmt: skip
 
 

@@ -1,0 +1,107 @@
+"""Sums of compared kernels: by family, and over all of them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+ENDS: Final = ("", "_low", "_high")
+#: Name of the row over everything that was compared.
+COMPARED: Final = "(compared)"
+
+
+def agrees(low: str = "energy_predicted_low_j", high: str = "energy_predicted_high_j") -> pl.Expr:
+    """Return in a word whether the 90 % intervals of two energies overlap."""
+    apart = (pl.col(low) > pl.col("energy_high_j")) | (pl.col(high) < pl.col("energy_low_j"))
+    return (
+        pl.when(pl.col("energy_j").is_null())
+        .then(pl.lit("not measured"))
+        .when(~pl.col("compared"))
+        .then(pl.lit("not compared"))
+        .when(~pl.col("identified"))
+        .then(pl.lit("not told apart"))
+        .when(apart)
+        .then(pl.lit("no"))
+        .otherwise(pl.lit("yes"))
+        .alias("agrees")
+    )
+
+
+def worst_first(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return rows sorted by the size of the miss: joules where measured, else milliseconds of time.
+
+    Rows that were not compared come last.
+    """
+    miss = (pl.col("energy_predicted_j") - pl.col("energy_j")).abs()
+    slip = (pl.col("time_predicted_ms") - pl.col("time_ms")).abs()
+    return rows.sort(
+        [pl.col("compared"), pl.when("compared").then(miss), slip],
+        descending=True,
+        nulls_last=True,
+        maintain_order=True,
+    )
+
+
+def sum_rows(rows: pl.DataFrame, level: str, by: str | None) -> pl.DataFrame:
+    """Return sums of signature rows: by a column, or over all of them.
+
+    Notes
+    -----
+    Only kernels that were compared count, on both sides over the same launches: times over all of them,
+    energies and powers over those whose energy was measured (over all of them where none was).
+    ``compared_pct`` is the share of the measured time of all kernels of the row that this is.
+    Ends of intervals are added, not combined in squares: errors of kernels of one family share their
+    coefficients and those of attributed energies share the log, so squares would claim too much.
+    """
+    timed = pl.col("compared")
+    metered = timed & pl.col("energy_j").is_not_null()
+    judged = pl.when(metered.any()).then(metered).otherwise(timed)
+    sums = [
+        pl.col("launches").filter(timed).sum(),
+        pl.col("time_ms").filter(timed).sum(),
+        *(pl.col(f"time_predicted{end}_ms").filter(timed).sum() for end in ENDS),
+        *(pl.when(metered.any()).then(pl.col(f"energy{e}_j").filter(metered).sum()) for e in ENDS),
+        *(pl.col(f"energy_predicted{end}_j").filter(judged).sum() for end in ENDS),
+        pl.col("time_ms").filter(metered).sum().alias("metered_ms"),
+        pl.col("time_predicted_ms").filter(judged).sum().alias("judged_predicted_ms"),
+        pl.col("all_ms").sum(),
+        (pl.col("identified") | ~metered).all(),
+        pl.col("reason").drop_nulls().first(),
+        timed.any().alias("compared"),
+    ]
+    grouped = rows.group_by(by).agg(sums) if by else rows.select(sums)
+    name = pl.col(by) if by else pl.lit(COMPARED)
+    made = grouped.with_columns(
+        pl.lit(level).alias("level"),
+        name.fill_null("unknown").alias("name"),
+        (pl.col(by) if by else pl.lit(None, dtype=pl.String)).alias("family"),
+        pl.lit(None, dtype=pl.Int64).alias("signature"),
+        pl.lit(None, dtype=pl.String).alias("basis"),
+        ratio(100.0 * pl.col("time_ms"), pl.col("all_ms")).alias("compared_pct"),
+        ratio(100.0 * pl.col("metered_ms"), pl.col("time_ms")).alias("measured_pct"),
+        *(ratio(pl.col(f"energy{e}_j"), pl.col("metered_ms") / 1e3).alias(f"power{e}_w") for e in ENDS),
+        *(
+            ratio(pl.col(f"energy_predicted{e}_j"), pl.col("judged_predicted_ms") / 1e3).alias(
+                f"power_predicted{e}_w"
+            )
+            for e in ENDS
+        ),
+    )
+    return worst_first(made.with_columns(*errors(), agrees()))
+
+
+def errors() -> list[pl.Expr]:
+    """Return the errors of time, energy and power of compared rows, null where nothing is to compare. [%]"""
+    figures = (("time", "ms"), ("energy", "j"), ("power", "w"))
+    return [
+        pl.when(pl.col("compared") & (pl.col(f"{what}_{unit}") > 0))
+        .then(100.0 * (pl.col(f"{what}_predicted_{unit}") / pl.col(f"{what}_{unit}") - 1.0))
+        .alias(f"{what}_error_pct")
+        for what, unit in figures
+    ]
+
+
+def ratio(part: pl.Expr, whole: pl.Expr) -> pl.Expr:
+    """Return part over whole, null where the whole is nothing."""
+    return pl.when(whole > 0).then(part / whole)
