@@ -6,13 +6,15 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed-
 OUT ?= demo
+FUZZ ?= 5000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check clean
+.PHONY: help demo test fuzz check clean
 
 help:
 	@echo "make demo    run the main job on sample_traces; ends with the path of a report"
 	@echo "make test    run the tests"
+	@echo "make fuzz    change every format's samples in FUZZ ways each (default 5000; hours)"
 	@echo "make check   format, lint, types and import rules"
 	@echo "make clean   remove what these made"
 
@@ -22,6 +24,9 @@ demo: $(STAMP)report
 test: $(STAMP)dev
 	$(BIN)/python -m pytest -n auto
 	@echo "All tests passed. To see the tool at work: make demo"
+
+fuzz: $(STAMP)dev
+	TRACETOOL_FUZZ=$(FUZZ) $(BIN)/python -m pytest -n auto tests/damaged -k fuzz
 
 check: $(STAMP)dev
 	$(BIN)/ruff format --check .

@@ -10,7 +10,7 @@ import polars as pl
 
 from tracetool.sources.checks import check_activities, check_intervals
 from tracetool.sources.columns import rejected_rows
-from tracetool.sources.devices import place_devices
+from tracetool.sources.devices import check_devices, place_devices
 from tracetool.sources.format import Trace
 from tracetool.sources.linking import (
     link_launches,
@@ -67,6 +67,8 @@ def check_trace(trace: Trace, path: Path) -> Trace:
     good = good.drop("end_ns", "place", "place_of", strict=False)
     trace.activities = good
     trace.rejected += bad
+    trace.devices, odd = check_devices(trace.devices)
+    trace.warnings += odd
     if trace.telemetry.height:
         trace.telemetry = trace.telemetry.with_columns(source=pl.lit(path.name))
     for part, columns in (("host_calls", _CALLS), ("operators", _INTERVALS), ("ranges", _INTERVALS)):

@@ -22,6 +22,21 @@ def clean_text(column: str | pl.Expr) -> pl.Expr:
     return made.cast(pl.String).str.replace_all(r"[\p{Cc}\p{Zl}\p{Zp}]", " ")
 
 
+def plain_columns(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return a table of another program's making with numbers and text only.
+
+    Text held as codes or bytes becomes text. Lists, structures, dates and clock times become null: no
+    column of a trace is one, and a date's own unit must not pass for the column's.
+    """
+    made = []
+    for column, kind in frame.schema.items():
+        if kind.is_nested() or kind.is_temporal() or kind == pl.Object:
+            made.append(pl.lit(None, dtype=pl.String).alias(column))
+        elif kind in (pl.Categorical, pl.Enum, pl.Binary):
+            made.append(pl.col(column).cast(pl.String, strict=False))
+    return frame.with_columns(made)
+
+
 _NARROWER = ((pl.Int8(), 1 << 7), (pl.Int16(), 1 << 15), (pl.Int32(), 1 << 31))
 
 

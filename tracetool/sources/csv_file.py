@@ -109,6 +109,9 @@ def _typed(
     names = {at: c for c, at in there.items()}
     if frame.width != len(at_once):
         return None
+    kinds = [wanted[names[at]][1] for at in at_once]
+    if any(frame.dtypes[i] != kind for i, kind in enumerate(kinds)):  # a header that can be read in two ways
+        return None
     return frame.rename(dict(zip(frame.columns, [names[at] for at in at_once], strict=True)))
 
 

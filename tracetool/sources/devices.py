@@ -16,13 +16,43 @@ DEVICE_COLUMNS: dict[str, pl.DataType] = {
     "compute_capability": pl.String(),
 }  # fmt: skip
 _SCHEMA: dict[str, pl.DataType] = {"device": pl.Int32(), **DEVICE_COLUMNS}
+#: What a GPU may say of itself, with room for those to come: multiprocessors, MHz, bytes.
+_PROPERTIES = {"sm_count": (1, 1 << 16), "clock_max_mhz": (1.0, 1e4), "memory_bytes": (1, 1 << 48)}
+
+
+def device_rows(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+    """Return what a trace says of its GPUs as a table; a value of another type is null.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        ``device`` and some of :data:`DEVICE_COLUMNS`, as another program wrote them.
+    """
+    schema = {**_SCHEMA, "sm_count": _I}
+    return pl.DataFrame([{c: r.get(c) for c in schema} for r in rows], schema=schema, strict=False)
+
+
+def check_devices(devices: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """Return the GPUs of a trace without what no GPU has, and a sentence on each such value."""
+    said = []
+    for column, (low, high) in _PROPERTIES.items():
+        if column not in devices.columns:
+            continue
+        odd = devices.filter(~pl.col(column).is_between(low, high))
+        said += [
+            f"GPU {n}: {column} {v:g} cannot be: left out"
+            for n, v in odd.select("device", column).iter_rows()
+        ]
+        if odd.height:
+            devices = devices.with_columns(pl.when(pl.col(column).is_between(low, high)).then(pl.col(column)))
+    return devices, said
 
 
 def _listed(trace: Trace) -> list[dict[str, Any]]:
     """Return the devices of a source, those it uses without describing them too, in order."""
     table = pl.DataFrame(schema=_SCHEMA)
     if trace.devices.height:
-        there = [pl.col(c).cast(k) for c, k in _SCHEMA.items() if c in trace.devices.columns]
+        there = [pl.col(c).cast(k, strict=False) for c, k in _SCHEMA.items() if c in trace.devices.columns]
         table = pl.concat([table, trace.devices.select(there)], how="diagonal")
     seen: set[int] = set()
     for part in (trace.activities, trace.telemetry):

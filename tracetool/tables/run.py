@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 
 from tracetool import __version__
+from tracetool.tables.references import KEYS, broken_reference
 from tracetool.tables.run_folder import RUN_FILE, replaced_run, wait_for_run
 from tracetool.tables.schema import load_schema
 from tracetool.tables.table_list import Stamp, check_tables, file_sha256, listed_table, stamp_of
@@ -30,6 +31,21 @@ UNLISTED_SCHEMA = "run/1"
 def tool_version() -> str:
     """Return the version of the tool."""
     return __version__
+
+
+#: Parts of ``run.json`` that commands look into, and what they are; of a list, what it holds.
+_PARTS: Mapping[str, tuple[type, type | None]] = {
+    "tables": (dict, None), "clock": (dict, None), "sources": (list, dict), "warnings": (list, str),
+}  # fmt: skip
+
+
+def _odd_part(info: Mapping[str, Any]) -> str:
+    """Return which part of a ``run.json`` is not what it should be, nothing where all are."""
+    for name, (kind, of) in _PARTS.items():
+        part = items = info.get(name, kind())
+        if not isinstance(part, kind) or (of and not all(isinstance(p, of) for p in items)):
+            return f"{name} is not {'a list' if kind is list else 'an object'} as this tool writes it"
+    return ""
 
 
 @dataclass(frozen=True)
@@ -76,10 +92,19 @@ class Run:
             if self.stamps is not None and stamp_of(file) != self.stamps[name]:
                 raise BadInput.in_file(file, "was replaced while it was read", "run the command again")
             wanted = None if columns is None else [c for c in pl.read_parquet_schema(file) if c in columns]
-            return schema.conform(pl.read_parquet(file, columns=wanted))
+            frame = schema.conform(pl.read_parquet(file, columns=wanted))
         except (OSError, ValueError, pl.exceptions.PolarsError) as error:
             fault = str(error).splitlines()[0] if str(error) else "unreadable"
             raise BadInput.in_file(file, f"broken table: {fault}", "ingest the trace again") from error
+        if fault := broken_reference(name, frame, self._keys):
+            raise BadInput.in_file(file, f"broken table: {fault}", "ingest the trace again")
+        return frame
+
+    def _keys(self, name: str) -> pl.Series | None:
+        """Return the numbers of a table's rows, None where the run was written without it."""
+        if name not in self.info.get("tables", ()):
+            return None
+        return self.table(name, [KEYS[name]])[KEYS[name]]
 
     @cached_property
     def kernels(self) -> pl.DataFrame:
@@ -121,6 +146,8 @@ def _read_info(folder: Path) -> dict[str, Any]:
         raise BadInput.in_file(
             file, f"is {info['schema']}, this tool reads {RUN_SCHEMA}", "update the tool or ingest again"
         )
+    if fault := _odd_part(info):
+        raise BadInput.in_file(file, fault, "ingest the trace again")
     return info
 
 

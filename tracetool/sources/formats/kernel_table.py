@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from tracetool.sources.columns import clean_text
+from tracetool.sources.columns import clean_text, plain_columns
 from tracetool.sources.csv_file import header_names, read_csv
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
 from tracetool.vocabulary.errors import BadInput
@@ -65,7 +65,7 @@ def _table(path: Path, options: ReadOptions) -> tuple[pl.DataFrame, list[str]]:
     if head.startswith(b"PAR1"):
         names = _parquet_names(path)
         try:
-            frame = pl.read_parquet(path)
+            frame = plain_columns(pl.read_parquet(path))
         except (pl.exceptions.PolarsError, OSError, ValueError) as error:
             raise BadInput.in_file(path, "is a broken Parquet file", "copy it again") from error
         return frame.rename({n: n.lower() for n in names}).with_row_index("line", offset=1), names

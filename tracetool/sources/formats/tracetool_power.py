@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from tracetool.sources.columns import rejected_rows
+from tracetool.sources.columns import DEVICE_LIMIT, rejected_rows
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
 from tracetool.sources.power_fields import power_rows
 from tracetool.sources.text import read_text
@@ -82,9 +82,15 @@ def _clock(notes: list[dict[str, Any]], warnings: list[str]) -> Clock:
     )
 
 
+def _is_index(device: dict[str, Any]) -> bool:
+    index = device.get("index")
+    return isinstance(index, int) and 0 <= index <= DEVICE_LIMIT
+
+
 def _devices(notes: list[dict[str, Any]]) -> pl.DataFrame:
     start = next((n for n in notes if n.get("what") == "start"), {})
-    rows = [d for d in start.get("devices") or () if isinstance(d, dict) and isinstance(d.get("index"), int)]
+    listed = start.get("devices")
+    rows = [d for d in listed if isinstance(d, dict) and _is_index(d)] if isinstance(listed, list) else []
     return pl.DataFrame(
         {
             "device": [d["index"] for d in rows],
@@ -116,6 +122,7 @@ def _readings(text: str, path: Path, trace: Trace) -> pl.DataFrame:
     rows = pl.read_csv(
         io.StringIO("\n".join(lines.filter(whole)["text"])),
         has_header=False,
+        quote_char=None,  # the log quotes nothing: one that was damaged must not swallow the next lines
         new_columns=list(COLUMNS),
         schema=dict.fromkeys(COLUMNS, pl.String),
     ) if lines.filter(whole).height else pl.DataFrame(schema=dict.fromkeys(COLUMNS, pl.String))  # fmt: skip
@@ -123,12 +130,13 @@ def _readings(text: str, path: Path, trace: Trace) -> pl.DataFrame:
         lines.filter(whole)["line"],
         *[pl.col(c).cast(pl.Int64, strict=False) for c in COLUMNS if c != "throttle"],
     )
-    bad = rows.filter(pl.col("time_ns").is_null() | pl.col("device").is_null())
+    usable = (pl.col("time_ns").is_not_null() & pl.col("device").is_between(0, DEVICE_LIMIT)).fill_null(False)
+    bad = rows.filter(~usable)
     cut = lines.filter(~whole)
     numbers = [*cut["line"].to_list(), *bad["line"].to_list()]
     if numbers:
         trace.rejected.append(rejected_rows(path.name, numbers, "not a whole reading", [""] * len(numbers)))
-    return rows.filter(pl.col("time_ns").is_not_null() & pl.col("device").is_not_null())
+    return rows.filter(usable)
 
 
 def read(path: Path, options: ReadOptions) -> Trace:

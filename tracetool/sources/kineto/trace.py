@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from tracetool.sources.columns import clean_text
+from tracetool.sources.devices import device_rows
 from tracetool.sources.format import Clock, Trace
 from tracetool.sources.kineto.events import EventReader
 from tracetool.sources.kineto.records import Header, ProfilerEvent
@@ -185,11 +186,7 @@ def _devices(activities: pl.DataFrame, header: Header, amd: bool) -> tuple[pl.Da
                 "compute_capability": f"{major}.{minor}" if isinstance(major, int) and not amd else None,
             }
         )  # fmt: skip
-    schema = {
-        "device": pl.Int32, "name": pl.String, "vendor": pl.String, "profiler_device": pl.Int64,
-        "sm_count": pl.Int32, "memory_bytes": pl.Int64, "compute_capability": pl.String,
-    }  # fmt: skip
-    devices = pl.DataFrame(rows, schema=schema).with_columns(clean_text("name"))
+    devices = device_rows(rows).with_columns(clean_text("name"))
     place = pl.col("profiler_device").replace_strict(
         used, list(range(len(used))), default=None, return_dtype=pl.Int32
     )

@@ -11,8 +11,12 @@ from typing import Protocol
 
 import polars as pl
 
+from tracetool.sources.columns import plain_columns
 from tracetool.sources.sqlite_file import Only, list_tables, open_sqlite, read_columns
 from tracetool.vocabulary.errors import BadInput
+
+#: Columns that hold the number of a string; exports of many files may hold the text itself.
+STRING_IDS = frozenset({"demangledName", "shortName", "nameId", "textId"})
 
 
 class Store(Protocol):
@@ -48,7 +52,7 @@ class FolderStore:
     tables: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def read(self, table: str, wanted: Mapping[str, pl.DataType], only: Only | None = None) -> pl.DataFrame:
-        """Return columns of a table; text stays text even where a number (of a string) is wanted."""
+        """Return columns of a table; text in place of a string's number stays text."""
         schema = {**wanted, "rowid": pl.Int64()}
         there = {c.lower(): c for c in self.tables.get(table, ())}
         names = {c: there[c.lower()] for c in wanted if c.lower() in there}
@@ -56,7 +60,7 @@ class FolderStore:
             return pl.DataFrame(schema=schema)
         file = self.files[table]
         try:
-            frame = _file_columns(file, list(dict.fromkeys(names.values())))
+            frame = plain_columns(_file_columns(file, list(dict.fromkeys(names.values()))))
         except (pl.exceptions.PolarsError, OSError, ValueError) as error:
             fault = str(error).splitlines()[0][:160] if str(error) else "unreadable"
             raise BadInput.in_file(
@@ -67,7 +71,7 @@ class FolderStore:
         for column, kind in wanted.items():
             if column not in names:
                 made.append(pl.lit(None, dtype=kind).alias(column))
-            elif frame.schema[names[column]] == pl.String:
+            elif frame.schema[names[column]] == pl.String and column in STRING_IDS:
                 made.append(pl.col(names[column]).alias(column))
             else:
                 made.append(pl.col(names[column]).cast(kind, strict=False).alias(column))

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from tracetool.sources.columns import clean_text, each_distinct
+from tracetool.sources.devices import device_rows
 from tracetool.sources.format import Clock
 
 #: Nothing in this family says where the host's boot lies in UTC.
@@ -71,17 +72,8 @@ def number_devices(
     """
     used = activities["profiler_device"].drop_nulls().unique().sort().to_list()
     facts = agents or {}
-    keys = ("name", "uuid", "compute_capability", "sm_count", "clock_max_mhz", "memory_bytes")
-    rows = [
-        {"device": i, "profiler_device": n, **{k: facts.get(n, {}).get(k) for k in keys}}
-        for i, n in enumerate(used)
-    ]
-    schema = {
-        "device": pl.Int32, "profiler_device": pl.Int64, "name": pl.String, "uuid": pl.String,
-        "compute_capability": pl.String, "sm_count": pl.Int32, "clock_max_mhz": pl.Float64,
-        "memory_bytes": pl.Int64,
-    }  # fmt: skip
-    devices = pl.DataFrame(rows, schema=schema).with_columns(clean_text("name"), vendor=pl.lit("amd"))
+    rows = [{**facts.get(n, {}), "device": i, "profiler_device": n} for i, n in enumerate(used)]
+    devices = device_rows(rows).with_columns(clean_text("name"), vendor=pl.lit("amd"))
     number = pl.col("profiler_device")
     place: pl.Expr
     if len(used) == 1:

@@ -84,6 +84,7 @@ def read_tables(path: Path, max_ratio: float) -> Trace:
             elif ending != "memory_copy" and kind_of_table(_first_line(other)) == "calls":
                 _add_calls(trace, other, max_ratio)
             else:
+                trace.warnings.append(f"{other.name} is not the table its name says: left out")
                 continue
             trace.details["files"].append(other.name)
         facts = path.with_name(path.name.replace("_kernel_trace", "_agent_info"))

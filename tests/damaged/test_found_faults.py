@@ -1,0 +1,184 @@
+"""Faults that changed files brought to light, each by its name."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tests.damaged.small_run import small_run
+from tests.record.test_power_log import write as write_recorded_log
+from tests.sources.makers import (
+    kernel_parquet,
+    kineto_document,
+    kineto_events,
+    nsys_folder,
+    nsys_tables,
+    rocpd,
+    rocprofv3_csv,
+    write_tables,
+)
+from tracetool.cli.app import run as command
+from tracetool.tables.run import RUN_FILE, Run, write_run
+from tracetool.vocabulary.errors import BadInput
+from tracetool.workflows.ingest import ingest
+
+
+def _kernels(run: Run) -> int:
+    return run.kernels.filter(pl.col("kind") == "kernel").height
+
+
+def _export_with(tmp_path: Path, table: str, changed: pl.Expr) -> Run:
+    folder = nsys_folder(tmp_path)
+    file = next(folder.glob(f"{table}.*"))
+    arrow = file.suffix == ".arrow"
+    frame = pl.read_ipc(file.read_bytes()) if arrow else pl.read_parquet(file)
+    frame = frame.with_columns(changed)
+    frame.write_ipc(file) if arrow else frame.write_parquet(file)
+    return Run.open(ingest([folder], out=tmp_path / "run"))
+
+
+KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
+
+
+@pytest.mark.parametrize("change", ["list", "struct", "words", "clock times", "codes"])
+def test_an_export_folder_whose_times_are_no_numbers_loses_no_row_in_silence(
+    tmp_path: Path, change: str
+) -> None:
+    start = pl.col("start")
+    ways = {
+        "list": pl.concat_list(start),
+        "struct": pl.struct(start.alias("x")),
+        "words": pl.lit("soon"),
+        "clock times": start.cast(pl.Datetime("us")),
+        "codes": pl.lit("soon").cast(pl.Categorical()),
+    }
+    run = _export_with(tmp_path, KERNEL, ways[change].alias("start"))
+    assert _kernels(run) == 0
+    assert run.table("rejected").height == 3
+
+
+def test_an_export_folder_that_holds_names_for_numbers_is_read(tmp_path: Path) -> None:
+    run = _export_with(tmp_path, KERNEL, pl.lit("gemm").alias("demangledName"))
+    assert run.signatures.filter(pl.col("kind") == "kernel")["name"].unique().to_list() == ["gemm"]
+
+
+def test_an_export_folder_whose_start_is_in_words_has_no_anchor(tmp_path: Path) -> None:
+    run = _export_with(tmp_path, "TARGET_INFO_SESSION_START_TIME", pl.lit("soon").alias("utcEpochNs"))
+    assert _kernels(run) == 3
+    assert run.info["clock"]["domain"] == "session"
+
+
+@pytest.mark.parametrize("value", [2**40, -1, 0, 2**62])
+def test_a_gpu_of_more_multiprocessors_than_can_be_is_said(tmp_path: Path, value: int) -> None:
+    tables = nsys_tables()
+    _, rows = tables["TARGET_INFO_GPU"]
+    rows[0][4] = rows[0][6] = value
+    run = Run.open(ingest([write_tables(tmp_path / "t.sqlite", tables)], out=tmp_path / "run"))
+    assert run.devices["sm_count"].to_list() == [None]
+    assert any("sm_count" in w and "left out" in w for w in run.info["warnings"])
+    document = kineto_document(kineto_events())
+    for gpu in document["deviceProperties"]:  # type: ignore[attr-defined]
+        gpu["numSms"] = value or 2**33
+    (tmp_path / "t.json").write_text(json.dumps(document))
+    run = Run.open(ingest([tmp_path / "t.json"], out=tmp_path / "run2"))
+    assert run.devices["sm_count"].to_list() == [None]
+
+
+def test_a_dispatch_of_a_symbol_nobody_knows_is_kept(tmp_path: Path) -> None:
+    """The file's own view joins inwardly: two of five dispatches went missing without a word."""
+    path = rocpd(tmp_path)
+    db = sqlite3.connect(path)
+    db.execute("UPDATE rocpd_kernel_dispatch_0b_2 SET kernel_id = 999 WHERE id < 3")
+    db.commit()
+    db.close()
+    run = Run.open(ingest([path], out=tmp_path / "run"))
+    assert _kernels(run) + run.table("rejected").height == 5
+
+
+def test_a_header_that_can_be_read_in_two_ways_costs_cells_not_the_file(tmp_path: Path) -> None:
+    path = rocprofv3_csv(tmp_path)
+    agents = tmp_path / "77_agent_info.csv"
+    agents.write_text(agents.read_text().replace('"Gfx_Target_Version"', '""Gfx_Target_Version"\nmore"'))
+    calls = tmp_path / "77_hip_api_trace.csv"
+    calls.write_text(calls.read_text().replace('"End_Timestamp"', '"End_Timestamp""', 1))
+    assert _kernels(Run.open(ingest([path], out=tmp_path / "run"))) == 3
+
+
+def test_a_table_beside_a_trace_that_is_left_out_is_said(tmp_path: Path) -> None:
+    path = rocprofv3_csv(tmp_path)
+    copies = tmp_path / "77_memory_copy_trace.csv"
+    copies.write_text("\n" + copies.read_text())
+    run = Run.open(ingest([path], out=tmp_path / "run"))
+    assert any("77_memory_copy_trace.csv" in w and "left out" in w for w in run.info["warnings"])
+
+
+def test_a_kernel_table_with_lists_for_ends_loses_no_row_in_silence(tmp_path: Path) -> None:
+    path = kernel_parquet(tmp_path)
+    pl.read_parquet(path).with_columns(pl.concat_list("end_ns")).write_parquet(path)
+    run = Run.open(ingest([path], out=tmp_path / "run"))
+    assert _kernels(run) + run.table("rejected").height == 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [(",100001,", ',"100001,'), (",1,", ",2147483648,"), (",1,", ",-1,")]
+)
+def test_a_damaged_line_of_a_recorded_log_costs_that_line_alone(tmp_path: Path, old: str, new: str) -> None:
+    path = tmp_path / "power.log"
+    write_recorded_log(path, 4)
+    lines = path.read_text().split("\n")
+    at = next(i for i, line in enumerate(lines) if not line.startswith("#") and old in line)
+    lines[at] = lines[at].replace(old, new, 1)
+    path.write_text("\n".join(lines))
+    run = Run.open(ingest([], [path], tz="+00:00", out=tmp_path / "run"))
+    assert run.telemetry["time_ns"].len() >= 7
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_run(tmp_path_factory.mktemp("whole"))
+
+
+def _rewritten(whole: Path, out: Path, name: str, frame: pl.DataFrame) -> Path:
+    run = Run.open(whole)
+    tables = {n: run.table(n) for n in run.info["tables"]}
+    info = {k: v for k, v in run.info.items() if k not in ("schema", "tool_version", "tables")}
+    return write_run(out, {**tables, name: frame}, info)
+
+
+@pytest.mark.parametrize(
+    ("table", "by"), [("ranges", "range"), ("operators", "operator"), ("signatures", "signature")]
+)
+def test_rows_that_share_a_number_are_refused(
+    whole: Path, tmp_path: Path, table: str, by: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = Run.open(whole).table(table)
+    edited = _rewritten(whole, tmp_path / "run", table, pl.concat([rows, rows]))
+    assert command(["predict", str(edited), "--by", by]) == 2
+    assert f"{table}.parquet: broken table: two rows have one {by}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("column", ["signature", "device", "operator", "range"])
+def test_kernels_that_refer_to_rows_that_are_not_there_are_refused(
+    whole: Path, tmp_path: Path, column: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = Run.open(whole).kernels
+    edited = _rewritten(whole, tmp_path / "run", "kernels", rows.with_columns(pl.lit(7000).alias(column)))
+    for name in ("classify", "predict"):
+        assert command([name, str(edited)]) == 2
+        assert f"holds a {column} that" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("part", "value"), [("sources", 7), ("warnings", [1]), ("clock", []), ("tables", "x")]
+)
+def test_a_run_file_whose_parts_are_of_another_type_is_refused(
+    whole: Path, tmp_path: Path, part: str, value: object
+) -> None:
+    info = json.loads((whole / RUN_FILE).read_text())
+    (tmp_path / RUN_FILE).write_text(json.dumps({**info, part: value}))
+    with pytest.raises(BadInput, match=part):
+        Run.open(tmp_path)
