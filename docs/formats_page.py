@@ -64,6 +64,15 @@ A file that cannot be used ends in exit code 2 and one line with the file and th
 good file are counted, kept in `rejected.parquet` and named in the warnings. A gzip file may unpack to at most 200 times
 its size (and always to 256 MB); `TRACETOOL_MAX_GZ_RATIO=1000` lets more through. Sources are opened read-only and never
 changed; the environment and command line of the recorded process, which reports hold, are never read.
+
+Databases are untrusted input: only plain tables are read. Views, virtual tables and computed columns are programs and
+never run; a view in place of a table that is needed is refused. No table may hold more rows or text than its file has room
+for, no cell more than 16 MiB, and the steps SQLite may take are bounded by the file's size; an interrupt ends a query.
+
+What a read takes is predicted before it starts, from rows and columns a table declares or the size of a text. It is refused
+where more would be needed than the machine, its control group or a limit (`ulimit -v`) leave, and where a Parquet file
+declares columns more than 200 times its size (`TRACETOOL_MAX_GZ_RATIO` again, always up to 256 MB). A million kernels with
+their calls take about 0.5 GiB from a SQLite export, 0.25 GiB from Parquet; a million lines of nvidia-smi 0.6 GiB.
 """
 
 

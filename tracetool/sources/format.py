@@ -151,6 +151,9 @@ class Format:
         Usual endings, for the listing only: files are told by content.
     extra : str
         Extra to install, where one is needed.
+    memory_ratio : float
+        Memory that reading takes for each byte of content, as measured; 0 where the reader itself checks
+        what a file declares.
     """
 
     title: str
@@ -161,3 +164,4 @@ class Format:
     read: Callable[[Path, ReadOptions], Trace]
     suffixes: Sequence[str] = ()
     extra: str = ""
+    memory_ratio: float = 5.0

@@ -229,7 +229,7 @@ def _big(
     if not isinstance(low, int) or not isinstance(high, int) or high - low < FAST_ROWS or encoding != "UTF-8":
         return None
     texts = [column for column, kind in wanted.values() if kind == pl.String()]
-    count = check_size(path, db, table, texts)  # before the driver, which knows no bounds
+    count = check_size(path, db, table, texts, len(wanted))  # before the driver, which knows no bounds
     from tracetool.sources.sqlite_arrow import read_table
 
     frame = read_table(path, table, wanted, low, high)

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tracetool.tables.memory import COPIES, check_memory
 from tracetool.vocabulary.errors import BadInput
 
 #: Longest text or value read. The longest kernel names are thousands of characters long. [bytes]
@@ -19,6 +20,8 @@ FREE_STEPS, STEPS_PER_BYTE = 20_000_000, 30
 SMALLEST_ROW = 4
 #: Text read may exceed the file by this factor and amount: a column's default is stored once for all rows.
 TEXT_GROWTH, FREE_TEXT = 4, 64 << 20
+#: Memory that making a run takes for each row of a table, and for each column read of it. Measured. [bytes]
+ROW_BYTES, COLUMN_BYTES = 120, 12
 #: Rows made into columns together, and rows taken from SQLite between two looks at how much there is.
 _BLOCK_ROWS, _ROWS_AT_ONCE = 50_000, 64
 
@@ -94,14 +97,14 @@ def _size(path: Path) -> int:
     return path.stat().st_size
 
 
-def check_size(path: Path, db: sqlite3.Connection, table: str, texts: Sequence[str]) -> int:
+def check_size(path: Path, db: sqlite3.Connection, table: str, texts: Sequence[str], columns: int) -> int:
     """Return the number of rows of a table with row numbers.
 
     Raises
     ------
     BadInput
         If it holds more rows, or more text in the columns ``texts``, than the file has room for: pages
-        entered in a table many times over.
+        entered in a table many times over. If its rows need more memory than is available.
     """
     lengths = " + ".join(f'coalesce(length(CAST("{c}" AS BLOB)), 0)' for c in texts) or "0"
     total = f"total({lengths})" if texts else "0"
@@ -109,6 +112,8 @@ def check_size(path: Path, db: sqlite3.Connection, table: str, texts: Sequence[s
     query = f'SELECT count(*), {total} FROM "{table}" WHERE rowid >= {-(1 << 63)}'  # noqa: S608
     rows, text = db.execute(query).fetchone()
     _check(path, table, int(rows), int(text))
+    needed = int(rows) * (ROW_BYTES + COLUMN_BYTES * columns) + COPIES * int(text)
+    check_memory(path, needed, f"{int(rows):,} rows of {table[:80]}", driver=True)
     return int(rows)
 
 

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from tracetool.tables.memory import HARMLESS_BYTES, available_bytes, ratio_cap
 from tracetool.vocabulary.errors import BadInput
 
 GZIP_MAGIC = b"\x1f\x8b"
 HEAD_BYTES = 65_536
-#: Below this many unpacked bytes a high ratio is no danger.
-HARMLESS_BYTES = 256 << 20
-
-
-def ratio_cap(default: float = 200.0) -> float:
-    """Return the highest gzip ratio taken for real; ``TRACETOOL_MAX_GZ_RATIO`` overrides it."""
-    text = os.environ.get("TRACETOOL_MAX_GZ_RATIO", "")
-    try:
-        return max(1.0, float(text)) if text else default
-    except ValueError as error:
-        raise BadInput(f"TRACETOOL_MAX_GZ_RATIO={text!r} is not a number", "give e.g. 500") from error
+#: The length of the content at the end of a gzip file, modulo 4 GiB. Source: RFC 1952, section 2.3.1. [bytes]
+_LENGTH_BYTES = 4
 
 
 def decode(raw: bytes) -> str:
@@ -81,9 +72,35 @@ def unpacked_chunks(path: Path, max_ratio: float | None = None, chunk: int = 1 <
             raise BadInput.in_file(path, "is gzip cut short", "copy the file again")
 
 
+def content_bytes(path: Path) -> int:
+    """Return how many bytes a file unpacks to; of gzip what its end says, which readers check as they go."""
+    size = path.stat().st_size
+    with path.open("rb") as f:
+        if f.read(2) != GZIP_MAGIC or size < _LENGTH_BYTES:
+            return size
+        f.seek(-_LENGTH_BYTES, 2)
+        return max(size, int.from_bytes(f.read(_LENGTH_BYTES), "little"))
+
+
 def unpacked_bytes(path: Path, max_ratio: float | None = None) -> bytes:
-    """Return the whole file, unpacked if it is gzip."""
-    return b"".join(unpacked_chunks(path, max_ratio))
+    """Return the whole file, unpacked if it is gzip.
+
+    Raises
+    ------
+    BadInput
+        As :func:`unpacked_chunks`; if it does not fit into memory.
+    """
+    chunks = []
+    total = 0
+    most = max(HARMLESS_BYTES, available_bytes() // 2)  # the pieces, and the whole they are joined to
+    for chunk in unpacked_chunks(path, max_ratio):
+        chunks.append(chunk)
+        total += len(chunk)
+        if total > most:
+            raise BadInput.in_file(
+                path, f"holds more than the {most / 2**30:.1f} GiB that fit into memory", "split the file"
+            )
+    return b"".join(chunks)
 
 
 def read_text(path: Path, max_ratio: float | None = None) -> str:

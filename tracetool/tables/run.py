@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 
 from tracetool import __version__
+from tracetool.tables.memory import check_parquet
 from tracetool.tables.references import KEYS, broken_reference
 from tracetool.tables.run_folder import RUN_FILE, replaced_run, wait_for_run
 from tracetool.tables.schema import load_schema
@@ -91,8 +92,10 @@ class Run:
         try:
             if self.stamps is not None and stamp_of(file) != self.stamps[name]:
                 raise BadInput.in_file(file, "was replaced while it was read", "run the command again")
-            wanted = None if columns is None else [c for c in pl.read_parquet_schema(file) if c in columns]
-            frame = schema.conform(pl.read_parquet(file, columns=wanted))
+            stored = pl.read_parquet_schema(file)
+            wanted = [c.name for c in schema.columns if c.name in stored]
+            check_parquet(file, wanted)
+            frame = schema.conform(pl.read_parquet(file, columns=wanted, glob=False))
         except (OSError, ValueError, pl.exceptions.PolarsError) as error:
             fault = str(error).splitlines()[0] if str(error) else "unreadable"
             raise BadInput.in_file(file, f"broken table: {fault}", "ingest the trace again") from error

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import polars as pl
 
+from tracetool.tables.memory import check_memory, check_parquet
 from tracetool.vocabulary.errors import BadInput
 
 _LATEST_US = 2**53
+#: Memory that reading a table of text takes for each of its bytes. Measured.
+_TEXT_RATIO = 8.0
 
 
 def read_activity(path: str | os.PathLike[str]) -> pl.DataFrame:
@@ -60,8 +63,10 @@ def _table(path: Path, columns: Sequence[str]) -> pl.DataFrame:
         raise BadInput.in_file(path, "no such file")
     try:
         if path.suffix.lower() == ".parquet":
-            frame = pl.read_parquet(path)
+            check_parquet(path)
+            frame = pl.read_parquet(path, glob=False)
         else:
+            check_memory(path, _TEXT_RATIO * path.stat().st_size, "its rows")
             frame = pl.read_csv(path, infer_schema_length=0)
     except (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         fault = (str(error).splitlines() or ["unreadable"])[0][:160]

@@ -16,8 +16,9 @@ from tracetool.sources.clocks import Source, align_sources, uncovered
 from tracetool.sources.detect import detect
 from tracetool.sources.format import ReadOptions
 from tracetool.sources.readings import tidy_readings
-from tracetool.sources.text import ratio_cap
+from tracetool.sources.text import content_bytes
 from tracetool.sources.unpack import readable
+from tracetool.tables.memory import check_memory, ratio_cap, share_arenas
 from tracetool.tables.run import file_sha256, write_run
 from tracetool.tables.run_folder import check_replaceable
 from tracetool.tables.scratch import temporary_folder
@@ -83,6 +84,7 @@ def ingest(
     if not traces and not power:
         raise BadInput("nothing to ingest", "name a trace: tracetool ingest TRACE")
     said = progress or Silent()
+    share_arenas()
     model = _model(gpu) if gpu else None
     target = out or default_out(Path([*traces, *power][0]))
     _check_target(target)
@@ -98,6 +100,8 @@ def ingest(
                 sums.append(beside.submit(file_sha256, path))  # hashed while it is read
             else:
                 sums.append(beside.submit(_folder_sha256, path))
+            if found.memory_ratio and real.is_file():
+                check_memory(path, found.memory_ratio * content_bytes(real), "its contents")
             sources.append(Source(path, name, found.read(real, options)))
         checked = [check_trace(s.trace, s.path) for s in sources]
         clock = align_sources(sources, tz)

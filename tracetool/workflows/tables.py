@@ -10,12 +10,17 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
+from tracetool.tables.memory import check_memory, check_parquet
 from tracetool.vocabulary.arrays import Ints, Numbers
 from tracetool.vocabulary.errors import BadInput
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.workflows.table_checks import OPERATORS, check_kernels, check_operators
 
 Kind = Literal["operators", "kernels"]
+
+
+#: Memory that reading a table of text takes for each of its bytes. Measured.
+_TEXT_RATIO = 8.0
 
 
 @dataclass(frozen=True)
@@ -83,13 +88,17 @@ def load_table(path: Path) -> pl.DataFrame:
     suffix = path.suffix.lower()
     readers = {
         ".csv": lambda: pl.read_csv(path, infer_schema_length=None, null_values=["", "null", "NaN", "nan"]),
-        ".parquet": lambda: pl.read_parquet(path),
+        ".parquet": lambda: pl.read_parquet(path, glob=False),
         ".json": lambda: pl.read_json(path, infer_schema_length=None),
         ".jsonl": lambda: pl.read_ndjson(path, infer_schema_length=None),
         ".ndjson": lambda: pl.read_ndjson(path, infer_schema_length=None),
     }
     if suffix not in readers:
         raise BadInput.in_file(path, f"unknown kind of table {suffix!r}", "give .csv, .parquet or .json")
+    if suffix == ".parquet":
+        check_parquet(path)
+    else:
+        check_memory(path, _TEXT_RATIO * path.stat().st_size, "its rows")
     try:
         return readers[suffix]()
     except (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:

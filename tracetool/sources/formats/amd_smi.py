@@ -57,4 +57,5 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     suffixes=(".csv",),
+    memory_ratio=20.0,
 )

@@ -113,4 +113,5 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     suffixes=(".log", ".txt"),
+    memory_ratio=20.0,
 )

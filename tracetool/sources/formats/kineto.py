@@ -41,4 +41,5 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     suffixes=(".json", ".json.gz", ".pt.trace.json"),
+    memory_ratio=3.0,
 )

@@ -31,4 +31,5 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     suffixes=("_pqtdir", "_arwdir"),
+    memory_ratio=0.0,
 )

@@ -92,4 +92,5 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     suffixes=(".nsys-rep", ".qdrep"),
+    memory_ratio=0.0,
 )

@@ -27,4 +27,5 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     suffixes=(".sqlite", ".db"),
+    memory_ratio=0.0,
 )

@@ -177,4 +177,5 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     suffixes=(".csv", ".txt", ".log"),
+    memory_ratio=12.0,
 )

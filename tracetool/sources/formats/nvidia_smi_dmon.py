@@ -114,4 +114,5 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     suffixes=(".log", ".txt"),
+    memory_ratio=20.0,
 )

@@ -108,4 +108,5 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     suffixes=(".xml",),
+    memory_ratio=4.0,
 )

@@ -134,4 +134,5 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     suffixes=(".pftrace",),
+    memory_ratio=40.0,
 )

@@ -134,4 +134,5 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     suffixes=(".csv",),
+    memory_ratio=12.0,
 )

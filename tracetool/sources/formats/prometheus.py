@@ -144,4 +144,5 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     suffixes=(".json",),
+    memory_ratio=12.0,
 )

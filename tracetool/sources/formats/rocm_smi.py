@@ -101,4 +101,5 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     suffixes=(".csv", ".json", ".log"),
+    memory_ratio=20.0,
 )

@@ -133,4 +133,5 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     suffixes=("_results.db", ".db"),
+    memory_ratio=0.0,
 )

@@ -101,4 +101,5 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     suffixes=("results.csv", "timestamps.csv", ".csv"),
+    memory_ratio=3.0,
 )

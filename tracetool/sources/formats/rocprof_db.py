@@ -126,4 +126,5 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     suffixes=(".db",),
+    memory_ratio=0.0,
 )

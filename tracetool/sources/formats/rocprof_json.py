@@ -30,4 +30,5 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     suffixes=("results.json",),
+    memory_ratio=12.0,
 )

@@ -28,4 +28,5 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     suffixes=("_kernel_trace.csv", ".csv"),
+    memory_ratio=3.0,
 )

@@ -29,4 +29,5 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     suffixes=("_results.json", ".json.gz"),
+    memory_ratio=12.0,
 )

@@ -206,4 +206,5 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     suffixes=(".rpd", ".rpd.gz"),
+    memory_ratio=0.0,
 )

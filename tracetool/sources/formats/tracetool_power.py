@@ -194,4 +194,5 @@ FORMAT = Format(
     sniff=sniff,
     read=read,
     suffixes=(".log",),
+    memory_ratio=12.0,
 )

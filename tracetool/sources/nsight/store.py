@@ -13,6 +13,7 @@ import polars as pl
 
 from tracetool.sources.columns import plain_columns
 from tracetool.sources.sqlite_file import Only, list_tables, open_sqlite, read_columns
+from tracetool.tables.memory import check_parquet
 from tracetool.vocabulary.errors import BadInput
 
 #: Columns that hold the number of a string; exports of many files may hold the text itself.
@@ -79,12 +80,15 @@ class FolderStore:
         return frame.filter(pl.col(only[0]).is_in(list(only[1]))) if only and only[0] in names else frame
 
 
+#: Memory that making a run takes for each row of a table of the export. Measured. [bytes]
+_ROW_BYTES = 200
 _ENDINGS = (".parquet", ".arrow", ".arrows", ".feather")
 
 
 def _file_columns(file: Path, columns: list[str] | None = None) -> pl.DataFrame:
+    check_parquet(file, columns, per_row=_ROW_BYTES)
     if file.suffix == ".parquet":
-        return pl.read_parquet(file, columns=columns)
+        return pl.read_parquet(file, columns=columns, glob=False)
     try:
         return pl.read_ipc(file, columns=columns)
     except pl.exceptions.ComputeError:
