@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.report.hostile import HOSTILE
 from tracetool.report import escape
 
+COMMAND_LINE = re.compile(r"^\s*::|##(?:vso)?\[", re.IGNORECASE | re.MULTILINE)
 texts = st.text(max_size=80) | st.sampled_from(HOSTILE)
 COMMAND = re.compile(r"^\s*::|##\[|::(error|warning|add-mask|stop-commands|set-output|group)", re.IGNORECASE)
 
@@ -66,7 +67,35 @@ def test_a_markdown_cell_has_no_bare_bar_and_no_open_code_span(text: str) -> Non
 @given(texts)
 def test_no_spreadsheet_runs_a_cell(text: str) -> None:
     made = escape.csv(text)
-    assert not made or made[0] not in "=+@\t\r" or re.fullmatch(r"[+-]?[\d.eE+-]+", made) or len(made) == 1
+    assert (
+        not made
+        or made[0] not in "=+@\t\r\uff1d\uff0b\uff0d\uff20"
+        or re.fullmatch(r"[+-]?[\d.eE+-]+", made)
+        or len(made) == 1
+    )
+
+
+@given(texts)
+def test_a_csv_cell_comes_back(text: str) -> None:
+    shown = escape.visible(text)
+    if not shown.startswith("'"):
+        assert escape.from_csv(escape.csv(text)) == shown
+
+
+@given(texts, st.booleans())
+def test_lines_hold_nothing_a_runner_or_terminal_obeys(text: str, styled: bool) -> None:
+    made = escape.lines(text, styled=styled)
+    assert not COMMAND_LINE.search(re.sub(r"\x1b\[[0-9;]*m", "", made))
+    if not styled:
+        assert made.replace("\n", "").isprintable()
+
+
+@given(texts)
+def test_a_document_for_a_log_is_the_same_document(text: str) -> None:
+    made = escape.json_log(json.dumps({"name": text}, ensure_ascii=False))
+    assert json.loads(made) == {"name": text}
+    assert made.isprintable()
+    assert "##[" not in made
 
 
 @given(st.text(max_size=400), st.integers(4, 200))

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import typer
 
+from tracetool.cli.guarded import guarded_streams
 from tracetool.cli.plain_types import spare
 from tracetool.vocabulary.errors import TracetoolError
 
@@ -113,6 +114,11 @@ def _asked(given: Sequence[str]) -> str | None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code (0, 1, 2, 3 or 130)."""
+    with guarded_streams():
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     given = list(arguments) if arguments is not None else sys.argv[1:]
     command = typer.main.get_command(build(_asked(given)))
     spare(command)

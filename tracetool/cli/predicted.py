@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from tracetool.cli.output import console
 from tracetool.report.coverage import coverage_line
+from tracetool.report.escape import terminal
 
 #: Clocks shown on the console; all of them are in the file and the JSON document.
 _SHOWN = 40
@@ -155,8 +156,8 @@ def _little(value: float) -> str:
 
 def print_rows(table: Any) -> None:
     """Print the first rows of a breakdown."""
-    from rich.markup import escape
     from rich.table import Table
+    from rich.text import Text
 
     screen = console()
     nested = "depth" in table.columns and "name" in table.columns
@@ -170,7 +171,8 @@ def print_rows(table: Any) -> None:
         for column in columns:
             value = row[column]
             lead = "  " * min(row["depth"], 12) if nested and column == "name" else ""
-            cells.append(lead + (number(value) if isinstance(value, float) else escape(str(value))))
+            text = number(value) if isinstance(value, float) else terminal(str(value))
+            cells.append(Text(lead + text))
         grid.add_row(*cells)
     screen.print(grid)
     if table.height > _SHOWN:

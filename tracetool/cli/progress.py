@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tracetool.cli.guarded import unguarded
+from tracetool.report.escape import terminal
 from tracetool.vocabulary.progress import Progress, Silent
 
 PATIENCE_S = 2.0
@@ -21,14 +23,16 @@ class _Line:
         if time.monotonic() - self._start < PATIENCE_S:
             return
         share = f" {done:.0%}" if done is not None else ""
-        sys.stderr.write(f"\r\x1b[2K{text[:90]}{share}")
-        sys.stderr.flush()
+        screen = unguarded(sys.stderr)
+        screen.write(f"\r\x1b[2K{terminal(text, 90)}{share}")
+        screen.flush()
         self._status = True
 
     def clear(self) -> None:
         if self._status:
-            sys.stderr.write("\r\x1b[2K")
-            sys.stderr.flush()
+            screen = unguarded(sys.stderr)
+            screen.write("\r\x1b[2K")
+            screen.flush()
 
 
 @contextmanager

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tracetool.cli.guarded import unguarded
 from tracetool.report.view import View
 
 
@@ -24,4 +26,4 @@ def finish(view: View, out: Sequence[Path], *, as_json: bool, quiet: bool, annot
         show_view(view, console())
     if annotate:
         for line in annotation_lines(view):
-            print(line)
+            print(line, file=unguarded(sys.stdout))

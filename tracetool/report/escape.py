@@ -1,6 +1,6 @@
 r"""Make text that others wrote harmless in every output.
 
-Kernel, range and file names come from strangers: they may hold line breaks, NULs, terminal escapes,
+Kernel, range and file names are untrusted input: they may hold line breaks, NULs, terminal escapes,
 markup, table separators, spreadsheet formulas and lines that a CI runner takes for commands. Every
 function here takes raw text and returns text for one place; nothing is escaped twice.
 
@@ -8,7 +8,9 @@ References
 ----------
 .. [1] GitHub, "Workflow commands for GitHub Actions": ``::name key=value::message`` at the start of a
    line (after blanks), and the older ``##[name]`` anywhere in it.
-.. [2] OWASP, "CSV Injection": cells that begin with ``= + - @``, tab or carriage return.
+.. [2] OWASP, "CSV Injection": cells that begin with ``= + - @``, their full-width forms, tab or carriage
+   return.
+.. [3] Microsoft, "Logging commands" of Azure Pipelines: ``##vso[area.action]`` and ``##[name]``.
 """
 
 from __future__ import annotations
@@ -16,9 +18,10 @@ from __future__ import annotations
 import html as _html
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import polars as pl
+if TYPE_CHECKING:
+    import polars as pl
 
 #: Longest name any output shows; the whole name is in the Parquet, CSV and JSON outputs.
 NAME_WIDTH: Final = 120
@@ -37,7 +40,11 @@ _PLAIN_MARKDOWN = re.compile(
 _LOOSE = re.compile(
     r"(?:^|[^A-Za-z0-9])_|_(?:[^A-Za-z0-9]|$)|^\s*(?:[-+]|\d+[.)])(?:\s|$)|^\s*[-=]{2}|www\.|://|:[\w+-]+:|^\s|\s$"
 )
-_FORMULA = re.compile(r"^[=+@\t\r-](?=.)")
+_FORMULA = re.compile(r"^[=+@\t\r\uff1d\uff0b\uff0d\uff20-](?=.)")
+_LOG_COMMAND = re.compile(r"##(?=(?:vso)?\[)", re.IGNORECASE)
+#: What a library may write to colour a line; nothing else of a terminal's language.
+_STYLE = re.compile(r"(\x1b\[[0-9;]*m)")
+_LINE_COMMAND = re.compile(r"^((?:\s|\x1b\[[0-9;]*m)*)::", re.MULTILINE)
 _NUMBER = re.compile(r"^[+-]?[\d.]+(?:[eE][+-]?\d+)?$")
 
 
@@ -146,7 +153,7 @@ def markdown_line(text: str) -> str:
 
 def code(text: str | None, width: int = NAME_WIDTH) -> str:
     """Return a Markdown code span that holds exactly the shown text, safe inside a table."""
-    shown = name(text, width).replace("##[", "## [")
+    shown = _LOG_COMMAND.sub("## ", name(text, width))
     if not shown:
         return ""
     runs = [len(run) for run in re.findall("`+", shown)]
@@ -167,9 +174,40 @@ def terminal(text: str | None, width: int = NAME_WIDTH) -> str:
     >>> terminal("cub::DeviceRadixSort")
     'cub::DeviceRadixSort'
     """
-    shown = _COMMAND.sub(": :", name(text, width)).replace("##[", "## [")
+    shown = _LOG_COMMAND.sub("## ", _COMMAND.sub(": :", name(text, width)))
     bare = shown.lstrip()
     return shown.replace("::", ": :", 1) if bare.startswith("::") else shown
+
+
+def lines(text: str, *, at_start: bool = True, styled: bool = False) -> str:
+    r"""Return text of several lines, already laid out, without anything a terminal or a CI runner obeys.
+
+    Parameters
+    ----------
+    text : str
+        What is about to be written.
+    at_start : bool
+        Whether it begins a line.
+    styled : bool
+        Whether it may hold colours.
+
+    >>> lines("a\n  ::set-output name=x::y\x1b]0;t\x07\n")
+    'a\n  : :set-output name=x::y\\x1b]0;t\\x07\n'
+    """
+    if styled:
+        parts = _STYLE.split(text)
+        text = "".join(p if i % 2 else _visible_lines(p) for i, p in enumerate(parts))
+    else:
+        text = _visible_lines(text)
+    # without the start of its line the first one is text in any case
+    head, between, rest = ("", "", text) if at_start else text.partition("\n")
+    return _LOG_COMMAND.sub("## ", head + between + _LINE_COMMAND.sub(r"\1: :", rest))
+
+
+def _visible_lines(text: str) -> str:
+    if text.replace("\n", "").isprintable():
+        return text
+    return "\n".join(visible(line) for line in text.split("\n"))
 
 
 def csv(text: str) -> str:
@@ -182,6 +220,15 @@ def csv(text: str) -> str:
     """
     shown = visible(text)
     return "'" + shown if _FORMULA.match(shown) and not _NUMBER.match(shown) else shown
+
+
+def from_csv(cell: str) -> str:
+    """Return the text of a cell that :func:`csv` wrote with an apostrophe.
+
+    >>> from_csv(csv("=cmd()")), from_csv("'quoted'")
+    ('=cmd()', "'quoted'")
+    """
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell[1:]) else cell
 
 
 def command_value(text: str) -> str:
@@ -200,12 +247,29 @@ def xml(text: str | None, width: int | None = None) -> str:
 
 
 def json_log(text: str) -> str:
-    r"""Return a JSON document that a CI log may show: ``##[`` inside a string is written out."""
-    return text.replace("##[", "\\u0023\\u0023[")
+    r"""Return a JSON document that a terminal or a CI log may show; it holds the same strings.
+
+    Commands of a runner (``##[``) and characters that do not print stand as JSON's own escapes.
+
+    >>> json_log('{"name": "##[error]\u2066"}')
+    '{"name": "\\u0023\\u0023[error]\\u2066"}'
+    """
+    text = _LOG_COMMAND.sub(r"\\u0023\\u0023", text)
+    # outside its strings a document holds no such character but line breaks
+    return text if text.replace("\n", "").isprintable() else "".join(map(_json_mark, text))
+
+
+def _json_mark(c: str) -> str:
+    if c == "\n" or c.isprintable():
+        return c
+    units = c.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
 
 
 def map_distinct(column: pl.Series, change: Callable[[str], str]) -> pl.Series:
     """Return a text column with ``change`` applied once per distinct text. Shape (n,) to (n,)."""
+    import polars as pl  # the command line escapes its help's and errors' texts before any table is loaded
+
     distinct = column.unique().drop_nulls()
     made = [change(t) for t in distinct.to_list()]
     if made == distinct.to_list():

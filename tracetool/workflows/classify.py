@@ -10,6 +10,7 @@ import polars as pl
 
 from tracetool.classify.classify import COLUMNS, classify_names
 from tracetool.classify.structure import describe
+from tracetool.report.escape import from_csv, map_distinct
 from tracetool.tables.run import RUN_FILE, Run
 from tracetool.tables.run_folder import is_run_path
 from tracetool.vocabulary.errors import BadInput
@@ -88,7 +89,7 @@ def classify_run(run: Run) -> pl.DataFrame:
 
 def family_shares(classified: pl.DataFrame) -> pl.DataFrame:
     """Return names, launches and time per family, the largest first."""
-    timed = "duration_ns" in classified.columns
+    timed = "duration_ns" in classified.columns and classified.schema["duration_ns"].is_integer()
     shares = classified.group_by("family").agg(
         pl.col("name").n_unique().alias("names"),
         pl.len().alias("rows"),
@@ -119,6 +120,8 @@ def _names(path: Path) -> tuple[pl.DataFrame, str]:
         )
     if not frame.height:
         raise BadInput.in_file(path, "holds no names")
+    if suffix == ".csv":  # as this tool itself writes names that a spreadsheet would run
+        frame = frame.with_columns(map_distinct(frame[column], from_csv))
     return frame, column
 
 
