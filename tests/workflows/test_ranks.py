@@ -84,3 +84,24 @@ def test_one_rank_alone_says_that_its_waits_stay(tmp_path: Path) -> None:
     made = predict_run(_run(tmp_path, (1,)), clocks_mhz=[700, 1410])
     assert any("only one rank is in the run" in n for n in made.notes), made.notes
     assert made.totals[0]["collective_wait_ms"] == 0.0
+
+
+def test_each_gpu_has_totals_that_add_up_to_the_runs(tmp_path: Path) -> None:
+    run = _run(tmp_path, (0, 1))
+    for total in predict_run(run, None, [900.0, 1410.0]).totals:
+        devices = total["devices"]
+        assert [d["device"] for d in devices] == [0, 1]
+        for key in ("energy_j", "mean_power_w", "kernel_time_ms", "busy_ms"):
+            assert sum(d[key] for d in devices) == pytest.approx(total[key], rel=1e-6)
+        # mean and peak are of all GPUs together: no mean lies above its peak
+        peaks = [d["peak_power_w"] for d in devices]
+        assert total["mean_power_w"] <= total["peak_power_w"] <= sum(peaks) * (1 + 1e-12)
+        assert total["peak_power_w"] > max(peaks)
+        assert all(d["mean_power_w"] <= d["peak_power_w"] for d in devices)
+
+
+def test_one_gpus_totals_are_the_runs(tmp_path: Path) -> None:
+    total = predict_run(_run(tmp_path, (0,))).totals[0]
+    (only,) = total["devices"]
+    for key in ("energy_j", "mean_power_w", "peak_power_w", "kernel_time_ms", "busy_ms"):
+        assert only[key] == pytest.approx(total[key], rel=1e-6)

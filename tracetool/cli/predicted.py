@@ -76,6 +76,7 @@ def print_totals(made: Predicted, out: Path | None) -> None:
         screen.print(f"... and {len(made.totals) - _SHOWN} more clocks (-o FILE or --json has them all)")
     screen.print(escape(coverage_line(made.info.get("coverage", {}))), soft_wrap=True)
     _print_scopes(shown)
+    _print_devices(shown)
     _print_shares(shown)
     if shown and "gaps_ms" in shown[0]:
         _print_gaps(shown)
@@ -83,6 +84,30 @@ def print_totals(made: Predicted, out: Path | None) -> None:
         screen.print(f"note: {escape(note)}", soft_wrap=True)
     if out is not None:
         screen.print(f"wrote {escape(str(out))}", soft_wrap=True)
+
+
+def _print_devices(totals: Sequence[dict[str, Any]]) -> None:
+    """Print the totals of each GPU, where there are several."""
+    from rich.table import Table
+
+    if not totals or len(totals[0].get("devices", ())) < 2:
+        return
+    records = [(t["clock_mhz"], d) for t in totals for d in t["devices"]][:_SHOWN]
+    time, times = _unit((d["busy_ms"] for _, d in records), _TIMES)
+    joules, energies = _unit((d["energy_j"] for _, d in records), _ENERGIES)
+    grid = Table(title="Each GPU (above: all of them together)", title_justify="left", box=None)
+    for head in ("clock MHz", "GPU", f"busy {time}", f"energy {joules}", "mean W", "peak W"):
+        grid.add_column(head, justify="right", no_wrap=True)
+    for clock, d in records:
+        grid.add_row(
+            f"{clock:g}",
+            str(d["device"]),
+            number(d["busy_ms"] * times),
+            number(d["energy_j"] * energies),
+            f"{d['mean_power_w']:.1f}",
+            f"{d['peak_power_w']:.1f}",
+        )
+    console().print(grid)
 
 
 def number(value: float) -> str:
@@ -171,8 +196,8 @@ def print_rows(table: Any) -> None:
         for column in columns:
             value = row[column]
             lead = "  " * min(row["depth"], 12) if nested and column == "name" else ""
-            text = number(value) if isinstance(value, float) else terminal(str(value))
-            cells.append(Text(lead + text))
+            cell = number(value) if isinstance(value, float) else terminal(str(value))
+            cells.append(Text(lead + cell))
         grid.add_row(*cells)
     screen.print(grid)
     if table.height > _SHOWN:

@@ -35,6 +35,7 @@ class ClockTotals:
     moving_s: float
     slowed_s: float
     peak_w: float
+    devices: Sequence[dict[str, Any]] = ()  # of each GPU, where there are several
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -27,6 +27,8 @@ from tracetool.vocabulary.arrays import Bools, Floats, Ints
 from tracetool.vocabulary.errors import BadInput
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.vocabulary.prediction import Prediction
+from tracetool.workflows.budget import COPIES
+from tracetool.workflows.device_totals import device_totals, only_device, peak_together_w
 from tracetool.workflows.replay_totals import ClockTotals, RunTotals, clock_totals, rates_at, run_totals
 
 Launching = Literal["recorded", "eager", "graph"]
@@ -90,31 +92,56 @@ class RunReplay:
     def totals(self, *, anchored: bool) -> RunTotals:
         """Return what the run takes and costs at every clock; ``anchored`` is what the records say."""
         clocks = at_each(len(self.predicted.asked_mhz), self._totals, self.memory, len(self.work))
-        return run_totals(self.rows, self.predicted, clocks, devices=self.work.devices, anchored=anchored)
+        totals = run_totals(self.rows, self.predicted, clocks, devices=self.work.devices, anchored=anchored)
+        for record, clock in zip(totals.records, clocks, strict=True):
+            record["devices"] = clock.devices or [only_device(int(self.work.device[0]), record)]
+        return totals
 
     def _totals(self, j: int, memory: Memory) -> ClockTotals:
         counted = np.bincount(self.work.signature, weights=self._counted, minlength=len(self.rows))
         made = self.at(j, memory=memory)
-        return clock_totals(self.predicted, counted.astype(np.float64), self.work.signature, made, j)
+        totals = clock_totals(self.predicted, counted.astype(np.float64), self.work.signature, made, j)
+        if self.work.devices == 1:
+            return totals
+        capped = self._curves(made, j)
+        copies = np.isin(self.rows.family.astype(str), COPIES)[self.work.signature]
+        devices = device_totals(self.work, made, copies, self._curves(made, j, weighted=True), capped)
+        # the peak is that of all GPUs, as the mean beside it
+        return replace(totals, peak_w=peak_together_w(capped), devices=devices)
 
     def curves(self, j: int) -> dict[int, PowerCurve]:
         """Return the power of each device over time at clock j, within the span of the timeline."""
-        made = self.at(j, each=True)
-        rates, s, limit = rates_at(self.predicted, j), self.work.signature, self.cap.limit_w
-        done = at_full_speed(self.work, made, rates, limit)
-        weight = count_weights(done, self._counted, s, rates)
-        span = float(made.start_ns.min(initial=0.0)), float(made.end_ns.max(initial=0.0))
-        idle = float(self.predicted.idle_w[j])
+        return self._curves(self.at(j, each=True), j, weighted=True)
+
+    def recorded_curves(self, j: int) -> dict[int, PowerCurve]:
+        """Return the power of each device over the recorded times, from the run's first start, at clock j."""
+        rows = self.run.table("kernels", ["start_ns", "duration_ns"])
+        start = (rows["start_ns"] - rows["start_ns"].min()).cast(pl.Float64).to_numpy()
+        return self._drawn(start, start + rows["duration_ns"].cast(pl.Float64).to_numpy(), j, None)
+
+    def _curves(self, made: Replayed, j: int, *, weighted: bool = False) -> dict[int, PowerCurve]:
+        """Return each device's power over a replayed timeline; ``weighted``: its integral is the energy."""
+        weight = None
+        if weighted:
+            rates = rates_at(self.predicted, j)
+            done = at_full_speed(self.work, made, rates, self.cap.limit_w)
+            weight = count_weights(done, self._counted, self.work.signature, rates)
+        return self._drawn(made.start_ns, made.end_ns, j, weight)
+
+    def _drawn(
+        self, start_ns: Floats, end_ns: Floats, j: int, weight: Floats | None
+    ) -> dict[int, PowerCurve]:
+        span = float(start_ns.min(initial=np.inf)), float(end_ns.max(initial=-np.inf))
         return {
             int(device): power_curve(
-                made.start_ns,
-                made.end_ns,
-                s,
-                rates,
-                idle_w=idle,
+                start_ns,
+                end_ns,
+                self.work.signature,
+                rates_at(self.predicted, j),
+                idle_w=float(self.predicted.idle_w[j]),
                 span_ns=span,
                 members=np.flatnonzero(self.work.device == device),
-                cap_w=limit,
+                cap_w=self.cap.limit_w,
                 weight=weight,
             )
             for device in np.unique(self.work.device)
