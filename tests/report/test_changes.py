@@ -215,11 +215,15 @@ def test_a_comment_stays_under_its_limit_with_thousands_of_kernels(tmp_path: Pat
     assert b"The rest did not fit" in text or text.count(b"<details>") >= 3
 
 
-def test_the_console_is_a_hundred_columns_wide_and_plain(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_the_console_fits_and_is_plain(
+    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
     show_view(changes_view(compare(1.2, "energy=2%", names=HOSTILE)))
     text = capsys.readouterr().out
     assert text.startswith("Energy +1")
-    assert max(map(len, text.splitlines())) <= 100
+    assert max(map(len, text.splitlines())) <= width
     assert not any(line.startswith("::") for line in text.splitlines())
 
 

@@ -9,8 +9,9 @@ import pytest
 from rich.console import Console
 
 from tracetool.cli.predicted import _unit
-from tracetool.report.columns import VERDICTS
-from tracetool.report.console import WIDTH, show_table
+from tracetool.report.console import show_table
+
+WIDTH = 100
 
 
 def printed(frame: pl.DataFrame) -> str:
@@ -19,15 +20,15 @@ def printed(frame: pl.DataFrame) -> str:
     return out.getvalue()
 
 
-@pytest.mark.parametrize("verdict", sorted(VERDICTS))
+@pytest.mark.parametrize("verdict", ["agrees", "identified", "verdict"])
 @pytest.mark.parametrize("name", ["k", "kernel" * 40])
 def test_a_verdict_is_shown_however_wide_the_other_columns_are(verdict: str, name: str) -> None:
     figures = {f"figure_of_some_length_{i}_w": [123.4] for i in range(8)}
     text = printed(pl.DataFrame({"name": [name], **figures, verdict: ["no"]}))
-    table, left_out = text.split("(columns that did not fit:")
+    table, left_out = text.split("hidden columns (use -o FILE):")
     assert verdict in table.splitlines()[0]
     assert verdict not in left_out
-    assert "figure of some length 0" in table and "figure of some length 7" in left_out
+    assert "figure of some length 0" in table and "figure of some length 7" in " ".join(left_out.split())
     assert max(len(line) for line in table.splitlines()) <= WIDTH
 
 

@@ -57,7 +57,9 @@ def build(only: str | None = None) -> typer.Typer:
             and app.registered_callback is None
         ):
             command = app.registered_commands[0]
-            root.command(module, help=command.help, epilog=command.epilog)(command.callback)
+            root.command(module, help=command.help, short_help=command.short_help, epilog=command.epilog)(
+                command.callback
+            )
         else:
             root.add_typer(app, name=module)
     return root

@@ -1,48 +1,25 @@
-"""What every command prints: one JSON document, or a table at most 100 columns wide."""
+"""What every command prints: one JSON document, or tables and sentences that fit the terminal."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tracetool.report.escape import json_log, visible
+from tracetool.report.escape import json_log
 from tracetool.report.plain import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-WIDTH = 100
-
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console at most 100 columns wide that honours NO_COLOR and pipes."""
-    from rich.console import Console, ConsoleOptions, RenderableType  # a tenth of the start of a command that
-    from rich.segment import Segment  # prints nothing
+    """Return a console as wide as the terminal, ``COLUMNS`` or else 100; plain where ``NO_COLOR`` is set."""
+    from tracetool.report.sentences import open_console
 
-    class Screen(Console):
-        """Shows every character of a text; only its own styles reach the terminal."""
-
-        def render(
-            self, renderable: RenderableType, options: ConsoleOptions | None = None
-        ) -> Iterable[Segment]:
-            for part in super().render(renderable, options):
-                text = part.text
-                if part.control or text.replace("\n", "").isprintable():
-                    yield part
-                else:
-                    yield part._replace(text="\n".join(map(visible, text.split("\n"))))
-
-    wide = Console(stderr=stderr, highlight=False, soft_wrap=False)
-    return Screen(
-        stderr=stderr,
-        highlight=False,
-        soft_wrap=False,
-        width=min(wide.width, WIDTH) if wide.is_terminal else WIDTH,
-    )
+    return open_console(stderr=stderr)
 
 
 def print_json(document: Any) -> None:

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tracetool.cli.output import console
 from tracetool.report.coverage import coverage_line
-from tracetool.report.escape import terminal
+from tracetool.report.layout import rank_of
+from tracetool.report.sentences import say
+from tracetool.vocabulary.counted import counted
+
+if TYPE_CHECKING:
+    import polars as pl
 
 #: Clocks shown on the console; all of them are in the file and the JSON document.
 _SHOWN = 40
+#: Columns of rows that are for files: keys and what another column says already.
+_FILE_ONLY = {"signature", "kind", "inferred", "clock_actual_mhz", "flops", "throttled", "recorded_time_ms"}
 #: Units a thousand apart; the middle one unless figures get longer than five digits or below a tenth.
 _TIMES = ("µs", "ms", "s")
 _ENERGIES = ("mJ", "J", "kJ")
@@ -48,18 +55,17 @@ class Predicted(Protocol):
 
 def print_totals(made: Predicted, out: Path | None) -> None:
     """Print the totals of every clock, the parts of the energy, the gaps and the notes."""
-    from rich.markup import escape
-    from rich.table import Table
+    from tracetool.report.layout import Table
 
     shown = made.totals[:_SHOWN]
     scaled = bool(shown) and bool(shown[0]["anchored"])
-    title = f"Predicted on {escape(made.gpu)}, {'anchored' if scaled else 'unanchored'} (90 % interval)"
-    grid = Table(title=title, title_justify="left", box=None)
+    title = f"Predicted on {made.gpu}, {'anchored' if scaled else 'unanchored'} (90 % interval)"
+    grid = Table(title=title, all_with="--json")
     time, times = _unit((t["makespan_ms"] for t in shown), _TIMES)
     joules, energies = _unit((t["energy_j"] for t in shown), _ENERGIES)
     heads = (f"kernels {time}", f"makespan {time}", f"energy {joules}", "mean W", "peak W", "throttled")
     for head in ("clock MHz", *heads):
-        grid.add_column(head, justify="right", no_wrap=True)
+        grid.add_column(head, justify="right")
     for t in shown:
         grid.add_row(
             f"{t['clock_mhz']:g}",
@@ -73,31 +79,31 @@ def print_totals(made: Predicted, out: Path | None) -> None:
     screen = console()
     screen.print(grid)
     if len(made.totals) > _SHOWN:
-        screen.print(f"... and {len(made.totals) - _SHOWN} more clocks (-o FILE or --json has them all)")
-    screen.print(escape(coverage_line(made.info.get("coverage", {}))), soft_wrap=True)
+        say(screen, f"{counted(len(made.totals) - _SHOWN, 'more clock')} (use -o FILE or --json)")
+    say(screen, coverage_line(made.info.get("coverage", {})))
     _print_scopes(shown)
     _print_devices(shown)
     _print_shares(shown)
     if shown and "gaps_ms" in shown[0]:
         _print_gaps(shown)
     for note in made.notes:
-        screen.print(f"note: {escape(note)}", soft_wrap=True)
+        say(screen, f"note: {note}")
     if out is not None:
-        screen.print(f"wrote {escape(str(out))}", soft_wrap=True)
+        say(screen, f"wrote {out}")
 
 
 def _print_devices(totals: Sequence[dict[str, Any]]) -> None:
     """Print the totals of each GPU, where there are several."""
-    from rich.table import Table
+    from tracetool.report.layout import Table
 
     if not totals or len(totals[0].get("devices", ())) < 2:
         return
     records = [(t["clock_mhz"], d) for t in totals for d in t["devices"]][:_SHOWN]
     time, times = _unit((d["busy_ms"] for _, d in records), _TIMES)
     joules, energies = _unit((d["energy_j"] for _, d in records), _ENERGIES)
-    grid = Table(title="Each GPU (above: all of them together)", title_justify="left", box=None)
+    grid = Table(title="Each GPU (above: all of them together)", all_with="--json")
     for head in ("clock MHz", "GPU", f"busy {time}", f"energy {joules}", "mean W", "peak W"):
-        grid.add_column(head, justify="right", no_wrap=True)
+        grid.add_column(head, justify="right")
     for clock, d in records:
         grid.add_row(
             f"{clock:g}",
@@ -133,11 +139,11 @@ def _unit(values: Iterable[float], units: tuple[str, str, str]) -> tuple[str, fl
 
 def _print_scopes(totals: Sequence[dict[str, Any]]) -> None:
     """Print what the run's time and energy are made of."""
-    from rich.table import Table
+    from tracetool.report.layout import Table
 
-    grid = Table(title="Time and energy by scope: ms (J)", title_justify="left", box=None)
+    grid = Table(title="Time and energy by scope: ms (J)", all_with="--json")
     for head in ("clock MHz", "kernels", "copies", "gaps", "run"):
-        grid.add_column(head, justify="right", no_wrap=True)
+        grid.add_column(head, justify="right")
     keys = (
         ("kernel_time_ms", "kernel_energy_j"),
         ("copy_time_ms", "copy_energy_j"),
@@ -145,16 +151,18 @@ def _print_scopes(totals: Sequence[dict[str, Any]]) -> None:
         ("makespan_ms", "energy_j"),
     )
     for t in totals:
-        cells = (f"{_little(t[time])} ({_little(t[energy])})" for time, energy in keys)
+        cells = (f"{number(t[time])} ({number(t[energy])})" for time, energy in keys)
         grid.add_row(f"{t['clock_mhz']:g}", *cells)
     console().print(grid)
 
 
 def _print_shares(totals: Sequence[dict[str, Any]]) -> None:
-    from rich.table import Table
+    from tracetool.report.layout import Table
 
     names = list(totals[0]["energy_parts_j"]) if totals else []
-    grid = Table("clock MHz", *names, title="Where the energy goes", title_justify="left", box=None)
+    grid = Table(title="Where the energy goes", all_with="--json")
+    for head in ("clock MHz", *names):
+        grid.add_column(head, justify="right")
     for t in totals:
         whole = t["energy_j"] or 1.0
         grid.add_row(f"{t['clock_mhz']:g}", *(f"{100 * t['energy_parts_j'][n] / whole:.1f} %" for n in names))
@@ -162,43 +170,40 @@ def _print_shares(totals: Sequence[dict[str, Any]]) -> None:
 
 
 def _print_gaps(totals: Sequence[dict[str, Any]]) -> None:
-    from rich.table import Table
+    from tracetool.report.layout import Table
 
     names = [n for n in totals[0]["gaps_ms"] if any(t["gaps_ms"][n] for t in totals)]
     if not names:
         return
     heads = [_REASONS.get(n, n) for n in names]
-    grid = Table("clock MHz", *heads, title="Idle gaps: ms (J)", title_justify="left", box=None)
+    grid = Table(title="Idle gaps: ms (J)", all_with="--json")
+    for head in ("clock MHz", *heads):
+        grid.add_column(head, justify="right")
     for t in totals:
-        cells = (f"{_little(t['gaps_ms'][n])} ({_little(t['gaps_j'][n])})" for n in names)
+        cells = (f"{number(t['gaps_ms'][n])} ({number(t['gaps_j'][n])})" for n in names)
         grid.add_row(f"{t['clock_mhz']:g}", *cells)
     console().print(grid)
 
 
-def _little(value: float) -> str:
-    return "<0.001" if 0.0 < value < 1e-3 else number(value)
+def print_rows(table: pl.DataFrame) -> None:
+    """Print the first rows of a breakdown: what names the row, energy, share, time, then the rest."""
+    import polars as pl
 
+    from tracetool.report.console import show_table
 
-def print_rows(table: Any) -> None:
-    """Print the first rows of a breakdown."""
-    from rich.table import Table
-    from rich.text import Text
-
-    screen = console()
-    nested = "depth" in table.columns and "name" in table.columns
-    columns = [c for c in table.columns if not (nested and c in {"path", "depth"})]
-    grid = Table(box=None)
-    for column in columns:
-        text = column in {"name", "family", "reason", "bound", "kind", "basis"}
-        grid.add_column(column, justify="left" if text else "right", no_wrap=True, overflow="ellipsis")
-    for row in table.head(_SHOWN).iter_rows(named=True):
-        cells = []
-        for column in columns:
-            value = row[column]
-            lead = "  " * min(row["depth"], 12) if nested and column == "name" else ""
-            cell = number(value) if isinstance(value, float) else terminal(str(value))
-            cells.append(Text(lead + cell))
-        grid.add_row(*cells)
-    screen.print(grid)
-    if table.height > _SHOWN:
-        screen.print(f"... and {table.height - _SHOWN} more rows (-o FILE has them all)")
+    nested = {"path", "depth", "name"} <= set(table.columns)
+    if nested:
+        lead = pl.lit("  ").repeat_by(pl.col("depth").clip(0, 12)).list.join("")
+        table = table.with_columns(pl.concat_str(lead, "name").alias("name")).drop("path", "depth")
+    left_out = [c for c in table.columns if c in _FILE_ONLY or c.startswith("util_") or c.endswith("_bytes")]
+    shown = table.drop(left_out)
+    if shown["clock_mhz"].n_unique() < 2 and "name" in shown.columns:
+        shown = shown.drop("clock_mhz")
+    named = ["clock_mhz", "name", "iteration", "family", "reason", "device", "time_ms"]
+    order = {c: named.index(c) if c in named else len(named) + rank_of(c) for c in shown.columns}
+    ordered = sorted(order, key=lambda column: order[column])
+    show_table(shown.select(ordered), limit=_SHOWN, console=console())
+    if left_out:
+        say(
+            console(), f"{counted(len(left_out), 'more column')} with -o FILE: utilization, operations, bytes"
+        )

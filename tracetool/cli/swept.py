@@ -8,28 +8,33 @@ from typing import TYPE_CHECKING, Any
 
 from tracetool.cli.output import console
 from tracetool.cli.predicted import number
+from tracetool.report.sentences import say
 
 if TYPE_CHECKING:
     from tracetool.workflows.sweep import Swept
 
 _BAR = 28
+#: Columns of the figures beside the bars.
+_FIGURES = 54
 _SHOWN = 45
 
 
 def print_swept(made: Swept, written: Sequence[Path]) -> None:
     """Print the points as a chart, the best of them, the families and the notes."""
     from rich.markup import escape
-    from rich.table import Table
+
+    from tracetool.report.layout import Table
 
     screen = console()
-    grid = Table(title=f"Energy over clocks on {escape(made.gpu)}", title_justify="left", box=None)
+    grid = Table(title=f"Energy over clocks on {made.gpu}")
     for head in ("clock MHz", "cap W", "makespan ms", "energy J", "mean W"):
         grid.add_column(head, justify="right")
-    grid.add_column("* nothing is both faster and cheaper")
+    grid.add_column("* nothing is both faster and cheaper" if screen.width >= 90 else "* Pareto front")
+    most_bar = max(min(_BAR, screen.width - _FIGURES), 8)
     rows = made.points.to_dicts()
     most = max((r["energy_j"] for r in rows), default=1.0) or 1.0
     for row in rows[:: max(1, -(-len(rows) // _SHOWN))]:
-        bar = "█" * max(1, round(_BAR * row["energy_j"] / most)) + (" *" if row["pareto"] else "")
+        bar = "█" * max(1, round(most_bar * row["energy_j"] / most)) + (" *" if row["pareto"] else "")
         cap = "" if row["power_cap_w"] is None else f"{row['power_cap_w']:g}"
         grid.add_row(
             f"{row['clock_mhz']:g}",
@@ -40,10 +45,9 @@ def print_swept(made: Swept, written: Sequence[Path]) -> None:
             bar,
         )
     screen.print(grid)
-    title = f"Best of them, against {made.info['reference_mhz']:g} MHz (90 % interval)"
-    grid = Table(title=title, title_justify="left", box=None)
+    grid = Table(title=f"Best of them, against {made.info['reference_mhz']:g} MHz (90 % interval)")
     for head in ("goal", "clock MHz", "cap W", "makespan ms", "energy J", "saved", "slower"):
-        grid.add_column(head, justify="left" if head == "goal" else "right", no_wrap=True)
+        grid.add_column(head, justify="left" if head == "goal" else "right")
     for row in made.best.to_dicts():
         cap = "" if row["power_cap_w"] is None else f"{row['power_cap_w']:g}"
         grid.add_row(
@@ -56,12 +60,12 @@ def print_swept(made: Swept, written: Sequence[Path]) -> None:
             f"{100 * row['slowdown']:.1f} %",
         )
     screen.print(grid)
-    grid = Table(title="Each family by itself, gaps left out", title_justify="left", box=None)
+    grid = Table(title="Each family by itself, gaps left out")
     for head in ("family", "share", "best MHz", "saved", "slower", "allowed MHz", "saved there"):
-        grid.add_column(head, justify="left" if head == "family" else "right", no_wrap=True)
+        grid.add_column(head, justify="left" if head == "family" else "right")
     for row in made.families.to_dicts():
         grid.add_row(
-            escape(str(row["family"])[:40]),
+            escape(str(row["family"])),
             f"{100 * row['share']:.1f} %",
             f"{row['best_clock_mhz']:g}",
             _saved(row),
@@ -71,9 +75,9 @@ def print_swept(made: Swept, written: Sequence[Path]) -> None:
         )
     screen.print(grid)
     for note in made.notes:
-        screen.print(f"note: {escape(note)}", soft_wrap=True)
+        say(screen, f"note: {note}")
     for path in written:
-        screen.print(f"wrote {escape(str(path))}", soft_wrap=True)
+        say(screen, f"wrote {path}")
 
 
 def _saved(row: dict[str, Any]) -> str:

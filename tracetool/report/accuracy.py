@@ -14,8 +14,8 @@ from tracetool.tables.schema import load_schema
 
 WORST = 10
 _HEADERS = {
-    "time_error_pct": "off by",
-    "energy_error_pct": "off by",
+    "time_error_pct": "time off",
+    "energy_error_pct": "off",
     "energy_predicted_j": "predicted",
     "power_predicted_w": "predicted",
 }
@@ -28,9 +28,10 @@ def accuracy_view(found: Accuracy) -> View:
     blocks.append(Line(_setting(found), "note"))
     blocks += [Line(text, "warning") for text in (*found.breaches, *found.warnings)]
     parts = _people(found, ("total", "gap", "family"), compared_only=True)
-    blocks.append(Grid(parts, "By family", headers=_HEADERS | {"name": "family"}))
+    plain = _HEADERS if found.measured else _HEADERS | {"energy_predicted_j": "energy predicted"}
+    blocks.append(Grid(parts, "By family", headers=plain | {"name": "family"}))
     kernels = _people(found, ("signature",))
-    headers = _HEADERS | {"name": "kernel"}
+    headers = plain | {"name": "kernel"}
     blocks.append(Grid(kernels, "Kernels, largest difference first", WORST, headers))
     if kernels.height > WORST:
         blocks.append(
@@ -103,12 +104,12 @@ def _setting(found: Accuracy) -> str:
 
 
 def _people(found: Accuracy, levels: tuple[str, ...], *, compared_only: bool = False) -> pl.DataFrame:
-    keep = ["name", "time_ms", "time_error_pct"]
+    timed = ["share_pct", "time_ms", "time_error_pct"]
     if found.measured:
-        keep += ["energy_j", "energy_low_j", "energy_high_j", "energy_error_pct", "agrees"]
-        keep += ["energy_predicted_j", "share_pct", "power_w", "power_predicted_w", "launches"]
+        keep = ["name", "energy_j", "energy_low_j", "energy_high_j", "energy_error_pct", "agrees", *timed]
+        keep += ["energy_predicted_j", "power_w", "power_predicted_w", "launches"]
     else:
-        keep += ["energy_predicted_j", "energy_predicted_low_j", "energy_predicted_high_j", "share_pct"]
+        keep = ["name", "energy_predicted_j", "energy_predicted_low_j", "energy_predicted_high_j", *timed]
         keep += ["power_predicted_w", "basis", "launches"]
     rows = found.table.filter(pl.col("level").is_in(levels))
     if compared_only:

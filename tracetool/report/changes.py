@@ -170,13 +170,13 @@ def _kernels(found: RunDiff) -> pl.DataFrame:
         .then("name")
         .otherwise(pl.concat_str("name", pl.lit(" → "), "head_name"))
         .alias("name"),
-        "relation",
-        pl.Series("launches", launches, dtype=pl.String),
         "energy_base_j",
         "energy_head_j",
         "energy_change_j",
         "energy_change_pct",
         "verdict",
+        "relation",
+        pl.Series("launches", launches, dtype=pl.String),
         "family",
     )
 

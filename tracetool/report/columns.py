@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -10,6 +11,7 @@ from typing import Final
 import polars as pl
 
 from tracetool.report import escape
+from tracetool.report.layout import rank_of
 
 #: Unit suffixes of column names, longest first, and how people write them.
 UNITS: Final = {
@@ -22,8 +24,10 @@ _LADDERS: Final = (
     (("pJ", 1e-12), ("µJ", 1e-6), ("mJ", 1e-3), ("J", 1.0), ("kJ", 1e3), ("MJ", 1e6)),
     (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12)),
 )
-#: Columns that say what the others are worth: they are shown where others have to give way.
-VERDICTS: Final = frozenset({"agrees", "identified", "verdict"})
+#: A figure with its unit, or a range of two, written out already.
+_FIGURE: Final = re.compile(
+    r"(\?|[-+]?[\d,.]+(e[-+]?\d+)?( \S{1,5})?( to [-+]?[\d,.]+(e[-+]?\d+)?( \S{1,5})?)?)?"
+)
 
 
 @dataclass(frozen=True)
@@ -33,16 +37,16 @@ class Shown:
     heading: str
     cells: list[str]
     numeric: bool
-    verdict: bool = False
+    rank: int = 0
 
 
 def number(value: float | None, digits: int = 4, places: int | None = None) -> str:
     """Return a number with ``digits`` significant figures, thousands parted, no exponent in between.
 
-    With ``places``, at most so many decimals; what would round to zero is shown as below the last one.
+    With ``places``, at most so many decimals; what would round to zero gets an exponent.
 
-    >>> number(0.0001234, places=3), number(0.01234, places=3)
-    ('<0.001', '0.012')
+    >>> number(-0.0001234, places=3), number(0.01234, places=3)
+    ('-1e-04', '0.012')
     >>> [number(v) for v in (1234567.8, 45.678, 0.00012345, 0.0, None, float("nan"), 3.2e-9)]
     ['1,234,568', '45.68', '0.0001234', '0', '', '–', '3.2e-09']
     """
@@ -57,11 +61,7 @@ def number(value: float | None, digits: int = 4, places: int | None = None) -> s
     size = math.floor(math.log10(abs(value)))
     if places is not None and size < 0:
         least = 10.0**-places
-        return (
-            f"{value:.{places}f}"
-            if abs(value) >= least / 2
-            else f"{'-' if value < 0 else ''}<{least:.{places}f}"
-        )
+        return f"{value:.{places}f}" if abs(value) >= least / 2 else f"{value:.0e}"
     if size < -6 or size > 14:
         return f"{value:.{max(digits - 2, 1)}g}"
     return f"{value:,.{max(digits - 1 - size, 0)}f}" if size < digits else f"{value:,.0f}"
@@ -96,6 +96,13 @@ def _places(values: list[float]) -> int | None:
     return max(0, min(6, 4 - math.floor(math.log10(max(finite))))) if finite else None
 
 
+def _without_noise(values: list[float | None], unit: str) -> list[float | None]:
+    """Return a column's figures, those as small as rounding errors as zero."""
+    largest = max((abs(v) for v in values if v and math.isfinite(v)), default=0.0)
+    least = max(1e-9 * largest, 1e-12 if unit in ("J", "s", "W") else 0.0)
+    return [0.0 if v is not None and abs(v) < least else v for v in values]
+
+
 def _ends(column: str) -> tuple[str, str] | None:
     base, unit = split_unit(column)
     suffix = column[len(base) :] if unit else ""
@@ -109,18 +116,18 @@ def show_columns(frame: pl.DataFrame, headers: Mapping[str, str], width: int) ->
     A figure with ``_low`` and ``_high`` beside it is shown with its interval in one column. Texts
     are made printable and cut to ``width``; the caller escapes them for its output.
     """
-    made = []
+    made: list[Shown] = []
     names = set(frame.columns)
     for column in frame.columns:
         base, unit = split_unit(column)
         low, high = _ends(column) or ("", "")
         if {low, high} <= names and column not in (low, high):
-            made.append(_with_interval(frame, (column, low, high), headers.get(column), unit, base))
+            shown = _with_interval(frame, (column, low, high), headers.get(column), unit, base)
         elif _is_end(column, names):
             continue
         else:
             shown = _plain(frame[column], headers.get(column), unit, base, width)
-            made.append(replace(shown, verdict=column in VERDICTS))
+        made.append(replace(shown, rank=rank_of(column)))
     return made
 
 
@@ -167,18 +174,24 @@ def _headed(header: str | None, base: str, unit: str) -> str:
 
 
 def _percent(value: float | None) -> str:
-    return number(value) if value is None or not math.isfinite(value) else f"{value:,.1f}"
+    return number(value) if value is None or not math.isfinite(value) else f"{round(value, 1) + 0.0:,.1f}"
 
 
 def _plain(column: pl.Series, header: str | None, unit: str, base: str, width: int) -> Shown:
     values = column.to_list()
     if column.dtype.is_float() or (column.dtype.is_integer() and unit in ("ns", "B")):
-        floats = [None if v is None else float(v) for v in values]
+        floats = _without_noise([None if v is None else float(v) for v in values], unit)
         whole = header is not None and "[" in header
         shown_unit, factor = (unit, 1.0) if whole else _scale(unit, [v for v in floats if v is not None])
         scaled = [None if v is None else v * factor for v in floats]
+        if not unit and base.endswith("share"):
+            percents = [None if v is None else 100 * v for v in floats]
+            return Shown(_headed(header, base, "%"), [_percent(v) for v in percents], True)
         if unit == "%":
             return Shown(_headed(header, base, unit), [_percent(v) for v in scaled], True)
+        if all(v is None or v == round(v, 0) for v in scaled if v is None or math.isfinite(v)):
+            cells = [number(v) if v is None or not math.isfinite(v) else f"{v:,.0f}" for v in scaled]
+            return Shown(_headed(header, base, shown_unit), cells, True)
         places = _places([v for v in scaled if v is not None])
         cells = [number(v, 4, places) for v in scaled]
         return Shown(_headed(header, base, shown_unit), cells, True)
@@ -188,4 +201,5 @@ def _plain(column: pl.Series, header: str | None, unit: str, base: str, width: i
     if column.dtype == pl.Boolean:
         return Shown(heading, ["" if v is None else "yes" if v else "no" for v in values], False)
     texts = ["" if v is None else v if isinstance(v, str) else str(v) for v in values]
-    return Shown(heading, [escape.name(t, width) for t in texts], False)
+    figures = any(texts) and all(_FIGURE.fullmatch(t) for t in texts)
+    return Shown(heading, [escape.name(t, width) for t in texts], figures)

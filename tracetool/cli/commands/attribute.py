@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command(epilog="Example: tracetool attribute run.tracetool -o energy.parquet")
+@app.command(
+    short_help="Measured energy of every kernel, from a power log.",
+    epilog="Example: tracetool attribute run.tracetool -o energy.parquet",
+)
 def attribute(
     source: Path = typer.Argument(
         ..., metavar="RUN|ACTIVITY.csv", help="A run, or a table of name, start_us, end_us (UTC)."
@@ -66,6 +69,7 @@ def attribute(
     from tracetool.cli.output import console, print_json
     from tracetool.report.console import show_table
     from tracetool.report.save import check_output, save_table
+    from tracetool.report.sentences import say
     from tracetool.tables.run_folder import is_run_path
     from tracetool.tables.schema import load_schema
     from tracetool.vocabulary.errors import BadInput
@@ -121,14 +125,14 @@ def attribute(
         return
     shown = console()
     for note in found.notes:
-        shown.print(note, markup=False)
+        say(shown, note)
     ran = found.energy.filter(pl.col("duration_ns") > 0).sort("energy_j", descending=True, nulls_last=True)
-    columns = ["class", "launches", "duration_ns", "energy_j", "energy_low_j", "energy_high_j", "power_w"]
-    show_table(ran.select(*columns, "coverage", "prior_share", "identified"), console=shown)
+    columns = ["class", "energy_j", "energy_low_j", "energy_high_j", "identified", "duration_ns", "launches"]
+    show_table(ran.select(*columns, "power_w", "coverage", "prior_share"), console=shown)
     if found.windows is not None:
         show_table(found.windows, title="windows", limit=10, console=shown)
     if out is not None:
-        shown.print(f"wrote {out}", markup=False)
+        say(shown, f"wrote {out}")
 
 
 def _identify(
@@ -147,6 +151,7 @@ def _identify(
 
     from tracetool.cli.output import console, print_json
     from tracetool.report.console import show_table
+    from tracetool.report.sentences import say
     from tracetool.vocabulary.errors import BadInput
     from tracetool.workflows.identify_sensor import identify_sensor, save_sensor
 
@@ -161,17 +166,21 @@ def _identify(
         return
     shown = console()
     told = {one.field: list(one.told().values()) for one in found}
-    show_table(pl.DataFrame({"": list(found[0].told()), **told}), console=shown)
+    show_table(pl.DataFrame({"": list(found[0].told()), **told}), console=shown, all_with="--json")
     for row in rows:
         if row["note"]:
-            shown.print(f"{row['field']}: {row['note']}", markup=False)
-    shown.print(
-        "between the brackets: 90 % of what it may be"
-        + ("" if meter else "; gain is other boards': a meter tells this one's (--meter METER.csv)"),
-        markup=False,
+            say(shown, f"{row['field']}: {row['note']}")
+    say(
+        shown,
+        "in brackets: the 90 % interval"
+        + (
+            ""
+            if meter
+            else "; the gain is that of other GPUs: a meter identifies this one's (--meter METER.csv)"
+        ),
     )
     if out is not None:
-        shown.print(f"wrote {out}: use it with --sensor", markup=False)
+        say(shown, f"wrote {out}: use it with --sensor")
 
 
 def _draw(found: Attribution, picture: Path | None, bars: Path | None) -> None:

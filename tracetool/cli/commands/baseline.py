@@ -50,7 +50,7 @@ def list_(
     ),
     as_json: bool = JSON_OPTION,
 ) -> None:
-    """Show what is kept, oldest first, and whether it crept or stepped."""
+    """Show what is kept, oldest first, with drifts and steps."""
     from tracetool.cli.output import console, print_json
     from tracetool.report.console import show_table
     from tracetool.report.escape import terminal

@@ -10,7 +10,7 @@ from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 
 app = typer.Typer()
 
-#: Headings of errors in a terminal: all of them fit a hundred columns.
+#: Headings of errors in a terminal, short enough for all of them to fit.
 _SHORT = {
     "fit_percent": "fit %",
     "held_out_percent": "left out %",
@@ -19,7 +19,10 @@ _SHORT = {
 }
 
 
-@app.command(epilog="Example: tracetool calibrate idle.csv kernels.parquet --gpu a100-sxm -o mine.power.toml")
+@app.command(
+    short_help="Fit power and time coefficients of a GPU.",
+    epilog="Example: tracetool calibrate idle.csv kernels.parquet --gpu a100-sxm -o mine.power.toml",
+)
 def calibrate(
     sources: list[Path] = typer.Argument(
         ...,
@@ -35,6 +38,7 @@ def calibrate(
     """Fit power or time coefficients, state their uncertainty and their error on rows they have not seen."""
     from tracetool.cli.output import console, print_json
     from tracetool.report.console import show_table
+    from tracetool.report.sentences import say
     from tracetool.tables.write import aside_file
     from tracetool.vocabulary.errors import BadInput
     from tracetool.workflows.calibrate import calibrate as fit
@@ -57,13 +61,14 @@ def calibrate(
             }
         )
     elif not quiet:
-        show_table(made.coefficients)
-        show_table(made.errors.rename({k: v for k, v in _SHORT.items() if k in made.errors.columns}))
+        show_table(made.coefficients, all_with="--json")
+        errors = made.errors.rename({k: v for k, v in _SHORT.items() if k in made.errors.columns})
+        show_table(errors, all_with="--json")
         if made.rejected.height:
-            show_table(made.rejected["reason"].value_counts(sort=True))
+            show_table(made.rejected["reason"].value_counts(sort=True), all_with="--json")
         page = console()
         for note in made.notes:
-            page.print(note, markup=False)
+            say(page, note)
         if out is not None:
-            page.print(f"wrote {out}", markup=False)
-            page.print(f"use it: tracetool predict RUN --calibration {out}", markup=False)
+            say(page, f"wrote {out}")
+            say(page, f"use it: tracetool predict RUN --calibration {out}")

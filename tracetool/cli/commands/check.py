@@ -11,7 +11,10 @@ from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 app = typer.Typer()
 
 
-@app.command(epilog="Example: tracetool check head.tracetool (with [tool.tracetool] in pyproject.toml)")
+@app.command(
+    short_help="Compare runs by a project's own limits, for CI.",
+    epilog="Example: tracetool check head.tracetool (with [tool.tracetool] in pyproject.toml)",
+)
 def check(
     runs: list[Path] = typer.Argument(
         None, metavar="[RUN...]", help="Head runs; by default those of the settings."

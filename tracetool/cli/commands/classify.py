@@ -12,7 +12,8 @@ app = typer.Typer()
 
 
 @app.command(
-    epilog="Examples: tracetool classify run.tracetool -o kernels.csv | tracetool classify --explain NAME"
+    short_help="Families of kernels, and what their names state.",
+    epilog="Examples: tracetool classify run.tracetool -o kernels.csv | tracetool classify --explain NAME",
 )
 def classify(
     source: Path | None = typer.Argument(
@@ -34,10 +35,11 @@ def classify(
     if source is None:
         raise BadInput("nothing to classify", "name a run or a file of kernel names, or use --explain NAME")
     from rich.markup import escape
-    from rich.table import Table
 
     from tracetool.cli.output import console, print_json
+    from tracetool.report.layout import Table
     from tracetool.report.save import check_output, save_table
+    from tracetool.report.sentences import say
     from tracetool.workflows.classify import classify_source, family_shares
 
     if out is not None:
@@ -53,37 +55,40 @@ def classify(
         return
     timed = "time_ms" in shares.columns
     total = float(shares["time_ms"].sum()) if timed else float(shares["rows"].sum())
-    grid = Table(
-        "family", "names", "launches" if timed else "rows", *(["time ms"] if timed else []), "share", box=None
-    )
+    grid = Table("family")
+    for heading in ("share", *(["time ms"] if timed else []), "launches" if timed else "rows", "names"):
+        grid.add_column(heading, justify="right")
     for row in shares.iter_rows(named=True):
         part = (row["time_ms"] if timed else row["rows"]) / total if total else 0.0
         times = [f"{row['time_ms']:,.3f}"] if timed else []
-        grid.add_row(escape(row["family"]), f"{row['names']:,}", f"{row['rows']:,}", *times, f"{part:.1%}")
+        grid.add_row(escape(row["family"]), f"{part:.1%}", *times, f"{row['rows']:,}", f"{row['names']:,}")
     console().print(grid)
     if out is not None:
-        console().print(f"wrote {escape(str(out))}")
+        say(console(), f"wrote {out}")
 
 
 def _explain(name: str, *, as_json: bool) -> None:
     from rich.markup import escape
-    from rich.table import Table
 
     from tracetool.classify.explain import explain_name
     from tracetool.cli.output import console, print_json
+    from tracetool.report.layout import Table
+    from tracetool.report.sentences import say
 
     found = explain_name(name)
     if as_json:
         print_json(found)
         return
     show = console()
-    show.print(f"library  {escape(str(found['title']))}")
-    show.print(f"source   {escape(str(found['source']))}")
-    grid = Table("token", "means", box=None)
+    say(show, f"library  {found['title']}")
+    say(show, f"source   {found['source']}")
+    grid = Table("token", all_with="--json")
+    grid.add_column("means", prose=True)
     for token, meaning in found["tokens"]:
         grid.add_row(escape(token), escape(meaning))
     show.print(grid)
-    facts = Table("attribute", "value", "what it is", box=None)
+    facts = Table("attribute", "value", all_with="--json")
+    facts.add_column("what it is", prose=True)
     for fact in found["attributes"]:
         facts.add_row(escape(fact["attribute"]), escape(str(fact["value"])), escape(fact["meaning"]))
     show.print(facts)

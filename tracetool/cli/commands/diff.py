@@ -11,7 +11,10 @@ from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 app = typer.Typer()
 
 
-@app.command(epilog="Example: tracetool diff base.tracetool head.tracetool --fail-on energy=2% -o diff.md")
+@app.command(
+    short_help="Predicted against measured, or two runs compared.",
+    epilog="Example: tracetool diff base.tracetool head.tracetool --fail-on energy=2% -o diff.md",
+)
 def diff(
     runs: list[Path] = typer.Argument(
         None, metavar="RUN | BASE HEAD", help="One run: predicted against measured. Two: base against head."

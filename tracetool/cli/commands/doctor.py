@@ -1,4 +1,4 @@
-"""``tracetool doctor``: what this machine lacks for recording, each with its mend."""
+"""``tracetool doctor``: what this machine is missing for recording, each with its fix."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from tracetool.cli.output import JSON_OPTION
 app = typer.Typer()
 
 
-@app.command(epilog="Example: tracetool doctor")
+@app.command(
+    short_help="What this machine can record, and what is missing.", epilog="Example: tracetool doctor"
+)
 def doctor(
     folder: Path = typer.Argument(
         Path(), metavar="[FOLDER]", help="Where recordings would go; here by default."
@@ -23,9 +25,10 @@ def doctor(
     from dataclasses import asdict
 
     from rich.markup import escape
-    from rich.table import Table
 
     from tracetool.cli.output import console, print_json
+    from tracetool.report.layout import Table
+    from tracetool.report.sentences import say
     from tracetool.vocabulary.errors import BadInput, MissingPart
     from tracetool.workflows.doctor import examine
 
@@ -35,14 +38,20 @@ def doctor(
     if as_json:
         print_json({"can_record": able, "checks": [asdict(c) for c in checks]})
     else:
-        grid = Table("what", "", "found", "mend", box=None)
+        grid = Table("state", "what", all_with="--json")
+        grid.add_column("found", prose=True)
+        grid.add_column("fix", prose=True)
         for check in checks:
-            grid.add_row(*(escape(text) for text in (check.subject, check.state, check.found, check.mend)))
-        console().print(grid)
-        print(
-            "\nThis machine can record."
+            state = "missing" if check.state == "lack" else check.state
+            grid.add_row(*(escape(text) for text in (state, check.subject, check.found, check.mend)))
+        shown = console()
+        shown.print(grid)
+        shown.print()
+        say(
+            shown,
+            "This machine can record."
             if able
-            else "\nThis machine reads, predicts and compares; it cannot record a GPU."
+            else "This machine reads, predicts and compares; it cannot record a GPU.",
         )
     if require and not able:
         lack = next((c for c in checks if c.state == "lack"), None)

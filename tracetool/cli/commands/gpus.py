@@ -13,9 +13,14 @@ if TYPE_CHECKING:
     from tracetool.workflows.gpus import GpuSheet
 
 app = typer.Typer()
+#: Longest bar of a curve, and the columns of the figures beside both bars.
+_BAR = 24
+_FIGURES = 40
 
 
-@app.command(epilog="Example: tracetool gpus --show a100-pcie-40gb")
+@app.command(
+    short_help="The GPUs that can be predicted.", epilog="Example: tracetool gpus --show a100-pcie-40gb"
+)
 def gpus(
     show: str = typer.Option("", "--show", metavar="NAME", help="One GPU: numbers, sources, V(f), idle(f)."),
     out: Path | None = typer.Option(
@@ -39,7 +44,8 @@ def gpus(
         if as_json:
             print_json({"gpus": listed.to_dicts()})
         elif not quiet:
-            show_table(listed.select("name", "title", "sm_count", "clock_max_mhz", "power_limit_w", "power"))
+            columns = ["name", "title", "sm_count", "clock_max_mhz", "power_limit_w", "power"]
+            show_table(listed.select(columns), limit=None)
         return
     sheet = show_gpu(show)
     if out is not None:
@@ -67,28 +73,41 @@ def _document(sheet: GpuSheet) -> dict[str, object]:
 
 
 def _print(sheet: GpuSheet) -> None:
+    import polars as pl
     from rich.markup import escape
-    from rich.table import Table
 
     from tracetool.cli.output import console
     from tracetool.report.console import show_table
+    from tracetool.report.layout import Table
+    from tracetool.report.sentences import say
 
     page = console()
     page.print(f"[bold]{escape(sheet.gpu.title)}[/bold]  {escape(sheet.gpu.name)}  {sheet.gpu.architecture}")
     if sheet.gpu.note:
-        page.print(escape(sheet.gpu.note))
-    show_table(sheet.numbers.select("number", "value", "unit", "kind", "source"))
+        say(page, sheet.gpu.note)
+    figures = pl.Series("value", [_figure(v) for v in sheet.numbers["value"]], dtype=pl.String)
+    show_table(sheet.numbers.select("number", figures, "unit", "kind", "source"), limit=None)
     if sheet.curves.height:
-        grid = Table("clock [MHz]", "V(f) [V]", "", "idle(f) [W]", "", box=None)
+        grid = Table()
+        for heading in ("clock [MHz]", "V(f) [V]", "", "idle(f) [W]", ""):
+            grid.add_column(heading, justify="right" if heading else "left")
         volt, watt = sheet.curves["voltage_v"].max(), sheet.curves["idle_w"].max()
+        width = max(min(_BAR, (page.width - _FIGURES) // 2), 4)
         for clock, v, w in sheet.curves.iter_rows():
-            grid.add_row(f"{clock:.0f}", f"{v:.3f}", _bar(v, volt), f"{w:.1f}", _bar(w, watt))
+            grid.add_row(f"{clock:.0f}", f"{v:.3f}", _bar(v, volt, width), f"{w:.1f}", _bar(w, watt, width))
         page.print(grid)
     for note in sheet.notes:
-        page.print(escape(note))
+        say(page, note)
 
 
-def _bar(value: float, most: object, width: int = 24) -> str:
+def _figure(value: float) -> str:
+    """A figure of any unit: whole ones without decimals."""
+    from tracetool.report.columns import number
+
+    return f"{value:,.0f}" if value == round(value) else number(value)
+
+
+def _bar(value: float, most: object, width: int) -> str:
     """A bar to scale from zero."""
     top = float(most) if isinstance(most, float) and most > 0 else 1.0
     return "█" * max(1, round(width * value / top))

@@ -12,7 +12,10 @@ from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 app = typer.Typer()
 
 
-@app.command(epilog="Example: tracetool ingest run.nsys-rep --power power.csv --tz +02:00 -o run.tracetool")
+@app.command(
+    short_help="Read traces and power logs into one run.",
+    epilog="Example: tracetool ingest run.nsys-rep --power power.csv --tz +02:00 -o run.tracetool",
+)
 def ingest(
     traces: list[Path] = typer.Argument(
         ..., metavar="TRACE...", help="Profiler files; power logs may be among them."

@@ -11,7 +11,10 @@ from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 app = typer.Typer()
 
 
-@app.command(epilog="Example: tracetool predict run.tracetool --clock 900,1200 -o predicted.parquet")
+@app.command(
+    short_help="Time, power and energy at other clocks.",
+    epilog="Example: tracetool predict run.tracetool --clock 900,1200 -o predicted.parquet",
+)
 def predict(
     source: Path = typer.Argument(..., metavar="RUN|TABLE", help="A run, or an operator or kernel table."),
     gpu: str = typer.Option("", "--gpu", help="GPU to predict, e.g. h100-sxm; a run knows its own."),

@@ -11,7 +11,10 @@ from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 app = typer.Typer()
 
 
-@app.command(epilog="Example: tracetool profile campaign.tracetool --kernel gemm --picture profile.html")
+@app.command(
+    short_help="Power over the course of one kernel.",
+    epilog="Example: tracetool profile campaign.tracetool --kernel gemm --picture profile.html",
+)
 def profile(
     sources: list[Path] = typer.Argument(
         ..., metavar="RUN...|EXECUTIONS.csv", help="Runs with power logs, or one table of executions."
@@ -42,6 +45,7 @@ def profile(
     from tracetool.cli.output import console, print_json
     from tracetool.report.console import show_table
     from tracetool.report.save import check_output, save_table
+    from tracetool.report.sentences import say
     from tracetool.tables.schema import load_schema
     from tracetool.vocabulary.errors import BadInput
     from tracetool.workflows.profile import context_table, profile_runs, profile_tables, summary
@@ -71,18 +75,18 @@ def profile(
         return
     found, shown = made.found, console()
     golden = int(found.golden.sum())
-    shown.print(
+    say(
+        shown,
         f"{made.kernel}: {found.duration_s * 1e6:.1f} us, {golden} of {found.runs} runs golden"
         f" (margin {found.guide.margin:.0%}); steady from execution {found.sse + 1} (time) and"
         f" {found.ssp + 1} (power)",
-        markup=False,
     )
     for note in made.notes:
-        shown.print(note, markup=False)
+        say(shown, note)
     show_table(summary(made), console=shown)
     among = context_table(made)
     if among is not None:
         show_table(among, title="by what ran before", console=shown)
     for path in (out, picture):
         if path is not None:
-            shown.print(f"wrote {path}", markup=False)
+            say(shown, f"wrote {path}")

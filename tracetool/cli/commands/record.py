@@ -12,6 +12,7 @@ app = typer.Typer()
 
 
 @app.command(
+    short_help="Run a program with its trace and power log.",
     epilog="Example: tracetool record -o train.tracetool -- python train.py --steps 50",
     context_settings={"ignore_unknown_options": False},
 )

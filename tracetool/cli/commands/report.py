@@ -11,7 +11,9 @@ from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 app = typer.Typer()
 
 
-@app.command(epilog="Example: tracetool report run.tracetool -o report.html")
+@app.command(
+    short_help="One page with pictures.", epilog="Example: tracetool report run.tracetool -o report.html"
+)
 def report(
     run: Path = typer.Argument(..., metavar="RUN", help="A run folder."),
     base: Path | None = typer.Argument(None, metavar="[BASE]", help="A run to set it against."),

@@ -11,7 +11,10 @@ from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 app = typer.Typer()
 
 
-@app.command(epilog="Example: tracetool sweep run.tracetool --slowdown 0.05 --chart front.html")
+@app.command(
+    short_help="The clock or power cap of least energy.",
+    epilog="Example: tracetool sweep run.tracetool --slowdown 0.05 --chart front.html",
+)
 def sweep(
     source: Path = typer.Argument(..., metavar="RUN|TABLE", help="A run, or an operator or kernel table."),
     gpu: str = typer.Option("", "--gpu", help="GPU, e.g. a100-sxm; a run knows its own."),

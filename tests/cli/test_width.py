@@ -1,0 +1,142 @@
+"""Every command fits the terminal: no line is longer, energy stays, and a wide one hides nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Tool
+
+WIDTHS = (60, 80, 100, 140, 200)
+#: Commands with the word each of their tables with energies has in a heading.
+COMMANDS = {
+    "classify train": "",
+    "predict train": "energy",
+    "predict train --clock 1200,1500,1755": "energy",
+    "predict train --by signature": "energy",
+    "predict train --by operator": "energy",
+    "predict train --by family --clock 1200,1755": "energy",
+    "predict train --by range": "energy",
+    "predict train --by iteration": "energy",
+    "predict train --by gap": "energy",
+    "predict train --by power": "",
+    "sweep train --clock 600:1950:150": "energy",
+    "attribute train": "energy",
+    "attribute train --identify-sensor": "",
+    "diff train": "energy",
+    "diff forward": "energy",
+    "diff train train": "energy",
+    "diff forward train": "energy",
+    "check forward --base train": "energy",
+    "baseline list store": "",
+    "gpus": "",
+    "gpus --show h100-sxm": "",
+    "formats": "",
+    "families": "",
+    "schema": "",
+    "schema kernels": "",
+    "doctor": "",
+    "classify --explain nvjet_tst_128x256_64x4_1x2_h_bz_coopA_TNT": "",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, samples: Path, tool: Tool) -> Path:
+    made = tmp_path_factory.mktemp("widths")
+    for arguments in (
+        ["ingest", samples / "h100_training.sqlite", samples / "h100_training_power.csv", "-o", "train"],
+        ["ingest", samples / "mi300x_kernel_trace.csv", "--gpu", "mi300x", "-o", "forward"],
+        ["baseline", "add", "store", "train"],
+    ):
+        assert tool(*arguments, cwd=made).returncode == 0
+    (made / "pyproject.toml").write_text('[tool.tracetool]\nenergy = "auto"\n')
+    return made
+
+
+def _run(command: str, width: int, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    from tracetool.cli.app import run
+
+    assert run(command.split()) in (0, 1), command
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_fits_every_width(
+    command: str, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    word = COMMANDS[command]
+    for width in WIDTHS:
+        monkeypatch.setenv("COLUMNS", str(width))
+        text = _run(command, width, folder, capsys)
+        longest = max(text.splitlines(), key=len)
+        assert len(longest) <= width, f"{width}: {longest}"
+        assert word in text.split("hidden columns")[0]
+        for sentence in re.findall(r"^hidden columns.*(?:\n  .*)*", text, re.MULTILINE):
+            assert not re.search(r"[:,]\s+energy( predicted)? \[", sentence), sentence
+        if width == 200:
+            assert "hidden columns" not in text
+
+
+def test_a_pipe_without_a_width_gets_tables_of_100(folder: Path, tool: Tool) -> None:
+    kept = {k: v for k, v in os.environ.items() if k != "COLUMNS"}
+    assert "COLUMNS" not in kept
+    rows = tool("attribute", "train", cwd=folder, COLUMNS="").stdout.splitlines()
+    table = [line for line in rows if "nvjet" in line or line.startswith("class")]
+    assert 90 < max(map(len, table)) <= 100
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a pseudo-terminal")
+@pytest.mark.parametrize("width", [72, 150])
+@pytest.mark.parametrize("no_color", [False, True])
+def test_a_terminals_own_width_counts(width: int, no_color: bool, folder: Path) -> None:
+    import fcntl
+    import pty
+    import struct
+    import subprocess
+    import termios
+
+    head, tail = pty.openpty()
+    fcntl.ioctl(tail, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
+    environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")}
+    environment |= {"TERM": "xterm-256color"} | ({"NO_COLOR": "1"} if no_color else {})
+    with subprocess.Popen(
+        [sys.executable, "-m", "tracetool", "attribute", "train"],
+        cwd=folder, stdout=tail, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env=environment,
+    ) as process:  # fmt: skip
+        os.close(tail)
+        parts = []
+        while True:
+            try:
+                part = os.read(head, 65536)
+            except OSError:  # the other end is closed
+                break
+            if not part:
+                break
+            parts.append(part)
+        assert process.wait(120) == 0
+    os.close(head)
+    text = b"".join(parts).decode("utf-8")
+    assert ("\x1b" in text) is not no_color
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
+    rows = [line for line in plain if "nvjet" in line]
+    assert width - 20 < max(map(len, rows)) <= width
+    assert max(map(len, plain)) <= width
+    assert any("energy [J]" in line for line in plain)
+
+
+def test_help_fits_80_columns_and_cuts_no_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tracetool.cli.app import command_names, run
+
+    monkeypatch.setenv("COLUMNS", "80")
+    for words in ([], *([name] for name in command_names())):
+        assert run([*words, "--help"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert max(map(len, lines)) <= 80, words
+        assert not any(line.rstrip().endswith("...") and "Usage" not in line for line in lines), words
