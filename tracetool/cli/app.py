@@ -14,6 +14,7 @@ from pathlib import Path
 import typer
 
 from tracetool.cli.guarded import guarded_streams
+from tracetool.cli.output import Printed, print_json
 from tracetool.cli.plain_types import spare
 from tracetool.vocabulary.errors import TracetoolError
 
@@ -86,14 +87,23 @@ def _say(line: str) -> None:
         print(f"error: {line}", file=sys.stderr)
 
 
-def _usage(error: Exception) -> int:
+def _fail(as_json: bool, code: int, message: str, fix: str = "", line: str = "") -> int:
+    """Print an error in one line on standard error, as a document too with ``--json``; return its code."""
+    if as_json and not Printed.document:
+        with contextlib.suppress(OSError):
+            print_json({"error": {"message": message, "fix": fix, "exit_code": code}})
+            sys.stdout.flush()
+    _say(line or (f"{message} ({fix})" if fix else message))
+    return code
+
+
+def _usage(error: Exception, as_json: bool) -> int:
     text = " ".join(getattr(error, "format_message", lambda: str(error))().split())
     context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":
         print(context.get_help() if context else text)
-    else:
-        _say(text + (f" (see: {context.command_path} --help)" if context else ""))
-    return EXIT_USAGE
+        return EXIT_USAGE
+    return _fail(as_json, EXIT_USAGE, text, f"see: {context.command_path} --help" if context else "")
 
 
 def _described(error: Exception) -> str:
@@ -122,6 +132,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     given = list(arguments) if arguments is not None else sys.argv[1:]
+    as_json = "--json" in (given[: given.index("--")] if "--" in given else given)
+    Printed.document = False
     command = typer.main.get_command(build(_asked(given)))
     spare(command)
     try:
@@ -131,18 +143,15 @@ def _run(arguments: Sequence[str] | None) -> int:
             standalone_mode=False,
         )
     except TracetoolError as error:
-        _say(error.line())
-        return error.exit_code
+        return _fail(as_json, error.exit_code, error.message, error.mend, error.line())
     except UsageFault as error:
-        return _usage(error)
+        return _usage(error, as_json)
     except (typer.Abort, KeyboardInterrupt):
-        _say("interrupted; nothing was written")
-        return EXIT_INTERRUPTED
+        return _fail(as_json, EXIT_INTERRUPTED, "interrupted; nothing was written")
     except Exception as error:
         if os.environ.get("TRACETOOL_DEBUG"):
             raise
-        _say(_described(error))
-        return EXIT_USAGE
+        return _fail(as_json, EXIT_USAGE, _described(error))
     if code == EXIT_INTERRUPTED:  # newer typer turns an interrupt into this code
-        _say("interrupted; nothing was written")
+        _fail(as_json, EXIT_INTERRUPTED, "interrupted; nothing was written")
     return int(code or 0)

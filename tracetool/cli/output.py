@@ -22,12 +22,19 @@ def console(*, stderr: bool = False) -> Console:
     return open_console(stderr=stderr)
 
 
+class Printed:
+    """What this process has printed so far: an error adds no second document."""
+
+    document = False
+
+
 def print_json(document: Any) -> None:
     """Print one JSON document on standard output; NaN and infinities become null."""
+    Printed.document = True
     sys.stdout.write(json_log(json.dumps(plain(document), ensure_ascii=False, default=str)) + "\n")
 
 
 JSON_OPTION = typer.Option(
-    False, "--json", help="Print one JSON document on standard output and nothing else."
+    False, "--json", help="Print one JSON document on standard output and nothing else; an error is one too."
 )
 QUIET_OPTION = typer.Option(False, "--quiet", "-q", help="Print errors only.")

@@ -180,11 +180,7 @@ def breaches(table: pl.DataFrame, thresholds: Sequence[Threshold]) -> tuple[str,
                 "record the trace with shapes; tracetool diff RUN lists what is compared",
             )
         if not judged.height:
-            raise BadInput(
-                f"--fail-on {threshold.text()!r} cannot be checked:"
-                f" this run has no measured {threshold.metric}",
-                "ingest it with --power LOG",
-            )
+            raise _not_judged(threshold)
         for row in judged.filter(pl.col(column).abs() > 100.0 * threshold.limit).iter_rows(named=True):
             of = "" if row["level"] == "total" else f" of {row['name']}"
             found.append(
@@ -192,6 +188,17 @@ def breaches(table: pl.DataFrame, thresholds: Sequence[Threshold]) -> tuple[str,
                 f" limit {100 * threshold.limit:g} %"
             )
     return tuple(found)
+
+
+def _not_judged(threshold: Threshold) -> BadInput:
+    """Return why a limit covers no row with both a measured and a predicted figure."""
+    limit = f"--fail-on {threshold.text()!r} cannot be checked"
+    if threshold.metric == "time":
+        return BadInput(
+            f"{limit}: no kernel's time could be predicted, because the trace has no shapes of operators",
+            "record them: torch.profiler.profile(record_shapes=True), or NVTX ranges with shapes for nsys",
+        )
+    return BadInput(f"{limit}: this run has no measured {threshold.metric}", "ingest it with --power LOG")
 
 
 def _covered(table: pl.DataFrame, threshold: Threshold) -> pl.DataFrame:

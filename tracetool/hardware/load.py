@@ -20,6 +20,9 @@ __all__ = ["build_gpu", "gpu_names", "load_gpu", "match_gpu"]
 
 _SECTIONS = ("compute", "clocks", "memory", "onchip", "link", "power", "voltage", "sensor")
 
+#: Names a message lists in place of all of them.
+_NEAREST = 5
+
 
 def load_gpu(name: str, *, part: str = "model") -> Gpu:
     """Return a GPU by name or alias.
@@ -44,9 +47,9 @@ def load_gpu(name: str, *, part: str = "model") -> Gpu:
     """
     found = name if name in gpu_names() else match_gpu(name)
     if found is None:
-        near = difflib.get_close_matches(name.lower(), gpu_names(), n=3, cutoff=0.4)
-        shown = ", ".join(near) if near else ", ".join(gpu_names())
-        raise BadInput(f"no GPU called {name!r}", f"nearest: {shown}; tracetool gpus lists all")
+        near = difflib.get_close_matches(name.lower(), gpu_names(), n=_NEAREST, cutoff=0.4)
+        nearest = f"nearest: {', '.join(near)}; " if near else ""
+        raise BadInput(f"no GPU called {name!r}", f"{nearest}all: tracetool gpus")
     gpu = _read(found)
     if part == "model":
         gpu.require_model()

@@ -17,6 +17,7 @@ from tracetool.record.clocks import read_pair
 from tracetool.record.meter import Device, Meter, MeterLost
 from tracetool.record.profilers import find_nsys, find_rocprof
 from tracetool.record.update_period import find_updates, poll_period_s
+from tracetool.vocabulary.counted import counted
 from tracetool.vocabulary.errors import MissingPart
 
 OK, WARN, LACK, NOTE = "ok", "warn", "lack", "note"
@@ -188,7 +189,7 @@ def check_meter(make: Callable[[], Meter], label: str, seconds: float) -> tuple[
         devices: Sequence[Device] = meter.open()
     except MissingPart as error:
         return [Check(label, LACK, error.message, error.mend)], False
-    checks = [Check(label, OK, f"driver {meter.driver or 'version unknown'}, {len(devices)} GPUs")]
+    checks = [Check(label, OK, f"driver {meter.driver or 'version unknown'}, {counted(len(devices), 'GPU')}")]
     for device in devices:
         checks += _check_device(meter, device, seconds)
     meter.close()

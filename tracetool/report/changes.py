@@ -13,6 +13,7 @@ from tracetool.compare.significance import Verdict
 from tracetool.report.columns import number
 from tracetool.report.view import Block, Case, Fold, Grid, Line, View
 from tracetool.tables.schema import load_schema
+from tracetool.vocabulary.counted import counted
 
 WORST: Final = 10
 _SYMBOLS: Final[dict[Verdict, str]] = {
@@ -107,7 +108,7 @@ def _change(metric: Metric) -> str:
 
 def _setting(found: RunDiff) -> str:
     energy = found.metrics[0]
-    runs = f"{len(found.base)} base and {len(found.head)} head runs"
+    runs = f"{len(found.base)} base and {counted(len(found.head), 'head run')}"
     least = (
         "the energy cannot be compared"
         if math.isnan(energy.detectable)

@@ -7,6 +7,7 @@ from pathlib import Path
 from tracetool.sources.format import Format, Probe
 from tracetool.sources.sqlite_file import SQLITE_MAGIC, has_views, list_tables
 from tracetool.sources.text import GZIP_MAGIC, head_bytes
+from tracetool.tables.run import RUN_FILE
 from tracetool.vocabulary.errors import BadInput
 from tracetool.vocabulary.registry import members
 
@@ -60,6 +61,7 @@ def detect(path: Path, holds: str | None = None) -> tuple[str, Format]:
     BadInput
         If no format claims it.
     """
+    _refuse_run(path)
     probe = probe_file(path)
     scored = [
         (format_.sniff(probe), name, format_)
@@ -71,6 +73,26 @@ def detect(path: Path, holds: str | None = None) -> tuple[str, Format]:
         raise BadInput.in_file(path, f"{_describe(probe)}: no known {holds or 'trace or telemetry'} format",
                                "tracetool formats lists what can be read")  # fmt: skip
     return name, format_
+
+
+def _refuse_run(path: Path) -> None:
+    """Raise :class:`BadInput` if a path is a run, or a file of one."""
+    folder = path if path.is_dir() else path.parent
+    of_run = path.is_dir() or path.name == RUN_FILE or path.suffix == ".parquet"
+    if of_run and _is_run(folder):
+        fault = "is already a run" if path.is_dir() else f"is a file of a run, {folder}"
+        hint = (
+            f"use it as it is, e.g. tracetool predict {folder}; ingest takes profilers' files and power logs"
+        )
+        raise BadInput.in_file(path, fault, hint)
+
+
+def _is_run(folder: Path) -> bool:
+    try:
+        with (folder / RUN_FILE).open("rb") as file:
+            return b'"schema": "run/' in file.read(4096)
+    except OSError:
+        return False
 
 
 def _describe(probe: Probe) -> str:

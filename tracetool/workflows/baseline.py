@@ -95,6 +95,7 @@ def _array(values: Sequence[float]) -> Floats:
 def prune(where: str | os.PathLike[str], keep: int) -> list[Entry]:
     """Delete all but the newest ``keep`` baselines of every GPU and branch; return what was deleted."""
     store = Store(where)
+    store.require()
     groups: dict[tuple[str, str], list[Entry]] = {}
     for entry in store.entries():
         groups.setdefault((entry.gpu, entry.branch), []).append(entry)

@@ -62,6 +62,17 @@ class Store:
             raise BadInput.in_file(text, f"no such store: {_first_line(error)}") from error
         self.where = text
 
+    def require(self) -> None:
+        """Raise :class:`BadInput` if there is no such folder."""
+        try:
+            absent = self._files.get_file_info(self._root).type == pafs.FileType.NotFound
+        except OSError as error:
+            raise BadInput.in_file(self.where, f"cannot be read: {_first_line(error)}") from error
+        if absent:
+            raise BadInput.in_file(
+                self.where, "no such folder of baselines", "make it: tracetool baseline add DIR RUN"
+            )
+
     def entries(self, gpu: str | None = None, branch: str | None = None) -> list[Entry]:
         """Return what is stored, oldest first.
 

@@ -23,6 +23,7 @@ from tracetool.model.power_calibration import BASE, PowerCalibration
 from tracetool.model.power_files import believed_calibration
 from tracetool.model.thermal import thermal_resistance_c_per_w
 from tracetool.tables.run_folder import is_run_path
+from tracetool.vocabulary.counted import counted
 from tracetool.vocabulary.errors import BadInput
 from tracetool.vocabulary.progress import Progress, Silent
 from tracetool.workflows.calibrate_runs import read_measured_run
@@ -137,7 +138,8 @@ def _fitted(board: Gpu, read: Sequence[Measured]) -> CalibrationResult:
         curve = sweep.voltage
         prior = _on_base(prior, sweep)
         notes.append(
-            f"base and voltage from {len(sweep.residual)} readings: {100 * sweep.error:.2f} % in the mean"
+            f"base and voltage from {counted(len(sweep.residual), 'reading')}:"
+            f" {100 * sweep.error:.2f} % in the mean"
         )
     fits: dict[str, Fitted] = {}
     errors: list[dict[str, object]] = []
@@ -187,7 +189,7 @@ def _fitted(board: Gpu, read: Sequence[Measured]) -> CalibrationResult:
     other = [] if swept is None else [swept.left_out]
     rejected = pl.concat([*(_marked(m) for m in read), *other], how="diagonal_relaxed")
     if rejected.height:
-        notes.append(f"{rejected.height} rows left out of the fit; see rejected")
+        notes.append(f"{counted(rejected.height, 'row')} left out of the fit; see rejected")
     return CalibrationResult(
         board.name,
         text,

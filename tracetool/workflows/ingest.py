@@ -22,6 +22,7 @@ from tracetool.tables.memory import check_memory, ratio_cap, share_arenas
 from tracetool.tables.run import file_sha256, write_run
 from tracetool.tables.run_folder import check_replaceable
 from tracetool.tables.scratch import temporary_folder
+from tracetool.vocabulary.counted import counted
 from tracetool.vocabulary.errors import BadInput
 from tracetool.vocabulary.progress import Progress, Silent
 
@@ -183,7 +184,7 @@ def _warnings(
 ) -> list[str]:
     said = [f"{s.path.name}: {w}" for s in sources for w in s.trace.warnings]
     said += [
-        f"{s.path.name}: {lost} rows could not be used (rejected.parquet has them)"
+        f"{s.path.name}: {counted(lost, 'row')} could not be used (rejected.parquet has them)"
         for s in sources
         if (lost := sum(r.height for r in s.trace.rejected))
     ]

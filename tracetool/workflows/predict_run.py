@@ -18,6 +18,7 @@ from tracetool.model.timing import time_rows
 from tracetool.replay.overlap import Rates
 from tracetool.tables.run import Run
 from tracetool.vocabulary.arrays import Floats
+from tracetool.vocabulary.counted import counted
 from tracetool.vocabulary.errors import BadInput
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.workflows.assumptions import NOTHING_ASSUMED, Assumptions
@@ -232,7 +233,8 @@ def _scaled(rows: OperatorColumns, gpu: Gpu, factor: Floats, *, measured: bool) 
 
 def _replay_notes(replays: RunReplay) -> list[str]:
     graph = replays.graph
-    size = f"{len(replays.work)} activities over {len(graph.kind)} dependencies"
+    launched = counted(len(replays.work), "activity", "activities")
+    size = f"{launched} over {counted(len(graph.kind), 'dependency', 'dependencies')}"
     notes = [f"replayed {size}, {graph.inferred} of them inferred from timing"]
     if replays.pauses.count:
         length = f"{replays.pauses.total_ns * 1e-9:.0f} s in all"

@@ -18,6 +18,7 @@ from tracetool.measure.sensors import candidate_sensors
 from tracetool.measure.timeline import build_timeline
 from tracetool.tables.run import Run
 from tracetool.vocabulary.arrays import Floats
+from tracetool.vocabulary.counted import counted
 from tracetool.vocabulary.errors import BadInput
 
 _NS = 1e-9
@@ -84,8 +85,9 @@ def read_part(run: Run, name: str, gpu: str | None) -> Part:
         found.readings.time_s - found.sensor.delay_s, power, window, found.readings.update_s, sd
     )
     note = (
-        f"{run.path.name}: {len(executions.start_s)} executions in {executions.runs} runs,"
-        f" {len(found.readings)} readings of {log.field} ({window * 1e3:.3g} ms window);"
+        f"{run.path.name}: {counted(len(executions.start_s), 'execution')}"
+        f" in {counted(executions.runs, 'run')},"
+        f" {counted(len(found.readings), 'reading')} of {log.field} ({window * 1e3:.3g} ms window);"
         f" moved {shift * 1e3:+.2f} +- {1.645 * sd * 1e3:.2f} ms"
     )
     names = run.signatures.select("signature", "name")

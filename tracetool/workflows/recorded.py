@@ -15,6 +15,7 @@ from tracetool.model.predict import predict_rows
 from tracetool.model.timing import time_rows
 from tracetool.tables.run import Run
 from tracetool.vocabulary.arrays import Bools, Floats
+from tracetool.vocabulary.counted import counted
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.workflows.recording_notes import device_notes, with_timer_error
 
@@ -63,7 +64,7 @@ def recorded_clock(run: Run) -> tuple[float, str] | None:
     for some in (loaded, inside):
         if some.height:
             clock = float(np.median(some["clock_mhz"].to_numpy()))
-            return clock, f"recorded clock: {clock:g} MHz, median of {some.height} readings"
+            return clock, f"recorded clock: {clock:g} MHz, median of {counted(some.height, 'reading')}"
     return None
 
 

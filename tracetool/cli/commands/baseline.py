@@ -60,7 +60,9 @@ def list_(
 
     if out is not None:
         check_output(out)
-    entries = [e for e in Store(store).entries(gpu or None) if not branch or e.branch == branch]
+    kept = Store(store)
+    kept.require()
+    entries = [e for e in kept.entries(gpu or None) if not branch or e.branch == branch]
     table = listed(entries)
     told = {" ".join(key): trend.said() for key, trend in trends(entries).items() if trend.said()}
     if out is not None:
@@ -69,7 +71,7 @@ def list_(
         print_json({"schema": "baseline-list/1", "baselines": table.to_dicts(), "trends": told})
         return
     if not entries:
-        print("no baselines here")
+        print("no baselines of this GPU and branch" if gpu or branch else "no baselines in this folder")
         return
     show_table(table, limit=None, console=console())
     for key, text in told.items():
@@ -85,10 +87,11 @@ def prune(
 ) -> None:
     """Delete the oldest baselines."""
     from tracetool.cli.output import print_json
+    from tracetool.vocabulary.counted import counted
     from tracetool.workflows.baseline import prune as prune_store
 
     gone = prune_store(store, keep)
     if as_json:
         print_json({"schema": "baseline-pruned/1", "deleted": [e.path for e in gone]})
     elif not quiet:
-        print(f"deleted {len(gone)}")
+        print(f"deleted {counted(len(gone), 'baseline')}")

@@ -51,13 +51,15 @@ def ingest(
         return
     from rich.markup import escape
 
+    from tracetool.vocabulary.counted import counted
+
     for warning in run.info["warnings"]:
         console(stderr=True).print(f"note: {escape(warning)}", soft_wrap=True)
     kernels = run.kernels.filter(run.kernels["kind"] == "kernel")
     busy = int(kernels["duration_ns"].sum()) / 1e6
     console().print(
-        f"{escape(str(path))}: {kernels.height:,} kernels ({busy:,.3f} ms),"
-        f" {run.signatures.height:,} signatures,"
-        f" {run.devices.height} GPUs, {run.telemetry.height:,} readings; clock {run.info['clock']['domain']}",
+        f"{escape(str(path))}: {counted(kernels.height, 'kernel')} ({busy:,.3f} ms),"
+        f" {counted(run.signatures.height, 'signature')}, {counted(run.devices.height, 'GPU')},"
+        f" {counted(run.telemetry.height, 'reading')}; clock {run.info['clock']['domain']}",
         soft_wrap=True,
     )

@@ -21,6 +21,7 @@ from tracetool.report.pictures.charts import (
     plain,
 )
 from tracetool.vocabulary.arrays import Floats
+from tracetool.vocabulary.counted import counted
 
 #: Points beyond this are thinned: no screen shows more.
 _MOST: Final = 4000
@@ -112,5 +113,7 @@ def energy_bars(
     )
     pale = "" if all(known) else ", pale where the log does not tell a class from others"
     return Chart(
-        "Measured energy per class", f"{len(rows)} classes, bars with 90 % intervals{pale}. {told}", made
+        "Measured energy per class",
+        f"{counted(len(rows), 'class', 'classes')}, bars with 90 % intervals{pale}. {told}",
+        made,
     )

@@ -21,6 +21,7 @@ from tracetool.report.pictures.charts import (
     limits,
 )
 from tracetool.vocabulary.arrays import Bools, Floats
+from tracetool.vocabulary.counted import counted
 
 
 def front(time: Floats, energy: Floats) -> Bools:
@@ -97,4 +98,4 @@ def pareto(clocks: Clocks, marks: dict[int, str]) -> Chart:
     hover(made, [("", "clock"), ("", "said"), ("", "note")], over)
     legend(made)
     said = "; ".join(f"{text} at {clocks.clock_mhz[i]:.0f} MHz" for i, text in sorted(marks.items()))
-    return Chart("Energy and time over clocks", f"{clocks.clock_mhz.size} clocks; {said}.", made)
+    return Chart("Energy and time over clocks", f"{counted(clocks.clock_mhz.size, 'clock')}; {said}.", made)

@@ -21,6 +21,7 @@ from tracetool.report.pictures.charts import (
     plain,
 )
 from tracetool.report.pictures.measured import thinned
+from tracetool.vocabulary.counted import counted
 
 _COLOURS = {"sse": MODEL, "ssp": MEASURED, "outlier": SOFT}
 _DASHES = {"sse": "solid", "ssp": "dashed", "outlier": "dotted"}
@@ -48,7 +49,7 @@ def power_profile(kernel: str, found: FineProfile, among: Interleaving | None = 
     values += [np.array([c.low_w, c.high_w]) for c in contexts]
     watts = limits(np.concatenate(values))
     over_run = limits(np.concatenate([*values, found.run_trend.sample_w]))
-    said = "; ".join(f"{_SAID[c.kind]}: {c.mean_w:.1f} W from {c.samples} samples" for c in curves)
+    said = "; ".join(f"{_SAID[c.kind]}: {c.mean_w:.1f} W from {counted(c.samples, 'sample')}" for c in curves)
     return Chart(
         f"Power profile of {plain(kernel, 80)}",
         f"{int(found.golden.sum())} golden runs; {said}",

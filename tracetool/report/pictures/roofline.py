@@ -17,6 +17,7 @@ import numpy as np
 from tracetool.report.columns import number
 from tracetool.report.pictures.charts import INK, Chart, blank, hover, limits, plain
 from tracetool.vocabulary.arrays import Floats
+from tracetool.vocabulary.counted import counted
 
 
 def roofline(
@@ -58,7 +59,7 @@ def roofline(
     made = blank(x, y, labels, height=470, width=760, log=True)
     _ceilings(made, x, y, peaks, bytes_per_s)
     _dots(made, np.flatnonzero(good), intensity, flops_per_s, power_w, share, names)
-    said = f"{int(good.sum())} kernels with counted operations, coloured by power."
+    said = f"{counted(int(good.sum()), 'kernel')} with counted operations, coloured by power."
     return Chart("Roofline", said, made)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tracetool.report.columns import number
 from tracetool.report.run_page import RunPage
 from tracetool.report.sections.section import Section, table_html
+from tracetool.vocabulary.counted import counted
 
 
 def gaps(page: RunPage) -> Section | None:
@@ -15,7 +16,7 @@ def gaps(page: RunPage) -> Section | None:
     joules = page.idle_w * found.total_ms / 1e3
     share = 100 * found.total_ms / found.span_ms if found.span_ms else 0.0
     intro = (
-        f"The device waits {found.count:,} times, {number(found.total_ms)} ms in all"
+        f"The device waits {counted(found.count, 'time')}, {number(found.total_ms)} ms in all"
         f" ({share:.1f} % of the run); at {number(page.idle_w, 3)} W idle that is about"
         f" {number(joules, 3)} J."
     )

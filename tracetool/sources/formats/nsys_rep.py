@@ -72,8 +72,8 @@ def _beside(path: Path, error: TracetoolError) -> Trace:
     trace.details |= {"read_from": export.name, "read_from_sha256": file_sha256(export)}
     why = error.message.split(": ", 1)[-1]
     trace.warnings.append(
-        f"read from {export.name} beside it (same name, no older; make sure it is of this recording),"
-        f" since the report {why}"
+        f"read from {export.name} beside it, because the report {why};"
+        " make sure that both are of one recording"
     )
     return trace
 

@@ -97,7 +97,7 @@ def export_report(report: Path, folder: Path, given: Path | None) -> tuple[Path,
         faults.append((_version(program), fault))
     if not faults:
         raise MissingPart(
-            f"{report}: reading an Nsight Systems report needs nsys, which is not on this machine",
+            f"{report}: needs nsys to be read, which is not on this machine",
             f"{INSTALL}; or export it where it was recorded: {ELSEWHERE}",
         )
     have, fault = faults[0]
@@ -151,7 +151,7 @@ def _explain(report: Path, written: str | None, have: str, fault: str) -> BadInp
     if newer or "Version number is invalid" in fault:
         by = newer[1] if newer else written or "a newer release"
         return BadInput.in_file(
-            report, f"was written by Nsight Systems {by}, the nsys here is {have} and reads no newer reports",
+            report, f"was written by Nsight Systems {by}, newer than the nsys of this machine ({have})",
             f"install {by} or later, or export it where it was recorded: {ELSEWHERE}",
         )  # fmt: skip
     if "magic number mismatch" in fault:
@@ -165,6 +165,6 @@ def _explain(report: Path, written: str | None, have: str, fault: str) -> BadInp
         )  # fmt: skip
     lines = [line.strip() for line in fault.splitlines() if line.strip() and not line.startswith("Exporting")]
     return BadInput.in_file(
-        report, f"nsys {have} cannot export it: {(lines or ['no reason given'])[0][:160]}",
+        report, f"cannot be exported by nsys {have}: {(lines or ['no reason given'])[0][:160]}",
         f"export it where it was recorded: {ELSEWHERE}",
     )  # fmt: skip

@@ -1,0 +1,133 @@
+"""What an error says: what is wrong, where, and the fix; with ``--json`` as a document too."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Tool
+from tracetool.cli.app import run
+from tracetool.vocabulary.counted import counted
+from tracetool.vocabulary.errors import BadInput
+
+
+@pytest.fixture(scope="module")
+def forward(tmp_path_factory: pytest.TempPathFactory, samples: Path, tool: Tool) -> Path:
+    path = tmp_path_factory.mktemp("messages") / "forward.tracetool"
+    done = tool("ingest", samples / "mi300x_kernel_trace.csv", "--gpu", "mi300x", "-o", path)
+    assert done.returncode == 0
+    assert "720 kernels" in done.stdout
+    assert "1 GPU, 0 readings" in done.stdout
+    return path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "part"),
+    [
+        (["predict", "no-such-run", "--json"], 2, "no-such-run"),
+        (["predict", "--json"], 2, "Missing argument"),
+        (["diff", "--json", "--no-such-option"], 2, "no-such-option"),
+        (["no-such-command", "--json"], 2, "no-such-command"),
+        (["gpus", "--show", "h111-sxm", "--json"], 2, "h111-sxm"),
+        (["baseline", "list", "no-such-folder", "--json"], 2, "no-such-folder"),
+        (["ingest", "no-such.sqlite", "--json"], 2, "no-such.sqlite"),
+        (["schema", "no-such-table", "--json"], 2, "no-such-table"),
+        (["record", "--json"], 2, "no program"),
+        (["classify", "--json"], 2, "nothing to classify"),
+        (["calibrate", "no-such.csv", "--gpu", "h100-sxm", "--json"], 2, "no-such.csv"),
+    ],
+)
+def test_an_error_is_a_document_and_a_line(
+    arguments: list[str], code: int, part: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == code
+    out, err = capsys.readouterr()
+    error = json.loads(out)["error"]
+    assert set(error) == {"message", "fix", "exit_code"}
+    assert error["exit_code"] == code
+    assert part in error["message"]
+    assert len(err.splitlines()) == 1
+    assert error["message"] in err
+    assert run([a for a in arguments if a != "--json"]) == code
+    assert capsys.readouterr().out == "", "without --json standard output stays empty"
+
+
+def test_a_check_that_fails_prints_its_document_alone(
+    forward: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["diff", str(forward), "--fail-on", "time=0.01%", "--json"]) == 1
+    out, err = capsys.readouterr()
+    assert json.loads(out)["failed"] is True
+    assert len(err.splitlines()) == 1
+
+
+def test_json_of_the_recorded_program_is_its_own(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    program = ["record", "--vendor", "other", "--", "true", "--json"]
+    assert run(program) == 2
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("name", ["h111-sxm", "foo", "mi300", "", "Q"])
+def test_an_unknown_gpu_names_a_few_near_ones(name: str) -> None:
+    from tracetool.hardware.load import load_gpu
+
+    with pytest.raises(BadInput) as error:
+        load_gpu(name)
+    line = error.value.line()
+    assert "all: tracetool gpus" in line
+    named = re.search(r"nearest: ([^;]*);", line)
+    assert named is None or len(named[1].split(", ")) <= 5
+    if name == "h111-sxm":
+        assert named and "h100-sxm" in named[1]
+
+
+def test_all_gpus_are_listed(tool: Tool) -> None:
+    from tracetool.hardware.names import gpu_names
+
+    assert set(gpu_names()) <= set(re.findall(r"^(\S+)", tool("gpus").stdout, re.MULTILINE))
+
+
+@pytest.mark.parametrize("part", ["", "run.json", "kernels.parquet", "devices.parquet"])
+def test_a_run_given_to_ingest_is_told_to_be_one(part: str, forward: Path, tmp_path: Path) -> None:
+    from tracetool.workflows.ingest import ingest
+
+    with pytest.raises(BadInput) as error:
+        ingest([forward / part], out=tmp_path / "out")
+    assert "already a run" in error.value.line() or "file of a run" in error.value.line()
+    assert f"tracetool predict {forward}" in error.value.line()
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_limit_on_time_without_shapes_says_how_to_record_them() -> None:
+    import polars as pl
+
+    from tracetool.compare.accuracy import breaches
+    from tracetool.compare.thresholds import parse_thresholds
+
+    rows = pl.DataFrame(
+        {"level": ["total"], "name": ["(kernels)"], "time_error_pct": [None], "energy_error_pct": [None]},
+        schema_overrides={"time_error_pct": pl.Float64, "energy_error_pct": pl.Float64},
+    )
+    with pytest.raises(BadInput, match="no shapes of operators") as error:
+        breaches(rows, parse_thresholds(["time=5%"]))
+    assert "record_shapes=True" in error.value.line()
+    assert "--power" not in error.value.line()
+    with pytest.raises(BadInput, match="has no measured energy"):
+        breaches(rows, parse_thresholds(["energy=5%"]))
+
+
+@pytest.mark.parametrize("command", [["list"], ["prune"]])
+def test_a_store_that_is_not_there_is_an_error(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["baseline", *command, str(tmp_path / "absent")]) == 2
+    assert "no such folder of baselines" in capsys.readouterr().err
+    assert run(["baseline", *command, str(tmp_path)]) == 0
+
+
+def test_counts_agree_with_their_nouns() -> None:
+    assert [counted(n, "GPU") for n in (0, 1, 2, 1000)] == ["0 GPUs", "1 GPU", "2 GPUs", "1,000 GPUs"]
+    assert counted(1, "copy", "copies") == "1 copy"
