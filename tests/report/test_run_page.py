@@ -253,3 +253,13 @@ def test_an_accessibility_checker_finds_nothing_serious(small: Path) -> None:
                 ".map(v => v.id + ': ' + v.nodes.map(n => n.html.slice(0, 120)).join(' ')))"
             )
             assert found == [], f"at {width} px, {'dark' if dark else 'light'}"
+
+
+def test_a_device_waits_before_its_first_and_after_its_last_activity_too() -> None:
+    kernels = pl.DataFrame(
+        {"start_ns": [0, 50, 100], "duration_ns": [10, 10, 10], "device": [0, 1, 0], "name": ["a", "b", "c"]}
+    )
+    found = find_gaps(kernels)
+    assert found.span_ms == pytest.approx(2 * 110e-6)
+    assert found.total_ms == pytest.approx(found.span_ms - 30e-6)
+    assert found.lengths["total_ms"].sum() == pytest.approx(found.total_ms)

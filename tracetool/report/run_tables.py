@@ -120,10 +120,11 @@ def parts_by(
 
 @dataclass(frozen=True)
 class Gaps:
-    """Times in which a device waits between its first and last activity.
+    """Times in which a device has no activity between the run's first start and last end.
 
     ``largest`` has ``start_ms`` (since the first activity), ``gap_ms``, ``after`` and ``before`` (the
-    activities to either side); ``lengths`` counts gaps and their time by length.
+    activities to either side; null before a device's first and after its last); ``lengths`` counts gaps
+    and their time by length. ``span_ms`` is that window, once for each device.
     """
 
     count: int
@@ -134,7 +135,7 @@ class Gaps:
 
 
 def find_gaps(kernels: pl.DataFrame, most: int = 12) -> Gaps:
-    """Return the gaps of a run: on each device, times covered by no activity."""
+    """Return the gaps of a run: on each device, times of the run's window covered by no activity."""
     rows = (
         kernels.sort("device", "start_ns")
         .with_columns((pl.col("start_ns") + pl.col("duration_ns")).alias("end_ns"))
@@ -144,9 +145,9 @@ def find_gaps(kernels: pl.DataFrame, most: int = 12) -> Gaps:
         )
         .with_columns((pl.col("start_ns") - pl.col("busy_until_ns")).alias("gap_ns"))
     )
-    spans = rows.group_by("device").agg((pl.col("end_ns").max() - pl.col("start_ns").min()).alias("span_ns"))
-    gaps = rows.filter(pl.col("gap_ns") > 0)
-    first = rows["start_ns"].min() if rows.height else 0
+    first, last = rows.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
+    span_ns = (last - first) * rows["device"].n_unique() if rows.height else 0
+    gaps = _with_ends(rows, first, last).filter(pl.col("gap_ns") > 0)
     largest = (
         gaps.sort("gap_ns", descending=True)
         .head(most)
@@ -154,7 +155,7 @@ def find_gaps(kernels: pl.DataFrame, most: int = 12) -> Gaps:
             ((pl.col("busy_until_ns") - first) / 1e6).alias("start_ms"),
             (pl.col("gap_ns") / 1e6).alias("gap_ms"),
             "after",
-            pl.col("name").alias("before"),
+            "before",
         )
     )
     step = pl.sum_horizontal(*((pl.col("gap_ns") >= end).cast(pl.Int64) for end in _GAP_ENDS_NS))
@@ -169,7 +170,26 @@ def find_gaps(kernels: pl.DataFrame, most: int = 12) -> Gaps:
     return Gaps(
         gaps.height,
         float(gaps["gap_ns"].sum()) / 1e6,
-        float(spans["span_ns"].sum()) / 1e6,
+        span_ns / 1e6,
         largest,
         lengths,
     )
+
+
+def _with_ends(rows: pl.DataFrame, first: int, last: int) -> pl.DataFrame:
+    """Return every device's gaps with those before its first activity and after its last."""
+    inner = rows.select("device", "busy_until_ns", "gap_ns", "after", pl.col("name").alias("before"))
+    by = rows.group_by("device", maintain_order=True)
+    head = by.agg(
+        pl.lit(first).alias("busy_until_ns"),
+        (pl.col("start_ns").min() - first).alias("gap_ns"),
+        pl.lit(None, pl.String).alias("after"),
+        pl.col("name").first().alias("before"),
+    )
+    tail = by.agg(
+        pl.col("end_ns").max().alias("busy_until_ns"),
+        (last - pl.col("end_ns").max()).alias("gap_ns"),
+        pl.col("name").sort_by("end_ns").last().alias("after"),
+        pl.lit(None, pl.String).alias("before"),
+    )
+    return pl.concat([inner, head, tail], how="vertical_relaxed")

@@ -31,8 +31,8 @@ _NO_RATIOS: Final = {
 }  # fmt: skip
 _BASES: Final = {
     "measured": "energies measured",
-    "anchored": "energies modelled from measured times",
-    "predicted": "times and energies predicted",
+    "anchored": "energies anchored on measured times",
+    "predicted": "times and energies predicted, unanchored",
 }
 
 

@@ -11,6 +11,7 @@ import polars as pl
 
 from tracetool.compare.sides import RunClasses
 from tracetool.vocabulary.errors import BadInput
+from tracetool.workflows.budget import COPIES
 from tracetool.workflows.predict import predict_table
 from tracetool.workflows.tables import InputTable, read_table
 
@@ -74,7 +75,7 @@ def table_classes(
             "name": named,
             "geometry": [""] * rows.height,
             "family": table.rows.family[table.index].astype(str),
-            "kind": ["kernel"] * rows.height,
+            "kind": [f if f in COPIES else "kernel" for f in table.rows.family[table.index].astype(str)],
             "launches": counts,
             "time_s": rows["duration_us"] / 1e6 * counts,
             **{f"energy{e}_j": rows[f"energy{e}_mj"] / 1e3 * counts for e in ("", "_low", "_high")},

@@ -19,7 +19,7 @@ def add(
     commit: str = typer.Option("", help="Commit; by default the one the CI states."),
     reason: str = typer.Option("", help="Why a higher level is accepted."),
     energy: str = typer.Option(
-        "auto", help="Energies: measured, anchored (on measured times), predicted, auto."
+        "auto", help="Energies: measured, anchored (on measured times), predicted (unanchored), auto."
     ),
     gpu: str | None = typer.Option(None, help="GPU model, where the run does not say."),
     clock: float | None = typer.Option(None, metavar="MHZ", help="Core clock of predicted energies."),

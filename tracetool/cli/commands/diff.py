@@ -30,7 +30,7 @@ def diff(
     ),
     branch: str = typer.Option("main", help="Branch of the baselines."),
     energy: str = typer.Option(
-        "auto", help="Energies: measured, anchored (on measured times), predicted, auto."
+        "auto", help="Energies: measured, anchored (on measured times), predicted (unanchored), auto."
     ),
     gpu: str | None = typer.Option(None, help="GPU model, where the run does not say."),
     clock: float | None = typer.Option(None, metavar="MHZ", help="Core clock of the run or the prediction."),

@@ -26,7 +26,9 @@ def predict(
     launch: str = typer.Option(
         "", "--launch", help="eager (one call a kernel) or graph (one call in all); a run: as recorded."
     ),
-    anchor: str = typer.Option("", "--anchor", help="measured (scale what was recorded) or none."),
+    anchor: str = typer.Option(
+        "", "--anchor", help="measured (scale what was recorded: anchored) or none (unanchored)."
+    ),
     attention: str = typer.Option(
         "", "--attention", help="fused or unfused: how totals of a table price prefill attention."
     ),
@@ -52,7 +54,7 @@ def predict(
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
 ) -> None:
-    """Predict time, utilisation, power and energy at each clock, per kernel and for the whole timeline."""
+    """Predict time, utilization, power and energy at each clock: of kernels, copies, gaps and the run."""
     from tracetool.cli.output import print_json
     from tracetool.cli.predicted import print_rows, print_totals
     from tracetool.report.save import check_output, save_table

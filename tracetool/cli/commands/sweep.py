@@ -24,7 +24,9 @@ def sweep(
     ),
     mem_clock: float = typer.Option(0.0, "--mem-clock", min=0.0, help="Memory clock. [MHz]"),
     launch: str = typer.Option("", "--launch", help="eager or graph; a run: as recorded."),
-    anchor: str = typer.Option("", "--anchor", help="measured (scale what was recorded) or none."),
+    anchor: str = typer.Option(
+        "", "--anchor", help="measured (scale what was recorded: anchored) or none (unanchored)."
+    ),
     calibration: list[Path] = typer.Option(
         [], "--calibration", help="Coefficients tracetool calibrate wrote: a .toml file; may repeat."
     ),
