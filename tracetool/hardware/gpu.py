@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tracetool.hardware.number import Number
+from tracetool.hardware.peaks import Peak
 from tracetool.hardware.sensors import Sensor, sensor_of
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.vocabulary.arrays import Floats, Numbers
@@ -41,8 +42,8 @@ FALLBACK: Mapping[str, str] = {
 class Gpu:
     """One GPU (one die set that profilers show as one device).
 
-    Rates are per clock, so a peak is computed at the clock asked about; published peaks
-    are not used, because many are stated at a clock below the maximum. On AMD, ``sm`` is
+    Rates are per clock, so a peak is computed at the clock asked about; published ``peaks``
+    only check them, because many are stated at a clock below the maximum. On AMD, ``sm`` is
     a compute unit, ``warp`` a wavefront. Numbers no source states are family priors: their
     names are in ``assumed``.
     """
@@ -85,6 +86,7 @@ class Gpu:
     sensor_override: Mapping[str, float]
     numbers: Mapping[str, Number] = field(default_factory=dict, repr=False)
     assumed: frozenset[str] = frozenset()
+    peaks: Mapping[str, Peak] = field(default_factory=dict, repr=False)
 
     def supported_clocks_mhz(self) -> Floats:
         """Return the clocks the driver accepts, lowest first. Shape (c,). [MHz]"""

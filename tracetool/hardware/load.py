@@ -13,6 +13,7 @@ from typing import Any
 from tracetool.hardware.gpu import PIPES, Gpu
 from tracetool.hardware.names import gpu_names, match_gpu
 from tracetool.hardware.number import Number, read_number
+from tracetool.hardware.peaks import read_peaks
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.vocabulary.errors import BadInput
 
@@ -133,4 +134,5 @@ def build_gpu(name: str, document: Mapping[str, Any]) -> Gpu:
         sensor_override=overrides,
         numbers=numbers,
         assumed=frozenset(k for k, n in numbers.items() if n.kind == "prior"),
+        peaks=read_peaks(where, document.get("peaks", {}), PIPES),
     )
