@@ -4,6 +4,7 @@ from __future__ import annotations
 
 CANNOT = 2
 INTERRUPTED = 130
+TERMINATED = 143
 _BIG_BYTES = 256 << 20
 
 
@@ -28,14 +29,20 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # A command ends soon and its millions of records form no cycles: looking for some took a sixth of a read.
     gc.set_threshold(200_000, 50, 100)
+    from tracetool.vocabulary.errors import Terminated  # noqa: PLC0415
+
     try:
+        from tracetool.tables import stopping  # noqa: PLC0415
+
+        stopping.install()
         from tracetool.cli.app import run  # noqa: PLC0415 - keeps `import tracetool` free of the terminal
 
         code = run()
-    except KeyboardInterrupt:  # while it loads: later ones are met there
-        code = INTERRUPTED
+    except (KeyboardInterrupt, Terminated) as error:  # while it loads: later ones are met there
+        code = TERMINATED if isinstance(error, Terminated) else INTERRUPTED
+        how = "terminated" if isinstance(error, Terminated) else "interrupted"
         with contextlib.suppress(OSError):
-            print("error: interrupted; nothing was written", file=sys.stderr)  # noqa: T201
+            print(f"error: {how}; nothing was written", file=sys.stderr)  # noqa: T201
     # What had to be closed and removed is by now: taking millions of records apart one by one would only cost
     # time. And an interrupt inside eval(), as namedtuples use it, marks the interpreter: it would end itself
     # by the signal although the interrupt was handled.

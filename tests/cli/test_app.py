@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import Tool
 from tracetool.cli import app
-from tracetool.vocabulary.errors import BadInput, CheckFailed, MissingPart
+from tracetool.vocabulary.errors import BadInput, CheckFailed, MissingPart, Terminated
 
 
 def test_version(tool: Tool) -> None:
@@ -54,6 +54,7 @@ def test_a_table_is_at_most_100_columns_wide(tool: Tool) -> None:
         (BadInput.in_file("a\nb.csv", "no rows", "log longer"), 2, "error: a b.csv: no rows (log longer)"),
         (MissingPart("nsys is not installed", "apt-get install nsight-systems"), 3, "error: nsys is not"),
         (KeyboardInterrupt(), 130, "error: interrupted"),
+        (Terminated(), 143, "error: terminated"),
         (MemoryError(), 2, "error: out of memory"),
         (OSError(28, "No space left on device"), 2, "error: standard output: No space left on device"),
         (FileNotFoundError(2, "No usable temporary directory"), 2, "error: No usable temporary directory"),

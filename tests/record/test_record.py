@@ -117,6 +117,61 @@ def test_ctrl_c_ends_the_program_and_keeps_everything(machine: Machine, manner: 
     assert machine.log().note("end")
 
 
+def _start_recording(machine: Machine, *words: str) -> subprocess.Popen[str]:
+    """Start a recording and return once its program has run its first kernel."""
+    process = machine.start("tracetool", "record", *QUICK, *words)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not list(machine.folder.glob("run.recording/*.kernels")):
+        time.sleep(0.05)
+    time.sleep(0.3)
+    return process
+
+
+def _recorded_processes(machine: Machine) -> list[str]:
+    """Return the command lines of living processes that carry the recording in their environment."""
+    mark = f"TRACETOOL_RECORDING={machine.folder / 'run.recording'}".encode()
+    lines = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (folder / "environ").read_bytes().split(b"\0"):
+                lines.append((folder / "cmdline").read_text("utf-8", "replace"))
+        except OSError:
+            continue
+    return [line for line in lines if line]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_lone_signal_stops_profiler_and_program_and_keeps_everything(
+    machine: Machine, number: signal.Signals
+) -> None:
+    """The program has a child, one that left its session, and one that heeds neither signal."""
+    deaf = "trap '' INT TERM; sleep 300 & wait; wait"
+    script = f'sleep 300 & setsid sleep 300 & sh -c "{deaf}" & exec python3 {JOB} 400 0.05'
+    process = _start_recording(machine, "--", "sh", "-c", script)
+    assert len(_recorded_processes(machine)) > 4
+    process.send_signal(number)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 128 + number, err
+    assert "run.recording" in err.splitlines()[-1]
+    assert "Traceback" not in err
+    assert _recorded_processes(machine) == []
+    assert pl.read_parquet(machine.folder / "run.tracetool" / "kernels.parquet").height >= 1
+    assert machine.log().note("end")
+    assert {p.name for p in machine.folder.iterdir()} == {"run.recording", "run.tracetool"}
+
+
+def test_a_program_without_profiler_gets_sigterm_itself(machine: Machine) -> None:
+    script = "trap 'echo ended; exit 5' TERM; echo ready >&2; while :; do sleep 0.05; done"
+    process = machine.start("tracetool", "record", *QUICK, "--profiler", "none", "--", "sh", "-c", script)
+    assert process.stderr is not None
+    while "ready" not in process.stderr.readline():
+        pass
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert "ended" in out
+
+
 def test_repeats_make_a_run_each(machine: Machine) -> None:
     done = machine.tool("record", *QUICK, "--repeat", "3", *_job("2", "0.03"))
     assert done.returncode == 0, done.stderr

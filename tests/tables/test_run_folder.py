@@ -109,7 +109,7 @@ def test_a_reader_waits_while_a_living_process_replaces_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = _write(tmp_path / "run", 3)
-    aside = run.rename(tmp_path / f"{scratch_prefix('run', 'old')}12345678")
+    aside = run.rename(tmp_path / f"{scratch_prefix(run, 'old')}12345678")
     monkeypatch.setattr(run_folder, "_PATIENCE_S", 0.05)
     with pytest.raises(BadInput, match="no such run"):
         Run.open(run)
@@ -133,7 +133,7 @@ def _dead_pid() -> int:
 
 
 def _named(folder: Path, pid: int, start: int, machine: str | None = None) -> Path:
-    own = Scratch.of(folder / f"{scratch_prefix('run')}abcdefgh")
+    own = Scratch.of(folder / f"{scratch_prefix(folder / 'run')}abcdefgh")
     assert own is not None
     return folder / f".run.{pid}-{start}-{machine or own.machine}.new-abcdefgh"
 

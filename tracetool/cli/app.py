@@ -16,10 +16,11 @@ import typer
 from tracetool.cli.guarded import guarded_streams
 from tracetool.cli.output import Printed, print_json
 from tracetool.cli.plain_types import spare
-from tracetool.vocabulary.errors import TracetoolError
+from tracetool.vocabulary.errors import Terminated, TracetoolError
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
+EXIT_TERMINATED = 143
 
 #: Typer carries its own copy of click in newer releases and uses the installed one in older ones.
 UsageFault: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
@@ -125,7 +126,7 @@ def _asked(given: Sequence[str]) -> str | None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code (0, 1, 2, 3 or 130)."""
+    """Run one command and return its exit code (0, 1, 2, 3, 130 or 143)."""
     with guarded_streams():
         return _run(arguments)
 
@@ -148,6 +149,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         return _usage(error, as_json)
     except (typer.Abort, KeyboardInterrupt):
         return _fail(as_json, EXIT_INTERRUPTED, "interrupted; nothing was written")
+    except Terminated:
+        return _fail(as_json, EXIT_TERMINATED, "terminated; nothing was written")
     except Exception as error:
         if os.environ.get("TRACETOOL_DEBUG"):
             raise

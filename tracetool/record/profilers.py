@@ -19,6 +19,8 @@ _NSYS_FOLDERS = (
 )
 _ROCM_FOLDERS = ("/opt/rocm*/bin",)
 _PYTHON = re.compile(r"^(python|pypy)(\d+(\.\d+)*)?$")
+#: These write their result on SIGINT, as after Ctrl-C, and end the program themselves.
+WRITE_ON_SIGINT = ("nsys", "rocprof")
 LAUNCHER = Path(__file__).with_name("torch_launcher.py")
 
 

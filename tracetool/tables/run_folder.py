@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from tracetool.tables.scratch import Scratch, scratch_in, scratch_prefix, sync_file
+from tracetool.tables.scratch import TEMPORARY, Scratch, own_folders, scratch_in, scratch_prefix, sync_file
 from tracetool.vocabulary.errors import BadInput
 
 RUN_FILE: Final = "run.json"
@@ -57,7 +58,7 @@ def replaced_run(path: str | os.PathLike[str]) -> Iterator[Path]:
     clean_up(target.parent)
     check_replaceable(target)
     try:
-        new = Path(tempfile.mkdtemp(prefix=scratch_prefix(target.name), dir=target.parent))
+        new = Path(tempfile.mkdtemp(prefix=scratch_prefix(target), dir=target.parent))
     except OSError as error:
         raise BadInput.in_file(target, f"cannot be written: {error.strerror or error}") from error
     old = new.with_name(new.name.replace(".new-", ".old-"))
@@ -80,13 +81,25 @@ def replaced_run(path: str | os.PathLike[str]) -> Iterator[Path]:
 def clean_up(folder: Path) -> None:
     """Restore the runs and remove the scratch that killed processes left in a folder."""
     for scratch in scratch_in(folder):
-        with suppress(OSError):
-            if not scratch.abandoned():
-                continue
-            if scratch.role == "old" and not scratch.target.exists():
-                scratch.path.rename(scratch.target)
-            else:
-                _discard(scratch.path, scratch.target)
+        if scratch.abandoned():
+            _settle(scratch)
+
+
+def clean_up_own() -> None:
+    """Restore the runs and remove the scratch of this process, whose work is cut off."""
+    for scratch in [s for folder in own_folders for s in scratch_in(folder)]:
+        if scratch.own:
+            _settle(scratch)
+
+
+def _settle(scratch: Scratch) -> None:
+    with suppress(OSError):
+        if scratch.role == "old" and not scratch.target.exists():
+            scratch.path.rename(scratch.target)
+        elif scratch.target.name == TEMPORARY:
+            shutil.rmtree(scratch.path, ignore_errors=True)
+        else:
+            _discard(scratch.path, scratch.target)
 
 
 def is_run_path(path: str | os.PathLike[str]) -> bool:

@@ -20,6 +20,10 @@ from pathlib import Path
 from typing import Final, Literal
 
 Role = Literal["new", "old"]
+#: What a folder for temporary files stands beside, in place of a target.
+TEMPORARY: Final = "tracetool-temporary"
+#: Where this process has put scratch.
+own_folders: set[Path] = set()
 _NAME: Final = re.compile(
     r"\.(?P<target>.+)\.(?P<pid>\d+)-(?P<start>\d+)-(?P<machine>[0-9a-f]{8})\.(?P<role>new|old)-\w+(?:\..*)?",
     re.DOTALL,
@@ -49,6 +53,11 @@ class Scratch:
         target = path.with_name(match["target"])
         return cls(path, target, role, int(match["pid"]), int(match["start"]), match["machine"])
 
+    @property
+    def own(self) -> bool:
+        """Whether it is this process's."""
+        return self.pid == os.getpid() and self.machine == _machine()
+
     def abandoned(self) -> bool:
         """Return whether its process is gone; never true of a living one."""
         if self.machine == _machine() and self.start_ticks and _start_ticks(os.getpid()):
@@ -59,9 +68,10 @@ class Scratch:
             return False
 
 
-def scratch_prefix(name: str, role: Role = "new") -> str:
-    """Return how the name of this process's scratch beside ``name`` begins."""
-    pid = os.getpid()
+def scratch_prefix(target: Path, role: Role = "new") -> str:
+    """Return how the name of this process's scratch beside ``target`` begins."""
+    own_folders.add(target.parent)
+    pid, name = os.getpid(), target.name
     return f".{name}.{pid}-{_start_ticks(pid) or 0}-{_machine()}.{role}-"
 
 
@@ -86,9 +96,9 @@ def temporary_folder() -> Iterator[Path]:
     """
     parent = Path(tempfile.gettempdir())
     for scratch in scratch_in(parent):
-        if scratch.target.name == "tracetool" and scratch.abandoned():
+        if scratch.target.name == TEMPORARY and scratch.abandoned():
             shutil.rmtree(scratch.path, ignore_errors=True)
-    folder = Path(tempfile.mkdtemp(prefix=scratch_prefix("tracetool"), dir=parent))
+    folder = Path(tempfile.mkdtemp(prefix=scratch_prefix(parent / TEMPORARY), dir=parent))
     try:
         yield folder
     finally:

@@ -48,7 +48,7 @@ def aside_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     clean_up(target.parent)
     try:
         handle, name = tempfile.mkstemp(
-            prefix=scratch_prefix(target.name), suffix=target.suffix, dir=target.parent
+            prefix=scratch_prefix(target), suffix=target.suffix, dir=target.parent
         )
     except OSError as error:
         raise BadInput.in_file(target, f"cannot be written: {error.strerror or error}") from error

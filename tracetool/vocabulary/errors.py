@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 
 class TracetoolError(Exception):
@@ -54,7 +55,13 @@ class CheckFailed(TracetoolError):  # noqa: N818
     exit_code = 1
 
 
-class Interrupted(TracetoolError):  # noqa: N818
-    """The user stopped the work, and some of it is kept: exit 130."""
+class Terminated(BaseException):
+    """SIGTERM arrived: everything unwinds as after Ctrl-C, exit 143. No library takes it for its own."""
 
-    exit_code = 130
+
+class Interrupted(TracetoolError):  # noqa: N818
+    """The work was stopped, and some of it is kept: exit 128 + the signal that stopped it."""
+
+    def __init__(self, message: str, mend: str = "", *, signal_number: int = signal.SIGINT) -> None:
+        super().__init__(message, mend)
+        self.exit_code = 128 + signal_number

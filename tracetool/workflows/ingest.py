@@ -90,7 +90,7 @@ def ingest(
     target = out or default_out(Path([*traces, *power][0]))
     _check_target(target)
     paths = [(Path(p), None) for p in traces] + [(Path(p), "telemetry") for p in power]
-    with temporary_folder() as scratch, ThreadPoolExecutor(1) as beside:
+    with temporary_folder() as scratch, _Beside(1) as beside:
         options = ReadOptions(nsys, ratio_cap(), said, scratch)
         sources = []
         sums = []
@@ -125,6 +125,13 @@ def ingest(
         }
         said.step(f"writing {target}")
         return write_run(target, made.tables, info)
+
+
+class _Beside(ThreadPoolExecutor):
+    """Work beside the reading that nobody waits for once the reading has failed or was stopped."""
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.shutdown(wait=kind is None, cancel_futures=True)
 
 
 def _model(gpu: str) -> str:

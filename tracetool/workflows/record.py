@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,10 +11,12 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from tracetool.record.child import Ended, run_child
-from tracetool.record.profilers import NAMES, default_profiler, find_nsys, profiled
+from tracetool.record.profilers import NAMES, WRITE_ON_SIGINT, default_profiler, find_nsys, profiled
 from tracetool.record.recording import POWER_LOG, SUFFIX, Recording, find_traces, read_events
 from tracetool.record.sampler_process import Sampler
-from tracetool.vocabulary.errors import BadInput, MissingPart, TracetoolError
+from tracetool.tables.run_folder import clean_up
+from tracetool.tables.stopping import patient
+from tracetool.vocabulary.errors import BadInput, MissingPart, Terminated, TracetoolError
 
 Vendor = Literal["nvidia", "amd"]
 #: Repeats begin at moments that the sensor's rhythm does not know: a random share of this is added. [s]
@@ -77,10 +80,15 @@ class Recorded:
     folder: Path
     runs: list[Path] = field(default_factory=list)
     exit_code: int = 0
-    interrupted: bool = False
+    stop_signal: int = 0  # the SIGINT or SIGTERM that ended it early, else 0
     facts: dict[str, Any] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     fault: TracetoolError | None = None  # why no run was made
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a signal ended it early."""
+        return bool(self.stop_signal)
 
 
 def start_sampler(log: Path, plan: RecordPlan) -> Sampler:
@@ -116,7 +124,13 @@ def record(plan: RecordPlan, say: Callable[[str], None] = lambda _: None) -> Rec
     BadInput
         If the plan cannot be carried out.
     """
+    with patient():
+        return _record(plan, say)
+
+
+def _record(plan: RecordPlan, say: Callable[[str], None]) -> Recorded:
     _check(plan)
+    clean_up(plan.out.absolute().parent)
     if plan.profiler not in (None, "torch", "none"):  # say so before anything runs
         profiled(plan.profiler, plan.program, Path(), "x", extra=plan.extra, nsys=plan.nsys)
     folder = plan.out.with_name(plan.out.name.removesuffix(".tracetool") + SUFFIX)
@@ -166,8 +180,8 @@ class _Session:
         self.recording.event("plan", program=list(plan.program), profiler=profiler, repeat=plan.repeat)
         try:
             self._run_all(profiler)
-        except KeyboardInterrupt:
-            made.interrupted = True
+        except (KeyboardInterrupt, Terminated) as error:
+            made.stop_signal = _number(error)
         if not sampler.alive:
             made.warnings.append("the sampler was killed: the power log ends early")
 
@@ -192,7 +206,7 @@ class _Session:
         """Run the program without its profiler."""
         self.say(said)
         ended = run_child(self.plan.program, environment=self.environment, output=self.plan.output)
-        self.made.interrupted |= ended.interrupted
+        self.made.stop_signal = self.made.stop_signal or ended.stop_signal
         return ended
 
     def _once(self, profiler: str, number: int) -> Ended:
@@ -203,10 +217,15 @@ class _Session:
         self.say(f"recording{count}: {' '.join(plan.program)}")
         facts = {"command": list(command.arguments), "traces": list(command.traces)}
         self.recording.event("begin", number=number, **facts)
-        ended = run_child(command.arguments, environment=self.environment, output=plan.output)
+        ended = run_child(
+            command.arguments,
+            environment=self.environment,
+            output=plan.output,
+            profiler_signal=signal.SIGINT if profiler in WRITE_ON_SIGINT else None,
+        )
         self.recording.event("end", number=number, **vars(ended))
         made.exit_code = made.exit_code or ended.exit_code
-        made.interrupted |= ended.interrupted
+        made.stop_signal = made.stop_signal or ended.stop_signal
         return ended
 
     def _rest(self, what: str, seconds: float) -> None:
@@ -219,8 +238,12 @@ class _Session:
     def _pause(self, seconds: float) -> None:
         try:
             time.sleep(seconds)
-        except KeyboardInterrupt:
-            self.made.interrupted = True
+        except (KeyboardInterrupt, Terminated) as error:
+            self.made.stop_signal = _number(error)
+
+
+def _number(error: BaseException) -> int:
+    return signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT
 
 
 def _remove(folder: Path) -> None:

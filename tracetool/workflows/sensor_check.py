@@ -19,6 +19,7 @@ from tracetool.record import square_wave
 from tracetool.record.child import run_child
 from tracetool.sources.format import ReadOptions
 from tracetool.tables.scratch import temporary_folder
+from tracetool.tables.stopping import patient
 from tracetool.tables.write import aside_file
 from tracetool.vocabulary.arrays import Floats
 from tracetool.vocabulary.errors import BadInput, Interrupted, MissingPart
@@ -76,7 +77,7 @@ def check_sensor(
     """
     from tracetool.workflows.record import RecordPlan, start_sampler
 
-    with temporary_folder() as scratch:
+    with patient(), temporary_folder() as scratch:
         log, marks = scratch / "power.log", scratch / "marks"
         chosen = {"nvidia": "nvidia", "amd": "amd"}.get(vendor or "")
         plan = RecordPlan((), Path(), vendor=chosen, devices=(device,), poll_ms=POLL_MS)  # type: ignore[arg-type]
@@ -91,7 +92,7 @@ def check_sensor(
         finally:
             sampler.stop()
         if ended.interrupted:
-            raise Interrupted("interrupted; nothing was kept")
+            raise Interrupted("interrupted; nothing was kept", signal_number=ended.stop_signal)
         if ended.exit_code:
             raise MissingPart(
                 "the load could not be made", "name a Python with PyTorch and a GPU: -- /path/to/python"

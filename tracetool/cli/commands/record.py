@@ -51,6 +51,7 @@ def record(
     The exit code is the program's own. The raw trace and log stay in RUN's sibling ending in .recording,
     whole up to the last reading even when this command is killed; --finish makes a run of such a folder.
     """
+    import signal
     import sys
 
     from tracetool.cli.output import print_json
@@ -109,7 +110,10 @@ def record(
     elif not quiet:
         print("\n".join(recorded_lines(made)))
     if made.interrupted:
-        raise Interrupted(f"interrupted; what was recorded until then is in {made.folder}")
+        how = "terminated" if made.stop_signal == signal.SIGTERM else "interrupted"
+        raise Interrupted(
+            f"{how}; what was recorded until then is in {made.folder}", signal_number=made.stop_signal
+        )
     if made.exit_code:
         raise typer.Exit(made.exit_code)
     if made.fault is not None and plan.profiler != "none":

@@ -1,0 +1,62 @@
+"""A stop signal ends the process within seconds, even inside one long call, and scratch is removed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tracetool.tables.stopping import GRACE_S
+
+#: A sum over so many pairs is one call into a library that takes minutes.
+_LONG_CALL = """
+import sys
+from contextlib import nullcontext
+import polars as pl
+from tracetool.tables import stopping
+from tracetool.tables.run_folder import replaced_run
+from tracetool.tables.scratch import temporary_folder
+
+stopping.install()
+numbers = pl.LazyFrame({"a": range(400_000)})
+pairs = numbers.join(numbers, how="cross").select((pl.col("a") * pl.col("a_right")).sum())
+how = stopping.patient() if sys.argv[2] == "patient" else nullcontext()
+with how, temporary_folder() as folder, replaced_run(sys.argv[1]) as run:
+    (folder / "unpacked").write_text("x")
+    (run / "kernels.parquet").write_text("half")
+    print("ready", flush=True)
+    pairs.collect(engine="streaming")
+"""
+
+
+def _start(folder: Path, manner: str) -> subprocess.Popen[str]:
+    job = subprocess.Popen(
+        [sys.executable, "-c", _LONG_CALL, folder / "run", manner], stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(folder)},
+    )  # fmt: skip
+    assert job.stdout is not None
+    assert job.stdout.readline() == "ready\n"
+    time.sleep(0.2)
+    return job
+
+
+def test_a_long_call_is_cut_off_and_cleaned_up_after(tmp_path: Path) -> None:
+    job = _start(tmp_path, "hasty")
+    job.send_signal(signal.SIGTERM)
+    _, said = job.communicate(timeout=GRACE_S + 30)
+    assert (job.returncode, said) == (143, "error: terminated; nothing was written\n")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_recording_is_not_cut_off(tmp_path: Path) -> None:
+    job = _start(tmp_path, "patient")
+    job.send_signal(signal.SIGTERM)
+    with pytest.raises(subprocess.TimeoutExpired):
+        job.wait(GRACE_S + 1)
+    job.kill()
+    job.communicate()

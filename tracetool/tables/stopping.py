@@ -1,0 +1,69 @@
+"""The end by a signal: work unwinds at once; what does not within seconds is cut off and cleaned up after."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Final, NoReturn
+
+from tracetool.tables.run_folder import clean_up_own
+from tracetool.vocabulary.errors import Terminated
+
+#: One long call into a library may hold back the unwinding; after this long the process ends without. [s]
+GRACE_S: Final = 3.0
+_patient = 0
+
+
+def install() -> None:
+    """Let SIGTERM unwind the work as Ctrl-C does, and see to it that either ends the process.
+
+    Notes
+    -----
+    Python runs signal handlers between two of its own steps only, and a sort of millions of rows is one step.
+    The signal's number comes through a pipe at once, to a thread that is not held up.
+    """
+    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:  # ignored on purpose, it stays ignored
+        signal.signal(signal.SIGTERM, _unwind)
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    threading.Thread(target=_watch, args=(reader,), daemon=True).start()
+
+
+@contextmanager
+def patient() -> Iterator[None]:
+    """Let the work end by itself however long it takes: a recording waits for its program and profiler."""
+    global _patient  # noqa: PLW0603 - one process, one way to end
+    _patient += 1
+    try:
+        yield
+    finally:
+        _patient -= 1
+
+
+def _unwind(number: int, _: object) -> NoReturn:
+    signal.signal(number, signal.SIG_IGN)  # a second one must not stop the cleaning up
+    raise Terminated
+
+
+def _watch(reader: int) -> None:
+    while True:
+        for number in os.read(reader, 64):
+            if number in (signal.SIGINT, signal.SIGTERM) and not _patient:
+                time.sleep(GRACE_S)
+                if not _patient:
+                    _cut_off(number)
+
+
+def _cut_off(number: int) -> NoReturn:
+    with suppress(Exception):
+        clean_up_own()
+    how = "terminated" if number == signal.SIGTERM else "interrupted"
+    with suppress(OSError, ValueError):
+        os.write(sys.stderr.fileno(), f"error: {how}; nothing was written\n".encode())
+    os._exit(128 + number)
