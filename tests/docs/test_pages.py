@@ -63,6 +63,14 @@ def test_links_in_pages_lead_somewhere() -> None:
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_the_index_links_every_page() -> None:
+    index = ROOT / "docs" / "index.md"
+    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", index.read_text("utf-8"))
+    linked = {(index.parent / link).resolve() for link in links if not link.startswith("http")}
+    pages = {p.resolve() for p in (ROOT / "docs").rglob("*.md")} - {index.resolve()}
+    assert pages <= linked, f"not linked: {sorted(p.name for p in pages - linked)}"
+
+
 def test_the_page_of_tables_is_the_schemas() -> None:
     from importlib.machinery import SourceFileLoader
 
