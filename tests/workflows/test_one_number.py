@@ -167,6 +167,9 @@ def test_the_command_lines_agree(runs: dict[str, Path], tool: Tool, tmp_path: Pa
         assert kernels[f"energy_predicted{end}_j"] == same(bare[f"kernel_energy{end}_j"])
         assert kernels[f"time_predicted{end}_ms"] == same(bare[f"kernel_time{end}_ms"])
     assert not diff["anchored"]
+    # the log goes on after the trace; its gaps are still those of the run's window
+    gap = next(row for row in diff["scopes"] if row["level"] == "gap")
+    assert gap["time_ms"] == pytest.approx(total["gap_ms"], rel=1e-3)
 
 
 def test_report_and_sweep_name_one_best_clock_against_the_recorded_one(

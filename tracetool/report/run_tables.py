@@ -136,18 +136,13 @@ class Gaps:
 
 def find_gaps(kernels: pl.DataFrame, most: int = 12) -> Gaps:
     """Return the gaps of a run: on each device, times of the run's window covered by no activity."""
-    rows = (
-        kernels.sort("device", "start_ns")
-        .with_columns((pl.col("start_ns") + pl.col("duration_ns")).alias("end_ns"))
-        .with_columns(
-            pl.col("end_ns").cum_max().shift(1).over("device").alias("busy_until_ns"),
-            pl.col("name").shift(1).over("device").alias("after"),
-        )
-        .with_columns((pl.col("start_ns") - pl.col("busy_until_ns")).alias("gap_ns"))
+    gaps = idle_intervals(kernels)
+    ends = kernels.select(
+        pl.col("start_ns").min().alias("first"),
+        (pl.col("start_ns") + pl.col("duration_ns")).max().alias("last"),
     )
-    first, last = rows.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
-    span_ns = (last - first) * rows["device"].n_unique() if rows.height else 0
-    gaps = _with_ends(rows, first, last).filter(pl.col("gap_ns") > 0)
+    first, last = ends.row(0)
+    span_ns = (last - first) * kernels["device"].n_unique() if kernels.height else 0
     largest = (
         gaps.sort("gap_ns", descending=True)
         .head(most)
@@ -176,9 +171,31 @@ def find_gaps(kernels: pl.DataFrame, most: int = 12) -> Gaps:
     )
 
 
-def _with_ends(rows: pl.DataFrame, first: int, last: int) -> pl.DataFrame:
-    """Return every device's gaps with those before its first activity and after its last."""
-    inner = rows.select("device", "busy_until_ns", "gap_ns", "after", pl.col("name").alias("before"))
+def idle_intervals(kernels: pl.DataFrame) -> pl.DataFrame:
+    """Return when each device has no activity between the run's first start and last end.
+
+    Parameters
+    ----------
+    kernels : DataFrame
+        The ``kernels`` table: activities of every kind.
+
+    Returns
+    -------
+    DataFrame
+        ``device``, ``busy_until_ns``, ``gap_ns``, ``after``, ``before``: names of the activities to either
+        side, null before a device's first and after its last.
+    """
+    rows = kernels.sort("device", "start_ns").with_columns(
+        (pl.col("start_ns") + pl.col("duration_ns")).alias("end_ns")
+    )
+    first, last = rows.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
+    inner = rows.select(
+        "device",
+        pl.col("end_ns").cum_max().shift(1).over("device").alias("busy_until_ns"),
+        (pl.col("start_ns") - pl.col("end_ns").cum_max().shift(1).over("device")).alias("gap_ns"),
+        pl.col("name").shift(1).over("device").alias("after"),
+        pl.col("name").alias("before"),
+    )
     by = rows.group_by("device", maintain_order=True)
     head = by.agg(
         pl.lit(first).alias("busy_until_ns"),
@@ -192,4 +209,4 @@ def _with_ends(rows: pl.DataFrame, first: int, last: int) -> pl.DataFrame:
         pl.col("name").sort_by("end_ns").last().alias("after"),
         pl.lit(None, pl.String).alias("before"),
     )
-    return pl.concat([inner, head, tail], how="vertical_relaxed")
+    return pl.concat([inner, head, tail], how="vertical_relaxed").filter(pl.col("gap_ns") > 0)
