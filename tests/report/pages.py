@@ -10,6 +10,8 @@ import polars as pl
 
 from tests.report.hostile import HOSTILE
 from tracetool.hardware.load import load_gpu
+from tracetool.replay.overlap import Rates
+from tracetool.replay.power import PowerCurve, power_curve
 from tracetool.report.run_page import RunPage
 from tracetool.tables.run import Run, write_run
 from tracetool.tables.schema import load_schema
@@ -79,6 +81,9 @@ def make_run(path: Path, launches: int = 400, signatures: int = 24, *, seed: int
     return Run.open(write_run(path, tables, info))
 
 
+IDLE_W = 80.0
+
+
 def predict(run: Run, clocks_mhz: Sequence[float] = (1410.0,)) -> PredictedRun:
     """Return invented predictions of a run's signatures and totals."""
     n = run.signatures.height
@@ -122,7 +127,7 @@ def total(run: Run, clock_mhz: float) -> dict[str, float]:
                "gap_energy{}_j": 0.1 * energy, "kernel_time{}_ms": busy, "copy_time{}_ms": 0.0,
                "gap{}_ms": 1.0,
                "makespan{}_ms": busy * (0.4 + 0.6 / share), "kernel_power{}_w": 250.0, "copy_power{}_w": 0.0,
-               "idle_power{}_w": 80.0, "mean_power{}_w": 240.0, "peak_power{}_w": 300.0}  # fmt: skip
+               "idle_power{}_w": IDLE_W, "mean_power{}_w": 240.0, "peak_power{}_w": 300.0}  # fmt: skip
     ends = {"": 1.0, "_low": 0.85, "_high": 1.15}
     made = {key.format(end): value * by for key, value in figures.items() for end, by in ends.items()}
     return {"clock_mhz": clock_mhz, "throttled_share": 0.0, **made}
@@ -132,6 +137,18 @@ def make_page(run: Run) -> RunPage:
     """Return the page of a run with invented predictions; nothing is measured but times."""
     bare = Run(run.path, run.info)
     bare.__dict__["telemetry"] = run.telemetry.clear()  # attribution needs a real power log
-    found = accuracy_of(bare, predict(run))
+    at_its_clock = predict(run)
+    found = accuracy_of(bare, at_its_clock)
     anchored = predict(run, [float(c) for c in range(510, 1411, 75)])
-    return page_of(run, anchored, found, load_gpu("a100-sxm"))
+    return page_of(run, anchored, found, load_gpu("a100-sxm"), {0: curve(run, at_its_clock)})
+
+
+def curve(run: Run, predicted: PredictedRun) -> PowerCurve:
+    """Return the invented power of the run's device over the recorded times."""
+    none = np.zeros(predicted.signatures.height)
+    power = predicted.signatures["power_w"].to_numpy()
+    start = (run.kernels["start_ns"] - run.kernels["start_ns"].min()).cast(pl.Float64).to_numpy()
+    end = start + run.kernels["duration_ns"].cast(pl.Float64).to_numpy()
+    rates = Rates(none + 1.0, power, none, none, none)
+    signature = run.kernels["signature"].to_numpy()
+    return power_curve(start, end, signature, rates, idle_w=IDLE_W, span_ns=(0.0, float(end.max())))

@@ -164,7 +164,7 @@ def test_the_packed_timeline_gives_every_launch_back() -> None:
     empty = pl.DataFrame(
         schema={"time_ns": pl.Int64, "device": pl.Int32, "field": pl.String, "power_w": pl.Float64}
     )
-    made = pack_timeline(kernels, empty)
+    made = pack_timeline(kernels, empty, {})
     assert made is not None
 
     def column(name: str) -> np.ndarray:
@@ -180,4 +180,4 @@ def test_the_packed_timeline_gives_every_launch_back() -> None:
 def test_a_run_without_activity_has_no_timeline() -> None:
     kernels = pl.DataFrame(schema={"start_ns": pl.Int64, "duration_ns": pl.Int64, "device": pl.Int32,
                                    "stream": pl.Int64, "signature": pl.Int64})  # fmt: skip
-    assert pack_timeline(kernels, pl.DataFrame()) is None
+    assert pack_timeline(kernels, pl.DataFrame(), {}) is None

@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 from tests.report.browser import browser
-from tests.report.pages import make_page, make_run
-from tracetool.report.pictures.timeline import MOST_BARS, pack_timeline
+from tests.report.pages import curve, make_page, make_run, predict
+from tracetool.report.pictures.timeline import MOST_BARS, MOST_MOMENTS, pack_timeline
 from tracetool.report.power_steps import power_steps
 from tracetool.report.run_html import run_html
 from tracetool.report.run_tables import find_gaps, parts_by
@@ -87,10 +87,11 @@ def test_a_hundred_thousand_kernels_stay_under_three_megabytes(large: Path) -> N
 
 def test_a_timeline_beyond_the_limit_merges_neighbours_and_says_so(tmp_path: Path) -> None:
     run = make_run(tmp_path / "r.tracetool", MOST_BARS + 50_000, 30)
-    made = pack_timeline(run.kernels, run.telemetry)
+    made = pack_timeline(run.kernels, run.telemetry, {0: curve(run, predict(run))})
     assert made is not None
     assert made.packed["count"] <= 2 * MOST_BARS
     assert made.packed["count"] + made.merged == MOST_BARS + 50_000
+    assert made.packed["model"][0]["count"] <= MOST_MOMENTS
 
 
 def test_parts_add_up_to_the_whole(tmp_path: Path) -> None:
@@ -124,11 +125,11 @@ def test_the_power_table_adds_up_to_the_run(tmp_path: Path) -> None:
     assert page.power["launches"].sum() == 300
     assert page.power["busy_pct"].mean() == pytest.approx(100 * (1 - gap_s / span_s))
     joules = page.power["power_w"].sum() * part_s
-    assert joules == pytest.approx(page.energy_j() + page.idle_w * gap_s)
+    assert joules == pytest.approx(curve(run, predict(run)).energy_j)
     html = run_html(page)
     assert html.count("Power over time as a table") == 1
     assert ">measured [W]<" in html
-    empty = power_steps(run.kernels.clear(), page.rows, run.telemetry, 50.0)
+    empty = power_steps(run.kernels.clear(), {}, run.telemetry)
     assert not empty.height
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
 import polars as pl
 
+from tracetool.report.pictures.timeline import Curve
 from tracetool.vocabulary.arrays import Floats
 
 #: Equal parts of the run, one row each.
@@ -14,7 +16,7 @@ PARTS: Final = 24
 
 
 def power_steps(
-    kernels: pl.DataFrame, rows: pl.DataFrame, telemetry: pl.DataFrame, idle_w: float, parts: int = PARTS
+    kernels: pl.DataFrame, curves: Mapping[int, Curve], telemetry: pl.DataFrame, parts: int = PARTS
 ) -> pl.DataFrame:
     """Return mean powers over equal parts of a run.
 
@@ -22,10 +24,8 @@ def power_steps(
     ----------
     kernels, telemetry : DataFrame
         The run's tables.
-    rows : DataFrame
-        As :func:`tracetool.report.run_tables.signature_rows` returns.
-    idle_w : float
-        Power of a device with nothing running. [W]
+    curves : mapping of int to Curve
+        Predicted power of each device over the recorded times, never above the power limit.
     parts : int
         How many.
 
@@ -33,15 +33,10 @@ def power_steps(
     -------
     DataFrame, one row per part
         ``from_ms``, ``to_ms``, ``launches`` (begun in it), ``busy_pct`` (with at least one activity, mean
-        of the devices), ``power_w`` (of the kernels' joules, idle power in the gaps), ``measured_w`` (mean
-        of the readings of all devices, null where there is none). Empty without activities.
+        of the devices), ``power_w`` (predicted, summed over devices), ``measured_w`` (mean of the readings,
+        summed over devices, null where there is none). Empty without activities.
     """
-    each = rows.select("signature", (pl.col("energy_j") / pl.col("launches")).fill_null(0.0).alias("j"))
-    work = (
-        kernels.select("device", "start_ns", "duration_ns", "signature")
-        .join(each, on="signature", how="left", maintain_order="left")
-        .sort("start_ns")
-    )
+    work = kernels.select("device", "start_ns", "duration_ns").sort("start_ns")
     if not work.height:
         return pl.DataFrame()
     first = int(work["start_ns"][0])
@@ -52,17 +47,14 @@ def power_steps(
         return pl.DataFrame()
     device = work["device"].to_numpy()
     busy = np.mean([_covered(start[device == d], end[device == d], edges) for d in np.unique(device)], axis=0)
-    devices = len(np.unique(device))
-    length = np.diff(edges)
-    drawn = _spread(start, end, work["j"].fill_null(0.0).to_numpy(), edges) / (length * 1e-9)
-    begun = np.histogram(start, edges)[0]
+    joules = np.sum([np.diff(c.energy_until(edges, 0.0)) for c in curves.values()], axis=0)
     return pl.DataFrame(
         {
             "from_ms": edges[:-1] * 1e-6,
             "to_ms": edges[1:] * 1e-6,
-            "launches": begun,
+            "launches": np.histogram(start, edges)[0],
             "busy_pct": 100.0 * busy,
-            "power_w": drawn + devices * idle_w * (1.0 - busy),
+            "power_w": joules / (np.diff(edges) * 1e-9),
             "measured_w": _measured(telemetry, first, edges),
         }
     )

@@ -29,6 +29,7 @@ from tracetool.workflows.run_side import Reading
 from tracetool.workflows.sweep import Swept, choose, default_clocks, with_reference
 
 if TYPE_CHECKING:
+    from tracetool.replay.power import PowerCurve
     from tracetool.workflows.predict_run import PredictedRun
 
 _PIPES = ("tensor_fp8", "tensor_bf16", "tensor_fp16", "tensor_tf32", "fp32", "fp64")
@@ -85,14 +86,16 @@ def report_run(
     clocks = with_reference(default_clocks(board), found.clock_mhz)
     anchored = predict_run(opened, gpu, clocks, anchor=True)
     told.step("drawing", 0.8)
-    page = page_of(opened, anchored, found, board)
+    page = page_of(opened, anchored, found, board, _recorded_power(anchored, found.clock_mhz))
     if base is None:
         return page
     told.step("comparing with the base", 0.9)
     return replace(page, against=diff_runs([base], [opened.path], reading=Reading("auto", gpu)))
 
 
-def page_of(run: Run, anchored: PredictedRun, found: Accuracy, gpu: Gpu) -> RunPage:
+def page_of(
+    run: Run, anchored: PredictedRun, found: Accuracy, gpu: Gpu, curves: Mapping[int, PowerCurve]
+) -> RunPage:
     """Return the page of a run.
 
     Parameters
@@ -105,6 +108,8 @@ def page_of(run: Run, anchored: PredictedRun, found: Accuracy, gpu: Gpu) -> RunP
         Unanchored predictions at its own clock against what was measured.
     gpu : Gpu
         The GPU.
+    curves : mapping of int to PowerCurve
+        Predicted power of each device over the recorded times.
     """
     at = int(np.argmin([abs(t["clock_mhz"] - found.clock_mhz) for t in anchored.totals]))
     total = anchored.totals[at]
@@ -121,17 +126,25 @@ def page_of(run: Run, anchored: PredictedRun, found: Accuracy, gpu: Gpu) -> RunP
         parts=_parts(run, rows),
         gaps=gaps,
         idle_w=idle_w,
-        timeline=pack_timeline(_ranked(run.kernels, rows), run.telemetry),
+        timeline=pack_timeline(_ranked(run.kernels, rows), run.telemetry, curves),
         clocks=swept.clocks(),
         recorded_mhz=found.clock_mhz,
         ceilings=_ceilings(gpu, found.clock_mhz),
         info=run.info,
         warnings=(*map(str, run.info.get("warnings") or ()), *found.warnings),
         notes=found.notes,
-        power=power_steps(run.kernels, rows, run.telemetry, idle_w),
+        power=power_steps(run.kernels, curves, run.telemetry),
         total=total,
         best=swept.best.row(0, named=True),
     )
+
+
+def _recorded_power(anchored: PredictedRun, recorded_mhz: float) -> dict[int, PowerCurve]:
+    """Return the predicted power of each device over the recorded times, at the recorded clock."""
+    if anchored.replays is None:
+        return {}
+    asked = anchored.replays.predicted.asked_mhz
+    return anchored.replays.recorded_curves(int(np.argmin(np.abs(asked - recorded_mhz))))
 
 
 def _idle_w(found: Accuracy, total: Mapping[str, Any]) -> float:

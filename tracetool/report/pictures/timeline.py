@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import polars as pl
@@ -14,8 +15,26 @@ from tracetool.vocabulary.arrays import Floats, Ints
 
 #: Most launches a page carries; beyond that, neighbours on one lane become one bar.
 MOST_BARS: Final = 150_000
+#: Most moments of predicted power a page carries for each GPU; beyond that, means over equal parts.
+MOST_MOMENTS: Final = 60_000
 _LANES = 8
+_GPUS = 4
 _STEPS = 1 << 31
+
+
+class Curve(Protocol):
+    """Power that is constant between edges, on one device."""
+
+    @property
+    def edge_ns(self) -> Floats:
+        """Edges, the first start of the run at zero. Shape (e + 1,). [ns]"""
+
+    @property
+    def power_w(self) -> Floats:
+        """Power between them. Shape (e,). [W]"""
+
+    def energy_until(self, time_ns: Floats, before_w: float) -> Floats:
+        """Energy from the first edge to each time. [J]"""
 
 
 @dataclass(frozen=True)
@@ -36,7 +55,9 @@ class Timeline:
     merged: int
 
 
-def pack_timeline(kernels: pl.DataFrame, telemetry: pl.DataFrame) -> Timeline | None:
+def pack_timeline(
+    kernels: pl.DataFrame, telemetry: pl.DataFrame, curves: Mapping[int, Curve]
+) -> Timeline | None:
     """Return the timeline of a run, or None where it has no activity.
 
     Parameters
@@ -45,6 +66,8 @@ def pack_timeline(kernels: pl.DataFrame, telemetry: pl.DataFrame) -> Timeline | 
         The ``kernels`` table.
     telemetry : DataFrame
         The ``telemetry`` table; readings of power within the kernels' span are drawn.
+    curves : mapping of int to Curve
+        Predicted power of each device over the recorded times.
     """
     if not kernels.height:
         return None
@@ -68,6 +91,7 @@ def pack_timeline(kernels: pl.DataFrame, telemetry: pl.DataFrame) -> Timeline | 
         "signature": _planes(rows["signature"].to_numpy()),
         "lane": _planes(rows["lane"].to_numpy()),
         "power": _power(telemetry, first, last),
+        "model": [_model(d, c, quantum) for d, c in list(curves.items())[:_GPUS]],
     }
     return Timeline(packed, whole - rows.height)
 
@@ -135,7 +159,23 @@ def _power(telemetry: pl.DataFrame, first: int, last: int, most: int = 20_000) -
                 "power_w": np.round(watts, 1).tolist(),
             }
         )
-    return made[:4]
+    return made[:_GPUS]
+
+
+def _model(device: int, curve: Curve, quantum: int) -> dict[str, Any]:
+    """Return a device's predicted power: steps between edges, and tenths of watts between them."""
+    edge, power = curve.edge_ns, curve.power_w
+    if power.size > MOST_MOMENTS:
+        edge = np.linspace(edge[0], edge[-1], MOST_MOMENTS + 1)
+        power = np.diff(curve.energy_until(edge, 0.0)) / (np.diff(edge) * 1e-9)
+    steps = (edge // quantum).astype(np.int64)
+    return {
+        "device": device,
+        "count": int(power.size),
+        "highest_w": round(float(power.max(initial=0.0)), 1),
+        "length": _planes(np.diff(steps)),
+        "power": _planes(np.rint(10.0 * power).astype(np.int64)),
+    }
 
 
 def _thin(time: Floats, watts: Floats, most: int) -> tuple[Floats, Floats]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tracetool.report.columns import number
@@ -12,22 +13,24 @@ _LEFT = 92  # px; both parts begin at the same place
 
 
 def timeline_chart(timeline: Timeline) -> Chart:
-    """Return the chart; its data sources are named ``tl-model``, ``tl-bars`` and ``tl-power-0`` onwards."""
+    """Return the chart; its data sources are named ``tl-bars`` and, for each GPU, ``tl-model-0`` onwards."""
     from bokeh.layouts import column
     from bokeh.models import ColumnDataSource, Range1d
 
     packed = timeline.packed
     span = packed["span_ns"] / 1e6
-    most = max((max(p["power_w"], default=0.0) for p in packed["power"]), default=0.0)
+    tops = [max(p["power_w"], default=0.0) for p in packed["power"]]
+    most = max([*tops, *(m["highest_w"] for m in packed["model"])], default=0.0)
     power = blank((0.0, span), (0.0, 1.05 * max(most, 1.0)), ("", "power [W]"), height=250, drag="width")
     power.x_range = Range1d(start=0.0, end=span, bounds=(0.0, span), name="tl-range")
     power.y_range.name = "tl-watts"
-    empty = ColumnDataSource({"x": [], "y": []}, name="tl-model")
-    power.line(
-        x="x", y="y", source=empty, line_color=MODEL, line_width=1.5, legend_label="from the kernels' joules"
-    )
+    for i, part in enumerate(packed["model"]):
+        empty = ColumnDataSource({"x": [], "y": []}, name=f"tl-model-{i}")
+        named = " ".join(filter(None, ("predicted", _device(packed["model"], part))))
+        power.line(x="x", y="y", source=empty, line_color=MODEL, line_width=1.5,
+                   line_dash="solid" if i == 0 else "dashed", legend_label=named)  # fmt: skip
     for i, part in enumerate(packed["power"]):
-        field = " ".join(filter(None, ("measured", part["label"], _device(packed, part))))
+        field = " ".join(filter(None, ("measured", part["label"], _device(packed["power"], part))))
         power.line(part["time_ms"], part["power_w"], line_color=MEASURED, line_width=1.5,
                    line_dash="solid" if i == 0 else "dashed", legend_label=field)  # fmt: skip
     legend(power)
@@ -43,8 +46,8 @@ def timeline_chart(timeline: Timeline) -> Chart:
     )
 
 
-def _device(packed: dict[str, Any], part: dict[str, Any]) -> str:
-    several = len({p["device"] for p in packed["power"]}) > 1
+def _device(parts: Sequence[dict[str, Any]], part: dict[str, Any]) -> str:
+    several = len({p["device"] for p in parts}) > 1
     return f"GPU {part['device']}" if several else ""
 
 

@@ -11,7 +11,7 @@ _BUTTONS = (
     ("tl-in", "Zoom in"), ("tl-out", "Zoom out"), ("tl-left", "Earlier"), ("tl-right", "Later"),
     ("tl-all", "Whole run"),
 )  # fmt: skip
-_HEADERS = {"power_w": "kernels' joules and idle", "measured_w": "measured"}
+_HEADERS = {"power_w": "predicted [W]", "measured_w": "measured [W]"}
 
 
 def timeline(page: RunPage) -> Section | None:
@@ -24,7 +24,8 @@ def timeline(page: RunPage) -> Section | None:
     return Section(
         "timeline",
         "Power and kernels over time",
-        "Lines: measured power and what the kernels' joules below add up to. Bars: launches, coloured by"
+        "Lines: measured power, and the power predicted for what runs at each moment, within the GPU's power"
+        " limit. Bars: launches, coloured by"
         f" family.{note} Drag to pan, Ctrl + wheel or the buttons to zoom; with the picture in focus:"
         " + − ← → 0.",
         f'<div class="buttons" role="group" aria-label="Timeline view">{buttons}</div>'
@@ -39,5 +40,7 @@ def _table(page: RunPage) -> str:
     if not page.power.height:
         return ""
     shown = page.power if page.power["measured_w"].is_not_null().any() else page.power.drop("measured_w")
-    made = table_html(shown, "Mean power over equal parts of the run", _HEADERS)
+    several = len(page.timeline.packed["model"]) if page.timeline else 1
+    title = "Mean power over equal parts of the run" + (f", sum of {several} GPUs" if several > 1 else "")
+    made = table_html(shown, title, _HEADERS)
     return f"<details><summary>Power over time as a table</summary>{made}</details>"

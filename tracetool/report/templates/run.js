@@ -103,32 +103,36 @@
     const familyOf = (s) => (s < rows ? data.family[s] : s - rows);
     const powerOf = (s) => (s < rows ? data.power[s] : null);
     const nameOf = (s) => (s < rows ? data.table.name[s] : `a small ${data.families[s - rows]} kernel`);
-    const range = chart.named("tl-range"), watts = chart.named("tl-watts");
-    let highest = watts.end / 1.05;
+    const range = chart.named("tl-range");
+    const curves = await Promise.all(packed.model.map(async (part) => {
+      const [length, tenths] = await Promise.all([unpack(part.length, part.count), unpack(part.power, part.count)]);
+      const edge = new Float64Array(part.count + 1);
+      for (let i = 0; i < part.count; i++) edge[i + 1] = edge[i] + length[i];
+      return { edge, power: tenths.map((w) => w / 10) };
+    }));
 
     function firstAt(value) {
       let low = 0, high = n;
       while (low < high) { const mid = (low + high) >> 1; if (start[mid] < value) low = mid + 1; else high = mid; }
       return low;
     }
-    // Mean power of the kernels and the gaps between them, per pixel.
-    function modelled(from, to, width) {
-      const busy = new Float64Array(width), energy = new Float64Array(width), known = new Float64Array(width);
+    // Mean predicted power of one GPU, per pixel.
+    function modelled(curve, from, to, width) {
+      const { edge, power } = curve;
+      const drawn = new Float64Array(width), covered = new Float64Array(width);
       const scale = width / (to - from);
-      for (let i = firstAt(from - longest); i < n && start[i] < to; i++) {
-        const power = powerOf(signature[i]);
-        const a = Math.max((start[i] - from) * scale, 0);
-        const b = Math.min((start[i] + length[i] - from) * scale, width);
+      let low = 0, high = power.length;
+      while (low < high) { const mid = (low + high) >> 1; if (edge[mid + 1] <= from) low = mid + 1; else high = mid; }
+      for (let i = low; i < power.length && edge[i] < to; i++) {
+        const a = Math.max((edge[i] - from) * scale, 0);
+        const b = Math.min((edge[i + 1] - from) * scale, width);
         for (let p = Math.floor(a); p < b; p++) {
           const part = Math.min(b, p + 1) - Math.max(a, p);
-          busy[p] += part;
-          if (power !== null) { energy[p] += part * power; known[p] += part; }
+          drawn[p] += part * power[i];
+          covered[p] += part;
         }
       }
-      return Array.from(busy, (share, p) => {
-        const active = Math.min(share, 1);
-        return (known[p] > 0 ? energy[p] / known[p] : data.idle_w) * active + data.idle_w * (1 - active);
-      });
+      return Array.from(drawn, (sum, p) => (covered[p] > 0 ? sum / covered[p] : null));
     }
     // Of launches too short to see, one a pixel is drawn: a frame costs pixels, not launches.
     function bars(from, to, width) {
@@ -165,11 +169,11 @@
     function fill() {
       const from = Math.max(range.start / quantum, 0), to = Math.min(range.end / quantum, whole);
       const width = Math.max(chart.place.clientWidth - 106, 50);
-      const line = modelled(from, to, width);
       const step = (to - from) * quantum / width;
-      highest = Math.max(highest, ...line);
-      watts.end = 1.05 * highest;
-      chart.named("tl-model").data = { x: line.map((_, p) => from * quantum + (p + 0.5) * step), y: line };
+      curves.forEach((curve, i) => {
+        const line = modelled(curve, from, to, width);
+        chart.named(`tl-model-${i}`).data = { x: line.map((_, p) => from * quantum + (p + 0.5) * step), y: line };
+      });
       chart.named("tl-bars").data = bars(from, to, width);
       describe(from, to);
     }

@@ -1,0 +1,59 @@
+"""The power a page draws never exceeds the GPU's limit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tracetool.hardware.load import load_gpu
+from tracetool.tables.run import Run
+from tracetool.vocabulary.errors import TracetoolError
+from tracetool.workflows.ingest import ingest
+from tracetool.workflows.predict_run import predict_run
+from tracetool.workflows.report import report_run
+
+SAMPLES = {
+    "h100_training.sqlite": None,
+    "a100_generation.pt.trace.json.gz": None,
+    "mi300x_kernel_trace.csv": "mi300x",
+}
+
+
+def within_limit(run: Run, gpu: str | None) -> None:
+    """Assert that what a run's page draws keeps the limit: the curve, its table and every kernel."""
+    page = report_run(run, gpu=gpu)
+    assert page.timeline is not None
+    limit = load_gpu(page.accuracy.gpu).power_limit_w * (1 + 1e-6)
+    curves = page.timeline.packed["model"]
+    assert curves
+    assert max(c["highest_w"] for c in curves) <= limit + 0.1
+    assert page.power["power_w"].max() <= len(curves) * limit
+    predicted = page.rows.filter((page.rows["source"] == "predicted") & page.rows["power_w"].is_not_null())
+    assert max(predicted["power_w"], default=0.0) <= limit
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_the_samples_keep_the_limit(name: str, samples: Path, tmp_path: Path) -> None:
+    within_limit(Run.open(ingest([samples / name], gpu=SAMPLES[name], out=tmp_path / "run")), SAMPLES[name])
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("kind", ["kineto", "nsys", "rocm"])
+def test_real_traces_keep_the_limit(kind: str, data: Path, tmp_path: Path) -> None:
+    drawn = 0
+    for number, trace in enumerate(sorted((data / "traces" / kind).iterdir())):
+        if trace.stat().st_size > 3_000_000:
+            continue
+        try:
+            run = Run.open(ingest([trace], out=tmp_path / f"{number}"))
+            replays = predict_run(run).replays
+        except TracetoolError:  # no GPU named, or none at work
+            continue
+        assert replays is not None
+        for curve in replays.recorded_curves(0).values():
+            assert curve.power_w.max() <= replays.cap.limit_w * (1 + 1e-6)
+            assert np.isfinite(curve.power_w).all()
+        drawn += 1
+    assert drawn >= 1
