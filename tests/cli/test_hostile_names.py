@@ -1,5 +1,7 @@
 """A trace whose every text wants to be more than text, through every command and every kind of output."""
 
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 import csv

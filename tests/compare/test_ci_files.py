@@ -41,15 +41,17 @@ def programs(tmp_path: Path) -> Path:
         "comments = json.loads(kept.read_text()) if kept.exists() else {}\n"
         "words = sys.argv[1:]\n"
         "assert words[0] == 'api', words\n"
-        "if '--jq' in words:\n"
+        "if 'graphql' in words:\n"
+        "    print('energy[bot]')\n"
+        "elif '--jq' in words:\n"
         "    mark = words[words.index('--jq') + 1].split('\"')[1]\n"
-        "    print(*[k for k, v in comments.items() if v.startswith(mark)], sep='\\n')\n"
+        "    print(*[f'{k}\\t{a}' for k, (a, v) in comments.items() if v.startswith(mark)], sep='\\n')\n"
         "else:\n"
         "    method, place = words[2], words[3]\n"
         "    body = pathlib.Path(words[words.index('-F') + 1].removeprefix('body=@')).read_text()\n"
         "    number = place.rsplit('/', 1)[1] if method == 'PATCH' else str(100 + len(comments))\n"
         "    assert method in ('PATCH', 'POST') and place.startswith('repos/owner/name/issues/')\n"
-        "    comments[number] = body\n"
+        "    comments[number] = ['energy[bot]', body]\n"
         "    kept.write_text(json.dumps(comments))\n"
     )
     for program in folder.iterdir():
@@ -100,10 +102,31 @@ def test_the_action_compares_publishes_and_fails(
         assert done.returncode == 0, done.stderr
     comments = json.loads(kept.read_text())
     assert len(comments) == 1
-    assert "### ❌ Energy +" in next(iter(comments.values()))
+    assert "### ❌ Energy +" in next(iter(comments.values()))[1]
 
     assert run_step(root, steps["Verdict"], programs, CODE="1").returncode == 1
     assert run_step(root, steps["Verdict"], programs).returncode == 2  # nothing was compared
+
+
+def test_a_comment_of_somebody_else_is_never_edited(root: Path, programs: Path, tmp_path: Path) -> None:
+    """Anyone can write the marker: the first comment that held it was taken for the action's own."""
+    step = next(s for s in read(root, "action.yml")["runs"]["steps"] if s["name"] == "Comment")
+    report, kept = tmp_path / "report.md", tmp_path / "comments.json"
+    theirs = {
+        "1": ["somebody", "<!-- tracetool energy report --> mine"],
+        "2": ["energy", "<!-- tracetool energy report -->"],
+    }
+    kept.write_text(json.dumps(theirs))
+    for text in ("first", "second"):
+        report.write_text(text)
+        done = run_step(
+            root, step, programs, REPOSITORY="owner/name", NUMBER="7", REPORT=str(report), COMMENTS=str(kept)
+        )
+        assert done.returncode == 0, done.stderr
+    comments = json.loads(kept.read_text())
+    assert {n: comments[n] for n in theirs} == theirs
+    own = [body for number, (_, body) in comments.items() if number not in theirs]
+    assert own == ["<!-- tracetool energy report -->\nsecond"]
 
 
 def test_the_action_ingests_traces_and_says_what_is_wrong(

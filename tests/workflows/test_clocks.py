@@ -47,7 +47,26 @@ def test_a_cap_below_idle_is_refused_and_an_odd_one_noted() -> None:
 def test_a_memory_clock_no_board_has_is_noted() -> None:
     gpu = load_gpu("a100-sxm")
     assert checked_memory(None, gpu) == checked_memory(0.5 * gpu.memory_clock_mhz, gpu) == []
-    assert "extrapolation" in checked_memory(1e6, gpu)[0]
+    assert "extrapolation" in checked_memory(3 * gpu.memory_clock_mhz, gpu)[0]
+
+
+@pytest.mark.parametrize("value", [1.0, 1e6, float("inf"), float("nan"), -1.0])
+def test_a_memory_clock_far_from_any_is_refused(value: float) -> None:
+    with pytest.raises(BadInput, match="memory clock"):
+        checked_memory(value, load_gpu("a100-sxm"))
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, 1e9, float("inf"), float("nan")])
+def test_a_cap_that_binds_nothing_is_refused(value: float) -> None:
+    with pytest.raises(BadInput, match="power cap.*W"):
+        checked_cap(value, load_gpu("a100-sxm"))
+
+
+def test_a_clock_far_below_the_gpu_is_refused() -> None:
+    gpu = load_gpu("a100-sxm")
+    with pytest.raises(BadInput, match="far below the lowest clock") as error:
+        checked_clocks([1.0], gpu)
+    assert f"{gpu.clock_min_mhz:g} to {gpu.clock_max_mhz:g} MHz" in error.value.line()
 
 
 def test_a_clock_far_above_the_gpu_is_refused_and_a_low_one_noted() -> None:

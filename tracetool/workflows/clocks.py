@@ -16,6 +16,12 @@ from tracetool.vocabulary.operators import OperatorColumns
 MOST_CLOCKS = 2000
 #: Above this share of the highest known clock a value is taken for a mistake (boards are overclocked).
 _SLACK = 1.15
+#: Below this share of the lowest known clock no GPU runs, and nothing was measured there to go by.
+_LEAST_CLOCK = 0.25
+#: Above this multiple of the highest limit a cap is a mistake: it binds nothing.
+_LARGEST_CAP = 2.0
+#: Shares of the usual memory clock outside of which a value is a mistake; boards idle at a twentieth.
+_MEMORY_ENDS = (0.02, 4.0)
 
 
 def parse_clocks(text: str, option: str = "--clock", unit: str = "MHz") -> list[float] | None:
@@ -69,7 +75,7 @@ def checked_clocks(clocks_mhz: Sequence[float] | None, gpu: Gpu) -> tuple[Floats
     Raises
     ------
     BadInput
-        If a clock is not a positive number or lies far above what the GPU can run at.
+        If a clock is not a positive number or lies far from what the GPU can run at.
     """
     if clocks_mhz is None or not len(clocks_mhz):
         note = (
@@ -83,6 +89,11 @@ def checked_clocks(clocks_mhz: Sequence[float] | None, gpu: Gpu) -> tuple[Floats
     if (clocks > top * _SLACK).any():
         raise BadInput(
             f"{clocks.max():g} MHz is above the highest clock of {gpu.name}", f"give clocks up to {top:g} MHz"
+        )
+    if (clocks < gpu.clock_min_mhz * _LEAST_CLOCK).any():
+        raise BadInput(
+            f"{clocks.min():g} MHz is far below the lowest clock of {gpu.name}",
+            f"give clocks of {gpu.clock_min_mhz:g} to {top:g} MHz",
         )
     notes = []
     if (clocks > top * 1.001).any():
@@ -100,26 +111,43 @@ def checked_cap(cap_w: float | None, gpu: Gpu) -> list[str]:
     Raises
     ------
     BadInput
-        If the cap is not above what the GPU draws with nothing running.
+        If the cap is not above what the GPU draws with nothing running, or far above its highest limit.
     """
     if cap_w is None:
         return []
+    limits = f"{gpu.power_limit_min_w:g} to {gpu.power_limit_max_w:g} W"
     if not cap_w > gpu.idle_w:
         raise BadInput(
             f"a power cap of {cap_w:g} W is not above what an idle {gpu.name} draws ({gpu.idle_w:g} W)",
-            f"its board accepts {gpu.power_limit_min_w:g} to {gpu.power_limit_max_w:g} W",
+            f"its board accepts {limits}",
+        )
+    if cap_w > gpu.power_limit_max_w * _LARGEST_CAP:
+        raise BadInput(
+            f"a power cap of {cap_w:g} W is far above the highest limit of {gpu.name}",
+            f"its board accepts {limits}; leave the cap out for the usual one",
         )
     if cap_w < gpu.power_limit_min_w or cap_w > gpu.power_limit_max_w:
-        limits = f"{gpu.power_limit_min_w:g} to {gpu.power_limit_max_w:g} W"
         return [f"a power cap of {cap_w:g} W is outside what the board accepts ({limits})"]
     return []
 
 
 def checked_memory(mem_clock_mhz: float | None, gpu: Gpu) -> list[str]:
-    """Return notes on a memory clock asked for: boards slow their memory for idling, hardly speed it up."""
+    """Return notes on a memory clock asked for: boards slow their memory for idling, hardly speed it up.
+
+    Raises
+    ------
+    BadInput
+        If no memory of this kind comes near it.
+    """
     if mem_clock_mhz is None or 0.05 <= mem_clock_mhz / gpu.memory_clock_mhz <= 1.25:
         return []
     usual = f"usually {gpu.memory_clock_mhz:g} MHz"
+    low, high = (share * gpu.memory_clock_mhz for share in _MEMORY_ENDS)
+    if not low <= mem_clock_mhz <= high:
+        raise BadInput(
+            f"a memory clock of {mem_clock_mhz:g} MHz is far from that of {gpu.name}",
+            f"it is {usual}; give {low:g} to {high:g} MHz",
+        )
     return [f"no {gpu.name} runs its memory at {mem_clock_mhz:g} MHz ({usual}): figures are an extrapolation"]
 
 

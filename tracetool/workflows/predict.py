@@ -208,8 +208,8 @@ def parse_request(
     gpu: str = "",
     clock: str = "",
     *,
-    mem_clock_mhz: float = 0.0,
-    power_cap_w: float = 0.0,
+    mem_clock_mhz: float | None = None,
+    power_cap_w: float | None = None,
     launch: str = "",
     anchor: str = "",
     scale: Sequence[str] = (),
@@ -219,13 +219,13 @@ def parse_request(
     temperature_c: float | None = None,
     ambient_c: float | None = None,
 ) -> PredictedTable | PredictedRun:
-    """As :func:`predict`, from what is written on a command line; zero and empty mean not given."""
+    """As :func:`predict`, from what is written on a command line; None and empty mean not given."""
     return predict(
         source,
         gpu or None,
         parse_clocks(clock),
-        mem_clock_mhz=mem_clock_mhz or None,
-        power_cap_w=power_cap_w or None,
+        mem_clock_mhz=mem_clock_mhz,
+        power_cap_w=power_cap_w,
         launch=launch,
         anchor=anchor,
         scale=parse_factors(scale),

@@ -119,6 +119,6 @@ def add_table(db: sqlite3.Connection, table: str, columns: list[str], draw: rand
 
 #: Odd cells are the commonest fault of real files: they come up as often as all others together.
 _CHANGES: tuple[Change, ...] = (
-    *[set_cell] * 9, drop_column, drop_column, rename_column, retype_column, drop_table, delete_rows, delete_rows,
-    repeat_rows,    swap_columns, negate, far_rowid, become_view, add_table,
+    *[set_cell] * 9, drop_column, drop_column, rename_column, retype_column, drop_table, delete_rows,
+    delete_rows, repeat_rows, swap_columns, negate, far_rowid, become_view, add_table,
 )  # fmt: skip

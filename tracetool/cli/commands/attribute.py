@@ -31,7 +31,9 @@ def attribute(
     gpu: str = typer.Option(
         "", "--gpu", help="GPU, e.g. a100-sxm: it tells the sensor. A run knows its own."
     ),
-    device: int = typer.Option(-1, "--device", help="Which GPU of the log; by default the first."),
+    device: int | None = typer.Option(
+        None, "--device", min=0, max=1_000_000, help="Which GPU of the log; by default the first."
+    ),
     sensor: Path | None = typer.Option(None, "--sensor", help="Calibration of this board's sensor (TOML)."),
     prior: str = typer.Option(
         "",
@@ -76,9 +78,7 @@ def attribute(
     from tracetool.workflows.attribute import attribute_activity, attribute_run
 
     if identify:
-        _identify(
-            source, power, tz, gpu, None if device < 0 else device, meter=meter, out=out, as_json=as_json
-        )
+        _identify(source, power, tz, gpu, device, meter=meter, out=out, as_json=as_json)
         return
     if meter is not None:
         raise BadInput("a meter tells a sensor's gain", "add --identify-sensor")
@@ -100,7 +100,7 @@ def attribute(
         found = attribute_activity(
             source,
             power=power,
-            device=None if device < 0 else device,
+            device=device,
             **common,  # type: ignore[arg-type]
         )
     if out is not None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from tracetool.cli.numbers import finite
 from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Keep, list and prune baselines.")
@@ -22,7 +23,9 @@ def add(
         "auto", help="Energies: measured, anchored (on measured times), predicted (unanchored), auto."
     ),
     gpu: str | None = typer.Option(None, help="GPU model, where the run does not say."),
-    clock: float | None = typer.Option(None, metavar="MHZ", help="Core clock of predicted energies."),
+    clock: float | None = typer.Option(
+        None, metavar="MHZ", min=1.0, max=1e5, callback=finite, help="Core clock of predicted energies."
+    ),
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
 ) -> None:
@@ -81,7 +84,9 @@ def list_(
 @app.command(epilog="Example: tracetool baseline prune .baselines --keep 30")
 def prune(
     store: str = typer.Argument(..., metavar="DIR", help="Folder, or s3:// or gs:// bucket."),
-    keep: int = typer.Option(30, min=0, help="Newest baselines to keep of every GPU and branch."),
+    keep: int = typer.Option(
+        30, min=0, max=1_000_000, help="Newest baselines to keep of every GPU and branch."
+    ),
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
 ) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from tracetool.cli.numbers import finite
 from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 
 app = typer.Typer()
@@ -33,7 +34,14 @@ def diff(
         "auto", help="Energies: measured, anchored (on measured times), predicted (unanchored), auto."
     ),
     gpu: str | None = typer.Option(None, help="GPU model, where the run does not say."),
-    clock: float | None = typer.Option(None, metavar="MHZ", help="Core clock of the run or the prediction."),
+    clock: float | None = typer.Option(
+        None,
+        metavar="MHZ",
+        min=1.0,
+        max=1e5,
+        callback=finite,
+        help="Core clock of the run or the prediction.",
+    ),
     power: list[Path] = typer.Option([], help="Power log beside those in the run (one run only)."),
     tz: str | None = typer.Option(None, help="Zone of --power logs, e.g. +02:00."),
     fail_on: list[str] = typer.Option(

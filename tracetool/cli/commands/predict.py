@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from tracetool.cli.numbers import finite
 from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 
 app = typer.Typer()
@@ -19,9 +20,16 @@ def predict(
     source: Path = typer.Argument(..., metavar="RUN|TABLE", help="A run, or an operator or kernel table."),
     gpu: str = typer.Option("", "--gpu", help="GPU to predict, e.g. h100-sxm; a run knows its own."),
     clock: str = typer.Option("", "--clock", help="Core clock: 1200, 900,1200 or 600:1410:15. [MHz]"),
-    mem_clock: float = typer.Option(0.0, "--mem-clock", min=0.0, help="Memory clock. [MHz]"),
-    power_cap: float = typer.Option(
-        0.0, "--power-cap", min=0.0, help="Power cap; by default the GPU's limit. [W]"
+    mem_clock: float | None = typer.Option(
+        None, "--mem-clock", min=1.0, max=1e5, callback=finite, help="Memory clock. [MHz]"
+    ),
+    power_cap: float | None = typer.Option(
+        None,
+        "--power-cap",
+        min=0.0,
+        max=1e5,
+        callback=finite,
+        help="Power cap; by default the GPU's limit. [W]",
     ),
     launch: str = typer.Option(
         "", "--launch", help="eager (one call a kernel) or graph (one call in all); a run: as recorded."
@@ -35,9 +43,11 @@ def predict(
     calibration: list[Path] = typer.Option(
         [], "--calibration", help="Coefficients tracetool calibrate wrote: a .toml file; may repeat."
     ),
-    temperature: float | None = typer.Option(None, "--temperature", help="Chip temperature, held. [C]"),
+    temperature: float | None = typer.Option(
+        None, "--temperature", callback=finite, help="Chip temperature, held. [C]"
+    ),
     ambient: float | None = typer.Option(
-        None, "--ambient", help="Air at the GPU: the chip settles above it by its power. [C]"
+        None, "--ambient", callback=finite, help="Air at the GPU: the chip settles above it by its power. [C]"
     ),
     scale: list[str] = typer.Option(
         [], "--scale", metavar="FAMILY=FACTOR", help="What if a family's kernels took FACTOR of their time."

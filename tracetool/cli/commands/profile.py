@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from tracetool.cli.numbers import finite
 from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 
 app = typer.Typer()
@@ -26,9 +27,16 @@ def profile(
     power: Path | None = typer.Option(None, "--power", help="Samples of a table of executions."),
     sync: Path | None = typer.Option(None, "--sync", help="Sync points: host_us, gpu_us, delay_us."),
     window: float = typer.Option(
-        0.0, "--window", help="Averaging window of the samples; 0: instantaneous. [ms]"
+        0.0,
+        "--window",
+        min=0.0,
+        max=60_000.0,
+        callback=finite,
+        help="Averaging window of the samples; 0: instantaneous. [ms]",
     ),
-    margin: float = typer.Option(0.0, "--margin", help="Binning margin, e.g. 0.05; else as guided."),
+    margin: float = typer.Option(
+        0.0, "--margin", min=0.0, max=1.0, callback=finite, help="Binning margin, e.g. 0.05; else as guided."
+    ),
     picture: Path | None = typer.Option(None, "--picture", help="Draw the stitched profile: .html"),
     out: Path | None = typer.Option(
         None, "--out", "-o", help="Write the curves: .parquet .csv .json .md .html"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from tracetool.cli.numbers import finite
 from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 
 app = typer.Typer()
@@ -24,11 +25,31 @@ def record(
     devices: str = typer.Option(
         "", metavar="N,..", help="GPUs to log, as the driver numbers them; all by default."
     ),
-    interval: float = typer.Option(0.0, metavar="MS", help="Time between readings; found by default. [ms]"),
-    idle: float = typer.Option(2.0, metavar="S", help="Idle baseline logged before the program. [s]"),
-    cool_down: float = typer.Option(5.0, metavar="S", help="Logged after the program. [s]"),
-    warm_up: int = typer.Option(0, metavar="N", help="Runs of the program before the recorded one."),
-    repeat: int = typer.Option(1, metavar="N", help="Recorded runs, for fine-grain power profiles."),
+    interval: float = typer.Option(
+        0.0,
+        metavar="MS",
+        min=0.0,
+        max=60_000.0,
+        callback=finite,
+        help="Time between readings; found by default. [ms]",
+    ),
+    idle: float = typer.Option(
+        2.0,
+        metavar="S",
+        min=0.0,
+        max=3600.0,
+        callback=finite,
+        help="Idle baseline logged before the program. [s]",
+    ),
+    cool_down: float = typer.Option(
+        5.0, metavar="S", min=0.0, max=3600.0, callback=finite, help="Logged after the program. [s]"
+    ),
+    warm_up: int = typer.Option(
+        0, metavar="N", min=0, max=100_000, help="Runs of the program before the recorded one."
+    ),
+    repeat: int = typer.Option(
+        1, metavar="N", min=1, max=100_000, help="Recorded runs, for fine-grain power profiles."
+    ),
     slowdown: bool = typer.Option(
         False, "--slowdown", help="Run once unprofiled first and compare the time."
     ),
@@ -42,7 +63,9 @@ def record(
     sensor_check: bool = typer.Option(
         False, "--sensor-check", help="Identify the power sensor with a square wave; -o FILE.toml keeps it."
     ),
-    seconds: float = typer.Option(20.0, metavar="S", help="Length of that wave. [s]"),
+    seconds: float = typer.Option(
+        20.0, metavar="S", min=0.0, max=3600.0, callback=finite, help="Length of that wave. [s]"
+    ),
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
 ) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from tracetool.cli.numbers import finite
 from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 
 app = typer.Typer()
@@ -19,7 +20,9 @@ def report(
     base: Path | None = typer.Argument(None, metavar="[BASE]", help="A run to set it against."),
     out: Path = typer.Option(Path("report.html"), "-o", "--out", help="The page to write, .html."),
     gpu: str | None = typer.Option(None, help="GPU model, where the run does not say."),
-    clock: float | None = typer.Option(None, metavar="MHZ", help="Core clock the run was recorded at."),
+    clock: float | None = typer.Option(
+        None, metavar="MHZ", min=1.0, max=1e5, callback=finite, help="Core clock the run was recorded at."
+    ),
     power: list[Path] = typer.Option([], help="Power log beside those in the run."),
     tz: str | None = typer.Option(None, help="Zone of --power logs, e.g. +02:00."),
     as_json: bool = JSON_OPTION,

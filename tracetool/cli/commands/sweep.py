@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from tracetool.cli.numbers import finite
 from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 
 app = typer.Typer()
@@ -22,7 +23,9 @@ def sweep(
     power_cap: str = typer.Option(
         "", "--power-cap", help="Power caps to try at the highest clock: 150,200 or 150:300:25. [W]"
     ),
-    mem_clock: float = typer.Option(0.0, "--mem-clock", min=0.0, help="Memory clock. [MHz]"),
+    mem_clock: float | None = typer.Option(
+        None, "--mem-clock", min=1.0, max=1e5, callback=finite, help="Memory clock. [MHz]"
+    ),
     launch: str = typer.Option("", "--launch", help="eager or graph; a run: as recorded."),
     anchor: str = typer.Option(
         "", "--anchor", help="measured (scale what was recorded: anchored) or none (unanchored)."
@@ -30,16 +33,22 @@ def sweep(
     calibration: list[Path] = typer.Option(
         [], "--calibration", help="Coefficients tracetool calibrate wrote: a .toml file; may repeat."
     ),
-    temperature: float | None = typer.Option(None, "--temperature", help="Chip temperature, held. [C]"),
-    ambient: float | None = typer.Option(
-        None, "--ambient", help="Air at the GPU: the chip settles above it by its power. [C]"
+    temperature: float | None = typer.Option(
+        None, "--temperature", callback=finite, help="Chip temperature, held. [C]"
     ),
-    slowdown: float = typer.Option(0.05, "--slowdown", min=0.0, help="Allowed slowdown: 0.05 is 5 %."),
-    against: float = typer.Option(
-        0.0,
+    ambient: float | None = typer.Option(
+        None, "--ambient", callback=finite, help="Air at the GPU: the chip settles above it by its power. [C]"
+    ),
+    slowdown: float = typer.Option(
+        0.05, "--slowdown", min=0.0, max=10.0, callback=finite, help="Allowed slowdown: 0.05 is 5 %."
+    ),
+    against: float | None = typer.Option(
+        None,
         "--against",
         metavar="MHZ",
-        min=0.0,
+        min=1.0,
+        max=1e5,
+        callback=finite,
         help="Clock that savings are stated against; by default the recorded one, else the boost clock.",
     ),
     out: Path | None = typer.Option(None, "--out", "-o", help="Write all points: .parquet .csv .json .md"),
@@ -65,11 +74,11 @@ def sweep(
         gpu or None,
         parse_clocks(clock),
         parse_clocks(power_cap, option="--power-cap", unit="W") or (),
-        mem_clock_mhz=mem_clock or None,
+        mem_clock_mhz=mem_clock,
         launch=launch,
         anchor=anchor,
         slowdown=slowdown,
-        against_mhz=against or None,
+        against_mhz=against,
         assumed=Assumptions.read(calibration, temperature, ambient),
     )
     if out is not None:
