@@ -58,7 +58,7 @@ def test_a_memory_clock_far_from_any_is_refused(value: float) -> None:
 
 @pytest.mark.parametrize("value", [0.0, -1.0, 1e9, float("inf"), float("nan")])
 def test_a_cap_that_binds_nothing_is_refused(value: float) -> None:
-    with pytest.raises(BadInput, match="power cap.*W"):
+    with pytest.raises(BadInput, match=r"power cap.*W"):
         checked_cap(value, load_gpu("a100-sxm"))
 
 
