@@ -10,9 +10,19 @@ from tracetool.tables.schema import load_schema, schema_names
 PAGE = Path(__file__).with_name("tables.md")
 HEAD = """# Tables on disk
 
-A run is a folder of Parquet files plus `run.json` (sources with their SHA-256, how clocks were aligned, warnings). Each
-file carries its schema's name and version in its key-value metadata as `tracetool.schema`, e.g. `kernels/1`. The same
-text: `tracetool schema TABLE`. This page is written by `python docs/tables_page.py`.
+A run is a folder of Parquet files plus `run.json` (its tables, sources with their SHA-256, how clocks were aligned,
+warnings). Each file carries its schema's name and version in its key-value metadata as `tracetool.schema`, e.g.
+`kernels/1`. The same text: `tracetool schema TABLE`. This page is written by `python docs/tables_page.py`.
+
+`tables` in `run.json` lists every table with its schema, rows, bytes and SHA-256. Every command that opens a run checks
+all of them first (15 ms for a million kernels): a table that is missing, cut short, edited or of another run is exit 2
+with its name. To change a run, ingest again. Other files of yours in the folder are left alone, and carried over when the
+run is replaced. Runs without the list (`run/1`) are read unchecked; columns that are lists today are text in them and are
+converted as they are read.
+
+A run is replaced in one step: at every moment, also when `ingest` is killed, the old run or the new one is there, whole.
+What a killed command left (`.NAME.PID-...`, beside the run or in the folder for temporary files) is removed by the next
+one that writes there; scratch of a living process never is.
 """
 
 

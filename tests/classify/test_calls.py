@@ -7,10 +7,12 @@ import pytest
 
 from tracetool.classify.calls import read_call
 from tracetool.classify.shapes import READERS, read_shapes
+from tracetool.tables.nested import dims_of, list_dims_of
 
 
 def shapes(name, dims, scalars=None):
-    return read_shapes(read_call(name, json.dumps(dims), None, json.dumps(scalars) if scalars else None))
+    text = json.dumps(dims)
+    return read_shapes(read_call(name, dims_of(text), list_dims_of(text), None, scalars))
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ UNITS_BY_SUFFIX = {
     "_ns": "ns", "_us": "us", "_ms": "ms", "_s": "s", "_mhz": "MHz", "_w": "W", "_j": "J", "_mj": "mJ",
     "_bytes": "B", "_c": "°C",
 }  # fmt: skip
+LISTS = ["list[str]", "list[list[int64]]", "list[list[list[int64]]]"]
 FILE_SHAPE = {
     "type": "object",
     "required": ["name", "version", "comment", "columns"],
@@ -32,7 +33,7 @@ FILE_SHAPE = {
                 "additionalProperties": False,
                 "properties": {
                     "name": {"type": "string", "pattern": "^[a-z][a-z0-9_]*$"},
-                    "type": {"enum": ["int32", "int64", "float64", "str", "bool"]},
+                    "type": {"enum": ["int32", "int64", "float64", "str", "bool", *LISTS]},
                     "unit": {"type": "string", "minLength": 1},
                     "nullable": {"type": "boolean"},
                     "comment": {"type": "string", "pattern": r"\.$"},

@@ -1,19 +1,21 @@
-"""A framework's call as profilers record it: shapes, types and scalars, taken out of their JSON.
+"""A framework's call as profilers record it: shapes, types and scalars.
 
-PyTorch writes ``Input Dims`` (a list per argument, a list of lists for a list of tensors), ``Input type``
-and ``Concrete Inputs`` (scalars as text, "" where there is none).
+They are columns of ``signatures``: ``input_dims`` and ``input_list_dims`` (sizes per argument, of tensors and of
+lists of tensors), ``input_types`` and ``concrete_inputs`` (scalars as text, "" where there is none).
 """
 
 from __future__ import annotations
 
-import json
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tracetool.vocabulary.dtype import BYTES, canonical_dtype
 
 Shape = tuple[int, ...]
+#: Sizes as recorded: None for one that is no number.
+Sizes = Sequence[int | None]
 #: What a call tells: numbers, flags and words by column name.
 Numbers = dict[str, float | str | bool | None]
 _NUMBER = re.compile(r"-?\d+")
@@ -90,23 +92,11 @@ def size_of(dtype: str | None) -> float:
     return BYTES.get(dtype or "", 4.0)
 
 
-def _load(text: str | None) -> list[object]:
-    if not text:
-        return []
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return []
-    return found if isinstance(found, list) else []
-
-
-def _shape(value: object) -> Shape | None:
-    if not isinstance(value, list) or not value:
+def _shape(sizes: Sizes | None) -> Shape | None:
+    if not sizes:
         return None
-    if all(isinstance(x, int) and not isinstance(x, bool) and 0 <= x < _LARGEST for x in value):
-        made = tuple(int(str(x)) for x in value)
-        return made if math.prod(made) < _LARGEST else None
-    return None
+    shape = tuple(x for x in sizes if x is not None and 0 <= x < _LARGEST)
+    return shape if len(shape) == len(sizes) and math.prod(shape) < _LARGEST else None
 
 
 def bare(name: str) -> str:
@@ -119,24 +109,25 @@ def bare(name: str) -> str:
     return plain.rstrip("_") or plain
 
 
-def read_call(name: str, dims: str | None, types: str | None, scalars: str | None) -> Call:
-    """Return the call recorded as JSON texts; broken parts count as absent.
+def read_call(
+    name: str,
+    dims: Sequence[Sizes | None] | None = None,
+    list_dims: Sequence[Sequence[Sizes | None] | None] | None = None,
+    types: Sequence[str | None] | None = None,
+    scalars: Sequence[str | None] | None = None,
+) -> Call:
+    """Return a call as the columns of ``signatures`` state it; broken parts count as absent.
 
-    >>> read_call("aten::mm", "[[4, 8], [8, 2]]", '["float", "float"]', None).shape(1)
+    >>> read_call("aten::mm", [[4, 8], [8, 2]], None, ["float", "float"]).shape(1)
     (8, 2)
     """
-    raw = _load(dims)
-    formats = tuple(canonical_dtype(t) if isinstance(t, str) else None for t in _load(types))
-    lists: list[tuple[Shape, ...]] = []
-    shapes: list[Shape | None] = []
-    for value in raw:
-        nested = isinstance(value, list) and bool(value) and all(isinstance(v, list) for v in value)
-        group = [_shape(v) for v in value] if nested and isinstance(value, list) else []
-        lists.append(tuple(s for s in group if s))
-        shapes.append(None if nested else _shape(value))
-    given = tuple(str(x) for x in _load(scalars))
+    formats = tuple(canonical_dtype(t) if t is not None else None for t in types or ())
+    shapes = [_shape(sizes) for sizes in dims or ()]
+    groups = list_dims or [None] * len(shapes)
+    lists = tuple(tuple(s for sizes in group or () if (s := _shape(sizes))) for group in groups)
+    given = tuple(str(x) for x in scalars or ())
     tensors = tuple(() if s is None and f else s for s, f in _pairs(shapes, formats))
-    return Call(bare(name), tensors, tuple(lists), formats, given)
+    return Call(bare(name), tensors, lists, formats, given)
 
 
 def _pairs(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-import numpy as np
 import polars as pl
 
 from tracetool.classify.grammar import FLAGS, NUMBERS, TEXTS, Attributes, Grammar
@@ -81,16 +80,15 @@ def _read_some(names: pl.Series) -> pl.DataFrame:
         }
     )
     asked = grammars()
-    opened = parts.select(
-        pl.col(g.gate_on).str.contains(g.gate).alias(str(i)) for i, g in enumerate(asked)
-    ).to_numpy()
-    rows, columns = np.nonzero(opened)
-    starts = np.searchsorted(rows, np.arange(len(symbols) + 1)).tolist()
-    order = columns.tolist()
+    opened = parts.select(pl.col(g.gate_on).str.contains(g.gate).alias(str(i)) for i, g in enumerate(asked))
+    gates: list[list[Grammar]] = [[] for _ in symbols]
+    for grammar, column in zip(asked, opened, strict=True):
+        for row in column.arg_true():
+            gates[row].append(grammar)
     made: list[Attributes] = []
-    for i, symbol in enumerate(symbols):
-        for place in order[starts[i] : starts[i + 1]]:
-            found = asked[place].read(symbol)
+    for symbol, open_gates in zip(symbols, gates, strict=True):
+        for grammar in open_gates:
+            found = grammar.read(symbol)
             if found is not None:
                 made.append(found)
                 break

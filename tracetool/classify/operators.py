@@ -17,8 +17,8 @@ SHAPES: Final = (
     "conv_groups", "q_len", "kv_len", "heads", "kv_heads", "window", "tokens", "hidden", "intermediate", "top_k",
     "experts", "rows", "cols", "elements", "reads", "writes", "ranks", "bytes",
 )  # fmt: skip
-#: The four columns of ``signatures`` that state a call.
-ARGUMENTS: Final = ("operator_name", "input_dims", "input_types", "concrete_inputs")
+#: The columns of ``signatures`` that state a call.
+ARGUMENTS: Final = ("operator_name", "input_dims", "input_list_dims", "input_types", "concrete_inputs")
 _OTHERS: Final = (
     "head_dim",
     "head_dim_v",

@@ -277,7 +277,7 @@ def read_shapes(call: Call) -> tuple[str | None, Numbers | None]:
     """Return the family a call implies and its numbers; None where the call tells neither.
 
     >>> from tracetool.classify.calls import read_call
-    >>> read_shapes(read_call("aten::mm", "[[4, 8], [8, 9]]", None, None))
+    >>> read_shapes(read_call("aten::mm", [[4, 8], [8, 9]]))
     ('gemm', {'batch': 1, 'm': 4, 'n': 9, 'k': 8})
     """
     if call.name.startswith("_foreach"):

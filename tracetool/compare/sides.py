@@ -10,6 +10,7 @@ from typing import Final
 import polars as pl
 
 from tracetool.compare.steps import Steps, instance_free, run_steps
+from tracetool.tables.nested import shape_texts
 
 #: What makes two launches the same piece of work, from the most telling on.
 IDENTITY: Final = ("range", "operator", "shapes", "name", "geometry")
@@ -145,9 +146,7 @@ def run_classes(
         "kind",
         pl.col("name"),
         pl.col("operator_name").fill_null("").alias("operator"),
-        pl.concat_str(
-            pl.col("input_dims").fill_null(""), pl.col("input_types").fill_null(""), separator=" "
-        ).str.strip_chars().alias("shapes"),
+        shape_texts(signatures),
         pl.concat_str(
             pl.concat_str(dims, separator=","), pl.concat_str(blocks, separator=","),
             pl.col("bytes").cast(pl.String).fill_null(""), separator=" ",

@@ -11,12 +11,17 @@ from typing import Final
 
 import polars as pl
 
+from tracetool.tables.nested import from_text
+
 _TYPES: Final[dict[str, pl.DataType]] = {
     "int32": pl.Int32(),
     "int64": pl.Int64(),
     "float64": pl.Float64(),
     "str": pl.String(),
     "bool": pl.Boolean(),
+    "list[str]": pl.List(pl.String()),
+    "list[list[int64]]": pl.List(pl.List(pl.Int64())),
+    "list[list[list[int64]]]": pl.List(pl.List(pl.List(pl.Int64()))),
 }
 
 
@@ -73,7 +78,10 @@ class TableSchema:
         """
         made = []
         for c in self.columns:
-            if c.name in frame.columns:
+            read = from_text(c.name, frame) if c.type.startswith("list") else None
+            if read is not None:
+                made.append(read)
+            elif c.name in frame.columns:
                 made.append(pl.col(c.name).cast(_TYPES[c.type]))
             elif c.nullable:
                 made.append(pl.lit(None, dtype=_TYPES[c.type]).alias(c.name))

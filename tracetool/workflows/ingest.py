@@ -118,6 +118,10 @@ def ingest(
         described = [_describe(s) for s in sources]  # assembling empties them
         made = assemble(checked)
         made.tables["devices"] = _name_gpus(made.tables["devices"], model)
+        from tracetool.classify.refine import families_of  # the grammars: not for a read that fails
+
+        signatures = made.tables["signatures"]
+        made.tables["signatures"] = signatures.with_columns(families_of(signatures).alias("family"))
         info = {
             "clock": clock,
             "sources": [{**d, "sha256": h.result()} for d, h in zip(described, sums, strict=True)],

@@ -228,7 +228,9 @@ def prepare(
 def _alike(run: Run, rows: OperatorColumns) -> Ints:
     """Number the collectives that may be one across devices: same operation, same size; else -1. (s,)"""
     signatures = run.signatures.sort("signature")
-    number = signatures.select(pl.struct("name", "bytes", "input_dims", "input_types").rank("dense"))
+    number = signatures.select(
+        pl.struct("name", "bytes", "input_dims", "input_list_dims", "input_types").rank("dense")
+    )
     found = number.to_series().cast(pl.Int64).to_numpy()
     return np.where(rows.family == "collective", found, -1)
 
