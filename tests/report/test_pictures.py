@@ -38,6 +38,7 @@ from tracetool.report.pictures.measured import energy_bars, log_picture
 from tracetool.report.pictures.pareto import Clocks, front, pareto
 from tracetool.report.pictures.roofline import roofline
 from tracetool.report.pictures.scatter import scatter
+from tracetool.report.pictures.text_size import text_width
 from tracetool.report.pictures.timeline import pack_timeline
 from tracetool.report.pictures.treemap import Part, squarify, treemap
 from tracetool.vocabulary.errors import BadInput, MissingPart
@@ -76,6 +77,38 @@ def test_the_treemap_is_well_formed_with_hostile_names() -> None:
     assert root.get("role") == "img"
     assert [e.tag for e in root[:2]] == ["title", "desc"]
     assert not [e for e in root.iter() if e.tag in ("script", "img", "a", "style")]
+
+
+@pytest.mark.parametrize("count", [3, 12, 40])
+def test_labels_of_the_treemap_stay_in_their_rectangles(count: int) -> None:
+    names = [f"void at::native::kernel_{i}<{'W' * (5 * i)}, float>(int)" for i in range(count)]
+    parts = [Part(f"group {i % 5} of some length", n, "gemm", 1.0 / (i + 1)) for i, n in enumerate(names)]
+    root = ET.fromstring(treemap(parts, COLOURS, "family"))
+    space = "{http://www.w3.org/2000/svg}" if root.tag.startswith("{") else ""
+    assert not root.findall(f"{space}text"), "every label is clipped to a box"
+    boxes = []
+    for box in root.findall(f"{space}svg"):
+        (text,) = box.findall(f"{space}text")
+        assert text_width(text.text or "", bold=text.get("class") == "group") <= float(box.get("width", "0"))
+        boxes.append([float(box.get(k, "0")) for k in ("x", "y")] + [float(box.get("width", "0")), 18.0])
+    assert boxes
+    for i, (x, y, w, h) in enumerate(boxes):
+        for u, v, s, t in boxes[:i]:
+            assert x + w <= u + 0.1 or u + s <= x + 0.1 or y + h <= v + 2.1 or v + t <= y + 2.1, (
+                "labels collide"
+            )
+    titles = {t.text for t in root.iter(f"{space}title")}
+    assert len(titles) >= count, "what has no label has a tooltip"
+
+
+def test_names_of_ceilings_lie_outside_the_roofline() -> None:
+    from bokeh.models import LogAxis, Text
+
+    made = next(c for c in charts() if c.title == "Roofline").model
+    assert not list(made.select(Text)), "no text lies where points may be"
+    axes = [a for a in made.right if isinstance(a, LogAxis)]
+    assert any("fp32" in str(label) for a in axes for label in a.major_label_overrides.values())
+    assert any("memory" in str(a.axis_label) for a in axes)
 
 
 def test_no_name_is_taken_for_a_formula() -> None:

@@ -138,6 +138,7 @@ def blank(
         )  # fmt: skip
         if log:
             axis.formatter = PrintfTickFormatter(format="%g")
+            axis.ticker.desired_num_ticks = 4  # over less than two decades more of them would collide
     made.grid.grid_line_color = LINE
     return made
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tracetool.report.columns import number
-from tracetool.report.pictures.charts import INK, Chart, blank, hover, limits, plain
+from tracetool.report.pictures.charts import INK, LINE, SOFT, Chart, blank, hover, limits, plain
 from tracetool.vocabulary.arrays import Floats
 from tracetool.vocabulary.counted import counted
 
@@ -108,25 +108,28 @@ def _dots(
 def _ceilings(
     made: Any, x: tuple[float, float], y: tuple[float, float], peaks: Mapping[str, float], bytes_per_s: float
 ) -> None:
+    """Draw the ceilings; their names stand on an axis of their own, outside the frame, over no point."""
+    from bokeh.models import FixedTicker, LogAxis
+
     top = max(peaks.values(), default=y[1] * 1e12)
     far = 100.0  # beyond the frame, for those who zoom out
     if bytes_per_s > 0:
         ends = np.array([x[0] / far, top / bytes_per_s])
         made.line(ends, ends * bytes_per_s / 1e12, line_color=INK, line_width=1.5)
-        at = max(x[0], y[0] * 1e12 / bytes_per_s) * (x[1] / x[0]) ** 0.02
-        above = (y[1] / y[0]) ** 0.07
-        _label(made, at, at * bytes_per_s / 1e12 * above, f"memory {number(bytes_per_s / 1e9)} GB/s", "left")
-    labelled: list[float] = []
+    names: dict[float | str, Any] = {}
     for unit, peak in peaks.items():
         ridge = peak / bytes_per_s if bytes_per_s > 0 else x[0]
         made.line([ridge, x[1] * far], [peak / 1e12] * 2, line_color=INK, line_width=1.5)
-        # a label of its own only where it does not cover another's
-        if all(abs(math.log(peak / other)) > 0.045 * math.log(y[1] / y[0]) for other in labelled):
-            labelled.append(peak)
-            _label(made, x[1] * 0.97, peak / 1e12, f"{unit} {number(peak / 1e12, 3)}", "right")
-
-
-def _label(made: Any, x: float, y: float, text: str, align: str) -> None:
-    made.text(
-        [x], [y], [text], text_align=align, text_baseline="bottom", text_color=INK, text_font_size="12px"
-    )
+        # a name of its own only where it does not cover another's
+        rates = [float(rate) * 1e12 for rate in names]
+        if all(abs(math.log(peak / other)) > 0.045 * math.log(y[1] / y[0]) for other in rates):
+            names[peak / 1e12] = f"{unit} {number(peak / 1e12, 3)}"
+    ticks: Any = FixedTicker(ticks=[float(rate) for rate in names])
+    axis = LogAxis(
+        ticker=ticks, major_label_overrides=names,
+        major_label_text_color=INK, major_label_text_font_size="12px", axis_line_color=LINE,
+        major_tick_line_color=INK, minor_tick_line_color=None, axis_label_text_color=SOFT,
+        axis_label=f"slope: memory, {number(bytes_per_s / 1e9)} GB/s" if bytes_per_s > 0 else "",
+        axis_label_text_font_size="13px", axis_label_text_font_style="normal",
+    )  # fmt: skip
+    made.add_layout(axis, "right")

@@ -38,6 +38,13 @@ class Drawing:
         given = _attributes({"x": float(x), "y": float(y), **attributes})
         self.parts.append(f"<text{given}>{escape.html(text, 200)}</text>")
 
+    def label(self, box: tuple[float, float, float, float], text: str, **attributes: object) -> None:
+        """Add a line of text at the top of a box (x, y, width, height), clipped to it whatever the face."""
+        x, y, width, height = (float(v) for v in box)
+        place = _attributes({"x": x, "y": y, "width": width, "height": height})
+        given = _attributes({"x": 4.0, "y": 13.0, **attributes})
+        self.parts.append(f"<svg{place}><text{given}>{escape.html(text, 200)}</text></svg>")
+
     def svg(self) -> str:
         """Return the picture."""
         name = "picture-" + re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-")

@@ -14,8 +14,10 @@ from tracetool.report import escape
 from tracetool.report.columns import number
 from tracetool.report.pictures.colours import OTHER, ink_on
 from tracetool.report.pictures.svg import Drawing
+from tracetool.report.pictures.text_size import label_that_fits, text_width
+from tracetool.report.short_names import compact
 
-_LETTER, _BOLD = 7.3, 8.0  # mean width of a letter at 12 px in a wide face [px]
+_MARGIN = 8.0  # left and right of a label together [px]
 _LEAST = 1.5  # px; thinner cells are drawn without their border
 
 
@@ -111,10 +113,10 @@ def _heading(drawing: Drawing, name: str, energy_j: float, total_j: float, box: 
     head = 18.0 if w > 40 and h > 40 else 0.0
     if head:
         shown, share = escape.name(name, 200), f"{100 * energy_j / total_j:.0f} %"
-        room = max(int((w - 8) / _BOLD), 4)
-        wanted = (f"{shown} · {number(energy_j, 3)} J · {share}", f"{shown} · {share}")
-        label = next((text for text in wanted if len(text) <= room), escape.shorten(shown, room))
-        drawing.text(x + 4, y + 13, label, class_="group")
+        wanted = (f"{shown} · {number(energy_j, 3)} J · {share}", f"{shown} · {share}", shown)
+        fitting = [text for text in wanted if text_width(text, bold=True) <= w - _MARGIN]
+        if label := fitting[0] if fitting else label_that_fits(shown, w - _MARGIN, bold=True):
+            drawing.label((x, y, w, head), label, class_="group")
     return (x + 1, y + head, max(w - 2, 0.0), max(h - head - 1, 0.0))
 
 
@@ -138,5 +140,7 @@ def _cells(
             class_="cell" if min(cw, ch) > _LEAST else None,
         )
         if cw > 46 and ch > 16:
-            text = escape.shorten(escape.name(part.name, 200), int((cw - 6) / _LETTER))
-            drawing.text(cx + 4, cy + 13, text, fill=ink_on(fill))
+            whole = escape.name(part.name, 200)
+            fits = text_width(whole) <= cw - _MARGIN
+            if label := whole if fits else label_that_fits(compact(whole), cw - _MARGIN):
+                drawing.label(cell, label, fill=ink_on(fill))

@@ -52,6 +52,7 @@ def agreement(page: RunPage) -> Section:
         pl.col("energy_error_pct").round(1),
         "agrees",
     )
+    parts = parts.select(c for c in parts.columns if parts[c].null_count() < parts.height)
     said = line_html(coverage_line(found.coverage))
     said += "".join(line_html(w, "warning") for w in (*found.breaches, *found.warnings))
     families = table_html(parts, "Errors by family, worst first")

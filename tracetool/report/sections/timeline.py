@@ -21,12 +21,18 @@ def timeline(page: RunPage) -> Section | None:
     buttons = "".join(f'<button type="button" id="{key}">{text}</button>' for key, text in _BUTTONS)
     merged = page.timeline.merged
     note = f" {merged:,} short launches share a bar with a neighbour." if merged else ""
+    predicted = "the power predicted for what runs at each moment, within the GPU's power limit"
+    measured = bool(page.timeline.packed["power"])
+    lines = (
+        f"Lines: measured power and {predicted}"
+        if measured
+        else f"Line: {predicted}; the run has no power log"
+    )
     return Section(
         "timeline",
         "Power and kernels over time",
-        "Lines: measured power, and the power predicted for what runs at each moment, within the GPU's power"
-        " limit. Bars: launches, coloured by"
-        f" family.{note} Drag to pan, Ctrl + wheel or the buttons to zoom; with the picture in focus:"
+        f"{lines}. Bars: launches, colored by family.{note} Drag to pan, Ctrl + wheel or the buttons to"
+        " zoom; with the picture in focus:"
         " + − ← → 0.",
         f'<div class="buttons" role="group" aria-label="Timeline view">{buttons}</div>'
         + chart_html(timeline_chart(page.timeline), "timeline")
