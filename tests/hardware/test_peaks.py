@@ -72,7 +72,7 @@ def test_a_matrix_rate_without_a_published_peak_is_a_prior_or_follows_from_one(n
     if name in UNPUBLISHED:
         assert rates <= gpu.assumed
         return
-    # units work on formats of half the width at twice the rate: a power of two of a published rate is supported
+    # half the width, twice the rate: a power of two of a published rate is supported by it
     for pipe in rates - published - gpu.assumed:
         ratios = [gpu.flops_per_clock_sm[pipe] / gpu.flops_per_clock_sm[p] for p in published]
         assert any(math.log2(r).is_integer() and 0.25 <= r <= 4 for r in ratios), pipe
