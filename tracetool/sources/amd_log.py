@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from tracetool.sources.columns import leading_number, rejected_rows
+from tracetool.sources.columns import measured, rejected_rows
 from tracetool.sources.format import Trace
 from tracetool.sources.power_fields import power_rows
 from tracetool.sources.stamped import clock_of, stamp_times
@@ -117,7 +117,7 @@ def readings(path: Path, rows: Sequence[Mapping[str, str | None]], tool: str) ->
 
 def _number(column: str) -> pl.Expr:
     """The number of a cell: ``(1269Mhz)``, ``39.0`` or ``238 W``; null for ``N/A``."""
-    return leading_number(pl.col(column).str.strip_chars("( "))
+    return measured(pl.col(column).str.strip_chars("( "))
 
 
 def time_of(row: Mapping[str, str | None]) -> str | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from tracetool.sources.checks import check_activities, check_intervals
-from tracetool.sources.columns import rejected_rows
+from tracetool.sources.columns import TIME_LIMIT_NS, rejected_rows
 from tracetool.sources.devices import check_devices, place_devices
 from tracetool.sources.format import Trace
 from tracetool.sources.linking import (
@@ -19,6 +19,7 @@ from tracetool.sources.linking import (
     number_operators,
     number_ranges,
 )
+from tracetool.sources.readings import reject_impossible
 from tracetool.sources.signatures import number_signatures
 
 _I = pl.Int64()
@@ -63,21 +64,23 @@ def check_trace(trace: Trace, path: Path) -> Trace:
 
     Operators and ranges are numbered from 0 within the source.
     """
-    good, bad = check_activities(_shaped(trace.activities, _ACTIVITIES), path.name)
+    latest_ns = TIME_LIMIT_NS - max(0, trace.clock.to_utc_ns or 0)  # what is to be added must not overflow
+    good, bad = check_activities(_shaped(trace.activities, _ACTIVITIES), path.name, latest_ns)
     good = good.drop("end_ns", "place", "place_of", strict=False)
     trace.activities = good
     trace.rejected += bad
+    reject_impossible(trace, path, latest_ns)
     trace.devices, odd = check_devices(trace.devices)
     trace.warnings += odd
     if trace.telemetry.height:
         trace.telemetry = trace.telemetry.with_columns(source=pl.lit(path.name))
     for part, columns in (("host_calls", _CALLS), ("operators", _INTERVALS), ("ranges", _INTERVALS)):
         shaped = _shaped(getattr(trace, part), columns)
-        sane = check_intervals(shaped)
+        sane = check_intervals(shaped, latest_ns)
         if sane.height < shaped.height:
             lost = shaped.height - sane.height
             trace.rejected.append(
-                rejected_rows(path.name, [part], "no name or impossible times", [f"{lost} rows"])
+                rejected_rows(path.name, [], f"{part}: no name or impossible times", [], lost)
             )
         setattr(trace, part, sane)
     if "launch_ns" not in good.columns:

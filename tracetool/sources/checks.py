@@ -8,12 +8,11 @@ from tracetool.sources.columns import (
     DEVICE_LIMIT,
     DURATION_LIMIT_NS,
     GRID_LIMIT,
+    KEPT_ROWS,
     TIME_LIMIT_NS,
     rejected_rows,
 )  # fmt: skip
 
-#: A damaged file may make every row bad: this many are kept as text, the rest only counted.
-KEPT_ROWS = 10_000
 _GEOMETRY = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
 _OPTIONAL = {
     "registers_per_thread": (0, 1 << 20), "shared_static_bytes": (0, 1 << 40),
@@ -21,8 +20,19 @@ _OPTIONAL = {
 }  # fmt: skip
 
 
-def check_activities(activities: pl.DataFrame, source: str) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
+def check_activities(
+    activities: pl.DataFrame, source: str, latest_ns: int = TIME_LIMIT_NS
+) -> tuple[pl.DataFrame, list[pl.DataFrame]]:
     """Return the usable activities with ``duration_ns``, and the others as rows of ``rejected``.
+
+    Parameters
+    ----------
+    activities : DataFrame
+        As a reader made them.
+    source : str
+        The file.
+    latest_ns : int
+        Latest time on the file's clock that still is one once it is on the run's. [ns]
 
     Notes
     -----
@@ -33,7 +43,7 @@ def check_activities(activities: pl.DataFrame, source: str) -> tuple[pl.DataFram
 
     # Differences of absurd times overflow: only sane ones are subtracted.
     def sane(column: str) -> pl.Expr:
-        return pl.col(column).is_between(-TIME_LIMIT_NS, TIME_LIMIT_NS)
+        return pl.col(column).is_between(-TIME_LIMIT_NS, latest_ns)
 
     frame = activities.with_columns(
         duration_ns=pl.when(sane("start_ns") & sane("end_ns")).then(pl.col("end_ns") - pl.col("start_ns"))
@@ -60,9 +70,7 @@ def check_activities(activities: pl.DataFrame, source: str) -> tuple[pl.DataFram
                 *[pl.col(c).cast(pl.String).fill_null("?") for c in ("name", "start_ns", "end_ns", "device")],
             )
         ).to_series()  # fmt: skip
-        parts.append(rejected_rows(source, _places(kept), str(why), texts))
-        if rows.height > KEPT_ROWS:
-            parts.append(rejected_rows(source, ["-"], str(why), [f"and {rows.height - KEPT_ROWS} more rows"]))
+        parts.append(rejected_rows(source, _places(kept), str(why), texts, rows.height))
     return _bounded(frame.filter(flagged.is_null())), parts
 
 
@@ -93,12 +101,12 @@ def _bounded(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(pl.when(pl.col(c).is_between(*limits[c])).then(pl.col(c)).alias(c) for c in bad)
 
 
-def check_intervals(frame: pl.DataFrame) -> pl.DataFrame:
+def check_intervals(frame: pl.DataFrame, latest_ns: int = TIME_LIMIT_NS) -> pl.DataFrame:
     """Return host intervals (calls, operators, ranges) whose times make sense."""
     if not frame.height:
         return frame
     sane = (
-        pl.col("start_ns").is_between(-TIME_LIMIT_NS, TIME_LIMIT_NS)
+        pl.col("start_ns").is_between(-TIME_LIMIT_NS, latest_ns)
         & pl.col("duration_ns").is_between(0, TIME_LIMIT_NS)
         & pl.col("name").is_not_null()
     )

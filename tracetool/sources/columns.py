@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 
 import polars as pl
 
@@ -12,6 +13,8 @@ DURATION_LIMIT_NS = 30 * 86_400 * 1_000_000_000
 DEVICE_LIMIT = 1_000_000
 GRID_LIMIT = 1 << 40
 TEXT_LIMIT = 500
+#: A damaged file may make every row bad: this many of a kind are kept as text, the rest only counted.
+KEPT_ROWS = 10_000
 #: Rows of a long table worked on at once: bounds what lies in memory beside it.
 BLOCK_ROWS = 1 << 20
 
@@ -160,15 +163,71 @@ def distinct_rows(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def rejected_rows(
-    source: str, places: Iterable[object], reason: str, texts: Iterable[object]
+    source: str, places: Iterable[object], reason: str, texts: Iterable[object], total: int | None = None
 ) -> pl.DataFrame:
-    """Return rows of the ``rejected`` table."""
-    place = [str(p) for p in places]
-    text = ["".join(c if c.isprintable() else " " for c in str(t)[:TEXT_LIMIT]) for t in texts]
+    """Return rows of the ``rejected`` table: one for each row listed, one for all the others.
+
+    Parameters
+    ----------
+    source, reason : str
+        The file and what was wrong.
+    places, texts : iterable
+        Where each row stands and what it says; those beyond :data:`KEPT_ROWS` are only counted.
+    total : int, optional
+        How many rows there are, where not all are listed.
+    """
+    listed = list(places)
+    count = len(listed) if total is None else total
+    place = [str(p) for p in listed[:KEPT_ROWS]]
+    text = [_printable(str(t)[:TEXT_LIMIT]) for t in islice(texts, KEPT_ROWS)]
+    rows = [1] * len(place)
+    if count > len(place):
+        place.append("-")
+        text.append(f"and {count - len(rows):,} more rows")
+        rows.append(count - len(rows))
     return pl.DataFrame(
-        {"source": [source] * len(place), "place": place, "reason": [reason] * len(place), "text": text},
-        schema={"source": pl.String, "place": pl.String, "reason": pl.String, "text": pl.String},
+        {
+            "source": [source] * len(place),
+            "place": place,
+            "reason": [reason] * len(place),
+            "rows": rows,
+            "text": text,
+        },
+        schema={
+            "source": pl.String,
+            "place": pl.String,
+            "reason": pl.String,
+            "rows": pl.Int64,
+            "text": pl.String,
+        },
     )
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def rejected_count(rejected: Iterable[pl.DataFrame]) -> int:
+    """Return how many rows were rejected, listed or not."""
+    return sum(int(part["rows"].sum()) for part in rejected)
+
+
+#: What a monitor writes where it has no value, in lower case.
+_NO_VALUE = r"^(?:\[|n/?a\b|0x)"
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
+
+
+def measured(column: str | pl.Expr) -> pl.Expr:
+    """Return the number of a cell of a monitor's log, with or without its unit.
+
+    Null where the monitor says that it has none (``[N/A]``, ``-``, an empty cell); not a number (``nan``) for
+    ``nan``, ``inf``, and digits that are no number (``1O5.3 W``, ``11.0.5``): such cells are to be rejected.
+    """
+    made = pl.col(column) if isinstance(column, str) else column
+    text = made.cast(pl.String).str.strip_chars().str.to_lowercase()
+    number = text.str.extract(rf"^({_NUMBER})(?:\s*[^\d\s.][^\d]*|\s+.*)?$", 1).cast(pl.Float64, strict=False)
+    broken = text.str.contains(r"\d|^[-+]?(?:nan|inf)") & ~text.str.contains(_NO_VALUE)
+    return pl.when(number.is_not_null()).then(number).when(broken).then(pl.lit(float("nan")))
 
 
 def leading_number(column: str | pl.Expr) -> pl.Expr:

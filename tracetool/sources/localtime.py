@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tracetool.vocabulary.arrays import Ints
 
 NS = 1_000_000_000
+#: No stamp lies later: nanoseconds of 64 bits end in 2262. [ns]
+LATEST_NS = (1 << 63) - 1 - NS
 _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?(\d{2}))?", re.IGNORECASE)
 
 
@@ -100,7 +102,10 @@ def parse_stamps(texts: pl.Series) -> pl.Series:
     ).struct.unnest()
     made = (
         parts.select(
-            day=pl.concat_str("1", "2", "3").str.to_date("%Y%m%d", strict=False),
+            # Beyond these years nanoseconds do not fit into 64 bits.
+            day=pl.when(pl.col("1").cast(pl.Int32).is_between(1700, 2260)).then(
+                pl.concat_str("1", "2", "3").str.to_date("%Y%m%d", strict=False)
+            ),
             seconds=pl.col("4").cast(pl.Int64) * 3600
             + pl.col("5").cast(pl.Int64) * 60
             + pl.col("6").cast(pl.Int64),
@@ -134,8 +139,9 @@ def parse_stamps(texts: pl.Series) -> pl.Series:
         .when(pl.col("w") < 10**14).then(10**6)
         .when(pl.col("w") < 10**16).then(10**3)
         .otherwise(1)
-    )  # fmt: skip
-    epoch = pl.col("w") * scale + pl.col("p") * scale // NS
+    ).cast(pl.Int64)  # fmt: skip
+    fits = pl.col("w") <= pl.lit(LATEST_NS, dtype=pl.Int64) // scale
+    epoch = pl.when(fits).then(pl.col("w") * scale + pl.col("p") * scale // NS)
     return frame.select(pl.coalesce(pl.col("m"), epoch)).to_series().alias(texts.name)
 
 
@@ -169,5 +175,6 @@ def wall_clock_ns(text: str) -> int | None:
             moment = datetime.strptime(" ".join(text.split()), shape)  # noqa: DTZ007 - a wall clock
         except ValueError:
             continue
-        return int((moment - datetime(1970, 1, 1)).total_seconds()) * NS  # noqa: DTZ001
+        ns = int((moment - datetime(1970, 1, 1)).total_seconds()) * NS  # noqa: DTZ001
+        return ns if abs(ns) <= LATEST_NS else None
     return None

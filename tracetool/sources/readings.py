@@ -6,33 +6,100 @@ from pathlib import Path
 
 import polars as pl
 
-from tracetool.sources.columns import TIME_LIMIT_NS, rejected_rows
+from tracetool.sources.columns import KEPT_ROWS, TIME_LIMIT_NS, rejected_rows
 from tracetool.sources.format import Trace
 
-#: No GPU draws more, no sensor reads less. [W]
-POWER_RANGE_W = (0.0, 20_000.0)
+#: What a sensor of a GPU can read. No GPU draws more, no counter has run for longer, no clock is faster.
+RANGES = {
+    "power_w": (0.0, 20_000.0), "energy_j": (0.0, 1e13), "clock_mhz": (0.0, 20_000.0),
+    "mem_clock_mhz": (0.0, 100_000.0), "temperature_c": (-273.15, 1000.0), "power_limit_w": (0.0, 20_000.0),
+    "utilization": (-1e6, 1e6),
+}  # fmt: skip
+#: In a log of so many polls a GPU that one of them names is none.
+LONE_POLLS = 10
 #: A pause this many times the usual spacing is a gap.
 GAP_SPACINGS = 10.0
 
 
-def tidy_readings(trace: Trace, path: Path) -> Trace:
-    """Sort a source's readings by device and time, drop exact repeats, reject absurd ones, in place."""
+def reject_impossible(trace: Trace, path: Path, latest_ns: int = TIME_LIMIT_NS) -> Trace:
+    """Reject the readings of a source that cannot be, in place; its devices are those of the others.
+
+    Parameters
+    ----------
+    trace : Trace
+        Its ``telemetry`` is checked: times, and values against :data:`RANGES`.
+    path : Path
+        The file.
+    latest_ns : int
+        Latest time on the file's clock that still is one once it is on the run's. [ns]
+
+    Notes
+    -----
+    A reading whose time or power is impossible is left out; of one with another impossible value that value
+    is, and the reading too if nothing else is in it.
+    """
     frame = trace.telemetry
     if not frame.height:
         return trace
-    absurd = ~pl.col("time_ns").is_between(-TIME_LIMIT_NS, TIME_LIMIT_NS)
-    if "power_w" in frame.columns:
-        absurd = absurd | ~pl.col("power_w").is_between(*POWER_RANGE_W).fill_null(value=True)
-    bad = frame.filter(absurd.fill_null(value=True))
-    if bad.height:
-        kept = bad.head(1000)
-        texts = [
-            str(r) for r in kept.select("time_ns", "power_w" if "power_w" in bad.columns else "device").rows()
-        ]
-        trace.rejected.append(
-            rejected_rows(path.name, [path.name] * kept.height, "impossible reading", texts)
+    checked = [c for c in RANGES if c in frame.columns]
+    bad = {"time_ns": ~pl.col("time_ns").is_between(-TIME_LIMIT_NS, latest_ns).fill_null(value=False)}
+    for column in checked:
+        value = pl.col(column)
+        fine = value.is_finite() & value.is_between(*RANGES[column])
+        bad[column] = value.is_not_null() & ~fine
+    flags = frame.select(e.alias(c) for c, e in bad.items())
+    if flags.select(pl.any_horizontal(pl.all()).any()).item():
+        _list_impossible(trace, path, frame, flags)
+        kept = [c for c in checked if c != "power_w"]
+        frame = frame.with_columns(
+            pl.when(~flags[c]).then(pl.col(c)).alias(c) for c in kept if flags[c].any()
         )
-        frame = frame.filter(~absurd.fill_null(value=True))
+        held = [c for c in (*RANGES, "throttle_reasons") if c in frame.columns]
+        left_out = flags["time_ns"] | (flags["power_w"] if "power_w" in checked else flags["time_ns"])
+        empty = frame.select(pl.all_horizontal(pl.col(held).is_null())).to_series()
+        frame = frame.filter(~(left_out | empty))
+    trace.telemetry = _without_lone(trace, path, frame)
+    if not trace.activities.height and "device" in trace.devices.columns:
+        used = trace.telemetry["device"].unique() if trace.telemetry.height else pl.Series([], dtype=pl.Int32)
+        trace.devices = trace.devices.filter(pl.col("device").is_in(used.implode()))
+    return trace
+
+
+def _list_impossible(trace: Trace, path: Path, frame: pl.DataFrame, flags: pl.DataFrame) -> None:
+    """Count the readings that cannot be, by what is wrong with them."""
+    what = [pl.when(pl.col(c)).then(pl.lit(c)) for c in flags.columns]
+    reason = flags.select(pl.concat_str(what, separator=", ", ignore_nulls=True)).to_series()
+    shown = [c for c in ("time_ns", *RANGES) if c in frame.columns]
+    rows = frame.select(shown).with_columns(reason.alias("#reason")).filter(reason != "")
+    for (columns,), part in rows.group_by("#reason", maintain_order=True):
+        texts = [str(r) for r in part.drop("#reason").head(KEPT_ROWS).rows(named=True)]
+        places = [path.name] * len(texts)
+        why = f"impossible reading: {columns}"
+        trace.rejected.append(rejected_rows(path.name, places, why, texts, part.height))
+
+
+def _without_lone(trace: Trace, path: Path, frame: pl.DataFrame) -> pl.DataFrame:
+    """Return a log's readings without those of a GPU that only one of many polls names: a broken line."""
+    if trace.activities.height or not frame.height:
+        return frame
+    polls = frame.group_by("device").agg(pl.col("time_ns").n_unique().alias("polls"))
+    usual = polls["polls"].max()
+    lone = polls.filter(pl.col("polls") == 1)["device"]
+    if not len(lone) or not isinstance(usual, int) or usual < LONE_POLLS:
+        return frame
+    is_lone = pl.col("device").is_in(lone.implode())
+    rows = frame.filter(is_lone)
+    texts = [str(r) for r in rows.head(KEPT_ROWS).rows(named=True)]
+    why = "a GPU that no other line names"
+    trace.rejected.append(rejected_rows(path.name, [path.name] * len(texts), why, texts, rows.height))
+    return frame.filter(~is_lone)
+
+
+def tidy_readings(trace: Trace) -> Trace:
+    """Sort a source's readings by device and time and drop exact repeats, in place."""
+    frame = trace.telemetry
+    if not frame.height:
+        return trace
     own = ["device", *[c for c in ("field",) if c in frame.columns]]
     back = frame.select((pl.col("time_ns").diff().over(own) < 0).sum()).item()
     if back:

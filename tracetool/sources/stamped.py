@@ -13,7 +13,7 @@ from tracetool.sources.localtime import is_absolute, parse_stamps
 
 _STAMP = (
     r"\d{4}[-/]\d{2}[-/]\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?(?:Z|[+-]\d{2}:?\d{2})?"
-    r"|\d{8} +\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?|\d{10}(?:\.\d{1,9})?|\d{13}|\d{16}|\d{19}"
+    r"|\d{8} +\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?|\d{10,19}(?:\.\d{1,9})?"
 )
 ALONE = re.compile(rf"^\s*\[?({_STAMP})\]?[:,]?\s*$")
 BEFORE = re.compile(rf"^\s*\[?({_STAMP})\]?[:,]?\s+(?=\S)")

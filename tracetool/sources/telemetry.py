@@ -10,6 +10,7 @@ import polars as pl
 from tracetool.sources.detect import detect
 from tracetool.sources.format import ReadOptions, Trace
 from tracetool.sources.localtime import local_to_utc
+from tracetool.sources.readings import reject_impossible
 from tracetool.tables.schema import load_schema
 from tracetool.vocabulary.errors import BadInput
 
@@ -78,7 +79,7 @@ def read_telemetry(
         If it cannot be used, or is in local time and no zone is told.
     """
     file = Path(path)
-    trace = to_utc(read_log(file, options), file, tz)
+    trace = to_utc(reject_impossible(read_log(file, options), file), file, tz)
     frame = trace.telemetry.with_columns(source=pl.lit(file.name))
     frame = frame.sort("device", "time_ns", maintain_order=True)
     return load_schema("telemetry").conform(frame)

@@ -13,11 +13,6 @@ import polars as pl
 
 from tracetool.vocabulary.errors import BadInput
 
-try:
-    import resource
-except ImportError:  # not on Windows
-    resource = None  # type: ignore[assignment]
-
 #: Below this many bytes a high ratio or a low limit is no danger.
 HARMLESS_BYTES: Final = 256 << 20
 #: A read predicted to take less than this is never refused: the interpreter takes twice as much.
@@ -25,7 +20,7 @@ SMALL_BYTES: Final = 64 << 20
 #: Taken for available where the system does not tell. [bytes]
 UNKNOWN_BYTES: Final = 8 << 30
 #: Address space the allocators and threads reserve beyond what they use, and what Arrow's SQLite driver adds;
-#: counts only under a limit of the address space. Measured on ``benchmarks/ingest.py``'s inputs, Linux. [bytes]
+#: counts only under a limit of the address space. Measured with ``benchmarks/ingest.py`` on Linux. [bytes]
 RESERVED_BYTES, DRIVER_BYTES = 1 << 30, 768 << 20
 #: Memory held for each byte of a decoded column while a table is made from it: the column and one copy.
 COPIES = 2
@@ -93,7 +88,9 @@ def _groups() -> Iterator[int]:
 
 def _limits(reserved: int) -> Iterator[int]:
     """Yield what limits of the process leave (``ulimit -v``, ``ulimit -d``)."""
-    if resource is None:
+    try:
+        import resource  # noqa: PLC0415 - not on Windows
+    except ImportError:
         return
     resident = 0
     with contextlib.suppress(OSError, ValueError, IndexError):
@@ -183,7 +180,7 @@ def check_parquet(
 def _width(kind: pl.DataType) -> int:
     if isinstance(kind, pl.String | pl.Binary):
         return _TEXT_WIDTH
-    return _WIDTHS.get(kind.base_type(), _WIDTH)  # type: ignore[call-overload,no-any-return]
+    return _WIDTHS.get(kind.base_type(), _WIDTH)
 
 
 def _is_parquet(path: Path) -> bool:

@@ -13,6 +13,7 @@ import polars as pl
 from tracetool.hardware.names import match_gpu
 from tracetool.sources.assemble import assemble, check_trace
 from tracetool.sources.clocks import Source, align_sources, uncovered
+from tracetool.sources.columns import rejected_count
 from tracetool.sources.detect import detect
 from tracetool.sources.format import ReadOptions
 from tracetool.sources.readings import tidy_readings
@@ -107,7 +108,7 @@ def ingest(
         checked = [check_trace(s.trace, s.path) for s in sources]
         clock = align_sources(sources, tz)
         for source in sources:
-            tidy_readings(source.trace, source.path)
+            tidy_readings(source.trace)
         if not all(entry["placed"] for entry in clock["alignment"]):
             from tracetool.workflows.fit_clock import fit_unplaced
 
@@ -182,7 +183,7 @@ def _describe(source: Source) -> dict[str, Any]:
         "kernels": kernels,
         "activities": trace.activities.height,
         "readings": trace.telemetry.height,
-        "rejected": sum(r.height for r in trace.rejected),
+        "rejected": rejected_count(trace.rejected),
         **({"details": trace.details} if trace.details else {}),
     }
 
@@ -197,7 +198,7 @@ def _warnings(
     said += [
         f"{s.path.name}: {counted(lost, 'row')} could not be used (rejected.parquet has them)"
         for s in sources
-        if (lost := sum(r.height for r in s.trace.rejected))
+        if (lost := rejected_count(s.trace.rejected))
     ]
     said += [
         f"{entry['source']}: its clock is not tied to the others: times are left as they are"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from tracetool.sources.columns import rejected_rows
+from tracetool.sources.columns import measured, rejected_rows
 from tracetool.sources.format import Format, Probe, ReadOptions, Trace
 from tracetool.sources.power_fields import power_rows
 from tracetool.sources.stamped import Line, clock_of, stamp_times, stamped_lines
@@ -82,9 +82,12 @@ def read(path: Path, options: ReadOptions) -> Trace:
     good = good.with_columns(
         stamp_times(good["stamp"].to_list()),
         pl.col("gpu").cast(pl.Int32).alias("device"),
-        *[pl.col(c).cast(pl.Float64, strict=False) for c in values],
+        *[measured(c).alias(c) for c in values],
     )
     if trace.clock.domain != "none":
+        undated = good.filter(pl.col("time_ns").is_null())
+        if undated.height:
+            trace.rejected.append(rejected_rows(path.name, undated["line"], "no time stamp", undated["text"]))
         good = good.drop_nulls("time_ns")
     good = good.with_columns(
         energy_j=pl.col("energy") * 1e-3,

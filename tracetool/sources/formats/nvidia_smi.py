@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from tracetool.sources.columns import clean_text, leading_number, rejected_rows
+from tracetool.sources.columns import clean_text, leading_number, measured, rejected_rows
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
 from tracetool.sources.interleave import split_interleaved
 from tracetool.sources.localtime import is_absolute, parse_stamps
@@ -53,10 +53,12 @@ def sniff(probe: Probe) -> float:
 def _section(lines: pl.DataFrame, fields: list[str]) -> pl.DataFrame:
     """Return the lines under one header as text columns named by field, with ``line`` and ``text``."""
     names = [f if fields.index(f) == i else f"{f}#{i}" for i, f in enumerate(fields)]
+    rest = pl.col("part").struct.field(f"field_{len(names)}").str.strip_chars()
     return lines.with_columns(
         pl.col("text").str.split_exact(",", len(fields)).alias("part")
     ).select(
         "line", "text", pl.col("part").struct.field(f"field_{len(names) - 1}").is_null().alias("#torn"),
+        (rest != "").fill_null(value=False).alias("#run_on"),
         *[pl.col("part").struct.field(f"field_{i}").str.strip_chars().alias(n) for i, n in enumerate(names)],
     )  # fmt: skip
 
@@ -67,15 +69,15 @@ def _readings(rows: pl.DataFrame) -> pl.DataFrame:
     for field, name in _VALUES.items():
         if field in columns and name not in [e.meta.output_name() for e in made]:
             scale = 0.01 if name == "utilization" else 1.0
-            made.append((leading_number(field) * scale).alias(name))
+            made.append((measured(field) * scale).alias(name))
     if "clock_mhz" not in [e.meta.output_name() for e in made]:
-        made += [leading_number(f).alias("clock_mhz") for f in _FALLBACK_CLOCK if f in columns][:1]
+        made += [measured(f).alias("clock_mhz") for f in _FALLBACK_CLOCK if f in columns][:1]
     made += [clean_text(f).alias("throttle_reasons") for f in _REASONS if f in columns][:1]
     if "total_energy_consumption" in columns:
-        made.append((leading_number("total_energy_consumption") * 1e-3).alias("energy_j"))
+        made.append((measured("total_energy_consumption") * 1e-3).alias("energy_j"))
     powers = [f for f in POWER_FIELDS if f in columns]
     return power_rows(
-        rows.select(*made, *[leading_number(f).alias(f"#{f}") for f in powers]), {f"#{f}": f for f in powers}
+        rows.select(*made, *[measured(f).alias(f"#{f}") for f in powers]), {f"#{f}": f for f in powers}
     )
 
 
@@ -150,8 +152,10 @@ def read(path: Path, options: ReadOptions) -> Trace:
     if is_absolute(stamps):
         trace.clock = Clock("utc", 0, 1e6, basis="the stamps are epochs or carry their zone")
     rows = rows.with_columns(parse_stamps(stamps).alias("time_ns"))
+    if rows["#run_on"].mean() == 1:  # a header that names too few: all lines are alike
+        rows = rows.with_columns(pl.lit(value=False).alias("#run_on"))
     trace.rejected += _reject(path, rows)
-    rows = rows.filter(pl.col("time_ns").is_not_null() & ~pl.col("#torn"))
+    rows = rows.filter(pl.col("time_ns").is_not_null() & ~pl.col("#torn") & ~pl.col("#run_on"))
     if not rows.height:
         raise BadInput.in_file(path, "holds no reading with a time", "log again with nvidia-smi --query-gpu")
     rows, trace.devices = _devices(rows, trace.warnings)
@@ -161,8 +165,12 @@ def read(path: Path, options: ReadOptions) -> Trace:
 
 def _reject(path: Path, rows: pl.DataFrame) -> list[pl.DataFrame]:
     parts = []
-    no_time, torn = pl.col("time_ns").is_null(), pl.col("#torn")
-    for why, which in (("no time stamp", no_time), ("line cut short", torn & ~no_time)):
+    no_time, torn, run_on = pl.col("time_ns").is_null(), pl.col("#torn"), pl.col("#run_on")
+    for why, which in (
+        ("no time stamp", no_time),
+        ("line cut short", torn & ~no_time),
+        ("two lines in one", run_on & ~no_time),
+    ):
         bad = rows.filter(which)
         if bad.height:
             parts.append(rejected_rows(path.name, bad["line"], why, bad["text"]))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from tracetool.sources.columns import rejected_rows
+from tracetool.sources.columns import measured, rejected_rows
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
 from tracetool.sources.power_fields import power_rows
 from tracetool.sources.stamped import Line, clock_of, stamp_times, stamped_lines
@@ -54,7 +54,7 @@ def _rows(lines: list[Line]) -> Iterator[dict[str, object]]:
             continue
         cells = (line.raw if "date" in names else text).split()
         row: dict[str, object] = {"line": line.number, "text": line.text, "stamp": line.stamp, "gpu": None}
-        if names and len(cells) >= len(names) - 1:
+        if names and len(names) - 1 <= len(cells) <= len(names):
             found = dict(zip(names, cells, strict=False))
             if "date" in found and "time" in found:
                 row["stamp"] = f"{found['date']} {found['time']}"
@@ -84,9 +84,12 @@ def read(path: Path, options: ReadOptions) -> Trace:
         trace.rejected.append(rejected_rows(path.name, bad["line"], "not a reading", bad["text"]))
     good = good.with_columns(
         stamp_times(good["stamp"].to_list()),
-        *[pl.col(c).cast(pl.Float64, strict=False) for c in dict.fromkeys(_COLUMNS.values())],
+        *[measured(c).alias(c) for c in dict.fromkeys(_COLUMNS.values())],
     ).with_columns(pl.col("utilization") / 100)
     if trace.clock.domain != "none":
+        undated = good.filter(pl.col("time_ns").is_null())
+        if undated.height:
+            trace.rejected.append(rejected_rows(path.name, undated["line"], "no time stamp", undated["text"]))
         good = good.drop_nulls("time_ns")
     columns = list(dict.fromkeys(_COLUMNS.values()))
     trace.telemetry = power_rows(

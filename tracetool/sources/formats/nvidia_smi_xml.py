@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from tracetool.sources.columns import clean_text, leading_number, rejected_rows
+from tracetool.sources.columns import clean_text, measured, rejected_rows
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
 from tracetool.sources.localtime import wall_clock_ns
 from tracetool.sources.power_fields import power_rows
@@ -61,6 +61,9 @@ def read(path: Path, options: ReadOptions) -> Trace:
             trace.rejected.append(rejected_rows(path.name, [f"document {number}"], str(error), [found[0]]))
     text_columns = [*_POWERS, *_VALUES, "uuid", "name"]
     frame = pl.DataFrame(rows, schema={"time_ns": pl.Int64, **dict.fromkeys(text_columns, pl.String)})
+    undated = frame["time_ns"].null_count()
+    if undated:
+        trace.rejected.append(rejected_rows(path.name, [], "no time stamp", [], undated))
     frame = frame.drop_nulls("time_ns")
     if not frame.height:
         raise BadInput.in_file(
@@ -75,8 +78,8 @@ def read(path: Path, options: ReadOptions) -> Trace:
         .with_columns(vendor=pl.lit("nvidia"))
     )
     numbers = frame.select(
-        "time_ns", "device", *[leading_number(c).alias(f"#{c}") for c in _POWERS],
-        *[leading_number(c).alias(c) for c in _VALUES],
+        "time_ns", "device", *[measured(c).alias(f"#{c}") for c in _POWERS],
+        *[measured(c).alias(c) for c in _VALUES],
     ).with_columns(utilization=pl.col("percent") / 100).drop("percent")  # fmt: skip
     trace.telemetry = power_rows(numbers, {f"#{c}": c for c in _POWERS})
     return trace
@@ -96,7 +99,7 @@ def _gpus(document: str) -> Iterator[dict[str, object]]:
         }
         for column, places in {**_POWERS, **_VALUES}.items():
             said = [gpu.findtext(p) for p in places]
-            row[column] = next((s for s in said if s and s[:1].isdigit()), None)
+            row[column] = next((s for s in said if s and not s.startswith(("N/A", "["))), None)
         yield row
 
 

@@ -72,7 +72,7 @@ def _whole(found: Sequence[Slice], *names: str) -> pl.Series:
         if isinstance(said, str):
             digits = re.search(r"\d{1,18}", said)
             said = int(digits[0]) if digits else None
-        values.append(int(said) if said is not None and abs(said) < 2**63 else None)
+        values.append(int(said) if said is not None and abs(said) < 2**63 else None)  # false for nan
     return pl.Series(values, dtype=pl.Int64)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from tracetool.sources.columns import leading_number, rejected_rows
+from tracetool.sources.columns import measured, rejected_rows
 from tracetool.sources.csv_file import header_names, read_csv
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
 from tracetool.sources.localtime import is_absolute, parse_stamps
@@ -88,11 +88,11 @@ def read(path: Path, options: ReadOptions) -> Trace:
         raise BadInput.in_file(path, "holds no reading with a time", "write the time as seconds since 1970")
     parts = []
     for name in powers:
-        value = leading_number(name) * _scale(name, _POWER)
+        value = measured(name) * _scale(name, _POWER)
         part = good.select("time_ns", device=pl.lit(_device(name), dtype=pl.Int32), power=value)
         parts.append(power_rows(part, {"power": name}, {name: None}))
     for name in energies:
-        value = leading_number(name) * _scale(name, _ENERGY)
+        value = measured(name) * _scale(name, _ENERGY)
         part = good.select("time_ns", device=pl.lit(_device(name), dtype=pl.Int32), energy_j=value)
         parts.append(power_rows(part, {}).with_columns(field=pl.lit(name)))
     trace.telemetry = pl.concat(parts, how="diagonal")

@@ -128,6 +128,8 @@ def _points(
             continue
         if 0 < seconds < 7.3e9 and number == number and abs(number) < 1e15:  # noqa: PLR0124 - NaN is no reading
             good.append((round(seconds * 1000) * 10**6, number * factor))
+        else:
+            bad.append(str(pair)[:80])
     if bad:
         trace.rejected.append(rejected_rows(path.name, range(len(bad)), "not a sample", bad))
     return pl.DataFrame(

@@ -57,7 +57,8 @@ def _pairs(notes: list[dict[str, Any]]) -> list[tuple[int, int, int]]:
     return [
         (n["boot_ns"], n["utc_ns"], n["half_width_ns"])
         for n in notes
-        if n.get("what") in ("start", "clock", "end") and all(type(n.get(k)) is int for k in keys)
+        if n.get("what") in ("start", "clock", "end")
+        and all(type(n.get(k)) is int and 0 <= n[k] < 1 << 62 for k in keys)
     ]
 
 
@@ -126,17 +127,24 @@ def _readings(text: str, path: Path, trace: Trace) -> pl.DataFrame:
         new_columns=list(COLUMNS),
         schema=dict.fromkeys(COLUMNS, pl.String),
     ) if lines.filter(whole).height else pl.DataFrame(schema=dict.fromkeys(COLUMNS, pl.String))  # fmt: skip
+    odd = pl.any_horizontal(
+        (pl.col(c) != "") & pl.col(c).cast(pl.Int64, strict=False).is_null()
+        for c in COLUMNS
+        if c != "throttle"
+    )
     rows = rows.with_columns(
+        odd.fill_null(value=False).alias("#odd"),
         lines.filter(whole)["line"],
         *[pl.col(c).cast(pl.Int64, strict=False) for c in COLUMNS if c != "throttle"],
     )
-    usable = (pl.col("time_ns").is_not_null() & pl.col("device").is_between(0, DEVICE_LIMIT)).fill_null(False)
+    whole_number = pl.col("time_ns").is_not_null() & pl.col("device").is_between(0, DEVICE_LIMIT)
+    usable = whole_number.fill_null(value=False) & ~pl.col("#odd")
     bad = rows.filter(~usable)
     cut = lines.filter(~whole)
     numbers = [*cut["line"].to_list(), *bad["line"].to_list()]
     if numbers:
         trace.rejected.append(rejected_rows(path.name, numbers, "not a whole reading", [""] * len(numbers)))
-    return rows.filter(usable)
+    return rows.filter(usable).drop("#odd")
 
 
 def read(path: Path, options: ReadOptions) -> Trace:

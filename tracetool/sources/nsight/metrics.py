@@ -43,7 +43,7 @@ def read_metrics(read: Read, warnings: list[str]) -> pl.DataFrame:
         return pl.DataFrame()
     rows = rows.join(chosen.select("typeId", "metricId", "what"), on=["typeId", "metricId"])
     clock = rows.filter(pl.col("what") == "clock").select(
-        "typeId", "timestamp", clock_mhz=(pl.col("value").cast(_I) & 0xFFFFFFFF) / 1e6
+        "typeId", "timestamp", clock_mhz=(pl.col("value").cast(_I, strict=False) & 0xFFFFFFFF) / 1e6
     )
     good = clock.filter(pl.col("clock_mhz").is_between(1.0, CLOCK_LIMIT_MHZ))
     if dropped := clock.height - good.height:
