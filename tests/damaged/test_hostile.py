@@ -107,6 +107,16 @@ def test_a_pipe_and_a_link_to_nothing_are_refused_at_once(tmp_path: Path) -> Non
     _refused(tmp_path / "loop", tmp_path / "run")
 
 
+@pytest.mark.skipif(os.name == "nt", reason="names there are text")
+def test_a_name_that_is_not_text_is_refused_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"\xff\xfe.csv")
+    try:
+        path.write_text("kernel,start_us,duration_us\nk,1,1\n")
+    except OSError:
+        pytest.skip("a file system whose names are text")
+    assert "not UTF-8" in _refused(path, tmp_path / "run")
+
+
 def test_a_link_to_a_trace_is_read(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(nsys_sqlite(tmp_path))
     assert Run.open(ingest([tmp_path / "link"], out=tmp_path / "run")).kernels.height == 4

@@ -87,6 +87,8 @@ def ingest(
         raise BadInput("nothing to ingest", "name a trace: tracetool ingest TRACE")
     said = progress or Silent()
     share_arenas()
+    for path in [*traces, *power]:
+        _check_name(Path(path))
     model = _model(gpu) if gpu else None
     target = out or default_out(Path([*traces, *power][0]))
     _check_target(target)
@@ -144,6 +146,14 @@ def _model(gpu: str) -> str:
     from tracetool.hardware.load import load_gpu  # knows every number of it, and starts as slowly
 
     return load_gpu(gpu, part="sensor").name
+
+
+def _check_name(path: Path) -> None:
+    """Refuse a name that no table and no ``run.json`` can hold."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError as error:
+        raise BadInput.in_file(path, "has a name that is not UTF-8", "rename it") from error
 
 
 def _check_target(target: Path) -> None:
