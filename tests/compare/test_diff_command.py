@@ -198,7 +198,7 @@ def test_a_baseline_is_kept_listed_compared_and_pruned(
     again = cli("diff", folders / "same", "--baseline", store, "--fail-on", "energy=3%", "--json")
     assert (again[0], json.loads(again[1])["verdict"]) == (0, "unchanged")
 
-    assert cli("baseline", "prune", store, "--keep", "1")[1] == "deleted 4\n"
+    assert cli("baseline", "prune", store, "--keep", "1")[1] == "deleted 4 baselines\n"
     assert len(list(store.rglob("*.parquet"))) == 2
 
 

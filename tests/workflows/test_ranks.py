@@ -6,9 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
+from tracetool.compare.accuracy import accuracy_table
 from tracetool.tables.run import Run
+from tracetool.workflows.collective_waits import without_waits
+from tracetool.workflows.diff_run import diff_run
 from tracetool.workflows.ingest import ingest
 from tracetool.workflows.predict_run import predict_run
 
@@ -105,3 +109,37 @@ def test_one_gpus_totals_are_the_runs(tmp_path: Path) -> None:
     (only,) = total["devices"]
     for key in ("energy_j", "mean_power_w", "peak_power_w", "kernel_time_ms", "busy_ms"):
         assert only[key] == pytest.approx(total[key], rel=1e-6)
+
+
+def test_waiting_for_other_ranks_is_no_error_of_the_transfer(tmp_path: Path) -> None:
+    found = diff_run(_run(tmp_path, (0, 1)))
+    collective = (pl.col("level") == "signature") & (pl.col("family") == "collective")
+    row = found.table.filter(collective).select(pl.col("waiting_ms", "time_ms").sum()).row(0, named=True)
+    waited_us = LAYERS * (max(PRODUCTS_US) - min(PRODUCTS_US))
+    assert row["waiting_ms"] == pytest.approx(waited_us / 1e3, rel=0.02)
+    transfer = row["time_ms"] - row["waiting_ms"]
+    assert transfer == pytest.approx(2 * LAYERS * MOVES_US / 1e3, rel=0.02)
+    # where the sizes are known, the error compares the transfer alone
+    replays = predict_run(_run(tmp_path, (0, 1)), anchor=False).replays
+    rows = found.table.filter(pl.col("level") == "signature").with_columns(
+        compared=pl.lit(value=True), identified=pl.lit(value=True), all_ms="time_ms", reason=pl.lit("")
+    )
+    rows, _ = without_waits(rows, replays)
+    judged = rows.filter(pl.col("family") == "collective").row(0, named=True)
+    expected = 100 * (judged["time_predicted_ms"] / (judged["time_ms"] - judged["waiting_ms"]) - 1)
+    assert judged["time_error_pct"] == pytest.approx(expected)
+    total = accuracy_table(rows).filter(pl.col("level") == "total").row(0, named=True)
+    whole = rows.select(pl.col("time_predicted_ms", "time_ms", "waiting_ms").sum()).row(0, named=True)
+    expected = 100 * (whole["time_predicted_ms"] / (whole["time_ms"] - whole["waiting_ms"]) - 1)
+    assert total["time_error_pct"] == pytest.approx(expected)
+    assert any("waiting for other ranks" in note for note in found.notes)
+
+
+def test_one_ranks_waits_cannot_be_split_and_are_named(tmp_path: Path) -> None:
+    found = diff_run(_run(tmp_path, (1,)))
+    collective = found.table.filter((pl.col("level") == "signature") & (pl.col("family") == "collective"))
+    assert collective["time_error_pct"].is_null().all()
+    rest = found.table.filter((pl.col("level") == "signature") & (pl.col("family") != "collective"))
+    gemm = rest.row(0, named=True)
+    assert found.total()["time_error_pct"] == gemm["time_error_pct"]
+    assert any(note.startswith("collectives without their other ranks") for note in found.notes)

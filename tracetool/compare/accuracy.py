@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from tracetool.compare.accuracy_sums import ENDS, agrees, errors, sum_rows, worst_first
+from tracetool.compare.accuracy_sums import ENDS, judged, sum_rows
 from tracetool.compare.thresholds import Threshold
 from tracetool.tables.schema import load_schema
 from tracetool.vocabulary.errors import BadInput
@@ -74,12 +74,10 @@ def compare_signatures(
         pl.when(seconds > 0).then(pl.col(f"energy{end}_j") / seconds).alias(f"power{end}_w") for end in ENDS
     )
     made = made.with_columns(
-        *errors(),
-        agrees(),
+        pl.lit(None, dtype=pl.Float64).alias("waiting_ms"),
         pl.when(pl.col("energy_j").is_not_null()).then(100.0).otherwise(0.0).alias("measured_pct"),
-        pl.when("compared").then(100.0).otherwise(0.0).alias("compared_pct"),
     )
-    return worst_first(made)
+    return judged(made)
 
 
 def _measured(measured: pl.DataFrame | None) -> pl.DataFrame:

@@ -11,13 +11,37 @@ ENDS: Final = ("", "_low", "_high")
 COMPARED: Final = "(compared)"
 
 
+#: A collective that waited longer than this share of its time has energy of waiting, which no transfer
+#: predicts. [1]
+WAITED: Final = 0.01
+
+
+def judged(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return signature rows with their errors, whether they agree and ``compared_pct``, worst first."""
+    share = 100.0 * ratio(transfer_ms(), pl.col("time_ms")).fill_null(1.0)
+    return worst_first(
+        rows.with_columns(
+            *errors(), agrees(), pl.when("compared").then(share).otherwise(0.0).alias("compared_pct")
+        )
+    )
+
+
+def transfer_ms() -> pl.Expr:
+    """Return the measured time without what collectives waited for other ranks. [ms]"""
+    return pl.col("time_ms") - pl.col("waiting_ms").fill_null(0.0)
+
+
+def _waited() -> pl.Expr:
+    return (pl.col("waiting_ms") > WAITED * pl.col("time_ms")).fill_null(value=False)
+
+
 def agrees(low: str = "energy_predicted_low_j", high: str = "energy_predicted_high_j") -> pl.Expr:
     """Return in a word whether the 90 % intervals of two energies overlap."""
     apart = (pl.col(low) > pl.col("energy_high_j")) | (pl.col(high) < pl.col("energy_low_j"))
     return (
         pl.when(pl.col("energy_j").is_null())
         .then(pl.lit("not measured"))
-        .when(~pl.col("compared"))
+        .when(~pl.col("compared") | _lone_wait())
         .then(pl.lit("not compared"))
         .when(~pl.col("identified"))
         .then(pl.lit("not told apart"))
@@ -34,7 +58,7 @@ def worst_first(rows: pl.DataFrame) -> pl.DataFrame:
     Rows that were not compared come last.
     """
     miss = (pl.col("energy_predicted_j") - pl.col("energy_j")).abs()
-    slip = (pl.col("time_predicted_ms") - pl.col("time_ms")).abs()
+    slip = (pl.col("time_predicted_ms") - transfer_ms()).abs()
     return rows.sort(
         [pl.col("compared"), pl.when("compared").then(miss), slip],
         descending=True,
@@ -50,16 +74,19 @@ def sum_rows(rows: pl.DataFrame, level: str, by: str | None) -> pl.DataFrame:
     -----
     Only kernels that were compared count, on both sides over the same launches: times over all of them,
     energies and powers over those whose energy was measured (over all of them where none was).
-    ``compared_pct`` is the share of the measured time of all kernels of the row that this is.
+    ``compared_pct`` is the share of the measured time of all kernels of the row that this is. What
+    collectives waited for other ranks (``waiting_ms``) is in ``time_ms`` and in no error; the energy of
+    those that waited is not compared.
     Ends of intervals are added, not combined in squares: errors of kernels of one family share their
     coefficients and those of attributed energies share the log, so squares would claim too much.
     """
     timed = pl.col("compared")
-    metered = timed & pl.col("energy_j").is_not_null()
+    metered = timed & pl.col("energy_j").is_not_null() & ~_waited()
     judged = pl.when(metered.any()).then(metered).otherwise(timed)
     sums = [
         pl.col("launches").filter(timed).sum(),
         pl.col("time_ms").filter(timed).sum(),
+        pl.col("waiting_ms").filter(timed & pl.col("waiting_ms").is_not_null()).sum(),
         *(pl.col(f"time_predicted{end}_ms").filter(timed).sum() for end in ENDS),
         *(pl.when(metered.any()).then(pl.col(f"energy{e}_j").filter(metered).sum()) for e in ENDS),
         *(pl.col(f"energy_predicted{end}_j").filter(judged).sum() for end in ENDS),
@@ -78,7 +105,8 @@ def sum_rows(rows: pl.DataFrame, level: str, by: str | None) -> pl.DataFrame:
         (pl.col(by) if by else pl.lit(None, dtype=pl.String)).alias("family"),
         pl.lit(None, dtype=pl.Int64).alias("signature"),
         pl.lit(None, dtype=pl.String).alias("basis"),
-        ratio(100.0 * pl.col("time_ms"), pl.col("all_ms")).alias("compared_pct"),
+        pl.when(pl.col("waiting_ms") > 0).then("waiting_ms").alias("waiting_ms"),
+        ratio(100.0 * transfer_ms(), pl.col("all_ms")).alias("compared_pct"),
         ratio(100.0 * pl.col("metered_ms"), pl.col("time_ms")).alias("measured_pct"),
         *(ratio(pl.col(f"energy{e}_j"), pl.col("metered_ms") / 1e3).alias(f"power{e}_w") for e in ENDS),
         *(
@@ -92,14 +120,27 @@ def sum_rows(rows: pl.DataFrame, level: str, by: str | None) -> pl.DataFrame:
 
 
 def errors() -> list[pl.Expr]:
-    """Return the errors of time, energy and power of compared rows, null where nothing is to compare. [%]"""
-    figures = (("time", "ms"), ("energy", "j"), ("power", "w"))
+    """Return the errors of time, energy and power of compared rows, null where nothing is to compare. [%]
+
+    The time is that without waiting for other ranks; energy and power of what waited are not compared.
+    """
+    compared = pl.col("compared")
+    figures = (
+        ("time", "ms", transfer_ms(), compared),
+        ("energy", "j", pl.col("energy_j"), compared & ~_lone_wait()),
+        ("power", "w", pl.col("power_w"), compared & ~_lone_wait()),
+    )
     return [
-        pl.when(pl.col("compared") & (pl.col(f"{what}_{unit}") > 0))
-        .then(100.0 * (pl.col(f"{what}_predicted_{unit}") / pl.col(f"{what}_{unit}") - 1.0))
+        pl.when(comparable & (measured > 0))
+        .then(100.0 * (pl.col(f"{what}_predicted_{unit}") / measured - 1.0))
         .alias(f"{what}_error_pct")
-        for what, unit in figures
+        for what, unit, measured, comparable in figures
     ]
+
+
+def _lone_wait() -> pl.Expr:
+    """Return which signature rows waited; sums leave such rows out by themselves."""
+    return (pl.col("level") == "signature") & _waited()
 
 
 def ratio(part: pl.Expr, whole: pl.Expr) -> pl.Expr:

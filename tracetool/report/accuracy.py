@@ -27,6 +27,7 @@ def accuracy_view(found: Accuracy) -> View:
     blocks += [Line(text, "note") for text in (whole_line(found), coverage_line(found.coverage))]
     blocks.append(Line(_setting(found), "note"))
     blocks += [Line(text, "warning") for text in (*found.breaches, *found.warnings)]
+    blocks += [Line(note, "note") for note in found.notes if note.startswith("collectives")]
     parts = _people(found, ("total", "gap", "family"), compared_only=True)
     plain = _HEADERS if found.measured else _HEADERS | {"energy_predicted_j": "energy predicted"}
     blocks.append(Grid(parts, "By family", headers=plain | {"name": "family"}))
@@ -63,8 +64,9 @@ def headline(found: Accuracy) -> str:
     if not share:
         return "Nothing to compare: no kernel's time is predicted from shapes"
     part = f"{number(share, 2)} % of the kernels' time compared"
+    transfer_ms = (_f(row, "time_ms") or 0.0) - (_f(row, "waiting_ms") or 0.0)
     time = (
-        f"time {number(_f(row, 'time_ms'))} ms measured, {number(_f(row, 'time_predicted_ms'))} ms predicted"
+        f"time {number(transfer_ms)} ms measured, {number(_f(row, 'time_predicted_ms'))} ms predicted"
         f" ({_off(row['time_error_pct'])}); {part}"
     )
     predicted = f"{number(_f(row, 'energy_predicted_j'))} J predicted"

@@ -17,6 +17,7 @@ from tracetool.measure.timeline import GAP_HOLD_S
 from tracetool.report.run_tables import idle_intervals
 from tracetool.tables.run import Run
 from tracetool.vocabulary.errors import BadInput
+from tracetool.workflows.collective_waits import without_waits
 
 if TYPE_CHECKING:
     from tracetool.workflows.predict import PredictedRun
@@ -74,6 +75,7 @@ def accuracy_of(
     """Compare a prediction at one clock, not anchored on the run's times, with what the run measured."""
     measured, said, warnings = measured_energy(run, gpu=gpu, power=power, tz=tz)
     rows = compare_signatures(run.signatures, predicted.signatures, measured)
+    rows, waits = without_waits(rows, predicted.replays)
     table = accuracy_table(rows, _scopes(run, predicted.totals[0], measured))
     if measured is None and not warnings:
         warnings.append("no power readings: energy and power are predicted only, times are compared")
@@ -83,7 +85,7 @@ def accuracy_of(
         clock_mhz=float(predicted.totals[0]["clock_mhz"]),
         table=table,
         breaches=breaches(table, thresholds),
-        notes=(*predicted.notes, *said),
+        notes=(*predicted.notes, *waits, *said),
         warnings=tuple(warnings),
         coverage=predicted.info.get("coverage", {}),
     )
