@@ -45,15 +45,11 @@ class Predicted(Protocol):
         """One record per clock."""
 
     @property
-    def info(self) -> Mapping[str, Any]:
-        """What was asked, and what is predicted from what."""
-
-    @property
     def notes(self) -> tuple[str, ...]:
         """Sentences on what the figures rest on."""
 
 
-def print_totals(made: Predicted, out: Path | None) -> None:
+def print_totals(made: Predicted, coverage: Mapping[str, float], out: Path | None) -> None:
     """Print the totals of every clock, the parts of the energy, the gaps and the notes."""
     from tracetool.report.layout import Table
 
@@ -80,7 +76,7 @@ def print_totals(made: Predicted, out: Path | None) -> None:
     screen.print(grid)
     if len(made.totals) > _SHOWN:
         say(screen, f"{counted(len(made.totals) - _SHOWN, 'more clock')} (use -o FILE or --json)")
-    say(screen, coverage_line(made.info.get("coverage", {})))
+    say(screen, coverage_line(coverage))
     _print_scopes(shown)
     _print_devices(shown)
     _print_shares(shown)

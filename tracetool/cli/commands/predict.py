@@ -94,6 +94,6 @@ def predict(
         rows = {"rows": table.to_dicts()} if by and table is not None else {}
         print_json({"gpu": made.gpu, **made.info, "totals": made.totals, **rows, "notes": list(made.notes)})
     elif not quiet:
-        print_totals(made, out)
+        print_totals(made, made.info.get("coverage", {}), out)
         if by and table is not None:
             print_rows(table)
