@@ -18,6 +18,7 @@ from tests.sources.makers import (
     nsys_folder,
     nsys_tables,
     rocpd,
+    rocprof_json,
     rocprofv3_csv,
     write_tables,
 )
@@ -114,6 +115,17 @@ def test_a_table_beside_a_trace_that_is_left_out_is_said(tmp_path: Path) -> None
     copies.write_text("\n" + copies.read_text())
     run = Run.open(ingest([path], out=tmp_path / "run"))
     assert any("77_memory_copy_trace.csv" in w and "left out" in w for w in run.info["warnings"])
+
+
+def test_a_dispatch_that_nothing_tells_apart_from_a_call_is_counted(tmp_path: Path) -> None:
+    path = rocprof_json(tmp_path)
+    document = json.loads(path.read_text())
+    document["traceEvents"][2]["args"] = "NULL"  # the name of the GPU's process
+    document["traceEvents"][3]["args"]["KernelName"] = "\ud800"
+    path.write_bytes(json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+    run = Run.open(ingest([path], out=tmp_path / "run"))
+    assert _kernels(run) == 2
+    assert run.table("rejected").height == 1
 
 
 def test_a_kernel_table_with_lists_for_ends_loses_no_row_in_silence(tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ def change_files(folder: Path, draw: random.Random) -> list[str]:
     steps = []
     for _ in range(draw.choice(_CHANGES)):
         files = sorted(p for p in folder.rglob("*") if p.is_file() and p.stat().st_size)
+        if not files:  # the last line is gone
+            break
         path = draw.choice(files)
         steps.append(f"{path.name}: {change_file(path, draw)}")
     return steps

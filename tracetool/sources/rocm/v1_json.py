@@ -9,7 +9,7 @@ import msgspec
 import polars as pl
 
 from tracetool.sources.calls import with_call_kinds
-from tracetool.sources.columns import clean_text
+from tracetool.sources.columns import clean_text, rejected_rows
 from tracetool.sources.format import ReadOptions, Trace
 from tracetool.sources.kineto.columns import decode_args, texts, whole_numbers
 from tracetool.sources.kineto.events import EventReader
@@ -71,6 +71,10 @@ def read_events(path: Path, options: ReadOptions) -> Trace:
     kernels = rows.filter(pl.col("items").is_not_null() | pl.col("lane").str.starts_with("GPU"))
     copies = rows.filter(pl.col("lane") == "COPY")
     calls = rows.filter(pl.col("lane").str.starts_with("CPU"))
+    lost = rows.filter(pl.col("items").is_null() & (pl.col("lane") == ""))
+    if lost.height:  # neither its arguments nor its process tell whether it ran on a GPU
+        places, what = (f"event {n}" for n in lost["row"]), lost["name"].fill_null("?")
+        trace.rejected.append(rejected_rows(path.name, places, "of a process without a name", what))
     made = activities(kernels.drop("lane", "index"), "event")
     copied = copies.with_columns(
         name=copy_name("name"), kind=pl.lit("memcpy"), place=pl.format("event {}", "row"),
