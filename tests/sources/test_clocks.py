@@ -148,7 +148,7 @@ def test_repeated_and_swapped_readings_are_kept_in_order_and_reported(tmp_path: 
     assert power["power_w"].to_list() == [101.0, 102.0]
     said = " ".join(run.info["warnings"])
     assert "1 readings repeat" in said
-    assert "1 rows could not be used" in said
+    assert "1 row could not be used" in said
     assert "out of order" in said
 
 
