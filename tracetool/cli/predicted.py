@@ -195,11 +195,10 @@ def print_rows(table: pl.DataFrame) -> None:
     shown = table.drop(left_out)
     if shown["clock_mhz"].n_unique() < 2 and "name" in shown.columns:
         shown = shown.drop("clock_mhz")
-    named = ["clock_mhz", "name", "iteration", "family", "reason", "device", "time_ms"]
-    order = {c: named.index(c) if c in named else len(named) + rank_of(c) for c in shown.columns}
+    leading = ["clock_mhz", "name", "iteration", "family", "reason", "device", "time_ms"]
+    order = {c: leading.index(c) if c in leading else len(leading) + rank_of(c) for c in shown.columns}
     ordered = sorted(order, key=lambda column: order[column])
     show_table(shown.select(ordered), limit=_SHOWN, console=console())
     if left_out:
-        say(
-            console(), f"{counted(len(left_out), 'more column')} with -o FILE: utilization, operations, bytes"
-        )
+        named = ": utilization, operations, bytes" if "flops" in left_out else ""
+        say(console(), f"{counted(len(left_out), 'more column')} with -o FILE{named}")
