@@ -44,6 +44,8 @@ def test_a_run_beside_its_base_is_one_page(folders: Path, capsys: pytest.Capture
     assert said["path"] == str(out)
     assert any(f["label"] == "Energy of the run, predicted" for f in said["facts"])
     assert any("no power readings" in w for w in said["warnings"])
+    assert "measured power" not in text
+    assert "the run has no power log" in text
 
 
 @pytest.mark.parametrize(
