@@ -78,7 +78,7 @@ def energies(power_w=(250.0, 220.0, None), launches=(10, 20, 5), each_us=(100.0,
             }
         )
     gap = {
-        "class": "(gap)", "device": 0, "launches": 4, "duration_ns": 2_000_000, "energy_j": 0.2,
+        "class": "(active idle)", "device": 0, "launches": 4, "duration_ns": 2_000_000, "energy_j": 0.2,
         "energy_low_j": 0.1, "energy_high_j": 0.3, "power_w": 100.0, "coverage": 2.0, "prior_share": 0.0,
         "identified": True,
     }  # fmt: skip

@@ -34,7 +34,7 @@ def energy(run: Path, truth: dict[str, Any]) -> pl.DataFrame:
     )
     watts = {name: k["power_w"] for name, k in truth["kernels"].items()}
     known = pl.DataFrame({"name": list(watts), "true_w": list(watts.values())})
-    states = pl.when(pl.col("class") == "(gap)").then(truth["gap_w"])
+    states = pl.when(pl.col("class") == "(active idle)").then(truth["gap_w"])
     states = states.when(pl.col("class") == "(idle)").then(truth["idle_w"])
     return (
         found.join(names, on="signature", how="left")

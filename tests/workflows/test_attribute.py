@@ -45,7 +45,7 @@ def test_kernels_of_the_sample_cost_what_the_board_drew(run: Run) -> None:
         judged += 1
         assert row["energy_j"] == pytest.approx(told["energy_j"], rel=0.12)
     assert judged >= 3
-    kernels = found.energy.filter(~pl.col("class").is_in(["(gap)", "(idle)"]))
+    kernels = found.energy.filter(~pl.col("class").is_in(["(active idle)", "(idle)"]))
     assert kernels["energy_j"].sum() == pytest.approx(truth["kernel_energy_j"], rel=0.05)
 
 
@@ -55,7 +55,7 @@ def test_the_energy_table_keeps_its_promises(run: Run) -> None:
     assert found.filter(pl.col("energy_high_j") < pl.col("energy_j")).height == 0
     assert found.filter(~pl.col("identified") & pl.col("reason").is_null()).height == 0
     assert found["prior_share"].is_between(0, 1).all()
-    assert {"(gap)", "(idle)"} <= set(found["class"].to_list())
+    assert {"(active idle)", "(idle)"} <= set(found["class"].to_list())
 
 
 def test_a_prior_gives_the_second_control(run: Run) -> None:

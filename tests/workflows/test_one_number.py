@@ -16,12 +16,13 @@ from tracetool.hardware.load import load_gpu
 from tracetool.tables.run import Run
 from tracetool.vocabulary.errors import TracetoolError
 from tracetool.vocabulary.prediction import FROM
+from tracetool.workflows.attribute import attribute_run
 from tracetool.workflows.breakdown import breakdown
-from tracetool.workflows.diff_run import accuracy_of
+from tracetool.workflows.diff_run import accuracy_of, diff_run
 from tracetool.workflows.ingest import ingest
 from tracetool.workflows.predict_run import PredictedRun, predict_run
 from tracetool.workflows.recorded import recorded_gpu
-from tracetool.workflows.report import page_of
+from tracetool.workflows.report import page_of, report_run
 from tracetool.workflows.run_side import Reading, load_run
 from tracetool.workflows.sweep import choose, sweep, with_reference
 
@@ -93,7 +94,7 @@ def check_one_number(path: Path, gpu: str | None) -> None:
     assert found.coverage == alone.info["coverage"]
     assert sum(found.coverage.values()) == same(100.0)
 
-    page = page_of(bare_run, swept, found, load_gpu(anchored.gpu))
+    page = page_of(bare_run, swept, found, load_gpu(anchored.gpu), {})
     assert page.total["energy_j"] == same(total["energy_j"])
     assert page.energy_j(pl.col("kind") == "kernel") == same(total["kernel_energy_j"])
     assert page.energy_j(pl.col("kind") != "kernel") == same(total["copy_energy_j"])
@@ -197,3 +198,32 @@ def test_savings_are_against_the_clock_that_is_named(runs: dict[str, Path]) -> N
         assert np.allclose(rows["energy_saved"], 0.0)
     with pytest.raises(TracetoolError, match="above the highest clock"):
         sweep(run, clocks_mhz=clocks, against_mhz=9000.0)
+
+
+def test_attribute_diff_and_report_measure_the_same_scopes(samples: Path, tmp_path: Path) -> None:
+    run = Run.open(
+        ingest(
+            [samples / "h100_training.sqlite"],
+            power=[samples / "h100_training_power.csv"],
+            tz="-05:00",
+            out=tmp_path / "run",
+        )
+    )
+    attributed = attribute_run(run)
+    scopes = attributed.scopes
+    assert set(scopes) == {"kernels", "copies", "gaps", "run"}
+    parts = sum(scopes[s]["energy_j"] for s in ("kernels", "copies", "gaps"))
+    assert scopes["run"]["energy_j"] == pytest.approx(parts, rel=1e-12)
+    window = run.kernels.select((pl.col("start_ns") + pl.col("duration_ns")).max() - pl.col("start_ns").min())
+    assert scopes["run"]["time_ms"] == pytest.approx(window.item() * 1e-6, rel=1e-12)
+    accuracy = diff_run(run)
+    for level, scope in (("kernels", "kernels"), ("copies", "copies"), ("gap", "gaps")):
+        row = accuracy.scope(level)
+        assert row is not None
+        for key in ("time_ms", "energy_j", "energy_low_j", "energy_high_j"):
+            assert row[key] == pytest.approx(scopes[scope][key], rel=1e-6), (scope, key)
+    # all the log's joules are those of its classes: what is no gap of the run lies outside its window
+    logged = float(attributed.energy["energy_j"].sum())
+    assert scopes["run"]["energy_j"] < logged
+    (measured,) = [f for f in report_run(run).facts if f.label == "Energy of the run, measured"]
+    assert float(measured.value.split()[0].replace(",", "")) == pytest.approx(parts, rel=1e-3)

@@ -16,6 +16,8 @@ from tracetool.vocabulary.arrays import Floats, Ints
 #: Off time up to this long after an activity is a gap (clocks still high); the rest is idle. [s]
 GAP_HOLD_S = 1.0
 STATES = ("active", "gap", "idle")
+#: Classes of time without activity: soon after one, clocks still high, and later or outside the trace.
+ACTIVE_IDLE, IDLE = "(active idle)", "(idle)"
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,7 @@ from tracetool.workflows.energy_tables import (
     sensor_record,
     window_table,
 )
+from tracetool.workflows.measured_scopes import measured_scopes
 
 _NS = 1e-9
 
@@ -50,7 +51,8 @@ _NS = 1e-9
 class Attribution:
     """Measured energy of a run or an activity table.
 
-    ``energy`` has one row per device and class, ``windows`` one per asked window (or is None).
+    ``energy`` has one row per device and class, ``windows`` one per asked window (or is None). ``scopes`` has
+    the run's kernels, copies, gaps and whole: see :mod:`tracetool.workflows.measured_scopes`.
     """
 
     energy: pl.DataFrame
@@ -62,6 +64,7 @@ class Attribution:
     classes: Mapping[int, ClassEnergy] = field(default_factory=dict, repr=False)
     origin_ns: int = 0
     expected_w: Mapping[int, Floats] = field(default_factory=dict, repr=False)
+    scopes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def course(self, device: int) -> tuple[Floats, Floats]:
         """Return a device's true power over its log, as reconstructed between readings. [s], [W]"""
@@ -153,7 +156,7 @@ def attribute_run(
         asked = gpu or row.get("gpu") or match_gpu(row.get("name") or "")
         boards[logged] = load_gpu(asked, part="sensor") if asked else None
         work[logged] = work_of_run(opened, kernels.filter(pl.col("device") == device))
-    return _attribute(
+    made = _attribute(
         telemetry,
         work,
         boards,
@@ -163,6 +166,7 @@ def attribute_run(
         where=str(opened.path),
         pairs=pairs,
     )
+    return replace(made, scopes=measured_scopes(opened, made.energy))
 
 
 def attribute_activity(

@@ -13,6 +13,7 @@ from tracetool.calibrate.power_rows import PowerRows, rows_of_idle, rows_of_timi
 from tracetool.calibrate.power_sweep import SweepRows
 from tracetool.families.count import known_shape
 from tracetool.hardware.gpu import Gpu
+from tracetool.measure.timeline import ACTIVE_IDLE
 from tracetool.model.timing import time_rows
 from tracetool.tables.run import Run
 from tracetool.vocabulary.arrays import Bools, Floats, Ints, Texts
@@ -26,7 +27,6 @@ from tracetool.workflows.run_rows import run_rows
 #: A power whose 90 % interval is wider than this on either side says little. [1]
 WIDEST: Final = 0.2
 _IDENTITY: Final = ("blocks", "threads", "registers", "shared_bytes")
-_GAPS: Final = "(gap)"
 
 
 def read_measured_run(path: str | os.PathLike[str], gpu: Gpu) -> Measured:
@@ -97,7 +97,7 @@ def _reasons(classes: pl.DataFrame, gpu: Gpu, limit_w: float) -> Texts:
 
 
 def _between_kernels(energy: pl.DataFrame, found: Recorded) -> PowerRows:
-    gaps = energy.filter((pl.col("class") == _GAPS) & pl.col("identified"))
+    gaps = energy.filter((pl.col("class") == ACTIVE_IDLE) & pl.col("identified"))
     watt = _numbers(gaps, "power_w")
     rows = rows_of_idle(np.full(len(watt), found.clock_mhz), watt)
     wide = _numbers(gaps, "power_high_w") / watt - 1.0

@@ -7,17 +7,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import polars as pl
 
 from tracetool.compare.accuracy import Accuracy, accuracy_table, breaches, compare_signatures
 from tracetool.compare.accuracy_sums import ENDS
 from tracetool.compare.thresholds import Threshold
-from tracetool.measure.timeline import GAP_HOLD_S
-from tracetool.report.run_tables import idle_intervals
 from tracetool.tables.run import Run
 from tracetool.vocabulary.errors import BadInput
 from tracetool.workflows.collective_waits import without_waits
+from tracetool.workflows.measured_scopes import measured_scopes
 
 if TYPE_CHECKING:
     from tracetool.workflows.predict import PredictedRun
@@ -114,26 +112,17 @@ def measured_energy(
 
 def _scopes(run: Run, total: Mapping[str, Any], measured: pl.DataFrame | None) -> pl.DataFrame:
     """Return the run's kernels, copies and, where a log tells them, gaps: measured beside predicted."""
+    scopes = measured_scopes(run, measured)
     made = []
     for level, stem, name in (("kernels", "kernel", "(all kernels)"), ("copies", "copy", "(copies)")):
-        signatures = run.signatures.filter((pl.col("kind") == "kernel") == (level == "kernels"))
-        if not signatures.height:
-            continue
-        inside = None
-        if measured is not None:
-            inside = measured.filter(pl.col("signature").is_in(signatures["signature"].implode()))
-        whole = {
-            "launches": int(signatures["launches"].sum()),
-            "time_ms": float(signatures.select(pl.col("duration_ns").sum() / 1e6).item()),
-        }
-        figures = _predicted_figures(
-            total, f"{stem}_time{{}}_ms", f"{stem}_energy{{}}_j", f"{stem}_power{{}}_w"
-        )
-        made.append({"level": level, "name": name, **whole, **figures, **_metered(inside, whole["time_ms"])})
-    gaps = None if measured is None else _metered_gaps(run, measured)
-    if gaps is not None:
+        if level in scopes:
+            figures = _predicted_figures(
+                total, f"{stem}_time{{}}_ms", f"{stem}_energy{{}}_j", f"{stem}_power{{}}_w"
+            )
+            made.append({"level": level, "name": name, **figures, **scopes[level]})
+    if "gaps" in scopes:
         figures = _predicted_figures(total, "gap{}_ms", "gap_energy{}_j", "idle_power{}_w")
-        made.append({"level": "gap", "name": "(gap)", **figures, **gaps})
+        made.append({"level": "gap", "name": "(gap)", **figures, **scopes["gaps"]})
     return pl.DataFrame(made, infer_schema_length=None).with_columns(pl.lit("not compared").alias("agrees"))
 
 
@@ -144,47 +133,3 @@ def _predicted_figures(total: Mapping[str, Any], time: str, energy: str, power: 
         for what, unit, key in (("time", "ms", time), ("energy", "j", energy), ("power", "w", power))
         for end in ENDS
     }
-
-
-def _metered(rows: pl.DataFrame | None, time_ms: float) -> dict[str, Any]:
-    """Return the measured energy of a scope's activities and the share of its time that was metered."""
-    metered = None if rows is None else rows.filter(pl.col("energy_j").is_not_null())
-    if metered is None or not metered.height:
-        return {"measured_pct": 0.0}
-    seconds = float(metered["duration_ns"].sum()) / 1e9
-    made: dict[str, Any] = {"measured_pct": 1e5 * seconds / time_ms if time_ms else None}
-    for end in ENDS:
-        joules = float(metered[f"energy{end}_j"].sum())
-        made |= {f"energy{end}_j": joules, f"power{end}_w": joules / seconds if seconds else None}
-    return made
-
-
-def _metered_gaps(run: Run, measured: pl.DataFrame) -> dict[str, Any] | None:
-    """Return the measured energy of the gaps inside the run's window; None where the log tells none.
-
-    A log tells the power shortly after an activity and, where there is any, the power later on; time
-    after the last activity is in neither scope of the run.
-    """
-    watts = {name: _watts(measured.filter(pl.col("class") == name)) for name in ("(gap)", "(idle)")}
-    near, far = watts["(gap)"], watts["(idle)"] or watts["(gap)"]
-    if near is None or far is None:
-        return None
-    gaps = idle_intervals(run.kernels)
-    whole_s = gaps["gap_ns"].to_numpy() * 1e-9
-    held_s = np.where(gaps["after"].is_not_null(), np.minimum(whole_s, GAP_HOLD_S), 0.0)
-    time, held = float(whole_s.sum()), float(held_s.sum())
-    made: dict[str, Any] = {"launches": gaps.height, "time_ms": 1e3 * time, "measured_pct": 100.0}
-    for end, one, other in zip(ENDS, near, far, strict=True):
-        joules = one * held + other * (time - held)
-        made |= {f"energy{end}_j": joules, f"power{end}_w": joules / time if time else None}
-    return made
-
-
-def _watts(rows: pl.DataFrame) -> tuple[float, float, float] | None:
-    """Return the mean power of a state with its interval; None where it was not metered. [W]"""
-    known = rows.filter(pl.col("energy_j").is_not_null() & (pl.col("duration_ns") > 0))
-    if not known.height:
-        return None
-    seconds = float(known["duration_ns"].sum()) / 1e9
-    value, low, high = (float(known[f"energy{end}_j"].sum()) / seconds for end in ENDS)
-    return value, low, high

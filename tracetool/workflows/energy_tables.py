@@ -12,6 +12,7 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.sensors import Sensor
 from tracetool.measure.attribution import ClassEnergy
 from tracetool.measure.observe import Observation
+from tracetool.measure.timeline import ACTIVE_IDLE, IDLE
 from tracetool.measure.windows import WindowEnergy
 from tracetool.tables.schema import load_schema
 from tracetool.vocabulary.arrays import Floats
@@ -22,7 +23,7 @@ _NS = 1e-9
 
 
 def energy_table(work: Work, made: ClassEnergy, device: int) -> pl.DataFrame:
-    """Return one row per class, then gap and idle, nearly in the ``energy`` schema."""
+    """Return one row per class, then active idle and idle, nearly in the ``energy`` schema."""
     low, high = made.interval()
     group, group_sd = made.group_energy()
     seconds = np.where(made.seconds > 0, made.seconds, np.nan)
@@ -30,7 +31,7 @@ def energy_table(work: Work, made: ClassEnergy, device: int) -> pl.DataFrame:
     hide = np.where(nothing, np.nan, 0.0)
     frame = pl.DataFrame(
         {
-            "class": [*work.names, "(gap)", "(idle)"],
+            "class": [*work.names, ACTIVE_IDLE, IDLE],
             "family": pl.Series([*work.family, None, None], dtype=pl.String),
             "signature": pl.Series([*work.signature, None, None], dtype=pl.Int64),
             "device": device,

@@ -25,6 +25,7 @@ from tracetool.vocabulary.errors import BadInput
 from tracetool.vocabulary.progress import Progress, Silent
 from tracetool.workflows.diff import diff_runs
 from tracetool.workflows.diff_run import accuracy_of
+from tracetool.workflows.measured_scopes import WHOLE_PCT
 from tracetool.workflows.run_side import Reading
 from tracetool.workflows.sweep import Swept, choose, default_clocks, with_reference
 
@@ -202,7 +203,9 @@ def _facts(found: Accuracy, total: Mapping[str, Any], gaps: Gaps, swept: Swept) 
             float(sum(row[key] or 0.0 for row in scopes))  # type: ignore[misc]
             for key in ("energy_j", "energy_low_j", "energy_high_j")
         )
-        made.append(Fact("Energy of the run, measured", f"{number(value)} J", _between(low, high)))
+        least_pct = min(float(row["measured_pct"] or 0.0) for row in scopes)  # type: ignore[arg-type]
+        part = "" if least_pct >= WHOLE_PCT else f"; the log covers {least_pct:.0f} % of the time"
+        made.append(Fact("Energy of the run, measured", f"{number(value)} J", _between(low, high) + part))
     made.append(
         Fact(
             "Energy of the run, predicted",

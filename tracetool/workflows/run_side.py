@@ -18,6 +18,7 @@ from tracetool.tables.run_folder import clean_up, is_run_path
 from tracetool.tables.scratch import Scratch
 from tracetool.vocabulary.errors import BadInput
 from tracetool.workflows.diff_run import measured_energy
+from tracetool.workflows.measured_scopes import measured_gaps
 from tracetool.workflows.predict import PredictedRun, predict_run
 from tracetool.workflows.table_side import table_classes
 
@@ -270,10 +271,8 @@ def _measured(
     made = made.with_columns(
         pl.coalesce(f"log{e}_j", f"each{e}_j").alias(f"each{e}_j") for e in ("", "_low", "_high")
     )
-    gap = energy.filter(pl.col("class") == "(gap)")
-    seconds = float(gap["duration_ns"].sum()) / 1e9
-    watts = float(gap["energy_j"].fill_null(0.0).sum()) / seconds if seconds > 0 else None
-    return made, gaps[1] if watts is None else watts * gaps[0], notes + warnings
+    gap = measured_gaps(run, energy)
+    return made, gaps[1] if gap is None else float(gap["energy_j"]), notes + warnings
 
 
 def run_keys(run: Run, predicted: PredictedRun, basis: Basis) -> dict[str, str]:

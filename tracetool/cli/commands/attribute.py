@@ -76,6 +76,7 @@ def attribute(
     from tracetool.tables.schema import load_schema
     from tracetool.vocabulary.errors import BadInput
     from tracetool.workflows.attribute import attribute_activity, attribute_run
+    from tracetool.workflows.measured_scopes import scopes_line
 
     if identify:
         _identify(source, power, tz, gpu, device, meter=meter, out=out, as_json=as_json)
@@ -112,6 +113,7 @@ def attribute(
     if as_json:
         print_json(
             {
+                "scopes": found.scopes,
                 "energy": found.energy.to_dicts(),
                 "windows": None if found.windows is None else found.windows.to_dicts(),
                 "alignment": found.alignment,
@@ -126,6 +128,8 @@ def attribute(
     shown = console()
     for note in found.notes:
         say(shown, note)
+    if whole := scopes_line(found.scopes):
+        say(shown, whole)
     ran = found.energy.filter(pl.col("duration_ns") > 0).sort("energy_j", descending=True, nulls_last=True)
     columns = ["class", "energy_j", "energy_low_j", "energy_high_j", "identified", "duration_ns", "launches"]
     show_table(ran.select(*columns, "power_w", "coverage", "prior_share"), console=shown)
