@@ -44,11 +44,23 @@ def rows_of(family: str, dtype: str = "bf16", phase: str = "", **columns: object
     )
 
 
-def every_family() -> dict[str, OperatorColumns]:
-    """Return one row of every family, attention in both phases."""
+#: Sizes of a family that has no shape here, by column; any other is 64.
+USUAL = {"elements": 1e6, "rows": 4096, "cols": 512, "state": 16}
+
+
+def shape_of(family: str) -> dict[str, float]:
+    """Return a shape of a family: that above, else usual sizes for what it needs."""
     from tracetool.families.count import families
 
-    made = {name: rows_of(name, **SHAPES.get(name, {"elements": 1e6, "cols": 512})) for name in families()}
+    needed = families()[family].needs[0]
+    return SHAPES.get(family) or {"cols": 512.0, **{c: USUAL.get(c, 64.0) for c in needed}}
+
+
+def every_family() -> dict[str, OperatorColumns]:
+    """Return one row of every family whose work can be known, attention in both phases."""
+    from tracetool.families.count import families
+
+    made = {name: rows_of(name, **shape_of(name)) for name, family in families().items() if family.needs}
     made["attention"] = rows_of("attention", phase="prefill", **PREFILL)
     made["attention decode"] = rows_of("attention", phase="decode", **DECODE)
     return made

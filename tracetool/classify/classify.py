@@ -10,13 +10,14 @@ import polars as pl
 from tracetool.classify.grammar import FLAGS, NUMBERS, TEXTS, Attributes, Grammar
 from tracetool.classify.spelling import normalize_all
 from tracetool.classify.symbols import Symbol
+from tracetool.families import names
 from tracetool.vocabulary.registry import members
 
 #: Output columns behind ``name``, in order.
 COLUMNS: tuple[str, ...] = (*TEXTS, *NUMBERS, *FLAGS)
 #: Names read at once: enough to spread the cost of the tables, few enough to stay small.
 _AT_ONCE = 20_000
-_UNKNOWN: Attributes = {"family": "unknown", "basis": "none"}
+_UNKNOWN: Attributes = {"family": names.UNKNOWN, "basis": "none"}
 
 
 @cache

@@ -12,16 +12,10 @@ from typing import Final
 
 import polars as pl
 
+from tracetool.families import names
+from tracetool.families.count import families
 from tracetool.vocabulary.dtype import BYTES
 
-#: Family and op of each helper, and the family whose law prices it.
-PRICED: Final[tuple[tuple[str, str, str], ...]] = (
-    ("attention", "splitkv_combine", "splitk_reduce"),
-    ("attention", "preprocess", "reduction"),
-    ("attention", "convert", "copy"),
-    ("moe", "routing", "gather_scatter"),
-    ("conv", "winograd_transform", "copy"),
-)
 #: Bytes of an element of the sums between the kernels. [B]
 _SUM_BYTES: Final = 4.0
 #: Parts of the keys as a share of the most the name allows: they are rounded up to a power of two.
@@ -33,9 +27,10 @@ _PARTS: Final = 4.0
 def priced_as() -> pl.Expr:
     """Return the family that prices a helper, null for every other kernel."""
     priced = pl.lit(None, dtype=pl.String)
-    for family, op, by in PRICED:
-        here = (pl.col("family") == family) & (pl.col("op") == op)
-        priced = pl.when(here.fill_null(value=False)).then(pl.lit(by)).otherwise(priced)
+    for name, family in families().items():
+        for op, by in family.helpers.items():
+            here = (pl.col("family") == name) & (pl.col("op") == op)
+            priced = pl.when(here.fill_null(value=False)).then(pl.lit(by)).otherwise(priced)
     return priced
 
 
@@ -54,7 +49,7 @@ def companion_shapes(frame: pl.DataFrame) -> pl.DataFrame:
         ``elements`` counts those of the result; ``reads`` and ``writes`` are in elements of ``dtype``. The
         number of parts a combine kernel reads is never stated: ``launch_guess`` says ``reads``.
     """
-    here = (pl.col("family") == "attention") & pl.col("priced_as").is_not_null()
+    here = (pl.col("family") == names.ATTENTION) & pl.col("priced_as").is_not_null()
     op = pl.col("op")
     width = pl.coalesce("call_head_dim_v", "call_head_dim", "head_dim").cast(pl.Float64)
     called = pl.col("call_batch").fill_null(1.0) * pl.col("call_q_len") * pl.col("call_heads") * width

@@ -6,6 +6,8 @@ from typing import Final
 
 import polars as pl
 
+from tracetool.families import names
+
 #: A grid this many times too small for its operator's tiles belongs to another operator.
 _TOO_MANY: Final = 16.0
 #: Blocks from which on a grid is as tall as a library makes it: taller products are launched in pieces.
@@ -22,7 +24,7 @@ def distrust_calls(frame: pl.DataFrame) -> pl.DataFrame:
     """
     tall = (
         pl.col("main")
-        & (pl.col("family") == "gemm")
+        & (pl.col("family") == names.GEMM)
         & pl.col("name").str.contains("gemm_[0-9]+x[0-9]+")
         & (pl.col("grid_y") >= _TALLEST)
         & (pl.col("tiles") > pl.col("blocks"))
@@ -35,7 +37,7 @@ def distrust_calls(frame: pl.DataFrame) -> pl.DataFrame:
     )
     wrong = (
         pl.col("main")
-        & pl.col("family").is_in(["gemm", "gemv"])
+        & pl.col("family").is_in([names.GEMM, names.GEMV])
         & pl.col("name").str.contains("gemm_[0-9]+x[0-9]+")
         & (pl.col("tiles") > _TOO_MANY * pl.col("blocks"))
     ).fill_null(value=False)

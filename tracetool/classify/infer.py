@@ -13,6 +13,8 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from tracetool.families import names
+from tracetool.families.count import families, families_where
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu, match_gpu
 from tracetool.vocabulary.arrays import Bools, Floats, Texts
@@ -29,23 +31,19 @@ _PIPES: Final = {
     "fp64": "fp64", "fp32": "fp32", "tf32": "tensor_tf32", "fp16": "tensor_fp16", "bf16": "tensor_bf16", "fp8": "tensor_fp8",
     "int8": "tensor_int8", "nvfp4": "tensor_fp4", "mxfp4": "tensor_fp4", "complex64": "fp32", "complex128": "fp64",
 }  # fmt: skip
-_USED: Final = (
-    "m",
-    "n",
-    "k",
-    "batch",
-    "rows",
-    "cols",
-    "q_len",
-    "kv_len",
-    "heads",
-    "head_dim",
-    "kv_heads",
-    "blocks",
-    "channels",
-    "height",
-    "filters",
-)
+#: Families whose duration tells a number, by that number.
+_BY_NUMBER: Final = {
+    number: families_where(lambda family, number=number: family.inferred == number)  # type: ignore[misc]
+    for number in ("k", "cols", "kv_len")
+}
+#: Of those that tell K: the sizes of its own by which a family is known without it.
+_INSTEAD_OF_K: Final = {
+    name: [wanted for wanted in families()[name].needs if "k" not in wanted] for name in _BY_NUMBER["k"]
+}
+_USED: Final = sorted({
+    *("m", "n", "k", "batch", "rows", "cols", "q_len", "kv_len", "heads", "head_dim", "kv_heads", "blocks"),
+    *(column for sets in _INSTEAD_OF_K.values() for wanted in sets for column in wanted),
+})  # fmt: skip
 #: fp32 on the matrix cores of CDNA (``v_mfma_f32_32x32x2f32``: 4096 FLOP in 64 cycles, 4 units). [FLOP/clk/CU]
 _MFMA_FP32: Final = 256.0
 #: From this many queries on, attention is over the tokens themselves.
@@ -78,26 +76,25 @@ def infer_missing(frame: pl.DataFrame, boards: dict[str | None, Gpu]) -> pl.Data
         rate = np.array([_rate(board, d, unit) for d, unit in zip(dtype, units, strict=True)])
         lacks_k = (
             here
-            & np.isin(family, ("gemm", "conv", "moe"))
+            & np.isin(family, _BY_NUMBER["k"])
             & _known(columns, "m", "n")
             & np.isnan(columns["k"])
-            # a convolution's own sizes are all its work needs
-            & ~((family == "conv") & _known(columns, "channels", "height", "filters"))
+            & ~_complete_without_k(family, columns)
             & np.isfinite(seconds)
         )
         middle, least, most = _depths(columns, seconds, size, rate, board)
         # what counts as a batch may be the parts of one split K
         parts = np.where(told == "batch", columns["batch"], 1.0)
         sheet.put(lacks_k, "k", (middle, least, most * parts))
-        rowwise = np.isin(family, ("norm", "softmax", "reduction"))
+        rowwise = np.isin(family, _BY_NUMBER["cols"])
         lacks_cols = (
             here & rowwise & _known(columns, "rows") & np.isnan(columns["cols"]) & np.isfinite(seconds)
         )
-        passes = np.where(family == "reduction", 1.0, 2.0)
+        passes = np.where(family == names.REDUCTION, 1.0, 2.0)
         sheet.put(lacks_cols, "cols", _widths(columns, seconds, size * passes, board))
         lacks_keys = (
             here
-            & (family == "attention")
+            & np.isin(family, _BY_NUMBER["kv_len"])
             & _known(columns, "q_len", "heads", "head_dim")
             & np.isnan(columns["kv_len"])
             & np.isfinite(seconds)
@@ -117,6 +114,15 @@ def _known(columns: dict[str, Floats], *names: str) -> Bools:
     out = np.ones(len(columns[names[0]]), dtype=np.bool_)
     for name in names:
         out &= np.isfinite(columns[name]) & (columns[name] > 0)
+    return out
+
+
+def _complete_without_k(family: Texts, columns: dict[str, Floats]) -> Bools:
+    """Return which rows hold all the sizes by which their family is known without K: convolutions, experts."""
+    out = np.zeros(len(family), dtype=np.bool_)
+    for name, sets in _INSTEAD_OF_K.items():
+        for wanted in sets:
+            out |= (family == name) & _known(columns, *wanted)
     return out
 
 

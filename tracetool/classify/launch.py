@@ -20,11 +20,13 @@ from typing import Final
 import polars as pl
 
 from tracetool.classify.launch_rows import attention_rows, other_rows
+from tracetool.families import names
+from tracetool.families.count import families_where
 from tracetool.vocabulary.dtype import BYTES
 
 #: Numbers a launch can tell.
 TOLD: Final = ("m", "n", "k", "batch", "rows", "cols", "q_len", "kv_len", "heads", "elements")
-_PRODUCTS: Final = ("gemm", "gemv", "moe")
+_PRODUCTS: Final = families_where(lambda family: family.product_grid)
 _NULL: Final = pl.lit(None, dtype=pl.Float64)
 
 
@@ -133,7 +135,7 @@ def _products(frame: pl.DataFrame) -> pl.DataFrame:
     launch_m = pl.when(folded).then(side).when(across).then(gy * tile_n).otherwise(gy / parts_in_y * tile_m)
     launch_n = pl.when(folded).then(side).when(across).then(gx * tile_m).otherwise(gx * tile_n)
     conv = (
-        (pl.col("family") == "conv")
+        (pl.col("family") == names.CONV)
         & tile_m.is_not_null()
         & gx.is_not_null()
         & (pl.col("algo").fill_null("") == "implicit_gemm")
@@ -167,7 +169,7 @@ def _products(frame: pl.DataFrame) -> pl.DataFrame:
         pl.col("m").is_not_null()
         & pl.col("n").is_not_null()
         & tile_m.is_not_null()
-        & (pl.col("family") != "conv")
+        & (pl.col("family") != names.CONV)
     )
     batch = pl.col("batch").fill_null(1.0)
     tiles = _ceil(pl.col("m"), tile_m) * _ceil(pl.col("n"), tile_n) * batch
@@ -196,7 +198,7 @@ def _products(frame: pl.DataFrame) -> pl.DataFrame:
         pl.coalesce(pl.when(named_split > 1).then(named_split), split, named_split).alias("split_k"),
         pl.when(known).then(tiles).when(pl.col("_counts")).then(plane * gz).otherwise(_NULL).alias("tiles"),
         fits.alias("grid_fits"),
-        pl.when(known & (pl.col("blocks") < tiles) & (gy < 16_384) & (pl.col("family") != "gemv"))
+        pl.when(known & (pl.col("blocks") < tiles) & (gy < 16_384) & (pl.col("family") != names.GEMV))
         .then(pl.lit(value=True))
         .otherwise(pl.col("persistent"))
         .alias("persistent"),
@@ -206,7 +208,7 @@ def _products(frame: pl.DataFrame) -> pl.DataFrame:
 def _experts(frame: pl.DataFrame) -> pl.DataFrame:
     """Products of experts: rows are shared out among them; the first product's K is the model's width."""
     count = pl.col("call_expert_count")
-    here = (pl.col("family") == "moe") & pl.col("launch_m").is_not_null() & (count > 0)
+    here = (pl.col("family") == names.MOE) & pl.col("launch_m").is_not_null() & (count > 0)
     first = here & pl.col("gated").fill_null(value=False)
     return frame.with_columns(
         pl.when(here).then(pl.col("launch_m") / count).otherwise("launch_m").alias("launch_m"),

@@ -6,12 +6,16 @@ from typing import Final
 
 import polars as pl
 
+from tracetool.families import names
+from tracetool.families.count import families_where
 from tracetool.vocabulary.dtype import BYTES
 
 #: Elements of one chunk of a multi-tensor kernel (PyTorch ``kChunkSize``, Apex ``chunk_size``).
 CHUNK: Final = 65_536
 #: How full chunks are on average: tensors end inside one.
 CHUNK_FILL: Final = 0.75
+#: Families launched with a block per row.
+_ROWWISE: Final = families_where(lambda family: family.row_blocks)
 _NULL: Final = pl.lit(None, dtype=pl.Float64)
 
 
@@ -20,7 +24,11 @@ def attention_rows(frame: pl.DataFrame) -> pl.DataFrame:
     gx, gy, gz = pl.col("grid_x"), pl.col("grid_y").fill_null(1.0), pl.col("grid_z").fill_null(1.0)
     tile = pl.col("tile_m").cast(pl.Float64)
     op = pl.col("op").fill_null("")
-    here = (pl.col("family") == "attention") & gx.is_not_null() & ~pl.col("persistent").fill_null(value=False)
+    here = (
+        (pl.col("family") == names.ATTENTION)
+        & gx.is_not_null()
+        & ~pl.col("persistent").fill_null(value=False)
+    )
     dense = (
         here
         & op.is_in(["flash_fwd", "flash_bwd"])
@@ -52,10 +60,12 @@ def other_rows(frame: pl.DataFrame) -> pl.DataFrame:
     warp = pl.col("log2_elements").cast(pl.Float64)
     small = warp <= 7
     warp_rows = gx * pl.col("block_y").fill_null(1.0) * pl.when(small).then(2.0).otherwise(1.0)
-    row_kernels = family.is_in(["norm", "softmax"]) | (
-        (family == "reduction") & (pl.col("library").fill_null("") == "inductor")
+    row_kernels = family.is_in(_ROWWISE) | (
+        (family == names.REDUCTION) & (pl.col("library").fill_null("") == "inductor")
     )
-    rows = pl.when(warp.is_not_null() & (family == "softmax")).then(warp_rows).when(row_kernels).then(blocks)
+    rows = (
+        pl.when(warp.is_not_null() & (family == names.SOFTMAX)).then(warp_rows).when(row_kernels).then(blocks)
+    )
     # vector width 8 and 16 exist only where each thread does more work
     vec = pl.col("vec").cast(pl.Float64)
     work = pl.when(vec >= 16).then(16.0).when(vec >= 8).then(8.0).otherwise(4.0)
@@ -68,17 +78,17 @@ def other_rows(frame: pl.DataFrame) -> pl.DataFrame:
         .then(work)
         .when(name.str.contains("unrolled_elementwise"))
         .then(4.0)
-        .when((pl.col("library").fill_null("") == "inductor") & family.is_in(["elementwise", "copy"]))
+        .when((pl.col("library").fill_null("") == "inductor") & family.is_in([names.ELEMENTWISE, names.COPY]))
         .then(4.0)
-        .when((family == "pooling") & (pl.col("library").fill_null("") == "pytorch"))
+        .when((family == names.POOLING) & (pl.col("library").fill_null("") == "pytorch"))
         .then(1.0)
     )
     whole = blocks * threads * per_thread
     # the last block is half full on average
     counted = pl.when(blocks > 1).then(whole - threads * per_thread / 2).otherwise(whole)
-    chunks = (family == "optimizer") & name.str.contains("multi_tensor_apply")
+    chunks = (family == names.OPTIMIZER) & name.str.contains("multi_tensor_apply")
     elements = pl.when(chunks).then(blocks * CHUNK * CHUNK_FILL).otherwise(counted)
-    cols = pl.when(warp.is_not_null() & (family == "softmax")).then(0.75 * pl.lit(2.0).pow(warp))
+    cols = pl.when(warp.is_not_null() & (family == names.SOFTMAX)).then(0.75 * pl.lit(2.0).pow(warp))
     guess = (
         pl.when(chunks)
         .then(pl.lit("elements"))
@@ -89,7 +99,7 @@ def other_rows(frame: pl.DataFrame) -> pl.DataFrame:
         .otherwise(pl.col("launch_guess"))
     )
     # a max-pool forward reads the window it steps over and writes 64-bit places beside its results
-    pools = (family == "pooling") & name.str.contains("max_pool_forward") & pl.col("call_reads").is_null()
+    pools = (family == names.POOLING) & name.str.contains("max_pool_forward") & pl.col("call_reads").is_null()
     # optimizers work in place: each list is read, one written; Adam's gradient is read, its three others are both
     adam = chunks & name.str.contains("Adam")
     lists = pl.col("depth").cast(pl.Float64)

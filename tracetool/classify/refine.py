@@ -10,10 +10,14 @@ from tracetool.classify.classify import classify_names
 from tracetool.classify.companions import priced_as
 from tracetool.classify.fused import ITSELF
 from tracetool.classify.operators import ARGUMENTS, with_calls
+from tracetool.families import names
+from tracetool.families.count import families_where
 from tracetool.tables.nested import as_lists
 
+#: Families that profilers list as activities.
+_ACTIVITIES: Final = families_where(lambda family: family.activity)
 #: A kernel of the second family is the main work of an operator of the first.
-_SAME_WORK: Final = {("conv", "gemm"), ("gemm", "gemv"), ("gemv", "gemm")}
+_SAME_WORK: Final = {(names.CONV, names.GEMM), (names.GEMM, names.GEMV), (names.GEMV, names.GEMM)}
 
 
 def families_of(signatures: pl.DataFrame) -> pl.Series:
@@ -65,21 +69,23 @@ def _volume(axis: str) -> pl.Expr:
 def _families(frame: pl.DataFrame) -> pl.DataFrame:
     """Let the operator name what the kernel's name leaves open, and say so in ``basis``."""
     family, call, activity = pl.col("family"), pl.col("call_family"), pl.col("activity")
-    open_name = family.is_in(["unknown", "other"]) | pl.col("basis").is_in(["library", "words"])
+    open_name = family.is_in([names.UNKNOWN, names.OTHER]) | pl.col("basis").is_in(["library", "words"])
     # a product launched by a convolution is an implicit GEMM; helpers of an operator stay what they are
-    use = call.is_not_null() & (call != ITSELF) & (open_name | ((family == "gemm") & (call == "conv")))
+    use = (
+        call.is_not_null() & (call != ITSELF) & (open_name | ((family == names.GEMM) & (call == names.CONV)))
+    )
     refined = pl.when(use).then(call).otherwise(family)
     same = pl.lit(value=False)
     for operator, kernel in _SAME_WORK:
         same |= (call == operator) & (refined == kernel)
     return frame.with_columns(
-        pl.when(activity.is_in(["memcpy", "memset"])).then(activity).otherwise(refined).alias("family"),
+        pl.when(activity.is_in(_ACTIVITIES)).then(activity).otherwise(refined).alias("family"),
         pl.when(use).then(pl.lit("operator")).otherwise(pl.col("basis")).alias("basis"),
         # the operator's numbers describe its main kernel, not its helpers
         ((call == refined) | same | (call == ITSELF)).fill_null(value=False).alias("main"),
         priced_as().alias("priced_as"),
         # five products for the two of the way forward
-        pl.when((family == "attention") & (pl.col("direction") == "bwd"))
+        pl.when((family == names.ATTENTION) & (pl.col("direction") == "bwd"))
         .then(pl.lit("backward"))
         .otherwise(pl.coalesce("phase", "call_phase"))
         .alias("phase"),
@@ -87,5 +93,5 @@ def _families(frame: pl.DataFrame) -> pl.DataFrame:
         pl.coalesce("call_head_dim_v", pl.col("head_dim_v").cast(pl.Float64)).alias("head_dim_v"),
         pl.coalesce(pl.col("causal").cast(pl.Float64), "call_causal").alias("causal"),
         pl.coalesce("block_threads", pl.col("threads").cast(pl.Float64)).alias("threads"),
-        pl.when(family == "collective").then(pl.col("op")).otherwise(activity).alias("kind"),
+        pl.when(family == names.COLLECTIVE).then(pl.col("op")).otherwise(activity).alias("kind"),
     ).with_columns(pl.col("main") & pl.col("priced_as").is_null())

@@ -1,6 +1,6 @@
 """Operator calls to the numbers the model takes: m, n, k; rows, cols; q_len, kv_len; elements.
 
-Argument orders are those of PyTorch's ``native_functions.yaml``. A call that is not listed here is read by
+Which operator is of which family, and where its arguments stand, is each family's own: ``families/members``. A call that is not listed here is read by
 the kernel's family: element counts for streaming kernels, the reduced axes for reductions.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from tracetool.classify.calls import Call, Numbers, Shape, numel, size_of
@@ -21,6 +21,9 @@ from tracetool.classify.readers import (
     packed_attention,
     product,
 )
+from tracetool.families import names
+from tracetool.families.arguments import Reading
+from tracetool.families.count import families
 
 
 def _rows_of(shape: Shape, inner: int) -> Numbers:
@@ -163,6 +166,46 @@ def _experts(call: Call) -> Numbers | None:
     return {"expert_count": scores[1], "model_width": tokens[1]}
 
 
+def _fourier(x: int, axes: int, last: int, *, real: bool) -> Reader:
+    """Fourier transform: ``elements`` in complex points, two real ones to each; ``cols`` points per transform.
+
+    The complex side of a real transform holds half its last axis and one point; where that is the operand,
+    ``last`` states the axis' full size.
+    """
+
+    def read(call: Call) -> Numbers | None:
+        shape, chosen = call.shape(x), call.integers(axes)
+        if not shape or not chosen or any(not -len(shape) <= axis < len(shape) for axis in chosen):
+            return None
+        full, stated = list(shape), call.integers(last)
+        if stated:
+            full[chosen[-1]] = stated[0]
+        points = math.prod(full[axis] for axis in {axis % len(shape) for axis in chosen})
+        if not math.prod(full):
+            return None
+        if not real:
+            return {"elements": math.prod(full), "cols": points, "reads": 1, "writes": 1}
+        length = full[chosen[-1]]
+        half = (length // 2 + 1) / (length / 2)
+        # an operand of real numbers holds two per complex point
+        passes = {"reads": half, "writes": 1} if stated else {"reads": 2, "writes": 2 * half}
+        return {"elements": math.prod(full) / 2, "cols": points, **passes}
+
+    return read
+
+
+def _state_scan(x: int) -> Reader:
+    """Selective scan: input and step size of one shape, then the transition with a row of states per channel."""
+
+    def read(call: Call) -> Numbers | None:
+        sequence, step, transition = (call.shape(x + i) for i in range(3))
+        if not sequence or step != sequence or not transition or len(transition) != 2:
+            return None
+        return {"elements": numel(sequence), "state": transition[-1], "reads": 2, "writes": 1}
+
+    return read
+
+
 def _foreach(call: Call) -> Numbers | None:
     groups = [g for g in call.lists if g]
     if not groups:
@@ -213,64 +256,34 @@ def walked_dims(shapes: list[Shape]) -> int:
     return max(runs, min(len(used), 3)) if runs == 1 else runs
 
 
-_BATCH_NORMS = (
-    "cudnn_batch_norm",
-    "miopen_batch_norm",
-    "native_batch_norm",
-    "batch_norm",
-    "_batch_norm_with_update",
-)
+#: The function behind each way to state sizes.
+_READINGS: Final[Mapping[Reading, Callable[..., Reader]]] = {
+    Reading.PRODUCT: product,
+    Reading.CONVOLUTION: convolution,
+    Reading.CONVOLUTION_GRADIENT: conv_gradient,
+    Reading.ATTENTION: attention,
+    Reading.PACKED_ATTENTION: lambda: packed_attention,
+    Reading.LAYER_NORM: _layer_norm,
+    Reading.LAST_AXIS: _last_axis,
+    Reading.CHANNELS: _channels,
+    Reading.GROUP_NORM: _group_norm,
+    Reading.AXIS: _axis,
+    Reading.REDUCED: lambda: _reduced,
+    Reading.EMBEDDING: _embedding,
+    Reading.COPIED: lambda: _copied,
+    Reading.CONCATENATED: lambda: _cat,
+    Reading.POOLED: _pooled,
+    Reading.TOKENS: _tokens,
+    Reading.EXPERTS: lambda: _experts,
+    Reading.FOURIER: _fourier,
+    Reading.STATE_SCAN: _state_scan,
+}
+#: Family and reader of each operator, by its bare name.
 READERS: Final[Mapping[str, tuple[str, Reader]]] = {
-    "mm": ("gemm", product(0)), "bmm": ("gemm", product(0)), "matmul": ("gemm", product(0)), "mv": ("gemv", product(0)),
-    "addmm": ("gemm", product(1)), "baddbmm": ("gemm", product(1)), "addbmm": ("gemm", product(1)), "addmv": ("gemv", product(1)),
-    "linear": ("gemm", product(0, transposed=True)), "_scaled_mm": ("gemm", product(0)), "_int_mm": ("gemm", product(0)),
-    "_addmm_activation": ("gemm", product(1)), "cutlass_scaled_mm": ("gemm", product(1)), "gemm_a16w16": ("gemm", product(0, transposed=True)),
-    "convolution": ("conv", convolution(0, 1, 3, 4, 8)), "_convolution": ("conv", convolution(0, 1, 3, 4, 8)),
-    "conv1d": ("conv", convolution(0, 1, 3, 4, 6)), "conv2d": ("conv", convolution(0, 1, 3, 4, 6)), "conv3d": ("conv", convolution(0, 1, 3, 4, 6)),
-    "cudnn_convolution": ("conv", convolution(0, 1, 3, 2, 5)), "miopen_convolution": ("conv", convolution(0, 1, 4, 3, 6)),
-    "cudnn_convolution_relu": ("conv", convolution(0, 1, 3, 4, 6)), "cudnn_convolution_add_relu": ("conv", convolution(0, 1, 5, 6, 8)),
-    "cudnn_convolution_transpose": ("conv", convolution(0, 1, 4, 2, 6, transposed=True)),
-    "miopen_depthwise_convolution": ("conv", convolution(0, 1, 4, 3, 6)), "_conv_depthwise2d": ("conv", convolution(0, 1, 4, 5, 99)),
-    "cudnn_convolution_backward_input": ("conv", conv_gradient(1, 2, of_data=True)),
-    "cudnn_convolution_backward_weight": ("conv", conv_gradient(1, 2, of_data=False)),
-    "miopen_convolution_backward_input": ("conv", conv_gradient(1, 2, of_data=True)),
-    "miopen_convolution_backward_weight": ("conv", conv_gradient(1, 2, of_data=False)),
-    "convolution_backward": ("conv", convolution(1, 2, 4, 5, 9)), "_slow_conv2d_forward": ("conv", convolution(0, 1, 4, 5, 99)),
-    "_flash_attention_forward": ("attention", attention(0, 8, heads_first=False, longest=5, starts=3)),
-    "_flash_attention_backward": ("attention", attention(1, 11, heads_first=False, longest=8, starts=6)),
-    "_efficient_attention_forward": ("attention", attention(0, 9, heads_first=False, longest=6, starts=4)),
-    "_efficient_attention_backward": ("attention", attention(1, 14, heads_first=False, longest=7, starts=5)),
-    "scaled_dot_product_attention": ("attention", attention(0, 5, heads_first=True)),
-    "_scaled_dot_product_flash_attention": ("attention", attention(0, 4, heads_first=True)),
-    "_scaled_dot_product_efficient_attention": ("attention", attention(0, 6, heads_first=True)),
-    "_scaled_dot_product_cudnn_attention": ("attention", attention(0, 6, heads_first=True)),
-    "_scaled_dot_product_flash_attention_backward": ("attention", attention(1, 11, heads_first=True)),
-    "_flash_attn_forward": ("attention", attention(0, 5, heads_first=False)),
-    "_flash_attn_varlen_forward": ("attention", attention(0, 9, heads_first=False, longest=5, starts=3)),
-    "unified_attention": ("attention", packed_attention), "unified_attention_with_output": ("attention", packed_attention),
-    "native_layer_norm": ("norm", _layer_norm(0, 1)), "layer_norm": ("norm", _layer_norm(0, 1)),
-    "native_layer_norm_backward": ("norm", _layer_norm(0, 2)), "_fused_rms_norm": ("norm", _layer_norm(0, 1)),
-    "rms_norm": ("norm", _layer_norm(0, 1)), "_fused_rms_norm_backward": ("norm", _layer_norm(0, 2)),
-    "fused_add_rms_norm": ("norm", _last_axis(0)),
-    "native_group_norm": ("norm", _group_norm(0, 3, 6)), "group_norm": ("norm", _group_norm(0, 99, 1)),
-    "native_group_norm_backward": ("norm", _group_norm(0, 5, 8)),
-    **{name: ("norm", _channels(0)) for name in _BATCH_NORMS},
-    **{f"{name}_backward": ("norm", _channels(0)) for name in _BATCH_NORMS},
-    "_softmax": ("softmax", _axis(0, 1)), "_log_softmax": ("softmax", _axis(0, 1)), "softmax": ("softmax", _axis(0, 1)),
-    "log_softmax": ("softmax", _axis(0, 1)), "_safe_softmax": ("softmax", _axis(0, 1)),
-    "_softmax_backward_data": ("softmax", _axis(0, 2)), "_log_softmax_backward_data": ("softmax", _axis(0, 2)),
-    **dict.fromkeys(("sum", "mean", "amax", "amin", "max", "min", "argmax", "argmin", "prod", "std", "var", "any", "all", "norm", "linalg_vector_norm", "logsumexp", "nansum", "var_mean", "std_mean", "count_nonzero", "aminmax"), ("reduction", _reduced)),
-    "embedding": ("gather_scatter", _embedding(0, 1)), "index_select": ("gather_scatter", _embedding(0, 2)),
-    "copy": ("copy", _copied),
-    "max_pool2d_with_indices": ("pooling", _pooled(0, indices=True)), "avg_pool2d": ("pooling", _pooled(0)),
-    "max_pool2d_with_indices_backward": ("pooling", _pooled(1, backward=True, indices=True)),
-    "avg_pool2d_backward": ("pooling", _pooled(1, backward=True)),
-    "reshape_and_cache_flash": ("gather_scatter", _tokens(0, 2)), "reshape_and_cache": ("gather_scatter", _tokens(0, 2)),
-    "concat_and_cache_mla": ("gather_scatter", _tokens(0, 2)), "rotary_embedding": ("rope", _tokens(1, 2)),
-    "moe_forward": ("moe", _experts), "moe_forward_shared": ("moe", _experts),
-    "cat": ("copy", _cat), "_cat": ("copy", _cat), "stack": ("copy", _cat),
-    "topk": ("sort", _axis(0, 2)), "sort": ("sort", _axis(0, 1)), "cumsum": ("scan", _axis(0, 1)), "cumprod": ("scan", _axis(0, 1)),
-}  # fmt: skip
+    operator: (name, _READINGS[stated.reading](*stated.places, **stated.flags))
+    for name, family in families().items()
+    for operator, stated in family.operators.items()
+}
 
 
 def read_shapes(call: Call) -> tuple[str | None, Numbers | None]:
@@ -281,10 +294,10 @@ def read_shapes(call: Call) -> tuple[str | None, Numbers | None]:
     ('gemm', {'batch': 1, 'm': 4, 'n': 9, 'k': 8})
     """
     if call.name.startswith("_foreach"):
-        return "optimizer", _foreach(call)
+        return names.OPTIMIZER, _foreach(call)
     if is_fused(call.name):
         return ITSELF, read_fused(call)
     if _COMMUNICATES.search(call.name):
-        return "collective", _message(call)
+        return names.COLLECTIVE, _message(call)
     family, reader = READERS.get(call.name, (None, None))
     return family, reader(call) if reader else None

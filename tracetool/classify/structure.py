@@ -18,28 +18,23 @@ from tracetool.classify.launch import TOLD, from_launch
 from tracetool.classify.operators import ARGUMENTS, SHAPES
 from tracetool.classify.refine import refined
 from tracetool.classify.settle import settle_work
+from tracetool.families import names
+from tracetool.families.count import families, families_where
+from tracetool.families.family import Streams
 from tracetool.hardware.gpu import Gpu
 
-#: What makes a row's work known, per family; one set suffices.
-NEEDED: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
-    "gemm": (("m", "n", "k"),), "gemv": (("m", "n", "k"),), "moe": (("tokens", "hidden", "intermediate"), ("m", "n", "k")),
-    "conv": (("channels", "height", "filters"), ("m", "n", "k")), "attention": (("q_len", "kv_len", "heads", "head_dim"), ("elements",)),
-    "norm": (("rows", "cols"),), "softmax": (("rows", "cols"),), "reduction": (("rows", "cols"),), "scan": (("rows", "cols"),),
-    "sort": (("rows", "cols"),), "splitk_reduce": (("elements", "split_k"),),
-}  # fmt: skip
-#: Families whose work is a number of elements read and written.
-STREAMING: Final = frozenset({
-    "elementwise", "copy", "rng", "quantize", "rope", "optimizer", "pooling", "gather_scatter", "scan", "sort", "sampling",
-    "splitk_reduce",
-})  # fmt: skip
-#: Of these, the ones that pass over their operator's largest tensor; others may work on its indices or tiles only.
-_WHOLE: Final = STREAMING - {"gather_scatter", "scan", "sort", "sampling", "splitk_reduce"}
+#: Families whose work is a number of elements read and written; of these, those that pass over all of a tensor.
+_STREAMS: Final = families_where(lambda family: family.streams is not Streams.NO)
+_WHOLE: Final = families_where(lambda family: family.streams is Streams.WHOLE)
+#: Families whose backward pass reads the gradient beside the rows.
+_ROWWISE: Final = families_where(lambda family: family.row_blocks)
+#: Families whose work a profiler states in bytes.
+_BYTES: Final = families_where(lambda family: family.in_bytes)
+
 #: An operator by its registered name: functions of many kernels (compiled graphs, autograd nodes) are none.
 _REGISTERED: Final = r"^\w+::\w+(?:\.\w+)?$|^triton_"
 #: A thread of a split product's sum adds at most so many results.
 _SUMS_PER_THREAD: Final = 1024.0
-#: Families whose work a profiler states in bytes.
-_BYTES: Final = ("memcpy", "memset", "collective")
 #: Numbers taken by rules of their own.
 _APART: Final = ("elements", "reads", "writes", "bytes")
 #: A format for elements known by their size only.
@@ -82,20 +77,20 @@ def describe(signatures: pl.DataFrame, gpu: Gpu | None = None) -> pl.DataFrame:
 def _own_shapes(frame: pl.DataFrame) -> pl.DataFrame:
     """Take the operator's numbers where they are this kernel's."""
     main, family, call = pl.col("main"), pl.col("family"), pl.col("call_name")
-    streams = family.is_in(sorted(STREAMING))
+    streams = family.is_in(_STREAMS)
     # a streaming kernel of an operator nobody lists works on that operator's tensors
-    plain = family.is_in(sorted(_WHOLE)) & ~main & call.is_not_null() & pl.col("call_family").is_null()
+    plain = family.is_in(_WHOLE) & ~main & call.is_not_null() & pl.col("call_family").is_null()
     plain &= pl.col("operator_name").fill_null(call).str.contains(_REGISTERED)
     product = pl.col("call_batch").fill_null(1.0) * pl.col("call_m") * pl.col("call_n")
     covered = pl.col("blocks") * pl.col("threads") * _SUMS_PER_THREAD
     product = (
-        pl.when((family == "splitk_reduce") & (product > covered).fill_null(value=False))
+        pl.when((family == names.SPLITK_REDUCE) & (product > covered).fill_null(value=False))
         .then(None)
         .otherwise(product)
     )
     # addmm first spreads its bias over the result; the sum of a split product writes the result once
-    spread = (family == "copy") & pl.col("call_bias_elements").is_not_null()
-    helper = spread | ((family == "splitk_reduce") & call.is_not_null())
+    spread = (family == names.COPY) & pl.col("call_bias_elements").is_not_null()
+    helper = spread | ((family == names.SPLITK_REDUCE) & call.is_not_null())
     pointers = (pl.col("operands").cast(pl.Float64) - 1).clip(lower_bound=0)
     reads = (
         pl.when(main & pl.col("call_reads").is_not_null())
@@ -106,10 +101,10 @@ def _own_shapes(frame: pl.DataFrame) -> pl.DataFrame:
         .then(pl.min_horizontal(pointers, "call_stream_reads"))
         .when(streams)
         .then(pl.coalesce(pointers, pl.lit(1.0)))
-        .when(family == "reduction")
+        .when(family == names.REDUCTION)
         .then(1.0)
         # the way back of a norm or softmax reads the gradient beside the rows, which are kept for it
-        .when(family.is_in(["norm", "softmax"]) & (pl.col("direction") == "bwd"))
+        .when(family.is_in(_ROWWISE) & (pl.col("direction") == "bwd"))
         .then(2.0)
     )
     writes = (
@@ -117,12 +112,12 @@ def _own_shapes(frame: pl.DataFrame) -> pl.DataFrame:
         .then("call_writes")
         .when(streams)
         .then(1.0)
-        .when(main & (family == "reduction"))
+        .when(main & (family == names.REDUCTION))
         .then(1.0 / pl.col("call_cols"))
     )
     named = pl.col("dtype")
     sized = pl.col("element_bytes").replace_strict(_OF_SIZE, default=None, return_dtype=pl.String)
-    message = (family == "collective") & call.is_not_null()
+    message = (family == names.COLLECTIVE) & call.is_not_null()
     return frame.with_columns(
         *(pl.when(main).then(f"call_{c}").alias(c) for c in SHAPES if c not in _APART),
         pl.when(main)
@@ -146,10 +141,10 @@ def _own_shapes(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _filled(frame: pl.DataFrame) -> pl.DataFrame:
     """Fill from the launch what the operator left open; ``launch_guess`` keeps what was assumed and used."""
-    streams = pl.col("family").is_in(sorted(STREAMING))
+    streams = pl.col("family").is_in(_STREAMS)
     # an index is often not recorded: the grid counts what was picked
     picked = (
-        (pl.col("family") == "gather_scatter") & ~pl.col("main") & pl.col("launch_elements").is_not_null()
+        (pl.col("family") == names.GATHER_SCATTER) & ~pl.col("main") & pl.col("launch_elements").is_not_null()
     )
     elements = (
         pl.when(picked)
@@ -166,22 +161,35 @@ def _filled(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _work_known() -> pl.Expr:
+    """Whether a row holds what the family that prices it needs to count its work."""
+    alike: dict[tuple[tuple[str, ...], ...], list[str]] = {}
+    for name, of in families().items():
+        alike.setdefault(of.needs, []).append(name)
+    priced = pl.coalesce("priced_as", "family")
+    known = pl.lit(value=False)
+    for sets, of_sets in alike.items():
+        for wanted in sets:
+            known |= priced.is_in(of_sets) & pl.all_horizontal(*(pl.col(c).is_not_null() for c in wanted))
+    return known
+
+
 def _sources(frame: pl.DataFrame) -> pl.DataFrame:
     """Say where the shapes come from."""
     family = pl.col("family")
-    streams = family.is_in(sorted(STREAMING))
-    known = streams & pl.col("elements").is_not_null()
-    for name, sets in NEEDED.items():
-        for wanted in sets:
-            known |= (family == name) & pl.all_horizontal(*(pl.col(c).is_not_null() for c in wanted))
+    streams = family.is_in(_STREAMS)
     exact = pl.coalesce(pl.col("call_elements"), pl.col("call_stream_elements"))
     told = pl.col("main") | (streams & pl.col("elements").eq_missing(exact))
-    told |= (family == "splitk_reduce") & pl.col("call_m").is_not_null() & pl.col("elements").is_not_null()
-    told |= (family == "attention") & pl.col("elements").is_not_null() & pl.col("call_q_len").is_not_null()
+    told |= (
+        (family == names.SPLITK_REDUCE) & pl.col("call_m").is_not_null() & pl.col("elements").is_not_null()
+    )
+    told |= (
+        (family == names.ATTENTION) & pl.col("elements").is_not_null() & pl.col("call_q_len").is_not_null()
+    )
     source = (
         pl.when(family.is_in(_BYTES) & pl.col("bytes").is_not_null())
         .then(pl.lit("bytes"))
-        .when(~known)
+        .when(~_work_known())
         .then(pl.lit("none"))
         .when(told & (pl.col("inferred") == ""))
         .then(pl.lit("operator"))

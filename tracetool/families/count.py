@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
 
+from tracetool.families import names
 from tracetool.families.family import Family
 from tracetool.hardware.gpu import Gpu
 from tracetool.vocabulary.arrays import Bools, Ints
@@ -16,14 +18,24 @@ from tracetool.vocabulary.work import Work
 
 @cache
 def families() -> dict[str, Family]:
-    """Return every family by name."""
-    return members("tracetool.families.members", "FAMILY", Family)
+    """Return every family by name, in the order lists show them."""
+    found = members("tracetool.families.members", "FAMILY", Family)
+    return dict(sorted(found.items(), key=lambda item: item[1].place))
+
+
+def families_where(holds: Callable[[Family], bool]) -> list[str]:
+    """Return the names of the families of which something holds.
+
+    >>> families_where(lambda family: family.row_blocks)
+    ['norm', 'softmax']
+    """
+    return [name for name, family in families().items() if holds(family)]
 
 
 def family_of(name: str) -> Family:
     """Return a family, the one of unknown kernels where the name is not known."""
     found = families()
-    return found.get(name, found["unknown"])
+    return found.get(name, found[names.UNKNOWN])
 
 
 def groups(rows: OperatorColumns) -> list[tuple[str, Ints]]:
@@ -35,8 +47,7 @@ def groups(rows: OperatorColumns) -> list[tuple[str, Ints]]:
     if "priced_as" in rows.columns:
         other = rows.text("priced_as")
         family = np.where(other == "", family, other)
-    names = sorted(set(family.tolist()), key=str)
-    return [(str(n), np.flatnonzero(family == n)) for n in names]
+    return [(str(n), np.flatnonzero(family == n)) for n in sorted(set(family.tolist()), key=str)]
 
 
 def known_shape(rows: OperatorColumns) -> Bools:
@@ -47,8 +58,8 @@ def known_shape(rows: OperatorColumns) -> Bools:
         sets = family_of(name).needs
         for column in {c for wanted in sets for c in wanted} - finite.keys():
             finite[column] = np.isfinite(rows.number(column))
-        has = [np.all([finite[c][places] for c in wanted], axis=0) for wanted in sets]
-        known[places] = np.any(has, axis=0)
+        for wanted in sets:
+            known[places] |= np.all([finite[c][places] for c in wanted], axis=0)
     return np.asarray(known & (rows.text("shape_source") != "none"), dtype=np.bool_)
 
 
@@ -72,5 +83,7 @@ def count_work(rows: OperatorColumns, gpu: Gpu) -> Work:
     for name, places in groups(rows):
         chosen = places[known[places]]
         if chosen.size:
-            work.put(chosen, family_of(name).count(rows.take(chosen), gpu))
+            count = family_of(name).count
+            assert count is not None, "a row of a family that counts nothing has no known shape"
+            work.put(chosen, count(rows.take(chosen), gpu))
     return work

@@ -3,46 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
+from tracetool.families.count import families
+from tracetool.families.family import TableOperator
 from tracetool.vocabulary.dtype import BYTES, SPELLINGS, canonical_dtype
 from tracetool.vocabulary.errors import BadInput
 
-
-@dataclass(frozen=True)
-class Operator:
-    """One ``op`` of an operator table: its family and the columns it reads."""
-
-    family: str
-    needs: tuple[str, ...]
-    takes: tuple[str, ...] = ()
-    dtype: bool = True
-
-
-#: The operators a table may name.
-OPERATORS: Final[Mapping[str, Operator]] = {
-    "gemm": Operator("gemm", ("m", "n", "k"), ("batch",)),
-    "conv2d": Operator(
-        "conv",
-        ("batch", "channels", "height", "width", "filters", "kernel_h", "kernel_w"),
-        ("stride", "padding", "groups"),
-    ),
-    "attention": Operator(
-        "attention",
-        ("batch", "q_len", "heads", "head_dim"),
-        ("phase", "kv_len", "kv_heads", "causal", "window", "kv_dtype"),
-    ),
-    "moe": Operator(
-        "moe", ("tokens", "hidden", "intermediate", "top_k", "experts"), ("tp", "ep", "distribution")
-    ),
-    "norm": Operator("norm", ("rows", "cols")),
-    "softmax": Operator("softmax", ("rows", "cols")),
-    "elementwise": Operator("elementwise", ("elements",), ("reads", "writes")),
-    "collective": Operator("collective", ("bytes", "ranks"), ("kind",), dtype=False),
-    "memcpy": Operator("memcpy", ("bytes",), ("kind",), dtype=False),
+#: The operators a table may name, as their families state them.
+OPERATORS: Final[Mapping[str, TableOperator]] = {
+    operator.op: operator for family in families().values() for operator in family.table
+}
+#: Family of each of them.
+FAMILY_OF_OPERATOR: Final[Mapping[str, str]] = {
+    operator.op: name for name, family in families().items() for operator in family.table
 }
 _TEXTS: Final = frozenset({"op", "dtype", "kv_dtype", "phase", "kind", "distribution", "kernel", "family"})
 _FLAGS: Final = frozenset({"causal"})
@@ -56,7 +32,6 @@ _GEOMETRY: Final = (
 _KERNEL_NUMBERS: Final = ("duration_us", "power_w", "clock_mhz", "mem_clock_mhz", *_GEOMETRY)
 #: No column counts more than this; products of a few stay finite.
 _MOST: Final = 1e15
-_PHASES: Final = ("prefill", "decode", "backward")
 
 
 def _first(mask: pl.Series) -> int:
@@ -159,14 +134,8 @@ def check_operators(name: str, frame: pl.DataFrame) -> pl.DataFrame:
         )
     columns = columns.with_columns(given.alias("op"))
     for op in given.unique(maintain_order=True).to_list():
-        here = given == op
         needs = (*OPERATORS[op].needs, *(("dtype",) if OPERATORS[op].dtype else ()))
-        for column in needs:
-            absent = here & (columns[column].is_null() if column in columns.columns else True)
-            if absent.any():
-                raise BadInput.in_file(
-                    name, f"row {_first(absent)}: {op} needs column {column}", f"{op} takes {_signature(op)}"
-                )
+        _need(name, columns, given == op, needs, op)
     for column in columns.columns:
         if column in _TEXTS or column in _FLAGS:
             continue
@@ -177,16 +146,71 @@ def check_operators(name: str, frame: pl.DataFrame) -> pl.DataFrame:
             raise BadInput.in_file(
                 name, f"row {row}, column {column}: {columns[column][row - 1]:g} is below {least:g}"
             )
-    if "phase" in columns.columns:
-        wrong = ((given == "attention") & ~columns["phase"].is_in(_PHASES)).fill_null(value=False)
-        if wrong.any():
-            row = _first(wrong)
+    columns = _with_phase(_choices(name, columns))
+    for op in given.unique(maintain_order=True).to_list():
+        for phase, needs in OPERATORS[op].in_phase.items():
+            rows = ((given == op) & (columns["phase"] == phase)).fill_null(value=False)
+            _need(name, columns, rows, needs, f"{op} of phase {phase}")
+    return _with_defaults(columns).drop("count", strict=False)
+
+
+def _need(name: str, columns: pl.DataFrame, rows: pl.Series, needs: Iterable[str], what: str) -> None:
+    """Raise BadInput where one of some rows lacks a column it needs."""
+    for column in needs:
+        absent = rows & (columns[column].is_null() if column in columns.columns else True)
+        if absent.any():
+            row = _first(absent)
             raise BadInput.in_file(
                 name,
-                f"row {row}: unknown phase {columns['phase'][row - 1]!r}",
-                f"known: {', '.join(_PHASES)}",
+                f"row {row}: {what} needs column {column}",
+                f"{columns['op'][row - 1]} takes {_signature(columns['op'][row - 1])}",
             )
-    return columns.drop("count", strict=False)
+
+
+def _choices(name: str, columns: pl.DataFrame) -> pl.DataFrame:
+    """Return the columns, or raise BadInput where a text is none of those its operator takes."""
+    for op, record in OPERATORS.items():
+        for column, words in record.choices.items():
+            if column not in columns.columns:
+                continue
+            wrong = ((columns["op"] == op) & ~columns[column].is_in(words)).fill_null(value=False)
+            if wrong.any():
+                row = _first(wrong)
+                raise BadInput.in_file(
+                    name,
+                    f"row {row}: unknown {column} {columns[column][row - 1]!r}",
+                    f"known: {', '.join(words)}",
+                )
+    return columns
+
+
+def _with_phase(columns: pl.DataFrame) -> pl.DataFrame:
+    """Complete ``phase`` where an operator has one: decode for one query token, prefill for more."""
+    phased = [op for op, record in OPERATORS.items() if "phase" in record.takes]
+    if not columns["op"].is_in(phased).any():
+        return columns
+    guess = (
+        pl.when(~pl.col("op").is_in(phased))
+        .then(None)
+        .when(pl.col("q_len") <= 1)
+        .then(pl.lit("decode"))
+        .otherwise(pl.lit("prefill"))
+    )
+    given = pl.col("phase") if "phase" in columns.columns else pl.lit(None, dtype=pl.String)
+    return columns.with_columns(pl.coalesce(given, guess).alias("phase"))
+
+
+def _with_defaults(columns: pl.DataFrame) -> pl.DataFrame:
+    """Complete columns that default to another one of the row."""
+    for op, record in OPERATORS.items():
+        for column, other in record.same.items():
+            if not (columns["op"] == op).any():
+                continue
+            if column not in columns.columns:
+                columns = columns.with_columns(pl.lit(None, dtype=pl.Float64).alias(column))
+            default = pl.when(pl.col("op") == op).then(other)
+            columns = columns.with_columns(pl.coalesce(column, default).alias(column))
+    return columns
 
 
 def _signature(op: str) -> str:

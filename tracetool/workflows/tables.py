@@ -10,11 +10,12 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
+from tracetool.families import names
 from tracetool.tables.memory import check_memory, check_parquet
 from tracetool.vocabulary.arrays import Ints, Numbers
 from tracetool.vocabulary.errors import BadInput
 from tracetool.vocabulary.operators import OperatorColumns
-from tracetool.workflows.table_checks import OPERATORS, check_kernels, check_operators
+from tracetool.workflows.table_checks import FAMILY_OF_OPERATOR, check_kernels, check_operators
 
 Kind = Literal["operators", "kernels"]
 
@@ -123,14 +124,12 @@ def as_columns(frame: pl.DataFrame, family: pl.Series) -> OperatorColumns:
             made[column] = series.fill_null("").to_numpy().astype(object)
         elif series.dtype.is_numeric() or series.dtype == pl.Boolean:
             made[column] = series.cast(pl.Float64).fill_null(np.nan).to_numpy()
-    return OperatorColumns(family.fill_null("unknown").to_numpy().astype(object), made)
+    return OperatorColumns(family.fill_null(names.UNKNOWN).to_numpy().astype(object), made)
 
 
 def _model_columns(columns: pl.DataFrame, kind: Kind) -> OperatorColumns:
     if kind == "operators":
-        family = columns["op"].replace_strict({k: v.family for k, v in OPERATORS.items()})
-        if "phase" in columns.columns or "attention" in columns["op"]:
-            columns = columns.with_columns(_phase(columns))
+        family = columns["op"].replace_strict(FAMILY_OF_OPERATOR)
         columns = columns.with_columns(pl.lit("operator").alias("shape_source"))
         return as_columns(columns, family)
     renamed = columns.rename(
@@ -152,14 +151,6 @@ def _product(factors: list[pl.Expr]) -> pl.Expr:
     for factor in factors[1:]:
         total = total * factor
     return total
-
-
-def _phase(columns: pl.DataFrame) -> pl.Series:
-    """The phase given, else decode for one query token and prefill for more."""
-    asked = pl.when(pl.col("op") != "attention").then(None)
-    guess = asked.when(pl.col("q_len") <= 1).then(pl.lit("decode")).otherwise(pl.lit("prefill"))
-    given = pl.col("phase") if "phase" in columns.columns else pl.lit(None, dtype=pl.String)
-    return columns.select(pl.coalesce(given, guess).alias("phase"))["phase"]
 
 
 def _families(columns: pl.DataFrame) -> pl.Series:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracetool.families.family import Family
+from tracetool.families.family import Family, TableOperator, UserWords
+from tracetool.families.laws import LawKey
 from tracetool.hardware.gpu import Gpu
 from tracetool.vocabulary.arrays import Floats
 from tracetool.vocabulary.operators import OperatorColumns
@@ -40,4 +41,15 @@ def count(rows: OperatorColumns, gpu: Gpu) -> Work:
     return Work.of(len(rows), link_bytes=wire, dram_bytes=memory, l2_bytes=memory)
 
 
-FAMILY = Family(count=count, needs=(("bytes",),), shares=(0.10, 0.10, 0.80), pipe="latency")
+FAMILY = Family(
+    meaning="communication between GPUs",
+    example="ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+    place=200,
+    shares=(0.10, 0.10, 0.80),
+    pipe="latency",
+    needs=(("bytes",),),
+    count=count,
+    laws=(LawKey.COLLECTIVE,),
+    table=(TableOperator("collective", ("bytes", "ranks"), ("kind",), dtype=False),),
+    words=(UserWords(0, "collective", "allreduce allgather alltoall reducescatter"),),
+)

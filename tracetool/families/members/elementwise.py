@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
-from tracetool.families.family import Family
+from tracetool.families.family import Family, Sequence, Streams, TableOperator, UserWords
 from tracetool.families.streaming import stream_counter
 
 FAMILY = Family(
-    count=stream_counter(flops=2.0),
-    needs=(("elements",), ("rows", "cols")),
+    meaning="one result per element",
+    example="vectorized_elementwise_kernel",
+    place=70,
     shares=(0.05, 0.90, 0.05),
+    needs=(("elements",), ("rows", "cols")),
+    count=stream_counter(flops=2.0),
+    table=(TableOperator("elementwise", ("elements",), ("reads", "writes")),),
+    words=(
+        UserWords(
+            230,
+            "pointwise",
+            "add addition sub subtract mul multiply div divide axpy saxpy daxpy axpby scal scale "
+            "relu gelu silu sigmoid tanh activation swiglu elementwise pointwise triad vecadd "
+            "vectoradd vector_add vec_add exp sqrt square saxpby waxpby map apply bias fma update "
+            "increment inc clamp abs threshold mandelbrot blend ax vadd plus minus",
+        ),
+    ),
+    streams=Streams.WHOLE,
+    sequence=Sequence.STREAM,
 )

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from tracetool.families.family import Family
+from tracetool.families.arguments import Reading, sizes
+from tracetool.families.family import Family, Sequence, UserWords
+from tracetool.families.laws import PRODUCT_LAWS
 from tracetool.families.products import product_work
 
-FAMILY = Family(count=product_work, needs=(("m", "n", "k"),), shares=(0.15, 0.75, 0.10))
+FAMILY = Family(
+    meaning="matrix times vector: the matrix is streamed once",
+    example="gemv2T_kernel_val",
+    place=10,
+    shares=(0.15, 0.75, 0.10),
+    needs=(("m", "n", "k"),),
+    count=product_work,
+    laws=PRODUCT_LAWS,
+    operators={"mv": sizes(Reading.PRODUCT, 0), "addmv": sizes(Reading.PRODUCT, 1)},
+    words=(UserWords(60, "gemv", "gemv matvec mat_vec matrixvector mv vecmat"),),
+    sequence=Sequence.PRODUCT,
+    product_grid=True,
+)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracetool.families.family import Family
+from tracetool.families.family import Family, TableOperator
+from tracetool.families.laws import LawKey
 from tracetool.hardware.gpu import Gpu
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.vocabulary.work import Work
@@ -31,4 +32,15 @@ def count(rows: OperatorColumns, gpu: Gpu) -> Work:
     return Work.of(len(rows), l2_bytes=moved, dram_bytes=moved, link_bytes=np.where(link, size, 0.0))
 
 
-FAMILY = Family(count=count, needs=(("bytes",),), shares=(0.0, 0.8, 0.2), pipe="latency")
+FAMILY = Family(
+    meaning="copy of memory, on the device or over a link",
+    example="[CUDA memcpy HtoD]",
+    place=300,
+    shares=(0.0, 0.8, 0.2),
+    pipe="latency",
+    needs=(("bytes",),),
+    count=count,
+    laws=(LawKey.COPY,),
+    table=(TableOperator("memcpy", ("bytes",), ("kind",), dtype=False),),
+    activity=True,
+)

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+from tracetool.families import names
+from tracetool.families.arguments import Reading, alike, sizes
 from tracetool.families.experts import moe_work
-from tracetool.families.family import Family
+from tracetool.families.family import Family, Sequence, TableOperator, UserWords
+from tracetool.families.laws import LawKey
 
 FAMILY = Family(
-    count=moe_work,
-    needs=(("tokens", "hidden", "intermediate"), ("m", "n", "k")),
+    meaning="mixture of experts: grouped products and routing",
+    example="fused_moe_kernel",
+    place=40,
     shares=(0.45, 0.45, 0.10),
     pipe="tensor",
+    needs=(("tokens", "hidden", "intermediate", "top_k", "experts"), ("m", "n", "k")),
+    count=moe_work,
+    laws=(LawKey.MOE,),
+    table=(
+        TableOperator(
+            "moe",
+            ("tokens", "hidden", "intermediate", "top_k", "experts"),
+            ("tp", "ep", "distribution"),
+        ),
+    ),
+    operators=alike("moe_forward moe_forward_shared", sizes(Reading.EXPERTS)),
+    words=(UserWords(20, "moe", "moe expert experts"),),
+    helpers={"routing": names.GATHER_SCATTER},
+    sequence=Sequence.PRODUCT,
+    inferred="k",
+    product_grid=True,
 )

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from tracetool.families.family import Family
+from tracetool.families.family import Family, Streams, UserWords
 from tracetool.families.streaming import stream_counter
 
 FAMILY = Family(
-    count=stream_counter(flops=4.0, integer=20.0),
-    needs=(("elements",), ("rows", "cols")),
+    meaning="random numbers, dropout",
+    example="distribution_elementwise_grid_stride_kernel",
+    place=140,
     shares=(0.50, 0.40, 0.10),
+    needs=(("elements",), ("rows", "cols")),
+    count=stream_counter(flops=4.0, integer=20.0),
+    words=(UserWords(160, "distribution", "rand random rng curand dropout noise bernoulli lcg"),),
+    streams=Streams.WHOLE,
 )

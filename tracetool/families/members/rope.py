@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from tracetool.families.family import Family
+from tracetool.families.arguments import Reading, sizes
+from tracetool.families.family import Family, Sequence, Streams, UserWords
 from tracetool.families.streaming import stream_counter
 
 FAMILY = Family(
-    count=stream_counter(flops=3.0, integer=4.0),
-    needs=(("elements",), ("rows", "cols")),
+    meaning="rotary position embedding",
+    example="rotary_embedding_kernel",
+    place=170,
     shares=(0.30, 0.50, 0.20),
+    needs=(("elements",), ("rows", "cols")),
+    count=stream_counter(flops=3.0, integer=4.0),
+    operators={"rotary_embedding": sizes(Reading.TOKENS, 1, 2)},
+    words=(UserWords(100, "rope", "rope rotary"),),
+    streams=Streams.WHOLE,
+    sequence=Sequence.STREAM,
 )

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from tracetool.families.family import Family
+from tracetool.families.family import Family, Streams, UserWords
 from tracetool.families.streaming import stream_counter
 
 FAMILY = Family(
-    count=stream_counter(flops=6.0, sfu=1.0, integer=12.0, passes=2.0),
-    needs=(("elements",), ("rows", "cols")),
+    meaning="choice of the next token",
+    example="TopPSamplingFromProbKernel",
+    place=180,
     shares=(0.50, 0.30, 0.20),
+    needs=(("elements",), ("rows", "cols")),
+    count=stream_counter(flops=6.0, sfu=1.0, integer=12.0, passes=2.0),
+    words=(UserWords(180, "sampling", "sampling sample sampler multinomial"),),
+    streams=Streams.OWN,
 )

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from tracetool.families.family import Family
+from tracetool.families.arguments import Reading, alike, sizes
+from tracetool.families.family import Family, Streams, UserWords
 from tracetool.families.streaming import stream_counter
 
 FAMILY = Family(
-    count=stream_counter(flops=2.0),
-    needs=(("elements",), ("rows", "cols")),
+    meaning="prefix sum",
+    example="DeviceScanKernel",
+    place=120,
     shares=(0.15, 0.80, 0.05),
+    needs=(("elements",), ("rows", "cols")),
+    count=stream_counter(flops=2.0),
+    operators=alike("cumsum cumprod", sizes(Reading.AXIS, 0, 1)),
+    words=(UserWords(130, "scan", "scan prefix prefixsum cumsum prescan"),),
+    streams=Streams.OWN,
 )

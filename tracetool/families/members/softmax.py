@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from tracetool.families.family import Family
+from tracetool.families.arguments import Reading, alike, sizes
+from tracetool.families.family import Family, Sequence, TableOperator, UserWords
+from tracetool.families.laws import LawKey
 from tracetool.families.rowwise import row_counter
 
 FAMILY = Family(
-    count=row_counter(flops=5.0, sfu=1.0, sfu_per_row=1.0),
-    needs=(("rows", "cols"),),
+    meaning="softmax over rows",
+    example="softmax_warp_forward",
+    place=60,
     shares=(0.30, 0.60, 0.10),
+    needs=(("rows", "cols"),),
+    count=row_counter(flops=5.0, sfu=1.0, sfu_per_row=1.0),
+    laws=(LawKey.SOFTMAX,),
+    table=(TableOperator("softmax", ("rows", "cols")),),
+    operators={
+        **alike("_softmax _log_softmax softmax log_softmax _safe_softmax", sizes(Reading.AXIS, 0, 1)),
+        **alike("_softmax_backward_data _log_softmax_backward_data", sizes(Reading.AXIS, 0, 2)),
+    },
+    words=(UserWords(40, "softmax", "softmax logsoftmax"),),
+    sequence=Sequence.SOFTMAX,
+    inferred="cols",
+    row_blocks=True,
 )

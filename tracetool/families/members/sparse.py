@@ -1,12 +1,21 @@
-"""Sparse matrices: values and indices, each once."""
+"""Sparse matrices: values and indices, each once.
+
+A product with a sparse matrix takes 2 nnz n operations, but profilers record the sizes the matrix stands for,
+never how many of its elements are stored (nnz): no work is counted, and kernels are priced by the family's
+usual shares of their measured duration.
+"""
 
 from __future__ import annotations
 
-from tracetool.families.family import Family
-from tracetool.families.streaming import stream_counter
+from tracetool.families.family import Family, UserWords
 
 FAMILY = Family(
-    count=stream_counter(flops=2.0, integer=4.0, sectors=True),
-    needs=(("elements",), ("rows", "cols")),
+    meaning="sparse matrices",
+    example="csrmv_v3_kernel",
+    place=220,
     shares=(0.25, 0.65, 0.10),
+    words=(
+        UserWords(50, "sparse", "spmv spmm spgemm csr csc coo ell sparse sddmm"),
+        UserWords(41, "triangular_solve", "sptrsv sptrsm csrsv csrsm"),
+    ),
 )

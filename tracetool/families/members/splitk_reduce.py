@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from tracetool.families.family import Family
+from tracetool.families.family import Family, Streams
 from tracetool.families.streaming import stream_counter
 
 FAMILY = Family(
-    count=stream_counter(flops=1.0),
-    needs=(("elements",), ("rows", "cols")),
+    meaning="sums the parts of a product whose K was split",
+    example="splitKreduce_kernel",
+    place=240,
     shares=(0.25, 0.60, 0.15),
+    needs=(("elements",), ("rows", "cols")),
+    count=stream_counter(flops=1.0),
+    streams=Streams.OWN,
 )
