@@ -6,6 +6,9 @@ from typing import Final
 
 import numpy as np
 
+from tracetool.families import names
+from tracetool.families.count import families_where
+from tracetool.families.family import Sequence
 from tracetool.families.formats import element_bytes
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.activity import has_activity
@@ -21,7 +24,8 @@ SHARPNESS: Final = 3.0
 #: A byte of weights costs this share of the way of one that is loaded into registers, worked on and stored:
 #: it comes in large copies, each once.
 WEIGHT_WAY: Final = 0.7
-_PRODUCTS: Final = ("gemm", "gemv", "conv", "moe")
+#: Families whose second operand is weights, read from memory.
+_PRODUCTS: Final = families_where(lambda family: family.sequence is Sequence.PRODUCT)
 
 
 def missed_bytes(rows: OperatorColumns, work: Work, gpu: Gpu) -> Floats:
@@ -49,7 +53,7 @@ def missed_bytes(rows: OperatorColumns, work: Work, gpu: Gpu) -> Floats:
     """
     total = work.dram_bytes
     cold = weight_bytes(rows, work)
-    decoding = (rows.family.astype(str) == "attention") & (rows.number("q_len", 2.0) <= 1)
+    decoding = (rows.family.astype(str) == names.ATTENTION) & (rows.number("q_len", 2.0) <= 1)
     cold = np.where(decoding | has_activity(rows), total, cold)
     moving = total - cold
     size = HALF_SHARE * gpu.l2_bytes if np.isfinite(gpu.l2_bytes) else 0.0
@@ -64,7 +68,7 @@ def weight_bytes(rows: OperatorColumns, work: Work) -> Floats:
     weights = rows.number("n", 0.0) * rows.number("k", 0.0) * element_bytes(rows.text("dtype"), 2.0)
     shared = np.isin(family, _PRODUCTS) & (rows.number("batch", 1.0) <= 1)
     cold = np.where(shared, np.minimum(weights, work.dram_bytes), 0.0)
-    return np.asarray(np.where(family == "moe", work.dram_bytes, cold))
+    return np.asarray(np.where(family == names.MOE, work.dram_bytes, cold))
 
 
 def streamed_bytes(rows: OperatorColumns, work: Work) -> Floats:

@@ -12,6 +12,8 @@ from functools import cache
 
 import numpy as np
 
+from tracetool.families.count import families_where
+from tracetool.families.family import Sequence
 from tracetool.hardware.calibrated import shared_calibration
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.reach import memory_reach
@@ -20,8 +22,9 @@ from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.vocabulary.prediction import Timing
 
 #: Families that stream through memory. Batched products do too: scores are written and read.
-_STREAMS = ("elementwise", "norm", "copy", "reduction", "gather_scatter", "rope", "quantize", "optimizer")
-_PRODUCTS = ("gemm", "gemv", "conv", "moe")
+_STREAMS = families_where(lambda family: family.sequence is Sequence.STREAM)
+_PRODUCTS = families_where(lambda family: family.sequence is Sequence.PRODUCT)
+_SOFTMAX = families_where(lambda family: family.sequence is Sequence.SOFTMAX)
 #: Units that multiply.
 _PIPES = ("tensor", "fp32", "fp64", "int")
 
@@ -76,7 +79,7 @@ def in_sequence(
     fixed = np.minimum(timing.fixed_s[:, None], timing.duration_s)
     moving = timing.duration_s - fixed
     # A softmax that is faster than its tensors could be moved finds part of them on the chip.
-    softmax = rows.family.astype(str) == "softmax"
+    softmax = np.isin(rows.family.astype(str), _SOFTMAX)
     moved = np.where(softmax, min(factors.softmax, 1.0), 1.0)
     work = timing.work
     duration = fixed + moving * factor
@@ -98,7 +101,7 @@ def sequence_ratio(
     product = np.isin(family, _PRODUCTS)
     batched = product & (rows.number("batch", 1.0) > 1)
     stream = np.isin(family, _STREAMS) | batched
-    softmax = family == "softmax"
+    softmax = np.isin(family, _SOFTMAX)
     level = np.where(stream, factors.stream, np.where(softmax, factors.softmax, 1.0))
     corner = factors.reach_ratio * memory_reach(gpu).clock_mhz
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
+from typing import Final
 
 import numpy as np
 
+from tracetool.families.laws import LawKey
 from tracetool.hardware.calibrated import CalibrationFile, calibrated_gpus, own_calibration
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
@@ -31,9 +33,10 @@ SLOWED = 1.0
 #: What a transfer adds to either side of a law's band, ln of a factor: as much as makes nine of ten rows hold
 #: on boards whose own calibration is left out. Little where the framework's own kernels run everywhere, much
 #: where each board came with a library of its own.
-TRANSFER_SPREAD = {
-    "gemm_vector": 0.12, "stream": 0.12, "norm": 0.16, "softmax": 0.12, "moe": 0.25, "decode": 0.55,
-    "gemm": 0.6, "gemm_fp8": 0.6, "gemm_fp8_block": 0.6, "gemm_fp4": 0.6, "prefill": 0.65,
+TRANSFER_SPREAD: Final[Mapping[str, float]] = {
+    LawKey.GEMM_VECTOR: 0.12, LawKey.STREAM: 0.12, LawKey.NORM: 0.16, LawKey.SOFTMAX: 0.12, LawKey.MOE: 0.25,
+    LawKey.DECODE: 0.55, LawKey.GEMM: 0.6, LawKey.GEMM_FP8: 0.6, LawKey.GEMM_FP8_BLOCK: 0.6,
+    LawKey.GEMM_FP4: 0.6, LawKey.PREFILL: 0.65,
 }  # fmt: skip
 #: The same for laws no two boards were measured for.
 OTHER_SPREAD = 0.5

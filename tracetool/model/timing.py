@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from tracetool.families import names
 from tracetool.families.count import family_of, groups, known_shape
 from tracetool.families.formats import dtype_of, product_rate
 from tracetool.hardware.gpu import Gpu
@@ -186,7 +187,7 @@ def _busy(
 def _link_rate(rows: OperatorColumns, gpu: Gpu) -> Floats:
     """One direction of the link a row uses: the peer link for collectives, the host's for copies."""
     peer = gpu.link_bytes_per_s if gpu.link_bytes_per_s > 0 else gpu.pcie_bytes_per_s
-    return np.where(rows.family == "collective", peer, gpu.pcie_bytes_per_s)
+    return np.where(rows.family == names.COLLECTIVE, peer, gpu.pcie_bytes_per_s)
 
 
 def _bound(busy: dict[str, Floats], fixed: Floats, serial: Floats, core: Floats, memory: Floats) -> Ints:

@@ -16,6 +16,7 @@ References
 from __future__ import annotations
 
 import re
+from enum import IntEnum
 from functools import lru_cache
 from typing import Final
 
@@ -25,10 +26,24 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.vocabulary.arrays import Bools, Floats, Ints
 from tracetool.vocabulary.operators import OperatorColumns
 
-#: Ways to walk, as the numbers :func:`walks` gives stand for them. ``table``: a row of an operator table,
-#: which names no kernel; ``wide``: flat, several elements at once.
-WALKS: Final = ("table", "wide", "offsets", "cast", "cat", "index", "pool", "tree", "other")
-TABLE, WIDE, OFFSETS, CAST, CAT, INDEX, POOL, TREE, OTHER = range(len(WALKS))
+
+class Walk(IntEnum):
+    """Ways to walk, as the numbers :func:`walks` gives."""
+
+    TABLE = 0  #: a row of an operator table, which names no kernel
+    WIDE = 1  #: flat, several elements at once
+    OFFSETS = 2
+    CAST = 3
+    CAT = 4
+    INDEX = 5
+    POOL = 6
+    TREE = 7
+    OTHER = 8
+
+
+#: Their names in calibrations, in order of their numbers.
+WALKS: Final = tuple(walk.name.lower() for walk in Walk)
+TABLE, WIDE, OFFSETS, CAST, CAT, INDEX, POOL, TREE, OTHER = (int(walk) for walk in Walk)
 #: Of these, the flat ones: nothing is looked up before the first load.
 FLAT: Final = (TABLE, WIDE, TREE)
 #: Dimensions where the trace does not tell: between a row broadcast and a transposed tensor.

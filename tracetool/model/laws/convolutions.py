@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from tracetool.families.formats import dtype_of, on_tensor
+from tracetool.families.laws import LawKey
 from tracetool.families.products import conv_products
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.laws.law import Coefficient, Coefficients, Law
@@ -27,11 +28,11 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
 
 
 CONV_VECTOR = Law(
-    "conv_vector",
+    LawKey.CONV_VECTOR,
     _parts,
     {**GEMM_VECTOR.priors, "plain_reach": Coefficient(0.6, 0.3, 1.0, "1")},
     spread=(-0.6, 0.6),
-    parent="gemm_vector",
+    parent=LawKey.GEMM_VECTOR,
 )
 
 

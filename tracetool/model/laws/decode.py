@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tracetool.families.laws import LawKey
 from tracetool.families.scores import attention_scores, least_cycles, scores_work
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.laws.law import Coefficient, Coefficients, Law, choice
@@ -189,4 +190,4 @@ _HABITS = (
     {"split_fill": 1.0, "most_parts": 32.0},
 )  # fmt: skip
 
-DECODE = Law("decode", _parts, _PRIORS, habits=_HABITS)
+DECODE = Law(LawKey.DECODE, _parts, _PRIORS, habits=_HABITS)

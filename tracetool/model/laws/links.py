@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from tracetool.families import names
 from tracetool.families.count import count_work
+from tracetool.families.laws import LawKey
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.laws.law import Coefficient, Coefficients, Law
 from tracetool.model.pieces import Pieces
@@ -59,7 +61,7 @@ def _copy(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     back = crossing & (_said(words, "dtoh") | _said(words, "d2h"))
     rate = np.full(n, c["link_reach"] * gpu.pcie_bytes_per_s)
     rate = np.where(_said(words, "pageable"), np.minimum(rate, c["pageable_rate"]), rate)
-    sets = rows.family == "memset"
+    sets = rows.family == names.MEMSET
     start = np.where(sets, c["set_us"], c["inside_us"])
     start = np.where(crossing, c["latency_us"] + np.where(back, c["back_us"], 0.0), start)
     inside = work.dram_bytes / (np.where(sets, c["set_reach"], c["reach"]) * gpu.dram_bytes_per_s)
@@ -80,6 +82,6 @@ def _said(words: np.ndarray[tuple[int], np.dtype[np.str_]], word: str) -> Bools:
     return np.asarray(np.char.find(words, word) >= 0)
 
 
-COLLECTIVE = Law("collective", _collective, _COLLECTIVE, spread=(-0.9, 0.9))
+COLLECTIVE = Law(LawKey.COLLECTIVE, _collective, _COLLECTIVE, spread=(-0.9, 0.9))
 #: Hosts differ more than boards: slots of half the lanes, links shared by two boards, slow cores.
-COPY = Law("copy", _copy, _COPY, spread=(-0.75, 1.1))
+COPY = Law(LawKey.COPY, _copy, _COPY, spread=(-0.75, 1.1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tracetool.families.experts import Experts, expert_layers, layers_work
+from tracetool.families.laws import LawKey
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.laws.law import Coefficient, Coefficients, Law
 from tracetool.model.laws.products import GEMM
@@ -102,4 +103,4 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     return GEMM.pieces(rows, gpu, {})  # one grouped product of a run, known by m, n, k
 
 
-MOE = Law("moe", _parts, _PRIORS, spread=(-0.8, 0.8))
+MOE = Law(LawKey.MOE, _parts, _PRIORS, spread=(-0.8, 0.8))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tracetool.families.laws import LawKey
 from tracetool.families.scores import Scores, attention_scores, least_cycles, scores_work
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.laws.law import Coefficient, Coefficients, Law, choice
@@ -161,4 +162,6 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     )
 
 
-PREFILL = Law("prefill", _parts, _PRIORS, habits=({"by_head": 1.0, "pack_heads": 2.0, "tile_clk": 4800.0},))
+PREFILL = Law(
+    LawKey.PREFILL, _parts, _PRIORS, habits=({"by_head": 1.0, "pack_heads": 2.0, "tile_clk": 4800.0},)
+)

@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 
+from tracetool.families.laws import LawKey
 from tracetool.families.products import conv_products, gemm_products, plan_of, work_of
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.laws.law import Coefficient, Coefficients, Law, choice
@@ -97,9 +98,9 @@ def _conv(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
 #: cuBLAS before Hopper: tiles are powers of two, none under 32, and a wave begun counts as a full one.
 _HABITS = ({"odd_tiles": 0.0, "whole_waves": 1.0, "least_tile": 32.0, "slab_clk": 400.0, "store_reach": 0.2},)
 
-GEMM = Law("gemm", _gemm, {**_LAUNCH, **_TILES, **_TENSOR}, habits=_HABITS)
-GEMM_OLDER = Law("gemm_older", _older, GEMM.priors, parent="gemm", kin=KIN)
-GEMM_FP8 = Law("gemm_fp8", _gemm, _QUANTISED)
-GEMM_FP8_BLOCK = Law("gemm_fp8_block", _gemm, _QUANTISED)
-GEMM_FP4 = Law("gemm_fp4", _gemm, _QUANTISED)
-CONV = Law("conv", _conv, {**_LAUNCH, **_TILES, **_TENSOR}, spread=(-0.6, 0.6), parent="gemm")
+GEMM = Law(LawKey.GEMM, _gemm, {**_LAUNCH, **_TILES, **_TENSOR}, habits=_HABITS)
+GEMM_OLDER = Law(LawKey.GEMM_OLDER, _older, GEMM.priors, parent=LawKey.GEMM, kin=KIN)
+GEMM_FP8 = Law(LawKey.GEMM_FP8, _gemm, _QUANTISED)
+GEMM_FP8_BLOCK = Law(LawKey.GEMM_FP8_BLOCK, _gemm, _QUANTISED)
+GEMM_FP4 = Law(LawKey.GEMM_FP4, _gemm, _QUANTISED)
+CONV = Law(LawKey.CONV, _conv, {**_LAUNCH, **_TILES, **_TENSOR}, spread=(-0.6, 0.6), parent=LawKey.GEMM)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import Final
 
 import numpy as np
 
+from tracetool.families.count import families
 from tracetool.families.formats import on_tensor
+from tracetool.families.laws import LawKey
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.laws.convolutions import CONV_VECTOR, pipes
 from tracetool.model.laws.decode import DECODE
@@ -69,29 +72,35 @@ def _format(rows: OperatorColumns, gpu: Gpu) -> Ints:
     return chosen.astype(np.int64)
 
 
+#: Every law, by its key.
+_LAWS: Final[Mapping[LawKey, Law]] = {
+    LawKey(law.name): law
+    for law in (
+        *(GEMM, GEMM_VECTOR, GEMM_FP8, GEMM_FP8_BLOCK, GEMM_FP4, GEMM_OLDER),
+        *(CONV, CONV_VECTOR, MOE, PREFILL, DECODE, NORM, SOFTMAX, COLLECTIVE, COPY, STREAM),
+    )
+}
+#: What chooses among the laws of a family, by the first of them.
+_CHOICES: Final[Mapping[LawKey, Callable[[OperatorColumns, Gpu], Ints]]] = {
+    LawKey.GEMM: _format,
+    LawKey.CONV: pipes,
+    LawKey.PREFILL: _phase,
+}
+
+
 @cache
 def _table() -> dict[str, Laws]:
-    products = (GEMM, GEMM_VECTOR, GEMM_FP8, GEMM_FP8_BLOCK, GEMM_FP4, GEMM_OLDER)
     return {
-        "gemm": Laws(products, _format),
-        "gemv": Laws(products, _format),
-        "conv": Laws((CONV, CONV_VECTOR), pipes),
-        "moe": Laws((MOE,)),
-        "attention": Laws((PREFILL, DECODE), _phase),
-        "norm": Laws((NORM,)),
-        "softmax": Laws((SOFTMAX,)),
-        "collective": Laws((COLLECTIVE,)),
-        "memcpy": Laws((COPY,)),
-        "memset": Laws((COPY,)),
+        name: Laws(tuple(_LAWS[key] for key in family.laws), _CHOICES.get(family.laws[0]))
+        for name, family in families().items()
     }
 
 
 def law_of(family: str) -> Laws:
-    """Return the laws of a family; what has none of its own streams."""
+    """Return the laws of a family; a name that is none streams."""
     return _table().get(family, Laws((STREAM,)))
 
 
 def laws() -> dict[str, Law]:
     """Return every law by name."""
-    found = [law for choice in _table().values() for law in choice.choices]
-    return {law.name: law for law in [*found, STREAM]}
+    return {law.name: law for law in _LAWS.values()}

@@ -8,6 +8,7 @@ import numpy as np
 
 from tracetool.families.count import count_work
 from tracetool.families.formats import dtype_of, element_bytes
+from tracetool.families.laws import LawKey
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.laws.law import Coefficient, Coefficients, Law
 from tracetool.model.laws.simple import vector_cycles
@@ -86,5 +87,5 @@ def _softmax(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     return _parts(rows, gpu, c, short=WARP_COLUMNS, threads_of_long=1024.0)
 
 
-NORM = Law("norm", _norm, {**_PRIORS, "unrolled": _UNROLLED})
-SOFTMAX = Law("softmax", _softmax, {**_PRIORS, "again": Coefficient(2.0, 0.05, 3.0, "1")})
+NORM = Law(LawKey.NORM, _norm, {**_PRIORS, "unrolled": _UNROLLED})
+SOFTMAX = Law(LawKey.SOFTMAX, _softmax, {**_PRIORS, "again": Coefficient(2.0, 0.05, 3.0, "1")})

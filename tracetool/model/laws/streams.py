@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from tracetool.families.count import count_work
+from tracetool.families.laws import LawKey
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.laws.law import Coefficient, Coefficients, Law
 from tracetool.model.laws.simple import stream_pieces
@@ -92,4 +93,4 @@ def _operations(rows: OperatorColumns, walk: Ints, c: Coefficients) -> Floats:
     return np.asarray(np.where(walk == CAT, c["cat_ops"], asked))
 
 
-STREAM = Law("stream", _parts, _PRIORS, kinds=WALKS, kind_of=walks)
+STREAM = Law(LawKey.STREAM, _parts, _PRIORS, kinds=WALKS, kind_of=walks)

@@ -6,6 +6,7 @@ from dataclasses import fields
 
 import numpy as np
 
+from tracetool.families.laws import LawKey
 from tracetool.families.products import gemm_products, work_of
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.laws.law import Coefficient, Coefficients, Law, choice
@@ -67,4 +68,4 @@ def _kind(rows: OperatorColumns) -> Ints:
     return batched.astype(np.int64) + 2 * untold.astype(np.int64)
 
 
-GEMM_VECTOR = Law("gemm_vector", _parts, _PRIORS, kinds=KINDS, kind_of=_kind)
+GEMM_VECTOR = Law(LawKey.GEMM_VECTOR, _parts, _PRIORS, kinds=KINDS, kind_of=_kind)
