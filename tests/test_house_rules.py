@@ -143,3 +143,63 @@ def test_the_distribution_has_its_own_name() -> None:
     for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *FILES]:
         found = told.search(path.read_text("utf-8"))
         assert found is None, f"{_id(path)}: {found.group(0)!r}" if found else ""
+
+
+#: Packages and files that may still name families by strings: a list to shrink.
+NAME_FAMILIES_YET = (
+    "classify/grammars/",  # rules of names state the family they read: theirs to keep, like the families' own
+    "families/",
+    "cli/",
+    "compare/",
+    "replay/",
+    "report/",
+    "sources/",
+    *(
+        f"workflows/{name}.py"
+        for name in ("baseline_store", "calibrate_tables", "check", "fit_clock", "replays")
+    ),
+    *(f"workflows/{name}.py" for name in ("run_rows", "scores", "unfused")),
+)
+
+
+def _family_strings(path: Path) -> list[str]:
+    """Return where a file names a family by a string: line and name."""
+    from tracetool.families.count import families
+
+    return [
+        f"line {node.lineno}: {node.value!r}"
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in families()
+    ]
+
+
+def _inside(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if not _inside(p).startswith(NAME_FAMILIES_YET)], ids=_id)
+def test_only_families_and_grammars_name_a_family_by_a_string(path: Path) -> None:
+    found = _family_strings(path)
+    assert not found, f"{found}: read the registry (families/count.py) or a constant of families/names.py"
+
+
+@pytest.mark.parametrize("allowed", NAME_FAMILIES_YET)
+def test_what_may_name_families_yet_still_does(allowed: str) -> None:
+    files = [p for p in FILES if _inside(p).startswith(allowed)]
+    assert any(_family_strings(p) for p in files), f"{allowed} names none any more: take it off the list"
+
+
+def test_a_family_named_by_a_string_is_found(tmp_path: Path) -> None:
+    breach = tmp_path / "breach.py"
+    breach.write_text('"""A softmax of gemm."""\n\n\nPRODUCTS = ("gemm", "gemv", "gemm_fp8")\n')
+    assert _family_strings(breach) == ["line 4: 'gemm'", "line 4: 'gemv'"]
+
+
+def test_every_constant_for_a_family_is_one() -> None:
+    from tracetool.families import names
+    from tracetool.families.count import families
+
+    given = {key: value for key, value in vars(names).items() if key.isupper()}
+    assert given
+    assert set(given.values()) <= set(families())
+    assert all(key == value.upper() for key, value in given.items())

@@ -50,3 +50,4 @@ def test_the_page_on_names_covers_every_grammar_and_column():
         assert grammar.title[1:] in page
         assert all(token.meaning.replace("|", "\\|") in page for token in grammar.tokens)
     assert all(f"| `{column}` | {meaning} |" in page for column, meaning in MEANINGS.items())
+    assert all(f"| `{f.name}` | {f.meaning} | `{f.example}` |" in page for f in FAMILIES)

@@ -26,7 +26,8 @@ SETS = sorted({
     *(w for f in families().values() for w in f.needs),
     *(tuple(c for c in w if c != gone) for f in families().values() for w in f.needs for gone in w),
     ("channels", "height", "filters"), ("channels", "height", "width", "filters"),
-    ("q_len", "heads", "head_dim"), ("elements",), ("rows", "cols"), ("elements", "split_k"), ("elements", "cols"),
+    ("q_len", "heads", "head_dim"), ("elements",), ("rows", "cols"), ("elements", "split_k"),
+    ("elements", "cols"),
 })  # fmt: skip
 
 
