@@ -179,8 +179,8 @@ def _inside(path: Path) -> str:
 
 @pytest.mark.parametrize("path", [p for p in FILES if not _inside(p).startswith(NAME_FAMILIES_YET)], ids=_id)
 def test_only_families_and_grammars_name_a_family_by_a_string(path: Path) -> None:
-    found = _family_strings(path)
-    assert not found, f"{found}: read the registry (families/count.py) or a constant of families/names.py"
+    strings = _family_strings(path)
+    assert not strings, f"{strings}: read the registry (families/count.py) or a constant of families/names.py"
 
 
 @pytest.mark.parametrize("allowed", NAME_FAMILIES_YET)

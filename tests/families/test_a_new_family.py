@@ -46,9 +46,9 @@ signature = {"name": "toyish_kernel(float*)", "kind": "kernel", "operator_name":
 row = describe(pl.DataFrame([signature | {"input_dims": "[[64, 128]]"}])).row(0, named=True)
 assert (row["family"], row["rows"], row["cols"], row["shape_source"]) == ("toy", 64, 128, "operator"), row
 table = pl.DataFrame({"op": ["toy"], "dtype": ["fp32"], "rows": [1 << 14], "cols": [1 << 12]})
-made = predict_table(table, "h100-sxm", [1755])
+prediction = predict_table(table, "h100-sxm", [1755])
 moved_s = 2 * 4 * (1 << 26) / 3.35e12
-assert 1e6 * moved_s < made.frame["duration_us"][0] < 3e6 * moved_s
+assert 1e6 * moved_s < prediction.frame["duration_us"][0] < 3e6 * moved_s
 """
 #: Tests over every family.
 OVER_ALL = (
@@ -62,13 +62,13 @@ OVER_ALL = (
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a copy of package and tests with a toy family in it."""
-    made = tmp_path_factory.mktemp("copy")
+    root = tmp_path_factory.mktemp("copy")
     for folder in ("tracetool", "tests", "schemas"):
         skipped = shutil.ignore_patterns("__pycache__", "*.tracetool", "samples", "damaged")
-        shutil.copytree(ROOT / folder, made / folder, ignore=skipped)
-    shutil.copy(ROOT / "pyproject.toml", made)
-    (made / "tracetool/families/members/toy.py").write_text(TOY, "utf-8")
-    return made
+        shutil.copytree(ROOT / folder, root / folder, ignore=skipped)
+    shutil.copy(ROOT / "pyproject.toml", root)
+    (root / "tracetool/families/members/toy.py").write_text(TOY, "utf-8")
+    return root
 
 
 def _run(copy: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

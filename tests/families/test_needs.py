@@ -52,13 +52,13 @@ def test_a_trace_states_a_shape_exactly_where_the_counter_can_count(family: str)
         assert stated == _needs_met(frame), f"{family} of {columns}"
 
 
-@pytest.mark.parametrize(("priced_as", "known"), [("reduction", True), (None, False)])
+@pytest.mark.parametrize(("priced_as", "expected"), [("reduction", True), (None, False)])
 def test_a_helper_is_known_by_what_the_family_that_prices_it_needs(
-    priced_as: str | None, known: bool
+    priced_as: str | None, expected: bool
 ) -> None:
     frame = _frame("attention", ("elements",), priced_as)
-    assert _needs_met(frame) == known
-    assert (structure._sources(frame)["shape_source"][0] != "none") == known
+    assert _needs_met(frame) == expected
+    assert (structure._sources(frame)["shape_source"][0] != "none") == expected
 
 
 def test_a_compiled_reduction_without_its_loop_sizes_is_known_by_its_elements() -> None:

@@ -167,11 +167,11 @@ def _work_known() -> pl.Expr:
     for name, of in families().items():
         alike.setdefault(of.needs, []).append(name)
     priced = pl.coalesce("priced_as", "family")
-    known = pl.lit(value=False)
+    complete = pl.lit(value=False)
     for sets, of_sets in alike.items():
         for wanted in sets:
-            known |= priced.is_in(of_sets) & pl.all_horizontal(*(pl.col(c).is_not_null() for c in wanted))
-    return known
+            complete |= priced.is_in(of_sets) & pl.all_horizontal(*(pl.col(c).is_not_null() for c in wanted))
+    return complete
 
 
 def _sources(frame: pl.DataFrame) -> pl.DataFrame:

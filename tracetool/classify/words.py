@@ -11,12 +11,13 @@ from tracetool.families.count import families
 
 def _table() -> dict[str, tuple[int, str, str]]:
     """Return rank, family and op of each word, or pair of neighboring words joined; the lowest rank answers."""
-    ranked = sorted((words.rank, name, words) for name, f in families().items() for words in f.words)
-    found: dict[str, tuple[int, str, str]] = {}
+    every = [(words.rank, name, words) for name, f in families().items() for words in f.words]
+    ranked = sorted(every, key=lambda entry: entry[:2])
+    by_word: dict[str, tuple[int, str, str]] = {}
     for rank, name, stated in ranked:
         for word in stated.words.split():
-            found.setdefault(word.replace("_", ""), (rank, name, stated.op))
-    return found
+            by_word.setdefault(word.replace("_", ""), (rank, name, stated.op))
+    return by_word
 
 
 _BY_WORD = _table()

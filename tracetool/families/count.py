@@ -19,8 +19,8 @@ from tracetool.vocabulary.work import Work
 @cache
 def families() -> dict[str, Family]:
     """Return every family by name, in the order lists show them."""
-    found = members("tracetool.families.members", "FAMILY", Family)
-    return dict(sorted(found.items(), key=lambda item: item[1].place))
+    by_name = members("tracetool.families.members", "FAMILY", Family)
+    return dict(sorted(by_name.items(), key=lambda item: item[1].place))
 
 
 def families_where(holds: Callable[[Family], bool]) -> list[str]:
