@@ -28,7 +28,7 @@ FAMILY = Family(
     count=stream_counter(flops=1.0),
     table=(TableOperator("toy", ("rows", "cols"), ("reads", "writes")),),
     operators={"play": sizes(Reading.LAST_AXIS, 0)},
-    words=UserWords(75, "square", "toyish"),
+    words=(UserWords(75, "square", "toyish"),),
     streams=Streams.OWN,
 )
 '''

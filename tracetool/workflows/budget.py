@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tracetool.families.count import families_where
 from tracetool.vocabulary.arrays import Bools, Floats, Texts
 from tracetool.vocabulary.operators import OperatorColumns
 from tracetool.vocabulary.prediction import Prediction
@@ -22,7 +23,7 @@ TIME_COMMON: Final = 0.3
 #: Parts of the energy of kernels and copies, in the order they are reported.
 PARTS: Final = ("base", "clock", "compute", "onchip", "dram", "link")
 #: Families whose activities are copies, not kernels.
-COPIES: Final = ("memcpy", "memset")
+COPIES: Final = tuple(families_where(lambda family: family.activity))
 
 
 @dataclass(frozen=True)
@@ -107,8 +108,8 @@ def budget(
     columns: dict[str, Any] = {
         "clock_mhz": work.predicted.asked_mhz,
         "anchored": np.full(len(work.predicted.asked_mhz), anchored),
-        **_work_columns("kernel", work, ~copies, of(~copies)),
-        **_work_columns("copy", work, copies, of(copies)),
+        **_work_columns("kernel_", work, ~copies, of(~copies)),
+        **_work_columns("copy_", work, copies, of(copies)),
         **_gap_columns(work.predicted.idle_w, window),
         "busy_ms": window.busy_s * 1e3,
         "makespan_ms": window.makespan_s * 1e3,
@@ -129,9 +130,9 @@ def _work_columns(stem: str, work: DeviceWork, which: Bools, spread: Spread) -> 
     time, energy = work.time_s[which].sum(0), work.energy_j[which].sum(0)
     below, above = power_spread(work, which)
     return {
-        **_bounded(f"{stem}_time{{}}_ms", time * 1e3, *(side * 1e3 for side in spread.time_s)),
-        **_bounded(f"{stem}_energy{{}}_j", energy, *spread.energy_j),
-        **_bounded(f"{stem}_power{{}}_w", _per(energy, time), _per(below, time), _per(above, time)),
+        **_bounded(f"{stem}time{{}}_ms", time * 1e3, *(side * 1e3 for side in spread.time_s)),
+        **_bounded(f"{stem}energy{{}}_j", energy, *spread.energy_j),
+        **_bounded(f"{stem}power{{}}_w", _per(energy, time), _per(below, time), _per(above, time)),
     }
 
 

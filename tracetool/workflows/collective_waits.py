@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from tracetool.compare.accuracy_sums import judged
+from tracetool.families import names
 
 if TYPE_CHECKING:
     from tracetool.workflows.replays import RunReplay
@@ -38,7 +39,7 @@ def without_waits(rows: pl.DataFrame, replays: RunReplay | None) -> tuple[pl.Dat
     waited = np.bincount(work.signature[met.member], weights=wait_ns, minlength=count)
     meeting = np.bincount(work.signature[met.member], minlength=count)
     launched = np.maximum(np.bincount(work.signature, minlength=count), 1)
-    collective = np.asarray(replays.rows.family == "collective")
+    collective = np.asarray(replays.rows.family == names.COLLECTIVE)
     known = pl.DataFrame(
         {
             "signature": np.arange(count),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
+from tracetool.families import names
 from tracetool.families.count import known_shape
 from tracetool.model.counters import from_counters
 from tracetool.vocabulary.arrays import Floats, Texts
@@ -14,8 +15,6 @@ from tracetool.vocabulary.prediction import FROM
 from tracetool.workflows.budget import COPIES
 
 _SHAPES, _ANCHORED, _RATE, _NOTHING = FROM
-#: The family of kernels whose name no rule reads.
-_UNKNOWN: Final = "unknown"
 
 
 def predicted_from(rows: OperatorColumns) -> Texts:
@@ -30,7 +29,7 @@ def predicted_from(rows: OperatorColumns) -> Texts:
     # an interval of a size (as a factor) stands beside those that the duration told, and only there
     told_by_time = np.isfinite(rows.number("inferred_low"))
     circular = (shaped & told_by_time) | (~shaped & measured & from_counters(rows))
-    usual = measured & (rows.family.astype(str) != _UNKNOWN)
+    usual = measured & (rows.family.astype(str) != names.UNKNOWN)
     made = np.where(usual, _RATE, _NOTHING)
     made = np.where(shaped, _SHAPES, made)
     return np.where(circular, _ANCHORED, made).astype(object)

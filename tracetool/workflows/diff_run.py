@@ -114,10 +114,10 @@ def _scopes(run: Run, total: Mapping[str, Any], measured: pl.DataFrame | None) -
     """Return the run's kernels, copies and, where a log tells them, gaps: measured beside predicted."""
     scopes = measured_scopes(run, measured)
     made = []
-    for level, stem, name in (("kernels", "kernel", "(all kernels)"), ("copies", "copy", "(copies)")):
+    for level, stem, name in (("kernels", "kernel_", "(all kernels)"), ("copies", "copy_", "(copies)")):
         if level in scopes:
             figures = _predicted_figures(
-                total, f"{stem}_time{{}}_ms", f"{stem}_energy{{}}_j", f"{stem}_power{{}}_w"
+                total, f"{stem}time{{}}_ms", f"{stem}energy{{}}_j", f"{stem}power{{}}_w"
             )
             made.append({"level": level, "name": name, **figures, **scopes[level]})
     if "gaps" in scopes:
