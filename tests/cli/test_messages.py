@@ -108,15 +108,18 @@ def test_a_limit_on_time_without_shapes_says_how_to_record_them() -> None:
     from tracetool.compare.thresholds import parse_thresholds
 
     rows = pl.DataFrame(
-        {"level": ["total"], "name": ["(kernels)"], "time_error_pct": [None], "energy_error_pct": [None]},
+        {
+            "level": "total", "name": "(compared)", "compared_pct": [0.0, 50.0],
+            "time_error_pct": [None, 3.0], "energy_error_pct": [None, None],
+        },
         schema_overrides={"time_error_pct": pl.Float64, "energy_error_pct": pl.Float64},
-    )
-    with pytest.raises(BadInput, match="no shapes of operators") as error:
-        breaches(rows, parse_thresholds(["time=5%"]))
+    )  # fmt: skip
+    with pytest.raises(BadInput, match="no shapes of their operators") as error:
+        breaches(rows[:1], parse_thresholds(["time=5%"]))
     assert "record_shapes=True" in error.value.line()
     assert "--power" not in error.value.line()
     with pytest.raises(BadInput, match="has no measured energy"):
-        breaches(rows, parse_thresholds(["energy=5%"]))
+        breaches(rows[1:], parse_thresholds(["energy=5%"]))
 
 
 @pytest.mark.parametrize("command", [["list"], ["prune"]])

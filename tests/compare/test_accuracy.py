@@ -108,7 +108,7 @@ def test_a_threshold_judges_what_was_compared_and_nothing_else() -> None:
     rows = partly_predicted(frames.energies())
     assert not breaches(rows, parse_thresholds(["time=10.1%", "energy=32.1%"]))
     assert len(breaches(rows, parse_thresholds(["time=9.9%", "energy=31.9%"]))) == 2
-    with pytest.raises(BadInput, match="nothing it covers is predicted from shapes"):
+    with pytest.raises(BadInput, match="no time of the kernels it covers could be predicted"):
         breaches(rows, parse_thresholds(["softmax:time=99%"]))
 
 

@@ -122,7 +122,11 @@ COUNTS: dict[str, Count] = {
     "rocprof_json": _rocprof_json,
     "rpd": _sqlite("SELECT count(*) FROM rocpd_op"),
     "rocpd": _sqlite(
-        "SELECT count(*) FROM rocpd_kernel_dispatch_0a_1", "SELECT count(*) FROM rocpd_kernel_dispatch_0b_2"
+        *(
+            f"SELECT count(*) FROM rocpd_{table}_{process}"
+            for table in ("kernel_dispatch", "memory_copy")
+            for process in ("0a_1", "0b_2")
+        )
     ),
     "kernel_table": _csv,
     "pftrace": _uncounted,

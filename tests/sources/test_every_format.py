@@ -85,7 +85,7 @@ def test_no_secret_of_the_recorded_process_enters_a_run(sample: Sample, tmp_path
     out = ingest([sample.make(tmp_path)], out=tmp_path / "out")
     everything = (out / "run.json").read_text()
     for file in out.glob("*.parquet"):
-        everything += pl.read_parquet(file).write_csv()
+        everything += pl.read_parquet(file).write_json()
     assert "hunter2" not in everything
     assert "someone" not in everything
 

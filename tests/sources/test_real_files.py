@@ -81,7 +81,7 @@ def test_metrics_inside_a_trace_become_clocks_of_its_gpu(tmp_path: Path) -> None
 def test_operators_of_emit_nvtx_carry_their_shapes(tmp_path: Path) -> None:
     operators = Run.open(ingest([nsys_sqlite(tmp_path)], out=tmp_path / "run")).table("operators")
     assert operators["name"].to_list() == ["aten::mm", "aten::mm"]
-    assert operators["input_dims"].to_list() == ["[[128, 64], [64, 256]]", None]
+    assert operators["input_dims"].to_list() == [[[128, 64], [64, 256]], None]
     assert operators["sequence"].to_list() == [5, None]
 
 

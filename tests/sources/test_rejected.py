@@ -35,7 +35,7 @@ def test_more_rows_than_are_listed_are_counted(tmp_path: Path) -> None:
     assert run.kernels.height == 1
     assert _rejected(run) == 50_000
     assert run.table("rejected").height == KEPT_ROWS + 1
-    assert any("50000 rows could not be used" in w for w in run.info["warnings"])
+    assert any("50,000 rows could not be used" in w for w in run.info["warnings"])
 
 
 def test_more_lines_than_are_listed_are_counted(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def test_a_broken_list_of_tables_is_one_line(tmp_path: Path, tables: object) -> 
     path = write_run(tmp_path / "a.tracetool", {"kernels": _kernels()}, {})
     info = json.loads((path / "run.json").read_text("utf-8"))
     (path / "run.json").write_text(json.dumps(info | {"tables": tables}), "utf-8")
-    with pytest.raises(BadInput, match=r"run\.json: holds no list of tables"):
+    with pytest.raises(BadInput, match=r"run\.json: (holds no list of tables|tables is not an object)"):
         Run.open(path)
 
 

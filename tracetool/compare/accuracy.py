@@ -173,12 +173,16 @@ def breaches(table: pl.DataFrame, thresholds: Sequence[Threshold]) -> tuple[str,
         judged = rows.filter(pl.col(column).is_not_null())
         if not judged.height and not (rows["compared_pct"] > 0).any():
             raise BadInput(
-                f"--fail-on {threshold.text()!r} cannot be checked:"
-                " nothing it covers is predicted from shapes",
-                "record the trace with shapes; tracetool diff RUN lists what is compared",
+                f"--fail-on {threshold.text()!r} cannot be checked: no time of the kernels it covers could be"
+                " predicted, because the trace has no shapes of their operators",
+                "record them: torch.profiler.profile(record_shapes=True), or NVTX ranges with shapes",
             )
         if not judged.height:
-            raise _not_judged(threshold)
+            raise BadInput(
+                f"--fail-on {threshold.text()!r} cannot be checked:"
+                f" this run has no measured {threshold.metric}",
+                "ingest it with --power LOG",
+            )
         for row in judged.filter(pl.col(column).abs() > 100.0 * threshold.limit).iter_rows(named=True):
             of = "" if row["level"] == "total" else f" of {row['name']}"
             found.append(
@@ -186,17 +190,6 @@ def breaches(table: pl.DataFrame, thresholds: Sequence[Threshold]) -> tuple[str,
                 f" limit {100 * threshold.limit:g} %"
             )
     return tuple(found)
-
-
-def _not_judged(threshold: Threshold) -> BadInput:
-    """Return why a limit covers no row with both a measured and a predicted figure."""
-    limit = f"--fail-on {threshold.text()!r} cannot be checked"
-    if threshold.metric == "time":
-        return BadInput(
-            f"{limit}: no kernel's time could be predicted, because the trace has no shapes of operators",
-            "record them: torch.profiler.profile(record_shapes=True), or NVTX ranges with shapes for nsys",
-        )
-    return BadInput(f"{limit}: this run has no measured {threshold.metric}", "ingest it with --power LOG")
 
 
 def _covered(table: pl.DataFrame, threshold: Threshold) -> pl.DataFrame:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import polars as pl
 
-from tracetool.sources.sqlite_file import read_spelled
+from tracetool.sources.sqlite_file import read_spelled, refuse_view
 
 _I, _S = pl.Int64(), pl.String()
 Wanted = Mapping[str, tuple[Sequence[str], pl.DataType]]
@@ -45,10 +45,24 @@ class Database:
     tables: Mapping[str, frozenset[str]]
 
     def parts(self, name: str, wanted: Wanted) -> pl.DataFrame:
-        """Return a table of all processes."""
+        """Return a table of all processes.
+
+        Raises
+        ------
+        BadInput
+            If that of a process is a view: its rows would be missed without a word.
+        """
+        for view in self._views(f"{name}_"):
+            refuse_view(self.path, self.db, view)
         own = [name] if name in self.tables else sorted(t for t in self.tables if t.startswith(f"{name}_"))
         found = [read_spelled(self.path, self.db, self.tables, t, wanted) for t in own or [name]]
         return pl.concat(found)
+
+    def _views(self, prefix: str) -> list[str]:
+        """Return the names of views and virtual tables that begin with ``prefix``."""
+        query = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND substr(name, 1, ?) = ?"
+        names = (str(row[0]) for row in self.db.execute(query, (len(prefix), prefix)))
+        return sorted(name for name in names if name not in self.tables)
 
     def joined(
         self, frame: pl.DataFrame, table: str, key: str, wanted: Mapping[str, tuple[str, pl.DataType]]
