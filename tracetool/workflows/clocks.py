@@ -20,7 +20,7 @@ _SLACK = 1.15
 _LEAST_CLOCK = 0.25
 #: Above this multiple of the highest limit a cap is a mistake: it binds nothing.
 _LARGEST_CAP = 2.0
-#: Shares of the usual memory clock outside of which a value is a mistake; boards idle at a twentieth.
+#: Shares of the usual memory clock outside of which a value is a mistake; GPUs idle at a twentieth.
 _MEMORY_ENDS = (0.02, 4.0)
 
 
@@ -119,12 +119,12 @@ def checked_cap(cap_w: float | None, gpu: Gpu) -> list[str]:
     if not cap_w > gpu.idle_w:
         raise BadInput(
             f"a power cap of {cap_w:g} W is not above what an idle {gpu.name} draws ({gpu.idle_w:g} W)",
-            f"its board accepts {limits}",
+            f"this GPU accepts {limits}",
         )
     if cap_w > gpu.power_limit_max_w * _LARGEST_CAP:
         raise BadInput(
             f"a power cap of {cap_w:g} W is far above the highest limit of {gpu.name}",
-            f"its board accepts {limits}; leave the cap out for the usual one",
+            f"this GPU accepts {limits}; leave the cap out for the usual one",
         )
     if cap_w < gpu.power_limit_min_w or cap_w > gpu.power_limit_max_w:
         return [f"a power cap of {cap_w:g} W is outside what the board accepts ({limits})"]
@@ -132,7 +132,7 @@ def checked_cap(cap_w: float | None, gpu: Gpu) -> list[str]:
 
 
 def checked_memory(mem_clock_mhz: float | None, gpu: Gpu) -> list[str]:
-    """Return notes on a memory clock asked for: boards slow their memory for idling, hardly speed it up.
+    """Return notes on a memory clock asked for: GPUs slow their memory for idling, hardly speed it up.
 
     Raises
     ------
