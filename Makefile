@@ -14,7 +14,8 @@ FUZZ ?= 5000
 help:
 	@echo "make demo    run the main job on sample_traces; ends with the path of a report"
 	@echo "make test    run the tests"
-	@echo "make fuzz    change every format's samples in FUZZ ways each (default 5000; hours)"
+	@echo "make fuzz    the nightly tests: every format's samples changed in FUZZ ways (default 5000;"
+	@echo "             hours), and one number per word over every measured trace"
 	@echo "make check   format, lint, types and import rules"
 	@echo "make clean   remove what these made"
 
@@ -22,11 +23,12 @@ demo: $(STAMP)report
 	@$(BIN)/python sample_traces/demo.py --tool $(BIN)/tracetool --out $(OUT)
 
 test: $(STAMP)dev
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 	@echo "All tests passed. To see the tool at work: make demo"
 
 fuzz: $(STAMP)dev
-	TRACETOOL_FUZZ=$(FUZZ) $(BIN)/python -m pytest -n auto tests/damaged -k fuzz
+	TRACETOOL_FUZZ=$(FUZZ) $(BIN)/python -m pytest -n auto --dist worksteal tests/damaged -k fuzz
+	TRACETOOL_TRACE_BYTES=1000000000 $(BIN)/python -m pytest -p no:xdist --timeout 3000 tests/workflows/test_one_number.py
 
 check: $(STAMP)dev
 	$(BIN)/ruff format --check .

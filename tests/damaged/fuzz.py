@@ -20,8 +20,8 @@ from tracetool.tables.run import Run
 from tracetool.vocabulary.errors import TracetoolError
 from tracetool.workflows.ingest import ingest
 
-#: Examples of each sample: few at a desk, where a whole reading costs 45 ms of a core each, a hundred in CI
-#: (``.ci/run``), ``TRACETOOL_FUZZ=5000`` for a night.
+#: Examples of each format: few at a desk, where a whole reading costs a tenth of a second of a core each, a
+#: hundred in CI (``.ci/run``), ``TRACETOOL_FUZZ=5000`` for a night.
 EXAMPLES = int(os.environ.get("TRACETOOL_FUZZ", "30"))
 Make = Callable[[Path], Path]
 
@@ -56,6 +56,11 @@ CASES = (
     *(Case(log.format, f"{log.format}-{log.name}", "telemetry", _log(log.text, log.name)) for log in LOGS),
     Case("tracetool_power", "tracetool_power", "telemetry", _recorded),
 )
+
+
+def examples_of(case: Case) -> int:
+    """Return how many examples a sample gets: those of its format, shared among its samples."""
+    return -(-EXAMPLES // sum(other.format == case.format for other in CASES))
 
 
 @dataclass(frozen=True)

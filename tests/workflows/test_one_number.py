@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,10 @@ SAMPLES = {
     "a100_generation.pt.trace.json.gz": (["a100_generation_power.csv"], None),
     "mi300x_kernel_trace.csv": ([], "mi300x"),
 }
-#: Measured traces that are read in a moment; the largest of all kinds of profiler are left out.
-MOST_BYTES = 150_000
+#: Measured traces that are read in a moment; ``make fuzz`` takes those of any size. [bytes]
+MOST_BYTES = int(os.environ.get("TRACETOOL_TRACE_BYTES", "150000"))
+#: What a trace that names no GPU is taken for: its numbers must agree on any.
+ANY_GPU = "a100-sxm"
 #: Of a real run, power logs are left aside: what is measured is not the question.
 ENERGIES = ("kernel_energy_j", "copy_energy_j", "gap_energy_j")
 
@@ -135,14 +138,16 @@ def test_every_command_gives_one_number_for_real_traces(data: Path, tmp_path: Pa
         try:
             run = ingest([path], out=tmp_path / f"{i}.tracetool")
             opened = Run.open(run)
-            gpu = recorded_gpu(opened)
-            if gpu is None or not opened.signatures.filter(pl.col("kind") == "kernel").height:
+            if not opened.signatures.filter(pl.col("kind") == "kernel").height:
                 continue
-            gpu.require_model()
+            gpu = recorded_gpu(opened)
+            if gpu is not None:
+                gpu.require_model()
         except TracetoolError:
             continue
-        check_one_number(run, None)
+        check_one_number(run, None if gpu else ANY_GPU)
         checked += 1
+    print(f"{checked} traces checked")
     assert checked >= 10
 
 
