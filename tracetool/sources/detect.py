@@ -31,7 +31,7 @@ def probe_file(path: Path) -> Probe:
         if path.is_dir():
             return Probe(path, b"")
         if not path.exists():
-            raise BadInput.in_file(path, "no such file")
+            raise BadInput.in_file(path, "no such file", "check the path")
         if not path.is_file():
             raise BadInput.in_file(path, "is not a regular file")
         size = path.stat().st_size

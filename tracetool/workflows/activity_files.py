@@ -60,7 +60,7 @@ def read_meter(path: str | os.PathLike[str]) -> pl.DataFrame:
 def _table(path: Path, columns: Sequence[str]) -> pl.DataFrame:
     """Read a table and check that it has rows and columns."""
     if not path.is_file():
-        raise BadInput.in_file(path, "no such file")
+        raise BadInput.in_file(path, "no such file", "check the path")
     try:
         if path.suffix.lower() == ".parquet":
             check_parquet(path)

@@ -23,7 +23,7 @@ _US = 1e-6
 def _read(path: str | os.PathLike[str]) -> pl.DataFrame:
     file = Path(path)
     if not file.is_file():
-        raise BadInput.in_file(file, "no such file")
+        raise BadInput.in_file(file, "no such file", "check the path")
     try:
         frame = pl.read_parquet(file) if file.suffix.lower() == ".parquet" else pl.read_csv(file)
     except (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:

@@ -85,7 +85,9 @@ def read_table(source: str | os.PathLike[str] | pl.DataFrame) -> InputTable:
 def load_table(path: Path) -> pl.DataFrame:
     """Return a table file as it is, or raise BadInput saying why it cannot be read."""
     if not path.is_file():
-        raise BadInput.in_file(path, "no such file")
+        raise BadInput.in_file(
+            path, "no such file", "give a run (tracetool ingest TRACE makes one) or a table"
+        )
     suffix = path.suffix.lower()
     readers = {
         ".csv": lambda: pl.read_csv(path, infer_schema_length=None, null_values=["", "null", "NaN", "nan"]),
