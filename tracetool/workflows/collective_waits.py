@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from tracetool.compare.accuracy import SHAPES
 from tracetool.compare.accuracy_sums import judged
 from tracetool.families import names
 
@@ -67,10 +68,11 @@ def _notes(rows: pl.DataFrame) -> list[str]:
         )
     lone = rows.filter("unsplit")
     if lone.height:
-        whole, moving = float(lone["time_ms"].sum()), float(lone["time_predicted_ms"].sum())
+        sized = lone.filter(pl.col("predicted_from") == SHAPES)
+        whole_ms, transfer_ms = float(lone["time_ms"].sum()), float(sized["time_predicted_ms"].sum())
+        predicted = f", {transfer_ms:.4g} ms transfer predicted" if sized.height == lone.height else ""
         notes.append(
-            f"collectives without their other ranks: {whole:.4g} ms measured, {moving:.4g} ms transfer"
-            " predicted; the rest is waiting or an error, which one rank cannot show: left out of the errors"
-            " of time (ingest the ranks together)"
+            f"collectives without their other ranks: {whole_ms:.4g} ms measured{predicted};"
+            " one rank cannot show what of it is waiting: not compared (ingest the ranks together)"
         )
     return notes
