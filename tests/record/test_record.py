@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -161,10 +162,17 @@ def test_a_lone_signal_stops_profiler_and_program_and_keeps_everything(
 
 
 def test_a_program_without_profiler_gets_sigterm_itself(machine: Machine) -> None:
-    script = "trap 'echo ended; exit 5' TERM; echo ready >&2; while :; do sleep 0.05; done"
-    process = machine.start("tracetool", "record", *QUICK, "--profiler", "none", "--", "sh", "-c", script)
+    script = (
+        "import os, signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: (os.write(1, b'ended\\n'), os._exit(5)))\n"
+        "print('runs', 'now', file=sys.stderr, flush=True)\n"
+        "while True: time.sleep(0.05)"
+    )
+    process = machine.start(
+        "tracetool", "record", *QUICK, "--profiler", "none", "--", sys.executable, "-c", script
+    )
     assert process.stderr is not None
-    while "ready" not in process.stderr.readline():
+    while "runs now" not in process.stderr.readline():  # the command is shown too, without these two together
         pass
     process.send_signal(signal.SIGTERM)
     out, _ = process.communicate(timeout=60)
