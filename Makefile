@@ -28,7 +28,7 @@ test: $(STAMP)dev
 
 fuzz: $(STAMP)dev
 	TRACETOOL_FUZZ=$(FUZZ) $(BIN)/python -m pytest -n auto --dist worksteal tests/damaged -k fuzz
-	TRACETOOL_TRACE_BYTES=1000000000 $(BIN)/python -m pytest -p no:xdist --timeout 3000 tests/workflows/test_one_number.py tests/report/test_power_limit.py
+	TRACETOOL_TRACE_BYTES=1000000000 $(BIN)/python -m pytest -p no:xdist --timeout 3000 tests/api/test_one_number.py tests/report/test_power_limit.py
 
 check: $(STAMP)dev
 	$(BIN)/ruff format --check .

@@ -25,7 +25,7 @@ from tracetool.measure.power_log import PowerLog, power_logs
 from tracetool.measure.sensors import calibrated, candidate_sensors
 from tracetool.measure.timeline import build_timeline
 from tracetool.measure.windows import window_energy
-from tracetool.sources.telemetry import read_telemetry
+from tracetool.sources.telemetry.logs import read_telemetry
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.sensor_logs import BOARDS, NOTHING, Metered, metered, on_the_hosts_clock

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import polars as pl
 
+from tracetool.api.ingest import ingest
+from tracetool.replay.breakdown import breakdown
+from tracetool.replay.predict_run import predict_run
 from tracetool.tables.run import Run
-from tracetool.workflows.breakdown import breakdown
-from tracetool.workflows.ingest import ingest
-from tracetool.workflows.predict_run import predict_run
 
 
 def families(run: Run, gpu: str | None) -> tuple[pl.DataFrame, float, str]:

@@ -21,6 +21,8 @@ from tracetool.calibrate.power_fit import PowerFit, fit_power
 from tracetool.calibrate.power_rows import PowerRows, rows_of_activity, rows_of_sum
 from tracetool.calibrate.power_sweep import SweepRows, fit_sweep, with_base
 from tracetool.calibrate.power_validation import baselines, held_out
+from tracetool.calibrate.tables import read_measured
+from tracetool.core.operators import OperatorColumns
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.voltage import VoltageCurve
@@ -33,10 +35,8 @@ from tracetool.model.thermal import thermal_resistance_c_per_w
 from tracetool.model.timing import time_rows
 from tracetool.replay.host import HostCosts, host_costs
 from tracetool.replay.issue import issue
-from tracetool.vocabulary.operators import OperatorColumns
-from tracetool.workflows.calibrate_tables import read_measured
-from tracetool.workflows.tables import read_table
-from tracetool.workflows.unfused import unfused
+from tracetool.replay.operator_tables import read_table
+from tracetool.replay.unfused import unfused
 
 ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else "../shared/data")
 OUT = Path(__file__).parents[1] / "tracetool/hardware/calibrations"

@@ -20,17 +20,17 @@ import numpy as np
 import polars as pl
 from scipy.optimize import least_squares
 
+from tracetool.core.arrays import Floats
+from tracetool.core.interval import Z90
+from tracetool.core.operators import OperatorColumns
+from tracetool.core.prediction import Timing
 from tracetool.hardware.load import load_gpu
 from tracetool.model.sequence import SequenceFactors, in_sequence
 from tracetool.model.timing import time_rows
 from tracetool.replay.host import HostCosts, host_costs
 from tracetool.replay.issue import issue
-from tracetool.vocabulary.arrays import Floats
-from tracetool.vocabulary.interval import Z90
-from tracetool.vocabulary.operators import OperatorColumns
-from tracetool.vocabulary.prediction import Timing
-from tracetool.workflows.tables import read_table
-from tracetool.workflows.unfused import unfused
+from tracetool.replay.operator_tables import read_table
+from tracetool.replay.unfused import unfused
 
 ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else "../shared/data")
 PACKAGE = Path(__file__).parents[1] / "tracetool"

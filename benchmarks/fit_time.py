@@ -22,17 +22,17 @@ from tracetool.calibrate.conformal import Band, bands
 from tracetool.calibrate.time import LawFit, TimeFit, fit_time
 from tracetool.calibrate.time_design import shape_groups
 from tracetool.calibrate.time_file import time_toml
-from tracetool.families.count import count_work
+from tracetool.core.arrays import Floats, Ints
+from tracetool.core.operators import OperatorColumns
 from tracetool.families.formats import dtype_of, on_tensor, product_rate
+from tracetool.families.gemm.vector_law import GEMM_VECTOR
+from tracetool.families.pieces import duration_s
+from tracetool.families.pricing import laws
+from tracetool.families.registry import count_work
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
-from tracetool.model.laws.registry import laws
-from tracetool.model.laws.vectors import GEMM_VECTOR
-from tracetool.model.pieces import duration_s
 from tracetool.model.predict import predict_rows
-from tracetool.vocabulary.arrays import Floats, Ints
-from tracetool.vocabulary.operators import OperatorColumns
-from tracetool.workflows.tables import read_table
+from tracetool.replay.operator_tables import read_table
 
 HERE = Path(__file__).resolve().parent.parent
 CALIBRATIONS = HERE / "tracetool" / "hardware" / "calibrations"

@@ -19,16 +19,16 @@ import numpy as np
 import polars as pl
 
 from tracetool.calibrate.power_fit import fit_power as fit_coefficients
-from tracetool.compare.least import least
 from tracetool.hardware.load import load_gpu
 from tracetool.model.power_calibration import PowerCalibration
 from tracetool.model.power_files import power_calibration_of
 from tracetool.model.predict import predict_rows
 from tracetool.model.sequence import SequenceFactors, sequence_factors
 from tracetool.replay.host import HostCosts, host_costs
-from tracetool.workflows.tables import read_table
-from tracetool.workflows.totals import sequence_totals
-from tracetool.workflows.unfused import unfused
+from tracetool.replay.operating_points import least
+from tracetool.replay.operator_tables import read_table
+from tracetool.replay.table_totals import sequence_totals
+from tracetool.replay.unfused import unfused
 
 ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else "../shared/data")
 GPU = load_gpu("a100-pcie-40gb")

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import least_squares
 
+from tracetool.core.arrays import Bools, Floats, Ints
+from tracetool.core.operators import OperatorColumns
+from tracetool.families.law import Coefficient, Coefficients, Law
+from tracetool.families.pieces import Pieces, duration_s
 from tracetool.hardware.gpu import Gpu
-from tracetool.model.laws.law import Coefficient, Coefficients, Law
-from tracetool.model.pieces import Pieces, duration_s
-from tracetool.vocabulary.arrays import Bools, Floats, Ints
-from tracetool.vocabulary.operators import OperatorColumns
 
 #: The loop's numbers with their bounds. A bias reads and writes the result again, in part in L2.
 LOOP = {

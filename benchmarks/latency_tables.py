@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from tracetool.classify.classify import classify_names
+from tracetool.core.operators import OperatorColumns
 from tracetool.hardware.load import match_gpu
-from tracetool.vocabulary.operators import OperatorColumns
-from tracetool.workflows.tables import as_columns
+from tracetool.kernels.classify import classify_names
+from tracetool.replay.operator_tables import as_columns
 
 #: Operands each elementwise operator reads; a name that ends in u takes a constant.
 READS = {"add": 2, "mul": 2, "div": 2, "pow": 2}

@@ -20,11 +20,11 @@ from latency_loop import Setting, fitted_loop, throttles
 from latency_tables import latency_rows, latency_tables
 from real_kernels import compared
 
+from tracetool.core.arrays import Floats
 from tracetool.hardware.load import load_gpu
 from tracetool.model.predict import predict_rows
 from tracetool.model.timing import row_pieces
-from tracetool.vocabulary.arrays import Floats
-from tracetool.workflows.tables import read_table
+from tracetool.replay.operator_tables import read_table
 
 HERE = Path(__file__).resolve().parent.parent
 DOCS = HERE / "docs"

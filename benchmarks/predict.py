@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
+from tracetool.core.arrays import Floats, Ints
+from tracetool.core.operators import OperatorColumns
 from tracetool.families.formats import dtype_of, element_bytes, product_rate
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.model.predict import predict_rows
 from tracetool.model.timing import time_rows
-from tracetool.vocabulary.arrays import Floats, Ints
-from tracetool.vocabulary.operators import OperatorColumns
 
 FAMILIES = ("gemm", "attention", "elementwise", "norm", "moe")
 SHARES = (0.4, 0.15, 0.25, 0.15, 0.05)

@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from tracetool.api.ingest import ingest
+from tracetool.core.errors import TracetoolError
+from tracetool.replay.predict import predict_run
 from tracetool.tables.run import Run
-from tracetool.vocabulary.errors import TracetoolError
-from tracetool.workflows.ingest import ingest
-from tracetool.workflows.predict import predict_run
 
 HERE = Path(__file__).resolve().parent.parent
 #: Traces that name no GPU but tell it: these state their warps on each of 80 SMs, at Volta's kernels.

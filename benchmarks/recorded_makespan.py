@@ -16,14 +16,14 @@ from pathlib import Path
 
 import numpy as np
 
+from tracetool.api.ingest import ingest
+from tracetool.core.errors import TracetoolError
 from tracetool.replay.activities import read_activities
 from tracetool.replay.dependencies import dependency_graph
 from tracetool.replay.gaps import NAMES
 from tracetool.replay.overlap import Rates
 from tracetool.replay.timeline import replay
 from tracetool.tables.run import Run
-from tracetool.vocabulary.errors import TracetoolError
-from tracetool.workflows.ingest import ingest
 
 
 def line(run: Run) -> str:

@@ -19,14 +19,14 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from tracetool.api.ingest import ingest
 from tracetool.compare.changes import Asked, compare_sides
 from tracetool.compare.outcome import RunDiff
 from tracetool.compare.pairing import pair_sides
+from tracetool.compare.run_side import Reading, load_run
 from tracetool.compare.sides import IDENTITY, RunClasses, make_side
 from tracetool.compare.steps import Steps
 from tracetool.compare.thresholds import parse_thresholds
-from tracetool.workflows.ingest import ingest
-from tracetool.workflows.run_side import Reading, load_run
 
 ITERATIONS, BLOCK, SHARED = 30, 3, 0.7
 ASKED = parse_thresholds(["energy=2%", "*:energy=2%"])

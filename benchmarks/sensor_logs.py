@@ -19,15 +19,15 @@ import numpy as np
 import polars as pl
 
 from tracetool.hardware.load import load_gpu
+from tracetool.measure.attribute import attribute_activity
 from tracetool.measure.controls import naive_energy
+from tracetool.measure.identify_sensor import identify_sensor
 from tracetool.measure.observe import observe
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.sensors import candidate_sensors
 from tracetool.measure.timeline import build_timeline
 from tracetool.measure.windows import WindowEnergy, window_energy
-from tracetool.sources.telemetry import read_telemetry
-from tracetool.workflows.attribute import attribute_activity
-from tracetool.workflows.identify_sensor import identify_sensor
+from tracetool.sources.telemetry.logs import read_telemetry
 
 #: Boards by the end of a folder's name.
 BOARDS = {"3090": "rtx-3090", "a100": "a100-pcie-40gb", "4090": "rtx-4090", "a5000": "rtx-a5000",

@@ -11,13 +11,13 @@ from fit_time import proved_clock_mhz
 
 from tracetool.calibrate.power_fit import PowerFit, coefficient_vector, fit_power, predicted_w
 from tracetool.calibrate.power_rows import PowerRows, rows_of_idle, rows_of_timing
-from tracetool.families.count import count_work
+from tracetool.families.registry import count_work
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.power_calibration import PowerCalibration
 from tracetool.model.power_priors import prior_calibration
 from tracetool.model.timing import time_rows
-from tracetool.workflows.tables import read_table
+from tracetool.replay.operator_tables import read_table
 
 #: The share of a table's rows, the fastest, that is taken for full load.
 _FASTEST = 1e-3

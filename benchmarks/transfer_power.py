@@ -14,6 +14,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from tracetool.core.arrays import Floats
+from tracetool.core.interval import Z90
+from tracetool.core.work import Work
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.model.dynamic import active_energy_j, core_energy_j, outer_energy_j
@@ -22,9 +25,6 @@ from tracetool.model.power_calibration import PowerCalibration
 from tracetool.model.power_files import believed_calibration, power_calibration_of, power_promise
 from tracetool.model.residency import WEIGHT_WAY
 from tracetool.model.thermal import self_heating_w
-from tracetool.vocabulary.arrays import Floats
-from tracetool.vocabulary.interval import Z90
-from tracetool.vocabulary.work import Work
 
 ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else "../shared/data")
 BOARDS = {"H100": "h100-sxm", "B200": "b200-sxm"}

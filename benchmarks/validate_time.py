@@ -21,15 +21,15 @@ from latency_tables import latency_rows, latency_tables, without_tiles
 
 from tracetool.calibrate.time import fit_time
 from tracetool.calibrate.time_design import shape_groups
-from tracetool.families.count import count_work
+from tracetool.core.arrays import Bools, Floats, Ints
+from tracetool.core.operators import OperatorColumns
+from tracetool.families.registry import count_work
 from tracetool.hardware.calibrated import calibrated_gpus, own_calibration
 from tracetool.hardware.load import load_gpu
 from tracetool.model.predict import predict_rows
 from tracetool.model.time_files import merged, time_calibration_of
 from tracetool.model.timing import row_pieces
-from tracetool.vocabulary.arrays import Bools, Floats, Ints
-from tracetool.vocabulary.operators import OperatorColumns
-from tracetool.workflows.tables import read_table
+from tracetool.replay.operator_tables import read_table
 
 HERE = Path(__file__).resolve().parent.parent
 

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from tracetool.families.pricing import laws
 from tracetool.hardware.calibrated import CalibrationFile, calibrated_gpus, own_calibration
-from tracetool.model.laws.registry import laws
 
 DOCS = Path(__file__).resolve().parent
 #: Pages and the laws they are about.

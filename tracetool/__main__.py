@@ -29,7 +29,7 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # A command ends soon and its millions of records form no cycles: looking for some took a sixth of a read.
     gc.set_threshold(200_000, 50, 100)
-    from tracetool.vocabulary.errors import Terminated  # noqa: PLC0415
+    from tracetool.core.errors import Terminated  # noqa: PLC0415
 
     try:
         from tracetool.tables import stopping  # noqa: PLC0415

@@ -18,13 +18,13 @@ from typing import Any
 import polars as pl
 from plan import LOOPS, duration_s
 
+from tracetool.api.check_sensor import check_sensor, write_sensor_file
+from tracetool.api.ingest import ingest
+from tracetool.api.record import Recorded, RecordPlan, record
+from tracetool.core.errors import TracetoolError
+from tracetool.measure.attribute import attribute_activity
 from tracetool.tables.run import Run, tool_version
 from tracetool.tables.write import aside_file
-from tracetool.vocabulary.errors import TracetoolError
-from tracetool.workflows.attribute import attribute_activity
-from tracetool.workflows.ingest import ingest
-from tracetool.workflows.record import Recorded, RecordPlan, record
-from tracetool.workflows.sensor_check import check_sensor, write_sensor_file
 
 HERE = Path(__file__).resolve().parent
 MOST_BYTES = 10 << 20

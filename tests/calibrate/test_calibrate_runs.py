@@ -11,14 +11,14 @@ import numpy as np
 import polars as pl
 import pytest
 
+from tracetool.api.ingest import ingest
+from tracetool.calibrate.calibrate import calibrate
+from tracetool.calibrate.runs import read_measured_run
+from tracetool.core.errors import BadInput
 from tracetool.hardware.load import load_gpu
 from tracetool.model.timing import time_rows
-from tracetool.vocabulary.errors import BadInput
-from tracetool.workflows.calibrate import calibrate
-from tracetool.workflows.calibrate_runs import read_measured_run
-from tracetool.workflows.ingest import ingest
-from tracetool.workflows.predict import parse_request
-from tracetool.workflows.tables import read_table
+from tracetool.replay.operator_tables import read_table
+from tracetool.replay.predict import parse_request
 
 Tool = Callable[..., CompletedProcess[str]]
 SAMPLES = Path(__file__).parents[2] / "sample_traces"

@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+from tracetool.calibrate.calibrate import calibrate
+from tracetool.core.errors import BadInput
 from tracetool.hardware.load import load_gpu
-from tracetool.vocabulary.errors import BadInput
-from tracetool.workflows.calibrate import calibrate
 
 GPU = load_gpu("v100-sxm2-16gb")
 CLOCKS = np.arange(300.0, 1500.0, 30.0)

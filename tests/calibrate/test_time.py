@@ -11,14 +11,14 @@ from tracetool.calibrate import time as fitting
 from tracetool.calibrate.time import fit_time
 from tracetool.calibrate.time_design import shape_groups
 from tracetool.calibrate.time_file import time_toml
+from tracetool.core.operators import OperatorColumns
+from tracetool.families.pricing import laws
 from tracetool.hardware.calibrated import calibrated_gpus, own_calibration, parse_calibration
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.number import read_number
-from tracetool.model.laws.registry import laws
 from tracetool.model.time_calibration import TimeCalibration
 from tracetool.model.time_files import merged
 from tracetool.model.timing import time_rows
-from tracetool.vocabulary.operators import OperatorColumns
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "ops"
 TRUTH = {
@@ -130,7 +130,7 @@ def test_delivered_calibrations_lie_within_the_bounds_of_their_laws(gpu: str) ->
     [("gemm", 12.0), ("context_attention", 12.0), ("generation_attention", 16.0), ("moe", 35.0)],
 )
 def test_delivered_calibrations_time_measured_operators(kind: str, most: float) -> None:
-    from tracetool.workflows.tables import read_table
+    from tracetool.replay.operator_tables import read_table
 
     paths = sorted(DATA.glob(f"*_{kind}.parquet"))
     assert paths

@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import Tool
 from tracetool.cli import app
-from tracetool.vocabulary.errors import BadInput, CheckFailed, MissingPart, Terminated
+from tracetool.core.errors import BadInput, CheckFailed, MissingPart, Terminated
 
 
 def test_version(tool: Tool) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.damaged.small_run import write_log, write_trace
+from tracetool.api.ingest import ingest
 from tracetool.cli.app import run as command
-from tracetool.workflows.ingest import ingest
 
 KERNELS = (
     "::set-output name=x::gemm\u202e\u2066 <b>",

@@ -10,8 +10,8 @@ import pytest
 
 from tests.conftest import Tool
 from tracetool.cli.app import run
-from tracetool.vocabulary.counted import counted
-from tracetool.vocabulary.errors import BadInput
+from tracetool.core.counted import counted
+from tracetool.core.errors import BadInput
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_all_gpus_are_listed(tool: Tool) -> None:
 
 @pytest.mark.parametrize("part", ["", "run.json", "kernels.parquet", "devices.parquet"])
 def test_a_run_given_to_ingest_is_told_to_be_one(part: str, forward: Path, tmp_path: Path) -> None:
-    from tracetool.workflows.ingest import ingest
+    from tracetool.api.ingest import ingest
 
     with pytest.raises(BadInput) as error:
         ingest([forward / part], out=tmp_path / "out")

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from tracetool.replay.predict import predict_run
 from tracetool.tables.run import Run, write_run
-from tracetool.workflows.predict import predict_run
 
 #: Run-to-run offset of every family, and what single launches add to it. [1]
 BETWEEN, WITHIN = 0.004, 0.01

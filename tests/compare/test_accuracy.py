@@ -8,7 +8,7 @@ import pytest
 from tests.compare import frames
 from tracetool.compare.accuracy import accuracy_table, breaches, compare_signatures
 from tracetool.compare.thresholds import Threshold, parse_thresholds
-from tracetool.vocabulary.errors import BadInput
+from tracetool.core.errors import BadInput
 
 
 def table(measured: pl.DataFrame | None) -> pl.DataFrame:

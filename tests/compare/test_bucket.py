@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.compare.folders import write_folder
-from tracetool.workflows.baseline import add_baseline, baseline_sides, prune
-from tracetool.workflows.baseline_store import Store
-from tracetool.workflows.run_side import Reading
+from tracetool.compare.baseline import add_baseline, baseline_sides, prune
+from tracetool.compare.baseline_store import Store
+from tracetool.compare.run_side import Reading
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from tests.compare.folders import write_folder, write_runs
 from tracetool.cli.app import run
-from tracetool.workflows.run_side import Basis, LoadedRun, Reading, load_run
+from tracetool.compare.run_side import Basis, LoadedRun, Reading, load_run
 
 Ran = tuple[int, str, str]
 
@@ -38,7 +38,7 @@ def remembered() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         for place in ("diff", "check", "baseline"):
-            patch.setattr(f"tracetool.workflows.{place}.load_run", load)
+            patch.setattr(f"tracetool.api.{place}.load_run", load)
         yield
 
 

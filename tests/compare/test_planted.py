@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.compare.planted import DEFAULT_GPU, families_of, write_planted
+from tracetool.api.ingest import ingest
 from tracetool.cli.app import run
-from tracetool.workflows.ingest import ingest
-from tracetool.workflows.run_side import Basis, LoadedRun, Reading, load_run
+from tracetool.compare.run_side import Basis, LoadedRun, Reading, load_run
 
 LIMIT = 3.0  # per cent
 FACTORS = (0.5, 1.05, 1.2, 2.0)
@@ -36,7 +36,7 @@ def remembered() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         for place in ("diff", "check"):
-            patch.setattr(f"tracetool.workflows.{place}.load_run", load)
+            patch.setattr(f"tracetool.api.{place}.load_run", load)
         yield
 
 

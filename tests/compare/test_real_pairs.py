@@ -7,8 +7,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tracetool.workflows.diff import diff_runs
-from tracetool.workflows.ingest import ingest
+from tracetool.api.ingest import ingest
+from tracetool.compare.diff import diff_runs
 
 PAIRS = {
     "compiled": ("hta__trace_diff__control__control.json.gz", "hta__trace_diff__test__test.json.gz"),

@@ -9,11 +9,11 @@ import polars as pl
 import pytest
 
 from tests.compare.folders import write_folder
+from tracetool.compare.baseline_store import Store
+from tracetool.compare.run_side import Reading, load_run
 from tracetool.compare.scopes import FIGURES
 from tracetool.compare.spread import PRIOR, Spread, learned, moderate
 from tracetool.compare.steps import mean_variance, within
-from tracetool.workflows.baseline_store import Store
-from tracetool.workflows.run_side import Reading, load_run
 
 
 def test_the_variance_of_a_mean_is_the_one_many_runs_show() -> None:

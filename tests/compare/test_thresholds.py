@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracetool.compare.thresholds import METRICS, Threshold, parse_threshold, parse_thresholds
-from tracetool.vocabulary.errors import BadInput
+from tracetool.core.errors import BadInput
 
 
 @pytest.mark.parametrize(

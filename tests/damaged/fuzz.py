@@ -16,9 +16,9 @@ from tests.damaged.mutate import change_files
 from tests.record.test_power_log import write as write_recorded_log
 from tests.sources.logs import LOGS
 from tests.sources.makers import TRACES
+from tracetool.api.ingest import ingest
+from tracetool.core.errors import TracetoolError
 from tracetool.tables.run import Run
-from tracetool.vocabulary.errors import TracetoolError
-from tracetool.workflows.ingest import ingest
 
 #: Examples of each format: few at a desk, where a whole reading costs a tenth of a second of a core each, a
 #: hundred in CI (``.ci/run``), ``TRACETOOL_FUZZ=5000`` for a night.

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tracetool.workflows.ingest import ingest
+from tracetool.api.ingest import ingest
 
 _UTC_US = 1_767_589_200_000_000  # 2026-01-05 05:00:00
 _NAMES = (

@@ -22,10 +22,10 @@ from tests.sources.makers import (
     rocprofv3_csv,
     write_tables,
 )
+from tracetool.api.ingest import ingest
 from tracetool.cli.app import run as command
+from tracetool.core.errors import BadInput
 from tracetool.tables.run import RUN_FILE, Run, write_run
-from tracetool.vocabulary.errors import BadInput
-from tracetool.workflows.ingest import ingest
 
 
 def _kernels(run: Run) -> int:

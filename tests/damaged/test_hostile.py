@@ -31,10 +31,10 @@ from tests.sources.makers import (
     nsys_tables,
     write_tables,
 )
+from tracetool.api.ingest import ingest
+from tracetool.core.errors import BadInput, TracetoolError
 from tracetool.sources.detect import all_formats
 from tracetool.tables.run import Run
-from tracetool.vocabulary.errors import BadInput, TracetoolError
-from tracetool.workflows.ingest import ingest
 
 
 def _refused(path: Path, out: Path) -> str:
@@ -125,7 +125,7 @@ def test_a_link_to_a_trace_is_read(tmp_path: Path) -> None:
 def test_a_zip_bomb_is_stopped_and_can_be_let_through(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tracetool.sources import text
+    from tracetool.sources.io import text
 
     monkeypatch.setattr(text, "HARMLESS_BYTES", 1 << 20)
     path = tmp_path / "bomb.json.gz"

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.sources.makers import nsys_sqlite, rocprof_db, rpd
-from tracetool.sources import sqlite_file, sqlite_guard
-from tracetool.sources.sqlite_file import list_tables, open_sqlite, read_columns
-from tracetool.vocabulary.errors import BadInput
-from tracetool.workflows.ingest import ingest
+from tracetool.api.ingest import ingest
+from tracetool.core.errors import BadInput
+from tracetool.sources.io import sqlite_file, sqlite_guard
+from tracetool.sources.io.sqlite_file import list_tables, open_sqlite, read_columns
 
 ENDLESS = "WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n)"
 HEAVY = "hex(zeroblob(450000000))"

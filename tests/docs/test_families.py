@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from tracetool.model.laws.registry import laws
+from tracetool.families.pricing import laws
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -16,8 +16,8 @@ TOY = '''"""Toys: every element is squared once."""
 from __future__ import annotations
 
 from tracetool.families.arguments import Reading, sizes
-from tracetool.families.family import Family, Streams, TableOperator, UserWords
-from tracetool.families.streaming import stream_counter
+from tracetool.families.spec import Family, Streams, TableOperator, UserWords
+from tracetool.families.streaming.problem import stream_counter
 
 FAMILY = Family(
     meaning="one square per element",
@@ -35,10 +35,10 @@ FAMILY = Family(
 #: What the rest of the program must know of it without a line of its own.
 USE = """
 import polars as pl
-from tracetool.classify.classify import classify_names
-from tracetool.classify.structure import describe
-from tracetool.classify.taxonomy import NAMES
-from tracetool.workflows.predict import predict_table
+from tracetool.kernels.classify import classify_names
+from tracetool.kernels.structure import describe
+from tracetool.kernels.taxonomy import NAMES
+from tracetool.replay.predict import predict_table
 
 assert "toy" in NAMES
 assert classify_names(["toyish_kernel(float*)"])["family"].to_list() == ["toy"]
@@ -55,7 +55,7 @@ OVER_ALL = (
     "tests/families/test_needs.py",
     "tests/families/test_count.py",
     "tests/model/test_residency.py",
-    "tests/classify/test_grammars.py::test_families_are_the_closed_list",
+    "tests/kernels/test_grammars.py::test_families_are_the_closed_list",
 )
 
 
@@ -67,7 +67,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         skipped = shutil.ignore_patterns("__pycache__", "*.tracetool", "samples", "damaged")
         shutil.copytree(ROOT / folder, root / folder, ignore=skipped)
     shutil.copy(ROOT / "pyproject.toml", root)
-    (root / "tracetool/families/members/toy.py").write_text(TOY, "utf-8")
+    (root / "tracetool/families/streaming/members/toy.py").write_text(TOY, "utf-8")
     return root
 
 

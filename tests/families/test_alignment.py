@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tracetool.families.products import gemm_products
+from tracetool.core.operators import OperatorColumns
+from tracetool.families.gemm.problem import gemm_products
 from tracetool.hardware.load import load_gpu
 from tracetool.model.timing import time_rows
-from tracetool.vocabulary.operators import OperatorColumns
 
 GPU = load_gpu("a100-sxm")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tracetool.families.products import conv_products
+from tracetool.core.arrays import Floats
+from tracetool.core.operators import OperatorColumns
+from tracetool.families.gemm.problem import conv_products
+from tracetool.families.gemm.tiling import Products
 from tracetool.hardware.load import load_gpu
 from tracetool.model.timing import time_rows
-from tracetool.tiling.products import Products
-from tracetool.vocabulary.arrays import Floats
-from tracetool.vocabulary.operators import OperatorColumns
 
 GPU = load_gpu("v100-sxm2-16gb")
 LAYER = {

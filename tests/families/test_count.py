@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.model.operators import DECODE, PREFILL, SHAPES, every_family, rows_of
-from tracetool.classify.taxonomy import NAMES
-from tracetool.families.count import count_work, families, known_shape
-from tracetool.families.scores import score_pairs
+from tracetool.core.work import Work
+from tracetool.families.attention.problem import score_pairs
+from tracetool.families.registry import count_work, families, known_shape
 from tracetool.hardware.load import load_gpu
-from tracetool.vocabulary.work import Work
+from tracetool.kernels.taxonomy import NAMES
 
 GPU = load_gpu("h100-sxm")
 

@@ -6,13 +6,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tracetool.classify import structure
-from tracetool.families.count import count_work, families, known_shape
+from tracetool.core.errors import BadInput
+from tracetool.core.operators import OperatorColumns
+from tracetool.families.registry import count_work, families, known_shape
 from tracetool.hardware.load import load_gpu
-from tracetool.vocabulary.errors import BadInput
-from tracetool.vocabulary.operators import OperatorColumns
-from tracetool.workflows.table_checks import OPERATORS
-from tracetool.workflows.tables import as_columns, read_table
+from tracetool.kernels import structure
+from tracetool.replay.operator_tables import as_columns, read_table
+from tracetool.replay.table_checks import OPERATORS
 
 #: What other columns the trace's reader looks at.
 _TOLD = ("call_elements", "call_stream_elements", "call_m", "call_q_len")

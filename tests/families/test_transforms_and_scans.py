@@ -8,12 +8,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tracetool.classify.structure import describe
-from tracetool.families.count import count_work, families, known_shape
+from tracetool.core.work import Work
+from tracetool.families.registry import count_work, families, known_shape
 from tracetool.hardware.load import load_gpu
+from tracetool.kernels.structure import describe
 from tracetool.model.timing import time_rows
-from tracetool.vocabulary.work import Work
-from tracetool.workflows.tables import as_columns
+from tracetool.replay.operator_tables import as_columns
 
 GPU = load_gpu("h100-sxm")
 FFT = "void regular_fft<512u, EPT<8u>, 64u, 8u, (padding_t)1>(kernel_parameters_t)"

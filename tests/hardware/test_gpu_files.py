@@ -8,11 +8,11 @@ from importlib import resources
 import numpy as np
 import pytest
 
+from tracetool.core.errors import BadInput
 from tracetool.hardware.calibrated import calibrated_gpus, own_calibration, parse_calibration
 from tracetool.hardware.gpu import PIPES
 from tracetool.hardware.load import build_gpu, gpu_names, load_gpu, match_gpu
 from tracetool.hardware.number import read_number
-from tracetool.vocabulary.errors import BadInput
 
 FOLDER = resources.files("tracetool.hardware")
 REFERENCES = tomllib.loads((FOLDER / "references.toml").read_text("utf-8"))

@@ -9,10 +9,10 @@ from importlib import resources
 import numpy as np
 import pytest
 
+from tracetool.core.errors import BadInput
 from tracetool.hardware.gpu import PIPES, Gpu
 from tracetool.hardware.load import gpu_names, load_gpu
 from tracetool.hardware.peaks import Peak, read_peaks
-from tracetool.vocabulary.errors import BadInput
 
 REFERENCES = tomllib.loads((resources.files("tracetool.hardware") / "references.toml").read_text("utf-8"))
 MODELS = {n: load_gpu(n) for n in gpu_names() if load_gpu(n, part="sensor").scope == "model"}

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from tracetool.cli.app import run as command
+from tracetool.core.errors import BadInput
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.sensors import sensor_of
 from tracetool.measure.metered import gain_against
@@ -19,9 +20,8 @@ from tracetool.measure.power_log import PowerLog, power_logs
 from tracetool.measure.sensors import calibrated, candidate_sensors, read_sensor_file
 from tracetool.measure.timeline import build_timeline
 from tracetool.measure.windows import window_energy
-from tracetool.sources.telemetry import read_telemetry
-from tracetool.vocabulary.errors import BadInput
-from tracetool.workflows.activity_files import read_meter
+from tracetool.sources.telemetry.logs import read_telemetry
+from tracetool.tables.activity_table import read_meter
 
 from .board import Steps
 from .jobs import job, sensor_log

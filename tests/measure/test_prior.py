@@ -8,12 +8,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from tracetool.api.ingest import ingest
 from tracetool.cli.app import run as command
+from tracetool.core.errors import BadInput
+from tracetool.measure.attribute import attribute_run
+from tracetool.measure.expected_power import read_prior
 from tracetool.tables.run import Run
-from tracetool.vocabulary.errors import BadInput
-from tracetool.workflows.attribute import attribute_run
-from tracetool.workflows.attribute_prior import read_prior
-from tracetool.workflows.ingest import ingest
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_traces"
 

@@ -12,6 +12,7 @@ import pytest
 from scipy import linalg
 
 from tracetool.hardware.sensors import sensor_of
+from tracetool.measure.attribute import attribute_activity
 from tracetool.measure.attribution import attribute_classes
 from tracetool.measure.controls import naive_energy
 from tracetool.measure.observe import observe
@@ -19,7 +20,6 @@ from tracetool.measure.power_log import PowerLog
 from tracetool.measure.sensors import calibrated
 from tracetool.measure.timeline import build_timeline
 from tracetool.measure.windows import window_energy
-from tracetool.workflows.attribute import attribute_activity
 
 from .board import Steps
 from .jobs import job, sensor_log

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracetool.vocabulary.operators import OperatorColumns
+from tracetool.core.operators import OperatorColumns
 
 
 def texts(*values: str) -> np.ndarray:  # type: ignore[type-arg]

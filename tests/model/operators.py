@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracetool.vocabulary.operators import OperatorColumns
+from tracetool.core.operators import OperatorColumns
 
 #: One piece of work of each family that has a shape of its own.
 SHAPES: dict[str, dict[str, float]] = {
@@ -50,7 +50,7 @@ USUAL = {"elements": 1e6, "rows": 4096, "cols": 512, "state": 16}
 
 def shape_of(family: str) -> dict[str, float]:
     """Return a shape of a family: that above, else usual sizes for what it needs."""
-    from tracetool.families.count import families
+    from tracetool.families.registry import families
 
     needed = families()[family].needs[0]
     return SHAPES.get(family) or {"cols": 512.0, **{c: USUAL.get(c, 64.0) for c in needed}}
@@ -58,7 +58,7 @@ def shape_of(family: str) -> dict[str, float]:
 
 def every_family() -> dict[str, OperatorColumns]:
     """Return one row of every family whose work can be known, attention in both phases."""
-    from tracetool.families.count import families
+    from tracetool.families.registry import families
 
     made = {name: rows_of(name, **shape_of(name)) for name, family in families().items() if family.needs}
     made["attention"] = rows_of("attention", phase="prefill", **PREFILL)

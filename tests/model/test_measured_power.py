@@ -14,14 +14,14 @@ import pytest
 
 from tests.model.boards import texts
 from tracetool.calibrate.power_validation import held_out
+from tracetool.calibrate.tables import read_measured
+from tracetool.core.operators import OperatorColumns
 from tracetool.hardware.load import load_gpu
 from tracetool.model.idle import idle_power_w
 from tracetool.model.power_files import believed_calibration, power_calibration_of
 from tracetool.model.predict import predict_rows
-from tracetool.sources.telemetry import read_telemetry
-from tracetool.vocabulary.operators import OperatorColumns
-from tracetool.workflows.calibrate_tables import read_measured
-from tracetool.workflows.tables import read_table
+from tracetool.replay.operator_tables import read_table
+from tracetool.sources.telemetry.logs import read_telemetry
 
 pytestmark = pytest.mark.data
 ACTIVITY = ("act_sm", "act_dram", "act_tensor", "act_fp16", "act_fp32", "act_fp64")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tracetool.core.operators import OperatorColumns
 from tracetool.families.formats import product_rate
 from tracetool.hardware.load import load_gpu
 from tracetool.model.timing import time_rows
-from tracetool.vocabulary.operators import OperatorColumns
 
 #: FP32 products of a compute unit's matrix cores. [FLOP/clk]
 MATRIX = {"mi100": 256.0, "mi210": 256.0, "mi300x": 256.0, "mi355x": 256.0}

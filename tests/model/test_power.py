@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.model.boards import monitored, operators, texts
+from tracetool.core.arrays import Floats
+from tracetool.core.work import Work
 from tracetool.hardware.load import load_gpu
 from tracetool.model.dynamic import core_energy_j
 from tracetool.model.idle import idle_power_w
@@ -20,8 +22,6 @@ from tracetool.model.power_priors import node_scale, prior_calibration
 from tracetool.model.power_transfer import transferred
 from tracetool.model.predict import predict_rows
 from tracetool.model.thermal import Surroundings, steady_temperature_c
-from tracetool.vocabulary.arrays import Floats
-from tracetool.vocabulary.work import Work
 
 BOARDS = ("a100-pcie-40gb", "h100-sxm", "v100-sxm2-16gb", "mi300x", "l4")
 A100 = load_gpu("a100-pcie-40gb")

@@ -7,11 +7,11 @@ import pytest
 
 from tests.model.boards import monitored
 from tests.model.operators import every_family, rows_of
+from tracetool.core.work import Work
 from tracetool.hardware.load import load_gpu
 from tracetool.model.predict import predict_rows
 from tracetool.model.residency import missed_bytes
 from tracetool.model.timing import time_rows
-from tracetool.vocabulary.work import Work
 
 A100 = load_gpu("a100-pcie-40gb")
 

@@ -6,12 +6,12 @@ import numpy as np
 import polars as pl
 import pytest
 
+from tracetool.core.arrays import Floats
 from tracetool.hardware.load import load_gpu
 from tracetool.model.residency import WEIGHT_WAY, streamed_bytes
 from tracetool.model.sequence import SequenceFactors, in_sequence
 from tracetool.model.timing import time_rows
-from tracetool.vocabulary.arrays import Floats
-from tracetool.workflows.tables import read_table
+from tracetool.replay.operator_tables import read_table
 
 A100 = load_gpu("a100-pcie-40gb")
 CLOCKS = np.array([510.0, 900.0, 1410.0])

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from tests.model.boards import monitored, texts
+from tracetool.core.operators import OperatorColumns
 from tracetool.hardware.load import load_gpu
 from tracetool.model.anchor import Anchor
 from tracetool.model.counters import counted_shares
 from tracetool.model.predict import predict_rows
 from tracetool.model.reach import Reach, memory_reach
 from tracetool.model.shares import OVERLAP
-from tracetool.vocabulary.operators import OperatorColumns
 
 CLOCKS = np.array([600.0, 800.0, 1000.0, 1200.0, 1380.0])
 

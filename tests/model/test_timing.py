@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.model.operators import DECODE, PREFILL, SHAPES, every_family, rows_of
+from tracetool.core.errors import BadInput
+from tracetool.core.operators import OperatorColumns
+from tracetool.core.prediction import BOUNDS, UNITS
+from tracetool.families.pricing import laws
 from tracetool.hardware.load import gpu_names, load_gpu
-from tracetool.model.laws.registry import laws
 from tracetool.model.time_calibration import TimeCalibration
 from tracetool.model.timing import time_rows
-from tracetool.vocabulary.errors import BadInput
-from tracetool.vocabulary.operators import OperatorColumns
-from tracetool.vocabulary.prediction import BOUNDS, UNITS
 
 GPUS = ("h100-sxm", "a100-sxm", "b200-sxm", "t4", "mi300x")
 CLOCKS = np.array([600.0, 900.0, 1200.0, 1500.0])

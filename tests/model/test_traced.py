@@ -10,14 +10,14 @@ import polars as pl
 import pytest
 
 from tests.model.operators import every_family, rows_of
+from tracetool.core.operators import OperatorColumns
+from tracetool.families.access_pattern import WALKS
+from tracetool.families.pricing import laws
+from tracetool.families.vendors import AMD
 from tracetool.hardware.load import load_gpu
-from tracetool.model.laws.registry import laws
-from tracetool.model.laws.vendors import AMD
 from tracetool.model.time_files import time_calibration_of
 from tracetool.model.timing import row_pieces, time_rows
 from tracetool.model.traced import COLD_US, TRACE_SPREAD, law_in_trace, traced
-from tracetool.tiling.walks import WALKS
-from tracetool.vocabulary.operators import OperatorColumns
 
 TRACES = Path(__file__).parents[3] / "shared/data/traces/kineto"
 BOOST = {name: np.array([load_gpu(name).clock_boost_mhz]) for name in ("h100-sxm", "mi300x", "a100-sxm")}
@@ -141,10 +141,10 @@ def test_every_spread_names_a_law_or_a_walk() -> None:
 def test_real_kernels_take_what_is_predicted(
     trace: str, total_pct: float, median_pct: float, tmp_path: Path
 ) -> None:
+    from tracetool.api.ingest import ingest
+    from tracetool.replay.recorded import recorded_gpu
+    from tracetool.replay.run_rows import run_rows
     from tracetool.tables.run import Run
-    from tracetool.workflows.ingest import ingest
-    from tracetool.workflows.recorded import recorded_gpu
-    from tracetool.workflows.run_rows import run_rows
 
     ingest([TRACES / f"{trace}.json.gz"], out=tmp_path / "run")
     run = Run.open(tmp_path / "run")

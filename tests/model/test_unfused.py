@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracetool.workflows.tables import read_table
-from tracetool.workflows.unfused import unfused
+from tracetool.replay.operator_tables import read_table
+from tracetool.replay.unfused import unfused
 
 TABLE = pl.DataFrame(
     {

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from tests.record.conftest import FAKES, Log, Machine
+from tracetool.core.errors import MissingPart
 from tracetool.record.amd import AmdSmi
-from tracetool.vocabulary.errors import MissingPart
 
 JOB = str(FAKES / "job.py")
 

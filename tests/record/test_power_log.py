@@ -9,13 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tracetool.core.errors import BadInput
 from tracetool.record.clocks import read_pair
 from tracetool.record.log_file import LogFile
 from tracetool.record.update_period import Found, change_period_s, poll_period_s
 from tracetool.sources.detect import detect
 from tracetool.sources.format import ReadOptions
 from tracetool.tables.schema import load_schema
-from tracetool.vocabulary.errors import BadInput
 
 DEVICES = [
     {

@@ -67,9 +67,7 @@ def test_the_course_from_loops_to_manifest(machine: Machine) -> None:
     assert pl.read_parquet(out / "infer.tracetool" / "kernels.parquet").height == 5
 
 
-@pytest.mark.parametrize(
-    "folder", [REFERENCE, ROOT / "tracetool" / "record", ROOT / "tracetool" / "workflows"]
-)
+@pytest.mark.parametrize("folder", [REFERENCE, ROOT / "tracetool" / "record", ROOT / "tracetool" / "api"])
 def test_nothing_sets_anything_on_a_card(folder: Path) -> None:
     setters = re.compile(
         r"nvml\w*(Set|Reset|Clear)[A-Z]\w*|amdsmi_(set|reset)\w*|nvidia-smi.{0,40}(-lgc|-pl|-ac|-pm)\b",

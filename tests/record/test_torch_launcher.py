@@ -12,10 +12,10 @@ import polars as pl
 import pytest
 
 from tests.record.conftest import FAKES, Machine
+from tracetool.core.errors import BadInput
 from tracetool.record.profilers import LAUNCHER, profiled
 from tracetool.sources.detect import detect
 from tracetool.sources.format import ReadOptions
-from tracetool.vocabulary.errors import BadInput
 
 BODY = "import sys, os, torch\ntorch.work(0.02)\n"
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.replay.timelines import Step, played, steps
+from tracetool.core.arrays import Floats
 from tracetool.replay.activities import Activities, HostCalls
 from tracetool.replay.dependencies import dependency_graph
 from tracetool.replay.overlap import Rates
 from tracetool.replay.timeline import Cap, Replayed, recorded_speed, replay
-from tracetool.vocabulary.arrays import Floats
 
 BASE = 60.0
 NOBODY = np.zeros(0, np.int32)

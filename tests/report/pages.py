@@ -9,15 +9,15 @@ import numpy as np
 import polars as pl
 
 from tests.report.hostile import HOSTILE
+from tracetool.compare.diff_run import accuracy_of
 from tracetool.hardware.load import load_gpu
 from tracetool.replay.overlap import Rates
 from tracetool.replay.power import PowerCurve, power_curve
+from tracetool.replay.predict_run import PredictedRun
 from tracetool.report.run_page import RunPage
+from tracetool.report.run_report import page_of
 from tracetool.tables.run import Run, write_run
 from tracetool.tables.schema import load_schema
-from tracetool.workflows.diff_run import accuracy_of
-from tracetool.workflows.predict_run import PredictedRun
-from tracetool.workflows.report import page_of
 
 FAMILIES = ["gemm", "attention", "norm", "elementwise", "copy", "reduction", "softmax", "other", "collective"]
 

@@ -18,11 +18,11 @@ from tracetool.compare.changes import Asked, compare_sides
 from tracetool.compare.outcome import RunDiff
 from tracetool.compare.pairing import pair_sides
 from tracetool.compare.thresholds import parse_thresholds
+from tracetool.core.errors import BadInput
 from tracetool.report.annotations import annotation_lines
 from tracetool.report.changes import changes_view, headline
 from tracetool.report.console import show_view
 from tracetool.report.save import save_view
-from tracetool.vocabulary.errors import BadInput
 
 
 def compare(

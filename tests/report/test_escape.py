@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.report.hostile import HOSTILE
-from tracetool.report import escape
+from tracetool.core import escape
 
 COMMAND_LINE = re.compile(r"^\s*::|##(?:vso)?\[", re.IGNORECASE | re.MULTILINE)
 texts = st.text(max_size=80) | st.sampled_from(HOSTILE)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from tracetool.report.columns import number
+from tracetool.core.figures import number
 from tracetool.report.console import show_table
 from tracetool.report.layout import Table, fit, rank_of
 from tracetool.report.sentences import open_console, say, stated_width, wrapped

@@ -7,9 +7,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from tracetool.api.ingest import ingest
+from tracetool.report.run_report import report_run
 from tracetool.tables.run import Run
-from tracetool.workflows.ingest import ingest
-from tracetool.workflows.report import report_run
 
 
 def measured_j(run: Run) -> float:

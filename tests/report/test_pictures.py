@@ -18,6 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.report.hostile import HOSTILE
+from tracetool.core.errors import BadInput, MissingPart
+from tracetool.replay.operating_points import Clocks, front
 from tracetool.report.chart_page import save_chart
 from tracetool.report.pictures.causes import waterfall
 from tracetool.report.pictures.charts import (
@@ -35,13 +37,12 @@ from tracetool.report.pictures.charts import (
 )
 from tracetool.report.pictures.colours import family_colours, ink_on
 from tracetool.report.pictures.measured import energy_bars, log_picture
-from tracetool.report.pictures.pareto import Clocks, front, pareto
+from tracetool.report.pictures.pareto import pareto
 from tracetool.report.pictures.roofline import roofline
 from tracetool.report.pictures.scatter import scatter
 from tracetool.report.pictures.text_size import text_width
 from tracetool.report.pictures.timeline import pack_timeline
 from tracetool.report.pictures.treemap import Part, squarify, treemap
-from tracetool.vocabulary.errors import BadInput, MissingPart
 
 N = len(HOSTILE)
 COLOURS = family_colours(["gemm", "norm"])

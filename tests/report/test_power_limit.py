@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tracetool.api.ingest import ingest
+from tracetool.core.errors import TracetoolError
 from tracetool.hardware.load import load_gpu
+from tracetool.replay.predict_run import predict_run
+from tracetool.report.run_report import report_run
 from tracetool.tables.run import Run
-from tracetool.vocabulary.errors import TracetoolError
-from tracetool.workflows.ingest import ingest
-from tracetool.workflows.predict_run import predict_run
-from tracetool.workflows.report import report_run
 
 #: Measured traces that are drawn in a moment; ``make fuzz`` takes those of any size. [bytes]
 MOST_BYTES = {"kineto": 700_000, "nsys": 700_000, "rocm": 1_700_000}

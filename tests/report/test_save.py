@@ -13,10 +13,10 @@ from polars.testing import assert_frame_equal
 from tests.compare import frames
 from tests.report.hostile import HOSTILE
 from tracetool.compare.accuracy import Accuracy, accuracy_table, compare_signatures
+from tracetool.core.errors import BadInput
 from tracetool.report.accuracy import accuracy_view
 from tracetool.report.save import check_output, output_suffixes, save_table, save_view
 from tracetool.tables.schema import load_schema
-from tracetool.vocabulary.errors import BadInput
 
 
 def hostile_table() -> pl.DataFrame:

@@ -9,8 +9,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tracetool.workflows.attribute import attribute_run
-from tracetool.workflows.ingest import ingest
+from tracetool.api.ingest import ingest
+from tracetool.measure.attribute import attribute_run
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from tests.sources.power_worlds import Floats, World, make_world
+from tracetool.core.interval import Z90
 from tracetool.measure.align import coarse_offset
 from tracetool.measure.clock_fit import ClockFit, age_sd, fit_clock_offset
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.readings import Readings, resolve_updates
 from tracetool.measure.timeline import build_timeline
-from tracetool.vocabulary.interval import Z90
 
 WORLDS = 32
 

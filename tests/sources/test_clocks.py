@@ -11,10 +11,10 @@ import pytest
 
 from tests.sources.logs import NVIDIA_SMI
 from tests.sources.makers import EPOCH_NS, kineto, nsys_sqlite, rocprof_csv
-from tracetool.sources.localtime import local_to_utc
+from tracetool.api.ingest import ingest
+from tracetool.core.errors import BadInput
+from tracetool.sources.telemetry.localtime import local_to_utc
 from tracetool.tables.run import Run
-from tracetool.vocabulary.errors import BadInput
-from tracetool.workflows.ingest import ingest
 
 HOUR_NS = 3600 * 10**9
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.sources.makers import nsys_tables, write_tables
+from tracetool.api.ingest import ingest
 from tracetool.tables.run import Run
-from tracetool.workflows.ingest import ingest
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tracetool.sources.csv_file import read_csv
+from tracetool.sources.io.csv_file import read_csv
 from tracetool.sources.rocm.v3_csv import read_tables
 
 _I, _C = pl.Int64(), pl.Categorical()

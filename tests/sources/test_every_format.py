@@ -9,11 +9,11 @@ import pytest
 
 from tests.sources.logs import LOGS, START_S, Log
 from tests.sources.makers import LAUNCHES, TOTAL_NS, TRACES, Sample
+from tracetool.api.ingest import ingest
+from tracetool.core.errors import BadInput, TracetoolError
 from tracetool.sources.detect import all_formats, detect
-from tracetool.sources.telemetry import read_log, read_telemetry
+from tracetool.sources.telemetry.logs import read_log, read_telemetry
 from tracetool.tables.run import Run
-from tracetool.vocabulary.errors import BadInput, TracetoolError
-from tracetool.workflows.ingest import ingest
 
 TRACE_IDS = [f"{s.format}-{i}" for i, s in enumerate(TRACES)]
 LOG_IDS = [f"{log.format}-{log.name}" for log in LOGS]

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.sources.makers import nsys_sqlite
+from tracetool.api.ingest import ingest
+from tracetool.core.errors import BadInput, MissingPart
 from tracetool.sources.nsight import program
 from tracetool.tables.run import Run
-from tracetool.vocabulary.errors import BadInput, MissingPart
-from tracetool.workflows.ingest import ingest
 
 REPORT = b"NVIDIA Tegra Profiler Report 2026@1@2@63-261237296639v0.\n" + b"\0" * 400 + b"U3w[END]"
 

@@ -12,9 +12,9 @@ import polars as pl
 import pytest
 
 from tests.sources.makers import kineto_document, kineto_events, nsys_sqlite, nsys_tables, write_tables
+from tracetool.api.ingest import default_out, ingest
+from tracetool.core.errors import TracetoolError
 from tracetool.tables.run import Run
-from tracetool.vocabulary.errors import TracetoolError
-from tracetool.workflows.ingest import default_out, ingest
 
 
 def test_two_ranks_of_one_job_become_one_run_with_both_devices(tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ import pytest
 
 from tests.sources.logs import LOGS, NVIDIA_SMI, START_S, Log
 from tests.sources.makers import kineto_document, kineto_events, nsys_sqlite, rocprofv3_json
+from tracetool.api.ingest import ingest
+from tracetool.core.errors import BadInput
 from tracetool.sources.columns import KEPT_ROWS, measured
-from tracetool.sources.telemetry import read_telemetry
+from tracetool.sources.telemetry.logs import read_telemetry
 from tracetool.tables.run import Run
-from tracetool.vocabulary.errors import BadInput
-from tracetool.workflows.ingest import ingest
 
 LOG_IDS = [f"{log.format}-{i}" for i, log in enumerate(LOGS)]
 

@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 from tests.sources.makers import BOOT_NS, LAUNCHES, rocpd
+from tracetool.api.ingest import ingest
 from tracetool.tables.run import Run
-from tracetool.workflows.ingest import ingest
 
 
 @pytest.mark.parametrize("views", [True, False])

@@ -15,13 +15,13 @@ import pytest
 
 from tests.sources import makers
 from tests.sources.makers import TRACES, Sample
-from tracetool.sources import sqlite_file
+from tracetool.api.ingest import ingest
+from tracetool.core.errors import BadInput, TracetoolError
+from tracetool.replay.operator_tables import load_table
+from tracetool.sources.io import sqlite_file
 from tracetool.tables import memory
+from tracetool.tables.activity_table import read_activity
 from tracetool.tables.run import Run
-from tracetool.vocabulary.errors import BadInput, TracetoolError
-from tracetool.workflows.activity_files import read_activity
-from tracetool.workflows.ingest import ingest
-from tracetool.workflows.tables import load_table
 
 ROWS, GROUPS = 1_000_000, 20
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.sources.makers import kineto
+from tracetool.api.classify import classify_run
+from tracetool.api.ingest import ingest
 from tracetool.tables.nested import as_lists, dims_of, list_dims_of, shape_texts, texts_of
 from tracetool.tables.run import Run, write_run
-from tracetool.workflows.classify import classify_run
-from tracetool.workflows.ingest import ingest
 
 SIZES = st.lists(st.integers(0, 2**40), max_size=4)
 ARGUMENTS = st.lists(st.one_of(SIZES, st.lists(SIZES, min_size=1, max_size=3)), max_size=5)

@@ -9,9 +9,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from tracetool.core.errors import BadInput
 from tracetool.tables.run import Run, file_sha256, write_run
 from tracetool.tables.schema import load_schema
-from tracetool.vocabulary.errors import BadInput
 
 
 def _kernels(n: int = 2) -> pl.DataFrame:

@@ -14,12 +14,12 @@ import polars as pl
 import pytest
 
 from tests.tables import kill_points
+from tracetool.core.errors import BadInput
 from tracetool.tables import run_folder, scratch
 from tracetool.tables.run import Run, write_run
 from tracetool.tables.run_folder import clean_up, replaced_run
 from tracetool.tables.scratch import Scratch, scratch_prefix, temporary_folder
 from tracetool.tables.write import aside_file
-from tracetool.vocabulary.errors import BadInput
 
 #: More file system calls than any replacement makes.
 MOST_CALLS = 200

@@ -8,10 +8,10 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
+from tracetool.core.errors import BadInput
 from tracetool.tables.run_folder import replaced_run
 from tracetool.tables.schema import load_schema
 from tracetool.tables.write import aside_file, write_parquet
-from tracetool.vocabulary.errors import BadInput
 
 
 class PlannedError(Exception):

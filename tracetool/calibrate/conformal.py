@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from tracetool.vocabulary.arrays import Floats, Ints
+from tracetool.core.arrays import Floats, Ints
 
 #: Fewer groups of shapes of a kind than this are vouched for by all kinds together.
 LEAST_GROUPS: Final = 20

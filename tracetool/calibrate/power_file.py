@@ -10,10 +10,10 @@ from typing import Final
 from tracetool.calibrate.power_fit import PowerFit
 from tracetool.calibrate.power_rows import COEFFICIENTS
 from tracetool.calibrate.power_sweep import SweepFit
+from tracetool.core.interval import Z90
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.power_calibration import BASE, PowerCalibration
 from tracetool.model.reach import Reach
-from tracetool.vocabulary.interval import Z90
 
 _UNITS: Final = {
     "board_w": "W", "memory_w": "W", "leakage_w_per_v": "W/V", "clock_w_per_v2_ghz": "W/(V^2 GHz)",

@@ -11,10 +11,10 @@ import numpy as np
 from scipy.optimize import minimize, nnls
 
 from tracetool.calibrate.power_rows import COEFFICIENTS, PowerRows
+from tracetool.core.arrays import Floats
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.power_calibration import BASE, CORE_COUNTS, PowerCalibration
 from tracetool.model.thermal import leakage_growth, self_heating_w
-from tracetool.vocabulary.arrays import Floats
 
 #: Pairs (less, more): an energy that physics keeps under another's.
 ORDER: Final = (

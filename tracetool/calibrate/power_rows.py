@@ -6,16 +6,16 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from tracetool.core.arrays import Bools, Floats, Numbers, Texts
+from tracetool.core.operators import OperatorColumns
+from tracetool.core.prediction import Timing
+from tracetool.core.work import Work
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.activity import fed_share, with_unseen, work_of_activity
 from tracetool.model.dynamic import tensor_key
 from tracetool.model.power_calibration import CORE_COUNTS
 from tracetool.model.residency import missed_bytes, streamed_bytes
-from tracetool.vocabulary.arrays import Bools, Floats, Numbers, Texts
-from tracetool.vocabulary.operators import OperatorColumns
-from tracetool.vocabulary.prediction import Timing
-from tracetool.vocabulary.work import Work
 
 #: Coefficients of the fit, in the order of the design's columns.
 COEFFICIENTS = (

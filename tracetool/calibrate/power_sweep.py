@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import minimize, nnls
 
+from tracetool.core.arrays import Bools, Floats, Ints, Texts
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.power_calibration import BASE, PowerCalibration
-from tracetool.vocabulary.arrays import Bools, Floats, Ints, Texts
 
 #: Relative spread of a good reading; rows further off lose weight.
 _ROW_SD = 0.03

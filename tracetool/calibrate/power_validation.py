@@ -8,9 +8,9 @@ import numpy as np
 
 from tracetool.calibrate.power_fit import fit_power, predicted_w
 from tracetool.calibrate.power_rows import PowerRows
+from tracetool.core.arrays import Bools, Floats
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.power_calibration import CORE_COUNTS, PowerCalibration
-from tracetool.vocabulary.arrays import Bools, Floats
 
 _PIPES = tuple(i for i, c in enumerate(CORE_COUNTS) if c.startswith("tensor") or c in {"fp32", "fp64"})
 

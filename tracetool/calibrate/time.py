@@ -12,16 +12,16 @@ from scipy.optimize import least_squares
 
 from tracetool.calibrate.conformal import Band, bands, held_inside, percent
 from tracetool.calibrate.time_design import SHAPE_COLUMNS, shape_groups
-from tracetool.families.count import known_shape
+from tracetool.core.arrays import Floats, Ints
+from tracetool.core.interval import Z90
+from tracetool.core.operators import OperatorColumns
+from tracetool.families.law import Law
+from tracetool.families.pieces import duration_s
+from tracetool.families.pricing import law_of, laws
+from tracetool.families.registry import known_shape
 from tracetool.hardware.gpu import Gpu
-from tracetool.model.laws.law import Law
-from tracetool.model.laws.registry import law_of, laws
-from tracetool.model.pieces import duration_s
 from tracetool.model.time_calibration import TimeCalibration, spread_key
 from tracetool.model.traced import law_in_trace, traced
-from tracetool.vocabulary.arrays import Floats, Ints
-from tracetool.vocabulary.interval import Z90
-from tracetool.vocabulary.operators import OperatorColumns
 
 #: Rows a fit looks at; more do not move the coefficients.
 ROWS: Final = 1200

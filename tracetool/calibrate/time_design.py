@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from tracetool.vocabulary.arrays import Ints
-from tracetool.vocabulary.operators import OperatorColumns
+from tracetool.core.arrays import Ints
+from tracetool.core.operators import OperatorColumns
 
 #: Columns that make a shape; formats and clocks are not among them, so that one shape in two formats
 #: is held back in both.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from tracetool.calibrate.time import LawFit, TimeFit
-from tracetool.model.laws.registry import laws
+from tracetool.families.pricing import laws
 
 
 def time_toml(fit: TimeFit, *, about: Mapping[str, str | float], source: str) -> str:

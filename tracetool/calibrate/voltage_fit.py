@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import least_squares
 
+from tracetool.core.arrays import Floats
 from tracetool.hardware.voltage import VoltageCurve
-from tracetool.vocabulary.arrays import Floats
 
 
 def fit_voltage_readings(clock_mhz: Floats, supply_v: Floats) -> tuple[VoltageCurve, float]:

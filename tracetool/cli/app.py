@@ -16,7 +16,7 @@ import typer
 from tracetool.cli.guarded import guarded_streams
 from tracetool.cli.output import Printed, print_json
 from tracetool.cli.plain_types import spare
-from tracetool.vocabulary.errors import Terminated, TracetoolError
+from tracetool.core.errors import Terminated, TracetoolError
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any, TextIO, cast
 
-from tracetool.report import escape
+from tracetool.core import escape
 
 
 class GuardedStream:

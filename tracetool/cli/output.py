@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tracetool.report.escape import json_log
+from tracetool.core.escape import json_log
 from tracetool.report.plain import plain
 
 if TYPE_CHECKING:

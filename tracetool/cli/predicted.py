@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tracetool.cli.output import console
+from tracetool.core.counted import counted
 from tracetool.report.coverage import coverage_line
 from tracetool.report.layout import rank_of
 from tracetool.report.sentences import say
-from tracetool.vocabulary.counted import counted
 
 if TYPE_CHECKING:
     import polars as pl

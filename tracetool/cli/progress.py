@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tracetool.cli.guarded import unguarded
-from tracetool.report.escape import terminal
-from tracetool.vocabulary.progress import Progress, Silent
+from tracetool.core.escape import terminal
+from tracetool.core.progress import Progress, Silent
 
 PATIENCE_S = 2.0
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from tracetool.vocabulary.errors import BadInput
+from tracetool.core.errors import BadInput
 
 if TYPE_CHECKING:
-    from tracetool.workflows.record import Recorded
-    from tracetool.workflows.sensor_check import SensorCheck
+    from tracetool.api.check_sensor import SensorCheck
+    from tracetool.api.record import Recorded
 
 
 def say_on_stderr(text: str) -> None:
@@ -86,8 +86,8 @@ def check_and_show(
     """Identify the sensor of one GPU and print what each of its power fields is."""
     from dataclasses import asdict
 
+    from tracetool.api.check_sensor import check_sensor, write_sensor_file
     from tracetool.cli.output import print_json
-    from tracetool.workflows.sensor_check import check_sensor, write_sensor_file
 
     if len(devices) > 1:
         raise BadInput("--sensor-check looks at one GPU", "give one of them: --devices 0")

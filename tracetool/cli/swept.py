@@ -11,7 +11,7 @@ from tracetool.cli.predicted import number
 from tracetool.report.sentences import say
 
 if TYPE_CHECKING:
-    from tracetool.workflows.sweep import Swept
+    from tracetool.replay.sweep import Swept
 
 _BAR = 28
 #: Columns of the figures beside the bars.

@@ -8,11 +8,12 @@ from typing import Final
 
 import polars as pl
 
-from tracetool.compare.accuracy_sums import ENDS, judged, sum_rows
+from tracetool.compare.accuracy_sums import judged, sum_rows
 from tracetool.compare.thresholds import Threshold
+from tracetool.core.errors import BadInput
+from tracetool.core.interval import ENDS
+from tracetool.core.prediction import FROM
 from tracetool.tables.schema import load_schema
-from tracetool.vocabulary.errors import BadInput
-from tracetool.vocabulary.prediction import FROM
 
 #: Rows of this source are compared: any other prediction rests on the very time it would be set against.
 SHAPES: Final = FROM[0]

@@ -6,7 +6,8 @@ from typing import Final
 
 import polars as pl
 
-ENDS: Final = ("", "_low", "_high")
+from tracetool.core.interval import ENDS
+
 #: Name of the row over everything that was compared.
 COMPARED: Final = "(compared)"
 

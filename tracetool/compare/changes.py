@@ -19,7 +19,7 @@ from tracetool.compare.significance import Judging, Verdict, effects_of, judge, 
 from tracetool.compare.spread import PRIOR, Spread, learned, observed_spread, repeated, single_run_prior
 from tracetool.compare.steps import within_whole
 from tracetool.compare.thresholds import METRICS, Threshold
-from tracetool.vocabulary.arrays import Floats
+from tracetool.core.arrays import Floats
 
 
 @dataclass(frozen=True)

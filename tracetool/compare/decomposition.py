@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetool.vocabulary.arrays import Floats
+from tracetool.core.arrays import Floats
 
 #: Causes in the order they are told.
 FACTORS = ("more work", "slower kernels", "hungrier kernels", "clock", "idle gaps")

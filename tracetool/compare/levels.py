@@ -21,9 +21,9 @@ from tracetool.compare.significance import (
     judged_together,
 )
 from tracetool.compare.steps import step_sums, within
+from tracetool.core.arrays import Floats
+from tracetool.core.interval import Z90
 from tracetool.tables.schema import load_schema
-from tracetool.vocabulary.arrays import Floats
-from tracetool.vocabulary.interval import Z90
 
 _NONE: Final = {"operator": "(no operator)", "range": "(no range)", "family": "unknown"}
 _SUMS: Final = ("launches", "time_s", "energy_j")

@@ -10,7 +10,7 @@ import polars as pl
 
 from tracetool.compare.decomposition import Pairs, decompose
 from tracetool.compare.sides import Side
-from tracetool.vocabulary.interval import Z90
+from tracetool.core.interval import Z90
 
 _FIGURES: Final = ("launches", "time_s", "energy_j", "energy_low_j", "energy_high_j")
 _SHOWN: Final = 3

@@ -14,8 +14,8 @@ from tracetool.compare.matched import model_error_j
 from tracetool.compare.sides import Side
 from tracetool.compare.steps import Figure, step_sums, within
 from tracetool.compare.thresholds import Threshold
-from tracetool.vocabulary.arrays import Floats
-from tracetool.vocabulary.errors import BadInput
+from tracetool.core.arrays import Floats
+from tracetool.core.errors import BadInput
 
 #: The scope that stands for every family with at least this share of a side's energy.
 EVERY_FAMILY: Final = "*"

@@ -17,8 +17,8 @@ import numpy as np
 from scipy import special
 
 from tracetool.compare.spread import PRIOR, Spread, moderate, usable
-from tracetool.vocabulary.arrays import Bools, Floats
-from tracetool.vocabulary.interval import LEVEL
+from tracetool.core.arrays import Bools, Floats
+from tracetool.core.interval import LEVEL
 
 Verdict = Literal["regressed", "improved", "unchanged", "inconclusive"]
 

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from scipy import special
 
-from tracetool.vocabulary.arrays import Bools, Floats
+from tracetool.core.arrays import Bools, Floats
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 import numpy as np
 import polars as pl
 
-from tracetool.vocabulary.arrays import Floats
+from tracetool.core.arrays import Floats
 
 #: Steps a run must name before they tell how much they vary.
 _LEAST: Final = 2

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from tracetool.vocabulary.errors import BadInput
+from tracetool.core.errors import BadInput
 
 METRICS: Final = ("energy", "time", "power", "edp")
 _FORM = "write METRIC=LIMIT%, e.g. energy=2%, time=5%, gemm:energy=3% or flash_*:energy=3%"

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import special
 
 from tracetool.compare.significance import ALPHA
-from tracetool.vocabulary.arrays import Floats
+from tracetool.core.arrays import Floats
 
 _LEAST = 6  # runs; fewer show no trend
 

@@ -1,7 +1,7 @@
 """Where a framework's operator states the sizes of its work: argument places, by operator name.
 
 Places count from 0 in the operator's schema: that of PyTorch (``native_functions.yaml``), or of the library
-that registers it. ``classify/shapes.py`` holds a function for each :class:`Reading`.
+that registers it. ``kernels/shapes.py`` holds a function for each :class:`Reading`.
 """
 
 from __future__ import annotations

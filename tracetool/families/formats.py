@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from tracetool.core.arrays import Bools, Floats, Texts
+from tracetool.core.dtype import BYTES
+from tracetool.core.operators import OperatorColumns
 from tracetool.hardware.gpu import Gpu
-from tracetool.vocabulary.arrays import Bools, Floats, Texts
-from tracetool.vocabulary.dtype import BYTES
-from tracetool.vocabulary.operators import OperatorColumns
 
 #: Pipe of a product in each format; fp32 inputs stay on the vector pipe unless tf32 is asked for.
 PRODUCT_PIPE = {

@@ -1,6 +1,6 @@
 """Names of the families that other layers treat by rules of their own.
 
-Everything that is alike for several families is a field of :class:`~tracetool.families.family.Family`; a rule
+Everything that is alike for several families is a field of :class:`~tracetool.families.spec.Family`; a rule
 for one family alone names it by these constants. A family no other layer singles out needs no constant here.
 """
 

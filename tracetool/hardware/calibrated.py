@@ -11,8 +11,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from tracetool.core.errors import BadInput
 from tracetool.hardware.number import Number, read_number
-from tracetool.vocabulary.errors import BadInput
 
 #: Environment variable that names a folder of the user's own calibrations.
 FOLDER_VARIABLE = "TRACETOOL_CALIBRATIONS"

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tracetool.core.arrays import Floats, Numbers
+from tracetool.core.errors import BadInput
 from tracetool.hardware.number import Number
 from tracetool.hardware.peaks import Peak
 from tracetool.hardware.sensors import Sensor, sensor_of
 from tracetool.hardware.voltage import VoltageCurve
-from tracetool.vocabulary.arrays import Floats, Numbers
-from tracetool.vocabulary.errors import BadInput
 
 #: Pipes whose rate per clock and SM is stated, FMA counted as 2.
 PIPES = (

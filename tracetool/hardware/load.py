@@ -10,12 +10,12 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from tracetool.core.errors import BadInput
 from tracetool.hardware.gpu import PIPES, Gpu
 from tracetool.hardware.names import gpu_names, match_gpu
 from tracetool.hardware.number import Number, read_number
 from tracetool.hardware.peaks import read_peaks
 from tracetool.hardware.voltage import VoltageCurve
-from tracetool.vocabulary.errors import BadInput
 
 __all__ = ["build_gpu", "gpu_names", "load_gpu", "match_gpu"]
 

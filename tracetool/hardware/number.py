@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tracetool.vocabulary.errors import BadInput
+from tracetool.core.errors import BadInput
 
 #: Evidence, strongest first. A prior is an estimate and must say how wrong it may be.
 KINDS = ("measured", "datasheet", "fitted", "derived", "prior")

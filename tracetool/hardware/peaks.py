@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tracetool.vocabulary.errors import BadInput
+from tracetool.core.errors import BadInput
 
 #: Unit of each kind of published number; every other key is a pipe.
 _UNITS: Final[Mapping[str, str]] = {"dram": "GB/s", "bus": "bit", "tdp": "W"}

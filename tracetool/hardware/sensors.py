@@ -11,7 +11,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from tracetool.vocabulary.errors import BadInput
+from tracetool.core.errors import BadInput
 
 #: Names drivers and tools give the same reading.
 FIELDS: Mapping[str, str] = {

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetool.vocabulary.arrays import Floats, Numbers
+from tracetool.core.arrays import Floats, Numbers
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tracetool.core.arrays import Floats, Ints
+from tracetool.core.interval import Z90
 from tracetool.measure.readings import Readings
 from tracetool.measure.timeline import Timeline
-from tracetool.vocabulary.arrays import Floats, Ints
-from tracetool.vocabulary.interval import Z90
 
 #: Correlation by which another place may be worse than the best and still be looked at, and places looked at.
 RIVAL, _MOST_PLACES = 0.1, 8

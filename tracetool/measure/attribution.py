@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tracetool.core.arrays import Floats
+from tracetool.core.errors import BadInput
+from tracetool.core.interval import Z90
 from tracetool.measure.counter import counter_totals
 from tracetool.measure.design import Design, class_seconds, design, span_of
 from tracetool.measure.identify import Identified, coverage_of, identify
@@ -13,9 +16,6 @@ from tracetool.measure.observe import Observation
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.prior import prior_of
 from tracetool.measure.solve import Solution, solve
-from tracetool.vocabulary.arrays import Floats
-from tracetool.vocabulary.errors import BadInput
-from tracetool.vocabulary.interval import Z90
 
 #: A usable counter and the sensor it integrates agree to about this share.
 _COUNTER_SHARE = 0.005

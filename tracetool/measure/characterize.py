@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tracetool.core.arrays import Floats
+from tracetool.core.errors import BadInput
+from tracetool.core.interval import Z90
 from tracetool.hardware.sensors import Sensor
 from tracetool.measure.filters import sensor_boxes
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.readings import Readings, resolve_updates, update_period
 from tracetool.measure.response import respond
 from tracetool.measure.timeline import Timeline
-from tracetool.vocabulary.arrays import Floats
-from tracetool.vocabulary.errors import BadInput
-from tracetool.vocabulary.interval import Z90
 
 #: Windows and lags looked at: from a tenth of a short window to twice the longest. [s]
 _WINDOWS = np.geomspace(5e-3, 2.2, 56)

@@ -13,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 from scipy import linalg, optimize
 
+from tracetool.core.arrays import Floats
 from tracetool.hardware.sensors import Sensor
 from tracetool.measure.align import Alignment, align, join_parts
 from tracetool.measure.counter import counter_log
@@ -21,7 +22,6 @@ from tracetool.measure.observe import CLOCK_SD_S, DRIFT_SD, LAG_S, READ_S, as_bo
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.readings import Readings, poll_spacing, resolve_updates
 from tracetool.measure.timeline import Timeline
-from tracetool.vocabulary.arrays import Floats
 
 #: Readings one likelihood holds: it costs the cube of their number.
 _MOST = 240

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracetool.vocabulary.arrays import Floats
+from tracetool.core.arrays import Floats
 
 
 def by_time(seconds: Floats, total_j: float) -> Floats:

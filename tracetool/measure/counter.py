@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tracetool.core.arrays import Floats
 from tracetool.measure.power_log import PowerLog
-from tracetool.vocabulary.arrays import Floats
 
 #: A counter this far from integrated power runs at a wrong rate: gains of boards differ by less.
 _WRONG = 0.12

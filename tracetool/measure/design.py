@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
+from tracetool.core.arrays import Floats, Ints
 from tracetool.measure.filters import Boxes
 from tracetool.measure.readings import Readings
 from tracetool.measure.timeline import Timeline
-from tracetool.vocabulary.arrays import Floats, Ints
 
 #: Pairs of reading and activity worked on at once, to bound memory.
 _PAIRS = 20_000_000

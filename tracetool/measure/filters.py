@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tracetool.core.arrays import Floats
 from tracetool.hardware.sensors import Sensor
-from tracetool.vocabulary.arrays import Floats
 
 #: Boxes a first-order lag is cut into, each with an equal weight.
 _LAG_BOXES = 10

@@ -11,11 +11,11 @@ from dataclasses import replace
 import numpy as np
 from scipy import linalg, sparse
 
+from tracetool.core.arrays import Floats, Ints
 from tracetool.measure.filters import Boxes, timing_noise
 from tracetool.measure.levels import STATE_COUNT, Blocks, Levels, overlap
 from tracetool.measure.readings import Readings
 from tracetool.measure.timeline import Timeline, weighted_busy
-from tracetool.vocabulary.arrays import Floats, Ints
 
 #: Degrees of freedom of the level changes: low, so that they are mostly nil and sometimes a step.
 _STEP_FREEDOM = 1.5

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from tracetool.vocabulary.arrays import Bools, Floats, Ints, Texts
+from tracetool.core.arrays import Bools, Floats, Ints, Texts
 
 #: A class is identified when the readings alone know its power to this share of its spread before.
 _KNOWN = 0.5

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg, sparse
 
+from tracetool.core.arrays import Floats, Ints
 from tracetool.measure.timeline import STATES, Ramp, cut
-from tracetool.vocabulary.arrays import Floats, Ints
 
 STATE_COUNT = len(STATES)
 #: Part of a block that must be active for its level to be set beside its neighbours'.

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize
 
+from tracetool.core.arrays import Floats
+from tracetool.core.errors import BadInput
 from tracetool.hardware.sensors import Sensor
 from tracetool.measure.filters import sensor_boxes
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.readings import poll_spacing, resolve_updates
-from tracetool.vocabulary.arrays import Floats
-from tracetool.vocabulary.errors import BadInput
 
 #: A meter's clock may lie this far off, and drift by this much. [s], [1]
 _CLOCK_S, _DRIFT = 0.05, 1.5e-3

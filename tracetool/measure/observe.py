@@ -7,6 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from tracetool.core.arrays import Floats
+from tracetool.core.errors import BadInput
 from tracetool.hardware.sensors import Sensor
 from tracetool.measure.align import Alignment, align, join_parts
 from tracetool.measure.class_likelihood import class_likelihood, compact_classes
@@ -19,8 +21,6 @@ from tracetool.measure.readings import Readings, poll_spacing, resolve_updates, 
 from tracetool.measure.response import respond
 from tracetool.measure.short_window import fit_window
 from tracetool.measure.timeline import Timeline
-from tracetool.vocabulary.arrays import Floats
-from tracetool.vocabulary.errors import BadInput
 
 #: Log likelihood by which another sensor must explain a log better than the likeliest one.
 _DECISIVE = 10.0

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from tracetool.core.arrays import Floats
 from tracetool.measure.sensors import field_kind
-from tracetool.vocabulary.arrays import Floats
 
 _NS = 1e-9
 #: Order in which fields are used: the shortest window sees most.

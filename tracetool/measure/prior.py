@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from tracetool.core.arrays import Floats
 from tracetool.measure.design import Design
 from tracetool.measure.solve import Prior
-from tracetool.vocabulary.arrays import Floats
 
 #: How far classes of work differ in power before any reading, relative to the log's range, and to their
 #: level above idle: a reading averages many kernels, so that readings differ less than kernels do.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetool.vocabulary.arrays import Floats
+from tracetool.core.arrays import Floats
 
 #: Updates used for the first estimate of the period; the rest only refine it.
 _FIRST = 400

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tracetool.core.arrays import Floats
 from tracetool.measure.filters import Boxes, timing_noise
 from tracetool.measure.readings import Readings
 from tracetool.measure.timeline import Ramp, Timeline
-from tracetool.vocabulary.arrays import Floats
 
 #: Degrees of freedom of the readings' noise: bursts that are not like the others are let go.
 _FREEDOM = 3.0

@@ -6,9 +6,9 @@ import tomllib
 from dataclasses import replace
 from pathlib import Path
 
+from tracetool.core.errors import BadInput
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.sensors import FIELDS, Sensor, sensor_of
-from tracetool.vocabulary.errors import BadInput
 
 _MS = 1e-3
 #: One or two boards of a model were put on a meter: another board's gain differs by at least this. Boards

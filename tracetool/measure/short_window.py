@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from tracetool.core.arrays import Floats
 from tracetool.hardware.sensors import Sensor
 from tracetool.measure.class_likelihood import class_likelihood
 from tracetool.measure.filters import sensor_boxes
 from tracetool.measure.fit_levels import fit_levels
 from tracetool.measure.readings import Readings
 from tracetool.measure.timeline import Timeline
-from tracetool.vocabulary.arrays import Floats
 
 #: Windows and offsets tried.
 _LENGTHS, _OFFSETS = 9, 9

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import linalg, sparse
 from scipy.sparse import linalg as splinalg
 
-from tracetool.vocabulary.arrays import Floats
+from tracetool.core.arrays import Floats
 
 #: Degrees of freedom of the readings' noise.
 _FREEDOM = 5.0

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tracetool.vocabulary.arrays import Floats, Ints
+from tracetool.core.arrays import Floats, Ints
 
 #: Off time up to this long after an activity is a gap (clocks still high); the rest is idle. [s]
 GAP_HOLD_S = 1.0

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tracetool.core.arrays import Floats
+from tracetool.core.interval import Z90
 from tracetool.measure.attribution import ClassEnergy
 from tracetool.measure.filters import sensor_boxes
 from tracetool.measure.observe import Observation
-from tracetool.vocabulary.arrays import Floats
-from tracetool.vocabulary.interval import Z90
 
 #: Powers of classes relative to their mean stay within this, whatever a fit says.
 _RATIO = (0.2, 4.0)

@@ -10,11 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from tracetool.core.arrays import Bools, Floats
+from tracetool.core.operators import OperatorColumns
+from tracetool.core.work import Work
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.dynamic import tensor_key
-from tracetool.vocabulary.arrays import Bools, Floats
-from tracetool.vocabulary.operators import OperatorColumns
-from tracetool.vocabulary.work import Work
 
 #: Shares the monitor reports, by column.
 ACTIVITY = ("act_sm", "act_dram", "act_tensor", "act_fp16", "act_fp32", "act_fp64")

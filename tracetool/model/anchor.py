@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tracetool.core.arrays import Bools, Floats, Ints
+from tracetool.core.interval import Z90
+from tracetool.core.operators import OperatorColumns
+from tracetool.core.prediction import Timing
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.reach import memory_reach
-from tracetool.vocabulary.arrays import Bools, Floats, Ints
-from tracetool.vocabulary.interval import Z90
-from tracetool.vocabulary.operators import OperatorColumns
-from tracetool.vocabulary.prediction import Timing
 
 #: Basis of a time that came from a family's usual split and the row's own measurement.
 FROM_SPLIT = "family rate"

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tracetool.core.arrays import Bools, Floats, Ints
+from tracetool.core.interval import Z90
+from tracetool.core.operators import OperatorColumns
+from tracetool.core.prediction import Timing
 from tracetool.model.anchor import READING_SD, Anchor
 from tracetool.model.power import OCTAVE_SD, PowerParts
-from tracetool.vocabulary.arrays import Bools, Floats, Ints
-from tracetool.vocabulary.interval import Z90
-from tracetool.vocabulary.operators import OperatorColumns
-from tracetool.vocabulary.prediction import Timing
 
 #: Columns that tell one kernel from another of the same name.
 _IDENTITY = ("blocks", "threads", "registers", "shared_bytes", "recorded_mem_clock_mhz")

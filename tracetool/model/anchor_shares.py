@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.shares import OVERLAP, PROGRAM_S, TimeShares
-from tracetool.vocabulary.arrays import Bools, Floats, Ints
 
 #: Spread of a measured time about the model of its kernel, relative.
 _TIME_SD = 0.02

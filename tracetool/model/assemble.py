@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tracetool.vocabulary.arrays import Floats, Ints
-from tracetool.vocabulary.prediction import Timing
-from tracetool.vocabulary.work import Work
+from tracetool.core.arrays import Floats, Ints
+from tracetool.core.prediction import Timing
+from tracetool.core.work import Work
 
 
 def joined(n: int, clocks: int, pieces: Sequence[tuple[Ints, Timing]]) -> Timing:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from tracetool.core.arrays import Bools, Floats
+from tracetool.core.interval import Z90
+from tracetool.core.operators import OperatorColumns
+from tracetool.core.prediction import BOUNDS, Timing
+from tracetool.core.work import Work
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.activity import has_activity, has_mix, with_unseen, work_of_activity
 from tracetool.model.anchor import READING_SD, Anchor
 from tracetool.model.anchor_groups import kernels
 from tracetool.model.anchor_shares import shares_over_clocks
 from tracetool.model.shares import OVERLAP, TimeShares, shares_of_activity
-from tracetool.vocabulary.arrays import Bools, Floats
-from tracetool.vocabulary.interval import Z90
-from tracetool.vocabulary.operators import OperatorColumns
-from tracetool.vocabulary.prediction import BOUNDS, Timing
-from tracetool.vocabulary.work import Work
 
 
 def from_counters(rows: OperatorColumns) -> Bools:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from tracetool.core.arrays import Floats, Numbers, Texts
+from tracetool.core.work import Work
 from tracetool.model.power_calibration import PowerCalibration
-from tracetool.vocabulary.arrays import Floats, Numbers, Texts
-from tracetool.vocabulary.work import Work
 
 #: The matrix-unit energy each number format pays.
 _TENSOR_KEY: Mapping[str, str] = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from tracetool.core.arrays import Floats, Numbers
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.power_calibration import PowerCalibration
-from tracetool.vocabulary.arrays import Floats, Numbers
 
 
 def core_voltage_v(gpu: Gpu, clock_mhz: Numbers | float, calibration: PowerCalibration) -> Floats:

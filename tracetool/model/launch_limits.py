@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
+from tracetool.core.arrays import Floats
+from tracetool.core.operators import OperatorColumns
 from tracetool.hardware.gpu import Gpu
-from tracetool.vocabulary.arrays import Floats
-from tracetool.vocabulary.operators import OperatorColumns
 
 #: Warp schedulers of an SM (CUDA C++ Programming Guide, "SIMT architecture") and SIMD units of a compute unit
 #: (CDNA instruction set architecture guides): fewer warps than this leave issue slots empty. [1]

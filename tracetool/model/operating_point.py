@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetool.vocabulary.arrays import Floats, Ints
+from tracetool.core.arrays import Floats, Ints
 
 #: Energy and duration of the chosen rows at clocks of shape (r, c): ``cost(rows, clocks)``. [J], [s]
 CostAt = Callable[[Ints, Floats], tuple[Floats, Floats]]

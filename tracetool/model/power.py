@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tracetool.core.arrays import Bools, Floats
+from tracetool.core.operators import OperatorColumns
+from tracetool.core.prediction import Timing
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.activity import fed_share
 from tracetool.model.anchor import Anchor
@@ -14,9 +17,6 @@ from tracetool.model.dynamic import active_energy_j, core_energy_j, outer_energy
 from tracetool.model.idle import core_voltage_v, idle_power_w
 from tracetool.model.power_calibration import PowerCalibration
 from tracetool.model.residency import missed_bytes, streamed_bytes
-from tracetool.vocabulary.arrays import Bools, Floats
-from tracetool.vocabulary.operators import OperatorColumns
-from tracetool.vocabulary.prediction import Timing
 
 #: Parts that follow counts, not the time in which SMs hold a block.
 COUNTED_PARTS = ("compute", "onchip", "dram", "link")

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tracetool.core.interval import Z90
 from tracetool.hardware.calibrated import CalibrationFile, calibrated_gpus, own_calibration
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
@@ -18,7 +19,6 @@ from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.power_calibration import CORE_COUNTS, PowerCalibration
 from tracetool.model.power_priors import node_scale, prior_calibration
 from tracetool.model.power_transfer import transferred, with_own_base
-from tracetool.vocabulary.interval import Z90
 
 _SCALARS = (
     "board_w", "memory_w", "leakage_w_per_v", "clock_w_per_v2_ghz",

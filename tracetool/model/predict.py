@@ -6,6 +6,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from tracetool.core.arrays import Floats, Ints
+from tracetool.core.interval import Z90
+from tracetool.core.operators import OperatorColumns
+from tracetool.core.prediction import Prediction, Timing
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.anchor import Anchor, scaled_timing, with_reach
 from tracetool.model.anchor_groups import between, blended
@@ -20,10 +24,6 @@ from tracetool.model.sequence import SequenceFactors, in_sequence, sequence_fact
 from tracetool.model.shares import TimeShares
 from tracetool.model.thermal import Surroundings, self_heating_w, steady_temperature_c
 from tracetool.model.timing import RowPieces, TimeCalibration, row_pieces, time_rows
-from tracetool.vocabulary.arrays import Floats, Ints
-from tracetool.vocabulary.interval import Z90
-from tracetool.vocabulary.operators import OperatorColumns
-from tracetool.vocabulary.prediction import Prediction, Timing
 
 #: Rounds of power and temperature: each adds a few per cent of the one before.
 _WARMING = 6

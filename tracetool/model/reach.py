@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tracetool.core.arrays import Floats, Numbers
 from tracetool.hardware.calibrated import calibrated_gpus, own_calibration
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.number import Number
-from tracetool.vocabulary.arrays import Floats, Numbers
 
 #: Share of the measured L2 rate that reaches memory and back.
 _SHARE_OF_L2 = 0.55

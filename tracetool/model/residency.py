@@ -6,15 +6,15 @@ from typing import Final
 
 import numpy as np
 
+from tracetool.core.arrays import Floats
+from tracetool.core.operators import OperatorColumns
+from tracetool.core.work import Work
 from tracetool.families import names
-from tracetool.families.count import families_where
-from tracetool.families.family import Sequence
 from tracetool.families.formats import element_bytes
+from tracetool.families.registry import families_where
+from tracetool.families.spec import Sequence
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.activity import has_activity
-from tracetool.vocabulary.arrays import Floats
-from tracetool.vocabulary.operators import OperatorColumns
-from tracetool.vocabulary.work import Work
 
 #: Activations of this share of the L2 meet half of their bytes there. Halves of a divided L2 each keep a
 #: copy of what their SMs read, and what is written drives out what is read.

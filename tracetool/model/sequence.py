@@ -12,14 +12,14 @@ from functools import cache
 
 import numpy as np
 
-from tracetool.families.count import families_where
-from tracetool.families.family import Sequence
+from tracetool.core.arrays import Floats
+from tracetool.core.operators import OperatorColumns
+from tracetool.core.prediction import Timing
+from tracetool.families.registry import families_where
+from tracetool.families.spec import Sequence
 from tracetool.hardware.calibrated import shared_calibration
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.reach import memory_reach
-from tracetool.vocabulary.arrays import Floats
-from tracetool.vocabulary.operators import OperatorColumns
-from tracetool.vocabulary.prediction import Timing
 
 #: Families that stream through memory. Batched products do too: scores are written and read.
 _STREAMS = families_where(lambda family: family.sequence is Sequence.STREAM)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tracetool.core.arrays import Bools, Floats, Ints
+from tracetool.core.operators import OperatorColumns
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.reach import Reach, memory_reach
-from tracetool.vocabulary.arrays import Bools, Floats, Ints
-from tracetool.vocabulary.operators import OperatorColumns
 
 #: Norm in which core and memory time overlap: 1 would be one after the other, large both at once.
 OVERLAP = 1.83

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tracetool.core.arrays import Floats, Numbers
 from tracetool.hardware.gpu import Gpu
-from tracetool.vocabulary.arrays import Floats, Numbers
 
 #: Rise of a chip over its inlet air at the power limit. Logs of A100 PCIe and H800 boards show 19 to 28 K
 #: within minutes. [K]

@@ -9,13 +9,13 @@ from typing import Final
 
 import numpy as np
 
-from tracetool.families.laws import LawKey
+from tracetool.families.law import Law
+from tracetool.families.law_keys import LawKey
+from tracetool.families.pricing import laws
+from tracetool.families.vendors import AMD
 from tracetool.hardware.calibrated import CalibrationFile, calibrated_gpus, own_calibration
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
-from tracetool.model.laws.law import Law
-from tracetool.model.laws.registry import laws
-from tracetool.model.laws.vendors import AMD
 from tracetool.model.time_calibration import TimeCalibration, spread_key
 
 #: Architectures from old to new: coefficients come from the nearest ones that were measured. Volta and Turing

@@ -6,21 +6,21 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from tracetool.core.arrays import Floats, Ints, Texts
+from tracetool.core.operators import OperatorColumns
+from tracetool.core.prediction import BOUNDS, UNITS, Timing
+from tracetool.core.work import Work
 from tracetool.families import names
-from tracetool.families.count import family_of, groups, known_shape
 from tracetool.families.formats import dtype_of, product_rate
+from tracetool.families.law import Law
+from tracetool.families.pieces import Pieces, duration_s
+from tracetool.families.pricing import law_of
+from tracetool.families.registry import family_of, groups, known_shape
 from tracetool.hardware.gpu import Gpu
-from tracetool.model.laws.law import Law
-from tracetool.model.laws.registry import law_of
-from tracetool.model.pieces import Pieces, duration_s
 from tracetool.model.time_calibration import TimeCalibration, spread_key
 from tracetool.model.time_files import time_calibration_of
 from tracetool.model.traced import in_trace, trace_band
 from tracetool.model.unshaped import unshaped_pieces
-from tracetool.vocabulary.arrays import Floats, Ints, Texts
-from tracetool.vocabulary.operators import OperatorColumns
-from tracetool.vocabulary.prediction import BOUNDS, UNITS, Timing
-from tracetool.vocabulary.work import Work
 
 __all__ = ["RowPieces", "TimeCalibration", "row_pieces", "time_rows"]
 

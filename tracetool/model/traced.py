@@ -14,14 +14,14 @@ from typing import Final
 
 import numpy as np
 
-from tracetool.families.laws import PRODUCT_LAWS, LawKey
+from tracetool.core.arrays import Bools, Floats
+from tracetool.core.operators import OperatorColumns
+from tracetool.families.access_pattern import named
+from tracetool.families.law import Coefficients, Law
+from tracetool.families.law_keys import PRODUCT_LAWS, LawKey
+from tracetool.families.pieces import Pieces
 from tracetool.hardware.gpu import Gpu
-from tracetool.model.laws.law import Coefficients, Law
-from tracetool.model.pieces import Pieces
 from tracetool.model.time_calibration import spread_key
-from tracetool.tiling.walks import named
-from tracetool.vocabulary.arrays import Bools, Floats
-from tracetool.vocabulary.operators import OperatorColumns
 
 _PRODUCTS: Final = (*PRODUCT_LAWS, LawKey.CONV)
 #: Start, end and first touch of a kernel in a trace beyond its law's, by vendor and law. [us]

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracetool.families.family import Family
+from tracetool.core.arrays import Floats
+from tracetool.core.operators import OperatorColumns
+from tracetool.core.work import Work
 from tracetool.families.formats import dtype_of, product_rate
+from tracetool.families.pieces import Pieces
+from tracetool.families.spec import Family
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.launch_limits import launch_limits
-from tracetool.model.pieces import Pieces
-from tracetool.vocabulary.arrays import Floats
-from tracetool.vocabulary.operators import OperatorColumns
-from tracetool.vocabulary.work import Work
 
 #: Duration of a kernel nothing is known of. [s]
 UNKNOWN_S = 5e-6

@@ -7,8 +7,8 @@ import io
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tracetool.core.errors import MissingPart
 from tracetool.record.meter import Device, MeterLost, Values
-from tracetool.vocabulary.errors import MissingPart
 
 _INSTALL = "install amd-smi-lib with ROCm, then: pip install 'tracetool-energy[amd]' of the same version"
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
+from tracetool.core.errors import BadInput
 from tracetool.record.clocks import boot_ns
 from tracetool.record.process_tree import Tree
 from tracetool.record.signals import NotedSignals
-from tracetool.vocabulary.errors import BadInput
 
 #: After an interrupt the program gets this long to end by itself, then this much more after each reminder:
 #: a profiler may need minutes to write its report. A second Ctrl-C shortens the wait. [s]

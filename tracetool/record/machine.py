@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from tracetool.core.counted import counted
+from tracetool.core.errors import MissingPart
 from tracetool.record.clocks import read_pair
 from tracetool.record.meter import Device, Meter, MeterLost
 from tracetool.record.profilers import find_nsys, find_rocprof
 from tracetool.record.update_period import find_updates, poll_period_s
-from tracetool.vocabulary.counted import counted
-from tracetool.vocabulary.errors import MissingPart
 
 OK, WARN, LACK, NOTE = "ok", "warn", "lack", "note"
 _LEAST_FREE_BYTES = 2 << 30

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tracetool.core.errors import MissingPart
 from tracetool.record.meter import Device, MeterLost, Values
-from tracetool.vocabulary.errors import MissingPart
 
 _INSTALL = "pip install 'tracetool-energy[nvidia]'"
 #: Field identifiers of nvmlDeviceGetFieldValues: average and instantaneous power. [mW]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tracetool.vocabulary.errors import BadInput, MissingPart
+from tracetool.core.errors import BadInput, MissingPart
 
 NAMES = ("nsys", "torch", "rocprof", "none")
 _NSYS_FOLDERS = (

@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from tracetool.core.errors import BadInput
 from tracetool.record.clocks import boot_ns, read_pair
-from tracetool.vocabulary.errors import BadInput
 
 POWER_LOG = "power.log"
 EVENTS = "events.jsonl"

@@ -20,13 +20,13 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
+from tracetool.core.errors import MissingPart
 from tracetool.record.clocks import boot_ns, read_pair
 from tracetool.record.log_file import LogFile
 from tracetool.record.meter import Device, Meter, MeterLost, Values
 from tracetool.record.timing import Spread
 from tracetool.record.update_period import find_updates, poll_period_s
 from tracetool.tables.power_log import COLUMNS
-from tracetool.vocabulary.errors import MissingPart
 
 #: Clocks, temperature and reasons change slowly and are slow to read; a reading repeats the last ones.
 STATE_PERIOD_S = 0.1

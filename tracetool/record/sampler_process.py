@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
-from tracetool.vocabulary.errors import MissingPart
+from tracetool.core.errors import MissingPart
 
 #: Loading a driver that no one holds open can take this long.
 START_S = 60.0

@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from tracetool.core.arrays import Bools, Floats, Ints, Numbers
 from tracetool.replay.numbering import dense, first_match
-from tracetool.vocabulary.arrays import Bools, Floats, Ints, Numbers
 
 #: Columns of ``kernels`` the replay needs; reading no others keeps ten million rows small.
 KERNEL_COLUMNS: Final = (

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tracetool.core.arrays import Floats, Ints, Numbers
 from tracetool.replay.activities import Activities
 from tracetool.replay.compiled import compiled
-from tracetool.vocabulary.arrays import Floats, Ints, Numbers
 
 
 @dataclass(frozen=True)

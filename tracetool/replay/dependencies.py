@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from tracetool.core.arrays import Floats, Ints
 from tracetool.replay.activities import Activities, HostCalls
 from tracetool.replay.collectives import Meetings
 from tracetool.replay.device_edges import before_on_queue, cross_edges, launch_edges, queue_edges
 from tracetool.replay.floors import Floors, least_times
 from tracetool.replay.graph import Edge, Edges, Graph, assemble
 from tracetool.replay.host_edges import Points, host_edges, host_points
-from tracetool.vocabulary.arrays import Floats, Ints
 
 
 def dependency_graph(

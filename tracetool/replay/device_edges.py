@@ -6,12 +6,12 @@ from typing import Final
 
 import numpy as np
 
+from tracetool.core.arrays import Floats, Ints
 from tracetool.replay.activities import Activities, HostCalls
 from tracetool.replay.floors import PROMPT_NS, SKEW_NS, Floors
 from tracetool.replay.graph import Edge, Edges
 from tracetool.replay.host_edges import Points
 from tracetool.replay.numbering import grouped
-from tracetool.vocabulary.arrays import Floats, Ints
 
 #: A wait of a kernel longer than its queue and its launch explain. [ns]
 _UNEXPLAINED_NS: Final = 10_000.0

@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
+from tracetool.core.arrays import Floats, Ints
 from tracetool.replay.activities import Activities, HostCalls
-from tracetool.vocabulary.arrays import Floats, Ints
 
 #: Clock skew between host and device records that is still read as "at the same time". [ns]
 SKEW_NS: Final = 1_000.0

@@ -6,8 +6,8 @@ from enum import IntEnum
 
 import numpy as np
 
+from tracetool.core.arrays import Bools, Floats, Ints, Numbers
 from tracetool.replay.graph import Edge, Graph
-from tracetool.vocabulary.arrays import Bools, Floats, Ints, Numbers
 
 #: A host let go by the device this long before the gap began was not what the gap waited for. [ns]
 _STILL_HELD_NS = 1_000.0

@@ -8,8 +8,8 @@ from enum import IntEnum
 
 import numpy as np
 
+from tracetool.core.arrays import Bools, Floats, Ints, Numbers
 from tracetool.replay.compiled import compiled
-from tracetool.vocabulary.arrays import Bools, Floats, Ints, Numbers
 
 
 class Edge(IntEnum):

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from tracetool.vocabulary.arrays import Floats, Texts
+from tracetool.core.arrays import Floats, Texts
 
 Launch = Literal["eager", "graph"]
 

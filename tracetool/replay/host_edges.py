@@ -7,11 +7,11 @@ from typing import Final
 
 import numpy as np
 
+from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.replay.activities import Activities, HostCalls
 from tracetool.replay.floors import PROMPT_NS, SKEW_NS, Floors
 from tracetool.replay.graph import Edge, Edges
 from tracetool.replay.numbering import grouped
-from tracetool.vocabulary.arrays import Bools, Floats, Ints
 
 #: A call this long that returns as the device finishes something was waiting for it. [ns]
 _LONG_WAIT_NS: Final = 50_000.0

@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
+from tracetool.core.arrays import Floats
 from tracetool.replay.host import HostCosts
-from tracetool.vocabulary.arrays import Floats
 
 #: How sharply the longer of host and device takes over: pauses of a host at par with the device cost an
 #: eighth, as its time varies from operator to operator and the queue runs dry now and then.

@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from tracetool.core.arrays import Ints
 from tracetool.replay.tree import NUMBER, STEP, Costs
-from tracetool.vocabulary.arrays import Ints
 
 #: A signature marks iterations if this share of its spacings are alike.
 _REGULAR: Final = 0.8

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from tracetool.core.arrays import Floats, Ints, Numbers
 from tracetool.replay.compiled import compiled
 from tracetool.replay.graph import Edge, Graph
 from tracetool.replay.scratch import Memory
-from tracetool.vocabulary.arrays import Floats, Ints, Numbers
 
 _OVERLAP = int(Edge.OVERLAP)
 _SYNC = int(Edge.SYNC)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from tracetool.vocabulary.arrays import Floats, Ints, Numbers
+from tracetool.core.arrays import Floats, Ints, Numbers
 
 #: A table indexed by the identifier itself may be this many times as long as the column.
 _SPARSE = 4

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from tracetool.core.arrays import Floats, Ints, Numbers
 from tracetool.replay.compiled import compiled
 from tracetool.replay.scratch import Scratch
-from tracetool.vocabulary.arrays import Floats, Ints, Numbers
 
 #: Places an activity may move on average before sorting anew is quicker. [1]
 _MOVES = 8

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tracetool.core.arrays import Floats, Ints
 from tracetool.replay.compiled import compiled
 from tracetool.replay.order import in_order
 from tracetool.replay.scratch import Scratch
-from tracetool.vocabulary.arrays import Floats, Ints
 
 #: The least weight of an activity among those that share the device (copies keep no SM busy).
 LEAST_ACTIVE = 0.01

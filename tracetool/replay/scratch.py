@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import DTypeLike
 
-from tracetool.vocabulary.arrays import Numbers
+from tracetool.core.arrays import Numbers
 
 T = TypeVar("T")
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tracetool.core.arrays import Bools, Floats, Numbers
 from tracetool.replay.activities import Activities
 from tracetool.replay.gaps import Gap, gap_reasons
 from tracetool.replay.graph import Graph
 from tracetool.replay.longest import solve
 from tracetool.replay.overlap import SHORTEST_NS, Rates, share
 from tracetool.replay.scratch import Memory
-from tracetool.vocabulary.arrays import Bools, Floats, Numbers
 
 #: Differences of sums below this share of the makespan are rounding. [1]
 _ROUNDING = 1e-12

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracetool.vocabulary.arrays import Floats, Ints
+from tracetool.core.arrays import Floats, Ints
 
 #: Names of one step of a loop: instances are told apart in the iterations, not in the tree.
 STEP: Final = (

@@ -7,10 +7,10 @@ from typing import Final
 
 import numpy as np
 
+from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.replay.activities import Activities, HostCalls
 from tracetool.replay.graph import Edge, Graph
 from tracetool.replay.host import HostCosts
-from tracetool.vocabulary.arrays import Bools, Floats, Ints
 
 #: Host time between two launches longer than this is the program's own work, which no graph removes. [ns]
 _OWN_WORK_NS: Final = 1_000_000.0

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from tracetool.compare.accuracy import Accuracy
-from tracetool.report.columns import number
+from tracetool.core.figures import number
 from tracetool.report.coverage import coverage_line
 from tracetool.report.view import Block, Case, Fold, Grid, Line, View
 from tracetool.tables.schema import load_schema

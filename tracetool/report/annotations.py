@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tracetool.report import escape
+from tracetool.core import escape
 from tracetool.report.view import View
 
 _MOST: Final = 10

@@ -10,10 +10,10 @@ import polars as pl
 from tracetool.compare.outcome import Metric, RunDiff, reason
 from tracetool.compare.pairing import RELATIONS
 from tracetool.compare.significance import Verdict
-from tracetool.report.columns import number
+from tracetool.core.counted import counted
+from tracetool.core.figures import number
 from tracetool.report.view import Block, Case, Fold, Grid, Line, View
 from tracetool.tables.schema import load_schema
-from tracetool.vocabulary.counted import counted
 
 WORST: Final = 10
 _SYMBOLS: Final[dict[Verdict, str]] = {

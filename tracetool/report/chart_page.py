@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
+from tracetool.core.errors import BadInput
 from tracetool.report.page import templates
 from tracetool.report.pictures.charts import Chart, chart_html, library
 from tracetool.tables.write import aside_file
-from tracetool.vocabulary.errors import BadInput
 
 
 @dataclass(frozen=True)

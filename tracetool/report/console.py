@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import polars as pl
 from rich.console import Console
 
-from tracetool.report import escape
+from tracetool.core import escape
+from tracetool.core.counted import counted
 from tracetool.report.columns import show_columns
 from tracetool.report.layout import Column, Table
 from tracetool.report.sentences import open_console, say
 from tracetool.report.view import Fold, Grid, Line, View
-from tracetool.vocabulary.counted import counted
 
 _LONGEST_NAME = 400
 _STYLES = {"headline": "bold", "warning": "yellow", "note": "dim", "plain": ""}

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from tracetool.report import escape
+from tracetool.core import escape
 from tracetool.report.sentences import wrapped
 from tracetool.report.short_names import cell_width, cut_middle, shorten_names
 

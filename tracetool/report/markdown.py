@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tracetool.report import escape
+from tracetool.core import escape
 from tracetool.report.columns import show_columns
 from tracetool.report.view import Fold, Grid, Line, View
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from tracetool.report import escape
+from tracetool.core import escape
 from tracetool.report.columns import show_columns
 from tracetool.report.view import Fold, Grid, Line, View
 

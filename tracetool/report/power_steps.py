@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from tracetool.core.arrays import Floats
 from tracetool.report.pictures.timeline import Curve
-from tracetool.vocabulary.arrays import Floats
 
 #: Equal parts of the run, one row each.
 PARTS: Final = 24

@@ -10,7 +10,7 @@ import polars as pl
 
 from tracetool.compare.accuracy import Accuracy
 from tracetool.compare.outcome import RunDiff
-from tracetool.report.pictures.pareto import Clocks
+from tracetool.replay.operating_points import Clocks
 from tracetool.report.pictures.timeline import Timeline
 from tracetool.report.run_tables import Gaps
 

@@ -7,6 +7,8 @@ from typing import Final
 
 import polars as pl
 
+from tracetool.tables.idle_intervals import idle_intervals
+
 _GAP_ENDS_NS: Final = (10_000, 100_000, 1_000_000, 10_000_000)
 _GAP_LENGTHS: Final = ("below 10 µs", "10 to 100 µs", "0.1 to 1 ms", "1 to 10 ms", "above 10 ms")
 
@@ -169,44 +171,3 @@ def find_gaps(kernels: pl.DataFrame, most: int = 12) -> Gaps:
         largest,
         lengths,
     )
-
-
-def idle_intervals(kernels: pl.DataFrame) -> pl.DataFrame:
-    """Return when each device has no activity between the run's first start and last end.
-
-    Parameters
-    ----------
-    kernels : DataFrame
-        The ``kernels`` table: activities of every kind.
-
-    Returns
-    -------
-    DataFrame
-        ``device``, ``busy_until_ns``, ``gap_ns``, ``after``, ``before``: names of the activities to either
-        side, null before a device's first and after its last.
-    """
-    rows = kernels.sort("device", "start_ns").with_columns(
-        (pl.col("start_ns") + pl.col("duration_ns")).alias("end_ns")
-    )
-    first, last = rows.select(pl.col("start_ns").min(), pl.col("end_ns").max()).row(0)
-    inner = rows.select(
-        "device",
-        pl.col("end_ns").cum_max().shift(1).over("device").alias("busy_until_ns"),
-        (pl.col("start_ns") - pl.col("end_ns").cum_max().shift(1).over("device")).alias("gap_ns"),
-        pl.col("name").shift(1).over("device").alias("after"),
-        pl.col("name").alias("before"),
-    )
-    by = rows.group_by("device", maintain_order=True)
-    head = by.agg(
-        pl.lit(first).alias("busy_until_ns"),
-        (pl.col("start_ns").min() - first).alias("gap_ns"),
-        pl.lit(None, pl.String).alias("after"),
-        pl.col("name").first().alias("before"),
-    )
-    tail = by.agg(
-        pl.col("end_ns").max().alias("busy_until_ns"),
-        (last - pl.col("end_ns").max()).alias("gap_ns"),
-        pl.col("name").sort_by("end_ns").last().alias("after"),
-        pl.lit(None, pl.String).alias("before"),
-    )
-    return pl.concat([inner, head, tail], how="vertical_relaxed").filter(pl.col("gap_ns") > 0)

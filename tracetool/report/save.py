@@ -8,12 +8,12 @@ from pathlib import Path
 
 import polars as pl
 
+from tracetool.core.errors import BadInput
+from tracetool.core.registry import members
 from tracetool.report.renderer import Renderer
 from tracetool.report.view import View
 from tracetool.tables.schema import TableSchema
 from tracetool.tables.write import aside_file
-from tracetool.vocabulary.errors import BadInput
-from tracetool.vocabulary.registry import members
 
 
 @cache

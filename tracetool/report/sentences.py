@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, TextIO
 
-from tracetool.report.escape import visible
+from tracetool.core.escape import visible
 from tracetool.report.short_names import cell_width
 
 if TYPE_CHECKING:

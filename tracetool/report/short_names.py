@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from tracetool.report import escape
+from tracetool.core import escape
 
 _ANONYMOUS: Final = re.compile(r"(<unnamed>|\(anonymous namespace\)|\{anonymous\}|at::native|at::cuda)::")
 _ARGUMENTS: Final = re.compile(r"\((?!anonymous)[^()]*(\([^()]*\)[^()]*)*\)$")

@@ -19,8 +19,8 @@ from tracetool.sources.linking import (
     number_operators,
     number_ranges,
 )
-from tracetool.sources.readings import reject_impossible
 from tracetool.sources.signatures import number_signatures
+from tracetool.sources.telemetry.readings import reject_impossible
 
 _I = pl.Int64()
 #: Text that repeats a thousandfold is held as codes; None: as the reader made it.

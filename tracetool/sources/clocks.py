@@ -9,10 +9,10 @@ from typing import Any
 
 import polars as pl
 
+from tracetool.core.errors import BadInput
 from tracetool.sources.assemble import shift_trace
 from tracetool.sources.format import Clock, Trace
-from tracetool.sources.localtime import local_to_utc
-from tracetool.vocabulary.errors import BadInput
+from tracetool.sources.telemetry.localtime import local_to_utc
 
 #: A log that misses less of the work than this misses nothing worth a word: sensors are that slow.
 _MISSED_NS = 500_000_000

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tracetool.core.errors import BadInput
+from tracetool.core.registry import members_inside
 from tracetool.sources.format import Format, Probe
-from tracetool.sources.sqlite_file import SQLITE_MAGIC, has_views, list_tables
-from tracetool.sources.text import GZIP_MAGIC, head_bytes
+from tracetool.sources.io.sqlite_file import SQLITE_MAGIC, has_views, list_tables
+from tracetool.sources.io.text import GZIP_MAGIC, head_bytes
 from tracetool.tables.run import RUN_FILE
-from tracetool.vocabulary.errors import BadInput
-from tracetool.vocabulary.registry import members
-
-PACKAGE = "tracetool.sources.formats"
 
 
 def all_formats() -> dict[str, Format]:
     """Return every format by file name."""
-    return members(PACKAGE, "FORMAT", Format)
+    return members_inside("tracetool.sources", "formats", "FORMAT", Format)
 
 
 def probe_file(path: Path) -> Probe:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from tracetool.vocabulary.progress import Progress, Silent
+from tracetool.core.progress import Progress, Silent
 
 Domain = Literal["utc", "local", "boot", "session", "none"]
 
@@ -90,7 +90,7 @@ class Probe:
     @cached_property
     def text(self) -> str:
         """The head as text; broken bytes become replacement characters."""
-        from tracetool.sources.text import decode
+        from tracetool.sources.io.text import decode
 
         return decode(self.head)
 

@@ -7,10 +7,10 @@ import shutil
 import sqlite3
 from pathlib import Path
 
+from tracetool.core.errors import BadInput
 from tracetool.sources.format import ReadOptions
-from tracetool.sources.sqlite_file import SQLITE_MAGIC, broken, pending
-from tracetool.sources.text import GZIP_MAGIC, head_bytes, unpacked_chunks
-from tracetool.vocabulary.errors import BadInput
+from tracetool.sources.io.sqlite_file import SQLITE_MAGIC, broken, pending
+from tracetool.sources.io.text import GZIP_MAGIC, head_bytes, unpacked_chunks
 
 
 def readable(path: Path, options: ReadOptions) -> Path:

@@ -11,7 +11,7 @@ from typing import Final
 
 import polars as pl
 
-from tracetool.vocabulary.errors import BadInput
+from tracetool.core.errors import BadInput
 
 #: Below this many bytes a high ratio or a low limit is no danger.
 HARMLESS_BYTES: Final = 256 << 20

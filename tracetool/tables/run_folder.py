@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from tracetool.core.errors import BadInput
 from tracetool.tables.scratch import TEMPORARY, Scratch, own_folders, scratch_in, scratch_prefix, sync_file
-from tracetool.vocabulary.errors import BadInput
 
 RUN_FILE: Final = "run.json"
 #: The tables an ingest may write.

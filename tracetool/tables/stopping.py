@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final, NoReturn
 
+from tracetool.core.errors import Terminated
 from tracetool.tables.run_folder import clean_up_own
-from tracetool.vocabulary.errors import Terminated
 
 #: One long call into a library may hold back the unwinding; after this long the process ends without. [s]
 GRACE_S: Final = 3.0

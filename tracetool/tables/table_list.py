@@ -9,8 +9,8 @@ from typing import Any
 
 import polars as pl
 
+from tracetool.core.errors import BadInput
 from tracetool.tables.run_folder import RUN_TABLES
-from tracetool.vocabulary.errors import BadInput
 
 _FIX = "ingest the trace again"
 #: What tells whether a file was replaced or changed since it was checked: inode, bytes, change time.

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import polars as pl
 
+from tracetool.core.errors import BadInput
 from tracetool.tables.run_folder import clean_up
 from tracetool.tables.schema import TableSchema
 from tracetool.tables.scratch import scratch_prefix, sync_file
-from tracetool.vocabulary.errors import BadInput
 
 
 def write_parquet(frame: pl.DataFrame | pl.LazyFrame, path: Path, schema: TableSchema | None = None) -> None:

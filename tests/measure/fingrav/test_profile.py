@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tracetool.core.errors import BadInput
 from tracetool.measure.fingrav.clock_map import fit_clock
 from tracetool.measure.fingrav.curves import FineProfile
 from tracetool.measure.fingrav.executions import in_runs
 from tracetool.measure.fingrav.profile import fine_profile
 from tracetool.measure.fingrav.stitch import Samples
-from tracetool.vocabulary.errors import BadInput
 
 from ..board import SHAPE_MEAN, Campaign, Steps, campaign, gpu_log, shape
 

@@ -10,7 +10,7 @@ import typer
 from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 
 if TYPE_CHECKING:
-    from tracetool.workflows.attribute import Attribution
+    from tracetool.measure.attribute import Attribution
 
 app = typer.Typer()
 
@@ -69,14 +69,15 @@ def attribute(
     import polars as pl
 
     from tracetool.cli.output import console, print_json
+    from tracetool.core.errors import BadInput
+    from tracetool.measure.attribute import attribute_activity, attribute_run
+    from tracetool.measure.measured_scopes import scopes_line
+    from tracetool.replay.expected_power import model_power
     from tracetool.report.console import show_table
     from tracetool.report.save import check_output, save_table
     from tracetool.report.sentences import say
     from tracetool.tables.run_folder import is_run_path
     from tracetool.tables.schema import load_schema
-    from tracetool.vocabulary.errors import BadInput
-    from tracetool.workflows.attribute import attribute_activity, attribute_run
-    from tracetool.workflows.measured_scopes import scopes_line
 
     if identify:
         _identify(source, power, tz, gpu, device, meter=meter, out=out, as_json=as_json)
@@ -90,7 +91,7 @@ def attribute(
         "gpu": gpu or None,
         "windows": windows,
         "sensor_file": sensor,
-        "prior": prior or None,
+        "prior": model_power if prior == "model" else prior or None,
     }
     holds_run = is_run_path(source)
     if not source.exists():
@@ -154,10 +155,10 @@ def _identify(
     import polars as pl
 
     from tracetool.cli.output import console, print_json
+    from tracetool.core.errors import BadInput
+    from tracetool.measure.identify_sensor import identify_sensor, save_sensor
     from tracetool.report.console import show_table
     from tracetool.report.sentences import say
-    from tracetool.vocabulary.errors import BadInput
-    from tracetool.workflows.identify_sensor import identify_sensor, save_sensor
 
     if out is not None and out.suffix.lower() != ".toml":
         raise BadInput.in_file(out, "a calibration is a TOML file", "name it e.g. my-board.toml")

@@ -31,8 +31,8 @@ def add(
 ) -> None:
     """Store runs as baselines."""
     from tracetool.cli.output import print_json
-    from tracetool.workflows.baseline import add_baseline
-    from tracetool.workflows.run_side import Reading, basis_named
+    from tracetool.compare.baseline import add_baseline
+    from tracetool.compare.run_side import Reading, basis_named
 
     reading = Reading(basis_named(energy), gpu, clock)
     files = add_baseline(store, runs, branch=branch, commit=commit, reason=reason, reading=reading)
@@ -55,11 +55,11 @@ def list_(
 ) -> None:
     """Show what is kept, oldest first, with drifts and steps."""
     from tracetool.cli.output import console, print_json
+    from tracetool.compare.baseline import listed, trends
+    from tracetool.compare.baseline_store import Store
+    from tracetool.core.escape import terminal
     from tracetool.report.console import show_table
-    from tracetool.report.escape import terminal
     from tracetool.report.save import check_output, save_table
-    from tracetool.workflows.baseline import listed, trends
-    from tracetool.workflows.baseline_store import Store
 
     if out is not None:
         check_output(out)
@@ -92,8 +92,8 @@ def prune(
 ) -> None:
     """Delete the oldest baselines."""
     from tracetool.cli.output import print_json
-    from tracetool.vocabulary.counted import counted
-    from tracetool.workflows.baseline import prune as prune_store
+    from tracetool.compare.baseline import prune as prune_store
+    from tracetool.core.counted import counted
 
     gone = prune_store(store, keep)
     if as_json:

@@ -36,12 +36,12 @@ def calibrate(
     quiet: bool = QUIET_OPTION,
 ) -> None:
     """Fit power or time coefficients, state their uncertainty and their error on rows they have not seen."""
+    from tracetool.calibrate.calibrate import calibrate as fit
     from tracetool.cli.output import console, print_json
+    from tracetool.core.errors import BadInput
     from tracetool.report.console import show_table
     from tracetool.report.sentences import say
     from tracetool.tables.write import aside_file
-    from tracetool.vocabulary.errors import BadInput
-    from tracetool.workflows.calibrate import calibrate as fit
 
     if out is not None and out.suffix != ".toml":
         raise BadInput(f"{out}: a calibration is a .toml file", "name it mine.power.toml")

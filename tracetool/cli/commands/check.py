@@ -35,11 +35,11 @@ def check(
 ) -> None:
     """Compare head runs with the base or the kept baselines by the project's limits."""
     from tracetool.cli.verdict import finish
+    from tracetool.compare.check import checked
+    from tracetool.compare.settings import find_settings, read_settings
+    from tracetool.core.errors import CheckFailed
     from tracetool.report.changes import changes_view
     from tracetool.report.save import check_output
-    from tracetool.vocabulary.errors import CheckFailed
-    from tracetool.workflows.check import checked
-    from tracetool.workflows.settings import find_settings, read_settings
 
     settings = read_settings(config or find_settings(Path.cwd()))
     targets = [*out, *map(Path, settings.out)]

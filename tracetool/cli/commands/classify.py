@@ -27,7 +27,7 @@ def classify(
     quiet: bool = QUIET_OPTION,
 ) -> None:
     """Tell the family of kernels and every attribute their names state: tiles, formats, stages, layouts."""
-    from tracetool.vocabulary.errors import BadInput
+    from tracetool.core.errors import BadInput
 
     if explain:
         _explain(explain, as_json=as_json)
@@ -36,11 +36,11 @@ def classify(
         raise BadInput("nothing to classify", "name a run or a file of kernel names, or use --explain NAME")
     from rich.markup import escape
 
+    from tracetool.api.classify import classify_source, family_shares
     from tracetool.cli.output import console, print_json
     from tracetool.report.layout import Table
     from tracetool.report.save import check_output, save_table
     from tracetool.report.sentences import say
-    from tracetool.workflows.classify import classify_source, family_shares
 
     if out is not None:
         check_output(out)
@@ -70,8 +70,8 @@ def classify(
 def _explain(name: str, *, as_json: bool) -> None:
     from rich.markup import escape
 
-    from tracetool.classify.explain import explain_name
     from tracetool.cli.output import console, print_json
+    from tracetool.kernels.explain import explain_name
     from tracetool.report.layout import Table
     from tracetool.report.sentences import say
 

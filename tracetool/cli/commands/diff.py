@@ -63,8 +63,8 @@ def diff(
     """Show what changed between runs, how sure that is and why; of one run, where the model is off."""
     from tracetool.cli.verdict import finish
     from tracetool.compare.thresholds import parse_thresholds
+    from tracetool.core.errors import BadInput
     from tracetool.report.save import check_output
-    from tracetool.vocabulary.errors import BadInput
 
     given = list(runs or [])
     thresholds = parse_thresholds(fail_on)
@@ -72,15 +72,15 @@ def diff(
         check_output(path)
     alone = len(given) == 1 and not (base or head or baseline)
     if alone:
+        from tracetool.compare.diff import diff_run
         from tracetool.report.accuracy import accuracy_view
-        from tracetool.workflows.diff import diff_run
 
         found = diff_run(given[0], gpu=gpu, clock_mhz=clock, power=power, tz=tz, thresholds=thresholds)
         view, failed, reasons, undecided = accuracy_view(found), bool(found.breaches), found.breaches, False
     else:
+        from tracetool.compare.check import compare_with
+        from tracetool.compare.run_side import Reading, basis_named
         from tracetool.report.changes import changes_view
-        from tracetool.workflows.check import compare_with
-        from tracetool.workflows.run_side import Reading, basis_named
 
         if power or tz:
             raise BadInput(
@@ -103,7 +103,7 @@ def diff(
         )
     finish(view, out, as_json=as_json, quiet=quiet, annotate=annotate)
     if not exit_zero and (failed or (strict and undecided)):
-        from tracetool.vocabulary.errors import CheckFailed
+        from tracetool.core.errors import CheckFailed
 
         more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
         raise CheckFailed((reasons[0] if reasons else "a limit could not be judged") + more)
@@ -113,7 +113,7 @@ def sides(
     given: list[Path], base: list[Path], head: list[Path], stored: bool
 ) -> tuple[list[Path], list[Path]]:
     """Return the base and head runs of a command line."""
-    from tracetool.vocabulary.errors import BadInput
+    from tracetool.core.errors import BadInput
 
     if len(given) > 2:
         raise BadInput(

@@ -26,11 +26,11 @@ def doctor(
 
     from rich.markup import escape
 
+    from tracetool.api.doctor import examine
     from tracetool.cli.output import console, print_json
+    from tracetool.core.errors import BadInput, MissingPart
     from tracetool.report.layout import Table
     from tracetool.report.sentences import say
-    from tracetool.vocabulary.errors import BadInput, MissingPart
-    from tracetool.workflows.doctor import examine
 
     if not folder.is_dir():
         raise BadInput.in_file(folder, "no such folder")

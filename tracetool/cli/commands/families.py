@@ -14,8 +14,8 @@ def families(as_json: bool = JSON_OPTION) -> None:
     """List the families kernels fall into, with one line and one example each."""
     from rich.markup import escape
 
-    from tracetool.classify.taxonomy import FAMILIES
     from tracetool.cli.output import console, print_json
+    from tracetool.kernels.taxonomy import FAMILIES
     from tracetool.report.layout import Table
 
     if as_json:

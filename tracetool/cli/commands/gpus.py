@@ -10,7 +10,7 @@ import typer
 from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 
 if TYPE_CHECKING:
-    from tracetool.workflows.gpus import GpuSheet
+    from tracetool.api.gpus import GpuSheet
 
 app = typer.Typer()
 #: Longest bar of a curve, and the columns of the figures beside both bars.
@@ -30,10 +30,10 @@ def gpus(
     quiet: bool = QUIET_OPTION,
 ) -> None:
     """List the GPUs that can be predicted, or show one with voltage and idle power over its clocks."""
+    from tracetool.api.gpus import list_gpus, show_gpu
     from tracetool.cli.output import print_json
     from tracetool.report.console import show_table
     from tracetool.report.save import check_output, save_table
-    from tracetool.workflows.gpus import list_gpus, show_gpu
 
     if out is not None:
         check_output(out)
@@ -57,7 +57,7 @@ def gpus(
 
 
 def _document(sheet: GpuSheet) -> dict[str, object]:
-    from tracetool.workflows.gpus import peaks
+    from tracetool.api.gpus import peaks
 
     known = sheet.power is not None
     return {
@@ -102,7 +102,7 @@ def _print(sheet: GpuSheet) -> None:
 
 def _figure(value: float) -> str:
     """A figure of any unit: whole ones without decimals."""
-    from tracetool.report.columns import number
+    from tracetool.core.figures import number
 
     return f"{value:,.0f}" if value == round(value) else number(value)
 

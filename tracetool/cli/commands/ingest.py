@@ -31,10 +31,10 @@ def ingest(
     quiet: bool = QUIET_OPTION,
 ) -> None:
     """Read traces and power logs of any known format and write one run."""
+    from tracetool.api.ingest import ingest as work
     from tracetool.cli.output import console, print_json
     from tracetool.cli.progress import shown_progress
     from tracetool.tables.run import Run
-    from tracetool.workflows.ingest import ingest as work
 
     with shown_progress(quiet=quiet or as_json) as progress:
         path = work(traces, power, tz=tz or None, gpu=gpu or None, out=out, nsys=nsys, progress=progress)
@@ -51,7 +51,7 @@ def ingest(
         return
     from rich.markup import escape
 
-    from tracetool.vocabulary.counted import counted
+    from tracetool.core.counted import counted
 
     for warning in run.info["warnings"]:
         console(stderr=True).print(f"note: {escape(warning)}", soft_wrap=True)

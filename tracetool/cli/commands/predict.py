@@ -67,8 +67,8 @@ def predict(
     """Predict time, utilization, power and energy at each clock: of kernels, copies, gaps and the run."""
     from tracetool.cli.output import print_json
     from tracetool.cli.predicted import print_rows, print_totals
+    from tracetool.replay.predict import parse_request, rows_by
     from tracetool.report.save import check_output, save_table
-    from tracetool.workflows.predict import parse_request, rows_by
 
     if out is not None:
         check_output(out)

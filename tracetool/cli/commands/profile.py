@@ -51,12 +51,12 @@ def profile(
     between, power is also told by what ran before, with the share of its power that lingers.
     """
     from tracetool.cli.output import console, print_json
+    from tracetool.core.errors import BadInput
+    from tracetool.measure.fingrav.campaign import context_table, profile_runs, profile_tables, summary
     from tracetool.report.console import show_table
     from tracetool.report.save import check_output, save_table
     from tracetool.report.sentences import say
     from tracetool.tables.schema import load_schema
-    from tracetool.vocabulary.errors import BadInput
-    from tracetool.workflows.profile import context_table, profile_runs, profile_tables, summary
 
     if out is not None:
         check_output(out)

@@ -77,6 +77,8 @@ def record(
     import signal
     import sys
 
+    from tracetool.api.record import RecordPlan, finish_recording
+    from tracetool.api.record import record as record_program
     from tracetool.cli.output import print_json
     from tracetool.cli.record_text import (
         check_and_show,
@@ -85,9 +87,7 @@ def record(
         recorded_lines,
         say_on_stderr,
     )
-    from tracetool.vocabulary.errors import BadInput, Interrupted
-    from tracetool.workflows.record import RecordPlan, finish_recording
-    from tracetool.workflows.record import record as record_program
+    from tracetool.core.errors import BadInput, Interrupted
 
     say = say_on_stderr if not quiet else (lambda _: None)
     if finish is not None:

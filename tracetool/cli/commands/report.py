@@ -32,12 +32,12 @@ def report(
     from dataclasses import asdict
 
     from tracetool.cli.output import print_json
+    from tracetool.core.errors import BadInput
     from tracetool.report.pictures.charts import need_bokeh
     from tracetool.report.run_html import run_html
+    from tracetool.report.run_report import report_run
     from tracetool.report.save import check_output
     from tracetool.tables.write import aside_file
-    from tracetool.vocabulary.errors import BadInput
-    from tracetool.workflows.report import report_run
 
     need_bokeh()
     check_output(out)

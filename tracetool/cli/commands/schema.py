@@ -20,9 +20,9 @@ def schema(
     from rich.markup import escape
 
     from tracetool.cli.output import console, print_json
+    from tracetool.core.errors import BadInput
     from tracetool.report.layout import Table
     from tracetool.tables.schema import load_schema, schema_names
-    from tracetool.vocabulary.errors import BadInput
 
     names = schema_names()
     if table and table not in names:

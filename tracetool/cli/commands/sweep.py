@@ -59,11 +59,12 @@ def sweep(
     """Find the clock or power cap of least energy, least energy x time, or least energy within a slowdown."""
     from tracetool.cli.output import print_json
     from tracetool.cli.swept import print_swept
+    from tracetool.replay.assumptions import Assumptions
+    from tracetool.replay.clocks import parse_clocks
+    from tracetool.replay.sweep import sweep as run_sweep
     from tracetool.report.chart_page import check_chart, save_chart
+    from tracetool.report.pictures.pareto import swept_chart
     from tracetool.report.save import check_output, save_table
-    from tracetool.workflows.assumptions import Assumptions
-    from tracetool.workflows.clocks import parse_clocks
-    from tracetool.workflows.sweep import sweep as run_sweep
 
     if out is not None:
         check_output(out)
@@ -84,7 +85,7 @@ def sweep(
     if out is not None:
         save_table(made.points, out, title=f"Operating points on {made.gpu}")
     if chart is not None:
-        save_chart(made.chart(), chart)
+        save_chart(swept_chart(made), chart)
     if as_json:
         tables = {"points": made.points, "best": made.best, "families": made.families}
         print_json(

@@ -7,10 +7,10 @@ from functools import cached_property
 
 import numpy as np
 
+from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.measure.fingrav.basis import Basis
 from tracetool.measure.fingrav.executions import Executions
 from tracetool.measure.fingrav.stitch import Samples
-from tracetool.vocabulary.arrays import Bools, Floats, Ints
 
 #: A sample that holds more than this of executions outside the golden bin is left out.
 _ODD = 0.1

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.polynomial import legendre
 from scipy.interpolate import BSpline
 
-from tracetool.vocabulary.arrays import Floats
+from tracetool.core.arrays import Floats
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetool.vocabulary.arrays import Floats
-from tracetool.vocabulary.errors import BadInput
+from tracetool.core.arrays import Floats
+from tracetool.core.errors import BadInput
 
 
 @dataclass(frozen=True)

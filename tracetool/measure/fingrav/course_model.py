@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
+from tracetool.core.arrays import Floats, Ints
 from tracetool.measure.fingrav.averaged import Windows
 from tracetool.measure.fingrav.basis import Basis, end_spline
-from tracetool.vocabulary.arrays import Floats, Ints
 
 #: A stated width of the window holds to this share.
 WIDTH_SD = 0.02

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tracetool.core.arrays import Bools, Floats
 from tracetool.measure.fingrav.deconvolve import Course
 from tracetool.measure.fingrav.guidance import Guidance
-from tracetool.vocabulary.arrays import Bools, Floats
 
 #: Share of a course's variance that samples must settle for it to count as measured.
 TOLD = 0.5

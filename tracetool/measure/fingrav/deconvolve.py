@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tracetool.core.arrays import Floats
 from tracetool.measure.fingrav.averaged import Windows
 from tracetool.measure.fingrav.basis import Basis
 from tracetool.measure.fingrav.course_model import Model, State
-from tracetool.vocabulary.arrays import Floats
 
 #: Rounds that place the windows, weigh the samples and look again; with the windows' place known.
 _ROUNDS, _FEW_ROUNDS = 9, 3

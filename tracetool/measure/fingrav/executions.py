@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetool.vocabulary.arrays import Bools, Floats, Ints
+from tracetool.core.arrays import Bools, Floats, Ints
 
 #: A pause this many times the usual one, and at least this long, starts a new run. [1], [s]
 _PAUSE_TIMES, _PAUSE_S = 20.0, 2e-3

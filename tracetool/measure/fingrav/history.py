@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetool.vocabulary.arrays import Floats, Ints, Texts
-from tracetool.vocabulary.interval import Z90
+from tracetool.core.arrays import Floats, Ints, Texts
+from tracetool.core.interval import Z90
 
 #: How far back what ran before counts, by default. [s]
 LOOK_BACK_S = 5e-3

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tracetool.core.arrays import Floats, Ints, Texts
 from tracetool.measure.fingrav.executions import Executions
 from tracetool.measure.fingrav.history import (
     LOOK_BACK_S,
@@ -15,7 +16,6 @@ from tracetool.measure.fingrav.history import (
     power_before,
 )
 from tracetool.measure.fingrav.stitch import Placed, Samples, place
-from tracetool.vocabulary.arrays import Floats, Ints, Texts
 
 #: Contexts in the order they are told.
 CONTEXTS = ("isolated", "after-alike", "after-heavy", "after-light")

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from tracetool.core.arrays import Bools
+from tracetool.core.errors import BadInput
 from tracetool.measure.fingrav.basis import Basis, polynomial
 from tracetool.measure.fingrav.curves import Curve, FineProfile, RunTrend
 from tracetool.measure.fingrav.executions import Executions, golden_runs, largest_bin, steady_execution
@@ -13,8 +15,6 @@ from tracetool.measure.fingrav.guidance import guidance, runs_wanted
 from tracetool.measure.fingrav.settling import Seen, curve_at, fit_settling, steady_power
 from tracetool.measure.fingrav.stitch import Placed, Samples, place
 from tracetool.measure.fingrav.trend import fit_trend
-from tracetool.vocabulary.arrays import Bools
-from tracetool.vocabulary.errors import BadInput
 
 
 def fine_profile(

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tracetool.core.arrays import Bools, Floats, Ints
+from tracetool.core.errors import BadInput
 from tracetool.measure.fingrav.averaged import Windows
 from tracetool.measure.fingrav.basis import Basis, polynomial, spline
 from tracetool.measure.fingrav.curves import Curve
@@ -13,8 +15,6 @@ from tracetool.measure.fingrav.deconvolve import Course, deconvolve
 from tracetool.measure.fingrav.executions import Executions
 from tracetool.measure.fingrav.stitch import Placed, Samples, rows_of
 from tracetool.measure.fingrav.trend import Trend, fit_trend
-from tracetool.vocabulary.arrays import Bools, Floats, Ints
-from tracetool.vocabulary.errors import BadInput
 
 #: Relative change of power below which it is steady.
 POWER_TOLERANCE = 0.02

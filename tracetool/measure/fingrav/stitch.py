@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tracetool.core.arrays import Floats, Ints
 from tracetool.measure.fingrav.basis import Basis
 from tracetool.measure.fingrav.executions import Executions
-from tracetool.vocabulary.arrays import Floats, Ints
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tracetool.core.arrays import Floats, Ints
+from tracetool.core.interval import LEVEL
 from tracetool.measure.fingrav.basis import Basis
-from tracetool.vocabulary.arrays import Floats, Ints
-from tracetool.vocabulary.interval import LEVEL
 
 _RESAMPLES = 200
 _SMOOTHING = np.logspace(-6, 4, 21)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tracetool.report.columns import number
+from tracetool.core.figures import number
 from tracetool.report.pictures.charts import INK, MEASURED, MODEL, SOFT, Chart, blank, hover
 
 

@@ -9,9 +9,9 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from tracetool.report import escape
-from tracetool.vocabulary.arrays import Floats
-from tracetool.vocabulary.errors import MissingPart
+from tracetool.core import escape
+from tracetool.core.arrays import Floats
+from tracetool.core.errors import MissingPart
 
 #: Colours of the light page; the page's script puts the reader's theme in their place (``charts.js``).
 INK: Final = "#1b1f24"

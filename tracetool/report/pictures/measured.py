@@ -7,7 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from tracetool.report.columns import number
+from tracetool.core.arrays import Floats
+from tracetool.core.counted import counted
+from tracetool.core.figures import number
 from tracetool.report.pictures.charts import (
     INK,
     MEASURED,
@@ -20,8 +22,6 @@ from tracetool.report.pictures.charts import (
     limits,
     plain,
 )
-from tracetool.vocabulary.arrays import Floats
-from tracetool.vocabulary.counted import counted
 
 #: Points beyond this are thinned: no screen shows more.
 _MOST: Final = 4000

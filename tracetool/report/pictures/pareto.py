@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from tracetool.compare.least import least
-from tracetool.report.columns import number
+from tracetool.core.counted import counted
+from tracetool.core.figures import number
+from tracetool.replay.operating_points import Clocks, front
+from tracetool.replay.sweep import Swept
 from tracetool.report.pictures.charts import (
     BACK,
     INK,
@@ -20,41 +20,12 @@ from tracetool.report.pictures.charts import (
     legend,
     limits,
 )
-from tracetool.vocabulary.arrays import Bools, Floats
-from tracetool.vocabulary.counted import counted
 
 
-def front(time: Floats, energy: Floats) -> Bools:
-    """Return which points no other point beats in both time and energy. Shape (n,).
-
-    >>> front(np.array([1.0, 2.0, 3.0]), np.array([5.0, 4.0, 4.5]))
-    array([ True,  True, False])
-    """
-    beaten = (time[None] <= time[:, None]) & (energy[None] <= energy[:, None])
-    strictly = (time[None] < time[:, None]) | (energy[None] < energy[:, None])
-    return np.asarray(~(beaten & strictly).any(axis=1), dtype=np.bool_)
-
-
-@dataclass(frozen=True)
-class Clocks:
-    """The whole run at c clocks: time, energy and its 90 % interval."""
-
-    clock_mhz: Floats
-    time_ms: Floats
-    energy_j: Floats
-    low_j: Floats
-    high_j: Floats
-
-    def marks(self, recorded_mhz: float | None = None) -> dict[int, str]:
-        """Return the clocks worth naming: least energy, least energy x time, and the recorded one."""
-        if not self.clock_mhz.size:
-            return {}
-        said: dict[int, list[str]] = {}
-        said.setdefault(least(self.energy_j, self.time_ms), []).append("least energy")
-        said.setdefault(least(self.energy_j * self.time_ms, self.time_ms), []).append("least energy × time")
-        if recorded_mhz is not None:
-            said.setdefault(int(np.argmin(np.abs(self.clock_mhz - recorded_mhz))), []).append("as recorded")
-        return {i: ", ".join(texts) for i, texts in said.items()}
+def swept_chart(swept: Swept) -> Chart:
+    """Return the picture of energy against time of a sweep."""
+    clocks = swept.clocks()
+    return pareto(clocks, clocks.marks(swept.info.get("reference_mhz")))
 
 
 def pareto(clocks: Clocks, marks: dict[int, str]) -> Chart:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tracetool.core.counted import counted
 from tracetool.measure.fingrav.curves import Curve, FineProfile
 from tracetool.measure.fingrav.interleaving import ContextPower, Interleaving
 from tracetool.report.pictures.charts import (
@@ -21,7 +22,6 @@ from tracetool.report.pictures.charts import (
     plain,
 )
 from tracetool.report.pictures.measured import thinned
-from tracetool.vocabulary.counted import counted
 
 _COLOURS = {"sse": MODEL, "ssp": MEASURED, "outlier": SOFT}
 _DASHES = {"sse": "solid", "ssp": "dashed", "outlier": "dotted"}

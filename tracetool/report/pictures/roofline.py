@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from tracetool.report.columns import number
+from tracetool.core.arrays import Floats
+from tracetool.core.counted import counted
+from tracetool.core.figures import number
 from tracetool.report.pictures.charts import INK, LINE, SOFT, Chart, blank, hover, limits, plain
-from tracetool.vocabulary.arrays import Floats
-from tracetool.vocabulary.counted import counted
 
 
 def roofline(

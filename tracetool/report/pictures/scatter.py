@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tracetool.report.columns import number
+from tracetool.core.arrays import Floats
+from tracetool.core.figures import number
 from tracetool.report.pictures.charts import INK, SOFT, Chart, blank, hover, limits, plain
 from tracetool.report.pictures.colours import OTHER
-from tracetool.vocabulary.arrays import Floats
 
 _BAND = 1.1  # a tenth to either side of the diagonal
 

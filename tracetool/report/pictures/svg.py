@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from tracetool.report import escape
+from tracetool.core import escape
 
 
 def _attributes(given: dict[str, object]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tracetool.report import escape
+from tracetool.core import escape
 
 #: Widths in units of the letters' size. [1]
 _WIDTHS: Final = {

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 import polars as pl
 
-from tracetool.vocabulary.arrays import Floats, Ints
+from tracetool.core.arrays import Floats, Ints
 
 #: Most launches a page carries; beyond that, neighbours on one lane become one bar.
 MOST_BARS: Final = 150_000

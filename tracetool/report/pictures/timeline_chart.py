@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tracetool.report.columns import number
+from tracetool.core.figures import number
 from tracetool.report.pictures.charts import MEASURED, MODEL, Chart, blank, hover, legend
 from tracetool.report.pictures.timeline import Timeline
 

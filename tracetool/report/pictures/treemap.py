@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tracetool.report import escape
-from tracetool.report.columns import number
+from tracetool.core import escape
+from tracetool.core.figures import number
 from tracetool.report.pictures.colours import OTHER, ink_on
 from tracetool.report.pictures.svg import Drawing
 from tracetool.report.pictures.text_size import label_that_fits, text_width

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tracetool.report import escape
+from tracetool.core import escape
 from tracetool.report.renderer import Renderer
 from tracetool.report.view import Case, View
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from tracetool.report import escape
+from tracetool.core import escape
 from tracetool.report.renderer import Renderer
 from tracetool.report.view import Case, View
 from tracetool.tables.run import tool_version

@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 
 from tracetool.compare.outcome import RunDiff
+from tracetool.core.figures import number
 from tracetool.report.changes import causes, headline
-from tracetool.report.columns import number
 from tracetool.report.pictures.causes import waterfall
 from tracetool.report.pictures.charts import chart_html
 from tracetool.report.run_page import RunPage

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from tracetool.compare.least import least
+from tracetool.replay.operating_points import front, least
 from tracetool.report.pictures.charts import chart_html
-from tracetool.report.pictures.pareto import front, pareto
+from tracetool.report.pictures.pareto import pareto
 from tracetool.report.run_page import RunPage
 from tracetool.report.sections.section import Section, table_html
 

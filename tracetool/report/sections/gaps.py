@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tracetool.report.columns import number
+from tracetool.core.counted import counted
+from tracetool.core.figures import number
 from tracetool.report.run_page import RunPage
 from tracetool.report.sections.section import Section, table_html
-from tracetool.vocabulary.counted import counted
 
 
 def gaps(page: RunPage) -> Section | None:

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import polars as pl
 
-from tracetool.report import escape
-from tracetool.report.columns import number
+from tracetool.core import escape
+from tracetool.core.figures import number
 from tracetool.report.pictures.colours import family_colours
 from tracetool.report.run_page import RunPage
 from tracetool.report.sections.section import Section

@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from tracetool.report import escape
+from tracetool.core import escape
 from tracetool.report.run_page import RunPage
 from tracetool.report.sections.section import Section, line_html, table_html
 

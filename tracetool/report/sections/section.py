@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from tracetool.report import escape
+from tracetool.core import escape
 from tracetool.report.columns import show_columns
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracetool.report import escape
+from tracetool.core import escape
 from tracetool.report.pictures.colours import OTHER, family_colours
 from tracetool.report.pictures.treemap import Part, treemap
 from tracetool.report.run_page import RunPage

@@ -1,1 +1,1 @@
-"""Nsight Systems: the tables of its SQLite export, and the program that makes one from a report."""
+"""Nsight Systems: reports, their SQLite exports, and folders of them."""

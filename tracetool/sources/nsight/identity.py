@@ -8,7 +8,7 @@ import polars as pl
 
 from tracetool.sources.columns import clean_text, distinct_rows, look_up
 from tracetool.sources.format import Clock
-from tracetool.sources.localtime import wall_clock_ns
+from tracetool.sources.telemetry.localtime import wall_clock_ns
 
 Read = Callable[..., pl.DataFrame]
 _I, _S = pl.Int64(), pl.String()

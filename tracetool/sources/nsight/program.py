@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from tracetool.vocabulary.errors import BadInput, MissingPart
+from tracetool.core.errors import BadInput, MissingPart
 
 INSTALL = "apt-get install nsight-systems (non-free), or the vendor's package"
 ELSEWHERE = "nsys export --type sqlite -o run.sqlite run.nsys-rep"

@@ -11,10 +11,10 @@ from typing import Protocol
 
 import polars as pl
 
+from tracetool.core.errors import BadInput
 from tracetool.sources.columns import plain_columns
-from tracetool.sources.sqlite_file import Only, list_tables, open_sqlite, read_columns
+from tracetool.sources.io.sqlite_file import Only, list_tables, open_sqlite, read_columns
 from tracetool.tables.memory import check_parquet
-from tracetool.vocabulary.errors import BadInput
 
 #: Columns that hold the number of a string; exports of many files may hold the text itself.
 STRING_IDS = frozenset({"demangledName", "shortName", "nameId", "textId"})

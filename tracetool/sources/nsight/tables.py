@@ -8,15 +8,15 @@ from pathlib import Path
 
 import polars as pl
 
+from tracetool.core.errors import BadInput
 from tracetool.sources.calls import with_call_kinds
 from tracetool.sources.columns import clean_text, distinct_rows, look_up, narrow
 from tracetool.sources.format import Trace
+from tracetool.sources.io.sqlite_file import Only
 from tracetool.sources.nsight.annotations import read_annotations
 from tracetool.sources.nsight.identity import read_devices, session_clock, versions
 from tracetool.sources.nsight.metrics import read_metrics
 from tracetool.sources.nsight.store import Store, open_store
-from tracetool.sources.sqlite_file import Only
-from tracetool.vocabulary.errors import BadInput
 
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 MEMCPY = "CUPTI_ACTIVITY_KIND_MEMCPY"

@@ -1,1 +1,1 @@
-"""What the profilers of the ROCm family share: names, agents, grids in work-items, boot time."""
+"""ROCm profilers: rocprof, rocprofv3, rocpd, RPD, Perfetto traces."""

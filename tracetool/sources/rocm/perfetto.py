@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tracetool.sources.protobuf import BYTES, FIXED64, fields, signed
+from tracetool.sources.io.protobuf import BYTES, FIXED64, fields, signed
 
 #: Field numbers of the messages read here.
 _PACKET = 1

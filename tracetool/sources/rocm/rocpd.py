@@ -13,7 +13,7 @@ from pathlib import Path
 
 import polars as pl
 
-from tracetool.sources.sqlite_file import read_spelled, refuse_view
+from tracetool.sources.io.sqlite_file import read_spelled, refuse_view
 
 _I, _S = pl.Int64(), pl.String()
 Wanted = Mapping[str, tuple[Sequence[str], pl.DataType]]

@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from tracetool.core.errors import BadInput
 from tracetool.sources.calls import with_call_kinds
 from tracetool.sources.columns import clean_text, rejected_rows
 from tracetool.sources.format import ReadOptions, Trace
-from tracetool.sources.kineto.columns import decode_args, texts, whole_numbers
-from tracetool.sources.kineto.events import EventReader
-from tracetool.sources.kineto.records import RawEvent
+from tracetool.sources.io.text import unpacked_chunks
+from tracetool.sources.pytorch.columns import decode_args, texts, whole_numbers
+from tracetool.sources.pytorch.events import EventReader
+from tracetool.sources.pytorch.records import RawEvent
 from tracetool.sources.rocm.dispatches import BOOT, number_devices, plain_names
 from tracetool.sources.rocm.v1 import SERIAL, activities, copy_name
-from tracetool.sources.text import unpacked_chunks
-from tracetool.vocabulary.errors import BadInput
 
 
 class Args(msgspec.Struct, gc=False):

@@ -7,13 +7,13 @@ from typing import Any
 
 import polars as pl
 
+from tracetool.core.errors import BadInput
 from tracetool.sources.calls import with_call_kinds
 from tracetool.sources.columns import clean_text, each_distinct, narrow
-from tracetool.sources.csv_file import has_columns, read_csv
 from tracetool.sources.format import Trace
+from tracetool.sources.io.csv_file import has_columns, read_csv
+from tracetool.sources.io.text import head_bytes
 from tracetool.sources.rocm.dispatches import BOOT, blocks_from_items, gfx_name, number_devices, plain_names
-from tracetool.sources.text import head_bytes
-from tracetool.vocabulary.errors import BadInput
 
 _I, _S, _C = pl.Int64(), pl.String(), pl.Categorical()
 _TIMES = {"start_ns": (["Start_Timestamp"], _I), "end_ns": (["End_Timestamp"], _I)}

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from tracetool.core.errors import BadInput
 from tracetool.sources.calls import with_call_kinds
 from tracetool.sources.columns import clean_text
 from tracetool.sources.format import Trace
 from tracetool.sources.rocm.dispatches import BOOT, blocks_from_items, gfx_name, number_devices, plain_names
-from tracetool.vocabulary.errors import BadInput
 
 
 class Handle(msgspec.Struct, gc=False, frozen=True):

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tracetool.core.operators import OperatorColumns
+from tracetool.families.access_pattern import WALKS, chain, kept_share, lanes, steps_of, walk_of, walks
+from tracetool.hardware.load import load_gpu
+
+
+@pytest.mark.parametrize(
+    ("name", "walk"),
+    [
+        ("", "table"),
+        ("void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float> >", "wide"),
+        ("void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast>", "offsets"),
+        ("void at::native::elementwise_kernel_manual_unroll<128, 8, at::native::gpu_kernel_impl>", "offsets"),
+        ("void at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda>", "cast"),
+        ("void at::native::elementwise_kernel<512, 1, at::native::gpu_kernel_impl>", "cast"),
+        ("void at::native::(anonymous namespace)::CatArrayBatchedCopy<int, unsigned int, 3>", "cat"),
+        ("void at::native::(anonymous namespace)::CatArrayBatchedCopy_contig<float>", "other"),
+        ("void at::native::index_elementwise_kernel<128, 4, at::native::gpu_index_kernel>", "index"),
+        ("void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float> >", "tree"),
+        ("void at::native::(anonymous namespace)::max_pool_forward_nchw<float, float>", "pool"),
+        ("triton_poi_fused_add_mul_3", "wide"),
+        ("void vllm::rotary_embedding_kernel<c10::BFloat16, true>", "other"),
+    ],
+)
+def test_a_name_tells_how_its_kernel_walks(name: str, walk: str) -> None:
+    assert WALKS[walk_of(name)] == walk
+
+
+def test_rows_without_names_are_of_tables() -> None:
+    rows = OperatorColumns(np.full(3, "copy", dtype=object), {"elements": np.ones(3)})
+    assert walks(rows).tolist() == [0, 0, 0]
+    assert chain(rows, np.ones(3)).tolist() == [0.0, 0.0, 0.0]
+    assert (steps_of(rows) > 0).all()
+
+
+@given(st.floats(1.0, 1e12))
+def test_less_of_more_traffic_stays_in_the_cache(moved: float) -> None:
+    more, less = kept_share(np.array([moved, 2.0 * moved]), load_gpu("h100-sxm"))
+    assert 0.0 <= less <= more <= 1.0
+
+
+def test_a_compute_unit_issues_to_half_the_lanes_of_an_sm() -> None:
+    assert lanes(load_gpu("mi300x")) * 2 == lanes(load_gpu("h100-sxm"))

@@ -1,0 +1,77 @@
+"""Fine-grain profiles from files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tracetool.cli.app import run as command
+from tracetool.core.errors import BadInput
+from tracetool.measure.fingrav.campaign import profile_runs, profile_tables
+
+from ..measure.board import campaign, gpu_log
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("campaign")
+    made = campaign(seed=11, runs=120, executions=30)
+    log = gpu_log(made.steps, seed=12)
+    pl.DataFrame(
+        {"kernel": "gemm_4k", "run": made.run, "start_us": made.start_s * 1e6, "end_us": made.end_s * 1e6}
+    ).write_csv(folder / "executions.csv")
+    parts = {f"{k}_w": v for k, v in log.power_w.items() if k != "total"}
+    pl.DataFrame({"gpu_us": log.gpu_s * 1e6, "power_w": log.power_w["total"], **parts}).write_csv(
+        folder / "samples.csv"
+    )
+    sync = {f"{p}_us": getattr(log, f"sync_{p}_s") * 1e6 for p in ("host", "gpu", "delay")}
+    pl.DataFrame(sync).write_csv(folder / "sync.csv")
+    return {p.stem: p for p in folder.iterdir()} | {"folder": folder}
+
+
+def test_a_campaign_in_tables(tables: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    out, picture = tables["folder"] / "profile.parquet", tables["folder"] / "profile.html"
+    code = command(
+        ["profile", str(tables["executions"]), "--power", str(tables["samples"]),
+         "--sync", str(tables["sync"]),
+         "-o", str(out), "--picture", str(picture), "--json"]
+    )  # fmt: skip
+    assert code == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["kernel"] == "gemm_4k"
+    assert told["sse_execution"] == 4
+    means = {(p["kind"], p["component"]): p["mean_w"] for p in told["profiles"]}
+    assert means["ssp", "total"] == pytest.approx(600.0, rel=0.02)
+    assert means["sse", "total"] == pytest.approx(528.0, rel=0.025)
+    assert means["ssp", "iod"] == pytest.approx(120.0, rel=0.03)
+    frame = pl.read_parquet(out)
+    assert set(frame["component"]) == {"total", "xcd", "iod", "hbm"}
+    assert (frame["power_low_w"] <= frame["power_high_w"]).all()
+    drawn = picture.read_text("utf-8")
+    assert drawn.startswith("<!doctype html>")
+    assert "steady power (SSP) from here" in drawn
+
+
+def test_samples_on_the_gpus_clock_need_sync_points(tables: dict[str, Path]) -> None:
+    with pytest.raises(BadInput, match="GPU's clock"):
+        profile_tables(tables["executions"], tables["samples"])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("start_us,end_us\n", "no rows"), ("start_us\n1\n", "lacks the column end_us"),
+     ("start_us,end_us\n5,4\n", "ends before"), ("start_us,end_us\n5,x\n", "not a number")],
+)  # fmt: skip
+def test_bad_executions_are_one_line(tables: dict[str, Path], tmp_path: Path, text: str, said: str) -> None:
+    bad = tmp_path / "bad.csv"
+    bad.write_text(text)
+    with pytest.raises(BadInput, match=said):
+        profile_tables(bad, tables["samples"], sync=tables["sync"])
+
+
+def test_no_run_is_said() -> None:
+    with pytest.raises(BadInput, match="no run"):
+        profile_runs([])

@@ -1,0 +1,75 @@
+"""Operator and kernel tables: read in every format, checked, the fault named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tracetool.core.errors import BadInput
+from tracetool.replay.operator_tables import read_table
+
+GEMM = {"op": ["gemm", "gemm", "gemm"], "dtype": ["bf16"] * 3, "m": [8, 8, 16], "n": [8] * 3, "k": [8] * 3}
+
+
+def test_equal_rows_are_modelled_once_and_order_is_kept() -> None:
+    table = read_table(pl.DataFrame(GEMM))
+    assert table.kind == "operators"
+    assert len(table.rows) == 2
+    assert table.index.tolist() == [0, 0, 1]
+    assert table.rows.number("m").tolist() == [8.0, 16.0]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "json", "jsonl"])
+def test_every_format_gives_the_same_rows(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"t.{suffix}"
+    frame = pl.DataFrame(GEMM)
+    {
+        "csv": frame.write_csv,
+        "parquet": frame.write_parquet,
+        "json": frame.write_json,
+        "jsonl": frame.write_ndjson,
+    }[suffix](path)  # type: ignore[operator]
+    assert read_table(path).rows.number("k").tolist() == [8.0, 8.0]
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"op": ["gemm", "spmm", "gemm"]}, "row 2: unknown op 'spmm'"),
+        ({"dtype": ["bf16", "bf15", "bf16"]}, "row 2, column dtype: unknown number format 'bf15'"),
+        ({"m": [8, None, 16]}, "row 2: gemm needs column m"),
+        ({"m": ["8", "x", "16"]}, "row 2, column m: 'x' is not a number"),
+        ({"m": [8, 0, 16]}, "row 2, column m: 0 is below 1"),
+        ({"m": [8.0, 1e300, 16.0]}, "row 2, column m: 1e+300 is beyond 1e+15"),
+        ({"m": [8.0, float("inf"), 16.0]}, "row 2, column m: is not finite"),
+        ({"count": [1, -1, 1]}, "column count: -1 is below 0"),
+    ],
+)
+def test_faults_name_row_and_column(change: dict[str, list[object]], fault: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        read_table(pl.DataFrame({**GEMM, **change}))
+    assert fault in caught.value.message
+
+
+@pytest.mark.parametrize("raw", [b"", b"\x00\x01", b"op\n", b"a,b\n1,2\n", "ü,\n".encode("latin-1")])
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "json", "txt"])
+def test_a_broken_file_is_bad_input(tmp_path: Path, raw: bytes, suffix: str) -> None:
+    path = tmp_path / f"t.{suffix}"
+    path.write_bytes(raw)
+    with pytest.raises(BadInput):
+        read_table(path)
+
+
+def test_kernel_tables_keep_launch_and_clock() -> None:
+    table = read_table(
+        pl.DataFrame(
+            {"kernel": ["k"], "duration_us": [5.0], "clock_mhz": [900], "grid_x": [4], "block_x": [128]}
+        )
+    )
+    assert table.kind == "kernels"
+    assert table.rows.number("recorded_clock_mhz").tolist() == [900.0]
+    assert table.rows.number("blocks").tolist() == [4.0]
+    with pytest.raises(BadInput, match="not a share"):
+        read_table(pl.DataFrame({"kernel": ["k"], "duration_us": [5.0], "mix_mem_gl": [7.0]}))

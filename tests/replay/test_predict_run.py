@@ -1,0 +1,136 @@
+"""Predictions of runs: a sample trace at other clocks, on another GPU, with what-ifs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tracetool.api.ingest import ingest
+from tracetool.compare.diff_run import accuracy_of
+from tracetool.core.errors import BadInput
+from tracetool.replay.breakdown import BREAKDOWNS, breakdown
+from tracetool.replay.predict_run import predict_run
+from tracetool.replay.run_rows import run_rows
+from tracetool.replay.sweep import sweep
+from tracetool.report.pictures.pareto import swept_chart
+from tracetool.tables.run import Run
+
+
+@pytest.fixture(scope="module")
+def run(samples: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Return the sample generation trace as a run."""
+    out = tmp_path_factory.mktemp("run") / "a100.tracetool"
+    return Run.open(ingest([samples / "a100_generation.pt.trace.json.gz"], [], tz=None, gpu=None, out=out))
+
+
+def test_at_its_own_clock_the_run_takes_what_it_took(run: Run) -> None:
+    made = predict_run(run)
+    assert made.totals[0]["makespan_ms"] == pytest.approx(made.info["recorded_makespan_ms"], rel=0.01)
+    assert made.gpu.startswith("a100")
+
+
+def test_parts_gaps_and_breakdowns_add_up_at_every_clock(run: Run) -> None:
+    made = predict_run(run, clocks_mhz=[700, 1000, 1410])
+    by = {name: breakdown(made, name) for name in BREAKDOWNS}
+    for total in made.totals:
+        assert sum(total["energy_parts_j"].values()) == pytest.approx(total["energy_j"], rel=1e-9)
+        assert sum(total["gaps_j"].values()) == pytest.approx(total["gap_energy_j"], rel=1e-9)
+        scopes = total["kernel_energy_j"], total["copy_energy_j"], total["gap_energy_j"]
+        assert sum(scopes) == pytest.approx(total["energy_j"], rel=1e-9)
+        device_j = total["kernel_energy_j"] + total["copy_energy_j"]
+        here = {n: t.filter(pl.col("clock_mhz") == total["clock_mhz"]) for n, t in by.items()}
+        assert here["family"]["energy_j"].sum() == pytest.approx(device_j, rel=1e-9)
+        for nested in ("range", "operator"):
+            top = here[nested].filter(pl.col("depth") == 0)
+            assert top["energy_j"].sum() == pytest.approx(device_j, rel=1e-9)
+            assert here[nested]["self_energy_j"].sum() == pytest.approx(device_j, rel=1e-9)
+        drawn = here["power"]
+        step = drawn["time_ms"][1] - drawn["time_ms"][0]
+        idle = step * drawn.height - total["makespan_ms"]
+        seen = drawn["mean_power_w"].sum() * step * 1e-3 - idle * 1e-3 * total["idle_power_w"]
+        assert seen == pytest.approx(total["energy_j"], rel=1e-6)
+
+
+def test_slower_clocks_never_shorten_a_run(run: Run) -> None:
+    spans = [t["makespan_ms"] for t in predict_run(run, clocks_mhz=[600, 900, 1200, 1410]).totals]
+    assert spans == sorted(spans, reverse=True)
+
+
+def test_what_ifs(run: Run) -> None:
+    base = predict_run(run).totals[0]
+    family = breakdown(predict_run(run), "family")["family"][0]
+    faster = predict_run(run, scale={family: 0.5}).totals[0]
+    assert faster["kernel_time_ms"] < base["kernel_time_ms"]
+    assert predict_run(run, launch="graph").totals[0]["makespan_ms"] <= base["makespan_ms"] * (1 + 1e-9)
+    capped = predict_run(run, power_cap_w=base["peak_power_w"] * 0.7).totals[0]
+    assert capped["throttled_share"] > 0
+    other = predict_run(run, "h100-sxm")
+    assert other.gpu == "h100-sxm"
+    assert any("carried over" in n for n in other.notes)
+
+
+def test_a_dropped_range_takes_its_kernels_along(run: Run) -> None:
+    ranges = run.table("ranges")
+    if not ranges.height:
+        pytest.skip("the sample holds no ranges")
+    inside = run.kernels.drop_nulls("range")
+    name = ranges.filter(pl.col("range") == inside["range"][0])["name"][0]
+    left = predict_run(run, drop=[name]).totals[0]
+    assert left["kernel_time_ms"] < predict_run(run).totals[0]["kernel_time_ms"]
+
+
+def test_what_is_not_there_is_said(run: Run) -> None:
+    with pytest.raises(BadInput, match="no range called"):
+        predict_run(run, drop=["nowhere"])
+    with pytest.raises(BadInput, match="no kernels of family"):
+        predict_run(run, scale={"fft": 2.0})
+    with pytest.raises(BadInput, match="--by"):
+        breakdown(predict_run(run), "colour")
+
+
+def test_a_sweep_finds_points_on_the_front(run: Run) -> None:
+    made = sweep(run.path, clocks_mhz=[700, 900, 1100, 1410], caps_w=[200.0], slowdown=0.1)
+    points, best = made.points, made.best
+    assert points.height == 5
+    cheapest = points.sort("energy_j").row(0, named=True)
+    assert best.row(0, named=True)["energy_j"] <= 1.005 * cheapest["energy_j"]
+    assert cheapest["pareto"]
+    within = best.row(-1, named=True)
+    assert within["slowdown"] <= 0.1 + 1e-9
+    assert (best["energy_saved_low"] <= best["energy_saved"]).all()
+    assert swept_chart(made).said.startswith("4 clocks")
+    assert made.families["share"].sum() == pytest.approx(1.0)
+
+
+def test_each_signature_is_anchored_as_a_kernel_of_its_own(run: Run) -> None:
+    signatures, rows = run_rows(run)
+    assert signatures["name"].n_unique() < signatures.height, "the sample repeats names with other shapes"
+    assert len(set(rows.text("name").tolist())) == signatures.height
+    made = predict_run(run)
+    np.testing.assert_allclose(
+        made.signatures.filter(~pl.col("throttled"))["duration_us"],
+        made.signatures.filter(~pl.col("throttled"))["measured_duration_us"],
+        rtol=1e-6,
+    )
+
+
+def test_sizes_told_by_the_duration_are_no_evidence_of_it(run: Run) -> None:
+    predicted = predict_run(run, anchor=False)
+    marked = predicted.signatures.with_columns(
+        pl.when(pl.col("signature") == 0)
+        .then(pl.lit("anchored only"))
+        .otherwise(pl.lit("shapes"))
+        .alias("predicted_from")
+    )
+    made = accuracy_of(run, replace(predicted, signatures=marked))
+    rows = made.table.filter(pl.col("level") == "signature")
+    assert rows.filter(pl.col("time_error_pct").is_null())["signature"].to_list() == [0]
+    rest = rows.filter(pl.col("signature") != 0)
+    total = made.table.filter(pl.col("level") == "total").row(0, named=True)
+    error = 100 * (float(rest["time_predicted_ms"].sum()) / float(rest["time_ms"].sum()) - 1)
+    assert total["time_error_pct"] == pytest.approx(error, rel=1e-9)
+    assert total["compared_pct"] == pytest.approx(100 * rest["time_ms"].sum() / rows["time_ms"].sum())

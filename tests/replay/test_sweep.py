@@ -1,0 +1,70 @@
+"""Sweeps: what is assumed is used, and of clocks no sensor tells apart the fastest is chosen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.conftest import Tool
+from tracetool.replay.assumptions import Assumptions
+from tracetool.replay.operating_points import TIE, least
+from tracetool.replay.sweep import sweep
+
+ROWS = pl.DataFrame(
+    {
+        "op": ["gemm", "elementwise"],
+        "dtype": ["bf16", "bf16"],
+        "m": [8192, None],
+        "n": [8192, None],
+        "k": [4096, None],
+        "elements": [None, 1 << 28],
+    }
+)
+CLOCKS = (600.0, 900.0, 1200.0, 1410.0)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "rows.parquet"
+    ROWS.write_parquet(path)
+    return path
+
+
+def test_a_warmer_chip_leaks_more_at_every_clock(table: Path) -> None:
+    cool, warm = (
+        sweep(table, "h100-sxm", CLOCKS, assumed=Assumptions.read(temperature_c=t)).points
+        for t in (40.0, 85.0)
+    )
+    assert (warm["energy_j"] > 1.02 * cool["energy_j"]).all()
+
+
+def test_a_calibration_of_the_users_own_is_used(table: Path, tmp_path: Path) -> None:
+    own = tmp_path / "mine.toml"
+    own.write_text(
+        '[about]\ntitle = "mine"\nbasis = "calibrated"\n[base]\n'
+        'board_w = { value = 60.0, unit = "W", kind = "fitted", source = "mine" }\n'
+    )
+    plain = sweep(table, "a100-sxm", CLOCKS).points
+    mine = sweep(table, "a100-sxm", CLOCKS, assumed=Assumptions.read([own])).points
+    assert (mine["energy_j"] > plain["energy_j"]).all()
+
+
+@pytest.mark.parametrize("extra", [("--calibration", "missing.toml"), ("--temperature", "400")])
+def test_what_cannot_be_assumed_is_one_line(table: Path, tool: Tool, extra: tuple[str, str]) -> None:
+    made = tool("sweep", table, "--gpu", "a100-sxm", *extra)
+    assert made.returncode == 2
+    assert len(made.stderr.strip().splitlines()) == 1
+
+
+@given(st.lists(st.floats(1.0, 10.0), min_size=2, max_size=30))
+def test_the_choice_costs_no_more_than_a_tie_and_is_the_fastest_there(energies: list[float]) -> None:
+    cost = np.array(energies)
+    time = np.arange(len(cost), 0, -1.0)
+    at = least(cost, time)
+    assert cost[at] <= cost.min() * (1.0 + TIE)
+    assert (cost[at + 1 :] > cost.min() * (1.0 + TIE)).all()

@@ -1,0 +1,1 @@
+"""One short module per job: what `import tracetool` gives and the commands call."""

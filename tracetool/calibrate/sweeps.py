@@ -1,0 +1,135 @@
+"""Sweeps given to calibrate: which readings are of one state of the board, and the error on clocks unseen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from tracetool.calibrate.power_sweep import SweepFit, SweepRows, fit_sweep, take, unseen_residual
+from tracetool.calibrate.tables import Measured
+from tracetool.core.arrays import Bools, Floats
+from tracetool.hardware.voltage import VoltageCurve
+from tracetool.model.power_calibration import PowerCalibration
+
+#: Fewer clocks than this tell nothing of the voltage.
+_FEWEST_CLOCKS = 5
+#: Lowest clocks whose readings lie further than this from what the clocks above say are of another state.
+_OTHER_STATE: Final = 0.1
+#: A state is told by this share of the clocks, from the highest down.
+_SURE_SHARE: Final = 0.5
+#: Of more rows than this the fit is to some clocks only; its errors are of all.
+_MANY_ROWS: Final = 3000
+#: Clocks are left out in this many turns.
+_TURNS: Final = 5
+
+
+@dataclass(frozen=True)
+class FittedSweep:
+    """Base and voltage of one state of the board, what was left out, and the errors on clocks unseen."""
+
+    fit: SweepFit
+    held_out: float  # mean absolute relative error of readings whose clock was left out; NaN: too few
+    constant: float  # the same of each group's mean power at the other clocks
+    left_out: pl.DataFrame  # rows of another state, with the reason
+
+
+def fitted_sweep(
+    read: Sequence[Measured], prior: PowerCalibration, curve: VoltageCurve, *, fit_voltage: bool
+) -> FittedSweep | None:
+    """Return the fit to all sweeps read, or None where there is none.
+
+    Below some clock a board may run in another memory state, in which it draws much less. Readings of the
+    lowest clocks that lie more than 10 % from what the upper half of the clocks says are left out, if that
+    half explains itself.
+    """
+    parts = [m.sweep for m in read if m.sweep is not None]
+    if not parts:
+        return None
+    rows = _over_clocks(_together(parts))
+    clocks = np.unique(rows.clock_mhz)
+    if not len(clocks):
+        return None
+    free = fit_voltage and len(clocks) >= _FEWEST_CLOCKS
+    kept = np.ones(len(rows.power_w), dtype=np.bool_)
+    upper = rows.clock_mhz >= np.quantile(clocks, 1.0 - _SURE_SHARE)
+    if len(clocks) >= 4 * _FEWEST_CLOCKS:
+        sure = _fit(take(rows, upper), prior, curve, free)
+        off = unseen_residual(rows, upper, prior, sure.voltage, sure.leakage_per_v)
+        # what does not explain its own readings tells nothing of others
+        if np.nanmedian(np.abs(off[upper])) <= _OTHER_STATE / 2.0:
+            kept = upper | (rows.clock_mhz > _highest_of_another_state(rows.clock_mhz, off))
+    fit = _fit(take(rows, kept), prior, curve, free)
+    held, constant = _unseen_clocks(take(rows, kept), prior, fit)
+    reason = f"of another state: over {100 * _OTHER_STATE:.0f} % from what higher clocks say"
+    left_out = pl.DataFrame(
+        {
+            "kernel": rows.group[~kept].astype(str),
+            "clock_mhz": rows.clock_mhz[~kept],
+            "power_w": rows.power_w[~kept],
+            "reason": [reason] * int((~kept).sum()),
+        }
+    )
+    return FittedSweep(fit, held, constant, left_out)
+
+
+def _fit(rows: SweepRows, prior: PowerCalibration, curve: VoltageCurve, free: bool) -> SweepFit:
+    clocks = np.unique(rows.clock_mhz)
+    every = max(1, min(-(-len(rows.power_w) // _MANY_ROWS), len(clocks) // _FEWEST_CLOCKS))
+    some = np.isin(rows.clock_mhz, clocks[::every])
+    some |= ~np.isin(rows.group, rows.group[some])
+    fit = fit_sweep(take(rows, some), prior, curve, fit_voltage=free)
+    if some.all():
+        return fit
+    return replace(fit, residual=unseen_residual(rows, some, prior, fit.voltage, fit.leakage_per_v))
+
+
+def _together(parts: Sequence[SweepRows]) -> SweepRows:
+    share = [np.ones(len(p.power_w)) if p.memory_share is None else p.memory_share for p in parts]
+    return SweepRows(
+        power_w=np.concatenate([p.power_w for p in parts]),
+        clock_mhz=np.concatenate([p.clock_mhz for p in parts]),
+        duration_s=np.concatenate([p.duration_s for p in parts]),
+        group=np.concatenate([p.group for p in parts]),
+        memory_share=np.concatenate(share),
+    )
+
+
+def _over_clocks(rows: SweepRows) -> SweepRows:
+    """Return the rows of groups seen at two clocks or more, and idle ones: others say nothing of the base."""
+    seen = pl.DataFrame({"group": rows.group.astype(str), "clock": rows.clock_mhz})
+    clocks = seen.select(pl.col("clock").n_unique().over("group")).to_series().to_numpy()
+    return take(rows, (clocks >= 2) | ~np.isfinite(rows.duration_s))
+
+
+def _highest_of_another_state(clock_mhz: Floats, off: Floats) -> float:
+    """Return the highest of the lowest clocks, one after the other, whose readings lie far off; 0 if none."""
+    highest = 0.0
+    for clock in np.unique(clock_mhz):
+        there = np.abs(off[clock_mhz == clock])
+        there = there[np.isfinite(there)]
+        if not there.size or np.median(there) <= _OTHER_STATE:
+            return highest
+        highest = float(clock)
+    return highest
+
+
+def _unseen_clocks(rows: SweepRows, prior: PowerCalibration, fit: SweepFit) -> tuple[float, float]:
+    """Return the mean error at clocks left out of base and work, and that of each group's mean power."""
+    clocks, place = np.unique(rows.clock_mhz, return_inverse=True)
+    if len(clocks) < _FEWEST_CLOCKS:
+        return float("nan"), float("nan")
+    off, plain = np.full(len(place), np.nan), np.full(len(place), np.nan)
+    for turn in range(_TURNS):
+        out: Bools = place % _TURNS == turn
+        off[out] = unseen_residual(rows, ~out, prior, fit.voltage, fit.leakage_per_v)[out]
+        power = pl.DataFrame({"group": rows.group.astype(str), "power": np.where(out, np.nan, rows.power_w)})
+        mean = power.select(pl.col("power").fill_nan(None).mean().over("group")).to_series().to_numpy()
+        plain[out] = (mean / rows.power_w - 1.0)[out]
+    known = np.isfinite(off) & np.isfinite(plain)
+    if not known.any():
+        return float("nan"), float("nan")
+    return float(np.abs(off[known]).mean()), float(np.abs(plain[known]).mean())

@@ -1,0 +1,281 @@
+"""What a table given to calibrate holds, and its rows as measurements of power."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Literal
+
+import numpy as np
+import polars as pl
+
+from tracetool.calibrate.counter_names import DURATIONS, POWERS, with_counter_names, with_our_names
+from tracetool.calibrate.power_fit import coefficient_vector
+from tracetool.calibrate.power_rows import (
+    PowerRows,
+    rows_of_activity,
+    rows_of_timing,
+    rows_of_utilisation,
+)
+from tracetool.calibrate.power_sweep import SweepRows
+from tracetool.core.arrays import Bools, Floats, Texts
+from tracetool.core.errors import BadInput
+from tracetool.core.operators import OperatorColumns
+from tracetool.core.prediction import Timing
+from tracetool.families.formats import dtype_of, product_rate
+from tracetool.hardware.gpu import Gpu
+from tracetool.model.activity import has_activity
+from tracetool.model.power_calibration import BASE
+from tracetool.model.power_priors import prior_calibration
+from tracetool.model.timing import time_rows
+from tracetool.replay.operator_tables import as_columns, load_table, read_table
+
+Kind = Literal["idle", "activity", "sweep", "operators"]
+
+#: A reading this close to the limit, or above it, was taken with the clock held back.
+AT_CAP = 0.965
+#: Above these shares of a peak a row cannot have run as stated. Bytes are modelled, not counted: traffic
+#: the caches kept may be among them.
+_FLOPS_SLACK, _BYTES_SLACK = 1.02, 1.6
+#: Fewer repetitions than this are a start-up, not a steady state.
+_FEWEST_ITERATIONS = 20
+#: Unless they took this long all the same. [us]
+_SHORT_LOOP_US = 1e5
+#: Samples of a monitor that state no duration: shares and power are means, so any will do. [us]
+_SAMPLE_US = 1e6
+#: Power above idle over that believed of the counts: no board strays further, either way.
+_MOST_OFF: Final = 3.5
+_SMEARED: Final = "its work cannot have drawn this power: the sensor averaged over more than it"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One table's usable rows, and the rows that were left out with the reason."""
+
+    kind: Kind
+    path: str
+    power: PowerRows | None
+    sweep: SweepRows | None
+    rejected: pl.DataFrame
+    supply_v: Floats | None = None
+    supply_mhz: Floats | None = None
+
+
+def read_measured(path: str | os.PathLike[str], gpu: Gpu) -> Measured:
+    """Read one table of measurements.
+
+    An idle curve has ``clock_mhz`` and ``idle_w`` (and may have ``supply_mv``); the others have
+    ``power_w`` and a duration: programs with ``act_*`` shares, operator tables (column ``op``), and
+    kernels repeated over clocks.
+
+    Raises
+    ------
+    BadInput
+        If the table is none of these or none of its rows can be used.
+    """
+    name = os.fspath(path)
+    frame = with_our_names(with_counter_names(load_table(Path(path))))
+    if {"idle_w", "clock_mhz"} <= set(frame.columns):
+        return _idle(name, frame)
+    if "power_w" not in frame.columns:
+        raise BadInput.in_file(
+            name,
+            "has no measured power",
+            f"columns: clock_mhz and idle_w, or duration_us and one of {', '.join(POWERS)}",
+        )
+    if "clock_mhz" not in frame.columns:
+        frame = frame.with_columns(pl.lit(gpu.clock_boost_mhz).alias("clock_mhz"))
+    shares = [c for c in frame.columns if c.startswith("util_")]
+    if shares and "op" not in frame.columns:
+        return _utilisation(name, frame, shares, gpu)
+    if "duration_us" not in frame.columns and any(c.startswith("act_") for c in frame.columns):
+        frame = frame.with_columns(pl.lit(_SAMPLE_US).alias("duration_us"))
+    if "duration_us" not in frame.columns:
+        raise BadInput.in_file(name, "has no measured duration", f"one of {', '.join(DURATIONS)}")
+    frame, rejected = _gated(frame, gpu)
+    if not frame.height:
+        raise BadInput.in_file(name, "has no row that can be used", f"first reason: {rejected['reason'][0]}")
+    if "op" in frame.columns:
+        return _operators(name, frame, rejected, gpu)
+    table = read_table(frame)
+    rows = table.rows.take(table.index)
+    if (seen := has_activity(rows)).any():
+        found = replace(rows_of_activity(rows, gpu), group=_groups(frame)).take(seen)
+        unread = frame.filter(pl.Series(~seen)).with_columns(pl.lit("no activity read").alias("reason"))
+        rejected = pl.concat([rejected, unread], how="diagonal_relaxed")
+        return Measured("activity", name, found, None, rejected)
+    seconds = frame["duration_us"].cast(pl.Float64).to_numpy() * 1e-6
+    sweep = SweepRows(
+        frame["power_w"].cast(pl.Float64).to_numpy(),
+        frame["clock_mhz"].cast(pl.Float64).to_numpy(),
+        seconds,
+        _groups(frame),
+        rows.number("recorded_mem_clock_mhz", gpu.memory_clock_mhz) / gpu.memory_clock_mhz,
+    )
+    return Measured("sweep", name, None, sweep, rejected)
+
+
+def _idle(name: str, frame: pl.DataFrame) -> Measured:
+    power = frame["idle_w"].cast(pl.Float64, strict=False).to_numpy()
+    clock = frame["clock_mhz"].cast(pl.Float64, strict=False).to_numpy()
+    good = np.isfinite(power) & np.isfinite(clock) & (power > 0) & (clock > 0)
+    if good.sum() < 3:
+        raise BadInput.in_file(name, "is an idle curve of fewer than three clocks")
+    # Idle power rises with the clock: a reading far above a later one was taken in another state.
+    order = np.argsort(clock)
+    later = np.minimum.accumulate(power[order][::-1])[::-1]
+    odd = np.zeros(len(power), dtype=np.bool_)
+    odd[order] = power[order] > 1.2 * later
+    kept = good & ~odd
+    rejected = frame.filter(pl.Series(~kept)).with_columns(
+        pl.lit("far above idle at higher clocks").alias("reason")
+    )
+    count = int(kept.sum())
+    sweep = SweepRows(
+        power[kept], clock[kept], np.full(count, np.nan), np.full(count, "(idle)", dtype=object)
+    )
+    volts = None
+    if "supply_mv" in frame.columns:
+        volts = frame["supply_mv"].cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()[kept] / 1e3
+        volts = volts if np.isfinite(volts).sum() >= 5 else None
+    return Measured("idle", name, None, sweep, rejected, volts, clock[kept] if volts is not None else None)
+
+
+def _utilisation(name: str, frame: pl.DataFrame, shares: list[str], gpu: Gpu) -> Measured:
+    """A table of unit utilisations: rows of the same shares are one kernel at several clocks."""
+    frame = (
+        frame.with_columns(pl.lit(1.0).alias("duration_us")) if "duration_us" not in frame.columns else frame
+    )
+    frame, rejected = _gated(frame, gpu)
+    if not frame.height:
+        raise BadInput.in_file(name, "has no row that can be used")
+    columns = {c: pl.col(c).cast(pl.Float64, strict=False).fill_null(0.0) for c in shares}
+    numbers = frame.select(
+        *(v.alias(c) for c, v in columns.items()),
+        pl.col("power_w").cast(pl.Float64),
+        pl.col("clock_mhz").cast(pl.Float64).alias("recorded_clock_mhz"),
+    )
+    if "mem_clock_mhz" in frame.columns:
+        memory = frame["mem_clock_mhz"].cast(pl.Float64, strict=False)
+        numbers = numbers.with_columns(memory.alias("recorded_mem_clock_mhz"))
+    rows = as_columns(numbers, pl.Series(["unknown"] * frame.height, dtype=pl.String))
+    found = rows_of_utilisation(rows, gpu)
+    named = {"group", "kernel", "name", "workload"} & set(frame.columns)
+    group = (
+        _groups(frame)
+        if named
+        else numbers.select(pl.concat_str([pl.col(c).round(6) for c in shares], separator="|"))[
+            :, 0
+        ].to_numpy()
+    )
+    return Measured("activity", name, replace(found, group=group.astype(object)), None, rejected)
+
+
+def _gated(frame: pl.DataFrame, gpu: Gpu) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Split off rows no fit may see: empty, at the cap, of too few repetitions."""
+    number = {c: pl.col(c).cast(pl.Float64, strict=False) for c in ("power_w", "duration_us", "clock_mhz")}
+    bad = [~(number[c] > 0).fill_null(value=False) | ~number[c].is_finite() for c in number]
+    limit = AT_CAP * gpu.power_limit_w
+    most = max(gpu.power_limit_w, np.nan_to_num(gpu.power_limit_max_w))
+    highest = frame["power_w"].cast(pl.Float64, strict=False).max()
+    at_cap = pl.lit(value=False)
+    if isinstance(highest, float) and highest <= most:
+        at_cap = number["power_w"] >= limit
+    few = pl.lit(value=False)
+    if "iterations" in frame.columns:
+        repeats = pl.col("iterations").cast(pl.Float64, strict=False)
+        few = ((repeats < _FEWEST_ITERATIONS) & (number["duration_us"] * repeats < _SHORT_LOOP_US)).fill_null(
+            value=False
+        )
+    reason = (
+        pl.when(pl.any_horizontal(bad))
+        .then(pl.lit("no power, duration or clock"))
+        .when(at_cap)
+        .then(pl.lit("at the power cap"))
+        .when(few)
+        .then(pl.lit("too few repetitions"))
+        .otherwise(None)
+    )
+    marked = frame.with_columns(reason.alias("reason"))
+    return marked.filter(pl.col("reason").is_null()).drop("reason"), marked.filter(
+        pl.col("reason").is_not_null()
+    )
+
+
+def _operators(name: str, frame: pl.DataFrame, rejected: pl.DataFrame, gpu: Gpu) -> Measured:
+    table = read_table(frame)
+    rows = table.rows.take(table.index)
+    seconds = frame["duration_us"].cast(pl.Float64).to_numpy() * 1e-6
+    clock = frame["clock_mhz"].cast(pl.Float64).to_numpy()
+    timing = time_rows(rows, gpu, clock[:, None])
+    measured = replace(timing, duration_s=seconds[:, None])
+    fast = implausible(measured, rows, gpu, clock)
+    group = (
+        _groups(frame) if "group" in frame.columns else shape_groups(rows.family, timing.work.useful_flops)
+    )
+    power = rows_of_timing(
+        measured, rows, gpu, clock, power_w=frame["power_w"].cast(pl.Float64).to_numpy(), group=group
+    )
+    if fast.all():
+        raise BadInput.in_file(name, "is faster than the peak rates of the GPU allow, in every row")
+    smeared = unlikely_power(power, gpu) & ~fast
+    if (fast | smeared).all():
+        raise BadInput.in_file(
+            name,
+            "holds powers that its work cannot have drawn, in every row",
+            "loop each kernel for some windows of the sensor",
+        )
+    left_out = [
+        frame.filter(pl.Series(rows)).with_columns(pl.lit(reason).alias("reason"))
+        for rows, reason in ((fast, "faster than the peak rates allow"), (smeared, _SMEARED))
+    ]
+    return Measured(
+        "operators",
+        name,
+        power.take(~(fast | smeared)),
+        None,
+        pl.concat([rejected, *left_out], how="diagonal_relaxed"),
+    )
+
+
+def unlikely_power(rows: PowerRows, gpu: Gpu) -> Bools:
+    """Rows whose power above idle is not that of their counts, within a factor no board strays by.
+
+    A sensor that averages over a second reads a loop of a third of one as a mixture of it and of what ran
+    before: too little for a heavy kernel, too much for a light one.
+    """
+    prior = prior_calibration(gpu)
+    design, believed = rows.design(gpu.voltage), coefficient_vector(prior)
+    idle = design[:, : len(BASE)] @ believed[: len(BASE)]
+    ratio = (rows.power_w - idle) / np.maximum(design @ believed - idle, 1e-3 * idle)
+    return np.asarray((ratio < 1.0 / _MOST_OFF) | (ratio > _MOST_OFF))
+
+
+def implausible(measured: Timing, rows: OperatorColumns, gpu: Gpu, clock_mhz: Floats) -> Bools:
+    """Rows whose counts cannot have been worked off in their measured time."""
+    seconds, work = measured.duration_s[:, 0], measured.work
+    chip = gpu.sm_count * clock_mhz * 1e6
+    matrix = work.tensor_flops / (product_rate(dtype_of(rows, "bf16"), gpu) * chip)
+    vector = work.fp32_flops / (gpu.rate("fp32") * chip) + work.fp64_flops / (gpu.rate("fp64") * chip)
+    memory = work.dram_bytes / gpu.dram_bytes_per_s
+    return np.asarray(
+        (matrix > _FLOPS_SLACK * seconds)
+        | (vector > _FLOPS_SLACK * seconds)
+        | (memory > _BYTES_SLACK * seconds)
+    )
+
+
+def _groups(frame: pl.DataFrame) -> Texts:
+    """What is held out together: column ``group``, else the program, its inputs taken as one."""
+    column = next((c for c in ("group", "kernel", "name", "workload") if c in frame.columns), None)
+    if column is None:
+        return np.full(frame.height, "(all)", dtype=object)
+    text = frame[column].cast(pl.String).fill_null("")
+    return text.str.replace(r"/input\d+$", "").to_numpy().astype(object)
+
+
+def shape_groups(family: Texts, flops: Floats) -> Texts:
+    """Family and size: shapes within a factor of four are one group."""
+    size = np.floor(np.log2(np.maximum(flops, 1.0)) / 2.0).astype(int)
+    return np.array([f"{f}:{s}" for f, s in zip(family, size, strict=True)], dtype=object)

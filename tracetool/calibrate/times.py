@@ -1,0 +1,155 @@
+"""The time part of calibrate: measured durations of operators or of a run's kernels, law by law."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from tracetool.calibrate.counter_names import with_our_names
+from tracetool.calibrate.runs import check_board
+from tracetool.calibrate.time import LEAST_ROWS, TimeFit, fit_time
+from tracetool.calibrate.time_file import time_toml
+from tracetool.core.arrays import Floats
+from tracetool.core.errors import BadInput
+from tracetool.core.operators import OperatorColumns
+from tracetool.families.registry import known_shape
+from tracetool.hardware.gpu import Gpu
+from tracetool.model.predict import predict_rows
+from tracetool.model.time_files import time_calibration_of
+from tracetool.replay.operator_tables import load_table, read_table
+from tracetool.replay.recorded import recorded
+from tracetool.replay.run_rows import run_rows
+from tracetool.tables.run import Run
+from tracetool.tables.run_folder import is_run_path
+
+#: What no calibration reads besides shapes: measurements.
+_MEASURED: Final = ("duration_us", "power_w", "energy_j", "idle_w", "iterations")
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Operators of known shape with what was measured of them: (n,) each."""
+
+    rows: OperatorColumns
+    seconds: Floats
+    clock_mhz: Floats
+
+    @classmethod
+    def together(cls, parts: Sequence[Timed]) -> Timed:
+        """Return several tables as one; a column that one lacks is empty there."""
+        names = sorted({c for p in parts for c in p.rows.columns})
+        columns = {}
+        for name in names:
+            held = [p.rows.columns.get(name) for p in parts]
+            text = any(h is not None and np.asarray(h).dtype == object for h in held)
+            columns[name] = np.concatenate(
+                [p.rows.text(name) if text else p.rows.number(name) for p in parts]
+            )
+        family = np.concatenate([p.rows.family for p in parts])
+        return cls(
+            OperatorColumns(family, columns),
+            np.concatenate([p.seconds for p in parts]),
+            np.concatenate([p.clock_mhz for p in parts]),
+        )
+
+
+def read_timed(path: str | os.PathLike[str], gpu: Gpu) -> Timed | None:
+    """Return the operators of a table or run with their durations; None if it holds no shapes.
+
+    Raises
+    ------
+    BadInput
+        If it cannot be read, or the run was recorded on another GPU.
+    """
+    if is_run_path(path):
+        run = Run.open(path)
+        check_board(run, gpu)
+        _, rows = run_rows(run)
+        found = recorded(run, rows, gpu)
+        seconds = found.rows.number("duration_us") * 1e-6
+        return _usable(Timed(found.rows, seconds, found.rows.number("recorded_clock_mhz", found.clock_mhz)))
+    frame = with_our_names(load_table(Path(path)))
+    if not {"op", "duration_us"} <= set(frame.columns):
+        return None
+    table = read_table(frame.drop(*_MEASURED, strict=False))
+    rows = table.rows.take(table.index)
+    seconds = frame["duration_us"].cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy() * 1e-6
+    if "clock_mhz" in frame.columns:
+        clock = frame["clock_mhz"].cast(pl.Float64, strict=False).fill_null(gpu.clock_boost_mhz).to_numpy()
+    else:
+        # A board left to itself runs as fast as its power limit lets it.
+        boost = np.array([gpu.clock_boost_mhz])
+        clock = predict_rows(rows, gpu, boost).clock_mhz[:, 0]
+    return _usable(Timed(rows, seconds, np.asarray(clock, np.float64)))
+
+
+def _usable(timed: Timed) -> Timed | None:
+    good = known_shape(timed.rows) & np.isfinite(timed.seconds) & (timed.seconds > 0)
+    kept = np.flatnonzero(good)
+    if not kept.size:
+        return None
+    return Timed(timed.rows.take(kept), timed.seconds[kept], timed.clock_mhz[kept])
+
+
+def fit_times(parts: Sequence[Timed], gpu: Gpu) -> TimeFit:
+    """Fit every law that has enough rows, from the coefficients the GPU has so far.
+
+    Raises
+    ------
+    BadInput
+        If no kind of work has enough rows.
+    """
+    if not parts:
+        raise BadInput(
+            "no table or run holds operators of known shape with durations",
+            "give an operator table with duration_us, or a run whose trace has shapes",
+        )
+    every = Timed.together(parts)
+    made = fit_time(every.rows, every.seconds, gpu, every.clock_mhz, time_calibration_of(gpu))
+    if not made.laws:
+        families, counts = np.unique(every.rows.family.astype(str), return_counts=True)
+        held = ", ".join(f"{n} of {f}" for f, n in zip(families, counts, strict=True))
+        raise BadInput(
+            f"no kind of work has the {LEAST_ROWS} rows its time needs: {held}",
+            "give more shapes, or --part power",
+        )
+    return made
+
+
+def time_text(fit: TimeFit) -> tuple[dict[str, str | float], str]:
+    """Return what a calibration file says of a time fit: its lines of ``[about]``, and its sections."""
+    text = time_toml(fit, about={}, source="calibrate")
+    _, _, sections = text.partition("\n\n")
+    about: dict[str, str | float] = {"from_traces": "yes"} if fit.traces else {}
+    for name, found in fit.laws.items():
+        about[f"held_out_mape_percent_{name}"] = round(found.mape_percent, 2)
+        about[f"rows_{name}"] = found.rows
+    return about, sections
+
+
+def time_tables(fit: TimeFit) -> tuple[pl.DataFrame, list[dict[str, object]]]:
+    """Return the coefficients of a time fit with their 90 % bounds, and its errors, law by law."""
+    rows = [
+        {
+            "section": name,
+            "coefficient": key,
+            "value": float(value),
+            "low": float(found.low[key]),
+            "high": float(found.high[key]),
+            "rests_on": "data",
+        }
+        for name, found in fit.laws.items()
+        for key, value in found.values.items()
+        if key in found.low
+    ]
+    errors: list[dict[str, object]] = [
+        {"rows": f"time of {name}", "count": found.rows, "held_out_percent": found.mape_percent}
+        for name, found in fit.laws.items()
+    ]
+    return pl.DataFrame(rows), errors

@@ -1,1 +1,0 @@
-"""Who is this kernel? Names and launches to families, attributes and shapes."""

@@ -1,0 +1,102 @@
+"""Check: the comparison a project's settings ask for, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tracetool.compare.baseline import baseline_sides
+from tracetool.compare.diff import diff_sides, load_sides
+from tracetool.compare.outcome import RunDiff
+from tracetool.compare.run_side import Reading, chosen_basis, expand, load_run
+from tracetool.compare.settings import Settings
+from tracetool.compare.spread import Spread
+from tracetool.compare.thresholds import Threshold
+from tracetool.core.errors import BadInput
+
+
+def compare_with(
+    sides: tuple[Sequence[Path], Sequence[Path]],
+    *,
+    baseline: str | None = None,
+    branch: str = "main",
+    reading: Reading | None = None,
+    thresholds: Sequence[Threshold] = (),
+    ignore: Sequence[str] = (),
+    spreads: Mapping[str, Spread] | None = None,
+    last: int = 10,
+) -> RunDiff:
+    """Compare head runs with base runs, or with the newest baselines of a store.
+
+    Parameters
+    ----------
+    sides : (sequence of path, sequence of path)
+        Base and head runs; the base may be empty where a store is named.
+    baseline : str, optional
+        Folder or bucket of baselines.
+    branch : str
+        Branch of the baselines.
+    reading : Reading, optional
+        Energies, GPU, clocks.
+    thresholds : sequence of Threshold
+        Limits.
+    ignore : sequence of str
+        Families and name patterns left out.
+    spreads : mapping of str to Spread, optional
+        Run-to-run spread known beforehand; see :func:`tracetool.compare.diff.diff_runs`.
+    last : int
+        Baselines to compare with at most, the newest first.
+
+    Raises
+    ------
+    BadInput
+        If a run cannot be read, or no baseline fits.
+    """
+    how = reading or Reading()
+    base, head = sides
+    if baseline is None:
+        left, right = load_sides(list(base), list(head), how)
+        return diff_sides(left, right, thresholds=thresholds, spreads=spreads, ignore=ignore)
+    if not head:
+        raise BadInput("no run to check against the baseline", "give tracetool diff HEAD --baseline DIR")
+    paths = expand(list(head))
+    basis = chosen_basis(paths, how.basis)
+    right = [load_run(p, basis, how) for p in paths]
+    gpu = right[0].classes.keys.get("GPU", "unknown")
+    stored = baseline_sides(baseline, gpu=gpu, branch=branch, basis=basis, last=last)
+    return diff_sides(stored, right, thresholds=thresholds, spreads=spreads, ignore=ignore)
+
+
+def checked(
+    settings: Settings,
+    *,
+    head: Sequence[Path] = (),
+    base: Sequence[Path] = (),
+    baseline: str = "",
+    branch: str = "",
+) -> RunDiff:
+    """Compare what the settings name; arguments take the place of what the settings say.
+
+    Raises
+    ------
+    BadInput
+        If neither names head runs, or there is nothing to compare them with.
+    """
+    heads = [Path(p) for p in head] or [Path(p) for p in settings.head]
+    bases = [Path(p) for p in base] or ([] if baseline else [Path(p) for p in settings.base])
+    store = baseline or (None if bases else settings.baseline)
+    if not heads:
+        raise BadInput("no run to check", "name it: tracetool check RUN, or head = [...] in the settings")
+    if not bases and not store:
+        where = f"in {settings.file}" if settings.file else "in tracetool.toml or pyproject.toml"
+        raise BadInput("nothing to compare with", f'give --base RUN, or baseline = "DIR" {where}')
+    return compare_with(
+        (bases, heads),
+        baseline=store,
+        branch=branch or settings.branch,
+        reading=settings.reading,
+        thresholds=settings.thresholds,
+        ignore=settings.ignore,
+        spreads=settings.spreads,
+        last=settings.last,
+    )

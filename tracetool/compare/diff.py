@@ -1,0 +1,199 @@
+"""Diff: predicted against measured in one run, or two sides of runs against each other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from tracetool.compare.changes import Asked, compare_sides
+from tracetool.compare.diff_run import accuracy_of, diff_run
+from tracetool.compare.outcome import RunDiff
+from tracetool.compare.pairing import pair_sides
+from tracetool.compare.run_contexts import context_changes
+from tracetool.compare.run_side import LoadedRun, Reading, chosen_basis, expand, load_run
+from tracetool.compare.sides import Side, make_side
+from tracetool.compare.spread import Spread, repeated, single_run_prior
+from tracetool.compare.thresholds import Threshold
+from tracetool.core.errors import BadInput
+from tracetool.replay.predict import predict_run
+
+__all__ = ["accuracy_of", "diff_run", "diff_runs", "diff_sides", "load_sides"]
+
+#: Clocks closer than this are one clock. [1]
+_SAME_CLOCK: Final = 0.005
+_NO_RATIOS: Final = {
+    "side": pl.String, "class": pl.Int64, "clock_time_ratio": pl.Float64, "clock_power_ratio": pl.Float64,
+    "work_s": pl.Float64,
+}  # fmt: skip
+_BASES: Final = {
+    "measured": "energies measured",
+    "anchored": "energies anchored on measured times",
+    "predicted": "times and energies predicted, unanchored",
+}
+
+
+def diff_runs(
+    base: Sequence[str | os.PathLike[str]],
+    head: Sequence[str | os.PathLike[str]],
+    *,
+    reading: Reading | None = None,
+    thresholds: Sequence[Threshold] = (),
+    spreads: Mapping[str, Spread] | None = None,
+    ignore: Sequence[str] = (),
+) -> RunDiff:
+    """Compare two sides of one run or several each.
+
+    Parameters
+    ----------
+    base, head : sequence of path
+        Run folders, folders of runs, patterns, or operator tables (compared through the model).
+    reading : Reading, optional
+        What energies to compare (measured where every run has a power log, by default), GPU and clocks.
+    thresholds : sequence of Threshold
+        Limits a regression must pass.
+    spreads : mapping of str to Spread, optional
+        Run-to-run spread by metric (``energy``) or scope and metric (``gemm:energy``), from a history.
+    ignore : sequence of str
+        Families and name patterns left out on both sides.
+
+    Raises
+    ------
+    BadInput
+        If a side is empty, a run cannot be read, or a threshold covers nothing.
+    """
+    how = reading or Reading()
+    left, right = load_sides(base, head, how)
+    return diff_sides(left, right, thresholds=thresholds, spreads=spreads, ignore=ignore)
+
+
+def load_sides(
+    base: Sequence[str | os.PathLike[str]], head: Sequence[str | os.PathLike[str]], reading: Reading
+) -> tuple[list[LoadedRun], list[LoadedRun]]:
+    """Return both sides' runs, their energies of one basis."""
+    paths = [expand([Path(p) for p in side]) for side in (base, head)]
+    for side, found in zip(("base", "head"), paths, strict=True):
+        if not found:
+            raise BadInput(f"the {side} side holds no run", "give tracetool diff BASE HEAD")
+    basis = chosen_basis([*paths[0], *paths[1]], reading.basis)
+    seen: dict[Path, LoadedRun] = {}
+    for path in (*paths[0], *paths[1]):
+        if path.resolve() not in seen:
+            seen[path.resolve()] = load_run(path, basis, reading)
+    return [seen[p.resolve()] for p in paths[0]], [seen[p.resolve()] for p in paths[1]]
+
+
+def diff_sides(
+    base: Sequence[LoadedRun],
+    head: Sequence[LoadedRun],
+    *,
+    thresholds: Sequence[Threshold] = (),
+    spreads: Mapping[str, Spread] | None = None,
+    ignore: Sequence[str] = (),
+) -> RunDiff:
+    """Compare loaded runs; see :func:`diff_runs`."""
+    basis = base[0].basis
+    per_step = all(r.classes.steps > 0 for r in (*base, *head))
+    sides = [make_side([r.classes for r in runs], per_step=per_step, ignore=ignore) for runs in (base, head)]
+    warnings = []
+    if basis != "predicted":
+        warnings += _unrepeated(base, head, spreads or {})
+    if len({r.classes.steps for r in (*base, *head)}) > 1 and not per_step:
+        warnings.append("the runs name no steps on both sides: whole runs are compared, of whatever length")
+    parts = pair_sides(sides[0], sides[1])
+    ratios, said = _clock_ratios(base, head, sides, reshaped="reshaped" in parts["relation"])
+    notes = [f"{len(base)} base and {len(head)} head runs, per {sides[0].unit}", *said]
+    seen = dict.fromkeys(n for r in (*base, *head) for n in r.notes)
+    setting = f"{base[0].classes.keys.get('GPU', '?')}, {_BASES[basis]}, per {sides[0].unit}"
+    return compare_sides(
+        sides[0],
+        sides[1],
+        Asked(basis, tuple(thresholds), spreads or {}),
+        parts=parts,
+        clock_ratios=ratios,
+        setting=setting,
+        notes=(*notes, *context_changes(base, head), *seen),
+        modelled_pct=_modelled_pct(base, head, per_step=per_step),
+        warnings=tuple(warnings),
+    )
+
+
+def _unrepeated(
+    base: Sequence[LoadedRun], head: Sequence[LoadedRun], spreads: Mapping[str, Spread]
+) -> list[str]:
+    """Return what intervals rest on where no side shows its own run-to-run spread."""
+    if repeated(len(base), len(head)):
+        return []
+    if base[0] is head[0]:
+        return ["base and head are the same run: its figures have no run-to-run spread"]
+    assumed = ", ".join(
+        f"{metric} {100 * spread.relative:g} % ({'stated' if metric in spreads else 'a prior'})"
+        for metric in ("time", "energy")
+        for spread in [spreads.get(metric, single_run_prior(metric, base[0].basis))]
+    )
+    advice = "three or more runs a side, or kept baselines, show their own"
+    return [f"run-to-run spread, for want of repeated runs: {assumed}; {advice}"]
+
+
+def _modelled_pct(base: Sequence[LoadedRun], head: Sequence[LoadedRun], *, per_step: bool) -> float | None:
+    """Return the change of energy the model sees from the same times, beside the measured one. [%]"""
+    means = []
+    for side in (base, head):
+        joules = [
+            r.modelled_j / (r.classes.steps if per_step else 1) for r in side if r.modelled_j is not None
+        ]
+        if len(joules) < len(side):
+            return None
+        means.append(sum(joules) / len(joules))
+    return 100.0 * (means[1] / means[0] - 1.0) if means[0] > 0 else None
+
+
+def _clock_ratios(
+    base: Sequence[LoadedRun], head: Sequence[LoadedRun], sides: Sequence[Side], *, reshaped: bool
+) -> tuple[pl.DataFrame, list[str]]:
+    """Return what the change of clock alone does to each class, by the model, and each class's work."""
+    clocks = [s.clock_mhz for s in sides]
+    recorded = all(r.clock_recorded for r in (*base, *head))
+    differ = abs(clocks[1] / clocks[0] - 1.0) > _SAME_CLOCK and recorded
+    made = []
+    asks = (base, head) if reshaped else (base,) if differ else ()
+    for name, runs, side in zip(("base", "head"), asks, sides, strict=False):
+        first = runs[0]
+        if first.run is None or first.signatures is None:
+            continue
+        asked = [clocks[0], clocks[1]] if differ and name == "base" else [clocks[0]]
+        made.append(_ratios(first, side, asked, name))
+    notes = [f"clock: {clocks[0]:g} MHz base, {clocks[1]:g} MHz head"] if differ else []
+    if not recorded:
+        notes.append("a clock was not recorded: no part of the change is put down to it")
+    return (pl.concat(made) if made else pl.DataFrame(schema=_NO_RATIOS)), notes
+
+
+def _ratios(loaded: LoadedRun, side: Side, clocks: Sequence[float], name: str) -> pl.DataFrame:
+    assert loaded.run is not None
+    assert loaded.signatures is not None
+    gpu = loaded.classes.keys.get("GPU")
+    # only shapes and clocks are compared, so the model speaks alone, not scaled to the recorded times
+    rows = predict_run(loaded.run, gpu, list(clocks), anchor=False).signatures
+    by = rows.sort("signature", "clock_mhz", maintain_order=True).group_by("signature", maintain_order=True)
+    one = by.agg(
+        pl.col("duration_us").sort_by((pl.col("clock_mhz") - clocks[0]).abs()).first().alias("t0"),
+        pl.col("duration_us").sort_by((pl.col("clock_mhz") - clocks[-1]).abs()).first().alias("t1"),
+        pl.col("power_w").sort_by((pl.col("clock_mhz") - clocks[0]).abs()).first().alias("p0"),
+        pl.col("power_w").sort_by((pl.col("clock_mhz") - clocks[-1]).abs()).first().alias("p1"),
+    )
+    signature = pl.DataFrame({"signature": loaded.signatures.cast(pl.Int64)})
+    placed = signature.with_columns(side.first_run_classes.alias("class"))
+    return (
+        placed.join(one.with_columns(pl.col("signature").cast(pl.Int64)), on="signature", how="inner")
+        .group_by("class")
+        .agg(
+            (pl.col("t1").sum() / pl.col("t0").sum()).alias("clock_time_ratio"),
+            (pl.col("p1").mean() / pl.col("p0").mean()).alias("clock_power_ratio"),
+            (pl.col("t0").mean() / 1e6).alias("work_s"),
+        )
+        .select(pl.lit(name).alias("side"), "class", "clock_time_ratio", "clock_power_ratio", "work_s")
+    )

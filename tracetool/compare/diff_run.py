@@ -1,0 +1,135 @@
+"""Predicted against measured in one run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from tracetool.compare.accuracy import Accuracy, accuracy_table, breaches, compare_signatures
+from tracetool.compare.collective_waits import without_waits
+from tracetool.compare.thresholds import Threshold
+from tracetool.core.errors import BadInput
+from tracetool.core.interval import ENDS
+from tracetool.measure.measured_scopes import measured_scopes
+from tracetool.tables.run import Run
+
+if TYPE_CHECKING:
+    from tracetool.replay.predict import PredictedRun
+
+
+def diff_run(
+    run: Run | str | os.PathLike[str],
+    *,
+    gpu: str | None = None,
+    clock_mhz: float | None = None,
+    power: Sequence[Path] = (),
+    tz: str | None = None,
+    thresholds: Sequence[Threshold] = (),
+) -> Accuracy:
+    """Compare the model's prediction with what a run measured.
+
+    Parameters
+    ----------
+    run : Run or path
+        The run. Times are always measured; energies where it holds power readings.
+    gpu : str, optional
+        Name of the GPU; by default the one the run recorded.
+    clock_mhz : float, optional
+        Core clock of the run; by default the recorded one, else the GPU's boost clock. [MHz]
+    power : sequence of path, optional
+        Power logs to use beside those of the run.
+    tz : str, optional
+        Zone of those logs, ``+HH:MM``.
+    thresholds : sequence of Threshold
+        Limits to judge by.
+
+    Raises
+    ------
+    BadInput
+        If the run holds no kernels, the GPU is not known, or a threshold cannot be judged.
+    """
+    from tracetool.replay.predict import predict_run
+
+    opened = run if isinstance(run, Run) else Run.open(run)
+    if not opened.signatures.filter(pl.col("kind") == "kernel").height:
+        raise BadInput.in_file(opened.path, "holds no kernels to compare", "ingest a trace with GPU activity")
+    predicted = predict_run(opened, gpu, None if clock_mhz is None else [clock_mhz], anchor=False)
+    return accuracy_of(opened, predicted, gpu=gpu, power=power, tz=tz, thresholds=thresholds)
+
+
+def accuracy_of(
+    run: Run,
+    predicted: PredictedRun,
+    *,
+    gpu: str | None = None,
+    power: Sequence[Path] = (),
+    tz: str | None = None,
+    thresholds: Sequence[Threshold] = (),
+) -> Accuracy:
+    """Compare a prediction at one clock, not anchored on the run's times, with what the run measured."""
+    measured, said, warnings = measured_energy(run, gpu=gpu, power=power, tz=tz)
+    rows = compare_signatures(run.signatures, predicted.signatures, measured)
+    rows, waits = without_waits(rows, predicted.replays)
+    table = accuracy_table(rows, _scopes(run, predicted.totals[0], measured))
+    if measured is None and not warnings:
+        warnings.append("no power readings: energy and power are predicted only, times are compared")
+    return Accuracy(
+        run=str(run.path),
+        gpu=predicted.gpu,
+        clock_mhz=float(predicted.totals[0]["clock_mhz"]),
+        table=table,
+        breaches=breaches(table, thresholds),
+        notes=(*predicted.notes, *waits, *said),
+        warnings=tuple(warnings),
+        coverage=predicted.info.get("coverage", {}),
+    )
+
+
+def measured_energy(
+    run: Run, *, gpu: str | None = None, power: Sequence[Path] = (), tz: str | None = None
+) -> tuple[pl.DataFrame | None, list[str], list[str]]:
+    """Return the attributed energy of a run, or None where nothing can be attributed; notes and warnings."""
+    if not run.telemetry.height and not power:
+        return None, [], []
+    from tracetool.measure.attribute import attribute_run
+
+    try:
+        found = attribute_run(run, gpu=gpu, power=power, tz=tz)
+    except BadInput as error:
+        if power:
+            raise
+        return None, [], [f"energy was not attributed: {error.message}"]
+    energy: pl.DataFrame = found.energy
+    notes = list(found.notes)
+    if energy["energy_j"].is_not_null().any():
+        return energy, notes, []
+    return None, notes, ["the power log tells no kernel's energy; energies are predicted only"]
+
+
+def _scopes(run: Run, total: Mapping[str, Any], measured: pl.DataFrame | None) -> pl.DataFrame:
+    """Return the run's kernels, copies and, where a log tells them, gaps: measured beside predicted."""
+    scopes = measured_scopes(run, measured)
+    made = []
+    for level, stem, name in (("kernels", "kernel_", "(all kernels)"), ("copies", "copy_", "(copies)")):
+        if level in scopes:
+            figures = _predicted_figures(
+                total, f"{stem}time{{}}_ms", f"{stem}energy{{}}_j", f"{stem}power{{}}_w"
+            )
+            made.append({"level": level, "name": name, **figures, **scopes[level]})
+    if "gaps" in scopes:
+        figures = _predicted_figures(total, "gap{}_ms", "gap_energy{}_j", "idle_power{}_w")
+        made.append({"level": "gap", "name": "(gap)", **figures, **scopes["gaps"]})
+    return pl.DataFrame(made, infer_schema_length=None).with_columns(pl.lit("not compared").alias("agrees"))
+
+
+def _predicted_figures(total: Mapping[str, Any], time: str, energy: str, power: str) -> dict[str, Any]:
+    """Return a scope's predicted time, energy and power with their intervals."""
+    return {
+        f"{what}_predicted{end}_{unit}": total[key.format(end)]
+        for what, unit, key in (("time", "ms", time), ("energy", "j", energy), ("power", "w", power))
+        for end in ENDS
+    }

@@ -1,0 +1,294 @@
+"""A run, a table or a stored baseline as one side of a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+import numpy as np
+import polars as pl
+
+from tracetool.compare.diff_run import measured_energy
+from tracetool.compare.sides import IDENTITY, RunClasses, count_steps, run_classes
+from tracetool.compare.steps import Steps, step_times
+from tracetool.compare.table_side import table_classes
+from tracetool.core.errors import BadInput
+from tracetool.measure.measured_scopes import measured_gaps
+from tracetool.replay.iterations import named_steps
+from tracetool.replay.predict import PredictedRun, predict_run
+from tracetool.tables.run import RUN_FILE, Run
+from tracetool.tables.run_folder import clean_up, is_run_path
+from tracetool.tables.scratch import Scratch
+
+Basis = Literal["measured", "anchored", "predicted"]
+_TABLES: Final = (".csv", ".parquet", ".json", ".jsonl", ".ndjson")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How runs are read for a comparison."""
+
+    basis: Basis | Literal["auto"] = "auto"
+    gpu: str | None = None
+    clock_mhz: float | None = None
+    mem_clock_mhz: float | None = None
+    power_cap_w: float | None = None
+
+
+@dataclass
+class LoadedRun:
+    """One run of a side, and what else the comparison needs of it."""
+
+    classes: RunClasses
+    basis: Basis
+    signatures: pl.Series | None  # signature of each row of the classes; None for tables and baselines
+    run: Run | None = None
+    notes: list[str] = field(default_factory=list)
+    clock_recorded: bool = False
+    modelled_j: float | None = None  # what the model says of the run, where its energies are measured
+
+
+def basis_named(text: str) -> Basis | Literal["auto"]:
+    """Return the basis called ``text``.
+
+    Raises
+    ------
+    BadInput
+        If there is none of that name.
+    """
+    for known in ("auto", "measured", "anchored", "predicted"):
+        if text == known:
+            return known
+    raise BadInput(f"no energies called {text!r}", "measured, anchored, predicted or auto")
+
+
+def expand(paths: Sequence[Path | str]) -> list[Path]:
+    """Return the runs and tables a list of paths names: folders of runs and patterns are opened.
+
+    Raises
+    ------
+    BadInput
+        If one names nothing.
+    """
+    found: list[Path] = []
+    for given in paths:
+        path = Path(given)
+        if is_run_path(path) and not (path / RUN_FILE).is_file():
+            clean_up(path)
+            inside = sorted(p for p in path.iterdir() if (p / RUN_FILE).is_file() and not Scratch.of(p))
+            if not inside:
+                raise BadInput.in_file(
+                    path, "is no run and holds none", "make one with: tracetool ingest TRACE"
+                )
+            found += inside
+        elif path.exists():
+            found.append(path)
+        elif matches := sorted(
+            Path(path.anchor or ".").glob(str(path.relative_to(path.anchor) if path.anchor else path))
+        ):
+            found += expand(matches)
+        else:
+            raise BadInput.in_file(
+                path, "no such run or table", "make one with: tracetool ingest TRACE -o RUN"
+            )
+    return found
+
+
+def chosen_basis(paths: Sequence[Path], asked: Basis | Literal["auto"]) -> Basis:
+    """Return what energies to compare: measured where every run holds power readings.
+
+    Raises
+    ------
+    BadInput
+        If measured energies were asked for and a run has none.
+    """
+    tables = [p for p in paths if p.is_file()]
+    if tables:
+        if asked not in ("auto", "predicted"):
+            raise BadInput.in_file(tables[0], f"a table holds no {asked} energies", "leave --energy out")
+        return "predicted"
+    if asked in ("predicted", "anchored"):
+        return asked
+    without = [p for p in paths if not _holds_power(Run.open(p))]
+    if not without:
+        return "measured"
+    if asked == "measured":
+        raise BadInput.in_file(without[0], "holds no power readings", "ingest it again with --power LOG")
+    return "anchored"
+
+
+def _holds_power(run: Run) -> bool:
+    telemetry = run.telemetry
+    return bool(
+        telemetry.select((pl.col("power_w").is_not_null() | pl.col("energy_j").is_not_null()).any()).item()
+    )
+
+
+def load_run(path: Path, basis: Basis, reading: Reading) -> LoadedRun:
+    """Return a run or table as classes with energies of one basis.
+
+    Parameters
+    ----------
+    path : path
+        A run folder, or an operator table.
+    basis : {"measured", "anchored", "predicted"}
+        ``measured`` from the power log, ``anchored`` modelled from measured times, ``predicted`` times
+        and energies both from the model at one clock.
+    reading : Reading
+        GPU and clocks.
+
+    Raises
+    ------
+    BadInput
+        If the run holds no activity, or its GPU is not known.
+    """
+    if path.is_file():
+        if path.suffix.lower() not in _TABLES:
+            raise BadInput.in_file(
+                path, "is neither a run nor a table", "ingest a trace first: tracetool ingest"
+            )
+        made, said = table_classes(
+            path,
+            reading.gpu,
+            reading.clock_mhz,
+            mem_clock_mhz=reading.mem_clock_mhz,
+            power_cap_w=reading.power_cap_w,
+        )
+        return LoadedRun(made, "predicted", None, None, said)
+    run = Run.open(path)
+    if not run.kernels.height:
+        raise BadInput.in_file(
+            path, "holds no activity of a GPU to compare", "ingest a trace with GPU activity"
+        )
+    clocks = None if reading.clock_mhz is None else [reading.clock_mhz]
+    predicted = predict_run(
+        run,
+        reading.gpu,
+        clocks if basis == "predicted" else None,
+        mem_clock_mhz=reading.mem_clock_mhz,
+        power_cap_w=reading.power_cap_w,
+        anchor=basis != "predicted",
+    )
+    notes = [f"{path.name}: {n}" for n in predicted.notes]
+    each = _each(predicted, times=basis == "predicted")
+    gap_s, gap_j, span_s = _gaps(predicted, recorded=basis != "predicted")
+    modelled = None
+    if basis == "measured":
+        counted = each.join(run.signatures.select("signature", "launches"), on="signature")
+        modelled = float((counted["each_j"] * counted["launches"]).sum()) + gap_j
+        each, gap_j, said = _measured(run, reading, each, (gap_s, gap_j))
+        notes += [f"{path.name}: {n}" for n in said]
+    ranges = run.table("ranges")
+    classes, sequence = run_classes(run.kernels, run.signatures, ranges, each)
+    steps = count_steps(ranges)
+    made = RunClasses(
+        label=path.name.removesuffix(".tracetool"),
+        classes=classes.select(*IDENTITY, "family", "kind", *_SUMS),
+        sequence=sequence,
+        gap_s=gap_s,
+        gap_j=gap_j,
+        span_s=span_s,
+        steps=steps,
+        keys=run_keys(run, predicted, basis),
+        clock_mhz=float(predicted.info.get("recorded_clock_mhz") or predicted.totals[0]["clock_mhz"])
+        if basis != "predicted"
+        else float(predicted.totals[0]["clock_mhz"]),
+        steps_taken=_steps(run, classes) if steps and basis != "predicted" else None,
+    )
+    return LoadedRun(
+        made,
+        basis,
+        classes["signature"],
+        run,
+        notes,
+        bool(run.telemetry["clock_mhz"].is_not_null().any()),
+        modelled,
+    )
+
+
+def _steps(run: Run, classes: pl.DataFrame) -> Steps | None:
+    """Return what each step of a run took, where launches can be placed in its steps."""
+    ranges = run.table("ranges")
+    number, _ = named_steps(ranges, run.kernels)
+    if number is None:
+        return None
+    return step_times(run.kernels, pl.Series("step", number, dtype=pl.Int64), ranges, classes)
+
+
+_SUMS: Final = ("launches", "time_s", "energy_j", "energy_low_j", "energy_high_j")
+
+
+def _each(predicted: PredictedRun, *, times: bool) -> pl.DataFrame:
+    """Return family, energy and (where asked) time of one launch, per signature."""
+    rows = predicted.signatures.unique("signature", keep="first", maintain_order=True)
+    return rows.select(
+        pl.col("signature").cast(pl.Int64),
+        "family",
+        *((pl.col(f"energy{e}_mj") / 1e3).alias(f"each{e}_j") for e in ("", "_low", "_high")),
+        (pl.col("duration_us") / 1e6 if times else pl.lit(None, dtype=pl.Float64)).alias("each_s"),
+    )
+
+
+def _gaps(predicted: PredictedRun, *, recorded: bool) -> tuple[float, float, float]:
+    """Return time and energy of the gaps, and the span of the run. [s], [J], [s]"""
+    total = predicted.totals[0]
+    span = float(predicted.info["recorded_makespan_ms"] if recorded else total["makespan_ms"]) / 1e3
+    return float(total.get("gap_ms", 0.0)) / 1e3, float(total.get("gap_energy_j", 0.0)), span
+
+
+def _measured(
+    run: Run, reading: Reading, each: pl.DataFrame, gaps: tuple[float, float]
+) -> tuple[pl.DataFrame, float, list[str]]:
+    """Put measured energies in place of modelled ones wherever the log tells them."""
+    energy, notes, warnings = measured_energy(run, gpu=reading.gpu)
+    if energy is None:
+        raise BadInput.in_file(
+            run.path,
+            "its power log tells no kernel's energy",
+            "compare what the model says: --energy anchored",
+        )
+    known = (
+        energy.filter(pl.col("signature").is_not_null() & pl.col("energy_j").is_not_null())
+        .group_by("signature")
+        .agg(*(pl.col(c).sum() for c in ("launches", "energy_j", "energy_low_j", "energy_high_j")))
+        .filter(pl.col("launches") > 0)
+        .select(
+            "signature",
+            *(
+                (pl.col(f"energy{e}_j") / pl.col("launches")).alias(f"log{e}_j")
+                for e in ("", "_low", "_high")
+            ),
+        )
+    )
+    made = each.join(known, on="signature", how="left")
+    blind = made.filter(pl.col("log_j").is_null()).height
+    if blind:
+        notes.append(
+            f"{blind} of {made.height} kinds of work not told by the log: the model's energies stand in"
+        )
+    made = made.with_columns(
+        pl.coalesce(f"log{e}_j", f"each{e}_j").alias(f"each{e}_j") for e in ("", "_low", "_high")
+    )
+    gap = measured_gaps(run, energy)
+    return made, gaps[1] if gap is None else float(gap["energy_j"]), notes + warnings
+
+
+def run_keys(run: Run, predicted: PredictedRun, basis: Basis) -> dict[str, str]:
+    """Return what must agree between two runs for their energies to be comparable."""
+    keys = {"GPU": predicted.gpu}
+    if basis == "predicted":
+        return keys | {"clock": f"{predicted.totals[0]['clock_mhz']:g} MHz"}
+    if basis == "measured":
+        readings = run.telemetry
+        limits = readings["power_limit_w"].drop_nulls()
+        if limits.len():
+            keys["power cap"] = f"{float(np.median(limits.to_numpy())):.0f} W"
+        if readings["field"].drop_nulls().len():
+            keys["power field"] = ", ".join(sorted(map(str, readings["field"].drop_nulls().unique())))
+        clocks = readings["clock_mhz"].drop_nulls().to_numpy()
+        if clocks.size >= 10:
+            busy = clocks[clocks > 0.5 * clocks.max()]
+            keys["clock mode"] = "locked" if float(busy.std()) < 5.0 else "free"
+    return keys

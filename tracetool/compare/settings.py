@@ -1,0 +1,130 @@
+"""Settings of a project: ``tracetool.toml``, or ``[tool.tracetool]`` in ``pyproject.toml``."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from tracetool.compare.run_side import Reading, basis_named
+from tracetool.compare.spread import Spread
+from tracetool.compare.thresholds import METRICS, Threshold, parse_thresholds
+from tracetool.core.errors import BadInput
+
+FILES: Final = ("tracetool.toml", "pyproject.toml")
+#: A spread a project states itself is taken as well known.
+_STATED_WORTH: Final = 30.0
+_PERCENT: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*%")
+
+
+class _Raw(msgspec.Struct, forbid_unknown_fields=True, rename="kebab"):
+    """The settings as written."""
+
+    fail_on: list[str] = []
+    ignore: list[str] = []
+    gpu: str | None = None
+    clock_mhz: float | None = None
+    mem_clock_mhz: float | None = None
+    power_cap_w: float | None = None
+    energy: str = "auto"
+    baseline: str | None = None
+    branch: str = "main"
+    last: int = 10
+    strict: bool = False
+    spread: dict[str, str] = {}
+    base: list[str] = []
+    head: list[str] = []
+    out: list[str] = []
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings, checked; ``file`` is where they stand (None: defaults)."""
+
+    file: Path | None = None
+    thresholds: tuple[Threshold, ...] = ()
+    ignore: tuple[str, ...] = ()
+    reading: Reading = field(default_factory=Reading)
+    baseline: str | None = None
+    branch: str = "main"
+    last: int = 10
+    strict: bool = False
+    spreads: Mapping[str, Spread] = field(default_factory=dict)
+    base: tuple[str, ...] = ()
+    head: tuple[str, ...] = ()
+    out: tuple[str, ...] = ()
+
+
+def find_settings(start: Path) -> Path | None:
+    """Return the nearest settings file of a folder or its parents: the first that holds settings."""
+    for folder in (start.absolute(), *start.absolute().parents):
+        for name in FILES:
+            file = folder / name
+            if file.is_file() and (name == FILES[0] or "tracetool" in _tools(file)):
+                return file
+    return None
+
+
+def _tools(file: Path) -> Mapping[str, Any]:
+    found = _load(file).get("tool", {})
+    return found if isinstance(found, dict) else {}
+
+
+def _load(file: Path) -> Mapping[str, Any]:
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise BadInput.in_file(file, f"cannot be read as TOML: {error}") from error
+
+
+def read_settings(file: Path | None) -> Settings:
+    """Return the settings of a file; the defaults for None.
+
+    Raises
+    ------
+    BadInput
+        If the file is not TOML, or holds an unknown name or a value of the wrong kind.
+    """
+    if file is None:
+        return Settings()
+    raw: Any = _load(file)
+    if file.name == "pyproject.toml":
+        raw = _tools(file).get("tracetool", {})
+    try:
+        said = msgspec.convert(raw, _Raw)
+    except msgspec.ValidationError as error:
+        raise BadInput.in_file(file, f"settings: {error}", "see docs/ci.md for the names") from error
+    if said.last < 1:
+        raise BadInput.in_file(file, "settings: last must be 1 or more")
+    return Settings(
+        file,
+        parse_thresholds(said.fail_on),
+        tuple(said.ignore),
+        Reading(basis_named(said.energy), said.gpu, said.clock_mhz, said.mem_clock_mhz, said.power_cap_w),
+        said.baseline,
+        said.branch,
+        said.last,
+        said.strict,
+        {key: _spread(file, key, text) for key, text in said.spread.items()},
+        tuple(_from(file, p) for p in said.base),
+        tuple(_from(file, p) for p in said.head),
+        tuple(said.out),
+    )
+
+
+def _from(file: Path, path: str) -> str:
+    """Return a path of the settings as seen from their folder."""
+    return path if "://" in path or Path(path).is_absolute() else str(file.parent / path)
+
+
+def _spread(file: Path, key: str, text: str) -> Spread:
+    metric = key.rpartition(":")[2]
+    found = _PERCENT.fullmatch(text.strip())
+    if metric not in METRICS or not found:
+        raise BadInput.in_file(file, f"settings: spread {key} = {text!r}", 'write spread.energy = "0.8%"')
+    return Spread(float(found.group(1)) / 100.0, _STATED_WORTH, f"the stated spread of {text.strip()}")

@@ -1,0 +1,1 @@
+"""Types every package shares: arrays, dtypes, work, predictions, intervals, errors, escaping."""

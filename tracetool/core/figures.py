@@ -1,0 +1,32 @@
+"""Figures as people read them: significant digits, thousands parted."""
+
+from __future__ import annotations
+
+import math
+
+
+def number(value: float | None, digits: int = 4, places: int | None = None) -> str:
+    """Return a number with ``digits`` significant figures, thousands parted, no exponent in between.
+
+    With ``places``, at most so many decimals; what would round to zero gets an exponent.
+
+    >>> number(-0.0001234, places=3), number(0.01234, places=3)
+    ('-1e-04', '0.012')
+    >>> [number(v) for v in (1234567.8, 45.678, 0.00012345, 0.0, None, float("nan"), 3.2e-9)]
+    ['1,234,568', '45.68', '0.0001234', '0', '', '–', '3.2e-09']
+    """
+    if value is None:
+        return ""
+    if math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    if value == 0:
+        return "0"
+    size = math.floor(math.log10(abs(value)))
+    if places is not None and size < 0:
+        least = 10.0**-places
+        return f"{value:.{places}f}" if abs(value) >= least / 2 else f"{value:.0e}"
+    if size < -6 or size > 14:
+        return f"{value:.{max(digits - 2, 1)}g}"
+    return f"{value:,.{max(digits - 1 - size, 0)}f}" if size < digits else f"{value:,.0f}"

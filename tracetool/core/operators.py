@@ -1,0 +1,55 @@
+"""Operator columns: what the model is asked about, as arrays.
+
+One row is one distinct piece of work: an operator of an operator table, or a kernel signature
+of a run. The columns are those of the operator tables (``m``, ``n``, ``k``, ``rows``, ...), plus
+what a kernel's name and launch told (``tile_m``, ``grid``, ...). Absent numbers are NaN, absent
+texts are the empty string; families read what they need and say which rows lack it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetool.core.arrays import Bools, Floats, Numbers, Texts
+
+
+@dataclass(frozen=True)
+class OperatorColumns:
+    """Named columns of equal length.
+
+    Parameters
+    ----------
+    family : array of str, shape (n,)
+        Family of each row, from the closed list.
+    columns : mapping of str to array, each shape (n,)
+        Numbers as float64 (NaN where absent), texts as object arrays ("" where absent).
+    """
+
+    family: Texts
+    columns: Mapping[str, Numbers]
+
+    def __len__(self) -> int:
+        return len(self.family)
+
+    def number(self, name: str, default: float = np.nan) -> Floats:
+        """Return a numeric column; ``default`` where it is absent or not a number. Shape (n,)."""
+        found = self.columns.get(name)
+        if found is None:
+            return np.full(len(self), default)
+        values = np.asarray(found, dtype=np.float64)
+        return np.where(np.isnan(values), default, values)
+
+    def text(self, name: str, default: str = "") -> Texts:
+        """Return a text column; ``default`` where it is absent or empty. Shape (n,)."""
+        found = self.columns.get(name)
+        if found is None:
+            return np.full(len(self), default, dtype=object)
+        values = np.asarray(found, dtype=object)
+        return np.where(values == "", default, values)
+
+    def take(self, rows: Bools | Numbers) -> OperatorColumns:
+        """Return the chosen rows (mask or indices)."""
+        return OperatorColumns(self.family[rows], {k: np.asarray(v)[rows] for k, v in self.columns.items()})

@@ -1,0 +1,57 @@
+"""What the model says of each row at each clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tracetool.core.arrays import Bools, Floats, Ints, Texts
+from tracetool.core.work import Work
+
+#: Units whose utilisation is reported, in the order of the ``util_*`` columns.
+UNITS = ("tensor", "fp32", "fp64", "int", "sfu", "shared", "l2", "dram", "link")
+#: What sets the time: a unit, or one of these.
+BOUNDS = (*UNITS, "latency", "launch")
+#: What a row's time is predicted from: sizes the input states; its own measured time alone; the usual
+#: rate of its family, on that time; nothing that is known of it.
+FROM = ("shapes", "anchored only", "family rate", "not at all")
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Time and utilisation of n rows at c clocks.
+
+    ``low``/``high`` bound the true duration at 90 % as factors of ``duration_s``. ``clock_low`` is the part
+    of ``low`` that all rows have in common: the recording's clock was not stated and may have been lower.
+    """
+
+    duration_s: Floats  # (n, c)
+    low: Floats  # (n,) factor, at most 1
+    high: Floats  # (n,) factor, at least 1
+    busy_s: Mapping[str, Floats]  # per unit of UNITS, (n, c), at most duration_s
+    sm_active: Floats  # (n, c) share of SM-time with a resident block
+    fixed_s: Floats  # (n,) part that scales with no clock
+    core_s: Floats  # (n, c) part that scales with the core clock
+    memory_s: Floats  # (n, c) part that scales with the memory clock
+    bound: Ints  # (n, c) index into BOUNDS
+    work: Work
+    basis: Texts  # (n,) what the row rests on: "calibrated", "transferred", "prior", ...
+    clock_low: Floats | None = None  # (n,) factor, at most 1; None where every clock is stated
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Time, power and energy of n rows at c asked clocks."""
+
+    asked_mhz: Floats  # (c,)
+    clock_mhz: Floats  # (n, c) after the power cap
+    timing: Timing  # at clock_mhz
+    power_w: Floats  # (n, c) mean over the kernel, base included
+    power_low_w: Floats
+    power_high_w: Floats
+    energy_j: Floats  # (n, c)
+    energy_low_j: Floats
+    energy_high_j: Floats
+    parts_j: Mapping[str, Floats]  # (n, c) each; sums to energy_j: base, clock, compute, onchip, dram, link
+    throttled: Bools  # (n, c) clock below the asked one because of the cap
+    idle_w: Floats  # (c,) power with nothing running, at the asked clock

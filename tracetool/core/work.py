@@ -1,0 +1,50 @@
+"""Work: counts that no clock changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from tracetool.core.arrays import Floats, Numbers
+
+
+@dataclass(frozen=True)
+class Work:
+    """Counts of operations and bytes per launch, each an array of shape (n,).
+
+    ``tensor_flops`` and the other pipe counts are *issued* (padding included);
+    ``useful_flops`` is what the mathematics needs, over all pipes. FMA counts 2.
+    """
+
+    useful_flops: Floats  # [FLOP]
+    tensor_flops: Floats  # issued on matrix units, in the row's dtype [FLOP]
+    fp32_flops: Floats  # vector pipes, fp16/bf16 included [FLOP]
+    fp64_flops: Floats  # [FLOP]
+    int_ops: Floats  # [op]
+    sfu_ops: Floats  # exponentials, reciprocals, square roots [op]
+    shared_bytes: Floats  # shared memory / LDS reads and writes [B]
+    l2_bytes: Floats  # between L2 and the SMs [B]
+    dram_bytes: Floats  # [B]
+    link_bytes: Floats  # NVLink, xGMI or PCIe [B]
+
+    @classmethod
+    def of(cls, n: int, **counts: Numbers | float) -> Work:
+        """Return work of ``n`` rows from the counts given; the others are zero."""
+        known = {f.name for f in fields(cls)}
+        if unknown := set(counts) - known:
+            raise TypeError(f"not counts of work: {sorted(unknown)}")
+        made = {
+            name: np.broadcast_to(np.asarray(counts.get(name, 0.0), np.float64), (n,)).copy()
+            for name in known
+        }
+        return cls(**made)
+
+    def put(self, rows: Numbers, part: Work) -> None:
+        """Write the counts of ``part`` into the chosen rows, in place."""
+        for f in fields(self):
+            getattr(self, f.name)[rows] = getattr(part, f.name)
+
+    def take(self, rows: Numbers | slice) -> Work:
+        """Return the chosen rows (mask or indices)."""
+        return Work(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})

@@ -1,0 +1,55 @@
+"""Fused attention, prefill, decode and backward."""
+
+from __future__ import annotations
+
+from tracetool.families import names
+from tracetool.families.arguments import Reading, alike, sizes
+from tracetool.families.attention.problem import attention_work
+from tracetool.families.law_keys import LawKey
+from tracetool.families.spec import Family, TableOperator, UserWords
+
+FAMILY = Family(
+    meaning="fused softmax(QK)V, forward or backward, or part of it",
+    example="flash_fwd_kernel",
+    place=30,
+    shares=(0.60, 0.30, 0.10),
+    pipe="tensor",
+    needs=(("q_len", "kv_len", "heads", "head_dim"),),
+    count=attention_work,
+    laws=(LawKey.PREFILL, LawKey.DECODE),
+    table=(
+        TableOperator(
+            "attention",
+            ("batch", "q_len", "heads", "head_dim"),
+            ("phase", "kv_len", "kv_heads", "causal", "window", "kv_dtype"),
+            choices={"phase": ("prefill", "decode", "backward")},
+            same={"kv_len": "q_len"},
+            in_phase={"decode": ("kv_len",)},
+        ),
+    ),
+    operators={
+        "_flash_attention_forward": sizes(Reading.ATTENTION, 0, 8, heads_first=False, longest=5, starts=3),
+        "_flash_attention_backward": sizes(Reading.ATTENTION, 1, 11, heads_first=False, longest=8, starts=6),
+        "_efficient_attention_forward": sizes(
+            Reading.ATTENTION, 0, 9, heads_first=False, longest=6, starts=4
+        ),
+        "_efficient_attention_backward": sizes(
+            Reading.ATTENTION, 1, 14, heads_first=False, longest=7, starts=5
+        ),
+        "scaled_dot_product_attention": sizes(Reading.ATTENTION, 0, 5, heads_first=True),
+        "_scaled_dot_product_flash_attention": sizes(Reading.ATTENTION, 0, 4, heads_first=True),
+        "_scaled_dot_product_efficient_attention": sizes(Reading.ATTENTION, 0, 6, heads_first=True),
+        "_scaled_dot_product_cudnn_attention": sizes(Reading.ATTENTION, 0, 6, heads_first=True),
+        "_scaled_dot_product_flash_attention_backward": sizes(Reading.ATTENTION, 1, 11, heads_first=True),
+        "_flash_attn_forward": sizes(Reading.ATTENTION, 0, 5, heads_first=False),
+        "_flash_attn_varlen_forward": sizes(Reading.ATTENTION, 0, 9, heads_first=False, longest=5, starts=3),
+        **alike("unified_attention unified_attention_with_output", sizes(Reading.PACKED_ATTENTION)),
+    },
+    words=(UserWords(10, "attention", "attention attn flashattn flashattention fmha mla sdpa"),),
+    helpers={
+        "splitkv_combine": names.SPLITK_REDUCE,
+        "preprocess": names.REDUCTION,
+        "convert": names.COPY,
+    },
+    inferred="kv_len",
+)

@@ -1,0 +1,167 @@
+"""Prefill attention: query tiles over key tiles, bound by matrix units and exponentials."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracetool.core.arrays import Floats
+from tracetool.core.operators import OperatorColumns
+from tracetool.families.access_pattern import named
+from tracetool.families.attention.problem import Scores, attention_scores, least_cycles, scores_work
+from tracetool.families.attention.tiling import QueryTiles, causal_tiles, full_tiles
+from tracetool.families.law import Coefficient, Coefficients, Law, choice
+from tracetool.families.law_keys import LawKey
+from tracetool.families.pieces import Pieces, combined
+from tracetool.families.vendors import OLDER_SHARE, older_kernels
+from tracetool.hardware.gpu import Gpu
+
+#: FLOP of a backward pass over those of a forward one: five products for two.
+BACKWARD = 2.5
+#: Queries one group of warps holds.
+WARPS_ROWS = 64.0
+#: Start and end of the main kernel alone, and its own passes over Q, K, V and O: coefficients are fitted to
+#: operators, whose other kernels stand in a run as rows of their own.
+ALONE_US, ALONE_PASSES = 2.0, 0.4
+
+_PRIORS = {
+    "query_tile": choice(64.0, 64.0, 128.0),
+    "key_tile": choice(64.0, 64.0, 128.0),
+    "by_head": choice(0.0, 0.0, 1.0),  # tiles as FlashAttention 3 sizes them by head and format
+    "pack_heads": choice(1.0, 0.0, 1.0, 2.0),  # 0 never, 1 for one query, 2 always
+    "fp8_products": choice(0.0, 0.0, 1.0),  # with keys in fp8
+    "launch_us": Coefficient(7.0, 1.0, 60.0, "us"),
+    "latency_clk": Coefficient(1900.0, 200.0, 2e4, "clk"),
+    "tile_clk": Coefficient(3000.0, 50.0, 6e4, "clk"),
+    "tile_dim_clk": Coefficient(300.0, 10.0, 2e4, "clk"),  # per 128 of the head
+    "tensor_reach": Coefficient(0.65, 0.2, 1.0, "1"),
+    "exp_factor": Coefficient(1.3, 0.2, 4.0, "1"),  # special functions over one a pair
+    "mix_norm": Coefficient(2.5, 1.0, 8.0, "1"),  # overlap of products and exponentials
+    "dim_offset": Coefficient(9.0, 0.5, 200.0, "1"),  # head dimension that costs without computing
+    "dim64": Coefficient(1.0, 0.4, 2.5, "1"),  # step time relative to heads of 128
+    "dim192": Coefficient(1.0, 0.4, 2.5, "1"),
+    "dim256": Coefficient(1.0, 0.4, 2.5, "1"),
+    "dim_large": Coefficient(1.3, 0.3, 6.0, "1"),
+    "window_step": Coefficient(1.0, 0.3, 4.0, "1"),  # step and tile with a window
+    "window_tile": Coefficient(1.0, 0.2, 5.0, "1"),
+    "fp8_step": Coefficient(1.0, 0.4, 2.5, "1"),  # queries in fp8
+    "fp8_tile": Coefficient(1.0, 0.3, 3.0, "1"),
+    "fp8_pass": Coefficient(0.8, 0.1, 10.0, "1"),
+    "kv8_step": Coefficient(1.0, 0.4, 2.5, "1"),  # keys in fp8 alone
+    "kv8_dim": Coefficient(1.0, 0.3, 3.0, "1"),  # its growth per e-fold of the head
+    "kv8_tile": Coefficient(1.0, 0.3, 3.0, "1"),
+    "kv8_pass": Coefficient(1.0, 0.1, 10.0, "1"),
+    "group_step": Coefficient(1.0, 0.8, 1.6, "1"),  # heads sharing keys
+    "spare_share": Coefficient(0.6, 0.05, 1.0, "1"),  # of a tile's start and end that empty rows cost
+    "one_launch": Coefficient(0.95, 0.3, 1.5, "1"),  # launch of a single query, which needs no mask
+    "single_tile": Coefficient(1.0, 0.3, 3.0, "1"),  # start and end of a tile of heads that share none
+    "pass_factor": Coefficient(1.5, 0.02, 10.0, "1"),  # passes over Q, K, V and O before and after
+    "l2_reach": Coefficient(1.0, 0.1, 5.0, "1"),
+    "dram_reach": Coefficient(0.8, 0.3, 1.0, "1"),
+    "overlap_norm": Coefficient(3.0, 1.0, 8.0, "1"),
+    "tail_share": Coefficient(0.7, 0.01, 1.0, "1"),  # of a partly filled last wave that is waited for
+    "tail_norm": Coefficient(2.0, 1.2, 12.0, "1"),  # total work against the longest block
+}
+
+
+def _by_dim(dim: Floats, c: Coefficients) -> Floats:
+    step = np.where(dim <= 64, c["dim64"], 1.0)
+    step = np.where((dim > 128) & (dim <= 192), c["dim192"], step)
+    step = np.where((dim > 192) & (dim <= 256), c["dim256"], step)
+    return np.asarray(np.where(dim > 256, c["dim_large"], step))
+
+
+def _sizes(s: Scores, c: Coefficients) -> tuple[Floats, Floats]:
+    """Return queries and keys of a tile: one size, or as FlashAttention 3 sizes them. [tokens]"""
+    ones = np.ones(len(s.batch))
+    if c["by_head"] <= 0:
+        return c["query_tile"] * ones, c["key_tile"] * ones
+    small, large, eight = s.head_dim <= 64, s.head_dim > 128, s.kv_size <= 1.0
+    local = s.window < s.kv_len
+    wide = np.where(large, np.where(s.head_dim > 192, np.where(local, 64.0, 80.0), 96.0), 128.0)
+    narrow = np.where(
+        large, np.where(s.head_dim > 192, np.where(local, 64.0, 128.0), np.where(local, 128.0, 160.0)), 160.0
+    )
+    return np.where(small, 192.0, 128.0), np.where(eight, narrow, wide)
+
+
+def _tiles(s: Scores, query_tile: Floats, key_tile: Floats, packed: Floats) -> QueryTiles:
+    width = query_tile / packed
+    seen = np.minimum(s.window, s.kv_len)
+    causal = causal_tiles(s.q_len, seen, width, key_tile)
+    whole = full_tiles(s.q_len, seen, width, key_tile)
+    before = np.maximum(s.kv_len - s.q_len, 0.0)
+    # keys before the first query are seen by every tile, as far as the window reaches
+    extra = np.ceil(np.clip(np.minimum(before, seen), 0.0, None) / key_tile)
+    top = np.ceil((seen + width) / key_tile + np.where(s.window < s.kv_len, 1.0, 0.0))
+    visits = np.where(
+        s.causal, np.minimum(causal.visits + causal.tiles * extra, causal.tiles * top), whole.visits
+    )
+    longest = np.where(s.causal, np.minimum(causal.longest + extra, top), whole.longest)
+    return QueryTiles(causal.tiles, visits, longest)
+
+
+def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
+    s = attention_scores(rows, gpu)
+    sms = float(gpu.sm_count)
+    group = s.heads / s.kv_heads
+    packed = np.ones_like(group)
+    if c["pack_heads"] >= 1.0:
+        packed = group if c["pack_heads"] >= 2.0 else np.where(s.q_len <= 1.0, group, 1.0)
+    query_tile, key_tile = _sizes(s, c)
+    tiles = _tiles(s, query_tile, key_tile, packed)
+    lanes = s.batch * s.heads / packed
+    kv8 = (s.kv_size <= 1.0) & (s.size > 1.0)
+    fp8 = s.size <= 1.0
+    windowed = s.window < s.kv_len
+    dim = (s.head_dim + s.value_dim) / 2.0
+    rate = np.where(kv8 & (c["fp8_products"] > 0), gpu.rate("tensor_fp8"), s.rate)
+    rate = rate * np.where(older_kernels(rows, gpu), OLDER_SHARE, 1.0)
+    area = query_tile * key_tile
+    products = 4.0 * area * (dim + c["dim_offset"]) / (rate * c["tensor_reach"])
+    exponentials = c["exp_factor"] * area / gpu.sfu_per_clock_sm
+    step = combined(products, exponentials, c["mix_norm"]) * _by_dim(dim, c)
+    step = step * np.where(
+        fp8, c["fp8_step"], np.where(kv8, c["kv8_step"] * (dim / 128.0) ** np.log(c["kv8_dim"]), 1.0)
+    )
+    step = step * np.where(windowed, c["window_step"], 1.0) * np.where(group > 1, c["group_step"], 1.0)
+    tile = (c["tile_clk"] + c["tile_dim_clk"] * dim / 128.0) * np.where(
+        fp8, c["fp8_tile"], np.where(kv8, c["kv8_tile"], 1.0)
+    )
+    tile = tile * np.where(windowed, c["window_tile"], 1.0)
+    tile = tile * np.where(group > 1, 1.0, c["single_tile"])
+    # warps of 64 queries that have none leave early
+    filled = np.minimum(np.ceil(s.q_len * packed / WARPS_ROWS) * WARPS_ROWS / query_tile, 1.0)
+    tile = tile * (c["spare_share"] + (1.0 - c["spare_share"]) * filled)
+    blocks = lanes * tiles.tiles
+    waves = blocks / sms
+    waiting = 1.0 + c["tail_share"] * (np.ceil(waves) / waves - 1.0)
+    total = (blocks * tile + lanes * tiles.visits * step) / sms * waiting
+    core = combined(total, tile + tiles.longest * step, c["tail_norm"])
+    fills = lanes * tiles.visits * key_tile * (s.head_dim + s.value_dim) * 2.0
+    core = combined(core, fills / (gpu.l2_bytes_per_clock * c["l2_reach"]), 6.0)
+    factor = np.where(s.backward, BACKWARD, 1.0)
+    touched = (
+        (s.batch * s.q_len * s.heads + s.batch * s.kv_len * s.kv_heads) * (s.head_dim + s.value_dim) * 2.0
+    )
+    passes = c["pass_factor"] * np.where(fp8, c["fp8_pass"], np.where(kv8, c["kv8_pass"], 1.0))
+    launch = c["launch_us"] * np.where(s.q_len <= 1.0, c["one_launch"], 1.0)
+    alone = named(rows)
+    launch = np.where(alone, np.minimum(launch, ALONE_US), launch)
+    passes = np.where(alone, np.minimum(passes, ALONE_PASSES), passes)
+    n = len(rows)
+    return Pieces(
+        fixed_s=launch * 1e-6,
+        serial_cycles=np.full(n, c["latency_clk"]),
+        stream_s=factor * passes * touched / gpu.dram_bytes_per_s,
+        core_cycles=np.maximum(factor * core, least_cycles(s, rate, gpu)),
+        memory_s=factor * touched / (gpu.dram_bytes_per_s * c["dram_reach"]),
+        norm=np.full(n, c["overlap_norm"]),
+        floor_s=np.zeros(n),
+        active=np.clip(waves / np.ceil(waves), 0.0, 1.0),
+        work=scores_work(s, factor * fills),
+    )
+
+
+PREFILL = Law(
+    LawKey.PREFILL, _parts, _PRIORS, habits=({"by_head": 1.0, "pack_heads": 2.0, "tile_clk": 4800.0},)
+)

@@ -1,0 +1,153 @@
+"""Attention: FLOPs, exponentials and bytes by level."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetool.core.arrays import Bools, Floats
+from tracetool.core.operators import OperatorColumns
+from tracetool.core.work import Work
+from tracetool.families.formats import dtype_of, element_bytes, on_tensor, product_rate
+from tracetool.hardware.gpu import Gpu
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Attention problems, all of shape (n,)."""
+
+    batch: Floats
+    q_len: Floats
+    kv_len: Floats
+    heads: Floats
+    kv_heads: Floats
+    head_dim: Floats
+    value_dim: Floats
+    pairs: Floats  # query-key pairs that count, per head and sequence
+    causal: Bools
+    window: Floats  # keys a query sees; infinite where all
+    decode: Bools
+    backward: Bools
+    size: Floats  # bytes of an element of Q and O [B]
+    kv_size: Floats  # of K and V [B]
+    rate: Floats  # [FLOP/clk/SM]
+    tensor: Bools
+
+
+def attention_scores(rows: OperatorColumns, gpu: Gpu) -> Scores:
+    """Return the attention problems of rows."""
+    q_len = np.maximum(rows.number("q_len", 1.0), 1.0)
+    kv_len = rows.number("kv_len")
+    kv_len = np.maximum(np.where(np.isfinite(kv_len), kv_len, q_len), 1.0)
+    heads = np.maximum(rows.number("heads", 1.0), 1.0)
+    kv_heads = rows.number("kv_heads")
+    kv_heads = np.clip(np.where(np.isfinite(kv_heads) & (kv_heads > 0), kv_heads, heads), 1.0, heads)
+    dim = np.maximum(rows.number("head_dim", 128.0), 1.0)
+    value = rows.number("head_dim_v")
+    value = np.where(np.isfinite(value) & (value > 0), value, dim)
+    phase = rows.text("phase")
+    decode = (phase == "decode") | ((phase == "") & (q_len <= 1))
+    causal = (rows.number("causal", 1.0) > 0) & (q_len > 1)
+    window = rows.number("window", 0.0)
+    window = np.where(window > 0, window, np.inf)
+    words = dtype_of(rows, "bf16")
+    kv_words = np.where(rows.text("kv_dtype") == "", words, rows.text("kv_dtype")).astype(object)
+    return Scores(
+        np.maximum(rows.number("batch", 1.0), 1.0), q_len, kv_len, heads, kv_heads, dim, value,
+        score_pairs(q_len, kv_len, causal, window), causal, window, decode, phase == "backward",
+        element_bytes(words, 2.0), element_bytes(kv_words, 2.0), product_rate(words, gpu),
+        on_tensor(words, gpu),
+    )  # fmt: skip
+
+
+def score_pairs(q_len: Floats, kv_len: Floats, causal: Bools, window: Floats) -> Floats:
+    """Return query-key pairs that count. Shape (n,).
+
+    The last query lines up with the last key. A causal query at place i sees i + 1 keys, at most
+    ``window`` of them.
+
+    >>> one = np.array([4.0])
+    >>> score_pairs(one, one, np.array([True]), np.array([np.inf])).tolist()
+    [10.0]
+    >>> score_pairs(one, one, np.array([True]), np.array([2.0])).tolist()
+    [7.0]
+    """
+    before = np.maximum(kv_len - q_len, 0.0)
+    seen = np.minimum(window, kv_len)
+    # places whose keys are fewer than the window: before+1 .. before+q, cut at seen
+    short = np.clip(seen - before, 0.0, q_len)
+    rising = short * before + short * (short + 1.0) / 2.0
+    return np.asarray(np.where(causal, rising + (q_len - short) * seen, q_len * seen))
+
+
+def _useful_flops(s: Scores) -> Floats:
+    factor = np.where(s.backward, 2.5, 1.0)
+    return np.asarray(factor * 2.0 * s.batch * s.heads * s.pairs * (s.head_dim + s.value_dim))
+
+
+def scores_work(s: Scores, filled: Floats, read: Floats | None = None) -> Work:
+    """Return the work of attention problems.
+
+    Two products of 2 d FLOP per pair, forward; 2.5 times that backward (five products). One
+    exponential and some five vector operations per pair.
+
+    Parameters
+    ----------
+    s : Scores
+        n problems.
+    filled : array, shape (n,)
+        Bytes of K and V that tiles of queries draw from L2. [B]
+    read : array, shape (n,), optional
+        Bytes from memory; by default Q, K, V and O once. [B]
+    """
+    lanes = s.batch * s.heads
+    factor = np.where(s.backward, 2.5, 1.0)
+    useful = _useful_flops(s)
+    # a tile of queries computes whole tiles of keys, half of the diagonal one in vain
+    rows_of_tile = np.where(s.decode, 16.0, 64.0)
+    packed = np.where(s.decode, s.heads / s.kv_heads, 1.0) * s.q_len
+    padded = np.ceil(packed / rows_of_tile) * rows_of_tile / packed
+    issued = useful * np.maximum(padded, 1.0) * np.where(s.causal, 1.0 + 64.0 / (s.q_len + 64.0), 1.0)
+    scores = lanes * s.pairs * factor
+    passing = lanes * s.q_len * (s.head_dim + s.value_dim) * s.size
+    if read is None:
+        keys = np.minimum(s.kv_len, np.where(s.decode, s.window, np.inf))
+        cache = s.batch * s.kv_heads * keys * (s.head_dim + s.value_dim) * s.kv_size
+        read = (cache + passing) * np.where(s.backward, 2.0, 1.0)
+    return Work.of(
+        len(s.batch),
+        useful_flops=useful,
+        tensor_flops=np.where(s.tensor, issued, 0.0),
+        fp32_flops=np.where(s.tensor, 5.0 * scores, issued),
+        sfu_ops=scores,
+        int_ops=scores,
+        shared_bytes=2.0 * filled + passing,
+        l2_bytes=filled + passing,
+        dram_bytes=read,
+    )
+
+
+def least_cycles(s: Scores, rate: Floats, gpu: Gpu) -> Floats:
+    """Return the core clocks that the products which count take with every SM at its peak. Shape (n,). [clk]
+
+    Parameters
+    ----------
+    s : Scores
+        n problems.
+    rate : array, shape (n,)
+        Peak of the pipes they run on. [FLOP/clk/SM]
+    gpu : Gpu
+        The GPU they run on.
+    """
+    return np.asarray(_useful_flops(s) / (rate * gpu.sm_count))
+
+
+def attention_work(rows: OperatorColumns, gpu: Gpu) -> Work:
+    """Return the work of attention rows: every 128 queries (decode: all heads of a group) draw the keys."""
+    s = attention_scores(rows, gpu)
+    keys = np.minimum(s.kv_len, np.where(s.decode, s.window, np.inf))
+    cache = s.batch * s.kv_heads * keys * (s.head_dim + s.value_dim) * s.kv_size
+    readers = np.ceil(s.q_len / 128.0) * np.where(s.decode, 1.0, s.heads / s.kv_heads)
+    share = np.minimum(s.pairs / (s.q_len * s.kv_len), 1.0)
+    return scores_work(s, cache * np.maximum(1.0, readers * share))

@@ -1,0 +1,137 @@
+"""How attention lies on the chip: tiles of queries over tiles of keys, heads packed, keys split."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetool.core.arrays import Floats
+
+#: Most parts, and how near to the best fill is near enough, where a library splits keys by the fill of waves.
+MOST_PARTS, NEARLY = 128.0, 0.85
+
+
+@dataclass(frozen=True)
+class QueryTiles:
+    """Query tiles of one head (or group of heads) of one sequence, all of shape (n,)."""
+
+    tiles: Floats  # query tiles
+    visits: Floats  # key tiles over all query tiles
+    longest: Floats  # key tiles of the last query tile
+
+
+def causal_tiles(q_len: Floats, seen: Floats, query_tile: Floats, key_tile: Floats | float) -> QueryTiles:
+    r"""Return how many key tiles causal query tiles visit.
+
+    Parameters
+    ----------
+    q_len : array, shape (n,)
+        Queries, the last lined up with the last key. [tokens]
+    seen : array, shape (n,)
+        Keys the last query sees: the sequence, or a window. [tokens]
+    query_tile : array, shape (n,)
+        Queries of one tile; below 1 where many heads share one. [tokens]
+    key_tile : float or array, shape (n,)
+        Keys of one tile. [tokens]
+
+    Notes
+    -----
+    Tile :math:`i` ends at query :math:`(i+1) b_q`, begins :math:`w + b_q` keys before it or at the
+    first, and visits every key tile it touches; tiles above the diagonal are skipped. Where no edge
+    lies on another, :math:`r = 1 - \gcd(b_q, b_k) / b_k` of a key tile is visited in vain, half of
+    it at either end:
+
+    .. math:: v = \sum_{i < w / b_q} \left( \frac{(i+1) b_q}{b_k} + \frac r2 \right)
+       + \sum_{i \ge w / b_q} \left( \frac{w + b_q}{b_k} + r \right)
+
+    Examples
+    --------
+    >>> one = np.array([512.0])
+    >>> causal_tiles(one, one, np.array([128.0]), 128.0).visits.tolist()
+    [10.0]
+
+    A window of 128 keys behind 16 queries spans 144 keys: two tiles of 128 wherever it begins, but for
+    the first 8 of 3200 tiles of queries, which have no keys behind them.
+
+    >>> causal_tiles(one * 100, np.array([128.0]), np.array([16.0]), 128.0).visits.tolist()
+    [6392.0]
+    """
+    tiles = np.ceil(q_len / query_tile)
+    ratio = query_tile / key_tile
+    whole = np.gcd(query_tile.astype(np.int64), np.asarray(key_tile, np.int64))
+    ragged = 1.0 - np.where(query_tile == np.floor(query_tile), whole, 0.0) / key_tile
+    rising = np.minimum(tiles, np.ceil(seen / query_tile))
+    flat = (seen + query_tile) / key_tile + ragged
+    # the last query tile ends with the last query
+    ended = np.where(rising < tiles, rising * ratio + ragged / 2.0, np.ceil(q_len / key_tile))
+    before = np.maximum(rising - 1.0, 0.0)
+    visits = ratio * before * (before + 1.0) / 2.0 + before * ragged / 2.0 + ended + (tiles - rising) * flat
+    longest = np.maximum(np.minimum(np.ceil(q_len / key_tile), np.ceil(flat)), 1.0)
+    return QueryTiles(tiles, np.maximum(visits, tiles), longest)
+
+
+def full_tiles(q_len: Floats, keys: Floats, query_tile: Floats, key_tile: Floats | float) -> QueryTiles:
+    """Return key tiles visited when every query sees every key."""
+    tiles, each = np.ceil(q_len / query_tile), np.maximum(np.ceil(keys / key_tile), 1.0)
+    return QueryTiles(tiles, tiles * each, each)
+
+
+def split_keys(blocks: Floats, slots: Floats, keys: Floats, least: Floats) -> Floats:
+    """Return into how many parts the keys of each block are split to fill the GPU. Shape (n,).
+
+    Parameters
+    ----------
+    blocks, slots : array, shape (n,)
+        Blocks without a split, and blocks the GPU holds.
+    keys, least : array, shape (n,)
+        Keys of a block, and keys a part has at least. [tokens]
+
+    Examples
+    --------
+    >>> two = np.array([2.0, 2.0])
+    >>> split_keys(
+    ...     two, np.array([132.0, 132.0]), np.array([8192.0, 256.0]), np.array([128.0, 128.0])
+    ... ).tolist()
+    [64.0, 2.0]
+    """
+    most = np.maximum(1.0, np.ceil(keys / least))
+    return np.asarray(np.clip(np.floor(slots / blocks), 1.0, most))
+
+
+def efficient_split(blocks: Floats, slots: Floats, tiles: Floats) -> Floats:
+    """Return the fewest parts of the keys whose waves are nearly as full as any number's. Shape (n,).
+
+    A library that splits so takes no parts where blocks already fill 80 % of the slots, and else the least
+    number within 85 % of the best fill of its last wave (FlashAttention, ``num_splits_heuristic``).
+
+    Parameters
+    ----------
+    blocks, slots : array, shape (n,)
+        Blocks without a split, and blocks the GPU holds.
+    tiles : array, shape (n,)
+        Key tiles of a block.
+
+    Examples
+    --------
+    >>> two = np.array([2.0, 100.0, 2.0])
+    >>> efficient_split(two, np.full(3, 108.0), np.array([64.0, 64.0, 1.0])).tolist()
+    [32.0, 1.0, 1.0]
+    """
+    found = np.ones(len(blocks))
+    places = np.flatnonzero((blocks < 0.8 * slots) & (tiles > 1.0))
+    some, room, all_tiles = blocks[places], slots[places], tiles[places]
+    each = np.arange(1.0, np.minimum(MOST_PARTS, all_tiles.max(initial=1.0)) + 1.0)[:, None]
+    waves = some * each / room
+    full = waves / np.ceil(waves)
+    # a number of parts that leaves the longest part as long as fewer do is not tried
+    longest = np.ceil(all_tiles / each)
+    tried = (each <= np.minimum(all_tiles, room)) & (
+        longest != np.ceil(all_tiles / np.maximum(each - 1.0, 0.5))
+    )
+    tried[0] = True
+    full = np.where(tried, full, 0.0)
+    enough = tried & (full >= NEARLY * full.max(axis=0, initial=0.0))
+    if places.size:
+        found[places] = enough.argmax(axis=0) + 1.0
+    return found

@@ -1,0 +1,67 @@
+"""Fourier transforms: 5 N log2 N operations for N complex points, half as many for N real ones.
+
+The operator's sizes are those of the whole transform. A library transforms one axis, or one factor of a long
+one, per kernel, each passing over the data once: the bytes are those of every such kernel, the operations
+those of all of them together, an upper bound for one. Memory sets the time of either.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracetool.core.operators import OperatorColumns
+from tracetool.core.work import Work
+from tracetool.families.arguments import Reading, sizes
+from tracetool.families.formats import dtype_of, element_bytes
+from tracetool.families.spec import Family, Streams, UserWords
+from tracetool.hardware.gpu import Gpu
+
+#: Operations of a radix-2 transform per complex point and doubling of its length. [op]
+_PER_POINT_AND_STAGE = 5.0
+
+
+def count(rows: OperatorColumns, gpu: Gpu) -> Work:
+    r"""Count the operations and bytes of transforms.
+
+    ``elements`` complex points in transforms of ``cols`` points each:
+
+    .. math:: F = 5 E \log_2 N
+
+    N real points are transformed as N/2 complex ones [1]_, so that ``elements`` counts half of them.
+
+    References
+    ----------
+    .. [1] Frigo and Johnson, "FFT Benchmark Methodology", www.fftw.org/speed/method.html: 5 N log2 N for
+       complex data, the operations of Cooley and Tukey's radix-2 algorithm, and half for real data.
+    """
+    del gpu
+    elements, points = rows.number("elements"), np.maximum(rows.number("cols"), 2.0)
+    moved = (rows.number("reads", 1.0) + rows.number("writes", 1.0)) * elements
+    moved = moved * element_bytes(dtype_of(rows), 8.0)
+    flops = _PER_POINT_AND_STAGE * elements * np.log2(points)
+    return Work.of(
+        len(rows),
+        useful_flops=flops,
+        fp32_flops=flops,
+        int_ops=2.0 * elements,
+        shared_bytes=2.0 * moved,  # stages of one kernel exchange their points there
+        l2_bytes=moved,
+        dram_bytes=moved,
+    )
+
+
+FAMILY = Family(
+    meaning="Fourier transform",
+    example="regular_fft",
+    place=210,
+    shares=(0.45, 0.50, 0.05),
+    needs=(("elements", "cols"),),
+    count=count,
+    operators={
+        "_fft_c2c": sizes(Reading.FOURIER, 0, 1, 99, real=False),
+        "_fft_r2c": sizes(Reading.FOURIER, 0, 1, 99, real=True),
+        "_fft_c2r": sizes(Reading.FOURIER, 0, 1, 3, real=True),
+    },
+    words=(UserWords(80, "fft", "fft ifft dft fftshift"),),
+    streams=Streams.OWN,
+)

@@ -1,0 +1,294 @@
+"""How matrix products on vector pipes lie on the chip: tiles held in registers, K walked row by row.
+
+Both operands of a framework's linear layer are stored along K. A tile reads a few neighbouring words of each
+of its rows, goes on to the next few, and so on: memory opens a new page for every row, and rows far apart
+need more address translations than the chip keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from tracetool.core.arrays import Bools, Floats, Ints
+from tracetool.families.gemm.layout import Products, TilePlan
+from tracetool.hardware.gpu import Gpu
+
+#: Tiles (m, n) of the vector pipes: registers hold no more.
+TILES = ((32, 32), (64, 32), (32, 64), (64, 64), (128, 32), (32, 128), (128, 64), (64, 128), (128, 128))
+#: Elements of K a step takes; least in a part of a split K; most parts; most blocks an SM holds.
+DEPTH, LEAST_DEPTH, MOST_PARTS, MOST_RESIDENT = 8.0, 48.0, 32, 16.0
+#: Bytes per clock between an SM and the fabric.
+PORT_BYTES = 64.0
+#: Bytes of a row beyond which its neighbour lies in another page of device memory.
+ROW_BYTES = 1024.0
+#: Rows this many bytes apart, or a multiple, fall on the same channels of memory.
+ALIAS_BYTES = 4096.0
+#: Bytes whose translations a chip keeps: 2 GiB on Pascal, 8 GiB since Volta; between for AMD's, unpublished.
+_TRANSLATED_BYTES = {
+    "kepler": 2.0**31, "maxwell": 2.0**31, "pascal": 2.0**31,
+    "cdna1": 2.0**32, "cdna2": 2.0**32, "cdna3": 2.0**32,
+}  # fmt: skip
+_TRANSLATED = 2.0**33
+#: FP32 products of a compute unit's matrix cores, which AMD's libraries use for them. [FLOP/clk]
+_MATRIX_FP32 = {"cdna1": 256.0, "cdna2": 256.0, "cdna3": 256.0, "cdna4": 256.0}
+#: SMs that share kept translations of addresses.
+PAGE_SMS = 4.0
+#: Elements of a tile whose block is two warps: libraries give a thread 64 sums, and slender tiles fewer.
+PAIR_AREA, PAIR_SIDE = 4096.0, 64.0
+#: Rows timed together, so that the work stays in the processor's cache.
+_CHUNK = 8192
+
+
+@dataclass(frozen=True)
+class VectorRates:
+    """What products on vector pipes cost; the defaults are priors.
+
+    Rates are shares of the hardware's peak, times are in clocks of the core.
+    """
+
+    pipe_reach: float = 0.9  # pipes in steady state
+    shared_reach: float = 0.80  # shared memory feeding them
+    port_reach: float = 0.2  # fills of one SM, of 64 B/clk
+    dram_reach: float = 0.85  # rows in one page of memory
+    strided_reach: float = 0.5  # rows a page or more apart
+    latency_clk: float = 3000.0  # first load to last store
+    block_clk: float = 3000.0  # start and end of each round of blocks
+    slab_clk: float = 250.0  # a step through K nothing hides: load, barrier, multiply
+    split_clk: float = 8000.0  # a split K's second kernel
+    reduce_reach: float = 0.8  # L2 rate of its partial results
+    store_reach: float = 1.5  # store of a tile, of 64 B/clk and SM
+    turn_clk: float = 0.03  # an element stored along K, turned on its way to shared memory [clk]
+    page_clk: float = 0.03  # translation of an element's row not kept [clk]
+    page_share: float = 0.08  # of the bytes whose translations are kept, what one product has
+    page_odd: float = 0.8  # of it where rows do not alias on memory's channels
+    fill_norm: float = 4.0  # how sharply products and fills meet
+    vector_reach: float = 0.75  # memory rate of a matrix times a vector
+    vector_clk: float = 1500.0  # its latency
+    batch_area: float = 0.0  # the one size of tile a library has for batches; 0 if any
+    most_area: float = 16384.0  # largest tile it has for one product
+
+
+def plan_vectors(products: Products, gpu: Gpu, rates: VectorRates, hertz: float) -> TilePlan:
+    r"""Return for each product the tile and split of K of least time, or those its kernel's name states.
+
+    Parameters
+    ----------
+    products : Products
+        n products on vector pipes.
+    gpu : Gpu
+        The GPU they run on.
+    rates : VectorRates
+        Coefficients.
+    hertz : float
+        Core clock at which the library chooses. [Hz]
+
+    Returns
+    -------
+    TilePlan
+        Arrays of shape (n,).
+
+    Notes
+    -----
+    Registers hold a tile's sums: an SM of R of them holds O = R / (2 m n) blocks [1]_. Its Q = ceil(T s / S)
+    blocks come in ceil(Q / O) rounds; each step of a round takes no less than the latency of one:
+
+    .. math:: t_{core} = \left\| d \left\| Q c_k, \lceil Q / O \rceil \frac{c_{slab}}{8} \right\|_4,
+       \frac{Q_{fill}}{B_{L2}}, \frac{Q d (m + n) b}{B_{port}} \right\|
+       + Q d (m + n) (c_{turn} + c_{page} \mu)
+
+    with :math:`\mu` the share of rows whose address translation is no longer kept: half where the rows in
+    flight, K apart, span a share of the bytes whose translations the chip keeps ([2]_, section 3.9).
+    A block of two warps runs on two of an SM's four schedulers: alone it takes the time of two, and Q counts
+    so. Memory opens a page for every row where rows are longer than a page, so that the rate of operands
+    stored along K falls with K.
+
+    References
+    ----------
+    .. [1] NVIDIA, "CUTLASS: Fast Linear Algebra in CUDA C++", 2017.
+    .. [2] Jia et al., "Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking", 2018.
+    """
+    count = len(products.m)
+    columns = {f.name: np.zeros(count) for f in fields(TilePlan)}
+    for start in range(0, max(count, 1), _CHUNK):
+        rows = slice(start, start + _CHUNK)
+        for name, values in _plan(products.take(rows), gpu, rates, hertz).items():
+            columns[name][rows] = values
+    return TilePlan(**columns)
+
+
+def pipe_rate(p: Products, gpu: Gpu) -> Floats:
+    """Return the rate of the pipes that products of each row run on. Shape (n,). [FLOP/clk/SM]"""
+    matrix = _MATRIX_FP32.get(gpu.architecture.lower(), 0.0)
+    return np.where(p.in_bytes == 4.0, np.maximum(p.rate, matrix), p.rate)
+
+
+def _plan(p: Products, gpu: Gpu, rates: VectorRates, hertz: float) -> dict[str, Floats]:
+    p = replace(p, rate=pipe_rate(p, gpu))
+    memory_s = _memory_s(p, gpu, rates)
+    best, kept = np.full(len(p.m), np.inf), {f.name: np.zeros(len(p.m)) for f in fields(TilePlan)}
+
+    def keep(places: Ints, found: dict[str, Floats]) -> None:
+        core, serial = found["core_cycles"] / hertz, found["serial_cycles"] / hertz
+        time = serial + (core**4 + found["memory_s"] ** 4) ** 0.25
+        faster = np.flatnonzero(time < best[places])
+        best[places[faster]] = time[faster]
+        for name, values in found.items():
+            kept[name][places[faster]] = values[faster]
+
+    stated = np.isfinite(p.tile_m * p.tile_n) & (p.tile_m > 0) & (p.tile_n > 0)
+    if (places := np.flatnonzero(stated)).size:
+        part = p.take(places)
+        for rows, found in _tried(part, gpu, rates, (part.tile_m, part.tile_n), memory_s[places]):
+            keep(places[rows], found)
+    if (places := np.flatnonzero(~stated)).size:
+        part = p.take(places)
+        for tile in TILES:
+            able = _held(part, rates, tile)
+            if not able.any():
+                continue
+            here = np.flatnonzero(able)
+            sizes = (np.full(here.size, float(tile[0])), np.full(here.size, float(tile[1])))
+            for rows, found in _tried(part.take(here), gpu, rates, sizes, memory_s[places][here]):
+                keep(places[here[rows]], found)
+    if (single := np.flatnonzero((np.minimum(p.m, p.n) <= 1.0) & ~stated)).size:
+        keep(single, _vector(p.take(single), gpu, rates, hertz))
+    return kept
+
+
+def _held(p: Products, rates: VectorRates, tile: tuple[int, int]) -> Bools:
+    """Return the products a library has this tile for."""
+    area = float(tile[0] * tile[1])
+    many = (p.batch > 1.0) & (rates.batch_area > 0)
+    return np.asarray(np.where(many, area == rates.batch_area, area <= rates.most_area))
+
+
+def _memory_s(p: Products, gpu: Gpu, rates: VectorRates) -> Floats:
+    """Return the time of distinct bytes: operands stored along K at a rate that falls with K."""
+    # batches come row by row on one side: their other operand is stored along n
+    strided = p.batch * (p.m + np.where(p.batch > 1.0, 0.0, p.n)) * p.k * p.in_bytes
+    strided = np.minimum(strided, p.input_bytes)
+    rest = p.input_bytes - strided + p.batch * p.m * p.n * p.out_bytes
+    near = 1.0 / (1.0 + (p.k * p.in_bytes / ROW_BYTES) ** 2)
+    reach = rates.strided_reach + near * (rates.dram_reach - rates.strided_reach)
+    return np.asarray((strided / reach + rest / rates.dram_reach) / gpu.dram_bytes_per_s)
+
+
+def _tried(
+    p: Products, gpu: Gpu, rates: VectorRates, tile: tuple[Floats, Floats], memory_s: Floats
+) -> Iterator[tuple[Ints, dict[str, Floats]]]:
+    """Yield rows and what a tile costs them, without and with every split of K worth trying."""
+    tiles = p.batch * np.ceil(p.m / tile[0]) * np.ceil(p.n / tile[1])
+    stated = np.isfinite(p.split)
+    whole = np.where(stated, np.maximum(p.split, 1.0), 1.0)
+    yield np.arange(len(tiles)), _cost(p, gpu, rates, tile, tiles, whole, memory_s)
+    most = np.clip(np.floor(p.k / LEAST_DEPTH), 1.0, float(MOST_PARTS))
+    filling = np.clip(np.floor(gpu.sm_count * _resident(p, tile, gpu) / tiles), 1.0, most)
+    done: list[Floats] = []
+    for parts in (filling, np.floor(filling / 2.0), np.floor(filling / 4.0), np.minimum(most, 2.0)):
+        worth = ~stated & (p.batch <= 1.0) & (parts > 1.0)
+        for other in done:
+            worth &= parts != other
+        done.append(parts)
+        if (rows := np.flatnonzero(worth)).size:
+            sizes = (tile[0][rows], tile[1][rows])
+            yield rows, _cost(p.take(rows), gpu, rates, sizes, tiles[rows], parts[rows], memory_s[rows])
+
+
+def _resident(p: Products, tile: tuple[Floats, Floats], gpu: Gpu) -> Floats:
+    """Return the blocks an SM's registers hold: two of 4 bytes for each sum."""
+    registers = 2.0 * tile[0] * tile[1] * np.maximum(p.out_bytes / 4.0, 1.0)
+    return np.asarray(np.clip(np.floor(gpu.registers_per_sm / registers), 1.0, MOST_RESIDENT))
+
+
+def _cost(
+    p: Products,
+    gpu: Gpu,
+    rates: VectorRates,
+    tile: tuple[Floats, Floats],
+    tiles: Floats,
+    parts: Floats,
+    memory_s: Floats,
+) -> dict[str, Floats]:
+    """Return what products cost in one tile with K split into ``parts``; see :func:`plan_vectors`."""
+    m, n = tile
+    sms, resident = float(gpu.sm_count), _resident(p, tile, gpu)
+    blocks = tiles * parts
+    busiest = np.ceil(blocks / sms)
+    rounds = np.ceil(busiest / resident)
+    depth = np.ceil(p.k / parts / DEPTH) * DEPTH
+    pipes = 2.0 * m * n / (p.rate * rates.pipe_reach)
+    feeding = (m + n) * p.in_bytes / (gpu.shared_bytes_per_clock_sm * rates.shared_reach)
+    per_k = (pipes**4 + feeding**4) ** 0.25
+    step = ((_crowded(busiest, m, n, gpu) * per_k) ** 4 + (rounds * rates.slab_clk / DEPTH) ** 4) ** 0.25
+    lines = np.minimum(m, p.m) + np.minimum(n, p.n)
+    fill = blocks * depth * lines * p.in_bytes
+    filling = fill / gpu.l2_bytes_per_clock
+    entering = busiest * depth * lines * p.in_bytes / (PORT_BYTES * rates.port_reach)
+    core = _norm(depth * step, filling, entering, rates.fill_norm)
+    lost = _untranslated(p, gpu, rates, tile, np.minimum(resident, busiest))
+    along = np.minimum(m, p.m) + np.where(p.batch > 1.0, 0.0, np.minimum(n, p.n))
+    core = core + busiest * depth * (along * rates.turn_clk + lines * rates.page_clk * lost)
+    split = parts > 1.0
+    partial = np.where(split, 8.0 * p.batch * p.m * p.n * parts, 0.0)
+    serial = rates.latency_clk + rounds * rates.block_clk
+    serial = serial + busiest * m * n * p.out_bytes / (PORT_BYTES * rates.store_reach)
+    serial = serial + np.where(split, rates.split_clk, 0.0)
+    serial = serial + partial / (gpu.l2_bytes_per_clock * rates.reduce_reach)
+    return {
+        "tile_m": m, "tile_n": n, "split": parts, "blocks": blocks, "waves": rounds,
+        "serial_cycles": serial, "core_cycles": core, "memory_s": memory_s, "fill_bytes": fill,
+        "l2_bytes": fill, "partial_bytes": partial, "read_bytes": p.input_bytes,
+    }  # fmt: skip
+
+
+def _crowded(blocks: Floats, m: Floats, n: Floats, gpu: Gpu) -> Floats:
+    """Return an SM's blocks, each of two warps counted by the half of four schedulers it fills.
+
+    One such block leaves half of the SM idle, and a second lands on the same half as the first.
+    """
+    lanes = gpu.rate("fp32") / 2.0
+    four = gpu.vendor == "nvidia" and not (gpu.architecture in ("pascal", "kepler") and lanes != 128.0)
+    pair = (m * n <= PAIR_AREA) & (np.minimum(m, n) >= PAIR_SIDE)
+    left = np.mod(blocks, 4.0)
+    halves = blocks - left + np.minimum(2.0 * left, 4.0)
+    return np.asarray(np.where(pair & four, halves, blocks))
+
+
+def _untranslated(
+    p: Products, gpu: Gpu, rates: VectorRates, tile: tuple[Floats, Floats], blocks: Floats
+) -> Floats:
+    """Return the share of rows read whose address translation is no longer kept; ``blocks`` an SM."""
+    m, n = tile
+    wide = np.minimum(blocks * PAGE_SMS, np.ceil(p.n / n))  # blocks go along n first
+    high = np.minimum(np.ceil(blocks * PAGE_SMS / wide), np.ceil(p.m / m))
+    lines = np.minimum(high * m, p.m) + np.minimum(wide * n, p.n)
+    apart = p.k * p.in_bytes
+    kept = rates.page_share * _TRANSLATED_BYTES.get(gpu.architecture.lower(), _TRANSLATED)
+    lost = 1.0 / (1.0 + (kept / np.maximum(lines * apart, 1.0)) ** 3)
+    return np.asarray(lost * np.where(np.mod(apart, ALIAS_BYTES) == 0, 1.0, rates.page_odd))
+
+
+def _norm(a: Floats, b: Floats, c: Floats, norm: float) -> Floats:
+    largest = np.maximum(np.maximum(a, b), c)
+    total = (a / largest) ** norm + (b / largest) ** norm + (c / largest) ** norm
+    return np.asarray(largest * total ** (1.0 / norm))
+
+
+def _vector(p: Products, gpu: Gpu, rates: VectorRates, hertz: float) -> dict[str, Floats]:
+    """Return the cost of products with a vector: one warp a row, nothing padded."""
+    count = len(p.m)
+    blocks = np.ceil(np.maximum(p.m, p.n) * p.batch / 8.0)
+    moved = p.input_bytes + p.batch * p.m * p.n * p.out_bytes
+    seconds = moved / (gpu.dram_bytes_per_s * rates.vector_reach)
+    pipes = 2.0 * p.batch * p.m * p.n * p.k / (p.rate * rates.pipe_reach * gpu.sm_count)
+    core = np.maximum(0.5 * seconds * hertz, pipes)
+    return {
+        "tile_m": np.where(p.m > 1, 8.0, 1.0), "tile_n": np.where(p.m > 1, 1.0, 8.0), "split": np.ones(count),
+        "blocks": blocks, "waves": np.ceil(blocks / (8.0 * gpu.sm_count)),
+        "serial_cycles": np.full(count, rates.vector_clk), "core_cycles": core,
+        "memory_s": seconds, "fill_bytes": moved, "l2_bytes": moved, "partial_bytes": np.zeros(count),
+        "read_bytes": p.input_bytes,
+    }  # fmt: skip

@@ -1,0 +1,85 @@
+"""What a law is: from rows and coefficients to the parts of their time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetool.core.arrays import Ints
+from tracetool.core.operators import OperatorColumns
+from tracetool.families.pieces import Pieces
+from tracetool.hardware.gpu import Gpu
+
+Coefficients = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Coefficient:
+    """One coefficient of a law: its prior value, the bounds of a fit, its unit.
+
+    One that is not ``fitted`` keeps its prior unless ``choices`` are tried: those are sizes and
+    habits of a library, which have no value in between. One that is not ``carried`` says nothing of another
+    board: there its prior holds.
+    """
+
+    value: float
+    low: float
+    high: float
+    unit: str
+    fitted: bool = True
+    choices: tuple[float, ...] = ()
+    carried: bool = True
+
+
+@dataclass(frozen=True)
+class Law:
+    """Time of one kind of kernel.
+
+    Parameters
+    ----------
+    name : str
+        Section of a calibration.
+    parts : callable
+        Pieces of rows on a GPU with every coefficient given.
+    priors : mapping of str to Coefficient
+        The coefficients.
+    spread : (float, float)
+        5 % and 95 % quantile of ln(measured / predicted) without a calibration.
+    parent : str
+        Law whose calibration stands in where this one has none.
+    habits : tuple of mapping of str to float
+        Choices of known libraries that only make sense together: a fit starts from each.
+    kinds : tuple of str
+        Kinds of rows that err differently, so that each has an interval of its own.
+    kind_of : callable, optional
+        Number of the kind of each row, shape (n,).
+    kin : str
+        Architecture whose boards lend the coefficients of ``parent``: kernels made for it that later chips
+        run.
+    """
+
+    name: str
+    parts: Callable[[OperatorColumns, Gpu, Coefficients], Pieces]
+    priors: Mapping[str, Coefficient]
+    spread: tuple[float, float] = (-0.5, 0.5)
+    parent: str = ""
+    habits: tuple[Mapping[str, float], ...] = ()
+    kinds: tuple[str, ...] = ()
+    kind_of: Callable[[OperatorColumns], Ints] | None = None
+    kin: str = ""
+
+    def kind(self, rows: OperatorColumns) -> Ints:
+        """Return the number of the kind of each row; all alike by default. Shape (n,)."""
+        return np.zeros(len(rows), dtype=np.int64) if self.kind_of is None else self.kind_of(rows)
+
+    def pieces(self, rows: OperatorColumns, gpu: Gpu, given: Coefficients) -> Pieces:
+        """Return the parts of rows; a coefficient not given is its prior."""
+        return self.parts(rows, gpu, {k: given.get(k, c.value) for k, c in self.priors.items()})
+
+
+def choice(value: float, *choices: float, carried: bool = True) -> Coefficient:
+    """Return a size or habit of a library, tried among ``choices``."""
+    low, high = min(choices), max(choices)
+    return Coefficient(value, low, high, "1", fitted=False, choices=choices, carried=carried)

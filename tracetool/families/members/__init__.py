@@ -1,1 +1,0 @@
-"""One file per family; the folder is the closed list."""

@@ -1,0 +1,106 @@
+"""Mixtures of experts: two grouped products over the touched experts, routing before, sums after."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracetool.core.arrays import Floats
+from tracetool.core.operators import OperatorColumns
+from tracetool.families.gemm.law import GEMM
+from tracetool.families.law import Coefficient, Coefficients, Law
+from tracetool.families.law_keys import LawKey
+from tracetool.families.moe.problem import Experts, expert_layers, layers_work
+from tracetool.families.pieces import Pieces, combined
+from tracetool.hardware.gpu import Gpu
+
+#: Tokens a tile may hold; the library picks the fastest. Columns of a tile.
+TOKEN_TILES, COLUMNS = (16.0, 32.0, 64.0, 128.0), 128.0
+
+_PRIORS = {
+    "launch_us": Coefficient(18.0, 2.0, 150.0, "us"),
+    "launch_quantised": Coefficient(1.3, 0.2, 4.0, "1"),  # of formats with scales, relative
+    "latency_clk": Coefficient(3300.0, 200.0, 6e4, "clk"),
+    "block_clk": Coefficient(1000.0, 50.0, 2e4, "clk"),
+    "slab_clk": Coefficient(200.0, 1.0, 600.0, "clk"),
+    "tensor_reach": Coefficient(0.65, 0.1, 1.0, "1"),
+    "fp8_rate": Coefficient(1.5, 0.3, 4.0, "1"),
+    "block_rate": Coefficient(0.8, 0.3, 4.0, "1"),
+    "l2_reach": Coefficient(1.5, 0.1, 5.0, "1"),
+    "dram_reach": Coefficient(0.85, 0.2, 1.0, "1"),
+    "sm_bytes_clk": Coefficient(60.0, 3.0, 250.0, "B/clk/SM"),
+    "fill_norm": Coefficient(2.0, 1.5, 12.0, "1"),
+    "overlap_norm": Coefficient(3.5, 1.0, 8.0, "1"),
+    "pair_ns": Coefficient(3.0, 0.001, 50.0, "ns"),  # sorting of a pair
+    "expert_ns": Coefficient(8.0, 0.1, 1000.0, "ns"),  # of an expert
+    "inner_factor": Coefficient(1.0, 0.05, 50.0, "1"),  # passes over the activations between the products
+    "outer_factor": Coefficient(0.1, 0.001, 10.0, "1"),  # and over the outputs of all pairs
+    "quantise_factor": Coefficient(3.0, 0.1, 30.0, "1"),
+    "imbalance": Coefficient(0.4, 0.001, 1.5, "1"),
+    "skew": Coefficient(0.9, 0.2, 3.0, "1"),
+}
+
+
+def _products(
+    e: Experts, gpu: Gpu, c: Coefficients, rate: Floats, tile: float
+) -> tuple[Floats, Floats, Floats]:
+    """Return serial cycles, core cycles and memory time of both grouped products."""
+    sms = float(gpu.sm_count)
+    tiles = (e.count * np.ceil(e.tokens_each / tile)).sum(axis=0)
+    active = e.count.sum(axis=0)
+    serial, core, memory = np.zeros_like(tiles), np.zeros_like(tiles), np.zeros_like(tiles)
+    for columns, depth in ((2.0 * e.inner, e.hidden), (e.hidden, e.inner)):
+        blocks = tiles * np.ceil(columns / COLUMNS)
+        waves = np.ceil(blocks / sms)
+        steps = np.ceil(depth / 64.0)
+        products = waves * steps * (2.0 * tile * COLUMNS * 64.0 / rate + c["slab_clk"])
+        fills = blocks * (tile + COLUMNS) * e.size * depth / (gpu.l2_bytes_per_clock * c["l2_reach"])
+        moved = active * columns * depth * e.size + e.pairs * (2.0 * columns + depth * e.size)
+        drawn = moved / (np.minimum(blocks, sms) * c["sm_bytes_clk"])
+        core = core + np.maximum(combined(products, fills, c["fill_norm"]), drawn)
+        memory = memory + moved / (gpu.dram_bytes_per_s * c["dram_reach"])
+        serial = serial + c["latency_clk"] + waves * c["block_clk"]
+    return serial, core, memory
+
+
+def _layers(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
+    e = expert_layers(rows, gpu, c["skew"], c["imbalance"])
+    n = len(rows)
+    words = rows.text("dtype", "bf16")
+    quantised = e.size <= 1.0
+    # kernels of FP8 reach another share of their peak, and no more than all of it
+    format_rate = np.where(words == "fp8_block", c["block_rate"], np.where(quantised, c["fp8_rate"], 1.0))
+    rate = e.rate * np.minimum(c["tensor_reach"] * format_rate, 1.0)
+    hertz = gpu.clock_boost_mhz * 1e6
+    best = np.full(n, np.inf)
+    serial, core, memory, chosen = (np.zeros(n) for _ in range(4))
+    for tile in TOKEN_TILES:
+        a, b, m = _products(e, gpu, c, rate, tile)
+        time = a / hertz + combined(b / hertz, m, c["overlap_norm"])
+        faster = time < best
+        best = np.where(faster, time, best)
+        serial, core = np.where(faster, a, serial), np.where(faster, b, core)
+        memory, chosen = np.where(faster, m, memory), np.where(faster, tile, chosen)
+    passing = c["inner_factor"] * e.pairs * e.inner * 6.0 + c["outer_factor"] * e.pairs * e.hidden * 2.0
+    scaling = c["quantise_factor"] * 3.0 * (e.tokens * e.hidden + e.pairs * e.inner)
+    launch = c["launch_us"] * np.where(quantised, c["launch_quantised"], 1.0)
+    sorting = (c["pair_ns"] * e.tokens * e.top_k + c["expert_ns"] * e.experts) * 1e-9
+    return Pieces(
+        fixed_s=launch * 1e-6 + sorting,
+        serial_cycles=serial,
+        stream_s=(passing + np.where(quantised, scaling, 0.0)) / gpu.dram_bytes_per_s,
+        core_cycles=core,
+        memory_s=memory,
+        norm=np.full(n, c["overlap_norm"]),
+        floor_s=np.zeros(n),
+        active=np.full(n, 0.9),
+        work=layers_work(e, chosen),
+    )
+
+
+def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
+    if np.isfinite(rows.number("tokens")).any():
+        return _layers(rows, gpu, c)
+    return GEMM.pieces(rows, gpu, {})  # one grouped product of a run, known by m, n, k
+
+
+MOE = Law(LawKey.MOE, _parts, _PRIORS, spread=(-0.8, 0.8))

@@ -1,0 +1,33 @@
+"""Mixtures of experts: grouped products over the experts that were chosen."""
+
+from __future__ import annotations
+
+from tracetool.families import names
+from tracetool.families.arguments import Reading, alike, sizes
+from tracetool.families.law_keys import LawKey
+from tracetool.families.moe.problem import moe_work
+from tracetool.families.spec import Family, Sequence, TableOperator, UserWords
+
+FAMILY = Family(
+    meaning="mixture of experts: grouped products and routing",
+    example="fused_moe_kernel",
+    place=40,
+    shares=(0.45, 0.45, 0.10),
+    pipe="tensor",
+    needs=(("tokens", "hidden", "intermediate", "top_k", "experts"), ("m", "n", "k")),
+    count=moe_work,
+    laws=(LawKey.MOE,),
+    table=(
+        TableOperator(
+            "moe",
+            ("tokens", "hidden", "intermediate", "top_k", "experts"),
+            ("tp", "ep", "distribution"),
+        ),
+    ),
+    operators=alike("moe_forward moe_forward_shared", sizes(Reading.EXPERTS)),
+    words=(UserWords(20, "moe", "moe expert experts"),),
+    helpers={"routing": names.GATHER_SCATTER},
+    sequence=Sequence.PRODUCT,
+    inferred="k",
+    product_grid=True,
+)

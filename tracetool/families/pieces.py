@@ -1,0 +1,67 @@
+"""A kernel's time taken apart by what each part scales with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from tracetool.core.arrays import Floats, Ints
+from tracetool.core.work import Work
+
+#: How sharply the host's floor and the GPU's time meet.
+FLOOR_NORM = 12.0
+
+
+@dataclass(frozen=True)
+class Pieces:
+    r"""Parts of the time of n rows; each of shape (n,).
+
+    .. math:: t = \left\| t_{floor}, \; t_{fixed} + \frac{c_{serial}}{f} + t_{stream} \frac{f_{m0}}{f_m}
+       + \left\| \frac{c_{core}}{f}, \; t_{mem} \frac{f_{m0}}{f_m} \right\|_p \right\|_{12}
+    """
+
+    fixed_s: Floats  # scales with no clock [s]
+    serial_cycles: Floats  # latencies of the core domain that nothing hides [clk]
+    core_cycles: Floats  # steady state of the core domain [clk]
+    memory_s: Floats  # steady state of memory, at the GPU's memory clock [s]
+    norm: Floats  # p: 1 no overlap, infinite perfect overlap [1]
+    active: Floats  # share of SMs holding a block while the kernel runs [1]
+    work: Work
+    stream_s: Floats  # passes over memory before and after, at the GPU's memory clock [s]
+    floor_s: Floats  # the host issues no faster than this [s]
+
+    def take(self, rows: Ints | slice) -> Pieces:
+        """Return the chosen rows."""
+        return Pieces(
+            **{f.name: getattr(self, f.name)[rows] for f in fields(self) if f.name != "work"},
+            work=self.work.take(rows),
+        )
+
+
+def combined(a: Floats, b: Floats, p: Floats | float) -> Floats:
+    """Return the p-norm of two non-negative arrays, safe where both are zero."""
+    large, small = np.maximum(a, b), np.minimum(a, b)
+    share = np.divide(small, large, out=np.zeros_like(large), where=large > 0)
+    return np.asarray(large * (1.0 + share**p) ** (1.0 / p))
+
+
+def duration_s(pieces: Pieces, hertz: Floats, slower: float = 1.0) -> Floats:
+    """Return the time at core clocks. Shape (n, c). [s]
+
+    Parameters
+    ----------
+    hertz : array, shape (n, c)
+        Core clocks. [Hz]
+    slower : float
+        Usual memory clock over the one asked for.
+    """
+    core = pieces.core_cycles[:, None] / hertz
+    memory = np.broadcast_to((pieces.memory_s * slower)[:, None], hertz.shape)
+    steady = combined(core, memory, pieces.norm[:, None])
+    rest = (pieces.fixed_s + pieces.stream_s * slower)[:, None] + pieces.serial_cycles[:, None] / hertz
+    total = rest + steady
+    floor = pieces.floor_s[:, None]
+    if not floor.any():
+        return np.asarray(total)
+    return combined(total, np.broadcast_to(floor, total.shape), FLOOR_NORM)

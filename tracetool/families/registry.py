@@ -1,0 +1,89 @@
+"""Work of rows of any family."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+
+from tracetool.core.arrays import Bools, Ints
+from tracetool.core.operators import OperatorColumns
+from tracetool.core.registry import members_inside
+from tracetool.core.work import Work
+from tracetool.families import names
+from tracetool.families.spec import Family
+from tracetool.hardware.gpu import Gpu
+
+
+@cache
+def families() -> dict[str, Family]:
+    """Return every family by name, in the order lists show them."""
+    by_name = members_inside("tracetool.families", "members", "FAMILY", Family)
+    return dict(sorted(by_name.items(), key=lambda item: item[1].place))
+
+
+def families_where(holds: Callable[[Family], bool]) -> list[str]:
+    """Return the names of the families of which something holds.
+
+    >>> families_where(lambda family: family.row_blocks)
+    ['norm', 'softmax']
+    """
+    return [name for name, family in families().items() if holds(family)]
+
+
+def family_of(name: str) -> Family:
+    """Return a family, the one of unknown kernels where the name is not known."""
+    found = families()
+    return found.get(name, found[names.UNKNOWN])
+
+
+def groups(rows: OperatorColumns) -> list[tuple[str, Ints]]:
+    """Return the families whose laws price the rows, and the places of each.
+
+    That is a row's own family, but for helpers of an operator, which say another in ``priced_as``.
+    """
+    family = np.asarray(rows.family, dtype=object)
+    if "priced_as" in rows.columns:
+        other = rows.text("priced_as")
+        family = np.where(other == "", family, other)
+    return [(str(n), np.flatnonzero(family == n)) for n in sorted(set(family.tolist()), key=str)]
+
+
+def known_shape(rows: OperatorColumns) -> Bools:
+    """Return which rows carry what their family needs to count its work. Shape (n,)."""
+    known = np.zeros(len(rows), dtype=np.bool_)
+    finite: dict[str, Bools] = {}
+    for name, places in groups(rows):
+        sets = family_of(name).needs
+        for column in {c for wanted in sets for c in wanted} - finite.keys():
+            finite[column] = np.isfinite(rows.number(column))
+        for wanted in sets:
+            known[places] |= np.all([finite[c][places] for c in wanted], axis=0)
+    return np.asarray(known & (rows.text("shape_source") != "none"), dtype=np.bool_)
+
+
+def count_work(rows: OperatorColumns, gpu: Gpu) -> Work:
+    """Return the work of each row.
+
+    Parameters
+    ----------
+    rows : OperatorColumns
+        n rows of any families.
+    gpu : Gpu
+        Decides tiles (padding, re-reads) and which formats have matrix units.
+
+    Returns
+    -------
+    Work
+        Counts of shape (n,); zero where the shape is not known.
+    """
+    work = Work.of(len(rows))
+    known = known_shape(rows)
+    for name, places in groups(rows):
+        chosen = places[known[places]]
+        if chosen.size:
+            count = family_of(name).count
+            assert count is not None, "a row of a family that counts nothing has no known shape"
+            work.put(chosen, count(rows.take(chosen), gpu))
+    return work

@@ -1,0 +1,1 @@
+"""One reduction per row: norm and softmax."""

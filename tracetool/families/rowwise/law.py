@@ -1,0 +1,91 @@
+"""Norms and softmax: rows read once or again, by as many threads as a row is given."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from tracetool.core.operators import OperatorColumns
+from tracetool.families.access_pattern import TABLE, chain, kept_share, walks
+from tracetool.families.formats import dtype_of, element_bytes
+from tracetool.families.law import Coefficient, Coefficients, Law
+from tracetool.families.law_keys import LawKey
+from tracetool.families.pieces import Pieces, combined
+from tracetool.families.registry import count_work
+from tracetool.families.rowwise.tiling import WARP_COLUMNS, first_cache_bytes, missed, rows_in_flight
+from tracetool.families.streamed import vector_cycles
+from tracetool.hardware.gpu import Gpu
+
+#: Threads of a warp.
+WARP = 32.0
+#: Elements of a row the 128 threads of a norm's block take at once.
+STEP = 512.0
+
+_PRIORS = {
+    "launch_us": Coefficient(2.0, 0.3, 60.0, "us"),
+    "latency_clk": Coefficient(1500.0, 200.0, 2e4, "clk"),
+    "dram_reach": Coefficient(0.85, 0.4, 1.0, "1"),
+    "l2_reach": Coefficient(0.7, 0.2, 2.0, "1"),
+    "row_clk": Coefficient(1500.0, 50.0, 2e4, "clk"),  # first load to last store of a row
+    "again": Coefficient(1.0, 0.05, 3.0, "1"),  # further reads of a row that is not kept in registers
+    "cache_share": Coefficient(0.8, 0.05, 4.0, "1"),  # of first-level caches that rows in flight may take
+    "overlap_norm": Coefficient(3.0, 1.0, 8.0, "1"),
+    "kept": Coefficient(0.4, 0.0, 1.0, "1", fitted=False),  # of a working set far below the cache
+    "chain_clk": Coefficient(220.0, 10.0, 1000.0, "clk", fitted=False),  # each element of a thread
+}
+#: Rows of a whole number of fours of steps take this much longer.
+_UNROLLED = Coefficient(1.1, 0.8, 1.6, "1")
+
+
+def _parts(
+    rows: OperatorColumns, gpu: Gpu, c: Coefficients, *, short: float, threads_of_long: float
+) -> Pieces:
+    work = count_work(rows, gpu)
+    lines, cols = rows.number("rows", 1.0), rows.number("cols", 1.0)
+    size = element_bytes(dtype_of(rows))
+    kept = cols <= short
+    threads = np.where(
+        kept, 32.0, np.clip(np.exp2(np.ceil(np.log2(np.maximum(cols / 4.0, 1.0)))), 32.0, threads_of_long)
+    )
+    flight = rows_in_flight(cols, threads, gpu)
+    # the way back reads the gradient again as well
+    twice = np.where(rows.text("direction") == "bwd", 2.0, 1.0)
+    more = np.where(kept, 0.0, c["again"]) * twice * lines * cols * size
+    lost = more * missed(np.minimum(flight, lines) * cols * size, c["cache_share"] * first_cache_bytes(gpu))
+    passing = combined(
+        vector_cycles(work, gpu), (work.l2_bytes + more) / (gpu.l2_bytes_per_clock * c["l2_reach"]), 4.0
+    )
+    # few rows: one warp or block works through each alone; fewer warps than rows do other work
+    own = rows.number("blocks", 0.0) * rows.number("threads", 0.0) >= lines * WARP
+    waits = np.where(own, c["chain_clk"] * chain(rows, lines * cols), 0.0)
+    # in a trace, part of the rows lies in the cache as the kernel before left it
+    found = np.where(walks(rows) != TABLE, c["kept"] * kept_share(work.dram_bytes, gpu), 0.0)
+    n = len(rows)
+    return Pieces(
+        fixed_s=np.full(n, c["launch_us"] * 1e-6),
+        serial_cycles=np.full(n, c["latency_clk"]),
+        stream_s=np.zeros(n),
+        core_cycles=combined(combined(passing, lines / flight * c["row_clk"], 4.0), waits, 4.0),
+        memory_s=(work.dram_bytes * (1.0 - found) + lost) / (gpu.dram_bytes_per_s * c["dram_reach"]),
+        norm=np.full(n, c["overlap_norm"]),
+        floor_s=np.zeros(n),
+        active=np.clip(lines / gpu.sm_count, 0.0, 1.0),
+        work=work,
+    )
+
+
+def _norm(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
+    found = _parts(rows, gpu, c, short=0.0, threads_of_long=128.0)
+    # a block steps through its row by 512 elements, four steps unrolled: whole fours of steps are slower
+    fours = np.mod(np.ceil(rows.number("cols", 1.0) / STEP), 4.0) == 0
+    slower = np.where(fours, c["unrolled"], 1.0)
+    return replace(found, core_cycles=found.core_cycles * slower, memory_s=found.memory_s * slower)
+
+
+def _softmax(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
+    return _parts(rows, gpu, c, short=WARP_COLUMNS, threads_of_long=1024.0)
+
+
+NORM = Law(LawKey.NORM, _norm, {**_PRIORS, "unrolled": _UNROLLED})
+SOFTMAX = Law(LawKey.SOFTMAX, _softmax, {**_PRIORS, "again": Coefficient(2.0, 0.05, 3.0, "1")})

@@ -1,0 +1,48 @@
+"""Layer, batch, group and RMS normalization: statistics and scaling of rows kept on chip."""
+
+from __future__ import annotations
+
+from tracetool.families.arguments import Reading, alike, sizes
+from tracetool.families.law_keys import LawKey
+from tracetool.families.rowwise.problem import row_counter
+from tracetool.families.spec import Family, Sequence, TableOperator, UserWords
+
+_BATCH_NORMS = (
+    "cudnn_batch_norm",
+    "miopen_batch_norm",
+    "native_batch_norm",
+    "batch_norm",
+    "_batch_norm_with_update",
+)
+
+FAMILY = Family(
+    meaning="layer, batch, group or RMS normalization",
+    example="vectorized_layer_norm_kernel",
+    place=50,
+    shares=(0.25, 0.60, 0.15),
+    needs=(("rows", "cols"),),
+    count=row_counter(flops=8.0, sfu_per_row=2.0, parameters=2.0),
+    laws=(LawKey.NORM,),
+    table=(TableOperator("norm", ("rows", "cols")),),
+    operators={
+        **alike("native_layer_norm layer_norm rms_norm _fused_rms_norm", sizes(Reading.LAYER_NORM, 0, 1)),
+        **alike("native_layer_norm_backward _fused_rms_norm_backward", sizes(Reading.LAYER_NORM, 0, 2)),
+        "fused_add_rms_norm": sizes(Reading.LAST_AXIS, 0),
+        "native_group_norm": sizes(Reading.GROUP_NORM, 0, 3, 6),
+        "group_norm": sizes(Reading.GROUP_NORM, 0, 99, 1),
+        "native_group_norm_backward": sizes(Reading.GROUP_NORM, 0, 5, 8),
+        **alike(_BATCH_NORMS, sizes(Reading.CHANNELS, 0)),
+        **alike((f"{name}_backward" for name in _BATCH_NORMS), sizes(Reading.CHANNELS, 0)),
+    },
+    words=(
+        UserWords(
+            30,
+            "norm",
+            "layernorm rmsnorm batchnorm groupnorm instancenorm layer_norm rms_norm batch_norm "
+            "group_norm normalize normalization qknorm norm2d",
+        ),
+    ),
+    sequence=Sequence.STREAM,
+    inferred="cols",
+    row_blocks=True,
+)

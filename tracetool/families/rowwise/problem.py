@@ -1,0 +1,45 @@
+"""Families that work on rows: statistics of a row, then one result per element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tracetool.core.operators import OperatorColumns
+from tracetool.core.work import Work
+from tracetool.families.formats import dtype_of, element_bytes
+from tracetool.hardware.gpu import Gpu
+
+
+def row_counter(
+    *, flops: float, sfu: float = 0.0, sfu_per_row: float = 1.0, parameters: float = 0.0
+) -> Callable[[OperatorColumns, Gpu], Work]:
+    """Return the counter of a family that reads and writes ``rows`` of ``cols`` once.
+
+    Parameters
+    ----------
+    flops, sfu : float
+        Operations per element. [op]
+    sfu_per_row : float
+        Special functions per row: a reciprocal, a square root. [op]
+    parameters : float
+        Vectors of ``cols`` read beside the rows: weight, bias.
+    """
+
+    def count(rows: OperatorColumns, gpu: Gpu) -> Work:
+        del gpu
+        r, c = rows.number("rows"), rows.number("cols")
+        elements, size = r * c, element_bytes(dtype_of(rows))
+        passes = rows.number("reads", 1.0) + rows.number("writes", 1.0)  # more where other tensors are fused
+        moved = (passes * elements + parameters * c) * size
+        return Work.of(
+            len(rows),
+            useful_flops=flops * elements,
+            fp32_flops=flops * elements,
+            sfu_ops=sfu * elements + sfu_per_row * r,
+            int_ops=elements,
+            shared_bytes=8.0 * 32.0 * r,
+            l2_bytes=moved + parameters * elements * size,
+            dram_bytes=moved,
+        )
+
+    return count

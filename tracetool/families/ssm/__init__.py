@@ -1,0 +1,1 @@
+"""State-space models: scans and gated delta nets."""

@@ -1,0 +1,63 @@
+"""State-space scans and recurrent cells: a state of N numbers per channel is carried along the sequence.
+
+Recurrent cells state no shape and are priced by the family's usual shares of their measured duration.
+"""
+
+from __future__ import annotations
+
+from tracetool.core.operators import OperatorColumns
+from tracetool.core.work import Work
+from tracetool.families.arguments import Reading, alike, sizes
+from tracetool.families.formats import dtype_of, element_bytes
+from tracetool.families.spec import Family, Streams, UserWords
+from tracetool.hardware.gpu import Gpu
+
+#: Operations per number of the state and element: two products (step and transition, scaled input and its
+#: projection), a multiply-add that updates the state and one that adds it to the output. [op]
+_PER_STATE = 6.0
+#: Per element of the sequence: step times input, and the multiply-add of what passes by the state. [op]
+_PER_ELEMENT = 3.0
+
+
+def count(rows: OperatorColumns, gpu: Gpu) -> Work:
+    r"""Count the operations and bytes of selective scans.
+
+    Sequences of ``elements`` = batch x length x channels, ``state`` numbers to a channel. Each step is [1]_
+
+    .. math:: h \leftarrow e^{\Delta A} h + \Delta B u, \qquad y = C h + D u
+
+    with one exponential per number of the state, O(elements x state) operations in all. The state stays on
+    the chip: input and step sizes are read once, the output is written once (section 3.3.2).
+
+    References
+    ----------
+    .. [1] Gu and Dao, "Mamba: Linear-Time Sequence Modeling with Selective State Spaces", 2023,
+       arXiv:2312.00752, equations 2a, 2b and 4, algorithm 2.
+    """
+    del gpu
+    elements, state = rows.number("elements"), rows.number("state")
+    moved = (rows.number("reads", 2.0) + rows.number("writes", 1.0)) * elements
+    moved = moved * element_bytes(dtype_of(rows), 2.0)
+    flops = (_PER_STATE * state + _PER_ELEMENT) * elements
+    return Work.of(
+        len(rows),
+        useful_flops=flops,
+        fp32_flops=flops,
+        sfu_ops=state * elements,
+        int_ops=2.0 * elements,
+        l2_bytes=moved,
+        dram_bytes=moved,
+    )
+
+
+FAMILY = Family(
+    meaning="state-space scan, recurrent cells",
+    example="selective_scan_fwd_kernel",
+    place=190,
+    shares=(0.55, 0.35, 0.10),
+    needs=(("elements", "state"),),
+    count=count,
+    operators=alike("selective_scan_fwd SelectiveScanFn", sizes(Reading.STATE_SCAN, 0)),
+    words=(UserWords(190, "scan", "ssm mamba lstm gru rnn rwkv"),),
+    streams=Streams.OWN,
+)

@@ -1,0 +1,1 @@
+"""Kernels bound by the elements they read and write."""

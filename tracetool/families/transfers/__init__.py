@@ -1,0 +1,1 @@
+"""Collectives, memory copies and sets."""

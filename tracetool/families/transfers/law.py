@@ -1,0 +1,87 @@
+"""Copies and collectives: a latency and the bytes over the narrowest path."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracetool.core.arrays import Bools
+from tracetool.core.operators import OperatorColumns
+from tracetool.families import names
+from tracetool.families.law import Coefficient, Coefficients, Law
+from tracetool.families.law_keys import LawKey
+from tracetool.families.pieces import Pieces
+from tracetool.families.registry import count_work
+from tracetool.hardware.gpu import Gpu
+
+_COLLECTIVE = {
+    "latency_us": Coefficient(9.0, 1.0, 60.0, "us"),  # a message of no length
+    "hop_us": Coefficient(0.8, 0.0, 10.0, "us"),  # each rank of a ring
+    "reach": Coefficient(0.75, 0.2, 1.0, "1"),  # share of the link's peak
+}
+#: Rounded from a fit to the copies of 20 recorded runs on ten boards; the page tells each run left out.
+_COPY = {
+    "latency_us": Coefficient(1.1, 0.2, 10.0, "us"),  # start and end of a copy from the host
+    "back_us": Coefficient(1.2, 0.05, 5.0, "us"),  # more to the host: its memory must answer
+    "inside_us": Coefficient(
+        2.2, 0.2, 10.0, "us"
+    ),  # a copy that stays on the device: a kernel of the driver's
+    "set_us": Coefficient(1.4, 0.2, 10.0, "us"),  # one that only writes
+    # pages the host may move pass through the driver's own, copied by one of its cores
+    "pageable_rate": Coefficient(7e9, 2e9, 2e10, "B/s"),
+    "link_reach": Coefficient(0.75, 0.3, 1.0, "1"),  # share of the link's peak
+    "reach": Coefficient(0.75, 0.3, 1.0, "1"),  # share of the memory's peak, read and written
+    "set_reach": Coefficient(0.95, 0.3, 1.0, "1"),  # the same, only written
+}
+
+
+def _collective(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
+    work = count_work(rows, gpu)
+    n = len(rows)
+    rate = gpu.link_bytes_per_s if gpu.link_bytes_per_s > 0 else gpu.pcie_bytes_per_s
+    ranks = np.maximum(rows.number("ranks", 2.0), 1.0)
+    wire = work.link_bytes / (c["reach"] * rate)
+    return Pieces(
+        fixed_s=(c["latency_us"] + c["hop_us"] * (ranks - 1.0)) * 1e-6 + wire,
+        serial_cycles=np.zeros(n),
+        stream_s=np.zeros(n),
+        floor_s=np.zeros(n),
+        core_cycles=np.zeros(n),
+        memory_s=np.zeros(n),
+        norm=np.ones(n),
+        active=np.full(n, 0.15),
+        work=work,
+    )
+
+
+def _copy(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
+    work = count_work(rows, gpu)
+    n = len(rows)
+    crossing = work.link_bytes > 0
+    words = np.char.lower(np.char.add(rows.text("kind").astype(str), rows.text("name").astype(str)))
+    back = crossing & (_said(words, "dtoh") | _said(words, "d2h"))
+    rate = np.full(n, c["link_reach"] * gpu.pcie_bytes_per_s)
+    rate = np.where(_said(words, "pageable"), np.minimum(rate, c["pageable_rate"]), rate)
+    sets = rows.family == names.MEMSET
+    start = np.where(sets, c["set_us"], c["inside_us"])
+    start = np.where(crossing, c["latency_us"] + np.where(back, c["back_us"], 0.0), start)
+    inside = work.dram_bytes / (np.where(sets, c["set_reach"], c["reach"]) * gpu.dram_bytes_per_s)
+    return Pieces(
+        fixed_s=start * 1e-6 + work.link_bytes / rate,
+        serial_cycles=np.zeros(n),
+        stream_s=np.zeros(n),
+        floor_s=np.zeros(n),
+        core_cycles=np.zeros(n),
+        memory_s=np.where(crossing, 0.0, inside),
+        norm=np.ones(n),
+        active=np.where(crossing, 0.0, 0.3),
+        work=work,
+    )
+
+
+def _said(words: np.ndarray[tuple[int], np.dtype[np.str_]], word: str) -> Bools:
+    return np.asarray(np.char.find(words, word) >= 0)
+
+
+COLLECTIVE = Law(LawKey.COLLECTIVE, _collective, _COLLECTIVE, spread=(-0.9, 0.9))
+#: Hosts differ more than boards: slots of half the lanes, links shared by two boards, slow cores.
+COPY = Law(LawKey.COPY, _copy, _COPY, spread=(-0.75, 1.1))

@@ -1,0 +1,1 @@
+"""Families whose work no trace or table states."""

@@ -1,1 +1,0 @@
-"""The same jobs over many traces."""

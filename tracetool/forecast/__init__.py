@@ -1,1 +1,0 @@
-"""A model description to the operators it will run."""

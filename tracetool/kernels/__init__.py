@@ -1,0 +1,1 @@
+"""Kernel identification: names and launches to families, attributes and shapes."""

@@ -1,0 +1,115 @@
+"""Names to families and attributes: every distinct name is read once, by the first grammar that knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+import polars as pl
+
+from tracetool.core.registry import members
+from tracetool.families import names
+from tracetool.kernels.grammar import FLAGS, NUMBERS, TEXTS, Attributes, Grammar
+from tracetool.kernels.spelling import normalize_all
+from tracetool.kernels.symbols import Symbol
+
+#: Output columns behind ``name``, in order.
+COLUMNS: tuple[str, ...] = (*TEXTS, *NUMBERS, *FLAGS)
+#: Names read at once: enough to spread the cost of the tables, few enough to stay small.
+_AT_ONCE = 20_000
+_UNKNOWN: Attributes = {"family": names.UNKNOWN, "basis": "none"}
+
+
+@cache
+def grammars() -> tuple[Grammar, ...]:
+    """Return every grammar of the folder, exact ones first."""
+    found = members("tracetool.kernels.grammars", "GRAMMAR", Grammar)
+    return tuple(sorted(found.values(), key=lambda g: g.rank))
+
+
+def read_name(name: str) -> Attributes:
+    """Return what one kernel name states; family ``unknown`` where no grammar reads it.
+
+    >>> read_name("ampere_sgemm_128x64_tn")["tile_m"], read_name("zzz")["family"]
+    (128, 'unknown')
+    """
+    return read_symbol(Symbol(name))[0]
+
+
+def read_symbol(symbol: Symbol) -> tuple[Attributes, Grammar | None]:
+    """Return what a symbol states and the grammar that read it."""
+    for grammar in grammars():
+        if grammar.opens.search(symbol.part(grammar.gate_on)):
+            found = grammar.read(symbol)
+            if found is not None:
+                return found, grammar
+    return dict(_UNKNOWN), None
+
+
+def classify_names(names: Sequence[str | None]) -> pl.DataFrame:
+    """Return the family and every attribute each name states.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Kernel names, n of them, in any spelling; None counts as an empty name.
+
+    Returns
+    -------
+    DataFrame, n rows in the order given
+        ``name`` and :data:`COLUMNS`; null where the name states nothing. What each column means:
+        :data:`tracetool.kernels.grammar.MEANINGS`.
+    """
+    given = pl.DataFrame({"name": pl.Series(names, dtype=pl.String).fill_null("")})
+    distinct = given["name"].unique(maintain_order=True)
+    table = pl.concat(
+        [_read_some(distinct.slice(start, _AT_ONCE)) for start in range(0, max(1, distinct.len()), _AT_ONCE)]
+    )
+    if distinct.len() == given.height:
+        return table
+    return given.join(table, on="name", how="left", maintain_order="left")
+
+
+def _read_some(names: pl.Series) -> pl.DataFrame:
+    """Read many names: all gates are tried on all of them at once, by an engine that is linear in their length."""
+    raw = names.to_list()
+    symbols = [Symbol(n, text) for n, text in zip(raw, normalize_all(raw), strict=True)]
+    parts = pl.DataFrame(
+        {
+            "scope": pl.Series([s.scope for s in symbols], dtype=pl.String),
+            "text": pl.Series([s.text for s in symbols], dtype=pl.String),
+        }
+    )
+    asked = grammars()
+    opened = parts.select(pl.col(g.gate_on).str.contains(g.gate).alias(str(i)) for i, g in enumerate(asked))
+    gates: list[list[Grammar]] = [[] for _ in symbols]
+    for grammar, column in zip(asked, opened, strict=True):
+        for row in column.arg_true():
+            gates[row].append(grammar)
+    made: list[Attributes] = []
+    for symbol, open_gates in zip(symbols, gates, strict=True):
+        for grammar in open_gates:
+            found = grammar.read(symbol)
+            if found is not None:
+                made.append(found)
+                break
+        else:
+            made.append(_UNKNOWN)
+    return _table(names, made)
+
+
+def _table(names: pl.Series, read: list[Attributes]) -> pl.DataFrame:
+    values: dict[str, list[object]] = {c: [None] * len(read) for c in COLUMNS}
+    used: set[str] = set()
+    for i, row in enumerate(read):
+        for key, value in row.items():
+            if value is not None:
+                values[key][i] = value
+                used.add(key)
+    made: dict[str, pl.Series] = {"name": names}
+    for columns, dtype in ((TEXTS, pl.String()), (NUMBERS, pl.Int64()), (FLAGS, pl.Boolean())):
+        for column in columns:
+            taken = values[column] if column in used else [None]
+            series = pl.Series(column, taken, dtype=dtype)
+            made[column] = series if column in used else series.new_from_index(0, len(read))
+    return pl.DataFrame(made)

@@ -1,0 +1,54 @@
+"""Collectives written outside NCCL: one- and two-shot all-reduce, multicast memory, expert dispatch, NVSHMEM."""
+
+from __future__ import annotations
+
+import re
+
+from tracetool.kernels.grammar import Attributes, Grammar, Rule, Token
+from tracetool.kernels.reading import numbers_of, typed
+from tracetool.kernels.symbols import Symbol
+
+
+def _read(found: re.Match[str], symbol: Symbol) -> Attributes:
+    low = symbol.head.lower()
+    algo = (
+        "multicast" if "multimem" in low or "nvls" in low or "multicast" in low
+        else "one_shot" if re.search(r"one_?shot|1stage|_1stage", low)
+        else "two_shot" if re.search(r"two_?shot|2stage", low) else None
+    )  # fmt: skip
+    small = [n for n in numbers_of(symbol) if 2 <= n <= 16]
+    op = (
+        "reduce_scatter" if "reduce_scatter" in low or "reducescatter" in low
+        else "all_gather" if "gather" in low
+        else "all_to_all" if re.search(r"dispatch|combine|all_?to_?all|a2a", low) else "all_reduce"
+    )  # fmt: skip
+    return {
+        "op": op,
+        "algo": algo,
+        "dtype": typed(symbol),
+        "epilogue": "residual_norm" if "fusion" in low and op == "all_reduce" else None,
+        "groups": small[0] if small else None,
+    }
+
+
+GRAMMAR = Grammar(
+    library="custom_allreduce",
+    title="collectives of vLLM, SGLang, TensorRT-LLM, PyTorch symmetric memory, DeepEP and NVSHMEM",
+    source="vllm-project/vllm, csrc/custom_all_reduce.cuh; pytorch/pytorch, torch/csrc/distributed/c10d/CUDASymmetricMemoryOps.cu; deepseek-ai/DeepEP, csrc/kernels; NVIDIA/TensorRT-LLM, cpp/tensorrt_llm/kernels/communicationKernels",
+    gate=r"cross_device_reduce|multimem_|(?i:one_?shot|two_?shot)|all_?[Rr]educe|AllReduce|allreduce|deep_ep|nvshmem|multicast|(?i:all_?to_?all)|quickreduce|all_?[Gg]ather|reduce_?scatter|ReduceScatter|symm_mem|internode|intranode|userbuffers|mori::",
+    rules=(
+        Rule(r"nvshmemi?_init\w*|nvshmemi?_(?:barrier|sync|fence)\w*", "other", "runtime"),
+        Rule(r"cross_device_reduce\w*|multimem_\w+|\w*(?:[Oo]ne_?[Ss]hot|[Tt]wo_?[Ss]hot|oneshot|twoshot|ONESHOT|TWOSHOT)\w*", "collective", sign=_read),
+        Rule(r"\w*(?:all_?[Rr]educe|AllReduce|allreduce|quickreduce|all_?[Gg]ather|AllGather|reduce_?scatter|ReduceScatter|all_?to_?all|AllToAll|alltoall)\w*", "collective", sign=_read),
+        Rule(r"(?:\w+::)*(?:deep_ep|mori|userbuffers\w*|nvshmem\w*|symm_mem\w*)::\w+", "collective", where="scope", sign=_read),
+        Rule(r"(?:nvshmem|userbuffers)\w+", "collective", sign=_read),
+    ),
+    tokens=(
+        Token(r"cross_device_reduce|one_?shot\w*|two_?shot\w*", "every rank reads all others at once, or reduces a part and gathers"),
+        Token(r"multimem\w*", "the switch adds: one load returns the sum"),
+        Token(r"[12]stage", "one-shot or two-shot"),
+        Token(r"dispatch|combine", "tokens to their experts, and back"),
+    ),
+    examples={"void vllm::cross_device_reduce_2stage<__nv_bfloat16, 8>(vllm::RankData*, vllm::RankSignals, vllm::Signal*, __nv_bfloat16*, int, int)": "collective"},
+    rank=16,
+)  # fmt: skip

@@ -1,0 +1,99 @@
+"""TensorRT and TensorRT-LLM: fused plug-in kernels, generated products, reformats.
+
+Generated batched products: ``bmm_{out}_{A}{B}_{acc}_t{M}x{N}x{K}[u{n}]_s{S}_et.._m{mma}_cga{x}x{y}x{z}_..._[swiGlu]_..._{sm}``.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tracetool.kernels.dtypes import number_format
+from tracetool.kernels.grammar import Attributes, Grammar, Rule, Token
+from tracetool.kernels.reading import typed_as
+from tracetool.kernels.symbols import Symbol
+
+_FORMATS = re.compile(r"(MxE4m3|MxE2m1|MxInt4|E4m3|E2m1|E5m2|Bfloat16|Fp16|Fp32|Int4)")
+_NAMES = {"Bfloat16": "bf16", "Fp16": "fp16", "Fp32": "fp32", "E4m3": "fp8", "MxE4m3": "fp8", "E5m2": "fp8", "E2m1": "nvfp4", "MxE2m1": "mxfp4", "Int4": "int4", "MxInt4": "int4"}  # fmt: skip
+
+
+def _generated(found: re.Match[str], symbol: Symbol) -> Attributes:
+    text = symbol.head
+    parts = text.split("_")
+    operands = _FORMATS.findall(parts[2]) if len(parts) > 2 else []
+    tile = re.search(r"_t(\d+)x(\d+)x(\d+)", text)
+    stages, mma = re.search(r"_s(\d+)_", text), re.search(r"_m(\d+x\d+x\d+)", text)
+    cluster, arch = re.search(r"_cga(\d+)x(\d+)", text), re.search(r"_(sm\d+)", text)
+    layout = re.search(r"_([TN]{2})_", text)
+    out: Attributes = {
+        "out_dtype": _NAMES.get(parts[1]),
+        "dtype": _NAMES.get(operands[-1]) if operands else None,  # activations are the second operand
+        "b_dtype": _NAMES.get(operands[0]) if len(operands) > 1 else None,
+        "acc_dtype": _NAMES.get(parts[3]) if len(parts) > 3 else None,
+        "stages": int(stages[1]) if stages else None,
+        "mma": mma[1] if mma else None,
+        "cluster": f"{cluster[1]}x{cluster[2]}" if cluster else None,
+        "arch": arch[1] if arch else None,
+        "layout": layout[1].lower() if layout else None,
+        "gated": True if "swiGlu" in text or "geGlu" in text else None,
+        "epilogue": "swiglu" if "swiGlu" in text else None,
+        "family": "moe" if found["kind"] == "bmm" else "gemm",
+        "op": "moe_gemm" if found["kind"] == "bmm" else "gemm",
+    }  # fmt: skip
+    if tile:
+        out.update(tile_m=int(tile[1]), tile_n=int(tile[2]), tile_k=int(tile[3]))
+    return out
+
+
+def _format(found: re.Match[str], symbol: Symbol) -> Attributes:
+    text = symbol.head
+    return {
+        "dtype": number_format(
+            "fp16" if "FP16" in text else "int8" if "INT8" in text else "fp32" if "FP32" in text else None
+        )
+    }
+
+
+GRAMMAR = Grammar(
+    library="tensorrt_llm",
+    title="TensorRT and TensorRT-LLM",
+    source="NVIDIA/TensorRT-LLM, cpp/tensorrt_llm/kernels and trtllmGenKernels; NVIDIA/TensorRT, plugin",
+    gate=r"tensorrt|trtllm|(?:^|::)(?:bmm|gemm)_(?:Bfloat16|Fp16|Fp32|E4m3|E2m1|MxE4m3|MxE2m1)|moe::dev|nvinfer|genericReformat|__myl_|^myelin|^mha_v2|generatedNativePointwise|cuInt8|cuEltwise|permutationKernelPLC|CUTENSOR|cutensor|masked_multihead_attention|mmha_|xqa|applyBiasRopeUpdateKVCache|invokeRms|dequant|computeSeqAndPadding|doActivationKernel|expandInputRows|finalizeMoe|fusedBuildExpert|blockExpertPrefixSum|globalExpertPrefixSum|computeExpert|indexBagging",
+    rules=(
+        Rule(r"(?P<kind>bmm|gemm)_(?:Bfloat16|Fp16|Fp32|E4m3|E2m1|Mx\w+?)_", "moe", sign=_generated, fixed={"library": "trtllm_gen"}),
+        Rule(r"\w*(?:masked_multihead|mmha_|xqa|MultiBlock\w*Attention)\w*", "attention", "paged_decode", sign=typed_as(phase="decode")),
+        Rule(r"\w*(?:[Rr]outing|finalize|[Ee]xpert|expandInput|fusedBuild|moe\w*(?:Sort|Permute))\w*", "moe", "routing", sign=typed_as()),
+        Rule(r"(?:\w+::)*moe::dev::(?:routing|finalize|permute)", "moe", "routing", where="scope", sign=typed_as()),
+        Rule(r"(?:\w+::)*moe::dev::activation", "elementwise", "gated_act", where="scope", sign=typed_as()),
+        Rule(r"\w*(?:quanti[sz]e|Quant|cvt_|dequant)\w*", "quantize", "quantize", sign=typed_as()),
+        Rule(r"\w*(?:[Rr]ms[Nn]orm|[Ll]ayer[Nn]orm|RMSNorm|Norm)\w*", "norm", "rms_norm", sign=typed_as()),
+        Rule(r"\w*(?:[Rr]ope|UpdateKVCache|[Rr]otary)\w*", "rope", "rope", sign=typed_as()),
+        Rule(r"(?:trt_)?\w*_xmma_pooling\w*", "pooling", "pool", sign=_format),
+        Rule(r"\w*(?:[Ss]ampl|top[KP]|TopK|TopP|beam|penalty)\w*", "sampling", "sampling", sign=typed_as()),
+        Rule(r"\w*(?:all_?[Rr]educe|AllReduce|lamport|userBuffer)\w*", "collective", "all_reduce", sign=typed_as()),
+        Rule(r"\w*(?:copyVectorized|copyPacked|Reformat|permutationKernel|[Tt]ranspose|copy|cuInt8)\w*", "copy", "layout_transform", sign=typed_as()),
+        Rule(r"\w*(?:gemv|cudaCoreGemm|weight_only|fpA_intB)\w*", "gemm", "quantized_gemm", sign=typed_as()),
+        Rule(r"\w*(?:contraction|gemm|matmul|Gemm)\w*", "gemm", "gemm", sign=typed_as()),
+        Rule(r"\w*(?:conv|Conv)\w*", "conv", "conv_fwd", sign=typed_as()),
+        Rule(r"\w*(?:[Ss]oft[Mm]ax)\w*", "softmax", "softmax", sign=typed_as()),
+        Rule(r"\w*(?:[Rr]educe|Sum|Max)\w*", "reduction", "reduce", sign=typed_as()),
+        Rule(r"\w*(?:gather|[Ee]mbedding|lookup|indexBagging|Seq)\w*", "gather_scatter", "index", sign=typed_as()),
+        Rule(r"__myl_\w*(?:MM|FC|Gemm|mm_|Mha|mha)\w*", "gemm", "gemm"),
+        Rule(r"(?:__myl_|myelin|generatedNative|cuEltwise)\w*|\w*(?:[Aa]ctivation|[Pp]ointwise|[Ee]ltwise|elementwise|Bias|[Gg]elu)\w*", "elementwise", "pointwise", sign=typed_as()),
+    ),
+    tokens=(
+        Token(r"bmm|gemm", "generated product; bmm: one per expert"),
+        Token(r"t\d+x\d+x\d+u?\d*", "block tile M x N x K, unrolled K"),
+        Token(r"s\d+", "stages"),
+        Token(r"et\d+x\d+", "epilogue tile"),
+        Token(r"m\d+x\d+x\d+", "matrix instruction"),
+        Token(r"cga\d+x\d+x\d+", "cluster"),
+        Token(r"swiGlu", "gated activation fused"),
+        Token(r"dynBatch|bN|bM", "how experts are batched"),
+        Token(r"schedP\w+|rM|rN|tma\w*|transOut|clmp|biasM", "schedule, routing side, loads, output orientation"),
+    ),
+    examples={
+        "bmm_Bfloat16_E4m3E4m3_Fp32_t128x32x256u2_s4_et64x32_m64x32x32_cga1x1x1_16dp256b_rM_TN_transOut_schedS_bN_dynBatch_sm100f": "moe",
+        "void tensorrt_llm::kernels::generalRmsNorm<__nv_bfloat16, false>(__nv_bfloat16 const*)": "norm",
+    },
+    rank=6,
+)  # fmt: skip

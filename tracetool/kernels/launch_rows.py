@@ -1,0 +1,122 @@
+"""What the launches of attention, row-wise and streaming kernels tell: queries and heads, rows, elements."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from tracetool.core.dtype import BYTES
+from tracetool.families import names
+from tracetool.families.registry import families_where
+
+#: Elements of one chunk of a multi-tensor kernel (PyTorch ``kChunkSize``, Apex ``chunk_size``).
+CHUNK: Final = 65_536
+#: How full chunks are on average: tensors end inside one.
+CHUNK_FILL: Final = 0.75
+#: Families launched with a block per row.
+_ROWWISE: Final = families_where(lambda family: family.row_blocks)
+_NULL: Final = pl.lit(None, dtype=pl.Float64)
+
+
+def attention_rows(frame: pl.DataFrame) -> pl.DataFrame:
+    """FlashAttention: x over blocks of queries (backward: keys), then batch, heads; splits in y when keys are shared."""
+    gx, gy, gz = pl.col("grid_x"), pl.col("grid_y").fill_null(1.0), pl.col("grid_z").fill_null(1.0)
+    tile = pl.col("tile_m").cast(pl.Float64)
+    op = pl.col("op").fill_null("")
+    here = (
+        (pl.col("family") == names.ATTENTION)
+        & gx.is_not_null()
+        & ~pl.col("persistent").fill_null(value=False)
+    )
+    dense = (
+        here
+        & op.is_in(["flash_fwd", "flash_bwd"])
+        & (pl.col("library").fill_null("") == "flash_attn")
+        & tile.is_not_null()
+    )
+    shared = here & (op == "flash_fwd_splitkv") & tile.is_not_null()
+    efficient = here & (pl.col("library").fill_null("") == "pytorch_mem_efficient") & tile.is_not_null()
+    step = pl.when(op == "flash_bwd").then(pl.col("tile_n").cast(pl.Float64)).otherwise(tile)
+    any_of = dense | shared | efficient
+    q_len = pl.when(any_of).then(gx * step)
+    # one block of queries may be a single token; several are a sequence that attends to itself
+    itself = dense | efficient
+    batch = pl.when(dense).then(gy).when(efficient).then(gz).when(shared).then(1.0)
+    heads = pl.when(dense).then(gz).when(efficient).then(gy).when(shared).then(gz)
+    return frame.with_columns(
+        q_len.alias("launch_q_len"),
+        pl.when(itself).then(gx * step).otherwise(_NULL).alias("launch_kv_len"),
+        heads.alias("launch_heads"),
+        pl.coalesce(pl.col("launch_batch"), batch).alias("launch_batch"),
+        pl.when(itself).then(pl.lit("kv_len")).otherwise(pl.col("launch_guess")).alias("launch_guess"),
+    )
+
+
+def other_rows(frame: pl.DataFrame) -> pl.DataFrame:
+    """Rows of row-wise kernels, elements of streaming ones."""
+    gx, blocks, threads = pl.col("grid_x"), pl.col("blocks"), pl.col("threads")
+    family, name = pl.col("family"), pl.col("name")
+    warp = pl.col("log2_elements").cast(pl.Float64)
+    small = warp <= 7
+    warp_rows = gx * pl.col("block_y").fill_null(1.0) * pl.when(small).then(2.0).otherwise(1.0)
+    row_kernels = family.is_in(_ROWWISE) | (
+        (family == names.REDUCTION) & (pl.col("library").fill_null("") == "inductor")
+    )
+    rows = (
+        pl.when(warp.is_not_null() & (family == names.SOFTMAX)).then(warp_rows).when(row_kernels).then(blocks)
+    )
+    # vector width 8 and 16 exist only where each thread does more work
+    vec = pl.col("vec").cast(pl.Float64)
+    work = pl.when(vec >= 16).then(16.0).when(vec >= 8).then(8.0).otherwise(4.0)
+    per_thread = (
+        pl.when(pl.col("elements_per_thread").is_not_null())
+        .then(pl.col("elements_per_thread").cast(pl.Float64))
+        .when(name.str.contains("vectorized_gather_kernel"))  # one access of so many bytes
+        .then(vec / pl.col("dtype").replace_strict(BYTES, default=4.0, return_dtype=pl.Float64))
+        .when(vec.is_not_null() & name.str.contains("vectorized"))
+        .then(work)
+        .when(name.str.contains("unrolled_elementwise"))
+        .then(4.0)
+        .when((pl.col("library").fill_null("") == "inductor") & family.is_in([names.ELEMENTWISE, names.COPY]))
+        .then(4.0)
+        .when((family == names.POOLING) & (pl.col("library").fill_null("") == "pytorch"))
+        .then(1.0)
+    )
+    whole = blocks * threads * per_thread
+    # the last block is half full on average
+    counted = pl.when(blocks > 1).then(whole - threads * per_thread / 2).otherwise(whole)
+    chunks = (family == names.OPTIMIZER) & name.str.contains("multi_tensor_apply")
+    elements = pl.when(chunks).then(blocks * CHUNK * CHUNK_FILL).otherwise(counted)
+    cols = pl.when(warp.is_not_null() & (family == names.SOFTMAX)).then(0.75 * pl.lit(2.0).pow(warp))
+    guess = (
+        pl.when(chunks)
+        .then(pl.lit("elements"))
+        .when(cols.is_not_null())
+        .then(pl.lit("cols"))
+        .when((pl.col("library").fill_null("") == "inductor") & per_thread.is_not_null())
+        .then(pl.lit("elements"))
+        .otherwise(pl.col("launch_guess"))
+    )
+    # a max-pool forward reads the window it steps over and writes 64-bit places beside its results
+    pools = (family == names.POOLING) & name.str.contains("max_pool_forward") & pl.col("call_reads").is_null()
+    # optimizers work in place: each list is read, one written; Adam's gradient is read, its three others are both
+    adam = chunks & name.str.contains("Adam")
+    lists = pl.col("depth").cast(pl.Float64)
+    frame = frame.with_columns(
+        pl.when(adam)
+        .then(4.0)
+        .when(chunks & pl.col("call_reads").is_null())
+        .then(pl.coalesce(lists, "reads"))
+        .otherwise("reads")
+        .alias("reads"),
+        pl.when(adam).then(3.0).otherwise("writes").alias("writes"),
+    )
+    return frame.with_columns(
+        pl.when(pools).then(4.0).otherwise("reads").alias("reads"),
+        pl.when(pools).then(3.0).otherwise("writes").alias("writes"),
+        rows.alias("launch_rows"),
+        cols.alias("launch_cols"),
+        elements.alias("launch_elements"),
+        guess.alias("launch_guess"),
+    )

@@ -1,0 +1,97 @@
+"""Families of a run's signatures: what the name states, and where it leaves that open, what the operator tells."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from tracetool.families import names
+from tracetool.families.registry import families_where
+from tracetool.kernels.classify import classify_names
+from tracetool.kernels.companions import priced_as
+from tracetool.kernels.fused import ITSELF
+from tracetool.kernels.operators import ARGUMENTS, with_calls
+from tracetool.tables.nested import as_lists
+
+#: Families that profilers list as activities.
+_ACTIVITIES: Final = families_where(lambda family: family.activity)
+#: A kernel of the second family is the main work of an operator of the first.
+_SAME_WORK: Final = {(names.CONV, names.GEMM), (names.GEMM, names.GEMV), (names.GEMV, names.GEMM)}
+
+
+def families_of(signatures: pl.DataFrame) -> pl.Series:
+    """Return the family of each signature, as :func:`tracetool.kernels.structure.describe` does."""
+    return refined(signatures)["family"]
+
+
+def refined(signatures: pl.DataFrame) -> pl.DataFrame:
+    """Return the signatures with what their names and operators state, and their families. n rows in order."""
+    frame = _complete(signatures)
+    named = classify_names(frame["name"].to_list()).drop("name")
+    return _families(with_calls(pl.concat([frame, named], how="horizontal")))
+
+
+def _complete(signatures: pl.DataFrame) -> pl.DataFrame:
+    """Add what may be absent, rename what the model calls otherwise."""
+    texts = ("kind", "device_name", "operator_name")
+    numbers = (
+        *(f"{a}_{x}" for a in ("grid", "block") for x in "xyz"),
+        *("registers_per_thread", "shared_static_bytes", "shared_dynamic_bytes", "bytes"),
+        *("launches", "duration_median_ns"),
+    )
+    have = set(signatures.columns)
+    frame = as_lists(signatures).with_columns(
+        *(pl.lit(None, dtype=pl.String).alias(c) for c in texts if c not in have),
+        *(pl.lit(None, dtype=pl.Float64).alias(c) for c in numbers if c not in have),
+    )
+    shared = pl.col("shared_static_bytes").fill_null(0) + pl.col("shared_dynamic_bytes").fill_null(0)
+    return frame.select(
+        *(["signature"] if "signature" in have else []),
+        "name",
+        "device_name",
+        pl.col("kind").fill_null("kernel").alias("activity"),
+        *ARGUMENTS,
+        *(pl.col(c).cast(pl.Float64) for c in numbers[:6]),
+        pl.col("registers_per_thread").cast(pl.Float64).alias("registers"),
+        shared.cast(pl.Float64).alias("shared_bytes"),
+        pl.col("bytes").cast(pl.Float64),
+        pl.col("launches").cast(pl.Float64),
+        (pl.col("duration_median_ns").cast(pl.Float64) / 1e3).alias("duration_us"),
+    ).with_columns(_volume("grid").alias("blocks"), _volume("block").alias("block_threads"))
+
+
+def _volume(axis: str) -> pl.Expr:
+    parts = [pl.col(f"{axis}_{x}") for x in "xyz"]
+    return parts[0] * parts[1].fill_null(1.0) * parts[2].fill_null(1.0)
+
+
+def _families(frame: pl.DataFrame) -> pl.DataFrame:
+    """Let the operator name what the kernel's name leaves open, and say so in ``basis``."""
+    family, call, activity = pl.col("family"), pl.col("call_family"), pl.col("activity")
+    open_name = family.is_in([names.UNKNOWN, names.OTHER]) | pl.col("basis").is_in(["library", "words"])
+    # a product launched by a convolution is an implicit GEMM; helpers of an operator stay what they are
+    use = (
+        call.is_not_null() & (call != ITSELF) & (open_name | ((family == names.GEMM) & (call == names.CONV)))
+    )
+    refined = pl.when(use).then(call).otherwise(family)
+    same = pl.lit(value=False)
+    for operator, kernel in _SAME_WORK:
+        same |= (call == operator) & (refined == kernel)
+    return frame.with_columns(
+        pl.when(activity.is_in(_ACTIVITIES)).then(activity).otherwise(refined).alias("family"),
+        pl.when(use).then(pl.lit("operator")).otherwise(pl.col("basis")).alias("basis"),
+        # the operator's numbers describe its main kernel, not its helpers
+        ((call == refined) | same | (call == ITSELF)).fill_null(value=False).alias("main"),
+        priced_as().alias("priced_as"),
+        # five products for the two of the way forward
+        pl.when((family == names.ATTENTION) & (pl.col("direction") == "bwd"))
+        .then(pl.lit("backward"))
+        .otherwise(pl.coalesce("phase", "call_phase"))
+        .alias("phase"),
+        pl.coalesce("call_head_dim", pl.col("head_dim").cast(pl.Float64)).alias("head_dim"),
+        pl.coalesce("call_head_dim_v", pl.col("head_dim_v").cast(pl.Float64)).alias("head_dim_v"),
+        pl.coalesce(pl.col("causal").cast(pl.Float64), "call_causal").alias("causal"),
+        pl.coalesce("block_threads", pl.col("threads").cast(pl.Float64)).alias("threads"),
+        pl.when(family == names.COLLECTIVE).then(pl.col("op")).otherwise(activity).alias("kind"),
+    ).with_columns(pl.col("main") & pl.col("priced_as").is_null())

@@ -1,0 +1,198 @@
+"""Signatures to operator columns: what the name states, what the launch tells, what the operator gives.
+
+Sources are tried in order of trust: the operator that launched the kernel (exact shapes), the grid (tiles,
+element counts), the bytes a profiler recorded; the one number none of them tells may be inferred from the
+duration. ``shape_source`` says which it was, ``inferred`` what rests on an assumption.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from tracetool.families import names
+from tracetool.families.registry import families, families_where
+from tracetool.families.spec import Streams
+from tracetool.hardware.gpu import Gpu
+from tracetool.kernels.companions import companion_shapes
+from tracetool.kernels.distrust import distrust_calls
+from tracetool.kernels.infer import boards_of, infer_missing
+from tracetool.kernels.launch import TOLD, from_launch
+from tracetool.kernels.operators import ARGUMENTS, SHAPES
+from tracetool.kernels.refine import refined
+from tracetool.kernels.settle import settle_work
+
+#: Families whose work is a number of elements read and written; of these, those that pass over all of a tensor.
+_STREAMS: Final = families_where(lambda family: family.streams is not Streams.NO)
+_WHOLE: Final = families_where(lambda family: family.streams is Streams.WHOLE)
+#: Families whose backward pass reads the gradient beside the rows.
+_ROWWISE: Final = families_where(lambda family: family.row_blocks)
+#: Families whose work a profiler states in bytes.
+_BYTES: Final = families_where(lambda family: family.in_bytes)
+
+#: An operator by its registered name: functions of many kernels (compiled graphs, autograd nodes) are none.
+_REGISTERED: Final = r"^\w+::\w+(?:\.\w+)?$|^triton_"
+#: A thread of a split product's sum adds at most so many results.
+_SUMS_PER_THREAD: Final = 1024.0
+#: Numbers taken by rules of their own.
+_APART: Final = ("elements", "reads", "writes", "bytes")
+#: A format for elements known by their size only.
+_OF_SIZE: Final = {1: "uint8", 2: "int16", 4: "int32", 8: "int64", 16: "complex128"}
+
+
+def describe(signatures: pl.DataFrame, gpu: Gpu | None = None) -> pl.DataFrame:
+    """Return the operator columns of a run's signatures.
+
+    Parameters
+    ----------
+    signatures : DataFrame, n rows
+        The ``signatures`` table of a run; only ``name`` must exist.
+    gpu : Gpu, optional
+        The GPU it ran on, where ``device_name`` does not tell.
+
+    Returns
+    -------
+    DataFrame, n rows in the same order
+        The columns of :func:`classify_names` (families refined by the operator), the numbers of
+        :data:`tracetool.kernels.operators.SHAPES`, ``bytes`` [B], ``blocks`` (grid product),
+        ``threads`` (per block), ``registers`` (per thread), ``shared_bytes`` (per block) [B],
+        ``duration_us`` (median) [us], ``kind`` (of a collective or copy) and ``shape_source``
+        (operator, grid, bytes or none). ``priced_as`` names the family whose law prices a helper of an
+        operator (:mod:`tracetool.kernels.companions`), null for other kernels. Tiles of matrix products are turned to lie along the
+        operator's own m and n (``tile_m`` along m), unlike in the name; ``tiles``, ``grid_fits``: see
+        :func:`tracetool.kernels.launch.from_launch`; ``inferred``: see
+        :func:`tracetool.kernels.infer.infer_missing`.
+    """
+    made = refined(signatures)
+    boards = boards_of(made, gpu)
+    counts = {device: board.sm_count for device, board in boards.items()}
+    made = settle_work(distrust_calls(from_launch(_own_shapes(made), counts)), boards)
+    made = infer_missing(companion_shapes(_filled(made)), boards)
+    made = _sources(made)
+    calls = [c for c in made.columns if c.startswith(("call_", "launch_"))]
+    return made.drop(*calls, "activity", "block_threads", "main", *ARGUMENTS)
+
+
+def _own_shapes(frame: pl.DataFrame) -> pl.DataFrame:
+    """Take the operator's numbers where they are this kernel's."""
+    main, family, call = pl.col("main"), pl.col("family"), pl.col("call_name")
+    streams = family.is_in(_STREAMS)
+    # a streaming kernel of an operator nobody lists works on that operator's tensors
+    plain = family.is_in(_WHOLE) & ~main & call.is_not_null() & pl.col("call_family").is_null()
+    plain &= pl.col("operator_name").fill_null(call).str.contains(_REGISTERED)
+    product = pl.col("call_batch").fill_null(1.0) * pl.col("call_m") * pl.col("call_n")
+    covered = pl.col("blocks") * pl.col("threads") * _SUMS_PER_THREAD
+    product = (
+        pl.when((family == names.SPLITK_REDUCE) & (product > covered).fill_null(value=False))
+        .then(None)
+        .otherwise(product)
+    )
+    # addmm first spreads its bias over the result; the sum of a split product writes the result once
+    spread = (family == names.COPY) & pl.col("call_bias_elements").is_not_null()
+    helper = spread | ((family == names.SPLITK_REDUCE) & call.is_not_null())
+    pointers = (pl.col("operands").cast(pl.Float64) - 1).clip(lower_bound=0)
+    reads = (
+        pl.when(main & pl.col("call_reads").is_not_null())
+        .then("call_reads")
+        .when(spread)
+        .then(pl.col("call_bias_elements") / product)
+        .when(plain)
+        .then(pl.min_horizontal(pointers, "call_stream_reads"))
+        .when(streams)
+        .then(pl.coalesce(pointers, pl.lit(1.0)))
+        .when(family == names.REDUCTION)
+        .then(1.0)
+        # the way back of a norm or softmax reads the gradient beside the rows, which are kept for it
+        .when(family.is_in(_ROWWISE) & (pl.col("direction") == "bwd"))
+        .then(2.0)
+    )
+    writes = (
+        pl.when(main & pl.col("call_writes").is_not_null())
+        .then("call_writes")
+        .when(streams)
+        .then(1.0)
+        .when(main & (family == names.REDUCTION))
+        .then(1.0 / pl.col("call_cols"))
+    )
+    named = pl.col("dtype")
+    sized = pl.col("element_bytes").replace_strict(_OF_SIZE, default=None, return_dtype=pl.String)
+    message = (family == names.COLLECTIVE) & call.is_not_null()
+    return frame.with_columns(
+        *(pl.when(main).then(f"call_{c}").alias(c) for c in SHAPES if c not in _APART),
+        pl.when(main)
+        .then("call_elements")
+        .when(plain)
+        .then("call_stream_elements")
+        .when(helper)
+        .then(product)
+        .alias("elements"),
+        reads.alias("reads"),
+        writes.alias("writes"),
+        pl.col("call_walked_dims").alias("walked_dims"),
+        pl.coalesce("bytes", pl.when(message).then("call_bytes")).alias("bytes"),
+        # counts of an operator are in its own format; an opaque element has only a size
+        pl.when(streams & (plain | main))
+        .then(pl.coalesce("call_dtype", named, sized))
+        .otherwise(pl.coalesce(named, sized, "call_dtype"))
+        .alias("dtype"),
+    )
+
+
+def _filled(frame: pl.DataFrame) -> pl.DataFrame:
+    """Fill from the launch what the operator left open; ``launch_guess`` keeps what was assumed and used."""
+    streams = pl.col("family").is_in(_STREAMS)
+    # an index is often not recorded: the grid counts what was picked
+    picked = (
+        (pl.col("family") == names.GATHER_SCATTER) & ~pl.col("main") & pl.col("launch_elements").is_not_null()
+    )
+    elements = (
+        pl.when(picked)
+        .then("launch_elements")
+        .when(streams)
+        .then(pl.coalesce("elements", "launch_elements"))
+        .otherwise("elements")
+    )
+    given = pl.coalesce("m", "q_len", "rows").is_not_null() | (streams & pl.col("elements").is_not_null())
+    return frame.with_columns(
+        *(pl.coalesce(c, f"launch_{c}").alias(c) for c in TOLD if c != "elements"),
+        elements.alias("elements"),
+        pl.when(given).then(pl.lit("")).otherwise("launch_guess").alias("launch_guess"),
+    )
+
+
+def _work_known() -> pl.Expr:
+    """Whether a row holds what the family that prices it needs to count its work."""
+    alike: dict[tuple[tuple[str, ...], ...], list[str]] = {}
+    for name, of in families().items():
+        alike.setdefault(of.needs, []).append(name)
+    priced = pl.coalesce("priced_as", "family")
+    complete = pl.lit(value=False)
+    for sets, of_sets in alike.items():
+        for wanted in sets:
+            complete |= priced.is_in(of_sets) & pl.all_horizontal(*(pl.col(c).is_not_null() for c in wanted))
+    return complete
+
+
+def _sources(frame: pl.DataFrame) -> pl.DataFrame:
+    """Say where the shapes come from."""
+    family = pl.col("family")
+    streams = family.is_in(_STREAMS)
+    exact = pl.coalesce(pl.col("call_elements"), pl.col("call_stream_elements"))
+    told = pl.col("main") | (streams & pl.col("elements").eq_missing(exact))
+    told |= (
+        (family == names.SPLITK_REDUCE) & pl.col("call_m").is_not_null() & pl.col("elements").is_not_null()
+    )
+    told |= (
+        (family == names.ATTENTION) & pl.col("elements").is_not_null() & pl.col("call_q_len").is_not_null()
+    )
+    source = (
+        pl.when(family.is_in(_BYTES) & pl.col("bytes").is_not_null())
+        .then(pl.lit("bytes"))
+        .when(~_work_known())
+        .then(pl.lit("none"))
+        .when(told & (pl.col("inferred") == ""))
+        .then(pl.lit("operator"))
+        .otherwise(pl.lit("grid"))
+    )
+    return frame.with_columns(source.alias("shape_source"))

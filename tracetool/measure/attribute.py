@@ -1,0 +1,309 @@
+"""Attribute: measured energy per kernel, class and window, from sampled power."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from tracetool.core.arrays import Floats
+from tracetool.core.errors import BadInput
+from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.load import load_gpu, match_gpu
+from tracetool.measure.attributed_work import (
+    Work,
+    check_overlap,
+    expected_power,
+    work_of_activity,
+    work_of_run,
+)
+from tracetool.measure.attribution import ClassEnergy, attribute_classes
+from tracetool.measure.controls import by_model, by_time
+from tracetool.measure.counter import check_counter
+from tracetool.measure.energy_tables import (
+    alignment_record,
+    attribution_notes,
+    energy_table,
+    prior_note,
+    sensor_record,
+    window_table,
+)
+from tracetool.measure.expected_power import read_prior
+from tracetool.measure.measured_scopes import measured_scopes
+from tracetool.measure.observe import Observation, observe
+from tracetool.measure.power_log import power_logs, telemetry_devices
+from tracetool.measure.sensors import calibrated, candidate_sensors, read_sensor_file
+from tracetool.measure.windows import WindowEnergy, power_course, window_energy
+from tracetool.sources.telemetry.logs import read_telemetry
+from tracetool.tables.activity_table import read_activity, read_windows
+from tracetool.tables.run import Run
+from tracetool.tables.schema import load_schema
+
+_NS = 1e-9
+#: Expected power by signature, or by name. [W]
+ExpectedPower = Mapping[int | str, float]
+#: Where expected powers come from: given, a table of predictions, or a model asked for a run on a GPU.
+Prior = ExpectedPower | str | os.PathLike[str] | Callable[[Run, str | None], ExpectedPower]
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """Measured energy of a run or an activity table.
+
+    ``energy`` has one row per device and class, ``windows`` one per asked window (or is None). ``scopes`` has
+    the run's kernels, copies, gaps and whole: see :mod:`tracetool.measure.measured_scopes`.
+    """
+
+    energy: pl.DataFrame
+    windows: pl.DataFrame | None
+    notes: tuple[str, ...]
+    alignment: Mapping[str, Any]
+    sensor: Mapping[str, Any] = field(default_factory=dict)
+    observations: Mapping[int, Observation] = field(default_factory=dict, repr=False)
+    classes: Mapping[int, ClassEnergy] = field(default_factory=dict, repr=False)
+    origin_ns: int = 0
+    expected_w: Mapping[int, Floats] = field(default_factory=dict, repr=False)
+    scopes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def course(self, device: int) -> tuple[Floats, Floats]:
+        """Return a device's true power over its log, as reconstructed between readings. [s], [W]"""
+        return power_course(self.observations[device], self.classes[device])
+
+    def controls(self) -> list[dict[str, Any]]:
+        """Return each class's measured energy beside the controls: shares by time and by the prior. [J]
+
+        The total shared out is the measured energy of all classes of work of the device.
+        """
+        out: list[dict[str, Any]] = []
+        for device, made in self.classes.items():
+            k = len(made.seconds) - 2
+            seconds, measured = made.seconds[:k], np.nan_to_num(made.energy_j[:k])
+            total = float(measured.sum())
+            timed = by_time(seconds, total)
+            expected = self.expected_w.get(device)
+            told = expected is not None and np.isfinite(expected).all()
+            modelled = by_model(seconds, expected, total) if told and expected is not None else None
+            names = self.energy.filter(pl.col("device") == device)["class"].to_list()
+            out += [
+                {
+                    "device": device,
+                    "class": names[i] if i < len(names) else str(i),
+                    "energy_j": float(measured[i]),
+                    "time_share_j": float(timed[i]),
+                    "model_share_j": None if modelled is None else float(modelled[i]),
+                }
+                for i in range(k)
+            ]
+        return out
+
+
+def attribute_run(
+    run: Run | str | os.PathLike[str],
+    *,
+    gpu: str | None = None,
+    power: Sequence[Path] = (),
+    tz: str | None = None,
+    windows: str | os.PathLike[str] | None = None,
+    prior: Prior | None = None,
+    sensor_file: str | os.PathLike[str] | None = None,
+) -> Attribution:
+    """Return the measured energy of each kernel signature of a run.
+
+    Parameters
+    ----------
+    run : Run or path
+        The run; its telemetry is used unless ``power`` is given.
+    gpu : str, optional
+        Name of the GPU; by default the one the run recorded. It tells the sensor.
+    power : sequence of path, optional
+        Power logs to use in place of the run's; the run must be on UTC.
+    tz : str, optional
+        Zone of those logs, e.g. ``+02:00``.
+    windows : path, optional
+        Table of windows (``start_us``, ``end_us``) whose energy is asked.
+    prior : mapping, path or "model", optional
+        Expected power by signature or name [W], a table of it (``signature`` or ``name``, ``power_w``), or
+        the model's own. Without it measured stays independent of any model.
+    sensor_file : path, optional
+        A calibration of this very board's sensor.
+
+    Raises
+    ------
+    BadInput
+        If there are no readings or no kernels, or the two do not overlap.
+    """
+    opened = run if isinstance(run, Run) else Run.open(run)
+    telemetry = _telemetry(power, tz) if power else opened.telemetry
+    domain = str(dict(opened.info.get("clock") or {}).get("domain", "utc"))
+    if power and domain != "utc":
+        raise BadInput.in_file(
+            opened.path, f"is on a {domain} clock, the log on UTC", "ingest them together: --power LOG"
+        )
+    devices = telemetry_devices(telemetry)
+    if not devices:
+        raise BadInput.in_file(opened.path, "holds no power readings", "give a log: --power LOG")
+    kernels = opened.kernels
+    if not kernels.height:
+        raise BadInput.in_file(opened.path, "holds no activities", "ingest a trace with GPU activity")
+    known = {row["device"]: row for row in opened.devices.iter_rows(named=True)}
+    pairs = _pair_devices(devices, sorted(kernels["device"].unique().to_list()))
+    if not pairs:
+        raise BadInput.in_file(opened.path, "the readings are of other devices than the kernels")
+    work, boards = {}, {}
+    for logged, device in pairs.items():
+        row = known.get(device, {})
+        asked = gpu or row.get("gpu") or match_gpu(row.get("name") or "")
+        boards[logged] = load_gpu(asked, part="sensor") if asked else None
+        work[logged] = work_of_run(opened, kernels.filter(pl.col("device") == device))
+    made = _attribute(
+        telemetry,
+        work,
+        boards,
+        windows=windows,
+        prior=_prior(prior, opened, gpu),
+        sensor_file=sensor_file,
+        where=str(opened.path),
+        pairs=pairs,
+    )
+    return replace(made, scopes=measured_scopes(opened, made.energy))
+
+
+def attribute_activity(
+    activity: str | os.PathLike[str],
+    *,
+    power: Sequence[Path],
+    tz: str | None = None,
+    gpu: str | None = None,
+    device: int | None = None,
+    windows: str | os.PathLike[str] | None = None,
+    sensor_file: str | os.PathLike[str] | None = None,
+    prior: Prior | None = None,
+) -> Attribution:
+    """Return the measured energy of each named activity of a table.
+
+    Parameters
+    ----------
+    activity : path
+        Table of ``name``, ``start_us``, ``end_us`` (UTC epoch).
+    power : sequence of path
+        Power logs.
+    tz : str, optional
+        Zone of logs in local time, e.g. ``+02:00``.
+    gpu : str, optional
+        Name of the GPU: it tells the sensor. Without it the log chooses among all classes.
+    device : int, optional
+        Which GPU of the log ran it; by default its first.
+    windows, sensor_file, prior : optional
+        As for :func:`attribute_run`; a table of activities has no shapes, so no model's prior.
+
+    Raises
+    ------
+    BadInput
+        If a file cannot be used, or log and activity do not overlap.
+    """
+    if not power:
+        raise BadInput.in_file(
+            activity, "is a table of activities without a power log", "give one: --power LOG"
+        )
+    if callable(prior):
+        raise BadInput.in_file(
+            activity, "is a table of activities, whose powers no model can say", "give a run, or a table"
+        )
+    table = read_activity(activity)
+    telemetry = _telemetry(power, tz)
+    logged = telemetry_devices(telemetry)
+    if not logged:
+        raise BadInput.in_file(power[0], "holds no power readings")
+    chosen = logged[0] if device is None else device
+    if chosen not in logged:
+        raise BadInput(f"the log has no device {chosen}", f"it has: {', '.join(map(str, logged))}")
+    work = work_of_activity(table)
+    board = load_gpu(gpu, part="sensor") if gpu else None
+    return _attribute(
+        telemetry,
+        {chosen: work},
+        {chosen: board},
+        windows=windows,
+        prior=_prior(prior, None, None),
+        sensor_file=sensor_file,
+        where=os.fspath(activity),
+        pairs={chosen: chosen},
+    )
+
+
+def _prior(prior: Prior | None, run: Run | None, gpu: str | None) -> ExpectedPower:
+    """Return the expected power by signature or name. [W]"""
+    if prior is None:
+        return {}
+    if isinstance(prior, Mapping):
+        return prior
+    if callable(prior):
+        assert run is not None, "a table of activities is refused a prior by a model"
+        return prior(run, gpu)
+    return read_prior(prior)
+
+
+def _telemetry(power: Sequence[Path], tz: str | None) -> pl.DataFrame:
+    return pl.concat([read_telemetry(p, tz) for p in power]).sort("device", "time_ns", maintain_order=True)
+
+
+def _pair_devices(logged: list[int], ran: list[int]) -> dict[int, int]:
+    """Log device to run device: the same number, or the only one of each."""
+    both = {d: d for d in logged if d in ran}
+    return both or ({logged[0]: ran[0]} if len(logged) == len(ran) == 1 else {})
+
+
+def _attribute(
+    telemetry: pl.DataFrame,
+    work: Mapping[int, Work],
+    boards: Mapping[int, Gpu | None],
+    *,
+    windows: str | os.PathLike[str] | None,
+    prior: Mapping[int | str, float],
+    sensor_file: str | os.PathLike[str] | None,
+    where: str,
+    pairs: Mapping[int, int],
+) -> Attribution:
+    asked = read_windows(windows) if windows is not None else None
+    stated = read_sensor_file(Path(sensor_file)) if sensor_file is not None else {}
+    origin = int(telemetry["time_ns"].drop_nulls().min() or 0)  # type: ignore[arg-type]
+    tables, notes, aligned, sensors = [], [], {}, {}
+    seen: dict[int, Observation] = {}
+    classes: dict[int, ClassEnergy] = {}
+    expectations: dict[int, Floats] = {}
+    sums: list[WindowEnergy] = []
+    for logged, mine in work.items():
+        log = power_logs(telemetry, logged, origin)[0]
+        check_overlap(mine, log, origin, where)
+        board = boards[logged]
+        likely = [calibrated(s, stated) for s in candidate_sensors(board, log.field, None)]
+        found = observe(log, mine.timeline(origin), likely)
+        limit = board.power_limit_w if board is not None else np.nan
+        counted = check_counter(log)
+        counter = log if counted is not None and counted.usable else None
+        expected = expected_power(mine, prior)
+        made = attribute_classes(found, expected_w=expected, limit_w=limit, counter=counter)
+        seen[pairs[logged]], classes[pairs[logged]] = found, made
+        if expected is not None:
+            expectations[pairs[logged]] = expected
+            notes.append(prior_note(expected, made))
+        elif prior:
+            raise BadInput.in_file(where, "runs nothing that the prior names", "give predictions of this run")
+        tables.append(energy_table(mine, made, pairs[logged]))
+        aligned[str(pairs[logged])] = alignment_record(found)
+        sensors[str(pairs[logged])] = sensor_record(found)
+        notes += attribution_notes(found, board, made)
+        if counted is not None:
+            notes.append(counted.say())
+        if asked is not None:
+            start = (asked["start_us"].to_numpy() * 1000 - origin) * _NS
+            end = (asked["end_us"].to_numpy() * 1000 - origin) * _NS
+            sums.append(window_energy(found, start, end, made))
+    energy = load_schema("energy").conform(pl.concat(tables))
+    table = None if asked is None else window_table(asked, sums)
+    return Attribution(energy, table, tuple(notes), aligned, sensors, seen, classes, origin, expectations)

@@ -1,0 +1,103 @@
+"""What ran, as classes of work on one device: from a run's kernels or an activity table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from tracetool.core.arrays import Floats, Ints
+from tracetool.core.errors import BadInput
+from tracetool.measure.power_log import PowerLog
+from tracetool.measure.timeline import Timeline, build_timeline
+from tracetool.tables.run import Run
+
+_NS = 1e-9
+#: How far off the stamps of a profiler, and those a host program takes around its work, may be. [s]
+_TRACE_JITTER_S = 2e-5
+_HOST_JITTER_S = 3e-4
+
+
+@dataclass(frozen=True)
+class Work:
+    """Activities of one device, times in ns on the log's clock."""
+
+    names: list[str]
+    family: list[str | None]
+    signature: list[int | None]
+    label: Ints
+    start_ns: Ints
+    end_ns: Ints
+    jitter_s: float
+
+    def timeline(self, origin_ns: int) -> Timeline:
+        """Return them as a timeline, in seconds since an origin near the log."""
+        start = (self.start_ns - origin_ns).astype(np.float64) * _NS
+        end = (self.end_ns - origin_ns).astype(np.float64) * _NS
+        return build_timeline(start, end, self.label, len(self.names), self.jitter_s)
+
+
+def work_of_run(run: Run, kernels: pl.DataFrame) -> Work:
+    """Return the kernels of one device of a run, one class per signature."""
+    from tracetool.kernels.classify import classify_names
+
+    ids = kernels["signature"].unique().sort()
+    rows = run.signatures.filter(pl.col("signature").is_in(ids.implode())).sort("signature")
+    names = rows["name"].to_list()
+    said = classify_names(sorted(set(names)))
+    family = dict(zip(said["name"].to_list(), said["family"].to_list(), strict=True))
+    kinds = rows["kind"].to_list()
+    start = kernels["start_ns"].to_numpy()
+    return Work(
+        names,
+        [family.get(n) if k == "kernel" else k for n, k in zip(names, kinds, strict=True)],
+        rows["signature"].to_list(),
+        np.searchsorted(rows["signature"].to_numpy(), kernels["signature"].to_numpy()).astype(np.int64),
+        start,
+        start + kernels["duration_ns"].to_numpy(),
+        _TRACE_JITTER_S,
+    )
+
+
+def work_of_activity(table: pl.DataFrame) -> Work:
+    """Return the activities of a table, one class per name."""
+    names = table["name"].unique(maintain_order=True).to_list()
+    index = {n: i for i, n in enumerate(names)}
+    return Work(
+        names,
+        [None] * len(names),
+        [None] * len(names),
+        table["name"].replace_strict(index, return_dtype=pl.Int64).to_numpy(),
+        table["start_us"].to_numpy() * 1000,
+        table["end_us"].to_numpy() * 1000,
+        _HOST_JITTER_S,
+    )
+
+
+def check_overlap(work: Work, log: PowerLog, origin_ns: int, where: str) -> None:
+    """Raise BadInput unless work and log overlap; the hint says which zone would fit."""
+    start = (float(work.start_ns.min()) - origin_ns) * _NS
+    end = (float(work.end_ns.max()) - origin_ns) * _NS
+    first, last = float(log.time_s[0]), float(log.time_s[-1])
+    if start <= last and end >= first:
+        return
+    hours = round((0.5 * (start + end) - 0.5 * (first + last)) / 900) / 4
+    near = abs(hours) <= 15 and hours != 0
+    raise BadInput.in_file(
+        where,
+        f"its activity and the power log do not overlap (the log begins {first - start:+.0f} s after it)",
+        f"is the zone right? it would fit if --tz were {abs(hours):g} h {'less' if hours > 0 else 'more'}"
+        if near
+        else "give the log of the same run",
+    )
+
+
+def expected_power(work: Work, prior: Mapping[int | str, float]) -> Floats | None:
+    """Return the prior of each class by its signature or name, else NaN; None without any. [W]"""
+    keys = zip(work.signature, work.names, strict=True)
+    told = np.array(
+        [prior.get(n, np.nan) if s is None else prior.get(s, prior.get(n, np.nan)) for s, n in keys]
+    )
+    return told if np.isfinite(told).any() else None

@@ -1,0 +1,160 @@
+"""Attributed energy as tables, records and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from tracetool.core.arrays import Floats
+from tracetool.core.interval import Z90
+from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.sensors import Sensor
+from tracetool.measure.attributed_work import Work
+from tracetool.measure.attribution import ClassEnergy
+from tracetool.measure.observe import Observation
+from tracetool.measure.timeline import ACTIVE_IDLE, IDLE
+from tracetool.measure.windows import WindowEnergy
+from tracetool.tables.schema import load_schema
+
+_NS = 1e-9
+
+
+def energy_table(work: Work, made: ClassEnergy, device: int) -> pl.DataFrame:
+    """Return one row per class, then active idle and idle, nearly in the ``energy`` schema."""
+    low, high = made.interval()
+    group, group_sd = made.group_energy()
+    seconds = np.where(made.seconds > 0, made.seconds, np.nan)
+    nothing = np.isnan(made.power_w)
+    hide = np.where(nothing, np.nan, 0.0)
+    frame = pl.DataFrame(
+        {
+            "class": [*work.names, ACTIVE_IDLE, IDLE],
+            "family": pl.Series([*work.family, None, None], dtype=pl.String),
+            "signature": pl.Series([*work.signature, None, None], dtype=pl.Int64),
+            "device": device,
+            "launches": made.launches.astype(np.int64),
+            "duration_ns": np.round(made.seconds / _NS).astype(np.int64),
+            "power_w": made.power_w,
+            "power_low_w": low / seconds,
+            "power_high_w": high / seconds,
+            "energy_j": made.energy_j + hide,
+            "energy_low_j": low + hide,
+            "energy_high_j": high + hide,
+            "coverage": made.found.coverage,
+            "prior_share": made.prior_share,
+            "identified": made.found.known,
+            "reason": made.found.reason.tolist(),
+            "group": made.found.group,
+            "group_energy_j": group,
+            "group_low_j": np.maximum(group - Z90 * group_sd, 0.0),
+            "group_high_j": group + Z90 * group_sd,
+        }
+    )
+    floats = [c for c, t in frame.schema.items() if t == pl.Float64]
+    return frame.with_columns(
+        pl.col(floats).fill_nan(None),
+        pl.when(pl.col("reason") == "").then(None).otherwise(pl.col("reason")).alias("reason"),
+        pl.when(pl.col("group") < 0).then(None).otherwise(pl.col("group")).alias("group"),
+    )
+
+
+def window_table(asked: pl.DataFrame, parts: Sequence[WindowEnergy]) -> pl.DataFrame:
+    """Return the asked windows with the energy of all devices together."""
+    energy = np.sum([p.energy_j for p in parts], axis=0)
+    down = np.sqrt(np.sum([(p.energy_j - p.low_j) ** 2 for p in parts], axis=0))
+    up = np.sqrt(np.sum([(p.high_j - p.energy_j) ** 2 for p in parts], axis=0))
+    frame = asked.with_columns(
+        energy_j=pl.Series(energy).fill_nan(None),
+        energy_low_j=pl.Series(energy - down).fill_nan(None),
+        energy_high_j=pl.Series(energy + up).fill_nan(None),
+        coverage=pl.Series(np.mean([p.coverage for p in parts], axis=0)),
+    )
+    return load_schema("windows").conform(frame)
+
+
+def alignment_record(found: Observation) -> dict[str, Any]:
+    """Return where the timeline was put, in milliseconds."""
+    a = found.alignment
+    return {
+        "offset_ms": a.offset_s * 1e3,
+        "low_ms": a.low_s * 1e3,
+        "high_ms": a.high_s * 1e3,
+        "drift_ppm": a.drift * 1e6,
+    }
+
+
+def sensor_record(found: Observation) -> dict[str, Any]:
+    """Return the sensor behind a log as plain values."""
+    s = found.sensor
+    return {
+        "field": found.field,
+        "kind": s.kind,
+        "window_ms": None if not np.isfinite(s.window_s) else s.window_s * 1e3,
+        "window_sd_ms": found.window_sd_s * 1e3,
+        "lag_ms": s.lag_s * 1e3,
+        "update_ms": found.readings.update_s * 1e3,
+        "gain": s.gain,
+        "gain_low": s.gain - Z90 * s.gain_sd,
+        "gain_high": s.gain + Z90 * s.gain_sd,
+        "offset_w": s.offset_w,
+        "basis": s.basis,
+        "source": s.source,
+    }
+
+
+def gain_basis(sensor: Sensor) -> str:
+    """Return in words what a sensor's gain rests on."""
+    if sensor.source == "calibration file":
+        return "calibration file"
+    known = sensor.gain != 1.0 or sensor.offset_w != 0.0
+    return f"other boards of this model, {sensor.source}" if known else f"spread over models, {sensor.source}"
+
+
+def attribution_notes(found: Observation, board: Gpu | None, made: ClassEnergy) -> list[str]:
+    """Return what people should know: sensor, alignment, what cannot be told apart."""
+    s, a = found.sensor, found.alignment
+    window = f"{s.window_s * 1e3:.0f} ms window" if s.kind == "boxcar" else f"{s.lag_s * 1e3:.0f} ms lag"
+    title = board.title if board is not None else "a GPU nobody named"
+    told = (
+        f"{found.field} of {title}: {window}, an update every {found.readings.update_s * 1e3:.1f} ms,"
+        f" gain {s.gain:.3f} +- {Z90 * s.gain_sd:.3f} ({gain_basis(s)})"
+    )
+    moved = (
+        f"the timeline was moved {a.offset_s * 1e3:+.1f} ms (90 %: {a.low_s * 1e3:+.1f} to"
+        f" {a.high_s * 1e3:+.1f}) to meet the log"
+    )
+    notes = [told, moved]
+    unknown = int((~made.found.known & (made.seconds > 0)).sum())
+    if unknown:
+        notes.append(f"{unknown} of {int((made.seconds > 0).sum())} classes cannot be told apart by this log")
+        notes += _groups(made)
+    return notes
+
+
+def _groups(made: ClassEnergy, most: int = 3) -> list[str]:
+    """Say what classes that never separate cost together, the largest groups first."""
+    energy, deviation = made.group_energy()
+    member = made.found.group
+    first = [int(np.flatnonzero(member == g)[0]) for g in np.unique(member[member >= 0])]
+    first.sort(key=lambda i: -energy[i])
+    said = [
+        f"group {member[i]}: {int((member == member[i]).sum())} of them cost {energy[i]:.4g} J together"
+        f" (90 %: {max(energy[i] - Z90 * deviation[i], 0.0):.4g} to {energy[i] + Z90 * deviation[i]:.4g})"
+        for i in first[:most]
+    ]
+    left = len(first) - most
+    return [*said, f"{left} more group{'s' * (left > 1)}: see the table's column group"] if left > 0 else said
+
+
+def prior_note(expected_w: Floats, made: ClassEnergy) -> str:
+    """Return how much of the energy of work rests on the prior it was given."""
+    k = len(expected_w)
+    energy = np.nan_to_num(made.energy_j[:k])
+    share = float(energy @ made.prior_share[:k]) / max(float(energy.sum()), 1e-300)
+    return (
+        f"tied to a prior for {int(np.isfinite(expected_w).sum())} of {k} classes:"
+        f" {share:.0%} of the energy of work rests on it"
+    )

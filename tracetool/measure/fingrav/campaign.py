@@ -1,0 +1,284 @@
+"""Profile: power over the course of one kernel, stitched from repeated runs (FinGraV)."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from tracetool.core.errors import BadInput
+from tracetool.measure.fingrav.campaign_runs import join_parts, read_part
+from tracetool.measure.fingrav.campaign_tables import read_executions, read_samples, read_sync
+from tracetool.measure.fingrav.curves import FineProfile
+from tracetool.measure.fingrav.deconvolve import GOAL, Course
+from tracetool.measure.fingrav.interleaving import Activities, Interleaving, interleaving
+from tracetool.measure.fingrav.profile import fine_profile
+from tracetool.measure.fingrav.stitch import Samples
+from tracetool.tables.run import Run
+from tracetool.tables.schema import load_schema
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """A kernel's fine-grain profile: the curves as a table, and what they rest on."""
+
+    kernel: str
+    frame: pl.DataFrame  # ``profile`` schema
+    found: FineProfile = field(repr=False)
+    notes: tuple[str, ...] = ()
+    among: Interleaving | None = None  # None where the kernel met no other
+
+    def document(self) -> dict[str, Any]:
+        """Return everything as one JSON document."""
+        p = self.found
+        return {
+            "kernel": self.kernel,
+            "duration_us": p.duration_s * 1e6,
+            "runs": p.runs,
+            "golden_runs": int(p.golden.sum()),
+            "binning_margin": p.guide.margin,
+            "guidance": {"runs": p.guide.runs, "samples": p.guide.samples},
+            "further_runs": p.further_runs,
+            "sse_execution": p.sse + 1,
+            "ssp_execution": p.ssp + 1,
+            "ssp_reached": p.ssp_reached,
+            "outlier_share": p.outlier_share,
+            "profiles": [
+                {
+                    "kind": c.kind,
+                    "component": c.component,
+                    "mean_w": c.mean_w,
+                    "mean_low_w": c.mean_low_w,
+                    "mean_high_w": c.mean_high_w,
+                    "energy_mj": c.mean_w * p.duration_s * 1e3,
+                    "samples": c.samples,
+                }
+                for c in p.curves
+            ],
+            "deconvolution": None if p.course is None else _course(p.course, told=p.course_told),
+            "interleaving": None if self.among is None else _among(self.among),
+            "notes": list(self.notes),
+        }
+
+
+def profile_tables(
+    executions: str | os.PathLike[str],
+    samples: str | os.PathLike[str],
+    *,
+    sync: str | os.PathLike[str] | None = None,
+    window_s: float = 0.0,
+    margin: float | None = None,
+    kernel: str = "",
+) -> Profiled:
+    """Return the profile of a campaign kept in plain tables.
+
+    Parameters
+    ----------
+    executions : path
+        ``start_us``, ``end_us`` on the host's clock, optionally ``run`` and ``kernel``.
+    samples : path
+        ``power_w`` and component columns ``*_w`` with ``gpu_us`` or ``time_us``.
+    sync : path, optional
+        Sync points ``host_us``, ``gpu_us``, ``delay_us`` for samples on the GPU's clock.
+    window_s : float
+        Averaging window of the sampler; 0 where instantaneous. [s]
+    margin : float, optional
+        Binning margin; by default as the guidance table says.
+    kernel : str
+        Part of the kernel's name where the table holds several; by default the one with most time.
+
+    Raises
+    ------
+    BadInput
+        If a table cannot be used, or no sample meets an execution.
+    """
+    made, name, activities = read_executions(executions, kernel)
+    clock = read_sync(sync) if sync is not None else None
+    taken = read_samples(samples, clock, window_s)
+    notes = []
+    if clock is not None:
+        notes.append(
+            f"clocks: {clock.points} sync points, drift {clock.drift * 1e6:+.1f} ppm,"
+            f" times of interest to {taken.error_s * 1e6:.1f} us"
+        )
+    return _profiled(name, fine_profile(made, taken, margin=margin), notes, taken, activities)
+
+
+def profile_runs(
+    runs: Sequence[Run | str | os.PathLike[str]],
+    *,
+    kernel: str = "",
+    gpu: str | None = None,
+    margin: float | None = None,
+) -> Profiled:
+    """Return the profile of a kernel over runs that hold its trace and a power log.
+
+    Parameters
+    ----------
+    runs : sequence of Run or path
+        Ingested runs; each may hold many repetitions, told apart by the pauses between them.
+    kernel : str
+        Part of the kernel's name; by default the kernel with the most time.
+    gpu : str, optional
+        Name of the GPU: it tells the sensor's window.
+    margin : float, optional
+        Binning margin; by default as the guidance table says.
+
+    Raises
+    ------
+    BadInput
+        If no kernel is called so, a run has no readings, or no sample meets an execution.
+    """
+    opened = [r if isinstance(r, Run) else Run.open(r) for r in runs]
+    if not opened:
+        raise BadInput("no run to profile", "give one or more: tracetool profile RUN...")
+    name = _chosen(opened, kernel)
+    parts = [read_part(run, name, gpu) for run in opened]
+    executions, samples, activities = join_parts(parts)
+    notes = [part.note for part in parts]
+    return _profiled(name, fine_profile(executions, samples, margin=margin), notes, samples, activities)
+
+
+def _chosen(runs: Sequence[Run], asked: str) -> str:
+    names = pl.concat([r.signatures.filter(pl.col("kind") == "kernel") for r in runs])
+    if asked:
+        names = names.filter(pl.col("name").str.contains(asked, literal=True))
+    if not names.height:
+        raise BadInput(
+            f"no kernel called {asked!r} ran" if asked else "no kernel ran",
+            "give part of its name as tracetool classify RUN shows it",
+        )
+    return str(names.group_by("name").agg(pl.col("duration_ns").sum()).sort("duration_ns")["name"][-1])
+
+
+def _profiled(
+    name: str, found: FineProfile, notes: Sequence[str], samples: Samples, activities: Activities
+) -> Profiled:
+    frames = [
+        pl.DataFrame(
+            {
+                "kernel": name,
+                "kind": c.kind,
+                "component": c.component,
+                "phase": c.phase,
+                "time_us": c.phase * found.duration_s * 1e6,
+                "power_w": c.power_w,
+                "power_low_w": c.low_w,
+                "power_high_w": c.high_w,
+                "polynomial_w": c.polynomial_w,
+            }
+        )
+        for c in found.curves
+    ]
+    said = list(notes)
+    if found.course is not None:
+        said.append(_say_course(found, found.course))
+    if not found.ssp_reached:
+        said.append("power still changed at the end of the runs: double the executions per run")
+    if found.further_runs:
+        aim = (
+            "fill the guidance's samples at SSE"
+            if found.course is None
+            else f"bring the course within {GOAL:.0%} and fill the guidance's samples at SSE"
+        )
+        said.append(f"{found.further_runs} further runs would {aim}")
+    among = interleaving(activities, samples)
+    if among is not None:
+        said.append(_say(among))
+    return Profiled(name, load_schema("profile").conform(pl.concat(frames)), found, tuple(said), among)
+
+
+def _say_course(found: FineProfile, course: Course) -> str:
+    """Return in words what an averaging sampler tells of the course."""
+    seen = (
+        f"the sampler averages {course.width_s * 1e3:.4g} ms,"
+        f" {course.width_s / found.duration_s:.3g} executions: the course within one is deconvolved"
+    )
+    if found.course_told:
+        return (
+            f"{seen}, expected to be {course.error:.1%} off on average ({course.told:.0%} from the samples)"
+        )
+    return f"{seen}, but the samples tell only {course.told:.0%} of it: read the means, not the course" + (
+        "" if np.isfinite(course.runs_factor) else "; more runs like these would not help"
+    )
+
+
+def _course(course: Course, *, told: bool) -> dict[str, Any]:
+    """Return a deconvolution as plain values."""
+    return {
+        "window_ms": course.width_s * 1e3,
+        "window_ends_after_stamp_us": course.place_s * 1e6,
+        "expected_error": course.error,
+        "told_by_samples": course.told,
+        "identified": told,
+        "runs_factor": _or_none(course.runs_factor),
+    }
+
+
+def _say(among: Interleaving) -> str:
+    """Return the history term in words."""
+    history = among.history
+    if history is None:
+        return f"history: not told, {among.reason}"
+    if not history.told:
+        return (
+            "history: these samples do not tell what lingers of the power before"
+            f" (90 %: {history.gain_low:.0%} to {history.gain_high:.0%} of the difference)"
+        )
+    return (
+        f"history: {history.gain:.0%} of the difference to what ran before lingers (90 %:"
+        f" {history.gain_low:.0%} to {history.gain_high:.0%}), fading over {history.memory_s * 1e3:.2g} ms"
+    )
+
+
+def _or_none(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _among(among: Interleaving) -> dict[str, Any]:
+    """Return contexts and history term as plain values."""
+    history = among.history
+    return {
+        "contexts": [
+            {
+                "context": c.context,
+                "executions": c.executions,
+                "samples": c.samples,
+                "mean_w": _or_none(c.mean_w),
+                "mean_low_w": _or_none(c.low_w),
+                "mean_high_w": _or_none(c.high_w),
+            }
+            for c in among.contexts
+        ],
+        "history": None
+        if history is None
+        else {
+            "gain": history.gain,
+            "gain_low": history.gain_low,
+            "gain_high": history.gain_high,
+            "memory_ms": history.memory_s * 1e3,
+            "power_w": history.power_w,
+            "samples": history.samples,
+            "told": history.told,
+        },
+        "reason": among.reason or None,
+    }
+
+
+def context_table(profiled: Profiled) -> pl.DataFrame | None:
+    """Return one row per context of the kernel; None where it met no other."""
+    if profiled.among is None or not profiled.among.contexts:
+        return None
+    rows: list[Mapping[str, Any]] = _among(profiled.among)["contexts"]
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def summary(profiled: Profiled) -> pl.DataFrame:
+    """Return one row per kind and component: mean power, its interval, energy, samples."""
+    rows: list[Mapping[str, Any]] = profiled.document()["profiles"]
+    return pl.DataFrame(rows)

@@ -1,0 +1,158 @@
+"""One run's part of a fine-grain campaign, and several laid on one clock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from tracetool.core.arrays import Floats
+from tracetool.core.counted import counted
+from tracetool.core.errors import BadInput
+from tracetool.hardware.load import load_gpu, match_gpu
+from tracetool.measure.fingrav.executions import Executions, in_runs
+from tracetool.measure.fingrav.interleaving import Activities
+from tracetool.measure.fingrav.stitch import Samples
+from tracetool.measure.observe import observe
+from tracetool.measure.power_log import power_logs, telemetry_devices
+from tracetool.measure.sensors import candidate_sensors
+from tracetool.measure.timeline import build_timeline
+from tracetool.tables.run import Run
+
+_NS = 1e-9
+
+
+@dataclass(frozen=True)
+class Part:
+    """One run's share of a campaign, on its own clock."""
+
+    executions: Executions
+    samples: Samples
+    activities: Activities
+    note: str
+
+
+def read_part(run: Run, name: str, gpu: str | None) -> Part:
+    """Return the executions of a kernel in a run, the readings beside them, and all else that ran.
+
+    Raises
+    ------
+    BadInput
+        If the run holds no readings or not the kernel.
+    """
+    devices = telemetry_devices(run.telemetry)
+    if not devices:
+        raise BadInput.in_file(run.path, "holds no power readings", "ingest it with a log: --power LOG")
+    wanted = run.signatures.filter(pl.col("name") == name)["signature"]
+    kernels = run.kernels
+    mine = kernels.filter(pl.col("signature").is_in(wanted.implode()))
+    if not mine.height:
+        raise BadInput.in_file(run.path, "does not hold the kernel", "leave this run out")
+    device = int(mine["device"].mode()[0])
+    logged = device if device in devices else devices[0]
+    there = kernels.filter(pl.col("device") == device)
+    mine = mine.filter(pl.col("device") == device)
+    origin = int(run.telemetry["time_ns"].min() or 0)  # type: ignore[arg-type]
+    start, end = _seconds(there, origin)
+    told = run.devices.filter(pl.col("device") == device).to_dicts()
+    asked = gpu or (told[0].get("gpu") or match_gpu(told[0].get("name") or "") if told else None)
+    board = load_gpu(asked, part="sensor") if asked else None
+    log = power_logs(run.telemetry, logged, origin)[0]
+    timeline = build_timeline(start, end, np.zeros(len(start), np.int64), 1)
+    found = observe(log, timeline, candidate_sensors(board, log.field, None))
+    own_start, own_end = _seconds(mine, origin)
+    shift = found.alignment.offset_s
+    executions = in_runs(own_start + shift, own_end + shift)
+    power: dict[str, Floats] = {"total": found.readings.power_w}
+    parts = (
+        run.telemetry.filter(
+            (pl.col("device") == logged)
+            & pl.col("memory_power_w").is_not_null()
+            & pl.col("power_w").is_not_null()
+        )
+        .unique("time_ns")
+        .sort("time_ns")
+    )
+    if parts.height > 2:
+        at = (parts["time_ns"].to_numpy() - origin) * _NS
+        memory = np.interp(found.readings.time_s, at, parts["memory_power_w"].to_numpy())
+        power |= {"memory": memory, "gpu": found.readings.power_w - memory}
+    window = found.sensor.window_s if found.sensor.kind == "boxcar" else 2.0 * found.sensor.lag_s
+    sd = found.alignment.offset_sd_s
+    samples = Samples(
+        found.readings.time_s - found.sensor.delay_s, power, window, found.readings.update_s, sd
+    )
+    note = (
+        f"{run.path.name}: {counted(len(executions.start_s), 'execution')}"
+        f" in {counted(executions.runs, 'run')},"
+        f" {counted(len(found.readings), 'reading')} of {log.field} ({window * 1e3:.3g} ms window);"
+        f" moved {shift * 1e3:+.2f} +- {1.645 * sd * 1e3:.2f} ms"
+    )
+    names = run.signatures.select("signature", "name")
+    ran = there.sort("start_ns").join(names, on="signature", how="left", maintain_order="left")
+    begin, finish = _seconds(ran, origin)
+    return Part(
+        executions, samples, activities_of(begin + shift, finish + shift, ran["name"].to_list(), name), note
+    )
+
+
+def activities_of(start_s: Floats, end_s: Floats, names: Sequence[str | None], kernel: str) -> Activities:
+    """Return activities sorted by start, the profiled kernel as class 0."""
+    others = dict.fromkeys(n for n in names if n != kernel)
+    number = {kernel: 0} | {n: i + 1 for i, n in enumerate(others)}
+    label = np.array([number[n] for n in names], dtype=np.int64)
+    order = np.argsort(start_s, kind="stable")
+    told = (kernel, *("?" if n is None else n for n in others))
+    return Activities(start_s[order], end_s[order], label[order], told)
+
+
+def _seconds(kernels: pl.DataFrame, origin: int) -> tuple[Floats, Floats]:
+    start = kernels["start_ns"].to_numpy() - origin
+    length = kernels["duration_ns"].to_numpy()
+    return start.astype(np.float64) * _NS, (start + length).astype(np.float64) * _NS
+
+
+def join_parts(parts: Sequence[Part]) -> tuple[Executions, Samples, Activities]:
+    """Lay runs one after another on one clock, far enough apart not to meet."""
+    executions, samples = [p.executions for p in parts], [p.samples for p in parts]
+    names = list(dict.fromkeys(n for p in parts for n in p.activities.names))  # the kernel first
+    common = [c for c in samples[0].power_w if all(c in s.power_w for s in samples)]
+    shifts, now, count, runs = [], 0.0, 0, []
+    for part in parts:
+        low = min(float(part.activities.start_s.min()), float(part.samples.time_s.min()))
+        high = max(float(part.activities.end_s.max()), float(part.samples.time_s.max()))
+        shifts.append(now - low)
+        runs.append(part.executions.run + count)
+        count += part.executions.runs
+        now += high - low + 10.0
+    labels = [
+        np.array([names.index(n) for n in p.activities.names], dtype=np.int64)[p.activities.label]
+        for p in parts
+    ]
+
+    def moved(columns: Sequence[Floats]) -> Floats:
+        return np.concatenate([c + shift for c, shift in zip(columns, shifts, strict=True)])
+
+    return (
+        Executions(
+            np.concatenate(runs),
+            np.concatenate([e.position for e in executions]),
+            moved([e.start_s for e in executions]),
+            moved([e.end_s for e in executions]),
+        ),
+        Samples(
+            moved([s.time_s for s in samples]),
+            {c: np.concatenate([s.power_w[c] for s in samples]) for c in common},
+            samples[0].window_s,
+            samples[0].period_s,
+            max(s.error_s for s in samples),
+        ),
+        Activities(
+            moved([p.activities.start_s for p in parts]),
+            moved([p.activities.end_s for p in parts]),
+            np.concatenate(labels),
+            tuple(names),
+        ),
+    )

@@ -1,0 +1,133 @@
+"""The plain tables of a fine-grain campaign: executions, samples and sync points."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from tracetool.core.arrays import Floats
+from tracetool.core.errors import BadInput
+from tracetool.measure.fingrav.campaign_runs import activities_of
+from tracetool.measure.fingrav.clock_map import ClockMap, fit_clock
+from tracetool.measure.fingrav.executions import Executions, in_runs
+from tracetool.measure.fingrav.interleaving import Activities
+from tracetool.measure.fingrav.stitch import Samples
+
+_US = 1e-6
+
+
+def _read(path: str | os.PathLike[str]) -> pl.DataFrame:
+    file = Path(path)
+    if not file.is_file():
+        raise BadInput.in_file(file, "no such file", "check the path")
+    try:
+        frame = pl.read_parquet(file) if file.suffix.lower() == ".parquet" else pl.read_csv(file)
+    except (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        fault = (str(error).splitlines() or ["unreadable"])[0][:160]
+        raise BadInput.in_file(file, f"cannot be read as a table: {fault}") from error
+    if not frame.height:
+        raise BadInput.in_file(file, "holds no rows")
+    return frame
+
+
+def _numbers(frame: pl.DataFrame, names: Sequence[str], path: str | os.PathLike[str]) -> dict[str, Floats]:
+    out = {}
+    for name in names:
+        if name not in frame.columns:
+            raise BadInput.in_file(path, f"lacks the column {name}", f"give {', '.join(names)}")
+        column = frame[name].cast(pl.Float64, strict=False)
+        good = column.is_finite().fill_null(value=False)
+        if not good.all():
+            raise BadInput.in_file(path, f"line {int((~good).arg_true()[0]) + 2}: {name} is not a number")
+        out[name] = column.to_numpy()
+    return out
+
+
+def read_executions(path: str | os.PathLike[str], kernel: str = "") -> tuple[Executions, str, Activities]:
+    """Return the executions of one kernel of a table, its name, and all activities of the table.
+
+    Parameters
+    ----------
+    path : path
+        ``start_us``, ``end_us`` (host clock), optionally ``run`` and ``kernel``.
+    kernel : str
+        Part of the name where there are several; by default the kernel with most time.
+
+    Raises
+    ------
+    BadInput
+        If it cannot be used or holds no such kernel.
+    """
+    frame = _read(path)
+    told = _numbers(frame, ("start_us", "end_us"), path)
+    if (told["end_us"] <= told["start_us"]).any():
+        row = int(np.argmax(told["end_us"] <= told["start_us"])) + 2
+        raise BadInput.in_file(path, f"line {row}: the execution ends before it starts")
+    start, end = told["start_us"] * _US, told["end_us"] * _US
+    run = _numbers(frame, ("run",), path)["run"].astype(np.int64) if "run" in frame.columns else None
+    if "kernel" in frame.columns:
+        names = frame["kernel"].cast(pl.String).fill_null("?").to_list()
+    else:
+        names = [Path(path).stem] * frame.height
+    spent: dict[str, float] = {}
+    for name, length in zip(names, (end - start).tolist(), strict=True):
+        spent[name] = spent.get(name, 0.0) + length
+    fitting = {n: s for n, s in spent.items() if kernel in n}
+    if not fitting:
+        raise BadInput.in_file(path, f"holds no kernel called {kernel!r}", "give part of a name it holds")
+    chosen = max(fitting, key=lambda n: fitting[n])
+    mine = np.array([n == chosen for n in names])
+    executions = in_runs(start[mine], end[mine], None if run is None else run[mine])
+    return executions, chosen, activities_of(start, end, names, chosen)
+
+
+def read_sync(path: str | os.PathLike[str]) -> ClockMap:
+    """Return the clock map of a table ``host_us``, ``gpu_us``, ``delay_us``: one row per sync point.
+
+    Raises
+    ------
+    BadInput
+        If it cannot be used.
+    """
+    told = _numbers(_read(path), ("host_us", "gpu_us", "delay_us"), path)
+    return fit_clock(told["host_us"] * _US, told["gpu_us"] * _US, told["delay_us"] * _US)
+
+
+def read_samples(
+    path: str | os.PathLike[str], clock: ClockMap | None = None, window_s: float = 0.0
+) -> Samples:
+    """Return samples of a table with ``gpu_us`` or ``time_us``, ``power_w`` and any further ``*_w``.
+
+    Parameters
+    ----------
+    path : path
+        The table.
+    clock : ClockMap, optional
+        Maps ``gpu_us`` to the host's clock.
+    window_s : float
+        Averaging window of the sampler; 0 where instantaneous. [s]
+
+    Raises
+    ------
+    BadInput
+        If it cannot be used, or is on the GPU's clock and no sync points are given.
+    """
+    frame = _read(path)
+    if clock is not None or "gpu_us" in frame.columns:
+        if clock is None:
+            raise BadInput.in_file(path, "is on the GPU's clock", "give the sync points: --sync SYNC.csv")
+        gpu = _numbers(frame, ("gpu_us",), path)["gpu_us"] * _US
+        time, error = clock.host(gpu), float(clock.error(gpu).max())
+    else:
+        time, error = _numbers(frame, ("time_us",), path)["time_us"] * _US, 0.0
+    parts = [c for c in frame.columns if c.endswith("_w") and c != "power_w"]
+    power = _numbers(frame, ("power_w", *parts), path)
+    order = np.argsort(time, kind="stable")
+    named = {"total": power["power_w"][order], **{c[:-2]: power[c][order] for c in parts}}
+    steps = np.diff(time[order])
+    period = float(np.median(steps[steps > 0])) if (steps > 0).any() else 1e-3
+    return Samples(time[order], named, window_s, period, error)

@@ -1,0 +1,184 @@
+"""Identify: a power sensor's window, period, lag and delay from its own log, its gain beside a meter."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from tracetool.core.errors import BadInput
+from tracetool.core.interval import Z90
+from tracetool.hardware.load import load_gpu, match_gpu
+from tracetool.hardware.sensors import Sensor
+from tracetool.measure.characterize import Characterized, Estimate, characterize
+from tracetool.measure.energy_tables import gain_basis
+from tracetool.measure.metered import MeteredGain, gain_against
+from tracetool.measure.power_log import power_logs, telemetry_devices
+from tracetool.measure.sensors import candidate_sensors
+from tracetool.measure.timeline import build_timeline
+from tracetool.sources.telemetry.logs import read_telemetry
+from tracetool.tables.activity_table import read_activity, read_meter
+from tracetool.tables.run import Run
+from tracetool.tables.run_folder import is_run_path
+from tracetool.tables.write import aside_file
+
+_NS, _US, _MS = 1e-9, 1e-6, 1e3
+
+
+@dataclass(frozen=True)
+class IdentifiedSensor:
+    """One field of a log and what it tells of its sensor."""
+
+    field: str
+    found: Characterized
+    nominal: Sensor  # what the board's file and class say
+    metered: MeteredGain | None = None  # gain and offset, where a meter ran beside
+
+    def sensor(self) -> Sensor:
+        """Return the sensor as the log shows it; a window known of such boards stays where the log agrees."""
+        window, nominal = self.found.window_s, self.nominal
+        seen = self.found.sensor(nominal)
+        agrees = window is not None and window.low <= nominal.window_s <= window.high
+        return replace(seen, window_s=nominal.window_s) if agrees and nominal.basis == "measured" else seen
+
+    def row(self) -> dict[str, Any]:
+        """Return it as one row: values in milliseconds with both ends of their 90 % intervals."""
+        out: dict[str, Any] = {"field": self.field, "kind": self.found.kind or None}
+        for name in ("window", "lag", "update", "offset"):
+            told: Estimate | None = getattr(self.found, f"{name}_s")
+            if name == "offset" and not self.found.kind:
+                told = None  # where readings hardly answer, one delay explains them as well as another
+            out[f"{name}_ms"] = None if told is None else float(told.value) * _MS
+            out[f"{name}_low_ms"] = None if told is None else float(told.low) * _MS
+            out[f"{name}_high_ms"] = None if told is None else float(told.high) * _MS
+        gain, sd, offset = self.nominal.gain, self.nominal.gain_sd, self.nominal.offset_w
+        if self.metered is not None:
+            gain, sd, offset = self.metered.gain, self.metered.gain_sd, self.metered.offset_w
+        out |= {"gain": gain, "gain_low": gain - Z90 * sd, "gain_high": gain + Z90 * sd, "offset_w": offset}
+        out["gain_from"] = "meter" if self.metered is not None else gain_basis(self.nominal)
+        return {**out, "note": self.found.reason or None}
+
+    def told(self) -> dict[str, str]:
+        """Return it as people read it: each value with its 90 % interval, a dash where the log is silent."""
+        row = self.row()
+        out = {"kind": row["kind"] or "-"}
+        for name in ("window", "lag", "update", "offset"):
+            low, high = row[f"{name}_low_ms"], row[f"{name}_high_ms"]
+            value = row[f"{name}_ms"]
+            shown = "delay" if name == "offset" else name
+            out[f"{shown} [ms]"] = "-" if value is None else f"{value:.1f} ({low:.1f} to {high:.1f})"
+        out["gain"] = f"{row['gain']:.3f} ({row['gain_low']:.3f} to {row['gain_high']:.3f})"
+        out["offset [W]"] = f"{row['offset_w']:+.1f}"
+        out["gain from"] = row["gain_from"]
+        return out
+
+    def toml(self) -> str:
+        """Return what was identified as a calibration file's section."""
+        lines = ["[sensor]"]
+        seen = self.sensor()
+        for name, value in (("window", seen.window_s), ("lag", seen.lag_s), ("update", seen.update_s)):
+            if np.isfinite(value) and value > 0:
+                lines.append(f"{name}_ms = {value * _MS:.2f}")
+        told_by = self.metered
+        if told_by is None:
+            return "\n".join([*lines, "# gain = ...      sensor over true power, from a meter", ""])
+        lines += [
+            f"gain = {told_by.gain:.5f}  # reading = gain * true + offset_w, {told_by.readings} readings",
+            f"gain_sd = {told_by.gain_sd:.5f}",
+            f"offset_w = {told_by.offset_w:.3f}",
+            f"offset_sd_w = {told_by.offset_sd_w:.3f}  # at the pivot",
+            f"pivot_w = {told_by.pivot_w:.1f}",
+        ]
+        return "\n".join([*lines, ""])
+
+
+def save_sensor(found: IdentifiedSensor, path: str | os.PathLike[str]) -> Path:
+    """Write a calibration file for ``--sensor`` and return its path."""
+    with aside_file(path) as aside:
+        aside.write_text(found.toml(), "utf-8")
+    return Path(path)
+
+
+def identify_sensor(
+    source: str | os.PathLike[str],
+    *,
+    power: Sequence[Path] = (),
+    tz: str | None = None,
+    gpu: str | None = None,
+    device: int | None = None,
+    meter: str | os.PathLike[str] | None = None,
+) -> list[IdentifiedSensor]:
+    """Return what each power field of a log tells of its sensor.
+
+    Parameters
+    ----------
+    source : path
+        A run, or an activity table (``name``, ``start_us``, ``end_us``); best a square wave of loads.
+    power : sequence of path
+        Power logs; a run has its own.
+    tz : str, optional
+        Zone of logs in local time.
+    gpu : str, optional
+        Name of the GPU: where the update period is looked for first.
+    device : int, optional
+        Which GPU of the log; by default its first.
+    meter : path, optional
+        A physical meter's table beside the log (``time_us`` UTC, ``power_w``), on the log's clock to 50 ms:
+        it tells gain and offset.
+
+    Raises
+    ------
+    BadInput
+        If a file cannot be used or the log tells nothing.
+    """
+    if is_run_path(source):
+        run = Run.open(source)
+        telemetry = run.telemetry
+        if power:
+            raise BadInput("a run is identified by its own log", "ingest it with --power LOG")
+        kernels = run.kernels
+        wanted = int(kernels["device"].mode()[0]) if kernels.height and device is None else device or 0
+        kernels = kernels.filter(pl.col("device") == wanted)
+        start = kernels["start_ns"].to_numpy()
+        end = start + kernels["duration_ns"].to_numpy()
+        told = run.devices.filter(pl.col("device") == wanted).to_dicts()
+        gpu = gpu or (told[0].get("gpu") or match_gpu(told[0].get("name") or "") if told else None)
+        jitter = 2e-5
+    else:
+        table = read_activity(source)
+        if not power:
+            raise BadInput.in_file(source, "is a table of activities without a power log", "give --power LOG")
+        telemetry = pl.concat([read_telemetry(p, tz) for p in power])
+        start, end = table["start_us"].to_numpy() * 1000, table["end_us"].to_numpy() * 1000
+        wanted, jitter = device or 0, 3e-4
+    logged = telemetry_devices(telemetry)
+    if not logged:
+        raise BadInput.in_file(source, "has no power readings beside it")
+    chosen = wanted if wanted in logged else logged[0]
+    origin = int(telemetry["time_ns"].min() or 0)  # type: ignore[arg-type]
+    first = (start - origin).astype(np.float64) * _NS
+    last = (end - origin).astype(np.float64) * _NS
+    timeline = build_timeline(first, last, np.zeros(len(first), np.int64), 1, jitter)
+    board = load_gpu(gpu, part="sensor") if gpu else None
+    true = read_meter(meter) if meter is not None else None
+    made: list[IdentifiedSensor] = []
+    for log in power_logs(telemetry, chosen, origin):
+        nominal = candidate_sensors(board, log.field)[0]
+        found = characterize(log, timeline, nominal)
+        one = IdentifiedSensor(log.field, found, nominal)
+        if true is not None:
+            time = (true["time_us"].to_numpy() * 1e3 - origin) * _NS
+            try:
+                metered = gain_against(log, one.sensor(), time, true["power_w"].to_numpy())
+            except BadInput:
+                if not made:  # the field attribution uses must have its gain; others may be too slow for one
+                    raise
+            else:
+                one = replace(one, metered=metered)
+        made.append(one)
+    return made

@@ -1,0 +1,128 @@
+"""Measured time, energy and power of a run's kernels, copies and gaps: the scopes predictions have too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from tracetool.core.figures import number
+from tracetool.core.interval import ENDS
+from tracetool.measure.timeline import ACTIVE_IDLE, GAP_HOLD_S, IDLE
+from tracetool.tables.idle_intervals import idle_intervals
+from tracetool.tables.run import Run
+
+#: A scope counts as measured whole from this share of its time on: stamps of log and trace are not exact. [%]
+WHOLE_PCT: Final = 99.0
+
+
+def measured_scopes(run: Run, energy: pl.DataFrame | None) -> dict[str, dict[str, Any]]:
+    """Return what was measured of each scope: ``kernels``, ``copies``, ``gaps`` and ``run``.
+
+    Parameters
+    ----------
+    run : Run
+        The run.
+    energy : DataFrame or None
+        Its ``energy`` table; None where nothing was attributed.
+
+    Returns
+    -------
+    dict
+        By scope: ``launches`` (of gaps how many), ``time_ms``, ``measured_pct`` (share of that time whose
+        energy was measured) and, where there is any, ``energy_j`` and ``power_w`` and their ends.
+        The energy of ``run`` is the sum of the others and its time the window, first start to last end; a
+        scope without activities, gaps without a log and a run not measured whole are absent.
+    """
+    made: dict[str, dict[str, Any]] = {}
+    for scope in ("kernels", "copies"):
+        signatures = run.signatures.filter((pl.col("kind") == "kernel") == (scope == "kernels"))
+        if not signatures.height:
+            continue
+        inside = None
+        if energy is not None:
+            inside = energy.filter(pl.col("signature").is_in(signatures["signature"].implode()))
+        whole_ms = float(signatures.select(pl.col("duration_ns").sum() / 1e6).item())
+        launches = int(signatures["launches"].sum())
+        made[scope] = {"launches": launches, "time_ms": whole_ms, **_metered(inside, whole_ms)}
+    gaps = None if energy is None else measured_gaps(run, energy)
+    if gaps is not None:
+        made["gaps"] = gaps
+        if all((scope["measured_pct"] or 0.0) >= WHOLE_PCT for scope in made.values()):
+            made["run"] = _sum(run, made)
+    return made
+
+
+def _sum(run: Run, scopes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the run: the energies of its scopes together, over its window."""
+    window = run.kernels.select((pl.col("start_ns") + pl.col("duration_ns")).max() - pl.col("start_ns").min())
+    seconds = float(window.item()) * 1e-9
+    made: dict[str, Any] = {
+        "launches": sum(int(scopes[s]["launches"]) for s in scopes if s != "gaps"),
+        "time_ms": 1e3 * seconds,
+        "measured_pct": min(float(s["measured_pct"] or 0.0) for s in scopes.values()),
+    }
+    for end in ENDS:
+        joules = sum(float(s[f"energy{end}_j"]) for s in scopes.values())
+        made |= {f"energy{end}_j": joules, f"power{end}_w": joules / seconds if seconds else None}
+    return made
+
+
+def scopes_line(scopes: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the measured energy of a run and its scopes in a sentence, nothing where not metered whole."""
+    whole = scopes.get("run")
+    if whole is None:
+        return ""
+    parts = ", ".join(
+        f"{name} {number(scopes[name]['energy_j'])} J in {number(scopes[name]['time_ms'])} ms"
+        for name in ("kernels", "copies", "gaps")
+        if name in scopes
+    )
+    ends = (number(whole[f"energy_{end}_j"]) for end in ("low", "high"))
+    return f"run: {number(whole['energy_j'])} J measured ({'..'.join(ends)}): {parts}"
+
+
+def _metered(rows: pl.DataFrame | None, time_ms: float) -> dict[str, Any]:
+    """Return the measured energy of a scope's activities and the share of its time that was metered."""
+    metered = None if rows is None else rows.filter(pl.col("energy_j").is_not_null())
+    if metered is None or not metered.height:
+        return {"measured_pct": 0.0}
+    seconds = float(metered["duration_ns"].sum()) / 1e9
+    made: dict[str, Any] = {"measured_pct": 1e5 * seconds / time_ms if time_ms else None}
+    for end in ENDS:
+        joules = float(metered[f"energy{end}_j"].sum())
+        made |= {f"energy{end}_j": joules, f"power{end}_w": joules / seconds if seconds else None}
+    return made
+
+
+def measured_gaps(run: Run, measured: pl.DataFrame) -> dict[str, Any] | None:
+    """Return time, energy and power of the gaps inside the run's window; None where the log tells none.
+
+    A log tells the power shortly after an activity and, where there is any, the power later on; time
+    after the last activity is in neither scope of the run.
+    """
+    watts = {name: _watts(measured.filter(pl.col("class") == name)) for name in (ACTIVE_IDLE, IDLE)}
+    near, far = watts[ACTIVE_IDLE], watts[IDLE] or watts[ACTIVE_IDLE]
+    if near is None or far is None:
+        return None
+    gaps = idle_intervals(run.kernels)
+    whole_s = gaps["gap_ns"].to_numpy() * 1e-9
+    held_s = np.where(gaps["after"].is_not_null(), np.minimum(whole_s, GAP_HOLD_S), 0.0)
+    time, held = float(whole_s.sum()), float(held_s.sum())
+    made: dict[str, Any] = {"launches": gaps.height, "time_ms": 1e3 * time, "measured_pct": 100.0}
+    for end, one, other in zip(ENDS, near, far, strict=True):
+        joules = one * held + other * (time - held)
+        made |= {f"energy{end}_j": joules, f"power{end}_w": joules / time if time else None}
+    return made
+
+
+def _watts(rows: pl.DataFrame) -> tuple[float, float, float] | None:
+    """Return the mean power of a state with its interval; None where it was not metered. [W]"""
+    known = rows.filter(pl.col("energy_j").is_not_null() & (pl.col("duration_ns") > 0))
+    if not known.height:
+        return None
+    seconds = float(known["duration_ns"].sum()) / 1e9
+    value, low, high = (float(known[f"energy{end}_j"].sum()) / seconds for end in ENDS)
+    return value, low, high

@@ -1,0 +1,151 @@
+"""What a prediction is told beside its rows: calibrations of the user's own, and how warm the GPU is."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Final, TypedDict
+
+from tracetool.core.errors import BadInput
+from tracetool.families.pricing import laws
+from tracetool.hardware.calibrated import CalibrationFile, read_calibration
+from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.voltage import VoltageCurve
+from tracetool.model.power_calibration import PowerCalibration
+from tracetool.model.power_files import (
+    believed_calibration,
+    calibration_from_file,
+    power_calibration_of,
+    power_promise,
+)
+from tracetool.model.thermal import HOTTEST_C, Surroundings
+from tracetool.model.time_calibration import TimeCalibration
+from tracetool.model.time_files import merged, time_calibration_of
+
+_POWER_SECTIONS: Final = frozenset({"base", "power", "monitor", "voltage"})
+#: Sections a calibration may hold that are read elsewhere.
+_OTHERS: Final = frozenset({"reach"})
+#: No coefficient comes near this, whatever its unit.
+_LARGEST: Final = 1e9
+#: No chip is colder, no air hotter. [C]
+_COLDEST_C, _HOTTEST_AIR_C = -40.0, 80.0
+
+
+class RowOptions(TypedDict):
+    """Arguments of :func:`tracetool.model.predict.predict_rows`."""
+
+    power_calibration: PowerCalibration | None
+    time_calibration: TimeCalibration | None
+    around: Surroundings | None
+
+
+@dataclass(frozen=True)
+class Assumptions:
+    """Calibration files to use in place of those delivered, and temperatures.
+
+    Parameters
+    ----------
+    files : sequence of CalibrationFile
+        Written by ``tracetool calibrate``: power, time, or both in one.
+    around : Surroundings, optional
+        Chip temperature or that of the air; by default as when the coefficients were measured.
+    """
+
+    files: tuple[CalibrationFile, ...] = ()
+    around: Surroundings | None = None
+
+    @classmethod
+    def read(
+        cls,
+        files: Sequence[str | os.PathLike[str]] = (),
+        temperature_c: float | None = None,
+        ambient_c: float | None = None,
+    ) -> Assumptions:
+        """Return the assumptions from files and temperatures.
+
+        Raises
+        ------
+        BadInput
+            If a file is no calibration, a temperature cannot be, or both kinds of it are given.
+        """
+        _check_temperatures(temperature_c, ambient_c)
+        said = temperature_c is not None or ambient_c is not None
+        read = tuple(_checked(read_calibration(path)) for path in files)
+        return cls(read, Surroundings(temperature_c, ambient_c) if said else None)
+
+    def options(self, gpu: Gpu) -> RowOptions:
+        """Return what a prediction on a GPU is given."""
+        power: PowerCalibration | None = None
+        time: TimeCalibration | None = None
+        for file in self.files:
+            sections = set(file.numbers)
+            if sections & _POWER_SECTIONS:
+                power = calibration_from_file(file, power or believed_calibration(gpu))
+            if sections & set(laws()):
+                time = _with_laws(gpu, time or time_calibration_of(gpu), file)
+        return {"power_calibration": power, "time_calibration": time, "around": self.around}
+
+    def notes(self, gpu: Gpu) -> list[str]:
+        """Return what the user should know of these assumptions on a GPU."""
+        said = []
+        for file in self.files:
+            made_for = file.about.get("gpu")
+            if isinstance(made_for, str) and made_for != gpu.name:
+                said.append(f"{file.name} was fitted on {made_for}, not on {gpu.name}: taken as it is")
+        power = self.options(gpu)["power_calibration"] or power_calibration_of(gpu)
+        if power.basis != "calibrated":
+            said.append(power_promise(power))
+        return said
+
+
+#: Delivered calibrations, and a GPU as warm as when they were measured.
+NOTHING_ASSUMED: Final = Assumptions()
+
+
+def _with_laws(gpu: Gpu, start: TimeCalibration, file: CalibrationFile) -> TimeCalibration:
+    """Return time coefficients with the laws of a file in place of their own."""
+    own, stated = merged(gpu, file, ()), [name for name in laws() if file.section(name)]
+    kept = {k: band for k, band in start.spread.items() if k.partition("/")[0] not in stated}
+    traces = file.about.get("from_traces") == "yes"
+    return replace(
+        start,
+        coefficients={**start.coefficients, **{k: own.coefficients[k] for k in stated}},
+        spread={**kept, **{k: b for k, b in own.spread.items() if k.partition("/")[0] in stated}},
+        law_basis={**start.law_basis, **dict.fromkeys(stated, "calibrated")},
+        from_traces=(start.from_traces - set(stated)) | (set(stated) if traces else set()),
+    )
+
+
+def _check_temperatures(temperature_c: float | None, ambient_c: float | None) -> None:
+    if temperature_c is not None and ambient_c is not None:
+        raise BadInput(
+            "--temperature holds the chip's temperature, --ambient lets it settle", "give one of the two"
+        )
+    for option, value, hottest in (
+        ("--temperature", temperature_c, HOTTEST_C + 10.0),
+        ("--ambient", ambient_c, _HOTTEST_AIR_C),
+    ):
+        if value is not None and not (math.isfinite(value) and _COLDEST_C <= value <= hottest):
+            raise BadInput(f"{option} {value:g} is no temperature of a running GPU", "degrees Celsius")
+
+
+def _checked(file: CalibrationFile) -> CalibrationFile:
+    if not set(file.numbers) & (_POWER_SECTIONS | set(laws())):
+        raise BadInput.in_file(
+            file.name, "holds no coefficients of power or time", "tracetool calibrate writes such a file"
+        )
+    unknown = sorted(set(file.numbers) - _POWER_SECTIONS - _OTHERS - set(laws()))
+    if unknown:
+        raise BadInput.in_file(file.name, f"has a section that is not known: {unknown[0]}")
+    for section, numbers in file.numbers.items():
+        for name, number in numbers.items():
+            if number.value < 0 and not name.startswith("spread"):
+                raise BadInput.in_file(file.name, f"{section}.{name} is below zero")
+            if abs(number.value) > _LARGEST:
+                raise BadInput.in_file(file.name, f"{section}.{name} is beyond reason: {number.value:g}")
+    curve = file.section("voltage")
+    if curve and (lacking := sorted({f.name for f in fields(VoltageCurve)} - {"measured"} - set(curve))):
+        raise BadInput.in_file(file.name, f"voltage lacks {lacking[0]}")
+    return file

@@ -1,0 +1,163 @@
+"""Operator and kernel tables as users write them: read, checked, and turned into columns of the model."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import polars as pl
+
+from tracetool.core.arrays import Ints, Numbers
+from tracetool.core.errors import BadInput
+from tracetool.core.operators import OperatorColumns
+from tracetool.families import names
+from tracetool.replay.table_checks import FAMILY_OF_OPERATOR, check_kernels, check_operators
+from tracetool.tables.memory import check_memory, check_parquet
+
+Kind = Literal["operators", "kernels"]
+
+
+#: Memory that reading a table of text takes for each of its bytes. Measured.
+_TEXT_RATIO = 8.0
+
+
+@dataclass(frozen=True)
+class InputTable:
+    """A checked table and the distinct pieces of work in it.
+
+    ``rows`` has one model row per distinct piece of work; ``index`` tells which of them each input
+    row is. Input rows stay in their order.
+    """
+
+    frame: pl.DataFrame
+    kind: Kind
+    name: str
+    rows: OperatorColumns
+    index: Ints
+
+    @property
+    def counts(self) -> Numbers:
+        """How often each input row runs: the ``count`` column, else 1. Shape (n,)."""
+        if "count" not in self.frame.columns:
+            return np.ones(self.frame.height)
+        return self.frame["count"].cast(pl.Float64).fill_null(1.0).to_numpy()
+
+
+def read_table(source: str | os.PathLike[str] | pl.DataFrame) -> InputTable:
+    """Read and check an operator or kernel table.
+
+    Parameters
+    ----------
+    source : path or DataFrame
+        ``.csv``, ``.parquet``, ``.json`` (a list of objects) or ``.jsonl``/``.ndjson``; a table with a
+        column ``op`` is an operator table, one with ``kernel`` and ``duration_us`` a kernel table.
+
+    Raises
+    ------
+    BadInput
+        If the file cannot be read, or a column or value cannot be used; the row and column are named.
+    """
+    if isinstance(source, pl.DataFrame):
+        name, frame = "table", source
+    else:
+        name, frame = os.fspath(source), load_table(Path(source))
+    if not frame.height:
+        raise BadInput.in_file(name, "holds no rows")
+    if "op" in frame.columns:
+        columns = check_operators(name, frame)
+        kind: Kind = "operators"
+    elif {"kernel", "duration_us"} <= set(frame.columns):
+        columns = check_kernels(name, frame)
+        kind = "kernels"
+    else:
+        raise BadInput.in_file(
+            name,
+            "is neither an operator table (column op) nor a kernel table (columns kernel, duration_us)",
+            f"its columns: {', '.join(frame.columns[:8])}",
+        )
+    distinct, index = _distinct(columns)
+    return InputTable(frame, kind, name, _model_columns(distinct, kind), index)
+
+
+def load_table(path: Path) -> pl.DataFrame:
+    """Return a table file as it is, or raise BadInput saying why it cannot be read."""
+    if not path.is_file():
+        raise BadInput.in_file(
+            path, "no such file", "give a run (tracetool ingest TRACE makes one) or a table"
+        )
+    suffix = path.suffix.lower()
+    readers = {
+        ".csv": lambda: pl.read_csv(path, infer_schema_length=None, null_values=["", "null", "NaN", "nan"]),
+        ".parquet": lambda: pl.read_parquet(path, glob=False),
+        ".json": lambda: pl.read_json(path, infer_schema_length=None),
+        ".jsonl": lambda: pl.read_ndjson(path, infer_schema_length=None),
+        ".ndjson": lambda: pl.read_ndjson(path, infer_schema_length=None),
+    }
+    if suffix not in readers:
+        raise BadInput.in_file(path, f"unknown kind of table {suffix!r}", "give .csv, .parquet or .json")
+    if suffix == ".parquet":
+        check_parquet(path)
+    else:
+        check_memory(path, _TEXT_RATIO * path.stat().st_size, "its rows")
+    try:
+        return readers[suffix]()
+    except (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        fault = (str(error).splitlines() or ["unreadable"])[0][:160]
+        raise BadInput.in_file(path, f"cannot be read as {suffix[1:]}: {fault}") from error
+
+
+def _distinct(columns: pl.DataFrame) -> tuple[pl.DataFrame, Ints]:
+    """Return the distinct rows, in order of first appearance, and each row's place among them."""
+    keyed = columns.with_row_index("_row")
+    unique = columns.unique(maintain_order=True).with_row_index("_place")
+    joined = keyed.join(unique, on=columns.columns, how="left", nulls_equal=True, maintain_order="left")
+    return unique.drop("_place"), joined["_place"].cast(pl.Int64).to_numpy()
+
+
+def as_columns(frame: pl.DataFrame, family: pl.Series) -> OperatorColumns:
+    """Return a frame as columns of the model: numbers as float64 with NaN, texts with "" for null."""
+    made: dict[str, Numbers] = {}
+    for column in frame.columns:
+        series = frame[column]
+        if series.dtype == pl.String:
+            made[column] = series.fill_null("").to_numpy().astype(object)
+        elif series.dtype.is_numeric() or series.dtype == pl.Boolean:
+            made[column] = series.cast(pl.Float64).fill_null(np.nan).to_numpy()
+    return OperatorColumns(family.fill_null(names.UNKNOWN).to_numpy().astype(object), made)
+
+
+def _model_columns(columns: pl.DataFrame, kind: Kind) -> OperatorColumns:
+    if kind == "operators":
+        family = columns["op"].replace_strict(FAMILY_OF_OPERATOR)
+        columns = columns.with_columns(pl.lit("operator").alias("shape_source"))
+        return as_columns(columns, family)
+    renamed = columns.rename(
+        {"clock_mhz": "recorded_clock_mhz", "mem_clock_mhz": "recorded_mem_clock_mhz"}, strict=False
+    )
+    blocks = [pl.col(c).fill_null(1.0) for c in ("grid_x", "grid_y", "grid_z") if c in columns.columns]
+    threads = [pl.col(c).fill_null(1.0) for c in ("block_x", "block_y", "block_z") if c in columns.columns]
+    made = [pl.lit("none").alias("shape_source"), pl.col("kernel").alias("name")]
+    if blocks:
+        made.append(_product(blocks).alias("blocks"))
+    if threads:
+        made.append(_product(threads).alias("threads"))
+    renamed = renamed.with_columns(made).rename({"registers_per_thread": "registers"}, strict=False)
+    return as_columns(renamed, _families(columns))
+
+
+def _product(factors: list[pl.Expr]) -> pl.Expr:
+    total = factors[0]
+    for factor in factors[1:]:
+        total = total * factor
+    return total
+
+
+def _families(columns: pl.DataFrame) -> pl.Series:
+    """The family column given, else the family the kernel's name states."""
+    from tracetool.kernels.classify import classify_names
+
+    said = classify_names(columns["kernel"].to_list())["family"]
+    return columns["family"].fill_null(said) if "family" in columns.columns else said

@@ -1,0 +1,275 @@
+"""Predict: a table's rows or a run's kernels at other clocks, and what the whole timeline becomes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from tracetool.core.errors import BadInput
+from tracetool.hardware.load import load_gpu
+from tracetool.model.predict import predict_rows
+from tracetool.model.sequence import sequence_factors
+from tracetool.replay.assumptions import NOTHING_ASSUMED, Assumptions
+from tracetool.replay.clocks import (
+    checked_cap,
+    checked_clocks,
+    checked_memory,
+    parse_clocks,
+    with_recorded_clock,
+)
+from tracetool.replay.coverage import coverage
+from tracetool.replay.host import Launch, host_costs
+from tracetool.replay.operator_tables import InputTable, read_table
+from tracetool.replay.predict_run import PredictedRun, predict_run
+from tracetool.replay.prediction_frame import beside_inputs, prediction_frame
+from tracetool.replay.prior_rates import prior_notes
+from tracetool.replay.replays import Launching
+from tracetool.replay.table_totals import kernel_totals, sequence_totals
+from tracetool.replay.unfused import unfused
+from tracetool.tables.run_folder import is_run_path
+
+__all__ = ["PredictedRun", "PredictedTable", "predict", "predict_run", "predict_table"]
+
+_LAUNCHING: Final[Mapping[str, Launching]] = {"": "recorded", "eager": "eager", "graph": "graph"}
+
+
+@dataclass(frozen=True)
+class PredictedTable:
+    """Predictions of a table: one row per input row and clock, and totals of the rows run in order."""
+
+    frame: pl.DataFrame
+    totals: list[dict[str, Any]]
+    gpu: str
+    notes: tuple[str, ...] = ()
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+
+def predict_table(
+    source: str | os.PathLike[str] | pl.DataFrame | InputTable,
+    gpu: str,
+    clocks_mhz: Sequence[float] | None = None,
+    *,
+    mem_clock_mhz: float | None = None,
+    power_cap_w: float | None = None,
+    launch: Launch = "eager",
+    fused_attention: bool = True,
+    anchor: bool | None = None,
+    assumed: Assumptions = NOTHING_ASSUMED,
+) -> PredictedTable:
+    """Predict an operator or kernel table.
+
+    Parameters
+    ----------
+    source : path, DataFrame or InputTable
+        See :func:`tracetool.replay.operator_tables.read_table`.
+    gpu : str
+        Name of the GPU, e.g. ``a100-sxm``.
+    clocks_mhz : sequence of float, optional
+        Core clocks; by default the GPU's boost clock, kept under its power cap. [MHz]
+    mem_clock_mhz : float, optional
+        Memory clock; by default the GPU's. [MHz]
+    power_cap_w : float, optional
+        Power cap; by default the GPU's limit. [W]
+    launch : {"eager", "graph"}
+        How the host issues the rows: one by one, or all in one graph.
+    fused_attention : bool
+        Whether attention rows run as one kernel in the totals, or operator by operator; see
+        :func:`tracetool.replay.unfused.unfused`. The rows of the result are fused either way.
+    anchor : bool, optional
+        Scale from the measured duration and power of a kernel table; by default, where it has them.
+    assumed : Assumptions
+        Calibrations of the user's own, and temperatures.
+
+    Raises
+    ------
+    BadInput
+        If the table, the GPU's name or a clock cannot be used.
+    """
+    table = source if isinstance(source, InputTable) else read_table(source)
+    board = load_gpu(gpu)
+    board.require_model()
+    clocks, notes = checked_clocks(clocks_mhz, board)
+    notes += [*assumed.notes(board), *checked_cap(power_cap_w, board), *checked_memory(mem_clock_mhz, board)]
+    given = assumed.options(board)
+    anchored = table.kind == "kernels" and anchor is not False
+    rows = with_recorded_clock(table.rows, board.clock_boost_mhz) if table.kind == "kernels" else table.rows
+    predicted = predict_rows(
+        rows, board, clocks, mem_clock_mhz=mem_clock_mhz, power_cap_w=power_cap_w, anchor=anchored, **given
+    )
+    notes += prior_notes(board, rows, predicted)
+    frame = beside_inputs(table, prediction_frame(predicted))
+    scaled = anchored and bool((rows.number("duration_us", 0.0) > 0).any())
+    time = np.bincount(table.index, table.counts, len(rows)) * predicted.timing.duration_s[:, 0]
+    info: dict[str, Any] = {
+        "kind": table.kind,
+        "anchor": "measured" if anchored else "none",
+        "coverage": coverage(rows, time),
+    }
+    if table.kind == "operators":
+        costs = host_costs(launch)
+        info |= {"launch": launch, "host": costs.source}
+        whole = table if fused_attention else unfused(table)
+        if not fused_attention:
+            notes.append("totals: operator by operator, attention too, each kernel among the others")
+            predicted = predict_rows(
+                whole.rows,
+                board,
+                clocks,
+                mem_clock_mhz=mem_clock_mhz,
+                power_cap_w=power_cap_w,
+                among_others=True,
+                launches=np.bincount(whole.index, whole.counts, len(whole.rows)).astype(np.float64),
+                **given,
+            )
+        factors = sequence_factors()
+        known = None if fused_attention else factors.log_sd
+        kept = factors.own_share_on(board)
+        totals = sequence_totals(whole.rows, predicted, whole, costs, run_sd=known, own_share=kept)
+    else:
+        totals = kernel_totals(rows, predicted, table, anchored=scaled)
+    return PredictedTable(frame, totals, board.name, tuple(notes), info)
+
+
+def predict(
+    source: str | os.PathLike[str],
+    gpu: str | None = None,
+    clocks_mhz: Sequence[float] | None = None,
+    *,
+    mem_clock_mhz: float | None = None,
+    power_cap_w: float | None = None,
+    launch: str = "",
+    anchor: str = "",
+    scale: Mapping[str, float] | None = None,
+    drop: Sequence[str] = (),
+    attention: str = "",
+    assumed: Assumptions = NOTHING_ASSUMED,
+) -> PredictedTable | PredictedRun:
+    """Predict a run (a folder) or a table (a file); see :func:`predict_run` and :func:`predict_table`.
+
+    Parameters
+    ----------
+    launch : str
+        ``eager``, ``graph``, or empty: a table eager, a run as recorded. ``eager`` said outright also
+        means that attention is issued operator by operator.
+    anchor : str
+        ``measured``, ``none``, or empty: what was measured is used.
+    attention : str
+        ``fused``, ``unfused``, or empty: unfused in the totals of a table launched ``eager``.
+
+    Raises
+    ------
+    BadInput
+        If a word is not known, or the source cannot be used.
+    """
+    if launch not in _LAUNCHING:
+        raise BadInput(f"--launch {launch!r} is not known", "give eager or graph")
+    if anchor not in {"", "measured", "none"}:
+        raise BadInput(f"--anchor {anchor!r} is not known", "give measured or none")
+    if attention not in {"", "fused", "unfused"}:
+        raise BadInput(f"--attention {attention!r} is not known", "give fused or unfused")
+    if is_run_path(source):
+        return predict_run(
+            source,
+            gpu,
+            clocks_mhz,
+            mem_clock_mhz=mem_clock_mhz,
+            power_cap_w=power_cap_w,
+            launch=_LAUNCHING[launch],
+            anchor=anchor != "none",
+            scale=scale,
+            drop=drop,
+            assumed=assumed,
+        )
+    if scale or drop:
+        raise BadInput("--scale and --drop change a run's timeline; a table has none", "give a run")
+    table = read_table(source)
+    if not gpu:
+        raise BadInput.in_file(source, "a table does not say which GPU", "name it: --gpu h100-sxm")
+    return predict_table(
+        table,
+        gpu,
+        clocks_mhz,
+        mem_clock_mhz=mem_clock_mhz,
+        power_cap_w=power_cap_w,
+        launch="graph" if launch == "graph" else "eager",
+        fused_attention=attention == "fused" or (not attention and launch != "eager"),
+        anchor=anchor != "none",
+        assumed=assumed,
+    )
+
+
+def parse_request(
+    source: str | os.PathLike[str],
+    gpu: str = "",
+    clock: str = "",
+    *,
+    mem_clock_mhz: float | None = None,
+    power_cap_w: float | None = None,
+    launch: str = "",
+    anchor: str = "",
+    scale: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    attention: str = "",
+    calibration: Sequence[str | os.PathLike[str]] = (),
+    temperature_c: float | None = None,
+    ambient_c: float | None = None,
+) -> PredictedTable | PredictedRun:
+    """As :func:`predict`, from what is written on a command line; None and empty mean not given."""
+    return predict(
+        source,
+        gpu or None,
+        parse_clocks(clock),
+        mem_clock_mhz=mem_clock_mhz,
+        power_cap_w=power_cap_w,
+        launch=launch,
+        anchor=anchor,
+        scale=parse_factors(scale),
+        drop=drop,
+        attention=attention,
+        assumed=Assumptions.read(calibration, temperature_c, ambient_c),
+    )
+
+
+def parse_factors(texts: Sequence[str]) -> dict[str, float]:
+    """Return factors by family from ``FAMILY=0.5``.
+
+    Raises
+    ------
+    BadInput
+        If a text is not of that form.
+
+    Examples
+    --------
+    >>> parse_factors(["gemm=0.5"])
+    {'gemm': 0.5}
+    """
+    made = {}
+    for text in texts:
+        family, _, value = text.partition("=")
+        try:
+            made[family.strip()] = float(value)
+        except ValueError:
+            raise BadInput(f"--scale {text!r} is not FAMILY=FACTOR", "e.g. --scale gemm=0.5") from None
+    return made
+
+
+def rows_by(made: PredictedTable | PredictedRun, by: str = "") -> pl.DataFrame:
+    """Return the rows to write or show: a table's predictions, or a run's breakdown.
+
+    Raises
+    ------
+    BadInput
+        If a breakdown of a table is asked for, or one that is not known.
+    """
+    from tracetool.replay.breakdown import breakdown
+
+    if isinstance(made, PredictedRun):
+        return breakdown(made, by or "signature")
+    if by:
+        raise BadInput("--by breaks down a run's timeline; a table has none", "give a run")
+    return made.frame

@@ -1,0 +1,271 @@
+"""Predict a run: its signatures modelled once, its timeline replayed at every clock."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from tracetool.core.arrays import Floats
+from tracetool.core.counted import counted
+from tracetool.core.errors import BadInput
+from tracetool.core.operators import OperatorColumns
+from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.load import load_gpu
+from tracetool.model.power_files import power_calibration_of
+from tracetool.model.predict import predict_rows
+from tracetool.model.timing import time_rows
+from tracetool.replay.assumptions import NOTHING_ASSUMED, Assumptions
+from tracetool.replay.clocks import checked_cap, checked_clocks, checked_memory, with_recorded_clock
+from tracetool.replay.coverage import coverage
+from tracetool.replay.overlap import Rates
+from tracetool.replay.prior_rates import prior_notes
+from tracetool.replay.recorded import Recorded, recorded, recorded_gpu
+from tracetool.replay.replays import Launching, RunReplay, prepare
+from tracetool.replay.run_rows import run_rows
+from tracetool.replay.signature_frame import signature_frame
+from tracetool.replay.totals import rates_at
+from tracetool.replay.transfer import on_gpu
+from tracetool.tables.run import Run
+
+#: Less kernel time than this is not worth a sentence. [ms]
+_WORTH_SAYING_MS: Final = 1e-3
+
+
+@dataclass(frozen=True)
+class PredictedRun:
+    """Predictions of a run's signatures and of its timeline.
+
+    ``signatures`` has one row per signature and clock: the ``predictions`` columns behind ``signature``,
+    ``family``, ``kind``, ``name``, ``launches``, ``measured_duration_us``, ``inferred`` (sizes that the
+    trace does not state: assumed from the launch, or told by the measured duration) and
+    ``predicted_from`` (one of :data:`tracetool.core.prediction.FROM`). Times, energies and powers
+    are means over the launches of the replayed run: times ``launches`` they add up to the totals of
+    kernels and copies.
+    ``replays`` gives the timeline itself; see :mod:`tracetool.replay.breakdown`.
+    """
+
+    signatures: pl.DataFrame
+    totals: list[dict[str, Any]]
+    gpu: str
+    notes: tuple[str, ...] = ()
+    info: Mapping[str, Any] = field(default_factory=dict)
+    replays: RunReplay | None = field(default=None, repr=False)
+
+
+def predict_run(
+    run: Run | str | os.PathLike[str],
+    gpu: str | None = None,
+    clocks_mhz: Sequence[float] | None = None,
+    *,
+    mem_clock_mhz: float | None = None,
+    power_cap_w: float | None = None,
+    launch: Launching = "recorded",
+    anchor: bool = True,
+    scale: Mapping[str, float] | None = None,
+    drop: Sequence[str] = (),
+    assumed: Assumptions = NOTHING_ASSUMED,
+) -> PredictedRun:
+    """Predict a run at other clocks, or on another GPU, and replay its timeline there.
+
+    Parameters
+    ----------
+    run : Run or path
+        The run.
+    gpu : str, optional
+        The GPU to predict; by default the one it ran on. Where the trace does not say which that was,
+        the one given is taken for it.
+    clocks_mhz : sequence of float, optional
+        Core clocks; by default the one recorded, else the GPU's boost clock. [MHz]
+    mem_clock_mhz : float, optional
+        Memory clock; by default the GPU's. [MHz]
+    power_cap_w : float, optional
+        Power cap; by default the limit the log names, else the GPU's. [W]
+    launch : {"recorded", "eager", "graph"}
+        How the host issues the kernels: as recorded, recorded graphs call by call, or all calls
+        between two waits as one graph.
+    anchor : bool
+        Scale every kernel from its measured duration; otherwise durations are the model's own.
+    scale : mapping of str to float, optional
+        Factor on the time of every kernel of a family: 0.5 is a kernel twice as fast. Its counts of
+        operations and bytes, and their energies, stay.
+    drop : sequence of str
+        Ranges to leave out, with their kernels and the host time to launch them.
+    assumed : Assumptions
+        Calibrations of the user's own, and temperatures.
+
+    Raises
+    ------
+    BadInput
+        If the run holds no GPU activity, its GPU is not known, or a family or range is not in it.
+    """
+    opened = run if isinstance(run, Run) else Run.open(run)
+    signatures, rows = run_rows(opened, recorded_gpu(opened) or (load_gpu(gpu) if gpu else None))
+    home, target = _boards(opened, gpu)
+    found = recorded(opened, rows, home)
+    # shapes that the measured time rules out are left aside only where that time is used
+    clock, notes = found.clock_mhz, list(found.notes if anchor else found.notes[:1])
+    rows = found.rows if anchor else with_recorded_clock(rows, clock)
+    if target.name != home.name:
+        rows = on_gpu(rows, home, target)
+        notes.append(
+            f"recorded on {home.name}: durations carried over to {target.name} by the model's ratio, "
+            "host time kept"
+        )
+        clocks, more = checked_clocks(clocks_mhz or [target.clock_boost_mhz], target)
+    else:
+        clocks, more = checked_clocks(clocks_mhz or [clock], target)
+    if scale:
+        rows = _scaled(rows, target, _factors(opened, rows, scale), measured=anchor)
+    limit = found.limit_w if target.name == home.name else target.power_limit_w
+    options = assumed.options(target)
+    power = options["power_calibration"] or power_calibration_of(target)
+    predicted = predict_rows(
+        rows,
+        target,
+        clocks,
+        mem_clock_mhz=mem_clock_mhz,
+        power_cap_w=limit if power_cap_w is None else power_cap_w,
+        anchor=anchor or bool(scale),
+        **options,
+    )
+    as_it_was = target.name == home.name and anchor and not scale and assumed == Assumptions()
+    as_it_was = as_it_was and mem_clock_mhz is None and power_cap_w is None and clock in clocks
+
+    def before() -> tuple[Rates, float]:
+        if as_it_was:
+            return rates_at(predicted, int(np.flatnonzero(clocks == clock)[0])), power.cap_share * limit
+        return _rates_recorded(found, home)
+
+    replays = prepare(
+        opened,
+        rows,
+        predicted,
+        launch=launch,
+        drop=drop,
+        anchored=anchor or bool(scale),
+        cap_w=power.cap_share * (limit if power_cap_w is None else power_cap_w),
+        recorded=before,
+    )
+    totals = replays.totals(anchored=anchor)
+    records = totals.records
+    info = {
+        "kind": "run",
+        "recorded_gpu": home.name,
+        "recorded_clock_mhz": clock,
+        "anchor": "measured" if anchor else "none",
+        "coverage": coverage(rows, signatures["duration_ns"].to_numpy() * 1e-9),
+        "launch": launch,
+        "scale": dict(scale or {}),
+        "drop": list(drop),
+        "recorded_makespan_ms": float(replays.work.end_ns.max() - replays.work.start_ns.min()) * 1e-6,
+        "pauses_left_out_ms": replays.pauses.total_ns * 1e-6,
+        "activities": len(replays.work),
+        "edges": dict(replays.graph.counts),
+        "edges_inferred": replays.graph.inferred,
+    }
+    notes += [
+        *more,
+        *assumed.notes(target),
+        *checked_cap(power_cap_w, target),
+        *checked_memory(mem_clock_mhz, target),
+        *prior_notes(target, rows, predicted),
+        *_replay_notes(replays),
+    ]
+    if (slowed := max(r["slowed_together_ms"] for r in records)) > _WORTH_SAYING_MS:
+        notes.append(
+            f"kernels that run at once keep {replays.cap.limit_w:.4g} W together, for which they last "
+            f"{slowed:.3g} ms longer in all"
+        )
+    frame = signature_frame(signatures, replays, totals)
+    return PredictedRun(frame, records, target.name, tuple(notes), info, replays)
+
+
+def _rates_recorded(found: Recorded, home: Gpu) -> tuple[Rates, float]:
+    """Return the power of each signature while it was recorded, and the limit it was under."""
+    made = predict_rows(found.rows, home, np.array([found.clock_mhz]), power_cap_w=found.limit_w, anchor=True)
+    return rates_at(made, 0), power_calibration_of(home).cap_share * found.limit_w
+
+
+def _boards(run: Run, asked: str | None) -> tuple[Gpu, Gpu]:
+    """Return the GPU a run was recorded on and the one to predict."""
+    found = recorded_gpu(run)
+    target = load_gpu(asked) if asked else found
+    if target is None:
+        names = sorted({n for n in run.devices["name"].to_list() if n})
+        said = (
+            f"the trace names {', '.join(names)}, which is not known" if names else "the trace names no GPU"
+        )
+        raise BadInput.in_file(run.path, said, "name it: --gpu h100-sxm; the known ones: tracetool gpus")
+    home = found or target
+    home.require_model()
+    target.require_model()
+    return home, target
+
+
+def _factors(run: Run, rows: OperatorColumns, scale: Mapping[str, float]) -> Floats:
+    factor = np.ones(len(rows))
+    known = sorted(set(rows.family.tolist()))
+    for family, value in scale.items():
+        here = rows.family == family
+        if not here.any():
+            raise BadInput.in_file(
+                run.path, f"has no kernels of family {family!r}", f"its families: {', '.join(known)}"
+            )
+        if not 0.0 < value < 1e3:
+            raise BadInput(f"--scale {family}={value:g}: the factor must lie between 0 and 1000")
+        factor[here] *= value
+    return factor
+
+
+def _scaled(rows: OperatorColumns, gpu: Gpu, factor: Floats, *, measured: bool) -> OperatorColumns:
+    """Return the rows with durations scaled: the measured ones, or the model's own at the recorded clock."""
+    clock = rows.number("recorded_clock_mhz", gpu.clock_boost_mhz)
+    duration = rows.number("duration_us", 0.0)
+    if not measured:
+        duration = time_rows(rows, gpu, clock[:, None]).duration_s[:, 0] * 1e6
+    return replace(rows, columns={**rows.columns, "duration_us": duration * factor})
+
+
+def _replay_notes(replays: RunReplay) -> list[str]:
+    graph = replays.graph
+    launched = counted(len(replays.work), "activity", "activities")
+    size = f"{launched} over {counted(len(graph.kind), 'dependency', 'dependencies')}"
+    notes = [f"replayed {size}, {graph.inferred} of them inferred from timing"]
+    if replays.pauses.count:
+        length = f"{replays.pauses.total_ns * 1e-9:.0f} s in all"
+        notes.append(
+            f"left out pauses ({replays.pauses.count}, {length}) of which the trace tells nothing: "
+            "its kernels seem to come from different moments, not from one timeline"
+        )
+    if graph.counts["launch"] == 0:
+        notes.append("the trace holds no launch calls: gaps are kept as recorded")
+    notes += _collective_notes(replays)
+    if not replays.kept.all():
+        notes.append(f"left out {int((~replays.kept).sum())} activities of dropped ranges")
+    return notes
+
+
+def _collective_notes(replays: RunReplay) -> list[str]:
+    """Say which collectives wait for others in the replay, and which wait only as they did."""
+    found, met = int(replays.collective.sum()), replays.met
+    if not found:
+        return []
+    alone = found - len(met.member)
+    if not len(met.member):
+        several = len(np.unique(replays.work.device[replays.collective])) > 1
+        why = "none overlaps one of another device" if several else "only one rank is in the run"
+        return [f"{found} collectives keep what they waited for other ranks inside their time: {why}"]
+    ends = replays.work.end_ns[met.member]
+    first, last = np.full((2, len(met.arrival_ns)), np.nan)
+    np.fmin.at(first, met.meeting, ends)
+    np.fmax.at(last, met.meeting, ends)
+    said = (
+        f"{len(met.member)} collectives met in {len(met.arrival_ns)} (by name, size and overlap), "
+        f"their ends within {float(np.median(last - first)) * 1e-3:.3g} us in the median"
+    )
+    return [said + (f"; {alone} met none and keep their waits" if alone else "")]

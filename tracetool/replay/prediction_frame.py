@@ -1,0 +1,73 @@
+"""Predictions as a table: one row per piece of work and clock, behind the columns of the input."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from tracetool.core.prediction import BOUNDS, UNITS, Prediction
+from tracetool.replay.operator_tables import InputTable
+from tracetool.tables.schema import load_schema
+
+#: Columns of a kernel table that the prediction's own columns replace, and the names they keep.
+_KEPT_AS: Final = {
+    "clock_mhz": "recorded_clock_mhz",
+    "duration_us": "measured_duration_us",
+    "power_w": "measured_power_w",
+}
+_BYTES: Final = ("shared_bytes", "l2_bytes", "dram_bytes", "link_bytes")
+
+
+def prediction_frame(predicted: Prediction) -> pl.DataFrame:
+    """Return a prediction as the ``predictions`` table, row by row and within a row clock by clock."""
+    timing, work = predicted.timing, predicted.timing.work
+    n, c = timing.duration_s.shape
+    duration = timing.duration_s
+    per_row = {"flops": work.useful_flops, **{k: getattr(work, k) for k in _BYTES}}
+    columns: dict[str, Any] = {
+        "clock_mhz": np.tile(predicted.asked_mhz, n),
+        "clock_actual_mhz": predicted.clock_mhz.ravel(),
+        "duration_us": (duration * 1e6).ravel(),
+        "duration_low_us": (duration * timing.low[:, None] * 1e6).ravel(),
+        "duration_high_us": (duration * timing.high[:, None] * 1e6).ravel(),
+        "power_w": predicted.power_w.ravel(),
+        "power_low_w": predicted.power_low_w.ravel(),
+        "power_high_w": predicted.power_high_w.ravel(),
+        "energy_mj": (predicted.energy_j * 1e3).ravel(),
+        "energy_low_mj": (predicted.energy_low_j * 1e3).ravel(),
+        "energy_high_mj": (predicted.energy_high_j * 1e3).ravel(),
+    }
+    safe = np.where(duration > 0, duration, 1.0)
+    for unit in UNITS:
+        busy = timing.busy_s.get(unit)
+        columns[f"util_{unit}"] = np.zeros(n * c) if busy is None else np.clip(busy / safe, 0.0, 1.0).ravel()
+    columns["util_sm_active"] = np.clip(timing.sm_active, 0.0, 1.0).ravel()
+    for name, values in per_row.items():
+        columns[name] = np.repeat(values, c)
+    columns["bound"] = np.array(BOUNDS, dtype=object)[timing.bound.ravel()].astype(str)
+    columns["throttled"] = predicted.throttled.ravel()
+    columns["basis"] = np.repeat(timing.basis.astype(str), c)
+    return load_schema("predictions").conform(pl.DataFrame(columns))
+
+
+def beside_inputs(table: InputTable, predictions: pl.DataFrame) -> pl.DataFrame:
+    """Put the predictions of each row behind its input columns; input names that clash are kept apart."""
+    c = predictions.height // max(1, len(table.rows))
+    made = set(predictions.columns)
+    taken = set(table.frame.columns) | made
+    names = {}
+    for column in table.frame.columns:
+        if column in made:
+            kept = _KEPT_AS.get(column, f"input_{column}") if table.kind == "kernels" else f"input_{column}"
+            while kept in taken:
+                kept = f"input_{kept}"
+            taken.add(kept)
+            names[column] = kept
+    inputs = table.frame.rename(names)
+    if c == 1:
+        return pl.concat([inputs, predictions[table.index]], how="horizontal")
+    repeated = inputs[np.repeat(np.arange(inputs.height), c)]
+    place = (table.index[:, None] * c + np.arange(c)).ravel()
+    return pl.concat([repeated, predictions[place]], how="horizontal")

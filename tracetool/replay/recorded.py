@@ -1,0 +1,184 @@
+"""How a run was recorded: on which GPU, at which clock, under which power limit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from tracetool.core.arrays import Bools, Floats
+from tracetool.core.counted import counted
+from tracetool.core.operators import OperatorColumns
+from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.load import load_gpu, match_gpu
+from tracetool.model.power_files import power_calibration_of
+from tracetool.model.predict import predict_rows
+from tracetool.model.timing import time_rows
+from tracetool.replay.recording_notes import device_notes, with_timer_error
+from tracetool.tables.run import Run
+
+#: A reading counts as one under load from this utilisation on.
+_LOADED: Final = 0.5
+#: Clocks tried for kernels that the power limit slowed while they were recorded.
+_STEPS: Final = 16
+#: Clocks this close are one. [MHz]
+_SAME_MHZ: Final = 1e-6
+#: A kernel this many times faster than the model of its shapes did not do all of that work. [1]
+_IMPOSSIBLE: Final = 5.0
+_ASIDE: Final = "left aside the shapes of {} signatures: the {} rules out all of that work"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The conditions of a recording, and its rows with the clock of each."""
+
+    rows: OperatorColumns
+    clock_mhz: float
+    limit_w: float
+    notes: tuple[str, ...]
+
+
+def recorded_gpu(run: Run) -> Gpu | None:
+    """Return the GPU a run was recorded on, of several the one that worked most; None if not known."""
+    work = run.table("kernels", ("device", "duration_ns"))
+    busiest = work.group_by("device").agg(pl.col("duration_ns").sum()).sort("duration_ns", descending=True)
+    devices = busiest.select("device").join(run.devices, on="device", how="inner", maintain_order="left")
+    for name, gpu, memory_bytes in devices.select("name", "gpu", "memory_bytes").iter_rows():
+        known = gpu or (match_gpu(name, memory_bytes) if name else None)
+        if known:
+            return load_gpu(known)
+    return None
+
+
+def recorded_clock(run: Run) -> tuple[float, str] | None:
+    """Return the core clock a run was recorded at and a sentence on where it comes from. [MHz]"""
+    readings = run.telemetry.filter(pl.col("clock_mhz").is_not_null() & (pl.col("clock_mhz") > 0))
+    kernels = run.table("kernels", ("start_ns", "duration_ns"))
+    if not (readings.height and kernels.height):
+        return None
+    ends = (kernels["start_ns"] + kernels["duration_ns"]).max()
+    inside = readings.filter(pl.col("time_ns").is_between(kernels["start_ns"].min(), ends))
+    loaded = inside.filter(pl.col("utilization").fill_null(1.0) >= _LOADED)
+    for some in (loaded, inside):
+        if some.height:
+            clock = float(np.median(some["clock_mhz"].to_numpy()))
+            return clock, f"recorded clock: {clock:g} MHz, median of {counted(some.height, 'reading')}"
+    return None
+
+
+def usual_clock(run: Run, home: Gpu, target: Gpu) -> float:
+    """Return the clock a run is predicted at by default, recorded on ``home``, on ``target``. [MHz]"""
+    if target.name != home.name:
+        return float(target.clock_boost_mhz)
+    known = recorded_clock(run)
+    return known[0] if known else float(home.clock_boost_mhz)
+
+
+def recorded_limit(run: Run, gpu: Gpu) -> float:
+    """Return the power limit a run was recorded under: the one logged, else the GPU's. [W]
+
+    A limit below what the log itself shows being drawn is not one.
+    """
+    limits = run.telemetry["power_limit_w"].drop_nulls()
+    limit = float(limits.median() or 0.0) if len(limits) else 0.0  # type: ignore[arg-type]
+    drawn = run.telemetry["power_w"].drop_nulls()
+    most = float(drawn.max() or 0.0) if len(drawn) else 0.0  # type: ignore[arg-type]
+    return max(limit or gpu.power_limit_w, min(most, gpu.power_limit_max_w or most))
+
+
+def recorded(run: Run, rows: OperatorColumns, gpu: Gpu) -> Recorded:
+    r"""Return the conditions a run was recorded under.
+
+    Parameters
+    ----------
+    run : Run
+        The run.
+    rows : OperatorColumns
+        Its signatures, with ``duration_us``.
+    gpu : Gpu
+        The GPU it ran on.
+
+    Notes
+    -----
+    Without clock readings the GPU is taken to have run at its boost clock, and lower where the power
+    of the measured kernel would exceed the limit: :math:`f = \max\{f : P(f; t_{measured}) \le P_{cap}\}`.
+    """
+    limit = recorded_limit(run, gpu)
+    rows, notes = with_timer_error(run, rows)
+    notes = [*device_notes(run, gpu), *notes]
+    known = recorded_clock(run)
+    if known:
+        clock, said = known
+        rows, more = _possible(_with_clock(rows, np.full(len(rows), clock)), gpu)
+        return Recorded(rows, clock, limit, (said, *notes, *more))
+    boost = gpu.clock_boost_mhz
+    rows, more = _possible(_with_clock(rows, np.full(len(rows), boost)), gpu)
+    cap = power_calibration_of(gpu).cap_share * limit
+    settled, never = _settled(rows, gpu, cap)
+    if never.any():
+        # Work that no clock does under the limit in that time is not the kernel's: see _possible.
+        rows, more = _without_shapes(rows, never), [*more, _ASIDE.format(int(never.sum()), "power limit")]
+        settled, _ = _settled(rows, gpu, cap)
+    low = gpu.clock_base_mhz
+    stated = "the base clock" if "clock_base_mhz" in gpu.numbers else "a usual base clock"
+    said = f"recorded clock not known: taken as {boost:g} MHz, the boost clock of {gpu.name}"
+    if slowed := int((settled < boost).sum()):
+        said += f", lower for {slowed} signatures that the power limit of {limit:g} W slowed"
+    said += f"; the intervals allow for {low:.4g} MHz, {stated}"
+    return Recorded(_with_clock(rows, settled, np.minimum(low, settled)), boost, limit, (said, *notes, *more))
+
+
+def _settled(rows: OperatorColumns, gpu: Gpu, cap_w: float) -> tuple[Floats, Bools]:
+    """Return the clock each row ran at under the limit, and which rows exceed it at any clock. (n,)"""
+    boost = gpu.clock_boost_mhz
+    clocks = np.linspace(max(gpu.clock_min_mhz, 0.4 * boost), boost, _STEPS)
+    settled, never = np.full(len(rows), boost), np.zeros(len(rows), np.bool_)
+    hot = np.flatnonzero(_power_at(rows, gpu, boost) > cap_w)
+    if not len(hot):
+        return settled, never
+    some = rows.take(hot)
+    power = np.stack([_power_at(some, gpu, float(c)) for c in clocks], axis=1)
+    # Power grows with the clock: the first step above the limit bounds the clock it ran at.
+    at = np.maximum((power <= cap_w).sum(axis=1) - 1, 0)
+    row, above = np.arange(len(hot)), np.minimum(at + 1, _STEPS - 1)
+    low, high = power[row, at], power[row, above]
+    share = np.clip((cap_w - low) / np.maximum(high - low, 1e-9), 0.0, 1.0)
+    between = clocks[at] + share * (clocks[1] - clocks[0]) * (at + 1 < _STEPS)
+    # The governor takes supported clocks only: between two of them the replay would be off by a step.
+    known = gpu.supported_clocks_mhz()
+    settled[hot] = known[np.maximum(np.searchsorted(known, between + _SAME_MHZ, side="right") - 1, 0)]
+    never[hot] = power[:, 0] > cap_w
+    return settled, never
+
+
+def _possible(rows: OperatorColumns, gpu: Gpu) -> tuple[OperatorColumns, list[str]]:
+    """Forget shapes that the measured time rules out: an operator's helper kernels do not do its work."""
+    clock = rows.number("recorded_clock_mhz")
+    known: Bools = rows.text("shape_source", "none") != "none"
+    measured = rows.number("duration_us", 0.0) * 1e-6
+    modelled = time_rows(rows, gpu, clock[:, None]).duration_s[:, 0]
+    false = known & (measured > 0) & (modelled > _IMPOSSIBLE * measured)
+    if not false.any():
+        return rows, []
+    return _without_shapes(rows, false), [_ASIDE.format(int(false.sum()), "measured time")]
+
+
+def _without_shapes(rows: OperatorColumns, which: Bools) -> OperatorColumns:
+    source = np.where(which, "none", rows.text("shape_source", "none")).astype(object)
+    return replace(rows, columns={**rows.columns, "shape_source": source})
+
+
+def _with_clock(rows: OperatorColumns, clock_mhz: Floats, low_mhz: Floats | None = None) -> OperatorColumns:
+    """Return the rows with the clock each ran at, and the lowest it may have run at. (n,) [MHz]"""
+    low = clock_mhz if low_mhz is None else low_mhz
+    both = {"recorded_clock_mhz": clock_mhz, "recorded_clock_low_mhz": low}
+    return replace(rows, columns={**rows.columns, **both})
+
+
+def _power_at(rows: OperatorColumns, gpu: Gpu, clock_mhz: float) -> Floats:
+    """Power of each row had its measured time been at this clock, whatever the limit. (n,) [W]"""
+    at = _with_clock(rows, np.full(len(rows), clock_mhz))
+    made = predict_rows(at, gpu, np.array([clock_mhz]), power_cap_w=np.inf, anchor=True)
+    return made.power_w[:, 0]

@@ -1,0 +1,256 @@
+"""Checks of operator and kernel tables: every column and value, the row named where one is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import polars as pl
+
+from tracetool.core.dtype import BYTES, SPELLINGS, canonical_dtype
+from tracetool.core.errors import BadInput
+from tracetool.families.registry import families
+from tracetool.families.spec import TableOperator
+
+#: The operators a table may name, as their families state them.
+OPERATORS: Final[Mapping[str, TableOperator]] = {
+    operator.op: operator for family in families().values() for operator in family.table
+}
+#: Family of each of them.
+FAMILY_OF_OPERATOR: Final[Mapping[str, str]] = {
+    operator.op: name for name, family in families().items() for operator in family.table
+}
+_TEXTS: Final = frozenset({"op", "dtype", "kv_dtype", "phase", "kind", "distribution", "kernel", "family"})
+_FLAGS: Final = frozenset({"causal"})
+#: Columns that may be zero; every other number of an operator is at least 1.
+_MAY_BE_ZERO: Final = frozenset({"window", "padding", "reads", "writes", "bytes", "elements"})
+#: Launch geometry of a kernel table and what it is called among the model's columns.
+_GEOMETRY: Final = (
+    *("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"),
+    *("registers_per_thread", "shared_static_bytes", "shared_dynamic_bytes"),
+)
+_KERNEL_NUMBERS: Final = ("duration_us", "power_w", "clock_mhz", "mem_clock_mhz", *_GEOMETRY)
+#: No column counts more than this; products of a few stay finite.
+_MOST: Final = 1e15
+
+
+def _first(mask: pl.Series) -> int:
+    """Row number, counted from 1, of the first true value."""
+    return int(mask.arg_true()[0]) + 1
+
+
+def _number(name: str, frame: pl.DataFrame, column: str) -> pl.Series:
+    """Return a column as float64, nulls kept; every other value must be a finite number."""
+    raw = frame[column]
+    if raw.dtype.is_nested():
+        raise BadInput.in_file(name, f"column {column} holds {raw.dtype}, not numbers")
+    made = (
+        raw.cast(pl.String).str.strip_chars().cast(pl.Float64, strict=False)
+        if raw.dtype == pl.String
+        else raw.cast(pl.Float64, strict=False)
+    ).fill_nan(None)
+    empty = raw.is_null() | (raw.is_nan() if raw.dtype.is_float() else False)
+    bad = made.is_null() & ~empty
+    if bad.any():
+        row = _first(bad)
+        raise BadInput.in_file(name, f"row {row}, column {column}: {raw[row - 1]!r} is not a number")
+    if (wild := made.is_infinite().fill_null(value=False)).any():
+        raise BadInput.in_file(name, f"row {_first(wild)}, column {column}: is not finite")
+    if (vast := (made.abs() > _MOST).fill_null(value=False)).any():
+        row = _first(vast)
+        raise BadInput.in_file(name, f"row {row}, column {column}: {made[row - 1]:g} is beyond {_MOST:g}")
+    return made
+
+
+def _text(name: str, frame: pl.DataFrame, column: str) -> pl.Series:
+    if frame[column].dtype.is_nested():
+        raise BadInput.in_file(name, f"column {column} holds {frame[column].dtype}, not text")
+    return frame[column].cast(pl.String).str.strip_chars()
+
+
+def _flag(name: str, frame: pl.DataFrame, column: str) -> pl.Series:
+    raw = frame[column]
+    if raw.dtype == pl.Boolean:
+        return raw.cast(pl.Float64)
+    if raw.dtype != pl.String:
+        return _number(name, frame, column)
+    made = (
+        raw.str.strip_chars()
+        .str.to_lowercase()
+        .replace_strict({"true": 1.0, "1": 1.0, "yes": 1.0, "false": 0.0, "0": 0.0, "no": 0.0}, default=None)
+    )
+    bad = made.is_null() & raw.is_not_null()
+    if bad.any():
+        row = _first(bad)
+        raise BadInput.in_file(
+            name, f"row {row}, column {column}: {raw[row - 1]!r} is neither true nor false"
+        )
+    return made.cast(pl.Float64)
+
+
+def _columns(name: str, frame: pl.DataFrame, wanted: Iterable[str]) -> pl.DataFrame:
+    made = []
+    for column in wanted:
+        if column not in frame.columns:
+            continue
+        read = _text if column in _TEXTS else _flag if column in _FLAGS else _number
+        made.append(read(name, frame, column).alias(column))
+    return pl.DataFrame(made)
+
+
+def _dtypes(name: str, columns: pl.DataFrame, column: str) -> pl.DataFrame:
+    """Replace spellings by our names; an unknown one is an error."""
+    if column not in columns.columns:
+        return columns
+    given = columns[column]
+    known = {text: canonical_dtype(text) for text in given.unique().to_list() if text}
+    if unknown := [text for text, dtype in known.items() if dtype is None]:
+        row = _first((given == unknown[0]).fill_null(value=False))
+        raise BadInput.in_file(
+            name,
+            f"row {row}, column {column}: unknown number format {unknown[0]!r}",
+            f"known: {', '.join(list(BYTES)[:16])} and spellings such as {next(iter(SPELLINGS))}",
+        )
+    return columns.with_columns(given.replace_strict(known, default=None, return_dtype=pl.String))
+
+
+def check_operators(name: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the columns of an operator table that the model reads, typed and in range.
+
+    Raises
+    ------
+    BadInput
+        If a row lacks a column its op needs, or a value cannot be used.
+    """
+    taken = (c for o in OPERATORS.values() for c in (*o.needs, *o.takes))
+    wanted = dict.fromkeys(["op", "dtype", "count", *taken])
+    columns = _dtypes(name, _dtypes(name, _columns(name, frame, wanted), "dtype"), "kv_dtype")
+    given = columns["op"].str.to_lowercase()
+    unknown = ~given.is_in(list(OPERATORS)).fill_null(value=False)
+    if unknown.any():
+        row = _first(unknown)
+        raise BadInput.in_file(
+            name, f"row {row}: unknown op {columns['op'][row - 1]!r}", f"known: {', '.join(OPERATORS)}"
+        )
+    columns = columns.with_columns(given.alias("op"))
+    for op in given.unique(maintain_order=True).to_list():
+        needs = (*OPERATORS[op].needs, *(("dtype",) if OPERATORS[op].dtype else ()))
+        _need(name, columns, given == op, needs, op)
+    for column in columns.columns:
+        if column in _TEXTS or column in _FLAGS:
+            continue
+        least = 0.0 if column in _MAY_BE_ZERO or column == "count" else 1.0
+        low = (columns[column] < least).fill_null(value=False)
+        if low.any():
+            row = _first(low)
+            raise BadInput.in_file(
+                name, f"row {row}, column {column}: {columns[column][row - 1]:g} is below {least:g}"
+            )
+    columns = _with_phase(_choices(name, columns))
+    for op in given.unique(maintain_order=True).to_list():
+        for phase, needs in OPERATORS[op].in_phase.items():
+            rows = ((given == op) & (columns["phase"] == phase)).fill_null(value=False)
+            _need(name, columns, rows, needs, f"{op} of phase {phase}")
+    return _with_defaults(columns).drop("count", strict=False)
+
+
+def _need(name: str, columns: pl.DataFrame, rows: pl.Series, needs: Iterable[str], what: str) -> None:
+    """Raise BadInput where one of some rows lacks a column it needs."""
+    for column in needs:
+        absent = rows & (columns[column].is_null() if column in columns.columns else True)
+        if absent.any():
+            row = _first(absent)
+            raise BadInput.in_file(
+                name,
+                f"row {row}: {what} needs column {column}",
+                f"{columns['op'][row - 1]} takes {_signature(columns['op'][row - 1])}",
+            )
+
+
+def _choices(name: str, columns: pl.DataFrame) -> pl.DataFrame:
+    """Return the columns, or raise BadInput where a text is none of those its operator takes."""
+    for op, record in OPERATORS.items():
+        for column, words in record.choices.items():
+            if column not in columns.columns:
+                continue
+            wrong = ((columns["op"] == op) & ~columns[column].is_in(words)).fill_null(value=False)
+            if wrong.any():
+                row = _first(wrong)
+                raise BadInput.in_file(
+                    name,
+                    f"row {row}: unknown {column} {columns[column][row - 1]!r}",
+                    f"known: {', '.join(words)}",
+                )
+    return columns
+
+
+def _with_phase(columns: pl.DataFrame) -> pl.DataFrame:
+    """Complete ``phase`` where an operator has one: decode for one query token, prefill for more."""
+    phased = [op for op, record in OPERATORS.items() if "phase" in record.takes]
+    if not columns["op"].is_in(phased).any():
+        return columns
+    guess = (
+        pl.when(~pl.col("op").is_in(phased))
+        .then(None)
+        .when(pl.col("q_len") <= 1)
+        .then(pl.lit("decode"))
+        .otherwise(pl.lit("prefill"))
+    )
+    given = pl.col("phase") if "phase" in columns.columns else pl.lit(None, dtype=pl.String)
+    return columns.with_columns(pl.coalesce(given, guess).alias("phase"))
+
+
+def _with_defaults(columns: pl.DataFrame) -> pl.DataFrame:
+    """Complete columns that default to another one of the row."""
+    for op, record in OPERATORS.items():
+        for column, other in record.same.items():
+            if not (columns["op"] == op).any():
+                continue
+            if column not in columns.columns:
+                columns = columns.with_columns(pl.lit(None, dtype=pl.Float64).alias(column))
+            default = pl.when(pl.col("op") == op).then(other)
+            columns = columns.with_columns(pl.coalesce(column, default).alias(column))
+    return columns
+
+
+def _signature(op: str) -> str:
+    record = OPERATORS[op]
+    takes = f" and optionally {' '.join(record.takes)}" if record.takes else ""
+    return " ".join(("dtype", *record.needs) if record.dtype else record.needs) + takes
+
+
+def check_kernels(name: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the columns of a kernel table that the model reads, typed and in range.
+
+    Raises
+    ------
+    BadInput
+        If a value cannot be used.
+    """
+    # Monitors and profilers write occupancy without a prefix; beside shares of activity it is one more.
+    if "occupancy" in frame.columns and any(c.startswith("act_") for c in frame.columns):
+        frame = frame.rename({"occupancy": "act_occupancy"}, strict=False)
+    extra = [c for c in frame.columns if c.startswith(("mix_", "act_"))]
+    columns = _columns(name, frame, ("kernel", "family", "dtype", *_KERNEL_NUMBERS, *extra))
+    for column in ("kernel", "duration_us"):
+        if columns[column].null_count():
+            row = _first(columns[column].is_null())
+            raise BadInput.in_file(name, f"row {row}, column {column}: is empty")
+    for column in columns.columns:
+        if column in _TEXTS:
+            continue
+        low = (columns[column] <= 0.0) if column in _KERNEL_NUMBERS[:4] else (columns[column] < 0.0)
+        if low.fill_null(value=False).any():
+            row = _first(low.fill_null(value=False))
+            raise BadInput.in_file(
+                name, f"row {row}, column {column}: {columns[column][row - 1]:g} is out of range"
+            )
+        high = columns[column] > 1.02 if column.startswith(("mix_", "act_")) else None
+        if high is not None and high.fill_null(value=False).any():
+            row = _first(high.fill_null(value=False))
+            raise BadInput.in_file(
+                name,
+                f"row {row}, column {column}: {columns[column][row - 1]:g} is not a share",
+                "shares lie between 0 and 1",
+            )
+    return _dtypes(name, columns, "dtype")

@@ -1,0 +1,153 @@
+"""Totals of a table's rows run in order: every scope's time and energy, per clock."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tracetool.core.arrays import Bools, Floats
+from tracetool.core.interval import Z90
+from tracetool.core.operators import OperatorColumns
+from tracetool.core.prediction import Prediction
+from tracetool.replay.budget import (
+    PARTS,
+    DeviceWork,
+    Spread,
+    Window,
+    budget,
+    energy_parts,
+    ratio,
+    work_spread,
+)
+from tracetool.replay.host import HostCosts
+from tracetool.replay.issue import issue
+from tracetool.replay.operator_tables import InputTable
+
+
+def sequence_totals(
+    rows: OperatorColumns,
+    predicted: Prediction,
+    table: InputTable,
+    costs: HostCosts,
+    *,
+    run_sd: float | None = None,
+    own_share: float = 1.0,
+) -> list[dict[str, Any]]:
+    """Totals of a table's rows issued in order on one stream by one host thread, per clock.
+
+    ``run_sd`` is what the times of one run's rows err by in common (ln), where that is known, and
+    ``own_share`` how much of its own error each keeps beside it; see :func:`run_spread`.
+    """
+    place, counts = table.index, np.asarray(table.counts, dtype=np.float64)
+    work, weight = _work(rows, predicted, table)
+    duration = predicted.timing.duration_s[place]
+    host = costs.issue_s(rows.family)[place]
+    middle = issue(duration, counts, host, costs)
+
+    def spread(which: Bools) -> Spread:
+        if run_sd is None:
+            return work_spread(work, which)
+        return run_spread(weight * which, predicted, run_sd, own_share)
+
+    below, above = spread(np.ones(len(rows), np.bool_)).time_s
+    factor = middle.kernel_s > 0
+    shorter = 1.0 - np.divide(below, middle.kernel_s, out=np.zeros_like(below), where=factor)
+    longer = 1.0 + np.divide(above, middle.kernel_s, out=np.zeros_like(above), where=factor)
+    # Kernels may err together or the host may: two independent reasons for the makespan to differ.
+    down = np.hypot(
+        middle.makespan_s - issue(duration * shorter, counts, host, costs).makespan_s,
+        middle.makespan_s - issue(duration, counts, host * costs.low, costs.scaled(costs.low)).makespan_s,
+    )
+    up = np.hypot(
+        issue(duration * longer, counts, host, costs).makespan_s - middle.makespan_s,
+        issue(duration, counts, host * costs.high, costs.scaled(costs.high)).makespan_s - middle.makespan_s,
+    )
+    span = (middle.makespan_s, np.maximum(middle.makespan_s - down, 0.0), middle.makespan_s + up)
+    records = budget(work, _window(work, middle.kernel_s, span), anchored=False, spread=spread)
+    energy_parts(_parts(predicted, weight), records)
+    return records
+
+
+def kernel_totals(
+    rows: OperatorColumns, predicted: Prediction, table: InputTable, *, anchored: bool
+) -> list[dict[str, Any]]:
+    """Totals of a kernel table: its rows one after another, without gaps."""
+    work, weight = _work(rows, predicted, table)
+    busy = work.time_s.sum(0)
+    below, above = work_spread(work, np.ones(len(rows), np.bool_)).time_s
+    window = _window(work, busy, (busy, busy - below, busy + above))
+    records = budget(work, window, anchored=anchored, spread=partial(work_spread, work))
+    energy_parts(_parts(predicted, weight), records)
+    return records
+
+
+def _work(rows: OperatorColumns, predicted: Prediction, table: InputTable) -> tuple[DeviceWork, Floats]:
+    """Return what the rows take and cost in all, and the launches of each, shape (n,)."""
+    counts = np.asarray(table.counts, dtype=np.float64)
+    weight = np.bincount(table.index, weights=counts, minlength=len(rows)).astype(np.float64)
+    time, energy = weight[:, None] * predicted.timing.duration_s, weight[:, None] * predicted.energy_j
+    return DeviceWork(rows, predicted, time, energy), weight
+
+
+def _window(work: DeviceWork, busy_s: Floats, span_s: tuple[Floats, Floats, Floats]) -> Window:
+    """Return the window of rows on one stream; ``span_s``: the makespan and its interval."""
+    gap, gap_low, gap_high = (np.maximum(span - busy_s, 0.0) for span in span_s)
+    runs = work.time_s > 0
+    peak = np.max(np.where(runs, work.predicted.power_w, 0.0), axis=0, initial=0.0)
+    return Window(*span_s, busy_s, gap, gap_low, gap_high, peak)
+
+
+def _parts(predicted: Prediction, weight: Floats) -> list[dict[str, float]]:
+    """Return the parts of the energy of kernels and copies, per clock."""
+    sums = {name: weight @ predicted.parts_j[name] for name in PARTS if name in predicted.parts_j}
+    return [{name: float(values[j]) for name, values in sums.items()} for j in range(len(predicted.idle_w))]
+
+
+def run_spread(weight: Floats, predicted: Prediction, run_sd: float, own_share: float = 1.0) -> Spread:
+    r"""Half-widths of the kernels' time and energy of one run.
+
+    Parameters
+    ----------
+    weight : array, shape (n,)
+        Launches of each row. [1]
+    predicted : Prediction
+        The rows, among others.
+    run_sd : float
+        Spread of a run's time that its rows have in common. [ln]
+    own_share : float
+        Share of its own error a row keeps beside it. [1]
+
+    Notes
+    -----
+    Each row's time errs its own way, :math:`h_i`, of which it keeps a share :math:`a`, and all together
+    by :math:`z s`:
+
+    .. math:: w_t^2 = a^2 \frac{\sum_i (t_i h_i)^2}{(\sum t_i)^2} + (z s)^2
+
+    Coefficients of power were fitted at measured times: their error, :math:`c_i`, is one of power, the
+    same board's for all rows. A run that takes longer does more than its rows say, or the same more slowly,
+    which costs the base's share :math:`b` alone; either is as likely:
+
+    .. math:: w_E^2 = \left(\frac{\sum E_i c_i}{\sum E_i}\right)^2 + \left(\frac{1 + b}{2} w_t\right)^2
+    """
+    timing, w = predicted.timing, weight[:, None]
+    time, energy = w * timing.duration_s, w * predicted.energy_j
+    base = w * predicted.parts_j["base"]
+    costing = (1.0 + np.clip(ratio(base.sum(0), energy.sum(0)), 0.0, 1.0)) / 2.0
+    times, energies = [], []
+    for sign, bound, limit in (
+        (-1.0, timing.low, predicted.energy_low_j),
+        (1.0, timing.high, predicted.energy_high_j),
+    ):
+        own = np.abs(np.log(bound))[:, None]
+        apart = own_share * ratio(np.sqrt(((time * own) ** 2).sum(0)), time.sum(0))
+        wide = np.hypot(apart, Z90 * run_sd)
+        # What is left of a row's interval of energy without its time: that of its coefficients.
+        whole = np.abs(np.log(ratio(w * limit, energy)))
+        each = np.sqrt(np.maximum(whole**2 - (own * ratio(base, energy)) ** 2, 0.0))
+        power = ratio((energy * each).sum(0), energy.sum(0))
+        times.append(sign * time.sum(0) * np.expm1(sign * wide))
+        energies.append(sign * energy.sum(0) * np.expm1(sign * np.hypot(costing * wide, power)))
+    return Spread((times[0], times[1]), (energies[0], energies[1]))

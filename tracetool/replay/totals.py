@@ -1,0 +1,169 @@
+"""Totals of a replayed timeline: what each signature takes and costs, gaps by reason, per clock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tracetool.core.arrays import Floats, Numbers
+from tracetool.core.operators import OperatorColumns
+from tracetool.core.prediction import Prediction
+from tracetool.replay.budget import PARTS, DeviceWork, Window, budget, energy_parts, ratio, work_spread
+from tracetool.replay.gaps import NAMES
+from tracetool.replay.overlap import Rates
+from tracetool.replay.timeline import Replayed
+
+#: Parts that are counts of operations and bytes times an energy each: they do not depend on the time.
+COUNTED = ("compute", "onchip", "dram", "link")
+
+
+@dataclass(frozen=True)
+class ClockTotals:
+    """One clock of a replay, summed over the launches of each signature."""
+
+    time_s: Floats  # (s,) sum of durations
+    energy_j: Floats  # (s,) base power shared among those that ran at once
+    parts_j: dict[str, float]
+    makespan_s: float
+    busy_s: float
+    gap_s: Floats  # (reasons,)
+    gap_count: Floats  # (reasons,)
+    waiting_s: float
+    moving_s: float
+    slowed_s: float
+    peak_w: float
+    devices: Sequence[dict[str, Any]] = ()  # of each GPU, where there are several
+
+
+@dataclass(frozen=True)
+class RunTotals:
+    """A run at c clocks: what its signatures take and cost, and one record per clock."""
+
+    time_s: Floats  # (s, c)
+    energy_j: Floats  # (s, c)
+    records: list[dict[str, Any]]
+
+
+def _part_j(predicted: Prediction, name: str, j: int) -> Floats:
+    """Energy of one part per launch, scaled so that the parts add up to the launch's energy. (s,) [J]"""
+    whole = sum(predicted.parts_j[p][:, j] for p in PARTS)
+    return np.asarray(predicted.parts_j[name][:, j] * ratio(predicted.energy_j[:, j], np.asarray(whole)))
+
+
+def rates_at(predicted: Prediction, j: int) -> Rates:
+    """Return the power of each signature while it runs, at clock j."""
+    duration = predicted.timing.duration_s[:, j]
+    counts = np.sum([_part_j(predicted, p, j) for p in COUNTED], axis=0)
+
+    def watts(name: str) -> Floats:
+        energy = _part_j(predicted, name, j)
+        return np.divide(energy, duration, out=np.zeros_like(duration), where=duration > 0)
+
+    drawn = np.divide(counts, duration, out=np.zeros_like(duration), where=duration > 0)
+    return Rates(predicted.timing.sm_active[:, j], watts("base"), watts("clock"), counts, drawn)
+
+
+def clock_totals(
+    predicted: Prediction, counted: Floats, signature: Numbers, made: Replayed, j: int
+) -> ClockTotals:
+    """Return the totals of clock j.
+
+    Parameters
+    ----------
+    predicted : Prediction
+        What the model says of one launch of each signature.
+    counted : array, shape (s,)
+        Launches of each signature, less what a cap on those that ran at once took off their power.
+    signature : array of int, shape (n,)
+        Signature of each activity.
+    made : Replayed
+        The timeline at that clock.
+    """
+    rates = rates_at(predicted, j)
+    base, clock = (
+        power * time * 1e-9 for power, time in ((rates.base_w, made.base_ns), (rates.clock_w, made.clock_ns))
+    )
+    parts = {
+        "base": float(base.sum()),
+        "clock": float(clock.sum()),
+        **{p: float(counted @ _part_j(predicted, p, j)) for p in COUNTED},
+    }
+    time = np.bincount(signature, weights=made.end_ns - made.start_ns, minlength=len(counted))
+    idle_w = float(predicted.idle_w[j])
+    return ClockTotals(
+        time_s=np.asarray(time * 1e-9),
+        energy_j=base + clock + counted * rates.counts_j,
+        parts_j=parts,
+        makespan_s=made.makespan_ns * 1e-9,
+        busy_s=made.busy_ns * 1e-9,
+        gap_s=made.gap_ns * 1e-9,
+        gap_count=made.gap_count,
+        waiting_s=made.waiting_ns * 1e-9,
+        moving_s=made.moving_ns * 1e-9,
+        slowed_s=made.slowed_ns * 1e-9,
+        peak_w=max(made.peak_w, idle_w if made.idle_ns > 0 else 0.0),
+    )
+
+
+def run_totals(
+    rows: OperatorColumns,
+    predicted: Prediction,
+    clocks: Sequence[ClockTotals],
+    *,
+    devices: int,
+    anchored: bool,
+) -> RunTotals:
+    """Return a run's totals from those of each clock; ``devices``: how many GPUs it ran on."""
+    work = DeviceWork(
+        rows,
+        predicted,
+        np.stack([c.time_s for c in clocks], axis=1),
+        np.stack([c.energy_j for c in clocks], axis=1),
+    )
+    records = budget(work, _window(work, clocks, devices), anchored=anchored)
+    energy_parts([c.parts_j for c in clocks], records)
+    whole = [
+        {**record, **_replay_fields(clock, record["idle_power_w"])}
+        for clock, record in zip(clocks, records, strict=True)
+    ]
+    return RunTotals(work.time_s, work.energy_j, whole)
+
+
+def _window(work: DeviceWork, clocks: Sequence[ClockTotals], devices: int) -> Window:
+    """Return the window of a replay.
+
+    Errors of kernels reach the makespan as far as kernels, not the host, set it; the rest widens or
+    narrows the gaps.
+    """
+
+    def column(name: str) -> Floats:
+        return np.array([float(np.sum(getattr(c, name))) for c in clocks])
+
+    span, busy, gap = column("makespan_s"), column("busy_s"), column("gap_s")
+    below, above = work_spread(work, np.ones(len(work.rows), np.bool_)).time_s
+    reach = np.minimum(1.0, np.divide(busy, devices * span, out=np.zeros_like(span), where=span > 0))
+    return Window(
+        span,
+        np.maximum(span - below * reach, 0.0),
+        span + above * reach,
+        busy,
+        gap,
+        np.maximum(gap - above * (1.0 - reach), 0.0),
+        gap + np.where(gap > 0, below * (1.0 - reach), 0.0),
+        column("peak_w"),
+    )
+
+
+def _replay_fields(clock: ClockTotals, idle_w: float) -> dict[str, Any]:
+    """Return what only a timeline has: gaps by reason, waits, kernels slowed together."""
+    return {
+        "collective_wait_ms": clock.waiting_s * 1e3,
+        "collective_transfer_ms": clock.moving_s * 1e3,
+        "slowed_together_ms": clock.slowed_s * 1e3,
+        "gaps_ms": {name: float(clock.gap_s[i]) * 1e3 for i, name in enumerate(NAMES)},
+        "gaps_j": {name: idle_w * float(clock.gap_s[i]) for i, name in enumerate(NAMES)},
+        "gap_counts": {name: int(clock.gap_count[i]) for i, name in enumerate(NAMES)},
+    }

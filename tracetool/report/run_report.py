@@ -1,0 +1,246 @@
+"""Report: everything known of a run on one page."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from tracetool.compare.accuracy import Accuracy
+from tracetool.compare.diff import diff_runs
+from tracetool.compare.diff_run import accuracy_of
+from tracetool.compare.run_side import Reading
+from tracetool.core.errors import BadInput
+from tracetool.core.figures import number
+from tracetool.core.progress import Progress, Silent
+from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.load import load_gpu
+from tracetool.measure.measured_scopes import WHOLE_PCT
+from tracetool.replay.sweep import Swept, choose, default_clocks, with_reference
+from tracetool.report.pictures.timeline import pack_timeline
+from tracetool.report.power_steps import power_steps
+from tracetool.report.run_page import Ceilings, Fact, RunPage
+from tracetool.report.run_tables import Gaps, find_gaps, parts_by, signature_rows
+from tracetool.report.sections.kernels import MOST_ROWS
+from tracetool.tables.run import Run
+
+if TYPE_CHECKING:
+    from tracetool.replay.power import PowerCurve
+    from tracetool.replay.predict_run import PredictedRun
+
+_PIPES = ("tensor_fp8", "tensor_bf16", "tensor_fp16", "tensor_tf32", "fp32", "fp64")
+
+
+def report_run(
+    run: Run | str | os.PathLike[str],
+    base: str | os.PathLike[str] | None = None,
+    *,
+    gpu: str | None = None,
+    clock_mhz: float | None = None,
+    power: Sequence[Path] = (),
+    tz: str | None = None,
+    progress: Progress | None = None,
+) -> RunPage:
+    """Gather what a run's page shows: joules, agreement, timeline, other clocks, gaps, provenance.
+
+    Parameters
+    ----------
+    run : Run or path
+        The run.
+    base : path, optional
+        A run to set it against.
+    gpu : str, optional
+        Name of the GPU; by default the one the run recorded.
+    clock_mhz : float, optional
+        Core clock of the run; by default the recorded one, else the GPU's boost clock. [MHz]
+    power : sequence of path, optional
+        Power logs to use beside those of the run.
+    tz : str, optional
+        Zone of those logs, ``+HH:MM``.
+    progress : Progress, optional
+        Told what is being done.
+
+    Raises
+    ------
+    BadInput
+        If the run holds no kernels or the GPU is not known.
+    """
+    from tracetool.replay.predict import predict_run
+
+    told = progress or Silent()
+    opened = run if isinstance(run, Run) else Run.open(run)
+    if not opened.signatures.filter(pl.col("kind") == "kernel").height:
+        raise BadInput.in_file(
+            opened.path, "holds no kernels to report on", "ingest a trace with GPU activity"
+        )
+    told.step("predicting", 0.1)
+    alone = predict_run(opened, gpu, None if clock_mhz is None else [clock_mhz], anchor=False)
+    told.step("attributing", 0.3)
+    found = accuracy_of(opened, alone, gpu=gpu, power=power, tz=tz)
+    board = load_gpu(alone.gpu)
+    told.step("trying other clocks", 0.6)
+    clocks = with_reference(default_clocks(board), found.clock_mhz)
+    anchored = predict_run(opened, gpu, clocks, anchor=True)
+    told.step("drawing", 0.8)
+    page = page_of(opened, anchored, found, board, _recorded_power(anchored, found.clock_mhz))
+    if base is None:
+        return page
+    told.step("comparing with the base", 0.9)
+    return replace(page, against=diff_runs([base], [opened.path], reading=Reading("auto", gpu)))
+
+
+def page_of(
+    run: Run, anchored: PredictedRun, found: Accuracy, gpu: Gpu, curves: Mapping[int, PowerCurve]
+) -> RunPage:
+    """Return the page of a run.
+
+    Parameters
+    ----------
+    run : Run
+        The run.
+    anchored : PredictedRun
+        Predictions anchored on its times, at its own clock and at others.
+    found : Accuracy
+        Unanchored predictions at its own clock against what was measured.
+    gpu : Gpu
+        The GPU.
+    curves : mapping of int to PowerCurve
+        Predicted power of each device over the recorded times.
+    """
+    at = int(np.argmin([abs(t["clock_mhz"] - found.clock_mhz) for t in anchored.totals]))
+    total = anchored.totals[at]
+    own = anchored.signatures.filter(pl.col("clock_mhz") == total["clock_mhz"])
+    rows = signature_rows(run.signatures, own, found.table)
+    gaps = find_gaps(run.kernels)
+    swept = choose(anchored, float(total["clock_mhz"]))
+    idle_w = _idle_w(found, total)
+    return RunPage(
+        title=run.path.name.removesuffix(".tracetool"),
+        facts=_facts(found, total, gaps, swept),
+        accuracy=found,
+        rows=rows,
+        parts=_parts(run, rows),
+        gaps=gaps,
+        idle_w=idle_w,
+        timeline=pack_timeline(_ranked(run.kernels, rows), run.telemetry, curves),
+        clocks=swept.clocks(),
+        recorded_mhz=found.clock_mhz,
+        ceilings=_ceilings(gpu, found.clock_mhz),
+        info=run.info,
+        warnings=(*map(str, run.info.get("warnings") or ()), *found.warnings),
+        notes=found.notes,
+        power=power_steps(run.kernels, curves, run.telemetry),
+        total=total,
+        best=swept.best.row(0, named=True),
+    )
+
+
+def _recorded_power(anchored: PredictedRun, recorded_mhz: float) -> dict[int, PowerCurve]:
+    """Return the predicted power of each device over the recorded times, at the recorded clock."""
+    if anchored.replays is None:
+        return {}
+    asked = anchored.replays.predicted.asked_mhz
+    return anchored.replays.recorded_curves(int(np.argmin(np.abs(asked - recorded_mhz))))
+
+
+def _idle_w(found: Accuracy, total: Mapping[str, Any]) -> float:
+    gap = found.table.filter((pl.col("level") == "gap") & pl.col("power_w").is_not_null())
+    return float(gap["power_w"][0]) if gap.height else float(total.get("idle_power_w") or 0.0)
+
+
+def _parts(run: Run, rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    made = {"family": parts_by(run.kernels, rows, None, "family")}
+    for key, table in (("operator", "operators"), ("range", "ranges")):
+        if run.kernels[key].is_not_null().any():
+            made[key] = parts_by(run.kernels, rows, run.table(table), key)
+    return made
+
+
+def _ranked(kernels: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """Number signatures by their rank in ``rows``; beyond the page's rows, by family."""
+    families = rows.group_by("family").agg(pl.col("energy_j").sum()).sort(
+        "energy_j", "family", descending=[True, False]
+    )  # fmt: skip
+    numbers = families.with_row_index("number").select("family", pl.col("number").cast(pl.Int64))
+    listed = min(rows.height, MOST_ROWS)
+    ranks = (
+        rows.with_row_index("rank")
+        .join(numbers, on="family", how="left")
+        .select(
+            "signature",
+            pl.when(pl.col("rank") < listed)
+            .then(pl.col("rank").cast(pl.Int64))
+            .otherwise(listed + pl.col("number"))
+            .alias("rank"),
+        )
+    )
+    return kernels.join(ranks, on="signature", how="left").with_columns(pl.col("rank").alias("signature"))
+
+
+def _ceilings(gpu: Gpu, clock_mhz: float) -> Ceilings:
+    peaks = {
+        pipe.removeprefix("tensor_") + (" matrix" if pipe.startswith("tensor") else ""): float(
+            gpu.peak_flops(pipe, clock_mhz)
+        )
+        for pipe in _PIPES
+        if gpu.flops_per_clock_sm.get(pipe, 0.0) > 0
+    }
+    return Ceilings(peaks, float(gpu.dram_bytes_per_s))
+
+
+def _facts(found: Accuracy, total: Mapping[str, Any], gaps: Gaps, swept: Swept) -> tuple[Fact, ...]:
+    scopes = [row for level in ("kernels", "copies", "gap") if (row := found.scope(level)) is not None]
+    kernels = scopes[0]
+    measured = kernels["energy_j"] is not None
+    made = []
+    if measured:
+        value, low, high = (
+            float(sum(row[key] or 0.0 for row in scopes))  # type: ignore[misc]
+            for key in ("energy_j", "energy_low_j", "energy_high_j")
+        )
+        least_pct = min(float(row["measured_pct"] or 0.0) for row in scopes)  # type: ignore[arg-type]
+        part = "" if least_pct >= WHOLE_PCT else f"; the log covers {least_pct:.0f} % of the time"
+        made.append(Fact("Energy of the run, measured", f"{number(value)} J", _between(low, high) + part))
+    made.append(
+        Fact(
+            "Energy of the run, predicted",
+            f"{number(total['energy_j'])} J",
+            f"{_between(total['energy_low_j'], total['energy_high_j'])}, anchored: kernels"
+            f" {number(total['kernel_energy_j'])} J, copies {number(total['copy_energy_j'])} J,"
+            f" gaps {number(total['gap_energy_j'])} J",
+        )
+    )
+    made.append(
+        Fact(
+            "Time of kernels, measured",
+            f"{number(kernels['time_ms'])} ms",  # type: ignore[arg-type]
+            f"summed over launches; {number(gaps.total_ms)} ms of gaps beside them",
+        )
+    )
+    power = kernels["power_w"] if measured else total["kernel_power_w"]
+    made.append(
+        Fact(
+            "Mean power of kernels",
+            f"{number(power, 3)} W",  # type: ignore[arg-type]
+            "measured" if measured else "predicted, anchored",
+        )
+    )
+    best = swept.best.row(0, named=True)
+    made.append(
+        Fact(
+            "Clock of least energy",
+            f"{best['clock_mhz']:.0f} MHz",
+            f"{-100 * best['energy_saved']:+.1f} % energy, {100 * best['slowdown']:+.1f} % time"
+            f" against {swept.info['reference_mhz']:.0f} MHz, predicted",
+        )
+    )
+    return tuple(made)
+
+
+def _between(low: float, high: float) -> str:
+    return f"{number(low, 3)} to {number(high, 3)} (90 %)"

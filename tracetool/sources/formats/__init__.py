@@ -1,1 +1,0 @@
-"""One file per trace or telemetry format; the folder is the registry."""

@@ -1,0 +1,169 @@
+"""CSV files by column name: typed at full speed where they are clean, cell by cell where they are not."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import polars as pl
+
+from tracetool.core.errors import BadInput
+from tracetool.sources.io.text import GZIP_MAGIC, decode, head_bytes, unpacked_bytes
+
+
+def header_names(line: str) -> list[str]:
+    r"""Return a header's column names, quotes stripped.
+
+    >>> header_names('"Kind","Agent_Id", Queue_Id')
+    ['Kind', 'Agent_Id', 'Queue_Id']
+    """
+    return [part.strip().strip('"').strip() for part in line.lstrip("\ufeff").split(",")]
+
+
+def has_columns(line: str, *wanted: str) -> bool:
+    """Say whether a header line names all of these, in any case and order."""
+    there = {name.lower() for name in header_names(line)}
+    return all(name.lower() in there for name in wanted)
+
+
+def read_csv(
+    path: Path, wanted: Mapping[str, tuple[Sequence[str], pl.DataType]], max_ratio: float | None = None
+) -> pl.DataFrame:
+    """Return columns of a CSV file, found by name in any case.
+
+    Parameters
+    ----------
+    path : Path
+        Plain or gzip.
+    wanted : mapping of str to (spellings, type)
+        Column to make, the headers it may stand under, and its type.
+    max_ratio : float, optional
+        See :func:`tracetool.sources.io.text.unpacked_chunks`.
+
+    Returns
+    -------
+    DataFrame
+        ``line`` (number in the file, 1 for the header) and the wanted columns, null where there is no
+        such header or the cell is not of the type.
+
+    Raises
+    ------
+    BadInput
+        If it is no CSV at all.
+    """
+    plain = _is_plain(path)
+    raw = b"" if plain else _bytes(path, max_ratio)
+    head_raw = head_bytes(path)[0] if plain else raw[: 1 << 16]
+    head = head_raw.split(b"\n", 1)[0].decode("utf-8", "replace")
+    spelled = {name.lower(): at for at, name in reversed(list(enumerate(header_names(head))))}
+    places = {
+        column: next((spelled[s.lower()] for s in spellings if s.lower() in spelled), None)
+        for column, (spellings, _) in wanted.items()
+    }
+    frame = _typed(path if plain else raw, head_raw, places, wanted)
+    if frame is None:
+        frame = _lenient(path, raw or _bytes(path, max_ratio), places, wanted)
+    absent = [pl.lit(None, dtype=wanted[c][1]).alias(c) for c, at in places.items() if at is None]
+    return (
+        frame.with_columns(absent)
+        .with_row_index("line", offset=2)
+        .with_columns(pl.col("line").cast(pl.Int64))
+    )
+
+
+def _bytes(path: Path, max_ratio: float | None) -> bytes:
+    raw = unpacked_bytes(path, max_ratio)
+    if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raw = decode(raw).encode()
+    if raw[:2] == GZIP_MAGIC:
+        raise BadInput.in_file(path, "is gzip within gzip", "unpack it once")
+    return raw.removeprefix(b"\xef\xbb\xbf")
+
+
+Wanted = Mapping[str, tuple[Sequence[str], pl.DataType]]
+
+
+def _is_plain(path: Path) -> bool:
+    """Say whether a file can be read where it lies: no gzip, no UTF-16."""
+    with path.open("rb") as f:
+        return f.read(2) not in (GZIP_MAGIC, b"\xff\xfe", b"\xfe\xff")
+
+
+def _typed(
+    source: Path | bytes, head: bytes, places: Mapping[str, int | None], wanted: Wanted
+) -> pl.DataFrame | None:
+    """Return the columns at full speed, None where a row or cell is not what it should be."""
+    there = {c: at for c, at in places.items() if at is not None}
+    at_once = sorted(set(there.values()))
+    if len(at_once) != len(there):
+        return None
+    try:
+        frame = pl.read_csv(
+            source, columns=at_once, infer_schema=False, has_header=True,
+            schema_overrides=_by_place(head, there, wanted), encoding="utf8-lossy",
+        )  # fmt: skip
+    except (pl.exceptions.PolarsError, ValueError, OSError):
+        return None
+    names = {at: c for c, at in there.items()}
+    if frame.width != len(at_once):
+        return None
+    kinds = [wanted[names[at]][1] for at in at_once]
+    if any(frame.dtypes[i] != kind for i, kind in enumerate(kinds)):  # a header that can be read in two ways
+        return None
+    return frame.rename(dict(zip(frame.columns, [names[at] for at in at_once], strict=True)))
+
+
+def _by_place(raw: bytes, there: Mapping[str, int], wanted: Wanted) -> dict[str, pl.DataType]:
+    head = pl.read_csv(raw.split(b"\n", 1)[0] + b"\n", infer_schema=False, encoding="utf8-lossy")
+    return {head.columns[at]: wanted[c][1] for c, at in there.items() if at < head.width}
+
+
+def _lenient(path: Path, raw: bytes, places: Mapping[str, int | None], wanted: Wanted) -> pl.DataFrame:
+    """Return the columns of a file with torn or odd rows: cells that do not fit are null."""
+    text = raw.replace(b"\0", b" ")
+    try:
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            frame = pl.read_csv(
+                text, has_header=True, infer_schema=False, truncate_ragged_lines=True, ignore_errors=True,
+                encoding="utf8-lossy", raise_if_empty=False,
+            )  # fmt: skip
+    except (pl.exceptions.PolarsError, ValueError, OSError):
+        frame = _line_by_line(path, text)
+    else:
+        if said:  # rows within a quote that never closes: it only warns of them
+            frame = _line_by_line(path, text)
+    made = []
+    for column, at in places.items():
+        if at is None:
+            continue
+        if at >= frame.width:
+            made.append(pl.lit(None, dtype=wanted[column][1]).alias(column))
+            continue
+        cell = pl.col(frame.columns[at]).str.strip_chars().str.strip_chars('"')
+        made.append(cell.cast(wanted[column][1], strict=False).alias(column))
+    return frame.select(made) if made else pl.DataFrame({"#": [None] * frame.height}).select()
+
+
+def _line_by_line(path: Path, text: bytes) -> pl.DataFrame:
+    """Read what even the lenient reader refuses (a quote that never closes)."""
+    import csv
+
+    lines = io.StringIO(text.decode("utf-8", "replace"), newline="")
+    limit = csv.field_size_limit(1 << 24)
+    try:
+        rows = []
+        for line in lines:
+            try:
+                rows.append(next(csv.reader([line]), []))
+            except csv.Error:
+                rows.append([])
+    finally:
+        csv.field_size_limit(limit)
+    if not rows or not rows[0]:
+        raise BadInput.in_file(path, "is not a CSV table", "copy it again")
+    width = len(rows[0])
+    columns = {f"{i}": [r[i] if i < len(r) else None for r in rows[1:]] for i in range(width)}
+    return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String))

@@ -1,1 +1,0 @@
-"""PyTorch-profiler JSON: events in chunks, columns by category."""

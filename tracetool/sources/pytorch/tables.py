@@ -1,0 +1,177 @@
+"""From profiler events to a trace: activities, host calls, operators, ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from tracetool.sources.calls import call_kind, plain_call
+from tracetool.sources.columns import rejected_rows
+from tracetool.sources.pytorch.columns import categories, clean, texts, whole_numbers
+from tracetool.sources.pytorch.gather import ACTIVITIES, Gathered, Places
+from tracetool.sources.pytorch.records import Chunk
+
+#: Events gathered before they become columns: bounds the memory whatever the file's size.
+EVENTS_AT_ONCE = 1 << 18
+_WHERE = ("pid", "tid", "name")
+_EXTERNAL = "external|external_old"
+
+
+@dataclass
+class Columns:
+    """Tables of the chunks read so far; complete after :meth:`flush`."""
+
+    source: str
+    base_ns: int
+    activities: list[pl.DataFrame] = field(default_factory=list)
+    calls: list[pl.DataFrame] = field(default_factory=list)
+    operators: list[pl.DataFrame] = field(default_factory=list)
+    ranges: list[pl.DataFrame] = field(default_factory=list)
+    rejected: list[pl.DataFrame] = field(default_factory=list)
+    categories: set[str] = field(default_factory=set)
+    #: Whether a runtime call of AMD's was met.
+    hip: bool = False
+
+    def __post_init__(self) -> None:
+        args = (
+            "device",
+            "stream",
+            "context",
+            "correlation",
+            _EXTERNAL,
+            "registers",
+            "shared",
+            "node",
+            "bytes",
+        )
+        self._device = Gathered(("cat", *_WHERE), args, ("grid", "block"))
+        self._calls = Gathered(_WHERE, ("correlation", _EXTERNAL, "shared"), ("grid", "block"))
+        self._operators = Gathered(_WHERE, ("sequence", _EXTERNAL), ("dims|dims_old", "types", "concrete"))
+        self._ranges = Gathered(_WHERE)
+        self._waiting = 0
+
+    def add(self, chunk: Chunk) -> None:
+        """Sort a chunk's events by category and keep their fields."""
+        found = Places.of(chunk)
+        self.categories.update(c for c in found if isinstance(c, str))
+        if chunk.odd:
+            places, odd = zip(*chunk.odd, strict=True)
+            self.rejected.append(
+                rejected_rows(self.source, [f"event {p}" for p in places], "not an event", odd)
+            )
+        self._device.add(chunk, found.device)
+        self._calls.add(chunk, found.calls)
+        self._operators.add(chunk, found.operators)
+        self._ranges.add(chunk, found.ranges)
+        self._waiting += len(chunk.events)
+        if self._waiting >= EVENTS_AT_ONCE:
+            self.flush()
+
+    def flush(self) -> None:
+        """Make columns of what was gathered."""
+        for gathered, make, into in (
+            (self._device, self._device_columns, self.activities),
+            (self._calls, self._call_columns, self.calls),
+            (self._operators, self._operator_columns, self.operators),
+            (self._ranges, self._intervals, self.ranges),
+        ):  # fmt: skip
+            if gathered.parts:
+                into.append(pl.DataFrame(make(gathered)))
+                gathered.clear()
+        self._waiting = 0
+
+    def _intervals(self, gathered: Gathered) -> dict[str, pl.Series]:
+        start, length = gathered.times_ns(self.base_ns)
+        return {
+            "start_ns": start,
+            "duration_ns": length,
+            "process": whole_numbers(gathered.cells["pid"]),
+            "thread": whole_numbers(gathered.cells["tid"]),
+            "name": categories(clean(texts(gathered.distinct["name"])), gathered.cells["name"]),
+        }
+
+    def _device_columns(self, gathered: Gathered) -> dict[str, pl.Series]:
+        cells = gathered.cells
+        start, length = gathered.times_ns(self.base_ns)
+        kinds = pl.Series([ACTIVITIES[str(c).lower()] for c in gathered.distinct["cat"]], dtype=pl.String)
+        return {
+            "start_ns": start,
+            "end_ns": start + length,
+            "kind": categories(kinds, cells["cat"]),
+            "name": categories(clean(texts(gathered.distinct["name"])), cells["name"]),
+            "place": gathered.places(),
+            "profiler_device": whole_numbers(_else(cells["device"], cells["pid"])),
+            "stream": whole_numbers(_else(cells["stream"], cells["tid"])),
+            "context": whole_numbers(cells["context"]),
+            "correlation": whole_numbers(cells["correlation"]),
+            "external_id": whole_numbers(cells["external"]),
+            "registers_per_thread": whole_numbers(cells["registers"]),
+            "shared_bytes": whole_numbers(cells["shared"]),
+            "graph_node": whole_numbers(cells["node"]),
+            "bytes": whole_numbers(cells["bytes"]),
+            **_geometry(gathered, "grid"),
+            **_geometry(gathered, "block"),
+        }
+
+    def _call_columns(self, gathered: Gathered) -> dict[str, pl.Series]:
+        cells = gathered.cells
+        plain = ["?" if n is None else plain_call(n) for n in clean(texts(gathered.distinct["name"]))]
+        self.hip = self.hip or any(n.startswith("hip") for n in plain)
+        return {
+            **self._intervals(gathered),
+            "name": categories(pl.Series(plain, dtype=pl.String), cells["name"]),
+            "kind": categories(pl.Series(list(map(call_kind, plain)), dtype=pl.String), cells["name"]),
+            "correlation": whole_numbers(cells["correlation"]),
+            "external_id": whole_numbers(cells["external"]),
+            "shared": whole_numbers(cells["shared"]),
+            **_geometry(gathered, "grid"),
+            **_geometry(gathered, "block"),
+        }
+
+    def _operator_columns(self, gathered: Gathered) -> dict[str, pl.Series]:
+        cells = gathered.cells
+        return {
+            **self._intervals(gathered),
+            "input_dims": _json_texts(gathered, "dims"),
+            "input_types": _json_texts(gathered, "types"),
+            "concrete_inputs": _json_texts(gathered, "concrete"),
+            "sequence": whole_numbers(cells["sequence"]),
+            "external_id": whole_numbers(cells["external"]),
+        }
+
+
+def _else(first: list[Any], second: list[Any]) -> list[Any]:
+    """Return the first values, the second ones where there is none."""
+    return [a if a is not None else b for a, b in zip(first, second, strict=True)] if None in first else first
+
+
+def _geometry(gathered: Gathered, name: str) -> dict[str, pl.Series]:
+    """Return x, y, z of a launch's grid or block."""
+    shapes = [_three(raw) for raw in gathered.distinct[name]]
+    codes = pl.Series(gathered.cells[name], dtype=pl.UInt32)
+    return {
+        f"{name}_{axis}": whole_numbers([shape[i] for shape in shapes]).gather(codes)
+        for i, axis in enumerate("xyz")
+    }
+
+
+_UNKNOWN = (None, None, None)
+
+
+def _three(raw: Any) -> Sequence[Any]:
+    """Return the three numbers of a list, nothing where it is none."""
+    try:
+        found = msgspec.json.decode(raw) if raw else None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _UNKNOWN
+    return found if isinstance(found, list) and len(found) == 3 else _UNKNOWN
+
+
+def _json_texts(gathered: Gathered, name: str) -> pl.Series:
+    """Return JSON as text held as codes, null where there is none."""
+    spelled = [raw.decode("utf-8", "replace") or None for raw in gathered.distinct[name]]
+    return categories(clean(pl.Series(spelled, dtype=pl.String)), gathered.cells[name])

@@ -1,0 +1,1 @@
+"""Plain tables of kernels, as a spreadsheet or a script writes them."""

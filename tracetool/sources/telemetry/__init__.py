@@ -1,0 +1,1 @@
+"""Power and clock logs: their formats, fields and time stamps."""

@@ -1,0 +1,120 @@
+"""``dcgmi dmon`` logs: labels that differ by release, no times unless lines are stamped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+
+from tracetool.core.errors import BadInput
+from tracetool.sources.columns import measured, rejected_rows
+from tracetool.sources.format import Format, Probe, ReadOptions, Trace
+from tracetool.sources.io.text import read_text
+from tracetool.sources.telemetry.power_fields import power_rows
+from tracetool.sources.telemetry.stamped import Line, clock_of, stamp_times, stamped_lines
+
+#: Labels of the fields in their spellings: 155 power, 156 energy, 157 instantaneous power, 100 and 101
+#: clocks, 150 temperature, 203 and 1001 to 1002 activity.
+_LABELS = {
+    "power": "#power", "powr": "#power", "pwr": "#power", "pmusg": "#power",
+    "poweri": "#instant", "pinst": "#instant", "pwrin": "#instant",
+    "totec": "energy", "tec": "energy", "engy": "energy",
+    "smclk": "clock_mhz", "mmclk": "mem_clock_mhz", "memclk": "mem_clock_mhz", "mclk": "mem_clock_mhz",
+    "tmptr": "temperature_c", "temp": "temperature_c",
+    "gract": "active", "smact": "sm_active", "gputl": "percent",
+}  # fmt: skip
+_ROW = re.compile(r"^\s*GPU(?:-I|-CI)?\s+(\d{1,4})\s+(.*)$")
+_HEAD = re.compile(r"^\s*#?\s*Entity\b", re.IGNORECASE)
+_POWERS = {"#power": "DCGM_FI_DEV_POWER_USAGE", "#instant": "DCGM_FI_DEV_POWER_USAGE_INSTANT"}
+_KINDS: dict[str, str | None] = {
+    "DCGM_FI_DEV_POWER_USAGE": None,
+    "DCGM_FI_DEV_POWER_USAGE_INSTANT": "instant",
+}
+
+
+def sniff(probe: Probe) -> float:
+    """Score: a line of labels that starts with ``#Entity``, and rows of GPUs."""
+    lines = [line.text for line in stamped_lines("\n".join(probe.lines(60)))]
+    if any(_HEAD.match(line) for line in lines):
+        return 1.0 if any(_ROW.match(line) for line in lines) else 0.6
+    return 0.0
+
+
+def _rows(lines: list[Line]) -> Iterator[dict[str, object]]:
+    labels: list[str] = []
+    for line in lines:
+        if _HEAD.match(line.text):
+            labels = [p.lower() for p in line.text.replace("#", " ").split()[1:]]
+            continue
+        if line.text.strip().lower() in ("id", "entity id"):
+            continue
+        row: dict[str, object] = {"line": line.number, "text": line.text, "stamp": line.stamp, "gpu": None}
+        if found := _ROW.match(line.text):
+            cells = found[2].split()
+            named = dict(zip([label for label in labels if label != "id"], cells, strict=False))
+            row["gpu"] = found[1]
+            row |= {c: named[n] for n, c in _LABELS.items() if n in named}
+        yield row
+
+
+def read(path: Path, options: ReadOptions) -> Trace:
+    """Return the readings.
+
+    Raises
+    ------
+    BadInput
+        If it holds no reading.
+    """
+    lines = stamped_lines(read_text(path, options.max_ratio))
+    values = list(dict.fromkeys(_LABELS.values()))
+    schema = dict.fromkeys(["text", "stamp", "gpu", *values], pl.String())
+    rows = pl.DataFrame(list(_rows(lines)), schema={"line": pl.Int64(), **schema})
+    bad, good = rows.filter(pl.col("gpu").is_null()), rows.filter(pl.col("gpu").is_not_null())
+    if not good.height:
+        raise BadInput.in_file(
+            path, "holds no reading", "log with: dcgmi dmon -e 155,156,100,101,1002 | ts '%.s'"
+        )
+    trace = Trace("dcgmi dmon", clock_of(good["stamp"].to_list(), "dcgmi dmon"))
+    if bad.height:
+        trace.rejected.append(rejected_rows(path.name, bad["line"], "not a reading", bad["text"]))
+    good = good.with_columns(
+        stamp_times(good["stamp"].to_list()),
+        pl.col("gpu").cast(pl.Int32).alias("device"),
+        *[measured(c).alias(c) for c in values],
+    )
+    if trace.clock.domain != "none":
+        undated = good.filter(pl.col("time_ns").is_null())
+        if undated.height:
+            trace.rejected.append(rejected_rows(path.name, undated["line"], "no time stamp", undated["text"]))
+        good = good.drop_nulls("time_ns")
+    good = good.with_columns(
+        energy_j=pl.col("energy") * 1e-3,
+        utilization=pl.coalesce("active", "sm_active", pl.col("percent") / 100),
+    )
+    trace.telemetry = power_rows(
+        good.select(
+            "time_ns", "device", "#power", "#instant", "energy_j", "clock_mhz", "mem_clock_mhz",
+            "temperature_c",
+            "utilization",
+        ),
+        _POWERS, _KINDS,
+    )  # fmt: skip
+    used = good["device"].unique().sort()
+    trace.devices = pl.DataFrame({"device": used, "profiler_device": used.cast(pl.Int64)}).with_columns(
+        vendor=pl.lit("nvidia")
+    )
+    return trace
+
+
+FORMAT = Format(
+    title="dcgmi dmon log",
+    holds="telemetry",
+    made_by="dcgmi dmon -e 155,156,100,101,1002 -d 100 | ts '%.s' > dcgm.log",
+    tried="DCGM 2 and 3 labels, as quoted by their users; lines must be stamped",
+    sniff=sniff,
+    read=read,
+    suffixes=(".log", ".txt"),
+    memory_ratio=20.0,
+)

@@ -1,0 +1,189 @@
+"""``nvidia-smi --query-gpu=... --format=csv`` logs: every power field, several GPUs, torn files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import polars as pl
+
+from tracetool.core.errors import BadInput
+from tracetool.sources.columns import clean_text, leading_number, measured, rejected_rows
+from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
+from tracetool.sources.io.text import read_text
+from tracetool.sources.telemetry.interleave import split_interleaved
+from tracetool.sources.telemetry.localtime import is_absolute, parse_stamps
+from tracetool.sources.telemetry.power_fields import POWER_FIELDS, power_rows
+
+_UNIT = re.compile(r"\s*\[[^\]]*\]\s*$")
+_VALUES = {
+    "clocks.current.sm": "clock_mhz", "clocks.sm": "clock_mhz",
+    "clocks.current.memory": "mem_clock_mhz", "clocks.mem": "mem_clock_mhz",
+    "temperature.gpu": "temperature_c", "utilization.gpu": "utilization",
+    "enforced.power.limit": "power_limit_w", "power.limit": "power_limit_w",
+}  # fmt: skip
+_FALLBACK_CLOCK = ("clocks.current.graphics", "clocks.gr")
+_REASONS = ("clocks_event_reasons.active", "clocks_throttle_reasons.active")
+_IDENTITY = ("uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id", "index", "serial", "gpu_serial")
+_USEFUL = set(POWER_FIELDS) | set(_VALUES) | set(_FALLBACK_CLOCK) | {"total_energy_consumption"}
+
+
+def _fields(header: str) -> list[str]:
+    return [_UNIT.sub("", part.strip().strip('"')).strip().lower() for part in header.split(",")]
+
+
+#: No header is longer; what is would only cost time to look at.
+_LONGEST_HEADER = 8192
+
+
+def _is_header(line: str) -> bool:
+    if len(line) > _LONGEST_HEADER:
+        return False
+    fields = _fields(line)
+    if "gpu" in fields:  # amd-smi counts cards in a column of that name
+        return False
+    return len(fields) > 1 and "timestamp" in fields and bool(_USEFUL & set(fields))
+
+
+def sniff(probe: Probe) -> float:
+    """Score: a header line naming ``timestamp`` and a field of nvidia-smi."""
+    return 1.0 if any(_is_header(line) for line in probe.lines(200)) else 0.0
+
+
+def _section(lines: pl.DataFrame, fields: list[str]) -> pl.DataFrame:
+    """Return the lines under one header as text columns named by field, with ``line`` and ``text``."""
+    names = [f if fields.index(f) == i else f"{f}#{i}" for i, f in enumerate(fields)]
+    rest = pl.col("part").struct.field(f"field_{len(names)}").str.strip_chars()
+    return lines.with_columns(
+        pl.col("text").str.split_exact(",", len(fields)).alias("part")
+    ).select(
+        "line", "text", pl.col("part").struct.field(f"field_{len(names) - 1}").is_null().alias("#torn"),
+        (rest != "").fill_null(value=False).alias("#run_on"),
+        *[pl.col("part").struct.field(f"field_{i}").str.strip_chars().alias(n) for i, n in enumerate(names)],
+    )  # fmt: skip
+
+
+def _readings(rows: pl.DataFrame) -> pl.DataFrame:
+    columns = set(rows.columns)
+    made = [pl.col("time_ns"), pl.col("device")]
+    for field, name in _VALUES.items():
+        if field in columns and name not in [e.meta.output_name() for e in made]:
+            scale = 0.01 if name == "utilization" else 1.0
+            made.append((measured(field) * scale).alias(name))
+    if "clock_mhz" not in [e.meta.output_name() for e in made]:
+        made += [measured(f).alias("clock_mhz") for f in _FALLBACK_CLOCK if f in columns][:1]
+    made += [clean_text(f).alias("throttle_reasons") for f in _REASONS if f in columns][:1]
+    if "total_energy_consumption" in columns:
+        made.append((measured("total_energy_consumption") * 1e-3).alias("energy_j"))
+    powers = [f for f in POWER_FIELDS if f in columns]
+    return power_rows(
+        rows.select(*made, *[measured(f).alias(f"#{f}") for f in powers]), {f"#{f}": f for f in powers}
+    )
+
+
+def _devices(rows: pl.DataFrame, warnings: list[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the rows with ``device`` and the table of GPUs."""
+    known = [f for f in _IDENTITY if f in rows.columns]
+    if known:
+        key = pl.col(known[0]).fill_null("?")
+        rows = rows.with_columns(key.rank("dense").cast(pl.Int32).sub(1).alias("device"))
+        if "index" in known:
+            order = rows.group_by("device").agg(leading_number("index").min().alias("i"))
+            order = order.with_columns(pl.col("i").rank("ordinal").cast(pl.Int32).sub(1).alias("to")).sort(
+                "device"
+            )
+            if not order["to"].null_count():
+                rows = rows.with_columns(
+                    pl.col("device").replace_strict(order["device"], order["to"]).cast(pl.Int32)
+                )
+    else:
+        device, note = split_interleaved(
+            rows["time_ns"], rows["memory.total"] if "memory.total" in rows.columns else None
+        )
+        rows = rows.with_columns(device.alias("device"))
+        if note:
+            warnings.append(note)
+
+    def first(*names: str) -> pl.Expr:
+        found = [n for n in names if n in rows.columns]
+        return clean_text(pl.col(found[0]).first()) if found else pl.lit(None, dtype=pl.String)
+
+    devices = (
+        rows.group_by("device")
+        .agg(
+            name=first("name", "gpu_name"),
+            uuid=first("uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id"),
+            profiler_device=leading_number(first("index")).cast(pl.Int64, strict=False),
+        )
+        .sort("device")
+        .with_columns(vendor=pl.lit("nvidia"))
+    )
+    return rows, devices
+
+
+def read(path: Path, options: ReadOptions) -> Trace:
+    """Return the readings of a log; stamps are local wall clock.
+
+    Raises
+    ------
+    BadInput
+        If no line can be used.
+    """
+    text = read_text(path, options.max_ratio)
+    lines = pl.DataFrame({"text": text.splitlines()}, schema={"text": pl.String}).with_row_index(
+        "line", offset=1
+    )
+    lines = lines.filter(pl.col("text").str.strip_chars() != "")
+    maybe = lines.filter(pl.col("text").str.to_lowercase().str.contains("timestamp", literal=True))
+    heads = [(n, _fields(t)) for n, t in maybe.select("line", "text").iter_rows() if _is_header(t)]
+    if not heads:
+        raise BadInput.in_file(path, "has no nvidia-smi header line", "log with --format=csv and its header")
+    lines = lines.filter(~pl.col("line").is_in([n for n, _ in heads]))
+    trace = Trace("nvidia-smi", Clock("local", basis="nvidia-smi writes local time, milliseconds"))
+    sections = []
+    for i, (at, fields) in enumerate(heads):
+        until = heads[i + 1][0] if i + 1 < len(heads) else 1 << 62
+        part = lines.filter((pl.col("line") > at) & (pl.col("line") < until))
+        sections.append(_section(part, fields))
+    rows = pl.concat(sections, how="diagonal") if sections else pl.DataFrame()
+    if before := lines.filter(pl.col("line") < heads[0][0]).height:
+        trace.warnings.append(f"{before} lines before the header are not readings")
+    stamps = rows["timestamp"]
+    if is_absolute(stamps):
+        trace.clock = Clock("utc", 0, 1e6, basis="the stamps are epochs or carry their zone")
+    rows = rows.with_columns(parse_stamps(stamps).alias("time_ns"))
+    if rows["#run_on"].mean() == 1:  # a header that names too few: all lines are alike
+        rows = rows.with_columns(pl.lit(value=False).alias("#run_on"))
+    trace.rejected += _reject(path, rows)
+    rows = rows.filter(pl.col("time_ns").is_not_null() & ~pl.col("#torn") & ~pl.col("#run_on"))
+    if not rows.height:
+        raise BadInput.in_file(path, "holds no reading with a time", "log again with nvidia-smi --query-gpu")
+    rows, trace.devices = _devices(rows, trace.warnings)
+    trace.telemetry = _readings(rows)
+    return trace
+
+
+def _reject(path: Path, rows: pl.DataFrame) -> list[pl.DataFrame]:
+    parts = []
+    no_time, torn, run_on = pl.col("time_ns").is_null(), pl.col("#torn"), pl.col("#run_on")
+    for why, which in (
+        ("no time stamp", no_time),
+        ("line cut short", torn & ~no_time),
+        ("two lines in one", run_on & ~no_time),
+    ):
+        bad = rows.filter(which)
+        if bad.height:
+            parts.append(rejected_rows(path.name, bad["line"], why, bad["text"]))
+    return parts
+
+
+FORMAT = Format(
+    title="nvidia-smi query log",
+    holds="telemetry",
+    made_by="nvidia-smi --query-gpu=timestamp,index,uuid,power.draw,clocks.sm --format=csv -lms 100",
+    tried="drivers of 2020 to 2025, V100 to H800",
+    sniff=sniff,
+    read=read,
+    suffixes=(".csv", ".txt", ".log"),
+    memory_ratio=12.0,
+)

@@ -1,0 +1,121 @@
+"""``nvidia-smi dmon`` logs: repeated headers, whole watts, times only with ``-o DT``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+
+from tracetool.core.errors import BadInput
+from tracetool.sources.columns import measured, rejected_rows
+from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
+from tracetool.sources.io.text import read_text
+from tracetool.sources.telemetry.power_fields import power_rows
+from tracetool.sources.telemetry.stamped import Line, clock_of, stamp_times, stamped_lines
+
+_COLUMNS = {
+    "pwr": "#power",
+    "pclk": "clock_mhz",
+    "mclk": "mem_clock_mhz",
+    "gtemp": "temperature_c",
+    "temp": "temperature_c",
+    "sm": "utilization",
+}
+
+
+def _names(line: str) -> list[str]:
+    return line.strip().lstrip("#").lower().split()
+
+
+def _is_header(line: str) -> bool:
+    names = _names(line)
+    return line.lstrip().startswith("#") and "gpu" in names and bool({"pwr", "pclk", "sm"} & set(names))
+
+
+def sniff(probe: Probe) -> float:
+    """Score: a line of column names that starts with ``#`` and names ``gpu``."""
+    return 1.0 if any(_is_header(_strip(line)) for line in probe.lines(30)) else 0.0
+
+
+def _strip(line: str) -> str:
+    """Return a line without a stamp that was put in front of it."""
+    at = line.find("#")
+    return line[at:] if 0 <= at < 40 else line
+
+
+def _rows(lines: list[Line]) -> Iterator[dict[str, object]]:
+    names: list[str] = []
+    for line in lines:
+        text = _strip(line.text) if "#" in line.text else line.text
+        if text.lstrip().startswith("#"):
+            if _is_header(text):
+                names = _names(text)
+            continue
+        cells = (line.raw if "date" in names else text).split()
+        row: dict[str, object] = {"line": line.number, "text": line.text, "stamp": line.stamp, "gpu": None}
+        if names and len(names) - 1 <= len(cells) <= len(names):
+            found = dict(zip(names, cells, strict=False))
+            if "date" in found and "time" in found:
+                row["stamp"] = f"{found['date']} {found['time']}"
+            row |= {"gpu": found.get("gpu"), **{c: found.get(n) for n, c in _COLUMNS.items() if n in found}}
+        yield row
+
+
+def read(path: Path, options: ReadOptions) -> Trace:
+    """Return the readings.
+
+    Raises
+    ------
+    BadInput
+        If it holds no reading.
+    """
+    lines = stamped_lines(read_text(path, options.max_ratio))
+    schema = dict.fromkeys(["text", "stamp", "gpu", *dict.fromkeys(_COLUMNS.values())], pl.String())
+    rows = pl.DataFrame(list(_rows(lines)), schema={"line": pl.Int64(), **schema})
+    number = pl.col("gpu").str.extract(r"^(\d{1,4})$", 1).cast(pl.Int32, strict=False)
+    rows = rows.with_columns(device=number)
+    bad = rows.filter(pl.col("device").is_null())
+    good = rows.filter(pl.col("device").is_not_null())
+    if not good.height:
+        raise BadInput.in_file(path, "holds no reading", "log with: nvidia-smi dmon -s pucm -o DT")
+    trace = Trace("nvidia-smi dmon", _clock(good))
+    if bad.height:
+        trace.rejected.append(rejected_rows(path.name, bad["line"], "not a reading", bad["text"]))
+    good = good.with_columns(
+        stamp_times(good["stamp"].to_list()),
+        *[measured(c).alias(c) for c in dict.fromkeys(_COLUMNS.values())],
+    ).with_columns(pl.col("utilization") / 100)
+    if trace.clock.domain != "none":
+        undated = good.filter(pl.col("time_ns").is_null())
+        if undated.height:
+            trace.rejected.append(rejected_rows(path.name, undated["line"], "no time stamp", undated["text"]))
+        good = good.drop_nulls("time_ns")
+    columns = list(dict.fromkeys(_COLUMNS.values()))
+    trace.telemetry = power_rows(
+        good.select("time_ns", "device", *columns), {"#power": "dmon pwr"}, {"dmon pwr": None}
+    )
+    used = good["device"].unique().sort()
+    trace.devices = pl.DataFrame({"device": used, "profiler_device": used.cast(pl.Int64)}).with_columns(
+        vendor=pl.lit("nvidia")
+    )
+    return trace
+
+
+def _clock(rows: pl.DataFrame) -> Clock:
+    found = clock_of(rows["stamp"].to_list(), "nvidia-smi dmon without -o DT")
+    if found.domain == "local":
+        return Clock("local", error_ns=3e8, basis="nvidia-smi dmon writes local time in whole seconds")
+    return found
+
+
+FORMAT = Format(
+    title="nvidia-smi dmon log",
+    holds="telemetry",
+    made_by="nvidia-smi dmon -s pucm -d 1 -o DT > dmon.log",
+    tried="drivers 450 to 570, as quoted by their users",
+    sniff=sniff,
+    read=read,
+    suffixes=(".log", ".txt"),
+    memory_ratio=20.0,
+)

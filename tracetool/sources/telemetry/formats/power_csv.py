@@ -1,0 +1,138 @@
+"""Plain power logs: a column of times and columns of power or energy (Zeus and home-made loggers)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import polars as pl
+
+from tracetool.core.errors import BadInput
+from tracetool.sources.columns import measured, rejected_rows
+from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
+from tracetool.sources.io.csv_file import header_names, read_csv
+from tracetool.sources.telemetry.localtime import is_absolute, parse_stamps
+from tracetool.sources.telemetry.power_fields import power_rows
+
+_TIME = re.compile(
+    r"(?:time|timestamp|ts|epoch|datetime|date_time|unix_time)(?:_?\(?\[?(?:s|ms|us|ns)\]?\)?)?",
+    re.IGNORECASE,
+)
+_POWER = re.compile(
+    r"(?:gpu_?\d*_?)?(?:power(?:_draw|_usage)?|watts?|pwr)(?:_gpu)?(?P<gpu>_?\d+)?"
+    r"(?P<unit>[_ ]?\(?\[?(?:m?w)\]?\)?)?",
+    re.IGNORECASE,
+)
+_ENERGY = re.compile(
+    r"(?:gpu_?\d*_?)?(?:total_)?energy(?:_consumption|_counter)?(?P<gpu>_?\d+)?"
+    r"(?P<unit>[_ ]?\(?\[?(?:[mu]?j)\]?\)?)?",
+    re.IGNORECASE,
+)
+_SCALE = {"mw": 1e-3, "w": 1.0, "mj": 1e-3, "uj": 1e-6, "j": 1.0, "": 1.0}
+_GPU = re.compile(r"\d+")
+_MULTIPLY = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+
+
+def _columns(line: str) -> tuple[str | None, list[str], list[str]]:
+    """Return the time column, the power columns and the energy columns of a header."""
+    names = header_names(line)
+    time = next((n for n in names if _TIME.fullmatch(n)), None)
+    return (
+        time,
+        [n for n in names if n != time and _POWER.fullmatch(n)],
+        [n for n in names if n != time and _ENERGY.fullmatch(n)],
+    )
+
+
+def sniff(probe: Probe) -> float:
+    """Score: a header with a time and a power or energy column."""
+    time, powers, energies = _columns((probe.lines(1) or [""])[0])
+    return 0.5 if time and (powers or energies) else 0.0
+
+
+def _scale(name: str, pattern: re.Pattern[str]) -> float:
+    found = pattern.fullmatch(name)
+    unit = re.sub(r"[^a-z]", "", (found["unit"] or "").lower()) if found else ""
+    return _SCALE[unit]
+
+
+def _device(name: str) -> int:
+    found = _GPU.search(name)
+    return int(found[0]) if found and len(found[0]) < 5 else 0
+
+
+def read(path: Path, options: ReadOptions) -> Trace:
+    """Return the readings; times are epochs unless they look like a wall clock.
+
+    Raises
+    ------
+    BadInput
+        If it holds no reading with a time.
+    """
+    from tracetool.sources.io.text import head_bytes
+
+    first = next(iter(head_bytes(path)[0].decode("utf-8", "replace").splitlines()), "")
+    time, powers, energies = _columns(first)
+    if time is None or not powers + energies:
+        raise BadInput.in_file(path, "has no time and power columns", "name them time and power_w")
+    text = pl.String()
+    frame = read_csv(path, {n: ([n], text) for n in (time, *powers, *energies)}, options.max_ratio)
+    stamps, clock = _times(frame[time], time)
+    frame = frame.with_columns(stamps.alias("time_ns"))
+    bad = frame.filter(pl.col("time_ns").is_null())
+    trace = Trace("power log", clock)
+    if bad.height:
+        trace.rejected.append(rejected_rows(path.name, bad["line"], "no time", bad[time].fill_null("")))
+    good = frame.filter(pl.col("time_ns").is_not_null())
+    if not good.height:
+        raise BadInput.in_file(path, "holds no reading with a time", "write the time as seconds since 1970")
+    parts = []
+    for name in powers:
+        value = measured(name) * _scale(name, _POWER)
+        part = good.select("time_ns", device=pl.lit(_device(name), dtype=pl.Int32), power=value)
+        parts.append(power_rows(part, {"power": name}, {name: None}))
+    for name in energies:
+        value = measured(name) * _scale(name, _ENERGY)
+        part = good.select("time_ns", device=pl.lit(_device(name), dtype=pl.Int32), energy_j=value)
+        parts.append(power_rows(part, {}).with_columns(field=pl.lit(name)))
+    trace.telemetry = pl.concat(parts, how="diagonal")
+    used = trace.telemetry["device"].unique().sort()
+    trace.devices = pl.DataFrame({"device": used, "profiler_device": used.cast(pl.Int64)})
+    return trace
+
+
+def _times(column: pl.Series, name: str) -> tuple[pl.Series, Clock]:
+    if (unit := re.search(r"(?<![a-z])(s|ms|us|ns)\W*$", name.lower())) and not column.str.contains(
+        ":"
+    ).any():
+        number = column.cast(pl.Float64, strict=False)
+        if unit[1] == "ns":
+            return column.cast(pl.Int64, strict=False), _epoch(number / 1e9)
+        seconds = number * (_MULTIPLY[unit[1]] / 1e9)
+        return (number * _MULTIPLY[unit[1]]).round().cast(pl.Int64, strict=False), _epoch(seconds)
+    times = parse_stamps(column)
+    if times.null_count() == len(times):  # seconds from a start nobody tells
+        number = column.cast(pl.Float64, strict=False)
+        return (number * 1e9).round().cast(pl.Int64, strict=False), _epoch(number)
+    if is_absolute(column):
+        return times, Clock("utc", 0, 1e6, basis="seconds since 1970, or with their zone")
+    return times, Clock("local", basis="a wall clock without its zone")
+
+
+def _epoch(seconds: pl.Series) -> Clock:
+    first = seconds.drop_nulls().head(1)
+    if len(first) and 1.4e9 < float(first[0]) < 7.3e9:
+        return Clock("utc", 0, 1e6, basis="time since 1970")
+    return Clock("session", basis="time from a start the log does not tell")
+
+
+FORMAT = Format(
+    title="power log CSV",
+    holds="telemetry",
+    made_by="any logger of time (seconds since 1970) and power_w or energy_j columns, e.g. Zeus's monitor",
+    tried="Zeus 0.2 (Time,Power), one power column per GPU, energy counters",
+    sniff=sniff,
+    read=read,
+    suffixes=(".csv",),
+    memory_ratio=12.0,
+)

@@ -1,0 +1,85 @@
+"""Power and clock logs of any format as one telemetry table."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import polars as pl
+
+from tracetool.core.errors import BadInput
+from tracetool.sources.detect import detect
+from tracetool.sources.format import ReadOptions, Trace
+from tracetool.sources.telemetry.localtime import local_to_utc
+from tracetool.sources.telemetry.readings import reject_impossible
+from tracetool.tables.schema import load_schema
+
+
+def read_log(path: str | os.PathLike[str], options: ReadOptions | None = None) -> Trace:
+    """Return a log as its format reads it, on its own clock.
+
+    Raises
+    ------
+    BadInput
+        If no telemetry format claims the file, or it holds nothing.
+    """
+    file = Path(path)
+    _, found = detect(file, "telemetry")
+    return found.read(file, options or ReadOptions())
+
+
+def to_utc(trace: Trace, path: Path, tz: str | None) -> Trace:
+    """Put a log's times on UTC, in place.
+
+    Raises
+    ------
+    BadInput
+        If the log is in local time and no zone is told, or has no times.
+    """
+    clock = trace.clock
+    if clock.domain == "none":
+        raise BadInput.in_file(
+            path, "has no time column", "add stamps while logging, e.g. with: | ts '%Y-%m-%dT%H:%M:%.S%z'"
+        )
+    if clock.domain == "local":
+        if tz is None:
+            raise BadInput.in_file(
+                path, "is in local time", "tell its zone with --tz, e.g. --tz +02:00 or --tz Europe/Berlin"
+            )
+        shifted = local_to_utc(trace.telemetry["time_ns"].to_numpy(), tz)
+        trace.telemetry = trace.telemetry.with_columns(pl.Series("time_ns", shifted))
+    elif clock.to_utc_ns:
+        trace.telemetry = trace.telemetry.with_columns(pl.col("time_ns") + clock.to_utc_ns)
+    return trace
+
+
+def read_telemetry(
+    path: str | os.PathLike[str], tz: str | None = None, options: ReadOptions | None = None
+) -> pl.DataFrame:
+    """Return a power or clock log in the telemetry schema.
+
+    Parameters
+    ----------
+    path : path
+        Any telemetry format of ``tracetool formats``.
+    tz : str, optional
+        Zone of a log in local time: an offset (``+02:00``) or a name (``Europe/Berlin``).
+    options : ReadOptions, optional
+        Rarely needed.
+
+    Returns
+    -------
+    DataFrame
+        ``telemetry`` schema, ``time_ns`` in UTC, sorted by device and time; ``device`` counts the
+        GPUs of the log. A log with several power fields gives one row per reading and field.
+
+    Raises
+    ------
+    BadInput
+        If it cannot be used, or is in local time and no zone is told.
+    """
+    file = Path(path)
+    trace = to_utc(reject_impossible(read_log(file, options), file), file, tz)
+    frame = trace.telemetry.with_columns(source=pl.lit(file.name))
+    frame = frame.sort("device", "time_ns", maintain_order=True)
+    return load_schema("telemetry").conform(frame)

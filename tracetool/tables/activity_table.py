@@ -1,0 +1,104 @@
+"""Activity and window tables as users write them: read and checked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+
+from tracetool.core.errors import BadInput
+from tracetool.tables.memory import check_memory, check_parquet
+
+_LATEST_US = 2**53
+#: Memory that reading a table of text takes for each of its bytes. Measured.
+_TEXT_RATIO = 8.0
+
+
+def read_activity(path: str | os.PathLike[str]) -> pl.DataFrame:
+    """Return an activity table: ``name``, ``start_us``, ``end_us`` (UTC epoch), sorted by start.
+
+    Raises
+    ------
+    BadInput
+        If a column is missing, a row's times are none or end before they start, or it holds no rows.
+    """
+    frame = _spans(Path(path), ("name", "start_us", "end_us"))
+    name = pl.col("name").cast(pl.String).fill_null("(unnamed)")
+    return frame.select(name, "start_us", "end_us").sort("start_us")
+
+
+def read_windows(path: str | os.PathLike[str]) -> pl.DataFrame:
+    """Return a window table: ``start_us``, ``end_us`` (UTC epoch), in the order written.
+
+    Raises
+    ------
+    BadInput
+        As for :func:`read_activity`.
+    """
+    return _spans(Path(path), ("start_us", "end_us"))
+
+
+def read_meter(path: str | os.PathLike[str]) -> pl.DataFrame:
+    """Return a physical meter's table: ``time_us`` (UTC epoch), ``power_w``, as floats, sorted by time.
+
+    Raises
+    ------
+    BadInput
+        If it cannot be read, lacks a column, or holds fewer than ten usable rows.
+    """
+    file = Path(path)
+    frame = _table(file, ("time_us", "power_w"))
+    plain = [_number(c) for c in ("time_us", "power_w")]
+    frame = frame.select(plain).filter(pl.all_horizontal(pl.all().is_finite()))
+    if frame.height < 10:
+        raise BadInput.in_file(file, "holds no power over time", "give time_us (UTC microseconds), power_w")
+    return frame.sort("time_us")
+
+
+def _table(path: Path, columns: Sequence[str]) -> pl.DataFrame:
+    """Read a table and check that it has rows and columns."""
+    if not path.is_file():
+        raise BadInput.in_file(path, "no such file", "check the path")
+    try:
+        if path.suffix.lower() == ".parquet":
+            check_parquet(path)
+            frame = pl.read_parquet(path, glob=False)
+        else:
+            check_memory(path, _TEXT_RATIO * path.stat().st_size, "its rows")
+            frame = pl.read_csv(path, infer_schema_length=0)
+    except (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        fault = (str(error).splitlines() or ["unreadable"])[0][:160]
+        raise BadInput.in_file(path, f"cannot be read as a table: {fault}") from error
+    frame = frame.rename({c: c.strip() for c in frame.columns if c.strip() not in frame.columns})
+    missing = [c for c in columns if c not in frame.columns]
+    if missing:
+        raise BadInput.in_file(
+            path, f"lacks the column {missing[0]}", f"give {', '.join(columns)} (times in UTC microseconds)"
+        )
+    if not frame.height:
+        raise BadInput.in_file(path, "holds no rows")
+    return frame
+
+
+def _number(column: str) -> pl.Expr:
+    """A column as numbers; what is none becomes null. Loggers write a space after the comma."""
+    return pl.col(column).cast(pl.String).str.strip_chars().cast(pl.Float64, strict=False).alias(column)
+
+
+def _spans(path: Path, columns: Sequence[str]) -> pl.DataFrame:
+    frame = _table(path, columns)
+    times = [_number(c) for c in ("start_us", "end_us")]
+    frame = frame.with_columns(times).with_row_index("_row", offset=2)
+    start, end = pl.col("start_us"), pl.col("end_us")
+    usable = start.is_finite() & end.is_finite() & (end >= start) & (start.abs() < _LATEST_US)
+    bad = frame.filter(~(usable & (end.abs() < _LATEST_US)).fill_null(value=False))
+    if bad.height:
+        row = bad.row(0, named=True)
+        raise BadInput.in_file(
+            path, f"line {row['_row']}: start_us and end_us are no times in order", "give UTC microseconds"
+        )
+    return frame.select(
+        *[c for c in columns if c == "name"], start.round().cast(pl.Int64), end.round().cast(pl.Int64)
+    )

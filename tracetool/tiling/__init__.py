@@ -1,1 +1,0 @@
-"""How work lies on the chip: tiles, waves, occupancy, reuse, split-K. Arrays in, arrays out."""
