@@ -66,14 +66,14 @@ def profiles(seeds: int, window_s: float, *, alone: bool = False) -> None:
             found, log = _profiled(made, seed + 50, window_s, alone=alone)
             curve = found.curve("ssp")
             truth = shape(curve.phase) / SHAPE_MEAN * made.ssp_w
-            timed, modelled = _controls(made, log, seed)
+            timed, modeled = _controls(made, log, seed)
             rows.append(
                 [
                     np.abs(curve.power_w / truth - 1).mean(),
                     abs(found.curve("sse").mean_w / made.sse_w - 1),
                     abs(curve.mean_w / made.ssp_w - 1),
                     abs(timed / made.ssp_w - 1),
-                    abs(modelled / made.ssp_w - 1),
+                    abs(modeled / made.ssp_w - 1),
                 ]
             )
         mean, worst = np.mean(rows, axis=0), np.max(rows, axis=0)

@@ -52,7 +52,7 @@ PICTURES: dict[Path, dict[str, tuple[str, ...]]] = {
         "recorded copies and sets on the device": ("recorded inside",),
     },
 }
-COLOURS = {
+COLORS = {
     "a100-sxm": "#7b3294", "h100-sxm": "#008837", "h200-sxm": "#2166ac", "b200-sxm": "#d6604d",
     "a100-pcie-40gb": "#7b3294", "v100-pcie": "#008837", "p100-pcie": "#2166ac", "t4": "#d6604d",
     "mi100": "#8c6d31", "mi210": "#333333", "mi300x": "#8c6d31", "v100-sxm2-16gb": "#008837",
@@ -132,7 +132,7 @@ def _panel(title: str, dots: list[Dots], left: int) -> list[str]:
     for one in dots:
         x, y = x0 + place(one.measured), y0 - place(one.predicted)
         path = "".join(f"M{a:.0f} {b:.0f}h2" for a, b in zip(x, y, strict=True))
-        made.append(f'<path d="{path}" stroke="{COLOURS[one.gpu]}" stroke-width="2" opacity=".6"/>')
+        made.append(f'<path d="{path}" stroke="{COLORS[one.gpu]}" stroke-width="2" opacity=".6"/>')
     return made
 
 
@@ -156,7 +156,7 @@ def _picture(panels: dict[str, list[Dots]]) -> str:
     made.append(f'<text x="{EDGE}" y="{under - 4}" fill="#333">across: measured, up: predicted [us]</text>')
     for i, name in enumerate(boards):
         x, y = EDGE + (i % row) * 110, under + 14 + 16 * (i // row)
-        made.append(f'<text x="{x}" y="{y}" fill="{COLOURS[name]}">{name}</text>')
+        made.append(f'<text x="{x}" y="{y}" fill="{COLORS[name]}">{name}</text>')
     return "\n".join([*made, "</g></svg>"]) + "\n"
 
 

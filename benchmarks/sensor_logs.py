@@ -68,7 +68,7 @@ def metered(folder: Path, seed: int) -> Metered:
 
 
 def shares(made: Metered, model: tuple[float, float], start_s, end_s):
-    """Modelled energy of windows: active and idle power, by when the load ran."""
+    """Modeled energy of windows: active and idle power, by when the load ran."""
     edges = made.on_s.ravel()
     busy = np.concatenate([[0.0], np.cumsum(np.diff(edges) * (np.arange(len(edges) - 1) % 2 == 0))])
     active = np.interp(end_s, edges, busy) - np.interp(start_s, edges, busy)
@@ -82,10 +82,10 @@ def show(name: str, made: Metered, found: WindowEnergy, time_s, power_w) -> None
     total = naive_energy(time_s, power_w, *span)[0]
     timed = total * (made.end_s - made.start_s) / float(span[1][0] - span[0][0])
     high, low = np.quantile(power_w, [0.9, 0.1])
-    modelled = []
+    modeled = []
     for model in ((1.15 * high, 0.85 * low), (0.85 * high, 1.15 * low)):
         parts = shares(made, model, made.start_s, made.end_s)
-        modelled.append(parts * total / shares(made, model, *span)[0])
+        modeled.append(parts * total / shares(made, model, *span)[0])
 
     def off(energy, *, gained: bool):
         factor = np.median(truth / energy) if gained else 1.0
@@ -93,7 +93,7 @@ def show(name: str, made: Metered, found: WindowEnergy, time_s, power_w) -> None
 
     def says(gained: bool):
         plain = [off(energy, gained=gained) for energy in (found.energy_j, naive, timed)]
-        return [*plain, np.mean([off(energy, gained=gained) for energy in modelled], axis=0)]
+        return [*plain, np.mean([off(energy, gained=gained) for energy in modeled], axis=0)]
 
     length = np.round(made.end_s - made.start_s, 6)
     print(f"{name}: mean error of windows    attributed   naive   by time   by model")

@@ -73,7 +73,7 @@ def table(boards: int) -> None:
     every, metered = [], []
     for kind, (architecture, field, classes, seconds) in KINDS.items():
         for counter in (False, True) if kind in (1, 2) else (False,):
-            errors, held, known, timed, modelled = [], [], [], [], []
+            errors, held, known, timed, modeled = [], [], [], [], []
             for seed in range(boards):
                 made = job(40 * kind + seed, classes=classes, seconds=seconds)
                 found, on_a_meter, _, _ = _attributed(made, kind, seed, counter=counter)
@@ -86,11 +86,11 @@ def table(boards: int) -> None:
                 model = made.power_w * (1 + 0.15 * np.random.default_rng(seed).standard_normal(k))
                 timed += list(np.abs(by_time(found.seconds[:k], truth.sum()) / truth - 1)[seen])
                 shared = by_model(found.seconds[:k], model, truth.sum())
-                modelled += list(np.abs(shared / truth - 1)[seen])
+                modeled += list(np.abs(shared / truth - 1)[seen])
             every, metered = every + held, metered + known
             name = f"{kind}: {architecture} {field}" + (" + counter" if counter else "")
             holds = f"{np.mean(held):6.0%}     {np.mean(known):6.0%}"
-            shared = f"{np.mean(timed):8.1%}   {np.mean(modelled):8.1%}"
+            shared = f"{np.mean(timed):8.1%}   {np.mean(modeled):8.1%}"
             off = f"{np.mean(errors):6.2%} ({np.max(errors):4.1%})"
             print(f"{name:30s} {len(errors):5d}  {off}  {holds}   {shared}")
     print(

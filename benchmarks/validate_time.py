@@ -129,7 +129,7 @@ def boards(root: Path) -> None:
 
 
 def order(root: Path) -> None:
-    """Print how alike the errors of neighbours are, and the clock that batches measured early ran at."""
+    """Print how alike the errors of neighbors are, and the clock that batches measured early ran at."""
     for name, kind, table in latency_tables(root / "latency"):
         gpu, rows = load_gpu(name), latency_rows(table)
         setting = Setting.of(rows, gpu)
@@ -143,7 +143,7 @@ def order(root: Path) -> None:
         turn = np.argsort(setting.order, kind="stable")
         alike = [float(np.corrcoef(e[:-1], e[1:])[0, 1]) for e in (error, error[turn], left[turn])]
         print(
-            f"{name:16s} {kind}: neighbours correlate {alike[0]:.2f} in the file, {alike[1]:.2f} in "
+            f"{name:16s} {kind}: neighbors correlate {alike[0]:.2f} in the file, {alike[1]:.2f} in "
             f"the measured order, {alike[2]:.2f} with a clock begun at {loop.begin:.2f} of boost and is "
             f"half way up after {loop.settle:.0f}"
         )

@@ -59,7 +59,7 @@ def test_no_view_is_ever_run(make: object, table: str, columns: str, kind: str, 
     if kind == "heavy view":
         query = f"SELECT {columns}, {HEAVY} AS junk FROM (SELECT 1 AS id)".replace("'x'", HEAVY)
     _changed(path, f'DROP TABLE "{table}"', f'CREATE VIEW "{table}" AS {query}')
-    if kind == "disguised view":  # the catalogue calls it a table
+    if kind == "disguised view":  # the catalog calls it a table
         disguise = f"UPDATE sqlite_master SET type = 'table' WHERE name = '{table}'"
         _changed(path, "PRAGMA writable_schema = ON", disguise)
     line = _refused(path, tmp_path / "run")
@@ -73,7 +73,7 @@ def test_a_view_behind_the_name_of_a_table_is_not_run(tmp_path: Path) -> None:
         "CREATE TABLE t (id INTEGER)",
         f"CREATE VIEW v AS {ENDLESS} SELECT id FROM n",
         "PRAGMA writable_schema = ON",
-        # What the catalogue calls t is a table elsewhere; what SQLite calls t is the view.
+        # What the catalog calls t is a table elsewhere; what SQLite calls t is the view.
         "UPDATE sqlite_master SET sql = replace(sql, 'TABLE t', 'TABLE u') WHERE name = 't'",
         "UPDATE sqlite_master SET sql = replace(sql, 'VIEW v', 'VIEW t') WHERE name = 'v'",
     )

@@ -172,10 +172,10 @@ def test_a_name_of_100_kilobytes_is_read():
 @pytest.mark.data
 @pytest.mark.skipif(not DATA.is_dir(), reason="the measured data is not beside the checkout")
 def test_measured_names():
-    labelled = pl.read_csv(DATA / "labelled.csv")
+    labeled = pl.read_csv(DATA / "labeled.csv")
     same = {"elementwise": "streaming", "copy": "streaming", "gemv": "gemm", "splitk_reduce": "gemm"}
-    said = classify_names(labelled["name"].to_list())["family"].replace(same)
-    assert (said == labelled["family"]).mean() >= 0.98
+    said = classify_names(labeled["name"].to_list())["family"].replace(same)
+    assert (said == labeled["family"]).mean() >= 0.98
     rows = [json.loads(line) for line in (DATA / "corpus.jsonl").read_text("utf-8").splitlines()]
     read = classify_names([r["name"] for r in rows])
     judged = [

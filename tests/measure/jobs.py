@@ -75,7 +75,7 @@ def sensor_log(
     noise_w: float = 0.4,
     window_s: float | None = None,
 ) -> tuple[Array, Array]:
-    """What a logger writes: stamps (before asking, on a clock of its own) and quantised values."""
+    """What a logger writes: stamps (before asking, on a clock of its own) and quantized values."""
     random = np.random.default_rng(seed + 1000)
     update, window, lag = CLASSES[kind]
     window = window if window_s is None else window_s

@@ -67,13 +67,13 @@ def test_it_beats_both_controls(solved) -> None:
         k = len(made.power_w)
         truth = made.energy_j
         random = np.random.default_rng(0)
-        modelled = made.power_w * (1 + 0.12 * random.standard_normal(k))  # a good model's error
+        modeled = made.power_w * (1 + 0.12 * random.standard_normal(k))  # a good model's error
         error = [
             np.abs(says - truth).sum()
             for says in (
                 found.energy_j[:k],
                 by_time(found.seconds[:k], truth.sum()),
-                by_model(found.seconds[:k], modelled, truth.sum()),
+                by_model(found.seconds[:k], modeled, truth.sum()),
             )
         ]
         assert error[0] < error[1]

@@ -1,4 +1,4 @@
-"""The power model against measured tables: kernels and programs over clocks, idle curves, unit utilisations.
+"""The power model against measured tables: kernels and programs over clocks, idle curves, unit utilizations.
 
 Coefficients were fitted to some of these rows, so these bounds guard the model; errors on rows held out are
 printed by ``benchmarks/fit_power.py``.
@@ -82,7 +82,7 @@ def test_idle_curve_of_the_a100(data: Path) -> None:
     assert np.sqrt(np.mean((made - curve["idle_w"].to_numpy()) ** 2)) <= 0.5
 
 
-def test_unit_utilisations_over_two_clock_domains(data: Path) -> None:
+def test_unit_utilizations_over_two_clock_domains(data: Path) -> None:
     gpu = load_gpu("gtx-titan-x")
     measured = read_measured(data / "dvfs/titanx_microbenchmarks.parquet", gpu)
     prior = believed_calibration(gpu).monitored

@@ -202,7 +202,7 @@ def test_one_clock_for_all_rows_is_the_same_as_one_each() -> None:
     assert (shared == each).all()
 
 
-def test_rows_do_not_depend_on_their_neighbours() -> None:
+def test_rows_do_not_depend_on_their_neighbors() -> None:
     sizes = np.array([1.0, 17.0, 300.0, 5000.0])
     board = load_gpu("h100-sxm")
     together = time_rows(rows_of("gemm", m=sizes, n=512, k=512), board, CLOCKS).duration_s

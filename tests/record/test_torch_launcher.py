@@ -103,7 +103,7 @@ def test_options_reach_the_profiler(tmp_path: Path) -> None:
     done = _launch(tmp_path, "p.py", options=("--stack", "--memory"), FAKE_TORCH_OPTIONS=str(told))
     assert done.returncode == 0, done.stderr
     assert told.read_text("utf-8") == "['profile_memory', 'with_stack']"
-    assert _launch(tmp_path, "p.py", options=("--colour",)).returncode == 1
+    assert _launch(tmp_path, "p.py", options=("--color",)).returncode == 1
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_what_is_not_there_is_said(run: Run) -> None:
     with pytest.raises(BadInput, match="no kernels of family"):
         predict_run(run, scale={"fft": 2.0})
     with pytest.raises(BadInput, match="--by"):
-        breakdown(predict_run(run), "colour")
+        breakdown(predict_run(run), "color")
 
 
 def test_a_sweep_finds_points_on_the_front(run: Run) -> None:

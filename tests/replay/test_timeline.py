@@ -91,7 +91,7 @@ def test_a_host_bound_run_hardly_feels_the_clock() -> None:
     assert recorded.gap_ns[Gap.HOST] > 0.8 * recorded.makespan_ns
 
 
-def test_a_gap_behind_a_wait_is_a_synchronisation() -> None:
+def test_a_gap_behind_a_wait_is_a_synchronization() -> None:
     work, calls = played([Step(0, 5_000.0, 90_000.0), Step(-1, 2_000.0, 0.0)] * 20)
     graph, _ = dependency_graph(work, calls)
     made = replay(graph, work, work.duration_ns, _rates(len(work)), _none(len(work)))

@@ -84,7 +84,7 @@ class Page:
                 return dict(answer["result"])
 
     def size(self, width: int, height: int, *, dark: bool = False) -> None:
-        """Set the window's size and the system's colour scheme."""
+        """Set the window's size and the system's color scheme."""
         self._call(
             "Emulation.setDeviceMetricsOverride",
             width=width,

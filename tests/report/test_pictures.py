@@ -35,7 +35,7 @@ from tracetool.report.pictures.charts import (
     need_bokeh,
     plain,
 )
-from tracetool.report.pictures.colours import family_colours, ink_on
+from tracetool.report.pictures.colors import family_colors, ink_on
 from tracetool.report.pictures.measured import energy_bars, log_picture
 from tracetool.report.pictures.pareto import pareto
 from tracetool.report.pictures.roofline import roofline
@@ -45,14 +45,14 @@ from tracetool.report.pictures.timeline import pack_timeline
 from tracetool.report.pictures.treemap import Part, squarify, treemap
 
 N = len(HOSTILE)
-COLOURS = family_colours(["gemm", "norm"])
+COLORS = family_colors(["gemm", "norm"])
 
 
 def charts() -> list[Chart]:
     x = np.geomspace(1.0, 1e4, N)
     clocks = Clocks(np.arange(5) * 100.0 + 500, x[:5], x[4::-1][:5], x[:5] * 0.9, x[:5] * 1.1)
     return [
-        scatter(x, x * 1.2, HOSTILE, ["gemm"] * N, COLOURS, quantity="time", unit="ms"),
+        scatter(x, x * 1.2, HOSTILE, ["gemm"] * N, COLORS, quantity="time", unit="ms"),
         roofline(x, x * 1e9, x, x / x.sum(), HOSTILE, peaks_flops_per_s={"fp32": 1e13}, bytes_per_s=1e12),
         pareto(clocks, clocks.marks(700.0)),
         waterfall(100.0, {"more work": 5.0, "clock": -3.0, "idle gaps": 0.0}, 102.0, unit="J"),
@@ -74,7 +74,7 @@ def test_a_chart_holds_hostile_names_as_data(number: int) -> None:
 
 def test_the_treemap_is_well_formed_with_hostile_names() -> None:
     parts = [Part(n, n, "gemm", float(v)) for v, n in enumerate(HOSTILE, 1)]
-    root = ET.fromstring(treemap(parts, COLOURS, "family"))
+    root = ET.fromstring(treemap(parts, COLORS, "family"))
     assert root.get("role") == "img"
     assert [e.tag for e in root[:2]] == ["title", "desc"]
     assert not [e for e in root.iter() if e.tag in ("script", "img", "a", "style")]
@@ -84,7 +84,7 @@ def test_the_treemap_is_well_formed_with_hostile_names() -> None:
 def test_labels_of_the_treemap_stay_in_their_rectangles(count: int) -> None:
     names = [f"void at::native::kernel_{i}<{'W' * (5 * i)}, float>(int)" for i in range(count)]
     parts = [Part(f"group {i % 5} of some length", n, "gemm", 1.0 / (i + 1)) for i, n in enumerate(names)]
-    root = ET.fromstring(treemap(parts, COLOURS, "family"))
+    root = ET.fromstring(treemap(parts, COLORS, "family"))
     space = "{http://www.w3.org/2000/svg}" if root.tag.startswith("{") else ""
     assert not root.findall(f"{space}text"), "every label is clipped to a box"
     boxes = []
@@ -117,13 +117,13 @@ def test_no_name_is_taken_for_a_formula() -> None:
         assert opens not in plain(f"kernel {opens}x{closes}")
 
 
-def test_scripts_styles_and_charts_speak_of_the_same_colours() -> None:
+def test_scripts_styles_and_charts_speak_of_the_same_colors() -> None:
     folder = files("tracetool.report.templates")
     script, style = (folder.joinpath(n).read_text("utf-8") for n in ("charts.js", "page.css"))
     pairs = dict(re.findall(r'"(#[0-9a-f]{6})": "(--[a-z]+)"', script))
     assert set(pairs) == {INK, SOFT, LINE, BACK, MEASURED, MODEL}
     light = style.split("}")[0]
-    assert all(f"{key}: {colour};" in light for colour, key in pairs.items())
+    assert all(f"{key}: {color};" in light for color, key in pairs.items())
 
 
 def test_a_chart_alone_is_a_page_and_nothing_else(tmp_path: Path) -> None:
@@ -181,8 +181,8 @@ def test_an_axis_without_values_still_works() -> None:
     assert limits(np.array([0.0, -1.0]), log=True) == (1.0, 10.0)
 
 
-def test_text_is_read_on_every_colour() -> None:
-    assert {ink_on(c) for c in COLOURS.values()} <= {"#000", "#fff"}
+def test_text_is_read_on_every_color() -> None:
+    assert {ink_on(c) for c in COLORS.values()} <= {"#000", "#fff"}
 
 
 def test_the_packed_timeline_gives_every_launch_back() -> None:

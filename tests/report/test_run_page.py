@@ -20,7 +20,7 @@ from tracetool.report.run_tables import find_gaps, parts_by
 SECTIONS = ["where", "timeline", "agreement", "clocks", "roofline", "kernels", "gaps", "provenance"]
 
 DRAWN = "document.querySelector('#chart-timeline[data-ready]') && document.documentElement.dataset.charts"
-LABEL_COLOURS = (
+LABEL_COLORS = (
     "Promise.all(charts.values()).then(all => all.flatMap(c => c.models)"
     ".filter(m => 'major_label_text_color' in m.attributes)"
     ".map(m => m.major_label_text_color?.value ?? m.major_label_text_color))"
@@ -85,7 +85,7 @@ def test_a_hundred_thousand_kernels_stay_under_three_megabytes(large: Path) -> N
     assert large.stat().st_size < 3_000_000
 
 
-def test_a_timeline_beyond_the_limit_merges_neighbours_and_says_so(tmp_path: Path) -> None:
+def test_a_timeline_beyond_the_limit_merges_neighbors_and_says_so(tmp_path: Path) -> None:
     run = make_run(tmp_path / "r.tracetool", MOST_BARS + 50_000, 30)
     made = pack_timeline(run.kernels, run.telemetry, {0: curve(run, predict(run))})
     assert made is not None
@@ -173,13 +173,13 @@ def test_in_a_browser_it_opens_sorts_finds_zooms_and_stays_quiet(small: Path, la
             page.open(small)
             page.wait(DRAWN, 10)
             ink = "#e6edf3" if dark else "#1b1f24"
-            assert set(page.run(LABEL_COLOURS)) == {ink}
+            assert set(page.run(LABEL_COLORS)) == {ink}
             assert page.run("document.documentElement.scrollWidth") <= width
             assert page.run("getComputedStyle(document.body).backgroundColor") == (
                 "rgb(20, 24, 29)" if dark else "rgb(255, 255, 255)"
             )
         page.run("document.getElementById('theme').click()")
-        assert set(page.run(LABEL_COLOURS)) == {"#e6edf3"}
+        assert set(page.run(LABEL_COLORS)) == {"#e6edf3"}
         assert page.run("getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 29)"
         assert page.messages == []
 
@@ -219,12 +219,12 @@ def test_printed_from_the_dark_it_is_dark_on_light(small: Path) -> None:
         page.open(small)
         page.wait(DRAWN, 10)
         page.run("dispatchEvent(new Event('beforeprint'))")
-        assert set(page.run(LABEL_COLOURS)) == {"#1b1f24"}
+        assert set(page.run(LABEL_COLORS)) == {"#1b1f24"}
         pictures = "document.querySelectorAll('.chart > canvas.paper').length"
         assert page.run(pictures) == page.run("document.querySelectorAll('.chart').length")
         page.run("dispatchEvent(new Event('afterprint'))")
         assert page.run(pictures) == 0
-        assert set(page.run(LABEL_COLOURS)) == {"#e6edf3"}
+        assert set(page.run(LABEL_COLORS)) == {"#e6edf3"}
         assert page.messages == []
 
 

@@ -103,7 +103,7 @@ def show_gpu(name: str) -> GpuSheet:
         }
     )
     curve = power.voltage or gpu.voltage
-    evidence = "measured or fitted" if curve.measured else "a prior from neighbouring families"
+    evidence = "measured or fitted" if curve.measured else "a prior from neighboring families"
     notes = (f"voltage: {evidence}", power_promise(power))
     return GpuSheet(gpu, numbers, curves, power, notes)
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-#: A data-centre monitor's fields, as its exporter and as its command line name them: our column, and what a
+#: A data-center monitor's fields, as its exporter and as its command line name them: our column, and what a
 #: value is multiplied by.
 _MONITOR: Final[Mapping[str, tuple[str, float]]] = MappingProxyType(
     {

@@ -157,7 +157,7 @@ def fit_power(
 ) -> PowerFit:
     r"""Fit coefficients to measured power.
 
-    Minimises the relative residuals (Huber) plus the squared distance to the prior in units of its
+    Minimizes the relative residuals (Huber) plus the squared distance to the prior in units of its
     spread, under non-negativity and the orders of ``ORDER``. With ``fit_voltage``, knee and rise of
     the voltage curve are fitted too; its floor cannot be told from power and stays.
 

@@ -125,7 +125,7 @@ def rows_of_activity(rows: OperatorColumns, gpu: Gpu) -> PowerRows:
 
 
 #: Busy shares a profiler's table may hold, and the pipe or path each is a share of.
-_UTILISATION = {
+_UTILIZATION = {
     "util_fp32_add": ("fp32", 0.5), "util_fp32_mul": ("fp32", 0.5), "util_fp32_fma": ("fp32", 1.0),
     "util_fp32": ("fp32", 1.0), "util_fp64_add": ("fp64", 0.5), "util_fp64_mul": ("fp64", 0.5),
     "util_fp64_fma": ("fp64", 1.0), "util_fp64": ("fp64", 1.0), "util_int": ("int", 1.0),
@@ -133,8 +133,8 @@ _UTILISATION = {
 }  # fmt: skip
 
 
-def rows_of_utilisation(rows: OperatorColumns, gpu: Gpu) -> PowerRows:
-    """Return the rows of a table of unit utilisations with clock and power.
+def rows_of_utilization(rows: OperatorColumns, gpu: Gpu) -> PowerRows:
+    """Return the rows of a table of unit utilizations with clock and power.
 
     A share of an adder or multiplier is half the FLOPs of the same share of a fused one; control flow
     is issued like integer work.
@@ -143,7 +143,7 @@ def rows_of_utilisation(rows: OperatorColumns, gpu: Gpu) -> PowerRows:
     memory = rows.number("recorded_mem_clock_mhz", gpu.memory_clock_mhz) / gpu.memory_clock_mhz
     hertz = clock * 1e6
     per = np.zeros((len(rows), len(CORE_COUNTS)))
-    for column, (pipe, weight) in _UTILISATION.items():
+    for column, (pipe, weight) in _UTILIZATION.items():
         rate = gpu.sfu_per_clock_sm if pipe == "sfu" else gpu.rate(pipe)
         place = CORE_COUNTS.index(pipe)
         per[:, place] += weight * rows.number(column, 0.0) * rate * gpu.sm_count * hertz
@@ -168,7 +168,7 @@ def rows_of_utilisation(rows: OperatorColumns, gpu: Gpu) -> PowerRows:
 def rows_of_timing(
     timing: Timing, rows: OperatorColumns, gpu: Gpu, clock_mhz: Floats, *, power_w: Floats, group: Texts
 ) -> PowerRows:
-    """Return the rows of modelled counts with a measured power; ``timing`` has one clock a row, (n, 1)."""
+    """Return the rows of modeled counts with a measured power; ``timing`` has one clock a row, (n, 1)."""
     seconds = timing.duration_s[:, 0]
     return PowerRows(
         power_w=power_w,

@@ -16,7 +16,7 @@ from tracetool.calibrate.power_rows import (
     PowerRows,
     rows_of_activity,
     rows_of_timing,
-    rows_of_utilisation,
+    rows_of_utilization,
 )
 from tracetool.calibrate.power_sweep import SweepRows
 from tracetool.core.arrays import Bools, Floats, Texts
@@ -35,7 +35,7 @@ Kind = Literal["idle", "activity", "sweep", "operators"]
 
 #: A reading this close to the limit, or above it, was taken with the clock held back.
 AT_CAP = 0.965
-#: Above these shares of a peak a row cannot have run as stated. Bytes are modelled, not counted: traffic
+#: Above these shares of a peak a row cannot have run as stated. Bytes are modeled, not counted: traffic
 #: the caches kept may be among them.
 _FLOPS_SLACK, _BYTES_SLACK = 1.02, 1.6
 #: Fewer repetitions than this are a start-up, not a steady state.
@@ -88,7 +88,7 @@ def read_measured(path: str | os.PathLike[str], gpu: Gpu) -> Measured:
         frame = frame.with_columns(pl.lit(gpu.clock_boost_mhz).alias("clock_mhz"))
     shares = [c for c in frame.columns if c.startswith("util_")]
     if shares and "op" not in frame.columns:
-        return _utilisation(name, frame, shares, gpu)
+        return _utilization(name, frame, shares, gpu)
     if "duration_us" not in frame.columns and any(c.startswith("act_") for c in frame.columns):
         frame = frame.with_columns(pl.lit(_SAMPLE_US).alias("duration_us"))
     if "duration_us" not in frame.columns:
@@ -142,8 +142,8 @@ def _idle(name: str, frame: pl.DataFrame) -> Measured:
     return Measured("idle", name, None, sweep, rejected, volts, clock[kept] if volts is not None else None)
 
 
-def _utilisation(name: str, frame: pl.DataFrame, shares: list[str], gpu: Gpu) -> Measured:
-    """A table of unit utilisations: rows of the same shares are one kernel at several clocks."""
+def _utilization(name: str, frame: pl.DataFrame, shares: list[str], gpu: Gpu) -> Measured:
+    """A table of unit utilizations: rows of the same shares are one kernel at several clocks."""
     frame = (
         frame.with_columns(pl.lit(1.0).alias("duration_us")) if "duration_us" not in frame.columns else frame
     )
@@ -160,7 +160,7 @@ def _utilisation(name: str, frame: pl.DataFrame, shares: list[str], gpu: Gpu) ->
         memory = frame["mem_clock_mhz"].cast(pl.Float64, strict=False)
         numbers = numbers.with_columns(memory.alias("recorded_mem_clock_mhz"))
     rows = as_columns(numbers, pl.Series(["unknown"] * frame.height, dtype=pl.String))
-    found = rows_of_utilisation(rows, gpu)
+    found = rows_of_utilization(rows, gpu)
     named = {"group", "kernel", "name", "workload"} & set(frame.columns)
     group = (
         _groups(frame)

@@ -237,13 +237,13 @@ def _least_squares(
     """Return fitted coefficients and the standard deviation of their logarithms."""
     names = [k for k, c in law.priors.items() if c.fitted]
     low, high = (np.log([getattr(law.priors[k], side) for k in names]) for side in ("low", "high"))
-    centre = np.log([law.priors[k].value for k in names])
+    center = np.log([law.priors[k].value for k in names])
     begin = np.clip(np.log([start[k] for k in names]), low + 1e-6, high - 1e-6)
     fixed = dict(start)
 
     def off(x: Floats) -> Floats:
         values = {**fixed, **dict(zip(names, np.exp(x), strict=True))}
-        return np.concatenate([residuals(law, some, gpu, values), PULL * (x - centre)])
+        return np.concatenate([residuals(law, some, gpu, values), PULL * (x - center)])
 
     found = least_squares(
         off, begin, bounds=(low, high), loss="soft_l1", f_scale=ROBUST, max_nfev=steps, diff_step=3e-3

@@ -25,7 +25,7 @@ _ENERGIES = ("mJ", "J", "kJ")
 _SHORTEST, _LONGEST = 0.1, 1e5
 _REASONS = {
     "host": "host-bound",
-    "sync": "synchronisation",
+    "sync": "synchronization",
     "communication": "communication",
     "dependency": "dependency",
     "tail": "tail",

@@ -128,9 +128,9 @@ def _metrics(
     made = []
     for name in METRICS:
         base, head = figures["base"][name], figures["head"][name]
-        # a relative error of energy is one of power and of energy x time; of a modelled time it is a bound
-        modelled = name != "time" or asked.basis == "predicted"
-        error = model_j / whole if modelled and whole > 0 else 0.0
+        # a relative error of energy is one of power and of energy x time; of a modeled time it is a bound
+        modeled = name != "time" or asked.basis == "predicted"
+        error = model_j / whole if modeled and whole > 0 else 0.0
         noise = np.array([within_whole(sides, FIGURES[name])])
         judging = Judging(asked.basis, asked.spread(name), within=noise)
         effects = effects_of(base[:, None], head[:, None], judging, np.array([error]))

@@ -60,7 +60,7 @@ class RunDiff:
     unit : str
         ``step`` or ``run``.
     basis : str
-        What the energies are: ``measured``, ``anchored`` (modelled from measured times), ``predicted``.
+        What the energies are: ``measured``, ``anchored`` (modeled from measured times), ``predicted``.
     """
 
     base: tuple[str, ...]

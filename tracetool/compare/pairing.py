@@ -54,7 +54,7 @@ def pair_sides(base: Side, head: Side) -> pl.DataFrame:
     -----
     First by identity, from the most telling key to the least. What is left on both sides of one operator
     is the same operator done by other kernels. What is left then is matched by order: launches between
-    the same two matched neighbours stand in the same place. The rest is added or gone.
+    the same two matched neighbors stand in the same place. The rest is added or gone.
     """
     rest = {"base": base.classes, "head": head.classes}
     made: list[pl.DataFrame] = []
@@ -186,7 +186,7 @@ def _holes(side: Side, placed: pl.DataFrame | None, name: str) -> pl.DataFrame:
 def _by_place(
     base: Side, head: Side, placed: pl.DataFrame | None, rest: dict[str, pl.DataFrame], begin: int
 ) -> pl.DataFrame:
-    """Pair unmatched launches that stand between the same matched neighbours."""
+    """Pair unmatched launches that stand between the same matched neighbors."""
     holes = {"base": _holes(base, placed, "base"), "head": _holes(head, placed, "head")}
     both = (
         holes["base"].select("before", "after").unique()

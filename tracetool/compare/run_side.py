@@ -134,7 +134,7 @@ def load_run(path: Path, basis: Basis, reading: Reading) -> LoadedRun:
     path : path
         A run folder, or an operator table.
     basis : {"measured", "anchored", "predicted"}
-        ``measured`` from the power log, ``anchored`` modelled from measured times, ``predicted`` times
+        ``measured`` from the power log, ``anchored`` modeled from measured times, ``predicted`` times
         and energies both from the model at one clock.
     reading : Reading
         GPU and clocks.
@@ -174,10 +174,10 @@ def load_run(path: Path, basis: Basis, reading: Reading) -> LoadedRun:
     notes = [f"{path.name}: {n}" for n in predicted.notes]
     each = _each(predicted, times=basis == "predicted")
     gap_s, gap_j, span_s = _gaps(predicted, recorded=basis != "predicted")
-    modelled = None
+    modeled = None
     if basis == "measured":
         counted = each.join(run.signatures.select("signature", "launches"), on="signature")
-        modelled = float((counted["each_j"] * counted["launches"]).sum()) + gap_j
+        modeled = float((counted["each_j"] * counted["launches"]).sum()) + gap_j
         each, gap_j, said = _measured(run, reading, each, (gap_s, gap_j))
         notes += [f"{path.name}: {n}" for n in said]
     ranges = run.table("ranges")
@@ -204,7 +204,7 @@ def load_run(path: Path, basis: Basis, reading: Reading) -> LoadedRun:
         run,
         notes,
         bool(run.telemetry["clock_mhz"].is_not_null().any()),
-        modelled,
+        modeled,
     )
 
 
@@ -241,7 +241,7 @@ def _gaps(predicted: PredictedRun, *, recorded: bool) -> tuple[float, float, flo
 def _measured(
     run: Run, reading: Reading, each: pl.DataFrame, gaps: tuple[float, float]
 ) -> tuple[pl.DataFrame, float, list[str]]:
-    """Put measured energies in place of modelled ones wherever the log tells them."""
+    """Put measured energies in place of modeled ones wherever the log tells them."""
     energy, notes, warnings = measured_energy(run, gpu=reading.gpu)
     if energy is None:
         raise BadInput.in_file(

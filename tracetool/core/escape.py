@@ -42,7 +42,7 @@ _LOOSE = re.compile(
 )
 _FORMULA = re.compile(r"^[=+@\t\r\uff1d\uff0b\uff0d\uff20-](?=.)")
 _LOG_COMMAND = re.compile(r"##(?=(?:vso)?\[)", re.IGNORECASE)
-#: What a library may write to colour a line; nothing else of a terminal's language.
+#: What a library may write to color a line; nothing else of a terminal's language.
 _STYLE = re.compile(r"(\x1b\[[0-9;]*m)")
 _LINE_COMMAND = re.compile(r"^((?:\s|\x1b\[[0-9;]*m)*)::", re.MULTILINE)
 _NUMBER = re.compile(r"^[+-]?[\d.]+(?:[eE][+-]?\d+)?$")
@@ -189,7 +189,7 @@ def lines(text: str, *, at_start: bool = True, styled: bool = False) -> str:
     at_start : bool
         Whether it begins a line.
     styled : bool
-        Whether it may hold colours.
+        Whether it may hold colors.
 
     >>> lines("a\n  ::set-output name=x::y\x1b]0;t\x07\n")
     'a\n  : :set-output name=x::y\\x1b]0;t\\x07\n'

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tracetool.core.arrays import Bools, Floats, Ints, Texts
 from tracetool.core.work import Work
 
-#: Units whose utilisation is reported, in the order of the ``util_*`` columns.
+#: Units whose utilization is reported, in the order of the ``util_*`` columns.
 UNITS = ("tensor", "fp32", "fp64", "int", "sfu", "shared", "l2", "dram", "link")
 #: What sets the time: a unit, or one of these.
 BOUNDS = (*UNITS, "latency", "launch")
@@ -19,7 +19,7 @@ FROM = ("shapes", "anchored only", "family rate", "not at all")
 
 @dataclass(frozen=True)
 class Timing:
-    """Time and utilisation of n rows at c clocks.
+    """Time and utilization of n rows at c clocks.
 
     ``low``/``high`` bound the true duration at 90 % as factors of ``duration_s``. ``clock_low`` is the part
     of ``low`` that all rows have in common: the recording's clock was not stated and may have been lower.

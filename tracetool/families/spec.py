@@ -70,7 +70,7 @@ class UserWords:
     op : str
         The finer class such a kernel gets.
     words : str
-        The words, and pairs of neighbouring words joined by ``_``, separated by blanks.
+        The words, and pairs of neighboring words joined by ``_``, separated by blanks.
     """
 
     rank: int

@@ -240,7 +240,7 @@ def streaming(call: Call) -> Numbers | None:
 def walked_dims(shapes: list[Shape]) -> int:
     """Return the dimensions a kernel that computes offsets steps through: those that do not merge into one.
 
-    Neighbouring dimensions merge where every operand spans both or neither; of operands all alike some lie
+    Neighboring dimensions merge where every operand spans both or neither; of operands all alike some lie
     apart in memory, else there were no offsets to compute: at least two remain, three where there are so many.
 
     >>> walked_dims([(16, 559, 1024), (1024,)]), walked_dims([(16, 16, 559, 64), (16, 16, 559, 64)])

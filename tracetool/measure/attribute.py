@@ -87,7 +87,7 @@ class Attribution:
             timed = by_time(seconds, total)
             expected = self.expected_w.get(device)
             told = expected is not None and np.isfinite(expected).all()
-            modelled = by_model(seconds, expected, total) if told and expected is not None else None
+            modeled = by_model(seconds, expected, total) if told and expected is not None else None
             names = self.energy.filter(pl.col("device") == device)["class"].to_list()
             out += [
                 {
@@ -95,7 +95,7 @@ class Attribution:
                     "class": names[i] if i < len(names) else str(i),
                     "energy_j": float(measured[i]),
                     "time_share_j": float(timed[i]),
-                    "model_share_j": None if modelled is None else float(modelled[i]),
+                    "model_share_j": None if modeled is None else float(modeled[i]),
                 }
                 for i in range(k)
             ]

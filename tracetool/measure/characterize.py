@@ -96,7 +96,7 @@ def _peak(lengths: Floats, value: Floats) -> Estimate:
 
 
 def characterize(log: PowerLog, timeline: Timeline, nominal: Sensor, *, most: int = 400) -> Characterized:
-    """Return the sensor's behaviour as the log shows it.
+    """Return the sensor's behavior as the log shows it.
 
     Parameters
     ----------

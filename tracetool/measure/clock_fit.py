@@ -180,7 +180,7 @@ def _apart(values: Floats) -> list[int]:
 class _Model:
     """Readings as a level, a swing with the work, each piece's own power, slow change and noise."""
 
-    power: Floats  # (n,) centred, over its spread [1]
+    power: Floats  # (n,) centered, over its spread [1]
     time_s: Floats  # (n,)
     boxes: Boxes
     timeline: Timeline
@@ -258,7 +258,7 @@ def _pieces(timeline: Timeline, longest_s: float) -> Floats:
     cuts = timeline.busy(timeline.off_start_s[np.isfinite(timeline.off_start_s)])
     even = np.arange(0.0, total, max(longest_s, total / _PIECES))
     kept = np.unique(np.concatenate([[0.0, total], cuts, even]).clip(0.0, total))
-    while len(kept) > 2 * _PIECES:  # the shortest pieces join their neighbours
+    while len(kept) > 2 * _PIECES:  # the shortest pieces join their neighbors
         short = np.diff(kept) < np.quantile(np.diff(kept), 0.25)
         kept = np.concatenate([kept[:1], kept[1:-1][~short[:-1]], kept[-1:]])
         if not short[:-1].any():

@@ -28,7 +28,7 @@ def by_model(seconds: Floats, power_w: Floats, total_j: float) -> Floats:
     seconds : array, shape (k,)
         Time of each class. [s]
     power_w : array, shape (k,)
-        Modelled power of each class. [W]
+        Modeled power of each class. [W]
     total_j : float
         Energy of all classes together. [J]
     """

@@ -11,7 +11,7 @@ from tracetool.core.arrays import Floats, Ints
 from tracetool.measure.timeline import STATES, Ramp, cut
 
 STATE_COUNT = len(STATES)
-#: Part of a block that must be active for its level to be set beside its neighbours'.
+#: Part of a block that must be active for its level to be set beside its neighbors'.
 _FILLED = 0.2
 #: Windows whose deviations are found together, and cells of the dense block that takes.
 _TOGETHER, _CELLS = 64, 1_000_000
@@ -125,7 +125,7 @@ class Levels:
     def inner_variance(self, start_s: Floats, end_s: Floats) -> Floats:
         """Return the variance of windows that cut a block: power moved inside it too. Shape (w,). [J^2]
 
-        What a block's level differs from its neighbours' is what its halves may differ by: a part that
+        What a block's level differs from its neighbors' is what its halves may differ by: a part that
         holds the share f of it is off by that times the root of f (1 - f).
         """
         edges, ramp, level = self.edges_s, self.ramps[0], self.level_w[:, 0]

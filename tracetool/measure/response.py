@@ -119,8 +119,8 @@ def respond(readings: Readings, timeline: Timeline, boxes: Boxes) -> Response:
             np.full(drift.shape[1], 1.0 / (_DRIFT_SHARE * reach)),
         ]
     )
-    centre = float(np.median(y))
-    target = y - centre
+    center = float(np.median(y))
+    target = y - center
     floor = max(0.1, _FLOOR_SHARE * reach)
     noise = 0.1 * reach
     timing = timing_noise(boxes, readings.time_s, timeline.edges_s, reach, timeline.jitter_s)

@@ -252,7 +252,7 @@ def _stretch(matrix: sparse.csr_matrix, covariance: Floats, pull: Floats, most: 
     Notes
     -----
     A miss moves a power by :math:`(V A^T)_{kn} w_n r_n`; the sum's variance is told with the products of
-    neighbours too (Newey and West 1987). A drift that all classes share moves none of them, so that the
+    neighbors too (Newey and West 1987). A drift that all classes share moves none of them, so that the
     misses' own likeness would say too much.
     """
     n, k = matrix.shape

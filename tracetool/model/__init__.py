@@ -1,1 +1,1 @@
-"""How long and how hot: timing, utilisation, power, the operating point. Arrays only."""
+"""How long and how hot: timing, utilization, power, the operating point. Arrays only."""

@@ -1,6 +1,6 @@
 """What measured module activity says of a kernel: the counts behind it.
 
-Data-centre monitors report, per module, the share of cycles it was busy over an interval. With the
+Data-center monitors report, per module, the share of cycles it was busy over an interval. With the
 clock and the duration that is a count: busy share x rate x clock x time.
 """
 

@@ -50,7 +50,7 @@ def kernels(rows: OperatorColumns, anchor: Anchor) -> Ints:
 
 
 def between(rows: OperatorColumns, anchor: Anchor, clock_mhz: Floats) -> Between | None:
-    """Return the neighbours of each place among its kernel's measured clocks, or None if all are alone.
+    """Return the neighbors of each place among its kernel's measured clocks, or None if all are alone.
 
     Parameters
     ----------

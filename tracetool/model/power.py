@@ -116,8 +116,8 @@ def anchored_parts(
 ) -> PowerParts:
     """Return the parts scaled so that each row has its measured power at its measured clock.
 
-    The measured power less the base is what the work costs there: the modelled parts of work share it in
-    proportion. A power below the modelled base scales the base too.
+    The measured power less the base is what the work costs there: the modeled parts of work share it in
+    proportion. A power below the modeled base scales the base too.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def anchored_parts(
     seconds = there.duration_s[:, 0]
     base = origin.joules["base"][:, 0] / seconds
     work = (origin.total()[:, 0] - origin.joules["base"][:, 0]) / seconds
-    # At least a twentieth of the power is work: a reading under the modelled idle lowers the base.
+    # At least a twentieth of the power is work: a reading under the modeled idle lowers the base.
     base_factor = np.where(known, np.minimum(1.0, 0.95 * measured / np.maximum(base, 1e-9)), 1.0)
     left = np.maximum(measured - base * base_factor, 0.0)
     factor = np.where(known, left / np.maximum(work, 1e-9), 1.0)

@@ -1,4 +1,4 @@
-"""Power coefficients of a GPU nobody measured: physics and neighbours, with wide intervals.
+"""Power coefficients of a GPU nobody measured: physics and neighbors, with wide intervals.
 
 Energies per count scale with the process node (capacitance), memory with its type, the base with
 what the board's idle reading says. All values are order-of-magnitude priors read from published

@@ -37,7 +37,7 @@ def time_rows(
     *,
     found: RowPieces | None = None,
 ) -> Timing:
-    """Return time and utilisation of each row at each clock.
+    """Return time and utilization of each row at each clock.
 
     Parameters
     ----------

@@ -27,9 +27,9 @@ KERNEL_COLUMNS: Final = (
     "range",
     "signature",
 )
-#: Host calls shorter than this cannot hide a wait worth modelling.
+#: Host calls shorter than this cannot hide a wait worth modeling.
 _LONG_CALL_NS: Final = 20_000
-#: Synchronising calls that return at once: they ask, or make a stream wait, not the host.
+#: Synchronizing calls that return at once: they ask, or make a stream wait, not the host.
 _NOT_BLOCKING: Final = r"(?i)Query|StreamWait"
 _WORK: Final = ("launch", "graph_launch", "memcpy", "memset")
 
@@ -70,7 +70,7 @@ class HostCalls:
     duration_ns: Floats  # (m,)
     process: Numbers  # (m,) dense
     thread: Numbers  # (m,) dense, unique across processes
-    waits: Bools  # (m,) a synchronising call by name
+    waits: Bools  # (m,) a synchronizing call by name
     copies: Bools  # (m,) a copy or set, which may return only once it is done
     works: Bools  # (m,) starts device work
 

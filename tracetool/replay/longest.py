@@ -84,7 +84,7 @@ def solve(graph: Graph, duration_ns: Floats, memory: Memory | None = None) -> tu
 
     The maximum-plus recurrence of a directed acyclic graph; nodes lie in topological order, so one
     pass of O(nodes + edges) solves it. A stream makes a path of millions of levels, so a pass level by
-    level has nothing to vectorise: this loop is compiled.
+    level has nothing to vectorize: this loop is compiled.
     """
     n = len(graph)
     memory = memory or Memory()

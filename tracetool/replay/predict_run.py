@@ -1,4 +1,4 @@
-"""Predict a run: its signatures modelled once, its timeline replayed at every clock."""
+"""Predict a run: its signatures modeled once, its timeline replayed at every clock."""
 
 from __future__ import annotations
 

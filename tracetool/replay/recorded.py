@@ -19,7 +19,7 @@ from tracetool.model.timing import time_rows
 from tracetool.replay.recording_notes import device_notes, with_timer_error
 from tracetool.tables.run import Run
 
-#: A reading counts as one under load from this utilisation on.
+#: A reading counts as one under load from this utilization on.
 _LOADED: Final = 0.5
 #: Clocks tried for kernels that the power limit slowed while they were recorded.
 _STEPS: Final = 16
@@ -158,8 +158,8 @@ def _possible(rows: OperatorColumns, gpu: Gpu) -> tuple[OperatorColumns, list[st
     clock = rows.number("recorded_clock_mhz")
     known: Bools = rows.text("shape_source", "none") != "none"
     measured = rows.number("duration_us", 0.0) * 1e-6
-    modelled = time_rows(rows, gpu, clock[:, None]).duration_s[:, 0]
-    false = known & (measured > 0) & (modelled > _IMPOSSIBLE * measured)
+    modeled = time_rows(rows, gpu, clock[:, None]).duration_s[:, 0]
+    false = known & (measured > 0) & (modeled > _IMPOSSIBLE * measured)
     if not false.any():
         return rows, []
     return _without_shapes(rows, false), [_ASIDE.format(int(false.sum()), "measured time")]

@@ -98,7 +98,7 @@ class RunPage:
 
     @property
     def families(self) -> list[str]:
-        """Families in order of energy: the order of colours in every picture."""
+        """Families in order of energy: the order of colors in every picture."""
         sums = (
             self.rows.group_by("family")
             .agg(pl.col("energy_j").sum())

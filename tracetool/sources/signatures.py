@@ -1,4 +1,4 @@
-"""Distinct pieces of work: every launch of one signature is classified and modelled once."""
+"""Distinct pieces of work: every launch of one signature is classified and modeled once."""
 
 from __future__ import annotations
 

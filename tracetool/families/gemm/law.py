@@ -37,9 +37,9 @@ _TENSOR = {
     "drained": Coefficient(0.7, 0.001, 1.0, "1"),
 }
 _LAUNCH = {"launch_us": Coefficient(1.5, 0.3, 60.0, "us")}
-#: Formats with scales: A is quantised by a kernel of its own, sizes no multiple of 4 are padded, and a
+#: Formats with scales: A is quantized by a kernel of its own, sizes no multiple of 4 are padded, and a
 #: host that issues kernel after kernel sets a floor.
-_QUANTISED = {
+_QUANTIZED = {
     "launch_us": Coefficient(5.0, 0.3, 30.0, "us"),
     **{k: v for k, v in _TILES.items() if not k.startswith("vector")},
     "drained": _TENSOR["drained"],
@@ -100,7 +100,7 @@ _HABITS = ({"odd_tiles": 0.0, "whole_waves": 1.0, "least_tile": 32.0, "slab_clk"
 
 GEMM = Law(LawKey.GEMM, _gemm, {**_LAUNCH, **_TILES, **_TENSOR}, habits=_HABITS)
 GEMM_OLDER = Law(LawKey.GEMM_OLDER, _older, GEMM.priors, parent=LawKey.GEMM, kin=KIN)
-GEMM_FP8 = Law(LawKey.GEMM_FP8, _gemm, _QUANTISED)
-GEMM_FP8_BLOCK = Law(LawKey.GEMM_FP8_BLOCK, _gemm, _QUANTISED)
-GEMM_FP4 = Law(LawKey.GEMM_FP4, _gemm, _QUANTISED)
+GEMM_FP8 = Law(LawKey.GEMM_FP8, _gemm, _QUANTIZED)
+GEMM_FP8_BLOCK = Law(LawKey.GEMM_FP8_BLOCK, _gemm, _QUANTIZED)
+GEMM_FP4 = Law(LawKey.GEMM_FP4, _gemm, _QUANTIZED)
 CONV = Law(LawKey.CONV, _conv, {**_LAUNCH, **_TILES, **_TENSOR}, spread=(-0.6, 0.6), parent=LawKey.GEMM)

@@ -49,7 +49,7 @@ class TileRates:
     latency_clk: float = 1400.0  # first load to last store
     block_clk: float = 700.0  # start and end of each wave of blocks
     slab_clk: float = 150.0  # each step through K: load, barrier and issue
-    split_clk: float = 4000.0  # synchronisation of a split K
+    split_clk: float = 4000.0  # synchronization of a split K
     split_power: float = 0.1  # its growth with the parts
     reduce_reach: float = 0.8  # L2 rate of partial results
     store_reach: float = 1.0  # store of a tile, of 64 B/clk and SM

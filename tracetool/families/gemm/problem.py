@@ -54,7 +54,7 @@ def conv_products(rows: OperatorColumns, gpu: Gpu) -> Products:
     gives every pixel of it from the filters times window, one of the weights every weight from the pixels;
     all three multiply as often. Winograd's algorithm gives t by t results of an r by r window with
     :math:`(t + r - 1)^2` products a channel [1]_, each set of which may be a product of a kernel of its own.
-    The image is read once: neighbouring windows overlap on chip.
+    The image is read once: neighboring windows overlap on chip.
 
     References
     ----------

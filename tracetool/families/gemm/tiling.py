@@ -86,7 +86,7 @@ def plan_products(products: Products, gpu: Gpu, rates: TileRates, hertz: float) 
     .. math:: t_{core} = \left\| \lceil T s / S \rceil \frac{k}{s} c_{mma}, \;
        \frac{Q_{fill}}{B_{L2}}, \; \lceil T s / S \rceil \frac{q_{fill}}{B_{port}} \right\|_p
 
-    (tile and wave quantisation as in [1]_). On matrix units the products of a slab, its reads of
+    (tile and wave quantization as in [1]_). On matrix units the products of a slab, its reads of
     shared memory and the latency of the next overlap; on vector pipes the latency adds. Starts and
     stores of waves but the first overlap memory as far as ``drained`` says.
 

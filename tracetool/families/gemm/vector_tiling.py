@@ -1,6 +1,6 @@
 """How matrix products on vector pipes lie on the chip: tiles held in registers, K walked row by row.
 
-Both operands of a framework's linear layer are stored along K. A tile reads a few neighbouring words of each
+Both operands of a framework's linear layer are stored along K. A tile reads a few neighboring words of each
 of its rows, goes on to the next few, and so on: memory opens a new page for every row, and rows far apart
 need more address translations than the chip keeps.
 """
@@ -22,7 +22,7 @@ TILES = ((32, 32), (64, 32), (32, 64), (64, 64), (128, 32), (32, 128), (128, 64)
 DEPTH, LEAST_DEPTH, MOST_PARTS, MOST_RESIDENT = 8.0, 48.0, 32, 16.0
 #: Bytes per clock between an SM and the fabric.
 PORT_BYTES = 64.0
-#: Bytes of a row beyond which its neighbour lies in another page of device memory.
+#: Bytes of a row beyond which its neighbor lies in another page of device memory.
 ROW_BYTES = 1024.0
 #: Rows this many bytes apart, or a multiple, fall on the same channels of memory.
 ALIAS_BYTES = 4096.0

@@ -66,9 +66,9 @@ def _layers(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     e = expert_layers(rows, gpu, c["skew"], c["imbalance"])
     n = len(rows)
     words = rows.text("dtype", "bf16")
-    quantised = e.size <= 1.0
+    quantized = e.size <= 1.0
     # kernels of FP8 reach another share of their peak, and no more than all of it
-    format_rate = np.where(words == "fp8_block", c["block_rate"], np.where(quantised, c["fp8_rate"], 1.0))
+    format_rate = np.where(words == "fp8_block", c["block_rate"], np.where(quantized, c["fp8_rate"], 1.0))
     rate = e.rate * np.minimum(c["tensor_reach"] * format_rate, 1.0)
     hertz = gpu.clock_boost_mhz * 1e6
     best = np.full(n, np.inf)
@@ -82,12 +82,12 @@ def _layers(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         memory, chosen = np.where(faster, m, memory), np.where(faster, tile, chosen)
     passing = c["inner_factor"] * e.pairs * e.inner * 6.0 + c["outer_factor"] * e.pairs * e.hidden * 2.0
     scaling = c["quantise_factor"] * 3.0 * (e.tokens * e.hidden + e.pairs * e.inner)
-    launch = c["launch_us"] * np.where(quantised, c["launch_quantised"], 1.0)
+    launch = c["launch_us"] * np.where(quantized, c["launch_quantised"], 1.0)
     sorting = (c["pair_ns"] * e.tokens * e.top_k + c["expert_ns"] * e.experts) * 1e-9
     return Pieces(
         fixed_s=launch * 1e-6 + sorting,
         serial_cycles=serial,
-        stream_s=(passing + np.where(quantised, scaling, 0.0)) / gpu.dram_bytes_per_s,
+        stream_s=(passing + np.where(quantized, scaling, 0.0)) / gpu.dram_bytes_per_s,
         core_cycles=core,
         memory_s=memory,
         norm=np.full(n, c["overlap_norm"]),

@@ -39,7 +39,7 @@ def stream_counter(
         size = element_bytes(dtype_of(rows))
         moved = (rows.number("reads", 1.0) + rows.number("writes", 1.0)) * elements * size
         if sectors:
-            # where the width is not told, neighbours are taken for read together
+            # where the width is not told, neighbors are taken for read together
             width = np.maximum(rows.number("cols", SECTOR_BYTES), 1.0)
             whole = np.ceil(width * size / SECTOR_BYTES) * SECTOR_BYTES
             moved = moved + (whole / (width * size) - 1.0) * elements * size * rows.number("reads", 1.0)

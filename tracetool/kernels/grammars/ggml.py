@@ -1,6 +1,6 @@
-"""llama.cpp (ggml): quantised products and the kernels around them.
+"""llama.cpp (ggml): quantized products and the kernels around them.
 
-``mul_mat_q<type, ...>`` tiled product of quantised weights, ``mul_mat_vec_q<type, n>`` the same for few columns, ``flash_attn_ext_*``,
+``mul_mat_q<type, ...>`` tiled product of quantized weights, ``mul_mat_vec_q<type, n>`` the same for few columns, ``flash_attn_ext_*``,
 ``rms_norm_f32<block>``, ``rope_{norm|neox}``, ``cpy_f32_f16``, ``quantize_q8_1``.
 """
 
@@ -34,7 +34,7 @@ GRAMMAR = Grammar(
         Rule(r"\w+", "elementwise", "pointwise", sign=typed_as()),
     ),
     tokens=(
-        Token(r"mul_mat_q\w*|mul_mat_f\w*", "tiled product; q: quantised weights"),
+        Token(r"mul_mat_q\w*|mul_mat_f\w*", "tiled product; q: quantized weights"),
         Token(r"mul_mat_vec\w*", "matrix times few vectors"),
         Token(r"flash_attn\w*", "attention; stream_k_fixup and combine join its parts"),
         Token(r"quantize_\w+", "activations to 8 bits for the product"),

@@ -1,6 +1,6 @@
 """nvFuser: ``nvfuser_{scheduler}_f{fusion}_c{concrete}_r{runtime}_g{group}``; the scheduler says how the fused operators are laid out.
 
-``inner_persistent`` and ``outer_persistent`` keep a row on chip between its statistics and its results: normalisations and softmax.
+``inner_persistent`` and ``outer_persistent`` keep a row on chip between its statistics and its results: normalizations and softmax.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ GRAMMAR = Grammar(
     tokens=(
         Token(r"pointwise|transpose|reduction|matmul|persistent", "scheduler: how the fused operators are laid out"),
         Token(r"inner|outer", "side of the reduced axes"),
-        Token(r"f\d+|c\d+|r\d+|g\d+", "fusion, concretisation, run, group: compile indices that name nothing"),
+        Token(r"f\d+|c\d+|r\d+|g\d+", "fusion, concretization, run, group: compile indices that name nothing"),
     ),
     examples={"nvfuser_inner_persistent_f3_c1_r0_g0": "norm", "nvfuser_pointwise_f0_c1_r0_g2": "elementwise"},
     rank=9,

@@ -1,7 +1,7 @@
 """vLLM, SGLang and FlashInfer: the kernels of inference servers.
 
 Names are plain words in the projects' namespaces: ``vllm::paged_attention_v{1|2}_kernel``, ``vllm::act_and_mul_kernel``, ``flashinfer::norm::RMSNormKernel``,
-``BatchPrefillWithPagedKVCacheKernel``. Quantised products: Marlin, Machete, AWQ, GPTQ, ExLlama, AllSpark.
+``BatchPrefillWithPagedKVCacheKernel``. Quantized products: Marlin, Machete, AWQ, GPTQ, ExLlama, AllSpark.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _marlin(found: re.Match[str], symbol: Symbol) -> Attributes:
 
 GRAMMAR = Grammar(
     library="vllm",
-    title="inference servers: vLLM, SGLang, FlashInfer, and their quantised products",
+    title="inference servers: vLLM, SGLang, FlashInfer, and their quantized products",
     source="vllm-project/vllm, csrc; sgl-project/sglang, sgl-kernel/csrc; flashinfer-ai/flashinfer, include/flashinfer; IST-DASLab/marlin",
     gate=r"vllm|sglang|sgl_|flashinfer|(?:^|::)\w*(?:paged_attention|PagedKV|BatchPrefill|BatchDecode|SinglePrefill|SingleDecode|Prefill|MergeState|VariableLengthMergeStates|PersistentVariable)|_C_cache_ops|_C::|"
     r"reshape_and_cache|rotary_embedding|(?:^|::)\w*(?:act_and_mul|silu_and_mul|gelu_and_mul)|rms_norm_kernel|[Mm]arlin|machete|awq_|gptq|exllama|gemm_half_q_half|reconstruct_|AllSpark|moe_align|moe_sum|topkGating|topk_softmax|"

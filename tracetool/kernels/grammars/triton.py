@@ -1,7 +1,7 @@
 """Triton kernels written by hand: their function's name, with the tiles and formats some projects append.
 
 ``_matmul_ogs_{layout}_{out}x{in}x{weight}_{M}x{N}x{K}x{split_k}[_{act}]`` (triton_kernels); ``kernel_unified_attention_{2d|3d}``. Old stripped
-names (``triton__0d1d2d3``) hold argument specialisations only and stay unknown.
+names (``triton__0d1d2d3``) hold argument specializations only and stay unknown.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ GRAMMAR = Grammar(
         Token(r"\d+x\d+x\d+x\d+", "block tile M x N x K, split of K"),
         Token(r"persistent", "blocks stay and take tiles in turn"),
         Token(r"swiglu", "activation fused behind the product"),
-        Token(r"tma|ws", "tensor memory accelerator, warp specialisation"),
+        Token(r"tma|ws", "tensor memory accelerator, warp specialization"),
     ),
     examples={"_matmul_ogs_NTN_bf16xbf16xmxfp4_64x256x128x1_swiglu": "moe", "_attn_fwd_inner_kernel": "attention", "kernel_unified_attention_3d": "attention"},
     rank=60,

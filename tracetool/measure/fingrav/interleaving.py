@@ -86,7 +86,7 @@ def interleaving(activities: Activities, samples: Samples, *, seed: int = 0) -> 
         return None
     placed, power, run = _seen(known, samples)
     if len(power) < _ENOUGH:
-        return Interleaving((), None, f"only {len(power)} samples meet the kernel or its neighbours")
+        return Interleaving((), None, f"only {len(power)} samples meet the kernel or its neighbors")
     classes = int(known.label.max()) + 1
     level = _solved(_shares(placed, known.label, classes, len(power)), power)[:classes]
     said = context_labels(known.start_s, known.end_s, level[known.label])

@@ -23,7 +23,7 @@ class Samples:
     power_w: Mapping[str, Floats]  # each (n,)
     window_s: float  # each sample is the mean over this long before its time; 0 where instantaneous
     period_s: float  # between samples
-    error_s: float = 0.0  # standard error of the times, e.g. of the clocks' synchronisation
+    error_s: float = 0.0  # standard error of the times, e.g. of the clocks' synchronization
 
 
 @dataclass(frozen=True)

@@ -63,9 +63,9 @@ def fit_trend(
     run : array of int, shape (n,)
         Run of each: runs, not samples, are resampled, since samples of one run are alike.
     basis : Basis
-        Its roughness is penalised as its marginal likelihood says.
+        Its roughness is penalized as its marginal likelihood says.
     beside : array, shape (n, q), optional
-        Further columns (gaps, warming up), not penalised.
+        Further columns (gaps, warming up), not penalized.
     seed : int
         Of the resampling.
     """
@@ -98,8 +98,8 @@ def fit_trend(
 def _smoothed_away(whole: Floats, penalty: Floats, miss: Floats, random: np.random.Generator) -> Floats:
     r"""Draws of what smoothing took from a curve, which resampled runs do not show. Shape (b, k).
 
-    The part :math:`\sigma^2 V \lambda P V` of the posterior covariance of a penalised fit (Wahba 1983),
-    :math:`V` the inverse of the penalised normal matrix.
+    The part :math:`\sigma^2 V \lambda P V` of the posterior covariance of a penalized fit (Wahba 1983),
+    :math:`V` the inverse of the penalized normal matrix.
     """
     variance = float(miss @ miss) / max(len(miss) - len(whole), 1)
     half = np.linalg.solve(whole, _root(penalty)) * np.sqrt(variance)

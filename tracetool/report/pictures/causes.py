@@ -36,10 +36,10 @@ def waterfall(base: float, factors: Mapping[str, float], head: float, *, unit: s
         "fill": np.where(whole, SOFT, np.where(change > 0, MEASURED, MODEL)),
         "said": shown,
     }
-    for colour in (SOFT, MEASURED, MODEL):
-        rows = np.flatnonzero(source["fill"] == colour)
+    for color in (SOFT, MEASURED, MODEL):
+        rows = np.flatnonzero(source["fill"] == color)
         part = {k: np.asarray(v)[rows] for k, v in source.items() if k != "fill"}
-        bars = made.hbar(y="name", left="left", right="right", height=0.7, fill_color=colour, line_color=None,
+        bars = made.hbar(y="name", left="left", right="right", height=0.7, fill_color=color, line_color=None,
                          source=part)  # fmt: skip
         hover(made, [("", "name"), ("", "said")], [bars])
         made.text(x="right", y="name", text="said", source=part, x_offset=6, text_baseline="middle",

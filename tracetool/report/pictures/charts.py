@@ -13,7 +13,7 @@ from tracetool.core import escape
 from tracetool.core.arrays import Floats
 from tracetool.core.errors import MissingPart
 
-#: Colours of the light page; the page's script puts the reader's theme in their place (``charts.js``).
+#: Colors of the light page; the page's script puts the reader's theme in their place (``charts.js``).
 INK: Final = "#1b1f24"
 SOFT: Final = "#57606a"
 LINE: Final = "#d0d7de"

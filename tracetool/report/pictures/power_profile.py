@@ -23,7 +23,7 @@ from tracetool.report.pictures.charts import (
 )
 from tracetool.report.pictures.measured import thinned
 
-_COLOURS = {"sse": MODEL, "ssp": MEASURED, "outlier": SOFT}
+_COLORS = {"sse": MODEL, "ssp": MEASURED, "outlier": SOFT}
 _DASHES = {"sse": "solid", "ssp": "dashed", "outlier": "dotted"}
 _MARKERS = {
     "isolated": "circle",
@@ -70,7 +70,7 @@ def _run(found: FineProfile, watts: tuple[float, float]) -> Any:
     if len(trend.time_s):
         made.line(trend.time_s * 1e3, trend.power_w, line_color=INK, line_width=1.8, legend_label="trend")
     for kind, position in (("sse", found.sse), ("ssp", found.ssp)):
-        made.vspan(x=[position * found.duration_s * 1e3], line_color=_COLOURS[kind], line_width=1.5,
+        made.vspan(x=[position * found.duration_s * 1e3], line_color=_COLORS[kind], line_width=1.5,
                    line_dash=_DASHES[kind], legend_label=f"{_SAID[kind]} from here")  # fmt: skip
     legend(made)
     return made
@@ -82,13 +82,13 @@ def _execution(
     span = found.duration_s * 1e6
     made = blank((0.0, span), watts, ("time of interest [µs]", "power [W]"), height=380)
     for curve in curves:
-        colour, across = _COLOURS[curve.kind], curve.phase * span
+        color, across = _COLORS[curve.kind], curve.phase * span
         if curve.kind != "outlier":
             phase, power = thinned(curve.sample_phase * span, curve.sample_w, most=600)
-            made.scatter(phase, power, size=4, fill_color=colour, line_color=None, fill_alpha=0.45)
-        made.varea(across, curve.low_w, curve.high_w, fill_color=colour, fill_alpha=0.18)
+            made.scatter(phase, power, size=4, fill_color=color, line_color=None, fill_alpha=0.45)
+        made.varea(across, curve.low_w, curve.high_w, fill_color=color, fill_alpha=0.18)
         source = {"x": across, "y": curve.power_w, "low": curve.low_w, "high": curve.high_w}
-        line = made.line(x="x", y="y", source=source, line_color=colour, line_width=1.8,
+        line = made.line(x="x", y="y", source=source, line_color=color, line_width=1.8,
                          line_dash=_DASHES[curve.kind], legend_label=_SAID[curve.kind])  # fmt: skip
         rows = [("µs", "x{0.0}"), ("W", "y{0.0}"), ("from", "low{0.0}"), ("to", "high{0.0}")]
         hover(made, rows, [line], mode="vline")

@@ -1,4 +1,4 @@
-"""The roofline: delivered rate against intensity, coloured by power.
+"""The roofline: delivered rate against intensity, colored by power.
 
 References
 ----------
@@ -39,7 +39,7 @@ def roofline(
     flops_per_s : array, shape (n,)
         Delivered rate. [FLOP/s]
     power_w : array, shape (n,)
-        Mean power, the colour. [W]
+        Mean power, the color. [W]
     share : array, shape (n,)
         Share of the run's energy, the size. [1]
     names : sequence of str, length n
@@ -59,7 +59,7 @@ def roofline(
     made = blank(x, y, labels, height=470, width=760, log=True)
     _ceilings(made, x, y, peaks, bytes_per_s)
     _dots(made, np.flatnonzero(good), intensity, flops_per_s, power_w, share, names)
-    said = f"{counted(int(good.sum()), 'kernel')} with counted operations, coloured by power."
+    said = f"{counted(int(good.sum()), 'kernel')} with counted operations, colored by power."
     return Chart("Roofline", said, made)
 
 
@@ -79,9 +79,9 @@ def _dots(
     watts = power_w[rows]
     known = watts[np.isfinite(watts)]
     low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
-    colour = linear_cmap("watts", Cividis256, low, high if high > low else low + 1.0, nan_color="#888888")
+    color = linear_cmap("watts", Cividis256, low, high if high > low else low + 1.0, nan_color="#888888")
     dots = made.scatter(
-        x="x", y="y", size="size", fill_color=colour, fill_alpha=0.85, line_color=INK, line_width=0.7,
+        x="x", y="y", size="size", fill_color=color, fill_alpha=0.85, line_color=INK, line_width=0.7,
         source={
             "x": intensity[rows], "y": rate[rows] / 1e12, "watts": watts,
             "size": 8 + 20 * np.sqrt(np.maximum(np.nan_to_num(share[rows]), 0.0)),

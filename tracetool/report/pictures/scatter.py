@@ -9,7 +9,7 @@ import numpy as np
 from tracetool.core.arrays import Floats
 from tracetool.core.figures import number
 from tracetool.report.pictures.charts import INK, SOFT, Chart, blank, hover, limits, plain
-from tracetool.report.pictures.colours import OTHER
+from tracetool.report.pictures.colors import OTHER
 
 _BAND = 1.1  # a tenth to either side of the diagonal
 
@@ -19,7 +19,7 @@ def scatter(
     predicted: Floats,
     names: Sequence[str],
     families: Sequence[str],
-    colours: Mapping[str, str],
+    colors: Mapping[str, str],
     *,
     quantity: str,
     unit: str,
@@ -31,9 +31,9 @@ def scatter(
     measured, predicted : array, shape (n,)
         The two figures; marks without two positive ones are left out.
     names, families : sequence of str, length n
-        For tooltips and colours.
-    colours : mapping of str to str
-        Colour per family.
+        For tooltips and colors.
+    colors : mapping of str to str
+        Color per family.
     quantity, unit : str
         What the axes show, e.g. ``time`` and ``ms``.
     """
@@ -52,7 +52,7 @@ def scatter(
         x="x", y="y", size=8, fill_color="fill", fill_alpha=0.85, line_color=INK, line_width=0.7,
         source={
             "x": x, "y": y,
-            "fill": [colours.get(families[i], OTHER) for i in rows],
+            "fill": [colors.get(families[i], OTHER) for i in rows],
             "name": [plain(names[i], 200) for i in rows],
             "family": [plain(families[i]) for i in rows],
             "measured": [f"{number(float(v))} {unit}" for v in x],

@@ -13,7 +13,7 @@ import polars as pl
 
 from tracetool.core.arrays import Floats, Ints
 
-#: Most launches a page carries; beyond that, neighbours on one lane become one bar.
+#: Most launches a page carries; beyond that, neighbors on one lane become one bar.
 MOST_BARS: Final = 150_000
 #: Most moments of predicted power a page carries for each GPU; beyond that, means over equal parts.
 MOST_MOMENTS: Final = 60_000
@@ -48,7 +48,7 @@ class Timeline:
         since the previous launch), ``length`` (steps), ``signature`` and ``lane``, each as base64 of
         deflated planes of bytes.
     merged : int
-        Launches that share a bar with a neighbour; 0 where every launch has its own.
+        Launches that share a bar with a neighbor; 0 where every launch has its own.
     """
 
     packed: dict[str, Any]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tracetool.core import escape
 from tracetool.core.figures import number
-from tracetool.report.pictures.colours import OTHER, ink_on
+from tracetool.report.pictures.colors import OTHER, ink_on
 from tracetool.report.pictures.svg import Drawing
 from tracetool.report.pictures.text_size import label_that_fits, text_width
 from tracetool.report.short_names import compact
@@ -87,7 +87,7 @@ def _worst(row: float, largest: float, smallest: float, side: float) -> float:
 
 
 def treemap(
-    parts: Sequence[Part], colours: Mapping[str, str], by: str, *, width: float = 960, height: float = 460
+    parts: Sequence[Part], colors: Mapping[str, str], by: str, *, width: float = 960, height: float = 460
 ) -> str:
     """Return the picture of energies by group and, inside each group, by part."""
     groups: dict[str, list[Part]] = {}
@@ -104,7 +104,7 @@ def treemap(
     boxes = squarify([sum(p.energy_j for p in inside) for _, inside in ordered], (0.0, 0.0, width, height))
     for (name, inside), box in zip(ordered, boxes, strict=True):
         inner = _heading(drawing, name, sum(p.energy_j for p in inside), total, box)
-        _cells(drawing, sorted(inside, key=lambda p: -p.energy_j), inner, colours, total)
+        _cells(drawing, sorted(inside, key=lambda p: -p.energy_j), inner, colors, total)
     return drawing.svg()
 
 
@@ -120,14 +120,12 @@ def _heading(drawing: Drawing, name: str, energy_j: float, total_j: float, box: 
     return (x + 1, y + head, max(w - 2, 0.0), max(h - head - 1, 0.0))
 
 
-def _cells(
-    drawing: Drawing, inside: list[Part], box: Box, colours: Mapping[str, str], total_j: float
-) -> None:
+def _cells(drawing: Drawing, inside: list[Part], box: Box, colors: Mapping[str, str], total_j: float) -> None:
     for part, cell in zip(inside, squarify([p.energy_j for p in inside], box), strict=True):
         cx, cy, cw, ch = cell
         if cw * ch < 0.5:
             continue
-        fill = colours.get(part.family, OTHER)
+        fill = colors.get(part.family, OTHER)
         drawing.mark(
             "rect",
             f"{escape.name(part.name, 200)}: {number(part.energy_j)} J,"

@@ -7,7 +7,7 @@ import polars as pl
 from tracetool.report.accuracy import headline, whole_line
 from tracetool.report.coverage import coverage_line
 from tracetool.report.pictures.charts import chart_html
-from tracetool.report.pictures.colours import family_colours
+from tracetool.report.pictures.colors import family_colors
 from tracetool.report.pictures.scatter import scatter
 from tracetool.report.run_page import RunPage
 from tracetool.report.sections.section import Section, line_html, table_html
@@ -19,7 +19,7 @@ def agreement(page: RunPage) -> Section:
     """Return the scatter of energies (or of times, without a power log) and the families' errors."""
     found = page.accuracy
     rows = found.table.filter((pl.col("level") == "signature") & (pl.col("compared_pct") > 0))
-    colours = family_colours(page.families)
+    colors = family_colors(page.families)
     pictures = []
     for quantity, unit, column in (("energy", "J", "energy{}_j"), ("time", "ms", "time{}_ms")):
         measured, predicted = column.format(""), column.format("_predicted")
@@ -32,7 +32,7 @@ def agreement(page: RunPage) -> Section:
             shown[predicted].to_numpy(),
             shown["name"].to_list(),
             shown["family"].fill_null("unknown").to_list(),
-            colours,
+            colors,
             quantity=quantity,
             unit=unit,
         )

@@ -10,7 +10,7 @@ import polars as pl
 
 from tracetool.core import escape
 from tracetool.core.figures import number
-from tracetool.report.pictures.colours import family_colours
+from tracetool.report.pictures.colors import family_colors
 from tracetool.report.run_page import RunPage
 from tracetool.report.sections.section import Section
 
@@ -94,7 +94,7 @@ def _number(value: Any, digits: int) -> str:
 
 
 def page_data(page: RunPage) -> str:
-    """Return what the page's script reads: table, timeline, colours, as JSON safe inside a script element."""
+    """Return what the page's script reads: table, timeline, colors, as JSON safe inside a script element."""
     rows = kernel_rows(page)
     columns: dict[str, list[Any]] = {}
     for name, _, digits in COLUMNS:
@@ -105,14 +105,14 @@ def page_data(page: RunPage) -> str:
             else [None if v is None or not math.isfinite(v) else float(f"{v:.6g}") for v in column.to_list()]
         )
     families = page.families
-    colours = family_colours(families)
+    colors = family_colors(families)
     lookup = {f: i for i, f in enumerate(families)}
     document = {
         "columns": [{"key": n, "title": t, "digits": d} for n, t, d in COLUMNS],
         "table": columns,
         "timeline": None if page.timeline is None else page.timeline.packed,
         "families": families,
-        "colours": [colours[f] for f in families],
+        "colors": [colors[f] for f in families],
         "family": [lookup[str(f)] for f in page.rows["family"].head(MOST_ROWS)],
         "power": [None if v is None else round(v, 1) for v in page.rows["power_w"].head(MOST_ROWS)],
         "idle_w": round(page.idle_w, 1),

@@ -37,7 +37,7 @@ def roof(page: RunPage) -> Section | None:
         "roofline",
         "Roofline",
         "Rates are counted operations over measured times; bytes are the model's counts. Size is energy,"
-        f" colour is power. Ceilings at {page.recorded_mhz:.0f} MHz.",
+        f" color is power. Ceilings at {page.recorded_mhz:.0f} MHz.",
         chart_html(chart, "roofline")
         + f"<details><summary>Figures</summary>{table_html(_listed(rows), 'Most energy first')}</details>",
     )

@@ -51,14 +51,14 @@ def picture_html(svg: str, label: str) -> str:
     )
 
 
-def legend_html(colours: Iterable[tuple[str, str]]) -> str:
-    """Return which colour is which family."""
+def legend_html(colors: Iterable[tuple[str, str]]) -> str:
+    """Return which color is which family."""
     items = "".join(
-        f'<li><span class="swatch" style="background:{escape.html(colour)}"></span>'
+        f'<li><span class="swatch" style="background:{escape.html(color)}"></span>'
         f"{escape.html(name, 60)}</li>"
-        for name, colour in colours
+        for name, color in colors
     )
-    return f'<ul class="legend" aria-label="Colours">{items}</ul>'
+    return f'<ul class="legend" aria-label="Colors">{items}</ul>'
 
 
 def line_html(text: str, style: str = "note") -> str:

@@ -20,7 +20,7 @@ def timeline(page: RunPage) -> Section | None:
         return None
     buttons = "".join(f'<button type="button" id="{key}">{text}</button>' for key, text in _BUTTONS)
     merged = page.timeline.merged
-    note = f" {merged:,} short launches share a bar with a neighbour." if merged else ""
+    note = f" {merged:,} short launches share a bar with a neighbor." if merged else ""
     predicted = "the power predicted for what runs at each moment, within the GPU's power limit"
     measured = bool(page.timeline.packed["power"])
     lines = (

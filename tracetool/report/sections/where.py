@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracetool.core import escape
-from tracetool.report.pictures.colours import OTHER, family_colours
+from tracetool.report.pictures.colors import OTHER, family_colors
 from tracetool.report.pictures.treemap import Part, treemap
 from tracetool.report.run_page import RunPage
 from tracetool.report.sections.section import Section, legend_html, picture_html, table_html
@@ -19,7 +19,7 @@ def where(page: RunPage) -> Section | None:
     """Return the treemaps by family, operator and range."""
     if not any(p.height for p in page.parts.values()):
         return None
-    colours = family_colours(page.families)
+    colors = family_colors(page.families)
     tabs = []
     for i, (key, rows) in enumerate(page.parts.items()):
         parts = _largest(rows)
@@ -29,11 +29,11 @@ def where(page: RunPage) -> Section | None:
         tabs.append(
             f'<input type="radio" name="where" id="where-{key}"{checked}>'
             f'<label for="where-{key}">by {escape.html(_SAID[key])}</label>'
-            f'<div class="tab">{picture_html(treemap(parts, colours, _SAID[key]), f"Energy by {key}")}'
+            f'<div class="tab">{picture_html(treemap(parts, colors, _SAID[key]), f"Energy by {key}")}'
             f"{table_html(_groups(rows, key), f'Energy by {_SAID[key]}, largest first')}</div>"
         )
-    shown = [(f, c) for f, c in colours.items() if c != OTHER]
-    if len(shown) < len(colours):
+    shown = [(f, c) for f, c in colors.items() if c != OTHER]
+    if len(shown) < len(colors):
         shown.append(("other families", OTHER))
     share = 100 * page.energy_j(pl.col("source") == "measured") / (page.energy_j() or 1.0)
     return Section(

@@ -1,7 +1,7 @@
 "use strict";
 // Every chart of the page: drawn once, then kept in the reader's theme.
 const charts = (() => {
-  // The light page's colours, as in pictures/charts.py, and the style that holds the reader's.
+  // The light page's colors, as in pictures/charts.py, and the style that holds the reader's.
   const styles = { "#1b1f24": "--ink", "#57606a": "--soft", "#d0d7de": "--line", "#ffffff": "--back",
     "#c2410c": "--measured", "#1d4ed8": "--model" };
   const drawn = [];
@@ -16,7 +16,7 @@ const charts = (() => {
     if (view.repaint && view.frame) yield view;
     for (const child of view.child_views || []) yield* plots(child);
   }
-  // The colours of a document that follow the theme: [model, property, style].
+  // The colors of a document that follow the theme: [model, property, style].
   function themed(document) {
     const found = [];
     for (const model of document.all_models) {
@@ -31,8 +31,8 @@ const charts = (() => {
   function dress(chart) {
     const style = getComputedStyle(document.documentElement);
     for (const [model, name, key] of chart.themed) {
-      const colour = style.getPropertyValue(key).trim();
-      model[name] = model[name]?.value === undefined ? colour : { value: colour };
+      const color = style.getPropertyValue(key).trim();
+      model[name] = model[name]?.value === undefined ? color : { value: color };
     }
   }
   const reset = (chart) => chart.models.forEach((m) => { if (m.type === "Range1d") m.reset(); });

@@ -117,7 +117,7 @@
       return low;
     }
     // Mean predicted power of one GPU, per pixel.
-    function modelled(curve, from, to, width) {
+    function modeled(curve, from, to, width) {
       const { edge, power } = curve;
       const drawn = new Float64Array(width), covered = new Float64Array(width);
       const scale = width / (to - from);
@@ -147,7 +147,7 @@
         made.left.push(start[i] * quantum);
         made.right.push((start[i] + length[i]) * quantum);
         made.lane.push(packed.lanes[lane[i]]);
-        made.fill.push(data.colours[familyOf(signature[i])]);
+        made.fill.push(data.colors[familyOf(signature[i])]);
         made.name.push(nameOf(signature[i]));
         made.said.push(`${figure(length[i] * quantum * 1e3, 4)} µs from ${figure(start[i] * quantum, 6)} ms`
           + (power === null ? "" : `, ${figure(power, 3)} W`));
@@ -171,7 +171,7 @@
       const width = Math.max(chart.place.clientWidth - 106, 50);
       const step = (to - from) * quantum / width;
       curves.forEach((curve, i) => {
-        const line = modelled(curve, from, to, width);
+        const line = modeled(curve, from, to, width);
         chart.named(`tl-model-${i}`).data = { x: line.map((_, p) => from * quantum + (p + 0.5) * step), y: line };
       });
       chart.named("tl-bars").data = bars(from, to, width);

@@ -60,7 +60,7 @@ def read_table(path: Path, table: str, wanted: Wanted, low: int, high: int) -> p
     # A table that is what it says is read as it is; what is not has every cell looked at.
     for cautious in (False, True):
         columns = _columns(wanted, cautious=cautious)
-        asked = f'SELECT {columns} FROM "{table}" WHERE rowid BETWEEN %d AND %d ORDER BY rowid'  # noqa: S608 - names from the file's own catalogue
+        asked = f'SELECT {columns} FROM "{table}" WHERE rowid BETWEEN %d AND %d ORDER BY rowid'  # noqa: S608 - names from the file's own catalog
         try:
             parts = _side_by_side([_batches(path, asked % span, wanted) for span in spans])
             return _stacked([frame for part in parts for frame in part], wanted)

@@ -82,7 +82,7 @@ def open_sqlite(path: Path) -> Iterator[sqlite3.Connection]:
         raise broken(path, error) from error
 
 
-#: What a plain table's entry in the catalogue starts with; SQLite itself writes these words.
+#: What a plain table's entry in the catalog starts with; SQLite itself writes these words.
 _PLAIN = "type = 'table' AND sql LIKE 'CREATE TABLE%'"
 
 
@@ -184,7 +184,7 @@ def read_columns(
     frame = _big(path, db, table, {n: (c, schema[n]) for n, c in asked.items()})
     if frame is None:
         columns = ", ".join("rowid" if c == "rowid" else f'"{c}"' for c in asked.values())
-        rows = db.execute(f'SELECT {columns} FROM "{table}"')  # noqa: S608 - names from the file's own catalogue
+        rows = db.execute(f'SELECT {columns} FROM "{table}"')  # noqa: S608 - names from the file's own catalog
         parts = [_typed(block, asked, schema) for block in bounded_rows(path, table, rows)]
         frame = pl.concat(parts) if parts else _typed([], asked, schema)
     if only:

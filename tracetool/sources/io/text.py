@@ -16,7 +16,7 @@ _LENGTH_BYTES = 4
 
 
 def decode(raw: bytes) -> str:
-    r"""Return text from bytes: byte-order marks honoured, broken UTF-8 replaced.
+    r"""Return text from bytes: byte-order marks honored, broken UTF-8 replaced.
 
     >>> decode("a,b".encode("utf-16")), decode(b"a\xffb")
     ('a,b', 'a\ufffdb')

@@ -1,4 +1,4 @@
-"""GPU metrics sampled by Nsight Systems: a clock and utilisation log inside the trace."""
+"""GPU metrics sampled by Nsight Systems: a clock and utilization log inside the trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Colours that people with any colour vision tell apart, the same for a family in every picture.
+"""Colors that people with any color vision tell apart, the same for a family in every picture.
 
 References
 ----------
@@ -15,26 +15,26 @@ import numpy as np
 _QUALITATIVE: Final = (
     "#88ccee", "#cc6677", "#ddcc77", "#117733", "#aa4499", "#44aa99", "#332288", "#999933", "#882255",
 )  # fmt: skip
-#: Colour of every family beyond the first nine, and of what has no family.
+#: Color of every family beyond the first nine, and of what has no family.
 OTHER: Final = "#bbbbbb"
 
 
-def family_colours(families: Sequence[str]) -> dict[str, str]:
-    """Return a colour per family, distinct for the first nine, which should be the most important ones.
+def family_colors(families: Sequence[str]) -> dict[str, str]:
+    """Return a color per family, distinct for the first nine, which should be the most important ones.
 
-    >>> family_colours(["gemm", "softmax"])
+    >>> family_colors(["gemm", "softmax"])
     {'gemm': '#88ccee', 'softmax': '#cc6677'}
     """
     return {f: _QUALITATIVE[i] if i < len(_QUALITATIVE) else OTHER for i, f in enumerate(families)}
 
 
-def ink_on(colour: str) -> str:
-    """Return black or white, whichever is read better on ``colour`` (WCAG 2 contrast).
+def ink_on(color: str) -> str:
+    """Return black or white, whichever is read better on ``color`` (WCAG 2 contrast).
 
     >>> ink_on("#88ccee"), ink_on("#332288")
     ('#000', '#fff')
     """
-    channels = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255.0
+    channels = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]) / 255.0
     linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
     luminance = float(linear @ np.array([0.2126, 0.7152, 0.0722]))
     return "#000" if (luminance + 0.05) / 0.05 >= 1.05 / (luminance + 0.05) else "#fff"
