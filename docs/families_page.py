@@ -90,7 +90,7 @@ def summary() -> str:
 def _replaced(text: str, part: str) -> str:
     found = BLOCK.search(text)
     if found is None:
-        raise SystemExit(f"a page lacks the marks {START} and {END}")
+        raise SystemExit(f"a page is missing the marks {START} and {END}")
     return text[: found.start()] + part + text[found.end() :]
 
 

@@ -142,7 +142,7 @@ def test_a_warmer_chip_draws_more(tmp_path: Path) -> None:
     [
         ("", "holds no coefficients"),
         ('[power]\nboard_w = { value = -3.0, unit = "W", kind = "fitted", source = "x" }', "below zero"),
-        ('[voltage]\nfloor_v = { value = 0.7, unit = "V", kind = "fitted", source = "x" }', "lacks"),
+        ('[voltage]\nfloor_v = { value = 0.7, unit = "V", kind = "fitted", source = "x" }', "missing"),
         ('[powr]\nboard_w = { value = 3.0, unit = "W", kind = "fitted", source = "x" }', "holds no"),
     ],
 )

@@ -19,8 +19,8 @@ def test_the_line_names_the_file_the_fault_and_the_mend() -> None:
 
 
 @given(st.text(), st.text())
-def test_a_line_is_one_line_of_printable_characters(message: str, mend: str) -> None:
-    line = BadInput(message, mend).line()
+def test_a_line_is_one_line_of_printable_characters(message: str, fix: str) -> None:
+    line = BadInput(message, fix).line()
     assert line.isprintable()
     assert len(line.splitlines()) <= 1
 

@@ -107,7 +107,7 @@ def test_a_gpu_known_only_by_its_sensor_cannot_predict() -> None:
     ("entry", "fault"),
     [
         (3.0, "not a table"),
-        ({"value": 1.0, "unit": "W"}, "lacks kind, source"),
+        ({"value": 1.0, "unit": "W"}, "is missing kind, source"),
         ({"value": "much", "unit": "W", "kind": "fitted", "source": "x"}, "not a number"),
         ({"value": 1.0, "unit": "stone", "kind": "fitted", "source": "x"}, "not in the closed list"),
         ({"value": 1.0, "unit": "W", "kind": "guess", "source": "x"}, "of kind"),
@@ -121,7 +121,7 @@ def test_a_number_without_its_evidence_is_refused(entry: object, fault: str) -> 
 
 def test_a_gpu_file_that_lacks_a_number_is_refused() -> None:
     document = {"vendor": "nvidia", "architecture": "x", "scope": "model"}
-    with pytest.raises(BadInput, match="lacks"):
+    with pytest.raises(BadInput, match="missing"):
         build_gpu("made-up", document)
 
 

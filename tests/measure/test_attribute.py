@@ -118,7 +118,7 @@ def test_a_steady_log_tells_no_delay(files: dict[str, Path]) -> None:
 def test_a_wrong_zone_is_said_with_the_right_one(files: dict[str, Path]) -> None:
     with pytest.raises(BadInput, match="do not overlap") as caught:
         attribute_activity(files["activity"], power=[files["log"]], tz="+05:00", gpu="titan-rtx")
-    assert "5 h less" in caught.value.mend
+    assert "5 h less" in caught.value.fix
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_wrong_zone_is_said_with_the_right_one(files: dict[str, Path]) -> None
     [
         ("", "cannot be read"),
         ("name,start_us,end_us\n", "no rows"),
-        ("name,start_us\nx,1\n", "lacks the column end_us"),
+        ("name,start_us\nx,1\n", "missing column end_us"),
         ("name,start_us,end_us\nx,5,4\n", "line 2"),
         ("name,start_us,end_us\nx,nan,4\n", "line 2"),
         ("name,start_us,end_us\nx,1,99999999999999999999999\n", "line 2"),

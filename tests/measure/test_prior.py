@@ -62,8 +62,8 @@ def test_a_prior_by_name_serves_both_doors(run: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("", "cannot be read"), ("power_w\n3\n", "lacks the column signature"),
-     ("signature\n3\n", "lacks the column power_w"), ("signature,power_w\n1,x\n2,-4\n3,inf\n", "no usable")],
+    [("", "cannot be read"), ("power_w\n3\n", "missing column signature"),
+     ("signature\n3\n", "missing column power_w"), ("signature,power_w\n1,x\n2,-4\n3,inf\n", "no usable")],
 )  # fmt: skip
 def test_a_bad_prior_is_one_line(tmp_path: Path, text: str, said: str) -> None:
     bad = tmp_path / "prior.csv"

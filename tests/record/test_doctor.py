@@ -34,15 +34,15 @@ def test_a_machine_with_nothing_says_what_to_install(machine: Machine) -> None:
     able, checks = _checks(machine, LD_LIBRARY_PATH="/nowhere", PATH="/nowhere")
     assert not able
     for subject in ("NVIDIA driver", "AMD driver", "rocprofv3"):
-        assert checks[subject]["state"] == "lack"
-        assert checks[subject]["mend"]
+        assert checks[subject]["state"] == "missing"
+        assert checks[subject]["fix"]
 
 
 @pytest.mark.parametrize("code", ["9", "999"])
 def test_a_broken_driver_is_a_lack_and_no_more(machine: Machine, code: str) -> None:
     able, checks = _checks(machine, FAKE_NVML_ERROR=code)
     assert not able
-    assert checks["NVIDIA driver"]["state"] == "lack"
+    assert checks["NVIDIA driver"]["state"] == "missing"
 
 
 def test_an_amd_machine(amd_machine: Machine) -> None:

@@ -226,7 +226,7 @@ def test_without_the_profiler_nothing_starts(machine: Machine) -> None:
 
 
 def test_a_profiler_without_its_importer_says_how_to_go_on(machine: Machine) -> None:
-    """Some packages of nsys lack the program that turns its raw result into a report."""
+    """Some packages of nsys come without the program that turns its raw result into a report."""
     done = machine.tool("record", *QUICK, *_job("1", "0.02"), FAKE_NSYS_NO_IMPORTER="1")
     assert done.returncode == 3
     assert "QdstrmImporter" in done.stderr.splitlines()[-1]

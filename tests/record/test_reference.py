@@ -76,7 +76,7 @@ def test_nothing_sets_anything_on_a_card(folder: Path) -> None:
     for path in folder.rglob("*.py"):
         for line in path.read_text("utf-8").splitlines():
             found = setters.search(line)
-            assert found is None or "mend" in line or "how =" in line, f"{path.name}: {line.strip()}"
+            assert found is None or "fix" in line or "how =" in line, f"{path.name}: {line.strip()}"
 
 
 def test_it_says_what_it_needs(machine: Machine) -> None:

@@ -72,7 +72,7 @@ def test_people_outputs_hold_no_live_markup(suffix: str, tmp_path: Path) -> None
 def test_an_unknown_extension_lists_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(BadInput) as caught:
         check_output(tmp_path / "x.docx")
-    assert ".parquet" in caught.value.mend
+    assert ".parquet" in caught.value.fix
 
 
 def test_a_missing_folder_is_said_before_any_work(tmp_path: Path) -> None:

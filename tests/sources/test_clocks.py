@@ -40,7 +40,7 @@ def test_a_local_log_without_a_zone_is_refused_with_the_mend(tmp_path: Path) -> 
     log = _log(tmp_path, ["2025/07/11 08:32:53.000, 100.0 W"])
     with pytest.raises(BadInput, match="is in local time") as error:
         ingest([kineto(tmp_path)], [log], out=tmp_path / "out")
-    assert "--tz" in error.value.mend
+    assert "--tz" in error.value.fix
     assert not (tmp_path / "out").exists()
 
 

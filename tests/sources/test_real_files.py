@@ -125,7 +125,7 @@ def test_every_other_trace_is_read_or_explained(data: Path, tmp_path: Path) -> N
         except TracetoolError as error:
             assert error.exit_code in (2, 3), path.name
             assert path.name in error.line()
-            assert error.mend, f"{path.name} is refused without a mend: {error.line()}"
+            assert error.fix, f"{path.name} is refused without a fix: {error.line()}"
         else:
             read += 1
             assert (run.kernels["duration_ns"] >= 0).all()

@@ -38,7 +38,7 @@ def examine(folder: Path, *, seconds: float = 1.0) -> tuple[Sequence[Check], boo
         machine.check_ptrace(),
     ]
     profiled = torch.state == machine.OK
-    able = (has_nvidia and (profiled or nsys.state != machine.LACK)) or (
-        has_amd and (profiled or rocprof.state != machine.LACK)
+    able = (has_nvidia and (profiled or nsys.state != machine.MISSING)) or (
+        has_amd and (profiled or rocprof.state != machine.MISSING)
     )
     return checks, able

@@ -94,16 +94,16 @@ class Recorded:
 def start_sampler(log: Path, plan: RecordPlan) -> Sampler:
     """Start the sampler of the vendor asked for, else of the first that answers."""
     vendors: tuple[Vendor, ...] = (plan.vendor,) if plan.vendor else ("nvidia", "amd")
-    lacks = []
+    faults = []
     for vendor in vendors:
         try:
             return Sampler.start(log, vendor, devices=plan.devices, poll_ms=plan.poll_ms)
         except MissingPart as error:
-            lacks.append(error)
-    if len(lacks) == 1:
-        raise lacks[0]
+            faults.append(error)
+    if len(faults) == 1:
+        raise faults[0]
     raise MissingPart(
-        "no GPU can be recorded here: " + "; ".join(e.message for e in lacks), "see: tracetool doctor"
+        "no GPU can be recorded here: " + "; ".join(e.message for e in faults), "see: tracetool doctor"
     )
 
 

@@ -42,7 +42,7 @@ class Timed:
 
     @classmethod
     def together(cls, parts: Sequence[Timed]) -> Timed:
-        """Return several tables as one; a column that one lacks is empty there."""
+        """Return several tables as one; a column missing from one is empty there."""
         names = sorted({c for p in parts for c in p.rows.columns})
         columns = {}
         for name in names:

@@ -144,7 +144,7 @@ def _run(arguments: Sequence[str] | None) -> int:
             standalone_mode=False,
         )
     except TracetoolError as error:
-        return _fail(as_json, error.exit_code, error.message, error.mend, error.line())
+        return _fail(as_json, error.exit_code, error.message, error.fix, error.line())
     except UsageFault as error:
         return _usage(error, as_json)
     except (typer.Abort, KeyboardInterrupt):

@@ -67,7 +67,7 @@ def baseline_sides(
     Raises
     ------
     BadInput
-        If there is none; the mend says how to add one.
+        If there is none; the fix says how to add one.
     """
     store = Store(where)
     found = [e for e in store.entries(gpu, branch) if e.basis == basis][-last:]

@@ -1,7 +1,7 @@
-"""Everything that can go wrong, each with its exit code and its mend.
+"""Everything that can go wrong, each with its exit code and its fix.
 
 ``tracetool.cli.app`` catches these once and prints one line on standard error:
-``error: <message>`` and, when there is one, ``hint: <mend>`` on the same line.
+``error: <message>`` and, when there is one, ``hint: <fix>`` on the same line.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ class TracetoolError(Exception):
     ----------
     message : str
         What is wrong, naming the file and the place in it.
-    mend : str, optional
+    fix : str, optional
         What to do about it.
     """
 
     exit_code = 2
 
-    def __init__(self, message: str, mend: str = "") -> None:
+    def __init__(self, message: str, fix: str = "") -> None:
         super().__init__(message)
         self.message = message
-        self.mend = mend
+        self.fix = fix
 
     def line(self) -> str:
         """Return the one line that is printed, control characters made visible."""
-        text = f"{self.message} ({self.mend})" if self.mend else self.message
+        text = f"{self.message} ({self.fix})" if self.fix else self.message
         return "".join(c if c.isprintable() else " " for c in " ".join(text.split()))
 
 
@@ -38,13 +38,13 @@ class BadInput(TracetoolError):  # noqa: N818 - reads as what it is at the raise
     """A file or value the tool cannot use: exit 2."""
 
     @classmethod
-    def in_file(cls, path: str | os.PathLike[str], fault: str, mend: str = "") -> BadInput:
+    def in_file(cls, path: str | os.PathLike[str], fault: str, fix: str = "") -> BadInput:
         """Return the error for ``path`` with what is wrong in it."""
-        return cls(f"{os.fspath(path)}: {fault}", mend)
+        return cls(f"{os.fspath(path)}: {fault}", fix)
 
 
 class MissingPart(TracetoolError):  # noqa: N818
-    """A program or package this machine lacks, with the command that installs it: exit 3."""
+    """A program or package missing on this machine, with the command that installs it: exit 3."""
 
     exit_code = 3
 
@@ -62,6 +62,6 @@ class Terminated(BaseException):
 class Interrupted(TracetoolError):  # noqa: N818
     """The work was stopped, and some of it is kept: exit 128 + the signal that stopped it."""
 
-    def __init__(self, message: str, mend: str = "", *, signal_number: int = signal.SIGINT) -> None:
-        super().__init__(message, mend)
+    def __init__(self, message: str, fix: str = "", *, signal_number: int = signal.SIGINT) -> None:
+        super().__init__(message, fix)
         self.exit_code = 128 + signal_number

@@ -3,7 +3,7 @@
 One row is one distinct piece of work: an operator of an operator table, or a kernel signature
 of a run. The columns are those of the operator tables (``m``, ``n``, ``k``, ``rows``, ...), plus
 what a kernel's name and launch told (``tile_m``, ``grid``, ...). Absent numbers are NaN, absent
-texts are the empty string; families read what they need and say which rows lack it.
+texts are the empty string; families read what they need and say which rows are without it.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ PIPES = (
 #: stated (T4 0.37, L4 0.39, A100 PCIe 0.54, H100 PCIe 0.62, A100 SXM 0.78). [1]
 BASE_SHARE = 0.54
 
-#: Where work goes on a GPU that lacks a pipe. A dtype a matrix unit does not know is converted first.
+#: Where work goes on a GPU without a pipe. A dtype its tensor cores do not support is converted first.
 FALLBACK: Mapping[str, str] = {
     "tensor_fp4": "tensor_fp8",
     "tensor_fp8": "tensor_fp16",
@@ -122,7 +122,7 @@ class Gpu:
         Parameters
         ----------
         pipe : str
-            One of ``PIPES``; a pipe the GPU lacks is replaced by the one its work falls to.
+            One of ``PIPES``; a missing pipe is replaced by the one its work falls to.
         clock_mhz : float or array
             SM clock. [MHz]
 

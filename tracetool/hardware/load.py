@@ -80,7 +80,7 @@ def build_gpu(name: str, document: Mapping[str, Any]) -> Gpu:
         if key in numbers:
             return numbers[key].value
         if scope == "model":
-            raise BadInput.in_file(where, f"lacks {key}")
+            raise BadInput.in_file(where, f"missing key {key}")
         return float("nan")
 
     def whole(key: str) -> int:

@@ -36,12 +36,12 @@ class Number:
 
 
 def read_number(path: str, key: str, entry: Any) -> Number:
-    """Return one entry of a TOML table as a number, or raise BadInput naming what it lacks."""
+    """Return one entry of a TOML table as a number, or raise BadInput naming what is missing."""
     if not isinstance(entry, Mapping):
         raise BadInput.in_file(path, f"{key} is not a table with value, unit, kind and source")
     missing = [k for k in ("value", "unit", "kind", "source") if k not in entry]
     if missing:
-        raise BadInput.in_file(path, f"{key} lacks {', '.join(missing)}")
+        raise BadInput.in_file(path, f"{key} is missing {', '.join(missing)}")
     value = entry["value"]
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise BadInput.in_file(path, f"{key} has the value {value!r}, which is not a number")

@@ -22,7 +22,7 @@ def read_prior(path: str | os.PathLike[str]) -> dict[int | str, float]:
     Raises
     ------
     BadInput
-        If it cannot be read, lacks a column, or holds no usable power.
+        If it cannot be read, is missing a column, or holds no usable power.
     """
     file = Path(path)
     if not file.is_file():
@@ -36,7 +36,7 @@ def read_prior(path: str | os.PathLike[str]) -> dict[int | str, float]:
     if key is None or "power_w" not in frame.columns:
         raise BadInput.in_file(
             file,
-            f"lacks the column {'power_w' if key else 'signature'}",
+            f"missing column {'power_w' if key else 'signature'}",
             "give signature (or name) and power_w, as tracetool predict RUN -o writes them",
         )
     typed = pl.col(key).cast(pl.Int64 if key == "signature" else pl.String, strict=False)

@@ -60,7 +60,7 @@ def _cached(name: str) -> TimeCalibration:
 def merged(
     gpu: Gpu, own: CalibrationFile | None, donors: Sequence[tuple[Gpu, CalibrationFile]]
 ) -> TimeCalibration:
-    """Return a GPU's coefficients from its own file and, for what that lacks, its nearest kin's.
+    """Return a GPU's coefficients from its own file and, what is missing there, of the nearest architecture.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What this machine has for recording, what it lacks, and the mend for each lack."""
+"""What this machine has for recording, what is missing, and the fix for each."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from tracetool.record.meter import Device, Meter, MeterLost
 from tracetool.record.profilers import find_nsys, find_rocprof
 from tracetool.record.update_period import find_updates, poll_period_s
 
-OK, WARN, LACK, NOTE = "ok", "warn", "lack", "note"
+OK, WARN, MISSING, NOTE = "ok", "warn", "missing", "note"
 _LEAST_FREE_BYTES = 2 << 30
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing looked at: what was found and, where something is wanting, its mend."""
+    """One thing looked at: what was found and, where something is wanting, its fix."""
 
     subject: str
     state: str
     found: str
-    mend: str = ""
+    fix: str = ""
 
 
 def first_version(program: Path | str, *arguments: str) -> str:
@@ -60,8 +60,8 @@ def check_nsys() -> Check:
     """Return whether Nsight Systems is here."""
     found = find_nsys()
     if found is None:
-        mend = "apt-get install nsight-systems (non-free component), or NVIDIA's developer site"
-        return Check("nsys", LACK, "not installed: no NVIDIA traces, no .nsys-rep files", mend)
+        fix = "apt-get install nsight-systems (non-free component), or NVIDIA's developer site"
+        return Check("nsys", MISSING, "not installed: no NVIDIA traces, no .nsys-rep files", fix)
     version = first_version(found, "--version")
     year = re.search(r"(\d{4})\.\d", version)
     if year and int(year[1]) < 2021:
@@ -75,7 +75,7 @@ def check_rocprof() -> Check:
     """Return whether rocprofv3 is here."""
     found = find_rocprof()
     if found is None:
-        return Check("rocprofv3", LACK, "not installed: no AMD traces", "apt-get install rocprofiler-sdk")
+        return Check("rocprofv3", MISSING, "not installed: no AMD traces", "apt-get install rocprofiler-sdk")
     return Check("rocprofv3", OK, f"{first_version(found, '--version') or 'version unknown'} at {found}")
 
 
@@ -95,8 +95,8 @@ def check_perf() -> Check:
     except (OSError, ValueError):
         return Check("perf counters", NOTE, "state not known")
     if level > 2 and os.geteuid():
-        mend = "sudo sysctl kernel.perf_event_paranoid=2 (only for CPU sampling; record does not need it)"
-        return Check("perf counters", NOTE, f"perf_event_paranoid is {level}", mend)
+        fix = "sudo sysctl kernel.perf_event_paranoid=2 (only for CPU sampling; record does not need it)"
+        return Check("perf counters", NOTE, f"perf_event_paranoid is {level}", fix)
     return Check("perf counters", OK, f"perf_event_paranoid is {level}")
 
 
@@ -159,13 +159,15 @@ def _check_device(meter: Meter, device: Device, seconds: float) -> list[Check]:
     checks = [Check(subject, OK, f"{device.name}{limit}")]
     if not device.fields:
         checks.append(
-            Check(f"{subject} power", LACK, "no power field answers", "a newer driver, or another GPU")
+            Check(f"{subject} power", MISSING, "no power field answers", "a newer driver, or another GPU")
         )
         return checks
     try:
         found = find_updates(meter, device.index, seconds)
     except MeterLost as error:
-        checks.append(Check(f"{subject} power", LACK, f"does not answer: {error}", "reset the GPU or reboot"))
+        checks.append(
+            Check(f"{subject} power", MISSING, f"does not answer: {error}", "reset the GPU or reboot")
+        )
         return checks
     fields = []
     for name in device.fields:
@@ -177,8 +179,8 @@ def _check_device(meter: Meter, device: Device, seconds: float) -> list[Check]:
     said = f"{', '.join(fields)}; read in {1e3 * found.read_s:.2f} ms; would poll every {poll_ms:.1f} ms"
     missing = [f for f in ("instant_mw", "energy_uj") if f not in device.fields]
     state = WARN if len(missing) == 2 else OK
-    mend = "only averaged power: short kernels are told apart by longer runs" if state == WARN else ""
-    checks += [Check(f"{subject} power", state, said, mend), _clocks_lockable(device, meter.vendor)]
+    fix = "only averaged power: short kernels are told apart by longer runs" if state == WARN else ""
+    checks += [Check(f"{subject} power", state, said, fix), _clocks_lockable(device, meter.vendor)]
     return checks
 
 
@@ -188,7 +190,7 @@ def check_meter(make: Callable[[], Meter], label: str, seconds: float) -> tuple[
     try:
         devices: Sequence[Device] = meter.open()
     except MissingPart as error:
-        return [Check(label, LACK, error.message, error.mend)], False
+        return [Check(label, MISSING, error.message, error.fix)], False
     checks = [Check(label, OK, f"driver {meter.driver or 'version unknown'}, {counted(len(devices), 'GPU')}")]
     for device in devices:
         checks += _check_device(meter, device, seconds)

@@ -150,19 +150,19 @@ def main(given: Sequence[str] | None = None) -> int:
     try:
         devices = list(meter.open())
     except MissingPart as error:
-        _tell(missing=error.message, mend=error.mend)
+        _tell(missing=error.message, fix=error.fix)
         return 3
     if asked.devices:
         wanted = {int(n) for n in asked.devices.split(",")}
         devices = [d for d in devices if d.index in wanted]
     devices = [d for d in devices if d.fields]
     if not devices:
-        _tell(missing="no GPU asked for reports its power", mend="see: tracetool doctor")
+        _tell(missing="no GPU asked for reports its power", fix="see: tracetool doctor")
         return 3
     try:
         found = [find_updates(meter, d.index, FIND_S / len(devices)) for d in devices]
     except MeterLost as error:
-        _tell(missing=f"a GPU does not answer: {error}", mend="check it with nvidia-smi or amd-smi")
+        _tell(missing=f"a GPU does not answer: {error}", fix="check it with nvidia-smi or amd-smi")
         return 3
     poll_s = asked.poll_ms / 1e3 if asked.poll_ms > 0 else poll_period_s(found)
     log = LogFile(asked.log)

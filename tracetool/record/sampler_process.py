@@ -65,7 +65,7 @@ class Sampler:
             ) from None
         if "ready" not in facts:
             process.communicate()
-            raise MissingPart(str(facts.get("missing")), str(facts.get("mend", "")))
+            raise MissingPart(str(facts.get("missing")), str(facts.get("fix", "")))
         return cls(process, facts, log)
 
     @property

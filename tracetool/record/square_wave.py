@@ -58,17 +58,17 @@ def _numba(device: int) -> tuple[Callable[[], Any], Callable[[], Any]]:
 
 def find_load(device: int) -> tuple[Callable[[], Any], Callable[[], Any]]:
     """Return how to launch some work and how to wait for it, by the first package that can."""
-    lacks = []
+    faults = []
     for make in (_torch, _cupy, _numba):
         try:
             launch, wait = make(device)
             launch()
             wait()
         except Exception as error:
-            lacks.append(f"{make.__name__[1:]}: {' '.join(str(error).split())[:80]}")
+            faults.append(f"{make.__name__[1:]}: {' '.join(str(error).split())[:80]}")
         else:
             return launch, wait
-    raise SystemExit("square_wave: no GPU package works here: " + "; ".join(lacks))
+    raise SystemExit("square_wave: no GPU package works here: " + "; ".join(faults))
 
 
 def main() -> int:

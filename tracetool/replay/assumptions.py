@@ -146,6 +146,6 @@ def _checked(file: CalibrationFile) -> CalibrationFile:
             if abs(number.value) > _LARGEST:
                 raise BadInput.in_file(file.name, f"{section}.{name} is beyond reason: {number.value:g}")
     curve = file.section("voltage")
-    if curve and (lacking := sorted({f.name for f in fields(VoltageCurve)} - {"measured"} - set(curve))):
-        raise BadInput.in_file(file.name, f"voltage lacks {lacking[0]}")
+    if curve and (absent := sorted({f.name for f in fields(VoltageCurve)} - {"measured"} - set(curve))):
+        raise BadInput.in_file(file.name, f"voltage: missing {absent[0]}")
     return file

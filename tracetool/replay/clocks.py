@@ -46,7 +46,7 @@ def parse_clocks(text: str, option: str = "--clock", unit: str = "MHz") -> list[
     """
     if not text.strip():
         return None
-    mend = "write 1200, 900,1200 or 600:1410:15"
+    fix = "write 1200, 900,1200 or 600:1410:15"
     found: list[float] = []
     for part in text.split(","):
         try:
@@ -54,7 +54,7 @@ def parse_clocks(text: str, option: str = "--clock", unit: str = "MHz") -> list[
         except ValueError:
             numbers = []
         if not 1 <= len(numbers) <= 3 or not all(0.0 < n < 1e5 for n in numbers):
-            raise BadInput(f"{option} {text!r}: {part.strip()!r} is not a value in {unit}", mend)
+            raise BadInput(f"{option} {text!r}: {part.strip()!r} is not a value in {unit}", fix)
         if len(numbers) == 1:
             found += numbers
             continue

@@ -120,7 +120,7 @@ def check_operators(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     Raises
     ------
     BadInput
-        If a row lacks a column its op needs, or a value cannot be used.
+        If a row is missing a column its op needs, or a value cannot be used.
     """
     taken = (c for o in OPERATORS.values() for c in (*o.needs, *o.takes))
     wanted = dict.fromkeys(["op", "dtype", "count", *taken])
@@ -155,7 +155,7 @@ def check_operators(name: str, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _need(name: str, columns: pl.DataFrame, rows: pl.Series, needs: Iterable[str], what: str) -> None:
-    """Raise BadInput where one of some rows lacks a column it needs."""
+    """Raise BadInput where one of some rows is missing a column it needs."""
     for column in needs:
         absent = rows & (columns[column].is_null() if column in columns.columns else True)
         if absent.any():

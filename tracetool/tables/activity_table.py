@@ -46,7 +46,7 @@ def read_meter(path: str | os.PathLike[str]) -> pl.DataFrame:
     Raises
     ------
     BadInput
-        If it cannot be read, lacks a column, or holds fewer than ten usable rows.
+        If it cannot be read, is missing a column, or holds fewer than ten usable rows.
     """
     file = Path(path)
     frame = _table(file, ("time_us", "power_w"))
@@ -75,7 +75,7 @@ def _table(path: Path, columns: Sequence[str]) -> pl.DataFrame:
     missing = [c for c in columns if c not in frame.columns]
     if missing:
         raise BadInput.in_file(
-            path, f"lacks the column {missing[0]}", f"give {', '.join(columns)} (times in UTC microseconds)"
+            path, f"missing column {missing[0]}", f"give {', '.join(columns)} (times in UTC microseconds)"
         )
     if not frame.height:
         raise BadInput.in_file(path, "holds no rows")

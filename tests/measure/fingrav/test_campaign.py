@@ -12,7 +12,7 @@ from tracetool.cli.app import run as command
 from tracetool.core.errors import BadInput
 from tracetool.measure.fingrav.campaign import profile_runs, profile_tables
 
-from ..measure.board import campaign, gpu_log
+from ..board import campaign, gpu_log
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def test_samples_on_the_gpus_clock_need_sync_points(tables: dict[str, Path]) -> 
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("start_us,end_us\n", "no rows"), ("start_us\n1\n", "lacks the column end_us"),
+    [("start_us,end_us\n", "no rows"), ("start_us\n1\n", "missing column end_us"),
      ("start_us,end_us\n5,4\n", "ends before"), ("start_us,end_us\n5,x\n", "not a number")],
 )  # fmt: skip
 def test_bad_executions_are_one_line(tables: dict[str, Path], tmp_path: Path, text: str, said: str) -> None:

@@ -42,8 +42,7 @@ def doctor(
         grid.add_column("found", prose=True)
         grid.add_column("fix", prose=True)
         for check in checks:
-            state = "missing" if check.state == "lack" else check.state
-            grid.add_row(*(escape(text) for text in (state, check.subject, check.found, check.mend)))
+            grid.add_row(*(escape(text) for text in (check.state, check.subject, check.found, check.fix)))
         shown = console()
         shown.print(grid)
         shown.print()
@@ -54,5 +53,5 @@ def doctor(
             else "This machine reads, predicts and compares; it cannot record a GPU.",
         )
     if require and not able:
-        lack = next((c for c in checks if c.state == "lack"), None)
-        raise MissingPart("this machine cannot record a GPU", lack.mend if lack else "")
+        missing = next((c for c in checks if c.state == "missing"), None)
+        raise MissingPart("this machine cannot record a GPU", missing.fix if missing else "")

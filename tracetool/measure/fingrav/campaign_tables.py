@@ -38,7 +38,7 @@ def _numbers(frame: pl.DataFrame, names: Sequence[str], path: str | os.PathLike[
     out = {}
     for name in names:
         if name not in frame.columns:
-            raise BadInput.in_file(path, f"lacks the column {name}", f"give {', '.join(names)}")
+            raise BadInput.in_file(path, f"missing column {name}", f"give {', '.join(names)}")
         column = frame[name].cast(pl.Float64, strict=False)
         good = column.is_finite().fill_null(value=False)
         if not good.all():

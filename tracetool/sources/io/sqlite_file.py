@@ -137,7 +137,7 @@ def read_columns(
     only: Only | None = None,
     rowid: bool = True,
 ) -> pl.DataFrame:
-    """Return columns of a table by name, null where it lacks them.
+    """Return columns of a table by name, null where they are missing.
 
     Parameters
     ----------

@@ -114,7 +114,7 @@ def _activity(frame: pl.DataFrame, kind: str, **more: pl.Expr) -> pl.DataFrame:
 def _kernels(export: Export) -> pl.DataFrame:
     frame = export.read(KERNEL, _KERNEL_COLUMNS)
     frame = export.named(frame, "demangledName", "full")
-    if frame["full"].null_count():  # old exports lack it, odd ones point nowhere
+    if frame["full"].null_count():  # old exports are without it, odd ones point nowhere
         short = export.read(KERNEL, {"shortName": _N})["shortName"]
         frame = export.named(frame.with_columns(short), "shortName", "short")
         frame = frame.with_columns(full=pl.coalesce("full", "short"))

@@ -108,7 +108,7 @@ class EventReader:
             self.header.update(_HEADER.decode(text))
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             try:
-                self.header.update(_HEADER.decode(_mended(text)))
+                self.header.update(_HEADER.decode(_repaired(text)))
             except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
                 raise self._fault(str(error), 0) from error
 
@@ -151,13 +151,13 @@ class EventReader:
             return self._one_by_one(whole)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             pass
-        mended = _mended(whole)
-        if mended == whole:
+        repaired = _repaired(whole)
+        if repaired == whole:
             return None
         try:
-            return Chunk(self.count, self._events.decode(mended), mended)
+            return Chunk(self.count, self._events.decode(repaired), repaired)
         except msgspec.ValidationError:
-            return self._one_by_one(mended)
+            return self._one_by_one(repaired)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
 
@@ -192,8 +192,8 @@ class EventReader:
         whole = opening + buffer.lstrip().removeprefix(b",")
         # Old profilers end a list with a comma, and a crash leaves it open: Chrome's own viewer takes both.
         fault: Exception | None = None
-        for mend in (bytes, _mended):  # only where it has to be: it looks at every byte
-            text = mend(whole)
+        for fix in (bytes, _repaired):  # only where it has to be: it looks at every byte
+            text = fix(whole)
             try:
                 if self._is_list:
                     return self._count(Chunk(self.count, self._events.decode(text), text))
@@ -229,6 +229,6 @@ class EventReader:
         return self._one_by_one(bytes(parts["traceEvents"]))
 
 
-def _mended(text: bytes) -> bytes:
+def _repaired(text: bytes) -> bytes:
     """Return JSON some writers meant: NaN and infinities as null, broken UTF-8 replaced."""
     return _NOT_JSON.sub(rb"\1null", text.decode("utf-8", errors="replace").encode())

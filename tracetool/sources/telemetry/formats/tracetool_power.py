@@ -116,7 +116,7 @@ def _readings(text: str, path: Path, trace: Trace) -> pl.DataFrame:
     )
     ended = text.count("\n")
     lines = lines.filter((pl.col("text") != "") & ~pl.col("text").str.starts_with("#"))
-    # The line a killed sampler was writing has no end: its last number may lack digits.
+    # The line a killed sampler was writing has no end: its last number may be without digits.
     whole = (pl.col("line") <= ended) & (
         pl.col("text").str.count_matches(",", literal=True) == len(COLUMNS) - 1
     )
