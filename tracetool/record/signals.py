@@ -28,6 +28,9 @@ class NotedSignals:
         self._before = {}
         self._noting = True
         try:
+            # The byte is written as the signal arrives. A handler in Python runs between two of its steps
+            # only, so a signal that came just before the call of select would not end it.
+            self._wakeup_before = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
             for number in (*_STOPS, signal.SIGCHLD):
                 if number == signal.SIGCHLD or signal.getsignal(number) != signal.SIG_IGN:
                     self._before[number] = signal.signal(number, self._note)
@@ -39,6 +42,8 @@ class NotedSignals:
         """Give the signals back; a SIGTERM that was noted has been obeyed, and repeats of it are ignored."""
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        if self._noting:
+            signal.set_wakeup_fd(self._wakeup_before, warn_on_full_buffer=False)
         if self._terminated:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         os.close(self._reader)
@@ -48,8 +53,6 @@ class NotedSignals:
         if number in _STOPS:
             self._numbers.append(number)
             self._terminated |= number == signal.SIGTERM
-        with suppress(OSError):
-            os.write(self._writer, b"x")
 
     def wait(self, deadline: float | None) -> None:
         """Wait for a signal or the end of a child, until ``deadline`` on the monotonic clock at most. [s]"""

@@ -1,0 +1,59 @@
+"""A signal ends the wait for a program, whenever it arrives."""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+import select
+import signal
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from tracetool.record.signals import NotedSignals
+
+
+@pytest.fixture(autouse=True)
+def sigterm_restored() -> Iterator[None]:
+    """A SIGTERM that was noted leaves repeats of it ignored."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGCHLD])
+def test_a_signal_just_before_the_wait_ends_it(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No handler runs between the last step in Python and the wait of the system: a program ended there."""
+    readable: list[bool] = []
+    real_select = select.select
+
+    def raise_then_wait(
+        reads: list[int], writes: list[int], errors: list[int], _: float | None
+    ) -> tuple[list[int], list[int], list[int]]:
+        raise_signal = partial(ctypes.CDLL(None)["raise"], int(number))
+        wait = partial(real_select, reads, writes, errors, 0)
+        _, ready = map(operator.call, [raise_signal, wait])  # both within one step of Python
+        readable.append(bool(ready[0]))
+        return ready
+
+    with NotedSignals() as signals:
+        monkeypatch.setattr("tracetool.record.signals.select.select", raise_then_wait)
+        signals.wait(None)
+        numbers = signals.take()
+    assert readable == [True]
+    assert numbers == ([] if number == signal.SIGCHLD else [number])
+
+
+def test_the_signals_are_given_back() -> None:
+    before = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD)]
+    wakeup = signal.set_wakeup_fd(-1)
+    signal.set_wakeup_fd(wakeup)
+    with NotedSignals():
+        assert signal.getsignal(signal.SIGINT) != before[0]
+    assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD)] == before
+    after = signal.set_wakeup_fd(-1)
+    signal.set_wakeup_fd(after)
+    assert after == wakeup
