@@ -7,7 +7,7 @@ import pytest
 
 from tracetool.core.arrays import Floats
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.gemm.problem import conv_products
+from tracetool.families.conv.problem import conv_products
 from tracetool.families.gemm.tiling import Products
 from tracetool.hardware.load import load_gpu
 from tracetool.model.timing import time_rows

@@ -17,7 +17,7 @@ from tracetool.core.interval import Z90
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.law import Law
 from tracetool.families.pieces import duration_s
-from tracetool.families.pricing import law_of, laws
+from tracetool.families.pricing import laws, split_by_law
 from tracetool.families.registry import known_shape
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.time_calibration import TimeCalibration, spread_key
@@ -131,7 +131,7 @@ def fit_time(
     found: dict[str, LawFit] = {}
     for family in sorted(set(rows.family[usable].astype(str))):
         places = np.flatnonzero(usable & (rows.family == family))
-        for law, inside in law_of(family).split(rows.take(places), gpu):
+        for law, inside in split_by_law(family, rows.take(places), gpu):
             here = places[inside]
             if law.name in found or here.size < LEAST_ROWS:
                 continue

@@ -1,4 +1,4 @@
-"""A folder is the registry: every module in it defines one constant of one type."""
+"""A folder is the registry: its modules, or one of each package in it, define a constant of one type."""
 
 from __future__ import annotations
 
@@ -6,9 +6,19 @@ import importlib
 import pkgutil
 from functools import cache
 from types import ModuleType
-from typing import TypeVar
+from typing import Protocol, TypeVar
+
+
+class Named(Protocol):
+    """What tells its own name."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
 
 T = TypeVar("T")
+N = TypeVar("N", bound=Named)
 
 
 @cache
@@ -51,6 +61,44 @@ def members_inside(parent: str, folder: str, constant: str, kind: type[T]) -> di
                 raise TypeError(f"{package}.{name}: another package of {parent} has a plug-in of that name")
             plugins[name] = plugin
     return plugins
+
+
+@cache
+def constants_inside(parent: str, constant: str, kind: type[N], *, module: str = "") -> tuple[N, ...]:
+    """Return what the modules of the packages of ``parent`` hold in a constant, which is a tuple of plug-ins.
+
+    Parameters
+    ----------
+    parent : str
+        Dotted name of a package, e.g. ``tracetool.families``.
+    constant : str
+        Name of the constant, e.g. ``LAWS``: a tuple of objects that have a ``name``.
+    kind : type
+        Type of each.
+    module : str
+        The module of each package that must define it; by default any of its modules may.
+
+    Raises
+    ------
+    TypeError
+        If a package does not define it, holds something else in it, or two plug-ins have one name.
+    """
+    plugins: dict[str, N] = {}
+    for child in (c for c in _children(parent) if c.ispkg):
+        package = f"{parent}.{child.name}"
+        for name, one in _modules(package):
+            if module not in {"", name}:
+                continue
+            values = getattr(one, constant, None if module else ())
+            if not isinstance(values, tuple) or not all(isinstance(value, kind) for value in values):
+                raise TypeError(f"{package}.{name} must define {constant}: tuple of {kind.__name__}")
+            for value in values:
+                if (key := value.name) in plugins:
+                    raise TypeError(f"{package}.{name}: {constant} has a second {key!r}")
+                plugins[key] = value
+        if module and module not in {name for name, _ in _modules(package)}:
+            raise TypeError(f"{package} must have a module {module} that defines {constant}")
+    return tuple(plugins.values())
 
 
 def members(package: str, constant: str, kind: type[T]) -> dict[str, T]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tracetool.core.arrays import Bools, Ints
 from tracetool.core.operators import OperatorColumns
-from tracetool.core.registry import members_inside
+from tracetool.core.registry import constants_inside
 from tracetool.core.work import Work
 from tracetool.families import names
 from tracetool.families.spec import Family
@@ -19,8 +19,8 @@ from tracetool.hardware.gpu import Gpu
 @cache
 def families() -> dict[str, Family]:
     """Return every family by name, in the order lists show them."""
-    by_name = members_inside("tracetool.families", "members", "FAMILY", Family)
-    return dict(sorted(by_name.items(), key=lambda item: item[1].place))
+    every = constants_inside("tracetool.families", "FAMILIES", Family, module="spec")
+    return {family.name: family for family in sorted(every, key=lambda family: family.place)}
 
 
 def families_where(holds: Callable[[Family], bool]) -> list[str]:
@@ -34,8 +34,8 @@ def families_where(holds: Callable[[Family], bool]) -> list[str]:
 
 def family_of(name: str) -> Family:
     """Return a family, the one of unknown kernels where the name is not known."""
-    found = families()
-    return found.get(name, found[names.UNKNOWN])
+    by_name = families()
+    return by_name.get(name, by_name[names.UNKNOWN])
 
 
 def groups(rows: OperatorColumns) -> list[tuple[str, Ints]]:

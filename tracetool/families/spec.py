@@ -1,4 +1,8 @@
-"""What a family must say of itself: everything the rest of the program knows of it."""
+"""What a family must state: everything the rest of the program knows of it.
+
+A folder of ``families/`` holds families of like work. Its ``spec.py`` defines ``FAMILIES``, a tuple of them;
+any of its modules may define ``LAWS``, the laws that time them.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from tracetool.core.arrays import Ints
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
 from tracetool.families.arguments import Sizes
-from tracetool.families.law_keys import LawKey
 from tracetool.hardware.gpu import Gpu
 
 
@@ -84,6 +88,8 @@ class Family:
 
     Parameters
     ----------
+    name : str
+        The word users see.
     meaning : str
         What its kernels do, in one line.
     example : str
@@ -100,8 +106,10 @@ class Family:
         table states the work: kernels are then priced by ``shares`` of their measured duration.
     count : callable, optional
         Work of rows of known shape. Given exactly where ``needs`` is.
-    laws : tuple of LawKey
-        The laws that time it, the first one choosing among them.
+    laws : tuple of str
+        Names of the laws that time it.
+    choose : callable, optional
+        Place in ``laws`` of the law of each row, shape (n,). Given exactly where there are several laws.
     table : tuple of TableOperator
         Rows of operator tables it reads.
     operators : mapping of str to Sizes
@@ -124,6 +132,7 @@ class Family:
         Profilers list it as an activity of its own, not as a kernel with a name.
     """
 
+    name: str
     meaning: str
     example: str
     place: int
@@ -131,7 +140,8 @@ class Family:
     pipe: str = "fp32"
     needs: tuple[tuple[str, ...], ...] = ()
     count: Callable[[OperatorColumns, Gpu], Work] | None = None
-    laws: tuple[LawKey, ...] = (LawKey.STREAM,)
+    laws: tuple[str, ...] = ("stream",)
+    choose: Callable[[OperatorColumns, Gpu], Ints] | None = None
     table: tuple[TableOperator, ...] = ()
     operators: Mapping[str, Sizes] = field(default_factory=dict)
     words: tuple[UserWords, ...] = ()
@@ -144,9 +154,11 @@ class Family:
     activity: bool = False
 
     def __post_init__(self) -> None:
-        """Raise ValueError where needs and counter, or the shares, do not fit together."""
+        """Raise ValueError where needs and counter, laws and choice, or the shares do not fit together."""
         if bool(self.needs) != (self.count is not None):
             raise ValueError("a family counts its work exactly where it says what that needs")
+        if (len(self.laws) > 1) != (self.choose is not None):
+            raise ValueError("a family chooses among its laws exactly where it has several")
         if abs(sum(self.shares) - 1.0) > 1e-9:
             raise ValueError(f"the shares of time sum to {sum(self.shares)}, not to 1")
 

@@ -16,7 +16,6 @@ import numpy as np
 
 from tracetool.core.arrays import Bools
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.law_keys import LawKey
 from tracetool.hardware.gpu import Gpu
 
 #: Coefficients of AMD's matrix kernels that differ from those NVIDIA's boards lend, by law. No cluster of
@@ -25,8 +24,8 @@ from tracetool.hardware.gpu import Gpu
 #: its first product.
 _AMD_PRODUCTS: Final = {"tensor_reach": 0.43, "port_reach": 0.224, "l2_reach": 1.0, "sm_bytes_clk": 20.0}
 AMD: Final[Mapping[str, Mapping[str, float]]] = MappingProxyType({
-    **dict.fromkeys((LawKey.GEMM, LawKey.GEMM_FP8, LawKey.GEMM_FP8_BLOCK, LawKey.GEMM_FP4), _AMD_PRODUCTS),
-    LawKey.PREFILL: {
+    **dict.fromkeys(("gemm", "gemm_fp8", "gemm_fp8_block", "gemm_fp4"), _AMD_PRODUCTS),
+    "prefill": {
         "query_tile": 128.0, "key_tile": 64.0, "tensor_reach": 0.266, "tile_clk": 37200.0, "dim_offset": 11.9,
     },
 })  # fmt: skip

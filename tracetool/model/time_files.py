@@ -10,7 +10,6 @@ from typing import Final
 import numpy as np
 
 from tracetool.families.law import Law
-from tracetool.families.law_keys import LawKey
 from tracetool.families.pricing import laws
 from tracetool.families.vendors import AMD
 from tracetool.hardware.calibrated import CalibrationFile, calibrated_gpus, own_calibration
@@ -34,9 +33,9 @@ SLOWED = 1.0
 #: on boards whose own calibration is left out. Little where the framework's own kernels run everywhere, much
 #: where each board came with a library of its own.
 TRANSFER_SPREAD: Final[Mapping[str, float]] = {
-    LawKey.GEMM_VECTOR: 0.12, LawKey.STREAM: 0.12, LawKey.NORM: 0.16, LawKey.SOFTMAX: 0.12, LawKey.MOE: 0.25,
-    LawKey.DECODE: 0.55, LawKey.GEMM: 0.6, LawKey.GEMM_FP8: 0.6, LawKey.GEMM_FP8_BLOCK: 0.6,
-    LawKey.GEMM_FP4: 0.6, LawKey.PREFILL: 0.65,
+    "gemm_vector": 0.12, "stream": 0.12, "norm": 0.16, "softmax": 0.12, "moe": 0.25,
+    "decode": 0.55, "gemm": 0.6, "gemm_fp8": 0.6, "gemm_fp8_block": 0.6,
+    "gemm_fp4": 0.6, "prefill": 0.65,
 }  # fmt: skip
 #: The same for laws no two boards were measured for.
 OTHER_SPREAD = 0.5

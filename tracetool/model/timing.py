@@ -14,7 +14,7 @@ from tracetool.families import names
 from tracetool.families.formats import dtype_of, product_rate
 from tracetool.families.law import Law
 from tracetool.families.pieces import Pieces, duration_s
-from tracetool.families.pricing import law_of
+from tracetool.families.pricing import split_by_law
 from tracetool.families.registry import family_of, groups, known_shape
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.time_calibration import TimeCalibration, spread_key
@@ -100,7 +100,7 @@ def row_pieces(rows: OperatorColumns, gpu: Gpu, calibration: TimeCalibration | N
         shaped, unshaped = places[known[places]], places[~known[places]]
         if shaped.size:
             part = rows if shaped.size == count else rows.take(shaped)
-            for law, inside in law_of(name).split(part, gpu):
+            for law, inside in split_by_law(name, part, gpu):
                 some = part if inside.size == len(part) else part.take(inside)
                 pieces = law.pieces(some, gpu, given.coefficients.get(law.name, {}))
                 pieces = in_trace(pieces, some, law, gpu)

@@ -11,7 +11,6 @@ from tracetool.families.attention.prefill import ALONE_US
 from tracetool.families.attention.problem import attention_scores, least_cycles, scores_work
 from tracetool.families.attention.tiling import efficient_split, split_keys
 from tracetool.families.law import Coefficient, Coefficients, Law, choice
-from tracetool.families.law_keys import LawKey
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
 
@@ -190,4 +189,5 @@ _HABITS = (
     {"split_fill": 1.0, "most_parts": 32.0},
 )  # fmt: skip
 
-DECODE = Law(LawKey.DECODE, _parts, _PRIORS, habits=_HABITS)
+DECODE = Law("decode", _parts, _PRIORS, habits=_HABITS)
+LAWS = (DECODE,)

@@ -10,7 +10,6 @@ from tracetool.families.access_pattern import named
 from tracetool.families.attention.problem import Scores, attention_scores, least_cycles, scores_work
 from tracetool.families.attention.tiling import QueryTiles, causal_tiles, full_tiles
 from tracetool.families.law import Coefficient, Coefficients, Law, choice
-from tracetool.families.law_keys import LawKey
 from tracetool.families.pieces import Pieces, combined
 from tracetool.families.vendors import OLDER_SHARE, older_kernels
 from tracetool.hardware.gpu import Gpu
@@ -162,6 +161,5 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     )
 
 
-PREFILL = Law(
-    LawKey.PREFILL, _parts, _PRIORS, habits=({"by_head": 1.0, "pack_heads": 2.0, "tile_clk": 4800.0},)
-)
+PREFILL = Law("prefill", _parts, _PRIORS, habits=({"by_head": 1.0, "pack_heads": 2.0, "tile_clk": 4800.0},))
+LAWS = (PREFILL,)

@@ -6,11 +6,12 @@ from dataclasses import fields, replace
 
 import numpy as np
 
+from tracetool.core.arrays import Ints
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.gemm.problem import conv_products, gemm_products, plan_of, work_of
+from tracetool.families.formats import on_tensor
+from tracetool.families.gemm.problem import gemm_products, plan_of, work_of
 from tracetool.families.gemm.tiling import Products, TileRates
 from tracetool.families.law import Coefficient, Coefficients, Law, choice
-from tracetool.families.law_keys import LawKey
 from tracetool.families.pieces import Pieces
 from tracetool.families.vendors import KIN, OLDER_SHARE, older_kernels
 from tracetool.hardware.gpu import Gpu
@@ -54,7 +55,8 @@ _QUANTIZED = {
 FEW_ROWS = 32.0
 
 
-def _parts(p: Products, gpu: Gpu, c: Coefficients) -> Pieces:
+def product_pieces(p: Products, gpu: Gpu, c: Coefficients) -> Pieces:
+    """Return the parts of products in tiles of tensor cores, with every coefficient of :data:`GEMM` given."""
     plan = plan_of(
         p, gpu, TileRates(**{f.name: c.get(f.name, getattr(_DEFAULTS, f.name)) for f in fields(TileRates)})
     )
@@ -81,26 +83,36 @@ def _parts(p: Products, gpu: Gpu, c: Coefficients) -> Pieces:
 
 
 def _gemm(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
-    return _parts(gemm_products(rows, gpu), gpu, c)
+    return product_pieces(gemm_products(rows, gpu), gpu, c)
 
 
 def _older(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     made = gemm_products(rows, gpu)
-    return _parts(replace(made, rate=made.rate * OLDER_SHARE), gpu, c)
-
-
-def _conv(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
-    made = conv_products(rows, gpu)
-    rate = made.rate * np.where(older_kernels(rows, gpu), OLDER_SHARE, 1.0)
-    return _parts(replace(made, rate=rate), gpu, c)
+    return product_pieces(replace(made, rate=made.rate * OLDER_SHARE), gpu, c)
 
 
 #: cuBLAS before Hopper: tiles are powers of two, none under 32, and a wave begun counts as a full one.
 _HABITS = ({"odd_tiles": 0.0, "whole_waves": 1.0, "least_tile": 32.0, "slab_clk": 400.0, "store_reach": 0.2},)
 
-GEMM = Law(LawKey.GEMM, _gemm, {**_LAUNCH, **_TILES, **_TENSOR}, habits=_HABITS)
-GEMM_OLDER = Law(LawKey.GEMM_OLDER, _older, GEMM.priors, parent=LawKey.GEMM, kin=KIN)
-GEMM_FP8 = Law(LawKey.GEMM_FP8, _gemm, _QUANTIZED)
-GEMM_FP8_BLOCK = Law(LawKey.GEMM_FP8_BLOCK, _gemm, _QUANTIZED)
-GEMM_FP4 = Law(LawKey.GEMM_FP4, _gemm, _QUANTIZED)
-CONV = Law(LawKey.CONV, _conv, {**_LAUNCH, **_TILES, **_TENSOR}, spread=(-0.6, 0.6), parent=LawKey.GEMM)
+GEMM = Law("gemm", _gemm, {**_LAUNCH, **_TILES, **_TENSOR}, habits=_HABITS)
+GEMM_OLDER = Law("gemm_older", _older, GEMM.priors, parent="gemm", kin=KIN)
+GEMM_FP8 = Law("gemm_fp8", _gemm, _QUANTIZED)
+GEMM_FP8_BLOCK = Law("gemm_fp8_block", _gemm, _QUANTIZED)
+GEMM_FP4 = Law("gemm_fp4", _gemm, _QUANTIZED)
+LAWS = (GEMM, GEMM_FP8, GEMM_FP8_BLOCK, GEMM_FP4, GEMM_OLDER)
+
+#: Laws of matrix products: on tensor cores, on the FP32 pipe, formats with scales, and kernels made for an
+#: older architecture.
+PRODUCT_LAWS = ("gemm", "gemm_vector", "gemm_fp8", "gemm_fp8_block", "gemm_fp4", "gemm_older")
+_OLDER = PRODUCT_LAWS.index("gemm_older")
+
+
+def product_law(rows: OperatorColumns, gpu: Gpu) -> Ints:
+    """Return the place in :data:`PRODUCT_LAWS` of each row's law, by format and kernel. Shape (n,)."""
+    words = rows.text("dtype", "fp32")
+    chosen = np.where(on_tensor(words, gpu), 0, 1)
+    for place, formats in enumerate((("fp8", "int8"), ("fp8_block",), ("nvfp4", "mxfp4")), start=2):
+        scaled = np.any([words == word for word in formats], axis=0)
+        chosen = np.where(scaled & (chosen == 0), place, chosen)
+    chosen = np.where((chosen == 0) & older_kernels(rows, gpu), _OLDER, chosen)
+    return chosen.astype(np.int64)

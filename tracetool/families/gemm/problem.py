@@ -1,12 +1,10 @@
-"""Matrix products and convolutions: FLOPs, and bytes by level."""
+"""Matrix products: FLOPs, and bytes by level."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from tracetool.core.arrays import Bools, Floats
+from tracetool.core.arrays import Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
 from tracetool.families.formats import dtype_of, element_bytes, on_tensor, product_rate, result_bytes
@@ -15,8 +13,6 @@ from tracetool.hardware.gpu import Gpu
 
 #: Bytes a thread loads at once where operands are aligned. [B]
 _LOAD_BYTES = 16.0
-#: Results a side of one patch, of a kernel whose name does not tell: registers hold no larger transform.
-_FUSED_PATCH = 2.0
 
 
 def gemm_products(rows: OperatorColumns, gpu: Gpu) -> Products:
@@ -45,99 +41,6 @@ def _loads(rows: OperatorColumns, k: Floats, size: Floats) -> Floats | None:
     if not (together < whole).any():
         return None
     return np.where(together < whole, 1.0 / together, 0.0)
-
-
-def conv_products(rows: OperatorColumns, gpu: Gpu) -> Products:
-    r"""Return the products that convolutions are laid out as.
-
-    The way forward has m pixels of the result, n filters and k channels times window. A gradient of the data
-    gives every pixel of it from the filters times window, one of the weights every weight from the pixels;
-    all three multiply as often. Winograd's algorithm gives t by t results of an r by r window with
-    :math:`(t + r - 1)^2` products a channel [1]_, each set of which may be a product of a kernel of its own.
-    The image is read once: neighboring windows overlap on chip.
-
-    References
-    ----------
-    .. [1] Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2016.
-    """
-    batch = np.maximum(rows.number("batch", 1.0), 1.0)
-    groups = np.maximum(rows.number("groups", 1.0) * rows.number("conv_groups", 1.0), 1.0)
-    channels, filters = rows.number("channels"), rows.number("filters")
-    kh, kw = rows.number("kernel_h", 1.0), rows.number("kernel_w", 1.0)
-    stride, pad = np.maximum(rows.number("stride", 1.0), 1.0), rows.number("padding", 0.0)
-    height, width = rows.number("height"), rows.number("width", 1.0)
-    p = np.maximum(np.floor((height + 2 * pad - kh) / stride) + 1, 1.0)
-    p = np.where((height == 1) & (kh == 1), 1.0, p)  # a sequence is padded along its length alone
-    q = np.maximum(np.floor((width + 2 * pad - kw) / stride) + 1, 1.0)
-    given = np.isfinite(channels * filters * height)
-    way = rows.text("direction")
-    of_data, of_weights = given & (way == "bwd_data"), given & (way == "bwd_weight")
-    pixels, window = batch * p * q, kh * kw
-    per_group, made = np.ceil(channels / groups), np.ceil(filters / groups)
-    # windows that do not overlap are laid out beside one another: each result gives the pixels of its own
-    beside = of_data & (stride >= kh) & (stride >= kw)
-    m = np.where(of_data & ~beside, batch * height * width, np.where(of_weights, made, pixels))
-    n = np.where(of_data, per_group, np.where(of_weights, per_group, made))
-    n = n * np.where(of_weights | beside, window, 1.0)
-    k = pixels * made * per_group * window / np.maximum(m * n, 1.0)
-    image, result = batch * channels * height * width, pixels * filters
-    read = np.where(of_weights, image + result, np.where(of_data, result, image) + groups * n * k)
-    winograd = _winograd(rows, p, q)
-    k = k * winograd.share
-    apart = given & winograd.apart
-    m = np.where(apart, batch * winograd.patches, m)
-    n, k = np.where(apart, made, n), np.where(apart, per_group, k)
-    repeat = np.where(apart, groups * winograd.products, np.where(given, groups, batch))
-    read = np.where(apart, repeat * (m + n) * k, read)
-    m, n, k = (np.where(given, of, rows.number(c, 1.0)) for of, c in ((m, "m"), (n, "n"), (k, "k")))
-    read = np.where(given, read, repeat * (m + n) * k)
-    words = dtype_of(rows)
-    size = element_bytes(words)
-    tile_m, tile_n = rows.number("tile_m"), rows.number("tile_n")
-    parts, named = rows.number("split_k"), rows.text("library") != ""
-    tensor, rate = on_tensor(words, gpu), product_rate(words, gpu)
-    # a step of K is channels of one place in the window: fewer than it takes leave it half empty
-    step, inner = rows.number("tile_k"), np.where(of_data, made, per_group)
-    stepped = given & tensor & (step > 0) & ~of_weights & ~winograd.apart
-    depth = np.maximum(step, 1.0)
-    rate = np.where(stepped, rate * inner / (np.ceil(inner / depth) * depth), rate)
-    return Products(
-        repeat, np.maximum(m, 1.0), np.maximum(n, 1.0), np.maximum(k, 1.0), size, result_bytes(words),
-        rate, tensor, read * size,
-        # a kernel's name gives first the side along the window of the weights' gradient
-        np.where(of_weights, tile_n, tile_m), np.where(of_weights, tile_m, tile_n),
-        np.where(named & np.isfinite(tile_m) & ~np.isfinite(parts), 1.0, parts),
-    )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class _Winograd:
-    """Winograd's algorithm in n convolutions.
-
-    ``share`` of the products it needs, whether they are a kernel ``apart`` from the transforms, and then how
-    many ``products`` of how many ``patches`` of an image.
-    """
-
-    share: Floats
-    apart: Bools
-    products: Floats
-    patches: Floats
-
-
-def _winograd(rows: OperatorColumns, p: Floats, q: Floats) -> _Winograd:
-    side, batches = rows.number("kernel_h", 1.0), np.nan_to_num(rows.number("grid_z"), nan=1.0)
-    able = (side > 1.0) & (side == rows.number("kernel_w", 1.0)) & (rows.number("stride", 1.0) == 1.0)
-    algo = rows.text("algo")
-    # one launch of a product for each element of the transformed patches: 16 or 36 of a window of 3,
-    # and not one for each image
-    patch = np.sqrt(batches) - side + 1.0
-    apart = able & (algo == "") & np.isin(patch, (2.0, 4.0)) & (batches != rows.number("batch", 1.0))
-    fused = able & (algo == "winograd")
-    patch = np.where(apart, patch, np.nan_to_num(rows.number("winograd_tile"), nan=_FUSED_PATCH))
-    patches = np.ceil(p / patch) * np.ceil(q / patch)
-    products = (patch + side - 1.0) ** 2
-    share = np.where(fused, products * patches / (p * q * side**2), 1.0)
-    return _Winograd(np.asarray(share), np.asarray(apart), products, patches)
 
 
 def work_of(products: Products, plan: TilePlan) -> Work:
@@ -171,10 +74,4 @@ def plan_of(products: Products, gpu: Gpu, rates: TileRates | None = None) -> Til
 def product_work(rows: OperatorColumns, gpu: Gpu) -> Work:
     """Return the work of gemm rows."""
     made = gemm_products(rows, gpu)
-    return work_of(made, plan_of(made, gpu))
-
-
-def conv_work(rows: OperatorColumns, gpu: Gpu) -> Work:
-    """Return the work of convolutions."""
-    made = conv_products(rows, gpu)
     return work_of(made, plan_of(made, gpu))

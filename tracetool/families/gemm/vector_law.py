@@ -12,7 +12,6 @@ from tracetool.families.gemm.layout import Products
 from tracetool.families.gemm.problem import gemm_products, work_of
 from tracetool.families.gemm.vector_tiling import VectorRates, plan_vectors
 from tracetool.families.law import Coefficient, Coefficients, Law, choice
-from tracetool.families.law_keys import LawKey
 from tracetool.families.pieces import Pieces
 from tracetool.hardware.gpu import Gpu
 
@@ -68,4 +67,5 @@ def _kind(rows: OperatorColumns) -> Ints:
     return batched.astype(np.int64) + 2 * untold.astype(np.int64)
 
 
-GEMM_VECTOR = Law(LawKey.GEMM_VECTOR, _parts, _PRIORS, kinds=KINDS, kind_of=_kind)
+GEMM_VECTOR = Law("gemm_vector", _parts, _PRIORS, kinds=KINDS, kind_of=_kind)
+LAWS = (GEMM_VECTOR,)

@@ -8,7 +8,6 @@ from tracetool.core.arrays import Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.gemm.law import GEMM
 from tracetool.families.law import Coefficient, Coefficients, Law
-from tracetool.families.law_keys import LawKey
 from tracetool.families.moe.problem import Experts, expert_layers, layers_work
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
@@ -103,4 +102,5 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     return GEMM.pieces(rows, gpu, {})  # one grouped product of a run, known by m, n, k
 
 
-MOE = Law(LawKey.MOE, _parts, _PRIORS, spread=(-0.8, 0.8))
+MOE = Law("moe", _parts, _PRIORS, spread=(-0.8, 0.8))
+LAWS = (MOE,)

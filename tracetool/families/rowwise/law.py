@@ -10,7 +10,6 @@ from tracetool.core.operators import OperatorColumns
 from tracetool.families.access_pattern import TABLE, chain, kept_share, walks
 from tracetool.families.formats import dtype_of, element_bytes
 from tracetool.families.law import Coefficient, Coefficients, Law
-from tracetool.families.law_keys import LawKey
 from tracetool.families.pieces import Pieces, combined
 from tracetool.families.registry import count_work
 from tracetool.families.rowwise.tiling import WARP_COLUMNS, first_cache_bytes, missed, rows_in_flight
@@ -87,5 +86,6 @@ def _softmax(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     return _parts(rows, gpu, c, short=WARP_COLUMNS, threads_of_long=1024.0)
 
 
-NORM = Law(LawKey.NORM, _norm, {**_PRIORS, "unrolled": _UNROLLED})
-SOFTMAX = Law(LawKey.SOFTMAX, _softmax, {**_PRIORS, "again": Coefficient(2.0, 0.05, 3.0, "1")})
+NORM = Law("norm", _norm, {**_PRIORS, "unrolled": _UNROLLED})
+SOFTMAX = Law("softmax", _softmax, {**_PRIORS, "again": Coefficient(2.0, 0.05, 3.0, "1")})
+LAWS = (NORM, SOFTMAX)

@@ -25,7 +25,6 @@ from tracetool.families.access_pattern import (
     walks,
 )
 from tracetool.families.law import Coefficient, Coefficients, Law
-from tracetool.families.law_keys import LawKey
 from tracetool.families.pieces import Pieces
 from tracetool.families.registry import count_work
 from tracetool.families.streamed import stream_pieces
@@ -93,4 +92,5 @@ def _operations(rows: OperatorColumns, walk: Ints, c: Coefficients) -> Floats:
     return np.asarray(np.where(walk == CAT, c["cat_ops"], asked))
 
 
-STREAM = Law(LawKey.STREAM, _parts, _PRIORS, kinds=WALKS, kind_of=walks)
+STREAM = Law("stream", _parts, _PRIORS, kinds=WALKS, kind_of=walks)
+LAWS = (STREAM,)

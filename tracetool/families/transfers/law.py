@@ -8,7 +8,6 @@ from tracetool.core.arrays import Bools
 from tracetool.core.operators import OperatorColumns
 from tracetool.families import names
 from tracetool.families.law import Coefficient, Coefficients, Law
-from tracetool.families.law_keys import LawKey
 from tracetool.families.pieces import Pieces
 from tracetool.families.registry import count_work
 from tracetool.hardware.gpu import Gpu
@@ -82,6 +81,7 @@ def _said(words: np.ndarray[tuple[int], np.dtype[np.str_]], word: str) -> Bools:
     return np.asarray(np.char.find(words, word) >= 0)
 
 
-COLLECTIVE = Law(LawKey.COLLECTIVE, _collective, _COLLECTIVE, spread=(-0.9, 0.9))
+COLLECTIVE = Law("collective", _collective, _COLLECTIVE, spread=(-0.9, 0.9))
 #: Hosts differ more than boards: slots of half the lanes, links shared by two boards, slow cores.
-COPY = Law(LawKey.COPY, _copy, _COPY, spread=(-0.75, 1.1))
+COPY = Law("copy", _copy, _COPY, spread=(-0.75, 1.1))
+LAWS = (COLLECTIVE, COPY)

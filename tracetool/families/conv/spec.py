@@ -1,14 +1,15 @@
-"""Convolutions as implicit matrix products."""
+"""The family conv: convolutions as implicit matrix products."""
 
 from __future__ import annotations
 
 from tracetool.families import names
 from tracetool.families.arguments import Reading, alike, sizes
-from tracetool.families.gemm.problem import conv_work
-from tracetool.families.law_keys import LawKey
+from tracetool.families.conv.law import conv_law
+from tracetool.families.conv.problem import conv_work
 from tracetool.families.spec import Family, Sequence, TableOperator, UserWords
 
-FAMILY = Family(
+CONV = Family(
+    name="conv",
     meaning="convolution: implicit product, Winograd or Fourier",
     example="sm80_xmma_fprop_implicit_gemm_...",
     place=20,
@@ -19,7 +20,8 @@ FAMILY = Family(
         ("m", "n", "k"),
     ),
     count=conv_work,
-    laws=(LawKey.CONV, LawKey.CONV_VECTOR),
+    laws=("conv", "conv_vector"),
+    choose=conv_law,
     table=(
         TableOperator(
             "conv2d",
@@ -58,3 +60,5 @@ FAMILY = Family(
     sequence=Sequence.PRODUCT,
     inferred="k",
 )
+
+FAMILIES = (CONV,)

@@ -1,14 +1,14 @@
-"""Fused attention, prefill, decode and backward."""
+"""The family attention: fused attention, prefill, decode and backward."""
 
 from __future__ import annotations
 
 from tracetool.families import names
 from tracetool.families.arguments import Reading, alike, sizes
-from tracetool.families.attention.problem import attention_work
-from tracetool.families.law_keys import LawKey
+from tracetool.families.attention.problem import attention_law, attention_work
 from tracetool.families.spec import Family, TableOperator, UserWords
 
-FAMILY = Family(
+ATTENTION = Family(
+    name="attention",
     meaning="fused softmax(QK)V, forward or backward, or part of it",
     example="flash_fwd_kernel",
     place=30,
@@ -16,7 +16,8 @@ FAMILY = Family(
     pipe="tensor",
     needs=(("q_len", "kv_len", "heads", "head_dim"),),
     count=attention_work,
-    laws=(LawKey.PREFILL, LawKey.DECODE),
+    laws=("prefill", "decode"),
+    choose=attention_law,
     table=(
         TableOperator(
             "attention",
@@ -53,3 +54,5 @@ FAMILY = Family(
     },
     inferred="kv_len",
 )
+
+FAMILIES = (ATTENTION,)

@@ -1,14 +1,14 @@
-"""Mixtures of experts: grouped products over the experts that were chosen."""
+"""The family moe: grouped products over the experts that were chosen."""
 
 from __future__ import annotations
 
 from tracetool.families import names
 from tracetool.families.arguments import Reading, alike, sizes
-from tracetool.families.law_keys import LawKey
 from tracetool.families.moe.problem import moe_work
 from tracetool.families.spec import Family, Sequence, TableOperator, UserWords
 
-FAMILY = Family(
+MOE = Family(
+    name="moe",
     meaning="mixture of experts: grouped products and routing",
     example="fused_moe_kernel",
     place=40,
@@ -16,7 +16,7 @@ FAMILY = Family(
     pipe="tensor",
     needs=(("tokens", "hidden", "intermediate", "top_k", "experts"), ("m", "n", "k")),
     count=moe_work,
-    laws=(LawKey.MOE,),
+    laws=("moe",),
     table=(
         TableOperator(
             "moe",
@@ -31,3 +31,5 @@ FAMILY = Family(
     inferred="k",
     product_grid=True,
 )
+
+FAMILIES = (MOE,)

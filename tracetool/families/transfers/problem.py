@@ -1,18 +1,18 @@
-"""Collectives: bytes on the wire by algorithm and rank count."""
+"""Bytes that collectives, memory copies and memory sets move: on the wire and through memory."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from tracetool.core.arrays import Floats
+from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
-from tracetool.families.law_keys import LawKey
-from tracetool.families.spec import Family, TableOperator, UserWords
 from tracetool.hardware.gpu import Gpu
 
 #: Bytes each rank sends per byte of the message, at many ranks; all but send and broadcast lose 1/n.
 FACTOR = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_all": 1.0}
+
+
 #: Bytes of device memory touched per byte on the wire: read, write, and the reduction's operand.
 MEMORY_PER_WIRE = 2.0
 
@@ -33,7 +33,7 @@ def wire_bytes(rows: OperatorColumns) -> Floats:
     return np.asarray(size * factor)
 
 
-def count(rows: OperatorColumns, gpu: Gpu) -> Work:
+def collective_work(rows: OperatorColumns, gpu: Gpu) -> Work:
     """Count bytes on the wire and in memory."""
     del gpu
     wire = wire_bytes(rows)
@@ -41,15 +41,29 @@ def count(rows: OperatorColumns, gpu: Gpu) -> Work:
     return Work.of(len(rows), link_bytes=wire, dram_bytes=memory, l2_bytes=memory)
 
 
-FAMILY = Family(
-    meaning="communication between GPUs",
-    example="ncclDevKernel_AllReduce_Sum_f32_RING_LL",
-    place=200,
-    shares=(0.10, 0.10, 0.80),
-    pipe="latency",
-    needs=(("bytes",),),
-    count=count,
-    laws=(LawKey.COLLECTIVE,),
-    table=(TableOperator("collective", ("bytes", "ranks"), ("kind",), dtype=False),),
-    words=(UserWords(0, "collective", "allreduce allgather alltoall reducescatter"),),
-)
+def over_link(rows: OperatorColumns) -> Bools:
+    """Return which copies cross the host or peer link: those whose kind names two sides. Shape (n,)."""
+    texts = rows.text("kind").astype(str)
+    names = rows.text("name").astype(str)
+    words = np.char.lower(np.char.add(np.char.add(texts, " "), names))
+    crossing = ("htod", "dtoh", "h2d", "d2h", "ptop", "p2p", "host", "pcie", "peer")
+    found = np.zeros(len(rows), dtype=np.bool_)
+    for word in crossing:
+        found |= np.char.find(words, word) >= 0
+    return found
+
+
+def copy_work(rows: OperatorColumns, gpu: Gpu) -> Work:
+    """Count bytes: a copy on the device reads and writes memory, one over a link does either."""
+    del gpu
+    size = rows.number("bytes", 0.0)
+    link = over_link(rows)
+    moved = np.where(link, size, 2.0 * size)
+    return Work.of(len(rows), l2_bytes=moved, dram_bytes=moved, link_bytes=np.where(link, size, 0.0))
+
+
+def set_work(rows: OperatorColumns, gpu: Gpu) -> Work:
+    """Count bytes written."""
+    del gpu
+    size = rows.number("bytes", 0.0)
+    return Work.of(len(rows), l2_bytes=size, dram_bytes=size)

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
-from tracetool.families.arguments import Reading, alike, sizes
 from tracetool.families.formats import dtype_of, element_bytes
-from tracetool.families.spec import Family, Streams, UserWords
 from tracetool.hardware.gpu import Gpu
 
 #: Operations per number of the state and element: two products (step and transition, scaled input and its
 #: projection), a multiply-add that updates the state and one that adds it to the output. [op]
 _PER_STATE = 6.0
+
+
 #: Per element of the sequence: step times input, and the multiply-add of what passes by the state. [op]
 _PER_ELEMENT = 3.0
 
 
-def count(rows: OperatorColumns, gpu: Gpu) -> Work:
+def scan_work(rows: OperatorColumns, gpu: Gpu) -> Work:
     r"""Count the operations and bytes of selective scans.
 
     Sequences of ``elements`` = batch x length x channels, ``state`` numbers to a channel. Each step is [1]_
@@ -48,16 +48,3 @@ def count(rows: OperatorColumns, gpu: Gpu) -> Work:
         l2_bytes=moved,
         dram_bytes=moved,
     )
-
-
-FAMILY = Family(
-    meaning="state-space scan, recurrent cells",
-    example="selective_scan_fwd_kernel",
-    place=190,
-    shares=(0.55, 0.35, 0.10),
-    needs=(("elements", "state"),),
-    count=count,
-    operators=alike("selective_scan_fwd SelectiveScanFn", sizes(Reading.STATE_SCAN, 0)),
-    words=(UserWords(190, "scan", "ssm mamba lstm gru rnn rwkv"),),
-    streams=Streams.OWN,
-)

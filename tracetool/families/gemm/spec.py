@@ -1,13 +1,15 @@
-"""Dense and batched matrix products."""
+"""The families of matrix products: gemm and gemv."""
 
 from __future__ import annotations
 
 from tracetool.families.arguments import Reading, alike, sizes
+from tracetool.families.gemm.law import PRODUCT_LAWS, product_law
 from tracetool.families.gemm.problem import product_work
-from tracetool.families.law_keys import PRODUCT_LAWS
 from tracetool.families.spec import Family, Sequence, TableOperator, UserWords
 
-FAMILY = Family(
+#: Dense and batched matrix products.
+GEMM = Family(
+    name="gemm",
     meaning="matrix product, tiled",
     example="ampere_sgemm_128x64_tn",
     place=0,
@@ -16,6 +18,7 @@ FAMILY = Family(
     needs=(("m", "n", "k"),),
     count=product_work,
     laws=PRODUCT_LAWS,
+    choose=product_law,
     table=(TableOperator("gemm", ("m", "n", "k"), ("batch",)),),
     operators={
         **alike("mm bmm matmul _scaled_mm _int_mm", sizes(Reading.PRODUCT, 0)),
@@ -36,3 +39,22 @@ FAMILY = Family(
     inferred="k",
     product_grid=True,
 )
+
+#: Matrix times vector: the matrix is streamed once.
+GEMV = Family(
+    name="gemv",
+    meaning="matrix times vector: the matrix is streamed once",
+    example="gemv2T_kernel_val",
+    place=10,
+    shares=(0.15, 0.75, 0.10),
+    needs=(("m", "n", "k"),),
+    count=product_work,
+    laws=PRODUCT_LAWS,
+    choose=product_law,
+    operators={"mv": sizes(Reading.PRODUCT, 0), "addmv": sizes(Reading.PRODUCT, 1)},
+    words=(UserWords(60, "gemv", "gemv matvec mat_vec matrixvector mv vecmat"),),
+    sequence=Sequence.PRODUCT,
+    product_grid=True,
+)
+
+FAMILIES = (GEMM, GEMV)

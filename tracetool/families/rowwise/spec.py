@@ -1,9 +1,8 @@
-"""Layer, batch, group and RMS normalization: statistics and scaling of rows kept on chip."""
+"""The families norm and softmax: a reduction over each row."""
 
 from __future__ import annotations
 
 from tracetool.families.arguments import Reading, alike, sizes
-from tracetool.families.law_keys import LawKey
 from tracetool.families.rowwise.problem import row_counter
 from tracetool.families.spec import Family, Sequence, TableOperator, UserWords
 
@@ -15,14 +14,17 @@ _BATCH_NORMS = (
     "_batch_norm_with_update",
 )
 
-FAMILY = Family(
+
+#: Layer, batch, group and RMS normalization: statistics and scaling of rows kept on chip.
+NORM = Family(
+    name="norm",
     meaning="layer, batch, group or RMS normalization",
     example="vectorized_layer_norm_kernel",
     place=50,
     shares=(0.25, 0.60, 0.15),
     needs=(("rows", "cols"),),
     count=row_counter(flops=8.0, sfu_per_row=2.0, parameters=2.0),
-    laws=(LawKey.NORM,),
+    laws=("norm",),
     table=(TableOperator("norm", ("rows", "cols")),),
     operators={
         **alike("native_layer_norm layer_norm rms_norm _fused_rms_norm", sizes(Reading.LAYER_NORM, 0, 1)),
@@ -46,3 +48,26 @@ FAMILY = Family(
     inferred="cols",
     row_blocks=True,
 )
+
+#: Softmax: one exponential per element of rows kept on chip.
+SOFTMAX = Family(
+    name="softmax",
+    meaning="softmax over rows",
+    example="softmax_warp_forward",
+    place=60,
+    shares=(0.30, 0.60, 0.10),
+    needs=(("rows", "cols"),),
+    count=row_counter(flops=5.0, sfu=1.0, sfu_per_row=1.0),
+    laws=("softmax",),
+    table=(TableOperator("softmax", ("rows", "cols")),),
+    operators={
+        **alike("_softmax _log_softmax softmax log_softmax _safe_softmax", sizes(Reading.AXIS, 0, 1)),
+        **alike("_softmax_backward_data _log_softmax_backward_data", sizes(Reading.AXIS, 0, 2)),
+    },
+    words=(UserWords(40, "softmax", "softmax logsoftmax"),),
+    sequence=Sequence.SOFTMAX,
+    inferred="cols",
+    row_blocks=True,
+)
+
+FAMILIES = (NORM, SOFTMAX)

@@ -11,16 +11,14 @@ import numpy as np
 
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
-from tracetool.families.arguments import Reading, sizes
 from tracetool.families.formats import dtype_of, element_bytes
-from tracetool.families.spec import Family, Streams, UserWords
 from tracetool.hardware.gpu import Gpu
 
 #: Operations of a radix-2 transform per complex point and doubling of its length. [op]
 _PER_POINT_AND_STAGE = 5.0
 
 
-def count(rows: OperatorColumns, gpu: Gpu) -> Work:
+def transform_work(rows: OperatorColumns, gpu: Gpu) -> Work:
     r"""Count the operations and bytes of transforms.
 
     ``elements`` complex points in transforms of ``cols`` points each:
@@ -48,20 +46,3 @@ def count(rows: OperatorColumns, gpu: Gpu) -> Work:
         l2_bytes=moved,
         dram_bytes=moved,
     )
-
-
-FAMILY = Family(
-    meaning="Fourier transform",
-    example="regular_fft",
-    place=210,
-    shares=(0.45, 0.50, 0.05),
-    needs=(("elements", "cols"),),
-    count=count,
-    operators={
-        "_fft_c2c": sizes(Reading.FOURIER, 0, 1, 99, real=False),
-        "_fft_r2c": sizes(Reading.FOURIER, 0, 1, 99, real=True),
-        "_fft_c2r": sizes(Reading.FOURIER, 0, 1, 3, real=True),
-    },
-    words=(UserWords(80, "fft", "fft ifft dft fftshift"),),
-    streams=Streams.OWN,
-)
