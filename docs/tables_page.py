@@ -35,6 +35,7 @@ def page() -> str:
         parts.append("| column | type | unit | null | meaning |\n|---|---|---|---|---|")
         for c in schema.columns:
             meaning = c.comment.replace("|", "\\|").replace("<", "&lt;")
+            meaning += f" Formerly `{c.formerly}`." if c.formerly else ""
             parts.append(f"| `{c.name}` | {c.type} | {c.unit} | {'yes' if c.nullable else ''} | {meaning} |")
     return "\n".join(parts) + "\n"
 

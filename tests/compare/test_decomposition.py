@@ -42,8 +42,8 @@ def pairs(**changed: float) -> Pairs:
     ("changed", "cause"),
     [
         ({"count_head": 2.0, "time_head": 2.0, "energy_head": 2.0}, "more work"),
-        ({"time_head": 1.5, "energy_head": 1.5}, "slower kernels"),
-        ({"energy_head": 1.3}, "hungrier kernels"),
+        ({"time_head": 1.5, "energy_head": 1.5}, "longer duration"),
+        ({"energy_head": 1.3}, "higher power"),
         (
             {"time_head": 1.2, "energy_head": 1.2 * 0.7, "clock_time_ratio": 1.2, "clock_power_ratio": 0.7},
             "clock",

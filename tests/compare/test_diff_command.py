@@ -66,7 +66,7 @@ def test_a_regression_exits_1_with_one_line_and_writes_every_file(
     assert code == 1
     assert err.startswith("error: energy +")
     assert err.count("\n") == 1
-    assert "slower kernels +" in out
+    assert "longer duration +" in out
     assert all(o.stat().st_size > 200 for o in outs)
     assert json.loads(outs[1].read_text("utf-8"))["verdict"] == "regressed"
 

@@ -37,7 +37,7 @@ def test_a_real_pair_closes(pair: str, data: Path, tmp_path: Path) -> None:
     # other boards: shown, explained, not judged
     assert found.verdict == "inconclusive"
     assert "GPU" in found.keys
-    unmatched = kernels.filter(pl.col("relation").is_in(["added", "gone"]))
+    unmatched = kernels.filter(pl.col("relation").is_in(["added", "removed"]))
     matched = 1 - unmatched["energy_head_j"].sum() / kernels["energy_head_j"].sum()
     # a compiled model keeps its operators' names to itself: half of its work has no counterpart by name
     assert matched > {"compiled": 0.4, "vendors": 0.8}[pair]

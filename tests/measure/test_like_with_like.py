@@ -44,5 +44,5 @@ def test_the_same_order_on_both_sides_says_nothing() -> None:
     assert context_changes([_side(APART)], [_side(APART)]) == []
 
 
-def test_modelled_energies_hold_no_history() -> None:
+def test_modeled_energies_hold_no_history() -> None:
     assert context_changes([_side(AFTER_HEAVY, "anchored")], [_side(APART, "anchored")]) == []

@@ -30,7 +30,7 @@ def test_the_models_prior_is_used_and_its_share_is_told(
 ) -> None:
     assert command(["attribute", str(run), "--prior", "model", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert any("rests on it" in note for note in told["notes"])
+    assert any("comes from it" in note for note in told["notes"])
     assert all(row["model_share_j"] is not None for row in told["controls"])
     truth = json.loads((SAMPLES / "truth.json").read_text("utf-8"))["h100_training.sqlite"]
     work = sum(r["energy_j"] or 0.0 for r in told["energy"] if not r["class"].startswith("("))
@@ -42,8 +42,8 @@ def test_what_predict_writes_is_a_prior(run: Path, tmp_path: Path) -> None:
     assert command(["predict", str(run), "-o", str(table), "-q"]) == 0
     found = attribute_run(run, prior=table)
     alone = attribute_run(run)
-    assert any("rests on it" in note for note in found.notes)
-    assert not any("rests on it" in note for note in alone.notes)
+    assert any("comes from it" in note for note in found.notes)
+    assert not any("comes from it" in note for note in alone.notes)
     moved = (found.energy["energy_j"] - alone.energy["energy_j"]).abs()
     sd = (alone.energy["energy_high_j"] - alone.energy["energy_low_j"]) / 2
     assert moved.max() > 0
@@ -54,7 +54,7 @@ def test_a_prior_by_name_serves_both_doors(run: Path, tmp_path: Path) -> None:
     names = Run.open(run).signatures["name"].unique()
     table = tmp_path / "prior.csv"
     pl.DataFrame({"name": names, "power_w": 400.0}).write_csv(table)
-    assert any("rests on it" in note for note in attribute_run(run, prior=table).notes)
+    assert any("comes from it" in note for note in attribute_run(run, prior=table).notes)
     pl.DataFrame({"name": ["nothing like it"], "power_w": 400.0}).write_csv(table)
     with pytest.raises(BadInput, match="nothing that the prior names"):
         attribute_run(run, prior=table)

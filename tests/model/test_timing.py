@@ -20,7 +20,7 @@ LOOSE = settings(deadline=None, max_examples=30)
 gpus = st.sampled_from(GPUS)
 
 
-def _modelled() -> list[str]:
+def _modeled() -> list[str]:
     found = []
     for name in gpu_names():
         try:
@@ -31,7 +31,7 @@ def _modelled() -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("name", _modelled())
+@pytest.mark.parametrize("name", _modeled())
 def test_every_board_times_every_family(name: str) -> None:
     gpu = load_gpu(name)
     for family, rows in every_family().items():

@@ -13,7 +13,7 @@ from tracetool.replay.operator_tables import read_table
 GEMM = {"op": ["gemm", "gemm", "gemm"], "dtype": ["bf16"] * 3, "m": [8, 8, 16], "n": [8] * 3, "k": [8] * 3}
 
 
-def test_equal_rows_are_modelled_once_and_order_is_kept() -> None:
+def test_equal_rows_are_modeled_once_and_order_is_kept() -> None:
     table = read_table(pl.DataFrame(GEMM))
     assert table.kind == "operators"
     assert len(table.rows) == 2

@@ -53,14 +53,14 @@ def compare(
     )
 
 
-def test_a_hungrier_run_is_a_regression_and_the_first_line_says_so(tmp_path: Path) -> None:
+def test_a_run_of_higher_power_is_a_regression_and_the_first_line_says_so(tmp_path: Path) -> None:
     found = compare(1.05, "energy=2%")
     assert (found.verdict, found.failed) == ("regressed", True)
     made = save_view(changes_view(found), tmp_path / "d.md").read_text("utf-8")
     first = made.splitlines()[0]
     assert first.startswith("### ❌ Energy +4.")
     assert first.endswith("per step: regressed, limit 2 %")
-    assert "hungrier kernels" in made
+    assert "higher power" in made
     assert "smallest change this comparison could find" in made
 
 
@@ -104,7 +104,7 @@ def test_causes_sum_to_the_change_of_the_whole() -> None:
     energy = found.metrics[0]
     assert sum(found.factors.values()) == pytest.approx(energy.head - energy.base, rel=1e-9)
     total = found.level("total").row(0, named=True)
-    parts = [total[c] for c in ("more_work_j", "slower_j", "hungrier_j", "clock_j", "gaps_j")]
+    parts = [total[c] for c in ("work_j", "duration_j", "power_j", "clock_j", "gaps_j")]
     assert sum(parts) == pytest.approx(total["energy_change_j"], rel=1e-9)
 
 
@@ -186,7 +186,7 @@ def test_hostile_names_change_no_output(suffix: str, tmp_path: Path) -> None:
     found = compare(1.2, "energy=2%", names=HOSTILE)
     made = save_view(changes_view(found), tmp_path / f"d{suffix}")
     if suffix == ".parquet":
-        names = pl.read_parquet(made).filter(pl.col("relation") == "gone")["name"].to_list()
+        names = pl.read_parquet(made).filter(pl.col("relation") == "removed")["name"].to_list()
         assert set(names) == set(HOSTILE)
         return
     text = made.read_bytes().decode("utf-8")

@@ -38,7 +38,7 @@ FRAME = pl.DataFrame(
         "energy_low_j": [430.0, 18.0, 2.9],
         "energy_high_j": [499.0, 22.0, 3.9],
         "share": [0.9, 0.08, 0.02],
-        "agrees": ["yes", "not told apart", ""],
+        "agrees": ["yes", "inconclusive", ""],
         "power_w": [300.0, 200.0, 100.0],
         "basis": ["anchored", "anchored", "unanchored"],
     }

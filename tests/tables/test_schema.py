@@ -37,6 +37,7 @@ FILE_SHAPE = {
                     "unit": {"type": "string", "minLength": 1},
                     "nullable": {"type": "boolean"},
                     "comment": {"type": "string", "pattern": r"\.$"},
+                    "formerly": {"type": "string", "pattern": "^[a-z][a-z0-9_]*$"},
                 },
             },
         },
@@ -87,3 +88,22 @@ def test_conform_refuses_what_must_be_there() -> None:
         schema.conform(pl.DataFrame({"device": [0], "source": ["x"]}))
     with pytest.raises(ValueError, match="time_ns holds nulls"):
         schema.conform(pl.DataFrame({"time_ns": [None], "device": [0], "source": ["x"]}))
+
+
+def test_a_table_of_an_earlier_version_has_todays_columns() -> None:
+    """What changed its name between versions of a schema is found under the old one."""
+    schema = load_schema("changes")
+    formerly = {c.formerly: c.name for c in schema.columns if c.formerly}
+    assert formerly == {
+        "chance": "p_value", "more_work_j": "work_j", "slower_j": "duration_j", "hungrier_j": "power_j",
+    }  # fmt: skip
+    today = (
+        schema.empty()
+        .clear(2)
+        .with_columns(
+            pl.lit("x").alias(c.name) if c.type == "str" else pl.lit(float(i)).alias(c.name)
+            for i, c in enumerate(schema.columns)
+        )
+    )
+    before = today.rename({name: old for old, name in formerly.items()})
+    assert schema.conform(before).equals(schema.conform(today))

@@ -29,7 +29,7 @@ def print_swept(made: Swept, written: Sequence[Path]) -> None:
     grid = Table(title=f"Energy over clocks on {made.gpu}")
     for head in ("clock MHz", "cap W", "makespan ms", "energy J", "mean W"):
         grid.add_column(head, justify="right")
-    grid.add_column("* nothing is both faster and cheaper" if screen.width >= 90 else "* Pareto front")
+    grid.add_column("* Pareto-optimal")
     most_bar = max(min(_BAR, screen.width - _FIGURES), 8)
     rows = made.points.to_dicts()
     most = max((r["energy_j"] for r in rows), default=1.0) or 1.0
@@ -45,8 +45,8 @@ def print_swept(made: Swept, written: Sequence[Path]) -> None:
             bar,
         )
     screen.print(grid)
-    grid = Table(title=f"Best of them, against {made.info['reference_mhz']:g} MHz (90 % interval)")
-    for head in ("goal", "clock MHz", "cap W", "makespan ms", "energy J", "saved", "slower"):
+    grid = Table(title=f"Best operating points, against {made.info['reference_mhz']:g} MHz (90 % interval)")
+    for head in ("goal", "clock MHz", "cap W", "makespan ms", "energy J", "energy saved", "slowdown"):
         grid.add_column(head, justify="left" if head == "goal" else "right")
     for row in made.best.to_dicts():
         cap = "" if row["power_cap_w"] is None else f"{row['power_cap_w']:g}"
@@ -60,8 +60,16 @@ def print_swept(made: Swept, written: Sequence[Path]) -> None:
             f"{100 * row['slowdown']:.1f} %",
         )
     screen.print(grid)
-    grid = Table(title="Each family by itself, gaps left out")
-    for head in ("family", "share", "best MHz", "saved", "slower", "allowed MHz", "saved there"):
+    grid = Table(title="Each family alone, idle gaps excluded")
+    for head in (
+        "family",
+        "share",
+        "best MHz",
+        "energy saved",
+        "slowdown",
+        "MHz within limit",
+        "saved there",
+    ):
         grid.add_column(head, justify="left" if head == "family" else "right")
     for row in made.families.to_dicts():
         grid.add_row(

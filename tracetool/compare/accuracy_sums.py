@@ -45,7 +45,7 @@ def agrees(low: str = "energy_predicted_low_j", high: str = "energy_predicted_hi
         .when(~pl.col("compared") | _lone_wait())
         .then(pl.lit("not compared"))
         .when(~pl.col("identified"))
-        .then(pl.lit("not told apart"))
+        .then(pl.lit("inconclusive"))
         .when(apart)
         .then(pl.lit("no"))
         .otherwise(pl.lit("yes"))

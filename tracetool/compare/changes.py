@@ -52,7 +52,7 @@ def compare_sides(
     clock_ratios : DataFrame
         See :func:`tracetool.compare.matched.matched_pairs`.
     said
-        ``setting``, ``notes``, ``warnings`` and ``modelled_pct`` of the result.
+        ``setting``, ``notes``, ``warnings`` and ``modeled_pct`` of the result.
     """
     pairs = matched_pairs(parts, base, head, clock_ratios)
     gap = float(np.mean(head.gap_j)) - float(np.mean(base.gap_j))

@@ -16,7 +16,7 @@ import numpy as np
 from tracetool.core.arrays import Floats
 
 #: Causes in the order they are told.
-FACTORS = ("more work", "slower kernels", "hungrier kernels", "clock", "idle gaps")
+FACTORS = ("more work", "longer duration", "higher power", "clock", "idle gaps")
 
 
 def log_mean(a: Floats, b: Floats) -> Floats:
@@ -79,7 +79,7 @@ def decompose(pairs: Pairs) -> Mapping[str, Floats]:
     >>> one = np.ones(1)
     >>> made = decompose(Pairs(one, 2 * one, one, 2 * one, one, 2.4 * one, one, one, one))
     >>> {k: float(v[0].round(3)) for k, v in made.items() if v[0]}
-    {'more work': 1.108, 'hungrier kernels': 0.292}
+    {'more work': 1.108, 'higher power': 0.292}
     """
     base, head = pairs.energy_base, pairs.energy_head
     change = head - base
@@ -99,11 +99,12 @@ def decompose(pairs: Pairs) -> Mapping[str, Floats]:
     energy = log_ratio(head, base)
     causes = {
         "more work": mean * (count + work) + np.where(counted, 0.0, change),
-        "slower kernels": mean * (time - count - work - clock_time) + np.where(counted & ~timed, change, 0.0),
+        "longer duration": mean * (time - count - work - clock_time)
+        + np.where(counted & ~timed, change, 0.0),
         "clock": mean * (clock_time + clock_power),
     }
     # the last cause is what is left, so that the sum is the change to the last bit of the arithmetic
-    causes["hungrier kernels"] = np.where(
+    causes["higher power"] = np.where(
         whole, mean * (energy - time - clock_power), np.where(timed, change, 0.0)
     )
     return {name: causes[name] for name in FACTORS if name in causes}

@@ -116,7 +116,7 @@ def diff_sides(
         clock_ratios=ratios,
         setting=setting,
         notes=(*notes, *context_changes(base, head), *seen),
-        modelled_pct=_modelled_pct(base, head, per_step=per_step),
+        modeled_pct=_modeled_pct(base, head, per_step=per_step),
         warnings=tuple(warnings),
     )
 
@@ -138,13 +138,11 @@ def _unrepeated(
     return [f"run-to-run spread, for want of repeated runs: {assumed}; {advice}"]
 
 
-def _modelled_pct(base: Sequence[LoadedRun], head: Sequence[LoadedRun], *, per_step: bool) -> float | None:
+def _modeled_pct(base: Sequence[LoadedRun], head: Sequence[LoadedRun], *, per_step: bool) -> float | None:
     """Return the change of energy the model sees from the same times, beside the measured one. [%]"""
     means = []
     for side in (base, head):
-        joules = [
-            r.modelled_j / (r.classes.steps if per_step else 1) for r in side if r.modelled_j is not None
-        ]
+        joules = [r.modeled_j / (r.classes.steps if per_step else 1) for r in side if r.modeled_j is not None]
         if len(joules) < len(side):
             return None
         means.append(sum(joules) / len(joules))

@@ -219,7 +219,7 @@ def _judged(rows: pl.DataFrame, figures: list[dict[str, Floats]], judging: Judgi
         pl.Series("energy_change_pct", 100.0 * effects.change).fill_nan(None),
         pl.Series("energy_change_low_pct", 100.0 * effects.low).fill_nan(None),
         pl.Series("energy_change_high_pct", 100.0 * effects.high).fill_nan(None),
-        pl.Series("chance", chances(effects)).fill_nan(None),
+        pl.Series("p_value", chances(effects)).fill_nan(None),
         pl.Series("verdict", judge(effects, judging.limit), dtype=pl.String).set(pl.Series(~both), None),
     )
     size = (pl.col("energy_head_j") - pl.col("energy_base_j")).abs()

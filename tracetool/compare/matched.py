@@ -16,9 +16,9 @@ _FIGURES: Final = ("launches", "time_s", "energy_j", "energy_low_j", "energy_hig
 _SHOWN: Final = 3
 #: Columns of the causes, in the words of the ``changes`` table.
 CAUSES: Final = {
-    "more_work_j": "more work",
-    "slower_j": "slower kernels",
-    "hungrier_j": "hungrier kernels",
+    "work_j": "more work",
+    "duration_j": "longer duration",
+    "power_j": "higher power",
     "clock_j": "clock",
 }
 
@@ -136,7 +136,7 @@ def pair_half_width() -> pl.Expr:
     each = [pl.col(f"energy_j_{s}") / pl.col(f"launches_{s}") for s in ("base", "head")]
     nearness = (-(each[1] / each[0]).log().abs() / math.log(4.0)).exp().fill_nan(0.0).fill_null(0.0)
     alike = (
-        pl.when(pl.col("relation").is_in(["same", "moved"]))
+        pl.when(pl.col("relation").is_in(["same", "relocated"]))
         .then(1.0)
         .when(pl.col("relation") == "reshaped")
         .then(nearness)
@@ -150,7 +150,7 @@ def model_error_j(pairs: pl.DataFrame) -> float:
 
     Errors of the same work are common to a family and add up with their signs; others err apart.
     """
-    common = pl.col("relation").is_in(["same", "moved"])
+    common = pl.col("relation").is_in(["same", "relocated"])
     signed = pair_half_width() * (pl.col("energy_j_head") - pl.col("energy_j_base")).sign()
     families = pairs.filter(common).group_by("family").agg(signed.sum().alias("j"))["j"]
     apart = pairs.filter(~common).select((pair_half_width() ** 2).sum().alias("j"))["j"]

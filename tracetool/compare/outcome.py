@@ -31,7 +31,7 @@ class Metric:
     asked: bool
     verdict: Verdict
     detectable: float
-    chance: float
+    p_value: float
     basis: str
     tests: int = 1  # figures whose intervals hold together
 
@@ -76,7 +76,7 @@ class RunDiff:
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     keys: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    modelled_pct: float | None = None  # change the model sees from the same times, beside a measured one
+    modeled_pct: float | None = None  # change the model sees from the same times, beside a measured one
 
     def level(self, name: str) -> pl.DataFrame:
         """Return the rows of one level."""
@@ -113,7 +113,7 @@ def metric_of(
         asked=asked,
         verdict=verdict,
         detectable=float(detectable(effects, limit)[0]),
-        chance=float(np.minimum(effects.p_worse * effects.tests, 1.0)[0]),
+        p_value=float(np.minimum(effects.p_worse * effects.tests, 1.0)[0]),
         basis=effects.basis,
         tests=int(effects.tests[0]),
     )

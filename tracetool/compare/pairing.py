@@ -12,10 +12,10 @@ from tracetool.compare.sides import Side
 #: Keys tried in turn on what is still unmatched, and what a match by that key is called.
 LEVELS: Final = (
     (("range", "operator", "shapes", "name", "geometry"), "same"),
-    (("operator", "shapes", "name", "geometry"), "moved"),
+    (("operator", "shapes", "name", "geometry"), "relocated"),
     (("range", "operator", "name"), "reshaped"),
     (("operator", "name"), "reshaped"),
-    (("name", "geometry"), "moved"),
+    (("name", "geometry"), "relocated"),
     (("name",), "reshaped"),
     (("range", "operator", "shapes"), "by operator"),
     (("operator", "shapes"), "by operator"),
@@ -24,13 +24,13 @@ LEVELS: Final = (
 #: What every relation means, for the reader.
 RELATIONS: Final = {
     "same": "same range, operator, shapes and kernel",
-    "moved": "same kernel under another range or operator",
+    "relocated": "same kernel under another range or operator",
     "reshaped": "same kernel on other shapes or grids",
     "renamed": "another kernel in the same place",
     "fused": "fewer kernels in the same place",
     "split": "more kernels in the same place",
     "added": "in head only",
-    "gone": "in base only",
+    "removed": "in base only",
 }
 _MOST_IN_PLACE = 24  # a longer stretch of unmatched launches is other work, not other kernels for the same
 
@@ -54,7 +54,7 @@ def pair_sides(base: Side, head: Side) -> pl.DataFrame:
     -----
     First by identity, from the most telling key to the least. What is left on both sides of one operator
     is the same operator done by other kernels. What is left then is matched by order: launches between
-    the same two matched neighbors stand in the same place. The rest is added or gone.
+    the same two matched neighbors stand in the same place. The rest is added or removed.
     """
     rest = {"base": base.classes, "head": head.classes}
     made: list[pl.DataFrame] = []
@@ -85,7 +85,7 @@ def pair_sides(base: Side, head: Side) -> pl.DataFrame:
         if in_order.height:
             made.append(in_order)
             begin = int(in_order["pair"].to_numpy().max()) + 1
-    for side, relation in (("base", "gone"), ("head", "added")):
+    for side, relation in (("base", "removed"), ("head", "added")):
         left = _left_over(rest[side], made, side)
         made.append(
             left.with_row_index("pair", offset=begin).select(
@@ -144,8 +144,8 @@ def _name_operator_matches(parts: pl.DataFrame, base: Side, head: Side) -> pl.Da
     relation = pl.coalesce("named", "relation")
     if not any((side.classes["range"] != "").any() for side in (base, head)) or not all(
         (side.classes["range"] != "").any() for side in (base, head)
-    ):  # without ranges on both sides nothing can have moved between them
-        relation = pl.when(relation == "moved").then(pl.lit("same")).otherwise(relation)
+    ):  # without ranges on both sides nothing can have been relocated between them
+        relation = pl.when(relation == "relocated").then(pl.lit("same")).otherwise(relation)
     return made.with_columns(relation.alias("relation"), pl.coalesce("calls", "places").alias("places")).drop(
         "named", "calls"
     )

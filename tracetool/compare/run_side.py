@@ -47,7 +47,7 @@ class LoadedRun:
     run: Run | None = None
     notes: list[str] = field(default_factory=list)
     clock_recorded: bool = False
-    modelled_j: float | None = None  # what the model says of the run, where its energies are measured
+    modeled_j: float | None = None  # what the model says of the run, where its energies are measured
 
 
 def basis_named(text: str) -> Basis | Literal["auto"]:

@@ -1,4 +1,4 @@
-"""Has a figure crept or stepped over its last runs, too slowly for any pairwise check to see?
+"""Find drift or a step in a figure over its last runs, too slow for any pairwise check to see.
 
 References
 ----------
@@ -40,12 +40,12 @@ class Trend:
         if self.step_at is not None:
             return f"a step of {100 * self.step:+.1f} % at run {self.step_at + 1} of {self.runs}"
         if self.drift:
-            return f"a creep of {100 * self.drift:+.1f} % over {self.runs} runs"
+            return f"a drift of {100 * self.drift:+.1f} % over {self.runs} runs"
         return ""
 
 
 def find_trend(values: Floats, least: float = 0.005) -> Trend:
-    """Return the step or creep in a history, oldest first.
+    """Return the step or drift in a history, oldest first.
 
     Parameters
     ----------
@@ -65,20 +65,20 @@ def find_trend(values: Floats, least: float = 0.005) -> Trend:
     n = logs.size
     if n < _LEAST:
         return Trend(n)
-    at, shift, chance = _step(logs)
-    slope, slope_chance = _slope(logs)
+    at, shift, p_value = _step(logs)
+    slope, slope_p_value = _slope(logs)
     drift = math.expm1(slope * (n - 1))
-    if chance <= ALPHA and abs(math.expm1(shift)) >= least and chance <= slope_chance:
+    if p_value <= ALPHA and abs(math.expm1(shift)) >= least and p_value <= slope_p_value:
         return Trend(n, at, math.expm1(shift))
-    if slope_chance <= ALPHA and abs(drift) >= least:
+    if slope_p_value <= ALPHA and abs(drift) >= least:
         return Trend(n, drift=drift)
-    if chance <= ALPHA and abs(math.expm1(shift)) >= least:
+    if p_value <= ALPHA and abs(math.expm1(shift)) >= least:
         return Trend(n, at, math.expm1(shift))
     return Trend(n)
 
 
 def _step(logs: Floats) -> tuple[int, float, float]:
-    """Return the likeliest place of a step, its size and its chance, corrected for all places."""
+    """Return the likeliest place of a step, its size and its p_value, corrected for all places."""
     n = logs.size
     best = (0, 0.0, 1.0)
     for k in range(2, n - 1):
@@ -86,14 +86,14 @@ def _step(logs: Floats) -> tuple[int, float, float]:
         rest = ((before - before.mean()) ** 2).sum() + ((after - after.mean()) ** 2).sum()
         error = math.sqrt(max(rest, 1e-18) / (n - 2) * (1.0 / k + 1.0 / (n - k)))
         shift = float(after.mean() - before.mean())
-        chance = min(2.0 * float(special.stdtr(n - 2, -abs(shift) / error)) * (n - 3), 1.0)
-        if chance < best[2]:
-            best = (k, shift, chance)
+        p_value = min(2.0 * float(special.stdtr(n - 2, -abs(shift) / error)) * (n - 3), 1.0)
+        if p_value < best[2]:
+            best = (k, shift, p_value)
     return best
 
 
 def _slope(logs: Floats) -> tuple[float, float]:
-    """Return the median slope per run and the two-sided chance of such an order without any."""
+    """Return the median slope per run and the two-sided p_value of such an order without any."""
     n = logs.size
     i, j = np.triu_indices(n, 1)
     steps = logs[j] - logs[i]

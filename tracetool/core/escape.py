@@ -129,8 +129,8 @@ def markdown(text: str | None, width: int = NAME_WIDTH) -> str:
     Plain words stay as they are; anything a Markdown dialect could act on (links, tags, mentions,
     issue numbers, emphasis) becomes a code span, in which nothing acts.
 
-    >>> markdown("slower kernels")
-    'slower kernels'
+    >>> markdown("longer duration")
+    'longer duration'
     >>> markdown("gemm<half> | [x](http://e) @me #1")
     '`gemm<half> \\| [x](http://e) @me #1`'
     >>> markdown("a`b")

@@ -110,38 +110,38 @@ def gain_basis(sensor: Sensor) -> str:
     if sensor.source == "calibration file":
         return "calibration file"
     known = sensor.gain != 1.0 or sensor.offset_w != 0.0
-    return f"other boards of this model, {sensor.source}" if known else f"spread over models, {sensor.source}"
+    return f"other GPUs of this model, {sensor.source}" if known else f"spread over models, {sensor.source}"
 
 
 def attribution_notes(found: Observation, board: Gpu | None, made: ClassEnergy) -> list[str]:
-    """Return what people should know: sensor, alignment, what cannot be told apart."""
+    """Return what people should know: sensor, alignment, classes not identifiable."""
     s, a = found.sensor, found.alignment
     window = f"{s.window_s * 1e3:.0f} ms window" if s.kind == "boxcar" else f"{s.lag_s * 1e3:.0f} ms lag"
-    title = board.title if board is not None else "a GPU nobody named"
+    title = board.title if board is not None else "an unnamed GPU"
     told = (
         f"{found.field} of {title}: {window}, an update every {found.readings.update_s * 1e3:.1f} ms,"
         f" gain {s.gain:.3f} +- {Z90 * s.gain_sd:.3f} ({gain_basis(s)})"
     )
     moved = (
-        f"the timeline was moved {a.offset_s * 1e3:+.1f} ms (90 %: {a.low_s * 1e3:+.1f} to"
-        f" {a.high_s * 1e3:+.1f}) to meet the log"
+        f"timeline shifted by {a.offset_s * 1e3:+.1f} ms (90 %: {a.low_s * 1e3:+.1f} to"
+        f" {a.high_s * 1e3:+.1f}) to align it with the log"
     )
     notes = [told, moved]
     unknown = int((~made.found.known & (made.seconds > 0)).sum())
     if unknown:
-        notes.append(f"{unknown} of {int((made.seconds > 0).sum())} classes cannot be told apart by this log")
+        notes.append(f"{unknown} of {int((made.seconds > 0).sum())} classes not identifiable from this log")
         notes += _groups(made)
     return notes
 
 
 def _groups(made: ClassEnergy, most: int = 3) -> list[str]:
-    """Say what classes that never separate cost together, the largest groups first."""
+    """State the joint energy of classes that never separate, the largest groups first."""
     energy, deviation = made.group_energy()
     member = made.found.group
     first = [int(np.flatnonzero(member == g)[0]) for g in np.unique(member[member >= 0])]
     first.sort(key=lambda i: -energy[i])
     said = [
-        f"group {member[i]}: {int((member == member[i]).sum())} of them cost {energy[i]:.4g} J together"
+        f"group {member[i]}: {int((member == member[i]).sum())} classes used {energy[i]:.4g} J together"
         f" (90 %: {max(energy[i] - Z90 * deviation[i], 0.0):.4g} to {energy[i] + Z90 * deviation[i]:.4g})"
         for i in first[:most]
     ]
@@ -150,11 +150,11 @@ def _groups(made: ClassEnergy, most: int = 3) -> list[str]:
 
 
 def prior_note(expected_w: Floats, made: ClassEnergy) -> str:
-    """Return how much of the energy of work rests on the prior it was given."""
+    """Return the share of the kernels' energy that comes from the prior."""
     k = len(expected_w)
     energy = np.nan_to_num(made.energy_j[:k])
     share = float(energy @ made.prior_share[:k]) / max(float(energy.sum()), 1e-300)
     return (
-        f"tied to a prior for {int(np.isfinite(expected_w).sum())} of {k} classes:"
-        f" {share:.0%} of the energy of work rests on it"
+        f"prior used for {int(np.isfinite(expected_w).sum())} of {k} classes:"
+        f" {share:.0%} of the kernels' energy comes from it"
     )

@@ -41,7 +41,7 @@ def field_kind(field: str | None) -> str:
 
 
 def _unknown(kind: str) -> list[Sensor]:
-    """Sensors of the architectures, for a GPU nobody named: wide gain, the log chooses."""
+    """Sensors of the architectures, for an unnamed GPU: wide gain, the log chooses."""
     if kind == "average":
         return _seconds([sensor_of("ampere-ga10x", "average")])
     fast = [sensor_of("ampere-ga10x", "instant"), sensor_of("hopper", "instant")]

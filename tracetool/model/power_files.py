@@ -46,7 +46,7 @@ def _found(gpu: Gpu) -> PowerCalibration:
 def believed_calibration(gpu: Gpu) -> PowerCalibration:
     """Return coefficients without the GPU's own calibration: carried from other boards, else priors.
 
-    A fit starts from these, so that what it was told by its rows is told apart from what it believed.
+    A fit starts from these, so that what its rows add can be separated from the prior.
     """
     prior = prior_calibration(gpu)
     monitored = _carried(gpu, "monitor", prior.monitored or prior)
@@ -76,12 +76,12 @@ def _carried(gpu: Gpu, section: str, prior: PowerCalibration) -> PowerCalibratio
 
 
 def power_promise(power: PowerCalibration) -> str:
-    """Return what the coefficients rest on and how far a kernel's power may be off, in one line."""
+    """Return the source of the coefficients and the expected error of a kernel's power, in one line."""
     origin = f" from {power.carried_from}" if power.carried_from else ""
     mean, within = 100 * np.sqrt(2 / np.pi) * power.relative_sd, 100 * Z90 * power.relative_sd
     return (
-        f"power coefficients: {power.basis}{origin}; expect {mean:.0f} % of error in the mean, "
-        f"at most {within:.0f} % in nine of ten cases"
+        f"power coefficients: {power.basis}{origin}; expected power error: mean {mean:.0f} %, "
+        f"90th percentile {within:.0f} %"
     )
 
 

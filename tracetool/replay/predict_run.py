@@ -163,7 +163,7 @@ def predict_run(
         "scale": dict(scale or {}),
         "drop": list(drop),
         "recorded_makespan_ms": float(replays.work.end_ns.max() - replays.work.start_ns.min()) * 1e-6,
-        "pauses_left_out_ms": replays.pauses.total_ns * 1e-6,
+        "unexplained_idle_ms": replays.pauses.total_ns * 1e-6,
         "activities": len(replays.work),
         "edges": dict(replays.graph.counts),
         "edges_inferred": replays.graph.inferred,

@@ -14,8 +14,8 @@ from tracetool.tables.schema import load_schema
 
 WORST = 10
 _HEADERS = {
-    "time_error_pct": "time off",
-    "energy_error_pct": "off",
+    "time_error_pct": "time err",
+    "energy_error_pct": "error",
     "energy_predicted_j": "predicted",
     "power_predicted_w": "predicted",
 }
@@ -124,7 +124,7 @@ def document(found: Accuracy) -> dict[str, Any]:
     rows = {level: _rows(found.table, level) for level in ("total", "gap", "family", "signature")}
     scopes = found.table.filter(pl.col("level").is_in(["kernels", "copies", "gap"])).to_dicts()
     return {
-        "schema": "accuracy/2",
+        "schema": "accuracy/3",
         "run": found.run,
         "gpu": found.gpu,
         "clock_mhz": found.clock_mhz,

@@ -54,7 +54,7 @@ def changes_view(found: RunDiff, place: str = "") -> View:
         *(Line(r, "warning") for r in found.reasons if found.keys and r.startswith("the two sides")),
         Grid(_metrics(found), ""),
         *(Line(text, "note") for text in _together(found)),
-        *(Line(text) for text in _modelled(found)),
+        *(Line(text) for text in _modeled(found)),
         Line(f"Why (sums to {_joules(energy.head - energy.base)}): {causes(found)}"),
         Grid(_groups(found, "family"), "By family", headers=_HEADERS | {"name": "family"}),
     ]
@@ -83,10 +83,10 @@ def headline(found: RunDiff) -> str:
     return f"{said}: {found.verdict}, limit {100 * deciding.limit:g} %"
 
 
-def _modelled(found: RunDiff) -> list[str]:
-    if found.modelled_pct is None:
+def _modeled(found: RunDiff) -> list[str]:
+    if found.modeled_pct is None:
         return []
-    return [f"The model sees {found.modelled_pct:+.1f} % energy from the same times and work"]
+    return [f"The model sees {found.modeled_pct:+.1f} % energy from the same times and work"]
 
 
 def _together(found: RunDiff) -> list[str]:
@@ -192,7 +192,7 @@ def _folds(found: RunDiff, kernels: pl.DataFrame) -> list[Block]:
     folds: list[Block] = [
         Fold(f"More kernels · {said}", (Grid(kernels.slice(WORST), "", 60, headers=_HEADERS),))
     ]
-    lost = kernels.filter(pl.col("relation").is_in(["added", "gone"]))
+    lost = kernels.filter(pl.col("relation").is_in(["added", "removed"]))
     if lost.height:
         folds.append(
             Fold(f"{lost.height:,} unmatched: in one side only", (Grid(lost, "", 60, headers=_HEADERS),))
@@ -210,7 +210,7 @@ def _folds(found: RunDiff, kernels: pl.DataFrame) -> list[Block]:
 def document(found: RunDiff) -> dict[str, Any]:
     """Return the JSON document; its schema is ``schemas/diff_document.json``."""
     return {
-        "schema": "diff/1",
+        "schema": "diff/2",
         "verdict": found.verdict,
         "failed": found.failed,
         "reasons": list(found.reasons),
@@ -219,7 +219,7 @@ def document(found: RunDiff) -> dict[str, Any]:
         "head": list(found.head),
         "unit": found.unit,
         "energies": found.basis,
-        "modelled_change_pct": found.modelled_pct,
+        "modeled_change_pct": found.modeled_pct,
         "metrics": [_metric(m) for m in found.metrics],
         "causes_j": dict(found.factors),
         "not_comparable": {k: list(v) for k, v in found.keys.items()},
@@ -247,7 +247,7 @@ def _metric(metric: Metric) -> dict[str, Any]:
         "asked": metric.asked,
         "verdict": metric.verdict,
         "detectable_pct": 100 * metric.detectable,
-        "chance": metric.chance,
+        "p_value": metric.p_value,
         "judged_together": metric.tests,
         "interval_from": metric.basis,
     }

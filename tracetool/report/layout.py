@@ -35,10 +35,10 @@ _RANKS: Final = (
     (3, re.compile(r"^time error pct$")),
     (5, re.compile(r"\bmeasured\b")),
     (5, re.compile(r"^energy (base|head) j$")),
-    (_OTHER, re.compile(r"\b(base|head|self|prior|predicted|error|off|saved there|allowed)\b")),
+    (_OTHER, re.compile(r"\b(base|head|self|prior|predicted|error|saved there|within limit)\b")),
     (1, re.compile(r"\benergy\b")),
     (3, re.compile(r"\b(time|duration|makespan|span)\b|^(kernels|gap) \[?[mµnu]?s\b|^gap\b")),
-    (4, re.compile(r"^(agrees|identified|verdict|slower|throttled)$")),
+    (4, re.compile(r"^(agrees|identified|verdict|slowdown|throttled)$")),
     (5, re.compile(r"\b(power|launches)\b|\bW$")),
 )
 
@@ -123,7 +123,7 @@ class Table:
     title : str, optional
         Line above it.
     all_with : str, optional
-        What shows the columns that did not fit.
+        The option that shows hidden columns.
     """
 
     def __init__(self, *headings: str, title: str = "", all_with: str = "-o FILE") -> None:

@@ -26,7 +26,7 @@ def markdown_text(view: View, limit: int = COMMENT_LIMIT) -> str:
         text = "\n".join(_block(block)) + "\n"
         size = len(text.encode("utf-8"))
         if used + size > limit - 200:
-            parts.append("*The rest did not fit here; it is in the JSON, Parquet and HTML outputs.*\n")
+            parts.append("*Truncated; the JSON, Parquet and HTML outputs hold the rest.*\n")
             break
         parts.append(text)
         used += size

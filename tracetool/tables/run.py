@@ -93,7 +93,8 @@ class Run:
             if self.stamps is not None and stamp_of(file) != self.stamps[name]:
                 raise BadInput.in_file(file, "was replaced while it was read", "run the command again")
             stored = pl.read_parquet_schema(file)
-            wanted = [c.name for c in schema.columns if c.name in stored]
+            names = {c.name for c in schema.columns} | set(schema.renamed(stored))
+            wanted = [name for name in stored if name in names]
             check_parquet(file, wanted)
             frame = schema.conform(pl.read_parquet(file, columns=wanted, glob=False))
         except (OSError, ValueError, pl.exceptions.PolarsError) as error:

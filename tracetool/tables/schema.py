@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -34,6 +34,7 @@ class Column:
     unit: str
     nullable: bool
     comment: str
+    formerly: str = ""  # its name in earlier versions of the schema
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,14 @@ class TableSchema:
         """Return the table without rows."""
         return pl.DataFrame(schema=dict(self.polars()))
 
+    def renamed(self, names: Collection[str]) -> dict[str, str]:
+        """Return today's name of every column that ``names`` gives by its name in an earlier version."""
+        return {c.formerly: c.name for c in self.columns if c.formerly in names and c.name not in names}
+
     def conform(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return ``frame`` with exactly these columns and types; absent nullable ones become null.
+
+        A column under the name an earlier version of the schema gave it is taken as the column of today.
 
         Raises
         ------
@@ -76,6 +83,7 @@ class TableSchema:
         ValueError
             If a column that may not be null is absent or holds nulls: a fault of the reader.
         """
+        frame = frame.rename(self.renamed(frame.columns))
         made = []
         for c in self.columns:
             read = from_text(c.name, frame) if c.type.startswith("list") else None

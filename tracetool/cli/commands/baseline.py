@@ -53,7 +53,7 @@ def list_(
     ),
     as_json: bool = JSON_OPTION,
 ) -> None:
-    """Show what is kept, oldest first, with drifts and steps."""
+    """List baselines, oldest first, with drifts and steps."""
     from tracetool.cli.output import console, print_json
     from tracetool.compare.baseline import listed, trends
     from tracetool.compare.baseline_store import Store
@@ -95,8 +95,8 @@ def prune(
     from tracetool.compare.baseline import prune as prune_store
     from tracetool.core.counted import counted
 
-    gone = prune_store(store, keep)
+    deleted = prune_store(store, keep)
     if as_json:
-        print_json({"schema": "baseline-pruned/1", "deleted": [e.path for e in gone]})
+        print_json({"schema": "baseline-pruned/1", "deleted": [e.path for e in deleted]})
     elif not quiet:
-        print(f"deleted {counted(len(gone), 'baseline')}")
+        print(f"deleted {counted(len(deleted), 'baseline')}")

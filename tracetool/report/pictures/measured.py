@@ -71,7 +71,7 @@ def log_picture(
         legend_label="explained by classes",
     )
     legend(made)
-    said = f"{len(time_s)} readings; the explanation is off by {miss:.1f} W (RMS)."
+    said = f"{len(time_s)} readings; residual {miss:.1f} W (RMS)."
     return Chart(plain(title, 300), said, made)
 
 
