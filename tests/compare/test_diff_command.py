@@ -38,7 +38,7 @@ def remembered() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         for place in ("diff", "check", "baseline"):
-            patch.setattr(f"tracetool.api.{place}.load_run", load)
+            patch.setattr(f"tracetool.compare.{place}.load_run", load)
         yield
 
 
