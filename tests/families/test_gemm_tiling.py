@@ -24,7 +24,7 @@ def _plan(
         np.array([batch * (m + n) * k * 2.0]),
         *(np.array([v]) for v in one.values()),
     )
-    return plan_products(products, GPU, TileRates(), GPU.clock_boost_mhz * 1e6)
+    return plan_products(products, GPU, TileRates.of({}), GPU.clock_boost_mhz * 1e6)
 
 
 def _seconds(plan: TilePlan) -> float:

@@ -34,7 +34,7 @@ def _plan(
         rate=one(GPU.rate("fp32")), tensor=np.array([False]), input_bytes=one(batch * (m + n) * k * 4),
         tile_m=one(tile[0]), tile_n=one(tile[1]), split=one(np.nan if np.isnan(tile[0]) else 1.0),
     )  # fmt: skip
-    return plan_vectors(products, GPU, rates or VectorRates(), HERTZ)
+    return plan_vectors(products, GPU, rates or VectorRates.of({}), HERTZ)
 
 
 def _seconds(plan: TilePlan) -> float:
@@ -60,7 +60,7 @@ def test_a_free_choice_is_near_the_fastest_stated_tile() -> None:
 
 
 def test_a_library_with_one_tile_for_batches_takes_it() -> None:
-    rates = replace(VectorRates(), batch_area=16384.0)
+    rates = replace(VectorRates.of({}), batch_area=16384.0)
     assert _plan(40.0, 40.0, 64.0, 32.0, rates=rates).tile_m[0] == 128.0
     assert _plan(40.0, 40.0, 64.0, 32.0).tile_m[0] < 128.0
 
@@ -72,7 +72,7 @@ def test_long_rows_cost_pages_and_translations() -> None:
     moved_near = (2 * 4096 * 64 + 4096**2) * 4.0
     moved_far = (2 * 4096 * 4096 + 4096**2) * 4.0
     assert far.memory_s[0] / moved_far > 1.2 * near.memory_s[0] / moved_near
-    rates = replace(VectorRates(), page_clk=1.0)
+    rates = replace(VectorRates.of({}), page_clk=1.0)
     plans = [(k, _plan(4096.0, 4096.0, k, tile=tile, rates=rates)) for k in (1000.0, 60000.0)]
     per_k = [plan.core_cycles[0] / k for k, plan in plans]
     assert per_k[1] > 1.3 * per_k[0]
@@ -87,7 +87,7 @@ def test_a_product_with_a_vector_streams_its_matrix() -> None:
 def test_a_block_of_two_warps_fills_half_of_four_schedulers() -> None:
     def core(blocks_per_sm: int, tile: tuple[float, float] = (64.0, 64.0)) -> float:
         batch = float(blocks_per_sm * GPU.sm_count)
-        rates = VectorRates(port_reach=2.0, shared_reach=2.0, turn_clk=0.0, page_clk=0.0)
+        rates = VectorRates.of({"port_reach": 2.0, "shared_reach": 2.0, "turn_clk": 0.0, "page_clk": 0.0})
         return float(_plan(tile[0], tile[1], 4096.0, batch, tile=tile, rates=rates).core_cycles[0])
 
     assert core(2) == pytest.approx(2.0 * core(1), rel=0.02)  # the second lands on the same half

@@ -13,7 +13,6 @@ from tests.model.operators import every_family, rows_of
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.access_pattern import WALKS
 from tracetool.families.pricing import laws
-from tracetool.families.vendors import AMD
 from tracetool.hardware.load import load_gpu
 from tracetool.model.time_files import time_calibration_of
 from tracetool.model.timing import row_pieces, time_rows
@@ -90,9 +89,11 @@ def test_amds_matrix_kernels_reach_less_than_nvidias() -> None:
 
 
 def test_amds_coefficients_lie_within_their_bounds() -> None:
-    for law, given in AMD.items():
-        bounds = laws()[law].priors
-        assert all(bounds[name].low <= value <= bounds[name].high for name, value in given.items()), law
+    assert laws()["gemm"].by_vendor["amd"] and laws()["prefill"].by_vendor["amd"]
+    for name, law in laws().items():
+        for given in law.by_vendor.values():
+            assert given.keys() <= law.priors.keys(), name
+            assert all(law.priors[k].low <= value <= law.priors[k].high for k, value in given.items()), name
 
 
 def test_the_way_back_of_a_norm_reads_the_gradient_too() -> None:

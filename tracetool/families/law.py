@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -21,7 +21,8 @@ class Coefficient:
 
     One that is not ``fitted`` keeps its prior unless ``choices`` are tried: those are sizes and
     habits of a library, which have no value in between. One that is not ``carried`` says nothing of another
-    board: there its prior holds.
+    GPU: there its prior holds. The ``kind`` of evidence a prior rests on, ``source`` and ``meaning`` stand in
+    the data file; see :mod:`tracetool.families.coefficients`.
     """
 
     value: float
@@ -31,6 +32,9 @@ class Coefficient:
     fitted: bool = True
     choices: tuple[float, ...] = ()
     carried: bool = True
+    kind: str = "prior"
+    source: str = ""
+    meaning: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,8 @@ class Law:
         Kinds of rows that err differently, so that each has an interval of its own.
     kind_of : callable, optional
         Number of the kind of each row, shape (n,).
+    by_vendor : mapping of str to mapping of str to float
+        Coefficients that differ on a vendor's GPUs where only other vendors' GPUs lend any.
     kin : str
         Architecture whose boards lend the coefficients of ``parent``: kernels made for it that later chips
         run.
@@ -68,6 +74,7 @@ class Law:
     habits: tuple[Mapping[str, float], ...] = ()
     kinds: tuple[str, ...] = ()
     kind_of: Callable[[OperatorColumns], Ints] | None = None
+    by_vendor: Mapping[str, Coefficients] = field(default_factory=dict)
     kin: str = ""
 
     def kind(self, rows: OperatorColumns) -> Ints:

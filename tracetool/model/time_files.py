@@ -11,7 +11,6 @@ import numpy as np
 
 from tracetool.families.law import Law
 from tracetool.families.pricing import laws
-from tracetool.families.vendors import AMD
 from tracetool.hardware.calibrated import CalibrationFile, calibrated_gpus, own_calibration
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
@@ -92,8 +91,8 @@ def merged(
         if near:
             found = [_read(file, law) for _, file, _ in near]
             mean = _mean(law, [f[0] for f in found], [d for *_, d in near])
-            if gpu.vendor == "amd" and all(g.vendor != "amd" for g, *_ in near):
-                mean = MappingProxyType({**mean, **AMD.get(law.name, {})})
+            if all(g.vendor != gpu.vendor for g, *_ in near):
+                mean = MappingProxyType({**mean, **law.by_vendor.get(gpu.vendor, {})})
             coefficients[law.name] = mean
             spread |= _widened(law, [f[1] for f in found])
             basis[law.name] = f"transferred from {', '.join(g.name for g, *_ in near)}"

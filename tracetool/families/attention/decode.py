@@ -10,7 +10,8 @@ from tracetool.families.access_pattern import named
 from tracetool.families.attention.prefill import ALONE_US
 from tracetool.families.attention.problem import attention_scores, least_cycles, scores_work
 from tracetool.families.attention.tiling import efficient_split, split_keys
-from tracetool.families.law import Coefficient, Coefficients, Law, choice
+from tracetool.families.coefficients import read_coefficients
+from tracetool.families.law import Coefficients, Law
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
 
@@ -18,61 +19,6 @@ from tracetool.hardware.gpu import Gpu
 ROWS, UNIT_ROWS = 64.0, 8.0
 #: Keys a step of the kernel without matrix units takes, and keys its host code splits by.
 VECTOR_KEYS, DISPATCH_KEYS = 32.0, 128.0
-
-_PRIORS = {
-    "key_tile": choice(128.0, 64.0, 128.0, 256.0),
-    "resident": choice(1.0, 1.0, 2.0),  # blocks an SM holds
-    "vector_heads": choice(
-        0.0, 0.0, 33.0
-    ),  # heads per key head from which no matrix units are used; 0: never
-    "dispatch": choice(0.0, 0.0, 1.0),  # little work goes to the kernel without matrix units
-    "split_fill": choice(0.0, 0.0, 1.0),  # parts are the fewest whose waves are nearly full
-    "most_parts": choice(1024.0, 16.0, 32.0, 64.0, 1024.0),
-    "split_single": choice(1.0, 0.0, 1.0),  # keys are split where heads share none
-    "split_waves": choice(1.0, 1.0, 2.0, 4.0, 8.0),  # waves of blocks a split of the keys aims at
-    "kv8_least_dim": choice(0.0, 0.0, 128.0),  # heads from which keys in fp8 have a kernel of their own
-    # the split counts the keys in the window only: 0 never, 1 always, 2 for keys in fp8
-    "split_seen": choice(0.0, 0.0, 1.0, 2.0),
-    "launch_us": Coefficient(6.0, 1.0, 60.0, "us"),
-    "single_launch": Coefficient(1.0, 0.5, 2.0, "1"),  # where heads share no keys
-    "pack_us": Coefficient(0.1, 0.001, 20.0, "us"),  # packing heads that share keys, of several sequences
-    "launch_kv8_us": Coefficient(6.0, 1.0, 60.0, "us"),
-    "latency_clk": Coefficient(2300.0, 200.0, 3e4, "clk", fitted=False),
-    "block_clk": Coefficient(2600.0, 50.0, 3e4, "clk"),
-    "block_dim_clk": Coefficient(1500.0, 10.0, 2e4, "clk"),  # per 128 of the head
-    "row_clk": Coefficient(20.0, 1.0, 1000.0, "clk"),  # per query row and 128 of the head
-    "step_clk": Coefficient(400.0, 10.0, 6000.0, "clk"),
-    "step_dim_clk": Coefficient(300.0, 1.0, 6000.0, "clk"),
-    "sm_bytes_clk": Coefficient(50.0, 3.0, 250.0, "B/clk/SM"),
-    "kv8_step": Coefficient(1.0, 0.3, 4.0, "1"),
-    "kv8_bytes": Coefficient(1.0, 0.3, 3.0, "1"),
-    "kv8_block": Coefficient(1.0, 0.1, 4.0, "1"),
-    "kv8_row": Coefficient(1.0, 0.2, 8.0, "1"),
-    "outside": Coefficient(
-        0.02, 0.001, 1.0, "1"
-    ),  # keys before the window that are read all the same, in 16 bits
-    "window_step": Coefficient(1.0, 0.3, 4.0, "1"),
-    "least_keys": Coefficient(128.0, 32.0, 4096.0, "1"),
-    "combine_clk": Coefficient(3000.0, 50.0, 4e4, "clk"),
-    "combine_part_clk": Coefficient(60.0, 0.1, 5000.0, "clk"),
-    "combine_factor": Coefficient(1.0, 0.05, 20.0, "1", fitted=False),
-    "pass_factor": Coefficient(1.5, 0.1, 20.0, "1"),
-    "block_overlap": Coefficient(0.6, 0.01, 1.0, "1"),  # of a partly filled wave that is not waited for
-    "block_serial": Coefficient(0.5, 0.01, 1.0, "1"),  # of a block's start that memory waits for
-    "dram_reach": Coefficient(0.85, 0.3, 1.0, "1"),
-    "l2_hit": Coefficient(0.1, 0.001, 0.95, "1"),  # of a cache that fits in L2
-    "repeat_hit": Coefficient(0.01, 0.001, 0.7, "1"),  # of any cache: pages several sequences share
-    "overlap_norm": Coefficient(2.5, 1.0, 8.0, "1"),
-    "vector_launch_us": Coefficient(6.0, 1.0, 30.0, "us"),
-    "vector_block_clk": Coefficient(3000.0, 50.0, 3e4, "clk"),
-    "vector_row_clk": Coefficient(10.0, 0.1, 500.0, "clk", fitted=False),
-    "vector_step_clk": Coefficient(150.0, 10.0, 6000.0, "clk"),
-    "vector_step_dim_clk": Coefficient(300.0, 1.0, 6000.0, "clk"),
-    "vector_sm_bytes_clk": Coefficient(40.0, 1.0, 250.0, "B/clk/SM", fitted=False),
-    "vector_kv8_step": Coefficient(1.0, 0.3, 4.0, "1", fitted=False),
-    "vector_least_keys": Coefficient(256.0, 64.0, 4096.0, "1"),
-    "vector_combine_clk": Coefficient(4000.0, 50.0, 3e4, "clk"),
-}
 
 
 def _without_units(
@@ -189,5 +135,5 @@ _HABITS = (
     {"split_fill": 1.0, "most_parts": 32.0},
 )  # fmt: skip
 
-DECODE = Law("decode", _parts, _PRIORS, habits=_HABITS)
+DECODE = Law("decode", _parts, read_coefficients(__package__, "decode")["decode"], habits=_HABITS)
 LAWS = (DECODE,)

@@ -8,13 +8,14 @@ import numpy as np
 
 from tracetool.core.arrays import Ints
 from tracetool.core.operators import OperatorColumns
+from tracetool.families.coefficients import read_coefficients
 from tracetool.families.conv.problem import conv_products
 from tracetool.families.formats import dtype_of, on_tensor
 from tracetool.families.gemm.law import GEMM, product_pieces
 from tracetool.families.gemm.vector_law import GEMM_VECTOR, vector_pieces
-from tracetool.families.law import Coefficient, Coefficients, Law
+from tracetool.families.instructions import OLDER_SHARE, older_kernels
+from tracetool.families.law import Coefficients, Law
 from tracetool.families.pieces import Pieces
-from tracetool.families.vendors import OLDER_SHARE, older_kernels
 from tracetool.hardware.gpu import Gpu
 
 
@@ -38,7 +39,7 @@ CONV = Law("conv", _on_tensor_cores, GEMM.priors, spread=(-0.6, 0.6), parent="ge
 CONV_VECTOR = Law(
     "conv_vector",
     _on_vector_pipes,
-    {**GEMM_VECTOR.priors, "plain_reach": Coefficient(0.6, 0.3, 1.0, "1")},
+    {**GEMM_VECTOR.priors, **read_coefficients(__package__)["conv_vector"]},
     spread=(-0.6, 0.6),
     parent="gemm_vector",
 )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 from tracetool.core.arrays import Bools, Floats, Ints
+from tracetool.families.coefficients import read_coefficients, values_of
 
 
 @dataclass(frozen=True)
@@ -35,33 +37,47 @@ class Products:
 
 @dataclass(frozen=True)
 class TileRates:
-    """What decides between tiles; the defaults are priors.
+    """What decides between tiles: coefficients of ``law.toml``, which says what each is.
 
     Rates are shares of the hardware's peak, times are in clocks of the core.
     """
 
-    tensor_reach: float = 0.80  # matrix units or vector pipes in steady state
-    shared_reach: float = 0.80  # shared memory feeding them
-    l2_reach: float = 1.5  # fills of all SMs together; above 1 where blocks of a cluster share them
-    port_reach: float = 1.5  # fills of one SM, of 64 B/clk
-    dram_reach: float = 0.85
-    sm_bytes_clk: float = 35.0  # what one SM draws from memory [B/clk]
-    latency_clk: float = 1400.0  # first load to last store
-    block_clk: float = 700.0  # start and end of each wave of blocks
-    slab_clk: float = 150.0  # each step through K: load, barrier and issue
-    split_clk: float = 4000.0  # synchronization of a split K
-    split_power: float = 0.1  # its growth with the parts
-    reduce_reach: float = 0.8  # L2 rate of partial results
-    store_reach: float = 1.0  # store of a tile, of 64 B/clk and SM
-    fill_norm: float = 8.0  # how sharply products and fills meet
-    overlap_norm: float = 3.5  # how sharply core and memory meet
-    l2_hit: float = 0.05  # share of inputs still in L2, where they fit
-    vector_reach: float = 0.75  # memory rate of a matrix times a vector
-    vector_clk: float = 1500.0  # its latency
-    least_tile: float = 8.0  # narrowest tile the library has
-    odd_tiles: float = 1.0  # 0: tiles are powers of two, steps short: a library before Hopper's
-    whole_waves: float = 0.0  # 1: the library charges every wave in full when it chooses
-    drained: float = 0.0  # share of the starts and stores of waves but the first that overlaps memory
+    tensor_reach: float
+    shared_reach: float
+    l2_reach: float
+    port_reach: float
+    dram_reach: float
+    sm_bytes_clk: float
+    latency_clk: float
+    block_clk: float
+    slab_clk: float
+    split_clk: float
+    split_power: float
+    reduce_reach: float
+    store_reach: float
+    fill_norm: float
+    overlap_norm: float
+    l2_hit: float
+    vector_reach: float
+    vector_clk: float
+    least_tile: float
+    odd_tiles: float
+    whole_waves: float
+    drained: float
+
+    @classmethod
+    def of(cls, given: Mapping[str, float]) -> TileRates:
+        """Return the rates given; one that is not is its prior, and no part of a wave is drained."""
+        return cls(**{f.name: given.get(f.name, _PRIORS[f.name]) for f in fields(cls)})
+
+
+_DATA = read_coefficients(__package__)
+_PRIORS = {
+    **values_of(_DATA["tiles"]),
+    **values_of(_DATA["one_column"]),
+    **values_of(_DATA["tensor"]),
+    "drained": 0.0,
+}
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ def work_of(products: Products, plan: TilePlan) -> Work:
 
 def plan_of(products: Products, gpu: Gpu, rates: TileRates | None = None) -> TilePlan:
     """Return the tiles a library picks, judged at the boost clock."""
-    return plan_products(products, gpu, rates or TileRates(), gpu.clock_boost_mhz * 1e6)
+    return plan_products(products, gpu, rates or TileRates.of({}), gpu.clock_boost_mhz * 1e6)
 
 
 def product_work(rows: OperatorColumns, gpu: Gpu) -> Work:

@@ -7,12 +7,13 @@ need more address translations than the chip keeps.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
 from tracetool.core.arrays import Bools, Floats, Ints
+from tracetool.families.coefficients import read_coefficients, values_of
 from tracetool.families.gemm.layout import Products, TilePlan
 from tracetool.hardware.gpu import Gpu
 
@@ -44,31 +45,40 @@ _CHUNK = 8192
 
 @dataclass(frozen=True)
 class VectorRates:
-    """What products on vector pipes cost; the defaults are priors.
+    """What products on the FP32 pipe cost: coefficients of ``vector_law.toml``, which says what each is.
 
     Rates are shares of the hardware's peak, times are in clocks of the core.
     """
 
-    pipe_reach: float = 0.9  # pipes in steady state
-    shared_reach: float = 0.80  # shared memory feeding them
-    port_reach: float = 0.2  # fills of one SM, of 64 B/clk
-    dram_reach: float = 0.85  # rows in one page of memory
-    strided_reach: float = 0.5  # rows a page or more apart
-    latency_clk: float = 3000.0  # first load to last store
-    block_clk: float = 3000.0  # start and end of each round of blocks
-    slab_clk: float = 250.0  # a step through K nothing hides: load, barrier, multiply
-    split_clk: float = 8000.0  # a split K's second kernel
-    reduce_reach: float = 0.8  # L2 rate of its partial results
-    store_reach: float = 1.5  # store of a tile, of 64 B/clk and SM
-    turn_clk: float = 0.03  # an element stored along K, turned on its way to shared memory [clk]
-    page_clk: float = 0.03  # translation of an element's row not kept [clk]
-    page_share: float = 0.08  # of the bytes whose translations are kept, what one product has
-    page_odd: float = 0.8  # of it where rows do not alias on memory's channels
-    fill_norm: float = 4.0  # how sharply products and fills meet
-    vector_reach: float = 0.75  # memory rate of a matrix times a vector
-    vector_clk: float = 1500.0  # its latency
-    batch_area: float = 0.0  # the one size of tile a library has for batches; 0 if any
-    most_area: float = 16384.0  # largest tile it has for one product
+    pipe_reach: float
+    shared_reach: float
+    port_reach: float
+    dram_reach: float
+    strided_reach: float
+    latency_clk: float
+    block_clk: float
+    slab_clk: float
+    split_clk: float
+    reduce_reach: float
+    store_reach: float
+    turn_clk: float
+    page_clk: float
+    page_share: float
+    page_odd: float
+    fill_norm: float
+    vector_reach: float
+    vector_clk: float
+    batch_area: float
+    most_area: float
+
+    @classmethod
+    def of(cls, given: Mapping[str, float]) -> VectorRates:
+        """Return the rates given; one that is not is its prior."""
+        return cls(**{f.name: given.get(f.name, _PRIORS[f.name]) for f in fields(cls)})
+
+
+_DATA = read_coefficients(__package__, "vector_law")
+_PRIORS = {**values_of(_DATA["gemm_vector"]), **values_of(_DATA["one_column"])}
 
 
 def plan_vectors(products: Products, gpu: Gpu, rates: VectorRates, hertz: float) -> TilePlan:

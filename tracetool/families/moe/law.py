@@ -6,37 +6,15 @@ import numpy as np
 
 from tracetool.core.arrays import Floats
 from tracetool.core.operators import OperatorColumns
+from tracetool.families.coefficients import read_coefficients
 from tracetool.families.gemm.law import GEMM
-from tracetool.families.law import Coefficient, Coefficients, Law
+from tracetool.families.law import Coefficients, Law
 from tracetool.families.moe.problem import Experts, expert_layers, layers_work
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
 
 #: Tokens a tile may hold; the library picks the fastest. Columns of a tile.
 TOKEN_TILES, COLUMNS = (16.0, 32.0, 64.0, 128.0), 128.0
-
-_PRIORS = {
-    "launch_us": Coefficient(18.0, 2.0, 150.0, "us"),
-    "launch_quantised": Coefficient(1.3, 0.2, 4.0, "1"),  # of formats with scales, relative
-    "latency_clk": Coefficient(3300.0, 200.0, 6e4, "clk"),
-    "block_clk": Coefficient(1000.0, 50.0, 2e4, "clk"),
-    "slab_clk": Coefficient(200.0, 1.0, 600.0, "clk"),
-    "tensor_reach": Coefficient(0.65, 0.1, 1.0, "1"),
-    "fp8_rate": Coefficient(1.5, 0.3, 4.0, "1"),
-    "block_rate": Coefficient(0.8, 0.3, 4.0, "1"),
-    "l2_reach": Coefficient(1.5, 0.1, 5.0, "1"),
-    "dram_reach": Coefficient(0.85, 0.2, 1.0, "1"),
-    "sm_bytes_clk": Coefficient(60.0, 3.0, 250.0, "B/clk/SM"),
-    "fill_norm": Coefficient(2.0, 1.5, 12.0, "1"),
-    "overlap_norm": Coefficient(3.5, 1.0, 8.0, "1"),
-    "pair_ns": Coefficient(3.0, 0.001, 50.0, "ns"),  # sorting of a pair
-    "expert_ns": Coefficient(8.0, 0.1, 1000.0, "ns"),  # of an expert
-    "inner_factor": Coefficient(1.0, 0.05, 50.0, "1"),  # passes over the activations between the products
-    "outer_factor": Coefficient(0.1, 0.001, 10.0, "1"),  # and over the outputs of all pairs
-    "quantise_factor": Coefficient(3.0, 0.1, 30.0, "1"),
-    "imbalance": Coefficient(0.4, 0.001, 1.5, "1"),
-    "skew": Coefficient(0.9, 0.2, 3.0, "1"),
-}
 
 
 def _products(
@@ -102,5 +80,5 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     return GEMM.pieces(rows, gpu, {})  # one grouped product of a run, known by m, n, k
 
 
-MOE = Law("moe", _parts, _PRIORS, spread=(-0.8, 0.8))
+MOE = Law("moe", _parts, read_coefficients(__package__)["moe"], spread=(-0.8, 0.8))
 LAWS = (MOE,)

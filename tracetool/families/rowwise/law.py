@@ -8,8 +8,9 @@ import numpy as np
 
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.access_pattern import TABLE, chain, kept_share, walks
+from tracetool.families.coefficients import read_coefficients
 from tracetool.families.formats import dtype_of, element_bytes
-from tracetool.families.law import Coefficient, Coefficients, Law
+from tracetool.families.law import Coefficients, Law
 from tracetool.families.pieces import Pieces, combined
 from tracetool.families.registry import count_work
 from tracetool.families.rowwise.tiling import WARP_COLUMNS, first_cache_bytes, missed, rows_in_flight
@@ -21,20 +22,7 @@ WARP = 32.0
 #: Elements of a row the 128 threads of a norm's block take at once.
 STEP = 512.0
 
-_PRIORS = {
-    "launch_us": Coefficient(2.0, 0.3, 60.0, "us"),
-    "latency_clk": Coefficient(1500.0, 200.0, 2e4, "clk"),
-    "dram_reach": Coefficient(0.85, 0.4, 1.0, "1"),
-    "l2_reach": Coefficient(0.7, 0.2, 2.0, "1"),
-    "row_clk": Coefficient(1500.0, 50.0, 2e4, "clk"),  # first load to last store of a row
-    "again": Coefficient(1.0, 0.05, 3.0, "1"),  # further reads of a row that is not kept in registers
-    "cache_share": Coefficient(0.8, 0.05, 4.0, "1"),  # of first-level caches that rows in flight may take
-    "overlap_norm": Coefficient(3.0, 1.0, 8.0, "1"),
-    "kept": Coefficient(0.4, 0.0, 1.0, "1", fitted=False),  # of a working set far below the cache
-    "chain_clk": Coefficient(220.0, 10.0, 1000.0, "clk", fitted=False),  # each element of a thread
-}
-#: Rows of a whole number of fours of steps take this much longer.
-_UNROLLED = Coefficient(1.1, 0.8, 1.6, "1")
+_DATA = read_coefficients(__package__)
 
 
 def _parts(
@@ -86,6 +74,6 @@ def _softmax(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     return _parts(rows, gpu, c, short=WARP_COLUMNS, threads_of_long=1024.0)
 
 
-NORM = Law("norm", _norm, {**_PRIORS, "unrolled": _UNROLLED})
-SOFTMAX = Law("softmax", _softmax, {**_PRIORS, "again": Coefficient(2.0, 0.05, 3.0, "1")})
+NORM = Law("norm", _norm, {**_DATA["rows"], **_DATA["norm"]})
+SOFTMAX = Law("softmax", _softmax, {**_DATA["rows"], **_DATA["softmax"]})
 LAWS = (NORM, SOFTMAX)

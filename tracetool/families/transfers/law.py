@@ -7,30 +7,13 @@ import numpy as np
 from tracetool.core.arrays import Bools
 from tracetool.core.operators import OperatorColumns
 from tracetool.families import names
-from tracetool.families.law import Coefficient, Coefficients, Law
+from tracetool.families.coefficients import read_coefficients
+from tracetool.families.law import Coefficients, Law
 from tracetool.families.pieces import Pieces
 from tracetool.families.registry import count_work
 from tracetool.hardware.gpu import Gpu
 
-_COLLECTIVE = {
-    "latency_us": Coefficient(9.0, 1.0, 60.0, "us"),  # a message of no length
-    "hop_us": Coefficient(0.8, 0.0, 10.0, "us"),  # each rank of a ring
-    "reach": Coefficient(0.75, 0.2, 1.0, "1"),  # share of the link's peak
-}
-#: Rounded from a fit to the copies of 20 recorded runs on ten boards; the page tells each run left out.
-_COPY = {
-    "latency_us": Coefficient(1.1, 0.2, 10.0, "us"),  # start and end of a copy from the host
-    "back_us": Coefficient(1.2, 0.05, 5.0, "us"),  # more to the host: its memory must answer
-    "inside_us": Coefficient(
-        2.2, 0.2, 10.0, "us"
-    ),  # a copy that stays on the device: a kernel of the driver's
-    "set_us": Coefficient(1.4, 0.2, 10.0, "us"),  # one that only writes
-    # pages the host may move pass through the driver's own, copied by one of its cores
-    "pageable_rate": Coefficient(7e9, 2e9, 2e10, "B/s"),
-    "link_reach": Coefficient(0.75, 0.3, 1.0, "1"),  # share of the link's peak
-    "reach": Coefficient(0.75, 0.3, 1.0, "1"),  # share of the memory's peak, read and written
-    "set_reach": Coefficient(0.95, 0.3, 1.0, "1"),  # the same, only written
-}
+_DATA = read_coefficients(__package__)
 
 
 def _collective(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
@@ -81,7 +64,7 @@ def _said(words: np.ndarray[tuple[int], np.dtype[np.str_]], word: str) -> Bools:
     return np.asarray(np.char.find(words, word) >= 0)
 
 
-COLLECTIVE = Law("collective", _collective, _COLLECTIVE, spread=(-0.9, 0.9))
+COLLECTIVE = Law("collective", _collective, _DATA["collective"], spread=(-0.9, 0.9))
 #: Hosts differ more than boards: slots of half the lanes, links shared by two boards, slow cores.
-COPY = Law("copy", _copy, _COPY, spread=(-0.75, 1.1))
+COPY = Law("copy", _copy, _DATA["copy"], spread=(-0.75, 1.1))
 LAWS = (COLLECTIVE, COPY)
