@@ -10,8 +10,8 @@ import pytest
 
 from tests.conftest import Tool
 from tracetool.cli.app import run
-from tracetool.core.counted import counted
 from tracetool.core.errors import BadInput
+from tracetool.core.figures import counted
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from typing import Any
 
 import polars as pl
 
-from tracetool.core.counted import counted
 from tracetool.core.errors import BadInput
+from tracetool.core.figures import counted
 from tracetool.core.progress import Progress, Silent
 from tracetool.hardware.names import match_gpu
 from tracetool.sources.assemble import assemble, check_trace

@@ -20,8 +20,8 @@ from tracetool.calibrate.tables import Measured, read_measured
 from tracetool.calibrate.time import TimeFit
 from tracetool.calibrate.times import Timed, fit_times, read_timed, time_tables, time_text
 from tracetool.calibrate.voltage_fit import fit_voltage_readings
-from tracetool.core.counted import counted
 from tracetool.core.errors import BadInput
+from tracetool.core.figures import counted
 from tracetool.core.progress import Progress, Silent
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu

@@ -1,4 +1,4 @@
-"""Array types used by the physics rooms."""
+"""Array types used by the physics packages."""
 
 from __future__ import annotations
 

@@ -271,9 +271,9 @@ def map_distinct(column: pl.Series, change: Callable[[str], str]) -> pl.Series:
     import polars as pl  # the command line escapes its help's and errors' texts before any table is loaded
 
     distinct = column.unique().drop_nulls()
-    made = [change(t) for t in distinct.to_list()]
-    if made == distinct.to_list():
+    escaped = [change(t) for t in distinct.to_list()]
+    if escaped == distinct.to_list():
         return column
     return column.replace_strict(
-        distinct, pl.Series(made, dtype=pl.String), default=None, return_dtype=pl.String
+        distinct, pl.Series(escaped, dtype=pl.String), default=None, return_dtype=pl.String
     )

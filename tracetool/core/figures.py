@@ -1,4 +1,4 @@
-"""Figures as people read them: significant digits, thousands parted."""
+"""Numbers and counts as people read them: significant digits, thousands separated, nouns."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 
 def number(value: float | None, digits: int = 4, places: int | None = None) -> str:
-    """Return a number with ``digits`` significant figures, thousands parted, no exponent in between.
+    """Return a number with ``digits`` significant figures, thousands separated, no exponent in between.
 
     With ``places``, at most so many decimals; what would round to zero gets an exponent.
 
@@ -30,3 +30,12 @@ def number(value: float | None, digits: int = 4, places: int | None = None) -> s
     if size < -6 or size > 14:
         return f"{value:.{max(digits - 2, 1)}g}"
     return f"{value:,.{max(digits - 1 - size, 0)}f}" if size < digits else f"{value:,.0f}"
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """Return a count with its noun.
+
+    >>> counted(1, "GPU"), counted(2, "GPU"), counted(1500, "signature"), counted(2, "copy", "copies")
+    ('1 GPU', '2 GPUs', '1,500 signatures', '2 copies')
+    """
+    return f"{count:,} {one if count == 1 else many or one + 's'}"

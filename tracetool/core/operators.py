@@ -1,9 +1,9 @@
-"""Operator columns: what the model is asked about, as arrays.
+"""Operator columns: the work the model predicts, as arrays.
 
 One row is one distinct piece of work: an operator of an operator table, or a kernel signature
 of a run. The columns are those of the operator tables (``m``, ``n``, ``k``, ``rows``, ...), plus
-what a kernel's name and launch told (``tile_m``, ``grid``, ...). Absent numbers are NaN, absent
-texts are the empty string; families read what they need and say which rows are without it.
+what a kernel's name and launch state (``tile_m``, ``grid``, ...). Absent numbers are NaN, absent
+texts are the empty string; families read what they need and say in which rows it is missing.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ class OperatorColumns:
 
     def number(self, name: str, default: float = np.nan) -> Floats:
         """Return a numeric column; ``default`` where it is absent or not a number. Shape (n,)."""
-        found = self.columns.get(name)
-        if found is None:
+        column = self.columns.get(name)
+        if column is None:
             return np.full(len(self), default)
-        values = np.asarray(found, dtype=np.float64)
+        values = np.asarray(column, dtype=np.float64)
         return np.where(np.isnan(values), default, values)
 
     def text(self, name: str, default: str = "") -> Texts:
         """Return a text column; ``default`` where it is absent or empty. Shape (n,)."""
-        found = self.columns.get(name)
-        if found is None:
+        column = self.columns.get(name)
+        if column is None:
             return np.full(len(self), default, dtype=object)
-        values = np.asarray(found, dtype=object)
+        values = np.asarray(column, dtype=object)
         return np.where(values == "", default, values)
 
     def take(self, rows: Bools | Numbers) -> OperatorColumns:

@@ -1,4 +1,4 @@
-"""What the model says of each row at each clock."""
+"""What the model predicts for each row at each clock."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNITS = ("tensor", "fp32", "fp64", "int", "sfu", "shared", "l2", "dram", "link")
 #: What sets the time: a unit, or one of these.
 BOUNDS = (*UNITS, "latency", "launch")
 #: What a row's time is predicted from: sizes the input states; its own measured time alone; the usual
-#: rate of its family, on that time; nothing that is known of it.
+#: rate of its family, on that time; no basis at all.
 FROM = ("shapes", "anchored only", "family rate", "not at all")
 
 
@@ -41,9 +41,9 @@ class Timing:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Time, power and energy of n rows at c asked clocks."""
+    """Time, power and energy of n rows at c requested clocks."""
 
-    asked_mhz: Floats  # (c,)
+    requested_mhz: Floats  # (c,)
     clock_mhz: Floats  # (n, c) after the power cap
     timing: Timing  # at clock_mhz
     power_w: Floats  # (n, c) mean over the kernel, base included
@@ -53,5 +53,5 @@ class Prediction:
     energy_low_j: Floats
     energy_high_j: Floats
     parts_j: Mapping[str, Floats]  # (n, c) each; sums to energy_j: base, clock, compute, onchip, dram, link
-    throttled: Bools  # (n, c) clock below the asked one because of the cap
-    idle_w: Floats  # (c,) power with nothing running, at the asked clock
+    throttled: Bools  # (n, c) clock below the requested one because of the cap
+    idle_w: Floats  # (c,) power with nothing running, at the requested clock

@@ -1,4 +1,4 @@
-"""Progress without a terminal: rooms report steps, the command line decides whether to draw them."""
+"""Progress without a terminal: packages report steps, the command line decides whether to draw them."""
 
 from __future__ import annotations
 

@@ -118,10 +118,10 @@ def members(package: str, constant: str, kind: type[T]) -> dict[str, T]:
     TypeError
         If a file in the folder does not define it: a fault of ours, caught by the tests.
     """
-    found: dict[str, T] = {}
+    plugins: dict[str, T] = {}
     for name, module in _modules(package):
         value = getattr(module, constant, None)
         if not isinstance(value, kind):
             raise TypeError(f"{package}.{name} must define {constant}: {kind.__name__}")
-        found[name] = value
-    return found
+        plugins[name] = value
+    return plugins

@@ -18,8 +18,8 @@ class Work:
     """
 
     useful_flops: Floats  # [FLOP]
-    tensor_flops: Floats  # issued on matrix units, in the row's dtype [FLOP]
-    fp32_flops: Floats  # vector pipes, fp16/bf16 included [FLOP]
+    tensor_flops: Floats  # issued on tensor (matrix) cores, in the row's dtype [FLOP]
+    fp32_flops: Floats  # FP32 pipe, fp16/bf16 included [FLOP]
     fp64_flops: Floats  # [FLOP]
     int_ops: Floats  # [op]
     sfu_ops: Floats  # exponentials, reciprocals, square roots [op]
@@ -31,14 +31,14 @@ class Work:
     @classmethod
     def of(cls, n: int, **counts: Numbers | float) -> Work:
         """Return work of ``n`` rows from the counts given; the others are zero."""
-        known = {f.name for f in fields(cls)}
-        if unknown := set(counts) - known:
+        count_names = {f.name for f in fields(cls)}
+        if unknown := set(counts) - count_names:
             raise TypeError(f"not counts of work: {sorted(unknown)}")
-        made = {
+        filled = {
             name: np.broadcast_to(np.asarray(counts.get(name, 0.0), np.float64), (n,)).copy()
-            for name in known
+            for name in count_names
         }
-        return cls(**made)
+        return cls(**filled)
 
     def put(self, rows: Numbers, part: Work) -> None:
         """Write the counts of ``part`` into the chosen rows, in place."""

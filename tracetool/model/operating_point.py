@@ -56,7 +56,7 @@ def loop_groups(duration_s: Floats, launches: Floats | None) -> LoopGroups:
 def clocks_under_cap(
     cost_at: CostAt,
     cost: tuple[Floats, Floats],
-    asked_mhz: Floats,
+    requested_mhz: Floats,
     supported_mhz: Floats,
     cap_w: float,
     *,
@@ -73,7 +73,7 @@ def clocks_under_cap(
         Energy and duration of some rows at some clocks; see ``CostAt``.
     cost : (array, array), shape (n, c) each
         The same at the asked clocks. [J], [s]
-    asked_mhz : array, shape (c,)
+    requested_mhz : array, shape (c,)
         Clocks asked for. [MHz]
     supported_mhz : array, shape (s,), rising
         Clocks the driver accepts. [MHz]
@@ -88,7 +88,7 @@ def clocks_under_cap(
         The asked clock where its power is allowed, else a lower supported one; the lowest where
         none is allowed. [MHz]
     """
-    clocks = np.broadcast_to(asked_mhz, cost[0].shape).copy()
+    clocks = np.broadcast_to(requested_mhz, cost[0].shape).copy()
     over = groups.mean_power_w(*cost) > cap_w
     rows = np.flatnonzero(over.any(axis=1))
     if not rows.size:
@@ -96,7 +96,9 @@ def clocks_under_cap(
     _, inside = np.unique(groups.group[rows], return_inverse=True)
     some = LoopGroups(inside, groups.launches[rows])
     # Invariant: supported[low] is allowed (or the lowest there is), supported[high] is not.
-    high = np.broadcast_to(np.searchsorted(supported_mhz, asked_mhz - 1e-6), (rows.size, len(asked_mhz)))
+    high = np.broadcast_to(
+        np.searchsorted(supported_mhz, requested_mhz - 1e-6), (rows.size, len(requested_mhz))
+    )
     high = np.maximum(high, 1)
     low = np.zeros_like(high)
     for _ in range(int(np.ceil(np.log2(len(supported_mhz) + 1))) + 1):

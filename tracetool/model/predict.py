@@ -277,7 +277,7 @@ def _with_intervals(
     # The governor lets no power stand above the limit, whatever the coefficients may be off by.
     most = np.maximum(power_w, limit_w)
     return Prediction(
-        asked_mhz=clocks,
+        requested_mhz=clocks,
         clock_mhz=np.asarray(settled),
         timing=timing,
         power_w=power_w,

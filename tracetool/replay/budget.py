@@ -106,8 +106,8 @@ def budget(
     of = spread or (lambda which: work_spread(work, which))
     copies = work.copies
     columns: dict[str, Any] = {
-        "clock_mhz": work.predicted.asked_mhz,
-        "anchored": np.full(len(work.predicted.asked_mhz), anchored),
+        "clock_mhz": work.predicted.requested_mhz,
+        "anchored": np.full(len(work.predicted.requested_mhz), anchored),
         **_work_columns("kernel_", work, ~copies, of(~copies)),
         **_work_columns("copy_", work, copies, of(copies)),
         **_gap_columns(work.predicted.idle_w, window),
@@ -121,7 +121,7 @@ def budget(
     columns["throttled_share"] = _per(throttled, columns["kernel_time_ms"] * 1e-3)
     return [
         {name: values[j].item() for name, values in columns.items()}
-        for j in range(len(work.predicted.asked_mhz))
+        for j in range(len(work.predicted.requested_mhz))
     ]
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 
 from tracetool.core.arrays import Floats
-from tracetool.core.counted import counted
 from tracetool.core.errors import BadInput
+from tracetool.core.figures import counted
 from tracetool.core.operators import OperatorColumns
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu

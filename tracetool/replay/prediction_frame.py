@@ -27,7 +27,7 @@ def prediction_frame(predicted: Prediction) -> pl.DataFrame:
     duration = timing.duration_s
     per_row = {"flops": work.useful_flops, **{k: getattr(work, k) for k in _BYTES}}
     columns: dict[str, Any] = {
-        "clock_mhz": np.tile(predicted.asked_mhz, n),
+        "clock_mhz": np.tile(predicted.requested_mhz, n),
         "clock_actual_mhz": predicted.clock_mhz.ravel(),
         "duration_us": (duration * 1e6).ravel(),
         "duration_low_us": (duration * timing.low[:, None] * 1e6).ravel(),

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from tracetool.core.arrays import Bools, Floats
-from tracetool.core.counted import counted
+from tracetool.core.figures import counted
 from tracetool.core.operators import OperatorColumns
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu, match_gpu

@@ -91,7 +91,7 @@ class RunReplay:
 
     def totals(self, *, anchored: bool) -> RunTotals:
         """Return what the run takes and costs at every clock; ``anchored`` is what the records say."""
-        clocks = at_each(len(self.predicted.asked_mhz), self._totals, self.memory, len(self.work))
+        clocks = at_each(len(self.predicted.requested_mhz), self._totals, self.memory, len(self.work))
         totals = run_totals(self.rows, self.predicted, clocks, devices=self.work.devices, anchored=anchored)
         for record, clock in zip(totals.records, clocks, strict=True):
             record["devices"] = clock.devices or [only_device(int(self.work.device[0]), record)]

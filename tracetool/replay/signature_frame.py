@@ -25,7 +25,7 @@ def signature_frame(signatures: pl.DataFrame, replays: RunReplay, totals: RunTot
         What each signature takes and costs there, at each clock.
     """
     rows, predicted = replays.rows, replays.predicted
-    c = len(predicted.asked_mhz)
+    c = len(predicted.requested_mhz)
     own = signatures.select(
         "signature",
         "family",

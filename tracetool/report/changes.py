@@ -10,8 +10,7 @@ import polars as pl
 from tracetool.compare.outcome import Metric, RunDiff, reason
 from tracetool.compare.pairing import RELATIONS
 from tracetool.compare.significance import Verdict
-from tracetool.core.counted import counted
-from tracetool.core.figures import number
+from tracetool.core.figures import counted, number
 from tracetool.report.view import Block, Case, Fold, Grid, Line, View
 from tracetool.tables.schema import load_schema
 

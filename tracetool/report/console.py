@@ -8,7 +8,7 @@ import polars as pl
 from rich.console import Console
 
 from tracetool.core import escape
-from tracetool.core.counted import counted
+from tracetool.core.figures import counted
 from tracetool.report.columns import show_columns
 from tracetool.report.layout import Column, Table
 from tracetool.report.sentences import open_console, say

@@ -144,7 +144,7 @@ def _recorded_power(anchored: PredictedRun, recorded_mhz: float) -> dict[int, Po
     """Return the predicted power of each device over the recorded times, at the recorded clock."""
     if anchored.replays is None:
         return {}
-    asked = anchored.replays.predicted.asked_mhz
+    asked = anchored.replays.predicted.requested_mhz
     return anchored.replays.recorded_curves(int(np.argmin(np.abs(asked - recorded_mhz))))
 
 

@@ -78,14 +78,14 @@ def from_text(column: str, frame: pl.DataFrame) -> pl.Expr | None:
 
 def as_lists(frame: pl.DataFrame) -> pl.DataFrame:
     """Return a frame with the list columns of calls, read where they are text, null where absent."""
-    made = []
+    lists = []
     for column, (_, _, kind) in _READ.items():
         expression = from_text(column, frame)
         if expression is not None:
-            made.append(expression)
+            lists.append(expression)
         elif column not in frame.columns:
-            made.append(pl.lit(None, dtype=kind).alias(column))
-    return frame.with_columns(made)
+            lists.append(pl.lit(None, dtype=kind).alias(column))
+    return frame.with_columns(lists)
 
 
 def shape_texts(signatures: pl.DataFrame) -> pl.Series:

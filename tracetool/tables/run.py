@@ -16,10 +16,17 @@ import polars as pl
 from tracetool import __version__
 from tracetool.core.errors import BadInput
 from tracetool.tables.memory import check_parquet
-from tracetool.tables.references import KEYS, broken_reference
 from tracetool.tables.run_folder import RUN_FILE, replaced_run, wait_for_run
 from tracetool.tables.schema import load_schema
-from tracetool.tables.table_list import Stamp, check_tables, file_sha256, listed_table, stamp_of
+from tracetool.tables.table_list import (
+    KEYS,
+    Stamp,
+    broken_reference,
+    check_tables,
+    file_sha256,
+    listed_table,
+    stamp_of,
+)
 from tracetool.tables.write import write_parquet
 
 __all__ = ["RUN_FILE", "RUN_SCHEMA", "Run", "file_sha256", "tool_version", "write_run"]

@@ -88,16 +88,16 @@ class TableSchema:
         for c in self.columns:
             read = from_text(c.name, frame) if c.type.startswith("list") else None
             if read is not None:
-                made.append(read)
+                expressions.append(read)
             elif c.name in frame.columns:
-                made.append(pl.col(c.name).cast(_TYPES[c.type]))
+                expressions.append(pl.col(c.name).cast(_TYPES[c.type]))
             elif c.nullable:
-                made.append(pl.lit(None, dtype=_TYPES[c.type]).alias(c.name))
+                expressions.append(pl.lit(None, dtype=_TYPES[c.type]).alias(c.name))
             else:
                 raise ValueError(f"table {self.name}: column {c.name} is absent")
             if not c.nullable and c.name in frame.columns and frame[c.name].null_count():
                 raise ValueError(f"table {self.name}: column {c.name} holds nulls")
-        return frame.lazy().select(made)
+        return frame.lazy().select(expressions)
 
 
 def _folder() -> Path:

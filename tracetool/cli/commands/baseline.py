@@ -93,7 +93,7 @@ def prune(
     """Delete the oldest baselines."""
     from tracetool.cli.output import print_json
     from tracetool.compare.baseline import prune as prune_store
-    from tracetool.core.counted import counted
+    from tracetool.core.figures import counted
 
     deleted = prune_store(store, keep)
     if as_json:

@@ -51,7 +51,7 @@ def ingest(
         return
     from rich.markup import escape
 
-    from tracetool.core.counted import counted
+    from tracetool.core.figures import counted
 
     for warning in run.info["warnings"]:
         console(stderr=True).print(f"note: {escape(warning)}", soft_wrap=True)

@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 
 from tracetool.core.arrays import Floats
-from tracetool.core.counted import counted
 from tracetool.core.errors import BadInput
+from tracetool.core.figures import counted
 from tracetool.hardware.load import load_gpu, match_gpu
 from tracetool.measure.fingrav.executions import Executions, in_runs
 from tracetool.measure.fingrav.interleaving import Activities

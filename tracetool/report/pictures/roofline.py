@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from tracetool.core.arrays import Floats
-from tracetool.core.counted import counted
-from tracetool.core.figures import number
+from tracetool.core.figures import counted, number
 from tracetool.report.pictures.charts import INK, LINE, SOFT, Chart, blank, hover, limits, plain
 
 

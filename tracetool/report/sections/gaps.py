@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tracetool.core.counted import counted
-from tracetool.core.figures import number
+from tracetool.core.figures import counted, number
 from tracetool.report.run_page import RunPage
 from tracetool.report.sections.section import Section, table_html
 
