@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from tracetool.sources.io.csv_file import read_csv
-from tracetool.sources.rocm.v3_csv import read_tables
+from tracetool.sources.rocm.formats.rocprofv3_csv import read_tables
 
 _I, _C = pl.Int64(), pl.Categorical()
 

@@ -14,7 +14,7 @@ import pytest
 from tests.sources.makers import nsys_sqlite
 from tracetool.api.ingest import ingest
 from tracetool.core.errors import BadInput, MissingPart
-from tracetool.sources.nsight import program
+from tracetool.sources.nsight.formats import nsys_rep
 from tracetool.tables.run import Run
 
 REPORT = b"NVIDIA Tegra Profiler Report 2026@1@2@63-261237296639v0.\n" + b"\0" * 400 + b"U3w[END]"
@@ -39,7 +39,7 @@ def report(tmp_path: Path) -> Path:
 def test_without_nsys_the_line_says_what_to_install_and_what_to_run_elsewhere(
     report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(program, "candidates", lambda _given: iter(()))
+    monkeypatch.setattr(nsys_rep, "candidates", lambda _given: iter(()))
     with pytest.raises(MissingPart) as error:
         ingest([report], out=tmp_path / "out")
     assert error.value.exit_code == 3
@@ -81,14 +81,14 @@ def test_an_export_beside_a_report_is_read_and_named_unless_an_older_nsys_made_i
     made_by = Run.open(ingest([export], out=tmp_path / "own")).info["sources"][0]["profiler_version"]
     assert made_by
     newer = f"{int(made_by.split('.')[0]) + 1}@1@1@1-".encode()
-    report.write_bytes(program.MAGIC + newer + b"0" * 200 + program.END)
+    report.write_bytes(nsys_rep.MAGIC + newer + b"0" * 200 + nsys_rep.END)
     report_time = export.stat().st_mtime - 10
     os.utime(report, (report_time, report_time))
     nsys = _fake(tmp_path, "echo protobuf error; exit 1")
     with pytest.raises(BadInput, match="cannot be parsed"):
         ingest([report], out=tmp_path / "out", nsys=nsys)
     older = newer.replace(newer[:4], b"2020")
-    report.write_bytes(program.MAGIC + older + b"0" * 200 + program.END)
+    report.write_bytes(nsys_rep.MAGIC + older + b"0" * 200 + nsys_rep.END)
     os.utime(report, (report_time, report_time))
     run = Run.open(ingest([report], out=tmp_path / "out", nsys=nsys))
     details = run.info["sources"][0]["details"]
@@ -98,6 +98,6 @@ def test_an_export_beside_a_report_is_read_and_named_unless_an_older_nsys_made_i
 
 
 def test_an_nsys_that_hangs_is_ended(report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program, "LIMIT_S", 0.3)
+    monkeypatch.setattr(nsys_rep, "LIMIT_S", 0.3)
     with pytest.raises(BadInput, match="took longer"):
         ingest([report], out=tmp_path / "out", nsys=_fake(tmp_path, "sleep 30"))

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from tracetool.core.errors import BadInput
+from tracetool.sources.detect import readable
 from tracetool.sources.format import ReadOptions
 from tracetool.sources.io import sqlite_arrow, sqlite_file
 from tracetool.sources.io.sqlite_arrow import read_table
 from tracetool.sources.io.sqlite_file import Only, list_tables, open_sqlite, read_columns, typed_series
-from tracetool.sources.unpack import readable
 
 _WANTED: dict[str, tuple[str, pl.DataType]] = {
     "row": ("rowid", pl.Int64()), "key": ("id", pl.Int64()), "a": ("a", pl.Int64()), "b": ("b", pl.Float64()),

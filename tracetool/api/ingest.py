@@ -17,11 +17,10 @@ from tracetool.hardware.names import match_gpu
 from tracetool.sources.assemble import assemble, check_trace
 from tracetool.sources.clocks import Source, align_sources, uncovered
 from tracetool.sources.columns import rejected_count
-from tracetool.sources.detect import detect
+from tracetool.sources.detect import detect, readable
 from tracetool.sources.format import ReadOptions
 from tracetool.sources.io.text import content_bytes
 from tracetool.sources.telemetry.readings import tidy_readings
-from tracetool.sources.unpack import readable
 from tracetool.tables.memory import check_memory, ratio_cap, share_arenas
 from tracetool.tables.run import file_sha256, write_run
 from tracetool.tables.run_folder import check_replaceable

@@ -50,13 +50,13 @@ def _shaped(frame: pl.DataFrame, columns: dict[str, pl.DataType | None]) -> pl.D
     """Return a reader's table with at least these columns, in these types."""
     if not frame.width:
         return pl.DataFrame(schema={c: kind or _I for c, kind in columns.items()})
-    made = []
+    additions = []
     for column, kind in columns.items():
         if column not in frame.columns:
-            made.append(pl.lit(None, dtype=kind or pl.Int32()).alias(column))
+            additions.append(pl.lit(None, dtype=kind or pl.Int32()).alias(column))
         elif kind is not None and frame.schema[column] != kind:
-            made.append(pl.col(column).cast(kind))
-    return frame.with_columns(made)
+            additions.append(pl.col(column).cast(kind))
+    return frame.with_columns(additions)
 
 
 def check_trace(trace: Trace, path: Path) -> Trace:

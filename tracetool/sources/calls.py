@@ -1,4 +1,4 @@
-"""What a runtime or driver function does, told by its name."""
+"""What a runtime or driver function does, read from its name."""
 
 from __future__ import annotations
 

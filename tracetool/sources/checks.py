@@ -63,19 +63,19 @@ def check_activities(
     bad = frame.filter(flagged.is_not_null()).with_columns(flagged.drop_nulls().alias("reason"))
     parts = []
     for (why,), rows in bad.group_by("reason", maintain_order=True):
-        kept = rows.head(KEPT_ROWS)
-        texts = kept.select(
+        examples = rows.head(KEPT_ROWS)
+        texts = examples.select(
             pl.format(
                 "{} start={} end={} device={}",
                 *[pl.col(c).cast(pl.String).fill_null("?") for c in ("name", "start_ns", "end_ns", "device")],
             )
         ).to_series()  # fmt: skip
-        parts.append(rejected_rows(source, _places(kept), str(why), texts, rows.height))
+        parts.append(rejected_rows(source, _places(examples), str(why), texts, rows.height))
     return _bounded(frame.filter(flagged.is_null())), parts
 
 
 def _places(rows: pl.DataFrame) -> pl.Series:
-    """Return where rows stand: a place, and what it counts where a column tells."""
+    """Return where rows stand: a place, and what it counts where a column states it."""
     place = pl.col("place").cast(pl.String).fill_null("?")
     if "place_of" in rows.columns:
         place = pl.concat_str(pl.col("place_of").fill_null(""), pl.lit(" "), place).str.strip_chars()
@@ -88,14 +88,14 @@ def _bounded(frame: pl.DataFrame) -> pl.DataFrame:
         **dict.fromkeys(_GEOMETRY[3:], (1, 1 << 20)),
         **_OPTIONAL,
     }
-    there = [c for c in limits if c in frame.columns]
-    if not there:
+    bounded = [c for c in limits if c in frame.columns]
+    if not bounded:
         return frame
     ends = frame.select(
-        *[pl.col(c).min().alias(f"{c}<") for c in there], *[pl.col(c).max().alias(f"{c}>") for c in there]
+        *[pl.col(c).min().alias(f"{c}<") for c in bounded], *[pl.col(c).max().alias(f"{c}>") for c in bounded]
     ).row(0, named=True)
     bad = [
-        c for c in there
+        c for c in bounded
         if ends[f"{c}<"] is not None and (ends[f"{c}<"] < limits[c][0] or ends[f"{c}>"] > limits[c][1])
     ]  # fmt: skip
     return frame.with_columns(pl.when(pl.col(c).is_between(*limits[c])).then(pl.col(c)).alias(c) for c in bad)

@@ -53,7 +53,7 @@ def align_sources(sources: Sequence[Source], tz: str | None) -> dict[str, Any]:
     sources : sequence of Source
         In the order given; times still on their own clocks.
     tz : str, optional
-        Zone of logs in local time. Without it the zone a trace of the same host tells is used.
+        Zone of logs in local time. Without it the zone a trace of the same host states is used.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def align_sources(sources: Sequence[Source], tz: str | None) -> dict[str, Any]:
         If a log in local time has no zone, or has no times.
     """
     domain = run_domain([s.trace.clock for s in sources])
-    told = next(
+    host_zone = next(
         (
             (s.trace.clock.local_offset_ns, s.path.name)
             for s in sources
@@ -86,7 +86,7 @@ def align_sources(sources: Sequence[Source], tz: str | None) -> dict[str, Any]:
         if clock.domain == "none":
             raise BadInput.in_file(source.path, "has no time column", _NO_TIMES)
         if clock.domain == "local":
-            zone, basis = _zone(source, tz, told)
+            zone, basis = _zone(source, tz, host_zone)
             before = source.trace.telemetry["time_ns"]
             after = pl.Series("time_ns", local_to_utc(before.to_numpy(), zone))
             source.trace.telemetry = source.trace.telemetry.with_columns(after)
@@ -125,8 +125,8 @@ def _span(trace: Trace) -> tuple[int, int] | None:
         for frame, column in ((trace.activities, "start_ns"), (trace.telemetry, "time_ns"))
         if frame.height and column in frame.columns
     ]
-    found = [(int(t.min()), int(t.max())) for t in times if t.drop_nulls().len()]  # type: ignore[arg-type]
-    return (min(a for a, _ in found), max(b for _, b in found)) if found else None
+    spans = [(int(t.min()), int(t.max())) for t in times if t.drop_nulls().len()]  # type: ignore[arg-type]
+    return (min(a for a, _ in spans), max(b for _, b in spans)) if spans else None
 
 
 def uncovered(sources: Sequence[Source], entries: Sequence[dict[str, Any]]) -> list[str]:
@@ -140,14 +140,14 @@ def uncovered(sources: Sequence[Source], entries: Sequence[dict[str, Any]]) -> l
         return []
     first = min(int(a["start_ns"].min()) for a in ran)  # type: ignore[arg-type]
     last = max(int((a["start_ns"] + a["duration_ns"]).max()) for a in ran)  # type: ignore[arg-type]
-    said = []
+    sentences = []
     for source, entry in zip(sources, entries, strict=True):
         times = source.trace.telemetry["time_ns"] if source.trace.telemetry.height else None
         if times is None or source.trace.activities.height or not entry["placed"]:
             continue
         begin, end = int(times.min()), int(times.max())  # type: ignore[arg-type]
         if end < first or begin > last:
-            said.append(
+            sentences.append(
                 f"{source.path.name}: no reading falls into the time of the trace: wrong log or wrong zone?"
             )
             continue
@@ -160,8 +160,10 @@ def uncovered(sources: Sequence[Source], entries: Sequence[dict[str, Any]]) -> l
             if gap > _MISSED_NS
         ]
         if missed:
-            said.append(f"{source.path.name}: the log {' and '.join(missed)}: energy there is not measured")
-    return said
+            sentences.append(
+                f"{source.path.name}: the log {' and '.join(missed)}: energy there is not measured"
+            )
+    return sentences
 
 
 def _lent_offset(source: Source, sources: Sequence[Source]) -> tuple[int, str] | None:
@@ -181,11 +183,11 @@ def _lent_offset(source: Source, sources: Sequence[Source]) -> tuple[int, str] |
     return None
 
 
-def _zone(source: Source, tz: str | None, told: tuple[int | None, str] | None) -> tuple[str, str]:
+def _zone(source: Source, tz: str | None, host_zone: tuple[int | None, str] | None) -> tuple[str, str]:
     if tz is not None:
         return tz, "zone given with --tz"
-    if told is not None and told[0] is not None:
-        return offset_text(told[0]), f"zone of the recording host, as {told[1]} states it"
+    if host_zone is not None and host_zone[0] is not None:
+        return offset_text(host_zone[0]), f"zone of the recording host, as {host_zone[1]} states it"
     raise BadInput.in_file(
         source.path,
         "is in local time and no trace tells the zone",

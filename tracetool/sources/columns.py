@@ -21,23 +21,23 @@ BLOCK_ROWS = 1 << 20
 
 def clean_text(column: str | pl.Expr) -> pl.Expr:
     """Return a text column with control characters (NULs, terminal escapes, newlines) made spaces."""
-    made = pl.col(column) if isinstance(column, str) else column
-    return made.cast(pl.String).str.replace_all(r"[\p{Cc}\p{Zl}\p{Zp}]", " ")
+    text = pl.col(column) if isinstance(column, str) else column
+    return text.cast(pl.String).str.replace_all(r"[\p{Cc}\p{Zl}\p{Zp}]", " ")
 
 
 def plain_columns(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return a table of another program's making with numbers and text only.
+    """Return a table that another program wrote with numbers and text only.
 
     Text held as codes or bytes becomes text. Lists, structures, dates and clock times become null: no
     column of a trace is one, and a date's own unit must not pass for the column's.
     """
-    made = []
+    conversions = []
     for column, kind in frame.schema.items():
         if kind.is_nested() or kind.is_temporal() or kind == pl.Object:
-            made.append(pl.lit(None, dtype=pl.String).alias(column))
+            conversions.append(pl.lit(None, dtype=pl.String).alias(column))
         elif kind in (pl.Categorical, pl.Enum, pl.Binary):
-            made.append(pl.col(column).cast(pl.String, strict=False))
-    return frame.with_columns(made)
+            conversions.append(pl.col(column).cast(pl.String, strict=False))
+    return frame.with_columns(conversions)
 
 
 _NARROWER = ((pl.Int8(), 1 << 7), (pl.Int16(), 1 << 15), (pl.Int32(), 1 << 31))
@@ -48,52 +48,52 @@ def narrow(frame: pl.DataFrame, columns: Iterable[str]) -> pl.DataFrame:
 
     For identities and launch geometry, never for times: what is added to or summed keeps its width.
     """
-    there = [c for c in columns if frame.schema[c].is_integer()]
-    if not there or not frame.height:
+    whole = [c for c in columns if frame.schema[c].is_integer()]
+    if not whole or not frame.height:
         return frame
     ends = frame.select(
-        *[pl.col(c).min().cast(pl.Int64).alias(f"{c}<") for c in there],
-        *[pl.col(c).max().cast(pl.Int64).alias(f"{c}>") for c in there],
+        *[pl.col(c).min().cast(pl.Int64).alias(f"{c}<") for c in whole],
+        *[pl.col(c).max().cast(pl.Int64).alias(f"{c}>") for c in whole],
     ).row(0, named=True)
-    made = []
-    for c in there:
+    casts = []
+    for c in whole:
         low, high = ends[f"{c}<"] or 0, ends[f"{c}>"] or 0
         kind = next((k for k, limit in _NARROWER if -limit <= low and high < limit), pl.Int64())
         if kind != frame.schema[c]:
-            made.append(pl.col(c).cast(kind))
-    return frame.with_columns(made)
+            casts.append(pl.col(c).cast(kind))
+    return frame.with_columns(casts)
 
 
 def look_up(frame: pl.DataFrame, table: pl.DataFrame, *keys: str, nulls_equal: bool = False) -> pl.DataFrame:
-    """Add what a small table says of each row, null where it says nothing.
+    """Add the columns of a small table to each row, null where it has no such key.
 
     Parameters
     ----------
     frame, table : DataFrame
-        The rows, and what is said: one row for each key, or pair of keys.
+        The rows, and what to add: one row for each key, or pair of keys.
     keys : str
         Columns of both.
     nulls_equal : bool
-        Whether the table's row without a key speaks of rows without one.
+        Whether the table's row without a key applies to rows without one.
 
     Notes
     -----
     Only the keys go through the join: joined whole, a frame of millions would lie in memory twice. Keys that
     are all alike, and whole numbers that lie close together, need none: it would take ten times as long.
     """
-    asked = frame.select(keys)
-    if asked.height > 1 and (first := asked.head(1)).height and _is_constant(asked):
+    row_keys = frame.select(keys)
+    if row_keys.height > 1 and (first := row_keys.head(1)).height and _is_constant(row_keys):
         one = first.join(table, on=list(keys), how="left", nulls_equal=nulls_equal).drop(keys)
         return frame.hstack([s.new_from_index(0, frame.height) for s in one.get_columns()])
-    places = _places(table[keys[0]]) if len(keys) == 1 and asked[keys[0]].dtype.is_integer() else None
-    said = table.drop(keys)
-    found = []
-    for block in blocks_of(asked):
+    places = _places(table[keys[0]]) if len(keys) == 1 and row_keys[keys[0]].dtype.is_integer() else None
+    values = table.drop(keys)
+    blocks = []
+    for block in blocks_of(row_keys):
         if places is None:
             joined = block.join(
                 table, on=list(keys), how="left", nulls_equal=nulls_equal, maintain_order="left"
             )
-            found.append(joined.drop(keys))
+            blocks.append(joined.drop(keys))
             continue
         low, rows, null_row = places
         at = block[keys[0]].cast(pl.Int64) - low
@@ -101,8 +101,8 @@ def look_up(frame: pl.DataFrame, table: pl.DataFrame, *keys: str, nulls_equal: b
         row = rows.gather(inside)
         if nulls_equal and null_row is not None:
             row = pl.select(pl.when(block[keys[0]].is_null()).then(null_row).otherwise(row)).to_series()
-        found.append(said.select(pl.all().gather(row)))
-    return frame.hstack(pl.concat(found))
+        blocks.append(values.select(pl.all().gather(row)))
+    return frame.hstack(pl.concat(blocks))
 
 
 def _is_constant(frame: pl.DataFrame) -> bool:
@@ -116,15 +116,15 @@ def _places(keys: pl.Series) -> tuple[int, pl.Series, int | None] | None:
 
     None where they lie too far apart, or some repeat.
     """
-    known = keys.drop_nulls()
-    low, high = known.min(), known.max()
+    present = keys.drop_nulls()
+    low, high = present.min(), present.max()
     if not isinstance(low, int) or not isinstance(high, int) or high - low > 4 * len(keys) + BLOCK_ROWS:
         return None
-    if known.n_unique() < len(known) or keys.null_count() > 1:
+    if present.n_unique() < len(present) or keys.null_count() > 1:
         return None
     rows = pl.select(pl.repeat(None, high - low + 1, dtype=pl.UInt32)).to_series()
     numbers = pl.int_range(len(keys), dtype=pl.UInt32, eager=True)
-    rows.scatter(known.cast(pl.Int64) - low, numbers.filter(keys.is_not_null()))
+    rows.scatter(present.cast(pl.Int64) - low, numbers.filter(keys.is_not_null()))
     return low, rows, keys.is_null().arg_max() if keys.null_count() else None
 
 
@@ -145,14 +145,14 @@ def each_distinct(column: pl.Series, make: Callable[[pl.Series], pl.Series]) -> 
     """
     coded = column.cast(pl.Categorical())
     distinct = coded.drop_nulls().unique()
-    made = make(distinct.cast(pl.String))
+    values = make(distinct.cast(pl.String))
     codes = distinct.to_physical()
     top = codes.max()
     if not isinstance(top, int):
-        return pl.Series(column.name, [None], dtype=made.dtype).new_from_index(0, len(column))
+        return pl.Series(column.name, [None], dtype=values.dtype).new_from_index(0, len(column))
     places = pl.select(pl.repeat(None, top + 1, dtype=pl.UInt32)).to_series()
     places.scatter(codes, pl.int_range(len(codes), dtype=pl.UInt32, eager=True))
-    return made.gather(places.gather(coded.to_physical())).alias(column.name)
+    return values.gather(places.gather(coded.to_physical())).alias(column.name)
 
 
 def distinct_rows(frame: pl.DataFrame) -> pl.DataFrame:
@@ -223,8 +223,8 @@ def measured(column: str | pl.Expr) -> pl.Expr:
     Null where the monitor says that it has none (``[N/A]``, ``-``, an empty cell); not a number (``nan``) for
     ``nan``, ``inf``, and digits that are no number (``1O5.3 W``, ``11.0.5``): such cells are to be rejected.
     """
-    made = pl.col(column) if isinstance(column, str) else column
-    text = made.cast(pl.String).str.strip_chars().str.to_lowercase()
+    cell = pl.col(column) if isinstance(column, str) else column
+    text = cell.cast(pl.String).str.strip_chars().str.to_lowercase()
     number = text.str.extract(rf"^({_NUMBER})(?:\s*[^\d\s.][^\d]*|\s+.*)?$", 1).cast(pl.Float64, strict=False)
     broken = text.str.contains(r"\d|^[-+]?(?:nan|inf)") & ~text.str.contains(_NO_VALUE)
     return pl.when(number.is_not_null()).then(number).when(broken).then(pl.lit(float("nan")))
@@ -232,7 +232,7 @@ def measured(column: str | pl.Expr) -> pl.Expr:
 
 def leading_number(column: str | pl.Expr) -> pl.Expr:
     """Return the number a text starts with (``18.81 W`` is 18.81); null for ``[N/A]`` and the like."""
-    made = pl.col(column) if isinstance(column, str) else column
-    return made.str.extract(r"^\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)", 1).cast(
+    text = pl.col(column) if isinstance(column, str) else column
+    return text.str.extract(r"^\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)", 1).cast(
         pl.Float64, strict=False
     )

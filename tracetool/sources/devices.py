@@ -16,7 +16,7 @@ DEVICE_COLUMNS: dict[str, pl.DataType] = {
     "compute_capability": pl.String(),
 }  # fmt: skip
 _SCHEMA: dict[str, pl.DataType] = {"device": pl.Int32(), **DEVICE_COLUMNS}
-#: What a GPU may say of itself, with room for those to come: multiprocessors, MHz, bytes.
+#: Bounds of what a GPU reports of itself, with a margin for future ones: multiprocessors, MHz, bytes.
 _PROPERTIES = {"sm_count": (1, 1 << 16), "clock_max_mhz": (1.0, 1e4), "memory_bytes": (1, 1 << 48)}
 
 
@@ -34,31 +34,33 @@ def device_rows(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
 
 def check_devices(devices: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     """Return the GPUs of a trace without what no GPU has, and a sentence on each such value."""
-    said = []
+    warnings = []
     for column, (low, high) in _PROPERTIES.items():
         if column not in devices.columns:
             continue
         odd = devices.filter(~pl.col(column).is_between(low, high))
-        said += [
+        warnings += [
             f"GPU {n}: {column} {v:g} cannot be: left out"
             for n, v in odd.select("device", column).iter_rows()
         ]
         if odd.height:
             devices = devices.with_columns(pl.when(pl.col(column).is_between(low, high)).then(pl.col(column)))
-    return devices, said
+    return devices, warnings
 
 
 def _listed(trace: Trace) -> list[dict[str, Any]]:
     """Return the devices of a source, those it uses without describing them too, in order."""
     table = pl.DataFrame(schema=_SCHEMA)
     if trace.devices.height:
-        there = [pl.col(c).cast(k, strict=False) for c, k in _SCHEMA.items() if c in trace.devices.columns]
-        table = pl.concat([table, trace.devices.select(there)], how="diagonal")
-    seen: set[int] = set()
+        described = [
+            pl.col(c).cast(k, strict=False) for c, k in _SCHEMA.items() if c in trace.devices.columns
+        ]
+        table = pl.concat([table, trace.devices.select(described)], how="diagonal")
+    used: set[int] = set()
     for part in (trace.activities, trace.telemetry):
         if part.height:
-            seen |= set(part["device"].drop_nulls().unique().to_list())
-    bare = sorted(seen - set(table["device"].to_list()))
+            used |= set(part["device"].drop_nulls().unique().to_list())
+    bare = sorted(used - set(table["device"].to_list()))
     table = pl.concat([table, pl.DataFrame({"device": bare}, schema={"device": pl.Int32})], how="diagonal")
     return list(table.sort("device").iter_rows(named=True))  # a row per GPU
 
@@ -73,21 +75,23 @@ def plain_uuid(uuid: str | None) -> str:
 
 
 def _same(
-    row: Mapping[str, Any], known: Sequence[Mapping[str, Any]], *, log: bool, alone: bool
+    row: Mapping[str, Any], placed: Sequence[Mapping[str, Any]], *, log: bool, alone: bool
 ) -> int | None:
     """Return the run's number of a device already met, None for a new one."""
     own = plain_uuid(row["uuid"])
     if own:
-        for other in known:
+        for other in placed:
             if plain_uuid(other["uuid"]) == own:
                 return int(other["device"])
     if not log:
         return None
     index = row["profiler_device"]
-    at = [k for k in known if index is not None and k["profiler_device"] == index and not (own and k["uuid"])]
+    at = [
+        k for k in placed if index is not None and k["profiler_device"] == index and not (own and k["uuid"])
+    ]
     if len(at) == 1:
         return int(at[0]["device"])
-    return int(known[0]["device"]) if alone and len(known) == 1 else None
+    return int(placed[0]["device"]) if alone and len(placed) == 1 else None
 
 
 def place_devices(traces: Sequence[Trace]) -> tuple[pl.DataFrame, list[dict[int, int]]]:
@@ -97,25 +101,25 @@ def place_devices(traces: Sequence[Trace]) -> tuple[pl.DataFrame, list[dict[int,
     -----
     GPUs of several traces are one where their unique ids agree, else each trace (each rank) keeps its
     own. A log's GPU is a trace's GPU where the unique ids agree, else where the driver's index agrees,
-    else where there is only one of each. GPUs that only a log speaks of are added.
+    else where there is only one of each. GPUs that appear only in a log are added.
     """
-    known: list[dict[str, Any]] = []
+    placed: list[dict[str, Any]] = []
     maps: list[dict[int, int]] = [{} for _ in traces]
     order = sorted(range(len(traces)), key=lambda i: _is_log(traces[i]))  # traces first
     for i in order:
         log = _is_log(traces[i])
         rows = _listed(traces[i])
-        met = list(known)
+        met = list(placed)
         for row in rows:
             place = _same(row, met, log=log, alone=len(rows) == 1)
             if place is None:
-                place = len(known)
-                known.append({**row, "device": place})
+                place = len(placed)
+                placed.append({**row, "device": place})
             else:
-                kept = known[place]
-                known[place] = {k: kept[k] if kept[k] is not None else row[k] for k in _SCHEMA}
+                first = placed[place]
+                placed[place] = {k: first[k] if first[k] is not None else row[k] for k in _SCHEMA}
             maps[i][int(row["device"])] = place
-    return pl.DataFrame(known, schema=_SCHEMA), maps
+    return pl.DataFrame(placed, schema=_SCHEMA), maps
 
 
 def _is_log(trace: Trace) -> bool:

@@ -25,11 +25,11 @@ class Clock:
         ``utc`` (since 1970), ``local`` (wall clock without a zone, as if it were UTC), ``boot``
         (since the host booted), ``session`` (since the profiler started) or ``none`` (no times at all).
     to_utc_ns : int, optional
-        What to add to reach UTC, where the source tells. [ns]
+        What to add to reach UTC, where the source states it. [ns]
     error_ns : float
         Typical error of the step to UTC, one standard deviation. [ns]
     local_offset_ns : int, optional
-        Local wall clock of the recording host minus UTC, where the source tells. [ns]
+        Local wall clock of the recording host minus UTC, where the source states it. [ns]
     basis : str
         Where this knowledge comes from, for ``run.json``.
     """
@@ -100,8 +100,8 @@ class Probe:
 
     @cached_property
     def _stripped(self) -> list[str]:
-        found = [line.strip() for line in self.text.splitlines()]
-        return [line for line in found if line]
+        stripped = [line.strip() for line in self.text.splitlines()]
+        return [line for line in stripped if line]
 
 
 @dataclass
@@ -148,7 +148,7 @@ class Format:
     read : callable
         Path and options to a :class:`Trace`; raises ``BadInput`` for anything it cannot use.
     suffixes : sequence of str
-        Usual endings, for the listing only: files are told by content.
+        Usual endings, for the listing only: files are recognized by content.
     extra : str
         Extra to install, where one is needed.
     memory_ratio : float

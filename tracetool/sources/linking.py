@@ -13,10 +13,10 @@ _I = pl.Int64()
 LAUNCH_COLUMNS = ("launch_ns", "thread", "launch_name")
 
 
-def with_columns_present(frame: pl.DataFrame, wanted: dict[str, pl.DataType]) -> pl.DataFrame:
+def with_columns_present(frame: pl.DataFrame, columns: dict[str, pl.DataType]) -> pl.DataFrame:
     """Add columns a reader did not make, as nulls."""
     return frame.with_columns(
-        pl.lit(None, dtype=kind).alias(name) for name, kind in wanted.items() if name not in frame.columns
+        pl.lit(None, dtype=kind).alias(name) for name, kind in columns.items() if name not in frame.columns
     )
 
 
@@ -34,7 +34,7 @@ def link_launches(activities: pl.DataFrame, calls: pl.DataFrame, *, names: bool 
 
     Notes
     -----
-    A correlation repeats across processes, and in merged traces even where activities do not tell their
+    A correlation repeats across processes, and in merged traces even where activities do not state their
     process: of several calls the last that began before the activity is taken. All kernels of one graph
     launch share its correlation, so activities are never taken for duplicates.
     """
@@ -51,25 +51,25 @@ def link_launches(activities: pl.DataFrame, calls: pl.DataFrame, *, names: bool 
     tied = pl.col("correlation").is_not_null() & (pl.col("correlation") != 0)
     if not calls.select(tied.all()).item():
         calls = calls.filter(tied)
-    made = calls.select(
+    launches = calls.select(
         "correlation",
         pl.col("process") if several else pl.col("process").alias("launch_process"),
         pl.col("start_ns").alias("launch_ns"),
         "thread",
         *([pl.col("name").alias("launch_name")] if names else []),
     )
-    if known := [c for c in LAUNCH_COLUMNS if c in activities.columns]:
-        activities = activities.drop(known)
-    if not several and (found := _in_order(activities, made)) is not None:
-        return found.with_columns(process=pl.coalesce("process", "launch_process")).drop("launch_process")
-    joined = activities.join(made, on=keys, how="left", maintain_order="left")
+    if replaced := [c for c in LAUNCH_COLUMNS if c in activities.columns]:
+        activities = activities.drop(replaced)
+    if not several and (linked := _in_order(activities, launches)) is not None:
+        return linked.with_columns(process=pl.coalesce("process", "launch_process")).drop("launch_process")
+    joined = activities.join(launches, on=keys, how="left", maintain_order="left")
     if joined.height != activities.height:  # a correlation used twice
         rows = activities.with_row_index("#row").sort("start_ns", maintain_order=True)
         joined = rows.join_asof(
-            made.sort("launch_ns"), left_on="start_ns", right_on="launch_ns", by=keys, strategy="backward",
-            coalesce=False, check_sortedness=False,
+            launches.sort("launch_ns"), left_on="start_ns", right_on="launch_ns", by=keys,
+            strategy="backward", coalesce=False, check_sortedness=False,
         ).sort("#row")  # fmt: skip
-        joined = joined.select(*activities.columns, *[c for c in made.columns if c not in keys])
+        joined = joined.select(*activities.columns, *[c for c in launches.columns if c not in keys])
     if not several:
         if not by_process:
             joined = joined.with_columns(process=pl.coalesce("process", "launch_process"))
@@ -79,15 +79,19 @@ def link_launches(activities: pl.DataFrame, calls: pl.DataFrame, *, names: bool 
 
 def _in_order(activities: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame | None:
     """Look launches up where correlations rise with every call, as most traces write them; None elsewhere."""
-    known = calls["correlation"]
-    if not len(known) or known.null_count() or not (known.diff().slice(1) > 0).all():
+    correlations = calls["correlation"]
+    if not len(correlations) or correlations.null_count() or not (correlations.diff().slice(1) > 0).all():
         return None
-    found = []
+    blocks = []
     for block in blocks_of(activities.select("correlation")):
-        asked = block["correlation"]
-        place = last_not_after(known, asked)
-        found.append(pl.select(pl.when(known.gather(place) == asked).then(place.cast(pl.UInt32))).to_series())
-    rows = pl.concat(found)
+        correlation = block["correlation"]
+        place = last_not_after(correlations, correlation)
+        blocks.append(
+            pl.select(
+                pl.when(correlations.gather(place) == correlation).then(place.cast(pl.UInt32))
+            ).to_series()
+        )
+    rows = pl.concat(blocks)
     return activities.with_columns(calls[c].gather(rows) for c in calls.columns if c != "correlation")
 
 
@@ -103,15 +107,15 @@ def _thread_of(frame: pl.DataFrame, threads: pl.DataFrame) -> pl.Series:
     """Return the number of each row's (process, thread), -1 where it is none of these."""
     keys = frame.select(pl.col(_THREAD).cast(_I))
     if threads.height == 1:
-        wanted = threads.row(0)[1:]
+        thread = threads.row(0)[1:]
         same = keys.select(
             pl.all_horizontal(
-                pl.col(c).eq_missing(pl.lit(v, dtype=_I)) for c, v in zip(_THREAD, wanted, strict=True)
+                pl.col(c).eq_missing(pl.lit(v, dtype=_I)) for c, v in zip(_THREAD, thread, strict=True)
             )
         )
         return same.to_series().cast(_I) - 1
-    found = keys.join(threads, on=_THREAD, how="left", nulls_equal=True, maintain_order="left")
-    return found["#thread"].cast(_I).fill_null(-1)
+    numbered = keys.join(threads, on=_THREAD, how="left", nulls_equal=True, maintain_order="left")
+    return numbered["#thread"].cast(_I).fill_null(-1)
 
 
 @dataclass(frozen=True)
@@ -159,14 +163,14 @@ def number_operators(operators: pl.DataFrame) -> tuple[pl.DataFrame, Tree | None
 
 def _innermost(activities: pl.DataFrame, tree: Tree) -> pl.Series:
     """Return the innermost interval open on the launching thread at the launch, null for none."""
-    found = []
-    for asked in blocks_of(activities.select(*_THREAD, "launch_ns")):
-        told = asked["launch_ns"].is_not_null() & asked["thread"].is_not_null()
-        thread = _thread_of(asked, tree.threads)
-        if not told.all():
-            thread = pl.select(pl.when(told).then(thread).otherwise(-1)).to_series()
-        found.append(tree.nest.innermost(thread, asked["launch_ns"].fill_null(0)))
-    return pl.concat(found)
+    blocks = []
+    for block in blocks_of(activities.select(*_THREAD, "launch_ns")):
+        launched = block["launch_ns"].is_not_null() & block["thread"].is_not_null()
+        thread = _thread_of(block, tree.threads)
+        if not launched.all():
+            thread = pl.select(pl.when(launched).then(thread).otherwise(-1)).to_series()
+        blocks.append(tree.nest.innermost(thread, block["launch_ns"].fill_null(0)))
+    return pl.concat(blocks)
 
 
 def link_operators(activities: pl.DataFrame, operators: pl.DataFrame, tree: Tree | None) -> pl.DataFrame:
@@ -175,9 +179,9 @@ def link_operators(activities: pl.DataFrame, operators: pl.DataFrame, tree: Tree
         return activities.with_columns(operator=pl.lit(None, dtype=pl.Int32))
     enclosing = _innermost(activities, tree)
     activities = with_columns_present(activities, {"external_id": _I})
-    known = operators.filter(pl.col("external_id").is_not_null()).select("external_id", "operator")
-    known = known.filter(pl.col("external_id").is_unique())
-    joined = activities.select("external_id").join(known, on="external_id", how="left", maintain_order="left")
+    by_id = operators.filter(pl.col("external_id").is_not_null()).select("external_id", "operator")
+    by_id = by_id.filter(pl.col("external_id").is_unique())
+    joined = activities.select("external_id").join(by_id, on="external_id", how="left", maintain_order="left")
     return activities.with_columns(operator=pl.select(pl.coalesce(joined["operator"], enclosing)).to_series())
 
 

@@ -67,20 +67,20 @@ class Nest:
         for thread, which in _alike(group):
             first = self.group.search_sorted(thread, "left")
             count = self.group.search_sorted(thread, "right") - first
-            asked = time if which is None else time.gather(which)
+            instants = time if which is None else time.gather(which)
             # The last interval that began before or at each instant.
-            parts.append(last_not_after(self.start.slice(first, count), asked) + first)
+            parts.append(last_not_after(self.start.slice(first, count), instants) + first)
             if which is not None:
                 rows.append(which)
-        found = pl.concat(parts) if parts else pl.Series(dtype=_PLACE)
+        intervals = pl.concat(parts) if parts else pl.Series(dtype=_PLACE)
         if rows:
-            found = pl.DataFrame({"row": pl.concat(rows), "found": found}).sort("row")["found"]
-        shut = (self.end.gather(found) < time).arg_true()
+            intervals = pl.DataFrame({"row": pl.concat(rows), "found": intervals}).sort("row")["found"]
+        shut = (self.end.gather(intervals) < time).arg_true()
         while len(shut):
-            outer = self.parent.gather(found.gather(shut))
-            found.scatter(shut, outer)
+            outer = self.parent.gather(intervals.gather(shut))
+            intervals.scatter(shut, outer)
             shut = shut.filter((self.end.gather(outer) < time.gather(shut)).fill_null(value=False))
-        return self.order.gather(found)
+        return self.order.gather(intervals)
 
 
 def _alike(group: pl.Series) -> Iterator[tuple[int, pl.Series | None]]:
@@ -98,24 +98,24 @@ def _alike(group: pl.Series) -> Iterator[tuple[int, pl.Series | None]]:
         at += count
 
 
-def last_not_after(known: pl.Series, asked: pl.Series) -> pl.Series:
-    """Return the place of the last known value that is no greater than each, null where all are greater.
+def last_not_after(values: pl.Series, limits: pl.Series) -> pl.Series:
+    """Return the place of the last value that is no greater than each limit, null where all are greater.
 
     Parameters
     ----------
-    known : Series of int64, shape (n,)
+    values : Series of int64, shape (n,)
         In order.
-    asked : Series of int64, shape (q,)
+    limits : Series of int64, shape (q,)
         In any order, which takes ten times as long as the right one.
     """
-    if asked.is_sorted() and not asked.null_count():
-        table = known.alias("value").to_frame().with_row_index("place")
-        found = asked.alias("value").to_frame().join_asof(
+    if limits.is_sorted() and not limits.null_count():
+        table = values.alias("value").to_frame().with_row_index("place")
+        joined = limits.alias("value").to_frame().join_asof(
             table, on="value", strategy="backward", check_sortedness=False
         )  # fmt: skip
-        return found["place"].cast(_PLACE)
-    place = known.search_sorted(asked, "right").cast(_PLACE) - 1
-    return pl.select(pl.when((place >= 0) & asked.is_not_null()).then(place)).to_series()
+        return joined["place"].cast(_PLACE)
+    place = values.search_sorted(limits, "right").cast(_PLACE) - 1
+    return pl.select(pl.when((place >= 0) & limits.is_not_null()).then(place)).to_series()
 
 
 def nest(group: pl.Series, start: pl.Series, end: pl.Series) -> Nest:
@@ -139,7 +139,7 @@ def nest(group: pl.Series, start: pl.Series, end: pl.Series) -> Nest:
         frame = frame.sort("group", "start", "end", descending=[False, False, True], maintain_order=True)
     same = (pl.col("group") == pl.col("group").shift(1)).fill_null(value=False)
     place = pl.int_range(pl.len(), dtype=_PLACE)
-    # Where all before end sooner none encloses: a thread's outermost calls are told at a glance.
+    # Where all before end sooner none encloses: a thread's outermost calls are recognized without a search.
     last = pl.col("end").cum_max().over("group") if frame["group"].n_unique() > 1 else pl.col("end").cum_max()
     parent = frame.select(pl.when(same & (last.shift(1) >= pl.col("end"))).then(place - 1)).to_series()
     end = frame["end"]

@@ -51,8 +51,8 @@ def number_signatures(
     frame = kernels.with_columns(absent)
     if operators.height:
         distinct, kinds = operator_kinds(operators)
-        asked = frame["operator"]
-        frame = frame.with_columns(kinds.gather(asked).alias("#operator"))
+        operator = frame["operator"]
+        frame = frame.with_columns(kinds.gather(operator).alias("#operator"))
     else:
         distinct = pl.DataFrame(schema={**dict.fromkeys(OPERATOR, pl.String), "operator_kind": pl.Int64})
         frame = frame.with_columns(pl.lit(None, dtype=pl.Int64).alias("#operator"))
@@ -132,7 +132,7 @@ _PACKED_LIMIT = 1 << 62
 
 
 def _packing(rows: pl.DataFrame) -> list[pl.Expr]:
-    """Return as few whole-number columns as tell distinct rows apart.
+    """Return as few whole-number columns as distinguish distinct rows.
 
     Notes
     -----
@@ -145,7 +145,7 @@ def _packing(rows: pl.DataFrame) -> list[pl.Expr]:
         *[e.max().cast(pl.Int64).alias(f"{c}>") for c, e in columns.items()],
         *[e.null_count().alias(f"{c}?") for c, e in columns.items()],
     ).row(0, named=True)
-    made: list[pl.Expr] = []
+    packed: list[pl.Expr] = []
     filled = _PACKED_LIMIT
     for name, column in columns.items():
         low, high, nulls = ends[f"{name}<"], ends[f"{name}>"], ends[f"{name}?"]
@@ -153,13 +153,13 @@ def _packing(rows: pl.DataFrame) -> list[pl.Expr]:
             continue
         span = high - low + 2
         if span >= _PACKED_LIMIT:  # as it is: no digit of anything
-            made.insert(0, column.alias(f"#{name}"))
+            packed.insert(0, column.alias(f"#{name}"))
             continue
         digit = (column.cast(pl.Int64) - low + 1).fill_null(0)
         if filled * span >= _PACKED_LIMIT:
-            made.append(digit.alias(f"#{name}"))
+            packed.append(digit.alias(f"#{name}"))
             filled = span
         else:
-            made[-1] = made[-1] * span + digit
+            packed[-1] = packed[-1] * span + digit
             filled *= span
-    return made or [pl.lit(0).alias("#one")]
+    return packed or [pl.lit(0).alias("#one")]

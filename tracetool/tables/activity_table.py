@@ -41,7 +41,7 @@ def read_windows(path: str | os.PathLike[str]) -> pl.DataFrame:
 
 
 def read_meter(path: str | os.PathLike[str]) -> pl.DataFrame:
-    """Return a physical meter's table: ``time_us`` (UTC epoch), ``power_w``, as floats, sorted by time.
+    """Return a power meter's table: ``time_us`` (UTC epoch), ``power_w``, as floats, sorted by time.
 
     Raises
     ------

@@ -17,7 +17,7 @@ from tracetool.core.errors import BadInput
 HARMLESS_BYTES: Final = 256 << 20
 #: A read predicted to take less than this is never refused: the interpreter takes twice as much.
 SMALL_BYTES: Final = 64 << 20
-#: Taken for available where the system does not tell. [bytes]
+#: Taken for available where the system does not state it. [bytes]
 UNKNOWN_BYTES: Final = 8 << 30
 #: Address space the allocators and threads reserve beyond what they use, and what Arrow's SQLite driver adds;
 #: counts only under a limit of the address space. Measured with ``benchmarks/ingest.py`` on Linux. [bytes]
@@ -26,7 +26,7 @@ RESERVED_BYTES, DRIVER_BYTES = 1 << 30, 768 << 20
 COPIES = 2
 _WIDTHS = {pl.Boolean: 1, pl.Int8: 1, pl.UInt8: 1, pl.Int16: 2, pl.UInt16: 2, pl.Int32: 4, pl.UInt32: 4,
            pl.Float32: 4, pl.Date: 4, pl.Categorical: 4, pl.Enum: 4}  # fmt: skip
-#: A reference to a text, and any 8-byte number with room to spare. [bytes]
+#: A reference to a text, and any 8-byte number, rounded up. [bytes]
 _TEXT_WIDTH, _WIDTH = 16, 8
 _ARENAS = -8  # M_ARENA_MAX of the GNU C library
 

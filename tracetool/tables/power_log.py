@@ -1,8 +1,8 @@
 """The recorder's own power log: text that is whole after every line, whatever kills its writer.
 
-First :data:`MAGIC`, then lines. ``# {json}`` tells what happened (the log's start, a pair of clock readings,
+First :data:`MAGIC`, then lines. ``# {json}`` states what happened (the log's start, a pair of clock readings,
 a lost or returned GPU, the end); every other line is one reading, its values in the order of :data:`COLUMNS`,
-empty where the GPU does not tell. Times are ``CLOCK_BOOTTIME`` in ns, the middle of the read.
+empty where the GPU does not report it. Times are ``CLOCK_BOOTTIME`` in ns, the middle of the read.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class Run:
 
     path: Path
     info: Mapping[str, Any] = field(repr=False)
-    #: Of every table as it was when checked; None where nothing tells what tables there should be.
+    #: Of every table as it was when checked; None where nothing states which tables there should be.
     stamps: Mapping[str, Stamp] | None = field(default=None, repr=False)
 
     @classmethod

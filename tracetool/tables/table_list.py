@@ -61,7 +61,7 @@ def _all_known(column: pl.Series, keys: pl.Series) -> bool:
 
 
 _FIX = "ingest the trace again"
-#: What tells whether a file was replaced or changed since it was checked: inode, bytes, change time.
+#: What shows that a file was replaced or changed since it was checked: inode, bytes, change time.
 Stamp = tuple[int, int, int]
 
 

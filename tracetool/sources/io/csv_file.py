@@ -22,14 +22,14 @@ def header_names(line: str) -> list[str]:
     return [part.strip().strip('"').strip() for part in line.lstrip("\ufeff").split(",")]
 
 
-def has_columns(line: str, *wanted: str) -> bool:
+def has_columns(line: str, *names: str) -> bool:
     """Say whether a header line names all of these, in any case and order."""
-    there = {name.lower() for name in header_names(line)}
-    return all(name.lower() in there for name in wanted)
+    header = {name.lower() for name in header_names(line)}
+    return all(name.lower() in header for name in names)
 
 
 def read_csv(
-    path: Path, wanted: Mapping[str, tuple[Sequence[str], pl.DataType]], max_ratio: float | None = None
+    path: Path, columns: Mapping[str, tuple[Sequence[str], pl.DataType]], max_ratio: float | None = None
 ) -> pl.DataFrame:
     """Return columns of a CSV file, found by name in any case.
 
@@ -37,7 +37,7 @@ def read_csv(
     ----------
     path : Path
         Plain or gzip.
-    wanted : mapping of str to (spellings, type)
+    columns : mapping of str to (spellings, type)
         Column to make, the headers it may stand under, and its type.
     max_ratio : float, optional
         See :func:`tracetool.sources.io.text.unpacked_chunks`.
@@ -45,7 +45,7 @@ def read_csv(
     Returns
     -------
     DataFrame
-        ``line`` (number in the file, 1 for the header) and the wanted columns, null where there is no
+        ``line`` (number in the file, 1 for the header) and the requested columns, null where there is no
         such header or the cell is not of the type.
 
     Raises
@@ -60,12 +60,12 @@ def read_csv(
     spelled = {name.lower(): at for at, name in reversed(list(enumerate(header_names(head))))}
     places = {
         column: next((spelled[s.lower()] for s in spellings if s.lower() in spelled), None)
-        for column, (spellings, _) in wanted.items()
+        for column, (spellings, _) in columns.items()
     }
-    frame = _typed(path if plain else raw, head_raw, places, wanted)
+    frame = _typed(path if plain else raw, head_raw, places, columns)
     if frame is None:
-        frame = _lenient(path, raw or _bytes(path, max_ratio), places, wanted)
-    absent = [pl.lit(None, dtype=wanted[c][1]).alias(c) for c, at in places.items() if at is None]
+        frame = _lenient(path, raw or _bytes(path, max_ratio), places, columns)
+    absent = [pl.lit(None, dtype=columns[c][1]).alias(c) for c, at in places.items() if at is None]
     return (
         frame.with_columns(absent)
         .with_row_index("line", offset=2)
@@ -92,39 +92,39 @@ def _is_plain(path: Path) -> bool:
 
 
 def _typed(
-    source: Path | bytes, head: bytes, places: Mapping[str, int | None], wanted: Wanted
+    source: Path | bytes, head: bytes, places: Mapping[str, int | None], columns: Wanted
 ) -> pl.DataFrame | None:
     """Return the columns at full speed, None where a row or cell is not what it should be."""
-    there = {c: at for c, at in places.items() if at is not None}
-    at_once = sorted(set(there.values()))
-    if len(at_once) != len(there):
+    present = {c: at for c, at in places.items() if at is not None}
+    at_once = sorted(set(present.values()))
+    if len(at_once) != len(present):
         return None
     try:
         frame = pl.read_csv(
             source, columns=at_once, infer_schema=False, has_header=True,
-            schema_overrides=_by_place(head, there, wanted), encoding="utf8-lossy",
+            schema_overrides=_by_place(head, present, columns), encoding="utf8-lossy",
         )  # fmt: skip
     except (pl.exceptions.PolarsError, ValueError, OSError):
         return None
-    names = {at: c for c, at in there.items()}
+    names = {at: c for c, at in present.items()}
     if frame.width != len(at_once):
         return None
-    kinds = [wanted[names[at]][1] for at in at_once]
+    kinds = [columns[names[at]][1] for at in at_once]
     if any(frame.dtypes[i] != kind for i, kind in enumerate(kinds)):  # a header that can be read in two ways
         return None
     return frame.rename(dict(zip(frame.columns, [names[at] for at in at_once], strict=True)))
 
 
-def _by_place(raw: bytes, there: Mapping[str, int], wanted: Wanted) -> dict[str, pl.DataType]:
+def _by_place(raw: bytes, present: Mapping[str, int], columns: Wanted) -> dict[str, pl.DataType]:
     head = pl.read_csv(raw.split(b"\n", 1)[0] + b"\n", infer_schema=False, encoding="utf8-lossy")
-    return {head.columns[at]: wanted[c][1] for c, at in there.items() if at < head.width}
+    return {head.columns[at]: columns[c][1] for c, at in present.items() if at < head.width}
 
 
-def _lenient(path: Path, raw: bytes, places: Mapping[str, int | None], wanted: Wanted) -> pl.DataFrame:
+def _lenient(path: Path, raw: bytes, places: Mapping[str, int | None], columns: Wanted) -> pl.DataFrame:
     """Return the columns of a file with torn or odd rows: cells that do not fit are null."""
     text = raw.replace(b"\0", b" ")
     try:
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as parser_warnings:
             warnings.simplefilter("always")
             frame = pl.read_csv(
                 text, has_header=True, infer_schema=False, truncate_ragged_lines=True, ignore_errors=True,
@@ -133,18 +133,18 @@ def _lenient(path: Path, raw: bytes, places: Mapping[str, int | None], wanted: W
     except (pl.exceptions.PolarsError, ValueError, OSError):
         frame = _line_by_line(path, text)
     else:
-        if said:  # rows within a quote that never closes: it only warns of them
+        if parser_warnings:  # rows within a quote that never closes: it only warns of them
             frame = _line_by_line(path, text)
-    made = []
+    cells = []
     for column, at in places.items():
         if at is None:
             continue
         if at >= frame.width:
-            made.append(pl.lit(None, dtype=wanted[column][1]).alias(column))
+            cells.append(pl.lit(None, dtype=columns[column][1]).alias(column))
             continue
         cell = pl.col(frame.columns[at]).str.strip_chars().str.strip_chars('"')
-        made.append(cell.cast(wanted[column][1], strict=False).alias(column))
-    return frame.select(made) if made else pl.DataFrame({"#": [None] * frame.height}).select()
+        cells.append(cell.cast(columns[column][1], strict=False).alias(column))
+    return frame.select(cells) if cells else pl.DataFrame({"#": [None] * frame.height}).select()
 
 
 def _line_by_line(path: Path, text: bytes) -> pl.DataFrame:

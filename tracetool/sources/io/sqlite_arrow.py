@@ -31,7 +31,7 @@ def read_only_uri(path: Path) -> str:
     return f"file:{quote(os.fsencode(path.absolute()))}?mode=ro&immutable=1"
 
 
-def read_table(path: Path, table: str, wanted: Wanted, low: int, high: int) -> pl.DataFrame | None:
+def read_table(path: Path, table: str, columns: Wanted, low: int, high: int) -> pl.DataFrame | None:
     """Return columns of a table in the order of its row numbers.
 
     Parameters
@@ -40,7 +40,7 @@ def read_table(path: Path, table: str, wanted: Wanted, low: int, high: int) -> p
         The database, known to be one: its text in UTF-8.
     table : str
         A table with row numbers.
-    wanted : mapping of str to (column of the table, polars type)
+    columns : mapping of str to (column of the table, polars type)
         Names to give them. The column ``rowid`` may be among them.
     low, high : int
         First and last row number.
@@ -48,7 +48,7 @@ def read_table(path: Path, table: str, wanted: Wanted, low: int, high: int) -> p
     Returns
     -------
     DataFrame or None
-        Cells of another type than wanted are null; 32-bit columns come back as narrow as their values allow.
+        Cells of another type are null; 32-bit columns come back as narrow as their values allow.
         None where the driver cannot read it.
     """
     try:
@@ -59,11 +59,11 @@ def read_table(path: Path, table: str, wanted: Wanted, low: int, high: int) -> p
     spans = [(low, middle), (middle + 1, high)]
     # A table that is what it says is read as it is; what is not has every cell looked at.
     for cautious in (False, True):
-        columns = _columns(wanted, cautious=cautious)
-        asked = f'SELECT {columns} FROM "{table}" WHERE rowid BETWEEN %d AND %d ORDER BY rowid'  # noqa: S608 - names from the file's own catalog
+        selection = _selection(columns, cautious=cautious)
+        query = f'SELECT {selection} FROM "{table}" WHERE rowid BETWEEN %d AND %d ORDER BY rowid'  # noqa: S608 - names from the file's own catalog
         try:
-            parts = _side_by_side([_batches(path, asked % span, wanted) for span in spans])
-            return _stacked([frame for part in parts for frame in part], wanted)
+            parts = _side_by_side([_batches(path, query % span, columns) for span in spans])
+            return _stacked([frame for part in parts for frame in part], columns)
         except (_Dirty, ImportError, OSError, adbc_driver_manager.Error, pl.exceptions.PolarsError):
             continue
     return None
@@ -92,26 +92,28 @@ def _side_by_side(streams: list[Iterator[pl.DataFrame]]) -> list[list[pl.DataFra
             raise
 
 
-def _columns(wanted: Wanted, *, cautious: bool) -> str:
+def _selection(columns: Wanted, *, cautious: bool) -> str:
     """Return what to select: of numbers the value, of text its bytes and whether it is one."""
-    made = []
-    for i, (column, kind) in enumerate(wanted.values()):
+    expressions = []
+    for i, (column, kind) in enumerate(columns.values()):
         cell = "rowid" if column == "rowid" else f'"{column}"'
         if kind == pl.String():
-            made.append(f"CASE typeof({cell}) WHEN 'text' THEN CAST({cell} AS BLOB) ELSE X'' END AS c{i}")
-            made.append(f"typeof({cell}) = 'text' AS k{i}")
+            expressions.append(
+                f"CASE typeof({cell}) WHEN 'text' THEN CAST({cell} AS BLOB) ELSE X'' END AS c{i}"
+            )
+            expressions.append(f"typeof({cell}) = 'text' AS k{i}")
         elif not cautious:
-            made.append(f"{cell} AS c{i}")
+            expressions.append(f"{cell} AS c{i}")
         elif kind.is_integer():
-            made.append(f"CASE typeof({cell}) WHEN 'integer' THEN {cell} END AS c{i}")
+            expressions.append(f"CASE typeof({cell}) WHEN 'integer' THEN {cell} END AS c{i}")
         else:
             number = f"typeof({cell}) IN ('integer', 'real')"
-            made.append(f"CASE WHEN {number} THEN CAST({cell} AS REAL) ELSE 0.0 END AS c{i}")
-            made.append(f"{number} AS k{i}")
-    return ", ".join(made)
+            expressions.append(f"CASE WHEN {number} THEN CAST({cell} AS REAL) ELSE 0.0 END AS c{i}")
+            expressions.append(f"{number} AS k{i}")
+    return ", ".join(expressions)
 
 
-def _batches(path: Path, query: str, wanted: Wanted) -> Iterator[pl.DataFrame]:
+def _batches(path: Path, query: str, columns: Wanted) -> Iterator[pl.DataFrame]:
     """Yield the answer to a query, some batches of rows at a time."""
     import adbc_driver_manager as manager
     import adbc_driver_sqlite
@@ -128,23 +130,23 @@ def _batches(path: Path, query: str, wanted: Wanted) -> Iterator[pl.DataFrame]:
         with pa.RecordBatchReader.from_stream(stream) as reader:  # reads without holding other threads up
             while batches := [pl.DataFrame(b) for b in islice(reader, BATCHES_AT_ONCE)]:
                 # Joined in memory of their own: what the driver hands over lies in buffers twice as long.
-                yield _typed(pl.concat(batches, rechunk=True), wanted)
+                yield _typed(pl.concat(batches, rechunk=True), columns)
 
 
-def _typed(found: pl.DataFrame, wanted: Wanted) -> pl.DataFrame:
+def _typed(batch: pl.DataFrame, columns: Wanted) -> pl.DataFrame:
     """Return a batch in the types wanted."""
-    made = []
-    for i, (name, (_, kind)) in enumerate(wanted.items()):
-        cells = found[f"c{i}"]
-        if kind == pl.String() and found.height:
+    typed = []
+    for i, (name, (_, kind)) in enumerate(columns.items()):
+        cells = batch[f"c{i}"]
+        if kind == pl.String() and batch.height:
             cells = _text(cells)
-        elif not (cells.dtype.is_integer() or (kind.is_float() and cells.dtype.is_float())) and found.height:
+        elif not (cells.dtype.is_integer() or (kind.is_float() and cells.dtype.is_float())) and batch.height:
             raise _Dirty
         cells = cells.cast(kind, strict=False)
-        if f"k{i}" in found.columns:
-            cells = pl.select(pl.when(found[f"k{i}"] == 1).then(cells)).to_series()
-        made.append(cells.alias(name))
-    return narrow(pl.DataFrame(made), [n for n, (_, kind) in wanted.items() if kind == pl.Int32()])
+        if f"k{i}" in batch.columns:
+            cells = pl.select(pl.when(batch[f"k{i}"] == 1).then(cells)).to_series()
+        typed.append(cells.alias(name))
+    return narrow(pl.DataFrame(typed), [n for n, (_, kind) in columns.items() if kind == pl.Int32()])
 
 
 def _text(cells: pl.Series) -> pl.Series:
@@ -158,11 +160,11 @@ def _text(cells: pl.Series) -> pl.Series:
 _WIDTHS: Mapping[pl.DataType, int] = {pl.Int8(): 1, pl.Int16(): 2, pl.Int32(): 4, pl.Int64(): 8}
 
 
-def _stacked(parts: list[pl.DataFrame], wanted: Wanted) -> pl.DataFrame:
+def _stacked(parts: list[pl.DataFrame], columns: Wanted) -> pl.DataFrame:
     """Put parts one below the other, each column as wide as its widest part; nothing else is copied."""
-    kept = [p for p in parts if p.height]
-    if not kept:
-        return pl.DataFrame(schema={name: kind for name, (_, kind) in wanted.items()})
-    wide = {c: [p.schema[c] for p in kept] for c in kept[0].columns}
-    kinds = {c: max(found, key=lambda kind: _WIDTHS.get(kind, 0)) for c, found in wide.items()}
-    return pl.concat([p.cast({c: k for c, k in kinds.items() if p.schema[c] != k}) for p in kept])
+    filled = [p for p in parts if p.height]
+    if not filled:
+        return pl.DataFrame(schema={name: kind for name, (_, kind) in columns.items()})
+    wide = {c: [p.schema[c] for p in filled] for c in filled[0].columns}
+    kinds = {c: max(types, key=lambda kind: _WIDTHS.get(kind, 0)) for c, types in wide.items()}
+    return pl.concat([p.cast({c: k for c, k in kinds.items() if p.schema[c] != k}) for p in filled])

@@ -132,7 +132,7 @@ def read_columns(
     db: sqlite3.Connection,
     tables: Mapping[str, frozenset[str]],
     table: str,
-    wanted: Mapping[str, pl.DataType],
+    columns: Mapping[str, pl.DataType],
     *,
     only: Only | None = None,
     rowid: bool = True,
@@ -149,7 +149,7 @@ def read_columns(
         From :func:`list_tables`.
     table : str
         A table; one that is absent gives no rows.
-    wanted : mapping of str to polars type
+    columns : mapping of str to polars type
         Integer, float or text columns.
     only : (str, numbers), optional
         Rows whose column of integers holds one of these; all where the table has no such column.
@@ -159,34 +159,34 @@ def read_columns(
     Returns
     -------
     DataFrame
-        The columns of ``wanted`` and ``rowid``. A cell of another type than wanted (text in a
-        number column) is null. Columns wanted as 32-bit integers of a big table come
+        The columns asked for and ``rowid``. A cell of another type (text in a
+        number column) is null. Columns requested as 32-bit integers of a big table come
         back as narrow as their values allow.
 
     Raises
     ------
     BadInput
-        If the name is that of a view, or the table holds more rows or text than the file has room for.
+        If the name is that of a view, or the table holds more rows or text than the file can hold.
     """
-    schema = {**wanted, **({"rowid": pl.Int64()} if rowid else {})}
+    schema = {**columns, **({"rowid": pl.Int64()} if rowid else {})}
     if table not in tables:
         refuse_view(path, db, table)
         return pl.DataFrame(schema=schema)
     real = {c.lower(): c for c in tables[table]}
-    there = {c: real[c.lower()] for c in wanted if c.lower() in real}
-    if not there:
+    present = {c: real[c.lower()] for c in columns if c.lower() in real}
+    if not present:
         return pl.DataFrame(schema=schema)
-    asked = {**there, **({"rowid": "rowid"} if rowid else {})}
+    selected = {**present, **({"rowid": "rowid"} if rowid else {})}
     only = only if only and only[0].lower() in real else None
     if only:
-        asked["#only"] = only[0]
+        selected["#only"] = only[0]
         schema["#only"] = pl.Int64()
-    frame = _big(path, db, table, {n: (c, schema[n]) for n, c in asked.items()})
+    frame = _big(path, db, table, {n: (c, schema[n]) for n, c in selected.items()})
     if frame is None:
-        columns = ", ".join("rowid" if c == "rowid" else f'"{c}"' for c in asked.values())
-        rows = db.execute(f'SELECT {columns} FROM "{table}"')  # noqa: S608 - names from the file's own catalog
-        parts = [_typed(block, asked, schema) for block in bounded_rows(path, table, rows)]
-        frame = pl.concat(parts) if parts else _typed([], asked, schema)
+        selection = ", ".join("rowid" if c == "rowid" else f'"{c}"' for c in selected.values())
+        rows = db.execute(f'SELECT {selection} FROM "{table}"')  # noqa: S608 - names from the file's own catalog
+        parts = [_typed(block, selected, schema) for block in bounded_rows(path, table, rows)]
+        frame = pl.concat(parts) if parts else _typed([], selected, schema)
     if only:
         frame = frame.filter(pl.col("#only").is_in(list(only[1]))).drop("#only")
         del schema["#only"]
@@ -206,15 +206,15 @@ def _typed(
 def typed_series(name: str, cells: Sequence[object], kind: pl.DataType) -> pl.Series:
     """Return cells as a column; those of another type are null."""
     if kind.is_integer():
-        kept: list[object] = [c if type(c) is int else None for c in cells]
-        return pl.Series(name, kept, dtype=pl.Int64).cast(kind, strict=False)
+        integers: list[object] = [c if type(c) is int else None for c in cells]
+        return pl.Series(name, integers, dtype=pl.Int64).cast(kind, strict=False)
     if kind.is_float():
         return pl.Series(name, [float(c) if isinstance(c, int | float) else None for c in cells], dtype=kind)
     return pl.Series(name, [c if isinstance(c, str) else None for c in cells], dtype=pl.String)
 
 
 def _big(
-    path: Path, db: sqlite3.Connection, table: str, wanted: Mapping[str, tuple[str, pl.DataType]]
+    path: Path, db: sqlite3.Connection, table: str, columns: Mapping[str, tuple[str, pl.DataType]]
 ) -> pl.DataFrame | None:
     """Return columns of a big table the fast way, None where it is small or oddly laid out."""
     try:
@@ -228,11 +228,11 @@ def _big(
         return None  # a table without row numbers
     if not isinstance(low, int) or not isinstance(high, int) or high - low < FAST_ROWS or encoding != "UTF-8":
         return None
-    texts = [column for column, kind in wanted.values() if kind == pl.String()]
-    count = check_size(path, db, table, texts, len(wanted))  # before the driver, which knows no bounds
+    texts = [column for column, kind in columns.values() if kind == pl.String()]
+    count = check_size(path, db, table, texts, len(columns))  # before the driver, which knows no bounds
     from tracetool.sources.io.sqlite_arrow import read_table
 
-    frame = read_table(path, table, wanted, low, high)
+    frame = read_table(path, table, columns, low, high)
     give_back_memory()
     # Rows out of order, as in a damaged file, are not met by looking for their numbers.
     return frame if frame is not None and frame.height == count else None
@@ -249,17 +249,17 @@ def read_spelled(
     db: sqlite3.Connection,
     tables: Mapping[str, frozenset[str]],
     table: str,
-    wanted: Mapping[str, tuple[Sequence[str], pl.DataType]],
+    columns: Mapping[str, tuple[Sequence[str], pl.DataType]],
 ) -> pl.DataFrame:
     """Return columns that releases spell differently: each the first of its spellings that is there.
 
     Like :func:`read_columns`, without row numbers; ``row`` counts from 1.
     """
-    there = {c.lower() for c in tables.get(table, ())}
+    present = {c.lower() for c in tables.get(table, ())}
     chosen = {
-        n: next((s for s in spellings if s.lower() in there), None) for n, (spellings, _) in wanted.items()
+        n: next((s for s in spellings if s.lower() in present), None) for n, (spellings, _) in columns.items()
     }
-    kinds = {chosen[n] or f"#{n}": kind for n, (_, kind) in wanted.items()}
+    kinds = {chosen[n] or f"#{n}": kind for n, (_, kind) in columns.items()}
     frame = read_columns(path, db, tables, table, kinds, rowid=False)
-    made = frame.select(pl.col(chosen[n] or f"#{n}").alias(n) for n in wanted)
-    return made.with_row_index("row", offset=1).with_columns(pl.col("row").cast(pl.Int64))
+    renamed = frame.select(pl.col(chosen[n] or f"#{n}").alias(n) for n in columns)
+    return renamed.with_row_index("row", offset=1).with_columns(pl.col("row").cast(pl.Int64))

@@ -103,7 +103,7 @@ def check_size(path: Path, db: sqlite3.Connection, table: str, texts: Sequence[s
     Raises
     ------
     BadInput
-        If it holds more rows, or more text in the columns ``texts``, than the file has room for: pages
+        If it holds more rows, or more text in the columns ``texts``, than the file can hold: pages
         entered in a table many times over. If its rows need more memory than is available.
     """
     lengths = " + ".join(f'coalesce(length(CAST("{c}" AS BLOB)), 0)' for c in texts) or "0"
@@ -123,15 +123,15 @@ def bounded_rows(path: Path, table: str, rows: sqlite3.Cursor) -> Iterator[list[
     Raises
     ------
     BadInput
-        If there are more of them, or more text in them, than the file has room for.
+        If there are more of them, or more text in them, than the file can hold.
     """
     count = text = 0
     block: list[tuple[object, ...]] = []
-    while some := rows.fetchmany(_ROWS_AT_ONCE):
-        count += len(some)
-        text += sum(len(c) for row in some for c in row if isinstance(c, str | bytes))
+    while batch := rows.fetchmany(_ROWS_AT_ONCE):
+        count += len(batch)
+        text += sum(len(c) for row in batch for c in row if isinstance(c, str | bytes))
         _check(path, table, count, text)
-        block += some
+        block += batch
         if len(block) >= _BLOCK_ROWS:
             yield block
             block = []

@@ -1,4 +1,4 @@
-"""Which GPUs, which release wrote the export, and where its t = 0 lies in UTC."""
+"""The GPUs of an export, the metrics sampled on them, its release, and where its t = 0 lies in UTC."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def _settings(read: Read) -> dict[str, str]:
 
 def versions(read: Read) -> tuple[str | None, str | None]:
     """Return the product and schema version, None where the export does not say."""
-    found = _settings(read)
-    parts = [found.get(f"EXPORT_SCHEMA_VERSION_{p}") for p in ("MAJOR", "MINOR", "MICRO")]
+    settings = _settings(read)
+    parts = [settings.get(f"EXPORT_SCHEMA_VERSION_{p}") for p in ("MAJOR", "MINOR", "MICRO")]
     schema = ".".join(p for p in parts if p is not None) or None
-    return found.get("EXPORT_PRODUCT_VERSION"), schema
+    return settings.get("EXPORT_PRODUCT_VERSION"), schema
 
 
 def session_clock(read: Read) -> Clock:
     """Return an export's clock: nanoseconds from the session's start, anchored in UTC where it says so."""
-    wanted = {"utcEpochNs": _I, "utcTime": _S, "localTime": _S}
-    start = read("TARGET_INFO_SESSION_START_TIME", wanted).head(1)
+    columns = {"utcEpochNs": _I, "utcTime": _S, "localTime": _S}
+    start = read("TARGET_INFO_SESSION_START_TIME", columns).head(1)
     offset = None
     if start.height and start["utcTime"][0] and start["localTime"][0]:
         utc, local = (wall_clock_ns(start[c][0]) for c in ("utcTime", "localTime"))
@@ -71,8 +71,8 @@ def read_devices(
     )
     links = read("TARGET_INFO_CUDA_DEVICE", {"gpuId": _I, "cudaId": _I, "pid": _I}).drop("rowid")
     links = links.unique(["cudaId", "pid"], keep="first")
-    seen = distinct_rows(activities.select("profiler_device", "process")).drop_nulls("profiler_device")
-    seen = seen.join(
+    pairs = distinct_rows(activities.select("profiler_device", "process")).drop_nulls("profiler_device")
+    pairs = pairs.join(
         links,
         left_on=["profiler_device", "process"],
         right_on=["cudaId", "pid"],
@@ -82,19 +82,19 @@ def read_devices(
     by_driver = gpus.select(
         pl.coalesce("cuDevice", "id").alias("profiler_device"), pl.col("id").alias("driverGpu")
     ).unique("profiler_device", keep="first")
-    seen = seen.join(by_driver, on="profiler_device", how="left")
+    pairs = pairs.join(by_driver, on="profiler_device", how="left")
     # A GPU the export does not describe keeps its index, as an id no GPU has.
-    seen = seen.with_columns(gpu=pl.coalesce("gpuId", "driverGpu", -1 - pl.col("profiler_device")))
+    pairs = pairs.with_columns(gpu=pl.coalesce("gpuId", "driverGpu", -1 - pl.col("profiler_device")))
     sampled = (
         telemetry.select(pl.col("gpu")).unique()
         if telemetry.height
         else pl.DataFrame({"gpu": []}, schema={"gpu": _I})
     )
-    used = pl.concat([seen.select("gpu"), sampled]).unique().sort("gpu")
+    used = pl.concat([pairs.select("gpu"), sampled]).unique().sort("gpu")
     if not used.height:
         used = gpus.select(pl.col("id").alias("gpu"))
     used = used.with_row_index("device").with_columns(pl.col("device").cast(pl.Int32))
-    first = seen.group_by("gpu").agg(pl.col("profiler_device").min(), pl.col("process").min())
+    first = pairs.group_by("gpu").agg(pl.col("profiler_device").min(), pl.col("process").min())
     devices = (
         used.join(gpus, left_on="gpu", right_on="id", how="left")
         .join(first, on="gpu", how="left")
@@ -112,7 +112,7 @@ def read_devices(
         memory_bytes=pl.col("totalMemory"),
         compute_capability=pl.format("{}.{}", "computeMajor", "computeMinor"),
     )
-    place = seen.join(used, on="gpu", how="left").select("profiler_device", "process", "device")
+    place = pairs.join(used, on="gpu", how="left").select("profiler_device", "process", "device")
     activities = look_up(activities, place, "profiler_device", "process", nulls_equal=True)
     if telemetry.height:
         telemetry = telemetry.join(used, on="gpu", how="left", maintain_order="left").drop("gpu")
@@ -121,3 +121,55 @@ def read_devices(
             "the export does not describe its GPUs (no TARGET_INFO_GPU): name the model with --gpu"
         )
     return devices, activities.drop("profiler_device"), telemetry
+
+
+#: No GPU clocks higher: beyond it a reading is an overflow, not a clock. [MHz]
+CLOCK_LIMIT_MHZ = 4000.0
+
+
+def read_metrics(read: Read, warnings: list[str]) -> pl.DataFrame:
+    """Return ``time_ns``, ``gpu``, ``clock_mhz`` and ``utilization``; empty where nothing was sampled.
+
+    Notes
+    -----
+    ``GPC Clock Frequency`` is in Hz in a signed 32-bit field: negative values are wrapped. Metric
+    numbers mean nothing across files, so metrics are found by name.
+    """
+    names = read(
+        "TARGET_INFO_GPU_METRICS", {"typeId": pl.Int64(), "metricId": pl.Int64(), "metricName": pl.String()}
+    ).drop("rowid")
+    low = pl.col("metricName").str.to_lowercase()
+    chosen = names.with_columns(
+        what=pl.when(low.str.contains("gpc clock frequency"))
+        .then(pl.lit("clock"))
+        .when(low.str.contains(r"^(?:sm active|sms active)"))
+        .then(pl.lit("busy"))
+    ).filter(pl.col("what").is_not_null())
+    chosen = chosen.unique(["typeId", "what"], keep="first")
+    if not chosen.height:
+        return pl.DataFrame()
+    ids = chosen["metricId"].drop_nulls().unique().to_list()
+    rows = read(
+        "GPU_METRICS",
+        {"timestamp": pl.Int64(), "typeId": pl.Int64(), "metricId": pl.Int64(), "value": pl.Float64()},
+        ("metricId", ids),
+    ).drop_nulls(["timestamp", "typeId", "value"])
+    if not rows.height:
+        return pl.DataFrame()
+    rows = rows.join(chosen.select("typeId", "metricId", "what"), on=["typeId", "metricId"])
+    clock = rows.filter(pl.col("what") == "clock").select(
+        "typeId", "timestamp", clock_mhz=(pl.col("value").cast(pl.Int64(), strict=False) & 0xFFFFFFFF) / 1e6
+    )
+    good = clock.filter(pl.col("clock_mhz").is_between(1.0, CLOCK_LIMIT_MHZ))
+    if dropped := clock.height - good.height:
+        warnings.append(f"{dropped} of {clock.height} clock samples are out of range and left out")
+    busy = rows.filter(pl.col("what") == "busy").select(
+        "typeId", "timestamp", utilization=(pl.col("value") / 100).clip(0, 1)
+    )
+    both = good.join(busy, on=["typeId", "timestamp"], how="full", coalesce=True)
+    return both.select(
+        time_ns=pl.col("timestamp"),
+        gpu=pl.col("typeId") & 0xFF,
+        clock_mhz="clock_mhz",
+        utilization="utilization",
+    ).sort("gpu", "time_ns")

@@ -27,7 +27,7 @@ class Store(Protocol):
     def tables(self) -> Mapping[str, frozenset[str]]:
         """Tables and their columns."""
 
-    def read(self, table: str, wanted: Mapping[str, pl.DataType], only: Only | None = None) -> pl.DataFrame:
+    def read(self, table: str, columns: Mapping[str, pl.DataType], only: Only | None = None) -> pl.DataFrame:
         """Return columns, null where absent, with ``rowid``; of rows whose column is one of some numbers."""
 
 
@@ -39,10 +39,10 @@ class SqliteStore:
     db: sqlite3.Connection
     tables: Mapping[str, frozenset[str]]
 
-    def read(self, table: str, wanted: Mapping[str, pl.DataType], only: Only | None = None) -> pl.DataFrame:
+    def read(self, table: str, columns: Mapping[str, pl.DataType], only: Only | None = None) -> pl.DataFrame:
         """Return columns of a table."""
-        found = read_columns(self.path, self.db, self.tables, table, wanted, only=only, rowid=False)
-        return found.with_row_index("rowid", offset=1)
+        rows = read_columns(self.path, self.db, self.tables, table, columns, only=only, rowid=False)
+        return rows.with_row_index("rowid", offset=1)
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ class FolderStore:
     files: Mapping[str, Path]
     tables: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
-    def read(self, table: str, wanted: Mapping[str, pl.DataType], only: Only | None = None) -> pl.DataFrame:
+    def read(self, table: str, columns: Mapping[str, pl.DataType], only: Only | None = None) -> pl.DataFrame:
         """Return columns of a table; text in place of a string's number stays text."""
-        schema = {**wanted, "rowid": pl.Int64()}
-        there = {c.lower(): c for c in self.tables.get(table, ())}
-        names = {c: there[c.lower()] for c in wanted if c.lower() in there}
+        schema = {**columns, "rowid": pl.Int64()}
+        present = {c.lower(): c for c in self.tables.get(table, ())}
+        names = {c: present[c.lower()] for c in columns if c.lower() in present}
         if not names:
             return pl.DataFrame(schema=schema)
         file = self.files[table]
@@ -68,15 +68,15 @@ class FolderStore:
                 file, f"is a broken table of the export: {fault}", "export again"
             ) from error
         frame = frame.with_row_index("rowid", offset=1)
-        made = [pl.col("rowid").cast(pl.Int64)]
-        for column, kind in wanted.items():
+        expressions = [pl.col("rowid").cast(pl.Int64)]
+        for column, kind in columns.items():
             if column not in names:
-                made.append(pl.lit(None, dtype=kind).alias(column))
+                expressions.append(pl.lit(None, dtype=kind).alias(column))
             elif frame.schema[names[column]] == pl.String and column in STRING_IDS:
-                made.append(pl.col(names[column]).alias(column))
+                expressions.append(pl.col(names[column]).alias(column))
             else:
-                made.append(pl.col(names[column]).cast(kind, strict=False).alias(column))
-        frame = frame.select(made)
+                expressions.append(pl.col(names[column]).cast(kind, strict=False).alias(column))
+        frame = frame.select(expressions)
         return frame.filter(pl.col(only[0]).is_in(list(only[1]))) if only and only[0] in names else frame
 
 
@@ -98,10 +98,10 @@ def _file_columns(file: Path, columns: list[str] | None = None) -> pl.DataFrame:
 def folder_tables(folder: Path) -> dict[str, Path]:
     """Return the files of an export by table name."""
     try:
-        found = sorted(p for p in folder.iterdir() if p.suffix in _ENDINGS and p.is_file())
+        files = sorted(p for p in folder.iterdir() if p.suffix in _ENDINGS and p.is_file())
     except OSError as error:
         raise BadInput.in_file(folder, f"cannot be read: {error.strerror or error}") from error
-    return {p.stem: p for p in found}
+    return {p.stem: p for p in files}
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,9 +13,7 @@ from tracetool.sources.calls import with_call_kinds
 from tracetool.sources.columns import clean_text, distinct_rows, look_up, narrow
 from tracetool.sources.format import Trace
 from tracetool.sources.io.sqlite_file import Only
-from tracetool.sources.nsight.annotations import read_annotations
-from tracetool.sources.nsight.identity import read_devices, session_clock, versions
-from tracetool.sources.nsight.metrics import read_metrics
+from tracetool.sources.nsight.identity import read_devices, read_metrics, session_clock, versions
 from tracetool.sources.nsight.store import Store, open_store
 
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -70,9 +68,9 @@ class Export:
     store: Store
     strings: pl.DataFrame
 
-    def read(self, table: str, wanted: Mapping[str, pl.DataType], only: Only | None = None) -> pl.DataFrame:
+    def read(self, table: str, columns: Mapping[str, pl.DataType], only: Only | None = None) -> pl.DataFrame:
         """Return columns of a table, null where absent, with ``rowid``."""
-        return self.store.read(table, wanted, only)
+        return self.store.read(table, columns, only)
 
     def named(self, frame: pl.DataFrame, column: str, to: str = "name") -> pl.DataFrame:
         """Add the text of a string id."""
@@ -96,7 +94,7 @@ def _pid(column: str) -> pl.Expr:
 
 
 def _activity(frame: pl.DataFrame, kind: str, **more: pl.Expr) -> pl.DataFrame:
-    made = frame.select(
+    activities = frame.select(
         "rowid",
         start_ns=pl.col("start"),
         end_ns=pl.col("end"),
@@ -108,7 +106,9 @@ def _activity(frame: pl.DataFrame, kind: str, **more: pl.Expr) -> pl.DataFrame:
         kind=pl.lit(kind).cast(_CATEGORY),
         **more,
     )
-    return narrow(made, [c for c in made.columns if c not in ("rowid", "start_ns", "end_ns", "bytes")])
+    return narrow(
+        activities, [c for c in activities.columns if c not in ("rowid", "start_ns", "end_ns", "bytes")]
+    )
 
 
 def _kernels(export: Export) -> pl.DataFrame:
@@ -165,9 +165,9 @@ def _graphs(export: Export, nodes: pl.DataFrame, trace: Trace) -> pl.DataFrame:
     )
     if not frame.height:
         return frame
-    known = nodes.filter(pl.col("graph_node").is_not_null()).select("process", "correlation").unique()
+    with_nodes = nodes.filter(pl.col("graph_node").is_not_null()).select("process", "correlation").unique()
     keys = [pl.col(c).cast(_I) for c in ("process", "correlation")]
-    opaque = frame.join(known, on=keys, how="anti", nulls_equal=True)
+    opaque = frame.join(with_nodes, on=keys, how="anti", nulls_equal=True)
     if opaque.height:
         trace.warnings.append(
             f"{opaque.height} CUDA graph launches are recorded whole: the kernels inside are not in the trace"
@@ -182,7 +182,7 @@ def _calls(export: Export) -> pl.DataFrame:
     names = with_call_kinds(spelled.with_columns(pl.col("name").cast(pl.String))).with_columns(
         pl.col("name", "kind").cast(_CATEGORY)
     )
-    made = look_up(frame, names, "nameId", nulls_equal=True).select(
+    calls = look_up(frame, names, "nameId", nulls_equal=True).select(
         "name",
         "kind",
         start_ns=pl.col("start"),
@@ -191,13 +191,15 @@ def _calls(export: Export) -> pl.DataFrame:
         thread=(pl.col("globalTid") & _PID).cast(_N),
         correlation=pl.col("correlationId"),
     )
-    return narrow(made, ["process", "thread", "correlation"])
+    return narrow(calls, ["process", "thread", "correlation"])
 
 
 def _strings(store: Store) -> pl.DataFrame:
-    found = store.read("StringIds", {"id": _I, "value": pl.String()}).drop("rowid")
+    strings = store.read("StringIds", {"id": _I, "value": pl.String()}).drop("rowid")
     # Cleaned here, once each: the tables refer to them millions of times.
-    return found.drop_nulls("id").unique("id", keep="first").with_columns(clean_text("value").cast(_CATEGORY))
+    return (
+        strings.drop_nulls("id").unique("id", keep="first").with_columns(clean_text("value").cast(_CATEGORY))
+    )
 
 
 def read_export(path: Path) -> Trace:
@@ -246,3 +248,52 @@ def _diagnostics(export: Export) -> list[str]:
     return [
         f"the profiler says: {t[:200]}" for t in lost.select(clean_text("text")).to_series().unique().head(3)
     ]
+
+
+Read = Callable[..., pl.DataFrame]
+_PUSH_POP, _START_END, _MARK = 59, 60, 34
+_COLUMNS = {
+    "start": pl.Int64(),
+    "end": pl.Int64(),
+    "eventType": pl.Int64(),
+    "text": pl.String(),
+    "textId": pl.Int64(),
+    "globalTid": pl.Int64(),
+}
+_MASK = (1 << 24) - 1
+
+
+def split_operators(frame: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Split named intervals into framework operators and other ranges.
+
+    Notes
+    -----
+    ``emit_nvtx`` writes ``NAME, seq = N, op_id = N, sizes = [[..], ..], input_op_ids = [..]``, each
+    part optional. A name of the ``aten::`` kind without parts is an operator too.
+    """
+    text = pl.col("name")
+    is_operator = text.str.contains(r"(?:, (?:seq|op_id) = \d+)|, sizes = \[|^aten::\w+$")
+    operators = frame.filter(is_operator).with_columns(
+        name=text.str.extract(r"^(.*?)(?:, (?:seq|op_id|sizes|input_op_ids) = .*)?$", 1),
+        input_dims=text.str.extract(r", sizes = (\[.*?\])(?:, input_op_ids = .*)?$", 1),
+        sequence=text.str.extract(r", seq = (\d{1,18})", 1).cast(pl.Int64(), strict=False),
+        external_id=pl.lit(None, dtype=pl.Int64()),
+    )
+    return operators, frame.filter(~is_operator)
+
+
+def read_annotations(read: Read, named: Callable[..., pl.DataFrame]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return operators and ranges of ``NVTX_EVENTS``."""
+    frame = read("NVTX_EVENTS", _COLUMNS, ("eventType", (_PUSH_POP, _START_END, _MARK)))
+    frame = named(frame, "textId", "registered")
+    frame = frame.with_columns(name=clean_text(pl.coalesce("text", pl.col("registered").cast(pl.String))))
+    end = pl.when(pl.col("eventType") == _MARK).then(pl.col("start")).otherwise(pl.col("end"))
+    frame = frame.select(
+        "name",
+        start_ns=pl.col("start"),
+        duration_ns=end - pl.col("start"),
+        process=(pl.col("globalTid") // (1 << 24)) & _MASK,
+        thread=pl.col("globalTid") & _MASK,
+    )
+    frame = frame.drop_nulls(["name", "start_ns", "duration_ns"]).filter(pl.col("duration_ns") >= 0)
+    return split_operators(frame)

@@ -15,7 +15,7 @@ import polars as pl
 from tracetool.sources.columns import clean_text
 from tracetool.sources.pytorch.records import Event, ExactTail, ExactTimes
 
-#: Up to here a double of microseconds still tells one nanosecond from the next.
+#: Up to here a double of microseconds still distinguishes neighboring nanoseconds.
 EXACT_US = float(1 << 43)
 _LIMIT_US = 1e16
 _NUMBER = re.compile(rb'[\s"]*-?\d')
@@ -49,8 +49,8 @@ def whole_numbers(values: Iterable[Any]) -> pl.Series:
 
 def _whole(value: Any) -> int | None:
     if isinstance(value, str):
-        found = re.search(r"-?\d+", value)
-        value = int(found[0]) if found and len(found[0]) < 20 else None
+        digits = re.search(r"-?\d+", value)
+        value = int(digits[0]) if digits and len(digits[0]) < 20 else None
     if isinstance(value, float):
         value = int(value) if math.isfinite(value) and abs(value) < 2**63 else None
     if not isinstance(value, int) or isinstance(value, bool) or not -(2**63) <= value < 2**63:
@@ -115,8 +115,8 @@ def exact_times(raw: bytes, which: Sequence[int]) -> tuple[pl.Series, pl.Series]
     chosen = [rows[i] for i in which]
     lengths = [bytes(r.dur) for r in chosen]
     # What has no length lasts no time; one that is out of all bounds is none to believe.
-    known = pl.Series([_NUMBER.match(raw) is not None for raw in lengths], dtype=pl.Boolean)
-    length = pl.select(pl.when(known).then(exact_ns(lengths)).otherwise(0)).to_series()
+    has_length = pl.Series([_NUMBER.match(raw) is not None for raw in lengths], dtype=pl.Boolean)
+    length = pl.select(pl.when(has_length).then(exact_ns(lengths)).otherwise(0)).to_series()
     return exact_ns([bytes(r.ts) for r in chosen]), length
 
 
@@ -131,9 +131,9 @@ def exact_ns(raw: Sequence[bytes]) -> pl.Series:
     sign, whole, fraction = (pl.col(c) for c in digits.columns)
     tenths = fraction.fill_null("0").str.slice(0, 4).str.pad_end(4, "0").cast(pl.Int64)
     ns = whole.cast(pl.Int64) * 1000 + (tenths + 5) // 10
-    found = digits.select(pl.when(sign == "-").then(-ns).otherwise(ns)).to_series()
-    odd = (found.is_null() & text.is_not_null() & (text != "null")).arg_true()
-    return found.scatter(odd, [_decimal_ns(t) for t in text.gather(odd)]) if len(odd) else found
+    whole_ns = digits.select(pl.when(sign == "-").then(-ns).otherwise(ns)).to_series()
+    odd = (whole_ns.is_null() & text.is_not_null() & (text != "null")).arg_true()
+    return whole_ns.scatter(odd, [_decimal_ns(t) for t in text.gather(odd)]) if len(odd) else whole_ns
 
 
 def _decimal_ns(text: str) -> int | None:
@@ -153,16 +153,16 @@ def decode_args(events: Sequence[Event], kind: type[Any]) -> list[Any]:
     raws = [bytes(e.args) if e.args else b"{}" for e in events]
     try:
         many = msgspec.json.Decoder(list[kind])  # type: ignore[valid-type]
-        found: list[Any] = many.decode(b"[" + b",".join(raws) + b"]")
-        if len(found) == len(raws):
-            return found
+        records: list[Any] = many.decode(b"[" + b",".join(raws) + b"]")
+        if len(records) == len(raws):
+            return records
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     decoder = msgspec.json.Decoder(kind)
-    made = []
+    decoded = []
     for raw in raws:
         try:
-            made.append(decoder.decode(raw))
+            decoded.append(decoder.decode(raw))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            made.append(kind())
-    return made
+            decoded.append(kind())
+    return decoded

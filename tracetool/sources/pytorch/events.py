@@ -63,11 +63,11 @@ class EventReader:
             buffer = b"".join(pieces)
             del pieces
             if not ended:
-                found = self._cut(buffer)
-                if found is None:
+                cut = self._cut(buffer)
+                if cut is None:
                     self._chunk_bytes = 2 * max(self._chunk_bytes, size)
                     continue
-                chunk, rest = found
+                chunk, rest = cut
                 self._offset += len(buffer) - len(rest)
                 buffer = rest
                 yield chunk
@@ -88,10 +88,10 @@ class EventReader:
                 return self._bare(start[1:])
             if start[:1] != b"{":
                 raise self._fault("does not start as JSON", 0)
-            if found := _HEAD.search(buffer, searched):
-                self._offset = found.end()
-                self._read_header(buffer[: found.end()] + b"]}")
-                return buffer[found.end() :]
+            if head := _HEAD.search(buffer, searched):
+                self._offset = head.end()
+                self._read_header(buffer[: head.end()] + b"]}")
+                return buffer[head.end() :]
             if len(buffer) > LONGEST_HEADER:
                 break
         raise self._fault("has no traceEvents list", 0)
@@ -168,15 +168,15 @@ class EventReader:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
         chunk = Chunk(self.count, [], b"")
-        kept = []
+        decoded = []
         for i, raw in enumerate(raws):
             try:
                 chunk.events.append(self._one(raw))
-                kept.append(bytes(raw))
+                decoded.append(bytes(raw))
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 if bytes(raw).strip() not in (b"{}", b"null"):
                     chunk.odd.append((self.count + i, bytes(raw)[:200].decode("utf-8", "replace")))
-        chunk.raw = b"[" + b",".join(kept) + b"]"
+        chunk.raw = b"[" + b",".join(decoded) + b"]"
         return chunk
 
     def _one(self, raw: msgspec.Raw) -> Event:
@@ -197,7 +197,7 @@ class EventReader:
             try:
                 if self._is_list:
                     return self._count(Chunk(self.count, self._events.decode(text), text))
-                found = self._tail.decode(text)
+                header = self._tail.decode(text)
             except msgspec.ValidationError as error:
                 fault = error
                 if (chunk := self._last_odd(text)) is not None:
@@ -205,8 +205,8 @@ class EventReader:
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 fault = error
             else:
-                self.header.update(found)
-                return self._count(Chunk(self.count, found.events, text))
+                self.header.update(header)
+                return self._count(Chunk(self.count, header.events, text))
         message = str(fault)
         place = re.search(r"\(byte (\d+)\)", message)
         offset = self._offset + int(place[1]) - len(opening) if place else self._offset + len(buffer)

@@ -67,8 +67,8 @@ class Gathered:
         self.parts.append((chunk.first, chunk.raw, which))
         events = [chunk.events[i] for i in which]
         for name in ("ts", "dur", *self.of_event):
-            found = map(attrgetter(name), events)
-            self.cells[name] += self._numbered(name, list(found)) if name in self.distinct else found
+            values = map(attrgetter(name), events)
+            self.cells[name] += self._numbered(name, list(values)) if name in self.distinct else values
         if not self.of_args and not self.of_json:
             return
         args = [e.args or NO_ARGS for e in events]
@@ -132,8 +132,8 @@ def _as_bytes(raws: list[Any]) -> list[bytes]:
     """
     if not any(raws):
         return [b""] * len(raws)
-    found = b"\0".join(raws).split(b"\0")
-    return found if len(found) == len(raws) else list(map(bytes, raws))
+    parts = b"\0".join(raws).split(b"\0")
+    return parts if len(parts) == len(raws) else list(map(bytes, raws))
 
 
 class Places(dict[Any, list[int]]):
@@ -158,14 +158,14 @@ class Places(dict[Any, list[int]]):
     @classmethod
     def of(cls, chunk: Chunk) -> Places:
         """Sort the complete events of a chunk."""
-        found = cls()
+        places = cls()
         try:
             for place, event in enumerate(chunk.events):
                 if event.ph == "X":
-                    found[event.cat].append(place)
+                    places[event.cat].append(place)
         except TypeError:  # a category that is a list
-            found = cls()
+            places = cls()
             for place, event in enumerate(chunk.events):
                 if event.ph == "X" and isinstance(event.cat, str):
-                    found[event.cat].append(place)
-        return found
+                    places[event.cat].append(place)
+        return places

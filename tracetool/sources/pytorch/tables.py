@@ -56,17 +56,17 @@ class Columns:
 
     def add(self, chunk: Chunk) -> None:
         """Sort a chunk's events by category and keep their fields."""
-        found = Places.of(chunk)
-        self.categories.update(c for c in found if isinstance(c, str))
+        by_category = Places.of(chunk)
+        self.categories.update(c for c in by_category if isinstance(c, str))
         if chunk.odd:
             places, odd = zip(*chunk.odd, strict=True)
             self.rejected.append(
                 rejected_rows(self.source, [f"event {p}" for p in places], "not an event", odd)
             )
-        self._device.add(chunk, found.device)
-        self._calls.add(chunk, found.calls)
-        self._operators.add(chunk, found.operators)
-        self._ranges.add(chunk, found.ranges)
+        self._device.add(chunk, by_category.device)
+        self._calls.add(chunk, by_category.calls)
+        self._operators.add(chunk, by_category.operators)
+        self._ranges.add(chunk, by_category.ranges)
         self._waiting += len(chunk.events)
         if self._waiting >= EVENTS_AT_ONCE:
             self.flush()
@@ -165,10 +165,10 @@ _UNKNOWN = (None, None, None)
 def _three(raw: Any) -> Sequence[Any]:
     """Return the three numbers of a list, nothing where it is none."""
     try:
-        found = msgspec.json.decode(raw) if raw else None
+        values = msgspec.json.decode(raw) if raw else None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _UNKNOWN
-    return found if isinstance(found, list) and len(found) == 3 else _UNKNOWN
+    return values if isinstance(values, list) and len(values) == 3 else _UNKNOWN
 
 
 def _json_texts(gathered: Gathered, name: str) -> pl.Series:

@@ -190,18 +190,18 @@ def _ints(values: list[int]) -> pl.Series:
 
 
 def _kernels(process: Process, nodes: dict[int, int]) -> pl.DataFrame:
-    found = process.buffer_records.kernel_dispatch
-    info = [d.dispatch_info for d in found]
+    dispatches = process.buffer_records.kernel_dispatch
+    info = [d.dispatch_info for d in dispatches]
     frame = pl.DataFrame(
         {
-            "start_ns": _ints([d.start_timestamp for d in found]),
-            "end_ns": _ints([d.end_timestamp for d in found]),
+            "start_ns": _ints([d.start_timestamp for d in dispatches]),
+            "end_ns": _ints([d.end_timestamp for d in dispatches]),
             "kernel_id": _ints([i.kernel_id for i in info]),
             "profiler_device": _ints([nodes.get(i.agent_id.handle, -1) for i in info]),
             "stream": _ints(
-                [d.stream_id.handle if d.stream_id else d.dispatch_info.queue_id.handle for d in found]
+                [d.stream_id.handle if d.stream_id else d.dispatch_info.queue_id.handle for d in dispatches]
             ),
-            "correlation": _ints([d.correlation_id.internal for d in found]),
+            "correlation": _ints([d.correlation_id.internal for d in dispatches]),
             "shared_dynamic_bytes": _ints([i.group_segment_size for i in info]),
             **{f"grid_{a}": _ints([getattr(i.grid_size, a) for i in info]) for a in "xyz"},
             **{f"block_{a}": _ints([getattr(i.workgroup_size, a) for i in info]) for a in "xyz"},
@@ -234,18 +234,20 @@ _COPY_NAMES = {1: "HtoH", 2: "HtoD", 3: "DtoH", 4: "DtoD"}
 
 
 def _copies(process: Process, nodes: dict[int, int]) -> pl.DataFrame:
-    found = process.buffer_records.memory_copy
+    copies = process.buffer_records.memory_copy
     gpus = {a.id.handle for a in process.agents if a.type == 2}
-    ends = [c.dst_agent_id.handle if c.dst_agent_id.handle in gpus else c.src_agent_id.handle for c in found]
+    ends = [c.dst_agent_id.handle if c.dst_agent_id.handle in gpus else c.src_agent_id.handle for c in copies]
     return pl.DataFrame(
         {
-            "start_ns": _ints([c.start_timestamp for c in found]),
-            "end_ns": _ints([c.end_timestamp for c in found]),
+            "start_ns": _ints([c.start_timestamp for c in copies]),
+            "end_ns": _ints([c.end_timestamp for c in copies]),
             "profiler_device": _ints([nodes.get(e, 0) for e in ends]),
-            "correlation": _ints([c.correlation_id.internal for c in found]),
-            "bytes": pl.Series([c.bytes for c in found], dtype=pl.Int64, strict=False),
-            "stream": pl.Series([c.stream_id.handle if c.stream_id else None for c in found], dtype=pl.Int64),
-            "name": pl.Series([_COPY_NAMES.get(c.operation, "copy") for c in found], dtype=pl.String),
+            "correlation": _ints([c.correlation_id.internal for c in copies]),
+            "bytes": pl.Series([c.bytes for c in copies], dtype=pl.Int64, strict=False),
+            "stream": pl.Series(
+                [c.stream_id.handle if c.stream_id else None for c in copies], dtype=pl.Int64
+            ),
+            "name": pl.Series([_COPY_NAMES.get(c.operation, "copy") for c in copies], dtype=pl.String),
         }
     ).with_columns(
         kind=pl.lit("memcpy"),
@@ -266,14 +268,14 @@ def _operations(process: Process) -> dict[tuple[int, int], str]:
     return names
 
 
-def _intervals(process: Process, found: list[Call], names: list[str | None]) -> pl.DataFrame:
+def _intervals(process: Process, calls: list[Call], names: list[str | None]) -> pl.DataFrame:
     frame = pl.DataFrame(
         {
-            "start_ns": _ints([c.start_timestamp for c in found]),
-            "end_ns": _ints([c.end_timestamp for c in found]),
-            "thread": _ints([c.thread_id for c in found]),
+            "start_ns": _ints([c.start_timestamp for c in calls]),
+            "end_ns": _ints([c.end_timestamp for c in calls]),
+            "thread": _ints([c.thread_id for c in calls]),
             "name": pl.Series(names, dtype=pl.String),
-            "correlation": _ints([c.correlation_id.internal for c in found]),
+            "correlation": _ints([c.correlation_id.internal for c in calls]),
         }
     )
     return frame.select(
@@ -284,14 +286,14 @@ def _intervals(process: Process, found: list[Call], names: list[str | None]) -> 
 
 
 def _calls(process: Process) -> pl.DataFrame:
-    found = [*process.buffer_records.hip_api, *process.buffer_records.rccl_api]
+    calls = [*process.buffer_records.hip_api, *process.buffer_records.rccl_api]
     operations = _operations(process)
-    return _intervals(process, found, [operations.get((c.kind, c.operation), "?") for c in found])
+    return _intervals(process, calls, [operations.get((c.kind, c.operation), "?") for c in calls])
 
 
 def _markers(process: Process) -> pl.DataFrame:
-    found = process.buffer_records.marker_api
+    markers = process.buffer_records.marker_api
     names = [
-        c.value if isinstance(c.value, str) else c.name if isinstance(c.name, str) else None for c in found
+        c.value if isinstance(c.value, str) else c.name if isinstance(c.name, str) else None for c in markers
     ]
-    return _intervals(process, found, names).drop("correlation").drop_nulls("name")
+    return _intervals(process, markers, names).drop("correlation").drop_nulls("name")

@@ -11,8 +11,8 @@ import polars as pl
 from tracetool.core.errors import BadInput
 from tracetool.sources.columns import measured, rejected_rows
 from tracetool.sources.format import Trace
-from tracetool.sources.telemetry.power_fields import power_rows
-from tracetool.sources.telemetry.stamped import clock_of, stamp_times
+from tracetool.sources.telemetry.localtime import clock_of, stamp_times
+from tracetool.sources.telemetry.readings import power_rows
 
 #: Column names (lower case, without units) to what they hold; the first that has a number counts.
 COLUMNS: Mapping[str, Sequence[str]] = {
@@ -50,9 +50,9 @@ def plain(name: str) -> str:
 
 def knows(names: Iterable[str]) -> bool:
     """Say whether columns hold power, energy or a clock of a GPU."""
-    there = {plain(n) for n in names}
+    header = {plain(n) for n in names}
     return any(
-        s in there for what in ("#average", "#current", "energy_j", "energy_uj") for s in COLUMNS[what]
+        s in header for what in ("#average", "#current", "energy_j", "energy_uj") for s in COLUMNS[what]
     )
 
 
@@ -87,13 +87,13 @@ def readings(path: Path, rows: Sequence[Mapping[str, str | None]], tool: str) ->
         raise BadInput.in_file(path, "holds no reading", f"log again with {tool}")
     trace = Trace(tool, clock_of(frame["stamp"].to_list(), tool))
     number = pl.col("device").str.extract(r"(\d{1,4})", 1).cast(pl.Int32, strict=False)
-    made = [
+    values = [
         pl.coalesce(*(_number(s) for s in spellings if s in names), pl.lit(None, dtype=pl.Float64)).alias(
             what
         )
         for what, spellings in COLUMNS.items()
     ]
-    frame = frame.select("line", number.alias("device"), stamp_times(frame["stamp"].to_list()), *made)
+    frame = frame.select("line", number.alias("device"), stamp_times(frame["stamp"].to_list()), *values)
     bad = frame.filter(
         pl.col("device").is_null() | (pl.col("time_ns").is_null() & (trace.clock.domain != "none"))
     )

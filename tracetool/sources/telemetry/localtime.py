@@ -1,4 +1,4 @@
-"""Wall-clock time: parsing stamps, and turning local time into UTC across daylight-saving changes."""
+"""Time stamps of logs: beside or between lines, parsed, turned from local time into UTC."""
 
 from __future__ import annotations
 
@@ -13,6 +13,12 @@ from tracetool.core.errors import BadInput
 
 if TYPE_CHECKING:
     from tracetool.core.arrays import Ints
+
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tracetool.sources.format import Clock
 
 NS = 1_000_000_000
 #: No stamp lies later: nanoseconds of 64 bits end in 2262. [ns]
@@ -29,12 +35,12 @@ def fixed_offset_ns(zone: str) -> int | None:
     text = zone.strip()
     if text.upper() in ("UTC", "Z", "GMT"):
         return 0
-    if not (found := _OFFSET.fullmatch(text)):
+    if not (match := _OFFSET.fullmatch(text)):
         return None
-    seconds = int(found[2]) * 3600 + int(found[3] or 0) * 60
+    seconds = int(match[2]) * 3600 + int(match[3] or 0) * 60
     if seconds > 15 * 3600:
         raise BadInput(f"zone {zone!r} is more than 15 hours from UTC", "give e.g. --tz +02:00")
-    return (-seconds if found[1] == "-" else seconds) * NS
+    return (-seconds if match[1] == "-" else seconds) * NS
 
 
 def local_to_utc(local_ns: Ints, zone: str) -> Ints:
@@ -100,7 +106,7 @@ def parse_stamps(texts: pl.Series) -> pl.Series:
         r"^(\d{4})[/-]?(\d{2})[/-]?(\d{2})[ T]+(\d{2}):(\d{2}):(\d{2})"
         r"(?:[.,](\d{1,9}))?\s*(Z|[+-]\d{2}:?\d{2})?$"
     ).struct.unnest()
-    made = (
+    from_calendar = (
         parts.select(
             # Beyond these years nanoseconds do not fit into 64 bits.
             day=pl.when(pl.col("1").cast(pl.Int32).is_between(1700, 2260)).then(
@@ -130,10 +136,10 @@ def parse_stamps(texts: pl.Series) -> pl.Series:
         .to_series()
     )
     if number.null_count() == len(number):
-        return made.alias(texts.name)
+        return from_calendar.alias(texts.name)
     whole = number.str.extract(r"^(\d+)", 1).cast(pl.Int64, strict=False)
     part = number.str.extract(r"\.(\d{1,9})", 1).fill_null("0").str.pad_end(9, "0").cast(pl.Int64)
-    frame = pl.DataFrame({"w": whole, "p": part, "m": made})
+    frame = pl.DataFrame({"w": whole, "p": part, "m": from_calendar})
     scale = (
         pl.when(pl.col("w") < 10**11).then(NS)
         .when(pl.col("w") < 10**14).then(10**6)
@@ -146,7 +152,7 @@ def parse_stamps(texts: pl.Series) -> pl.Series:
 
 
 def is_absolute(texts: pl.Series) -> bool:
-    """Say whether stamps are epochs or carry their zone, so that no zone need be told."""
+    """Say whether stamps are epochs or carry their zone, so that no zone need be given."""
     first = texts.drop_nulls().head(1).cast(pl.String).str.strip_chars()
     return (
         bool(len(first))
@@ -167,9 +173,9 @@ def wall_clock_ns(text: str) -> int | None:
     >>> wall_clock_ns("Sun Mar  2 15:02:02 2025"), wall_clock_ns("yesterday")
     (1740927722000000000, None)
     """
-    found = parse_stamps(pl.Series([text]))[0]
-    if found is not None:
-        return int(found)
+    parsed = parse_stamps(pl.Series([text]))[0]
+    if parsed is not None:
+        return int(parsed)
     for shape in _SHAPES:
         try:
             moment = datetime.strptime(" ".join(text.split()), shape)  # noqa: DTZ007 - a wall clock
@@ -178,3 +184,53 @@ def wall_clock_ns(text: str) -> int | None:
         ns = int((moment - datetime(1970, 1, 1)).total_seconds()) * NS  # noqa: DTZ001
         return ns if abs(ns) <= LATEST_NS else None
     return None
+
+
+_STAMP = (
+    r"\d{4}[-/]\d{2}[-/]\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?(?:Z|[+-]\d{2}:?\d{2})?"
+    r"|\d{8} +\d{2}:\d{2}:\d{2}(?:[.,]\d{1,9})?|\d{10,19}(?:\.\d{1,9})?"
+)
+ALONE = re.compile(rf"^\s*\[?({_STAMP})\]?[:,]?\s*$")
+BEFORE = re.compile(rf"^\s*\[?({_STAMP})\]?[:,]?\s+(?=\S)")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line, its number, and the stamp that holds for it."""
+
+    number: int
+    stamp: str | None
+    text: str  # without its stamp
+    raw: str
+
+
+def stamped_lines(text: str) -> list[Line]:
+    """Return the lines that are not blank, each with the stamp before it, or the last one alone on a line."""
+    lines = []
+    last: str | None = None
+    for number, raw in enumerate(text.splitlines(), 1):
+        if not raw.strip():
+            continue
+        if match := ALONE.match(raw):
+            last = match[1]
+            continue
+        if match := BEFORE.match(raw):
+            lines.append(Line(number, match[1], raw[match.end() :], raw))
+        else:
+            lines.append(Line(number, last, raw, raw))
+    return lines
+
+
+def clock_of(stamps: Sequence[str | None], tool: str) -> Clock:
+    """Return the clock of stamps: none at all, UTC where they carry a zone or are epochs, else local."""
+    series = pl.Series(list(stamps), dtype=pl.String)
+    if series.null_count() == len(series):
+        return Clock("none", basis=f"{tool} writes no times and nobody stamped its lines")
+    if is_absolute(series):
+        return Clock("utc", 0, 1e7, basis="stamps beside the readings: epochs, or with their zone")
+    return Clock("local", error_ns=1e7, basis="stamps beside the readings, in local time")
+
+
+def stamp_times(stamps: Sequence[str | None]) -> pl.Series:
+    """Return int64 ns, null where there is no stamp."""
+    return parse_stamps(pl.Series(list(stamps), dtype=pl.String)).alias("time_ns")

@@ -24,8 +24,8 @@ def read_log(path: str | os.PathLike[str], options: ReadOptions | None = None) -
         If no telemetry format claims the file, or it holds nothing.
     """
     file = Path(path)
-    _, found = detect(file, "telemetry")
-    return found.read(file, options or ReadOptions())
+    _, log_format = detect(file, "telemetry")
+    return log_format.read(file, options or ReadOptions())
 
 
 def to_utc(trace: Trace, path: Path, tz: str | None) -> Trace:
@@ -34,7 +34,7 @@ def to_utc(trace: Trace, path: Path, tz: str | None) -> Trace:
     Raises
     ------
     BadInput
-        If the log is in local time and no zone is told, or has no times.
+        If the log is in local time and no zone is given, or has no times.
     """
     clock = trace.clock
     if clock.domain == "none":
@@ -76,7 +76,7 @@ def read_telemetry(
     Raises
     ------
     BadInput
-        If it cannot be used, or is in local time and no zone is told.
+        If it cannot be used, or is in local time and no zone is given.
     """
     file = Path(path)
     trace = to_utc(reject_impossible(read_log(file, options), file), file, tz)

@@ -1,8 +1,10 @@
-"""Readings of a log put in order: repeats, steps back, gaps and absurd values are reported, not hidden."""
+"""Readings of a log: one row per power field; repeats, steps back, gaps and absurd values are reported."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 import polars as pl
 
@@ -50,13 +52,13 @@ def reject_impossible(trace: Trace, path: Path, latest_ns: int = TIME_LIMIT_NS) 
     flags = frame.select(e.alias(c) for c, e in bad.items())
     if flags.select(pl.any_horizontal(pl.all()).any()).item():
         _list_impossible(trace, path, frame, flags)
-        kept = [c for c in checked if c != "power_w"]
+        other_columns = [c for c in checked if c != "power_w"]
         frame = frame.with_columns(
-            pl.when(~flags[c]).then(pl.col(c)).alias(c) for c in kept if flags[c].any()
+            pl.when(~flags[c]).then(pl.col(c)).alias(c) for c in other_columns if flags[c].any()
         )
-        held = [c for c in (*RANGES, "throttle_reasons") if c in frame.columns]
+        values = [c for c in (*RANGES, "throttle_reasons") if c in frame.columns]
         left_out = flags["time_ns"] | (flags["power_w"] if "power_w" in checked else flags["time_ns"])
-        empty = frame.select(pl.all_horizontal(pl.col(held).is_null())).to_series()
+        empty = frame.select(pl.all_horizontal(pl.col(values).is_null())).to_series()
         frame = frame.filter(~(left_out | empty))
     trace.telemetry = _without_lone(trace, path, frame)
     if not trace.activities.height and "device" in trace.devices.columns:
@@ -127,3 +129,66 @@ def _longest_gap(frame: pl.DataFrame) -> str:
     longest = gaps.max()
     seconds = longest / 1e9 if isinstance(longest, int) else 0.0
     return f"the log has {len(gaps)} gaps, the longest {seconds:.1f} s: energy there is not measured"
+
+
+#: Field as nvidia-smi spells it to the kind of reading. ``power.draw`` is a one-second average on some
+#: boards and instantaneous on others: its kind is left open, the GPU's sensor class states it.
+POWER_FIELDS: Final[dict[str, str | None]] = {
+    "power.draw": None,
+    "gpu.power.draw": None,
+    "power.draw.average": "average",
+    "gpu.power.draw.average": "average",
+    "power.draw.instant": "instant",
+    "gpu.power.draw.instant": "instant",
+    "module.power.draw.average": "average",
+    "module.power.draw.instant": "instant",
+    "module.power.draw": None,
+}
+
+
+def power_rows(
+    frame: pl.DataFrame, powers: Mapping[str, str], kinds: Mapping[str, str | None] | None = None
+) -> pl.DataFrame:
+    """Return one row per reading and power field.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        ``time_ns``, ``device``, other telemetry columns, and one column of watts per power field.
+    powers : mapping of str to str
+        Power column to the field's name.
+    kinds : mapping, optional
+        Field to ``instant``, ``average`` or None; nvidia-smi's fields by default.
+
+    Notes
+    -----
+    Rows without any power (clock logs, energy counters) stay, once each. Rows that hold nothing at
+    all are left out.
+    """
+    meaning = POWER_FIELDS if kinds is None else kinds
+    rest = [c for c in frame.columns if c not in powers]
+    parts = [
+        frame.select(
+            *rest,
+            power_w=pl.col(column),
+            power_kind=pl.lit(meaning.get(field), dtype=pl.String),
+            field=pl.lit(field),
+        ).filter(pl.col("power_w").is_not_null())
+        for column, field in powers.items()
+    ]
+    if powers:
+        dark = frame.filter(pl.all_horizontal(pl.col(c).is_null() for c in powers)).select(rest)
+    else:
+        dark = frame.select(rest)
+    values = [c for c in rest if c not in ("time_ns", "device")]
+    if values:
+        without_power = dark.filter(pl.any_horizontal(pl.col(c).is_not_null() for c in values))
+        if "energy_j" in rest:
+            counter = pl.when(pl.col("energy_j").is_not_null()).then(pl.lit("counter"))
+            without_power = without_power.with_columns(
+                power_kind=counter.otherwise(pl.lit(None, dtype=pl.String))
+            )
+        parts.append(without_power)
+    if not parts:
+        return pl.DataFrame(schema={"time_ns": pl.Int64, "device": pl.Int32})
+    return pl.concat(parts, how="diagonal")  # in the order logged: whoever reads it sees steps back

@@ -9,8 +9,7 @@ import polars as pl
 from tracetool.core.errors import BadInput
 from tracetool.sources.format import Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.csv_file import has_columns, read_csv
-from tracetool.sources.rocm.dispatches import BOOT, number_devices
-from tracetool.sources.rocm.v1 import DISPATCH, SERIAL, activities
+from tracetool.sources.rocm.dispatches import BOOT, DISPATCH, SERIAL, activities, number_devices
 
 
 def _is_results(line: str) -> bool:
@@ -42,7 +41,7 @@ def sniff(probe: Probe) -> float:
     if _is_results(first):
         return 1.0
     explained = (_is_summary, _is_agents, _is_counters, _is_untimed)
-    return 0.5 if any(known(first) for known in explained) else 0.0
+    return 0.5 if any(recognizes(first) for recognizes in explained) else 0.0
 
 
 def read(path: Path, options: ReadOptions) -> Trace:

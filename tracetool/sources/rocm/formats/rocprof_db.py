@@ -13,8 +13,15 @@ from tracetool.sources.calls import with_call_kinds
 from tracetool.sources.columns import clean_text
 from tracetool.sources.format import Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.sqlite_file import list_tables, open_sqlite, read_spelled, refuse_view
-from tracetool.sources.rocm.dispatches import BOOT, number_devices, plain_names
-from tracetool.sources.rocm.v1 import DISPATCH, SERIAL, activities, copy_name
+from tracetool.sources.rocm.dispatches import (
+    BOOT,
+    DISPATCH,
+    SERIAL,
+    activities,
+    copy_name,
+    number_devices,
+    plain_names,
+)
 
 _I, _S = pl.Int64(), pl.String()
 _TIMED: dict[str, tuple[list[str], pl.DataType]] = {
@@ -79,11 +86,11 @@ def read(path: Path, options: ReadOptions) -> Trace:
             trace.warnings.append(SERIAL)
         parts.append(_operations(database, "OPS", "kernel"))
         parts.append(_operations(database, "COPY", "memcpy"))
-        # OPS and KERN of one run list the same dispatches: KERN tells more.
+        # OPS and KERN of one run list the same dispatches: KERN states more.
         if parts[0].height and len(parts) > 2 and parts[-2].height:
             parts[-2] = parts[-2].clear()
-        found = pl.concat([p for p in parts if p.height] or parts[:1], how="diagonal")
-        trace.activities, trace.devices = number_devices(found)
+        rows = pl.concat([p for p in parts if p.height] or parts[:1], how="diagonal")
+        trace.activities, trace.devices = number_devices(rows)
         if "launch_ns" in trace.activities.columns and not trace.activities["launch_ns"].count():
             trace.activities = trace.activities.drop("launch_ns", "thread")
         calls = [_calls(database, t) for t in ("HIP", "HSA") if t in tables]
@@ -93,7 +100,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
             trace.ranges = _calls(database, "rocTX").with_columns(
                 name=pl.col("name").str.strip_chars().str.strip_chars('"')
             )
-        if not found.height:
+        if not rows.height:
             trace.warnings.append("no kernel ran while this trace was recorded")
         else:
             trace.warnings.append("the file does not name its GPU: name it with --gpu")

@@ -13,8 +13,7 @@ from tracetool.sources.calls import with_call_kinds
 from tracetool.sources.columns import clean_text
 from tracetool.sources.format import Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.sqlite_file import list_tables, open_sqlite, read_columns
-from tracetool.sources.rocm.dispatches import BOOT, number_devices, plain_names
-from tracetool.sources.rocm.v1 import copy_name
+from tracetool.sources.rocm.dispatches import BOOT, copy_name, number_devices, plain_names
 
 _I, _S, _F = pl.Int64(), pl.String(), pl.Float64()
 _MARKERS = ("UserMarker",)
@@ -31,8 +30,8 @@ class _Database:
     db: sqlite3.Connection
     tables: Mapping[str, frozenset[str]]
 
-    def table(self, name: str, wanted: Mapping[str, pl.DataType]) -> pl.DataFrame:
-        return read_columns(self.path, self.db, self.tables, name, wanted, rowid=False)
+    def table(self, name: str, columns: Mapping[str, pl.DataType]) -> pl.DataFrame:
+        return read_columns(self.path, self.db, self.tables, name, columns, rowid=False)
 
     def named(self, frame: pl.DataFrame, column: str, to: str, strings: pl.DataFrame) -> pl.DataFrame:
         looked = strings.rename({"id": column, "string": to})
@@ -69,8 +68,8 @@ def read(path: Path, options: ReadOptions) -> Trace:
 
 def _schema_version(base: _Database) -> str | None:
     tags = base.table("rocpd_metadata", {"tag": _S, "value": _S})
-    found = tags.filter(pl.col("tag") == "schema_version")["value"]
-    return str(found[0])[:20] if len(found) and found[0] is not None else None
+    versions = tags.filter(pl.col("tag") == "schema_version")["value"]
+    return str(versions[0])[:20] if len(versions) and versions[0] is not None else None
 
 
 def _calls(base: _Database, strings: pl.DataFrame) -> pl.DataFrame:
@@ -148,8 +147,8 @@ def _markers(
     base: _Database, strings: pl.DataFrame, markers: pl.DataFrame
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return operators where the autograd extension described the marker, ranges else."""
-    wanted = {"api_ptr_id": _I, "autogradName_id": _I, "seq": _I, "sizes": _S}
-    described = base.named(base.table("ext_autogradapi", wanted), "autogradName_id", "operator", strings)
+    columns = {"api_ptr_id": _I, "autogradName_id": _I, "seq": _I, "sizes": _S}
+    described = base.named(base.table("ext_autogradapi", columns), "autogradName_id", "operator", strings)
     described = described.unique("api_ptr_id", keep="first")
     joined = markers.join(described, left_on="id", right_on="api_ptr_id", how="left", maintain_order="left")
     shared = ("start_ns", "duration_ns", "process", "thread")

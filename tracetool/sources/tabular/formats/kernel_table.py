@@ -94,12 +94,12 @@ def _table(path: Path, options: ReadOptions) -> tuple[pl.DataFrame, list[str]]:
 
 def _time(frame: pl.DataFrame, units: dict[str, float]) -> pl.Expr | None:
     """Return whole nanoseconds; those given in nanoseconds are never made floats."""
-    found = next((n for n in units if n in frame.columns), None)
-    if found is None:
+    header = next((n for n in units if n in frame.columns), None)
+    if header is None:
         return None
-    if units[found] == 1.0:
-        return pl.col(found).cast(_I, strict=False)
-    return (pl.col(found).cast(_F, strict=False) * units[found]).round().cast(_I, strict=False)
+    if units[header] == 1.0:
+        return pl.col(header).cast(_I, strict=False)
+    return (pl.col(header).cast(_F, strict=False) * units[header]).round().cast(_I, strict=False)
 
 
 def read(path: Path, options: ReadOptions) -> Trace:
@@ -129,15 +129,15 @@ def read(path: Path, options: ReadOptions) -> Trace:
     if end is None:
         raise BadInput.in_file(path, "has neither durations nor ends", "add a column duration_us")
     name = next(n for n in _NAMES if n in frame.columns)
-    made = [
-        pl.col(found).cast(_I, strict=False).alias(column)
+    whole = [
+        pl.col(header).cast(_I, strict=False).alias(column)
         for column, spellings in _WHOLE.items()
-        if (found := next((s for s in spellings if s in frame.columns), None))
+        if (header := next((s for s in spellings if s in frame.columns), None))
     ]
     device = "device" if "device" in frame.columns else None
     text = pl.col(device).cast(_S) if device else pl.lit("0")
     frame = frame.with_columns(
-        *made, start_ns=start, end_ns=end, name=clean_text(pl.col(name).cast(_S)), label=text.fill_null("0")
+        *whole, start_ns=start, end_ns=end, name=clean_text(pl.col(name).cast(_S)), label=text.fill_null("0")
     )
     copies = pl.col("name").str.contains(r"^\[CUDA mem(?:cpy|set)")
     sets = copies & pl.col("name").str.contains("memset")
@@ -151,12 +151,20 @@ def read(path: Path, options: ReadOptions) -> Trace:
     frame = frame.with_columns(
         kind=kind, device=pl.col("label").rank("dense").cast(pl.Int32) - 1, place=pl.format("row {}", "line")
     )
-    kept = ["start_ns", "end_ns", "name", "kind", "device", "place", *[e.meta.output_name() for e in made]]
+    columns = [
+        "start_ns",
+        "end_ns",
+        "name",
+        "kind",
+        "device",
+        "place",
+        *[e.meta.output_name() for e in whole],
+    ]
     labels = frame.select("device", "label").unique("device").sort("device")
     trace.devices = labels.select("device", name=pl.when(pl.col("label").str.contains("[A-Za-z]")).then(
         clean_text(pl.col("label").str.replace(r"\s*\(\d+\)\s*$", ""))
     ))  # fmt: skip
-    trace.activities = frame.select(kept)
+    trace.activities = frame.select(columns)
     return trace
 
 

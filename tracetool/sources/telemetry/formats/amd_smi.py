@@ -9,7 +9,7 @@ from tracetool.sources.format import Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.csv_file import header_names
 from tracetool.sources.io.text import read_text
 from tracetool.sources.telemetry.amd_log import knows, plain, readings, time_of
-from tracetool.sources.telemetry.stamped import stamped_lines
+from tracetool.sources.telemetry.localtime import stamped_lines
 
 
 def _is_header(line: str) -> bool:

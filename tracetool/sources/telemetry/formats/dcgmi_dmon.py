@@ -12,8 +12,8 @@ from tracetool.core.errors import BadInput
 from tracetool.sources.columns import measured, rejected_rows
 from tracetool.sources.format import Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.text import read_text
-from tracetool.sources.telemetry.power_fields import power_rows
-from tracetool.sources.telemetry.stamped import Line, clock_of, stamp_times, stamped_lines
+from tracetool.sources.telemetry.localtime import Line, clock_of, stamp_times, stamped_lines
+from tracetool.sources.telemetry.readings import power_rows
 
 #: Labels of the fields in their spellings: 155 power, 156 energy, 157 instantaneous power, 100 and 101
 #: clocks, 150 temperature, 203 and 1001 to 1002 activity.
@@ -51,10 +51,10 @@ def _rows(lines: list[Line]) -> Iterator[dict[str, object]]:
         if line.text.strip().lower() in ("id", "entity id"):
             continue
         row: dict[str, object] = {"line": line.number, "text": line.text, "stamp": line.stamp, "gpu": None}
-        if found := _ROW.match(line.text):
-            cells = found[2].split()
+        if match := _ROW.match(line.text):
+            cells = match[2].split()
             named = dict(zip([label for label in labels if label != "id"], cells, strict=False))
-            row["gpu"] = found[1]
+            row["gpu"] = match[1]
             row |= {c: named[n] for n, c in _LABELS.items() if n in named}
         yield row
 

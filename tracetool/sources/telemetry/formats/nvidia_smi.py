@@ -11,9 +11,60 @@ from tracetool.core.errors import BadInput
 from tracetool.sources.columns import clean_text, leading_number, measured, rejected_rows
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.text import read_text
-from tracetool.sources.telemetry.interleave import split_interleaved
 from tracetool.sources.telemetry.localtime import is_absolute, parse_stamps
-from tracetool.sources.telemetry.power_fields import POWER_FIELDS, power_rows
+from tracetool.sources.telemetry.readings import POWER_FIELDS, power_rows
+
+#: Readings of one poll lie this much closer together than polls do.
+SEPARATION = 5.0
+MOST_GPUS = 16
+
+
+def split_interleaved(time_ns: pl.Series, memory: pl.Series | None = None) -> tuple[pl.Series, str]:
+    """Return the device of each row and a note where it had to be guessed.
+
+    Parameters
+    ----------
+    time_ns : Series of int, shape (n,)
+        Time stamps in the order logged. [ns]
+    memory : Series, optional
+        ``memory.total`` of each row: it identifies GPUs of different memory sizes.
+
+    Notes
+    -----
+    A poll of k cards writes k rows milliseconds apart, then waits. Rows are given out in turn when
+    every poll has the same k and the wait is at least :data:`SEPARATION` times the spacing within.
+    """
+    import numpy as np  # only logs need it
+
+    n = len(time_ns)
+    none = pl.Series("device", np.zeros(n, dtype=np.int32))
+    if n < 4:
+        return none, ""
+    gap = np.diff(time_ns.to_numpy())
+    gpu_count = 0
+    for k in range(2, MOST_GPUS + 1):
+        if n < 3 * k:
+            break
+        inside = np.ones(n - 1, dtype=bool)
+        inside[k - 1 :: k] = False
+        within, between = gap[inside], gap[~inside]
+        if (within >= 0).all() and np.quantile(within, 0.98) * SEPARATION < np.quantile(between, 0.02):
+            gpu_count = k
+            break
+    if gpu_count:
+        device = pl.Series("device", (np.arange(n) % gpu_count).astype(np.int32))
+        return device, (
+            f"{gpu_count} GPUs share the log without an index column: rows are dealt to them in turn"
+            " (add index or uuid to --query-gpu)"
+        )
+    if memory is not None and 1 < memory.n_unique() <= MOST_GPUS:
+        order = {v: i for i, v in enumerate(memory.unique(maintain_order=True).to_list())}
+        device = memory.replace_strict(list(order), list(order.values()), return_dtype=pl.Int32).alias(
+            "device"
+        )
+        return device, f"{len(order)} GPUs share the log without an index column: told apart by memory.total"
+    return none, ""
+
 
 _UNIT = re.compile(r"\s*\[[^\]]*\]\s*$")
 _VALUES = {
@@ -65,29 +116,29 @@ def _section(lines: pl.DataFrame, fields: list[str]) -> pl.DataFrame:
 
 def _readings(rows: pl.DataFrame) -> pl.DataFrame:
     columns = set(rows.columns)
-    made = [pl.col("time_ns"), pl.col("device")]
+    values = [pl.col("time_ns"), pl.col("device")]
     for field, name in _VALUES.items():
-        if field in columns and name not in [e.meta.output_name() for e in made]:
+        if field in columns and name not in [e.meta.output_name() for e in values]:
             scale = 0.01 if name == "utilization" else 1.0
-            made.append((measured(field) * scale).alias(name))
-    if "clock_mhz" not in [e.meta.output_name() for e in made]:
-        made += [measured(f).alias("clock_mhz") for f in _FALLBACK_CLOCK if f in columns][:1]
-    made += [clean_text(f).alias("throttle_reasons") for f in _REASONS if f in columns][:1]
+            values.append((measured(field) * scale).alias(name))
+    if "clock_mhz" not in [e.meta.output_name() for e in values]:
+        values += [measured(f).alias("clock_mhz") for f in _FALLBACK_CLOCK if f in columns][:1]
+    values += [clean_text(f).alias("throttle_reasons") for f in _REASONS if f in columns][:1]
     if "total_energy_consumption" in columns:
-        made.append((measured("total_energy_consumption") * 1e-3).alias("energy_j"))
+        values.append((measured("total_energy_consumption") * 1e-3).alias("energy_j"))
     powers = [f for f in POWER_FIELDS if f in columns]
     return power_rows(
-        rows.select(*made, *[measured(f).alias(f"#{f}") for f in powers]), {f"#{f}": f for f in powers}
+        rows.select(*values, *[measured(f).alias(f"#{f}") for f in powers]), {f"#{f}": f for f in powers}
     )
 
 
 def _devices(rows: pl.DataFrame, warnings: list[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the rows with ``device`` and the table of GPUs."""
-    known = [f for f in _IDENTITY if f in rows.columns]
-    if known:
-        key = pl.col(known[0]).fill_null("?")
+    identities = [f for f in _IDENTITY if f in rows.columns]
+    if identities:
+        key = pl.col(identities[0]).fill_null("?")
         rows = rows.with_columns(key.rank("dense").cast(pl.Int32).sub(1).alias("device"))
-        if "index" in known:
+        if "index" in identities:
             order = rows.group_by("device").agg(leading_number("index").min().alias("i"))
             order = order.with_columns(pl.col("i").rank("ordinal").cast(pl.Int32).sub(1).alias("to")).sort(
                 "device"
@@ -105,8 +156,8 @@ def _devices(rows: pl.DataFrame, warnings: list[str]) -> tuple[pl.DataFrame, pl.
             warnings.append(note)
 
     def first(*names: str) -> pl.Expr:
-        found = [n for n in names if n in rows.columns]
-        return clean_text(pl.col(found[0]).first()) if found else pl.lit(None, dtype=pl.String)
+        present = [n for n in names if n in rows.columns]
+        return clean_text(pl.col(present[0]).first()) if present else pl.lit(None, dtype=pl.String)
 
     devices = (
         rows.group_by("device")

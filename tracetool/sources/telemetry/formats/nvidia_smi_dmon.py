@@ -11,8 +11,8 @@ from tracetool.core.errors import BadInput
 from tracetool.sources.columns import measured, rejected_rows
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.text import read_text
-from tracetool.sources.telemetry.power_fields import power_rows
-from tracetool.sources.telemetry.stamped import Line, clock_of, stamp_times, stamped_lines
+from tracetool.sources.telemetry.localtime import Line, clock_of, stamp_times, stamped_lines
+from tracetool.sources.telemetry.readings import power_rows
 
 _COLUMNS = {
     "pwr": "#power",
@@ -55,10 +55,13 @@ def _rows(lines: list[Line]) -> Iterator[dict[str, object]]:
         cells = (line.raw if "date" in names else text).split()
         row: dict[str, object] = {"line": line.number, "text": line.text, "stamp": line.stamp, "gpu": None}
         if names and len(names) - 1 <= len(cells) <= len(names):
-            found = dict(zip(names, cells, strict=False))
-            if "date" in found and "time" in found:
-                row["stamp"] = f"{found['date']} {found['time']}"
-            row |= {"gpu": found.get("gpu"), **{c: found.get(n) for n, c in _COLUMNS.items() if n in found}}
+            by_name = dict(zip(names, cells, strict=False))
+            if "date" in by_name and "time" in by_name:
+                row["stamp"] = f"{by_name['date']} {by_name['time']}"
+            row |= {
+                "gpu": by_name.get("gpu"),
+                **{c: by_name.get(n) for n, c in _COLUMNS.items() if n in by_name},
+            }
         yield row
 
 
@@ -103,10 +106,10 @@ def read(path: Path, options: ReadOptions) -> Trace:
 
 
 def _clock(rows: pl.DataFrame) -> Clock:
-    found = clock_of(rows["stamp"].to_list(), "nvidia-smi dmon without -o DT")
-    if found.domain == "local":
+    clock = clock_of(rows["stamp"].to_list(), "nvidia-smi dmon without -o DT")
+    if clock.domain == "local":
         return Clock("local", error_ns=3e8, basis="nvidia-smi dmon writes local time in whole seconds")
-    return found
+    return clock
 
 
 FORMAT = Format(

@@ -13,7 +13,7 @@ from tracetool.sources.columns import clean_text, measured, rejected_rows
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.text import read_text
 from tracetool.sources.telemetry.localtime import wall_clock_ns
-from tracetool.sources.telemetry.power_fields import power_rows
+from tracetool.sources.telemetry.readings import power_rows
 
 _DOCUMENT = re.compile(r"<nvidia_smi_log>.*?</nvidia_smi_log>", re.DOTALL)
 _POWERS = {
@@ -54,11 +54,11 @@ def read(path: Path, options: ReadOptions) -> Trace:
         "nvidia-smi", Clock("local", error_ns=3e8, basis="nvidia-smi -q writes local time, whole seconds")
     )
     rows = []
-    for number, found in enumerate(_DOCUMENT.finditer(text)):
+    for number, document in enumerate(_DOCUMENT.finditer(text)):
         try:
-            rows += list(_gpus(found[0]))
+            rows += list(_gpus(document[0]))
         except ET.ParseError as error:
-            trace.rejected.append(rejected_rows(path.name, [f"document {number}"], str(error), [found[0]]))
+            trace.rejected.append(rejected_rows(path.name, [f"document {number}"], str(error), [document[0]]))
     text_columns = [*_POWERS, *_VALUES, "uuid", "name"]
     frame = pl.DataFrame(rows, schema={"time_ns": pl.Int64, **dict.fromkeys(text_columns, pl.String)})
     undated = frame["time_ns"].null_count()
@@ -98,8 +98,8 @@ def _gpus(document: str) -> Iterator[dict[str, object]]:
             "name": gpu.findtext("product_name"),
         }
         for column, places in {**_POWERS, **_VALUES}.items():
-            said = [gpu.findtext(p) for p in places]
-            row[column] = next((s for s in said if s and not s.startswith(("N/A", "["))), None)
+            texts = [gpu.findtext(p) for p in places]
+            row[column] = next((s for s in texts if s and not s.startswith(("N/A", "["))), None)
         yield row
 
 

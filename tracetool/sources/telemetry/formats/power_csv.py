@@ -12,7 +12,7 @@ from tracetool.sources.columns import measured, rejected_rows
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.csv_file import header_names, read_csv
 from tracetool.sources.telemetry.localtime import is_absolute, parse_stamps
-from tracetool.sources.telemetry.power_fields import power_rows
+from tracetool.sources.telemetry.readings import power_rows
 
 _TIME = re.compile(
     r"(?:time|timestamp|ts|epoch|datetime|date_time|unix_time)(?:_?\(?\[?(?:s|ms|us|ns)\]?\)?)?",
@@ -51,14 +51,14 @@ def sniff(probe: Probe) -> float:
 
 
 def _scale(name: str, pattern: re.Pattern[str]) -> float:
-    found = pattern.fullmatch(name)
-    unit = re.sub(r"[^a-z]", "", (found["unit"] or "").lower()) if found else ""
+    match = pattern.fullmatch(name)
+    unit = re.sub(r"[^a-z]", "", (match["unit"] or "").lower()) if match else ""
     return _SCALE[unit]
 
 
 def _device(name: str) -> int:
-    found = _GPU.search(name)
-    return int(found[0]) if found and len(found[0]) < 5 else 0
+    match = _GPU.search(name)
+    return int(match[0]) if match and len(match[0]) < 5 else 0
 
 
 def read(path: Path, options: ReadOptions) -> Trace:
@@ -111,7 +111,7 @@ def _times(column: pl.Series, name: str) -> tuple[pl.Series, Clock]:
         seconds = number * (_MULTIPLY[unit[1]] / 1e9)
         return (number * _MULTIPLY[unit[1]]).round().cast(pl.Int64, strict=False), _epoch(seconds)
     times = parse_stamps(column)
-    if times.null_count() == len(times):  # seconds from a start nobody tells
+    if times.null_count() == len(times):  # seconds from an unstated start
         number = column.cast(pl.Float64, strict=False)
         return (number * 1e9).round().cast(pl.Int64, strict=False), _epoch(number)
     if is_absolute(column):

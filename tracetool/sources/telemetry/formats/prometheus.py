@@ -12,7 +12,7 @@ from tracetool.core.errors import BadInput
 from tracetool.sources.columns import clean_text, rejected_rows
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.text import unpacked_bytes
-from tracetool.sources.telemetry.power_fields import power_rows
+from tracetool.sources.telemetry.readings import power_rows
 
 #: Metric to (column, factor to its unit).
 METRICS: dict[str, tuple[str, float]] = {
@@ -75,13 +75,13 @@ def read(path: Path, options: ReadOptions) -> Trace:
     gpus: dict[str, dict[str, Any]] = {}
     parts = []
     for series in answer.data.result:
-        known = METRICS.get(str(series.metric.get("__name__", "")))
-        if known is None:
+        metric = METRICS.get(str(series.metric.get("__name__", "")))
+        if metric is None:
             continue
         pairs = series.values if series.values is not None else [series.value]
         key = _key(series.metric)
         gpu = gpus.setdefault(key, _identity(series.metric, len(gpus)))
-        parts.append(_points(path, pairs, gpu["device"], known, trace))
+        parts.append(_points(path, pairs, gpu["device"], metric, trace))
     if not any(p.height for p in parts):
         raise BadInput.in_file(
             path, "holds no metric of a GPU exporter", "query e.g. DCGM_FI_DEV_POWER_USAGE with query_range"
@@ -116,9 +116,9 @@ def _identity(metric: dict[str, Any], device: int) -> dict[str, Any]:
 
 
 def _points(
-    path: Path, pairs: list[Any], device: int, known: tuple[str, float], trace: Trace
+    path: Path, pairs: list[Any], device: int, metric: tuple[str, float], trace: Trace
 ) -> pl.DataFrame:
-    column, factor = known
+    column, factor = metric
     good, bad = [], []
     for pair in pairs:
         try:

@@ -12,7 +12,7 @@ from tracetool.sources.format import Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.csv_file import header_names
 from tracetool.sources.io.text import read_text
 from tracetool.sources.telemetry.amd_log import knows, plain, readings, time_of
-from tracetool.sources.telemetry.stamped import ALONE, stamped_lines
+from tracetool.sources.telemetry.localtime import ALONE, stamped_lines
 
 
 def _is_header(line: str) -> bool:
@@ -73,8 +73,8 @@ def _documents(path: Path, text: str) -> Iterator[dict[str, str | None]]:
             at += 200
             continue
         line, _, _ = rest.partition("\n")
-        if found := ALONE.match(line):
-            stamp = found[1]
+        if match := ALONE.match(line):
+            stamp = match[1]
             at += len(line)
             continue
         try:

@@ -13,7 +13,7 @@ from tracetool.core.errors import BadInput
 from tracetool.sources.columns import DEVICE_LIMIT, rejected_rows
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.text import read_text
-from tracetool.sources.telemetry.power_fields import power_rows
+from tracetool.sources.telemetry.readings import power_rows
 from tracetool.tables.power_log import COLUMNS, MAGIC
 
 _POWERS = {
@@ -40,15 +40,15 @@ def sniff(probe: Probe) -> float:
 
 
 def _notes(lines: list[str]) -> list[dict[str, Any]]:
-    found = []
+    notes = []
     for line in lines:
         try:
             note = json.loads(line[1:])
         except (ValueError, RecursionError):
             continue
         if isinstance(note, dict):
-            found.append(note)
-    return found
+            notes.append(note)
+    return notes
 
 
 def _pairs(notes: list[dict[str, Any]]) -> list[tuple[int, int, int]]:
