@@ -65,12 +65,12 @@ class Call:
     @property
     def tensors(self) -> list[tuple[Shape, str | None]]:
         """Shapes and formats of the tensors, those of lists included."""
-        found = [
+        tensors = [
             (s, self.formats[i] if i < len(self.formats) else None)
             for i, s in enumerate(self.shapes)
             if s is not None
         ]
-        return found + [(s, None) for group in self.lists for s in group]
+        return tensors + [(s, None) for group in self.lists for s in group]
 
     @property
     def dtype(self) -> str | None:
@@ -125,9 +125,9 @@ def read_call(
     shapes = [_shape(sizes) for sizes in dims or ()]
     groups = list_dims or [None] * len(shapes)
     lists = tuple(tuple(s for sizes in group or () if (s := _shape(sizes))) for group in groups)
-    given = tuple(str(x) for x in scalars or ())
+    values = tuple(str(x) for x in scalars or ())
     tensors = tuple(() if s is None and f else s for s, f in _pairs(shapes, formats))
-    return Call(bare(name), tensors, lists, formats, given)
+    return Call(bare(name), tensors, lists, formats, values)
 
 
 def _pairs(

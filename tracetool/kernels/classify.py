@@ -23,8 +23,8 @@ _UNKNOWN: Attributes = {"family": names.UNKNOWN, "basis": "none"}
 @cache
 def grammars() -> tuple[Grammar, ...]:
     """Return every grammar of the folder, exact ones first."""
-    found = members("tracetool.kernels.grammars", "GRAMMAR", Grammar)
-    return tuple(sorted(found.values(), key=lambda g: g.rank))
+    by_file = members("tracetool.kernels.grammars", "GRAMMAR", Grammar)
+    return tuple(sorted(by_file.values(), key=lambda g: g.rank))
 
 
 def read_name(name: str) -> Attributes:
@@ -40,9 +40,9 @@ def read_symbol(symbol: Symbol) -> tuple[Attributes, Grammar | None]:
     """Return what a symbol states and the grammar that read it."""
     for grammar in grammars():
         if grammar.opens.search(symbol.part(grammar.gate_on)):
-            found = grammar.read(symbol)
-            if found is not None:
-                return found, grammar
+            attributes = grammar.read(symbol)
+            if attributes is not None:
+                return attributes, grammar
     return dict(_UNKNOWN), None
 
 
@@ -60,14 +60,14 @@ def classify_names(names: Sequence[str | None]) -> pl.DataFrame:
         ``name`` and :data:`COLUMNS`; null where the name states nothing. What each column means:
         :data:`tracetool.kernels.grammar.MEANINGS`.
     """
-    given = pl.DataFrame({"name": pl.Series(names, dtype=pl.String).fill_null("")})
-    distinct = given["name"].unique(maintain_order=True)
+    rows = pl.DataFrame({"name": pl.Series(names, dtype=pl.String).fill_null("")})
+    distinct = rows["name"].unique(maintain_order=True)
     table = pl.concat(
         [_read_some(distinct.slice(start, _AT_ONCE)) for start in range(0, max(1, distinct.len()), _AT_ONCE)]
     )
-    if distinct.len() == given.height:
+    if distinct.len() == rows.height:
         return table
-    return given.join(table, on="name", how="left", maintain_order="left")
+    return rows.join(table, on="name", how="left", maintain_order="left")
 
 
 def _read_some(names: pl.Series) -> pl.DataFrame:
@@ -80,22 +80,22 @@ def _read_some(names: pl.Series) -> pl.DataFrame:
             "text": pl.Series([s.text for s in symbols], dtype=pl.String),
         }
     )
-    asked = grammars()
-    opened = parts.select(pl.col(g.gate_on).str.contains(g.gate).alias(str(i)) for i, g in enumerate(asked))
+    ordered = grammars()
+    opened = parts.select(pl.col(g.gate_on).str.contains(g.gate).alias(str(i)) for i, g in enumerate(ordered))
     gates: list[list[Grammar]] = [[] for _ in symbols]
-    for grammar, column in zip(asked, opened, strict=True):
+    for grammar, column in zip(ordered, opened, strict=True):
         for row in column.arg_true():
             gates[row].append(grammar)
-    made: list[Attributes] = []
+    stated: list[Attributes] = []
     for symbol, open_gates in zip(symbols, gates, strict=True):
         for grammar in open_gates:
-            found = grammar.read(symbol)
-            if found is not None:
-                made.append(found)
+            attributes = grammar.read(symbol)
+            if attributes is not None:
+                stated.append(attributes)
                 break
         else:
-            made.append(_UNKNOWN)
-    return _table(names, made)
+            stated.append(_UNKNOWN)
+    return _table(names, stated)
 
 
 def _table(names: pl.Series, read: list[Attributes]) -> pl.DataFrame:
@@ -106,10 +106,10 @@ def _table(names: pl.Series, read: list[Attributes]) -> pl.DataFrame:
             if value is not None:
                 values[key][i] = value
                 used.add(key)
-    made: dict[str, pl.Series] = {"name": names}
+    by_column: dict[str, pl.Series] = {"name": names}
     for columns, dtype in ((TEXTS, pl.String()), (NUMBERS, pl.Int64()), (FLAGS, pl.Boolean())):
         for column in columns:
-            taken = values[column] if column in used else [None]
-            series = pl.Series(column, taken, dtype=dtype)
-            made[column] = series if column in used else series.new_from_index(0, len(read))
-    return pl.DataFrame(made)
+            cells = values[column] if column in used else [None]
+            series = pl.Series(column, cells, dtype=dtype)
+            by_column[column] = series if column in used else series.new_from_index(0, len(read))
+    return pl.DataFrame(by_column)

@@ -29,8 +29,8 @@ def priced_as() -> pl.Expr:
     priced = pl.lit(None, dtype=pl.String)
     for name, family in families().items():
         for op, by in family.helpers.items():
-            here = (pl.col("family") == name) & (pl.col("op") == op)
-            priced = pl.when(here.fill_null(value=False)).then(pl.lit(by)).otherwise(priced)
+            is_helper = (pl.col("family") == name) & (pl.col("op") == op)
+            priced = pl.when(is_helper.fill_null(value=False)).then(pl.lit(by)).otherwise(priced)
     return priced
 
 
@@ -49,7 +49,7 @@ def companion_shapes(frame: pl.DataFrame) -> pl.DataFrame:
         ``elements`` counts those of the result; ``reads`` and ``writes`` are in elements of ``dtype``. The
         number of parts a combine kernel reads is never stated: ``launch_guess`` says ``reads``.
     """
-    here = (pl.col("family") == names.ATTENTION) & pl.col("priced_as").is_not_null()
+    is_helper = (pl.col("family") == names.ATTENTION) & pl.col("priced_as").is_not_null()
     op = pl.col("op")
     width = pl.coalesce("call_head_dim_v", "call_head_dim", "head_dim").cast(pl.Float64)
     called = pl.col("call_batch").fill_null(1.0) * pl.col("call_q_len") * pl.col("call_heads") * width
@@ -60,12 +60,12 @@ def companion_shapes(frame: pl.DataFrame) -> pl.DataFrame:
     size = pl.col("dtype").replace_strict(BYTES, default=2.0, return_dtype=pl.Float64)
     wide = _SUM_BYTES / size
     parts = (_PARTS_USED * pl.col("split_k").cast(pl.Float64)).fill_null(_PARTS)
-    combine, known = op == "splitkv_combine", here & elements.is_not_null()
+    combine, sized = op == "splitkv_combine", is_helper & elements.is_not_null()
     reads = pl.when(combine).then(parts * wide).when(op == "convert").then(wide).otherwise(2.0)
     writes = pl.when(op == "preprocess").then(wide).otherwise(1.0)
     return frame.with_columns(
-        pl.when(known).then(elements).otherwise("elements").alias("elements"),
-        pl.when(known).then(reads).otherwise("reads").alias("reads"),
-        pl.when(known).then(writes).otherwise("writes").alias("writes"),
-        pl.when(known & combine).then(pl.lit("reads")).otherwise("launch_guess").alias("launch_guess"),
+        pl.when(sized).then(elements).otherwise("elements").alias("elements"),
+        pl.when(sized).then(reads).otherwise("reads").alias("reads"),
+        pl.when(sized).then(writes).otherwise("writes").alias("writes"),
+        pl.when(sized & combine).then(pl.lit("reads")).otherwise("launch_guess").alias("launch_guess"),
     )

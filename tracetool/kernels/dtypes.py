@@ -42,11 +42,11 @@ def number_format(text: str | None) -> str | None:
     if not text:
         return None
     plain = _QUALIFIER.sub("", text).strip()
-    found = canonical_dtype(plain) or ABBREVIATIONS.get(plain) or ABBREVIATIONS.get(plain.lower())
-    if found is None and "::" in plain:
+    dtype = canonical_dtype(plain) or ABBREVIATIONS.get(plain) or ABBREVIATIONS.get(plain.lower())
+    if dtype is None and "::" in plain:
         tail = _SCOPED.fullmatch(plain)
         if tail:
-            found = canonical_dtype(tail[1]) or ABBREVIATIONS.get(tail[1].lower())
-    if found is None and "complex<" in plain:
-        found = "complex128" if "double" in plain else "complex64"
-    return found
+            dtype = canonical_dtype(tail[1]) or ABBREVIATIONS.get(tail[1].lower())
+    if dtype is None and "complex<" in plain:
+        dtype = "complex128" if "double" in plain else "complex64"
+    return dtype

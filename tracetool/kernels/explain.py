@@ -29,11 +29,11 @@ def explain_name(name: str) -> dict[str, Any]:
     if grammar is not None:
         compiled = [(re.compile(t.pattern), t.meaning) for t in grammar.tokens]
         text = symbol.scope + (f"<{symbol.inside}>" if symbol.inside else "")
-        seen: set[str] = set()
+        explained: set[str] = set()
         for word in _WORDS.finditer(text[:4096]):
             meaning = next((m for p, m in compiled if p.fullmatch(word[0])), None)
-            if meaning and word[0] not in seen and len(tokens) < _MOST:
-                seen.add(word[0])
+            if meaning and word[0] not in explained and len(tokens) < _MOST:
+                explained.add(word[0])
                 tokens.append((word[0], meaning))
     return {
         "name": name,

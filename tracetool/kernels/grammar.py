@@ -121,12 +121,12 @@ class Rule:
 
     def read(self, symbol: Symbol) -> Attributes | None:
         """Return the attributes of a name this rule reads, else None."""
-        found = self.regex.match(symbol.part(self.where))
-        if found is None:
+        match = self.regex.match(symbol.part(self.where))
+        if match is None:
             return None
         out: Attributes = {"family": self.family, "op": self.op or None, **self.fixed}
         if self.sign is not None:
-            more = self.sign(found, symbol)
+            more = self.sign(match, symbol)
             if more is None:
                 return None
             out.update(more)
@@ -184,9 +184,9 @@ class Grammar:
     def read(self, symbol: Symbol) -> Attributes | None:
         """Return the attributes of a name that passed the gate, None where no rule reads it."""
         for rule in self.rules:
-            found = rule.read(symbol)
-            if found is not None:
-                found.setdefault("library", self.library)
-                found.setdefault("basis", "grammar")
-                return found
+            attributes = rule.read(symbol)
+            if attributes is not None:
+                attributes.setdefault("library", self.library)
+                attributes.setdefault("basis", "grammar")
+                return attributes
         return None

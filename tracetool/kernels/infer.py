@@ -38,11 +38,11 @@ _BY_NUMBER: Final = {
 }
 #: Of those that tell K: the sizes of its own by which a family is known without it.
 _INSTEAD_OF_K: Final = {
-    name: [wanted for wanted in families()[name].needs if "k" not in wanted] for name in _BY_NUMBER["k"]
+    name: [sizes for sizes in families()[name].needs if "k" not in sizes] for name in _BY_NUMBER["k"]
 }
 _USED: Final = sorted({
     *("m", "n", "k", "batch", "rows", "cols", "q_len", "kv_len", "heads", "head_dim", "kv_heads", "blocks"),
-    *(column for sets in _INSTEAD_OF_K.values() for wanted in sets for column in wanted),
+    *(column for sets in _INSTEAD_OF_K.values() for sizes in sets for column in sizes),
 })  # fmt: skip
 #: fp32 on the matrix cores of CDNA (``v_mfma_f32_32x32x2f32``: 4096 FLOP in 64 cycles, 4 units). [FLOP/clk/CU]
 _MFMA_FP32: Final = 256.0
@@ -68,14 +68,14 @@ def infer_missing(frame: pl.DataFrame, boards: dict[str | None, Gpu]) -> pl.Data
     family = frame["family"].fill_null("").to_numpy().astype(str)
     dtype = frame["dtype"].fill_null("fp32").to_numpy().astype(str)
     units = frame["opclass"].fill_null("").to_numpy().astype(str)
-    told = frame["launch_guess"].fill_null("").to_numpy().astype(object)
-    sheet = _Sheet(columns, told, np.full(n, np.nan), np.full(n, np.nan))
+    inferred = frame["launch_guess"].fill_null("").to_numpy().astype(object)
+    sheet = _Sheet(columns, inferred, np.full(n, np.nan), np.full(n, np.nan))
     for device, board in boards.items():
-        here = frame["device_name"].eq_missing(pl.Series([device], dtype=pl.String)).to_numpy()
+        on_device = frame["device_name"].eq_missing(pl.Series([device], dtype=pl.String)).to_numpy()
         size = np.array([BYTES.get(d, 4.0) for d in dtype])
         rate = np.array([_rate(board, d, unit) for d, unit in zip(dtype, units, strict=True)])
         lacks_k = (
-            here
+            on_device
             & np.isin(family, _BY_NUMBER["k"])
             & _known(columns, "m", "n")
             & np.isnan(columns["k"])
@@ -84,25 +84,25 @@ def infer_missing(frame: pl.DataFrame, boards: dict[str | None, Gpu]) -> pl.Data
         )
         middle, least, most = _depths(columns, seconds, size, rate, board)
         # what counts as a batch may be the parts of one split K
-        parts = np.where(told == "batch", columns["batch"], 1.0)
+        parts = np.where(inferred == "batch", columns["batch"], 1.0)
         sheet.put(lacks_k, "k", (middle, least, most * parts))
         rowwise = np.isin(family, _BY_NUMBER["cols"])
         lacks_cols = (
-            here & rowwise & _known(columns, "rows") & np.isnan(columns["cols"]) & np.isfinite(seconds)
+            on_device & rowwise & _known(columns, "rows") & np.isnan(columns["cols"]) & np.isfinite(seconds)
         )
         passes = np.where(family == names.REDUCTION, 1.0, 2.0)
         sheet.put(lacks_cols, "cols", _widths(columns, seconds, size * passes, board))
         lacks_keys = (
-            here
+            on_device
             & np.isin(family, _BY_NUMBER["kv_len"])
             & _known(columns, "q_len", "heads", "head_dim")
             & np.isnan(columns["kv_len"])
             & np.isfinite(seconds)
         )
         sheet.put(lacks_keys, "kv_len", _lengths(columns, seconds, size, rate, board))
-    made = [pl.Series(c, columns[c]).fill_nan(None) for c in ("k", "cols", "kv_len")]
+    filled = [pl.Series(c, columns[c]).fill_nan(None) for c in ("k", "cols", "kv_len")]
     return frame.with_columns(
-        *made, pl.Series("inferred", told.astype(str)), pl.Series("inferred_low", sheet.low).fill_nan(None), pl.Series("inferred_high", sheet.high).fill_nan(None)
+        *filled, pl.Series("inferred", inferred.astype(str)), pl.Series("inferred_low", sheet.low).fill_nan(None), pl.Series("inferred_high", sheet.high).fill_nan(None)
     )  # fmt: skip
 
 
@@ -121,14 +121,14 @@ def _complete_without_k(family: Texts, columns: dict[str, Floats]) -> Bools:
     """Return which rows hold all the sizes by which their family is known without K: convolutions, experts."""
     out = np.zeros(len(family), dtype=np.bool_)
     for name, sets in _INSTEAD_OF_K.items():
-        for wanted in sets:
-            out |= (family == name) & _known(columns, *wanted)
+        for sizes in sets:
+            out |= (family == name) & _known(columns, *sizes)
     return out
 
 
 def boards_of(frame: pl.DataFrame, fallback: Gpu | None) -> dict[str | None, Gpu]:
     """Return the GPU of each device string; ``fallback`` for those not known."""
-    found: dict[str | None, Gpu] = {}
+    gpus: dict[str | None, Gpu] = {}
     for device in frame["device_name"].unique().to_list():
         name = match_gpu(device) if device else None
         try:
@@ -136,8 +136,8 @@ def boards_of(frame: pl.DataFrame, fallback: Gpu | None) -> dict[str | None, Gpu
         except TracetoolError:
             board = fallback
         if board is not None:
-            found[device] = board
-    return found
+            gpus[device] = board
+    return gpus
 
 
 def _rate(gpu: Gpu, dtype: str, unit: str) -> float:
@@ -155,7 +155,7 @@ class _Sheet:
     """What is being filled: numbers by name, and beside each row what was inferred and its interval."""
 
     columns: dict[str, Floats]
-    told: Texts
+    inferred: Texts
     low: Floats
     high: Floats
 
@@ -166,7 +166,7 @@ class _Sheet:
         self.columns[name][where] = middle[where]
         self.low[where], self.high[where] = (least / middle)[where], (most / middle)[where]
         for i in np.flatnonzero(where):
-            self.told[i] = f"{self.told[i]} {name}".strip()
+            self.inferred[i] = f"{self.inferred[i]} {name}".strip()
 
 
 def _depths(

@@ -58,19 +58,19 @@ def from_launch(frame: pl.DataFrame, sm_counts: Mapping[str | None, int] | None 
 
 def _persistent(frame: pl.DataFrame, sm_counts: Mapping[str | None, int]) -> pl.DataFrame:
     """Mark products of modern libraries that launch one block per multiprocessor, or two."""
-    known = {k: float(v) for k, v in sm_counts.items() if k is not None}
-    count = pl.col("device_name").replace_strict(known, default=None, return_dtype=pl.Float64)
+    counts = {k: float(v) for k, v in sm_counts.items() if k is not None}
+    count = pl.col("device_name").replace_strict(counts, default=None, return_dtype=pl.Float64)
     one_axis = (pl.col("grid_y").fill_null(1.0) == 1) & (pl.col("grid_z").fill_null(1.0) == 1)
     modern = (
         pl.col("library")
         .fill_null("")
         .is_in(["cutlass", "triton", "training", "cublas", "aiter", "deepgemm"])
     )
-    made = modern & ~pl.col("name").str.contains("gemm_[0-9]+x[0-9]+")  # the older kernels never are
+    may_persist = modern & ~pl.col("name").str.contains("gemm_[0-9]+x[0-9]+")  # the older kernels never are
     fills = one_axis & (pl.col("blocks") == count) | one_axis & (pl.col("blocks") == 2 * count)
-    here = pl.col("family").is_in(_PRODUCTS) & made & fills & pl.col("persistent").is_null()
+    persists = pl.col("family").is_in(_PRODUCTS) & may_persist & fills & pl.col("persistent").is_null()
     return frame.with_columns(
-        pl.when(here.fill_null(value=False))
+        pl.when(persists.fill_null(value=False))
         .then(pl.lit(value=True))
         .otherwise("persistent")
         .alias("persistent")
@@ -85,13 +85,13 @@ def _stages(frame: pl.DataFrame) -> pl.DataFrame:
     size = pl.col("dtype").replace_strict(BYTES, default=None, return_dtype=pl.Float64)
     second = pl.col("tile_n") / pl.col("ctas_per_mma").fill_null(1)
     buffer = (pl.col("tile_m") + second) * pl.col("tile_k") * size
-    held = pl.when(pl.col("shared_bytes") > 0).then(pl.col("shared_bytes") / buffer)
+    buffers = pl.when(pl.col("shared_bytes") > 0).then(pl.col("shared_bytes") / buffer)
     nvidia = pl.col("library").fill_null("").is_in(["cublas", "cutlass", "tensorrt", "trtllm_gen", "cudnn"])
-    ratio = held / pl.col("stages")
-    found = held.floor().cast(pl.Int64)
-    take = nvidia & pl.col("stages").is_null() & found.is_between(2, 16)
+    ratio = buffers / pl.col("stages")
+    stages = buffers.floor().cast(pl.Int64)
+    take = nvidia & pl.col("stages").is_null() & stages.is_between(2, 16)
     return frame.with_columns(
-        pl.when(take).then(found).otherwise("stages").alias("stages"),
+        pl.when(take).then(stages).otherwise("stages").alias("stages"),
         pl.when(nvidia).then(ratio.is_between(0.95, 1.45)).alias("shared_fits"),
     )
 
@@ -165,7 +165,7 @@ def _products(frame: pl.DataFrame) -> pl.DataFrame:
     )
     frame = _experts(frame)
     # with the operator's sizes the grid can be checked and the parts of a split K counted
-    known = (
+    has_sizes = (
         pl.col("m").is_not_null()
         & pl.col("n").is_not_null()
         & tile_m.is_not_null()
@@ -177,7 +177,7 @@ def _products(frame: pl.DataFrame) -> pl.DataFrame:
     whole = (parts >= 1) & ((parts - parts.round()).abs() < 1e-9)
     in_z = (gz > batch) & (gz % batch == 0)
     counted = (
-        pl.when(~known | pl.col("blocks").is_null())
+        pl.when(~has_sizes | pl.col("blocks").is_null())
         .then(None)
         .when(in_z)
         .then(gz / batch)
@@ -185,20 +185,25 @@ def _products(frame: pl.DataFrame) -> pl.DataFrame:
         .then(parts)
         .otherwise(None)
     )
-    split = pl.when(splits & ~known & (gz > 1) & ~flat).then(gz).otherwise(counted)
+    split = pl.when(splits & ~has_sizes & (gz > 1) & ~flat).then(gz).otherwise(counted)
     swizzled = (pl.col("blocks") / pl.max_horizontal(split.fill_null(1.0), pl.lit(1.0)) / tiles).is_between(
         1.0, 2.0, closed="left"
     )
     fits = (
-        pl.when(~known | pl.col("blocks").is_null() | stays)
+        pl.when(~has_sizes | pl.col("blocks").is_null() | stays)
         .then(None)
         .otherwise(whole | swizzled | (pl.col("blocks") < tiles) & (gy >= 16_384))
     )
     return frame.with_columns(
         pl.coalesce(pl.when(named_split > 1).then(named_split), split, named_split).alias("split_k"),
-        pl.when(known).then(tiles).when(pl.col("_counts")).then(plane * gz).otherwise(_NULL).alias("tiles"),
+        pl.when(has_sizes)
+        .then(tiles)
+        .when(pl.col("_counts"))
+        .then(plane * gz)
+        .otherwise(_NULL)
+        .alias("tiles"),
         fits.alias("grid_fits"),
-        pl.when(known & (pl.col("blocks") < tiles) & (gy < 16_384) & (pl.col("family") != names.GEMV))
+        pl.when(has_sizes & (pl.col("blocks") < tiles) & (gy < 16_384) & (pl.col("family") != names.GEMV))
         .then(pl.lit(value=True))
         .otherwise(pl.col("persistent"))
         .alias("persistent"),
@@ -208,10 +213,10 @@ def _products(frame: pl.DataFrame) -> pl.DataFrame:
 def _experts(frame: pl.DataFrame) -> pl.DataFrame:
     """Products of experts: rows are shared out among them; the first product's K is the model's width."""
     count = pl.col("call_expert_count")
-    here = (pl.col("family") == names.MOE) & pl.col("launch_m").is_not_null() & (count > 0)
-    first = here & pl.col("gated").fill_null(value=False)
+    of_experts = (pl.col("family") == names.MOE) & pl.col("launch_m").is_not_null() & (count > 0)
+    first = of_experts & pl.col("gated").fill_null(value=False)
     return frame.with_columns(
-        pl.when(here).then(pl.col("launch_m") / count).otherwise("launch_m").alias("launch_m"),
-        pl.when(here).then(count).otherwise("launch_batch").alias("launch_batch"),
+        pl.when(of_experts).then(pl.col("launch_m") / count).otherwise("launch_m").alias("launch_m"),
+        pl.when(of_experts).then(count).otherwise("launch_batch").alias("launch_batch"),
         pl.when(first).then("call_model_width").otherwise(_NULL).alias("launch_k"),
     )

@@ -24,19 +24,21 @@ def attention_rows(frame: pl.DataFrame) -> pl.DataFrame:
     gx, gy, gz = pl.col("grid_x"), pl.col("grid_y").fill_null(1.0), pl.col("grid_z").fill_null(1.0)
     tile = pl.col("tile_m").cast(pl.Float64)
     op = pl.col("op").fill_null("")
-    here = (
+    is_attention = (
         (pl.col("family") == names.ATTENTION)
         & gx.is_not_null()
         & ~pl.col("persistent").fill_null(value=False)
     )
     dense = (
-        here
+        is_attention
         & op.is_in(["flash_fwd", "flash_bwd"])
         & (pl.col("library").fill_null("") == "flash_attn")
         & tile.is_not_null()
     )
-    shared = here & (op == "flash_fwd_splitkv") & tile.is_not_null()
-    efficient = here & (pl.col("library").fill_null("") == "pytorch_mem_efficient") & tile.is_not_null()
+    shared = is_attention & (op == "flash_fwd_splitkv") & tile.is_not_null()
+    efficient = (
+        is_attention & (pl.col("library").fill_null("") == "pytorch_mem_efficient") & tile.is_not_null()
+    )
     step = pl.when(op == "flash_bwd").then(pl.col("tile_n").cast(pl.Float64)).otherwise(tile)
     any_of = dense | shared | efficient
     q_len = pl.when(any_of).then(gx * step)

@@ -65,20 +65,20 @@ def _lend(frame: pl.DataFrame) -> pl.DataFrame:
     orphans = numbered.filter(orphan & (pl.col("duration_us") > 0))
     if not lenders.height or not orphans.height:
         return frame.with_columns(pl.lit(value=False).alias("lent"))
-    wanted = ["_row", "duration_us", *_LAUNCH]
+    columns = ["_row", "duration_us", *_LAUNCH]
     gridless = pl.col("grid_x").is_null()
     pairs = [
-        some.select(wanted).join(
+        unlinked.select(columns).join(
             lenders.select("duration_us", *dict.fromkeys((*on, *_COLUMNS))),
             on=on,
             how="inner",
             suffix="_usual",
         )
-        for some, on in ((orphans.filter(~gridless), list(_LAUNCH)), (orphans.filter(gridless), ["name"]))
+        for unlinked, on in ((orphans.filter(~gridless), list(_LAUNCH)), (orphans.filter(gridless), ["name"]))
     ]
     shared = ["_row", "duration_us", "duration_us_usual", *_COLUMNS]
     apart = (pl.col("duration_us") / pl.col("duration_us_usual")).log().abs()
-    taken = (
+    closest = (
         pl.concat([p.select(shared) for p in pairs])
         .with_columns(apart.alias("_apart"))
         .filter(pl.col("_apart") <= _APART)
@@ -86,7 +86,7 @@ def _lend(frame: pl.DataFrame) -> pl.DataFrame:
         .unique("_row", keep="first", maintain_order=True)
         .select("_row", *(pl.col(c).alias(f"_{c}") for c in _COLUMNS))
     )
-    joined = numbered.join(taken, on="_row", how="left", maintain_order="left")
+    joined = numbered.join(closest, on="_row", how="left", maintain_order="left")
     return joined.with_columns(
         *(pl.coalesce(c, f"_{c}").alias(c) for c in _COLUMNS),
         pl.col("_call_name").is_not_null().alias("lent"),
@@ -94,8 +94,8 @@ def _lend(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _numbers(name: str, values: Iterable[object]) -> pl.Series:
-    made = [float(v) if isinstance(v, (int, float)) else None for v in values]
-    return pl.Series(name, made, dtype=pl.Float64)
+    numbers = [float(v) if isinstance(v, (int, float)) else None for v in values]
+    return pl.Series(name, numbers, dtype=pl.Float64)
 
 
 def _text(value: object) -> str | None:
@@ -104,11 +104,11 @@ def _text(value: object) -> str | None:
 
 def _read(call: Call) -> Numbers:
     family, numbers = read_shapes(call)
-    found: Numbers = dict(numbers or {})
+    shapes: Numbers = dict(numbers or {})
     stream = streaming(call) or {}
-    found["conv_groups"] = found.pop("groups", None)
+    shapes["conv_groups"] = shapes.pop("groups", None)
     return {
-        **found, "call_family": family, "call_dtype": call.dtype, "call_phase": found.get("phase"), "call_name": call.name,
+        **shapes, "call_family": family, "call_dtype": call.dtype, "call_phase": shapes.get("phase"), "call_name": call.name,
         "stream_elements": stream.get("elements"), "stream_reads": stream.get("reads"),
         "walked_dims": stream.get("dims"),
     }  # fmt: skip

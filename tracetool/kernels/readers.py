@@ -29,10 +29,10 @@ def product(first: int, *, transposed: bool = False) -> Reader:
 
     def read(call: Call) -> Numbers | None:
         a, b = call.shape(first), call.shape(first + 1)
-        found = _product(a, b, transposed=transposed) or _product(a, b, transposed=not transposed)
-        if found and first:
-            found["bias_elements"] = found["n"]  # one row, though it may be stated spread over all
-        return found
+        sizes = _product(a, b, transposed=transposed) or _product(a, b, transposed=not transposed)
+        if sizes and first:
+            sizes["bias_elements"] = sizes["n"]  # one row, though it may be stated spread over all
+        return sizes
 
     return read
 
@@ -148,7 +148,7 @@ def complete_convolutions(read: list[Numbers]) -> None:
     of weights take the filter of the forward call, or are emptied.
     """
     data = ("batch", "channels", "height", "width", "filters")
-    taken = ("kernel_h", "kernel_w", "stride", "padding", "conv_groups")
+    filter_columns = ("kernel_h", "kernel_w", "stride", "padding", "conv_groups")
     results = {tuple(r.get(c) for c in data): r["result_height"] for r in read if r.get("result_height")}
     for row in read:
         if "stride" in row and row["stride"] is None:
@@ -160,5 +160,9 @@ def complete_convolutions(read: list[Numbers]) -> None:
     forward = {tuple(r.get(c) for c in data): r for r in read if r.get("kernel_h")}
     for row in read:
         if "kernel_h" in row and row["kernel_h"] is None:
-            told = forward.get(tuple(row.get(c) for c in data))
-            row.update({c: told[c] for c in taken if c in told} if told else dict.fromkeys(data))
+            forward_call = forward.get(tuple(row.get(c) for c in data))
+            row.update(
+                {c: forward_call[c] for c in filter_columns if c in forward_call}
+                if forward_call
+                else dict.fromkeys(data)
+            )

@@ -34,9 +34,9 @@ def format_in(text: str) -> str | None:
     >>> format_in("vllm::rms_norm_kernel<c10::Half>"), format_in("fmoe_bf16_g1u1")
     ('fp16', 'bf16')
     """
-    seen = _FORMAT.search(text)
-    if seen:
-        return number_format(seen[0])
+    spelled = _FORMAT.search(text)
+    if spelled:
+        return number_format(spelled[0])
     flat = _FLAT.search(text)
     return number_format(flat[1]) if flat else None
 
@@ -44,16 +44,16 @@ def format_in(text: str) -> str | None:
 def typed(symbol: Symbol) -> str | None:
     """Return the first number format among the template arguments, else in the head symbol."""
     for argument in symbol.arguments[:12]:
-        found = number_format(argument) or (format_in(argument) if len(argument) < 400 else None)
-        if found and found not in ("int32", "int64", "bool"):
-            return found
+        dtype = number_format(argument) or (format_in(argument) if len(argument) < 400 else None)
+        if dtype and dtype not in ("int32", "int64", "bool"):
+            return dtype
     return format_in(symbol.head)
 
 
 def typed_as(**fixed: str | int | bool | None) -> Sign:
     """Return a reader that states the number format and what is given."""
 
-    def sign(found: re.Match[str], symbol: Symbol) -> Attributes:
+    def sign(match: re.Match[str], symbol: Symbol) -> Attributes:
         return {"dtype": typed(symbol), **fixed}
 
     return sign

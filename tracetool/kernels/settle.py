@@ -27,19 +27,19 @@ def settle_work(frame: pl.DataFrame, boards: dict[str | None, Gpu]) -> pl.DataFr
 
     ``frame`` holds ``launch_elements``, ``elements`` (from operators), ``operands``, ``dtype``, ``duration_us``.
     """
-    made = []
+    factors = []
     for device in frame["device_name"].unique(maintain_order=True).to_list():
         factor = _factor(frame.filter(pl.col("device_name").eq_missing(pl.lit(device))), boards.get(device))
         if factor != 1.0:
-            made.append((device, factor))
-    if not made:
+            factors.append((device, factor))
+    if not factors:
         return frame
     wide = pl.lit(1.0)
-    for device, factor in made:
+    for device, factor in factors:
         wide = pl.when(pl.col("device_name").eq_missing(pl.lit(device))).then(factor).otherwise(wide)
-    here = _is_open()
+    vectorized = _is_open()
     return frame.with_columns(
-        pl.when(here)
+        pl.when(vectorized)
         .then(pl.col("launch_elements") * wide)
         .otherwise("launch_elements")
         .alias("launch_elements")
@@ -54,9 +54,9 @@ def _factor(frame: pl.DataFrame, gpu: Gpu | None) -> float:
     rows = frame.filter(_is_open() & (pl.col("launch_elements") > 0))
     if not rows.height:
         return 1.0
-    known = rows.filter(pl.col("elements").is_not_null() & (pl.col("blocks") >= 64))
-    if known.height:
-        ratio = known.select((pl.col("elements") / pl.col("launch_elements")).median()).item()
+    measured = rows.filter(pl.col("elements").is_not_null() & (pl.col("blocks") >= 64))
+    if measured.height:
+        ratio = measured.select((pl.col("elements") / pl.col("launch_elements")).median()).item()
         return min(_FACTORS, key=lambda f: abs(f - ratio))
     if gpu is None:
         return 1.0

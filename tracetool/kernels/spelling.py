@@ -68,10 +68,10 @@ def normalize_all(names: Sequence[str]) -> list[str]:
         readable = pl.Series([demangle(n) for n in text.gather(mangled)], dtype=pl.String)
         text = text.scatter(mangled, readable)
     frame = text.to_frame().lazy()
-    made = pl.col("name")
+    normalized = pl.col("name")
     for pattern, replacement in _SPELLINGS:
-        made = made.str.replace_all(pattern, replacement)
-    return frame.select(made).collect()["name"].to_list()
+        normalized = normalized.str.replace_all(pattern, replacement)
+    return frame.select(normalized).collect()["name"].to_list()
 
 
 def normalize(name: str) -> str:

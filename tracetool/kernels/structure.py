@@ -64,14 +64,14 @@ def describe(signatures: pl.DataFrame, gpu: Gpu | None = None) -> pl.DataFrame:
         :func:`tracetool.kernels.launch.from_launch`; ``inferred``: see
         :func:`tracetool.kernels.infer.infer_missing`.
     """
-    made = refined(signatures)
-    boards = boards_of(made, gpu)
+    frame = refined(signatures)
+    boards = boards_of(frame, gpu)
     counts = {device: board.sm_count for device, board in boards.items()}
-    made = settle_work(distrust_calls(from_launch(_own_shapes(made), counts)), boards)
-    made = infer_missing(companion_shapes(_filled(made)), boards)
-    made = _sources(made)
-    calls = [c for c in made.columns if c.startswith(("call_", "launch_"))]
-    return made.drop(*calls, "activity", "block_threads", "main", *ARGUMENTS)
+    frame = settle_work(distrust_calls(from_launch(_own_shapes(frame), counts)), boards)
+    frame = infer_missing(companion_shapes(_filled(frame)), boards)
+    frame = _sources(frame)
+    calls = [c for c in frame.columns if c.startswith(("call_", "launch_"))]
+    return frame.drop(*calls, "activity", "block_threads", "main", *ARGUMENTS)
 
 
 def _own_shapes(frame: pl.DataFrame) -> pl.DataFrame:
@@ -153,11 +153,11 @@ def _filled(frame: pl.DataFrame) -> pl.DataFrame:
         .then(pl.coalesce("elements", "launch_elements"))
         .otherwise("elements")
     )
-    given = pl.coalesce("m", "q_len", "rows").is_not_null() | (streams & pl.col("elements").is_not_null())
+    sized = pl.coalesce("m", "q_len", "rows").is_not_null() | (streams & pl.col("elements").is_not_null())
     return frame.with_columns(
         *(pl.coalesce(c, f"launch_{c}").alias(c) for c in TOLD if c != "elements"),
         elements.alias("elements"),
-        pl.when(given).then(pl.lit("")).otherwise("launch_guess").alias("launch_guess"),
+        pl.when(sized).then(pl.lit("")).otherwise("launch_guess").alias("launch_guess"),
     )
 
 
@@ -169,8 +169,8 @@ def _work_known() -> pl.Expr:
     priced = pl.coalesce("priced_as", "family")
     complete = pl.lit(value=False)
     for sets, of_sets in alike.items():
-        for wanted in sets:
-            complete |= priced.is_in(of_sets) & pl.all_horizontal(*(pl.col(c).is_not_null() for c in wanted))
+        for sizes in sets:
+            complete |= priced.is_in(of_sets) & pl.all_horizontal(*(pl.col(c).is_not_null() for c in sizes))
     return complete
 
 
@@ -179,11 +179,11 @@ def _sources(frame: pl.DataFrame) -> pl.DataFrame:
     family = pl.col("family")
     streams = family.is_in(_STREAMS)
     exact = pl.coalesce(pl.col("call_elements"), pl.col("call_stream_elements"))
-    told = pl.col("main") | (streams & pl.col("elements").eq_missing(exact))
-    told |= (
+    from_operator = pl.col("main") | (streams & pl.col("elements").eq_missing(exact))
+    from_operator |= (
         (family == names.SPLITK_REDUCE) & pl.col("call_m").is_not_null() & pl.col("elements").is_not_null()
     )
-    told |= (
+    from_operator |= (
         (family == names.ATTENTION) & pl.col("elements").is_not_null() & pl.col("call_q_len").is_not_null()
     )
     source = (
@@ -191,7 +191,7 @@ def _sources(frame: pl.DataFrame) -> pl.DataFrame:
         .then(pl.lit("bytes"))
         .when(~_work_known())
         .then(pl.lit("none"))
-        .when(told & (pl.col("inferred") == ""))
+        .when(from_operator & (pl.col("inferred") == ""))
         .then(pl.lit("operator"))
         .otherwise(pl.lit("grid"))
     )

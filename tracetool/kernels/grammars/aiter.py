@@ -19,7 +19,7 @@ _QUANT = re.compile(
 )
 
 
-def _attention(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _attention(match: re.Match[str], symbol: Symbol) -> Attributes:
     text = symbol.head
     dims = re.search(r"_hd(\d+)(?:x(\d+))?", text)
     back = "bwd" in text
@@ -34,7 +34,7 @@ def _attention(found: re.Match[str], symbol: Symbol) -> Attributes:
     }  # fmt: skip
 
 
-def _mla(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _mla(match: re.Match[str], symbol: Symbol) -> Attributes:
     text = symbol.head
     return {
         "op": "mla_prefill" if "prefill" in text or "pfl" in text else "mla_decode",
@@ -43,7 +43,7 @@ def _mla(found: re.Match[str], symbol: Symbol) -> Attributes:
     }
 
 
-def _moe(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _moe(match: re.Match[str], symbol: Symbol) -> Attributes:
     text = symbol.head
     tiles, quant = _PAIR.findall(text), _QUANT.search(text)
     return {
@@ -58,7 +58,7 @@ def _moe(found: re.Match[str], symbol: Symbol) -> Attributes:
     }  # fmt: skip
 
 
-def _gemm(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _gemm(match: re.Match[str], symbol: Symbol) -> Attributes:
     text = symbol.head
     tiles = _PAIR.findall(text)
     large = [t for t in tiles if int(t[0]) >= 16]
@@ -66,7 +66,7 @@ def _gemm(found: re.Match[str], symbol: Symbol) -> Attributes:
     return {
         "tile_m": int(large[0][0]) if large else None,
         "tile_n": int(large[0][1]) if large else None,
-        "dtype": number_format(found["t"].lower()) or format_in(text),
+        "dtype": number_format(match["t"].lower()) or format_in(text),
         "layout": layout[1] if layout else None,
         "k_sharing": "split_k" if "splitk" in text.lower() else None,
     }
@@ -82,7 +82,7 @@ _FLY_WORDS = (
 _FLY_SPLIT = re.compile(r"_(?:split_k|sk)(\d+)")
 
 
-def _flydsl(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _flydsl(match: re.Match[str], symbol: Symbol) -> Attributes:
     text = symbol.head
     tile, split = _FLY.search(text), _FLY_SPLIT.search(text)
     operands = re.search(r"_a([a-z0-9]+)_w([a-z0-9]+)_([a-z0-9]+)_t", text)
@@ -106,12 +106,12 @@ def _flydsl(found: re.Match[str], symbol: Symbol) -> Attributes:
     return out
 
 
-def _opus(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _opus(match: re.Match[str], symbol: Symbol) -> Attributes:
     return {
-        "threads": int(found["t"]),
-        "tile_m": int(found["m"]),
-        "tile_n": int(found["n"]),
-        "tile_k": int(found["k"]),
+        "threads": int(match["t"]),
+        "tile_m": int(match["m"]),
+        "tile_n": int(match["n"]),
+        "tile_k": int(match["k"]),
         "dtype": format_in(symbol.head),
     }
 

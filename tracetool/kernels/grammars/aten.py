@@ -56,11 +56,11 @@ def _format_of(text: str, *, by_index: bool = False) -> str | None:
     lambda of kernels that walk an index (``by_index``) takes that index.
     """
     stated = _FUNCTOR_TYPE.search(text) if "unctor" in text or "func_wrapper" in text else None
-    found = number_format(stated[1]) if stated else None
-    if found:
-        return found
-    taken = _LAMBDA.findall(text)
-    for one in reversed(taken[:-1] if by_index else taken):
+    dtype = number_format(stated[1]) if stated else None
+    if dtype:
+        return dtype
+    lambdas = _LAMBDA.findall(text)
+    for one in reversed(lambdas[:-1] if by_index else lambdas):
         formats = [f for f in map(number_format, one.split(", ")) if f]
         if formats:  # a condition comes before the values it chooses from
             return next((f for f in formats if f != "bool"), "bool")
@@ -111,26 +111,26 @@ def _tensors_of(inside: str) -> int | None:
     return 3 if _TWO_INPUTS.search(inside) else None
 
 
-def _elementwise(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _elementwise(match: re.Match[str], symbol: Symbol) -> Attributes:
     inside = symbol.inside
     out = _work(symbol)
     pointers = _POINTERS.search(inside) or _SKETCHED_POINTERS.search(inside) if "char" in inside else None
     out["operands"] = int(pointers[1]) if pointers else _tensors_of(inside)
-    head, arguments = found[0], symbol.arguments
+    head, arguments = match[0], symbol.arguments
     if head.startswith("vectorized") and arguments and arguments[0].isdigit():
         out["vec"] = int(arguments[0])
     elif (
         head.startswith(_COUNTED) and len(arguments) > 1 and arguments[0].isdigit() and arguments[1].isdigit()
     ):
         out["threads"], out["elements_per_thread"] = int(arguments[0]), int(arguments[1])
-    told = _FUNCTOR_FAMILY.search(str(out["functor"] or inside))
-    if told and told.lastgroup:
-        family, _, op = told.lastgroup.partition("__")
+    functor = _FUNCTOR_FAMILY.search(str(out["functor"] or inside))
+    if functor and functor.lastgroup:
+        family, _, op = functor.lastgroup.partition("__")
         return {**out, "family": family, "op": op}
     return {**out, "op": str(out["functor"]).lower() if out["functor"] else None}
 
 
-def _reduce(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _reduce(match: re.Match[str], symbol: Symbol) -> Attributes:
     arguments = symbol.arguments
     out = _work(symbol)
     if len(arguments) > 1 and arguments[0].isdigit() and arguments[1].isdigit():
@@ -142,7 +142,7 @@ def _reduce(found: re.Match[str], symbol: Symbol) -> Attributes:
     return out
 
 
-def _foreach(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _foreach(match: re.Match[str], symbol: Symbol) -> Attributes:
     inside = symbol.inside
     out = _work(symbol)
     depth = _DEPTH.search(inside)
@@ -153,18 +153,18 @@ def _foreach(found: re.Match[str], symbol: Symbol) -> Attributes:
     return out
 
 
-def _typed(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _typed(match: re.Match[str], symbol: Symbol) -> Attributes:
     return {k: v for k, v in _work(symbol).items() if k != "functor"}
 
 
-def _softmax(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _softmax(match: re.Match[str], symbol: Symbol) -> Attributes:
     arguments = symbol.arguments
     numbers = [a for a in arguments if a.isdigit()]
     flags = [a for a in arguments if a in ("true", "false")]
     log = (bool(flags) and flags[0] == "true") or "LogSoftMax" in symbol.inside
-    back = "ackward" in found[0]
-    out = _typed(found, symbol)
-    if "warp" in found[0] and numbers:
+    back = "ackward" in match[0]
+    out = _typed(match, symbol)
+    if "warp" in match[0] and numbers:
         out["log2_elements"] = int(numbers[0])
     elif numbers:
         out["vec"] = int(numbers[0])
@@ -173,8 +173,8 @@ def _softmax(found: re.Match[str], symbol: Symbol) -> Attributes:
     return out
 
 
-def _cat(found: re.Match[str], symbol: Symbol) -> Attributes:
-    return {**_typed(found, symbol), "threads": None}
+def _cat(match: re.Match[str], symbol: Symbol) -> Attributes:
+    return {**_typed(match, symbol), "threads": None}
 
 
 _NORMS = r"batch_?norm|BatchNorm|layer_?norm|LayerNorm|group_?norm|GroupNorm|instance_?norm|rms_?norm|RMSNorm|local_response"

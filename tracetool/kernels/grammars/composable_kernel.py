@@ -38,9 +38,9 @@ def _dtype(text: str) -> str | None:
     return min(sixteen or at)[1] if at else None
 
 
-def _instance(found: re.Match[str], symbol: Symbol) -> Attributes:
-    kind = found["kind"]
-    sizes = re.search(r"_(\d+)x(\d+)x(\d+)x(\d+)(?=_)", symbol.head[found.end("kind") - 1 :])
+def _instance(match: re.Match[str], symbol: Symbol) -> Attributes:
+    kind = match["kind"]
+    sizes = re.search(r"_(\d+)x(\d+)x(\d+)x(\d+)(?=_)", symbol.head[match.end("kind") - 1 :])
     tile = re.search(r"_(\d+)x(\d+)x(\d+)_\d+x\d+x\d+_", symbol.head)
     out: Attributes = {
         "dtype": {"a8w8": "fp8" if "blockscale" in symbol.head else None, "a4w4": "mxfp4", "bf16": "bf16", "f16": "fp16", "a16w16": "bf16"}.get(kind),
@@ -54,7 +54,7 @@ def _instance(found: re.Match[str], symbol: Symbol) -> Attributes:
     return out
 
 
-def _template(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _template(match: re.Match[str], symbol: Symbol) -> Attributes:
     inside = symbol.inside or symbol.scope
     low = symbol.head.lower()
     text = low if low not in ("kentry", "kernel") else inside[:4000].lower()

@@ -11,12 +11,12 @@ from tracetool.kernels.symbols import Symbol
 _TYPED = re.compile(r"(?:Policy(?:Hub)?|policy_hub|AgentScanPolicy|State)\w*<([^<>]{1,60})")
 
 
-def _read(found: re.Match[str], symbol: Symbol) -> Attributes:
-    seen = _TYPED.search(symbol.inside)
-    return {"dtype": format_in(seen[1]) if seen else None}
+def _read(match: re.Match[str], symbol: Symbol) -> Attributes:
+    type_argument = _TYPED.search(symbol.inside)
+    return {"dtype": format_in(type_argument[1]) if type_argument else None}
 
 
-def _agent(found: re.Match[str], symbol: Symbol) -> Attributes | None:
+def _agent(match: re.Match[str], symbol: Symbol) -> Attributes | None:
     """Read Thrust's ``core::_kernel_agent<__reduce::ReduceAgent<...>>`` and ``__parallel_for``."""
     inside = symbol.inside + symbol.scope
     for words, family, op in (

@@ -24,47 +24,47 @@ _LAYOUT = re.compile(r"_([nt]{2})(?:_|$)")
 _LOADS = re.compile(r"_ldg(\d+)")
 
 
-def _tiled(found: re.Match[str], symbol: Symbol) -> Attributes:
-    rest, acc = found["rest"], _ACCUMULATORS[found["acc"][-1]]
+def _tiled(match: re.Match[str], symbol: Symbol) -> Attributes:
+    rest, acc = match["rest"], _ACCUMULATORS[match["acc"][-1]]
     stages, sliced, layout, loads = (p.search(rest) for p in (_STAGES, _SLICED, _LAYOUT, _LOADS))
-    out = number_format(found["out"])
-    given = number_format(found["a"]) or number_format(found["mid"])
-    if given is None:
-        given = {"int32": "int8"}.get(acc) or (out if found["mma"] and out != "fp32" else None)
-        given = given or ("tf32" if found["mma"] and acc == "fp32" else acc)
+    out = number_format(match["out"])
+    dtype = number_format(match["a"]) or number_format(match["mid"])
+    if dtype is None:
+        dtype = {"int32": "int8"}.get(acc) or (out if match["mma"] and out != "fp32" else None)
+        dtype = dtype or ("tf32" if match["mma"] and acc == "fp32" else acc)
     return {
-        "dtype": given,
+        "dtype": dtype,
         "acc_dtype": acc,
-        "out_dtype": out or ("fp32" if given == "tf32" else acc if not found["a"] else given),
-        "mma": _MMA.get(found["mma"] or ""),
-        "arch": found["arch"],
-        "tile_m": int(found["m"]),
-        "tile_n": int(found["n"]),
+        "out_dtype": out or ("fp32" if dtype == "tf32" else acc if not match["a"] else dtype),
+        "mma": _MMA.get(match["mma"] or ""),
+        "arch": match["arch"],
+        "tile_m": int(match["m"]),
+        "tile_n": int(match["n"]),
         "tile_k": int(stages[1]) if stages else None,
         "stages": int(stages[2]) if stages else None,
         "layout": layout[1] if layout else None,
         "align": int(loads[1]) if loads else None,
         "epilogue": "relu" if "_relu" in rest else None,
         "k_sharing": "split_k" if "splitK" in rest else "slice_k" if sliced else None,
-        "opclass": "tensorop" if found["mma"] and found["mma"] in _MMA else "simt",
-        "op": "gemm_3m" if found["acc"].startswith("g") else "gemm",
+        "opclass": "tensorop" if match["mma"] and match["mma"] in _MMA else "simt",
+        "op": "gemm_3m" if match["acc"].startswith("g") else "gemm",
         "library": "tensorrt" if symbol.head.startswith("trt_") else "cublas",
     }
 
 
-def _typed(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _typed(match: re.Match[str], symbol: Symbol) -> Attributes:
     """Read the first argument that is a number format."""
-    kind = found.groupdict().get("t")
+    kind = match.groupdict().get("t")
     dtype = next(
         (d for d in map(number_format, symbol.arguments) if d and not d.startswith(("int", "bool"))), None
     )
     return {
         "dtype": dtype or _ACCUMULATORS.get(kind or ""),
-        "layout": (found.groupdict().get("layout") or "").lstrip("2") or None,
+        "layout": (match.groupdict().get("layout") or "").lstrip("2") or None,
     }
 
 
-def _reduce(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _reduce(match: re.Match[str], symbol: Symbol) -> Attributes:
     formats = [
         d for d in map(number_format, symbol.arguments) if d in ("fp32", "fp16", "bf16", "fp64", "int32")
     ]

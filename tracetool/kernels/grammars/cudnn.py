@@ -17,7 +17,7 @@ _PREFIX = r"(?:cudnn_(?:infer_|train_|ops_|cnn_)?)?"
 _LAYOUT = re.compile(r"_([nt]{2})(?:_v\d+)?$")
 
 
-def _scudnn(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _scudnn(match: re.Match[str], symbol: Symbol) -> Attributes:
     text = symbol.head
     winograd, strided = "winograd" in text, "stridedB" in text
     split = "splitK" in text
@@ -29,11 +29,11 @@ def _scudnn(found: re.Match[str], symbol: Symbol) -> Attributes:
         "op": "winograd" if winograd else "implicit_gemm",
         "direction": direction,
         "algo": "winograd" if winograd else "implicit_gemm",
-        "dtype": {"s": "fp32", "h": "fp16", "d": "fp64", "i": "int8"}.get(found["t"][-1]),
-        "acc_dtype": {"s": "fp32", "h": "fp16", "d": "fp64", "i": "int32"}.get(found["t"][-1]),
-        "tile_m": int(found["m"]) if found["m"] else None,
-        "tile_n": int(found["n"]) if found["n"] else None,
-        "arch": found["arch"],
+        "dtype": {"s": "fp32", "h": "fp16", "d": "fp64", "i": "int8"}.get(match["t"][-1]),
+        "acc_dtype": {"s": "fp32", "h": "fp16", "d": "fp64", "i": "int32"}.get(match["t"][-1]),
+        "tile_m": int(match["m"]) if match["m"] else None,
+        "tile_n": int(match["n"]) if match["n"] else None,
+        "arch": match["arch"],
         "epilogue": "relu" if "_relu" in text else None,
         "k_sharing": "split_k" if split else "slice_k" if "_sliced" in text else None,
         "layout": layout[1] if layout else None,
@@ -44,7 +44,7 @@ def _scudnn(found: re.Match[str], symbol: Symbol) -> Attributes:
 _ENGINE = {"dgrad": "bwd_data", "wgrad": "bwd_weight", "bwd_data": "bwd_data", "bwd_filter": "bwd_weight"}
 
 
-def _engine(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _engine(match: re.Match[str], symbol: Symbol) -> Attributes:
     direction = next((v for k, v in _ENGINE.items() if k in symbol.head.lower()), "fwd")
     algo = (
         "explicit_gemm"
@@ -56,7 +56,7 @@ def _engine(found: re.Match[str], symbol: Symbol) -> Attributes:
     return {"op": f"conv_{direction}", "direction": direction, "algo": algo, "dtype": typed(symbol)}
 
 
-def _winograd(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _winograd(match: re.Match[str], symbol: Symbol) -> Attributes:
     direction = (
         "bwd_weight"
         if "wgrad" in symbol.head.lower()
@@ -67,7 +67,7 @@ def _winograd(found: re.Match[str], symbol: Symbol) -> Attributes:
     return {"op": "winograd_transform", "algo": "winograd", "direction": direction, "dtype": typed(symbol)}
 
 
-def _norm(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _norm(match: re.Match[str], symbol: Symbol) -> Attributes:
     back = "bn_bw" in symbol.head or "ackward" in symbol.head or "_bwd" in symbol.head
     return {
         "op": "batch_norm_bwd" if back else "batch_norm_fwd",
@@ -76,7 +76,7 @@ def _norm(found: re.Match[str], symbol: Symbol) -> Attributes:
     }
 
 
-def _sdpa(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _sdpa(match: re.Match[str], symbol: Symbol) -> Attributes:
     text = symbol.head
     tile = re.search(r"_(\d+)x(\d+)x(\d+)_", text)
     arch = re.search(r"_(sm\d+)_", text)

@@ -9,7 +9,7 @@ from tracetool.kernels.reading import numbers_of, typed
 from tracetool.kernels.symbols import Symbol
 
 
-def _read(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _read(match: re.Match[str], symbol: Symbol) -> Attributes:
     low = symbol.head.lower()
     algo = (
         "multicast" if "multimem" in low or "nvls" in low or "multicast" in low

@@ -58,34 +58,34 @@ def _kind(kind: str) -> Attributes:
     return {"family": "gemm", "op": "sparse_gemm" if kind.startswith("sp") or "spgemm" in kind else "gemm"}
 
 
-def _flat2(found: re.Match[str], text: str) -> Attributes:
-    tile, layout, align = (p.search(text, found.end("kind")) for p in (_TILE2, _LAYOUT, _ALIGN))
-    shown = _OUT2.match(text, found.end("kind"))
+def _flat2(match: re.Match[str], text: str) -> Attributes:
+    tile, layout, align = (p.search(text, match.end("kind")) for p in (_TILE2, _LAYOUT, _ALIGN))
+    shown = _OUT2.match(text, match.end("kind"))
     if shown is None and tile:
-        shown = re.search(rf"_({_FORMAT})$", text[found.end("kind") : tile.start()])
-    acc = _ACC.get(found["acc"][-1], "fp32")
+        shown = re.search(rf"_({_FORMAT})$", text[match.end("kind") : tile.start()])
+    acc = _ACC.get(match["acc"][-1], "fp32")
     result = number_format(shown[1]) if shown else None
-    dtype = number_format(found["a"]) or result
-    if found["acc"][-1] == "i":
+    dtype = number_format(match["a"]) or result
+    if match["acc"][-1] == "i":
         dtype = "int8" if dtype in (None, "int32") else dtype
     elif dtype is None:
-        dtype = "tf32" if found["mma"] and "tensorop" in found["opclass"] and acc == "fp32" else acc
+        dtype = "tf32" if match["mma"] and "tensorop" in match["opclass"] and acc == "fp32" else acc
     out: Attributes = {
-        **_kind(found["kind"]), "dtype": dtype, "acc_dtype": acc, "opclass": found["opclass"],
+        **_kind(match["kind"]), "dtype": dtype, "acc_dtype": acc, "opclass": match["opclass"],
         "out_dtype": "fp32" if result == "tf32" or (result is None and dtype == "tf32") else result or acc,
-        "arch": f"sm{found['arch']}" if found["arch"] else None, "layout": layout[1] if layout else None,
+        "arch": f"sm{match['arch']}" if match["arch"] else None, "layout": layout[1] if layout else None,
         "align": int(align[1]) if align else None,
         "epilogue": "relu" if "_relu" in text else "bias" if "_bias" in text else None,
-        "mma": _MMA.get(found["mma"] or ""),
+        "mma": _MMA.get(match["mma"] or ""),
     }  # fmt: skip
     if tile:
         out.update(tile_m=int(tile[1]), tile_n=int(tile[2]), tile_k=int(tile[3]), stages=int(tile[4]))
     return out
 
 
-def _flat3(found: re.Match[str]) -> Attributes:
-    mma = _MMA3.search(found["head"])
-    parts = found["rest"].split("_")
+def _flat3(match: re.Match[str]) -> Attributes:
+    mma = _MMA3.search(match["head"])
+    parts = match["rest"].split("_")
     formats: list[str] = []
     while parts and not _MMA3.fullmatch(parts[0]):
         formats.append(parts.pop(0))
@@ -96,10 +96,10 @@ def _flat3(found: re.Match[str]) -> Attributes:
     operands = [number_format(f.rpartition("x")[2] if "x" in f else f) for f in formats]
     stages = int(parts[0]) if parts and parts[0].isdigit() else 0
     layout = next((p for p in parts if re.fullmatch(r"[nt]{2,3}", p)), None)
-    align = _ALIGN.search(found["rest"])
-    schedule = [s for s in _SCHEDULES if s in found["rest"]]
+    align = _ALIGN.search(match["rest"])
+    schedule = [s for s in _SCHEDULES if s in match["rest"]]
     out: Attributes = {
-        **_kind(found["head"]), "arch": found["arch"], "opclass": found["opclass"], "mma": mma[0] if mma else None,
+        **_kind(match["head"]), "arch": match["arch"], "opclass": match["opclass"], "mma": mma[0] if mma else None,
         "dtype": operands[0] if operands else None,
         "b_dtype": operands[1] if len(operands) > 1 and operands[1] != operands[0] else None,
         "acc_dtype": operands[2] if len(operands) > 2 else None, "out_dtype": operands[4] if len(operands) > 4 else None,
@@ -108,9 +108,9 @@ def _flat3(found: re.Match[str]) -> Attributes:
         "align": int(align[1]) if align else None, "ctas_per_mma": 2 if "2sm" in schedule else 1 if "1sm" in schedule else None,
         "k_sharing": "stream_k" if "stream_k" in schedule else None,
         "persistent": True if {"pingpong", "cooperative", "stream_k"} & set(schedule) else None,
-        "epilogue": "bias_relu" if "_bias" in found["rest"] and "relu" in found["rest"] else "bias" if "_bias" in found["rest"] else None,
+        "epilogue": "bias_relu" if "_bias" in match["rest"] and "relu" in match["rest"] else "bias" if "_bias" in match["rest"] else None,
     }  # fmt: skip
-    if "tf32" in found["head"]:
+    if "tf32" in match["head"]:
         out["dtype"] = "tf32"
     if sizes:
         out.update(tile_m=sizes[0][0], tile_n=sizes[0][1], tile_k=sizes[0][2])
@@ -122,8 +122,8 @@ def _flat3(found: re.Match[str]) -> Attributes:
 def _policy(text: str) -> Attributes:
     """Read tile, cluster and stages of a spelled-out template."""
     out: Attributes = {}
-    found = _TUPLE.findall(text) or _BARE.findall(text) or _SKETCHED.findall(text)
-    shapes = [tuple(int(x) for x in t) for t in found]
+    tuples = _TUPLE.findall(text) or _BARE.findall(text) or _SKETCHED.findall(text)
+    shapes = [tuple(int(x) for x in t) for t in tuples]
     small = [s for s in shapes if max(s) <= 16]
     large = [s for s in shapes if max(s) > 16 and min(s) >= 8]
     if large:
@@ -141,7 +141,7 @@ def _policy(text: str) -> Attributes:
     return out
 
 
-def _wrapped(found: re.Match[str], symbol: Symbol) -> Attributes | None:
+def _wrapped(match: re.Match[str], symbol: Symbol) -> Attributes | None:
     inside = symbol.inside or symbol.head
     if flat := _FLAT3.search(inside):
         return _flat3(flat)
@@ -165,7 +165,7 @@ def _wrapped(found: re.Match[str], symbol: Symbol) -> Attributes | None:
     return out
 
 
-def _flat(found: re.Match[str], symbol: Symbol) -> Attributes | None:
+def _flat(match: re.Match[str], symbol: Symbol) -> Attributes | None:
     flat = _FLAT3.match(symbol.head)
     if flat:
         return _flat3(flat)
@@ -176,8 +176,8 @@ def _flat(found: re.Match[str], symbol: Symbol) -> Attributes | None:
 _DSL_TYPE = re.compile(r"tensorptr([a-z]+\d+)")
 
 
-def _dsl(found: re.Match[str], symbol: Symbol) -> Attributes:
-    name = found["name"].lower()
+def _dsl(match: re.Match[str], symbol: Symbol) -> Attributes:
+    name = match["name"].lower()
     dtype = _DSL_TYPE.search(symbol.head)
     family, op = "other", None
     for words, answer in (

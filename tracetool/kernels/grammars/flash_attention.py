@@ -21,7 +21,7 @@ _TUPLE = re.compile(r"(?:C|Int|_)<(\d+)>, (?:cute::)?(?:C|Int|_)<(\d+)>, (?:cute
 _FA3_FLAGS = re.compile(r"arch::Sm\d+, ((?:(?:true|false)(?:, )?)+)")
 
 
-def _fa2(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _fa2(match: re.Match[str], symbol: Symbol) -> Attributes:
     inside, head = symbol.inside, symbol.head
     back, split = "bwd" in head, "splitkv" in head
     out: Attributes = {
@@ -40,8 +40,8 @@ def _fa2(found: re.Match[str], symbol: Symbol) -> Attributes:
     parts = _COMBINE.search(inside) if out["op"] == "splitkv_combine" else None
     if parts:  # its own rows per block, and two to that power parts at most
         out.update(tile_m=int(parts[1]), tile_n=None, split_k=2 ** min(int(parts[2]), 10))
-    seen = _TRAITS_FORMAT.search(inside)
-    out["dtype"] = number_format(seen[1]) if seen else None
+    type_argument = _TRAITS_FORMAT.search(inside)
+    out["dtype"] = number_format(type_argument[1]) if type_argument else None
     flags = [a == "true" for a in symbol.arguments[1:] if a in ("true", "false")]
     if traits and flags and out["op"] in ("flash_fwd", "flash_bwd", "flash_fwd_splitkv"):
         out["causal"] = flags[0] if split else flags[1] if len(flags) > 1 else None
@@ -49,7 +49,7 @@ def _fa2(found: re.Match[str], symbol: Symbol) -> Attributes:
     return out
 
 
-def _fa3(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _fa3(match: re.Match[str], symbol: Symbol) -> Attributes:
     inside = symbol.inside
     text = inside or symbol.scope
     back = "Bwd" in text or "Backward" in text
@@ -70,9 +70,9 @@ def _fa3(found: re.Match[str], symbol: Symbol) -> Attributes:
     return out
 
 
-def _memory_efficient(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _memory_efficient(match: re.Match[str], symbol: Symbol) -> Attributes:
     text = symbol.head
-    back = found["d"] in ("B", "bwd")
+    back = match["d"] in ("B", "bwd")
     tile = re.search(r"_(\d+)x(\d+)_", text)
     largest = re.search(r"_k(\d+)(?:_|$)", text)
     dtype = re.search(r"fmha_cutlass[FB]_(\w+?)_(?:not)?aligned", text)
@@ -102,7 +102,7 @@ _GENERATED_FORMAT = {
 }
 
 
-def _generated(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _generated(match: re.Match[str], symbol: Symbol) -> Attributes:
     part = _GENERATED.search(symbol.head)
     if part is None:
         return {
@@ -125,11 +125,11 @@ def _generated(found: re.Match[str], symbol: Symbol) -> Attributes:
         "tile_m": int(tile[1]) if tile else None,
         "tile_n": int(tile[2]) if tile else None,
         "persistent": True if "Persistent" in rest else None,
-        "arch": found["arch"].lower(),
+        "arch": match["arch"].lower(),
     }
 
 
-def _fmha_v2(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _fmha_v2(match: re.Match[str], symbol: Symbol) -> Attributes:
     text = symbol.head
     arch = re.search(r"_(sm\d+)", text)
     causal = "causal" in text
@@ -143,13 +143,13 @@ def _fmha_v2(found: re.Match[str], symbol: Symbol) -> Attributes:
     }
 
 
-def _wrapped(found: re.Match[str], symbol: Symbol) -> Attributes | None:
+def _wrapped(match: re.Match[str], symbol: Symbol) -> Attributes | None:
     """Read attention wrapped in a library's ``device_kernel`` or ``Kernel``."""
     inside = symbol.inside
     if not re.search(r"FlashAttn|flash::|Fmha|fmha|FMHA|AttentionKernel|Mla\b|MLA", inside):
         return None
     if "FlashAttn" in inside or "flash::" in inside:
-        return _fa3(found, symbol)
+        return _fa3(match, symbol)
     mla = "Mla" in inside or "MLA" in inside
     first = split_arguments(inside)[:1]
     return {

@@ -20,9 +20,9 @@ def _ops(text: str) -> str:
     return _HASH.sub("", _INDEX.sub("", text)).strip("_")
 
 
-def _read(found: re.Match[str], symbol: Symbol) -> Attributes:
-    ops = _ops(found["ops"])
-    kind = found["kind"]
+def _read(match: re.Match[str], symbol: Symbol) -> Attributes:
+    ops = _ops(match["ops"])
+    kind = match["kind"]
     low = f"_{ops}_"
     out: Attributes = {"fused_ops": ops or None}
     if kind == "tem":

@@ -16,13 +16,13 @@ from tracetool.kernels.symbols import Symbol
 _DIRECTIONS = {"fwd": "fwd", "bwd": "bwd_data", "wrw": "bwd_weight"}
 
 
-def _igemm(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _igemm(match: re.Match[str], symbol: Symbol) -> Attributes:
     text = symbol.head
     tile = re.search(r"_bt(\d+)x(\d+)x(\d+)", text)
     wave = re.search(r"_wt(\d+)x(\d+)x(\d+)", text)
     dtype = re.search(r"_(bf16|fp16|fp32|int8|fp8|half|float)(?:x\d+)?(?:_|$)", text)
     layout = re.search(r"_(n[chw]{3,4}c?|n[a-z]{3})_", text)
-    direction = _DIRECTIONS[found["d"]]
+    direction = _DIRECTIONS[match["d"]]
     out: Attributes = {
         "op": f"conv_{direction}",
         "direction": direction,
@@ -38,7 +38,7 @@ def _igemm(found: re.Match[str], symbol: Symbol) -> Attributes:
     return out
 
 
-def _conv(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _conv(match: re.Match[str], symbol: Symbol) -> Attributes:
     low = symbol.head.lower()
     direction = (
         "bwd_weight"
@@ -63,7 +63,7 @@ def _conv(found: re.Match[str], symbol: Symbol) -> Attributes:
     }
 
 
-def _norm(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _norm(match: re.Match[str], symbol: Symbol) -> Attributes:
     back = "Bwd" in symbol.head or "bwd" in symbol.head or "ackward" in symbol.head
     return {"op": "batch_norm_bwd" if back else "batch_norm_fwd", "direction": "bwd" if back else "fwd"}
 

@@ -29,9 +29,9 @@ _TYPE = re.compile(
 _FORMATS = {"u32": "int32", "i32": "int32", "i64": "int64", "u64": "int64", "uint64_t": "int64", "f8e4m3": "fp8", "f8e5m2": "fp8", "rccl_float8": "fp8", "rccl_bfloat8": "fp8", "rccl_bfloat16": "bf16"}  # fmt: skip
 
 
-def _read(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _read(match: re.Match[str], symbol: Symbol) -> Attributes:
     text = symbol.head
-    kind = (found.groupdict().get("kind") or "").lower()
+    kind = (match.groupdict().get("kind") or "").lower()
     algo, proto, redop, dtype = (p.search(text) for p in (_ALGO, _PROTO, _REDOP, _TYPE))
     return {
         "op": _KINDS.get(kind, "msccl" if text.startswith("msccl") else "generic"),
@@ -43,7 +43,7 @@ def _read(found: re.Match[str], symbol: Symbol) -> Attributes:
     }
 
 
-def _one_rank(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _one_rank(match: re.Match[str], symbol: Symbol) -> Attributes:
     return {"dtype": typed(symbol), "redop": "premulsum" if "PreMulSum" in symbol.inside else None}
 
 

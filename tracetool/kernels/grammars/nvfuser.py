@@ -18,8 +18,8 @@ _SCHEDULERS = {
 }  # fmt: skip
 
 
-def _read(found: re.Match[str], symbol: Symbol) -> Attributes:
-    family, op = _SCHEDULERS.get(found["kind"], ("elementwise", "fused_pointwise"))
+def _read(match: re.Match[str], symbol: Symbol) -> Attributes:
+    family, op = _SCHEDULERS.get(match["kind"], ("elementwise", "fused_pointwise"))
     return {"family": family, "op": op}
 
 

@@ -15,8 +15,8 @@ _LETTERS = {"t": "bf16", "h": "fp16", "s": "fp32", "q": "fp8", "r": "fp8", "o": 
 _TAIL = re.compile(r"_([NT]{2,3})(?:$|_)")
 
 
-def _read(found: re.Match[str], symbol: Symbol) -> Attributes:
-    code, rest = found["types"], found["rest"]
+def _read(match: re.Match[str], symbol: Symbol) -> Attributes:
+    code, rest = match["types"], match["rest"]
     formats = [_LETTERS.get(c) for c in code]
     layout = _TAIL.search(rest)
     dtype = formats[0]
@@ -27,18 +27,18 @@ def _read(found: re.Match[str], symbol: Symbol) -> Attributes:
         "b_dtype": formats[1] if len(code) > 3 and formats[1] != formats[0] else None,
         "acc_dtype": formats[-2] if len(code) > 2 else None,
         "out_dtype": formats[-1],
-        "tile_m": int(found["m"]),
-        "tile_n": int(found["n"]),
-        "tile_k": int(found["k"]),
-        "stages": int(found["s"]),
-        "cluster": f"{found['cm']}x{found['cn']}" if found["cm"] else None,
+        "tile_m": int(match["m"]),
+        "tile_n": int(match["n"]),
+        "tile_k": int(match["k"]),
+        "stages": int(match["s"]),
+        "cluster": f"{match['cm']}x{match['cn']}" if match["cm"] else None,
         "ctas_per_mma": 2 if "_2cta" in rest else 1,
         "beta": "add" if "_badd" in rest else "zero" if "_bz" in rest else None,
         "epilogue": "bias" if "_bias" in rest else None,
         "k_sharing": "split_k" if "_splitK" in rest else None,
         "split_k": None if "_splitK" in rest else 1,
         "layout": layout[1] if layout else None,
-        "arch": found["arch"] or "sm90",
+        "arch": match["arch"] or "sm90",
         "opclass": "tensorop",
         "algo": "block_scaled" if "_Avec" in rest else None,
     }

@@ -18,7 +18,7 @@ _FUNCTOR = re.compile(r"Parallel(?:For|Reduce|Scan)<(?:\w+::)*(\w+)")
 _REGION = re.compile(r"__omp_offloading_[0-9a-f]{1,16}_[0-9a-f]{1,16}_(\w+?)(?:_l\d+)?$|(\w+?)_\d+_gpu")
 
 
-def _kokkos(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _kokkos(match: re.Match[str], symbol: Symbol) -> Attributes:
     text = symbol.inside or symbol.text
     low = text.lower()
     out: Attributes = {"dtype": format_in(text[:2000])}
@@ -32,22 +32,22 @@ def _kokkos(found: re.Match[str], symbol: Symbol) -> Attributes:
         out.update(family="copy", op="copy")
     else:
         functor = _FUNCTOR.search(text)
-        told = by_words(functor[1]) if functor else None
-        out.update(family=told[0] if told else "other", op=told[1] if told else "parallel_for")
-        if told:
+        reading = by_words(functor[1]) if functor else None
+        out.update(family=reading[0] if reading else "other", op=reading[1] if reading else "parallel_for")
+        if reading:
             out["basis"] = "words"
     return out
 
 
-def _loop(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _loop(match: re.Match[str], symbol: Symbol) -> Attributes:
     text = symbol.text
     region = _REGION.match(text)
     function = (region[1] or region[2]) if region else text[:2000]
     if function.startswith("_Z"):
         function = Symbol(function).head
-    told = by_words(function) if region else None
-    if told:
-        return {"family": told[0], "op": told[1], "basis": "words"}
+    reading = by_words(function) if region else None
+    if reading:
+        return {"family": reading[0], "op": reading[1], "basis": "words"}
     low = text[:2000].lower()
     if "reduc" in low or low.endswith("__red"):
         return {"family": "reduction", "op": "reduce"}

@@ -17,7 +17,7 @@ _KINDS = (("scan", "scan", "scan"), ("sort", "sort", "sort"), ("merge", "sort", 
           ("reduce", "reduction", "reduce"), ("histogram", "reduction", "histogram"), ("transform", "elementwise", "transform"), ("adjacent", "elementwise", "transform"), ("run_length", "reduction", "run_length"), ("parallel_for", "elementwise", "transform"), ("for_each", "elementwise", "transform"), ("fill", "elementwise", "transform"), ("copy", "elementwise", "transform"))  # fmt: skip
 
 
-def _read(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _read(match: re.Match[str], symbol: Symbol) -> Attributes:
     config = _CONFIG.search(symbol.inside)
     out: Attributes = {"dtype": number_format(config[2]) or format_in(config[2]) if config else None}
     if symbol.head in ("trampoline_kernel", "kernel"):

@@ -13,7 +13,7 @@ from tracetool.kernels.reading import numbers_of, typed, typed_as
 from tracetool.kernels.symbols import Symbol
 
 
-def _paged(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _paged(match: re.Match[str], symbol: Symbol) -> Attributes:
     head = symbol.head
     numbers = numbers_of(symbol)
     dims = [n for n in numbers if n in (32, 64, 80, 96, 112, 120, 128, 192, 256, 576)]
@@ -29,7 +29,7 @@ def _paged(found: re.Match[str], symbol: Symbol) -> Attributes:
     }
 
 
-def _marlin(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _marlin(match: re.Match[str], symbol: Symbol) -> Attributes:
     """Marlin's template lists threads, then M, N and K blocks in units of 16, then stages."""
     numbers = numbers_of(symbol)
     moe = "moe" in symbol.scope.lower()

@@ -36,10 +36,10 @@ _POST = re.compile(r"_(?:PostGSU|GSUPost)(\d*)|_Post(\d*)(?:_|$)")
 
 def _formats(text: str) -> Attributes:
     """Read the type field: operands A and B, result, compute; one letter where all are alike."""
-    found = _TYPES.search(text)
-    if found is None:
+    types = _TYPES.search(text)
+    if types is None:
         return {}
-    words = [w for w in found[1].split("_") if w]
+    words = [w for w in types[1].split("_") if w]
     if not words:
         return {}
     codes = _CODE.findall(words[0])
@@ -62,13 +62,13 @@ def _formats(text: str) -> Attributes:
     return out
 
 
-def _read(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _read(match: re.Match[str], symbol: Symbol) -> Attributes:
     text = symbol.head
     tile = _TILE.search(text)
-    operands = found.groupdict()
+    operands = match.groupdict()
     out: Attributes = _formats(text)
     if operands.get("a"):
-        out["layout"] = ("n" if found["a"][0] == "i" else "t") + ("n" if found["b"][0] == "l" else "t")
+        out["layout"] = ("n" if match["a"][0] == "i" else "t") + ("n" if match["b"][0] == "l" else "t")
     post = None if _SOLUTION.search(text) else _POST.search(text)
     if post:
         return {

@@ -16,7 +16,7 @@ _FORMATS = re.compile(r"(MxE4m3|MxE2m1|MxInt4|E4m3|E2m1|E5m2|Bfloat16|Fp16|Fp32|
 _NAMES = {"Bfloat16": "bf16", "Fp16": "fp16", "Fp32": "fp32", "E4m3": "fp8", "MxE4m3": "fp8", "E5m2": "fp8", "E2m1": "nvfp4", "MxE2m1": "mxfp4", "Int4": "int4", "MxInt4": "int4"}  # fmt: skip
 
 
-def _generated(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _generated(match: re.Match[str], symbol: Symbol) -> Attributes:
     text = symbol.head
     parts = text.split("_")
     operands = _FORMATS.findall(parts[2]) if len(parts) > 2 else []
@@ -36,15 +36,15 @@ def _generated(found: re.Match[str], symbol: Symbol) -> Attributes:
         "layout": layout[1].lower() if layout else None,
         "gated": True if "swiGlu" in text or "geGlu" in text else None,
         "epilogue": "swiglu" if "swiGlu" in text else None,
-        "family": "moe" if found["kind"] == "bmm" else "gemm",
-        "op": "moe_gemm" if found["kind"] == "bmm" else "gemm",
+        "family": "moe" if match["kind"] == "bmm" else "gemm",
+        "op": "moe_gemm" if match["kind"] == "bmm" else "gemm",
     }  # fmt: skip
     if tile:
         out.update(tile_m=int(tile[1]), tile_n=int(tile[2]), tile_k=int(tile[3]))
     return out
 
 
-def _format(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _format(match: re.Match[str], symbol: Symbol) -> Attributes:
     text = symbol.head
     return {
         "dtype": number_format(

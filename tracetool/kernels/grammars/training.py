@@ -9,10 +9,10 @@ from tracetool.kernels.reading import numbers_of, typed, typed_as
 from tracetool.kernels.symbols import Symbol
 
 
-def _deepgemm(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _deepgemm(match: re.Match[str], symbol: Symbol) -> Attributes:
     """DeepGEMM's template lists the majors, sizes fixed at compile time (N, K, groups), then the block tile M, N, K and stages."""
     numbers = numbers_of(symbol)
-    out: Attributes = {"dtype": typed(symbol), "op": "gemm", "arch": found["arch"]}
+    out: Attributes = {"dtype": typed(symbol), "op": "gemm", "arch": match["arch"]}
     for i in range(len(numbers) - 2):
         m, n, k = numbers[i : i + 3]
         if m in (64, 128, 192, 256) and 8 <= n <= 256 and k in (64, 128):

@@ -14,25 +14,25 @@ from tracetool.kernels.reading import format_in
 from tracetool.kernels.symbols import Symbol
 
 
-def _ogs(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _ogs(match: re.Match[str], symbol: Symbol) -> Attributes:
     return {
-        "layout": found["layout"].lower(),
-        "out_dtype": number_format(found["out"]),
-        "dtype": number_format(found["a"]),
-        "b_dtype": number_format(found["b"]),
-        "tile_m": int(found["m"]),
-        "tile_n": int(found["n"]),
-        "tile_k": int(found["k"]),
-        "split_k": int(found["s"]),
-        "epilogue": found["act"] or None,
+        "layout": match["layout"].lower(),
+        "out_dtype": number_format(match["out"]),
+        "dtype": number_format(match["a"]),
+        "b_dtype": number_format(match["b"]),
+        "tile_m": int(match["m"]),
+        "tile_n": int(match["n"]),
+        "tile_k": int(match["k"]),
+        "split_k": int(match["s"]),
+        "epilogue": match["act"] or None,
     }
 
 
-def _formats(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _formats(match: re.Match[str], symbol: Symbol) -> Attributes:
     return {"dtype": format_in(symbol.head)}
 
 
-def _persistent(found: re.Match[str], symbol: Symbol) -> Attributes:
+def _persistent(match: re.Match[str], symbol: Symbol) -> Attributes:
     return {"dtype": format_in(symbol.head), "persistent": True if "persistent" in symbol.head else None}
 
 

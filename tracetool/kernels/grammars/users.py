@@ -13,11 +13,11 @@ from tracetool.kernels.symbols import Symbol
 from tracetool.kernels.words import by_words
 
 
-def _read(found: re.Match[str], symbol: Symbol) -> Attributes | None:
-    told = by_words(symbol.head)
-    if told is None:
+def _read(match: re.Match[str], symbol: Symbol) -> Attributes | None:
+    reading = by_words(symbol.head)
+    if reading is None:
         return None
-    return {"family": told[0], "op": told[1], "dtype": typed(symbol), "basis": "words", "library": None}
+    return {"family": reading[0], "op": reading[1], "dtype": typed(symbol), "basis": "words", "library": None}
 
 
 GRAMMAR = Grammar(

@@ -31,9 +31,9 @@ _MOVES = frozenset(
 _DROPPED = re.compile(r"_(?:kernel|fusion|computation)$")
 
 
-def _read(found: re.Match[str], symbol: Symbol) -> Attributes:
-    kind = found["kind"]
-    ops = _DROPPED.sub("", _INDEX.sub("", found["ops"])).strip("_")
+def _read(match: re.Match[str], symbol: Symbol) -> Attributes:
+    kind = match["kind"]
+    ops = _DROPPED.sub("", _INDEX.sub("", match["ops"])).strip("_")
     words = [w for w in ops.split("_") if w and w != "fusion"]
     out: Attributes = {"fused_ops": "_".join(words) or None, "op": "fused_pointwise"}
     joined = "_".join(words)

@@ -28,13 +28,13 @@ _SEGMENT = re.compile(r"_segment_k_(on|off)")
 _DIRECTIONS = {"fprop": "fwd", "dgrad": "bwd_data", "wgrad": "bwd_weight", "deconv": "bwd_data"}
 
 
-def _read(found: re.Match[str], symbol: Symbol) -> Attributes:
-    text, kind = symbol.head, found["kind"]
+def _read(match: re.Match[str], symbol: Symbol) -> Attributes:
+    text, kind = symbol.head, match["kind"]
     types, tile, stage, warps, groups, mma, align, shared = (
         p.search(text) for p in (_TYPES, _TILE, _STAGE, _WARPS, _GROUPS, _MMA, _ALIGN, _SEGMENT)
     )
     out: Attributes = {
-        "arch": found["arch"],
+        "arch": match["arch"],
         "library": "tensorrt"
         if text.endswith("_trt") or text.startswith("trt")
         else "cublas"
