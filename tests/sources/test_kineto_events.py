@@ -20,7 +20,7 @@ from tracetool.sources.assemble import check_trace
 from tracetool.sources.format import Trace
 from tracetool.sources.pytorch import events as event_reader
 from tracetool.sources.pytorch import tables
-from tracetool.sources.pytorch.formats.kineto import read_trace
+from tracetool.sources.pytorch.trace import read_trace
 
 _ODD: list[Any] = [
     None, [], {}, "x", "", -1, 1e300, 2**63, 2**70, 1.5, "7", "stream 7", [1, 2], [1, 2, 3], ["a", None, 3],
@@ -75,7 +75,7 @@ def test_how_the_file_is_cut_does_not_show(
     document = kineto_document([e for _ in range(3) for e in _changed(changes)])
     with pytest.MonkeyPatch.context() as patch:
         whole = _read(document)
-        patch.setattr("tracetool.sources.pytorch.formats.kineto.CHUNK_BYTES", chunk)
+        patch.setattr("tracetool.sources.pytorch.trace.CHUNK_BYTES", chunk)
         patch.setattr(tables, "EVENTS_AT_ONCE", at_once)
         cut = _read(document, chunk)
     for part in ("host_calls", "operators", "ranges", "devices"):

@@ -101,9 +101,9 @@ class Run:
                 raise BadInput.in_file(file, "was replaced while it was read", "run the command again")
             stored = pl.read_parquet_schema(file)
             names = {c.name for c in schema.columns} | set(schema.renamed(stored))
-            wanted = [name for name in stored if name in names]
-            check_parquet(file, wanted)
-            frame = schema.conform(pl.read_parquet(file, columns=wanted, glob=False))
+            readable = [name for name in stored if name in names]
+            check_parquet(file, readable)
+            frame = schema.conform(pl.read_parquet(file, columns=readable, glob=False))
         except (OSError, ValueError, pl.exceptions.PolarsError) as error:
             fault = str(error).splitlines()[0] if str(error) else "unreadable"
             raise BadInput.in_file(file, f"broken table: {fault}", "ingest the trace again") from error

@@ -84,7 +84,7 @@ class TableSchema:
             If a column that may not be null is absent or holds nulls: a fault of the reader.
         """
         frame = frame.rename(self.renamed(frame.columns))
-        made = []
+        expressions = []
         for c in self.columns:
             read = from_text(c.name, frame) if c.type.startswith("list") else None
             if read is not None:
