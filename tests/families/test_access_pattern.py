@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.access_pattern import WALKS, chain, kept_share, lanes, steps_of, walk_of, walks
+from tracetool.families.access_pattern import WALKS, chain, kept_share, steps_of, walk_of, walks
 from tracetool.hardware.load import load_gpu
 
 
@@ -46,4 +46,4 @@ def test_less_of_more_traffic_stays_in_the_cache(moved: float) -> None:
 
 
 def test_a_compute_unit_issues_to_half_the_lanes_of_an_sm() -> None:
-    assert lanes(load_gpu("mi300x")) * 2 == lanes(load_gpu("h100-sxm"))
+    assert load_gpu("mi300x").lanes_per_clock_sm * 2 == load_gpu("h100-sxm").lanes_per_clock_sm

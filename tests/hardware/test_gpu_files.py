@@ -120,9 +120,12 @@ def test_a_number_without_its_evidence_is_refused(entry: object, fault: str) -> 
 
 
 def test_a_gpu_file_that_lacks_a_number_is_refused() -> None:
-    document = {"vendor": "nvidia", "architecture": "x", "scope": "model"}
-    with pytest.raises(BadInput, match="missing"):
-        build_gpu("made-up", document)
+    with pytest.raises(BadInput, match="missing key sm_count"):
+        build_gpu("made-up", {"architecture": "hopper", "scope": "model"})
+    with pytest.raises(BadInput, match="missing key architecture"):
+        build_gpu("made-up", {"scope": "model"})
+    with pytest.raises(BadInput, match="no architecture called 'x'"):
+        build_gpu("made-up", {"architecture": "x", "scope": "model"})
 
 
 @pytest.mark.parametrize("text", ["[power", "x = 3", "[power]\nboard_w = 3"])

@@ -9,11 +9,10 @@ import numpy as np
 
 from tracetool.core.arrays import Bools
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.coefficients import read_coefficients
+from tracetool.hardware.architecture import load_architecture
 from tracetool.hardware.gpu import Gpu
 
-#: Architecture whose matrix instructions later NVIDIA chips still run, and words of such kernels' names.
-KIN: Final = "ampere-ga100"
+#: Words of the names of kernels made for GA100, which architectures after it still run.
 _OLDER: Final = (
     "s16816",
     "s161616",
@@ -24,7 +23,12 @@ _OLDER: Final = (
     "pytorch_flash::flash_",
     "flash_fwd_kernel",
 )
-OLDER_SHARE: Final = read_coefficients(__package__, "shared")["older"]["rate_share"].value
+
+
+def rate_share(gpu: Gpu) -> float:
+    """Return the share of the matrix rate that kernels made for another architecture reach on a GPU. [1]"""
+    other = load_architecture(gpu.architecture).other_kernels
+    return 1.0 if other is None else other.rate_share.value
 
 
 @lru_cache(maxsize=65_536)
@@ -33,8 +37,8 @@ def _is_older(name: str) -> bool:
 
 
 def older_kernels(rows: OperatorColumns, gpu: Gpu) -> Bools:
-    """Return which rows are kernels of Ampere's instructions on a Hopper board, by name. Shape (n,)."""
-    if gpu.architecture != "hopper" or "name" not in rows.columns:
+    """Return which rows are kernels made for another architecture that ``gpu`` runs, by name. Shape (n,)."""
+    if load_architecture(gpu.architecture).other_kernels is None or "name" not in rows.columns:
         return np.zeros(len(rows), dtype=np.bool_)
     names = rows.text("name")
     return np.fromiter((_is_older(str(n)) for n in names.tolist()), np.bool_, len(rows))

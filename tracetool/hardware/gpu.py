@@ -70,12 +70,18 @@ class Gpu:
     l2_bytes_per_clock: float  # whole GPU
     shared_bytes_per_clock_sm: float
     shared_bytes_per_sm: float
+    first_cache_bytes_per_sm: float  # shared memory itself where the two are one
+    l2_port_bytes_per_clock_sm: float  # path between L2 and one SM
+    translated_bytes: float  # memory whose address translations the chip keeps
     registers_per_sm: int
     max_threads_per_sm: int
     max_blocks_per_sm: int
     warp_size: int
+    schedulers_per_sm: int  # warps that can issue in a clock; SIMD units of a compute unit
+    lanes_per_clock_sm: float  # lanes that issue in a clock
     sfu_per_clock_sm: float
     flops_per_clock_sm: Mapping[str, float]
+    matrix_fp32: float  # FP32 products on matrix cores, FLOP per clock and SM; 0 where libraries use none
     link_bytes_per_s: float  # one direction, all links
     pcie_bytes_per_s: float  # one direction
     power_limit_w: float

@@ -11,11 +11,6 @@ from tracetool.core.arrays import Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.hardware.gpu import Gpu
 
-#: Warp schedulers of an SM (CUDA C++ Programming Guide, "SIMT architecture") and SIMD units of a compute unit
-#: (CDNA instruction set architecture guides): fewer warps than this leave issue slots empty. [1]
-SCHEDULERS: Final = 4
-#: Bytes the path between L2 and one SM carries (NVIDIA A100 architecture whitepaper: 64 B/clk/SM). [B/clk]
-L2_PORT: Final = 64.0
 #: Bytes a thread keeps on their way from memory: four loads of a word or one of four, a prior. [B]
 IN_FLIGHT: Final = 16.0
 #: A byte's way from memory: twice that from L2 (RRZE gpu-benches, gpu-latency: 206 to 281 clk from L2). [clk]
@@ -44,10 +39,11 @@ class LaunchLimits:
 def launch_limits(rows: OperatorColumns, gpu: Gpu) -> LaunchLimits:
     r"""Return what the launches of rows bound, by blocks B of T threads on S SMs.
 
-    .. math:: s = \min(1, B/S), \qquad l = s \min\left(1, \frac{\max(1, B/S) T}{4 W}\right), \qquad
-       b = s S \min\left(64, \frac{16 \min(\max(1, B/S) T, T_{max})}{L}\right)
+    .. math:: s = \min(1, B/S), \qquad l = s \min\left(1, \frac{\max(1, B/S) T}{n W}\right), \qquad
+       b = s S \min\left(p, \frac{16 \min(\max(1, B/S) T, T_{max})}{L}\right)
 
-    with W the warp size and L the latency of memory (Little's law). None of them falls when blocks are added.
+    with W the warp size, n the schedulers of an SM, p the bytes its path to L2 carries in a clock and L the
+    latency of memory (Little's law). None of them falls when blocks are added.
 
     Parameters
     ----------
@@ -61,8 +57,8 @@ def launch_limits(rows: OperatorColumns, gpu: Gpu) -> LaunchLimits:
     per_sm = blocks / gpu.sm_count
     sms = np.where(np.isfinite(per_sm), np.minimum(1.0, per_sm), 1.0)
     resident = np.minimum(np.maximum(1.0, per_sm) * threads, gpu.max_threads_per_sm)
-    filled = np.minimum(1.0, resident / (SCHEDULERS * gpu.warp_size))
-    drawn = np.minimum(L2_PORT, resident * IN_FLIGHT / MEMORY_LATENCY)
+    filled = np.minimum(1.0, resident / (gpu.schedulers_per_sm * gpu.warp_size))
+    drawn = np.minimum(gpu.l2_port_bytes_per_clock_sm, resident * IN_FLIGHT / MEMORY_LATENCY)
     return LaunchLimits(
         sms=sms,
         lanes=sms * np.where(np.isfinite(filled), filled, 1.0),

@@ -11,18 +11,12 @@ import numpy as np
 
 from tracetool.families.law import Law
 from tracetool.families.pricing import laws
+from tracetool.hardware.architecture import load_architecture
 from tracetool.hardware.calibrated import CalibrationFile, calibrated_gpus, own_calibration
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.model.time_calibration import TimeCalibration, spread_key
 
-#: Architectures from old to new: coefficients come from the nearest ones that were measured. Volta and Turing
-#: run the same kernels.
-AGE = {
-    "kepler": 0, "maxwell": 1, "pascal": 2, "volta": 3.6, "turing": 4, "ampere-ga100": 5,
-    "ampere-ga10x": 5.2, "ada": 6, "hopper": 7, "blackwell": 8, "cdna1": 4, "cdna2": 5, "cdna3": 7,
-    "cdna4": 8,
-}  # fmt: skip
 #: Boards this much farther than the nearest one still count as near, unless that is of the same architecture.
 NEAR = 1.5
 #: A board that its power limit slowed while it was measured counts as this much farther: what it could not
@@ -74,8 +68,10 @@ def merged(
     spread: dict[str, tuple[float, float]] = {}
     basis: dict[str, str] = {}
     for law in laws().values():
-        if law.kin:
-            near = [(g, f, 0.0) for g, f in donors if g.architecture == law.kin and f.section(law.parent)]
+        if law.other_kernels:
+            other = load_architecture(gpu.architecture).other_kernels
+            made_for = other.architecture if other is not None else ""
+            near = [(g, f, 0.0) for g, f in donors if g.architecture == made_for and f.section(law.parent)]
             if near:
                 coefficients[law.name] = _mean(
                     law, [_read(f, law, law.parent)[0] for _, f, _ in near], [0.0] * len(near)
@@ -155,6 +151,6 @@ def _nearest(
 
 
 def _apart(gpu: Gpu, other: Gpu, file: CalibrationFile) -> float:
-    mine, theirs = (AGE.get(g.architecture.lower(), 5) for g in (gpu, other))
+    mine, theirs = (load_architecture(g.architecture).generation.value for g in (gpu, other))
     slowed = SLOWED if file.about.get("slowed_by_power_limit") else 0.0
     return abs(mine - theirs) + 4.0 * (gpu.vendor != other.vendor) + slowed

@@ -65,6 +65,7 @@ def _document(sheet: GpuSheet) -> dict[str, object]:
         "title": sheet.gpu.title,
         "aliases": list(sheet.gpu.aliases),
         "architecture": sheet.gpu.architecture,
+        "targets": list(sheet.architecture.targets),
         "numbers": sheet.numbers.to_dicts(),
         "peaks": peaks(sheet.gpu).to_dicts() if known else [],
         "curves": sheet.curves.to_dicts(),
@@ -82,7 +83,8 @@ def _print(sheet: GpuSheet) -> None:
     from tracetool.report.sentences import say
 
     page = console()
-    page.print(f"[bold]{escape(sheet.gpu.title)}[/bold]  {escape(sheet.gpu.name)}  {sheet.gpu.architecture}")
+    architecture = f"{sheet.architecture.name} ({', '.join(sheet.architecture.targets)})"
+    page.print(f"[bold]{escape(sheet.gpu.title)}[/bold]  {escape(sheet.gpu.name)}  {architecture}")
     if sheet.gpu.note:
         say(page, sheet.gpu.note)
     figures = pl.Series("value", [_figure(v) for v in sheet.numbers["value"]], dtype=pl.String)

@@ -9,7 +9,7 @@ from tracetool.core.operators import OperatorColumns
 from tracetool.families.access_pattern import named
 from tracetool.families.attention.problem import Scores, attention_scores, least_cycles, scores_work
 from tracetool.families.attention.tiling import QueryTiles, causal_tiles, full_tiles
-from tracetool.families.instructions import OLDER_SHARE, older_kernels
+from tracetool.families.instructions import older_kernels, rate_share
 from tracetool.families.law import Coefficient, Coefficients, Law, choice
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
@@ -120,7 +120,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     windowed = s.window < s.kv_len
     dim = (s.head_dim + s.value_dim) / 2.0
     rate = np.where(kv8 & (c["fp8_products"] > 0), gpu.rate("tensor_fp8"), s.rate)
-    rate = rate * np.where(older_kernels(rows, gpu), OLDER_SHARE, 1.0)
+    rate = rate * np.where(older_kernels(rows, gpu), rate_share(gpu), 1.0)
     area = query_tile * key_tile
     products = 4.0 * area * (dim + c["dim_offset"]) / (rate * c["tensor_reach"])
     exponentials = c["exp_factor"] * area / gpu.sfu_per_clock_sm

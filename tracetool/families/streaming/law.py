@@ -20,7 +20,6 @@ from tracetool.families.access_pattern import (
     WALKS,
     chain,
     kept_share,
-    lanes,
     steps_of,
     walks,
 )
@@ -50,7 +49,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     elements = rows.number("elements")
     elements = np.where(np.isfinite(elements), elements, rows.number("rows", 0.0) * rows.number("cols", 1.0))
     issued = _operations(rows, walk, c) * elements
-    asked = issued / (lanes(gpu) * gpu.sm_count)
+    asked = issued / (gpu.lanes_per_clock_sm * gpu.sm_count)
     tree = walk == TREE
     waits = np.where(tree, c["chain_clk"] * chain(rows, elements), 0.0)
     found = np.where(walk != TABLE, c["kept"] * kept_share(work.dram_bytes, gpu), 0.0)
