@@ -22,8 +22,12 @@ MODELS = [n for n in gpu_names() if load_gpu(n, part="sensor").scope == "model"]
 @pytest.mark.parametrize("name", gpu_names())
 def test_every_number_names_a_known_source(name: str) -> None:
     gpu = load_gpu(name, part="sensor")
-    unknown = {n.source for n in gpu.numbers.values()} - set(REFERENCES)
+    own = tomllib.loads((FOLDER / "gpus" / f"{name}.toml").read_text("utf-8")).get("references", {})
+    unknown = {n.source for n in gpu.numbers.values()} - set(REFERENCES) - set(own)
     assert not unknown
+    used = {n.source for n in gpu.numbers.values()} | {p.source for p in gpu.peaks.values()}
+    assert set(own) <= used
+    assert not set(own) & set(REFERENCES)
 
 
 @pytest.mark.parametrize("name", MODELS)
