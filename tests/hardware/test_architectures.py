@@ -19,6 +19,7 @@ from tracetool.hardware.architecture import architecture_names, build_architectu
 from tracetool.hardware.gpu import PIPES
 from tracetool.hardware.load import build_gpu, gpu_names, load_gpu
 from tracetool.hardware.sensors import FIELDS, sensor_of, unnamed_sensors
+from tracetool.model.time_files import time_calibration_of
 
 FOLDER = resources.files("tracetool.hardware")
 REFERENCES = tomllib.loads((FOLDER / "references.toml").read_text("utf-8"))
@@ -102,6 +103,22 @@ def test_a_number_of_the_gpu_takes_the_place_of_the_architectures() -> None:
     document["compute"]["tensor_fp16"] = number
     assert build_gpu("cut", document).rate("tensor_fp16") == 64.0
     assert build_gpu("cut", document).rate("tensor_bf16") == load_gpu("h100-sxm").rate("tensor_bf16")
+
+
+def test_a_geforce_blackwell_is_no_small_b200() -> None:
+    geforce, server = load_gpu("rtx-5090"), load_gpu("b200-sxm")
+    assert load_architecture(geforce.architecture).targets == ("sm_120", "sm_121")
+    assert load_architecture(server.architecture).targets == ("sm_100", "sm_103")
+    assert (
+        geforce.rate("tensor_bf16")
+        == load_gpu("rtx-4090").rate("tensor_bf16")
+        < server.rate("tensor_bf16") / 8
+    )
+    assert geforce.shared_bytes_per_sm < server.shared_bytes_per_sm / 2
+    # it runs the kernels of Ada
+    ada = time_calibration_of(load_gpu("rtx-4090"))
+    assert time_calibration_of(geforce).coefficients == ada.coefficients
+    assert time_calibration_of(server).coefficients["gemm"] != ada.coefficients["gemm"]
 
 
 def test_memory_that_is_cached_beside_shared_memory_is_counted_apart() -> None:
