@@ -11,6 +11,7 @@ from tracetool.core.arrays import Floats, Numbers
 from tracetool.core.errors import BadInput
 from tracetool.hardware.number import Number
 from tracetool.hardware.peaks import Peak
+from tracetool.hardware.priors import prior_number
 from tracetool.hardware.sensors import Sensor, sensor_of
 from tracetool.hardware.voltage import VoltageCurve
 
@@ -19,10 +20,6 @@ PIPES = (
     "fp64", "fp32", "fp16", "int",
     "tensor_fp64", "tensor_tf32", "tensor_fp16", "tensor_bf16", "tensor_fp8", "tensor_int8", "tensor_fp4",
 )  # fmt: skip
-
-#: Base clock over boost clock of a GPU whose base clock no source states: the median of those that are
-#: stated (T4 0.37, L4 0.39, A100 PCIe 0.54, H100 PCIe 0.62, A100 SXM 0.78). [1]
-BASE_SHARE = 0.54
 
 #: Where work goes on a GPU without a pipe. A dtype its tensor cores do not support is converted first.
 FALLBACK: Mapping[str, str] = {
@@ -105,7 +102,7 @@ class Gpu:
         """Lowest clock promised under load; a share of the boost clock where none is stated. [MHz]"""
         if "clock_base_mhz" in self.numbers:
             return self.numbers["clock_base_mhz"].value
-        return max(BASE_SHARE * self.clock_boost_mhz, self.clock_min_mhz)
+        return max(prior_number("clocks.base_share") * self.clock_boost_mhz, self.clock_min_mhz)
 
     def rate(self, pipe: str) -> float:
         """Return FLOP (or op) per clock and SM of a pipe, or of the one that does its work here.

@@ -10,11 +10,11 @@ import numpy as np
 from tracetool.core.arrays import Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.priors import prior_number
 
-#: Bytes a thread keeps on their way from memory: four loads of a word or one of four, a prior. [B]
-IN_FLIGHT: Final = 16.0
-#: A byte's way from memory: twice that from L2 (RRZE gpu-benches, gpu-latency: 206 to 281 clk from L2). [clk]
-MEMORY_LATENCY: Final = 500.0
+#: Bytes a thread keeps on their way from memory, and that way. [B] [clk]
+IN_FLIGHT: Final = prior_number("launch.in_flight")
+MEMORY_LATENCY: Final = prior_number("launch.memory_latency")
 
 
 @dataclass(frozen=True)
