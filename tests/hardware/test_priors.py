@@ -70,6 +70,21 @@ def test_the_code_reads_entries_that_exist(file: str, reader: str, name: str) ->
         assert (set(entry.values) == {""}) == single
 
 
+@pytest.mark.parametrize("path", sorted((PACKAGE / "model").glob("*.py")), ids=lambda path: path.name)
+def test_the_model_holds_equations_and_no_fitted_constants(path: Path) -> None:
+    """Counts of steps and rows may stand in code; a number that is measured, fitted or guessed is a prior."""
+    found = [
+        (node.lineno, constant.value)
+        for node in ast.parse(path.read_text("utf-8")).body
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None
+        for constant in ast.walk(node.value)
+        if isinstance(constant, ast.Constant)
+        and isinstance(constant.value, float)
+        and constant.value not in (0.0, 1.0)
+    ]
+    assert not found, "hardware/priors.toml is their place"
+
+
 def test_tables_by_law_name_laws_and_kinds_of_their_rows() -> None:
     kinds = {f"{law.name}/{kind}" for law in laws().values() for kind in law.kinds}
     for table in ("carried_time.spread", "traced.spread", "traced.cold_nvidia", "traced.cold_amd"):

@@ -27,7 +27,7 @@ WAITING = prior_number("power.waiting")
 #: Most of a measured power that counts as base.
 _MOST_BASE = prior_number("power.most_base")
 #: Spread of an anchored power, relative: of the reading itself, and per doubling of the clock away from it.
-ANCHOR_SD, OCTAVE_SD = 0.026, 0.042
+ANCHOR_SD, OCTAVE_SD = prior_number("anchor.power_reading"), prior_number("anchor.power_per_octave")
 
 
 @dataclass(frozen=True)

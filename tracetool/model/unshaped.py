@@ -14,16 +14,20 @@ from tracetool.families.formats import dtype_of, product_rate
 from tracetool.families.pieces import Pieces
 from tracetool.families.spec import Family
 from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.priors import prior_number, prior_table
 from tracetool.model.launch_limits import launch_limits
 
 #: Duration of a kernel nothing is known of. [s]
-UNKNOWN_S = 5e-6
+UNKNOWN_S = prior_number("unshaped.duration")
 #: ln of the 95 % bound of its true duration over that guess, and of a measured one at another clock.
-UNKNOWN_SPREAD, SPLIT_SPREAD = float(np.log(20.0)), float(np.log(1.35))
+UNKNOWN_SPREAD, SPLIT_SPREAD = (
+    float(np.log(prior_table("unshaped.factor")[row])) for row in ("unknown", "split")
+)
 #: Share of its peak a unit reaches while it sets the time.
-REACHED = 0.6
+REACHED = prior_number("unshaped.reached")
 #: Share of the SMs that hold a block while a kernel of many blocks runs: the last of them leave some idle.
-ACTIVE = 0.8
+ACTIVE = prior_number("unshaped.active")
+_USE = prior_table("unshaped.use")
 
 
 def unshaped_pieces(rows: OperatorColumns, gpu: Gpu, family: Family) -> tuple[Pieces, Floats]:
@@ -52,13 +56,13 @@ def unshaped_pieces(rows: OperatorColumns, gpu: Gpu, family: Family) -> tuple[Pi
     drawn = limits.bytes_per_clock * clock * 1e6 / gpu.dram_bytes_per_s
     streaming = np.minimum(1.0, drawn / REACHED)
     moved = REACHED * gpu.dram_bytes_per_s * memory_s * streaming
-    counts: dict[str, Floats] = {"dram_bytes": moved, "l2_bytes": 1.3 * moved}
+    counts: dict[str, Floats] = {"dram_bytes": moved, "l2_bytes": _USE["l2"] * moved}
     if family.pipe == "tensor":
         counts["tensor_flops"] = chip * product_rate(dtype_of(rows, "bf16"), gpu)
-        counts["shared_bytes"] = 0.3 * chip * gpu.shared_bytes_per_clock_sm
+        counts["shared_bytes"] = _USE["shared"] * chip * gpu.shared_bytes_per_clock_sm
     elif family.pipe == "fp32":
-        counts["fp32_flops"] = 0.5 * chip * gpu.rate("fp32")
-        counts["int_ops"] = 0.25 * chip * gpu.rate("int")
+        counts["fp32_flops"] = _USE["fp32"] * chip * gpu.rate("fp32")
+        counts["int_ops"] = _USE["int"] * chip * gpu.rate("int")
     n = len(rows)
     pieces = Pieces(
         fixed_s=fixed * duration,
