@@ -151,8 +151,6 @@ def test_the_distribution_has_its_own_name() -> None:
 NAME_FAMILIES_YET = (
     "kernels/grammars/",  # rules of names state the family they read: theirs to keep, like the families' own
     "families/",
-    "model/traced.py",
-    "model/time_files.py",
     "cli/",
     "compare/",
     "replay/",

@@ -83,7 +83,7 @@ def shares_of_activity(
         fixed=np.where(active, host_share(rows, gpu, duration_s, clock_mhz), 0.0),
         reach=reach,
         log_sd_per_octave=np.where(
-            active, _SD_PER_OCTAVE["core"] + _SD_PER_OCTAVE["memory"] * memory, _SD_PER_OCTAVE["unknown"]
+            active, _SD_PER_OCTAVE["core"] + _SD_PER_OCTAVE["memory"] * memory, _SD_PER_OCTAVE["no_activity"]
         ),
     )
 

@@ -21,7 +21,7 @@ from tracetool.model.launch_limits import launch_limits
 UNKNOWN_S = prior_number("unshaped.duration")
 #: ln of the 95 % bound of its true duration over that guess, and of a measured one at another clock.
 UNKNOWN_SPREAD, SPLIT_SPREAD = (
-    float(np.log(prior_table("unshaped.factor")[row])) for row in ("unknown", "split")
+    float(np.log(prior_table("unshaped.factor")[row])) for row in ("guess", "split")
 )
 #: Share of its peak a unit reaches while it sets the time.
 REACHED = prior_number("unshaped.reached")
