@@ -2,7 +2,7 @@
 
 A kernel repeated at many clocks costs the same counts each time. Whatever they are, one number a
 kernel stands for them; the way power bends with the clock then shows the voltage, and what is left
-at every clock is the base. One idle curve or one FMA sweep is enough for a board's base and knee.
+at every clock is the base. One idle curve or one FMA sweep is enough for a GPU's base and knee.
 """
 
 from __future__ import annotations

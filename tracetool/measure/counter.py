@@ -9,7 +9,7 @@ import numpy as np
 from tracetool.core.arrays import Floats
 from tracetool.measure.power_log import PowerLog
 
-#: A counter this far from integrated power runs at a wrong rate: gains of boards differ by less.
+#: A counter this far from integrated power runs at a wrong rate: gains of GPUs differ by less.
 _WRONG = 0.12
 #: Least time a check integrates. [s]
 _LEAST_S = 2.0

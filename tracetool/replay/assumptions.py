@@ -71,9 +71,9 @@ class Assumptions:
             If a file is no calibration, a temperature cannot be, or both kinds of it are given.
         """
         _check_temperatures(temperature_c, ambient_c)
-        said = temperature_c is not None or ambient_c is not None
+        stated_temperature = temperature_c is not None or ambient_c is not None
         read = tuple(_checked(read_calibration(path)) for path in files)
-        return cls(read, Surroundings(temperature_c, ambient_c) if said else None)
+        return cls(read, Surroundings(temperature_c, ambient_c) if stated_temperature else None)
 
     def options(self, gpu: Gpu) -> RowOptions:
         """Return what a prediction on a GPU is given."""
@@ -89,15 +89,15 @@ class Assumptions:
 
     def notes(self, gpu: Gpu) -> list[str]:
         """Return what the user should know of these assumptions on a GPU."""
-        said = []
+        texts = []
         for file in self.files:
             made_for = file.about.get("gpu")
             if isinstance(made_for, str) and made_for != gpu.name:
-                said.append(f"{file.name} was fitted on {made_for}, not on {gpu.name}: taken as it is")
+                texts.append(f"{file.name} was fitted on {made_for}, not on {gpu.name}: taken as it is")
         power = self.options(gpu)["power_calibration"] or power_calibration_of(gpu)
         if power.basis != "calibrated":
-            said.append(power_promise(power))
-        return said
+            texts.append(power_promise(power))
+        return texts
 
 
 #: Delivered calibrations, and a GPU as warm as when they were measured.
@@ -107,12 +107,12 @@ NOTHING_ASSUMED: Final = Assumptions()
 def _with_laws(gpu: Gpu, start: TimeCalibration, file: CalibrationFile) -> TimeCalibration:
     """Return time coefficients with the laws of a file in place of their own."""
     own, stated = merged(gpu, file, ()), [name for name in laws() if file.section(name)]
-    kept = {k: band for k, band in start.spread.items() if k.partition("/")[0] not in stated}
+    own_spread = {k: band for k, band in start.spread.items() if k.partition("/")[0] not in stated}
     traces = file.about.get("from_traces") == "yes"
     return replace(
         start,
         coefficients={**start.coefficients, **{k: own.coefficients[k] for k in stated}},
-        spread={**kept, **{k: b for k, b in own.spread.items() if k.partition("/")[0] in stated}},
+        spread={**own_spread, **{k: b for k, b in own.spread.items() if k.partition("/")[0] in stated}},
         law_basis={**start.law_basis, **dict.fromkeys(stated, "calibrated")},
         from_traces=(start.from_traces - set(stated)) | (set(stated) if traces else set()),
     )

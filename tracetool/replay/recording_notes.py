@@ -83,13 +83,13 @@ def device_notes(run: Run, gpu: Gpu) -> list[str]:
             ("{:g} SMs", sm_count or 0, gpu.sm_count),
         )
         far = [
-            (t, stated, known) for t, stated, known in pairs if stated and abs(stated / known - 1.0) > _FAR
+            (t, stated, listed) for t, stated, listed in pairs if stated and abs(stated / listed - 1.0) > _FAR
         ]
         if far:
             stated_text = " and ".join(text.format(stated) for text, stated, _ in far)
-            known_text = " and ".join(text.format(known) for text, _, known in far)
+            listed_text = " and ".join(text.format(listed) for text, _, listed in far)
             notes.append(
-                f"the trace states {stated_text} for {name or 'its GPU'}, the sheet {gpu.name} {known_text}: "
-                "another model or a slice of it; name the right one with ingest --gpu"
+                f"the trace states {stated_text} for {name or 'its GPU'}, the sheet {gpu.name}"
+                f" {listed_text}: another model or a slice of it; name the right one with ingest --gpu"
             )
     return notes

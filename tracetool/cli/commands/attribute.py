@@ -170,8 +170,8 @@ def _identify(
         print_json({"sensors": rows})
         return
     shown = console()
-    told = {one.field: list(one.told().values()) for one in found}
-    show_table(pl.DataFrame({"": list(found[0].told()), **told}), console=shown, all_with="--json")
+    told = {one.field: list(one.in_words().values()) for one in found}
+    show_table(pl.DataFrame({"": list(found[0].in_words()), **told}), console=shown, all_with="--json")
     for row in rows:
         if row["note"]:
             say(shown, f"{row['field']}: {row['note']}")
@@ -203,7 +203,8 @@ def _draw(found: Attribution, picture: Path | None, bars: Path | None) -> None:
         explained = found.classes[device].fitted_w
         times, shown = seen.readings.time_s, seen.readings.power_w
         save_chart(
-            log_picture(times, shown, explained, f"Power log, {seen.field}", found.course(device)), picture
+            log_picture(times, shown, explained, f"Power log, {seen.field}", found.power_profile(device)),
+            picture,
         )
     if bars is not None:
         rows = found.energy.filter(pl.col("energy_j") > 0).sort("energy_j", descending=True).head(25)

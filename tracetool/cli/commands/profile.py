@@ -75,13 +75,13 @@ def profile(
         from tracetool.report.chart_page import save_chart
         from tracetool.report.pictures.power_profile import power_profile
 
-        save_chart(power_profile(made.kernel, made.found, made.among), picture)
+        save_chart(power_profile(made.kernel, made.profile, made.among), picture)
     if as_json:
         print_json(made.document())
         return
     if quiet:
         return
-    found, shown = made.found, console()
+    found, shown = made.profile, console()
     golden = int(found.golden.sum())
     say(
         shown,

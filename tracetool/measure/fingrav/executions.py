@@ -71,15 +71,15 @@ def largest_bin(values: Floats, margin: float) -> Bools:
     >>> largest_bin(np.array([1.0, 1.03, 1.04, 1.5]), 0.05).tolist()
     [True, True, True, False]
     """
-    known = np.sort(values[np.isfinite(values)])
-    if not len(known):
+    finite_values = np.sort(values[np.isfinite(values)])
+    if not len(finite_values):
         return np.zeros(len(values), dtype=bool)
-    last = np.searchsorted(known, known * (1.0 + margin), side="right")
-    count = last - np.arange(len(known))
-    width = known[last - 1] - known
+    last = np.searchsorted(finite_values, finite_values * (1.0 + margin), side="right")
+    count = last - np.arange(len(finite_values))
+    width = finite_values[last - 1] - finite_values
     best = int(np.lexsort((width, -count))[0])
     with np.errstate(invalid="ignore"):
-        return np.asarray((values >= known[best]) & (values <= known[last[best] - 1]))
+        return np.asarray((values >= finite_values[best]) & (values <= finite_values[last[best] - 1]))
 
 
 def steady_execution(executions: Executions, tolerance: float = 0.02) -> int:
