@@ -36,18 +36,18 @@ MIX = (
 
 def has_activity(rows: OperatorColumns) -> Bools:
     """Return which rows carry measured activity of the SMs or of memory. Shape (n,)."""
-    seen = np.zeros(len(rows), dtype=np.bool_)
+    measured = np.zeros(len(rows), dtype=np.bool_)
     for column in ACTIVITY:
-        seen |= np.isfinite(rows.number(column))
-    return seen
+        measured |= np.isfinite(rows.number(column))
+    return measured
 
 
 def has_mix(rows: OperatorColumns) -> Bools:
     """Return which rows carry an instruction mix. Shape (n,)."""
-    seen = np.zeros(len(rows), dtype=np.bool_)
+    stated = np.zeros(len(rows), dtype=np.bool_)
     for column in MIX:
-        seen |= np.isfinite(rows.number(column))
-    return seen
+        stated |= np.isfinite(rows.number(column))
+    return stated
 
 
 def work_of_activity(rows: OperatorColumns, gpu: Gpu, duration_s: Floats, clock_mhz: Floats) -> Work:

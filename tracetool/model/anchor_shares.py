@@ -70,24 +70,24 @@ def shares_over_clocks(
     top = gpu.clock_max_mhz
     core = top / clock_mhz[rows]
     memory = shares.reach.at(clock_mhz[rows]) / shares.reach.at(top)
-    there = _at_top(shares, rows, core, memory)
-    believed = _Split(_mean(there.memory, group), _mean(there.host, group))
+    at_top = _at_top(shares, rows, core, memory)
+    believed = _Split(_mean(at_top.memory, group), _mean(at_top.host, group))
     spread = np.where(_mean(active[rows].astype(np.float64), group) > 0.5, _SHARE_SD, _UNSEEN_SD)
     log_time = np.log(duration_s[rows])
     program = _mean(log_time, group) >= np.log(PROGRAM_S)
-    found = _fitted(log_time, core, memory, group, believed, spread, program)
-    split = _Split(found.memory[group], found.host[group])
+    fitted = _fitted(log_time, core, memory, group, believed, spread, program)
+    split = _Split(fitted.memory[group], fitted.host[group])
     moving = split.time(core, memory)
     free = np.maximum(moving - split.host, 1e-12) / (1.0 - split.host)
-    made = {
+    columns = {
         "core": (1.0 - split.memory) ** (1 / OVERLAP) * core / free,
         "memory": split.memory ** (1 / OVERLAP) * memory / free,
         "fixed": split.host / moving,
         "log_sd_per_octave": _LOG_SD_PER_OCTAVE
         + _LOG_SD_OF_MEMORY * _mean(shares.memory[rows], group)[group],
     }
-    whole = {name: getattr(shares, name).copy() for name in made}
-    for name, values in made.items():
+    whole = {name: getattr(shares, name).copy() for name in columns}
+    for name, values in columns.items():
         whole[name][rows] = values
     return replace(shares, **whole)
 

@@ -25,16 +25,16 @@ def joined(n: int, clocks: int, pieces: Sequence[tuple[Ints, Timing]]) -> Timing
         return pieces[0][1]
 
     def grid(parts: Sequence[tuple[Ints, Floats]]) -> Floats:
-        made = np.zeros((n, clocks))
+        filled = np.zeros((n, clocks))
         for rows, values in parts:
-            made[rows] = values
-        return made
+            filled[rows] = values
+        return filled
 
     def column(parts: Sequence[tuple[Ints, Floats]]) -> Floats:
-        made = np.ones(n)
+        filled = np.ones(n)
         for rows, values in parts:
-            made[rows] = values
-        return made
+            filled[rows] = values
+        return filled
 
     work, bound, basis = Work.of(n), np.zeros((n, clocks), dtype=np.int64), np.full(n, "", dtype=object)
     for rows, timing in pieces:

@@ -28,10 +28,10 @@ def counted_shares(rows: OperatorColumns, gpu: Gpu, anchor: Anchor) -> TimeShare
     Rows without a measurement or counters get shares nobody asks for.
     """
     active = has_activity(rows)
-    seconds = np.where(anchor.known, anchor.duration_s, 1.0)
-    clock = np.where(anchor.known, anchor.clock_mhz, gpu.clock_max_mhz)
+    seconds = np.where(anchor.measured, anchor.duration_s, 1.0)
+    clock = np.where(anchor.measured, anchor.clock_mhz, gpu.clock_max_mhz)
     alone = shares_of_activity(rows, gpu, seconds, clock, active)
-    usable = anchor.known & from_counters(rows)
+    usable = anchor.measured & from_counters(rows)
     kernel = np.where(usable, kernels(rows, anchor), -1 - np.arange(len(rows)))
     return shares_over_clocks(alone, gpu, seconds, clock, kernel, active)
 
@@ -62,8 +62,8 @@ def counter_timing(
     mem = anchor.mem_clock_mhz if mem_clock_mhz is None else np.full(len(rows), mem_clock_mhz)
     start = (anchor.duration_s * (1.0 - shares.fixed))[:, None]
     core = start * shares.core[:, None] * anchor.clock_mhz[:, None] / clock_mhz
-    here = shares.reach.at(anchor.clock_mhz)[:, None]
-    slower = shares.reach.at(clock_mhz, (mem / anchor.mem_clock_mhz)[:, None]) / here
+    start_reach = shares.reach.at(anchor.clock_mhz)[:, None]
+    slower = shares.reach.at(clock_mhz, (mem / anchor.mem_clock_mhz)[:, None]) / start_reach
     memory = start * shares.memory[:, None] * slower
     fixed = anchor.duration_s * shares.fixed
     duration = (core**OVERLAP + memory**OVERLAP) ** (1 / OVERLAP) + fixed[:, None]

@@ -86,9 +86,9 @@ def power_promise(power: PowerCalibration) -> str:
 
 
 def _file(name: str) -> CalibrationFile:
-    found = own_calibration(name, "power")
-    assert found is not None
-    return found
+    calibration = own_calibration(name, "power")
+    assert calibration is not None
+    return calibration
 
 
 def calibration_from_file(file: CalibrationFile, prior: PowerCalibration) -> PowerCalibration:
@@ -101,15 +101,15 @@ def calibration_from_file(file: CalibrationFile, prior: PowerCalibration) -> Pow
     basis = str(file.about.get("basis", "calibrated"))
     curve = _curve(file.section("voltage")) or prior.voltage
     base = file.section("base")
-    found = {}
+    by_count = {}
     for section, start in (("power", prior), ("monitor", prior.monitored or prior)):
         own = file.section(section)
         sure = with_own_base(start) if base and not own else start
         narrowed = file.section("sustained") if section == "power" else {}
         read = _coefficients({**base, **narrowed, **own}, sure)
         origin = ("", basis) if own else (start.carried_from, start.basis)
-        found[section] = replace(read, voltage=curve, carried_from=origin[0], basis=origin[1])
-    return replace(found["power"], monitored=found["monitor"])
+        by_count[section] = replace(read, voltage=curve, carried_from=origin[0], basis=origin[1])
+    return replace(by_count["power"], monitored=by_count["monitor"])
 
 
 def _coefficients(numbers: Mapping[str, Number], prior: PowerCalibration) -> PowerCalibration:

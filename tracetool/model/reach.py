@@ -61,19 +61,19 @@ class Reach:
 
 def _section(name: str) -> Mapping[str, Number]:
     own = own_calibration(name, "power")
-    found = {} if own is None else own.section("reach")
-    return found if "clock_mhz" in found else {}
+    section = {} if own is None else own.section("reach")
+    return section if "clock_mhz" in section else {}
 
 
 def memory_reach(gpu: Gpu) -> Reach:
     """Return the reach fitted for a GPU or its chip, else one from its L2 rate and memory rate."""
     for name in (gpu.name, *calibrated_gpus("power")):
-        known = _section(name)
+        section = _section(name)
         # A chip's path to memory is the same on every board that carries it.
-        if known and (name == gpu.name or load_gpu(name).architecture == gpu.architecture):
-            start, floor = known.get("start_mhz"), known.get("floor")
+        if section and (name == gpu.name or load_gpu(name).architecture == gpu.architecture):
+            start, floor = section.get("start_mhz"), section.get("floor")
             fitted = Reach(
-                known["clock_mhz"].value, start.value if start else 0.0, floor.value if floor else 0.0
+                section["clock_mhz"].value, start.value if start else 0.0, floor.value if floor else 0.0
             )
             return fitted.beside_memory(gpu.dram_bytes_per_s / load_gpu(name).dram_bytes_per_s)
     through = _SHARE_OF_L2 * gpu.l2_bytes_per_clock * 1e6

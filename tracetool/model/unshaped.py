@@ -39,8 +39,8 @@ def unshaped_pieces(rows: OperatorColumns, gpu: Gpu, family: Family) -> tuple[Pi
         Says how time divides as a rule.
     """
     measured = rows.number("duration_us") * 1e-6
-    known = np.isfinite(measured) & (measured > 0)
-    duration = np.where(known, measured, UNKNOWN_S)
+    has_time = np.isfinite(measured) & (measured > 0)
+    duration = np.where(has_time, measured, UNKNOWN_S)
     clock = rows.number("recorded_clock_mhz", gpu.clock_boost_mhz)
     clock = np.where(clock > 0, clock, gpu.clock_boost_mhz)
     memory_clock = rows.number("recorded_mem_clock_mhz", gpu.memory_clock_mhz)
@@ -72,4 +72,4 @@ def unshaped_pieces(rows: OperatorColumns, gpu: Gpu, family: Family) -> tuple[Pi
         active=np.minimum(ACTIVE, limits.sms),
         work=Work.of(n, **counts),
     )
-    return pieces, np.where(known, SPLIT_SPREAD, UNKNOWN_SPREAD)
+    return pieces, np.where(has_time, SPLIT_SPREAD, UNKNOWN_SPREAD)

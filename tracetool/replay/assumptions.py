@@ -38,7 +38,7 @@ class RowOptions(TypedDict):
 
     power_calibration: PowerCalibration | None
     time_calibration: TimeCalibration | None
-    around: Surroundings | None
+    surroundings: Surroundings | None
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,12 @@ class Assumptions:
     ----------
     files : sequence of CalibrationFile
         Written by ``tracetool calibrate``: power, time, or both in one.
-    around : Surroundings, optional
+    surroundings : Surroundings, optional
         Chip temperature or that of the air; by default as when the coefficients were measured.
     """
 
     files: tuple[CalibrationFile, ...] = ()
-    around: Surroundings | None = None
+    surroundings: Surroundings | None = None
 
     @classmethod
     def read(
@@ -85,7 +85,7 @@ class Assumptions:
                 power = calibration_from_file(file, power or believed_calibration(gpu))
             if sections & set(laws()):
                 time = _with_laws(gpu, time or time_calibration_of(gpu), file)
-        return {"power_calibration": power, "time_calibration": time, "around": self.around}
+        return {"power_calibration": power, "time_calibration": time, "surroundings": self.surroundings}
 
     def notes(self, gpu: Gpu) -> list[str]:
         """Return what the user should know of these assumptions on a GPU."""

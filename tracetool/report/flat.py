@@ -9,17 +9,17 @@ import polars as pl
 
 def flat_columns(frame: pl.DataFrame) -> pl.DataFrame:
     """Return the table with lists, structs and other rich types written as text."""
-    made = []
+    columns = []
     for column in frame.get_columns():
         kind = column.dtype
         if kind.is_nested():
             texts = [None if v is None else json.dumps(v, default=str) for v in column.to_list()]
-            made.append(pl.Series(column.name, texts, dtype=pl.String))
+            columns.append(pl.Series(column.name, texts, dtype=pl.String))
         elif kind.is_numeric() or kind in (pl.Boolean, pl.String):
-            made.append(column)
+            columns.append(column)
         elif kind == pl.Binary:
             texts = [None if v is None else v.decode("utf-8", "replace") for v in column.to_list()]
-            made.append(pl.Series(column.name, texts, dtype=pl.String))
+            columns.append(pl.Series(column.name, texts, dtype=pl.String))
         else:
-            made.append(column.cast(pl.String))
-    return pl.DataFrame(made)
+            columns.append(column.cast(pl.String))
+    return pl.DataFrame(columns)

@@ -109,8 +109,8 @@ def fit(columns: Sequence[Column], width: int) -> tuple[list[tuple[Column, int]]
         more = min(columns[i].width() - widths[i], max(spare, 0))
         widths[i] += more
         spare -= more
-    made = [(columns[i], min(widths[i], width)) for i in shown]
-    return made, [c for i, c in enumerate(columns) if i not in chosen]
+    fitted = [(columns[i], min(widths[i], width)) for i in shown]
+    return fitted, [c for i, c in enumerate(columns) if i not in chosen]
 
 
 class Table:

@@ -21,7 +21,7 @@ _SECTIONS = (against, where, timeline, agreement, clocks, roof, kernels, gaps, p
 def run_html(page: RunPage) -> str:
     """Return the page of a run; sections that have nothing to show are left out."""
     needed = scripts("charts.js", "run.js")
-    made = [section for build in _SECTIONS if (section := build(page)) is not None]
+    sections = [section for build in _SECTIONS if (section := build(page)) is not None]
     setting = f"{page.accuracy.gpu} at {page.recorded_mhz:g} MHz · {page.accuracy.run}"
     return (
         templates()
@@ -31,7 +31,7 @@ def run_html(page: RunPage) -> str:
             subtitle=setting,
             facts=page.facts,
             warnings=page.warnings,
-            sections=made,
+            sections=sections,
             version=str(page.info.get("tool_version", "")),
             data=page_data(page),
             scripts=needed,

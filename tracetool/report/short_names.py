@@ -37,10 +37,12 @@ def shorten_names(names: Sequence[str], width: int) -> list[str]:
     >>> shorten_names(["gemm_a_128x128_stage_3_tn_bf16", "gemm_a_128x128_stage_4_tn_bf16"], 16)
     ['gemm…3_tn_bf16', 'gemm…4_tn_bf16']
     """
-    made = {n: n if cell_width(n) <= width else cut_middle(compact(n), width) for n in dict.fromkeys(names)}
-    counts = Counter(made.values())
+    shortened = {
+        n: n if cell_width(n) <= width else cut_middle(compact(n), width) for n in dict.fromkeys(names)
+    }
+    counts = Counter(shortened.values())
     clashes: dict[str, list[str]] = {}
-    for name, short in made.items():
+    for name, short in shortened.items():
         if counts[short] > 1:
             clashes.setdefault(short, []).append(name)
     for group in clashes.values():
@@ -52,8 +54,8 @@ def shorten_names(names: Sequence[str], width: int) -> list[str]:
         lead = max(width // 4, 1)
         for name, whole in zip(group, wholes, strict=True):
             rest = whole[max(same, lead) :]
-            made[name] = whole[:lead] + "…" + cut_middle(rest, width - lead - 1)
-    return [made[n] for n in names]
+            shortened[name] = whole[:lead] + "…" + cut_middle(rest, width - lead - 1)
+    return [shortened[n] for n in names]
 
 
 def cut_middle(text: str, width: int) -> str:

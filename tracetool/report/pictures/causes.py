@@ -16,9 +16,9 @@ def waterfall(base: float, factors: Mapping[str, float], head: float, *, unit: s
     ends = np.array([v for _, a, b in steps[1:-1] for v in (a, b)] + [base, head])
     reach = max(float(ends.max() - ends.min()), 1e-3 * max(abs(base), abs(head), 1e-12))
     low = 0.0 if ends.min() < 4 * reach else float(ends.min()) - 0.4 * reach
-    said = "; ".join(f"{k} {number(v, 3)}" for k, v in factors.items())
+    sentence = "; ".join(f"{k} {number(v, 3)}" for k, v in factors.items())
     names = [name for name, _, _ in steps]
-    made = blank(
+    chart = blank(
         (low, float(ends.max()) + 0.35 * reach),
         names[::-1],
         (unit, ""),
@@ -39,18 +39,20 @@ def waterfall(base: float, factors: Mapping[str, float], head: float, *, unit: s
     for color in (SOFT, MEASURED, MODEL):
         rows = np.flatnonzero(source["fill"] == color)
         part = {k: np.asarray(v)[rows] for k, v in source.items() if k != "fill"}
-        bars = made.hbar(y="name", left="left", right="right", height=0.7, fill_color=color, line_color=None,
+        bars = chart.hbar(y="name", left="left", right="right", height=0.7, fill_color=color, line_color=None,
                          source=part)  # fmt: skip
-        hover(made, [("", "name"), ("", "said")], [bars])
-        made.text(x="right", y="name", text="said", source=part, x_offset=6, text_baseline="middle",
+        hover(chart, [("", "name"), ("", "said")], [bars])
+        chart.text(x="right", y="name", text="said", source=part, x_offset=6, text_baseline="middle",
                   text_color=INK, text_font_size="12px")  # fmt: skip
-    made.ygrid.grid_line_color = None
-    return Chart("Why the energy changed", f"From {number(base)} to {number(head)} {unit}: {said}.", made)
+    chart.ygrid.grid_line_color = None
+    return Chart(
+        "Why the energy changed", f"From {number(base)} to {number(head)} {unit}: {sentence}.", chart
+    )
 
 
 def _steps(base: float, factors: Mapping[str, float]) -> list[tuple[str, float, float]]:
-    made, at = [], base
+    steps, at = [], base
     for name, change in factors.items():
-        made.append((name, at, at + change))
+        steps.append((name, at, at + change))
         at += change
-    return made
+    return steps

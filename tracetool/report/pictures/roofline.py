@@ -55,15 +55,15 @@ def roofline(
     tops = np.array([*peaks.values()])
     y = limits(np.concatenate([flops_per_s[good], tops * 1.5]) / 1e12, log=True)
     labels = ("FLOP per byte of memory traffic", "delivered rate [TFLOP/s]")
-    made = blank(x, y, labels, height=470, width=760, log=True)
-    _ceilings(made, x, y, peaks, bytes_per_s)
-    _dots(made, np.flatnonzero(good), intensity, flops_per_s, power_w, share, names)
-    said = f"{counted(int(good.sum()), 'kernel')} with counted operations, colored by power."
-    return Chart("Roofline", said, made)
+    chart = blank(x, y, labels, height=470, width=760, log=True)
+    _ceilings(chart, x, y, peaks, bytes_per_s)
+    _dots(chart, np.flatnonzero(good), intensity, flops_per_s, power_w, share, names)
+    caption = f"{counted(int(good.sum()), 'kernel')} with counted operations, colored by power."
+    return Chart("Roofline", caption, chart)
 
 
 def _dots(
-    made: Any,
+    chart: Any,
     good: Any,
     intensity: Floats,
     rate: Floats,
@@ -76,10 +76,10 @@ def _dots(
 
     rows = good[np.argsort(-np.nan_to_num(share[good]), kind="stable")]  # small ones stay on top
     watts = power_w[rows]
-    known = watts[np.isfinite(watts)]
-    low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
+    finite = watts[np.isfinite(watts)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
     color = linear_cmap("watts", Cividis256, low, high if high > low else low + 1.0, nan_color="#888888")
-    dots = made.scatter(
+    dots = chart.scatter(
         x="x", y="y", size="size", fill_color=color, fill_alpha=0.85, line_color=INK, line_width=0.7,
         source={
             "x": intensity[rows], "y": rate[rows] / 1e12, "watts": watts,
@@ -93,7 +93,7 @@ def _dots(
             ],
         },
     )  # fmt: skip
-    hover(made, [("", "name"), ("", "said")], [dots])
+    hover(chart, [("", "name"), ("", "said")], [dots])
     bar = dots.construct_color_bar(
         title="power [W]", height=10, background_fill_color=None, border_line_color=None,
         title_text_color=INK, title_text_font_size="12px",
@@ -101,11 +101,11 @@ def _dots(
         padding=8,
         major_tick_line_color=None,
     )  # fmt: skip
-    made.add_layout(bar, "below")
+    chart.add_layout(bar, "below")
 
 
 def _ceilings(
-    made: Any, x: tuple[float, float], y: tuple[float, float], peaks: Mapping[str, float], bytes_per_s: float
+    chart: Any, x: tuple[float, float], y: tuple[float, float], peaks: Mapping[str, float], bytes_per_s: float
 ) -> None:
     """Draw the ceilings; their names stand on an axis of their own, outside the frame, over no point."""
     from bokeh.models import FixedTicker, LogAxis
@@ -114,11 +114,11 @@ def _ceilings(
     far = 100.0  # beyond the frame, for those who zoom out
     if bytes_per_s > 0:
         ends = np.array([x[0] / far, top / bytes_per_s])
-        made.line(ends, ends * bytes_per_s / 1e12, line_color=INK, line_width=1.5)
+        chart.line(ends, ends * bytes_per_s / 1e12, line_color=INK, line_width=1.5)
     names: dict[float | str, Any] = {}
     for unit, peak in peaks.items():
         ridge = peak / bytes_per_s if bytes_per_s > 0 else x[0]
-        made.line([ridge, x[1] * far], [peak / 1e12] * 2, line_color=INK, line_width=1.5)
+        chart.line([ridge, x[1] * far], [peak / 1e12] * 2, line_color=INK, line_width=1.5)
         # a name of its own only where it does not cover another's
         rates = [float(rate) * 1e12 for rate in names]
         if all(abs(math.log(peak / other)) > 0.045 * math.log(y[1] / y[0]) for other in rates):
@@ -131,4 +131,4 @@ def _ceilings(
         axis_label=f"slope: memory, {number(bytes_per_s / 1e9)} GB/s" if bytes_per_s > 0 else "",
         axis_label_text_font_size="13px", axis_label_text_font_style="normal",
     )  # fmt: skip
-    made.add_layout(axis, "right")
+    chart.add_layout(axis, "right")

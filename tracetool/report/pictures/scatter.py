@@ -43,12 +43,12 @@ def scatter(
     inside = int((np.maximum(y / x, x / y) <= _BAND).sum())
     ends = limits(np.concatenate([x, y]), log=True)
     labels = (f"measured {quantity} [{unit}]", f"predicted {quantity} [{unit}]")
-    made = blank(ends, ends, labels, height=440, width=560, log=True)
+    chart = blank(ends, ends, labels, height=440, width=560, log=True)
     reach = np.array([ends[0] / 10, ends[1] * 10])  # beyond the frame, for those who zoom out
-    made.patch([*reach, *reach[::-1]], [*(reach / _BAND), *(reach[::-1] * _BAND)], fill_color=SOFT,
+    chart.patch([*reach, *reach[::-1]], [*(reach / _BAND), *(reach[::-1] * _BAND)], fill_color=SOFT,
                fill_alpha=0.18, line_color=None)  # fmt: skip
-    made.line(reach, reach, line_color=INK, line_width=1.5)
-    dots = made.scatter(
+    chart.line(reach, reach, line_color=INK, line_width=1.5)
+    dots = chart.scatter(
         x="x", y="y", size=8, fill_color="fill", fill_alpha=0.85, line_color=INK, line_width=0.7,
         source={
             "x": x, "y": y,
@@ -61,10 +61,10 @@ def scatter(
             ],
         },
     )  # fmt: skip
-    told = [("", "name"), ("family", "family"), ("measured", "measured"), ("predicted", "predicted")]
-    hover(made, told, [dots])
+    tooltip = [("", "name"), ("family", "family"), ("measured", "measured"), ("predicted", "predicted")]
+    hover(chart, tooltip, [dots])
     return Chart(
         f"Predicted against measured {quantity}",
         f"{good.size} kernels; {inside} lie within a tenth of the diagonal.",
-        made,
+        chart,
     )

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from tracetool.core import escape
 
 
-def _attributes(given: dict[str, object]) -> str:
+def _attributes(attributes: dict[str, object]) -> str:
     parts = []
-    for key, value in given.items():
+    for key, value in attributes.items():
         if value is None:
             continue
         shown = f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
@@ -28,22 +28,22 @@ class Drawing:
     description: str
     parts: list[str] = field(default_factory=list)
 
-    def mark(self, element: str, said: str = "", /, **attributes: object) -> None:
-        """Add an element; ``said`` becomes its tooltip."""
-        inner = f"<title>{escape.html(said, 400)}</title>" if said else ""
+    def mark(self, element: str, tooltip: str = "", /, **attributes: object) -> None:
+        """Add an element; ``tooltip`` becomes its tooltip."""
+        inner = f"<title>{escape.html(tooltip, 400)}</title>" if tooltip else ""
         self.parts.append(f"<{element}{_attributes(attributes)}>{inner}</{element}>")
 
     def text(self, x: float, y: float, text: str, **attributes: object) -> None:
         """Add a text."""
-        given = _attributes({"x": float(x), "y": float(y), **attributes})
-        self.parts.append(f"<text{given}>{escape.html(text, 200)}</text>")
+        attribute_text = _attributes({"x": float(x), "y": float(y), **attributes})
+        self.parts.append(f"<text{attribute_text}>{escape.html(text, 200)}</text>")
 
     def label(self, box: tuple[float, float, float, float], text: str, **attributes: object) -> None:
         """Add a line of text at the top of a box (x, y, width, height), clipped to it whatever the face."""
         x, y, width, height = (float(v) for v in box)
         place = _attributes({"x": x, "y": y, "width": width, "height": height})
-        given = _attributes({"x": 4.0, "y": 13.0, **attributes})
-        self.parts.append(f"<svg{place}><text{given}>{escape.html(text, 200)}</text></svg>")
+        attribute_text = _attributes({"x": 4.0, "y": 13.0, **attributes})
+        self.parts.append(f"<svg{place}><text{attribute_text}>{escape.html(text, 200)}</text></svg>")
 
     def svg(self) -> str:
         """Return the picture."""

@@ -37,12 +37,12 @@ def timeline_chart(timeline: Timeline) -> Chart:
     lanes = _lanes(packed, power.x_range)
     for part in (power, lanes):
         part.min_border_left, part.min_border_right = _LEFT, 14
-    said = (
+    caption = (
         f"{packed['count']:,} bars over {number(span)} ms in {len(packed['lanes'])} lanes. What the"
         " part in view holds is said below it."
     )
     return Chart(
-        "Power and kernels over time", said, column(power, lanes, sizing_mode="stretch_width", spacing=0)
+        "Power and kernels over time", caption, column(power, lanes, sizing_mode="stretch_width", spacing=0)
     )
 
 
@@ -55,13 +55,13 @@ def _lanes(packed: dict[str, Any], x_range: Any) -> Any:
     from bokeh.models import ColumnDataSource
 
     names = list(dict.fromkeys(packed["lanes"]))
-    made = blank((0.0, 1.0), names[::-1], ("time [ms]", ""), height=64 + 24 * len(names), drag="width")
-    made.x_range = x_range
-    made.grid.grid_line_color = None
+    chart = blank((0.0, 1.0), names[::-1], ("time [ms]", ""), height=64 + 24 * len(names), drag="width")
+    chart.x_range = x_range
+    chart.grid.grid_line_color = None
     source = ColumnDataSource(
         {k: [] for k in ("left", "right", "lane", "fill", "name", "said")}, name="tl-bars"
     )
-    bars = made.hbar(y="lane", left="left", right="right", height=0.8, fill_color="fill", line_color="fill",
+    bars = chart.hbar(y="lane", left="left", right="right", height=0.8, fill_color="fill", line_color="fill",
                      line_width=0.6, source=source)  # fmt: skip
-    hover(made, [("", "name"), ("", "said")], [bars])
-    return made
+    hover(chart, [("", "name"), ("", "said")], [bars])
+    return chart

@@ -113,8 +113,8 @@ def _heading(drawing: Drawing, name: str, energy_j: float, total_j: float, box: 
     head = 18.0 if w > 40 and h > 40 else 0.0
     if head:
         shown, share = escape.name(name, 200), f"{100 * energy_j / total_j:.0f} %"
-        wanted = (f"{shown} · {number(energy_j, 3)} J · {share}", f"{shown} · {share}", shown)
-        fitting = [text for text in wanted if text_width(text, bold=True) <= w - _MARGIN]
+        labels = (f"{shown} · {number(energy_j, 3)} J · {share}", f"{shown} · {share}", shown)
+        fitting = [text for text in labels if text_width(text, bold=True) <= w - _MARGIN]
         if label := fitting[0] if fitting else label_that_fits(shown, w - _MARGIN, bold=True):
             drawing.label((x, y, w, head), label, class_="group")
     return (x + 1, y + head, max(w - 2, 0.0), max(h - head - 1, 0.0))

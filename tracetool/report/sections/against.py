@@ -17,28 +17,28 @@ _MOST = 25
 
 def against(page: RunPage) -> Section | None:
     """Return the changes since a base: verdict, causes, families and kernels."""
-    found = page.against
-    if found is None:
+    diff = page.against
+    if diff is None:
         return None
-    energy = found.metrics[0]
+    energy = diff.metrics[0]
     picture = chart_html(
-        waterfall(energy.base, found.factors, energy.head, unit=f"J per {found.unit}"), "causes"
+        waterfall(energy.base, diff.factors, energy.head, unit=f"J per {diff.unit}"), "causes"
     )
-    warnings = "".join(line_html(w, "warning") for w in (*found.warnings, *_incomparable(found)))
-    why = line_html(f"Why (sums to {number(energy.head - energy.base, 3)} J): {causes(found)}", "plain")
-    families = _rows(found.level("family"), "family")
-    kernels = _rows(found.level("kernel").filter(pl.col("energy_change_j") != 0).head(_MOST), "kernel")
+    warnings = "".join(line_html(w, "warning") for w in (*diff.warnings, *_incomparable(diff)))
+    why = line_html(f"Why (sums to {number(energy.head - energy.base, 3)} J): {causes(diff)}", "plain")
+    families = _rows(diff.level("family"), "family")
+    kernels = _rows(diff.level("kernel").filter(pl.col("energy_change_j") != 0).head(_MOST), "kernel")
     return Section(
         "against",
-        f"Against {', '.join(found.base)}",
-        headline(found) + f". {found.setting}.",
+        f"Against {', '.join(diff.base)}",
+        headline(diff) + f". {diff.setting}.",
         warnings + why + picture + table_html(families, "Families, largest change first")
         + table_html(kernels, "Kernels, largest change first"),
     )  # fmt: skip
 
 
-def _incomparable(found: RunDiff) -> list[str]:
-    return [f"not comparable: {k} is {a} in the base and {b} here" for k, (a, b) in found.keys.items()]
+def _incomparable(diff: RunDiff) -> list[str]:
+    return [f"not comparable: {k} is {a} in the base and {b} here" for k, (a, b) in diff.keys.items()]
 
 
 def _rows(rows: pl.DataFrame, heading: str) -> pl.DataFrame:

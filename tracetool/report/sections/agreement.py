@@ -17,8 +17,8 @@ _MOST_DOTS = 600
 
 def agreement(page: RunPage) -> Section:
     """Return the scatter of energies (or of times, without a power log) and the families' errors."""
-    found = page.accuracy
-    rows = found.table.filter((pl.col("level") == "signature") & (pl.col("compared_pct") > 0))
+    accuracy = page.accuracy
+    rows = accuracy.table.filter((pl.col("level") == "signature") & (pl.col("compared_pct") > 0))
     colors = family_colors(page.families)
     pictures = []
     for quantity, unit, column in (("energy", "J", "energy{}_j"), ("time", "ms", "time{}_ms")):
@@ -38,7 +38,7 @@ def agreement(page: RunPage) -> Section:
         )
         pictures.append(chart_html(chart, f"agreement-{quantity}"))
     listed = pl.col("level").is_in(["total", "family"]) & (pl.col("compared_pct") > 0)
-    parts = found.table.filter(listed | (pl.col("level") == "gap")).select(
+    parts = accuracy.table.filter(listed | (pl.col("level") == "gap")).select(
         "name",
         "share_pct",
         "time_ms",
@@ -53,13 +53,13 @@ def agreement(page: RunPage) -> Section:
         "agrees",
     )
     parts = parts.select(c for c in parts.columns if parts[c].null_count() < parts.height)
-    said = line_html(coverage_line(found.coverage))
-    said += "".join(line_html(w, "warning") for w in (*found.breaches, *found.warnings))
+    lines = line_html(coverage_line(accuracy.coverage))
+    lines += "".join(line_html(w, "warning") for w in (*accuracy.breaches, *accuracy.warnings))
     families = table_html(parts, "Errors by family, worst first")
     return Section(
         "agreement",
         "Predicted (unanchored) against measured",
-        f"{headline(found)}. {whole_line(found)}. On the diagonal both agree; the band is a tenth to"
+        f"{headline(accuracy)}. {whole_line(accuracy)}. On the diagonal both agree; the band is a tenth to"
         " either side.",
-        f'{said}<div class="pair">{"".join(pictures)}</div>{families}',
+        f'{lines}<div class="pair">{"".join(pictures)}</div>{families}',
     )

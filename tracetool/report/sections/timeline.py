@@ -48,5 +48,5 @@ def _table(page: RunPage) -> str:
     shown = page.power if page.power["measured_w"].is_not_null().any() else page.power.drop("measured_w")
     several = len(page.timeline.packed["model"]) if page.timeline else 1
     title = "Mean power over equal parts of the run" + (f", sum of {several} GPUs" if several > 1 else "")
-    made = table_html(shown, title, _HEADERS)
-    return f"<details><summary>Power over time as a table</summary>{made}</details>"
+    table = table_html(shown, title, _HEADERS)
+    return f"<details><summary>Power over time as a table</summary>{table}</details>"

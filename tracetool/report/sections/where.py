@@ -47,9 +47,9 @@ def where(page: RunPage) -> Section | None:
 
 def _largest(rows: pl.DataFrame) -> list[Part]:
     sums = rows.group_by("group").agg(pl.col("energy_j").sum().alias("sum_j")).sort("sum_j", descending=True)
-    kept = sums.head(_MOST_GROUPS)["group"].to_list()
+    largest = sums.head(_MOST_GROUPS)["group"].to_list()
     named = rows.with_columns(
-        pl.when(pl.col("group").is_in(kept)).then("group").otherwise(pl.lit("(others)")).alias("group")
+        pl.when(pl.col("group").is_in(largest)).then("group").otherwise(pl.lit("(others)")).alias("group")
     )
     merged = named.group_by("group", "name", "family").agg(pl.col("energy_j").sum())
     ordered = merged.sort("energy_j", "name", descending=[True, False])
