@@ -146,8 +146,8 @@ def small() -> None:
 
 
 def boards(count: int = 40) -> None:
-    """How often intervals hold over boards whose gain and offset are drawn as their class states."""
-    print(f"share of {count} boards' classes held by their 90 % intervals")
+    """How often intervals hold over GPUs whose gain and offset are drawn as their class states."""
+    print(f"share of {count} GPUs' classes held by their 90 % intervals")
     for kind in (1, 2, 4):
         held = []
         for seed in range(count):

@@ -1,6 +1,6 @@
-"""How far off fine-grain profiles are on an invented MI300X-like board, and what controls say.
+"""How far off fine-grain profiles are on an invented MI300X-like GPU, and what controls say.
 
-The board and its loggers are those of ``tests/measure/board.py``, which import nothing of the tool: a 1 ms
+The GPU and its loggers are those of ``tests/measure/board.py``, which import nothing of the tool: a 1 ms
 sampler with a clock of its own that jitters and drifts, warm-up executions that overshoot, a slow rise
 from steady execution (SSE) to steady power (SSP), runs of unusual length. Prints errors per execution time
 at the paper's run counts (an averaging sampler with components and without) beside energy shared out by time

@@ -41,7 +41,7 @@ from tracetool.replay.unfused import unfused
 ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else "../shared/data")
 OUT = Path(__file__).parents[1] / "tracetool/hardware/calibrations"
 SOURCE = "public-dvfs-tables"
-#: The governor of this board settles at 241 W under a limit of 250 W.
+#: The governor of this GPU settles at 241 W under a limit of 250 W.
 CAP_SHARE = 0.965
 #: Kernels that fill more than this of a run set its time.
 FILLED = 0.9
@@ -70,7 +70,7 @@ def activity_rows(name: str, gpu: Gpu) -> PowerRows:
 def sweep_rows(name: str, every: int) -> SweepRows:
     """Return kernels timed and metered at many clocks, every so many of them."""
     frame = pl.read_parquet(ROOT / "dvfs" / f"{name}.parquet")
-    frame = frame.filter(pl.col("clock_mhz") >= 510)  # below, the board runs in another memory state
+    frame = frame.filter(pl.col("clock_mhz") >= 510)  # below, the GPU runs in another memory state
     kept = frame["clock_mhz"].unique().sort()[::every].to_list()
     frame = frame.filter(pl.col("clock_mhz").is_in(kept))
     group = frame.select(pl.concat_str("kernel", "size", "num-iters", separator="|"))["kernel"]
@@ -163,7 +163,7 @@ def workload_rows(
 
 
 def on_idle_curve(gpu: Gpu) -> tuple[PowerCalibration, float]:
-    """Return the prior with the base of the board's idle curve, and how its leakage should grow. [1/W]"""
+    """Return the prior with the base of the GPU's idle curve, and how its leakage should grow. [1/W]"""
     prior = prior_calibration(gpu)
     base = fit_sweep(idle_rows("a100_voltage_idle"), prior, gpu.voltage, fit_voltage=False)
     prior = with_base(prior, base)
@@ -208,7 +208,7 @@ def idle_rows(name: str) -> SweepRows:
 
 
 def swept(name: str, rows: SweepRows, *, fit_voltage: bool) -> None:
-    """Fit and write a board's base and voltage curve."""
+    """Fit and write a GPU's base and voltage curve."""
     gpu = load_gpu(name)
     fit = fit_sweep(rows, prior_calibration(gpu), gpu.voltage, fit_voltage=fit_voltage)
     rmse = float(np.sqrt(np.mean((fit.residual * rows.power_w) ** 2)))
@@ -226,7 +226,7 @@ def report(name: str, what: str, fit: PowerFit, mape: float) -> None:
 
 
 def sustained(board: Gpu, table: str, rows: PowerRows, fitted_on: Gpu) -> dict[str, Fitted]:
-    """Return a section that holds energies fitted on whole models to what another board sustains.
+    """Return a section that holds energies fitted on whole models to what another GPU sustains.
 
     Whole models hardly fill the matrix units, so that these coefficients alone say too much of products.
     """

@@ -1,4 +1,4 @@
-"""An invented board and its loggers, written apart from the tool: what the tests know to be true.
+"""An invented GPU and its loggers, written apart from the tool: what the tests know to be true.
 
 Power is a list of steps; every sensor integrates those steps. Nothing here imports the tool.
 """

@@ -1,4 +1,4 @@
-"""Invented jobs of many kernel classes and the logs their boards' sensors write. Nothing imports the tool."""
+"""Invented jobs of many kernel classes and the logs their GPUs' sensors write. Nothing imports the tool."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class SweepFit:
     """Voltage curve, base and each group's work; relative residual of every row."""
 
     voltage: VoltageCurve
-    base: Floats  # (4,) board, memory, leakage, clock tree
+    base: Floats  # (4,) GPU, memory, leakage, clock tree
     leakage_per_v: float  # growth of leakage beyond proportion to the voltage [1/V]
     work_w: Floats  # (groups,) work at 1 V and the group's shortest time
     groups: Texts

@@ -39,7 +39,7 @@ _MOST = 250
 #: A logger stamps a line, then asks the driver: the value is this much younger than its stamp, or half
 #: the time between lines where that is less. 3 to 6 ms on `nvidia-smi` logs of GPUs on a meter. [s]
 READ_S = 0.003
-#: Power at the board's input follows activity by this much: regulators and input filter smooth it. [s]
+#: Power at the GPU's input follows activity by this much: regulators and input filter smooth it. [s]
 LAG_S = 0.002
 #: Two stamps of one host clock differ by what reading the sensor takes and by the launch. [s]
 CLOCK_SD_S = 0.004

@@ -62,7 +62,7 @@ def clocks_under_cap(
     *,
     groups: LoopGroups,
 ) -> Floats:
-    """Return the clock each row runs at when the board may not exceed a power.
+    """Return the clock each row runs at when the GPU may not exceed a power.
 
     The governor settles at the highest supported clock whose power is at or under the cap. Power
     never falls with the clock, so that clock is found by bisection over the supported ones.

@@ -44,7 +44,7 @@ def _found(gpu: Gpu) -> PowerCalibration:
 
 
 def believed_calibration(gpu: Gpu) -> PowerCalibration:
-    """Return coefficients without the GPU's own calibration: carried from other boards, else priors.
+    """Return coefficients without the GPU's own calibration: carried from other GPUs, else priors.
 
     A fit starts from these, so that what its rows add can be separated from the prior.
     """
@@ -95,7 +95,7 @@ def calibration_from_file(file: CalibrationFile, prior: PowerCalibration) -> Pow
     """Return the coefficients of a calibration file; what it does not state stays the prior's.
 
     ``[base]`` holds for both kinds of count; ``[power]`` and ``[monitor]`` may say more. ``[sustained]``
-    narrows carried coefficients of operators' counts by what the board was seen to run within its limit;
+    narrows carried coefficients of operators' counts by what the GPU was seen to run within its limit;
     they stay carried ones.
     """
     basis = str(file.about.get("basis", "calibrated"))

@@ -1,8 +1,8 @@
 """Power coefficients of a GPU nobody measured: physics and neighbors, with wide intervals.
 
 Energies per count scale with the process node (capacitance), memory with its type, the base with
-what the board's idle reading says. All values are order-of-magnitude priors read from published
-regressions (whole path, board level): about 1 pJ/FLOP on matrix units and 5 pJ/FLOP for FP32 FMA at
+what the GPU's idle reading says. All values are order-of-magnitude priors read from published
+regressions (whole path, total board power): about 1 pJ/FLOP on matrix units and 5 pJ/FLOP for FP32 FMA at
 7 nm, 12 to 20 pJ/bit for a memory stream of which half is the memory itself.
 """
 
@@ -38,7 +38,7 @@ _MONITOR_7NM = _OPERATOR_7NM | {
 #: Capacitance of logic relative to 7 nm, by node. Interpolated in the logarithm between them.
 _NODE_NM = np.array([3.0, 4.0, 5.0, 7.0, 8.0, 12.0, 16.0, 28.0])
 _NODE_SCALE = np.array([0.58, 0.68, 0.75, 1.0, 1.15, 1.55, 1.8, 3.2])
-#: Energy of a byte through device memory, controller and board included. [pJ/B]
+#: Energy of a byte through device memory, controller and GPU included. [pJ/B]
 _DRAM_PJ = {
     "hbm2": 58.0, "hbm2e": 55.0, "hbm3": 50.0, "hbm3e": 46.0,
     "gddr5": 135.0, "gddr5x": 120.0, "gddr6": 95.0, "gddr6x": 100.0, "gddr7": 80.0,
@@ -48,12 +48,12 @@ _DRAM_PJ = {
 _MEMORY_ITSELF = 0.6
 _ACTIVE_PJ_7NM = {"operator": 300.0, "monitor": 480.0}
 _LINK_PJ_PER_BYTE = 45.0
-#: Share of the idle power at the lowest clock that leaks; the rest is board and memory.
+#: Share of the idle power at the lowest clock that leaks; the rest is GPU and memory.
 _LEAKAGE_SHARE = 0.55
 #: Of what does not leak, the share of idle memory.
 _MEMORY_SHARE = 0.4
-#: Graphics memory sleeps when a board idles, and its idle reading is that of sleep; while a job runs its
-#: clock is up. Boards read in both states differ by this much. [W/(GB/s)]
+#: Graphics memory sleeps when a GPU idles, and its idle reading is that of sleep; while a job runs its
+#: clock is up. GPUs read in both states differ by this much. [W/(GB/s)]
 _AWAKE_W_PER_GB_S = 0.05
 #: Clock tree of the idle chip per SM. [W/(V^2 GHz)]
 _CLOCK_TREE_PER_SM = 0.09
@@ -98,7 +98,7 @@ def width_scale(fp32_rate: float) -> float:
 
 
 def dram_pj(memory_type: str) -> float:
-    """Return the energy of a byte through a type of device memory, board included. [pJ/B]"""
+    """Return the energy of a byte through a type of device memory, GPU included. [pJ/B]"""
     return _DRAM_PJ.get(memory_type, 80.0)
 
 

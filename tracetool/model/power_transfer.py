@@ -67,7 +67,7 @@ def transferred(
         link_pj_per_byte=source.link_pj_per_byte,
         relative_sd=float(np.linalg.norm([source.relative_sd, added, UNSEEN_BASE_SD])),
         leakage_per_k=source.leakage_per_k,
-        # Coolers are sized for the board's limit: a watt warms a large board less.
+        # Coolers are sized for the GPU's limit: a watt warms a large GPU less.
         leakage_per_w=source.leakage_per_w * source_gpu.power_limit_w / target.power_limit_w,
         basis="transferred",
         carried_from=source_gpu.name,

@@ -248,7 +248,7 @@ def predict_rows(
 def _limit_w(gpu: Gpu, start: Anchor | None, asked_w: float | None) -> float:
     """Return the power limit: the one asked for, else the GPU's.
 
-    A board that was measured may have been set to any limit its kind allows, and a reading says that
+    A GPU that was measured may have been set to any limit its kind allows, and a reading says that
     its limit was no lower.
     """
     if asked_w is not None:

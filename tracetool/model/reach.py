@@ -28,7 +28,7 @@ class Reach:
     .. math:: G(f) = (1 + s(f)^{-q})^{1/q}, \qquad s(f) = \max\left(s_0, \frac{f - f_s}{f_r - f_s}\right)
 
     Above :math:`f_r` the memory sets the rate, below it the path between SMs and memory. That path has
-    a clock of its own, which follows the core's: on some boards in proportion (:math:`f_s = 0`), on others
+    a clock of its own, which follows the core's: on some GPUs in proportion (:math:`f_s = 0`), on others
     steeper, down to a lowest clock under which it does not go.
 
     Parameters

@@ -38,7 +38,7 @@ class SequenceFactors:
     lost twice. ``stream`` and ``softmax`` are ratios. ``reach_ratio`` times the GPU's memory reach is the
     core clock at which streams slow down by half the square root of two; ``log_sd`` is what all kernels of
     one run err by in common, beside what each errs by itself: the spread of whole models left out of the
-    fit. ``own_share`` is how much of its own error a kernel keeps on the board the factors were fitted on
+    fit. ``own_share`` is how much of its own error a kernel keeps on the GPU the factors were fitted on
     (``fitted_on``): what the laws err by in common there, the factors took in.
     """
 

@@ -9,7 +9,7 @@ import numpy as np
 from tracetool.core.arrays import Floats, Numbers
 from tracetool.hardware.gpu import Gpu
 
-#: Rise of a chip over its inlet air at the power limit. Logs of A100 PCIe and H800 boards show 19 to 28 K
+#: Rise of a chip over its inlet air at the power limit. Logs of A100 PCIe and H800 GPUs show 19 to 28 K
 #: within minutes. [K]
 _RISE_AT_LIMIT_K = 28.0
 #: Beyond this the governor slows the GPU down; the model does not follow it there. [C]
@@ -38,7 +38,7 @@ class Surroundings:
 
 
 def thermal_resistance_c_per_w(gpu: Gpu) -> float:
-    """Return the rise of the chip per watt: a cooler sized for the board's limit. [K/W]"""
+    """Return the rise of the chip per watt: a cooler sized for the GPU's limit. [K/W]"""
     return _RISE_AT_LIMIT_K / gpu.power_limit_w
 
 

@@ -23,25 +23,25 @@ AGE = {
     "ampere-ga10x": 5.2, "ada": 6, "hopper": 7, "blackwell": 8, "cdna1": 4, "cdna2": 5, "cdna3": 7,
     "cdna4": 8,
 }  # fmt: skip
-#: Boards this much farther than the nearest one still count as near, unless that is of the same architecture.
+#: GPUs this much farther than the nearest one still count as near, unless that is of the same architecture.
 NEAR = 1.5
-#: A board that its power limit slowed while it was measured counts as this much farther: what it could not
+#: A GPU that its power limit slowed while it was measured counts as this much farther: what it could not
 #: say of its clock is in its coefficients.
 SLOWED = 1.0
 #: What a transfer adds to either side of a law's band, ln of a factor: as much as makes nine of ten rows hold
-#: on boards whose own calibration is left out. Little where the framework's own kernels run everywhere, much
-#: where each board came with a library of its own.
+#: on GPUs whose own calibration is left out. Little where the framework's own kernels run everywhere, much
+#: where each GPU came with a library of its own.
 TRANSFER_SPREAD: Final[Mapping[str, float]] = {
     "gemm_vector": 0.12, "stream": 0.12, "norm": 0.16, "softmax": 0.12, "moe": 0.25,
     "decode": 0.55, "gemm": 0.6, "gemm_fp8": 0.6, "gemm_fp8_block": 0.6,
     "gemm_fp4": 0.6, "prefill": 0.65,
 }  # fmt: skip
-#: The same for laws no two boards were measured for.
+#: The same for laws no two GPUs were measured for.
 OTHER_SPREAD = 0.5
 
 
 def time_calibration_of(gpu: Gpu) -> TimeCalibration:
-    """Return the coefficients delivered for a GPU, law by law from the nearest board measured."""
+    """Return the coefficients delivered for a GPU, law by law from the nearest GPU measured."""
     return _cached(gpu.name)
 
 
@@ -67,8 +67,8 @@ def merged(
     own : CalibrationFile, optional
         Its own calibration.
     donors : sequence of (Gpu, CalibrationFile)
-        Other calibrated boards. Coefficients are clocks, shares of peaks and microseconds, so that
-        they carry over; the geometric mean of the boards near is taken, nearer ones weighing more.
+        Other calibrated GPUs. Coefficients are clocks, shares of peaks and microseconds, so that
+        they carry over; the geometric mean of the GPUs near is taken, nearer ones weighing more.
     """
     coefficients: dict[str, Mapping[str, float]] = {}
     spread: dict[str, tuple[float, float]] = {}
@@ -120,7 +120,7 @@ def _read(
 
 
 def _widened(law: Law, donors: Sequence[Mapping[str, tuple[float, float]]]) -> dict[str, tuple[float, float]]:
-    """Return the widest of some boards' bands of each kind, and what a transfer adds to them."""
+    """Return the widest of some GPUs' bands of each kind, and what a transfer adds to them."""
     made, more = {}, TRANSFER_SPREAD.get(law.name, OTHER_SPREAD)
     for kind in {k for bands in donors for k in bands}:
         have = [bands.get(kind, bands[""]) for bands in donors]
@@ -130,7 +130,7 @@ def _widened(law: Law, donors: Sequence[Mapping[str, tuple[float, float]]]) -> d
 
 
 def _mean(law: Law, sets: Sequence[Mapping[str, float]], distances: Sequence[float]) -> Mapping[str, float]:
-    """Return geometric means that weigh near boards more; of sizes and habits, the nearest board's."""
+    """Return geometric means that weigh near GPUs more; of sizes and habits, the nearest GPU's."""
     made: dict[str, float] = {}
     for name, coefficient in law.priors.items():
         have = [(s[name], 1.0 / (0.5 + d)) for s, d in zip(sets, distances, strict=True) if name in s]
@@ -144,7 +144,7 @@ def _mean(law: Law, sets: Sequence[Mapping[str, float]], distances: Sequence[flo
 def _nearest(
     gpu: Gpu, law: str, donors: Sequence[tuple[Gpu, CalibrationFile]]
 ) -> list[tuple[Gpu, CalibrationFile, float]]:
-    """Return the boards near, the nearest first, with how far each is in age."""
+    """Return the GPUs near, the nearest first, with how far each is in age."""
     able = [(_apart(gpu, g, f), g.name, g, f) for g, f in donors if f.section(law)]
     if not able:
         return []

@@ -1,4 +1,4 @@
-"""A light kernel among heavier and lighter ones, on a board that remembers what ran before."""
+"""A light kernel among heavier and lighter ones, on a GPU that remembers what ran before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fine-grain profiles against an invented MI300X-like board with a 1 ms sampler of its own clock."""
+"""Fine-grain profiles against an invented MI300X-like GPU with a 1 ms sampler of its own clock."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def attribute(
     device: int | None = typer.Option(
         None, "--device", min=0, max=1_000_000, help="Which GPU of the log; by default the first."
     ),
-    sensor: Path | None = typer.Option(None, "--sensor", help="Calibration of this board's sensor (TOML)."),
+    sensor: Path | None = typer.Option(None, "--sensor", help="Calibration of this GPU's sensor (TOML)."),
     prior: str = typer.Option(
         "",
         "--prior",
@@ -161,7 +161,7 @@ def _identify(
     from tracetool.report.sentences import say
 
     if out is not None and out.suffix.lower() != ".toml":
-        raise BadInput.in_file(out, "a calibration is a TOML file", "name it e.g. my-board.toml")
+        raise BadInput.in_file(out, "a calibration is a TOML file", "name it e.g. my-gpu.toml")
     found = identify_sensor(source, power=power, tz=tz or None, gpu=gpu or None, device=device, meter=meter)
     if out is not None:
         save_sensor(found[0], out)

@@ -1,4 +1,4 @@
-"""Matrix products on vector pipes, where a board has no matrix unit for their format."""
+"""Matrix products on vector pipes, where a GPU has no matrix unit for their format."""
 
 from __future__ import annotations
 
