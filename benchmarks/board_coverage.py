@@ -2,10 +2,10 @@
 
 Sensors of seven GPUs, gain and offset drawn for every GPU as its class states them, look at the power a
 physical meter saw under two loads. A gain is common to all windows of a GPU, so a GPU holds nearly all or
-nearly none; over GPUs they must hold nine in ten. With gain and offset known the rest of the interval is
+nearly none; over GPUs they must hold 90 %. With gain and offset known the rest of the interval is
 on trial. Then the real logs: gain and offset from the first half of the meter's log, windows of the second.
 
-    python benchmarks/board_coverage.py ../shared/data [BOARDS PER SENSOR AND LOAD]
+    python benchmarks/board_coverage.py ../shared/data [GPUS PER SENSOR AND LOAD]
 """
 
 from __future__ import annotations

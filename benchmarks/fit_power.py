@@ -228,7 +228,7 @@ def report(name: str, what: str, fit: PowerFit, mape: float) -> None:
 def sustained(board: Gpu, table: str, rows: PowerRows, fitted_on: Gpu) -> dict[str, Fitted]:
     """Return a section that holds energies fitted on whole models to what another GPU sustains.
 
-    Whole models hardly fill the matrix units, so that these coefficients alone say too much of products.
+    Whole models hardly fill the tensor cores, so that these coefficients alone say too much of products.
     """
     prior, heating = on_idle_curve(fitted_on)
     limits = sustained_rows(ROOT / "ops" / table, board, prior, CAP_SHARE)

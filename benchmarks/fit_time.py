@@ -81,7 +81,7 @@ def with_habits(
 
 
 def proved_clock_mhz(rows: OperatorColumns, measured_s: Floats, gpu: Gpu) -> float:
-    """Return the clock below which the fastest rows would have beaten the matrix units' peak.
+    """Return the clock below which the fastest rows would have beaten the tensor cores' peak.
 
     A GPU whose data or power limit let it run faster than the power model expects proves so here.
     """

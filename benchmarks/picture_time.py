@@ -36,7 +36,7 @@ PICTURES: dict[Path, dict[str, tuple[str, ...]]] = {
         "decode attention": ("generation_attention",),
         "mixtures of experts": ("moe",),
     },
-    DOCS / "families" / "gemm.svg": {"matrix products on matrix units": ("gemm",)},
+    DOCS / "families" / "gemm.svg": {"matrix products on tensor cores": ("gemm",)},
     DOCS / "families" / "prefill.svg": {"prefill attention": ("context_attention",)},
     DOCS / "families" / "decode.svg": {"decode attention": ("generation_attention",)},
     DOCS / "families" / "moe.svg": {"mixtures of experts": ("moe",)},

@@ -26,7 +26,7 @@ _FASTEST = 1e-3
 def sustained_rows(path: Path, board: Gpu, prior: PowerCalibration, share: float) -> PowerRows:
     """Return the fastest products of a GPU as rows whose power is the most they can have drawn.
 
-    They beat the matrix units' peak at any clock below the one they prove, and a loop of them runs
+    They beat the tensor cores' peak at any clock below the one they prove, and a loop of them runs
     longer than a GPU may exceed its limit. The GPU's own base is exchanged for that of ``prior``,
     so that the rows bear on coefficients of another GPU with the same chip.
 

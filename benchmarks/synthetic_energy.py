@@ -1,13 +1,13 @@
 """Energy per class against invented jobs whose truth is known, through every class of sensor.
 
 Jobs, sensors and counters are those of ``tests/measure/jobs.py``, which import nothing of the tool: phases
-of mixed kernels, launch gaps, pauses, kernels of one class that differ by 2 %, values in steps of 10 mW,
+of mixed kernels, launch gaps, idle time, kernels of one class that differ by 2 %, values in steps of 10 mW,
 counters in whole millijoules, a log clock that is 4 ms off and drifts by 15 ppm. Gain and offset of each
 GPU are drawn as its class states; errors are told after undoing them, as a meter would once. Prints, where
 20 windows or more saw a class: error, how often 90 % intervals hold without and with such a meter, and both
 controls (a model 15 % off); then how often classes that never separate are called identified.
 
-    python benchmarks/synthetic_energy.py [BOARDS]
+    python benchmarks/synthetic_energy.py [GPUS]
 """
 
 from __future__ import annotations

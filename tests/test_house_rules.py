@@ -1,4 +1,4 @@
-"""Rules of the house that no linter checks."""
+"""Repository rules no linter checks."""
 
 from __future__ import annotations
 

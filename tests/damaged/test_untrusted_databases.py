@@ -133,7 +133,7 @@ def test_a_long_default_shared_by_many_rows_is_refused(
     made.execute(f"ALTER TABLE StringIds ADD COLUMN value TEXT DEFAULT '{'x' * 50_000}'")
     made.commit()
     made.close()
-    assert "has room for" in _refused(path, tmp_path / "run")
+    assert "has space for" in _refused(path, tmp_path / "run")
 
 
 def _one_page_many_times(path: Path, rows: int) -> Path:
@@ -169,7 +169,7 @@ def test_rows_a_file_has_no_room_for_are_refused(
     monkeypatch.setattr(sqlite_file, "FAST_ROWS", fast_rows)
     monkeypatch.setattr(sqlite_guard, "SMALLEST_ROW", 512)
     path = _one_page_many_times(tmp_path / "t.sqlite", 4000)
-    with pytest.raises(BadInput, match="has room for"), open_sqlite(path) as db:
+    with pytest.raises(BadInput, match="has space for"), open_sqlite(path) as db:
         read_columns(path, db, list_tables(path), "t", {"a": sqlite_file.pl.Int64()})
 
 

@@ -1,4 +1,4 @@
-"""Kernels of traces: walks, cold starts, vendors' priors, and how far they err on real ones."""
+"""Kernels of traces: access patterns, cold starts, vendors' priors, and how far they err on real ones."""
 
 from __future__ import annotations
 

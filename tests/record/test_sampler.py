@@ -55,7 +55,7 @@ def test_stamps_are_the_moment_of_the_value(machine: Machine) -> None:
     assert len(log.rows) > 50
     assert not log.torn
     errors = sorted(abs(e) for e in _errors_us(log))
-    assert errors[int(0.9 * len(errors))] < 1000, "nine in ten stamps within a millisecond"
+    assert errors[int(0.9 * len(errors))] < 1000, "90 % of stamps within a millisecond"
 
 
 def test_a_slow_read_is_stamped_in_its_middle_and_told(machine: Machine) -> None:

@@ -147,7 +147,7 @@ def test_repeated_and_swapped_readings_are_kept_in_order_and_reported(tmp_path: 
     assert power["time_ns"].is_sorted()
     assert power["power_w"].to_list() == [101.0, 102.0]
     said = " ".join(run.info["warnings"])
-    assert "1 readings repeat" in said
+    assert "1 duplicate reading of the same time dropped" in said
     assert "1 row could not be used" in said
     assert "out of order" in said
 

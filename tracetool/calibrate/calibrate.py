@@ -212,7 +212,9 @@ def _voltage(
     if volts:
         clock = np.concatenate([c for c, _ in volts])
         curve, rms = fit_voltage_readings(clock, np.concatenate([v for _, v in volts]))
-        notes.append(f"voltage curve through {len(clock)} readings, {1e3 * rms:.1f} mV in the mean square")
+        notes.append(
+            f"voltage curve through {counted(len(clock), 'reading')}, RMS residual {1e3 * rms:.1f} mV"
+        )
         return curve, True
     curve = prior.voltage or gpu_spec.voltage
     return curve, curve.measured

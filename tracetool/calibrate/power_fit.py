@@ -36,7 +36,7 @@ PRIOR_SD: Final[Mapping[str, float]] = MappingProxyType(
     }
 )
 _PRIOR_SD_COUNT = 0.5
-#: What carrying a fitted energy to another GPU may be off by, beside what its own fit left open. [1]
+#: Error that carrying a fitted energy to another GPU adds to what its own fit left open. [1]
 _CARRIED_SD = 0.2
 _LEAKAGE: Final = BASE.index("leakage_w_per_v")
 #: Growth of leakage with the load: factors on its prior that are tried, and that prior's spread (of ln).

@@ -1,6 +1,6 @@
-"""How streaming kernels walk their tensors: flat and wide, or element by element with offsets computed.
+"""The access pattern of streaming kernels: flat and wide, or element by element with offsets computed.
 
-A flat walk loads several elements at once and computes one address for all of them. Where operands lie apart
+A flat pattern loads several elements at once and computes one address for all. Where operands lie apart
 in memory, or are spread over a larger one, PyTorch's ``elementwise_kernel`` divides each element's number by
 the size of every dimension to find its place in every tensor [1]_; casts pick the format of each load by a
 switch [2]_; concatenation does the division for its one result, in a loop of single elements [3]_; an index
@@ -28,7 +28,7 @@ from tracetool.hardware.gpu import Gpu
 
 
 class Walk(IntEnum):
-    """Ways to walk, as the numbers :func:`walks` gives."""
+    """Access patterns, as the numbers :func:`walks` gives."""
 
     TABLE = 0  #: a row of an operator table, which names no kernel
     WIDE = 1  #: flat, several elements at once
@@ -65,7 +65,7 @@ _MARKS: Final = (
 
 @lru_cache(maxsize=65_536)
 def walk_of(name: str) -> int:
-    """Return how the kernel of a name walks, as a place in :data:`WALKS`.
+    """Return the access pattern of a kernel by its name, as a place in :data:`WALKS`.
 
     >>> WALKS[walk_of("void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float> >")]
     'wide'
@@ -78,7 +78,7 @@ def walk_of(name: str) -> int:
 
 
 def walks(rows: OperatorColumns) -> Ints:
-    """Return how each row's kernel walks, places in :data:`WALKS`. Shape (n,)."""
+    """Return the access pattern of each row's kernel, places in :data:`WALKS`. Shape (n,)."""
     if "name" not in rows.columns:
         return np.zeros(len(rows), dtype=np.int64)
     names = rows.text("name")

@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 from itertools import pairwise
 
-#: Words a device string carries that do not tell GPUs apart.
+#: Words a device string carries that do not distinguish GPUs.
 _NOISE = frozenset(
     (
         "nvidia",

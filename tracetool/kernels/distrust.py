@@ -18,7 +18,7 @@ def distrust_calls(frame: pl.DataFrame) -> pl.DataFrame:
     """Set aside a product's operator where its tiles cannot lie on the grid: it launched another kernel.
 
     Kernels named by a fixed tile have a block per tile. Where the operator's result takes many times the
-    blocks that ran (a profiler's correlation gone wrong, a size hint in place of a size), ``m``, ``n``, ``k``
+    blocks that ran (a profiler's wrong correlation, a size hint in place of a size), ``m``, ``n``, ``k``
     and ``batch`` become null and ``main`` false: the grid then tells them. Of a product launched in pieces,
     each as tall as a grid may be, a kernel keeps the rows of its piece.
     """

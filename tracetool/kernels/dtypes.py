@@ -7,7 +7,7 @@ from typing import Final
 
 from tracetool.core.dtype import canonical_dtype
 
-#: Abbreviations of NVIDIA and AMD libraries and of CUTLASS, beside the spellings every room shares.
+#: Abbreviations of NVIDIA and AMD libraries and of CUTLASS, beside the spellings every package shares.
 ABBREVIATIONS: Final[dict[str, str]] = {
     "fp16": "fp16", "f16": "fp16", "h": "fp16", "half_t": "fp16", "__half": "fp16", "half": "fp16", "_float16": "fp16",
     "nv_half": "fp16", "__half2": "fp16", "half2": "fp16", "df16_": "fp16", "fp16fp16": "fp16",

@@ -77,7 +77,7 @@ def align(
         Where the offset is expected, and how sure: two stamps of one host clock differ by what reading
         the sensor takes and by the lag from launch to power. [s]
     quick : callable, optional
-        A cheaper, stiffer score: its peaks on a fine grid are tried too, so that none is stepped over.
+        A cheaper, stiffer score: its peaks on a fine grid are tried too, so that none is skipped.
     points : int
         Offsets tried first, over three deviations either side.
     rounds : int

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tracetool.core.arrays import Floats
+from tracetool.core.counted import counted
 from tracetool.core.errors import BadInput
 from tracetool.core.interval import Z90
 from tracetool.hardware.sensors import Sensor
@@ -130,7 +131,9 @@ def characterize(log: PowerLog, timeline: Timeline, nominal: Sensor, *, most: in
         update = Estimate(period, period - Z90 * error, period + Z90 * error)
     readings = resolve_updates(log.time_s, log.power_w, period if update is not None else nominal.update_s)
     if len(readings) < 10:
-        raise BadInput(f"the log shows only {len(readings)} updates of its sensor", "log for longer")
+        raise BadInput(
+            f"the log shows only {counted(len(readings), 'update')} of its sensor", "log for longer"
+        )
     if len(readings) > most:
         readings = replace(readings, time_s=readings.time_s[:most], power_w=readings.power_w[:most])
     coarse = _OFFSETS[::6]

@@ -1,4 +1,4 @@
-"""What a log can tell apart: coverage, and classes that never separate."""
+"""What a log can separate: coverage, and classes that never separate."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tracetool.core.arrays import Bools, Floats, Ints, Texts
 
 #: A class is identified when the readings alone know its power to this share of its spread before.
 _KNOWN = 0.5
-#: Fewer windows than this see a class by chance.
+#: Fewer windows than this see a class at random.
 _FEWEST = 2.0
 #: Errors that cancel less than this do not join two classes into a group.
 _TOGETHER = 0.1
@@ -28,7 +28,7 @@ _APART = 0.01
 
 @dataclass(frozen=True)
 class Identified:
-    """Which classes the log tells apart."""
+    """Which classes the log separates."""
 
     coverage: Floats  # (k,) whole sensor windows that saw it
     identified: Bools  # (k,)

@@ -126,7 +126,7 @@ class Levels:
         """Return the variance of windows that cut a block: power moved inside it too. Shape (w,). [J^2]
 
         What a block's level differs from its neighbors' is what its halves may differ by: a part that
-        holds the share f of it is off by that times the root of f (1 - f).
+        holds the share f of it has an error of that times the root of f (1 - f).
         """
         edges, ramp, level = self.edges_s, self.ramps[0], self.level_w[:, 0]
         block_busy_s = np.diff(ramp(edges))

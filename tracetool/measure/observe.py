@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from tracetool.core.arrays import Floats
+from tracetool.core.counted import counted
 from tracetool.core.errors import BadInput
 from tracetool.hardware.sensors import Sensor
 from tracetool.measure.align import Alignment, align, join_parts
@@ -111,7 +112,8 @@ def observe(
     """
     if len(log.time_s) < 3:
         raise BadInput(
-            f"the power log has {len(log.time_s)} readings", "log for longer than the sensor's update period"
+            f"the power log has {counted(len(log.time_s), 'reading')}",
+            "log for longer than the sensor's update period",
         )
     if log.field == "counter":
         log = counter_log(log, sensors[0].update_s)

@@ -78,7 +78,7 @@ def power_parts(
     Parameters
     ----------
     rows : OperatorColumns
-        n rows; their ``dtype`` chooses the energy of matrix units.
+        n rows; their ``dtype`` chooses the energy of tensor cores.
     timing : Timing
         Durations and counts, (n, c).
     clock_mhz : array, shape (n, c)

@@ -2,7 +2,7 @@
 
 Energies per count scale with the process node (capacitance), memory with its type, the base with
 what the GPU's idle reading says. All values are order-of-magnitude priors read from published
-regressions (whole path, total board power): about 1 pJ/FLOP on matrix units and 5 pJ/FLOP for FP32 FMA at
+regressions (whole path, total board power): about 1 pJ/FLOP on tensor cores and 5 pJ/FLOP for FP32 FMA at
 7 nm, 12 to 20 pJ/bit for a memory stream of which half is the memory itself.
 """
 
@@ -23,7 +23,7 @@ _OPERATOR_7NM = {
     "tensor_fp4": 0.28, "fp32": 4.5, "fp64": 12.0, "int": 4.0, "sfu": 16.0, "shared": 9.0, "l2": 15.0,
     "stream": 90.0,
 }  # fmt: skip
-#: Rate of the matrix unit those energies belong to. [FLOP/clk/SM]
+#: Rate of the tensor core those energies belong to. [FLOP/clk/SM]
 _WIDTH_7NM = 2048.0
 #: The same for counts read from a monitor's busy shares, which miss integer work and on-chip traffic: L2
 #: stands for the whole way of memory's bytes.
@@ -70,7 +70,7 @@ def node_scale(node_nm: float) -> float:
 _WIRE_SHRINK = 0.15
 #: Counts whose energy is that of wires across the chip.
 _WIRES = frozenset({"l2", "stream"})
-#: A matrix unit twice as wide reads each operand for twice the products: energy per FLOP goes with its
+#: A tensor core twice as wide reads each operand for twice the products: energy per FLOP goes with its
 #: rate to this power.
 _REUSE = -0.25
 
@@ -85,7 +85,7 @@ def count_scale(count: str, logic: float, wider: float = 1.0) -> float:
     logic : float
         Scale of logic between the two processes. [1]
     wider : float
-        Rate of the other's matrix unit, FLOP per clock and SM, over that of the first. [1]
+        Rate of the other's tensor core, FLOP per clock and SM, over that of the first. [1]
     """
     if count in _WIRES:
         return float(logic**_WIRE_SHRINK)

@@ -2,7 +2,7 @@
 
 Counts are the target's own, so no factor for the number of SMs is needed. Energies of the core
 domain follow the switched capacitance of the process, stated at 1 V; memory follows its type; the
-base is the target's. What a scaling may be off by widens the interval.
+base is the target's. The error of a scaling widens the interval.
 """
 
 from __future__ import annotations

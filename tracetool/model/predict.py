@@ -279,7 +279,7 @@ def _with_intervals(
         return np.asarray(np.exp(np.hypot(coefficients, time * share)))
 
     power_w = parts.power_w(timing)
-    # The governor lets no power stand above the limit, whatever the coefficients may be off by.
+    # The governor lets no power stand above the limit, whatever the error of the coefficients.
     most = np.maximum(power_w, limit_w)
     return Prediction(
         requested_mhz=clocks,

@@ -19,7 +19,7 @@ _FULL_MEMORY = 0.85
 PROGRAM_S = 1.0
 #: Share of a program's time at the highest clock that follows no clock, and what idle SMs add to it.
 _HOST_SHARE, _HOST_PER_IDLE = 0.337, 0.79
-#: A matrix unit busier than this in the mean leaves no room for a host.
+#: A tensor core busier than this in the mean leaves no capacity for a host.
 _HOST_SHARPNESS = 8.0
 
 

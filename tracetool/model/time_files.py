@@ -1,4 +1,4 @@
-"""Time coefficients of a GPU: its own calibration where there is one, else those of its kin."""
+"""Time coefficients of a GPU: its own calibration, else those of the nearest architecture."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NEAR = 1.5
 #: A GPU that its power limit slowed while it was measured counts as this much farther: what it could not
 #: say of its clock is in its coefficients.
 SLOWED = 1.0
-#: What a transfer adds to either side of a law's band, ln of a factor: as much as makes nine of ten rows hold
+#: What a transfer adds to either side of a law's band, ln of a factor: as much as makes 90 % of rows hold
 #: on GPUs whose own calibration is left out. Little where the framework's own kernels run everywhere, much
 #: where each GPU came with a library of its own.
 TRANSFER_SPREAD: Final[Mapping[str, float]] = {

@@ -88,7 +88,7 @@ def host_edges(calls: HostCalls, points: Points, floors: Floors, n: int) -> list
     pause = np.full(len(order), np.inf)
     pause[same] = calls.start_ns[after] - (calls.start_ns + calls.duration_ns)[before]
     turns, turned = _turns(calls, points, _Threads(order, same, pause))
-    # A thread that waited for its turn has no host time of its own in that pause.
+    # A thread that waited for its turn has no host time of its own in that idle time.
     lag = np.where(turned[after], np.minimum(lag, calls.duration_ns[before]), lag)
     edges = [*turns, Edges.of(source, points.start[after], lag, Edge.HOST)]
     holds = np.flatnonzero(points.waited_for >= 0)
@@ -100,7 +100,7 @@ def host_edges(calls: HostCalls, points: Points, floors: Floors, n: int) -> list
 
 
 def _turns(calls: HostCalls, points: Points, threads: _Threads) -> tuple[list[Edges], Bools]:
-    """Edges to a thread that pauses while another of its process works, then goes on after it."""
+    """Edges to a thread that idles while another of its process works, then goes on after it."""
     leave = calls.start_ns + calls.duration_ns
     turned = np.zeros(len(calls), np.bool_)
     order, pause = threads.order, threads.pause_ns

@@ -70,7 +70,7 @@ def _sweep(
     done: Floats,
     at_done: Floats,
 ) -> tuple[int, float, float, float]:
-    """Walk the starts and ends of one device in time order; fills the outputs in place."""
+    """Step through the starts and ends of one device in time order; fills the outputs in place."""
     n = len(begins)
     running = gaps = a = b = 0
     busy = peak = demand = now = to_done = 0.0

@@ -245,7 +245,7 @@ def _replay_notes(replays: RunReplay) -> list[str]:
     if replays.pauses.count:
         length = f"{replays.pauses.total_ns * 1e-9:.0f} s in all"
         notes.append(
-            f"left out pauses ({replays.pauses.count}, {length}) of which the trace tells nothing: "
+            f"left out unexplained idle ({replays.pauses.count}, {length}) that the trace does not explain: "
             "its kernels seem to come from different moments, not from one timeline"
         )
     if graph.counts["launch"] == 0:

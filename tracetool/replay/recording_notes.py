@@ -14,7 +14,7 @@ from tracetool.tables.run import Run
 
 #: Nanoseconds of the step some profilers count in.
 _STEP_NS: Final = 1000
-#: Activities from which whole microseconds are no chance: one in a thousand is by itself. [1]
+#: Activities from which whole microseconds are no coincidence: one in a thousand is by itself. [1]
 _LEAST: Final = 3
 #: Variance of an error spread evenly over one step. [us^2]
 _STEP_VARIANCE: Final = 1.0 / 12.0
@@ -25,7 +25,7 @@ _FAR: Final = 0.25
 def with_timer_error(run: Run, rows: OperatorColumns) -> tuple[OperatorColumns, list[str]]:
     r"""Return the rows with ``duration_sd_us`` where the profiler counts whole microseconds, and a note.
 
-    Each launch is off by up to half a microsecond, evenly. Over n launches the errors average out as
+    Each launch has an error of up to half a microsecond, evenly. Over n launches the errors average out as
     far as the launches differ: launches that all read alike are off alike. With :math:`s^2` their variance,
 
     .. math:: \sigma^2 = \frac{1}{12} \left(1 - r + \frac{r}{n}\right), \qquad r = \min(1, 12 s^2)

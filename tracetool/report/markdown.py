@@ -8,7 +8,7 @@ from tracetool.core import escape
 from tracetool.report.columns import show_columns
 from tracetool.report.view import Fold, Grid, Line, View
 
-#: A GitHub comment holds 65,536 characters; leave room for what a bot adds.
+#: A GitHub comment holds 65,536 characters; leave space for what a bot adds.
 COMMENT_LIMIT = 64_000
 
 

@@ -20,7 +20,7 @@ LENGTH_S, MEMORY_S = 200e-6, 4e-3
 
 
 def _campaign(seed: int, gain: float, rows: int = 400) -> tuple[Activities, Steps]:
-    """Rows of the kernel after heavy ones, after light ones and after a pause of 20 ms."""
+    """Rows of the kernel after heavy ones, after light ones and after an idle time of 20 ms."""
     random = np.random.default_rng(seed)
     now, start, end, label, edges, watts = 0.05, [], [], [], [0.0], []
     for _ in range(rows):

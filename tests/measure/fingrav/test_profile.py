@@ -133,11 +133,11 @@ def test_a_window_stated_wrong_is_put_right() -> None:
     assert found.deconvolution is not None
     assert found.deconvolution.width_s == pytest.approx(1e-3, rel=0.004)
     assert found.curve("sse").mean_w == pytest.approx(made.sse_w, rel=0.03)
-    assert found.further_runs > 200  # the course is not known to 3 % yet
+    assert found.further_runs > 200  # the profile is not known to 3 % yet
 
 
 def test_a_course_that_windows_always_cut_alike_is_refused() -> None:
-    # 25 executions to a window, no pause in sight: begin and end of every window cut the same phase.
+    # 25 executions to a window, no idle time in sight: begin and end of every window cut the same phase.
     start = 0.01 + 40e-6 * np.arange(25_000)
     executions = in_runs(start, start + 40e-6, np.zeros(len(start), np.int64))
     edges = np.append(start[:1], start + 40e-6)

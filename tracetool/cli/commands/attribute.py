@@ -45,7 +45,7 @@ def attribute(
         False, "--identify-sensor", help="Print what the log tells of its own sensor, and stop."
     ),
     meter: Path | None = typer.Option(
-        None, "--meter", help="With --identify-sensor: a meter's time_us (UTC), power_w; it tells the gain."
+        None, "--meter", help="With --identify-sensor: reference meter for the gain: time_us (UTC), power_w."
     ),
     picture: Path | None = typer.Option(
         None, "--picture", help="Draw the log against what explains it: .html"
@@ -63,8 +63,8 @@ def attribute(
 ) -> None:
     """Recover what each kernel and window cost from a sampled power log, with intervals.
 
-    The sensor's window, update period and lag are undone; classes the log cannot tell apart say so
-    and give the energy of their group. Without --prior no model has a say in what is measured.
+    The sensor's window, update period and lag are undone; classes the log cannot identify say so
+    and give the energy of their group. Without --prior the measurement is independent of the model.
     """
     import polars as pl
 

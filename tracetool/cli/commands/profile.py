@@ -1,4 +1,4 @@
-"""``tracetool profile``: power over the course of one kernel."""
+"""``tracetool profile``: power profile of one kernel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ app = typer.Typer()
 
 
 @app.command(
-    short_help="Power over the course of one kernel.",
+    short_help="Power profile of one kernel.",
     epilog="Example: tracetool profile campaign.tracetool --kernel gemm --picture profile.html",
 )
 def profile(

@@ -1,4 +1,4 @@
-"""Prefill attention: query tiles over key tiles, bound by matrix units and exponentials."""
+"""Prefill attention: query tiles over key tiles, bound by tensor cores and exponentials."""
 
 from __future__ import annotations
 

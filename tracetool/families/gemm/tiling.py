@@ -21,9 +21,9 @@ _HALF = (
     (64, 8), (64, 16), (64, 32), (64, 64), (64, 96), (64, 128), (64, 192), (64, 256), (128, 8), (128, 16),
     (128, 32), (128, 64), (128, 96), (128, 128), (128, 192), (128, 256), (256, 64), (256, 128),
 )  # fmt: skip
-#: Tiles (m, n) matrix units are driven with, either way round.
+#: Tiles (m, n) tensor cores are driven with, either way round.
 TENSOR_TILES = tuple(sorted({*_HALF, *((n, m) for m, n in _HALF)}))
-#: Tiles of the vector pipes: registers hold no more.
+#: Tiles of the FP32 pipe: registers hold no more.
 VECTOR_TILES = (
     (32, 32),
     (64, 32),
@@ -41,7 +41,7 @@ ODD_SIDES = frozenset({96, 192})
 REGISTERS_EACH, SM_REGISTERS = 2.0, 65536.0
 #: Bytes of K one pipeline stage holds per row of a tile, and stages in flight.
 SLAB_BYTES, STAGES = 128.0, 4.0
-#: Elements of K a step of the main loop takes, on matrix units and on vector pipes; the least a part of a
+#: Elements of K a step of the main loop takes, on tensor cores and on the FP32 pipe; the least a part of a
 #: split K holds; the most parts.
 DEPTH, VECTOR_DEPTH, LEAST_DEPTH, MOST_PARTS = 64.0, 8.0, 128.0, 32
 #: The step before Hopper.
@@ -86,8 +86,8 @@ def plan_products(products: Products, gpu: Gpu, rates: TileRates, hertz: float) 
     .. math:: t_{core} = \left\| \lceil T s / S \rceil \frac{k}{s} c_{mma}, \;
        \frac{Q_{fill}}{B_{L2}}, \; \lceil T s / S \rceil \frac{q_{fill}}{B_{port}} \right\|_p
 
-    (tile and wave quantization as in [1]_). On matrix units the products of a slab, its reads of
-    shared memory and the latency of the next overlap; on vector pipes the latency adds. Starts and
+    (tile and wave quantization as in [1]_). On tensor cores the products of a K step, its reads of
+    shared memory and the latency of the next overlap; on the FP32 pipe the latency adds. Starts and
     stores of waves but the first overlap memory as far as ``drained`` says.
 
     References
@@ -219,7 +219,7 @@ def _cost(
     busiest, waves = np.ceil(blocks / sms), np.ceil(blocks / (sms * _resident(m, n, gpu)))
     fill = blocks * depth * width
     slabs, computing = waves * depth * (rates.slab_clk / DEPTH), busiest * depth * per_k
-    # matrix units work while the next slab comes; vector pipes' own loads stand in their way
+    # tensor cores work while the next K step loads; FP32 pipe' own loads stand in their way
     products = np.where(p.tensor, _meet(computing, slabs), computing + slabs)
     filling = fill / (gpu.l2_bytes_per_clock * rates.l2_reach)
     entering = busiest * depth * width / (PORT_BYTES * rates.port_reach)

@@ -1,4 +1,4 @@
-"""Streaming kernels: memory, the vector pipes, or the addresses of each element."""
+"""Streaming kernels: memory, the FP32 pipe, or the addresses of each element."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class Windows:
         -------
         array, shape (n, k + sse + 3 + c)
             Means of the departure, for which whole executions add nothing; shares of steady executions, of
-            each warm-up, of odd ones, of pauses; what of settling is left, by constant.
+            each warm-up, of odd ones, of idle times; what of settling is left, by constant.
         """
         begin, end = self.ends(place_s, width_s)
         length = self.executions.duration_s

@@ -1,4 +1,4 @@
-"""Profile: power over the course of one kernel, stitched from repeated runs (FinGraV)."""
+"""Profile: power profile of one kernel, stitched from repeated runs (FinGraV)."""
 
 from __future__ import annotations
 

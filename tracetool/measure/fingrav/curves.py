@@ -14,7 +14,7 @@ RESOLVED_SHARE = 0.5
 
 @dataclass(frozen=True)
 class Curve:
-    """One profile: power over the course of an execution."""
+    """One profile: power over the phase of one execution."""
 
     component: str  # "total" or a part the logger tells
     kind: str  # "sse", "ssp" or "outlier"

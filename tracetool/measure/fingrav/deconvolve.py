@@ -71,7 +71,7 @@ def deconvolve(
     profile has a Gaussian prior, quicker at both ends, where a kernel fills and drains the machine; its
     height, quickness and the settling's time constant are averaged over by their evidence. Place and width
     of the windows are unknowns too, for every edge of a run marks the samples around it; noise is a
-    constant and a share of power, so samples that are mostly pause tell a run's edges best.
+    constant and a share of power, so samples that are mostly idle tell a run's edges best.
     """
     model = Model.of(windows, power_w, parts_w)
     place, width = at or (0.0, windows.samples.window_s)

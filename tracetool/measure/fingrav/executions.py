@@ -8,7 +8,7 @@ import numpy as np
 
 from tracetool.core.arrays import Bools, Floats, Ints
 
-#: A pause this many times the usual one, and at least this long, starts a new run. [1], [s]
+#: An idle time this many times the usual one, and at least this long, starts a new run. [1], [s]
 _PAUSE_TIMES, _PAUSE_S = 20.0, 2e-3
 
 
@@ -46,7 +46,7 @@ def in_runs(start_s: Floats, end_s: Floats, run: Ints | None = None) -> Executio
     start_s, end_s : array, shape (e,)
         Executions, in any order. [s]
     run : array of int, shape (e,), optional
-        Run of each. Without it an unusually long pause starts a new run.
+        Run of each. Without it an unusually long idle time starts a new run.
     """
     order = np.argsort(start_s, kind="stable") if run is None else np.lexsort((start_s, run))
     start, end = start_s[order], end_s[order]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tracetool.core.arrays import Floats, Ints, Texts
+from tracetool.core.counted import counted
 from tracetool.measure.fingrav.executions import Executions
 from tracetool.measure.fingrav.history import (
     LOOK_BACK_S,
@@ -77,7 +78,7 @@ def interleaving(activities: Activities, samples: Samples, *, seed: int = 0) -> 
     Notes
     -----
     Every sample is a sum over what its window saw: the kernel in each context, each other kernel,
-    pauses. Powers solve these equations, so that averaging samplers count too; runs, or stretches of
+    idle times. Powers solve these equations, so that averaging samplers count too; runs, or stretches of
     a campaign with few of them, are resampled for 90 % intervals.
     """
     grouped = _fewer_classes(activities)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetool.core.arrays import Bools, Floats, Ints
+from tracetool.core.counted import counted
 from tracetool.core.errors import BadInput
 from tracetool.measure.fingrav.averaged import Windows
 from tracetool.measure.fingrav.basis import Basis, polynomial, spline
@@ -96,7 +97,7 @@ def fit_settling(data: GoldenSamples) -> dict[str, Fit]:
     used = np.bincount(placed.sample, placed.share * good, minlength=count) > 0.999
     if used.sum() < _FEWEST:
         raise BadInput(
-            f"only {int(used.sum())} samples meet an execution of the golden bin",
+            f"only {counted(int(used.sum()), 'sample')} within an execution of the golden bin",
             "log more runs, or check that trace and log are of one clock",
         )
     golden_pairs = Placed(

@@ -100,7 +100,7 @@ def blank(
     height, width : int
         Height, and the most it takes of the page's width. [px]
     log : bool
-        Whether equal ratios take equal room.
+        Whether equal ratios take equal space.
     drag : {"both", "width"}
         Which way dragging and Ctrl + wheel move.
     """

@@ -1,4 +1,4 @@
-"""Colors that people with any color vision tell apart, the same for a family in every picture.
+"""Colors that people with any color vision distinguish, the same for a family in every picture.
 
 References
 ----------

@@ -38,7 +38,7 @@ def power_profile(kernel: str, profile: FineProfile, among: Interleaving | None 
     """Return the chart of a fine-grain profile.
 
     Above: samples of all golden runs over the time of a run, the degree-4 trend, and markers where
-    execution time (SSE) and power (SSP) grow steady. Below: the course of one execution with its bands,
+    execution time (SSE) and power (SSP) grow steady. Below: the profile of one execution with its bands,
     and its mean power by what ran before, with its interval.
     """
     from bokeh.layouts import column

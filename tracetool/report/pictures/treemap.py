@@ -42,7 +42,7 @@ def squarify(sizes: Sequence[float], box: Box) -> list[Box]:
     sizes : sequence of float
         Positive, largest first.
     box : (x, y, width, height)
-        Room to fill. [px]
+        Space to fill. [px]
 
     Examples
     --------
