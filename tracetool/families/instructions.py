@@ -33,7 +33,7 @@ def _is_older(name: str) -> bool:
 
 
 def older_kernels(rows: OperatorColumns, gpu: Gpu) -> Bools:
-    """Return which rows are kernels of Ampere's instructions on a Hopper board, by name. Shape (n,)."""
+    """Return which rows are kernels of Ampere's instructions on a Hopper GPU, by name. Shape (n,)."""
     if gpu.architecture != "hopper" or "name" not in rows.columns:
         return np.zeros(len(rows), dtype=np.bool_)
     names = rows.text("name")

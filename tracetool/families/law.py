@@ -62,7 +62,7 @@ class Law:
     by_vendor : mapping of str to mapping of str to float
         Coefficients that differ on a vendor's GPUs where only other vendors' GPUs lend any.
     kin : str
-        Architecture whose boards lend the coefficients of ``parent``: kernels made for it that later chips
+        Architecture whose GPUs lend the coefficients of ``parent``: kernels made for it that later chips
         run.
     """
 

@@ -57,7 +57,7 @@ _COMPLEX: Final = 4.0
 def infer_missing(frame: pl.DataFrame, boards: dict[str | None, Gpu]) -> pl.DataFrame:
     """Fill K, ``cols`` or ``kv_len`` where it alone is absent and the duration and GPU are known.
 
-    ``boards`` holds the GPU of each ``device_name``; see :func:`boards_of`.
+    ``GPUs`` holds the GPU of each ``device_name``; see :func:`boards_of`.
 
     Adds ``inferred`` (names of the numbers that are inferred or assumed, "" for none), ``inferred_low`` and
     ``inferred_high`` (factors on the last of them).

@@ -2,7 +2,7 @@
 
 Energies per count scale with the process node (capacitance), memory with its type, the base with
 what the GPU's idle reading says. All values are order-of-magnitude priors read from published
-regressions (whole path, total board power): about 1 pJ/FLOP on tensor cores and 5 pJ/FLOP for FP32 FMA at
+regressions (whole path, total GPU power): about 1 pJ/FLOP on tensor cores and 5 pJ/FLOP for FP32 FMA at
 7 nm, 12 to 20 pJ/bit for a memory stream of which half is the memory itself.
 """
 

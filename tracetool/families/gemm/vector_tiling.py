@@ -1,4 +1,4 @@
-"""How matrix products on vector pipes lie on the chip: tiles held in registers, K walked row by row.
+"""How matrix products on the FP32 pipe lie on the chip: tiles held in registers, K read row by row.
 
 Both operands of a framework's linear layer are stored along K. A tile reads a few neighboring words of each
 of its rows, goes on to the next few, and so on: memory opens a new page for every row, and rows far apart
@@ -17,7 +17,7 @@ from tracetool.families.coefficients import read_coefficients, values_of
 from tracetool.families.gemm.layout import Products, TilePlan
 from tracetool.hardware.gpu import Gpu
 
-#: Tiles (m, n) of the vector pipes: registers hold no more.
+#: Tiles (m, n) of the FP32 pipe: registers hold no more.
 TILES = ((32, 32), (64, 32), (32, 64), (64, 64), (128, 32), (32, 128), (128, 64), (64, 128), (128, 128))
 #: Elements of K a step takes; least in a part of a split K; most parts; most blocks an SM holds.
 DEPTH, LEAST_DEPTH, MOST_PARTS, MOST_RESIDENT = 8.0, 48.0, 32, 16.0
@@ -87,7 +87,7 @@ def plan_vectors(products: Products, gpu: Gpu, rates: VectorRates, hertz: float)
     Parameters
     ----------
     products : Products
-        n products on vector pipes.
+        n products on the FP32 pipe.
     gpu : Gpu
         The GPU they run on.
     rates : VectorRates
@@ -105,7 +105,7 @@ def plan_vectors(products: Products, gpu: Gpu, rates: VectorRates, hertz: float)
     Registers hold a tile's sums: an SM of R of them holds O = R / (2 m n) blocks [1]_. Its Q = ceil(T s / S)
     blocks come in ceil(Q / O) rounds; each step of a round takes no less than the latency of one:
 
-    .. math:: t_{core} = \left\| d \left\| Q c_k, \lceil Q / O \rceil \frac{c_{slab}}{8} \right\|_4,
+    .. math:: t_{core} = \left\| d \left\| Q c_k, \lceil Q / O \rceil \frac{c_{step}}{8} \right\|_4,
        \frac{Q_{fill}}{B_{L2}}, \frac{Q d (m + n) b}{B_{port}} \right\|
        + Q d (m + n) (c_{turn} + c_{page} \mu)
 

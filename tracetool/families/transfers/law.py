@@ -65,6 +65,6 @@ def _said(words: np.ndarray[tuple[int], np.dtype[np.str_]], word: str) -> Bools:
 
 
 COLLECTIVE = Law("collective", _collective, _DATA["collective"], spread=(-0.9, 0.9))
-#: Hosts differ more than boards: slots of half the lanes, links shared by two boards, slow cores.
+#: Hosts differ more than GPUs: slots of half the lanes, links shared by two GPUs, slow cores.
 COPY = Law("copy", _copy, _DATA["copy"], spread=(-0.75, 1.1))
 LAWS = (COLLECTIVE, COPY)
