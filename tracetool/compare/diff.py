@@ -18,8 +18,8 @@ from tracetool.compare.run_side import LoadedRun, Reading, chosen_basis, expand,
 from tracetool.compare.sides import Side, make_side
 from tracetool.compare.spread import Spread, repeated, single_run_prior
 from tracetool.compare.thresholds import Threshold
-from tracetool.core.counted import counted
 from tracetool.core.errors import BadInput
+from tracetool.core.figures import counted
 from tracetool.replay.predict import predict_run
 
 __all__ = ["accuracy_of", "diff_run", "diff_runs", "diff_sides", "load_sides"]

@@ -10,7 +10,7 @@ import polars as pl
 
 from tracetool.compare.run_side import LoadedRun
 from tracetool.core.arrays import Floats
-from tracetool.core.counted import counted
+from tracetool.core.figures import counted
 from tracetool.measure.fingrav.history import context_labels
 from tracetool.measure.fingrav.interleaving import CONTEXTS
 from tracetool.tables.run import Run

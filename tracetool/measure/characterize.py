@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tracetool.core.arrays import Floats
-from tracetool.core.counted import counted
 from tracetool.core.errors import BadInput
+from tracetool.core.figures import counted
 from tracetool.core.interval import Z90
 from tracetool.hardware.sensors import Sensor
 from tracetool.measure.filters import sensor_boxes

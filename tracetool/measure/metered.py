@@ -8,7 +8,6 @@ import numpy as np
 from scipy import optimize
 
 from tracetool.core.arrays import Floats
-from tracetool.core.counted import counted
 from tracetool.core.errors import BadInput
 from tracetool.hardware.sensors import Sensor
 from tracetool.measure.filters import sensor_boxes

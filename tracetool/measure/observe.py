@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 
 from tracetool.core.arrays import Floats
-from tracetool.core.counted import counted
 from tracetool.core.errors import BadInput
+from tracetool.core.figures import counted
 from tracetool.hardware.sensors import Sensor
 from tracetool.measure.align import Alignment, align, join_parts
 from tracetool.measure.class_likelihood import class_likelihood, compact_classes

@@ -24,7 +24,7 @@ class Pauses:
 
 
 def without_pauses(work: Activities) -> tuple[Activities, Pauses]:
-    """Return the activities with pauses closed that the trace does not explain.
+    """Return the activities with idle time closed that the trace does not explain.
 
     Only where no activity has a launch call: a host seen to be idle is idle. An idle time counts from 10 s
     on and if it is a hundred times as long as all activities together; a dataset of kernels from

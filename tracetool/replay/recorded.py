@@ -148,7 +148,7 @@ def _settled(rows: OperatorColumns, gpu: Gpu, cap_w: float) -> tuple[Floats, Boo
     low, high = power[row, at], power[row, above]
     share = np.clip((cap_w - low) / np.maximum(high - low, 1e-9), 0.0, 1.0)
     between = clocks[at] + share * (clocks[1] - clocks[0]) * (at + 1 < _STEPS)
-    # The governor takes supported clocks only: between two of them the replay would be off by a step.
+    # The governor takes supported clocks only: else the replay is one step wrong.
     supported_mhz = gpu.supported_clocks_mhz()
     settled[hot] = supported_mhz[
         np.maximum(np.searchsorted(supported_mhz, between + _SAME_MHZ, side="right") - 1, 0)

@@ -125,7 +125,7 @@ def profile_runs(
     Parameters
     ----------
     runs : sequence of Run or path
-        Ingested runs; each may hold many repetitions, separated by the pauses between them.
+        Ingested runs; each may hold many repetitions, separated by the idle times between them.
     kernel : str
         Part of the kernel's name; by default the kernel with the most time.
     gpu : str, optional

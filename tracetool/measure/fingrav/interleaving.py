@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tracetool.core.arrays import Floats, Ints, Texts
-from tracetool.core.counted import counted
 from tracetool.measure.fingrav.executions import Executions
 from tracetool.measure.fingrav.history import (
     LOOK_BACK_S,
@@ -208,7 +207,7 @@ def _history(
     after_others = after_other[at]
     if len(np.unique(placed.sample[after_others])) < _ENOUGH:
         return None, f"fewer than {_ENOUGH} samples saw the kernel after others", level
-    # Columns: the kernel after others, the kernel after nothing, each other kernel, pauses.
+    # Columns: the kernel after others, the kernel after nothing, each other kernel, idle times.
     label = np.where(after_other, 0, np.where(own, 1, activities.label + 1)).astype(np.int64)
     fixed = _shares(placed, label, int(label.max()) + 1, len(power))
     used_samples = fixed[:, 0] > 0.02

@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from tracetool.core.counted import counted
+from tracetool.core.figures import counted
 from tracetool.sources.columns import KEPT_ROWS, TIME_LIMIT_NS, rejected_rows
 from tracetool.sources.format import Trace
 
@@ -133,7 +133,7 @@ def _longest_gap(frame: pl.DataFrame) -> str:
 
 
 #: Field as nvidia-smi spells it to the kind of reading. ``power.draw`` is a one-second average on some
-#: boards and instantaneous on others: its kind is left open, the GPU's sensor class states it.
+#: GPUs and instantaneous on others: its kind is left open, the GPU's sensor class states it.
 POWER_FIELDS: Final[dict[str, str | None]] = {
     "power.draw": None,
     "gpu.power.draw": None,
