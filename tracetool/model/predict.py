@@ -9,11 +9,10 @@ import numpy as np
 from tracetool.core.arrays import Floats, Ints
 from tracetool.core.interval import Z90
 from tracetool.core.operators import OperatorColumns
-from tracetool.core.prediction import Prediction, Timing
+from tracetool.core.prediction import Prediction, Timing, joined
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.anchor import Anchor, scaled_timing, with_reach
 from tracetool.model.anchor_groups import between, blended
-from tracetool.model.assemble import joined
 from tracetool.model.counters import counted_shares, counter_timing, from_counters
 from tracetool.model.idle import idle_power_w, leakage_w
 from tracetool.model.operating_point import clocks_under_cap, loop_groups

@@ -1,9 +1,13 @@
-"""Kernels of unknown shape: a measured duration split by what its family's time goes to.
+"""Timing of kernels of unknown shape, within what their launch can keep busy.
 
-What they do in that time is bounded by their launch; see :mod:`tracetool.model.launch_limits`.
+A measured duration is split by what its family's time goes to; few blocks cover few SMs, few threads few
+lanes of an SM.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -14,7 +18,74 @@ from tracetool.families.formats import dtype_of, product_rate
 from tracetool.families.pieces import Pieces
 from tracetool.families.spec import Family
 from tracetool.hardware.gpu import Gpu
-from tracetool.model.launch_limits import launch_limits
+
+#: Warp schedulers of an SM (CUDA C++ Programming Guide, "SIMT architecture") and SIMD units of a compute unit
+#: (CDNA instruction set architecture guides): fewer warps than this leave issue slots empty. [1]
+SCHEDULERS: Final = 4
+#: Bytes the path between L2 and one SM carries (NVIDIA A100 architecture whitepaper: 64 B/clk/SM). [B/clk]
+L2_PORT: Final = 64.0
+#: Bytes a thread keeps on their way from memory: four loads of a word or one of four, a prior. [B]
+IN_FLIGHT: Final = 16.0
+#: A byte's way from memory: twice that from L2 (RRZE gpu-benches, gpu-latency: 206 to 281 clk from L2). [clk]
+MEMORY_LATENCY: Final = 500.0
+
+
+@dataclass(frozen=True)
+class LaunchLimits:
+    """Most of the GPU that each row's launch can use; each of shape (n,), 1 where the launch is not known.
+
+    Parameters
+    ----------
+    sms : array
+        Share of the SMs that hold a block.
+    lanes : array
+        Share of the lanes of all SMs that have a thread to work for.
+    bytes_per_clock : array
+        Bytes that these SMs can draw from L2 and memory together; infinite where not known. [B/clk]
+    """
+
+    sms: Floats
+    lanes: Floats
+    bytes_per_clock: Floats
+
+
+def launch_limits(rows: OperatorColumns, gpu: Gpu) -> LaunchLimits:
+    r"""Return what the launches of rows bound, by blocks B of T threads on S SMs.
+
+    .. math:: s = \min(1, B/S), \qquad l = s \min\left(1, \frac{\max(1, B/S) T}{4 W}\right), \qquad
+       b = s S \min\left(64, \frac{16 \min(\max(1, B/S) T, T_{max})}{L}\right)
+
+    with W the warp size and L the latency of memory (Little's law). None of them falls when blocks are added.
+
+    Parameters
+    ----------
+    rows : OperatorColumns
+        n rows with ``blocks``, or ``grid_x`` to ``grid_z``, and ``threads``, or ``block_x`` to ``block_z``.
+    gpu : Gpu
+        The GPU they run on.
+    """
+    blocks = _count(rows, "blocks", "grid")
+    threads = _count(rows, "threads", "block")
+    per_sm = blocks / gpu.sm_count
+    sms = np.where(np.isfinite(per_sm), np.minimum(1.0, per_sm), 1.0)
+    resident = np.minimum(np.maximum(1.0, per_sm) * threads, gpu.max_threads_per_sm)
+    filled = np.minimum(1.0, resident / (SCHEDULERS * gpu.warp_size))
+    drawn = np.minimum(L2_PORT, resident * IN_FLIGHT / MEMORY_LATENCY)
+    return LaunchLimits(
+        sms=sms,
+        lanes=sms * np.where(np.isfinite(filled), filled, 1.0),
+        bytes_per_clock=np.where(np.isfinite(drawn), sms * gpu.sm_count * drawn, np.inf),
+    )
+
+
+def _count(rows: OperatorColumns, column: str, stem: str) -> Floats:
+    """Return a launch's count of blocks or threads, NaN where the rows do not state it. (n,)"""
+    sides = [rows.number(f"{stem}_{axis}") for axis in "xyz"]
+    product = sides[0] * np.nan_to_num(sides[1], nan=1.0) * np.nan_to_num(sides[2], nan=1.0)
+    stated = rows.number(column)
+    count = np.where(np.isfinite(product), product, stated)
+    return np.asarray(np.where(count > 0, count, np.nan))
+
 
 #: Duration of a kernel nothing is known of. [s]
 UNKNOWN_S = 5e-6

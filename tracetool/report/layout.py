@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tracetool.core import escape
-from tracetool.report.sentences import wrapped
-from tracetool.report.short_names import cell_width, cut_middle, shorten_names
+from tracetool.report.sentences import cell_width, cut_middle, shorten_names, wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions

@@ -8,11 +8,10 @@ from tracetool.report.run_page import RunPage
 from tracetool.report.sections.against import against
 from tracetool.report.sections.agreement import agreement
 from tracetool.report.sections.clocks import clocks
-from tracetool.report.sections.gaps import gaps
 from tracetool.report.sections.kernels import kernels, page_data
 from tracetool.report.sections.provenance import provenance
 from tracetool.report.sections.roof import roof
-from tracetool.report.sections.timeline import timeline
+from tracetool.report.sections.timeline import gaps, timeline
 from tracetool.report.sections.where import where
 
 _SECTIONS = (against, where, timeline, agreement, clocks, roof, kernels, gaps, provenance)

@@ -10,7 +10,7 @@ import polars as pl
 
 from tracetool.core import escape
 from tracetool.core.figures import number
-from tracetool.report.pictures.colors import family_colors
+from tracetool.report.pictures.svg import family_colors
 from tracetool.report.run_page import RunPage
 from tracetool.report.sections.section import Section
 
