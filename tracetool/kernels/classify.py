@@ -11,6 +11,7 @@ import polars as pl
 
 from tracetool.core.registry import members
 from tracetool.families import names
+from tracetool.kernels.access_patterns import access_pattern, mma_arch
 from tracetool.kernels.grammar import FLAGS, MEANINGS, NUMBERS, TEXTS, Attributes, Grammar
 from tracetool.kernels.spelling import normalize_all
 from tracetool.kernels.symbols import Symbol
@@ -35,7 +36,12 @@ def read_name(name: str) -> Attributes:
     >>> read_name("ampere_sgemm_128x64_tn")["tile_m"], read_name("zzz")["family"]
     (128, 'unknown')
     """
-    return read_symbol(Symbol(name))[0]
+    return _with_loop(name, read_symbol(Symbol(name))[0])
+
+
+def _with_loop(name: str, stated: Attributes) -> Attributes:
+    """Add what the laws read of a kernel's inner loop."""
+    return {**stated, "access_pattern": access_pattern(name), "mma_arch": mma_arch(name)}
 
 
 def read_symbol(symbol: Symbol) -> tuple[Attributes, Grammar | None]:
@@ -89,14 +95,10 @@ def _read_some(names: pl.Series) -> pl.DataFrame:
         for row in column.arg_true():
             gates[row].append(grammar)
     stated: list[Attributes] = []
-    for symbol, open_gates in zip(symbols, gates, strict=True):
-        for grammar in open_gates:
-            attributes = grammar.read(symbol)
-            if attributes is not None:
-                stated.append(attributes)
-                break
-        else:
-            stated.append(_UNKNOWN)
+    for name, symbol, open_gates in zip(raw, symbols, gates, strict=True):
+        readings = (grammar.read(symbol) for grammar in open_gates)
+        attributes = next((reading for reading in readings if reading is not None), _UNKNOWN)
+        stated.append(_with_loop(name, attributes))
     return _table(names, stated)
 
 

@@ -19,6 +19,7 @@ from tracetool.families.registry import families, families_where
 from tracetool.kernels.classify import classify_names
 from tracetool.kernels.fused import ITSELF
 from tracetool.kernels.operators import ARGUMENTS, with_calls
+from tracetool.kernels.transfers import transfer_kind
 from tracetool.tables.nested import as_lists
 
 #: Families that profilers list as activities.
@@ -100,7 +101,7 @@ def _families(frame: pl.DataFrame) -> pl.DataFrame:
         pl.coalesce("call_head_dim_v", pl.col("head_dim_v").cast(pl.Float64)).alias("head_dim_v"),
         pl.coalesce(pl.col("causal").cast(pl.Float64), "call_causal").alias("causal"),
         pl.coalesce("block_threads", pl.col("threads").cast(pl.Float64)).alias("threads"),
-        pl.when(family == names.COLLECTIVE).then(pl.col("op")).otherwise(activity).alias("kind"),
+        transfer_kind(),
     ).with_columns(pl.col("main") & pl.col("priced_as").is_null())
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.access_pattern import named
+from tracetool.families.access_pattern import of_a_trace
 from tracetool.families.gemm.law import PRODUCT_LAWS
 from tracetool.families.law import Coefficients, Law
 from tracetool.families.pieces import Pieces
@@ -47,7 +47,7 @@ OTHER_TRACE_SPREAD: Final = (0.25, 0.3)
 
 def traced(rows: OperatorColumns) -> Bools:
     """Return which rows are kernels of a trace: rows of operator tables name none. Shape (n,)."""
-    return named(rows)
+    return of_a_trace(rows)
 
 
 def law_in_trace(law: Law) -> Law:

@@ -6,7 +6,7 @@ import numpy as np
 
 from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.access_pattern import named
+from tracetool.families.access_pattern import of_a_trace
 from tracetool.families.attention.prefill import ALONE_US
 from tracetool.families.attention.problem import attention_scores, least_cycles, scores_work
 from tracetool.families.attention.tiling import efficient_split, split_keys
@@ -89,7 +89,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         waves * (1.0 - c["block_overlap"]) + c["block_overlap"] * np.minimum(waves, blocks / slots)
     ) * block
 
-    alone = named(rows)
+    alone = of_a_trace(rows)
     split = (parts > 1.0) & ~alone
     partial = np.where(split, s.batch * s.heads * s.q_len * parts * s.value_dim * 8.0, 0.0)
     serial = c["latency_clk"] + c["block_serial"] * starts

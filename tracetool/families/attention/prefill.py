@@ -6,7 +6,7 @@ import numpy as np
 
 from tracetool.core.arrays import Floats
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.access_pattern import named
+from tracetool.families.access_pattern import of_a_trace
 from tracetool.families.attention.problem import Scores, attention_scores, least_cycles, scores_work
 from tracetool.families.attention.tiling import QueryTiles, causal_tiles, full_tiles
 from tracetool.families.instructions import OLDER_SHARE, older_kernels
@@ -150,7 +150,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     )
     passes = c["pass_factor"] * np.where(fp8, c["fp8_pass"], np.where(kv8, c["kv8_pass"], 1.0))
     launch = c["launch_us"] * np.where(s.q_len <= 1.0, c["one_launch"], 1.0)
-    alone = named(rows)
+    alone = of_a_trace(rows)
     launch = np.where(alone, np.minimum(launch, ALONE_US), launch)
     passes = np.where(alone, np.minimum(passes, ALONE_PASSES), passes)
     n = len(rows)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.access_pattern import TABLE, chain, kept_share, walks
+from tracetool.families.access_pattern import TABLE, access_patterns, chain, kept_share
 from tracetool.families.coefficients import read_coefficients
 from tracetool.families.formats import dtype_of, element_bytes
 from tracetool.families.law import Coefficients, Law
@@ -47,7 +47,7 @@ def _parts(
     own = rows.number("blocks", 0.0) * rows.number("threads", 0.0) >= lines * WARP
     waits = np.where(own, c["chain_clk"] * chain(rows, lines * cols), 0.0)
     # in a trace, part of the rows lies in the cache as the kernel before left it
-    found = np.where(walks(rows) != TABLE, c["kept"] * kept_share(work.dram_bytes, gpu), 0.0)
+    found = np.where(access_patterns(rows) != TABLE, c["kept"] * kept_share(work.dram_bytes, gpu), 0.0)
     n = len(rows)
     return Pieces(
         fixed_s=np.full(n, c["launch_us"] * 1e-6),

@@ -39,7 +39,7 @@ def _copy(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     work = count_work(rows, gpu)
     n = len(rows)
     crossing = work.link_bytes > 0
-    words = np.char.lower(np.char.add(rows.text("kind").astype(str), rows.text("name").astype(str)))
+    words = np.char.lower(rows.text("kind").astype(str))
     back = crossing & (_said(words, "dtoh") | _said(words, "d2h"))
     rate = np.full(n, c["link_reach"] * gpu.pcie_bytes_per_s)
     rate = np.where(_said(words, "pageable"), np.minimum(rate, c["pageable_rate"]), rate)
