@@ -205,7 +205,7 @@ NAME_FRAGMENT = re.compile(
 NAME_FRAGMENTS_YET = {
     "sources/": "readers of formats spell what a profiler writes",
     "record/profilers.py": "names of files a profiler writes",
-    "report/short_names.py": "shortens names for pages, whatever they are",
+    "report/sentences.py": "shortens names for pages, whatever they are",
 }
 #: Columns of names, and methods that search or take apart a text.
 TEXT_SEARCHES = {
