@@ -27,9 +27,9 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.activity import OCCUPANCY
+from tracetool.model.memory_efficiency import MemoryEfficiency
 from tracetool.model.power_calibration import PowerCalibration
 from tracetool.model.power_priors import prior_calibration
-from tracetool.model.reach import Reach
 from tracetool.model.sequence import SequenceFactors, in_sequence, sequence_factors
 from tracetool.model.thermal import thermal_resistance_c_per_w
 from tracetool.model.timing import time_rows
@@ -111,7 +111,7 @@ def monitored(
     rows: PowerRows,
     *,
     voltage: VoltageCurve | None = None,
-    reach: Reach | None = None,
+    efficiency: MemoryEfficiency | None = None,
     as_read: PowerRows | None = None,
     beside: Mapping[str, Fitted] | None = None,
 ) -> None:
@@ -124,7 +124,7 @@ def monitored(
     held = held_out(rows, prior, curve, scattered=True, as_read=as_read)
     fit = replace(fit, calibration=replace(fit.calibration, voltage=curve, relative_sd=held.relative_sd))
     report(name, "monitored programs", fit, held.mape)
-    write(name, fit, "monitor", {"held_out_percent": round(100 * held.mape, 2)}, reach, beside)
+    write(name, fit, "monitor", {"held_out_percent": round(100 * held.mape, 2)}, efficiency, beside)
 
 
 def workload_rows(
@@ -241,13 +241,17 @@ def write(
     fit: PowerFit,
     section: str,
     figures: Mapping[str, float],
-    reach: Reach | None,
+    efficiency: MemoryEfficiency | None,
     beside: Mapping[str, Fitted] | None = None,
 ) -> None:
     about = {"title": f"Power of {name}", "basis": "calibrated", **figures}
     curve = fit.calibration.voltage
     text = calibration_toml(
-        about=about, source=SOURCE, fits={section: Fitted(fit), **(beside or {})}, voltage=curve, reach=reach
+        about=about,
+        source=SOURCE,
+        fits={section: Fitted(fit), **(beside or {})},
+        voltage=curve,
+        efficiency=efficiency,
     )
     OUT.mkdir(exist_ok=True)
     (OUT / f"{name}.power.toml").write_text(text, "utf-8")
@@ -267,7 +271,7 @@ def main() -> None:
         "v100-pcie",
         PowerRows.together([on_constant_data(loops), applications]),
         voltage=curve,
-        reach=Reach(905.0, 440.0, 0.302),
+        efficiency=MemoryEfficiency(905.0, 440.0, 0.302),
         as_read=PowerRows.together([loops, applications]),
     )
     a100 = load_gpu("a100-sxm")
@@ -276,7 +280,7 @@ def main() -> None:
     monitored(
         a100.name,
         activity_rows("a100_programs_activity", a100),
-        reach=Reach(758.0),
+        efficiency=MemoryEfficiency(758.0),
         beside=sustained(a100, "a100-sxm_vllm_gemm.parquet", models, pcie),
     )
     swept("v100-sxm2-16gb", sweep_rows("v100_microbenchmarks", 6), fit_voltage=True)

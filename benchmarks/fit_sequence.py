@@ -37,7 +37,7 @@ PACKAGE = Path(__file__).parents[1] / "tracetool"
 OUT, HOSTS = PACKAGE / "hardware/calibrations/sequence.toml", PACKAGE / "replay/hosts.toml"
 #: The GPU the models ran on.
 GPU = "a100-pcie-40gb"
-NAMES = ("product", "stream", "softmax", "reach_ratio")
+NAMES = ("product", "stream", "softmax", "efficiency_ratio")
 #: What is expected of the factors, and the spread of that belief. [ln]
 START = np.array([0.3, 1.3, 0.75, 1.0])
 BELIEF = 0.3

@@ -23,6 +23,7 @@ QUOTING = (
     "tests/damaged/*",
     "sample_traces/*.json",
     "CONTRIBUTING.md",
+    "CHANGELOG.md",  # names what was renamed
     "tracetool/hardware/*.toml",
     "docs/names.md",
     "tracetool/kernels/grammars/*",
@@ -92,7 +93,7 @@ def test_no_text_holds_a_listed_word() -> None:
         ('NOTE = "These two cannot be told apart by this log"\n', "not identifiable"),
         ('"""A neighbouring colour."""\n', "American"),
         ('NOTE = f"{3} kernels on matrix units"\n', "tensor"),
-        ("x = 1  # a GPU of this model\n", "GPU"),
+        ("x = 1  # a board of this model\n", "GPU"),
         ('NOTE = "found 1 GPUs in the log"\n', "1 GPU"),
     ],
 )

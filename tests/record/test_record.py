@@ -264,7 +264,7 @@ def _wait_for_end(log: Path) -> Log:
     def ended() -> bool:
         return any(n["what"] == "end" for n in Log.read(log).notes)
 
-    wait_for(ended, "the end of the sampler, whose recorder is gone")
+    wait_for(ended, "the end of the sampler, whose recorder is removed")
     return Log.read(log)
 
 

@@ -22,7 +22,7 @@ def vector_cycles(work: Work, gpu: Gpu) -> Floats:
 
 
 def stream_pieces(
-    work: Work, gpu: Gpu, *, launch_us: float, latency_clk: float, reach: float, norm: float
+    work: Work, gpu: Gpu, *, launch_us: float, latency_clk: float, efficiency: float, norm: float
 ) -> Pieces:
     """Return the parts of a streaming kernel: memory, or the FP32 pipe, behind one latency."""
     n = len(work.dram_bytes)
@@ -32,7 +32,7 @@ def stream_pieces(
         serial_cycles=np.full(n, latency_clk),
         stream_s=np.zeros(n),
         core_cycles=core,
-        memory_s=work.dram_bytes / (reach * gpu.dram_bytes_per_s),
+        memory_s=work.dram_bytes / (efficiency * gpu.dram_bytes_per_s),
         norm=np.full(n, norm),
         floor_s=np.zeros(n),
         active=np.full(n, 0.95),

@@ -11,7 +11,7 @@ from tracetool.core.interval import Z90
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Timing
 from tracetool.hardware.gpu import Gpu
-from tracetool.model.reach import memory_reach
+from tracetool.model.memory_efficiency import memory_efficiency
 
 #: Basis of a time that came from a family's usual split and the row's own measurement.
 FROM_SPLIT = "family rate"
@@ -81,7 +81,7 @@ class Anchor:
         return np.asarray(np.log1p(relative))
 
 
-def with_reach(timing: Timing, gpu: Gpu, clock_mhz: Floats, start_mhz: Floats) -> Timing:
+def with_memory_efficiency(timing: Timing, gpu: Gpu, clock_mhz: Floats, start_mhz: Floats) -> Timing:
     """Return the timing with what a slow core adds to memory's time where only the family's split is known.
 
     Rows of known shape have their memory's time by their own law.
@@ -93,9 +93,9 @@ def with_reach(timing: Timing, gpu: Gpu, clock_mhz: Floats, start_mhz: Floats) -
     clock_mhz, start_mhz : array, shapes (n, c) and (n, 1)
         Those clocks, and the one each row was measured at. [MHz]
     """
-    reach = memory_reach(gpu)
+    efficiency = memory_efficiency(gpu)
     split = (timing.basis == FROM_SPLIT)[:, None]
-    slower = np.where(split, reach.at(clock_mhz) / reach.at(start_mhz), 1.0)
+    slower = np.where(split, efficiency.at(clock_mhz) / efficiency.at(start_mhz), 1.0)
     added = timing.memory_s * (slower - 1.0)
     return replace(timing, duration_s=timing.duration_s + added, memory_s=timing.memory_s + added)
 

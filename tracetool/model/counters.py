@@ -63,8 +63,8 @@ def counter_timing(
     mem = anchor.mem_clock_mhz if mem_clock_mhz is None else np.full(len(rows), mem_clock_mhz)
     start = (anchor.duration_s * (1.0 - shares.fixed))[:, None]
     core = start * shares.core[:, None] * anchor.clock_mhz[:, None] / clock_mhz
-    start_reach = shares.reach.at(anchor.clock_mhz)[:, None]
-    slower = shares.reach.at(clock_mhz, (mem / anchor.mem_clock_mhz)[:, None]) / start_reach
+    start_reach = shares.efficiency.at(anchor.clock_mhz)[:, None]
+    slower = shares.efficiency.at(clock_mhz, (mem / anchor.mem_clock_mhz)[:, None]) / start_reach
     memory = start * shares.memory[:, None] * slower
     fixed = anchor.duration_s * shares.fixed
     duration = (core**OVERLAP + memory**OVERLAP) ** (1 / OVERLAP) + fixed[:, None]

@@ -11,7 +11,7 @@ from tracetool.core.interval import Z90
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Prediction, Timing, joined
 from tracetool.hardware.gpu import Gpu
-from tracetool.model.anchor import Anchor, scaled_timing, with_reach
+from tracetool.model.anchor import Anchor, scaled_timing, with_memory_efficiency
 from tracetool.model.anchor_groups import between, blended
 from tracetool.model.counters import counted_shares, counter_timing, from_counters
 from tracetool.model.idle import idle_power_w, leakage_w
@@ -153,8 +153,8 @@ class _Workload:
         slowest = None
         if (lowest := self.anchor.lowest_clock(clock_mhz)).tolist() != measured_mhz.tolist():
             slowest = time_rows(self.rows, self.gpu, lowest, measured_mem_mhz, pieces=self.pieces)
-            slowest = with_reach(slowest, self.gpu, lowest, measured_mhz)
-        scaled = with_reach(predicted, self.gpu, clock_mhz, measured_mhz)
+            slowest = with_memory_efficiency(slowest, self.gpu, lowest, measured_mhz)
+        scaled = with_memory_efficiency(predicted, self.gpu, clock_mhz, measured_mhz)
         return scaled_timing(scaled, origin, self.anchor, octaves, slowest)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.core.operators import OperatorColumns
 from tracetool.hardware.gpu import Gpu
-from tracetool.model.reach import Reach, memory_reach
+from tracetool.model.memory_efficiency import MemoryEfficiency, memory_efficiency
 
 #: Norm in which core and memory time overlap: 1 would be one after the other, large both at once.
 OVERLAP = 1.83
@@ -37,7 +37,7 @@ class TimeShares:
         :math:`s_c, s_m`.
     fixed : array
         :math:`s_f`.
-    reach : Reach
+    efficiency : MemoryEfficiency
         :math:`G`.
     log_sd_per_octave : array
         Spread of the logarithm of the ratio of two times, per doubling of the clock between them.
@@ -46,13 +46,17 @@ class TimeShares:
     core: Floats
     memory: Floats
     fixed: Floats
-    reach: Reach
+    efficiency: MemoryEfficiency
     log_sd_per_octave: Floats
 
     def take(self, rows: Ints) -> TimeShares:
         """Return the shares of the chosen rows."""
         return TimeShares(
-            self.core[rows], self.memory[rows], self.fixed[rows], self.reach, self.log_sd_per_octave[rows]
+            self.core[rows],
+            self.memory[rows],
+            self.fixed[rows],
+            self.efficiency,
+            self.log_sd_per_octave[rows],
         )
 
 
@@ -73,15 +77,15 @@ def shares_of_activity(
     active : array of bool, shape (n,)
         Rows whose activity is known.
     """
-    reach = memory_reach(gpu)
+    efficiency = memory_efficiency(gpu)
     busy = np.clip(rows.number("act_dram", 0.0), 0.0, 1.0)
-    memory = np.minimum(1.0, busy * reach.at(clock_mhz) / _FULL_MEMORY)
+    memory = np.minimum(1.0, busy * efficiency.at(clock_mhz) / _FULL_MEMORY)
     core = (1.0 - memory**OVERLAP) ** (1.0 / OVERLAP)
     return TimeShares(
         core=core,
         memory=memory,
         fixed=np.where(active, host_share(rows, gpu, duration_s, clock_mhz), 0.0),
-        reach=reach,
+        efficiency=efficiency,
         log_sd_per_octave=np.where(active, 0.078 + 0.05 * memory, 0.09),
     )
 

@@ -26,7 +26,7 @@ from tracetool.model.time_files import merged, time_calibration_of
 
 _POWER_SECTIONS: Final = frozenset({"base", "power", "monitor", "voltage"})
 #: Sections a calibration may hold that are read elsewhere.
-_OTHERS: Final = frozenset({"reach"})
+_OTHERS: Final = frozenset({"memory_efficiency"})
 #: No coefficient comes near this, whatever its unit.
 _LARGEST: Final = 1e9
 #: No chip is colder, no air hotter. [C]

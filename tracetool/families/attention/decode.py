@@ -115,7 +115,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         stream_s=c["pass_factor"] * passing / gpu.dram_bytes_per_s,
         # many query rows, or formats without tensor cores: the products themselves
         core_cycles=np.maximum(loop + (1.0 - c["block_serial"]) * starts, least_cycles(s, s.rate, gpu)),
-        memory_s=from_memory / (gpu.dram_bytes_per_s * c["dram_reach"]),
+        memory_s=from_memory / (gpu.dram_bytes_per_s * c["dram_efficiency"]),
         norm=np.full(n, c["overlap_norm"]),
         floor_s=np.zeros(n),
         active=np.clip(blocks / (np.ceil(blocks / sms) * sms), 0.0, 1.0),

@@ -41,7 +41,7 @@ def _parts(
     more = np.where(kept, 0.0, c["again"]) * twice * lines * cols * size
     lost = more * missed(np.minimum(flight, lines) * cols * size, c["cache_share"] * first_cache_bytes(gpu))
     passing = combined(
-        vector_cycles(work, gpu), (work.l2_bytes + more) / (gpu.l2_bytes_per_clock * c["l2_reach"]), 4.0
+        vector_cycles(work, gpu), (work.l2_bytes + more) / (gpu.l2_bytes_per_clock * c["l2_efficiency"]), 4.0
     )
     # few rows: one warp or block works through each alone; fewer warps than rows do other work
     own = rows.number("blocks", 0.0) * rows.number("threads", 0.0) >= lines * WARP
@@ -54,7 +54,7 @@ def _parts(
         serial_cycles=np.full(n, c["latency_clk"]),
         stream_s=np.zeros(n),
         core_cycles=combined(combined(passing, lines / flight * c["row_clk"], 4.0), waits, 4.0),
-        memory_s=(work.dram_bytes * (1.0 - found) + lost) / (gpu.dram_bytes_per_s * c["dram_reach"]),
+        memory_s=(work.dram_bytes * (1.0 - found) + lost) / (gpu.dram_bytes_per_s * c["dram_efficiency"]),
         norm=np.full(n, c["overlap_norm"]),
         floor_s=np.zeros(n),
         active=np.clip(lines / gpu.sm_count, 0.0, 1.0),

@@ -41,7 +41,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         gpu,
         launch_us=c["launch_us"],
         latency_clk=c["latency_clk"],
-        reach=c["dram_reach"],
+        efficiency=c["dram_efficiency"],
         norm=c["overlap_norm"],
     )
     pattern = access_patterns(rows)

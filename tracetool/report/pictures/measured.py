@@ -105,7 +105,7 @@ def energy_bars(
                      line_color=None, source=source)  # fmt: skip
     chart.segment(x0="low", x1="high", y0="class", y1="class", line_color=INK, line_width=1.4, source=source)
     chart.ygrid.grid_line_color = None
-    chart.xaxis.ticker.desired_num_ticks = 4  # beside the names a telephone leaves the bars little room
+    chart.xaxis.ticker.desired_num_ticks = 4  # beside the names a telephone leaves the bars little space
     hover(chart, [("", "name"), ("", "said")], [bars])
     sentence = "; ".join(
         f"{n}: {s}{'' if k else ' (not identified)'}"

@@ -129,7 +129,9 @@ def _longest_gap(frame: pl.DataFrame) -> str:
         return ""
     longest = gaps.max()
     seconds = longest / 1e9 if isinstance(longest, int) else 0.0
-    return f"the log has {len(gaps)} gaps, the longest {seconds:.1f} s: energy there is not measured"
+    return (
+        f"the log has {counted(len(gaps), 'gap')}, the longest {seconds:.1f} s: energy there is not measured"
+    )
 
 
 #: Field as nvidia-smi spells it to the kind of reading. ``power.draw`` is a one-second average on some
