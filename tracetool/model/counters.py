@@ -160,7 +160,7 @@ def shares_over_clocks(
     _, group = np.unique(kernel[rows], return_inverse=True)
     top = gpu.clock_max_mhz
     core = top / clock_mhz[rows]
-    memory = shares.reach.at(clock_mhz[rows]) / shares.reach.at(top)
+    memory = shares.efficiency.at(clock_mhz[rows]) / shares.efficiency.at(top)
     at_top = _at_top(shares, rows, core, memory)
     believed = _Split(_mean(at_top.memory, group), _mean(at_top.host, group))
     spread = np.where(_mean(active[rows].astype(np.float64), group) > 0.5, _SHARE_SD, _UNSEEN_SD)

@@ -3,7 +3,7 @@
 References
 ----------
 .. [1] Advance widths of DejaVu Sans 2.37, the widest of the faces ``system-ui`` usually stands for.
-.. [2] P. Tol, "Colour Schemes", SRON technical note EPS-TN-09-002, scheme "muted".
+.. [2] P. Tol, "Color Schemes", SRON technical note EPS-TN-09-002, scheme "muted".
 """
 
 from __future__ import annotations
