@@ -30,7 +30,7 @@ QUOTING = (
 )
 #: Phrases in which a listed word is the right one.
 ALLOWED = re.compile(
-    r"random walk|of course|GPU power|Colour Schemes"
+    r"random walk|of course|board power|Colour Schemes"
     r"|cancelled\(\)|walk\(|const walk|`\w*GPU\w*`|\bboards?_\w+|GPU\.py"
     r"|\"formerly\": \"\w+\"|Formerly `\w+`",
     re.IGNORECASE,
@@ -104,7 +104,7 @@ def test_a_planted_word_is_found(text: str, says: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["mend = 1\n", "# a random walk of GPU power\n", '"""``gone`` is a name of code."""\n']
+    "text", ["mend = 1\n", "# a random walk of board power\n", '"""``gone`` is a name of code."""\n']
 )
 def test_names_of_code_and_terms_of_the_field_pass(text: str, tmp_path: Path) -> None:
     file = tmp_path / "fine.py"
