@@ -79,7 +79,7 @@ def large(kernels: int, readings: int, classes: int) -> None:
     held = (low[:classes] <= truth) & (truth <= high[:classes]) & (truth > 0)
     if many.any():
         print(
-            f"  {int(many.sum())} classes seen by 20 windows or more: energy off by {error.mean():.1%} on",
+            f"  {int(many.sum())} classes seen by 20 windows or more: energy error {error.mean():.1%} on",
             end="",
         )
         print(f" average, {np.quantile(error, 0.99):.1%} at the 99th percentile")
@@ -122,7 +122,7 @@ def _small_job(kind: int, seed: int, gain_drawn: bool, seconds: float = 60.0):
     seen = observe(
         PowerLog(field, polls, shown, NOTHING, NOTHING), build_timeline(start, end, label, 10, 2e-5), [sensor]
     )
-    # What the log speaks of is what it is judged by; the log's clock is off by the offset found.
+    # What the log speaks of is what it is judged by; the log's clock has the offset that was found.
     span = tuple(t - seen.alignment.offset_s for t in span_of(seen.readings, seen.boxes))
     truth = _truth((np.clip(start, *span), np.clip(end, *span)), label, edges, energy, 10)
     return attribute_classes(seen), truth, power
@@ -146,8 +146,8 @@ def small() -> None:
 
 
 def boards(count: int = 40) -> None:
-    """How often intervals hold over boards whose gain and offset are drawn as their class states."""
-    print(f"share of {count} boards' classes held by their 90 % intervals")
+    """How often intervals hold over GPUs whose gain and offset are drawn as their class states."""
+    print(f"share of {count} GPUs' classes held by their 90 % intervals")
     for kind in (1, 2, 4):
         held = []
         for seed in range(count):

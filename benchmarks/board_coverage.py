@@ -1,11 +1,11 @@
-"""How often 90 % intervals of windows hold, over many boards, and with each board's gain known.
+"""How often 90 % intervals of windows hold, over many GPUs, and with each GPU's gain known.
 
-Sensors of seven GPUs, gain and offset drawn for every board as its class states them, look at the power a
-physical meter saw under two loads. A gain is common to all windows of a board, so a board holds nearly all or
-nearly none; over boards they must hold nine in ten. With gain and offset known the rest of the interval is
+Sensors of seven GPUs, gain and offset drawn for every GPU as its class states them, look at the power a
+physical meter saw under two loads. A gain is common to all windows of a GPU, so a GPU holds nearly all or
+nearly none; over GPUs they must hold 90 %. With gain and offset known the rest of the interval is
 on trial. Then the real logs: gain and offset from the first half of the meter's log, windows of the second.
 
-    python benchmarks/board_coverage.py ../shared/data [BOARDS PER SENSOR AND LOAD]
+    python benchmarks/board_coverage.py ../shared/data [GPUS PER SENSOR AND LOAD]
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _shown(made: Metered, sensor, at, random):
 
 
 def _board(made: Metered, gpu: str, field: str, seed: int):
-    """Share of windows held by length, gain unknown and known, of one invented board."""
+    """Share of windows held by length, gain unknown and known, of one invented GPU."""
     random = np.random.default_rng(seed)
     sensors = candidate_sensors(load_gpu(gpu, part="sensor"), field, None)
     sensor = sensors[0]
@@ -95,7 +95,7 @@ def invented(root: Path, boards: int) -> None:
     share = np.array(each)
     unknown, known = share.mean(axis=0)
     print(
-        f"{len(each)} boards: 90 % intervals hold {unknown:.0%} of windows,"
+        f"{len(each)} GPUs: 90 % intervals hold {unknown:.0%} of windows,"
         f" {known:.0%} with gain and offset known"
     )
     for span, rows in sorted(held.items()):
@@ -104,7 +104,7 @@ def invented(root: Path, boards: int) -> None:
     board = share[:, 0]
     between = ((board >= 0.85) & (board <= 0.95)).mean()
     print(
-        f"  by board, gain unknown: over 95 % of windows on {(board > 0.95).mean():.0%} of boards,"
+        f"  by GPU, gain unknown: over 95 % of windows on {(board > 0.95).mean():.0%} of GPUs,"
         f" under half on {(board < 0.5).mean():.0%}, 85 to 95 % on {between:.0%}"
     )
 

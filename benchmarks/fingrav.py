@@ -1,10 +1,10 @@
-"""How far off fine-grain profiles are on an invented MI300X-like board, and what controls say.
+"""How far off fine-grain profiles are on an invented MI300X-like GPU, and what controls say.
 
-The board and its loggers are those of ``tests/measure/board.py``, which import nothing of the tool: a 1 ms
+The GPU and its loggers are those of ``tests/measure/board.py``, which import nothing of the tool: a 1 ms
 sampler with a clock of its own that jitters and drifts, warm-up executions that overshoot, a slow rise
 from steady execution (SSE) to steady power (SSP), runs of unusual length. Prints errors per execution time
 at the paper's run counts (an averaging sampler with components and without) beside energy shared out by time
-and by a model that is 15 % off, whether the runs the tool asks for do bring the course to 3 %, the 50-run
+and by a model that is 15 % off, whether the runs the tool asks for do bring the profile to 3 %, the 50-run
 trend, times of interest, and the directions of the paper's interleaving figure.
 
     python benchmarks/fingrav.py [SEEDS]
@@ -57,7 +57,7 @@ def profiles(seeds: int, window_s: float, *, alone: bool = False) -> None:
     how = f"averages {window_s * 1e3:.0f} ms" if window_s else "instantaneous"
     how += ", total power alone" if alone else ""
     print(f"1 ms sampler, {how}: mean error (worst of {seeds} campaigns)")
-    print("  execution runs   course         SSE mean       SSP mean       SSP by time  by model")
+    print("  execution runs   profile         SSE mean       SSP mean       SSP by time  by model")
     for duration, executions in KERNELS:
         rows = []
         runs = guidance(duration).runs
@@ -82,7 +82,7 @@ def profiles(seeds: int, window_s: float, *, alone: bool = False) -> None:
 
 
 def foretold_runs(seeds: int) -> None:
-    """Runs the tool asks for to know a 40 us course within 3 %, and how far off it is after as many."""
+    """Runs the tool asks for to know a 40 us profile within 3 %, and how far off it is after as many."""
     asked = []
     for seed in range(seeds):
         found, _ = _profiled(
@@ -95,7 +95,7 @@ def foretold_runs(seeds: int) -> None:
         made = campaign(seed=seed, runs=runs, executions=60, duration_s=40e-6)
         curve = _profiled(made, seed, 1e-3, alone=True)[0].curve("ssp")
         errors.append(np.abs(curve.power_w / (shape(curve.phase) / SHAPE_MEAN * made.ssp_w) - 1).mean())
-    print(f"40 us, total power alone: {runs} runs foretold for 3 %; after as many {np.mean(errors):.2%} off")
+    print(f"40 us, total power alone: {runs} runs predicted for 3 %; after as many {np.mean(errors):.2%} off")
 
 
 def trends(seeds: int) -> None:
@@ -117,7 +117,7 @@ def times_of_interest(seeds: int) -> None:
         lone = fit_clock(*(part[:1] for part in sync))
         one.append(np.abs(lone.host(log.gpu_s) - log.true_s).max())
     print(
-        f"time of interest, clock drifting by 40 ppm: off by at most {1e6 * max(two):.1f} us after two sync"
+        f"time of interest, clock drifting by 40 ppm: error at most {1e6 * max(two):.1f} us after two sync"
         f" points ({1e6 * max(one):.0f} us after one)"
     )
 

@@ -27,9 +27,9 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.activity import OCCUPANCY
+from tracetool.model.memory_efficiency import MemoryEfficiency
 from tracetool.model.power_calibration import PowerCalibration
 from tracetool.model.power_priors import prior_calibration
-from tracetool.model.reach import Reach
 from tracetool.model.sequence import SequenceFactors, in_sequence, sequence_factors
 from tracetool.model.thermal import thermal_resistance_c_per_w
 from tracetool.model.timing import time_rows
@@ -41,7 +41,7 @@ from tracetool.replay.unfused import unfused
 ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else "../shared/data")
 OUT = Path(__file__).parents[1] / "tracetool/hardware/calibrations"
 SOURCE = "public-dvfs-tables"
-#: The governor of this board settles at 241 W under a limit of 250 W.
+#: The governor of this GPU settles at 241 W under a limit of 250 W.
 CAP_SHARE = 0.965
 #: Kernels that fill more than this of a run set its time.
 FILLED = 0.9
@@ -70,7 +70,7 @@ def activity_rows(name: str, gpu: Gpu) -> PowerRows:
 def sweep_rows(name: str, every: int) -> SweepRows:
     """Return kernels timed and metered at many clocks, every so many of them."""
     frame = pl.read_parquet(ROOT / "dvfs" / f"{name}.parquet")
-    frame = frame.filter(pl.col("clock_mhz") >= 510)  # below, the board runs in another memory state
+    frame = frame.filter(pl.col("clock_mhz") >= 510)  # below, the GPU runs in another memory state
     kept = frame["clock_mhz"].unique().sort()[::every].to_list()
     frame = frame.filter(pl.col("clock_mhz").is_in(kept))
     group = frame.select(pl.concat_str("kernel", "size", "num-iters", separator="|"))["kernel"]
@@ -111,7 +111,7 @@ def monitored(
     rows: PowerRows,
     *,
     voltage: VoltageCurve | None = None,
-    reach: Reach | None = None,
+    efficiency: MemoryEfficiency | None = None,
     as_read: PowerRows | None = None,
     beside: Mapping[str, Fitted] | None = None,
 ) -> None:
@@ -124,7 +124,7 @@ def monitored(
     held = held_out(rows, prior, curve, scattered=True, as_read=as_read)
     fit = replace(fit, calibration=replace(fit.calibration, voltage=curve, relative_sd=held.relative_sd))
     report(name, "monitored programs", fit, held.mape)
-    write(name, fit, "monitor", {"held_out_percent": round(100 * held.mape, 2)}, reach, beside)
+    write(name, fit, "monitor", {"held_out_percent": round(100 * held.mape, 2)}, efficiency, beside)
 
 
 def workload_rows(
@@ -163,7 +163,7 @@ def workload_rows(
 
 
 def on_idle_curve(gpu: Gpu) -> tuple[PowerCalibration, float]:
-    """Return the prior with the base of the board's idle curve, and how its leakage should grow. [1/W]"""
+    """Return the prior with the base of the GPU's idle curve, and how its leakage should grow. [1/W]"""
     prior = prior_calibration(gpu)
     base = fit_sweep(idle_rows("a100_voltage_idle"), prior, gpu.voltage, fit_voltage=False)
     prior = with_base(prior, base)
@@ -208,7 +208,7 @@ def idle_rows(name: str) -> SweepRows:
 
 
 def swept(name: str, rows: SweepRows, *, fit_voltage: bool) -> None:
-    """Fit and write a board's base and voltage curve."""
+    """Fit and write a GPU's base and voltage curve."""
     gpu = load_gpu(name)
     fit = fit_sweep(rows, prior_calibration(gpu), gpu.voltage, fit_voltage=fit_voltage)
     rmse = float(np.sqrt(np.mean((fit.residual * rows.power_w) ** 2)))
@@ -226,9 +226,9 @@ def report(name: str, what: str, fit: PowerFit, mape: float) -> None:
 
 
 def sustained(board: Gpu, table: str, rows: PowerRows, fitted_on: Gpu) -> dict[str, Fitted]:
-    """Return a section that holds energies fitted on whole models to what another board sustains.
+    """Return a section that holds energies fitted on whole models to what another GPU sustains.
 
-    Whole models hardly fill the matrix units, so that these coefficients alone say too much of products.
+    Whole models hardly fill the tensor cores, so that these coefficients alone say too much of products.
     """
     prior, heating = on_idle_curve(fitted_on)
     limits = sustained_rows(ROOT / "ops" / table, board, prior, CAP_SHARE)
@@ -241,13 +241,17 @@ def write(
     fit: PowerFit,
     section: str,
     figures: Mapping[str, float],
-    reach: Reach | None,
+    efficiency: MemoryEfficiency | None,
     beside: Mapping[str, Fitted] | None = None,
 ) -> None:
     about = {"title": f"Power of {name}", "basis": "calibrated", **figures}
     curve = fit.calibration.voltage
     text = calibration_toml(
-        about=about, source=SOURCE, fits={section: Fitted(fit), **(beside or {})}, voltage=curve, reach=reach
+        about=about,
+        source=SOURCE,
+        fits={section: Fitted(fit), **(beside or {})},
+        voltage=curve,
+        efficiency=efficiency,
     )
     OUT.mkdir(exist_ok=True)
     (OUT / f"{name}.power.toml").write_text(text, "utf-8")
@@ -267,7 +271,7 @@ def main() -> None:
         "v100-pcie",
         PowerRows.together([on_constant_data(loops), applications]),
         voltage=curve,
-        reach=Reach(905.0, 440.0, 0.302),
+        efficiency=MemoryEfficiency(905.0, 440.0, 0.302),
         as_read=PowerRows.together([loops, applications]),
     )
     a100 = load_gpu("a100-sxm")
@@ -276,7 +280,7 @@ def main() -> None:
     monitored(
         a100.name,
         activity_rows("a100_programs_activity", a100),
-        reach=Reach(758.0),
+        efficiency=MemoryEfficiency(758.0),
         beside=sustained(a100, "a100-sxm_vllm_gemm.parquet", models, pcie),
     )
     swept("v100-sxm2-16gb", sweep_rows("v100_microbenchmarks", 6), fit_voltage=True)

@@ -35,9 +35,9 @@ from tracetool.replay.unfused import unfused
 ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else "../shared/data")
 PACKAGE = Path(__file__).parents[1] / "tracetool"
 OUT, HOSTS = PACKAGE / "hardware/calibrations/sequence.toml", PACKAGE / "replay/hosts.toml"
-#: The board the models ran on.
+#: The GPU the models ran on.
 GPU = "a100-pcie-40gb"
-NAMES = ("product", "stream", "softmax", "reach_ratio")
+NAMES = ("product", "stream", "softmax", "efficiency_ratio")
 #: What is expected of the factors, and the spread of that belief. [ln]
 START = np.array([0.3, 1.3, 0.75, 1.0])
 BELIEF = 0.3
@@ -50,7 +50,7 @@ NOISE, WORTH = 0.06, 6.0
 BELIEVED_SD, BELIEVED_MODELS = 0.06, 1
 #: Kernels set a run's time where they take this many times as long as its host.
 BUSY = 1.2
-#: The board settles at 241 W under its limit.
+#: The GPU settles at 241 W under its limit.
 CAP_W = 0.955 * 241.0
 
 
@@ -171,7 +171,7 @@ def held_out(every: list[Runs], *, say: bool = False) -> tuple[Floats, Spread]:
     commons = np.linspace(0.005, 0.2, 40)
     kept = min((unlikely(a, s), float(a)) for a in np.linspace(0.0, 1.0, 11) for s in commons)[1]
     told = max(float(np.quantile((filled / Z90) ** 2 - (kept * own) ** 2, 0.9)), 0.0)
-    # A handful of models tells little of a spread: it is held to that of single kernels on boards unseen.
+    # A handful of models tells little of a spread: it is held to that of single kernels on GPUs unseen.
     models = len(every_miss)
     spread = float(np.sqrt((models * told + BELIEVED_MODELS * BELIEVED_SD**2) / (models + BELIEVED_MODELS)))
     holds = float((np.abs(filled) <= Z90 * np.hypot(kept * own, spread)).mean())

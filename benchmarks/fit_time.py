@@ -81,9 +81,9 @@ def with_habits(
 
 
 def proved_clock_mhz(rows: OperatorColumns, measured_s: Floats, gpu: Gpu) -> float:
-    """Return the clock below which the fastest rows would have beaten the matrix units' peak.
+    """Return the clock below which the fastest rows would have beaten the tensor cores' peak.
 
-    A board whose data or power limit let it run faster than the power model expects proves so here.
+    A GPU whose data or power limit let it run faster than the power model expects proves so here.
     """
     words = dtype_of(rows, "bf16")
     peak = product_rate(words, gpu) * gpu.sm_count
@@ -103,7 +103,7 @@ def without_overhead(law: str, found: LawFit) -> LawFit:
 
 
 def fit_latency(root: Path, wanted: set[str]) -> None:
-    """Fit the boards of the latency set: FP32 products, rows and streams."""
+    """Fit the GPUs of the latency set: FP32 products, rows and streams."""
     tables: dict[str, list[pl.DataFrame]] = {}
     for gpu, _, table in latency_tables(root / "latency"):
         tables.setdefault(gpu, []).append(table)
@@ -124,7 +124,7 @@ def fit_latency(root: Path, wanted: set[str]) -> None:
 
 
 def fit_board(frame: pl.DataFrame, gpu: Gpu) -> tuple[TimeFit, bool]:
-    """Return the fit of one board of the latency set without its loop, and whether its limit slowed it."""
+    """Return the fit of one GPU of the latency set without its loop, and whether its limit slowed it."""
     rows, measured = latency_rows(frame), frame["measured_us"].to_numpy() * 1e-6
     boost = np.array([gpu.clock_boost_mhz])
     clock = predict_rows(rows, gpu, boost).clock_mhz[:, 0]

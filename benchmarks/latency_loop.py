@@ -1,10 +1,10 @@
 """What the latency set's own loop adds to an operator: the host, a bias, and a clock that moves.
 
 Its times lie between two marks of a host that issues one operator after another. A linear layer adds its
-bias in a pass of its own. A board whose power limit a product exceeds runs it at the boost clock for as long
-as its governor takes to notice, which is a number of microseconds a repetition, and then slower. A board that
+bias in a pass of its own. A GPU whose power limit a product exceeds runs it at the boost clock for as long
+as its governor takes to notice, which is a number of microseconds a repetition, and then slower. A GPU that
 idled before the set was begun starts near its base clock and climbs. None of this is the kernel's; each is
-a number or two a board (and set), fitted beside the coefficients and kept out of them.
+a number or two a GPU (and set), fitted beside the coefficients and kept out of them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ THROTTLE = {
     "slow": Coefficient(1.5, 1.0, 4.0, "1"),  # boost clock over the one the power limit leaves
     "burst_us": Coefficient(1000.0, 20.0, 2e4, "us"),  # of a repetition, before the governor acts
 }
-#: A board starts below its boost clock, and is halfway up after so many of the set's batches.
+#: A GPU starts below its boost clock, and is halfway up after so many of the set's batches.
 BEGINNING = {
     "begin": Coefficient(0.8, 0.3, 1.0, "1"),
     "settle": Coefficient(1200.0, 100.0, 4000.0, "1"),
@@ -40,14 +40,14 @@ EDGES, PER_CELL = (33.0, 65.0, 129.0, 257.0, 513.0), 15.0
 #: How sharply the climb from the first clock to the boost clock is told.
 _CLIMB = 8.0
 
-#: Share of the boost clock below which a board's power limit is what its products run at.
+#: Share of the boost clock below which a GPU's power limit is what its products run at.
 CAPPED = 0.95
 #: Choices the rows' own tiles say nothing of.
 HABITS = ("batch_area", "most_area")
 
 
 def throttles(clock_mhz: Floats, gpu: Gpu) -> bool:
-    """Return whether a board's power limit slows its products, by the clocks the power model gives them."""
+    """Return whether a GPU's power limit slows its products, by the clocks the power model gives them."""
     return bool(np.median(clock_mhz) < CAPPED * gpu.clock_boost_mhz)
 
 
@@ -60,7 +60,7 @@ class Setting:
 
     @classmethod
     def of(cls, rows: OperatorColumns, gpu: Gpu) -> Setting:
-        """Return the setting of rows; only the set of NVIDIA's boards is known to be in an order."""
+        """Return the setting of rows; only the set of NVIDIA's GPUs is known to be in an order."""
         late = np.full(len(rows), np.inf)
         return cls(copies_s(rows, gpu), measured_order(rows) if gpu.vendor == "nvidia" else late)
 
@@ -71,7 +71,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Loop:
-    """One set's loop on one board."""
+    """One set's loop on one GPU."""
 
     host_us: float
     passes: float
@@ -101,7 +101,7 @@ def measured_order(rows: OperatorColumns) -> Floats:
 
 
 def begun(order: Floats, begin: float, settle: float) -> Floats:
-    """Return the board's clock, of its boost clock, when a row of this order was measured. Shape (n,)."""
+    """Return the GPU's clock, of its boost clock, when a row of this order was measured. Shape (n,)."""
     up = 1.0 / (1.0 + np.exp(np.clip(-_CLIMB * (order / settle - 1.0), -50.0, 50.0)))
     return np.asarray(begin + (1.0 - begin) * up)
 

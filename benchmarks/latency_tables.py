@@ -44,7 +44,7 @@ def _operators(name: str, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def latency_tables(folder: Path) -> Iterator[tuple[str, str, pl.DataFrame]]:
-    """Yield GPU, set and operators with ``measured_us``; boards that are not known are left out."""
+    """Yield GPU, set and operators with ``measured_us``; GPUs that are not known are left out."""
     for path in sorted(folder.glob("*.parquet")):
         frame = pl.read_parquet(path)
         for (device,), part in frame.group_by("device", maintain_order=True):

@@ -2,7 +2,7 @@
 
 usage: python benchmarks/picture_time.py [DATA_ROOT] [PICTURE ...]      default: ../shared/data, every picture
 
-Each dot is one operator, a few hundred of each board, at the board's own coefficients. Of the FP32 set the
+Each dot is one operator, a few hundred of each GPU, at the GPU's own coefficients. Of the FP32 set the
 host's wait and the bias are fitted to the dots and added: they are not the kernel's (``latency_loop.py``).
 Convolutions and copies are those of recorded runs (``real_kernels.py``).
 """
@@ -36,7 +36,7 @@ PICTURES: dict[Path, dict[str, tuple[str, ...]]] = {
         "decode attention": ("generation_attention",),
         "mixtures of experts": ("moe",),
     },
-    DOCS / "families" / "gemm.svg": {"matrix products on matrix units": ("gemm",)},
+    DOCS / "families" / "gemm.svg": {"matrix products on tensor cores": ("gemm",)},
     DOCS / "families" / "prefill.svg": {"prefill attention": ("context_attention",)},
     DOCS / "families" / "decode.svg": {"decode attention": ("generation_attention",)},
     DOCS / "families" / "moe.svg": {"mixtures of experts": ("moe",)},
@@ -68,7 +68,7 @@ DOTS = 250
 
 @dataclass(frozen=True)
 class Dots:
-    """Operators of one kind on one board. Shape (n,) each. [us]"""
+    """Operators of one kind on one GPU. Shape (n,) each. [us]"""
 
     gpu: str
     kind: str

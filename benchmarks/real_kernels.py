@@ -113,9 +113,9 @@ def main() -> None:
         print("no kernel of known sizes")
         return
     _print("family", summary(rows, "family"), 1)
-    _print("family and board", summary(rows, "family", "gpu"), 2)
+    _print("family and GPU", summary(rows, "family", "gpu"), 2)
     if "traces" in asked:
-        _print("family, board and trace", summary(rows, "family", "gpu", "trace"), 3)
+        _print("family, GPU and trace", summary(rows, "family", "gpu", "trace"), 3)
 
 
 if __name__ == "__main__":

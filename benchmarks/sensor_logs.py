@@ -1,7 +1,7 @@
 """Energy of windows from real sensor logs against the physical meter beside them, with the controls.
 
 For each log, and for an invented A100 (25 ms of every 100 ms) that looks at what the meter of the first log
-saw, prints by window length: error as attributed and after one gain a board, of integrating the log as if
+saw, prints by window length: error as attributed and after one gain a GPU, of integrating the log as if
 readings were instantaneous (after its own gain), of sharing the log's energy out by time, and by a model of
 active and idle power that is 15 % off; then how often intervals hold, and what the log tells of its sensor.
 
@@ -29,7 +29,7 @@ from tracetool.measure.timeline import build_timeline
 from tracetool.measure.windows import WindowEnergy, window_energy
 from tracetool.sources.telemetry.logs import read_telemetry
 
-#: Boards by the end of a folder's name.
+#: GPUs by the end of a folder's name.
 BOARDS = {"3090": "rtx-3090", "a100": "a100-pcie-40gb", "4090": "rtx-4090", "a5000": "rtx-a5000",
           "k40m": "tesla-k40m"}  # fmt: skip
 SPANS_S = (0.05, 0.1, 0.3, 1.0, 3.0)

@@ -1,4 +1,4 @@
-"""What timed products say of power: a board that ran them drew no more than its limit."""
+"""What timed products say of power: a GPU that ran them drew no more than its limit."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _FASTEST = 1e-3
 
 
 def sustained_rows(path: Path, board: Gpu, prior: PowerCalibration, share: float) -> PowerRows:
-    """Return the fastest products of a board as rows whose power is the most they can have drawn.
+    """Return the fastest products of a GPU as rows whose power is the most they can have drawn.
 
-    They beat the matrix units' peak at any clock below the one they prove, and a loop of them runs
-    longer than a board may exceed its limit. The board's own base is exchanged for that of ``prior``,
-    so that the rows bear on coefficients of another board with the same chip.
+    They beat the tensor cores' peak at any clock below the one they prove, and a loop of them runs
+    longer than a GPU may exceed its limit. The GPU's own base is exchanged for that of ``prior``,
+    so that the rows bear on coefficients of another GPU with the same chip.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def sustained_rows(path: Path, board: Gpu, prior: PowerCalibration, share: float
     prior : PowerCalibration
         Whose base the rows are to have.
     share : float
-        Share of its limit at which a board holds its clock down.
+        Share of its limit at which a GPU holds its clock down.
     """
     frame = pl.read_parquet(path)
     table = read_table(frame.drop("measured_us", "gpu", "measured_w", "power_limit_w", strict=False))

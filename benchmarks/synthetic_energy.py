@@ -1,13 +1,13 @@
 """Energy per class against invented jobs whose truth is known, through every class of sensor.
 
 Jobs, sensors and counters are those of ``tests/measure/jobs.py``, which import nothing of the tool: phases
-of mixed kernels, launch gaps, pauses, kernels of one class that differ by 2 %, values in steps of 10 mW,
+of mixed kernels, launch gaps, idle time, kernels of one class that differ by 2 %, values in steps of 10 mW,
 counters in whole millijoules, a log clock that is 4 ms off and drifts by 15 ppm. Gain and offset of each
-board are drawn as its class states; errors are told after undoing them, as a meter would once. Prints, where
+GPU are drawn as its class states; errors are told after undoing them, as a meter would once. Prints, where
 20 windows or more saw a class: error, how often 90 % intervals hold without and with such a meter, and both
 controls (a model 15 % off); then how often classes that never separate are called identified.
 
-    python benchmarks/synthetic_energy.py [BOARDS]
+    python benchmarks/synthetic_energy.py [GPUS]
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NOTHING = np.zeros(0)
 
 
 def _attributed(made, kind: int, seed: int, *, counter: bool, label=None, count: int | None = None):
-    """What is found of a job on a board of its own, with and without its gain and offset, and those."""
+    """What is found of a job on a GPU of its own, with and without its gain and offset, and those."""
     architecture, field, *_ = KINDS[kind]
     sensor = sensor_of(architecture, field)
     gain = 1.0 + max(sensor.gain_sd, BOARD_GAIN_SD) * _drawn(7000 + kind, seed)
@@ -62,7 +62,7 @@ def _attributed(made, kind: int, seed: int, *, counter: bool, label=None, count:
 
 
 def _drawn(stream: int, board: int, many: int = 20) -> float:
-    """A standard normal deviate a board, each score of boards spread evenly over the distribution."""
+    """A standard normal deviate a GPU, each score of GPUs spread evenly over the distribution."""
     turn = np.random.default_rng([stream, board // many]).permutation(many)
     return float(norm.ppf((turn[board % many] + 0.5) / many))
 
@@ -94,7 +94,7 @@ def table(boards: int) -> None:
             off = f"{np.mean(errors):6.2%} ({np.max(errors):4.1%})"
             print(f"{name:30s} {len(errors):5d}  {off}  {holds}   {shared}")
     print(
-        f"all: 90 % intervals hold {np.mean(every):.0%} of {len(every)} classes on {boards} boards a row,"
+        f"all: 90 % intervals hold {np.mean(every):.0%} of {len(every)} classes on {boards} GPUs a row,"
         f" {np.mean(metered):.0%} where gain and offset are known"
     )
 

@@ -1,4 +1,4 @@
-"""Check carried power coefficients on boards nothing was fitted on: decoding language models.
+"""Check carried power coefficients on GPUs nothing was fitted on: decoding language models.
 
 usage: python benchmarks/transfer_power.py [DATA_ROOT]      default: ../shared/data
 
@@ -55,7 +55,7 @@ def predicted_w(frame: pl.DataFrame, gpu: Gpu, power: PowerCalibration) -> Float
 
 
 def main() -> None:
-    """Print the error on each board beside the one stated beforehand."""
+    """Print the error on each GPU beside the one stated beforehand."""
     runs = pl.read_parquet(ROOT / "runs/mlenergy.parquet").filter(
         (pl.col("num_gpus") == 1)
         & pl.col("architecture").str.contains("Dense")

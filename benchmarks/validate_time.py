@@ -1,10 +1,10 @@
-"""How far the time model can be trusted: extrapolation, unseen boards, and a black box on the same rows.
+"""How far the time model can be trusted: extrapolation, unseen GPUs, and a black box on the same rows.
 
-usage: python benchmarks/validate_time.py [DATA_ROOT] [extrapolate | boards | order] [PART_OF_A_FILE_NAME ...]
+usage: python benchmarks/validate_time.py [DATA_ROOT] [extrapolate | gpus | order] [PART_OF_A_FILE_NAME ...]
 
 extrapolate: fit on the half of the shapes with least work, tested on the other half, against boosted trees.
-boards:      FP32 operators on a board whose coefficients come from the other boards alone.
-order:       what batches of FP32 products, in the order they were measured in, tell of the boards' clocks.
+GPUs:      FP32 operators on a GPU whose coefficients come from the other GPUs alone.
+order:       what batches of FP32 products, in the order they were measured in, tell of the GPUs' clocks.
 """
 
 from __future__ import annotations
@@ -88,9 +88,9 @@ def extrapolate(root: Path, wanted: Sequence[str]) -> None:
 
 
 def boards(root: Path) -> None:
-    """Print each board's error with its own calibration and without it, told its tiles and from shapes.
+    """Print each GPU's error with its own calibration and without it, told its tiles and from shapes.
 
-    What the set's loop adds to a board is fitted to a third of the shapes; the errors are of the others. Own
+    What the set's loop adds to a GPU is fitted to a third of the shapes; the errors are of the others. Own
     coefficients have seen every row: errors and coverage held back are what ``fit_time.py`` prints.
     """
     files = {n: own_calibration(n, "time") for n in calibrated_gpus("time")}
@@ -159,12 +159,12 @@ def order(root: Path) -> None:
 def main() -> None:
     asked = sys.argv[1:]
     root = Path(asked.pop(0)) if asked and Path(asked[0]).is_dir() else HERE.parent / "shared" / "data"
-    if not asked or "boards" in asked:
+    if not asked or "gpus" in asked:
         boards(root)
     if not asked or "order" in asked:
         order(root)
     if not asked or "extrapolate" in asked:
-        extrapolate(root, [word for word in asked if word not in {"boards", "extrapolate", "order"}])
+        extrapolate(root, [word for word in asked if word not in {"gpus", "extrapolate", "order"}])
 
 
 if __name__ == "__main__":

@@ -41,8 +41,8 @@ def _said(file: CalibrationFile, key: str) -> str:
 
 
 def errors(names: tuple[str, ...]) -> Iterator[str]:
-    """Yield the lines of the errors of laws on each board."""
-    yield "| law | board | rows | MAPE % | MdAPE % | 90 % interval holds % |"
+    """Yield the lines of the errors of laws on each GPU."""
+    yield "| law | GPU | rows | MAPE % | MdAPE % | 90 % interval holds % |"
     yield "|---|---|---|---|---|---|"
     for law in names:
         for board, file in _files().items():
@@ -56,7 +56,7 @@ def errors(names: tuple[str, ...]) -> Iterator[str]:
 
 
 def coefficients(law: str) -> Iterator[str]:
-    """Yield the lines of a law's coefficients: bounds, prior and each board's."""
+    """Yield the lines of a law's coefficients: bounds, prior and each GPU's."""
     have = {board: file for board, file in _files().items() if file.section(law)}
     yield "| " + " | ".join([law, "unit", "bounds", "prior", *have]) + " |"
     yield "|---" * (4 + len(have)) + "|"
@@ -71,10 +71,10 @@ def block(names: tuple[str, ...]) -> str:
     """Return the generated part of a page."""
     lines = [START, ""]
     if any(file.section(law) for law in names for file in _files().values()):
-        lines += ["Errors on shapes held back, by board:", "", *errors(names), ""]
+        lines += ["Errors on shapes held back, by GPU:", "", *errors(names), ""]
     else:
         lines += [
-            "No board has coefficients of its own: the priors below stand, and their wide intervals.",
+            "No GPU has coefficients of its own: the priors below stand, and their wide intervals.",
             "",
         ]
     for law in names:

@@ -66,7 +66,7 @@ its size (and always to 256 MB); `TRACETOOL_MAX_GZ_RATIO=1000` lets more through
 changed; the environment and command line of the recorded process, which reports hold, are never read.
 
 Databases are untrusted input: only plain tables are read. Views, virtual tables and computed columns are programs and
-never run; a view in place of a table that is needed is refused. No table may hold more rows or text than its file has room
+never run; a view in place of a table that is needed is refused. No table may hold more rows or text than its file has space
 for, no cell more than 16 MiB, and the steps SQLite may take are bounded by the file's size; an interrupt ends a query.
 
 What a read takes is predicted before it starts, from rows and columns a table declares or the size of a text. It is refused

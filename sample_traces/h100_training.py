@@ -24,7 +24,7 @@ def _lambda(kernel: str, dtype: str, nested: str = "(instance 2)") -> str:
 
 
 def h100_training() -> Timeline:
-    """Return 52 training and 4 evaluation steps with data-loader pauses and four checkpoints."""
+    """Return 52 training and 4 evaluation steps with data-loader stalls and four checkpoints."""
     batch, length, hidden, inner, heads, width, words, layers = 8, 2048, 4096, 16384, 32, 128, 32000, 4
     rows = batch * length
     sms = H100.sm_count

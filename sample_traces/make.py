@@ -27,7 +27,7 @@ SESSION_LEAD_NS = 400_000_000  # the profiler's session starts this long before 
 
 
 def truth(timeline: Timeline, sensor: Sensor | None) -> dict[str, Any]:
-    """Return what really happened: energy per kernel name and in the gaps, as the meter at the board would."""
+    """Return what really happened: energy per kernel name and in the gaps, as the meter at the GPU would."""
     machine = timeline.machine
     kernels: dict[str, dict[str, Any]] = {}
     busy_ns = 0

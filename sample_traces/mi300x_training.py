@@ -17,7 +17,7 @@ def _tensile(tile: str, wave_tile: str) -> str:
 
 
 def mi300x_training() -> Timeline:
-    """Return twelve forward steps with pauses between them."""
+    """Return twelve forward steps with idle time between them."""
     batch, length, hidden, inner, heads, width, layers = 8, 2048, 4096, 16384, 32, 128, 6
     rows = batch * length
 

@@ -15,7 +15,7 @@ class Sensor:
 
     update_s: float = 0.100  # a new value this often
     window_s: float = 0.025  # each value averages this long before its update
-    average_window_s: float | None = 1.0  # the second field, None where the board has one field only
+    average_window_s: float | None = 1.0  # the second field, None where the GPU has one field only
     phase_s: float = 0.037  # first update after the log starts
     gain: float = 0.985
     offset_w: float = 1.6

@@ -1,4 +1,4 @@
-"""Rules of the house that no linter checks."""
+"""Repository rules no linter checks."""
 
 from __future__ import annotations
 
@@ -192,6 +192,121 @@ def test_a_family_named_by_a_string_is_found(tmp_path: Path) -> None:
     breach = tmp_path / "breach.py"
     breach.write_text('"""A softmax of gemm."""\n\n\nPRODUCTS = ("gemm", "gemv", "gemm_fp8")\n')
     assert _family_strings(breach) == ["line 4: 'gemm'", "line 4: 'gemv'"]
+
+
+#: Words that only kernels' names hold. Elsewhere than in kernels/ a name is read by the columns it states.
+NAME_FRAGMENT = re.compile(
+    r"_kernel\b|_kernel[<_]|\bsm_?\d\d_|ampere_|s16816|s1688|flash_fwd|ncclDev|Cijk|xmma|cutlass|triton_|at::native"
+    r"|nvjet|gemv2|vectorized_|elementwise_|Memcpy|memcpy [HD]to|splitKreduce"
+)
+#: Where a literal with such a word reads no kernel's name, and why.
+NAME_FRAGMENTS_YET = {
+    "sources/": "readers of formats spell what a profiler writes",
+    "record/profilers.py": "names of files a profiler writes",
+    "report/sentences.py": "shortens names for pages, whatever they are",
+}
+#: Columns of names, and methods that search or take apart a text.
+TEXT_SEARCHES = {
+    "contains",
+    "contains_any",
+    "extract",
+    "extract_all",
+    "find",
+    "starts_with",
+    "ends_with",
+    "replace",
+    "replace_all",
+    "split",
+}
+#: Where a column called name is searched though it holds no kernel's name, and why.
+NAME_SEARCHES_YET = {
+    "sources/": "readers of formats",
+    "replay/tree.py": "names of ranges: steps are numbered",
+    "replay/iterations.py": "names of ranges: steps are numbered",
+    "compare/sides.py": "names of ranges: steps are numbered",
+    "measure/fingrav/campaign.py": "the words a user looks for a kernel by",
+}
+#: Packages that may import re, and files beyond them with what they read.
+MAY_IMPORT_RE = {
+    "kernels/": "names of kernels",
+    "sources/": "texts of formats",
+    "core/": "texts for output",
+    "hardware/": "names of GPUs",
+    "tables/": "names of files",
+    "record/": "command lines and versions",
+    "report/": "short names and layout of pages",
+    "api/ingest.py": "options",
+    "compare/settings.py": "thresholds of a settings file",
+    "compare/thresholds.py": "thresholds a user gives",
+    "compare/baseline.py": "names of baselines",
+}
+
+
+def _kernel_name_reads(path: Path, *, all_of_them: bool = False) -> list[str]:
+    """Return where a file outside kernels/ reads a kernel's name: literals of names, searches in a column.
+
+    ``all_of_them`` counts what the lists above allow, too.
+    """
+    tree, inside = _tree(path), _inside(path)
+    documents = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node)
+        if isinstance(node.body[0], ast.Expr)
+    }
+    # a family's example and the operators of a framework are stated, not searched for
+    stated = {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.keyword) and node.arg in {"example", "operators", "words", "op"}
+        for part in ast.walk(node)
+    }
+
+    def allowed(by: dict[str, str]) -> bool:
+        return not all_of_them and inside.startswith(tuple(by))
+
+    found = []
+    for node in ast.walk(tree):
+        text = node.value if isinstance(node, ast.Constant) and id(node) not in documents | stated else None
+        if isinstance(text, str) and NAME_FRAGMENT.search(text) and not allowed(NAME_FRAGMENTS_YET):
+            found.append(f"line {node.lineno}: {text!r} is part of kernels' names")
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            columns = {part.value for part in ast.walk(node.func) if isinstance(part, ast.Constant)}
+            searched = node.func.attr in TEXT_SEARCHES and columns & {"name", "kernel"}
+            if searched and not allowed(NAME_SEARCHES_YET):
+                found.append(f"line {node.lineno}: {node.func.attr} on a column of names")
+        imported = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+        if "re" in imported and not allowed(MAY_IMPORT_RE):
+            found.append(f"line {node.lineno}: import re")
+    return found
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if not _inside(p).startswith("kernels/")], ids=_id)
+def test_only_kernels_reads_names_of_kernels(path: Path) -> None:
+    reads = _kernel_name_reads(path)
+    assert not reads, f"{reads}: let kernels/ state it as a column"
+
+
+@pytest.mark.parametrize("allowed", sorted({*NAME_SEARCHES_YET, *MAY_IMPORT_RE, *NAME_FRAGMENTS_YET}))
+def test_what_may_read_names_still_does(allowed: str) -> None:
+    files = [p for p in FILES if _inside(p).startswith(allowed)]
+    reads = any(_kernel_name_reads(p, all_of_them=True) for p in files)
+    assert reads, f"{allowed} reads none any more: take it off the list"
+
+
+def test_a_name_read_outside_kernels_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "PACKAGE", tmp_path)
+    breach = tmp_path / "model" / "breach.py"
+    breach.parent.mkdir()
+    breach.write_text(
+        '"""Of vectorized_elementwise_kernel."""\nimport re\n\nOLD = ("s16816", "fp16")\n'
+        'flag = pl.col("name").str.contains("x")\nfine = Family(example="ampere_sgemm_128x64_tn")\n'
+    )
+    assert [line.split(":")[0] for line in sorted(_kernel_name_reads(breach))] == [
+        "line 2",
+        "line 4",
+        "line 5",
+    ]
 
 
 def test_every_constant_for_a_family_is_one() -> None:

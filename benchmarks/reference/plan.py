@@ -78,7 +78,7 @@ LOOPS: tuple[Loop, ...] = (
     _conv("fp16", 64, 256, 56, 256, 3), _conv("fp16", 64, 1024, 14, 256, 1),
 )  # fmt: skip
 
-#: Heavy and light work in turn: what a sensor's average and a board's inertia make of it. Seconds each.
+#: Heavy and light work in turn: what a sensor's average and a GPU's inertia make of it. Seconds each.
 SEQUENCES: tuple[tuple[str, str, float, float, int], ...] = (
     ("gemm_bf16_8192x8192x8192", "rms_norm_bf16_64x8192", 2.0, 0.5, 4),
     ("rms_norm_bf16_64x8192", "gemm_bf16_8192x8192x8192", 2.0, 0.5, 4),

@@ -1,4 +1,4 @@
-"""Sweeps: one state of the board, two clock domains, an error on clocks unseen."""
+"""Sweeps: one state of the GPU, two clock domains, an error on clocks unseen."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from tracetool.calibrate.conformal import LEAST_GROUPS, band, bands, held_inside
 @settings(deadline=None, max_examples=25)
 @given(st.integers(0, 1000), st.integers(1, 6), st.floats(0.01, 0.5))
 def test_bands_hold_on_groups_they_were_not_made_of(seed: int, alike: int, noise: float) -> None:
-    """Rows of a group share their error: what counts is how many groups vouch, not how many rows."""
+    """Rows of a group share their error: what counts is how many groups there are, not how many rows."""
     rng = np.random.default_rng(seed)
     group = np.repeat(np.arange(400), alike)
     error = np.repeat(rng.normal(0.0, noise, 400), alike) + rng.normal(0.0, noise / 20, len(group))

@@ -31,7 +31,7 @@ SEEN = ("tensor_fp16", "fp32", "l2")
 
 
 def made_rows(count: int, seed: int, scale: float = 1.6, noise: float = 0.02) -> tuple[PowerRows, np.ndarray]:  # type: ignore[type-arg]
-    """Rows of a board whose energies per count are ``scale`` times the prior's."""
+    """Rows of a GPU whose energies per count are ``scale`` times the prior's."""
     rng = np.random.default_rng(seed)
     rates = np.zeros((count, len(CORE_COUNTS)))
     for name, top in zip(SEEN, (6e13, 4e12, 2e12), strict=True):
@@ -134,7 +134,7 @@ def test_a_calibration_file_reads_back_as_it_was_fitted() -> None:
     rows, _ = made_rows(200, 7)
     fit = fit_power(rows, PRIOR, GPU.voltage, fit_voltage=True)
     text = calibration_toml(
-        about={"title": "a board", "basis": "calibrated"},
+        about={"title": "a GPU", "basis": "calibrated"},
         source="calibrate",
         fits={"power": Fitted(fit)},
         voltage=fit.calibration.voltage,
@@ -183,7 +183,7 @@ def test_an_energy_carried_from_a_fitted_board_is_believed_as_its_fit_left_it() 
     place, other = COEFFICIENTS.index("fp32_pj"), COEFFICIENTS.index("fp64_pj")
     plain = prior_sd(values, 50.0)
     told = prior_sd(values, 50.0, carried={"fp32_pj": 0.1 * values[place], "board_w": 1e-9})
-    # Never surer than the carrying lets it be; what the other board did not tell stays as it was.
+    # Never surer than the carrying lets it be; what the other GPU did not tell stays as it was.
     assert 0.2 * values[place] < told[place] < plain[place]
     assert told[other] == plain[other]
     assert told[COEFFICIENTS.index("board_w")] == plain[COEFFICIENTS.index("board_w")]

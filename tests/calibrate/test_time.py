@@ -24,8 +24,8 @@ DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "ops"
 TRUTH = {
     "launch_us": 4.0,
     "latency_clk": 3000.0,
-    "dram_reach": 0.7,
-    "l2_reach": 0.9,
+    "dram_efficiency": 0.7,
+    "l2_efficiency": 0.9,
     "row_clk": 2500.0,
     "again": 1.5,
 }

@@ -62,7 +62,7 @@ def test_a_number_that_is_none_is_one_line(
     capsys: pytest.CaptureFixture[str]
 ) -> None:  # fmt: skip
     if value == "-1" and option in ("--temperature", "--ambient"):
-        pytest.skip("a cold machine room")
+        pytest.skip("a cold machine hall")
     code = command([*words, f"{option}={value}", *_arguments(words, run, tmp_path)])
     out, err = capsys.readouterr()
     assert code == 2, (out, err)

@@ -57,15 +57,15 @@ def test_a_failed_check_stays_failed(how: str, folder: Path) -> None:
     written.unlink()
 
 
-@pytest.mark.parametrize("how", ["head", "nobody"])
 @pytest.mark.parametrize(
-    ("line", "code"),
+    ("line", "code", "how"),
     [
-        ("diff base slow --fail-on time=5% --json", 1),
-        ("diff slow/run-0.tracetool --fail-on time=0.001%", 1),
-        ("diff base slow", 0),
-        ("baseline", 2),
-        ("diff nowhere", 2),
+        ("diff base slow --fail-on time=5% --json", 1, "nobody"),
+        ("diff slow/run-0.tracetool --fail-on time=0.001%", 1, "head"),
+        ("diff base slow", 0, "head"),
+        ("families", 0, "nobody"),
+        ("baseline", 2, "head"),
+        ("diff nowhere", 2, "nobody"),
     ],
 )
 def test_a_reader_that_leaves_changes_no_code(line: str, code: int, how: str, folder: Path) -> None:

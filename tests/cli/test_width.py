@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import Tool
+from tracetool.measure.identify_sensor import identify_sensor
 
 WIDTHS = (60, 80, 100, 140, 200)
-#: A command that fits a sensor anew takes fifteen seconds: its one table is seen at the ends of the range.
-SLOW = {"attribute train --identify-sensor": (60, 200)}
 #: Commands with the word each of their tables with energies has in a heading.
 COMMANDS = {
     "classify train": "",
@@ -28,7 +29,7 @@ COMMANDS = {
     "predict train --by power": "",
     "sweep train --clock 600:1950:150": "energy",
     "attribute train": "energy",
-    "attribute train --identify-sensor": "",
+    "attribute brief --identify-sensor": "",
     "diff train": "energy",
     "diff forward": "energy",
     "diff train train": "energy",
@@ -49,14 +50,27 @@ COMMANDS = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, samples: Path, tool: Tool) -> Path:
     made = tmp_path_factory.mktemp("widths")
+    log = (samples / "h100_training_power.csv").read_text("utf-8").splitlines(keepends=True)
+    (made / "brief.csv").write_text("".join(log[:160]), "utf-8")
     for arguments in (
         ["ingest", samples / "h100_training.sqlite", samples / "h100_training_power.csv", "-o", "train"],
+        ["ingest", samples / "h100_training.sqlite", "brief.csv", "-o", "brief"],
         ["ingest", samples / "mi300x_kernel_trace.csv", "--gpu", "mi300x", "-o", "forward"],
         ["baseline", "add", "store", "train"],
     ):
         assert tool(*arguments, cwd=made).returncode == 0
     (made / "pyproject.toml").write_text('[tool.tracetool]\nenergy = "auto"\n')
     return made
+
+
+@pytest.fixture(scope="module", autouse=True)
+def identified_once() -> Iterator[None]:
+    """A sensor is fitted in seconds: each log's once, for all widths."""
+    with pytest.MonkeyPatch.context() as patch:
+        name = "tracetool.measure.identify_sensor.identify_sensor"
+        once = cache(lambda source, options: identify_sensor(source, **dict(options)))
+        patch.setattr(name, lambda source, *, power, **more: once(source, tuple(more.items())))
+        yield
 
 
 def _run(command: str, width: int, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
@@ -72,7 +86,7 @@ def test_every_command_fits_every_width(
 ) -> None:
     monkeypatch.chdir(folder)
     word = COMMANDS[command]
-    for width in SLOW.get(command, WIDTHS):
+    for width in WIDTHS:
         monkeypatch.setenv("COLUMNS", str(width))
         text = _run(command, width, folder, capsys)
         longest = max(text.splitlines(), key=len)
@@ -93,8 +107,7 @@ def test_a_pipe_without_a_width_gets_tables_of_100(folder: Path, tool: Tool) -> 
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a pseudo-terminal")
-@pytest.mark.parametrize("width", [72, 150])
-@pytest.mark.parametrize("no_color", [False, True])
+@pytest.mark.parametrize(("width", "no_color"), [(72, False), (150, True)])
 def test_a_terminals_own_width_counts(width: int, no_color: bool, folder: Path) -> None:
     import fcntl
     import pty

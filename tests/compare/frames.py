@@ -1,4 +1,4 @@
-"""Small tables with known answers, as the other rooms would hand them over."""
+"""Small tables with known answers, as the other packages would hand them over."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def test_a_real_pair_closes(pair: str, data: Path, tmp_path: Path) -> None:
         gap = found.level("gap")[f"energy_{side}_j"].sum()
         assert kernels[f"energy_{side}_j"].sum() + gap == pytest.approx(total[f"energy_{side}_j"])
         assert kernels[f"launches_{side}"].sum() == pytest.approx(total[f"launches_{side}"])
-    # other boards: shown, explained, not judged
+    # other GPUs: shown, explained, not judged
     assert found.verdict == "inconclusive"
     assert "GPU" in found.keys
     unmatched = kernels.filter(pl.col("relation").is_in(["added", "removed"]))

@@ -1,4 +1,4 @@
-"""Slow creeps and steps in a history, and quiet on noise."""
+"""Slow drifts and steps in a history, and quiet on noise."""
 
 from __future__ import annotations
 

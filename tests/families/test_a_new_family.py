@@ -71,11 +71,12 @@ from tracetool.hardware.gpu import Gpu
 
 def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     return stream_pieces(
-        toy_work(rows, gpu), gpu, launch_us=c["launch_us"], latency_clk=1000.0, reach=c["reach"], norm=3.0
+        toy_work(rows, gpu), gpu,
+        launch_us=c["launch_us"], latency_clk=1000.0, efficiency=c["efficiency"], norm=3.0
     )
 
 
-PRIORS = {"launch_us": Coefficient(1.0, 0.3, 9.0, "us"), "reach": Coefficient(0.5, 0.4, 1.0, "1")}
+PRIORS = {"launch_us": Coefficient(1.0, 0.3, 9.0, "us"), "efficiency": Coefficient(0.5, 0.4, 1.0, "1")}
 LAWS = (Law("toy", _parts, PRIORS),)
 '''
 #: What the rest of the program must know of it without a line of its own.

@@ -6,14 +6,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.access_pattern import WALKS, chain, kept_share, steps_of, walk_of, walks
+from tracetool.families.access_pattern import (
+    PATTERNS,
+    access_patterns,
+    chain,
+    kept_share,
+    of_a_trace,
+    steps_of,
+)
 from tracetool.hardware.load import load_gpu
+from tracetool.kernels.classify import classify_names
 
 
 @pytest.mark.parametrize(
-    ("name", "walk"),
+    ("name", "pattern"),
     [
-        ("", "table"),
+        ("", "other"),
         ("void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float> >", "wide"),
         ("void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast>", "offsets"),
         ("void at::native::elementwise_kernel_manual_unroll<128, 8, at::native::gpu_kernel_impl>", "offsets"),
@@ -28,13 +36,20 @@ from tracetool.hardware.load import load_gpu
         ("void vllm::rotary_embedding_kernel<c10::BFloat16, true>", "other"),
     ],
 )
-def test_a_name_tells_how_its_kernel_walks(name: str, walk: str) -> None:
-    assert WALKS[walk_of(name)] == walk
+def test_a_name_tells_how_its_kernel_accesses_its_tensors(name: str, pattern: str) -> None:
+    stated = classify_names([name])["access_pattern"]
+    assert stated.to_list() == [pattern]
+    rows = OperatorColumns(
+        np.array(["copy"], dtype=object), {"access_pattern": stated.to_numpy().astype(object)}
+    )
+    assert [PATTERNS[place] for place in access_patterns(rows)] == [pattern]
+    assert of_a_trace(rows).all()
 
 
-def test_rows_without_names_are_of_tables() -> None:
+def test_rows_without_a_pattern_are_of_tables() -> None:
     rows = OperatorColumns(np.full(3, "copy", dtype=object), {"elements": np.ones(3)})
-    assert walks(rows).tolist() == [0, 0, 0]
+    assert access_patterns(rows).tolist() == [0, 0, 0]
+    assert not of_a_trace(rows).any()
     assert chain(rows, np.ones(3)).tolist() == [0.0, 0.0, 0.0]
     assert (steps_of(rows) > 0).all()
 

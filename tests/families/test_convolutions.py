@@ -78,7 +78,7 @@ def test_few_channels_leave_a_step_of_a_matrix_unit_half_empty() -> None:
     assert rate(8.0) == rate(64.0) / 4.0
     assert rate(64.0) == rate(64.0, np.nan)  # no name, no step
     plain = _products(channels=3.0, tile_k=8.0)
-    assert plain.rate[0] == GPU.rate("fp32")  # vector pipes take channels and places of the window alike
+    assert plain.rate[0] == GPU.rate("fp32")  # FP32 pipe take channels and places of the window alike
 
 
 def test_a_step_that_is_not_known_changes_nothing() -> None:

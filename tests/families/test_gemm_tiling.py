@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tracetool.families.gemm.tiling import SLAB_BYTES, STAGES, Products, TilePlan, TileRates, plan_products
+from tracetool.families.gemm.tiling import K_STEP_BYTES, STAGES, Products, TilePlan, TileRates, plan_products
 from tracetool.hardware.load import load_gpu
 
 GPU = load_gpu("h100-sxm")
@@ -88,4 +88,4 @@ def test_a_vector_streams_its_matrix() -> None:
 
 
 def test_stages_fit_shared_memory() -> None:
-    assert GPU.shared_bytes_per_sm >= (256 + 128) * SLAB_BYTES * STAGES
+    assert GPU.shared_bytes_per_sm >= (256 + 128) * K_STEP_BYTES * STAGES

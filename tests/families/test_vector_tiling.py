@@ -87,7 +87,9 @@ def test_a_product_with_a_vector_streams_its_matrix() -> None:
 def test_a_block_of_two_warps_fills_half_of_four_schedulers() -> None:
     def core(blocks_per_sm: int, tile: tuple[float, float] = (64.0, 64.0)) -> float:
         batch = float(blocks_per_sm * GPU.sm_count)
-        rates = VectorRates.of({"port_reach": 2.0, "shared_reach": 2.0, "turn_clk": 0.0, "page_clk": 0.0})
+        rates = VectorRates.of(
+            {"port_efficiency": 2.0, "shared_efficiency": 2.0, "transpose_cycles": 0.0, "page_clk": 0.0}
+        )
         return float(_plan(tile[0], tile[1], 4096.0, batch, tile=tile, rates=rates).core_cycles[0])
 
     assert core(2) == pytest.approx(2.0 * core(1), rel=0.02)  # the second lands on the same half

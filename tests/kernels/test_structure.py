@@ -67,7 +67,7 @@ def test_without_an_operator_tiles_and_grid_give_m_and_n_and_the_duration_k():
 
 
 def test_an_unknown_gpu_infers_nothing_unless_one_is_given():
-    frame = pl.DataFrame([row(name=SGEMM, grid=(16, 32, 1), us=100.0, device_name="some board")])
+    frame = pl.DataFrame([row(name=SGEMM, grid=(16, 32, 1), us=100.0, device_name="some GPU")])
     assert describe(frame)["shape_source"][0] == "none"
     assert describe(frame, load_gpu("a100-sxm"))["inferred"][0] == "k"
 

@@ -7,7 +7,7 @@ import pytest
 from tracetool.api.classify import classify_run, classify_source, family_shares
 from tracetool.cli.app import run
 from tracetool.core.errors import BadInput
-from tracetool.kernels.explain import explain_name
+from tracetool.kernels.classify import explain_name
 from tracetool.tables.run import Run, write_run
 
 NAMES = ["ampere_sgemm_128x64_tn", "vectorAdd(float*, float*)", "zzz"]

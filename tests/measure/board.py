@@ -1,4 +1,4 @@
-"""An invented board and its loggers, written apart from the tool: what the tests know to be true.
+"""An invented GPU and its loggers, written apart from the tool: what the tests know to be true.
 
 Power is a list of steps; every sensor integrates those steps. Nothing here imports the tool.
 """
@@ -33,7 +33,7 @@ class Steps:
 
 
 def shape(u: Array) -> Array:
-    """A kernel's course: a ramp up, a plateau with a hump, a tail. Mean 1 by construction below."""
+    """A kernel's profile: a ramp up, a plateau with a hump, a tail. Mean 1 by construction below."""
     return 1.0 - 0.22 * np.exp(-u / 0.07) + 0.06 * np.sin(2 * np.pi * u) - 0.15 * np.exp((u - 1.0) / 0.06)
 
 

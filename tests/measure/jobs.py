@@ -1,4 +1,4 @@
-"""Invented jobs of many kernel classes and the logs their boards' sensors write. Nothing imports the tool."""
+"""Invented jobs of many kernel classes and the logs their GPUs' sensors write. Nothing imports the tool."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Job:
 def job(
     seed: int, *, classes: int = 6, seconds: float = 40.0, mean_s: float = 4e-3, vary: float = 0.02
 ) -> Job:
-    """Phases of a random mix of classes each, launch gaps, pauses; kernels of one class differ a little."""
+    """Phases of a random mix of classes each, launch gaps, idle times; kernels of one class vary."""
     random = np.random.default_rng(seed)
     power = random.uniform(180.0, 420.0, classes)
     length = mean_s * np.exp(random.normal(0.0, 0.6, classes))

@@ -47,7 +47,7 @@ def test_energy_is_within_a_tenth_where_enough_windows_saw_it(solved) -> None:
     judged = 0
     for made, found in solved.values():
         k = len(made.power_w)
-        seen = found.found.coverage[:k] >= 20
+        seen = found.identification.coverage[:k] >= 20
         judged += int(seen.sum())
         assert np.abs(found.energy_j[:k][seen] / made.energy_j[seen] - 1).max(initial=0.0) < 0.10
     assert judged >= 15
@@ -105,15 +105,15 @@ def test_collinear_classes_are_never_identified_but_their_group_is_known() -> No
     timeline = build_timeline(start[order], end[order], label[order], 5, 2e-5)
     seen = observe(PowerLog("instant", time, power, NOTHING, NOTHING), timeline, [_sensor(2)])
     found = attribute_classes(seen)
-    assert not found.found.known[0]
-    assert not found.found.known[4]
-    assert found.found.known[1:4].all()
-    assert found.found.group[0] == found.found.group[4] >= 0
+    assert not found.identification.identified[0]
+    assert not found.identification.identified[4]
+    assert found.identification.identified[1:4].all()
+    assert found.identification.group[0] == found.identification.group[4] >= 0
     joint, deviation = found.group_energy()
     truth = made.energy_j[0]
     assert joint[0] == pytest.approx(truth, rel=0.1)
     assert abs(joint[0] - truth) < 3 * deviation[0] + 0.02 * truth
-    assert "never separates" in found.found.reason[0]
+    assert "never separates" in found.identification.reason[0]
 
 
 def test_a_class_no_window_saw_says_so() -> None:
@@ -126,9 +126,9 @@ def test_a_class_no_window_saw_says_so() -> None:
     found = attribute_classes(
         observe(PowerLog("instant", time, power, NOTHING, NOTHING), timeline, [_sensor(2)])
     )
-    assert not found.found.known[3]
-    assert found.found.coverage[3] == 0
-    assert "no sensor window" in found.found.reason[3]
+    assert not found.identification.identified[3]
+    assert found.identification.coverage[3] == 0
+    assert "no sensor window" in found.identification.reason[3]
 
 
 def test_a_counter_of_the_right_rate_is_kept_and_one_of_the_wrong_rate_reported() -> None:
@@ -192,6 +192,6 @@ def test_classes_that_only_windows_edges_tell_apart_are_a_group() -> None:
     timeline = build_timeline(start, end, label, 5, 2e-5)
     seen = observe(PowerLog("instant", time, power, NOTHING, NOTHING), timeline, [_sensor(2)])
     found = attribute_classes(seen)
-    assert not found.found.known[[0, 4]].any()
-    assert found.found.group[0] == found.found.group[4] >= 0
+    assert not found.identification.identified[[0, 4]].any()
+    assert found.identification.group[0] == found.identification.group[4] >= 0
     assert found.group_energy()[0][0] == pytest.approx(made.energy_j[0], rel=0.03)

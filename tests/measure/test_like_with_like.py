@@ -11,7 +11,7 @@ from tracetool.compare.run_contexts import context_changes
 
 
 def _side(order: list[int], basis: str = "measured") -> Any:
-    """A run of kernels of 1 ms back to back: 0 heavy, 1 light, -1 a pause of 20 ms."""
+    """A run of kernels of 1 ms back to back: 0 heavy, 1 light, -1 an idle time of 20 ms."""
     now, rows = 0, []
     for kind in order:
         if kind < 0:

@@ -1,4 +1,4 @@
-"""A board's gain and offset from a meter beside its log, and the intervals that follow."""
+"""A GPU's gain and offset from a meter beside its log, and the intervals that follow."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def test_a_short_window_that_differs_between_boards_is_read_off_the_log(window_s
             timeline,
             [calibrated(sensor, {"window_s": window_s})],
         )
-        assert known.sensor.window_s == window_s  # measured on this board: not fitted again
+        assert known.sensor.window_s == window_s  # measured on this GPU: not fitted again
     assert np.mean(errors) < 0.03
 
 

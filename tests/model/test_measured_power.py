@@ -92,7 +92,7 @@ def test_unit_utilizations_over_two_clock_domains(data: Path) -> None:
 
 
 def test_a_product_under_the_cap_settles_where_the_log_shows_it(data: Path) -> None:
-    """Nothing was fitted on this board: energies come from an A100, base and voltage from an H100."""
+    """Nothing was fitted on this GPU: energies come from an A100, base and voltage from an H100."""
     gpu = load_gpu("h800-sxm")
     log = read_telemetry(
         data / "telemetry/cuda_test__power_data_h800_700w_sxm_dvfs_random_gemm_bf16.csv", "UTC"
@@ -130,7 +130,7 @@ def test_kernels_over_two_clock_domains_from_one_pair(data: Path, pair: tuple[in
 
 
 def test_the_fastest_products_of_a_board_lie_within_its_limit(data: Path) -> None:
-    """A row bounds power without a meter: at the clock it proves, the board held its limit."""
+    """A row bounds power without a meter: at the clock it proves, the GPU held its limit."""
     gpu = load_gpu("a100-sxm")
     frame = pl.read_parquet(data / "ops/a100-sxm_vllm_gemm.parquet").with_columns(
         tflops=2.0 * pl.col("m") * pl.col("n") * pl.col("k") / pl.col("measured_us") / 1e6

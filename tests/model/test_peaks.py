@@ -1,4 +1,4 @@
-"""Useful work never beats the pipes it runs on, on boards whose coefficients come from others too."""
+"""Useful work never beats the pipes it runs on, on GPUs whose coefficients come from others too."""
 
 from __future__ import annotations
 

@@ -196,10 +196,14 @@ def test_a_warmer_gpu_leaks_more_and_settles() -> None:
     plain = predict_rows(operators(), A100, CLOCKS, power_cap_w=1e5, power_calibration=cold)
     reference = cold.reference_c
     same = predict_rows(
-        operators(), A100, CLOCKS, power_cap_w=1e5, around=Surroundings(temperature_c=reference)
+        operators(), A100, CLOCKS, power_cap_w=1e5, surroundings=Surroundings(temperature_c=reference)
     )
-    hot = predict_rows(operators(), A100, CLOCKS, power_cap_w=1e5, around=Surroundings(temperature_c=80.0))
-    settled = predict_rows(operators(), A100, CLOCKS, power_cap_w=1e5, around=Surroundings(ambient_c=35.0))
+    hot = predict_rows(
+        operators(), A100, CLOCKS, power_cap_w=1e5, surroundings=Surroundings(temperature_c=80.0)
+    )
+    settled = predict_rows(
+        operators(), A100, CLOCKS, power_cap_w=1e5, surroundings=Surroundings(ambient_c=35.0)
+    )
     assert np.allclose(same.power_w, plain.power_w)
     assert (hot.power_w > plain.power_w).all()
     temperature = steady_temperature_c(settled.power_w, A100, Surroundings(ambient_c=35.0))
@@ -234,7 +238,7 @@ def test_a_chip_its_load_warms_leaks_more_unless_its_temperature_is_said() -> No
     clocks = np.array([600.0, 1000.0, 1410.0])
 
     def watt(power: PowerCalibration, around: Surroundings | None = None) -> Floats:
-        made = predict_rows(rows, gpu, clocks, power_calibration=power, power_cap_w=1e4, around=around)
+        made = predict_rows(rows, gpu, clocks, power_calibration=power, power_cap_w=1e4, surroundings=around)
         return made.power_w
 
     more = watt(warm) - watt(cold)

@@ -10,23 +10,23 @@ from tracetool.core.operators import OperatorColumns
 from tracetool.hardware.load import load_gpu
 from tracetool.model.anchor import Anchor
 from tracetool.model.counters import counted_shares
+from tracetool.model.memory_efficiency import MemoryEfficiency, memory_efficiency
 from tracetool.model.predict import predict_rows
-from tracetool.model.reach import Reach, memory_reach
 from tracetool.model.shares import OVERLAP
 
 CLOCKS = np.array([600.0, 800.0, 1000.0, 1200.0, 1380.0])
 
 
 def test_reach_is_flat_where_the_memory_sets_the_rate_and_where_its_path_slows_no_more() -> None:
-    reach = Reach(900.0, 450.0, 0.3)
-    slow = reach.at([300.0, 500.0, 700.0, 1400.0])
+    efficiency = MemoryEfficiency(900.0, 450.0, 0.3)
+    slow = efficiency.at([300.0, 500.0, 700.0, 1400.0])
     assert slow[0] == slow[1]
     assert slow[1] > slow[2] > slow[3] >= 1.0
     assert slow[3] < 1.1
 
 
 def test_the_same_path_beside_faster_memory_binds_at_a_higher_clock() -> None:
-    here, there = Reach(900.0, 450.0, 0.3), Reach(900.0, 450.0, 0.3).beside_memory(1.5)
+    here, there = MemoryEfficiency(900.0, 450.0, 0.3), MemoryEfficiency(900.0, 450.0, 0.3).beside_memory(1.5)
     # Bytes per second through the path are the same at a low clock.
     assert there.at(500.0) / here.at(500.0) == pytest.approx(1.5, rel=0.02)
 
@@ -35,7 +35,7 @@ def test_the_same_path_beside_faster_memory_binds_at_a_higher_clock() -> None:
 def test_times_at_two_clocks_tell_a_kernel_s_split(share: float) -> None:
     """A mix says nothing of memory; two times do."""
     gpu = load_gpu("v100-pcie")
-    slower = memory_reach(gpu).at(CLOCKS) / memory_reach(gpu).at(1380.0)
+    slower = memory_efficiency(gpu).at(CLOCKS) / memory_efficiency(gpu).at(1380.0)
     parts = (1.0 - share) * (1380.0 / CLOCKS) ** OVERLAP + share * slower**OVERLAP
     time = parts ** (1.0 / OVERLAP)
     pair = [1, 4]

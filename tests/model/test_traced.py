@@ -1,4 +1,4 @@
-"""Kernels of traces: walks, cold starts, vendors' priors, and how far they err on real ones."""
+"""Kernels of traces: access patterns, cold starts, vendors' priors, and how far they err on real ones."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import pytest
 
 from tests.model.operators import every_family, rows_of
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.access_pattern import WALKS
+from tracetool.families.access_pattern import PATTERNS
 from tracetool.families.pricing import laws
 from tracetool.hardware.load import load_gpu
+from tracetool.kernels.classify import classify_names
 from tracetool.model.time_files import time_calibration_of
 from tracetool.model.timing import row_pieces, time_rows
 from tracetool.model.traced import COLD_US, TRACE_SPREAD, law_in_trace, traced
@@ -23,7 +24,12 @@ BOOST = {name: np.array([load_gpu(name).clock_boost_mhz]) for name in ("h100-sxm
 
 
 def named(rows: OperatorColumns, name: str) -> OperatorColumns:
-    return replace(rows, columns={**rows.columns, "name": np.full(len(rows), name, dtype=object)})
+    """Return the rows as a trace's kernels of a name, with what it states."""
+    stated = classify_names([name]).row(0, named=True)
+    columns = {
+        c: np.full(len(rows), stated[c] or "", dtype=object) for c in ("name", "access_pattern", "mma_arch")
+    }
+    return replace(rows, columns={**rows.columns, **columns})
 
 
 def seconds(rows: OperatorColumns, board: str) -> float:
@@ -123,7 +129,7 @@ def test_attention_in_a_trace_leaves_packing_and_combining_to_kernels_of_their_o
 
 
 def test_every_spread_names_a_law_or_a_walk() -> None:
-    known = {*laws(), *(f"stream/{walk}" for walk in WALKS)}
+    known = {*laws(), *(f"stream/{pattern}" for pattern in PATTERNS)}
     assert set(TRACE_SPREAD) <= {*known, "otherwise"}
     assert {name for table in COLD_US.values() for name in table} <= set(laws())
 

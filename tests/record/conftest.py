@@ -7,10 +7,13 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +34,7 @@ def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("pynvml")
     folder = tmp_path_factory.mktemp("nvml")
     target = folder / "libnvidia-ml.so.1"
-    subprocess.run(
-        [compiler, "-O1", "-shared", "-fPIC", "-pthread", "-o", target, FAKES / "nvml.c"], check=True
-    )
+    subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", target, FAKES / "nvml.c"], check=True)
     return folder
 
 
@@ -95,15 +96,29 @@ class Log:
         return next(n for n in self.notes if n["what"] == what)
 
 
+#: A busy machine may take any time: this is only for what would never come. [s]
+PATIENCE_S = 200
+
+
+def wait_for(condition: Callable[[], object], what: str) -> None:
+    """Wait until a condition holds."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.02)
+
+
 @dataclass
 class Machine:
     """An environment in which the fakes are found, and a folder to work in."""
 
     folder: Path
     environment: Mapping[str, str]
+    #: All that was started: none of it outlives its test, whatever becomes of the test.
+    processes: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def start(self, *arguments: str | os.PathLike[str], **more: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", *map(os.fspath, arguments)],
             cwd=self.folder,
             env={**self.environment, **more},
@@ -113,10 +128,39 @@ class Machine:
             text=True,
             start_new_session=True,
         )
+        self.processes.append(process)
+        return process
+
+    def recorded_processes(self) -> dict[int, str]:
+        """Return the living processes that carry the recording in their environment, with their commands."""
+        mark = f"TRACETOOL_RECORDING={self.folder / 'run.recording'}".encode()
+        commands = {}
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if mark in (folder / "environ").read_bytes().split(b"\0"):
+                    commands[int(folder.name)] = (folder / "cmdline").read_text("utf-8", "replace")
+            except OSError:
+                continue
+        return {number: command for number, command in commands.items() if command}
+
+    def end(self) -> None:
+        """Kill what still runs, and close its pipes."""
+        for process in self.processes:
+            if process.poll() is None:
+                with suppress(OSError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            for stream in (process.stdin, process.stdout, process.stderr):
+                if stream:
+                    with suppress(OSError):
+                        stream.close()
+        for number in self.recorded_processes():
+            with suppress(OSError):
+                os.kill(number, signal.SIGKILL)
 
     def tool(self, *arguments: str | os.PathLike[str], **more: str) -> subprocess.CompletedProcess[str]:
         with self.start("tracetool", *arguments, **more) as process:
-            out, err = process.communicate(timeout=120)
+            out, err = process.communicate(timeout=PATIENCE_S)
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def log(self, name: str = "run.recording") -> Log:
@@ -128,10 +172,10 @@ class Machine:
 
 
 @pytest.fixture
-def machine(nvml_library: Path, tmp_path: Path) -> Machine:
+def machine(nvml_library: Path, tmp_path: Path) -> Iterator[Machine]:
     """Return a machine with one fake NVIDIA GPU, a fake nsys, and nothing of AMD's."""
     load = tmp_path / "load"
-    load.write_text("0", "ascii")
+    load.touch()
     environment = {
         **{k: v for k, v in os.environ.items() if not k.startswith(("FAKE_", "ROCM_", "TRACETOOL_"))},
         "LD_LIBRARY_PATH": str(nvml_library),
@@ -141,11 +185,13 @@ def machine(nvml_library: Path, tmp_path: Path) -> Machine:
     }
     work = tmp_path / "work"
     work.mkdir()
-    return Machine(work, environment)
+    fakes = Machine(work, environment)
+    yield fakes
+    fakes.end()
 
 
 @pytest.fixture
 def amd_machine(amd_library: Path, machine: Machine) -> Machine:
     """Return a machine with one fake AMD GPU and a fake rocprofv3, and nothing of NVIDIA's."""
     environment = {**machine.environment, "ROCM_PATH": str(amd_library), "LD_LIBRARY_PATH": "/nowhere"}
-    return Machine(machine.folder, environment)
+    return Machine(machine.folder, environment, machine.processes)

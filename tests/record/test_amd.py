@@ -8,7 +8,7 @@ import time
 import polars as pl
 import pytest
 
-from tests.record.conftest import FAKES, Log, Machine
+from tests.record.conftest import FAKES, PATIENCE_S, Log, Machine, wait_for
 from tracetool.core.errors import MissingPart
 from tracetool.record.amd import AmdSmi
 
@@ -46,9 +46,10 @@ def test_readings_are_in_the_logs_units(amd_machine: Machine) -> None:
     )
     assert process.stdout
     assert json.loads(process.stdout.readline())["ready"]
-    time.sleep(0.2)
+    path = amd_machine.folder / "p.log"
+    wait_for(lambda: len(Log.read(path).rows) >= 2, "two readings")
     with process:
-        process.communicate(timeout=30)
+        process.communicate(timeout=PATIENCE_S)
     log = Log.read(amd_machine.folder / "p.log")
     row = log.rows[-1]
     assert 140_000 <= int(row["instant_mw"]) <= 142_000
@@ -60,21 +61,17 @@ def test_readings_are_in_the_logs_units(amd_machine: Machine) -> None:
 
 
 def test_a_gpu_that_stops_answering_is_noted(amd_machine: Machine) -> None:
+    lost, path = amd_machine.folder / "lost", amd_machine.folder / "p.log"
     process = amd_machine.start(
-        "tracetool.record.sampler",
-        "--log",
-        "p.log",
-        "--vendor",
-        "amd",
-        "--poll-ms",
-        "10",
-        FAKE_AMD_LOST_MS="1500",
-    )
+        "tracetool.record.sampler", "--log", "p.log", "--vendor", "amd", "--poll-ms", "10",
+        FAKE_AMD_LOST=str(lost),
+    )  # fmt: skip
     assert process.stdout
     assert json.loads(process.stdout.readline())["ready"]
-    time.sleep(1.5)
+    lost.touch()
+    wait_for(lambda: any(n["what"] == "lost" for n in Log.read(path).notes), "the note of the loss")
     with process:
-        process.communicate(timeout=30)
+        process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0
     assert Log.read(amd_machine.folder / "p.log").note("lost")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.record.conftest import FAKES, Log, Machine
+from tests.record.conftest import FAKES, PATIENCE_S, Log, Machine, wait_for
 
 JOB = str(FAKES / "job.py")
 QUICK = ("--idle", "0.2", "--cool-down", "0.2", "-o", "run.tracetool")
@@ -104,13 +104,9 @@ def test_a_program_that_is_not_there(machine: Machine) -> None:
 
 @pytest.mark.parametrize("manner", ["", "stubborn"])
 def test_ctrl_c_ends_the_program_and_keeps_everything(machine: Machine, manner: str) -> None:
-    process = machine.start("tracetool", "record", *QUICK, *_job("400", "0.05", manner))
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline and not list(machine.folder.glob("run.recording/*.kernels")):
-        time.sleep(0.05)  # until the program has run its first kernel
-    time.sleep(0.3)
+    process = _start_recording(machine, *_job("400", "0.05", manner))
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the whole group
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130, err
     assert "run.recording" in err.splitlines()[-1]
     assert "Traceback" not in err
@@ -121,24 +117,9 @@ def test_ctrl_c_ends_the_program_and_keeps_everything(machine: Machine, manner: 
 def _start_recording(machine: Machine, *words: str) -> subprocess.Popen[str]:
     """Start a recording and return once its program has run its first kernel."""
     process = machine.start("tracetool", "record", *QUICK, *words)
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and not list(machine.folder.glob("run.recording/*.kernels")):
-        time.sleep(0.05)
-    time.sleep(0.3)
+    kernels = machine.folder / "run.recording"
+    wait_for(lambda: list(kernels.glob("*.kernels")), "the program's first kernel")
     return process
-
-
-def _recorded_processes(machine: Machine) -> list[str]:
-    """Return the command lines of living processes that carry the recording in their environment."""
-    mark = f"TRACETOOL_RECORDING={machine.folder / 'run.recording'}".encode()
-    lines = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if mark in (folder / "environ").read_bytes().split(b"\0"):
-                lines.append((folder / "cmdline").read_text("utf-8", "replace"))
-        except OSError:
-            continue
-    return [line for line in lines if line]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -149,13 +130,13 @@ def test_a_lone_signal_stops_profiler_and_program_and_keeps_everything(
     deaf = "trap '' INT TERM; sleep 300 & wait; wait"
     script = f'sleep 300 & setsid sleep 300 & sh -c "{deaf}" & exec python3 {JOB} 400 0.05'
     process = _start_recording(machine, "--", "sh", "-c", script)
-    assert len(_recorded_processes(machine)) > 4
+    assert len(machine.recorded_processes()) > 4
     process.send_signal(number)
-    _, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 128 + number, err
     assert "run.recording" in err.splitlines()[-1]
     assert "Traceback" not in err
-    assert _recorded_processes(machine) == []
+    assert machine.recorded_processes() == {}
     assert pl.read_parquet(machine.folder / "run.tracetool" / "kernels.parquet").height >= 1
     assert machine.log().note("end")
     assert {p.name for p in machine.folder.iterdir()} == {"run.recording", "run.tracetool"}
@@ -175,7 +156,7 @@ def test_a_program_without_profiler_gets_sigterm_itself(machine: Machine) -> Non
     while "runs now" not in process.stderr.readline():  # the command is shown too, without these two together
         pass
     process.send_signal(signal.SIGTERM)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 143
     assert "ended" in out
 
@@ -261,16 +242,15 @@ def test_a_killed_recorder_loses_nothing(machine: Machine, number: int) -> None:
     """Kill the recorder at a random moment: the log is whole, the sampler ends, the run can be made."""
     process = machine.start("tracetool", "record", *QUICK, *_job("6", "0.03"))
     log = machine.folder / "run.recording" / "power.log"
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline and not log.exists():
-        time.sleep(0.01)
+    wait_for(log.exists, "the power log")
     time.sleep(random.Random(number).uniform(0.0, 1.2))
     process.kill()
     process.communicate()
     finished = _wait_for_end(log)
     assert not finished.torn
     assert len(finished.rows) == finished.note("end")["readings"]
-    _wait_for_report(machine.folder / "run.recording")
+    # The profiler goes on without the recorder and leaves its report: wait for it, as a user would.
+    wait_for(lambda: not machine.recorded_processes(), "the profiler's end")
     done = machine.tool("record", "--finish", "run.recording")
     if any((machine.folder / "run.recording").glob("*.nsys-rep")):
         assert done.returncode == 0, done.stderr
@@ -281,41 +261,25 @@ def test_a_killed_recorder_loses_nothing(machine: Machine, number: int) -> None:
 
 
 def _wait_for_end(log: Path) -> Log:
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        found = Log.read(log)
-        if any(n["what"] == "end" for n in found.notes):
-            return found
-        time.sleep(0.05)
-    raise AssertionError("the sampler outlived its recorder")
+    def ended() -> bool:
+        return any(n["what"] == "end" for n in Log.read(log).notes)
 
-
-def _wait_for_report(folder: Path) -> None:
-    """The profiler goes on without the recorder and leaves its report: wait for it, as a user would."""
-    if '"begin"' not in (folder / "events.jsonl").read_text("utf-8"):
-        return
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline and not list(folder.glob("*.nsys-rep")):
-        time.sleep(0.05)
-    time.sleep(0.1)
+    wait_for(ended, "the end of the sampler, whose recorder is removed")
+    return Log.read(log)
 
 
 def test_a_killed_sampler_is_told(machine: Machine) -> None:
-    process = machine.start("tracetool", "record", *QUICK, *_job("10", "0.05"))
-    deadline = time.monotonic() + 30
-    log = machine.folder / "run.recording" / "power.log"
-    while time.monotonic() < deadline and not log.exists():
-        time.sleep(0.01)
-    time.sleep(0.5)
+    process = _start_recording(machine, *_job("30", "0.05"))
     found = subprocess.run(
         ["pgrep", "-P", str(process.pid), "-f", "tracetool.record.sampler"],
         capture_output=True,
         text=True,
         check=False,
     )
+    assert found.stdout
     for pid in found.stdout.split():
         os.kill(int(pid), signal.SIGKILL)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0
     assert "sampler was killed" in out
     log_read = machine.log()

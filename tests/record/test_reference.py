@@ -1,4 +1,4 @@
-"""The reference recorder: its plan, its whole course against fakes, and that it leaves the card as it is."""
+"""The reference recorder: its plan, its procedure against fakes, and that it leaves the card as it is."""
 
 from __future__ import annotations
 

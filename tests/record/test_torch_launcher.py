@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.record.conftest import FAKES, Machine
+from tests.record.conftest import FAKES, PATIENCE_S, Machine
 from tracetool.core.errors import BadInput
 from tracetool.record.profilers import LAUNCHER, profiled
 from tracetool.sources.detect import detect
@@ -25,7 +25,7 @@ def _launch(
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, str(LAUNCHER), "--trace", str(folder / "t.json.gz"), *options, "--", *program],
-        capture_output=True, text=True, timeout=60, check=False, cwd=folder,
+        capture_output=True, text=True, timeout=PATIENCE_S, check=False, cwd=folder,
         env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(FAKES / "python"), **more},
     )  # fmt: skip
 
@@ -74,7 +74,7 @@ def test_a_forked_child_does_not_write_its_parents_trace(tmp_path: Path) -> None
 
 
 def test_an_interrupt_leaves_the_trace(tmp_path: Path) -> None:
-    (tmp_path / "p.py").write_text(BODY + "print('on', flush=True)\nimport time\ntime.sleep(60)\n", "utf-8")
+    (tmp_path / "p.py").write_text(BODY + "print('on', flush=True)\nimport time\ntime.sleep(600)\n", "utf-8")
     process = subprocess.Popen(
         [sys.executable, str(LAUNCHER), "--trace", str(tmp_path / "t.json.gz"), "--", "p.py"],
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=tmp_path,
@@ -86,7 +86,7 @@ def test_an_interrupt_leaves_the_trace(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         time.sleep(0.05)
         process.send_signal(signal.SIGINT)  # a second one, while the trace is written
-        process.wait(30)
+        process.wait(PATIENCE_S)
     assert _kernels(tmp_path) == 1
 
 

@@ -74,7 +74,7 @@ def test_together_they_keep_the_cap_and_get_done(made: list[Step], seed: int, sl
     assert capped.base_ns.sum() == pytest.approx(capped.busy_ns, rel=1e-9)
     assert capped.each_clock_ns.sum() == pytest.approx(capped.clock_ns.sum(), rel=1e-9)
     free = _replayed(work, calls, rates, duration)
-    assert free.asked_w == pytest.approx(free.peak_w)
+    assert free.demand_w == pytest.approx(free.peak_w)
     if free.peak_w <= limit:
         np.testing.assert_array_equal(capped.start_ns, free.start_ns)
         assert capped.slowed_ns == 0.0

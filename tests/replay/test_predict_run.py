@@ -102,7 +102,7 @@ def test_a_sweep_finds_points_on_the_front(run: Run) -> None:
     within = best.row(-1, named=True)
     assert within["slowdown"] <= 0.1 + 1e-9
     assert (best["energy_saved_low"] <= best["energy_saved"]).all()
-    assert swept_chart(made).said.startswith("4 clocks")
+    assert swept_chart(made).caption.startswith("4 clocks")
     assert made.families["share"].sum() == pytest.approx(1.0)
 
 

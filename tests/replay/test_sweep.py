@@ -1,4 +1,4 @@
-"""Sweeps: what is assumed is used, and of clocks no sensor tells apart the fastest is chosen."""
+"""Sweeps: what is assumed is used, and of clocks no sensor separates the fastest is chosen."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def test_recorded_durations_give_the_recording_back(made: list[Step]) -> None:
 @given(steps, st.sampled_from([1.3, 2.0, 5.0]))
 @settings(max_examples=150, deadline=None)
 def test_slower_kernels_wait_as_the_simulation_says(made: list[Step], slower: float) -> None:
-    """Waits, queues and host time of a one-stream program are known well enough to foretell it."""
+    """Waits, queues and host time of a one-stream program are known well enough to predict it."""
     one = [replace(s, stream=min(s.stream, 0)) for s in made]
     work, calls = played(one)
     truth, _ = played([replace(s, kernel_ns=s.kernel_ns * slower) for s in one])

@@ -1,4 +1,4 @@
-"""Names from strangers change nothing in any output."""
+"""Names from untrusted input change nothing in any output."""
 
 from __future__ import annotations
 

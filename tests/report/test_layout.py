@@ -15,8 +15,7 @@ from rich.console import Console
 from tracetool.core.figures import number
 from tracetool.report.console import show_table
 from tracetool.report.layout import Table, fit, rank_of
-from tracetool.report.sentences import open_console, say, stated_width, wrapped
-from tracetool.report.short_names import compact, shorten_names
+from tracetool.report.sentences import compact, open_console, say, shorten_names, stated_width, wrapped
 
 
 def _printed(thing: Any, width: int) -> list[str]:

@@ -21,7 +21,6 @@ from tests.report.hostile import HOSTILE
 from tracetool.core.errors import BadInput, MissingPart
 from tracetool.replay.operating_points import Clocks, front
 from tracetool.report.chart_page import save_chart
-from tracetool.report.pictures.causes import waterfall
 from tracetool.report.pictures.charts import (
     BACK,
     INK,
@@ -35,14 +34,14 @@ from tracetool.report.pictures.charts import (
     need_bokeh,
     plain,
 )
-from tracetool.report.pictures.colors import family_colors, ink_on
 from tracetool.report.pictures.measured import energy_bars, log_picture
 from tracetool.report.pictures.pareto import pareto
-from tracetool.report.pictures.roofline import roofline
-from tracetool.report.pictures.scatter import scatter
-from tracetool.report.pictures.text_size import text_width
+from tracetool.report.pictures.svg import family_colors, ink_on, text_width
 from tracetool.report.pictures.timeline import pack_timeline
-from tracetool.report.pictures.treemap import Part, squarify, treemap
+from tracetool.report.sections.against import waterfall
+from tracetool.report.sections.agreement import scatter
+from tracetool.report.sections.roof import roofline
+from tracetool.report.sections.where import Part, squarify, treemap
 
 N = len(HOSTILE)
 COLORS = family_colors(["gemm", "norm"])

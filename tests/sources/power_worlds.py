@@ -1,4 +1,4 @@
-"""Invented boards under bursts of work, their logs polled and stamped as loggers do, offset and all known."""
+"""Invented GPUs under bursts of work, their logs polled and stamped as loggers do, offset and all known."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tracetool.hardware.sensors import Sensor
 from tracetool.measure.sensors import candidate_sensors
 
 Floats = NDArray[np.float64]
-#: A board of each sort of sensor: a tenth of a second, a part of it, a second, some milliseconds.
+#: A GPU of each sort of sensor: a tenth of a second, a part of it, a second, some milliseconds.
 BOARDS = (
     ("rtx-3090", "power.draw.instant"),
     ("a100-sxm", "power.draw.instant"),
@@ -36,7 +36,7 @@ class World:
 
 
 def make_world(seed: int) -> World:
-    """Return bursts whose powers differ and wander, on a board that warms, read by a sensor of its kind."""
+    """Return bursts whose powers differ and wander, on a GPU that warms, read by a sensor of its kind."""
     random = np.random.default_rng(seed)
     board, field = BOARDS[seed % len(BOARDS)]
     sensors = candidate_sensors(load_gpu(board, part="sensor"), field, None)

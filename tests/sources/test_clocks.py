@@ -129,7 +129,7 @@ def test_gaps_of_a_log_are_counted(tmp_path: Path) -> None:
         f"2025/07/11 06:00:{t // 10:02d}.{t % 10}00, {100 + t % 7} W" for t in [*range(40), *range(80, 120)]
     ]
     run = Run.open(ingest([trace], [_log(tmp_path, lines)], tz="UTC", out=tmp_path / "out"))
-    assert any("1 gaps, the longest 4.1 s" in w for w in run.info["warnings"])
+    assert any("1 gap, the longest 4.1 s" in w for w in run.info["warnings"])
 
 
 def test_repeated_and_swapped_readings_are_kept_in_order_and_reported(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_repeated_and_swapped_readings_are_kept_in_order_and_reported(tmp_path: 
     assert power["time_ns"].is_sorted()
     assert power["power_w"].to_list() == [101.0, 102.0]
     said = " ".join(run.info["warnings"])
-    assert "1 readings repeat" in said
+    assert "1 duplicate reading of the same time dropped" in said
     assert "1 row could not be used" in said
     assert "out of order" in said
 

@@ -1,4 +1,4 @@
-"""Identify a board's power sensor: a square wave of load, its log, and what the log tells of the sensor."""
+"""Identify a GPU's power sensor: a square wave of load, its log, and what the log tells of the sensor."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ REST_S = 1.5
 
 @dataclass(frozen=True)
 class SensorCheck:
-    """What one field of one board turned out to be."""
+    """What one field of one GPU turned out to be."""
 
     field: str
     found: Characterized

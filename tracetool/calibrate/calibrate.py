@@ -85,8 +85,8 @@ def calibrate(
         If a table or run cannot be used, or no coefficient can be told from them.
     """
     said = progress or Silent()
-    board = load_gpu(gpu)
-    board.require_model()
+    gpu_spec = load_gpu(gpu)
+    gpu_spec.require_model()
     if part not in PARTS:
         raise BadInput(f"--part {part!r} is not known", f"one of {', '.join(PARTS)}")
     if not sources:
@@ -99,24 +99,28 @@ def calibrate(
         said.step(f"reading {os.fspath(path)}", number / (len(sources) + 2))
         # A table of durations has no power, an idle curve no shapes: each serves the part it can.
         if part != "time":
-            read.append(read_measured_run(path, board) if is_run_path(path) else read_measured(path, board))
-        if part != "power" and (times := read_timed(path, board)) is not None:
+            read.append(
+                read_measured_run(path, gpu_spec) if is_run_path(path) else read_measured(path, gpu_spec)
+            )
+        if part != "power" and (times := read_timed(path, gpu_spec)) is not None:
             timed.append(times)
     said.step("fitting", len(sources) / (len(sources) + 2))
-    power = _fitted(board, read) if read else None
+    power = _fitted(gpu_spec, read) if read else None
     return (
-        power if power is not None and part == "power" else _with_times(board, fit_times(timed, board), power)
+        power
+        if power is not None and part == "power"
+        else _with_times(gpu_spec, fit_times(timed, gpu_spec), power)
     )
 
 
-def _with_times(board: Gpu, fit: TimeFit, power: CalibrationResult | None) -> CalibrationResult:
+def _with_times(gpu_spec: Gpu, fit: TimeFit, power: CalibrationResult | None) -> CalibrationResult:
     """Return a time fit as a result of its own, or joined to one of power."""
     more, sections = time_text(fit)
     table, errors = time_tables(fit)
     if power is None:
-        about = {"title": f"Time of {board.name}", "basis": "calibrated", "gpu": board.name, **more}
+        about = {"title": f"Time of {gpu_spec.name}", "basis": "calibrated", "gpu": gpu_spec.name, **more}
         text = calibration_toml(about=about, source="calibrate", fits={}) + "\n" + sections
-        return CalibrationResult(board.name, text, table, pl.DataFrame(errors), pl.DataFrame(), ())
+        return CalibrationResult(gpu_spec.name, text, table, pl.DataFrame(errors), pl.DataFrame(), ())
     head, _, rest = power.toml.partition("\n\n")
     lines = calibration_toml(about=more, source="calibrate", fits={}).removeprefix("[about]\n")
     return replace(
@@ -127,10 +131,10 @@ def _with_times(board: Gpu, fit: TimeFit, power: CalibrationResult | None) -> Ca
     )
 
 
-def _fitted(board: Gpu, read: Sequence[Measured]) -> CalibrationResult:
-    prior = believed_calibration(board)
+def _fitted(gpu_spec: Gpu, read: Sequence[Measured]) -> CalibrationResult:
+    prior = believed_calibration(gpu_spec)
     notes: list[str] = []
-    curve, measured_curve = _voltage(board, prior, read, notes)
+    curve, measured_curve = _voltage(gpu_spec, prior, read, notes)
     swept = fitted_sweep(read, prior, curve, fit_voltage=not measured_curve)
     sweep = None if swept is None else swept.fit
     idle = any(m.kind == "idle" for m in read)
@@ -152,7 +156,7 @@ def _fitted(board: Gpu, read: Sequence[Measured]) -> CalibrationResult:
         start = prior if section == "power" else prior.monitored or prior
         free = sweep is None and not measured_curve and len(np.unique(rows.clock_mhz)) >= 5
         # Under a load the chip is warmer than the idle one its base was read from.
-        heating = start.leakage_per_k * thermal_resistance_c_per_w(board) if idle else 0.0
+        heating = start.leakage_per_k * thermal_resistance_c_per_w(gpu_spec) if idle else 0.0
         seen = kind == _MONITORED
         fit = fit_power(
             rows, start, curve, fit_voltage=free, known_base=idle, heating_per_w=heating, scattered=seen
@@ -175,14 +179,14 @@ def _fitted(board: Gpu, read: Sequence[Measured]) -> CalibrationResult:
             "give two clocks or more of a kernel, operators of known shape, or shares of activity",
         )
     about: dict[str, str | float] = {
-        "title": f"Power of {board.name}",
+        "title": f"Power of {gpu_spec.name}",
         "basis": "calibrated",
-        "gpu": board.name,
+        "gpu": gpu_spec.name,
     }
     for error in errors:
         if isinstance(error.get("held_out_percent"), float):
             about[f"held_out_percent_{error['rows']}"] = round(float(str(error["held_out_percent"])), 2)
-    shown = curve if curve is not board.voltage else None
+    shown = curve if curve is not gpu_spec.voltage else None
     text = calibration_toml(about=about, source="calibrate", fits=fits, sweep=sweep, voltage=shown)
     if any(is_run_path(m.path) for m in read):
         notes.append("powers of one run share the error of its sensor's gain: see tracetool attribute")
@@ -191,7 +195,7 @@ def _fitted(board: Gpu, read: Sequence[Measured]) -> CalibrationResult:
     if rejected.height:
         notes.append(f"{counted(rejected.height, 'row')} left out of the fit; see rejected")
     return CalibrationResult(
-        board.name,
+        gpu_spec.name,
         text,
         pl.concat(tables, how="diagonal_relaxed") if tables else pl.DataFrame(),
         pl.DataFrame(errors),
@@ -201,16 +205,18 @@ def _fitted(board: Gpu, read: Sequence[Measured]) -> CalibrationResult:
 
 
 def _voltage(
-    board: Gpu, prior: PowerCalibration, read: Sequence[Measured], notes: list[str]
+    gpu_spec: Gpu, prior: PowerCalibration, read: Sequence[Measured], notes: list[str]
 ) -> tuple[VoltageCurve, bool]:
     """Return the voltage curve to start from, and whether it was read and needs no fit."""
     volts = [(m.supply_mhz, m.supply_v) for m in read if m.supply_v is not None and m.supply_mhz is not None]
     if volts:
         clock = np.concatenate([c for c, _ in volts])
         curve, rms = fit_voltage_readings(clock, np.concatenate([v for _, v in volts]))
-        notes.append(f"voltage curve through {len(clock)} readings, {1e3 * rms:.1f} mV in the mean square")
+        notes.append(
+            f"voltage curve through {counted(len(clock), 'reading')}, RMS residual {1e3 * rms:.1f} mV"
+        )
         return curve, True
-    curve = prior.voltage or board.voltage
+    curve = prior.voltage or gpu_spec.voltage
     return curve, curve.measured
 
 

@@ -9,14 +9,14 @@ import numpy as np
 
 from tracetool.core.arrays import Floats, Ints
 
-#: Fewer groups of shapes of a kind than this are vouched for by all kinds together.
+#: Fewer groups of shapes of a kind than this share the residuals of all kinds.
 LEAST_GROUPS: Final = 20
 
 Band = tuple[float, float]
 
 
 def band(error: Floats, groups: int) -> Band:
-    """Return the 90 % band of residuals, wider where few groups of shapes vouch for it.
+    """Return the 90 % band of residuals, wider where it rests on few groups of shapes.
 
     Of g groups, alike inside, the band leaves out 0.05 (g + 1) on either side, rounded down: a new group is
     as likely as not to lie beyond the outermost of few.
@@ -43,7 +43,7 @@ def band(error: Floats, groups: int) -> Band:
 
 
 def bands(error: Floats, group: Ints, kind: Ints, names: Sequence[str]) -> Mapping[str, Band]:
-    """Return the band of all rows under "" and one for each kind that enough groups vouch for.
+    """Return the band of all rows under "" and one for each kind that enough groups support.
 
     Parameters
     ----------

@@ -12,8 +12,8 @@ from tracetool.calibrate.power_rows import COEFFICIENTS
 from tracetool.calibrate.power_sweep import SweepFit
 from tracetool.core.interval import Z90
 from tracetool.hardware.voltage import VoltageCurve
+from tracetool.model.memory_efficiency import MemoryEfficiency
 from tracetool.model.power_calibration import BASE, PowerCalibration
-from tracetool.model.reach import Reach
 
 _UNITS: Final = {
     "board_w": "W", "memory_w": "W", "leakage_w_per_v": "W/V", "clock_w_per_v2_ghz": "W/(V^2 GHz)",
@@ -43,7 +43,7 @@ def calibration_toml(
     fits: Mapping[str, Fitted],
     sweep: SweepFit | None = None,
     voltage: VoltageCurve | None = None,
-    reach: Reach | None = None,
+    efficiency: MemoryEfficiency | None = None,
 ) -> str:
     """Return the text of a calibration file.
 
@@ -62,8 +62,8 @@ def calibration_toml(
         Base and voltage curve from sweeps.
     voltage : VoltageCurve, optional
         Curve the coefficients hold for; by default the sweep's.
-    reach : Reach, optional
-        Memory reach fitted beside the coefficients.
+    efficiency : MemoryEfficiency, optional
+        Memory efficiency fitted beside the coefficients.
     """
     lines = ["[about]", *(f"{k} = {_plain(v)}" for k, v in about.items())]
     if sweep is not None:
@@ -77,12 +77,12 @@ def calibration_toml(
     curve = voltage or (sweep.voltage if sweep is not None else None)
     if curve is not None:
         lines += _voltage(curve, source)
-    if reach is not None:
-        lines += ["", "[reach]", _entry("clock_mhz", reach.clock_mhz, "MHz", source)]
-        if reach.start_mhz > 0:
-            lines.append(_entry("start_mhz", reach.start_mhz, "MHz", source))
-        if reach.floor > 0:
-            lines.append(_entry("floor", reach.floor, "1", source))
+    if efficiency is not None:
+        lines += ["", "[memory_efficiency]", _entry("clock_mhz", efficiency.clock_mhz, "MHz", source)]
+        if efficiency.start_mhz > 0:
+            lines.append(_entry("start_mhz", efficiency.start_mhz, "MHz", source))
+        if efficiency.floor > 0:
+            lines.append(_entry("floor", efficiency.floor, "1", source))
     return "\n".join(lines) + "\n"
 
 

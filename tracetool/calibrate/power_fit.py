@@ -36,7 +36,7 @@ PRIOR_SD: Final[Mapping[str, float]] = MappingProxyType(
     }
 )
 _PRIOR_SD_COUNT = 0.5
-#: What carrying a fitted energy to another board may be off by, beside what its own fit left open. [1]
+#: Error that carrying a fitted energy to another GPU adds to what its own fit left open. [1]
 _CARRIED_SD = 0.2
 _LEAKAGE: Final = BASE.index("leakage_w_per_v")
 #: Growth of leakage with the load: factors on its prior that are tried, and that prior's spread (of ln).
@@ -93,7 +93,7 @@ def prior_sd(
     """Return the standard deviation of each prior.
 
     The base's is at least a tenth of the idle power, or hardly anything where an idle curve of the
-    same board said it (``known_base``). An energy ``carried`` from a board it was fitted on is believed as
+    same GPU said it (``known_base``). An energy ``carried`` from a GPU it was fitted on is believed as
     firmly as that fit left it, widened by the carrying.
     """
     relative = np.array([PRIOR_SD.get(c, _PRIOR_SD_COUNT) for c in COEFFICIENTS])
@@ -172,10 +172,10 @@ def fit_power(
     fit_voltage : bool
         Fit knee and rise of the curve.
     known_base : bool
-        The prior's base was measured on this board with nothing running: keep it.
+        The prior's base was measured on this GPU with nothing running: keep it.
     heating_per_w : float
         With it, how leakage grows with the load is fitted too, from this prior: a base read from an idle
-        board is that of a cold chip. See ``PowerCalibration.leakage_per_w``. [1/W]
+        GPU is that of a cold chip. See ``PowerCalibration.leakage_per_w``. [1/W]
     scattered : bool
         Groups lie about the model by more than their rows do about their group: how much is taken from the
         rows, and each group then counts by it.
@@ -222,7 +222,7 @@ def _solve(
     """Return coefficients, loss, posterior spread and what was told, at one voltage curve."""
     believed = coefficient_vector(prior)
     idle = believed[0] + believed[1] + believed[2] * float(curve.floor_v)
-    # An idle reading of a sleeping board says little of its base under load.
+    # An idle reading of a sleeping GPU says little of its base under load.
     base = max(idle, 0.5 * float(np.median(rows.power_w)))
     carried = prior.sd if prior.basis == "transferred" else {}
     spread = prior_sd(believed, base, known_base=known_base, carried=carried)

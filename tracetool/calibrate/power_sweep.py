@@ -2,7 +2,7 @@
 
 A kernel repeated at many clocks costs the same counts each time. Whatever they are, one number a
 kernel stands for them; the way power bends with the clock then shows the voltage, and what is left
-at every clock is the base. One idle curve or one FMA sweep is enough for a board's base and knee.
+at every clock is the base. One idle curve or one FMA sweep is enough for a GPU's base and knee.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class SweepFit:
     """Voltage curve, base and each group's work; relative residual of every row."""
 
     voltage: VoltageCurve
-    base: Floats  # (4,) board, memory, leakage, clock tree
+    base: Floats  # (4,) GPU, memory, leakage, clock tree
     leakage_per_v: float  # growth of leakage beyond proportion to the voltage [1/V]
     work_w: Floats  # (groups,) work at 1 V and the group's shortest time
     groups: Texts

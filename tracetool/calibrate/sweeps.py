@@ -1,4 +1,4 @@
-"""Sweeps given to calibrate: which readings are of one state of the board, and the error on clocks unseen."""
+"""Sweeps given to calibrate: which readings are of one state of the GPU, and the error on clocks unseen."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TURNS: Final = 5
 
 @dataclass(frozen=True)
 class FittedSweep:
-    """Base and voltage of one state of the board, what was left out, and the errors on clocks unseen."""
+    """Base and voltage of one state of the GPU, what was left out, and the errors on clocks unseen."""
 
     fit: SweepFit
     held_out: float  # mean absolute relative error of readings whose clock was left out; NaN: too few
@@ -42,7 +42,7 @@ def fitted_sweep(
 ) -> FittedSweep | None:
     """Return the fit to all sweeps read, or None where there is none.
 
-    Below some clock a board may run in another memory state, in which it draws much less. Readings of the
+    Below some clock a GPU may run in another memory state, in which it draws much less. Readings of the
     lowest clocks that lie more than 10 % from what the upper half of the clocks says are left out, if that
     half explains itself.
     """

@@ -44,7 +44,7 @@ _FEWEST_ITERATIONS = 20
 _SHORT_LOOP_US = 1e5
 #: Samples of a monitor that state no duration: shares and power are means, so any will do. [us]
 _SAMPLE_US = 1e6
-#: Power above idle over that believed of the counts: no board strays further, either way.
+#: Power above idle over that believed of the counts: no GPU strays further, either way.
 _MOST_OFF: Final = 3.5
 _SMEARED: Final = "its work cannot have drawn this power: the sensor averaged over more than it"
 
@@ -240,7 +240,7 @@ def _operators(name: str, frame: pl.DataFrame, rejected: pl.DataFrame, gpu: Gpu)
 
 
 def unlikely_power(rows: PowerRows, gpu: Gpu) -> Bools:
-    """Rows whose power above idle is not that of their counts, within a factor no board strays by.
+    """Rows whose power above idle is not that of their counts, within a factor no GPU strays by.
 
     A sensor that averages over a second reads a loop of a third of one as a mixture of it and of what ran
     before: too little for a heavy kernel, too much for a light one.

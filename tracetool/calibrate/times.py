@@ -83,7 +83,7 @@ def read_timed(path: str | os.PathLike[str], gpu: Gpu) -> Timed | None:
     if "clock_mhz" in frame.columns:
         clock = frame["clock_mhz"].cast(pl.Float64, strict=False).fill_null(gpu.clock_boost_mhz).to_numpy()
     else:
-        # A board left to itself runs as fast as its power limit lets it.
+        # A GPU left to itself runs as fast as its power limit lets it.
         boost = np.array([gpu.clock_boost_mhz])
         clock = predict_rows(rows, gpu, boost).clock_mhz[:, 0]
     return _usable(Timed(rows, seconds, np.asarray(clock, np.float64)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tracetool.cli.output import console
 from tracetool.core.figures import counted
-from tracetool.report.coverage import coverage_line
+from tracetool.report.accuracy import coverage_line
 from tracetool.report.layout import rank_of
 from tracetool.report.sentences import say
 

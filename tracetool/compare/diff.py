@@ -19,6 +19,7 @@ from tracetool.compare.sides import Side, make_side
 from tracetool.compare.spread import Spread, repeated, single_run_prior
 from tracetool.compare.thresholds import Threshold
 from tracetool.core.errors import BadInput
+from tracetool.core.figures import counted
 from tracetool.replay.predict import predict_run
 
 __all__ = ["accuracy_of", "diff_run", "diff_runs", "diff_sides", "load_sides"]
@@ -105,7 +106,7 @@ def diff_sides(
         warnings.append("the runs name no steps on both sides: whole runs are compared, of whatever length")
     parts = pair_sides(sides[0], sides[1])
     ratios, said = _clock_ratios(base, head, sides, reshaped="reshaped" in parts["relation"])
-    notes = [f"{len(base)} base and {len(head)} head runs, per {sides[0].unit}", *said]
+    notes = [f"{len(base)} base and {counted(len(head), 'head run')}, per {sides[0].unit}", *said]
     seen = dict.fromkeys(n for r in (*base, *head) for n in r.notes)
     setting = f"{base[0].classes.keys.get('GPU', '?')}, {_BASES[basis]}, per {sides[0].unit}"
     return compare_sides(

@@ -10,6 +10,7 @@ import polars as pl
 
 from tracetool.compare.run_side import LoadedRun
 from tracetool.core.arrays import Floats
+from tracetool.core.figures import counted
 from tracetool.measure.fingrav.history import context_labels
 from tracetool.measure.fingrav.interleaving import CONTEXTS
 from tracetool.tables.run import Run
@@ -69,7 +70,7 @@ def context_changes(base: Sequence[LoadedRun], head: Sequence[LoadedRun]) -> lis
         for _, name in moved[:_MOST]
     ]
     if len(moved) > _MOST:
-        notes.append(f"{len(moved) - _MOST} more kernels ran in another context in head")
+        notes.append(f"{counted(len(moved) - _MOST, 'more kernel')} ran in another context in head")
     return notes
 
 

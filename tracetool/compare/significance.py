@@ -24,7 +24,7 @@ Verdict = Literal["regressed", "improved", "unchanged", "inconclusive"]
 
 #: One-sided level of a regression: the 90 % interval then excludes no change.
 ALPHA: Final = (1.0 - LEVEL) / 2.0
-#: Chance of finding a change as large as the minimum detectable one.
+#: Probability of finding a change as large as the minimum detectable one.
 POWER: Final = 0.80
 #: Changes below this are the rounding of sums of the same numbers, not changes. [1]
 ROUNDING: Final = 1e-9
@@ -44,7 +44,7 @@ class Judging:
 class Effects:
     """Relative changes of k figures with their 90 % intervals, shape (k,) each.
 
-    ``change`` is head over base minus one; ``p_worse`` is the one-sided chance of a change as large upward
+    ``change`` is head over base minus one; ``p_worse`` is the one-sided p-value of a change as large upward
     between runs of the same code, ``p_better`` downward; ``error`` the standard error of the logarithm,
     ``freedom`` its degrees of freedom. The intervals hold together for ``tests`` figures each. Figures that
     cannot be stated are NaN.
@@ -201,7 +201,7 @@ def effects_of(base: Floats, head: Floats, judging: Judging, model_error: Floats
 
 
 def chances(effects: Effects) -> Floats:
-    """Return one-sided chances of such changes in any figure judged, between runs of the same code. (k,)"""
+    """Return one-sided p-values of such changes in any figure judged, between runs of the same code. (k,)"""
     with np.errstate(invalid="ignore"):
         either = np.where(effects.change > 0, effects.p_worse, effects.p_better)
     return np.minimum(either * effects.tests, 1.0)

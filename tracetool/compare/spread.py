@@ -43,7 +43,7 @@ class Spread:
         return math.log1p(self.relative) ** 2
 
 
-#: Spread of GPU energies and times between runs of the same job on one board, worth sixteen runs. It only
+#: Spread of GPU energies and times between runs of the same job on one GPU, worth sixteen runs. It only
 #: steadies the estimate from the runs at hand and is dropped where these spread more than it allows.
 PRIOR: Final = Spread(0.01, 16.0, "a prior of 1 % run-to-run spread")
 #: Spreads assumed where no side was run three times, so that nothing can correct them: wide enough that, of

@@ -1,6 +1,6 @@
-"""How streaming kernels walk their tensors: flat and wide, or element by element with offsets computed.
+"""How streaming kernels access their tensors: flat and wide, or element by element with offsets computed.
 
-A flat walk loads several elements at once and computes one address for all of them. Where operands lie apart
+Flat access loads several elements at once and computes one address for all of them. Where operands lie apart
 in memory, or are spread over a larger one, PyTorch's ``elementwise_kernel`` divides each element's number by
 the size of every dimension to find its place in every tensor [1]_; casts pick the format of each load by a
 switch [2]_; concatenation does the division for its one result, in a loop of single elements [3]_; an index
@@ -15,9 +15,7 @@ References
 
 from __future__ import annotations
 
-import re
 from enum import IntEnum
-from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -27,65 +25,43 @@ from tracetool.core.operators import OperatorColumns
 from tracetool.hardware.gpu import Gpu
 
 
-class Walk(IntEnum):
-    """Ways to walk, as the numbers :func:`walks` gives."""
+class AccessPattern(IntEnum):
+    """Ways to access tensors, as the numbers :func:`access_patterns` gives."""
 
-    TABLE = 0  #: a row of an operator table, which names no kernel
+    TABLE = 0  #: a row of an operator table, which is no kernel of a trace
     WIDE = 1  #: flat, several elements at once
-    OFFSETS = 2
-    CAST = 3
-    CAT = 4
-    INDEX = 5
-    POOL = 6
-    TREE = 7
-    OTHER = 8
+    OFFSETS = 2  #: the place of each element computed from its number
+    CAST = 3  #: and its format picked by a switch
+    CAT = 4  #: concatenation, single elements
+    INDEX = 5  #: an index read and checked
+    POOL = 6  #: overlapping windows
+    TREE = 7  #: a reduction
+    OTHER = 8  #: none of these
 
 
-#: Their names in calibrations, in order of their numbers.
-WALKS: Final = tuple(walk.name.lower() for walk in Walk)
-TABLE, WIDE, OFFSETS, CAST, CAT, INDEX, POOL, TREE, OTHER = (int(walk) for walk in Walk)
+#: Their names in the column ``access_pattern`` and in calibrations, in order of their numbers.
+PATTERNS: Final = tuple(pattern.name.lower() for pattern in AccessPattern)
+TABLE, WIDE, OFFSETS, CAST, CAT, INDEX, POOL, TREE, OTHER = (int(pattern) for pattern in AccessPattern)
 #: Of these, the flat ones: nothing is looked up before the first load.
 FLAT: Final = (TABLE, WIDE, TREE)
 #: Dimensions where the trace does not tell: between a row broadcast and a transposed tensor.
 USUAL_DIMS: Final = 2.5
 #: Traffic of this share of the L2 meets half of what may lie there: results of the kernel before.
 HALF_SHARE, SHARPNESS = 0.7, 3.0
-_MARKS: Final = (
-    (TREE, re.compile(r"reduce_kernel")),
-    (CAT, re.compile(r"CatArrayBatchedCopy(?!_(?:contig|alignedK|vectorized))")),
-    (INDEX, re.compile(r"index_elementwise|scatter_gather_element|indexSelect|indexFunc|indexing_back")),
-    (POOL, re.compile(r"(?:max|avg|average)_?pool")),
-    (CAST, re.compile(r"unrolled_elementwise_kernel|elementwise_kernel<\d+, 1\b")),
-    (OFFSETS, re.compile(r"(?<!vectorized_)(?<!templated_)elementwise_kernel(?:_manual_unroll)?<")),
-    (WIDE, re.compile(r"vectorized_|triton_(?:poi|red|per)|multi_tensor_apply|distribution_")),
-)  # fmt: skip
 
 
-@lru_cache(maxsize=65_536)
-def walk_of(name: str) -> int:
-    """Return how the kernel of a name walks, as a place in :data:`WALKS`.
-
-    >>> WALKS[walk_of("void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float> >")]
-    'wide'
-    >>> WALKS[walk_of("void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl>")]
-    'offsets'
-    """
-    if not name:
-        return TABLE
-    return next((walk for walk, mark in _MARKS if mark.search(name)), OTHER)
+def access_patterns(rows: OperatorColumns) -> Ints:
+    """Return each row's access pattern, its place in :data:`PATTERNS`: the kernel's column. Shape (n,)."""
+    texts = rows.text("access_pattern", PATTERNS[TABLE])
+    places = np.full(len(rows), OTHER, dtype=np.int64)
+    for place, name in enumerate(PATTERNS):
+        places[texts == name] = place
+    return places
 
 
-def walks(rows: OperatorColumns) -> Ints:
-    """Return how each row's kernel walks, places in :data:`WALKS`. Shape (n,)."""
-    if "name" not in rows.columns:
-        return np.zeros(len(rows), dtype=np.int64)
-    names = rows.text("name")
-    return np.array([walk_of(str(n)) for n in names.tolist()], dtype=np.int64)
-
-
-def named(rows: OperatorColumns) -> Bools:
-    """Return which rows are kernels a trace names, not operators of a table. Shape (n,)."""
-    return np.asarray(walks(rows) != TABLE, dtype=np.bool_)
+def of_a_trace(rows: OperatorColumns) -> Bools:
+    """Return which rows are kernels of a trace, not operators of a table. Shape (n,)."""
+    return np.asarray(rows.text("access_pattern") != "", dtype=np.bool_)
 
 
 def steps_of(rows: OperatorColumns) -> Floats:

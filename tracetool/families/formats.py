@@ -9,7 +9,7 @@ from tracetool.core.dtype import BYTES
 from tracetool.core.operators import OperatorColumns
 from tracetool.hardware.gpu import Gpu
 
-#: Pipe of a product in each format; fp32 inputs stay on the vector pipe unless tf32 is asked for.
+#: Pipe of a product in each format; fp32 inputs stay on the FP32 pipe unless tf32 is asked for.
 PRODUCT_PIPE = {
     "fp64": "tensor_fp64", "fp32": "fp32", "tf32": "tensor_tf32", "fp16": "tensor_fp16",
     "bf16": "tensor_bf16",
@@ -52,13 +52,13 @@ def product_rate(words: Texts, gpu: Gpu) -> Floats:
 
 
 def on_tensor(words: Texts, gpu: Gpu) -> Bools:
-    """Return which formats are multiplied on matrix units of this GPU. Shape (n,)."""
+    """Return which formats are multiplied on tensor cores of this GPU. Shape (n,)."""
     table = {k: float(_has_unit(p, gpu)) for k, p in PRODUCT_PIPE.items()}
     return _mapped(words, table, 0.0) > 0
 
 
 def _has_unit(pipe: str, gpu: Gpu) -> bool:
-    """Whether a product of this pipe, or of the one it is converted to, runs on matrix units."""
+    """Whether a product of this pipe, or of the one it is converted to, runs on tensor cores."""
     if not pipe.startswith("tensor_"):
         return False
     vector = {"tensor_fp64": "fp64", "tensor_tf32": "fp32", "tensor_bf16": "fp32"}.get(pipe, "fp16")

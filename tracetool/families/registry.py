@@ -71,7 +71,7 @@ def count_work(rows: OperatorColumns, gpu: Gpu) -> Work:
     rows : OperatorColumns
         n rows of any families.
     gpu : Gpu
-        Decides tiles (padding, re-reads) and which formats have matrix units.
+        Decides tiles (padding, re-reads) and which formats have tensor cores.
 
     Returns
     -------

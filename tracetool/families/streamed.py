@@ -11,7 +11,7 @@ from tracetool.hardware.gpu import Gpu
 
 
 def vector_cycles(work: Work, gpu: Gpu) -> Floats:
-    """Cycles the vector pipes need at their peak, on all SMs. Shape (n,). [clk]"""
+    """Cycles the FP32 pipe needs at their peak, on all SMs. Shape (n,). [clk]"""
     per_sm = (
         work.fp32_flops / gpu.rate("fp32")
         + work.fp64_flops / gpu.rate("fp64")
@@ -22,9 +22,9 @@ def vector_cycles(work: Work, gpu: Gpu) -> Floats:
 
 
 def stream_pieces(
-    work: Work, gpu: Gpu, *, launch_us: float, latency_clk: float, reach: float, norm: float
+    work: Work, gpu: Gpu, *, launch_us: float, latency_clk: float, efficiency: float, norm: float
 ) -> Pieces:
-    """Return the parts of a streaming kernel: memory, or the vector pipes, behind one latency."""
+    """Return the parts of a streaming kernel: memory, or the FP32 pipe, behind one latency."""
     n = len(work.dram_bytes)
     core = combined(vector_cycles(work, gpu), work.l2_bytes / gpu.l2_bytes_per_clock, 4.0)
     return Pieces(
@@ -32,7 +32,7 @@ def stream_pieces(
         serial_cycles=np.full(n, latency_clk),
         stream_s=np.zeros(n),
         core_cycles=core,
-        memory_s=work.dram_bytes / (reach * gpu.dram_bytes_per_s),
+        memory_s=work.dram_bytes / (efficiency * gpu.dram_bytes_per_s),
         norm=np.full(n, norm),
         floor_s=np.zeros(n),
         active=np.full(n, 0.95),

@@ -3,19 +3,40 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tracetool.core.errors import BadInput
 from tracetool.hardware.number import Number, read_number
 
 #: Environment variable that names a folder of the user's own calibrations.
 FOLDER_VARIABLE = "TRACETOOL_CALIBRATIONS"
+
+
+#: Sections and keys of files written before these had the names of today.
+_FORMER_SECTIONS: Final = {"reach": "memory_efficiency"}
+_FORMER_KEYS: Final = {
+    "slab_clk": "k_step_cycles",
+    "turn_clk": "transpose_cycles",
+    "launch_quantised": "launch_quantized",
+    "quantise_factor": "quantize_factor",
+    "reach": "efficiency",
+}
+
+
+def key_of_today(key: str) -> str:
+    """Return the name of a coefficient today, given the one a file states.
+
+    >>> key_of_today("slab_clk"), key_of_today("dram_reach"), key_of_today("launch_us")
+    ('k_step_cycles', 'dram_efficiency', 'launch_us')
+    """
+    return _FORMER_KEYS.get(key) or re.sub(r"_reach$", "_efficiency", key)
 
 
 @dataclass(frozen=True)
@@ -43,7 +64,9 @@ def parse_calibration(name: str, text: str) -> CalibrationFile:
             continue
         if not isinstance(entries, Mapping):
             raise BadInput.in_file(name, f"{section} stands outside a section")
-        numbers[section] = {k: read_number(name, f"{section}.{k}", v) for k, v in entries.items()}
+        numbers[_FORMER_SECTIONS.get(section, section)] = {
+            key_of_today(k): read_number(name, f"{section}.{k}", v) for k, v in entries.items()
+        }
     about = document.get("about", {})
     return CalibrationFile(name, numbers, about if isinstance(about, Mapping) else {})
 

@@ -1,4 +1,4 @@
-"""A GPU as the model sees it: rates per clock, sizes, limits and the sensor on its board."""
+"""A GPU as the model sees it: rates per clock, sizes, limits and its power sensor."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Gpu:
     title: str
     vendor: str
     architecture: str
-    scope: str  # "model" where the whole board is known, "sensor" where only its power sensor is
+    scope: str  # "model" where the whole GPU is known, "sensor" where only its power sensor is
     note: str
     aliases: tuple[str, ...]
     node_nm: float
@@ -151,7 +151,7 @@ class Gpu:
         return sensor_of(self.architecture, power_field, driver, dict(self.sensor_override))
 
     def require_model(self) -> None:
-        """Raise BadInput unless enough of the board is known to predict on it."""
+        """Raise BadInput unless enough of the GPU is known to predict on it."""
         if self.scope != "model":
             raise BadInput(
                 f"{self.title} is known only by its power sensor",

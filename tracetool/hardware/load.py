@@ -34,7 +34,7 @@ def load_gpu(name: str, *, part: str = "model") -> Gpu:
     name : str
         Name as in ``gpu_names()``, or a device string a profiler writes.
     part : {"model", "sensor"}
-        What is needed of it. With "sensor", boards known only by their power sensor are
+        What is needed of it. With "sensor", GPUs known only by their power sensor are
         returned too, their other numbers NaN or 0.
 
     Raises

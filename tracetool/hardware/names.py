@@ -1,4 +1,4 @@
-"""Which GPU a name or a device string means; of the boards' files only their names are read."""
+"""Which GPU a name or a device string means; of the GPUs' files only their names are read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 from itertools import pairwise
 
-#: Words a device string carries that do not tell boards apart.
+#: Words a device string carries that do not distinguish GPUs.
 _NOISE = frozenset(
     (
         "nvidia",
@@ -41,7 +41,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _aliases(name: str) -> list[str]:
-    """Return a board's other names: they stand before the first section, so the rest need not be parsed."""
+    """Return a GPU's other names: they stand before the first section, so the rest need not be parsed."""
     text = (resources.files(__package__) / "gpus" / f"{name}.toml").read_text("utf-8")
     return list(tomllib.loads(re.split(r"(?m)^\[", text, maxsplit=1)[0]).get("aliases", ()))
 

@@ -44,9 +44,9 @@ class Sensor:
     gain_sd: float
     offset_w: float
     offset_sd_w: float
-    basis: str  # "measured" on boards of this kind, else "prior"
+    basis: str  # "measured" on GPUs of this kind, else "prior"
     source: str
-    window_sd_s: float = 0.0  # how far windows of such boards differ
+    window_sd_s: float = 0.0  # how far windows of such GPUs differ
     pivot_w: float = 0.0  # true power at which the errors of gain and offset are independent
 
     @property
@@ -90,7 +90,7 @@ def sensor_of(
         Driver version; ``power.draw`` means different readings on different drivers. Unknown
         is taken as newer than the change.
     override : mapping, optional
-        What was measured on this very board: ``window_ms``, ``update_ms``, ``lag_ms``, ``gain``,
+        What was measured on this very GPU: ``window_ms``, ``update_ms``, ``lag_ms``, ``gain``,
         ``offset_w``, ``gain_sd``, ``offset_sd_w``.
 
     Raises
@@ -140,7 +140,7 @@ def _of_class(power_field: str, row: SensorRow) -> Sensor:
 
 
 def _on_board(sensor: Sensor, known: Mapping[str, float]) -> Sensor:
-    """Replace class values by what was measured on the board; a window only where it is the same reading."""
+    """Replace class values by what was measured on the GPU; a window only where it is the same reading."""
     fields: dict[str, Any] = {}
     if "gain" in known:
         fields |= {"gain": known["gain"], "gain_sd": known.get("gain_sd", 0.02), "basis": "measured"}

@@ -28,9 +28,9 @@ class VoltageCurve:
     slope_v_per_ghz, curve_v_per_ghz2 : float
         Rise above the knee. [V/GHz], [V/GHz^2]
     max_v : float
-        Highest voltage the board reaches: the curve is cut there. [V]
+        Highest voltage the GPU reaches: the curve is cut there. [V]
     measured : bool
-        Whether the curve was read from a board of this kind, not assumed from its family.
+        Whether the curve was read from a GPU of this kind, not assumed from its family.
 
     Examples
     --------

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import polars as pl
 
 from tracetool.core.registry import members
 from tracetool.families import names
-from tracetool.kernels.grammar import FLAGS, NUMBERS, TEXTS, Attributes, Grammar
+from tracetool.kernels.access_patterns import access_pattern, mma_arch
+from tracetool.kernels.grammar import FLAGS, MEANINGS, NUMBERS, TEXTS, Attributes, Grammar
 from tracetool.kernels.spelling import normalize_all
 from tracetool.kernels.symbols import Symbol
 
@@ -33,7 +36,12 @@ def read_name(name: str) -> Attributes:
     >>> read_name("ampere_sgemm_128x64_tn")["tile_m"], read_name("zzz")["family"]
     (128, 'unknown')
     """
-    return read_symbol(Symbol(name))[0]
+    return _with_loop(name, read_symbol(Symbol(name))[0])
+
+
+def _with_loop(name: str, stated: Attributes) -> Attributes:
+    """Add what the laws read of a kernel's inner loop."""
+    return {**stated, "access_pattern": access_pattern(name), "mma_arch": mma_arch(name)}
 
 
 def read_symbol(symbol: Symbol) -> tuple[Attributes, Grammar | None]:
@@ -87,14 +95,10 @@ def _read_some(names: pl.Series) -> pl.DataFrame:
         for row in column.arg_true():
             gates[row].append(grammar)
     stated: list[Attributes] = []
-    for symbol, open_gates in zip(symbols, gates, strict=True):
-        for grammar in open_gates:
-            attributes = grammar.read(symbol)
-            if attributes is not None:
-                stated.append(attributes)
-                break
-        else:
-            stated.append(_UNKNOWN)
+    for name, symbol, open_gates in zip(raw, symbols, gates, strict=True):
+        readings = (grammar.read(symbol) for grammar in open_gates)
+        attributes = next((reading for reading in readings if reading is not None), _UNKNOWN)
+        stated.append(_with_loop(name, attributes))
     return _table(names, stated)
 
 
@@ -113,3 +117,43 @@ def _table(names: pl.Series, read: list[Attributes]) -> pl.DataFrame:
             series = pl.Series(column, cells, dtype=dtype)
             by_column[column] = series if column in used else series.new_from_index(0, len(read))
     return pl.DataFrame(by_column)
+
+
+_WORDS = re.compile(r"[A-Za-z0-9]+(?:x\d+)*")
+#: More tokens than this are template noise.
+_MOST = 80
+
+
+def explain_name(name: str) -> dict[str, Any]:
+    """Return what a kernel name says, token by token.
+
+    Returns
+    -------
+    dict
+        ``name``, ``form`` (its one spelling), ``title`` and ``source`` of the grammar, ``tokens``
+        (pairs of token and meaning, in order) and ``attributes`` (attribute, value, meaning).
+    """
+    symbol = Symbol(name)
+    attributes, grammar = read_symbol(symbol)
+    tokens: list[tuple[str, str]] = []
+    if grammar is not None:
+        compiled = [(re.compile(t.pattern), t.meaning) for t in grammar.tokens]
+        text = symbol.scope + (f"<{symbol.inside}>" if symbol.inside else "")
+        explained: set[str] = set()
+        for word in _WORDS.finditer(text[:4096]):
+            meaning = next((m for p, m in compiled if p.fullmatch(word[0])), None)
+            if meaning and word[0] not in explained and len(tokens) < _MOST:
+                explained.add(word[0])
+                tokens.append((word[0], meaning))
+    return {
+        "name": name,
+        "form": symbol.text,
+        "title": grammar.title if grammar else "no grammar reads this name",
+        "source": grammar.source if grammar else "-",
+        "tokens": tokens,
+        "attributes": [
+            {"attribute": k, "value": attributes[k], "meaning": meaning}
+            for k, meaning in MEANINGS.items()
+            if attributes.get(k) is not None
+        ],
+    }

@@ -23,8 +23,8 @@ Where = Literal["head", "scope", "text"]
 
 #: Attributes a name or a launch can state, in the order of the output's columns.
 TEXTS: Final = (
-    "family", "op", "library", "dtype", "b_dtype", "acc_dtype", "out_dtype", "layout", "out_layout", "cluster", "mma", "arch",
-    "epilogue", "beta", "k_sharing", "direction", "phase", "algo", "proto", "redop", "functor", "fused_ops", "opclass", "basis",
+    "family", "op", "library", "dtype", "b_dtype", "acc_dtype", "out_dtype", "layout", "out_layout", "cluster", "mma", "mma_arch", "arch",
+    "epilogue", "beta", "k_sharing", "direction", "phase", "algo", "proto", "redop", "functor", "fused_ops", "opclass", "access_pattern", "basis",
 )  # fmt: skip
 NUMBERS: Final = (
     "tile_m", "tile_n", "tile_k", "stages", "split_k", "warps", "threads", "head_dim", "head_dim_v", "align", "ctas_per_mma",
@@ -46,6 +46,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "out_layout": "layout of the result",
     "cluster": "thread-block cluster, blocks in M x N",
     "mma": "matrix instruction M x N x K",
+    "mma_arch": "architecture whose matrix instruction it is, ampere where a later chip still runs it",
     "arch": "architecture the code was compiled for, not the device",
     "epilogue": "what is fused behind the product: bias, activation, residual, scale",
     "beta": "zero: C is not read; add: C is read and added",
@@ -58,6 +59,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "functor": "elementwise or reduction function",
     "fused_ops": "operators a compiler fused into the kernel",
     "opclass": "unit that multiplies: tensorop, simt, sparse",
+    "access_pattern": "how a streaming kernel accesses its tensors: wide, offsets, cast, cat, index, pool, tree, else other",
     "basis": "what the answer rests on: grammar, library (its usual work), words (of a user's own name), operator",
     "tile_m": "block tile along M of the library's column-major view: a framework's N",
     "tile_n": "block tile along N of the library's view: a framework's M",

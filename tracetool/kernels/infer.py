@@ -52,10 +52,10 @@ _SHORTEST: Final = 0.1
 _COMPLEX: Final = 4.0
 
 
-def infer_missing(frame: pl.DataFrame, boards: dict[str | None, Gpu]) -> pl.DataFrame:
+def infer_missing(frame: pl.DataFrame, gpus: dict[str | None, Gpu]) -> pl.DataFrame:
     """Fill K, ``cols`` or ``kv_len`` where it alone is absent and the duration and GPU are known.
 
-    ``boards`` holds the GPU of each ``device_name``; see :func:`boards_of`.
+    ``gpus`` holds the GPU of each ``device_name``; see :func:`gpus_of`.
 
     Adds ``inferred`` (names of the numbers that are inferred or assumed, "" for none), ``inferred_low`` and
     ``inferred_high`` (factors on the last of them).
@@ -68,10 +68,10 @@ def infer_missing(frame: pl.DataFrame, boards: dict[str | None, Gpu]) -> pl.Data
     units = frame["opclass"].fill_null("").to_numpy().astype(str)
     inferred = frame["launch_guess"].fill_null("").to_numpy().astype(object)
     sheet = _Sheet(columns, inferred, np.full(n, np.nan), np.full(n, np.nan))
-    for device, board in boards.items():
+    for device, gpu in gpus.items():
         on_device = frame["device_name"].eq_missing(pl.Series([device], dtype=pl.String)).to_numpy()
         size = np.array([BYTES.get(d, 4.0) for d in dtype])
-        rate = np.array([_rate(board, d, unit) for d, unit in zip(dtype, units, strict=True)])
+        rate = np.array([_rate(gpu, d, unit) for d, unit in zip(dtype, units, strict=True)])
         lacks_k = (
             on_device
             & np.isin(family, _BY_NUMBER["k"])
@@ -80,7 +80,7 @@ def infer_missing(frame: pl.DataFrame, boards: dict[str | None, Gpu]) -> pl.Data
             & ~_complete_without_k(family, columns)
             & np.isfinite(seconds)
         )
-        middle, least, most = _depths(columns, seconds, size, rate, board)
+        middle, least, most = _depths(columns, seconds, size, rate, gpu)
         # what counts as a batch may be the parts of one split K
         parts = np.where(inferred == "batch", columns["batch"], 1.0)
         sheet.put(lacks_k, "k", (middle, least, most * parts))
@@ -89,7 +89,7 @@ def infer_missing(frame: pl.DataFrame, boards: dict[str | None, Gpu]) -> pl.Data
             on_device & rowwise & _known(columns, "rows") & np.isnan(columns["cols"]) & np.isfinite(seconds)
         )
         passes = np.where(family == names.REDUCTION, 1.0, 2.0)
-        sheet.put(lacks_cols, "cols", _widths(columns, seconds, size * passes, board))
+        sheet.put(lacks_cols, "cols", _widths(columns, seconds, size * passes, gpu))
         lacks_keys = (
             on_device
             & np.isin(family, _BY_NUMBER["kv_len"])
@@ -97,7 +97,7 @@ def infer_missing(frame: pl.DataFrame, boards: dict[str | None, Gpu]) -> pl.Data
             & np.isnan(columns["kv_len"])
             & np.isfinite(seconds)
         )
-        sheet.put(lacks_keys, "kv_len", _lengths(columns, seconds, size, rate, board))
+        sheet.put(lacks_keys, "kv_len", _lengths(columns, seconds, size, rate, gpu))
     filled = [pl.Series(c, columns[c]).fill_nan(None) for c in ("k", "cols", "kv_len")]
     return frame.with_columns(
         *filled, pl.Series("inferred", inferred.astype(str)), pl.Series("inferred_low", sheet.low).fill_nan(None), pl.Series("inferred_high", sheet.high).fill_nan(None)
@@ -124,17 +124,17 @@ def _complete_without_k(family: Texts, columns: dict[str, Floats]) -> Bools:
     return out
 
 
-def boards_of(frame: pl.DataFrame, fallback: Gpu | None) -> dict[str | None, Gpu]:
+def gpus_of(frame: pl.DataFrame, fallback: Gpu | None) -> dict[str | None, Gpu]:
     """Return the GPU of each device string; ``fallback`` for those not known."""
     gpus: dict[str | None, Gpu] = {}
     for device in frame["device_name"].unique().to_list():
         name = match_gpu(device) if device else None
         try:
-            board = load_gpu(name) if name else fallback
+            gpu = load_gpu(name) if name else fallback
         except TracetoolError:
-            board = fallback
-        if board is not None:
-            gpus[device] = board
+            gpu = fallback
+        if gpu is not None:
+            gpus[device] = gpu
     return gpus
 
 

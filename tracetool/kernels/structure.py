@@ -15,13 +15,11 @@ from tracetool.families import names
 from tracetool.families.registry import families, families_where
 from tracetool.families.spec import Streams
 from tracetool.hardware.gpu import Gpu
-from tracetool.kernels.companions import companion_shapes
-from tracetool.kernels.distrust import distrust_calls
-from tracetool.kernels.infer import boards_of, infer_missing
-from tracetool.kernels.launch import TOLD, from_launch
+from tracetool.kernels.infer import gpus_of, infer_missing
+from tracetool.kernels.launch import TOLD, drop_misattributed_calls, from_launch
+from tracetool.kernels.launch_rows import scale_elements_per_thread
 from tracetool.kernels.operators import ARGUMENTS, SHAPES
-from tracetool.kernels.refine import refined
-from tracetool.kernels.settle import settle_work
+from tracetool.kernels.refine import companion_shapes, refined
 
 #: Families whose work is a number of elements read and written; of these, those that pass over all of a tensor.
 _STREAMS: Final = families_where(lambda family: family.streams is not Streams.NO)
@@ -59,16 +57,16 @@ def describe(signatures: pl.DataFrame, gpu: Gpu | None = None) -> pl.DataFrame:
         ``threads`` (per block), ``registers`` (per thread), ``shared_bytes`` (per block) [B],
         ``duration_us`` (median) [us], ``kind`` (of a collective or copy) and ``shape_source``
         (operator, grid, bytes or none). ``priced_as`` names the family whose law prices a helper of an
-        operator (:mod:`tracetool.kernels.companions`), null for other kernels. Tiles of matrix products are turned to lie along the
+        operator (:mod:`tracetool.kernels.refine`), null for other kernels. Tiles of matrix products are turned to lie along the
         operator's own m and n (``tile_m`` along m), unlike in the name; ``tiles``, ``grid_fits``: see
         :func:`tracetool.kernels.launch.from_launch`; ``inferred``: see
         :func:`tracetool.kernels.infer.infer_missing`.
     """
     frame = refined(signatures)
-    boards = boards_of(frame, gpu)
-    counts = {device: board.sm_count for device, board in boards.items()}
-    frame = settle_work(distrust_calls(from_launch(_own_shapes(frame), counts)), boards)
-    frame = infer_missing(companion_shapes(_filled(frame)), boards)
+    gpus = gpus_of(frame, gpu)
+    counts = {device: model.sm_count for device, model in gpus.items()}
+    frame = scale_elements_per_thread(drop_misattributed_calls(from_launch(_own_shapes(frame), counts)), gpus)
+    frame = infer_missing(companion_shapes(_filled(frame)), gpus)
     frame = _sources(frame)
     calls = [c for c in frame.columns if c.startswith(("call_", "launch_"))]
     return frame.drop(*calls, "activity", "block_threads", "main", *ARGUMENTS)

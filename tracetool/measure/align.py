@@ -77,7 +77,7 @@ def align(
         Where the offset is expected, and how sure: two stamps of one host clock differ by what reading
         the sensor takes and by the lag from launch to power. [s]
     quick : callable, optional
-        A cheaper, stiffer score: its peaks on a fine grid are tried too, so that none is stepped over.
+        A cheaper, stiffer score: its peaks on a fine grid are tried too, so that none is skipped.
     points : int
         Offsets tried first, over three deviations either side.
     rounds : int
@@ -186,10 +186,10 @@ def coarse_offsets(readings: Readings, timeline: Timeline, reach_s: float) -> li
     size = 1 << int(np.ceil(np.log2(2 * count)))
     busy_f = np.fft.rfft(busy, size)
     product = np.fft.irfft(np.fft.rfft(power, size) * np.conj(busy_f), size)
-    here = np.fft.rfft(inside.astype(float), size) * np.conj(busy_f)
-    total = np.fft.irfft(here, size)
-    here = np.fft.rfft(inside.astype(float), size) * np.conj(np.fft.rfft(busy**2, size))
-    square = np.fft.irfft(here, size)
+    cross_spectrum = np.fft.rfft(inside.astype(float), size) * np.conj(busy_f)
+    total = np.fft.irfft(cross_spectrum, size)
+    cross_spectrum = np.fft.rfft(inside.astype(float), size) * np.conj(np.fft.rfft(busy**2, size))
+    square = np.fft.irfft(cross_spectrum, size)
     spread = np.sqrt(np.maximum(square - total**2 / max(inside.sum(), 1), 1e-9))
     correlation = product / (scale * np.maximum(spread, 1e-3 * spread.max()) + 1e-12)
     reach = min(int(reach_s / step), size // 2 - 1)
@@ -200,9 +200,9 @@ def coarse_offsets(readings: Readings, timeline: Timeline, reach_s: float) -> li
     along = values[order]
     level = max(float(along.max()) - RIVAL, 0.0)
     high = [i for i in _peaks(along, _MOST_PLACES) if along[i] >= level]
-    kept = [(float(lags[best] * step), float(values[best]))]
+    offsets = [(float(lags[best] * step), float(values[best]))]
     for i in high:
         at = float(lags[order[i]] * step)
-        if all(abs(at - other) > 3.5 * step for other, _ in kept):
-            kept.append((at, float(along[i])))
-    return kept
+        if all(abs(at - other) > 3.5 * step for other, _ in offsets):
+            offsets.append((at, float(along[i])))
+    return offsets

@@ -38,7 +38,7 @@ from tracetool.measure.measured_scopes import measured_scopes
 from tracetool.measure.observe import Observation, observe
 from tracetool.measure.power_log import power_logs, telemetry_devices
 from tracetool.measure.sensors import calibrated, candidate_sensors, read_sensor_file
-from tracetool.measure.windows import WindowEnergy, power_course, window_energy
+from tracetool.measure.windows import WindowEnergy, power_profile, window_energy
 from tracetool.sources.telemetry.logs import read_telemetry
 from tracetool.tables.activity_table import read_activity, read_windows
 from tracetool.tables.run import Run
@@ -70,9 +70,9 @@ class Attribution:
     expected_w: Mapping[int, Floats] = field(default_factory=dict, repr=False)
     scopes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def course(self, device: int) -> tuple[Floats, Floats]:
+    def power_profile(self, device: int) -> tuple[Floats, Floats]:
         """Return a device's true power over its log, as reconstructed between readings. [s], [W]"""
-        return power_course(self.observations[device], self.classes[device])
+        return power_profile(self.observations[device], self.classes[device])
 
     def controls(self) -> list[dict[str, Any]]:
         """Return each class's measured energy beside the controls: shares by time and by the prior. [J]
@@ -80,14 +80,14 @@ class Attribution:
         The total shared out is the measured energy of all classes of work of the device.
         """
         out: list[dict[str, Any]] = []
-        for device, made in self.classes.items():
-            k = len(made.seconds) - 2
-            seconds, measured = made.seconds[:k], np.nan_to_num(made.energy_j[:k])
+        for device, class_energy in self.classes.items():
+            k = len(class_energy.seconds) - 2
+            seconds, measured = class_energy.seconds[:k], np.nan_to_num(class_energy.energy_j[:k])
             total = float(measured.sum())
             timed = by_time(seconds, total)
             expected = self.expected_w.get(device)
-            told = expected is not None and np.isfinite(expected).all()
-            modeled = by_model(seconds, expected, total) if told and expected is not None else None
+            prior_complete = expected is not None and np.isfinite(expected).all()
+            modeled = by_model(seconds, expected, total) if prior_complete and expected is not None else None
             names = self.energy.filter(pl.col("device") == device)["class"].to_list()
             out += [
                 {
@@ -130,7 +130,7 @@ def attribute_run(
         Expected power by signature or name [W], a table of it (``signature`` or ``name``, ``power_w``), or
         the model's own. Without it measured stays independent of any model.
     sensor_file : path, optional
-        A calibration of this very board's sensor.
+        A calibration of this very GPU's sensor.
 
     Raises
     ------
@@ -150,27 +150,27 @@ def attribute_run(
     kernels = opened.kernels
     if not kernels.height:
         raise BadInput.in_file(opened.path, "holds no activities", "ingest a trace with GPU activity")
-    known = {row["device"]: row for row in opened.devices.iter_rows(named=True)}
+    device_rows = {row["device"]: row for row in opened.devices.iter_rows(named=True)}
     pairs = _pair_devices(devices, sorted(kernels["device"].unique().to_list()))
     if not pairs:
         raise BadInput.in_file(opened.path, "the readings are of other devices than the kernels")
-    work, boards = {}, {}
+    work, gpu_specs = {}, {}
     for logged, device in pairs.items():
-        row = known.get(device, {})
-        asked = gpu or row.get("gpu") or match_gpu(row.get("name") or "")
-        boards[logged] = load_gpu(asked, part="sensor") if asked else None
+        row = device_rows.get(device, {})
+        gpu_name = gpu or row.get("gpu") or match_gpu(row.get("name") or "")
+        gpu_specs[logged] = load_gpu(gpu_name, part="sensor") if gpu_name else None
         work[logged] = work_of_run(opened, kernels.filter(pl.col("device") == device))
-    made = _attribute(
+    attribution = _attribute(
         telemetry,
         work,
-        boards,
+        gpu_specs,
         windows=windows,
         prior=_prior(prior, opened, gpu),
         sensor_file=sensor_file,
         where=str(opened.path),
         pairs=pairs,
     )
-    return replace(made, scopes=measured_scopes(opened, made.energy))
+    return replace(attribution, scopes=measured_scopes(opened, attribution.energy))
 
 
 def attribute_activity(
@@ -223,11 +223,11 @@ def attribute_activity(
     if chosen not in logged:
         raise BadInput(f"the log has no device {chosen}", f"it has: {', '.join(map(str, logged))}")
     work = work_of_activity(table)
-    board = load_gpu(gpu, part="sensor") if gpu else None
+    gpu_spec = load_gpu(gpu, part="sensor") if gpu else None
     return _attribute(
         telemetry,
         {chosen: work},
-        {chosen: board},
+        {chosen: gpu_spec},
         windows=windows,
         prior=_prior(prior, None, None),
         sensor_file=sensor_file,
@@ -261,7 +261,7 @@ def _pair_devices(logged: list[int], ran: list[int]) -> dict[int, int]:
 def _attribute(
     telemetry: pl.DataFrame,
     work: Mapping[int, Work],
-    boards: Mapping[int, Gpu | None],
+    gpu_specs: Mapping[int, Gpu | None],
     *,
     windows: str | os.PathLike[str] | None,
     prior: Mapping[int | str, float],
@@ -269,41 +269,43 @@ def _attribute(
     where: str,
     pairs: Mapping[int, int],
 ) -> Attribution:
-    asked = read_windows(windows) if windows is not None else None
+    window_rows = read_windows(windows) if windows is not None else None
     stated = read_sensor_file(Path(sensor_file)) if sensor_file is not None else {}
     origin = int(telemetry["time_ns"].drop_nulls().min() or 0)  # type: ignore[arg-type]
     tables, notes, aligned, sensors = [], [], {}, {}
-    seen: dict[int, Observation] = {}
+    observations: dict[int, Observation] = {}
     classes: dict[int, ClassEnergy] = {}
     expectations: dict[int, Floats] = {}
     sums: list[WindowEnergy] = []
-    for logged, mine in work.items():
+    for logged, device_work in work.items():
         log = power_logs(telemetry, logged, origin)[0]
-        check_overlap(mine, log, origin, where)
-        board = boards[logged]
-        likely = [calibrated(s, stated) for s in candidate_sensors(board, log.field, None)]
-        found = observe(log, mine.timeline(origin), likely)
-        limit = board.power_limit_w if board is not None else np.nan
+        check_overlap(device_work, log, origin, where)
+        gpu_spec = gpu_specs[logged]
+        likely = [calibrated(s, stated) for s in candidate_sensors(gpu_spec, log.field, None)]
+        observation = observe(log, device_work.timeline(origin), likely)
+        limit = gpu_spec.power_limit_w if gpu_spec is not None else np.nan
         counted = check_counter(log)
         counter = log if counted is not None and counted.usable else None
-        expected = expected_power(mine, prior)
-        made = attribute_classes(found, expected_w=expected, limit_w=limit, counter=counter)
-        seen[pairs[logged]], classes[pairs[logged]] = found, made
+        expected = expected_power(device_work, prior)
+        class_energy = attribute_classes(observation, expected_w=expected, limit_w=limit, counter=counter)
+        observations[pairs[logged]], classes[pairs[logged]] = observation, class_energy
         if expected is not None:
             expectations[pairs[logged]] = expected
-            notes.append(prior_note(expected, made))
+            notes.append(prior_note(expected, class_energy))
         elif prior:
             raise BadInput.in_file(where, "runs nothing that the prior names", "give predictions of this run")
-        tables.append(energy_table(mine, made, pairs[logged]))
-        aligned[str(pairs[logged])] = alignment_record(found)
-        sensors[str(pairs[logged])] = sensor_record(found)
-        notes += attribution_notes(found, board, made)
+        tables.append(energy_table(device_work, class_energy, pairs[logged]))
+        aligned[str(pairs[logged])] = alignment_record(observation)
+        sensors[str(pairs[logged])] = sensor_record(observation)
+        notes += attribution_notes(observation, gpu_spec, class_energy)
         if counted is not None:
             notes.append(counted.say())
-        if asked is not None:
-            start = (asked["start_us"].to_numpy() * 1000 - origin) * _NS
-            end = (asked["end_us"].to_numpy() * 1000 - origin) * _NS
-            sums.append(window_energy(found, start, end, made))
+        if window_rows is not None:
+            start = (window_rows["start_us"].to_numpy() * 1000 - origin) * _NS
+            end = (window_rows["end_us"].to_numpy() * 1000 - origin) * _NS
+            sums.append(window_energy(observation, start, end, class_energy))
     energy = load_schema("energy").conform(pl.concat(tables))
-    table = None if asked is None else window_table(asked, sums)
-    return Attribution(energy, table, tuple(notes), aligned, sensors, seen, classes, origin, expectations)
+    table = None if window_rows is None else window_table(window_rows, sums)
+    return Attribution(
+        energy, table, tuple(notes), aligned, sensors, observations, classes, origin, expectations
+    )

@@ -46,8 +46,8 @@ def work_of_run(run: Run, kernels: pl.DataFrame) -> Work:
     ids = kernels["signature"].unique().sort()
     rows = run.signatures.filter(pl.col("signature").is_in(ids.implode())).sort("signature")
     names = rows["name"].to_list()
-    said = classify_names(sorted(set(names)))
-    family = dict(zip(said["name"].to_list(), said["family"].to_list(), strict=True))
+    classified = classify_names(sorted(set(names)))
+    family = dict(zip(classified["name"].to_list(), classified["family"].to_list(), strict=True))
     kinds = rows["kind"].to_list()
     start = kernels["start_ns"].to_numpy()
     return Work(
@@ -97,7 +97,7 @@ def check_overlap(work: Work, log: PowerLog, origin_ns: int, where: str) -> None
 def expected_power(work: Work, prior: Mapping[int | str, float]) -> Floats | None:
     """Return the prior of each class by its signature or name, else NaN; None without any. [W]"""
     keys = zip(work.signature, work.names, strict=True)
-    told = np.array(
+    expected_w = np.array(
         [prior.get(n, np.nan) if s is None else prior.get(s, prior.get(n, np.nan)) for s, n in keys]
     )
-    return told if np.isfinite(told).any() else None
+    return expected_w if np.isfinite(expected_w).any() else None

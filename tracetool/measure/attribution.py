@@ -32,7 +32,7 @@ class ClassEnergy:
     energy_j: Floats
     energy_sd_j: Floats
     prior_share: Floats  # 0 to 1
-    found: Identified
+    identification: Identified
     covariance: Floats  # (k + 2, k + 2) of the energies [J^2]
     noise_w: float
     fitted_w: Floats  # (n,) readings as explained
@@ -40,8 +40,8 @@ class ClassEnergy:
     def group_energy(self) -> tuple[Floats, Floats]:
         """Return the joint energy of each class's group and its standard deviation; NaN where alone. [J]"""
         energy, deviation = np.full(len(self.seconds), np.nan), np.full(len(self.seconds), np.nan)
-        for number in np.unique(self.found.group[self.found.group >= 0]):
-            members = self.found.group == number
+        for number in np.unique(self.identification.group[self.identification.group >= 0]):
+            members = self.identification.group == number
             energy[members] = self.energy_j[members].sum()
             deviation[members] = np.sqrt(max(self.covariance[np.ix_(members, members)].sum(), 0.0))
         return energy, deviation
@@ -55,13 +55,13 @@ def _counted(observation: Observation, log: PowerLog | None) -> tuple[Floats, Fl
     """The counter's gain over its longest stretch as one equation in the powers."""
     if log is None:
         return None
-    found = counter_totals(log, *span_of(observation.readings, observation.boxes))
-    if found is None:
+    totals = counter_totals(log, *span_of(observation.readings, observation.boxes))
+    if totals is None:
         return None
-    begin, end, energy, deviation = found
+    begin, end, energy, deviation = totals
     seconds, _ = class_seconds(observation.timeline, begin, end)
-    known = np.hypot(deviation, _COUNTER_SHARE * energy)
-    return seconds[None, :], np.array([energy]), np.array([known])
+    total_sd = np.hypot(deviation, _COUNTER_SHARE * energy)
+    return seconds[None, :], np.array([energy]), np.array([total_sd])
 
 
 def attribute_classes(
@@ -81,7 +81,7 @@ def attribute_classes(
         A prior: power of each class, NaN where unknown. Measured stays independent of predicted
         unless it is given. [W]
     limit_w : float, optional
-        The board's power limit. [W]
+        The GPU's power limit. [W]
     counter : PowerLog, optional
         A log whose energy counter was found usable: its total is kept.
 
@@ -93,11 +93,11 @@ def attribute_classes(
     sensor, readings = observation.sensor, observation.readings
     if not float(readings.power_w.max()) > 0.0:
         raise BadInput(f"{observation.field} never rises above 0 W", "choose another field, or log again")
-    made = design(readings, observation.boxes, observation.timeline)
-    prior = prior_of(readings.power_w, made, expected_w, limit_w)
-    solved = solve(made.matrix, readings.power_w, prior, totals=_counted(observation, counter))
-    moved = _moved_powers(observation, made, solved)
-    seconds = made.seconds
+    design_of_log = design(readings, observation.boxes, observation.timeline)
+    prior = prior_of(readings.power_w, design_of_log, expected_w, limit_w)
+    solved = solve(design_of_log.matrix, readings.power_w, prior, totals=_counted(observation, counter))
+    moved = _moved_powers(observation, design_of_log, solved)
+    seconds = design_of_log.seconds
     power = (solved.power_w - sensor.offset_w) / sensor.gain
     energy = power * seconds
     common = (sensor.gain_sd / sensor.gain) * (energy - sensor.pivot_w * seconds)
@@ -110,8 +110,8 @@ def attribute_classes(
     deviation = np.sqrt(np.maximum(np.diag(energy_cov), 0.0))
     length = sensor.window_s if sensor.kind == "boxcar" else 2.0 * sensor.lag_s
     independent = min(1.0, readings.update_s / max(length, 1e-9))
-    coverage = coverage_of(made.matrix, independent)
-    found = identify(
+    coverage = coverage_of(design_of_log.matrix, independent)
+    identified = identify(
         coverage,
         seconds=seconds,
         loose=solved.loose,
@@ -125,20 +125,20 @@ def attribute_classes(
         power_sd = np.where(seconds > 0, deviation / seconds, np.nan)
     return ClassEnergy(
         seconds,
-        made.launches.astype(np.float64),
+        design_of_log.launches.astype(np.float64),
         power + ran,
         power_sd,
         energy,
         deviation,
         share,
-        found,
+        identified,
         energy_cov,
         solved.noise_w,
         solved.fitted_w,
     )
 
 
-def _moved_powers(observation: Observation, made: Design, solved: Solution) -> list[Floats]:
+def _moved_powers(observation: Observation, base_design: Design, solved: Solution) -> list[Floats]:
     """How the powers answer where the timeline lies one deviation of the offset off, halved by direction."""
     step = observation.alignment.offset_sd_s
     if step <= 0 or not len(observation.timeline.start_s):
@@ -146,7 +146,7 @@ def _moved_powers(observation: Observation, made: Design, solved: Solution) -> l
     parts = []
     for sign in (-1.0, 1.0):
         other = design(observation.readings, observation.boxes, observation.timeline.shifted(sign * step))
-        miss = np.asarray((other.matrix - made.matrix) @ solved.power_w)
-        pull = np.asarray(made.matrix.T @ (solved.weight * miss)) / solved.noise_w**2
+        miss = np.asarray((other.matrix - base_design.matrix) @ solved.power_w)
+        pull = np.asarray(base_design.matrix.T @ (solved.weight * miss)) / solved.noise_w**2
         parts.append(np.sqrt(0.5) * (solved.covariance @ pull))
     return parts

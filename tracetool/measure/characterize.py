@@ -8,6 +8,7 @@ import numpy as np
 
 from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
+from tracetool.core.figures import counted
 from tracetool.core.interval import Z90
 from tracetool.hardware.sensors import Sensor
 from tracetool.measure.filters import sensor_boxes
@@ -24,7 +25,7 @@ _OFFSETS = np.linspace(-0.010, 0.016, 53)
 _OFFSET_AT, _OFFSET_SD = 0.002, 0.004
 #: Log likelihood by which one kind of filter must beat the other to be called.
 _DECISIVE = 6.0
-#: Log odds that a board's sensor is of the kind its class says.
+#: Log odds that a GPU's sensor is of the kind its class says.
 _KIND_PRIOR = 12.0
 #: The swing must stand out of the noise this many times for a filter to show.
 _CLEAR = 8.0
@@ -130,7 +131,9 @@ def characterize(log: PowerLog, timeline: Timeline, nominal: Sensor, *, most: in
         update = Estimate(period, period - Z90 * error, period + Z90 * error)
     readings = resolve_updates(log.time_s, log.power_w, period if update is not None else nominal.update_s)
     if len(readings) < 10:
-        raise BadInput(f"the log shows only {len(readings)} updates of its sensor", "log for longer")
+        raise BadInput(
+            f"the log shows only {counted(len(readings), 'update')} of its sensor", "log for longer"
+        )
     if len(readings) > most:
         readings = replace(readings, time_s=readings.time_s[:most], power_w=readings.power_w[:most])
     coarse = _OFFSETS[::6]
@@ -148,13 +151,17 @@ def characterize(log: PowerLog, timeline: Timeline, nominal: Sensor, *, most: in
     gain += _KIND_PRIOR if nominal.kind == "boxcar" else -_KIND_PRIOR
     kind = "lag" if gain < -_DECISIVE else "boxcar"
     lengths, value, at = fine[kind]
-    found = _peak(lengths, value)
+    length_estimate = _peak(lengths, value)
     weight = np.exp(value - value.max())
     shift = float(weight @ at / weight.sum())
     spread = float(np.sqrt(weight @ (at - shift) ** 2 / weight.sum()) + np.diff(_OFFSETS)[0])
     offset = Estimate(shift, shift - Z90 * spread, shift + Z90 * spread)
     best = replace(nominal, kind=kind, delay_s=0.0)
-    best = replace(best, window_s=found.value) if kind == "boxcar" else replace(best, lag_s=found.value)
+    best = (
+        replace(best, window_s=length_estimate.value)
+        if kind == "boxcar"
+        else replace(best, lag_s=length_estimate.value)
+    )
     fit = respond(readings, timeline.shifted(shift), sensor_boxes(best, readings.jitter_s))
     swing = float(np.ptp(fit.fitted_w)) / max(fit.noise_w, 1e-9)
     reason = ""
@@ -165,5 +172,5 @@ def characterize(log: PowerLog, timeline: Timeline, nominal: Sensor, *, most: in
         return Characterized("", None, None, update, offset, swing, reason)
     if update is None:
         reason = "the log was polled too slowly to tell the update period"
-    window, lag = (found, None) if kind == "boxcar" else (None, found)
+    window, lag = (length_estimate, None) if kind == "boxcar" else (None, length_estimate)
     return Characterized(kind, window, lag, update, offset, swing, reason)

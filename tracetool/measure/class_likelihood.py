@@ -18,8 +18,8 @@ _NOISE = np.geomspace(3e-3, 1.0, 12)
 
 def compact_classes(timeline: Timeline) -> Timeline:
     """Return the timeline with its classes numbered without holes."""
-    kept, label = np.unique(timeline.label, return_inverse=True)
-    return replace(timeline, label=label.astype(np.int64), classes=len(kept))
+    present, label = np.unique(timeline.label, return_inverse=True)
+    return replace(timeline, label=label.astype(np.int64), classes=len(present))
 
 
 def class_likelihood(readings: Readings, timeline: Timeline, boxes: Boxes) -> float:
@@ -32,9 +32,9 @@ def class_likelihood(readings: Readings, timeline: Timeline, boxes: Boxes) -> fl
     :math:`A D A^T` give the best of a grid of :math:`\sigma` at once. One scale shared by all classes
     of work is part of :math:`D`.
     """
-    made = design(readings, boxes, timeline)
-    prior = prior_of(readings.power_w, made, None, np.nan)
-    rows = made.matrix.toarray()
+    class_design = design(readings, boxes, timeline)
+    prior = prior_of(readings.power_w, class_design, None, np.nan)
+    rows = class_design.matrix.toarray()
     lead = rows @ (prior.shared * prior.mean_w)
     kernel = (rows * prior.sd_w**2) @ rows.T + prior.scale_sd**2 * np.outer(lead, lead)
     size, turn = np.linalg.eigh(kernel)

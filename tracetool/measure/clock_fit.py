@@ -1,7 +1,7 @@
 """How far apart two clocks lie that nothing ties together, and how sure that is.
 
 Found from the readings alone: power rises where work starts. What a reading cannot tell (which of the
-sensors a board may have, how old it is when it is read, what power each piece of work draws) is not
+sensors a GPU may have, how old it is when it is read, what power each piece of work draws) is not
 assumed but averaged over, so that the interval holds.
 """
 
@@ -66,7 +66,7 @@ def fit_clock_offset(log: PowerLog, timeline: Timeline, sensors: list[Sensor]) -
     timeline : Timeline
         Activity of the device, already within a few updates of the log.
     sensors : list of Sensor
-        What the board may have: each is tried, and counts as the readings bear it out.
+        What the GPU may have: each is tried, and counts as the readings bear it out.
 
     Returns
     -------
@@ -82,26 +82,26 @@ def fit_clock_offset(log: PowerLog, timeline: Timeline, sensors: list[Sensor]) -
     if log.field == "counter":
         log = counter_log(log, sensors[0].update_s)
         sensors = [as_boxcar(s, log) for s in sensors]
-    asked = log.time_s + min(READ_S, 0.5 * poll_spacing(np.sort(log.time_s)))
-    found: list[tuple[float, Alignment, Sensor, float]] = []
+    query_s = log.time_s + min(READ_S, 0.5 * poll_spacing(np.sort(log.time_s)))
+    fits: list[tuple[float, Alignment, Sensor, float]] = []
     for sensor in sensors:
-        readings = resolve_updates(asked, log.power_w, sensor.update_s)
+        readings = resolve_updates(query_s, log.power_w, sensor.update_s)
         if len(readings) < 8:
             continue
         sampled = max(readings.grid_sd_s, age_sd(readings))
         evidence, joined = _placed(readings, timeline, sensor_boxes(sensor))
-        found.append((evidence, joined, sensor, sampled))
-    if not found:
+        fits.append((evidence, joined, sensor, sampled))
+    if not fits:
         return None
-    borne_out = np.array([e for e, *_ in found])
+    borne_out = np.array([e for e, *_ in fits])
     weight = np.exp(borne_out - borne_out.max())
     weight /= weight.sum()
-    offset = np.array([a.offset_s for _, a, *_ in found])
-    own = np.array([a.offset_sd_s for _, a, *_ in found])
+    offset = np.array([a.offset_s for _, a, *_ in fits])
+    own = np.array([a.offset_sd_s for _, a, *_ in fits])
     mean = float(weight @ offset)
     likely_sd = float(np.sqrt(weight @ (own**2 + (offset - mean) ** 2)))
-    _, best, sensor, _ = found[int(np.argmax(weight))]
-    sampled = float(weight @ np.array([s for *_, s in found]))
+    _, best, sensor, _ = fits[int(np.argmax(weight))]
+    sampled = float(weight @ np.array([s for *_, s in fits]))
     whole = float(np.sqrt(likely_sd**2 + sampled**2 + CLOCK_SD_S**2))
     return ClockFit(replace(best, offset_s=mean, offset_sd_s=whole), sensor, likely_sd, sampled, CLOCK_SD_S)
 
@@ -131,9 +131,9 @@ def _placed(readings: Readings, timeline: Timeline, boxes: Boxes) -> tuple[float
     for a, b in pairwise(cuts):
         whole = replace(readings, time_s=readings.time_s[a:b], power_w=readings.power_w[a:b])
         part = busiest_part(whole, timeline, _MOST)
-        value, found = _part(part, timeline, boxes)
+        value, alignment = _part(part, timeline, boxes)
         evidence += value
-        parts.append(replace(found, offset_sd_s=float(np.hypot(found.offset_sd_s, _PART_SD_S))))
+        parts.append(replace(alignment, offset_sd_s=float(np.hypot(alignment.offset_sd_s, _PART_SD_S))))
         at.append(float(part.time_s.mean()))
     return evidence, (join_parts(parts, np.array(at), DRIFT_SD) if len(parts) > 1 else parts[0])
 
@@ -146,21 +146,21 @@ def _part(part: Readings, timeline: Timeline, boxes: Boxes) -> tuple[float, Alig
 
     tried = LAG_S + np.linspace(-reach, reach, _POINTS)
     first = np.array([model.likelihood(*model.busy(float(x)), _START) for x in tried])
-    # What the noise is depends on the place taken to be true: each likely one has a say.
+    # What the noise is depends on the place taken to be true: each likely one counts.
     shares = [model.shares(*model.busy(float(tried[at])), _START) for at in _apart(first)]
-    known: dict[float, float] = {}
+    log_likelihoods: dict[float, float] = {}
 
     def score(x: float) -> float:
-        if x not in known:
+        if x not in log_likelihoods:
             busy, timing = model.busy(x)
-            known[x] = _WORTH * float(
+            log_likelihoods[x] = _WORTH * float(
                 np.logaddexp.reduce([model.likelihood(busy, timing, s) for s in shares])
             )
-        return known[x]
+        return log_likelihoods[x]
 
-    found = align(score, around_s=LAG_S, prior_sd_s=reach, points=_POINTS, rounds=_ROUNDS)
+    alignment = align(score, around_s=LAG_S, prior_sd_s=reach, points=_POINTS, rounds=_ROUNDS)
     # The height of the likelihood and its width: what a sensor explains, and how exact it had to be for that.
-    return max(known.values()) + float(np.log(max(found.offset_sd_s, 1e-6) / reach)), found
+    return max(log_likelihoods.values()) + float(np.log(max(alignment.offset_sd_s, 1e-6) / reach)), alignment
 
 
 def _apart(values: Floats) -> list[int]:
@@ -241,8 +241,8 @@ class _Model:
             away = (x - _START) / 2.0  # a wide prior: a share e^2 off is two in three likely
             return -self.likelihood(busy, timing, np.clip(x, -7.0, 2.0)) + 0.5 * float(away @ away)
 
-        found = optimize.minimize(miss, start, method="Nelder-Mead", options={"maxfev": 70, "xatol": 0.05})
-        return np.asarray(np.clip(found.x, -7.0, 2.0))
+        optimum = optimize.minimize(miss, start, method="Nelder-Mead", options={"maxfev": 70, "xatol": 0.05})
+        return np.asarray(np.clip(optimum.x, -7.0, 2.0))
 
 
 def _ages(jitter_s: float) -> Floats:
@@ -257,10 +257,10 @@ def _pieces(timeline: Timeline, longest_s: float) -> Floats:
     total = float(timeline.busy.value_s[-1]) if len(timeline.busy.value_s) else 0.0
     cuts = timeline.busy(timeline.off_start_s[np.isfinite(timeline.off_start_s)])
     even = np.arange(0.0, total, max(longest_s, total / _PIECES))
-    kept = np.unique(np.concatenate([[0.0, total], cuts, even]).clip(0.0, total))
-    while len(kept) > 2 * _PIECES:  # the shortest pieces join their neighbors
-        short = np.diff(kept) < np.quantile(np.diff(kept), 0.25)
-        kept = np.concatenate([kept[:1], kept[1:-1][~short[:-1]], kept[-1:]])
+    edges_s = np.unique(np.concatenate([[0.0, total], cuts, even]).clip(0.0, total))
+    while len(edges_s) > 2 * _PIECES:  # the shortest pieces join their neighbors
+        short = np.diff(edges_s) < np.quantile(np.diff(edges_s), 0.25)
+        edges_s = np.concatenate([edges_s[:1], edges_s[1:-1][~short[:-1]], edges_s[-1:]])
         if not short[:-1].any():
             break
-    return np.asarray(kept)
+    return np.asarray(edges_s)

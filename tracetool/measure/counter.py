@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetool.core.arrays import Floats
+from tracetool.core.figures import counted
 from tracetool.measure.power_log import PowerLog
 
-#: A counter this far from integrated power runs at a wrong rate: gains of boards differ by less.
+#: A counter this far from integrated power runs at a wrong rate: gains of GPUs differ by less.
 _WRONG = 0.12
 #: Least time a check integrates. [s]
 _LEAST_S = 2.0
@@ -23,13 +24,13 @@ class CounterCheck:
     ratio_sd: float
     quantum_j: float  # smallest step seen [J]
     tick_s: float  # median time between changes as polled [s]
-    resets: int  # times it stepped back
+    resets: int  # times it went backwards
     usable: bool
 
     def say(self) -> str:
         """Return the finding as a sentence."""
         if self.resets:
-            return f"the energy counter stepped back {self.resets} times and is not used"
+            return f"the energy counter went backwards {counted(self.resets, 'time')} and is not used"
         shown = f"{self.ratio:.3f} of integrated power, steps of {self.quantum_j * 1e3:.3g} mJ"
         if not self.usable:
             return f"the energy counter runs at a wrong rate ({shown}) and is not used"
@@ -50,7 +51,7 @@ def check_counter(log: PowerLog) -> CounterCheck | None:
     Returns
     -------
     CounterCheck or None
-        None where the log has no counter, or too little of it. Both ends of the comparison are off by up
+        None where the log has no counter, or too little of it. Both ends have an error of up
         to one tick of the counter.
 
     Notes

@@ -70,10 +70,10 @@ def span_of(readings: Readings, boxes: Boxes) -> tuple[float, float]:
 def class_seconds(timeline: Timeline, start_s: float, end_s: float) -> tuple[Floats, Ints]:
     """Return each class's shared seconds within a span, and its launches; gap and idle last."""
     low, high = timeline.share(np.array([start_s, end_s]))
-    held = np.minimum(timeline.share(timeline.end_s), high) - np.maximum(
+    overlap_s = np.minimum(timeline.share(timeline.end_s), high) - np.maximum(
         timeline.share(timeline.start_s), low
     )
-    seconds = np.bincount(timeline.label, np.maximum(held, 0.0), minlength=timeline.classes)
+    seconds = np.bincount(timeline.label, np.maximum(overlap_s, 0.0), minlength=timeline.classes)
     inside = (timeline.start_s < end_s) & (timeline.end_s > start_s)
     launches = np.bincount(timeline.label[inside], minlength=timeline.classes)
     ends = np.array([start_s, end_s])
@@ -95,8 +95,8 @@ def design(readings: Readings, boxes: Boxes, timeline: Timeline) -> Design:
     off = np.zeros((len(readings), 2))
     for back, front, weight in zip(boxes.back_s, boxes.front_s, boxes.weight, strict=True):
         for column, ramp in enumerate(ramps[1:]):
-            held = ramp(readings.time_s - front) - ramp(readings.time_s - back)
-            off[:, column] += held * weight / (back - front)
+            overlap_s = ramp(readings.time_s - front) - ramp(readings.time_s - back)
+            off[:, column] += overlap_s * weight / (back - front)
     matrix = sparse.hstack([work, sparse.csr_matrix(off)]).tocsr()
     seconds, launches = class_seconds(timeline, *span_of(readings, boxes))
     return Design(matrix, seconds, launches)

@@ -22,12 +22,12 @@ from tracetool.tables.schema import load_schema
 _NS = 1e-9
 
 
-def energy_table(work: Work, made: ClassEnergy, device: int) -> pl.DataFrame:
+def energy_table(work: Work, class_energy: ClassEnergy, device: int) -> pl.DataFrame:
     """Return one row per class, then active idle and idle, nearly in the ``energy`` schema."""
-    low, high = made.interval()
-    group, group_sd = made.group_energy()
-    seconds = np.where(made.seconds > 0, made.seconds, np.nan)
-    nothing = np.isnan(made.power_w)
+    low, high = class_energy.interval()
+    group, group_sd = class_energy.group_energy()
+    seconds = np.where(class_energy.seconds > 0, class_energy.seconds, np.nan)
+    nothing = np.isnan(class_energy.power_w)
     hide = np.where(nothing, np.nan, 0.0)
     frame = pl.DataFrame(
         {
@@ -35,19 +35,19 @@ def energy_table(work: Work, made: ClassEnergy, device: int) -> pl.DataFrame:
             "family": pl.Series([*work.family, None, None], dtype=pl.String),
             "signature": pl.Series([*work.signature, None, None], dtype=pl.Int64),
             "device": device,
-            "launches": made.launches.astype(np.int64),
-            "duration_ns": np.round(made.seconds / _NS).astype(np.int64),
-            "power_w": made.power_w,
+            "launches": class_energy.launches.astype(np.int64),
+            "duration_ns": np.round(class_energy.seconds / _NS).astype(np.int64),
+            "power_w": class_energy.power_w,
             "power_low_w": low / seconds,
             "power_high_w": high / seconds,
-            "energy_j": made.energy_j + hide,
+            "energy_j": class_energy.energy_j + hide,
             "energy_low_j": low + hide,
             "energy_high_j": high + hide,
-            "coverage": made.found.coverage,
-            "prior_share": made.prior_share,
-            "identified": made.found.known,
-            "reason": made.found.reason.tolist(),
-            "group": made.found.group,
+            "coverage": class_energy.identification.coverage,
+            "prior_share": class_energy.prior_share,
+            "identified": class_energy.identification.identified,
+            "reason": class_energy.identification.reason.tolist(),
+            "group": class_energy.identification.group,
             "group_energy_j": group,
             "group_low_j": np.maximum(group - Z90 * group_sd, 0.0),
             "group_high_j": group + Z90 * group_sd,
@@ -61,12 +61,12 @@ def energy_table(work: Work, made: ClassEnergy, device: int) -> pl.DataFrame:
     )
 
 
-def window_table(asked: pl.DataFrame, parts: Sequence[WindowEnergy]) -> pl.DataFrame:
+def window_table(windows: pl.DataFrame, parts: Sequence[WindowEnergy]) -> pl.DataFrame:
     """Return the asked windows with the energy of all devices together."""
     energy = np.sum([p.energy_j for p in parts], axis=0)
     down = np.sqrt(np.sum([(p.energy_j - p.low_j) ** 2 for p in parts], axis=0))
     up = np.sqrt(np.sum([(p.high_j - p.energy_j) ** 2 for p in parts], axis=0))
-    frame = asked.with_columns(
+    frame = windows.with_columns(
         energy_j=pl.Series(energy).fill_nan(None),
         energy_low_j=pl.Series(energy - down).fill_nan(None),
         energy_high_j=pl.Series(energy + up).fill_nan(None),
@@ -75,9 +75,9 @@ def window_table(asked: pl.DataFrame, parts: Sequence[WindowEnergy]) -> pl.DataF
     return load_schema("windows").conform(frame)
 
 
-def alignment_record(found: Observation) -> dict[str, Any]:
+def alignment_record(observation: Observation) -> dict[str, Any]:
     """Return where the timeline was put, in milliseconds."""
-    a = found.alignment
+    a = observation.alignment
     return {
         "offset_ms": a.offset_s * 1e3,
         "low_ms": a.low_s * 1e3,
@@ -86,16 +86,16 @@ def alignment_record(found: Observation) -> dict[str, Any]:
     }
 
 
-def sensor_record(found: Observation) -> dict[str, Any]:
+def sensor_record(observation: Observation) -> dict[str, Any]:
     """Return the sensor behind a log as plain values."""
-    s = found.sensor
+    s = observation.sensor
     return {
-        "field": found.field,
+        "field": observation.field,
         "kind": s.kind,
         "window_ms": None if not np.isfinite(s.window_s) else s.window_s * 1e3,
-        "window_sd_ms": found.window_sd_s * 1e3,
+        "window_sd_ms": observation.window_sd_s * 1e3,
         "lag_ms": s.lag_s * 1e3,
-        "update_ms": found.readings.update_s * 1e3,
+        "update_ms": observation.readings.update_s * 1e3,
         "gain": s.gain,
         "gain_low": s.gain - Z90 * s.gain_sd,
         "gain_high": s.gain + Z90 * s.gain_sd,
@@ -109,51 +109,61 @@ def gain_basis(sensor: Sensor) -> str:
     """Return in words what a sensor's gain rests on."""
     if sensor.source == "calibration file":
         return "calibration file"
-    known = sensor.gain != 1.0 or sensor.offset_w != 0.0
-    return f"other GPUs of this model, {sensor.source}" if known else f"spread over models, {sensor.source}"
+    gain_measured = sensor.gain != 1.0 or sensor.offset_w != 0.0
+    return (
+        f"other GPUs of this model, {sensor.source}"
+        if gain_measured
+        else f"spread over models, {sensor.source}"
+    )
 
 
-def attribution_notes(found: Observation, board: Gpu | None, made: ClassEnergy) -> list[str]:
+def attribution_notes(observation: Observation, gpu_spec: Gpu | None, class_energy: ClassEnergy) -> list[str]:
     """Return what people should know: sensor, alignment, classes not identifiable."""
-    s, a = found.sensor, found.alignment
+    s, a = observation.sensor, observation.alignment
     window = f"{s.window_s * 1e3:.0f} ms window" if s.kind == "boxcar" else f"{s.lag_s * 1e3:.0f} ms lag"
-    title = board.title if board is not None else "an unnamed GPU"
-    told = (
-        f"{found.field} of {title}: {window}, an update every {found.readings.update_s * 1e3:.1f} ms,"
+    title = gpu_spec.title if gpu_spec is not None else "an unnamed GPU"
+    sensor_note = (
+        f"{observation.field} of {title}: {window},"
+        f" an update every {observation.readings.update_s * 1e3:.1f} ms,"
         f" gain {s.gain:.3f} +- {Z90 * s.gain_sd:.3f} ({gain_basis(s)})"
     )
     moved = (
         f"timeline shifted by {a.offset_s * 1e3:+.1f} ms (90 %: {a.low_s * 1e3:+.1f} to"
         f" {a.high_s * 1e3:+.1f}) to align it with the log"
     )
-    notes = [told, moved]
-    unknown = int((~made.found.known & (made.seconds > 0)).sum())
+    notes = [sensor_note, moved]
+    unknown = int((~class_energy.identification.identified & (class_energy.seconds > 0)).sum())
     if unknown:
-        notes.append(f"{unknown} of {int((made.seconds > 0).sum())} classes not identifiable from this log")
-        notes += _groups(made)
+        classes = int((class_energy.seconds > 0).sum())
+        notes.append(f"{unknown} of {classes} classes not identifiable from this log")
+        notes += _groups(class_energy)
     return notes
 
 
-def _groups(made: ClassEnergy, most: int = 3) -> list[str]:
+def _groups(class_energy: ClassEnergy, most: int = 3) -> list[str]:
     """State the joint energy of classes that never separate, the largest groups first."""
-    energy, deviation = made.group_energy()
-    member = made.found.group
+    energy, deviation = class_energy.group_energy()
+    member = class_energy.identification.group
     first = [int(np.flatnonzero(member == g)[0]) for g in np.unique(member[member >= 0])]
     first.sort(key=lambda i: -energy[i])
-    said = [
+    group_notes = [
         f"group {member[i]}: {int((member == member[i]).sum())} classes used {energy[i]:.4g} J together"
         f" (90 %: {max(energy[i] - Z90 * deviation[i], 0.0):.4g} to {energy[i] + Z90 * deviation[i]:.4g})"
         for i in first[:most]
     ]
     left = len(first) - most
-    return [*said, f"{left} more group{'s' * (left > 1)}: see the table's column group"] if left > 0 else said
+    return (
+        [*group_notes, f"{left} more group{'s' * (left > 1)}: see the table's column group"]
+        if left > 0
+        else group_notes
+    )
 
 
-def prior_note(expected_w: Floats, made: ClassEnergy) -> str:
+def prior_note(expected_w: Floats, class_energy: ClassEnergy) -> str:
     """Return the share of the kernels' energy that comes from the prior."""
     k = len(expected_w)
-    energy = np.nan_to_num(made.energy_j[:k])
-    share = float(energy @ made.prior_share[:k]) / max(float(energy.sum()), 1e-300)
+    energy = np.nan_to_num(class_energy.energy_j[:k])
+    share = float(energy @ class_energy.prior_share[:k]) / max(float(energy.sum()), 1e-300)
     return (
         f"prior used for {int(np.isfinite(expected_w).sum())} of {k} classes:"
         f" {share:.0%} of the kernels' energy comes from it"

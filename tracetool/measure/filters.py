@@ -70,7 +70,7 @@ def sensor_boxes(sensor: Sensor, jitter_s: float = 0.0) -> Boxes:
 
 
 def timing_noise(boxes: Boxes, time_s: Floats, edges_s: Floats, swing_w: float, jitter_s: float) -> Floats:
-    r"""Return what stamps that are off by a little do to each reading. Shape (n,). [W]
+    r"""Return what stamps that have a small error do to each reading. Shape (n,). [W]
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def timing_noise(boxes: Boxes, time_s: Floats, edges_s: Floats, swing_w: float, 
 
     Notes
     -----
-    An edge off by :math:`\delta` inside a box of length :math:`w` moves its mean by
+    An edge displaced by :math:`\delta` inside a box of length :math:`w` moves its mean by
     :math:`\delta \Delta P / w`; edges are off independently.
     """
     variance = np.zeros(len(time_s))

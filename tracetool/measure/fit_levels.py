@@ -148,9 +148,9 @@ def fit_levels(
 
     anchor, target, trust = _anchors(count, low, high, reach)
     width = min(STATE_COUNT * (int(np.ceil(boxes.reach_s / block)) + 2) + STATE_COUNT, size - 1)
-    held: Floats = np.bincount(anchor, trust, minlength=size).astype(np.float64) + 1e-6 / reach**2
+    anchor_weight: Floats = np.bincount(anchor, trust, minlength=size).astype(np.float64) + 1e-6 / reach**2
     pulled = np.asarray(np.bincount(anchor, trust * target, minlength=size), dtype=np.float64)
-    normal = _Normal(observe, width, held)
+    normal = _Normal(observe, width, anchor_weight)
     observe_t = observe.T.tocsr()
     floor = max(0.1, 0.0005 * abs(high))
     noise = max(0.3, 0.003 * abs(high), 0.002 * reach)
@@ -158,28 +158,28 @@ def fit_levels(
     extra = np.hypot(1.0, timing / noise)  # each reading's noise over the common one
     noise_weight = 1.0 / extra**2
     step_weight = 1.0 / (8 * step_scale) ** 2 * np.ones(size - STATE_COUNT)
-    factor, found = np.zeros((1, 1)), np.zeros(size)
+    factor, unknowns = np.zeros((1, 1)), np.zeros(size)
     miss, step = y, np.zeros(size - STATE_COUNT)
-    known = like is not None and like.level_w.size == size
-    first = rounds - _AGAIN if known else 0
-    for turn in range(first - 1 if known else 0, max(rounds, 1)):
+    warm_start = like is not None and like.level_w.size == size
+    first = rounds - _AGAIN if warm_start else 0
+    for turn in range(first - 1 if warm_start else 0, max(rounds, 1)):
         if turn < first and like is not None:
-            found = _unknowns(like.level_w.ravel(), fixed)
+            unknowns = _unknowns(like.level_w.ravel(), fixed)
         else:
             weight = noise_weight / noise**2
             factor = linalg.cholesky_banded(normal.bands(weight, step_weight), lower=True, check_finite=False)
             right = observe_t @ (weight * y) + pulled
-            found = linalg.cho_solve_banded((factor, True), right, check_finite=False)
-        miss, step = y - observe @ found, found[STATE_COUNT:] - found[:-STATE_COUNT]
+            unknowns = linalg.cho_solve_banded((factor, True), right, check_finite=False)
+        miss, step = y - observe @ unknowns, unknowns[STATE_COUNT:] - unknowns[:-STATE_COUNT]
         spread = 1.4826 * float(np.median(np.abs(miss / extra)))
         noise = float(np.clip(np.hypot(spread, floor), floor, 0.05 * reach + floor))
         extra = np.hypot(1.0, timing / noise)
         noise_weight = (_NOISE_FREEDOM + 1) / (_NOISE_FREEDOM + (miss / (noise * extra)) ** 2) / extra**2
         scale = step_scale * max(1.0, 8.0 * 0.5**turn)  # from smooth to stepwise
         step_weight = (_STEP_FREEDOM + 1) / (_STEP_FREEDOM * scale**2 + step**2)
-    made = Levels(
+    levels = Levels(
         blocks.edges_s,
-        (mixing @ found + fixed).reshape(count, STATE_COUNT),
+        (mixing @ unknowns + fixed).reshape(count, STATE_COUNT),
         blocks.ramps,
         mixing,
         factor,
@@ -187,9 +187,9 @@ def fit_levels(
         0.0,
         readings.power_w - miss,
     )
-    each = np.hypot(noise * extra, _inner_noise(made, readings, boxes))
-    ties = (found[anchor] - target) * np.sqrt(trust)
-    return replace(made, log_likelihood=_log_likelihood(miss, each, step / step_scale, ties))
+    each = np.hypot(noise * extra, _inner_noise(levels, readings, boxes))
+    ties = (unknowns[anchor] - target) * np.sqrt(trust)
+    return replace(levels, log_likelihood=_log_likelihood(miss, each, step / step_scale, ties))
 
 
 def _inner_noise(levels: Levels, readings: Readings, boxes: Boxes) -> Floats:

@@ -1,4 +1,4 @@
-"""What a log can tell apart: coverage, and classes that never separate."""
+"""What a log can separate: coverage, and classes that never separate."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tracetool.core.arrays import Bools, Floats, Ints, Texts
 
 #: A class is identified when the readings alone know its power to this share of its spread before.
 _KNOWN = 0.5
-#: Fewer windows than this see a class by chance.
+#: Fewer windows than this see a class at random.
 _FEWEST = 2.0
 #: Errors that cancel less than this do not join two classes into a group.
 _TOGETHER = 0.1
-#: A group is told apart when its joint energy is known to this share of its members' spread.
+#: A group counts as identified when its joint energy is known to this share of its members' spread.
 _GROUP_KNOWN = 0.25
 #: Rounds of joining; each joins every pair that cancels best.
 _ROUNDS = 15
@@ -28,10 +28,10 @@ _APART = 0.01
 
 @dataclass(frozen=True)
 class Identified:
-    """Which classes the log tells apart."""
+    """Which classes the log separates."""
 
     coverage: Floats  # (k,) whole sensor windows that saw it
-    known: Bools  # (k,)
+    identified: Bools  # (k,)
     reason: Texts  # (k,) "" where known
     group: Ints  # (k,) -1 where alone
 
@@ -48,7 +48,7 @@ def coverage_of(matrix: sparse.csr_matrix, independent: float) -> Floats:
 def identify(
     coverage: Floats, *, seconds: Floats, loose: Floats, tight_sd: Floats, apart: Floats, stretch: float
 ) -> Identified:
-    """Return which of k classes are told apart by the readings.
+    """Return which of k classes the readings identify.
 
     Parameters
     ----------
@@ -75,20 +75,22 @@ def identify(
     unseen = coverage < _FEWEST
     mixed = apart < _APART
     vague = sd > _KNOWN * tight_sd
-    known = ~(unseen | mixed | vague)
+    identified = ~(unseen | mixed | vague)
     group = np.full(len(sd), -1, dtype=np.int64)
-    asked = np.flatnonzero(~known & (coverage > 0))
-    if len(asked) > 1:
-        energy = loose[np.ix_(asked, asked)] * np.outer(seconds[asked], seconds[asked])
-        label = _join(energy * stretch, tight_sd[asked] * seconds[asked], mixed[asked])
+    open_classes = np.flatnonzero(~identified & (coverage > 0))
+    if len(open_classes) > 1:
+        energy = loose[np.ix_(open_classes, open_classes)] * np.outer(
+            seconds[open_classes], seconds[open_classes]
+        )
+        label = _join(energy * stretch, tight_sd[open_classes] * seconds[open_classes], mixed[open_classes])
         joined = np.bincount(label)[label] > 1
-        _, group[asked[joined]] = np.unique(label[joined], return_inverse=True)
+        _, group[open_classes[joined]] = np.unique(label[joined], return_inverse=True)
     reason = np.full(len(sd), "", dtype=object)
     reason[vague] = "the readings leave its power open"
     reason[(vague | mixed) & (group >= 0)] = "never separates from the other classes of its group"
     reason[unseen] = "fewer than two sensor windows saw it"
     reason[coverage <= 0] = "no sensor window saw it"
-    return Identified(coverage, known, reason, group)
+    return Identified(coverage, identified, reason, group)
 
 
 def _join(covariance: Floats, spread: Floats, mixed: Bools) -> Ints:

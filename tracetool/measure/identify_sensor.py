@@ -35,35 +35,39 @@ class IdentifiedSensor:
     """One field of a log and what it tells of its sensor."""
 
     field: str
-    found: Characterized
-    nominal: Sensor  # what the board's file and class say
+    characterized: Characterized
+    nominal: Sensor  # what the GPU's file and class say
     metered: MeteredGain | None = None  # gain and offset, where a meter ran beside
 
     def sensor(self) -> Sensor:
-        """Return the sensor as the log shows it; a window known of such boards stays where the log agrees."""
-        window, nominal = self.found.window_s, self.nominal
-        seen = self.found.sensor(nominal)
+        """Return the sensor as the log shows it; a window known of such GPUs stays where the log agrees."""
+        window, nominal = self.characterized.window_s, self.nominal
+        characterized = self.characterized.sensor(nominal)
         agrees = window is not None and window.low <= nominal.window_s <= window.high
-        return replace(seen, window_s=nominal.window_s) if agrees and nominal.basis == "measured" else seen
+        return (
+            replace(characterized, window_s=nominal.window_s)
+            if agrees and nominal.basis == "measured"
+            else characterized
+        )
 
     def row(self) -> dict[str, Any]:
         """Return it as one row: values in milliseconds with both ends of their 90 % intervals."""
-        out: dict[str, Any] = {"field": self.field, "kind": self.found.kind or None}
+        out: dict[str, Any] = {"field": self.field, "kind": self.characterized.kind or None}
         for name in ("window", "lag", "update", "offset"):
-            told: Estimate | None = getattr(self.found, f"{name}_s")
-            if name == "offset" and not self.found.kind:
-                told = None  # where readings hardly answer, one delay explains them as well as another
-            out[f"{name}_ms"] = None if told is None else float(told.value) * _MS
-            out[f"{name}_low_ms"] = None if told is None else float(told.low) * _MS
-            out[f"{name}_high_ms"] = None if told is None else float(told.high) * _MS
+            estimate: Estimate | None = getattr(self.characterized, f"{name}_s")
+            if name == "offset" and not self.characterized.kind:
+                estimate = None  # where readings hardly answer, one delay explains them as well as another
+            out[f"{name}_ms"] = None if estimate is None else float(estimate.value) * _MS
+            out[f"{name}_low_ms"] = None if estimate is None else float(estimate.low) * _MS
+            out[f"{name}_high_ms"] = None if estimate is None else float(estimate.high) * _MS
         gain, sd, offset = self.nominal.gain, self.nominal.gain_sd, self.nominal.offset_w
         if self.metered is not None:
             gain, sd, offset = self.metered.gain, self.metered.gain_sd, self.metered.offset_w
         out |= {"gain": gain, "gain_low": gain - Z90 * sd, "gain_high": gain + Z90 * sd, "offset_w": offset}
         out["gain_from"] = "meter" if self.metered is not None else gain_basis(self.nominal)
-        return {**out, "note": self.found.reason or None}
+        return {**out, "note": self.characterized.reason or None}
 
-    def told(self) -> dict[str, str]:
+    def in_words(self) -> dict[str, str]:
         """Return it as people read it: each value with its 90 % interval, a dash where the log is silent."""
         row = self.row()
         out = {"kind": row["kind"] or "-"}
@@ -80,8 +84,8 @@ class IdentifiedSensor:
     def toml(self) -> str:
         """Return what was identified as a calibration file's section."""
         lines = ["[sensor]"]
-        seen = self.sensor()
-        for name, value in (("window", seen.window_s), ("lag", seen.lag_s), ("update", seen.update_s)):
+        sensor = self.sensor()
+        for name, value in (("window", sensor.window_s), ("lag", sensor.lag_s), ("update", sensor.update_s)):
             if np.isfinite(value) and value > 0:
                 lines.append(f"{name}_ms = {value * _MS:.2f}")
         told_by = self.metered
@@ -97,10 +101,10 @@ class IdentifiedSensor:
         return "\n".join([*lines, ""])
 
 
-def save_sensor(found: IdentifiedSensor, path: str | os.PathLike[str]) -> Path:
+def save_sensor(identified: IdentifiedSensor, path: str | os.PathLike[str]) -> Path:
     """Write a calibration file for ``--sensor`` and return its path."""
     with aside_file(path) as aside:
-        aside.write_text(found.toml(), "utf-8")
+        aside.write_text(identified.toml(), "utf-8")
     return Path(path)
 
 
@@ -142,12 +146,14 @@ def identify_sensor(
         if power:
             raise BadInput("a run is identified by its own log", "ingest it with --power LOG")
         kernels = run.kernels
-        wanted = int(kernels["device"].mode()[0]) if kernels.height and device is None else device or 0
-        kernels = kernels.filter(pl.col("device") == wanted)
+        kernel_device = int(kernels["device"].mode()[0]) if kernels.height and device is None else device or 0
+        kernels = kernels.filter(pl.col("device") == kernel_device)
         start = kernels["start_ns"].to_numpy()
         end = start + kernels["duration_ns"].to_numpy()
-        told = run.devices.filter(pl.col("device") == wanted).to_dicts()
-        gpu = gpu or (told[0].get("gpu") or match_gpu(told[0].get("name") or "") if told else None)
+        device_rows = run.devices.filter(pl.col("device") == kernel_device).to_dicts()
+        gpu = gpu or (
+            device_rows[0].get("gpu") or match_gpu(device_rows[0].get("name") or "") if device_rows else None
+        )
         jitter = 2e-5
     else:
         table = read_activity(source)
@@ -155,30 +161,32 @@ def identify_sensor(
             raise BadInput.in_file(source, "is a table of activities without a power log", "give --power LOG")
         telemetry = pl.concat([read_telemetry(p, tz) for p in power])
         start, end = table["start_us"].to_numpy() * 1000, table["end_us"].to_numpy() * 1000
-        wanted, jitter = device or 0, 3e-4
+        kernel_device, jitter = device or 0, 3e-4
     logged = telemetry_devices(telemetry)
     if not logged:
         raise BadInput.in_file(source, "has no power readings beside it")
-    chosen = wanted if wanted in logged else logged[0]
+    chosen = kernel_device if kernel_device in logged else logged[0]
     origin = int(telemetry["time_ns"].min() or 0)  # type: ignore[arg-type]
     first = (start - origin).astype(np.float64) * _NS
     last = (end - origin).astype(np.float64) * _NS
     timeline = build_timeline(first, last, np.zeros(len(first), np.int64), 1, jitter)
-    board = load_gpu(gpu, part="sensor") if gpu else None
+    gpu_spec = load_gpu(gpu, part="sensor") if gpu else None
     true = read_meter(meter) if meter is not None else None
-    made: list[IdentifiedSensor] = []
+    identified: list[IdentifiedSensor] = []
     for log in power_logs(telemetry, chosen, origin):
-        nominal = candidate_sensors(board, log.field)[0]
-        found = characterize(log, timeline, nominal)
-        one = IdentifiedSensor(log.field, found, nominal)
+        nominal = candidate_sensors(gpu_spec, log.field)[0]
+        characterized = characterize(log, timeline, nominal)
+        one = IdentifiedSensor(log.field, characterized, nominal)
         if true is not None:
             time = (true["time_us"].to_numpy() * 1e3 - origin) * _NS
             try:
                 metered = gain_against(log, one.sensor(), time, true["power_w"].to_numpy())
             except BadInput:
-                if not made:  # the field attribution uses must have its gain; others may be too slow for one
+                if (
+                    not identified
+                ):  # the field attribution uses must have its gain; others may be too slow for one
                     raise
             else:
                 one = replace(one, metered=metered)
-        made.append(one)
-    return made
+        identified.append(one)
+    return identified

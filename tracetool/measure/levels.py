@@ -114,7 +114,7 @@ class Levels:
             whole = square.sum(axis=0)
             if end == size:
                 return np.asarray(whole)
-            # What follows fades like a geometric series, whose rest the last two quarters foretell.
+            # What follows fades like a geometric series, whose rest the last two quarters predict.
             late, final = square[-(tail // 2) : -(tail // 4)].sum(axis=0), square[-(tail // 4) :].sum(axis=0)
             pace = np.minimum(final / np.maximum(late, 1e-300), 0.999)
             rest = final * pace / (1.0 - pace)
@@ -126,22 +126,22 @@ class Levels:
         """Return the variance of windows that cut a block: power moved inside it too. Shape (w,). [J^2]
 
         What a block's level differs from its neighbors' is what its halves may differ by: a part that
-        holds the share f of it is off by that times the root of f (1 - f).
+        holds the share f of it has an error of that times the root of f (1 - f).
         """
         edges, ramp, level = self.edges_s, self.ramps[0], self.level_w[:, 0]
-        held = np.diff(ramp(edges))
-        full = held > _FILLED * np.diff(edges)
+        block_busy_s = np.diff(ramp(edges))
+        full = block_busy_s > _FILLED * np.diff(edges)
         step = np.where(full[1:] & full[:-1], np.diff(level), 0.0) ** 2
         moved = np.maximum(np.append(step, 0.0), np.insert(step, 0, 0.0))
-        last = len(held) - 1
+        last = len(block_busy_s) - 1
         ends = [np.clip(np.searchsorted(edges, t, side="right") - 1, 0, last) for t in (start_s, end_s)]
         out = np.zeros(len(start_s))
         for which, block in enumerate(ends):
             low, high = np.maximum(start_s, edges[block]), np.minimum(end_s, edges[block + 1])
             part = np.maximum(ramp(high) - ramp(low), 0.0)
-            share = np.clip(part / np.maximum(held[block], 1e-12), 0.0, 1.0)
-            found = 0.5 * moved[block] * held[block] ** 2 * share * (1.0 - share)
-            out += np.where((which == 0) | (ends[0] != ends[1]), found, 0.0)
+            share = np.clip(part / np.maximum(block_busy_s[block], 1e-12), 0.0, 1.0)
+            cut_variance = 0.5 * moved[block] * block_busy_s[block] ** 2 * share * (1.0 - share)
+            out += np.where((which == 0) | (ends[0] != ends[1]), cut_variance, 0.0)
         return out
 
     def power(self, start_s: Floats, end_s: Floats) -> Floats:

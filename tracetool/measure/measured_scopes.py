@@ -36,7 +36,7 @@ def measured_scopes(run: Run, energy: pl.DataFrame | None) -> dict[str, dict[str
         The energy of ``run`` is the sum of the others and its time the window, first start to last end; a
         scope without activities, gaps without a log and a run not measured whole are absent.
     """
-    made: dict[str, dict[str, Any]] = {}
+    scopes: dict[str, dict[str, Any]] = {}
     for scope in ("kernels", "copies"):
         signatures = run.signatures.filter((pl.col("kind") == "kernel") == (scope == "kernels"))
         if not signatures.height:
@@ -46,28 +46,28 @@ def measured_scopes(run: Run, energy: pl.DataFrame | None) -> dict[str, dict[str
             inside = energy.filter(pl.col("signature").is_in(signatures["signature"].implode()))
         whole_ms = float(signatures.select(pl.col("duration_ns").sum() / 1e6).item())
         launches = int(signatures["launches"].sum())
-        made[scope] = {"launches": launches, "time_ms": whole_ms, **_metered(inside, whole_ms)}
+        scopes[scope] = {"launches": launches, "time_ms": whole_ms, **_metered(inside, whole_ms)}
     gaps = None if energy is None else measured_gaps(run, energy)
     if gaps is not None:
-        made["gaps"] = gaps
-        if all((scope["measured_pct"] or 0.0) >= WHOLE_PCT for scope in made.values()):
-            made["run"] = _sum(run, made)
-    return made
+        scopes["gaps"] = gaps
+        if all((scope["measured_pct"] or 0.0) >= WHOLE_PCT for scope in scopes.values()):
+            scopes["run"] = _sum(run, scopes)
+    return scopes
 
 
 def _sum(run: Run, scopes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the run: the energies of its scopes together, over its window."""
     window = run.kernels.select((pl.col("start_ns") + pl.col("duration_ns")).max() - pl.col("start_ns").min())
     seconds = float(window.item()) * 1e-9
-    made: dict[str, Any] = {
+    whole_run: dict[str, Any] = {
         "launches": sum(int(scopes[s]["launches"]) for s in scopes if s != "gaps"),
         "time_ms": 1e3 * seconds,
         "measured_pct": min(float(s["measured_pct"] or 0.0) for s in scopes.values()),
     }
     for end in ENDS:
         joules = sum(float(s[f"energy{end}_j"]) for s in scopes.values())
-        made |= {f"energy{end}_j": joules, f"power{end}_w": joules / seconds if seconds else None}
-    return made
+        whole_run |= {f"energy{end}_j": joules, f"power{end}_w": joules / seconds if seconds else None}
+    return whole_run
 
 
 def scopes_line(scopes: Mapping[str, Mapping[str, Any]]) -> str:
@@ -90,11 +90,11 @@ def _metered(rows: pl.DataFrame | None, time_ms: float) -> dict[str, Any]:
     if metered is None or not metered.height:
         return {"measured_pct": 0.0}
     seconds = float(metered["duration_ns"].sum()) / 1e9
-    made: dict[str, Any] = {"measured_pct": 1e5 * seconds / time_ms if time_ms else None}
+    measured: dict[str, Any] = {"measured_pct": 1e5 * seconds / time_ms if time_ms else None}
     for end in ENDS:
         joules = float(metered[f"energy{end}_j"].sum())
-        made |= {f"energy{end}_j": joules, f"power{end}_w": joules / seconds if seconds else None}
-    return made
+        measured |= {f"energy{end}_j": joules, f"power{end}_w": joules / seconds if seconds else None}
+    return measured
 
 
 def measured_gaps(run: Run, measured: pl.DataFrame) -> dict[str, Any] | None:
@@ -110,19 +110,19 @@ def measured_gaps(run: Run, measured: pl.DataFrame) -> dict[str, Any] | None:
     gaps = idle_intervals(run.kernels)
     whole_s = gaps["gap_ns"].to_numpy() * 1e-9
     held_s = np.where(gaps["after"].is_not_null(), np.minimum(whole_s, GAP_HOLD_S), 0.0)
-    time, held = float(whole_s.sum()), float(held_s.sum())
-    made: dict[str, Any] = {"launches": gaps.height, "time_ms": 1e3 * time, "measured_pct": 100.0}
+    time, held_total_s = float(whole_s.sum()), float(held_s.sum())
+    measured_gap: dict[str, Any] = {"launches": gaps.height, "time_ms": 1e3 * time, "measured_pct": 100.0}
     for end, one, other in zip(ENDS, near, far, strict=True):
-        joules = one * held + other * (time - held)
-        made |= {f"energy{end}_j": joules, f"power{end}_w": joules / time if time else None}
-    return made
+        joules = one * held_total_s + other * (time - held_total_s)
+        measured_gap |= {f"energy{end}_j": joules, f"power{end}_w": joules / time if time else None}
+    return measured_gap
 
 
 def _watts(rows: pl.DataFrame) -> tuple[float, float, float] | None:
     """Return the mean power of a state with its interval; None where it was not metered. [W]"""
-    known = rows.filter(pl.col("energy_j").is_not_null() & (pl.col("duration_ns") > 0))
-    if not known.height:
+    metered_rows = rows.filter(pl.col("energy_j").is_not_null() & (pl.col("duration_ns") > 0))
+    if not metered_rows.height:
         return None
-    seconds = float(known["duration_ns"].sum()) / 1e9
-    value, low, high = (float(known[f"energy{end}_j"].sum()) / seconds for end in ENDS)
+    seconds = float(metered_rows["duration_ns"].sum()) / 1e9
+    value, low, high = (float(metered_rows[f"energy{end}_j"].sum()) / seconds for end in ENDS)
     return value, low, high

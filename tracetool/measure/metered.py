@@ -1,4 +1,4 @@
-"""A board's own gain and offset, from its log and a physical meter beside it."""
+"""A GPU's own gain and offset, from its log and a physical meter beside it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _STRETCHES, _RESAMPLES = 24, 400
 _GAIN_FLOOR, _OFFSET_FLOOR_W = 0.001, 0.1
 #: Fewest readings, and the least spread of true power, that tell a gain. [1], [W]
 _FEWEST, _LEAST_SWING_W = 12, 5.0
-#: A meter of another board, hour or unit also has its straight line: readings must follow the meter with at
-#: least this much of their variance, and no board on a meter was further off than 0.87 to 1.13. [1]
+#: A meter of another GPU, hour or unit also has its straight line: readings must follow the meter with at
+#: least this much of their variance, and no GPU on a meter was further off than 0.87 to 1.13. [1]
 _LEAST_SHARE, _GAINS = 0.5, (0.4, 2.5)
 #: A reading is younger than its line's stamp by this, at most half the polling interval. [s]
 _READ_S = 0.003
@@ -45,7 +45,7 @@ class MeteredGain:
 
 
 def gain_against(log: PowerLog, sensor: Sensor, meter_s: Floats, meter_w: Floats) -> MeteredGain:
-    """Return a board's gain and offset.
+    """Return a GPU's gain and offset.
 
     Parameters
     ----------
@@ -70,33 +70,34 @@ def gain_against(log: PowerLog, sensor: Sensor, meter_s: Floats, meter_w: Floats
     """
     order = np.argsort(meter_s, kind="stable")
     time, power = meter_s[order], meter_w[order]
-    asked = log.time_s + min(_READ_S, 0.5 * poll_spacing(np.sort(log.time_s)))
-    readings = resolve_updates(asked, log.power_w, sensor.update_s)
+    query_s = log.time_s + min(_READ_S, 0.5 * poll_spacing(np.sort(log.time_s)))
+    readings = resolve_updates(query_s, log.power_w, sensor.update_s)
     boxes = sensor_boxes(sensor, readings.jitter_s)
     margin = boxes.reach_s + 2.0 * _CLOCK_S
-    kept = (readings.time_s > time[0] + margin) & (readings.time_s < time[-1] - 2.0 * _CLOCK_S)
-    if kept.sum() < _FEWEST:
+    covered = (readings.time_s > time[0] + margin) & (readings.time_s < time[-1] - 2.0 * _CLOCK_S)
+    if covered.sum() < _FEWEST:
         raise BadInput(
-            f"the meter covers {int(kept.sum())} readings of {log.field}", "log longer, and check both clocks"
+            f"the meter covers {int(covered.sum())} readings of {log.field}",
+            "log longer, and check both clocks",
         )
     energy = np.concatenate([[0.0], np.cumsum(0.5 * (power[1:] + power[:-1]) * np.diff(time))])
-    at, shown = readings.time_s[kept], readings.power_w[kept]
+    at, shown = readings.time_s[covered], readings.power_w[covered]
     span = max(float(np.ptp(at)), 1e-3)
 
-    def seen(clock: Floats) -> Floats:
+    def metered_w(clock: Floats) -> Floats:
         moved = at - clock[0] - clock[1] * (at - at[0])
         out = np.zeros(len(at))
         for back, front, weight in zip(boxes.back_s, boxes.front_s, boxes.weight, strict=True):
-            held = np.interp(moved - front, time, energy) - np.interp(moved - back, time, energy)
-            out += weight * held / (back - front)
+            window_j = np.interp(moved - front, time, energy) - np.interp(moved - back, time, energy)
+            out += weight * window_j / (back - front)
         return out
 
     still = BadInput("power hardly changed beside the meter", "run a load that comes and goes")
-    if float(np.ptp(seen(np.zeros(2)))) < _LEAST_SWING_W:
+    if float(np.ptp(metered_w(np.zeros(2)))) < _LEAST_SWING_W:
         raise still
 
     def miss(clock: Floats) -> float:
-        true = seen(clock)
+        true = metered_w(clock)
         line = np.polyfit(true, shown, 1)
         tie = (clock[0] / _CLOCK_S) ** 2 + (clock[1] / _DRIFT) ** 2
         left = float(np.mean((shown - np.polyval(line, true)) ** 2))
@@ -106,23 +107,23 @@ def gain_against(log: PowerLog, sensor: Sensor, meter_s: Floats, meter_w: Floats
     start = min(tried, key=miss)
     step = start + np.array([[0.0, 0.0], [2e-3, 0.0], [0.0, 5e-3 / span]])
     clock = optimize.minimize(miss, start, method="Nelder-Mead", options={"initial_simplex": step}).x
-    true = seen(clock)
+    true = metered_w(clock)
     if float(np.ptp(true)) < _LEAST_SWING_W:
         raise still
-    found = _line(true, shown, at, clock)
-    if not found.miss_w**2 < (1.0 - _LEAST_SHARE) * float(np.var(shown)):
-        raise BadInput(f"{log.field} does not follow the meter", "check that both saw one board at one time")
-    if not _GAINS[0] < found.gain < _GAINS[1]:
+    gain_fit = _line(true, shown, at, clock)
+    if not gain_fit.miss_w**2 < (1.0 - _LEAST_SHARE) * float(np.var(shown)):
+        raise BadInput(f"{log.field} does not follow the meter", "check that both saw one GPU at one time")
+    if not _GAINS[0] < gain_fit.gain < _GAINS[1]:
         raise BadInput(
-            f"{log.field} would show {found.gain:.3g} of the meter's power",
-            "give the board's power_w in watts",
+            f"{log.field} would show {gain_fit.gain:.3g} of the meter's power",
+            "give the GPU's power_w in watts",
         )
-    if abs(found.clock_s) > 2.0 * _CLOCK_S:
+    if abs(gain_fit.clock_s) > 2.0 * _CLOCK_S:
         raise BadInput(
-            f"the meter's clock would be {found.clock_s * 1e3:+.0f} ms off {log.field}",
+            f"the meter's clock would be {gain_fit.clock_s * 1e3:+.0f} ms off {log.field}",
             "set it right to 50 ms",
         )
-    return found
+    return gain_fit
 
 
 def _line(true: Floats, shown: Floats, at: Floats, clock: Floats) -> MeteredGain:

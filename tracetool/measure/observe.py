@@ -9,6 +9,7 @@ import numpy as np
 
 from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
+from tracetool.core.figures import counted
 from tracetool.hardware.sensors import Sensor
 from tracetool.measure.align import Alignment, align, join_parts
 from tracetool.measure.class_likelihood import class_likelihood, compact_classes
@@ -31,15 +32,15 @@ _FEW, _FINE = 60, 37
 #: Readings that do: their joint likelihood costs the cube of their number.
 _ENOUGH = 180
 #: Part of the levels' log likelihood that counts for an offset. Levels cannot follow power that changes
-#: inside a block, and readings in a row then miss alike: on 48 invented boards under a square wave
+#: inside a block, and readings in a row then miss alike: on 48 invented GPUs under a square wave
 #: offsets lay five standard deviations off at full count, and one at this.
 _LEVELS_COUNT = 0.25
 #: Readings used to find the offset: more would only take longer.
 _MOST = 250
 #: A logger stamps a line, then asks the driver: the value is this much younger than its stamp, or half
-#: the time between lines where that is less. 3 to 6 ms on `nvidia-smi` logs of boards on a meter. [s]
+#: the time between lines where that is less. 3 to 6 ms on `nvidia-smi` logs of GPUs on a meter. [s]
 READ_S = 0.003
-#: Power at the board's input follows activity by this much: regulators and input filter smooth it. [s]
+#: Power at the GPU's input follows activity by this much: regulators and input filter smooth it. [s]
 LAG_S = 0.002
 #: Two stamps of one host clock differ by what reading the sensor takes and by the launch. [s]
 CLOCK_SD_S = 0.004
@@ -111,14 +112,15 @@ def observe(
     """
     if len(log.time_s) < 3:
         raise BadInput(
-            f"the power log has {len(log.time_s)} readings", "log for longer than the sensor's update period"
+            f"the power log has {counted(len(log.time_s), 'reading')}",
+            "log for longer than the sensor's update period",
         )
     if log.field == "counter":
         log = counter_log(log, sensors[0].update_s)
         sensors = [as_boxcar(s, log) for s in sensors]
-    asked = log.time_s + min(READ_S, 0.5 * poll_spacing(np.sort(log.time_s)))
-    sensor = choose_sensor(asked, log.power_w, timeline, sensors)
-    readings = resolve_updates(asked, log.power_w, sensor.update_s)
+    query_s = log.time_s + min(READ_S, 0.5 * poll_spacing(np.sort(log.time_s)))
+    sensor = choose_sensor(query_s, log.power_w, timeline, sensors)
+    readings = resolve_updates(query_s, log.power_w, sensor.update_s)
     if len(readings) < 3:
         raise BadInput(
             "the power log shows fewer than three updates of its sensor", "log for longer than a second"
@@ -138,9 +140,9 @@ def observe(
             part, compact_classes(near), sensor, around_s=around_s, prior_sd_s=open_s, worth=_LEVELS_COUNT
         )
         boxes = sensor_boxes(sensor, readings.jitter_s)
-    found = [_align_part(p, timeline, boxes, around_s, open_s) for p in parts]
+    alignments = [_align_part(p, timeline, boxes, around_s, open_s) for p in parts]
     at = np.array([float(p.time_s.mean()) for p in parts])
-    joined = join_parts(found, at, DRIFT_SD) if len(parts) > 1 else found[0]
+    joined = join_parts(alignments, at, DRIFT_SD) if len(parts) > 1 else alignments[0]
     moved = timeline.shifted(joined.offset_s, joined.drift, joined.pivot_s)
     return Observation(log.field, sensor, readings, boxes, joined, moved, window_sd_s)
 

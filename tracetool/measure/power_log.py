@@ -28,8 +28,8 @@ class PowerLog:
 
 def telemetry_devices(telemetry: pl.DataFrame) -> list[int]:
     """Return the devices that have power readings or a counter, in order."""
-    seen = telemetry.filter(pl.col("power_w").is_not_null() | pl.col("energy_j").is_not_null())
-    return sorted(seen["device"].unique().to_list())
+    with_power = telemetry.filter(pl.col("power_w").is_not_null() | pl.col("energy_j").is_not_null())
+    return sorted(with_power["device"].unique().to_list())
 
 
 def power_logs(telemetry: pl.DataFrame, device: int, origin_ns: int) -> list[PowerLog]:
@@ -44,12 +44,12 @@ def power_logs(telemetry: pl.DataFrame, device: int, origin_ns: int) -> list[Pow
     origin_ns : int
         Time that becomes 0, near the log, so that float64 seconds keep nanoseconds. [ns]
     """
-    mine = telemetry.filter(pl.col("device") == device)
-    counted = mine.filter(pl.col("energy_j").is_not_null()).unique("time_ns").sort("time_ns")
+    device_rows = telemetry.filter(pl.col("device") == device)
+    counted = device_rows.filter(pl.col("energy_j").is_not_null()).unique("time_ns").sort("time_ns")
     counter_time = (counted["time_ns"].to_numpy() - origin_ns) * _NS
     counter = counted["energy_j"].to_numpy()
     out = []
-    powered = mine.filter(pl.col("power_w").is_not_null() & pl.col("power_w").is_finite())
+    powered = device_rows.filter(pl.col("power_w").is_not_null() & pl.col("power_w").is_finite())
     for field in powered["field"].unique(maintain_order=True).to_list():
         rows = powered.filter(pl.col("field").eq_missing(pl.lit(field, dtype=pl.String))).sort("time_ns")
         kind = rows["power_kind"].drop_nulls().head(1).to_list()

@@ -31,29 +31,31 @@ def _filled_power(active: Floats, power_w: Floats) -> float:
 
     Where kernels fill little of any reading they draw more than any reading shows.
     """
-    some = active > 0
-    slope, base = np.polyfit(active[some], power_w[some], 1) if np.ptp(active[some]) > 0 else (0.0, 0.0)
+    with_work = active > 0
+    slope, base = (
+        np.polyfit(active[with_work], power_w[with_work], 1) if np.ptp(active[with_work]) > 0 else (0.0, 0.0)
+    )
     return float(base + slope)
 
 
-def prior_of(power_w: Floats, made: Design, expected_w: Floats | None, limit_w: float) -> Prior:
+def prior_of(power_w: Floats, class_design: Design, expected_w: Floats | None, limit_w: float) -> Prior:
     """Return the ties before any reading.
 
     Parameters
     ----------
     power_w : array, shape (n,)
         Readings. [W]
-    made : Design
+    class_design : Design
         Whose classes are asked about.
     expected_w : array, shape (k,), optional
         Power of each class as expected; NaN where nothing is. Without it, one level for all. [W]
     limit_w : float
-        The board's power limit, NaN if not known. [W]
+        The GPU's power limit, NaN if not known. [W]
     """
     low, high = (float(q) for q in np.quantile(power_w, [0.01, 0.995]))
     reach = max(high - low, 0.05 * abs(high), 1.0)
-    k = made.classes
-    active = np.asarray(made.matrix[:, :k].sum(axis=1)).ravel()
+    k = class_design.classes
+    active = np.asarray(class_design.matrix[:, :k].sum(axis=1)).ravel()
     full = active > 0.5 * active.max(initial=0.0)
     shown = bool((active < 1.0 - _IDLE_SEEN).any())
     level, most = high, 1.0
@@ -68,14 +70,14 @@ def prior_of(power_w: Floats, made: Design, expected_w: Floats | None, limit_w: 
     mean = np.full(k + 2, level)
     sd = np.full(k + 2, _CLASS_SPREAD * max(reach, level - idle))
     if expected_w is not None:
-        told = np.flatnonzero(np.isfinite(expected_w))
-        mean[told] = expected_w[told]
-        sd[told] = np.maximum(_PRIOR_SPREAD * expected_w[told], 0.1 * reach)
+        with_prior = np.flatnonzero(np.isfinite(expected_w))
+        mean[with_prior] = expected_w[with_prior]
+        sd[with_prior] = np.maximum(_PRIOR_SPREAD * expected_w[with_prior], 0.1 * reach)
     mean[k:] = idle + 0.2 * (level - idle), idle
     sd[k:] = 0.5 * reach if shown else _IDLE_SHARE_SD * level
     shared = np.append(np.ones(k), [0.0, 0.0])
     if np.isfinite(limit_w):
         top = max(1.5 * high, 1.2 * limit_w)
-    # Nothing draws less than an idle board, but a log of work alone does not show what that is.
+    # Nothing draws less than an idle GPU, but a log of work alone does not show what that is.
     floor = max(0.0, min(low - 0.2 * reach, _FLOOR * low)) if shown else 0.0
     return Prior(mean, sd, shared, _SCALE_SD, floor, top)

@@ -82,15 +82,15 @@ def _brackets(time_s: Floats, power_w: Floats) -> tuple[Floats, Floats]:
     return low[narrow], high[narrow]
 
 
-def _grid_room(low: Floats, high: Floats, period: float, origin: float) -> float:
+def _grid_freedom_s(low: Floats, high: Floats, period: float, origin: float) -> float:
     """Return the standard deviation of the grid's place that the brackets leave open. [s]
 
     All brackets must hold their update: polls that drift against the updates narrow the place down,
     polls in step with them leave the whole poll open. Stamps jitter, so the outermost few do not count.
     """
     at = origin + np.round((0.5 * (low + high) - origin) / period) * period
-    room = float(np.quantile(high - at, _FEW_OFF) - np.quantile(low - at, 1.0 - _FEW_OFF))
-    return max(room, 0.0) / float(np.sqrt(12.0))
+    free_s = float(np.quantile(high - at, _FEW_OFF) - np.quantile(low - at, 1.0 - _FEW_OFF))
+    return max(free_s, 0.0) / float(np.sqrt(12.0))
 
 
 def update_period(time_s: Floats, power_w: Floats, near_s: float | None = None) -> tuple[float, float, float]:
@@ -178,5 +178,5 @@ def resolve_updates(time_s: Floats, power_w: Floats, nominal_s: float) -> Readin
     order = np.lexsort((-into, doubt, update))
     first = np.flatnonzero(np.diff(update[order], prepend=-np.inf) > 0)
     witness = order[first]
-    room = _grid_room(*_brackets(time, power), period, origin)
-    return Readings(origin + update[witness] * period, power[witness], period, error, 0.0, polls, room)
+    free_s = _grid_freedom_s(*_brackets(time, power), period, origin)
+    return Readings(origin + update[witness] * period, power[witness], period, error, 0.0, polls, free_s)

@@ -30,7 +30,7 @@ _DRIFT_SHARE = 0.1
 YOUNG_S = 0.2
 #: States are not quite steady: below this share of the log's range misfits say nothing.
 _FLOOR_SHARE = 0.01
-#: Its last blocks leave the board half empty. [s]
+#: Its last blocks leave the GPU half empty. [s]
 LATE_S = 0.1
 #: By about this much, relative to the log's range.
 _YOUNG_SHARE = 0.3
@@ -127,16 +127,16 @@ def respond(readings: Readings, timeline: Timeline, boxes: Boxes) -> Response:
     ratio = np.hypot(1.0, timing / noise)
     weight = 1.0 / ratio**2
     miss: Floats = target
-    found: Floats = np.zeros(matrix.shape[1])
+    powers_w: Floats = np.zeros(matrix.shape[1])
     for _ in range(_ROUNDS):
         heavy = matrix * (weight / noise**2)[:, None]
         normal = heavy.T @ matrix + np.diag(tie**2)
-        found = np.asarray(np.linalg.solve(normal, heavy.T @ target), dtype=np.float64)
-        miss = target - matrix @ found
+        powers_w = np.asarray(np.linalg.solve(normal, heavy.T @ target), dtype=np.float64)
+        miss = target - matrix @ powers_w
         noise = max(floor, 1.4826 * float(np.median(np.abs(miss / ratio))))
         ratio = np.hypot(1.0, timing / noise)
         weight = (_FREEDOM + 1) / (_FREEDOM + (miss / (noise * ratio)) ** 2) / ratio**2
     each = noise * ratio
     data = -0.5 * (_FREEDOM + 1) * float(np.log1p((miss / each) ** 2 / _FREEDOM).sum())
-    value = data - float(np.log(each).sum()) - 0.5 * float(((tie * found) ** 2).sum())
-    return Response(value, noise, float(found[0] - found[1]), y - miss)
+    value = data - float(np.log(each).sum()) - 0.5 * float(((tie * powers_w) ** 2).sum())
+    return Response(value, noise, float(powers_w[0] - powers_w[1]), y - miss)

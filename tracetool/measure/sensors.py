@@ -11,9 +11,9 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.sensors import FIELDS, Sensor, unnamed_sensors
 
 _MS = 1e-3
-#: One or two boards of a model were put on a meter: another board's gain differs by at least this. Boards
-#: of one model foretell each other to 4 % (A5000), 2 % (2080 Ti, 2060 Super), 1.5 % (3090) and 0.05 % (P100):
-#: 2.3 % as a root mean square over models, 1.8 % over boards. Models foretell each other to 7 % in gain, to
+#: One or two GPUs of a model were put on a meter: another GPU's gain differs by at least this. GPUs
+#: of one model predict each other to 4 % (A5000), 2 % (2080 Ti, 2060 Super), 1.5 % (3090) and 0.05 % (P100):
+#: 2.3 % as a root mean square over models, 1.8 % over GPUs. Models predict each other to 7 % in gain, to
 #: 6 % in power at load, for high gains come with low offsets: what the classes state.
 BOARD_GAIN_SD = 0.02
 #: A "one second" reading is, on an RTX 3090's log, the mean of its last eleven readings of 100 ms (to
@@ -55,7 +55,7 @@ def candidate_sensors(gpu: Gpu | None, field: str | None = None, driver: str | N
     Parameters
     ----------
     gpu : Gpu, optional
-        The board; its measured gain is used where known. Without it every class is a candidate and
+        The GPU; its measured gain is used where known. Without it every class is a candidate and
         the gain is 1 with the widest uncertainty.
     field : str, optional
         Field of the log, e.g. ``power.draw.instant``.
@@ -69,14 +69,16 @@ def candidate_sensors(gpu: Gpu | None, field: str | None = None, driver: str | N
     Yang, Adamek and Armour, "Part-time Power Measurements", SC 2024.
     """
     if (field or "").strip().lower() == "counter":
-        found = gpu.sensor("counter", driver) if gpu is not None else unnamed_sensors("counter")[0]
-        return [replace(found, gain_sd=max(found.gain_sd, BOARD_GAIN_SD))]
+        candidate = gpu.sensor("counter", driver) if gpu is not None else unnamed_sensors("counter")[0]
+        return [replace(candidate, gain_sd=max(candidate.gain_sd, BOARD_GAIN_SD))]
     kind = field_kind(field)
     if gpu is None:
         return _unknown(kind)
     first = gpu.sensor(kind, driver)
     if first.kind == "lag" and first.update_s > 0.01:
-        likely = [replace(first, lag_s=found.lag_s, update_s=found.update_s) for found in _capacitors()]
+        likely = [
+            replace(first, lag_s=candidate.lag_s, update_s=candidate.update_s) for candidate in _capacitors()
+        ]
     elif kind == "draw" and driver is None:
         other = gpu.sensor(kind, "530")
         likely = [first] if other.window_s == first.window_s else [first, other]
@@ -142,6 +144,6 @@ def calibrated(sensor: Sensor, stated: dict[str, float]) -> Sensor:
     if "offset_w" in extra or "gain" in extra:
         extra.setdefault("offset_sd_w", 1.0)
     if "window_s" in extra:
-        extra["window_sd_s"] = 0.0  # measured on this very board
+        extra["window_sd_s"] = 0.0  # measured on this very GPU
     kind = "lag" if extra.get("lag_s") else "boxcar" if extra.get("window_s") else sensor.kind
     return replace(sensor, kind=kind, basis="measured", source="calibration file", **extra)  # type: ignore[arg-type]

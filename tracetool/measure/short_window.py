@@ -1,4 +1,4 @@
-"""How long a short window is: boards of one model differ, and a log of work that comes and goes tells."""
+"""How long a short window is: GPUs of one model differ, and a log of work that comes and goes tells."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tracetool.measure.timeline import Timeline
 
 #: Windows and offsets tried.
 _LENGTHS, _OFFSETS = 9, 9
-#: Shortest and longest window tried, from the usual one, in standard deviations: boards' are rarely longer.
+#: Shortest and longest window tried, from the usual one, in standard deviations: GPUs' are rarely longer.
 _REACH = (-2.5, 0.4)
 #: Fewest readings that tell a window.
 _FEWEST = 20
@@ -40,7 +40,7 @@ def fit_window(
     timeline : Timeline
         Activity near them.
     sensor : Sensor
-        Its ``window_sd_s`` says how far boards' windows differ; 0 where that is settled.
+        Its ``window_sd_s`` says how far GPUs' windows differ; 0 where that is settled.
     around_s, prior_sd_s : float
         Where the timeline's offset is expected, and how sure. [s]
     worth : float
@@ -48,7 +48,7 @@ def fit_window(
 
     Notes
     -----
-    Posterior over the windows of such boards, each with its likeliest offset: a mean over a quarter of the
+    Posterior over the windows of such GPUs, each with its likeliest offset: a mean over a quarter of the
     time errs by as much as its window is taken wrong.
     """
     if sensor.window_sd_s <= 0 or len(readings) < _FEWEST or not len(timeline.start_s):

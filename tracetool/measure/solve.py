@@ -103,9 +103,9 @@ def solve(
     noise = max(floor_w, 0.05 * (float(np.std(power_w)) or 1.0))
     x = target
     for turn in range(_ROUNDS):
-        held = bound * np.clip(x, prior.low_w, prior.high_w)
-        asked = _System(matrix, weight / noise**2, prior, bound, totals)
-        x = asked.found(power_w, held, target, x)
+        bound_pull = bound * np.clip(x, prior.low_w, prior.high_w)
+        system = _System(matrix, weight / noise**2, prior, bound, totals)
+        x = system.powers(power_w, bound_pull, target, x)
         outside = (x < prior.low_w) | (x > prior.high_w)
         bound = np.where(outside, 1.0 / (0.01 * (prior.high_w - prior.low_w)) ** 2, bound)
         miss = power_w - np.asarray(matrix @ x)
@@ -122,11 +122,11 @@ def solve(
     covariance.flat[:: k + 1] += bound
     _invert(covariance)
     x = covariance @ right
-    told = np.diag(gram).copy()
+    information = np.diag(gram).copy()
     loose = gram
     _tie(loose, prior, LOOSE)
     _invert(loose)
-    apart = 1.0 / np.maximum(told * np.diag(loose), 1.0)
+    apart = 1.0 / np.maximum(information * np.diag(loose), 1.0)
     miss = power_w - np.asarray(matrix @ x)
     used = float(np.clip(1.0 - np.diag(covariance) / prior.sd_w**2, 0.0, 1.0).sum())
     return Solution(
@@ -153,9 +153,9 @@ def _noise(miss: Floats, busy: Floats, power_w: Floats, floor_w: float) -> tuple
     if not full.any() or full.all():
         return noise, np.ones(len(miss))
     alike = _ALIKE * float(np.median(power_w[full]))
-    seen = float(full.sum())
-    found = (1.4826 * float(np.median(np.abs(miss[full])))) ** 2
-    working = (seen * found + _ALIKE_WORTH * alike**2) / (seen + _ALIKE_WORTH)
+    busy_count = float(full.sum())
+    busy_variance = (1.4826 * float(np.median(np.abs(miss[full])))) ** 2
+    working = (busy_count * busy_variance + _ALIKE_WORTH * alike**2) / (busy_count + _ALIKE_WORTH)
     more = max(working / noise**2 - 1.0, 0.0) / float(busy[full].mean())
     return noise, np.sqrt(1.0 + more * np.clip(busy, 0.0, None))
 
@@ -187,17 +187,17 @@ class _System:
         total = float(lead @ pull) + 1.0 / self.prior.scale_sd**2
         return np.asarray(own * x - pull * (float(pull @ x) / total))
 
-    def right(self, power_w: Floats, held: Floats, target: Floats) -> Floats:
+    def right(self, power_w: Floats, bound_pull: Floats, target: Floats) -> Floats:
         """Return the right-hand side. Shape (k,)."""
-        out = np.asarray(self.matrix.T @ (self.weight * power_w)) + self._tied(target) + held
+        out = np.asarray(self.matrix.T @ (self.weight * power_w)) + self._tied(target) + bound_pull
         if self.totals is not None:
             rows, energy, deviation = self.totals
             out = out + rows.T @ (energy / deviation**2)
         return out
 
-    def found(self, power_w: Floats, held: Floats, target: Floats, start: Floats) -> Floats:
+    def powers(self, power_w: Floats, bound_pull: Floats, target: Floats, start: Floats) -> Floats:
         """Return the powers: by factor where classes are few, else by conjugate gradients."""
-        right = self.right(power_w, held, target)
+        right = self.right(power_w, bound_pull, target)
         if len(target) < _LARGE:
             precision = self.gram()
             _tie(precision, self.prior)
@@ -213,9 +213,9 @@ class _System:
         squares = self.matrix.multiply(self.matrix).T @ self.weight
         scale = np.asarray(squares).ravel() + 1.0 / self.prior.sd_w**2 + self.bound
         size = len(target)
-        made = splinalg.LinearOperator((size, size), matvec=times, dtype=np.float64)
+        normal_operator = splinalg.LinearOperator((size, size), matvec=times, dtype=np.float64)
         ready = splinalg.LinearOperator((size, size), matvec=lambda v: v / scale, dtype=np.float64)
-        x, _ = splinalg.cg(made, right, x0=start, M=ready, rtol=1e-5, maxiter=300)
+        x, _ = splinalg.cg(normal_operator, right, x0=start, M=ready, rtol=1e-5, maxiter=300)
         return np.asarray(x)
 
 

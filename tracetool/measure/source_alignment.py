@@ -69,11 +69,11 @@ def fit_unplaced(sources: Sequence[Source], clock: dict[str, Any], gpu: str | No
             s for s, e in zip(sources, entries, strict=True)
             if e["placed"] and (s.trace.activities.height if is_log else s.trace.telemetry.height)
         ]  # fmt: skip
-        found: list[_Fit] = []
+        fits: list[_Fit] = []
         for other in others:
             trace, log = (other, source) if is_log else (source, other)
-            found += _try(trace, log.trace.telemetry, gpu)
-        best = max(found, key=lambda f: f.correlation, default=None)
+            fits += _try(trace, log.trace.telemetry, gpu)
+        best = max(fits, key=lambda f: f.correlation, default=None)
         if best is None or best.correlation < LEAST_CORRELATION:
             if best is not None:
                 entry["basis"] += f" (best overlap correlates {best.correlation:.2f} only: not used)"
@@ -89,9 +89,9 @@ def fit_unplaced(sources: Sequence[Source], clock: dict[str, Any], gpu: str | No
 
 def _stated(fit: ClockFit, by_ns: int) -> dict[str, Any]:
     """Return what ``run.json`` says of a fit: its error, what that is made of, and the 90 % interval."""
-    seen = fit.alignment
-    error = seen.offset_sd_s / _NS
-    said: dict[str, Any] = {
+    alignment = fit.alignment
+    error = alignment.offset_sd_s / _NS
+    record: dict[str, Any] = {
         "error_ns": round(error),
         "low_ns": round(by_ns - Z90 * error),
         "high_ns": round(by_ns + Z90 * error),
@@ -102,9 +102,12 @@ def _stated(fit: ClockFit, by_ns: int) -> dict[str, Any]:
         },
         "basis": "fitted: where the activity makes the power log likeliest",
     }
-    if seen.drift_sd > 0:  # too short a log tells no drift
-        said |= {"drift_ppm": round(1e6 * seen.drift, 3), "drift_sd_ppm": round(1e6 * seen.drift_sd, 3)}
-    return said
+    if alignment.drift_sd > 0:  # too short a log tells no drift
+        record |= {
+            "drift_ppm": round(1e6 * alignment.drift, 3),
+            "drift_sd_ppm": round(1e6 * alignment.drift_sd, 3),
+        }
+    return record
 
 
 def _ambiguous(entry: dict[str, Any], rivals_ns: list[int]) -> dict[str, Any]:
@@ -128,31 +131,31 @@ def _try(trace: Source, telemetry: pl.DataFrame, gpu: str | None) -> list[_Fit]:
     busy = activities.group_by("device").agg(pl.col("duration_ns").sum()).sort("duration_ns").tail(1)
     if not busy.height or telemetry.is_empty():
         return []
-    mine = activities.filter(pl.col("device") == busy["device"][0])
+    busy_device = activities.filter(pl.col("device") == busy["device"][0])
     origin = int(telemetry["time_ns"].median() or 0)  # type: ignore[arg-type]
-    middle = int(mine["start_ns"].median() or 0)  # type: ignore[arg-type]
-    start = (mine["start_ns"].to_numpy() - middle) * _NS
+    middle = int(busy_device["start_ns"].median() or 0)  # type: ignore[arg-type]
+    start = (busy_device["start_ns"].to_numpy() - middle) * _NS
     timeline = build_timeline(
-        start, start + mine["duration_ns"].to_numpy() * _NS, np.zeros(len(start), np.int64), 1
+        start, start + busy_device["duration_ns"].to_numpy() * _NS, np.zeros(len(start), np.int64), 1
     )
-    board = _board(trace, int(busy["device"][0]), gpu)
-    wanted = ("power_w", "energy_j", "field", "power_kind")
-    absent = [c for c in wanted if c not in telemetry.columns]
+    gpu_spec = _gpu_spec(trace, int(busy["device"][0]), gpu)
+    needed_columns = ("power_w", "energy_j", "field", "power_kind")
+    absent = [c for c in needed_columns if c not in telemetry.columns]
     kinds = {"power_w": pl.Float64, "energy_j": pl.Float64, "field": pl.String, "power_kind": pl.String}
     telemetry = telemetry.with_columns(pl.lit(None, dtype=kinds[c]).alias(c) for c in absent)
-    found = []
+    fits = []
     for device in telemetry_devices(telemetry):
         for log in power_logs(telemetry, device, origin)[:1]:
-            fit = _fit(log, timeline, board)
+            fit = _fit(log, timeline, gpu_spec)
             if fit is not None:
                 # Both clocks were counted from their own middles: put them back.
                 moved = fit.offset_s + (origin - middle) * _NS
                 rivals = tuple(r + (origin - middle) * _NS for r in fit.rivals_s)
-                found.append(replace(fit, offset_s=moved, rivals_s=rivals))
-    return found
+                fits.append(replace(fit, offset_s=moved, rivals_s=rivals))
+    return fits
 
 
-def _board(trace: Source, device: int, gpu: str | None) -> Gpu | None:
+def _gpu_spec(trace: Source, device: int, gpu: str | None) -> Gpu | None:
     name = gpu
     if name is None and trace.trace.devices.height and "name" in trace.trace.devices.columns:
         row = trace.trace.devices.filter(pl.col("device") == device)
@@ -163,8 +166,8 @@ def _board(trace: Source, device: int, gpu: str | None) -> Gpu | None:
         return None
 
 
-def _fit(log: PowerLog, timeline: Timeline, board: Gpu | None) -> _Fit | None:
-    sensors = candidate_sensors(board, log.field, None)
+def _fit(log: PowerLog, timeline: Timeline, gpu_spec: Gpu | None) -> _Fit | None:
+    sensors = candidate_sensors(gpu_spec, log.field, None)
     try:
         readings = resolve_updates(log.time_s, log.power_w, sensors[0].update_s)
         if len(readings) < 8:
@@ -202,11 +205,11 @@ def _likeliest(
     fit = fit_clock_offset(log, timeline.shifted(places[best][0]), sensors)
     if fit is None:
         return None
-    found = places[best][0] + fit.alignment.offset_s
+    offset_s = places[best][0] + fit.alignment.offset_s
     level = explained[best][0] - _DECISIVE
     rivals = [
-        found + at - explained[best][1]
+        offset_s + at - explained[best][1]
         for i, (value, at) in enumerate(explained)
         if i != best and value > level
     ]
-    return _Fit(found, places[best][1], fit, tuple(rivals))
+    return _Fit(offset_s, places[best][1], fit, tuple(rivals))

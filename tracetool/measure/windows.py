@@ -41,43 +41,43 @@ def seen_share(observation: Observation, start_s: Floats, end_s: Floats) -> Floa
     front = readings.time_s - float(boxes.front_s.min())
     reach = np.maximum.accumulate(front)
     start = np.maximum(back, np.concatenate([[-np.inf], reach[:-1]]))
-    seen = np.maximum(reach - start, 0.0)
-    total = np.concatenate([[0.0], np.cumsum(seen)])
+    seen_s = np.maximum(reach - start, 0.0)
+    total = np.concatenate([[0.0], np.cumsum(seen_s)])
 
     def until(at: Floats) -> Floats:
         i = np.searchsorted(start, at, side="right")
         before = np.maximum(i - 1, 0)
-        part = np.clip(at - start[before], 0.0, seen[before])
+        part = np.clip(at - start[before], 0.0, seen_s[before])
         return np.where(i > 0, total[before] + part, 0.0)
 
     return np.clip((until(end_s) - until(start_s)) / np.maximum(end_s - start_s, 1e-12), 0.0, 1.0)
 
 
-def class_ratio(made: ClassEnergy) -> Floats | None:
+def class_ratio(class_energy: ClassEnergy) -> Floats | None:
     """Return the power of each class over their mean, as far as the readings tell; None for one class."""
-    k = len(made.seconds) - 2
-    seconds, power = made.seconds[:k], made.power_w[:k]
-    known = (seconds > 0) & np.isfinite(power)
-    if known.sum() < 2:
+    k = len(class_energy.seconds) - 2
+    seconds, power = class_energy.seconds[:k], class_energy.power_w[:k]
+    with_power = (seconds > 0) & np.isfinite(power)
+    if with_power.sum() < 2:
         return None
-    mean = float(seconds[known] @ power[known] / seconds[known].sum())
-    told = np.where(known, power / max(mean, 1e-9) - 1.0, 0.0) * (1.0 - made.prior_share[:k])
-    return np.asarray(np.clip(1.0 + told, *_RATIO))
+    mean = float(seconds[with_power] @ power[with_power] / seconds[with_power].sum())
+    excess = np.where(with_power, power / max(mean, 1e-9) - 1.0, 0.0) * (1.0 - class_energy.prior_share[:k])
+    return np.asarray(np.clip(1.0 + excess, *_RATIO))
 
 
-def power_course(
-    observation: Observation, made: ClassEnergy | None = None, most: int = 1500
+def power_profile(
+    observation: Observation, class_energy: ClassEnergy | None = None, most: int = 1500
 ) -> tuple[Floats, Floats]:
     """Return true power over a log, as reconstructed, as means over ``most`` stretches. [s], [W]"""
     readings, sensor = observation.readings, observation.sensor
     edges = np.linspace(readings.time_s[0] - observation.boxes.reach_s, readings.time_s[-1], most + 1)
-    levels = observation.levels(0.0, None if made is None else class_ratio(made))
+    levels = observation.levels(0.0, None if class_energy is None else class_ratio(class_energy))
     shown = levels.power(edges[:-1], edges[1:])
     return 0.5 * (edges[1:] + edges[:-1]), (shown - sensor.offset_w) / sensor.gain
 
 
 def window_energy(
-    observation: Observation, start_s: Floats, end_s: Floats, made: ClassEnergy | None = None
+    observation: Observation, start_s: Floats, end_s: Floats, class_energy: ClassEnergy | None = None
 ) -> WindowEnergy:
     """Return the energy of windows on the log's clock.
 
@@ -87,7 +87,7 @@ def window_energy(
         The log and where it lies.
     start_s, end_s : array, shape (w,)
         Windows, on the clock of the readings: what was moved to meet them is the timeline. [s]
-    made : ClassEnergy, optional
+    class_energy : ClassEnergy, optional
         Energies of the classes: they say how power moved between readings where several kinds ran.
 
     Notes
@@ -98,7 +98,7 @@ def window_energy(
     """
     sensor, alignment = observation.sensor, observation.alignment
     seconds = end_s - start_s
-    ratio = None if made is None else class_ratio(made)
+    ratio = None if class_energy is None else class_ratio(class_energy)
     levels = observation.levels(0.0, ratio)
     shown, deviation = levels.energy(start_s, end_s)
     variance = deviation**2 + levels.inner_variance(start_s, end_s)

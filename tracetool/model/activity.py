@@ -33,18 +33,18 @@ MIX = (
 
 def has_activity(rows: OperatorColumns) -> Bools:
     """Return which rows carry measured activity of the SMs or of memory. Shape (n,)."""
-    seen = np.zeros(len(rows), dtype=np.bool_)
+    measured = np.zeros(len(rows), dtype=np.bool_)
     for column in ACTIVITY:
-        seen |= np.isfinite(rows.number(column))
-    return seen
+        measured |= np.isfinite(rows.number(column))
+    return measured
 
 
 def has_mix(rows: OperatorColumns) -> Bools:
     """Return which rows carry an instruction mix. Shape (n,)."""
-    seen = np.zeros(len(rows), dtype=np.bool_)
+    stated = np.zeros(len(rows), dtype=np.bool_)
     for column in MIX:
-        seen |= np.isfinite(rows.number(column))
-    return seen
+        stated |= np.isfinite(rows.number(column))
+    return stated
 
 
 def work_of_activity(rows: OperatorColumns, gpu: Gpu, duration_s: Floats, clock_mhz: Floats) -> Work:
@@ -76,7 +76,7 @@ def with_unseen(work: Work, rows: OperatorColumns) -> Work:
 
     .. math:: N_i a_i^{\gamma - 1}
 
-    with :math:`a_i` the busy share of pipe i. A pipe busy all the time leaves no room for anything else.
+    with :math:`a_i` the busy share of pipe i. A pipe busy all the time leaves no capacity for anything else.
     """
 
     def grown(*columns: str) -> Floats:
@@ -105,7 +105,7 @@ def fed_share(rows: OperatorColumns) -> Floats:
 
 
 def _tensor_rate(rows: OperatorColumns, gpu: Gpu) -> Floats:
-    """FLOP per clock and SM of the matrix units in each row's format; FP16 where none is said."""
+    """FLOP per clock and SM of the tensor cores in each row's format; FP16 where none is said."""
     formats, place = np.unique(rows.text("dtype").astype(str), return_inverse=True)
     rates = np.array([gpu.rate(tensor_key(f)) for f in formats], dtype=np.float64)
     return np.asarray(rates[place])

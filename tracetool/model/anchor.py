@@ -12,7 +12,7 @@ from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Timing
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.priors import prior_number
-from tracetool.model.reach import memory_reach
+from tracetool.model.memory_efficiency import memory_efficiency
 
 #: Basis of a time that came from a family's usual split and the row's own measurement.
 FROM_SPLIT = "family rate"
@@ -38,7 +38,7 @@ class Anchor:
     clock_mhz: Floats
     mem_clock_mhz: Floats
     power_w: Floats
-    known: Bools
+    measured: Bools
     clock_low_mhz: Floats
     duration_sd_s: Floats
 
@@ -64,27 +64,27 @@ class Anchor:
             self.clock_mhz[chosen],
             self.mem_clock_mhz[chosen],
             self.power_w[chosen],
-            self.known[chosen],
+            self.measured[chosen],
             self.clock_low_mhz[chosen],
             self.duration_sd_s[chosen],
         )
 
     def start_clock(self, clock_mhz: Floats) -> Floats:
         """Return each row's measured clock, else its first asked one. Shape (n, 1). [MHz]"""
-        return np.where(self.known, self.clock_mhz, clock_mhz[:, 0])[:, None]
+        return np.where(self.measured, self.clock_mhz, clock_mhz[:, 0])[:, None]
 
     def lowest_clock(self, clock_mhz: Floats) -> Floats:
         """Return the lowest clock each row may have been measured at. Shape (n, 1). [MHz]"""
-        return np.where(self.known, self.clock_low_mhz, clock_mhz[:, 0])[:, None]
+        return np.where(self.measured, self.clock_low_mhz, clock_mhz[:, 0])[:, None]
 
     def timing_error(self) -> Floats:
         """Return the 90 % error that the timer's resolution leaves, as ln of a factor. (n,)"""
         with np.errstate(divide="ignore", invalid="ignore"):
-            relative = np.where(self.known, Z90 * self.duration_sd_s / self.duration_s, 0.0)
+            relative = np.where(self.measured, Z90 * self.duration_sd_s / self.duration_s, 0.0)
         return np.asarray(np.log1p(relative))
 
 
-def with_reach(timing: Timing, gpu: Gpu, clock_mhz: Floats, start_mhz: Floats) -> Timing:
+def with_memory_efficiency(timing: Timing, gpu: Gpu, clock_mhz: Floats, start_mhz: Floats) -> Timing:
     """Return the timing with what a slow core adds to memory's time where only the family's split is known.
 
     Rows of known shape have their memory's time by their own law.
@@ -96,15 +96,15 @@ def with_reach(timing: Timing, gpu: Gpu, clock_mhz: Floats, start_mhz: Floats) -
     clock_mhz, start_mhz : array, shapes (n, c) and (n, 1)
         Those clocks, and the one each row was measured at. [MHz]
     """
-    reach = memory_reach(gpu)
+    efficiency = memory_efficiency(gpu)
     split = (timing.basis == FROM_SPLIT)[:, None]
-    slower = np.where(split, reach.at(clock_mhz) / reach.at(start_mhz), 1.0)
+    slower = np.where(split, efficiency.at(clock_mhz) / efficiency.at(start_mhz), 1.0)
     added = timing.memory_s * (slower - 1.0)
     return replace(timing, duration_s=timing.duration_s + added, memory_s=timing.memory_s + added)
 
 
 def scaled_timing(
-    found: Timing, reference: Timing, anchor: Anchor, octaves: Floats, slowest: Timing | None = None
+    predicted: Timing, reference: Timing, anchor: Anchor, octaves: Floats, slowest: Timing | None = None
 ) -> Timing:
     r"""Return the model's timing with every anchored row scaled to its measurement.
 
@@ -112,7 +112,7 @@ def scaled_timing(
 
     Parameters
     ----------
-    found : Timing
+    predicted : Timing
         Model at the clocks asked for, (n, c).
     reference : Timing
         Model at each row's own measured clock, (n, 1).
@@ -125,30 +125,30 @@ def scaled_timing(
         taken for is faster at every clock: the interval's low end holds that.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        factor = np.where(anchor.known, anchor.duration_s / reference.duration_s[:, 0], 1.0)
+        factor = np.where(anchor.measured, anchor.duration_s / reference.duration_s[:, 0], 1.0)
     factor = np.where(np.isfinite(factor) & (factor > 0), factor, 1.0)
     wide = factor[:, None]
-    duration = found.duration_s * wide
+    duration = predicted.duration_s * wide
     # What is left of the model's error is in the ratio: none at the measured clock itself.
-    kept = np.where(anchor.known, _ERROR_LEFT, 1.0)
-    low, high = found.low**kept, found.high**kept
-    split = anchor.known & (found.basis == FROM_SPLIT)
+    exponent = np.where(anchor.measured, _ERROR_LEFT, 1.0)
+    low, high = predicted.low**exponent, predicted.high**exponent
+    split = anchor.measured & (predicted.basis == FROM_SPLIT)
     spread = np.exp(Z90 * np.hypot(SPLIT_SD_PER_OCTAVE * np.sqrt((octaves**2).mean(axis=1)), READING_SD))
     low, high = np.where(split, 1.0 / spread, low), np.where(split, spread, high)
     error = anchor.timing_error()
     faster = np.zeros(len(error))
     if slowest is not None:
         faster = np.log(np.maximum(slowest.duration_s[:, 0] / reference.duration_s[:, 0], 1.0))
-        faster = np.where(anchor.known & np.isfinite(faster), faster, 0.0)
+        faster = np.where(anchor.measured & np.isfinite(faster), faster, 0.0)
     return replace(
-        found,
+        predicted,
         duration_s=duration,
         low=np.exp(-np.sqrt(np.log(low) ** 2 + error**2 + faster**2)),
         high=np.exp(np.hypot(np.log(high), error)),
-        busy_s={u: np.minimum(b * wide, duration) for u, b in found.busy_s.items()},
-        fixed_s=found.fixed_s * factor,
-        core_s=found.core_s * wide,
-        memory_s=found.memory_s * wide,
-        basis=np.where(anchor.known, "anchored", found.basis).astype(object),
+        busy_s={u: np.minimum(b * wide, duration) for u, b in predicted.busy_s.items()},
+        fixed_s=predicted.fixed_s * factor,
+        core_s=predicted.core_s * wide,
+        memory_s=predicted.memory_s * wide,
+        basis=np.where(anchor.measured, "anchored", predicted.basis).astype(object),
         clock_low=None if slowest is None else np.exp(-faster),
     )

@@ -46,7 +46,7 @@ def kernels(rows: OperatorColumns, anchor: Anchor) -> Ints:
     _, identity = np.unique(keys, axis=0, return_inverse=True)
     _, name = np.unique(names, return_inverse=True)
     number = name * (identity.max(initial=0) + 1) + identity.reshape(-1)
-    return np.asarray(np.where(anchor.known & (names != ""), number, -1 - np.arange(len(rows))))
+    return np.asarray(np.where(anchor.measured & (names != ""), number, -1 - np.arange(len(rows))))
 
 
 def between(rows: OperatorColumns, anchor: Anchor, clock_mhz: Floats) -> Between | None:
@@ -113,7 +113,7 @@ def blended(
     spread = np.exp(Z90 * np.hypot(log_sd_per_octave * away, READING_SD))
     factor = duration / np.maximum(timing.duration_s[nearest, column], 1e-15)
     scale = energy / np.maximum(parts.total()[nearest, column], 1e-15)
-    made = replace(
+    joined_timing = replace(
         timing,
         duration_s=duration,
         low=np.where(place.several, 1 / spread, timing.low),
@@ -126,4 +126,4 @@ def blended(
     )
     joules = {k: v[nearest, column] * scale for k, v in parts.joules.items()}
     sd = np.where(place.several[:, None], np.hypot(_BETWEEN_SD, OCTAVE_SD * place.octaves), parts.relative_sd)
-    return made, replace(parts, joules=joules, relative_sd=sd)
+    return joined_timing, replace(parts, joules=joules, relative_sd=sd)

@@ -1,20 +1,22 @@
-"""Timing of measured kernels from their counters: what a monitor or an instruction mix says of them."""
+"""Timing of measured kernels from their counters, and from their times at several clocks."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 
-from tracetool.core.arrays import Bools, Floats
+from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.core.interval import Z90
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import BOUNDS, Timing
 from tracetool.core.work import Work
 from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.priors import prior_number, prior_table
 from tracetool.model.activity import has_activity, has_mix, with_unseen, work_of_activity
 from tracetool.model.anchor import READING_SD, Anchor
 from tracetool.model.anchor_groups import kernels
-from tracetool.model.anchor_shares import shares_over_clocks
-from tracetool.model.shares import OVERLAP, TimeShares, shares_of_activity
+from tracetool.model.shares import OVERLAP, PROGRAM_S, TimeShares, shares_of_activity
 
 
 def from_counters(rows: OperatorColumns) -> Bools:
@@ -28,10 +30,10 @@ def counted_shares(rows: OperatorColumns, gpu: Gpu, anchor: Anchor) -> TimeShare
     Rows without a measurement or counters get shares nobody asks for.
     """
     active = has_activity(rows)
-    seconds = np.where(anchor.known, anchor.duration_s, 1.0)
-    clock = np.where(anchor.known, anchor.clock_mhz, gpu.clock_max_mhz)
+    seconds = np.where(anchor.measured, anchor.duration_s, 1.0)
+    clock = np.where(anchor.measured, anchor.clock_mhz, gpu.clock_max_mhz)
     alone = shares_of_activity(rows, gpu, seconds, clock, active)
-    usable = anchor.known & from_counters(rows)
+    usable = anchor.measured & from_counters(rows)
     kernel = np.where(usable, kernels(rows, anchor), -1 - np.arange(len(rows)))
     return shares_over_clocks(alone, gpu, seconds, clock, kernel, active)
 
@@ -62,8 +64,8 @@ def counter_timing(
     mem = anchor.mem_clock_mhz if mem_clock_mhz is None else np.full(len(rows), mem_clock_mhz)
     start = (anchor.duration_s * (1.0 - shares.fixed))[:, None]
     core = start * shares.core[:, None] * anchor.clock_mhz[:, None] / clock_mhz
-    here = shares.reach.at(anchor.clock_mhz)[:, None]
-    slower = shares.reach.at(clock_mhz, (mem / anchor.mem_clock_mhz)[:, None]) / here
+    start_reach = shares.efficiency.at(anchor.clock_mhz)[:, None]
+    slower = shares.efficiency.at(clock_mhz, (mem / anchor.mem_clock_mhz)[:, None]) / start_reach
     memory = start * shares.memory[:, None] * slower
     fixed = anchor.duration_s * shares.fixed
     duration = (core**OVERLAP + memory**OVERLAP) ** (1 / OVERLAP) + fixed[:, None]
@@ -98,3 +100,135 @@ def _busy(work: Work, gpu: Gpu, clock_mhz: Floats, mem_mhz: Floats) -> dict[str,
         "l2": work.l2_bytes[:, None] / (gpu.l2_bytes_per_clock * clock_mhz * 1e6),
         "dram": (work.dram_bytes / dram)[:, None] * np.ones_like(clock_mhz),
     }
+
+
+#: Spread of a measured time about the model of its kernel, relative.
+_TIME_SD = prior_number("anchor.time")
+#: Spread of memory's share as activity tells it, and where only a mix is known.
+_SHARE_SD, _UNSEEN_SD = (prior_table("anchor.memory_share")[key] for key in ("seen", "unseen"))
+#: Spread of a program's host share, as a part of what it could grow or shrink by.
+_HOST_SD = prior_number("anchor.host")
+#: Places tried: shares of memory, and steps of the host's share.
+_SHARES: Floats = np.linspace(0.0, 1.0, 51)
+_STEPS: Floats = np.linspace(-1.0, 1.0, 21)
+_MOST_HOST = prior_number("monitor.most_host")
+#: Spread of a time per doubling of the clock from the nearest measurement, and what memory's share adds.
+_LOG_SD_PER_OCTAVE, _LOG_SD_OF_MEMORY = (
+    prior_table("anchor.sd_per_octave")[key] for key in ("core", "memory")
+)
+
+
+@dataclass(frozen=True)
+class _Split:
+    """Shares at the highest clock: memory's of what moves, raised to the norm; and the host's. Shape (n,)."""
+
+    memory: Floats
+    host: Floats
+
+    def time(self, slower_core: Floats, slower_memory: Floats) -> Floats:
+        """Return the time relative to that at the highest clock."""
+        core = (1.0 - self.memory) * slower_core**OVERLAP
+        moving = (core + self.memory * slower_memory**OVERLAP) ** (1.0 / OVERLAP)
+        return np.asarray(self.host + (1.0 - self.host) * moving)
+
+
+def shares_over_clocks(
+    shares: TimeShares, gpu: Gpu, duration_s: Floats, clock_mhz: Floats, kernel: Ints, active: Bools
+) -> TimeShares:
+    """Return the shares with those of every kernel timed at several clocks fitted to its times.
+
+    What activity says of a kernel is its prior; the times at its clocks, relative to one another, move
+    it. Kernels timed at one clock keep their shares.
+
+    Parameters
+    ----------
+    shares : TimeShares
+        Of n rows, each at its own clock.
+    duration_s, clock_mhz : array, shape (n,)
+        Where they were measured.
+    kernel : array of int, shape (n,)
+        Rows of one number are one kernel.
+    active : array of bool, shape (n,)
+        Rows whose activity is known.
+    """
+    _, kernel = np.unique(kernel, return_inverse=True)
+    count = int(kernel.max()) + 1 if len(kernel) else 0
+    lowest, highest = np.full(count, np.inf), np.zeros(count)
+    np.minimum.at(lowest, kernel, clock_mhz)
+    np.maximum.at(highest, kernel, clock_mhz)
+    several = (highest > lowest)[kernel]
+    if not several.any():
+        return shares
+    rows = np.flatnonzero(several)
+    _, group = np.unique(kernel[rows], return_inverse=True)
+    top = gpu.clock_max_mhz
+    core = top / clock_mhz[rows]
+    memory = shares.efficiency.at(clock_mhz[rows]) / shares.efficiency.at(top)
+    at_top = _at_top(shares, rows, core, memory)
+    believed = _Split(_mean(at_top.memory, group), _mean(at_top.host, group))
+    spread = np.where(_mean(active[rows].astype(np.float64), group) > 0.5, _SHARE_SD, _UNSEEN_SD)
+    log_time = np.log(duration_s[rows])
+    program = _mean(log_time, group) >= np.log(PROGRAM_S)
+    fitted = _fitted(log_time, core, memory, group, believed, spread, program)
+    split = _Split(fitted.memory[group], fitted.host[group])
+    moving = split.time(core, memory)
+    free = np.maximum(moving - split.host, 1e-12) / (1.0 - split.host)
+    columns = {
+        "core": (1.0 - split.memory) ** (1 / OVERLAP) * core / free,
+        "memory": split.memory ** (1 / OVERLAP) * memory / free,
+        "fixed": split.host / moving,
+        "log_sd_per_octave": _LOG_SD_PER_OCTAVE
+        + _LOG_SD_OF_MEMORY * _mean(shares.memory[rows], group)[group],
+    }
+    whole = {name: getattr(shares, name).copy() for name in columns}
+    for name, values in columns.items():
+        whole[name][rows] = values
+    return replace(shares, **whole)
+
+
+def _at_top(shares: TimeShares, rows: Ints, core: Floats, memory: Floats) -> _Split:
+    """Return what the shares at each row's own clock are at the highest one."""
+    of_core = (shares.core[rows] / core) ** OVERLAP
+    of_memory = (shares.memory[rows] / memory) ** OVERLAP
+    moving = (of_core + of_memory) ** (1.0 / OVERLAP)
+    host = shares.fixed[rows]
+    return _Split(
+        of_memory / np.maximum(of_core + of_memory, 1e-12),
+        np.minimum(host / np.maximum(host + (1.0 - host) * moving, 1e-12), _MOST_HOST),
+    )
+
+
+def _fitted(
+    log_time: Floats,
+    core: Floats,
+    memory: Floats,
+    group: Ints,
+    believed: _Split,
+    spread: Floats,
+    program: Bools,
+) -> _Split:
+    """Return the split of each kernel that its times and its prior make likeliest: a search over both shares.
+
+    A kernel has no host in its time, so only a program's host share is searched.
+    """
+    best = _Split(believed.memory.copy(), believed.host.copy())
+    least = np.full(len(program), np.inf)
+    for step in _STEPS if program.any() else (0.0,):
+        room = np.where(step > 0, _MOST_HOST - believed.host, believed.host)
+        host = believed.host + step * room * program
+        for share in _SHARES:
+            split = _Split(np.full(len(program), share), host)
+            model = _Split(split.memory[group], split.host[group]).time(core, memory)
+            level = log_time - np.log(model)
+            off = (level - _mean(level, group)[group]) / _TIME_SD
+            cost = np.bincount(group, off**2, len(program)) + (step / _HOST_SD) ** 2
+            cost += ((share - believed.memory) / spread) ** 2
+            better = cost < least
+            least = np.where(better, cost, least)
+            best = _Split(np.where(better, share, best.memory), np.where(better, host, best.host))
+    return best
+
+
+def _mean(values: Floats, group: Ints) -> Floats:
+    """Return the mean of each group's values."""
+    return np.asarray(np.bincount(group, values) / np.bincount(group))

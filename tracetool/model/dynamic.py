@@ -33,7 +33,7 @@ def core_energy_j(
     work : Work
         Counts of n rows.
     dtype : array of str, shape (n,)
-        Number format on the matrix units; unknown formats pay that of FP16.
+        Number format on the tensor cores; unknown formats pay that of FP16.
     calibration : PowerCalibration
         Energies per count.
     streamed_bytes : array, shape (n,), optional

@@ -63,7 +63,7 @@ def clocks_under_cap(
     *,
     groups: LoopGroups,
 ) -> Floats:
-    """Return the clock each row runs at when the board may not exceed a power.
+    """Return the clock each row runs at when the GPU may not exceed a power.
 
     The governor settles at the highest supported clock whose power is at or under the cap. Power
     never falls with the clock, so that clock is found by bisection over the supported ones.
@@ -95,7 +95,7 @@ def clocks_under_cap(
     if not rows.size:
         return clocks
     _, inside = np.unique(groups.group[rows], return_inverse=True)
-    some = LoopGroups(inside, groups.launches[rows])
+    capped = LoopGroups(inside, groups.launches[rows])
     # Invariant: supported[low] is allowed (or the lowest there is), supported[high] is not.
     high = np.broadcast_to(
         np.searchsorted(supported_mhz, requested_mhz - 1e-6), (rows.size, len(requested_mhz))
@@ -104,7 +104,7 @@ def clocks_under_cap(
     low = np.zeros_like(high)
     for _ in range(int(np.ceil(np.log2(len(supported_mhz) + 1))) + 1):
         middle = (low + high) // 2
-        allowed = some.mean_power_w(*cost_at(rows, supported_mhz[middle])) <= cap_w
+        allowed = capped.mean_power_w(*cost_at(rows, supported_mhz[middle])) <= cap_w
         low, high = np.where(allowed, middle, low), np.where(allowed, high, middle)
         if (high - low <= 1).all():
             break

@@ -81,7 +81,7 @@ def power_parts(
     Parameters
     ----------
     rows : OperatorColumns
-        n rows; their ``dtype`` chooses the energy of matrix units.
+        n rows; their ``dtype`` chooses the energy of tensor cores.
     timing : Timing
         Durations and counts, (n, c).
     clock_mhz : array, shape (n, c)
@@ -110,7 +110,7 @@ def power_parts(
 def anchored_parts(
     parts: PowerParts,
     origin: PowerParts,
-    there: Timing,
+    origin_timing: Timing,
     timing: Timing,
     *,
     anchor: Anchor,
@@ -126,33 +126,33 @@ def anchored_parts(
     ----------
     parts, timing
         At the clocks asked for, (n, c).
-    origin, there
+    origin, origin_timing
         At each row's own measured clock, (n, 1).
     monitored : array of bool, shape (n,)
         Rows whose counts come from a monitor's shares.
     clock_mhz : array, shape (n, c)
         Clocks asked for. [MHz]
     """
-    known = anchor.known & (anchor.power_w > 0)
-    measured = np.where(known, anchor.power_w, 1.0)
-    seconds = there.duration_s[:, 0]
+    has_power = anchor.measured & (anchor.power_w > 0)
+    measured = np.where(has_power, anchor.power_w, 1.0)
+    seconds = origin_timing.duration_s[:, 0]
     base = origin.joules["base"][:, 0] / seconds
     work = (origin.total()[:, 0] - origin.joules["base"][:, 0]) / seconds
     # At least a twentieth of the power is work: a reading under the modeled idle lowers the base.
-    base_factor = np.where(known, np.minimum(1.0, _MOST_BASE * measured / np.maximum(base, 1e-9)), 1.0)
+    base_factor = np.where(has_power, np.minimum(1.0, _MOST_BASE * measured / np.maximum(base, 1e-9)), 1.0)
     left = np.maximum(measured - base * base_factor, 0.0)
-    factor = np.where(known, left / np.maximum(work, 1e-9), 1.0)
-    stretched = (timing.duration_s / _moving(timing)) / (there.duration_s / _moving(there))
+    factor = np.where(has_power, left / np.maximum(work, 1e-9), 1.0)
+    stretched = (timing.duration_s / _moving(timing)) / (origin_timing.duration_s / _moving(origin_timing))
     # A monitor's shares hold for the time the GPU works; what the host adds in time repeats them.
-    density = np.where((known & monitored)[:, None], stretched, 1.0)
+    density = np.where((has_power & monitored)[:, None], stretched, 1.0)
     scaled = {k: v * factor[:, None] for k, v in parts.joules.items() if k != "base"}
     scaled |= {k: scaled[k] * density for k in COUNTED_PARTS}
-    cycles = _moving(timing) * clock_mhz / (_moving(there) * anchor.start_clock(clock_mhz))
+    cycles = _moving(timing) * clock_mhz / (_moving(origin_timing) * anchor.start_clock(clock_mhz))
     waiting = np.maximum(cycles, 1e-9) ** (WAITING - 1.0)
-    scaled["clock"] = scaled["clock"] * np.where(known[:, None], waiting, 1.0)
+    scaled["clock"] = scaled["clock"] * np.where(has_power[:, None], waiting, 1.0)
     scaled["base"] = parts.joules["base"] * base_factor[:, None]
     octaves = np.abs(np.log2(clock_mhz / anchor.start_clock(clock_mhz)))
-    sd = np.where(known[:, None], np.hypot(ANCHOR_SD, OCTAVE_SD * octaves), parts.relative_sd)
+    sd = np.where(has_power[:, None], np.hypot(ANCHOR_SD, OCTAVE_SD * octaves), parts.relative_sd)
     return replace(parts, joules=scaled, relative_sd=sd)
 
 

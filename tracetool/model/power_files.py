@@ -44,7 +44,7 @@ def _found(gpu: Gpu) -> PowerCalibration:
 
 
 def believed_calibration(gpu: Gpu) -> PowerCalibration:
-    """Return coefficients without the GPU's own calibration: carried from other boards, else priors.
+    """Return coefficients without the GPU's own calibration: carried from other GPUs, else priors.
 
     A fit starts from these, so that what its rows add can be separated from the prior.
     """
@@ -86,30 +86,30 @@ def power_promise(power: PowerCalibration) -> str:
 
 
 def _file(name: str) -> CalibrationFile:
-    found = own_calibration(name, "power")
-    assert found is not None
-    return found
+    calibration = own_calibration(name, "power")
+    assert calibration is not None
+    return calibration
 
 
 def calibration_from_file(file: CalibrationFile, prior: PowerCalibration) -> PowerCalibration:
     """Return the coefficients of a calibration file; what it does not state stays the prior's.
 
     ``[base]`` holds for both kinds of count; ``[power]`` and ``[monitor]`` may say more. ``[sustained]``
-    narrows carried coefficients of operators' counts by what the board was seen to run within its limit;
+    narrows carried coefficients of operators' counts by what the GPU was seen to run within its limit;
     they stay carried ones.
     """
     basis = str(file.about.get("basis", "calibrated"))
     curve = _curve(file.section("voltage")) or prior.voltage
     base = file.section("base")
-    found = {}
+    by_count = {}
     for section, start in (("power", prior), ("monitor", prior.monitored or prior)):
         own = file.section(section)
         sure = with_own_base(start) if base and not own else start
         narrowed = file.section("sustained") if section == "power" else {}
         read = _coefficients({**base, **narrowed, **own}, sure)
         origin = ("", basis) if own else (start.carried_from, start.basis)
-        found[section] = replace(read, voltage=curve, carried_from=origin[0], basis=origin[1])
-    return replace(found["power"], monitored=found["monitor"])
+        by_count[section] = replace(read, voltage=curve, carried_from=origin[0], basis=origin[1])
+    return replace(by_count["power"], monitored=by_count["monitor"])
 
 
 def _coefficients(numbers: Mapping[str, Number], prior: PowerCalibration) -> PowerCalibration:

@@ -53,7 +53,7 @@ def count_scale(count: str, logic: float, wider: float = 1.0) -> float:
     logic : float
         Scale of logic between the two processes. [1]
     wider : float
-        Rate of the other's matrix unit, FLOP per clock and SM, over that of the first. [1]
+        Rate of the other's tensor core, FLOP per clock and SM, over that of the first. [1]
     """
     if count in _WIRES:
         return float(logic**_WIRE_SHRINK)
@@ -66,7 +66,7 @@ def width_scale(fp32_rate: float) -> float:
 
 
 def dram_pj(memory_type: str) -> float:
-    """Return the energy of a byte through a type of device memory, board included. [pJ/B]"""
+    """Return the energy of a byte through a type of device memory, GPU included. [pJ/B]"""
     return _DRAM_PJ.get(memory_type, _DRAM_PJ["otherwise"])
 
 

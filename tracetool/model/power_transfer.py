@@ -2,7 +2,7 @@
 
 Counts are the target's own, so no factor for the number of SMs is needed. Energies of the core
 domain follow the switched capacitance of the process, stated at 1 V; memory follows its type; the
-base is the target's. What a scaling may be off by widens the interval.
+base is the target's. The error of a scaling widens the interval.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def transferred(
         link_pj_per_byte=source.link_pj_per_byte,
         relative_sd=float(np.linalg.norm([source.relative_sd, added, UNSEEN_BASE_SD])),
         leakage_per_k=source.leakage_per_k,
-        # Coolers are sized for the board's limit: a watt warms a large board less.
+        # Coolers are sized for the GPU's limit: a watt warms a large GPU less.
         leakage_per_w=source.leakage_per_w * source_gpu.power_limit_w / target.power_limit_w,
         basis="transferred",
         carried_from=source_gpu.name,

@@ -9,11 +9,10 @@ import numpy as np
 from tracetool.core.arrays import Floats, Ints
 from tracetool.core.interval import Z90
 from tracetool.core.operators import OperatorColumns
-from tracetool.core.prediction import Prediction, Timing
+from tracetool.core.prediction import Prediction, Timing, joined
 from tracetool.hardware.gpu import Gpu
-from tracetool.model.anchor import Anchor, scaled_timing, with_reach
+from tracetool.model.anchor import Anchor, scaled_timing, with_memory_efficiency
 from tracetool.model.anchor_groups import between, blended
-from tracetool.model.assemble import joined
 from tracetool.model.counters import counted_shares, counter_timing, from_counters
 from tracetool.model.idle import idle_power_w, leakage_w
 from tracetool.model.operating_point import clocks_under_cap, loop_groups
@@ -30,8 +29,8 @@ _WARMING = 6
 
 
 @dataclass(frozen=True)
-class _Question:
-    """Rows on a GPU, to be asked about at any clocks."""
+class _Workload:
+    """Rows on a GPU, to be predicted at any clocks."""
 
     rows: OperatorColumns
     gpu: Gpu
@@ -40,10 +39,10 @@ class _Question:
     power: PowerCalibration
     anchor: Anchor | None
     sequence: SequenceFactors | None = None
-    around: Surroundings = field(default_factory=Surroundings)
+    surroundings: Surroundings = field(default_factory=Surroundings)
     shares: TimeShares | None = None
 
-    def take(self, chosen: Ints) -> _Question:
+    def take(self, chosen: Ints) -> _Workload:
         anchor = None if self.anchor is None else self.anchor.take(chosen)
         shares = None if self.shares is None else self.shares.take(chosen)
         return replace(
@@ -54,14 +53,14 @@ class _Question:
         """Return timing and energy parts at clocks of shape (n, c)."""
         timing = self._timing(clock_mhz, self.mem_clock_mhz)
         parts = self._warm(self._parts(timing, clock_mhz, self.mem_clock_mhz), timing, clock_mhz)
-        if self.anchor is None or not (self.anchor.known & (self.anchor.power_w > 0)).any():
+        if self.anchor is None or not (self.anchor.measured & (self.anchor.power_w > 0)).any():
             return timing, parts
         start = self.anchor.start_clock(clock_mhz)
-        there = self._timing(start, None)
-        origin = self._parts(there, start, None)
+        measured_timing = self._timing(start, None)
+        origin = self._parts(measured_timing, start, None)
         counted = from_counters(self.rows)
         scaled = anchored_parts(
-            parts, origin, there, timing, anchor=self.anchor, monitored=counted, clock_mhz=clock_mhz
+            parts, origin, measured_timing, timing, anchor=self.anchor, monitored=counted, clock_mhz=clock_mhz
         )
         return timing, scaled
 
@@ -86,17 +85,17 @@ class _Question:
                 self.rows, self.gpu, timing, clock_mhz, power=power, memory_share=share[:, None]
             )
 
-        found = self._heated(parts(self.power), self.power, timing, clock_mhz)
+        operator_parts = self._heated(parts(self.power), self.power, timing, clock_mhz)
         if self.anchor is None or self.power.monitored is None:
-            return found
+            return operator_parts
         other = self._heated(parts(self.power.monitored), self.power.monitored, timing, clock_mhz)
-        return found.where(self.anchor.known & from_counters(self.rows), other)
+        return operator_parts.where(self.anchor.measured & from_counters(self.rows), other)
 
     def _heated(
         self, parts: PowerParts, power: PowerCalibration, timing: Timing, clock_mhz: Floats
     ) -> PowerParts:
         """Return the parts with what a chip warmed by them leaks more, unless its temperature is said."""
-        if power.leakage_per_w == 0.0 or self.around != Surroundings():
+        if power.leakage_per_w == 0.0 or self.surroundings != Surroundings():
             return parts
         leaks = leakage_w(self.gpu, clock_mhz, power)
         seconds = np.maximum(timing.duration_s, 1e-15)
@@ -109,7 +108,7 @@ class _Question:
         usual = idle_power_w(self.gpu, clock_mhz, self.power)
         cold = parts
         for _ in range(_WARMING):
-            warm = steady_temperature_c(parts.power_w(timing), self.gpu, self.around)
+            warm = steady_temperature_c(parts.power_w(timing), self.gpu, self.surroundings)
             if warm is None:
                 return parts
             added = idle_power_w(self.gpu, clock_mhz, self.power, warm) - usual
@@ -119,18 +118,23 @@ class _Question:
 
     def _timing(self, clock_mhz: Floats, mem_clock_mhz: float | None) -> Timing:
         if self.anchor is None:
-            alone = time_rows(self.rows, self.gpu, clock_mhz, mem_clock_mhz, found=self.pieces)
+            alone = time_rows(self.rows, self.gpu, clock_mhz, mem_clock_mhz, pieces=self.pieces)
             if self.sequence is None:
                 return alone
             return in_sequence(alone, self.rows, self.gpu, clock_mhz, self.sequence)
-        counted = self.anchor.known & from_counters(self.rows)
+        counted = self.anchor.measured & from_counters(self.rows)
         pieces = []
         if (chosen := np.flatnonzero(counted)).size:
-            some = self.take(chosen)
-            assert some.anchor is not None
-            assert some.shares is not None
+            counted_rows = self.take(chosen)
+            assert counted_rows.anchor is not None
+            assert counted_rows.shares is not None
             timing = counter_timing(
-                some.rows, self.gpu, some.anchor, some.shares, clock_mhz[chosen], mem_clock_mhz
+                counted_rows.rows,
+                self.gpu,
+                counted_rows.anchor,
+                counted_rows.shares,
+                clock_mhz[chosen],
+                mem_clock_mhz,
             )
             pieces.append((chosen, timing))
         for usual in np.unique(self.anchor.mem_clock_mhz[~counted]):
@@ -141,16 +145,16 @@ class _Question:
     def _scaled(self, clock_mhz: Floats, mem_clock_mhz: float | None, measured_mem_mhz: float) -> Timing:
         """Return the timing of rows measured at one memory clock, by the ratio of the model's times."""
         assert self.anchor is not None
-        there = self.anchor.start_clock(clock_mhz)
+        measured_mhz = self.anchor.start_clock(clock_mhz)
         mem = measured_mem_mhz if mem_clock_mhz is None else mem_clock_mhz
-        found = time_rows(self.rows, self.gpu, clock_mhz, mem, found=self.pieces)
-        origin = time_rows(self.rows, self.gpu, there, measured_mem_mhz, found=self.pieces)
-        octaves = np.hypot(np.log2(clock_mhz / there), np.log2(mem / measured_mem_mhz))
+        predicted = time_rows(self.rows, self.gpu, clock_mhz, mem, pieces=self.pieces)
+        origin = time_rows(self.rows, self.gpu, measured_mhz, measured_mem_mhz, pieces=self.pieces)
+        octaves = np.hypot(np.log2(clock_mhz / measured_mhz), np.log2(mem / measured_mem_mhz))
         slowest = None
-        if (lowest := self.anchor.lowest_clock(clock_mhz)).tolist() != there.tolist():
-            slowest = time_rows(self.rows, self.gpu, lowest, measured_mem_mhz, found=self.pieces)
-            slowest = with_reach(slowest, self.gpu, lowest, there)
-        scaled = with_reach(found, self.gpu, clock_mhz, there)
+        if (lowest := self.anchor.lowest_clock(clock_mhz)).tolist() != measured_mhz.tolist():
+            slowest = time_rows(self.rows, self.gpu, lowest, measured_mem_mhz, pieces=self.pieces)
+            slowest = with_memory_efficiency(slowest, self.gpu, lowest, measured_mhz)
+        scaled = with_memory_efficiency(predicted, self.gpu, clock_mhz, measured_mhz)
         return scaled_timing(scaled, origin, self.anchor, octaves, slowest)
 
 
@@ -165,7 +169,7 @@ def predict_rows(
     power_calibration: PowerCalibration | None = None,
     anchor: bool = False,
     among_others: bool | SequenceFactors = False,
-    around: Surroundings | None = None,
+    surroundings: Surroundings | None = None,
     launches: Floats | None = None,
 ) -> Prediction:
     r"""Predict time, power and energy of each row at each clock.
@@ -192,7 +196,7 @@ def predict_rows(
     among_others : bool
         The rows run as parts of a model, not each in a loop of its own; see :mod:`tracetool.model.sequence`.
         Factors of one's own may be given.
-    around : Surroundings, optional
+    surroundings : Surroundings, optional
         How warm the GPU is; by default as warm as when its coefficients were measured.
     launches : array, shape (n,), optional
         How often each row runs in one sequence. The cap then acts on the mean power of its short rows
@@ -213,49 +217,49 @@ def predict_rows(
     power = power_calibration or power_calibration_of(gpu)
     start = Anchor.of(rows, gpu) if anchor else None
     factors = sequence_factors() if among_others is True else among_others or None
-    # tiles and splits do not depend on the clock: they are laid out once for all clocks asked about
+    # tiles and splits do not depend on the clock: they are laid out once for all clocks
     pieces = row_pieces(rows, gpu, time_calibration)
     shares = None if start is None else counted_shares(rows, gpu, start)
-    warm = around or Surroundings()
-    question = _Question(rows, gpu, mem_clock_mhz, pieces, power, start, factors, warm, shares)
+    warm = surroundings or Surroundings()
+    workload = _Workload(rows, gpu, mem_clock_mhz, pieces, power, start, factors, warm, shares)
     spread = np.broadcast_to(clocks, (len(rows), len(clocks))).copy()
-    timing, parts = question.at(spread)
+    timing, parts = workload.at(spread)
     limit_w = _limit_w(gpu, start, power_cap_w)
     cap = power.cap_share * limit_w
 
     def at(chosen: Ints, clock_mhz: Floats) -> tuple[Floats, Floats]:
-        there, found = question.take(chosen).at(clock_mhz)
-        return found.total(), there.duration_s
+        row_timing, row_parts = workload.take(chosen).at(clock_mhz)
+        return row_parts.total(), row_timing.duration_s
 
     supported = gpu.supported_clocks_mhz()
     cost = (parts.total(), timing.duration_s)
     groups = loop_groups(timing.duration_s, launches)
     settled = clocks_under_cap(at, cost, clocks, supported, cap, groups=groups)
     if (settled < spread).any():
-        timing, parts = question.at(settled)
+        timing, parts = workload.at(settled)
         parts = parts.at_most(cap, timing) if launches is None else parts
     if start is not None and (place := between(rows, start, clocks)) is not None:
         assert shares is not None
         timing, parts = blended(timing, parts, place, shares.log_sd_per_octave)
-    return _with_intervals(question, clocks, settled, timing, parts, limit_w)
+    return _with_intervals(workload, clocks, settled, timing, parts, limit_w)
 
 
 def _limit_w(gpu: Gpu, start: Anchor | None, asked_w: float | None) -> float:
     """Return the power limit: the one asked for, else the GPU's.
 
-    A board that was measured may have been set to any limit its kind allows, and a reading says that
+    A GPU that was measured may have been set to any limit its kind allows, and a reading says that
     its limit was no lower.
     """
     if asked_w is not None:
         return float(asked_w)
-    if start is None or not start.known.any():
+    if start is None or not start.measured.any():
         return gpu.power_limit_w
     most = max(gpu.power_limit_w, np.nan_to_num(gpu.power_limit_max_w))
-    return float(np.nanmax([most, *start.power_w[start.known]]))
+    return float(np.nanmax([most, *start.power_w[start.measured]]))
 
 
 def _with_intervals(
-    question: _Question, clocks: Floats, settled: Floats, timing: Timing, parts: PowerParts, limit_w: float
+    workload: _Workload, clocks: Floats, settled: Floats, timing: Timing, parts: PowerParts, limit_w: float
 ) -> Prediction:
     """Return the prediction with 90 % intervals.
 
@@ -274,7 +278,7 @@ def _with_intervals(
         return np.asarray(np.exp(np.hypot(coefficients, time * share)))
 
     power_w = parts.power_w(timing)
-    # The governor lets no power stand above the limit, whatever the coefficients may be off by.
+    # The governor lets no power stand above the limit, whatever the error of the coefficients.
     most = np.maximum(power_w, limit_w)
     return Prediction(
         requested_mhz=clocks,
@@ -288,5 +292,5 @@ def _with_intervals(
         energy_high_j=energy * spread(slower, base_share),
         parts_j=parts.joules,
         throttled=settled < clocks,
-        idle_w=question.idle_w(clocks),
+        idle_w=workload.idle_w(clocks),
     )

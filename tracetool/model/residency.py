@@ -57,8 +57,8 @@ def missed_bytes(rows: OperatorColumns, work: Work, gpu: Gpu) -> Floats:
     moving = total - cold
     size = HALF_SHARE * gpu.l2_bytes if np.isfinite(gpu.l2_bytes) else 0.0
     with np.errstate(divide="ignore"):
-        kept = 1.0 / (1.0 + (size / np.where(moving > 0, moving, np.inf)) ** SHARPNESS)
-    return np.asarray(cold + moving * kept)
+        missed = 1.0 / (1.0 + (size / np.where(moving > 0, moving, np.inf)) ** SHARPNESS)
+    return np.asarray(cold + moving * missed)
 
 
 def weight_bytes(rows: OperatorColumns, work: Work) -> Floats:

@@ -19,7 +19,7 @@ from tracetool.families.registry import families_where
 from tracetool.families.spec import Sequence
 from tracetool.hardware.calibrated import shared_calibration
 from tracetool.hardware.gpu import Gpu
-from tracetool.model.reach import memory_reach
+from tracetool.model.memory_efficiency import memory_efficiency
 
 #: Families that stream through memory. Batched products do too: scores are written and read.
 _STREAMS = families_where(lambda family: family.sequence is Sequence.STREAM)
@@ -35,17 +35,17 @@ class SequenceFactors:
 
     ``product`` is what a product takes longer, in times of its multiplications at the peak rate: operands
     arrive as fast as the whole chip can fetch them, so that what a last wave or a short sum loses is not
-    lost twice. ``stream`` and ``softmax`` are ratios. ``reach_ratio`` times the GPU's memory reach is the
-    core clock at which streams slow down by half the square root of two; ``log_sd`` is what all kernels of
-    one run err by in common, beside what each errs by itself: the spread of whole models left out of the
-    fit. ``own_share`` is how much of its own error a kernel keeps on the board the factors were fitted on
+    lost twice. ``stream`` and ``softmax`` are ratios. ``efficiency_ratio`` times its memory-limit clock is
+    the core clock at which streams slow down by half the square root of two; ``log_sd`` is what all kernels
+    of one run err by in common, beside what each errs by itself: the spread of whole models left out of the
+    fit. ``own_share`` is how much of its own error a kernel keeps on the GPU the factors were fitted on
     (``fitted_on``): what the laws err by in common there, the factors took in.
     """
 
     product: float
     stream: float
     softmax: float
-    reach_ratio: float
+    efficiency_ratio: float
     log_sd: float
     own_share: float = 1.0
     fitted_on: str = ""
@@ -103,7 +103,7 @@ def sequence_ratio(
     stream = np.isin(family, _STREAMS) | batched
     softmax = np.isin(family, _SOFTMAX)
     level = np.where(stream, factors.stream, np.where(softmax, factors.softmax, 1.0))
-    corner = factors.reach_ratio * memory_reach(gpu).clock_mhz
+    corner = factors.efficiency_ratio * memory_efficiency(gpu).clock_mhz
 
     def path(clock: Floats | float) -> Floats:
         return np.asarray(np.hypot(1.0, corner / np.asarray(clock, np.float64)))

@@ -10,7 +10,7 @@ from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.core.operators import OperatorColumns
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.priors import prior_number, prior_table
-from tracetool.model.reach import Reach, memory_reach
+from tracetool.model.memory_efficiency import MemoryEfficiency, memory_efficiency
 
 #: Norm in which core and memory time overlap: 1 would be one after the other, large both at once.
 OVERLAP = prior_number("monitor.overlap")
@@ -18,7 +18,7 @@ _FULL_MEMORY = prior_number("monitor.full_memory")
 #: A measurement this long is a program's run, not a kernel: part of it is its host's. [s]
 PROGRAM_S = prior_number("monitor.program")
 _HOST_SHARE, _HOST_PER_IDLE = prior_number("monitor.host_share"), prior_number("monitor.host_per_idle")
-#: A matrix unit busier than this in the mean leaves no room for a host.
+#: A tensor core busier than this in the mean leaves no capacity for a host.
 _HOST_SHARPNESS = prior_number("monitor.host_sharpness")
 _SD_PER_OCTAVE = prior_table("monitor.sd_per_octave")
 
@@ -37,7 +37,7 @@ class TimeShares:
         :math:`s_c, s_m`.
     fixed : array
         :math:`s_f`.
-    reach : Reach
+    efficiency : MemoryEfficiency
         :math:`G`.
     log_sd_per_octave : array
         Spread of the logarithm of the ratio of two times, per doubling of the clock between them.
@@ -46,13 +46,17 @@ class TimeShares:
     core: Floats
     memory: Floats
     fixed: Floats
-    reach: Reach
+    efficiency: MemoryEfficiency
     log_sd_per_octave: Floats
 
     def take(self, rows: Ints) -> TimeShares:
         """Return the shares of the chosen rows."""
         return TimeShares(
-            self.core[rows], self.memory[rows], self.fixed[rows], self.reach, self.log_sd_per_octave[rows]
+            self.core[rows],
+            self.memory[rows],
+            self.fixed[rows],
+            self.efficiency,
+            self.log_sd_per_octave[rows],
         )
 
 
@@ -73,15 +77,15 @@ def shares_of_activity(
     active : array of bool, shape (n,)
         Rows whose activity is known.
     """
-    reach = memory_reach(gpu)
+    efficiency = memory_efficiency(gpu)
     busy = np.clip(rows.number("act_dram", 0.0), 0.0, 1.0)
-    memory = np.minimum(1.0, busy * reach.at(clock_mhz) / _FULL_MEMORY)
+    memory = np.minimum(1.0, busy * efficiency.at(clock_mhz) / _FULL_MEMORY)
     core = (1.0 - memory**OVERLAP) ** (1.0 / OVERLAP)
     return TimeShares(
         core=core,
         memory=memory,
         fixed=np.where(active, host_share(rows, gpu, duration_s, clock_mhz), 0.0),
-        reach=reach,
+        efficiency=efficiency,
         log_sd_per_octave=np.where(
             active, _SD_PER_OCTAVE["core"] + _SD_PER_OCTAVE["memory"] * memory, _SD_PER_OCTAVE["no_activity"]
         ),

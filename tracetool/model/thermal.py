@@ -33,7 +33,7 @@ class Surroundings:
 
 
 def thermal_resistance_c_per_w(gpu: Gpu) -> float:
-    """Return the rise of the chip per watt: a cooler sized for the board's limit. [K/W]"""
+    """Return the rise of the chip per watt: a cooler sized for the GPU's limit. [K/W]"""
     return _RISE_AT_LIMIT_K / gpu.power_limit_w
 
 
@@ -74,7 +74,7 @@ def self_heating_w(cold_w: Floats, idle_w: Floats, leakage_w: Floats, per_w: Flo
     return np.asarray(np.maximum(power - cold_w, 0.0))
 
 
-def steady_temperature_c(power_w: Numbers | float, gpu: Gpu, around: Surroundings) -> Floats | None:
+def steady_temperature_c(power_w: Numbers | float, gpu: Gpu, surroundings: Surroundings) -> Floats | None:
     r"""Return the chip temperature a steady power leads to, or None where nothing is said of it.
 
     .. math:: T = \min(T_a + R P, T_{max})
@@ -88,8 +88,8 @@ def steady_temperature_c(power_w: Numbers | float, gpu: Gpu, around: Surrounding
     53.0
     """
     power = np.asarray(power_w, np.float64)
-    if around.temperature_c is not None:
-        return np.full(power.shape, float(around.temperature_c))
-    if around.ambient_c is None:
+    if surroundings.temperature_c is not None:
+        return np.full(power.shape, float(surroundings.temperature_c))
+    if surroundings.ambient_c is None:
         return None
-    return np.asarray(np.minimum(around.ambient_c + thermal_resistance_c_per_w(gpu) * power, HOTTEST_C))
+    return np.asarray(np.minimum(surroundings.ambient_c + thermal_resistance_c_per_w(gpu) * power, HOTTEST_C))

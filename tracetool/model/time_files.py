@@ -1,4 +1,4 @@
-"""Time coefficients of a GPU: its own calibration where there is one, else those of its kin."""
+"""Time coefficients of a GPU: its own calibration, else those of the nearest architecture."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TRANSFER_SPREAD: Final = prior_table("carried_time.spread")
 
 
 def time_calibration_of(gpu: Gpu) -> TimeCalibration:
-    """Return the coefficients delivered for a GPU, law by law from the nearest board measured."""
+    """Return the coefficients delivered for a GPU, law by law from the nearest GPU measured."""
     return _cached(gpu.name)
 
 
@@ -51,8 +51,8 @@ def merged(
     own : CalibrationFile, optional
         Its own calibration.
     donors : sequence of (Gpu, CalibrationFile)
-        Other calibrated boards. Coefficients are clocks, shares of peaks and microseconds, so that
-        they carry over; the geometric mean of the boards near is taken, nearer ones weighing more.
+        Other calibrated GPUs. Coefficients are clocks, shares of peaks and microseconds, so that
+        they carry over; the geometric mean of the GPUs near is taken, nearer ones weighing more.
     """
     coefficients: dict[str, Mapping[str, float]] = {}
     spread: dict[str, tuple[float, float]] = {}
@@ -116,7 +116,7 @@ def _widened(law: Law, donors: Sequence[Mapping[str, tuple[float, float]]]) -> d
 
 
 def _mean(law: Law, sets: Sequence[Mapping[str, float]], distances: Sequence[float]) -> Mapping[str, float]:
-    """Return geometric means that weigh near boards more; of sizes and habits, the nearest board's."""
+    """Return geometric means that weigh near GPUs more; of sizes and habits, the nearest GPU's."""
     made: dict[str, float] = {}
     for name, coefficient in law.priors.items():
         have = [(s[name], 1.0 / (_WEIGHT + d)) for s, d in zip(sets, distances, strict=True) if name in s]
@@ -130,7 +130,7 @@ def _mean(law: Law, sets: Sequence[Mapping[str, float]], distances: Sequence[flo
 def _nearest(
     gpu: Gpu, law: str, donors: Sequence[tuple[Gpu, CalibrationFile]]
 ) -> list[tuple[Gpu, CalibrationFile, float]]:
-    """Return the boards near, the nearest first, with how far each is in age."""
+    """Return the GPUs near, the nearest first, with how far each is in age."""
     able = [(_apart(gpu, g, f), g.name, g, f) for g, f in donors if f.section(law)]
     if not able:
         return []

@@ -35,7 +35,7 @@ def time_rows(
     mem_clock_mhz: float | None = None,
     calibration: TimeCalibration | None = None,
     *,
-    found: RowPieces | None = None,
+    pieces: RowPieces | None = None,
 ) -> Timing:
     """Return time and utilization of each row at each clock.
 
@@ -52,8 +52,8 @@ def time_rows(
         Memory clock, by default the GPU's. [MHz]
     calibration : TimeCalibration, optional
         Coefficients; by default the GPU's own, else transferred ones.
-    found : RowPieces, optional
-        What :func:`row_pieces` said of the same rows, for one who asks at many clocks.
+    pieces : RowPieces, optional
+        What :func:`row_pieces` gave for the same rows, where many clocks are asked for.
 
     Returns
     -------
@@ -63,8 +63,8 @@ def time_rows(
     count = len(rows)
     clock = np.atleast_1d(np.asarray(clock_mhz, np.float64))
     clock = np.broadcast_to(clock if clock.ndim == 2 else clock[None, :], (count, clock.shape[-1]))
-    found = found or row_pieces(rows, gpu, calibration or time_calibration_of(gpu))
-    return _timing(rows, gpu, clock, mem_clock_mhz, found)
+    pieces = pieces or row_pieces(rows, gpu, calibration or time_calibration_of(gpu))
+    return _timing(rows, gpu, clock, mem_clock_mhz, pieces)
 
 
 @dataclass(frozen=True)
@@ -83,12 +83,12 @@ class RowPieces:
 
 def row_pieces(rows: OperatorColumns, gpu: Gpu, calibration: TimeCalibration | None = None) -> RowPieces:
     """Return what no clock changes of each row's time; see :func:`time_rows`."""
-    given = calibration or time_calibration_of(gpu)
+    fitted = calibration or time_calibration_of(gpu)
     count = len(rows)
-    known = known_shape(rows)
+    has_shape = known_shape(rows)
     columns = {f.name: np.zeros(count) for f in fields(Pieces) if f.name != "work"}
     work, low, high = Work.of(count), np.ones(count), np.ones(count)
-    basis = np.full(count, given.basis, dtype=object)
+    basis = np.full(count, fitted.basis, dtype=object)
 
     def put(places: Ints, pieces: Pieces, spread: tuple[Floats | float, Floats | float]) -> None:
         for name, values in columns.items():
@@ -97,15 +97,15 @@ def row_pieces(rows: OperatorColumns, gpu: Gpu, calibration: TimeCalibration | N
         low[places], high[places] = np.exp(spread[0]), np.exp(spread[1])
 
     for name, places in groups(rows):
-        shaped, unshaped = places[known[places]], places[~known[places]]
+        shaped, unshaped = places[has_shape[places]], places[~has_shape[places]]
         if shaped.size:
             part = rows if shaped.size == count else rows.take(shaped)
             for law, inside in split_by_law(name, part, gpu):
-                some = part if inside.size == len(part) else part.take(inside)
-                pieces = law.pieces(some, gpu, given.coefficients.get(law.name, {}))
-                pieces = in_trace(pieces, some, law, gpu)
-                put(shaped[inside], pieces, _band(law, some, given))
-                basis[shaped[inside]] = given.law_basis.get(law.name, given.basis)
+                of_law = part if inside.size == len(part) else part.take(inside)
+                pieces = law.pieces(of_law, gpu, fitted.coefficients.get(law.name, {}))
+                pieces = in_trace(pieces, of_law, law, gpu)
+                put(shaped[inside], pieces, _band(law, of_law, fitted))
+                basis[shaped[inside]] = fitted.law_basis.get(law.name, fitted.basis)
         if unshaped.size:
             part = rows.take(unshaped)
             pieces, sd = unshaped_pieces(part, gpu, family_of(name))
@@ -114,18 +114,20 @@ def row_pieces(rows: OperatorColumns, gpu: Gpu, calibration: TimeCalibration | N
     return RowPieces(Pieces(**columns, work=work), low, high, basis)
 
 
-def _band(law: Law, rows: OperatorColumns, given: TimeCalibration) -> tuple[Floats, Floats]:
+def _band(law: Law, rows: OperatorColumns, calibration: TimeCalibration) -> tuple[Floats, Floats]:
     """Return the 90 % band of ln(measured / predicted) of each row, by its kind where the kind has one."""
-    every = given.spread.get(law.name, law.spread)
-    found = np.array([given.spread.get(spread_key(law.name, kind), every) for kind in law.kinds] or [every])
-    low, high = found[law.kind(rows)].T
-    return (low, high) if law.name in given.from_traces else trace_band(low, high, rows, law)
+    every = calibration.spread.get(law.name, law.spread)
+    bands = np.array(
+        [calibration.spread.get(spread_key(law.name, kind), every) for kind in law.kinds] or [every]
+    )
+    low, high = bands[law.kind(rows)].T
+    return (low, high) if law.name in calibration.from_traces else trace_band(low, high, rows, law)
 
 
 def _timing(
-    rows: OperatorColumns, gpu: Gpu, clock: Floats, mem_mhz: float | None, found: RowPieces
+    rows: OperatorColumns, gpu: Gpu, clock: Floats, mem_mhz: float | None, prepared: RowPieces
 ) -> Timing:
-    pieces, shape = found.pieces, clock.shape
+    pieces, shape = prepared.pieces, clock.shape
     slower = 1.0 if mem_mhz is None else gpu.memory_clock_mhz / mem_mhz
     cycles, seconds = _busy(rows, gpu, pieces.work, slower)
     idle = [u for u, b in {**cycles, **seconds}.items() if not b.any()]
@@ -134,26 +136,29 @@ def _timing(
     bound = np.empty(shape, dtype=np.int64)
     fixed = np.maximum(pieces.fixed_s, pieces.floor_s)
     for start in range(0, shape[0], _CHUNK):
-        here = slice(start, start + _CHUNK)
-        some, hertz = pieces.take(here), clock[here] * 1e6
-        duration[here] = lasting = duration_s(some, hertz, slower)
-        serial, steady = some.serial_cycles[:, None] / hertz, some.core_cycles[:, None] / hertz
-        core[here] = serial + steady
-        memory[here] = ((some.memory_s + some.stream_s) * slower)[:, None]
-        waiting = np.clip(some.fixed_s[:, None] / lasting, 0.0, 1.0)
-        active[here] = np.clip(some.active[:, None] * (1.0 - waiting), 0.0, 1.0)
+        chunk = slice(start, start + _CHUNK)
+        chunk_pieces, hertz = pieces.take(chunk), clock[chunk] * 1e6
+        duration[chunk] = lasting = duration_s(chunk_pieces, hertz, slower)
+        serial, steady = (
+            chunk_pieces.serial_cycles[:, None] / hertz,
+            chunk_pieces.core_cycles[:, None] / hertz,
+        )
+        core[chunk] = serial + steady
+        memory[chunk] = ((chunk_pieces.memory_s + chunk_pieces.stream_s) * slower)[:, None]
+        waiting = np.clip(chunk_pieces.fixed_s[:, None] / lasting, 0.0, 1.0)
+        active[chunk] = np.clip(chunk_pieces.active[:, None] * (1.0 - waiting), 0.0, 1.0)
         for unit in UNITS:
             if unit in idle:
                 continue
-            needed = cycles[unit][here, None] / hertz if unit in cycles else seconds[unit][here, None]
-            np.minimum(needed, lasting, out=busy[unit][here])
-        most = {u: b[here] for u, b in busy.items() if u not in idle}
-        crossing = seconds["link"][here]  # what crosses a link is none of the launch
-        bound[here] = _bound(most, fixed[here] - crossing, serial, steady, memory[here])
+            needed = cycles[unit][chunk, None] / hertz if unit in cycles else seconds[unit][chunk, None]
+            np.minimum(needed, lasting, out=busy[unit][chunk])
+        most = {u: b[chunk] for u, b in busy.items() if u not in idle}
+        crossing = seconds["link"][chunk]  # what crosses a link is none of the launch
+        bound[chunk] = _bound(most, fixed[chunk] - crossing, serial, steady, memory[chunk])
     return Timing(
         duration_s=duration,
-        low=found.low,
-        high=found.high,
+        low=prepared.low,
+        high=prepared.high,
         busy_s=busy,
         sm_active=active,
         fixed_s=np.minimum(fixed, duration.min(axis=1, initial=np.inf)),
@@ -161,7 +166,7 @@ def _timing(
         memory_s=memory,
         bound=bound,
         work=pieces.work,
-        basis=found.basis,
+        basis=prepared.basis,
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.access_pattern import named
+from tracetool.families.access_pattern import of_a_trace
 from tracetool.families.law import Coefficients, Law
 from tracetool.families.pieces import Pieces
 from tracetool.hardware.gpu import Gpu
@@ -29,7 +29,7 @@ TRACE_SPREAD: Final = prior_bands("traced.spread")
 
 def traced(rows: OperatorColumns) -> Bools:
     """Return which rows are kernels of a trace: rows of operator tables name none. Shape (n,)."""
-    return named(rows)
+    return of_a_trace(rows)
 
 
 def law_in_trace(law: Law) -> Law:

@@ -19,7 +19,7 @@ class LogFile:
     """A power log being written.
 
     Every line goes to the system in one call as soon as it is made: once the call returns, it outlives the
-    process. While the disk refuses (full, quota, gone), lines wait in memory and are tried again.
+    process. While the disk refuses (full, quota, removed), lines wait in memory and are tried again.
     """
 
     def __init__(self, path: Path) -> None:
@@ -60,7 +60,7 @@ class LogFile:
             except OSError as error:
                 self.refused = error.strerror or str(error)
                 return False
-            if done < len(line):  # a full disk may take half a line: the rest follows when there is room
+            if done < len(line):  # a full disk may take half a line: the rest follows when there is space
                 self._waiting[0] = line[done:]
             else:
                 self._waiting.popleft()

@@ -127,7 +127,7 @@ def check_gpu_counters() -> Check | None:
 
 
 def check_disk(folder: Path) -> Check:
-    """Return whether there is room for a recording."""
+    """Return whether there is space for a recording."""
     free = shutil.disk_usage(folder).free
     if free < _LEAST_FREE_BYTES:
         return Check(
@@ -179,7 +179,7 @@ def _check_device(meter: Meter, device: Device, seconds: float) -> list[Check]:
     said = f"{', '.join(fields)}; read in {1e3 * found.read_s:.2f} ms; would poll every {poll_ms:.1f} ms"
     missing = [f for f in ("instant_mw", "energy_uj") if f not in device.fields]
     state = WARN if len(missing) == 2 else OK
-    fix = "only averaged power: short kernels are told apart by longer runs" if state == WARN else ""
+    fix = "only averaged power: short kernels are separated by longer runs" if state == WARN else ""
     checks += [Check(f"{subject} power", state, said, fix), _clocks_lockable(device, meter.vendor)]
     return checks
 

@@ -153,7 +153,7 @@ class Nvml:
             self._maybe(self._nvml.nvmlShutdown)
 
 
-#: Return codes that mean the GPU is gone: uninitialized, lost, reset required, driver not loaded, unknown.
+#: Return codes that mean the GPU is lost: uninitialized, lost, reset required, driver not loaded, unknown.
 _LOST = frozenset({1, 9, 15, 16, 999})
 
 

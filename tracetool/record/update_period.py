@@ -42,7 +42,7 @@ def change_period_s(times_ns: Sequence[int], values: Sequence[int | None]) -> fl
 
 
 def find_updates(meter: Meter, index: int, seconds: float) -> Found:
-    """Poll one GPU without a pause for ``seconds`` and return what changed how often."""
+    """Poll one GPU without waiting for ``seconds`` and return what changed how often."""
     times: list[int] = []
     delays: list[int] = []
     columns: dict[str, list[int | None]] = {}

@@ -95,7 +95,7 @@ def read_activities(kernels: pl.DataFrame, host_calls: pl.DataFrame) -> tuple[Ac
     """
     origin = int(kernels["start_ns"].min() or 0)  # type: ignore[arg-type]
     calls, place = _calls(kernels, host_calls, origin)
-    made = Activities(
+    activities = Activities(
         start_ns=(kernels["start_ns"] - origin).cast(pl.Float64).to_numpy(),
         duration_ns=kernels["duration_ns"].cast(pl.Float64).to_numpy(),
         device=kernels["device"].cast(pl.Int32).to_numpy(),
@@ -107,7 +107,7 @@ def read_activities(kernels: pl.DataFrame, host_calls: pl.DataFrame) -> tuple[Ac
         in_graph=kernels["graph_node"].is_not_null().to_numpy(),
         origin_ns=origin,
     )
-    return made, calls
+    return activities, calls
 
 
 def _known(kernels: pl.DataFrame, column: str) -> pl.Series:
@@ -120,7 +120,7 @@ def _calls(kernels: pl.DataFrame, host_calls: pl.DataFrame, origin: int) -> tupl
     """Return the calls that matter and each activity's place among them."""
     name, kind = pl.col("name"), pl.col("kind")
     blocking = (kind == "sync") & ~name.str.contains(_NOT_BLOCKING)
-    kept = (
+    call_rows = (
         host_calls.lazy()
         .filter((kind == "sync") | kind.is_in(_WORK) | (pl.col("duration_ns") >= _LONG_CALL_NS))
         .select(
@@ -139,8 +139,8 @@ def _calls(kernels: pl.DataFrame, host_calls: pl.DataFrame, origin: int) -> tupl
         .sort("start_ns", maintain_order=True)
     )
     # A driver call inside a runtime call may carry the same correlation: the outer one is the launch.
-    key, wanted = _joint(kernels, kept, "correlation")
-    place = first_match(key, wanted)
+    key, call_keys = _joint(kernels, call_rows, "correlation")
+    place = first_match(key, call_keys)
     alone = kernels["launch_ns"].is_not_null().to_numpy() & (place < 0)
     if alone.any():
         points = (
@@ -148,14 +148,14 @@ def _calls(kernels: pl.DataFrame, host_calls: pl.DataFrame, origin: int) -> tupl
             .filter(pl.Series(alone))
             .unique(maintain_order=True)
         )
-        key, wanted = _joint(
+        key, call_keys = _joint(
             kernels.with_columns(pl.col("launch_ns").cast(pl.Int64) - origin), points, "launch_ns"
         )
-        found = first_match(key, np.where(alone, wanted, -1))
-        place = np.where(found >= 0, found + kept.height, place).astype(np.int32)
-        kept = pl.concat(
+        point_rows = first_match(key, np.where(alone, call_keys, -1))
+        place = np.where(point_rows >= 0, point_rows + call_rows.height, place).astype(np.int32)
+        call_rows = pl.concat(
             [
-                kept,
+                call_rows,
                 points.select(
                     pl.col("launch_ns").alias("start_ns"),
                     pl.lit(0, pl.Int64).alias("duration_ns"),
@@ -167,18 +167,18 @@ def _calls(kernels: pl.DataFrame, host_calls: pl.DataFrame, origin: int) -> tupl
                 ),
             ]
         )
-    works = np.zeros(kept.height, np.bool_)
+    works = np.zeros(call_rows.height, np.bool_)
     works[place[place >= 0]] = True
-    made = HostCalls(
-        start_ns=kept["start_ns"].cast(pl.Float64).to_numpy(),
-        duration_ns=kept["duration_ns"].cast(pl.Float64).to_numpy(),
-        process=dense([kept["process"]]),
-        thread=dense([kept["process"], kept["thread"]]),
-        waits=kept["waits"].to_numpy(),
-        copies=kept["copies"].to_numpy(),
+    relevant_calls = HostCalls(
+        start_ns=call_rows["start_ns"].cast(pl.Float64).to_numpy(),
+        duration_ns=call_rows["duration_ns"].cast(pl.Float64).to_numpy(),
+        process=dense([call_rows["process"]]),
+        thread=dense([call_rows["process"], call_rows["thread"]]),
+        waits=call_rows["waits"].to_numpy(),
+        copies=call_rows["copies"].to_numpy(),
         works=works,
     )
-    return made, place
+    return relevant_calls, place
 
 
 def _joint(kernels: pl.DataFrame, calls: pl.DataFrame, column: str) -> tuple[Ints, Ints]:

@@ -26,7 +26,7 @@ from tracetool.model.time_files import merged, time_calibration_of
 
 _POWER_SECTIONS: Final = frozenset({"base", "power", "monitor", "voltage"})
 #: Sections a calibration may hold that are read elsewhere.
-_OTHERS: Final = frozenset({"reach"})
+_OTHERS: Final = frozenset({"memory_efficiency"})
 #: No coefficient comes near this, whatever its unit.
 _LARGEST: Final = 1e9
 #: No chip is colder, no air hotter. [C]
@@ -38,7 +38,7 @@ class RowOptions(TypedDict):
 
     power_calibration: PowerCalibration | None
     time_calibration: TimeCalibration | None
-    around: Surroundings | None
+    surroundings: Surroundings | None
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,12 @@ class Assumptions:
     ----------
     files : sequence of CalibrationFile
         Written by ``tracetool calibrate``: power, time, or both in one.
-    around : Surroundings, optional
+    surroundings : Surroundings, optional
         Chip temperature or that of the air; by default as when the coefficients were measured.
     """
 
     files: tuple[CalibrationFile, ...] = ()
-    around: Surroundings | None = None
+    surroundings: Surroundings | None = None
 
     @classmethod
     def read(
@@ -71,9 +71,9 @@ class Assumptions:
             If a file is no calibration, a temperature cannot be, or both kinds of it are given.
         """
         _check_temperatures(temperature_c, ambient_c)
-        said = temperature_c is not None or ambient_c is not None
+        stated_temperature = temperature_c is not None or ambient_c is not None
         read = tuple(_checked(read_calibration(path)) for path in files)
-        return cls(read, Surroundings(temperature_c, ambient_c) if said else None)
+        return cls(read, Surroundings(temperature_c, ambient_c) if stated_temperature else None)
 
     def options(self, gpu: Gpu) -> RowOptions:
         """Return what a prediction on a GPU is given."""
@@ -85,19 +85,19 @@ class Assumptions:
                 power = calibration_from_file(file, power or believed_calibration(gpu))
             if sections & set(laws()):
                 time = _with_laws(gpu, time or time_calibration_of(gpu), file)
-        return {"power_calibration": power, "time_calibration": time, "around": self.around}
+        return {"power_calibration": power, "time_calibration": time, "surroundings": self.surroundings}
 
     def notes(self, gpu: Gpu) -> list[str]:
         """Return what the user should know of these assumptions on a GPU."""
-        said = []
+        texts = []
         for file in self.files:
             made_for = file.about.get("gpu")
             if isinstance(made_for, str) and made_for != gpu.name:
-                said.append(f"{file.name} was fitted on {made_for}, not on {gpu.name}: taken as it is")
+                texts.append(f"{file.name} was fitted on {made_for}, not on {gpu.name}: taken as it is")
         power = self.options(gpu)["power_calibration"] or power_calibration_of(gpu)
         if power.basis != "calibrated":
-            said.append(power_promise(power))
-        return said
+            texts.append(power_promise(power))
+        return texts
 
 
 #: Delivered calibrations, and a GPU as warm as when they were measured.
@@ -107,12 +107,12 @@ NOTHING_ASSUMED: Final = Assumptions()
 def _with_laws(gpu: Gpu, start: TimeCalibration, file: CalibrationFile) -> TimeCalibration:
     """Return time coefficients with the laws of a file in place of their own."""
     own, stated = merged(gpu, file, ()), [name for name in laws() if file.section(name)]
-    kept = {k: band for k, band in start.spread.items() if k.partition("/")[0] not in stated}
+    own_spread = {k: band for k, band in start.spread.items() if k.partition("/")[0] not in stated}
     traces = file.about.get("from_traces") == "yes"
     return replace(
         start,
         coefficients={**start.coefficients, **{k: own.coefficients[k] for k in stated}},
-        spread={**kept, **{k: b for k, b in own.spread.items() if k.partition("/")[0] in stated}},
+        spread={**own_spread, **{k: b for k, b in own.spread.items() if k.partition("/")[0] in stated}},
         law_basis={**start.law_basis, **dict.fromkeys(stated, "calibrated")},
         from_traces=(start.from_traces - set(stated)) | (set(stated) if traces else set()),
     )

@@ -18,16 +18,16 @@ from tracetool.replay.replays import RunReplay
 from tracetool.replay.tree import tree
 
 
-def breakdown(made: PredictedRun, by: str) -> pl.DataFrame:
+def breakdown(prediction: PredictedRun, by: str) -> pl.DataFrame:
     """Return time and energy of a predicted run, broken down, one block of rows per clock.
 
     Parameters
     ----------
-    made : PredictedRun
+    prediction : PredictedRun
         From :func:`tracetool.replay.predict_run.predict_run`.
     by : str
         ``signature`` (means per launch), ``family``, ``range``, ``operator``, ``iteration``, ``gap``
-        (idle time by reason) or ``power`` (as the board's sensor would show it).
+        (idle time by reason) or ``power`` (as the GPU's sensor would show it).
 
     Returns
     -------
@@ -41,13 +41,13 @@ def breakdown(made: PredictedRun, by: str) -> pl.DataFrame:
     BadInput
         If ``by`` is not known.
     """
-    if by == "signature" or made.replays is None:
-        return made.signatures
+    if by == "signature" or prediction.replays is None:
+        return prediction.signatures
     if by not in BREAKDOWNS:
         raise BadInput(f"--by {by!r} is not known", f"known: signature, {', '.join(BREAKDOWNS)}")
     blocks = []
-    for j, total in enumerate(made.totals):
-        block = BREAKDOWNS[by](made.replays, j, made)
+    for j, total in enumerate(prediction.totals):
+        block = BREAKDOWNS[by](prediction.replays, j, prediction)
         blocks.append(
             block.insert_column(0, pl.repeat(total["clock_mhz"], block.height, eager=True).alias("clock_mhz"))
         )
@@ -63,10 +63,10 @@ def _family(replays: RunReplay, j: int, _: PredictedRun) -> pl.DataFrame:
                 "ms": (costs.end_ns - costs.start_ns) * 1e-6,
                 "recorded": replays.work.duration_ns * 1e-6,
                 "energy_j": costs.energy_j,
-                "kept": replays.kept,
+                "in_replay": replays.in_replay,
             }
         )
-        .filter(pl.col("kept"))
+        .filter(pl.col("in_replay"))
         .group_by("family")
         .agg(
             pl.len().cast(pl.Int64).alias("launches"),
@@ -101,8 +101,8 @@ def _iteration(replays: RunReplay, j: int, _: PredictedRun) -> pl.DataFrame:
     return iterations(run.table("ranges"), run.table("operators"), kernels, replays.costs(j))
 
 
-def _gap(_: RunReplay, j: int, made: PredictedRun) -> pl.DataFrame:
-    total: Mapping[str, Any] = made.totals[j]
+def _gap(_: RunReplay, j: int, prediction: PredictedRun) -> pl.DataFrame:
+    total: Mapping[str, Any] = prediction.totals[j]
     names = list(total["gaps_ms"])
     return pl.DataFrame(
         {
@@ -114,9 +114,9 @@ def _gap(_: RunReplay, j: int, made: PredictedRun) -> pl.DataFrame:
     )
 
 
-def _power(replays: RunReplay, j: int, made: PredictedRun) -> pl.DataFrame:
+def _power(replays: RunReplay, j: int, prediction: PredictedRun) -> pl.DataFrame:
     idle = float(replays.predicted.idle_w[j])
-    sensor = load_gpu(made.gpu).sensor("draw")
+    sensor = load_gpu(prediction.gpu).sensor("draw")
     blocks = []
     for device, curve in replays.curves(j).items():
         time, reading = sensor_view(curve, sensor, idle)

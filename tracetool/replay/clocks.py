@@ -14,7 +14,7 @@ from tracetool.hardware.gpu import Gpu
 
 #: More clocks than any GPU has steps: a slip of the pen, not a wish.
 MOST_CLOCKS = 2000
-#: Above this share of the highest known clock a value is taken for a mistake (boards are overclocked).
+#: Above this share of the highest known clock a value is taken for a mistake (GPUs are overclocked).
 _SLACK = 1.15
 #: Below this share of the lowest known clock no GPU runs, and nothing was measured there to go by.
 _LEAST_CLOCK = 0.25
@@ -47,7 +47,7 @@ def parse_clocks(text: str, option: str = "--clock", unit: str = "MHz") -> list[
     if not text.strip():
         return None
     fix = "write 1200, 900,1200 or 600:1410:15"
-    found: list[float] = []
+    values: list[float] = []
     for part in text.split(","):
         try:
             numbers = [float(n) for n in part.split(":")]
@@ -56,17 +56,17 @@ def parse_clocks(text: str, option: str = "--clock", unit: str = "MHz") -> list[
         if not 1 <= len(numbers) <= 3 or not all(0.0 < n < 1e5 for n in numbers):
             raise BadInput(f"{option} {text!r}: {part.strip()!r} is not a value in {unit}", fix)
         if len(numbers) == 1:
-            found += numbers
+            values += numbers
             continue
         low, high, step = (*numbers, 15.0)[:3]
         count = int((high - low) / step + 1e-9) + 1
         if high < low or count > MOST_CLOCKS:
             fault = "ends below its start" if high < low else f"asks for {count} values"
             raise BadInput(f"{option}: the range {part.strip()!r} {fault}", "write LOW:HIGH:STEP")
-        found += [low + step * i for i in range(count)]
-    if len(found) > MOST_CLOCKS:
-        raise BadInput(f"{option} asks for {len(found)} values", f"ask for at most {MOST_CLOCKS}")
-    return list(dict.fromkeys(found))
+        values += [low + step * i for i in range(count)]
+    if len(values) > MOST_CLOCKS:
+        raise BadInput(f"{option} asks for {len(values)} values", f"ask for at most {MOST_CLOCKS}")
+    return list(dict.fromkeys(values))
 
 
 def checked_clocks(clocks_mhz: Sequence[float] | None, gpu: Gpu) -> tuple[Floats, list[str]]:
@@ -127,7 +127,7 @@ def checked_cap(cap_w: float | None, gpu: Gpu) -> list[str]:
             f"this GPU accepts {limits}; leave the cap out for the usual one",
         )
     if cap_w < gpu.power_limit_min_w or cap_w > gpu.power_limit_max_w:
-        return [f"a power cap of {cap_w:g} W is outside what the board accepts ({limits})"]
+        return [f"a power cap of {cap_w:g} W is outside what the GPU accepts ({limits})"]
     return []
 
 

@@ -53,8 +53,10 @@ def meetings(work: Activities, alike: Ints) -> Meetings:
     order = chosen[np.lexsort((work.start_ns[chosen], alike[chosen]))]
     group = np.zeros(len(order), np.int64)
     _, device = np.unique(work.device[order], return_inverse=True)
-    seen = np.full(int(device.max()) + 1, -1, np.int64)
-    compiled(_group, len(order))(alike[order], work.start_ns[order], work.end_ns[order], device, seen, group)
+    last_group = np.full(int(device.max()) + 1, -1, np.int64)
+    compiled(_group, len(order))(
+        alike[order], work.start_ns[order], work.end_ns[order], device, last_group, group
+    )
     size = np.bincount(group)
     several = size[group] > 1
     order, group = order[several], np.unique(group[several], return_inverse=True)[1]
@@ -63,14 +65,14 @@ def meetings(work: Activities, alike: Ints) -> Meetings:
     return Meetings(order, group, arrival)
 
 
-def _group(alike: Ints, start: Floats, end: Floats, device: Ints, seen: Ints, group: Numbers) -> None:
+def _group(alike: Ints, start: Floats, end: Floats, device: Ints, last_group: Ints, group: Numbers) -> None:
     """Number those that all overlap, at most one of each device, in the order they start."""
     number = -1
     least = 0.0
     for i in range(len(alike)):
-        if i == 0 or alike[i] != alike[i - 1] or start[i] >= least or seen[device[i]] == number:
+        if i == 0 or alike[i] != alike[i - 1] or start[i] >= least or last_group[device[i]] == number:
             number += 1
             least = end[i]
         least = min(least, end[i])
-        seen[device[i]] = number
+        last_group[device[i]] = number
         group[i] = number

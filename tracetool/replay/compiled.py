@@ -19,12 +19,12 @@ def _compile(function: Callable[..., object]) -> Callable[..., object]:
         import numba
     except ImportError:  # a Python newer than the compiler: slower, the same result
         return function
-    made: Callable[..., object]
+    machine_code: Callable[..., object]
     try:
-        made = numba.njit(cache=True, nogil=True)(function)
+        machine_code = numba.njit(cache=True, nogil=True)(function)
     except RuntimeError:  # nowhere to keep what was compiled
-        made = numba.njit(nogil=True)(function)
-    return made
+        machine_code = numba.njit(nogil=True)(function)
+    return machine_code
 
 
 def compiled(function: F, turns: int) -> F:

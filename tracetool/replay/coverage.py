@@ -27,12 +27,12 @@ def predicted_from(rows: OperatorColumns) -> Texts:
     measured = rows.number("duration_us", 0.0) > 0
     shaped = known_shape(rows)
     # an interval of a size (as a factor) stands beside those that the duration told, and only there
-    told_by_time = np.isfinite(rows.number("inferred_low"))
-    circular = (shaped & told_by_time) | (~shaped & measured & from_counters(rows))
+    from_duration = np.isfinite(rows.number("inferred_low"))
+    circular = (shaped & from_duration) | (~shaped & measured & from_counters(rows))
     usual = measured & (rows.family.astype(str) != names.UNKNOWN)
-    made = np.where(usual, _RATE, _NOTHING)
-    made = np.where(shaped, _SHAPES, made)
-    return np.where(circular, _ANCHORED, made).astype(object)
+    sources = np.where(usual, _RATE, _NOTHING)
+    sources = np.where(shaped, _SHAPES, sources)
+    return np.where(circular, _ANCHORED, sources).astype(object)
 
 
 def coverage(rows: OperatorColumns, time_s: Floats) -> dict[str, Any]:

@@ -65,9 +65,9 @@ def dependency_graph(
     duration[met.member] = 0.0
     moving = end[met.member] - met.arrived_ns
     duration = np.concatenate([duration, np.zeros(len(hub)), moving])
-    made = assemble(time, key, duration, n, parts, exact=exact)
-    made.activity[made.place[transfer]] = met.member
-    return replace(made, met=met.member.astype(np.int32), transfer=made.place[transfer]), floors
+    graph = assemble(time, key, duration, n, parts, exact=exact)
+    graph.activity[graph.place[transfer]] = met.member
+    return replace(graph, met=met.member.astype(np.int32), transfer=graph.place[transfer]), floors
 
 
 def _meeting_edges(parts: list[Edges], met: Meetings, hub: Ints, transfer: Ints, nodes: int) -> list[Edges]:

@@ -66,15 +66,15 @@ def cross_edges(
         call = calls.start_ns[work.call[launched]] + floors.launch_ns
         released[launched] = np.maximum(released[launched], call)
     late = (work.start_ns - released > _UNEXPLAINED_NS) & (launched | has)
-    found = []
+    edges = []
     for device in np.unique(work.device[late]):
-        here = np.flatnonzero(work.device == device)
-        if len(np.unique(work.queue[here])) < 2:
+        on_device = np.flatnonzero(work.device == device)
+        if len(np.unique(work.queue[on_device])) < 2:
             continue
-        here = here[np.argsort(end[here], kind="stable")]
+        on_device = on_device[np.argsort(end[on_device], kind="stable")]
         target = np.flatnonzero(late & (work.device == device))
-        at = np.searchsorted(end[here], work.start_ns[target] + SKEW_NS, side="right") - 1
-        source = here[np.maximum(at, 0)]
+        at = np.searchsorted(end[on_device], work.start_ns[target] + SKEW_NS, side="right") - 1
+        source = on_device[np.maximum(at, 0)]
         wait = work.start_ns[target] - end[source]
         good = (
             (at >= 0)
@@ -84,5 +84,5 @@ def cross_edges(
             & (work.start_ns[source] < work.start_ns[target])
         )
         lag = np.minimum(np.maximum(wait[good], 0.0), floors.launch_ns)
-        found.append(Edges.of(source[good], target[good], lag, Edge.CROSS))
-    return found
+        edges.append(Edges.of(source[good], target[good], lag, Edge.CROSS))
+    return edges

@@ -22,7 +22,7 @@ def only_device(device: int, total: Mapping[str, Any]) -> dict[str, Any]:
 
 def device_totals(
     work: Activities,
-    made: Replayed,
+    replayed: Replayed,
     copies: Bools,
     drawn: Mapping[int, PowerCurve],
     capped: Mapping[int, PowerCurve],
@@ -31,7 +31,7 @@ def device_totals(
 
     Parameters
     ----------
-    work, made : Activities, Replayed
+    work, replayed : Activities, Replayed
         The timeline.
     copies : array of bool, shape (n,)
         Which activities are copies, not kernels.
@@ -46,11 +46,11 @@ def device_totals(
         ``device``, ``kernel_time_ms``, ``copy_time_ms``, ``busy_ms``, ``energy_j``, ``mean_power_w`` and
         ``peak_power_w``; times, energies and means add up to the run's.
     """
-    span_s = made.makespan_ns * 1e-9
+    span_s = replayed.makespan_ns * 1e-9
     records = []
     for device, curve in drawn.items():
         members = np.flatnonzero(work.device == device)
-        start, end, is_copy = made.start_ns[members], made.end_ns[members], copies[members]
+        start, end, is_copy = replayed.start_ns[members], replayed.end_ns[members], copies[members]
         records.append(
             {
                 "device": device,

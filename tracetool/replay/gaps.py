@@ -58,16 +58,16 @@ def gap_reasons(
     """
     node = graph.node[ends]
     edge = binding[node].astype(np.int64)
-    held = edge >= 0
-    kind = np.where(held, graph.kind[np.maximum(edge, 0)] if len(graph.kind) else 0, int(Edge.NONE))
+    bound = edge >= 0
+    kind = np.where(bound, graph.kind[np.maximum(edge, 0)] if len(graph.kind) else 0, int(Edge.NONE))
     source = graph.source[np.maximum(edge, 0)] if len(graph.source) else np.zeros(len(edge), np.int64)
-    before = np.where(held, graph.activity[source] if len(graph.activity) else -1, -1)
+    before = np.where(bound, graph.activity[source] if len(graph.activity) else -1, -1)
     around = collective[ends] | ((before >= 0) & collective[np.maximum(before, 0)])
-    made = np.full(len(ends), int(Gap.DEPENDENCY))
+    reason = np.full(len(ends), int(Gap.DEPENDENCY))
     launched = kind == Edge.LAUNCH
-    made[launched] = Gap.HOST
-    made[launched & (released_ns[node] >= begins_ns - _STILL_HELD_NS)] = Gap.SYNC
-    made[~launched & around] = Gap.COMMUNICATION
+    reason[launched] = Gap.HOST
+    reason[launched & (released_ns[node] >= begins_ns - _STILL_HELD_NS)] = Gap.SYNC
+    reason[~launched & around] = Gap.COMMUNICATION
     without = graph.counts.get("launch", 0) == 0
-    made[(kind == Edge.NONE) | (without & (kind == Edge.STREAM) & ~around)] = Gap.UNKNOWN
-    return made
+    reason[(kind == Edge.NONE) | (without & (kind == Edge.STREAM) & ~around)] = Gap.UNKNOWN
+    return reason

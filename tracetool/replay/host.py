@@ -36,8 +36,8 @@ class HostCosts:
 
     def scaled(self, factor: float) -> HostCosts:
         """Return the costs of a host that takes ``factor`` times as long for everything."""
-        made = {name: value * factor for name, value in self.operator_s.items()}
-        return replace(self, start_s=self.start_s * factor, operator_s=made)
+        operator_s = {name: value * factor for name, value in self.operator_s.items()}
+        return replace(self, start_s=self.start_s * factor, operator_s=operator_s)
 
 
 @cache

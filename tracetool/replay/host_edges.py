@@ -45,17 +45,17 @@ def host_points(work: Activities, calls: HostCalls, end: Floats, n: int) -> Poin
         waited[owns] = np.where(call_end[owns] >= end[last[owns]] - SKEW_NS, last[owns], -1)
     asks = (calls.waits | (calls.duration_ns >= _LONG_WAIT_NS)) & (waited < 0)
     for process in np.unique(calls.process[asks]):
-        mine = np.flatnonzero(asks & (calls.process == process))
+        waiting = np.flatnonzero(asks & (calls.process == process))
         own = launched[calls.process[work.call[launched]] == process] if len(launched) else launched
         pool = own if len(own) else np.arange(n)
         if not len(pool):
             continue
         pool = pool[np.argsort(end[pool], kind="stable")]
-        at = np.searchsorted(end[pool], call_end[mine] + SKEW_NS, side="right") - 1
-        found = np.where(at >= 0, pool[np.maximum(at, 0)], -1)
-        until = end[found]
-        prompt = (until >= call_end[mine] - PROMPT_NS) & (until > calls.start_ns[mine])
-        waited[mine] = np.where((found >= 0) & (calls.waits[mine] | prompt), found, -1)
+        at = np.searchsorted(end[pool], call_end[waiting] + SKEW_NS, side="right") - 1
+        work_before = np.where(at >= 0, pool[np.maximum(at, 0)], -1)
+        until = end[work_before]
+        prompt = (until >= call_end[waiting] - PROMPT_NS) & (until > calls.start_ns[waiting])
+        waited[waiting] = np.where((work_before >= 0) & (calls.waits[waiting] | prompt), work_before, -1)
     holds = waited >= 0
     start = n + np.arange(m)
     stop = start.copy()
@@ -88,36 +88,36 @@ def host_edges(calls: HostCalls, points: Points, floors: Floors, n: int) -> list
     pause = np.full(len(order), np.inf)
     pause[same] = calls.start_ns[after] - (calls.start_ns + calls.duration_ns)[before]
     turns, turned = _turns(calls, points, _Threads(order, same, pause))
-    # A thread that waited for its turn has no host time of its own in that pause.
+    # A thread that waited for its turn has no host time of its own in that idle time.
     lag = np.where(turned[after], np.minimum(lag, calls.duration_ns[before]), lag)
-    found = [*turns, Edges.of(source, points.start[after], lag, Edge.HOST)]
+    edges = [*turns, Edges.of(source, points.start[after], lag, Edge.HOST)]
     holds = np.flatnonzero(points.waited_for >= 0)
     own = np.minimum(calls.duration_ns[holds], floors.call_ns)
-    found.append(Edges.of(points.start[holds], points.end[holds], own, Edge.HOST))
+    edges.append(Edges.of(points.start[holds], points.end[holds], own, Edge.HOST))
     returns = np.full(len(holds), floors.return_ns)
-    found.append(Edges.of(points.waited_for[holds], points.end[holds], returns, Edge.SYNC))
-    return found
+    edges.append(Edges.of(points.waited_for[holds], points.end[holds], returns, Edge.SYNC))
+    return edges
 
 
 def _turns(calls: HostCalls, points: Points, threads: _Threads) -> tuple[list[Edges], Bools]:
-    """Edges to a thread that pauses while another of its process works, then goes on after it."""
+    """Edges to a thread that idles while another of its process works, then goes on after it."""
     leave = calls.start_ns + calls.duration_ns
     turned = np.zeros(len(calls), np.bool_)
     order, pause = threads.order, threads.pause_ns
-    found = []
+    edges = []
     for process in np.unique(calls.process):
-        mine = np.flatnonzero(calls.process == process)
-        if len(np.unique(calls.thread[mine])) < 2:
+        process_calls = np.flatnonzero(calls.process == process)
+        if len(np.unique(calls.thread[process_calls])) < 2:
             continue
-        mine = mine[np.argsort(leave[mine], kind="stable")]
+        process_calls = process_calls[np.argsort(leave[process_calls], kind="stable")]
         rows = np.flatnonzero((calls.process[order] == process) & (pause > _HANDED_OVER_NS))
         target = order[rows]
-        at = np.searchsorted(leave[mine], calls.start_ns[target], side="right") - 1
-        source = mine[np.maximum(at, 0)]
+        at = np.searchsorted(leave[process_calls], calls.start_ns[target], side="right") - 1
+        source = process_calls[np.maximum(at, 0)]
         other = (at >= 0) & (calls.thread[source] != calls.thread[target])
         within = other & (leave[source] > calls.start_ns[target] - pause[rows])
         source, target = source[within], target[within]
         lag = calls.start_ns[target] - leave[source]
-        found.append(Edges.of(points.end[source], points.start[target], lag, Edge.THREAD))
+        edges.append(Edges.of(points.end[source], points.start[target], lag, Edge.THREAD))
         turned[target] = True
-    return found, turned
+    return edges, turned

@@ -10,7 +10,7 @@ import numpy as np
 from tracetool.core.arrays import Floats
 from tracetool.replay.host import HostCosts
 
-#: How sharply the longer of host and device takes over: pauses of a host at par with the device cost an
+#: How sharply the longer of host and device takes over: idle times of a host at par with the device cost an
 #: eighth, as its time varies from operator to operator and the queue runs dry now and then.
 SHARPNESS: Final = 6.0
 

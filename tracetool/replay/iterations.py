@@ -49,7 +49,7 @@ def _per_iteration(number: Ints, names: list[str], costs: Costs) -> pl.DataFrame
     frame = pl.DataFrame(
         {"iteration": number, "start": costs.start_ns, "end": costs.end_ns, "energy_j": costs.energy_j}
     ).filter(pl.col("iteration") >= 0)
-    made = (
+    table = (
         frame.group_by("iteration")
         .agg(
             pl.len().cast(pl.Int64).alias("launches"),
@@ -59,8 +59,8 @@ def _per_iteration(number: Ints, names: list[str], costs: Costs) -> pl.DataFrame
         )
         .sort("iteration")
     )
-    said = pl.Series("name", [names[i] for i in made["iteration"].to_list()], dtype=pl.String)
-    return made.insert_column(1, said)
+    iteration_names = pl.Series("name", [names[i] for i in table["iteration"].to_list()], dtype=pl.String)
+    return table.insert_column(1, iteration_names)
 
 
 def named_steps(rows: pl.DataFrame, kernels: pl.DataFrame) -> tuple[Ints | None, list[str]]:

@@ -53,9 +53,9 @@ def _squeezed(code: Ints) -> Ints:
     """Renumber from 0 in order of size."""
     most = int(code.max(initial=0))
     if most < max(_SPARSE * len(code), 1024):
-        seen = np.zeros(most + 1, np.bool_)
-        seen[code] = True
-        return (np.cumsum(seen) - 1)[code]
+        used = np.zeros(most + 1, np.bool_)
+        used[code] = True
+        return (np.cumsum(used) - 1)[code]
     return np.unique(code, return_inverse=True)[1].astype(np.int64)
 
 
@@ -73,7 +73,7 @@ def grouped(number: Numbers, within: Floats) -> Ints:
     return np.argsort(number.astype(small, copy=False), kind="stable")  # few numbers: by their digits
 
 
-def first_match(key: Ints, wanted: Ints) -> Numbers:
+def first_match(key: Ints, values: Ints) -> Numbers:
     """Return the first row of ``key`` that equals each wanted value; -1 where none does.
 
     Negative values match nothing.
@@ -83,20 +83,20 @@ def first_match(key: Ints, wanted: Ints) -> Numbers:
     >>> first_match(np.array([5, 6, 5]), np.array([5, 7, -1]))
     array([ 0, -1, -1], dtype=int32)
     """
-    found = np.full(len(wanted), -1, np.int32)
-    usable = wanted >= 0
+    rows_of_value = np.full(len(values), -1, np.int32)
+    usable = values >= 0
     if not len(key) or not usable.any():
-        return found
-    most = int(max(key.max(), wanted.max()))
-    if most < max(_SPARSE * (len(key) + len(wanted)), 1024):
+        return rows_of_value
+    most = int(max(key.max(), values.max()))
+    if most < max(_SPARSE * (len(key) + len(values)), 1024):
         table = np.full(most + 1, -1, np.int32)
         rows = np.flatnonzero(key >= 0)[::-1]
         table[key[rows]] = rows  # written backwards: the first row of a key stays
-        found[usable] = table[wanted[usable]]
-        return found
+        rows_of_value[usable] = table[values[usable]]
+        return rows_of_value
     order = np.argsort(key, kind="stable")
-    at = np.searchsorted(key[order], wanted)
+    at = np.searchsorted(key[order], values)
     inside = np.minimum(at, len(key) - 1)
-    hit = usable & (at < len(key)) & (key[order[inside]] == wanted)
-    found[hit] = order[inside[hit]]
-    return found
+    hit = usable & (at < len(key)) & (key[order[inside]] == values)
+    rows_of_value[hit] = order[inside[hit]]
+    return rows_of_value

@@ -50,9 +50,9 @@ class Clocks:
         """Return the clocks worth naming: least energy, least energy x time, and the recorded one."""
         if not self.clock_mhz.size:
             return {}
-        said: dict[int, list[str]] = {}
-        said.setdefault(least(self.energy_j, self.time_ms), []).append("least energy")
-        said.setdefault(least(self.energy_j * self.time_ms, self.time_ms), []).append("least energy × time")
+        labels: dict[int, list[str]] = {}
+        labels.setdefault(least(self.energy_j, self.time_ms), []).append("least energy")
+        labels.setdefault(least(self.energy_j * self.time_ms, self.time_ms), []).append("least energy × time")
         if recorded_mhz is not None:
-            said.setdefault(int(np.argmin(np.abs(self.clock_mhz - recorded_mhz))), []).append("as recorded")
-        return {i: ", ".join(texts) for i, texts in said.items()}
+            labels.setdefault(int(np.argmin(np.abs(self.clock_mhz - recorded_mhz))), []).append("as recorded")
+        return {i: ", ".join(texts) for i, texts in labels.items()}

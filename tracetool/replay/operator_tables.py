@@ -119,14 +119,14 @@ def _distinct(columns: pl.DataFrame) -> tuple[pl.DataFrame, Ints]:
 
 def as_columns(frame: pl.DataFrame, family: pl.Series) -> OperatorColumns:
     """Return a frame as columns of the model: numbers as float64 with NaN, texts with "" for null."""
-    made: dict[str, Numbers] = {}
+    columns: dict[str, Numbers] = {}
     for column in frame.columns:
         series = frame[column]
         if series.dtype == pl.String:
-            made[column] = series.fill_null("").to_numpy().astype(object)
+            columns[column] = series.fill_null("").to_numpy().astype(object)
         elif series.dtype.is_numeric() or series.dtype == pl.Boolean:
-            made[column] = series.cast(pl.Float64).fill_null(np.nan).to_numpy()
-    return OperatorColumns(family.fill_null(names.UNKNOWN).to_numpy().astype(object), made)
+            columns[column] = series.cast(pl.Float64).fill_null(np.nan).to_numpy()
+    return OperatorColumns(family.fill_null(names.UNKNOWN).to_numpy().astype(object), columns)
 
 
 def _model_columns(columns: pl.DataFrame, kind: Kind) -> OperatorColumns:
@@ -139,12 +139,12 @@ def _model_columns(columns: pl.DataFrame, kind: Kind) -> OperatorColumns:
     )
     blocks = [pl.col(c).fill_null(1.0) for c in ("grid_x", "grid_y", "grid_z") if c in columns.columns]
     threads = [pl.col(c).fill_null(1.0) for c in ("block_x", "block_y", "block_z") if c in columns.columns]
-    made = [pl.lit("none").alias("shape_source"), pl.col("kernel").alias("name")]
+    added = [pl.lit("none").alias("shape_source"), pl.col("kernel").alias("name")]
     if blocks:
-        made.append(_product(blocks).alias("blocks"))
+        added.append(_product(blocks).alias("blocks"))
     if threads:
-        made.append(_product(threads).alias("threads"))
-    renamed = renamed.with_columns(made).rename({"registers_per_thread": "registers"}, strict=False)
+        added.append(_product(threads).alias("threads"))
+    renamed = renamed.with_columns(added).rename({"registers_per_thread": "registers"}, strict=False)
     return as_columns(renamed, _families(columns))
 
 
@@ -159,5 +159,5 @@ def _families(columns: pl.DataFrame) -> pl.Series:
     """The family column given, else the family the kernel's name states."""
     from tracetool.kernels.classify import classify_names
 
-    said = classify_names(columns["kernel"].to_list())["family"]
-    return columns["family"].fill_null(said) if "family" in columns.columns else said
+    name_family = classify_names(columns["kernel"].to_list())["family"]
+    return columns["family"].fill_null(name_family) if "family" in columns.columns else name_family

@@ -36,11 +36,11 @@ def in_order(time_ns: Floats, rows: Ints | None, scratch: Scratch, name: str) ->
     settle = compiled(_settle, n)
     if settle is _settle:  # not worth compiling yet
         return _sorted(time_ns, rows)
-    known = rows is None and scratch.has(name, n)
-    if not known:
+    reusable = rows is None and scratch.has(name, n)
+    if not reusable:
         scratch.forget(name)  # a longer one would be left half overwritten
     order = scratch.take(name, n, np.int32)
-    if not known:
+    if not reusable:
         order[:] = np.arange(n) if rows is None else rows
     if not settle(order, time_ns, _MOVES * n):
         order[:] = _sorted(time_ns, rows)
@@ -50,8 +50,8 @@ def in_order(time_ns: Floats, rows: Ints | None, scratch: Scratch, name: str) ->
 
 
 def _sorted(time: Floats, rows: Ints | None) -> Numbers:
-    found = np.argsort(time, kind="stable") if rows is None else rows[np.argsort(time[rows], kind="stable")]
-    return found.astype(np.int32)
+    order = np.argsort(time, kind="stable") if rows is None else rows[np.argsort(time[rows], kind="stable")]
+    return order.astype(np.int32)
 
 
 def _settle(order: Numbers, time: Floats, most: int) -> bool:

@@ -24,7 +24,7 @@ class Rates:
     """Power of each signature while it runs, at one clock. All of shape (s,)."""
 
     active: Floats  # share of SM-time with a resident block [1]
-    base_w: Floats  # board, leakage, memory idle: drawn once, however many kernels run [W]
+    base_w: Floats  # GPU, leakage, memory idle: drawn once, however many kernels run [W]
     clock_w: Floats  # clock tree of its SMs [W]
     counts_j: Floats  # by counts of operations and bytes, per launch [J]
     counts_w: Floats  # the same over its usual time: what it draws while it runs [W]
@@ -41,7 +41,7 @@ class Shared:
     gap_next: Ints  # (g,) activity that ends each gap
     gap_from_ns: Floats  # (g,) when each gap begins
     peak_w: float  # under the cap
-    asked_w: float  # what it would have been without it
+    demand_w: float  # what it would have been without it
     done_ns: Floats  # (n,) time each would have needed at full speed, empty unless asked for
     each_base_ns: Floats  # (n,) base_ns of each activity, empty unless asked for
     each_clock_ns: Floats  # (n,)
@@ -70,10 +70,10 @@ def _sweep(
     done: Floats,
     at_done: Floats,
 ) -> tuple[int, float, float, float]:
-    """Walk the starts and ends of one device in time order; fills the outputs in place."""
+    """Step through the starts and ends of one device in time order; fills the outputs in place."""
     n = len(begins)
     running = gaps = a = b = 0
-    busy = peak = asked = now = to_done = 0.0
+    busy = peak = demand = now = to_done = 0.0
     sum_active = sum_base = sum_clock = sum_counts = 0.0
     to_base = to_clock = 0.0  # integrals of 1 / sum_active and of 1 / max(1, sum_active)
     while b < n:
@@ -86,7 +86,7 @@ def _sweep(
             crowd = max(1.0, sum_active)
             floor = sum_base / sum_active
             moved = sum_clock / crowd + sum_counts
-            asked = max(asked, floor + moved)
+            demand = max(demand, floor + moved)
             over = floor + moved > cap and moved > 0.0
             speed = max((cap - floor) / moved, SLOWEST) if over else 1.0
             to_base += step / sum_active
@@ -114,12 +114,12 @@ def _sweep(
             continue
         b += 1
         running -= 1
-        mine = active[s] * (to_base - at_base[i])
+        base_share = active[s] * (to_base - at_base[i])
         paid = to_clock - at_clock[i]
-        base_ns[s] += mine
+        base_ns[s] += base_share
         clock_ns[s] += paid
         if len(each_base) > 0:
-            each_base[i] = mine
+            each_base[i] = base_share
             each_clock[i] = paid
         if len(done) > 0:
             done[i] = to_done - at_done[i]
@@ -131,7 +131,7 @@ def _sweep(
         to_base = 0.0 if running == 0 else to_base
         to_clock = 0.0 if running == 0 else to_clock
         to_done = 0.0 if running == 0 else to_done
-    return gaps, busy, peak, asked
+    return gaps, busy, peak, demand
 
 
 def share(
@@ -181,8 +181,8 @@ def share(
     Two equal kernels side by side, then a gap, then one of them alone.
 
     >>> rates = Rates(np.ones(1), np.array([50.0]), np.zeros(1), np.zeros(1), np.zeros(1))
-    >>> made = share(np.array([0, 0, 30.0]), np.array([10, 10, 40.0]), np.zeros(3, int), rates)
-    >>> made.base_ns, made.gap_ns, made.peak_w
+    >>> shared = share(np.array([0, 0, 30.0]), np.array([10, 10, 40.0]), np.zeros(3, int), rates)
+    >>> shared.base_ns, shared.gap_ns, shared.peak_w
     (array([20.]), array([20.]), 50.0)
     """
     memory = scratch or Scratch()
@@ -199,7 +199,7 @@ def share(
     gap_next = memory.take("gap next", n, np.int64)
     each_base, each_clock = np.zeros(total if each else 0), np.zeros(total if each else 0)
     done = memory.take("done", total if progress else 0)
-    gaps, busy, peak, asked = compiled(_sweep, 2 * n)(
+    gaps, busy, peak, demand = compiled(_sweep, 2 * n)(
         in_order(start_ns, rows, memory, "by start"),
         in_order(end_ns, rows, memory, "by end"),
         start_ns,
@@ -230,7 +230,7 @@ def share(
         gap_next[:gaps],
         gap_from[:gaps],
         float(peak),
-        float(asked),
+        float(demand),
         done,
         each_base,
         each_clock,

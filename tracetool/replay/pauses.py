@@ -9,7 +9,7 @@ import numpy as np
 
 from tracetool.replay.activities import Activities
 
-#: A pause must last this long, [ns] ...
+#: An idle time must last this long, [ns] ...
 _LONG_NS: Final = 10e9
 #: ... and this many times what all activities take together, to be no part of a timeline. [1]
 _TIMES_WORK: Final = 100.0
@@ -17,16 +17,16 @@ _TIMES_WORK: Final = 100.0
 
 @dataclass(frozen=True)
 class Pauses:
-    """Pauses that were left out."""
+    """Unexplained idle time that was left out."""
 
     count: int = 0
     total_ns: float = 0.0
 
 
 def without_pauses(work: Activities) -> tuple[Activities, Pauses]:
-    """Return the activities with pauses closed of which the trace tells nothing.
+    """Return the activities with idle time closed that the trace does not explain.
 
-    Only where no activity has a launch call: a host seen to be idle is idle. A pause counts from 10 s
+    Only where no activity has a launch call: a host seen to be idle is idle. An idle time counts from 10 s
     on and if it is a hundred times as long as all activities together; a dataset of kernels from
     several moments looks like that, a program at work does not.
     """

@@ -1,4 +1,4 @@
-"""The power of a replayed timeline over time: as it is drawn, and as the board's sensor would show it."""
+"""The power of a replayed timeline over time: as it is drawn, and as the GPU's sensor would show it."""
 
 from __future__ import annotations
 
@@ -77,9 +77,9 @@ def power_curve(
     """
     lasting = end_ns - start_ns > SHORTEST_NS
     if members is not None:
-        mine = np.zeros(len(lasting), np.bool_)
-        mine[members] = True
-        lasting &= mine
+        is_member = np.zeros(len(lasting), np.bool_)
+        is_member[members] = True
+        lasting &= is_member
     rows = np.flatnonzero(lasting)
     edge, power = np.empty(2 * len(rows) + 2), np.empty(2 * len(rows) + 1)
     used = compiled(_moments, 2 * len(rows))(

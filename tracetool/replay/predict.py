@@ -91,17 +91,29 @@ def predict_table(
         If the table, the GPU's name or a clock cannot be used.
     """
     table = source if isinstance(source, InputTable) else read_table(source)
-    board = load_gpu(gpu)
-    board.require_model()
-    clocks, notes = checked_clocks(clocks_mhz, board)
-    notes += [*assumed.notes(board), *checked_cap(power_cap_w, board), *checked_memory(mem_clock_mhz, board)]
-    given = assumed.options(board)
+    gpu_spec = load_gpu(gpu)
+    gpu_spec.require_model()
+    clocks, notes = checked_clocks(clocks_mhz, gpu_spec)
+    notes += [
+        *assumed.notes(gpu_spec),
+        *checked_cap(power_cap_w, gpu_spec),
+        *checked_memory(mem_clock_mhz, gpu_spec),
+    ]
+    assumed_options = assumed.options(gpu_spec)
     anchored = table.kind == "kernels" and anchor is not False
-    rows = with_recorded_clock(table.rows, board.clock_boost_mhz) if table.kind == "kernels" else table.rows
-    predicted = predict_rows(
-        rows, board, clocks, mem_clock_mhz=mem_clock_mhz, power_cap_w=power_cap_w, anchor=anchored, **given
+    rows = (
+        with_recorded_clock(table.rows, gpu_spec.clock_boost_mhz) if table.kind == "kernels" else table.rows
     )
-    notes += prior_notes(board, rows, predicted)
+    predicted = predict_rows(
+        rows,
+        gpu_spec,
+        clocks,
+        mem_clock_mhz=mem_clock_mhz,
+        power_cap_w=power_cap_w,
+        anchor=anchored,
+        **assumed_options,
+    )
+    notes += prior_notes(gpu_spec, rows, predicted)
     frame = beside_inputs(table, prediction_frame(predicted))
     scaled = anchored and bool((rows.number("duration_us", 0.0) > 0).any())
     time = np.bincount(table.index, table.counts, len(rows)) * predicted.timing.duration_s[:, 0]
@@ -118,21 +130,21 @@ def predict_table(
             notes.append("totals: operator by operator, attention too, each kernel among the others")
             predicted = predict_rows(
                 whole.rows,
-                board,
+                gpu_spec,
                 clocks,
                 mem_clock_mhz=mem_clock_mhz,
                 power_cap_w=power_cap_w,
                 among_others=True,
                 launches=np.bincount(whole.index, whole.counts, len(whole.rows)).astype(np.float64),
-                **given,
+                **assumed_options,
             )
         factors = sequence_factors()
-        known = None if fused_attention else factors.log_sd
-        kept = factors.own_share_on(board)
-        totals = sequence_totals(whole.rows, predicted, whole, costs, run_sd=known, own_share=kept)
+        run_sd = None if fused_attention else factors.log_sd
+        own_share = factors.own_share_on(gpu_spec)
+        totals = sequence_totals(whole.rows, predicted, whole, costs, run_sd=run_sd, own_share=own_share)
     else:
         totals = kernel_totals(rows, predicted, table, anchored=scaled)
-    return PredictedTable(frame, totals, board.name, tuple(notes), info)
+    return PredictedTable(frame, totals, gpu_spec.name, tuple(notes), info)
 
 
 def predict(
@@ -248,17 +260,17 @@ def parse_factors(texts: Sequence[str]) -> dict[str, float]:
     >>> parse_factors(["gemm=0.5"])
     {'gemm': 0.5}
     """
-    made = {}
+    factors = {}
     for text in texts:
         family, _, value = text.partition("=")
         try:
-            made[family.strip()] = float(value)
+            factors[family.strip()] = float(value)
         except ValueError:
             raise BadInput(f"--scale {text!r} is not FAMILY=FACTOR", "e.g. --scale gemm=0.5") from None
-    return made
+    return factors
 
 
-def rows_by(made: PredictedTable | PredictedRun, by: str = "") -> pl.DataFrame:
+def rows_by(prediction: PredictedTable | PredictedRun, by: str = "") -> pl.DataFrame:
     """Return the rows to write or show: a table's predictions, or a run's breakdown.
 
     Raises
@@ -268,8 +280,8 @@ def rows_by(made: PredictedTable | PredictedRun, by: str = "") -> pl.DataFrame:
     """
     from tracetool.replay.breakdown import breakdown
 
-    if isinstance(made, PredictedRun):
-        return breakdown(made, by or "signature")
+    if isinstance(prediction, PredictedRun):
+        return breakdown(prediction, by or "signature")
     if by:
         raise BadInput("--by breaks down a run's timeline; a table has none", "give a run")
-    return made.frame
+    return prediction.frame

@@ -105,15 +105,15 @@ def predict_run(
     """
     opened = run if isinstance(run, Run) else Run.open(run)
     signatures, rows = run_rows(opened, recorded_gpu(opened) or (load_gpu(gpu) if gpu else None))
-    home, target = _boards(opened, gpu)
-    found = recorded(opened, rows, home)
+    recorded_on, target = _gpus(opened, gpu)
+    conditions = recorded(opened, rows, recorded_on)
     # shapes that the measured time rules out are left aside only where that time is used
-    clock, notes = found.clock_mhz, list(found.notes if anchor else found.notes[:1])
-    rows = found.rows if anchor else with_recorded_clock(rows, clock)
-    if target.name != home.name:
-        rows = on_gpu(rows, home, target)
+    clock, notes = conditions.clock_mhz, list(conditions.notes if anchor else conditions.notes[:1])
+    rows = conditions.rows if anchor else with_recorded_clock(rows, clock)
+    if target.name != recorded_on.name:
+        rows = on_gpu(rows, recorded_on, target)
         notes.append(
-            f"recorded on {home.name}: durations carried over to {target.name} by the model's ratio, "
+            f"recorded on {recorded_on.name}: durations carried over to {target.name} by the model's ratio, "
             "host time kept"
         )
         clocks, more = checked_clocks(clocks_mhz or [target.clock_boost_mhz], target)
@@ -121,7 +121,7 @@ def predict_run(
         clocks, more = checked_clocks(clocks_mhz or [clock], target)
     if scale:
         rows = _scaled(rows, target, _factors(opened, rows, scale), measured=anchor)
-    limit = found.limit_w if target.name == home.name else target.power_limit_w
+    limit = conditions.limit_w if target.name == recorded_on.name else target.power_limit_w
     options = assumed.options(target)
     power = options["power_calibration"] or power_calibration_of(target)
     predicted = predict_rows(
@@ -133,13 +133,13 @@ def predict_run(
         anchor=anchor or bool(scale),
         **options,
     )
-    as_it_was = target.name == home.name and anchor and not scale and assumed == Assumptions()
+    as_it_was = target.name == recorded_on.name and anchor and not scale and assumed == Assumptions()
     as_it_was = as_it_was and mem_clock_mhz is None and power_cap_w is None and clock in clocks
 
     def before() -> tuple[Rates, float]:
         if as_it_was:
             return rates_at(predicted, int(np.flatnonzero(clocks == clock)[0])), power.cap_share * limit
-        return _rates_recorded(found, home)
+        return _rates_recorded(conditions, recorded_on)
 
     replays = prepare(
         opened,
@@ -155,7 +155,7 @@ def predict_run(
     records = totals.records
     info = {
         "kind": "run",
-        "recorded_gpu": home.name,
+        "recorded_gpu": recorded_on.name,
         "recorded_clock_mhz": clock,
         "anchor": "measured" if anchor else "none",
         "coverage": coverage(rows, signatures["duration_ns"].to_numpy() * 1e-9),
@@ -185,40 +185,46 @@ def predict_run(
     return PredictedRun(frame, records, target.name, tuple(notes), info, replays)
 
 
-def _rates_recorded(found: Recorded, home: Gpu) -> tuple[Rates, float]:
+def _rates_recorded(conditions: Recorded, recorded_on: Gpu) -> tuple[Rates, float]:
     """Return the power of each signature while it was recorded, and the limit it was under."""
-    made = predict_rows(found.rows, home, np.array([found.clock_mhz]), power_cap_w=found.limit_w, anchor=True)
-    return rates_at(made, 0), power_calibration_of(home).cap_share * found.limit_w
+    predicted = predict_rows(
+        conditions.rows,
+        recorded_on,
+        np.array([conditions.clock_mhz]),
+        power_cap_w=conditions.limit_w,
+        anchor=True,
+    )
+    return rates_at(predicted, 0), power_calibration_of(recorded_on).cap_share * conditions.limit_w
 
 
-def _boards(run: Run, asked: str | None) -> tuple[Gpu, Gpu]:
+def _gpus(run: Run, gpu_name: str | None) -> tuple[Gpu, Gpu]:
     """Return the GPU a run was recorded on and the one to predict."""
-    found = recorded_gpu(run)
-    target = load_gpu(asked) if asked else found
+    run_gpu = recorded_gpu(run)
+    target = load_gpu(gpu_name) if gpu_name else run_gpu
     if target is None:
         names = sorted({n for n in run.devices["name"].to_list() if n})
-        said = (
+        reason = (
             f"the trace names {', '.join(names)}, which is not known" if names else "the trace names no GPU"
         )
-        raise BadInput.in_file(run.path, said, "name it: --gpu h100-sxm; the known ones: tracetool gpus")
-    home = found or target
-    home.require_model()
+        raise BadInput.in_file(run.path, reason, "name it: --gpu h100-sxm; the known ones: tracetool gpus")
+    recorded_on = run_gpu or target
+    recorded_on.require_model()
     target.require_model()
-    return home, target
+    return recorded_on, target
 
 
 def _factors(run: Run, rows: OperatorColumns, scale: Mapping[str, float]) -> Floats:
     factor = np.ones(len(rows))
-    known = sorted(set(rows.family.tolist()))
+    families = sorted(set(rows.family.tolist()))
     for family, value in scale.items():
-        here = rows.family == family
-        if not here.any():
+        in_family = rows.family == family
+        if not in_family.any():
             raise BadInput.in_file(
-                run.path, f"has no kernels of family {family!r}", f"its families: {', '.join(known)}"
+                run.path, f"has no kernels of family {family!r}", f"its families: {', '.join(families)}"
             )
         if not 0.0 < value < 1e3:
             raise BadInput(f"--scale {family}={value:g}: the factor must lie between 0 and 1000")
-        factor[here] *= value
+        factor[in_family] *= value
     return factor
 
 
@@ -239,33 +245,33 @@ def _replay_notes(replays: RunReplay) -> list[str]:
     if replays.pauses.count:
         length = f"{replays.pauses.total_ns * 1e-9:.0f} s in all"
         notes.append(
-            f"left out pauses ({replays.pauses.count}, {length}) of which the trace tells nothing: "
+            f"left out unexplained idle ({replays.pauses.count}, {length}) that the trace does not explain: "
             "its kernels seem to come from different moments, not from one timeline"
         )
     if graph.counts["launch"] == 0:
         notes.append("the trace holds no launch calls: gaps are kept as recorded")
     notes += _collective_notes(replays)
-    if not replays.kept.all():
-        notes.append(f"left out {int((~replays.kept).sum())} activities of dropped ranges")
+    if not replays.in_replay.all():
+        notes.append(f"left out {int((~replays.in_replay).sum())} activities of dropped ranges")
     return notes
 
 
 def _collective_notes(replays: RunReplay) -> list[str]:
     """Say which collectives wait for others in the replay, and which wait only as they did."""
-    found, met = int(replays.collective.sum()), replays.met
-    if not found:
+    collectives, met = int(replays.collective.sum()), replays.met
+    if not collectives:
         return []
-    alone = found - len(met.member)
+    alone = collectives - len(met.member)
     if not len(met.member):
         several = len(np.unique(replays.work.device[replays.collective])) > 1
         why = "none overlaps one of another device" if several else "only one rank is in the run"
-        return [f"{found} collectives keep what they waited for other ranks inside their time: {why}"]
+        return [f"{collectives} collectives keep what they waited for other ranks inside their time: {why}"]
     ends = replays.work.end_ns[met.member]
     first, last = np.full((2, len(met.arrival_ns)), np.nan)
     np.fmin.at(first, met.meeting, ends)
     np.fmax.at(last, met.meeting, ends)
-    said = (
+    note = (
         f"{len(met.member)} collectives met in {len(met.arrival_ns)} (by name, size and overlap), "
         f"their ends within {float(np.median(last - first)) * 1e-3:.3g} us in the median"
     )
-    return [said + (f"; {alone} met none and keep their waits" if alone else "")]
+    return [note + (f"; {alone} met none and keep their waits" if alone else "")]

@@ -55,16 +55,18 @@ def prediction_frame(predicted: Prediction) -> pl.DataFrame:
 def beside_inputs(table: InputTable, predictions: pl.DataFrame) -> pl.DataFrame:
     """Put the predictions of each row behind its input columns; input names that clash are kept apart."""
     c = predictions.height // max(1, len(table.rows))
-    made = set(predictions.columns)
-    taken = set(table.frame.columns) | made
+    predicted_columns = set(predictions.columns)
+    used_names = set(table.frame.columns) | predicted_columns
     names = {}
     for column in table.frame.columns:
-        if column in made:
-            kept = _KEPT_AS.get(column, f"input_{column}") if table.kind == "kernels" else f"input_{column}"
-            while kept in taken:
-                kept = f"input_{kept}"
-            taken.add(kept)
-            names[column] = kept
+        if column in predicted_columns:
+            new_name = (
+                _KEPT_AS.get(column, f"input_{column}") if table.kind == "kernels" else f"input_{column}"
+            )
+            while new_name in used_names:
+                new_name = f"input_{new_name}"
+            used_names.add(new_name)
+            names[column] = new_name
     inputs = table.frame.rename(names)
     if c == 1:
         return pl.concat([inputs, predictions[table.index]], how="horizontal")

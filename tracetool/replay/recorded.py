@@ -46,9 +46,9 @@ def recorded_gpu(run: Run) -> Gpu | None:
     busiest = work.group_by("device").agg(pl.col("duration_ns").sum()).sort("duration_ns", descending=True)
     devices = busiest.select("device").join(run.devices, on="device", how="inner", maintain_order="left")
     for name, gpu, memory_bytes in devices.select("name", "gpu", "memory_bytes").iter_rows():
-        known = gpu or (match_gpu(name, memory_bytes) if name else None)
-        if known:
-            return load_gpu(known)
+        gpu_name = gpu or (match_gpu(name, memory_bytes) if name else None)
+        if gpu_name:
+            return load_gpu(gpu_name)
     return None
 
 
@@ -61,19 +61,19 @@ def recorded_clock(run: Run) -> tuple[float, str] | None:
     ends = (kernels["start_ns"] + kernels["duration_ns"]).max()
     inside = readings.filter(pl.col("time_ns").is_between(kernels["start_ns"].min(), ends))
     loaded = inside.filter(pl.col("utilization").fill_null(1.0) >= _LOADED)
-    for some in (loaded, inside):
-        if some.height:
-            clock = float(np.median(some["clock_mhz"].to_numpy()))
-            return clock, f"recorded clock: {clock:g} MHz, median of {counted(some.height, 'reading')}"
+    for group in (loaded, inside):
+        if group.height:
+            clock = float(np.median(group["clock_mhz"].to_numpy()))
+            return clock, f"recorded clock: {clock:g} MHz, median of {counted(group.height, 'reading')}"
     return None
 
 
-def usual_clock(run: Run, home: Gpu, target: Gpu) -> float:
-    """Return the clock a run is predicted at by default, recorded on ``home``, on ``target``. [MHz]"""
-    if target.name != home.name:
+def usual_clock(run: Run, recorded_on: Gpu, target: Gpu) -> float:
+    """Return the clock a run is predicted at by default, recorded on ``recorded_on``, on ``target``. [MHz]"""
+    if target.name != recorded_on.name:
         return float(target.clock_boost_mhz)
-    known = recorded_clock(run)
-    return known[0] if known else float(home.clock_boost_mhz)
+    clock = recorded_clock(run)
+    return clock[0] if clock else float(recorded_on.clock_boost_mhz)
 
 
 def recorded_limit(run: Run, gpu: Gpu) -> float:
@@ -108,11 +108,11 @@ def recorded(run: Run, rows: OperatorColumns, gpu: Gpu) -> Recorded:
     limit = recorded_limit(run, gpu)
     rows, notes = with_timer_error(run, rows)
     notes = [*device_notes(run, gpu), *notes]
-    known = recorded_clock(run)
-    if known:
-        clock, said = known
+    measured_clock = recorded_clock(run)
+    if measured_clock:
+        clock, clock_note = measured_clock
         rows, more = _possible(_with_clock(rows, np.full(len(rows), clock)), gpu)
-        return Recorded(rows, clock, limit, (said, *notes, *more))
+        return Recorded(rows, clock, limit, (clock_note, *notes, *more))
     boost = gpu.clock_boost_mhz
     rows, more = _possible(_with_clock(rows, np.full(len(rows), boost)), gpu)
     cap = power_calibration_of(gpu).cap_share * limit
@@ -123,11 +123,13 @@ def recorded(run: Run, rows: OperatorColumns, gpu: Gpu) -> Recorded:
         settled, _ = _settled(rows, gpu, cap)
     low = gpu.clock_base_mhz
     stated = "the base clock" if "clock_base_mhz" in gpu.numbers else "a usual base clock"
-    said = f"recorded clock not known: taken as {boost:g} MHz, the boost clock of {gpu.name}"
+    clock_note = f"recorded clock not known: taken as {boost:g} MHz, the boost clock of {gpu.name}"
     if slowed := int((settled < boost).sum()):
-        said += f", lower for {slowed} signatures that the power limit of {limit:g} W slowed"
-    said += f"; the intervals allow for {low:.4g} MHz, {stated}"
-    return Recorded(_with_clock(rows, settled, np.minimum(low, settled)), boost, limit, (said, *notes, *more))
+        clock_note += f", lower for {slowed} signatures that the power limit of {limit:g} W slowed"
+    clock_note += f"; the intervals allow for {low:.4g} MHz, {stated}"
+    return Recorded(
+        _with_clock(rows, settled, np.minimum(low, settled)), boost, limit, (clock_note, *notes, *more)
+    )
 
 
 def _settled(rows: OperatorColumns, gpu: Gpu, cap_w: float) -> tuple[Floats, Bools]:
@@ -138,17 +140,19 @@ def _settled(rows: OperatorColumns, gpu: Gpu, cap_w: float) -> tuple[Floats, Boo
     hot = np.flatnonzero(_power_at(rows, gpu, boost) > cap_w)
     if not len(hot):
         return settled, never
-    some = rows.take(hot)
-    power = np.stack([_power_at(some, gpu, float(c)) for c in clocks], axis=1)
+    hot_rows = rows.take(hot)
+    power = np.stack([_power_at(hot_rows, gpu, float(c)) for c in clocks], axis=1)
     # Power grows with the clock: the first step above the limit bounds the clock it ran at.
     at = np.maximum((power <= cap_w).sum(axis=1) - 1, 0)
     row, above = np.arange(len(hot)), np.minimum(at + 1, _STEPS - 1)
     low, high = power[row, at], power[row, above]
     share = np.clip((cap_w - low) / np.maximum(high - low, 1e-9), 0.0, 1.0)
     between = clocks[at] + share * (clocks[1] - clocks[0]) * (at + 1 < _STEPS)
-    # The governor takes supported clocks only: between two of them the replay would be off by a step.
-    known = gpu.supported_clocks_mhz()
-    settled[hot] = known[np.maximum(np.searchsorted(known, between + _SAME_MHZ, side="right") - 1, 0)]
+    # The governor takes supported clocks only: else the replay is one step wrong.
+    supported_mhz = gpu.supported_clocks_mhz()
+    settled[hot] = supported_mhz[
+        np.maximum(np.searchsorted(supported_mhz, between + _SAME_MHZ, side="right") - 1, 0)
+    ]
     never[hot] = power[:, 0] > cap_w
     return settled, never
 
@@ -156,10 +160,10 @@ def _settled(rows: OperatorColumns, gpu: Gpu, cap_w: float) -> tuple[Floats, Boo
 def _possible(rows: OperatorColumns, gpu: Gpu) -> tuple[OperatorColumns, list[str]]:
     """Forget shapes that the measured time rules out: an operator's helper kernels do not do its work."""
     clock = rows.number("recorded_clock_mhz")
-    known: Bools = rows.text("shape_source", "none") != "none"
+    has_shape: Bools = rows.text("shape_source", "none") != "none"
     measured = rows.number("duration_us", 0.0) * 1e-6
     modeled = time_rows(rows, gpu, clock[:, None]).duration_s[:, 0]
-    false = known & (measured > 0) & (modeled > _IMPOSSIBLE * measured)
+    false = has_shape & (measured > 0) & (modeled > _IMPOSSIBLE * measured)
     if not false.any():
         return rows, []
     return _without_shapes(rows, false), [_ASIDE.format(int(false.sum()), "measured time")]
@@ -180,5 +184,5 @@ def _with_clock(rows: OperatorColumns, clock_mhz: Floats, low_mhz: Floats | None
 def _power_at(rows: OperatorColumns, gpu: Gpu, clock_mhz: float) -> Floats:
     """Power of each row had its measured time been at this clock, whatever the limit. (n,) [W]"""
     at = _with_clock(rows, np.full(len(rows), clock_mhz))
-    made = predict_rows(at, gpu, np.array([clock_mhz]), power_cap_w=np.inf, anchor=True)
-    return made.power_w[:, 0]
+    predicted = predict_rows(at, gpu, np.array([clock_mhz]), power_cap_w=np.inf, anchor=True)
+    return predicted.power_w[:, 0]

@@ -14,7 +14,7 @@ from tracetool.tables.run import Run
 
 #: Nanoseconds of the step some profilers count in.
 _STEP_NS: Final = 1000
-#: Activities from which whole microseconds are no chance: one in a thousand is by itself. [1]
+#: Activities from which whole microseconds are no coincidence: one in a thousand is by itself. [1]
 _LEAST: Final = 3
 #: Variance of an error spread evenly over one step. [us^2]
 _STEP_VARIANCE: Final = 1.0 / 12.0
@@ -25,7 +25,7 @@ _FAR: Final = 0.25
 def with_timer_error(run: Run, rows: OperatorColumns) -> tuple[OperatorColumns, list[str]]:
     r"""Return the rows with ``duration_sd_us`` where the profiler counts whole microseconds, and a note.
 
-    Each launch is off by up to half a microsecond, evenly. Over n launches the errors average out as
+    Each launch has an error of up to half a microsecond, evenly. Over n launches the errors average out as
     far as the launches differ: launches that all read alike are off alike. With :math:`s^2` their variance,
 
     .. math:: \sigma^2 = \frac{1}{12} \left(1 - r + \frac{r}{n}\right), \qquad r = \min(1, 12 s^2)
@@ -83,13 +83,13 @@ def device_notes(run: Run, gpu: Gpu) -> list[str]:
             ("{:g} SMs", sm_count or 0, gpu.sm_count),
         )
         far = [
-            (t, stated, known) for t, stated, known in pairs if stated and abs(stated / known - 1.0) > _FAR
+            (t, stated, listed) for t, stated, listed in pairs if stated and abs(stated / listed - 1.0) > _FAR
         ]
         if far:
             stated_text = " and ".join(text.format(stated) for text, stated, _ in far)
-            known_text = " and ".join(text.format(known) for text, _, known in far)
+            listed_text = " and ".join(text.format(listed) for text, _, listed in far)
             notes.append(
-                f"the trace states {stated_text} for {name or 'its GPU'}, the sheet {gpu.name} {known_text}: "
-                "another model or a slice of it; name the right one with ingest --gpu"
+                f"the trace states {stated_text} for {name or 'its GPU'}, the sheet {gpu.name}"
+                f" {listed_text}: another model or a slice of it; name the right one with ingest --gpu"
             )
     return notes

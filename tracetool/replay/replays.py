@@ -45,7 +45,7 @@ class RunReplay:
     rows: OperatorColumns
     predicted: Prediction
     longer_than_s: Floats  # (s,) recorded time of each signature that the predicted one stands for, mean
-    kept: Bools  # (n,) activities that were not dropped
+    in_replay: Bools  # (n,) activities that were not dropped
     met: Meetings  # collectives that waited for one another across devices
     cap: Cap  # the power limit that activities running at once keep together
     pauses: Pauses  # silences left out of the timeline
@@ -54,7 +54,7 @@ class RunReplay:
     @property
     def launches(self) -> Floats:
         """Launches of each signature that still run. Shape (s,)."""
-        count = np.bincount(self.work.signature[self.kept], minlength=len(self.rows))
+        count = np.bincount(self.work.signature[self.in_replay], minlength=len(self.rows))
         return count.astype(np.float64)
 
     @property
@@ -66,7 +66,7 @@ class RunReplay:
     def _counted(self) -> Floats:
         """Share of its energy by counts that each activity draws: less where a cap lowered it. (n,)"""
         full = np.ones(len(self.work)) if self.cap.speed is None else self.cap.speed
-        return np.where(self.kept, full, 0.0)
+        return np.where(self.in_replay, full, 0.0)
 
     def at(self, j: int, *, each: bool = False, memory: Memory | None = None) -> Replayed:
         """Replay at clock j; ``each`` keeps every activity's shares of the base and clock power.
@@ -77,7 +77,7 @@ class RunReplay:
         mean = self.longer_than_s
         longer = np.divide(predicted, mean, out=np.ones_like(mean), where=mean > 0)
         duration = self.work.duration_ns * longer[self.work.signature]
-        duration[~self.kept] = 0.0
+        duration[~self.in_replay] = 0.0
         return replay(
             self.graph,
             self.work,
@@ -99,13 +99,13 @@ class RunReplay:
 
     def _totals(self, j: int, memory: Memory) -> ClockTotals:
         counted = np.bincount(self.work.signature, weights=self._counted, minlength=len(self.rows))
-        made = self.at(j, memory=memory)
-        totals = clock_totals(self.predicted, counted.astype(np.float64), self.work.signature, made, j)
+        replayed = self.at(j, memory=memory)
+        totals = clock_totals(self.predicted, counted.astype(np.float64), self.work.signature, replayed, j)
         if self.work.devices == 1:
             return totals
-        capped = self._curves(made, j)
+        capped = self._curves(replayed, j)
         copies = np.isin(self.rows.family.astype(str), COPIES)[self.work.signature]
-        devices = device_totals(self.work, made, copies, self._curves(made, j, weighted=True), capped)
+        devices = device_totals(self.work, replayed, copies, self._curves(replayed, j, weighted=True), capped)
         # the peak is that of all GPUs, as the mean beside it
         return replace(totals, peak_w=peak_together_w(capped), devices=devices)
 
@@ -119,14 +119,14 @@ class RunReplay:
         start = (rows["start_ns"] - rows["start_ns"].min()).cast(pl.Float64).to_numpy()
         return self._drawn(start, start + rows["duration_ns"].cast(pl.Float64).to_numpy(), j, None)
 
-    def _curves(self, made: Replayed, j: int, *, weighted: bool = False) -> dict[int, PowerCurve]:
+    def _curves(self, replayed: Replayed, j: int, *, weighted: bool = False) -> dict[int, PowerCurve]:
         """Return each device's power over a replayed timeline; ``weighted``: its integral is the energy."""
         weight = None
         if weighted:
             rates = rates_at(self.predicted, j)
-            done = at_full_speed(self.work, made, rates, self.cap.limit_w)
+            done = at_full_speed(self.work, replayed, rates, self.cap.limit_w)
             weight = count_weights(done, self._counted, self.work.signature, rates)
-        return self._drawn(made.start_ns, made.end_ns, j, weight)
+        return self._drawn(replayed.start_ns, replayed.end_ns, j, weight)
 
     def _drawn(
         self, start_ns: Floats, end_ns: Floats, j: int, weight: Floats | None
@@ -149,11 +149,11 @@ class RunReplay:
 
     def costs(self, j: int) -> Costs:
         """Return when every activity runs at clock j and the energy it answers for."""
-        made = self.at(j, each=True)
+        replayed = self.at(j, each=True)
         rates, s = rates_at(self.predicted, j), self.work.signature
-        shares = rates.base_w[s] * made.each_base_ns + rates.clock_w[s] * made.each_clock_ns
+        shares = rates.base_w[s] * replayed.each_base_ns + rates.clock_w[s] * replayed.each_clock_ns
         energy = shares * 1e-9 + self._counted * rates.counts_j[s]
-        return Costs(made.start_ns, made.end_ns, energy)
+        return Costs(replayed.start_ns, replayed.end_ns, energy)
 
 
 def prepare(
@@ -205,10 +205,10 @@ def prepare(
     elif launch == "eager":
         issue = host_costs("eager").issue_s(rows.family) * 1e9
         graph = launched_one_by_one(graph, work, calls, issue[work.signature])
-    kept = np.ones(len(work), np.bool_)
+    in_replay = np.ones(len(work), np.bool_)
     for pattern in drop:
         inside = _in_range(run, kernels, pattern)
-        kept &= ~inside
+        in_replay &= ~inside
         gone = np.zeros(len(calls), np.bool_)
         gone[work.call[inside & (work.call >= 0)]] = True
         graph = without_host_time(graph, calls, gone)
@@ -222,7 +222,7 @@ def prepare(
     if recorded is not None and overlapping(work):
         speed = recorded_speed(work, *recorded(), met.member)
     cap = Cap(cap_w, speed)
-    return RunReplay(run, work, calls, graph, rows, predicted, mean, kept, met, cap, pauses)
+    return RunReplay(run, work, calls, graph, rows, predicted, mean, in_replay, met, cap, pauses)
 
 
 def _alike(run: Run, rows: OperatorColumns) -> Ints:
@@ -231,8 +231,8 @@ def _alike(run: Run, rows: OperatorColumns) -> Ints:
     number = signatures.select(
         pl.struct("name", "bytes", "input_dims", "input_list_dims", "input_types").rank("dense")
     )
-    found = number.to_series().cast(pl.Int64).to_numpy()
-    return np.where(rows.family == "collective", found, -1)
+    group_number = number.to_series().cast(pl.Int64).to_numpy()
+    return np.where(rows.family == "collective", group_number, -1)
 
 
 def _in_range(run: Run, kernels: pl.DataFrame, pattern: str) -> Bools:
@@ -242,9 +242,9 @@ def _in_range(run: Run, kernels: pl.DataFrame, pattern: str) -> Bools:
         pl.Series([bool(fnmatch.fnmatchcase(n, pattern)) for n in ranges["name"].to_list()], dtype=pl.Boolean)
     )
     if not called.height:
-        known = ranges["name"].unique(maintain_order=True).head(5).to_list()
-        said = f"some of its ranges: {', '.join(known)}" if known else "it holds no ranges"
-        raise BadInput.in_file(run.path, f"has no range called {pattern!r}", said)
+        range_names = ranges["name"].unique(maintain_order=True).head(5).to_list()
+        hint = f"some of its ranges: {', '.join(range_names)}" if range_names else "it holds no ranges"
+        raise BadInput.in_file(run.path, f"has no range called {pattern!r}", hint)
     inside = set(called["range"].to_list())
     # Whatever lies in a dropped range goes with it: level by level down.
     while True:

@@ -28,24 +28,24 @@ class Scratch:
     """
 
     def __init__(self) -> None:
-        self._kept: dict[str, Numbers] = {}
+        self._arrays: dict[str, Numbers] = {}
         self.lock = Lock()
 
     def has(self, name: str, n: int) -> bool:
         """Return whether an array of exactly ``n`` was taken under this name."""
-        found = self._kept.get(name)
-        return found is not None and len(found) == n
+        array = self._arrays.get(name)
+        return array is not None and len(array) == n
 
     def forget(self, name: str) -> None:
         """Give up what is kept under a name."""
-        self._kept.pop(name, None)
+        self._arrays.pop(name, None)
 
     def take(self, name: str, n: int, dtype: DTypeLike = np.float64) -> Numbers:
         """Return an array of ``n``, its contents undefined."""
-        found = self._kept.get(name)
-        if found is None or len(found) < n or found.dtype != np.dtype(dtype):
-            found = self._kept[name] = np.empty(n, dtype)
-        return found[:n]
+        array = self._arrays.get(name)
+        if array is None or len(array) < n or array.dtype != np.dtype(dtype):
+            array = self._arrays[name] = np.empty(n, dtype)
+        return array[:n]
 
 
 @dataclass(frozen=True)
@@ -74,11 +74,11 @@ def at_each(count: int, job: Callable[[int, Memory], T], memory: Memory, activit
         free.put(one)
 
     def run(i: int) -> T:
-        mine = free.get()
+        job_memory = free.get()
         try:
-            return job(i, mine)
+            return job(i, job_memory)
         finally:
-            free.put(mine)
+            free.put(job_memory)
 
     with ThreadPoolExecutor(2) as pool:
         return list(pool.map(run, range(count)))

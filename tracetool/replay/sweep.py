@@ -92,17 +92,17 @@ def sweep(
     """
     if not 0.0 <= slowdown < 10.0:
         raise BadInput(f"--slowdown {slowdown:g} must lie between 0 and 10 (0.05 is 5 %)")
-    board, usual = _target(source, gpu)
+    gpu_spec, usual = _target(source, gpu)
     reference = against_mhz or usual
-    clocks = with_reference(clocks_mhz or default_clocks(board), reference)
-    asked: dict[str, Any] = {"mem_clock_mhz": mem_clock_mhz, "launch": launch, "anchor": anchor}
-    asked["assumed"] = assumed
-    free = predict(source, gpu, clocks, **asked)
+    clocks = with_reference(clocks_mhz or default_clocks(gpu_spec), reference)
+    options: dict[str, Any] = {"mem_clock_mhz": mem_clock_mhz, "launch": launch, "anchor": anchor}
+    options["assumed"] = assumed
+    free = predict(source, gpu, clocks, **options)
     capped = []
     for cap in caps_w:
         if not cap > 0:
             raise BadInput(f"a power cap of {cap:g} W is not above zero")
-        capped.append((cap, predict(source, gpu, [max(clocks)], power_cap_w=cap, **asked)))
+        capped.append((cap, predict(source, gpu, [max(clocks)], power_cap_w=cap, **options)))
     return choose(free, reference, slowdown, capped)
 
 
@@ -113,7 +113,7 @@ def choose(
     capped: Sequence[tuple[float, PredictedTable | PredictedRun]] = (),
 ) -> Swept:
     """Choose among the clocks of a prediction, ``reference_mhz`` among them, and predictions under caps."""
-    points = pl.concat([_points(free, None), *(_points(made, cap) for cap, made in capped)])
+    points = pl.concat([_points(free, None), *(_points(prediction, cap) for cap, prediction in capped)])
     on_front = front(points["makespan_ms"].to_numpy(), points["energy_j"].to_numpy())
     points = points.with_columns(pl.Series("pareto", on_front))
     away = points.select(
@@ -138,8 +138,8 @@ def choose(
 
 def with_reference(clocks_mhz: Sequence[float], reference_mhz: float) -> list[float]:
     """Return the clocks with the reference among them. [MHz]"""
-    known = [float(c) for c in clocks_mhz]
-    return known if reference_mhz in known else sorted([*known, float(reference_mhz)])
+    swept_mhz = [float(c) for c in clocks_mhz]
+    return swept_mhz if reference_mhz in swept_mhz else sorted([*swept_mhz, float(reference_mhz)])
 
 
 def default_clocks(gpu: Gpu) -> list[float]:
@@ -157,19 +157,19 @@ def _target(source: str | os.PathLike[str], gpu: str | None) -> tuple[Gpu, float
         from tracetool.tables.run import Run
 
         run = Run.open(source)
-        home = recorded_gpu(run) or target
-        if home is not None:
-            return target or home, usual_clock(run, home, target or home)
+        recorded_on = recorded_gpu(run) or target
+        if recorded_on is not None:
+            return target or recorded_on, usual_clock(run, recorded_on, target or recorded_on)
     if target is None:
         raise BadInput.in_file(source, "does not say which GPU", "name it: --gpu h100-sxm")
     return target, float(target.clock_boost_mhz)
 
 
-def _points(made: PredictedTable | PredictedRun, cap: float | None) -> pl.DataFrame:
-    wanted = ("clock_mhz", "makespan_ms", "kernel_time_ms", "energy_j", "energy_low_j", "energy_high_j")
+def _points(prediction: PredictedTable | PredictedRun, cap: float | None) -> pl.DataFrame:
+    key_columns = ("clock_mhz", "makespan_ms", "kernel_time_ms", "energy_j", "energy_low_j", "energy_high_j")
     more = ("mean_power_w", "peak_power_w", "throttled_share", "kernel_energy_j", "copy_time_ms",
             "copy_energy_j", "gap_ms", "gap_energy_j")  # fmt: skip
-    frame = pl.DataFrame({c: [float(t[c]) for t in made.totals] for c in (*wanted, *more)})
+    frame = pl.DataFrame({c: [float(t[c]) for t in prediction.totals] for c in (*key_columns, *more)})
     return frame.with_columns(
         pl.lit(cap, pl.Float64).alias("power_cap_w"),
         (pl.col("energy_j") * pl.col("makespan_ms") * 1e-3).alias("edp_js"),

@@ -12,13 +12,13 @@ _SUMS = ("duration_us", "energy_mj", "energy_low_mj", "energy_high_mj")
 
 
 def family_choices(
-    made: PredictedTable | PredictedRun, reference_mhz: float, slowdown: float, common: float
+    prediction: PredictedTable | PredictedRun, reference_mhz: float, slowdown: float, common: float
 ) -> pl.DataFrame:
     """Return the clock of least energy of every family, alone and within a slowdown.
 
     Parameters
     ----------
-    made : PredictedTable or PredictedRun
+    prediction : PredictedTable or PredictedRun
         Predictions at every clock.
     reference_mhz : float
         The clock that gains are stated against, one of those predicted. [MHz]
@@ -29,22 +29,26 @@ def family_choices(
 
     Returns
     -------
-    DataFrame, one row per family (attention by phase), dear ones first
+    DataFrame, one row per family (attention by phase), highest energy first
         ``family``, ``share`` of the energy of kernels and copies at that clock, ``best_clock_mhz``,
         ``energy_saved`` with its interval, ``slowdown`` there; ``within_clock_mhz``,
         ``within_saved``. Gaps belong to no family.
     """
-    sums = _family_sums(made)
+    sums = _family_sums(prediction)
     if not sums.height:
         return pl.DataFrame()
     rows = []
     for name in sums["family"].unique(maintain_order=True).to_list():
-        mine = sums.filter(pl.col("family") == name).sort("clock_mhz")
-        time, energy = mine["duration_us"].to_numpy(), mine["energy_mj"].to_numpy()
-        at = int(np.argmin(np.abs(mine["clock_mhz"].to_numpy() - reference_mhz)))
+        family_rows = sums.filter(pl.col("family") == name).sort("clock_mhz")
+        time, energy = family_rows["duration_us"].to_numpy(), family_rows["energy_mj"].to_numpy()
+        at = int(np.argmin(np.abs(family_rows["clock_mhz"].to_numpy() - reference_mhz)))
         if energy[at] <= 0:
             continue
-        half = (mine["energy_high_mj"] - mine["energy_low_mj"]).to_numpy() / 2.0 / np.maximum(energy, 1e-300)
+        half = (
+            (family_rows["energy_high_mj"] - family_rows["energy_low_mj"]).to_numpy()
+            / 2.0
+            / np.maximum(energy, 1e-300)
+        )
         best = least(energy, time)
         allowed = time <= time[at] * (1.0 + slowdown + 1e-9)
         within = least(np.where(allowed, energy, np.inf), time)
@@ -55,30 +59,28 @@ def family_choices(
             {
                 "family": name,
                 "energy_mj": float(energy[at]),
-                "best_clock_mhz": float(mine["clock_mhz"][best]),
+                "best_clock_mhz": float(family_rows["clock_mhz"][best]),
                 "energy_saved": float(1.0 - ratio),
                 "energy_saved_low": float(1.0 - ratio - width),
                 "energy_saved_high": float(1.0 - ratio + width),
                 "slowdown": float(time[best] / time[at] - 1.0) if time[at] > 0 else 0.0,
-                "within_clock_mhz": float(mine["clock_mhz"][within]),
+                "within_clock_mhz": float(family_rows["clock_mhz"][within]),
                 "within_saved": float(1.0 - energy[within] / energy[at]),
             }
         )
-    made_rows = pl.DataFrame(rows).sort("energy_mj", descending=True)
+    choices = pl.DataFrame(rows).sort("energy_mj", descending=True)
     share = (pl.col("energy_mj") / pl.col("energy_mj").sum()).alias("share")
     return (
-        made_rows.with_columns(share)
-        .drop("energy_mj")
-        .select("family", "share", pl.exclude("family", "share"))
+        choices.with_columns(share).drop("energy_mj").select("family", "share", pl.exclude("family", "share"))
     )
 
 
-def _family_sums(made: PredictedTable | PredictedRun) -> pl.DataFrame:
+def _family_sums(prediction: PredictedTable | PredictedRun) -> pl.DataFrame:
     """Time and energy of each family at each clock."""
-    if isinstance(made, PredictedRun):
-        frame, weight = made.signatures, pl.col("launches")
+    if isinstance(prediction, PredictedRun):
+        frame, weight = prediction.signatures, pl.col("launches")
     else:
-        frame = made.frame
+        frame = prediction.frame
         weight = pl.col("count").fill_null(1) if "count" in frame.columns else pl.lit(1)
         if "op" in frame.columns:
             label = pl.col("op").str.to_lowercase()

@@ -44,22 +44,22 @@ def _number(name: str, frame: pl.DataFrame, column: str) -> pl.Series:
     raw = frame[column]
     if raw.dtype.is_nested():
         raise BadInput.in_file(name, f"column {column} holds {raw.dtype}, not numbers")
-    made = (
+    numbers = (
         raw.cast(pl.String).str.strip_chars().cast(pl.Float64, strict=False)
         if raw.dtype == pl.String
         else raw.cast(pl.Float64, strict=False)
     ).fill_nan(None)
     empty = raw.is_null() | (raw.is_nan() if raw.dtype.is_float() else False)
-    bad = made.is_null() & ~empty
+    bad = numbers.is_null() & ~empty
     if bad.any():
         row = _first(bad)
         raise BadInput.in_file(name, f"row {row}, column {column}: {raw[row - 1]!r} is not a number")
-    if (wild := made.is_infinite().fill_null(value=False)).any():
+    if (wild := numbers.is_infinite().fill_null(value=False)).any():
         raise BadInput.in_file(name, f"row {_first(wild)}, column {column}: is not finite")
-    if (vast := (made.abs() > _MOST).fill_null(value=False)).any():
+    if (vast := (numbers.abs() > _MOST).fill_null(value=False)).any():
         row = _first(vast)
-        raise BadInput.in_file(name, f"row {row}, column {column}: {made[row - 1]:g} is beyond {_MOST:g}")
-    return made
+        raise BadInput.in_file(name, f"row {row}, column {column}: {numbers[row - 1]:g} is beyond {_MOST:g}")
+    return numbers
 
 
 def _text(name: str, frame: pl.DataFrame, column: str) -> pl.Series:
@@ -74,44 +74,44 @@ def _flag(name: str, frame: pl.DataFrame, column: str) -> pl.Series:
         return raw.cast(pl.Float64)
     if raw.dtype != pl.String:
         return _number(name, frame, column)
-    made = (
+    flags = (
         raw.str.strip_chars()
         .str.to_lowercase()
         .replace_strict({"true": 1.0, "1": 1.0, "yes": 1.0, "false": 0.0, "0": 0.0, "no": 0.0}, default=None)
     )
-    bad = made.is_null() & raw.is_not_null()
+    bad = flags.is_null() & raw.is_not_null()
     if bad.any():
         row = _first(bad)
         raise BadInput.in_file(
             name, f"row {row}, column {column}: {raw[row - 1]!r} is neither true nor false"
         )
-    return made.cast(pl.Float64)
+    return flags.cast(pl.Float64)
 
 
-def _columns(name: str, frame: pl.DataFrame, wanted: Iterable[str]) -> pl.DataFrame:
-    made = []
-    for column in wanted:
+def _columns(name: str, frame: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
+    checked = []
+    for column in names:
         if column not in frame.columns:
             continue
         read = _text if column in _TEXTS else _flag if column in _FLAGS else _number
-        made.append(read(name, frame, column).alias(column))
-    return pl.DataFrame(made)
+        checked.append(read(name, frame, column).alias(column))
+    return pl.DataFrame(checked)
 
 
 def _dtypes(name: str, columns: pl.DataFrame, column: str) -> pl.DataFrame:
     """Replace spellings by our names; an unknown one is an error."""
     if column not in columns.columns:
         return columns
-    given = columns[column]
-    known = {text: canonical_dtype(text) for text in given.unique().to_list() if text}
-    if unknown := [text for text, dtype in known.items() if dtype is None]:
-        row = _first((given == unknown[0]).fill_null(value=False))
+    texts = columns[column]
+    canonical = {text: canonical_dtype(text) for text in texts.unique().to_list() if text}
+    if unknown := [text for text, dtype in canonical.items() if dtype is None]:
+        row = _first((texts == unknown[0]).fill_null(value=False))
         raise BadInput.in_file(
             name,
             f"row {row}, column {column}: unknown number format {unknown[0]!r}",
             f"known: {', '.join(list(BYTES)[:16])} and spellings such as {next(iter(SPELLINGS))}",
         )
-    return columns.with_columns(given.replace_strict(known, default=None, return_dtype=pl.String))
+    return columns.with_columns(texts.replace_strict(canonical, default=None, return_dtype=pl.String))
 
 
 def check_operators(name: str, frame: pl.DataFrame) -> pl.DataFrame:
@@ -122,20 +122,20 @@ def check_operators(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     BadInput
         If a row is missing a column its op needs, or a value cannot be used.
     """
-    taken = (c for o in OPERATORS.values() for c in (*o.needs, *o.takes))
-    wanted = dict.fromkeys(["op", "dtype", "count", *taken])
-    columns = _dtypes(name, _dtypes(name, _columns(name, frame, wanted), "dtype"), "kv_dtype")
-    given = columns["op"].str.to_lowercase()
-    unknown = ~given.is_in(list(OPERATORS)).fill_null(value=False)
+    operator_columns = (c for o in OPERATORS.values() for c in (*o.needs, *o.takes))
+    column_names = dict.fromkeys(["op", "dtype", "count", *operator_columns])
+    columns = _dtypes(name, _dtypes(name, _columns(name, frame, column_names), "dtype"), "kv_dtype")
+    operator_names = columns["op"].str.to_lowercase()
+    unknown = ~operator_names.is_in(list(OPERATORS)).fill_null(value=False)
     if unknown.any():
         row = _first(unknown)
         raise BadInput.in_file(
             name, f"row {row}: unknown op {columns['op'][row - 1]!r}", f"known: {', '.join(OPERATORS)}"
         )
-    columns = columns.with_columns(given.alias("op"))
-    for op in given.unique(maintain_order=True).to_list():
+    columns = columns.with_columns(operator_names.alias("op"))
+    for op in operator_names.unique(maintain_order=True).to_list():
         needs = (*OPERATORS[op].needs, *(("dtype",) if OPERATORS[op].dtype else ()))
-        _need(name, columns, given == op, needs, op)
+        _need(name, columns, operator_names == op, needs, op)
     for column in columns.columns:
         if column in _TEXTS or column in _FLAGS:
             continue
@@ -147,9 +147,9 @@ def check_operators(name: str, frame: pl.DataFrame) -> pl.DataFrame:
                 name, f"row {row}, column {column}: {columns[column][row - 1]:g} is below {least:g}"
             )
     columns = _with_phase(_choices(name, columns))
-    for op in given.unique(maintain_order=True).to_list():
+    for op in operator_names.unique(maintain_order=True).to_list():
         for phase, needs in OPERATORS[op].in_phase.items():
-            rows = ((given == op) & (columns["phase"] == phase)).fill_null(value=False)
+            rows = ((operator_names == op) & (columns["phase"] == phase)).fill_null(value=False)
             _need(name, columns, rows, needs, f"{op} of phase {phase}")
     return _with_defaults(columns).drop("count", strict=False)
 
@@ -196,8 +196,8 @@ def _with_phase(columns: pl.DataFrame) -> pl.DataFrame:
         .then(pl.lit("decode"))
         .otherwise(pl.lit("prefill"))
     )
-    given = pl.col("phase") if "phase" in columns.columns else pl.lit(None, dtype=pl.String)
-    return columns.with_columns(pl.coalesce(given, guess).alias("phase"))
+    stated_phase = pl.col("phase") if "phase" in columns.columns else pl.lit(None, dtype=pl.String)
+    return columns.with_columns(pl.coalesce(stated_phase, guess).alias("phase"))
 
 
 def _with_defaults(columns: pl.DataFrame) -> pl.DataFrame:

@@ -127,7 +127,7 @@ def run_spread(weight: Floats, predicted: Prediction, run_sd: float, own_share: 
     .. math:: w_t^2 = a^2 \frac{\sum_i (t_i h_i)^2}{(\sum t_i)^2} + (z s)^2
 
     Coefficients of power were fitted at measured times: their error, :math:`c_i`, is one of power, the
-    same board's for all rows. A run that takes longer does more than its rows say, or the same more slowly,
+    same GPU's for all rows. A run that takes longer does more than its rows say, or the same more slowly,
     which costs the base's share :math:`b` alone; either is as likely:
 
     .. math:: w_E^2 = \left(\frac{\sum E_i c_i}{\sum E_i}\right)^2 + \left(\frac{1 + b}{2} w_t\right)^2

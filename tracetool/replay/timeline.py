@@ -47,7 +47,7 @@ class Replayed:
     base_ns: Floats  # (s,) time each signature answers for the base power
     clock_ns: Floats  # (s,) time each signature's clock tree is paid for
     peak_w: float  # highest power of one device, under the cap
-    asked_w: float  # what that would have been without one
+    demand_w: float  # what that would have been without one
     start_ns: Floats  # (n,) start of each activity
     end_ns: Floats  # (n,)
     each_base_ns: Floats  # (n,) base_ns of each activity, empty unless asked for
@@ -109,17 +109,17 @@ def replay(
     placed = _place(graph, work, duration_ns, memory)
     if cap is None:
         return _cost(graph, work, placed, rates, collective, np.inf, each, 0.0, memory)
-    made = _cost(graph, work, placed, rates, collective, cap.limit_w, each, 0.0, memory)
-    if cap.speed is None and made.asked_w <= cap.limit_w:
-        return made
+    replayed = _cost(graph, work, placed, rates, collective, cap.limit_w, each, 0.0, memory)
+    if cap.speed is None and replayed.demand_w <= cap.limit_w:
+        return replayed
     longer, placed = _under_cap(graph, work, duration_ns, rates, cap, memory)
     slowed = float(longer.sum() - duration_ns.sum())
     return _cost(graph, work, placed, rates, collective, cap.limit_w, each, slowed, memory)
 
 
-def at_full_speed(work: Activities, made: Replayed, rates: Rates, limit_w: float) -> Floats:
+def at_full_speed(work: Activities, replayed: Replayed, rates: Rates, limit_w: float) -> Floats:
     """Return the time at full speed that each activity's time under a cap is worth. Shape (n,). [ns]"""
-    return _progress(work, made.start_ns, made.end_ns, rates, limit_w, Memory())
+    return _progress(work, replayed.start_ns, replayed.end_ns, rates, limit_w, Memory())
 
 
 def overlapping(work: Activities) -> bool:
@@ -169,15 +169,15 @@ def _under_cap(
     graph: Graph, work: Activities, duration_ns: Floats, rates: Rates, cap: Cap, memory: Memory
 ) -> tuple[Floats, _Placed]:
     """Return durations with which every activity gets as far as it must, and the timeline with them."""
-    wanted = duration_ns if cap.speed is None else duration_ns * cap.speed
+    target_ns = duration_ns if cap.speed is None else duration_ns * cap.speed
     longer = duration_ns.copy()
     lasting = duration_ns > SHORTEST_NS
     lasting[graph.met] = False
     placed = _place(graph, work, longer, memory)
     for _ in range(_ROUNDS):
         done = _progress(work, placed.start, placed.end, rates, cap.limit_w, memory)
-        left = np.where(lasting, wanted - done, 0.0)
-        if (np.abs(left) <= _SETTLED * wanted).all():
+        left = np.where(lasting, target_ns - done, 0.0)
+        if (np.abs(left) <= _SETTLED * target_ns).all():
             break
         # At its end an activity may run at full speed whatever its mean: longer strides would overshoot.
         stride = np.divide(longer, done, out=np.ones(len(work)), where=done > 0)
@@ -191,15 +191,22 @@ def _progress(
 ) -> Floats:
     """Return the time at full speed that each activity's time under the cap is worth. (n,) [ns]"""
     total = end - start
-    kept = memory.sharing
+    scratch = memory.sharing
     for device, members in _by_device(work):
-        mine = work.device == device
-        mine &= end - start > SHORTEST_NS
-        with kept.lock:
-            made = share(
-                start, end, work.signature, rates, members=members, cap_w=cap_w, progress=True, scratch=kept
+        on_device = work.device == device
+        on_device &= end - start > SHORTEST_NS
+        with scratch.lock:
+            shared = share(
+                start,
+                end,
+                work.signature,
+                rates,
+                members=members,
+                cap_w=cap_w,
+                progress=True,
+                scratch=scratch,
             )
-            total[mine] = made.done_ns[mine]
+            total[on_device] = shared.done_ns[on_device]
     return np.asarray(total)
 
 
@@ -229,31 +236,31 @@ def _cost(
     base_ns, clock_ns = np.zeros(s), np.zeros(s)
     gap_ns, gap_count = np.zeros(len(Gap)), np.zeros(len(Gap))
     each_base, each_clock = np.zeros((2, len(work) if each else 0))
-    busy = peak = asked = 0.0
+    busy = peak = demand = 0.0
     for _, members in _by_device(work):
-        kept = memory.sharing
-        with kept.lock:
-            made = share(
-                start, end, work.signature, rates, members=members, each=each, cap_w=cap_w, scratch=kept
+        scratch = memory.sharing
+        with scratch.lock:
+            shared = share(
+                start, end, work.signature, rates, members=members, each=each, cap_w=cap_w, scratch=scratch
             )
             reason = gap_reasons(
-                graph, placed.binding, placed.released, made.gap_next, made.gap_from_ns, collective
+                graph, placed.binding, placed.released, shared.gap_next, shared.gap_from_ns, collective
             )
-            gap_ns += np.bincount(reason, weights=made.gap_ns, minlength=len(Gap))
+            gap_ns += np.bincount(reason, weights=shared.gap_ns, minlength=len(Gap))
             gap_count += np.bincount(reason, minlength=len(Gap))
-            idle = float(made.gap_ns.sum())
+            idle = float(shared.gap_ns.sum())
         # Before this device's first activity and after its last one, others set the span.
-        tail = makespan - made.busy_ns - idle
+        tail = makespan - shared.busy_ns - idle
         if tail > _ROUNDING * makespan:
             gap_ns[Gap.TAIL] += tail
             gap_count[Gap.TAIL] += 1
-        base_ns += made.base_ns
-        clock_ns += made.clock_ns
-        busy += made.busy_ns
-        peak, asked = max(peak, made.peak_w), max(asked, made.asked_w)
+        base_ns += shared.base_ns
+        clock_ns += shared.clock_ns
+        busy += shared.busy_ns
+        peak, demand = max(peak, shared.peak_w), max(demand, shared.demand_w)
         if each:
-            each_base += made.each_base_ns
-            each_clock += made.each_clock_ns
+            each_base += shared.each_base_ns
+            each_clock += shared.each_clock_ns
     return Replayed(
         makespan,
         placed.kernel_ns,
@@ -266,7 +273,7 @@ def _cost(
         base_ns,
         clock_ns,
         peak,
-        asked,
+        demand,
         start,
         end,
         each_base,

@@ -67,7 +67,7 @@ def rates_at(predicted: Prediction, j: int) -> Rates:
 
 
 def clock_totals(
-    predicted: Prediction, counted: Floats, signature: Numbers, made: Replayed, j: int
+    predicted: Prediction, counted: Floats, signature: Numbers, replayed: Replayed, j: int
 ) -> ClockTotals:
     """Return the totals of clock j.
 
@@ -79,32 +79,33 @@ def clock_totals(
         Launches of each signature, less what a cap on those that ran at once took off their power.
     signature : array of int, shape (n,)
         Signature of each activity.
-    made : Replayed
+    replayed : Replayed
         The timeline at that clock.
     """
     rates = rates_at(predicted, j)
     base, clock = (
-        power * time * 1e-9 for power, time in ((rates.base_w, made.base_ns), (rates.clock_w, made.clock_ns))
+        power * time * 1e-9
+        for power, time in ((rates.base_w, replayed.base_ns), (rates.clock_w, replayed.clock_ns))
     )
     parts = {
         "base": float(base.sum()),
         "clock": float(clock.sum()),
         **{p: float(counted @ _part_j(predicted, p, j)) for p in COUNTED},
     }
-    time = np.bincount(signature, weights=made.end_ns - made.start_ns, minlength=len(counted))
+    time = np.bincount(signature, weights=replayed.end_ns - replayed.start_ns, minlength=len(counted))
     idle_w = float(predicted.idle_w[j])
     return ClockTotals(
         time_s=np.asarray(time * 1e-9),
         energy_j=base + clock + counted * rates.counts_j,
         parts_j=parts,
-        makespan_s=made.makespan_ns * 1e-9,
-        busy_s=made.busy_ns * 1e-9,
-        gap_s=made.gap_ns * 1e-9,
-        gap_count=made.gap_count,
-        waiting_s=made.waiting_ns * 1e-9,
-        moving_s=made.moving_ns * 1e-9,
-        slowed_s=made.slowed_ns * 1e-9,
-        peak_w=max(made.peak_w, idle_w if made.idle_ns > 0 else 0.0),
+        makespan_s=replayed.makespan_ns * 1e-9,
+        busy_s=replayed.busy_ns * 1e-9,
+        gap_s=replayed.gap_ns * 1e-9,
+        gap_count=replayed.gap_count,
+        waiting_s=replayed.waiting_ns * 1e-9,
+        moving_s=replayed.moving_ns * 1e-9,
+        slowed_s=replayed.slowed_ns * 1e-9,
+        peak_w=max(replayed.peak_w, idle_w if replayed.idle_ns > 0 else 0.0),
     )
 
 

@@ -41,22 +41,26 @@ def on_gpu(rows: OperatorColumns, recorded: Gpu, target: Gpu) -> OperatorColumns
     boost = np.array([target.clock_boost_mhz])
     clock = rows.number("recorded_clock_mhz", recorded.clock_boost_mhz)
     measured = rows.number("duration_us", 0.0)
-    here = time_rows(rows, recorded, clock[:, None])
-    known = rows.text("shape_source", "none") != "none"
-    free = without_build(rows, known)
-    there = time_rows(free, target, boost)
+    recorded_times = time_rows(rows, recorded, clock[:, None])
+    has_shape = rows.text("shape_source", "none") != "none"
+    free = without_build(rows, has_shape)
+    target_times = time_rows(free, target, boost)
     ratio = np.divide(
-        there.duration_s[:, 0],
-        here.duration_s[:, 0],
+        target_times.duration_s[:, 0],
+        recorded_times.duration_s[:, 0],
         out=np.ones(len(rows)),
-        where=here.duration_s[:, 0] > 0,
+        where=recorded_times.duration_s[:, 0] > 0,
     )
     compute = recorded.peak_flops("fp32", clock) / target.peak_flops("fp32", target.clock_boost_mhz)
     memory = recorded.dram_bytes_per_s / target.dram_bytes_per_s
-    split = here.core_s[:, 0] * compute + here.memory_s[:, 0] * memory + here.fixed_s
-    whole = here.core_s[:, 0] + here.memory_s[:, 0] + here.fixed_s
+    split = (
+        recorded_times.core_s[:, 0] * compute
+        + recorded_times.memory_s[:, 0] * memory
+        + recorded_times.fixed_s
+    )
+    whole = recorded_times.core_s[:, 0] + recorded_times.memory_s[:, 0] + recorded_times.fixed_s
     rate: Floats = np.divide(split, whole, out=np.ones(len(rows)), where=whole > 0)
-    scale = np.where(known, ratio, rate)
+    scale = np.where(has_shape, ratio, rate)
     columns = {
         **free.columns,
         "duration_us": measured * scale,

@@ -10,7 +10,7 @@ import polars as pl
 
 from tracetool.core.arrays import Floats, Ints
 
-#: Names of one step of a loop: instances are told apart in the iterations, not in the tree.
+#: Names of one step of a loop: instances are separate in the iterations, not in the tree.
 STEP: Final = (
     r"(?i)^(profiler ?step|step|iteration|iter|batch|micro_?batch|epoch|forward_step|train_step)\W*_?\d+$"
 )
@@ -55,14 +55,14 @@ def paths(rows: pl.DataFrame, key: str) -> pl.DataFrame:
 
 
 def _levels(names: pl.DataFrame, key: str) -> pl.DataFrame:
-    known = names[key]
+    keys = names[key]
     names = names.with_columns(
-        pl.when(pl.col("parent").is_in(known.implode()) & (pl.col("parent") != pl.col(key)))
+        pl.when(pl.col("parent").is_in(keys.implode()) & (pl.col("parent") != pl.col(key)))
         .then(pl.col("parent"))
         .alias("parent")
     )
     level = names.filter(pl.col("parent").is_null()).with_columns(pl.lit(-1, pl.Int64).alias("above"))
-    found: list[pl.DataFrame] = []
+    levels: list[pl.DataFrame] = []
     first = 0
     for depth in range(DEEPEST):
         if not level.height:
@@ -73,14 +73,14 @@ def _levels(names: pl.DataFrame, key: str) -> pl.DataFrame:
         placed = level.join(distinct, on=["above", "name"], maintain_order="left").with_columns(
             pl.lit(depth, pl.Int32).alias("depth")
         )
-        found.append(placed.select(key, "node", "above", "name", "depth"))
+        levels.append(placed.select(key, "node", "above", "name", "depth"))
         level = names.join(
             placed.select(pl.col(key).alias("parent"), pl.col("node").alias("above")),
             on="parent",
             how="inner",
         )
     schema = {key: pl.Int64, "node": pl.Int64, "above": pl.Int64, "name": pl.String, "depth": pl.Int32}
-    return pl.concat(found) if found else pl.DataFrame(schema=schema)
+    return pl.concat(levels) if levels else pl.DataFrame(schema=schema)
 
 
 def tree(rows: pl.DataFrame, key: str, of: pl.Series, costs: Costs) -> pl.DataFrame:
@@ -99,7 +99,7 @@ def tree(rows: pl.DataFrame, key: str, of: pl.Series, costs: Costs) -> pl.DataFr
 
     Returns
     -------
-    DataFrame, one row per path, children behind their parent, dear ones first
+    DataFrame, one row per path, children behind their parent, highest energy first
         ``path``, ``name``, ``depth``, ``launches``, ``device_time_ms``, ``energy_j``,
         ``self_energy_j``, ``share`` (of the energy of all kernels and copies); times and energies of
         kernels and copies. What ran outside any is the path ``(none)``. [ms], [J], [1]
@@ -124,11 +124,11 @@ def tree(rows: pl.DataFrame, key: str, of: pl.Series, costs: Costs) -> pl.DataFr
     whole = own.copy()
     above, depth = distinct["above"].to_numpy(), distinct["depth"].to_numpy()
     for level in range(int(depth.max(initial=0)), 0, -1):
-        here = np.flatnonzero(depth == level)
+        at_level = np.flatnonzero(depth == level)
         for total in whole:
-            np.add.at(total, above[here] + 1, total[here + 1])
+            np.add.at(total, above[at_level] + 1, total[at_level + 1])
     text, order = _ordered(distinct, above, whole[2, 1:])
-    made = pl.DataFrame(
+    table = pl.DataFrame(
         {
             "path": pl.Series(text, dtype=pl.String),
             "name": distinct["name"],
@@ -149,14 +149,14 @@ def tree(rows: pl.DataFrame, key: str, of: pl.Series, costs: Costs) -> pl.DataFr
             "energy_j": [own[2, 0]],
             "self_energy_j": [own[2, 0]],
         }
-        made = pl.concat([made, pl.DataFrame(outside)])
+        table = pl.concat([table, pl.DataFrame(outside)])
     total_j = float(costs.energy_j.sum())
     share = pl.col("energy_j") / total_j if total_j > 0 else pl.lit(0.0)
-    return made.with_columns(share.alias("share"))
+    return table.with_columns(share.alias("share"))
 
 
 def _ordered(distinct: pl.DataFrame, above: Ints, energy: Floats) -> tuple[list[str], Ints]:
-    """Return the text of every path and an order that puts children behind their parent, dear ones first."""
+    """Return the text of every path, and an order: children behind their parent, highest energy first."""
     names = distinct["name"].to_list()
     text: list[str] = []
     children: dict[int, list[int]] = {}

@@ -74,8 +74,8 @@ def _step(fused: pl.DataFrame, number: int, name: str, *, wide: bool) -> pl.Data
         "values": [_op("gemm"), heads, queries.alias("m"), width.alias("n"), keys.alias("k")],
     }[name]
     own = {"dtype"} if wide and name in {"widen", "softmax"} else set()
-    kept = [pl.col(c) for c in ("_row", "dtype", "count") if c in fused.columns and c not in own]
-    return fused.select(*kept, *columns, pl.lit(number).alias("_step"))
+    shared_columns = [pl.col(c) for c in ("_row", "dtype", "count") if c in fused.columns and c not in own]
+    return fused.select(*shared_columns, *columns, pl.lit(number).alias("_step"))
 
 
 def _op(name: str) -> pl.Expr:

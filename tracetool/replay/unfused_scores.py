@@ -66,9 +66,9 @@ def _with_copies(frame: pl.DataFrame) -> pl.DataFrame:
     products = placed.filter((many & beside).fill_null(value=False))
     m, n, k = (pl.col(c).cast(pl.Int64, strict=False) for c in "mnk")
     moved = m * k + k * n + m * n - pl.max_horizontal(m * k, k * n, m * n)
-    kept = [c for c in ("_row", "dtype", "count") if c in placed.columns]
+    shared_columns = [c for c in ("_row", "dtype", "count") if c in placed.columns]
     copies = products.select(
-        *kept,
+        *shared_columns,
         pl.lit("elementwise").alias("op"),
         (pl.col("batch").cast(pl.Int64, strict=False) * moved).alias("elements"),
         pl.lit(1, pl.Int64).alias("reads"),

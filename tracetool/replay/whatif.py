@@ -30,7 +30,7 @@ def launched_as_graphs(graph: Graph, calls: HostCalls, costs: HostCosts) -> Grap
 
     Notes
     -----
-    Host time between two launches goes (up to a millisecond: longer pauses are the program's own);
+    Host time between two launches goes (up to a millisecond: longer idle times are the program's own);
     waits, copies that wait and the order on queues stay. Device gaps between queued kernels shrink to
     the gap between nodes of a graph.
     """

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 import polars as pl
 
 from tracetool.compare.accuracy import Accuracy
 from tracetool.core.figures import number
-from tracetool.report.coverage import coverage_line
 from tracetool.report.view import Block, Case, Fold, Grid, Line, View
 from tracetool.tables.schema import load_schema
 
@@ -21,31 +21,31 @@ _HEADERS = {
 }
 
 
-def accuracy_view(found: Accuracy) -> View:
+def accuracy_view(accuracy: Accuracy) -> View:
     """Return the report of a prediction against a measurement, worst offenders first."""
-    blocks: list[Block] = [Line(headline(found), "headline")]
-    blocks += [Line(text, "note") for text in (whole_line(found), coverage_line(found.coverage))]
-    blocks.append(Line(_setting(found), "note"))
-    blocks += [Line(text, "warning") for text in (*found.breaches, *found.warnings)]
-    blocks += [Line(note, "note") for note in found.notes if note.startswith("collectives")]
-    parts = _people(found, ("total", "gap", "family"), compared_only=True)
-    plain = _HEADERS if found.measured else _HEADERS | {"energy_predicted_j": "energy predicted"}
+    blocks: list[Block] = [Line(headline(accuracy), "headline")]
+    blocks += [Line(text, "note") for text in (whole_line(accuracy), coverage_line(accuracy.coverage))]
+    blocks.append(Line(_setting(accuracy), "note"))
+    blocks += [Line(text, "warning") for text in (*accuracy.breaches, *accuracy.warnings)]
+    blocks += [Line(note, "note") for note in accuracy.notes if note.startswith("collectives")]
+    parts = _people(accuracy, ("total", "gap", "family"), compared_only=True)
+    plain = _HEADERS if accuracy.measured else _HEADERS | {"energy_predicted_j": "energy predicted"}
     blocks.append(Grid(parts, "By family", headers=plain | {"name": "family"}))
-    kernels = _people(found, ("signature",))
+    kernels = _people(accuracy, ("signature",))
     headers = plain | {"name": "kernel"}
     blocks.append(Grid(kernels, "Kernels, largest difference first", WORST, headers))
     if kernels.height > WORST:
         blocks.append(
             Fold(f"{kernels.height - WORST:,} more kernels", (Grid(kernels.slice(WORST), "", 100, headers),))
         )
-    blocks.append(Fold("How this was judged", tuple(Line(n) for n in (*found.notes, _METHOD))))
+    blocks.append(Fold("How this was judged", tuple(Line(n) for n in (*accuracy.notes, _METHOD))))
     return View(
         title="Predicted against measured",
-        table=found.table,
+        table=accuracy.table,
         schema=load_schema("accuracy"),
         blocks=tuple(blocks),
-        document=document(found),
-        cases=_cases(found),
+        document=document(accuracy),
+        cases=_cases(accuracy),
     )
 
 
@@ -57,9 +57,9 @@ _METHOD = (
 )
 
 
-def headline(found: Accuracy) -> str:
+def headline(accuracy: Accuracy) -> str:
     """Return the report's first line: what was compared, and how much of the run that is."""
-    row = found.total()
+    row = accuracy.total()
     share = _f(row, "compared_pct") or 0.0
     if not share:
         return "Nothing to compare: no kernel's time is predicted from shapes"
@@ -79,9 +79,9 @@ def headline(found: Accuracy) -> str:
     )
 
 
-def whole_line(found: Accuracy) -> str:
+def whole_line(accuracy: Accuracy) -> str:
     """Return what is predicted, unanchored, of all kernels: the figures ``predict --anchor none`` gives."""
-    row = found.scope("kernels")
+    row = accuracy.scope("kernels")
     if row is None:
         return "All kernels: not predicted"
     measured = f"{number(_f(row, 'time_ms'))} ms"
@@ -101,45 +101,45 @@ def _off(value: Any) -> str:
     return "not comparable" if value is None else f"{value:+.1f} %"
 
 
-def _setting(found: Accuracy) -> str:
-    return f"{found.gpu} at {found.clock_mhz:g} MHz · {found.run}"
+def _setting(accuracy: Accuracy) -> str:
+    return f"{accuracy.gpu} at {accuracy.clock_mhz:g} MHz · {accuracy.run}"
 
 
-def _people(found: Accuracy, levels: tuple[str, ...], *, compared_only: bool = False) -> pl.DataFrame:
+def _people(accuracy: Accuracy, levels: tuple[str, ...], *, compared_only: bool = False) -> pl.DataFrame:
     timed = ["share_pct", "time_ms", "time_error_pct"]
-    if found.measured:
+    if accuracy.measured:
         keep = ["name", "energy_j", "energy_low_j", "energy_high_j", "energy_error_pct", "agrees", *timed]
         keep += ["energy_predicted_j", "power_w", "power_predicted_w", "launches"]
     else:
         keep = ["name", "energy_predicted_j", "energy_predicted_low_j", "energy_predicted_high_j", *timed]
         keep += ["power_predicted_w", "basis", "launches"]
-    rows = found.table.filter(pl.col("level").is_in(levels))
+    rows = accuracy.table.filter(pl.col("level").is_in(levels))
     if compared_only:
         rows = rows.filter((pl.col("level") == "gap") | (pl.col("compared_pct") > 0))
     return rows.select(keep)
 
 
-def document(found: Accuracy) -> dict[str, Any]:
+def document(accuracy: Accuracy) -> dict[str, Any]:
     """Return the JSON document."""
-    rows = {level: _rows(found.table, level) for level in ("total", "gap", "family", "signature")}
-    scopes = found.table.filter(pl.col("level").is_in(["kernels", "copies", "gap"])).to_dicts()
+    rows = {level: _rows(accuracy.table, level) for level in ("total", "gap", "family", "signature")}
+    scopes = accuracy.table.filter(pl.col("level").is_in(["kernels", "copies", "gap"])).to_dicts()
     return {
         "schema": "accuracy/3",
-        "run": found.run,
-        "gpu": found.gpu,
-        "clock_mhz": found.clock_mhz,
-        "measured": found.measured,
-        "failed": bool(found.breaches),
-        "reasons": list(found.breaches),
+        "run": accuracy.run,
+        "gpu": accuracy.gpu,
+        "clock_mhz": accuracy.clock_mhz,
+        "measured": accuracy.measured,
+        "failed": bool(accuracy.breaches),
+        "reasons": list(accuracy.breaches),
         "anchored": False,
-        "coverage": dict(found.coverage),
+        "coverage": dict(accuracy.coverage),
         "total": rows["total"][0],
         "scopes": scopes,
         "gaps": rows["gap"],
         "families": rows["family"],
         "kernels": rows["signature"],
-        "warnings": list(found.warnings),
-        "notes": list(found.notes),
+        "warnings": list(accuracy.warnings),
+        "notes": list(accuracy.notes),
     }
 
 
@@ -147,7 +147,35 @@ def _rows(table: pl.DataFrame, level: str) -> list[dict[str, Any]]:
     return table.filter(pl.col("level") == level).drop("level").to_dicts()
 
 
-def _cases(found: Accuracy) -> tuple[Case, ...]:
-    if found.breaches:
-        return tuple(Case("accuracy", text, "failed", text) for text in found.breaches)
-    return (Case("accuracy", "predicted against measured", "passed", headline(found)),)
+def _cases(accuracy: Accuracy) -> tuple[Case, ...]:
+    if accuracy.breaches:
+        return tuple(Case("accuracy", text, "failed", text) for text in accuracy.breaches)
+    return (Case("accuracy", "predicted against measured", "passed", headline(accuracy)),)
+
+
+#: The words of each kind of source, by its key in a ``coverage`` document.
+_WORDS: Final = {
+    "shapes_pct": "shapes",
+    "anchored_only_pct": "anchored only",
+    "family_rate_pct": "a family's usual rate",
+    "not_at_all_pct": "not at all",
+}
+
+
+def coverage_line(coverage: Mapping[str, float]) -> str:
+    """Return the share of the kernels' time predicted from each kind of source.
+
+    Examples
+    --------
+    >>> coverage_line({"shapes_pct": 82.2, "anchored_only_pct": 17.6, "family_rate_pct": 0.2})
+    "predicted from: shapes 82 % of the kernels' time, anchored only 18 %, a family's usual rate <1 %"
+    """
+    shares = {words: coverage.get(key, 0.0) for key, words in _WORDS.items()}
+    if not any(shares.values()):
+        return "predicted from: nothing, there are no kernels"
+    first, *rest = (f"{words} {_share(share)}" for words, share in shares.items() if share > 0)
+    return ", ".join([f"predicted from: {first} of the kernels' time", *rest])
+
+
+def _share(percent: float) -> str:
+    return "<1 %" if 0.0 < percent < 0.5 else f"{percent:.0f} %"

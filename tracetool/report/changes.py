@@ -40,57 +40,57 @@ _METHOD: Final = (
 )
 
 
-def changes_view(found: RunDiff, place: str = "") -> View:
+def changes_view(diff: RunDiff, place: str = "") -> View:
     """Return the report of a comparison: the verdict first, the worst ten, the rest folded.
 
     ``place`` is the file that states the limits, for outputs that point at one.
     """
-    energy = found.metrics[0]
+    energy = diff.metrics[0]
     blocks: list[Block] = [
-        Line(headline(found), "headline", _SYMBOLS[found.verdict]),
-        Line(_setting(found), "note"),
-        *(Line(w, "warning") for w in found.warnings),
-        *(Line(r, "warning") for r in found.reasons if found.keys and r.startswith("the two sides")),
-        Grid(_metrics(found), ""),
-        *(Line(text, "note") for text in _together(found)),
-        *(Line(text) for text in _modeled(found)),
-        Line(f"Why (sums to {_joules(energy.head - energy.base)}): {causes(found)}"),
-        Grid(_groups(found, "family"), "By family", headers=_HEADERS | {"name": "family"}),
+        Line(headline(diff), "headline", _SYMBOLS[diff.verdict]),
+        Line(_setting(diff), "note"),
+        *(Line(w, "warning") for w in diff.warnings),
+        *(Line(r, "warning") for r in diff.reasons if diff.keys and r.startswith("the two sides")),
+        Grid(_metrics(diff), ""),
+        *(Line(text, "note") for text in _together(diff)),
+        *(Line(text) for text in _modeled(diff)),
+        Line(f"Why (sums to {_joules(energy.head - energy.base)}): {causes(diff)}"),
+        Grid(_groups(diff, "family"), "By family", headers=_HEADERS | {"name": "family"}),
     ]
-    kernels = _kernels(found)
+    kernels = _kernels(diff)
     changed = kernels.filter(pl.col("energy_change_j").abs() > 0)
     blocks.append(Grid(changed.head(WORST), "Kernels, largest change first", headers=_HEADERS))
-    blocks += _folds(found, changed)
+    blocks += _folds(diff, changed)
     return View(
-        title=f"{', '.join(found.base)} against {', '.join(found.head)}",
-        table=found.table,
+        title=f"{', '.join(diff.base)} against {', '.join(diff.head)}",
+        table=diff.table,
         schema=load_schema("changes"),
         blocks=tuple(blocks),
-        document=document(found),
-        cases=_cases(found, place),
+        document=document(diff),
+        cases=_cases(diff, place),
     )
 
 
-def headline(found: RunDiff) -> str:
+def headline(diff: RunDiff) -> str:
     """Return the first line: what changed, how sure, the verdict and its limit."""
-    energy = found.metrics[0]
-    deciding = next((m for m in found.metrics if m.asked and m.verdict == found.verdict), energy)
-    said = f"Energy {_change(energy)}, {number(energy.base)} to {number(energy.head)} J per {found.unit}"
+    energy = diff.metrics[0]
+    deciding = next((m for m in diff.metrics if m.asked and m.verdict == diff.verdict), energy)
+    sentence = f"Energy {_change(energy)}, {number(energy.base)} to {number(energy.head)} J per {diff.unit}"
     if deciding is not energy:
         of = f" of {deciding.scope}" if deciding.scope else ""
-        said += f"; {deciding.name}{of} {_change(deciding)}"
-    return f"{said}: {found.verdict}, limit {100 * deciding.limit:g} %"
+        sentence += f"; {deciding.name}{of} {_change(deciding)}"
+    return f"{sentence}: {diff.verdict}, limit {100 * deciding.limit:g} %"
 
 
-def _modeled(found: RunDiff) -> list[str]:
-    if found.modeled_pct is None:
+def _modeled(diff: RunDiff) -> list[str]:
+    if diff.modeled_pct is None:
         return []
-    return [f"The model sees {found.modeled_pct:+.1f} % energy from the same times and work"]
+    return [f"The model sees {diff.modeled_pct:+.1f} % energy from the same times and work"]
 
 
-def _together(found: RunDiff) -> list[str]:
+def _together(diff: RunDiff) -> list[str]:
     """Return the sentence on intervals that are wider because several limits are judged together."""
-    many = max(m.tests for m in found.metrics)
+    many = max(m.tests for m in diff.metrics)
     if many == 1:
         return []
     return [f"The intervals of the {many} limits on families and names hold together (Bonferroni)"]
@@ -105,33 +105,33 @@ def _change(metric: Metric) -> str:
     return f"{text} (90 % interval {100 * metric.low:+.1f} to {100 * metric.high:+.1f} %)"
 
 
-def _setting(found: RunDiff) -> str:
-    energy = found.metrics[0]
-    runs = f"{len(found.base)} base and {counted(len(found.head), 'head run')}"
+def _setting(diff: RunDiff) -> str:
+    energy = diff.metrics[0]
+    runs = f"{len(diff.base)} base and {counted(len(diff.head), 'head run')}"
     least = (
         "the energy cannot be compared"
         if math.isnan(energy.detectable)
         else f"smallest change this comparison could find: {100 * energy.detectable:.1f} %"
     )
-    return f"{found.setting} · {runs} · {least}"
+    return f"{diff.setting} · {runs} · {least}"
 
 
 def _joules(value: float) -> str:
     return ("+" if value > 0 else "") + number(value, 3) + " J"
 
 
-def causes(found: RunDiff) -> str:
+def causes(diff: RunDiff) -> str:
     """Return the causes in one line, largest first, those of no weight left out."""
-    whole = max((abs(v) for v in found.factors.values()), default=0.0)
-    kept = [(k, v) for k, v in found.factors.items() if whole and abs(v) >= 0.001 * whole]
-    kept.sort(key=lambda kv: -abs(kv[1]))
-    return " · ".join(f"{k} {_joules(v)}" for k, v in kept) or "nothing changed"
+    whole = max((abs(v) for v in diff.factors.values()), default=0.0)
+    shown = [(k, v) for k, v in diff.factors.items() if whole and abs(v) >= 0.001 * whole]
+    shown.sort(key=lambda kv: -abs(kv[1]))
+    return " · ".join(f"{k} {_joules(v)}" for k, v in shown) or "nothing changed"
 
 
-def _metrics(found: RunDiff) -> pl.DataFrame:
+def _metrics(diff: RunDiff) -> pl.DataFrame:
     rows = []
-    for m in found.metrics:
-        scope = f" of {m.scope}" if m.scope else f" per {found.unit}" if m.name != "power" else ""
+    for m in diff.metrics:
+        scope = f" of {m.scope}" if m.scope else f" per {diff.unit}" if m.name != "power" else ""
         name = {"power": "mean power", "edp": "energy x time"}.get(m.name, m.name)
         rows.append(
             {
@@ -153,15 +153,15 @@ def _short(value: float, unit: str) -> str:
     return f"{number(value / scale)} {prefix}{unit}"
 
 
-def _groups(found: RunDiff, level: str) -> pl.DataFrame:
-    rows = pl.concat([found.level("gap"), found.level(level)])
+def _groups(diff: RunDiff, level: str) -> pl.DataFrame:
+    rows = pl.concat([diff.level("gap"), diff.level(level)])
     keep = ["name", "energy_base_j", "energy_head_j", "energy_change_j", "energy_change_pct", "verdict",
             "time_base_ms", "time_head_ms", "power_base_w", "power_head_w"]  # fmt: skip
     return rows.sort(pl.col("energy_change_j").abs(), descending=True).select(keep)
 
 
-def _kernels(found: RunDiff) -> pl.DataFrame:
-    rows = found.level("kernel")
+def _kernels(diff: RunDiff) -> pl.DataFrame:
+    rows = diff.level("kernel")
     launches = [
         f"{_count(a)} → {_count(b)}" for a, b in rows.select("launches_base", "launches_head").iter_rows()
     ]
@@ -185,11 +185,11 @@ def _count(value: float) -> str:
     return f"{round(value):,}" if abs(value - round(value)) < 1e-6 * max(value, 1.0) else number(value, 3)
 
 
-def _folds(found: RunDiff, kernels: pl.DataFrame) -> list[Block]:
-    counts = dict(found.level("kernel").group_by("relation").len().iter_rows())
-    said = ", ".join(f"{counts[r]:,} {r}" for r in RELATIONS if r in counts)
+def _folds(diff: RunDiff, kernels: pl.DataFrame) -> list[Block]:
+    counts = dict(diff.level("kernel").group_by("relation").len().iter_rows())
+    relations_text = ", ".join(f"{counts[r]:,} {r}" for r in RELATIONS if r in counts)
     folds: list[Block] = [
-        Fold(f"More kernels · {said}", (Grid(kernels.slice(WORST), "", 60, headers=_HEADERS),))
+        Fold(f"More kernels · {relations_text}", (Grid(kernels.slice(WORST), "", 60, headers=_HEADERS),))
     ]
     lost = kernels.filter(pl.col("relation").is_in(["added", "removed"]))
     if lost.height:
@@ -197,38 +197,38 @@ def _folds(found: RunDiff, kernels: pl.DataFrame) -> list[Block]:
             Fold(f"{lost.height:,} unmatched: in one side only", (Grid(lost, "", 60, headers=_HEADERS),))
         )
     for level in ("operator", "range"):
-        if found.level(level).height:
-            grid = Grid(_groups(found, level), "", 40, headers=_HEADERS | {"name": level})
+        if diff.level(level).height:
+            grid = Grid(_groups(diff, level), "", 40, headers=_HEADERS | {"name": level})
             folds.append(Fold(f"By {level}", (grid,)))
     relations = tuple(Line(f"{r}: {text}") for r, text in RELATIONS.items())
-    told = tuple(Line(n) for n in (*found.reasons, *found.notes, _METHOD))
-    folds.append(Fold("How this was judged", (*told, *relations)))
+    judged = tuple(Line(n) for n in (*diff.reasons, *diff.notes, _METHOD))
+    folds.append(Fold("How this was judged", (*judged, *relations)))
     return folds
 
 
-def document(found: RunDiff) -> dict[str, Any]:
+def document(diff: RunDiff) -> dict[str, Any]:
     """Return the JSON document; its schema is ``schemas/diff_document.json``."""
     return {
         "schema": "diff/2",
-        "verdict": found.verdict,
-        "failed": found.failed,
-        "reasons": list(found.reasons),
-        "headline": headline(found),
-        "base": list(found.base),
-        "head": list(found.head),
-        "unit": found.unit,
-        "energies": found.basis,
-        "modeled_change_pct": found.modeled_pct,
-        "metrics": [_metric(m) for m in found.metrics],
-        "causes_j": dict(found.factors),
-        "not_comparable": {k: list(v) for k, v in found.keys.items()},
+        "verdict": diff.verdict,
+        "failed": diff.failed,
+        "reasons": list(diff.reasons),
+        "headline": headline(diff),
+        "base": list(diff.base),
+        "head": list(diff.head),
+        "unit": diff.unit,
+        "energies": diff.basis,
+        "modeled_change_pct": diff.modeled_pct,
+        "metrics": [_metric(m) for m in diff.metrics],
+        "causes_j": dict(diff.factors),
+        "not_comparable": {k: list(v) for k, v in diff.keys.items()},
         **{
-            key: _rows(found, level)
+            key: _rows(diff, level)
             for key, level in (("total", "total"), ("gaps", "gap"), ("families", "family"),
                                ("operators", "operator"), ("ranges", "range"), ("kernels", "kernel"))
         },
-        "warnings": list(found.warnings),
-        "notes": list(found.notes),
+        "warnings": list(diff.warnings),
+        "notes": list(diff.notes),
     }  # fmt: skip
 
 
@@ -252,18 +252,18 @@ def _metric(metric: Metric) -> dict[str, Any]:
     }
 
 
-def _rows(found: RunDiff, level: str) -> list[dict[str, Any]]:
-    return found.level(level).drop("level").to_dicts()
+def _rows(diff: RunDiff, level: str) -> list[dict[str, Any]]:
+    return diff.level(level).drop("level").to_dicts()
 
 
-def _cases(found: RunDiff, place: str) -> tuple[Case, ...]:
+def _cases(diff: RunDiff, place: str) -> tuple[Case, ...]:
     """Return a case per judged figure; where none was asked for, the energy is told, and nothing fails."""
-    made = [
+    cases = [
         Case(m.scope or "whole run", m.name, _OUTCOMES[m.verdict] if m.asked else "passed", reason(m), place)
-        for m in found.metrics
+        for m in diff.metrics
     ]
-    families = found.level("family").filter(pl.col("verdict").is_not_null())
+    families = diff.level("family").filter(pl.col("verdict").is_not_null())
     for name, change, verdict in families.select("name", "energy_change_pct", "verdict").iter_rows():
         text = f"energy {change:+.1f} %: {verdict} (not gated)"
-        made.append(Case("by family", str(name), "passed", text))
-    return tuple(made)
+        cases.append(Case("by family", str(name), "passed", text))
+    return tuple(cases)

@@ -47,7 +47,10 @@ def save_chart(chart: Chart, path: str | os.PathLike[str]) -> Path:
         templates()
         .get_template("chart.html.j2")
         .render(
-            title=chart.title, said=chart.said, chart=chart_html(chart, "alone"), scripts=scripts("charts.js")
+            title=chart.title,
+            said=chart.caption,
+            chart=chart_html(chart, "alone"),
+            scripts=scripts("charts.js"),
         )
     )
     with aside_file(target) as temporary:

@@ -90,7 +90,7 @@ def show_columns(frame: pl.DataFrame, headers: Mapping[str, str], width: int) ->
     A figure with ``_low`` and ``_high`` beside it is shown with its interval in one column. Texts
     are made printable and cut to ``width``; the caller escapes them for its output.
     """
-    made: list[Shown] = []
+    columns: list[Shown] = []
     names = set(frame.columns)
     for column in frame.columns:
         base, unit = split_unit(column)
@@ -101,8 +101,8 @@ def show_columns(frame: pl.DataFrame, headers: Mapping[str, str], width: int) ->
             continue
         else:
             shown = _plain(frame[column], headers.get(column), unit, base, width)
-        made.append(replace(shown, rank=rank_of(column)))
-    return made
+        columns.append(replace(shown, rank=rank_of(column)))
+    return columns
 
 
 def _is_end(column: str, names: set[str]) -> bool:

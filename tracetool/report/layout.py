@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tracetool.core import escape
-from tracetool.report.sentences import wrapped
-from tracetool.report.short_names import cell_width, cut_middle, shorten_names
+from tracetool.report.sentences import cell_width, cut_middle, shorten_names, wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
@@ -109,8 +108,8 @@ def fit(columns: Sequence[Column], width: int) -> tuple[list[tuple[Column, int]]
         more = min(columns[i].width() - widths[i], max(spare, 0))
         widths[i] += more
         spare -= more
-    made = [(columns[i], min(widths[i], width)) for i in shown]
-    return made, [c for i, c in enumerate(columns) if i not in chosen]
+    fitted = [(columns[i], min(widths[i], width)) for i in shown]
+    return fitted, [c for i, c in enumerate(columns) if i not in chosen]
 
 
 class Table:

@@ -18,15 +18,15 @@ def templates() -> jinja2.Environment:
     """Return the page templates; everything put into them is escaped."""
     import jinja2
 
-    made = jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.PackageLoader("tracetool.report", "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["visible"] = escape.visible
-    return made
+    environment.filters["visible"] = escape.visible
+    return environment
 
 
 def page_text(view: View) -> str:

@@ -64,11 +64,11 @@ def _spread(start: Floats, end: Floats, amount: Floats, edges: Floats) -> Floats
     """Return how much of amounts spread evenly over their times falls into each part."""
     lasting = end > start
     s, e, rate = start[lasting], end[lasting], amount[lasting] / (end - start)[lasting]
-    made = np.zeros(len(edges) - 1)
-    for i in range(len(made)):
+    sums = np.zeros(len(edges) - 1)
+    for i in range(len(sums)):
         inside = np.minimum(e, edges[i + 1]) - np.maximum(s, edges[i])
-        made[i] = rate @ np.maximum(inside, 0.0)
-    return made
+        sums[i] = rate @ np.maximum(inside, 0.0)
+    return sums
 
 
 def _covered(start: Floats, end: Floats, edges: Floats) -> Floats:
@@ -80,13 +80,13 @@ def _covered(start: Floats, end: Floats, edges: Floats) -> Floats:
 
 def _measured(telemetry: pl.DataFrame, first: int, edges: Floats) -> pl.Series:
     """Return the mean reading of each part, summed over devices; one field of the log."""
-    known = telemetry.filter(pl.col("power_w").is_not_null())
-    field = known["field"].drop_nulls().unique(maintain_order=True)
+    readings = telemetry.filter(pl.col("power_w").is_not_null())
+    field = readings["field"].drop_nulls().unique(maintain_order=True)
     if len(field):
-        known = known.filter(pl.col("field") == field[0])
-    part = np.searchsorted(edges, (known["time_ns"] - first).cast(pl.Float64).to_numpy(), side="right") - 1
+        readings = readings.filter(pl.col("field") == field[0])
+    part = np.searchsorted(edges, (readings["time_ns"] - first).cast(pl.Float64).to_numpy(), side="right") - 1
     means = (
-        known.select("device", "power_w")
+        readings.select("device", "power_w")
         .with_columns(pl.Series("part", part, dtype=pl.Int64))
         .group_by("part", "device")
         .agg(pl.col("power_w").mean())

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import polars as pl
 
 from tracetool.report.view import View
 
@@ -26,3 +31,36 @@ class Renderer:
     suffix: str
     comment: str
     write: Callable[[View, Path], None]
+
+
+def flat_columns(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the table with lists, structs and other rich types written as text."""
+    columns = []
+    for column in frame.get_columns():
+        kind = column.dtype
+        if kind.is_nested():
+            texts = [None if v is None else json.dumps(v, default=str) for v in column.to_list()]
+            columns.append(pl.Series(column.name, texts, dtype=pl.String))
+        elif kind.is_numeric() or kind in (pl.Boolean, pl.String):
+            columns.append(column)
+        elif kind == pl.Binary:
+            texts = [None if v is None else v.decode("utf-8", "replace") for v in column.to_list()]
+            columns.append(pl.Series(column.name, texts, dtype=pl.String))
+        else:
+            columns.append(column.cast(pl.String))
+    return pl.DataFrame(columns)
+
+
+def plain(value: Any) -> Any:
+    """Return a value without NaN and infinities, which JSON has not: they become None, at any depth.
+
+    >>> plain({1: (float("nan"), 2.5)})
+    {'1': [None, 2.5]}
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    return value

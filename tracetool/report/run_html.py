@@ -8,11 +8,10 @@ from tracetool.report.run_page import RunPage
 from tracetool.report.sections.against import against
 from tracetool.report.sections.agreement import agreement
 from tracetool.report.sections.clocks import clocks
-from tracetool.report.sections.gaps import gaps
 from tracetool.report.sections.kernels import kernels, page_data
 from tracetool.report.sections.provenance import provenance
 from tracetool.report.sections.roof import roof
-from tracetool.report.sections.timeline import timeline
+from tracetool.report.sections.timeline import gaps, timeline
 from tracetool.report.sections.where import where
 
 _SECTIONS = (against, where, timeline, agreement, clocks, roof, kernels, gaps, provenance)
@@ -21,7 +20,7 @@ _SECTIONS = (against, where, timeline, agreement, clocks, roof, kernels, gaps, p
 def run_html(page: RunPage) -> str:
     """Return the page of a run; sections that have nothing to show are left out."""
     needed = scripts("charts.js", "run.js")
-    made = [section for build in _SECTIONS if (section := build(page)) is not None]
+    sections = [section for build in _SECTIONS if (section := build(page)) is not None]
     setting = f"{page.accuracy.gpu} at {page.recorded_mhz:g} MHz · {page.accuracy.run}"
     return (
         templates()
@@ -31,7 +30,7 @@ def run_html(page: RunPage) -> str:
             subtitle=setting,
             facts=page.facts,
             warnings=page.warnings,
-            sections=made,
+            sections=sections,
             version=str(page.info.get("tool_version", "")),
             data=page_data(page),
             scripts=needed,

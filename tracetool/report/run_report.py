@@ -72,30 +72,30 @@ def report_run(
     """
     from tracetool.replay.predict import predict_run
 
-    told = progress or Silent()
+    steps = progress or Silent()
     opened = run if isinstance(run, Run) else Run.open(run)
     if not opened.signatures.filter(pl.col("kind") == "kernel").height:
         raise BadInput.in_file(
             opened.path, "holds no kernels to report on", "ingest a trace with GPU activity"
         )
-    told.step("predicting", 0.1)
+    steps.step("predicting", 0.1)
     alone = predict_run(opened, gpu, None if clock_mhz is None else [clock_mhz], anchor=False)
-    told.step("attributing", 0.3)
-    found = accuracy_of(opened, alone, gpu=gpu, power=power, tz=tz)
+    steps.step("attributing", 0.3)
+    accuracy = accuracy_of(opened, alone, gpu=gpu, power=power, tz=tz)
     board = load_gpu(alone.gpu)
-    told.step("trying other clocks", 0.6)
-    clocks = with_reference(default_clocks(board), found.clock_mhz)
+    steps.step("trying other clocks", 0.6)
+    clocks = with_reference(default_clocks(board), accuracy.clock_mhz)
     anchored = predict_run(opened, gpu, clocks, anchor=True)
-    told.step("drawing", 0.8)
-    page = page_of(opened, anchored, found, board, _recorded_power(anchored, found.clock_mhz))
+    steps.step("drawing", 0.8)
+    page = page_of(opened, anchored, accuracy, board, _recorded_power(anchored, accuracy.clock_mhz))
     if base is None:
         return page
-    told.step("comparing with the base", 0.9)
+    steps.step("comparing with the base", 0.9)
     return replace(page, against=diff_runs([base], [opened.path], reading=Reading("auto", gpu)))
 
 
 def page_of(
-    run: Run, anchored: PredictedRun, found: Accuracy, gpu: Gpu, curves: Mapping[int, PowerCurve]
+    run: Run, anchored: PredictedRun, accuracy: Accuracy, gpu: Gpu, curves: Mapping[int, PowerCurve]
 ) -> RunPage:
     """Return the page of a run.
 
@@ -105,35 +105,35 @@ def page_of(
         The run.
     anchored : PredictedRun
         Predictions anchored on its times, at its own clock and at others.
-    found : Accuracy
+    accuracy : Accuracy
         Unanchored predictions at its own clock against what was measured.
     gpu : Gpu
         The GPU.
     curves : mapping of int to PowerCurve
         Predicted power of each device over the recorded times.
     """
-    at = int(np.argmin([abs(t["clock_mhz"] - found.clock_mhz) for t in anchored.totals]))
+    at = int(np.argmin([abs(t["clock_mhz"] - accuracy.clock_mhz) for t in anchored.totals]))
     total = anchored.totals[at]
     own = anchored.signatures.filter(pl.col("clock_mhz") == total["clock_mhz"])
-    rows = signature_rows(run.signatures, own, found.table)
+    rows = signature_rows(run.signatures, own, accuracy.table)
     gaps = find_gaps(run.kernels)
     swept = choose(anchored, float(total["clock_mhz"]))
-    idle_w = _idle_w(found, total)
+    idle_w = _idle_w(accuracy, total)
     return RunPage(
         title=run.path.name.removesuffix(".tracetool"),
-        facts=_facts(found, total, gaps, swept),
-        accuracy=found,
+        facts=_facts(accuracy, total, gaps, swept),
+        accuracy=accuracy,
         rows=rows,
         parts=_parts(run, rows),
         gaps=gaps,
         idle_w=idle_w,
         timeline=pack_timeline(_ranked(run.kernels, rows), run.telemetry, curves),
         clocks=swept.clocks(),
-        recorded_mhz=found.clock_mhz,
-        ceilings=_ceilings(gpu, found.clock_mhz),
+        recorded_mhz=accuracy.clock_mhz,
+        ceilings=_ceilings(gpu, accuracy.clock_mhz),
         info=run.info,
-        warnings=(*map(str, run.info.get("warnings") or ()), *found.warnings),
-        notes=found.notes,
+        warnings=(*map(str, run.info.get("warnings") or ()), *accuracy.warnings),
+        notes=accuracy.notes,
         power=power_steps(run.kernels, curves, run.telemetry),
         total=total,
         best=swept.best.row(0, named=True),
@@ -144,21 +144,21 @@ def _recorded_power(anchored: PredictedRun, recorded_mhz: float) -> dict[int, Po
     """Return the predicted power of each device over the recorded times, at the recorded clock."""
     if anchored.replays is None:
         return {}
-    asked = anchored.replays.predicted.requested_mhz
-    return anchored.replays.recorded_curves(int(np.argmin(np.abs(asked - recorded_mhz))))
+    requested_mhz = anchored.replays.predicted.requested_mhz
+    return anchored.replays.recorded_curves(int(np.argmin(np.abs(requested_mhz - recorded_mhz))))
 
 
-def _idle_w(found: Accuracy, total: Mapping[str, Any]) -> float:
-    gap = found.table.filter((pl.col("level") == "gap") & pl.col("power_w").is_not_null())
+def _idle_w(accuracy: Accuracy, total: Mapping[str, Any]) -> float:
+    gap = accuracy.table.filter((pl.col("level") == "gap") & pl.col("power_w").is_not_null())
     return float(gap["power_w"][0]) if gap.height else float(total.get("idle_power_w") or 0.0)
 
 
 def _parts(run: Run, rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    made = {"family": parts_by(run.kernels, rows, None, "family")}
+    tables = {"family": parts_by(run.kernels, rows, None, "family")}
     for key, table in (("operator", "operators"), ("range", "ranges")):
         if run.kernels[key].is_not_null().any():
-            made[key] = parts_by(run.kernels, rows, run.table(table), key)
-    return made
+            tables[key] = parts_by(run.kernels, rows, run.table(table), key)
+    return tables
 
 
 def _ranked(kernels: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
@@ -193,11 +193,11 @@ def _ceilings(gpu: Gpu, clock_mhz: float) -> Ceilings:
     return Ceilings(peaks, float(gpu.dram_bytes_per_s))
 
 
-def _facts(found: Accuracy, total: Mapping[str, Any], gaps: Gaps, swept: Swept) -> tuple[Fact, ...]:
-    scopes = [row for level in ("kernels", "copies", "gap") if (row := found.scope(level)) is not None]
+def _facts(accuracy: Accuracy, total: Mapping[str, Any], gaps: Gaps, swept: Swept) -> tuple[Fact, ...]:
+    scopes = [row for level in ("kernels", "copies", "gap") if (row := accuracy.scope(level)) is not None]
     kernels = scopes[0]
     measured = kernels["energy_j"] is not None
-    made = []
+    facts = []
     if measured:
         value, low, high = (
             float(sum(row[key] or 0.0 for row in scopes))  # type: ignore[misc]
@@ -205,8 +205,8 @@ def _facts(found: Accuracy, total: Mapping[str, Any], gaps: Gaps, swept: Swept) 
         )
         least_pct = min(float(row["measured_pct"] or 0.0) for row in scopes)  # type: ignore[arg-type]
         part = "" if least_pct >= WHOLE_PCT else f"; the log covers {least_pct:.0f} % of the time"
-        made.append(Fact("Energy of the run, measured", f"{number(value)} J", _between(low, high) + part))
-    made.append(
+        facts.append(Fact("Energy of the run, measured", f"{number(value)} J", _between(low, high) + part))
+    facts.append(
         Fact(
             "Energy of the run, predicted",
             f"{number(total['energy_j'])} J",
@@ -215,7 +215,7 @@ def _facts(found: Accuracy, total: Mapping[str, Any], gaps: Gaps, swept: Swept) 
             f" gaps {number(total['gap_energy_j'])} J",
         )
     )
-    made.append(
+    facts.append(
         Fact(
             "Time of kernels, measured",
             f"{number(kernels['time_ms'])} ms",  # type: ignore[arg-type]
@@ -223,7 +223,7 @@ def _facts(found: Accuracy, total: Mapping[str, Any], gaps: Gaps, swept: Swept) 
         )
     )
     power = kernels["power_w"] if measured else total["kernel_power_w"]
-    made.append(
+    facts.append(
         Fact(
             "Mean power of kernels",
             f"{number(power, 3)} W",  # type: ignore[arg-type]
@@ -231,7 +231,7 @@ def _facts(found: Accuracy, total: Mapping[str, Any], gaps: Gaps, swept: Swept) 
         )
     )
     best = swept.best.row(0, named=True)
-    made.append(
+    facts.append(
         Fact(
             "Clock of least energy",
             f"{best['clock_mhz']:.0f} MHz",
@@ -239,7 +239,7 @@ def _facts(found: Accuracy, total: Mapping[str, Any], gaps: Gaps, swept: Swept) 
             f" against {swept.info['reference_mhz']:.0f} MHz, predicted",
         )
     )
-    return tuple(made)
+    return tuple(facts)
 
 
 def _between(low: float, high: float) -> str:

@@ -18,8 +18,8 @@ from tracetool.tables.write import aside_file
 
 @cache
 def _renderers() -> dict[str, Renderer]:
-    found = members("tracetool.report.renderers", "RENDERER", Renderer).values()
-    return {r.suffix: r for r in found}
+    renderers = members("tracetool.report.renderers", "RENDERER", Renderer).values()
+    return {r.suffix: r for r in renderers}
 
 
 def output_suffixes() -> list[str]:

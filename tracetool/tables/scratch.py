@@ -59,7 +59,7 @@ class Scratch:
         return self.pid == os.getpid() and self.machine == _machine()
 
     def abandoned(self) -> bool:
-        """Return whether its process is gone; never true of a living one."""
+        """Return whether its process has ended; never true of a living one."""
         if self.machine == _machine() and self.start_ticks and _start_ticks(os.getpid()):
             return _start_ticks(self.pid) != self.start_ticks
         try:
@@ -129,7 +129,7 @@ def _machine() -> str:
 
 
 def _start_ticks(pid: int) -> int | None:
-    """Return when a process began, in clock ticks since boot; None where it is gone or has ended."""
+    """Return when a process began, in clock ticks since boot; None where it has ended."""
     try:
         state, *fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except (OSError, ValueError):

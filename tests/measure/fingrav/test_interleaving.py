@@ -1,4 +1,4 @@
-"""A light kernel among heavier and lighter ones, on a board that remembers what ran before."""
+"""A light kernel among heavier and lighter ones, on a GPU that remembers what ran before."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LENGTH_S, MEMORY_S = 200e-6, 4e-3
 
 
 def _campaign(seed: int, gain: float, rows: int = 400) -> tuple[Activities, Steps]:
-    """Rows of the kernel after heavy ones, after light ones and after a pause of 20 ms."""
+    """Rows of the kernel after heavy ones, after light ones and after an idle time of 20 ms."""
     random = np.random.default_rng(seed)
     now, start, end, label, edges, watts = 0.05, [], [], [], [0.0], []
     for _ in range(rows):
@@ -67,7 +67,7 @@ def test_a_light_kernel_inherits_and_the_history_term_says_how_much(window_s: fl
         assert alone.mean_w == pytest.approx(OWN_W, rel=0.02)
         history = found.history
         assert history is not None
-        assert history.told
+        assert history.identifiable
         assert history.gain == pytest.approx(0.45, abs=0.03)
         assert history.memory_s == pytest.approx(MEMORY_S, rel=0.3)
         assert history.power_w == pytest.approx(OWN_W, rel=0.02)
@@ -88,7 +88,7 @@ def test_a_sampler_slower_than_the_memory_says_that_it_cannot_tell() -> None:
     made, steps = _campaign(5, 0.45, rows=60)
     found = interleaving(made, _samples(steps, 5, 1.0))
     assert found is not None
-    assert found.history is None or not found.history.told or abs(found.history.gain - 0.45) < 0.2
+    assert found.history is None or not found.history.identifiable or abs(found.history.gain - 0.45) < 0.2
 
 
 def test_a_kernel_alone_has_no_contexts() -> None:

@@ -1,4 +1,4 @@
-"""Fine-grain profiles against an invented MI300X-like board with a 1 ms sampler of its own clock."""
+"""Fine-grain profiles against an invented MI300X-like GPU with a 1 ms sampler of its own clock."""
 
 from __future__ import annotations
 
@@ -103,8 +103,8 @@ def test_the_course_of_a_kernel_a_tenth_of_the_samplers_window() -> None:
         truth = shape(curve.phase) / SHAPE_MEAN * made.ssp_w
         errors.append(np.abs(curve.power_w / truth - 1).mean())
         means += [curve.mean_w / made.ssp_w - 1, found.curve("sse").mean_w / made.sse_w - 1]
-        assert found.course is not None and found.course_told
-        assert found.course.width_s == pytest.approx(1e-3, rel=0.003)  # stated as much, and seen
+        assert found.deconvolution is not None and found.shape_identifiable
+        assert found.deconvolution.width_s == pytest.approx(1e-3, rel=0.003)  # stated as much, and seen
     assert np.mean(errors) < 0.03
     assert np.abs(means).max() < 0.02
 
@@ -115,11 +115,11 @@ def test_components_that_only_repeat_the_total_tell_nothing_more() -> None:
     clock = fit_clock(log.sync_host_s, log.sync_gpu_s, log.sync_delay_s)
     total = log.power_w["total"]
     executions = in_runs(made.start_s, made.end_s)
-    courses = []
+    deconvolutions = []
     for parts in ({}, {"memory": 0.2 * total, "gpu": 0.8 * total}):
         samples = Samples(clock.host(log.gpu_s), {"total": total, **parts}, 1e-3, 1e-3, 2e-6)
-        courses.append(fine_profile(executions, samples).course)
-    alone, repeated = courses
+        deconvolutions.append(fine_profile(executions, samples).deconvolution)
+    alone, repeated = deconvolutions
     assert alone is not None and repeated is not None
     assert repeated.error == pytest.approx(alone.error)
 
@@ -130,24 +130,24 @@ def test_a_window_stated_wrong_is_put_right() -> None:
     clock = fit_clock(log.sync_host_s, log.sync_gpu_s, log.sync_delay_s)
     samples = Samples(clock.host(log.gpu_s), {"total": log.power_w["total"]}, 1.02e-3, 1e-3, 2e-6)
     found = fine_profile(in_runs(made.start_s, made.end_s), samples)
-    assert found.course is not None
-    assert found.course.width_s == pytest.approx(1e-3, rel=0.004)
+    assert found.deconvolution is not None
+    assert found.deconvolution.width_s == pytest.approx(1e-3, rel=0.004)
     assert found.curve("sse").mean_w == pytest.approx(made.sse_w, rel=0.03)
-    assert found.further_runs > 200  # the course is not known to 3 % yet
+    assert found.further_runs > 200  # the profile is not known to 3 % yet
 
 
 def test_a_course_that_windows_always_cut_alike_is_refused() -> None:
-    # 25 executions to a window, no pause in sight: begin and end of every window cut the same phase.
+    # 25 executions to a window, no idle time in sight: begin and end of every window cut the same phase.
     start = 0.01 + 40e-6 * np.arange(25_000)
     executions = in_runs(start, start + 40e-6, np.zeros(len(start), np.int64))
     edges = np.append(start[:1], start + 40e-6)
-    course = np.repeat([[500.0, 700.0]], len(start), axis=0).ravel()
-    steps = Steps(np.sort(np.concatenate([edges, start + 20e-6])), course)
+    power_w = np.repeat([[500.0, 700.0]], len(start), axis=0).ravel()
+    steps = Steps(np.sort(np.concatenate([edges, start + 20e-6])), power_w)
     at = np.arange(0.2, 0.9, 1.0007e-3)
     random = np.random.default_rng(0)
     power = steps.mean(at, 1e-3) * (1 + 0.01 * random.standard_normal(len(at)))
     found = fine_profile(executions, Samples(at, {"total": power}, 1e-3, 1e-3))
-    assert not found.course_told
+    assert not found.shape_identifiable
     assert found.curve("ssp").mean_w == pytest.approx(600.0, rel=0.01)
 
 

@@ -1,18 +1,14 @@
 /* A library with amdsmi's names and types (those the recorder asks for; the rest answer "not supported").
  *
- * FAKE_NVML_LOAD    file whose first byte '1' means the GPU is busy, as in the other fake
+ * FAKE_NVML_LOAD    file of the times the GPU works, see load.h
  * FAKE_AMD_GPUS     GPUs, default 1
- * FAKE_AMD_LOST_MS  from this long after the start the GPU does not answer
+ * FAKE_AMD_LOST     while this file exists the GPU does not answer
  *
  * The accumulator counts 15.259 uJ steps of the boot clock in microseconds as microjoules.
  */
-#include <fcntl.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
+
+#include "load.h"
 
 #define STEP 15.259f
 typedef struct { uint64_t socket; uint32_t current, average; uint64_t gfx, soc, mem; uint32_t limit; unsigned char pad[4]; uint64_t more[18]; } power_t;
@@ -20,19 +16,9 @@ typedef struct { uint32_t clk, min, max; unsigned char locked, sleep, pad[2]; ui
 typedef struct { uint64_t cap, usual, dpm, min, max, more[3]; } cap_t;
 typedef struct { uint32_t gfx, umc, mm, more[13]; } usage_t;
 
-static int64_t first_ns;
-static int64_t now_ns(void) { struct timespec t; clock_gettime(CLOCK_BOOTTIME, &t); return t.tv_sec * 1000000000LL + t.tv_nsec; }
-static long number(const char *name, long otherwise) { const char *t = getenv(name); return t && *t ? atol(t) : otherwise; }
-static int busy(void) {
-    const char *path = getenv("FAKE_NVML_LOAD");
-    char c = '0';
-    int f = path ? open(path, O_RDONLY) : -1;
-    if (f >= 0) { if (read(f, &c, 1) != 1) c = '0'; close(f); }
-    return c == '1';
-}
-static int lost(void) { long from = number("FAKE_AMD_LOST_MS", -1); return from >= 0 && (now_ns() - first_ns) / 1000000 >= from; }
+static int lost(void) { return exists("FAKE_AMD_LOST"); }
 
-int amdsmi_init(uint64_t flags) { (void)flags; if (!first_ns) first_ns = now_ns(); return 0; }
+int amdsmi_init(uint64_t flags) { (void)flags; return 0; }
 int amdsmi_shut_down(void) { return 0; }
 int amdsmi_status_code_to_string(int code, const char **text) { (void)code; *text = "device does not answer"; return 0; }
 int amdsmi_get_socket_handles(uint32_t *n, void **h) { if (h) for (uint32_t i = 0; i < *n; i++) h[i] = (void *)(uintptr_t)(i + 1); else *n = (uint32_t)number("FAKE_AMD_GPUS", 1); return 0; }

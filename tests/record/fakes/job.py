@@ -9,18 +9,23 @@ import time
 from pathlib import Path
 
 LOAD = Path(os.environ.get("FAKE_NVML_LOAD", os.devnull))
+#: From the launch to the kernel's start: a program that is held up in between is still in time.
+LEAD_NS = 5_000_000
 
 
 def busy(seconds: float) -> None:
-    """Keep the GPU busy; a switch of the load takes some microseconds, which the written times include."""
-    start = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-    LOAD.write_text("1", "ascii")
-    time.sleep(seconds)
-    LOAD.write_text("0", "ascii")
-    end = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    """Keep the GPU busy; the times written are the GPU's own, which begins a little after it is asked to."""
+    start = time.clock_gettime_ns(time.CLOCK_BOOTTIME) + LEAD_NS
+    span = f"{start} {start + round(1e9 * seconds)}\n"
+    append(LOAD, span)
+    time.sleep(1e-9 * LEAD_NS + seconds)
     if target := os.environ.get("FAKE_KERNELS"):
-        with Path(target).open("a", encoding="ascii") as f:
-            f.write(f"{start} {end}\n")
+        append(Path(target), span)
+
+
+def append(path: Path, line: str) -> None:
+    with path.open("a", encoding="ascii") as f:
+        f.write(line)
 
 
 def main() -> int:

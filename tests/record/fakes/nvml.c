@@ -4,9 +4,8 @@
  * FAKE_NVML_UPDATE_US period of the power fields, default 20000
  * FAKE_NVML_WINDOW_US the power fields are means over this time before their update, default 0: the moment's power
  * FAKE_NVML_DELAY_US  time a power read takes, half of it before the value is taken, default 0
- * FAKE_NVML_LOAD      file whose first byte '1' means the GPU is busy
- * FAKE_NVML_LOST_MS   from this long after the first start the GPU is lost ...
- * FAKE_NVML_BACK_MS   ... until this long after it, and then only for a fresh nvmlInit
+ * FAKE_NVML_LOAD      file of the times the GPU works, see load.h
+ * FAKE_NVML_LOST      while this file exists the GPU is lost, and then until a fresh nvmlInit
  * FAKE_NVML_COUNT     file of 8 bytes: power reads answered
  * FAKE_NVML_ERROR     nvmlInit answers this code
  * FAKE_NVML_OLD       set: no field values, as old drivers
@@ -14,34 +13,18 @@
  * The energy counter is the boot clock in microseconds as millijoules: a kilowatt, and a clock to check stamps by.
  * Power is 100 W idle and 400 W busy, plus a thousandth of a watt per update so that every update shows.
  */
-#include <fcntl.h>
-#include <pthread.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <time.h>
-#include <unistd.h>
+
+#include "load.h"
 
 typedef struct { unsigned id, scope; long long timestamp, latency; unsigned type, ret;
                  union { double d; unsigned u; unsigned long ul; unsigned long long ull; long long sll; int si; } value; } field_t;
 typedef struct { char legacy[16]; unsigned domain, bus, device, id, sub; char bus_id[32]; } pci_t;
 
-static int64_t first_ns, opened_ns;
 static int lost_since_open;
 
-static int64_t now_ns(void) { struct timespec t; clock_gettime(CLOCK_BOOTTIME, &t); return t.tv_sec * 1000000000LL + t.tv_nsec; }
-static long number(const char *name, long otherwise) { const char *t = getenv(name); return t && *t ? atol(t) : otherwise; }
 static void rest(long us) { struct timespec t = {us / 1000000, (us % 1000000) * 1000}; if (us > 0) nanosleep(&t, 0); }
-
-static int busy(void) {
-    const char *path = getenv("FAKE_NVML_LOAD");
-    char c = '0';
-    int f = path ? open(path, O_RDONLY) : -1;
-    if (f >= 0) { if (read(f, &c, 1) != 1) c = '0'; close(f); }
-    return c == '1';
-}
 
 static void count(void) {
     static uint64_t *counter;
@@ -57,42 +40,19 @@ static void count(void) {
     __sync_fetch_and_add(counter, 1);
 }
 
-static int lost(void) {
-    int64_t ms = (now_ns() - first_ns) / 1000000;
-    long from = number("FAKE_NVML_LOST_MS", -1), back = number("FAKE_NVML_BACK_MS", -1);
-    if (from >= 0 && ms >= from && (back < 0 || ms < back)) { lost_since_open = 1; return 1; }
-    return lost_since_open;
-}
+static int lost(void) { return lost_since_open |= exists("FAKE_NVML_LOST"); }
 
-/* Beside the reads a thread updates the sensor, as a board does whether or not anyone looks. */
-static volatile unsigned shown_mw;
-static void *sense(void *unused) {
-    enum { RING = 4096 };
-    static unsigned char seen[RING];
-    static int64_t when[RING];
-    long update_us = number("FAKE_NVML_UPDATE_US", 20000);
-    int64_t window = 1000 * number("FAKE_NVML_WINDOW_US", 0), held = now_ns() / 1000 / update_us;
-    (void)unused;
-    for (unsigned i = 0;; i++) {
-        int64_t now = now_ns(), tick = now / 1000 / update_us;
-        seen[i % RING] = busy();
-        when[i % RING] = now;
-        if (tick != held) {
-            unsigned on = 0, all = 0;
-            for (unsigned k = 0; k < RING && k <= i && when[(i - k) % RING] >= now - window; k++) { all++; on += seen[(i - k) % RING]; }
-            held = tick;
-            shown_mw = 100000 + 300000 * on / all + tick % 1000;
-        }
-        rest(400);
-    }
-    return 0;
-}
-
+/* The sensor updates whether or not anyone looks: what is shown is worked out for the moment of the update. */
 static unsigned power_mw(void) {
-    static int64_t held = -1; static unsigned shown;
-    if (number("FAKE_NVML_WINDOW_US", 0)) return shown_mw;
-    int64_t tick = now_ns() / (1000 * number("FAKE_NVML_UPDATE_US", 20000));
-    if (tick != held) { held = tick; shown = (busy() ? 400000 : 100000) + tick % 1000; }
+    static int64_t held = -1;
+    static unsigned shown;
+    int64_t update = 1000 * number("FAKE_NVML_UPDATE_US", 20000), window = 1000 * number("FAKE_NVML_WINDOW_US", 0);
+    int64_t tick = now_ns() / update;
+    if (tick == held) return shown;
+    held = tick;
+    shown = 100000 + tick % 1000;
+    if (window) shown += 300000 * worked_ns(tick * update - window, tick * update) / window;
+    else if (busy()) shown += 300000;
     return shown;
 }
 
@@ -100,12 +60,6 @@ int nvmlInitWithFlags(unsigned flags) {
     (void)flags;
     int code = (int)number("FAKE_NVML_ERROR", 0);
     if (code) return code;
-    opened_ns = now_ns();
-    if (!first_ns) {
-        pthread_t sensor;
-        first_ns = opened_ns;
-        if (number("FAKE_NVML_WINDOW_US", 0)) { shown_mw = 100000; pthread_create(&sensor, 0, sense, 0); }
-    }
     lost_since_open = 0;
     return 0;
 }

@@ -34,7 +34,7 @@ def attribute(
     device: int | None = typer.Option(
         None, "--device", min=0, max=1_000_000, help="Which GPU of the log; by default the first."
     ),
-    sensor: Path | None = typer.Option(None, "--sensor", help="Calibration of this board's sensor (TOML)."),
+    sensor: Path | None = typer.Option(None, "--sensor", help="Calibration of this GPU's sensor (TOML)."),
     prior: str = typer.Option(
         "",
         "--prior",
@@ -45,7 +45,7 @@ def attribute(
         False, "--identify-sensor", help="Print what the log tells of its own sensor, and stop."
     ),
     meter: Path | None = typer.Option(
-        None, "--meter", help="With --identify-sensor: a meter's time_us (UTC), power_w; it tells the gain."
+        None, "--meter", help="With --identify-sensor: reference meter for the gain: time_us (UTC), power_w."
     ),
     picture: Path | None = typer.Option(
         None, "--picture", help="Draw the log against what explains it: .html"
@@ -63,8 +63,8 @@ def attribute(
 ) -> None:
     """Recover what each kernel and window cost from a sampled power log, with intervals.
 
-    The sensor's window, update period and lag are undone; classes the log cannot tell apart say so
-    and give the energy of their group. Without --prior no model has a say in what is measured.
+    The sensor's window, update period and lag are undone; classes the log cannot identify say so
+    and give the energy of their group. Without --prior the measurement is independent of the model.
     """
     import polars as pl
 
@@ -161,7 +161,7 @@ def _identify(
     from tracetool.report.sentences import say
 
     if out is not None and out.suffix.lower() != ".toml":
-        raise BadInput.in_file(out, "a calibration is a TOML file", "name it e.g. my-board.toml")
+        raise BadInput.in_file(out, "a calibration is a TOML file", "name it e.g. my-gpu.toml")
     found = identify_sensor(source, power=power, tz=tz or None, gpu=gpu or None, device=device, meter=meter)
     if out is not None:
         save_sensor(found[0], out)
@@ -170,8 +170,8 @@ def _identify(
         print_json({"sensors": rows})
         return
     shown = console()
-    told = {one.field: list(one.told().values()) for one in found}
-    show_table(pl.DataFrame({"": list(found[0].told()), **told}), console=shown, all_with="--json")
+    told = {one.field: list(one.in_words().values()) for one in found}
+    show_table(pl.DataFrame({"": list(found[0].in_words()), **told}), console=shown, all_with="--json")
     for row in rows:
         if row["note"]:
             say(shown, f"{row['field']}: {row['note']}")
@@ -203,7 +203,8 @@ def _draw(found: Attribution, picture: Path | None, bars: Path | None) -> None:
         explained = found.classes[device].fitted_w
         times, shown = seen.readings.time_s, seen.readings.power_w
         save_chart(
-            log_picture(times, shown, explained, f"Power log, {seen.field}", found.course(device)), picture
+            log_picture(times, shown, explained, f"Power log, {seen.field}", found.power_profile(device)),
+            picture,
         )
     if bars is not None:
         rows = found.energy.filter(pl.col("energy_j") > 0).sort("energy_j", descending=True).head(25)

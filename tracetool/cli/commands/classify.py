@@ -71,7 +71,7 @@ def _explain(name: str, *, as_json: bool) -> None:
     from rich.markup import escape
 
     from tracetool.cli.output import console, print_json
-    from tracetool.kernels.explain import explain_name
+    from tracetool.kernels.classify import explain_name
     from tracetool.report.layout import Table
     from tracetool.report.sentences import say
 

@@ -1,4 +1,4 @@
-"""``tracetool profile``: power over the course of one kernel."""
+"""``tracetool profile``: power profile of one kernel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ app = typer.Typer()
 
 
 @app.command(
-    short_help="Power over the course of one kernel.",
+    short_help="Power profile of one kernel.",
     epilog="Example: tracetool profile campaign.tracetool --kernel gemm --picture profile.html",
 )
 def profile(
@@ -75,13 +75,13 @@ def profile(
         from tracetool.report.chart_page import save_chart
         from tracetool.report.pictures.power_profile import power_profile
 
-        save_chart(power_profile(made.kernel, made.found, made.among), picture)
+        save_chart(power_profile(made.kernel, made.profile, made.among), picture)
     if as_json:
         print_json(made.document())
         return
     if quiet:
         return
-    found, shown = made.found, console()
+    found, shown = made.profile, console()
     golden = int(found.golden.sum())
     say(
         shown,

@@ -6,7 +6,7 @@ import numpy as np
 
 from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.access_pattern import named
+from tracetool.families.access_pattern import of_a_trace
 from tracetool.families.attention.prefill import ALONE_US
 from tracetool.families.attention.problem import attention_scores, least_cycles, scores_work
 from tracetool.families.attention.tiling import efficient_split, split_keys
@@ -15,16 +15,16 @@ from tracetool.families.law import Coefficients, Law
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
 
-#: Query rows a tile of matrix units holds, and takes at once.
+#: Query rows a tile of tensor cores holds, and takes at once.
 ROWS, UNIT_ROWS = 64.0, 8.0
-#: Keys a step of the kernel without matrix units takes, and keys its host code splits by.
+#: Keys a step of the kernel without tensor cores takes, and keys its host code splits by.
 VECTOR_KEYS, DISPATCH_KEYS = 32.0, 128.0
 
 
 def _without_units(
     group: Floats, kv8: Bools, lanes: Floats, keys: Floats, gpu: Gpu, c: Coefficients
 ) -> Bools:
-    """Return the rows that run without matrix units.
+    """Return the rows that run without tensor cores.
 
     A library that has such a kernel uses it for heads that share no keys, for groups too large for
     its tiles, and, in 16 bits, while parts of 128 keys would fill less than a quarter of the SMs.
@@ -79,7 +79,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     block = pick("block_clk", "vector_block_clk") + c["block_dim_clk"] * dim
     row = pick("row_clk", "vector_row_clk") * np.where(kv8 & ~vector, c["kv8_row"], 1.0)
     block = block * np.where(kv8 & ~vector, c["kv8_block"], 1.0)
-    # matrix units take query rows eight at a time
+    # tensor cores take query rows eight at a time
     held = np.where(vector, 1.0, np.ceil(np.minimum(query_rows, ROWS) / UNIT_ROWS) * UNIT_ROWS)
     block = block + row * held * dim
     drawn = lanes * tiles * key_tile * (s.head_dim + s.value_dim) * s.kv_size
@@ -89,7 +89,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         waves * (1.0 - c["block_overlap"]) + c["block_overlap"] * np.minimum(waves, blocks / slots)
     ) * block
 
-    alone = named(rows)
+    alone = of_a_trace(rows)
     split = (parts > 1.0) & ~alone
     partial = np.where(split, s.batch * s.heads * s.q_len * parts * s.value_dim * 8.0, 0.0)
     serial = c["latency_clk"] + c["block_serial"] * starts
@@ -113,9 +113,9 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         fixed_s=launch * 1e-6,
         serial_cycles=serial,
         stream_s=c["pass_factor"] * passing / gpu.dram_bytes_per_s,
-        # many query rows, or formats without matrix units: the products themselves
+        # many query rows, or formats without tensor cores: the products themselves
         core_cycles=np.maximum(loop + (1.0 - c["block_serial"]) * starts, least_cycles(s, s.rate, gpu)),
-        memory_s=from_memory / (gpu.dram_bytes_per_s * c["dram_reach"]),
+        memory_s=from_memory / (gpu.dram_bytes_per_s * c["dram_efficiency"]),
         norm=np.full(n, c["overlap_norm"]),
         floor_s=np.zeros(n),
         active=np.clip(blocks / (np.ceil(blocks / sms) * sms), 0.0, 1.0),

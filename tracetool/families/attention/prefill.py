@@ -1,4 +1,4 @@
-"""Prefill attention: query tiles over key tiles, bound by matrix units and exponentials."""
+"""Prefill attention: query tiles over key tiles, bound by tensor cores and exponentials."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from tracetool.core.arrays import Floats
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.access_pattern import named
+from tracetool.families.access_pattern import of_a_trace
 from tracetool.families.attention.problem import Scores, attention_scores, least_cycles, scores_work
 from tracetool.families.attention.tiling import QueryTiles, causal_tiles, full_tiles
 from tracetool.families.instructions import older_kernels, rate_share
@@ -32,7 +32,7 @@ _PRIORS = {
     "latency_clk": Coefficient(1900.0, 200.0, 2e4, "clk"),
     "tile_clk": Coefficient(3000.0, 50.0, 6e4, "clk"),
     "tile_dim_clk": Coefficient(300.0, 10.0, 2e4, "clk"),  # per 128 of the head
-    "tensor_reach": Coefficient(0.65, 0.2, 1.0, "1"),
+    "tensor_efficiency": Coefficient(0.65, 0.2, 1.0, "1"),
     "exp_factor": Coefficient(1.3, 0.2, 4.0, "1"),  # special functions over one a pair
     "mix_norm": Coefficient(2.5, 1.0, 8.0, "1"),  # overlap of products and exponentials
     "dim_offset": Coefficient(9.0, 0.5, 200.0, "1"),  # head dimension that costs without computing
@@ -54,8 +54,8 @@ _PRIORS = {
     "one_launch": Coefficient(0.95, 0.3, 1.5, "1"),  # launch of a single query, which needs no mask
     "single_tile": Coefficient(1.0, 0.3, 3.0, "1"),  # start and end of a tile of heads that share none
     "pass_factor": Coefficient(1.5, 0.02, 10.0, "1"),  # passes over Q, K, V and O before and after
-    "l2_reach": Coefficient(1.0, 0.1, 5.0, "1"),
-    "dram_reach": Coefficient(0.8, 0.3, 1.0, "1"),
+    "l2_efficiency": Coefficient(1.0, 0.1, 5.0, "1"),
+    "dram_efficiency": Coefficient(0.8, 0.3, 1.0, "1"),
     "overlap_norm": Coefficient(3.0, 1.0, 8.0, "1"),
     "tail_share": Coefficient(0.7, 0.01, 1.0, "1"),  # of a partly filled last wave that is waited for
     "tail_norm": Coefficient(2.0, 1.2, 12.0, "1"),  # total work against the longest block
@@ -65,7 +65,13 @@ _PRIORS = {
 #: What differs on AMD's GPUs: a block spends long before its first product. Fit of the attention of four
 #: public profiler traces of MI300X; with a trace left out, it errs by 14 % in the median and by a factor of
 #: 1.7 at most.
-_AMD = {"query_tile": 128.0, "key_tile": 64.0, "tensor_reach": 0.266, "tile_clk": 37200.0, "dim_offset": 11.9}
+_AMD = {
+    "query_tile": 128.0,
+    "key_tile": 64.0,
+    "tensor_efficiency": 0.266,
+    "tile_clk": 37200.0,
+    "dim_offset": 11.9,
+}
 
 
 def _by_dim(dim: Floats, c: Coefficients) -> Floats:
@@ -122,7 +128,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     rate = np.where(kv8 & (c["fp8_products"] > 0), gpu.rate("tensor_fp8"), s.rate)
     rate = rate * np.where(older_kernels(rows, gpu), rate_share(gpu), 1.0)
     area = query_tile * key_tile
-    products = 4.0 * area * (dim + c["dim_offset"]) / (rate * c["tensor_reach"])
+    products = 4.0 * area * (dim + c["dim_offset"]) / (rate * c["tensor_efficiency"])
     exponentials = c["exp_factor"] * area / gpu.sfu_per_clock_sm
     step = combined(products, exponentials, c["mix_norm"]) * _by_dim(dim, c)
     step = step * np.where(
@@ -143,14 +149,14 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     total = (blocks * tile + lanes * tiles.visits * step) / sms * waiting
     core = combined(total, tile + tiles.longest * step, c["tail_norm"])
     fills = lanes * tiles.visits * key_tile * (s.head_dim + s.value_dim) * 2.0
-    core = combined(core, fills / (gpu.l2_bytes_per_clock * c["l2_reach"]), 6.0)
+    core = combined(core, fills / (gpu.l2_bytes_per_clock * c["l2_efficiency"]), 6.0)
     factor = np.where(s.backward, BACKWARD, 1.0)
     touched = (
         (s.batch * s.q_len * s.heads + s.batch * s.kv_len * s.kv_heads) * (s.head_dim + s.value_dim) * 2.0
     )
     passes = c["pass_factor"] * np.where(fp8, c["fp8_pass"], np.where(kv8, c["kv8_pass"], 1.0))
     launch = c["launch_us"] * np.where(s.q_len <= 1.0, c["one_launch"], 1.0)
-    alone = named(rows)
+    alone = of_a_trace(rows)
     launch = np.where(alone, np.minimum(launch, ALONE_US), launch)
     passes = np.where(alone, np.minimum(passes, ALONE_PASSES), passes)
     n = len(rows)
@@ -159,7 +165,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         serial_cycles=np.full(n, c["latency_clk"]),
         stream_s=factor * passes * touched / gpu.dram_bytes_per_s,
         core_cycles=np.maximum(factor * core, least_cycles(s, rate, gpu)),
-        memory_s=factor * touched / (gpu.dram_bytes_per_s * c["dram_reach"]),
+        memory_s=factor * touched / (gpu.dram_bytes_per_s * c["dram_efficiency"]),
         norm=np.full(n, c["overlap_norm"]),
         floor_s=np.zeros(n),
         active=np.clip(waves / np.ceil(waves), 0.0, 1.0),

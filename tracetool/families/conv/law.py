@@ -29,9 +29,9 @@ def _on_vector_pipes(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces
     products = conv_products(rows, gpu)
     # a library's kernels that its compiler made, which state no tile, reach less than those written by hand
     plain = (rows.text("library") != "") & ~np.isfinite(products.tile_m)
-    products = replace(products, rate=products.rate * np.where(plain, c["plain_reach"], 1.0))
+    products = replace(products, rate=products.rate * np.where(plain, c["plain_efficiency"], 1.0))
     # images lie along their pixels: nothing is turned, and no row is a page apart from the next
-    near = {"strided_reach": c["dram_reach"], "turn_clk": 0.0, "page_clk": 0.0}
+    near = {"strided_efficiency": c["dram_efficiency"], "transpose_cycles": 0.0, "page_clk": 0.0}
     return vector_pieces(products, gpu, {**c, **near})
 
 

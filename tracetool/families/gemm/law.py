@@ -64,7 +64,15 @@ def _older(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
 
 
 #: cuBLAS before Hopper: tiles are powers of two, none under 32, and a wave begun counts as a full one.
-_HABITS = ({"odd_tiles": 0.0, "whole_waves": 1.0, "least_tile": 32.0, "slab_clk": 400.0, "store_reach": 0.2},)
+_HABITS = (
+    {
+        "odd_tiles": 0.0,
+        "whole_waves": 1.0,
+        "least_tile": 32.0,
+        "k_step_cycles": 400.0,
+        "store_efficiency": 0.2,
+    },
+)
 
 _ON = {"amd": values_of(_DATA["amd"])}
 GEMM = Law("gemm", _gemm, _GEMM, habits=_HABITS, by_vendor=_ON)

@@ -42,23 +42,23 @@ class TileRates:
     Rates are shares of the hardware's peak, times are in clocks of the core.
     """
 
-    tensor_reach: float
-    shared_reach: float
-    l2_reach: float
-    port_reach: float
-    dram_reach: float
+    tensor_efficiency: float
+    shared_efficiency: float
+    l2_efficiency: float
+    port_efficiency: float
+    dram_efficiency: float
     sm_bytes_clk: float
     latency_clk: float
     block_clk: float
-    slab_clk: float
+    k_step_cycles: float
     split_clk: float
     split_power: float
-    reduce_reach: float
-    store_reach: float
+    reduce_efficiency: float
+    store_efficiency: float
     fill_norm: float
     overlap_norm: float
     l2_hit: float
-    vector_reach: float
+    vector_efficiency: float
     vector_clk: float
     least_tile: float
     odd_tiles: float

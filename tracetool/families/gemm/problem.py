@@ -46,7 +46,7 @@ def _loads(rows: OperatorColumns, k: Floats, size: Floats) -> Floats | None:
 def work_of(products: Products, plan: TilePlan) -> Work:
     """Return the work of products laid out in tiles.
 
-    Issued products include what pads tiles of 8 and more; a matrix unit reads both operands from
+    Issued products include what pads tiles of 8 and more; a tensor core reads both operands from
     shared memory once per tile.
     """
     p = products

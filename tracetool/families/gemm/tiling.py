@@ -21,9 +21,9 @@ _HALF = (
     (64, 8), (64, 16), (64, 32), (64, 64), (64, 96), (64, 128), (64, 192), (64, 256), (128, 8), (128, 16),
     (128, 32), (128, 64), (128, 96), (128, 128), (128, 192), (128, 256), (256, 64), (256, 128),
 )  # fmt: skip
-#: Tiles (m, n) matrix units are driven with, either way round.
+#: Tiles (m, n) tensor cores are driven with, either way round.
 TENSOR_TILES = tuple(sorted({*_HALF, *((n, m) for m, n in _HALF)}))
-#: Tiles of the vector pipes: registers hold no more.
+#: Tiles of the FP32 pipe: registers hold no more.
 VECTOR_TILES = (
     (32, 32),
     (64, 32),
@@ -40,8 +40,8 @@ ODD_SIDES = frozenset({96, 192})
 #: Registers an accumulator takes for each of its own: operands and addresses stand beside it.
 REGISTERS_EACH, SM_REGISTERS = 2.0, 65536.0
 #: Bytes of K one pipeline stage holds per row of a tile, and stages in flight.
-SLAB_BYTES, STAGES = 128.0, 4.0
-#: Elements of K a step of the main loop takes, on matrix units and on vector pipes; the least a part of a
+K_STEP_BYTES, STAGES = 128.0, 4.0
+#: Elements of K a step of the main loop takes, on tensor cores and on the FP32 pipe; the least a part of a
 #: split K holds; the most parts.
 DEPTH, VECTOR_DEPTH, LEAST_DEPTH, MOST_PARTS = 64.0, 8.0, 128.0, 32
 #: The step before Hopper.
@@ -84,8 +84,8 @@ def plan_products(products: Products, gpu: Gpu, rates: TileRates, hertz: float) 
     .. math:: t_{core} = \left\| \lceil T s / S \rceil \frac{k}{s} c_{mma}, \;
        \frac{Q_{fill}}{B_{L2}}, \; \lceil T s / S \rceil \frac{q_{fill}}{B_{port}} \right\|_p
 
-    (tile and wave quantization as in [1]_). On matrix units the products of a slab, its reads of
-    shared memory and the latency of the next overlap; on vector pipes the latency adds. Starts and
+    (tile and wave quantization as in [1]_). On tensor cores the products of a K step, its reads of
+    shared memory and the latency of the next overlap; on the FP32 pipe the latency adds. Starts and
     stores of waves but the first overlap memory as far as ``drained`` says.
 
     References
@@ -109,7 +109,7 @@ def _plan(p: Products, gpu: Gpu, rates: TileRates, hertz: float) -> dict[str, Fl
     fits = 1.0 / (1.0 + (resident / (0.8 * gpu.l2_bytes)) ** 4)
     read = p.input_bytes * (1.0 - rates.l2_hit * fits)
     dram = read + p.batch * p.m * p.n * p.out_bytes
-    memory_s = dram / (gpu.dram_bytes_per_s * rates.dram_reach)
+    memory_s = dram / (gpu.dram_bytes_per_s * rates.dram_efficiency)
     best = np.full(count, np.inf)
     kept = {name: np.zeros(count) for name in _KEPT}
     stated = np.isfinite(p.tile_m * p.tile_n) & (p.tile_m > 0) & (p.tile_n > 0)
@@ -140,7 +140,7 @@ def _plan(p: Products, gpu: Gpu, rates: TileRates, hertz: float) -> dict[str, Fl
     single = (np.minimum(p.m, p.n) <= 1.0) & ~stated
     if single.any():
         _vector(p, gpu, rates, hertz, dram, memory_s, single, best, kept)
-    l2_bytes = kept["fill_bytes"] / max(1.0, rates.l2_reach)
+    l2_bytes = kept["fill_bytes"] / max(1.0, rates.l2_efficiency)
     return {**kept, "memory_s": memory_s, "read_bytes": read, "l2_bytes": l2_bytes}
 
 
@@ -179,7 +179,7 @@ def _some(size: Floats | float, rows: Ints) -> Floats | float:
 
 def _resident(tile_m: Floats | float, tile_n: Floats | float, gpu: Gpu) -> Floats:
     """Return the blocks an SM holds: its shared memory over the stages of one."""
-    stages = (np.asarray(tile_m) + np.asarray(tile_n)) * SLAB_BYTES * STAGES
+    stages = (np.asarray(tile_m) + np.asarray(tile_n)) * K_STEP_BYTES * STAGES
     return np.asarray(np.clip(np.floor(gpu.shared_bytes_per_sm / stages), 1.0, 4.0))
 
 
@@ -207,8 +207,8 @@ def _cost(
 ) -> dict[str, Floats]:
     """Return what products cost in one tile with K split into ``parts``; see :func:`plan_products`."""
     sms, (m, n) = float(gpu.sm_count), tile
-    clocks = 2.0 * m * n / (p.rate * rates.tensor_reach)
-    feeding = (m + n) * p.in_bytes / (gpu.shared_bytes_per_clock_sm * rates.shared_reach)
+    clocks = 2.0 * m * n / (p.rate * rates.tensor_efficiency)
+    feeding = (m + n) * p.in_bytes / (gpu.shared_bytes_per_clock_sm * rates.shared_efficiency)
     per_k = np.sqrt(np.sqrt(_fourth(clocks) + _fourth(feeding)))
     width = (np.minimum(m, p.m) + np.minimum(n, p.n)) * p.in_bytes
     blocks = tiles * parts
@@ -216,11 +216,11 @@ def _cost(
     depth = np.ceil(p.k / parts / step) * step
     busiest, waves = np.ceil(blocks / sms), np.ceil(blocks / (sms * _resident(m, n, gpu)))
     fill = blocks * depth * width
-    slabs, computing = waves * depth * (rates.slab_clk / DEPTH), busiest * depth * per_k
-    # matrix units work while the next slab comes; vector pipes' own loads stand in their way
+    slabs, computing = waves * depth * (rates.k_step_cycles / DEPTH), busiest * depth * per_k
+    # tensor cores work while the next K step loads; FP32 pipe' own loads stand in their way
     products = np.where(p.tensor, _meet(computing, slabs), computing + slabs)
-    filling = fill / (gpu.l2_bytes_per_clock * rates.l2_reach)
-    entering = busiest * depth * width / (gpu.l2_port_bytes_per_clock_sm * rates.port_reach)
+    filling = fill / (gpu.l2_bytes_per_clock * rates.l2_efficiency)
+    entering = busiest * depth * width / (gpu.l2_port_bytes_per_clock_sm * rates.port_efficiency)
     if p.loads is not None:
         loads = p.k / parts * width / p.in_bytes * p.loads
         entering = np.maximum(entering, busiest * loads * LOAD_CLK)
@@ -232,11 +232,11 @@ def _cost(
     split = parts > 1.0
     partial = np.where(split, 8.0 * p.batch * p.m * p.n * parts, 0.0)
     growth = np.concatenate([[0.0, 0.0], np.arange(2.0, MOST_PARTS + 1.0) ** rates.split_power])
-    store = m * n * p.out_bytes / (gpu.l2_port_bytes_per_clock_sm * rates.store_reach)
+    store = m * n * p.out_bytes / (gpu.l2_port_bytes_per_clock_sm * rates.store_efficiency)
     later = rates.drained * ((waves - 1.0) * rates.block_clk + (busiest - 1.0) * store)
     serial = rates.latency_clk + waves * rates.block_clk + busiest * store - later
     serial = serial + rates.split_clk * growth[parts.astype(np.int64)]
-    serial = serial + partial / (gpu.l2_bytes_per_clock * rates.reduce_reach)
+    serial = serial + partial / (gpu.l2_bytes_per_clock * rates.reduce_efficiency)
     return {
         "tile_m": m + np.zeros_like(tiles), "tile_n": n + np.zeros_like(tiles), "split": parts,
         "blocks": blocks, "waves": waves, "serial_cycles": serial,
@@ -253,7 +253,7 @@ def _vector(
     """Try a product with a vector: one warp a row, nothing padded."""
     rows = np.maximum(p.m, p.n)[single] * p.batch[single]
     blocks = np.ceil(rows / 8.0)
-    core = dram[single] / (gpu.dram_bytes_per_s * rates.vector_reach) * hertz
+    core = dram[single] / (gpu.dram_bytes_per_s * rates.vector_efficiency) * hertz
     n = len(rows)
     found = {
         "tile_m": np.where(p.m[single] > 1, 8.0, 1.0), "tile_n": np.where(p.m[single] > 1, 1.0, 8.0),

@@ -1,4 +1,4 @@
-"""Matrix products on vector pipes, where a board has no matrix unit for their format."""
+"""Matrix products on the FP32 pipe, where a GPU has no tensor core for their format."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
 
 
 def vector_pieces(p: Products, gpu: Gpu, c: Coefficients) -> Pieces:
-    """Return the parts of products on vector pipes, with every coefficient of :data:`GEMM_VECTOR` given."""
+    """Return the parts of products on the FP32 pipe, with every coefficient of :data:`GEMM_VECTOR` given."""
     plan = plan_vectors(p, gpu, VectorRates.of(c), gpu.clock_boost_mhz * 1e6)
     n = len(p.m)
     return Pieces(

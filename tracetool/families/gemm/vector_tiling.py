@@ -1,4 +1,4 @@
-"""How matrix products on vector pipes lie on the chip: tiles held in registers, K walked row by row.
+"""How matrix products on the FP32 pipe lie on the chip: tiles held in registers, K read row by row.
 
 Both operands of a framework's linear layer are stored along K. A tile reads a few neighboring words of each
 of its rows, goes on to the next few, and so on: memory opens a new page for every row, and rows far apart
@@ -17,7 +17,7 @@ from tracetool.families.coefficients import read_coefficients, values_of
 from tracetool.families.gemm.layout import Products, TilePlan
 from tracetool.hardware.gpu import Gpu
 
-#: Tiles (m, n) of the vector pipes: registers hold no more.
+#: Tiles (m, n) of the FP32 pipe: registers hold no more.
 TILES = ((32, 32), (64, 32), (32, 64), (64, 64), (128, 32), (32, 128), (128, 64), (64, 128), (128, 128))
 #: Elements of K a step takes; least in a part of a split K; most parts; most blocks an SM holds.
 DEPTH, LEAST_DEPTH, MOST_PARTS, MOST_RESIDENT = 8.0, 48.0, 32, 16.0
@@ -42,23 +42,23 @@ class VectorRates:
     Rates are shares of the hardware's peak, times are in clocks of the core.
     """
 
-    pipe_reach: float
-    shared_reach: float
-    port_reach: float
-    dram_reach: float
-    strided_reach: float
+    pipe_efficiency: float
+    shared_efficiency: float
+    port_efficiency: float
+    dram_efficiency: float
+    strided_efficiency: float
     latency_clk: float
     block_clk: float
-    slab_clk: float
+    k_step_cycles: float
     split_clk: float
-    reduce_reach: float
-    store_reach: float
-    turn_clk: float
+    reduce_efficiency: float
+    store_efficiency: float
+    transpose_cycles: float
     page_clk: float
     page_share: float
     page_odd: float
     fill_norm: float
-    vector_reach: float
+    vector_efficiency: float
     vector_clk: float
     batch_area: float
     most_area: float
@@ -79,7 +79,7 @@ def plan_vectors(products: Products, gpu: Gpu, rates: VectorRates, hertz: float)
     Parameters
     ----------
     products : Products
-        n products on vector pipes.
+        n products on the FP32 pipe.
     gpu : Gpu
         The GPU they run on.
     rates : VectorRates
@@ -97,7 +97,7 @@ def plan_vectors(products: Products, gpu: Gpu, rates: VectorRates, hertz: float)
     Registers hold a tile's sums: an SM of R of them holds O = R / (2 m n) blocks [1]_. Its Q = ceil(T s / S)
     blocks come in ceil(Q / O) rounds; each step of a round takes no less than the latency of one:
 
-    .. math:: t_{core} = \left\| d \left\| Q c_k, \lceil Q / O \rceil \frac{c_{slab}}{8} \right\|_4,
+    .. math:: t_{core} = \left\| d \left\| Q c_k, \lceil Q / O \rceil \frac{c_{step}}{8} \right\|_4,
        \frac{Q_{fill}}{B_{L2}}, \frac{Q d (m + n) b}{B_{port}} \right\|
        + Q d (m + n) (c_{turn} + c_{page} \mu)
 
@@ -173,8 +173,8 @@ def _memory_s(p: Products, gpu: Gpu, rates: VectorRates) -> Floats:
     strided = np.minimum(strided, p.input_bytes)
     rest = p.input_bytes - strided + p.batch * p.m * p.n * p.out_bytes
     near = 1.0 / (1.0 + (p.k * p.in_bytes / ROW_BYTES) ** 2)
-    reach = rates.strided_reach + near * (rates.dram_reach - rates.strided_reach)
-    return np.asarray((strided / reach + rest / rates.dram_reach) / gpu.dram_bytes_per_s)
+    efficiency = rates.strided_efficiency + near * (rates.dram_efficiency - rates.strided_efficiency)
+    return np.asarray((strided / efficiency + rest / rates.dram_efficiency) / gpu.dram_bytes_per_s)
 
 
 def _tried(
@@ -220,24 +220,25 @@ def _cost(
     busiest = np.ceil(blocks / sms)
     rounds = np.ceil(busiest / resident)
     depth = np.ceil(p.k / parts / DEPTH) * DEPTH
-    pipes = 2.0 * m * n / (p.rate * rates.pipe_reach)
-    feeding = (m + n) * p.in_bytes / (gpu.shared_bytes_per_clock_sm * rates.shared_reach)
+    pipes = 2.0 * m * n / (p.rate * rates.pipe_efficiency)
+    feeding = (m + n) * p.in_bytes / (gpu.shared_bytes_per_clock_sm * rates.shared_efficiency)
     per_k = (pipes**4 + feeding**4) ** 0.25
-    step = ((_crowded(busiest, m, n, gpu) * per_k) ** 4 + (rounds * rates.slab_clk / DEPTH) ** 4) ** 0.25
+    step = ((_crowded(busiest, m, n, gpu) * per_k) ** 4 + (rounds * rates.k_step_cycles / DEPTH) ** 4) ** 0.25
     lines = np.minimum(m, p.m) + np.minimum(n, p.n)
     fill = blocks * depth * lines * p.in_bytes
     filling = fill / gpu.l2_bytes_per_clock
-    entering = busiest * depth * lines * p.in_bytes / (gpu.l2_port_bytes_per_clock_sm * rates.port_reach)
+    port = gpu.l2_port_bytes_per_clock_sm
+    entering = busiest * depth * lines * p.in_bytes / (port * rates.port_efficiency)
     core = _norm(depth * step, filling, entering, rates.fill_norm)
     lost = _untranslated(p, gpu, rates, tile, np.minimum(resident, busiest))
     along = np.minimum(m, p.m) + np.where(p.batch > 1.0, 0.0, np.minimum(n, p.n))
-    core = core + busiest * depth * (along * rates.turn_clk + lines * rates.page_clk * lost)
+    core = core + busiest * depth * (along * rates.transpose_cycles + lines * rates.page_clk * lost)
     split = parts > 1.0
     partial = np.where(split, 8.0 * p.batch * p.m * p.n * parts, 0.0)
     serial = rates.latency_clk + rounds * rates.block_clk
-    serial = serial + busiest * m * n * p.out_bytes / (gpu.l2_port_bytes_per_clock_sm * rates.store_reach)
+    serial = serial + busiest * m * n * p.out_bytes / (port * rates.store_efficiency)
     serial = serial + np.where(split, rates.split_clk, 0.0)
-    serial = serial + partial / (gpu.l2_bytes_per_clock * rates.reduce_reach)
+    serial = serial + partial / (gpu.l2_bytes_per_clock * rates.reduce_efficiency)
     return {
         "tile_m": m, "tile_n": n, "split": parts, "blocks": blocks, "waves": rounds,
         "serial_cycles": serial, "core_cycles": core, "memory_s": memory_s, "fill_bytes": fill,
@@ -282,8 +283,8 @@ def _vector(p: Products, gpu: Gpu, rates: VectorRates, hertz: float) -> dict[str
     count = len(p.m)
     blocks = np.ceil(np.maximum(p.m, p.n) * p.batch / 8.0)
     moved = p.input_bytes + p.batch * p.m * p.n * p.out_bytes
-    seconds = moved / (gpu.dram_bytes_per_s * rates.vector_reach)
-    pipes = 2.0 * p.batch * p.m * p.n * p.k / (p.rate * rates.pipe_reach * gpu.sm_count)
+    seconds = moved / (gpu.dram_bytes_per_s * rates.vector_efficiency)
+    pipes = 2.0 * p.batch * p.m * p.n * p.k / (p.rate * rates.pipe_efficiency * gpu.sm_count)
     core = np.maximum(0.5 * seconds * hertz, pipes)
     return {
         "tile_m": np.where(p.m > 1, 8.0, 1.0), "tile_n": np.where(p.m > 1, 1.0, 8.0), "split": np.ones(count),

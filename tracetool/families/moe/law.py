@@ -29,12 +29,12 @@ def _products(
         blocks = tiles * np.ceil(columns / COLUMNS)
         waves = np.ceil(blocks / sms)
         steps = np.ceil(depth / 64.0)
-        products = waves * steps * (2.0 * tile * COLUMNS * 64.0 / rate + c["slab_clk"])
-        fills = blocks * (tile + COLUMNS) * e.size * depth / (gpu.l2_bytes_per_clock * c["l2_reach"])
+        products = waves * steps * (2.0 * tile * COLUMNS * 64.0 / rate + c["k_step_cycles"])
+        fills = blocks * (tile + COLUMNS) * e.size * depth / (gpu.l2_bytes_per_clock * c["l2_efficiency"])
         moved = active * columns * depth * e.size + e.pairs * (2.0 * columns + depth * e.size)
         drawn = moved / (np.minimum(blocks, sms) * c["sm_bytes_clk"])
         core = core + np.maximum(combined(products, fills, c["fill_norm"]), drawn)
-        memory = memory + moved / (gpu.dram_bytes_per_s * c["dram_reach"])
+        memory = memory + moved / (gpu.dram_bytes_per_s * c["dram_efficiency"])
         serial = serial + c["latency_clk"] + waves * c["block_clk"]
     return serial, core, memory
 
@@ -46,7 +46,7 @@ def _layers(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     quantized = e.size <= 1.0
     # kernels of FP8 reach another share of their peak, and no more than all of it
     format_rate = np.where(words == "fp8_block", c["block_rate"], np.where(quantized, c["fp8_rate"], 1.0))
-    rate = e.rate * np.minimum(c["tensor_reach"] * format_rate, 1.0)
+    rate = e.rate * np.minimum(c["tensor_efficiency"] * format_rate, 1.0)
     hertz = gpu.clock_boost_mhz * 1e6
     best = np.full(n, np.inf)
     serial, core, memory, chosen = (np.zeros(n) for _ in range(4))
@@ -58,8 +58,8 @@ def _layers(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         serial, core = np.where(faster, a, serial), np.where(faster, b, core)
         memory, chosen = np.where(faster, m, memory), np.where(faster, tile, chosen)
     passing = c["inner_factor"] * e.pairs * e.inner * 6.0 + c["outer_factor"] * e.pairs * e.hidden * 2.0
-    scaling = c["quantise_factor"] * 3.0 * (e.tokens * e.hidden + e.pairs * e.inner)
-    launch = c["launch_us"] * np.where(quantized, c["launch_quantised"], 1.0)
+    scaling = c["quantize_factor"] * 3.0 * (e.tokens * e.hidden + e.pairs * e.inner)
+    launch = c["launch_us"] * np.where(quantized, c["launch_quantized"], 1.0)
     sorting = (c["pair_ns"] * e.tokens * e.top_k + c["expert_ns"] * e.experts) * 1e-9
     return Pieces(
         fixed_s=launch * 1e-6 + sorting,

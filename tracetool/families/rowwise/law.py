@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.access_pattern import TABLE, chain, kept_share, walks
+from tracetool.families.access_pattern import TABLE, access_patterns, chain, kept_share
 from tracetool.families.coefficients import read_coefficients
 from tracetool.families.formats import dtype_of, element_bytes
 from tracetool.families.law import Coefficients, Law
@@ -41,20 +41,20 @@ def _parts(
     more = np.where(kept, 0.0, c["again"]) * twice * lines * cols * size
     lost = more * missed(np.minimum(flight, lines) * cols * size, c["cache_share"] * first_cache_bytes(gpu))
     passing = combined(
-        vector_cycles(work, gpu), (work.l2_bytes + more) / (gpu.l2_bytes_per_clock * c["l2_reach"]), 4.0
+        vector_cycles(work, gpu), (work.l2_bytes + more) / (gpu.l2_bytes_per_clock * c["l2_efficiency"]), 4.0
     )
     # few rows: one warp or block works through each alone; fewer warps than rows do other work
     own = rows.number("blocks", 0.0) * rows.number("threads", 0.0) >= lines * WARP
     waits = np.where(own, c["chain_clk"] * chain(rows, lines * cols), 0.0)
     # in a trace, part of the rows lies in the cache as the kernel before left it
-    found = np.where(walks(rows) != TABLE, c["kept"] * kept_share(work.dram_bytes, gpu), 0.0)
+    found = np.where(access_patterns(rows) != TABLE, c["kept"] * kept_share(work.dram_bytes, gpu), 0.0)
     n = len(rows)
     return Pieces(
         fixed_s=np.full(n, c["launch_us"] * 1e-6),
         serial_cycles=np.full(n, c["latency_clk"]),
         stream_s=np.zeros(n),
         core_cycles=combined(combined(passing, lines / flight * c["row_clk"], 4.0), waits, 4.0),
-        memory_s=(work.dram_bytes * (1.0 - found) + lost) / (gpu.dram_bytes_per_s * c["dram_reach"]),
+        memory_s=(work.dram_bytes * (1.0 - found) + lost) / (gpu.dram_bytes_per_s * c["dram_efficiency"]),
         norm=np.full(n, c["overlap_norm"]),
         floor_s=np.zeros(n),
         active=np.clip(lines / gpu.sm_count, 0.0, 1.0),

@@ -1,4 +1,4 @@
-"""Streaming kernels: memory, the vector pipes, or the addresses of each element."""
+"""Streaming kernels: memory, the FP32 pipe, or the addresses of each element."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tracetool.families.access_pattern import (
     FLAT,
     INDEX,
     OFFSETS,
+    PATTERNS,
     POOL,
     TABLE,
     TREE,
-    WALKS,
+    access_patterns,
     chain,
     kept_share,
     steps_of,
-    walks,
 )
 from tracetool.families.coefficients import read_coefficients
 from tracetool.families.law import Coefficients, Law
@@ -40,38 +40,38 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         gpu,
         launch_us=c["launch_us"],
         latency_clk=c["latency_clk"],
-        reach=c["dram_reach"],
+        efficiency=c["dram_efficiency"],
         norm=c["overlap_norm"],
     )
-    walk = walks(rows)
-    if not (walk != TABLE).any():
+    pattern = access_patterns(rows)
+    if not (pattern != TABLE).any():
         return made
     elements = rows.number("elements")
     elements = np.where(np.isfinite(elements), elements, rows.number("rows", 0.0) * rows.number("cols", 1.0))
-    issued = _operations(rows, walk, c) * elements
+    issued = _operations(rows, pattern, c) * elements
     asked = issued / (gpu.lanes_per_clock_sm * gpu.sm_count)
-    tree = walk == TREE
+    tree = pattern == TREE
     waits = np.where(tree, c["chain_clk"] * chain(rows, elements), 0.0)
-    found = np.where(walk != TABLE, c["kept"] * kept_share(work.dram_bytes, gpu), 0.0)
+    found = np.where(pattern != TABLE, c["kept"] * kept_share(work.dram_bytes, gpu), 0.0)
     return replace(
         made,
-        fixed_s=np.where(walk == TABLE, made.fixed_s, c["named_launch_us"] * 1e-6),
+        fixed_s=np.where(pattern == TABLE, made.fixed_s, c["named_launch_us"] * 1e-6),
         serial_cycles=made.serial_cycles
-        + np.where(tree, c["tree_clk"], np.where(np.isin(walk, FLAT), 0.0, c["lookup_clk"])),
+        + np.where(tree, c["tree_clk"], np.where(np.isin(pattern, FLAT), 0.0, c["lookup_clk"])),
         core_cycles=made.core_cycles + asked + waits,
         memory_s=made.memory_s * (1.0 - found),
         work=replace(work, int_ops=work.int_ops + _DATA["issue"]["integer_share"].value * issued),
     )
 
 
-def _operations(rows: OperatorColumns, walk: Ints, c: Coefficients) -> Floats:
+def _operations(rows: OperatorColumns, pattern: Ints, c: Coefficients) -> Floats:
     """Return the instructions an element's addresses and casts take. (n,) [op]"""
-    asked = np.where(walk == OFFSETS, c["offset_ops"] * steps_of(rows), 0.0)
-    asked = np.where(walk == CAST, c["cast_ops"], asked)
-    asked = np.where(walk == INDEX, c["index_ops"], asked)
-    asked = np.where(walk == POOL, c["pool_ops"], asked)
-    return np.asarray(np.where(walk == CAT, c["cat_ops"], asked))
+    asked = np.where(pattern == OFFSETS, c["offset_ops"] * steps_of(rows), 0.0)
+    asked = np.where(pattern == CAST, c["cast_ops"], asked)
+    asked = np.where(pattern == INDEX, c["index_ops"], asked)
+    asked = np.where(pattern == POOL, c["pool_ops"], asked)
+    return np.asarray(np.where(pattern == CAT, c["cat_ops"], asked))
 
 
-STREAM = Law("stream", _parts, _DATA["stream"], kinds=WALKS, kind_of=walks)
+STREAM = Law("stream", _parts, _DATA["stream"], kinds=PATTERNS, kind_of=access_patterns)
 LAWS = (STREAM,)

@@ -21,7 +21,7 @@ def _collective(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     n = len(rows)
     rate = gpu.link_bytes_per_s if gpu.link_bytes_per_s > 0 else gpu.pcie_bytes_per_s
     ranks = np.maximum(rows.number("ranks", 2.0), 1.0)
-    wire = work.link_bytes / (c["reach"] * rate)
+    wire = work.link_bytes / (c["efficiency"] * rate)
     return Pieces(
         fixed_s=(c["latency_us"] + c["hop_us"] * (ranks - 1.0)) * 1e-6 + wire,
         serial_cycles=np.zeros(n),
@@ -39,14 +39,14 @@ def _copy(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     work = count_work(rows, gpu)
     n = len(rows)
     crossing = work.link_bytes > 0
-    words = np.char.lower(np.char.add(rows.text("kind").astype(str), rows.text("name").astype(str)))
+    words = np.char.lower(rows.text("kind").astype(str))
     back = crossing & (_said(words, "dtoh") | _said(words, "d2h"))
-    rate = np.full(n, c["link_reach"] * gpu.pcie_bytes_per_s)
+    rate = np.full(n, c["link_efficiency"] * gpu.pcie_bytes_per_s)
     rate = np.where(_said(words, "pageable"), np.minimum(rate, c["pageable_rate"]), rate)
     sets = rows.family == names.MEMSET
     start = np.where(sets, c["set_us"], c["inside_us"])
     start = np.where(crossing, c["latency_us"] + np.where(back, c["back_us"], 0.0), start)
-    inside = work.dram_bytes / (np.where(sets, c["set_reach"], c["reach"]) * gpu.dram_bytes_per_s)
+    inside = work.dram_bytes / (np.where(sets, c["set_efficiency"], c["efficiency"]) * gpu.dram_bytes_per_s)
     return Pieces(
         fixed_s=start * 1e-6 + work.link_bytes / rate,
         serial_cycles=np.zeros(n),
@@ -65,6 +65,6 @@ def _said(words: np.ndarray[tuple[int], np.dtype[np.str_]], word: str) -> Bools:
 
 
 COLLECTIVE = Law("collective", _collective, _DATA["collective"], spread=(-0.9, 0.9))
-#: Hosts differ more than boards: slots of half the lanes, links shared by two boards, slow cores.
+#: Hosts differ more than GPUs: slots of half the lanes, links shared by two GPUs, slow cores.
 COPY = Law("copy", _copy, _DATA["copy"], spread=(-0.75, 1.1))
 LAWS = (COLLECTIVE, COPY)

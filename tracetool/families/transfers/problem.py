@@ -24,7 +24,7 @@ def wire_bytes(rows: OperatorColumns) -> Floats:
     (n-1)/n, broadcast and point-to-point all of it.
     """
     size, ranks = rows.number("bytes", 0.0), np.maximum(rows.number("ranks", 2.0), 1.0)
-    words = np.char.lower((rows.text("kind") + " " + rows.text("name")).astype(str))
+    words = np.char.lower(rows.text("kind").astype(str))
     words = np.char.replace(np.char.replace(words, "_", ""), "-", "")
     factor = np.ones(len(rows))
     for kind, many in FACTOR.items():
@@ -41,14 +41,15 @@ def collective_work(rows: OperatorColumns, gpu: Gpu) -> Work:
     return Work.of(len(rows), link_bytes=wire, dram_bytes=memory, l2_bytes=memory)
 
 
+#: In the kind of a copy that crosses a link.
+CROSSING = ("htod", "dtoh", "h2d", "d2h", "ptop", "p2p", "host", "pcie", "peer")
+
+
 def over_link(rows: OperatorColumns) -> Bools:
     """Return which copies cross the host or peer link: those whose kind names two sides. Shape (n,)."""
-    texts = rows.text("kind").astype(str)
-    names = rows.text("name").astype(str)
-    words = np.char.lower(np.char.add(np.char.add(texts, " "), names))
-    crossing = ("htod", "dtoh", "h2d", "d2h", "ptop", "p2p", "host", "pcie", "peer")
+    words = np.char.lower(rows.text("kind").astype(str))
     found = np.zeros(len(rows), dtype=np.bool_)
-    for word in crossing:
+    for word in CROSSING:
         found |= np.char.find(words, word) >= 0
     return found
 

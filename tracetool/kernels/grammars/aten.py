@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from tracetool.kernels.dtypes import number_format
 from tracetool.kernels.grammar import Attributes, Grammar, Rule, Token
+from tracetool.kernels.reading import number_format
 from tracetool.kernels.symbols import Symbol
 
 _POINTERS = re.compile(r"(?:[Aa]rray|NS_5array\w*)<char ?\*, (\d+)>")

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 
-from tracetool.kernels.dtypes import number_format
 from tracetool.kernels.grammar import Attributes, Grammar, Rule, Token
-from tracetool.kernels.reading import format_in, typed_as
+from tracetool.kernels.reading import format_in, number_format, typed_as
 from tracetool.kernels.symbols import Symbol
 
 _DIRECTIONS = {"fwd": "fwd", "bwd": "bwd_data", "wrw": "bwd_weight"}

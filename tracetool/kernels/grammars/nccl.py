@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import re
 
-from tracetool.kernels.dtypes import number_format
 from tracetool.kernels.grammar import Attributes, Grammar, Rule, Token
-from tracetool.kernels.reading import typed
+from tracetool.kernels.reading import number_format, typed
 from tracetool.kernels.symbols import Symbol
 
 _KINDS = {

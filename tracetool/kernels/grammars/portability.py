@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 
 from tracetool.kernels.grammar import Attributes, Grammar, Rule, Token
-from tracetool.kernels.reading import format_in
+from tracetool.kernels.reading import by_words, format_in
 from tracetool.kernels.symbols import Symbol
-from tracetool.kernels.words import by_words
 
 _FUNCTOR = re.compile(r"Parallel(?:For|Reduce|Scan)<(?:\w+::)*(\w+)")
 #: OpenMP: ``__omp_offloading_{device}_{file}_{function}_l{line}``; OpenACC: ``{function}_{line}_gpu``.

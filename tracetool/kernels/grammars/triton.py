@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 
-from tracetool.kernels.dtypes import number_format
 from tracetool.kernels.grammar import Attributes, Grammar, Rule, Token
-from tracetool.kernels.reading import format_in
+from tracetool.kernels.reading import format_in, number_format
 from tracetool.kernels.symbols import Symbol
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 import re
 
 from tracetool.kernels.grammar import Attributes, Grammar, Rule, Token
-from tracetool.kernels.reading import typed
+from tracetool.kernels.reading import by_words, typed
 from tracetool.kernels.symbols import Symbol
-from tracetool.kernels.words import by_words
 
 
 def _read(match: re.Match[str], symbol: Symbol) -> Attributes | None:

@@ -1,1 +1,1 @@
-"""FinGraV: power over the course of a short kernel, stitched from repeated runs."""
+"""FinGraV: power profile of a short kernel, stitched from repeated runs."""

@@ -70,8 +70,8 @@ class Windows:
         near = wide.share(np.ones(len(order)), 3.0 * samples.window_s) > 0
         odd = ~every.inside & (ordered.position >= sse)
         near &= every.share(odd.astype(np.float64)) < _ODD
-        kept = {name: power[near] for name, power in samples.power_w.items()}
-        return replace(every, samples=replace(samples, time_s=samples.time_s[near], power_w=kept))
+        near_power_w = {name: power[near] for name, power in samples.power_w.items()}
+        return replace(every, samples=replace(samples, time_s=samples.time_s[near], power_w=near_power_w))
 
     def ends(self, place_s: float, width_s: float) -> tuple[_Cuts, _Cuts]:
         """Return where windows begin and end if each ends ``place_s`` later and is ``width_s`` long. [s]"""
@@ -92,14 +92,14 @@ class Windows:
         return np.asarray(np.exp(-away[:, None] / self.constants))
 
     def columns(self, place_s: float, width_s: float, basis: Basis, scale: Floats) -> Floats:
-        """Return what each window holds of a course, of mean powers and of settling.
+        """Return what each window holds of a profile, of mean powers and of settling.
 
         Parameters
         ----------
         place_s, width_s : float
             As for :meth:`ends`. [s]
         basis : Basis
-            Of the course's departure from its mean, k functions.
+            Of the profile's departure from its mean, k functions.
         scale : array, shape (e,)
             Each execution's power over the steady one: the departure goes with it.
 
@@ -107,7 +107,7 @@ class Windows:
         -------
         array, shape (n, k + sse + 3 + c)
             Means of the departure, for which whole executions add nothing; shares of steady executions, of
-            each warm-up, of odd ones, of pauses; what of settling is left, by constant.
+            each warm-up, of odd ones, of idle times; what of settling is left, by constant.
         """
         begin, end = self.ends(place_s, width_s)
         length = self.executions.duration_s
@@ -117,9 +117,9 @@ class Windows:
             inner = basis.integral(cut.phase) - cut.phase[:, None] * whole
             return np.asarray(inner * (scale * length)[cut.execution][:, None])
 
-        held = np.stack([end.spent(*one) - begin.spent(*one) for one in self._running], axis=1) / width_s
-        held[:, self.sse + 2] = 1.0 - held[:, self.sse + 2]
-        return np.hstack([(departed(end) - departed(begin)) / width_s, held])
+        shares = np.stack([end.spent(*one) - begin.spent(*one) for one in self._running], axis=1) / width_s
+        shares[:, self.sse + 2] = 1.0 - shares[:, self.sse + 2]
+        return np.hstack([(departed(end) - departed(begin)) / width_s, shares])
 
     @cached_property
     def _running(self) -> list[tuple[Floats, Floats]]:

@@ -1,4 +1,4 @@
-"""Curves over a kernel's course: polynomial and spline, with their integrals."""
+"""Curves over a kernel's power profile: polynomial and spline, with their integrals."""
 
 from __future__ import annotations
 

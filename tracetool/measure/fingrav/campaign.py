@@ -1,4 +1,4 @@
-"""Profile: power over the course of one kernel, stitched from repeated runs (FinGraV)."""
+"""Profile: power profile of one kernel, stitched from repeated runs (FinGraV)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tracetool.core.errors import BadInput
 from tracetool.measure.fingrav.campaign_runs import join_parts, read_part
 from tracetool.measure.fingrav.campaign_tables import read_executions, read_samples, read_sync
 from tracetool.measure.fingrav.curves import FineProfile
-from tracetool.measure.fingrav.deconvolve import GOAL, Course
+from tracetool.measure.fingrav.deconvolve import GOAL, Deconvolution
 from tracetool.measure.fingrav.interleaving import Activities, Interleaving, interleaving
 from tracetool.measure.fingrav.profile import fine_profile
 from tracetool.measure.fingrav.stitch import Samples
@@ -29,13 +29,13 @@ class Profiled:
 
     kernel: str
     frame: pl.DataFrame  # ``profile`` schema
-    found: FineProfile = field(repr=False)
+    profile: FineProfile = field(repr=False)
     notes: tuple[str, ...] = ()
     among: Interleaving | None = None  # None where the kernel met no other
 
     def document(self) -> dict[str, Any]:
         """Return everything as one JSON document."""
-        p = self.found
+        p = self.profile
         return {
             "kernel": self.kernel,
             "duration_us": p.duration_s * 1e6,
@@ -60,7 +60,9 @@ class Profiled:
                 }
                 for c in p.curves
             ],
-            "deconvolution": None if p.course is None else _course(p.course, told=p.course_told),
+            "deconvolution": None
+            if p.deconvolution is None
+            else _deconvolution_record(p.deconvolution, identifiable=p.shape_identifiable),
             "interleaving": None if self.among is None else _among(self.among),
             "notes": list(self.notes),
         }
@@ -97,16 +99,18 @@ def profile_tables(
     BadInput
         If a table cannot be used, or no sample meets an execution.
     """
-    made, name, activities = read_executions(executions, kernel)
+    kernel_runs, name, activities = read_executions(executions, kernel)
     clock = read_sync(sync) if sync is not None else None
-    taken = read_samples(samples, clock, window_s)
+    power_samples = read_samples(samples, clock, window_s)
     notes = []
     if clock is not None:
         notes.append(
             f"clocks: {clock.points} sync points, drift {clock.drift * 1e6:+.1f} ppm,"
-            f" times of interest to {taken.error_s * 1e6:.1f} us"
+            f" times of interest to {power_samples.error_s * 1e6:.1f} us"
         )
-    return _profiled(name, fine_profile(made, taken, margin=margin), notes, taken, activities)
+    return _profiled(
+        name, fine_profile(kernel_runs, power_samples, margin=margin), notes, power_samples, activities
+    )
 
 
 def profile_runs(
@@ -121,7 +125,7 @@ def profile_runs(
     Parameters
     ----------
     runs : sequence of Run or path
-        Ingested runs; each may hold many repetitions, told apart by the pauses between them.
+        Ingested runs; each may hold many repetitions, separated by the idle times between them.
     kernel : str
         Part of the kernel's name; by default the kernel with the most time.
     gpu : str, optional
@@ -144,20 +148,20 @@ def profile_runs(
     return _profiled(name, fine_profile(executions, samples, margin=margin), notes, samples, activities)
 
 
-def _chosen(runs: Sequence[Run], asked: str) -> str:
+def _chosen(runs: Sequence[Run], name_part: str) -> str:
     names = pl.concat([r.signatures.filter(pl.col("kind") == "kernel") for r in runs])
-    if asked:
-        names = names.filter(pl.col("name").str.contains(asked, literal=True))
+    if name_part:
+        names = names.filter(pl.col("name").str.contains(name_part, literal=True))
     if not names.height:
         raise BadInput(
-            f"no kernel called {asked!r} ran" if asked else "no kernel ran",
+            f"no kernel called {name_part!r} ran" if name_part else "no kernel ran",
             "give part of its name as tracetool classify RUN shows it",
         )
     return str(names.group_by("name").agg(pl.col("duration_ns").sum()).sort("duration_ns")["name"][-1])
 
 
 def _profiled(
-    name: str, found: FineProfile, notes: Sequence[str], samples: Samples, activities: Activities
+    name: str, profile: FineProfile, notes: Sequence[str], samples: Samples, activities: Activities
 ) -> Profiled:
     frames = [
         pl.DataFrame(
@@ -166,57 +170,58 @@ def _profiled(
                 "kind": c.kind,
                 "component": c.component,
                 "phase": c.phase,
-                "time_us": c.phase * found.duration_s * 1e6,
+                "time_us": c.phase * profile.duration_s * 1e6,
                 "power_w": c.power_w,
                 "power_low_w": c.low_w,
                 "power_high_w": c.high_w,
                 "polynomial_w": c.polynomial_w,
             }
         )
-        for c in found.curves
+        for c in profile.curves
     ]
-    said = list(notes)
-    if found.course is not None:
-        said.append(_say_course(found, found.course))
-    if not found.ssp_reached:
-        said.append("power still changed at the end of the runs: double the executions per run")
-    if found.further_runs:
+    all_notes = list(notes)
+    if profile.deconvolution is not None:
+        all_notes.append(_deconvolution_note(profile, profile.deconvolution))
+    if not profile.ssp_reached:
+        all_notes.append("power still changed at the end of the runs: double the executions per run")
+    if profile.further_runs:
         aim = (
             "fill the guidance's samples at SSE"
-            if found.course is None
-            else f"bring the course within {GOAL:.0%} and fill the guidance's samples at SSE"
+            if profile.deconvolution is None
+            else f"bring the profile within {GOAL:.0%} and fill the guidance's samples at SSE"
         )
-        said.append(f"{found.further_runs} further runs would {aim}")
+        all_notes.append(f"{profile.further_runs} further runs would {aim}")
     among = interleaving(activities, samples)
     if among is not None:
-        said.append(_say(among))
-    return Profiled(name, load_schema("profile").conform(pl.concat(frames)), found, tuple(said), among)
+        all_notes.append(_say(among))
+    return Profiled(name, load_schema("profile").conform(pl.concat(frames)), profile, tuple(all_notes), among)
 
 
-def _say_course(found: FineProfile, course: Course) -> str:
-    """Return in words what an averaging sampler tells of the course."""
-    seen = (
-        f"the sampler averages {course.width_s * 1e3:.4g} ms,"
-        f" {course.width_s / found.duration_s:.3g} executions: the course within one is deconvolved"
+def _deconvolution_note(profile: FineProfile, deconvolution: Deconvolution) -> str:
+    """Return in words what an averaging sampler tells of the profile."""
+    share = f"{deconvolution.resolved_share:.0%}"
+    sampler_note = (
+        f"the sampler averages {deconvolution.width_s * 1e3:.4g} ms,"
+        f" {deconvolution.width_s / profile.duration_s:.3g} executions: the profile within one is deconvolved"
     )
-    if found.course_told:
-        return (
-            f"{seen}, expected to be {course.error:.1%} off on average ({course.told:.0%} from the samples)"
-        )
-    return f"{seen}, but the samples tell only {course.told:.0%} of it: read the means, not the course" + (
-        "" if np.isfinite(course.runs_factor) else "; more runs like these would not help"
+    if profile.shape_identifiable:
+        error = f"{deconvolution.error:.1%}"
+        return f"{sampler_note}, expected to be {error} off on average ({share} from the samples)"
+    further = "" if np.isfinite(deconvolution.runs_factor) else "; more runs like these would not help"
+    return (
+        f"{sampler_note}, but the samples tell only {share} of it: read the means, not the profile{further}"
     )
 
 
-def _course(course: Course, *, told: bool) -> dict[str, Any]:
+def _deconvolution_record(deconvolution: Deconvolution, *, identifiable: bool) -> dict[str, Any]:
     """Return a deconvolution as plain values."""
     return {
-        "window_ms": course.width_s * 1e3,
-        "window_ends_after_stamp_us": course.place_s * 1e6,
-        "expected_error": course.error,
-        "told_by_samples": course.told,
-        "identified": told,
-        "runs_factor": _or_none(course.runs_factor),
+        "window_ms": deconvolution.width_s * 1e3,
+        "window_ends_after_stamp_us": deconvolution.place_s * 1e6,
+        "expected_error": deconvolution.error,
+        "told_by_samples": deconvolution.resolved_share,
+        "identified": identifiable,
+        "runs_factor": _or_none(deconvolution.runs_factor),
     }
 
 
@@ -225,7 +230,7 @@ def _say(among: Interleaving) -> str:
     history = among.history
     if history is None:
         return f"history: not told, {among.reason}"
-    if not history.told:
+    if not history.identifiable:
         return (
             "history: these samples do not tell what lingers of the power before"
             f" (90 %: {history.gain_low:.0%} to {history.gain_high:.0%} of the difference)"
@@ -264,7 +269,7 @@ def _among(among: Interleaving) -> dict[str, Any]:
             "memory_ms": history.memory_s * 1e3,
             "power_w": history.power_w,
             "samples": history.samples,
-            "told": history.told,
+            "told": history.identifiable,
         },
         "reason": among.reason or None,
     }

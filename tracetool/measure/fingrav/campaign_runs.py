@@ -45,27 +45,29 @@ def read_part(run: Run, name: str, gpu: str | None) -> Part:
     devices = telemetry_devices(run.telemetry)
     if not devices:
         raise BadInput.in_file(run.path, "holds no power readings", "ingest it with a log: --power LOG")
-    wanted = run.signatures.filter(pl.col("name") == name)["signature"]
+    signature_ids = run.signatures.filter(pl.col("name") == name)["signature"]
     kernels = run.kernels
-    mine = kernels.filter(pl.col("signature").is_in(wanted.implode()))
-    if not mine.height:
+    own_kernels = kernels.filter(pl.col("signature").is_in(signature_ids.implode()))
+    if not own_kernels.height:
         raise BadInput.in_file(run.path, "does not hold the kernel", "leave this run out")
-    device = int(mine["device"].mode()[0])
+    device = int(own_kernels["device"].mode()[0])
     logged = device if device in devices else devices[0]
-    there = kernels.filter(pl.col("device") == device)
-    mine = mine.filter(pl.col("device") == device)
+    device_kernels = kernels.filter(pl.col("device") == device)
+    own_kernels = own_kernels.filter(pl.col("device") == device)
     origin = int(run.telemetry["time_ns"].min() or 0)  # type: ignore[arg-type]
-    start, end = _seconds(there, origin)
-    told = run.devices.filter(pl.col("device") == device).to_dicts()
-    asked = gpu or (told[0].get("gpu") or match_gpu(told[0].get("name") or "") if told else None)
-    board = load_gpu(asked, part="sensor") if asked else None
+    start, end = _seconds(device_kernels, origin)
+    device_rows = run.devices.filter(pl.col("device") == device).to_dicts()
+    gpu_name = gpu or (
+        device_rows[0].get("gpu") or match_gpu(device_rows[0].get("name") or "") if device_rows else None
+    )
+    gpu_spec = load_gpu(gpu_name, part="sensor") if gpu_name else None
     log = power_logs(run.telemetry, logged, origin)[0]
     timeline = build_timeline(start, end, np.zeros(len(start), np.int64), 1)
-    found = observe(log, timeline, candidate_sensors(board, log.field, None))
-    own_start, own_end = _seconds(mine, origin)
-    shift = found.alignment.offset_s
+    observation = observe(log, timeline, candidate_sensors(gpu_spec, log.field, None))
+    own_start, own_end = _seconds(own_kernels, origin)
+    shift = observation.alignment.offset_s
     executions = in_runs(own_start + shift, own_end + shift)
-    power: dict[str, Floats] = {"total": found.readings.power_w}
+    power: dict[str, Floats] = {"total": observation.readings.power_w}
     parts = (
         run.telemetry.filter(
             (pl.col("device") == logged)
@@ -77,21 +79,27 @@ def read_part(run: Run, name: str, gpu: str | None) -> Part:
     )
     if parts.height > 2:
         at = (parts["time_ns"].to_numpy() - origin) * _NS
-        memory = np.interp(found.readings.time_s, at, parts["memory_power_w"].to_numpy())
-        power |= {"memory": memory, "gpu": found.readings.power_w - memory}
-    window = found.sensor.window_s if found.sensor.kind == "boxcar" else 2.0 * found.sensor.lag_s
-    sd = found.alignment.offset_sd_s
+        memory = np.interp(observation.readings.time_s, at, parts["memory_power_w"].to_numpy())
+        power |= {"memory": memory, "gpu": observation.readings.power_w - memory}
+    window = (
+        observation.sensor.window_s if observation.sensor.kind == "boxcar" else 2.0 * observation.sensor.lag_s
+    )
+    sd = observation.alignment.offset_sd_s
     samples = Samples(
-        found.readings.time_s - found.sensor.delay_s, power, window, found.readings.update_s, sd
+        observation.readings.time_s - observation.sensor.delay_s,
+        power,
+        window,
+        observation.readings.update_s,
+        sd,
     )
     note = (
         f"{run.path.name}: {counted(len(executions.start_s), 'execution')}"
         f" in {counted(executions.runs, 'run')},"
-        f" {counted(len(found.readings), 'reading')} of {log.field} ({window * 1e3:.3g} ms window);"
+        f" {counted(len(observation.readings), 'reading')} of {log.field} ({window * 1e3:.3g} ms window);"
         f" moved {shift * 1e3:+.2f} +- {1.645 * sd * 1e3:.2f} ms"
     )
     names = run.signatures.select("signature", "name")
-    ran = there.sort("start_ns").join(names, on="signature", how="left", maintain_order="left")
+    ran = device_kernels.sort("start_ns").join(names, on="signature", how="left", maintain_order="left")
     begin, finish = _seconds(ran, origin)
     return Part(
         executions, samples, activities_of(begin + shift, finish + shift, ran["name"].to_list(), name), note
@@ -104,8 +112,8 @@ def activities_of(start_s: Floats, end_s: Floats, names: Sequence[str | None], k
     number = {kernel: 0} | {n: i + 1 for i, n in enumerate(others)}
     label = np.array([number[n] for n in names], dtype=np.int64)
     order = np.argsort(start_s, kind="stable")
-    told = (kernel, *("?" if n is None else n for n in others))
-    return Activities(start_s[order], end_s[order], label[order], told)
+    class_names = (kernel, *("?" if n is None else n for n in others))
+    return Activities(start_s[order], end_s[order], label[order], class_names)
 
 
 def _seconds(kernels: pl.DataFrame, origin: int) -> tuple[Floats, Floats]:

@@ -63,11 +63,11 @@ def read_executions(path: str | os.PathLike[str], kernel: str = "") -> tuple[Exe
         If it cannot be used or holds no such kernel.
     """
     frame = _read(path)
-    told = _numbers(frame, ("start_us", "end_us"), path)
-    if (told["end_us"] <= told["start_us"]).any():
-        row = int(np.argmax(told["end_us"] <= told["start_us"])) + 2
+    times_us = _numbers(frame, ("start_us", "end_us"), path)
+    if (times_us["end_us"] <= times_us["start_us"]).any():
+        row = int(np.argmax(times_us["end_us"] <= times_us["start_us"])) + 2
         raise BadInput.in_file(path, f"line {row}: the execution ends before it starts")
-    start, end = told["start_us"] * _US, told["end_us"] * _US
+    start, end = times_us["start_us"] * _US, times_us["end_us"] * _US
     run = _numbers(frame, ("run",), path)["run"].astype(np.int64) if "run" in frame.columns else None
     if "kernel" in frame.columns:
         names = frame["kernel"].cast(pl.String).fill_null("?").to_list()
@@ -80,8 +80,8 @@ def read_executions(path: str | os.PathLike[str], kernel: str = "") -> tuple[Exe
     if not fitting:
         raise BadInput.in_file(path, f"holds no kernel called {kernel!r}", "give part of a name it holds")
     chosen = max(fitting, key=lambda n: fitting[n])
-    mine = np.array([n == chosen for n in names])
-    executions = in_runs(start[mine], end[mine], None if run is None else run[mine])
+    own_rows = np.array([n == chosen for n in names])
+    executions = in_runs(start[own_rows], end[own_rows], None if run is None else run[own_rows])
     return executions, chosen, activities_of(start, end, names, chosen)
 
 
@@ -93,8 +93,8 @@ def read_sync(path: str | os.PathLike[str]) -> ClockMap:
     BadInput
         If it cannot be used.
     """
-    told = _numbers(_read(path), ("host_us", "gpu_us", "delay_us"), path)
-    return fit_clock(told["host_us"] * _US, told["gpu_us"] * _US, told["delay_us"] * _US)
+    sync_us = _numbers(_read(path), ("host_us", "gpu_us", "delay_us"), path)
+    return fit_clock(sync_us["host_us"] * _US, sync_us["gpu_us"] * _US, sync_us["delay_us"] * _US)
 
 
 def read_samples(

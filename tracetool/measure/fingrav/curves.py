@@ -1,20 +1,20 @@
-"""What a fine-grain profile holds: curves over a kernel's course and a trend over a run."""
+"""What a fine-grain profile holds: curves over a kernel's power profile and a trend over a run."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from tracetool.core.arrays import Bools, Floats
-from tracetool.measure.fingrav.deconvolve import Course
+from tracetool.measure.fingrav.deconvolve import Deconvolution
 from tracetool.measure.fingrav.guidance import Guidance
 
-#: Share of a course's variance that samples must settle for it to count as measured.
-TOLD = 0.5
+#: Share of a profile's variance that samples must settle for it to count as measured.
+RESOLVED_SHARE = 0.5
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One profile: power over the course of an execution."""
+    """One profile: power over the phase of one execution."""
 
     component: str  # "total" or a part the logger tells
     kind: str  # "sse", "ssp" or "outlier"
@@ -59,18 +59,18 @@ class FineProfile:
     curves: tuple[Curve, ...]
     run_trend: RunTrend
     outlier_share: float  # share of executions after warm-up outside the golden bin
-    course: Course | None = (
-        None  # what an averaging sampler tells of the course; None for an instantaneous one
+    deconvolution: Deconvolution | None = (
+        None  # what an averaging sampler tells of the profile; None for an instantaneous one
     )
 
     @property
-    def course_told(self) -> bool:
+    def shape_identifiable(self) -> bool:
         """Whether samples, more than assumption, say how power goes within an execution."""
-        return self.course is None or self.course.told >= TOLD
+        return self.deconvolution is None or self.deconvolution.resolved_share >= RESOLVED_SHARE
 
     def curve(self, kind: str, component: str = "total") -> Curve:
         """Return one profile; KeyError where there is none."""
-        for found in self.curves:
-            if found.kind == kind and found.component == component:
-                return found
+        for candidate in self.curves:
+            if candidate.kind == kind and candidate.component == component:
+                return candidate
         raise KeyError((kind, component))

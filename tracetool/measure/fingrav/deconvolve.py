@@ -1,4 +1,4 @@
-"""A kernel's course from a sampler that averages more than an execution, as sure as the samples allow."""
+"""A kernel's power profile from a sampler that averages over more than one execution."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ import numpy as np
 from tracetool.core.arrays import Floats
 from tracetool.measure.fingrav.averaged import Windows
 from tracetool.measure.fingrav.basis import Basis
-from tracetool.measure.fingrav.course_model import Model, State
+from tracetool.measure.fingrav.deconvolution_model import Model, State
 
 #: Rounds that place the windows, weigh the samples and look again; with the windows' place known.
 _ROUNDS, _FEW_ROUNDS = 9, 3
 #: Correlation of noise from which the components' sum is the total again.
 _SAME = 0.9
 _DRAWS = 200
-#: Mean error of a course aimed at, relative to its power.
+#: Mean error of a profile aimed at, relative to its power.
 GOAL = 0.03
-#: Windows placed worse than this part of an execution tell nothing of its course.
+#: Windows placed worse than this part of an execution tell nothing of its profile.
 _PLACED = 0.15
-#: Weight from which a prior counts; phases looked at; multiples of the runs whose error is foretold.
+#: Weight from which a prior counts; phases looked at; multiples of the runs whose error is predicted.
 _LIKELY, _GRID, _FACTORS = 1e-3, np.linspace(0.0, 1.0, 41), np.geomspace(0.1, 100.0, 61)
 
 
 @dataclass(frozen=True)
-class Course:
-    """What the samples say of a course; rows of ``draws`` are equally likely."""
+class Deconvolution:
+    """What the samples say of a profile; rows of ``draws`` are equally likely."""
 
     basis: Basis
-    departure_w: Floats  # (k,) of the course from its mean [W]
+    departure_w: Floats  # (k,) of the profile from its mean [W]
     mean_w: float  # settled power [W]
     settling_w: Floats  # (c,) by constant, above it at steady execution
     draws: Floats  # (b, k + 1 + c) of all three
     place_s: float  # windows end this much later than stamped [s]
     width_s: float  # [s]
-    error: float  # expected mean error of the course, relative to its mean [1]
-    told: float  # share of the course's variance that samples, not assumption, settle; 0 to 1
+    error: float  # expected mean error of the profile, relative to its mean [1]
+    resolved_share: float  # share of the profile's variance that samples, not assumption, settle; 0 to 1
     runs_factor: float  # times as many runs bring ``error`` to 3 %
 
 
@@ -47,8 +47,8 @@ def deconvolve(
     *,
     at: tuple[float, float] | None = None,
     seed: int = 0,
-) -> Course:
-    r"""Return a kernel's course from samples that are means over windows.
+) -> Deconvolution:
+    r"""Return a kernel's power profile from samples that are means over windows.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def deconvolve(
     power_w : array, shape (n,)
         Those samples. [W]
     parts_w : array, shape (n,), optional
-        Sum of the components logged beside them: with noise of its own it tells the common course again. [W]
+        Sum of the components logged beside them: with noise of its own it tells the common profile again. [W]
     at : (place, width), optional
         Where windows end after their stamps, and how long they are, if that is known. [s]
     seed : int
@@ -66,12 +66,12 @@ def deconvolve(
     Notes
     -----
     A sample is :math:`y_n = \sum_j s_{nj} P_j + \sum_j \rho_j \int_{u'_{nj}}^{u_{nj}} d(u)\,du + \epsilon_n`:
-    shares of the window times mean powers, and what the cut executions' course :math:`d` departs from its
+    shares of the window times mean powers, and what the cut executions' profile :math:`d` departs from its
     mean, for whole ones add nothing. Two readings that differ by one cut thus tell the power at it. The
-    course has a Gaussian prior, quicker at both ends, where a kernel fills and drains the machine; its
+    profile has a Gaussian prior, quicker at both ends, where a kernel fills and drains the machine; its
     height, quickness and the settling's time constant are averaged over by their evidence. Place and width
     of the windows are unknowns too, for every edge of a run marks the samples around it; noise is a
-    constant and a share of power, so samples that are mostly pause tell a run's edges best.
+    constant and a share of power, so samples that are mostly idle tell a run's edges best.
     """
     model = Model.of(windows, power_w, parts_w)
     place, width = at or (0.0, windows.samples.window_s)
@@ -79,18 +79,20 @@ def deconvolve(
     state = model.start()
     for turn in range(rounds):
         if at is None and turn:
-            room = 0.1 * windows.samples.window_s
-            place += float(np.clip(state.mean[-2], -room, room))
-            width += float(np.clip(state.mean[-1], -room, room))
+            step = 0.1 * windows.samples.window_s
+            place += float(np.clip(state.mean[-2], -step, step))
+            width += float(np.clip(state.mean[-1], -step, step))
         everything = turn in (0, 2, rounds - 1)
         state = model.solve(state, place, width, free=at is None, everything=everything)
         if parts_w is not None and turn == 2 and state.alike > _SAME:
             return deconvolve(windows, power_w, at=at, seed=seed)  # the components tell nothing of their own
-    return _summed_up(model, state, place, width, np.random.default_rng(seed))
+    return _with_draws(model, state, place, width, np.random.default_rng(seed))
 
 
-def _summed_up(model: Model, state: State, place: float, width: float, random: np.random.Generator) -> Course:
-    """Return the course with draws of it, each prior counting as much as the samples bear it out."""
+def _with_draws(
+    model: Model, state: State, place: float, width: float, random: np.random.Generator
+) -> Deconvolution:
+    """Return the profile with draws of it, each prior counting as much as the samples bear it out."""
     k, q, _ = model.sizes
     whole = model.basis.integral(np.array([1.0]))[0]
     shape = model.basis.at(_GRID) - whole
@@ -103,14 +105,16 @@ def _summed_up(model: Model, state: State, place: float, width: float, random: n
     for row, i in enumerate(likely):
         prior = model.priors[i]
         _, chosen, away, spread = model.posterior(prior, state.gram, state.side)
-        mine = np.flatnonzero(nth == i)
-        draws[np.ix_(mine, chosen)] += away + random.standard_normal((len(mine), len(spread))) @ spread
-        course = model.courses(chosen)
-        middle[row] = shape @ away[course].sum(axis=0)
+        own_draws = np.flatnonzero(nth == i)
+        draws[np.ix_(own_draws, chosen)] += (
+            away + random.standard_normal((len(own_draws), len(spread))) @ spread
+        )
+        columns = model.shape_columns(chosen)
+        middle[row] = shape @ away[columns].sum(axis=0)
         before += share[row] * (model.level_w @ model.level_w) * ((shape @ prior.half) ** 2).sum(axis=1)
         for f, factor in enumerate(_FACTORS):
             _, _, _, spread = model.posterior(prior, state.gram, state.side, factor)
-            within[f] += share[row] * ((spread[:, course].sum(axis=1) @ shape.T) ** 2).sum(axis=0)
+            within[f] += share[row] * ((spread[:, columns].sum(axis=1) @ shape.T) ** 2).sum(axis=0)
     between = share @ (middle - share @ middle) ** 2
     many = draws[:, :-2].reshape(_DRAWS, model.blocks, -1).sum(axis=1)
     mean = state.mean[:-2].reshape(model.blocks, -1).sum(axis=0)
@@ -120,8 +124,8 @@ def _summed_up(model: Model, state: State, place: float, width: float, random: n
     enough = np.flatnonzero(errors <= GOAL)
     length = float(np.median(model.windows.executions.duration_s))
     lost = float(draws[:, -2].std()) > _PLACED * length
-    told = 0.0 if lost else float(max(0.0, 1.0 - variance[now].sum() / before.sum()))
-    return Course(
+    resolved_share = 0.0 if lost else float(max(0.0, 1.0 - variance[now].sum() / before.sum()))
+    return Deconvolution(
         model.basis,
         mean[:k] - whole @ mean[:k],
         float(mean[k]),
@@ -130,6 +134,6 @@ def _summed_up(model: Model, state: State, place: float, width: float, random: n
         place,
         width,
         float(errors[now]),
-        told,
+        resolved_share,
         float(_FACTORS[enough[0]]) if len(enough) and not lost else np.inf,
     )

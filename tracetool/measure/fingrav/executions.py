@@ -8,7 +8,7 @@ import numpy as np
 
 from tracetool.core.arrays import Bools, Floats, Ints
 
-#: A pause this many times the usual one, and at least this long, starts a new run. [1], [s]
+#: An idle time this many times the usual one, and at least this long, starts a new run. [1], [s]
 _PAUSE_TIMES, _PAUSE_S = 20.0, 2e-3
 
 
@@ -46,7 +46,7 @@ def in_runs(start_s: Floats, end_s: Floats, run: Ints | None = None) -> Executio
     start_s, end_s : array, shape (e,)
         Executions, in any order. [s]
     run : array of int, shape (e,), optional
-        Run of each. Without it an unusually long pause starts a new run.
+        Run of each. Without it an unusually long idle time starts a new run.
     """
     order = np.argsort(start_s, kind="stable") if run is None else np.lexsort((start_s, run))
     start, end = start_s[order], end_s[order]
@@ -71,15 +71,15 @@ def largest_bin(values: Floats, margin: float) -> Bools:
     >>> largest_bin(np.array([1.0, 1.03, 1.04, 1.5]), 0.05).tolist()
     [True, True, True, False]
     """
-    known = np.sort(values[np.isfinite(values)])
-    if not len(known):
+    finite_values = np.sort(values[np.isfinite(values)])
+    if not len(finite_values):
         return np.zeros(len(values), dtype=bool)
-    last = np.searchsorted(known, known * (1.0 + margin), side="right")
-    count = last - np.arange(len(known))
-    width = known[last - 1] - known
+    last = np.searchsorted(finite_values, finite_values * (1.0 + margin), side="right")
+    count = last - np.arange(len(finite_values))
+    width = finite_values[last - 1] - finite_values
     best = int(np.lexsort((width, -count))[0])
     with np.errstate(invalid="ignore"):
-        return np.asarray((values >= known[best]) & (values <= known[last[best] - 1]))
+        return np.asarray((values >= finite_values[best]) & (values <= finite_values[last[best] - 1]))
 
 
 def steady_execution(executions: Executions, tolerance: float = 0.02) -> int:

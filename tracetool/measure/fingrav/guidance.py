@@ -88,26 +88,26 @@ def next_executions(tried: Sequence[tuple[int, float]], tolerance: float = 0.02)
     """
     if not tried:
         return 4
-    known = sorted(tried)
-    if len(known) == 1:
-        return 2 * known[0][0]
-    steady = known[-1][1]
-    if abs(known[-2][1] / steady - 1) > tolerance and len(known) < 12:
-        unsteady = [n for n, p in known if abs(p / steady - 1) > tolerance]
-        if unsteady and unsteady[-1] == known[-2][0]:
-            return 2 * known[-1][0]
-    fewest = steady_executions(known, tolerance)
-    below = [n for n, p in known if n < fewest]
+    trials = sorted(tried)
+    if len(trials) == 1:
+        return 2 * trials[0][0]
+    steady = trials[-1][1]
+    if abs(trials[-2][1] / steady - 1) > tolerance and len(trials) < 12:
+        unsteady = [n for n, p in trials if abs(p / steady - 1) > tolerance]
+        if unsteady and unsteady[-1] == trials[-2][0]:
+            return 2 * trials[-1][0]
+    fewest = steady_executions(trials, tolerance)
+    below = [n for n, p in trials if n < fewest]
     low = below[-1] if below else 1
     return (low + fewest) // 2 if fewest - low > 1 else None
 
 
 def steady_executions(tried: Sequence[tuple[int, float]], tolerance: float = 0.02) -> int:
     """Return the fewest executions tried from which on power agrees with the last trial's."""
-    known = sorted(tried)
-    steady = known[-1][1]
-    fewest = known[-1][0]
-    for n, power in reversed(known):
+    trials = sorted(tried)
+    steady = trials[-1][1]
+    fewest = trials[-1][0]
+    for n, power in reversed(trials):
         if abs(power / steady - 1) > tolerance:
             break
         fewest = n

@@ -94,7 +94,7 @@ class History:
         return self.gain + Z90 * self.gain_sd
 
     @property
-    def told(self) -> bool:
+    def identifiable(self) -> bool:
         """Whether the interval is narrow enough to say anything: less than the whole excess wide."""
         return self.gain_high - self.gain_low < 1.0
 
@@ -121,20 +121,20 @@ def fit_history(since_s: Floats, power_w: Floats, excess_w: Floats, run: Ints) -
     included.
     """
 
-    def course(memory: float) -> Floats:
+    def excess_at(memory: float) -> Floats:
         return np.asarray(excess_w * np.exp(-since_s / memory))
 
-    return fit_course(course, np.ones((len(since_s), 1)), power_w, run)[0]
+    return fit_history_term(excess_at, np.ones((len(since_s), 1)), power_w, run)[0]
 
 
-def fit_course(
-    course: Callable[[float], Floats], fixed: Floats, power_w: Floats, run: Ints
+def fit_history_term(
+    excess_at: Callable[[float], Floats], fixed: Floats, power_w: Floats, run: Ints
 ) -> tuple[History, Floats]:
     """Return the history term of samples that may have seen other things too, and the power of all columns.
 
     Parameters
     ----------
-    course : callable
+    excess_at : callable
         Gives, for a time constant [s], what each sample saw of the fading excess at gain 1. [W]
     fixed : array, shape (n, q)
         Part of each sample in the kernel after others, then in all else it saw.
@@ -148,7 +148,7 @@ def fit_course(
     rest = power_w - base @ (base.T @ power_w)
 
     def misfit(memory: float) -> float:
-        column = course(memory)
+        column = excess_at(memory)
         column = column - base @ (base.T @ column)
         size = float(column @ column)
         return -(float(column @ rest) ** 2) / size if size > 0 else 0.0
@@ -156,15 +156,17 @@ def fit_course(
     memory = float(min(_MEMORY_S, key=lambda m: misfit(float(m))))
     step = float(_MEMORY_S[1] / _MEMORY_S[0])
     memory = float(min(memory * np.geomspace(1 / step, step, 41), key=lambda m: misfit(float(m))))
-    rows = np.column_stack([fixed, course(memory)])
-    found = np.asarray(np.linalg.lstsq(rows, power_w, rcond=None)[0], dtype=np.float64)
-    slope = (course(memory * _NUDGE) - course(memory / _NUDGE)) / (2.0 * np.log(_NUDGE))
-    full = np.column_stack([rows, found[-1] * slope])  # and by the logarithm of the time constant
+    rows = np.column_stack([fixed, excess_at(memory)])
+    powers_w = np.asarray(np.linalg.lstsq(rows, power_w, rcond=None)[0], dtype=np.float64)
+    slope = (excess_at(memory * _NUDGE) - excess_at(memory / _NUDGE)) / (2.0 * np.log(_NUDGE))
+    full = np.column_stack([rows, powers_w[-1] * slope])  # and by the logarithm of the time constant
     scores = np.zeros((int(owner.max()) + 1, full.shape[1]))
-    np.add.at(scores, owner, full * (power_w - rows @ found)[:, None])
+    np.add.at(scores, owner, full * (power_w - rows @ powers_w)[:, None])
     bread = np.linalg.pinv(full.T @ full, rcond=1e-12)
     spare = max(len(scores) - full.shape[1], 1)
     cover = bread @ (scores.T @ scores) @ bread * (len(scores) / spare)
     sd = np.sqrt(np.maximum(np.diag(cover), 0.0))
-    made = History(float(found[0]), float(sd[0]), float(found[-1]), float(sd[-2]), memory, len(power_w))
-    return made, found[:-1]
+    history = History(
+        float(powers_w[0]), float(sd[0]), float(powers_w[-1]), float(sd[-2]), memory, len(power_w)
+    )
+    return history, powers_w[:-1]

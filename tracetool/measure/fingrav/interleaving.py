@@ -12,16 +12,16 @@ from tracetool.measure.fingrav.history import (
     LOOK_BACK_S,
     History,
     context_labels,
-    fit_course,
+    fit_history_term,
     power_before,
 )
 from tracetool.measure.fingrav.stitch import Placed, Samples, place
 
-#: Contexts in the order they are told.
+#: Contexts in the order of the output.
 CONTEXTS = ("isolated", "after-alike", "after-heavy", "after-light")
-#: Other kernels told apart beside the profiled one; the rest counts as one.
+#: Other kernels kept apart from the profiled one; the rest counts as one.
 _OTHERS = 12
-#: Fewest samples that a context's power or the history is told from.
+#: Fewest samples that a context's power or the history needs.
 _FEW, _ENOUGH = 8, 24
 #: Pairs of sample and activity looked at.
 _MOST_PAIRS = 1_500_000
@@ -48,7 +48,7 @@ class ContextPower:
     context: str
     executions: int
     samples: int  # that saw them
-    mean_w: float  # NaN where the samples do not tell
+    mean_w: float  # NaN where not identifiable
     low_w: float
     high_w: float
 
@@ -77,25 +77,25 @@ def interleaving(activities: Activities, samples: Samples, *, seed: int = 0) -> 
     Notes
     -----
     Every sample is a sum over what its window saw: the kernel in each context, each other kernel,
-    pauses. Powers solve these equations, so that averaging samplers count too; runs, or stretches of
+    idle times. Powers solve these equations, so that averaging samplers count too; runs, or stretches of
     a campaign with few of them, are resampled for 90 % intervals.
     """
-    known = _fewer_classes(activities)
-    own = known.label == 0
+    grouped = _fewer_classes(activities)
+    own = grouped.label == 0
     if not own.any() or own.all():
         return None
-    placed, power, run = _seen(known, samples)
+    placed, power, run = _samples_near(grouped, samples)
     if len(power) < _ENOUGH:
         return Interleaving((), None, f"only {len(power)} samples meet the kernel or its neighbors")
-    classes = int(known.label.max()) + 1
-    level = _solved(_shares(placed, known.label, classes, len(power)), power)[:classes]
-    said = context_labels(known.start_s, known.end_s, level[known.label])
-    if not np.isin(said[own], ("after-heavy", "after-light")).any():
+    classes = int(grouped.label.max()) + 1
+    level = _solved(_shares(placed, grouped.label, classes, len(power)), power)[:classes]
+    contexts_by_launch = context_labels(grouped.start_s, grouped.end_s, level[grouped.label])
+    if not np.isin(contexts_by_launch[own], ("after-heavy", "after-light")).any():
         return None
-    contexts = _contexts(known, said, (placed, power, run), seed)
-    history, reason, level = _history(known, said, level, (placed, power, run))
+    contexts = _contexts(grouped, contexts_by_launch, (placed, power, run), seed)
+    history, reason, level = _history(grouped, contexts_by_launch, level, (placed, power, run))
     if history is not None:  # again: the excess is over the kernel's own power rather than its mean
-        history, reason, _ = _history(known, said, level, (placed, power, run))
+        history, reason, _ = _history(grouped, contexts_by_launch, level, (placed, power, run))
     return Interleaving(contexts, history, reason)
 
 
@@ -109,20 +109,20 @@ def _fewer_classes(activities: Activities) -> Activities:
     return replace(activities, label=number[activities.label])
 
 
-def _seen(known: Activities, samples: Samples) -> tuple[Placed, Floats, Ints]:
+def _samples_near(activities: Activities, samples: Samples) -> tuple[Placed, Floats, Ints]:
     """What samples near the kernel saw, their power and the stretch each belongs to."""
-    low = np.searchsorted(known.end_s, samples.time_s - samples.window_s)
-    high = np.searchsorted(known.start_s, samples.time_s)
-    own = np.concatenate([[0], np.cumsum(known.label == 0)])
-    near = np.searchsorted(known.end_s, samples.time_s - samples.window_s - LOOK_BACK_S)
-    after = np.searchsorted(known.start_s, samples.time_s + LOOK_BACK_S)
+    low = np.searchsorted(activities.end_s, samples.time_s - samples.window_s)
+    high = np.searchsorted(activities.start_s, samples.time_s)
+    own = np.concatenate([[0], np.cumsum(activities.label == 0)])
+    near = np.searchsorted(activities.end_s, samples.time_s - samples.window_s - LOOK_BACK_S)
+    after = np.searchsorted(activities.start_s, samples.time_s + LOOK_BACK_S)
     meets = np.flatnonzero(own[after] > own[np.minimum(near, after)])
     pairs = int(np.maximum(high - low, 0)[meets].sum())
     step = max(1, -(-pairs // _MOST_PAIRS))
     chosen = meets[::step]
-    some = replace(samples, time_s=samples.time_s[chosen], power_w={})
-    none = np.zeros(len(known.start_s), dtype=np.int64)
-    placed = place(some, Executions(none, none, known.start_s, known.end_s))
+    chosen_samples = replace(samples, time_s=samples.time_s[chosen], power_w={})
+    none = np.zeros(len(activities.start_s), dtype=np.int64)
+    placed = place(chosen_samples, Executions(none, none, activities.start_s, activities.end_s))
     time = samples.time_s[chosen]
     late = np.diff(time, prepend=time[:1]) > max(20.0 * samples.period_s * step, 2 * LOOK_BACK_S)
     run: Ints = np.cumsum(late, dtype=np.int64)
@@ -146,21 +146,21 @@ def _solved(rows: Floats, power: Floats) -> Floats:
 
 
 def _contexts(
-    known: Activities, said: Texts, seen: tuple[Placed, Floats, Ints], seed: int
+    activities: Activities, contexts_by_launch: Texts, sampled: tuple[Placed, Floats, Ints], seed: int
 ) -> tuple[ContextPower, ...]:
-    placed, power, run = seen
-    own = known.label == 0
+    placed, power, run = sampled
+    own = activities.label == 0
     count = len(CONTEXTS)
-    label = known.label + count - 1
+    label = activities.label + count - 1
     for i, context in enumerate(CONTEXTS):
-        label[own & (said == context)] = i
+        label[own & (contexts_by_launch == context)] = i
     rows = _shares(placed, label, int(label.max()) + 1, len(power))
     if (
         not placed.share.size or (placed.end <= placed.begin).all()
     ):  # instantaneous: what else ran is not in it
         keep = rows[:, :count].sum(axis=1) > 0
         rows, power, run = rows[keep], power[keep], run[keep]
-    found = _solved(rows, power)
+    powers_w = _solved(rows, power)
     _, owner = np.unique(run, return_inverse=True)
     runs, size = int(owner.max(initial=0)) + 1, rows.shape[1]
     grams, sides = np.zeros((runs, size, size)), np.zeros((runs, size))
@@ -182,55 +182,55 @@ def _contexts(
         samples = int((rows[:, i] > 0).sum())
         # A tie as strong as the samples, or an interval as wide as the figure, is no measurement.
         width = float(spread[1, i] - spread[0, i])
-        told = samples >= _FEW and strength[i] > 10 * tie and width < abs(float(found[i]))
+        resolved = samples >= _FEW and strength[i] > 10 * tie and width < abs(float(powers_w[i]))
         mean, low, high = (
-            (float(found[i]), float(spread[0, i]), float(spread[1, i])) if told else (np.nan,) * 3
+            (float(powers_w[i]), float(spread[0, i]), float(spread[1, i])) if resolved else (np.nan,) * 3
         )
         out.append(ContextPower(context, executions, samples, mean, low, high))
     return tuple(out)
 
 
 def _history(
-    known: Activities, said: Texts, level: Floats, seen: tuple[Placed, Floats, Ints]
+    activities: Activities, contexts_by_launch: Texts, level: Floats, sampled: tuple[Placed, Floats, Ints]
 ) -> tuple[History | None, str, Floats]:
     """Fit what lingers of the predecessors' power over each unbroken row of the kernel; powers anew."""
-    placed, power, run = seen
-    own = known.label == 0
-    pause = np.diff(known.start_s, prepend=-np.inf)
-    pause[1:] = known.start_s[1:] - np.maximum.accumulate(known.end_s)[:-1]
+    placed, power, run = sampled
+    own = activities.label == 0
+    pause = np.diff(activities.start_s, prepend=-np.inf)
+    pause[1:] = activities.start_s[1:] - np.maximum.accumulate(activities.end_s)[:-1]
     opens = own & (np.concatenate([[True], ~own[:-1]]) | (pause > LOOK_BACK_S))
     first = np.maximum.accumulate(np.where(opens, np.arange(len(own)), 0))
-    before, _ = power_before(known.start_s, known.end_s, level[known.label])
-    after_other = own & (said[first] != "isolated")
+    before, _ = power_before(activities.start_s, activities.end_s, level[activities.label])
+    after_other = own & (contexts_by_launch[first] != "isolated")
     excess = np.where(after_other, before[first] - level[0], 0.0)
     at = placed.execution
-    mine = after_other[at]
-    if len(np.unique(placed.sample[mine])) < _ENOUGH:
+    after_others = after_other[at]
+    if len(np.unique(placed.sample[after_others])) < _ENOUGH:
         return None, f"fewer than {_ENOUGH} samples saw the kernel after others", level
-    # Columns: the kernel after others, the kernel after nothing, each other kernel, pauses.
-    label = np.where(after_other, 0, np.where(own, 1, known.label + 1)).astype(np.int64)
+    # Columns: the kernel after others, the kernel after nothing, each other kernel, idle times.
+    label = np.where(after_other, 0, np.where(own, 1, activities.label + 1)).astype(np.int64)
     fixed = _shares(placed, label, int(label.max()) + 1, len(power))
-    some = fixed[:, 0] > 0.02
-    filled = np.flatnonzero(fixed[some].sum(axis=0) > 0)
-    fixed = fixed[some][:, filled]
-    row = np.cumsum(some) - 1
-    pick = mine & some[placed.sample]
+    used_samples = fixed[:, 0] > 0.02
+    filled = np.flatnonzero(fixed[used_samples].sum(axis=0) > 0)
+    fixed = fixed[used_samples][:, filled]
+    row = np.cumsum(used_samples) - 1
+    pick = after_others & used_samples[placed.sample]
     sample, which = row[placed.sample[pick]], at[pick]
-    start, length = known.start_s[which], known.end_s[which] - known.start_s[which]
-    away = start - known.start_s[first[which]]
+    start, length = activities.start_s[which], activities.end_s[which] - activities.start_s[which]
+    away = start - activities.start_s[first[which]]
     begin, end = away + placed.begin[pick] * length, away + placed.end[pick] * length
     lead = placed.share[pick] * excess[which]
-    count = int(some.sum())
+    count = int(used_samples.sum())
 
-    def course(memory: float) -> Floats:
+    def excess_at(memory: float) -> Floats:
         return np.asarray(np.bincount(sample, lead * _faded(begin, end, memory), minlength=count))
 
-    made, powers = fit_course(course, fixed, power[some], run[some])
+    fitted, powers = fit_history_term(excess_at, fixed, power[used_samples], run[used_samples])
     anew = level.copy()
     others = (filled > 1) & (filled <= len(level))  # column 1 is the kernel after nothing
     anew[0] = powers[0]
     anew[filled[others] - 1] = powers[others]
-    return made, "", anew
+    return fitted, "", anew
 
 
 def _faded(begin: Floats, end: Floats, memory: float) -> Floats:

@@ -12,7 +12,7 @@ from tracetool.measure.fingrav.basis import Basis, polynomial
 from tracetool.measure.fingrav.curves import Curve, FineProfile, RunTrend
 from tracetool.measure.fingrav.executions import Executions, golden_runs, largest_bin, steady_execution
 from tracetool.measure.fingrav.guidance import guidance, runs_wanted
-from tracetool.measure.fingrav.settling import Seen, curve_at, fit_settling, steady_power
+from tracetool.measure.fingrav.settling import GoldenSamples, curve_at, fit_settling, steady_power
 from tracetool.measure.fingrav.stitch import Placed, Samples, place
 from tracetool.measure.fingrav.trend import fit_trend
 
@@ -38,9 +38,9 @@ def fine_profile(
     Notes
     -----
     The nine steps of FinGraV: golden runs by execution-time binning, samples and times of interest,
-    stitching, regression. The course is fitted with power settling from steady execution (SSE) to
+    stitching, regression. The profile is fitted with power settling from steady execution (SSE) to
     steady power (SSP) as a further term, so that every golden sample after SSE counts; averaging
-    samplers are deconvolved by integrating the course over each sample's window.
+    samplers are deconvolved by integrating the profile over each sample's window.
 
     Raises
     ------
@@ -61,23 +61,23 @@ def fine_profile(
     inside[steady] = largest_bin(executions.duration_s[steady], width)
     # A mean over a window lies at no phase: only instantaneous samples are placed in executions.
     instants = samples if samples.window_s <= 0 else replace(samples, time_s=np.zeros(0))
-    seen = Seen(executions, samples, place(instants, executions), inside, sse, last, grid, seed)
-    fitted = fit_settling(seen)
+    data = GoldenSamples(executions, samples, place(instants, executions), inside, sse, last, grid, seed)
+    fitted = fit_settling(data)
     settled, ssp, reached = steady_power(fitted["total"], sse, last)
     curves: list[Curve] = []
     for component, fit in fitted.items():
         for kind, position in (("sse", sse), ("ssp", ssp)):
-            curves.append(curve_at(seen, fit, component=component, kind=kind, position=position))
+            curves.append(curve_at(data, fit, component=component, kind=kind, position=position))
     outliers = (executions.position >= sse) & ~inside
-    told = _outliers(seen, outliers)
-    if told is not None:
-        curves.append(told)
+    outlier_curve = _outliers(data, outliers)
+    if outlier_curve is not None:
+        curves.append(outlier_curve)
     own = next(c for c in curves if c.kind == "sse")
     share = float(golden.mean())
-    course = fitted["total"].course
-    wanted = runs_wanted(guide.samples - own.samples, typical, samples.period_s, share)
-    if course is not None and np.isfinite(course.runs_factor):
-        wanted = max(wanted, int(np.ceil((course.runs_factor - 1.0) * executions.runs)))
+    deconvolution = fitted["total"].deconvolution
+    further_runs = runs_wanted(guide.samples - own.samples, typical, samples.period_s, share)
+    if deconvolution is not None and np.isfinite(deconvolution.runs_factor):
+        further_runs = max(further_runs, int(np.ceil((deconvolution.runs_factor - 1.0) * executions.runs)))
     return FineProfile(
         float(np.median(executions.duration_s[inside])) if inside.any() else typical,
         guide,
@@ -87,35 +87,51 @@ def fine_profile(
         ssp,
         reached,
         settled,
-        wanted,
+        further_runs,
         tuple(curves),
-        _run_trend(seen, golden),
+        _run_trend(data, golden),
         float(outliers.sum() / max((executions.position >= sse).sum(), 1)),
-        course,
+        deconvolution,
     )
 
 
-def _outliers(seen: Seen, outliers: Bools) -> Curve | None:
+def _outliers(data: GoldenSamples, outliers: Bools) -> Curve | None:
     """Profile of executions of unusual length; None where too few samples met one."""
-    executions, samples, placed, seed = seen.executions, seen.samples, seen.placed, seen.seed
+    executions, samples, placed, seed = data.executions, data.samples, data.placed, data.seed
     chosen = outliers[placed.execution] & (placed.share > 0.5)
     if samples.window_s > 0 or chosen.sum() < 12:
         return None
-    kept = Placed(*(getattr(placed, f)[chosen] for f in ("sample", "execution", "begin", "end", "share")))
+    outlier_pairs = Placed(
+        *(getattr(placed, f)[chosen] for f in ("sample", "execution", "begin", "end", "share"))
+    )
     basis: Basis = polynomial(2)
-    power = samples.power_w["total"][kept.sample]
-    trend = fit_trend(basis.at(kept.end), power, executions.run[kept.execution], basis, seed=seed)
-    phase = np.linspace(0.0, 1.0, seen.grid)
+    power = samples.power_w["total"][outlier_pairs.sample]
+    trend = fit_trend(
+        basis.at(outlier_pairs.end), power, executions.run[outlier_pairs.execution], basis, seed=seed
+    )
+    phase = np.linspace(0.0, 1.0, data.grid)
     mid, low, high = trend.at(phase)
     mean, mean_low, mean_high = trend.mean()
     return Curve(
-        "total", "outlier", phase, mid, low, high, mid, mean, mean_low, mean_high, len(power), kept.end, power
+        "total",
+        "outlier",
+        phase,
+        mid,
+        low,
+        high,
+        mid,
+        mean,
+        mean_low,
+        mean_high,
+        len(power),
+        outlier_pairs.end,
+        power,
     )
 
 
-def _run_trend(seen: Seen, golden: Bools) -> RunTrend:
+def _run_trend(data: GoldenSamples, golden: Bools) -> RunTrend:
     """Power over the time of a run: the degree-4 trend of FinGraV's figures."""
-    executions, samples, grid, seed = seen.executions, seen.samples, seen.grid, seen.seed
+    executions, samples, grid, seed = data.executions, data.samples, data.grid, data.seed
     runs = executions.runs
     first = np.full(runs, np.inf)
     final = np.full(runs, -np.inf)

@@ -1,4 +1,4 @@
-"""A kernel's course with power settling from steady execution to steady power."""
+"""A kernel's power profile with power settling from steady execution to steady power."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import numpy as np
 
 from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.core.errors import BadInput
+from tracetool.core.figures import counted
 from tracetool.measure.fingrav.averaged import Windows
 from tracetool.measure.fingrav.basis import Basis, polynomial, spline
 from tracetool.measure.fingrav.curves import Curve
-from tracetool.measure.fingrav.deconvolve import Course, deconvolve
+from tracetool.measure.fingrav.deconvolve import Deconvolution, deconvolve
 from tracetool.measure.fingrav.executions import Executions
 from tracetool.measure.fingrav.stitch import Placed, Samples, rows_of
 from tracetool.measure.fingrav.trend import Trend, fit_trend
@@ -22,18 +23,18 @@ POWER_TOLERANCE = 0.02
 _SETTLE = (1.5, 5.0, 15.0, 50.0)
 #: Samples a profile needs; of an averaging sampler those that hold this much of golden executions.
 _FEWEST, _HELD = 5, 0.2
-#: Samples from which on several time constants of settling are told apart.
+#: Samples from which on several time constants of settling are fitted.
 _MANY = 60
 
 
 def _constants(sse: int, last: int, simple: bool) -> tuple[float, ...]:
     """Time constants of settling, in executions, that runs of this length can show."""
-    room = max(last - sse, 1)
-    constants = [c for c in _SETTLE if c <= room / 2.0]
-    if not constants or constants[-1] < room / 2.5:  # short runs: something as slow as they are long
-        constants.append(float(room))
+    longest = max(last - sse, 1)
+    constants = [c for c in _SETTLE if c <= longest / 2.0]
+    if not constants or constants[-1] < longest / 2.5:  # short runs: something as slow as they are long
+        constants.append(float(longest))
     if simple:  # one time constant, a third of the way
-        constants = [room / 3.0]
+        constants = [longest / 3.0]
     return tuple(constants)
 
 
@@ -44,7 +45,7 @@ def _settling(position: Ints, sse: int, constants: tuple[float, ...]) -> Floats:
 
 
 @dataclass(frozen=True)
-class Seen:
+class GoldenSamples:
     """What a fit looks at: executions, which are golden, and the samples placed in them."""
 
     executions: Executions
@@ -59,13 +60,15 @@ class Seen:
 
 @dataclass(frozen=True)
 class Fit:
-    """One component's course, with power settling beside it."""
+    """One component's power profile, with power settling beside it."""
 
     spline: Trend
     straight: Trend
     settling: Floats  # (last + 1, q)
     copies: Floats  # (b, q) resampled amplitudes of settling
-    course: Course | None = None  # of an averaging sampler: the course grows with the power then
+    deconvolution: Deconvolution | None = (
+        None  # of an averaging sampler: the profile grows with the power then
+    )
     windows: Windows | None = None  # what it saw
 
 
@@ -77,52 +80,54 @@ def _bases(used: int) -> tuple[Basis, Basis]:
     return spline(pieces), polynomial(4 if used >= 12 else 1)
 
 
-def fit_settling(seen: Seen) -> dict[str, Fit]:
-    """Return each component's course with settling, from all golden samples.
+def fit_settling(data: GoldenSamples) -> dict[str, Fit]:
+    """Return each component's power profile with settling, from all golden samples.
 
     Raises
     ------
     BadInput
         If fewer than five samples meet a golden execution.
     """
-    if seen.samples.window_s > 0:
-        return _averaged(seen)
-    executions, samples, placed, inside = seen.executions, seen.samples, seen.placed, seen.inside
-    sse, last, seed = seen.sse, seen.last, seen.seed
+    if data.samples.window_s > 0:
+        return _averaged(data)
+    executions, samples, placed, inside = data.executions, data.samples, data.placed, data.inside
+    sse, last, seed = data.sse, data.last, data.seed
     count = len(samples.time_s)
     good = inside[placed.execution]
     used = np.bincount(placed.sample, placed.share * good, minlength=count) > 0.999
     if used.sum() < _FEWEST:
         raise BadInput(
-            f"only {int(used.sum())} samples meet an execution of the golden bin",
+            f"only {counted(int(used.sum()), 'sample')} within an execution of the golden bin",
             "log more runs, or check that trace and log are of one clock",
         )
-    kept = Placed(*(getattr(placed, f)[good] for f in ("sample", "execution", "begin", "end", "share")))
+    golden_pairs = Placed(
+        *(getattr(placed, f)[good] for f in ("sample", "execution", "begin", "end", "share"))
+    )
     constants = _constants(sse, last, int(used.sum()) < _MANY)
     owner = np.zeros(count, dtype=np.int64)
-    owner[kept.sample] = executions.run[kept.execution]
-    settle = _settling(executions.position[kept.execution], sse, constants)
+    owner[golden_pairs.sample] = executions.run[golden_pairs.execution]
+    settle = _settling(executions.position[golden_pairs.execution], sse, constants)
     beside = np.zeros((count, settle.shape[1]))
-    np.add.at(beside, kept.sample, settle * kept.share[:, None])
-    rows = [(basis, rows_of(kept, basis, count)[used]) for basis in _bases(int(used.sum()))]
+    np.add.at(beside, golden_pairs.sample, settle * golden_pairs.share[:, None])
+    rows = [(basis, rows_of(golden_pairs, basis, count)[used]) for basis in _bases(int(used.sum()))]
     grid = _settling(np.arange(last + 1), sse, constants)
     out = {}
     for component, power in samples.power_w.items():
         curve, straight = (
-            fit_trend(seen_by, power[used], owner[used], basis, beside=beside[used], seed=seed)
-            for basis, seen_by in rows
+            fit_trend(sample_means, power[used], owner[used], basis, beside=beside[used], seed=seed)
+            for basis, sample_means in rows
         )
         out[component] = Fit(curve, straight, grid, curve.resampled_other)
     return out
 
 
-def _averaged(seen: Seen) -> dict[str, Fit]:
-    """Each component's course from a sampler that averages; the logged parts help to tell the total's."""
-    windows = Windows.of(seen.executions, seen.samples, seen.inside, seen.sse, seen.last)
+def _averaged(data: GoldenSamples) -> dict[str, Fit]:
+    """Each component's power profile from an averaging sampler; the logged parts help identify the total."""
+    windows = Windows.of(data.executions, data.samples, data.inside, data.sse, data.last)
     share = windows.share(windows.inside.astype(np.float64))
     if (share > _HELD).sum() < _FEWEST:
         most = float(share.max(initial=0.0))
-        length = f"{seen.samples.window_s * 1e3:.4g} ms"
+        length = f"{data.samples.window_s * 1e3:.4g} ms"
         raise BadInput(
             f"windows of {length} hold {most:.0%} of golden executions at most: no profile",
             "run the kernel alone, back to back, for longer than a window; check both clocks",
@@ -130,28 +135,28 @@ def _averaged(seen: Seen) -> dict[str, Fit]:
     power = windows.samples.power_w
     others = [name for name in power if name != "total"]
     parts = np.sum([power[name] for name in others], axis=0) if others else None
-    whole = deconvolve(windows, power["total"], parts, seed=seen.seed)
-    grid = windows.settling(np.arange(seen.last + 1))
+    whole = deconvolve(windows, power["total"], parts, seed=data.seed)
+    grid = windows.settling(np.arange(data.last + 1))
     out = {"total": _as_fit(whole, grid, windows)}
     for name in others:
-        own = deconvolve(windows, power[name], at=(whole.place_s, whole.width_s), seed=seen.seed)
+        own = deconvolve(windows, power[name], at=(whole.place_s, whole.width_s), seed=data.seed)
         out[name] = _as_fit(own, grid, windows)
     return {name: out[name] for name in power}
 
 
-def _as_fit(course: Course, grid: Floats, windows: Windows) -> Fit:
-    """A deconvolved course as a fit: the spline, and the degree-4 polynomial closest to it."""
-    k = course.basis.size
-    mean = course.draws[:, [k]]
-    copies = course.draws[:, :k] + mean
-    settling = course.draws[:, k + 1 :]
-    middle = course.departure_w + course.mean_w
-    curve = Trend(course.basis, middle, copies, 1.0, course.settling_w, settling, 0.0)
+def _as_fit(deconvolution: Deconvolution, grid: Floats, windows: Windows) -> Fit:
+    """A deconvolved profile as a fit: the spline, and the degree-4 polynomial closest to it."""
+    k = deconvolution.basis.size
+    mean = deconvolution.draws[:, [k]]
+    copies = deconvolution.draws[:, :k] + mean
+    settling = deconvolution.draws[:, k + 1 :]
+    middle = deconvolution.departure_w + deconvolution.mean_w
+    curve = Trend(deconvolution.basis, middle, copies, 1.0, deconvolution.settling_w, settling, 0.0)
     phase = np.linspace(0.0, 1.0, 101)
     close = polynomial(4)
-    onto = np.linalg.pinv(close.at(phase)) @ course.basis.at(phase)
-    straight = Trend(close, onto @ middle, copies @ onto.T, 0.0, course.settling_w, settling, 0.0)
-    return Fit(curve, straight, grid, settling, course, windows)
+    onto = np.linalg.pinv(close.at(phase)) @ deconvolution.basis.at(phase)
+    straight = Trend(close, onto @ middle, copies @ onto.T, 0.0, deconvolution.settling_w, settling, 0.0)
+    return Fit(curve, straight, grid, settling, deconvolution, windows)
 
 
 def steady_power(fit: Fit, sse: int, last: int) -> tuple[Floats, int, bool]:
@@ -164,11 +169,11 @@ def steady_power(fit: Fit, sse: int, last: int) -> tuple[Floats, int, bool]:
     return excess, min(ssp, last), ssp <= last
 
 
-def curve_at(seen: Seen, fit: Fit, *, component: str, kind: str, position: int) -> Curve:
-    """Return a component's profile as it is at a position: its course plus what power lies above steady."""
-    placed, samples, inside, sse = seen.placed, seen.samples, seen.inside, seen.sse
-    phase = np.linspace(0.0, 1.0, seen.grid)
-    here = fit.settling[position if kind == "sse" else -1]
+def curve_at(data: GoldenSamples, fit: Fit, *, component: str, kind: str, position: int) -> Curve:
+    """Return a component's profile as it is at a position: its profile plus what power lies above steady."""
+    placed, samples, inside, sse = data.placed, data.samples, data.inside, data.sse
+    phase = np.linspace(0.0, 1.0, data.grid)
+    settling = fit.settling[position if kind == "sse" else -1]
     whole = fit.spline.basis.integral(np.array([1.0]))[0]
     middle, steady = (
         fit.spline.basis.at(phase) @ fit.spline.coefficients,
@@ -176,22 +181,22 @@ def curve_at(seen: Seen, fit: Fit, *, component: str, kind: str, position: int) 
     )
     straight = fit.straight.basis.at(phase) @ fit.straight.coefficients
     copies, means = fit.spline.resampled @ fit.spline.basis.at(phase).T, fit.spline.resampled @ whole
-    extra, more = float(here @ fit.spline.other), fit.copies @ here
-    if fit.course is not None:
+    extra, more = float(settling @ fit.spline.other), fit.copies @ settling
+    if fit.deconvolution is not None:
         middle, straight = middle * (1.0 + extra / steady), straight * (1.0 + extra / steady)
         copies = copies * (1.0 + more / means)[:, None]
     else:
         middle, straight, copies = middle + extra, straight + extra, copies + more[:, None]
     means = means + more
     low, high = np.percentile(copies, [5.0, 95.0], axis=0)
-    at = seen.executions.position[placed.execution]
+    at = data.executions.position[placed.execution]
     chosen = inside[placed.execution] & ((at == sse) if kind == "sse" else (at >= position))
     chosen &= placed.share > 0.5
     met = len(np.unique(placed.sample[chosen]))
     if fit.windows is not None:
         where = fit.windows.executions.position
-        wanted = fit.windows.inside & ((where == sse) if kind == "sse" else (where >= position))
-        met = int((fit.windows.share(wanted.astype(np.float64)) > 0).sum())
+        at_position = fit.windows.inside & ((where == sse) if kind == "sse" else (where >= position))
+        met = int((fit.windows.share(at_position.astype(np.float64)) > 0).sum())
     return Curve(
         component,
         kind,

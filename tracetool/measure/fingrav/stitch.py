@@ -1,4 +1,4 @@
-"""Samples of many runs stitched into the course of power over one execution."""
+"""Samples of many runs stitched into the profile of power over one execution."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def rows_of(placed: Placed, basis: Basis, count: int, weight: Floats | None = No
     if instant.any():
         value[instant] = basis.at(placed.end[instant])
     if (~instant).any():
-        seen = basis.integral(placed.end[~instant]) - basis.integral(placed.begin[~instant])
-        value[~instant] = seen / width[~instant, None]
+        window_integral = basis.integral(placed.end[~instant]) - basis.integral(placed.begin[~instant])
+        value[~instant] = window_integral / width[~instant, None]
     value *= (placed.share if weight is None else placed.share * weight)[:, None]
     out = np.zeros((count, basis.size))
     np.add.at(out, placed.sample, value)

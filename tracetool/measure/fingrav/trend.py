@@ -35,7 +35,7 @@ class Trend:
         return rows @ self.coefficients, low, high
 
     def mean(self) -> tuple[float, float, float]:
-        """Return the mean over the course and both ends of its 90 % interval. [W]"""
+        """Return the mean over the profile and both ends of its 90 % interval. [W]"""
         whole = self.basis.integral(np.array([1.0]))[0]
         copies = self.resampled @ whole
         tail = 100.0 * (1.0 - LEVEL) / 2.0
@@ -84,15 +84,15 @@ def fit_trend(
     ridge = 1e-9 * max(float(np.trace(gram)) / size, 1e-12) * np.eye(size)
     smoothing = _smoothing(gram, side, power_w, penalty, ridge) if penalty.any() else 0.0
     whole = gram + smoothing * penalty + ridge
-    found = np.linalg.solve(whole, side)
+    coefficients = np.linalg.solve(whole, side)
     random = np.random.default_rng(seed)
     draw = random.multinomial(runs, np.full(runs, 1.0 / max(runs, 1)), _RESAMPLES)
     many = np.tensordot(draw, grams, axes=1) + smoothing * penalty + ridge
     copies = np.linalg.solve(many, (draw @ sides)[:, :, None])[:, :, 0]
     if smoothing:
-        copies = copies + _smoothed_away(whole, smoothing * penalty, power_w - full @ found, random)
-    miss_w = float(np.sqrt(np.mean((power_w - full @ found) ** 2))) if len(power_w) else 0.0
-    return Trend(basis, found[:k], copies[:, :k], smoothing, found[k:], copies[:, k:], miss_w)
+        copies = copies + _smoothed_away(whole, smoothing * penalty, power_w - full @ coefficients, random)
+    miss_w = float(np.sqrt(np.mean((power_w - full @ coefficients) ** 2))) if len(power_w) else 0.0
+    return Trend(basis, coefficients[:k], copies[:, :k], smoothing, coefficients[k:], copies[:, k:], miss_w)
 
 
 def _smoothed_away(whole: Floats, penalty: Floats, miss: Floats, random: np.random.Generator) -> Floats:
@@ -120,9 +120,9 @@ def _smoothing(gram: Floats, side: Floats, power_w: Floats, penalty: Floats, rid
     scale = float(np.trace(gram)) / size
     for value in _SMOOTHING * scale:
         whole = gram + value * penalty + ridge
-        found = np.linalg.solve(whole, side)
-        miss = float(power_w @ power_w - 2 * found @ side + found @ gram @ found)
-        rough = value * float(found @ penalty @ found)
+        coefficients = np.linalg.solve(whole, side)
+        miss = float(power_w @ power_w - 2 * coefficients @ side + coefficients @ gram @ coefficients)
+        rough = value * float(coefficients @ penalty @ coefficients)
         _, log_size = np.linalg.slogdet(whole)
         spare = max(n - size + rank, 1)
         score = spare * np.log(max(miss + rough, 1e-300)) + log_size - rank * np.log(value)

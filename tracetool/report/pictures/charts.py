@@ -31,7 +31,7 @@ class Chart:
     """A chart, and what it says to those who cannot see it."""
 
     title: str
-    said: str
+    caption: str
     model: Any
 
 
@@ -100,7 +100,7 @@ def blank(
     height, width : int
         Height, and the most it takes of the page's width. [px]
     log : bool
-        Whether equal ratios take equal room.
+        Whether equal ratios take equal space.
     drag : {"both", "width"}
         Which way dragging and Ctrl + wheel move.
     """
@@ -109,7 +109,7 @@ def blank(
     from bokeh.plotting import figure
 
     kind: Literal["log", "linear"] = "log" if log else "linear"
-    made = figure(
+    chart = figure(
         height=height,
         sizing_mode="stretch_width",
         max_width=width,
@@ -127,9 +127,9 @@ def blank(
     )
     wheel = WheelZoomTool(dimensions=drag, modifiers="ctrl")
     pan = PanTool(dimensions=drag)
-    made.add_tools(pan, wheel)
-    made.toolbar.active_scroll, made.toolbar.active_drag = wheel, pan
-    for axis in (*made.xaxis, *made.yaxis):
+    chart.add_tools(pan, wheel)
+    chart.toolbar.active_scroll, chart.toolbar.active_drag = wheel, pan
+    for axis in (*chart.xaxis, *chart.yaxis):
         axis.update(
             axis_label_text_font=_FONT, axis_label_text_font_size="13px", axis_label_text_font_style="normal",
             axis_label_text_color=SOFT, major_label_text_font=_FONT, major_label_text_font_size="12px",
@@ -139,30 +139,30 @@ def blank(
         if log:
             axis.formatter = PrintfTickFormatter(format="%g")
             axis.ticker.desired_num_ticks = 4  # over less than two decades more of them would collide
-    made.grid.grid_line_color = LINE
-    return made
+    chart.grid.grid_line_color = LINE
+    return chart
 
 
-def legend(made: Any, place: str = "above") -> None:
+def legend(chart: Any, place: str = "above") -> None:
     """Give a chart with named marks a legend outside its frame, so that it hides nothing."""
     from bokeh.models.annotations import Legend
 
-    for found in made.legend:
-        found.update(
+    for item in chart.legend:
+        item.update(
             background_fill_color=None, border_line_color=None, label_text_color=INK, label_text_font=_FONT,
             label_text_font_size="12px", padding=0, margin=0, spacing=2, glyph_height=18, label_height=18,
         )  # fmt: skip
-        if isinstance(found, Legend):
-            made.add_layout(found, place)
+        if isinstance(item, Legend):
+            chart.add_layout(item, place)
 
 
-def hover(made: Any, rows: list[tuple[str, str]], over: list[Any], **options: Any) -> None:
+def hover(chart: Any, rows: list[tuple[str, str]], over: list[Any], **options: Any) -> None:
     """Tell what is under the pointer: a label and a column per row; the columns' texts stay texts."""
     from bokeh.models import HoverTool
 
     cells = "".join(f"<div><b>{label}</b> @{column}</div>" for label, column in rows)
     html = f'<div style="max-width:18rem;overflow-wrap:anywhere;font:12px {_FONT}">{cells}</div>'
-    made.add_tools(HoverTool(tooltips=html, renderers=over, **options))
+    chart.add_tools(HoverTool(tooltips=html, renderers=over, **options))
 
 
 def chart_html(chart: Chart, key: str) -> str:
@@ -176,7 +176,7 @@ def chart_html(chart: Chart, key: str) -> str:
     )
     return (
         f'<div class="chart" id="{place}" role="img" tabindex="0"'
-        f' aria-label="{escape.html(f"{chart.title}. {chart.said}")}"></div>'
+        f' aria-label="{escape.html(f"{chart.title}. {chart.caption}")}"></div>'
         f'<script type="application/json" class="chart-data">{escape.script(item)}</script>'
     )
 
@@ -186,5 +186,5 @@ def library() -> str:
     need_bokeh()
     from bokeh.resources import Resources
 
-    made = Resources(mode="inline", components=["bokeh"], minified=True, log_level="error").js_raw
-    return "\n".join(made)
+    scripts = Resources(mode="inline", components=["bokeh"], minified=True, log_level="error").js_raw
+    return "\n".join(scripts)

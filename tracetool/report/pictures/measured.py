@@ -55,13 +55,13 @@ def log_picture(
     miss = float(np.sqrt(np.mean((shown_w - explained_w) ** 2))) if len(time_s) else 0.0
     drawn = [shown_w, explained_w, *([] if course is None else [course[1]])]
     watts = limits(np.concatenate(drawn))
-    made = blank(limits(time_s, margin=0.01), watts, ("time [s]", "power [W]"), height=380, drag="width")
+    chart = blank(limits(time_s, margin=0.01), watts, ("time [s]", "power [W]"), height=380, drag="width")
     time, shown, explained = thinned(time_s, shown_w, explained_w)
     if course is not None:
-        told = "power reconstructed, gain undone"
-        made.step(*course, mode="center", line_color=SOFT, line_width=1.0, legend_label=told)
-    made.line(time, shown, line_color=MEASURED, line_width=1.5, legend_label="log, as the sensor shows it")
-    made.line(
+        label = "power reconstructed, gain undone"
+        chart.step(*course, mode="center", line_color=SOFT, line_width=1.0, legend_label=label)
+    chart.line(time, shown, line_color=MEASURED, line_width=1.5, legend_label="log, as the sensor shows it")
+    chart.line(
         time,
         explained,
         line_color=MODEL,
@@ -69,9 +69,9 @@ def log_picture(
         line_dash="dashed",
         legend_label="explained by classes",
     )
-    legend(made)
-    said = f"{len(time_s)} readings; residual {miss:.1f} W (RMS)."
-    return Chart(plain(title, 300), said, made)
+    legend(chart)
+    caption = f"{len(time_s)} readings; residual {miss:.1f} W (RMS)."
+    return Chart(plain(title, 300), caption, chart)
 
 
 def energy_bars(
@@ -82,11 +82,11 @@ def energy_bars(
     identified: Sequence[bool] | None = None,
 ) -> Chart:
     """Return energy per class as bars with 90 % intervals, in the order given; pale if not identified. [J]"""
-    known = [True] * len(names) if identified is None else list(identified)
+    is_identified = [True] * len(names) if identified is None else list(identified)
     rows = [f"{i + 1}. {plain(name, 28)}" for i, name in enumerate(names)]  # numbered: cut names may repeat
     reach = float(np.nan_to_num(np.concatenate([[0.0], high_j, energy_j])).max())
     ends = (0.0, max(reach * 1.04, 1e-12))
-    made = blank(ends, rows[::-1] or [""], ("energy [J]", ""), height=70 + 26 * len(rows))
+    chart = blank(ends, rows[::-1] or [""], ("energy [J]", ""), height=70 + 26 * len(rows))
     whole = [plain(name, 200) for name in names]
     figures = [
         f"{number(float(e))} J, {number(float(a))} to {number(float(b))}"
@@ -99,20 +99,21 @@ def energy_bars(
         "high": high_j,
         "name": whole,
         "said": figures,
-        "strength": [0.95 if k else 0.4 for k in known],
+        "strength": [0.95 if k else 0.4 for k in is_identified],
     }
-    bars = made.hbar(y="class", right="energy", height=0.65, fill_color=MODEL, fill_alpha="strength",
+    bars = chart.hbar(y="class", right="energy", height=0.65, fill_color=MODEL, fill_alpha="strength",
                      line_color=None, source=source)  # fmt: skip
-    made.segment(x0="low", x1="high", y0="class", y1="class", line_color=INK, line_width=1.4, source=source)
-    made.ygrid.grid_line_color = None
-    made.xaxis.ticker.desired_num_ticks = 4  # beside the names a telephone leaves the bars little room
-    hover(made, [("", "name"), ("", "said")], [bars])
-    told = "; ".join(
-        f"{n}: {s}{'' if k else ' (not identified)'}" for n, s, k in zip(whole, figures, known, strict=True)
+    chart.segment(x0="low", x1="high", y0="class", y1="class", line_color=INK, line_width=1.4, source=source)
+    chart.ygrid.grid_line_color = None
+    chart.xaxis.ticker.desired_num_ticks = 4  # beside the names a telephone leaves the bars little space
+    hover(chart, [("", "name"), ("", "said")], [bars])
+    sentence = "; ".join(
+        f"{n}: {s}{'' if k else ' (not identified)'}"
+        for n, s, k in zip(whole, figures, is_identified, strict=True)
     )
-    pale = "" if all(known) else ", pale where the log does not tell a class from others"
+    pale = "" if all(is_identified) else ", pale where the log does not tell a class from others"
     return Chart(
         "Measured energy per class",
-        f"{counted(len(rows), 'class', 'classes')}, bars with 90 % intervals{pale}. {told}",
-        made,
+        f"{counted(len(rows), 'class', 'classes')}, bars with 90 % intervals{pale}. {sentence}",
+        chart,
     )

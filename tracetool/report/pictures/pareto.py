@@ -32,13 +32,13 @@ def pareto(clocks: Clocks, marks: dict[int, str]) -> Chart:
     order = np.argsort(clocks.clock_mhz)
     time, energy = clocks.time_ms[order], clocks.energy_j[order]
     low, high = clocks.low_j[order], clocks.high_j[order]
-    made = blank(
+    chart = blank(
         limits(time), limits(np.concatenate([energy, low, high])),
         ("time of the whole run [ms]", "energy [J]"),
         height=440, width=760,
     )  # fmt: skip
-    made.line(time, energy, line_color=SOFT, line_width=1.5)
-    made.segment(time, low, time, high, line_color=SOFT, line_alpha=0.7)
+    chart.line(time, energy, line_color=SOFT, line_width=1.5)
+    chart.segment(time, low, time, high, line_color=SOFT, line_alpha=0.7)
     best = front(time, energy)
     source = {
         "x": time, "y": energy,
@@ -53,19 +53,21 @@ def pareto(clocks: Clocks, marks: dict[int, str]) -> Chart:
     for rows, fill, name in ((best, MODEL, "not beaten"), (~best, BACK, "beaten in time and energy")):
         if rows.any():
             part = {k: np.asarray(v)[rows] for k, v in source.items()}
-            over.append(made.scatter(x="x", y="y", size=9, fill_color=fill, line_color=MODEL, line_width=1.5,
+            over.append(chart.scatter(x="x", y="y", size=9, fill_color=fill, line_color=MODEL, line_width=1.5,
                                      source=part, legend_label=name))  # fmt: skip
     shapes = ("star", "diamond", "square")
     for (i, text), shape in zip(sorted(marks.items()), shapes, strict=False):
         at = int(np.flatnonzero(order == i)[0])
         over.append(
-            made.scatter(
+            chart.scatter(
                 x="x", y="y", size=17, marker=shape, fill_color=MEASURED, line_color=INK,
                 source={k: np.asarray(v)[[at]] for k, v in source.items()},
                 legend_label=f"{clocks.clock_mhz[i]:.0f} MHz: {text}",
             )
         )  # fmt: skip
-    hover(made, [("", "clock"), ("", "said"), ("", "note")], over)
-    legend(made)
-    said = "; ".join(f"{text} at {clocks.clock_mhz[i]:.0f} MHz" for i, text in sorted(marks.items()))
-    return Chart("Energy and time over clocks", f"{counted(clocks.clock_mhz.size, 'clock')}; {said}.", made)
+    hover(chart, [("", "clock"), ("", "said"), ("", "note")], over)
+    legend(chart)
+    caption = "; ".join(f"{text} at {clocks.clock_mhz[i]:.0f} MHz" for i, text in sorted(marks.items()))
+    return Chart(
+        "Energy and time over clocks", f"{counted(clocks.clock_mhz.size, 'clock')}; {caption}.", chart
+    )

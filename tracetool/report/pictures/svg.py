@@ -1,16 +1,26 @@
-"""Marks of inline SVG pictures."""
+"""Drawings as SVG: elements, how wide a text is in them, and colors that any color vision distinguishes.
+
+References
+----------
+.. [1] Advance widths of DejaVu Sans 2.37, the widest of the faces ``system-ui`` usually stands for.
+.. [2] P. Tol, "Color Schemes", SRON technical note EPS-TN-09-002, scheme "muted".
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
 
 from tracetool.core import escape
 
 
-def _attributes(given: dict[str, object]) -> str:
+def _attributes(attributes: dict[str, object]) -> str:
     parts = []
-    for key, value in given.items():
+    for key, value in attributes.items():
         if value is None:
             continue
         shown = f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
@@ -28,22 +38,22 @@ class Drawing:
     description: str
     parts: list[str] = field(default_factory=list)
 
-    def mark(self, element: str, said: str = "", /, **attributes: object) -> None:
-        """Add an element; ``said`` becomes its tooltip."""
-        inner = f"<title>{escape.html(said, 400)}</title>" if said else ""
+    def mark(self, element: str, tooltip: str = "", /, **attributes: object) -> None:
+        """Add an element; ``tooltip`` becomes its tooltip."""
+        inner = f"<title>{escape.html(tooltip, 400)}</title>" if tooltip else ""
         self.parts.append(f"<{element}{_attributes(attributes)}>{inner}</{element}>")
 
     def text(self, x: float, y: float, text: str, **attributes: object) -> None:
         """Add a text."""
-        given = _attributes({"x": float(x), "y": float(y), **attributes})
-        self.parts.append(f"<text{given}>{escape.html(text, 200)}</text>")
+        attribute_text = _attributes({"x": float(x), "y": float(y), **attributes})
+        self.parts.append(f"<text{attribute_text}>{escape.html(text, 200)}</text>")
 
     def label(self, box: tuple[float, float, float, float], text: str, **attributes: object) -> None:
         """Add a line of text at the top of a box (x, y, width, height), clipped to it whatever the face."""
         x, y, width, height = (float(v) for v in box)
         place = _attributes({"x": x, "y": y, "width": width, "height": height})
-        given = _attributes({"x": 4.0, "y": 13.0, **attributes})
-        self.parts.append(f"<svg{place}><text{given}>{escape.html(text, 200)}</text></svg>")
+        attribute_text = _attributes({"x": 4.0, "y": 13.0, **attributes})
+        self.parts.append(f"<svg{place}><text{attribute_text}>{escape.html(text, 200)}</text></svg>")
 
     def svg(self) -> str:
         """Return the picture."""
@@ -54,3 +64,75 @@ class Drawing:
             f'<title id="{name}-t">{escape.html(self.title, 300)}</title>'
             f'<desc id="{name}-d">{escape.html(self.description, 1000)}</desc>{"".join(self.parts)}</svg>'
         )
+
+
+#: Widths in units of the letters' size. [1]
+_WIDTHS: Final = {
+    letter: width
+    for letters, width in (
+        ("ijl I'|", 0.30), (" .,:;·", 0.34), ("f()[]{}/\\-t", 0.40), ("r", 0.42), ("_*\"s", 0.53),
+        ("cz", 0.56),
+        ("kvxyL", 0.60), ("abdeghnopqu0123456789FPTYETS?$&", 0.64), ("ABKRVXZ", 0.70), ("CGDHNOQU", 0.79),
+        ("w<>=+~#^", 0.84), ("M%@…", 1.0), ("mW", 1.0),
+    )
+    for letter in letters
+}  # fmt: skip
+_UNKNOWN: Final = 1.1
+_BOLD: Final = 1.12
+#: Fewer letters of a shortened name tell nothing.
+_FEWEST: Final = 8
+
+
+def text_width(text: str, size: float = 12.0, *, bold: bool = False) -> float:
+    """Return the width of a text set at ``size``. [px]
+
+    >>> text_width("ill") < text_width("MMM"), text_width("gemm") < text_width("gemm", bold=True)
+    (True, True)
+    """
+    return size * (_BOLD if bold else 1.0) * sum(_WIDTHS.get(letter, _UNKNOWN) for letter in text)
+
+
+def label_that_fits(text: str, width: float, *, bold: bool = False) -> str:
+    """Return a label of at most ``width`` pixels, cut in the middle; empty where that would tell nothing.
+
+    >>> label_that_fits("gemm", 100.0), label_that_fits("gemm_kernel_of_128x128", 30.0)
+    ('gemm', '')
+    """
+    if text_width(text, bold=bold) <= width:
+        return text
+    letters = len(text) - 1
+    while letters >= _FEWEST:
+        shorter = escape.shorten(text, letters)
+        over = text_width(shorter, bold=bold) - width
+        if over <= 0:
+            return shorter
+        letters -= max(int(over / 14.0), 1)
+    return ""
+
+
+_QUALITATIVE: Final = (
+    "#88ccee", "#cc6677", "#ddcc77", "#117733", "#aa4499", "#44aa99", "#332288", "#999933", "#882255",
+)  # fmt: skip
+#: Color of every family beyond the first nine, and of what has no family.
+OTHER: Final = "#bbbbbb"
+
+
+def family_colors(families: Sequence[str]) -> dict[str, str]:
+    """Return a color per family, distinct for the first nine, which should be the most important ones.
+
+    >>> family_colors(["gemm", "softmax"])
+    {'gemm': '#88ccee', 'softmax': '#cc6677'}
+    """
+    return {f: _QUALITATIVE[i] if i < len(_QUALITATIVE) else OTHER for i, f in enumerate(families)}
+
+
+def ink_on(color: str) -> str:
+    """Return black or white, whichever is read better on ``color`` (WCAG 2 contrast).
+
+    >>> ink_on("#88ccee"), ink_on("#332288")
+    ('#000', '#fff')
+    """
+    channels = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]) / 255.0
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    luminance = float(linear @ np.array([0.2126, 0.7152, 0.0722]))
+    return "#000" if (luminance + 0.05) / 0.05 >= 1.05 / (luminance + 0.05) else "#fff"

@@ -135,15 +135,15 @@ def _merge(rows: pl.DataFrame, step_ns: float) -> pl.DataFrame:
 def _planes(values: Ints) -> str:
     """Return unsigned 32-bit values as base64 of deflated byte planes: like bytes stand together."""
     plain = values.astype("<u4").view(np.uint8).reshape(-1, 4).T
-    made = zlib.compressobj(9, zlib.DEFLATED, -15)
-    return base64.b64encode(made.compress(np.ascontiguousarray(plain).tobytes()) + made.flush()).decode(
-        "ascii"
-    )
+    compressor = zlib.compressobj(9, zlib.DEFLATED, -15)
+    return base64.b64encode(
+        compressor.compress(np.ascontiguousarray(plain).tobytes()) + compressor.flush()
+    ).decode("ascii")
 
 
 def _power(telemetry: pl.DataFrame, first: int, last: int, most: int = 20_000) -> list[dict[str, Any]]:
     """Return the power readings per device within the span, thinned to the extremes of equal steps."""
-    made = []
+    series = []
     rows = telemetry.filter(pl.col("power_w").is_not_null() & pl.col("time_ns").is_between(first, last))
     for (device, field), part in rows.group_by("device", "field", maintain_order=True):
         ordered = part.sort("time_ns")
@@ -151,7 +151,7 @@ def _power(telemetry: pl.DataFrame, first: int, last: int, most: int = 20_000) -
         watts = ordered["power_w"].to_numpy()
         time, watts = _thin(time, watts, most)
         label = "" if field is None else str(field)
-        made.append(
+        series.append(
             {
                 "device": device,
                 "label": label,
@@ -159,7 +159,7 @@ def _power(telemetry: pl.DataFrame, first: int, last: int, most: int = 20_000) -
                 "power_w": np.round(watts, 1).tolist(),
             }
         )
-    return made[:_GPUS]
+    return series[:_GPUS]
 
 
 def _model(device: int, curve: Curve, quantum: int) -> dict[str, Any]:
@@ -185,7 +185,7 @@ def _thin(time: Floats, watts: Floats, most: int) -> tuple[Floats, Floats]:
     padded = -(-time.size // step) * step - time.size
     blocks = np.pad(watts, (0, padded), mode="edge").reshape(-1, step)
     base = np.arange(blocks.shape[0]) * step
-    kept = np.unique(
+    rows = np.unique(
         np.minimum(np.concatenate([base + blocks.argmin(1), base + blocks.argmax(1)]), time.size - 1)
     )
-    return time[kept], watts[kept]
+    return time[rows], watts[rows]

@@ -7,8 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from tracetool.core import escape
-from tracetool.report.flat import flat_columns
-from tracetool.report.renderer import Renderer
+from tracetool.report.renderer import Renderer, flat_columns
 from tracetool.report.view import View
 
 

@@ -9,9 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from tracetool.core import escape
-from tracetool.report.flat import flat_columns
-from tracetool.report.plain import plain
-from tracetool.report.renderer import Renderer
+from tracetool.report.renderer import Renderer, flat_columns, plain
 from tracetool.report.view import View
 
 

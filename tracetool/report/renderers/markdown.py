@@ -2,11 +2,71 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
-from tracetool.report.markdown import markdown_text
+from tracetool.core import escape
+from tracetool.report.columns import show_columns
 from tracetool.report.renderer import Renderer
-from tracetool.report.view import View
+from tracetool.report.view import Fold, Grid, Line, View
+
+#: A GitHub comment holds 65,536 characters; leave space for what a bot adds.
+COMMENT_LIMIT = 64_000
+
+
+def markdown_text(view: View, limit: int = COMMENT_LIMIT) -> str:
+    """Return a report as Markdown.
+
+    A report made of blocks stays under ``limit`` characters: folds that would pass it are left out
+    and said to be. A bare table is written whole.
+    """
+    if not view.blocks:
+        return "\n".join([f"## {escape.markdown(view.title)}", "", *_grid(Grid(view.table))]) + "\n"
+    parts: list[str] = []
+    used = 0
+    for block in view.blocks:
+        text = "\n".join(_block(block)) + "\n"
+        size = len(text.encode("utf-8"))
+        if used + size > limit - 200:
+            parts.append("*Truncated; the JSON, Parquet and HTML outputs hold the rest.*\n")
+            break
+        parts.append(text)
+        used += size
+    return "\n".join(parts)
+
+
+def _block(block: Line | Grid | Fold) -> Iterator[str]:
+    if isinstance(block, Line):
+        text = escape.markdown_line(block.text)
+        text = f"{block.symbol} {text}" if block.symbol else text
+        yield {"headline": f"### {text}", "warning": f"> ⚠️ {text}", "note": f"*{text}*"}.get(block.kind, text)
+    elif isinstance(block, Grid):
+        yield from _grid(block)
+    else:
+        yield f"<details><summary>{escape.html(block.title, 300)}</summary>"
+        yield ""
+        for inner in block.blocks:
+            yield from _block(inner)
+            yield ""
+        yield "</details>"
+
+
+def _grid(grid: Grid) -> Iterator[str]:
+    if grid.title:
+        yield f"**{escape.markdown(grid.title)}**"
+        yield ""
+    frame = grid.frame if grid.limit is None else grid.frame.head(grid.limit)
+    columns = show_columns(frame, grid.headers, escape.NAME_WIDTH)
+    if not columns:
+        return
+    yield "| " + " | ".join(escape.markdown(c.heading) or " " for c in columns) + " |"
+    yield "|" + "|".join("--:" if c.numeric else "---" for c in columns) + "|"
+    cells = [c.cells if c.numeric else [escape.markdown(t) for t in c.cells] for c in columns]
+    for row in zip(*cells, strict=True):
+        yield "| " + " | ".join(row) + " |"
+    if frame.height < grid.frame.height:
+        yield ""
+        yield f"*{grid.frame.height - frame.height:,} more rows in the data outputs.*"
 
 
 def _write(view: View, path: Path) -> None:

@@ -20,7 +20,7 @@ from tracetool.tables.run import tool_version
 _SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS: Final = {"failed": "error", "skipped": "note"}
 _RULES: Final = {
-    "failed": ("regression", "A figure rose beyond its limit, and not by chance."),
+    "failed": ("regression", "A figure rose beyond its limit, beyond run-to-run spread."),
     "skipped": ("inconclusive", "A figure could not be judged: more runs or comparable ones are needed."),
 }
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import numpy as np
 import polars as pl
 
 from tracetool.compare.outcome import RunDiff
 from tracetool.core.figures import number
 from tracetool.report.changes import causes, headline
-from tracetool.report.pictures.causes import waterfall
-from tracetool.report.pictures.charts import chart_html
+from tracetool.report.pictures.charts import INK, MEASURED, MODEL, SOFT, Chart, blank, chart_html, hover
 from tracetool.report.run_page import RunPage
 from tracetool.report.sections.section import Section, line_html, table_html
 
@@ -17,28 +19,28 @@ _MOST = 25
 
 def against(page: RunPage) -> Section | None:
     """Return the changes since a base: verdict, causes, families and kernels."""
-    found = page.against
-    if found is None:
+    diff = page.against
+    if diff is None:
         return None
-    energy = found.metrics[0]
+    energy = diff.metrics[0]
     picture = chart_html(
-        waterfall(energy.base, found.factors, energy.head, unit=f"J per {found.unit}"), "causes"
+        waterfall(energy.base, diff.factors, energy.head, unit=f"J per {diff.unit}"), "causes"
     )
-    warnings = "".join(line_html(w, "warning") for w in (*found.warnings, *_incomparable(found)))
-    why = line_html(f"Why (sums to {number(energy.head - energy.base, 3)} J): {causes(found)}", "plain")
-    families = _rows(found.level("family"), "family")
-    kernels = _rows(found.level("kernel").filter(pl.col("energy_change_j") != 0).head(_MOST), "kernel")
+    warnings = "".join(line_html(w, "warning") for w in (*diff.warnings, *_incomparable(diff)))
+    why = line_html(f"Why (sums to {number(energy.head - energy.base, 3)} J): {causes(diff)}", "plain")
+    families = _rows(diff.level("family"), "family")
+    kernels = _rows(diff.level("kernel").filter(pl.col("energy_change_j") != 0).head(_MOST), "kernel")
     return Section(
         "against",
-        f"Against {', '.join(found.base)}",
-        headline(found) + f". {found.setting}.",
+        f"Against {', '.join(diff.base)}",
+        headline(diff) + f". {diff.setting}.",
         warnings + why + picture + table_html(families, "Families, largest change first")
         + table_html(kernels, "Kernels, largest change first"),
     )  # fmt: skip
 
 
-def _incomparable(found: RunDiff) -> list[str]:
-    return [f"not comparable: {k} is {a} in the base and {b} here" for k, (a, b) in found.keys.items()]
+def _incomparable(diff: RunDiff) -> list[str]:
+    return [f"not comparable: {k} is {a} in the base and {b} here" for k, (a, b) in diff.keys.items()]
 
 
 def _rows(rows: pl.DataFrame, heading: str) -> pl.DataFrame:
@@ -48,3 +50,51 @@ def _rows(rows: pl.DataFrame, heading: str) -> pl.DataFrame:
     keep = ["energy_base_j", "energy_head_j", "energy_change_j", "energy_change_pct", "verdict",
             "launches_base", "launches_head", "time_base_ms", "time_head_ms"]  # fmt: skip
     return rows.select(named.alias(heading), *(["relation"] if heading == "kernel" else []), *keep)
+
+
+def waterfall(base: float, factors: Mapping[str, float], head: float, *, unit: str) -> Chart:
+    """Return the chart: bars from the base's energy over each cause to the head's."""
+    steps = [("base", 0.0, base), *_steps(base, factors), ("head", 0.0, head)]
+    ends = np.array([v for _, a, b in steps[1:-1] for v in (a, b)] + [base, head])
+    reach = max(float(ends.max() - ends.min()), 1e-3 * max(abs(base), abs(head), 1e-12))
+    low = 0.0 if ends.min() < 4 * reach else float(ends.min()) - 0.4 * reach
+    sentence = "; ".join(f"{k} {number(v, 3)}" for k, v in factors.items())
+    names = [name for name, _, _ in steps]
+    chart = blank(
+        (low, float(ends.max()) + 0.35 * reach),
+        names[::-1],
+        (unit, ""),
+        height=60 + 34 * len(steps),
+        width=720,
+    )
+    start, end = (np.maximum([step[i] for step in steps], low) for i in (1, 2))
+    whole = np.array([n in ("base", "head") for n in names])
+    change = np.array([b - a for _, a, b in steps])
+    shown = [number(c, 3) if w else f"{c:+.3g}" for c, w in zip(change, whole, strict=True)]
+    source = {
+        "name": names,
+        "left": np.minimum(start, end),
+        "right": np.maximum(start, end),
+        "fill": np.where(whole, SOFT, np.where(change > 0, MEASURED, MODEL)),
+        "said": shown,
+    }
+    for color in (SOFT, MEASURED, MODEL):
+        rows = np.flatnonzero(source["fill"] == color)
+        part = {k: np.asarray(v)[rows] for k, v in source.items() if k != "fill"}
+        bars = chart.hbar(y="name", left="left", right="right", height=0.7, fill_color=color, line_color=None,
+                         source=part)  # fmt: skip
+        hover(chart, [("", "name"), ("", "said")], [bars])
+        chart.text(x="right", y="name", text="said", source=part, x_offset=6, text_baseline="middle",
+                  text_color=INK, text_font_size="12px")  # fmt: skip
+    chart.ygrid.grid_line_color = None
+    return Chart(
+        "Why the energy changed", f"From {number(base)} to {number(head)} {unit}: {sentence}.", chart
+    )
+
+
+def _steps(base: float, factors: Mapping[str, float]) -> list[tuple[str, float, float]]:
+    steps, at = [], base
+    for name, change in factors.items():
+        steps.append((name, at, at + change))
+        at += change
+    return steps

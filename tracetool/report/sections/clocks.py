@@ -14,35 +14,35 @@ from tracetool.report.sections.section import Section, table_html
 
 def clocks(page: RunPage) -> Section | None:
     """Return the Pareto picture of energy and time over clocks."""
-    found = page.clocks
-    if found is None or found.clock_mhz.size < 2:
+    sweep = page.clocks
+    if sweep is None or sweep.clock_mhz.size < 2:
         return None
-    marks = found.marks(page.recorded_mhz)
-    here = int(np.argmin(np.abs(found.clock_mhz - page.recorded_mhz)))
-    best = least(found.energy_j, found.time_ms)
-    saved = 100 * (1 - found.energy_j[best] / found.energy_j[here])
-    slower = 100 * (found.time_ms[best] / found.time_ms[here] - 1)
-    said = (
-        f"At {found.clock_mhz[best]:.0f} MHz this run would take {saved:.1f} % less energy than at"
-        f" {found.clock_mhz[here]:.0f} MHz and {abs(slower):.1f} % {'more' if slower >= 0 else 'less'} time,"
+    marks = sweep.marks(page.recorded_mhz)
+    own = int(np.argmin(np.abs(sweep.clock_mhz - page.recorded_mhz)))
+    best = least(sweep.energy_j, sweep.time_ms)
+    saved = 100 * (1 - sweep.energy_j[best] / sweep.energy_j[own])
+    slower = 100 * (sweep.time_ms[best] / sweep.time_ms[own] - 1)
+    sentence = (
+        f"At {sweep.clock_mhz[best]:.0f} MHz this run would take {saved:.1f} % less energy than at"
+        f" {sweep.clock_mhz[own]:.0f} MHz and {abs(slower):.1f} % {'more' if slower >= 0 else 'less'} time,"
         " says the model."
-        if best != here
-        else f"The recorded clock, {found.clock_mhz[here]:.0f} MHz, takes the least energy, says the model."
+        if best != own
+        else f"The recorded clock, {sweep.clock_mhz[own]:.0f} MHz, takes the least energy, says the model."
     )
-    on_front = front(found.time_ms, found.energy_j)
+    on_front = front(sweep.time_ms, sweep.energy_j)
     rows = pl.DataFrame(
         {
-            "clock_mhz": found.clock_mhz,
-            "time_ms": found.time_ms,
-            "energy_j": found.energy_j,
-            "energy_low_j": found.low_j,
-            "energy_high_j": found.high_j,
-            "power_w": found.energy_j / np.maximum(found.time_ms / 1e3, 1e-12),
-            "note": [marks.get(i, "" if on_front[i] else "beaten") for i in range(found.clock_mhz.size)],
+            "clock_mhz": sweep.clock_mhz,
+            "time_ms": sweep.time_ms,
+            "energy_j": sweep.energy_j,
+            "energy_low_j": sweep.low_j,
+            "energy_high_j": sweep.high_j,
+            "power_w": sweep.energy_j / np.maximum(sweep.time_ms / 1e3, 1e-12),
+            "note": [marks.get(i, "" if on_front[i] else "beaten") for i in range(sweep.clock_mhz.size)],
         }
     )
-    body = chart_html(pareto(found, marks), "clocks")
+    body = chart_html(pareto(sweep, marks), "clocks")
     details = (
         f"<details><summary>All clocks</summary>{table_html(rows, 'The whole run at each clock')}</details>"
     )
-    return Section("clocks", "Other clocks", said + " Gaps on the host are kept.", body + details)
+    return Section("clocks", "Other clocks", sentence + " Gaps on the host are kept.", body + details)

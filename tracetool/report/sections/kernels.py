@@ -10,7 +10,7 @@ import polars as pl
 
 from tracetool.core import escape
 from tracetool.core.figures import number
-from tracetool.report.pictures.colors import family_colors
+from tracetool.report.pictures.svg import family_colors
 from tracetool.report.run_page import RunPage
 from tracetool.report.sections.section import Section
 
@@ -63,7 +63,7 @@ def kernels(page: RunPage) -> Section:
     more = page.rows.height - rows.height
     whole = page.energy_j() or 1.0
     listed = float(page.rows.head(MOST_ROWS)["energy_j"].sum())
-    said = (
+    tail = (
         f" The {more:,} smallest ({100 * (1 - listed / whole):.2g} % of the energy)"
         " are in the data outputs only."
         if more > 0
@@ -72,7 +72,7 @@ def kernels(page: RunPage) -> Section:
     return Section(
         "kernels",
         "Kernels",
-        f"{page.rows.height:,} distinct kernels and copies (one per name, launch geometry and shapes).{said}",
+        f"{page.rows.height:,} distinct kernels and copies (one per name, launch geometry and shapes).{tail}",
         '<div class="search"><label for="find">Find</label><input id="find" type="search"'
         ' placeholder="name, family or operator" autocomplete="off" spellcheck="false">'
         '<span id="found" role="status" aria-live="polite"></span></div>'

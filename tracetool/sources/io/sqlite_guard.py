@@ -144,7 +144,7 @@ def _check(path: Path, table: str, rows: int, text: int) -> None:
     if rows > size // SMALLEST_ROW or text > FREE_TEXT + TEXT_GROWTH * size:
         raise BadInput.in_file(
             path,
-            f"table {table[:80]} holds more than a file of {size:,} bytes has room for"
+            f"table {table[:80]} holds more than a file of {size:,} bytes has space for"
             f" ({rows:,} rows, {text:,} bytes of text)",
             "export it again",
         )

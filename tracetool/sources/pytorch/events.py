@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from tracetool.core.errors import BadInput
+from tracetool.core.figures import counted
 from tracetool.sources.pytorch.records import BareEvent, Chunk, Event, Header, Tail
 
 #: Bytes of JSON decoded at once: bounds the memory whatever the file's size.
@@ -113,7 +114,7 @@ class EventReader:
                 raise self._fault(str(error), 0) from error
 
     def _fault(self, text: str, offset: int) -> BadInput:
-        place = f" (after {self.count} events, near byte {offset})" if self.count or offset else ""
+        place = f" (after {counted(self.count, 'event')}, near byte {offset})" if self.count or offset else ""
         return BadInput.in_file(
             self.path, f"is not a usable profiler JSON: {text}{place}", "copy the file again"
         )

@@ -8,6 +8,7 @@ from typing import Final
 
 import polars as pl
 
+from tracetool.core.figures import counted
 from tracetool.sources.columns import KEPT_ROWS, TIME_LIMIT_NS, rejected_rows
 from tracetool.sources.format import Trace
 
@@ -19,7 +20,7 @@ RANGES = {
 }  # fmt: skip
 #: In a log of so many polls a GPU that one of them names is none.
 LONE_POLLS = 10
-#: A pause this many times the usual spacing is a gap.
+#: An idle time this many times the usual spacing is a gap.
 GAP_SPACINGS = 10.0
 
 
@@ -108,7 +109,7 @@ def tidy_readings(trace: Trace) -> Trace:
         trace.warnings.append(f"{back} readings stand out of order in the log: sorted by time")
     tidy = frame.unique(maintain_order=True)
     if repeats := frame.height - tidy.height:
-        trace.warnings.append(f"{repeats} readings repeat an earlier one of the same time: kept once")
+        trace.warnings.append(f"{counted(repeats, 'duplicate reading')} of the same time dropped")
     tidy = tidy.sort("device", "time_ns", maintain_order=True)
     if gap := _longest_gap(tidy):
         trace.warnings.append(gap)
@@ -128,11 +129,13 @@ def _longest_gap(frame: pl.DataFrame) -> str:
         return ""
     longest = gaps.max()
     seconds = longest / 1e9 if isinstance(longest, int) else 0.0
-    return f"the log has {len(gaps)} gaps, the longest {seconds:.1f} s: energy there is not measured"
+    return (
+        f"the log has {counted(len(gaps), 'gap')}, the longest {seconds:.1f} s: energy there is not measured"
+    )
 
 
 #: Field as nvidia-smi spells it to the kind of reading. ``power.draw`` is a one-second average on some
-#: boards and instantaneous on others: its kind is left open, the GPU's sensor class states it.
+#: GPUs and instantaneous on others: its kind is left open, the GPU's sensor class states it.
 POWER_FIELDS: Final[dict[str, str | None]] = {
     "power.draw": None,
     "gpu.power.draw": None,

@@ -62,7 +62,7 @@ def split_interleaved(time_ns: pl.Series, memory: pl.Series | None = None) -> tu
         device = memory.replace_strict(list(order), list(order.values()), return_dtype=pl.Int32).alias(
             "device"
         )
-        return device, f"{len(order)} GPUs share the log without an index column: told apart by memory.total"
+        return device, f"{len(order)} GPUs share the log without an index column: separated by memory.total"
     return none, ""
 
 

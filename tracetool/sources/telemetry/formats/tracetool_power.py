@@ -164,7 +164,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
     trace.clock = _clock(notes, trace.warnings)
     trace.devices = _devices(notes)
     missing = sorted(set(rows["device"].to_list()) - set(trace.devices["device"].to_list()))
-    if missing:  # the start of the log is gone
+    if missing:  # the start of the log is missing
         trace.devices = pl.concat(
             [trace.devices, pl.DataFrame({"device": missing}, schema={"device": pl.Int32})], how="diagonal"
         )

@@ -1,4 +1,4 @@
-"""An averaging sampler's samples as sums over a kernel's course, mean powers, and the windows' own place."""
+"""The linear model behind deconvolution: samples as sums over power profile, mean powers, window place."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tracetool.measure.fingrav.basis import Basis, end_spline
 WIDTH_SD = 0.02
 #: Spread before any sample, relative to the kernel's power: warm-up and odd executions, settling.
 _OTHER_SD, _SETTLING_SD = 0.3, 0.2
-#: Departures of a course from its mean that are tried, and over what part of it they change.
+#: Departures of a profile from its mean that are tried, and over what part of it they change.
 _AMPLITUDES, _LENGTHS = (0.03, 0.06, 0.12, 0.24), (0.12, 0.2, 0.35)
 #: Degrees of freedom of the samples' noise.
 _FREEDOM = 6.0
@@ -55,17 +55,17 @@ class State:
 
 @dataclass(frozen=True)
 class Prior:
-    """One guess of how a course departs from its mean and how fast power settles."""
+    """One guess of how a profile departs from its mean and how fast power settles."""
 
     constant: int  # of settling, its place among those tried
-    half: Floats  # (k, k) Cholesky factor of the course's covariance
+    half: Floats  # (k, k) Cholesky factor of the profile's covariance
 
 
 @dataclass(frozen=True)
 class Model:
     """A campaign's samples as a linear model of its powers, under every prior tried.
 
-    Unknowns stand in blocks: course, mean powers, settling by constant. Without components there is one
+    Unknowns stand in blocks: profile, mean powers, settling by constant. Without components there is one
     block; with them one for their sum and one for what the total holds besides. Last come place and width.
     """
 
@@ -101,7 +101,7 @@ class Model:
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """Unknowns of one block: course, levels, settling by constant."""
+        """Unknowns of one block: profile, levels, settling by constant."""
         return self.basis.size, self.windows.sse + 3, len(self.windows.constants)
 
     def start(self) -> State:
@@ -153,9 +153,9 @@ class Model:
 
         columns = columns_at(place, width)
         blocks = state.mean[:-2].reshape(self.blocks, each)
-        seen_before = state.gram.any()
+        fitted_before = state.gram.any()
         slopes = np.zeros((len(columns), 2, self.blocks))
-        if free and seen_before:
+        if free and fitted_before:
             step = self.windows.probe_s()
             up = columns_at(place + step, width) - columns_at(place - step, width)
             wide = columns_at(place, width + step) - columns_at(place, width - step)
@@ -168,20 +168,20 @@ class Model:
         if self.parts_w is not None:
             own = np.hstack([columns, np.zeros_like(columns), slopes[:, :, 0]])
             other = own / state.parts_noise_w[:, None]
-            seen = (self.parts_w - own @ prior) / state.parts_noise_w
+            parts_target = (self.parts_w - own @ prior) / state.parts_noise_w
             clear = np.sqrt(1.0 - state.alike**2)
             rows = np.vstack([(rows - state.alike * other) / clear, other])
-            target = np.concatenate([(target - state.alike * seen) / clear, seen])
+            target = np.concatenate([(target - state.alike * parts_target) / clear, parts_target])
         gram, side = rows.T @ rows, rows.T @ target
         # What explained next to nothing last time is looked at again only when all are.
         tried = np.flatnonzero(state.weight > (0.0 if everything else _UNLIKELY))
-        found = [self.posterior(self.priors[i], gram, side) for i in tried]
-        evidence = np.array([f[0] for f in found])
+        posteriors = [self.posterior(self.priors[i], gram, side) for i in tried]
+        evidence = np.array([f[0] for f in posteriors])
         weight = np.zeros(len(self.priors))
         weight[tried] = np.exp(evidence - evidence.max())
         weight /= weight.sum()
         mean = prior.copy()
-        for i, (_, chosen, away, _) in zip(tried, found, strict=True):
+        for i, (_, chosen, away, _) in zip(tried, posteriors, strict=True):
             mean[chosen] += weight[i] * away
         weight = np.maximum(weight, 1e-300)
         miss = self.power_w - total @ mean
@@ -194,8 +194,8 @@ class Model:
             alike = float(np.clip(np.corrcoef(*both)[0, 1], -0.98, 0.98))
         return State(mean, noise, parts_noise, alike, gram, side, weight)
 
-    def courses(self, chosen: Ints) -> Ints:
-        """Return where among the unknowns kept each block's course stands. Shape (blocks, k)."""
+    def shape_columns(self, chosen: Ints) -> Ints:
+        """Return where among the unknowns kept each block's profile stands. Shape (blocks, k)."""
         each = (len(chosen) - 2) // self.blocks
         return np.asarray(each * np.arange(self.blocks)[:, None] + np.arange(self.basis.size))
 
@@ -205,8 +205,8 @@ class Model:
         each = k + q + c
         block = np.append(np.arange(k + q), k + q + prior.constant)
         size = self.blocks * each
-        kept = [*(block + b * each for b in range(self.blocks)), np.array([size, size + 1])]
-        return np.concatenate(kept).astype(np.int64)
+        indices = [*(block + b * each for b in range(self.blocks)), np.array([size, size + 1])]
+        return np.concatenate(indices).astype(np.int64)
 
     def _half(self, prior: Prior, chosen: Ints) -> Floats:
         """Cholesky factor of the unknowns' prior covariance."""
@@ -226,7 +226,9 @@ class Model:
         inner = factor * (half.T @ gram[np.ix_(chosen, chosen)] @ half)
         inner[np.diag_indices_from(inner)] += 1.0
         root = linalg.cholesky(inner, lower=True, check_finite=False)
-        seen = linalg.solve_triangular(root, factor * (half.T @ side[chosen]), lower=True, check_finite=False)
+        whitened = linalg.solve_triangular(
+            root, factor * (half.T @ side[chosen]), lower=True, check_finite=False
+        )
         spread = linalg.solve_triangular(root, half.T, lower=True, check_finite=False)
-        value = float(0.5 * seen @ seen - np.log(np.diag(root)).sum())
-        return value, chosen, spread.T @ seen, spread
+        value = float(0.5 * whitened @ whitened - np.log(np.diag(root)).sum())
+        return value, chosen, spread.T @ whitened, spread

@@ -1,4 +1,4 @@
-"""How far the SMs can draw on memory at a core clock: bandwidth that falls when the core slows."""
+"""Memory efficiency at a core clock: bandwidth that falls when the core slows."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _USUAL_CLOCK, _LEAST_CLOCK = prior_number("reach.usual_clock"), prior_number("re
 
 
 @dataclass(frozen=True)
-class Reach:
+class MemoryEfficiency:
     r"""Time of a byte of memory relative to the memory's own limit, at a core clock.
 
     .. math:: G(f) = (1 + s(f)^{-q})^{1/q}, \qquad s(f) = \max\left(s_0, \frac{f - f_s}{f_r - f_s}\right)
 
     Above :math:`f_r` the memory sets the rate, below it the path between SMs and memory. That path has
-    a clock of its own, which follows the core's: on some boards in proportion (:math:`f_s = 0`), on others
+    a clock of its own, which follows the core's: on some GPUs in proportion (:math:`f_s = 0`), on others
     steeper, down to a lowest clock under which it does not go.
 
     Parameters
@@ -51,31 +51,32 @@ class Reach:
         own = 1.0 / np.asarray(memory_share, np.float64)
         return np.asarray((own**_NORM + path**_NORM) ** (1.0 / _NORM))
 
-    def beside_memory(self, rate: float) -> Reach:
-        """Return the reach of the same path beside memory that delivers ``rate`` times as much."""
+    def beside_memory(self, rate: float) -> MemoryEfficiency:
+        """Return the efficiency of the same path beside memory that delivers ``rate`` times as much."""
         above = (self.clock_mhz - self.start_mhz) * rate
-        return Reach(self.start_mhz + above, self.start_mhz, self.floor / rate)
+        return MemoryEfficiency(self.start_mhz + above, self.start_mhz, self.floor / rate)
 
 
 def _section(name: str) -> Mapping[str, Number]:
     own = own_calibration(name, "power")
-    found = {} if own is None else own.section("reach")
-    return found if "clock_mhz" in found else {}
+    section = {} if own is None else own.section("memory_efficiency")
+    return section if "clock_mhz" in section else {}
 
 
-def memory_reach(gpu: Gpu) -> Reach:
-    """Return the reach fitted for a GPU or its chip, else one from its L2 rate and memory rate."""
+def memory_efficiency(gpu: Gpu) -> MemoryEfficiency:
+    """Return the efficiency fitted for a GPU or its chip, else one from its L2 rate and memory rate."""
     for name in (gpu.name, *calibrated_gpus("power")):
-        known = _section(name)
-        # A chip's path to memory is the same on every board that carries it.
-        if known and (name == gpu.name or load_gpu(name).architecture == gpu.architecture):
-            start, floor = known.get("start_mhz"), known.get("floor")
-            fitted = Reach(
-                known["clock_mhz"].value, start.value if start else 0.0, floor.value if floor else 0.0
+        section = _section(name)
+        # A chip's path to memory is the same on every GPU that carries it.
+        if section and (name == gpu.name or load_gpu(name).architecture == gpu.architecture):
+            start, floor = section.get("start_mhz"), section.get("floor")
+            fitted = MemoryEfficiency(
+                section["clock_mhz"].value, start.value if start else 0.0, floor.value if floor else 0.0
             )
             return fitted.beside_memory(gpu.dram_bytes_per_s / load_gpu(name).dram_bytes_per_s)
     through = _SHARE_OF_L2 * gpu.l2_bytes_per_clock * 1e6
     if not (through > 0 and np.isfinite(gpu.dram_bytes_per_s)):
-        return Reach(_USUAL_CLOCK * gpu.clock_max_mhz)
-    least_mhz = _LEAST_CLOCK * gpu.clock_max_mhz
-    return Reach(float(np.clip(gpu.dram_bytes_per_s / through, least_mhz, gpu.clock_max_mhz)))
+        return MemoryEfficiency(_USUAL_CLOCK * gpu.clock_max_mhz)
+    return MemoryEfficiency(
+        float(np.clip(gpu.dram_bytes_per_s / through, _LEAST_CLOCK * gpu.clock_max_mhz, gpu.clock_max_mhz))
+    )
