@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kernels.cases import CASES, SPELLINGS
-from tracetool.kernels.classify import COLUMNS, classify_names, read_name
+from tracetool.kernels.classify import COLUMNS, NAMES, classify_names, read_name
 from tracetool.kernels.grammar import FLAGS, MEANINGS, NUMBERS, TEXTS
-from tracetool.kernels.taxonomy import NAMES
 
 DATA = Path(__file__).parents[3] / "shared/data/names"
 #: Corpus classes each family may carry: the corpus knows fewer words than the taxonomy.

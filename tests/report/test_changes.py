@@ -19,9 +19,8 @@ from tracetool.compare.outcome import RunDiff
 from tracetool.compare.pairing import pair_sides
 from tracetool.compare.thresholds import parse_thresholds
 from tracetool.core.errors import BadInput
-from tracetool.report.annotations import annotation_lines
 from tracetool.report.changes import changes_view, headline
-from tracetool.report.console import show_view
+from tracetool.report.console import annotation_lines, show_view
 from tracetool.report.save import save_view
 
 

@@ -16,7 +16,7 @@ from tracetool.families.registry import families, families_where
 from tracetool.families.spec import Streams
 from tracetool.hardware.gpu import Gpu
 from tracetool.kernels.infer import gpus_of, infer_missing
-from tracetool.kernels.launch import TOLD, drop_misattributed_calls, from_launch
+from tracetool.kernels.launch import LAUNCH_NUMBERS, drop_misattributed_calls, from_launch
 from tracetool.kernels.launch_rows import scale_elements_per_thread
 from tracetool.kernels.operators import ARGUMENTS, SHAPES
 from tracetool.kernels.refine import companion_shapes, refined
@@ -153,7 +153,7 @@ def _filled(frame: pl.DataFrame) -> pl.DataFrame:
     )
     sized = pl.coalesce("m", "q_len", "rows").is_not_null() | (streams & pl.col("elements").is_not_null())
     return frame.with_columns(
-        *(pl.coalesce(c, f"launch_{c}").alias(c) for c in TOLD if c != "elements"),
+        *(pl.coalesce(c, f"launch_{c}").alias(c) for c in LAUNCH_NUMBERS if c != "elements"),
         elements.alias("elements"),
         pl.when(sized).then(pl.lit("")).otherwise("launch_guess").alias("launch_guess"),
     )
