@@ -12,8 +12,8 @@ import polars as pl
 
 from tracetool.core.registry import members
 from tracetool.families import names
-from tracetool.kernels.access_patterns import access_pattern, mma_arch
 from tracetool.families.registry import families
+from tracetool.kernels.access_patterns import access_pattern, mma_arch
 from tracetool.kernels.grammar import FLAGS, MEANINGS, NUMBERS, TEXTS, Attributes, Grammar
 from tracetool.kernels.spelling import normalize_all
 from tracetool.kernels.symbols import Symbol
