@@ -76,16 +76,19 @@ class TimeFit:
 
 
 @dataclass(frozen=True)
-class _Rows:
-    """Rows of one law with what was measured."""
+class LawRows:
+    """Measured rows of one law."""
 
     rows: OperatorColumns
     measured_s: Floats
     hertz: Floats  # (n, 1)
-    group: Ints
+    group: Ints  # rows of one shape share a number
 
-    def take(self, chosen: Ints) -> _Rows:
-        return _Rows(self.rows.take(chosen), self.measured_s[chosen], self.hertz[chosen], self.group[chosen])
+    def take(self, chosen: Ints) -> LawRows:
+        """Return the rows at these places."""
+        return LawRows(
+            self.rows.take(chosen), self.measured_s[chosen], self.hertz[chosen], self.group[chosen]
+        )
 
 
 def fit_time(
@@ -137,14 +140,15 @@ def fit_time(
                 continue
             part = rows.take(here)
             group = shape_groups(part, SHAPE_COLUMNS)
-            some = _Rows(part, measured_s[here], clock[here, None] * 1e6, group)
+            some = LawRows(part, measured_s[here], clock[here, None] * 1e6, group)
             given = start.coefficients.get(law.name, {}) if start else {}
-            found[law.name] = _fit_law(around.get(law.name, law), some, gpu, given)
+            found[law.name] = fit_law(around.get(law.name, law), some, gpu, given)
     return TimeFit(gpu.name, found, traces)
 
 
-def _fit_law(law: Law, some: _Rows, gpu: Gpu, given: Mapping[str, float]) -> LawFit:
-    fold = _folds(some.group)
+def fit_law(law: Law, some: LawRows, gpu: Gpu, given: Mapping[str, float]) -> LawFit:
+    """Return the fit of one law, begun from the coefficients given or its priors."""
+    fold = folds(some.group)
     prior = {k: float(given.get(k, c.value)) for k, c in law.priors.items()}
     # a floor far below every row would leave no slope to follow
     least = float(np.quantile(some.measured_s[fold > 0], 0.02)) * 1e6
@@ -157,15 +161,15 @@ def _fit_law(law: Law, some: _Rows, gpu: Gpu, given: Mapping[str, float]) -> Law
     for part in range(fold.max() + 1):
         seen, kept = some.take(np.flatnonzero(fold != part)), some.take(np.flatnonzero(fold == part))
         if part == 0:
-            first = _choose(law, _sample(seen, CHOICE_ROWS), gpu, prior)
-            first, _ = _least_squares(law, _sample(seen, ROWS), gpu, first, 16)
+            first = choose(law, sample(seen, CHOICE_ROWS), gpu, prior)
+            first, _ = fit_coefficients(law, sample(seen, ROWS), gpu, first, 16)
             found = first
         else:
-            found, _ = _least_squares(law, _sample(seen, ROWS), gpu, first, 8)
+            found, _ = fit_coefficients(law, sample(seen, ROWS), gpu, first, 8)
         error[fold == part] = -residuals(law, kept, gpu, found)
     kind = law.kind(some.rows)
     inside = held_inside(error, some.group, kind, law.kinds)
-    final, sd = _least_squares(law, _sample(some, ROWS), gpu, first, 12)
+    final, sd = fit_coefficients(law, sample(some, ROWS), gpu, first, 12)
     off = np.abs(np.expm1(-error)) * 100.0
     low = {k: max(final[k] * np.exp(-Z90 * s), law.priors[k].low) for k, s in sd.items()}
     high = {k: min(final[k] * np.exp(Z90 * s), law.priors[k].high) for k, s in sd.items()}
@@ -179,39 +183,40 @@ def _fit_law(law: Law, some: _Rows, gpu: Gpu, given: Mapping[str, float]) -> Law
     )  # fmt: skip
 
 
-def _folds(group: Ints) -> Ints:
+def folds(group: Ints) -> Ints:
     """Return the part each row's group of shapes falls into. Shape (n,)."""
     groups, place = np.unique(group, return_inverse=True)
     part = np.arange(len(groups)) % min(FOLDS, len(groups))
     return np.asarray(np.random.default_rng(0).permutation(part)[place], dtype=np.int64)
 
 
-def residuals(law: Law, some: _Rows, gpu: Gpu, values: Mapping[str, float]) -> Floats:
+def residuals(law: Law, some: LawRows, gpu: Gpu, values: Mapping[str, float]) -> Floats:
     """Return ln(predicted / measured). Shape (n,)."""
     pieces = law.parts(some.rows, gpu, values)
     return np.asarray(np.log(duration_s(pieces, some.hertz)[:, 0] / some.measured_s))
 
 
-def _sample(some: _Rows, count: int) -> _Rows:
+def sample(some: LawRows, count: int) -> LawRows:
+    """Return at most ``count`` rows drawn at random, the same ones every time."""
     if len(some.measured_s) <= count:
         return some
     return some.take(np.random.default_rng(1).permutation(len(some.measured_s))[:count])
 
 
-def _choose(law: Law, some: _Rows, gpu: Gpu, values: Mapping[str, float]) -> dict[str, float]:
+def choose(law: Law, some: LawRows, gpu: Gpu, values: Mapping[str, float]) -> dict[str, float]:
     """Return the coefficients with the best sizes and habits, begun from those given and each library's."""
     starts = [dict(values), *({**values, **habits} for habits in law.habits)]
     found = [_chosen_from(law, some, gpu, start) for start in starts]
     return min(found, key=lambda one: _cost(law, some, gpu, one))
 
 
-def _chosen_from(law: Law, some: _Rows, gpu: Gpu, values: Mapping[str, float]) -> dict[str, float]:
+def _chosen_from(law: Law, some: LawRows, gpu: Gpu, values: Mapping[str, float]) -> dict[str, float]:
     """Return the coefficients with the best sizes and habits, tried one after another."""
     choices = [k for k, c in law.priors.items() if c.choices]
     best = dict(values)
     if not choices:
         return best
-    best, _ = _least_squares(law, some, gpu, best, 5)
+    best, _ = fit_coefficients(law, some, gpu, best, 5)
     cost = _cost(law, some, gpu, best)
     for _ in range(2):
         before = cost
@@ -219,7 +224,7 @@ def _chosen_from(law: Law, some: _Rows, gpu: Gpu, values: Mapping[str, float]) -
             for value in law.priors[name].choices:
                 if value == best[name]:
                     continue
-                other, _ = _least_squares(law, some, gpu, {**best, name: value}, 3)
+                other, _ = fit_coefficients(law, some, gpu, {**best, name: value}, 3)
                 if (found := _cost(law, some, gpu, other)) < cost * 0.995:
                     best, cost = other, found
         if cost == before:
@@ -227,12 +232,12 @@ def _chosen_from(law: Law, some: _Rows, gpu: Gpu, values: Mapping[str, float]) -
     return best
 
 
-def _cost(law: Law, some: _Rows, gpu: Gpu, values: Mapping[str, float]) -> float:
+def _cost(law: Law, some: LawRows, gpu: Gpu, values: Mapping[str, float]) -> float:
     return float(np.abs(residuals(law, some, gpu, values)).mean())
 
 
-def _least_squares(
-    law: Law, some: _Rows, gpu: Gpu, start: Mapping[str, float], steps: int
+def fit_coefficients(
+    law: Law, some: LawRows, gpu: Gpu, start: Mapping[str, float], steps: int
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Return fitted coefficients and the standard deviation of their logarithms."""
     names = [k for k, c in law.priors.items() if c.fitted]
