@@ -1,6 +1,7 @@
 """Fit the time calibrations that are delivered, from the measured operators beside the checkout.
 
-usage: python benchmarks/fit_time.py [DATA_ROOT] [GPU ...] [--law LAW]     default: ../shared/data, every GPU in it
+usage: python benchmarks/fit_time.py [DATA_ROOT] [GPU ...] [--law LAW]
+       default: ../shared/data, every GPU in it, every law
 
 Writes tracetool/hardware/calibrations/<gpu>.time.toml and prints each law's error on shapes held out. With
 ``--law`` it fits that law of the operator tables alone and leaves the rest of each file as it stands.
@@ -11,7 +12,7 @@ from __future__ import annotations
 import argparse
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -168,10 +169,10 @@ class GpuRows:
         return LawRows(part, self.measured_s[places], hertz, shape_groups(part, SHAPE_COLUMNS))
 
 
-def operator_rows(root: Path, wanted: set[str]) -> Iterator[GpuRows]:
-    """Yield the operator tables of each GPU as distinct rows, with the median time of equal ones."""
+def operator_rows(paths: Iterable[Path], wanted: Container[str] = ()) -> Iterator[GpuRows]:
+    """Yield the operators of each GPU in some tables as distinct rows, with the median time of equal ones."""
     tables: dict[str, list[pl.DataFrame]] = {}
-    for path in sorted((root / "ops").glob("*.parquet")):
+    for path in paths:
         frame = pl.read_parquet(path)
         tables.setdefault(frame["gpu"][0], []).append(frame.drop("measured_w", "power_limit_w", strict=False))
     for name, frames in tables.items():
@@ -219,7 +220,7 @@ def main() -> None:
     given = parser.parse_args()
     about = {"command": "python benchmarks/fit_time.py", "data": "single operators, loops of replays"}
     began = time.time()
-    for measured in operator_rows(given.root, set(given.gpus)):
+    for measured in operator_rows(sorted((given.root / "ops").glob("*.parquet")), given.gpus):
         name = measured.gpu.name
         if given.law:
             refit_law(given.law, measured, about)
