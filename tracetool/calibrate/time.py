@@ -206,8 +206,12 @@ def sample(some: LawRows, count: int) -> LawRows:
 def choose(law: Law, some: LawRows, gpu: Gpu, values: Mapping[str, float]) -> dict[str, float]:
     """Return the coefficients with the best sizes and habits, begun from those given and each library's."""
     starts = [dict(values), *({**values, **habits} for habits in law.habits)]
-    found = [_chosen_from(law, some, gpu, start) for start in starts]
-    return min(found, key=lambda one: _cost(law, some, gpu, one))
+    chosen = [_chosen_from(law, some, gpu, start) for start in starts]
+    if (
+        len(chosen) > 1
+    ):  # the searches end after unequal numbers of steps: fit each further before they are compared
+        chosen = [fit_coefficients(law, some, gpu, values, 8)[0] for values in chosen]
+    return min(chosen, key=lambda values: _cost(law, some, gpu, values))
 
 
 def _chosen_from(law: Law, some: LawRows, gpu: Gpu, values: Mapping[str, float]) -> dict[str, float]:
