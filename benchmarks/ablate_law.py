@@ -26,18 +26,17 @@ import numpy as np
 from fit_time import operator_rows
 
 from tracetool.calibrate.time import CHOICE_ROWS, LawRows, choose, fit_coefficients, folds, residuals, sample
+from tracetool.core.arrays import Floats, Ints
+from tracetool.families.law import Law
+from tracetool.families.pricing import laws
 from tracetool.hardware.gpu import Gpu
-from tracetool.model.laws.law import Law
-from tracetool.model.laws.registry import laws
-from tracetool.vocabulary.arrays import Floats, Ints
 
 HERE = Path(__file__).resolve().parent.parent
 #: Values at which a coefficient leaves its law's equation: a cost of zero, a factor of one. Those not named
 #: are fixed at their priors.
 NEUTRAL: Mapping[str, Mapping[str, float]] = {
     "prefill": {
-        "tile_dim_clk": 0.0, "dim_offset": 0.0, "exp_factor": 1.0, "dim_large": 1.0, "fp8_pass": 1.0,
-        "spare_share": 1.0, "one_launch": 1.0, "pass_factor": 1.0, "dram_reach": 1.0, "tail_share": 1.0,
+        "fp8_pass": 1.0, "spare_share": 1.0, "one_launch": 1.0, "pass_factor": 1.0, "tail_share": 1.0,
     },
 }  # fmt: skip
 #: Steps of a full fit and of one that begins from a neighbor's.
