@@ -30,7 +30,7 @@ from tracetool.core.operators import OperatorColumns
 from tracetool.families.formats import dtype_of, on_tensor, product_rate
 from tracetool.families.gemm.vector_law import GEMM_VECTOR
 from tracetool.families.pieces import duration_s
-from tracetool.families.pricing import law_of, laws
+from tracetool.families.pricing import laws, split_by_law
 from tracetool.families.registry import count_work
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
@@ -160,7 +160,7 @@ class GpuRows:
             places[chosen]
             for family in sorted(set(self.rows.family.astype(str)))
             for places in (np.flatnonzero(self.rows.family == family),)
-            for law, chosen in law_of(family).split(self.rows.take(places), self.gpu)
+            for law, chosen in split_by_law(family, self.rows.take(places), self.gpu)
             if law.name == name
         ]
         places = np.concatenate([np.zeros(0, np.int64), *inside])
