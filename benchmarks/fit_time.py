@@ -1,16 +1,19 @@
 """Fit the time calibrations that are delivered, from the measured operators beside the checkout.
 
-usage: python benchmarks/fit_time.py [DATA_ROOT] [GPU ...]      default: ../shared/data, every GPU in it
+usage: python benchmarks/fit_time.py [DATA_ROOT] [GPU ...] [--law LAW]
+       default: ../shared/data, every GPU in it, every law
 
-Writes tracetool/hardware/calibrations/<gpu>.time.toml and prints each law's error on shapes held out.
+Writes tracetool/hardware/calibrations/<gpu>.time.toml and prints each law's error on shapes held out. With
+``--law`` it fits that law of the operator tables alone and leaves the rest of each file as it stands.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
+import re
 import time
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,15 +22,15 @@ from latency_loop import HABITS, in_loop, throttles
 from latency_tables import latency_rows, latency_tables, without_tiles
 
 from tracetool.calibrate.conformal import Band, bands
-from tracetool.calibrate.time import LawFit, TimeFit, fit_time
-from tracetool.calibrate.time_design import shape_groups
+from tracetool.calibrate.time import LawFit, LawRows, TimeFit, fit_law, fit_time
+from tracetool.calibrate.time_design import SHAPE_COLUMNS, shape_groups
 from tracetool.calibrate.time_file import time_toml
 from tracetool.core.arrays import Floats, Ints
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.formats import dtype_of, on_tensor, product_rate
 from tracetool.families.gemm.vector_law import GEMM_VECTOR
 from tracetool.families.pieces import duration_s
-from tracetool.families.pricing import laws
+from tracetool.families.pricing import laws, split_by_law
 from tracetool.families.registry import count_work
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
@@ -142,33 +145,93 @@ def fit_board(frame: pl.DataFrame, gpu: Gpu) -> tuple[TimeFit, bool]:
     return TimeFit(gpu.name, kept), slowed
 
 
-def main() -> None:
-    root = Path(sys.argv[1] if len(sys.argv) > 1 else HERE.parent / "shared" / "data")
-    wanted = set(sys.argv[2:])
+@dataclass(frozen=True)
+class GpuRows:
+    """Distinct operators measured on one GPU."""
+
+    gpu: Gpu
+    rows: OperatorColumns
+    measured_s: Floats
+    clock_mhz: Floats  # what the power cap leaves of the boost clock
+
+    def of_law(self, name: str) -> LawRows:
+        """Return the rows one law predicts."""
+        inside = [
+            places[chosen]
+            for family in sorted(set(self.rows.family.astype(str)))
+            for places in (np.flatnonzero(self.rows.family == family),)
+            for law, chosen in split_by_law(family, self.rows.take(places), self.gpu)
+            if law.name == name
+        ]
+        places = np.concatenate([np.zeros(0, np.int64), *inside])
+        part = self.rows.take(places)
+        hertz = self.clock_mhz[places, None] * 1e6
+        return LawRows(part, self.measured_s[places], hertz, shape_groups(part, SHAPE_COLUMNS))
+
+
+def operator_rows(paths: Iterable[Path], wanted: Container[str] = ()) -> Iterator[GpuRows]:
+    """Yield the operators of each GPU in some tables as distinct rows, with the median time of equal ones."""
     tables: dict[str, list[pl.DataFrame]] = {}
-    for path in sorted((root / "ops").glob("*.parquet")):
+    for path in paths:
         frame = pl.read_parquet(path)
         tables.setdefault(frame["gpu"][0], []).append(frame.drop("measured_w", "power_limit_w", strict=False))
     for name, frames in tables.items():
         if wanted and name not in wanted:
             continue
-        began = time.time()
         gpu = load_gpu(name)
         frame = pl.concat(frames, how="diagonal_relaxed").with_columns(pl.int_range(pl.len()).alias("count"))
         table = read_table(frame.drop("measured_us", "gpu", "count"))
-        # rows that say the same are one: the median of what was measured of them
         measured = frame.with_columns(pl.Series("place", table.index)).group_by("place", maintain_order=True)
         seconds = measured.agg(pl.col("measured_us").median()).sort("place")["measured_us"].to_numpy() * 1e-6
         # what the power cap leaves of the boost clock, by the calibrations delivered so far
         clock = predict_rows(table.rows, gpu, np.array([gpu.clock_boost_mhz])).clock_mhz[:, 0]
         clock = np.maximum(clock, proved_clock_mhz(table.rows, seconds, gpu))
-        fit = fit_time(table.rows, seconds, gpu, clock)
-        about = {"command": "python benchmarks/fit_time.py", "data": "single operators, loops of replays"}
-        text = time_toml(fit, about=about, source="aiconfigurator-perf")
-        (CALIBRATIONS / f"{name}.time.toml").write_text(text)
-        say(name, fit)
-        print(f"{name}: {time.time() - began:.0f} s", flush=True)
-    fit_latency(root, wanted)
+        yield GpuRows(gpu, table.rows, seconds, clock)
+
+
+def spliced(text: str, fresh: str, law: str) -> str:
+    """Return a calibration's text with one law's section and errors taken from a fresh one."""
+    about = re.compile(rf"^\w+_{law} = .*\n", re.MULTILINE)
+    for line in about.findall(fresh):
+        key = line.split(" = ")[0]
+        text = re.sub(rf"^{key} = .*\n", lambda _, line=line: line, text, flags=re.MULTILINE)
+    section = re.compile(rf"^\[{law}\]\n(?:.+\n)*", re.MULTILINE)
+    part = section.search(fresh)
+    return section.sub(lambda _: part.group() if part else "", text)
+
+
+def refit_law(law: str, measured: GpuRows, about: Mapping[str, str]) -> None:
+    """Fit one law of a GPU anew and write it into the GPU's calibration."""
+    path = CALIBRATIONS / f"{measured.gpu.name}.time.toml"
+    rows = measured.of_law(law)
+    if not len(rows.measured_s) or f"\n[{law}]\n" not in path.read_text():
+        return
+    fit = TimeFit(measured.gpu.name, {law: fit_law(laws()[law], rows, measured.gpu, {})})
+    fresh = time_toml(fit, about=about, source="aiconfigurator-perf")
+    path.write_text(spliced(path.read_text(), fresh, law))
+    say(measured.gpu.name, fit)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("root", nargs="?", type=Path, default=HERE.parent / "shared" / "data")
+    parser.add_argument("gpus", nargs="*")
+    parser.add_argument("--law", choices=sorted(laws()))
+    given = parser.parse_args()
+    about = {"command": "python benchmarks/fit_time.py", "data": "single operators, loops of replays"}
+    began = time.time()
+    for measured in operator_rows(sorted((given.root / "ops").glob("*.parquet")), given.gpus):
+        name = measured.gpu.name
+        if given.law:
+            refit_law(given.law, measured, about)
+        else:
+            fit = fit_time(measured.rows, measured.measured_s, measured.gpu, measured.clock_mhz)
+            text = time_toml(fit, about=about, source="aiconfigurator-perf")
+            (CALIBRATIONS / f"{name}.time.toml").write_text(text)
+            say(name, fit)
+        print(f"{name}: {time.time() - began:.0f} s since the start", flush=True)
+    if not given.law:
+        fit_latency(given.root, set(given.gpus))
 
 
 if __name__ == "__main__":

@@ -82,3 +82,27 @@ def tool() -> Tool:
         )
 
     return run
+
+
+@pytest.fixture
+def command(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Tool:
+    """Return what ``tool`` does, in this process: where it is not asked how a process starts and ends."""
+    from tracetool.cli.app import run as run_here
+
+    def run(
+        *arguments: str | os.PathLike[str], cwd: Path | None = None, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        words = [os.fspath(a) for a in arguments]
+        with monkeypatch.context() as patch:
+            for name in ("NO_COLOR", "FORCE_COLOR", "TRACETOOL_DEBUG"):
+                patch.delenv(name, raising=False)
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            if cwd is not None:
+                patch.chdir(cwd)
+            capfd.readouterr()
+            code = run_here(words)
+        out, err = capfd.readouterr()
+        return subprocess.CompletedProcess(words, code, out, err)
+
+    return run

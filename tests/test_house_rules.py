@@ -317,3 +317,47 @@ def test_every_constant_for_a_family_is_one() -> None:
     assert given
     assert set(given.values()) <= set(families())
     assert all(key == value.upper() for key, value in given.items())
+
+
+#: Names that say a value was come by, not what it is.
+DEICTIC = frozenset(
+    [
+        "found",
+        "made",
+        "said",
+        "known",
+        "told",
+        "asked",
+        "kept",
+        "mine",
+        "here",
+        "seen",
+        "there",
+        "some",
+        "given",
+        "wanted",
+        "taken",
+        "held",
+    ]
+)
+#: Share of all bound names that may be such. [1]
+DEICTIC_SHARE = 0.01
+
+
+def _bound_names(path: Path) -> list[str]:
+    """Return every name a file binds, once per binding: variables and parameters."""
+    nodes = list(ast.walk(_tree(path)))
+    stored = [n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    return stored + [n.arg for n in nodes if isinstance(n, ast.arg)]
+
+
+def test_variables_say_what_they_hold() -> None:
+    bound = [name for path in FILES for name in _bound_names(path)]
+    share = sum(name in DEICTIC for name in bound) / len(bound)
+    assert share < DEICTIC_SHARE, f"{share:.2%} of {len(bound)} bound names say nothing of their value"
+
+
+def test_a_name_that_says_nothing_is_counted(tmp_path: Path) -> None:
+    breach = tmp_path / "breach.py"
+    breach.write_text("found = 1\n\ndef f(told, power_w):\n    for made in told:\n        energy_j = made\n")
+    assert sorted(n for n in _bound_names(breach) if n in DEICTIC) == ["found", "made", "told"]

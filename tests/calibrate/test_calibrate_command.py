@@ -43,11 +43,11 @@ def program_table(path: Path, programs: int = 6) -> Path:
     return path
 
 
-def test_an_idle_curve_becomes_the_base_that_commands_use(tool: Tool, tmp_path: Path) -> None:
+def test_an_idle_curve_becomes_the_base_that_commands_use(tool: Tool, command: Tool, tmp_path: Path) -> None:
     out = tmp_path / "a10.power.toml"
-    done = tool("calibrate", idle_table(tmp_path / "idle.csv"), "--gpu", "a10", "-o", out)
+    done = command("calibrate", idle_table(tmp_path / "idle.csv"), "--gpu", "a10", "-o", out)
     assert done.returncode == 0, done.stderr
-    plain = json.loads(tool("gpus", "--show", "a10", "--json").stdout)
+    plain = json.loads(command("gpus", "--show", "a10", "--json").stdout)
     mine = json.loads(tool("gpus", "--show", "a10", "--json", TRACETOOL_CALIBRATIONS=str(tmp_path)).stdout)
     ratio = np.array(
         [b["idle_w"] / a["idle_w"] for a, b in zip(plain["curves"], mine["curves"], strict=True)]
@@ -131,14 +131,15 @@ def test_a_table_that_cannot_be_used_says_why(
         read_measured(path, A10)
 
 
-def test_nothing_is_written_where_calibrate_fails(tool: Tool, tmp_path: Path) -> None:
+def test_nothing_is_written_where_calibrate_fails(command: Tool, tmp_path: Path) -> None:
     (tmp_path / "broken.csv").write_text("a,b\n1,2\n", "utf-8")
-    done = tool("calibrate", tmp_path / "broken.csv", "--gpu", "a10", "-o", tmp_path / "x.toml")
+    done = command("calibrate", tmp_path / "broken.csv", "--gpu", "a10", "-o", tmp_path / "x.toml")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "x.toml").exists()
     assert (
-        tool("calibrate", tmp_path / "broken.csv", "--gpu", "a10", "-o", tmp_path / "x.csv").returncode == 2
+        command("calibrate", tmp_path / "broken.csv", "--gpu", "a10", "-o", tmp_path / "x.csv").returncode
+        == 2
     )
 
 

@@ -85,10 +85,10 @@ def test_a_run_without_a_log_or_of_another_gpu_is_refused(run: Path, tmp_path: P
         calibrate([run], "h100-sxm")
 
 
-def test_times_are_fitted_and_used_by_predict(tool: Tool, tmp_path: Path) -> None:
+def test_times_are_fitted_and_used_by_predict(command: Tool, tmp_path: Path) -> None:
     slow = operators(tmp_path / "slow.csv", 1.5)
     out = tmp_path / "mine.toml"
-    done = tool("calibrate", slow, "--gpu", "a100-sxm", "--part", "time", "-o", out)
+    done = command("calibrate", slow, "--gpu", "a100-sxm", "--part", "time", "-o", out)
     assert done.returncode == 0, done.stderr
     question = tmp_path / "question.csv"
     pl.read_csv(slow).drop("duration_us", "clock_mhz").write_csv(question)

@@ -86,7 +86,7 @@ def test_a_groups_help_read_by_head_is_not_a_fault() -> None:
     ) as process:
         assert process.stdout
         process.stdout.close()
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=200)
     assert process.returncode == 2
     assert said == b""
 

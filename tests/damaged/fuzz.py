@@ -6,9 +6,10 @@ import json
 import os
 import random
 import shutil
+import time
 import traceback
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,9 @@ from tracetool.tables.run import Run
 #: Examples of each format: few at a desk, where a whole reading costs a tenth of a second of a core each, a
 #: hundred in CI (``.ci/run``), ``TRACETOOL_FUZZ=5000`` for a night.
 EXAMPLES = int(os.environ.get("TRACETOOL_FUZZ", "30"))
+#: No sample begins another example once its examples took so much; the processor's time, so that a busy
+#: machine tries as many. [s]
+MOST_CPU_S = float(os.environ.get("TRACETOOL_FUZZ_CPU_S", "inf"))
 Make = Callable[[Path], Path]
 
 
@@ -61,6 +65,15 @@ CASES = (
 def examples_of(case: Case) -> int:
     """Return how many examples a sample gets: those of its format, shared among its samples."""
     return -(-EXAMPLES // sum(other.format == case.format for other in CASES))
+
+
+def numbers(count: int) -> Iterator[int]:
+    """Yield the numbers of so many examples, fewer where they take too long."""
+    start_s = time.process_time()
+    for number in range(count):
+        if time.process_time() - start_s > MOST_CPU_S:
+            return
+        yield number
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.damaged.counts import COUNTS
-from tests.damaged.fuzz import CASES, Case, accounted, changed_sample, examples_of, read_changed
+from tests.damaged.fuzz import CASES, Case, accounted, changed_sample, examples_of, numbers, read_changed
 from tracetool.sources.detect import all_formats
 
 
@@ -21,8 +21,8 @@ def test_every_format_is_changed_and_counted() -> None:
 @pytest.mark.parametrize("case", CASES, ids=[c.name for c in CASES])
 def test_a_changed_file_is_a_run_or_one_line(case: Case, tmp_path: Path) -> None:
     faults: dict[str, str] = {}
-    refused = 0
-    for number in range(examples_of(case)):
+    refused = number = 0
+    for number in numbers(examples_of(case)):
         path, steps = changed_sample(case, number, tmp_path / "sample")
         held = COUNTS[case.format](path) if case.holds == "trace" else None
         outcome = read_changed(case, path, steps, tmp_path / "run")
@@ -34,5 +34,6 @@ def test_a_changed_file_is_a_run_or_one_line(case: Case, tmp_path: Path) -> None
                 fault = f"{held} activities in the file, {accepted} read, {rejected} rejected"
         if fault:  # one of a kind is enough to see it
             faults.setdefault(fault.split(": ")[0], f"example {number}: {steps}\n  {fault}")
-    print(f"{case.name}: {examples_of(case)} examples, {refused} refused, {len(faults)} kinds of faults")
+    tried = f"{number + 1} of {examples_of(case)} examples"
+    print(f"{case.name}: {tried}, {refused} refused, {len(faults)} kinds of faults")
     assert not faults, "\n" + "\n".join(faults.values())

@@ -269,7 +269,7 @@ def test_a_full_disk_ends_in_one_line_and_leaves_nothing(tmp_path: Path) -> None
         resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048))
 
     job = _start(["ingest", str(source), "-o", str(tmp_path / "run")], preexec_fn=small_files)
-    _, said = job.communicate(timeout=120)
+    _, said = job.communicate(timeout=200)
     assert job.returncode == 2, said
     assert "Traceback" not in said
     assert len(said.strip().splitlines()) == 1, said
@@ -307,7 +307,7 @@ def test_a_stop_signal_leaves_nothing(tmp_path: Path, number: signal.Signals) ->
     while job.poll() is None and not _holds_open(job.pid, source):
         time.sleep(0.005)
     job.send_signal(number)
-    _, said = job.communicate(timeout=120)
+    _, said = job.communicate(timeout=200)
     assert job.returncode in (128 + number, 0), said  # 0 if it had already finished
     assert job.returncode == 0 or len(said.splitlines()) == 1
     assert "Traceback" not in said

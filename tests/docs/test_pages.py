@@ -10,6 +10,8 @@ from types import ModuleType
 
 import pytest
 
+from tests.conftest import Tool
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -33,12 +35,21 @@ def _plain(line: str) -> str:
     return re.sub(r"\s+", " ", line).strip()
 
 
+def _run(line: str, folder: Path, command: Tool) -> tuple[int, list[str]]:
+    """Run a line of a page: in this process where it is one command of the tool, else in a shell."""
+    words = line.split()
+    if words[0] != "tracetool" or re.search(r"[|;&<>$`'\"\\*]", line):
+        return REFRESH.run(line, folder, Path(sys.executable).parent)
+    done = command(*words[1:], cwd=folder, NO_COLOR="1", COLUMNS=str(REFRESH.WIDTH))
+    return done.returncode, [text.rstrip() for text in (done.stdout + done.stderr).splitlines()]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_commands_print_what_the_page_shows(page: Path, tmp_path: Path) -> None:
+def test_commands_print_what_the_page_shows(page: Path, tmp_path: Path, command: Tool) -> None:
     folder = REFRESH.scratch(tmp_path)
     for block in REFRESH.shown(page.read_text("utf-8")):
         for one in block:
-            code, lines = REFRESH.run(one.command, folder, Path(sys.executable).parent)
+            code, lines = _run(one.command, folder, command)
             text = "\n".join(lines)
             assert code in (0, 1), f"{one.command}: exit {code}\n{text}"
             assert "Traceback" not in text

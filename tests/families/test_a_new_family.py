@@ -84,7 +84,7 @@ USE = """
 import polars as pl
 from tracetool.kernels.classify import classify_names
 from tracetool.kernels.structure import describe
-from tracetool.kernels.taxonomy import NAMES
+from tracetool.kernels.classify import NAMES
 from tracetool.replay.predict import predict_table
 
 assert "toy" in NAMES

@@ -12,7 +12,7 @@ from tracetool.core.work import Work
 from tracetool.families.attention.problem import score_pairs
 from tracetool.families.registry import count_work, families, known_shape
 from tracetool.hardware.load import load_gpu
-from tracetool.kernels.taxonomy import NAMES
+from tracetool.kernels.classify import NAMES
 
 GPU = load_gpu("h100-sxm")
 

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tracetool.kernels.classify import classify_names, grammars
+from tracetool.kernels.classify import FAMILIES, NAMES, classify_names, grammars
 from tracetool.kernels.grammar import MEANINGS
-from tracetool.kernels.taxonomy import FAMILIES, NAMES
 
 GRAMMARS = grammars()
 by_title = pytest.mark.parametrize("grammar", GRAMMARS, ids=lambda g: g.title)

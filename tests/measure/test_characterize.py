@@ -29,9 +29,7 @@ def _square(seed: int, on_s: float, off_s: float, seconds: float = 20.0):
     return Steps(edges, watts), timeline
 
 
-@pytest.mark.parametrize(
-    ("kind", "window", "on"), [(1, 0.025, 0.13), (2, 0.1, 0.23), (2, 0.08, 0.17), (3, 1.0, 1.3)]
-)
+@pytest.mark.parametrize(("kind", "window", "on"), [(1, 0.025, 0.13), (2, 0.08, 0.17), (3, 1.0, 1.3)])
 def test_the_window_is_found_within_a_tenth_and_the_period_within_two_percent(
     kind: int, window: float, on: float
 ) -> None:

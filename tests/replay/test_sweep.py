@@ -55,8 +55,8 @@ def test_a_calibration_of_the_users_own_is_used(table: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("extra", [("--calibration", "missing.toml"), ("--temperature", "400")])
-def test_what_cannot_be_assumed_is_one_line(table: Path, tool: Tool, extra: tuple[str, str]) -> None:
-    made = tool("sweep", table, "--gpu", "a100-sxm", *extra)
+def test_what_cannot_be_assumed_is_one_line(table: Path, command: Tool, extra: tuple[str, str]) -> None:
+    made = command("sweep", table, "--gpu", "a100-sxm", *extra)
     assert made.returncode == 2
     assert len(made.stderr.strip().splitlines()) == 1
 

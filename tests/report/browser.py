@@ -75,7 +75,7 @@ class Page:
         if self._session:
             message["sessionId"] = self._session
         os.write(self._send, json.dumps(message).encode() + b"\0")
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 200
         while True:
             answer = self._read(deadline)
             if answer.get("id") == number:
@@ -109,7 +109,7 @@ class Page:
             raise RuntimeError(done["exceptionDetails"])
         return done["result"].get("value")
 
-    def wait(self, condition: str, seconds: float = 30) -> None:
+    def wait(self, condition: str, seconds: float = 200) -> None:
         """Wait until a JavaScript condition holds."""
         deadline = time.monotonic() + seconds
         while not self.run(f"Boolean({condition})"):

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from tests.report.hostile import HOSTILE
 from tracetool.core.errors import BadInput, MissingPart
 from tracetool.replay.operating_points import Clocks, front
-from tracetool.report.chart_page import save_chart
+from tracetool.report.page import save_chart
 from tracetool.report.pictures.charts import (
     BACK,
     INK,

@@ -12,8 +12,7 @@ import pytest
 
 from tests.report.browser import browser
 from tests.report.pages import curve, make_page, make_run, predict
-from tracetool.report.pictures.timeline import MOST_BARS, MOST_MOMENTS, pack_timeline
-from tracetool.report.power_steps import power_steps
+from tracetool.report.pictures.timeline import MOST_BARS, MOST_MOMENTS, pack_timeline, power_steps
 from tracetool.report.run_html import run_html
 from tracetool.report.run_tables import find_gaps, parts_by
 
@@ -137,7 +136,7 @@ def test_in_a_browser_it_opens_sorts_finds_zooms_and_stays_quiet(small: Path, la
     with browser() as page:
         page.size(1200, 900)
         page.open(large)
-        page.wait(DRAWN, 10)
+        page.wait(DRAWN)
         assert page.run("document.querySelectorAll('#kernel-table tbody tr').length") == 100
 
         def first(column: int) -> str:
@@ -171,7 +170,7 @@ def test_in_a_browser_it_opens_sorts_finds_zooms_and_stays_quiet(small: Path, la
         for width, dark in ((1200, True), (400, False)):
             page.size(width, 900, dark=dark)
             page.open(small)
-            page.wait(DRAWN, 10)
+            page.wait(DRAWN)
             ink = "#e6edf3" if dark else "#1b1f24"
             assert set(page.run(LABEL_COLORS)) == {ink}
             assert page.run("document.documentElement.scrollWidth") <= width
@@ -202,12 +201,12 @@ def test_what_stands_under_the_pointer_is_text(small: Path) -> None:
     with browser() as page:
         page.size(1200, 900)
         page.open(small)
-        page.wait(DRAWN, 10)
+        page.wait(DRAWN)
         marks = page.run(places)
         assert marks
         for x, y in marks:
             page.point(x, y)
-            page.wait(f"{shown}.includes('&lt;/s')", 10)
+            page.wait(f"{shown}.includes('&lt;/s')")
             html = page.run(shown)
             assert not re.findall("<(script|img|svg)", html)
         assert page.messages == []
@@ -217,7 +216,7 @@ def test_printed_from_the_dark_it_is_dark_on_light(small: Path) -> None:
     with browser() as page:
         page.size(1200, 900, dark=True)
         page.open(small)
-        page.wait(DRAWN, 10)
+        page.wait(DRAWN)
         page.run("dispatchEvent(new Event('beforeprint'))")
         assert set(page.run(LABEL_COLORS)) == {"#1b1f24"}
         pictures = "document.querySelectorAll('.chart > canvas.paper').length"
@@ -248,7 +247,7 @@ def test_an_accessibility_checker_finds_nothing_serious(small: Path) -> None:
         for width, dark in ((1200, False), (1200, True), (400, False)):
             page.size(width, 900, dark=dark)
             page.open(small)
-            page.wait(DRAWN, 10)
+            page.wait(DRAWN)
             page.run(script + ";0")
             found = page.run(
                 "axe.run().then(r => r.violations.filter(v => ['serious', 'critical'].includes(v.impact))"

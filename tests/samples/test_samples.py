@@ -29,7 +29,7 @@ TRACES = (
 @pytest.fixture(scope="module")
 def made(samples: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("samples")
-    subprocess.run([sys.executable, samples / "make.py", folder], check=True, timeout=120)
+    subprocess.run([sys.executable, samples / "make.py", folder], check=True, timeout=200)
     return folder
 
 

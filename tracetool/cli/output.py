@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from tracetool.core.escape import json_log
-from tracetool.report.renderer import plain
+from tracetool.report.plain import plain
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -13,8 +13,7 @@ from tracetool.report.view import View
 def finish(view: View, out: Sequence[Path], *, as_json: bool, quiet: bool, annotate: bool) -> None:
     """Write a report's files and print it once, as JSON or for people."""
     from tracetool.cli.output import console, print_json
-    from tracetool.report.annotations import annotation_lines
-    from tracetool.report.console import show_view
+    from tracetool.report.console import annotation_lines, show_view
     from tracetool.report.save import save_view
 
     for path in out:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
 from tracetool.core.registry import members
 from tracetool.families import names
+from tracetool.families.registry import families
 from tracetool.kernels.access_patterns import access_pattern, mma_arch
 from tracetool.kernels.grammar import FLAGS, MEANINGS, NUMBERS, TEXTS, Attributes, Grammar
 from tracetool.kernels.spelling import normalize_all
@@ -157,3 +159,20 @@ def explain_name(name: str) -> dict[str, Any]:
             if attributes.get(k) is not None
         ],
     }
+
+
+@dataclass(frozen=True)
+class Family:
+    """One family: its name, one line on what it does, and a kernel that belongs to it."""
+
+    name: str
+    meaning: str
+    example: str
+
+
+#: Every family of kernels, as lists show them; activities without a kernel's name are none.
+FAMILIES: Final = tuple(
+    Family(name, family.meaning, family.example) for name, family in families().items() if not family.activity
+)
+
+NAMES: Final = frozenset(f.name for f in FAMILIES)

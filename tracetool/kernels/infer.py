@@ -72,7 +72,7 @@ def infer_missing(frame: pl.DataFrame, gpus: dict[str | None, Gpu]) -> pl.DataFr
         on_device = frame["device_name"].eq_missing(pl.Series([device], dtype=pl.String)).to_numpy()
         size = np.array([BYTES.get(d, 4.0) for d in dtype])
         rate = np.array([_rate(gpu, d, unit) for d, unit in zip(dtype, units, strict=True)])
-        lacks_k = (
+        without_k = (
             on_device
             & np.isin(family, _BY_NUMBER["k"])
             & _known(columns, "m", "n")
@@ -83,21 +83,21 @@ def infer_missing(frame: pl.DataFrame, gpus: dict[str | None, Gpu]) -> pl.DataFr
         middle, least, most = _depths(columns, seconds, size, rate, gpu)
         # what counts as a batch may be the parts of one split K
         parts = np.where(inferred == "batch", columns["batch"], 1.0)
-        sheet.put(lacks_k, "k", (middle, least, most * parts))
+        sheet.put(without_k, "k", (middle, least, most * parts))
         rowwise = np.isin(family, _BY_NUMBER["cols"])
-        lacks_cols = (
+        without_cols = (
             on_device & rowwise & _known(columns, "rows") & np.isnan(columns["cols"]) & np.isfinite(seconds)
         )
         passes = np.where(family == names.REDUCTION, 1.0, 2.0)
-        sheet.put(lacks_cols, "cols", _widths(columns, seconds, size * passes, gpu))
-        lacks_keys = (
+        sheet.put(without_cols, "cols", _widths(columns, seconds, size * passes, gpu))
+        without_keys = (
             on_device
             & np.isin(family, _BY_NUMBER["kv_len"])
             & _known(columns, "q_len", "heads", "head_dim")
             & np.isnan(columns["kv_len"])
             & np.isfinite(seconds)
         )
-        sheet.put(lacks_keys, "kv_len", _lengths(columns, seconds, size, rate, gpu))
+        sheet.put(without_keys, "kv_len", _lengths(columns, seconds, size, rate, gpu))
     filled = [pl.Series(c, columns[c]).fill_nan(None) for c in ("k", "cols", "kv_len")]
     return frame.with_columns(
         *filled, pl.Series("inferred", inferred.astype(str)), pl.Series("inferred_low", sheet.low).fill_nan(None), pl.Series("inferred_high", sheet.high).fill_nan(None)

@@ -24,8 +24,8 @@ from tracetool.families import names
 from tracetool.families.registry import families_where
 from tracetool.kernels.launch_rows import attention_rows, other_rows
 
-#: Numbers a launch can tell.
-TOLD: Final = ("m", "n", "k", "batch", "rows", "cols", "q_len", "kv_len", "heads", "elements")
+#: Numbers that a launch can state.
+LAUNCH_NUMBERS: Final = ("m", "n", "k", "batch", "rows", "cols", "q_len", "kv_len", "heads", "elements")
 _PRODUCTS: Final = families_where(lambda family: family.product_grid)
 _NULL: Final = pl.lit(None, dtype=pl.Float64)
 
@@ -48,7 +48,7 @@ def from_launch(frame: pl.DataFrame, sm_counts: Mapping[str | None, int] | None 
     Returns
     -------
     DataFrame
-        With ``launch_*`` for :data:`TOLD`; ``launch_guess`` (the numbers that rest on an assumption);
+        With ``launch_*`` for :data:`LAUNCH_NUMBERS`; ``launch_guess`` (the numbers that rest on an assumption);
         ``tile_m`` along the operator's m, ``tile_n`` along its n; ``split_k`` completed; ``tiles``;
         ``grid_fits``: whether the tiles of known m and n account for the grid (null where unknown);
         ``stages`` completed and ``shared_fits``: whether tiles x stages account for the shared memory.

@@ -1,4 +1,4 @@
-"""The operators behind a run's signatures: each distinct call read once, and lent to launches that lost theirs."""
+"""The operators behind a run's signatures: each distinct call read once, and given to launches that lost theirs."""
 
 from __future__ import annotations
 
@@ -53,28 +53,31 @@ def with_calls(frame: pl.DataFrame) -> pl.DataFrame:
     ]
     table = distinct.with_columns(*numbers, *texts)
     joined = calls.join(table, on=list(ARGUMENTS), how="left", nulls_equal=True, maintain_order="left")
-    return _lend(pl.concat([frame, joined.drop(ARGUMENTS)], how="horizontal"))
+    return _fill_from_like_launches(pl.concat([frame, joined.drop(ARGUMENTS)], how="horizontal"))
 
 
-def _lend(frame: pl.DataFrame) -> pl.DataFrame:
-    orphan = (
+def _fill_from_like_launches(frame: pl.DataFrame) -> pl.DataFrame:
+    is_without_call = (
         pl.col("call_name").is_null() & pl.col("operator_name").is_null() & (pl.col("activity") == "kernel")
     )
     numbered = frame.with_row_index("_row")
-    lenders = numbered.filter(pl.col("call_family").is_not_null() & (pl.col("duration_us") > 0))
-    orphans = numbered.filter(orphan & (pl.col("duration_us") > 0))
-    if not lenders.height or not orphans.height:
+    with_call = numbered.filter(pl.col("call_family").is_not_null() & (pl.col("duration_us") > 0))
+    without_call = numbered.filter(is_without_call & (pl.col("duration_us") > 0))
+    if not with_call.height or not without_call.height:
         return frame.with_columns(pl.lit(value=False).alias("lent"))
     columns = ["_row", "duration_us", *_LAUNCH]
     gridless = pl.col("grid_x").is_null()
     pairs = [
         unlinked.select(columns).join(
-            lenders.select("duration_us", *dict.fromkeys((*on, *_COLUMNS))),
+            with_call.select("duration_us", *dict.fromkeys((*on, *_COLUMNS))),
             on=on,
             how="inner",
             suffix="_usual",
         )
-        for unlinked, on in ((orphans.filter(~gridless), list(_LAUNCH)), (orphans.filter(gridless), ["name"]))
+        for unlinked, on in (
+            (without_call.filter(~gridless), list(_LAUNCH)),
+            (without_call.filter(gridless), ["name"]),
+        )
     ]
     shared = ["_row", "duration_us", "duration_us_usual", *_COLUMNS]
     apart = (pl.col("duration_us") / pl.col("duration_us_usual")).log().abs()

@@ -16,8 +16,8 @@ import polars as pl
 from tracetool.core.dtype import BYTES
 from tracetool.families import names
 from tracetool.families.registry import families, families_where
+from tracetool.kernels.calls import ITSELF
 from tracetool.kernels.classify import classify_names
-from tracetool.kernels.fused import ITSELF
 from tracetool.kernels.operators import ARGUMENTS, with_calls
 from tracetool.kernels.transfers import transfer_kind
 from tracetool.tables.nested import as_lists

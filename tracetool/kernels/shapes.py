@@ -14,8 +14,7 @@ from typing import Final
 from tracetool.families import names
 from tracetool.families.arguments import Reading
 from tracetool.families.registry import families
-from tracetool.kernels.calls import Call, Numbers, Shape, numel, size_of
-from tracetool.kernels.fused import ITSELF, is_fused, read_fused
+from tracetool.kernels.calls import ITSELF, Call, Numbers, Shape, is_fused, numel, read_fused, size_of
 from tracetool.kernels.readers import (
     Reader,
     attention,

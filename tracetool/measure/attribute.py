@@ -299,7 +299,7 @@ def _attribute(
         sensors[str(pairs[logged])] = sensor_record(observation)
         notes += attribution_notes(observation, gpu_spec, class_energy)
         if counted is not None:
-            notes.append(counted.say())
+            notes.append(counted.sentence())
         if window_rows is not None:
             start = (window_rows["start_us"].to_numpy() * 1000 - origin) * _NS
             end = (window_rows["end_us"].to_numpy() * 1000 - origin) * _NS

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -49,18 +47,3 @@ def flat_columns(frame: pl.DataFrame) -> pl.DataFrame:
         else:
             columns.append(column.cast(pl.String))
     return pl.DataFrame(columns)
-
-
-def plain(value: Any) -> Any:
-    """Return a value without NaN and infinities, which JSON has not: they become None, at any depth.
-
-    >>> plain({1: (float("nan"), 2.5)})
-    {'1': [None, 2.5]}
-    """
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
-    return value

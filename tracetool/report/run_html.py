@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tracetool.report.chart_page import scripts
-from tracetool.report.page import templates
+from tracetool.report.page import scripts, templates
 from tracetool.report.run_page import RunPage
 from tracetool.report.sections.against import against
 from tracetool.report.sections.agreement import agreement

@@ -65,7 +65,7 @@ class RunPage:
     against : RunDiff or None
         This run against a base.
     power : DataFrame
-        As :func:`tracetool.report.power_steps.power_steps` returns.
+        As :func:`tracetool.report.pictures.timeline.power_steps` returns.
     total : mapping
         Every scope's time, energy and power, anchored, at the run's clock; as ``predict`` gives it.
     best : mapping

@@ -22,8 +22,7 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.measure.measured_scopes import WHOLE_PCT
 from tracetool.replay.sweep import Swept, choose, default_clocks, with_reference
-from tracetool.report.pictures.timeline import pack_timeline
-from tracetool.report.power_steps import power_steps
+from tracetool.report.pictures.timeline import pack_timeline, power_steps
 from tracetool.report.run_page import Ceilings, Fact, RunPage
 from tracetool.report.run_tables import Gaps, find_gaps, parts_by, signature_rows
 from tracetool.report.sections.kernels import MOST_ROWS

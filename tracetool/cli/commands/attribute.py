@@ -195,7 +195,7 @@ def _draw(found: Attribution, picture: Path | None, bars: Path | None) -> None:
     import numpy as np
     import polars as pl
 
-    from tracetool.report.chart_page import save_chart
+    from tracetool.report.page import save_chart
     from tracetool.report.pictures.measured import energy_bars, log_picture
 
     if picture is not None:

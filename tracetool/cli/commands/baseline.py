@@ -67,7 +67,7 @@ def list_(
     kept.require()
     entries = [e for e in kept.entries(gpu or None) if not branch or e.branch == branch]
     table = listed(entries)
-    told = {" ".join(key): trend.said() for key, trend in trends(entries).items() if trend.said()}
+    told = {" ".join(key): trend.sentence() for key, trend in trends(entries).items() if trend.sentence()}
     if out is not None:
         save_table(table, out, title="Baselines")
     if as_json:

@@ -15,7 +15,7 @@ def families(as_json: bool = JSON_OPTION) -> None:
     from rich.markup import escape
 
     from tracetool.cli.output import console, print_json
-    from tracetool.kernels.taxonomy import FAMILIES
+    from tracetool.kernels.classify import FAMILIES
     from tracetool.report.layout import Table
 
     if as_json:

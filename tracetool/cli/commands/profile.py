@@ -72,7 +72,7 @@ def profile(
     if out is not None:
         save_table(made.frame, out, title=f"Power profile of {made.kernel}", schema=load_schema("profile"))
     if picture is not None:
-        from tracetool.report.chart_page import save_chart
+        from tracetool.report.page import save_chart
         from tracetool.report.pictures.power_profile import power_profile
 
         save_chart(power_profile(made.kernel, made.profile, made.among), picture)

@@ -62,7 +62,7 @@ def sweep(
     from tracetool.replay.assumptions import Assumptions
     from tracetool.replay.clocks import parse_clocks
     from tracetool.replay.sweep import sweep as run_sweep
-    from tracetool.report.chart_page import check_chart, save_chart
+    from tracetool.report.page import check_chart, save_chart
     from tracetool.report.pictures.pareto import swept_chart
     from tracetool.report.save import check_output, save_table
 
