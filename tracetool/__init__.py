@@ -1,3 +1,3 @@
-"""Where a GPU job's joules went, and what they would be at another clock."""
+"""Energy of a GPU job, kernel by kernel: measured, and predicted at other clocks."""
 
 __version__ = "0.1.0"

@@ -133,7 +133,7 @@ def test_a_warmer_chip_draws_more(tmp_path: Path) -> None:
     assert energy(ambient_c=40.0) > energy(ambient_c=20.0)
     with pytest.raises(BadInput, match="lets it settle"):
         energy(temperature_c=50.0, ambient_c=20.0)
-    with pytest.raises(BadInput, match="no temperature"):
+    with pytest.raises(BadInput, match="not a temperature"):
         energy(temperature_c=400.0)
 
 

@@ -177,7 +177,7 @@ def _fitted(gpu_spec: Gpu, read: Sequence[Measured]) -> CalibrationResult:
         errors.append(error)
     if swept is None and not fits and all(m.supply_v is None for m in read):
         raise BadInput(
-            "no coefficient can be told: every kernel was measured at one clock only",
+            "no coefficient is identifiable: every kernel was measured at one clock only",
             "give two clocks or more of a kernel, operators of known shape, or shares of activity",
         )
     about: dict[str, str | float] = {

@@ -85,7 +85,7 @@ def _reasons(classes: pl.DataFrame, gpu: Gpu, limit_w: float) -> Texts:
     wide = np.maximum(
         _numbers(classes, "power_high_w") / watt - 1.0, 1.0 - _numbers(classes, "power_low_w") / watt
     )
-    unclear = classes["reason"].fill_null("the log cannot tell it from others").to_numpy().astype(object)
+    unclear = classes["reason"].fill_null("not identifiable from this log").to_numpy().astype(object)
     limit = min(limit_w, max(gpu.power_limit_w, np.nan_to_num(gpu.power_limit_max_w)))
     reasons = np.full(classes.height, "", dtype=object)
     reasons[watt >= AT_CAP * limit] = "at the power cap"

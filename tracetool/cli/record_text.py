@@ -92,7 +92,7 @@ def check_and_show(
     if len(devices) > 1:
         raise BadInput("--sensor-check looks at one GPU", "give one of them: --devices 0")
     if seconds < 5:
-        raise BadInput("--seconds: too short to tell a sensor", "give 10 or more")
+        raise BadInput("--seconds: too short to identify a sensor", "give 10 or more")
     name, checks = check_sensor(
         vendor=chosen_vendor(vendor),
         device=devices[0] if devices else 0,

@@ -114,7 +114,9 @@ class Store:
                 reason=str(header.get("reason", "")),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise BadInput.in_file(path, "is no baseline of this tool", "tracetool baseline prune") from error
+            raise BadInput.in_file(
+                path, "is not a baseline of this tool", "tracetool baseline prune"
+            ) from error
 
     def _header(self, path: str) -> Mapping[str, Any]:
         try:

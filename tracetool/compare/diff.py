@@ -103,7 +103,7 @@ def diff_sides(
     if basis != "predicted":
         warnings += _unrepeated(base, head, spreads or {})
     if len({r.classes.steps for r in (*base, *head)}) > 1 and not per_step:
-        warnings.append("the runs name no steps on both sides: whole runs are compared, of whatever length")
+        warnings.append("not every run marks steps: whole runs are compared, whatever their length")
     parts = pair_sides(sides[0], sides[1])
     ratios, clock_notes = _clock_ratios(base, head, sides, reshaped="reshaped" in parts["relation"])
     notes = [f"{len(base)} base and {counted(len(head), 'head run')}, per {sides[0].unit}", *clock_notes]
@@ -136,7 +136,7 @@ def _unrepeated(
         for spread in [spreads.get(metric, single_run_prior(metric, base[0].basis))]
     )
     advice = "three or more runs a side, or kept baselines, show their own"
-    return [f"run-to-run spread, for want of repeated runs: {assumed}; {advice}"]
+    return [f"run-to-run spread assumed, without repeated runs: {assumed}; {advice}"]
 
 
 def _modeled_pct(base: Sequence[LoadedRun], head: Sequence[LoadedRun], *, per_step: bool) -> float | None:

@@ -107,7 +107,7 @@ def measured_energy(
     notes = list(attribution.notes)
     if energy["energy_j"].is_not_null().any():
         return energy, notes, []
-    return None, notes, ["the power log tells no kernel's energy; energies are predicted only"]
+    return None, notes, ["no kernel's energy is identifiable from the power log; energies are predicted only"]
 
 
 def _scopes(run: Run, total: Mapping[str, Any], measured: pl.DataFrame | None) -> pl.DataFrame:

@@ -80,7 +80,7 @@ def expand(paths: Sequence[Path | str]) -> list[Path]:
             inside = sorted(p for p in path.iterdir() if (p / RUN_FILE).is_file() and not Scratch.of(p))
             if not inside:
                 raise BadInput.in_file(
-                    path, "is no run and holds none", "make one with: tracetool ingest TRACE"
+                    path, "is neither a run nor a folder of runs", "make one with: tracetool ingest TRACE"
                 )
             run_paths += inside
         elif path.exists():
@@ -246,8 +246,8 @@ def _measured(
     if energy is None:
         raise BadInput.in_file(
             run.path,
-            "its power log tells no kernel's energy",
-            "compare what the model says: --energy anchored",
+            "no kernel's energy is identifiable from its power log",
+            "compare modeled energies: --energy anchored",
         )
     measured_j = (
         energy.filter(pl.col("signature").is_not_null() & pl.col("energy_j").is_not_null())

@@ -84,9 +84,3 @@ class Law:
     def pieces(self, rows: OperatorColumns, gpu: Gpu, given: Coefficients) -> Pieces:
         """Return the parts of rows; a coefficient not given is its prior."""
         return self.parts(rows, gpu, {k: given.get(k, c.value) for k, c in self.priors.items()})
-
-
-def choice(value: float, *choices: float, carried: bool = True) -> Coefficient:
-    """Return a size or habit of a library, tried among ``choices``."""
-    low, high = min(choices), max(choices)
-    return Coefficient(value, low, high, "1", fitted=False, choices=choices, carried=carried)

@@ -159,7 +159,12 @@ def _check_device(meter: Meter, device: Device, seconds: float) -> list[Check]:
     checks = [Check(subject, OK, f"{device.name}{limit}")]
     if not device.fields:
         checks.append(
-            Check(f"{subject} power", MISSING, "no power field answers", "a newer driver, or another GPU")
+            Check(
+                f"{subject} power",
+                MISSING,
+                "no power field answers",
+                "install a newer driver, or use another GPU",
+            )
         )
         return checks
     try:

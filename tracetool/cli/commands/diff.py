@@ -60,7 +60,7 @@ def diff(
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
 ) -> None:
-    """Show what changed between runs, how sure that is and why; of one run, where the model is off."""
+    """Show what changed between runs, with what confidence and why; of one run, where the model errs."""
     from tracetool.cli.verdict import finish
     from tracetool.compare.thresholds import parse_thresholds
     from tracetool.core.errors import BadInput

@@ -18,7 +18,7 @@ app = typer.Typer()
 )
 def predict(
     source: Path = typer.Argument(..., metavar="RUN|TABLE", help="A run, or an operator or kernel table."),
-    gpu: str = typer.Option("", "--gpu", help="GPU to predict, e.g. h100-sxm; a run knows its own."),
+    gpu: str = typer.Option("", "--gpu", help="GPU to predict, e.g. h100-sxm; a run states its own."),
     clock: str = typer.Option("", "--clock", help="Core clock: 1200, 900,1200 or 600:1410:15. [MHz]"),
     mem_clock: float | None = typer.Option(
         None, "--mem-clock", min=1.0, max=1e5, callback=finite, help="Memory clock. [MHz]"

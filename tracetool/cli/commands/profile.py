@@ -23,7 +23,7 @@ def profile(
     kernel: str = typer.Option(
         "", "--kernel", help="Part of the kernel's name; else the one with most time."
     ),
-    gpu: str = typer.Option("", "--gpu", help="GPU, e.g. mi300x: it tells the sensor. A run knows its own."),
+    gpu: str = typer.Option("", "--gpu", help="GPU, e.g. mi300x: selects the sensor. A run states its own."),
     power: Path | None = typer.Option(None, "--power", help="Samples of a table of executions."),
     sync: Path | None = typer.Option(None, "--sync", help="Sync points: host_us, gpu_us, delay_us."),
     window: float = typer.Option(
