@@ -1,4 +1,7 @@
-"""Prefill attention: query tiles over key tiles, bound by tensor cores and exponentials."""
+"""Prefill attention: query tiles over key tiles, bound by tensor cores and exponentials.
+
+Equation and sources: docs/families/prefill.md.
+"""
 
 from __future__ import annotations
 

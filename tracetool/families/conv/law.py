@@ -1,4 +1,7 @@
-"""Convolutions: products laid out in tiles, on tensor cores or on the FP32 pipe."""
+"""Convolutions: products laid out in tiles, on tensor cores or on the FP32 pipe.
+
+Equation and sources: docs/families/conv.md.
+"""
 
 from __future__ import annotations
 

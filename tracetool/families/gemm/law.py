@@ -1,4 +1,7 @@
-"""Matrix products: tiles in waves, fed from L2 and memory; formats with scales add a pass over A."""
+"""Matrix products: tiles in waves, fed from L2 and memory; formats with scales add a pass over A.
+
+Equation and sources: docs/families/gemm.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Streaming kernels: memory, the FP32 pipe, or the addresses of each element."""
+"""Streaming kernels: memory, the FP32 pipe, or the addresses of each element.
+
+Equation and sources: docs/families/streams.md.
+"""
 
 from __future__ import annotations
 
