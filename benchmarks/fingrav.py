@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from tracetool.measure.controls import by_model, by_time
-from tracetool.measure.fingrav.clock_map import fit_clock
+from tracetool.measure.fingrav.campaign_tables import fit_clock
 from tracetool.measure.fingrav.executions import in_runs
 from tracetool.measure.fingrav.guidance import guidance
 from tracetool.measure.fingrav.interleaving import Activities, interleaving

@@ -34,8 +34,8 @@ from tracetool.model.sequence import SequenceFactors, in_sequence, sequence_fact
 from tracetool.model.thermal import thermal_resistance_c_per_w
 from tracetool.model.timing import time_rows
 from tracetool.replay.host import HostCosts, host_costs
-from tracetool.replay.issue import issue
 from tracetool.replay.operator_tables import read_table
+from tracetool.replay.table_totals import issue
 from tracetool.replay.unfused import unfused
 
 ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else "../shared/data")

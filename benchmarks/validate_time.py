@@ -19,8 +19,7 @@ import polars as pl
 from latency_loop import Setting, fitted_loop, throttles
 from latency_tables import latency_rows, latency_tables, without_tiles
 
-from tracetool.calibrate.time import fit_time
-from tracetool.calibrate.time_design import shape_groups
+from tracetool.calibrate.time import fit_time, shape_groups
 from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.registry import count_work

@@ -8,9 +8,8 @@ import pytest
 
 from tests.model.operators import rows_of
 from tracetool.calibrate import time as fitting
-from tracetool.calibrate.time import fit_time
-from tracetool.calibrate.time_design import shape_groups
-from tracetool.calibrate.time_file import time_toml
+from tracetool.calibrate.time import fit_time, shape_groups
+from tracetool.calibrate.times import time_toml
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.pricing import laws
 from tracetool.hardware.calibrated import calibrated_gpus, own_calibration, parse_calibration

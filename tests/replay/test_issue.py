@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tracetool.replay.host import HostCosts
-from tracetool.replay.issue import Issued, issue
+from tracetool.replay.table_totals import Issued, issue
 
 
 def _made(device_us: float, host_us: float, start_us: float = 0.0) -> Issued:

@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tracetool.replay.activities import Activities
-from tracetool.replay.pauses import without_pauses
+from tracetool.replay.activities import Activities, without_pauses
 
 SECOND = 1e9
 

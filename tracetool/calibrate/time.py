@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
@@ -11,7 +11,6 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from tracetool.calibrate.conformal import Band, bands, held_inside, percent
-from tracetool.calibrate.time_design import SHAPE_COLUMNS, shape_groups
 from tracetool.core.arrays import Floats, Ints
 from tracetool.core.interval import Z90
 from tracetool.core.operators import OperatorColumns
@@ -22,6 +21,30 @@ from tracetool.families.registry import known_shape
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.time_calibration import TimeCalibration, spread_key
 from tracetool.model.traced import law_in_trace, traced
+
+#: Columns that make a shape; formats and clocks are not among them, so that one shape in two formats
+#: is held back in both.
+SHAPE_COLUMNS: Final = (
+    "batch", "m", "n", "k", "channels", "height", "width", "filters", "kernel_h", "kernel_w", "q_len",
+    "kv_len", "heads", "kv_heads", "tokens", "hidden", "intermediate", "top_k", "experts", "rows", "cols",
+    "elements", "reads", "bytes", "ranks",
+)  # fmt: skip
+
+
+def shape_groups(rows: OperatorColumns, columns: Sequence[str] = SHAPE_COLUMNS) -> Ints:
+    """Return a number per row, the same for rows whose shape columns agree. Shape (n,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> table = OperatorColumns(np.array(["gemm"] * 3, dtype=object), {"m": np.array([1.0, 2.0, 1.0])})
+    >>> shape_groups(table).tolist()
+    [0, 1, 0]
+    """
+    table = np.stack([np.nan_to_num(rows.number(c), nan=-1.0) for c in columns], axis=1)
+    _, group = np.unique(table, axis=0, return_inverse=True)
+    return np.asarray(group.reshape(-1), dtype=np.int64)
+
 
 #: Rows a fit looks at; more do not move the coefficients.
 ROWS: Final = 1200

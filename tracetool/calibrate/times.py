@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,11 +14,11 @@ import polars as pl
 
 from tracetool.calibrate.counter_names import with_our_names
 from tracetool.calibrate.runs import check_board
-from tracetool.calibrate.time import LEAST_ROWS, TimeFit, fit_time
-from tracetool.calibrate.time_file import time_toml
+from tracetool.calibrate.time import LEAST_ROWS, LawFit, TimeFit, fit_time
 from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
 from tracetool.core.operators import OperatorColumns
+from tracetool.families.pricing import laws
 from tracetool.families.registry import known_shape
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.predict import predict_rows
@@ -27,6 +28,64 @@ from tracetool.replay.recorded import recorded
 from tracetool.replay.run_rows import run_rows
 from tracetool.tables.run import Run
 from tracetool.tables.run_folder import is_run_path
+
+
+def time_toml(fit: TimeFit, *, about: Mapping[str, str | float], source: str) -> str:
+    """Return the text of a time calibration.
+
+    Parameters
+    ----------
+    fit : TimeFit
+        What was fitted.
+    about : mapping
+        Further lines of ``[about]``: the data and the command that made it.
+    source : str
+        Where the measurements come from: a name of the references.
+    """
+    lines = ["[about]", f'title = "Time of {fit.gpu}"', 'basis = "calibrated"']
+    lines += [f"{k} = {_plain(v)}" for k, v in about.items()]
+    for name, law_fit in fit.laws.items():
+        for key, value in (("mape", law_fit.mape_percent), ("mdape", law_fit.mdape_percent)):
+            lines.append(f"held_out_{key}_percent_{name} = {_rounded(value, 3)!r}")
+        lines.append(f"interval_holds_percent_{name} = {_rounded(law_fit.coverage_percent, 3)!r}")
+        lines.append(f"rows_{name} = {law_fit.rows}")
+    for name, law_fit in fit.laws.items():
+        lines += ["", f"[{name}]", *_section(name, law_fit, source)]
+    return "\n".join(lines) + "\n"
+
+
+def _section(name: str, law_fit: LawFit, source: str) -> list[str]:
+    lines = []
+    for key, coefficient in laws()[name].priors.items():
+        value = law_fit.values[key]
+        if not coefficient.fitted and not coefficient.choices:
+            continue
+        entry = (
+            f'value = {_rounded(value)!r}, unit = "{coefficient.unit}", kind = "fitted", source = "{source}"'
+        )
+        if key in law_fit.low:
+            entry += f", low = {_rounded(law_fit.low[key])!r}, high = {_rounded(law_fit.high[key])!r}"
+        lines.append(f"{key} = {{ {entry} }}")
+    for kind, band in law_fit.spread.items():
+        for side, value in zip(("low", "high"), band, strict=True):
+            key = f"spread_{side}_{kind}".rstrip("_")
+            lines.append(
+                f'{key} = {{ value = {_rounded(value)!r}, unit = "1", kind = "fitted", source = "{source}" }}'
+            )
+    return lines
+
+
+def _rounded(value: float, digits: int = 5) -> float:
+    if value == 0 or not math.isfinite(value):
+        return 0.0
+    return round(float(value), digits - 1 - math.floor(math.log10(abs(value))))
+
+
+def _plain(value: str | float) -> str:
+    if isinstance(value, str):
+        return '"' + "".join(c if c.isprintable() and c not in '"\\' else " " for c in value) + '"'
+    return repr(value)
+
 
 #: What no calibration reads besides shapes: measurements.
 _MEASURED: Final = ("duration_us", "power_w", "energy_j", "idle_w", "iterations")

@@ -12,7 +12,6 @@ from tracetool.core.errors import BadInput
 from tracetool.core.figures import counted
 from tracetool.hardware.sensors import Sensor
 from tracetool.measure.align import Alignment, align, join_parts
-from tracetool.measure.class_likelihood import class_likelihood, compact_classes
 from tracetool.measure.counter import counter_log
 from tracetool.measure.filters import Boxes, sensor_boxes
 from tracetool.measure.fit_levels import fit_levels
@@ -20,7 +19,7 @@ from tracetool.measure.levels import Levels
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.readings import Readings, poll_spacing, resolve_updates, update_period
 from tracetool.measure.response import respond
-from tracetool.measure.short_window import fit_window
+from tracetool.measure.short_window import class_likelihood, compact_classes, fit_window
 from tracetool.measure.timeline import Timeline
 
 #: Log likelihood by which another sensor must explain a log better than the likeliest one.

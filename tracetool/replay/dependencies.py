@@ -9,10 +9,17 @@ import numpy as np
 from tracetool.core.arrays import Floats, Ints
 from tracetool.replay.activities import Activities, HostCalls
 from tracetool.replay.collectives import Meetings
-from tracetool.replay.device_edges import before_on_queue, cross_edges, launch_edges, queue_edges
 from tracetool.replay.floors import Floors, least_times
 from tracetool.replay.graph import Edge, Edges, Graph, assemble
-from tracetool.replay.host_edges import Points, host_edges, host_points
+from tracetool.replay.host_edges import (
+    Points,
+    before_on_queue,
+    cross_edges,
+    host_edges,
+    host_points,
+    launch_edges,
+    queue_edges,
+)
 
 
 def dependency_graph(

@@ -22,12 +22,11 @@ from tracetool.replay.clocks import (
     parse_clocks,
     with_recorded_clock,
 )
-from tracetool.replay.coverage import coverage
+from tracetool.replay.coverage import coverage, prior_notes
 from tracetool.replay.host import Launch, host_costs
 from tracetool.replay.operator_tables import InputTable, read_table
 from tracetool.replay.predict_run import PredictedRun, predict_run
 from tracetool.replay.prediction_frame import prediction_frame, with_inputs
-from tracetool.replay.prior_rates import prior_notes
 from tracetool.replay.replays import Launching
 from tracetool.replay.table_totals import kernel_totals, sequence_totals
 from tracetool.replay.unfused import unfused

@@ -21,13 +21,12 @@ from tracetool.model.predict import predict_rows
 from tracetool.model.timing import time_rows
 from tracetool.replay.assumptions import NOTHING_ASSUMED, Assumptions
 from tracetool.replay.clocks import checked_cap, checked_clocks, checked_memory, with_recorded_clock
-from tracetool.replay.coverage import coverage
+from tracetool.replay.coverage import coverage, prior_notes
 from tracetool.replay.overlap import Rates
-from tracetool.replay.prior_rates import prior_notes
+from tracetool.replay.prediction_frame import signature_frame
 from tracetool.replay.recorded import Recorded, recorded, recorded_gpu
 from tracetool.replay.replays import Launching, RunReplay, prepare
 from tracetool.replay.run_rows import run_rows
-from tracetool.replay.signature_frame import signature_frame
 from tracetool.replay.totals import rates_at
 from tracetool.replay.transfer import on_gpu
 from tracetool.tables.run import Run

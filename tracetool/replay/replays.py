@@ -14,19 +14,33 @@ from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.core.errors import BadInput
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Prediction
-from tracetool.replay.activities import KERNEL_COLUMNS, Activities, HostCalls, read_activities
+from tracetool.replay.activities import (
+    KERNEL_COLUMNS,
+    Activities,
+    HostCalls,
+    Pauses,
+    read_activities,
+    without_pauses,
+)
 from tracetool.replay.budget import COPIES
 from tracetool.replay.collectives import Meetings, meetings
 from tracetool.replay.dependencies import dependency_graph
-from tracetool.replay.device_totals import device_totals, only_device, peak_together_w
 from tracetool.replay.graph import Graph
 from tracetool.replay.host import host_costs
 from tracetool.replay.overlap import Rates
-from tracetool.replay.pauses import Pauses, without_pauses
 from tracetool.replay.power import PowerCurve, count_weights, power_curve
 from tracetool.replay.scratch import Memory, at_each
 from tracetool.replay.timeline import Cap, Replayed, at_full_speed, overlapping, recorded_speed, replay
-from tracetool.replay.totals import ClockTotals, RunTotals, clock_totals, rates_at, run_totals
+from tracetool.replay.totals import (
+    ClockTotals,
+    RunTotals,
+    clock_totals,
+    device_totals,
+    only_device,
+    peak_together_w,
+    rates_at,
+    run_totals,
+)
 from tracetool.replay.tree import Costs
 from tracetool.replay.whatif import launched_as_graphs, launched_one_by_one, without_host_time
 from tracetool.tables.run import Run

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tracetool.core.errors import BadInput
-from tracetool.measure.fingrav.clock_map import fit_clock
+from tracetool.measure.fingrav.campaign_tables import fit_clock
 from tracetool.measure.fingrav.curves import FineProfile
 from tracetool.measure.fingrav.executions import in_runs
 from tracetool.measure.fingrav.profile import fine_profile
