@@ -17,8 +17,8 @@ from typing import Any
 
 import polars as pl
 from plan import LOOPS, duration_s
-
 from tracetool.api.check_sensor import check_sensor, write_sensor_file
+
 from tracetool.api.ingest import ingest
 from tracetool.api.record import Recorded, RecordPlan, record
 from tracetool.core.errors import TracetoolError
