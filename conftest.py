@@ -1,4 +1,4 @@
-"""What the examples in docstrings use: ``tt``, a sample ``run`` with its power log, an empty ``folder``."""
+"""What the examples in docstrings use: ``tt``, a sample ``run``, an empty ``folder``."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ SAMPLES = Path(__file__).resolve().parent / "sample_traces"
 
 @pytest.fixture(scope="session")
 def example_run(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Return a run of a sample trace with its power log."""
+    """Return a run of the smallest sample trace; it has no power log."""
     import tracetool as tt
 
-    out = tmp_path_factory.mktemp("examples") / "h100.tracetool"
-    return tt.ingest(SAMPLES / "h100_training.sqlite", SAMPLES / "h100_training_power.csv", out=out)
+    out = tmp_path_factory.mktemp("examples") / "mi300x.tracetool"
+    return tt.ingest(SAMPLES / "mi300x_kernel_trace.csv", gpu="mi300x", out=out)
 
 
 @pytest.fixture(autouse=True)

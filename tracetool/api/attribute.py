@@ -117,7 +117,7 @@ def attribute(
     sensor: PathLike | None = None,
     prior: PathLike | Mapping[int | str, float] | None = None,
 ) -> Attribution:
-    """Recover what each kernel and window cost from a sampled power log, as ``tracetool attribute``.
+    r"""Recover what each kernel and window cost from a sampled power log, as ``tracetool attribute``.
 
     Parameters
     ----------
@@ -147,9 +147,12 @@ def attribute(
     Examples
     --------
     >>> import tracetool as tt
-    >>> energy = run.attribute().energy
-    >>> bool((energy["energy_low_j"] <= energy["energy_high_j"]).all())
-    True
+    >>> activity, log = folder / "activity.csv", folder / "power.csv"
+    >>> _ = activity.write_text("name,start_us,end_us\nload,1000000,2000000\n")
+    >>> tt.attribute(activity)
+    Traceback (most recent call last):
+    ...
+    tracetool.core.errors.BadInput: ...is a table of activities without a power log
     """
     from tracetool.replay.expected_power import model_power
 

@@ -119,8 +119,9 @@ def calibrate(sources: PathLike | Sequence[PathLike], gpu: str, *, part: str = "
     Examples
     --------
     >>> import tracetool as tt
-    >>> fitted = tt.calibrate(getfixture("idle_curve"), "a100-pcie-40gb")
-    >>> fitted.gpu, fitted.toml.startswith("[about]")
-    ('a100-pcie-40gb', True)
+    >>> tt.calibrate([], "a100-sxm")
+    Traceback (most recent call last):
+    ...
+    tracetool.core.errors.BadInput: calibrate needs at least one run or table
     """
     return Calibration(fit(paths_of(sources), gpu, part=part))

@@ -78,7 +78,7 @@ def ingest(
     >>> trace = "sample_traces/a100_generation.pt.trace.json.gz"
     >>> run = tt.ingest(trace, log, tz="-05:00", out=folder / "a100.tracetool")
     >>> run.telemetry.height > 0, run.devices["gpu"].to_list()
-    (True, ['a100-sxm-80gb'])
+    (True, ['a100-sxm'])
     """
     return open_run(
         _ingest(

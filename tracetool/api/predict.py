@@ -39,7 +39,7 @@ class Prediction(Charted):
         The GPU predicted.
     notes : tuple of str
         What the figures rest on.
-    info : mapping
+    conditions : mapping
         How the prediction was made: anchor, launch, coverage.
     """
 
@@ -57,7 +57,7 @@ class Prediction(Charted):
         return self.source.notes
 
     @property
-    def info(self) -> Mapping[str, Any]:
+    def conditions(self) -> Mapping[str, Any]:
         """How the prediction was made."""
         return self.source.info
 
@@ -83,7 +83,7 @@ class Prediction(Charted):
     def _document(self) -> dict[str, Any]:
         rows = {"rows": self._rows.to_dicts()} if self.by else {}
         totals = self.source.totals
-        return {"gpu": self.gpu, **self.info, "totals": totals, **rows, "notes": list(self.notes)}
+        return {"gpu": self.gpu, **self.conditions, "totals": totals, **rows, "notes": list(self.notes)}
 
     def _view(self) -> View:
         from tracetool.report.view import View
@@ -107,7 +107,7 @@ class Prediction(Charted):
         """Print the totals of every clock and, where asked for, rows."""
         from tracetool.report.terminal.predicted import print_rows, print_totals
 
-        print_totals(self.source, self.info.get("coverage", {}), written)
+        print_totals(self.source, self.conditions.get("coverage", {}), written)
         if self.by:
             print_rows(self._rows)
 

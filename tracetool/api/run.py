@@ -156,7 +156,7 @@ def open_run(path: PathLike) -> Run:
     --------
     >>> import tracetool as tt
     >>> tt.open(run.path).devices["gpu"].to_list()
-    ['h100-sxm']
+    ['mi300x']
     """
     if isinstance(path, Run):
         return path

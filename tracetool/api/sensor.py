@@ -162,8 +162,10 @@ def identify_sensor(
     Examples
     --------
     >>> import tracetool as tt
-    >>> tt.identify_sensor(run).sensors.columns[:2]
-    ['field', 'kind']
+    >>> tt.identify_sensor(run)
+    Traceback (most recent call last):
+    ...
+    tracetool.core.errors.BadInput: ...has no power readings beside it
     """
     logs = paths_of(power)
     identified = identify(source, power=logs, tz=tz, gpu=gpu, device=device, meter=meter)

@@ -63,14 +63,14 @@ class Sweep(Charted):
         return self.swept.notes
 
     @property
-    def info(self) -> Mapping[str, Any]:
+    def conditions(self) -> Mapping[str, Any]:
         """The reference clock [MHz], the allowed slowdown, anchor and coverage."""
         return self.swept.info
 
     def _document(self) -> dict[str, Any]:
         tables = {"points": self.points, "best": self.best, "families": self.families}
         rows = {name: table.to_dicts() for name, table in tables.items()}
-        return {"gpu": self.gpu, **self.info, **rows, "notes": list(self.notes)}
+        return {"gpu": self.gpu, **self.conditions, **rows, "notes": list(self.notes)}
 
     def _view(self) -> View:
         from tracetool.report.view import View

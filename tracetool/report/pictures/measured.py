@@ -111,7 +111,7 @@ def energy_bars(
     chart = blank(ends, rows[::-1] or [""], ("energy [J]", ""), height=70 + 26 * len(rows))
     whole = [plain(name, 200) for name in names]
     figures = [
-        f"{number(float(e))} J, {number(float(a))} to {number(float(b))}"
+        f"{number(float(e))} J" + (f", {number(float(a))} to {number(float(b))}" if np.isfinite(a) else "")
         for e, a, b in zip(energy_j, low_j, high_j, strict=True)
     ]
     source = {

@@ -29,6 +29,8 @@ def predicted_bars(predicted: PredictedRun | PredictedTable) -> Chart:
         )
     rows = rows.filter((pl.col("clock_mhz") - clock).abs() < 0.5, pl.col("energy_j") > 0)
     rows = rows.sort("energy_j", descending=True).head(_MOST)
+    missing = [pl.lit(None, pl.Float64).alias(c) for c in _ENDS if c not in rows.columns]  # sums have no ends
+    rows = rows.with_columns(missing)
     energy, low, high = (rows[c].fill_null(np.nan).to_numpy() for c in _ENDS)
     title = f"Predicted energy on {predicted.gpu} at {clock:g} MHz"
     return energy_bars(rows["label"].to_list(), energy, low, high, title=title)
