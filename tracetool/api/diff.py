@@ -132,7 +132,7 @@ class RunsDiff(Comparison):
         return self._report
 
     def _chart(self) -> Chart:
-        from tracetool.report.pictures.causes import waterfall
+        from tracetool.report.sections.against import waterfall
 
         energy = self.compared.metrics[0]
         return waterfall(energy.base, self.causes, energy.head, unit=energy.unit)

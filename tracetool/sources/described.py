@@ -9,8 +9,8 @@ from typing import Any
 
 import polars as pl
 
-from tracetool.core.figures import counted
 from tracetool.core.errors import BadInput
+from tracetool.core.figures import counted
 from tracetool.hardware.names import match_gpu
 from tracetool.sources.clocks import Source
 from tracetool.sources.columns import rejected_count
