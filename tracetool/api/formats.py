@@ -53,7 +53,7 @@ def formats() -> Formats:
     Examples
     --------
     >>> import tracetool as tt
-    >>> set(tt.formats().frame["holds"])
-    {'telemetry', 'trace'}
+    >>> sorted(set(tt.formats().frame["holds"]))
+    ['telemetry', 'trace']
     """
     return Formats()
