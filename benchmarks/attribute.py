@@ -73,7 +73,7 @@ def large(kernels: int, readings: int, classes: int) -> None:
     print(f"{kernels:,} kernels, {len(seen.readings):,} readings, {classes:,} classes")
     print(f"  timeline {built - begin:.1f} s, alignment {aligned - built:.1f} s,", end=" ")
     print(f"attribution {done - aligned:.1f} s, together {done - begin:.1f} s")
-    many = (found.found.coverage[:classes] >= 20) & (truth > 0)
+    many = (found.identification.coverage[:classes] >= 20) & (truth > 0)
     error = np.abs(found.energy_j[:classes][many] / truth[many] - 1)
     low, high = found.interval()
     held = (low[:classes] <= truth) & (truth <= high[:classes]) & (truth > 0)
@@ -153,7 +153,7 @@ def boards(count: int = 40) -> None:
         for seed in range(count):
             found, truth, _ = _small_job(kind, seed, gain_drawn=True, seconds=15.0)
             low, high = found.interval()
-            seen = found.found.coverage[:10] >= 5
+            seen = found.identification.coverage[:10] >= 5
             held += list(((low[:10] <= truth) & (truth <= high[:10]))[seen])
         print(f"  class {kind}: {np.mean(held):.1%}")
 

@@ -88,7 +88,7 @@ def foretold_runs(seeds: int) -> None:
         found, _ = _profiled(
             campaign(seed=seed, runs=400, executions=60, duration_s=40e-6), seed + 50, 1e-3, alone=True
         )
-        asked.append(400 * found.course.runs_factor)
+        asked.append(400 * found.deconvolution.runs_factor)
     runs = int(np.ceil(np.mean(asked)))
     errors = []
     for seed in range(20, 20 + seeds):

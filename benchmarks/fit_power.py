@@ -159,7 +159,7 @@ def workload_rows(
         rows = rows_of_sum(timing, table.rows, gpu, clock, counts=counts, seconds=span)
         kept = power < cap_w
         parts.append(replace(rows, power_w=power, group=group).take(kept))
-    return PowerRows.together(parts)
+    return PowerRows.concat(parts)
 
 
 def on_idle_curve(gpu: Gpu) -> tuple[PowerCalibration, float]:
@@ -269,10 +269,10 @@ def main() -> None:
     loops = activity_rows("v100_microbenchmarks_activity", v100)
     monitored(
         "v100-pcie",
-        PowerRows.together([on_constant_data(loops), applications]),
+        PowerRows.concat([on_constant_data(loops), applications]),
         voltage=curve,
         efficiency=MemoryEfficiency(905.0, 440.0, 0.302),
-        as_read=PowerRows.together([loops, applications]),
+        as_read=PowerRows.concat([loops, applications]),
     )
     a100 = load_gpu("a100-sxm")
     pcie = load_gpu("a100-pcie-40gb")

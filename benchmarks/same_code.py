@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 
 from tracetool.api.ingest import ingest
-from tracetool.compare.changes import Asked, compare_sides
+from tracetool.compare.changes import DiffRequest, compare_sides
 from tracetool.compare.outcome import RunDiff
 from tracetool.compare.pairing import pair_sides
 from tracetool.compare.run_side import Reading, load_run
@@ -121,7 +121,7 @@ def compared(
         for there in ({}, planted or {})
     ]
     parts = pair_sides(sides[0], sides[1])
-    asked = Asked("measured", ASKED)
+    asked = DiffRequest("measured", ASKED)
     return compare_sides(sides[0], sides[1], asked, parts=parts, clock_ratios=NO_CLOCKS, setting="")
 
 

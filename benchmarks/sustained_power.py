@@ -64,7 +64,7 @@ def hold_to(
     alone = fit_power(rows, prior, voltage, known_base=True, heating_per_w=heating_per_w)
     said = float(predicted_w(limits, alone.calibration, voltage, alone.values).mean())
     most = float(limits.power_w.mean())
-    both = PowerRows.together([rows, limits])
+    both = PowerRows.concat([rows, limits])
     fit = fit_power(both, prior, voltage, known_base=True, heating_per_w=heating_per_w)
     held = float(predicted_w(limits, fit.calibration, voltage, fit.values).mean())
     at = f"{limits.clock_mhz[0]:.0f} MHz"

@@ -78,7 +78,7 @@ def table(boards: int) -> None:
                 made = job(40 * kind + seed, classes=classes, seconds=seconds)
                 found, on_a_meter, _, _ = _attributed(made, kind, seed, counter=counter)
                 k, truth = classes, made.energy_j
-                seen = found.found.coverage[:k] >= 20
+                seen = found.identification.coverage[:k] >= 20
                 for which, into in ((found, held), (on_a_meter, known)):
                     low, high = which.interval()
                     into += list(((low[:k] <= truth) & (truth <= high[:k]))[seen])
@@ -115,8 +115,8 @@ def collinear(jobs: int) -> None:
             label = np.concatenate([made.label, np.full(int(first.sum()), 4)])
             split = replace(made, start_s=start, end_s=end, label=label)
             found, _, gain, offset = _attributed(split, kind, seed, counter=False, label=label, count=5)
-            wrong += int(found.found.known[0]) + int(found.found.known[4])
-            together = found.found.group == found.found.group[0]
+            wrong += int(found.identification.identified[0]) + int(found.identification.identified[4])
+            together = found.identification.group == found.identification.group[0]
             energy = (found.group_energy()[0][0] - offset * found.seconds[together].sum()) / gain
             joint += int(abs(energy / made.energy_j[0] - 1.0) < 0.1)
     print(

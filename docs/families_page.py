@@ -23,7 +23,7 @@ PAGES = {
     "decode": ("decode",),
     "moe": ("moe",),
     "rows": ("norm", "softmax"),
-    "streams": ("stream",),
+    "streams": ("stream", "mamba2"),
     "links": ("collective", "copy"),
 }
 START, END = "<!-- written by docs/families_page.py -->", "<!-- end -->"

@@ -1,4 +1,4 @@
-"""Where a GPU job's joules went, and what they would be at another clock.
+"""Energy of a GPU job, kernel by kernel: measured, and predicted at other clocks.
 
 ``import tracetool as tt``: each command is a function here, with the same options and the same document.
 

@@ -34,7 +34,7 @@ SAMPLES = {
     "mi300x_kernel_trace.csv": ([], "mi300x"),
 }
 #: Measured traces that are read in a moment; ``make fuzz`` takes those of any size. [bytes]
-MOST_BYTES = int(os.environ.get("TRACETOOL_TRACE_BYTES", "150000"))
+MOST_BYTES = int(os.environ.get("TRACETOOL_TRACE_BYTES", "20000"))
 #: What a trace that names no GPU is taken for: its numbers must agree on any.
 ANY_GPU = "a100-sxm"
 #: Of a real run, power logs are left aside: what is measured is not the question.

@@ -133,7 +133,7 @@ def test_a_warmer_chip_draws_more(tmp_path: Path) -> None:
     assert energy(ambient=40.0) > energy(ambient=20.0)
     with pytest.raises(BadInput, match="lets it settle"):
         energy(temperature=50.0, ambient=20.0)
-    with pytest.raises(BadInput, match="no temperature"):
+    with pytest.raises(BadInput, match="not a temperature"):
         energy(temperature=400.0)
 
 

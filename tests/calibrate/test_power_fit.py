@@ -62,7 +62,7 @@ def test_a_fit_finds_what_the_rows_tell() -> None:
     for name in ("tensor_fp16_pj", "dram_pj_per_byte"):
         place = COEFFICIENTS.index(name)
         assert abs(fit.values[place] / truth[place] - 1) < 0.15
-        assert fit.told[place] > 0.9
+        assert fit.data_share[place] > 0.9
     assert np.mean(np.abs(fit.fitted_w / rows.power_w - 1)) < 0.03
 
 
@@ -71,7 +71,7 @@ def test_what_the_rows_do_not_tell_stays_the_prior() -> None:
     fit = fit_power(rows, PRIOR, GPU.voltage)
     for name in ("fp64_pj", "sfu_pj", "link_pj_per_byte"):
         place = COEFFICIENTS.index(name)
-        assert fit.told[place] < 0.05
+        assert fit.data_share[place] < 0.05
         assert np.isclose(fit.values[place], coefficient_vector(PRIOR)[place], rtol=0.02)
 
 
@@ -140,7 +140,7 @@ def test_a_calibration_file_reads_back_as_it_was_fitted() -> None:
         voltage=fit.calibration.voltage,
     )
     read = calibration_from_file(parse_calibration("mine.toml", text), PRIOR)
-    told = fit.told >= 0.15
+    told = fit.data_share >= 0.15
     assert np.allclose(coefficient_vector(read)[told], fit.values[told], rtol=1e-3)
     assert read.basis == "calibrated"
     assert read.voltage is not None
@@ -169,7 +169,7 @@ def test_groups_off_the_model_as_a_whole_count_by_their_number_not_their_rows() 
     rows, _ = made_rows(300, 8, noise=0.01)
     odd = rows.group == "program 0"
     high = replace(rows, power_w=np.where(odd, 1.3 * rows.power_w, rows.power_w))
-    many = PowerRows.together([high, *[high.take(odd)] * 9])
+    many = PowerRows.concat([high, *[high.take(odd)] * 9])
     few = fit_power(high, PRIOR, GPU.voltage, scattered=True)
     same = fit_power(many, PRIOR, GPU.voltage, scattered=True)
     left = high.take(~odd)

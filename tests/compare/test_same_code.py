@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.same_code import ITERATIONS, SHARED, Iterations, compared, iterations_of, verdict
 from tracetool.compare.scopes import FIGURES
-from tracetool.compare.significance import compare_means, detectable, judge, judged_together
+from tracetool.compare.significance import compare_means, detectable, judge, with_joint_intervals
 from tracetool.compare.spread import PRIOR, learned
 from tracetool.compare.steps import within
 
@@ -59,7 +59,7 @@ def called(base: Runs, head: Runs) -> tuple[list[str], np.ndarray]:
     noise = within([(run, run) for run in base[1] + head[1]], FIGURES["energy"], k)
     spread = learned(base[0][:, 1:], head[0][:, 1:], PRIOR, noise[1:])
     whole = compare_means(base[0][:, :1], head[0][:, :1], spread, noise[:1])
-    families = judged_together(compare_means(base[0][:, 1:], head[0][:, 1:], spread, noise[1:]), k - 1)
+    families = with_joint_intervals(compare_means(base[0][:, 1:], head[0][:, 1:], spread, noise[1:]), k - 1)
     least = np.concatenate([detectable(whole, LIMIT), detectable(families, LIMIT)])
     return judge(whole, LIMIT) + judge(families, LIMIT), least
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tracetool.compare.significance import (
     ALPHA,
     PRIOR,
-    Judging,
+    Criteria,
     Spread,
     compare_means,
     detectable,
@@ -18,7 +18,7 @@ from tracetool.compare.significance import (
     figures_together,
     given_error,
     judge,
-    judged_together,
+    with_joint_intervals,
 )
 
 LIMIT = 0.02
@@ -37,7 +37,7 @@ def runs(rng: np.random.Generator, n: int, trials: int, planted: float = 0.0) ->
 
 def verdicts(base: np.ndarray, head: np.ndarray) -> tuple[str, list[str]]:
     whole = compare_means(base.sum(1, keepdims=True), head.sum(1, keepdims=True))
-    families = judged_together(compare_means(base, head), base.shape[1])
+    families = with_joint_intervals(compare_means(base, head), base.shape[1])
     return judge(whole, LIMIT)[0], list(judge(families, LIMIT))
 
 
@@ -98,11 +98,11 @@ def test_what_is_absent_on_a_side_has_no_change() -> None:
 
 
 def test_predicted_figures_have_the_models_error_alone() -> None:
-    judging = Judging("predicted")
+    criteria = Criteria("predicted")
     base, head = np.array([[100.0]]), np.array([[110.0]])
-    sure = effects_of(base, head, judging, np.array([0.01]))
+    sure = effects_of(base, head, criteria, np.array([0.01]))
     assert judge(sure, LIMIT) == ["regressed"]
-    unsure = effects_of(base, head, judging, np.array([0.2]))
+    unsure = effects_of(base, head, criteria, np.array([0.2]))
     assert judge(unsure, LIMIT) == ["inconclusive"]
     assert unsure.low[0] < 0 < unsure.high[0]
 
@@ -116,7 +116,7 @@ def test_the_printed_interval_and_the_verdict_always_agree(
     figures: list[tuple[float, float]], limit: float, tests: int
 ) -> None:
     change, error = np.array(figures).T
-    effects = judged_together(given_error(change, error, "model"), tests)
+    effects = with_joint_intervals(given_error(change, error, "model"), tests)
     for low, high, verdict in zip(effects.low, effects.high, judge(effects, limit), strict=True):
         assert (verdict == "regressed") == (low > limit + 1e-9)
         if high < -limit - 1e-9:
@@ -131,7 +131,7 @@ def test_the_printed_interval_and_the_verdict_always_agree(
 def test_more_figures_judged_together_widen_the_interval(heavy: list[bool]) -> None:
     many = figures_together(np.array(heavy))
     effects = given_error(np.full(len(heavy), 0.05), np.full(len(heavy), 0.01), "model")
-    wider = judged_together(effects, many)
+    wider = with_joint_intervals(effects, many)
     assert (wider.low <= effects.low + 1e-12).all()
     assert (wider.high >= effects.high - 1e-12).all()
     assert wider.low[many == 1] == pytest.approx(effects.low[many == 1])
@@ -141,7 +141,7 @@ def test_more_figures_judged_together_widen_the_interval(heavy: list[bool]) -> N
 def test_intervals_together_cover_every_figure_nine_times_in_ten() -> None:
     rng = np.random.default_rng(3)
     shifts = rng.normal(0, 0.02, (2000, 10))
-    effects = judged_together(given_error(np.expm1(shifts).ravel(), np.full(20000, 0.02), "model"), 10)
+    effects = with_joint_intervals(given_error(np.expm1(shifts).ravel(), np.full(20000, 0.02), "model"), 10)
     inside = ((effects.low <= 0) & (effects.high >= 0)).reshape(2000, 10).all(axis=1)
     assert inside.mean() >= 0.88
 

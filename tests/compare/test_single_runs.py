@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tracetool.compare.significance import ALPHA, compare_means, judge, judged_together
+from tracetool.compare.significance import ALPHA, compare_means, judge, with_joint_intervals
 from tracetool.compare.spread import repeated, single_run_prior
 
 LIMITS = (0.0, 0.01, 0.02, 0.03)
@@ -41,7 +41,7 @@ def test_several_families_together_rarely_fail(families: int) -> None:
     rng = np.random.default_rng(5)
     prior = single_run_prior("time", "measured")
     base, head = np.exp(rng.normal(0, np.log1p(prior.relative), (2, TRIALS * families)))
-    effects = judged_together(compare_means(base[None, :], head[None, :], prior), families)
+    effects = with_joint_intervals(compare_means(base[None, :], head[None, :], prior), families)
     failed = (np.array(judge(effects, 0.0)) == "regressed").reshape(TRIALS, families).any(axis=1)
     assert failed.mean() <= ALPHA
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
@@ -52,3 +53,13 @@ def test_a_page_of_what_was_measured_shows_it(page: str) -> None:
     assert named <= known | {"by_head", "access_pattern"}, (
         f"{page}.md names coefficients no law has: {sorted(named - known)}"
     )
+
+
+@pytest.mark.parametrize("name", sorted(laws()))
+def test_a_law_links_its_page_and_the_page_its_code(name: str) -> None:
+    (page,) = (page for page, paged in GENERATOR.PAGES.items() if name in paged)
+    parts = laws()[name].parts
+    module = sys.modules[parts.__module__]
+    assert f"docs/families/{page}.md" in (module.__doc__ or "")
+    code = "/".join(parts.__module__.split(".")[1:]) + ".py"
+    assert code in (ROOT / "docs" / "families" / f"{page}.md").read_text("utf-8")

@@ -22,7 +22,6 @@ QUOTING = (
     "tests/samples/*",
     "tests/damaged/*",
     "sample_traces/*.json",
-    "CONTRIBUTING.md",
     "CHANGELOG.md",  # names what was renamed
     "tracetool/hardware/*.toml",
     "docs/names.md",

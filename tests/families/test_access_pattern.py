@@ -11,7 +11,6 @@ from tracetool.families.access_pattern import (
     access_patterns,
     chain,
     kept_share,
-    lanes,
     of_a_trace,
     steps_of,
 )
@@ -62,4 +61,4 @@ def test_less_of_more_traffic_stays_in_the_cache(moved: float) -> None:
 
 
 def test_a_compute_unit_issues_to_half_the_lanes_of_an_sm() -> None:
-    assert lanes(load_gpu("mi300x")) * 2 == lanes(load_gpu("h100-sxm"))
+    assert load_gpu("mi300x").lanes_per_clock_sm * 2 == load_gpu("h100-sxm").lanes_per_clock_sm

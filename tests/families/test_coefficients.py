@@ -30,7 +30,7 @@ def test_every_coefficient_has_a_unit_and_a_source(path: Path) -> None:
             assert len(one.meaning) > 10, where
 
 
-@pytest.mark.parametrize("name", sorted(laws().keys() - {"prefill"}))
+@pytest.mark.parametrize("name", sorted(laws()))
 def test_a_law_holds_no_number_of_its_own(name: str) -> None:
     bare = [key for key, one in laws()[name].priors.items() if not one.source]
     assert not bare, f"not from a data file: {bare}"

@@ -22,8 +22,12 @@ MODELS = [n for n in gpu_names() if load_gpu(n, part="sensor").scope == "model"]
 @pytest.mark.parametrize("name", gpu_names())
 def test_every_number_names_a_known_source(name: str) -> None:
     gpu = load_gpu(name, part="sensor")
-    unknown = {n.source for n in gpu.numbers.values()} - set(REFERENCES)
+    own = tomllib.loads((FOLDER / "gpus" / f"{name}.toml").read_text("utf-8")).get("references", {})
+    unknown = {n.source for n in gpu.numbers.values()} - set(REFERENCES) - set(own)
     assert not unknown
+    used = {n.source for n in gpu.numbers.values()} | {p.source for p in gpu.peaks.values()}
+    assert set(own) <= used
+    assert not set(own) & set(REFERENCES)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -120,9 +124,12 @@ def test_a_number_without_its_evidence_is_refused(entry: object, fault: str) -> 
 
 
 def test_a_gpu_file_that_lacks_a_number_is_refused() -> None:
-    document = {"vendor": "nvidia", "architecture": "x", "scope": "model"}
-    with pytest.raises(BadInput, match="missing"):
-        build_gpu("made-up", document)
+    with pytest.raises(BadInput, match="missing key sm_count"):
+        build_gpu("made-up", {"architecture": "hopper", "scope": "model"})
+    with pytest.raises(BadInput, match="missing key architecture"):
+        build_gpu("made-up", {"scope": "model"})
+    with pytest.raises(BadInput, match="no architecture called 'x'"):
+        build_gpu("made-up", {"architecture": "x", "scope": "model"})
 
 
 @pytest.mark.parametrize("text", ["[power", "x = 3", "[power]\nboard_w = 3"])

@@ -171,7 +171,7 @@ def test_a_name_of_100_kilobytes_is_read():
 @pytest.mark.data
 @pytest.mark.skipif(not DATA.is_dir(), reason="the measured data is not beside the checkout")
 def test_measured_names():
-    labeled = pl.read_csv(DATA / "labeled.csv")
+    labeled = pl.read_csv(DATA / "labelled.csv")
     same = {"elementwise": "streaming", "copy": "streaming", "gemv": "gemm", "splitk_reduce": "gemm"}
     said = classify_names(labeled["name"].to_list())["family"].replace(same)
     assert (said == labeled["family"]).mean() >= 0.98

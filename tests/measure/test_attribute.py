@@ -112,7 +112,7 @@ def test_a_steady_log_tells_no_delay(files: dict[str, Path]) -> None:
     assert row["kind"] is None
     assert row["offset_ms"] is None
     assert row["offset_low_ms"] is None
-    assert "hardly answer" in row["note"]
+    assert "hardly follow" in row["note"]
 
 
 def test_a_wrong_zone_is_said_with_the_right_one(files: dict[str, Path]) -> None:

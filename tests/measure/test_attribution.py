@@ -140,7 +140,7 @@ def test_a_counter_of_the_right_rate_is_kept_and_one_of_the_wrong_rate_reported(
         assert checked is not None
         assert checked.ratio == pytest.approx(rate, rel=0.02)
         assert checked.usable is usable
-        assert ("wrong rate" in checked.say()) is not usable
+        assert ("wrong rate" in checked.sentence()) is not usable
 
 
 def test_a_counter_alone_is_enough() -> None:

@@ -12,7 +12,7 @@ from tracetool.core.prediction import Prediction
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import gpu_names, load_gpu
 from tracetool.model.predict import predict_rows
-from tracetool.model.unshaped import SCHEDULERS, launch_limits
+from tracetool.model.unshaped import launch_limits
 
 MODELS = [n for n in gpu_names() if load_gpu(n, part="sensor").scope == "model"]
 FAMILIES = ("unknown", "other", "stencil", "elementwise", "gemm", "sparse", "reduction")
@@ -53,7 +53,7 @@ def test_no_unit_is_busier_than_the_blocks_allow(
     rows = _rows(family, counts, float(threads), gpu)
     got = _predicted(rows, gpu, np.inf)
     share = np.minimum(1.0, counts / gpu.sm_count)
-    lanes = np.minimum(1.0, counts * threads / (gpu.sm_count * SCHEDULERS * gpu.warp_size))
+    lanes = np.minimum(1.0, counts * threads / (gpu.sm_count * gpu.schedulers_per_sm * gpu.warp_size))
     duration = got.timing.duration_s[:, 0]
     assert (got.timing.sm_active[:, 0] <= share * (1 + 1e-9)).all()
     for unit in INSIDE:

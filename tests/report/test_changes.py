@@ -14,7 +14,7 @@ import pytest
 
 from tests.compare.sides import NO_CLOCKS, STEP, Kernel, make_run, side
 from tests.report.hostile import HOSTILE
-from tracetool.compare.changes import Asked, compare_sides
+from tracetool.compare.changes import DiffRequest, compare_sides
 from tracetool.compare.outcome import RunDiff
 from tracetool.compare.pairing import pair_sides
 from tracetool.compare.thresholds import parse_thresholds
@@ -45,7 +45,7 @@ def compare(
     return compare_sides(
         base,
         other,
-        Asked(basis, parse_thresholds(limits)),
+        DiffRequest(basis, parse_thresholds(limits)),
         parts=pair_sides(base, other),
         clock_ratios=NO_CLOCKS,
         setting="a100-sxm, energies measured, per step",
@@ -66,7 +66,7 @@ def test_a_run_of_higher_power_is_a_regression_and_the_first_line_says_so(tmp_pa
 def test_nothing_changed_fails_nothing() -> None:
     found = compare(1.0, "energy=3%", "*:energy=5%")
     assert (found.verdict, found.failed) == ("unchanged", False)
-    assert {m.verdict for m in found.metrics if m.asked} == {"unchanged"}
+    assert {m.verdict for m in found.metrics if m.has_limit} == {"unchanged"}
 
 
 def test_less_energy_is_an_improvement() -> None:
@@ -80,7 +80,7 @@ def test_a_change_below_its_limit_passes() -> None:
 
 def test_one_family_is_found_by_its_own_limit_and_named() -> None:
     found = compare({"softmax": 1.10}, "energy=2%", "softmax:energy=3%", "gemm:energy=3%")
-    verdicts = {m.scope: m.verdict for m in found.metrics if m.asked and m.name == "energy"}
+    verdicts = {m.scope: m.verdict for m in found.metrics if m.has_limit and m.name == "energy"}
     assert verdicts["softmax"] == "regressed"
     assert verdicts["gemm"] == "unchanged"
     assert "softmax" in headline(found)
@@ -126,7 +126,7 @@ def test_predicted_figures_are_judged_by_the_models_interval() -> None:
 def test_work_done_otherwise_carries_the_models_error_on_both_sides() -> None:
     other = [("new_gemm", *STEP[0][1:4], 101.0, 410.0), *STEP[1:]]
     left, right = side(make_run(STEP)), side(make_run(other))
-    asked = Asked("predicted", parse_thresholds(["energy=2%"]))
+    asked = DiffRequest("predicted", parse_thresholds(["energy=2%"]))
     found = compare_sides(
         left, right, asked, parts=pair_sides(left, right), clock_ratios=NO_CLOCKS, setting=""
     )
@@ -232,7 +232,7 @@ def test_sarif_and_junit_are_read_by_their_libraries(names: list[str] | None, tm
     found = compare(1.2, "energy=2%", "gemm:energy=1%", "time=1%", names=names)
     view = changes_view(found, "pyproject.toml")
     run = sarif.Sarif.model_validate_json(save_view(view, tmp_path / "d.sarif").read_bytes()).runs[0]
-    broken = sum(m.verdict == "regressed" for m in found.metrics if m.asked)
+    broken = sum(m.verdict == "regressed" for m in found.metrics if m.has_limit)
     assert sum(r.level.value == "error" for r in run.results) == broken
     assert {r.rule_id for r in run.results} <= {r.id for r in run.tool.driver.rules}
     (suite,) = junit.JUnitXml.fromfile(str(save_view(view, tmp_path / "d.xml")))

@@ -176,7 +176,7 @@ def list_baselines(store: PathLike, *, gpu: str | None = None, branch: str | Non
     kept = Store(store)
     kept.require()
     entries = [e for e in kept.entries(gpu or None) if not branch or e.branch == branch]
-    trends = {" ".join(key): t.said() for key, t in baseline.trends(entries).items() if t.said()}
+    trends = {" ".join(key): t.sentence() for key, t in baseline.trends(entries).items() if t.sentence()}
     return Baselines(baseline.listed(entries), trends, bool(gpu or branch))
 
 

@@ -103,6 +103,7 @@ class GpuSheet(Result):
             "title": gpu.title,
             "aliases": list(gpu.aliases),
             "architecture": gpu.architecture,
+            "targets": list(self.sheet.architecture.targets),
             "numbers": self.numbers.to_dicts(),
             "peaks": self.peaks.to_dicts(),
             "curves": self.curves.to_dicts(),

@@ -210,14 +210,14 @@ def check_sensor(
     >>> tt.check_sensor(seconds=1)
     Traceback (most recent call last):
     ...
-    tracetool.core.errors.BadInput: --seconds: too short to tell a sensor
+    tracetool.core.errors.BadInput: --seconds: too short to identify a sensor
     """
     from tracetool.record.wave import record_wave
     from tracetool.tables.scratch import temporary_folder
     from tracetool.tables.stopping import patient
 
     if seconds < SHORTEST_WAVE_S:
-        raise BadInput("--seconds: too short to tell a sensor", "give 10 or more")
+        raise BadInput("--seconds: too short to identify a sensor", "give 10 or more")
     with patient(), temporary_folder() as folder:
         wave = record_wave(folder, vendor=vendor, device=device, seconds=seconds, python=python, say=say)
         checks = identify_from_wave(wave.log, wave.marks, wave.gpu_name, wave.driver)

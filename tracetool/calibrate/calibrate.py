@@ -84,7 +84,7 @@ def calibrate(
     BadInput
         If a table or run cannot be used, or no coefficient can be told from them.
     """
-    said = progress or Silent()
+    reporter = progress or Silent()
     gpu_spec = load_gpu(gpu)
     gpu_spec.require_model()
     if part not in PARTS:
@@ -96,7 +96,7 @@ def calibrate(
     read: list[Measured] = []
     timed: list[Timed] = []
     for number, path in enumerate(sources):
-        said.step(f"reading {os.fspath(path)}", number / (len(sources) + 2))
+        reporter.step(f"reading {os.fspath(path)}", number / (len(sources) + 2))
         # A table of durations has no power, an idle curve no shapes: each serves the part it can.
         if part != "time":
             read.append(
@@ -104,7 +104,7 @@ def calibrate(
             )
         if part != "power" and (times := read_timed(path, gpu_spec)) is not None:
             timed.append(times)
-    said.step("fitting", len(sources) / (len(sources) + 2))
+    reporter.step("fitting", len(sources) / (len(sources) + 2))
     power = _fitted(gpu_spec, read) if read else None
     return (
         power
@@ -152,17 +152,19 @@ def _fitted(gpu_spec: Gpu, read: Sequence[Measured]) -> CalibrationResult:
         parts = [m.power for m in read if m.kind == kind and m.power is not None]
         if not parts:
             continue
-        rows = PowerRows.together(parts)
+        rows = PowerRows.concat(parts)
         start = prior if section == "power" else prior.monitored or prior
         free = sweep is None and not measured_curve and len(np.unique(rows.clock_mhz)) >= 5
         # Under a load the chip is warmer than the idle one its base was read from.
         heating = start.leakage_per_k * thermal_resistance_c_per_w(gpu_spec) if idle else 0.0
-        seen = kind == _MONITORED
+        monitored = kind == _MONITORED
         fit = fit_power(
-            rows, start, curve, fit_voltage=free, known_base=idle, heating_per_w=heating, scattered=seen
+            rows, start, curve, fit_voltage=free, known_base=idle, heating_per_w=heating, scattered=monitored
         )
         used = fit.calibration.voltage or curve
-        fit, error = _judged(fit, rows, start, used, kind=kind, known_base=idle, heating=heating, notes=notes)
+        fit, error = _with_held_out_error(
+            fit, rows, start, used, kind=kind, known_base=idle, heating=heating, notes=notes
+        )
         fits[section] = Fitted(fit)
         errors.append(error)
         tables.append(_coefficients(section, fit, start))
@@ -175,7 +177,7 @@ def _fitted(gpu_spec: Gpu, read: Sequence[Measured]) -> CalibrationResult:
         errors.append(error)
     if swept is None and not fits and all(m.supply_v is None for m in read):
         raise BadInput(
-            "no coefficient can be told: every kernel was measured at one clock only",
+            "no coefficient is identifiable: every kernel was measured at one clock only",
             "give two clocks or more of a kernel, operators of known shape, or shares of activity",
         )
     about: dict[str, str | float] = {
@@ -225,7 +227,7 @@ def _on_base(prior: PowerCalibration, sweep: SweepFit) -> PowerCalibration:
     return replace(with_base(prior, sweep), monitored=monitored)
 
 
-def _judged(
+def _with_held_out_error(
     fit: PowerFit,
     rows: PowerRows,
     prior: PowerCalibration,
@@ -249,21 +251,23 @@ def _judged(
             f"{kind}: {groups} group{'s' * (groups != 1)} only, so no error on unseen rows can be stated"
         )
         return fit, error
-    seen = kind == _MONITORED
-    held = held_out(rows, prior, curve, known_base=known_base, heating_per_w=heating, scattered=seen)
+    monitored = kind == _MONITORED
+    held_out_fit = held_out(
+        rows, prior, curve, known_base=known_base, heating_per_w=heating, scattered=monitored
+    )
     plain = baselines(rows)
-    error |= {"held_out_percent": 100 * held.mape, "relative_sd": held.relative_sd}
+    error |= {"held_out_percent": 100 * held_out_fit.mape, "relative_sd": held_out_fit.relative_sd}
     error |= {b.name: 100 * b.mape for b in plain}
     notes += [
         f"{kind}: does not beat {b.name} on unseen groups ({100 * b.mape:.1f} %)"
         for b in plain
-        if b.mape <= held.mape
+        if b.mape <= held_out_fit.mape
     ]
-    return replace(fit, calibration=replace(fit.calibration, relative_sd=held.relative_sd)), error
+    return replace(fit, calibration=replace(fit.calibration, relative_sd=held_out_fit.relative_sd)), error
 
 
 def _coefficients(section: str, fit: PowerFit, prior: PowerCalibration) -> pl.DataFrame:
-    told = fit.told >= _CLAIMED
+    from_data = fit.data_share >= _CLAIMED
     return pl.DataFrame(
         {
             "section": section,
@@ -271,8 +275,8 @@ def _coefficients(section: str, fit: PowerFit, prior: PowerCalibration) -> pl.Da
             "value": fit.values,
             "sd": fit.sd,
             "prior": coefficient_vector(prior),
-            "told": fit.told,
-            "rests_on": np.where(told, "data", "prior"),
+            "told": fit.data_share,
+            "rests_on": np.where(from_data, "data", "prior"),
         }
     )
 

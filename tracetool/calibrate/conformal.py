@@ -52,31 +52,31 @@ def bands(error: Floats, group: Ints, kind: Ints, names: Sequence[str]) -> Mappi
     names : sequence of str
         Names of the kinds, by number.
     """
-    found = {"": band(error, len(np.unique(group)))}
+    band_of_kind = {"": band(error, len(np.unique(group)))}
     for number, name in enumerate(names):
-        here = kind == number
-        groups = len(np.unique(group[here]))
+        of_kind = kind == number
+        groups = len(np.unique(group[of_kind]))
         if groups >= LEAST_GROUPS:
-            found[name] = band(error[here], groups)
-    return found
+            band_of_kind[name] = band(error[of_kind], groups)
+    return band_of_kind
 
 
 def held_inside(error: Floats, group: Ints, kind: Ints, names: Sequence[str]) -> Floats:
     """Return 1 for rows inside bands made of the other half of the groups, 0 for those outside. Shape (n,).
 
-    Each half judges the other, so that no row is judged by a band its own group went into. NaN if there is
+    Each half tests the other, so that no row is tested with a band its own group went into. NaN if there is
     but one group.
     """
     groups = np.unique(group)
     first = np.isin(group, np.random.default_rng(2).permutation(groups)[: len(groups) // 2])
     inside = np.full(len(error), np.nan)
-    for made, asked in ((first, ~first), (~first, first)):
-        if not (made.any() and asked.any()):
+    for fit_rows, test_rows in ((first, ~first), (~first, first)):
+        if not (fit_rows.any() and test_rows.any()):
             continue
-        given = bands(error[made], group[made], kind[made], names)
-        every = [given.get(name, given[""]) for name in names] or [given[""]]
-        low, high = (np.array([b[side] for b in every])[kind[asked]] for side in (0, 1))
-        inside[asked] = (error[asked] >= low) & (error[asked] <= high)
+        fitted_bands = bands(error[fit_rows], group[fit_rows], kind[fit_rows], names)
+        every = [fitted_bands.get(name, fitted_bands[""]) for name in names] or [fitted_bands[""]]
+        low, high = (np.array([b[side] for b in every])[kind[test_rows]] for side in (0, 1))
+        inside[test_rows] = (error[test_rows] >= low) & (error[test_rows] <= high)
     return inside
 
 

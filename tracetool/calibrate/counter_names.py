@@ -72,28 +72,28 @@ def with_counter_names(frame: pl.DataFrame) -> pl.DataFrame:
     >>> with_counter_names(pl.DataFrame({"SMACT": [0.9], "POWER": [250]})).columns
     ['act_sm', 'power_w', 'kernel']
     """
-    made: dict[str, pl.Expr] = {}
-    for theirs, (ours, factor) in (*_MONITOR.items(), *_PROFILER.items()):
-        if theirs not in frame.columns or ours in frame.columns or ours in made:
+    added: dict[str, pl.Expr] = {}
+    for vendor_name, (our_name, factor) in (*_MONITOR.items(), *_PROFILER.items()):
+        if vendor_name not in frame.columns or our_name in frame.columns or our_name in added:
             continue
-        text = pl.col(theirs)
-        scale = factor * _SCALED.get(str(frame[theirs].first()).lower(), 1.0)
-        made[ours] = (text.cast(pl.Float64, strict=False) * scale if factor else text).alias(ours)
-    if "act_sm" in made and not {"kernel", "op"} & {*frame.columns, *made}:
-        made["kernel"] = pl.lit("(all samples)").alias("kernel")
-    known = [c for c in frame.columns if c in _MONITOR or c in _PROFILER]
-    return frame.with_columns(*made.values()).drop(known) if known else frame
+        text = pl.col(vendor_name)
+        scale = factor * _SCALED.get(str(frame[vendor_name].first()).lower(), 1.0)
+        added[our_name] = (text.cast(pl.Float64, strict=False) * scale if factor else text).alias(our_name)
+    if "act_sm" in added and not {"kernel", "op"} & {*frame.columns, *added}:
+        added["kernel"] = pl.lit("(all samples)").alias("kernel")
+    renamed_fields = [c for c in frame.columns if c in _MONITOR or c in _PROFILER]
+    return frame.with_columns(*added.values()).drop(renamed_fields) if renamed_fields else frame
 
 
 def with_our_names(frame: pl.DataFrame) -> pl.DataFrame:
     """Return the table with its measured columns under our names, times in microseconds."""
     for ours, spellings in (("duration_us", DURATIONS), ("power_w", POWERS), ("iterations", _ITERATIONS)):
-        found = next((s for s in spellings if s in frame.columns), None)
-        if found is not None and ours not in frame.columns:
-            frame = frame.rename({found: ours})
-    found = next((s for s in _OTHER_TIMES if s in frame.columns), None)
-    if found is not None and "duration_us" not in frame.columns:
-        time = pl.col(found).cast(pl.Float64, strict=False) * _OTHER_TIMES[found]
+        spelling = next((s for s in spellings if s in frame.columns), None)
+        if spelling is not None and ours not in frame.columns:
+            frame = frame.rename({spelling: ours})
+    spelling = next((s for s in _OTHER_TIMES if s in frame.columns), None)
+    if spelling is not None and "duration_us" not in frame.columns:
+        time = pl.col(spelling).cast(pl.Float64, strict=False) * _OTHER_TIMES[spelling]
         frame = frame.with_columns(time.alias("duration_us"))
     if "power_w" not in frame.columns and {"energy_j", "duration_us"} <= set(frame.columns):
         power = pl.col("energy_j").cast(pl.Float64, strict=False) / (pl.col("duration_us") * 1e-6)

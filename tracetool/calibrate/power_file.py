@@ -21,7 +21,7 @@ _UNITS: Final = {
     "shared_pj": "pJ/B", "l2_pj": "pJ/B", "stream_pj": "pJ/B", "int_pj": "pJ/op", "sfu_pj": "pJ/op",
 }  # fmt: skip
 #: A coefficient of which the rows removed less than this share of the prior's variance is left to the prior.
-TOLD: Final = 0.15
+LEAST_DATA_SHARE: Final = 0.15
 _OUTSIDE_CORE: Final = frozenset({*BASE, "dram_pj_per_byte", "link_pj_per_byte"})
 
 
@@ -88,10 +88,10 @@ def calibration_toml(
 
 def _coefficients(fitted: Fitted, source: str) -> list[str]:
     fit, lines = fitted.fit, []
-    for name, value, sd, told in zip(COEFFICIENTS, fit.values, fit.sd, fit.told, strict=True):
+    for name, value, sd, data_share in zip(COEFFICIENTS, fit.values, fit.sd, fit.data_share, strict=True):
         if fitted.core_only and name in _OUTSIDE_CORE:
             continue
-        if told >= TOLD or name in BASE:
+        if data_share >= LEAST_DATA_SHARE or name in BASE:
             low, high = max(0.0, value - Z90 * sd), value + Z90 * sd
             lines.append(_entry(name, value, _UNITS.get(name, "pJ/FLOP"), source, (low, high)))
     if fitted.core_only:
@@ -137,6 +137,6 @@ def _rounded(value: float, digits: int = 5) -> float:
 
 def _plain(value: str | float) -> str:
     if isinstance(value, str):
-        kept = "".join(c if c.isprintable() and c not in '"\\' else " " for c in value)
-        return f'"{kept}"'
+        printable = "".join(c if c.isprintable() and c not in '"\\' else " " for c in value)
+        return f'"{printable}"'
     return repr(float(value))

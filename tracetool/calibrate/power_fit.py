@@ -61,7 +61,7 @@ class PowerFit:
     calibration: PowerCalibration
     values: Floats  # (k,) in the order of COEFFICIENTS
     sd: Floats  # (k,) posterior standard deviation
-    told: Floats  # (k,) share of the prior's variance the rows removed, 0 to 1
+    data_share: Floats  # (k,) share of the prior's variance the rows removed, 0 to 1
     fitted_w: Floats  # (n,)
 
 
@@ -110,10 +110,10 @@ def prior_sd(
 def _ordering() -> Floats:
     """Return T with ``coefficients = T @ steps``: each ordered one is the one under it plus a step."""
     place = {name: i for i, name in enumerate(COEFFICIENTS)}
-    made = np.eye(len(COEFFICIENTS))
+    steps = np.eye(len(COEFFICIENTS))
     for less, more in ORDER:
-        made[place[more]] += made[place[less]]
-    return made
+        steps[place[more]] += steps[place[less]]
+    return steps
 
 
 def row_weights(rows: PowerRows) -> Floats:
@@ -135,13 +135,13 @@ class Scatter:
         return np.asarray(1.0 / np.sqrt(self.rows**2 + count[place] * self.groups**2))
 
 
-def _scatter(rows: PowerRows, fitted_w: Floats, told: float) -> Scatter:
+def _scatter(rows: PowerRows, fitted_w: Floats, fitted_count: float) -> Scatter:
     """Return the scatter of rows about a fit that took ``told`` coefficients from their groups."""
     off = np.log(np.maximum(fitted_w, 1e-9) / rows.power_w)
     _, place, count = np.unique(rows.group.astype(str), return_inverse=True, return_counts=True)
     mean = np.bincount(place, off) / count
     within = float(np.sqrt(np.mean((off - mean[place]) ** 2)))
-    free = max(len(count) - told, 1.0)
+    free = max(len(count) - fitted_count, 1.0)
     return Scatter(max(float(np.sqrt((mean**2).sum() / free)), _LEAST_SD), max(within, _LEAST_SD))
 
 
@@ -183,15 +183,15 @@ def fit_power(
     curve = _best_curve(rows, prior, voltage, known_base) if fit_voltage else voltage
     if heating_per_w > 0:
         prior = _heated(rows, prior, curve, known_base, heating_per_w)
-    values, _, sd, told = _solve(rows, prior, curve, known_base)
+    values, _, sd, data_share = _solve(rows, prior, curve, known_base)
     if scattered:
-        scatter = _scatter(rows, predicted_w(rows, prior, curve, values), float(told.sum()))
-        values, _, sd, told = _solve(rows, prior, curve, known_base, scatter)
+        scatter = _scatter(rows, predicted_w(rows, prior, curve, values), float(data_share.sum()))
+        values, _, sd, data_share = _solve(rows, prior, curve, known_base, scatter)
     fitted = predicted_w(rows, prior, curve, values)
     basis = replace(prior, voltage=curve if fit_voltage else None, basis="calibrated")
     names = MappingProxyType(dict(zip(COEFFICIENTS, (float(s) for s in sd), strict=True)))
     calibration = replace(with_coefficients(basis, values), sd=names)
-    return PowerFit(calibration, values, sd, told, np.asarray(fitted))
+    return PowerFit(calibration, values, sd, data_share, np.asarray(fitted))
 
 
 def predicted_w(rows: PowerRows, prior: PowerCalibration, curve: VoltageCurve, values: Floats) -> Floats:
@@ -274,11 +274,11 @@ def _best_curve(
         return _solve(rows, prior, curve(x), known_base)[1] + float((x**2).sum())
 
     simplex = np.vstack([np.zeros(3), np.eye(3)])
-    found = minimize(
+    optimum = minimize(
         loss, np.zeros(3), method="Nelder-Mead",
         options={"maxiter": 150, "xatol": 0.01, "fatol": 0.01, "initial_simplex": simplex},
     )  # fmt: skip
-    return curve(found.x)
+    return curve(optimum.x)
 
 
 def _rise(curve: VoltageCurve) -> float:

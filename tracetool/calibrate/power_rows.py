@@ -63,7 +63,7 @@ class PowerRows:
         return PowerRows(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
 
     @classmethod
-    def together(cls, parts: list[PowerRows]) -> PowerRows:
+    def concat(cls, parts: list[PowerRows]) -> PowerRows:
         """Return several sets of rows as one."""
         return cls(**{f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(cls)})
 

@@ -60,14 +60,16 @@ class SweepFit:
         return float(np.mean(np.abs(self.residual)))
 
 
-def take(rows: SweepRows, kept: Bools) -> SweepRows:
+def take(rows: SweepRows, chosen: Bools) -> SweepRows:
     """Return the chosen rows."""
-    share = None if rows.memory_share is None else rows.memory_share[kept]
-    return SweepRows(rows.power_w[kept], rows.clock_mhz[kept], rows.duration_s[kept], rows.group[kept], share)
+    share = None if rows.memory_share is None else rows.memory_share[chosen]
+    return SweepRows(
+        rows.power_w[chosen], rows.clock_mhz[chosen], rows.duration_s[chosen], rows.group[chosen], share
+    )
 
 
 def unseen_residual(
-    rows: SweepRows, seen: Bools, prior: PowerCalibration, curve: VoltageCurve, growth: float
+    rows: SweepRows, fit_rows: Bools, prior: PowerCalibration, curve: VoltageCurve, growth: float
 ) -> Floats:
     """Return the relative residual of every row about base and work fitted to the rows ``seen`` alone.
 
@@ -75,18 +77,18 @@ def unseen_residual(
     was seen.
     """
     names, place = np.unique(rows.group.astype(str), return_inverse=True)
-    known = np.isin(np.arange(len(names)), place[seen])
-    _, order = np.unique(place[seen], return_inverse=True)
-    some = take(rows, seen)
-    _, base, work, _ = _linear(some, prior, curve, order, growth)
+    fitted_groups = np.isin(np.arange(len(names)), place[fit_rows])
+    _, order = np.unique(place[fit_rows], return_inverse=True)
+    fitted = take(rows, fit_rows)
+    _, base, work, _ = _linear(fitted, prior, curve, order, growth)
     every = np.zeros(len(names))
-    every[known] = work
+    every[fitted_groups] = work
     # Work is stated at a group's shortest time, of the rows it was fitted to.
     shortest = np.full(len(names), np.inf)
-    np.fmin.at(shortest, place[seen], some.duration_s)
+    np.fmin.at(shortest, place[fit_rows], fitted.duration_s)
     matrix = _design(rows, curve, place, growth, shortest)
-    found = matrix @ np.concatenate([base, every])
-    return np.where(known[place], found / rows.power_w - 1.0, np.nan)
+    predicted_w = matrix @ np.concatenate([base, every])
+    return np.where(fitted_groups[place], predicted_w / rows.power_w - 1.0, np.nan)
 
 
 def fit_sweep(
@@ -130,14 +132,14 @@ def fit_sweep(
     def loss(x: Floats) -> float:
         return _linear(rows, prior, curve(x), place, growth(x))[0] + float((x**2).sum())
 
-    found = minimize(
+    optimum = minimize(
         loss, np.zeros(4), method="Nelder-Mead",
         options={"maxiter": 240, "xatol": 0.01, "fatol": 0.01,
                  "initial_simplex": np.vstack([np.zeros(4), 0.7 * np.eye(4)])},
     )  # fmt: skip
-    best = curve(found.x)
-    _, base, work, residual = _linear(rows, prior, best, place, growth(found.x))
-    return SweepFit(best, base, growth(found.x), work, names.astype(object), residual, loaded)
+    best = curve(optimum.x)
+    _, base, work, residual = _linear(rows, prior, best, place, growth(optimum.x))
+    return SweepFit(best, base, growth(optimum.x), work, names.astype(object), residual, loaded)
 
 
 def _design(rows: SweepRows, curve: VoltageCurve, place: Ints, growth: float, shortest: Floats) -> Floats:
@@ -166,15 +168,15 @@ def _linear(
     matrix /= rows.power_w[:, None]
     believed = np.array([getattr(prior, name) for name in BASE])
     spread = np.maximum(_BASE_SD * believed, 1.0)
-    held = np.zeros((base, base + groups))
-    held[np.arange(base), np.arange(base)] = 1.0 / spread
+    prior_rows = np.zeros((base, base + groups))
+    prior_rows[np.arange(base), np.arange(base)] = 1.0 / spread
     # Readings of one kernel share its errors: many clocks say no more than some tens of independent ones.
     weight = min(1.0, np.sqrt(_READINGS_PER_GROUP * groups / count)) / _ROW_SD
     robust = np.ones(count)
     values = np.zeros(base + groups)
     for _ in range(3):
         w = weight * np.sqrt(robust)
-        values, _ = nnls(np.vstack([matrix * w[:, None], held]), np.concatenate([w, believed / spread]))
+        values, _ = nnls(np.vstack([matrix * w[:, None], prior_rows]), np.concatenate([w, believed / spread]))
         miss = np.abs(matrix @ values - 1.0) / _ROW_SD
         robust = 1.0 / np.maximum(miss / 1.5, 1.0)
     residual = matrix @ values - 1.0

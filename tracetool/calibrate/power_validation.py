@@ -49,12 +49,12 @@ def held_out(
     Of rows whose counts were corrected by what is known of them, ``as_read`` are those before: what is
     left out is predicted from these, as a kernel of which nothing more is known would be.
     """
-    asked = rows if as_read is None else as_read
+    test_rows = rows if as_read is None else as_read
     names = np.unique(rows.group.astype(str))
     predicted = np.zeros(len(rows))
     for name in names:
         out = rows.group == name
-        found = fit_power(
+        fit = fit_power(
             rows.take(~out),
             prior,
             voltage,
@@ -62,7 +62,7 @@ def held_out(
             heating_per_w=heating_per_w,
             scattered=scattered,
         )
-        predicted[out] = predicted_w(asked.take(out), found.calibration, voltage, found.values)
+        predicted[out] = predicted_w(test_rows.take(out), fit.calibration, voltage, fit.values)
     return HeldOut(predicted, predicted / rows.power_w - 1.0, len(names))
 
 
@@ -92,6 +92,6 @@ def _held_out_linear(rows: PowerRows, columns: Floats) -> float:
             return float("nan")
         scale = np.maximum(np.abs(columns[~out]).max(axis=0), 1e-30)
         design = columns[~out] / scale / rows.power_w[~out][:, None]
-        found, *_ = np.linalg.lstsq(design, np.ones(int((~out).sum())), rcond=None)
-        misses[out] = np.abs((columns[out] / scale) @ found / rows.power_w[out] - 1.0)
+        weights, *_ = np.linalg.lstsq(design, np.ones(int((~out).sum())), rcond=None)
+        misses[out] = np.abs((columns[out] / scale) @ weights / rows.power_w[out] - 1.0)
     return float(misses.mean())

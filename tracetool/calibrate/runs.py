@@ -46,30 +46,30 @@ def read_measured_run(path: str | os.PathLike[str], gpu: Gpu) -> Measured:
     check_board(run, gpu)
     energy = attribute_run(run, gpu=gpu.name).energy
     signatures, rows = run_rows(run)
-    found = recorded(run, rows, gpu)
+    conditions = recorded(run, rows, gpu)
     classes = energy.filter(pl.col("signature").is_not_null())
     place = np.searchsorted(signatures["signature"].to_numpy(), classes["signature"].to_numpy())
-    reason = _reasons(classes, gpu, found.limit_w)
-    some = found.rows.take(place)
-    seconds, watt = some.number("duration_us") * 1e-6, _numbers(classes, "power_w")
-    clock = some.number("recorded_clock_mhz", found.clock_mhz)
-    timing = replace(time_rows(some, gpu, clock[:, None]), duration_s=seconds[:, None])
-    shaped = known_shape(some)
-    fast = shaped & implausible(timing, some, gpu, clock)
+    reason = _reasons(classes, gpu, conditions.limit_w)
+    class_rows = conditions.rows.take(place)
+    seconds, watt = class_rows.number("duration_us") * 1e-6, _numbers(classes, "power_w")
+    clock = class_rows.number("recorded_clock_mhz", conditions.clock_mhz)
+    timing = replace(time_rows(class_rows, gpu, clock[:, None]), duration_s=seconds[:, None])
+    shaped = known_shape(class_rows)
+    fast = shaped & implausible(timing, class_rows, gpu, clock)
     reason = np.where((reason == "") & fast, "faster than the peak rates allow", reason)
-    told = reason == ""
-    base = _between_kernels(energy, found)
-    group = shape_groups(some.family, timing.work.useful_flops)
-    power = rows_of_timing(timing, some, gpu, clock, power_w=watt, group=group).take(told & shaped)
+    usable = reason == ""
+    base = _between_kernels(energy, conditions)
+    group = shape_groups(class_rows.family, timing.work.useful_flops)
+    power = rows_of_timing(timing, class_rows, gpu, clock, power_w=watt, group=group).take(usable & shaped)
     parts = [p for p in (power, base) if len(p)]
-    sweep = _sweep_rows(some, seconds, watt, clock, told & ~shaped)
-    rejected = _rejected(classes, reason, found.clock_mhz)
-    if not told.any():
+    sweep = _sweep_rows(class_rows, seconds, watt, clock, usable & ~shaped)
+    rejected = _rejected(classes, reason, conditions.clock_mhz)
+    if not usable.any():
         first = next((r for r in reason.tolist() if r), "it saw none of them")
         raise BadInput.in_file(
             name, f"has no kernel whose power its log identifies: {first}", "record a longer run"
         )
-    return Measured("operators", name, PowerRows.together(parts) if parts else None, sweep, rejected)
+    return Measured("operators", name, PowerRows.concat(parts) if parts else None, sweep, rejected)
 
 
 def check_board(run: Run, gpu: Gpu) -> None:
@@ -85,21 +85,21 @@ def _reasons(classes: pl.DataFrame, gpu: Gpu, limit_w: float) -> Texts:
     wide = np.maximum(
         _numbers(classes, "power_high_w") / watt - 1.0, 1.0 - _numbers(classes, "power_low_w") / watt
     )
-    unclear = classes["reason"].fill_null("the log cannot tell it from others").to_numpy().astype(object)
+    unclear = classes["reason"].fill_null("not identifiable from this log").to_numpy().astype(object)
     limit = min(limit_w, max(gpu.power_limit_w, np.nan_to_num(gpu.power_limit_max_w)))
-    made = np.full(classes.height, "", dtype=object)
-    made[watt >= AT_CAP * limit] = "at the power cap"
-    made[~(wide <= WIDEST)] = f"its interval is wider than {100 * WIDEST:.0f} %"
+    reasons = np.full(classes.height, "", dtype=object)
+    reasons[watt >= AT_CAP * limit] = "at the power cap"
+    reasons[~(wide <= WIDEST)] = f"its interval is wider than {100 * WIDEST:.0f} %"
     identified: Bools = classes["identified"].to_numpy().astype(np.bool_)
-    made[~identified] = unclear[~identified]
-    made[~(watt > 0)] = "no power"
-    return made
+    reasons[~identified] = unclear[~identified]
+    reasons[~(watt > 0)] = "no power"
+    return reasons
 
 
-def _between_kernels(energy: pl.DataFrame, found: Recorded) -> PowerRows:
+def _between_kernels(energy: pl.DataFrame, conditions: Recorded) -> PowerRows:
     gaps = energy.filter((pl.col("class") == ACTIVE_IDLE) & pl.col("identified"))
     watt = _numbers(gaps, "power_w")
-    rows = rows_of_idle(np.full(len(watt), found.clock_mhz), watt)
+    rows = rows_of_idle(np.full(len(watt), conditions.clock_mhz), watt)
     wide = _numbers(gaps, "power_high_w") / watt - 1.0
     return rows.take((watt > 0) & (wide <= WIDEST))
 

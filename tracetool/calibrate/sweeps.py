@@ -54,37 +54,37 @@ def fitted_sweep(
     if not len(clocks):
         return None
     free = fit_voltage and len(clocks) >= _FEWEST_CLOCKS
-    kept = np.ones(len(rows.power_w), dtype=np.bool_)
+    in_state = np.ones(len(rows.power_w), dtype=np.bool_)
     upper = rows.clock_mhz >= np.quantile(clocks, 1.0 - _SURE_SHARE)
     if len(clocks) >= 4 * _FEWEST_CLOCKS:
         sure = _fit(take(rows, upper), prior, curve, free)
         off = unseen_residual(rows, upper, prior, sure.voltage, sure.leakage_per_v)
         # what does not explain its own readings tells nothing of others
         if np.nanmedian(np.abs(off[upper])) <= _OTHER_STATE / 2.0:
-            kept = upper | (rows.clock_mhz > _highest_of_another_state(rows.clock_mhz, off))
-    fit = _fit(take(rows, kept), prior, curve, free)
-    held, constant = _unseen_clocks(take(rows, kept), prior, fit)
+            in_state = upper | (rows.clock_mhz > _highest_of_another_state(rows.clock_mhz, off))
+    fit = _fit(take(rows, in_state), prior, curve, free)
+    held_out_error, constant = _unseen_clocks(take(rows, in_state), prior, fit)
     reason = f"of another state: over {100 * _OTHER_STATE:.0f} % from what higher clocks say"
     left_out = pl.DataFrame(
         {
-            "kernel": rows.group[~kept].astype(str),
-            "clock_mhz": rows.clock_mhz[~kept],
-            "power_w": rows.power_w[~kept],
-            "reason": [reason] * int((~kept).sum()),
+            "kernel": rows.group[~in_state].astype(str),
+            "clock_mhz": rows.clock_mhz[~in_state],
+            "power_w": rows.power_w[~in_state],
+            "reason": [reason] * int((~in_state).sum()),
         }
     )
-    return FittedSweep(fit, held, constant, left_out)
+    return FittedSweep(fit, held_out_error, constant, left_out)
 
 
 def _fit(rows: SweepRows, prior: PowerCalibration, curve: VoltageCurve, free: bool) -> SweepFit:
     clocks = np.unique(rows.clock_mhz)
     every = max(1, min(-(-len(rows.power_w) // _MANY_ROWS), len(clocks) // _FEWEST_CLOCKS))
-    some = np.isin(rows.clock_mhz, clocks[::every])
-    some |= ~np.isin(rows.group, rows.group[some])
-    fit = fit_sweep(take(rows, some), prior, curve, fit_voltage=free)
-    if some.all():
+    sampled = np.isin(rows.clock_mhz, clocks[::every])
+    sampled |= ~np.isin(rows.group, rows.group[sampled])
+    fit = fit_sweep(take(rows, sampled), prior, curve, fit_voltage=free)
+    if sampled.all():
         return fit
-    return replace(fit, residual=unseen_residual(rows, some, prior, fit.voltage, fit.leakage_per_v))
+    return replace(fit, residual=unseen_residual(rows, sampled, prior, fit.voltage, fit.leakage_per_v))
 
 
 def _together(parts: Sequence[SweepRows]) -> SweepRows:
@@ -100,8 +100,8 @@ def _together(parts: Sequence[SweepRows]) -> SweepRows:
 
 def _over_clocks(rows: SweepRows) -> SweepRows:
     """Return the rows of groups seen at two clocks or more, and idle ones: others say nothing of the base."""
-    seen = pl.DataFrame({"group": rows.group.astype(str), "clock": rows.clock_mhz})
-    clocks = seen.select(pl.col("clock").n_unique().over("group")).to_series().to_numpy()
+    readings = pl.DataFrame({"group": rows.group.astype(str), "clock": rows.clock_mhz})
+    clocks = readings.select(pl.col("clock").n_unique().over("group")).to_series().to_numpy()
     return take(rows, (clocks >= 2) | ~np.isfinite(rows.duration_s))
 
 
@@ -109,9 +109,9 @@ def _highest_of_another_state(clock_mhz: Floats, off: Floats) -> float:
     """Return the highest of the lowest clocks, one after the other, whose readings lie far off; 0 if none."""
     highest = 0.0
     for clock in np.unique(clock_mhz):
-        there = np.abs(off[clock_mhz == clock])
-        there = there[np.isfinite(there)]
-        if not there.size or np.median(there) <= _OTHER_STATE:
+        misses = np.abs(off[clock_mhz == clock])
+        misses = misses[np.isfinite(misses)]
+        if not misses.size or np.median(misses) <= _OTHER_STATE:
             return highest
         highest = float(clock)
     return highest
@@ -129,7 +129,7 @@ def _unseen_clocks(rows: SweepRows, prior: PowerCalibration, fit: SweepFit) -> t
         power = pl.DataFrame({"group": rows.group.astype(str), "power": np.where(out, np.nan, rows.power_w)})
         mean = power.select(pl.col("power").fill_nan(None).mean().over("group")).to_series().to_numpy()
         plain[out] = (mean / rows.power_w - 1.0)[out]
-    known = np.isfinite(off) & np.isfinite(plain)
-    if not known.any():
+    with_error = np.isfinite(off) & np.isfinite(plain)
+    if not with_error.any():
         return float("nan"), float("nan")
-    return float(np.abs(off[known]).mean()), float(np.abs(plain[known]).mean())
+    return float(np.abs(off[with_error]).mean()), float(np.abs(plain[with_error]).mean())

@@ -100,11 +100,13 @@ def read_measured(path: str | os.PathLike[str], gpu: Gpu) -> Measured:
         return _operators(name, frame, rejected, gpu)
     table = read_table(frame)
     rows = table.rows.take(table.index)
-    if (seen := has_activity(rows)).any():
-        found = replace(rows_of_activity(rows, gpu), group=_groups(frame)).take(seen)
-        unread = frame.filter(pl.Series(~seen)).with_columns(pl.lit("no activity read").alias("reason"))
+    if (with_activity := has_activity(rows)).any():
+        activity_rows = replace(rows_of_activity(rows, gpu), group=_groups(frame)).take(with_activity)
+        unread = frame.filter(pl.Series(~with_activity)).with_columns(
+            pl.lit("no activity read").alias("reason")
+        )
         rejected = pl.concat([rejected, unread], how="diagonal_relaxed")
-        return Measured("activity", name, found, None, rejected)
+        return Measured("activity", name, activity_rows, None, rejected)
     seconds = frame["duration_us"].cast(pl.Float64).to_numpy() * 1e-6
     sweep = SweepRows(
         frame["power_w"].cast(pl.Float64).to_numpy(),
@@ -127,19 +129,19 @@ def _idle(name: str, frame: pl.DataFrame) -> Measured:
     later = np.minimum.accumulate(power[order][::-1])[::-1]
     odd = np.zeros(len(power), dtype=np.bool_)
     odd[order] = power[order] > 1.2 * later
-    kept = good & ~odd
-    rejected = frame.filter(pl.Series(~kept)).with_columns(
+    used = good & ~odd
+    rejected = frame.filter(pl.Series(~used)).with_columns(
         pl.lit("far above idle at higher clocks").alias("reason")
     )
-    count = int(kept.sum())
+    count = int(used.sum())
     sweep = SweepRows(
-        power[kept], clock[kept], np.full(count, np.nan), np.full(count, "(idle)", dtype=object)
+        power[used], clock[used], np.full(count, np.nan), np.full(count, "(idle)", dtype=object)
     )
     volts = None
     if "supply_mv" in frame.columns:
-        volts = frame["supply_mv"].cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()[kept] / 1e3
+        volts = frame["supply_mv"].cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()[used] / 1e3
         volts = volts if np.isfinite(volts).sum() >= 5 else None
-    return Measured("idle", name, None, sweep, rejected, volts, clock[kept] if volts is not None else None)
+    return Measured("idle", name, None, sweep, rejected, volts, clock[used] if volts is not None else None)
 
 
 def _utilization(name: str, frame: pl.DataFrame, shares: list[str], gpu: Gpu) -> Measured:
@@ -160,7 +162,7 @@ def _utilization(name: str, frame: pl.DataFrame, shares: list[str], gpu: Gpu) ->
         memory = frame["mem_clock_mhz"].cast(pl.Float64, strict=False)
         numbers = numbers.with_columns(memory.alias("recorded_mem_clock_mhz"))
     rows = as_columns(numbers, pl.Series(["unknown"] * frame.height, dtype=pl.String))
-    found = rows_of_utilization(rows, gpu)
+    activity_rows = rows_of_utilization(rows, gpu)
     named = {"group", "kernel", "name", "workload"} & set(frame.columns)
     group = (
         _groups(frame)
@@ -169,7 +171,7 @@ def _utilization(name: str, frame: pl.DataFrame, shares: list[str], gpu: Gpu) ->
             :, 0
         ].to_numpy()
     )
-    return Measured("activity", name, replace(found, group=group.astype(object)), None, rejected)
+    return Measured("activity", name, replace(activity_rows, group=group.astype(object)), None, rejected)
 
 
 def _gated(frame: pl.DataFrame, gpu: Gpu) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -131,54 +131,54 @@ def fit_time(
     around = around or {}
     if traces := bool(traced(rows).any()):
         around = {name: law_in_trace(law) for name, law in {**laws(), **around}.items()}
-    found: dict[str, LawFit] = {}
+    fits: dict[str, LawFit] = {}
     for family in sorted(set(rows.family[usable].astype(str))):
         places = np.flatnonzero(usable & (rows.family == family))
         for law, inside in split_by_law(family, rows.take(places), gpu):
-            here = places[inside]
-            if law.name in found or here.size < LEAST_ROWS:
+            law_rows = places[inside]
+            if law.name in fits or law_rows.size < LEAST_ROWS:
                 continue
-            part = rows.take(here)
+            part = rows.take(law_rows)
             group = shape_groups(part, SHAPE_COLUMNS)
-            some = LawRows(part, measured_s[here], clock[here, None] * 1e6, group)
-            given = start.coefficients.get(law.name, {}) if start else {}
-            found[law.name] = fit_law(around.get(law.name, law), some, gpu, given)
-    return TimeFit(gpu.name, found, traces)
+            law_data = LawRows(part, measured_s[law_rows], clock[law_rows, None] * 1e6, group)
+            start_values = start.coefficients.get(law.name, {}) if start else {}
+            fits[law.name] = fit_law(around.get(law.name, law), law_data, gpu, start_values)
+    return TimeFit(gpu.name, fits, traces)
 
 
-def fit_law(law: Law, some: LawRows, gpu: Gpu, given: Mapping[str, float]) -> LawFit:
+def fit_law(law: Law, data: LawRows, gpu: Gpu, start_values: Mapping[str, float]) -> LawFit:
     """Return the fit of one law, begun from the coefficients given or its priors."""
-    fold = folds(some.group)
-    prior = {k: float(given.get(k, c.value)) for k, c in law.priors.items()}
+    fold = folds(data.group)
+    prior = {k: float(start_values.get(k, c.value)) for k, c in law.priors.items()}
     # a floor far below every row would leave no slope to follow
-    least = float(np.quantile(some.measured_s[fold > 0], 0.02)) * 1e6
+    least = float(np.quantile(data.measured_s[fold > 0], 0.02)) * 1e6
     prior |= {
         k: float(np.clip(least, law.priors[k].low, law.priors[k].high))
         for k in prior
         if k.startswith("floor")
     }
-    first, error = prior, np.zeros(len(some.measured_s))
+    first, error = prior, np.zeros(len(data.measured_s))
     for part in range(fold.max() + 1):
-        seen, kept = some.take(np.flatnonzero(fold != part)), some.take(np.flatnonzero(fold == part))
+        fit_rows, test_rows = data.take(np.flatnonzero(fold != part)), data.take(np.flatnonzero(fold == part))
         if part == 0:
-            first = choose(law, sample(seen, CHOICE_ROWS), gpu, prior)
-            first, _ = fit_coefficients(law, sample(seen, ROWS), gpu, first, 16)
-            found = first
+            first = choose(law, sample(fit_rows, CHOICE_ROWS), gpu, prior)
+            first, _ = fit_coefficients(law, sample(fit_rows, ROWS), gpu, first, 16)
+            fold_values = first
         else:
-            found, _ = fit_coefficients(law, sample(seen, ROWS), gpu, first, 8)
-        error[fold == part] = -residuals(law, kept, gpu, found)
-    kind = law.kind(some.rows)
-    inside = held_inside(error, some.group, kind, law.kinds)
-    final, sd = fit_coefficients(law, sample(some, ROWS), gpu, first, 12)
+            fold_values, _ = fit_coefficients(law, sample(fit_rows, ROWS), gpu, first, 8)
+        error[fold == part] = -residuals(law, test_rows, gpu, fold_values)
+    kind = law.kind(data.rows)
+    inside = held_inside(error, data.group, kind, law.kinds)
+    final, sd = fit_coefficients(law, sample(data, ROWS), gpu, first, 12)
     off = np.abs(np.expm1(-error)) * 100.0
     low = {k: max(final[k] * np.exp(-Z90 * s), law.priors[k].low) for k, s in sd.items()}
     high = {k: min(final[k] * np.exp(Z90 * s), law.priors[k].high) for k, s in sd.items()}
     return LawFit(
-        final, low, high, bands(error, some.group, kind, law.kinds), len(some.measured_s),
+        final, low, high, bands(error, data.group, kind, law.kinds), len(data.measured_s),
         float(off.mean()), float(np.median(off)), percent(inside),
         {
-            name: (float(off[here].mean()), float(np.median(off[here])), percent(inside[here]))
-            for number, name in enumerate(law.kinds) if (here := kind == number).any()
+            name: (float(off[of_kind].mean()), float(np.median(off[of_kind])), percent(inside[of_kind]))
+            for number, name in enumerate(law.kinds) if (of_kind := kind == number).any()
         },
     )  # fmt: skip
 
@@ -190,58 +190,58 @@ def folds(group: Ints) -> Ints:
     return np.asarray(np.random.default_rng(0).permutation(part)[place], dtype=np.int64)
 
 
-def residuals(law: Law, some: LawRows, gpu: Gpu, values: Mapping[str, float]) -> Floats:
+def residuals(law: Law, data: LawRows, gpu: Gpu, values: Mapping[str, float]) -> Floats:
     """Return ln(predicted / measured). Shape (n,)."""
-    pieces = law.parts(some.rows, gpu, values)
-    return np.asarray(np.log(duration_s(pieces, some.hertz)[:, 0] / some.measured_s))
+    pieces = law.parts(data.rows, gpu, values)
+    return np.asarray(np.log(duration_s(pieces, data.hertz)[:, 0] / data.measured_s))
 
 
-def sample(some: LawRows, count: int) -> LawRows:
+def sample(data: LawRows, count: int) -> LawRows:
     """Return at most ``count`` rows drawn at random, the same ones every time."""
-    if len(some.measured_s) <= count:
-        return some
-    return some.take(np.random.default_rng(1).permutation(len(some.measured_s))[:count])
+    if len(data.measured_s) <= count:
+        return data
+    return data.take(np.random.default_rng(1).permutation(len(data.measured_s))[:count])
 
 
-def choose(law: Law, some: LawRows, gpu: Gpu, values: Mapping[str, float]) -> dict[str, float]:
+def choose(law: Law, data: LawRows, gpu: Gpu, values: Mapping[str, float]) -> dict[str, float]:
     """Return the coefficients with the best sizes and habits, begun from those given and each library's."""
     starts = [dict(values), *({**values, **habits} for habits in law.habits)]
-    chosen = [_chosen_from(law, some, gpu, start) for start in starts]
+    chosen = [_chosen_from(law, data, gpu, start) for start in starts]
     if (
         len(chosen) > 1
     ):  # the searches end after unequal numbers of steps: fit each further before they are compared
-        chosen = [fit_coefficients(law, some, gpu, values, 8)[0] for values in chosen]
-    return min(chosen, key=lambda values: _cost(law, some, gpu, values))
+        chosen = [fit_coefficients(law, data, gpu, values, 8)[0] for values in chosen]
+    return min(chosen, key=lambda values: _cost(law, data, gpu, values))
 
 
-def _chosen_from(law: Law, some: LawRows, gpu: Gpu, values: Mapping[str, float]) -> dict[str, float]:
+def _chosen_from(law: Law, data: LawRows, gpu: Gpu, values: Mapping[str, float]) -> dict[str, float]:
     """Return the coefficients with the best sizes and habits, tried one after another."""
     choices = [k for k, c in law.priors.items() if c.choices]
     best = dict(values)
     if not choices:
         return best
-    best, _ = fit_coefficients(law, some, gpu, best, 5)
-    cost = _cost(law, some, gpu, best)
+    best, _ = fit_coefficients(law, data, gpu, best, 5)
+    cost = _cost(law, data, gpu, best)
     for _ in range(2):
         before = cost
         for name in choices:
             for value in law.priors[name].choices:
                 if value == best[name]:
                     continue
-                other, _ = fit_coefficients(law, some, gpu, {**best, name: value}, 3)
-                if (found := _cost(law, some, gpu, other)) < cost * 0.995:
-                    best, cost = other, found
+                other, _ = fit_coefficients(law, data, gpu, {**best, name: value}, 3)
+                if (candidate_cost := _cost(law, data, gpu, other)) < cost * 0.995:
+                    best, cost = other, candidate_cost
         if cost == before:
             break
     return best
 
 
-def _cost(law: Law, some: LawRows, gpu: Gpu, values: Mapping[str, float]) -> float:
-    return float(np.abs(residuals(law, some, gpu, values)).mean())
+def _cost(law: Law, data: LawRows, gpu: Gpu, values: Mapping[str, float]) -> float:
+    return float(np.abs(residuals(law, data, gpu, values)).mean())
 
 
 def fit_coefficients(
-    law: Law, some: LawRows, gpu: Gpu, start: Mapping[str, float], steps: int
+    law: Law, data: LawRows, gpu: Gpu, start: Mapping[str, float], steps: int
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Return fitted coefficients and the standard deviation of their logarithms."""
     names = [k for k, c in law.priors.items() if c.fitted]
@@ -252,14 +252,14 @@ def fit_coefficients(
 
     def off(x: Floats) -> Floats:
         values = {**fixed, **dict(zip(names, np.exp(x), strict=True))}
-        return np.concatenate([residuals(law, some, gpu, values), PULL * (x - center)])
+        return np.concatenate([residuals(law, data, gpu, values), PULL * (x - center)])
 
-    found = least_squares(
+    optimum = least_squares(
         off, begin, bounds=(low, high), loss="soft_l1", f_scale=ROBUST, max_nfev=steps, diff_step=3e-3
     )
-    values = {**fixed, **{k: float(v) for k, v in zip(names, np.exp(found.x), strict=True)}}
-    free = max(1, len(some.measured_s) - len(names))
-    variance = float((off(found.x)[: len(some.measured_s)] ** 2).sum() / free)
-    covariance = np.linalg.pinv(found.jac.T @ found.jac) * variance
+    values = {**fixed, **{k: float(v) for k, v in zip(names, np.exp(optimum.x), strict=True)}}
+    free = max(1, len(data.measured_s) - len(names))
+    variance = float((off(optimum.x)[: len(data.measured_s)] ** 2).sum() / free)
+    covariance = np.linalg.pinv(optimum.jac.T @ optimum.jac) * variance
     deviation = np.sqrt(np.clip(np.diag(covariance), 0.0, None))
     return values, {k: float(s) for k, s in zip(names, deviation, strict=True)}

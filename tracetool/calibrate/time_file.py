@@ -23,29 +23,29 @@ def time_toml(fit: TimeFit, *, about: Mapping[str, str | float], source: str) ->
     """
     lines = ["[about]", f'title = "Time of {fit.gpu}"', 'basis = "calibrated"']
     lines += [f"{k} = {_plain(v)}" for k, v in about.items()]
-    for name, found in fit.laws.items():
-        for key, value in (("mape", found.mape_percent), ("mdape", found.mdape_percent)):
+    for name, law_fit in fit.laws.items():
+        for key, value in (("mape", law_fit.mape_percent), ("mdape", law_fit.mdape_percent)):
             lines.append(f"held_out_{key}_percent_{name} = {_rounded(value, 3)!r}")
-        lines.append(f"interval_holds_percent_{name} = {_rounded(found.coverage_percent, 3)!r}")
-        lines.append(f"rows_{name} = {found.rows}")
-    for name, found in fit.laws.items():
-        lines += ["", f"[{name}]", *_section(name, found, source)]
+        lines.append(f"interval_holds_percent_{name} = {_rounded(law_fit.coverage_percent, 3)!r}")
+        lines.append(f"rows_{name} = {law_fit.rows}")
+    for name, law_fit in fit.laws.items():
+        lines += ["", f"[{name}]", *_section(name, law_fit, source)]
     return "\n".join(lines) + "\n"
 
 
-def _section(name: str, found: LawFit, source: str) -> list[str]:
+def _section(name: str, law_fit: LawFit, source: str) -> list[str]:
     lines = []
     for key, coefficient in laws()[name].priors.items():
-        value = found.values[key]
+        value = law_fit.values[key]
         if not coefficient.fitted and not coefficient.choices:
             continue
         entry = (
             f'value = {_rounded(value)!r}, unit = "{coefficient.unit}", kind = "fitted", source = "{source}"'
         )
-        if key in found.low:
-            entry += f", low = {_rounded(found.low[key])!r}, high = {_rounded(found.high[key])!r}"
+        if key in law_fit.low:
+            entry += f", low = {_rounded(law_fit.low[key])!r}, high = {_rounded(law_fit.high[key])!r}"
         lines.append(f"{key} = {{ {entry} }}")
-    for kind, band in found.spread.items():
+    for kind, band in law_fit.spread.items():
         for side, value in zip(("low", "high"), band, strict=True):
             key = f"spread_{side}_{kind}".rstrip("_")
             lines.append(

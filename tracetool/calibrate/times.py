@@ -41,13 +41,13 @@ class Timed:
     clock_mhz: Floats
 
     @classmethod
-    def together(cls, parts: Sequence[Timed]) -> Timed:
+    def concat(cls, parts: Sequence[Timed]) -> Timed:
         """Return several tables as one; a column missing from one is empty there."""
         names = sorted({c for p in parts for c in p.rows.columns})
         columns = {}
         for name in names:
-            held = [p.rows.columns.get(name) for p in parts]
-            text = any(h is not None and np.asarray(h).dtype == object for h in held)
+            columns_of_parts = [p.rows.columns.get(name) for p in parts]
+            text = any(h is not None and np.asarray(h).dtype == object for h in columns_of_parts)
             columns[name] = np.concatenate(
                 [p.rows.text(name) if text else p.rows.number(name) for p in parts]
             )
@@ -71,9 +71,13 @@ def read_timed(path: str | os.PathLike[str], gpu: Gpu) -> Timed | None:
         run = Run.open(path)
         check_board(run, gpu)
         _, rows = run_rows(run)
-        found = recorded(run, rows, gpu)
-        seconds = found.rows.number("duration_us") * 1e-6
-        return _usable(Timed(found.rows, seconds, found.rows.number("recorded_clock_mhz", found.clock_mhz)))
+        conditions = recorded(run, rows, gpu)
+        seconds = conditions.rows.number("duration_us") * 1e-6
+        return _usable(
+            Timed(
+                conditions.rows, seconds, conditions.rows.number("recorded_clock_mhz", conditions.clock_mhz)
+            )
+        )
     frame = with_our_names(load_table(Path(path)))
     if not {"op", "duration_us"} <= set(frame.columns):
         return None
@@ -91,10 +95,10 @@ def read_timed(path: str | os.PathLike[str], gpu: Gpu) -> Timed | None:
 
 def _usable(timed: Timed) -> Timed | None:
     good = known_shape(timed.rows) & np.isfinite(timed.seconds) & (timed.seconds > 0)
-    kept = np.flatnonzero(good)
-    if not kept.size:
+    usable_rows = np.flatnonzero(good)
+    if not usable_rows.size:
         return None
-    return Timed(timed.rows.take(kept), timed.seconds[kept], timed.clock_mhz[kept])
+    return Timed(timed.rows.take(usable_rows), timed.seconds[usable_rows], timed.clock_mhz[usable_rows])
 
 
 def fit_times(parts: Sequence[Timed], gpu: Gpu) -> TimeFit:
@@ -110,16 +114,16 @@ def fit_times(parts: Sequence[Timed], gpu: Gpu) -> TimeFit:
             "no table or run holds operators of known shape with durations",
             "give an operator table with duration_us, or a run whose trace has shapes",
         )
-    every = Timed.together(parts)
-    made = fit_time(every.rows, every.seconds, gpu, every.clock_mhz, time_calibration_of(gpu))
-    if not made.laws:
+    every = Timed.concat(parts)
+    fit = fit_time(every.rows, every.seconds, gpu, every.clock_mhz, time_calibration_of(gpu))
+    if not fit.laws:
         families, counts = np.unique(every.rows.family.astype(str), return_counts=True)
-        held = ", ".join(f"{n} of {f}" for f, n in zip(families, counts, strict=True))
+        row_counts = ", ".join(f"{n} of {f}" for f, n in zip(families, counts, strict=True))
         raise BadInput(
-            f"no kind of work has the {LEAST_ROWS} rows its time needs: {held}",
+            f"no kind of work has the {LEAST_ROWS} rows its time needs: {row_counts}",
             "give more shapes, or --part power",
         )
-    return made
+    return fit
 
 
 def time_text(fit: TimeFit) -> tuple[dict[str, str | float], str]:
@@ -127,9 +131,9 @@ def time_text(fit: TimeFit) -> tuple[dict[str, str | float], str]:
     text = time_toml(fit, about={}, source="calibrate")
     _, _, sections = text.partition("\n\n")
     about: dict[str, str | float] = {"from_traces": "yes"} if fit.traces else {}
-    for name, found in fit.laws.items():
-        about[f"held_out_mape_percent_{name}"] = round(found.mape_percent, 2)
-        about[f"rows_{name}"] = found.rows
+    for name, law_fit in fit.laws.items():
+        about[f"held_out_mape_percent_{name}"] = round(law_fit.mape_percent, 2)
+        about[f"rows_{name}"] = law_fit.rows
     return about, sections
 
 
@@ -140,16 +144,16 @@ def time_tables(fit: TimeFit) -> tuple[pl.DataFrame, list[dict[str, object]]]:
             "section": name,
             "coefficient": key,
             "value": float(value),
-            "low": float(found.low[key]),
-            "high": float(found.high[key]),
+            "low": float(law_fit.low[key]),
+            "high": float(law_fit.high[key]),
             "rests_on": "data",
         }
-        for name, found in fit.laws.items()
-        for key, value in found.values.items()
-        if key in found.low
+        for name, law_fit in fit.laws.items()
+        for key, value in law_fit.values.items()
+        if key in law_fit.low
     ]
     errors: list[dict[str, object]] = [
-        {"rows": f"time of {name}", "count": found.rows, "held_out_percent": found.mape_percent}
-        for name, found in fit.laws.items()
+        {"rows": f"time of {name}", "count": law_fit.rows, "held_out_percent": law_fit.mape_percent}
+        for name, law_fit in fit.laws.items()
     ]
     return pl.DataFrame(rows), errors

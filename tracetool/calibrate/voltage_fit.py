@@ -35,19 +35,24 @@ def fit_voltage_readings(clock_mhz: Floats, supply_v: Floats) -> tuple[VoltageCu
     for share in (0.3, 0.5, 0.7):
         knee = float(clock.min()) + share * span
         rise = max(float(volt.max()) - low, 1e-3) / max((1 - share) * span / 1e3, 1e-3)
-        found = least_squares(
+        optimum = least_squares(
             lambda x: curve(x).at(clock) - volt,
             np.array([low, knee, rise / 2, rise / 2]),
             bounds=([0.3, clock.min() - 1.0, 0.0, 0.0], [1.6, clock.max() + 1.0, 20.0, 50.0]),
             x_scale=[0.1, 100.0, 0.3, 0.5],
         )
-        if best is None or found.cost < best.cost:
-            best = found
+        if best is None or optimum.cost < best.cost:
+            best = optimum
     assert best is not None
-    made = curve(best.x)
+    fitted_curve = curve(best.x)
     step = float(np.median(np.diff(np.unique(volt)))) if len(np.unique(volt)) > 1 else 0.0
     top = float(volt.max()) + step / 2
     cut = VoltageCurve(
-        made.floor_v, made.knee_mhz, made.slope_v_per_ghz, made.curve_v_per_ghz2, top, measured=True
+        fitted_curve.floor_v,
+        fitted_curve.knee_mhz,
+        fitted_curve.slope_v_per_ghz,
+        fitted_curve.curve_v_per_ghz2,
+        top,
+        measured=True,
     )
     return cut, float(np.sqrt(np.mean((cut.at(clock) - volt) ** 2)))

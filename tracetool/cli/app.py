@@ -44,7 +44,7 @@ def build(only: str | None = None) -> typer.Typer:
     """
     root = typer.Typer(
         name="tracetool",
-        help="Where a GPU job's joules went, and what they would be at another clock.",
+        help="Energy of a GPU job, kernel by kernel: measured, and predicted at other clocks.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
@@ -80,7 +80,7 @@ def _root(
         False, "--version", help="Print the version.", callback=_version, is_eager=True
     ),
 ) -> None:
-    """Where a GPU job's joules went, and what they would be at another clock."""
+    """Energy of a GPU job, kernel by kernel: measured, and predicted at other clocks."""
 
 
 def _say(line: str) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from tracetool.compare.accuracy_sums import judged, sum_rows
+from tracetool.compare.accuracy_sums import sum_rows, with_errors
 from tracetool.compare.thresholds import Threshold
 from tracetool.core.errors import BadInput
 from tracetool.core.interval import ENDS
@@ -58,10 +58,12 @@ def compare_signatures(
         *(f"energy{end}_mj" for end in ENDS),
         *(pl.col(f"power{end}_w").alias(f"power_predicted{end}_w") for end in ENDS),
     )
-    seen = _measured(measured)
-    joined = kernels.join(per_launch, on="signature", how="left").join(seen, on="signature", how="left")
+    measured_rows = _measured(measured)
+    joined = kernels.join(per_launch, on="signature", how="left").join(
+        measured_rows, on="signature", how="left"
+    )
     launches = pl.coalesce("seen_launches", "launches")
-    made = joined.with_columns(
+    rows = joined.with_columns(
         launches.alias("launches"),
         pl.coalesce(pl.col("seen_ns") / 1e6, "all_ms").alias("time_ms"),
         *((pl.col(f"duration{e}_us") * launches / 1e3).alias(f"time_predicted{e}_ms") for e in ENDS),
@@ -71,14 +73,14 @@ def compare_signatures(
         pl.lit("signature").alias("level"),
     ).filter(pl.col("launches") > 0)
     seconds = pl.col("time_ms") / 1e3
-    made = made.with_columns(
+    rows = rows.with_columns(
         pl.when(seconds > 0).then(pl.col(f"energy{end}_j") / seconds).alias(f"power{end}_w") for end in ENDS
     )
-    made = made.with_columns(
+    rows = rows.with_columns(
         pl.lit(None, dtype=pl.Float64).alias("waiting_ms"),
         pl.when(pl.col("energy_j").is_not_null()).then(100.0).otherwise(0.0).alias("measured_pct"),
     )
-    return judged(made)
+    return with_errors(rows)
 
 
 def _measured(measured: pl.DataFrame | None) -> pl.DataFrame:
@@ -162,7 +164,7 @@ def breaches(table: pl.DataFrame, thresholds: Sequence[Threshold]) -> tuple[str,
     BadInput
         If a threshold asks for something the run did not measure, or covers no row.
     """
-    found = []
+    sentences = []
     for threshold in thresholds:
         rows = _covered(table, threshold)
         if not rows.height:
@@ -171,26 +173,26 @@ def breaches(table: pl.DataFrame, thresholds: Sequence[Threshold]) -> tuple[str,
                 "tracetool diff RUN -o diff.csv lists them",
             )
         column = f"{threshold.metric}_error_pct"
-        judged = rows.filter(pl.col(column).is_not_null())
-        if not judged.height and not (rows["compared_pct"] > 0).any():
+        measured_rows = rows.filter(pl.col(column).is_not_null())
+        if not measured_rows.height and not (rows["compared_pct"] > 0).any():
             raise BadInput(
                 f"--fail-on {threshold.text()!r} cannot be checked: no time of the kernels it covers could be"
                 " predicted, because the trace has no shapes of their operators",
                 "record them: torch.profiler.profile(record_shapes=True), or NVTX ranges with shapes",
             )
-        if not judged.height:
+        if not measured_rows.height:
             raise BadInput(
                 f"--fail-on {threshold.text()!r} cannot be checked:"
                 f" this run has no measured {threshold.metric}",
                 "ingest it with --power LOG",
             )
-        for row in judged.filter(pl.col(column).abs() > 100.0 * threshold.limit).iter_rows(named=True):
+        for row in measured_rows.filter(pl.col(column).abs() > 100.0 * threshold.limit).iter_rows(named=True):
             of = "" if row["level"] == "total" else f" of {row['name']}"
-            found.append(
+            sentences.append(
                 f"predicted {threshold.metric}{of} is {row[column]:+.1f} % off the measured one,"
                 f" limit {100 * threshold.limit:g} %"
             )
-    return tuple(found)
+    return tuple(sentences)
 
 
 def _covered(table: pl.DataFrame, threshold: Threshold) -> pl.DataFrame:

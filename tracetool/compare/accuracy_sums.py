@@ -17,7 +17,7 @@ COMPARED: Final = "(compared)"
 WAITED: Final = 0.01
 
 
-def judged(rows: pl.DataFrame) -> pl.DataFrame:
+def with_errors(rows: pl.DataFrame) -> pl.DataFrame:
     """Return signature rows with their errors, whether they agree and ``compared_pct``, worst first."""
     share = 100.0 * ratio(transfer_ms(), pl.col("time_ms")).fill_null(1.0)
     return worst_first(
@@ -83,16 +83,16 @@ def sum_rows(rows: pl.DataFrame, level: str, by: str | None) -> pl.DataFrame:
     """
     timed = pl.col("compared")
     metered = timed & pl.col("energy_j").is_not_null() & ~_waited()
-    judged = pl.when(metered.any()).then(metered).otherwise(timed)
+    with_energy = pl.when(metered.any()).then(metered).otherwise(timed)
     sums = [
         pl.col("launches").filter(timed).sum(),
         pl.col("time_ms").filter(timed).sum(),
         pl.col("waiting_ms").filter(timed & pl.col("waiting_ms").is_not_null()).sum(),
         *(pl.col(f"time_predicted{end}_ms").filter(timed).sum() for end in ENDS),
         *(pl.when(metered.any()).then(pl.col(f"energy{e}_j").filter(metered).sum()) for e in ENDS),
-        *(pl.col(f"energy_predicted{end}_j").filter(judged).sum() for end in ENDS),
+        *(pl.col(f"energy_predicted{end}_j").filter(with_energy).sum() for end in ENDS),
         pl.col("time_ms").filter(metered).sum().alias("metered_ms"),
-        pl.col("time_predicted_ms").filter(judged).sum().alias("judged_predicted_ms"),
+        pl.col("time_predicted_ms").filter(with_energy).sum().alias("judged_predicted_ms"),
         pl.col("all_ms").sum(),
         (pl.col("identified") | ~metered).all(),
         pl.col("reason").drop_nulls().first(),
@@ -100,7 +100,7 @@ def sum_rows(rows: pl.DataFrame, level: str, by: str | None) -> pl.DataFrame:
     ]
     grouped = rows.group_by(by).agg(sums) if by else rows.select(sums)
     name = pl.col(by) if by else pl.lit(COMPARED)
-    made = grouped.with_columns(
+    sums_by_row = grouped.with_columns(
         pl.lit(level).alias("level"),
         name.fill_null("unknown").alias("name"),
         (pl.col(by) if by else pl.lit(None, dtype=pl.String)).alias("family"),
@@ -117,7 +117,7 @@ def sum_rows(rows: pl.DataFrame, level: str, by: str | None) -> pl.DataFrame:
             for e in ENDS
         ),
     )
-    return worst_first(made.with_columns(*errors(), agrees()))
+    return worst_first(sums_by_row.with_columns(*errors(), agrees()))
 
 
 def errors() -> list[pl.Expr]:

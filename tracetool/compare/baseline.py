@@ -70,14 +70,14 @@ def baseline_sides(
         If there is none; the fix says how to add one.
     """
     store = Store(where)
-    found = [e for e in store.entries(gpu, branch) if e.basis == basis][-last:]
-    if not found:
+    entries = [e for e in store.entries(gpu, branch) if e.basis == basis][-last:]
+    if not entries:
         raise BadInput.in_file(
             store.where,
             f"holds no {basis} baseline of {gpu} on branch {branch}",
             f"add one: tracetool baseline add {store.where} RUN --branch {branch}",
         )
-    return [store.read(e) for e in found]
+    return [store.read(e) for e in entries]
 
 
 def trends(entries: Sequence[Entry], last: int = 30) -> dict[tuple[str, str], Trend]:
@@ -99,10 +99,10 @@ def prune(where: str | os.PathLike[str], keep: int) -> list[Entry]:
     groups: dict[tuple[str, str], list[Entry]] = {}
     for entry in store.entries():
         groups.setdefault((entry.gpu, entry.branch), []).append(entry)
-    gone = [e for entries in groups.values() for e in entries[: max(len(entries) - keep, 0)]]
-    for entry in gone:
+    pruned = [e for entries in groups.values() for e in entries[: max(len(entries) - keep, 0)]]
+    for entry in pruned:
         store.remove(entry)
-    return gone
+    return pruned
 
 
 def listed(entries: Sequence[Entry]) -> pl.DataFrame:

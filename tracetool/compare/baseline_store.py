@@ -92,44 +92,48 @@ class Store:
         except OSError as error:
             raise BadInput.in_file(self.where, f"cannot be read: {_first_line(error)}") from error
         paths = [f.path for f in files if f.path.endswith(".parquet") and not f.base_name.startswith(".")]
-        found = [self._entry(p) for p in sorted(paths)]
-        kept = [e for e in found if (gpu is None or e.gpu == gpu) and (branch is None or e.branch == branch)]
-        return sorted(kept, key=lambda e: (e.time_s, e.path))
+        stored = [self._entry(p) for p in sorted(paths)]
+        selected = [
+            e for e in stored if (gpu is None or e.gpu == gpu) and (branch is None or e.branch == branch)
+        ]
+        return sorted(selected, key=lambda e: (e.time_s, e.path))
 
     def _entry(self, path: str) -> Entry:
-        said = self._said(path)
+        header = self._header(path)
         try:
             return Entry(
                 path=path,
-                gpu=str(said["gpu"]),
-                branch=str(said["branch"]),
-                commit=str(said["commit"]),
-                time_s=float(said["time_s"]),
-                label=str(said["label"]),
-                basis=str(said["basis"]),
-                energy_j=float(said["energy_j"]),
-                span_s=float(said["span_s"]),
-                reason=str(said.get("reason", "")),
+                gpu=str(header["gpu"]),
+                branch=str(header["branch"]),
+                commit=str(header["commit"]),
+                time_s=float(header["time_s"]),
+                label=str(header["label"]),
+                basis=str(header["basis"]),
+                energy_j=float(header["energy_j"]),
+                span_s=float(header["span_s"]),
+                reason=str(header.get("reason", "")),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise BadInput.in_file(path, "is no baseline of this tool", "tracetool baseline prune") from error
+            raise BadInput.in_file(
+                path, "is not a baseline of this tool", "tracetool baseline prune"
+            ) from error
 
-    def _said(self, path: str) -> Mapping[str, Any]:
+    def _header(self, path: str) -> Mapping[str, Any]:
         try:
             with self._files.open_input_file(path) as f:
                 raw = (pq.read_metadata(f).metadata or {}).get(_KEY)
-            said = json.loads(raw) if raw else {}
+            header = json.loads(raw) if raw else {}
         except (OSError, pa.ArrowException, ValueError) as error:
             raise BadInput.in_file(
                 path, f"broken baseline: {_first_line(error)}", "remove the file"
             ) from error
-        if not isinstance(said, dict) or said.get("schema") != SCHEMA:
+        if not isinstance(header, dict) or header.get("schema") != SCHEMA:
             raise BadInput.in_file(path, f"is no {SCHEMA} file", "remove it, or update the tool")
-        return said
+        return header
 
     def read(self, entry: Entry) -> LoadedRun:
         """Return a stored run as one side's run."""
-        said = self._said(entry.path)
+        header = self._header(entry.path)
         try:
             with self._files.open_input_file(entry.path) as f:
                 frame = pl.read_parquet(io.BytesIO(f.read()))
@@ -139,23 +143,23 @@ class Store:
                 pl.lit(0, dtype=pl.Int64).alias("device"), pl.col("row").cast(pl.Int64),
                 pl.lit(None, dtype=pl.Int64).alias("call"),
             )  # fmt: skip
-            made = RunClasses(
+            classes_of_run = RunClasses(
                 label=f"{entry.label}@{entry.commit[:9]}",
                 classes=classes,
                 sequence=ordered,
-                gap_s=float(said["gap_s"]),
-                gap_j=float(said["gap_j"]),
+                gap_s=float(header["gap_s"]),
+                gap_j=float(header["gap_j"]),
                 span_s=entry.span_s,
-                steps=int(said["steps"]),
-                keys={str(k): str(v) for k, v in said["keys"].items()},
-                clock_mhz=float(said["clock_mhz"]),
-                steps_taken=_steps(frame, said),
+                steps=int(header["steps"]),
+                keys={str(k): str(v) for k, v in header["keys"].items()},
+                clock_mhz=float(header["clock_mhz"]),
+                steps_taken=_steps(frame, header),
             )
         except (OSError, KeyError, TypeError, ValueError, pl.exceptions.PolarsError) as error:
             raise BadInput.in_file(
                 entry.path, f"broken baseline: {_first_line(error)}", "remove it"
             ) from error
-        return LoadedRun(made, _basis(entry.basis), None, None, [], clock_recorded=False)
+        return LoadedRun(classes_of_run, _basis(entry.basis), None, None, [], clock_recorded=False)
 
     def add(
         self, run: LoadedRun, *, branch: str, commit: str, reason: str = "", when_s: float | None = None
@@ -177,7 +181,7 @@ class Store:
             )
             numbered = frame.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("row"))
             frame = numbered.join(times, on="row", how="left", maintain_order="left").drop("row")
-        said = {
+        header = {
             "schema": SCHEMA,
             "tool_version": tool_version(),
             "gpu": one.keys.get("GPU", "unknown"),
@@ -197,14 +201,14 @@ class Store:
             "step_span_s": [] if one.steps_taken is None else one.steps_taken.span_s.tolist(),
         }
         table = frame.to_arrow()
-        table = table.replace_schema_metadata({_KEY: json.dumps(said, ensure_ascii=False).encode()})
+        table = table.replace_schema_metadata({_KEY: json.dumps(header, ensure_ascii=False).encode()})
         buffer = io.BytesIO()
         pq.write_table(table, buffer, compression="zstd")
         content = buffer.getvalue()
         folder = "/".join(
             [
                 self._root,
-                f"gpu={_part(str(said['gpu']))}",
+                f"gpu={_part(str(header['gpu']))}",
                 f"branch={_part(branch)}",
                 f"commit={_part(commit)}",
             ]
@@ -228,7 +232,7 @@ class Store:
         self._files.delete_file(entry.path)
 
 
-def _steps(frame: pl.DataFrame, said: Mapping[str, Any]) -> Steps | None:
+def _steps(frame: pl.DataFrame, header: Mapping[str, Any]) -> Steps | None:
     """Return what each step took, where that was stored."""
     if "step" not in frame.columns:
         return None
@@ -236,7 +240,7 @@ def _steps(frame: pl.DataFrame, said: Mapping[str, Any]) -> Steps | None:
         "step", pl.int_range(pl.len(), dtype=pl.Int64).alias("row"), pl.col("step_time_s").alias("time_s")
     )
     times = rows.explode("step", "time_s").drop_nulls().with_columns(pl.col("step").cast(pl.Int64))
-    return Steps(times, np.asarray(said["step_span_s"], np.float64))
+    return Steps(times, np.asarray(header["step_span_s"], np.float64))
 
 
 def _part(text: str) -> str:

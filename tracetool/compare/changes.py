@@ -15,7 +15,7 @@ from tracetool.compare.matched import CAUSES, matched_pairs, model_error_j
 from tracetool.compare.outcome import DEFAULT_LIMIT, Metric, RunDiff, metric_of, reason
 from tracetool.compare.scopes import FIGURES, family_figures, scope_figures
 from tracetool.compare.sides import Side
-from tracetool.compare.significance import Judging, Verdict, effects_of, judge, judged_together
+from tracetool.compare.significance import Criteria, Verdict, effects_of, judge, with_joint_intervals
 from tracetool.compare.spread import PRIOR, Spread, learned, observed_spread, repeated, single_run_prior
 from tracetool.compare.steps import within_whole
 from tracetool.compare.thresholds import METRICS, Threshold
@@ -23,7 +23,7 @@ from tracetool.core.arrays import Floats
 
 
 @dataclass(frozen=True)
-class Asked:
+class DiffRequest:
     """How to compare."""
 
     basis: str
@@ -37,7 +37,13 @@ class Asked:
 
 
 def compare_sides(
-    base: Side, head: Side, asked: Asked, *, parts: pl.DataFrame, clock_ratios: pl.DataFrame, **said: Any
+    base: Side,
+    head: Side,
+    request: DiffRequest,
+    *,
+    parts: pl.DataFrame,
+    clock_ratios: pl.DataFrame,
+    **context: Any,
 ) -> RunDiff:
     """Compare two sides.
 
@@ -45,7 +51,7 @@ def compare_sides(
     ----------
     base, head : Side
         The two sides, in the same unit.
-    asked : Asked
+    request : DiffRequest
         Basis of the energies, thresholds, knowledge of the spread.
     parts : DataFrame
         Which work is which, as :func:`tracetool.compare.pairing.pair_sides` returns.
@@ -62,20 +68,20 @@ def compare_sides(
         for k in sorted({*base.keys, *head.keys})
         if base.keys.get(k) and head.keys.get(k) and base.keys.get(k) != head.keys.get(k)
     }
-    if asked.basis != "predicted":
-        asked = _learned(_single(asked, (base, head)), (base, head))
-    model = 0.0 if asked.basis == "measured" else model_error_j(pairs)
+    if request.basis != "predicted":
+        request = _learned(_single(request, (base, head)), (base, head))
+    model = 0.0 if request.basis == "measured" else model_error_j(pairs)
     figures = {"base": run_figures(base), "head": run_figures(head)}
-    limit = next((t.limit for t in asked.thresholds if t.metric == "energy" and not t.scope), DEFAULT_LIMIT)
-    table = change_table(parts, pairs, (base, head), Judging(asked.basis, asked.spread("energy"), limit))
-    metrics = _metrics(figures, (base, head), model, asked, bool(differing))
-    metrics += _scoped((base, head), pairs, asked, bool(differing))
+    limit = next((t.limit for t in request.thresholds if t.metric == "energy" and not t.scope), DEFAULT_LIMIT)
+    table = change_table(parts, pairs, (base, head), Criteria(request.basis, request.spread("energy"), limit))
+    metrics = _metrics(figures, (base, head), model, request, bool(differing))
+    metrics += _scoped((base, head), pairs, request, bool(differing))
     verdict, reasons = overall(metrics, differing)
     spread = observed_spread(figures["base"]["energy"], figures["head"]["energy"])
-    if not np.isnan(spread) and asked.basis != "predicted":
-        said = {
-            **said,
-            "notes": (f"run-to-run spread of the energy: {100 * spread:.2g} %", *said.get("notes", ())),
+    if not np.isnan(spread) and request.basis != "predicted":
+        context = {
+            **context,
+            "notes": (f"run-to-run spread of the energy: {100 * spread:.2g} %", *context.get("notes", ())),
         }
     return RunDiff(
         tuple(r.label for r in base.runs),
@@ -86,24 +92,26 @@ def compare_sides(
         {f: factors[f] for f in FACTORS},
         table,
         base.unit,
-        asked.basis,
+        request.basis,
         keys=differing,
-        **said,
+        **context,
     )
 
 
-def _single(asked: Asked, sides: tuple[Side, Side]) -> Asked:
-    """Return what is asked with the spreads assumed of single runs, where that is all there is."""
+def _single(request: DiffRequest, sides: tuple[Side, Side]) -> DiffRequest:
+    """Return the request with the spreads assumed of single runs, where that is all there is."""
     if repeated(*(len(s.runs) for s in sides)):
-        return asked
-    return replace(asked, spreads={**{m: single_run_prior(m, asked.basis) for m in METRICS}, **asked.spreads})
+        return request
+    return replace(
+        request, spreads={**{m: single_run_prior(m, request.basis) for m in METRICS}, **request.spreads}
+    )
 
 
-def _learned(asked: Asked, sides: tuple[Side, Side]) -> Asked:
-    """Return what is asked with the spreads that the families of all runs together tell."""
-    found = family_figures(sides)
-    told = {m: learned(base, head, asked.spread(m), noise) for m, (base, head, noise) in found.items()}
-    return replace(asked, spreads={**asked.spreads, **told})
+def _learned(request: DiffRequest, sides: tuple[Side, Side]) -> DiffRequest:
+    """Return the request with the spreads that the families of all runs together tell."""
+    figures = family_figures(sides)
+    spreads = {m: learned(base, head, request.spread(m), noise) for m, (base, head, noise) in figures.items()}
+    return replace(request, spreads={**request.spreads, **spreads})
 
 
 def run_figures(side: Side) -> Mapping[str, Floats]:
@@ -119,23 +127,23 @@ def _metrics(
     figures: Mapping[str, Mapping[str, Floats]],
     sides: tuple[Side, Side],
     model_j: float,
-    asked: Asked,
+    request: DiffRequest,
     incomparable: bool,
 ) -> tuple[Metric, ...]:
     """Judge the whole run's figures, each by itself."""
-    limits = {t.metric: t.limit for t in asked.thresholds if not t.scope}
+    limits = {t.metric: t.limit for t in request.thresholds if not t.scope}
     whole = float(figures["base"]["energy"].mean())
-    made = []
+    compared = []
     for name in METRICS:
         base, head = figures["base"][name], figures["head"][name]
         # a relative error of energy is one of power and of energy x time; of a modeled time it is a bound
-        modeled = name != "time" or asked.basis == "predicted"
+        modeled = name != "time" or request.basis == "predicted"
         error = model_j / whole if modeled and whole > 0 else 0.0
         noise = np.array([within_whole(sides, FIGURES[name])])
-        judging = Judging(asked.basis, asked.spread(name), within=noise)
-        effects = effects_of(base[:, None], head[:, None], judging, np.array([error]))
+        criteria = Criteria(request.basis, request.spread(name), within=noise)
+        effects = effects_of(base[:, None], head[:, None], criteria, np.array([error]))
         limit = limits.get(name, DEFAULT_LIMIT)
-        made.append((name, base, head, effects, limit, name in limits))
+        compared.append((name, base, head, effects, limit, name in limits))
     return tuple(
         metric_of(
             (name, ""),
@@ -143,31 +151,31 @@ def _metrics(
             effects,
             "inconclusive" if incomparable else judge(effects, limit)[0],
             limit=limit,
-            asked=is_asked,
+            has_limit=has_limit,
         )
-        for name, base, head, effects, limit, is_asked in made
+        for name, base, head, effects, limit, has_limit in compared
     )
 
 
 def _scoped(
-    sides: tuple[Side, Side], pairs: pl.DataFrame, asked: Asked, incomparable: bool
+    sides: tuple[Side, Side], pairs: pl.DataFrame, request: DiffRequest, incomparable: bool
 ) -> tuple[Metric, ...]:
     """Judge the families and patterns that have limits of their own by intervals that hold together."""
-    wanted = scope_figures(sides, [t for t in asked.thresholds if t.scope])
-    if not wanted:
+    scoped_figures = scope_figures(sides, [t for t in request.thresholds if t.scope])
+    if not scoped_figures:
         return ()
     groups = [
         effects_of(
             w.base[:, None],
             w.head[:, None],
-            Judging(asked.basis, asked.spread(w.metric, w.scope), within=np.array([w.within])),
+            Criteria(request.basis, request.spread(w.metric, w.scope), within=np.array([w.within])),
             np.array([w.model_error(pairs)])
-            if asked.basis == "predicted" or (asked.basis == "anchored" and w.metric != "time")
+            if request.basis == "predicted" or (request.basis == "anchored" and w.metric != "time")
             else None,
         )
-        for w in wanted
+        for w in scoped_figures
     ]
-    groups = [judged_together(g, len(wanted)) for g in groups]
+    groups = [with_joint_intervals(g, len(scoped_figures)) for g in groups]
     return tuple(
         metric_of(
             (w.metric, w.scope),
@@ -175,9 +183,9 @@ def _scoped(
             effects,
             "inconclusive" if incomparable else judge(effects, w.limit)[0],
             limit=w.limit,
-            asked=True,
+            has_limit=True,
         )
-        for w, effects in zip(wanted, groups, strict=True)
+        for w, effects in zip(scoped_figures, groups, strict=True)
     )
 
 
@@ -185,14 +193,16 @@ def overall(
     metrics: Sequence[Metric], differing: Mapping[str, tuple[str, str]]
 ) -> tuple[Verdict, tuple[str, ...]]:
     """Return the verdict of the whole and why."""
-    judged = [m for m in metrics if m.asked] or [m for m in metrics if m.name == "energy" and not m.scope]
+    deciding = [m for m in metrics if m.has_limit] or [
+        m for m in metrics if m.name == "energy" and not m.scope
+    ]
     order: tuple[Verdict, ...] = ("regressed", "inconclusive", "improved", "unchanged")
-    verdict = next(v for v in order if any(m.verdict == v for m in judged))
+    verdict = next(v for v in order if any(m.verdict == v for m in deciding))
     advice = (
         "; give more runs a side, or keep baselines" if verdict == "inconclusive" and not differing else ""
     )
-    reasons = [reason(m) + advice for m in judged if m.verdict == verdict]
+    reasons = [reason(m) + advice for m in deciding if m.verdict == verdict]
     if differing:
-        said = "; ".join(f"{k}: {a} and {b}" for k, (a, b) in differing.items())
-        reasons.insert(0, f"the two sides are not comparable ({said})")
+        differences = "; ".join(f"{k}: {a} and {b}" for k, (a, b) in differing.items())
+        reasons.insert(0, f"the two sides are not comparable ({differences})")
     return verdict, tuple(reasons)

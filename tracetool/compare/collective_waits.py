@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from tracetool.compare.accuracy import SHAPES
-from tracetool.compare.accuracy_sums import judged
+from tracetool.compare.accuracy_sums import with_errors
 from tracetool.families import names
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def without_waits(rows: pl.DataFrame, replays: RunReplay | None) -> tuple[pl.Dat
     meeting = np.bincount(work.signature[met.member], minlength=count)
     launched = np.maximum(np.bincount(work.signature, minlength=count), 1)
     collective = np.asarray(replays.rows.family == names.COLLECTIVE)
-    known = pl.DataFrame(
+    waits = pl.DataFrame(
         {
             "signature": np.arange(count),
             "wait_each_ms": waited / launched * 1e-6,
@@ -49,12 +49,12 @@ def without_waits(rows: pl.DataFrame, replays: RunReplay | None) -> tuple[pl.Dat
             "unsplit": collective & (meeting < launched),
         }
     )
-    made = rows.drop("waiting_ms").join(known, on="signature", how="left", maintain_order="left")
-    made = made.with_columns(
+    joined = rows.drop("waiting_ms").join(waits, on="signature", how="left", maintain_order="left")
+    joined = joined.with_columns(
         pl.when("met").then(pl.col("wait_each_ms") * pl.col("launches")).alias("waiting_ms"),
         (pl.col("compared") & ~pl.col("unsplit")).alias("compared"),
     )
-    return judged(made.drop("wait_each_ms", "met", "unsplit")), _notes(made)
+    return with_errors(joined.drop("wait_each_ms", "met", "unsplit")), _notes(joined)
 
 
 def _notes(rows: pl.DataFrame) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Final
 
 import polars as pl
 
-from tracetool.compare.changes import Asked, compare_sides
+from tracetool.compare.changes import DiffRequest, compare_sides
 from tracetool.compare.diff_run import accuracy_of, diff_run
 from tracetool.compare.outcome import RunDiff
 from tracetool.compare.pairing import pair_sides
@@ -76,15 +76,15 @@ def load_sides(
 ) -> tuple[list[LoadedRun], list[LoadedRun]]:
     """Return both sides' runs, their energies of one basis."""
     paths = [expand([Path(p) for p in side]) for side in (base, head)]
-    for side, found in zip(("base", "head"), paths, strict=True):
-        if not found:
+    for side, side_paths in zip(("base", "head"), paths, strict=True):
+        if not side_paths:
             raise BadInput(f"the {side} side holds no run", "give tracetool diff BASE HEAD")
     basis = chosen_basis([*paths[0], *paths[1]], reading.basis)
-    seen: dict[Path, LoadedRun] = {}
+    loaded: dict[Path, LoadedRun] = {}
     for path in (*paths[0], *paths[1]):
-        if path.resolve() not in seen:
-            seen[path.resolve()] = load_run(path, basis, reading)
-    return [seen[p.resolve()] for p in paths[0]], [seen[p.resolve()] for p in paths[1]]
+        if path.resolve() not in loaded:
+            loaded[path.resolve()] = load_run(path, basis, reading)
+    return [loaded[p.resolve()] for p in paths[0]], [loaded[p.resolve()] for p in paths[1]]
 
 
 def diff_sides(
@@ -103,20 +103,20 @@ def diff_sides(
     if basis != "predicted":
         warnings += _unrepeated(base, head, spreads or {})
     if len({r.classes.steps for r in (*base, *head)}) > 1 and not per_step:
-        warnings.append("the runs name no steps on both sides: whole runs are compared, of whatever length")
+        warnings.append("not every run marks steps: whole runs are compared, whatever their length")
     parts = pair_sides(sides[0], sides[1])
-    ratios, said = _clock_ratios(base, head, sides, reshaped="reshaped" in parts["relation"])
-    notes = [f"{len(base)} base and {counted(len(head), 'head run')}, per {sides[0].unit}", *said]
-    seen = dict.fromkeys(n for r in (*base, *head) for n in r.notes)
+    ratios, clock_notes = _clock_ratios(base, head, sides, reshaped="reshaped" in parts["relation"])
+    notes = [f"{len(base)} base and {counted(len(head), 'head run')}, per {sides[0].unit}", *clock_notes]
+    run_notes = dict.fromkeys(n for r in (*base, *head) for n in r.notes)
     setting = f"{base[0].classes.keys.get('GPU', '?')}, {_BASES[basis]}, per {sides[0].unit}"
     return compare_sides(
         sides[0],
         sides[1],
-        Asked(basis, tuple(thresholds), spreads or {}),
+        DiffRequest(basis, tuple(thresholds), spreads or {}),
         parts=parts,
         clock_ratios=ratios,
         setting=setting,
-        notes=(*notes, *context_changes(base, head), *seen),
+        notes=(*notes, *context_changes(base, head), *run_notes),
         modeled_pct=_modeled_pct(base, head, per_step=per_step),
         warnings=tuple(warnings),
     )
@@ -136,7 +136,7 @@ def _unrepeated(
         for spread in [spreads.get(metric, single_run_prior(metric, base[0].basis))]
     )
     advice = "three or more runs a side, or kept baselines, show their own"
-    return [f"run-to-run spread, for want of repeated runs: {assumed}; {advice}"]
+    return [f"run-to-run spread assumed, without repeated runs: {assumed}; {advice}"]
 
 
 def _modeled_pct(base: Sequence[LoadedRun], head: Sequence[LoadedRun], *, per_step: bool) -> float | None:
@@ -157,18 +157,18 @@ def _clock_ratios(
     clocks = [s.clock_mhz for s in sides]
     recorded = all(r.clock_recorded for r in (*base, *head))
     differ = abs(clocks[1] / clocks[0] - 1.0) > _SAME_CLOCK and recorded
-    made = []
+    ratios = []
     asks = (base, head) if reshaped else (base,) if differ else ()
     for name, runs, side in zip(("base", "head"), asks, sides, strict=False):
         first = runs[0]
         if first.run is None or first.signatures is None:
             continue
-        asked = [clocks[0], clocks[1]] if differ and name == "base" else [clocks[0]]
-        made.append(_ratios(first, side, asked, name))
+        clocks_mhz = [clocks[0], clocks[1]] if differ and name == "base" else [clocks[0]]
+        ratios.append(_ratios(first, side, clocks_mhz, name))
     notes = [f"clock: {clocks[0]:g} MHz base, {clocks[1]:g} MHz head"] if differ else []
     if not recorded:
         notes.append("a clock was not recorded: no part of the change is put down to it")
-    return (pl.concat(made) if made else pl.DataFrame(schema=_NO_RATIOS)), notes
+    return (pl.concat(ratios) if ratios else pl.DataFrame(schema=_NO_RATIOS)), notes
 
 
 def _ratios(loaded: LoadedRun, side: Side, clocks: Sequence[float], name: str) -> pl.DataFrame:

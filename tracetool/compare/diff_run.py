@@ -71,7 +71,7 @@ def accuracy_of(
     thresholds: Sequence[Threshold] = (),
 ) -> Accuracy:
     """Compare a prediction at one clock, not anchored on the run's times, with what the run measured."""
-    measured, said, warnings = measured_energy(run, gpu=gpu, power=power, tz=tz)
+    measured, energy_notes, warnings = measured_energy(run, gpu=gpu, power=power, tz=tz)
     rows = compare_signatures(run.signatures, predicted.signatures, measured)
     rows, waits = without_waits(rows, predicted.replays)
     table = accuracy_table(rows, _scopes(run, predicted.totals[0], measured))
@@ -83,7 +83,7 @@ def accuracy_of(
         clock_mhz=float(predicted.totals[0]["clock_mhz"]),
         table=table,
         breaches=breaches(table, thresholds),
-        notes=(*predicted.notes, *waits, *said),
+        notes=(*predicted.notes, *waits, *energy_notes),
         warnings=tuple(warnings),
         coverage=predicted.info.get("coverage", {}),
     )
@@ -98,32 +98,32 @@ def measured_energy(
     from tracetool.measure.attribute import attribute_run
 
     try:
-        found = attribute_run(run, gpu=gpu, power=power, tz=tz)
+        attribution = attribute_run(run, gpu=gpu, power=power, tz=tz)
     except BadInput as error:
         if power:
             raise
         return None, [], [f"energy was not attributed: {error.message}"]
-    energy: pl.DataFrame = found.energy
-    notes = list(found.notes)
+    energy: pl.DataFrame = attribution.energy
+    notes = list(attribution.notes)
     if energy["energy_j"].is_not_null().any():
         return energy, notes, []
-    return None, notes, ["the power log tells no kernel's energy; energies are predicted only"]
+    return None, notes, ["no kernel's energy is identifiable from the power log; energies are predicted only"]
 
 
 def _scopes(run: Run, total: Mapping[str, Any], measured: pl.DataFrame | None) -> pl.DataFrame:
     """Return the run's kernels, copies and, where a log tells them, gaps: measured beside predicted."""
     scopes = measured_scopes(run, measured)
-    made = []
+    rows = []
     for level, stem, name in (("kernels", "kernel_", "(all kernels)"), ("copies", "copy_", "(copies)")):
         if level in scopes:
             figures = _predicted_figures(
                 total, f"{stem}time{{}}_ms", f"{stem}energy{{}}_j", f"{stem}power{{}}_w"
             )
-            made.append({"level": level, "name": name, **figures, **scopes[level]})
+            rows.append({"level": level, "name": name, **figures, **scopes[level]})
     if "gaps" in scopes:
         figures = _predicted_figures(total, "gap{}_ms", "gap_energy{}_j", "idle_power{}_w")
-        made.append({"level": "gap", "name": "(gap)", **figures, **scopes["gaps"]})
-    return pl.DataFrame(made, infer_schema_length=None).with_columns(pl.lit("not compared").alias("agrees"))
+        rows.append({"level": "gap", "name": "(gap)", **figures, **scopes["gaps"]})
+    return pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.lit("not compared").alias("agrees"))
 
 
 def _predicted_figures(total: Mapping[str, Any], time: str, energy: str, power: str) -> dict[str, Any]:

@@ -13,12 +13,12 @@ from tracetool.compare.matched import CAUSES, pair_half_width
 from tracetool.compare.scopes import FIGURES, LEAST_SHARE
 from tracetool.compare.sides import Side
 from tracetool.compare.significance import (
-    Judging,
+    Criteria,
     chances,
     effects_of,
     figures_together,
     judge,
-    judged_together,
+    with_joint_intervals,
 )
 from tracetool.compare.steps import step_sums, within
 from tracetool.core.arrays import Floats
@@ -33,7 +33,7 @@ def change_table(
     parts: pl.DataFrame,
     pairs: pl.DataFrame,
     sides: tuple[Side, Side],
-    judging: Judging,
+    criteria: Criteria,
 ) -> pl.DataFrame:
     """Return the ``changes`` table: total, gap, then each level's rows, largest change in joules first.
 
@@ -45,17 +45,17 @@ def change_table(
         As :func:`tracetool.compare.matched.matched_pairs` returns.
     sides : (Side, Side)
         Base and head.
-    judging : Judging
+    criteria : Criteria
         Basis of the energies, spread and threshold.
     """
     base, head = sides
     rows = [_total(sides, pairs), _gap(sides)]
     rows += [
-        _grouped(level, sides, pairs, judging)
+        _grouped(level, sides, pairs, criteria)
         for level in ("family", "operator", "range")
         if level == "family" or any((s.classes[level] != "").any() for s in sides)
     ]
-    rows.append(_kernels(parts, pairs, sides, judging))
+    rows.append(_kernels(parts, pairs, sides, criteria))
     whole = pl.concat(rows, how="diagonal_relaxed")
     totals = [float(sum(s.gap_j)) / len(s.runs) + float(s.classes["energy_j"].sum()) for s in (base, head)]
     shares = [
@@ -64,7 +64,7 @@ def change_table(
         )
         for s, t in zip(("base", "head"), totals, strict=True)
     ]
-    made = whole.with_columns(
+    changes = whole.with_columns(
         (pl.col("energy_head_j") - pl.col("energy_base_j")).alias("energy_change_j"),
         _change("time_base_ms", "time_head_ms").alias("time_change_pct"),
         pl.coalesce("energy_change_pct", _change("energy_base_j", "energy_head_j")).alias(
@@ -78,7 +78,7 @@ def change_table(
         ),
         *shares,
     ).with_columns(_change("power_base_w", "power_head_w").alias("power_change_pct"))
-    return load_schema("changes").conform(made)
+    return load_schema("changes").conform(changes)
 
 
 def _change(base: str, head: str) -> pl.Expr:
@@ -106,7 +106,7 @@ def _gap(sides: tuple[Side, Side]) -> pl.DataFrame:
     return pl.DataFrame([row])
 
 
-def _grouped(level: str, sides: tuple[Side, Side], pairs: pl.DataFrame, judging: Judging) -> pl.DataFrame:
+def _grouped(level: str, sides: tuple[Side, Side], pairs: pl.DataFrame, criteria: Criteria) -> pl.DataFrame:
     """Rows of a level whose names are the same on both sides."""
     label = (
         pl.when(pl.col(level) == "")
@@ -116,32 +116,32 @@ def _grouped(level: str, sides: tuple[Side, Side], pairs: pl.DataFrame, judging:
     )
     per_run = [s.by_run(label) for s in sides]
     names = sorted({n for rows in per_run for n in rows["label"].to_list()})
-    made = pl.DataFrame(
+    table = pl.DataFrame(
         {"level": [level] * len(names), "name": names}, schema={"level": pl.String, "name": pl.String}
     )
     figures = [_per_run(rows, names, len(s.runs)) for rows, s in zip(per_run, sides, strict=True)]
     causes = pairs.group_by(pl.col(level).fill_null(_NONE[level]).alias("name")).agg(
         *(pl.col(c).sum() for c in CAUSES), (pair_half_width() ** 2).sum().sqrt().alias("error_j")
     )
-    made = made.join(causes, on="name", how="left", maintain_order="left")
+    table = table.join(causes, on="name", how="left", maintain_order="left")
     if level == "family":
-        made = made.with_columns(pl.col("name").alias("family"))
+        table = table.with_columns(pl.col("name").alias("family"))
     places = _places(names, pl.String)
     members = [
         s.classes.select("class", label.alias("label")).join(places, on="label").select("class", "at")
         for s in sides
     ]
     noise = within(step_sums(sides, members, len(names)), FIGURES["energy"], len(names))
-    return _judged(_with_means(made, figures), figures, replace(judging, within=noise))
+    return _with_verdicts(_with_means(table, figures), figures, replace(criteria, within=noise))
 
 
 def _kernels(
     parts: pl.DataFrame,
     pairs: pl.DataFrame,
     sides: tuple[Side, Side],
-    judging: Judging,
+    criteria: Criteria,
 ) -> pl.DataFrame:
-    made = pairs.select(
+    table = pairs.select(
         pl.lit("kernel").alias("level"),
         pl.coalesce("name_base", "name_head").alias("name"),
         pl.when(pl.col("name_base") != pl.col("name_head")).then("name_head").alias("head_name"),
@@ -156,10 +156,10 @@ def _kernels(
     places = _places(numbers, pairs.schema["pair"])
     figures, members = [], []
     for name, side in zip(("base", "head"), sides, strict=True):
-        mine = parts.filter(pl.col("side") == name).join(
+        side_parts = parts.filter(pl.col("side") == name).join(
             side.classes.select("class", pl.col("launches").alias("all")), on="class", how="left"
         )
-        part = mine.select(
+        part = side_parts.select(
             "class", pl.col("pair").alias("label"), (pl.col("launches") / pl.col("all")).alias("share")
         )
         members.append(part.join(places, on="label").select("class", "at", "share"))
@@ -170,7 +170,7 @@ def _kernels(
         )
         figures.append(_per_run(rows, numbers, len(side.runs)))
     noise = within(step_sums(sides, members, len(numbers)), FIGURES["energy"], len(numbers))
-    return _judged(_with_means(made, figures), figures, replace(judging, within=noise))
+    return _with_verdicts(_with_means(table, figures), figures, replace(criteria, within=noise))
 
 
 def _places(labels: Sequence[Any], kind: Any) -> pl.DataFrame:
@@ -182,18 +182,18 @@ def _places(labels: Sequence[Any], kind: Any) -> pl.DataFrame:
 def _per_run(rows: pl.DataFrame, labels: Sequence[Any], runs: int) -> dict[str, Floats]:
     """Return figures per run and label, shape (runs, labels) each; absent ones are zero."""
     placed = rows.join(_places(labels, rows.schema["label"]), on="label", how="inner")
-    made = {}
+    figures = {}
     for column in _SUMS:
         filled = np.zeros((runs, len(labels)))
         filled[placed["run"].to_numpy(), placed["at"].to_numpy()] = placed[column].to_numpy()
-        made[column] = filled
-    return made
+        figures[column] = filled
+    return figures
 
 
 def _with_means(rows: pl.DataFrame, figures: list[dict[str, Floats]]) -> pl.DataFrame:
     return rows.with_columns(
-        pl.Series(target.format(side), found[column].mean(axis=0) * factor)
-        for side, found in zip(("base", "head"), figures, strict=True)
+        pl.Series(target.format(side), side_figures[column].mean(axis=0) * factor)
+        for side, side_figures in zip(("base", "head"), figures, strict=True)
         for column, target, factor in (
             ("launches", "launches_{}", 1.0),
             ("time_s", "time_{}_ms", 1e3),
@@ -202,25 +202,25 @@ def _with_means(rows: pl.DataFrame, figures: list[dict[str, Floats]]) -> pl.Data
     )
 
 
-def _judged(rows: pl.DataFrame, figures: list[dict[str, Floats]], judging: Judging) -> pl.DataFrame:
+def _with_verdicts(rows: pl.DataFrame, figures: list[dict[str, Floats]], criteria: Criteria) -> pl.DataFrame:
     if not rows.height:
         return rows
     base, head = figures[0]["energy_j"], figures[1]["energy_j"]
     error = None
-    if judging.basis != "measured":
+    if criteria.basis != "measured":
         whole = base.mean(axis=0)
         half = rows["error_j"].fill_null(0.0).to_numpy()
         error = np.divide(half, whole, out=np.zeros_like(whole), where=whole > 0) / Z90
     means = base.mean(axis=0), head.mean(axis=0)
     heavy = np.any([m >= LEAST_SHARE * m.sum() for m in means], axis=0)
-    effects = judged_together(effects_of(base, head, judging, error), figures_together(heavy))
+    effects = with_joint_intervals(effects_of(base, head, criteria, error), figures_together(heavy))
     both = np.isfinite(effects.change)
-    made = rows.with_columns(
+    table = rows.with_columns(
         pl.Series("energy_change_pct", 100.0 * effects.change).fill_nan(None),
         pl.Series("energy_change_low_pct", 100.0 * effects.low).fill_nan(None),
         pl.Series("energy_change_high_pct", 100.0 * effects.high).fill_nan(None),
         pl.Series("p_value", chances(effects)).fill_nan(None),
-        pl.Series("verdict", judge(effects, judging.limit), dtype=pl.String).set(pl.Series(~both), None),
+        pl.Series("verdict", judge(effects, criteria.limit), dtype=pl.String).set(pl.Series(~both), None),
     )
     size = (pl.col("energy_head_j") - pl.col("energy_base_j")).abs()
-    return made.sort(size, descending=True, maintain_order=True).drop("error_j", strict=False)
+    return table.sort(size, descending=True, maintain_order=True).drop("error_j", strict=False)

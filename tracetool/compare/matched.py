@@ -54,18 +54,18 @@ def matched_pairs(parts: pl.DataFrame, base: Side, head: Side, clock_ratios: pl.
         )
         wide = summed if wide is None else wide.join(summed, on="pair", how="full", coalesce=True)
     assert wide is not None
-    made = wide.with_columns(
+    pairs = wide.with_columns(
         pl.coalesce("relation_base", "relation_head").alias("relation"),
         *(pl.coalesce(f"{c}_base", f"{c}_head").alias(c) for c in ("family", "operator", "range")),
         *(pl.col(f"{c}_{s}").fill_null(0.0) for c in (*_FIGURES, "count") for s in ("base", "head")),
     ).sort("pair")
     work = pl.when(pl.col("relation") == "reshaped").then(pl.col("work_s_head") / pl.col("work_s_base"))
-    made = made.with_columns(
+    pairs = pairs.with_columns(
         work.fill_null(1.0).fill_nan(1.0).alias("work_ratio"),
         pl.col("clock_time_ratio_base").fill_null(1.0).alias("clock_time_ratio"),
         pl.col("clock_power_ratio_base").fill_null(1.0).alias("clock_power_ratio"),
     )
-    return _with_causes(made)
+    return _with_causes(pairs)
 
 
 def _shares(parts: pl.DataFrame, side: Side) -> pl.DataFrame:

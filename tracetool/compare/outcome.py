@@ -28,7 +28,7 @@ class Metric:
     low: float
     high: float
     limit: float
-    asked: bool
+    has_limit: bool
     verdict: Verdict
     detectable: float
     p_value: float
@@ -85,12 +85,12 @@ class RunDiff:
     @property
     def failed(self) -> bool:
         """Whether a threshold that was asked for is broken."""
-        return any(m.asked and m.verdict == "regressed" for m in self.metrics)
+        return any(m.has_limit and m.verdict == "regressed" for m in self.metrics)
 
     @property
     def undecided(self) -> bool:
         """Whether a threshold that was asked for could not be decided."""
-        return any(m.asked and m.verdict == "inconclusive" for m in self.metrics)
+        return any(m.has_limit and m.verdict == "inconclusive" for m in self.metrics)
 
 
 def metric_of(
@@ -100,7 +100,7 @@ def metric_of(
     verdict: Verdict,
     *,
     limit: float,
-    asked: bool,
+    has_limit: bool,
 ) -> Metric:
     """Return one judged figure; ``key`` is its name and scope."""
     return Metric(
@@ -110,7 +110,7 @@ def metric_of(
         low=float(effects.low[0]),
         high=float(effects.high[0]),
         limit=limit,
-        asked=asked,
+        has_limit=has_limit,
         verdict=verdict,
         detectable=float(detectable(effects, limit)[0]),
         p_value=float(np.minimum(effects.p_worse * effects.tests, 1.0)[0]),

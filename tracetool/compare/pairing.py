@@ -57,14 +57,14 @@ def pair_sides(base: Side, head: Side) -> pl.DataFrame:
     the same two matched neighbors stand in the same place. The rest is added or removed.
     """
     rest = {"base": base.classes, "head": head.classes}
-    made: list[pl.DataFrame] = []
+    pair_parts: list[pl.DataFrame] = []
     begin = 0
     for columns, relation in LEVELS:
         keys = [pl.col(c) for c in columns]
-        told = _told(columns, relation)
+        usable = _told(columns, relation)
         both = (
-            rest["base"].filter(told).select(keys).unique()
-            .join(rest["head"].filter(told).select(keys).unique(), on=list(columns), how="inner")
+            rest["base"].filter(usable).select(keys).unique()
+            .join(rest["head"].filter(usable).select(keys).unique(), on=list(columns), how="inner")
             .sort(columns)
             .with_row_index("pair", offset=begin)
             .with_columns(pl.col("pair").cast(pl.Int64))
@@ -73,28 +73,29 @@ def pair_sides(base: Side, head: Side) -> pl.DataFrame:
             continue
         begin += both.height
         for side, frame in rest.items():
-            found = frame.filter(told).join(both, on=list(columns), how="inner")
-            made.append(
-                found.select(pl.lit(side).alias("side"), "class", "pair", pl.lit(relation).alias("relation"),
-                             "launches", pl.col("launches").alias("places"))
+            matched = frame.filter(usable).join(both, on=list(columns), how="inner")
+            pair_parts.append(
+                matched.select(pl.lit(side).alias("side"), "class", "pair",
+                               pl.lit(relation).alias("relation"), "launches",
+                               pl.col("launches").alias("places"))
             )  # fmt: skip
-            rest[side] = frame.join(found.select("class"), on="class", how="anti")
-    placed = pl.concat(made) if made else None
+            rest[side] = frame.join(matched.select("class"), on="class", how="anti")
+    placed = pl.concat(pair_parts) if pair_parts else None
     if rest["base"].height and rest["head"].height:
         in_order = _by_place(base, head, placed, rest, begin)
         if in_order.height:
-            made.append(in_order)
+            pair_parts.append(in_order)
             begin = int(in_order["pair"].to_numpy().max()) + 1
     for side, relation in (("base", "removed"), ("head", "added")):
-        left = _left_over(rest[side], made, side)
-        made.append(
+        left = _left_over(rest[side], pair_parts, side)
+        pair_parts.append(
             left.with_row_index("pair", offset=begin).select(
                 pl.lit(side).alias("side"), "class", pl.col("pair").cast(pl.Int64),
                 pl.lit(relation).alias("relation"), "launches", pl.col("launches").alias("places"),
             )
         )  # fmt: skip
         begin += left.height
-    return _name_operator_matches(pl.concat(made), base, head)
+    return _name_operator_matches(pl.concat(pair_parts), base, head)
 
 
 def _told(columns: Sequence[str], relation: str) -> pl.Expr:
@@ -103,28 +104,30 @@ def _told(columns: Sequence[str], relation: str) -> pl.Expr:
     return pl.all_horizontal(pl.col(c) != "" for c in needed) if needed else pl.lit(value=True)
 
 
-def _left_over(rest: pl.DataFrame, made: Sequence[pl.DataFrame], side: str) -> pl.DataFrame:
+def _left_over(rest: pl.DataFrame, pair_parts: Sequence[pl.DataFrame], side: str) -> pl.DataFrame:
     """Return what of the unmatched classes no place took: whole classes or parts of them."""
-    if not made:
+    if not pair_parts:
         return rest.select("class", "launches")
-    taken = (
-        pl.concat(made)
+    paired = (
+        pl.concat(pair_parts)
         .filter(pl.col("side") == side)
         .group_by("class")
         .agg(pl.col("launches").sum().alias("taken"))
     )
-    left = rest.select("class", "launches").join(taken, on="class", how="left")
+    left = rest.select("class", "launches").join(paired, on="class", how="left")
     left = left.with_columns(pl.col("launches") - pl.col("taken").fill_null(0.0))
     return left.filter(pl.col("launches") > 1e-9).select("class", "launches")
 
 
 def _name_operator_matches(parts: pl.DataFrame, base: Side, head: Side) -> pl.DataFrame:
     """Say of operators done by other kernels whether these are as many, fewer or more."""
-    found = parts.filter(pl.col("relation") == "by operator")
+    operator_parts = parts.filter(pl.col("relation") == "by operator")
     calls = pl.concat(
         [
             side.sequence.select("class", "call")
-            .join(found.filter(pl.col("side") == name).select("class", "pair"), on="class", how="inner")
+            .join(
+                operator_parts.filter(pl.col("side") == name).select("class", "pair"), on="class", how="inner"
+            )
             .group_by("pair")
             .agg(pl.col("call").n_unique().alias("calls"), pl.len().alias("all"))
             .select(
@@ -140,15 +143,17 @@ def _name_operator_matches(parts: pl.DataFrame, base: Side, head: Side) -> pl.Da
         pl.col("each").filter(pl.col("side") == s).first().alias(s) for s in ("base", "head")
     )
     named = each.select("pair", _count_relation(pl.col("base"), pl.col("head")).alias("named"))
-    made = parts.join(named, on="pair", how="left").join(calls.drop("each"), on=["side", "pair"], how="left")
+    named_parts = parts.join(named, on="pair", how="left").join(
+        calls.drop("each"), on=["side", "pair"], how="left"
+    )
     relation = pl.coalesce("named", "relation")
     if not any((side.classes["range"] != "").any() for side in (base, head)) or not all(
         (side.classes["range"] != "").any() for side in (base, head)
     ):  # without ranges on both sides nothing can have been relocated between them
         relation = pl.when(relation == "relocated").then(pl.lit("same")).otherwise(relation)
-    return made.with_columns(relation.alias("relation"), pl.coalesce("calls", "places").alias("places")).drop(
-        "named", "calls"
-    )
+    return named_parts.with_columns(
+        relation.alias("relation"), pl.coalesce("calls", "places").alias("places")
+    ).drop("named", "calls")
 
 
 def _count_relation(base: pl.Expr, head: pl.Expr) -> pl.Expr:
@@ -163,12 +168,12 @@ def _count_relation(base: pl.Expr, head: pl.Expr) -> pl.Expr:
 
 def _holes(side: Side, placed: pl.DataFrame | None, name: str) -> pl.DataFrame:
     """Return stretches of unmatched launches: their classes, and the matched pairs before and after."""
-    known = (
+    class_pairs = (
         pl.DataFrame(schema={"class": pl.Int64, "pair": pl.Int64})
         if placed is None
         else placed.filter(pl.col("side") == name).select("class", "pair")
     )
-    rows = side.sequence.join(known, on="class", how="left", maintain_order="left").with_columns(
+    rows = side.sequence.join(class_pairs, on="class", how="left", maintain_order="left").with_columns(
         pl.col("pair").forward_fill().over("device").fill_null(-1).alias("before"),
         pl.col("pair").backward_fill().over("device").fill_null(-2).alias("after"),
         pl.struct("device", pl.col("pair").is_null()).rle_id().alias("stretch"),
@@ -201,8 +206,8 @@ def _by_place(
     for side, frame in holes.items():
         families = (base if side == "base" else head).classes.select("class", "family")
         inside = frame.join(both, on=["before", "after"], how="inner").with_row_index("hole")
-        told = inside.explode("class").join(families, on="class", how="left", maintain_order="left")
-        inside = inside.join(told.group_by("hole").agg("family"), on="hole", how="left")
+        with_family = inside.explode("class").join(families, on="class", how="left", maintain_order="left")
+        inside = inside.join(with_family.group_by("hole").agg("family"), on="hole", how="left")
         contents[side] = inside.group_by("place").agg(
             pl.col("times").sum().alias(f"{side}_times"),
             (pl.col("class").list.len() * pl.col("times")).sum().alias(f"{side}_launches"),

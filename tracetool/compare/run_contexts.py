@@ -39,12 +39,16 @@ def context_shares(run: Run, power_w: pl.DataFrame) -> dict[str, Floats]:
         .sort("start_ns")
     )
     shares: dict[str, Floats] = {}
-    for mine in kernels.partition_by("device"):
-        start = (mine["start_ns"] - mine["start_ns"][0]).to_numpy().astype(np.float64) * 1e-9
-        length = mine["duration_ns"].to_numpy().astype(np.float64) * 1e-9
-        said = context_labels(start, start + length, mine["power_w"].to_numpy())
-        told = pl.DataFrame({"name": mine["name"], "context": said.astype(str), "s": length})
-        for row in told.group_by("name", "context").agg(pl.col("s").sum()).iter_rows(named=True):
+    for device_kernels in kernels.partition_by("device"):
+        start = (device_kernels["start_ns"] - device_kernels["start_ns"][0]).to_numpy().astype(
+            np.float64
+        ) * 1e-9
+        length = device_kernels["duration_ns"].to_numpy().astype(np.float64) * 1e-9
+        contexts = context_labels(start, start + length, device_kernels["power_w"].to_numpy())
+        context_times = pl.DataFrame(
+            {"name": device_kernels["name"], "context": contexts.astype(str), "s": length}
+        )
+        for row in context_times.group_by("name", "context").agg(pl.col("s").sum()).iter_rows(named=True):
             own = shares.setdefault(row["name"], np.zeros(len(CONTEXTS)))
             own[CONTEXTS.index(row["context"])] += row["s"]
     return {name: spent / max(float(spent.sum()), 1e-300) for name, spent in shares.items()}
@@ -81,11 +85,12 @@ def _side(loaded: LoadedRun) -> tuple[dict[str, Floats], dict[str, float]] | Non
     rows = loaded.classes.classes.select("name", "time_s", "energy_j").with_columns(
         loaded.signatures.cast(pl.Int64).alias("signature")
     )
-    known = rows.filter((pl.col("time_s") > 0) & pl.col("energy_j").is_not_null())
-    power = known.select("signature", (pl.col("energy_j") / pl.col("time_s")).alias("power_w"))
-    total = max(float(known["energy_j"].sum()), 1e-300)
+    with_power = rows.filter((pl.col("time_s") > 0) & pl.col("energy_j").is_not_null())
+    power = with_power.select("signature", (pl.col("energy_j") / pl.col("time_s")).alias("power_w"))
+    total = max(float(with_power["energy_j"].sum()), 1e-300)
     worth = {
-        str(n): float(e) / total for n, e in known.group_by("name").agg(pl.col("energy_j").sum()).iter_rows()
+        str(n): float(e) / total
+        for n, e in with_power.group_by("name").agg(pl.col("energy_j").sum()).iter_rows()
     }
     return context_shares(loaded.run, power), worth
 

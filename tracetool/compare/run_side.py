@@ -58,9 +58,9 @@ def basis_named(text: str) -> Basis | Literal["auto"]:
     BadInput
         If there is none of that name.
     """
-    for known in ("auto", "measured", "anchored", "predicted"):
-        if text == known:
-            return known
+    for basis in ("auto", "measured", "anchored", "predicted"):
+        if text == basis:
+            return basis
     raise BadInput(f"no energies called {text!r}", "measured, anchored, predicted or auto")
 
 
@@ -72,31 +72,31 @@ def expand(paths: Sequence[Path | str]) -> list[Path]:
     BadInput
         If one names nothing.
     """
-    found: list[Path] = []
-    for given in paths:
-        path = Path(given)
+    run_paths: list[Path] = []
+    for pattern in paths:
+        path = Path(pattern)
         if is_run_path(path) and not (path / RUN_FILE).is_file():
             clean_up(path)
             inside = sorted(p for p in path.iterdir() if (p / RUN_FILE).is_file() and not Scratch.of(p))
             if not inside:
                 raise BadInput.in_file(
-                    path, "is no run and holds none", "make one with: tracetool ingest TRACE"
+                    path, "is neither a run nor a folder of runs", "make one with: tracetool ingest TRACE"
                 )
-            found += inside
+            run_paths += inside
         elif path.exists():
-            found.append(path)
+            run_paths.append(path)
         elif matches := sorted(
             Path(path.anchor or ".").glob(str(path.relative_to(path.anchor) if path.anchor else path))
         ):
-            found += expand(matches)
+            run_paths += expand(matches)
         else:
             raise BadInput.in_file(
                 path, "no such run or table", "make one with: tracetool ingest TRACE -o RUN"
             )
-    return found
+    return run_paths
 
 
-def chosen_basis(paths: Sequence[Path], asked: Basis | Literal["auto"]) -> Basis:
+def chosen_basis(paths: Sequence[Path], requested: Basis | Literal["auto"]) -> Basis:
     """Return what energies to compare: measured where every run holds power readings.
 
     Raises
@@ -106,15 +106,15 @@ def chosen_basis(paths: Sequence[Path], asked: Basis | Literal["auto"]) -> Basis
     """
     tables = [p for p in paths if p.is_file()]
     if tables:
-        if asked not in ("auto", "predicted"):
-            raise BadInput.in_file(tables[0], f"a table holds no {asked} energies", "leave --energy out")
+        if requested not in ("auto", "predicted"):
+            raise BadInput.in_file(tables[0], f"a table holds no {requested} energies", "leave --energy out")
         return "predicted"
-    if asked in ("predicted", "anchored"):
-        return asked
+    if requested in ("predicted", "anchored"):
+        return requested
     without = [p for p in paths if not _holds_power(Run.open(p))]
     if not without:
         return "measured"
-    if asked == "measured":
+    if requested == "measured":
         raise BadInput.in_file(without[0], "holds no power readings", "ingest it again with --power LOG")
     return "anchored"
 
@@ -149,14 +149,14 @@ def load_run(path: Path, basis: Basis, reading: Reading) -> LoadedRun:
             raise BadInput.in_file(
                 path, "is neither a run nor a table", "ingest a trace first: tracetool ingest"
             )
-        made, said = table_classes(
+        classes_of_run, energy_notes = table_classes(
             path,
             reading.gpu,
             reading.clock_mhz,
             mem_clock_mhz=reading.mem_clock_mhz,
             power_cap_w=reading.power_cap_w,
         )
-        return LoadedRun(made, "predicted", None, None, said)
+        return LoadedRun(classes_of_run, "predicted", None, None, energy_notes)
     run = Run.open(path)
     if not run.kernels.height:
         raise BadInput.in_file(
@@ -178,12 +178,12 @@ def load_run(path: Path, basis: Basis, reading: Reading) -> LoadedRun:
     if basis == "measured":
         counted = each.join(run.signatures.select("signature", "launches"), on="signature")
         modeled = float((counted["each_j"] * counted["launches"]).sum()) + gap_j
-        each, gap_j, said = _measured(run, reading, each, (gap_s, gap_j))
-        notes += [f"{path.name}: {n}" for n in said]
+        each, gap_j, energy_notes = _measured(run, reading, each, (gap_s, gap_j))
+        notes += [f"{path.name}: {n}" for n in energy_notes]
     ranges = run.table("ranges")
     classes, sequence = run_classes(run.kernels, run.signatures, ranges, each)
     steps = count_steps(ranges)
-    made = RunClasses(
+    classes_of_run = RunClasses(
         label=path.name.removesuffix(".tracetool"),
         classes=classes.select(*IDENTITY, "family", "kind", *_SUMS),
         sequence=sequence,
@@ -198,7 +198,7 @@ def load_run(path: Path, basis: Basis, reading: Reading) -> LoadedRun:
         steps_taken=_steps(run, classes) if steps and basis != "predicted" else None,
     )
     return LoadedRun(
-        made,
+        classes_of_run,
         basis,
         classes["signature"],
         run,
@@ -246,10 +246,10 @@ def _measured(
     if energy is None:
         raise BadInput.in_file(
             run.path,
-            "its power log tells no kernel's energy",
-            "compare what the model says: --energy anchored",
+            "no kernel's energy is identifiable from its power log",
+            "compare modeled energies: --energy anchored",
         )
-    known = (
+    measured_j = (
         energy.filter(pl.col("signature").is_not_null() & pl.col("energy_j").is_not_null())
         .group_by("signature")
         .agg(*(pl.col(c).sum() for c in ("launches", "energy_j", "energy_low_j", "energy_high_j")))
@@ -262,17 +262,17 @@ def _measured(
             ),
         )
     )
-    made = each.join(known, on="signature", how="left")
-    blind = made.filter(pl.col("log_j").is_null()).height
+    energies = each.join(measured_j, on="signature", how="left")
+    blind = energies.filter(pl.col("log_j").is_null()).height
     if blind:
         notes.append(
-            f"{blind} of {made.height} kinds of work not told by the log: the model's energies stand in"
+            f"{blind} of {energies.height} kinds of work not told by the log: the model's energies stand in"
         )
-    made = made.with_columns(
+    energies = energies.with_columns(
         pl.coalesce(f"log{e}_j", f"each{e}_j").alias(f"each{e}_j") for e in ("", "_low", "_high")
     )
     gap = measured_gaps(run, energy)
-    return made, gaps[1] if gap is None else float(gap["energy_j"]), notes + warnings
+    return energies, gaps[1] if gap is None else float(gap["energy_j"]), notes + warnings
 
 
 def run_keys(run: Run, predicted: PredictedRun, basis: Basis) -> dict[str, str]:

@@ -63,14 +63,14 @@ def scope_figures(sides: tuple[Side, Side], thresholds: Sequence[Threshold]) -> 
     BadInput
         If a scope covers nothing on either side.
     """
-    made = []
+    figures = []
     for threshold in thresholds:
         if threshold.scope == EVERY_FAMILY:
-            made += [_figure(sides, threshold, f, {"family": [f]}) for f in _large_families(sides)]
+            figures += [_figure(sides, threshold, f, {"family": [f]}) for f in _large_families(sides)]
             continue
         families = {str(f) for side in sides for f in side.classes["family"].unique()}
         if threshold.scope in families:
-            made.append(_figure(sides, threshold, threshold.scope, {"family": [threshold.scope]}))
+            figures.append(_figure(sides, threshold, threshold.scope, {"family": [threshold.scope]}))
             continue
         names = sorted(
             {
@@ -85,17 +85,17 @@ def scope_figures(sides: tuple[Side, Side], thresholds: Sequence[Threshold]) -> 
                 f"--fail-on {threshold.text()!r}: no family or kernel of these runs is called that",
                 "tracetool diff BASE HEAD -o diff.csv lists them",
             )
-        made.append(_figure(sides, threshold, threshold.scope, {"name": names}))
-    return made
+        figures.append(_figure(sides, threshold, threshold.scope, {"name": names}))
+    return figures
 
 
 def _large_families(sides: tuple[Side, Side]) -> list[str]:
-    found = set()
+    large = set()
     for side in sides:
         sums = side.classes.group_by("family").agg(pl.col("energy_j").sum())
         whole = float(sums["energy_j"].sum())
-        found |= {str(f) for f in sums.filter(pl.col("energy_j") >= LEAST_SHARE * whole)["family"]}
-    return sorted(found)
+        large |= {str(f) for f in sums.filter(pl.col("energy_j") >= LEAST_SHARE * whole)["family"]}
+    return sorted(large)
 
 
 def _figure(
@@ -122,14 +122,14 @@ def family_figures(sides: tuple[Side, Side]) -> Mapping[str, tuple[Floats, Float
     place = pl.DataFrame({"family": pl.Series(names, dtype=pl.String)}).with_row_index("at")
     members = [s.classes.join(place, on="family").select("class", pl.col("at").cast(pl.Int64)) for s in sides]
     sums = step_sums(sides, members, len(names))
-    made = []
+    per_side = []
     for side in sides:
         rows = side.by_run(pl.col("family")).join(place, left_on="label", right_on="family")
         energy, time = np.zeros((2, len(side.runs), len(names)))
         at = rows["run"].to_numpy(), rows["at"].to_numpy()
         energy[at], time[at] = rows["energy_j"].to_numpy(), rows["time_s"].to_numpy()
-        made.append((energy, time))
-    return {m: (f(*made[0]), f(*made[1]), within(sums, f, len(names))) for m, f in FIGURES.items()}
+        per_side.append((energy, time))
+    return {m: (f(*per_side[0]), f(*per_side[1]), within(sums, f, len(names))) for m, f in FIGURES.items()}
 
 
 def _per_run(side: Side, inside: pl.Expr, metric: str) -> Floats:

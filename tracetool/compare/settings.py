@@ -71,8 +71,8 @@ def find_settings(start: Path) -> Path | None:
 
 
 def _tools(file: Path) -> Mapping[str, Any]:
-    found = _load(file).get("tool", {})
-    return found if isinstance(found, dict) else {}
+    tools = _load(file).get("tool", {})
+    return tools if isinstance(tools, dict) else {}
 
 
 def _load(file: Path) -> Mapping[str, Any]:
@@ -96,24 +96,26 @@ def read_settings(file: Path | None) -> Settings:
     if file.name == "pyproject.toml":
         raw = _tools(file).get("tracetool", {})
     try:
-        said = msgspec.convert(raw, _Raw)
+        stated = msgspec.convert(raw, _Raw)
     except msgspec.ValidationError as error:
         raise BadInput.in_file(file, f"settings: {error}", "see docs/ci.md for the names") from error
-    if said.last < 1:
+    if stated.last < 1:
         raise BadInput.in_file(file, "settings: last must be 1 or more")
     return Settings(
         file,
-        parse_thresholds(said.fail_on),
-        tuple(said.ignore),
-        Reading(basis_named(said.energy), said.gpu, said.clock_mhz, said.mem_clock_mhz, said.power_cap_w),
-        said.baseline,
-        said.branch,
-        said.last,
-        said.strict,
-        {key: _spread(file, key, text) for key, text in said.spread.items()},
-        tuple(_from(file, p) for p in said.base),
-        tuple(_from(file, p) for p in said.head),
-        tuple(said.out),
+        parse_thresholds(stated.fail_on),
+        tuple(stated.ignore),
+        Reading(
+            basis_named(stated.energy), stated.gpu, stated.clock_mhz, stated.mem_clock_mhz, stated.power_cap_w
+        ),
+        stated.baseline,
+        stated.branch,
+        stated.last,
+        stated.strict,
+        {key: _spread(file, key, text) for key, text in stated.spread.items()},
+        tuple(_from(file, p) for p in stated.base),
+        tuple(_from(file, p) for p in stated.head),
+        tuple(stated.out),
     )
 
 
@@ -124,7 +126,7 @@ def _from(file: Path, path: str) -> str:
 
 def _spread(file: Path, key: str, text: str) -> Spread:
     metric = key.rpartition(":")[2]
-    found = _PERCENT.fullmatch(text.strip())
-    if metric not in METRICS or not found:
+    percent = _PERCENT.fullmatch(text.strip())
+    if metric not in METRICS or not percent:
         raise BadInput.in_file(file, f"settings: spread {key} = {text!r}", 'write spread.energy = "0.8%"')
-    return Spread(float(found.group(1)) / 100.0, _STATED_WORTH, f"the stated spread of {text.strip()}")
+    return Spread(float(percent.group(1)) / 100.0, _STATED_WORTH, f"the stated spread of {text.strip()}")

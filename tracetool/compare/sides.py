@@ -141,7 +141,7 @@ def run_classes(
     )
     dims = [pl.col(c).cast(pl.String).fill_null("") for c in ("grid_x", "grid_y", "grid_z")]
     blocks = [pl.col(c).cast(pl.String).fill_null("") for c in ("block_x", "block_y", "block_z")]
-    known = signatures.select(
+    attributes = signatures.select(
         "signature",
         "kind",
         pl.col("name"),
@@ -152,7 +152,7 @@ def run_classes(
             pl.col("bytes").cast(pl.String).fill_null(""), separator=" ",
         ).alias("geometry"),
     )  # fmt: skip
-    rows = grouped.join(known, on="signature", how="left", maintain_order="left").join(
+    rows = grouped.join(attributes, on="signature", how="left", maintain_order="left").join(
         each, on="signature", how="left", maintain_order="left"
     )
     rows = rows.rename({"range_name": "range"}).with_columns(

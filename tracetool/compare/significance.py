@@ -31,7 +31,7 @@ ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True)
-class Judging:
+class Criteria:
     """How figures are judged: what they rest on, what is known of their spread, and the threshold."""
 
     basis: str  # measured, anchored or predicted
@@ -98,19 +98,19 @@ def compare_means(
     good = usable(base, head)
     x, y = np.log(np.where(good, base, 1.0)), np.log(np.where(good, head, 1.0))
     shift = np.where(good, y.mean(axis=0) - x.mean(axis=0), np.nan)
-    found = moderate(base, head, spread, within)
-    error = np.sqrt(found.variance * (1.0 / n + 1.0 / m))
+    moderated = moderate(base, head, spread, within)
+    error = np.sqrt(moderated.variance * (1.0 / n + 1.0 / m))
     if n == m == 1:  # one run beside itself: nothing was run twice, and nothing changed
         error = np.where(shift == 0, 0.0, error)
     basis = f"the runs and {spread.source}" if n + m > 2 else spread.source
-    return _effects(shift, error, found.freedom, basis)
+    return _effects(shift, error, moderated.freedom, basis)
 
 
 def _effects(shift: Floats, error: Floats, freedom: Floats, basis: str) -> Effects:
     """Return effects from shifts of logarithms, their errors and degrees of freedom."""
-    known = (error > 0) & (freedom > 0)
-    d = np.where(known, np.minimum(freedom, 1e6), 1.0)
-    ratio = np.divide(shift, error, out=np.zeros_like(shift), where=known)
+    uncertain = (error > 0) & (freedom > 0)
+    d = np.where(uncertain, np.minimum(freedom, 1e6), 1.0)
+    ratio = np.divide(shift, error, out=np.zeros_like(shift), where=uncertain)
     certain = np.where(shift == 0, 0.5, (shift < 0).astype(np.float64))
     nowhere = (freedom <= 0) | np.isnan(shift)
     low, high = _interval(shift, error, freedom, np.ones_like(shift))
@@ -118,8 +118,8 @@ def _effects(shift: Floats, error: Floats, freedom: Floats, basis: str) -> Effec
         np.expm1(shift),
         low,
         high,
-        np.where(nowhere, np.nan, np.where(known, special.stdtr(d, -ratio), certain)),
-        np.where(nowhere, np.nan, np.where(known, special.stdtr(d, ratio), 1.0 - certain)),
+        np.where(nowhere, np.nan, np.where(uncertain, special.stdtr(d, -ratio), certain)),
+        np.where(nowhere, np.nan, np.where(uncertain, special.stdtr(d, ratio), 1.0 - certain)),
         error,
         freedom,
         np.ones_like(shift),
@@ -129,21 +129,21 @@ def _effects(shift: Floats, error: Floats, freedom: Floats, basis: str) -> Effec
 
 def _interval(shift: Floats, error: Floats, freedom: Floats, tests: Floats) -> tuple[Floats, Floats]:
     """Return the ends of the intervals that hold together for ``tests`` figures each. [1]"""
-    known = (error > 0) & (freedom > 0)
-    d = np.where(known, np.minimum(freedom, 1e6), 1.0)
-    reach = np.where(known, special.stdtrit(d, 1.0 - ALPHA / tests) * error, 0.0)
+    uncertain = (error > 0) & (freedom > 0)
+    d = np.where(uncertain, np.minimum(freedom, 1e6), 1.0)
+    reach = np.where(uncertain, special.stdtrit(d, 1.0 - ALPHA / tests) * error, 0.0)
     nowhere = (freedom <= 0) | np.isnan(shift)
     low, high = (np.where(nowhere, np.nan, np.expm1(shift + side * reach)) for side in (-1.0, 1.0))
     return low, high
 
 
-def judged_together(effects: Effects, tests: Floats | float) -> Effects:
+def with_joint_intervals(effects: Effects, tests: Floats | float) -> Effects:
     """Return the effects with intervals that hold together for ``tests`` figures each. Shape (k,).
 
     Examples
     --------
     >>> alone = given_error(np.array([0.1]), np.array([0.02]), "the model's error")
-    >>> wider = judged_together(alone, 10)
+    >>> wider = with_joint_intervals(alone, 10)
     >>> bool(wider.low[0] < alone.low[0]), bool(wider.change[0] == alone.change[0])
     (True, True)
     """
@@ -179,25 +179,25 @@ def widened(effects: Effects, error: Floats, basis: str) -> Effects:
     return _effects(np.log1p(effects.change), both, effects.freedom, f"{effects.basis} and {basis}")
 
 
-def effects_of(base: Floats, head: Floats, judging: Judging, model_error: Floats | None = None) -> Effects:
+def effects_of(base: Floats, head: Floats, criteria: Criteria, model_error: Floats | None = None) -> Effects:
     """Return the effects on k figures: from runs, from the model's error, or both.
 
     Parameters
     ----------
     base, head : array, shape (runs, k)
         Figures per run.
-    judging : Judging
+    criteria : Criteria
         ``predicted`` figures have no run-to-run spread: their error is the model's alone.
     model_error : array, shape (k,), optional
         Standard error the model adds, relative to the base.
     """
     error = np.zeros(base.shape[1]) if model_error is None else model_error
-    if judging.basis == "predicted":
+    if criteria.basis == "predicted":
         x, y = base.mean(axis=0), head.mean(axis=0)
         change = np.divide(y, x, out=np.full_like(x, np.nan), where=x > 0) - 1.0
         return given_error(change, error, "the model's error")
-    made = compare_means(base, head, judging.spread, judging.within)
-    return made if model_error is None or not error.any() else widened(made, error, "the model's error")
+    effects = compare_means(base, head, criteria.spread, criteria.within)
+    return effects if model_error is None or not error.any() else widened(effects, error, "the model's error")
 
 
 def chances(effects: Effects) -> Floats:
@@ -229,7 +229,7 @@ def judge(effects: Effects, limit: Floats | float) -> list[Verdict]:
     ----------
     effects : Effects
         The changes, their intervals widened where several are judged together
-        (:func:`judged_together`).
+        (:func:`with_joint_intervals`).
     limit : float or array, shape (k,)
         Thresholds, zero or more. [1]
 

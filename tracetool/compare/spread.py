@@ -135,15 +135,17 @@ def moderate(base: Floats, head: Floats, spread: Spread, within: Floats | None =
     distribution around :math:`s_0^2 + w`, the prior does not fit and is dropped (:math:`d_0 = 0`).
     """
     own = len(base) + len(head) - 2
-    seen = pooled(base, head)
-    expected = spread.variance + (np.zeros_like(seen) if within is None else within)
+    run_variance = pooled(base, head)
+    expected = spread.variance + (np.zeros_like(run_variance) if within is None else within)
     bar = expected * float(special.fdtri(own, max(spread.runs, 1.0), _REJECTED)) if own else np.inf
-    fits = np.asarray((spread.runs > 0) & (seen <= bar))
+    fits = np.asarray((spread.runs > 0) & (run_variance <= bar))
     worth = np.where(fits, spread.runs, 0.0)
     freedom = worth + own
-    sums = worth * expected + own * seen
+    sums = worth * expected + own * run_variance
     return Moderated(
-        np.divide(sums, freedom, out=np.zeros_like(seen), where=freedom > 0), np.asarray(freedom), fits
+        np.divide(sums, freedom, out=np.zeros_like(run_variance), where=freedom > 0),
+        np.asarray(freedom),
+        fits,
     )
 
 
@@ -175,12 +177,12 @@ def learned(base: Floats, head: Floats, spread: Spread, within: Floats | None = 
     if ratio == 0:  # copies of one run: nothing was run twice
         return spread
     worth = own * min(_APART, float(good.sum()))
-    known = spread.runs
-    if known and ratio > float(special.fdtri(worth, known, _REJECTED)):
-        known = 0.0
-    relative = math.sqrt(spread.variance * (known + worth * ratio) / (known + worth))
-    said = spread.source if known else "the spread of all families"
-    return replace(spread, relative=math.expm1(relative), runs=known + worth, source=said)
+    prior_runs = spread.runs
+    if prior_runs and ratio > float(special.fdtri(worth, prior_runs, _REJECTED)):
+        prior_runs = 0.0
+    relative = math.sqrt(spread.variance * (prior_runs + worth * ratio) / (prior_runs + worth))
+    source = spread.source if prior_runs else "the spread of all families"
+    return replace(spread, relative=math.expm1(relative), runs=prior_runs + worth, source=source)
 
 
 def observed_spread(*sides: Floats) -> float:

@@ -91,8 +91,8 @@ def mean_variance(values: Floats) -> Floats:
     q = t // b
     batches = values[: q * b].reshape(q, b, k).mean(axis=1)
     mean = batches.mean(axis=0)
-    found = batches.var(axis=0, ddof=1) / q
-    return np.asarray(np.divide(found, mean**2, out=np.zeros(k), where=mean > 0))
+    variance = batches.var(axis=0, ddof=1) / q
+    return np.asarray(np.divide(variance, mean**2, out=np.zeros(k), where=mean > 0))
 
 
 def instance_free(column: str) -> pl.Expr:
@@ -187,7 +187,7 @@ def step_sums(
     count : int
         k.
     """
-    found = []
+    sums = []
     for side, places in zip(sides, members, strict=True):
         if all(run.steps_taken is None for run in side.runs):
             continue
@@ -202,13 +202,13 @@ def step_sums(
         for number, run in enumerate(side.runs):
             if run.steps_taken is None:
                 continue
-            mine = of == number
-            known = np.unique(run.steps_taken.times["step"].to_numpy())
-            place = (np.searchsorted(known, step[mine]), at[mine])
-            energy, time = np.zeros((2, len(known), count))
-            energy[place], time[place] = energy_j[mine], time_s[mine]
-            found.append((energy, time))
-    return found
+            of_run = of == number
+            step_numbers = np.unique(run.steps_taken.times["step"].to_numpy())
+            place = (np.searchsorted(step_numbers, step[of_run]), at[of_run])
+            energy, time = np.zeros((2, len(step_numbers), count))
+            energy[place], time[place] = energy_j[of_run], time_s[of_run]
+            sums.append((energy, time))
+    return sums
 
 
 def within(sums: Sequence[tuple[Floats, Floats]], figure: Figure, count: int) -> Floats:
@@ -240,7 +240,7 @@ def _mean_over(runs: Sequence[Floats], count: int) -> Floats:
     common there, :math:`\bar x_{\cdot j}`, is taken off, and the variance of what is left divided by
     :math:`1 - 1/n`, for n such runs.
     """
-    found = []
+    variances = []
     for steps in {len(run) for run in runs}:
         alike = [run for run in runs if len(run) == steps]
         scaled = []
@@ -250,24 +250,24 @@ def _mean_over(runs: Sequence[Floats], count: int) -> Floats:
         n = len(alike)
         if n > 1:
             common = np.mean(scaled, axis=0)
-            found += [mean_variance(1.0 + run - common) / (1.0 - 1.0 / n) for run in scaled]
+            variances += [mean_variance(1.0 + run - common) / (1.0 - 1.0 / n) for run in scaled]
         else:
-            found += [mean_variance(run) for run in scaled]
-    return np.mean(found, axis=0) if found else np.zeros(count)
+            variances += [mean_variance(run) for run in scaled]
+    return np.mean(variances, axis=0) if variances else np.zeros(count)
 
 
 def within_whole(sides: Sequence[SteppedSide], figure: Figure) -> float:
     """Return the relative variance that steps leave in a whole run's mean, its gaps included. [1]"""
-    found = []
+    figures = []
     for side in sides:
         sums = side.by_step.group_by("run", "step").agg(pl.col("time_s", "energy_j").sum()).sort("step")
         for number, run in enumerate(side.runs):
-            mine = sums.filter(pl.col("run") == number)
-            if run.steps_taken is None or mine.height != len(run.steps_taken.span_s):
+            run_sums = sums.filter(pl.col("run") == number)
+            if run.steps_taken is None or run_sums.height != len(run.steps_taken.span_s):
                 continue
             span = run.steps_taken.span_s
             idle_w = run.gap_j / run.gap_s if run.gap_s > 0 else 0.0
-            idle = np.maximum(span - mine["time_s"].to_numpy(), 0.0)
-            energy = mine["energy_j"].to_numpy() + idle_w * idle
-            found.append(figure(energy[:, None], span[:, None]))
-    return float(_mean_over(found, 1)[0])
+            idle = np.maximum(span - run_sums["time_s"].to_numpy(), 0.0)
+            energy = run_sums["energy_j"].to_numpy() + idle_w * idle
+            figures.append(figure(energy[:, None], span[:, None]))
+    return float(_mean_over(figures, 1)[0])

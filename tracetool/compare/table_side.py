@@ -86,7 +86,7 @@ def table_classes(
         {"device": [0] * rows.height, "row": range(rows.height), "call": range(rows.height)},
         schema={"device": pl.Int64, "row": pl.Int64, "call": pl.Int64},
     )
-    made = RunClasses(
+    classes_of_table = RunClasses(
         label=path.stem,
         classes=classes,
         sequence=sequence,
@@ -97,15 +97,15 @@ def table_classes(
         keys={"GPU": predicted.gpu, "clock": f"{total['clock_mhz']:g} MHz"},
         clock_mhz=float(total["clock_mhz"]),
     )
-    return made, [f"{path.name}: {n}" for n in predicted.notes]
+    return classes_of_table, [f"{path.name}: {n}" for n in predicted.notes]
 
 
 def _shape_texts(table: InputTable) -> list[str]:
     """Return each row's shape columns as one text: what tells two rows of one operator apart."""
-    kept = [
+    shape_columns = [
         c for c in table.frame.columns if c not in ("op", "name", "count", "kernel") and c not in _PREDICTED
     ]
     return [
         json.dumps({k: v for k, v in row.items() if v is not None}, sort_keys=True, default=str)
-        for row in table.frame.select(kept).iter_rows(named=True)
+        for row in table.frame.select(shape_columns).iter_rows(named=True)
     ]

@@ -35,7 +35,7 @@ class Trend:
     step: float = 0.0
     drift: float = 0.0
 
-    def said(self) -> str:
+    def sentence(self) -> str:
         """Return the sentence on it, empty where there is nothing to say."""
         if self.step_at is not None:
             return f"a step of {100 * self.step:+.1f} % at run {self.step_at + 1} of {self.runs}"
@@ -58,7 +58,7 @@ def find_trend(values: Floats, least: float = 0.005) -> Trend:
     --------
     >>> find_trend(np.array([100.0, 100.5, 99.6, 100.2, 104.1, 103.8, 104.4, 104.0])).step_at
     4
-    >>> find_trend(np.array([100.0, 100.5, 99.6, 100.2, 99.9, 100.3, 100.1])).said()
+    >>> find_trend(np.array([100.0, 100.5, 99.6, 100.2, 99.9, 100.3, 100.1])).sentence()
     ''
     """
     logs = np.log(np.asarray(values, np.float64))

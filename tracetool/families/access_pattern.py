@@ -48,8 +48,6 @@ FLAT: Final = (TABLE, WIDE, TREE)
 USUAL_DIMS: Final = 2.5
 #: Traffic of this share of the L2 meets half of what may lie there: results of the kernel before.
 HALF_SHARE, SHARPNESS = 0.7, 3.0
-#: Lanes that issue in one clock: four schedulers of 32 to an SM, four SIMDs of 16 lanes to a compute unit.
-_LANES: Final = {"nvidia": 128.0, "amd": 64.0}
 
 
 def access_patterns(rows: OperatorColumns) -> Ints:
@@ -71,11 +69,6 @@ def steps_of(rows: OperatorColumns) -> Floats:
     dims = np.maximum(rows.number("walked_dims", USUAL_DIMS), 2.0)
     tensors = np.maximum(rows.number("operands", 2.0), 2.0)
     return np.asarray(dims * (tensors + 1.0))
-
-
-def lanes(gpu: Gpu) -> float:
-    """Return the lanes an SM or compute unit issues to in a clock. [1/clk]"""
-    return _LANES[gpu.vendor]
 
 
 def chain(rows: OperatorColumns, elements: Floats) -> Floats:

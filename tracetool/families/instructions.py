@@ -8,18 +8,21 @@ import numpy as np
 
 from tracetool.core.arrays import Bools
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.coefficients import read_coefficients
+from tracetool.hardware.architecture import load_architecture
 from tracetool.hardware.gpu import Gpu
 
-#: Architecture whose matrix instructions later NVIDIA chips still run, and its name in ``mma_arch``.
-KIN: Final = "ampere-ga100"
+#: Matrix instructions of GA100 in ``mma_arch``, which architectures after it still run.
 _INSTRUCTIONS: Final = "ampere"
-#: Share of Hopper's rate they reach. [1]
-OLDER_SHARE: Final = read_coefficients(__package__, "shared")["older"]["rate_share"].value
+
+
+def rate_share(gpu: Gpu) -> float:
+    """Return the share of the matrix rate that kernels made for another architecture reach on a GPU. [1]"""
+    other = load_architecture(gpu.architecture).other_kernels
+    return 1.0 if other is None else other.rate_share.value
 
 
 def older_kernels(rows: OperatorColumns, gpu: Gpu) -> Bools:
-    """Return which rows are kernels of Ampere's matrix instructions on a Hopper GPU. Shape (n,)."""
-    if gpu.architecture != "hopper":
+    """Return which rows are kernels of another architecture's matrix instructions. Shape (n,)."""
+    if load_architecture(gpu.architecture).other_kernels is None:
         return np.zeros(len(rows), dtype=np.bool_)
     return np.asarray(rows.text("mma_arch") == _INSTRUCTIONS, dtype=np.bool_)

@@ -61,9 +61,9 @@ class Law:
         Number of the kind of each row, shape (n,).
     by_vendor : mapping of str to mapping of str to float
         Coefficients that differ on a vendor's GPUs where only other vendors' GPUs lend any.
-    kin : str
-        Architecture whose GPUs lend the coefficients of ``parent``: kernels made for it that later chips
-        run.
+    other_kernels : bool
+        Whether it is for kernels made for another architecture (``Architecture.other_kernels``): GPUs of
+        that one lend the coefficients of ``parent``.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Law:
     kinds: tuple[str, ...] = ()
     kind_of: Callable[[OperatorColumns], Ints] | None = None
     by_vendor: Mapping[str, Coefficients] = field(default_factory=dict)
-    kin: str = ""
+    other_kernels: bool = False
 
     def kind(self, rows: OperatorColumns) -> Ints:
         """Return the number of the kind of each row; all alike by default. Shape (n,)."""
@@ -84,9 +84,3 @@ class Law:
     def pieces(self, rows: OperatorColumns, gpu: Gpu, given: Coefficients) -> Pieces:
         """Return the parts of rows; a coefficient not given is its prior."""
         return self.parts(rows, gpu, {k: given.get(k, c.value) for k, c in self.priors.items()})
-
-
-def choice(value: float, *choices: float, carried: bool = True) -> Coefficient:
-    """Return a size or habit of a library, tried among ``choices``."""
-    low, high = min(choices), max(choices)
-    return Coefficient(value, low, high, "1", fitted=False, choices=choices, carried=carried)

@@ -11,6 +11,7 @@ from tracetool.core.arrays import Floats, Numbers
 from tracetool.core.errors import BadInput
 from tracetool.hardware.number import Number
 from tracetool.hardware.peaks import Peak
+from tracetool.hardware.priors import prior_number
 from tracetool.hardware.sensors import Sensor, sensor_of
 from tracetool.hardware.voltage import VoltageCurve
 
@@ -19,10 +20,6 @@ PIPES = (
     "fp64", "fp32", "fp16", "int",
     "tensor_fp64", "tensor_tf32", "tensor_fp16", "tensor_bf16", "tensor_fp8", "tensor_int8", "tensor_fp4",
 )  # fmt: skip
-
-#: Base clock over boost clock of a GPU whose base clock no source states: the median of those that are
-#: stated (T4 0.37, L4 0.39, A100 PCIe 0.54, H100 PCIe 0.62, A100 SXM 0.78). [1]
-BASE_SHARE = 0.54
 
 #: Where work goes on a GPU without a pipe. A dtype its tensor cores do not support is converted first.
 FALLBACK: Mapping[str, str] = {
@@ -70,12 +67,18 @@ class Gpu:
     l2_bytes_per_clock: float  # whole GPU
     shared_bytes_per_clock_sm: float
     shared_bytes_per_sm: float
+    first_cache_bytes_per_sm: float  # shared memory itself where the two are one
+    l2_port_bytes_per_clock_sm: float  # path between L2 and one SM
+    translated_bytes: float  # memory whose address translations the chip keeps
     registers_per_sm: int
     max_threads_per_sm: int
     max_blocks_per_sm: int
     warp_size: int
+    schedulers_per_sm: int  # warps that can issue in a clock; SIMD units of a compute unit
+    lanes_per_clock_sm: float  # lanes that issue in a clock
     sfu_per_clock_sm: float
     flops_per_clock_sm: Mapping[str, float]
+    matrix_fp32: float  # FP32 products on matrix cores, FLOP per clock and SM; 0 where libraries use none
     link_bytes_per_s: float  # one direction, all links
     pcie_bytes_per_s: float  # one direction
     power_limit_w: float
@@ -99,7 +102,7 @@ class Gpu:
         """Lowest clock promised under load; a share of the boost clock where none is stated. [MHz]"""
         if "clock_base_mhz" in self.numbers:
             return self.numbers["clock_base_mhz"].value
-        return max(BASE_SHARE * self.clock_boost_mhz, self.clock_min_mhz)
+        return max(prior_number("clocks.base_share") * self.clock_boost_mhz, self.clock_min_mhz)
 
     def rate(self, pipe: str) -> float:
         """Return FLOP (or op) per clock and SM of a pipe, or of the one that does its work here.

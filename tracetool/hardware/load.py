@@ -11,6 +11,7 @@ from importlib import resources
 from typing import Any
 
 from tracetool.core.errors import BadInput
+from tracetool.hardware.architecture import SHARED_SECTIONS, load_architecture
 from tracetool.hardware.gpu import PIPES, Gpu
 from tracetool.hardware.names import gpu_names, match_gpu
 from tracetool.hardware.number import Number, read_number
@@ -68,19 +69,31 @@ def _read(name: str) -> Gpu:
 
 
 def build_gpu(name: str, document: Mapping[str, Any]) -> Gpu:
-    """Return the GPU a parsed TOML describes; BadInput says which number is missing or wrong."""
+    """Return the GPU a parsed TOML describes, with the numbers its architecture shares.
+
+    A number of the GPU's own takes the place of the architecture's. BadInput says which number is missing
+    or wrong, or that there is no such architecture.
+    """
     where = f"{name}.toml"
+    if "architecture" not in document:
+        raise BadInput.in_file(where, "missing key architecture")
+    architecture = load_architecture(str(document["architecture"]))
+    scope = document.get("scope", "model")
     numbers: dict[str, Number] = {}
     for section in _SECTIONS:
         for key, entry in document.get(section, {}).items():
             numbers[key] = read_number(where, f"{section}.{key}", entry)
-    scope = document.get("scope", "model")
+        if scope == "model" and section in SHARED_SECTIONS:
+            numbers = {
+                **numbers,
+                **{k: n for k, n in architecture.shared[section].items() if k not in numbers},
+            }
 
     def value(key: str) -> float:
         if key in numbers:
             return numbers[key].value
         if scope == "model":
-            raise BadInput.in_file(where, f"missing key {key}")
+            raise BadInput.in_file(where, f"missing key {key}, here and in {architecture.name}.toml")
         return float("nan")
 
     def whole(key: str) -> int:
@@ -91,8 +104,8 @@ def build_gpu(name: str, document: Mapping[str, Any]) -> Gpu:
     return Gpu(
         name=name,
         title=str(document.get("title", name)),
-        vendor=str(document["vendor"]),
-        architecture=str(document["architecture"]),
+        vendor=architecture.vendor,
+        architecture=architecture.name,
         scope=scope,
         note=str(document.get("note", "")),
         aliases=tuple(document.get("aliases", ())),
@@ -111,12 +124,21 @@ def build_gpu(name: str, document: Mapping[str, Any]) -> Gpu:
         l2_bytes_per_clock=value("l2_bytes_per_clock"),
         shared_bytes_per_clock_sm=value("shared_bytes_per_clock_sm"),
         shared_bytes_per_sm=value("shared_bytes_per_sm"),
+        # since Volta the first-level cache and shared memory are one
+        first_cache_bytes_per_sm=value(
+            "first_cache_bytes_per_sm" if "first_cache_bytes_per_sm" in numbers else "shared_bytes_per_sm"
+        ),
+        l2_port_bytes_per_clock_sm=value("l2_port_bytes_per_clock_sm"),
+        translated_bytes=value("translated_bytes"),
         registers_per_sm=whole("registers_per_sm"),
         max_threads_per_sm=whole("max_threads_per_sm"),
         max_blocks_per_sm=whole("max_blocks_per_sm"),
         warp_size=whole("warp_size"),
+        schedulers_per_sm=whole("schedulers_per_sm"),
+        lanes_per_clock_sm=value("lanes_per_clock_sm"),
         sfu_per_clock_sm=value("sfu_per_clock_sm"),
         flops_per_clock_sm={p: numbers[p].value for p in PIPES if p in numbers},
+        matrix_fp32=numbers["matrix_fp32"].value if "matrix_fp32" in numbers else 0.0,
         link_bytes_per_s=value("link_bytes_per_s"),
         pcie_bytes_per_s=value("pcie_bytes_per_s"),
         power_limit_w=value("power_limit_w"),

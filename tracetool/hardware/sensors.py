@@ -12,6 +12,7 @@ from importlib import resources
 from typing import Any
 
 from tracetool.core.errors import BadInput
+from tracetool.hardware.architecture import SensorRow, load_architecture
 
 #: Names drivers and tools give the same reading.
 FIELDS: Mapping[str, str] = {
@@ -100,19 +101,29 @@ def sensor_of(
     name = FIELDS.get(power_field.strip().lower().removesuffix("[w]").strip())
     if name is None:
         raise BadInput(f"no power field called {power_field!r}", f"one of {', '.join(sorted(FIELDS)[1:])}")
-    table = _classes()
-    rows = table["architecture"].get(architecture)
-    if rows is None:
-        raise BadInput(
-            f"no power sensor known for {architecture!r}", f"known: {', '.join(table['architecture'])}"
-        )
+    rows = load_architecture(architecture).sensors
     chosen = name
     if name == "draw" and driver_major(driver) == FAST_DRAW_DRIVER and "draw_530" in rows:
         chosen = "draw_530"
-    row = rows.get(chosen) or rows["draw"]
-    entry = table["class"][row["class"]]
-    found = Sensor(
-        field=name,
+    return _on_board(_of_class(name, rows.get(chosen) or rows["draw"]), override or {})
+
+
+def unnamed_sensors(power_field: str) -> list[Sensor]:
+    """Return the sensors a field may come from where no GPU is named, likeliest first.
+
+    Parameters
+    ----------
+    power_field : str
+        ``draw``, ``average``, ``instant`` or ``counter``.
+    """
+    rows = _classes()["unnamed"][power_field]
+    return [_of_class(r["field"], SensorRow(r["class"], r["kind"], r["source"])) for r in rows]
+
+
+def _of_class(power_field: str, row: SensorRow) -> Sensor:
+    entry = _classes()["class"][row.sensor_class]
+    return Sensor(
+        field=power_field,
         kind=entry["kind"],
         update_s=entry["update_ms"] / 1e3,
         window_s=entry.get("window_ms", math.nan) / 1e3,
@@ -122,11 +133,10 @@ def sensor_of(
         gain_sd=entry["gain_sd"],
         offset_w=0.0,
         offset_sd_w=entry["offset_sd_w"],
-        basis=row["kind"],
-        source=row["source"],
+        basis=row.kind,
+        source=row.source,
         window_sd_s=entry.get("window_sd_ms", 0.0) / 1e3,
     )
-    return _on_board(found, override or {})
 
 
 def _on_board(sensor: Sensor, known: Mapping[str, float]) -> Sensor:

@@ -44,8 +44,6 @@ _USED: Final = sorted({
     *("m", "n", "k", "batch", "rows", "cols", "q_len", "kv_len", "heads", "head_dim", "kv_heads", "blocks"),
     *(column for sets in _INSTEAD_OF_K.values() for sizes in sets for column in sizes),
 })  # fmt: skip
-#: fp32 on the matrix cores of CDNA (``v_mfma_f32_32x32x2f32``: 4096 FLOP in 64 cycles, 4 units). [FLOP/clk/CU]
-_MFMA_FP32: Final = 256.0
 #: From this many queries on, attention is over the tokens themselves.
 _PREFILL: Final = 32
 #: Sequences packed behind one another may be this much shorter than all tokens.
@@ -145,8 +143,8 @@ def _rate(gpu: Gpu, dtype: str, unit: str) -> float:
         rate = float(gpu.peak_flops(_PIPES.get(dtype, "fp32"), gpu.clock_boost_mhz))
     except KeyError:
         rate = float(gpu.peak_flops("fp32", gpu.clock_boost_mhz))
-    if gpu.vendor == "amd" and unit == "tensorop" and dtype == "fp32":
-        rate = max(rate, _MFMA_FP32 * gpu.sm_count * gpu.clock_boost_mhz * 1e6)
+    if unit == "tensorop" and dtype == "fp32":
+        rate = max(rate, gpu.matrix_fp32 * gpu.sm_count * gpu.clock_boost_mhz * 1e6)
     return rate / _COMPLEX if dtype.startswith("complex") else rate
 
 

@@ -7,6 +7,7 @@ duration. ``shape_source`` says which it was, ``inferred`` what rests on an assu
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 import polars as pl
@@ -159,7 +160,7 @@ def _filled(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _work_known() -> pl.Expr:
+def _work_known(columns: Collection[str]) -> pl.Expr:
     """Whether a row holds what the family that prices it needs to count its work."""
     alike: dict[tuple[tuple[str, ...], ...], list[str]] = {}
     for name, of in families().items():
@@ -167,7 +168,7 @@ def _work_known() -> pl.Expr:
     priced = pl.coalesce("priced_as", "family")
     complete = pl.lit(value=False)
     for sets, of_sets in alike.items():
-        for sizes in sets:
+        for sizes in (one for one in sets if set(one) <= set(columns)):
             complete |= priced.is_in(of_sets) & pl.all_horizontal(*(pl.col(c).is_not_null() for c in sizes))
     return complete
 
@@ -187,7 +188,7 @@ def _sources(frame: pl.DataFrame) -> pl.DataFrame:
     source = (
         pl.when(family.is_in(_BYTES) & pl.col("bytes").is_not_null())
         .then(pl.lit("bytes"))
-        .when(~_work_known())
+        .when(~_work_known(frame.columns))
         .then(pl.lit("none"))
         .when(from_operator & (pl.col("inferred") == ""))
         .then(pl.lit("operator"))

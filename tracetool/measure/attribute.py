@@ -212,7 +212,7 @@ def attribute_activity(
         )
     if callable(prior):
         raise BadInput.in_file(
-            activity, "is a table of activities, whose powers no model can say", "give a run, or a table"
+            activity, "is a table of activities, whose power cannot be modeled", "give a run, or a table"
         )
     table = read_activity(activity)
     telemetry = _telemetry(power, tz)
@@ -243,7 +243,7 @@ def _prior(prior: Prior | None, run: Run | None, gpu: str | None) -> ExpectedPow
     if isinstance(prior, Mapping):
         return prior
     if callable(prior):
-        assert run is not None, "a table of activities is refused a prior by a model"
+        assert run is not None, "--prior model needs a run"
         return prior(run, gpu)
     return read_prior(prior)
 
@@ -299,7 +299,7 @@ def _attribute(
         sensors[str(pairs[logged])] = sensor_record(observation)
         notes += attribution_notes(observation, gpu_spec, class_energy)
         if counted is not None:
-            notes.append(counted.say())
+            notes.append(counted.sentence())
         if window_rows is not None:
             start = (window_rows["start_us"].to_numpy() * 1000 - origin) * _NS
             end = (window_rows["end_us"].to_numpy() * 1000 - origin) * _NS

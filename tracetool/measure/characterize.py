@@ -166,11 +166,11 @@ def characterize(log: PowerLog, timeline: Timeline, nominal: Sensor, *, most: in
     swing = float(np.ptp(fit.fitted_w)) / max(fit.noise_w, 1e-9)
     reason = ""
     if abs(gain) < _DECISIVE:
-        reason = "a window and a lag explain the log alike: taken for a window"
+        reason = "a window and a lag fit the log equally well: a window is assumed"
     if swing < _CLEAR:
-        reason = "the readings hardly answer to the activity: run a square wave"
+        reason = "the readings hardly follow the activity: run a square wave"
         return Characterized("", None, None, update, offset, swing, reason)
     if update is None:
-        reason = "the log was polled too slowly to tell the update period"
+        reason = "the log was polled too slowly to identify the update period"
     window, lag = (length_estimate, None) if kind == "boxcar" else (None, length_estimate)
     return Characterized(kind, window, lag, update, offset, swing, reason)

@@ -27,7 +27,7 @@ class CounterCheck:
     resets: int  # times it went backwards
     usable: bool
 
-    def say(self) -> str:
+    def sentence(self) -> str:
         """Return the finding as a sentence."""
         if self.resets:
             return f"the energy counter went backwards {counted(self.resets, 'time')} and is not used"

@@ -86,7 +86,7 @@ def identify(
         joined = np.bincount(label)[label] > 1
         _, group[open_classes[joined]] = np.unique(label[joined], return_inverse=True)
     reason = np.full(len(sd), "", dtype=object)
-    reason[vague] = "the readings leave its power open"
+    reason[vague] = "the readings do not constrain its power"
     reason[(vague | mixed) & (group >= 0)] = "never separates from the other classes of its group"
     reason[unseen] = "fewer than two sensor windows saw it"
     reason[coverage <= 0] = "no sensor window saw it"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tracetool.core.errors import BadInput
 from tracetool.hardware.gpu import Gpu
-from tracetool.hardware.sensors import FIELDS, Sensor, sensor_of
+from tracetool.hardware.sensors import FIELDS, Sensor, unnamed_sensors
 
 _MS = 1e-3
 #: One or two GPUs of a model were put on a meter: another GPU's gain differs by at least this. GPUs
@@ -20,8 +20,6 @@ BOARD_GAIN_SD = 0.02
 #: 0.05 W at the median; ten or twelve miss by 0.2 W), and a meter beside it says 1.10 s as well. Makers
 #: say one second: the log chooses between the two. [s]
 _SECOND_S, ELEVEN_S = 1.0, 1.1
-#: Update period of the first Kepler GPUs, whose architecture the log cannot tell. [s]
-_KEPLER_UPDATE_S = 0.015
 #: Time constant a capacitor sensor starts from; the log refines it. [s]
 LAG_START_S = 0.06
 #: Fields as logs spell them.
@@ -42,17 +40,13 @@ def field_kind(field: str | None) -> str:
 
 def _unknown(kind: str) -> list[Sensor]:
     """Sensors of the architectures, for an unnamed GPU: wide gain, the log chooses."""
-    if kind == "average":
-        return _seconds([sensor_of("ampere-ga10x", "average")])
-    fast = [sensor_of("ampere-ga10x", "instant"), sensor_of("hopper", "instant")]
-    if kind == "instant":
-        return fast
-    return [*_seconds([sensor_of("hopper", "draw")]), *fast, sensor_of("volta", "draw"), *_capacitors()]
+    sensors = [replace(s, lag_s=LAG_START_S) if s.kind == "lag" else s for s in unnamed_sensors(kind)]
+    return _seconds(sensors)
 
 
 def _capacitors() -> list[Sensor]:
-    slow = replace(sensor_of("kepler", "draw"), lag_s=LAG_START_S)
-    return [replace(slow, update_s=_KEPLER_UPDATE_S), slow]
+    """Return the capacitor sensors: those of the first Kepler GPUs update faster, and the log tells which."""
+    return [s for s in _unknown("draw") if s.kind == "lag"]
 
 
 def candidate_sensors(gpu: Gpu | None, field: str | None = None, driver: str | None = None) -> list[Sensor]:
@@ -75,7 +69,7 @@ def candidate_sensors(gpu: Gpu | None, field: str | None = None, driver: str | N
     Yang, Adamek and Armour, "Part-time Power Measurements", SC 2024.
     """
     if (field or "").strip().lower() == "counter":
-        candidate = gpu.sensor("counter", driver) if gpu is not None else sensor_of("hopper", "counter")
+        candidate = gpu.sensor("counter", driver) if gpu is not None else unnamed_sensors("counter")[0]
         return [replace(candidate, gain_sd=max(candidate.gain_sd, BOARD_GAIN_SD))]
     kind = field_kind(field)
     if gpu is None:

@@ -14,19 +14,16 @@ from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
 from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.priors import prior_number
 from tracetool.model.dynamic import tensor_key
 
 #: Shares the monitor reports, by column.
 ACTIVITY = ("act_sm", "act_dram", "act_tensor", "act_fp16", "act_fp32", "act_fp64")
 #: Warps resident on the SMs, as a share of the most they hold; stands beside the shares where it is known.
 OCCUPANCY = "act_occupancy"
-#: A pipe's share of cycles costs this power of it: the less one pipe is busy, the more else is issued that
-#: no monitor counts, such as loads, integer work and control.
-_UNSEEN = 0.7
-#: An active SM costs this power of the warps it holds: few warps leave most of its cycles without an issue.
-_FED = 0.25
-#: What that comes to for a kernel whose occupancy nobody read.
-_USUALLY_FED = 0.84
+#: Powers that a pipe's share of cycles and the warps of an active SM cost.
+_UNSEEN, _FED = prior_number("monitor.unseen"), prior_number("monitor.fed")
+_USUALLY_FED = prior_number("monitor.usually_fed")
 #: Instruction classes of a static mix, by column.
 MIX = (
     "mix_mem_gl", "mix_mem_loc", "mix_int_add", "mix_int_mul", "mix_int_div", "mix_int_bw",

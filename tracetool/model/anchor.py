@@ -11,12 +11,15 @@ from tracetool.core.interval import Z90
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Timing
 from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.priors import prior_number
 from tracetool.model.memory_efficiency import memory_efficiency
 
 #: Basis of a time that came from a family's usual split and the row's own measurement.
 FROM_SPLIT = "family rate"
 #: Spread of such a time per doubling of a clock, relative; and of any time measured again at its own clock.
-SPLIT_SD_PER_OCTAVE, READING_SD = 0.2, 0.01
+SPLIT_SD_PER_OCTAVE, READING_SD = prior_number("anchor.split_per_octave"), prior_number("anchor.reading")
+#: Power to which the band of the model's own error is taken between two clocks.
+_ERROR_LEFT = prior_number("anchor.error_left")
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,7 @@ def scaled_timing(
     wide = factor[:, None]
     duration = predicted.duration_s * wide
     # What is left of the model's error is in the ratio: none at the measured clock itself.
-    exponent = np.where(anchor.measured, 0.25, 1.0)
+    exponent = np.where(anchor.measured, _ERROR_LEFT, 1.0)
     low, high = predicted.low**exponent, predicted.high**exponent
     split = anchor.measured & (predicted.basis == FROM_SPLIT)
     spread = np.exp(Z90 * np.hypot(SPLIT_SD_PER_OCTAVE * np.sqrt((octaves**2).mean(axis=1)), READING_SD))

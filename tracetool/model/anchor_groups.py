@@ -10,15 +10,15 @@ from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.core.interval import Z90
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Timing
+from tracetool.hardware.priors import prior_number
 from tracetool.model.anchor import READING_SD, Anchor
 from tracetool.model.power import OCTAVE_SD, PowerParts
 
 #: Columns that tell one kernel from another of the same name.
 _IDENTITY = ("blocks", "threads", "registers", "shared_bytes", "recorded_mem_clock_mhz")
 
-
 #: Spread of a power between two readings of the same kernel, relative: they share no error.
-_BETWEEN_SD = 0.016
+_BETWEEN_SD = prior_number("anchor.power_between")
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import BOUNDS, Timing
 from tracetool.core.work import Work
 from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.priors import prior_number, prior_table
 from tracetool.model.activity import has_activity, has_mix, with_unseen, work_of_activity
 from tracetool.model.anchor import READING_SD, Anchor
 from tracetool.model.anchor_groups import kernels
@@ -102,17 +103,19 @@ def _busy(work: Work, gpu: Gpu, clock_mhz: Floats, mem_mhz: Floats) -> dict[str,
 
 
 #: Spread of a measured time about the model of its kernel, relative.
-_TIME_SD = 0.02
+_TIME_SD = prior_number("anchor.time")
 #: Spread of memory's share as activity tells it, and where only a mix is known.
-_SHARE_SD, _UNSEEN_SD = 0.077, 0.6
+_SHARE_SD, _UNSEEN_SD = (prior_table("anchor.memory_share")[key] for key in ("seen", "unseen"))
 #: Spread of a program's host share, as a part of what it could grow or shrink by.
-_HOST_SD = 0.2
+_HOST_SD = prior_number("anchor.host")
 #: Places tried: shares of memory, and steps of the host's share.
 _SHARES: Floats = np.linspace(0.0, 1.0, 51)
 _STEPS: Floats = np.linspace(-1.0, 1.0, 21)
-_MOST_HOST = 0.98
+_MOST_HOST = prior_number("monitor.most_host")
 #: Spread of a time per doubling of the clock from the nearest measurement, and what memory's share adds.
-_LOG_SD_PER_OCTAVE, _LOG_SD_OF_MEMORY = 0.075, 0.13
+_LOG_SD_PER_OCTAVE, _LOG_SD_OF_MEMORY = (
+    prior_table("anchor.sd_per_octave")[key] for key in ("core", "memory")
+)
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,11 @@ from tracetool.hardware.calibrated import calibrated_gpus, own_calibration
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.number import Number
+from tracetool.hardware.priors import prior_number
 
-#: Share of the measured L2 rate that reaches memory and back.
-_SHARE_OF_L2 = 0.55
-#: How sharply the two limits meet.
-_NORM = 3.0
-#: The path carries at least this share of what memory delivers, at any clock.
-_LEAST = 0.02
+_SHARE_OF_L2 = prior_number("reach.share_of_l2")
+_NORM, _LEAST = prior_number("reach.norm"), prior_number("reach.least")
+_USUAL_CLOCK, _LEAST_CLOCK = prior_number("reach.usual_clock"), prior_number("reach.least_clock")
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ def memory_efficiency(gpu: Gpu) -> MemoryEfficiency:
             return fitted.beside_memory(gpu.dram_bytes_per_s / load_gpu(name).dram_bytes_per_s)
     through = _SHARE_OF_L2 * gpu.l2_bytes_per_clock * 1e6
     if not (through > 0 and np.isfinite(gpu.dram_bytes_per_s)):
-        return MemoryEfficiency(0.6 * gpu.clock_max_mhz)
+        return MemoryEfficiency(_USUAL_CLOCK * gpu.clock_max_mhz)
     return MemoryEfficiency(
-        float(np.clip(gpu.dram_bytes_per_s / through, 0.3 * gpu.clock_max_mhz, gpu.clock_max_mhz))
+        float(np.clip(gpu.dram_bytes_per_s / through, _LEAST_CLOCK * gpu.clock_max_mhz, gpu.clock_max_mhz))
     )

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetool.core.arrays import Floats, Ints
+from tracetool.hardware.priors import prior_number
 
 #: Energy and duration of the chosen rows at clocks of shape (r, c): ``cost(rows, clocks)``. [J], [s]
 CostAt = Callable[[Ints, Floats], tuple[Floats, Floats]]
 #: A power governor acts on the mean over about this long: kernels shorter than it share a clock. [s]
-LOOP_S = 0.05
+LOOP_S = prior_number("governor.loop")
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Timing
 from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.priors import prior_number
 from tracetool.model.activity import fed_share
 from tracetool.model.anchor import Anchor
 from tracetool.model.dynamic import active_energy_j, core_energy_j, outer_energy_j
@@ -22,9 +23,11 @@ from tracetool.model.residency import missed_bytes, streamed_bytes
 COUNTED_PARTS = ("compute", "onchip", "dram", "link")
 #: Energy per clock of SMs that hold a block grows with their cycles to this power when a kernel's cycles
 #: grow: an SM that waits for memory stops most of its clocks.
-WAITING = 0.3
+WAITING = prior_number("power.waiting")
+#: Most of a measured power that counts as base.
+_MOST_BASE = prior_number("power.most_base")
 #: Spread of an anchored power, relative: of the reading itself, and per doubling of the clock away from it.
-ANCHOR_SD, OCTAVE_SD = 0.026, 0.042
+ANCHOR_SD, OCTAVE_SD = prior_number("anchor.power_reading"), prior_number("anchor.power_per_octave")
 
 
 @dataclass(frozen=True)
@@ -136,7 +139,7 @@ def anchored_parts(
     base = origin.joules["base"][:, 0] / seconds
     work = (origin.total()[:, 0] - origin.joules["base"][:, 0]) / seconds
     # At least a twentieth of the power is work: a reading under the modeled idle lowers the base.
-    base_factor = np.where(has_power, np.minimum(1.0, 0.95 * measured / np.maximum(base, 1e-9)), 1.0)
+    base_factor = np.where(has_power, np.minimum(1.0, _MOST_BASE * measured / np.maximum(base, 1e-9)), 1.0)
     left = np.maximum(measured - base * base_factor, 0.0)
     factor = np.where(has_power, left / np.maximum(work, 1e-9), 1.0)
     stretched = (timing.duration_s / _moving(timing)) / (origin_timing.duration_s / _moving(origin_timing))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from tracetool.hardware.priors import prior_number
 from tracetool.hardware.voltage import VoltageCurve
 
 #: Counts that cost energy in the core voltage domain. Tensor counts are split by number format. A streamed
@@ -76,12 +77,12 @@ class PowerCalibration:
     active_pj_per_clock_sm: float
     dram_pj_per_byte: float
     link_pj_per_byte: float
-    leakage_per_k: float = 0.012
+    leakage_per_k: float = prior_number("power.leakage_per_k")
     leakage_per_v: float = 0.0
     leakage_per_w: float = 0.0
-    reference_c: float = 45.0
-    relative_sd: float = 0.25
-    cap_share: float = 0.985
+    reference_c: float = prior_number("power.reference")
+    relative_sd: float = prior_number("power.usual_relative_sd")
+    cap_share: float = prior_number("power.cap_share")
     basis: str = "prior"
     carried_from: str = ""
     voltage: VoltageCurve | None = None

@@ -13,13 +13,12 @@ from types import MappingProxyType
 import numpy as np
 
 from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.priors import prior_number, prior_table
 from tracetool.model.power_calibration import PowerCalibration
 from tracetool.model.power_priors import count_scale, dram_pj, node_scale, width_scale
 
-#: Spread of a kernel's power that scaling the energies adds, relative: same chip, same process, another.
-_SAME_CHIP_SD, _SAME_NODE_SD, _OTHER_NODE_SD = 0.03, 0.06, 0.11
-#: The same from a base and a voltage curve nobody measured on the target; one idle curve of it removes it.
-UNSEEN_BASE_SD = 0.08
+#: Relative spread of a kernel's power that scaling the energies adds, and that a base nobody measured adds.
+_SCALED_SD, UNSEEN_BASE_SD = prior_table("carried_power.spread"), prior_number("carried_power.unseen_base")
 
 
 def with_own_base(carried: PowerCalibration) -> PowerCalibration:
@@ -50,13 +49,8 @@ def transferred(
     rates = target.rate("tensor_fp16"), source_gpu.rate("tensor_fp16")
     wider = rates[0] / rates[1] if min(rates) > 0 else 1.0
     same_chip = target.architecture == source_gpu.architecture
-    added = (
-        _SAME_CHIP_SD
-        if same_chip
-        else _SAME_NODE_SD
-        if target.node_nm == source_gpu.node_nm
-        else _OTHER_NODE_SD
-    )
+    same_node = target.node_nm == source_gpu.node_nm
+    added = _SCALED_SD["same_chip" if same_chip else "same_node" if same_node else "other_node"]
     sizes = {f"{k}_pj": count_scale(k, core, wider) for k in source.core_pj}
     sizes |= {"active_pj_per_clock_sm": core * width, "dram_pj_per_byte": memory}
     return replace(

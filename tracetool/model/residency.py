@@ -14,16 +14,15 @@ from tracetool.families.formats import element_bytes
 from tracetool.families.registry import families_where
 from tracetool.families.spec import Sequence
 from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.priors import prior_number
 from tracetool.model.activity import has_activity
 
-#: Activations of this share of the L2 meet half of their bytes there. Halves of a divided L2 each keep a
-#: copy of what their SMs read, and what is written drives out what is read.
-HALF_SHARE: Final = 0.375
+#: Activations of this share of the L2 meet half of their bytes there.
+HALF_SHARE: Final = prior_number("residency.half_share")
 #: How sharply traffic passes from the cache to memory as it grows.
-SHARPNESS: Final = 3.0
-#: A byte of weights costs this share of the way of one that is loaded into registers, worked on and stored:
-#: it comes in large copies, each once.
-WEIGHT_WAY: Final = 0.7
+SHARPNESS: Final = prior_number("residency.sharpness")
+#: What a byte of weights costs of the way of one that is loaded into registers, worked on and stored.
+WEIGHT_WAY: Final = prior_number("residency.weight_way")
 #: Families whose second operand is weights, read from memory.
 _PRODUCTS: Final = families_where(lambda family: family.sequence is Sequence.PRODUCT)
 

@@ -9,18 +9,18 @@ import numpy as np
 from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.core.operators import OperatorColumns
 from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.priors import prior_number, prior_table
 from tracetool.model.memory_efficiency import MemoryEfficiency, memory_efficiency
 
 #: Norm in which core and memory time overlap: 1 would be one after the other, large both at once.
-OVERLAP = 1.83
-#: Busy share of memory at which it sets the time alone.
-_FULL_MEMORY = 0.85
+OVERLAP = prior_number("monitor.overlap")
+_FULL_MEMORY = prior_number("monitor.full_memory")
 #: A measurement this long is a program's run, not a kernel: part of it is its host's. [s]
-PROGRAM_S = 1.0
-#: Share of a program's time at the highest clock that follows no clock, and what idle SMs add to it.
-_HOST_SHARE, _HOST_PER_IDLE = 0.337, 0.79
+PROGRAM_S = prior_number("monitor.program")
+_HOST_SHARE, _HOST_PER_IDLE = prior_number("monitor.host_share"), prior_number("monitor.host_per_idle")
 #: A tensor core busier than this in the mean leaves no capacity for a host.
-_HOST_SHARPNESS = 8.0
+_HOST_SHARPNESS = prior_number("monitor.host_sharpness")
+_SD_PER_OCTAVE = prior_table("monitor.sd_per_octave")
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,9 @@ def shares_of_activity(
         memory=memory,
         fixed=np.where(active, host_share(rows, gpu, duration_s, clock_mhz), 0.0),
         efficiency=efficiency,
-        log_sd_per_octave=np.where(active, 0.078 + 0.05 * memory, 0.09),
+        log_sd_per_octave=np.where(
+            active, _SD_PER_OCTAVE["core"] + _SD_PER_OCTAVE["memory"] * memory, _SD_PER_OCTAVE["no_activity"]
+        ),
     )
 
 

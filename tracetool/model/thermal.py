@@ -8,16 +8,11 @@ import numpy as np
 
 from tracetool.core.arrays import Floats, Numbers
 from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.priors import prior_number
 
-#: Rise of a chip over its inlet air at the power limit. Logs of A100 PCIe and H800 GPUs show 19 to 28 K
-#: within minutes. [K]
-_RISE_AT_LIMIT_K = 28.0
+_RISE_AT_LIMIT_K, _MOST_GROWTH = prior_number("thermal.rise_at_limit"), prior_number("thermal.most_growth")
 #: Beyond this the governor slows the GPU down; the model does not follow it there. [C]
-HOTTEST_C = 95.0
-
-
-#: No chip leaks more than this many e-folds beyond its idle self: it would be slowed down before.
-_MOST_GROWTH = 1.0
+HOTTEST_C = prior_number("thermal.hottest")
 _STEPS = 5
 
 

@@ -11,33 +11,17 @@ import numpy as np
 
 from tracetool.families.law import Law
 from tracetool.families.pricing import laws
+from tracetool.hardware.architecture import load_architecture
 from tracetool.hardware.calibrated import CalibrationFile, calibrated_gpus, own_calibration
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
+from tracetool.hardware.priors import prior_number, prior_table
 from tracetool.model.time_calibration import TimeCalibration, spread_key
 
-#: Architectures from old to new: coefficients come from the nearest ones that were measured. Volta and Turing
-#: run the same kernels.
-AGE = {
-    "kepler": 0, "maxwell": 1, "pascal": 2, "volta": 3.6, "turing": 4, "ampere-ga100": 5,
-    "ampere-ga10x": 5.2, "ada": 6, "hopper": 7, "blackwell": 8, "cdna1": 4, "cdna2": 5, "cdna3": 7,
-    "cdna4": 8,
-}  # fmt: skip
-#: GPUs this much farther than the nearest one still count as near, unless that is of the same architecture.
-NEAR = 1.5
-#: A GPU that its power limit slowed while it was measured counts as this much farther: what it could not
-#: say of its clock is in its coefficients.
-SLOWED = 1.0
-#: What a transfer adds to either side of a law's band, ln of a factor: as much as makes 90 % of rows hold
-#: on GPUs whose own calibration is left out. Little where the framework's own kernels run everywhere, much
-#: where each GPU came with a library of its own.
-TRANSFER_SPREAD: Final[Mapping[str, float]] = {
-    "gemm_vector": 0.12, "stream": 0.12, "norm": 0.16, "softmax": 0.12, "moe": 0.25,
-    "decode": 0.55, "gemm": 0.6, "gemm_fp8": 0.6, "gemm_fp8_block": 0.6,
-    "gemm_fp4": 0.6, "prefill": 0.65,
-}  # fmt: skip
-#: The same for laws no two GPUs were measured for.
-OTHER_SPREAD = 0.5
+_NEAR, _SLOWED = prior_number("carried_time.near"), prior_number("carried_time.slowed")
+_OTHER_VENDOR, _WEIGHT = prior_number("carried_time.other_vendor"), prior_number("carried_time.weight")
+#: What a transfer adds to either side of a law's band, ln of a factor, by law.
+_TRANSFER_SPREAD: Final = prior_table("carried_time.spread")
 
 
 def time_calibration_of(gpu: Gpu) -> TimeCalibration:
@@ -74,8 +58,10 @@ def merged(
     spread: dict[str, tuple[float, float]] = {}
     basis: dict[str, str] = {}
     for law in laws().values():
-        if law.kin:
-            near = [(g, f, 0.0) for g, f in donors if g.architecture == law.kin and f.section(law.parent)]
+        if law.other_kernels:
+            other = load_architecture(gpu.architecture).other_kernels
+            made_for = other.architecture if other is not None else ""
+            near = [(g, f, 0.0) for g, f in donors if g.architecture == made_for and f.section(law.parent)]
             if near:
                 coefficients[law.name] = _mean(
                     law, [_read(f, law, law.parent)[0] for _, f, _ in near], [0.0] * len(near)
@@ -120,8 +106,8 @@ def _read(
 
 
 def _widened(law: Law, donors: Sequence[Mapping[str, tuple[float, float]]]) -> dict[str, tuple[float, float]]:
-    """Return the widest of some GPUs' bands of each kind, and what a transfer adds to them."""
-    made, more = {}, TRANSFER_SPREAD.get(law.name, OTHER_SPREAD)
+    """Return the widest of some boards' bands of each kind, and what a transfer adds to them."""
+    made, more = {}, _TRANSFER_SPREAD.get(law.name, _TRANSFER_SPREAD["otherwise"])
     for kind in {k for bands in donors for k in bands}:
         have = [bands.get(kind, bands[""]) for bands in donors]
         low, high = min(b[0] for b in have), max(b[1] for b in have)
@@ -133,7 +119,7 @@ def _mean(law: Law, sets: Sequence[Mapping[str, float]], distances: Sequence[flo
     """Return geometric means that weigh near GPUs more; of sizes and habits, the nearest GPU's."""
     made: dict[str, float] = {}
     for name, coefficient in law.priors.items():
-        have = [(s[name], 1.0 / (0.5 + d)) for s, d in zip(sets, distances, strict=True) if name in s]
+        have = [(s[name], 1.0 / (_WEIGHT + d)) for s, d in zip(sets, distances, strict=True) if name in s]
         if have and coefficient.carried:
             values, weights = np.array(have).T
             mean = np.exp(np.average(np.log(np.maximum(values, 1e-12)), weights=weights))
@@ -150,11 +136,11 @@ def _nearest(
         return []
     able.sort(key=lambda one: one[:2])
     least = able[0][0]
-    reach = least + NEAR if least > 0 else 0.0
+    reach = least + _NEAR if least > 0 else 0.0
     return [(g, f, d) for d, _, g, f in able if d <= reach]
 
 
 def _apart(gpu: Gpu, other: Gpu, file: CalibrationFile) -> float:
-    mine, theirs = (AGE.get(g.architecture.lower(), 5) for g in (gpu, other))
-    slowed = SLOWED if file.about.get("slowed_by_power_limit") else 0.0
-    return abs(mine - theirs) + 4.0 * (gpu.vendor != other.vendor) + slowed
+    mine, theirs = (load_architecture(g.architecture).generation.value for g in (gpu, other))
+    slowed = _SLOWED if file.about.get("slowed_by_power_limit") else 0.0
+    return abs(mine - theirs) + _OTHER_VENDOR * (gpu.vendor != other.vendor) + slowed

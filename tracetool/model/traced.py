@@ -7,9 +7,7 @@ instructions for the cache, and start and end are its own. That costs microsecon
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -17,32 +15,16 @@ import numpy as np
 from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.access_pattern import of_a_trace
-from tracetool.families.gemm.law import PRODUCT_LAWS
 from tracetool.families.law import Coefficients, Law
 from tracetool.families.pieces import Pieces
 from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.priors import prior_bands, prior_table
 from tracetool.model.time_calibration import spread_key
 
-_PRODUCTS: Final = (*PRODUCT_LAWS, "conv")
 #: Start, end and first touch of a kernel in a trace beyond its law's, by vendor and law. [us]
-COLD_US: Final[Mapping[str, Mapping[str, float]]] = MappingProxyType({
-    "nvidia": {**dict.fromkeys(_PRODUCTS, 2.0), "norm": 0.7, "softmax": 0.5},
-    "amd": {
-        **dict.fromkeys(_PRODUCTS, 2.2), "norm": 1.9, "softmax": 1.9, "stream": 1.9,
-    },
-})  # fmt: skip
-#: What a trace adds to either side of a law's band, ln of a factor: caches left as another kernel left them,
-#: strides and contents no profiler states, clocks it does not log. Of a kind of a law's rows, or of the law.
-TRACE_SPREAD: Final[Mapping[str, tuple[float, float]]] = MappingProxyType({
-    "stream": (0.5, 0.75), "stream/offsets": (0.4, 0.5), "stream/cast": (0.45, 0.8),
-    "stream/cat": (0.35, 0.4), "stream/index": (0.6, 1.1), "stream/pool": (0.4, 0.5),
-    "stream/tree": (0.5, 0.9), "stream/other": (0.5, 1.0), "norm": (0.55, 0.75),
-    "softmax": (0.6, 0.5),
-    "gemm": (0.2, 0.25), "gemm_older": (0.35, 0.45), "prefill": (0.3, 0.4),
-    "decode": (0.5, 0.5),
-})  # fmt: skip
-#: The same for the other laws.
-OTHER_TRACE_SPREAD: Final = (0.25, 0.3)
+COLD_US: Final = {vendor: prior_table(f"traced.cold_{vendor}") for vendor in ("nvidia", "amd")}
+#: What a trace adds to either side of a law's band, ln of a factor. Of a kind of a law's rows, or of the law.
+TRACE_SPREAD: Final = prior_bands("traced.spread")
 
 
 def traced(rows: OperatorColumns) -> Bools:
@@ -64,7 +46,7 @@ def trace_band(low: Floats, high: Floats, rows: OperatorColumns, law: Law) -> tu
     here = traced(rows)
     if not here.any():
         return low, high
-    every = TRACE_SPREAD.get(law.name, OTHER_TRACE_SPREAD)
+    every = TRACE_SPREAD.get(law.name, TRACE_SPREAD["otherwise"])
     kinds = [TRACE_SPREAD.get(spread_key(law.name, kind), every) for kind in law.kinds] or [every]
     less, more = np.array(kinds)[law.kind(rows)].T
     return np.where(here, -np.hypot(low, less), low), np.where(here, np.hypot(high, more), high)

@@ -18,16 +18,11 @@ from tracetool.families.formats import dtype_of, product_rate
 from tracetool.families.pieces import Pieces
 from tracetool.families.spec import Family
 from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.priors import prior_number, prior_table
 
-#: Warp schedulers of an SM (CUDA C++ Programming Guide, "SIMT architecture") and SIMD units of a compute unit
-#: (CDNA instruction set architecture guides): fewer warps than this leave issue slots empty. [1]
-SCHEDULERS: Final = 4
-#: Bytes the path between L2 and one SM carries (NVIDIA A100 architecture whitepaper: 64 B/clk/SM). [B/clk]
-L2_PORT: Final = 64.0
-#: Bytes a thread keeps on their way from memory: four loads of a word or one of four, a prior. [B]
-IN_FLIGHT: Final = 16.0
-#: A byte's way from memory: twice that from L2 (RRZE gpu-benches, gpu-latency: 206 to 281 clk from L2). [clk]
-MEMORY_LATENCY: Final = 500.0
+#: Bytes a thread keeps on their way from memory, and that way. [B] [clk]
+IN_FLIGHT: Final = prior_number("launch.in_flight")
+MEMORY_LATENCY: Final = prior_number("launch.memory_latency")
 
 
 @dataclass(frozen=True)
@@ -52,10 +47,11 @@ class LaunchLimits:
 def launch_limits(rows: OperatorColumns, gpu: Gpu) -> LaunchLimits:
     r"""Return what the launches of rows bound, by blocks B of T threads on S SMs.
 
-    .. math:: s = \min(1, B/S), \qquad l = s \min\left(1, \frac{\max(1, B/S) T}{4 W}\right), \qquad
-       b = s S \min\left(64, \frac{16 \min(\max(1, B/S) T, T_{max})}{L}\right)
+    .. math:: s = \min(1, B/S), \qquad l = s \min\left(1, \frac{\max(1, B/S) T}{n W}\right), \qquad
+       b = s S \min\left(p, \frac{16 \min(\max(1, B/S) T, T_{max})}{L}\right)
 
-    with W the warp size and L the latency of memory (Little's law). None of them falls when blocks are added.
+    with W the warp size, n the schedulers of an SM, p the bytes its path to L2 carries in a clock and L the
+    latency of memory (Little's law). None of them falls when blocks are added.
 
     Parameters
     ----------
@@ -69,8 +65,8 @@ def launch_limits(rows: OperatorColumns, gpu: Gpu) -> LaunchLimits:
     per_sm = blocks / gpu.sm_count
     sms = np.where(np.isfinite(per_sm), np.minimum(1.0, per_sm), 1.0)
     resident = np.minimum(np.maximum(1.0, per_sm) * threads, gpu.max_threads_per_sm)
-    filled = np.minimum(1.0, resident / (SCHEDULERS * gpu.warp_size))
-    drawn = np.minimum(L2_PORT, resident * IN_FLIGHT / MEMORY_LATENCY)
+    filled = np.minimum(1.0, resident / (gpu.schedulers_per_sm * gpu.warp_size))
+    drawn = np.minimum(gpu.l2_port_bytes_per_clock_sm, resident * IN_FLIGHT / MEMORY_LATENCY)
     return LaunchLimits(
         sms=sms,
         lanes=sms * np.where(np.isfinite(filled), filled, 1.0),
@@ -88,13 +84,16 @@ def _count(rows: OperatorColumns, column: str, stem: str) -> Floats:
 
 
 #: Duration of a kernel nothing is known of. [s]
-UNKNOWN_S = 5e-6
+UNKNOWN_S = prior_number("unshaped.duration")
 #: ln of the 95 % bound of its true duration over that guess, and of a measured one at another clock.
-UNKNOWN_SPREAD, SPLIT_SPREAD = float(np.log(20.0)), float(np.log(1.35))
+UNKNOWN_SPREAD, SPLIT_SPREAD = (
+    float(np.log(prior_table("unshaped.factor")[row])) for row in ("guess", "split")
+)
 #: Share of its peak a unit reaches while it sets the time.
-REACHED = 0.6
+REACHED = prior_number("unshaped.reached")
 #: Share of the SMs that hold a block while a kernel of many blocks runs: the last of them leave some idle.
-ACTIVE = 0.8
+ACTIVE = prior_number("unshaped.active")
+_USE = prior_table("unshaped.use")
 
 
 def unshaped_pieces(rows: OperatorColumns, gpu: Gpu, family: Family) -> tuple[Pieces, Floats]:
@@ -123,13 +122,13 @@ def unshaped_pieces(rows: OperatorColumns, gpu: Gpu, family: Family) -> tuple[Pi
     drawn = limits.bytes_per_clock * clock * 1e6 / gpu.dram_bytes_per_s
     streaming = np.minimum(1.0, drawn / REACHED)
     moved = REACHED * gpu.dram_bytes_per_s * memory_s * streaming
-    counts: dict[str, Floats] = {"dram_bytes": moved, "l2_bytes": 1.3 * moved}
+    counts: dict[str, Floats] = {"dram_bytes": moved, "l2_bytes": _USE["l2"] * moved}
     if family.pipe == "tensor":
         counts["tensor_flops"] = chip * product_rate(dtype_of(rows, "bf16"), gpu)
-        counts["shared_bytes"] = 0.3 * chip * gpu.shared_bytes_per_clock_sm
+        counts["shared_bytes"] = _USE["shared"] * chip * gpu.shared_bytes_per_clock_sm
     elif family.pipe == "fp32":
-        counts["fp32_flops"] = 0.5 * chip * gpu.rate("fp32")
-        counts["int_ops"] = 0.25 * chip * gpu.rate("int")
+        counts["fp32_flops"] = _USE["fp32"] * chip * gpu.rate("fp32")
+        counts["int_ops"] = _USE["int"] * chip * gpu.rate("int")
     n = len(rows)
     pieces = Pieces(
         fixed_s=fixed * duration,

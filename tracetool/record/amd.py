@@ -56,10 +56,10 @@ class AmdSmi:
         self.driver = self.driver or str(driver.get("driver_version", ""))
         self._fields[index] = ("instant_mw", "average_mw", "energy_uj")
         try:
-            found = self.read_power(index)
+            first_values = self.read_power(index)
         except MeterLost:
-            found = {}
-        self._fields[index] = tuple(k for k, v in found.items() if v is not None)
+            first_values = {}
+        self._fields[index] = tuple(k for k, v in first_values.items() if v is not None)
         return Device(
             index,
             str(asic.get("market_name", "AMD GPU")),
@@ -92,16 +92,16 @@ class AmdSmi:
         problem: Exception | None = None
         if "instant_mw" in fields or "average_mw" in fields:
             try:
-                told = smi.amdsmi_get_power_info(handle)
-                values["instant_mw"] = _watts(told.get("current_socket_power"))
-                values["average_mw"] = _watts(told.get("average_socket_power"))
+                answer = smi.amdsmi_get_power_info(handle)
+                values["instant_mw"] = _watts(answer.get("current_socket_power"))
+                values["average_mw"] = _watts(answer.get("average_socket_power"))
             except Exception as error:  # noqa: BLE001
                 problem = error
         if "energy_uj" in fields:
             try:
-                told = smi.amdsmi_get_energy_count(handle)
-                count = told.get("energy_accumulator", told.get("power"))
-                values["energy_uj"] = round(int(count) * float(told["counter_resolution"]))
+                answer = smi.amdsmi_get_energy_count(handle)
+                count = answer.get("energy_accumulator", answer.get("power"))
+                values["energy_uj"] = round(int(count) * float(answer["counter_resolution"]))
             except Exception as error:  # noqa: BLE001
                 problem = error
         if problem is not None and all(v is None for v in values.values()):
@@ -115,8 +115,8 @@ class AmdSmi:
         now = smi.AmdSmiTemperatureMetric.CURRENT
 
         def clock(kind: str) -> int | None:
-            told = self._maybe(lambda: smi.amdsmi_get_clock_info(handle, getattr(smi.AmdSmiClkType, kind)))
-            return _whole((told or {}).get("clk", (told or {}).get("cur_clk")))
+            answer = self._maybe(lambda: smi.amdsmi_get_clock_info(handle, getattr(smi.AmdSmiClkType, kind)))
+            return _whole((answer or {}).get("clk", (answer or {}).get("cur_clk")))
 
         activity = self._maybe(lambda: smi.amdsmi_get_gpu_activity(handle)) or {}
         cap = self._maybe(lambda: smi.amdsmi_get_power_cap_info(handle)) or {}
@@ -140,13 +140,13 @@ def _whole(value: Any) -> int | None:
 
 
 def _watts(value: Any) -> int | None:
-    found = _whole(value)
-    return None if found is None or found in (0xFFFF, 0xFFFFFFFF) else 1000 * found
+    watts = _whole(value)
+    return None if watts is None or watts in (0xFFFF, 0xFFFFFFFF) else 1000 * watts
 
 
 def _micro_to_milli(value: Any) -> int | None:
-    found = _whole(value)
-    return None if found is None else found // 1000
+    micro = _whole(value)
+    return None if micro is None else micro // 1000
 
 
 def _said(error: Exception) -> str:

@@ -82,7 +82,7 @@ def run_child(
 
 def _wait(process: subprocess.Popen[bytes], signals: NotedSignals, tree: Tree, first: int | None) -> int:
     """Wait for the end and return the signal that asked for it, 0 where none did."""
-    stop, asked = 0, 0.0
+    stop, stop_time_s = 0, 0.0
     reminders = [signal.SIGTERM, signal.SIGKILL]
     patience = list(PATIENCE_S)
     deadline: float | None = None
@@ -91,23 +91,23 @@ def _wait(process: subprocess.Popen[bytes], signals: NotedSignals, tree: Tree, f
         now = time.monotonic()
         for number in signals.take():
             if not stop:
-                stop, asked = number, now
+                stop, stop_time_s = number, now
                 reminders.insert(0, _stop_signal(number, first))
                 # A terminal has told the whole group already; a lone `kill` told only us.
                 at_terminal = number == signal.SIGINT and _shares_terminal()
                 deadline = now + (patience.pop(0) if at_terminal else HAND_ON_S)
-            elif number == signal.SIGINT and now - asked > 0.5:  # asked again: do not wait any longer
-                deadline = asked = now
+            elif number == signal.SIGINT and now - stop_time_s > 0.5:  # asked again: do not wait any longer
+                deadline = stop_time_s = now
         if deadline is not None and time.monotonic() >= deadline:
             number = reminders.pop(0) if reminders else signal.SIGKILL
-            tree.tell(number)
+            tree.send_signal(number)
             deadline = time.monotonic() + (patience.pop(0) if patience else 5.0)
     return stop
 
 
-def _stop_signal(received: int, wanted: int | None) -> signal.Signals:
+def _stop_signal(received: int, requested: int | None) -> signal.Signals:
     """Return what ends the program: SIGINT may be ignored, as in a shell's background jobs."""
-    number = signal.Signals(wanted or received)
+    number = signal.Signals(requested or received)
     if number == signal.SIGINT and signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         return signal.SIGTERM
     return number

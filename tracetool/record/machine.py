@@ -58,25 +58,25 @@ def check_python() -> Check:
 
 def check_nsys() -> Check:
     """Return whether Nsight Systems is here."""
-    found = find_nsys()
-    if found is None:
+    nsys = find_nsys()
+    if nsys is None:
         fix = "apt-get install nsight-systems (non-free component), or NVIDIA's developer site"
         return Check("nsys", MISSING, "not installed: no NVIDIA traces, no .nsys-rep files", fix)
-    version = first_version(found, "--version")
+    version = first_version(nsys, "--version")
     year = re.search(r"(\d{4})\.\d", version)
     if year and int(year[1]) < 2021:
         return Check(
-            "nsys", WARN, f"{version} at {found}", "install 2021.5 or newer: graph nodes are not seen"
+            "nsys", WARN, f"{version} at {nsys}", "install 2021.5 or newer: graph nodes are not seen"
         )
-    return Check("nsys", OK, f"{version or 'version unknown'} at {found}")
+    return Check("nsys", OK, f"{version or 'version unknown'} at {nsys}")
 
 
 def check_rocprof() -> Check:
     """Return whether rocprofv3 is here."""
-    found = find_rocprof()
-    if found is None:
+    rocprof = find_rocprof()
+    if rocprof is None:
         return Check("rocprofv3", MISSING, "not installed: no AMD traces", "apt-get install rocprofiler-sdk")
-    return Check("rocprofv3", OK, f"{first_version(found, '--version') or 'version unknown'} at {found}")
+    return Check("rocprofv3", OK, f"{first_version(rocprof, '--version') or 'version unknown'} at {rocprof}")
 
 
 def check_torch() -> Check:
@@ -117,8 +117,8 @@ def check_gpu_counters() -> Check | None:
         text = Path("/proc/driver/nvidia/params").read_text("ascii", "replace")
     except OSError:
         return None
-    found = re.search(r"RmProfilingAdminOnly:\s*(\d)", text)
-    if found and found[1] != "0" and os.geteuid():
+    setting = re.search(r"RmProfilingAdminOnly:\s*(\d)", text)
+    if setting and setting[1] != "0" and os.geteuid():
         return Check(
             "GPU counters", NOTE, "for administrators only (nsys --gpu-metrics-devices will be refused)",
             "options nvidia NVreg_RestrictProfilingToAdminUsers=0 in /etc/modprobe.d, then reboot",
@@ -159,11 +159,16 @@ def _check_device(meter: Meter, device: Device, seconds: float) -> list[Check]:
     checks = [Check(subject, OK, f"{device.name}{limit}")]
     if not device.fields:
         checks.append(
-            Check(f"{subject} power", MISSING, "no power field answers", "a newer driver, or another GPU")
+            Check(
+                f"{subject} power",
+                MISSING,
+                "no power field answers",
+                "install a newer driver, or use another GPU",
+            )
         )
         return checks
     try:
-        found = find_updates(meter, device.index, seconds)
+        updates = find_updates(meter, device.index, seconds)
     except MeterLost as error:
         checks.append(
             Check(f"{subject} power", MISSING, f"does not answer: {error}", "reset the GPU or reboot")
@@ -171,16 +176,18 @@ def _check_device(meter: Meter, device: Device, seconds: float) -> list[Check]:
         return checks
     fields = []
     for name in device.fields:
-        update = found.update_s.get(name)
+        update = updates.update_s.get(name)
         fields.append(
             f"{name.rsplit('_', 1)[0]} (every {1e3 * update:.0f} ms)" if update else name.rsplit("_", 1)[0]
         )
-    poll_ms = 1e3 * poll_period_s([found])
-    said = f"{', '.join(fields)}; read in {1e3 * found.read_s:.2f} ms; would poll every {poll_ms:.1f} ms"
+    poll_ms = 1e3 * poll_period_s([updates])
+    power_note = (
+        f"{', '.join(fields)}; read in {1e3 * updates.read_s:.2f} ms; would poll every {poll_ms:.1f} ms"
+    )
     missing = [f for f in ("instant_mw", "energy_uj") if f not in device.fields]
     state = WARN if len(missing) == 2 else OK
     fix = "only averaged power: short kernels are separated by longer runs" if state == WARN else ""
-    checks += [Check(f"{subject} power", state, said, fix), _clocks_lockable(device, meter.vendor)]
+    checks += [Check(f"{subject} power", state, power_note, fix), _clocks_lockable(device, meter.vendor)]
     return checks
 
 

@@ -108,15 +108,15 @@ class Nvml:
         """Return the power fields and the energy counter."""
         nvml, handle, fields = self._nvml, self._handle(index), self._fields[index]
         values: dict[str, int | str | None] = {}
-        asked = [
+        queried = [
             (name, number)
             for name, number in (("instant_mw", _INSTANT), ("average_mw", _AVERAGE))
             if name in fields
         ]
         try:
-            if asked:  # one call for both: they then show the same moment
-                answers = nvml.nvmlDeviceGetFieldValues(handle, [number for _, number in asked])
-                for (name, _), answer in zip(asked, answers, strict=True):
+            if queried:  # one call for both: they then show the same moment
+                answers = nvml.nvmlDeviceGetFieldValues(handle, [number for _, number in queried])
+                for (name, _), answer in zip(queried, answers, strict=True):
                     if answer.nvmlReturn == 0:
                         values[name] = _number(answer)
                     elif answer.nvmlReturn in _LOST:

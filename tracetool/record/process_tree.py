@@ -35,7 +35,7 @@ class Tree:
         """Let orphans go to the system again."""
         _adopt_orphans(adopt=False)
 
-    def tell(self, number: int) -> None:
+    def send_signal(self, number: int) -> None:
         """Send a signal to the processes that share our group, as a terminal would; SIGKILL to all."""
         for process in self._members():
             if number == signal.SIGKILL or process.group == os.getpgrp():

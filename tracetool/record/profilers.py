@@ -32,20 +32,20 @@ class Command:
     traces: tuple[str, ...]
 
 
-def find_program(name: str, folders: Sequence[str], given: Path | None = None) -> Path | None:
+def find_program(name: str, folders: Sequence[str], location: Path | None = None) -> Path | None:
     """Return a program: the given one, the one on PATH, else the newest in the usual folders."""
-    if given is not None:
-        found = shutil.which(str(given)) or shutil.which(str(given / name))
-        return Path(found) if found else None
-    if found := shutil.which(name):
-        return Path(found)
+    if location is not None:
+        path = shutil.which(str(location)) or shutil.which(str(location / name))
+        return Path(path) if path else None
+    if path := shutil.which(name):
+        return Path(path)
     usual = sorted((p for pattern in folders for p in Path("/").glob(f"{pattern[1:]}/{name}")), reverse=True)
     return next((p for p in usual if os.access(p, os.X_OK)), None)
 
 
-def find_nsys(given: Path | None = None) -> Path | None:
+def find_nsys(location: Path | None = None) -> Path | None:
     """Return the ``nsys`` to use."""
-    return find_program("nsys", _NSYS_FOLDERS, given)
+    return find_program("nsys", _NSYS_FOLDERS, location)
 
 
 def find_rocprof() -> Path | None:
@@ -85,24 +85,24 @@ def profiled(
     """
     target = folder / name
     if profiler == "nsys":
-        found = find_nsys(nsys)
-        if found is None:
+        binary = find_nsys(nsys)
+        if binary is None:
             raise MissingPart("nsys is not installed", "apt-get install nsight-systems, or: --profiler torch")
         return Command(
             (
-                str(found), "profile", f"--output={target}", "--force-overwrite=true", "--trace=cuda,nvtx",
+                str(binary), "profile", f"--output={target}", "--force-overwrite=true", "--trace=cuda,nvtx",
                 "--cuda-graph-trace=node", "--sample=none", "--cpuctxsw=none",
                 "--trace-fork-before-exec=true", *extra, *program,
             ),
             (f"{name}.nsys-rep", f"{name}.qdrep"),
         )  # fmt: skip
     if profiler == "rocprof":
-        found = find_rocprof()
-        if found is None:
+        binary = find_rocprof()
+        if binary is None:
             raise MissingPart("rocprofv3 is not installed", "apt-get install rocprofiler-sdk")
         return Command(
             (
-                str(found), "--kernel-trace", "--memory-copy-trace", "--marker-trace",
+                str(binary), "--kernel-trace", "--memory-copy-trace", "--marker-trace",
                 "--output-format", "csv", "--output-directory", str(folder), "--output-file", name,
                 *extra, "--", *program,
             ),

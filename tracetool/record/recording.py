@@ -73,20 +73,20 @@ def read_events(folder: Path) -> list[Mapping[str, Any]]:
         text = (folder / EVENTS).read_text("utf-8", "replace")
     except OSError as error:
         raise BadInput.in_file(folder, f"is not a recording (no {EVENTS})") from error
-    found: list[Mapping[str, Any]] = []
+    events: list[Mapping[str, Any]] = []
     for line in text.splitlines():
         try:
             event = json.loads(line)
         except ValueError:
             continue
         if isinstance(event, dict) and isinstance(event.get("what"), str):
-            found.append(event)
-    return found
+            events.append(event)
+    return events
 
 
 def find_traces(folder: Path, patterns: Sequence[str]) -> list[Path]:
     """Return the traces in a recording that match the first pattern with a match."""
     for pattern in patterns:
-        if found := sorted(p for p in folder.glob(pattern) if p.is_file() and p.stat().st_size):
-            return found
+        if matches := sorted(p for p in folder.glob(pattern) if p.is_file() and p.stat().st_size):
+            return matches
     return []

@@ -129,43 +129,43 @@ def stdin_ended(seconds: float) -> bool:
         return True
 
 
-def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
+def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tracetool.record.sampler", description=__doc__.splitlines()[0])
     parser.add_argument("--log", type=Path, required=True, help="power log to append to")
     parser.add_argument("--vendor", choices=("nvidia", "amd"), required=True)
     parser.add_argument("--devices", default="", help="positions of the GPUs to read, all by default")
     parser.add_argument("--poll-ms", type=float, default=0.0, help="time between readings; found by default")
-    return parser.parse_args(given)
+    return parser.parse_args(arguments)
 
 
-def main(given: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Sample until standard input ends and return the exit code.
 
     One line goes to standard output when sampling begins: a JSON object with ``ready`` or ``missing``.
     """
-    asked = _arguments(given)
+    options = _arguments(arguments)
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):  # the recorder ends us through stdin
         signal.signal(number, signal.SIG_IGN)
-    meter = meter_for(asked.vendor)
+    meter = meter_for(options.vendor)
     try:
         devices = list(meter.open())
     except MissingPart as error:
         _tell(missing=error.message, fix=error.fix)
         return 3
-    if asked.devices:
-        wanted = {int(n) for n in asked.devices.split(",")}
-        devices = [d for d in devices if d.index in wanted]
+    if options.devices:
+        chosen = {int(n) for n in options.devices.split(",")}
+        devices = [d for d in devices if d.index in chosen]
     devices = [d for d in devices if d.fields]
     if not devices:
         _tell(missing="no GPU asked for reports its power", fix="see: tracetool doctor")
         return 3
     try:
-        found = [find_updates(meter, d.index, FIND_S / len(devices)) for d in devices]
+        updates = [find_updates(meter, d.index, FIND_S / len(devices)) for d in devices]
     except MeterLost as error:
         _tell(missing=f"a GPU does not answer: {error}", fix="check it with nvidia-smi or amd-smi")
         return 3
-    poll_s = asked.poll_ms / 1e3 if asked.poll_ms > 0 else poll_period_s(found)
-    log = LogFile(asked.log)
+    poll_s = options.poll_ms / 1e3 if options.poll_ms > 0 else poll_period_s(updates)
+    log = LogFile(options.log)
     start = read_pair()
     facts = {
         "vendor": meter.vendor,
@@ -177,7 +177,7 @@ def main(given: Sequence[str] | None = None) -> int:
         "local_offset_s": time.localtime(start.utc_ns / 1e9).tm_gmtoff,
         "devices": [
             {**asdict(d), "update_s": dict(f.update_s), "read_s": f.read_s}
-            for d, f in zip(devices, found, strict=True)
+            for d, f in zip(devices, updates, strict=True)
         ],
     }
     log.note("start", **asdict(start), **facts)

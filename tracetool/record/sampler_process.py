@@ -59,9 +59,10 @@ class Sampler:
             facts = json.loads(first)
         except ValueError:
             process.kill()
-            said = process.communicate()[1].decode("utf-8", "replace").strip().splitlines()
+            stderr_lines = process.communicate()[1].decode("utf-8", "replace").strip().splitlines()
             raise MissingPart(
-                f"the sampler did not start: {said[-1] if said else 'no answer'}", "see: tracetool doctor"
+                f"the sampler did not start: {stderr_lines[-1] if stderr_lines else 'no answer'}",
+                "see: tracetool doctor",
             ) from None
         if "ready" not in facts:
             process.communicate()

@@ -77,11 +77,11 @@ def main() -> int:
     parser.add_argument("--marks", required=True)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--device", type=int, default=0)
-    asked = parser.parse_args()
-    launch, wait = find_load(asked.device)
+    options = parser.parse_args()
+    launch, wait = find_load(options.device)
     lengths = random.Random(7)
-    end = time.monotonic() + asked.seconds
-    with open(asked.marks, "w", encoding="ascii") as marks:  # noqa: PTH123 - stands alone
+    end = time.monotonic() + options.seconds
+    with open(options.marks, "w", encoding="ascii") as marks:  # noqa: PTH123 - stands alone
         while time.monotonic() < end:
             start = time.clock_gettime_ns(_BOOT)
             until = start + round(1e9 * lengths.uniform(SHORTEST_S, LONGEST_S))

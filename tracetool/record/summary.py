@@ -33,10 +33,10 @@ def _lines(log: Path) -> Iterator[str]:
 
 def _note(line: str) -> Mapping[str, Any]:
     try:
-        found = json.loads(line[1:])
+        note = json.loads(line[1:])
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return note if isinstance(note, dict) else {}
 
 
 def read_power(log: Path) -> tuple[list[tuple[int, int, int]], list[Mapping[str, Any]]]:
@@ -66,32 +66,34 @@ def summarize(folder: Path) -> Summary:
     """Return what a recording tells about itself; a cut or empty one tells less."""
     events = read_events(folder)
     readings, notes = read_power(folder / POWER_LOG)
-    made = Summary()
-    made.facts["readings"] = len(readings)
+    summary = Summary()
+    summary.facts["readings"] = len(readings)
     for what in ("idle_before", "idle_after"):
         span = _span(events, what)
         if span is None:
             continue
         # the second half: the first still holds the load before it, through the sensor's averaging
         start = (span[0] + span[1]) // 2
-        seen: dict[int, list[int]] = {}
+        powers_by_device: dict[int, list[int]] = {}
         for at, device, power in readings:
             if start <= at <= span[1]:
-                seen.setdefault(device, []).append(power)
-        made.facts[f"{what}_w"] = {d: round(median(p) / 1e3, 2) for d, p in sorted(seen.items())}
+                powers_by_device.setdefault(device, []).append(power)
+        summary.facts[f"{what}_w"] = {
+            d: round(median(p) / 1e3, 2) for d, p in sorted(powers_by_device.items())
+        }
     end = next((n for n in notes if n.get("what") == "end"), None)
     if end is None:
-        made.warnings.append("the power log has no end: its writer was killed")
+        summary.warnings.append("the power log has no end: its writer was killed")
     else:
         wall = float(end.get("wall_s") or 0.0)
-        made.facts |= {
+        summary.facts |= {
             "poll_jitter_us": end.get("jitter_us"),
             "read_delay_us": end.get("read_delay_us"),
             "sampler_cpu_share": round(float(end.get("cpu_s") or 0.0) / wall, 4) if wall else None,
         }
         if end.get("refused"):
             lost = f", {end['dropped']} lines lost" if end.get("dropped") else ", nothing lost"
-            made.warnings.append(f"the disk refused the power log for a while ({end['refused']}){lost}")
+            summary.warnings.append(f"the disk refused the power log for a while ({end['refused']}){lost}")
     for note in [n for n in notes if n.get("what") == "lost"][:3]:
-        made.warnings.append(f"GPU {note.get('device')} stopped answering: {note.get('error')}")
-    return made
+        summary.warnings.append(f"GPU {note.get('device')} stopped answering: {note.get('error')}")
+    return summary

@@ -59,8 +59,8 @@ def main() -> None:
     trace, options, program = _take(sys.argv[1:])
     from torch.profiler import ProfilerActivity, profile, supported_activities
 
-    wanted = (ProfilerActivity.CPU, ProfilerActivity.CUDA)
-    activities = [a for a in wanted if a in supported_activities()]
+    kinds = (ProfilerActivity.CPU, ProfilerActivity.CUDA)
+    activities = [a for a in kinds if a in supported_activities()]
     owner = os.getpid()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     profiler = profile(activities=activities, record_shapes=True, **options)

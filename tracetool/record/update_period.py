@@ -61,7 +61,7 @@ def find_updates(meter: Meter, index: int, seconds: float) -> Found:
     return Found(periods, median(delays) / 1e9 if delays else float("nan"), len(times))
 
 
-def poll_period_s(found: Sequence[Found]) -> float:
+def poll_period_s(updates: Sequence[Found]) -> float:
     """Return how often to poll: a fifth of the quickest update, at most a quarter of the time spent reading.
 
     Examples
@@ -71,8 +71,8 @@ def poll_period_s(found: Sequence[Found]) -> float:
     >>> poll_period_s([Found({"instant_mw": None}, 0.0004, 100)])
     0.01
     """
-    powers = [p for f in found for name, p in f.update_s.items() if p and name != "energy_uj"]
-    known = powers or [p for f in found for p in f.update_s.values() if p]
-    wanted = min(known) / POLLS_PER_UPDATE if known else USUAL_POLL_S
-    reading = 4 * sum(f.read_s for f in found if f.reads)
-    return max(min(max(wanted, SHORTEST_POLL_S), LONGEST_POLL_S), reading)
+    powers = [p for f in updates for name, p in f.update_s.items() if p and name != "energy_uj"]
+    periods = powers or [p for f in updates for p in f.update_s.values() if p]
+    poll_s = min(periods) / POLLS_PER_UPDATE if periods else USUAL_POLL_S
+    reading = 4 * sum(f.read_s for f in updates if f.reads)
+    return max(min(max(poll_s, SHORTEST_POLL_S), LONGEST_POLL_S), reading)

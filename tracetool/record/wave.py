@@ -78,6 +78,6 @@ def record_wave(
         raise Interrupted("interrupted; nothing was kept", signal_number=ended.stop_signal)
     if ended.exit_code:
         raise MissingPart(
-            "the load could not be made", "name a Python with PyTorch and a GPU: -- /path/to/python"
+            "the load could not be started", "name a Python with PyTorch and a GPU: -- /path/to/python"
         )
     return RecordedWave(log, marks, name, str(sampler.facts.get("driver") or ""))

@@ -128,7 +128,7 @@ def _check_temperatures(temperature_c: float | None, ambient_c: float | None) ->
         ("--ambient", ambient_c, _HOTTEST_AIR_C),
     ):
         if value is not None and not (math.isfinite(value) and _COLDEST_C <= value <= hottest):
-            raise BadInput(f"{option} {value:g} is no temperature of a running GPU", "degrees Celsius")
+            raise BadInput(f"{option} {value:g} is not a temperature of a running GPU", "degrees Celsius")
 
 
 def _checked(file: CalibrationFile) -> CalibrationFile:
@@ -144,7 +144,7 @@ def _checked(file: CalibrationFile) -> CalibrationFile:
             if number.value < 0 and not name.startswith("spread"):
                 raise BadInput.in_file(file.name, f"{section}.{name} is below zero")
             if abs(number.value) > _LARGEST:
-                raise BadInput.in_file(file.name, f"{section}.{name} is beyond reason: {number.value:g}")
+                raise BadInput.in_file(file.name, f"{section}.{name} is implausible: {number.value:g}")
     curve = file.section("voltage")
     if curve and (absent := sorted({f.name for f in fields(VoltageCurve)} - {"measured"} - set(curve))):
         raise BadInput.in_file(file.name, f"voltage: missing {absent[0]}")

@@ -46,7 +46,7 @@ def parse_clocks(text: str, option: str = "--clock", unit: str = "MHz") -> list[
     """
     if not text.strip():
         return None
-    fix = "write 1200, 900,1200 or 600:1410:15"
+    fix = "e.g. 1200, 900,1200 or 600:1410:15"
     values: list[float] = []
     for part in text.split(","):
         try:

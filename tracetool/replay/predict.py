@@ -25,7 +25,7 @@ from tracetool.replay.coverage import coverage
 from tracetool.replay.host import Launch, host_costs
 from tracetool.replay.operator_tables import InputTable, read_table
 from tracetool.replay.predict_run import PredictedRun, predict_run
-from tracetool.replay.prediction_frame import beside_inputs, prediction_frame
+from tracetool.replay.prediction_frame import prediction_frame, with_inputs
 from tracetool.replay.prior_rates import prior_notes
 from tracetool.replay.replays import Launching
 from tracetool.replay.table_totals import kernel_totals, sequence_totals
@@ -113,7 +113,7 @@ def predict_table(
         **assumed_options,
     )
     notes += prior_notes(gpu_spec, rows, predicted)
-    frame = beside_inputs(table, prediction_frame(predicted))
+    frame = with_inputs(table, prediction_frame(predicted))
     scaled = anchored and bool((rows.number("duration_us", 0.0) > 0).any())
     time = np.bincount(table.index, table.counts, len(rows)) * predicted.timing.duration_s[:, 0]
     info: dict[str, Any] = {

@@ -52,7 +52,7 @@ def prediction_frame(predicted: Prediction) -> pl.DataFrame:
     return load_schema("predictions").conform(pl.DataFrame(columns))
 
 
-def beside_inputs(table: InputTable, predictions: pl.DataFrame) -> pl.DataFrame:
+def with_inputs(table: InputTable, predictions: pl.DataFrame) -> pl.DataFrame:
     """Put the predictions of each row behind its input columns; input names that clash are kept apart."""
     c = predictions.height // max(1, len(table.rows))
     predicted_columns = set(predictions.columns)

@@ -209,9 +209,9 @@ def prepare(
     for pattern in drop:
         inside = _in_range(run, kernels, pattern)
         in_replay &= ~inside
-        gone = np.zeros(len(calls), np.bool_)
-        gone[work.call[inside & (work.call >= 0)]] = True
-        graph = without_host_time(graph, calls, gone)
+        dropped_calls = np.zeros(len(calls), np.bool_)
+        dropped_calls[work.call[inside & (work.call >= 0)]] = True
+        graph = without_host_time(graph, calls, dropped_calls)
     launches = np.bincount(work.signature, minlength=len(rows))
     own = work.duration_ns.copy()
     if not anchored:

@@ -70,7 +70,7 @@ def sweep(
     source : path
         A run, or an operator or kernel table.
     gpu : str, optional
-        The GPU; a run knows its own.
+        The GPU; a run states its own.
     clocks_mhz : sequence of float, optional
         Clocks; by default 41 of the GPU's from 35 % of its highest up. [MHz]
     caps_w : sequence of float

@@ -20,7 +20,9 @@ OPERATORS: Final[Mapping[str, TableOperator]] = {
 FAMILY_OF_OPERATOR: Final[Mapping[str, str]] = {
     operator.op: name for name, family in families().items() for operator in family.table
 }
-_TEXTS: Final = frozenset({"op", "dtype", "kv_dtype", "phase", "kind", "distribution", "kernel", "family"})
+_TEXTS: Final = frozenset(
+    {*("op", "dtype", "kv_dtype", "phase", "kind", "distribution", "implementation", "kernel", "family")}
+)
 _FLAGS: Final = frozenset({"causal"})
 #: Columns that may be zero; every other number of an operator is at least 1.
 _MAY_BE_ZERO: Final = frozenset({"window", "padding", "reads", "writes", "bytes", "elements"})
@@ -185,8 +187,8 @@ def _choices(name: str, columns: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_phase(columns: pl.DataFrame) -> pl.DataFrame:
-    """Complete ``phase`` where an operator has one: decode for one query token, prefill for more."""
-    phased = [op for op, record in OPERATORS.items() if "phase" in record.takes]
+    """Complete ``phase`` of operators with queries: decode for one query token, prefill for more."""
+    phased = [op for op, one in OPERATORS.items() if "phase" in one.takes and "q_len" in one.needs]
     if not columns["op"].is_in(phased).any():
         return columns
     guess = (

@@ -13,7 +13,7 @@ from typing import Final
 import polars as pl
 
 from tracetool.replay.operator_tables import InputTable, read_table
-from tracetool.replay.unfused_scores import as_moved
+from tracetool.replay.unfused_scores import with_score_traffic
 
 #: Steps of one attention row, in order: operator, and what differs between them.
 _STEPS: Final = ("scores", "scale", "mask", "widen", "softmax", "values")
@@ -23,17 +23,18 @@ def unfused(table: InputTable) -> InputTable:
     """Return an operator table with each prefill attention row as the operators it is made of.
 
     The scores are widened to FP32 for the softmax if the table holds an FP32 row of another kind. Casts
-    and copies beside the scores are those of :func:`tracetool.replay.unfused_scores.as_moved`, also where the
-    table itself takes attention apart. Other rows, and attention over a window or with one query token,
-    stay as they are. ``count`` is kept; a table without attention is returned unchanged.
+    and copies beside the scores are those of
+    :func:`tracetool.replay.unfused_scores.with_score_traffic`, also where the table itself states
+    attention operator by operator. Other rows, and attention over a window or with one query token, stay
+    as they are. ``count`` is kept; a table without attention is returned unchanged.
     """
     if table.kind != "operators":
         return table
-    whole = as_moved(_taken_apart(table.frame))
+    whole = with_score_traffic(_expanded(table.frame))
     return table if whole is table.frame else read_table(whole)
 
 
-def _taken_apart(frame: pl.DataFrame) -> pl.DataFrame:
+def _expanded(frame: pl.DataFrame) -> pl.DataFrame:
     if not {"q_len", "heads", "head_dim"} <= set(frame.columns):
         return frame
     chosen = (pl.col("op") == "attention") & (pl.col("q_len") > 1)

@@ -13,7 +13,7 @@ import polars as pl
 _HALF: Final = ("bf16", "fp16")
 
 
-def as_moved(frame: pl.DataFrame) -> pl.DataFrame:
+def with_score_traffic(frame: pl.DataFrame) -> pl.DataFrame:
     """Return an operator table with casts of scores as what they move, and with copies of heads.
 
     A row of FP32 between a product of 16 bits and a softmax of FP32 that names one tensor read and one
@@ -25,7 +25,7 @@ def as_moved(frame: pl.DataFrame) -> pl.DataFrame:
     --------
     >>> scores = {"op": "gemm", "dtype": "bf16", "batch": 8, "m": 128, "n": 128, "k": 64}
     >>> frame = pl.DataFrame([{**scores, "rows": None}, {"op": "softmax", "dtype": "bf16", "rows": 1024}])
-    >>> as_moved(frame)["op"].to_list()
+    >>> with_score_traffic(frame)["op"].to_list()
     ['elementwise', 'gemm', 'softmax']
     """
     if not {"op", "dtype", "batch", "m", "n", "k"} <= set(frame.columns):

@@ -82,10 +82,10 @@ def launched_one_by_one(graph: Graph, work: Activities, calls: HostCalls, issue_
 
 def without_host_time(graph: Graph, calls: HostCalls, dropped: Bools) -> Graph:
     """Return the graph with no host time before the calls that are ``dropped``. Shape (m,)."""
-    gone = np.zeros(len(graph), np.bool_)
-    gone[_starts(graph, calls)[dropped]] = True
+    dropped_calls = np.zeros(len(graph), np.bool_)
+    dropped_calls[_starts(graph, calls)[dropped]] = True
     host = (graph.kind == Edge.HOST) | (graph.kind == Edge.THREAD)
-    return replace(graph, lag_ns=np.where(host & gone[_targets(graph)], 0.0, graph.lag_ns))
+    return replace(graph, lag_ns=np.where(host & dropped_calls[_targets(graph)], 0.0, graph.lag_ns))
 
 
 def _starts(graph: Graph, calls: HostCalls) -> Ints:

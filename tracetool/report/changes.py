@@ -74,7 +74,7 @@ def changes_view(diff: RunDiff, place: str = "") -> View:
 def headline(diff: RunDiff) -> str:
     """Return the first line: what changed, how sure, the verdict and its limit."""
     energy = diff.metrics[0]
-    deciding = next((m for m in diff.metrics if m.asked and m.verdict == diff.verdict), energy)
+    deciding = next((m for m in diff.metrics if m.has_limit and m.verdict == diff.verdict), energy)
     sentence = f"Energy {_change(energy)}, {number(energy.base)} to {number(energy.head)} J per {diff.unit}"
     if deciding is not energy:
         of = f" of {deciding.scope}" if deciding.scope else ""
@@ -140,7 +140,7 @@ def _metrics(diff: RunDiff) -> pl.DataFrame:
                 "head": _short(m.head, m.unit),
                 "change": "?" if math.isnan(m.change) else f"{100 * m.change:+.1f} %",
                 "90 % interval": "?" if math.isnan(m.low) else f"{100 * m.low:+.1f} to {100 * m.high:+.1f} %",
-                "verdict": m.verdict + (f", limit {100 * m.limit:g} %" if m.asked else ""),
+                "verdict": m.verdict + (f", limit {100 * m.limit:g} %" if m.has_limit else ""),
             }
         )
     return pl.DataFrame(rows)
@@ -243,7 +243,7 @@ def _metric(metric: Metric) -> dict[str, Any]:
         "low_pct": 100 * metric.low,
         "high_pct": 100 * metric.high,
         "limit_pct": 100 * metric.limit,
-        "asked": metric.asked,
+        "asked": metric.has_limit,
         "verdict": metric.verdict,
         "detectable_pct": 100 * metric.detectable,
         "p_value": metric.p_value,
@@ -259,7 +259,13 @@ def _rows(diff: RunDiff, level: str) -> list[dict[str, Any]]:
 def _cases(diff: RunDiff, place: str) -> tuple[Case, ...]:
     """Return a case per judged figure; where none was asked for, the energy is told, and nothing fails."""
     cases = [
-        Case(m.scope or "whole run", m.name, _OUTCOMES[m.verdict] if m.asked else "passed", reason(m), place)
+        Case(
+            m.scope or "whole run",
+            m.name,
+            _OUTCOMES[m.verdict] if m.has_limit else "passed",
+            reason(m),
+            place,
+        )
         for m in diff.metrics
     ]
     families = diff.level("family").filter(pl.col("verdict").is_not_null())

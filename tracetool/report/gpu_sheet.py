@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from tracetool.hardware.architecture import Architecture, load_architecture
 from tracetool.hardware.calibrated import own_calibration
 from tracetool.hardware.gpu import PIPES, Gpu
 from tracetool.hardware.load import gpu_names, load_gpu
@@ -33,6 +34,7 @@ class GpuSheet:
     """One GPU: its numbers with evidence, and its curves over the supported clocks."""
 
     gpu: Gpu
+    architecture: Architecture
     numbers: pl.DataFrame
     curves: pl.DataFrame
     power: PowerCalibration | None
@@ -73,6 +75,7 @@ def show_gpu(name: str) -> GpuSheet:
         If no GPU is called so.
     """
     gpu = load_gpu(name, part="sensor")
+    architecture = load_architecture(gpu.architecture)
     numbers = pl.DataFrame(
         [
             {
@@ -90,7 +93,7 @@ def show_gpu(name: str) -> GpuSheet:
         schema=_NUMBER_COLUMNS,
     )
     if gpu.scope != "model":
-        return GpuSheet(gpu, numbers, pl.DataFrame(), None, ("known only by its power sensor",))
+        return GpuSheet(gpu, architecture, numbers, pl.DataFrame(), None, ("known only by its power sensor",))
     power = power_calibration_of(gpu)
     clocks = gpu.supported_clocks_mhz()
     picked = np.unique(np.linspace(0, len(clocks) - 1, min(_POINTS, len(clocks))).round().astype(int))
@@ -105,7 +108,7 @@ def show_gpu(name: str) -> GpuSheet:
     curve = power.voltage or gpu.voltage
     evidence = "measured or fitted" if curve.measured else "a prior from neighboring families"
     notes = (f"voltage: {evidence}", power_promise(power))
-    return GpuSheet(gpu, numbers, curves, power, notes)
+    return GpuSheet(gpu, architecture, numbers, curves, power, notes)
 
 
 def peaks(gpu: Gpu) -> pl.DataFrame:

@@ -25,7 +25,7 @@ def attribute(
         None, "--windows", help="Windows to integrate: start_us, end_us (UTC)."
     ),
     gpu: str | None = typer.Option(
-        None, "--gpu", help="GPU, e.g. a100-sxm: it tells the sensor. A run knows its own."
+        None, "--gpu", help="GPU, e.g. a100-sxm: selects the sensor. A run states its own."
     ),
     device: int | None = typer.Option(
         None, "--device", min=0, max=1_000_000, help="Which GPU of the log; by default the first."
@@ -56,7 +56,7 @@ def attribute(
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
 ) -> None:
-    """Recover what each kernel and window cost from a sampled power log, with intervals.
+    """Recover the energy of each kernel and window from a sampled power log, with intervals.
 
     The sensor's window, update period and lag are undone; classes the log cannot identify say so
     and give the energy of their group. Without --prior the measurement is independent of the model.

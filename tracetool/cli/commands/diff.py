@@ -60,7 +60,7 @@ def diff(
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
 ) -> None:
-    """Show what changed between runs, how sure that is and why; of one run, where the model is off."""
+    """Show what changed between runs, with what confidence and why; of one run, where the model errs."""
     from tracetool.api.diff import diff as diff_runs
     from tracetool.cli.output import check_out, emit
     from tracetool.cli.verdict import print_annotations

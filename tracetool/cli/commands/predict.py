@@ -18,7 +18,11 @@ app = typer.Typer()
 )
 def predict(
     source: Path = typer.Argument(..., metavar="RUN|TABLE", help="A run, or an operator or kernel table."),
-    gpu: str | None = typer.Option(None, "--gpu", help="GPU to predict, e.g. h100-sxm; a run knows its own."),
+    gpu: str | None = typer.Option(
+        None, "--gpu", help="GPU to predict, e.g. h100-sxm; a run states its own."
+    ),
+        None, "--gpu", help="GPU to predict, e.g. h100-sxm; a run states its own."
+    ),
     clock: str | None = typer.Option(
         None, "--clock", help="Core clock: 1200, 900,1200 or 600:1410:15. [MHz]"
     ),

@@ -24,7 +24,7 @@ def profile(
         None, "--kernel", help="Part of the kernel's name; else the one with most time."
     ),
     gpu: str | None = typer.Option(
-        None, "--gpu", help="GPU, e.g. mi300x: it tells the sensor. A run knows its own."
+        None, "--gpu", help="GPU, e.g. mi300x: selects the sensor. A run states its own."
     ),
     power: Path | None = typer.Option(None, "--power", help="Samples of a table of executions."),
     sync: Path | None = typer.Option(None, "--sync", help="Sync points: host_us, gpu_us, delay_us."),

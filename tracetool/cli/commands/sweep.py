@@ -18,7 +18,7 @@ app = typer.Typer()
 )
 def sweep(
     source: Path = typer.Argument(..., metavar="RUN|TABLE", help="A run, or an operator or kernel table."),
-    gpu: str | None = typer.Option(None, "--gpu", help="GPU, e.g. a100-sxm; a run knows its own."),
+    gpu: str | None = typer.Option(None, "--gpu", help="GPU, e.g. a100-sxm; a run states its own."),
     clock: str | None = typer.Option(None, "--clock", help="Clocks: 900,1200 or 600:1410:15. [MHz]"),
     power_cap: str | None = typer.Option(
         None, "--power-cap", help="Power caps to try at the highest clock: 150,200 or 150:300:25. [W]"

@@ -1,4 +1,7 @@
-"""Decode attention: the KV cache passes through once, in as many parts as fill the GPU."""
+"""Decode attention: the KV cache passes through once, in as many parts as fill the GPU.
+
+Equation and sources: docs/families/decode.md.
+"""
 
 from __future__ import annotations
 

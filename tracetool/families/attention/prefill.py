@@ -1,4 +1,7 @@
-"""Prefill attention: query tiles over key tiles, bound by tensor cores and exponentials."""
+"""Prefill attention: query tiles over key tiles, bound by tensor cores and exponentials.
+
+Equation and sources: docs/families/prefill.md.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,9 @@ from tracetool.core.operators import OperatorColumns
 from tracetool.families.access_pattern import of_a_trace
 from tracetool.families.attention.problem import Scores, attention_scores, least_cycles, scores_work
 from tracetool.families.attention.tiling import QueryTiles, causal_tiles, full_tiles
-from tracetool.families.instructions import OLDER_SHARE, older_kernels
-from tracetool.families.law import Coefficient, Coefficients, Law, choice
+from tracetool.families.coefficients import read_coefficients, values_of
+from tracetool.families.instructions import older_kernels, rate_share
+from tracetool.families.law import Coefficients, Law
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
 
@@ -34,38 +38,7 @@ EXPONENTIALS = 1.3
 #: fits of the second give 3.7 to 8; fixing it costs less than 0.1 points of MAPE. [1]
 L2_NORM, MEMORY_NORM = 6.0, 6.0
 
-_PRIORS = {
-    "query_tile": choice(64.0, 64.0, 128.0),
-    "by_head": choice(0.0, 0.0, 1.0),  # tiles as FlashAttention 3 sizes them by head and format
-    "pack_heads": choice(1.0, 0.0, 1.0, 2.0),  # 0 never, 1 for one query, 2 always
-    "launch_us": Coefficient(7.0, 1.0, 60.0, "us"),
-    "tile_clk": Coefficient(3000.0, 50.0, 6e4, "clk"),
-    "tensor_efficiency": Coefficient(0.65, 0.2, 1.0, "1"),
-    "mix_norm": Coefficient(2.5, 1.0, 8.0, "1"),  # overlap of products and exponentials
-    "dim64": Coefficient(1.0, 0.4, 2.5, "1"),  # step time relative to heads of 128
-    "dim192": Coefficient(1.0, 0.4, 2.5, "1"),
-    "dim256": Coefficient(1.0, 0.4, 2.5, "1"),
-    "window_tile": Coefficient(1.0, 0.2, 5.0, "1"),
-    "fp8_tile": Coefficient(1.0, 0.3, 3.0, "1"),
-    "fp8_pass": Coefficient(0.8, 0.1, 10.0, "1"),
-    "kv8_step": Coefficient(1.0, 0.4, 2.5, "1"),  # keys in fp8 alone
-    "kv8_dim": Coefficient(1.0, 0.3, 3.0, "1"),  # its growth per e-fold of the head
-    "kv8_tile": Coefficient(1.0, 0.3, 3.0, "1"),
-    "group_step": Coefficient(1.0, 0.8, 1.6, "1"),  # heads sharing keys
-    "spare_share": Coefficient(0.6, 0.05, 1.0, "1"),  # of a tile's start and end that empty rows cost
-    "one_launch": Coefficient(0.95, 0.3, 1.5, "1"),  # launch of a single query, which needs no mask
-    "single_tile": Coefficient(1.0, 0.3, 3.0, "1"),  # start and end of a tile of heads that share none
-    "pass_factor": Coefficient(1.5, 0.02, 10.0, "1"),  # passes over Q, K, V and O before and after
-    "l2_efficiency": Coefficient(1.0, 0.1, 5.0, "1"),
-    "tail_share": Coefficient(0.7, 0.01, 1.0, "1"),  # of a partly filled last wave that is waited for
-    "tail_norm": Coefficient(2.0, 1.2, 12.0, "1"),  # total work against the longest block
-}
-
-
-#: What differs on AMD's GPUs: a block spends long before its first product. Fit of the attention of four
-#: public profiler traces of MI300X; with a trace left out, it errs by 14 % in the median and by a factor of
-#: 1.7 at most.
-_AMD = {"query_tile": 128.0, "tensor_efficiency": 0.243, "tile_clk": 37200.0}
+_DATA = read_coefficients(__package__, "prefill")
 
 
 def _by_dim(dim: Floats, c: Coefficients) -> Floats:
@@ -118,7 +91,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     fp8 = s.size <= 1.0
     windowed = s.window < s.kv_len
     dim = (s.head_dim + s.value_dim) / 2.0
-    rate = s.rate * np.where(older_kernels(rows, gpu), OLDER_SHARE, 1.0)
+    rate = s.rate * np.where(older_kernels(rows, gpu), rate_share(gpu), 1.0)
     area = query_tile * key_tile
     products = 4.0 * area * dim / (rate * c["tensor_efficiency"])
     exponentials = EXPONENTIALS * area / gpu.sfu_per_clock_sm
@@ -164,11 +137,11 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
 PREFILL = Law(
     "prefill",
     _parts,
-    _PRIORS,
+    _DATA["prefill"],
     habits=(
         {"query_tile": 128.0, "pack_heads": 0.0},  # TensorRT-LLM
         {"by_head": 1.0, "pack_heads": 2.0, "tile_clk": 4800.0},  # FlashAttention 3
     ),
-    by_vendor={"amd": _AMD},
+    by_vendor={"amd": values_of(_DATA["amd"])},
 )
 LAWS = (PREFILL,)

@@ -1,4 +1,7 @@
-"""Convolutions: products laid out in tiles, on tensor cores or on the FP32 pipe."""
+"""Convolutions: products laid out in tiles, on tensor cores or on the FP32 pipe.
+
+Equation and sources: docs/families/conv.md.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from tracetool.families.conv.problem import conv_products
 from tracetool.families.formats import dtype_of, on_tensor
 from tracetool.families.gemm.law import GEMM, product_pieces
 from tracetool.families.gemm.vector_law import GEMM_VECTOR, vector_pieces
-from tracetool.families.instructions import OLDER_SHARE, older_kernels
+from tracetool.families.instructions import older_kernels, rate_share
 from tracetool.families.law import Coefficients, Law
 from tracetool.families.pieces import Pieces
 from tracetool.hardware.gpu import Gpu
@@ -21,7 +24,7 @@ from tracetool.hardware.gpu import Gpu
 
 def _on_tensor_cores(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     products = conv_products(rows, gpu)
-    rate = products.rate * np.where(older_kernels(rows, gpu), OLDER_SHARE, 1.0)
+    rate = products.rate * np.where(older_kernels(rows, gpu), rate_share(gpu), 1.0)
     return product_pieces(replace(products, rate=rate), gpu, c)
 
 

@@ -1,4 +1,7 @@
-"""Matrix products: tiles in waves, fed from L2 and memory; formats with scales add a pass over A."""
+"""Matrix products: tiles in waves, fed from L2 and memory; formats with scales add a pass over A.
+
+Equation and sources: docs/families/gemm.md.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from tracetool.families.coefficients import read_coefficients, values_of
 from tracetool.families.formats import on_tensor
 from tracetool.families.gemm.problem import gemm_products, plan_of, work_of
 from tracetool.families.gemm.tiling import Products, TileRates
-from tracetool.families.instructions import KIN, OLDER_SHARE, older_kernels
+from tracetool.families.instructions import older_kernels, rate_share
 from tracetool.families.law import Coefficients, Law
 from tracetool.families.pieces import Pieces
 from tracetool.hardware.gpu import Gpu
@@ -60,7 +63,7 @@ def _gemm(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
 
 def _older(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     made = gemm_products(rows, gpu)
-    return product_pieces(replace(made, rate=made.rate * OLDER_SHARE), gpu, c)
+    return product_pieces(replace(made, rate=made.rate * rate_share(gpu)), gpu, c)
 
 
 #: cuBLAS before Hopper: tiles are powers of two, none under 32, and a wave begun counts as a full one.
@@ -76,7 +79,7 @@ _HABITS = (
 
 _ON = {"amd": values_of(_DATA["amd"])}
 GEMM = Law("gemm", _gemm, _GEMM, habits=_HABITS, by_vendor=_ON)
-GEMM_OLDER = Law("gemm_older", _older, _GEMM, parent="gemm", kin=KIN)
+GEMM_OLDER = Law("gemm_older", _older, _GEMM, parent="gemm", other_kernels=True)
 GEMM_FP8 = Law("gemm_fp8", _gemm, _QUANTIZED, by_vendor=_ON)
 GEMM_FP8_BLOCK = Law("gemm_fp8_block", _gemm, _QUANTIZED, by_vendor=_ON)
 GEMM_FP4 = Law("gemm_fp4", _gemm, _QUANTIZED, by_vendor=_ON)

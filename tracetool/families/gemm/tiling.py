@@ -46,8 +46,6 @@ K_STEP_BYTES, STAGES = 128.0, 4.0
 DEPTH, VECTOR_DEPTH, LEAST_DEPTH, MOST_PARTS = 64.0, 8.0, 128.0, 32
 #: The step before Hopper.
 OLD_DEPTH = 32.0
-#: Bytes per clock between an SM and the fabric.
-PORT_BYTES = 64.0
 #: Clocks of an SM for a thread's load of less than 16 bytes, as a recorded A100's TF32 kernels show.
 LOAD_CLK = 0.4
 #: What is kept of the plan chosen.
@@ -222,7 +220,7 @@ def _cost(
     # tensor cores work while the next K step loads; FP32 pipe' own loads stand in their way
     products = np.where(p.tensor, _meet(computing, slabs), computing + slabs)
     filling = fill / (gpu.l2_bytes_per_clock * rates.l2_efficiency)
-    entering = busiest * depth * width / (PORT_BYTES * rates.port_efficiency)
+    entering = busiest * depth * width / (gpu.l2_port_bytes_per_clock_sm * rates.port_efficiency)
     if p.loads is not None:
         loads = p.k / parts * width / p.in_bytes * p.loads
         entering = np.maximum(entering, busiest * loads * LOAD_CLK)
@@ -234,7 +232,7 @@ def _cost(
     split = parts > 1.0
     partial = np.where(split, 8.0 * p.batch * p.m * p.n * parts, 0.0)
     growth = np.concatenate([[0.0, 0.0], np.arange(2.0, MOST_PARTS + 1.0) ** rates.split_power])
-    store = m * n * p.out_bytes / (PORT_BYTES * rates.store_efficiency)
+    store = m * n * p.out_bytes / (gpu.l2_port_bytes_per_clock_sm * rates.store_efficiency)
     later = rates.drained * ((waves - 1.0) * rates.block_clk + (busiest - 1.0) * store)
     serial = rates.latency_clk + waves * rates.block_clk + busiest * store - later
     serial = serial + rates.split_clk * growth[parts.astype(np.int64)]

@@ -1,4 +1,7 @@
-"""Matrix products on the FP32 pipe, where a GPU has no tensor core for their format."""
+"""Matrix products on the FP32 pipe, where a GPU has no tensor core for their format.
+
+Equation and sources: docs/families/vectors.md.
+"""
 
 from __future__ import annotations
 

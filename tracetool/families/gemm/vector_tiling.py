@@ -21,24 +21,16 @@ from tracetool.hardware.gpu import Gpu
 TILES = ((32, 32), (64, 32), (32, 64), (64, 64), (128, 32), (32, 128), (128, 64), (64, 128), (128, 128))
 #: Elements of K a step takes; least in a part of a split K; most parts; most blocks an SM holds.
 DEPTH, LEAST_DEPTH, MOST_PARTS, MOST_RESIDENT = 8.0, 48.0, 32, 16.0
-#: Bytes per clock between an SM and the fabric.
-PORT_BYTES = 64.0
 #: Bytes of a row beyond which its neighbor lies in another page of device memory.
 ROW_BYTES = 1024.0
 #: Rows this many bytes apart, or a multiple, fall on the same channels of memory.
 ALIAS_BYTES = 4096.0
-#: Bytes whose translations a chip keeps: 2 GiB on Pascal, 8 GiB since Volta; between for AMD's, unpublished.
-_TRANSLATED_BYTES = {
-    "kepler": 2.0**31, "maxwell": 2.0**31, "pascal": 2.0**31,
-    "cdna1": 2.0**32, "cdna2": 2.0**32, "cdna3": 2.0**32,
-}  # fmt: skip
-_TRANSLATED = 2.0**33
-#: FP32 products of a compute unit's matrix cores, which AMD's libraries use for them. [FLOP/clk]
-_MATRIX_FP32 = {"cdna1": 256.0, "cdna2": 256.0, "cdna3": 256.0, "cdna4": 256.0}
 #: SMs that share kept translations of addresses.
 PAGE_SMS = 4.0
 #: Elements of a tile whose block is two warps: libraries give a thread 64 sums, and slender tiles fewer.
 PAIR_AREA, PAIR_SIDE = 4096.0, 64.0
+#: Threads of such a block, and the schedulers of an SM it fills half of.
+PAIR_THREADS, _SCHEDULERS = 64, 4
 #: Rows timed together, so that the work stays in the processor's cache.
 _CHUNK = 8192
 
@@ -131,8 +123,7 @@ def plan_vectors(products: Products, gpu: Gpu, rates: VectorRates, hertz: float)
 
 def pipe_rate(p: Products, gpu: Gpu) -> Floats:
     """Return the rate of the pipes that products of each row run on. Shape (n,). [FLOP/clk/SM]"""
-    matrix = _MATRIX_FP32.get(gpu.architecture.lower(), 0.0)
-    return np.where(p.in_bytes == 4.0, np.maximum(p.rate, matrix), p.rate)
+    return np.where(p.in_bytes == 4.0, np.maximum(p.rate, gpu.matrix_fp32), p.rate)
 
 
 def _plan(p: Products, gpu: Gpu, rates: VectorRates, hertz: float) -> dict[str, Floats]:
@@ -236,7 +227,8 @@ def _cost(
     lines = np.minimum(m, p.m) + np.minimum(n, p.n)
     fill = blocks * depth * lines * p.in_bytes
     filling = fill / gpu.l2_bytes_per_clock
-    entering = busiest * depth * lines * p.in_bytes / (PORT_BYTES * rates.port_efficiency)
+    port = gpu.l2_port_bytes_per_clock_sm
+    entering = busiest * depth * lines * p.in_bytes / (port * rates.port_efficiency)
     core = _norm(depth * step, filling, entering, rates.fill_norm)
     lost = _untranslated(p, gpu, rates, tile, np.minimum(resident, busiest))
     along = np.minimum(m, p.m) + np.where(p.batch > 1.0, 0.0, np.minimum(n, p.n))
@@ -244,7 +236,7 @@ def _cost(
     split = parts > 1.0
     partial = np.where(split, 8.0 * p.batch * p.m * p.n * parts, 0.0)
     serial = rates.latency_clk + rounds * rates.block_clk
-    serial = serial + busiest * m * n * p.out_bytes / (PORT_BYTES * rates.store_efficiency)
+    serial = serial + busiest * m * n * p.out_bytes / (port * rates.store_efficiency)
     serial = serial + np.where(split, rates.split_clk, 0.0)
     serial = serial + partial / (gpu.l2_bytes_per_clock * rates.reduce_efficiency)
     return {
@@ -259,8 +251,7 @@ def _crowded(blocks: Floats, m: Floats, n: Floats, gpu: Gpu) -> Floats:
 
     One such block leaves half of the SM idle, and a second lands on the same half as the first.
     """
-    lanes = gpu.rate("fp32") / 2.0
-    four = gpu.vendor == "nvidia" and not (gpu.architecture in ("pascal", "kepler") and lanes != 128.0)
+    four = gpu.schedulers_per_sm == _SCHEDULERS and 2 * gpu.warp_size == PAIR_THREADS
     pair = (m * n <= PAIR_AREA) & (np.minimum(m, n) >= PAIR_SIDE)
     left = np.mod(blocks, 4.0)
     halves = blocks - left + np.minimum(2.0 * left, 4.0)
@@ -276,7 +267,7 @@ def _untranslated(
     high = np.minimum(np.ceil(blocks * PAGE_SMS / wide), np.ceil(p.m / m))
     lines = np.minimum(high * m, p.m) + np.minimum(wide * n, p.n)
     apart = p.k * p.in_bytes
-    kept = rates.page_share * _TRANSLATED_BYTES.get(gpu.architecture.lower(), _TRANSLATED)
+    kept = rates.page_share * gpu.translated_bytes
     lost = 1.0 / (1.0 + (kept / np.maximum(lines * apart, 1.0)) ** 3)
     return np.asarray(lost * np.where(np.mod(apart, ALIAS_BYTES) == 0, 1.0, rates.page_odd))
 

@@ -1,4 +1,7 @@
-"""Mixtures of experts: two grouped products over the touched experts, routing before, sums after."""
+"""Mixtures of experts: two grouped products over the touched experts, routing before, sums after.
+
+Equation and sources: docs/families/moe.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Norms and softmax: rows read once or again, by as many threads as a row is given."""
+"""Norms and softmax: rows read once or again, by as many threads as a row is given.
+
+Equation and sources: docs/families/rows.md.
+"""
 
 from __future__ import annotations
 

@@ -9,9 +9,6 @@ from tracetool.hardware.gpu import Gpu
 
 #: Rows up to this length stay in a warp's registers: they are read once.
 WARP_COLUMNS = 1024.0
-#: Bytes of first-level cache an SM has beside its shared memory, where the two are not one.
-_APART = {"kepler": 16384.0, "maxwell": 24576.0, "pascal": 24576.0, "cdna3": 32768.0, "cdna4": 32768.0}
-_APART_AMD = 16384.0
 
 
 def first_cache_bytes(gpu: Gpu) -> float:
@@ -23,8 +20,7 @@ def first_cache_bytes(gpu: Gpu) -> float:
     ----------
     .. [1] Jia et al., "Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking", 2018, table 3.1.
     """
-    apart = gpu.shared_bytes_per_sm if gpu.vendor == "nvidia" else _APART_AMD
-    return float(gpu.sm_count * _APART.get(gpu.architecture.lower(), apart))
+    return float(gpu.sm_count * gpu.first_cache_bytes_per_sm)
 
 
 def rows_in_flight(cols: Floats, threads: Floats, gpu: Gpu) -> Floats:

@@ -5,9 +5,12 @@ Recurrent cells state no shape and are priced by the family's usual shares of th
 
 from __future__ import annotations
 
+import numpy as np
+
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
 from tracetool.families.formats import dtype_of, element_bytes
+from tracetool.families.ssm.mamba2 import is_mamba2, layers, mamba2_work
 from tracetool.hardware.gpu import Gpu
 
 #: Operations per number of the state and element: two products (step and transition, scaled input and its
@@ -17,6 +20,20 @@ _PER_STATE = 6.0
 
 #: Per element of the sequence: step times input, and the multiply-add of what passes by the state. [op]
 _PER_ELEMENT = 3.0
+
+
+def ssm_work(rows: OperatorColumns, gpu: Gpu) -> Work:
+    """Return the work of Mamba-2 layers and of selective scans."""
+    of_layers = is_mamba2(rows)
+    if of_layers.all():
+        return mamba2_work(layers(rows))
+    if not of_layers.any():
+        return scan_work(rows, gpu)
+    work = Work.of(len(rows))
+    chunked, scanned = np.flatnonzero(of_layers), np.flatnonzero(~of_layers)
+    work.put(chunked, mamba2_work(layers(rows.take(chunked))))
+    work.put(scanned, scan_work(rows.take(scanned), gpu))
+    return work
 
 
 def scan_work(rows: OperatorColumns, gpu: Gpu) -> Work:

@@ -1,4 +1,7 @@
-"""Streaming kernels: memory, the FP32 pipe, or the addresses of each element."""
+"""Streaming kernels: memory, the FP32 pipe, or the addresses of each element.
+
+Equation and sources: docs/families/streams.md.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,6 @@ from tracetool.families.access_pattern import (
     access_patterns,
     chain,
     kept_share,
-    lanes,
     steps_of,
 )
 from tracetool.families.coefficients import read_coefficients
@@ -50,7 +52,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     elements = rows.number("elements")
     elements = np.where(np.isfinite(elements), elements, rows.number("rows", 0.0) * rows.number("cols", 1.0))
     issued = _operations(rows, pattern, c) * elements
-    asked = issued / (lanes(gpu) * gpu.sm_count)
+    asked = issued / (gpu.lanes_per_clock_sm * gpu.sm_count)
     tree = pattern == TREE
     waits = np.where(tree, c["chain_clk"] * chain(rows, elements), 0.0)
     found = np.where(pattern != TABLE, c["kept"] * kept_share(work.dram_bytes, gpu), 0.0)

@@ -1,4 +1,7 @@
-"""Copies and collectives: a latency and the bytes over the narrowest path."""
+"""Copies and collectives: a latency and the bytes over the narrowest path.
+
+Equation and sources: docs/families/links.md.
+"""
 
 from __future__ import annotations
 

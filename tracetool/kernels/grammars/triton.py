@@ -54,6 +54,7 @@ GRAMMAR = Grammar(
         Rule(r"_?\w*sampl\w*", "sampling", "sampling", sign=_formats),
         Rule(r"_?\w*mqa_logits\w*", "attention", "index_logits", sign=_formats),
         Rule(r"create_flashinfer_kv\w*|\w*kv_indices\w*|\w*page_table\w*|\w*req_to_token\w*", "gather_scatter", "kv_indices"),
+        Rule(r"_?bmm_chunk_\w*", "ssm", "scan", sign=_formats),  # C times B of a chunk of Mamba-2
         Rule(r"matmul_kernel\w*|_?(?:matmul|gemm|mm)_(?:kernel|persistent|tma|bias|fp8|splitk|streamk|stream_k|a16w16|a8w8|afp4wfp4|int8|ogs)\w*|_?(?:bmm|addmm|batched_gemm|batched_matmul|streamk)\w*|_?gemm_\w*|\w*w8a8_block\w*matmul\w*|_?w8a8_(?:block|triton)\w*|\w*scaled_mm\w*|\w*_gemm_kernel\w*|\w*matmul_kernel\w*|_?sgmv\w*|_?bgmv\w*|_?lora_(?:expand|shrink)\w*|_?(?:quantized_matmul|dequant_matmul|awq_gemm|gptq_matmul)\w*", "gemm", "gemm", sign=_persistent),
         Rule(r"_?\w*(?:rms_?norm|layer_?norm|group_?norm|l2_?norm|_norm_(?:fwd|bwd)|norm_kernel|qk_norm|gated_norm)\w*", "norm", "norm", sign=_formats),
         Rule(r"_?\w*(?:cross_entropy|ce_(?:fwd|bwd)|kl_div|_loss_|jsd)\w*", "other", "loss", sign=_formats),

@@ -229,10 +229,10 @@ def _say(among: Interleaving) -> str:
     """Return the history term in words."""
     history = among.history
     if history is None:
-        return f"history: not told, {among.reason}"
+        return f"history: not identifiable, {among.reason}"
     if not history.identifiable:
         return (
-            "history: these samples do not tell what lingers of the power before"
+            "history: the effect of earlier power is not identifiable from these samples"
             f" (90 %: {history.gain_low:.0%} to {history.gain_high:.0%} of the difference)"
         )
     return (

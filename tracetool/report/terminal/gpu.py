@@ -20,7 +20,8 @@ def print_gpu(sheet: GpuSheet) -> None:
     from rich.markup import escape
 
     page = open_console()
-    page.print(f"[bold]{escape(sheet.gpu.title)}[/bold]  {escape(sheet.gpu.name)}  {sheet.gpu.architecture}")
+    architecture = f"{sheet.architecture.name} ({', '.join(sheet.architecture.targets)})"
+    page.print(f"[bold]{escape(sheet.gpu.title)}[/bold]  {escape(sheet.gpu.name)}  {architecture}")
     if sheet.gpu.note:
         say(page, sheet.gpu.note)
     figures = pl.Series("value", [_figure(v) for v in sheet.numbers["value"]], dtype=pl.String)

@@ -218,7 +218,7 @@ def _big(
 ) -> pl.DataFrame | None:
     """Return columns of a big table the fast way, None where it is small or oddly laid out."""
     try:
-        # Asked for one at a time, both ends are found in the index; together they cost a scan.
+        # DiffRequest for one at a time, both ends are found in the index; together they cost a scan.
         (low,) = db.execute(f'SELECT min(rowid) FROM "{table}"').fetchone()  # noqa: S608
         (high,) = db.execute(f'SELECT max(rowid) FROM "{table}"').fetchone()  # noqa: S608
         (encoding,) = db.execute("PRAGMA encoding").fetchone()

@@ -1,0 +1,138 @@
+"""What all GPUs of an architecture share: one file per architecture, read once when it is first needed."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+from tracetool.core.errors import BadInput
+from tracetool.hardware.number import KINDS, Number, read_number
+
+#: Sections of numbers that every GPU of the architecture has unless its own file says otherwise.
+SHARED_SECTIONS: Final = ("compute", "clocks", "onchip", "link", "voltage")
+#: What a power field of the driver is stated with.
+_SENSOR_KEYS: Final = ("class", "kind", "source")
+
+
+@dataclass(frozen=True)
+class SensorRow:
+    """The class of power sensor behind one field of the driver, and the evidence for it."""
+
+    sensor_class: str
+    kind: str
+    source: str
+
+
+@dataclass(frozen=True)
+class OtherKernels:
+    """Kernels made for another architecture that this one runs, at a share of its own matrix rate."""
+
+    architecture: str
+    rate_share: Number
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """An architecture: its place among the others, its sensors, and the numbers its GPUs share.
+
+    Parameters
+    ----------
+    name, title, vendor : str
+        Name as GPUs' files state it, the name people use, ``nvidia`` or ``amd``.
+    targets : tuple of str
+        What compilers call it: compute capabilities (``sm_90``) or gfx names (``gfx942``).
+    generation : Number
+        Place on the line from old to new kernels of libraries; time coefficients are carried over
+        between architectures that are near on it.
+    shared : mapping
+        Numbers by section and key; a GPU's own take their place.
+    sensors : mapping
+        Sensor behind each field of the driver: ``draw``, and where they differ ``average``, ``instant``,
+        ``counter`` and ``draw_530``.
+    other_kernels : OtherKernels, optional
+        Kernels of another architecture that libraries still launch on this one.
+    """
+
+    name: str
+    title: str
+    vendor: str
+    targets: tuple[str, ...]
+    generation: Number
+    shared: Mapping[str, Mapping[str, Number]] = field(repr=False)
+    sensors: Mapping[str, SensorRow] = field(repr=False)
+    other_kernels: OtherKernels | None = None
+
+    def numbers(self) -> tuple[Number, ...]:
+        """Return every number of the file, for those who check units and sources."""
+        more = (self.other_kernels.rate_share,) if self.other_kernels else ()
+        return (self.generation, *more, *(n for section in self.shared.values() for n in section.values()))
+
+
+@cache
+def architecture_names() -> tuple[str, ...]:
+    """Return the names a GPU's file may give as its architecture, in order."""
+    folder = resources.files(__package__) / "architectures"
+    return tuple(sorted(f.name[:-5] for f in folder.iterdir() if f.name.endswith(".toml")))
+
+
+@cache
+def load_architecture(name: str) -> Architecture:
+    """Return an architecture by name.
+
+    Raises
+    ------
+    BadInput
+        If there is no such architecture, or its file states a number without its evidence.
+
+    Examples
+    --------
+    >>> load_architecture("hopper").targets, load_architecture("hopper").generation.value
+    (('sm_90',), 7.0)
+    """
+    if name not in architecture_names():
+        raise BadInput(f"no architecture called {name!r}", f"known: {', '.join(architecture_names())}")
+    text = (resources.files(__package__) / "architectures" / f"{name}.toml").read_text("utf-8")
+    return build_architecture(name, tomllib.loads(text))
+
+
+def build_architecture(name: str, document: Mapping[str, Any]) -> Architecture:
+    """Return the architecture a parsed TOML describes; BadInput says what is missing or wrong."""
+    where = f"{name}.toml"
+    missing = [key for key in ("title", "vendor", "targets", "lineage", "sensor") if key not in document]
+    if missing:
+        raise BadInput.in_file(where, f"{', '.join(missing)} missing")
+    shared = {
+        section: {k: read_number(where, f"{section}.{k}", v) for k, v in document.get(section, {}).items()}
+        for section in SHARED_SECTIONS
+    }
+    return Architecture(
+        name=name,
+        title=str(document["title"]),
+        vendor=str(document["vendor"]),
+        targets=tuple(document["targets"]),
+        generation=read_number(where, "lineage.generation", document["lineage"].get("generation")),
+        shared=shared,
+        sensors={k: _sensor_row(where, f"sensor.{k}", v) for k, v in document["sensor"].items()},
+        other_kernels=_other_kernels(where, document.get("other_kernels")),
+    )
+
+
+def _sensor_row(where: str, key: str, entry: Any) -> SensorRow:
+    if not isinstance(entry, Mapping) or any(k not in entry for k in _SENSOR_KEYS):
+        raise BadInput.in_file(where, f"{key} is not a table with {', '.join(_SENSOR_KEYS)}")
+    if entry["kind"] not in KINDS:
+        raise BadInput.in_file(where, f"{key} is of kind {entry['kind']!r}", f"one of {', '.join(KINDS)}")
+    return SensorRow(str(entry["class"]), str(entry["kind"]), str(entry["source"]))
+
+
+def _other_kernels(where: str, entry: Any) -> OtherKernels | None:
+    if entry is None:
+        return None
+    if not isinstance(entry, Mapping) or "architecture" not in entry:
+        raise BadInput.in_file(where, "other_kernels names no architecture")
+    share = read_number(where, "other_kernels.rate_share", entry.get("rate_share"))
+    return OtherKernels(str(entry["architecture"]), share)
