@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,8 @@ def test_every_cell_runs_and_shows_something(tmp_path: Path, monkeypatch: pytest
     """The cells are plain Python: no kernel is needed to run them."""
     pytest.importorskip("bokeh")
     monkeypatch.chdir(NOTEBOOK.parent)
-    monkeypatch.setattr("tempfile.mkdtemp", lambda: str(tmp_path))
+    make_folder = tempfile.mkdtemp
+    monkeypatch.setattr("tempfile.mkdtemp", lambda **where: make_folder(**where) if where else str(tmp_path))
     names: dict[str, Any] = {}
     shown = [value for source in CODE if (value := _run(source, names)) is not None]
     assert [type(value).__name__ for value in shown].count("Picture") == 2

@@ -1,4 +1,4 @@
-"""Profile: power over the course of one kernel."""
+"""Profile: power over the time of one kernel."""
 
 from __future__ import annotations
 

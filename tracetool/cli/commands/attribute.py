@@ -30,7 +30,7 @@ def attribute(
     device: int | None = typer.Option(
         None, "--device", min=0, max=1_000_000, help="Which GPU of the log; by default the first."
     ),
-    sensor: Path | None = typer.Option(None, "--sensor", help="Calibration of this board's sensor (TOML)."),
+    sensor: Path | None = typer.Option(None, "--sensor", help="Calibration of this GPU's sensor (TOML)."),
     prior: str | None = typer.Option(
         None,
         "--prior",

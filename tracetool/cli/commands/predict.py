@@ -21,8 +21,6 @@ def predict(
     gpu: str | None = typer.Option(
         None, "--gpu", help="GPU to predict, e.g. h100-sxm; a run states its own."
     ),
-        None, "--gpu", help="GPU to predict, e.g. h100-sxm; a run states its own."
-    ),
     clock: str | None = typer.Option(
         None, "--clock", help="Core clock: 1200, 900,1200 or 600:1410:15. [MHz]"
     ),
