@@ -151,7 +151,6 @@ def test_the_distribution_has_its_own_name() -> None:
 NAME_FAMILIES_YET = (
     "kernels/grammars/",  # rules of names state the family they read: theirs to keep, like the families' own
     "families/",
-    "cli/",
     "compare/",
     "replay/",
     "report/",
@@ -235,7 +234,6 @@ MAY_IMPORT_RE = {
     "tables/": "names of files",
     "record/": "command lines and versions",
     "report/": "short names and layout of pages",
-    "api/ingest.py": "options",
     "compare/settings.py": "thresholds of a settings file",
     "compare/thresholds.py": "thresholds a user gives",
     "compare/baseline.py": "names of baselines",
@@ -411,6 +409,31 @@ def test_every_constant_for_a_family_is_one() -> None:
     assert given
     assert set(given.values()) <= set(families())
     assert all(key == value.upper() for key, value in given.items())
+
+
+def _array_imports(path: Path) -> list[str]:
+    """Return where a file imports an array library: line and module."""
+    found = []
+    for node in ast.walk(_tree(path)):
+        names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        found += [
+            f"line {node.lineno}: {name}"  # type: ignore[attr-defined]
+            for name in names
+            if name.partition(".")[0] in {"numpy", "scipy", "numba"}
+        ]
+    return found
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "api").glob("*.py")), ids=_id)
+def test_the_api_only_joins(path: Path) -> None:
+    assert not _array_imports(path), "arrays and statistics lie below the api: move the work to its package"
+
+
+def test_an_array_in_the_api_is_found(tmp_path: Path) -> None:
+    breach = tmp_path / "breach.py"
+    breach.write_text('"""A mean."""\n\n\ndef f():\n    import numpy as np\n    from scipy.stats import t\n')
+    assert _array_imports(breach) == ["line 5: numpy", "line 6: scipy.stats"]
 
 
 #: Names that say a value was come by, not what it is.

@@ -18,11 +18,12 @@ from typing import Any
 import polars as pl
 from plan import LOOPS, duration_s
 
-from tracetool.api.check_sensor import check_sensor, write_sensor_file
 from tracetool.api.ingest import ingest
-from tracetool.api.record import Recorded, RecordPlan, record
+from tracetool.api.record import Recording, record
+from tracetool.api.sensor import check_sensor
 from tracetool.core.errors import TracetoolError
 from tracetool.measure.attribute import attribute_activity
+from tracetool.record.session import RecordPlan, Vendor
 from tracetool.tables.run import Run, tool_version
 from tracetool.tables.write import aside_file
 
@@ -36,10 +37,10 @@ def say(text: str) -> None:
     print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
-def record_sensor(out: Path, python: str, vendor: str, seconds: float) -> dict[str, Any]:
+def record_sensor(out: Path, python: str, vendor: Vendor | None, seconds: float) -> dict[str, Any]:
     """Identify the sensor and keep what it is."""
-    name, checks = check_sensor(vendor=vendor or None, seconds=seconds, python=python, say=say)
-    write_sensor_file(out / "sensor.toml", name, checks)
+    checked = check_sensor(vendor=vendor, seconds=seconds, python=python, say=say)
+    checked.save(out / "sensor.toml")
     return {
         c.field: {
             "kind": c.found.kind,
@@ -47,7 +48,7 @@ def record_sensor(out: Path, python: str, vendor: str, seconds: float) -> dict[s
             "window_s": c.sensor.window_s,
             "lag_s": c.sensor.lag_s,
         }
-        for c in checks
+        for c in checked.checks
     }
 
 
@@ -56,18 +57,16 @@ def record_loops(out: Path, plan: RecordPlan, words: list[str]) -> dict[str, Any
     raw = out / "raw"
     raw.mkdir()
     made = record(
-        RecordPlan(
-            [plan.program[0], str(HERE / "loops.py"), "--out", str(raw), *words], out / "loops.tracetool", "none",
-            plan.vendor, plan.devices, idle_s=plan.idle_s, cool_down_s=plan.cool_down_s,
-        ),
-        say,
+        [plan.program[0], str(HERE / "loops.py"), "--out", str(raw), *words], out=out / "loops.tracetool",
+        profiler="none", vendor=plan.vendor, devices=plan.devices, idle=plan.idle_s,
+        cool_down=plan.cool_down_s, say=say,
     )  # fmt: skip
     if made.exit_code:
         raise SystemExit(f"the loops ended with exit code {made.exit_code}")
     log = made.folder / "power.log"
     run = ingest(sorted(raw.glob("shapes-*.json.gz")), [log], out=out / "loops.tracetool")
     told = json.loads((raw / "loops.json").read_text("utf-8"))
-    table = measure_loops(raw / "activity.csv", log, told["loops"], run)
+    table = measure_loops(raw / "activity.csv", log, told["loops"], run.path)
     table.write_parquet(out / "loops.parquet", compression="zstd")
     return {"loops": table.height, "left_out": told["left_out"], "torch": told["torch"], **_facts(made)}
 
@@ -108,18 +107,16 @@ def _clocks(run: Path, marks: pl.DataFrame) -> pl.DataFrame:
 def record_transformer(out: Path, plan: RecordPlan, mode: str, words: list[str]) -> dict[str, Any]:
     """Record inference or training steps under the PyTorch profiler."""
     made = record(
-        RecordPlan(
-            [plan.program[0], str(HERE / "transformer.py"), mode, *words], out / f"{mode}.tracetool", "torch",
-            plan.vendor, plan.devices, idle_s=plan.idle_s / 2, cool_down_s=plan.cool_down_s,
-        ),
-        say,
+        [plan.program[0], str(HERE / "transformer.py"), mode, *words], out=out / f"{mode}.tracetool",
+        profiler="torch", vendor=plan.vendor, devices=plan.devices, idle=plan.idle_s / 2,
+        cool_down=plan.cool_down_s, say=say,
     )  # fmt: skip
     if made.exit_code or not made.runs:
         raise SystemExit(f"the transformer ({mode}) was not recorded: exit code {made.exit_code}")
     return {"kernels": Run.open(made.runs[0]).kernels.height, **_facts(made)}
 
 
-def _facts(made: Recorded) -> dict[str, Any]:
+def _facts(made: Recording) -> dict[str, Any]:
     sampler = made.facts.get("sampler", {})
     kept = ("idle_before_w", "idle_after_w", "poll_jitter_us", "read_delay_us", "sampler_cpu_share")
     return {
@@ -151,7 +148,7 @@ def main(given: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-o", "--out", type=Path, required=True, help="new folder")
     parser.add_argument("--python", default=sys.executable, help="a Python with PyTorch and a GPU")
-    parser.add_argument("--vendor", choices=("nvidia", "amd"), default="")
+    parser.add_argument("--vendor", choices=("nvidia", "amd"))
     parser.add_argument("--device", type=int, default=0)
     parser.add_argument("--parts", default="sensor,loops,infer,train", help="which parts, in order")
     parser.add_argument(
@@ -160,7 +157,7 @@ def main(given: list[str] | None = None) -> int:
     asked = parser.parse_args(given)
     began = time.time()
     idle, cool = (0.5, 0.5) if asked.trial else (IDLE_S, COOL_DOWN_S)
-    plan = RecordPlan([asked.python], asked.out, vendor=asked.vendor or None, devices=(asked.device,),
+    plan = RecordPlan([asked.python], asked.out, vendor=asked.vendor, devices=(asked.device,),
                       idle_s=idle, cool_down_s=cool)  # fmt: skip
     on = ["--device", "cpu"] if asked.trial else ["--device", f"cuda:{asked.device}"]
     small, short = (

@@ -11,13 +11,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tracetool.api.gpus import list_gpus, show_gpu
 from tracetool.calibrate.calibrate import calibrate
 from tracetool.calibrate.tables import read_measured
 from tracetool.core.errors import BadInput
 from tracetool.hardware.load import load_gpu
 from tracetool.model.idle import idle_power_w
 from tracetool.model.power_files import power_calibration_of
+from tracetool.report.gpu_sheet import list_gpus, show_gpu
 
 Tool = Callable[..., CompletedProcess[str]]
 A10 = load_gpu("a10")

@@ -12,13 +12,13 @@ import polars as pl
 import pytest
 
 from tracetool.api.ingest import ingest
+from tracetool.api.predict import predict
 from tracetool.calibrate.calibrate import calibrate
 from tracetool.calibrate.runs import read_measured_run
 from tracetool.core.errors import BadInput
 from tracetool.hardware.load import load_gpu
 from tracetool.model.timing import time_rows
 from tracetool.replay.operator_tables import read_table
-from tracetool.replay.predict import parse_request
 
 Tool = Callable[..., CompletedProcess[str]]
 SAMPLES = Path(__file__).parents[2] / "sample_traces"
@@ -92,8 +92,8 @@ def test_times_are_fitted_and_used_by_predict(command: Tool, tmp_path: Path) -> 
     assert done.returncode == 0, done.stderr
     question = tmp_path / "question.csv"
     pl.read_csv(slow).drop("duration_us", "clock_mhz").write_csv(question)
-    plain = parse_request(question, "a100-sxm", "1000").totals[0]
-    mine = parse_request(question, "a100-sxm", "1000", calibration=[out]).totals[0]
+    plain = predict(question, gpu="a100-sxm", clock="1000").totals.row(0, named=True)
+    mine = predict(question, gpu="a100-sxm", clock="1000", calibration=[out]).totals.row(0, named=True)
     assert 1.35 < mine["kernel_time_ms"] / plain["kernel_time_ms"] < 1.6
 
 
@@ -111,7 +111,7 @@ def test_both_parts_share_a_file(run: Path, tmp_path: Path) -> None:
     out = tmp_path / "both.toml"
     out.write_text(made.toml, "utf-8")
     assert {"[power]", "[norm]"} <= set(made.toml.splitlines())
-    assert parse_request(tmp_path / "p.csv", "a100-sxm", "1000", calibration=[out]).totals
+    assert predict(tmp_path / "p.csv", gpu="a100-sxm", clock="1000", calibration=[out]).totals.height
 
 
 def test_too_few_rows_name_what_is_missing(run: Path) -> None:
@@ -126,15 +126,15 @@ def test_a_warmer_chip_draws_more(tmp_path: Path) -> None:
     table.write_text("op,dtype,m,n,k\ngemm,bf16,4096,4096,4096\n", "utf-8")
 
     def energy(**told: float) -> float:
-        made = parse_request(table, "a100-sxm", "1000", **told)  # type: ignore[arg-type]
-        return float(made.totals[0]["energy_j"])
+        made = predict(table, gpu="a100-sxm", clock="1000", **told)  # type: ignore[arg-type]
+        return float(made.totals["energy_j"][0])
 
-    assert energy(temperature_c=80.0) > energy(temperature_c=50.0)
-    assert energy(ambient_c=40.0) > energy(ambient_c=20.0)
+    assert energy(temperature=80.0) > energy(temperature=50.0)
+    assert energy(ambient=40.0) > energy(ambient=20.0)
     with pytest.raises(BadInput, match="lets it settle"):
-        energy(temperature_c=50.0, ambient_c=20.0)
+        energy(temperature=50.0, ambient=20.0)
     with pytest.raises(BadInput, match="not a temperature"):
-        energy(temperature_c=400.0)
+        energy(temperature=400.0)
 
 
 @pytest.mark.parametrize(
@@ -151,4 +151,4 @@ def test_a_file_that_is_no_calibration_is_refused(tmp_path: Path, text: str, fau
     file.write_text(text, "utf-8")
     table.write_text("op,dtype,m,n,k\ngemm,bf16,64,64,64\n", "utf-8")
     with pytest.raises(BadInput, match=fault):
-        parse_request(table, "a100-sxm", "1000", calibration=[file])
+        predict(table, gpu="a100-sxm", clock="1000", calibration=[file])

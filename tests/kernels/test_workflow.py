@@ -4,9 +4,9 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from tracetool.api.classify import classify_run, classify_source, family_shares
 from tracetool.cli.app import run
 from tracetool.core.errors import BadInput
+from tracetool.kernels.classified import classify_run, classify_source, family_shares
 from tracetool.kernels.classify import explain_name
 from tracetool.tables.run import Run, write_run
 

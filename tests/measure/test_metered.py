@@ -147,8 +147,8 @@ def test_the_command_writes_a_calibration_that_sensor_reads(
     rows = [line.split(", ") for line in (folder / "nvidia_smi.csv").read_text().splitlines()]
     log.write_text("\n".join(f"{row[0]}, {row[-1]}" for row in rows) + "\n")
     common = [str(activity), "--power", str(log), "--tz", "+01:00", "--gpu", "rtx-3090"]
-    meter = ["--identify-sensor", "--meter", str(folder / "meter.parquet"), "-o", str(board)]
-    assert command(["attribute", *common, *meter]) == 0
+    meter = ["--meter", str(folder / "meter.parquet"), "-o", str(board)]
+    assert command(["sensor", "identify", *common, *meter]) == 0
     said = capsys.readouterr().out
     assert "gain" in said
     assert "meter" in said

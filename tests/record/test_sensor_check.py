@@ -17,7 +17,7 @@ from tracetool.record import square_wave
 def test_the_window_and_period_are_found(machine: Machine) -> None:
     """What the fake sensor shows is exact, however late its reader or the program that makes the load."""
     done = machine.tool(
-        "record", "--sensor-check", "--seconds", "9", "--json", "-o", "card.toml", "--", sys.executable,
+        "sensor", "check", "--seconds", "9", "--json", "-o", "card.toml", "--", sys.executable,
         FAKE_NVML_UPDATE_US="100000", FAKE_NVML_WINDOW_US="50000", PYTHONPATH=str(FAKES / "python"),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -40,8 +40,8 @@ def test_without_a_gpu_package_the_lack_is_told(tmp_path: Path) -> None:
     assert not (tmp_path / "marks").exists()
 
 
-def test_it_needs_one_gpu_and_some_time(machine: Machine) -> None:
-    for words in (["--devices", "0,1"], ["--seconds", "1"]):
-        done = machine.tool("record", "--sensor-check", *words)
+def test_it_needs_some_time_and_its_own_command(machine: Machine) -> None:
+    for words in (["sensor", "check", "--seconds", "1"], ["record", "--sensor-check"]):
+        done = machine.tool(*words)
         assert done.returncode == 2
         assert len(done.stderr.splitlines()) == 1

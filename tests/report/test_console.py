@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from tracetool.cli.predicted import _unit
 from tracetool.report.console import show_table
+from tracetool.report.terminal.predicted import _unit
 
 WIDTH = 100
 

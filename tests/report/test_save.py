@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import json
 from pathlib import Path
 
@@ -84,7 +85,8 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
     target = tmp_path / "t.json"
     target.write_text("old")
     broken = hostile_table().with_columns(pl.lit(1).alias("x"))
-    monkeypatch.setattr("tracetool.report.renderers.json.flat_columns", lambda _: 1 / 0)
+    renderer = importlib.import_module("tracetool.report.renderers.json")
+    monkeypatch.setattr(renderer, "flat_columns", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         save_table(broken, target)
     assert target.read_text() == "old"

@@ -12,8 +12,9 @@ import polars as pl
 import pytest
 
 from tests.sources.makers import kineto_document, kineto_events, nsys_sqlite, nsys_tables, write_tables
-from tracetool.api.ingest import default_out, ingest
+from tracetool.api.ingest import ingest
 from tracetool.core.errors import TracetoolError
+from tracetool.sources.described import default_out
 from tracetool.tables.run import Run
 
 

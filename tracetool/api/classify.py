@@ -1,137 +1,129 @@
-"""Classify: a run's kernels, a list of names, or one name explained token by token."""
+"""Classify: the families of kernels, and what their names state."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracetool.core.errors import BadInput
-from tracetool.core.escape import from_csv, map_distinct
-from tracetool.kernels.classify import COLUMNS, classify_names
-from tracetool.kernels.structure import describe
-from tracetool.tables.run import RUN_FILE, Run
-from tracetool.tables.run_folder import is_run_path
+from tracetool.api.result import Result
+from tracetool.core.paths import PathLike
+from tracetool.kernels.classified import classify_source, family_shares
+from tracetool.kernels.classify import explain_name
 
-#: Columns a table of names may call them.
-_NAME_COLUMNS = ("name", "kernel", "kernel_name", "Name", "Kernel_Name", "KernelName", "Kernel Name")
-_LARGEST_LINE = 1 << 20
+if TYPE_CHECKING:
+    from tracetool.report.view import View
 
 
-def classify_source(source: str | os.PathLike[str]) -> pl.DataFrame:
-    """Classify a run or a file of kernel names.
+@dataclass(frozen=True)
+class Classification(Result):
+    """Kernels with their families.
+
+    Attributes
+    ----------
+    kernels : DataFrame
+        Of a run one row per launch, else one per name: family, library and every attribute the name states.
+    families : DataFrame
+        Names, launches and time [ms] per family, the largest first.
+    """
+
+    source: str
+    kernels: pl.DataFrame = field(repr=False)
+
+    @cached_property
+    def families(self) -> pl.DataFrame:
+        """One row per family."""
+        return family_shares(self.kernels)
+
+    def _document(self) -> dict[str, Any]:
+        return {"source": self.source, "rows": self.kernels.height, "families": self.families.to_dicts()}
+
+    def _view(self) -> View:
+        from tracetool.report.view import View
+
+        return View(f"Kernels of {self.source}", self.kernels)
+
+    def _notebook(self) -> View:
+        from tracetool.report.view import Grid, View
+
+        return View(f"Kernels of {self.source}", self.families, None, (Grid(self.families),))
+
+    def show(self, written: Sequence[PathLike] = ()) -> None:
+        """Print the families with their shares."""
+        from tracetool.report.terminal.classified import print_families
+
+        print_families(self.families, written)
+
+
+@dataclass(frozen=True)
+class Explanation(Result):
+    """One kernel name taken apart.
+
+    Attributes
+    ----------
+    name : str
+        The name.
+    attributes : DataFrame
+        What it states: attribute, value and meaning.
+    """
+
+    name: str
+    explained: dict[str, Any] = field(repr=False)
+
+    @cached_property
+    def attributes(self) -> pl.DataFrame:
+        """One row per attribute."""
+        rows = [{key: str(value) for key, value in fact.items()} for fact in self.explained["attributes"]]
+        return pl.DataFrame(rows)
+
+    def _document(self) -> dict[str, Any]:
+        return self.explained
+
+    def _view(self) -> View:
+        from tracetool.report.view import View
+
+        return View(self.name, self.attributes)
+
+    def show(self, written: Sequence[PathLike] = ()) -> None:
+        """Print the tokens and what follows from them."""
+        from tracetool.report.terminal.classified import print_explained
+
+        print_explained(self.explained, written)
+
+
+def classify(source: PathLike) -> Classification:
+    """Return the family of kernels and every attribute their names state, as ``tracetool classify``.
 
     Parameters
     ----------
-    source : path
-        A run directory; a ``.csv`` or ``.parquet`` table with a column ``name``; or a text file, one
-        name per line.
-
-    Returns
-    -------
-    DataFrame
-        For a run, one row per kernel launch in timeline order with ``duration_ns``, and families
-        refined by the operators; else one row per name in input order. Columns:
-        :data:`tracetool.kernels.grammar.MEANINGS`.
+    source : run or path
+        A run, or kernel names: a table with a column ``name``, or a text file with one a line.
 
     Raises
     ------
     BadInput
         If the source cannot be read or holds no names.
+
+    Examples
+    --------
+    >>> import tracetool as tt
+    >>> run.classify().families["names"].sum() > 0
+    True
     """
-    path = Path(source)
-    if is_run_path(path) or path.name == RUN_FILE:
-        return classify_run(Run.open(path.parent if path.name == RUN_FILE else path))
-    frame, column = _names(path)
-    made = classify_names(frame[column].cast(pl.String).to_list())
-    kept = [c for c in frame.columns if c not in made.columns and c != column]
-    return pl.concat([made, frame.select(kept)], how="horizontal")
+    return Classification(os.fspath(source), classify_source(source))
 
 
-#: What the operator and the launch add to the name, per signature of a run.
-_DESCRIBED = (
-    *(
-        "family",
-        "basis",
-        "dtype",
-        "m",
-        "n",
-        "k",
-        "batch",
-        "rows",
-        "cols",
-        "elements",
-        "q_len",
-        "kv_len",
-        "heads",
-    ),
-    *("split_k", "blocks", "shape_source", "inferred"),
-)
+def explain(name: str) -> Explanation:
+    """Take one kernel name apart, as ``tracetool classify --explain``.
 
-
-def classify_run(run: Run) -> pl.DataFrame:
-    """Return one row per kernel launch of a run: what its name states, refined by operator and launch."""
-    signatures = run.signatures
-    described = describe(signatures).select(_DESCRIBED)
-    named = classify_names(signatures["name"].to_list()).drop("name")
-    stated = named.drop([c for c in named.columns if c in _DESCRIBED])
-    table = pl.concat([signatures.select("signature"), described, stated], how="horizontal")
-    order = ["signature", *COLUMNS, *(c for c in _DESCRIBED if c not in COLUMNS)]
-    kernels = run.kernels.filter(pl.col("kind") == "kernel")
-    launches = kernels.select("start_ns", "duration_ns", "device", "stream", "name", "signature")
-    # millions of launches share few signatures: texts that repeat are kept once
-    texts = [c for c, dtype in table.schema.items() if dtype == pl.String]
-    few = table.select(order).with_columns(pl.col(texts).cast(pl.Categorical))
-    return launches.join(few, on="signature", how="left", maintain_order="left")
-
-
-def family_shares(classified: pl.DataFrame) -> pl.DataFrame:
-    """Return names, launches and time per family, the largest first."""
-    timed = "duration_ns" in classified.columns and classified.schema["duration_ns"].is_integer()
-    shares = classified.group_by("family").agg(
-        pl.col("name").n_unique().alias("names"),
-        pl.len().alias("rows"),
-        *([(pl.col("duration_ns").sum() / 1e6).alias("time_ms")] if timed else []),
-    )
-    order = "time_ms" if timed else "rows"
-    return shares.sort(order, "family", descending=[True, False])
-
-
-def _names(path: Path) -> tuple[pl.DataFrame, str]:
-    if not path.is_file():
-        raise BadInput.in_file(path, "no such file or run")
-    suffix = path.suffix.lower()
-    try:
-        if suffix == ".parquet":
-            frame = pl.read_parquet(path)
-        elif suffix == ".csv":
-            frame = pl.read_csv(path, infer_schema=False)
-        else:
-            frame = _lines(path)
-    except (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        fault = (str(error).splitlines() or ["unreadable"])[0][:160]
-        raise BadInput.in_file(path, f"cannot be read as {suffix[1:] or 'text'}: {fault}") from error
-    column = _column(frame.columns)
-    if column is None:
-        raise BadInput.in_file(
-            path, f"has no column of kernel names (columns: {', '.join(frame.columns[:8])})", "call it name"
-        )
-    if not frame.height:
-        raise BadInput.in_file(path, "holds no names")
-    if suffix == ".csv":  # as this tool itself writes names that a spreadsheet would run
-        frame = frame.with_columns(map_distinct(frame[column], from_csv))
-    return frame, column
-
-
-def _lines(path: Path) -> pl.DataFrame:
-    raw = path.read_bytes()
-    if b"\0" in raw[:4096]:
-        raise ValueError("binary data")
-    lines = [line[:_LARGEST_LINE] for line in raw.decode("utf-8", "replace").splitlines()]
-    return pl.DataFrame({"name": [line for line in lines if line.strip()]}, schema={"name": pl.String})
-
-
-def _column(columns: Sequence[str]) -> str | None:
-    return next((c for c in _NAME_COLUMNS if c in columns), None)
+    Examples
+    --------
+    >>> import tracetool as tt
+    >>> tt.explain("ampere_sgemm_128x64_nn").to_dict()["attributes"][0]["value"]
+    'gemm'
+    """
+    return Explanation(name, explain_name(name))

@@ -1,123 +1,151 @@
-"""Known GPUs: the list, and one of them with its voltage and idle curves."""
+"""GPUs: those that can be predicted, and one of them with its curves."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import polars as pl
 
-from tracetool.hardware.architecture import Architecture, load_architecture
-from tracetool.hardware.calibrated import own_calibration
-from tracetool.hardware.gpu import PIPES, Gpu
-from tracetool.hardware.load import gpu_names, load_gpu
-from tracetool.model.idle import core_voltage_v, idle_power_w
-from tracetool.model.power_calibration import PowerCalibration
-from tracetool.model.power_files import power_calibration_of, power_promise
+from tracetool.api.result import Result
+from tracetool.core.paths import PathLike
+from tracetool.report.gpu_sheet import GpuSheet as Sheet
+from tracetool.report.gpu_sheet import list_gpus, peaks, show_gpu
 
-#: Points of a curve that are shown.
-_POINTS = 24
-_NUMBER_COLUMNS = {
-    "number": pl.String,
-    "value": pl.Float64,
-    "unit": pl.String,
-    "low": pl.Float64,
-    "high": pl.Float64,
-    "kind": pl.String,
-    "source": pl.String,
-    "note": pl.String,
-}
+if TYPE_CHECKING:
+    from tracetool.report.view import View
+
+_SHOWN = ("name", "title", "sm_count", "clock_max_mhz", "power_limit_w", "power")
 
 
 @dataclass(frozen=True)
-class GpuSheet:
-    """One GPU: its numbers with evidence, and its curves over the supported clocks."""
+class Gpus(Result):
+    """The GPUs that can be predicted.
 
-    gpu: Gpu
-    architecture: Architecture
-    numbers: pl.DataFrame
-    curves: pl.DataFrame
-    power: PowerCalibration | None
-    notes: tuple[str, ...]
+    Attributes
+    ----------
+    frame : DataFrame
+        One row per GPU: SMs, clocks [MHz], memory bandwidth [GB/s], power limit [W], and what its power
+        figures rest on.
+    """
 
+    @cached_property
+    def _rows(self) -> pl.DataFrame:
+        return list_gpus()
 
-def list_gpus() -> pl.DataFrame:
-    """Return one row per GPU: name, title, SMs, clocks, memory, limit, and what power figures rest on."""
-    rows = []
-    for name in gpu_names():
-        gpu = load_gpu(name, part="sensor")
-        known = gpu.scope == "model"
-        rows.append(
-            {
-                "name": name,
-                "title": gpu.title,
-                "architecture": gpu.architecture,
-                "sm_count": gpu.sm_count if known else None,
-                "clock_max_mhz": gpu.clock_max_mhz if known else None,
-                "memory": gpu.memory_type or None,
-                "dram_gb_per_s": gpu.dram_bytes_per_s / 1e9 if known else None,
-                "power_limit_w": gpu.power_limit_w if known else None,
-                "sensor": gpu.sensor().kind,
-                "voltage": ("measured" if gpu.voltage.measured else "prior") if known else None,
-                "power": power_calibration_of(gpu).basis if known else None,
-                "calibrated": own_calibration(name, "power") is not None,
-            }
-        )
-    return pl.DataFrame(rows)
+    def _document(self) -> dict[str, Any]:
+        return {"gpus": self._rows.to_dicts()}
+
+    def _view(self) -> View:
+        from tracetool.report.view import View
+
+        return View("GPUs", self._rows)
+
+    def _notebook(self) -> View:
+        from tracetool.report.view import Grid, View
+
+        return View("GPUs", self._rows, None, (Grid(self._rows.select(_SHOWN)),))
+
+    def show(self, written: Sequence[PathLike] = ()) -> None:
+        """Print the list."""
+        from tracetool.report.console import show_table
+
+        show_table(self._rows.select(_SHOWN), limit=None)
 
 
-def show_gpu(name: str) -> GpuSheet:
-    """Return everything known of one GPU.
+@dataclass(frozen=True)
+class GpuSheet(Result):
+    """One GPU.
+
+    Attributes
+    ----------
+    numbers : DataFrame
+        Every number with unit, interval, kind (datasheet, measured, fitted, derived, prior) and source.
+    curves : DataFrame
+        Voltage [V] and idle power [W] over the supported clocks [MHz].
+    peaks : DataFrame
+        Peak rate of every pipe at the boost clock. [TFLOP/s]
+    """
+
+    sheet: Sheet = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """Its name here, e.g. ``h100-sxm``."""
+        return self.sheet.gpu.name
+
+    @property
+    def numbers(self) -> pl.DataFrame:
+        """Every number with its source."""
+        return self.sheet.numbers
+
+    @property
+    def curves(self) -> pl.DataFrame:
+        """Voltage and idle power over clocks."""
+        return self.sheet.curves
+
+    @property
+    def peaks(self) -> pl.DataFrame:
+        """Peak rates; empty where only the sensor is known."""
+        return peaks(self.sheet.gpu) if self.sheet.power is not None else pl.DataFrame()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What its power figures rest on."""
+        return self.sheet.notes
+
+    def _document(self) -> dict[str, Any]:
+        gpu = self.sheet.gpu
+        return {
+            "name": gpu.name,
+            "title": gpu.title,
+            "aliases": list(gpu.aliases),
+            "architecture": gpu.architecture,
+            "targets": list(self.sheet.architecture.targets),
+            "numbers": self.numbers.to_dicts(),
+            "peaks": self.peaks.to_dicts(),
+            "curves": self.curves.to_dicts(),
+            "notes": list(self.notes),
+        }
+
+    def _view(self) -> View:
+        from tracetool.report.view import View
+
+        return View(self.sheet.gpu.title, self.numbers)
+
+    def show(self, written: Sequence[PathLike] = ()) -> None:
+        """Print its numbers and curves."""
+        from tracetool.report.terminal.gpu import print_gpu
+
+        print_gpu(self.sheet)
+
+
+def gpus() -> Gpus:
+    """Return the GPUs that can be predicted, as ``tracetool gpus``.
+
+    Examples
+    --------
+    >>> import tracetool as tt
+    >>> "h100-sxm" in tt.gpus().frame["name"]
+    True
+    """
+    return Gpus()
+
+
+def gpu(name: str) -> GpuSheet:
+    """Return one GPU with its sources and curves, as ``tracetool gpus --show NAME``.
 
     Raises
     ------
     BadInput
         If no GPU is called so.
+
+    Examples
+    --------
+    >>> import tracetool as tt
+    >>> tt.gpu("h100-sxm").curves["voltage_v"].is_sorted()
+    True
     """
-    gpu = load_gpu(name, part="sensor")
-    architecture = load_architecture(gpu.architecture)
-    numbers = pl.DataFrame(
-        [
-            {
-                "number": key,
-                "value": n.value,
-                "unit": n.unit,
-                "low": None if np.isnan(n.low) else n.low,
-                "high": None if np.isnan(n.high) else n.high,
-                "kind": n.kind,
-                "source": n.source,
-                "note": n.note,
-            }
-            for key, n in gpu.numbers.items()
-        ],
-        schema=_NUMBER_COLUMNS,
-    )
-    if gpu.scope != "model":
-        return GpuSheet(gpu, architecture, numbers, pl.DataFrame(), None, ("known only by its power sensor",))
-    power = power_calibration_of(gpu)
-    clocks = gpu.supported_clocks_mhz()
-    picked = np.unique(np.linspace(0, len(clocks) - 1, min(_POINTS, len(clocks))).round().astype(int))
-    shown = clocks[picked]
-    curves = pl.DataFrame(
-        {
-            "clock_mhz": shown,
-            "voltage_v": core_voltage_v(gpu, shown, power),
-            "idle_w": idle_power_w(gpu, shown, power),
-        }
-    )
-    curve = power.voltage or gpu.voltage
-    evidence = "measured or fitted" if curve.measured else "a prior from neighboring families"
-    notes = (f"voltage: {evidence}", power_promise(power))
-    return GpuSheet(gpu, architecture, numbers, curves, power, notes)
-
-
-def peaks(gpu: Gpu) -> pl.DataFrame:
-    """Return the peak rate of every pipe at the boost clock: units x rate x clock. [TFLOP/s]"""
-    found = [p for p in PIPES if gpu.flops_per_clock_sm.get(p, 0.0) > 0]
-    return pl.DataFrame(
-        {
-            "pipe": found,
-            "per_clock_sm": [gpu.flops_per_clock_sm[p] for p in found],
-            "peak_tera_per_s": [float(gpu.peak_flops(p, gpu.clock_boost_mhz)) / 1e12 for p in found],
-        }
-    )
+    return GpuSheet(show_gpu(name))

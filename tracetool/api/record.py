@@ -1,305 +1,277 @@
-"""Run a program under a profiler with the power log beside it, and make runs of what was recorded."""
+"""Record: profile a program and log its power together, and make runs of what was recorded."""
 
 from __future__ import annotations
 
-import os
 import signal
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, TYPE_CHECKING, Any
 
-from tracetool.core.errors import BadInput, MissingPart, Terminated, TracetoolError
-from tracetool.record.child import Ended, run_child
-from tracetool.record.profilers import NAMES, WRITE_ON_SIGINT, default_profiler, find_nsys, profiled
-from tracetool.record.recording import POWER_LOG, SUFFIX, Recording, find_traces, read_events
-from tracetool.record.sampler_process import Sampler
-from tracetool.tables.run_folder import clean_up
+import polars as pl
+
+from tracetool.api.result import Result
+from tracetool.core.errors import BadInput, Interrupted, MissingPart, TracetoolError
+from tracetool.core.paths import PathLike
+from tracetool.record.profilers import find_nsys
+from tracetool.record.recording import POWER_LOG, SUFFIX, find_traces, read_events
+from tracetool.record.session import Recorded, RecordPlan, Vendor, carry_out
 from tracetool.tables.stopping import patient
 
-Vendor = Literal["nvidia", "amd"]
-#: Repeats begin at moments that the sensor's rhythm does not know: a random share of this is added. [s]
-REPEAT_JITTER_S = 0.25
+if TYPE_CHECKING:
+    from tracetool.report.view import View
 
 
 @dataclass(frozen=True)
-class RecordPlan:
-    """What to record and how.
+class FinishedRecording(Result):
+    """The runs made of a recording."""
+
+    runs: tuple[Path, ...]
+
+    def _document(self) -> dict[str, Any]:
+        return {"runs": [str(run) for run in self.runs]}
+
+    def _view(self) -> View:
+        from tracetool.report.view import View
+
+        return View("Runs", pl.DataFrame({"run": [str(run) for run in self.runs]}))
+
+    def show(self, written: Sequence[PathLike] = ()) -> None:
+        """Print the runs, a line each."""
+        from tracetool.report.sentences import write_line
+
+        write_line("\n".join(map(str, self.runs)))
+
+
+@dataclass(frozen=True)
+class Recording(Result):
+    """What came of a recording.
+
+    Attributes
+    ----------
+    runs : list of Path
+        The runs; :func:`tracetool.open` opens one.
+    folder : Path
+        The raw traces and the power log.
+    exit_code : int
+        The program's own.
+    facts : dict
+        Sampler, jitter, idle power, slowdown under the profiler.
+    warnings : list of str
+        What to know before using it.
+    """
+
+    recorded: Recorded = field(repr=False)
+    profiler: str | None = None
+
+    @property
+    def runs(self) -> list[Path]:
+        """The runs."""
+        return self.recorded.runs
+
+    @property
+    def folder(self) -> Path:
+        """The raw traces and the power log."""
+        return self.recorded.folder
+
+    @property
+    def exit_code(self) -> int:
+        """The program's own."""
+        return self.recorded.exit_code
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What was seen while recording."""
+        return self.recorded.facts
+
+    @property
+    def warnings(self) -> list[str]:
+        """What to know before using it."""
+        return self.recorded.warnings
+
+    def raise_if_stopped(self) -> None:
+        """Raise where a signal ended the recording.
+
+        Raises
+        ------
+        Interrupted
+            With what was kept.
+        """
+        number = self.recorded.stop_signal
+        if number:
+            how = "terminated" if number == signal.SIGTERM else "interrupted"
+            raise Interrupted(
+                f"{how}; what was recorded until then is in {self.folder}", signal_number=number
+            )
+
+    def raise_if_no_run(self) -> None:
+        """Raise why no run was made of a trace that was asked for.
+
+        Raises
+        ------
+        TracetoolError
+            The reason.
+        """
+        if self.recorded.fault is not None and self.profiler != "none":
+            raise self.recorded.fault
+
+    def _document(self) -> dict[str, Any]:
+        runs = [str(run) for run in self.runs]
+        return {**self.facts, "runs": runs, "recording": str(self.folder), "exit_code": self.exit_code,
+                "warnings": self.warnings}  # fmt: skip
+
+    def _view(self) -> View:
+        from tracetool.report.terminal.recorded import recorded_lines
+        from tracetool.report.view import Line, View
+
+        lines = tuple(Line(text) for text in recorded_lines(self.recorded))
+        return View(str(self.folder), pl.DataFrame({"run": [str(run) for run in self.runs]}), blocks=lines)
+
+    def show(self, written: Sequence[PathLike] = ()) -> None:
+        """Print what was recorded, line by line."""
+        from tracetool.report.sentences import write_line
+        from tracetool.report.terminal.recorded import recorded_lines
+
+        write_line("\n".join(recorded_lines(self.recorded)))
+
+
+def record(
+    program: Sequence[str],
+    *,
+    out: PathLike = "recorded.tracetool",
+    profiler: str | None = None,
+    vendor: Vendor | None = None,
+    devices: Sequence[int] = (),
+    interval: float | None = None,
+    idle: float = 2.0,
+    cool_down: float = 5.0,
+    warm_up: int = 0,
+    repeat: int = 1,
+    slowdown: bool = False,
+    option: Sequence[str] = (),
+    nsys: PathLike | None = None,
+    output: IO[Any] | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> Recording:
+    """Run a program under its profiler with the power log beside it, as ``tracetool record``.
 
     Parameters
     ----------
     program : sequence of str
-        The command, as typed.
-    out : Path
-        The run; with several repeats, the folder of runs.
-    profiler : str, optional
-        ``nsys``, ``torch``, ``rocprof`` or ``none``; by default the one of the GPU's vendor.
-    vendor : str, optional
-        ``nvidia`` or ``amd``; by default the one whose library answers.
+        The command and its arguments.
+    out : path
+        The run to write; with several repeats, the folder of runs.
+    profiler : {"nsys", "torch", "rocprof", "none"}, optional
+        By default the GPU vendor's own.
+    vendor : {"nvidia", "amd"}, optional
+        By default whichever answers.
     devices : sequence of int
-        GPUs to log, all by default.
-    poll_ms : float, optional
+        GPUs to log, as the driver numbers them; all by default.
+    interval : float, optional
         Time between readings; by default a fifth of the sensor's update period. [ms]
-    idle_s, cool_down_s : float
-        Logged before the program and after it. [s]
+    idle, cool_down : float
+        Logged before and after the program. [s]
     warm_up : int
-        Runs of the program before the first recorded one, unprofiled.
+        Runs of the program before the recorded one, unprofiled.
     repeat : int
-        Recorded runs of the program.
-    measure_slowdown : bool
-        Run the program once unprofiled and unlogged first, to compare its time.
-    extra : sequence of str
+        Recorded runs, for fine-grain power profiles.
+    slowdown : bool
+        Run once unprofiled first and compare the time.
+    option : sequence of str
         Further options for the profiler.
-    nsys : Path, optional
-        The ``nsys`` program.
+    nsys : path, optional
+        The nsys program or its folder.
     output : file, optional
-        Where the program's standard output goes, ours by default.
-    """
-
-    program: Sequence[str]
-    out: Path
-    profiler: str | None = None
-    vendor: Vendor | None = None
-    devices: Sequence[int] = ()
-    poll_ms: float | None = None
-    idle_s: float = 2.0
-    cool_down_s: float = 5.0
-    warm_up: int = 0
-    repeat: int = 1
-    measure_slowdown: bool = False
-    extra: Sequence[str] = ()
-    nsys: Path | None = None
-    output: IO[Any] | None = None
-
-
-@dataclass
-class Recorded:
-    """What came of it."""
-
-    folder: Path
-    runs: list[Path] = field(default_factory=list)
-    exit_code: int = 0
-    stop_signal: int = 0  # the SIGINT or SIGTERM that ended it early, else 0
-    facts: dict[str, Any] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
-    fault: TracetoolError | None = None  # why no run was made
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether a signal ended it early."""
-        return bool(self.stop_signal)
-
-
-def start_sampler(log: Path, plan: RecordPlan) -> Sampler:
-    """Start the sampler of the vendor asked for, else of the first that answers."""
-    vendors: tuple[Vendor, ...] = (plan.vendor,) if plan.vendor else ("nvidia", "amd")
-    faults = []
-    for vendor in vendors:
-        try:
-            return Sampler.start(log, vendor, devices=plan.devices, poll_ms=plan.poll_ms)
-        except MissingPart as error:
-            faults.append(error)
-    if len(faults) == 1:
-        raise faults[0]
-    raise MissingPart(
-        "no GPU can be recorded here: " + "; ".join(e.message for e in faults), "see: tracetool doctor"
-    )
-
-
-def record(plan: RecordPlan, say: Callable[[str], None] = lambda _: None) -> Recorded:
-    """Record a program and return its runs and its exit code.
-
-    Parameters
-    ----------
-    plan : RecordPlan
-        What to record.
+        Where the program's standard output goes.
     say : callable
-        Told each step, for people.
+        Takes each step as a sentence.
+
+    Returns
+    -------
+    Recording
+        Also of a program that failed or was stopped: ``exit_code``, ``raise_if_stopped``.
 
     Raises
     ------
     MissingPart
-        If a profiler or a GPU library is absent: the program is not started.
+        If a profiler or a GPU library is missing: the program is not started.
     BadInput
-        If the plan cannot be carried out.
+        If the recording cannot be carried out as asked.
+
+    Examples
+    --------
+    >>> import tracetool as tt
+    >>> tt.record([])
+    Traceback (most recent call last):
+    ...
+    tracetool.core.errors.BadInput: no program to record
     """
-    with patient():
-        return _record(plan, say)
-
-
-def _record(plan: RecordPlan, say: Callable[[str], None]) -> Recorded:
-    _check(plan)
-    clean_up(plan.out.absolute().parent)
-    if plan.profiler not in (None, "torch", "none"):  # say so before anything runs
-        profiled(plan.profiler, plan.program, Path(), "x", extra=plan.extra, nsys=plan.nsys)
-    folder = plan.out.with_name(plan.out.name.removesuffix(".tracetool") + SUFFIX)
-    recording = Recording.create(folder)
-    made = Recorded(folder)
-    try:
-        sampler = start_sampler(recording.power_log, plan)
-    except BaseException:
-        recording.close()
-        _remove(folder)
-        raise
-    try:
-        _Session(plan, recording, made, say).carry_out(sampler)
-    finally:
-        recording.event("stop")
-        made.facts["sampler_exit_code"] = sampler.stop()
-        recording.close()
-    _finish(plan, made, say)
-    return made
-
-
-def _check(plan: RecordPlan) -> None:
-    if not plan.program:
-        raise BadInput("no program to record", "write it after --, e.g. tracetool record -- python train.py")
-    if plan.profiler is not None and plan.profiler not in NAMES:
-        raise BadInput(f"no profiler called {plan.profiler}", f"known: {', '.join(NAMES)}")
-    if plan.repeat < 1 or plan.warm_up < 0 or plan.idle_s < 0 or plan.cool_down_s < 0:
-        raise BadInput("--repeat must be at least 1 and times must not be negative")
-    if not plan.out.absolute().parent.is_dir():
-        raise BadInput.in_file(plan.out, "cannot be written: its folder does not exist", "make it first")
-
-
-class _Session:
-    """One recording under way."""
-
-    def __init__(
-        self, plan: RecordPlan, recording: Recording, made: Recorded, say: Callable[[str], None]
-    ) -> None:
-        self.plan, self.recording, self.made, self.say = plan, recording, made, say
-        self.environment = {**os.environ, "TRACETOOL_RECORDING": str(recording.folder.absolute())}
-
-    def carry_out(self, sampler: Sampler) -> None:
-        """Run everything while the sampler reads."""
-        plan, made = self.plan, self.made
-        profiler = plan.profiler or default_profiler(str(sampler.facts["vendor"]))
-        made.facts |= {"profiler": profiler, "sampler": dict(sampler.facts), "program": list(plan.program)}
-        self.recording.event("plan", program=list(plan.program), profiler=profiler, repeat=plan.repeat)
-        try:
-            self._run_all(profiler)
-        except (KeyboardInterrupt, Terminated) as error:
-            made.stop_signal = _number(error)
-        if not sampler.alive:
-            made.warnings.append("the sampler was killed: the power log ends early")
-
-    def _run_all(self, profiler: str) -> None:
-        plan, made = self.plan, self.made
-        plain = self._aside("running once without profiler, to compare") if plan.measure_slowdown else None
-        for _ in range(plan.warm_up):
-            if not made.interrupted:
-                self._aside("warming up")
-        self._rest("idle_before", plan.idle_s)
-        for number in range(1, plan.repeat + 1):
-            if made.interrupted or (made.exit_code and plan.repeat > 1):
-                break
-            if number > 1:
-                self._pause(REPEAT_JITTER_S * int.from_bytes(os.urandom(2)) / 65536)
-            ended = self._once(profiler, number)
-            if plain is not None and number == 1 and not ended.interrupted:
-                made.facts["slowdown"] = (ended.end_ns - ended.start_ns) / (plain.end_ns - plain.start_ns)
-        self._rest("idle_after", plan.cool_down_s)
-
-    def _aside(self, said: str) -> Ended:
-        """Run the program without its profiler."""
-        self.say(said)
-        ended = run_child(self.plan.program, environment=self.environment, output=self.plan.output)
-        self.made.stop_signal = self.made.stop_signal or ended.stop_signal
-        return ended
-
-    def _once(self, profiler: str, number: int) -> Ended:
-        plan, made, folder = self.plan, self.made, self.recording.folder.absolute()
-        name = f"trace-{number:03d}"
-        command = profiled(profiler, plan.program, folder, name, extra=plan.extra, nsys=plan.nsys)
-        count = f" ({number} of {plan.repeat})" if plan.repeat > 1 else ""
-        self.say(f"recording{count}: {' '.join(plan.program)}")
-        facts = {"command": list(command.arguments), "traces": list(command.traces)}
-        self.recording.event("begin", number=number, **facts)
-        ended = run_child(
-            command.arguments,
-            environment=self.environment,
-            output=plan.output,
-            profiler_signal=signal.SIGINT if profiler in WRITE_ON_SIGINT else None,
-        )
-        self.recording.event("end", number=number, **vars(ended))
-        made.exit_code = made.exit_code or ended.exit_code
-        made.stop_signal = made.stop_signal or ended.stop_signal
-        return ended
-
-    def _rest(self, what: str, seconds: float) -> None:
-        if seconds and not self.made.interrupted:
-            self.say(f"{what.replace('_', ' ')}, {seconds:g} s")
-            self.recording.event(f"{what}_begin")
-            self._pause(seconds)
-            self.recording.event(f"{what}_end")
-
-    def _pause(self, seconds: float) -> None:
-        try:
-            time.sleep(seconds)
-        except (KeyboardInterrupt, Terminated) as error:
-            self.made.stop_signal = _number(error)
-
-
-def _number(error: BaseException) -> int:
-    return signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT
-
-
-def _remove(folder: Path) -> None:
-    """Remove a recording that never began."""
-    for path in folder.glob("*"):
-        path.unlink(missing_ok=True)
-    folder.rmdir()
-
-
-def _finish(plan: RecordPlan, made: Recorded, say: Callable[[str], None]) -> None:
-    """Make runs of the recording; what cannot become one stays in the recording and is told."""
     from tracetool.record.summary import summarize
 
-    summary = summarize(made.folder)
-    made.facts |= summary.facts
-    made.warnings += summary.warnings
-    try:
-        made.runs = finish_recording(made.folder, plan.out, nsys=plan.nsys, say=say)
-    except TracetoolError as error:
-        made.warnings.append(error.line())
-        made.fault = error
+    plan = RecordPlan(
+        program, Path(out), profiler, vendor, devices, interval, idle, cool_down, warm_up, repeat, slowdown,
+        option, None if nsys is None else Path(nsys), output,
+    )  # fmt: skip
+    with patient():
+        recorded = carry_out(plan, say)
+        summary = summarize(recorded.folder)
+        recorded.facts |= summary.facts
+        recorded.warnings += summary.warnings
+        try:  # what cannot become a run stays in the recording
+            finished = finish_recording(recorded.folder, out, nsys=nsys, say=say)
+            recorded.runs = list(finished.runs)
+        except TracetoolError as error:
+            recorded.warnings.append(error.line())
+            recorded.fault = error
+    return Recording(recorded, profiler)
 
 
 def finish_recording(
-    folder: Path,
-    out: Path | None = None,
+    folder: PathLike,
+    out: PathLike | None = None,
     *,
-    nsys: Path | None = None,
+    nsys: PathLike | None = None,
     say: Callable[[str], None] = lambda _: None,
-) -> list[Path]:
-    """Make a run of every trace in a recording, also of one cut short, and return the runs.
+) -> FinishedRecording:
+    """Make a run of every trace in a recording, also of one cut short, as ``tracetool record --finish``.
 
     Parameters
     ----------
-    folder : Path
+    folder : path
         The recording.
-    out : Path, optional
+    out : path, optional
         The run, or the folder of runs where the program was run several times.
-    nsys : Path, optional
+    nsys : path, optional
         The ``nsys`` program for reports.
+    say : callable
+        Takes each step as a sentence.
 
     Raises
     ------
     BadInput
         If it is not a recording or holds no trace with kernels.
+    MissingPart
+        If the importer of nsys is missing.
+
+    Examples
+    --------
+    >>> import tracetool as tt
+    >>> tt.finish_recording("sample_traces")
+    Traceback (most recent call last):
+    ...
+    tracetool.core.errors.BadInput: sample_traces: is no recording (no events.jsonl)
     """
     from tracetool.api.ingest import ingest
 
-    events = read_events(folder)
-    target = out or folder.with_name(folder.name.removesuffix(SUFFIX) + ".tracetool")
+    place = Path(folder)
+    events = read_events(place)
+    target = Path(out) if out is not None else place.with_name(place.name.removesuffix(SUFFIX) + ".tracetool")
     begun = [e for e in events if e["what"] == "begin"]
-    found = [(e, find_traces(folder, e.get("traces") or ())) for e in begun]
+    found = [(e, find_traces(place, e.get("traces") or ())) for e in begun]
     whole = [(int(e.get("number") or 1), traces) for e, traces in found if traces]
-    log = folder / POWER_LOG
+    log = place / POWER_LOG
     power = [log] if log.is_file() and log.stat().st_size else []
-    if not whole and (raw := sorted(folder.glob("*.qdstrm"))):
+    if not whole and (raw := sorted(place.glob("*.qdstrm"))):
         raise MissingPart(
             f"{raw[0]}: nsys left its raw result, since the importer that should come with it is missing",
             f"install NVIDIA's full Nsight Systems package, then: QdstrmImporter -i {raw[0]} and "
@@ -318,5 +290,5 @@ def finish_recording(
     for number, traces in whole:
         run = target / f"run-{number:03d}.tracetool" if several else target
         say(f"making {run}")
-        runs.append(ingest(traces, power, out=run, nsys=nsys))
-    return runs
+        runs.append(ingest(traces, power=power, out=run, nsys=nsys).path)
+    return FinishedRecording(tuple(runs))

@@ -12,14 +12,10 @@ from tracetool.core.escape import json_log
 from tracetool.report.plain import plain
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from collections.abc import Iterable
+    from pathlib import Path
 
-
-def console(*, stderr: bool = False) -> Console:
-    """Return a console as wide as the terminal, ``COLUMNS`` or else 100; plain where ``NO_COLOR`` is set."""
-    from tracetool.report.sentences import open_console
-
-    return open_console(stderr=stderr)
+    from tracetool.api.result import Result
 
 
 class Printed:
@@ -30,8 +26,50 @@ class Printed:
 
 def print_json(document: Any) -> None:
     """Print one JSON document on standard output; NaN and infinities become null."""
+    _print_document(json.dumps(plain(document), ensure_ascii=False, default=str))
+
+
+def emit(result: Result, *, as_json: bool, quiet: bool = False, written: Iterable[Path | None] = ()) -> None:
+    """Print a result once: as its document, for people, or not at all.
+
+    Parameters
+    ----------
+    result : Result
+        What the command's function returned.
+    as_json, quiet : bool
+        The command's options.
+    written : iterable of Path or None
+        Files it was written to, None where one was not asked for.
+    """
+    if as_json:
+        _print_document(result.to_json())
+    elif not quiet:
+        result.show([path for path in written if path is not None])
+
+
+def save(result: Result, out: Path | None) -> None:
+    """Write a result where that was asked for."""
+    if out is not None:
+        result.save(out)
+
+
+def check_out(out: Path | None) -> None:
+    """Refuse an output file before the work.
+
+    Raises
+    ------
+    BadInput
+        If its extension is not known or its folder is absent.
+    """
+    if out is not None:
+        from tracetool.report.save import check_output
+
+        check_output(out)
+
+
+def _print_document(text: str) -> None:
     Printed.document = True
-    sys.stdout.write(json_log(json.dumps(plain(document), ensure_ascii=False, default=str)) + "\n")
+    sys.stdout.write(json_log(text) + "\n")
 
 
 JSON_OPTION = typer.Option(

@@ -46,3 +46,12 @@ def shown_progress(*, quiet: bool = False) -> Iterator[Progress]:
         yield line
     finally:
         line.clear()
+
+
+def say_on_stderr(text: str) -> None:
+    """Print one step on standard error."""
+    print(f"tracetool: {text}", file=sys.stderr, flush=True)
+
+
+def say_nothing(text: str) -> None:
+    """Print nothing of a step."""

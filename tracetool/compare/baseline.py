@@ -23,8 +23,8 @@ def add_baseline(
     runs: Sequence[str | os.PathLike[str]],
     *,
     branch: str = "main",
-    commit: str = "",
-    reason: str = "",
+    commit: str | None = None,
+    reason: str | None = None,
     reading: Reading | None = None,
 ) -> list[str]:
     """Store runs as baselines and return their files.
@@ -48,7 +48,7 @@ def add_baseline(
     basis = chosen_basis(paths, how.basis)
     loaded = [load_run(p, basis, how) for p in paths]
     named = commit or commit_here()
-    return [store.add(one, branch=branch, commit=named, reason=reason) for one in loaded]
+    return [store.add(one, branch=branch, commit=named, reason=reason or "") for one in loaded]
 
 
 def commit_here() -> str:

@@ -72,8 +72,8 @@ def checked(
     *,
     head: Sequence[Path] = (),
     base: Sequence[Path] = (),
-    baseline: str = "",
-    branch: str = "",
+    baseline: str | None = None,
+    branch: str | None = None,
 ) -> RunDiff:
     """Compare what the settings name; arguments take the place of what the settings say.
 

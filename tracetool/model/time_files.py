@@ -106,7 +106,7 @@ def _read(
 
 
 def _widened(law: Law, donors: Sequence[Mapping[str, tuple[float, float]]]) -> dict[str, tuple[float, float]]:
-    """Return the widest of some boards' bands of each kind, and what a transfer adds to them."""
+    """Return the widest of some GPUs' bands of each kind, and what a transfer adds to them."""
     made, more = {}, _TRANSFER_SPREAD.get(law.name, _TRANSFER_SPREAD["otherwise"])
     for kind in {k for bands in donors for k in bands}:
         have = [bands.get(kind, bands[""]) for bands in donors]

@@ -69,6 +69,29 @@ def parse_clocks(text: str, option: str = "--clock", unit: str = "MHz") -> list[
     return list(dict.fromkeys(values))
 
 
+def given_values(
+    values: str | float | Sequence[float] | None, option: str = "--clock", unit: str = "MHz"
+) -> list[float] | None:
+    """Return clocks or caps given as one number, several, or text; None where none is given.
+
+    Raises
+    ------
+    BadInput
+        As :func:`parse_clocks`.
+
+    Examples
+    --------
+    >>> given_values(1200), given_values([900, 1200]), given_values("900:1200:150"), given_values(None)
+    ([1200.0], [900.0, 1200.0], [900.0, 1050.0, 1200.0], None)
+    """
+    if values is None:
+        return None
+    if isinstance(values, str):
+        return parse_clocks(values, option, unit)
+    several = [values] if isinstance(values, int | float) else list(values)
+    return parse_clocks(",".join(repr(float(v)) for v in several), option, unit)
+
+
 def checked_clocks(clocks_mhz: Sequence[float] | None, gpu: Gpu) -> tuple[Floats, list[str]]:
     """Return the clocks asked for, or the boost clock, and notes that say which and what is odd.
 

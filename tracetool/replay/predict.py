@@ -19,7 +19,6 @@ from tracetool.replay.clocks import (
     checked_cap,
     checked_clocks,
     checked_memory,
-    parse_clocks,
     with_recorded_clock,
 )
 from tracetool.replay.coverage import coverage, prior_notes
@@ -34,7 +33,7 @@ from tracetool.tables.run_folder import is_run_path
 
 __all__ = ["PredictedRun", "PredictedTable", "predict", "predict_run", "predict_table"]
 
-_LAUNCHING: Final[Mapping[str, Launching]] = {"": "recorded", "eager": "eager", "graph": "graph"}
+_LAUNCHING: Final[Mapping[str | None, Launching]] = {None: "recorded", "eager": "eager", "graph": "graph"}
 
 
 @dataclass(frozen=True)
@@ -147,30 +146,30 @@ def predict_table(
 
 
 def predict(
-    source: str | os.PathLike[str],
+    source: str | os.PathLike[str] | pl.DataFrame,
     gpu: str | None = None,
     clocks_mhz: Sequence[float] | None = None,
     *,
     mem_clock_mhz: float | None = None,
     power_cap_w: float | None = None,
-    launch: str = "",
-    anchor: str = "",
+    launch: str | None = None,
+    anchor: str | None = None,
     scale: Mapping[str, float] | None = None,
     drop: Sequence[str] = (),
-    attention: str = "",
+    attention: str | None = None,
     assumed: Assumptions = NOTHING_ASSUMED,
 ) -> PredictedTable | PredictedRun:
     """Predict a run (a folder) or a table (a file); see :func:`predict_run` and :func:`predict_table`.
 
     Parameters
     ----------
-    launch : str
-        ``eager``, ``graph``, or empty: a table eager, a run as recorded. ``eager`` said outright also
+    launch : {"eager", "graph"}, optional
+        By default a table eager, a run as recorded. ``eager`` said outright also
         means that attention is issued operator by operator.
-    anchor : str
-        ``measured``, ``none``, or empty: what was measured is used.
-    attention : str
-        ``fused``, ``unfused``, or empty: unfused in the totals of a table launched ``eager``.
+    anchor : {"measured", "none"}, optional
+        By default what was measured is used.
+    attention : {"fused", "unfused"}, optional
+        By default unfused in the totals of a table launched ``eager``.
 
     Raises
     ------
@@ -179,11 +178,11 @@ def predict(
     """
     if launch not in _LAUNCHING:
         raise BadInput(f"--launch {launch!r} is not known", "give eager or graph")
-    if anchor not in {"", "measured", "none"}:
+    if anchor not in {None, "measured", "none"}:
         raise BadInput(f"--anchor {anchor!r} is not known", "give measured or none")
-    if attention not in {"", "fused", "unfused"}:
+    if attention not in {None, "fused", "unfused"}:
         raise BadInput(f"--attention {attention!r} is not known", "give fused or unfused")
-    if is_run_path(source):
+    if not isinstance(source, pl.DataFrame) and is_run_path(source):
         return predict_run(
             source,
             gpu,
@@ -200,7 +199,8 @@ def predict(
         raise BadInput("--scale and --drop change a run's timeline; a table has none", "give a run")
     table = read_table(source)
     if not gpu:
-        raise BadInput.in_file(source, "a table does not say which GPU", "name it: --gpu h100-sxm")
+        where = "table" if isinstance(source, pl.DataFrame) else source
+        raise BadInput.in_file(where, "a table does not say which GPU", "name it: --gpu h100-sxm")
     return predict_table(
         table,
         gpu,
@@ -211,38 +211,6 @@ def predict(
         fused_attention=attention == "fused" or (not attention and launch != "eager"),
         anchor=anchor != "none",
         assumed=assumed,
-    )
-
-
-def parse_request(
-    source: str | os.PathLike[str],
-    gpu: str = "",
-    clock: str = "",
-    *,
-    mem_clock_mhz: float | None = None,
-    power_cap_w: float | None = None,
-    launch: str = "",
-    anchor: str = "",
-    scale: Sequence[str] = (),
-    drop: Sequence[str] = (),
-    attention: str = "",
-    calibration: Sequence[str | os.PathLike[str]] = (),
-    temperature_c: float | None = None,
-    ambient_c: float | None = None,
-) -> PredictedTable | PredictedRun:
-    """As :func:`predict`, from what is written on a command line; None and empty mean not given."""
-    return predict(
-        source,
-        gpu or None,
-        parse_clocks(clock),
-        mem_clock_mhz=mem_clock_mhz,
-        power_cap_w=power_cap_w,
-        launch=launch,
-        anchor=anchor,
-        scale=parse_factors(scale),
-        drop=drop,
-        attention=attention,
-        assumed=Assumptions.read(calibration, temperature_c, ambient_c),
     )
 
 
@@ -269,7 +237,7 @@ def parse_factors(texts: Sequence[str]) -> dict[str, float]:
     return factors
 
 
-def rows_by(prediction: PredictedTable | PredictedRun, by: str = "") -> pl.DataFrame:
+def rows_by(prediction: PredictedTable | PredictedRun, by: str | None = None) -> pl.DataFrame:
     """Return the rows to write or show: a table's predictions, or a run's breakdown.
 
     Raises

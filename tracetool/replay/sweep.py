@@ -51,14 +51,14 @@ _PICTURE: Final = ("clock_mhz", "makespan_ms", "energy_j", "energy_low_j", "ener
 
 
 def sweep(
-    source: str | os.PathLike[str],
+    source: str | os.PathLike[str] | pl.DataFrame,
     gpu: str | None = None,
     clocks_mhz: Sequence[float] | None = None,
     caps_w: Sequence[float] = (),
     *,
     mem_clock_mhz: float | None = None,
-    launch: str = "",
-    anchor: str = "",
+    launch: str | None = None,
+    anchor: str | None = None,
     slowdown: float = 0.05,
     against_mhz: float | None = None,
     assumed: Assumptions = NOTHING_ASSUMED,
@@ -150,10 +150,12 @@ def default_clocks(gpu: Gpu) -> list[float]:
     return [float(c) for c in usable[at]]
 
 
-def _target(source: str | os.PathLike[str], gpu: str | None) -> tuple[Gpu, float]:
+def _target(source: str | os.PathLike[str] | pl.DataFrame, gpu: str | None) -> tuple[Gpu, float]:
     """Return the GPU to predict and the clock ``predict`` would take for it. [MHz]"""
     target = load_gpu(gpu) if gpu else None
-    if is_run_path(source):
+    if isinstance(source, pl.DataFrame):
+        source = "table"
+    elif is_run_path(source):
         from tracetool.tables.run import Run
 
         run = Run.open(source)

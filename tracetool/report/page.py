@@ -43,12 +43,17 @@ def templates() -> jinja2.Environment:
 
 def page_text(view: View) -> str:
     """Return a report as one self-contained page."""
-    comments = {c.name: c.comment for c in view.schema.columns} if view.schema else {}
-    return (
-        templates()
-        .get_template("table.html.j2")
-        .render(title=view.title, blocks=[_block(b) for b in view.shown()], comments=comments)
-    )
+    return _rendered(view, "table.html.j2")
+
+
+def fragment_text(view: View) -> str:
+    """Return a report as a part of another page, such as a notebook's: its lines and tables, escaped."""
+    return _rendered(view, "fragment.html.j2")
+
+
+def _rendered(view: View, template: str) -> str:
+    blocks = [_block(b) for b in view.shown()]
+    return templates().get_template(template).render(title=view.title, blocks=blocks)
 
 
 def _block(block: Line | Grid | Fold) -> dict[str, Any]:
@@ -86,16 +91,9 @@ def scripts(*names: str) -> tuple[Script, ...]:
     return Script(library()), Script(own)
 
 
-def save_chart(chart: Chart, path: str | os.PathLike[str]) -> Path:
-    """Write a chart as a page that opens by itself, offline.
-
-    Raises
-    ------
-    BadInput
-        If the name does not end in ``.html`` or the file cannot be written.
-    """
-    target = check_chart(path)
-    page = (
+def chart_page(chart: Chart) -> str:
+    """Return a chart as a page that opens by itself, offline."""
+    return (
         templates()
         .get_template("chart.html.j2")
         .render(
@@ -105,6 +103,18 @@ def save_chart(chart: Chart, path: str | os.PathLike[str]) -> Path:
             scripts=scripts("charts.js"),
         )
     )
+
+
+def save_chart(chart: Chart, path: str | os.PathLike[str]) -> Path:
+    """Write a chart as a page that opens by itself, offline.
+
+    Raises
+    ------
+    BadInput
+        If the name does not end in ``.html`` or the file cannot be written.
+    """
+    target = check_chart(path)
+    page = chart_page(chart)
     with aside_file(target) as temporary:
         temporary.write_text(page, "utf-8")
     return target

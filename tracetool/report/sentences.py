@@ -145,3 +145,8 @@ def say(console: Console, text: str, style: str = "") -> None:
 
     for line in wrapped(text, console.width, console):
         console.print(Text(line, style=style), soft_wrap=True)
+
+
+def write_line(text: str) -> None:
+    """Write one line as it is on standard output: paths and lists that other programs read."""
+    sys.stdout.write(f"{text}\n")

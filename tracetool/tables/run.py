@@ -13,8 +13,8 @@ from typing import Any
 
 import polars as pl
 
-from tracetool import __version__
 from tracetool.core.errors import BadInput
+from tracetool.core.version import __version__
 from tracetool.tables.memory import check_parquet
 from tracetool.tables.run_folder import RUN_FILE, replaced_run, wait_for_run
 from tracetool.tables.schema import load_schema

@@ -23,8 +23,10 @@ def check(
         [], "--base", metavar="RUN", help="Base runs, in place of the settings'."
     ),
     config: Path | None = typer.Option(None, "--config", help="Settings file; by default the nearest."),
-    baseline: str = typer.Option("", "--baseline", metavar="DIR", help="Store, in place of the settings'."),
-    branch: str = typer.Option("", help="Branch of the baselines, in place of the settings'."),
+    baseline: str | None = typer.Option(
+        None, "--baseline", metavar="DIR", help="Store, in place of the settings'."
+    ),
+    branch: str | None = typer.Option(None, help="Branch of the baselines, in place of the settings'."),
     annotate: bool = typer.Option(False, "--annotate", help="Print workflow annotations (GitHub Actions)."),
     exit_zero: bool = typer.Option(False, "--exit-zero", help="Report only: never exit 1."),
     out: list[Path] = typer.Option(
@@ -34,25 +36,17 @@ def check(
     quiet: bool = QUIET_OPTION,
 ) -> None:
     """Compare head runs with the base or the kept baselines by the project's limits."""
-    from tracetool.cli.verdict import finish
-    from tracetool.compare.check import checked
-    from tracetool.compare.settings import find_settings, read_settings
-    from tracetool.core.errors import CheckFailed
-    from tracetool.report.changes import changes_view
-    from tracetool.report.save import check_output
+    from tracetool.api.check import check as check_runs
+    from tracetool.cli.output import check_out, emit
+    from tracetool.cli.verdict import print_annotations
 
-    settings = read_settings(config or find_settings(Path.cwd()))
-    targets = [*out, *map(Path, settings.out)]
-    for path in targets:
-        check_output(path)
-    found = checked(settings, head=runs or [], base=base, baseline=baseline, branch=branch)
-    finish(
-        changes_view(found, str(settings.file or "")),
-        targets,
-        as_json=as_json,
-        quiet=quiet,
-        annotate=annotate,
-    )
-    if not exit_zero and (found.failed or (settings.strict and found.undecided)):
-        more = f" (and {len(found.reasons) - 1} more)" if len(found.reasons) > 1 else ""
-        raise CheckFailed((found.reasons[0] if found.reasons else "a limit could not be judged") + more)
+    for path in out:
+        check_out(path)
+    compared = check_runs(runs or [], base=base, config=config, baseline=baseline, branch=branch)
+    for path in (*out, *compared.outputs):
+        compared.save(path)
+    emit(compared, as_json=as_json, quiet=quiet)
+    if annotate and not as_json:
+        print_annotations(compared)
+    if not exit_zero:
+        compared.raise_if_failed(strict=compared.strict)

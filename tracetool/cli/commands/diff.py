@@ -26,8 +26,8 @@ def diff(
     head: list[Path] = typer.Option(
         [], "--head", metavar="RUN", help="One more head run, or a folder of runs."
     ),
-    baseline: str = typer.Option(
-        "", "--baseline", metavar="DIR", help="Compare with the newest baselines kept there."
+    baseline: str | None = typer.Option(
+        None, "--baseline", metavar="DIR", help="Compare with the newest baselines kept there."
     ),
     branch: str = typer.Option("main", help="Branch of the baselines."),
     energy: str = typer.Option(
@@ -61,58 +61,39 @@ def diff(
     quiet: bool = QUIET_OPTION,
 ) -> None:
     """Show what changed between runs, with what confidence and why; of one run, where the model errs."""
-    from tracetool.cli.verdict import finish
-    from tracetool.compare.thresholds import parse_thresholds
-    from tracetool.core.errors import BadInput
-    from tracetool.report.save import check_output
+    from tracetool.api.diff import diff as diff_runs
+    from tracetool.cli.output import check_out, emit
+    from tracetool.cli.verdict import print_annotations
 
-    given = list(runs or [])
-    thresholds = parse_thresholds(fail_on)
     for path in out:
-        check_output(path)
-    alone = len(given) == 1 and not (base or head or baseline)
-    if alone:
-        from tracetool.compare.diff import diff_run
-        from tracetool.report.accuracy import accuracy_view
-
-        found = diff_run(given[0], gpu=gpu, clock_mhz=clock, power=power, tz=tz, thresholds=thresholds)
-        view, failed, reasons, undecided = accuracy_view(found), bool(found.breaches), found.breaches, False
-    else:
-        from tracetool.compare.check import compare_with
-        from tracetool.compare.run_side import Reading, basis_named
-        from tracetool.report.changes import changes_view
-
-        if power or tz:
-            raise BadInput(
-                "--power and --tz go with one run", "ingest each run with its log: tracetool ingest"
-            )
-        reading = Reading(basis_named(energy), gpu, clock)
-        change = compare_with(
-            sides(given, base, head, bool(baseline)),
-            baseline=baseline or None,
-            branch=branch,
-            reading=reading,
-            thresholds=thresholds,
-            ignore=ignore,
-        )
-        view, failed, reasons, undecided = (
-            changes_view(change),
-            change.failed,
-            change.reasons,
-            change.undecided,
-        )
-    finish(view, out, as_json=as_json, quiet=quiet, annotate=annotate)
-    if not exit_zero and (failed or (strict and undecided)):
-        from tracetool.core.errors import CheckFailed
-
-        more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
-        raise CheckFailed((reasons[0] if reasons else "a limit could not be judged") + more)
+        check_out(path)
+    left, right = sides(list(runs or []), base, head, baseline is not None)
+    compared = diff_runs(
+        left,
+        right,
+        baseline=baseline,
+        branch=branch,
+        energy=energy,
+        gpu=gpu,
+        clock=clock,
+        power=power,
+        tz=tz,
+        fail_on=fail_on,
+        ignore=ignore,
+    )
+    for path in out:
+        compared.save(path)
+    emit(compared, as_json=as_json, quiet=quiet)
+    if annotate and not as_json:
+        print_annotations(compared)
+    if not exit_zero:
+        compared.raise_if_failed(strict=strict)
 
 
 def sides(
     given: list[Path], base: list[Path], head: list[Path], stored: bool
-) -> tuple[list[Path], list[Path]]:
-    """Return the base and head runs of a command line."""
+) -> tuple[list[Path], list[Path] | None]:
+    """Return the base and head runs of a command line; of one run, and of heads with baselines, one side."""
     from tracetool.core.errors import BadInput
 
     if len(given) > 2:
@@ -125,11 +106,11 @@ def sides(
             raise BadInput(
                 "--baseline takes the place of the base runs", "give only the head: tracetool diff HEAD"
             )
-        return [], [*given, *head]
+        return [*given, *head], None
     if len(given) == 2:
         return [given[0], *base], [given[1], *head]
     if len(given) == 1 and not head:
-        return [*base], given
+        return ([*base], given) if base else (given, None)
     if given:
         raise BadInput("one run and --head: is it the base?", "give it as --base RUN")
     if not base or not head:

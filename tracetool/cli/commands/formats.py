@@ -14,25 +14,7 @@ app = typer.Typer()
 )
 def formats(as_json: bool = JSON_OPTION) -> None:
     """List the trace and telemetry formats, the versions tried and the command that makes each."""
-    from rich.markup import escape
+    from tracetool.api.formats import formats as all_formats
+    from tracetool.cli.output import emit
 
-    from tracetool.cli.output import console, print_json
-    from tracetool.report.layout import Table
-    from tracetool.sources.detect import all_formats
-
-    found = sorted(all_formats().items(), key=lambda f: (f[1].holds != "trace", f[1].title))
-    if as_json:
-        print_json(
-            [
-                {"format": n, "title": f.title, "holds": f.holds, "made_by": f.made_by, "tried": f.tried,
-                 "endings": list(f.suffixes), "extra": f.extra or None}
-                for n, f in found
-            ]
-        )  # fmt: skip
-        return
-    grid = Table("format", "holds", all_with="--json")
-    grid.add_column("made by", prose=True)
-    grid.add_column("tried on", prose=True)
-    for _, f in found:
-        grid.add_row(escape(f.title), f.holds, escape(f.made_by), escape(f.tried))
-    console().print(grid)
+    emit(all_formats(), as_json=as_json)

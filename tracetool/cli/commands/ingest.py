@@ -21,8 +21,8 @@ def ingest(
         ..., metavar="TRACE...", help="Profiler files; power logs may be among them."
     ),
     power: list[Path] = typer.Option([], "--power", help="A power or clock log; may be repeated."),
-    tz: str = typer.Option("", "--tz", help="Zone of logs in local time: +02:00 or Europe/Berlin."),
-    gpu: str = typer.Option("", "--gpu", help="GPU model, where the trace does not name it."),
+    tz: str | None = typer.Option(None, "--tz", help="Zone of logs in local time: +02:00 or Europe/Berlin."),
+    gpu: str | None = typer.Option(None, "--gpu", help="GPU model, where the trace does not name it."),
     out: Path | None = typer.Option(
         None, "--out", "-o", help="The run to write; default: beside the first trace."
     ),
@@ -31,35 +31,13 @@ def ingest(
     quiet: bool = QUIET_OPTION,
 ) -> None:
     """Read traces and power logs of any known format and write one run."""
-    from tracetool.api.ingest import ingest as work
-    from tracetool.cli.output import console, print_json
+    from tracetool.api.ingest import ingest as read
+    from tracetool.cli.output import emit
     from tracetool.cli.progress import shown_progress
-    from tracetool.tables.run import Run
 
     with shown_progress(quiet=quiet or as_json) as progress:
-        path = work(traces, power, tz=tz or None, gpu=gpu or None, out=out, nsys=nsys, progress=progress)
-    run = Run.open(path)
-    if as_json or quiet:  # what was read in place of the file that was named is said in any case
-        swapped = [str(s["path"]) for s in run.info["sources"] if "read_from" in s.get("details", {})]
-        for line in run.info["warnings"]:
-            if any(line.startswith(f"{Path(p).name}: read from ") for p in swapped):
-                print(f"note: {line}", file=sys.stderr)
-    if as_json:
-        print_json({"run": str(path), **run.info})
-        return
-    if quiet:
-        return
-    from rich.markup import escape
-
-    from tracetool.core.figures import counted
-
-    for warning in run.info["warnings"]:
-        console(stderr=True).print(f"note: {escape(warning)}", soft_wrap=True)
-    kernels = run.kernels.filter(run.kernels["kind"] == "kernel")
-    busy = int(kernels["duration_ns"].sum()) / 1e6
-    console().print(
-        f"{escape(str(path))}: {counted(kernels.height, 'kernel')} ({busy:,.3f} ms),"
-        f" {counted(run.signatures.height, 'signature')}, {counted(run.devices.height, 'GPU')},"
-        f" {counted(run.telemetry.height, 'reading')}; clock {run.info['clock']['domain']}",
-        soft_wrap=True,
-    )
+        run = read(traces, power, tz=tz, gpu=gpu, out=out, nsys=nsys, progress=progress)
+    if as_json or quiet:  # that another file was read than the one named is said in any case
+        for line in run.replacements():
+            print(f"note: {line}", file=sys.stderr)
+    emit(run, as_json=as_json, quiet=quiet)

@@ -20,18 +20,20 @@ app = typer.Typer()
 def record(
     program: list[str] = typer.Argument(None, metavar="-- CMD...", help="The program and its arguments."),
     out: Path = typer.Option(Path("recorded.tracetool"), "--out", "-o", help="The run to write."),
-    profiler: str = typer.Option("", help="nsys, torch, rocprof or none; by default the GPU vendor's own."),
-    vendor: str = typer.Option("", help="nvidia or amd; by default whichever answers."),
-    devices: str = typer.Option(
-        "", metavar="N,..", help="GPUs to log, as the driver numbers them; all by default."
+    profiler: str | None = typer.Option(
+        None, help="nsys, torch, rocprof or none; by default the GPU vendor's own."
     ),
-    interval: float = typer.Option(
-        0.0,
+    vendor: str | None = typer.Option(None, help="nvidia or amd; by default whichever answers."),
+    devices: str | None = typer.Option(
+        None, metavar="N,..", help="GPUs to log, as the driver numbers them; all by default."
+    ),
+    interval: float | None = typer.Option(
+        None,
         metavar="MS",
         min=0.0,
         max=60_000.0,
         callback=finite,
-        help="Time between readings; found by default. [ms]",
+        help="Time between readings; by default a fifth of the sensor's update period. [ms]",
     ),
     idle: float = typer.Option(
         2.0,
@@ -61,10 +63,7 @@ def record(
         None, metavar="FOLDER", help="Make runs of a recording that was cut short."
     ),
     sensor_check: bool = typer.Option(
-        False, "--sensor-check", help="Identify the power sensor with a square wave; -o FILE.toml keeps it."
-    ),
-    seconds: float = typer.Option(
-        20.0, metavar="S", min=0.0, max=3600.0, callback=finite, help="Length of that wave. [s]"
+        False, "--sensor-check", hidden=True, help="Now: tracetool sensor check."
     ),
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
@@ -74,70 +73,40 @@ def record(
     The exit code is the program's own. The raw trace and log stay in RUN's sibling ending in .recording,
     whole up to the last reading even when this command is killed; --finish makes a run of such a folder.
     """
-    import signal
     import sys
 
-    from tracetool.api.record import RecordPlan, finish_recording
+    from tracetool.api.record import finish_recording
     from tracetool.api.record import record as record_program
-    from tracetool.cli.output import print_json
-    from tracetool.cli.record_text import (
-        check_and_show,
-        chosen_devices,
-        chosen_vendor,
-        recorded_lines,
-        say_on_stderr,
-    )
-    from tracetool.core.errors import BadInput, Interrupted
+    from tracetool.cli.devices import chosen_devices, chosen_vendor
+    from tracetool.cli.output import emit
+    from tracetool.cli.progress import say_nothing, say_on_stderr
+    from tracetool.core.errors import BadInput
 
-    say = say_on_stderr if not quiet else (lambda _: None)
-    if finish is not None:
-        runs = finish_recording(finish, nsys=nsys, say=say)
-        if as_json:
-            print_json({"runs": [str(r) for r in runs]})
-        elif not quiet:
-            print("\n".join(str(r) for r in runs))
-        return
+    say = say_nothing if quiet else say_on_stderr
     if sensor_check:
-        check_and_show(
-            vendor,
-            chosen_devices(devices),
-            seconds,
-            program,
-            out if out.suffix == ".toml" else None,
-            say,
-            as_json,
-        )
+        raise BadInput("checking the sensor is a command of its own", "tracetool sensor check")
+    if finish is not None:
+        emit(finish_recording(finish, nsys=nsys, say=say), as_json=as_json, quiet=quiet)
         return
-    if not program:
-        raise BadInput("no program to record", "write it after --, e.g. tracetool record -- python train.py")
-    plan = RecordPlan(
-        program,
-        out,
-        profiler or None,
-        chosen_vendor(vendor),
-        chosen_devices(devices),
-        interval or None,
-        idle,
-        cool_down,
-        warm_up,
-        repeat,
-        slowdown,
-        option,
-        nsys,
-        sys.stderr if as_json else None,  # standard output holds the document alone
+    recording = record_program(
+        program or [],
+        out=out,
+        profiler=profiler,
+        vendor=chosen_vendor(vendor),
+        devices=chosen_devices(devices),
+        interval=interval,
+        idle=idle,
+        cool_down=cool_down,
+        warm_up=warm_up,
+        repeat=repeat,
+        slowdown=slowdown,
+        option=option,
+        nsys=nsys,
+        output=sys.stderr if as_json else None,  # standard output holds the document alone
+        say=say,
     )
-    made = record_program(plan, say)
-    if as_json:
-        print_json({**made.facts, "runs": [str(r) for r in made.runs], "recording": str(made.folder),
-                    "exit_code": made.exit_code, "warnings": made.warnings})  # fmt: skip
-    elif not quiet:
-        print("\n".join(recorded_lines(made)))
-    if made.interrupted:
-        how = "terminated" if made.stop_signal == signal.SIGTERM else "interrupted"
-        raise Interrupted(
-            f"{how}; what was recorded until then is in {made.folder}", signal_number=made.stop_signal
-        )
-    if made.exit_code:
-        raise typer.Exit(made.exit_code)
-    if made.fault is not None and plan.profiler != "none":
-        raise made.fault
+    emit(recording, as_json=as_json, quiet=quiet)
+    recording.raise_if_stopped()
+    if recording.exit_code:
+        raise typer.Exit(recording.exit_code)
+    recording.raise_if_no_run()

@@ -29,35 +29,11 @@ def report(
     quiet: bool = QUIET_OPTION,
 ) -> None:
     """Write one self-contained page: where the joules go, power over time, other clocks, every kernel."""
-    from dataclasses import asdict
+    from tracetool.api.report import report as report_run
+    from tracetool.cli.output import emit
 
-    from tracetool.cli.output import print_json
-    from tracetool.core.errors import BadInput
-    from tracetool.report.pictures.charts import need_bokeh
-    from tracetool.report.run_html import run_html
-    from tracetool.report.run_report import report_run
-    from tracetool.report.save import check_output
-    from tracetool.tables.write import aside_file
-
-    need_bokeh()
-    check_output(out)
-    if out.suffix.lower() != ".html":
-        raise BadInput.in_file(out, "a report is a page", "name it report.html, or use: tracetool diff -o")
-    page = report_run(run, base, gpu=gpu, clock_mhz=clock, power=power, tz=tz)
-    with aside_file(out) as temporary:
-        temporary.write_text(run_html(page), "utf-8")
-    if as_json:
-        facts = [asdict(fact) for fact in page.facts]
-        print_json(
-            {
-                "schema": "report/1",
-                "path": str(out),
-                "facts": facts,
-                "totals": [page.total],
-                "best": page.best,
-                "coverage": page.accuracy.coverage,
-                "warnings": page.warnings,
-            }
-        )
-    elif not quiet:
-        print(out)
+    emit(
+        report_run(run, out, base=base, gpu=gpu, clock=clock, power=power, tz=tz),
+        as_json=as_json,
+        quiet=quiet,
+    )

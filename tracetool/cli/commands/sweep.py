@@ -18,17 +18,17 @@ app = typer.Typer()
 )
 def sweep(
     source: Path = typer.Argument(..., metavar="RUN|TABLE", help="A run, or an operator or kernel table."),
-    gpu: str = typer.Option("", "--gpu", help="GPU, e.g. a100-sxm; a run states its own."),
-    clock: str = typer.Option("", "--clock", help="Clocks: 900,1200 or 600:1410:15. [MHz]"),
-    power_cap: str = typer.Option(
-        "", "--power-cap", help="Power caps to try at the highest clock: 150,200 or 150:300:25. [W]"
+    gpu: str | None = typer.Option(None, "--gpu", help="GPU, e.g. a100-sxm; a run states its own."),
+    clock: str | None = typer.Option(None, "--clock", help="Clocks: 900,1200 or 600:1410:15. [MHz]"),
+    power_cap: str | None = typer.Option(
+        None, "--power-cap", help="Power caps to try at the highest clock: 150,200 or 150:300:25. [W]"
     ),
     mem_clock: float | None = typer.Option(
         None, "--mem-clock", min=1.0, max=1e5, callback=finite, help="Memory clock. [MHz]"
     ),
-    launch: str = typer.Option("", "--launch", help="eager or graph; a run: as recorded."),
-    anchor: str = typer.Option(
-        "", "--anchor", help="measured (scale what was recorded: anchored) or none (unanchored)."
+    launch: str | None = typer.Option(None, "--launch", help="eager or graph; a run: as recorded."),
+    anchor: str | None = typer.Option(
+        None, "--anchor", help="measured (scale what was recorded: anchored) or none (unanchored)."
     ),
     calibration: list[Path] = typer.Option(
         [], "--calibration", help="Coefficients tracetool calibrate wrote: a .toml file; may repeat."
@@ -57,44 +57,28 @@ def sweep(
     quiet: bool = QUIET_OPTION,
 ) -> None:
     """Find the clock or power cap of least energy, least energy x time, or least energy within a slowdown."""
-    from tracetool.cli.output import print_json
-    from tracetool.cli.swept import print_swept
-    from tracetool.replay.assumptions import Assumptions
-    from tracetool.replay.clocks import parse_clocks
-    from tracetool.replay.sweep import sweep as run_sweep
-    from tracetool.report.page import check_chart, save_chart
-    from tracetool.report.pictures.pareto import swept_chart
-    from tracetool.report.save import check_output, save_table
+    from tracetool.api.sweep import sweep as sweep_source
+    from tracetool.cli.output import check_out, emit, save
+    from tracetool.report.page import check_chart
 
-    if out is not None:
-        check_output(out)
+    check_out(out)
     if chart is not None:
         check_chart(chart)
-    made = run_sweep(
+    swept = sweep_source(
         source,
-        gpu or None,
-        parse_clocks(clock),
-        parse_clocks(power_cap, option="--power-cap", unit="W") or (),
-        mem_clock_mhz=mem_clock,
+        gpu=gpu,
+        clock=clock,
+        power_cap=power_cap,
+        mem_clock=mem_clock,
         launch=launch,
         anchor=anchor,
+        calibration=calibration,
+        temperature=temperature,
+        ambient=ambient,
         slowdown=slowdown,
-        against_mhz=against,
-        assumed=Assumptions.read(calibration, temperature, ambient),
+        against=against,
     )
-    if out is not None:
-        save_table(made.points, out, title=f"Operating points on {made.gpu}")
+    save(swept, out)
     if chart is not None:
-        save_chart(swept_chart(made), chart)
-    if as_json:
-        tables = {"points": made.points, "best": made.best, "families": made.families}
-        print_json(
-            {
-                "gpu": made.gpu,
-                **made.info,
-                **{k: t.to_dicts() for k, t in tables.items()},
-                "notes": list(made.notes),
-            }
-        )
-    elif not quiet:
-        print_swept(made, [p for p in (out, chart) if p is not None])
+        swept.plot().save(chart)
+    emit(swept, as_json=as_json, quiet=quiet, written=[out, chart])

@@ -75,7 +75,7 @@ def profile_tables(
     sync: str | os.PathLike[str] | None = None,
     window_s: float = 0.0,
     margin: float | None = None,
-    kernel: str = "",
+    kernel: str | None = None,
 ) -> Profiled:
     """Return the profile of a campaign kept in plain tables.
 
@@ -116,7 +116,7 @@ def profile_tables(
 def profile_runs(
     runs: Sequence[Run | str | os.PathLike[str]],
     *,
-    kernel: str = "",
+    kernel: str | None = None,
     gpu: str | None = None,
     margin: float | None = None,
 ) -> Profiled:
@@ -148,7 +148,7 @@ def profile_runs(
     return _profiled(name, fine_profile(executions, samples, margin=margin), notes, samples, activities)
 
 
-def _chosen(runs: Sequence[Run], name_part: str) -> str:
+def _chosen(runs: Sequence[Run], name_part: str | None) -> str:
     names = pl.concat([r.signatures.filter(pl.col("kind") == "kernel") for r in runs])
     if name_part:
         names = names.filter(pl.col("name").str.contains(name_part, literal=True))

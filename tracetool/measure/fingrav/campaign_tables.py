@@ -122,7 +122,9 @@ def _numbers(frame: pl.DataFrame, names: Sequence[str], path: str | os.PathLike[
     return out
 
 
-def read_executions(path: str | os.PathLike[str], kernel: str = "") -> tuple[Executions, str, Activities]:
+def read_executions(
+    path: str | os.PathLike[str], kernel: str | None = None
+) -> tuple[Executions, str, Activities]:
     """Return the executions of one kernel of a table, its name, and all activities of the table.
 
     Parameters
@@ -151,7 +153,7 @@ def read_executions(path: str | os.PathLike[str], kernel: str = "") -> tuple[Exe
     spent: dict[str, float] = {}
     for name, length in zip(names, (end - start).tolist(), strict=True):
         spent[name] = spent.get(name, 0.0) + length
-    fitting = {n: s for n, s in spent.items() if kernel in n}
+    fitting = {n: s for n, s in spent.items() if (kernel or "") in n}
     if not fitting:
         raise BadInput.in_file(path, f"holds no kernel called {kernel!r}", "give part of a name it holds")
     chosen = max(fitting, key=lambda n: fitting[n])

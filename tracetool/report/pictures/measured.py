@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import polars as pl
 
 from tracetool.core.arrays import Floats
 from tracetool.core.figures import counted, number
@@ -22,8 +23,13 @@ from tracetool.report.pictures.charts import (
     plain,
 )
 
+if TYPE_CHECKING:
+    from tracetool.measure.attribute import Attribution
+
 #: Points beyond this are thinned: no screen shows more.
 _MOST: Final = 4000
+#: Bars beyond these are the smallest energies.
+_MOST_BARS: Final = 25
 
 
 def thinned(*columns: Floats, most: int = _MOST) -> list[Floats]:
@@ -74,12 +80,28 @@ def log_picture(
     return Chart(plain(title, 300), caption, chart)
 
 
+def attributed_log(found: Attribution) -> Chart:
+    """Return the chart of an attribution's first log."""
+    device, seen = next(iter(found.observations.items()))
+    explained = found.classes[device].fitted_w
+    times, shown = seen.readings.time_s, seen.readings.power_w
+    return log_picture(times, shown, explained, f"Power log, {seen.field}", found.power_profile(device))
+
+
+def attributed_bars(energy: pl.DataFrame) -> Chart:
+    """Return the chart of the classes of an attribution with most energy."""
+    rows = energy.filter(pl.col("energy_j") > 0).sort("energy_j", descending=True).head(_MOST_BARS)
+    ends = [rows[c].fill_null(np.nan).to_numpy() for c in ("energy_j", "energy_low_j", "energy_high_j")]
+    return energy_bars(rows["class"].to_list(), ends[0], ends[1], ends[2], rows["identified"].to_list())
+
+
 def energy_bars(
     names: Sequence[str],
     energy_j: Floats,
     low_j: Floats,
     high_j: Floats,
     identified: Sequence[bool] | None = None,
+    title: str = "Measured energy per class",
 ) -> Chart:
     """Return energy per class as bars with 90 % intervals, in the order given; pale if not identified. [J]"""
     is_identified = [True] * len(names) if identified is None else list(identified)
@@ -89,7 +111,7 @@ def energy_bars(
     chart = blank(ends, rows[::-1] or [""], ("energy [J]", ""), height=70 + 26 * len(rows))
     whole = [plain(name, 200) for name in names]
     figures = [
-        f"{number(float(e))} J, {number(float(a))} to {number(float(b))}"
+        f"{number(float(e))} J" + (f", {number(float(a))} to {number(float(b))}" if np.isfinite(a) else "")
         for e, a, b in zip(energy_j, low_j, high_j, strict=True)
     ]
     source = {
@@ -113,7 +135,7 @@ def energy_bars(
     )
     pale = "" if all(is_identified) else ", pale where the log does not tell a class from others"
     return Chart(
-        "Measured energy per class",
+        title,
         f"{counted(len(rows), 'class', 'classes')}, bars with 90 % intervals{pale}. {sentence}",
         chart,
     )

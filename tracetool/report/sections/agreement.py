@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
+from tracetool.compare.accuracy import Accuracy
 from tracetool.core.arrays import Floats
 from tracetool.core.figures import number
 from tracetool.report.accuracy import coverage_line, headline, whole_line
@@ -14,8 +15,6 @@ from tracetool.report.pictures.charts import INK, SOFT, Chart, blank, chart_html
 from tracetool.report.pictures.svg import OTHER, family_colors
 from tracetool.report.run_page import RunPage
 from tracetool.report.sections.section import Section, line_html, table_html
-
-_MOST_DOTS = 600
 
 
 def agreement(page: RunPage) -> Section:
@@ -27,7 +26,7 @@ def agreement(page: RunPage) -> Section:
     for quantity, unit, column in (("energy", "J", "energy{}_j"), ("time", "ms", "time{}_ms")):
         measured, predicted = column.format(""), column.format("_predicted")
         shown = rows.filter(pl.col(measured).is_not_null() & pl.col(predicted).is_not_null())
-        shown = shown.sort(measured, descending=True).head(_MOST_DOTS)
+        shown = shown.sort(measured, descending=True).head(MOST_DOTS)
         if not shown.height:
             continue
         chart = scatter(
@@ -68,6 +67,8 @@ def agreement(page: RunPage) -> Section:
     )
 
 
+#: Kernels shown at most, the largest first.
+MOST_DOTS = 600
 _BAND = 1.1  # a tenth to either side of the diagonal
 
 
@@ -124,4 +125,23 @@ def scatter(
         f"Predicted against measured {quantity}",
         f"{good.size} kernels; {inside} lie within a tenth of the diagonal.",
         chart,
+    )
+
+
+def accuracy_scatter(accuracy: Accuracy) -> Chart:
+    """Return the chart of a run's kernels: energies where the log has them, else times."""
+    rows = accuracy.table.filter((pl.col("level") == "signature") & (pl.col("compared_pct") > 0))
+    quantity, unit = ("energy", "J") if rows["energy_j"].is_not_null().any() else ("time", "ms")
+    measured, predicted = f"{quantity}_{unit.lower()}", f"{quantity}_predicted_{unit.lower()}"
+    shown = rows.filter(pl.col(measured).is_not_null() & pl.col(predicted).is_not_null())
+    shown = shown.sort(measured, descending=True).head(MOST_DOTS)
+    families = shown["family"].fill_null("unknown").to_list()
+    return scatter(
+        shown[measured].to_numpy(),
+        shown[predicted].to_numpy(),
+        shown["name"].to_list(),
+        families,
+        family_colors(list(dict.fromkeys(families))),
+        quantity=quantity,
+        unit=unit,
     )

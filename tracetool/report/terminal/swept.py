@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tracetool.cli.output import console
-from tracetool.cli.predicted import number
-from tracetool.report.sentences import say
+from tracetool.report.sentences import open_console, say
+from tracetool.report.terminal.predicted import number
 
 if TYPE_CHECKING:
     from tracetool.replay.sweep import Swept
@@ -19,13 +18,13 @@ _FIGURES = 54
 _SHOWN = 45
 
 
-def print_swept(made: Swept, written: Sequence[Path]) -> None:
+def print_swept(made: Swept, written: Sequence[str | os.PathLike[str]]) -> None:
     """Print the points as a chart, the best of them, the families and the notes."""
     from rich.markup import escape
 
     from tracetool.report.layout import Table
 
-    screen = console()
+    screen = open_console()
     grid = Table(title=f"Energy over clocks on {made.gpu}")
     for head in ("clock MHz", "cap W", "makespan ms", "energy J", "mean W"):
         grid.add_column(head, justify="right")

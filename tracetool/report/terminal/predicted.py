@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tracetool.cli.output import console
 from tracetool.core.figures import counted
 from tracetool.report.accuracy import coverage_line
 from tracetool.report.layout import rank_of
-from tracetool.report.sentences import say
+from tracetool.report.sentences import open_console, say
 
 if TYPE_CHECKING:
     import polars as pl
@@ -49,7 +48,9 @@ class Predicted(Protocol):
         """Sentences on what the figures rest on."""
 
 
-def print_totals(made: Predicted, coverage: Mapping[str, float], out: Path | None) -> None:
+def print_totals(
+    made: Predicted, coverage: Mapping[str, float], written: Sequence[str | os.PathLike[str]]
+) -> None:
     """Print the totals of every clock, the parts of the energy, the gaps and the notes."""
     from tracetool.report.layout import Table
 
@@ -72,7 +73,7 @@ def print_totals(made: Predicted, coverage: Mapping[str, float], out: Path | Non
             f"{t['peak_power_w']:.1f}",
             f"{100 * t['throttled_share']:.0f} %",
         )
-    screen = console()
+    screen = open_console()
     screen.print(grid)
     if len(made.totals) > _SHOWN:
         say(screen, f"{counted(len(made.totals) - _SHOWN, 'more clock')} (use -o FILE or --json)")
@@ -84,8 +85,8 @@ def print_totals(made: Predicted, coverage: Mapping[str, float], out: Path | Non
         _print_gaps(shown)
     for note in made.notes:
         say(screen, f"note: {note}")
-    if out is not None:
-        say(screen, f"wrote {out}")
+    for path in written:
+        say(screen, f"wrote {path}")
 
 
 def _print_devices(totals: Sequence[dict[str, Any]]) -> None:
@@ -109,7 +110,7 @@ def _print_devices(totals: Sequence[dict[str, Any]]) -> None:
             f"{d['mean_power_w']:.1f}",
             f"{d['peak_power_w']:.1f}",
         )
-    console().print(grid)
+    open_console().print(grid)
 
 
 def number(value: float) -> str:
@@ -149,7 +150,7 @@ def _print_scopes(totals: Sequence[dict[str, Any]]) -> None:
     for t in totals:
         cells = (f"{number(t[time])} ({number(t[energy])})" for time, energy in keys)
         grid.add_row(f"{t['clock_mhz']:g}", *cells)
-    console().print(grid)
+    open_console().print(grid)
 
 
 def _print_shares(totals: Sequence[dict[str, Any]]) -> None:
@@ -162,7 +163,7 @@ def _print_shares(totals: Sequence[dict[str, Any]]) -> None:
     for t in totals:
         whole = t["energy_j"] or 1.0
         grid.add_row(f"{t['clock_mhz']:g}", *(f"{100 * t['energy_parts_j'][n] / whole:.1f} %" for n in names))
-    console().print(grid)
+    open_console().print(grid)
 
 
 def _print_gaps(totals: Sequence[dict[str, Any]]) -> None:
@@ -178,7 +179,7 @@ def _print_gaps(totals: Sequence[dict[str, Any]]) -> None:
     for t in totals:
         cells = (f"{number(t['gaps_ms'][n])} ({number(t['gaps_j'][n])})" for n in names)
         grid.add_row(f"{t['clock_mhz']:g}", *cells)
-    console().print(grid)
+    open_console().print(grid)
 
 
 def print_rows(table: pl.DataFrame) -> None:
@@ -198,7 +199,7 @@ def print_rows(table: pl.DataFrame) -> None:
     leading = ["clock_mhz", "name", "iteration", "family", "reason", "device", "time_ms"]
     order = {c: leading.index(c) if c in leading else len(leading) + rank_of(c) for c in shown.columns}
     ordered = sorted(order, key=lambda column: order[column])
-    show_table(shown.select(ordered), limit=_SHOWN, console=console())
+    show_table(shown.select(ordered), limit=_SHOWN, console=open_console())
     if left_out:
         named = ": utilization, operations, bytes" if "flops" in left_out else ""
-        say(console(), f"{counted(len(left_out), 'more column')} with -o FILE{named}")
+        say(open_console(), f"{counted(len(left_out), 'more column')} with -o FILE{named}")

@@ -1,0 +1,28 @@
+"""What the examples in docstrings use: ``tt``, a sample ``run``, an empty ``folder``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SAMPLES = Path(__file__).resolve().parent / "sample_traces"
+
+
+@pytest.fixture(scope="session")
+def example_run(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Return a run of the smallest sample trace; it has no power log."""
+    import tracetool as tt
+
+    out = tmp_path_factory.mktemp("examples") / "mi300x.tracetool"
+    return tt.ingest(SAMPLES / "mi300x_kernel_trace.csv", gpu="mi300x", out=out)
+
+
+@pytest.fixture(autouse=True)
+def _examples(request: pytest.FixtureRequest, doctest_namespace: dict[str, Any]) -> None:
+    """Give the examples of the API their sample; others need none."""
+    path = request.path
+    if path.parent.name == "api" and path.parent.parent.name == "tracetool":
+        doctest_namespace["run"] = request.getfixturevalue("example_run")
+        doctest_namespace["folder"] = request.getfixturevalue("tmp_path")

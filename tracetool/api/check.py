@@ -1,0 +1,56 @@
+"""Check: the comparison that a project's settings ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tracetool.api.diff import RunsDiff
+from tracetool.compare.check import checked
+from tracetool.compare.settings import find_settings, read_settings
+from tracetool.core.paths import PathLike, paths_of
+from tracetool.report.save import check_output
+
+
+def check(
+    runs: PathLike | Sequence[PathLike] = (),
+    *,
+    base: PathLike | Sequence[PathLike] = (),
+    config: PathLike | None = None,
+    baseline: str | None = None,
+    branch: str | None = None,
+) -> RunsDiff:
+    """Compare head runs with the base or the kept baselines by the project's limits, as ``tracetool check``.
+
+    Parameters
+    ----------
+    runs, base : run, path or sequence of them
+        Head and base runs; by default those of the settings.
+    config : path, optional
+        The settings; by default the nearest ``tracetool.toml`` or ``pyproject.toml`` with
+        ``[tool.tracetool]``.
+    baseline, branch : str, optional
+        Store and branch of baselines, in place of the settings'.
+
+    Returns
+    -------
+    RunsDiff
+        ``failed`` says whether a limit is broken, ``outputs`` which files the settings ask for.
+
+    Raises
+    ------
+    BadInput
+        If the settings cannot be used, or nothing is named to compare.
+
+    Examples
+    --------
+    >>> import tracetool as tt
+    >>> tt.check(run, base=run).failed
+    False
+    """
+    settings = read_settings(Path(config) if config is not None else find_settings(Path.cwd()))
+    outputs = tuple(map(Path, settings.out))
+    for path in outputs:
+        check_output(path)
+    compared = checked(settings, head=paths_of(runs), base=paths_of(base), baseline=baseline, branch=branch)
+    return RunsDiff(compared, settings.strict, outputs, str(settings.file or ""))

@@ -1,0 +1,216 @@
+"""Diff: predicted against measured, or two sides of runs against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from tracetool.api.verdict import Comparison
+from tracetool.compare.accuracy import Accuracy
+from tracetool.compare.check import compare_with
+from tracetool.compare.diff_run import diff_run
+from tracetool.compare.outcome import RunDiff
+from tracetool.compare.run_side import Reading, basis_named
+from tracetool.compare.thresholds import parse_thresholds
+from tracetool.core.errors import BadInput
+from tracetool.core.paths import PathLike, paths_of
+
+if TYPE_CHECKING:
+    from tracetool.report.pictures.charts import Chart
+    from tracetool.report.view import View
+
+
+@dataclass(frozen=True)
+class AccuracyDiff(Comparison):
+    """Predicted against measured in one run.
+
+    Attributes
+    ----------
+    table : DataFrame
+        One row per kernel, family and scope: measured and predicted time [ms], energy [J] and power [W] with
+        90 % intervals, and errors [%].
+    """
+
+    accuracy: Accuracy = field(repr=False)
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """One row per kernel, family and scope."""
+        return self.accuracy.table
+
+    @property
+    def failed(self) -> bool:
+        """Whether a limit is broken."""
+        return bool(self.accuracy.breaches)
+
+    @property
+    def reasons(self) -> Sequence[str]:
+        """One sentence per broken limit."""
+        return self.accuracy.breaches
+
+    @cached_property
+    def _report(self) -> View:
+        from tracetool.report.accuracy import accuracy_view
+
+        return accuracy_view(self.accuracy)
+
+    def _view(self) -> View:
+        return self._report
+
+    def _chart(self) -> Chart:
+        from tracetool.report.sections.agreement import accuracy_scatter
+
+        return accuracy_scatter(self.accuracy)
+
+
+@dataclass(frozen=True)
+class RunsDiff(Comparison):
+    """Two sides of runs against each other.
+
+    Attributes
+    ----------
+    table : DataFrame
+        One row per kernel, family and the whole: base and head time [s] and energy [J], the change with its
+        90 % interval, and why.
+    verdict : str
+        ``regressed``, ``improved``, ``unchanged`` or ``inconclusive``.
+    causes : mapping of str to float
+        The energy change by cause; sums to it. [J]
+    strict : bool
+        Whether the project's settings fail a limit that could not be judged.
+    outputs : tuple of Path
+        Files that the project's settings ask for.
+    """
+
+    compared: RunDiff = field(repr=False)
+    strict: bool = False
+    outputs: tuple[Path, ...] = ()
+    place: str = ""  # the file that states the limits
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """One row per kernel, family and the whole."""
+        return self.compared.table
+
+    @property
+    def verdict(self) -> str:
+        """What the figures with a limit say; the energy where none has one."""
+        return self.compared.verdict
+
+    @property
+    def causes(self) -> Mapping[str, float]:
+        """The energy change by cause. [J]"""
+        return self.compared.factors
+
+    @property
+    def failed(self) -> bool:
+        """Whether a limit is broken."""
+        return self.compared.failed
+
+    @property
+    def undecided(self) -> bool:
+        """Whether a limit could not be judged."""
+        return self.compared.undecided
+
+    @property
+    def reasons(self) -> Sequence[str]:
+        """One sentence per figure that decided it."""
+        return self.compared.reasons
+
+    @cached_property
+    def _report(self) -> View:
+        from tracetool.report.changes import changes_view
+
+        return changes_view(self.compared, self.place)
+
+    def _view(self) -> View:
+        return self._report
+
+    def _chart(self) -> Chart:
+        from tracetool.report.sections.against import waterfall
+
+        energy = self.compared.metrics[0]
+        return waterfall(energy.base, self.causes, energy.head, unit=energy.unit)
+
+
+def diff(
+    base: PathLike | Sequence[PathLike],
+    head: PathLike | Sequence[PathLike] | None = None,
+    *,
+    baseline: str | None = None,
+    branch: str = "main",
+    energy: str = "auto",
+    gpu: str | None = None,
+    clock: float | None = None,
+    power: PathLike | Sequence[PathLike] = (),
+    tz: str | None = None,
+    fail_on: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+) -> AccuracyDiff | RunsDiff:
+    """Show what changed between runs and why; of one run, where the model is off; as ``tracetool diff``.
+
+    Parameters
+    ----------
+    base : run, path or sequence of them
+        The base side. Without ``head`` and ``baseline`` one run, whose prediction is compared with what it
+        measured; with ``baseline`` the head side.
+    head : run, path or sequence of them, optional
+        The head side.
+    baseline : str, optional
+        Folder or bucket of baselines to compare with.
+    branch : str
+        Branch of the baselines.
+    energy : {"auto", "measured", "anchored", "predicted"}
+        Which energies to compare.
+    gpu : str, optional
+        The GPU, where a run does not say.
+    clock : float, optional
+        Core clock of the run or the prediction. [MHz]
+    power : path or sequence of path
+        Power logs beside those of the run (one run only).
+    tz : str, optional
+        Zone of those logs.
+    fail_on : sequence of str
+        Limits, e.g. ``energy=2%``; ``failed`` says whether one is broken.
+    ignore : sequence of str
+        Families and name patterns to leave out.
+
+    Raises
+    ------
+    BadInput
+        If a run or a limit cannot be used.
+
+    Examples
+    --------
+    >>> import tracetool as tt
+    >>> same = tt.diff(run, run)
+    >>> same.verdict, round(sum(same.causes.values()), 6)
+    ('unchanged', 0.0)
+    """
+    thresholds = parse_thresholds(fail_on)
+    runs, logs = paths_of(base), paths_of(power)
+    if head is None and baseline is None:
+        if len(runs) != 1:
+            raise BadInput("several runs on one side only", "give both sides: diff(base, head)")
+        return AccuracyDiff(
+            diff_run(runs[0], gpu=gpu, clock_mhz=clock, power=logs, tz=tz, thresholds=thresholds)
+        )
+    if logs or tz:
+        raise BadInput("--power and --tz go with one run", "ingest each run with its log: tracetool ingest")
+    if head is not None and baseline is not None:
+        raise BadInput("a baseline takes the place of the base runs", "give only the head")
+    return RunsDiff(
+        compare_with(
+            ([], runs) if head is None else (runs, paths_of(head)),
+            baseline=baseline,
+            branch=branch,
+            reading=Reading(basis_named(energy), gpu, clock),
+            thresholds=thresholds,
+            ignore=ignore,
+        )
+    )

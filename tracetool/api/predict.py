@@ -1,0 +1,193 @@
+"""Predict: time, power and energy of a run or a table at other clocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from tracetool.api.result import Charted
+from tracetool.core.paths import PathLike
+from tracetool.replay.assumptions import Assumptions
+from tracetool.replay.clocks import given_values
+from tracetool.replay.predict import PredictedRun, PredictedTable, parse_factors, rows_by
+from tracetool.replay.predict import predict as predict_source
+
+if TYPE_CHECKING:
+    from tracetool.report.pictures.charts import Chart
+    from tracetool.report.view import View
+
+#: Values of an option: ``1200``, ``[900, 1200]``, or as on the command line ``"600:1410:15"``.
+Values = str | float | Sequence[float]
+
+
+@dataclass(frozen=True)
+class Prediction(Charted):
+    """Predictions at each clock.
+
+    Attributes
+    ----------
+    totals : DataFrame, shape (clocks, columns)
+        Time [ms], power [W] and energy [J] of kernels, copies, gaps and the whole, with 90 % intervals.
+    frame : DataFrame
+        The rows: of a table one per input row and clock, of a run as ``by`` asks, by default one per
+        signature and clock.
+    gpu : str
+        The GPU predicted.
+    notes : tuple of str
+        What the figures rest on.
+    conditions : mapping
+        How the prediction was made: anchor, launch, coverage.
+    """
+
+    source: PredictedTable | PredictedRun = field(repr=False)
+    by: str | None = None
+
+    @property
+    def gpu(self) -> str:
+        """Name of the GPU."""
+        return self.source.gpu
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on what the figures rest on."""
+        return self.source.notes
+
+    @property
+    def conditions(self) -> Mapping[str, Any]:
+        """How the prediction was made."""
+        return self.source.info
+
+    @cached_property
+    def totals(self) -> pl.DataFrame:
+        """One row per clock."""
+        return pl.DataFrame(self.source.totals, infer_schema_length=None)
+
+    @cached_property
+    def _rows(self) -> pl.DataFrame:
+        return rows_by(self.source, self.by)
+
+    def rows(self, by: str) -> pl.DataFrame:
+        """Return a run's rows by signature, family, range, operator, iteration, gap or power.
+
+        Raises
+        ------
+        BadInput
+            If a table is asked for a breakdown, or one that is not known.
+        """
+        return rows_by(self.source, by)
+
+    def _document(self) -> dict[str, Any]:
+        rows = {"rows": self._rows.to_dicts()} if self.by else {}
+        totals = self.source.totals
+        return {"gpu": self.gpu, **self.conditions, "totals": totals, **rows, "notes": list(self.notes)}
+
+    def _view(self) -> View:
+        from tracetool.report.view import View
+
+        return View(f"Predictions on {self.gpu}", self._rows)
+
+    def _notebook(self) -> View:
+        from tracetool.report.view import Grid, Line, View
+
+        flat = self.totals.select(pl.exclude("energy_parts_j", "gaps_ms", "gaps_j", "devices"))
+        title = f"Predictions on {self.gpu}"
+        notes = [Line(note, "note") for note in self.notes]
+        return View(title, flat, None, (Line(title, "headline"), Grid(flat), *notes))
+
+    def _chart(self) -> Chart:
+        from tracetool.report.pictures.predicted import predicted_bars
+
+        return predicted_bars(self.source)
+
+    def show(self, written: Sequence[PathLike] = ()) -> None:
+        """Print the totals of every clock and, where asked for, rows."""
+        from tracetool.report.terminal.predicted import print_rows, print_totals
+
+        print_totals(self.source, self.conditions.get("coverage", {}), written)
+        if self.by:
+            print_rows(self._rows)
+
+
+def predict(
+    source: PathLike | pl.DataFrame,
+    *,
+    gpu: str | None = None,
+    clock: Values | None = None,
+    mem_clock: float | None = None,
+    power_cap: float | None = None,
+    launch: str | None = None,
+    anchor: str | None = None,
+    attention: str | None = None,
+    calibration: Sequence[PathLike] = (),
+    temperature: float | None = None,
+    ambient: float | None = None,
+    scale: Mapping[str, float] | Sequence[str] = (),
+    drop: Sequence[str] = (),
+    by: str | None = None,
+) -> Prediction:
+    """Predict time, utilization, power and energy at each clock, as ``tracetool predict``.
+
+    Parameters
+    ----------
+    source : run, path or DataFrame
+        A run, or an operator or kernel table (``docs/tables.md``).
+    gpu : str, optional
+        The GPU to predict, e.g. ``h100-sxm``; a run knows its own.
+    clock : float, sequence of float or str, optional
+        Core clocks: ``1200``, ``[900, 1200]`` or ``"600:1410:15"``; by default the one of the run, else the
+        GPU's boost clock. [MHz]
+    mem_clock : float, optional
+        Memory clock; by default the GPU's. [MHz]
+    power_cap : float, optional
+        Power cap; by default the GPU's limit. [W]
+    launch : {"eager", "graph"}, optional
+        One call a kernel, or one call in all; by default a table eager, a run as recorded.
+    anchor : {"measured", "none"}, optional
+        ``measured`` scales what was recorded (the default where there is any), ``none`` predicts from shapes.
+    attention : {"fused", "unfused"}, optional
+        How the totals of a table count prefill attention.
+    calibration : sequence of path
+        Coefficients of :func:`tracetool.calibrate`.
+    temperature, ambient : float, optional
+        The chip's temperature, held, or the air's at the GPU. [°C]
+    scale : mapping of str to float
+        What if a family's kernels took this factor of their time. [1]
+    drop : sequence of str
+        What if these ranges of a run were left out.
+    by : str, optional
+        Rows of a run: ``signature``, ``family``, ``range``, ``operator``, ``iteration``, ``gap``, ``power``.
+
+    Raises
+    ------
+    BadInput
+        If the source, the GPU, a clock or a word is not known.
+
+    Examples
+    --------
+    >>> import tracetool as tt
+    >>> slow, fast = run.predict(clock=[1200, 2100]).totals["makespan_ms"]
+    >>> slow >= fast
+    True
+    """
+    factors = dict(scale) if isinstance(scale, Mapping) else parse_factors(scale)
+    predicted = predict_source(
+        source,
+        gpu,
+        given_values(clock),
+        mem_clock_mhz=mem_clock,
+        power_cap_w=power_cap,
+        launch=launch,
+        anchor=anchor,
+        scale=factors,
+        drop=drop,
+        attention=attention,
+        assumed=Assumptions.read(calibration, temperature, ambient),
+    )
+    result = Prediction(predicted, by)
+    if by:
+        _ = result.frame  # a breakdown that is not known fails here, not when it is first looked at
+    return result

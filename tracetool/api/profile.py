@@ -1,0 +1,133 @@
+"""Profile: power over the time of one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from tracetool.api.result import Charted
+from tracetool.core.errors import BadInput
+from tracetool.core.paths import PathLike, paths_of
+from tracetool.measure.fingrav.campaign import Profiled, profile_runs, profile_tables, summary
+from tracetool.tables.schema import load_schema
+
+if TYPE_CHECKING:
+    from tracetool.report.pictures.charts import Chart
+    from tracetool.report.view import View
+
+
+@dataclass(frozen=True)
+class Profile(Charted):
+    """A fine-grain power profile of one kernel.
+
+    Attributes
+    ----------
+    kernel : str
+        Its name.
+    curves : DataFrame
+        Power [W] over the phase of one execution, per kind and component, with 90 % bands.
+    summary : DataFrame
+        Mean power [W] and energy [J] of each curve.
+    """
+
+    profiled: Profiled = field(repr=False)
+
+    @property
+    def kernel(self) -> str:
+        """Name of the kernel."""
+        return self.profiled.kernel
+
+    @property
+    def curves(self) -> pl.DataFrame:
+        """Power over one execution."""
+        return self.profiled.frame
+
+    @property
+    def summary(self) -> pl.DataFrame:
+        """One row per curve."""
+        return summary(self.profiled)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on what the figures rest on."""
+        return self.profiled.notes
+
+    def _document(self) -> dict[str, Any]:
+        return self.profiled.document()
+
+    def _view(self) -> View:
+        from tracetool.report.view import View
+
+        return View(f"Power profile of {self.kernel}", self.curves, load_schema("profile"))
+
+    def _notebook(self) -> View:
+        from tracetool.report.view import Grid, Line, View
+
+        title = f"Power profile of {self.kernel}"
+        notes = tuple(Line(note, "note") for note in self.notes)
+        return View(title, self.summary, None, (Line(title, "headline"), Grid(self.summary), *notes))
+
+    def _chart(self) -> Chart:
+        from tracetool.report.pictures.power_profile import power_profile
+
+        return power_profile(self.kernel, self.profiled.profile, self.profiled.among)
+
+    def show(self, written: Sequence[PathLike] = ()) -> None:
+        """Print what the profile rests on and the power of each curve."""
+        from tracetool.report.terminal.profiled import print_profiled
+
+        print_profiled(self.profiled, written)
+
+
+def profile(
+    sources: PathLike | Sequence[PathLike],
+    *,
+    kernel: str | None = None,
+    gpu: str | None = None,
+    power: PathLike | None = None,
+    sync: PathLike | None = None,
+    window: float | None = None,
+    margin: float | None = None,
+) -> Profile:
+    """Stitch repeated executions into a power profile of one kernel (FinGraV), as ``tracetool profile``.
+
+    Parameters
+    ----------
+    sources : run, path or sequence of them
+        Runs with power logs, or one table of executions (``start_us``, ``end_us``).
+    kernel : str, optional
+        Part of the kernel's name; by default the one with most time.
+    gpu : str, optional
+        The GPU, whose file tells the sensor; a run knows its own.
+    power, sync : path, optional
+        Samples of a table of executions, and its sync points.
+    window : float, optional
+        Averaging window of those samples; by default they are instantaneous. [ms]
+    margin : float, optional
+        Binning margin, e.g. 0.05; by default as FinGraV guides. [1]
+
+    Raises
+    ------
+    BadInput
+        If no kernel is called so, a run has no readings, or no sample meets an execution.
+
+    Examples
+    --------
+    >>> import tracetool as tt
+    >>> run.profile()
+    Traceback (most recent call last):
+    ...
+    tracetool.core.errors.BadInput: ...
+    """
+    paths = paths_of(sources)
+    if power is None:
+        return Profile(profile_runs(paths, kernel=kernel, gpu=gpu, margin=margin))
+    if len(paths) != 1:
+        raise BadInput("one table of executions goes with --power", "profile runs without --power")
+    window_s = 0.0 if window is None else window * 1e-3
+    return Profile(
+        profile_tables(paths[0], power, sync=sync, window_s=window_s, margin=margin, kernel=kernel)
+    )

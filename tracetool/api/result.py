@@ -1,0 +1,127 @@
+"""What every job returns: tables, the JSON document its command prints, and how it is shown."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tracetool.core.errors import MissingPart
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from tracetool.api.picture import Picture
+    from tracetool.report.pictures.charts import Chart
+    from tracetool.report.view import View
+
+#: Rows of a table that a notebook shows.
+_NOTEBOOK_ROWS = 20
+
+
+class Result(ABC):
+    """The result of a job.
+
+    Its tables are polars frames. ``to_dict`` and ``to_json`` give the document that the command prints with
+    ``--json``; in a notebook it shows itself as a table, ``show`` prints it as the command does.
+    """
+
+    @abstractmethod
+    def _document(self) -> Any:
+        """Return the document, whose numbers may still be NaN."""
+
+    @abstractmethod
+    def _view(self) -> View:
+        """Return what is shown in a notebook and written to files."""
+
+    @abstractmethod
+    def show(self, written: Sequence[str | os.PathLike[str]] = ()) -> None:
+        """Print it as its command does.
+
+        Parameters
+        ----------
+        written : sequence of path
+            Files it was written to, named at the end.
+        """
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The main table: what ``save`` writes and ``to_pandas`` converts."""
+        return self._view().table
+
+    def to_json(self) -> str:
+        """Return the document of the command's ``--json``; NaN and infinities are null."""
+        from tracetool.report.plain import plain
+
+        return json.dumps(plain(self._document()), ensure_ascii=False, default=str)
+
+    def to_dict(self) -> Any:
+        """Return the document of the command's ``--json`` as dictionaries and lists."""
+        return json.loads(self.to_json())
+
+    def to_pandas(self) -> Any:
+        """Return the main table as a pandas data frame.
+
+        Raises
+        ------
+        MissingPart
+            If pandas is not installed.
+        """
+        try:
+            importlib.import_module("pandas")  # only whether it is there
+        except ImportError:
+            raise MissingPart("to_pandas() needs the package pandas", "pip install pandas") from None
+        return self.frame.to_pandas()
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the main table by the extension of ``path`` and return the path.
+
+        Raises
+        ------
+        BadInput
+            If the extension is not known or the folder cannot be written.
+        """
+        from tracetool.report.save import save_view
+
+        return save_view(self._view(), path)
+
+    def _repr_html_(self) -> str:
+        from tracetool.report.page import fragment_text
+
+        return fragment_text(self._notebook())
+
+    def _notebook(self) -> View:
+        """Return what a notebook shows: what was reported, or the head of the table."""
+        from tracetool.report.view import Grid, Line, View
+
+        view = self._view()
+        if view.blocks:
+            return view
+        blocks = (Line(view.title, "headline"), Grid(view.table, limit=_NOTEBOOK_ROWS))
+        return View(view.title, view.table, view.schema, blocks)
+
+
+class Charted(Result):
+    """A result with a chart."""
+
+    @abstractmethod
+    def _chart(self) -> Chart:
+        """Return the chart."""
+
+    def plot(self) -> Picture:
+        """Return the chart: a notebook draws it, ``save`` writes it as a page.
+
+        Raises
+        ------
+        MissingPart
+            If the chart library is not installed.
+        """
+        from tracetool.api.picture import Picture
+        from tracetool.report.pictures.charts import need_bokeh
+
+        need_bokeh()
+        return Picture(self._chart())

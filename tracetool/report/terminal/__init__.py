@@ -1,0 +1,1 @@
+"""How each result looks on a terminal."""

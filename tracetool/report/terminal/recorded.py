@@ -1,0 +1,43 @@
+"""What a recording tells people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tracetool.record.session import Recorded
+
+
+def recorded_lines(made: Recorded) -> list[str]:
+    """Return what came of a recording, line by line."""
+    facts = made.facts
+    sampler = facts.get("sampler", {})
+    lines = []
+    for device in sampler.get("devices", []):
+        updates = [u for f, u in device["update_s"].items() if u and f != "energy_uj"]
+        seen = (
+            f"updates every {1e3 * min(updates):.0f} ms" if updates else "update period not seen while idle"
+        )
+        lines.append(f"GPU {device['index']}: {device['name']}, {', '.join(device['fields'])}; {seen}")
+    jitter, delay = facts.get("poll_jitter_us") or {}, facts.get("read_delay_us") or {}
+    if jitter.get("count"):
+        lines.append(
+            f"Sampler: {facts['readings']} readings every {1e3 * sampler.get('poll_s', 0):.1f} ms, "
+            f"late by {jitter['p50'] / 1e3:.2f} ms (95 %: {jitter['p95'] / 1e3:.2f}), "
+            f"read in {delay['p50'] / 1e3:.2f} ms (95 %: {delay['p95'] / 1e3:.2f}), "
+            f"{100 * (facts.get('sampler_cpu_share') or 0):.1f} % of a core"
+        )
+    for what in ("idle_before", "idle_after"):
+        if watts := facts.get(f"{what}_w"):
+            said = ", ".join(f"GPU {d}: {w:g} W" for d, w in watts.items())
+            lines.append(f"{what.replace('_', ' ').capitalize()}: {said}")
+    if "slowdown" in facts:
+        lines.append(f"The program took {facts['slowdown']:.2f} times as long under the profiler")
+    lines += [f"warning: {w}" for w in made.warnings]
+    if made.exit_code:
+        lines.append(f"The program ended with exit code {made.exit_code}; what it did is recorded")
+    lines.append(f"Recording: {made.folder}")
+    lines += [f"Run: {run}" for run in made.runs]
+    if made.runs:
+        lines.append(f"Next: tracetool attribute {made.runs[0]}")
+    return lines

@@ -1,0 +1,56 @@
+"""How identified power sensors look on the console."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from tracetool.report.console import show_table
+from tracetool.report.sentences import open_console, say
+
+if TYPE_CHECKING:
+    from tracetool.measure.identify_sensor import IdentifiedSensor
+    from tracetool.measure.square_wave import SensorCheck
+
+
+def print_identified(
+    sensors: Sequence[IdentifiedSensor], *, metered: bool, written: Sequence[str | os.PathLike[str]]
+) -> None:
+    """Print the fields of a log beside one another."""
+    screen = open_console()
+    columns = {one.field: list(one.in_words().values()) for one in sensors}
+    show_table(pl.DataFrame({"": list(sensors[0].in_words()), **columns}), console=screen, all_with="--json")
+    for row in (one.row() for one in sensors):
+        if row["note"]:
+            say(screen, f"{row['field']}: {row['note']}")
+    say(
+        screen,
+        "in brackets: the 90 % interval"
+        + (
+            ""
+            if metered
+            else "; the gain is that of other GPUs: a meter identifies this one's (--meter METER.csv)"
+        ),
+    )
+    for path in written:
+        say(screen, f"wrote {path}: use it with --sensor")
+
+
+def sensor_text(check: SensorCheck) -> str:
+    """Return what was identified of a field, in a line."""
+    found = check.found
+    parts = []
+    if found.window_s:
+        w = found.window_s
+        parts.append(f"mean over {1e3 * w.value:.0f} ms ({1e3 * w.low:.0f} to {1e3 * w.high:.0f})")
+    if found.lag_s:
+        g = found.lag_s
+        parts.append(f"first-order lag of {1e3 * g.value:.0f} ms ({1e3 * g.low:.0f} to {1e3 * g.high:.0f})")
+    if found.update_s:
+        parts.append(f"an update every {1e3 * found.update_s.value:.1f} ms")
+    if found.kind:
+        parts.append(f"{1e3 * found.offset_s.value:.1f} ms after the activity")
+    return "; ".join([*parts, found.reason] if found.reason else parts)

@@ -1,0 +1,107 @@
+"""What a run says of the files it was read from: names, sums, counts and warnings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from tracetool.core.errors import BadInput
+from tracetool.core.figures import counted
+from tracetool.hardware.names import match_gpu
+from tracetool.sources.clocks import Source
+from tracetool.sources.columns import rejected_count
+from tracetool.tables.run import file_sha256
+
+_ENDINGS = re.compile(
+    r"(?:\.nsys-rep|\.qdrep|\.sqlite|\.pt\.trace\.json|\.trace\.json|\.json|\.csv|\.db|\.rpd|\.pftrace|\.parquet)?(?:\.gz)?$"
+)
+
+
+def default_out(trace: Path) -> Path:
+    """Return where a run goes when nobody says: beside the trace.
+
+    >>> default_out(Path("a/run.nsys-rep")).as_posix(), default_out(Path("t.pt.trace.json.gz")).as_posix()
+    ('a/run.tracetool', 't.tracetool')
+    """
+    stem = _ENDINGS.sub("", trace.name) or trace.name
+    return trace.parent / f"{stem}.tracetool"
+
+
+def check_name(path: Path) -> None:
+    """Refuse a name that no table and no ``run.json`` can hold."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError as error:
+        raise BadInput.in_file(path, "has a name that is not UTF-8", "rename it") from error
+
+
+def folder_sha256(folder: Path) -> str:
+    """Return one sum over the files of an export of many files, by name."""
+    import hashlib
+
+    total = hashlib.sha256()
+    for file in sorted(p for p in folder.iterdir() if p.is_file()):
+        total.update(file.name.encode() + b"\0" + file_sha256(file).encode())
+    return total.hexdigest()
+
+
+def name_gpus(devices: pl.DataFrame, model: str | None) -> pl.DataFrame:
+    """Return the devices with the GPU each is: ``model``, or what its stated name matches."""
+    stated = devices.select("name", "memory_bytes").iter_rows()
+    names = [model or (match_gpu(name, memory_bytes) if name else None) for name, memory_bytes in stated]
+    return devices.with_columns(pl.Series("gpu", names, dtype=pl.String))
+
+
+def described_source(source: Source) -> dict[str, Any]:
+    """Return the entry of a source in ``run.json``."""
+    trace = source.trace
+    kernels = int((trace.activities["kind"] == "kernel").sum()) if trace.activities.height else 0
+    return {
+        "path": str(source.path),
+        "sha256": "",  # summed meanwhile
+        "bytes": source.path.stat().st_size if source.path.is_file() else None,
+        "format": source.format,
+        "profiler": trace.profiler,
+        "profiler_version": trace.profiler_version,
+        "schema_version": trace.schema_version,
+        "kernels": kernels,
+        "activities": trace.activities.height,
+        "readings": trace.telemetry.height,
+        "rejected": rejected_count(trace.rejected),
+        **({"details": trace.details} if trace.details else {}),
+    }
+
+
+def ingest_warnings(
+    sources: Sequence[Source],
+    made: Sequence[str],
+    clock: Mapping[str, Any],
+    tables: Mapping[str, pl.DataFrame],
+) -> list[str]:
+    """Return what to know of a run before using it: rejected rows, loose clocks, GPUs without a model."""
+    said = [f"{s.path.name}: {w}" for s in sources for w in s.trace.warnings]
+    said += [
+        f"{s.path.name}: {counted(lost, 'row')} could not be used (rejected.parquet has them)"
+        for s in sources
+        if (lost := rejected_count(s.trace.rejected))
+    ]
+    said += [
+        f"{entry['source']}: its clock is not tied to the others: times are left as they are"
+        for entry in clock["alignment"]
+        if not entry["placed"]
+    ]
+    said += [
+        f"{entry['source']}: {entry['basis'].removeprefix('fitted: ')}"
+        for entry in clock["alignment"]
+        if entry.get("ambiguous")
+    ]
+    unknown = tables["devices"].filter(pl.col("gpu").is_null())["name"].to_list()
+    said += [
+        f"GPU {name or 'without a name'} is not known: predictions need --gpu"
+        for name in dict.fromkeys(unknown)
+    ]
+    return [*said, *made]
