@@ -78,4 +78,4 @@ def test_no_model_speaks_for_a_table_of_activities(
     (tmp_path / "a.csv").write_text("name,start_us,end_us\nx,0,5\n")
     asked = ["attribute", str(tmp_path / "a.csv"), "--power", "none.csv", "--prior", "model"]
     assert command(asked) == 2
-    assert "no model can say" in capsys.readouterr().err
+    assert "cannot be modeled" in capsys.readouterr().err

@@ -13,7 +13,8 @@ from tracetool.api.result import Charted
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike, paths_of
 from tracetool.measure.attribute import Attribution as Measured
-from tracetool.measure.attribute import attribute_activity, attribute_run
+from tracetool.measure.attribute import ExpectedPower, attribute_activity, attribute_run
+from tracetool.tables.run import Run as StoredRun
 from tracetool.tables.run_folder import is_run_path
 from tracetool.tables.schema import load_schema
 
@@ -106,6 +107,12 @@ class Attribution(Charted):
         print_attributed(self.measured, written)
 
 
+def _model_power(run: StoredRun, gpu: str | None) -> ExpectedPower:
+    from tracetool.replay.expected_power import model_power  # the model: not for a measurement alone
+
+    return model_power(run, gpu)
+
+
 def attribute(
     source: PathLike,
     *,
@@ -154,15 +161,13 @@ def attribute(
     ...
     tracetool.core.errors.BadInput: ...is a table of activities without a power log
     """
-    from tracetool.replay.expected_power import model_power
-
     logs = paths_of(power)
     common: dict[str, Any] = {
         "tz": tz,
         "gpu": gpu,
         "windows": windows,
         "sensor_file": sensor,
-        "prior": model_power if prior == "model" else prior,
+        "prior": _model_power if prior == "model" else prior,
     }
     holds_run = is_run_path(source)
     if not Path(source).exists():

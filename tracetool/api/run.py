@@ -39,6 +39,10 @@ class Run(StoredRun, Result):
     (True, ['mi300x'])
     """
 
+    def __str__(self) -> str:
+        """Return its folder, as commands take it."""
+        return str(self.path)
+
     def __fspath__(self) -> str:
         return str(self.path)
 

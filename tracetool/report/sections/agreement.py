@@ -10,11 +10,12 @@ import polars as pl
 from tracetool.compare.accuracy import Accuracy
 from tracetool.core.arrays import Floats
 from tracetool.core.figures import number
-from tracetool.report.accuracy import coverage_line, headline, whole_line
+from tracetool.report.accuracy import headline, whole_line
 from tracetool.report.pictures.charts import INK, SOFT, Chart, blank, chart_html, hover, limits, plain
 from tracetool.report.pictures.svg import OTHER, family_colors
 from tracetool.report.run_page import RunPage
 from tracetool.report.sections.section import Section, line_html, table_html
+from tracetool.report.sentences import coverage_line
 
 
 def agreement(page: RunPage) -> Section:

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tracetool.core.figures import counted
-from tracetool.report.accuracy import coverage_line
 from tracetool.report.layout import rank_of
-from tracetool.report.sentences import open_console, say
+from tracetool.report.sentences import coverage_line, open_console, say
 
 if TYPE_CHECKING:
     import polars as pl
