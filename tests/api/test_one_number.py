@@ -114,7 +114,7 @@ def runs(samples: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, P
     folder = tmp_path_factory.mktemp("samples")
     return {
         name: ingest([samples / name], [samples / log for log in logs], tz="-05:00", gpu=gpu,
-                     out=folder / f"{name.split('.')[0]}.tracetool")
+                     out=folder / f"{name.split('.')[0]}.tracetool").path
         for name, (logs, gpu) in SAMPLES.items()
     }  # fmt: skip
 
@@ -136,7 +136,7 @@ def test_every_command_gives_one_number_for_real_traces(data: Path, tmp_path: Pa
     checked = 0
     for i, path in enumerate(small_traces(data)):
         try:
-            run = ingest([path], out=tmp_path / f"{i}.tracetool")
+            run = ingest([path], out=tmp_path / f"{i}.tracetool").path
             opened = Run.open(run)
             if not opened.signatures.filter(pl.col("kind") == "kernel").height:
                 continue

@@ -29,7 +29,7 @@ A100 = load_gpu("a100-sxm")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs") / "generation.tracetool"
     power = [SAMPLES / "a100_generation_power.csv"]
-    return ingest([SAMPLES / "a100_generation.pt.trace.json.gz"], power, tz="-05:00", gpu=None, out=out)
+    return ingest([SAMPLES / "a100_generation.pt.trace.json.gz"], power, tz="-05:00", gpu=None, out=out).path
 
 
 def operators(path: Path, factor: float) -> Path:
@@ -78,7 +78,7 @@ def test_a_run_moves_its_energy_per_operation_and_says_what_it_cannot_tell(run: 
 def test_a_run_without_a_log_or_of_another_gpu_is_refused(run: Path, tmp_path: Path) -> None:
     silent = ingest(
         [SAMPLES / "a100_generation.pt.trace.json.gz"], tz=None, gpu=None, out=tmp_path / "silent"
-    )
+    ).path
     with pytest.raises(BadInput, match="no power readings"):
         calibrate([silent], "a100-sxm")
     with pytest.raises(BadInput, match="was recorded on a100-sxm"):

@@ -18,7 +18,7 @@ COMMANDS = {
     "predict": ["predict", "RUN"],
     "sweep": ["sweep", "RUN"],
     "attribute": ["attribute", "RUN"],
-    "sensor": ["attribute", "RUN", "--identify-sensor"],
+    "sensor": ["sensor", "identify", "RUN"],
     "profile": ["profile", "RUN", "--kernel", "gemm"],
     "diff": ["diff", "RUN"],
     "diff base": ["diff", "RUN", "GOOD"],

@@ -29,7 +29,7 @@ COMMANDS = {
     "predict train --by power": "",
     "sweep train --clock 600:1950:150": "energy",
     "attribute train": "energy",
-    "attribute brief --identify-sensor": "",
+    "sensor identify brief": "",
     "diff train": "energy",
     "diff forward": "energy",
     "diff train train": "energy",

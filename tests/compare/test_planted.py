@@ -49,7 +49,7 @@ def planted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     name, family = TRACES[request.param]
     whole = request.getfixturevalue("samples" if request.param == "sample" else "data") / name
     folder = tmp_path_factory.mktemp(request.param)
-    trace = ingest([whole], out=folder / "trace.tracetool")
+    trace = ingest([whole], out=folder / "trace.tracetool").path
     families = families_of(trace)
     assert family in families.values()
     repeats = 3 if request.param == "sample" else 5

@@ -23,7 +23,7 @@ PAIRS = {
 @pytest.mark.parametrize("pair", PAIRS)
 def test_a_real_pair_closes(pair: str, data: Path, tmp_path: Path) -> None:
     runs = [
-        ingest([data / "traces" / "kineto" / name], out=tmp_path / f"{side}.tracetool")
+        ingest([data / "traces" / "kineto" / name], out=tmp_path / f"{side}.tracetool").path
         for side, name in zip(("base", "head"), PAIRS[pair], strict=True)
     ]
     found = diff_runs(runs[:1], runs[1:])

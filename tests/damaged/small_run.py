@@ -76,4 +76,4 @@ def write_log(path: Path) -> Path:
 def small_run(folder: Path) -> Path:
     """Ingest both and return the run."""
     trace, log = write_trace(folder / "trace.json"), write_log(folder / "power.csv")
-    return ingest([trace], [log], tz="+00:00", out=folder / "small.tracetool")
+    return ingest([trace], [log], tz="+00:00", out=folder / "small.tracetool").path

@@ -94,7 +94,7 @@ def test_a_computed_column_is_not_computed(stored: str, tmp_path: Path) -> None:
         "INSERT INTO StringIds (id) VALUES (1), (2), (3)",
     )
     assert "value" not in list_tables(path)["StringIds"]
-    run = ingest([path], out=tmp_path / "run")
+    run = ingest([path], out=tmp_path / "run").path
     assert "planted" not in (run / "run.json").read_text()
 
 

@@ -28,7 +28,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         tz="-05:00",
         gpu=None,
         out=out,
-    )
+    ).path
     return Run.open(made)
 
 
@@ -153,7 +153,7 @@ def test_bytes_that_are_no_table_end_in_one_line(files: dict[str, Path], tmp_pat
 def test_a_run_without_readings_says_what_to_do(tmp_path: Path) -> None:
     made = ingest(
         [SAMPLES / "mi300x_kernel_trace.csv"], [], tz=None, gpu="mi300x", out=tmp_path / "amd.tracetool"
-    )
+    ).path
     with pytest.raises(BadInput, match="no power readings"):
         attribute_run(made)
 

@@ -22,7 +22,7 @@ SAMPLES = Path(__file__).resolve().parents[2] / "sample_traces"
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("prior") / "h100.tracetool"
     log = SAMPLES / "h100_training_power.csv"
-    return ingest([SAMPLES / "h100_training.sqlite"], [log], tz="-05:00", gpu=None, out=out)
+    return ingest([SAMPLES / "h100_training.sqlite"], [log], tz="-05:00", gpu=None, out=out).path
 
 
 def test_the_models_prior_is_used_and_its_share_is_told(

@@ -40,7 +40,7 @@ def test_a_signal_just_before_the_wait_ends_it(
         return ready
 
     with NotedSignals() as signals:
-        monkeypatch.setattr("tracetool.record.child.select.select", raise_then_wait)
+        monkeypatch.setattr(select, "select", raise_then_wait)
         signals.wait(None)
         numbers = signals.take()
     assert readable == [True]

@@ -21,7 +21,7 @@ def test_real_traces_keep_their_makespan(data: Path, tmp_path: Path) -> None:
     files = [f for f in sorted((data / "traces/kineto").iterdir()) if f.stat().st_size < LARGEST]
     for number, file in enumerate(files):
         try:
-            made = predict_run(ingest([file], [], tz=None, gpu=None, out=tmp_path / str(number)))
+            made = predict_run(ingest([file], [], tz=None, gpu=None, out=tmp_path / str(number)).path)
         except TracetoolError:
             continue  # no kernels, or a GPU nobody described
         off[file.name] = made.totals[0]["makespan_ms"] / made.info["recorded_makespan_ms"] - 1.0
@@ -35,7 +35,7 @@ def test_real_traces_keep_their_makespan(data: Path, tmp_path: Path) -> None:
 def test_a_run_bound_by_its_host_keeps_its_time_and_saves_energy(data: Path, tmp_path: Path) -> None:
     file = next((data / "traces/kineto").glob("*h100__gaunernst_bert-small*"))
     slow, fast = predict_run(
-        ingest([file], [], tz=None, gpu=None, out=tmp_path / "run"), clocks_mhz=[800, 1980]
+        ingest([file], [], tz=None, gpu=None, out=tmp_path / "run").path, clocks_mhz=[800, 1980]
     ).totals
     assert slow["makespan_ms"] < 1.02 * fast["makespan_ms"]
     assert slow["energy_j"] < 0.9 * fast["energy_j"]

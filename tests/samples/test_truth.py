@@ -22,7 +22,7 @@ def truth(samples: Path) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def run(samples: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("truth") / "run.tracetool"
-    return ingest([samples / "h100_training.sqlite"], [samples / "h100_training_power.csv"], out=out)
+    return ingest([samples / "h100_training.sqlite"], [samples / "h100_training_power.csv"], out=out).path
 
 
 @pytest.fixture(scope="module")

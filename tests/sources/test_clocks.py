@@ -188,7 +188,7 @@ def test_a_log_of_another_run_is_not_forced_to_fit(tmp_path: Path) -> None:
     log = tmp_path / "power.csv"
     watts = np.random.default_rng(1).normal(100, 1, 120)
     log.write_text("time,power_w\n" + "\n".join(f"{1_752_000_000 + i / 10},{w}" for i, w in enumerate(watts)))
-    out = ingest([rocprof_csv(tmp_path)], [log], out=tmp_path / "out")
+    out = ingest([rocprof_csv(tmp_path)], [log], out=tmp_path / "out").path
     info = json.loads((out / "run.json").read_text())
     assert not info["clock"]["alignment"][0]["placed"]
     assert any("not tied" in w for w in info["warnings"])

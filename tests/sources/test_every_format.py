@@ -82,7 +82,7 @@ def test_kernels_know_what_launched_them(sample: Sample, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("sample", TRACES, ids=TRACE_IDS)
 def test_no_secret_of_the_recorded_process_enters_a_run(sample: Sample, tmp_path: Path) -> None:
-    out = ingest([sample.make(tmp_path)], out=tmp_path / "out")
+    out = ingest([sample.make(tmp_path)], out=tmp_path / "out").path
     everything = (out / "run.json").read_text()
     for file in out.glob("*.parquet"):
         everything += pl.read_parquet(file).write_json()

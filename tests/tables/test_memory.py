@@ -40,7 +40,7 @@ def _bomb(path: Path, **columns: object) -> Path:
 
 
 def _ingested(path: Path) -> object:
-    return ingest([path], out=path.parent / "run")
+    return ingest([path], out=path.parent / "run").path
 
 
 def _of_a_run(path: Path) -> object:
@@ -51,7 +51,7 @@ def _of_a_run(path: Path) -> object:
 def _of_an_export(path: Path) -> object:
     folder = makers.nsys_folder(path.parent)
     path.rename(next(folder.glob("StringIds*")))
-    return ingest([folder], out=path.parent / "run")
+    return ingest([folder], out=path.parent / "run").path
 
 
 READERS: list[tuple[Callable[[Path], object], dict[str, object]]] = [

@@ -34,7 +34,10 @@ def identify(
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
 ) -> None:
-    """Identify the sensor behind each power field of a log: window, lag, update period, delay, gain."""
+    """Identify the sensor behind each power field of a log.
+
+    Window, lag, update period and delay; with a reference meter, the gain.
+    """
     from tracetool.api.sensor import check_calibration_name, identify_sensor
     from tracetool.cli.output import emit, save
 
@@ -59,7 +62,7 @@ def check(
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
 ) -> None:
-    """Identify the power sensor of this machine's GPU with a square wave of load."""
+    """Identify the sensor of this machine's GPU by a square wave."""
     from tracetool.api.sensor import check_calibration_name, check_sensor
     from tracetool.cli.devices import chosen_vendor
     from tracetool.cli.output import emit, save
