@@ -94,7 +94,7 @@ class Iterations:
 def iterations_of(trace: Path) -> Iterations:
     """Return the iterations of a trace, all its kernels and copies."""
     with tempfile.TemporaryDirectory() as folder:
-        run = load_run(ingest([trace], out=Path(folder) / "run"), "anchored", Reading()).classes
+        run = load_run(ingest([trace], out=Path(folder) / "run").path, "anchored", Reading()).classes
     assert run.steps_taken is not None
     family = run.classes["family"]
     times = run.steps_taken.times.with_columns(family.gather(run.steps_taken.times["row"]).alias("family"))

@@ -226,4 +226,4 @@ def test_an_interrupt_reaches_a_query_that_runs(tmp_path: Path) -> None:
 def test_a_pipe_beside_a_database_is_not_waited_for(ending: str, tmp_path: Path) -> None:
     path = nsys_sqlite(tmp_path)
     os.mkfifo(tmp_path / f"{path.name}{ending}")
-    assert ingest([path], out=tmp_path / "run").is_dir()
+    assert ingest([path], out=tmp_path / "run").path.is_dir()
