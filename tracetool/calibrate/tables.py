@@ -24,6 +24,7 @@ from tracetool.core.errors import BadInput
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Timing
 from tracetool.families.formats import dtype_of, product_rate
+from tracetool.families.names import UNKNOWN
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.activity import has_activity
 from tracetool.model.power_calibration import BASE
@@ -161,7 +162,7 @@ def _utilization(name: str, frame: pl.DataFrame, shares: list[str], gpu: Gpu) ->
     if "mem_clock_mhz" in frame.columns:
         memory = frame["mem_clock_mhz"].cast(pl.Float64, strict=False)
         numbers = numbers.with_columns(memory.alias("recorded_mem_clock_mhz"))
-    rows = as_columns(numbers, pl.Series(["unknown"] * frame.height, dtype=pl.String))
+    rows = as_columns(numbers, pl.Series([UNKNOWN] * frame.height, dtype=pl.String))
     activity_rows = rows_of_utilization(rows, gpu)
     named = {"group", "kernel", "name", "workload"} & set(frame.columns)
     group = (

@@ -7,6 +7,7 @@ from typing import Final
 import polars as pl
 
 from tracetool.core.interval import ENDS
+from tracetool.families.names import UNKNOWN
 
 #: Name of the row over everything that was compared.
 COMPARED: Final = "(compared)"
@@ -102,7 +103,7 @@ def sum_rows(rows: pl.DataFrame, level: str, by: str | None) -> pl.DataFrame:
     name = pl.col(by) if by else pl.lit(COMPARED)
     sums_by_row = grouped.with_columns(
         pl.lit(level).alias("level"),
-        name.fill_null("unknown").alias("name"),
+        name.fill_null(UNKNOWN).alias("name"),
         (pl.col(by) if by else pl.lit(None, dtype=pl.String)).alias("family"),
         pl.lit(None, dtype=pl.Int64).alias("signature"),
         pl.lit(None, dtype=pl.String).alias("basis"),

@@ -23,9 +23,10 @@ from tracetool.compare.significance import (
 from tracetool.compare.steps import step_sums, within
 from tracetool.core.arrays import Floats
 from tracetool.core.interval import Z90
+from tracetool.families.names import UNKNOWN
 from tracetool.tables.schema import load_schema
 
-_NONE: Final = {"operator": "(no operator)", "range": "(no range)", "family": "unknown"}
+_NONE: Final = {"operator": "(no operator)", "range": "(no range)", "family": UNKNOWN}
 _SUMS: Final = ("launches", "time_s", "energy_j")
 
 

@@ -14,6 +14,7 @@ from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.core.errors import BadInput
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Prediction
+from tracetool.families import names
 from tracetool.replay.activities import (
     KERNEL_COLUMNS,
     Activities,
@@ -74,7 +75,7 @@ class RunReplay:
     @property
     def collective(self) -> Bools:
         """Which activities are collectives. Shape (n,)."""
-        return np.asarray((self.rows.family == "collective")[self.work.signature])
+        return np.asarray((self.rows.family == names.COLLECTIVE)[self.work.signature])
 
     @property
     def _counted(self) -> Floats:
@@ -246,7 +247,7 @@ def _alike(run: Run, rows: OperatorColumns) -> Ints:
         pl.struct("name", "bytes", "input_dims", "input_list_dims", "input_types").rank("dense")
     )
     group_number = number.to_series().cast(pl.Int64).to_numpy()
-    return np.where(rows.family == "collective", group_number, -1)
+    return np.where(rows.family == names.COLLECTIVE, group_number, -1)
 
 
 def _in_range(run: Run, kernels: pl.DataFrame, pattern: str) -> Bools:

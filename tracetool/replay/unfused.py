@@ -12,6 +12,7 @@ from typing import Final
 
 import polars as pl
 
+from tracetool.families import names
 from tracetool.replay.operator_tables import InputTable, read_table
 
 _HALF: Final = ("bf16", "fp16")
@@ -34,7 +35,7 @@ def with_score_traffic(frame: pl.DataFrame) -> pl.DataFrame:
     """
     if not {"op", "dtype", "batch", "m", "n", "k"} <= set(frame.columns):
         return frame
-    softmax = pl.col("op") == "softmax"
+    softmax = pl.col("op") == names.SOFTMAX
     if frame.filter(softmax).is_empty():
         return frame
     return _with_copies(_with_casts(frame))
@@ -42,7 +43,7 @@ def with_score_traffic(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _beside(column: str, *, before: bool) -> pl.Expr:
     """Return a column of the next row, before or after, that is neither elementwise nor a copy."""
-    other = pl.when(pl.col("op").is_in(["elementwise", "copy"]).not_()).then(pl.col(column))
+    other = pl.when(pl.col("op").is_in([names.ELEMENTWISE, names.COPY]).not_()).then(pl.col(column))
     return other.shift(1).forward_fill() if before else other.shift(-1).backward_fill()
 
 
@@ -51,11 +52,11 @@ def _with_casts(frame: pl.DataFrame) -> pl.DataFrame:
         return frame
     narrow = _beside("dtype", before=True)
     cast = (
-        ((pl.col("op") == "elementwise") & (pl.col("dtype") == "fp32"))
+        ((pl.col("op") == names.ELEMENTWISE) & (pl.col("dtype") == "fp32"))
         & ((pl.col("reads") == 1) & (pl.col("writes") == 1))
-        & ((_beside("op", before=True) == "gemm") & (_beside("batch", before=True) > 1))
+        & ((_beside("op", before=True) == names.GEMM) & (_beside("batch", before=True) > 1))
         & narrow.is_in(_HALF)
-        & ((_beside("op", before=False) == "softmax") & (_beside("dtype", before=False) == "fp32"))
+        & ((_beside("op", before=False) == names.SOFTMAX) & (_beside("dtype", before=False) == "fp32"))
     ).fill_null(value=False)
     return frame.with_columns(
         pl.when(cast).then(narrow).otherwise(pl.col("dtype")).alias("dtype"),
@@ -64,8 +65,8 @@ def _with_casts(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_copies(frame: pl.DataFrame) -> pl.DataFrame:
-    beside = (_beside("op", before=False) == "softmax") | (_beside("op", before=True) == "softmax")
-    many = (pl.col("op") == "gemm") & (pl.col("batch") > 1) & (pl.min_horizontal("m", "n", "k") > 1)
+    beside = (_beside("op", before=False) == names.SOFTMAX) | (_beside("op", before=True) == names.SOFTMAX)
+    many = (pl.col("op") == names.GEMM) & (pl.col("batch") > 1) & (pl.min_horizontal("m", "n", "k") > 1)
     placed = frame.with_row_index("_row").with_columns(pl.lit(1).alias("_step"))
     products = placed.filter((many & beside).fill_null(value=False))
     m, n, k = (pl.col(c).cast(pl.Int64, strict=False) for c in "mnk")
@@ -73,7 +74,7 @@ def _with_copies(frame: pl.DataFrame) -> pl.DataFrame:
     shared_columns = [c for c in ("_row", "dtype", "count") if c in placed.columns]
     copies = products.select(
         *shared_columns,
-        pl.lit("elementwise").alias("op"),
+        pl.lit(names.ELEMENTWISE).alias("op"),
         (pl.col("batch").cast(pl.Int64, strict=False) * moved).alias("elements"),
         pl.lit(1, pl.Int64).alias("reads"),
         pl.lit(1, pl.Int64).alias("writes"),
@@ -105,7 +106,7 @@ def unfused(table: InputTable) -> InputTable:
 def _expanded(frame: pl.DataFrame) -> pl.DataFrame:
     if not {"q_len", "heads", "head_dim"} <= set(frame.columns):
         return frame
-    chosen = (pl.col("op") == "attention") & (pl.col("q_len") > 1)
+    chosen = (pl.col("op") == names.ATTENTION) & (pl.col("q_len") > 1)
     if "phase" in frame.columns:
         chosen &= pl.col("phase").fill_null("prefill") == "prefill"
     if "window" in frame.columns:
@@ -129,18 +130,18 @@ def _step(fused: pl.DataFrame, number: int, name: str, *, wide: bool) -> pl.Data
     queries, width = pl.col("q_len"), pl.col("head_dim")
     scores = pl.col("batch").fill_null(1) * pl.col("heads") * queries * keys
     columns = {
-        "scores": [_op("gemm"), heads, queries.alias("m"), keys.alias("n"), width.alias("k")],
-        "scale": [_op("elementwise"), scores.alias("elements"), _lit("reads", 1), _lit("writes", 1)],
-        "mask": [_op("elementwise"), scores.alias("elements"), _lit("reads", 2), _lit("writes", 1)],
+        "scores": [_op(names.GEMM), heads, queries.alias("m"), keys.alias("n"), width.alias("k")],
+        "scale": [_op(names.ELEMENTWISE), scores.alias("elements"), _lit("reads", 1), _lit("writes", 1)],
+        "mask": [_op(names.ELEMENTWISE), scores.alias("elements"), _lit("reads", 2), _lit("writes", 1)],
         "widen": [
-            *(_op("elementwise"), pl.lit("fp32").alias("dtype"), scores.alias("elements")),
+            *(_op(names.ELEMENTWISE), pl.lit("fp32").alias("dtype"), scores.alias("elements")),
             *(_lit("reads", 1), _lit("writes", 1)),
         ],
         "softmax": [
-            *(_op("softmax"), *([pl.lit("fp32").alias("dtype")] if wide else []), keys.alias("cols")),
+            *(_op(names.SOFTMAX), *([pl.lit("fp32").alias("dtype")] if wide else []), keys.alias("cols")),
             (pl.col("batch").fill_null(1) * pl.col("heads") * queries).alias("rows"),
         ],
-        "values": [_op("gemm"), heads, queries.alias("m"), width.alias("n"), keys.alias("k")],
+        "values": [_op(names.GEMM), heads, queries.alias("m"), width.alias("n"), keys.alias("k")],
     }[name]
     own = {"dtype"} if wide and name in {"widen", "softmax"} else set()
     shared_columns = [pl.col(c) for c in ("_row", "dtype", "count") if c in fused.columns and c not in own]

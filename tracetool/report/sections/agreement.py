@@ -10,6 +10,7 @@ import polars as pl
 from tracetool.compare.accuracy import Accuracy
 from tracetool.core.arrays import Floats
 from tracetool.core.figures import number
+from tracetool.families.names import UNKNOWN
 from tracetool.report.accuracy import headline, whole_line
 from tracetool.report.pictures.charts import INK, SOFT, Chart, blank, chart_html, hover, limits, plain
 from tracetool.report.pictures.svg import OTHER, family_colors
@@ -34,7 +35,7 @@ def agreement(page: RunPage) -> Section:
             shown[measured].to_numpy(),
             shown[predicted].to_numpy(),
             shown["name"].to_list(),
-            shown["family"].fill_null("unknown").to_list(),
+            shown["family"].fill_null(UNKNOWN).to_list(),
             colors,
             quantity=quantity,
             unit=unit,
@@ -136,7 +137,7 @@ def accuracy_scatter(accuracy: Accuracy) -> Chart:
     measured, predicted = f"{quantity}_{unit.lower()}", f"{quantity}_predicted_{unit.lower()}"
     shown = rows.filter(pl.col(measured).is_not_null() & pl.col(predicted).is_not_null())
     shown = shown.sort(measured, descending=True).head(MOST_DOTS)
-    families = shown["family"].fill_null("unknown").to_list()
+    families = shown["family"].fill_null(UNKNOWN).to_list()
     return scatter(
         shown[measured].to_numpy(),
         shown[predicted].to_numpy(),
