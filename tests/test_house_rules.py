@@ -314,7 +314,7 @@ def test_a_name_read_outside_kernels_is_found(tmp_path: Path, monkeypatch: pytes
     ]
 
 
-#: Numeric constants of model/ and families/ that state no unit and source yet, by file: a list to shrink.
+#: Numeric constants of families/ that state no unit and source yet, by file: a list to shrink.
 BARE_CONSTANTS_YET: dict[str, int] = {
     "families/access_pattern.py": 3,
     "families/attention/decode.py": 3,
@@ -334,23 +334,6 @@ BARE_CONSTANTS_YET: dict[str, int] = {
     "families/ssm/problem.py": 2,
     "families/streaming/problem.py": 1,
     "families/transfers/problem.py": 2,
-    "model/activity.py": 3,
-    "model/anchor.py": 1,
-    "model/anchor_groups.py": 1,
-    "model/counters.py": 7,
-    "model/memory_efficiency.py": 3,
-    "model/operating_point.py": 1,
-    "model/power.py": 2,
-    "model/power_priors.py": 12,
-    "model/power_transfer.py": 2,
-    "model/predict.py": 1,
-    "model/residency.py": 3,
-    "model/shares.py": 5,
-    "model/thermal.py": 4,
-    "model/time_files.py": 5,
-    "model/timing.py": 1,
-    "model/traced.py": 2,
-    "model/unshaped.py": 6,
 }
 PHYSICS = ("model/", "families/")
 #: A comment states a unit in brackets, and what the number rests on.

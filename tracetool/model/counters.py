@@ -108,8 +108,10 @@ _TIME_SD = prior_number("anchor.time")
 _SHARE_SD, _UNSEEN_SD = (prior_table("anchor.memory_share")[key] for key in ("seen", "unseen"))
 #: Spread of a program's host share, as a part of what it could grow or shrink by.
 _HOST_SD = prior_number("anchor.host")
-#: Places tried: shares of memory, and steps of the host's share.
+#: Shares of memory that the search over both shares tries. [1] By definition of that search: its grid.
 _SHARES: Floats = np.linspace(0.0, 1.0, 51)
+#: Host shares it tries: from none (-1) over the believed one (0) to the most there may be (1). [1] By
+#: definition of that search: its grid.
 _STEPS: Floats = np.linspace(-1.0, 1.0, 21)
 _MOST_HOST = prior_number("monitor.most_host")
 #: Spread of a time per doubling of the clock from the nearest measurement, and what memory's share adds.

@@ -24,7 +24,8 @@ from tracetool.model.shares import TimeShares
 from tracetool.model.thermal import Surroundings, self_heating_w, steady_temperature_c
 from tracetool.model.timing import RowPieces, TimeCalibration, row_pieces, time_rows
 
-#: Rounds of power and temperature: each adds a few per cent of the one before.
+#: Rounds of power and temperature: each adds a few per cent of the one before. [1] By definition of the
+#: fixed-point iteration: where it stops.
 _WARMING = 6
 
 

@@ -13,6 +13,8 @@ from tracetool.hardware.priors import prior_number
 _RISE_AT_LIMIT_K, _MOST_GROWTH = prior_number("thermal.rise_at_limit"), prior_number("thermal.most_growth")
 #: Beyond this the governor slows the GPU down; the model does not follow it there. [C]
 HOTTEST_C = prior_number("thermal.hottest")
+#: Newton's steps toward the power of a chip that its own leakage warms. [1] By definition of the numerical
+#: method: where it stops.
 _STEPS = 5
 
 
