@@ -314,27 +314,6 @@ def test_a_name_read_outside_kernels_is_found(tmp_path: Path, monkeypatch: pytes
     ]
 
 
-#: Numeric constants of families/ that state no unit and source yet, by file: a list to shrink.
-BARE_CONSTANTS_YET: dict[str, int] = {
-    "families/access_pattern.py": 3,
-    "families/attention/decode.py": 3,
-    "families/attention/prefill.py": 4,
-    "families/attention/tiling.py": 1,
-    "families/conv/problem.py": 1,
-    "families/fft/problem.py": 1,
-    "families/gemm/law.py": 2,
-    "families/gemm/problem.py": 1,
-    "families/gemm/tiling.py": 10,
-    "families/gemm/vector_tiling.py": 10,
-    "families/moe/law.py": 1,
-    "families/moe/problem.py": 1,
-    "families/pieces.py": 1,
-    "families/rowwise/law.py": 2,
-    "families/rowwise/tiling.py": 3,
-    "families/ssm/problem.py": 2,
-    "families/streaming/problem.py": 1,
-    "families/transfers/problem.py": 2,
-}
 PHYSICS = ("model/", "families/")
 #: A comment states a unit in brackets, and what the number rests on.
 UNIT = re.compile(r"\[[^\]\d][^\]]*\]|\[1\]")
@@ -377,9 +356,7 @@ def _bare_constants(path: Path) -> list[str]:
 @pytest.mark.parametrize("path", [p for p in FILES if _inside(p).startswith(PHYSICS)], ids=_id)
 def test_a_constant_states_its_unit_and_source(path: Path) -> None:
     bare = _bare_constants(path)
-    assert len(bare) <= BARE_CONSTANTS_YET.get(_inside(path), 0), (
-        f"{bare}: state [unit] and source (or prior, by definition) in its #: comment, or move it to data"
-    )
+    assert not bare, f"{bare}: state [unit] and source (or prior, by definition) in its #: comment"
 
 
 def test_a_constant_without_unit_or_source_is_found(tmp_path: Path) -> None:

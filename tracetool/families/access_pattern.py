@@ -44,9 +44,10 @@ PATTERNS: Final = tuple(pattern.name.lower() for pattern in AccessPattern)
 TABLE, WIDE, OFFSETS, CAST, CAT, INDEX, POOL, TREE, OTHER = (int(pattern) for pattern in AccessPattern)
 #: Of these, the flat ones: nothing is looked up before the first load.
 FLAT: Final = (TABLE, WIDE, TREE)
-#: Dimensions where the trace does not tell: between a row broadcast and a transposed tensor.
+#: Dimensions where the trace does not tell: between a row broadcast and a transposed tensor. [1] A prior.
 USUAL_DIMS: Final = 2.5
-#: Traffic of this share of the L2 meets half of what may lie there: results of the kernel before.
+#: Traffic of this share of the L2 meets half of what may lie there, results of the kernel before, and the
+#: exponent of the fall beyond. [1] Both a prior.
 HALF_SHARE, SHARPNESS = 0.7, 3.0
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from tracetool.core.arrays import Floats, Ints
 from tracetool.core.work import Work
 
-#: How sharply the host's floor and the GPU's time meet.
+#: How sharply the host's floor and the GPU's time meet: the exponent of the norm. [1] A prior, close to the
+#: longer of the two alone.
 FLOOR_NORM = 12.0
 
 

@@ -18,9 +18,10 @@ from tracetool.families.law import Coefficients, Law
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
 
-#: Query rows a tile of tensor cores holds, and takes at once.
+#: Query rows a tile of tensor cores holds, and takes at once. [rows] Both a prior.
 ROWS, UNIT_ROWS = 64.0, 8.0
-#: Keys a step of the kernel without tensor cores takes, and keys its host code splits by.
+#: Keys a step of the kernel without tensor cores takes, a prior; and keys its host code splits by, the parts
+#: of NVIDIA/TensorRT-LLM's XQA (docs/families/decode.md). [tokens]
 VECTOR_KEYS, DISPATCH_KEYS = 32.0, 128.0
 
 
@@ -128,7 +129,8 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
 
 #: What libraries do, as their host code says: FlashAttention 2 fills waves of two blocks an SM with key tiles
 #: of 128; TensorRT-LLM's XQA takes parts of 128 keys up to eight waves, blocks of fp8 keys starting cheaply;
-#: vLLM under CUDA graphs takes 32 parts at most.
+#: vLLM under CUDA graphs takes 32 parts at most. [units of decode.toml] A fit starts from each; sources in
+#: docs/families/decode.md. ``block_clk`` and ``kv8_block`` are a prior.
 _HABITS = (
     {"split_fill": 1.0, "split_waves": 2.0, "split_single": 0.0, "split_seen": 1.0},
     {

@@ -18,15 +18,17 @@ from tracetool.families.law import Coefficients, Law
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
 
-#: FLOP of a backward pass over those of a forward one: five products for two.
+#: FLOP of a backward pass over those of a forward one. [1] By definition: five products for two (Dao,
+#: FlashAttention-2, 2023).
 BACKWARD = 2.5
-#: Queries one group of warps holds.
+#: Queries one group of four warps holds. [rows] By definition of Hopper's ``wgmma`` instructions, which take
+#: 64 rows; a prior for other GPUs.
 WARPS_ROWS = 64.0
-#: Start and end of the main kernel alone, and its own passes over Q, K, V and O: coefficients are fitted to
-#: operators, whose other kernels stand in a run as rows of their own.
+#: Start and end of the main kernel alone [us], and its own passes over Q, K, V and O [1]: coefficients are
+#: fitted to operators, whose other kernels stand in a run as rows of their own. Both a prior.
 ALONE_US, ALONE_PASSES = 2.0, 0.4
-#: Keys of a tile where a library does not size its tiles by head: choosing between 64 and 128 changes the
-#: mean error on four GPUs by less than 0.1 points of MAPE. [tokens]
+#: Keys of a tile where a library does not size its tiles by head. [tokens] Fits with 64 and 128 to choose
+#: from change the mean error on four GPUs by less than 0.1 points of MAPE (docs/families/prefill.md).
 KEY_TILE = 64.0
 #: From the launch to the first product. Free fits give 1750 to 1960: data at one clock do not separate it
 #: from ``launch_us``. [clk]

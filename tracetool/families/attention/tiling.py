@@ -8,7 +8,8 @@ import numpy as np
 
 from tracetool.core.arrays import Floats
 
-#: Most parts, and how near to the best fill is near enough, where a library splits keys by the fill of waves.
+#: Most parts [parts], and how near to the best fill is near enough [1], where a library splits keys by the
+#: fill of waves. By definition of Dao-AILab/flash-attention, ``num_splits_heuristic``.
 MOST_PARTS, NEARLY = 128.0, 0.85
 
 

@@ -15,6 +15,7 @@ from tracetool.families.gemm.tiling import Products
 from tracetool.hardware.gpu import Gpu
 
 #: Results a side of one patch, of a kernel whose name does not tell: registers hold no larger transform.
+#: [elements] A prior.
 _FUSED_PATCH = 2.0
 
 

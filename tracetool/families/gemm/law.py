@@ -28,7 +28,7 @@ _QUANTIZED = {
     "drained": _DATA["tensor"]["drained"],
     **_DATA["quantized"],
 }
-#: Rows of A from which the host takes its longer path.
+#: Rows of A from which the host takes its longer path. [rows] A prior.
 FEW_ROWS = 32.0
 
 
@@ -67,6 +67,7 @@ def _older(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
 
 
 #: cuBLAS before Hopper: tiles are powers of two, none under 32, and a wave begun counts as a full one.
+#: [units of law.toml] A prior, which a fit starts from.
 _HABITS = (
     {
         "odd_tiles": 0.0,

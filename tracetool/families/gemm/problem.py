@@ -11,7 +11,8 @@ from tracetool.families.formats import dtype_of, element_bytes, on_tensor, produ
 from tracetool.families.gemm.tiling import Products, TilePlan, TileRates, plan_products
 from tracetool.hardware.gpu import Gpu
 
-#: Bytes a thread loads at once where operands are aligned. [B]
+#: Bytes a thread loads at once where operands are aligned. [B] By definition: the widest load instruction has
+#: 128 bits.
 _LOAD_BYTES = 16.0
 
 

@@ -17,13 +17,14 @@ from tracetool.hardware.gpu import Gpu
 
 __all__ = ["Products", "TilePlan", "TileRates", "plan_products"]
 
+#: Tiles (m, n) tensor cores are driven with, one way round. [elements] A prior.
 _HALF = (
     (64, 8), (64, 16), (64, 32), (64, 64), (64, 96), (64, 128), (64, 192), (64, 256), (128, 8), (128, 16),
     (128, 32), (128, 64), (128, 96), (128, 128), (128, 192), (128, 256), (256, 64), (256, 128),
 )  # fmt: skip
 #: Tiles (m, n) tensor cores are driven with, either way round.
 TENSOR_TILES = tuple(sorted({*_HALF, *((n, m) for m, n in _HALF)}))
-#: Tiles of the FP32 pipe: registers hold no more.
+#: Tiles (m, n) of the FP32 pipe: registers hold no more. [elements] A prior.
 VECTOR_TILES = (
     (32, 32),
     (64, 32),
@@ -35,25 +36,29 @@ VECTOR_TILES = (
     (64, 128),
     (128, 128),
 )
-#: Sides of tiles only libraries of Hopper and later have.
+#: Sides of tiles only libraries of Hopper and later have. [elements] A prior.
 ODD_SIDES = frozenset({96, 192})
-#: Registers an accumulator takes for each of its own: operands and addresses stand beside it.
+#: Registers an accumulator takes for each of its own: operands and addresses stand beside it [1], a prior;
+#: and 32-bit registers of an SM [registers], by definition of the architecture (hardware/references.toml,
+#: cuda-occupancy-table).
 REGISTERS_EACH, SM_REGISTERS = 2.0, 65536.0
-#: Bytes of K one pipeline stage holds per row of a tile, and stages in flight.
+#: Bytes of K one pipeline stage holds per row of a tile [B], and stages in flight [stages]. Both a prior.
 K_STEP_BYTES, STAGES = 128.0, 4.0
 #: Elements of K a step of the main loop takes, on tensor cores and on the FP32 pipe; the least a part of a
-#: split K holds; the most parts.
+#: split K holds [elements]; the most parts [parts]. Each a prior.
 DEPTH, VECTOR_DEPTH, LEAST_DEPTH, MOST_PARTS = 64.0, 8.0, 128.0, 32
-#: The step before Hopper.
+#: The step before Hopper. [elements] A prior.
 OLD_DEPTH = 32.0
-#: Clocks of an SM for a thread's load of less than 16 bytes, as a recorded A100's TF32 kernels show.
+#: Time of an SM for a thread's load of less than 16 bytes. [clk] Set on 28 TF32 kernels measured in a run on
+#: an A100, which it brings from 40 to 16 % off (docs/families/gemm.md).
 LOAD_CLK = 0.4
 #: What is kept of the plan chosen.
 _KEPT = (
     "tile_m", "tile_n", "split", "blocks", "waves", "serial_cycles", "core_cycles", "fill_bytes",
     "partial_bytes",
 )  # fmt: skip
-#: Rows timed together, so that the work stays in the processor's cache.
+#: Rows timed together, so that the work stays in the processor's cache. [rows] By definition without effect
+#: on results.
 _CHUNK = 8192
 
 

@@ -17,21 +17,25 @@ from tracetool.families.coefficients import read_coefficients, values_of
 from tracetool.families.gemm.layout import Products, TilePlan
 from tracetool.hardware.gpu import Gpu
 
-#: Tiles (m, n) of the FP32 pipe: registers hold no more.
+#: Tiles (m, n) of the FP32 pipe: registers hold no more. [elements] A prior.
 TILES = ((32, 32), (64, 32), (32, 64), (64, 64), (128, 32), (32, 128), (128, 64), (64, 128), (128, 128))
-#: Elements of K a step takes; least in a part of a split K; most parts; most blocks an SM holds.
+#: Elements of K a step takes; least in a part of a split K [elements]; most parts [parts]; most blocks an SM
+#: holds [blocks]. Each a prior.
 DEPTH, LEAST_DEPTH, MOST_PARTS, MOST_RESIDENT = 8.0, 48.0, 32, 16.0
-#: Bytes of a row beyond which its neighbor lies in another page of device memory.
+#: Bytes of a row beyond which its neighbor lies in another page of device memory. [B] A prior.
 ROW_BYTES = 1024.0
-#: Rows this many bytes apart, or a multiple, fall on the same channels of memory.
+#: Rows this many bytes apart, or a multiple, fall on the same channels of memory. [B] A prior.
 ALIAS_BYTES = 4096.0
-#: SMs that share kept translations of addresses.
+#: SMs that share kept translations of addresses. [SMs] A prior.
 PAGE_SMS = 4.0
-#: Elements of a tile whose block is two warps: libraries give a thread 64 sums, and slender tiles fewer.
+#: Elements of a tile whose block is two warps, and its least side: libraries give a thread 64 sums, and
+#: slender tiles fewer. [elements] By definition: 64 sums of 64 threads; the side is a prior.
 PAIR_AREA, PAIR_SIDE = 4096.0, 64.0
-#: Threads of such a block, and the schedulers of an SM it fills half of.
+#: Threads of such a block [threads], by definition two warps of 32; and the schedulers of an SM it fills half
+#: of [schedulers] (NVIDIA, CUDA C++ Programming Guide, compute capabilities).
 PAIR_THREADS, _SCHEDULERS = 64, 4
-#: Rows timed together, so that the work stays in the processor's cache.
+#: Rows timed together, so that the work stays in the processor's cache. [rows] By definition without effect
+#: on results.
 _CHUNK = 8192
 
 

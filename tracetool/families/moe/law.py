@@ -16,7 +16,8 @@ from tracetool.families.moe.problem import Experts, expert_layers, layers_work
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
 
-#: Tokens a tile may hold; the library picks the fastest. Columns of a tile.
+#: Tokens a tile may hold, of which the library picks the fastest [tokens], and columns of a tile [columns].
+#: Both a prior.
 TOKEN_TILES, COLUMNS = (16.0, 32.0, 64.0, 128.0), 128.0
 
 

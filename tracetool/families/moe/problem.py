@@ -13,7 +13,8 @@ from tracetool.families.formats import dtype_of, element_bytes, on_tensor, produ
 from tracetool.families.gemm.problem import product_work
 from tracetool.hardware.gpu import Gpu
 
-#: Groups experts are taken in, by how many tokens they get.
+#: Groups experts are taken in, by how many tokens they get. [groups] A prior: a setting of the method, which
+#: no measurement decided.
 GROUPS = 12
 
 

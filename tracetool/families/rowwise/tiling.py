@@ -7,7 +7,8 @@ import numpy as np
 from tracetool.core.arrays import Floats
 from tracetool.hardware.gpu import Gpu
 
-#: Rows up to this length stay in a warp's registers: they are read once.
+#: Rows up to this length stay in a warp's registers: they are read once. [elements] By definition of
+#: pytorch/pytorch, ``aten/src/ATen/native/cuda/SoftMax.cu``, ``host_softmax``.
 WARP_COLUMNS = 1024.0
 
 

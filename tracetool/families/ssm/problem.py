@@ -14,11 +14,13 @@ from tracetool.families.ssm.mamba2 import is_mamba2, layers, mamba2_work
 from tracetool.hardware.gpu import Gpu
 
 #: Operations per number of the state and element: two products (step and transition, scaled input and its
-#: projection), a multiply-add that updates the state and one that adds it to the output. [op]
+#: projection), a multiply-add that updates the state and one that adds it to the output. [op] By definition
+#: of the recurrence in :func:`scan_work`.
 _PER_STATE = 6.0
 
 
-#: Per element of the sequence: step times input, and the multiply-add of what passes by the state. [op]
+#: Per element of the sequence: step times input, and the multiply-add of what passes by the state. [op] By
+#: definition of the same recurrence.
 _PER_ELEMENT = 3.0
 
 

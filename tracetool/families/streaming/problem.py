@@ -11,7 +11,8 @@ from tracetool.core.work import Work
 from tracetool.families.formats import dtype_of, element_bytes
 from tracetool.hardware.gpu import Gpu
 
-#: Smallest piece of a line that DRAM and L2 move. [B]
+#: Smallest piece of a line that DRAM and L2 move. [B] By definition of the architecture (NVIDIA, CUDA C++
+#: Best Practices Guide, "Coalesced Access to Global Memory").
 SECTOR_BYTES = 32.0
 
 

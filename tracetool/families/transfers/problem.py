@@ -9,11 +9,13 @@ from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
 from tracetool.hardware.gpu import Gpu
 
-#: Bytes each rank sends per byte of the message, at many ranks; all but send and broadcast lose 1/n.
+#: Bytes each rank sends per byte of the message, at many ranks; all but send and broadcast lose 1/n. [1] By
+#: definition of ring algorithms (Thakur et al., 2005; docs/families/links.md).
 FACTOR = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_all": 1.0}
 
 
-#: Bytes of device memory touched per byte on the wire: read, write, and the reduction's operand.
+#: Bytes of device memory touched per byte on the wire: one read and one write. [1] A prior: what a reduction
+#: reads beside them is not counted.
 MEMORY_PER_WIRE = 2.0
 
 
