@@ -19,11 +19,16 @@ child = import_module("tracetool.record.child")
 
 
 @pytest.fixture(autouse=True)
-def sigterm_restored() -> Iterator[None]:
-    """A SIGTERM that was noted leaves repeats of it ignored."""
-    before = signal.getsignal(signal.SIGTERM)
+def signals_of_a_terminal() -> Iterator[None]:
+    """SIGINT is not ignored, as it is where a shell started the tests in the background; both are restored.
+
+    A SIGTERM that was noted leaves repeats of it ignored.
+    """
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
-    signal.signal(signal.SIGTERM, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGCHLD])
