@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.replay.timelines import Step, played
-from tracetool.replay import order, scratch
+from tracetool.replay import overlap, scratch
 from tracetool.replay.dependencies import dependency_graph
 from tracetool.replay.overlap import Rates
 from tracetool.replay.scratch import Memory, Scratch, at_each
@@ -27,25 +27,25 @@ def _wrapped(function):
 @given(st.lists(times, min_size=1, max_size=4), st.booleans())
 @settings(max_examples=150, deadline=None)
 def test_a_carried_order_is_a_stable_sort(rounds: list[list[int]], some: bool) -> None:
-    settle = order._settle
+    settle = overlap._settle
     kept = Scratch()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(order, "compiled", lambda f, n: _wrapped(settle))
+        patch.setattr(overlap, "compiled", lambda f, n: _wrapped(settle))
         for made in rounds:
             time = np.array(made, np.float64)
             rows = np.flatnonzero(time > 2) if some else None
-            found = order.in_order(time, rows, kept, "x")
+            found = overlap.in_order(time, rows, kept, "x")
             known = np.arange(len(time)) if rows is None else rows
             assert found.tolist() == known[np.argsort(time[known], kind="stable")].tolist()
 
 
 def test_an_order_turned_round_is_sorted_anew() -> None:
     time = np.arange(400.0)[::-1].copy()
-    assert not order._settle(np.arange(400, dtype=np.int32), time, 8 * 400)
+    assert not overlap._settle(np.arange(400, dtype=np.int32), time, 8 * 400)
     with pytest.MonkeyPatch.context() as patch:
-        settle = order._settle
-        patch.setattr(order, "compiled", lambda f, n: _wrapped(settle))
-        assert order.in_order(time, None, Scratch(), "x").tolist() == list(range(400))[::-1]
+        settle = overlap._settle
+        patch.setattr(overlap, "compiled", lambda f, n: _wrapped(settle))
+        assert overlap.in_order(time, None, Scratch(), "x").tolist() == list(range(400))[::-1]
 
 
 @pytest.mark.parametrize("limit", [np.inf, 150.0])
