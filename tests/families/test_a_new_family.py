@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.package_copy import check_covered, check_use, copy_package, run_tests
+
 SPEC = '''"""The family toy: every element is squared once."""
 
 from __future__ import annotations
@@ -111,11 +108,7 @@ OVER_ALL = (
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a copy of package and tests with a toy family in it."""
-    root = tmp_path_factory.mktemp("copy")
-    for folder in ("tracetool", "tests", "schemas"):
-        skipped = shutil.ignore_patterns("__pycache__", "*.tracetool", "samples", "damaged")
-        shutil.copytree(ROOT / folder, root / folder, ignore=skipped)
-    shutil.copy(ROOT / "pyproject.toml", root)
+    root = copy_package(tmp_path_factory.mktemp("copy"))
     folder = root / "tracetool/families/toy"
     folder.mkdir()
     for name, text in {"__init__": '"""Toys."""\n', "spec": SPEC, "problem": PROBLEM, "law": LAW}.items():
@@ -123,21 +116,12 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def _run(copy: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    # the copy stands before the checkout, which is installed beside it
-    environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
-    return subprocess.run(
-        [sys.executable, *arguments], cwd=copy, env=environment, capture_output=True, text=True, check=False
-    )
-
-
 def test_a_toy_family_is_known_everywhere(copy: Path) -> None:
-    done = _run(copy, "-c", f"import tracetool; assert {str(copy)!r} in tracetool.__file__\n{USE}")
-    assert done.returncode == 0, done.stderr[-2000:]
+    check_use(copy, USE)
 
 
 def test_the_tests_over_every_family_cover_it(copy: Path) -> None:
-    done = _run(copy, "-m", "pytest", "-vv", "-p", "no:xdist", "-p", "no:cacheprovider", *OVER_ALL)
+    done = run_tests(copy, *OVER_ALL)
     assert done.returncode == 0, done.stdout[-3000:]
     for test in (
         "test_a_trace_states_a_shape",
@@ -145,6 +129,4 @@ def test_the_tests_over_every_family_cover_it(copy: Path) -> None:
         "test_a_table_row_of_the_columns",
         "test_a_family_chooses_among_its_laws",
     ):
-        lines = [line for line in done.stdout.splitlines() if test in line and "[toy]" in line]
-        assert lines, f"{test} did not run over the toy"
-        assert all("PASSED" in line for line in lines)
+        check_covered(done, test, "[toy]")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.package_copy import ROOT, check_covered, check_use, copy_package, run_tests
+
 TOY = Path(__file__).with_name("toy")
 #: What the rest of the program must know of it without a line of its own.
 USE = """
@@ -44,31 +42,18 @@ OVER_ALL = (
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a copy of package and tests with a toy GPU and its architecture in it."""
-    root = tmp_path_factory.mktemp("copy")
-    for folder in ("tracetool", "tests", "schemas"):
-        skipped = shutil.ignore_patterns("__pycache__", "*.tracetool", "samples", "damaged")
-        shutil.copytree(ROOT / folder, root / folder, ignore=skipped)
-    shutil.copy(ROOT / "pyproject.toml", root)
+    root = copy_package(tmp_path_factory.mktemp("copy"))
     shutil.copy(TOY / "architecture.toml", root / "tracetool/hardware/architectures/toy.toml")
     shutil.copy(TOY / "gpu.toml", root / "tracetool/hardware/gpus/toy-one.toml")
     return root
 
 
-def _run(copy: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    # the copy stands before the checkout, which is installed beside it
-    environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
-    return subprocess.run(
-        [sys.executable, *arguments], cwd=copy, env=environment, capture_output=True, text=True, check=False
-    )
-
-
 def test_a_toy_gpu_is_found_and_predicted(copy: Path) -> None:
-    done = _run(copy, "-c", f"import tracetool; assert {str(copy)!r} in tracetool.__file__\n{USE}")
-    assert done.returncode == 0, done.stderr[-2000:]
+    check_use(copy, USE)
 
 
 def test_the_tests_over_every_gpu_cover_it(copy: Path) -> None:
-    done = _run(copy, "-m", "pytest", "-vv", "-p", "no:xdist", "-p", "no:cacheprovider", *OVER_ALL)
+    done = run_tests(copy, *OVER_ALL)
     assert done.returncode == 0, done.stdout[-3000:]
     for test, toy in (
         ("test_every_number_names_a_known_source", "toy-one"),
@@ -78,9 +63,7 @@ def test_the_tests_over_every_gpu_cover_it(copy: Path) -> None:
         ("test_a_gpu_does_not_repeat_its_architecture", "toy-one"),
         ("test_an_architecture_is_sourced_and_plausible", "toy"),
     ):
-        lines = [line for line in done.stdout.splitlines() if f"{test}[{toy}" in line]
-        assert lines, f"{test} did not run over the toy"
-        assert all("PASSED" in line for line in lines)
+        check_covered(done, f"{test}[{toy}", "")
 
 
 @pytest.mark.parametrize(
@@ -95,7 +78,7 @@ def test_a_fault_in_the_file_is_found(copy: Path, old: str, new: str, fault: str
     text = file.read_text("utf-8")
     file.write_text(text.replace(old, new, 1), "utf-8")
     try:
-        done = _run(copy, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", *OVER_ALL[:2])
+        done = run_tests(copy, *OVER_ALL[:2])
     finally:
         file.write_text(text, "utf-8")
     assert done.returncode != 0

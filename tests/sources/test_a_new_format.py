@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.package_copy import check_covered, check_use, copy_package, run_tests
+
 FORMAT = '''"""Toy traces: a first line ``TOYTRACE`` and one kernel a line: start, end, name. [ns]"""
 
 from __future__ import annotations
@@ -85,36 +82,20 @@ assert all_formats()["toy"].title == "toy trace"
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a copy of package and tests with a toy format in it."""
-    root = tmp_path_factory.mktemp("copy")
-    for folder in ("tracetool", "tests", "schemas"):
-        skipped = shutil.ignore_patterns("__pycache__", "*.tracetool", "samples", "damaged")
-        shutil.copytree(ROOT / folder, root / folder, ignore=skipped)
-    shutil.copy(ROOT / "pyproject.toml", root)
+    root = copy_package(tmp_path_factory.mktemp("copy"))
     (root / "tracetool/sources/tabular/formats/toy.py").write_text(FORMAT, "utf-8")
     with (root / "tests/sources/makers.py").open("a", encoding="utf-8") as makers:
         makers.write(MAKER)
     return root
 
 
-def _run(copy: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    # the copy stands before the checkout, which is installed beside it
-    environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
-    return subprocess.run(
-        [sys.executable, *arguments], cwd=copy, env=environment, capture_output=True, text=True, check=False
-    )
-
-
 def test_a_toy_format_is_listed(copy: Path) -> None:
-    done = _run(copy, "-c", f"import tracetool; assert {str(copy)!r} in tracetool.__file__\n{USE}")
-    assert done.returncode == 0, done.stderr[-2000:]
+    check_use(copy, USE)
 
 
 def test_the_tests_over_every_format_cover_it(copy: Path) -> None:
     """Detection, reading to the nanosecond and that no other format claims it, over the toy too."""
-    over_all = ("-m", "pytest", "-vv", "-p", "no:xdist", "-p", "no:cacheprovider", "-k", "toy or described")
-    done = _run(copy, *over_all, "tests/sources/test_every_format.py")
+    done = run_tests(copy, "-k", "toy or described", "tests/sources/test_every_format.py")
     assert done.returncode == 0, done.stdout[-3000:]
     for test in ("told_by_content_alone", "gives_its_kernels_to_the_nanosecond"):
-        lines = [line for line in done.stdout.splitlines() if test in line and "[toy-" in line]
-        assert lines, f"{test} did not run over the toy"
-        assert all("PASSED" in line for line in lines)
+        check_covered(done, test, "[toy-")
