@@ -17,13 +17,17 @@ DOCS = Path(__file__).resolve().parent
 #: Pages and the laws they are about.
 PAGES = {
     "gemm": ("gemm", "gemm_older", "gemm_fp8", "gemm_fp8_block", "gemm_fp4"),
+    "formats": ("gemm_weight_only",),
     "vectors": ("gemm_vector",),
     "conv": ("conv", "conv_vector"),
     "prefill": ("prefill",),
     "decode": ("decode",),
+    "mla": ("mla_prefill", "mla_decode"),
+    "gdn": ("gdn_chunk", "gdn_update", "conv1d", "conv1d_update", "gdn"),
+    "mamba2": ("mamba2",),
     "moe": ("moe",),
     "rows": ("norm", "softmax"),
-    "streams": ("stream", "mamba2"),
+    "streams": ("stream",),
     "links": ("collective", "copy"),
 }
 START, END = "<!-- written by docs/families_page.py -->", "<!-- end -->"

@@ -27,7 +27,8 @@ from tracetool.model.traced import law_in_trace, traced
 SHAPE_COLUMNS: Final = (
     "batch", "m", "n", "k", "channels", "height", "width", "filters", "kernel_h", "kernel_w", "q_len",
     "kv_len", "heads", "kv_heads", "tokens", "hidden", "intermediate", "top_k", "experts", "rows", "cols",
-    "elements", "reads", "bytes", "ranks",
+    "elements", "reads", "bytes", "ranks", "seq_len", "num_tokens", "num_k_heads", "num_v_heads", "nheads",
+    "d_state",
 )  # fmt: skip
 
 

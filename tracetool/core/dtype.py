@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from typing import Final
 
-#: Bytes per element, scales of block formats included: nvfp4 has one fp8 scale per 16 elements,
-#: mxfp4 one per 32, fp8_block one fp32 scale per 128 elements (negligible).
+#: Bytes per element, scales of block formats included: nvfp4 has one fp8 scale per 16 elements, mxfp4 and
+#: mxfp8 one of 8 bits per 32 (OCP Microscaling Formats, 2023, section 5), int4_wo one of 16 bits per 128,
+#: fp8_block one fp32 scale per 128 elements and int8_wo and sq one per column (negligible). Of formats whose
+#: weights differ from their activations (:data:`ACTIVATIONS`), a weight.
 BYTES: Final[dict[str, float]] = {
     "fp64": 8.0, "complex128": 16.0, "complex64": 8.0,
     "fp32": 4.0, "tf32": 4.0, "int32": 4.0, "int64": 8.0, "int16": 2.0,
     "fp16": 2.0, "bf16": 2.0,
     "fp8": 1.0, "fp8_block": 1.0, "int8": 1.0, "uint8": 1.0, "bool": 1.0,
-    "nvfp4": 0.5625, "mxfp4": 0.53125, "int4": 0.5,
+    "nvfp4": 0.5625, "mxfp4": 0.53125, "int4": 0.5, "mxfp8": 1.03125,
+    "int4_wo": 0.515625, "int8_wo": 1.0, "sq": 1.0, "w4a16_mxfp4": 0.53125, "w4a8_mxfp4_mxfp8": 0.53125,
+}  # fmt: skip
+
+#: Format of the activations where the weights have another: weights alone in 4 or 8 bits (``_wo``),
+#: SmoothQuant (``sq``: both in int8, scales by token and channel), mxfp4 weights with activations of 16 or 8
+#: bits.
+ACTIVATIONS: Final[dict[str, str]] = {
+    "int4_wo": "bf16", "int8_wo": "bf16", "sq": "int8", "w4a16_mxfp4": "bf16", "w4a8_mxfp4_mxfp8": "mxfp8",
 }  # fmt: skip
 
 #: Spellings profilers and libraries write, lower case, to ours.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tracetool.core.arrays import Bools, Floats, Texts
-from tracetool.core.dtype import BYTES
+from tracetool.core.dtype import ACTIVATIONS, BYTES
 from tracetool.core.operators import OperatorColumns
 from tracetool.hardware.gpu import Gpu
 
@@ -14,8 +14,13 @@ PRODUCT_PIPE = {
     "fp64": "tensor_fp64", "fp32": "fp32", "tf32": "tensor_tf32", "fp16": "tensor_fp16",
     "bf16": "tensor_bf16",
     "fp8": "tensor_fp8", "fp8_block": "tensor_fp8", "int8": "tensor_int8", "uint8": "tensor_int8",
-    "nvfp4": "tensor_fp4", "mxfp4": "tensor_fp4", "int4": "tensor_fp16",
+    "nvfp4": "tensor_fp4", "mxfp4": "tensor_fp4", "int4": "tensor_fp16", "mxfp8": "tensor_fp8",
+    "int4_wo": "tensor_bf16", "int8_wo": "tensor_bf16", "sq": "tensor_int8", "w4a16_mxfp4": "tensor_bf16",
+    "w4a8_mxfp4_mxfp8": "tensor_fp8",
 }  # fmt: skip
+#: Pipes of narrow formats: where a GPU has none of its own, libraries convert weights to 16 bits on the way
+#: to the tensor cores and leave activations in 16 bits (IST-DASLab/marlin).
+_NARROW = frozenset({"tensor_fp8", "tensor_fp4"})
 #: Format of a product's result.
 RESULT = {
     "fp8": "bf16",
@@ -23,6 +28,8 @@ RESULT = {
     "nvfp4": "bf16",
     "mxfp4": "bf16",
     "int4": "bf16",
+    "mxfp8": "bf16",
+    **dict.fromkeys(ACTIVATIONS, "bf16"),
     "int8": "int32",
     "tf32": "fp32",
 }
@@ -39,6 +46,30 @@ def _mapped(words: Texts, table: dict[str, float], default: float) -> Floats:
 def element_bytes(words: Texts, default: float = 4.0) -> Floats:
     """Return bytes per element of each format; ``default`` where it is not known. Shape (n,). [B]"""
     return _mapped(words, BYTES, default)
+
+
+def activation_bytes(words: Texts, gpu: Gpu, default: float = 4.0) -> Floats:
+    """Return bytes per element of a product's activations; formats of weights alone differ. Shape (n,). [B]
+
+    Where the GPU multiplies no 8- or 4-bit floats, activations stay in 16 bits; ``default`` where the format
+    is not known.
+    """
+    sizes = {word: BYTES[ACTIVATIONS.get(word, word)] for word in BYTES}
+    return _mapped(words, {w: BYTES["bf16"] if _converted(w, gpu) else b for w, b in sizes.items()}, default)
+
+
+def dequantized(words: Texts, gpu: Gpu) -> Bools:
+    """Return the formats whose weights are converted before tensor cores multiply them. Shape (n,)."""
+    narrower = {word for word, other in ACTIVATIONS.items() if BYTES[word] < BYTES[other]}
+    if gpu.rate("tensor_fp4") > gpu.rate("tensor_fp8"):  # such tensor cores take 4 bits times 8
+        narrower.discard("w4a8_mxfp4_mxfp8")
+    return _mapped(words, {w: float(w in narrower or _converted(w, gpu)) for w in BYTES}, 0.0) > 0
+
+
+def _converted(word: str, gpu: Gpu) -> bool:
+    """Whether a GPU has no tensor cores for a format of 8 or 4 bits, so that weights become 16 bits wide."""
+    pipe = PRODUCT_PIPE.get(word, "")
+    return pipe in _NARROW and gpu.rate(pipe) <= gpu.rate("tensor_fp16")
 
 
 def result_bytes(words: Texts) -> Floats:

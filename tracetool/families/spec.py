@@ -34,6 +34,11 @@ class Sequence(Enum):
     SOFTMAX = auto()  #: streams of scores that may lie on the chip
 
 
+#: Columns every operator of a table may give beside its own: the library and version it ran under, the kernel
+#: or path in it, and how a collective was issued.
+LIBRARY_COLUMNS = ("stack", "implementation", "backend")
+
+
 @dataclass(frozen=True)
 class TableOperator:
     """One ``op`` of an operator table.
@@ -43,7 +48,7 @@ class TableOperator:
     op : str
         Value of the column ``op``.
     needs, takes : tuple of str
-        Columns a row must and may give.
+        Columns a row must and may give, beside :data:`LIBRARY_COLUMNS`.
     dtype : bool
         Whether it must give a number format.
     choices : mapping of str to tuple of str

@@ -21,9 +21,10 @@ PIPES = (
     "tensor_fp64", "tensor_tf32", "tensor_fp16", "tensor_bf16", "tensor_fp8", "tensor_int8", "tensor_fp4",
 )  # fmt: skip
 
-#: Where work goes on a GPU without a pipe. A dtype its tensor cores do not support is converted first.
+#: Where work goes on a GPU without a pipe. A dtype its tensor cores do not support is converted first;
+#: libraries convert 4-bit floats to 16 bits (IST-DASLab/marlin), not to 8.
 FALLBACK: Mapping[str, str] = {
-    "tensor_fp4": "tensor_fp8",
+    "tensor_fp4": "tensor_fp16",
     "tensor_fp8": "tensor_fp16",
     "tensor_int8": "tensor_fp16",
     "tensor_bf16": "fp32",

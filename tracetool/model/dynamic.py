@@ -14,7 +14,8 @@ from tracetool.model.power_calibration import PowerCalibration
 _TENSOR_KEY: Mapping[str, str] = {
     "fp64": "tensor_fp64", "fp32": "tensor_tf32", "tf32": "tensor_tf32", "fp16": "tensor_fp16",
     "bf16": "tensor_fp16", "fp8": "tensor_fp8", "fp8_block": "tensor_fp8", "int8": "tensor_int8",
-    "nvfp4": "tensor_fp4", "mxfp4": "tensor_fp4", "int4": "tensor_fp4",
+    "nvfp4": "tensor_fp4", "mxfp4": "tensor_fp4", "int4": "tensor_fp4", "mxfp8": "tensor_fp8",
+    "sq": "tensor_int8", "w4a8_mxfp4_mxfp8": "tensor_fp8",
 }  # fmt: skip
 
 

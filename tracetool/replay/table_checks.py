@@ -10,7 +10,7 @@ import polars as pl
 from tracetool.core.dtype import BYTES, SPELLINGS, canonical_dtype
 from tracetool.core.errors import BadInput
 from tracetool.families.registry import families
-from tracetool.families.spec import TableOperator
+from tracetool.families.spec import LIBRARY_COLUMNS, TableOperator
 
 #: The operators a table may name, as their families state them.
 OPERATORS: Final[Mapping[str, TableOperator]] = {
@@ -21,7 +21,7 @@ FAMILY_OF_OPERATOR: Final[Mapping[str, str]] = {
     operator.op: name for name, family in families().items() for operator in family.table
 }
 _TEXTS: Final = frozenset(
-    {*("op", "dtype", "kv_dtype", "phase", "kind", "distribution", "implementation", "kernel", "family")}
+    {*("op", "dtype", "kv_dtype", "phase", "kind", "distribution", "kernel", "family", *LIBRARY_COLUMNS)}
 )
 _FLAGS: Final = frozenset({"causal"})
 #: Columns that may be zero; every other number of an operator is at least 1.
@@ -111,7 +111,7 @@ def _dtypes(name: str, columns: pl.DataFrame, column: str) -> pl.DataFrame:
         raise BadInput.in_file(
             name,
             f"row {row}, column {column}: unknown number format {unknown[0]!r}",
-            f"known: {', '.join(list(BYTES)[:16])} and spellings such as {next(iter(SPELLINGS))}",
+            f"known: {', '.join(BYTES)} and spellings such as {next(iter(SPELLINGS))}",
         )
     return columns.with_columns(texts.replace_strict(canonical, default=None, return_dtype=pl.String))
 
@@ -125,7 +125,7 @@ def check_operators(name: str, frame: pl.DataFrame) -> pl.DataFrame:
         If a row is missing a column its op needs, or a value cannot be used.
     """
     operator_columns = (c for o in OPERATORS.values() for c in (*o.needs, *o.takes))
-    column_names = dict.fromkeys(["op", "dtype", "count", *operator_columns])
+    column_names = dict.fromkeys(["op", "dtype", "count", *operator_columns, *LIBRARY_COLUMNS])
     columns = _dtypes(name, _dtypes(name, _columns(name, frame, column_names), "dtype"), "kv_dtype")
     operator_names = columns["op"].str.to_lowercase()
     unknown = ~operator_names.is_in(list(OPERATORS)).fill_null(value=False)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetool.core.arrays import Bools, Floats, Ints
+from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
 from tracetool.families.formats import dtype_of, element_bytes, on_tensor, product_rate
@@ -143,19 +143,14 @@ def least_cycles(s: Scores, rate: Floats, gpu: Gpu) -> Floats:
     return np.asarray(_useful_flops(s) / (rate * gpu.sm_count))
 
 
-def attention_work(rows: OperatorColumns, gpu: Gpu) -> Work:
-    """Return the work of attention rows: every 128 queries (decode: all heads of a group) draw the keys."""
+def heads_work(rows: OperatorColumns, gpu: Gpu) -> Work:
+    """Return the work of attention whose heads, or groups of them, have keys of their own.
+
+    Every 128 queries (decode: all heads of a group) draw the keys.
+    """
     s = attention_scores(rows, gpu)
     keys = np.minimum(s.kv_len, np.where(s.decode, s.window, np.inf))
     cache = s.batch * s.kv_heads * keys * (s.head_dim + s.value_dim) * s.kv_size
     readers = np.ceil(s.q_len / 128.0) * np.where(s.decode, 1.0, s.heads / s.kv_heads)
     share = np.minimum(s.pairs / (s.q_len * s.kv_len), 1.0)
     return scores_work(s, cache * np.maximum(1.0, readers * share))
-
-
-def attention_law(rows: OperatorColumns, gpu: Gpu) -> Ints:
-    """Return 0 for rows of prefill and backward passes, 1 for those of decode, one query each. Shape (n,)."""
-    del gpu
-    phase = rows.text("phase")
-    decode = (phase == "decode") | ((phase == "") & (rows.number("q_len", 1.0) <= 1))
-    return np.where(decode, 1, 0).astype(np.int64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tracetool.families import names
 from tracetool.families.arguments import Reading, alike, sizes
-from tracetool.families.attention.problem import attention_law, attention_work
+from tracetool.families.attention.choice import attention_law, attention_work
 from tracetool.families.spec import Family, TableOperator, UserWords
 
 ATTENTION = Family(
@@ -14,9 +14,9 @@ ATTENTION = Family(
     place=30,
     shares=(0.60, 0.30, 0.10),
     pipe="tensor",
-    needs=(("q_len", "kv_len", "heads", "head_dim"),),
+    needs=(("q_len", "kv_len", "heads", "head_dim"), ("q_len", "kv_len", "heads", "kv_lora_rank")),
     count=attention_work,
-    laws=("prefill", "decode"),
+    laws=("prefill", "decode", "mla_prefill", "mla_decode"),
     choose=attention_law,
     table=(
         TableOperator(
@@ -24,6 +24,14 @@ ATTENTION = Family(
             ("batch", "q_len", "heads", "head_dim"),
             ("phase", "kv_len", "kv_heads", "causal", "window", "kv_dtype"),
             choices={"phase": ("prefill", "decode", "backward")},
+            same={"kv_len": "q_len"},
+            in_phase={"decode": ("kv_len",)},
+        ),
+        TableOperator(
+            "mla",
+            ("batch", "q_len", "heads", "kv_lora_rank"),
+            ("phase", "kv_len", "rope_dim", "nope_dim", "v_dim", "kv_dtype"),
+            choices={"phase": ("prefill", "decode")},
             same={"kv_len": "q_len"},
             in_phase={"decode": ("kv_len",)},
         ),

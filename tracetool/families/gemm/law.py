@@ -1,6 +1,6 @@
 """Matrix products: tiles in waves, fed from L2 and memory; formats with scales add a pass over A.
 
-Equation and sources: docs/families/gemm.md.
+Equation and sources: docs/families/gemm.md; of weights converted on the way, docs/families/formats.md.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import numpy as np
 from tracetool.core.arrays import Ints
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.coefficients import read_coefficients, values_of
-from tracetool.families.formats import on_tensor
+from tracetool.families.formats import dequantized, on_tensor
 from tracetool.families.gemm.problem import gemm_products, plan_of, work_of
 from tracetool.families.gemm.tiling import Products, TileRates
 from tracetool.families.instructions import older_kernels, rate_share
 from tracetool.families.law import Coefficients, Law
-from tracetool.families.pieces import Pieces
+from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
 
 _DATA = read_coefficients(__package__)
@@ -28,14 +28,23 @@ _QUANTIZED = {
     "drained": _DATA["tensor"]["drained"],
     **_DATA["quantized"],
 }
+_WEIGHT_ONLY = {**_GEMM, **_DATA["weight_only"]}
 #: Rows of A from which the host takes its longer path. [rows] A prior.
 FEW_ROWS = 32.0
+#: How sharply a weight's conversion and the products meet: exponent of the norm. [1] A prior, as where tiles
+#: are chosen.
+CONVERT_NORM = 4.0
 
 
 def product_pieces(p: Products, gpu: Gpu, c: Coefficients) -> Pieces:
     """Return the parts of products in tiles of tensor cores, with every coefficient of :data:`GEMM` given."""
     plan = plan_of(p, gpu, TileRates.of(c))
     n = len(p.m)
+    core = plan.core_cycles
+    if "dequantize_ops" in c:
+        # every block converts the weights of its tile, while its tensor cores multiply the tile before
+        converted = p.batch * np.ceil(p.m / plan.tile_m) * p.n * p.k * c["dequantize_ops"]
+        core = combined(core, converted / (gpu.rate("int") * gpu.sm_count), CONVERT_NORM)
     rows_of_a = p.batch * p.m * p.k
     odd = (p.m % 4 != 0) & (p.m > 1)
     passing = (
@@ -48,7 +57,7 @@ def product_pieces(p: Products, gpu: Gpu, c: Coefficients) -> Pieces:
         fixed_s=(c["launch_us"] + np.where(odd, c.get("odd_us", 0.0), 0.0)) * 1e-6,
         serial_cycles=plan.serial_cycles,
         stream_s=passing / gpu.dram_bytes_per_s,
-        core_cycles=plan.core_cycles,
+        core_cycles=core,
         memory_s=plan.memory_s,
         norm=np.full(n, c["overlap_norm"]),
         floor_s=floor * 1e-6,
@@ -84,20 +93,27 @@ GEMM_OLDER = Law("gemm_older", _older, _GEMM, parent="gemm", other_kernels=True)
 GEMM_FP8 = Law("gemm_fp8", _gemm, _QUANTIZED, by_vendor=_ON)
 GEMM_FP8_BLOCK = Law("gemm_fp8_block", _gemm, _QUANTIZED, by_vendor=_ON)
 GEMM_FP4 = Law("gemm_fp4", _gemm, _QUANTIZED, by_vendor=_ON)
-LAWS = (GEMM, GEMM_FP8, GEMM_FP8_BLOCK, GEMM_FP4, GEMM_OLDER)
+GEMM_WEIGHT_ONLY = Law("gemm_weight_only", _gemm, _WEIGHT_ONLY, parent="gemm", spread=(-0.7, 0.7))
+LAWS = (GEMM, GEMM_FP8, GEMM_FP8_BLOCK, GEMM_FP4, GEMM_OLDER, GEMM_WEIGHT_ONLY)
 
-#: Laws of matrix products: on tensor cores, on the FP32 pipe, formats with scales, and kernels made for an
-#: older architecture.
-PRODUCT_LAWS = ("gemm", "gemm_vector", "gemm_fp8", "gemm_fp8_block", "gemm_fp4", "gemm_older")
-_OLDER = PRODUCT_LAWS.index("gemm_older")
+#: Laws of matrix products: on tensor cores, on the FP32 pipe, formats with scales, kernels made for an older
+#: architecture, and formats whose weights are converted on the way to the tensor cores.
+PRODUCT_LAWS = (
+    *("gemm", "gemm_vector", "gemm_fp8", "gemm_fp8_block", "gemm_fp4", "gemm_older"),
+    "gemm_weight_only",
+)
+_OLDER, _CONVERTED = PRODUCT_LAWS.index("gemm_older"), PRODUCT_LAWS.index("gemm_weight_only")
+#: Formats of the laws after the first two.
+_SCALED = (("fp8", "int8", "sq", "mxfp8"), ("fp8_block",), ("nvfp4", "mxfp4", "w4a8_mxfp4_mxfp8"))
 
 
 def product_law(rows: OperatorColumns, gpu: Gpu) -> Ints:
     """Return the place in :data:`PRODUCT_LAWS` of each row's law, by format and kernel. Shape (n,)."""
     words = rows.text("dtype", "fp32")
     chosen = np.where(on_tensor(words, gpu), 0, 1)
-    for place, formats in enumerate((("fp8", "int8"), ("fp8_block",), ("nvfp4", "mxfp4")), start=2):
+    for place, formats in enumerate(_SCALED, start=2):
         scaled = np.any([words == word for word in formats], axis=0)
         chosen = np.where(scaled & (chosen == 0), place, chosen)
+    chosen = np.where((chosen != 1) & dequantized(words, gpu), _CONVERTED, chosen)
     chosen = np.where((chosen == 0) & older_kernels(rows, gpu), _OLDER, chosen)
     return chosen.astype(np.int64)

@@ -18,7 +18,7 @@ class Products:
     m: Floats
     n: Floats
     k: Floats
-    in_bytes: Floats  # per element of A and B [B]
+    in_bytes: Floats  # per element of A, and of B as tensor cores take it [B]
     out_bytes: Floats  # per element of C [B]
     rate: Floats  # [FLOP/clk/SM]
     tensor: Bools
@@ -27,6 +27,7 @@ class Products:
     tile_n: Floats
     split: Floats  # parts of K it states, NaN where none
     loads: Floats | None = None  # loads of an element of A and B by itself or with few others; none: 0
+    weight_bytes: Floats | None = None  # per element of B in memory, where it differs from A's [B]
 
     def take(self, rows: Ints | slice) -> Products:
         """Return the chosen products."""

@@ -7,7 +7,14 @@ import numpy as np
 from tracetool.core.arrays import Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
-from tracetool.families.formats import dtype_of, element_bytes, on_tensor, product_rate, result_bytes
+from tracetool.families.formats import (
+    activation_bytes,
+    dtype_of,
+    element_bytes,
+    on_tensor,
+    product_rate,
+    result_bytes,
+)
 from tracetool.families.gemm.tiling import Products, TilePlan, TileRates, plan_products
 from tracetool.hardware.gpu import Gpu
 
@@ -21,11 +28,13 @@ def gemm_products(rows: OperatorColumns, gpu: Gpu) -> Products:
     batch = np.maximum(rows.number("batch", 1.0), 1.0)
     m, n, k = (np.maximum(rows.number(c, 1.0), 1.0) for c in "mnk")
     words = dtype_of(rows)
-    size = element_bytes(words)
+    size, weight = activation_bytes(words, gpu), element_bytes(words)
     rate = product_rate(words, gpu)
+    inputs = batch * (m * size + n * weight) * k
     return Products(
-        batch, m, n, k, size, result_bytes(words), rate, on_tensor(words, gpu), batch * (m + n) * k * size,
-        rows.number("tile_m"), rows.number("tile_n"), rows.number("split_k"), _loads(rows, k, size),
+        batch, m, n, k, size, result_bytes(words), rate, on_tensor(words, gpu), inputs,
+        rows.number("tile_m"), rows.number("tile_n"), rows.number("split_k"), _loads(rows, k, weight),
+        None if np.array_equal(size, weight) else weight,
     )  # fmt: skip
 
 

@@ -215,7 +215,10 @@ def _cost(
     clocks = 2.0 * m * n / (p.rate * rates.tensor_efficiency)
     feeding = (m + n) * p.in_bytes / (gpu.shared_bytes_per_clock_sm * rates.shared_efficiency)
     per_k = np.sqrt(np.sqrt(_fourth(clocks) + _fourth(feeding)))
-    width = (np.minimum(m, p.m) + np.minimum(n, p.n)) * p.in_bytes
+    if p.weight_bytes is None:
+        width = (np.minimum(m, p.m) + np.minimum(n, p.n)) * p.in_bytes
+    else:
+        width = np.minimum(m, p.m) * p.in_bytes + np.minimum(n, p.n) * p.weight_bytes
     blocks = tiles * parts
     step = np.where(p.tensor, DEPTH if rates.odd_tiles > 0.0 else OLD_DEPTH, VECTOR_DEPTH)
     depth = np.ceil(p.k / parts / step) * step

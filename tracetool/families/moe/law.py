@@ -34,8 +34,9 @@ def _products(
         waves = np.ceil(blocks / sms)
         steps = np.ceil(depth / 64.0)
         products = waves * steps * (2.0 * tile * COLUMNS * 64.0 / rate + c["k_step_cycles"])
-        fills = blocks * (tile + COLUMNS) * e.size * depth / (gpu.l2_bytes_per_clock * c["l2_efficiency"])
-        moved = active * columns * depth * e.size + e.pairs * (2.0 * columns + depth * e.size)
+        width = tile * e.passing_size + COLUMNS * e.size
+        fills = blocks * width * depth / (gpu.l2_bytes_per_clock * c["l2_efficiency"])
+        moved = active * columns * depth * e.size + e.pairs * (2.0 * columns + depth * e.passing_size)
         drawn = moved / (np.minimum(blocks, sms) * c["sm_bytes_clk"])
         core = core + np.maximum(combined(products, fills, c["fill_norm"]), drawn)
         memory = memory + moved / (gpu.dram_bytes_per_s * c["dram_efficiency"])
@@ -47,7 +48,7 @@ def _layers(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     e = expert_layers(rows, gpu, c["skew"], c["imbalance"])
     n = len(rows)
     words = rows.text("dtype", "bf16")
-    quantized = e.size <= 1.0
+    quantized = e.passing_size < 2.0
     # kernels of FP8 reach another share of their peak, and no more than all of it
     format_rate = np.where(words == "fp8_block", c["block_rate"], np.where(quantized, c["fp8_rate"], 1.0))
     rate = e.rate * np.minimum(c["tensor_efficiency"] * format_rate, 1.0)

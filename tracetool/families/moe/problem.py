@@ -9,7 +9,7 @@ import numpy as np
 from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
-from tracetool.families.formats import dtype_of, element_bytes, on_tensor, product_rate
+from tracetool.families.formats import activation_bytes, dtype_of, element_bytes, on_tensor, product_rate
 from tracetool.families.gemm.problem import product_work
 from tracetool.hardware.gpu import Gpu
 
@@ -31,6 +31,7 @@ class Experts:
     top_k: Floats
     experts: Floats
     size: Floats  # bytes of a weight [B]
+    passing_size: Floats  # bytes of an activation the products take [B]
     rate: Floats  # [FLOP/clk/SM]
     tensor: Bools
 
@@ -69,7 +70,8 @@ def expert_layers(rows: OperatorColumns, gpu: Gpu, skew: float = 0.9, imbalance:
     return Experts(
         pairs, local / GROUPS * touched, each / touched, rows.number("hidden", 1.0),
         np.maximum(rows.number("intermediate", 1.0) / tp, 1.0), tokens, top_k, experts,
-        element_bytes(words, 2.0), product_rate(words, gpu), on_tensor(words, gpu),
+        element_bytes(words, 2.0), activation_bytes(words, gpu, 2.0), product_rate(words, gpu),
+        on_tensor(words, gpu),
     )  # fmt: skip
 
 

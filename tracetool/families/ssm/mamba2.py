@@ -17,7 +17,7 @@ References
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -25,6 +25,14 @@ from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
 from tracetool.families.formats import dtype_of, element_bytes
+from tracetool.families.ssm.conv1d import (
+    Convolutions,
+    conv1d_work,
+    convolutions,
+    is_conv1d,
+    is_update,
+    tokens_of,
+)
 
 #: Bytes of states, scores and decays, which kernels keep in FP32. [B] By definition of the format.
 _FP32_BYTES = 4.0
@@ -47,21 +55,22 @@ class Layers:
     state: Floats
     groups: Floats
     chunk: Floats
-    window: Floats  # of the convolution [tokens]
     size: Floats  # of an element of activations [B]
     update: Bools  # one token a sequence
     scans: Bools  # the scan is asked for, not the convolution alone
+    convolves: Bools  # the convolution is asked for, not the scan alone
+    convolution: Convolutions
 
     @property
     def mixed(self) -> Floats:
         """Channels of x, B and C, which pass through the convolution."""
-        return np.asarray(self.heads * self.head_dim + 2.0 * self.groups * self.state)
+        return self.convolution.channels
 
     @property
     def kernels(self) -> Floats:
         """Kernels of each layer. [1]"""
-        every = np.where(self.update, UPDATE_KERNELS, CHUNKED_KERNELS)
-        return np.asarray(np.where(self.scans, every, 1.0))
+        scans = np.where(self.update, UPDATE_KERNELS, CHUNKED_KERNELS) - 1.0
+        return np.asarray(np.where(self.scans, scans, 0.0) + np.where(self.convolves, 1.0, 0.0))
 
 
 def is_mamba2(rows: OperatorColumns) -> Bools:
@@ -70,23 +79,23 @@ def is_mamba2(rows: OperatorColumns) -> Bools:
 
 
 def layers(rows: OperatorColumns) -> Layers:
-    """Return the Mamba-2 layers of rows; ``implementation`` may name the convolution alone."""
-    sequences, length = rows.number("batch", 1.0), rows.number("seq_len", 1.0)
-    tokens = rows.number("num_tokens")
-    phase = rows.text("phase")
-    update = (phase == "decode") | (phase == "generation") | ((phase == "") & (length <= 1.0))
+    """Return the Mamba-2 layers of rows; ``implementation`` may name one kernel alone."""
+    length = rows.number("seq_len", 1.0)
+    heads, head_dim = rows.number("nheads"), rows.number("head_dim")
+    state, groups = rows.number("d_state"), rows.number("n_groups", 1.0)
     return Layers(
-        sequences=sequences,
-        tokens=np.where(np.isfinite(tokens), tokens, sequences * length),
-        heads=rows.number("nheads"),
-        head_dim=rows.number("head_dim"),
-        state=rows.number("d_state"),
-        groups=rows.number("n_groups", 1.0),
+        sequences=rows.number("batch", 1.0),
+        tokens=tokens_of(rows),
+        heads=heads,
+        head_dim=head_dim,
+        state=state,
+        groups=groups,
         chunk=np.minimum(rows.number("chunk_size", 256.0), np.maximum(length, 1.0)),
-        window=rows.number("d_conv", 4.0),
         size=element_bytes(dtype_of(rows, "bf16"), 2.0),
-        update=np.asarray(update, dtype=np.bool_),
-        scans=~np.char.startswith(rows.text("implementation").astype(str), "causal_conv1d"),
+        update=is_update(rows),
+        scans=~is_conv1d(rows),
+        convolves=is_conv1d(rows) | (rows.text("implementation") == ""),
+        convolution=convolutions(rows, heads * head_dim + 2.0 * groups * state),
     )
 
 
@@ -95,9 +104,7 @@ def mamba2_work(of: Layers) -> Work:
     channels = of.heads * of.head_dim
     mixed = of.mixed
     states = channels * of.state
-    convolution = 2.0 * of.window * of.tokens * mixed
-    # an update reads and writes the last tokens of each sequence beside its own
-    convolved = of.tokens * mixed * of.size * np.where(of.update, 2.0 * of.window, 2.0)
+    convolution = conv1d_work(of.convolution)
     chunks = of.tokens / of.chunk
     product = of.tokens * (2.0 * of.chunk * of.state * of.groups + of.chunk * channels + 4.0 * states)
     decays = of.tokens * of.heads
@@ -113,17 +120,21 @@ def mamba2_work(of: Layers) -> Work:
     moved = np.where(of.update, inputs + 2.0 * of.tokens * states * of.size, moved)
     chunked = of.scans & ~of.update
     tensor = np.where(chunked, product, 0.0)
-    vector = convolution + np.where(chunked, passing, np.where(of.scans, update, 0.0))
+    scanned = np.where(chunked, passing, np.where(of.scans, update, 0.0))
     exponentials = np.where(of.update, of.tokens * states, decays * (of.chunk / 2.0 + 3.0))
-    total = convolved + np.where(of.scans, moved, 0.0)
-    return Work.of(
+    moved = np.where(of.scans, moved, 0.0)
+    scan = Work.of(
         len(of.tokens),
-        useful_flops=tensor + vector,
+        useful_flops=tensor + scanned,
         tensor_flops=tensor,
-        fp32_flops=vector,
+        fp32_flops=scanned,
         sfu_ops=np.where(of.scans, exponentials, 0.0),
-        int_ops=2.0 * of.tokens * mixed,
-        shared_bytes=2.0 * np.where(of.scans, moved, 0.0),
-        l2_bytes=total,
-        dram_bytes=total,
+        shared_bytes=2.0 * moved,
+        l2_bytes=moved,
+        dram_bytes=moved,
     )
+    counts = {
+        f.name: getattr(scan, f.name) + np.where(of.convolves, getattr(convolution, f.name), 0.0)
+        for f in fields(Work)
+    }
+    return Work.of(len(of.tokens), **counts)

@@ -10,6 +10,7 @@ import numpy as np
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
 from tracetool.families.formats import dtype_of, element_bytes
+from tracetool.families.ssm.delta_net import delta_net_work, is_delta_net
 from tracetool.families.ssm.mamba2 import is_mamba2, layers, mamba2_work
 from tracetool.hardware.gpu import Gpu
 
@@ -25,16 +26,17 @@ _PER_ELEMENT = 3.0
 
 
 def ssm_work(rows: OperatorColumns, gpu: Gpu) -> Work:
-    """Return the work of Mamba-2 layers and of selective scans."""
-    of_layers = is_mamba2(rows)
-    if of_layers.all():
-        return mamba2_work(layers(rows))
-    if not of_layers.any():
-        return scan_work(rows, gpu)
+    """Return the work of Mamba-2 layers, gated delta nets and selective scans."""
+    mamba, delta = is_mamba2(rows), is_delta_net(rows)
     work = Work.of(len(rows))
-    chunked, scanned = np.flatnonzero(of_layers), np.flatnonzero(~of_layers)
-    work.put(chunked, mamba2_work(layers(rows.take(chunked))))
-    work.put(scanned, scan_work(rows.take(scanned), gpu))
+    for chosen, count in (
+        (mamba, lambda part: mamba2_work(layers(part))),
+        (delta, delta_net_work),
+        (~(mamba | delta), lambda part: scan_work(part, gpu)),
+    ):
+        places = np.flatnonzero(chosen)
+        if places.size:
+            work.put(places, count(rows.take(places)))
     return work
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tracetool.families.arguments import Reading, alike, sizes
 from tracetool.families.spec import Family, Streams, TableOperator, UserWords
-from tracetool.families.ssm.law import ssm_law
+from tracetool.families.ssm.law import SSM_LAWS, ssm_law
 from tracetool.families.ssm.problem import ssm_work
 
 SSM = Family(
@@ -13,15 +13,26 @@ SSM = Family(
     example="selective_scan_fwd_kernel",
     place=190,
     shares=(0.55, 0.35, 0.10),
-    needs=(("elements", "state"), ("batch", "seq_len", "nheads", "head_dim", "d_state")),
+    needs=(
+        ("elements", "state"),
+        ("batch", "seq_len", "nheads", "head_dim", "d_state"),
+        ("batch", "seq_len", "num_k_heads", "head_k_dim", "num_v_heads", "head_v_dim"),
+    ),
     count=ssm_work,
-    laws=("stream", "mamba2"),
+    laws=SSM_LAWS,
     choose=ssm_law,
     table=(
         TableOperator(
             "mamba2",
             ("batch", "seq_len", "nheads", "head_dim", "d_state"),
-            ("phase", "num_tokens", "d_model", "d_conv", "n_groups", "chunk_size", "implementation"),
+            ("phase", "num_tokens", "d_model", "d_conv", "n_groups", "chunk_size"),
+            dtype=False,
+            choices={"phase": ("prefill", "decode", "context", "generation")},
+        ),
+        TableOperator(
+            "gdn",
+            ("batch", "seq_len", "num_k_heads", "head_k_dim", "num_v_heads", "head_v_dim"),
+            ("phase", "num_tokens", "d_model", "d_conv"),
             dtype=False,
             choices={"phase": ("prefill", "decode", "context", "generation")},
         ),

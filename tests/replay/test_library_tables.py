@@ -1,0 +1,57 @@
+"""Operator tables of libraries: every table of measured operators is read and predicted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tracetool.core.dtype import ACTIVATIONS, BYTES
+from tracetool.families.spec import LIBRARY_COLUMNS
+from tracetool.replay.operator_tables import read_table
+from tracetool.replay.predict import predict_table
+from tracetool.replay.table_checks import OPERATORS
+
+
+@pytest.mark.data
+def test_every_table_of_a_library_is_predicted(data: Path) -> None:
+    paths = sorted((data / "stacks").glob("*.parquet"))
+    assert len(paths) > 100
+    for path in paths:
+        table = pl.read_parquet(path)
+        words = [c for c in ("dtype", "kv_dtype", "phase", "kind", *LIBRARY_COLUMNS) if c in table.columns]
+        sample = table.group_by(words, maintain_order=True).head(10).select(table.columns)
+        frame = predict_table(sample, table["gpu"][0]).frame
+        assert frame.height == sample.height, path.name
+        for column in ("duration_us", "duration_low_us", "duration_high_us", "energy_mj"):
+            assert (frame[column].is_finite() & (frame[column] > 0)).all(), f"{path.name}: {column}"
+
+
+@pytest.mark.parametrize("op", sorted(OPERATORS))
+def test_every_operator_may_name_its_library(op: str) -> None:
+    row: dict[str, object] = {"op": op, "dtype": "bf16", **dict.fromkeys(OPERATORS[op].needs, 16)}
+    row |= {"kind": "all_reduce"} if "kind" in OPERATORS[op].needs else {}
+    rows = read_table(pl.DataFrame([{**row, "stack": "vllm 0.24.0", "implementation": "one"}, row])).rows
+    assert rows.text("stack").tolist() == ["vllm 0.24.0", ""]
+    assert rows.text("implementation").tolist() == ["one", ""]
+
+
+@pytest.mark.parametrize("dtype", sorted(BYTES))
+def test_every_format_is_predicted(dtype: str) -> None:
+    rows = [
+        {"op": "gemm", "dtype": dtype, "m": 64, "n": 4096, "k": 4096},
+        {"op": "gemm", "dtype": dtype, "m": 8192, "n": 4096, "k": 4096},
+    ]
+    for gpu in ("v100-pcie", "a100-sxm", "h100-sxm", "b200-sxm", "mi300x"):
+        few, many = predict_table(pl.DataFrame(rows), gpu).frame["duration_us"].to_list()
+        assert 0 < few < many
+
+
+@pytest.mark.parametrize("dtype", sorted(set(ACTIVATIONS) - {"sq"}))
+def test_narrow_weights_are_worth_their_bytes_while_memory_binds(dtype: str) -> None:
+    row = {"op": "gemm", "m": 1, "n": 16384, "k": 16384}
+    frame = predict_table(pl.DataFrame([{**row, "dtype": d} for d in ("bf16", dtype)]), "h100-sxm").frame
+    wide, narrow = frame["dram_bytes"].to_list()
+    assert narrow / wide == pytest.approx(BYTES[dtype] / BYTES["bf16"], rel=0.01)
+    assert frame["duration_us"][1] < frame["duration_us"][0]
