@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
@@ -17,10 +17,14 @@ from tracetool.cli.app import run as command
 
 def _numeric_options() -> Iterator[tuple[tuple[str, ...], str, bool]]:
     for words, leaf in LEAVES:
+        annotations = get_type_hints(leaf.callback)  # type: ignore[attr-defined]
         for param in leaf.params:  # type: ignore[attr-defined]
-            kind = str(getattr(getattr(param, "type_descriptor", None), "annotation", ""))
-            if "float" in kind or "int" in kind:
-                yield words, param.opts[0], "float" in kind
+            number_types = {int, float} & {
+                annotations.get(param.name),
+                *get_args(annotations.get(param.name)),
+            }
+            if number_types:
+                yield words, param.opts[0], float in number_types
 
 
 OPTIONS = list(_numeric_options())

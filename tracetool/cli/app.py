@@ -15,7 +15,6 @@ import typer
 
 from tracetool.cli.guarded import guarded_streams
 from tracetool.cli.output import Printed, print_json
-from tracetool.cli.plain_types import spare
 from tracetool.core.errors import Terminated, TracetoolError
 
 EXIT_USAGE = 2
@@ -136,7 +135,6 @@ def _run(arguments: Sequence[str] | None) -> int:
     as_json = "--json" in (given[: given.index("--")] if "--" in given else given)
     Printed.document = False
     command = typer.main.get_command(build(_asked(given)))
-    spare(command)
     try:
         code = command.main(
             args=given,
