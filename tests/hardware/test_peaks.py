@@ -41,6 +41,15 @@ def test_units_times_rate_times_clock_is_the_published_peak(name: str, pipe: str
     assert _near(_computed(gpu, pipe), gpu.peaks[pipe]), (_computed(gpu, pipe), gpu.peaks[pipe])
 
 
+@pytest.mark.parametrize(
+    ("name", "pipe"), [(n, p) for n, p in RATES if MODELS[n].peaks[p].step < MODELS[n].peaks[p].value]
+)
+def test_half_or_twice_the_rate_is_found(name: str, pipe: str) -> None:
+    """A sparse rate, or one of half the width, is the fault that a sheet invites."""
+    gpu = MODELS[name]
+    assert not any(_near(factor * _computed(gpu, pipe), gpu.peaks[pipe]) for factor in (0.5, 2.0))
+
+
 @pytest.mark.parametrize("name", [n for n, gpu in MODELS.items() if "dram" in gpu.peaks])
 def test_bandwidth_is_the_published_one(name: str) -> None:
     assert _near(MODELS[name].dram_bytes_per_s * 1e-9, MODELS[name].peaks["dram"])
