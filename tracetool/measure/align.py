@@ -63,7 +63,7 @@ def align(
     *,
     around_s: float = 0.0,
     prior_sd_s: float = 0.005,
-    quick: Callable[[float], float] | None = None,
+    quick: Callable[[Floats], Floats] | None = None,
     points: int = 19,
     rounds: int = 3,
 ) -> Alignment:
@@ -77,7 +77,8 @@ def align(
         Where the offset is expected, and how sure: two stamps of one host clock differ by what reading
         the sensor takes and by the lag from launch to power. [s]
     quick : callable, optional
-        A cheaper, stiffer score: its peaks on a fine grid are tried too, so that none is skipped.
+        A cheaper, stiffer score of all offsets at once: its peaks on a fine grid are tried too, so that
+        none is skipped.
     points : int
         Offsets tried first, over three deviations either side.
     rounds : int
@@ -96,7 +97,7 @@ def align(
     tried = around_s + np.linspace(-reach, reach, points)
     if quick is not None:
         fine = around_s + np.linspace(-reach, reach, 16 * (points - 1) + 1)
-        rough = np.array([quick(float(x)) for x in fine]) + prior(fine)
+        rough = quick(fine) + prior(fine)
         tried = np.unique(np.concatenate([tried, fine[_peaks(rough, 6)]]))
     value = np.array([score(float(x)) for x in tried]) + prior(tried)
     for _ in range(rounds):

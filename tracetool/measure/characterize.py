@@ -14,7 +14,7 @@ from tracetool.hardware.sensors import Sensor
 from tracetool.measure.filters import sensor_boxes
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.readings import Readings, resolve_updates, update_period
-from tracetool.measure.response import respond
+from tracetool.measure.response import log_likelihoods, respond
 from tracetool.measure.timeline import Timeline
 
 #: Windows and lags looked at: from a tenth of a short window to twice the longest. [s]
@@ -75,12 +75,7 @@ def _best_offsets(
         else:
             sensor = replace(nominal, kind="lag", window_s=float("nan"), lag_s=float(length), delay_s=0.0)
         boxes = sensor_boxes(sensor, readings.jitter_s)
-        scores = np.array(
-            [
-                respond(replace(readings, time_s=readings.time_s - x), timeline, boxes).log_likelihood
-                for x in offsets
-            ]
-        )
+        scores = log_likelihoods(readings, timeline, boxes, offsets)
         scores -= 0.5 * ((offsets - _OFFSET_AT) / _OFFSET_SD) ** 2
         value[i], at[i] = scores.max(), offsets[int(np.argmax(scores))]
     return value, at

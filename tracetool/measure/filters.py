@@ -70,13 +70,13 @@ def sensor_boxes(sensor: Sensor, jitter_s: float = 0.0) -> Boxes:
 
 
 def timing_noise(boxes: Boxes, time_s: Floats, edges_s: Floats, swing_w: float, jitter_s: float) -> Floats:
-    r"""Return what stamps that have a small error do to each reading. Shape (n,). [W]
+    r"""Return what stamps that have a small error do to each reading. Shape of ``time_s``. [W]
 
     Parameters
     ----------
     boxes : Boxes
         The filter.
-    time_s : array, shape (n,)
+    time_s : array, shape (n,) or (k, n)
         Updates. [s]
     edges_s : array, shape (e,)
         Moments where activity comes or goes, sorted. [s]
@@ -90,7 +90,7 @@ def timing_noise(boxes: Boxes, time_s: Floats, edges_s: Floats, swing_w: float, 
     An edge displaced by :math:`\delta` inside a box of length :math:`w` moves its mean by
     :math:`\delta \Delta P / w`; edges are off independently.
     """
-    variance = np.zeros(len(time_s))
+    variance = np.zeros(time_s.shape)
     for back, front, weight in zip(boxes.back_s, boxes.front_s, boxes.weight, strict=True):
         inside = np.searchsorted(edges_s, time_s - front) - np.searchsorted(edges_s, time_s - back)
         variance += (weight / (back - front)) ** 2 * inside

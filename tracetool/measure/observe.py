@@ -18,7 +18,7 @@ from tracetool.measure.fit_levels import fit_levels
 from tracetool.measure.levels import Levels
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.readings import Readings, poll_spacing, resolve_updates, update_period
-from tracetool.measure.response import respond
+from tracetool.measure.response import log_likelihoods
 from tracetool.measure.short_window import class_likelihood, compact_classes, fit_window
 from tracetool.measure.timeline import Timeline
 
@@ -173,13 +173,7 @@ def choose_sensor(time_s: Floats, power_w: Floats, timeline: Timeline, sensors: 
     near = timeline.within(float(part.time_s[0]) - 5.0, float(part.time_s[-1]) + 5.0)
     offsets = LAG_S + CLOCK_SD_S * np.linspace(-2.0, 2.0, 9)
     score = [
-        max(
-            respond(
-                replace(part, time_s=part.time_s - x), near, sensor_boxes(s, part.jitter_s)
-            ).log_likelihood
-            for x in offsets
-        )
-        for s in sensors
+        float(log_likelihoods(part, near, sensor_boxes(s, part.jitter_s), offsets).max()) for s in sensors
     ]
     best = int(np.argmax(score))
     return sensors[best] if score[best] > score[0] + _DECISIVE else sensors[0]
@@ -212,7 +206,7 @@ def _align_part(
     worth *= _LEVELS_COUNT
     return align(
         lambda x: worth * fit_levels(moved(x), near, boxes).log_likelihood,
-        quick=lambda x: worth * respond(moved(x), near, boxes).log_likelihood,
+        quick=lambda offsets_s: worth * log_likelihoods(part, near, boxes, offsets_s),
         around_s=around_s,
         prior_sd_s=prior_sd_s,
     )

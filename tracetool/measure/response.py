@@ -26,13 +26,11 @@ _DRIFT_READINGS = 25
 _DRIFT_SHARE = 0.1
 
 
-#: A burst's power differs for this long after it begins, and what follows it for this long after. [s]
-YOUNG_S = 0.2
 #: States are not quite steady: below this share of the log's range misfits say nothing.
 _FLOOR_SHARE = 0.01
-#: Its last blocks leave the GPU half empty. [s]
-LATE_S = 0.1
-#: By about this much, relative to the log's range.
+#: Readings explained at once, which bounds what a fit over many offsets takes.
+_TOGETHER = 12_000
+#: Just after a burst began, before its end and after it power differs by this much, relative to the range.
 _YOUNG_SHARE = 0.3
 
 
@@ -46,38 +44,18 @@ class Response:
     fitted_w: Floats  # (n,)
 
 
-def _age_ramps(timeline: Timeline) -> list[Ramp]:
-    """Integrals of time before anything ran, just after a burst began, before its end, and after it."""
-    ends = timeline.off_start_s
-    starts = np.concatenate([timeline.start_s[:1], timeline.off_end_s[:-1]])
-    if not len(ends):
-        return []
-    out = []
-    late = np.maximum(starts + YOUNG_S, ends - LATE_S)
-    spans = (
-        (starts[:1] - 1e7, starts[:1]),  # before anything ran: clocks are lower than after
-        (starts, np.minimum(ends, starts + YOUNG_S)),
-        (np.minimum(late, ends), ends),
-        (ends, np.minimum(np.append(starts[1:], np.inf), ends + YOUNG_S)),
-    )
-    for open_s, stop in spans:
-        corners = np.empty(2 * len(open_s))
-        corners[0::2], corners[1::2] = open_s, stop
-        values = np.zeros(2 * len(open_s))
-        values[1::2] = np.cumsum(stop - open_s)
-        values[2::2] = values[1:-1:2]
-        out.append(Ramp(corners, values))
-    return out
-
-
-def _filtered(readings: Readings, ramps: Sequence[Ramp], boxes: Boxes) -> Floats:
-    """Share of each reading in each state. Shape (n, states)."""
-    out = np.zeros((len(readings), len(ramps)))
-    for back, front, weight in zip(boxes.back_s, boxes.front_s, boxes.weight, strict=True):
-        open_s, close_s = readings.time_s - back, readings.time_s - front
-        for i, ramp in enumerate(ramps):
-            out[:, i] += (ramp(close_s) - ramp(open_s)) * (weight / (back - front))
-    return out
+def _filtered(times_s: Floats, ramps: Sequence[Ramp], boxes: Boxes) -> Floats:
+    """Share of each reading in each state. Shape (k, n, states) of times of shape (k, n)."""
+    # boxes of a lag meet: each of their ends is looked up once
+    ends, at = np.unique(np.concatenate([boxes.back_s, boxes.front_s]), return_inverse=True)
+    back, front = np.split(at, 2)
+    moments = times_s[:, None, :] - ends[:, None]
+    scale = (boxes.weight / (boxes.back_s - boxes.front_s))[:, None]
+    shares = np.empty((*times_s.shape, len(ramps)))
+    for i, ramp in enumerate(ramps):
+        reached = ramp(moments)
+        shares[..., i] = ((reached[:, front] - reached[:, back]) * scale).sum(axis=1)
+    return shares
 
 
 def _hats(time_s: Floats) -> Floats:
@@ -105,38 +83,62 @@ def respond(readings: Readings, timeline: Timeline, boxes: Boxes) -> Response:
     -----
     Least squares under a Student likelihood; a state never seen is left at the mean.
     """
+    value, noise_w, swing_w, fitted_w = _explain(readings, timeline, boxes, np.zeros(1))
+    return Response(float(value[0]), float(noise_w[0]), float(swing_w[0]), fitted_w[0])
+
+
+def log_likelihoods(readings: Readings, timeline: Timeline, boxes: Boxes, offsets_s: Floats) -> Floats:
+    """Return :func:`respond`'s log likelihood of readings that are each offset late. Shape (k,).
+
+    Parameters
+    ----------
+    readings, timeline, boxes
+        As of :func:`respond`.
+    offsets_s : array, shape (k,)
+        From activity to reading. [s]
+    """
+    most = max(1, _TOGETHER // len(readings))
+    parts = np.split(offsets_s, range(most, len(offsets_s), most))
+    return np.concatenate([_explain(readings, timeline, boxes, part)[0] for part in parts])
+
+
+def _explain(
+    readings: Readings, timeline: Timeline, boxes: Boxes, offsets_s: Floats
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return log likelihood, noise and swing, shape (k,), and fitted readings, (k, n), at each offset."""
     y = readings.power_w
-    young = _age_ramps(timeline)
-    state = _filtered(readings, [*timeline.state_ramps(), *young], boxes)
+    times_s = readings.time_s - offsets_s[:, None]
+    bursts = timeline.burst_ramps
+    state = _filtered(times_s, [*timeline.state_ramps(), *bursts], boxes)
     hats = _hats(readings.time_s)
     reach = max(float(np.ptp(y)), 1.0)
-    drift = (hats[:, None, :] * state[:, :2, None]).reshape(len(y), -1) if hats.shape[1] > 1 else state[:, :0]
-    matrix = np.hstack([state, drift])
+    moving = state[..., :2] if hats.shape[1] > 1 else state[..., :0]
+    drift = (hats[:, None, :] * moving[..., None]).reshape(*times_s.shape, -1)
+    matrix = np.concatenate([state, drift], axis=2)
     tie = np.concatenate(
         [
             np.full(3, 1e-3 / reach),
-            np.full(len(young), 1.0 / (_YOUNG_SHARE * reach)),
-            np.full(drift.shape[1], 1.0 / (_DRIFT_SHARE * reach)),
+            np.full(len(bursts), 1.0 / (_YOUNG_SHARE * reach)),
+            np.full(drift.shape[2], 1.0 / (_DRIFT_SHARE * reach)),
         ]
     )
-    center = float(np.median(y))
-    target = y - center
+    target = y - float(np.median(y))
     floor = max(0.1, _FLOOR_SHARE * reach)
-    noise = 0.1 * reach
-    timing = timing_noise(boxes, readings.time_s, timeline.edges_s, reach, timeline.jitter_s)
+    noise = np.full((len(offsets_s), 1), 0.1 * reach)
+    timing = timing_noise(boxes, times_s, timeline.edges_s, reach, timeline.jitter_s)
     ratio = np.hypot(1.0, timing / noise)
     weight = 1.0 / ratio**2
     miss: Floats = target
-    powers_w: Floats = np.zeros(matrix.shape[1])
+    powers_w: Floats = np.zeros((len(offsets_s), matrix.shape[2]))
     for _ in range(_ROUNDS):
-        heavy = matrix * (weight / noise**2)[:, None]
-        normal = heavy.T @ matrix + np.diag(tie**2)
-        powers_w = np.asarray(np.linalg.solve(normal, heavy.T @ target), dtype=np.float64)
-        miss = target - matrix @ powers_w
-        noise = max(floor, 1.4826 * float(np.median(np.abs(miss / ratio))))
+        heavy = np.swapaxes(matrix * (weight / noise**2)[..., None], 1, 2)
+        normal = heavy @ matrix + np.diag(tie**2)
+        powers_w = np.linalg.solve(normal, (heavy @ target)[..., None])[..., 0]
+        miss = target - (matrix @ powers_w[..., None])[..., 0]
+        noise = np.maximum(floor, 1.4826 * np.median(np.abs(miss / ratio), axis=1, keepdims=True))
         ratio = np.hypot(1.0, timing / noise)
         weight = (_FREEDOM + 1) / (_FREEDOM + (miss / (noise * ratio)) ** 2) / ratio**2
     each = noise * ratio
-    data = -0.5 * (_FREEDOM + 1) * float(np.log1p((miss / each) ** 2 / _FREEDOM).sum())
-    value = data - float(np.log(each).sum()) - 0.5 * float(((tie * powers_w) ** 2).sum())
-    return Response(value, noise, float(powers_w[0] - powers_w[1]), y - miss)
+    data = -0.5 * (_FREEDOM + 1) * np.log1p((miss / each) ** 2 / _FREEDOM).sum(axis=1)
+    value = data - np.log(each).sum(axis=1) - 0.5 * ((tie * powers_w) ** 2).sum(axis=1)
+    return value, noise[:, 0], powers_w[:, 0] - powers_w[:, 1], y - miss

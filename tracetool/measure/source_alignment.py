@@ -19,7 +19,7 @@ from tracetool.measure.clock_fit import ClockFit, fit_clock_offset
 from tracetool.measure.filters import sensor_boxes
 from tracetool.measure.power_log import PowerLog, power_logs, telemetry_devices
 from tracetool.measure.readings import Readings, resolve_updates
-from tracetool.measure.response import respond
+from tracetool.measure.response import log_likelihoods
 from tracetool.measure.sensors import candidate_sensors
 from tracetool.measure.timeline import Timeline, build_timeline
 from tracetool.sources.assemble import shift_trace
@@ -196,9 +196,9 @@ def _likeliest(
         boxes = [sensor_boxes(s, readings.jitter_s) for s in sensors[:3]]
         near = at + np.linspace(-1.0, 1.0, 7) * readings.update_s
         values = [
-            (respond(replace(readings, time_s=readings.time_s - x), timeline, box).log_likelihood, float(x))
+            (float(value), float(x))
             for box in boxes
-            for x in near
+            for value, x in zip(log_likelihoods(readings, timeline, box, near), near, strict=True)
         ]
         explained.append(max(values))
     best = int(np.argmax([value for value, _ in explained]))

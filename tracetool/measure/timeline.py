@@ -16,6 +16,10 @@ from tracetool.core.arrays import Floats, Ints
 #: Off time up to this long after an activity is a gap (clocks still high); the rest is idle. [s]
 GAP_HOLD_S = 1.0
 STATES = ("active", "gap", "idle")
+#: A burst's power differs for this long after it begins, and what follows it for this long after. [s]
+YOUNG_S = 0.2
+#: Its last blocks leave the GPU half empty. [s]
+LATE_S = 0.1
 #: Classes of time without activity: soon after one, clocks still high, and later or outside the trace.
 ACTIVE_IDLE, IDLE = "(active idle)", "(idle)"
 
@@ -88,6 +92,30 @@ class Timeline:
         times = times[np.append(np.diff(times) > 0, True)]
         idle = Ramp(times, (times - times[0]) - self.busy(times) - gap(times))
         return self.busy, gap, idle
+
+    @cached_property
+    def burst_ramps(self) -> list[Ramp]:
+        """Integrals of time before anything ran, just after a burst began, before its end, and after it."""
+        ends = self.off_start_s
+        starts = np.concatenate([self.start_s[:1], self.off_end_s[:-1]])
+        if not len(ends):
+            return []
+        ramps = []
+        late = np.maximum(starts + YOUNG_S, ends - LATE_S)
+        spans = (
+            (starts[:1] - 1e7, starts[:1]),  # before anything ran: clocks are lower than after
+            (starts, np.minimum(ends, starts + YOUNG_S)),
+            (np.minimum(late, ends), ends),
+            (ends, np.minimum(np.append(starts[1:], np.inf), ends + YOUNG_S)),
+        )
+        for open_s, stop in spans:
+            corners = np.empty(2 * len(open_s))
+            corners[0::2], corners[1::2] = open_s, stop
+            values = np.zeros(2 * len(open_s))
+            values[1::2] = np.cumsum(stop - open_s)
+            values[2::2] = values[1:-1:2]
+            ramps.append(Ramp(corners, values))
+        return ramps
 
     def shifted(self, by_s: float, drift: float = 0.0, pivot_s: float = 0.0) -> Timeline:
         """Return the same timeline moved by ``by_s`` at ``pivot_s``, and stretched by ``drift``.
