@@ -5,27 +5,36 @@ from __future__ import annotations
 import math
 import re
 import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from itertools import pairwise
+from typing import Final
 
 #: Words a device string carries that do not distinguish GPUs.
-_NOISE = frozenset(
-    (
-        "nvidia",
-        "amd",
-        "tesla",
-        "geforce",
-        "quadro",
-        "instinct",
-        "corporation",
-        "graphics",
-        "radeon",
-        "gpu",
-        "oam",
-        "vf",
-    )
-)
+_NOISE: Final = frozenset((
+    "nvidia", "amd", "tesla", "geforce", "quadro", "instinct", "corporation", "graphics", "radeon", "gpu",
+    "oam", "vf", "generation", "edition",
+))  # fmt: skip
+#: Words that make another GPU of a model: an RTX 4070 Ti or the RTX 4070 of a laptop is no RTX 4070.
+_SUFFIXES: Final = frozenset((
+    "ti", "super", "d", "laptop", "mobile", "max", "q", "ada", "pro", "sff", "xt", "xtx", "gre", "3e",
+))  # fmt: skip
+#: How a GPU is mounted: one that is said to be mounted otherwise than its name says is another GPU.
+_MOUNTS: Final = frozenset(("sxm", "pcie", "nvl"))
+#: Generations of one socket, and the workstation whose GPUs have it.
+_SXM: Final = re.compile(r"sxm\d|dgxs")
+#: Words of GeForce names that are also written without a space: RTX3090, GTX1080Ti.
+_JOINED: Final = re.compile(r"(?<=\b[rg]tx)(?=\d)|(?<=\d{4})(?=(?:ti|super|d)\b)")
+_SIZE: Final = re.compile(r"(\d+)gb?")
+
+
+@dataclass(frozen=True)
+class _Name:
+    """A name or device string: its words, and the memory size among them. [GB]"""
+
+    words: frozenset[str]
+    size_gb: float | None
 
 
 @cache
@@ -35,9 +44,18 @@ def gpu_names() -> tuple[str, ...]:
     return tuple(sorted(f.name[:-5] for f in folder.iterdir() if f.name.endswith(".toml")))
 
 
-def _words(text: str) -> tuple[str, ...]:
-    split = re.sub(r"(?<=\d)(?=gb\b)", " ", text.lower())
-    return tuple(w for w in re.split(r"[^a-z0-9.]+", split) if w and w not in _NOISE)
+def _read_name(text: str) -> _Name:
+    """Return the words of a name.
+
+    >>> name = _read_name("NVIDIA A100-SXM4-40GB")
+    >>> sorted(name.words), name.size_gb
+    (['a100', 'sxm'], 40.0)
+    """
+    spaced = _JOINED.sub(" ", re.sub(r"(?<=\d)\s+(?=gb\b)", "", text.lower()))
+    words = [w.strip(".") for w in re.split(r"[^a-z0-9.]+", spaced)]
+    words = ["sxm" if _SXM.fullmatch(w) else w for w in words if w and w not in _NOISE]
+    sizes = [float(m[1]) for w in words if (m := _SIZE.fullmatch(w))]
+    return _Name(frozenset(w for w in words if not _SIZE.fullmatch(w)), sizes[0] if sizes else None)
 
 
 def _aliases(name: str) -> list[str]:
@@ -47,26 +65,25 @@ def _aliases(name: str) -> list[str]:
 
 
 @cache
-def _spellings() -> tuple[tuple[tuple[str, ...], str], ...]:
-    found = [(_words(n), n) for n in gpu_names()]
-    found += [(_words(a), n) for n in gpu_names() for a in _aliases(n)]
-    return tuple(found)
+def _spellings() -> tuple[tuple[_Name, str], ...]:
+    return tuple((_read_name(text), name) for name in gpu_names() for text in (name, *_aliases(name)))
 
 
 def match_gpu(device: str, memory_bytes: float | None = None) -> str | None:
-    """Return the name of the GPU a device string means, or None if no rule knows it.
+    """Return the name of the GPU a device string means, or None if no rule resolves it.
 
-    Case, punctuation and makers' words are ignored. A string that says more than an alias
-    (a memory size, a driver's suffix) still matches when every word of the alias is in it;
-    the alias with the most words wins, and a tie between GPUs is no match. Of GPUs whose names differ
-    only by their memory the nearest in size is taken, unless the matching alias states a size itself.
+    Case, punctuation and makers' words are ignored, and so is the generation of an SXM socket. A string that
+    says more than a GPU's name (a driver's suffix) still matches when every word of the name is in it, unless
+    what it says more is another model's (``Ti``, ``Laptop``) or another mount (PCIe against SXM). The name
+    with the most words wins, and a tie between models is no match. Of GPUs whose names differ only by their
+    memory the nearest in size is taken: the size that the string states, else the trace's.
 
     Parameters
     ----------
     device : str
         Name as a profiler wrote it.
     memory_bytes : float, optional
-        Device memory the trace states; by default the size in ``device``, if there is one. [B]
+        Device memory the trace states. [B]
 
     Examples
     --------
@@ -75,40 +92,56 @@ def match_gpu(device: str, memory_bytes: float | None = None) -> str | None:
     >>> match_gpu("Tesla V100-DGXS-32GB"), match_gpu("Tesla V100-SXM2", memory_bytes=34e9)
     ('v100-sxm2-32gb', 'v100-sxm2-32gb')
     """
-    asked = _words(device)
-    matches = [(len(words), words, n) for words, n in _spellings() if words and set(words) <= set(asked)]
-    if not matches:
+    asked = _read_name(device)
+    matches = [
+        (name, gpu)
+        for name, gpu in _spellings()
+        if name.words and name.words <= asked.words and not _is_another(asked.words - name.words, gpu)
+    ]
+    most = max((len(name.words) for name, _ in matches), default=0)
+    best = [(name, gpu) for name, gpu in matches if len(name.words) == most]
+    if len({_model(gpu) for _, gpu in best}) != 1:
         return None
-    exact = [match for match in matches if match[1] == asked]
-    longest = max(size for size, _, _ in matches)
-    best = exact if len({n for _, _, n in exact}) == 1 else [m for m in matches if m[0] == longest]
-    if len({n for _, _, n in best}) != 1:
-        return None
-    name = best[0][2]
-    if any(_stated_bytes(words) for _, words, _ in best):
-        return name
-    size = memory_bytes or _stated_bytes(asked)
-    return _nearest_in_memory(name, size) if size else name
+    same_size = {gpu for name, gpu in best if name.size_gb == asked.size_gb}
+    if len(same_size) == 1 and (asked.size_gb or not memory_bytes):
+        return same_size.pop()
+    size_gb = asked.size_gb or _bare_size(asked, best[0][1]) or (memory_bytes or math.nan) / 2**30
+    return _nearest_in_memory(best[0][1], size_gb)
 
 
-def _stated_bytes(words: tuple[str, ...]) -> float | None:
-    """Return the memory size among a name's words. [B]"""
-    sizes = [float(size) for size, unit in pairwise(words) if unit == "gb" and size.isdigit()]
-    return sizes[0] * 2**30 if sizes else None
+def _is_another(more: frozenset[str], gpu: str) -> bool:
+    """Return whether words beyond a GPU's name make it another GPU."""
+    own_mount = _MOUNTS & _read_name(gpu).words
+    return bool(more & _SUFFIXES) or bool(own_mount and more & _MOUNTS)
+
+
+def _model(gpu: str) -> str:
+    """Return a GPU's name without its memory size."""
+    return re.sub(r"-\d+gb$", "", gpu)
+
+
+def _variants(gpu: str) -> Sequence[str]:
+    """Return the GPUs named alike but for their memory."""
+    return [n for n in gpu_names() if _model(n) == _model(gpu)]
+
+
+def _bare_size(asked: _Name, gpu: str) -> float | None:
+    """Return a memory size written without its unit, as in A100-80-PCIe. [GB]"""
+    sizes = {name.size_gb for name, of in _spellings() if name.size_gb and _model(of) == _model(gpu)}
+    return next((float(w) for w in asked.words if w.isdigit() and float(w) in sizes), None)
 
 
 @cache
-def _memory_bytes(name: str) -> float:
-    text = (resources.files(__package__) / "gpus" / f"{name}.toml").read_text("utf-8")
+def _memory_gb(gpu: str) -> float:
+    text = (resources.files(__package__) / "gpus" / f"{gpu}.toml").read_text("utf-8")
     number = tomllib.loads(text).get("memory", {}).get("memory_bytes", {})
-    return float(number.get("value", "nan"))
+    return float(number.get("value", "nan")) / 2**30
 
 
-def _nearest_in_memory(name: str, size_bytes: float) -> str:
+def _nearest_in_memory(gpu: str, size_gb: float) -> str:
     """Return the GPU nearest in memory size, by ratio, among those named alike but for that size."""
-    model = re.sub(r"-\d+gb$", "", name)
-    variants = [n for n in gpu_names() if re.sub(r"-\d+gb$", "", n) == model]
-    if len(variants) == 1:
-        return name
-    apart = {n: abs(math.log(_memory_bytes(n) / size_bytes)) for n in variants}
-    return min((n for n in variants if math.isfinite(apart[n])), key=lambda n: apart[n], default=name)
+    variants = _variants(gpu)
+    if len(variants) == 1 or math.isnan(size_gb):
+        return gpu
+    apart = {n: abs(math.log(_memory_gb(n) / size_gb)) for n in variants}
+    return min((n for n in variants if math.isfinite(apart[n])), key=lambda n: apart[n], default=gpu)
