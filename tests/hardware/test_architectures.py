@@ -77,10 +77,11 @@ def test_a_gpu_has_the_numbers_of_its_architecture(name: str) -> None:
     architecture = load_architecture(gpu.architecture)
     assert gpu.vendor == architecture.vendor
     own = _gpu_document(name)
+    segment = architecture.of_segment(name, own.get("segment", ""))
     for section, numbers in architecture.shared.items():
         for key, number in numbers.items():
             if gpu.scope == "model" and key not in own.get(section, {}):
-                assert gpu.numbers[key] == number
+                assert gpu.numbers[key] == segment.get(key, number)
 
 
 @pytest.mark.parametrize("name", gpu_names())
@@ -95,6 +96,29 @@ def test_a_gpu_does_not_repeat_its_architecture(name: str) -> None:
     ]
     assert not repeated, "stated by the architecture's file already"
     assert "vendor" not in own
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in gpu_names() if "geforce" in load_gpu(n, part="sensor").title.lower()]
+)
+def test_a_geforce_accumulates_in_fp32_at_half_rate(name: str) -> None:
+    gpu = load_gpu(name)
+    architecture = load_architecture(gpu.architecture)
+    halved = architecture.segments.get("geforce", {})
+    if "tensor_fp16" not in halved or _gpu_document(name).get("segment") is None:
+        assert gpu.rate("tensor_fp16") <= gpu.rate("fp16"), "no tensor cores"
+        return
+    for pipe, number in halved.items():
+        professional = architecture.shared["compute"][pipe].value
+        assert gpu.rate(pipe) == number.value == professional / 2
+    # integers and FP4 are not halved
+    assert gpu.rate("tensor_int8") == 4 * gpu.rate("tensor_fp16")
+
+
+def test_a_segment_that_the_architecture_does_not_state_is_refused() -> None:
+    document = {**_gpu_document("h100-sxm"), "segment": "geforce"}
+    with pytest.raises(BadInput, match="segment 'geforce' is unknown"):
+        build_gpu("made-up", document)
 
 
 def test_a_number_of_the_gpu_takes_the_place_of_the_architectures() -> None:
@@ -119,6 +143,21 @@ def test_a_geforce_blackwell_is_no_small_b200() -> None:
     ada = time_calibration_of(load_gpu("rtx-4090"))
     assert time_calibration_of(geforce).coefficients == ada.coefficients
     assert time_calibration_of(server).coefficients["gemm"] != ada.coefficients["gemm"]
+
+
+def test_only_the_data_center_blackwell_has_tensor_memory() -> None:
+    have = {
+        n
+        for n in architecture_names()
+        if "tensor_memory_bytes_per_sm" in load_architecture(n).shared["onchip"]
+    }
+    assert have == {load_gpu("b200-sxm").architecture} == {load_gpu("gb300").architecture}
+    assert load_gpu("b200-sxm").numbers["tensor_memory_bytes_per_sm"].value == 2**18
+
+
+def test_blackwell_ultra_doubles_the_special_functions() -> None:
+    assert load_gpu("gb300").sfu_per_clock_sm == 2 * load_gpu("gb200").sfu_per_clock_sm == 32
+    assert load_gpu("b300-sxm").sfu_per_clock_sm == 2 * load_gpu("h100-sxm").sfu_per_clock_sm
 
 
 def test_memory_that_is_cached_beside_shared_memory_is_counted_apart() -> None:

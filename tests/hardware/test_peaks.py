@@ -21,7 +21,7 @@ RATES = [(n, p) for n, gpu in MODELS.items() for p in gpu.peaks if p in PIPES]
 #: How far units x rate x clock may be from the published peak. [1]
 WITHIN = 0.03
 #: GPUs no two documents agree on, or none states: all their matrix rates are priors.
-UNPUBLISHED = {"mi308x", "rtx-pro-6000-bw-server"}
+UNPUBLISHED = {"mi308x"}
 
 
 def _near(computed: float, peak: Peak) -> bool:
@@ -83,8 +83,17 @@ def test_a_matrix_rate_without_a_published_peak_is_a_prior_or_follows_from_one(n
     if name in UNPUBLISHED:
         assert rates <= gpu.assumed
         return
-    # half the width, twice the rate: a power of two of a published rate is supported by it
+    # half the width, twice the rate: a power of two of a published rate is supported by it, and so is the
+    # rate a clock that another GPU of the same architecture has published
+    alike = {
+        (pipe, other.numbers[pipe])
+        for other in MODELS.values()
+        for pipe in other.peaks
+        if pipe in other.numbers and other.architecture == gpu.architecture
+    }
     for pipe in rates - published - gpu.assumed:
+        if (pipe, gpu.numbers[pipe]) in alike:
+            continue
         ratios = [gpu.flops_per_clock_sm[pipe] / gpu.flops_per_clock_sm[p] for p in published]
         assert any(math.log2(r).is_integer() and 0.25 <= r <= 4 for r in ratios), pipe
 

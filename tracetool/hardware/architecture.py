@@ -55,6 +55,9 @@ class Architecture:
         ``counter`` and ``draw_530``.
     other_kernels : OtherKernels, optional
         Kernels of another architecture that libraries still launch on this one.
+    segments : mapping
+        Numbers by key that a market segment's GPUs have in place of the shared ones, by the segment a GPU's
+        file names: the tensor cores of ``geforce`` accumulate in FP32 at half of the professional rate.
     """
 
     name: str
@@ -65,11 +68,20 @@ class Architecture:
     shared: Mapping[str, Mapping[str, Number]] = field(repr=False)
     sensors: Mapping[str, SensorRow] = field(repr=False)
     other_kernels: OtherKernels | None = None
+    segments: Mapping[str, Mapping[str, Number]] = field(default_factory=dict, repr=False)
 
     def numbers(self) -> tuple[Number, ...]:
         """Return every number of the file, for those who check units and sources."""
         more = (self.other_kernels.rate_share,) if self.other_kernels else ()
-        return (self.generation, *more, *(n for section in self.shared.values() for n in section.values()))
+        tables = (*self.shared.values(), *self.segments.values())
+        return (self.generation, *more, *(n for table in tables for n in table.values()))
+
+    def of_segment(self, where: str, segment: str) -> Mapping[str, Number]:
+        """Return the numbers of a market segment; BadInput if the architecture states none of that name."""
+        if segment and segment not in self.segments:
+            known = ", ".join(sorted(self.segments)) or f"none in {self.name}.toml"
+            raise BadInput.in_file(where, f"segment {segment!r} is unknown", f"known: {known}")
+        return self.segments.get(segment, {})
 
 
 @cache
@@ -118,6 +130,10 @@ def build_architecture(name: str, document: Mapping[str, Any]) -> Architecture:
         shared=shared,
         sensors={k: _sensor_row(where, f"sensor.{k}", v) for k, v in document["sensor"].items()},
         other_kernels=_other_kernels(where, document.get("other_kernels")),
+        segments={
+            segment: {k: read_number(where, f"segments.{segment}.{k}", v) for k, v in table.items()}
+            for segment, table in document.get("segments", {}).items()
+        },
     )
 
 

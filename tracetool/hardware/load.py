@@ -79,15 +79,14 @@ def build_gpu(name: str, document: Mapping[str, Any]) -> Gpu:
         raise BadInput.in_file(where, "missing key architecture")
     architecture = load_architecture(str(document["architecture"]))
     scope = document.get("scope", "model")
+    segment = architecture.of_segment(where, str(document.get("segment", "")))
     numbers: dict[str, Number] = {}
     for section in _SECTIONS:
         for key, entry in document.get(section, {}).items():
             numbers[key] = read_number(where, f"{section}.{key}", entry)
         if scope == "model" and section in SHARED_SECTIONS:
-            numbers = {
-                **numbers,
-                **{k: n for k, n in architecture.shared[section].items() if k not in numbers},
-            }
+            shared = architecture.shared[section]
+            numbers = {**numbers, **{k: segment.get(k, n) for k, n in shared.items() if k not in numbers}}
 
     def value(key: str) -> float:
         if key in numbers:

@@ -12,14 +12,11 @@ from importlib import resources
 from typing import Final
 
 #: Words a device string carries that do not distinguish GPUs.
-_NOISE: Final = frozenset((
-    "nvidia", "amd", "tesla", "geforce", "quadro", "instinct", "corporation", "graphics", "radeon", "gpu",
-    "oam", "vf", "generation", "edition",
-))  # fmt: skip
+_NOISE: Final = frozenset(
+    "nvidia amd tesla geforce quadro instinct corporation graphics radeon gpu oam vf generation edition".split()
+)
 #: Words that make another GPU of a model: an RTX 4070 Ti or the RTX 4070 of a laptop is no RTX 4070.
-_SUFFIXES: Final = frozenset((
-    "ti", "super", "d", "laptop", "mobile", "max", "q", "ada", "pro", "sff", "xt", "xtx", "gre", "3e",
-))  # fmt: skip
+_SUFFIXES: Final = frozenset("ti super d laptop mobile max q ada pro sff xt xtx gre 3e".split())
 #: How a GPU is mounted: one that is said to be mounted otherwise than its name says is another GPU.
 _MOUNTS: Final = frozenset(("sxm", "pcie", "nvl"))
 #: Generations of one socket, and the workstation whose GPUs have it.
