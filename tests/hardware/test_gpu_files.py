@@ -11,8 +11,10 @@ import pytest
 from tracetool.core.errors import BadInput
 from tracetool.hardware.calibrated import calibrated_gpus, own_calibration, parse_calibration
 from tracetool.hardware.gpu import PIPES
+from tracetool.hardware.listing import read_listed
 from tracetool.hardware.load import build_gpu, gpu_names, load_gpu, match_gpu
 from tracetool.hardware.number import read_number
+from tracetool.model.power_files import power_basis, power_calibration_of
 
 FOLDER = resources.files("tracetool.hardware")
 REFERENCES = tomllib.loads((FOLDER / "references.toml").read_text("utf-8"))
@@ -63,6 +65,21 @@ def test_a_delivered_calibration_reads_and_is_sourced(name: str) -> None:
         assert {n.source for n in section.values()} <= set(REFERENCES)
 
 
+@pytest.mark.parametrize("name", gpu_names())
+def test_a_list_shows_what_the_whole_file_states(name: str) -> None:
+    gpu, listed = load_gpu(name, part="sensor"), read_listed(name)
+    assert (gpu.title, gpu.vendor, gpu.architecture, gpu.memory_type) == (
+        listed.title,
+        listed.vendor,
+        listed.architecture,
+        listed.memory_type,
+    )
+    assert all(gpu.numbers[key] == number for key, number in listed.numbers.items())
+    assert bool(listed.numbers) == (gpu.scope == "model")
+    if gpu.scope == "model":
+        assert power_basis(name, gpu.vendor) == power_calibration_of(gpu).basis
+
+
 def test_an_unknown_gpu_lists_the_nearest() -> None:
     with pytest.raises(BadInput) as fault:
         load_gpu("a100-pci-40gb")
@@ -79,6 +96,11 @@ def test_an_unknown_gpu_lists_the_nearest() -> None:
         ("Tesla V100-SXM2", None, "v100-sxm2-16gb"),
         ("A100-SXM4", 39.5, "a100-sxm-40gb"),
         ("A100-SXM4", 79.2, "a100-sxm"),
+        ("A100-80-PCIe", None, "a100-pcie-80gb"),
+        ("NVIDIA GeForce RTX 3080", 9.8, "rtx-3080"),
+        ("NVIDIA GeForce RTX 3080", 11.8, "rtx-3080-12gb"),
+        ("NVIDIA GeForce GTX 1050", 2.93, "gtx-1050-3gb"),
+        ("NVIDIA GH200 480GB", 94.5, "gh200"),
         # a slice of a GPU states its own memory; the alias with the whole GPU's size decides
         ("NVIDIA A100-SXM4-80GB MIG 3g.40gb", 39.5, "a100-sxm"),
     ],
@@ -93,6 +115,28 @@ def test_of_variants_the_nearest_in_memory_is_taken(device: str, memory_gib: flo
         ("NVIDIA H100 80GB HBM3", "h100-sxm"),
         ("AMD Instinct MI300X", "mi300x"),
         ("Tesla V100-SXM2-16GB", "v100-sxm2-16gb"),
+        ("Tesla P100-SXM2...", "p100-sxm2"),
+        ("Tesla V100-SXM3-32GB", "v100-sxm2-32gb"),
+        ("RTX3090", "rtx-3090"),
+        ("Quadro RTX 6000", "quadro-rtx-6000"),
+        ("NVIDIA RTX 6000 Ada Generation", "rtx-6000-ada"),
+        ("NVIDIA H800 PCIe", "h800-pcie"),
+        ("NVIDIA H20-3e", "h20-141gb"),
+        # as names of systems are spelled elsewhere
+        ("gb300", "gb300"),
+        ("gb300-nvl72", "gb300"),
+        ("gb200_nvl72", "gb200"),
+        ("b300_sxm", "b300-sxm"),
+        ("h100_pcie", "h100-pcie"),
+        ("h200-nvl", "h200-nvl"),
+        ("l40", "l40"),
+        ("l20", "l20"),
+        ("rtx-pro-6000", "rtx-pro-6000-bw-ws"),
+        ("rtx_pro_6000_server", "rtx-pro-6000-bw-server"),
+        # another model or another mount is another GPU
+        ("NVIDIA GeForce RTX 3060 Laptop GPU", None),
+        ("NVIDIA GeForce RTX 5090 D", None),
+        ("NVIDIA B200 PCIe", None),
         ("nothing known", None),
         ("", None),
     ],

@@ -12,11 +12,12 @@ from importlib import resources
 from typing import Final
 
 #: Words a device string carries that do not distinguish GPUs.
-_NOISE: Final = frozenset(
-    "nvidia amd tesla geforce quadro instinct corporation graphics radeon gpu oam vf generation edition".split()
-)
+_NOISE: Final = frozenset((
+    "nvidia", "amd", "tesla", "geforce", "quadro", "instinct", "corporation", "graphics", "radeon", "gpu",
+    "oam", "vf", "generation", "edition",
+))  # fmt: skip
 #: Words that make another GPU of a model: an RTX 4070 Ti or the RTX 4070 of a laptop is no RTX 4070.
-_SUFFIXES: Final = frozenset("ti super d laptop mobile max q ada pro sff xt xtx gre 3e".split())
+_SUFFIX: Final = re.compile(r"ti|super|d|laptop|mobile|max|q|ada|pro|sff|xtx?|gre|3e")
 #: How a GPU is mounted: one that is said to be mounted otherwise than its name says is another GPU.
 _MOUNTS: Final = frozenset(("sxm", "pcie", "nvl"))
 #: Generations of one socket, and the workstation whose GPUs have it.
@@ -99,17 +100,17 @@ def match_gpu(device: str, memory_bytes: float | None = None) -> str | None:
     best = [(name, gpu) for name, gpu in matches if len(name.words) == most]
     if len({_model(gpu) for _, gpu in best}) != 1:
         return None
-    same_size = {gpu for name, gpu in best if name.size_gb == asked.size_gb}
-    if len(same_size) == 1 and (asked.size_gb or not memory_bytes):
+    size_gb = asked.size_gb or _bare_size(asked, best[0][1])
+    same_size = {gpu for name, gpu in best if name.size_gb == size_gb}
+    if len(same_size) == 1 and (size_gb or not memory_bytes):
         return same_size.pop()
-    size_gb = asked.size_gb or _bare_size(asked, best[0][1]) or (memory_bytes or math.nan) / 2**30
-    return _nearest_in_memory(best[0][1], size_gb)
+    return _nearest_in_memory(best[0][1], size_gb or (memory_bytes or math.nan) / 2**30)
 
 
 def _is_another(more: frozenset[str], gpu: str) -> bool:
     """Return whether words beyond a GPU's name make it another GPU."""
     own_mount = _MOUNTS & _read_name(gpu).words
-    return bool(more & _SUFFIXES) or bool(own_mount and more & _MOUNTS)
+    return any(_SUFFIX.fullmatch(word) for word in more) or bool(own_mount and more & _MOUNTS)
 
 
 def _model(gpu: str) -> str:

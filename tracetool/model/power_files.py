@@ -75,6 +75,21 @@ def _carried(gpu: Gpu, section: str, prior: PowerCalibration) -> PowerCalibratio
     return transferred(source, nearest, gpu, prior)
 
 
+def power_basis(name: str, vendor: str) -> str:
+    """Return the ``basis`` of a GPU's coefficients of operators without computing them.
+
+    Parameters
+    ----------
+    name, vendor : str
+        A GPU's name and maker.
+    """
+    own = own_calibration(name, "power")
+    if own is not None and own.section("power"):
+        return str(own.about.get("basis", "calibrated"))
+    fitted = (n for n in calibrated_gpus("power") if n != name and _file(n).section("power"))
+    return "transferred" if any(load_gpu(n).vendor == vendor for n in fitted) else "prior"
+
+
 def power_promise(power: PowerCalibration) -> str:
     """Return the source of the coefficients and the expected error of a kernel's power, in one line."""
     origin = f" from {power.carried_from}" if power.carried_from else ""

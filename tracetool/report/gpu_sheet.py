@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -10,11 +11,16 @@ import polars as pl
 from tracetool.hardware.architecture import Architecture, load_architecture
 from tracetool.hardware.calibrated import own_calibration
 from tracetool.hardware.gpu import PIPES, Gpu
+from tracetool.hardware.listing import ListedGpu, read_listed
 from tracetool.hardware.load import gpu_names, load_gpu
+from tracetool.hardware.number import Number
+from tracetool.hardware.sensors import sensor_of
 from tracetool.model.idle import core_voltage_v, idle_power_w
 from tracetool.model.power_calibration import PowerCalibration
-from tracetool.model.power_files import power_calibration_of, power_promise
+from tracetool.model.power_files import power_basis, power_calibration_of, power_promise
 
+#: Stands for the basis of power figures of a GPU whose clocks and rates no file states.
+SENSOR_ONLY: Final = "sensor only"
 #: Points of a curve that are shown.
 _POINTS = 24
 _NUMBER_COLUMNS = {
@@ -43,27 +49,30 @@ class GpuSheet:
 
 def list_gpus() -> pl.DataFrame:
     """Return one row per GPU: name, title, SMs, clocks, memory, limit, and what power figures rest on."""
-    rows = []
-    for name in gpu_names():
-        gpu = load_gpu(name, part="sensor")
-        known = gpu.scope == "model"
-        rows.append(
-            {
-                "name": name,
-                "title": gpu.title,
-                "architecture": gpu.architecture,
-                "sm_count": gpu.sm_count if known else None,
-                "clock_max_mhz": gpu.clock_max_mhz if known else None,
-                "memory": gpu.memory_type or None,
-                "dram_gb_per_s": gpu.dram_bytes_per_s / 1e9 if known else None,
-                "power_limit_w": gpu.power_limit_w if known else None,
-                "sensor": gpu.sensor().kind,
-                "voltage": ("measured" if gpu.voltage.measured else "prior") if known else None,
-                "power": power_calibration_of(gpu).basis if known else None,
-                "calibrated": own_calibration(name, "power") is not None,
-            }
-        )
-    return pl.DataFrame(rows)
+    return pl.DataFrame([_listed_row(read_listed(name)) for name in gpu_names()])
+
+
+def _listed_row(gpu: ListedGpu) -> dict[str, str | float | bool | None]:
+    complete = bool(gpu.numbers)
+    sm_count, dram_bytes_per_s = gpu.value("sm_count"), gpu.value("dram_bytes_per_s")
+    return {
+        "name": gpu.name,
+        "title": gpu.title,
+        "architecture": gpu.architecture,
+        "sm_count": None if sm_count is None else int(sm_count),
+        "clock_max_mhz": gpu.value("clock_max_mhz"),
+        "memory": gpu.memory_type or None,
+        "dram_gb_per_s": None if dram_bytes_per_s is None else dram_bytes_per_s / 1e9,
+        "power_limit_w": gpu.value("power_limit_w"),
+        "sensor": sensor_of(gpu.architecture).kind,
+        "voltage": _evidence(gpu.numbers["knee_mhz"]) if complete else None,
+        "power": power_basis(gpu.name, gpu.vendor) if complete else SENSOR_ONLY,
+        "calibrated": own_calibration(gpu.name, "power") is not None,
+    }
+
+
+def _evidence(number: Number) -> str:
+    return "measured" if number.kind in ("measured", "fitted") else "prior"
 
 
 def show_gpu(name: str) -> GpuSheet:
