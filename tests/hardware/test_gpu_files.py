@@ -11,10 +11,11 @@ import pytest
 from tracetool.core.errors import BadInput
 from tracetool.hardware.calibrated import calibrated_gpus, own_calibration, parse_calibration
 from tracetool.hardware.gpu import PIPES
-from tracetool.hardware.listing import read_listed
+from tracetool.hardware.listing import parse_listed, read_listed
 from tracetool.hardware.load import build_gpu, gpu_names, load_gpu, match_gpu
 from tracetool.hardware.number import read_number
 from tracetool.model.power_files import power_basis, power_calibration_of
+from tracetool.report import gpu_sheet
 
 FOLDER = resources.files("tracetool.hardware")
 REFERENCES = tomllib.loads((FOLDER / "references.toml").read_text("utf-8"))
@@ -78,6 +79,19 @@ def test_a_list_shows_what_the_whole_file_states(name: str) -> None:
     assert bool(listed.numbers) == (gpu.scope == "model")
     if gpu.scope == "model":
         assert power_basis(name, gpu.vendor) == power_calibration_of(gpu).basis
+
+
+def test_a_list_says_which_gpu_is_known_only_by_its_sensor(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = 'title = "Tesla K20"\narchitecture = "kepler"\nscope = "sensor"\naliases = ["K20"]\n'
+    monkeypatch.setattr(gpu_sheet, "gpu_names", lambda: ("a10", "tesla-k20"))
+    monkeypatch.setattr(
+        gpu_sheet,
+        "read_listed",
+        lambda name: parse_listed(name, text) if name == "tesla-k20" else read_listed(name),
+    )
+    complete, sensor = gpu_sheet.list_gpus().to_dicts()
+    assert (sensor["power"], sensor["sm_count"], sensor["power_limit_w"]) == ("sensor only", None, None)
+    assert complete["sm_count"] == 72 and complete["power"] != "sensor only"
 
 
 def test_an_unknown_gpu_lists_the_nearest() -> None:

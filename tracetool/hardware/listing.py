@@ -47,7 +47,11 @@ def read_listed(name: str) -> ListedGpu:
     BadInput
         If the GPU's file states a number without its evidence, or none of that name where it must.
     """
-    text = (resources.files(__package__) / "gpus" / f"{name}.toml").read_text("utf-8")
+    return parse_listed(name, (resources.files(__package__) / "gpus" / f"{name}.toml").read_text("utf-8"))
+
+
+def parse_listed(name: str, text: str) -> ListedGpu:
+    """Return what a list shows of a GPU from the text of its file."""
     head, _, rest = text.partition("\n[")
     document: dict[str, Any] = tomllib.loads(head)
     sections = tomllib.loads("\n".join(_WANTED.findall(f"[{rest}")))
