@@ -23,6 +23,7 @@ from tracetool.model.sequence import SequenceFactors, in_sequence, sequence_fact
 from tracetool.model.shares import TimeShares
 from tracetool.model.thermal import Surroundings, self_heating_w, steady_temperature_c
 from tracetool.model.timing import RowPieces, TimeCalibration, row_pieces, time_rows
+from tracetool.model.traced import as_recorded
 
 #: Rounds of power and temperature: each adds a few per cent of the one before. [1] By definition of the
 #: fixed-point iteration: where it stops.
@@ -120,6 +121,7 @@ class _Workload:
     def _timing(self, clock_mhz: Floats, mem_clock_mhz: float | None) -> Timing:
         if self.anchor is None:
             alone = time_rows(self.rows, self.gpu, clock_mhz, mem_clock_mhz, pieces=self.pieces)
+            alone = self._with_open_conditions(alone, clock_mhz)
             if self.sequence is None:
                 return alone
             return in_sequence(alone, self.rows, self.gpu, clock_mhz, self.sequence)
@@ -142,6 +144,13 @@ class _Workload:
             chosen = np.flatnonzero(~counted & (self.anchor.mem_clock_mhz == usual))
             pieces.append((chosen, self.take(chosen)._scaled(clock_mhz[chosen], mem_clock_mhz, float(usual))))
         return joined(len(self.rows), clock_mhz.shape[1], pieces)
+
+    def _with_open_conditions(self, timing: Timing, clock_mhz: Floats) -> Timing:
+        """Return a timing with intervals that hold what a recording leaves open of its rows."""
+        if "duration_sd_us" not in self.rows.columns and "recorded_clock_low_mhz" not in self.rows.columns:
+            return timing
+        lowest = np.fmin(self.rows.number("recorded_clock_low_mhz"), clock_mhz[:, 0])[:, None]
+        return as_recorded(timing, self.rows, time_rows(self.rows, self.gpu, lowest, pieces=self.pieces))
 
     def _scaled(self, clock_mhz: Floats, mem_clock_mhz: float | None, measured_mem_mhz: float) -> Timing:
         """Return the timing of rows measured at one memory clock, by the ratio of the model's times."""

@@ -19,7 +19,7 @@ from tracetool.families.registry import family_of, groups, known_shape
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.time_calibration import TimeCalibration, spread_key
 from tracetool.model.time_files import time_calibration_of
-from tracetool.model.traced import in_trace, trace_band
+from tracetool.model.traced import beside_band, in_trace, trace_band
 from tracetool.model.unshaped import unshaped_pieces
 
 __all__ = ["RowPieces", "TimeCalibration", "row_pieces", "time_rows"]
@@ -105,7 +105,8 @@ def row_pieces(rows: OperatorColumns, gpu: Gpu, calibration: TimeCalibration | N
                 of_law = part if inside.size == len(part) else part.take(inside)
                 pieces = law.pieces(of_law, gpu, fitted.coefficients.get(law.name, {}))
                 pieces = in_trace(pieces, of_law, law, gpu)
-                put(shaped[inside], pieces, _band(law, of_law, fitted))
+                low_ln, high_ln = _band(law, of_law, fitted)
+                put(shaped[inside], pieces, beside_band(low_ln, high_ln, of_law, law, pieces, gpu))
                 basis[shaped[inside]] = fitted.law_basis.get(law.name, fitted.basis)
         if unshaped.size:
             part = rows.take(unshaped)

@@ -2,7 +2,8 @@
 
 Laws are fitted to loops in which a kernel meets its operands in the cache, its code and pages warm, and its
 start hidden behind the one before. In a trace it follows other kernels: its first loads wait for memory, its
-instructions for the cache, and start and end are its own. That costs microseconds, whatever the size.
+instructions for the cache, and start and end are its own. That costs microseconds, whatever the size. While a
+collective or a copy of another stream keeps a link of the GPU busy, start and end wait for that traffic too.
 """
 
 from __future__ import annotations
@@ -13,18 +14,30 @@ from typing import Final
 import numpy as np
 
 from tracetool.core.arrays import Bools, Floats
+from tracetool.core.interval import Z90
 from tracetool.core.operators import OperatorColumns
+from tracetool.core.prediction import Timing
 from tracetool.families.access_pattern import of_a_trace
 from tracetool.families.law import Coefficients, Law
-from tracetool.families.pieces import Pieces
+from tracetool.families.pieces import Pieces, duration_s
 from tracetool.hardware.gpu import Gpu
-from tracetool.hardware.priors import prior_bands, prior_table
+from tracetool.hardware.priors import prior_bands, prior_number, prior_table
 from tracetool.model.time_calibration import spread_key
 
 #: Start, end and first touch of a kernel in a trace beyond its law's, by vendor and law. [us]
 COLD_US: Final = {vendor: prior_table(f"traced.cold_{vendor}") for vendor in ("nvidia", "amd")}
 #: What a trace adds to either side of a law's band, ln of a factor. Of a kind of a law's rows, or of the law.
 TRACE_SPREAD: Final = prior_bands("traced.spread")
+#: What a kernel waits for a busy link of its GPU, by vendor and the column that states the share of its time.
+#: Copies beside kernels of AMD's GPUs, which engines of their own make, slow none of them measurably. [us]
+BESIDE_US: Final = {
+    "nvidia": {
+        "beside_collective": prior_table("traced.beside_collective_nvidia"),
+        "beside_copy": prior_table("traced.beside_copy_nvidia"),
+    }
+}
+#: 90 % bound of the error of that wait, as a share of it. [1]
+BESIDE_ERROR: Final = prior_number("traced.beside_error")
 
 
 def traced(rows: OperatorColumns) -> Bools:
@@ -52,10 +65,56 @@ def trace_band(low: Floats, high: Floats, rows: OperatorColumns, law: Law) -> tu
     return np.where(here, -np.hypot(low, less), low), np.where(here, np.hypot(high, more), high)
 
 
+def beside_us(rows: OperatorColumns, law: Law, gpu: Gpu) -> Floats:
+    """Return what each row waits for busy links of its GPU. Shape (n,). [us]"""
+    waits = np.zeros(len(rows))
+    for column, by_law in BESIDE_US.get(gpu.vendor, {}).items():
+        waits = waits + rows.number(column, 0.0) * by_law.get(law.name, by_law["otherwise"])
+    return waits
+
+
+def beside_band(
+    low: Floats, high: Floats, rows: OperatorColumns, law: Law, pieces: Pieces, gpu: Gpu
+) -> tuple[Floats, Floats]:
+    """Return bands of ln(measured / predicted) widened by the error of waits for busy links. (n,)"""
+    waits_s = beside_us(rows, law, gpu) * 1e-6
+    if not waits_s.any():
+        return low, high
+    boost = np.full((len(rows), 1), gpu.clock_boost_mhz * 1e6)
+    duration = np.maximum(duration_s(pieces, boost)[:, 0], 1e-12)
+    # no kernel is faster for the traffic: at best it waited for none of it
+    least = np.maximum(1.0 - min(BESIDE_ERROR, 1.0) * waits_s / duration, 1e-3)
+    return -np.hypot(low, np.log(least)), np.hypot(high, np.log1p(BESIDE_ERROR * waits_s / duration))
+
+
 def in_trace(pieces: Pieces, rows: OperatorColumns, law: Law, gpu: Gpu) -> Pieces:
     """Return the parts of rows with what kernels of a trace take beyond them."""
-    more = COLD_US.get(gpu.vendor, {}).get(law.name, 0.0)
+    cold = COLD_US.get(gpu.vendor, {}).get(law.name, 0.0)
     here = traced(rows)
-    if more == 0.0 or not here.any():
+    more = cold + beside_us(rows, law, gpu)
+    if not (more.any() and here.any()):
         return pieces
     return replace(pieces, fixed_s=pieces.fixed_s + np.where(here, more * 1e-6, 0.0))
+
+
+def as_recorded(timing: Timing, rows: OperatorColumns, slowest: Timing) -> Timing:
+    r"""Return the timing with intervals that hold what a recording leaves open of a kernel's time.
+
+    A profiler that counts whole microseconds errs by :math:`\sigma` (``duration_sd_us``). A kernel of a trace
+    that states no clock may have run as slow as at the base clock: it then took T(f_base) where T(f_boost) is
+    predicted, by as much as its time is the core's.
+
+    Parameters
+    ----------
+    timing : Timing
+        The model's own, at clocks of shape (n, c).
+    rows : OperatorColumns
+        n rows of a run.
+    slowest : Timing
+        The model's at the lowest clock each row may have run at, (n, 1).
+    """
+    predicted_s = np.maximum(timing.duration_s.max(axis=1), 1e-12)
+    counted = np.log1p(Z90 * rows.number("duration_sd_us", 0.0) * 1e-6 / predicted_s)
+    slower = np.log(np.maximum(slowest.duration_s[:, 0] / predicted_s, 1.0))
+    high = np.sqrt(np.log(timing.high) ** 2 + counted**2 + slower**2)
+    return replace(timing, low=np.exp(-np.hypot(np.log(timing.low), counted)), high=np.exp(high))

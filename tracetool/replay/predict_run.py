@@ -24,7 +24,7 @@ from tracetool.replay.clocks import checked_cap, checked_clocks, checked_memory,
 from tracetool.replay.coverage import coverage, prior_notes
 from tracetool.replay.overlap import Rates
 from tracetool.replay.prediction_frame import signature_frame
-from tracetool.replay.recorded import Recorded, recorded, recorded_gpu
+from tracetool.replay.recorded import Recorded, recorded, recorded_gpu, with_open_conditions
 from tracetool.replay.replays import Launching, RunReplay, prepare
 from tracetool.replay.run_rows import run_rows
 from tracetool.replay.totals import rates_at
@@ -109,6 +109,8 @@ def predict_run(
     # shapes that the measured time rules out are left aside only where that time is used
     clock, notes = conditions.clock_mhz, list(conditions.notes if anchor else conditions.notes[:1])
     rows = conditions.rows if anchor else with_recorded_clock(rows, clock)
+    if not (anchor or scale or clocks_mhz) and target.name == recorded_on.name:
+        rows = with_open_conditions(rows, conditions)
     if target.name != recorded_on.name:
         rows = on_gpu(rows, recorded_on, target)
         notes.append(

@@ -214,6 +214,17 @@ def recorded(run: Run, rows: OperatorColumns, gpu: Gpu) -> Recorded:
     )
 
 
+def with_open_conditions(rows: OperatorColumns, conditions: Recorded) -> OperatorColumns:
+    """Return rows with what their recording leaves open: the resolution of its timer and the lowest clock.
+
+    Intervals of times that the model gives without the measured ones then hold it, as they
+    are compared with what was recorded.
+    """
+    columns = ("duration_sd_us", "recorded_clock_low_mhz")
+    still_open = {c: conditions.rows.number(c) for c in columns if c in conditions.rows.columns}
+    return replace(rows, columns={**rows.columns, **still_open})
+
+
 def _settled(rows: OperatorColumns, gpu: Gpu, cap_w: float) -> tuple[Floats, Bools]:
     """Return the clock each row ran at under the limit, and which rows exceed it at any clock. (n,)"""
     boost = gpu.clock_boost_mhz

@@ -9,6 +9,7 @@ import polars as pl
 from tracetool.core.errors import BadInput
 from tracetool.core.operators import OperatorColumns
 from tracetool.hardware.gpu import Gpu
+from tracetool.replay.beside import with_traffic_beside
 from tracetool.replay.operator_tables import as_columns
 from tracetool.tables.run import Run
 
@@ -19,8 +20,9 @@ def run_rows(run: Run, gpu: Gpu | None = None) -> tuple[pl.DataFrame, OperatorCo
     """Return the run's signatures in row order and the same rows as columns of the model.
 
     Beside shapes and launch geometry the columns hold ``duration_us``, the mean over the launches of
-    a signature: its launches add up to the time that was measured. ``gpu`` is the one it ran on, where
-    the trace does not tell.
+    a signature: its launches add up to the time that was measured; and what ran beside them
+    (:func:`tracetool.replay.beside.with_traffic_beside`). ``gpu`` is the one it ran on, where the trace does
+    not tell.
 
     Raises
     ------
@@ -46,4 +48,5 @@ def run_rows(run: Run, gpu: Gpu | None = None) -> tuple[pl.DataFrame, OperatorCo
     ).to_series()
     if "bytes" not in columns.columns:
         columns = columns.with_columns(signatures["bytes"].cast(pl.Float64))
-    return signatures.with_columns(family.alias("family")), as_columns(columns, family)
+    rows = with_traffic_beside(run, as_columns(columns, family))
+    return signatures.with_columns(family.alias("family")), rows
