@@ -7,15 +7,18 @@ from hypothesis import strategies as st
 
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.access_pattern import (
+    CHUNK,
     PATTERNS,
     access_patterns,
     chain,
+    chunk_steps,
     kept_share,
     of_a_trace,
     steps_of,
 )
 from tracetool.hardware.load import load_gpu
 from tracetool.kernels.classify import classify_names
+from tracetool.model.timing import time_rows
 
 
 @pytest.mark.parametrize(
@@ -33,6 +36,7 @@ from tracetool.kernels.classify import classify_names
         ("void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float> >", "tree"),
         ("void at::native::(anonymous namespace)::max_pool_forward_nchw<float, float>", "pool"),
         ("triton_poi_fused_add_mul_3", "wide"),
+        ("void at::native::multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float> >", "chunks"),
         ("void vllm::rotary_embedding_kernel<c10::BFloat16, true>", "other"),
     ],
 )
@@ -62,3 +66,36 @@ def test_less_of_more_traffic_stays_in_the_cache(moved: float) -> None:
 
 def test_a_compute_unit_issues_to_half_the_lanes_of_an_sm() -> None:
     assert load_gpu("mi300x").lanes_per_clock_sm * 2 == load_gpu("h100-sxm").lanes_per_clock_sm
+
+
+def _foreach(blocks: float, lists: int = 1) -> OperatorColumns:
+    name = f"void at::native::multi_tensor_apply_kernel<TensorListMetadata<{lists}>, AdamFunctor<float> >"
+    stated = classify_names([name])
+    numbers = {"blocks": blocks, "threads": 512.0, "elements": blocks * CHUNK, "reads": lists, "writes": 1.0}
+    texts = {"dtype": "fp32", "shape_source": "grid", "access_pattern": stated["access_pattern"][0]}
+    return OperatorColumns(
+        np.array(["optimizer"], dtype=object),
+        {k: np.array([v], dtype=np.float64) for k, v in numbers.items()}
+        | {k: np.array([v], dtype=object) for k, v in texts.items()},
+    )
+
+
+@pytest.mark.parametrize("gpu", ["a100-sxm", "mi300x"])
+def test_few_chunks_take_as_long_as_one_block_steps_through_its_own(gpu: str) -> None:
+    sheet = load_gpu(gpu)
+    boost = np.array([sheet.clock_boost_mhz])
+
+    def seconds(rows: OperatorColumns) -> float:
+        return float(time_rows(rows, sheet, boost).duration_s[0, 0])
+
+    one, few, many = (seconds(_foreach(blocks)) for blocks in (1, 16, 2000))
+    assert few < 1.3 * one  # 16 times the work on other SMs
+    assert many > 3.0 * few  # where memory sets the time
+    assert seconds(_foreach(4, lists=3)) > 1.3 * seconds(_foreach(4))
+
+
+def test_a_launch_of_small_tensors_steps_no_further_than_they_reach() -> None:
+    rows = _foreach(48)
+    steps = chunk_steps(rows, np.array([48 * 1000.0]))
+    assert steps.tolist() == [1.0]
+    assert chunk_steps(rows, np.array([48 * CHUNK])).tolist() == [32.0]

@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+from tracetool.families.access_pattern import CHUNK
 from tracetool.families.registry import count_work
 from tracetool.hardware.load import load_gpu
-from tracetool.kernels.launch_rows import CHUNK
 from tracetool.kernels.structure import describe
 from tracetool.model.timing import time_rows
 from tracetool.replay.operator_tables import as_columns

@@ -37,18 +37,24 @@ class AccessPattern(IntEnum):
     POOL = 6  #: overlapping windows
     TREE = 7  #: a reduction
     OTHER = 8  #: none of these
+    CHUNKS = 9  #: many tensors in one launch, a block for each chunk of one
 
 
 #: Their names in the column ``access_pattern`` and in calibrations, in order of their numbers.
 PATTERNS: Final = tuple(pattern.name.lower() for pattern in AccessPattern)
-TABLE, WIDE, OFFSETS, CAST, CAT, INDEX, POOL, TREE, OTHER = (int(pattern) for pattern in AccessPattern)
+TABLE, WIDE, OFFSETS, CAST, CAT, INDEX, POOL, TREE, OTHER, CHUNKS = (
+    int(pattern) for pattern in AccessPattern
+)
 #: Of these, the flat ones: nothing is looked up before the first load.
-FLAT: Final = (TABLE, WIDE, TREE)
+FLAT: Final = (TABLE, WIDE, TREE, CHUNKS)
 #: Dimensions where the trace does not tell: between a row broadcast and a transposed tensor. [1] A prior.
 USUAL_DIMS: Final = 2.5
 #: Traffic of this share of the L2 meets half of what may lie there, results of the kernel before, and the
 #: exponent of the fall beyond. [1] Both a prior.
 HALF_SHARE, SHARPNESS = 0.7, 3.0
+#: Elements of a chunk of a multi-tensor kernel, and those its thread takes at once. [elements] By definition
+#: of pytorch/pytorch, ``aten/src/ATen/native/cuda/MultiTensorApply.cuh``, ``kChunkSize`` and ``kILP``.
+CHUNK, CHUNK_STEP = 65_536.0, 4.0
 
 
 def access_patterns(rows: OperatorColumns) -> Ints:
@@ -76,6 +82,17 @@ def chain(rows: OperatorColumns, elements: Floats) -> Floats:
     """Return the elements a thread works through one after another, 0 where the launch is not known. (n,)"""
     threads = rows.number("blocks", 0.0) * rows.number("threads", 0.0)
     return np.divide(elements, threads, out=np.zeros(len(rows)), where=threads > 0)
+
+
+def chunk_steps(rows: OperatorColumns, elements: Floats) -> Floats:
+    """Return the steps a block of a multi-tensor kernel takes through its fullest chunk. (n,) [1]
+
+    Chunks of large tensors are full, those of small ones hold a tensor each: no launch ends before its
+    fullest, which is taken to hold twice as much as the mean.
+    """
+    blocks = np.maximum(rows.number("blocks", 1.0), 1.0)
+    threads = np.maximum(rows.number("threads", 512.0), 1.0)
+    return np.ceil(np.minimum(CHUNK, 2.0 * elements / blocks) / (CHUNK_STEP * threads))
 
 
 def kept_share(moved_bytes: Floats, gpu: Gpu) -> Floats:

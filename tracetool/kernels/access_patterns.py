@@ -24,7 +24,8 @@ _PATTERNS: Final = (
         AccessPattern.OFFSETS,
         re.compile(r"(?<!vectorized_)(?<!templated_)elementwise_kernel(?:_manual_unroll)?<"),
     ),
-    (AccessPattern.WIDE, re.compile(r"vectorized_|triton_(?:poi|red|per)|multi_tensor_apply|distribution_")),
+    (AccessPattern.CHUNKS, re.compile(r"multi_tensor_apply")),
+    (AccessPattern.WIDE, re.compile(r"vectorized_|triton_(?:poi|red|per)|distribution_")),
 )
 #: In names of kernels that multiply by instructions of Ampere's (mma.sync), which later NVIDIA chips still run.
 _AMPERE: Final = re.compile(r"s16816|s161616|s1688|_80_|ampere_|sm80_|pytorch_flash::flash_|flash_fwd_kernel")

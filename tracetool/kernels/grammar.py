@@ -59,7 +59,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "functor": "elementwise or reduction function",
     "fused_ops": "operators a compiler fused into the kernel",
     "opclass": "unit that multiplies: tensorop, simt, sparse",
-    "access_pattern": "how a streaming kernel accesses its tensors: wide, offsets, cast, cat, index, pool, tree, else other",
+    "access_pattern": "how a streaming kernel accesses its tensors: wide, offsets, cast, cat, index, pool, tree, chunks, else other",
     "basis": "what the answer rests on: grammar, library (its usual work), words (of a user's own name), operator",
     "tile_m": "block tile along M of the library's column-major view: a framework's N",
     "tile_n": "block tile along N of the library's view: a framework's M",

@@ -42,6 +42,7 @@ _INSTEAD_OF_K: Final = {
 }
 _USED: Final = sorted({
     *("m", "n", "k", "batch", "rows", "cols", "q_len", "kv_len", "heads", "head_dim", "kv_heads", "blocks"),
+    *("row_reads", "row_writes", "reads_again"),
     *(column for sets in _INSTEAD_OF_K.values() for sizes in sets for column in sizes),
 })  # fmt: skip
 #: From this many queries on, attention is over the tokens themselves.
@@ -88,7 +89,8 @@ def infer_missing(frame: pl.DataFrame, gpus: dict[str | None, Gpu]) -> pl.DataFr
         without_cols = (
             on_device & rowwise & _known(columns, "rows") & np.isnan(columns["cols"]) & np.isfinite(seconds)
         )
-        passes = np.where(family == names.REDUCTION, 1.0, 2.0)
+        passes = np.where(family == names.REDUCTION, 1.0, _tensors(columns))
+        without_cols &= passes > 0  # else the kernel works on one number a row
         sheet.put(without_cols, "cols", _widths(columns, seconds, size * passes, gpu))
         without_keys = (
             on_device
@@ -106,6 +108,13 @@ def infer_missing(frame: pl.DataFrame, gpus: dict[str | None, Gpu]) -> pl.DataFr
 
 def _floats(frame: pl.DataFrame, column: str) -> Floats:
     return np.array(frame[column].cast(pl.Float64).fill_null(np.nan).to_numpy(), dtype=np.float64)
+
+
+def _tensors(columns: dict[str, Floats]) -> Floats:
+    """Return the tensors of their rows' size that row-wise kernels pass over. Shape (n,)."""
+    usual = {"row_reads": 1.0, "row_writes": 1.0, "reads_again": 0.0}
+    reads, writes, again = (np.where(np.isnan(columns[c]), usual[c], columns[c]) for c in usual)
+    return np.asarray(reads * (1.0 + again) + writes)
 
 
 def _known(columns: dict[str, Floats], *names: str) -> Bools:

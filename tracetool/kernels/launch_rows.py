@@ -13,13 +13,15 @@ import polars as pl
 
 from tracetool.core.dtype import BYTES
 from tracetool.families import names
+from tracetool.families.access_pattern import CHUNK
 from tracetool.families.registry import families_where
 from tracetool.hardware.gpu import Gpu
 
-#: Elements of one chunk of a multi-tensor kernel (PyTorch ``kChunkSize``, Apex ``chunk_size``).
-CHUNK: Final = 65_536
-#: How full chunks are on average: tensors end inside one.
-CHUNK_FILL: Final = 0.75
+#: Most tensors of one launch of a multi-tensor kernel, by the lists it takes; a launch of more blocks holds
+#: some of several chunks (PyTorch ``MultiTensorApply.cuh``, ``depth_to_max_tensors``).
+MOST_TENSORS: Final = {1.0: 110.0, 2.0: 64.0, 3.0: 48.0, 4.0: 36.0, 5.0: 30.0}
+#: What is missing of a tensor's last chunk, where a launch holds half the tensors it could. [1]
+_LAST_CHUNK: Final = 0.25
 #: Families launched with a block per row.
 _ROWWISE: Final = families_where(lambda family: family.row_blocks)
 _NULL: Final = pl.lit(None, dtype=pl.Float64)
@@ -95,7 +97,9 @@ def other_rows(frame: pl.DataFrame) -> pl.DataFrame:
     # the last block is half full on average
     counted = pl.when(blocks > 1).then(whole - threads * per_thread / 2).otherwise(whole)
     chunks = (family == names.OPTIMIZER) & name.str.contains("multi_tensor_apply")
-    elements = pl.when(chunks).then(blocks * CHUNK * CHUNK_FILL).otherwise(counted)
+    depth = pl.col("depth").cast(pl.Float64)
+    tensors = pl.min_horizontal(blocks, depth.replace_strict(MOST_TENSORS, default=36.0))
+    elements = pl.when(chunks).then(CHUNK * (blocks - _LAST_CHUNK * tensors)).otherwise(counted)
     cols = pl.when(warp.is_not_null() & (family == names.SOFTMAX)).then(0.75 * pl.lit(2.0).pow(warp))
     guess = (
         pl.when(chunks)

@@ -21,6 +21,7 @@ from tracetool.kernels.launch import LAUNCH_NUMBERS, drop_misattributed_calls, f
 from tracetool.kernels.launch_rows import scale_elements_per_thread
 from tracetool.kernels.operators import ARGUMENTS, SHAPES
 from tracetool.kernels.refine import companion_shapes, refined
+from tracetool.kernels.row_kernels import row_kernels
 
 #: Families whose work is a number of elements read and written; of these, those that pass over all of a tensor.
 _STREAMS: Final = families_where(lambda family: family.streams is not Streams.NO)
@@ -63,7 +64,7 @@ def describe(signatures: pl.DataFrame, gpu: Gpu | None = None) -> pl.DataFrame:
         :func:`tracetool.kernels.launch.from_launch`; ``inferred``: see
         :func:`tracetool.kernels.infer.infer_missing`.
     """
-    frame = refined(signatures)
+    frame = row_kernels(refined(signatures))
     gpus = gpus_of(frame, gpu)
     counts = {device: model.sm_count for device, model in gpus.items()}
     frame = scale_elements_per_thread(drop_misattributed_calls(from_launch(_own_shapes(frame), counts)), gpus)
@@ -102,6 +103,8 @@ def _own_shapes(frame: pl.DataFrame) -> pl.DataFrame:
         .then(pl.coalesce(pointers, pl.lit(1.0)))
         .when(family == names.REDUCTION)
         .then(1.0)
+        .when(pl.col("row_reads").is_not_null())
+        .then("row_reads")
         # the way back of a norm or softmax reads the gradient beside the rows, which are kept for it
         .when(family.is_in(_ROWWISE) & (pl.col("direction") == "bwd"))
         .then(2.0)
@@ -109,6 +112,8 @@ def _own_shapes(frame: pl.DataFrame) -> pl.DataFrame:
     writes = (
         pl.when(main & pl.col("call_writes").is_not_null())
         .then("call_writes")
+        .when(pl.col("row_writes").is_not_null())
+        .then("row_writes")
         .when(streams)
         .then(1.0)
         .when(main & (family == names.REDUCTION))

@@ -40,16 +40,20 @@ def _parts(
         kept, 32.0, np.clip(np.exp2(np.ceil(np.log2(np.maximum(cols / 4.0, 1.0)))), 32.0, threads_of_long)
     )
     flight = rows_in_flight(cols, threads, gpu)
-    # the way back reads the gradient again as well
+    # the way back reads the gradient again as well; a kernel of a trace may tell how often it reads again
     twice = np.where(rows.text("direction") == "bwd", 2.0, 1.0)
-    more = np.where(kept, 0.0, c["again"]) * twice * lines * cols * size
+    usual = np.where(kept, 0.0, c["again"]) * twice
+    stated = rows.number("reads_again") * rows.number("reads", 1.0)
+    more = np.where(np.isfinite(stated), stated, usual) * lines * cols * size
     lost = more * missed(np.minimum(flight, lines) * cols * size, c["cache_share"] * first_cache_bytes(gpu))
     passing = combined(
         vector_cycles(work, gpu), (work.l2_bytes + more) / (gpu.l2_bytes_per_clock * c["l2_efficiency"]), 4.0
     )
     # few rows: one warp or block works through each alone; fewer warps than rows do other work
     own = rows.number("blocks", 0.0) * rows.number("threads", 0.0) >= lines * WARP
-    waits = np.where(own, c["chain_clk"] * chain(rows, lines * cols), 0.0)
+    each, loads = chain(rows, lines * cols), rows.number("row_loads")
+    waits = np.where(own, c["chain_clk"] * each, 0.0)
+    waits = np.where(np.isfinite(loads), c["load_clk"] * loads * each, waits)
     # in a trace, part of the rows lies in the cache as the kernel before left it
     found = np.where(access_patterns(rows) != TABLE, c["kept"] * kept_share(work.dram_bytes, gpu), 0.0)
     n = len(rows)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
 from tracetool.families.formats import dtype_of, element_bytes
@@ -28,9 +30,11 @@ def row_counter(
     def count(rows: OperatorColumns, gpu: Gpu) -> Work:
         del gpu
         r, c = rows.number("rows"), rows.number("cols")
-        elements, size = r * c, element_bytes(dtype_of(rows))
+        size = element_bytes(dtype_of(rows))
         passes = rows.number("reads", 1.0) + rows.number("writes", 1.0)  # more where other tensors are fused
-        moved = (passes * elements + parameters * c) * size
+        # a kernel that passes over no tensor works on one number a row
+        elements = r * np.where(passes > 0.0, c, 1.0)
+        moved = (passes * elements + parameters * elements / np.maximum(r, 1.0)) * size
         return Work.of(
             len(rows),
             useful_flops=flops * elements,

@@ -14,6 +14,7 @@ from tracetool.core.operators import OperatorColumns
 from tracetool.families.access_pattern import (
     CAST,
     CAT,
+    CHUNKS,
     FLAT,
     INDEX,
     OFFSETS,
@@ -23,10 +24,11 @@ from tracetool.families.access_pattern import (
     TREE,
     access_patterns,
     chain,
+    chunk_steps,
     kept_share,
     steps_of,
 )
-from tracetool.families.coefficients import read_coefficients
+from tracetool.families.coefficients import read_coefficients, values_of
 from tracetool.families.law import Coefficients, Law
 from tracetool.families.pieces import Pieces
 from tracetool.families.registry import count_work
@@ -55,6 +57,10 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     asked = issued / (gpu.lanes_per_clock_sm * gpu.sm_count)
     tree = pattern == TREE
     waits = np.where(tree, c["chain_clk"] * chain(rows, elements), 0.0)
+    # a block steps through its chunk alone: each step waits for its loads, lists one behind the other
+    lists = rows.number("reads", 1.0) + rows.number("writes", 1.0)
+    step_clk = c["chunk_clk"] + c["list_clk"] * lists
+    waits = np.where(pattern == CHUNKS, chunk_steps(rows, elements) * step_clk, waits)
     found = np.where(pattern != TABLE, c["kept"] * kept_share(work.dram_bytes, gpu), 0.0)
     return replace(
         made,
@@ -76,5 +82,12 @@ def _operations(rows: OperatorColumns, pattern: Ints, c: Coefficients) -> Floats
     return np.asarray(np.where(pattern == CAT, c["cat_ops"], asked))
 
 
-STREAM = Law("stream", _parts, _DATA["stream"], kinds=PATTERNS, kind_of=access_patterns)
+STREAM = Law(
+    "stream",
+    _parts,
+    _DATA["stream"],
+    kinds=PATTERNS,
+    kind_of=access_patterns,
+    by_vendor={"amd": values_of(_DATA["amd"])},
+)
 LAWS = (STREAM,)

@@ -31,7 +31,7 @@ _TYPE = re.compile(
     r"signed char|unsigned char|bool|Half|BFloat16|half|bf16|complex)\b|Float8_\w+"
 )
 _OPAQUE = re.compile(r"OpaqueType<(\d+)>|OpaqueType, (\d+)")
-_DEPTH = re.compile(r"TensorList(?:ScalarList)?Metadata\w*(?:<|, )(\d+)")
+_DEPTH = re.compile(r"TensorList(?:ScalarList)?Metadata<(?:[\w:<>]+, )?(\d+)")
 _TRIM = re.compile(r"(?:_?[Kk]ernel|_?cuda|_?CUDA|_?impl|_?Impl|_out|_nocast|_functor|Functor)+$")
 #: Kernels whose first two arguments are threads per block and elements per thread.
 _COUNTED = ("elementwise_kernel", "index_elementwise", "_scatter_gather")
