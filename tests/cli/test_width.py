@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import Tool
-from tracetool.measure.identify_sensor import identify_sensor
 
 WIDTHS = (60, 80, 100, 140, 200)
 #: Commands with the word each of their tables with energies has in a heading.
@@ -48,7 +47,9 @@ COMMANDS = {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, samples: Path, tool: Tool) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory, samples: Path) -> Path:
+    from tracetool.cli.app import run
+
     made = tmp_path_factory.mktemp("widths")
     log = (samples / "h100_training_power.csv").read_text("utf-8").splitlines(keepends=True)
     (made / "brief.csv").write_text("".join(log[:160]), "utf-8")
@@ -58,37 +59,32 @@ def folder(tmp_path_factory: pytest.TempPathFactory, samples: Path, tool: Tool) 
         ["ingest", samples / "mi300x_kernel_trace.csv", "--gpu", "mi300x", "-o", "forward"],
         ["baseline", "add", "store", "train"],
     ):
-        assert tool(*arguments, cwd=made).returncode == 0
+        with contextlib.chdir(made):
+            assert run([*map(str, arguments), "--quiet"]) == 0
     (made / "pyproject.toml").write_text('[tool.tracetool]\nenergy = "auto"\n')
     return made
-
-
-@pytest.fixture(scope="module", autouse=True)
-def identified_once() -> Iterator[None]:
-    """A sensor is fitted in seconds: each log's once, for all widths."""
-    with pytest.MonkeyPatch.context() as patch:
-        name = "tracetool.measure.identify_sensor.identify_sensor"
-        once = cache(lambda source, options: identify_sensor(source, **dict(options)))
-        patch.setattr(name, lambda source, *, power, **more: once(source, tuple(more.items())))
-        yield
-
-
-def _run(command: str, width: int, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    from tracetool.cli.app import run
-
-    assert run(command.split()) in (0, 1), command
-    return capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_fits_every_width(
     command: str, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A command does its work once; its result is printed at every width."""
+    from tracetool.cli import output
+    from tracetool.cli.app import run
+
+    prints: list[Callable[[], None]] = []
+    emit = output.emit
+    monkeypatch.setattr(output, "emit", lambda *what, **how: prints.append(lambda: emit(*what, **how)))
     monkeypatch.chdir(folder)
+    assert run(command.split()) in (0, 1), command
+    assert capsys.readouterr().out == ""
+    (print_result,) = prints
     word = COMMANDS[command]
     for width in WIDTHS:
         monkeypatch.setenv("COLUMNS", str(width))
-        text = _run(command, width, folder, capsys)
+        print_result()
+        text = capsys.readouterr().out
         longest = max(text.splitlines(), key=len)
         assert len(longest) <= width, f"{width}: {longest}"
         assert word in text.split("hidden columns")[0]
