@@ -27,12 +27,11 @@ if TYPE_CHECKING:
     from tracetool.api.formats import formats
     from tracetool.api.gpus import GpuSheet, gpu, gpus
     from tracetool.api.ingest import ingest
-    from tracetool.api.picture import Picture
     from tracetool.api.predict import Prediction, predict
     from tracetool.api.profile import Profile, profile
     from tracetool.api.record import Recording, finish_recording, record
     from tracetool.api.report import Report, report
-    from tracetool.api.result import Result
+    from tracetool.api.result import Picture, Result
     from tracetool.api.run import Run
     from tracetool.api.run import open_run as open  # noqa: A004 - reads as what it is: tt.open(path)
     from tracetool.api.schema import schema
@@ -59,12 +58,11 @@ _HOMES = {
     "api.formats": ("formats",),
     "api.gpus": ("GpuSheet", "gpu", "gpus"),
     "api.ingest": ("ingest",),
-    "api.picture": ("Picture",),
     "api.predict": ("Prediction", "predict"),
     "api.profile": ("Profile", "profile"),
     "api.record": ("Recording", "finish_recording", "record"),
     "api.report": ("Report", "report"),
-    "api.result": ("Result",),
+    "api.result": ("Picture", "Result"),
     "api.run": ("Run", "open"),
     "api.schema": ("schema",),
     "api.sensor": ("CheckedSensor", "IdentifiedSensors", "check_sensor", "identify_sensor"),

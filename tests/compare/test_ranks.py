@@ -11,8 +11,7 @@ import pytest
 
 from tracetool.api.ingest import ingest
 from tracetool.compare.accuracy import accuracy_table
-from tracetool.compare.collective_waits import without_waits
-from tracetool.compare.diff_run import diff_run
+from tracetool.compare.diff_run import diff_run, without_waits
 from tracetool.replay.predict_run import predict_run
 from tracetool.tables.run import Run
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from tracetool.compare.run_contexts import context_changes
+from tracetool.compare.diff import context_changes
 
 
 def _side(order: list[int], basis: str = "measured") -> Any:

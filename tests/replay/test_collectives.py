@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tracetool.replay.activities import Activities, HostCalls
-from tracetool.replay.collectives import meetings
-from tracetool.replay.dependencies import dependency_graph
+from tracetool.replay.dependencies import dependency_graph, meetings
 from tracetool.replay.overlap import Rates
 from tracetool.replay.timeline import Replayed, replay
 

@@ -19,7 +19,7 @@ from tracetool.tables.run_folder import is_run_path
 from tracetool.tables.schema import load_schema
 
 if TYPE_CHECKING:
-    from tracetool.api.picture import Picture
+    from tracetool.api.result import Picture
     from tracetool.report.pictures.charts import Chart
     from tracetool.report.view import View
 
@@ -95,14 +95,14 @@ class Attribution(Charted):
         MissingPart
             If the chart library is not installed.
         """
-        from tracetool.api.picture import Picture
+        from tracetool.api.result import Picture
         from tracetool.report.pictures.measured import attributed_log
 
         return Picture(attributed_log(self.measured))
 
     def show(self, written: Sequence[PathLike] = ()) -> None:
         """Print the notes and the classes that ran, the largest energy first."""
-        from tracetool.report.terminal.attributed import print_attributed
+        from tracetool.report.terminal.measured import print_attributed
 
         print_attributed(self.measured, written)
 

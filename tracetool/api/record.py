@@ -121,7 +121,7 @@ class Recording(Result):
                 "warnings": self.warnings}  # fmt: skip
 
     def _view(self) -> View:
-        from tracetool.report.terminal.recorded import recorded_lines
+        from tracetool.report.terminal.runs import recorded_lines
         from tracetool.report.view import Line, View
 
         lines = tuple(Line(text) for text in recorded_lines(self.recorded))
@@ -130,7 +130,7 @@ class Recording(Result):
     def show(self, written: Sequence[PathLike] = ()) -> None:
         """Print what was recorded, line by line."""
         from tracetool.report.sentences import write_line
-        from tracetool.report.terminal.recorded import recorded_lines
+        from tracetool.report.terminal.runs import recorded_lines
 
         write_line("\n".join(recorded_lines(self.recorded)))
 

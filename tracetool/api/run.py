@@ -138,7 +138,7 @@ class Run(StoredRun, Result):
 
     def show(self, written: Sequence[PathLike] = ()) -> None:
         """Print what the run holds, its warnings on standard error."""
-        from tracetool.report.terminal.ingested import show_run
+        from tracetool.report.terminal.runs import show_run
 
         show_run(self.summary(), [str(line) for line in self.info["warnings"]])
 

@@ -1,4 +1,7 @@
-"""What every command prints: one JSON document, or tables and sentences that fit the terminal."""
+"""What every command prints: one JSON document, or tables and sentences that fit the terminal.
+
+Commands to a CI runner are the one thing printed as it is.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from tracetool.cli.guarded import unguarded
 from tracetool.core.escape import json_log
 from tracetool.report.plain import plain
+
+if TYPE_CHECKING:
+    from tracetool.api.diff import Comparison
+
+
+def print_annotations(compared: Comparison) -> None:
+    """Print a line per broken limit that the runner shows beside the change."""
+    for line in compared.annotations():
+        print(line, file=unguarded(sys.stdout))
+
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

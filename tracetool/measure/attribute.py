@@ -33,10 +33,10 @@ from tracetool.measure.energy_tables import (
     sensor_record,
     window_table,
 )
-from tracetool.measure.expected_power import read_prior
 from tracetool.measure.measured_scopes import measured_scopes
 from tracetool.measure.observe import Observation, observe
 from tracetool.measure.power_log import power_logs, telemetry_devices
+from tracetool.measure.prior import read_prior
 from tracetool.measure.sensors import calibrated, candidate_sensors, read_sensor_file
 from tracetool.measure.windows import WindowEnergy, power_profile, window_energy
 from tracetool.sources.telemetry.logs import read_telemetry

@@ -24,8 +24,7 @@ from tracetool.replay.activities import (
     without_pauses,
 )
 from tracetool.replay.budget import COPIES
-from tracetool.replay.collectives import Meetings, meetings
-from tracetool.replay.dependencies import dependency_graph
+from tracetool.replay.dependencies import Meetings, dependency_graph, meetings
 from tracetool.replay.graph import Graph
 from tracetool.replay.host import host_costs
 from tracetool.replay.overlap import Rates

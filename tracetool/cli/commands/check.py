@@ -37,8 +37,7 @@ def check(
 ) -> None:
     """Compare head runs with the base or the kept baselines by the project's limits."""
     from tracetool.api.check import check as check_runs
-    from tracetool.cli.output import check_out, emit
-    from tracetool.cli.verdict import print_annotations
+    from tracetool.cli.output import check_out, emit, print_annotations
 
     for path in out:
         check_out(path)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from tracetool.cli.numbers import finite
+from tracetool.cli.arguments import finite
 from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 
 app = typer.Typer()
@@ -62,8 +62,7 @@ def diff(
 ) -> None:
     """Show what changed between runs, with what confidence and why; of one run, where the model errs."""
     from tracetool.api.diff import diff as diff_runs
-    from tracetool.cli.output import check_out, emit
-    from tracetool.cli.verdict import print_annotations
+    from tracetool.cli.output import check_out, emit, print_annotations
 
     for path in out:
         check_out(path)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from tracetool.cli.numbers import finite
+from tracetool.cli.arguments import finite
 from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 
 app = typer.Typer()
@@ -77,7 +77,7 @@ def record(
 
     from tracetool.api.record import finish_recording
     from tracetool.api.record import record as record_program
-    from tracetool.cli.devices import chosen_devices, chosen_vendor
+    from tracetool.cli.arguments import chosen_devices, chosen_vendor
     from tracetool.cli.output import emit
     from tracetool.cli.progress import say_nothing, say_on_stderr
     from tracetool.core.errors import BadInput

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from tracetool.cli.numbers import finite
+from tracetool.cli.arguments import finite
 from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Identify and check power sensors.")
@@ -64,7 +64,7 @@ def check(
 ) -> None:
     """Identify the sensor of this machine's GPU by a square wave."""
     from tracetool.api.sensor import check_calibration_name, check_sensor
-    from tracetool.cli.devices import chosen_vendor
+    from tracetool.cli.arguments import chosen_vendor
     from tracetool.cli.output import emit, save
     from tracetool.cli.progress import say_nothing, say_on_stderr
 

@@ -1,8 +1,11 @@
-"""GPUs as they are named on the command line."""
+"""Arguments on the command line: what is refused before any work."""
 
 from __future__ import annotations
 
+import math
 from typing import Literal
+
+import typer
 
 from tracetool.core.errors import BadInput
 
@@ -37,3 +40,13 @@ def chosen_devices(text: str | None) -> tuple[int, ...]:
     if any(n < 0 for n in numbers):
         raise BadInput(f"--devices {text}: GPUs are numbered from 0")
     return numbers
+
+
+def finite(value: float | None) -> float | None:
+    """Return the number of an option, None where it was not given; refuse what is none.
+
+    A callback of :func:`typer.Option`. ``nan`` passes every bound, as it is neither below nor above it.
+    """
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value:g} is not a finite number")
+    return value
