@@ -81,6 +81,9 @@ class Gpu:
     flops_per_clock_sm: Mapping[str, float]
     matrix_fp32: float  # FP32 products on matrix cores, FLOP per clock and SM; 0 where libraries use none
     link_bytes_per_s: float  # one direction, all links
+    link_ranks: int  # GPUs that peer links join at full rate; 1 where none does
+    link_reduces: bool  # the switch between them adds and multicasts (NVLink SHARP)
+    peer_latency_us: float  # smallest all-reduce of eight GPUs that peer links join
     pcie_bytes_per_s: float  # one direction
     power_limit_w: float
     power_limit_min_w: float

@@ -16,6 +16,7 @@ from tracetool.hardware.gpu import PIPES, Gpu
 from tracetool.hardware.names import gpu_names, match_gpu
 from tracetool.hardware.number import Number, read_number
 from tracetool.hardware.peaks import read_peaks
+from tracetool.hardware.priors import prior_number
 from tracetool.hardware.voltage import VoltageCurve
 
 __all__ = ["build_gpu", "gpu_names", "load_gpu", "match_gpu"]
@@ -66,6 +67,14 @@ def _document(name: str) -> dict[str, Any]:
 @cache
 def _read(name: str) -> Gpu:
     return build_gpu(name, _document(name))
+
+
+def _link_ranks(numbers: Mapping[str, Number]) -> int:
+    """Return how many GPUs peer links join: one where what is called the link is PCIe."""
+    if "link_ranks" in numbers:
+        return int(numbers["link_ranks"].value)
+    both = [numbers[key].value for key in ("link_bytes_per_s", "pcie_bytes_per_s") if key in numbers]
+    return int(prior_number("link.ranks")) if len(both) == 2 and both[0] > both[1] else 1
 
 
 def build_gpu(name: str, document: Mapping[str, Any]) -> Gpu:
@@ -139,6 +148,11 @@ def build_gpu(name: str, document: Mapping[str, Any]) -> Gpu:
         flops_per_clock_sm={p: numbers[p].value for p in PIPES if p in numbers},
         matrix_fp32=numbers["matrix_fp32"].value if "matrix_fp32" in numbers else 0.0,
         link_bytes_per_s=value("link_bytes_per_s"),
+        link_ranks=_link_ranks(numbers),
+        link_reduces=bool(numbers["link_reduces"].value) if "link_reduces" in numbers else False,
+        peer_latency_us=(
+            numbers["peer_latency_us"].value if "peer_latency_us" in numbers else prior_number("link.latency")
+        ),
         pcie_bytes_per_s=value("pcie_bytes_per_s"),
         power_limit_w=value("power_limit_w"),
         power_limit_min_w=value("power_limit_min_w"),

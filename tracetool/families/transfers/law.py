@@ -1,4 +1,4 @@
-"""Copies and collectives: a latency and the bytes over the narrowest path.
+"""Copies: a latency and the bytes over the narrowest path; and the laws of collectives.
 
 Equation and sources: docs/families/links.md.
 """
@@ -14,28 +14,10 @@ from tracetool.families.coefficients import read_coefficients
 from tracetool.families.law import Coefficients, Law
 from tracetool.families.pieces import Pieces
 from tracetool.families.registry import count_work
+from tracetool.families.transfers.collective import OVER_LINKS, THROUGH_HOST
 from tracetool.hardware.gpu import Gpu
 
 _DATA = read_coefficients(__package__)
-
-
-def _collective(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
-    work = count_work(rows, gpu)
-    n = len(rows)
-    rate = gpu.link_bytes_per_s if gpu.link_bytes_per_s > 0 else gpu.pcie_bytes_per_s
-    ranks = np.maximum(rows.number("ranks", 2.0), 1.0)
-    wire = work.link_bytes / (c["efficiency"] * rate)
-    return Pieces(
-        fixed_s=(c["latency_us"] + c["hop_us"] * (ranks - 1.0)) * 1e-6 + wire,
-        serial_cycles=np.zeros(n),
-        stream_s=np.zeros(n),
-        floor_s=np.zeros(n),
-        core_cycles=np.zeros(n),
-        memory_s=np.zeros(n),
-        norm=np.ones(n),
-        active=np.full(n, 0.15),
-        work=work,
-    )
 
 
 def _copy(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
@@ -67,7 +49,6 @@ def _said(words: np.ndarray[tuple[int], np.dtype[np.str_]], word: str) -> Bools:
     return np.asarray(np.char.find(words, word) >= 0)
 
 
-COLLECTIVE = Law("collective", _collective, _DATA["collective"], spread=(-0.9, 0.9))
 #: Hosts differ more than GPUs: slots of half the lanes, links shared by two GPUs, slow cores.
 COPY = Law("copy", _copy, _DATA["copy"], spread=(-0.75, 1.1))
-LAWS = (COLLECTIVE, COPY)
+LAWS = (OVER_LINKS, THROUGH_HOST, COPY)

@@ -2,21 +2,72 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
+
 import numpy as np
 
-from tracetool.core.arrays import Bools, Floats
+from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
 from tracetool.hardware.gpu import Gpu
 
 #: Bytes each rank sends per byte of the message, at many ranks; all but send and broadcast lose 1/n. [1] By
-#: definition of ring algorithms (Thakur et al., 2005; docs/families/links.md).
+#: definition of ring algorithms (Thakur et al., 2005; docs/families/collectives.md).
 FACTOR = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_all": 1.0}
 
 
 #: Bytes of device memory touched per byte on the wire: one read and one write. [1] A prior: what a reduction
 #: reads beside them is not counted.
 MEMORY_PER_WIRE = 2.0
+
+#: In the kind of a collective whose ranks send to each peer by itself.
+_SENDS = ("alltoall", "send", "recv", "p2p")
+
+
+@dataclass(frozen=True)
+class Message:
+    """Messages of n collectives; arrays of shape (n,)."""
+
+    bytes: Floats  # the whole message, as the kind counts it [B]
+    ranks: Floats  # [1]
+    ring_bytes: Floats  # what each rank sends in a ring [B]
+    steps: Floats  # of a ring, one message to the next rank each [1]
+    sends: Bools  # to each peer by itself: all-to-all, send
+    reduces_all: Bools  # an all-reduce
+
+    @property
+    def per_peer(self) -> Floats:
+        """Bytes to each peer where each gets its own. [B]"""
+        return self.bytes / self.ranks
+
+    def take(self, rows: Bools | Ints) -> Message:
+        """Return the chosen rows."""
+        return Message(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
+
+
+def message_of(rows: OperatorColumns) -> Message:
+    """Return the messages of rows: ``bytes`` among ``ranks``, of a ``kind``."""
+    size, ranks = rows.number("bytes", 0.0), np.maximum(rows.number("ranks", 2.0), 1.0)
+    kind = _kinds(rows)
+    reduces_all = np.char.find(kind, "allreduce") >= 0
+    peers = ranks - 1.0
+    factor = np.ones(len(rows))
+    for name, many in FACTOR.items():
+        factor = np.where(np.char.find(kind, name.replace("_", "")) >= 0, many * peers / ranks, factor)
+    return Message(
+        bytes=size,
+        ranks=ranks,
+        ring_bytes=size * factor,
+        steps=np.where(reduces_all, 2.0 * peers, peers),
+        sends=np.asarray(np.any([np.char.find(kind, word) >= 0 for word in _SENDS], axis=0)),
+        reduces_all=np.asarray(reduces_all),
+    )
+
+
+def _kinds(rows: OperatorColumns) -> np.ndarray[tuple[int], np.dtype[np.str_]]:
+    """Return kinds in small letters without marks between words."""
+    kind = np.char.lower(rows.text("kind").astype(str))
+    return np.asarray(np.char.replace(np.char.replace(kind, "_", ""), "-", ""))
 
 
 def wire_bytes(rows: OperatorColumns) -> Floats:
@@ -25,18 +76,11 @@ def wire_bytes(rows: OperatorColumns) -> Floats:
     Ring algorithms: all-reduce 2 (n-1)/n of the message, all-gather, reduce-scatter and all-to-all
     (n-1)/n, broadcast and point-to-point all of it.
     """
-    size, ranks = rows.number("bytes", 0.0), np.maximum(rows.number("ranks", 2.0), 1.0)
-    words = np.char.lower(rows.text("kind").astype(str))
-    words = np.char.replace(np.char.replace(words, "_", ""), "-", "")
-    factor = np.ones(len(rows))
-    for kind, many in FACTOR.items():
-        here = np.char.find(words, kind.replace("_", "")) >= 0
-        factor = np.where(here, many * (ranks - 1.0) / ranks, factor)
-    return np.asarray(size * factor)
+    return message_of(rows).ring_bytes
 
 
 def collective_work(rows: OperatorColumns, gpu: Gpu) -> Work:
-    """Count bytes on the wire and in memory."""
+    """Count bytes on the wire and in memory, of a ring."""
     del gpu
     wire = wire_bytes(rows)
     memory = MEMORY_PER_WIRE * wire

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tracetool.families.spec import Family, TableOperator, UserWords
+from tracetool.families.transfers.collective import choose_fabric
 from tracetool.families.transfers.problem import collective_work, copy_work, set_work
 
 #: Collectives: bytes on the wire by algorithm and rank count.
@@ -15,7 +16,8 @@ COLLECTIVE = Family(
     pipe="latency",
     needs=(("bytes",),),
     count=collective_work,
-    laws=("collective",),
+    laws=("collective", "collective_host"),
+    choose=choose_fabric,
     table=(TableOperator("collective", ("bytes", "ranks"), ("kind",), dtype=False),),
     words=(UserWords(0, "collective", "allreduce allgather alltoall reducescatter"),),
 )

@@ -1,0 +1,237 @@
+"""How well collectives are predicted: on sizes held out, a GPU left out, a library left out.
+
+Usage: python benchmarks/collectives.py [FOLDER] [--write]   (default folder: ../shared/data/stacks)
+
+Prints median absolute errors and how many rows the 90 % intervals hold, cell by cell, and counts coefficients.
+``--write`` puts the fit and its bands in the files the package reads; see ``fit_collectives.py``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from fit_collectives import FOLDER, Fit, Parameters, Rows, fit, folds, load_rows
+from write_collectives import write
+
+from tracetool.core.arrays import Floats
+from tracetool.core.operators import OperatorColumns
+from tracetool.hardware.calibrated import CalibrationFile
+from tracetool.hardware.load import load_gpu
+from tracetool.hardware.number import Number
+from tracetool.hardware.priors import prior_table
+from tracetool.model.time_calibration import TimeCalibration, spread_key
+from tracetool.model.time_files import merged
+
+FOLDS = 5
+#: Shares of rows below and above a 90 % interval.
+TAILS = (0.05, 0.95)
+#: Libraries whose own kernels can be left out, and how their names begin.
+LIBRARIES = {"vllm": "vLLM_custom", "sglang": "SGLang_CustomAllReduce", "trtllm": "TRTLLM"}
+
+Band = tuple[float, float]
+Bands = Mapping[str, Band]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Rows with ln(predicted / measured) and whether the interval holds what was measured."""
+
+    rows: Rows
+    errors: Floats
+    held: Floats
+
+    def frame(self, setting: str) -> pl.DataFrame:
+        """Return one row for each."""
+        return self.rows.frame.select(
+            "gpu", "stack", "implementation", "kind", "ranks", "bytes", pl.lit(setting).alias("setting")
+        ).with_columns(pl.Series("error", self.errors), pl.Series("held", self.held))
+
+
+def kinds(rows: Rows, columns: OperatorColumns | None = None) -> list[str]:
+    """Return the kind of band of each row."""
+    return [rows.law.kinds[place] for place in rows.law.kind(columns or rows.columns).tolist()]
+
+
+def band(errors: Floats) -> Band:
+    """Return the 90 % band of ln(measured / predicted)."""
+    low, high = np.quantile(-errors, TAILS)
+    return float(low), float(high)
+
+
+def bands_of(rows: Rows, errors: Floats) -> dict[str, Band]:
+    """Return the band of all rows under "" and of each kind that occurs."""
+    of = np.array(kinds(rows))
+    return {"": band(errors)} | {kind: band(errors[of == kind]) for kind in sorted({*of.tolist()})}
+
+
+def hold(rows: Rows, errors: Floats, bands: Bands) -> Floats:
+    """Return 1 for each row whose interval holds what was measured."""
+    low, high = np.array([bands.get(kind, bands[""]) for kind in kinds(rows)]).T
+    return ((low <= -errors) & (-errors <= high)).astype(float)
+
+
+def sizes_left_out(parts: Sequence[Rows], whole: Fit) -> list[Judged]:
+    """Return each row as predicted by the other four fifths of its sizes, in bands of those."""
+    errors = [np.zeros(part.measured_us.size) for part in parts]
+    fold_of = [folds(part, FOLDS) for part in parts]
+    for fold in range(FOLDS):
+        found = fit([part.take(of != fold) for part, of in zip(parts, fold_of, strict=True)], whole, nfev=12)
+        for part, of, error in zip(parts, fold_of, errors, strict=True):
+            error[of == fold] = part.take(of == fold).errors(found.of(part))
+    judged = []
+    for part, of, error in zip(parts, fold_of, errors, strict=True):
+        held = np.zeros(error.size)
+        for fold in range(FOLDS):
+            others = bands_of(part.take(of != fold), error[of != fold])
+            held[of == fold] = hold(part.take(of == fold), error[of == fold], others)
+        judged.append(Judged(part, error, held))
+    return judged
+
+
+def calibration_of(gpu: str, found: Fit, bands: Mapping[str, Mapping[str, Bands]]) -> CalibrationFile:
+    """Return a GPU's factors and bands as a calibration file states them."""
+    sections = {}
+    for law, by_kind in bands[gpu].items():
+        numbers = {
+            key: Number(value, "1", "fitted", "fit")
+            for key, value in found.factors.get(gpu, {}).get(law, {}).items()
+        }
+        for kind, (low, high) in by_kind.items():
+            for side, value in (("low", low), ("high", high)):
+                numbers[f"spread_{side}_{kind}".rstrip("_")] = Number(value, "1", "fitted", "fit")
+        sections[law] = numbers
+    return CalibrationFile(gpu, sections)
+
+
+def gpu_left_out(
+    parts: Sequence[Rows], whole: Fit, bands: Mapping[str, Mapping[str, Bands]]
+) -> Iterator[Judged]:
+    """Yield the rows of each GPU as the others' fit and bands predict them."""
+    for gpu in dict.fromkeys(part.gpu.name for part in parts):
+        own = [part for part in parts if part.gpu.name == gpu]
+        others = [part for part in parts if part.gpu.name != gpu]
+        found = fit(others, whole, nfev=20)
+        donors = [
+            (load_gpu(name), calibration_of(name, found, bands))
+            for name in dict.fromkeys(part.gpu.name for part in others)
+        ]
+        made = merged(load_gpu(gpu), None, donors)
+        for part in own:
+            if part.law.name not in found.habits or not any(o.law.name == part.law.name for o in others):
+                continue  # no other GPU of its kind of link was measured
+            errors = part.errors({**found.habits[part.law.name], **made.coefficients.get(part.law.name, {})})
+            yield Judged(part, errors, hold(part, errors, _transferred(part, made)))
+
+
+def _transferred(part: Rows, made: TimeCalibration) -> Bands:
+    name = part.law.name
+    every = made.spread.get(name, part.law.spread)
+    return {"": every} | {kind: made.spread.get(spread_key(name, kind), every) for kind in part.law.kinds}
+
+
+def library_left_out(parts: Sequence[Rows], whole: Fit) -> Iterator[tuple[Rows, Floats]]:
+    """Yield the rows of each library's own all-reduce, and their error as the mean of the others' predicts them."""
+    for library, start in LIBRARIES.items():
+        mine = [part.frame["implementation"].str.starts_with(start).to_numpy() for part in parts]
+        found = fit([part.take(~of) for part, of in zip(parts, mine, strict=True)], whole, nfev=12)
+        for part, of in zip(parts, mine, strict=True):
+            if not of.any():
+                continue
+            left = part.take(of)
+            eager = left.frame["implementation"].str.ends_with("_eager").to_numpy()
+            logs = []
+            for other, name in LIBRARIES.items():
+                if other == library or (other == "trtllm" and eager.any()):
+                    continue
+                renamed = np.where(eager, f"{name}_eager", f"{name}_graph" if other != "trtllm" else name)
+                columns = {**left.columns.columns, "implementation": renamed.astype(object)}
+                columns.pop("stack")
+                as_other = replace(left, columns=OperatorColumns(left.columns.family, columns))
+                logs.append(np.log(as_other.predicted_us(found.of(part))))
+            yield left, np.mean(logs, axis=0) - np.log(left.measured_us)
+
+
+def not_stated(part: Rows, found: Fit) -> Floats:
+    """Return the errors of rows that state no library."""
+    columns = {
+        k: v for k, v in part.columns.columns.items() if k not in ("implementation", "backend", "stack")
+    }
+    return replace(part, columns=OperatorColumns(part.columns.family, columns)).errors(found.of(part))
+
+
+def table(frame: pl.DataFrame) -> Iterator[str]:
+    """Yield a line for each cell, and one for each setting."""
+    error = (((pl.col("error").exp() - 1.0).abs().median()) * 100).alias("mdape")
+    held = (pl.col("held").mean() * 100).alias("held_pct")
+    cells = frame.group_by("setting", "gpu", "stack", "implementation", maintain_order=True).agg(
+        pl.len(), error, held
+    )
+    for row in cells.iter_rows(named=True):
+        yield (
+            f"{row['setting']:18s} {row['gpu']:10s} {row['stack']:18s} {row['implementation']:30s}"
+            f"{row['len']:5d} rows  MdAPE {row['mdape']:5.1f} %  interval holds {row['held_pct']:4.0f} %"
+        )
+    for (setting,), part in frame.group_by("setting", maintain_order=True):
+        of = cells.filter(pl.col("setting") == setting)
+        both = part.select(error, held).row(0)
+        yield (
+            f"{setting}: median over cells {of['mdape'].median():.1f} %, all rows {both[0]:.1f} %,"
+            f" intervals hold {both[1]:.0f} % of the rows"
+        )
+
+
+def main() -> None:
+    """Fit, print, and write where asked."""
+    folder = Path(next((a for a in sys.argv[1:] if not a.startswith("--")), str(FOLDER)))
+    parts = load_rows(folder)
+    whole = fit(parts)
+    inside = sizes_left_out(parts, whole)
+    bands: dict[str, dict[str, dict[str, Band]]] = {}
+    for one in inside:
+        bands.setdefault(one.rows.gpu.name, {})[one.rows.law.name] = bands_of(one.rows, one.errors)
+    for part in parts:
+        bands[part.gpu.name][part.law.name]["unstated"] = band(not_stated(part, whole))
+    outside = [(rows, errors) for rows, errors in library_left_out(parts, whole)]
+    for law in {rows.law.name for rows, _ in outside}:
+        others = band(np.concatenate([errors for rows, errors in outside if rows.law.name == law]))
+        for gpu in bands:
+            if law in bands[gpu]:
+                bands[gpu][law]["other"] = others
+    frames = [one.frame("sizes held out") for one in inside]
+    frames += [one.frame("GPU left out") for one in gpu_left_out(parts, whole, bands)]
+    frames += [
+        Judged(rows, errors, _inside(errors, bands[rows.gpu.name][rows.law.name]["other"])).frame(
+            "library left out"
+        )
+        for rows, errors in outside
+    ]
+    frames += [
+        Judged(part, errors, _inside(errors, bands[part.gpu.name][part.law.name]["unstated"])).frame(
+            "none stated"
+        )
+        for part in parts
+        for errors in (not_stated(part, whole),)
+    ]
+    print("\n".join(table(pl.concat(frames))))
+    names = Parameters(parts).names
+    shared = sum(not gpu for gpu, *_ in names)
+    cells = pl.concat([p.frame for p in parts]).select("gpu", "implementation").n_unique()
+    print(
+        f"coefficients: {shared} habits every GPU shares, {len(names) - shared} factors of {len(bands)} GPUs, for {cells}"
+        f" cells: {len(names) / cells:.1f} a cell; a transfer adds {prior_table('carried_time.spread')}"
+    )
+    if "--write" in sys.argv:
+        write(whole, bands, inside)
+
+
+def _inside(errors: Floats, of: Band) -> Floats:
+    return ((of[0] <= -errors) & (-errors <= of[1])).astype(float)
+
+
+if __name__ == "__main__":
+    main()
