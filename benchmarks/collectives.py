@@ -18,12 +18,11 @@ import polars as pl
 from fit_collectives import FOLDER, Fit, Parameters, Rows, fit, folds, load_rows
 from write_collectives import write
 
-from tracetool.core.arrays import Floats
+from tracetool.core.arrays import Floats, Texts
 from tracetool.core.operators import OperatorColumns
 from tracetool.hardware.calibrated import CalibrationFile
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.number import Number
-from tracetool.hardware.priors import prior_table
 from tracetool.model.time_calibration import TimeCalibration, spread_key
 from tracetool.model.time_files import merged
 
@@ -57,9 +56,11 @@ def kinds(rows: Rows, columns: OperatorColumns | None = None) -> list[str]:
     return [rows.law.kinds[place] for place in rows.law.kind(columns or rows.columns).tolist()]
 
 
-def band(errors: Floats) -> Band:
-    """Return the 90 % band of ln(measured / predicted)."""
-    low, high = np.quantile(-errors, TAILS)
+def band(errors: Floats, group: Texts | None = None) -> Band:
+    """Return the 90 % band of ln(measured / predicted), each group counting alike."""
+    group = np.zeros(errors.size) if group is None else group
+    _, place, counts = np.unique(group, return_inverse=True, return_counts=True)
+    low, high = np.quantile(-errors, TAILS, weights=1.0 / counts[place], method="inverted_cdf")
     return float(low), float(high)
 
 
@@ -195,7 +196,9 @@ def main() -> None:
     for one in inside:
         bands.setdefault(one.rows.gpu.name, {})[one.rows.law.name] = bands_of(one.rows, one.errors)
     for part in parts:
-        bands[part.gpu.name][part.law.name]["unstated"] = band(not_stated(part, whole))
+        bands[part.gpu.name][part.law.name]["unstated"] = band(
+            not_stated(part, whole), part.frame["implementation"].to_numpy()
+        )
     outside = [(rows, errors) for rows, errors in library_left_out(parts, whole)]
     for law in {rows.law.name for rows, _ in outside}:
         others = band(np.concatenate([errors for rows, errors in outside if rows.law.name == law]))
@@ -223,7 +226,7 @@ def main() -> None:
     cells = pl.concat([p.frame for p in parts]).select("gpu", "implementation").n_unique()
     print(
         f"coefficients: {shared} habits every GPU shares, {len(names) - shared} factors of {len(bands)} GPUs, for {cells}"
-        f" cells: {len(names) / cells:.1f} a cell; a transfer adds {prior_table('carried_time.spread')}"
+        f" cells: {len(names) / cells:.1f} a cell"
     )
     if "--write" in sys.argv:
         write(whole, bands, inside)

@@ -1,9 +1,6 @@
 """Fit the habits of collectives' libraries and the factors of each GPU, over all measured tables together.
 
-Usage: python benchmarks/fit_collectives.py [FOLDER]   (default: ../shared/data/stacks)
-
-Habits hold on every GPU, factors on one and are drawn to 1. Writes ``families/transfers/*.toml`` and the sections
-``collective`` and ``collective_host`` of ``hardware/calibrations``; bands are those of sizes held out.
+Habits hold on every GPU; factors hold on one and are drawn to 1. ``collectives.py`` judges and writes the fit.
 """
 
 from __future__ import annotations
@@ -172,7 +169,7 @@ class Parameters:
         return np.concatenate([*errors, drawn])
 
     def slopes(self, vector: Floats) -> Floats:
-        """Return the derivative of each residual by each coefficient, from the rows a coefficient moves alone."""
+        """Return the derivative of each residual by each coefficient, from the rows it moves alone."""
         before = self.fit_of(vector)
         ends = np.cumsum([0, *(part.measured_us.size for part in self.parts)])
         base = [part.errors(before.of(part)) for part in self.parts]

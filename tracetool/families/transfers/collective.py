@@ -36,7 +36,7 @@ _KINDS: Final = (*LIBRARIES, "other", "eager", "unstated")
 _EAGER, _UNSTATED = len(LIBRARIES) + 1, len(LIBRARIES) + 2
 #: Bytes read and written for each byte copied into a buffer. [1] By definition of a copy.
 _COPY: Final = 2.0
-#: Share of SMs holding a block while a collective runs. [1] A prior: NCCL's 16 to 32 channels of 132 to 148 SMs.
+#: Share of SMs holding a block while a collective runs. [1] A prior: NCCL's 16 to 32 channels of about 140 SMs.
 _ACTIVE: Final = 0.15
 
 
@@ -152,7 +152,7 @@ def _kind_of(rows: OperatorColumns) -> Ints:
 
 
 def choose_fabric(rows: OperatorColumns, gpu: Gpu) -> Ints:
-    """Return 0 where peer links join the ranks of a collective, 1 where it goes through the host. Shape (n,)."""
+    """Return 0 where peer links join the ranks of a collective, 1 where none does. Shape (n,)."""
     return through_host(message_of(rows).ranks, gpu).astype(np.int64)
 
 

@@ -55,18 +55,20 @@ def shots(message: Message, links: PeerLinks, limits: Mapping[str, float], c: Ma
     symmetric = possible & ~own & (message.bytes < symmetric_below)
     two = own & (message.bytes >= two_from)
 
-    latency_s, rate = links.latency_s * c["factor"], links.bytes_per_s
+    wait_s, rate = links.wait_s * c["factor"], links.bytes_per_s
     peers = message.ranks - 1.0
     read = peers * message.bytes
-    seconds = latency_s * (c["start"] + c["peer"] * peers) + read / (c["one_share"] * rate)
-    in_two = latency_s * c["two_start"] + message.ring_bytes / (c["two_share"] * rate)
+    seconds = links.launch_s + wait_s * (c["start"] + c["peer"] * peers) + read / (c["one_share"] * rate)
+    in_two = links.launch_s + wait_s * c["two_start"] + message.ring_bytes / (c["two_share"] * rate)
     seconds, read = np.where(two, in_two, seconds), np.where(two, message.ring_bytes, read)
     copied = np.zeros(len(read))
     if symmetric.any():
         added = links.adds & (message.ranks >= limits["multicast_ranks"])
         moved = np.where(added, message.bytes, message.ring_bytes)
         share = np.where(added, c["added_share"], c["symmetric_share"])
-        seconds = np.where(symmetric, latency_s * c["symmetric_start"] + moved / (share * rate), seconds)
+        seconds = np.where(
+            symmetric, links.launch_s + wait_s * c["symmetric_start"] + moved / (share * rate), seconds
+        )
         read = np.where(symmetric, moved, read)
         copied = np.where(symmetric, _PASSES * message.bytes, copied)
     return Shots(seconds, read, copied, own | symmetric)

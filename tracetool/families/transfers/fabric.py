@@ -8,8 +8,11 @@ from tracetool.core.arrays import Bools, Floats
 from tracetool.hardware.gpu import Gpu
 
 #: Ranks from which a switch adds what they send: of two, each is the other's only peer. [1] Measured: all-reduces
-#: of two GPUs take a ring's time on the GPUs whose switch adds.
+#: of two GPUs take a ring's time where the switch could add.
 _FEWEST_ADDED = 3.0
+#: Start and end of a kernel that waits for nobody, in a row of them. [us] A prior: kernels of a graph that do
+#: nothing follow each other in about a microsecond on GPUs of every generation.
+_LAUNCH_US = 1.0
 
 
 @dataclass(frozen=True)
@@ -18,14 +21,17 @@ class PeerLinks:
 
     bytes_per_s: float  # peak of a rank's links in one direction [B/s]
     latency_s: float  # smallest all-reduce of eight GPUs [s]
+    wait_s: float  # of that, what a kernel waits for its peers' words [s]
+    launch_s: float  # the rest [s]
     adds: Bools  # the switch reduces and multicasts (NVLink SHARP)
 
 
 def peer_links(ranks: Floats, gpu: Gpu) -> PeerLinks:
     """Return what joins ranks that peer links join."""
-    return PeerLinks(
-        gpu.link_bytes_per_s, gpu.peer_latency_us * 1e-6, (ranks >= _FEWEST_ADDED) & gpu.link_reduces
-    )
+    latency_s = gpu.peer_latency_us * 1e-6
+    launch_s = min(_LAUNCH_US * 1e-6, latency_s)
+    adds = (ranks >= _FEWEST_ADDED) & gpu.link_reduces
+    return PeerLinks(gpu.link_bytes_per_s, latency_s, latency_s - launch_s, launch_s, adds)
 
 
 def through_host(ranks: Floats, gpu: Gpu) -> Bools:

@@ -44,7 +44,7 @@ def carry_through_host(message: Message, gpu: Gpu, c: Mapping[str, float]) -> Ca
 
 
 def crowd(ranks: Floats, c: Mapping[str, float]) -> Floats:
-    """Return the share of its two-rank rate that each of many ranks keeps, by the logarithm of their number."""
+    """Return the share of its two-rank rate that each of many ranks keeps. Shape (n,)."""
     stated = np.log([1.0, c["crowd_4"], c["crowd_8"]])
     return np.asarray(np.exp(np.interp(np.log(np.maximum(ranks, 1.0)), np.log(_STATED_RANKS), stated)))
 

@@ -24,8 +24,8 @@ LL, LL128, SIMPLE, NVLS, SENDS_LL, SENDS = range(6)
 #: Bytes a reduction in the switch moves twice, in and out: what NCCL's model calls bus bandwidth. [1] By
 #: definition, NCCL src/graph/tuning.cc.
 _IN_AND_OUT: Final = 2.0
-#: Share of the ring's rate that low-latency lines reach at most: half of each is flags. [1] By definition of the
-#: protocol, 4 bytes of flag for 4 of data.
+#: Share of the ring's rate that low-latency lines reach at most. [1] By definition of the protocol: 4 bytes of
+#: flag for 4 of data.
 _LL_MOST: Final = 0.5
 
 
@@ -76,13 +76,13 @@ def carry(message: Message, links: PeerLinks, c: Mapping[str, float]) -> Carried
 def _ring_ll(message: Message, links: PeerLinks, c: Mapping[str, float]) -> Floats:
     start, step = c["ll_start"] * c["start_factor"], c["ll_step"] * c["step_factor"]
     filled = message.bytes / (message.bytes + c["ll_fill_bytes"])
-    latency = links.latency_s * (start + step * message.steps) * (1.0 + c["ll_fill"] * filled)
+    latency = links.launch_s + links.wait_s * (start + step * message.steps) * (1.0 + c["ll_fill"] * filled)
     return np.asarray(latency + message.ring_bytes / (c["ll_share"] * links.bytes_per_s))
 
 
 def _ring_ll128(message: Message, links: PeerLinks, c: Mapping[str, float]) -> Floats:
     start, step = c["ll128_start"] * c["start_factor"], c["ll128_step"] * c["step_factor"]
-    latency = links.latency_s * (start + step * message.steps)
+    latency = links.launch_s + links.wait_s * (start + step * message.steps)
     return np.asarray(
         latency + message.ring_bytes / (c["ll128_share"] * c["link_factor"] * links.bytes_per_s)
     )
@@ -101,14 +101,14 @@ def _in_switch(message: Message, links: PeerLinks, c: Mapping[str, float]) -> Fl
 
 
 def _sends_ll(message: Message, links: PeerLinks, c: Mapping[str, float]) -> Floats:
-    latency = links.latency_s * (
+    latency = links.launch_s + links.wait_s * (
         c["sends_start"] * c["start_factor"] + c["sends_peer"] * c["step_factor"] * (message.ranks - 1.0)
     )
     return np.asarray(latency + message.ring_bytes / (c["sends_ll_share"] * links.bytes_per_s))
 
 
 def _sends(message: Message, links: PeerLinks, c: Mapping[str, float]) -> Floats:
-    latency = c["sends_simple_us"] * 1e-6 + links.latency_s * c["sends_peer"] * (message.ranks - 1.0)
+    latency = c["sends_simple_us"] * 1e-6 + links.wait_s * c["sends_peer"] * (message.ranks - 1.0)
     return np.asarray(
         latency + _moved(message, c) / (c["sends_share"] * c["link_factor"] * links.bytes_per_s)
     )
