@@ -2,7 +2,7 @@
 
 Usage: python benchmarks/collectives.py [FOLDER] [--write]   (default folder: ../shared/data/stacks)
 
-Prints median absolute errors and how many rows the 90 % intervals hold, cell by cell, and counts coefficients.
+Prints median absolute errors and how many rows the 90 % intervals hold by cell, and counts coefficients.
 ``--write`` puts the fit and its bands in the files the package reads; see ``fit_collectives.py``.
 """
 
@@ -136,7 +136,7 @@ def _transferred(part: Rows, made: TimeCalibration) -> Bands:
 
 
 def library_left_out(parts: Sequence[Rows], whole: Fit) -> Iterator[tuple[Rows, Floats]]:
-    """Yield the rows of each library's own all-reduce, and their error as the mean of the others' predicts them."""
+    """Yield the rows of each library's own all-reduce, and their errors by the mean of the others."""
     for library, start in LIBRARIES.items():
         mine = [part.frame["implementation"].str.starts_with(start).to_numpy() for part in parts]
         found = fit([part.take(~of) for part, of in zip(parts, mine, strict=True)], whole, nfev=12)
@@ -202,9 +202,9 @@ def main() -> None:
     outside = [(rows, errors) for rows, errors in library_left_out(parts, whole)]
     for law in {rows.law.name for rows, _ in outside}:
         others = band(np.concatenate([errors for rows, errors in outside if rows.law.name == law]))
-        for gpu in bands:
-            if law in bands[gpu]:
-                bands[gpu][law]["other"] = others
+        for by_law in bands.values():
+            if law in by_law:
+                by_law[law]["other"] = others
     frames = [one.frame("sizes held out") for one in inside]
     frames += [one.frame("GPU left out") for one in gpu_left_out(parts, whole, bands)]
     frames += [
@@ -225,8 +225,8 @@ def main() -> None:
     shared = sum(not gpu for gpu, *_ in names)
     cells = pl.concat([p.frame for p in parts]).select("gpu", "implementation").n_unique()
     print(
-        f"coefficients: {shared} habits every GPU shares, {len(names) - shared} factors of {len(bands)} GPUs, for {cells}"
-        f" cells: {len(names) / cells:.1f} a cell"
+        f"coefficients: {shared} habits every GPU shares, {len(names) - shared} factors of {len(bands)} GPUs,"
+        f" for {cells} cells: {len(names) / cells:.1f} a cell"
     )
     if "--write" in sys.argv:
         write(whole, bands, inside)

@@ -1,6 +1,6 @@
 """Fit the habits of collectives' libraries and the factors of each GPU, over all measured tables together.
 
-Habits hold on every GPU; factors hold on one and are drawn to 1. ``collectives.py`` judges and writes the fit.
+Habits hold on every GPU; factors hold on one and are drawn to 1. ``collectives.py`` judges and writes them.
 """
 
 from __future__ import annotations

@@ -52,7 +52,10 @@ def _write_habits(path: Path, law: str, values: Mapping[str, float]) -> None:
 
 
 def _new(gpu: str) -> str:
-    return f'[about]\ntitle = "Time of {gpu}"\nbasis = "calibrated"\ncommand = "python benchmarks/collectives.py --write"\ndata = "single operators, loops of replays"\n'
+    return (
+        f'[about]\ntitle = "Time of {gpu}"\nbasis = "calibrated"\n'
+        'command = "python benchmarks/collectives.py --write"\ndata = "single operators, loops of replays"\n'
+    )
 
 
 def _about(text: str, law: str, judged: Any) -> str:
@@ -78,15 +81,15 @@ def _section(
     lines = [f"[{law}]"]
     for key, value in factors.items():
         unit = "us" if key.endswith("_us") else "1"
-        lines.append(
-            f'{key} = {{ value = {float(f"{value:.4g}")!r}, unit = "{unit}", kind = "fitted", source = "{SOURCE}" }}'
-        )
+        lines.append(_line(key, float(f"{value:.4g}"), unit))
     for kind, pair in bands.items():
         for side, value in zip(("low", "high"), pair, strict=True):
             key = f"spread_{side}_{kind}".rstrip("_")
-            lines.append(
-                f'{key} = {{ value = {round(value, 4)!r}, unit = "1", kind = "fitted", source = "{SOURCE}" }}'
-            )
+            lines.append(_line(key, round(value, 4), "1"))
     old = re.compile(rf"\n\[{law}\]\n.*?(?=\n\[|\Z)", re.DOTALL)
     text = old.sub("", text).rstrip("\n") + "\n"
     return text + "\n" + "\n".join(lines) + "\n"
+
+
+def _line(key: str, value: float, unit: str) -> str:
+    return f'{key} = {{ value = {value!r}, unit = "{unit}", kind = "fitted", source = "{SOURCE}" }}'

@@ -192,9 +192,9 @@ def _busy(
 
 
 def _link_rate(rows: OperatorColumns, gpu: Gpu) -> Floats:
-    """One direction of the link a row uses: the peer link for collectives, the host's for copies."""
-    peer = gpu.link_bytes_per_s if gpu.link_bytes_per_s > 0 else gpu.pcie_bytes_per_s
-    return np.where(rows.family == names.COLLECTIVE, peer, gpu.pcie_bytes_per_s)
+    """One direction of the link a row uses: the peer link for collectives it joins, else the host's."""
+    joined = (rows.family == names.COLLECTIVE) & (rows.number("ranks", 2.0) <= gpu.link_ranks)
+    return np.where(joined, gpu.link_bytes_per_s, gpu.pcie_bytes_per_s)
 
 
 def _bound(busy: dict[str, Floats], fixed: Floats, serial: Floats, core: Floats, memory: Floats) -> Ints:

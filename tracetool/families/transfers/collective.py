@@ -36,7 +36,7 @@ _KINDS: Final = (*LIBRARIES, "other", "eager", "unstated")
 _EAGER, _UNSTATED = len(LIBRARIES) + 1, len(LIBRARIES) + 2
 #: Bytes read and written for each byte copied into a buffer. [1] By definition of a copy.
 _COPY: Final = 2.0
-#: Share of SMs holding a block while a collective runs. [1] A prior: NCCL's 16 to 32 channels of about 140 SMs.
+#: Share of SMs holding a block while a collective runs. [1] A prior: NCCL's 16 to 32 channels on 140 SMs.
 _ACTIVE: Final = 0.15
 
 

@@ -24,8 +24,8 @@ LL, LL128, SIMPLE, NVLS, SENDS_LL, SENDS = range(6)
 #: Bytes a reduction in the switch moves twice, in and out: what NCCL's model calls bus bandwidth. [1] By
 #: definition, NCCL src/graph/tuning.cc.
 _IN_AND_OUT: Final = 2.0
-#: Share of the ring's rate that low-latency lines reach at most. [1] By definition of the protocol: 4 bytes of
-#: flag for 4 of data.
+#: Share of the ring's rate that low-latency lines reach at most. [1] By definition of the protocol: 4 bytes
+#: of flag for 4 of data.
 _LL_MOST: Final = 0.5
 
 
