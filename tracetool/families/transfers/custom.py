@@ -21,7 +21,7 @@ from tracetool.families.transfers.problem import Message
 #: Passes over memory of an all-reduce in symmetric memory: the message is copied in and out, read and written
 #: each time. [1] By definition of the call.
 _PASSES: Final = 4.0
-#: Numbers of ranks limits are stated for. [1] From the sources of the libraries.
+#: Numbers of ranks limits are stated for. [1] By definition of the data files.
 _STATED_RANKS: Final = (2, 4, 8)
 
 

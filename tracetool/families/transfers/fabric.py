@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tracetool.core.arrays import Bools, Floats
 from tracetool.hardware.gpu import Gpu
 
-#: Ranks from which a switch adds what they send: of two, each is the other's only peer. [1] Measured:
+#: Ranks from which a switch adds what they send: of two, each is the other's only peer. [1] As measured:
 #: all-reduces of two GPUs take a ring's time where the switch could add.
 _FEWEST_ADDED = 3.0
 #: Start and end of a kernel that waits for nobody, in a row of them. [us] A prior: kernels of a graph that do

@@ -17,7 +17,7 @@ from tracetool.hardware.gpu import Gpu
 
 #: Ranks that reach each other without sharing the host with others. [1] By definition.
 _ALONE: Final = 2.0
-#: Ranks whose rates are stated: on one bridge, on one socket, on two. [1] Machines of up to eight GPUs.
+#: Ranks whose rates are stated: on one bridge, on one socket, on two. [1] By definition of the data file.
 _STATED_RANKS: Final = (2.0, 4.0, 8.0)
 
 

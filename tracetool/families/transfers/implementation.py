@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from tracetool.core.arrays import Bools, Floats, Ints, Texts
+from tracetool.core.arrays import Bools, Ints, Texts
 from tracetool.core.operators import OperatorColumns
 
-#: Libraries by number, and their names.
+#: Libraries by number, and their names. [1] By definition.
 NCCL, VLLM, SGLANG, TRTLLM, OTHER = range(5)
 LIBRARIES: Final = ("nccl", "vllm", "sglang", "trtllm")
 #: Those that reduce with kernels of their own.
@@ -19,11 +20,9 @@ CUSTOM: Final = (VLLM, SGLANG, TRTLLM)
 _CUSTOM_NAMES: Final = {"vllm": VLLM, "sglang": SGLANG, "trtllm": TRTLLM, "tensorrt": TRTLLM}
 #: Names of NCCL: its own, and what calls it.
 _NCCL: Final = ("nccl", "torch", "pytorch")
-#: SGLang's kernels up to this version are those of vLLM. [1] From its source: custom_all_reduce.py, before
-#: custom_all_reduce_v2.py took its place.
-_SGLANG_SAME: Final = 0.0511
-#: TensorRT-LLM up to this version left messages of 2 MB to NCCL. [1] Measured on version 1.0.
-_TRTLLM_EARLY: Final = 1.01
+#: First versions with today's kernels, by library: SGLang's were vLLM's before custom_all_reduce_v2.py took
+#: their place, TensorRT-LLM left messages of 2 MB to NCCL. [1] As measured: 0.5.10 and 0.5.14, 1.0 and 1.3.
+_FIRST_OF_TODAY: Final = {SGLANG: (0, 5, 11), TRTLLM: (1, 1)}
 
 
 @dataclass(frozen=True)
@@ -51,9 +50,7 @@ def implementations_of(rows: OperatorColumns) -> Implementations:
     library = np.where(stated & ~_starts(name, _NCCL), OTHER, NCCL)
     for start, number in _CUSTOM_NAMES.items():
         library[_starts(name, (start,))] = number
-    version = _versions(stack)
-    early = (library == SGLANG) & (version < _SGLANG_SAME) | (library == TRTLLM) & (version < _TRTLLM_EARLY)
-    return Implementations(library, np.char.endswith(implementation, "eager"), stated, early)
+    return Implementations(library, np.char.endswith(implementation, "eager"), stated, _early(library, stack))
 
 
 def _lower(column: Texts) -> np.ndarray[tuple[int], np.dtype[np.str_]]:
@@ -64,15 +61,24 @@ def _starts(name: np.ndarray[tuple[int], np.dtype[np.str_]], starts: tuple[str, 
     return np.asarray(np.any([np.char.startswith(name, start) for start in starts], axis=0))
 
 
-def _versions(stack: np.ndarray[tuple[int], np.dtype[np.str_]]) -> Floats:
-    """Return major + minor / 100 + patch / 10000 of "library 1.2.3"; infinite without a version."""
+def _early(library: Ints, stack: np.ndarray[tuple[int], np.dtype[np.str_]]) -> Bools:
+    """Return which rows state a version before the kernels of today. Shape (n,)."""
+    early = np.zeros(len(library), dtype=np.bool_)
+    if not np.any(stack != ""):
+        return early
     distinct, places = np.unique(stack, return_inverse=True)
-    return np.array([_version(text) for text in distinct.tolist()])[places]
+    versions = [_version(text) for text in distinct.tolist()]
+    for number, first in _FIRST_OF_TODAY.items():
+        before = np.array([bool(version) and version < first for version in versions])
+        early |= (library == number) & before[places]
+    return early
 
 
-def _version(text: str) -> float:
-    parts = text.rpartition(" ")[2].split(".") if " " in text else []
-    digits = ["".join(c for c in part if c.isdigit()) for part in parts[:3]]
-    if not digits or not all(digits[:2]):
-        return float("inf")
-    return sum(int(part or 0) / 100.0**place for place, part in enumerate(digits))
+def _version(stack: str) -> tuple[int, ...]:
+    """Return the numbers of "sglang 0.5.10"; none where no version is stated.
+
+    >>> _version("trtllm 1.3.0rc20"), _version("vllm")
+    ((1, 3), ())
+    """
+    parts = stack.partition(" ")[2].split(".")
+    return tuple(int(part) for part in itertools.takewhile(str.isdecimal, parts))

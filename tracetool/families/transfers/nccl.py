@@ -19,7 +19,8 @@ from tracetool.families.transfers.problem import Message
 #: Numbers of NCCL's own tuning model, which decide the protocol and nothing else.
 _TUNING: Final = values_of(read_coefficients(__package__, "nccl")["tuning"])
 
-#: How a message is carried, by number: three protocols of a ring, addition in the switch, sends to each peer.
+#: How a message is carried, by number: three protocols of a ring, addition in the switch, sends to each
+#: peer. [1] By definition.
 LL, LL128, SIMPLE, NVLS, SENDS_LL, SENDS = range(6)
 #: Bytes a reduction in the switch moves twice, in and out: what NCCL's model calls bus bandwidth. [1] By
 #: definition, NCCL src/graph/tuning.cc.
