@@ -4,7 +4,7 @@ usage: python benchmarks/picture_time.py [DATA_ROOT] [PICTURE ...]      default:
 
 Each dot is one operator, a few hundred of each GPU, at the GPU's own coefficients. Of the FP32 set the
 host's wait and the bias are fitted to the dots and added: they are not the kernel's (``latency_loop.py``).
-Convolutions and copies are those of recorded runs (``real_kernels.py``).
+Convolutions and copies are those of recorded runs (``real_kernels.py``), collectives of ``collectives.py``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from fit_collectives import load_rows
 from latency_loop import Setting, fitted_loop, throttles
 from latency_tables import latency_rows, latency_tables
 from real_kernels import compared
@@ -47,6 +48,10 @@ PICTURES: dict[Path, dict[str, tuple[str, ...]]] = {
     DOCS / "families" / "rows.svg": {"layer norms": ("ln",), "softmax": ("softmax",)},
     DOCS / "families" / "streams.svg": {"elementwise": ("elem",)},
     DOCS / "families" / "conv.svg": {"recorded convolutions": ("recorded conv",)},
+    DOCS / "families" / "collectives.svg": {
+        "NCCL": ("NCCL",),
+        "libraries' own all-reduces": ("all_reduce",),
+    },
     DOCS / "families" / "links.svg": {
         "recorded copies to and from the host": ("recorded link",),
         "recorded copies and sets on the device": ("recorded inside",),
@@ -57,10 +62,11 @@ COLORS = {
     "a100-pcie-40gb": "#7b3294", "v100-pcie": "#008837", "p100-pcie": "#2166ac", "t4": "#d6604d",
     "mi100": "#8c6d31", "mi210": "#333333", "mi300x": "#8c6d31", "v100-sxm2-16gb": "#008837",
     "a100-sxm-40gb": "#7b3294", "a30": "#c51b7d", "rtx-3090": "#e08214", "rtx-a4500": "#2166ac",
-    "rtx-2080-ti": "#666666",
+    "rtx-2080-ti": "#666666", "l40s": "#8c6d31",
 }  # fmt: skip
 OPERATORS = {"gemm", "context_attention", "generation_attention", "moe"}
 LATENCIES = {"linear", "amd_linear", "bmm", "amd_bmm", "ln", "softmax", "elem"}
+COLLECTIVES = {"NCCL", "all_reduce"}
 RECORDED = {"recorded conv", "recorded link", "recorded inside"}
 SIDE, EDGE, DECADES = 260, 46, 5.0  # pixels, pixels, log10
 DOTS = 250
@@ -85,6 +91,15 @@ def _operators(root: Path) -> Iterator[Dots]:
         timing = predict_rows(table.rows, gpu, np.array([gpu.clock_boost_mhz])).timing
         kind = path.stem.split("_", 2)[2]
         yield Dots(gpu.name, kind, frame["measured_us"].to_numpy(), timing.duration_s[table.index, 0] * 1e6)
+
+
+def _collectives(root: Path) -> Iterator[Dots]:
+    for part in load_rows(root / "stacks"):
+        nccl = (part.frame["implementation"] == "NCCL").to_numpy()
+        for kind, chosen in (("NCCL", nccl), ("all_reduce", ~nccl)):
+            some = part.take(chosen)
+            timing = predict_rows(some.columns, some.gpu, np.array([some.gpu.clock_boost_mhz])).timing
+            yield Dots(some.gpu.name, kind, some.measured_us, timing.duration_s[:, 0] * 1e6)
 
 
 def _latencies(root: Path) -> Iterator[Dots]:
@@ -166,7 +181,12 @@ def main() -> None:
     chosen = {path: panels for path, panels in PICTURES.items() if not asked or path.stem in asked}
     kinds = {kind for panels in chosen.values() for some in panels.values() for kind in some}
     dots: list[Dots] = []
-    for source, of in ((_operators, OPERATORS), (_latencies, LATENCIES), (_recorded, RECORDED)):
+    for source, of in (
+        (_operators, OPERATORS),
+        (_latencies, LATENCIES),
+        (_recorded, RECORDED),
+        (_collectives, COLLECTIVES),
+    ):
         if kinds & of:
             dots += source(root)
     for path, panels in chosen.items():

@@ -28,7 +28,8 @@ PAGES = {
     "moe": ("moe",),
     "rows": ("norm", "softmax"),
     "streams": ("stream",),
-    "links": ("collective", "copy"),
+    "collectives": ("collective", "collective_host"),
+    "links": ("copy",),
 }
 START, END = "<!-- written by docs/families_page.py -->", "<!-- end -->"
 BLOCK = re.compile(f"{re.escape(START)}.*?{re.escape(END)}", re.DOTALL)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from tracetool.families.spec import LIBRARY_COLUMNS
+from tracetool.replay.table_checks import OPERATORS
 from tracetool.tables.schema import load_schema, schema_names
 
 PAGE = Path(__file__).with_name("tables.md")
@@ -25,6 +27,32 @@ What a killed command left (`.NAME.PID-...`, beside the run or in the folder for
 one that writes there; scratch of a living process never is.
 """
 
+OPERATOR_TABLES = f"""
+## Operator tables
+Tables that a user gives to `predict`, `sweep`, `diff` and `calibrate`: one operator a row, named by `op`. Every row may
+also give {", ".join(f"`{column}`" for column in LIBRARY_COLUMNS)} (library, kernel and how it was issued), `count` and, for
+`calibrate`, what was measured. Sizes are counts of elements, `bytes` counts bytes.
+
+The `bytes` of a collective are the whole message, as nccl-tests counts `size`: of an all-reduce, a broadcast, a reduction
+or a send, what one rank gives; of an all-gather, what one rank has in the end; of a reduce-scatter, what one rank has at the
+start; of an all-to-all, what one rank gives to all together. `ranks` counts the GPUs of one machine or rack that take part.
+
+| op | must give | may give |
+|---|---|---|"""
+
+
+def operator_tables() -> list[str]:
+    """Return the lines of the section on operator tables."""
+    lines = [OPERATOR_TABLES]
+    for name, one in OPERATORS.items():
+        needs = ", ".join(f"`{column}`" for column in (*one.needs, *(("dtype",) if one.dtype else ())))
+        needs += "".join(
+            f"; {phase}: {', '.join(f'`{column}`' for column in columns)}"
+            for phase, columns in one.in_phase.items()
+        )
+        lines.append(f"| {name} | {needs} | {', '.join(f'`{column}`' for column in one.takes)} |")
+    return lines
+
 
 def page() -> str:
     """Return the page."""
@@ -37,7 +65,7 @@ def page() -> str:
             meaning = c.comment.replace("|", "\\|").replace("<", "&lt;")
             meaning += f" Formerly `{c.formerly}`." if c.formerly else ""
             parts.append(f"| `{c.name}` | {c.type} | {c.unit} | {'yes' if c.nullable else ''} | {meaning} |")
-    return "\n".join(parts) + "\n"
+    return "\n".join([*parts, *operator_tables()]) + "\n"
 
 
 if __name__ == "__main__":

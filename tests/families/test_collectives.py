@@ -95,7 +95,7 @@ def test_beyond_its_limit_a_library_leaves_the_message_to_nccl(stack: str, facto
 
 
 def test_nccl_leaves_the_low_latency_protocol_where_its_tuning_model_does() -> None:
-    """All-gather of 4 A100: 6.6 + 3 x 0.6 us and 93 GB/s against 8.4 + 3 x 3.4 us and 243 GB/s meet at 2 MB."""
+    """All-gather of 4 A100: 6.6 + 3 x 0.6 us, 93 GB/s and 8.4 + 3 x 3.4 us, 243 GB/s meet at 2 MB."""
     message = message_of(collectives([1.0 * MB, 4.0 * MB], 4, "all_gather"))
     assert protocols(message, peer_links(message.ranks, load_gpu("a100-sxm"))).tolist() == [LL, SIMPLE]
     message = message_of(collectives([64.0 * KB, 1.0 * MB], 4, "all_to_all"))

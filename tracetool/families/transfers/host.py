@@ -27,7 +27,9 @@ def carry_through_host(message: Message, gpu: Gpu, c: Mapping[str, float]) -> Ca
     Two ranks reach each other's memory; more share the bridges and the memory of the host, so that each gets
     less. Of the low-latency protocol and the one of long messages, the faster is taken.
     """
-    rate = gpu.pcie_bytes_per_s * crowd(message.ranks, c)
+    # a baseboard of peer links sends beyond itself through an adapter for each GPU, which none shares
+    shared = np.where(gpu.link_ranks >= _STATED_RANKS[-1], 1.0, crowd(message.ranks, c))
+    rate = gpu.pcie_bytes_per_s * shared
     peers = message.ranks - 1.0
     low_latency_us = np.where(
         message.sends,
