@@ -91,7 +91,9 @@ def infer_missing(frame: pl.DataFrame, gpus: dict[str | None, Gpu]) -> pl.DataFr
         )
         passes = np.where(family == names.REDUCTION, 1.0, _tensors(columns))
         without_cols &= passes > 0  # else the kernel works on one number a row
-        sheet.put(without_cols, "cols", _widths(columns, seconds, size * passes, gpu))
+        sheet.put(
+            without_cols, "cols", _widths(columns, seconds, size * np.where(passes > 0, passes, 1.0), gpu)
+        )
         without_keys = (
             on_device
             & np.isin(family, _BY_NUMBER["kv_len"])
