@@ -21,7 +21,7 @@ References
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -52,7 +52,7 @@ class Latents:
     nope: Floats
     value: Floats
     pairs: Floats  # query-key pairs that count, per head and sequence
-    decode: Bools
+    absorbed: Bools  # queries meet the latents themselves
     size: Floats  # bytes of an element of Q and O [B]
     kv_size: Floats  # of the cache [B]
     rate: Floats  # [FLOP/clk/SM]
@@ -60,13 +60,13 @@ class Latents:
 
     @property
     def key_dim(self) -> Floats:
-        """Numbers a query and a key share: of the absorbed form in decode. [1]"""
-        return np.asarray(np.where(self.decode, self.lora, self.nope) + self.rope)
+        """Numbers a query and a key share. [1]"""
+        return np.asarray(np.where(self.absorbed, self.lora, self.nope) + self.rope)
 
     @property
     def out_dim(self) -> Floats:
         """Numbers of an output of a head. [1]"""
-        return np.asarray(np.where(self.decode, self.lora, self.value))
+        return np.asarray(np.where(self.absorbed, self.lora, self.value))
 
     @property
     def flops(self) -> Floats:
@@ -75,9 +75,9 @@ class Latents:
 
     @property
     def cache_bytes(self) -> Floats:
-        """Bytes of keys and values, read once: latents in decode, expanded heads in prefill. [B]"""
+        """Bytes of keys and values, read once: latents, or expanded heads. [B]"""
         each = np.where(
-            self.decode,
+            self.absorbed,
             (self.lora + self.rope) * self.kv_size,
             self.heads * (self.nope + self.rope + self.value) * self.size,
         )
@@ -110,6 +110,11 @@ def latents(rows: OperatorColumns, gpu: Gpu) -> Latents:
         np.asarray(decode, np.bool_), element_bytes(words, 2.0), element_bytes(kv_words, 2.0),
         product_rate(words, gpu), on_tensor(words, gpu),
     )  # fmt: skip
+
+
+def absorbed_form(s: Latents, absorbed: Bools) -> Latents:
+    """Return latent attention whose queries meet the latents themselves where ``absorbed``, shape (n,), says."""
+    return replace(s, absorbed=np.asarray(absorbed, np.bool_))
 
 
 def latent_work(s: Latents, filled: Floats | None = None) -> Work:

@@ -6,7 +6,7 @@ kernel is the whole layer. The pages are docs/families/gdn.md and docs/families/
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 
@@ -16,9 +16,16 @@ from tracetool.core.work import Work
 from tracetool.families.coefficients import read_coefficients
 from tracetool.families.formats import dtype_of, product_rate
 from tracetool.families.law import Coefficients, Law
-from tracetool.families.pieces import Pieces
-from tracetool.families.ssm.conv1d import conv1d_work, is_conv1d, is_update
-from tracetool.families.ssm.delta_net import delta_net_work, delta_nets, delta_rule_work, is_delta_net
+from tracetool.families.pieces import Pieces, combined
+from tracetool.families.ssm.conv1d import Convolutions, conv1d_work, is_conv1d, is_update
+from tracetool.families.ssm.delta_net import (
+    CHUNK,
+    STATE_BYTES,
+    delta_net_work,
+    delta_nets,
+    delta_rule_work,
+    is_delta_net,
+)
 from tracetool.families.ssm.mamba2 import is_mamba2, layers, mamba2_work
 from tracetool.families.streamed import vector_cycles
 from tracetool.hardware.gpu import Gpu
@@ -27,39 +34,98 @@ _DATA = read_coefficients(__package__)
 #: Tokens a block of the convolution takes at once, 128 threads with 8 each, and blocks of 128 threads an SM
 #: of 2048 threads holds [1]. By definition of Dao-AILab/causal-conv1d, csrc/causal_conv1d_fwd.cu.
 STEP_TOKENS, RESIDENT_BLOCKS = 1024.0, 16.0
+#: Tokens [tokens] and channels [1] of a block of the convolution written in Triton. By definition of
+#: vllm-project/vllm, causal_conv1d.py (BLOCK_M, BLOCK_N).
+FEW_TOKENS, MANY_CHANNELS = 8.0, 256.0
+#: Share of L2 that a working set may fill before it is read from memory, and how sharply [1]. Both a prior.
+L2_SHARE, L2_SHARPNESS = 0.8, 6.0
+#: From the launch to the first store of a kernel. [clk] A prior: data at one clock do not separate it from
+#: the launch.
+LATENCY_CLK = 1500.0
+#: p-norm in which memory meets the rest. [1] A prior, as of streams.
+MEMORY_NORM = 3.0
 
 
-def _pieces(work: Work, gpu: Gpu, c: Coefficients, core: Floats, kernels: Floats | float = 1.0) -> Pieces:
+def _pieces(
+    work: Work,
+    gpu: Gpu,
+    c: Coefficients,
+    core: Floats,
+    serial: Floats | float = 0.0,
+    passes: float = 1.0,
+    distinct: Floats | None = None,
+) -> Pieces:
+    """Return the parts of one kernel: ``passes`` over its bytes, from L2 as far as the distinct ones fit."""
     n = len(work.dram_bytes)
+    resident = work.dram_bytes if distinct is None else distinct
+    missed = 1.0 - 1.0 / (1.0 + (resident / (L2_SHARE * gpu.l2_bytes)) ** L2_SHARPNESS)
+    moved = work.dram_bytes * passes
     return Pieces(
-        fixed_s=kernels * np.full(n, c["launch_us"] * 1e-6),
-        serial_cycles=kernels * np.full(n, c["latency_clk"]),
+        fixed_s=np.full(n, c["launch_us"] * 1e-6),
+        serial_cycles=LATENCY_CLK + serial + np.zeros(n),
         stream_s=np.zeros(n),
-        core_cycles=core,
-        memory_s=work.dram_bytes / (gpu.dram_bytes_per_s * c["dram_efficiency"]),
-        norm=np.full(n, c["overlap_norm"]),
+        core_cycles=np.maximum(core, moved * (1.0 - missed) / gpu.l2_bytes_per_clock),
+        memory_s=moved * missed / (gpu.dram_bytes_per_s * c["dram_efficiency"]),
+        norm=np.full(n, MEMORY_NORM),
         floor_s=np.zeros(n),
         active=np.full(n, 0.9),
         work=work,
     )
 
 
+def _convolved(rows: OperatorColumns, keys_alone: float) -> Convolutions:
+    """Return the convolutions of rows of either layer."""
+    mamba, delta = layers(rows).convolution, delta_nets(rows)
+    keys = delta.key_heads * delta.key_dim
+    channels = np.where(keys_alone > 0, keys, delta.convolution.channels)
+    return replace(mamba, channels=np.where(is_mamba2(rows), mamba.channels, channels))
+
+
 def _conv1d(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
-    of = delta_nets(rows).convolution
-    mamba = is_mamba2(rows)
-    if mamba.any():
-        of = layers(rows).convolution
-    work = conv1d_work(of)
-    steps = of.sequences * of.channels * np.ceil(of.tokens / of.sequences / STEP_TOKENS)
-    waits = np.where(of.update, 0.0, steps * c["latency_clk"] / (RESIDENT_BLOCKS * gpu.sm_count))
-    return _pieces(work, gpu, c, vector_cycles(work, gpu) + waits)
+    of = _convolved(rows, c["keys_alone"])
+    length = of.tokens / of.sequences
+    if c["block_tokens"] > FEW_TOKENS:
+        blocks = of.sequences * of.channels * np.ceil(length / STEP_TOKENS)
+        blocks = blocks * np.where(length % FEW_TOKENS > 0, c["odd_block"], 1.0)
+        chain = np.zeros(len(rows))
+    else:
+        blocks = of.sequences * np.ceil(of.channels / MANY_CHANNELS) * np.ceil(length / FEW_TOKENS)
+        chain = np.minimum(length, FEW_TOKENS) * c["token_clk"]
+    waves = blocks / gpu.sm_count
+    return _pieces(conv1d_work(of), gpu, c, waves * c["block_clk"], chain)
 
 
-def _delta_rule(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
+def _conv1d_update(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
+    of = _convolved(rows, c["keys_alone"])
+    blocks = of.sequences * np.ceil(of.channels / MANY_CHANNELS)
+    core = blocks / gpu.sm_count * c["block_clk"]
+    return _pieces(conv1d_work(of), gpu, c, core, distinct=of.moved_bytes / 2.0)
+
+
+def _gdn_chunk(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     of = delta_nets(rows)
     work = delta_rule_work(of)
-    rate = product_rate(dtype_of(rows, "bf16"), gpu) * gpu.sm_count * c.get("tensor_efficiency", 1.0)
-    return _pieces(work, gpu, c, work.tensor_flops / rate + vector_cycles(work, gpu), c["kernels"])
+    # the states pass from chunk to chunk: each head, or part of its values, is a chain
+    chains = of.sequences * of.value_heads * c["value_parts"]
+    waves = np.ceil(chains / (gpu.sm_count * c["resident"]))
+    chain = waves * (c["block_clk"] + of.chunks / of.sequences * c["chunk_clk"])
+    rate = product_rate(dtype_of(rows, "bf16"), gpu) * c["tensor_efficiency"]
+    products = work.tensor_flops / (rate * gpu.sm_count)
+    core = combined(chain, products, c["chain_norm"])
+    # the triangle of a chunk is solved a row after another
+    rows_of_chunk = np.minimum(of.tokens / of.sequences, CHUNK)
+    distinct = of.activation_bytes + of.chunks * of.states * of.size
+    serial = rows_of_chunk * c["token_clk"]
+    return _pieces(work, gpu, c, core, serial, c["pass_factor"], distinct)
+
+
+def _gdn_update(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
+    of = delta_nets(rows)
+    blocks = of.sequences * of.value_heads
+    # states are read and written in place
+    distinct = of.sequences * of.states * STATE_BYTES
+    core = blocks / gpu.sm_count * c["block_clk"]
+    return _pieces(delta_rule_work(of), gpu, c, core, distinct=distinct)
 
 
 def _mamba2(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
@@ -70,7 +136,8 @@ def _mamba2(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     steps = of.sequences * of.mixed * np.ceil(of.tokens / of.sequences / STEP_TOKENS)
     waits = np.where(of.update, 0.0, steps * c["latency_clk"] / (RESIDENT_BLOCKS * gpu.sm_count))
     products = work.tensor_flops / (rate * gpu.sm_count * c["tensor_efficiency"])
-    return _pieces(work, gpu, c, products + vector_cycles(work, gpu) + waits, of.kernels)
+    pieces = _pieces(work, gpu, c, products + vector_cycles(work, gpu) + waits)
+    return replace(pieces, fixed_s=of.kernels * pieces.fixed_s, serial_cycles=of.kernels * c["latency_clk"])
 
 
 def _delta_net(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
@@ -87,17 +154,25 @@ def _delta_net(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
             }
         )
     first, second = both
-    work = delta_net_work(rows)
     joined = {name: first[name] + second[name] for name in first}
     joined |= {"norm": second["norm"], "active": second["active"]}
     joined["fixed_s"] = joined["fixed_s"] + c["between_us"] * 1e-6
-    return Pieces(**joined, work=work)
+    return Pieces(**joined, work=delta_net_work(rows))
 
 
-CONV1D = Law("conv1d", _conv1d, _DATA["conv1d"], spread=(-0.9, 0.9))
-CONV1D_UPDATE = Law("conv1d_update", _conv1d, _DATA["conv1d_update"], spread=(-0.9, 0.9))
-GDN_CHUNK = Law("gdn_chunk", _delta_rule, _DATA["gdn_chunk"], spread=(-0.9, 0.9))
-GDN_UPDATE = Law("gdn_update", _delta_rule, _DATA["gdn_update"], spread=(-0.9, 0.9))
+CONV1D = Law(
+    "conv1d",
+    _conv1d,
+    _DATA["conv1d"],
+    spread=(-0.9, 0.9),
+    habits=(
+        {"block_tokens": 1024.0, "block_clk": 250.0},
+        {"block_tokens": 1024.0, "keys_alone": 1.0, "block_clk": 250.0},
+    ),
+)
+CONV1D_UPDATE = Law("conv1d_update", _conv1d_update, _DATA["conv1d_update"], spread=(-0.9, 0.9))
+GDN_CHUNK = Law("gdn_chunk", _gdn_chunk, _DATA["gdn_chunk"], spread=(-0.9, 0.9))
+GDN_UPDATE = Law("gdn_update", _gdn_update, _DATA["gdn_update"], spread=(-0.9, 0.9))
 GDN = Law("gdn", _delta_net, _DATA["gdn"], spread=(-0.9, 0.9))
 MAMBA2 = Law("mamba2", _mamba2, _DATA["mamba2"], spread=(-0.9, 0.9))
 LAWS = (MAMBA2, CONV1D, CONV1D_UPDATE, GDN_CHUNK, GDN_UPDATE, GDN)

@@ -1,0 +1,92 @@
+"""Latent attention of many queries: tiles of queries over tiles of keys, expanded heads or the latents themselves.
+
+Equations and sources: docs/families/mla.md; counts are those of ``latent.py``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracetool.core.operators import OperatorColumns
+from tracetool.families.attention.latent import absorbed_form, latent_work, latents
+from tracetool.families.attention.tiling import causal_tiles
+from tracetool.families.coefficients import read_coefficients
+from tracetool.families.law import Coefficients, Law
+from tracetool.families.pieces import Pieces, combined
+from tracetool.hardware.gpu import Gpu
+
+#: Keys of a tile. [tokens] A prior, as of other attention (docs/families/prefill.md).
+KEY_TILE = 64.0
+#: Special functions a score: its exponential, and its share of the rescaling of a row. [1] As fitted to other
+#: attention (docs/families/prefill.md).
+EXPONENTIALS = 1.3
+#: From the launch to the first product. [clk] As fitted to other attention (docs/families/prefill.md).
+LATENCY_CLK = 1900.0
+#: p-norms: products with exponentials, cores with memory. [1] Both a prior, as of other attention.
+MIX_NORM, MEMORY_NORM = 2.5, 6.0
+#: Share of L2 that a working set may fill before it is read from memory. [1] A fit of 13 tables of three
+#: libraries: 0.2 and 0.7 err by 0.1 and 0.5 points more.
+L2_SHARE = 0.35
+
+
+#: Most that products of 8 bits gain over those of 16. [1] By definition of tensor cores.
+NARROW_GAIN = 2.0
+
+
+def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
+    s = latents(rows, gpu)
+    sms, n = float(gpu.sm_count), len(rows)
+    absorbed = s.q_len <= c["absorbed_queries"]
+    s = absorbed_form(s, absorbed)
+    narrow = s.kv_size < s.size
+    # all heads share a latent key: a tile holds them side by side
+    packed = np.where(absorbed, s.heads, 1.0)
+    query_tile = np.full(n, c["query_tile"])
+    tiles = causal_tiles(s.q_len, s.kv_len, query_tile / packed, KEY_TILE)
+    before = np.ceil(np.maximum(s.kv_len - s.q_len, 0.0) / KEY_TILE)
+    visits, longest = tiles.visits + tiles.tiles * before, tiles.longest + before
+    lanes = s.batch * s.heads / packed
+    area = query_tile * KEY_TILE
+    rate = s.rate * c["tensor_efficiency"] * np.where(absorbed, c["absorbed_rate"], 1.0)
+    rate = rate * np.where(narrow, c["kv8_rate"], 1.0)
+    products = 2.0 * area * (s.key_dim + s.out_dim) / rate
+    step = combined(products, EXPONENTIALS * area / gpu.sfu_per_clock_sm, MIX_NORM)
+    blocks = lanes * tiles.tiles
+    waves = blocks / sms
+    waiting = 1.0 + c["tail_share"] * (np.ceil(waves) / waves - 1.0)
+    total = (blocks * c["tile_clk"] + lanes * visits * step) / sms * waiting
+    core = combined(total, c["tile_clk"] + longest * step, c["tail_norm"])
+    work = latent_work(s, lanes * visits * KEY_TILE * (s.key_dim + s.out_dim) * s.size)
+    passes = c["pass_factor"] + np.where(narrow & ~absorbed, c["kv8_passes"], 0.0)
+    elements = s.batch * s.kv_len * (s.lora + s.rope)
+    converting = np.where(narrow & absorbed, c["kv8_convert_ops"], 0.0) * elements
+    # what the kernel before left in L2 does not come from memory
+    missed = 1.0 - 1.0 / (1.0 + (work.dram_bytes / (L2_SHARE * gpu.l2_bytes)) ** 2)
+    from_l2 = passes * work.dram_bytes * (1.0 - missed) / gpu.l2_bytes_per_clock
+    launch = c["launch_us"] + np.where(narrow, c["kv8_launch_us"], 0.0)
+    return Pieces(
+        fixed_s=launch * 1e-6,
+        serial_cycles=LATENCY_CLK + converting / (gpu.lanes_per_clock_sm * sms) + from_l2,
+        stream_s=passes * work.dram_bytes * missed / gpu.dram_bytes_per_s,
+        core_cycles=np.maximum(core, s.flops / (s.rate * sms * np.where(narrow, NARROW_GAIN, 1.0))),
+        memory_s=work.dram_bytes * missed / gpu.dram_bytes_per_s,
+        norm=np.full(n, MEMORY_NORM),
+        floor_s=np.full(n, c["floor_us"] * 1e-6),
+        active=np.clip(waves / np.ceil(waves), 0.0, 1.0),
+        work=work,
+    )
+
+
+#: What libraries do. FlashAttention 3 and Triton kernels of SGLang meet the latents with every query; vLLM
+#: 0.14 does up to 512 queries a sequence under FlashAttention and 128 under FlashMLA (docs/families/mla.md).
+#: [tokens] By definition of sgl-project/sglang and vllm-project/vllm.
+_HABITS = ({"absorbed_queries": 1e9}, {"absorbed_queries": 512.0, "floor_us": 160.0})
+
+MLA_PREFILL = Law(
+    "mla_prefill",
+    _parts,
+    read_coefficients(__package__, "latent")["mla_prefill"],
+    spread=(-1.0, 1.0),
+    habits=_HABITS,
+)
+LAWS = (MLA_PREFILL,)
