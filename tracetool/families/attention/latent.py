@@ -113,7 +113,7 @@ def latents(rows: OperatorColumns, gpu: Gpu) -> Latents:
 
 
 def absorbed_form(s: Latents, absorbed: Bools) -> Latents:
-    """Return latent attention whose queries meet the latents themselves where ``absorbed``, shape (n,), says."""
+    """Return latent attention whose queries meet the latents where ``absorbed`` holds, shape (n,)."""
     return replace(s, absorbed=np.asarray(absorbed, np.bool_))
 
 

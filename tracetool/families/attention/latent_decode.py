@@ -66,7 +66,7 @@ MLA_DECODE = Law(
     "mla_decode",
     _parts,
     read_coefficients(__package__, "latent")["mla_decode"],
-    spread=(-1.0, 1.0),
+    spread=(-0.7, 2.9),
     habits=(
         {"head_tile": 64.0, "most_parts": 1.0, "floor_us": 1.0},
         {"head_tile": 16.0, "most_parts": 4.0, "floor_us": 300.0},

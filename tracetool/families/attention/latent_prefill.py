@@ -1,4 +1,4 @@
-"""Latent attention of many queries: tiles of queries over tiles of keys, expanded heads or the latents themselves.
+"""Latent attention of many queries: tiles of queries over tiles of keys, expanded or latent.
 
 Equations and sources: docs/families/mla.md; counts are those of ``latent.py``.
 """
@@ -86,7 +86,7 @@ MLA_PREFILL = Law(
     "mla_prefill",
     _parts,
     read_coefficients(__package__, "latent")["mla_prefill"],
-    spread=(-1.0, 1.0),
+    spread=(-0.6, 2.5),
     habits=_HABITS,
 )
 LAWS = (MLA_PREFILL,)

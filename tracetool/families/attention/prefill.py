@@ -30,6 +30,9 @@ ALONE_US, ALONE_PASSES = 2.0, 0.4
 #: Keys of a tile where a library does not size its tiles by head. [tokens] Fits with 64 and 128 to choose
 #: from change the mean error on four GPUs by less than 0.1 points of MAPE (docs/families/prefill.md).
 KEY_TILE = 64.0
+#: Head dimensions are padded to a multiple of this: the depth of one matrix instruction in 16 bits.
+#: [elements] By definition of NVIDIA's ``mma`` and ``wgmma`` instructions.
+HEAD_STEP = 16.0
 #: From the launch to the first product. Free fits give 1750 to 1960: data at one clock do not separate it
 #: from ``launch_us``. [clk]
 LATENCY_CLK = 1900.0
@@ -54,7 +57,7 @@ def _sizes(s: Scores, c: Coefficients) -> tuple[Floats, Floats]:
     ones = np.ones(len(s.batch))
     if c["by_head"] <= 0:
         return c["query_tile"] * ones, KEY_TILE * ones
-    small, large, eight = s.head_dim <= 64, s.head_dim > 128, s.kv_size <= 1.0
+    small, large, eight = s.head_dim <= 96, s.head_dim > 128, s.kv_size <= 1.0
     local = s.window < s.kv_len
     wide = np.where(large, np.where(s.head_dim > 192, np.where(local, 64.0, 80.0), 96.0), 128.0)
     narrow = np.where(
@@ -92,7 +95,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     kv8 = (s.kv_size <= 1.0) & (s.size > 1.0)
     fp8 = s.size <= 1.0
     windowed = s.window < s.kv_len
-    dim = (s.head_dim + s.value_dim) / 2.0
+    dim = (np.ceil(s.head_dim / HEAD_STEP) + np.ceil(s.value_dim / HEAD_STEP)) * HEAD_STEP / 2.0
     rate = s.rate * np.where(older_kernels(rows, gpu), rate_share(gpu), 1.0)
     area = query_tile * key_tile
     products = 4.0 * area * dim / (rate * c["tensor_efficiency"])

@@ -164,15 +164,15 @@ CONV1D = Law(
     "conv1d",
     _conv1d,
     _DATA["conv1d"],
-    spread=(-0.9, 0.9),
+    spread=(-1.4, 2.6),
     habits=(
         {"block_tokens": 1024.0, "block_clk": 250.0},
         {"block_tokens": 1024.0, "keys_alone": 1.0, "block_clk": 250.0},
     ),
 )
-CONV1D_UPDATE = Law("conv1d_update", _conv1d_update, _DATA["conv1d_update"], spread=(-0.9, 0.9))
-GDN_CHUNK = Law("gdn_chunk", _gdn_chunk, _DATA["gdn_chunk"], spread=(-0.9, 0.9))
-GDN_UPDATE = Law("gdn_update", _gdn_update, _DATA["gdn_update"], spread=(-0.9, 0.9))
+CONV1D_UPDATE = Law("conv1d_update", _conv1d_update, _DATA["conv1d_update"], spread=(-0.6, 0.8))
+GDN_CHUNK = Law("gdn_chunk", _gdn_chunk, _DATA["gdn_chunk"], spread=(-1.2, 0.6))
+GDN_UPDATE = Law("gdn_update", _gdn_update, _DATA["gdn_update"], spread=(-0.3, 0.3))
 GDN = Law("gdn", _delta_net, _DATA["gdn"], spread=(-0.9, 0.9))
 MAMBA2 = Law("mamba2", _mamba2, _DATA["mamba2"], spread=(-0.9, 0.9))
 LAWS = (MAMBA2, CONV1D, CONV1D_UPDATE, GDN_CHUNK, GDN_UPDATE, GDN)

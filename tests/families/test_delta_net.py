@@ -1,0 +1,122 @@
+"""Gated delta nets by kernel: counts by hand, one token a sequence, chains of chunks, whole layers."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tracetool.core.operators import OperatorColumns
+from tracetool.families.pieces import Pieces, duration_s
+from tracetool.families.pricing import laws, split_by_law
+from tracetool.families.registry import count_work
+from tracetool.hardware.load import load_gpu
+from tracetool.replay.operator_tables import read_table
+from tracetool.replay.predict import predict_table
+
+GPU = load_gpu("h100-sxm")
+LAYER = {
+    "op": "gdn", "phase": "context", "batch": 4, "seq_len": 4096, "num_k_heads": 16, "head_k_dim": 128,
+    "num_v_heads": 32, "head_v_dim": 128, "d_conv": 4,
+}  # fmt: skip
+RULE, CONVOLUTION = "chunk_gated_delta_rule", "causal_conv1d_fn"
+UPDATE = {"phase": "generation", "seq_len": 1, "implementation": "fused_recurrent_gated_delta_rule"}
+
+
+def _rows(**changes: object) -> OperatorColumns:
+    return read_table(pl.DataFrame([{**LAYER, **changes}])).rows
+
+
+def _pieces(changes: dict[str, object], **given: float) -> Pieces:
+    rows = _rows(**changes)
+    ((law, _),) = split_by_law("ssm", rows, GPU)
+    return law.pieces(rows, GPU, given)
+
+
+def _seconds(changes: dict[str, object], **given: float) -> float:
+    return float(duration_s(_pieces(changes, **given), np.array([[1.755e9]]))[0, 0])
+
+
+def test_products_of_chunks_are_those_of_the_papers_algorithm() -> None:
+    tokens, c, k, v = 4 * 4096, 64, 128, 128
+    scores = 2 * (2 * c * k)  # keys by keys, queries by keys
+    inverse = 2 * c * c / 3 + 2 * c * (k + v)
+    states = 3 * 2 * k * v
+    outputs = 2 * c * v
+    work = count_work(_rows(implementation=RULE), GPU)
+    assert work.tensor_flops[0] == pytest.approx(32 * tokens * (scores + inverse + states + outputs))
+
+
+def test_one_token_a_sequence_reads_and_writes_its_states_in_fp32() -> None:
+    states = 2 * 4 * 32 * 128 * 128 * 4
+    activations = 4 * (2 * 16 * 128 + 2 * 32 * 128) * 2
+    work = count_work(_rows(**UPDATE), GPU)
+    assert work.tensor_flops[0] == 0
+    assert states + activations <= work.dram_bytes[0] <= 1.01 * (states + activations)
+
+
+def test_the_convolution_passes_queries_keys_and_values_twice() -> None:
+    work = count_work(_rows(implementation=CONVOLUTION), GPU)
+    assert work.dram_bytes[0] == 2 * 2 * 4 * 4096 * (2 * 16 * 128 + 32 * 128)
+    assert work.fp32_flops[0] == 2 * 4 * 4 * 4096 * (2 * 16 * 128 + 32 * 128)
+
+
+def test_a_layer_without_a_kernel_is_the_sum_of_its_kernels() -> None:
+    whole, rule, convolution = (
+        count_work(_rows(implementation=name), GPU) for name in (None, RULE, CONVOLUTION)
+    )
+    assert whole.dram_bytes[0] == rule.dram_bytes[0] + convolution.dram_bytes[0]
+    times = [_seconds({"implementation": name}) for name in (None, RULE, CONVOLUTION)]
+    assert times[0] >= max(times[1:])
+    assert times[0] == pytest.approx(times[1] + times[2], rel=0.25)
+
+
+@pytest.mark.parametrize(
+    ("changes", "law"),
+    [
+        ({}, "gdn"),
+        ({"implementation": RULE}, "gdn_chunk"),
+        ({"implementation": CONVOLUTION}, "conv1d"),
+        (UPDATE, "gdn_update"),
+        ({**UPDATE, "implementation": "causal_conv1d_update"}, "conv1d_update"),
+    ],
+)
+def test_the_kernel_a_row_names_has_a_law_of_its_own(changes: dict[str, object], law: str) -> None:
+    ((found, _),) = split_by_law("ssm", _rows(**changes), GPU)
+    assert found.name == law
+
+
+def test_a_convolution_of_either_layer_has_one_law() -> None:
+    mamba = {"op": "mamba2", "batch": 4, "seq_len": 4096, "nheads": 64, "head_dim": 64, "d_state": 128}
+    rows = read_table(pl.DataFrame([{**mamba, "implementation": CONVOLUTION}])).rows
+    ((found, _),) = split_by_law("ssm", rows, GPU)
+    assert found.name == "conv1d"
+    assert found.pieces(rows, GPU, {}).work.dram_bytes[0] == 2 * 2 * 4 * 4096 * (64 * 64 + 2 * 128)
+
+
+@pytest.mark.parametrize("implementation", [RULE, CONVOLUTION, None])
+@pytest.mark.parametrize("column", ["batch", "seq_len", "num_v_heads"])
+def test_time_never_falls_as_a_layer_grows(implementation: str | None, column: str) -> None:
+    times = [_seconds({"implementation": implementation, column: 2**i}) for i in range(1, 13)]
+    assert all(b >= a * 0.999 for a, b in pairwise(times))
+
+
+def test_chunks_of_a_sequence_follow_one_another_and_sequences_do_not() -> None:
+    one = {"implementation": RULE, "num_k_heads": 1, "num_v_heads": 2, "batch": 1, "seq_len": 65536}
+    long, wide = _seconds(one), _seconds({**one, "batch": 16, "seq_len": 4096})
+    assert long > 4 * wide
+
+
+def test_a_table_of_kernels_is_predicted_above_what_memory_allows() -> None:
+    rows = [{**LAYER, "implementation": RULE}, {**LAYER, "implementation": CONVOLUTION}, {**LAYER, **UPDATE}]
+    frame = predict_table(pl.DataFrame(rows), "h100-sxm", [1755]).frame
+    moved = 4 * 4096 * (2 * 16 * 128 + 32 * 128) * 4
+    assert frame["duration_us"][1] > 1e6 * moved / GPU.dram_bytes_per_s
+    assert (frame["duration_low_us"] < frame["duration_us"]).all()
+
+
+def test_no_law_of_a_scan_has_more_than_fourteen_coefficients() -> None:
+    for name in ("conv1d", "conv1d_update", "gdn_chunk", "gdn_update", "gdn", "mamba2"):
+        assert len(laws()[name].priors) <= 14

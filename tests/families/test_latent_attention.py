@@ -1,0 +1,126 @@
+"""Latent attention: counts of the papers, tiles of heads, and what a library does with few queries."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tracetool.core.errors import BadInput
+from tracetool.core.operators import OperatorColumns
+from tracetool.families.pieces import Pieces, duration_s
+from tracetool.families.pricing import laws, split_by_law
+from tracetool.families.registry import count_work
+from tracetool.hardware.load import load_gpu
+from tracetool.replay.operator_tables import read_table
+from tracetool.replay.predict import predict_table
+
+GPU = load_gpu("h100-sxm")
+#: DeepSeek-V2's sizes, arXiv:2405.04434, section 3.1.2.
+ROW = {
+    "op": "mla", "dtype": "bf16", "batch": 2, "heads": 128, "kv_lora_rank": 512, "rope_dim": 64,
+    "nope_dim": 128, "v_dim": 128,
+}  # fmt: skip
+PREFILL = {**ROW, "phase": "prefill", "q_len": 1024, "kv_len": 1024}
+DECODE = {**ROW, "phase": "decode", "q_len": 1, "kv_len": 4096}
+
+
+def _rows(row: dict[str, object], **changes: object) -> OperatorColumns:
+    return read_table(pl.DataFrame([{**row, **changes}])).rows
+
+
+def _pieces(row: dict[str, object], changes: dict[str, object], **given: float) -> Pieces:
+    rows = _rows(row, **changes)
+    ((law, _),) = split_by_law("attention", rows, GPU)
+    return law.pieces(rows, GPU, given)
+
+
+def _seconds(row: dict[str, object], changes: dict[str, object], **given: float) -> float:
+    return float(duration_s(_pieces(row, changes, **given), np.array([[1.755e9]]))[0, 0])
+
+
+def test_prefill_multiplies_expanded_heads() -> None:
+    pairs = 1024 * 1025 / 2
+    assert count_work(_rows(PREFILL), GPU).useful_flops[0] == 2 * 2 * 128 * pairs * (192 + 128)
+
+
+def test_decode_multiplies_latents_of_576_and_512_numbers() -> None:
+    work = count_work(_rows(DECODE), GPU)
+    assert work.useful_flops[0] == 2 * 2 * 128 * 4096 * (576 + 512)
+
+
+@pytest.mark.parametrize(("kv_dtype", "size"), [("bf16", 2), ("fp8", 1)])
+def test_decode_reads_the_cache_once_whatever_the_number_of_heads(kv_dtype: str, size: int) -> None:
+    cache = 2 * 4096 * 576 * size
+    for heads in (1, 16, 128):
+        passing = 2 * heads * (576 + 512) * 2
+        work = count_work(_rows(DECODE, heads=heads, kv_dtype=kv_dtype), GPU)
+        assert work.dram_bytes[0] == cache + passing
+
+
+def test_prefill_moves_at_least_its_tensors() -> None:
+    tensors = 2 * 1024 * 128 * (192 + 192 + 128 + 128) * 2
+    assert count_work(_rows(PREFILL), GPU).dram_bytes[0] >= tensors
+
+
+def test_sizes_left_out_are_those_of_the_paper() -> None:
+    short = {k: v for k, v in PREFILL.items() if k not in ("rope_dim", "nope_dim", "v_dim", "kv_len")}
+    assert count_work(_rows(short), GPU).useful_flops == count_work(_rows(PREFILL), GPU).useful_flops
+
+
+def test_each_phase_has_its_law_and_other_attention_keeps_its_own() -> None:
+    plain = {"op": "attention", "dtype": "bf16", "batch": 2, "heads": 8, "head_dim": 128, "q_len": 64}
+    rows = read_table(
+        pl.DataFrame([PREFILL, DECODE, plain], schema_overrides={"kv_lora_rank": pl.Int64})
+    ).rows
+    found = {law.name: places.tolist() for law, places in split_by_law("attention", rows, GPU)}
+    assert found == {"mla_prefill": [0], "mla_decode": [1], "prefill": [2]}
+
+
+def test_a_library_that_never_expands_multiplies_more_and_moves_less_for_few_queries() -> None:
+    few = {"q_len": 16, "kv_len": 8192}
+    expanded, absorbed = (_pieces(PREFILL, few, absorbed_queries=q) for q in (0.0, 1e9))
+    assert absorbed.work.useful_flops[0] == pytest.approx(expanded.work.useful_flops[0] * (576 + 512) / 320)
+    assert absorbed.work.dram_bytes[0] < expanded.work.dram_bytes[0]
+
+
+@pytest.mark.parametrize("column", ["batch", "kv_len", "heads"])
+def test_decode_takes_no_less_time_for_more(column: str) -> None:
+    sizes = [2**i for i in range(17 if column == "kv_len" else 9)]
+    times = [_seconds(DECODE, {column: size}, combine_clk=50.0) for size in sizes]
+    assert all(b >= a * 0.97 for a, b in pairwise(times))
+    assert times[-1] > times[0]
+
+
+@pytest.mark.parametrize("column", ["batch", "q_len", "heads"])
+def test_prefill_takes_no_less_time_for_more(column: str) -> None:
+    base = {**PREFILL, "kv_len": None} if column == "q_len" else PREFILL
+    times = [_seconds(base, {column: 2**i}) for i in range(4, 13 if column == "q_len" else 9)]
+    assert all(b >= a * 0.98 for a, b in pairwise(times))
+
+
+def test_without_parts_one_long_sequence_keeps_one_block_busy() -> None:
+    long = {"batch": 1, "kv_len": 131072}
+    whole, split = (_seconds(DECODE, long, most_parts=parts) for parts in (1.0, 1024.0))
+    assert whole > 10 * split
+    assert _pieces(DECODE, long, most_parts=1.0).active[0] <= 2 / GPU.sm_count
+
+
+def test_a_table_of_both_phases_lies_above_what_memory_and_tensor_cores_allow() -> None:
+    table = pl.DataFrame([PREFILL, DECODE])
+    frame = predict_table(table, "h100-sxm", [1755]).frame
+    peak = GPU.peak_flops("tensor_bf16", 1755)
+    assert (frame["duration_us"].to_numpy() > 1e6 * frame["flops"].to_numpy() / peak).all()
+    assert frame["duration_us"][1] > 1e6 * 2 * 4096 * 576 * 2 / GPU.dram_bytes_per_s
+
+
+def test_decode_must_say_how_many_keys() -> None:
+    with pytest.raises(BadInput, match="kv_len"):
+        read_table(pl.DataFrame([{k: v for k, v in DECODE.items() if k != "kv_len"}]))
+
+
+def test_no_law_of_latent_attention_has_more_than_fifteen_fitted_coefficients() -> None:
+    for name in ("mla_prefill", "mla_decode"):
+        assert sum(c.fitted for c in laws()[name].priors.values()) <= 15
