@@ -10,7 +10,10 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
+from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
+from tracetool.core.prediction import Prediction
+from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.model.predict import predict_rows
 from tracetool.model.sequence import sequence_factors
@@ -91,58 +94,59 @@ def predict_table(
     table = source if isinstance(source, InputTable) else read_table(source)
     gpu_spec = load_gpu(gpu)
     gpu_spec.require_model()
-    clocks, notes = checked_clocks(clocks_mhz, gpu_spec)
-    notes += [
+    clocks, clock_notes = checked_clocks(clocks_mhz, gpu_spec)
+    notes = [
+        *clock_notes,
         *assumed.notes(gpu_spec),
         *checked_cap(power_cap_w, gpu_spec),
         *checked_memory(mem_clock_mhz, gpu_spec),
     ]
-    assumed_options = assumed.options(gpu_spec)
-    anchored = table.kind == "kernels" and anchor is not False
-    rows = (
-        with_recorded_clock(table.rows, gpu_spec.clock_boost_mhz) if table.kind == "kernels" else table.rows
-    )
-    predicted = predict_rows(
-        rows,
-        gpu_spec,
-        clocks,
-        mem_clock_mhz=mem_clock_mhz,
-        power_cap_w=power_cap_w,
-        anchor=anchored,
-        **assumed_options,
-    )
+    conditions: dict[str, Any] = {
+        "mem_clock_mhz": mem_clock_mhz,
+        "power_cap_w": power_cap_w,
+        **assumed.options(gpu_spec),
+    }
+    of_kernels = table.kind == "kernels"
+    anchored = of_kernels and anchor is not False
+    rows = with_recorded_clock(table.rows, gpu_spec.clock_boost_mhz) if of_kernels else table.rows
+    predicted = predict_rows(rows, gpu_spec, clocks, anchor=anchored, **conditions)
     notes += prior_notes(gpu_spec, rows, predicted)
-    frame = with_inputs(table, prediction_frame(predicted))
-    scaled = anchored and bool((rows.number("duration_us", 0.0) > 0).any())
-    time = np.bincount(table.index, table.counts, len(rows)) * predicted.timing.duration_s[:, 0]
+    time_s = np.bincount(table.index, table.counts, len(rows)) * predicted.timing.duration_s[:, 0]
     info: dict[str, Any] = {
         "kind": table.kind,
         "anchor": "measured" if anchored else "none",
-        "coverage": coverage(rows, time),
+        "coverage": coverage(rows, time_s),
     }
-    if table.kind == "operators":
+    if of_kernels:
+        scaled = anchored and bool((rows.number("duration_us", 0.0) > 0).any())
+        totals = kernel_totals(rows, predicted, table, anchored=scaled)
+    else:
         costs = host_costs(launch)
         info |= {"launch": launch, "host": costs.source}
-        whole = table if fused_attention else unfused(table)
+        sequence, sequence_prediction = table, predicted
         if not fused_attention:
             notes.append("totals: operator by operator, attention too, each kernel among the others")
-            predicted = predict_rows(
-                whole.rows,
-                gpu_spec,
-                clocks,
-                mem_clock_mhz=mem_clock_mhz,
-                power_cap_w=power_cap_w,
-                among_others=True,
-                launches=np.bincount(whole.index, whole.counts, len(whole.rows)).astype(np.float64),
-                **assumed_options,
-            )
+            sequence = unfused(table)
+            sequence_prediction = _among_others(sequence, gpu_spec, clocks, conditions)
         factors = sequence_factors()
-        run_sd = None if fused_attention else factors.log_sd
-        own_share = factors.own_share_on(gpu_spec)
-        totals = sequence_totals(whole.rows, predicted, whole, costs, run_sd=run_sd, own_share=own_share)
-    else:
-        totals = kernel_totals(rows, predicted, table, anchored=scaled)
+        totals = sequence_totals(
+            sequence.rows,
+            sequence_prediction,
+            sequence,
+            costs,
+            run_sd=None if fused_attention else factors.log_sd,
+            own_share=factors.own_share_on(gpu_spec),
+        )
+    frame = with_inputs(table, prediction_frame(predicted))
     return PredictedTable(frame, totals, gpu_spec.name, tuple(notes), info)
+
+
+def _among_others(
+    table: InputTable, gpu: Gpu, clocks_mhz: Floats, conditions: Mapping[str, Any]
+) -> Prediction:
+    """Return the prediction of a table's rows, each among the others and as often as it is listed."""
+    launches = np.bincount(table.index, table.counts, len(table.rows)).astype(np.float64)
+    return predict_rows(table.rows, gpu, clocks_mhz, among_others=True, launches=launches, **conditions)
 
 
 def predict(

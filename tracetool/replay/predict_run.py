@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
-from tracetool.core.figures import counted
 from tracetool.core.operators import OperatorColumns
+from tracetool.core.prediction import Prediction
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.model.power_files import power_calibration_of
@@ -25,14 +25,12 @@ from tracetool.replay.coverage import coverage, prior_notes
 from tracetool.replay.overlap import Rates
 from tracetool.replay.prediction_frame import signature_frame
 from tracetool.replay.recorded import Recorded, recorded, recorded_gpu, with_open_conditions
+from tracetool.replay.replay_notes import replay_notes
 from tracetool.replay.replays import Launching, RunReplay, prepare
 from tracetool.replay.run_rows import run_rows
 from tracetool.replay.totals import rates_at
 from tracetool.replay.transfer import on_gpu
 from tracetool.tables.run import Run
-
-#: Less kernel time than this is not worth a sentence. [ms]
-_WORTH_SAYING_MS: Final = 1e-3
 
 
 @dataclass(frozen=True)
@@ -103,45 +101,21 @@ def predict_run(
         If the run holds no GPU activity, its GPU is not known, or a family or range is not in it.
     """
     opened = run if isinstance(run, Run) else Run.open(run)
-    signatures, rows = run_rows(opened, recorded_gpu(opened) or (load_gpu(gpu) if gpu else None))
-    recorded_on, target = _gpus(opened, gpu)
-    conditions = recorded(opened, rows, recorded_on)
-    # shapes that the measured time rules out are left aside only where that time is used
-    clock, notes = conditions.clock_mhz, list(conditions.notes if anchor else conditions.notes[:1])
-    rows = conditions.rows if anchor else with_recorded_clock(rows, clock)
-    if not (anchor or scale or clocks_mhz) and target.name == recorded_on.name:
-        rows = with_open_conditions(rows, conditions)
-    if target.name != recorded_on.name:
-        rows = on_gpu(rows, recorded_on, target)
-        notes.append(
-            f"recorded on {recorded_on.name}: durations carried over to {target.name} by the model's ratio, "
-            "host time kept"
-        )
-        clocks, more = checked_clocks(clocks_mhz or [target.clock_boost_mhz], target)
-    else:
-        clocks, more = checked_clocks(clocks_mhz or [clock], target)
-    if scale:
-        rows = _scaled(rows, target, _factors(opened, rows, scale), measured=anchor)
-    limit = conditions.limit_w if target.name == recorded_on.name else target.power_limit_w
+    case = _case(opened, gpu, clocks_mhz, anchor=anchor, scale=scale or {})
+    rows, target = case.rows, case.target
     options = assumed.options(target)
-    power = options["power_calibration"] or power_calibration_of(target)
     predicted = predict_rows(
         rows,
         target,
-        clocks,
+        case.clocks_mhz,
         mem_clock_mhz=mem_clock_mhz,
-        power_cap_w=limit if power_cap_w is None else power_cap_w,
+        power_cap_w=case.limit_w if power_cap_w is None else power_cap_w,
         anchor=anchor or bool(scale),
         **options,
     )
-    as_it_was = target.name == recorded_on.name and anchor and not scale and assumed == Assumptions()
-    as_it_was = as_it_was and mem_clock_mhz is None and power_cap_w is None and clock in clocks
-
-    def before() -> tuple[Rates, float]:
-        if as_it_was:
-            return rates_at(predicted, int(np.flatnonzero(clocks == clock)[0])), power.cap_share * limit
-        return _rates_recorded(conditions, recorded_on)
-
+    cap_share = (options["power_calibration"] or power_calibration_of(target)).cap_share
+    as_recorded = anchor and not scale and mem_clock_mhz is None and power_cap_w is None
+    as_recorded = as_recorded and assumed == Assumptions()
     replays = prepare(
         opened,
         rows,
@@ -149,45 +123,109 @@ def predict_run(
         launch=launch,
         drop=drop,
         anchored=anchor or bool(scale),
-        cap_w=power.cap_share * (limit if power_cap_w is None else power_cap_w),
-        recorded=before,
+        cap_w=cap_share * (case.limit_w if power_cap_w is None else power_cap_w),
+        recorded=lambda: _rates_recorded(case, predicted if as_recorded else None, cap_share),
     )
     totals = replays.totals(anchored=anchor)
-    records = totals.records
-    info = {
-        "kind": "run",
-        "recorded_gpu": recorded_on.name,
-        "recorded_clock_mhz": clock,
-        "anchor": "measured" if anchor else "none",
-        "coverage": coverage(rows, signatures["duration_ns"].to_numpy() * 1e-9),
-        "launch": launch,
-        "scale": dict(scale or {}),
-        "drop": list(drop),
-        "recorded_makespan_ms": float(replays.work.end_ns.max() - replays.work.start_ns.min()) * 1e-6,
-        "unexplained_idle_ms": replays.pauses.total_ns * 1e-6,
-        "activities": len(replays.work),
-        "edges": dict(replays.graph.counts),
-        "edges_inferred": replays.graph.inferred,
-    }
-    notes += [
-        *more,
+    info = _recorded_facts(case, replays, anchor=anchor, launch=launch, scale=scale or {}, drop=drop)
+    notes = (
+        *case.notes,
         *assumed.notes(target),
         *checked_cap(power_cap_w, target),
         *checked_memory(mem_clock_mhz, target),
         *prior_notes(target, rows, predicted),
-        *_replay_notes(replays),
-    ]
-    if (slowed := max(r["slowed_together_ms"] for r in records)) > _WORTH_SAYING_MS:
+        *replay_notes(replays, totals.records),
+    )
+    frame = signature_frame(case.signatures, replays, totals)
+    return PredictedRun(frame, totals.records, target.name, notes, info, replays)
+
+
+@dataclass(frozen=True)
+class _Case:
+    """What is predicted: the recorded rows as the GPU to predict sees them, and its clocks."""
+
+    signatures: pl.DataFrame
+    rows: OperatorColumns
+    conditions: Recorded
+    recorded_on: Gpu
+    target: Gpu
+    clocks_mhz: Floats
+    notes: tuple[str, ...]
+
+    @property
+    def limit_w(self) -> float:
+        """Power limit: the recorded one, or that of another GPU. [W]"""
+        same_gpu = self.target.name == self.recorded_on.name
+        return self.conditions.limit_w if same_gpu else self.target.power_limit_w
+
+
+def _case(
+    run: Run,
+    gpu: str | None,
+    clocks_mhz: Sequence[float] | None,
+    *,
+    anchor: bool,
+    scale: Mapping[str, float],
+) -> _Case:
+    """Return the rows to predict: their recorded conditions known, carried to the GPU to predict, scaled."""
+    signatures, rows = run_rows(run, recorded_gpu(run) or (load_gpu(gpu) if gpu else None))
+    recorded_on, target = _gpus(run, gpu)
+    conditions = recorded(run, rows, recorded_on)
+    # shapes that the measured time rules out are left aside only where that time is used
+    notes = list(conditions.notes if anchor else conditions.notes[:1])
+    rows = conditions.rows if anchor else with_recorded_clock(rows, conditions.clock_mhz)
+    if not (anchor or scale or clocks_mhz) and target.name == recorded_on.name:
+        rows = with_open_conditions(rows, conditions)
+    clock_mhz = conditions.clock_mhz
+    if target.name != recorded_on.name:
+        rows, clock_mhz = on_gpu(rows, recorded_on, target), target.clock_boost_mhz
         notes.append(
-            f"kernels that run at once keep {replays.cap.limit_w:.4g} W together, for which they last "
-            f"{slowed:.3g} ms longer in all"
+            f"recorded on {recorded_on.name}: durations carried over to {target.name} by the model's ratio, "
+            "host time kept"
         )
-    frame = signature_frame(signatures, replays, totals)
-    return PredictedRun(frame, records, target.name, tuple(notes), info, replays)
+    clocks, clock_notes = checked_clocks(clocks_mhz or [clock_mhz], target)
+    if scale:
+        rows = _scaled(rows, target, _factors(run, rows, scale), measured=anchor)
+    return _Case(signatures, rows, conditions, recorded_on, target, clocks, (*notes, *clock_notes))
 
 
-def _rates_recorded(conditions: Recorded, recorded_on: Gpu) -> tuple[Rates, float]:
-    """Return the power of each signature while it was recorded, and the limit it was under."""
+def _recorded_facts(
+    case: _Case,
+    replays: RunReplay,
+    *,
+    anchor: bool,
+    launch: Launching,
+    scale: Mapping[str, float],
+    drop: Sequence[str],
+) -> dict[str, Any]:
+    """Return what the trace held, how much of it is covered, and what was changed."""
+    work, graph = replays.work, replays.graph
+    return {
+        "kind": "run",
+        "recorded_gpu": case.recorded_on.name,
+        "recorded_clock_mhz": case.conditions.clock_mhz,
+        "anchor": "measured" if anchor else "none",
+        "coverage": coverage(case.rows, case.signatures["duration_ns"].to_numpy() * 1e-9),
+        "launch": launch,
+        "scale": dict(scale),
+        "drop": list(drop),
+        "recorded_makespan_ms": float(work.end_ns.max() - work.start_ns.min()) * 1e-6,
+        "unexplained_idle_ms": replays.pauses.total_ns * 1e-6,
+        "activities": len(work),
+        "edges": dict(graph.counts),
+        "edges_inferred": graph.inferred,
+    }
+
+
+def _rates_recorded(case: _Case, predicted: Prediction | None, cap_share: float) -> tuple[Rates, float]:
+    """Return the power of each signature while it was recorded, and the limit it was under.
+
+    ``predicted``, where it is given, is of the run as it was recorded: it serves where it has that clock.
+    """
+    conditions, recorded_on = case.conditions, case.recorded_on
+    at = np.flatnonzero(case.clocks_mhz == conditions.clock_mhz)
+    if predicted is not None and recorded_on.name == case.target.name and len(at):
+        return rates_at(predicted, int(at[0])), cap_share * case.limit_w
     predicted = predict_rows(
         conditions.rows,
         recorded_on,
@@ -236,43 +274,3 @@ def _scaled(rows: OperatorColumns, gpu: Gpu, factor: Floats, *, measured: bool) 
     if not measured:
         duration = time_rows(rows, gpu, clock[:, None]).duration_s[:, 0] * 1e6
     return replace(rows, columns={**rows.columns, "duration_us": duration * factor})
-
-
-def _replay_notes(replays: RunReplay) -> list[str]:
-    graph = replays.graph
-    launched = counted(len(replays.work), "activity", "activities")
-    size = f"{launched} over {counted(len(graph.kind), 'dependency', 'dependencies')}"
-    notes = [f"replayed {size}, {graph.inferred} of them inferred from timing"]
-    if replays.pauses.count:
-        length = f"{replays.pauses.total_ns * 1e-9:.0f} s in all"
-        notes.append(
-            f"left out unexplained idle ({replays.pauses.count}, {length}) that the trace does not explain: "
-            "its kernels seem to come from different moments, not from one timeline"
-        )
-    if graph.counts["launch"] == 0:
-        notes.append("the trace holds no launch calls: gaps are kept as recorded")
-    notes += _collective_notes(replays)
-    if not replays.in_replay.all():
-        notes.append(f"left out {int((~replays.in_replay).sum())} activities of dropped ranges")
-    return notes
-
-
-def _collective_notes(replays: RunReplay) -> list[str]:
-    """Say which collectives wait for others in the replay, and which wait only as they did."""
-    collectives, met = int(replays.collective.sum()), replays.met
-    if not collectives:
-        return []
-    alone = collectives - len(met.member)
-    if not len(met.member):
-        several = len(np.unique(replays.work.device[replays.collective])) > 1
-        why = "none overlaps one of another device" if several else "only one rank is in the run"
-        return [f"{collectives} collectives keep what they waited for other ranks inside their time: {why}"]
-    ends = replays.work.end_ns[met.member]
-    first, last = np.full((2, len(met.arrival_ns)), np.nan)
-    np.fmin.at(first, met.meeting, ends)
-    np.fmax.at(last, met.meeting, ends)
-    note = (
-        f"{len(met.member)} collectives met in {len(met.arrival_ns)} (by name, size and overlap), "
-        f"their ends within {float(np.median(last - first)) * 1e-3:.3g} us in the median"
-    )
-    return [note + (f"; {alone} met none and keep their waits" if alone else "")]

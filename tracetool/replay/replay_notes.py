@@ -1,0 +1,69 @@
+"""What is said of a replay: its dependencies, what was left out, how collectives met."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from tracetool.core.figures import counted
+from tracetool.replay.replays import RunReplay
+
+#: Less kernel time than this is not worth a sentence. [ms]
+_WORTH_SAYING_MS: Final = 1e-3
+
+
+def replay_notes(replays: RunReplay, totals: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return what was inferred, left out or slowed down, a sentence each.
+
+    Parameters
+    ----------
+    replays : RunReplay
+        The replay.
+    totals : sequence of mappings
+        Its totals, one per clock.
+    """
+    graph = replays.graph
+    launched = counted(len(replays.work), "activity", "activities")
+    size = f"{launched} over {counted(len(graph.kind), 'dependency', 'dependencies')}"
+    notes = [f"replayed {size}, {graph.inferred} of them inferred from timing"]
+    if replays.pauses.count:
+        length = f"{replays.pauses.total_ns * 1e-9:.0f} s in all"
+        notes.append(
+            f"left out unexplained idle ({replays.pauses.count}, {length}) that the trace does not explain: "
+            "its kernels seem to come from different moments, not from one timeline"
+        )
+    if graph.counts["launch"] == 0:
+        notes.append("the trace holds no launch calls: gaps are kept as recorded")
+    notes += _collective_notes(replays)
+    if not replays.in_replay.all():
+        notes.append(f"left out {int((~replays.in_replay).sum())} activities of dropped ranges")
+    slowed_ms = max(total["slowed_together_ms"] for total in totals)
+    if slowed_ms > _WORTH_SAYING_MS:
+        notes.append(
+            f"kernels that run at once keep {replays.cap.limit_w:.4g} W together, for which they last "
+            f"{slowed_ms:.3g} ms longer in all"
+        )
+    return notes
+
+
+def _collective_notes(replays: RunReplay) -> list[str]:
+    """Say which collectives wait for others in the replay, and which wait only as they did."""
+    collectives, met = int(replays.collective.sum()), replays.met
+    if not collectives:
+        return []
+    alone = collectives - len(met.member)
+    if not len(met.member):
+        several = len(np.unique(replays.work.device[replays.collective])) > 1
+        why = "none overlaps one of another device" if several else "only one rank is in the run"
+        return [f"{collectives} collectives keep what they waited for other ranks inside their time: {why}"]
+    ends = replays.work.end_ns[met.member]
+    first, last = np.full((2, len(met.arrival_ns)), np.nan)
+    np.fmin.at(first, met.meeting, ends)
+    np.fmax.at(last, met.meeting, ends)
+    note = (
+        f"{len(met.member)} collectives met in {len(met.arrival_ns)} (by name, size and overlap), "
+        f"their ends within {float(np.median(last - first)) * 1e-3:.3g} us in the median"
+    )
+    return [note + (f"; {alone} met none and keep their waits" if alone else "")]
