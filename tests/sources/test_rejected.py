@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import polars as pl
@@ -55,13 +57,29 @@ def _second_value(log: Log, value: str) -> str:
     raise AssertionError(f"{log.format}: the second reading is not there")
 
 
+@pytest.fixture(scope="module")
+def whole_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Log], Run]:
+    """Return a function that gives the run of a log as it was made, read once."""
+
+    @cache
+    def read(log: Log) -> Run:
+        folder = tmp_path_factory.mktemp(log.format)
+        path = folder / log.name
+        path.write_text(log.text)
+        zone = "+00:00" if log.domain == "local" else None
+        return Run.open(ingest([], [path], tz=zone, out=folder / "whole"))
+
+    return read
+
+
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e400", "1O5.3", "-7e30"])
 @pytest.mark.parametrize("log", LOGS, ids=LOG_IDS)
-def test_a_reading_that_is_no_number_is_rejected_and_counted(log: Log, value: str, tmp_path: Path) -> None:
+def test_a_reading_that_is_no_number_is_rejected_and_counted(
+    log: Log, value: str, tmp_path: Path, whole_run: Callable[[Log], Run]
+) -> None:
     path = tmp_path / log.name
-    path.write_text(log.text)
     zone = "+00:00" if log.domain == "local" else None
-    whole = Run.open(ingest([], [path], tz=zone, out=tmp_path / "whole"))
+    whole = whole_run(log)
     path.write_text(_second_value(log, value))
     run = Run.open(ingest([], [path], tz=zone, out=tmp_path / "run"))
     assert _rejected(run) == _rejected(whole) + 1
