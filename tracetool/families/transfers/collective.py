@@ -153,7 +153,7 @@ def _kind_of(rows: OperatorColumns) -> Ints:
 
 def choose_fabric(rows: OperatorColumns, gpu: Gpu) -> Ints:
     """Return 0 where peer links join the ranks of a collective, 1 where none does. Shape (n,)."""
-    return through_host(message_of(rows).ranks, gpu).astype(np.int64)
+    return through_host(rows.number("ranks", 2.0), gpu).astype(np.int64)
 
 
 OVER_LINKS = Law(

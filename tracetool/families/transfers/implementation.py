@@ -8,8 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from tracetool.core.arrays import Bools, Ints, Texts
+from tracetool.core.arrays import Bools, Ints
 from tracetool.core.operators import OperatorColumns
+from tracetool.families.transfers.problem import distinct_texts
 
 #: Libraries by number, and their names. [1] By definition.
 NCCL, VLLM, SGLANG, TRTLLM, OTHER = range(5)
@@ -42,36 +43,23 @@ def implementations_of(rows: OperatorColumns) -> Implementations:
     ``SGLang_CustomAllReduce_eager``, ``TRTLLM``. Without one, the ``stack`` names the library. A row that
     states neither is taken for NCCL's, one that states another library for one with kernels of its own.
     """
-    implementation = _lower(rows.text("implementation"))
-    implementation = np.where(implementation == "", _lower(rows.text("backend")), implementation)
-    stack = _lower(rows.text("stack"))
-    name = np.where(implementation == "", stack, implementation)
-    stated = name != ""
-    library = np.where(stated & ~_starts(name, _NCCL), OTHER, NCCL)
-    for start, number in _CUSTOM_NAMES.items():
-        library[_starts(name, (start,))] = number
-    return Implementations(library, np.char.endswith(implementation, "eager"), stated, _early(library, stack))
+    implementation, backend = rows.text("implementation"), rows.text("backend")
+    names, name = distinct_texts(np.where(implementation == "", backend, implementation))
+    stacks, stack = distinct_texts(rows.text("stack"))
+    pairs, pair = np.unique(name * len(stacks) + stack, return_inverse=True)
+    found = [_implementation(names[p // len(stacks)], stacks[p % len(stacks)]) for p in pairs.tolist()]
+    library, eager, stated, early = np.array(found, dtype=np.int64).reshape(-1, 4)[pair].T
+    return Implementations(library, eager > 0, stated > 0, early > 0)
 
 
-def _lower(column: Texts) -> np.ndarray[tuple[int], np.dtype[np.str_]]:
-    return np.char.lower(column.astype(str))
-
-
-def _starts(name: np.ndarray[tuple[int], np.dtype[np.str_]], starts: tuple[str, ...]) -> Bools:
-    return np.asarray(np.any([np.char.startswith(name, start) for start in starts], axis=0))
-
-
-def _early(library: Ints, stack: np.ndarray[tuple[int], np.dtype[np.str_]]) -> Bools:
-    """Return which rows state a version before the kernels of today. Shape (n,)."""
-    early = np.zeros(len(library), dtype=np.bool_)
-    if not np.any(stack != ""):
-        return early
-    distinct, places = np.unique(stack, return_inverse=True)
-    versions = [_version(text) for text in distinct.tolist()]
-    for number, first in _FIRST_OF_TODAY.items():
-        before = np.array([bool(version) and version < first for version in versions])
-        early |= (library == number) & before[places]
-    return early
+def _implementation(name: str, stack: str) -> tuple[int, bool, bool, bool]:
+    """Return the library, and whether it is launched from Python, stated, and a version before today's."""
+    library, eager = name or stack, name.endswith("eager")
+    if not library or library.startswith(_NCCL):
+        return NCCL, eager, bool(library), False
+    number = next((n for start, n in _CUSTOM_NAMES.items() if library.startswith(start)), OTHER)
+    version, first = _version(stack), _FIRST_OF_TODAY.get(number)
+    return number, eager, True, bool(version and first and version < first)
 
 
 def _version(stack: str) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from tracetool.core.arrays import Bools, Floats, Ints
+from tracetool.core.arrays import Bools, Floats, Ints, Texts
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
 from tracetool.hardware.gpu import Gpu
@@ -48,26 +48,30 @@ class Message:
 def message_of(rows: OperatorColumns) -> Message:
     """Return the messages of rows: ``bytes`` among ``ranks``, of a ``kind``."""
     size, ranks = rows.number("bytes", 0.0), np.maximum(rows.number("ranks", 2.0), 1.0)
-    kind = _kinds(rows)
-    reduces_all = np.char.find(kind, "allreduce") >= 0
+    kinds, place = distinct_texts(rows.text("kind"))
+    plain = [kind.replace("_", "").replace("-", "") for kind in kinds]
+    factors = [
+        next((f for name, f in FACTOR.items() if name.replace("_", "") in kind), 0.0) for kind in plain
+    ]
+    factor = np.array(factors)[place]
+    reduces_all = np.array(["allreduce" in kind for kind in plain])[place]
     peers = ranks - 1.0
-    factor = np.ones(len(rows))
-    for name, many in FACTOR.items():
-        factor = np.where(np.char.find(kind, name.replace("_", "")) >= 0, many * peers / ranks, factor)
     return Message(
         bytes=size,
         ranks=ranks,
-        ring_bytes=size * factor,
+        ring_bytes=size * np.where(factor > 0.0, factor * peers / ranks, 1.0),
         steps=np.where(reduces_all, 2.0 * peers, peers),
-        sends=np.asarray(np.any([np.char.find(kind, word) >= 0 for word in _SENDS], axis=0)),
-        reduces_all=np.asarray(reduces_all),
+        sends=np.array([any(word in kind for word in _SENDS) for kind in plain])[place],
+        reduces_all=reduces_all,
     )
 
 
-def _kinds(rows: OperatorColumns) -> np.ndarray[tuple[int], np.dtype[np.str_]]:
-    """Return kinds in small letters without marks between words."""
-    kind = np.char.lower(rows.text("kind").astype(str))
-    return np.asarray(np.char.replace(np.char.replace(kind, "_", ""), "-", ""))
+def distinct_texts(column: Texts) -> tuple[list[str], Ints]:
+    """Return the distinct texts of a column in small letters, and the place of each row's among them."""
+    texts = column.tolist()
+    places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+    numbers = np.fromiter(map(places.__getitem__, texts), np.int64, len(texts))
+    return [str(text).lower() for text in places], numbers
 
 
 def wire_bytes(rows: OperatorColumns) -> Floats:
