@@ -63,6 +63,20 @@ def test_the_share_of_launches_beside_a_busy_link_is_counted(rows: OperatorColum
     assert _of(rows, "beside_collective", "nccl") == 0.0
 
 
+def test_ranks_of_a_training_share_the_links_of_their_host(rows: OperatorColumns) -> None:
+    assert _of(rows, "link_sharers", "Memcpy") == 2.0
+    assert _of(rows, "link_sharers", "Add") == 1.0
+    gpu = load_gpu("a100-sxm")
+    alone = OperatorColumns(
+        np.array(["memcpy"], dtype=object),
+        {"bytes": np.array([1e8]), "kind": np.array(["HtoD (Pinned -> Device)"], dtype=object)},
+    )
+    shared = OperatorColumns(alone.family, {**alone.columns, "link_sharers": np.array([2.0])})
+    boost = np.array([gpu.clock_boost_mhz])
+    seconds = [time_rows(one, gpu, boost).duration_s[0, 0] for one in (shared, alone)]
+    assert seconds[0] == pytest.approx(2.0 * seconds[1], rel=0.01)
+
+
 def test_a_kernel_beside_a_busy_link_takes_longer_and_errs_more() -> None:
     gpu = load_gpu("a100-sxm")
     alone = named(

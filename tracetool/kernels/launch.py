@@ -222,6 +222,33 @@ def _experts(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+#: Sides of the tiles of implicit products: a block covers about so many channels times window. [elements]
+_TILE_SIDES: Final = (32.0, 160.0)
+
+
+def choose_filters(frame: pl.DataFrame) -> pl.DataFrame:
+    """Take the other of two filters where the grid of a gradient of the weights fits that one alone.
+
+    Older gradients do not state their filter, and two forward calls of the same data may have each its own. The
+    product has a side of channels times window, along which the grid's x counts tiles.
+    """
+    side = pl.col("channels") / pl.col("conv_groups").fill_null(1.0).clip(lower_bound=1.0)
+    width = [
+        side * window / pl.col("grid_x")
+        for window in (pl.col("kernel_h") ** 2, pl.col("call_other_kernel") ** 2)
+    ]
+    fits = [one.is_between(*_TILE_SIDES) for one in width]
+    other = (
+        pl.col("main") & (pl.col("direction") == "bwd_weight") & pl.col("call_other_kernel").is_not_null()
+        & ~fits[0] & fits[1]
+    ).fill_null(value=False)  # fmt: skip
+    return frame.with_columns(
+        pl.when(other).then("call_other_kernel").otherwise("kernel_h").alias("kernel_h"),
+        pl.when(other).then("call_other_kernel").otherwise("kernel_w").alias("kernel_w"),
+        pl.when(other).then("call_other_padding").otherwise("padding").alias("padding"),
+    )
+
+
 #: A grid this many times too small for its operator's tiles belongs to another operator.
 _TOO_MANY: Final = 16.0
 #: Blocks from which on a grid is as tall as a library makes it: taller products are launched in pieces.

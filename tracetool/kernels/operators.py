@@ -27,6 +27,8 @@ _OTHERS: Final = (
     "stream_reads",
     "walked_dims",
     "bias_elements",
+    "other_kernel",
+    "other_padding",
     "expert_count",
     "model_width",
 )

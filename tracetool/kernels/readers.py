@@ -145,7 +145,8 @@ def complete_convolutions(read: list[Numbers]) -> None:
     """Let forward calls and gradients of the same data tell each other what they leave open, in place.
 
     Forward calls recorded without scalars take their stride from the size of the gradient's result; gradients
-    of weights take the filter of the forward call, or are emptied.
+    of weights take the filter of the forward call, or are emptied. Where forward calls of the same data have
+    several filters, the largest stands beside as ``other_kernel``.
     """
     data = ("batch", "channels", "height", "width", "filters")
     filter_columns = ("kernel_h", "kernel_w", "stride", "padding", "conv_groups")
@@ -157,12 +158,20 @@ def complete_convolutions(read: list[Numbers]) -> None:
                 row["stride"] = max(1, round(height / result))
             else:
                 row["stride"] = 1
-    forward = {tuple(r.get(c) for c in data): r for r in read if r.get("kernel_h")}
+    forward: dict[tuple[object, ...], dict[object, Numbers]] = {}
+    for row in read:
+        if row.get("kernel_h"):
+            forward.setdefault(tuple(row.get(c) for c in data), {})[row["kernel_h"]] = row
     for row in read:
         if "kernel_h" in row and row["kernel_h"] is None:
-            forward_call = forward.get(tuple(row.get(c) for c in data))
-            row.update(
-                {c: forward_call[c] for c in filter_columns if c in forward_call}
-                if forward_call
-                else dict.fromkeys(data)
-            )
+            by_side = forward.get(tuple(row.get(c) for c in data), {})
+            filters = [by_side[side] for side in sorted(by_side, key=str)]
+            if not filters:
+                row.update(dict.fromkeys(data))
+                continue
+            row.update({c: filters[0][c] for c in filter_columns if c in filters[0]})
+            if len(filters) > 1:  # the launch tells which of them it was
+                row["other_kernel"], row["other_padding"] = (
+                    filters[-1]["kernel_h"],
+                    filters[-1].get("padding"),
+                )

@@ -17,7 +17,12 @@ from tracetool.families.registry import families, families_where
 from tracetool.families.spec import Streams
 from tracetool.hardware.gpu import Gpu
 from tracetool.kernels.infer import gpus_of, infer_missing
-from tracetool.kernels.launch import LAUNCH_NUMBERS, drop_misattributed_calls, from_launch
+from tracetool.kernels.launch import (
+    LAUNCH_NUMBERS,
+    choose_filters,
+    drop_misattributed_calls,
+    from_launch,
+)
 from tracetool.kernels.launch_rows import scale_elements_per_thread
 from tracetool.kernels.operators import ARGUMENTS, SHAPES
 from tracetool.kernels.refine import companion_shapes, refined
@@ -67,7 +72,9 @@ def describe(signatures: pl.DataFrame, gpu: Gpu | None = None) -> pl.DataFrame:
     frame = row_kernels(refined(signatures))
     gpus = gpus_of(frame, gpu)
     counts = {device: model.sm_count for device, model in gpus.items()}
-    frame = scale_elements_per_thread(drop_misattributed_calls(from_launch(_own_shapes(frame), counts)), gpus)
+    frame = scale_elements_per_thread(
+        drop_misattributed_calls(from_launch(choose_filters(_own_shapes(frame)), counts)), gpus
+    )
     frame = infer_missing(companion_shapes(_filled(frame)), gpus)
     frame = _sources(frame)
     calls = [c for c in frame.columns if c.startswith(("call_", "launch_"))]

@@ -17,6 +17,10 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.replay.operator_tables import as_columns
 from tracetool.tables.run import Run
 
+#: GPUs of a node behind one PCIe switch: ranks of a training read their batches at once. [1] As in NVIDIA's
+#: DGX-1 and DGX A100 (system architecture white papers, 2017 and 2020).
+_SHARERS: Final = 2.0
+
 
 def with_traffic_beside(run: Run, rows: OperatorColumns) -> OperatorColumns:
     """Return the rows with the share of a launch's time in which links of its device were busy.
@@ -31,8 +35,9 @@ def with_traffic_beside(run: Run, rows: OperatorColumns) -> OperatorColumns:
     Returns
     -------
     OperatorColumns
-        With ``beside_collective`` and ``beside_copy``: means over the launches of a signature, 0 to 1, 0 for
-        collectives and copies over a link themselves. The same rows where the run has neither of them.
+        With ``beside_collective`` and ``beside_copy``, means over the launches of a signature, 0 to 1: none
+        for collectives and copies over a link themselves. Where the run has collectives, ``link_sharers`` is
+        how many GPUs share the host's link of its copies. The same rows where the run has neither.
     """
     collectives = np.asarray(rows.family == names.COLLECTIVE, dtype=np.bool_)
     copies = over_link(rows) & ~collectives
@@ -52,6 +57,8 @@ def with_traffic_beside(run: Run, rows: OperatorColumns) -> OperatorColumns:
         share = _shares(start, end, device, links[numbers])
         mean = np.bincount(numbers, share, len(rows)) / launches
         beside[column] = np.where(collectives | copies, 0.0, mean)
+    if collectives.any():
+        beside["link_sharers"] = np.where(copies, _SHARERS, 1.0)
     return replace(rows, columns={**rows.columns, **beside})
 
 

@@ -26,7 +26,7 @@ def _copy(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     crossing = work.link_bytes > 0
     words = np.char.lower(rows.text("kind").astype(str))
     back = crossing & (_said(words, "dtoh") | _said(words, "d2h"))
-    rate = np.full(n, c["link_efficiency"] * gpu.pcie_bytes_per_s)
+    rate = c["link_efficiency"] * gpu.pcie_bytes_per_s / np.maximum(rows.number("link_sharers", 1.0), 1.0)
     rate = np.where(_said(words, "pageable"), np.minimum(rate, c["pageable_rate"]), rate)
     sets = rows.family == names.MEMSET
     start = np.where(sets, c["set_us"], c["inside_us"])
