@@ -11,7 +11,6 @@ import pytest
 
 from tests.model.operators import every_family, rows_of
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.access_pattern import PATTERNS
 from tracetool.families.pricing import laws
 from tracetool.hardware.load import load_gpu
 from tracetool.kernels.classify import classify_names
@@ -129,9 +128,36 @@ def test_attention_in_a_trace_leaves_packing_and_combining_to_kernels_of_their_o
 
 
 def test_every_spread_names_a_law_or_a_walk() -> None:
-    known = {*laws(), *(f"stream/{pattern}" for pattern in PATTERNS)}
-    assert set(TRACE_SPREAD) <= {*known, "otherwise"}
+    bands = {*laws(), *(f"{name}/{kind}" for name, law in laws().items() for kind in law.kinds)}
+    assert set(TRACE_SPREAD) <= {*bands, "otherwise"}
     assert {name for table in COLD_US.values() for name in table} <= set(laws())
+
+
+def test_what_traces_showed_takes_the_place_of_a_prior_band() -> None:
+    board = load_gpu("h100-sxm")
+    rows = every_family()["memcpy"]
+    kind = {"kind": np.array(["HtoD (Pinned -> Device)"], dtype=object)}
+    rows = replace(rows, columns={**rows.columns, **kind})
+    table, trace = row_pieces(rows, board), row_pieces(named(rows, "Memcpy HtoD (Pinned -> Device)"), board)
+    assert np.log([table.low[0], table.high[0]]) == pytest.approx(laws()["copy"].spread)
+    less, more = TRACE_SPREAD["copy/pinned"]
+    assert np.log([trace.low[0], trace.high[0]]) == pytest.approx([-less, more])
+
+
+def test_pages_the_host_may_move_come_slower_from_beyond_its_cache() -> None:
+    kind = {"kind": np.array(["HtoD (Pageable -> Device)"] * 2, dtype=object)}
+    rows = rows_of("memcpy", bytes=[4e6, 4e8])
+    rows = replace(rows, columns={**rows.columns, **kind})
+    near, far = time_rows(rows, load_gpu("a100-sxm"), BOOST["a100-sxm"]).duration_s[:, 0]
+    assert 110.0 < far / near < 140.0
+
+
+def test_an_element_taken_by_its_index_waits_for_two_loads() -> None:
+    rows = rows_of("gather_scatter", elements=5e4, dtype="fp32")
+    once = named(rows, "void at::native::index_elementwise_kernel<128, 1, at::native::gpu_index_kernel>")
+    each = {"elements_per_thread": np.array([4.0])}
+    four = replace(once, columns={**once.columns, **each})
+    assert seconds(four, "a100-sxm") > seconds(once, "a100-sxm") + 1e-6
 
 
 @pytest.mark.data

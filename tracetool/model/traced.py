@@ -17,6 +17,7 @@ from tracetool.core.arrays import Bools, Floats
 from tracetool.core.interval import Z90
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Timing
+from tracetool.families import names
 from tracetool.families.access_pattern import of_a_trace
 from tracetool.families.law import Coefficients, Law
 from tracetool.families.pieces import Pieces, duration_s
@@ -26,6 +27,8 @@ from tracetool.model.time_calibration import spread_key
 
 #: Start, end and first touch of a kernel in a trace beyond its law's, by vendor and law. [us]
 COLD_US: Final = {vendor: prior_table(f"traced.cold_{vendor}") for vendor in ("nvidia", "amd")}
+#: What start and end of a stream, or of a copy inside the device, take beyond that, by architecture. [us]
+START_US: Final = prior_table("traced.start")
 #: What a trace adds to either side of a law's band, ln of a factor. Of a kind of a law's rows, or of the law.
 TRACE_SPREAD: Final = prior_bands("traced.spread")
 #: What a kernel waits for a busy link of its GPU, by vendor and the column that states the share of its time.
@@ -38,6 +41,8 @@ BESIDE_US: Final = {
 }
 #: 90 % bound of the error of that wait, as a share of it. [1]
 BESIDE_ERROR: Final = prior_number("traced.beside_error")
+#: The law of streaming kernels.
+_STREAM: Final = "stream"
 
 
 def traced(rows: OperatorColumns) -> Bools:
@@ -54,12 +59,19 @@ def law_in_trace(law: Law) -> Law:
     return replace(law, parts=parts)
 
 
-def trace_band(low: Floats, high: Floats, rows: OperatorColumns, law: Law) -> tuple[Floats, Floats]:
-    """Return bands of ln(measured / predicted) widened for kernels of a trace. Shape (n,)."""
+def trace_band(
+    low: Floats, high: Floats, rows: OperatorColumns, law: Law, *, calibrated: bool = True
+) -> tuple[Floats, Floats]:
+    """Return bands of ln(measured / predicted) widened for kernels of a trace. Shape (n,).
+
+    What traces showed of a law that no calibration has a band for takes the place of its prior one.
+    """
     here = traced(rows)
     if not here.any():
         return low, high
     every = TRACE_SPREAD.get(law.name, TRACE_SPREAD["otherwise"])
+    if not calibrated and law.name in TRACE_SPREAD:
+        low, high = np.where(here, 0.0, low), np.where(here, 0.0, high)
     kinds = [TRACE_SPREAD.get(spread_key(law.name, kind), every) for kind in law.kinds] or [every]
     less, more = np.array(kinds)[law.kind(rows)].T
     return np.where(here, -np.hypot(low, less), low), np.where(here, np.hypot(high, more), high)
@@ -90,8 +102,10 @@ def beside_band(
 def in_trace(pieces: Pieces, rows: OperatorColumns, law: Law, gpu: Gpu) -> Pieces:
     """Return the parts of rows with what kernels of a trace take beyond them."""
     cold = COLD_US.get(gpu.vendor, {}).get(law.name, 0.0)
+    streams = (law.name == _STREAM) | (rows.family == names.MEMCPY) & (pieces.work.link_bytes == 0.0)
+    start = np.where(streams, START_US.get(gpu.architecture, 0.0), 0.0)
     here = traced(rows)
-    more = cold + beside_us(rows, law, gpu)
+    more = cold + start + beside_us(rows, law, gpu)
     if not (more.any() and here.any()):
         return pieces
     return replace(pieces, fixed_s=pieces.fixed_s + np.where(here, more * 1e-6, 0.0))

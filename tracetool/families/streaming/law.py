@@ -62,11 +62,13 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     step_clk = c["chunk_clk"] + c["list_clk"] * lists
     waits = np.where(pattern == CHUNKS, chunk_steps(rows, elements) * step_clk, waits)
     found = np.where(pattern != TABLE, c["kept"] * kept_share(work.dram_bytes, gpu), 0.0)
+    # an index is loaded before what it points to, for one element of a thread after the other
+    indexed = np.where(pattern == INDEX, c["index_clk"] * rows.number("elements_per_thread", 1.0), 0.0)
+    first = np.where(np.isin(pattern, FLAT), 0.0, np.maximum(c["lookup_clk"], indexed))
     return replace(
         made,
         fixed_s=np.where(pattern == TABLE, made.fixed_s, c["named_launch_us"] * 1e-6),
-        serial_cycles=made.serial_cycles
-        + np.where(tree, c["tree_clk"], np.where(np.isin(pattern, FLAT), 0.0, c["lookup_clk"])),
+        serial_cycles=made.serial_cycles + np.where(tree, c["tree_clk"], first),
         core_cycles=made.core_cycles + asked + waits,
         memory_s=made.memory_s * (1.0 - found),
         work=replace(work, int_ops=work.int_ops + _DATA["issue"]["integer_share"].value * issued),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracetool.core.arrays import Bools
+from tracetool.core.arrays import Bools, Ints
 from tracetool.core.operators import OperatorColumns
 from tracetool.families import names
 from tracetool.families.coefficients import read_coefficients
@@ -15,6 +15,7 @@ from tracetool.families.law import Coefficients, Law
 from tracetool.families.pieces import Pieces
 from tracetool.families.registry import count_work
 from tracetool.families.transfers.collective import OVER_LINKS, THROUGH_HOST
+from tracetool.families.transfers.problem import over_link
 from tracetool.hardware.gpu import Gpu
 
 _DATA = read_coefficients(__package__)
@@ -27,7 +28,10 @@ def _copy(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     words = np.char.lower(rows.text("kind").astype(str))
     back = crossing & (_said(words, "dtoh") | _said(words, "d2h"))
     rate = c["link_efficiency"] * gpu.pcie_bytes_per_s / np.maximum(rows.number("link_sharers", 1.0), 1.0)
-    rate = np.where(_said(words, "pageable"), np.minimum(rate, c["pageable_rate"]), rate)
+    # pages beyond the host's last cache come from its memory
+    near = 1.0 / (1.0 + rows.number("bytes", 0.0) / c["host_cache"])
+    pageable = c["pageable_far_rate"] + (c["pageable_rate"] - c["pageable_far_rate"]) * near
+    rate = np.where(_said(words, "pageable"), np.minimum(rate, pageable), rate)
     sets = rows.family == names.MEMSET
     start = np.where(sets, c["set_us"], c["inside_us"])
     start = np.where(crossing, c["latency_us"] + np.where(back, c["back_us"], 0.0), start)
@@ -49,6 +53,17 @@ def _said(words: np.ndarray[tuple[int], np.dtype[np.str_]], word: str) -> Bools:
     return np.asarray(np.char.find(words, word) >= 0)
 
 
+#: Copies that err differently: inside the device, sets, and over the link by the host's kind of memory.
+COPY_KINDS = ("inside", "set", "pinned", "pageable", "managed")
+
+
+def _copy_kind(rows: OperatorColumns) -> Ints:
+    words = np.char.lower(rows.text("kind").astype(str))
+    over = np.where(_said(words, "managed"), 4, np.where(_said(words, "pageable"), 3, 2))
+    inside = np.where(rows.family == names.MEMSET, 1, 0)
+    return np.where(over_link(rows), over, inside).astype(np.int64)
+
+
 #: Hosts differ more than GPUs: slots of half the lanes, links shared by two GPUs, slow cores.
-COPY = Law("copy", _copy, _DATA["copy"], spread=(-0.75, 1.1))
+COPY = Law("copy", _copy, _DATA["copy"], spread=(-0.75, 1.1), kinds=COPY_KINDS, kind_of=_copy_kind)
 LAWS = (OVER_LINKS, THROUGH_HOST, COPY)
