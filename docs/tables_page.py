@@ -1,10 +1,11 @@
-"""Write ``tables.md``: every column of every table, from the schemas."""
+"""Write ``tables.md``: every column of every table, from the schemas and the families."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
+from tracetool.core.dtype import ACTIVATIONS, BYTES
 from tracetool.families.spec import LIBRARY_COLUMNS
 from tracetool.replay.table_checks import OPERATORS
 from tracetool.tables.schema import load_schema, schema_names
@@ -54,9 +55,38 @@ def operator_tables() -> list[str]:
     return lines
 
 
+OPERATOR_HEAD = """
+## Operator tables
+Input of `predict` without a trace: one row per operator (`.csv`, `.parquet`, `.json`), columns an operator does not use absent
+or null. `op` names the operator, `dtype` its number format, `count` how often a row runs (1). Beside any operator may stand
+"""
+
+
+def operators() -> str:
+    """Return the section of operator tables: what each operator needs and takes."""
+    beside = ", ".join(f"`{column}`" for column in LIBRARY_COLUMNS)
+    lines = [
+        OPERATOR_HEAD.rstrip()
+        + f" {beside}: the library and version, the kernel or path in it, how a collective was issued.",
+        f"\nFormats: {' '.join(f'`{word}`' for word in BYTES if word not in ACTIVATIONS)}, and spellings such as `float`;",
+        "with weights of another format than activations ([formats](families/formats.md)): "
+        + " ".join(f"`{word}`" for word in ACTIVATIONS)
+        + ".\n",
+        "| op | needs | takes | words |\n|---|---|---|---|",
+    ]
+    for op, one in OPERATORS.items():
+        needs = ("dtype", *one.needs) if one.dtype else one.needs
+        words = "; ".join(f"`{column}`: {', '.join(choices)}" for column, choices in one.choices.items())
+        words += "".join(
+            f"; a row of phase {phase} needs `{'` `'.join(more)}`" for phase, more in one.in_phase.items()
+        )
+        lines.append(f"| `{op}` | {' '.join(needs)} | {' '.join(one.takes)} | {words} |")
+    return "\n".join(lines)
+
+
 def page() -> str:
     """Return the page."""
-    parts = [HEAD]
+    parts = [HEAD, operators()]
     for name in schema_names():
         schema = load_schema(name)
         parts.append(f"\n## {schema.name}\n{schema.comment} Schema `{schema.tag}`.\n")
