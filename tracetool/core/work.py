@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from tracetool.core.arrays import Floats, Numbers
+from tracetool.core.arrays import Bools, Floats, Numbers
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,12 @@ class Work:
         """Write the counts of ``part`` into the chosen rows, in place."""
         for f in fields(self):
             getattr(self, f.name)[rows] = getattr(part, f.name)
+
+    def where(self, rows: Bools, other: Work) -> Work:
+        """Return these counts with the chosen rows taken from ``other``."""
+        return Work(
+            **{f.name: np.where(rows, getattr(other, f.name), getattr(self, f.name)) for f in fields(self)}
+        )
 
     def take(self, rows: Numbers | slice) -> Work:
         """Return the chosen rows (mask or indices)."""

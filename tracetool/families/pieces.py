@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from tracetool.core.arrays import Floats, Ints
+from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.core.work import Work
 
 #: How sharply the host's floor and the GPU's time meet: the exponent of the norm. [1] A prior, close to the
@@ -37,6 +37,17 @@ class Pieces:
         return Pieces(
             **{f.name: getattr(self, f.name)[rows] for f in fields(self) if f.name != "work"},
             work=self.work.take(rows),
+        )
+
+    def where(self, rows: Bools, other: Pieces) -> Pieces:
+        """Return these pieces with the chosen rows taken from ``other``."""
+        return Pieces(
+            **{
+                f.name: np.where(rows, getattr(other, f.name), getattr(self, f.name))
+                for f in fields(self)
+                if f.name != "work"
+            },
+            work=self.work.where(rows, other.work),
         )
 
 

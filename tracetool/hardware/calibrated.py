@@ -6,7 +6,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -46,6 +46,7 @@ class CalibrationFile:
     name: str
     numbers: Mapping[str, Mapping[str, Number]]
     about: Mapping[str, Any] = field(default_factory=dict)
+    delivered: bool = False  # with this package, not a user's own
 
     def section(self, name: str) -> Mapping[str, Number]:
         """Return a section's numbers; empty where the file has none."""
@@ -98,7 +99,7 @@ def own_calibration(gpu: str, kind: str) -> CalibrationFile | None:
     found = resources.files(__package__) / "calibrations" / f"{gpu}.{kind}.toml"
     if not found.is_file():
         return None
-    return parse_calibration(f"{gpu}.{kind}.toml", found.read_text("utf-8"))
+    return replace(parse_calibration(f"{gpu}.{kind}.toml", found.read_text("utf-8")), delivered=True)
 
 
 @cache

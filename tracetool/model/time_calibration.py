@@ -25,6 +25,9 @@ class TimeCalibration:
     from_traces : frozenset of str
         Laws fitted to kernels of traces: their bands hold there as they are, others are widened
         (:mod:`tracetool.model.traced`).
+    delivered : frozenset of str
+        Laws whose coefficients are those of one library and not the user's own: rows of operator tables
+        then take those of the implementation that ran them (:mod:`tracetool.model.implementations`).
     """
 
     coefficients: Mapping[str, Mapping[str, float]] = field(default_factory=lambda: MappingProxyType({}))
@@ -32,6 +35,7 @@ class TimeCalibration:
     basis: str = "prior"
     law_basis: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     from_traces: frozenset[str] = frozenset()
+    delivered: frozenset[str] = frozenset()
 
 
 def spread_key(law: str, kind: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
 from typing import Final
@@ -36,7 +37,9 @@ def _cached(name: str) -> TimeCalibration:
     donors = tuple(
         (load_gpu(n), file) for n in calibrated_gpus("time") if (file := own_calibration(n, "time"))
     )
-    return merged(gpu, own, [d for d in donors if d[0].name != name])
+    calibration = merged(gpu, own, [d for d in donors if d[0].name != name])
+    users = set() if own is None or own.delivered else own.numbers.keys()
+    return replace(calibration, delivered=frozenset(laws().keys() - users))
 
 
 def merged(
@@ -86,6 +89,10 @@ def merged(
         if law.name not in coefficients and law.parent in coefficients:
             coefficients[law.name] = coefficients[law.parent]
             basis[law.name] = basis[law.parent].replace("calibrated", "transferred from " + law.parent)
+            if not law.other_kernels and law.parent in spread:
+                more = _TRANSFER_SPREAD.get(law.name, _TRANSFER_SPREAD["otherwise"])
+                low, high = spread[law.parent]
+                spread[law.name] = (low - more, high + more)
     return TimeCalibration(
         MappingProxyType(coefficients), MappingProxyType(spread), "prior", MappingProxyType(basis)
     )

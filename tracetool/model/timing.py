@@ -12,14 +12,13 @@ from tracetool.core.prediction import BOUNDS, UNITS, Timing
 from tracetool.core.work import Work
 from tracetool.families import names
 from tracetool.families.formats import dtype_of, product_rate
-from tracetool.families.law import Law
 from tracetool.families.pieces import Pieces, duration_s
 from tracetool.families.pricing import split_by_law
 from tracetool.families.registry import family_of, groups, known_shape
 from tracetool.hardware.gpu import Gpu
-from tracetool.model.time_calibration import TimeCalibration, spread_key
+from tracetool.model.implementations import priced
+from tracetool.model.time_calibration import TimeCalibration
 from tracetool.model.time_files import time_calibration_of
-from tracetool.model.traced import beside_band, in_trace, trace_band
 from tracetool.model.unshaped import unshaped_pieces
 
 __all__ = ["RowPieces", "TimeCalibration", "row_pieces", "time_rows"]
@@ -103,30 +102,15 @@ def row_pieces(rows: OperatorColumns, gpu: Gpu, calibration: TimeCalibration | N
             part = rows if shaped.size == count else rows.take(shaped)
             for law, inside in split_by_law(name, part, gpu):
                 of_law = part if inside.size == len(part) else part.take(inside)
-                pieces = law.pieces(of_law, gpu, fitted.coefficients.get(law.name, {}))
-                pieces = in_trace(pieces, of_law, law, gpu)
-                low_ln, high_ln = _band(law, of_law, fitted)
-                put(shaped[inside], pieces, beside_band(low_ln, high_ln, of_law, law, pieces, gpu))
-                basis[shaped[inside]] = fitted.law_basis.get(law.name, fitted.basis)
+                for one in priced(law, of_law, gpu, fitted):
+                    put(shaped[inside[one.places]], one.pieces, (one.low, one.high))
+                    basis[shaped[inside[one.places]]] = one.basis
         if unshaped.size:
             part = rows.take(unshaped)
             pieces, sd = unshaped_pieces(part, gpu, family_of(name))
             put(unshaped, pieces, (-sd, sd))
             basis[unshaped] = "family rate"
     return RowPieces(Pieces(**columns, work=work), low, high, basis)
-
-
-def _band(law: Law, rows: OperatorColumns, calibration: TimeCalibration) -> tuple[Floats, Floats]:
-    """Return the 90 % band of ln(measured / predicted) of each row, by its kind where the kind has one."""
-    calibrated = law.name in calibration.spread
-    every = calibration.spread.get(law.name, law.spread)
-    bands = np.array(
-        [calibration.spread.get(spread_key(law.name, kind), every) for kind in law.kinds] or [every]
-    )
-    low, high = bands[law.kind(rows)].T
-    if law.name in calibration.from_traces:
-        return low, high
-    return trace_band(low, high, rows, law, calibrated=calibrated)
 
 
 def _timing(

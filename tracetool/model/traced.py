@@ -69,7 +69,7 @@ def trace_band(
     here = traced(rows)
     if not here.any():
         return low, high
-    every = TRACE_SPREAD.get(law.name, TRACE_SPREAD["otherwise"])
+    every = TRACE_SPREAD.get(law.name, TRACE_SPREAD.get(law.parent, TRACE_SPREAD["otherwise"]))
     if not calibrated and law.name in TRACE_SPREAD:
         low, high = np.where(here, 0.0, low), np.where(here, 0.0, high)
     kinds = [TRACE_SPREAD.get(spread_key(law.name, kind), every) for kind in law.kinds] or [every]
@@ -101,7 +101,8 @@ def beside_band(
 
 def in_trace(pieces: Pieces, rows: OperatorColumns, law: Law, gpu: Gpu) -> Pieces:
     """Return the parts of rows with what kernels of a trace take beyond them."""
-    cold = COLD_US.get(gpu.vendor, {}).get(law.name, 0.0)
+    cold_us = COLD_US.get(gpu.vendor, {})
+    cold = cold_us.get(law.name, cold_us.get(law.parent, 0.0))
     streams = (law.name == _STREAM) | (rows.family == names.MEMCPY) & (pieces.work.link_bytes == 0.0)
     start = np.where(streams, START_US.get(gpu.architecture, 0.0), 0.0)
     here = traced(rows)

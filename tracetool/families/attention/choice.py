@@ -25,8 +25,10 @@ def attention_work(rows: OperatorColumns, gpu: Gpu) -> Work:
 
 
 def attention_law(rows: OperatorColumns, gpu: Gpu) -> Ints:
-    """Return the place of each row's law: prefill and backward passes, decode, latent of both. Shape (n,)."""
+    """Return the place of each row's law: prefill and backward, decode, latent of both, encoder. Shape (n,)."""
     del gpu
-    phase = rows.text("phase")
-    decode = (phase == "decode") | ((phase == "") & (rows.number("q_len", 1.0) <= 1))
-    return np.asarray(np.where(decode, 1, 0) + np.where(is_latent(rows), 2, 0), dtype=np.int64)
+    phase, q_len = rows.text("phase"), rows.number("q_len", 1.0)
+    decode = (phase == "decode") | ((phase == "") & (q_len <= 1))
+    latent = is_latent(rows)
+    whole = (rows.number("causal", 1.0) <= 0) & (phase == "prefill") & ~latent
+    return np.asarray(np.where(whole, 4, np.where(decode, 1, 0) + np.where(latent, 2, 0)), dtype=np.int64)

@@ -1,0 +1,248 @@
+"""Fit what libraries make of each law: one set of coefficients an implementation, shared by every GPU.
+
+usage: python benchmarks/fit_stacks.py [DATA_ROOT] [--law LAW ...] [--jobs N]
+       default: ../shared/data, every law with an implementation column, 2 jobs
+
+Half of the groups of shapes are fitted, the other half gives the error and the band. Writes
+tracetool/families/<group>/implementations/<name>.toml, a section for each law, and prints the errors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from stack_tables import SHARED, Cell, cells, kernel_words
+
+from tracetool.calibrate.conformal import band
+from tracetool.calibrate.joint import GpuRows, JointFit, errors, fit_joint
+from tracetool.families.implementations import FittedLaw, Implementation, library_of, words_of
+from tracetool.families.law import Law
+from tracetool.families.pricing import laws
+
+HERE = Path(__file__).resolve().parent.parent
+FAMILIES = HERE / "tracetool" / "families"
+SOURCE = "aiconfigurator-stacks"
+#: Fewer rows than this leave an implementation to its library's others. [rows]
+LEAST_ROWS = 40
+
+
+@dataclass(frozen=True)
+class FittedSet:
+    """One implementation's fit of one law."""
+
+    law: str
+    name: str
+    cells: tuple[Cell, ...]
+    fit: JointFit
+    band: tuple[float, float]
+    held_out: Mapping[str, tuple[float, float]]  # by GPU: MdAPE on shapes held back [%], rows
+
+    def implementation(self) -> Implementation:
+        """Return the set as the tool reads it."""
+        gpus = tuple(sorted({c.part.gpu.name for c in self.cells}))
+        fitted = FittedLaw(self.fit.values, self.fit.by_architecture, gpus, self.band)
+        shared = self.law in SHARED
+        names = {c.implementation for c in self.cells}
+        stack = "" if shared else library_of(self.cells[0].stack)
+        return Implementation(
+            self.name, title_of(self), stack, frozenset(words_of(n) for n in names),
+            words_of_set(self), {self.law: fitted},
+        )  # fmt: skip
+
+    @property
+    def coefficients(self) -> int:
+        """Number of fitted numbers, architectures' own among them."""
+        return len(self.fit.values) + sum(len(v) for v in self.fit.by_architecture.values())
+
+
+def title_of(one: FittedSet) -> str:
+    """Return what people call an implementation."""
+    if one.law in SHARED:
+        return SHARED[one.law][1]
+    return (
+        f"{kernel_words(one.cells[0].implementation).replace('_', ' ')} in {library_of(one.cells[0].stack)}"
+    )
+
+
+def words_of_set(one: FittedSet) -> tuple[str, ...]:
+    """Return the words of an implementation's names that tell it."""
+    if one.law in SHARED:
+        return ()
+    return tuple(word for word in kernel_words(one.cells[0].implementation).split("_") if len(word) > 2)
+
+
+def fit_set(
+    law: str, name: str, of_set: Sequence[Cell], center: Mapping[str, float] | None = None
+) -> FittedSet:
+    """Fit one implementation on half of the groups of shapes; errors and band are of the other half."""
+    fit = fit_joint(laws()[law], [merge(c.half(0) for c in group) for group in by_gpu(of_set)], center)
+    off, held_out, groups = [], {}, 0
+    for group in by_gpu(of_set):
+        part = merge(c.half(1) for c in group)
+        if not len(part.data.measured_s):
+            continue
+        error = -errors(laws()[law], part, fit.on(part.gpu))
+        off.append(error)
+        groups += len(np.unique(part.data.group))
+        held_out[part.gpu.name] = (float(np.median(np.abs(np.expm1(-error))) * 100.0), len(error))
+    every = np.concatenate(off) if off else np.array([-0.7, 0.7])
+    return FittedSet(law, name, tuple(of_set), fit, band(every, max(groups, 1)), held_out)
+
+
+def by_gpu(of_set: Iterable[Cell]) -> list[list[Cell]]:
+    """Return cells of each GPU: several versions of a library may have run on one."""
+    found: dict[str, list[Cell]] = {}
+    for cell in of_set:
+        found.setdefault(cell.part.gpu.name, []).append(cell)
+    return list(found.values())
+
+
+def merge(parts: Iterable[GpuRows]) -> GpuRows:
+    """Return rows of one GPU in one."""
+    every = list(parts)
+    if len(every) == 1:
+        return every[0]
+    data = [p.data for p in every]
+    rows = type(data[0].rows)
+    names = sorted({c for d in data for c in d.rows.columns})
+    columns = {}
+    for name in names:
+        text = any(np.asarray(d.rows.columns.get(name, 0.0)).dtype == object for d in data)
+        columns[name] = np.concatenate([d.rows.text(name) if text else d.rows.number(name) for d in data])
+    merged = rows(np.concatenate([d.rows.family for d in data]), columns)
+    offsets = np.cumsum([0, *(int(d.group.max(initial=-1)) + 1 for d in data)])
+    group = np.concatenate([d.group + o for d, o in zip(data, offsets, strict=False)])
+    kind = type(data[0])
+    return GpuRows(
+        every[0].gpu,
+        kind(
+            merged,
+            np.concatenate([d.measured_s for d in data]),
+            np.concatenate([d.hertz for d in data]),
+            group,
+        ),
+    )
+
+
+def sets_of(every: Iterable[Cell]) -> dict[tuple[str, str], list[Cell]]:
+    """Return cells by law and implementation, those with rows enough."""
+    found: dict[tuple[str, str], list[Cell]] = {}
+    for cell in every:
+        found.setdefault((cell.law, cell.set_name), []).append(cell)
+    return {k: v for k, v in found.items() if sum(len(c.part.data.measured_s) for c in v) >= LEAST_ROWS}
+
+
+def fit_all(every: Sequence[Cell], jobs: int) -> list[FittedSet]:
+    """Fit every set, the largest first."""
+    todo = sorted(sets_of(every).items(), key=lambda one: -sum(len(c.part.data.measured_s) for c in one[1]))
+    if jobs <= 1:
+        return [fit_set(*key, of_set) for key, of_set in todo]
+    with ProcessPoolExecutor(jobs) as pool:
+        return list(pool.map(_fit_one, todo))
+
+
+def _fit_one(one: tuple[tuple[str, str], Sequence[Cell]]) -> FittedSet:
+    (law, name), of_set = one
+    return fit_set(law, name, of_set)
+
+
+def rounded(value: float, digits: int = 4) -> float:
+    if value == 0 or not math.isfinite(value):
+        return 0.0
+    return round(float(value), digits - 1 - math.floor(math.log10(abs(value))))
+
+
+def section(one: FittedSet, law: Law) -> str:
+    """Return the text of a law's section in an implementation's file."""
+    gpus = ", ".join(f'"{g}"' for g in sorted({c.part.gpu.name for c in one.cells}))
+    stacks = ", ".join(f'"{s}"' for s in sorted({c.stack for c in one.cells}))
+    errors_held = ", ".join(f"{g} {e:.1f} % ({n} rows)" for g, (e, n) in one.held_out.items())
+    lines = [
+        f"[{one.law}]",
+        f"# MdAPE on shapes held back: {errors_held}",
+        f"gpus = [{gpus}]",
+        f"versions = [{stacks}]",
+    ]
+
+    def number(key: str, value: float) -> str:
+        unit = law.priors[key].unit if key in law.priors else "1"
+        return (
+            f'{key} = {{ value = {rounded(value)!r}, unit = "{unit}", kind = "fitted", source = "{SOURCE}" }}'
+        )
+
+    lines += [number(k, v) for k, v in one.fit.values.items()]
+    lines += [number("spread_low", one.band[0]), number("spread_high", one.band[1])]
+    for architecture, changed in sorted(one.fit.by_architecture.items()):
+        if changed:
+            lines += ["", f"[{one.law}.on.{architecture}]", *(number(k, v) for k, v in changed.items())]
+    return "\n".join(lines) + "\n"
+
+
+def group_of(law: str) -> str:
+    """Return the folder of the group of families a law stands in."""
+    module = laws()[law].parts.__module__
+    return module.split(".")[2]
+
+
+def write(fitted: Sequence[FittedSet]) -> None:
+    """Write the sections of what was fitted into their files; others stay."""
+    for one in fitted:
+        folder = FAMILIES / group_of(one.law) / "implementations"
+        folder.mkdir(exist_ok=True)
+        path = folder / f"{one.name}.toml"
+        body = path.read_text() if path.exists() else ""
+        _, found, rest = body.partition("\n[")
+        sections = dict(re.findall(r"(?ms)^\[(\w+)\]\n(.*?)(?=^\[\w+\]\n|\Z)", found[1:] + rest))
+        names = set(re.findall(r'"([^"]*)"', _line(body, "names"))) | {c.implementation for c in one.cells}
+        sections[one.law] = section(one, laws()[one.law]).split("\n", 1)[1]
+        made = one.implementation()
+        head = [
+            f'title = "{made.title}"', f'stack = "{made.stack}"',
+            f"names = [{', '.join(chr(34) + n + chr(34) for n in sorted(names))}]",
+            f"words = [{', '.join(chr(34) + n + chr(34) for n in made.words)}]",
+        ]  # fmt: skip
+        text = "\n".join(head) + "\n"
+        text += "".join(f"\n[{law}]\n{sections[law].strip()}\n" for law in sorted(sections))
+        path.write_text(text)
+
+
+def _line(text: str, key: str) -> str:
+    found = re.search(rf"(?m)^{key} = (.*)$", text)
+    return found.group(1) if found else ""
+
+
+def say(fitted: Sequence[FittedSet]) -> None:
+    """Print the error of each cell on the half held back, and the coefficients of each set."""
+    for one in sorted(fitted, key=lambda f: (f.law, f.name)):
+        told = "  ".join(f"{g} {e:.1f}" for g, (e, _) in one.held_out.items())
+        print(
+            f"{one.law:15s} {one.name:44s} {one.coefficients:3d} coefficients  MdAPE [%] {told}", flush=True
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("root", nargs="?", type=Path, default=HERE.parent / "shared" / "data")
+    parser.add_argument("--law", nargs="*", default=[])
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--operator", nargs="*", default=[""], help="ends of the tables' names")
+    given = parser.parse_args()
+    began = time.time()
+    paths = {p for end in given.operator for p in (given.root / "stacks").glob(f"*{end}.parquet")}
+    fitted = fit_all(list(cells(paths, given.law)), given.jobs)
+    write(fitted)
+    say(fitted)
+    print(f"{time.time() - began:.0f} s")
+
+
+if __name__ == "__main__":
+    np.seterr(all="ignore")
+    main()

@@ -1,0 +1,99 @@
+"""Measured operators of several libraries on several GPUs, as rows of one law and one implementation.
+
+Shared by fit_stacks.py and held_out_stacks.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from fit_time import proved_clock_mhz
+
+from tracetool.calibrate.joint import GpuRows
+from tracetool.calibrate.time import LawRows, shape_groups
+from tracetool.core.arrays import Bools
+from tracetool.families.implementations import library_of, words_of
+from tracetool.families.pricing import split_by_law
+from tracetool.hardware.load import load_gpu
+from tracetool.model.predict import predict_rows
+from tracetool.replay.operator_tables import read_table
+
+#: What several libraries call, by law: they launch the same kernels with the same tiles.
+SHARED = {"gemm": ("cublas", "cuBLAS products of 16 bits")}
+#: Words of an implementation's name that say how its weights were made or what calls it, not which kernel runs.
+IGNORED = (
+    "vllm", "sglang", "trt_flow", "unquantizedfusedmoe", "compressedtensorsw4a4nvfp4moe", "modeloptfp8moe",
+    "compressedtensorswna16marlinmoe", "compressedtensorsw4a4mxfp4moe", "mxfp4moe", "gptoss", "fp8moe",
+    "monolithic", "modular", "flashinferexperts", "tritonexperts", "marlinexperts", "experts", "vit",
+    "situ_as_silu", "trtllmbf16", "trtllmfp8", "trtllmnvfp4", "trtllmmxfp4", "mxfp4_bf16", "mxfp4_mxfp8",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Rows of one law that one implementation ran on one GPU."""
+
+    law: str
+    stack: str  # with its version
+    implementation: str  # as the table calls it
+    operator: str  # of the file: gemm, prefill, encoder, ...
+    part: GpuRows
+
+    @property
+    def set_name(self) -> str:
+        """Name of the file its coefficients stand in."""
+        if self.law in SHARED:
+            return SHARED[self.law][0]
+        return f"{library_of(self.stack)}-{kernel_words(self.implementation)}".replace("_", "-").strip("-")
+
+    def half(self, number: int) -> GpuRows:
+        """Return the rows of one half of the groups of shapes: 0 is fitted, 1 is held back."""
+        chosen = np.flatnonzero(first_half(self.part.data) == (number == 0))
+        return GpuRows(self.part.gpu, self.part.data.take(chosen))
+
+
+def kernel_words(implementation: str) -> str:
+    """Return what an implementation's name says of the kernel.
+
+    >>> kernel_words("vllm_fp8moe_flashinfer_cutlass_flashinferexperts")
+    'flashinfer_cutlass'
+    """
+    text = words_of(implementation)
+    for word in IGNORED:
+        text = text.replace(word, "")
+    return words_of(text.replace("_", " "))
+
+
+def first_half(data: LawRows) -> Bools:
+    """Return which rows belong to the half of the groups of shapes that is fitted. Shape (n,)."""
+    groups, place = np.unique(data.group, return_inverse=True)
+    chosen = np.random.default_rng(5).permutation(len(groups)) < (len(groups) + 1) // 2
+    return np.asarray(chosen[place.reshape(-1)], dtype=np.bool_)
+
+
+def cells(paths: Iterable[Path], wanted: Iterable[str] = ()) -> Iterator[Cell]:
+    """Yield the rows of tables by law and implementation."""
+    wanted = set(wanted)
+    for path in sorted(paths):
+        frame = pl.read_parquet(path)
+        gpu, stack = load_gpu(frame["gpu"][0]), frame["stack"][0]
+        operator = path.stem.removeprefix(f"{frame['gpu'][0]}_").split("_", 1)[1]
+        frame = frame.filter(pl.col("measured_us") > 0)
+        for (name,), part in frame.group_by(["implementation"], maintain_order=True):
+            table = read_table(part.drop("measured_us", "gpu", "power_limit_w", "measured_w", strict=False))
+            rows, seconds = table.rows.take(table.index), part["measured_us"].to_numpy() * 1e-6
+            clock = predict_rows(rows, gpu, np.array([gpu.clock_boost_mhz])).clock_mhz[:, 0]
+            clock = np.maximum(clock, proved_clock_mhz(rows, seconds, gpu))
+            for family in sorted(set(rows.family.astype(str))):
+                places = np.flatnonzero(rows.family == family)
+                for law, inside in split_by_law(family, rows.take(places), gpu):
+                    if wanted and law.name not in wanted:
+                        continue
+                    at = places[inside]
+                    of_law = rows.take(at)
+                    data = LawRows(of_law, seconds[at], clock[at, None] * 1e6, shape_groups(of_law))
+                    yield Cell(law.name, stack, str(name), operator, GpuRows(gpu, data))

@@ -1,0 +1,199 @@
+"""What libraries make of a law: one file per implementation, in the folder of its group of families.
+
+An implementation is a kernel (or a set of kernels) that one library calls for an operator: FlashAttention 3
+in vLLM, the FP8 product of SGLang. Its file ``families/<group>/implementations/<name>.toml`` states
+
+title
+    What people call it.
+stack
+    The library that calls it, empty where several call the same kernels (cuBLAS).
+names
+    What tables call it in their column ``implementation``.
+words
+    Words whose presence in another name tells it, all of them.
+
+and a section for each law it was fitted for: the coefficients on every GPU, under ``[<law>.on.<architecture>]``
+those that differ there, ``gpus`` it was measured on, and the 90 % band of ln(measured / predicted) on shapes
+held back. ``families/<group>/transfer.toml`` holds, by law, the bands elsewhere: on another GPU of an
+architecture, and on another architecture.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from importlib.resources.abc import Traversable
+from types import MappingProxyType
+from typing import Any
+
+from tracetool.hardware.load import load_gpu
+
+Band = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class FittedLaw:
+    """One law's coefficients under one implementation."""
+
+    values: Mapping[str, float]
+    by_architecture: Mapping[str, Mapping[str, float]]
+    gpus: tuple[str, ...]  # measured, shapes in plenty
+    band: Band  # of ln(measured / predicted) on these GPUs
+
+    def on(self, architecture: str) -> dict[str, float]:
+        """Return the coefficients on GPUs of an architecture."""
+        return {**self.values, **self.by_architecture.get(architecture, {})}
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """What one library makes of some laws."""
+
+    name: str
+    title: str
+    stack: str
+    names: frozenset[str]
+    words: tuple[str, ...]
+    laws: Mapping[str, FittedLaw]
+
+
+@dataclass(frozen=True)
+class TransferBands:
+    """90 % bands of ln(measured / predicted) of a law away from the GPUs an implementation was fitted on."""
+
+    same_architecture: Band
+    other_architecture: Band
+
+
+@cache
+def implementations(law: str) -> tuple[Implementation, ...]:
+    """Return the implementations fitted for a law, by name."""
+    return tuple(one for one in _every() if law in one.laws)
+
+
+@cache
+def transfer_bands(law: str) -> TransferBands | None:
+    """Return what leaving out GPUs and architectures said of a law's errors; None if nobody did."""
+    for folder in _folders():
+        file = folder / "transfer.toml"
+        if file.is_file() and (entry := tomllib.loads(file.read_text("utf-8")).get(law)):
+            return TransferBands(*(_band(entry, name) for name in TransferBands.__annotations__))
+    return None
+
+
+@cache
+def _every() -> tuple[Implementation, ...]:
+    read = []
+    for folder in _folders():
+        files = [f for f in (folder / "implementations").iterdir() if f.name.endswith(".toml")]
+        read += [_read(file.name[:-5], tomllib.loads(file.read_text("utf-8"))) for file in files]
+    return tuple(sorted(read, key=lambda one: one.name))
+
+
+def _folders() -> list[Traversable]:
+    """Return the groups of families that hold implementations."""
+    every = resources.files("tracetool.families").iterdir()
+    return [folder for folder in every if (folder / "implementations").is_dir()]
+
+
+def _read(name: str, document: Mapping[str, Any]) -> Implementation:
+    laws = {key: entry for key, entry in document.items() if isinstance(entry, Mapping)}
+    return Implementation(
+        name,
+        document["title"],
+        document["stack"],
+        frozenset(words_of(text) for text in document["names"]),
+        tuple(document["words"]),
+        MappingProxyType({key: _fitted(entry) for key, entry in laws.items()}),
+    )
+
+
+def _fitted(entry: Mapping[str, Any]) -> FittedLaw:
+    numbers = {k: v for k, v in entry.items() if isinstance(v, Mapping) and "value" in v}
+    return FittedLaw(
+        MappingProxyType({k: float(v["value"]) for k, v in numbers.items() if not k.startswith("spread_")}),
+        MappingProxyType({
+            architecture: MappingProxyType({k: float(v["value"]) for k, v in changed.items()})
+            for architecture, changed in entry.get("on", {}).items()
+        }),
+        tuple(entry["gpus"]),
+        _band(entry, "spread"),
+    )  # fmt: skip
+
+
+def _band(entry: Mapping[str, Any], name: str) -> Band:
+    return (float(entry[f"{name}_low"]["value"]), float(entry[f"{name}_high"]["value"]))
+
+
+def words_of(text: str) -> str:
+    """Return a name in lower case with its words parted by single underscores.
+
+    >>> words_of("vLLM flash-attn FA3")
+    'vllm_flash_attn_fa3'
+    """
+    spaced = "".join(c if c.isalnum() or c == "." else " " for c in text.lower())
+    return "_".join(spaced.split())
+
+
+def library_of(stack: str) -> str:
+    """Return the library of a stack that may state a version.
+
+    >>> library_of("vLLM 0.24.0"), library_of("trtllm-1.3.0rc20"), library_of("TensorRT-LLM")
+    ('vllm', 'trtllm', 'trtllm')
+    """
+    word = stack.lower()
+    digits = [place for place, c in enumerate(word) if c.isdigit()]
+    letters = "".join(c for c in word[: digits[0] if digits else None] if c.isalpha())
+    return _ALIASES.get(letters, letters)
+
+
+#: What people call a library, and what the files call it.
+_ALIASES = {"tensorrtllm": "trtllm", "trt": "trtllm", "pytorch": "torch"}
+
+
+def candidates(
+    law: str,
+    architecture: str,
+    stack: str = "",
+    name: str = "",
+    every: tuple[Implementation, ...] | None = None,
+) -> tuple[Implementation, ...]:
+    """Return the implementations that may have run an operator, best first: none where none was fitted.
+
+    Parameters
+    ----------
+    law : str
+        Name of the law that times it.
+    architecture : str
+        Of the GPU: where some candidates were measured on it, others are none.
+    stack, name : str
+        The library, with or without a version, and what it calls the implementation; "" where unknown.
+    every : tuple of Implementation, optional
+        Those to choose from, by default the delivered ones.
+    """
+    every = implementations(law) if every is None else every
+    library, called = library_of(stack), words_of(name)
+    of_library = tuple(one for one in every if library and one.stack in {library, ""})
+    if called:
+        for pool in (of_library, every):
+            if exact := tuple(one for one in pool if called in one.names):
+                return exact
+            told = [(sum(map(len, one.words)), one) for one in pool if _tells(one, called)]
+            if told:
+                most = max(weight for weight, _ in told)
+                return tuple(one for weight, one in told if weight == most)
+    pool = of_library or every
+    return _seen_on(pool, law, architecture) or pool
+
+
+def _tells(one: Implementation, called: str) -> bool:
+    return bool(one.words) and all(word in called for word in one.words)
+
+
+def _seen_on(pool: tuple[Implementation, ...], law: str, architecture: str) -> tuple[Implementation, ...]:
+    return tuple(
+        one for one in pool if any(load_gpu(g).architecture == architecture for g in one.laws[law].gpus)
+    )

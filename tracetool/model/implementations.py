@@ -1,0 +1,195 @@
+"""Coefficients of the implementation that ran a row, or of those that may have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetool.core.arrays import Floats, Ints
+from tracetool.core.operators import OperatorColumns
+from tracetool.families.implementations import (
+    Band,
+    Implementation,
+    TransferBands,
+    candidates,
+    implementations,
+    transfer_bands,
+)
+from tracetool.families.law import Law
+from tracetool.families.pieces import Pieces, duration_s
+from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.load import load_gpu
+from tracetool.model.time_calibration import TimeCalibration, spread_key
+from tracetool.model.traced import beside_band, in_trace, trace_band, traced
+
+#: Steps that halve the bracket of a mixture's quantile. [1] By definition: 2^-16 of its width is left.
+_HALVINGS = 16
+
+
+@dataclass(frozen=True)
+class Member:
+    """One way a row may have been run: coefficients, the band of ln(measured / predicted), and the basis."""
+
+    name: str
+    coefficients: Mapping[str, float]
+    band: Band
+    basis: str
+
+
+@dataclass(frozen=True)
+class Priced:
+    """Rows of a law priced alike: their places, parts, the ln of their 90 % bounds, and the basis."""
+
+    places: Ints
+    pieces: Pieces
+    low: Floats
+    high: Floats
+    basis: str
+
+
+def priced(law: Law, rows: OperatorColumns, gpu: Gpu, calibration: TimeCalibration) -> list[Priced]:
+    """Return the parts of rows of a law with their bounds, by the implementation that ran them.
+
+    Kernels of traces, laws no implementation was fitted for, and laws of a user's own calibration take the
+    calibration's coefficients. Rows that state neither a library nor an implementation do too, where the GPU
+    was calibrated; their bounds then hold 90 % of the mixture of all implementations that run there.
+    """
+    if law.name not in calibration.delivered or not implementations(law.name) or traced(rows).any():
+        return [_calibrated(law, rows, gpu, calibration, np.arange(len(rows)))]
+    parts = []
+    for stack, name, places in split_by_implementation(rows):
+        part = rows if len(places) == len(rows) else rows.take(places)
+        every = members(law, gpu, stack, name)
+        basis = every[0].basis if len(every) == 1 else f"one of {', '.join(m.name for m in every)}"
+        first = None
+        if not stack and not name and calibration.law_basis.get(law.name) == "calibrated":
+            own = _calibrated(law, part, gpu, calibration, places)
+            first, basis = own.pieces, own.basis
+            every = (*every, own_member(law, gpu, calibration))
+        if len(every) == 1:
+            low, high = np.broadcast_to(np.array(every[0].band)[:, None], (2, len(part)))
+            parts.append(Priced(places, law.pieces(part, gpu, every[0].coefficients), low, high, basis))
+            continue
+        pieces, low, high = mixed_pieces(law, part, gpu, every, first)
+        parts.append(Priced(places, pieces, low, high, basis))
+    return parts
+
+
+def own_member(law: Law, gpu: Gpu, calibration: TimeCalibration) -> Member:
+    """Return the GPU's own calibration as one of the ways a row may have been run."""
+    band = calibration.spread.get(law.name, law.spread)
+    return Member(gpu.name, calibration.coefficients.get(law.name, {}), band, "calibrated")
+
+
+def _calibrated(
+    law: Law, rows: OperatorColumns, gpu: Gpu, calibration: TimeCalibration, places: Ints
+) -> Priced:
+    pieces = law.pieces(rows, gpu, calibration.coefficients.get(law.name, {}))
+    pieces = in_trace(pieces, rows, law, gpu)
+    low, high = beside_band(*_band(law, rows, calibration), rows, law, pieces, gpu)
+    return Priced(places, pieces, low, high, calibration.law_basis.get(law.name, calibration.basis))
+
+
+def _band(law: Law, rows: OperatorColumns, calibration: TimeCalibration) -> tuple[Floats, Floats]:
+    """Return the 90 % band of ln(measured / predicted) of each row, by its kind where the kind has one."""
+    every = calibration.spread.get(law.name, law.spread)
+    bands = np.array(
+        [calibration.spread.get(spread_key(law.name, kind), every) for kind in law.kinds] or [every]
+    )
+    low, high = bands[law.kind(rows)].T
+    return (low, high) if law.name in calibration.from_traces else trace_band(low, high, rows, law)
+
+
+def split_by_implementation(rows: OperatorColumns) -> list[tuple[str, str, Ints]]:
+    """Return each pair of stack and implementation that rows state, "" where none, with their places."""
+    if "stack" not in rows.columns and "implementation" not in rows.columns:
+        return [("", "", np.arange(len(rows)))]
+    pairs: dict[tuple[str, str], int] = {}
+    stated = zip(rows.text("stack"), rows.text("implementation"), strict=True)
+    number = np.fromiter((pairs.setdefault(pair, len(pairs)) for pair in stated), np.int64, len(rows))
+    return [(str(s), str(i), np.flatnonzero(number == place)) for (s, i), place in pairs.items()]
+
+
+def members(
+    law: Law,
+    gpu: Gpu,
+    stack: str,
+    implementation: str,
+    every: tuple[Implementation, ...] | None = None,
+    bands: TransferBands | None = None,
+) -> tuple[Member, ...]:
+    """Return the ways rows of a law may have been run on a GPU; none where no implementation was fitted.
+
+    Parameters
+    ----------
+    stack, implementation : str
+        What the rows state, "" where nothing.
+    every, bands : optional
+        Implementations to choose from and bands elsewhere, by default those delivered.
+    """
+    bands = transfer_bands(law.name) if bands is None else bands
+    chosen = candidates(law.name, gpu.architecture, stack, implementation, every)
+    return tuple(_member(law, gpu, one, bands) for one in chosen)
+
+
+def _member(law: Law, gpu: Gpu, one: Implementation, bands: TransferBands | None) -> Member:
+    fitted = one.laws[law.name]
+    low, high = fitted.band
+    if gpu.name in fitted.gpus:
+        return Member(one.name, fitted.on(gpu.architecture), (low, high), f"calibrated: {one.name}")
+    seen = any(load_gpu(name).architecture == gpu.architecture for name in fitted.gpus)
+    if bands is not None:
+        away = bands.same_architecture if seen else bands.other_architecture
+        low, high = min(low, away[0]), max(high, away[1])
+    origin = ", ".join(fitted.gpus)
+    return Member(
+        one.name, fitted.on(gpu.architecture), (low, high), f"transferred from {origin}: {one.name}"
+    )
+
+
+def mixed_pieces(
+    law: Law, rows: OperatorColumns, gpu: Gpu, every: tuple[Member, ...], first: Pieces | None = None
+) -> tuple[Pieces, Floats, Floats]:
+    """Return the parts of rows that any of several implementations may have run.
+
+    Parameters
+    ----------
+    every : tuple of Member
+        The candidates, each as likely as the others.
+    first : Pieces, optional
+        Parts to state in place of the middle candidate's: those of the GPU's own calibration.
+
+    Returns
+    -------
+    pieces : Pieces
+        Parts of each row as the candidate of middle time has them, or ``first``.
+    low, high : array, shape (n,)
+        ln of the bounds that hold 90 % of the mixture, over the time of ``pieces``.
+    """
+    hertz = np.full((len(rows), 1), gpu.clock_boost_mhz * 1e6)
+    tried = [law.pieces(rows, gpu, member.coefficients) for member in every]
+    times = np.log(np.stack([duration_s(pieces, hertz)[:, 0] for pieces in tried]))
+    if first is None:
+        middle = np.argsort(times, axis=0, kind="stable")[len(every) // 2]
+        pieces = tried[0]
+        for place in range(1, len(every)):
+            pieces = pieces.where(middle == place, tried[place])
+    else:
+        pieces = first
+    base = np.log(duration_s(pieces, hertz)[:, 0])
+    bands = np.array([member.band for member in every])
+    center = times + bands.mean(axis=1)[:, None] - base
+    scale = (bands[:, 1] - bands[:, 0])[:, None] / 2.0 / np.log(19.0)
+    return pieces, _quantile(center, scale, 0.05), _quantile(center, scale, 0.95)
+
+
+def _quantile(center: Floats, scale: Floats, share: float) -> Floats:
+    """Return a quantile of equal mixtures of logistic distributions, (k, n) and (k, 1) to (n,)."""
+    low, high = (center - 12.0 * scale).min(axis=0), (center + 12.0 * scale).max(axis=0)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2.0
+        below = 0.5 * (1.0 + np.tanh((middle - center) / (2.0 * scale))).mean(axis=0)
+        low, high = np.where(below < share, middle, low), np.where(below < share, high, middle)
+    return np.asarray((low + high) / 2.0)
