@@ -47,8 +47,8 @@ class FittedSet:
 
     def implementation(self) -> Implementation:
         """Return the set as the tool reads it."""
-        gpus = tuple(sorted({c.part.gpu.name for c in self.cells}))
-        fitted = FittedLaw(self.fit.values, self.fit.by_architecture, gpus, self.band)
+        gpus = {group[0].part.gpu.name: rows_of(group) for group in by_gpu(self.cells)}
+        fitted = FittedLaw(self.own, self.fit.by_architecture, gpus, self.band)
         shared = self.law in SHARED
         names = {c.implementation for c in self.cells}
         stack = "" if shared else library_of(self.cells[0].stack)
@@ -58,9 +58,15 @@ class FittedSet:
         )  # fmt: skip
 
     @property
+    def own(self) -> dict[str, float]:
+        """Coefficients that are not the law's priors."""
+        priors = laws()[self.law].priors
+        return {k: v for k, v in self.fit.values.items() if v != priors[k].value}
+
+    @property
     def coefficients(self) -> int:
         """Number of fitted numbers, architectures' own among them."""
-        return len(self.fit.values) + sum(len(v) for v in self.fit.by_architecture.values())
+        return len(self.own) + sum(len(v) for v in self.fit.by_architecture.values())
 
 
 def title_of(one: FittedSet) -> str:
@@ -103,6 +109,11 @@ def by_gpu(of_set: Iterable[Cell]) -> list[list[Cell]]:
     for cell in of_set:
         found.setdefault(cell.part.gpu.name, []).append(cell)
     return list(found.values())
+
+
+def rows_of(group: Iterable[Cell]) -> int:
+    """Return the rows of some cells."""
+    return sum(len(c.part.data.measured_s) for c in group)
 
 
 def merge(parts: Iterable[GpuRows]) -> GpuRows:
@@ -162,13 +173,13 @@ def rounded(value: float, digits: int = 4) -> float:
 
 def section(one: FittedSet, law: Law) -> str:
     """Return the text of a law's section in an implementation's file."""
-    gpus = ", ".join(f'"{g}"' for g in sorted({c.part.gpu.name for c in one.cells}))
+    gpus = ", ".join(f"{group[0].part.gpu.name} = {rows_of(group)}" for group in by_gpu(one.cells))
     stacks = ", ".join(f'"{s}"' for s in sorted({c.stack for c in one.cells}))
     errors_held = ", ".join(f"{g} {e:.1f} % ({n} rows)" for g, (e, n) in one.held_out.items())
     lines = [
         f"[{one.law}]",
         f"# MdAPE on shapes held back: {errors_held}",
-        f"gpus = [{gpus}]",
+        f"gpus = {{ {gpus} }}",
         f"versions = [{stacks}]",
     ]
 
@@ -178,7 +189,7 @@ def section(one: FittedSet, law: Law) -> str:
             f'{key} = {{ value = {rounded(value)!r}, unit = "{unit}", kind = "fitted", source = "{SOURCE}" }}'
         )
 
-    lines += [number(k, v) for k, v in one.fit.values.items()]
+    lines += [number(k, v) for k, v in one.own.items()]
     lines += [number("spread_low", one.band[0]), number("spread_high", one.band[1])]
     for architecture, changed in sorted(one.fit.by_architecture.items()):
         if changed:

@@ -5,7 +5,7 @@ Shared by fit_stacks.py and held_out_stacks.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from tracetool.replay.operator_tables import read_table
 
 #: What several libraries call, by law: they launch the same kernels with the same tiles.
 SHARED = {"gemm": ("cublas", "cuBLAS products of 16 bits")}
-#: Words of an implementation's name that say how its weights were made or what calls it, not which kernel runs.
+#: Words of an implementation's name that say how weights were made or what calls it, not which kernel runs.
 IGNORED = (
     "vllm", "sglang", "trt_flow", "unquantizedfusedmoe", "compressedtensorsw4a4nvfp4moe", "modeloptfp8moe",
     "compressedtensorswna16marlinmoe", "compressedtensorsw4a4mxfp4moe", "mxfp4moe", "gptoss", "fp8moe",
@@ -79,21 +79,29 @@ def cells(paths: Iterable[Path], wanted: Iterable[str] = ()) -> Iterator[Cell]:
     """Yield the rows of tables by law and implementation."""
     wanted = set(wanted)
     for path in sorted(paths):
-        frame = pl.read_parquet(path)
-        gpu, stack = load_gpu(frame["gpu"][0]), frame["stack"][0]
-        operator = path.stem.removeprefix(f"{frame['gpu'][0]}_").split("_", 1)[1]
-        frame = frame.filter(pl.col("measured_us") > 0)
-        for (name,), part in frame.group_by(["implementation"], maintain_order=True):
-            table = read_table(part.drop("measured_us", "gpu", "power_limit_w", "measured_w", strict=False))
-            rows, seconds = table.rows.take(table.index), part["measured_us"].to_numpy() * 1e-6
-            clock = predict_rows(rows, gpu, np.array([gpu.clock_boost_mhz])).clock_mhz[:, 0]
-            clock = np.maximum(clock, proved_clock_mhz(rows, seconds, gpu))
-            for family in sorted(set(rows.family.astype(str))):
-                places = np.flatnonzero(rows.family == family)
-                for law, inside in split_by_law(family, rows.take(places), gpu):
-                    if wanted and law.name not in wanted:
-                        continue
-                    at = places[inside]
-                    of_law = rows.take(at)
-                    data = LawRows(of_law, seconds[at], clock[at, None] * 1e6, shape_groups(of_law))
-                    yield Cell(law.name, stack, str(name), operator, GpuRows(gpu, data))
+        gpu = pl.read_parquet(path, columns=["gpu"])["gpu"][0]
+        operator = path.stem.removeprefix(f"{gpu}_").split("_", 1)[1]
+        yield from cells_of_frame(path, operator, wanted=wanted)
+
+
+def cells_of_frame(path: Path, operator: str, stack: str = "", wanted: Container[str] = ()) -> list[Cell]:
+    """Return the rows of a table by law and implementation; ``stack`` where it does not state its own."""
+    frame = pl.read_parquet(path).filter(pl.col("measured_us") > 0)
+    gpu, found = load_gpu(frame["gpu"][0]), []
+    if "stack" not in frame.columns:
+        frame = frame.with_columns(pl.lit(stack).alias("stack"), pl.lit("").alias("implementation"))
+    for (name,), part in frame.group_by(["implementation"], maintain_order=True):
+        table = read_table(part.drop("measured_us", "gpu", "power_limit_w", "measured_w", strict=False))
+        rows, seconds = table.rows.take(table.index), part["measured_us"].to_numpy() * 1e-6
+        clock = predict_rows(rows, gpu, np.array([gpu.clock_boost_mhz])).clock_mhz[:, 0]
+        clock = np.maximum(clock, proved_clock_mhz(rows, seconds, gpu))
+        for family in sorted(set(rows.family.astype(str))):
+            places = np.flatnonzero(rows.family == family)
+            for law, inside in split_by_law(family, rows.take(places), gpu):
+                if wanted and law.name not in wanted:
+                    continue
+                at = places[inside]
+                of_law = rows.take(at)
+                data = LawRows(of_law, seconds[at], clock[at, None] * 1e6, shape_groups(of_law))
+                found.append(Cell(law.name, frame["stack"][0], str(name), operator, GpuRows(gpu, data)))
+    return found

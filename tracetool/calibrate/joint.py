@@ -19,8 +19,8 @@ from tracetool.families.law import Law
 from tracetool.hardware.gpu import Gpu
 
 #: Rows of each GPU that coefficients and choices are fitted to, drawn at random. [rows]
-FIT_ROWS: Final = 500
-CHOICE_ROWS: Final = 150
+FIT_ROWS: Final = 320
+CHOICE_ROWS: Final = 100
 #: Rows each GPU counts for, whatever it has measured: rows of like shapes are not independent. [rows]
 COUNTED_ROWS: Final = 300.0
 #: A residual beyond this counts as an outlier: ln of a factor. [1]
@@ -83,21 +83,27 @@ def fit_joint(
         Whether architectures get coefficients of their own.
     """
     start = {k: c.value for k, c in law.priors.items()} | dict(center or {})
-    shared = _chosen(law, parts, start, start, PRIOR_SD)
+    shared = _near(law, parts, start, PRIOR_SD)
     names = sorted({part.gpu.architecture for part in parts})
     own: dict[str, Mapping[str, float]] = {}
     for name in names if architectures and len(names) > 1 else ():
-        its = [part for part in parts if part.gpu.architecture == name]
-        values = _chosen(law, its, shared, shared, ARCHITECTURE_SD)
-        differing = {k: v for k, v in values.items() if v != shared[k] and _differs(law, k, v, shared[k])}
-        free = [k for k in differing if law.priors[k].fitted]
-        values = fit_near(law, its, {**shared, **differing}, shared, ARCHITECTURE_SD, free=free)
-        own[name] = {k: values[k] for k in differing}
+        values = _near(
+            law, [part for part in parts if part.gpu.architecture == name], shared, ARCHITECTURE_SD
+        )
+        own[name] = {k: v for k, v in values.items() if v != shared[k]}
     return JointFit(shared, own)
 
 
+def _near(law: Law, parts: Sequence[GpuRows], center: Mapping[str, float], sd: float) -> dict[str, float]:
+    """Return the coefficients of some rows: the center's but for those that differ from it markedly."""
+    values = _chosen(law, parts, center, center, sd)
+    differing = {k: v for k, v in values.items() if _differs(law, k, v, center[k])}
+    free = [k for k in differing if law.priors[k].fitted]
+    return fit_near(law, parts, {**center, **differing}, center, sd, free=free)
+
+
 def _differs(law: Law, name: str, value: float, other: float) -> bool:
-    if not law.priors[name].fitted:
+    if not law.priors[name].fitted or min(value, other) <= 0.0:
         return value != other
     return abs(float(np.log(value / other))) > SAME
 
@@ -162,17 +168,22 @@ def _fit(
     if not names:
         return dict(start), best
     damping = 1e-2
+    acting = np.ones(len(names), dtype=np.bool_)  # those some row depends on
     for _ in range(steps):
+        moving = np.zeros(len(names), dtype=np.bool_)
         matrix, slope = np.eye(len(names)) * pull, pull * (x - middle)
         for part, error in zip(parts, off, strict=True):
-            jacobian = np.empty((len(error), len(names)))
-            for place, name in enumerate(names):
+            jacobian = np.zeros((len(error), len(names)))
+            for place in np.flatnonzero(acting):
+                name = names[place]
                 step = _STEP if x[place] + _STEP <= high[place] else -_STEP
                 moved = {**at(x), name: float(np.exp(x[place] + step))}
                 jacobian[:, place] = (errors(law, part, moved) - error) / step
             weight = COUNTED_ROWS / len(error) / np.sqrt(1.0 + (error / OUTLIER) ** 2)
             matrix += jacobian.T @ (jacobian * weight[:, None])
+            moving |= jacobian.any(axis=0)
             slope += jacobian.T @ (weight * error)
+        acting = moving
         for _ in range(5):
             damped = matrix + damping * np.diag(np.diag(matrix)) + 1e-9 * np.eye(len(names))
             candidate = np.clip(x - np.clip(np.linalg.solve(damped, slope), -1.0, 1.0), low, high)

@@ -12,10 +12,10 @@ names
 words
     Words whose presence in another name tells it, all of them.
 
-and a section for each law it was fitted for: the coefficients on every GPU, under ``[<law>.on.<architecture>]``
-those that differ there, ``gpus`` it was measured on, and the 90 % band of ln(measured / predicted) on shapes
-held back. ``families/<group>/transfer.toml`` holds, by law, the bands elsewhere: on another GPU of an
-architecture, and on another architecture.
+and a section for each law it was fitted for: the coefficients on every GPU that are not the law's priors,
+under ``[<law>.on.<architecture>]`` those that differ there, ``gpus`` with the rows measured on each, and the
+90 % band of ln(measured / predicted) on shapes held back. ``families/<group>/transfer.toml`` holds, by law,
+the bands elsewhere: on another GPU of an architecture, and on another architecture.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class FittedLaw:
 
     values: Mapping[str, float]
     by_architecture: Mapping[str, Mapping[str, float]]
-    gpus: tuple[str, ...]  # measured, shapes in plenty
+    gpus: Mapping[str, int]  # rows measured on each
     band: Band  # of ln(measured / predicted) on these GPUs
 
     def on(self, architecture: str) -> dict[str, float]:
@@ -112,14 +112,14 @@ def _read(name: str, document: Mapping[str, Any]) -> Implementation:
 
 
 def _fitted(entry: Mapping[str, Any]) -> FittedLaw:
-    numbers = {k: v for k, v in entry.items() if isinstance(v, Mapping) and "value" in v}
+    numbers = {k: v for k, v in entry.items() if isinstance(v, Mapping) and "unit" in v}
     return FittedLaw(
         MappingProxyType({k: float(v["value"]) for k, v in numbers.items() if not k.startswith("spread_")}),
         MappingProxyType({
             architecture: MappingProxyType({k: float(v["value"]) for k, v in changed.items()})
             for architecture, changed in entry.get("on", {}).items()
         }),
-        tuple(entry["gpus"]),
+        MappingProxyType({name: int(rows) for name, rows in entry["gpus"].items()}),
         _band(entry, "spread"),
     )  # fmt: skip
 

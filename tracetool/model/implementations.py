@@ -36,6 +36,7 @@ class Member:
     coefficients: Mapping[str, float]
     band: Band
     basis: str
+    weight: float  # how likely, relative to the others
 
 
 @dataclass(frozen=True)
@@ -67,20 +68,17 @@ def priced(law: Law, rows: OperatorColumns, gpu: Gpu, calibration: TimeCalibrati
         if not stack and not name and calibration.law_basis.get(law.name) == "calibrated":
             own = _calibrated(law, part, gpu, calibration, places)
             first, basis = own.pieces, own.basis
-            every = (*every, own_member(law, gpu, calibration))
-        if len(every) == 1:
-            low, high = np.broadcast_to(np.array(every[0].band)[:, None], (2, len(part)))
-            parts.append(Priced(places, law.pieces(part, gpu, every[0].coefficients), low, high, basis))
-            continue
-        pieces, low, high = mixed_pieces(law, part, gpu, every, first)
+            weight = float(np.mean([member.weight for member in every]))
+            every = (*every, own_member(law, gpu, calibration, weight))
+        pieces, low, high = member_pieces(law, part, gpu, every, first)
         parts.append(Priced(places, pieces, low, high, basis))
     return parts
 
 
-def own_member(law: Law, gpu: Gpu, calibration: TimeCalibration) -> Member:
+def own_member(law: Law, gpu: Gpu, calibration: TimeCalibration, weight: float) -> Member:
     """Return the GPU's own calibration as one of the ways a row may have been run."""
     band = calibration.spread.get(law.name, law.spread)
-    return Member(gpu.name, calibration.coefficients.get(law.name, {}), band, "calibrated")
+    return Member(gpu.name, calibration.coefficients.get(law.name, {}), band, "calibrated", weight)
 
 
 def _calibrated(
@@ -137,19 +135,18 @@ def members(
 def _member(law: Law, gpu: Gpu, one: Implementation, bands: TransferBands | None) -> Member:
     fitted = one.laws[law.name]
     low, high = fitted.band
-    if gpu.name in fitted.gpus:
-        return Member(one.name, fitted.on(gpu.architecture), (low, high), f"calibrated: {one.name}")
-    seen = any(load_gpu(name).architecture == gpu.architecture for name in fitted.gpus)
+    values, rows = fitted.on(gpu.architecture), fitted.gpus
+    alike = [name for name in rows if load_gpu(name).architecture == gpu.architecture]
+    weight = float(sum(rows[name] for name in alike or rows))
+    if gpu.name in rows:
+        return Member(one.name, values, (low, high), f"calibrated: {one.name}", weight)
     if bands is not None:
-        away = bands.same_architecture if seen else bands.other_architecture
+        away = bands.same_architecture if alike else bands.other_architecture
         low, high = min(low, away[0]), max(high, away[1])
-    origin = ", ".join(fitted.gpus)
-    return Member(
-        one.name, fitted.on(gpu.architecture), (low, high), f"transferred from {origin}: {one.name}"
-    )
+    return Member(one.name, values, (low, high), f"transferred from {', '.join(rows)}: {one.name}", weight)
 
 
-def mixed_pieces(
+def member_pieces(
     law: Law, rows: OperatorColumns, gpu: Gpu, every: tuple[Member, ...], first: Pieces | None = None
 ) -> tuple[Pieces, Floats, Floats]:
     """Return the parts of rows that any of several implementations may have run.
@@ -157,7 +154,7 @@ def mixed_pieces(
     Parameters
     ----------
     every : tuple of Member
-        The candidates, each as likely as the others.
+        The candidates, as likely as their weights.
     first : Pieces, optional
         Parts to state in place of the middle candidate's: those of the GPU's own calibration.
 
@@ -168,11 +165,16 @@ def mixed_pieces(
     low, high : array, shape (n,)
         ln of the bounds that hold 90 % of the mixture, over the time of ``pieces``.
     """
+    if len(every) == 1:
+        low, high = np.broadcast_to(np.array(every[0].band)[:, None], (2, len(rows)))
+        return law.pieces(rows, gpu, every[0].coefficients), low, high
     hertz = np.full((len(rows), 1), gpu.clock_boost_mhz * 1e6)
     tried = [law.pieces(rows, gpu, member.coefficients) for member in every]
+    weight = np.array([member.weight for member in every])
+    weight = weight / weight.sum()
     times = np.log(np.stack([duration_s(pieces, hertz)[:, 0] for pieces in tried]))
     if first is None:
-        middle = np.argsort(times, axis=0, kind="stable")[len(every) // 2]
+        middle = _weighted_middle(times, weight)
         pieces = tried[0]
         for place in range(1, len(every)):
             pieces = pieces.where(middle == place, tried[place])
@@ -182,14 +184,21 @@ def mixed_pieces(
     bands = np.array([member.band for member in every])
     center = times + bands.mean(axis=1)[:, None] - base
     scale = (bands[:, 1] - bands[:, 0])[:, None] / 2.0 / np.log(19.0)
-    return pieces, _quantile(center, scale, 0.05), _quantile(center, scale, 0.95)
+    return pieces, _quantile(center, scale, weight, 0.05), _quantile(center, scale, weight, 0.95)
 
 
-def _quantile(center: Floats, scale: Floats, share: float) -> Floats:
-    """Return a quantile of equal mixtures of logistic distributions, (k, n) and (k, 1) to (n,)."""
+def _weighted_middle(times: Floats, weight: Floats) -> Ints:
+    """Return which candidate's time is the weighted median of each row, (k, n) to (n,)."""
+    order = np.argsort(times, axis=0, kind="stable")
+    place = (np.cumsum(weight[order], axis=0) < 0.5).sum(axis=0)
+    return np.asarray(np.take_along_axis(order, place[None], axis=0)[0], dtype=np.int64)
+
+
+def _quantile(center: Floats, scale: Floats, weight: Floats, share: float) -> Floats:
+    """Return a quantile of mixtures of logistic distributions: (k, n), (k, 1) and (k,) to (n,)."""
     low, high = (center - 12.0 * scale).min(axis=0), (center + 12.0 * scale).max(axis=0)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2.0
-        below = 0.5 * (1.0 + np.tanh((middle - center) / (2.0 * scale))).mean(axis=0)
+        below = 0.5 * (1.0 + weight @ np.tanh((middle - center) / (2.0 * scale)))
         low, high = np.where(below < share, middle, low), np.where(below < share, high, middle)
     return np.asarray((low + high) / 2.0)

@@ -25,7 +25,7 @@ def attention_work(rows: OperatorColumns, gpu: Gpu) -> Work:
 
 
 def attention_law(rows: OperatorColumns, gpu: Gpu) -> Ints:
-    """Return the place of each row's law: prefill and backward, decode, latent of both, encoder. Shape (n,)."""
+    """Return the place of each row's law: prefill, decode, latent of both, encoder. Shape (n,)."""
     del gpu
     phase, q_len = rows.text("phase"), rows.number("q_len", 1.0)
     decode = (phase == "decode") | ((phase == "") & (q_len <= 1))
