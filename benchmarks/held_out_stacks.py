@@ -52,6 +52,7 @@ class Scored:
     single: bool  # whether one implementation answered
     error: Floats  # ln(measured / predicted)
     inside: Bools
+    needed: Floats  # factor on the ln of the bounds that would just hold the row
 
 
 def score(
@@ -72,10 +73,14 @@ def score(
     pieces, low, high = member_pieces(law, data.rows, gpu, every)
     error = np.log(data.measured_s / duration_s(pieces, data.hertz)[:, 0])
     error = np.where(np.isfinite(error), error, 3.0)
+    needed = np.where(error > 0, error / np.maximum(high, 0.02), error / np.minimum(low, -0.02))
+    if not stated:
+        low, high = low * bands.other_library, high * bands.other_library
     fitted = {load_gpu(g).architecture for one in of_law for g in one.laws[cell.law].gpus}
     return Scored(
         setting, cell.operator, cell.law, gpu.name, cell.stack, cell.implementation,
         gpu.architecture in fitted, len(every) == 1, error, (error >= low) & (error <= high),
+        needed,
     )  # fmt: skip
 
 
@@ -114,8 +119,8 @@ def _value(cell: Cell, setting: str) -> str:
     return cell.part.gpu.name if setting == "gpu" else library_of(cell.stack)
 
 
-def transfer(scored: Iterable[Scored], law: str, without: str = "") -> TransferBands:
-    """Return the bands of a law on GPUs left out, but for one."""
+def transfer(scored: Sequence[Scored], law: str, without: str = "") -> TransferBands:
+    """Return the bands of a law on GPUs left out, and of libraries left out, but for one of either."""
     pools: dict[bool, list[Floats]] = {True: [], False: []}
     for one in scored:
         if one.setting == "gpu" and one.law == law and one.single and one.gpu != without:
@@ -123,7 +128,13 @@ def transfer(scored: Iterable[Scored], law: str, without: str = "") -> TransferB
     found = {seen: band(np.concatenate(v), 10**6) if v else None for seen, v in pools.items()}
     away = found[False] or found[True] or WIDE
     near = found[True] or away
-    return TransferBands(near, (min(away[0], near[0]), max(away[1], near[1])))
+    needed = [
+        s.needed[:: max(1, len(s.needed) // 300)]
+        for s in scored
+        if s.setting == "library" and s.law == law and library_of(s.stack) != without
+    ]
+    wider = max(1.0, float(np.quantile(np.concatenate(needed), 0.9))) if needed else 1.0
+    return TransferBands(near, (min(away[0], near[0]), max(away[1], near[1])), wider)
 
 
 def run(every: list[Cell], versions: list[Cell], jobs: int) -> tuple[list[Scored], list[FittedSet]]:
@@ -143,13 +154,13 @@ def run(every: list[Cell], versions: list[Cell], jobs: int) -> tuple[list[Scored
     first = []
     for setting, _, tested, rest in trials:
         known = tuple(one.implementation() for one in rest)
-        if setting == "gpu":
-            first += [score(setting, cell, known, nothing) for cell in tested if _fitted(cell, known)]
+        stated = setting == "gpu"
+        first += [score(setting, c, known, nothing, stated=stated) for c in tested if _fitted(c, known)]
     for setting, value, tested, rest in trials:
         known = tuple(one.implementation() for one in rest)
         for cell in tested:
             if _fitted(cell, known):
-                bands = transfer(first, cell.law, value if setting == "gpu" else "")
+                bands = transfer(first, cell.law, value)
                 scored.append(score(setting, cell, known, bands, stated=setting == "gpu"))
     return scored, fitted
 
@@ -181,10 +192,12 @@ def write(scored: Sequence[Scored], wanted: Iterable[str]) -> None:
         text = path.read_text() if path.exists() else ""
         text = re.sub(rf"(?ms)^\[{law}\]\n.*?(?=^\[|\Z)", "", text).strip()
         lines = [f"[{law}]"]
-        for name in TransferBands.__annotations__:
+        for name in ("same_architecture", "other_architecture"):
             for side, value in zip(("low", "high"), getattr(bands, name), strict=True):
                 entry = f'value = {rounded(value)!r}, unit = "1", kind = "fitted", source = "{SOURCE}"'
                 lines.append(f"{name}_{side} = {{ {entry} }}")
+        entry = f'value = {rounded(bands.other_library)!r}, unit = "1", kind = "fitted", source = "{SOURCE}"'
+        lines.append(f"other_library = {{ {entry} }}")
         path.write_text((text + "\n\n" if text else "") + "\n".join(lines) + "\n")
 
 

@@ -15,7 +15,8 @@ words
 and a section for each law it was fitted for: the coefficients on every GPU that are not the law's priors,
 under ``[<law>.on.<architecture>]`` those that differ there, ``gpus`` with the rows measured on each, and the
 90 % band of ln(measured / predicted) on shapes held back. ``families/<group>/transfer.toml`` holds, by law,
-the bands elsewhere: on another GPU of an architecture, and on another architecture.
+the bands elsewhere: on another GPU of an architecture and on another architecture, and how much wider the
+bounds of a mixture are where another library ran the rows.
 """
 
 from __future__ import annotations
@@ -66,6 +67,7 @@ class TransferBands:
 
     same_architecture: Band
     other_architecture: Band
+    other_library: float = 1.0  # factor on the ln of the bounds of a mixture where no candidate ran the row
 
 
 @cache
@@ -80,7 +82,8 @@ def transfer_bands(law: str) -> TransferBands | None:
     for folder in _folders():
         file = folder / "transfer.toml"
         if file.is_file() and (entry := tomllib.loads(file.read_text("utf-8")).get(law)):
-            return TransferBands(*(_band(entry, name) for name in TransferBands.__annotations__))
+            near, away = (_band(entry, name) for name in ("same_architecture", "other_architecture"))
+            return TransferBands(near, away, float(entry["other_library"]["value"]))
     return None
 
 
@@ -187,6 +190,12 @@ def candidates(
                 return tuple(one for weight, one in told if weight == most)
     pool = of_library or every
     return _seen_on(pool, law, architecture) or pool
+
+
+def is_known(law: str, stack: str, every: tuple[Implementation, ...] | None = None) -> bool:
+    """Return whether an implementation of a library was fitted, or none is stated."""
+    library = library_of(stack)
+    return not library or any(one.stack in {library, ""} for one in every or implementations(law))
 
 
 def _tells(one: Implementation, called: str) -> bool:

@@ -15,6 +15,7 @@ from tracetool.families.implementations import (
     TransferBands,
     candidates,
     implementations,
+    is_known,
     transfer_bands,
 )
 from tracetool.families.law import Law
@@ -71,6 +72,8 @@ def priced(law: Law, rows: OperatorColumns, gpu: Gpu, calibration: TimeCalibrati
             weight = float(np.mean([member.weight for member in every]))
             every = (*every, own_member(law, gpu, calibration, weight))
         pieces, low, high = member_pieces(law, part, gpu, every, first)
+        if len(every) > 1 and not is_known(law.name, stack) and (bands := transfer_bands(law.name)):
+            low, high = low * bands.other_library, high * bands.other_library
         parts.append(Priced(places, pieces, low, high, basis))
     return parts
 
