@@ -4,8 +4,8 @@ usage: python benchmarks/held_out_stacks.py [DATA_ROOT] [--law LAW ...]
            [--operator END ...] [--write] [--jobs N]
 
 Prints, by operator, the median error and the share of rows inside the 90 % interval with held back: groups of
-shapes, a version of the library, a whole GPU, a whole library. ``--write`` puts the bands of GPUs left out
-into tracetool/families/<group>/transfer.toml. The coefficients are counted at the end.
+shapes, a version of the library, a whole GPU, a whole library. ``--write`` puts the coefficients, as
+fit_stacks.py does, and the bands of GPUs left out into tracetool/families/<group>. The coefficients are counted at the end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from fit_stacks import FAMILIES, SOURCE, FittedSet, fit_set, group_of, rounded, sets_of
+from fit_stacks import FAMILIES, SOURCE, FittedSet, fit_set, group_of, rounded, say, sets_of
+from fit_stacks import write as write_sets
 from stack_tables import Cell, cells
 
 from tracetool.calibrate.conformal import band
@@ -219,7 +220,9 @@ def main() -> None:
     if given.keep:
         given.keep.write_bytes(pickle.dumps(scored))
     if given.write:
+        write_sets(fitted)
         write(scored, sorted(wanted))
+    say(fitted)
     table(scored)
     count = sum(one.coefficients for one in fitted)
     at = {(c.law, c.stack, c.implementation, c.part.gpu.name) for one in fitted for c in one.cells}

@@ -7,14 +7,14 @@ factors of its own, drawn towards 1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
 
 from tracetool.calibrate.time import LawRows, residuals, sample
-from tracetool.core.arrays import Floats
+from tracetool.core.arrays import Floats, Ints
 from tracetool.families.law import Law
 from tracetool.hardware.gpu import Gpu
 
@@ -174,11 +174,9 @@ def _fit(
         matrix, slope = np.eye(len(names)) * pull, pull * (x - middle)
         for part, error in zip(parts, off, strict=True):
             jacobian = np.zeros((len(error), len(names)))
-            for place in np.flatnonzero(acting):
-                name = names[place]
-                step = _STEP if x[place] + _STEP <= high[place] else -_STEP
-                moved = {**at(x), name: float(np.exp(x[place] + step))}
-                jacobian[:, place] = (errors(law, part, moved) - error) / step
+            step = np.where(x + _STEP <= high, _STEP, -_STEP)
+            for place, moved in _moved(law, part, at(x), names, step, np.flatnonzero(acting)):
+                jacobian[:, place] = (moved - error) / step[place]
             weight = COUNTED_ROWS / len(error) / np.sqrt(1.0 + (error / OUTLIER) ** 2)
             matrix += jacobian.T @ (jacobian * weight[:, None])
             moving |= jacobian.any(axis=0)
@@ -197,6 +195,41 @@ def _fit(
         if gain < 2e-3 * best:
             break
     return at(x), best
+
+
+def _moved(
+    law: Law, part: GpuRows, values: Mapping[str, float], names: Sequence[str], step: Floats, places: Ints
+) -> Iterator[tuple[int, Floats]]:
+    """Yield the errors with one coefficient after another moved by a step of its logarithm.
+
+    A law whose equations take a coefficient a row is given all of them at once: the rows again and again,
+    each time with another coefficient moved. One that chooses by a coefficient takes them one at a time.
+    """
+    count, data = len(part.data.measured_s), part.data
+    if law.pin is not None:
+        data = replace(data, rows=law.pin(data.rows, part.gpu, values))
+        part = GpuRows(part.gpu, data)
+    if law.name not in _ONE_AT_A_TIME:
+        at = np.tile(np.arange(count), len(places))
+        columns: dict[str, Any] = dict(values)
+        for turn, place in enumerate(places):
+            column = np.full(len(at), values[names[place]])
+            column[turn * count : (turn + 1) * count] *= np.exp(step[place])
+            columns[names[place]] = column
+        try:
+            off = errors(law, GpuRows(part.gpu, data.take(at)), columns)
+        except (TypeError, ValueError, IndexError):
+            _ONE_AT_A_TIME.add(law.name)
+        else:
+            yield from zip(places.tolist(), off.reshape(len(places), count), strict=True)
+            return
+    for place in places:
+        name = names[place]
+        yield int(place), errors(law, part, {**values, name: values[name] * float(np.exp(step[place]))})
+
+
+#: Laws found to choose by a coefficient.
+_ONE_AT_A_TIME: set[str] = set()
 
 
 def _smooth(error: Floats) -> Floats:

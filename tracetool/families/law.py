@@ -61,6 +61,9 @@ class Law:
         Number of the kind of each row, shape (n,).
     by_vendor : mapping of str to mapping of str to float
         Coefficients that differ on a vendor's GPUs where only other vendors' GPUs lend any.
+    pin : callable, optional
+        Rows of the same work that state the sizes a library would choose with these coefficients: a fit
+        varies the coefficients about them without choosing anew.
     other_kernels : bool
         Whether it is for kernels made for another architecture (``Architecture.other_kernels``): GPUs of
         that one lend the coefficients of ``parent``.
@@ -75,6 +78,7 @@ class Law:
     kinds: tuple[str, ...] = ()
     kind_of: Callable[[OperatorColumns], Ints] | None = None
     by_vendor: Mapping[str, Coefficients] = field(default_factory=dict)
+    pin: Callable[[OperatorColumns, Gpu, Coefficients], OperatorColumns] | None = None
     other_kernels: bool = False
 
     def kind(self, rows: OperatorColumns) -> Ints:

@@ -75,6 +75,13 @@ def _older(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     return product_pieces(replace(made, rate=made.rate * rate_share(gpu)), gpu, c)
 
 
+def _pinned(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> OperatorColumns:
+    """Return rows that state the tile and split of K chosen with these coefficients."""
+    plan = plan_of(gemm_products(rows, gpu), gpu, TileRates.of(c))
+    stated = {"tile_m": plan.tile_m, "tile_n": plan.tile_n, "split_k": plan.split}
+    return OperatorColumns(rows.family, {**rows.columns, **stated})
+
+
 #: cuBLAS before Hopper: tiles are powers of two, none under 32, and a wave begun counts as a full one.
 #: [units of law.toml] A prior, which a fit starts from.
 _HABITS = (
@@ -88,12 +95,14 @@ _HABITS = (
 )
 
 _ON = {"amd": values_of(_DATA["amd"])}
-GEMM = Law("gemm", _gemm, _GEMM, habits=_HABITS, by_vendor=_ON)
+GEMM = Law("gemm", _gemm, _GEMM, habits=_HABITS, by_vendor=_ON, pin=_pinned)
 GEMM_OLDER = Law("gemm_older", _older, _GEMM, parent="gemm", other_kernels=True)
-GEMM_FP8 = Law("gemm_fp8", _gemm, _QUANTIZED, by_vendor=_ON)
-GEMM_FP8_BLOCK = Law("gemm_fp8_block", _gemm, _QUANTIZED, by_vendor=_ON)
-GEMM_FP4 = Law("gemm_fp4", _gemm, _QUANTIZED, by_vendor=_ON)
-GEMM_WEIGHT_ONLY = Law("gemm_weight_only", _gemm, _WEIGHT_ONLY, parent="gemm", spread=(-0.7, 0.7))
+GEMM_FP8 = Law("gemm_fp8", _gemm, _QUANTIZED, by_vendor=_ON, pin=_pinned)
+GEMM_FP8_BLOCK = Law("gemm_fp8_block", _gemm, _QUANTIZED, by_vendor=_ON, pin=_pinned)
+GEMM_FP4 = Law("gemm_fp4", _gemm, _QUANTIZED, by_vendor=_ON, pin=_pinned)
+GEMM_WEIGHT_ONLY = Law(
+    "gemm_weight_only", _gemm, _WEIGHT_ONLY, parent="gemm", spread=(-0.7, 0.7), pin=_pinned
+)
 LAWS = (GEMM, GEMM_FP8, GEMM_FP8_BLOCK, GEMM_FP4, GEMM_OLDER, GEMM_WEIGHT_ONLY)
 
 #: Laws of matrix products: on tensor cores, on the FP32 pipe, formats with scales, kernels made for an older

@@ -118,8 +118,10 @@ def _plan(p: Products, gpu: Gpu, rates: TileRates, hertz: float) -> dict[str, Fl
     best = np.full(count, np.inf)
     kept = {name: np.zeros(count) for name in _KEPT}
     stated = np.isfinite(p.tile_m * p.tile_n) & (p.tile_m > 0) & (p.tile_n > 0)
-    if stated.any():
-        places = np.flatnonzero(stated)
+    # a tile of one row states a matrix times a vector
+    vector = (np.minimum(p.m, p.n) <= 1.0) & (~stated | (np.minimum(p.tile_m, p.tile_n) <= 1.0))
+    if (stated & ~vector).any():
+        places = np.flatnonzero(stated & ~vector)
         part = p.take(places)
         for rows, found in _tried(part, gpu, rates, part.tile_m, part.tile_n, dram[places]):
             here = places[rows]
@@ -142,9 +144,8 @@ def _plan(p: Products, gpu: Gpu, rates: TileRates, hertz: float) -> dict[str, Fl
                 core, serial = found["judged_cycles"], found["serial_cycles"]
                 time = serial / hertz + _meet(core / hertz, memory_s[here])
                 _keep(best, kept, here, time, found)
-    single = (np.minimum(p.m, p.n) <= 1.0) & ~stated
-    if single.any():
-        _vector(p, gpu, rates, hertz, dram, memory_s, single, best, kept)
+    if vector.any():
+        _vector(p, gpu, rates, hertz, dram, memory_s, vector, best, kept)
     l2_bytes = kept["fill_bytes"] / max(1.0, rates.l2_efficiency)
     return {**kept, "memory_s": memory_s, "read_bytes": read, "l2_bytes": l2_bytes}
 

@@ -5,9 +5,11 @@ Equation and sources: docs/families/moe.md.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from tracetool.core.arrays import Floats
+from tracetool.core.arrays import Floats, Ints
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.coefficients import read_coefficients
 from tracetool.families.gemm.law import GEMM
@@ -16,27 +18,42 @@ from tracetool.families.moe.problem import Experts, expert_layers, layers_work
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
 
-#: Tokens a tile may hold, of which the library picks the fastest [tokens], and columns of a tile [columns].
-#: Both a prior.
-TOKEN_TILES, COLUMNS = (16.0, 32.0, 64.0, 128.0), 128.0
+#: Tiles (tokens, columns) of which the library picks the fastest. [elements] A prior.
+TILES = (
+    (16.0, 64.0),
+    (16.0, 128.0),
+    (32.0, 128.0),
+    (64.0, 64.0),
+    (64.0, 128.0),
+    (128.0, 128.0),
+    (128.0, 256.0),
+)
+#: Share of L2 that weights read again and again keep to themselves. [1] A prior.
+RESIDENT_SHARE = 0.7
 
 
 def _products(
-    e: Experts, gpu: Gpu, c: Coefficients, rate: Floats, tile: float
+    e: Experts, gpu: Gpu, c: Coefficients, rate: Floats, tile: float, wide: float
 ) -> tuple[Floats, Floats, Floats]:
     """Return serial cycles, core cycles and memory time of both grouped products."""
     sms = float(gpu.sm_count)
     tiles = (e.count * np.ceil(e.tokens_each / tile)).sum(axis=0)
     active = e.count.sum(axis=0)
     serial, core, memory = np.zeros_like(tiles), np.zeros_like(tiles), np.zeros_like(tiles)
-    for columns, depth in ((2.0 * e.inner, e.hidden), (e.hidden, e.inner)):
-        blocks = tiles * np.ceil(columns / COLUMNS)
+    weights = active * (c["gate_columns"] + 1.0) * e.inner * e.hidden * e.size
+    missed = 1.0 - c["l2_hit"] / (1.0 + (weights / (RESIDENT_SHARE * gpu.l2_bytes)) ** 4)
+    for columns, depth in ((c["gate_columns"] * e.inner, e.hidden), (e.hidden, e.inner)):
+        blocks = tiles * np.ceil(columns / wide)
         waves = np.ceil(blocks / sms)
+        # a persistent kernel, or several blocks an SM, fills the last wave
+        charged = np.maximum(blocks / sms, 1.0) + c["tail_share"] * (waves - np.maximum(blocks / sms, 1.0))
         steps = np.ceil(depth / 64.0)
-        products = waves * steps * (2.0 * tile * COLUMNS * 64.0 / rate + c["k_step_cycles"])
-        width = tile * e.passing_size + COLUMNS * e.size
+        products = charged * steps * (2.0 * tile * wide * 64.0 / rate + c["k_step_cycles"])
+        width = tile * e.passing_size + wide * e.size
         fills = blocks * width * depth / (gpu.l2_bytes_per_clock * c["l2_efficiency"])
-        moved = active * columns * depth * e.size + e.pairs * (2.0 * columns + depth * e.passing_size)
+        moved = active * columns * depth * e.size * missed + e.pairs * (
+            2.0 * columns + depth * e.passing_size
+        )
         drawn = moved / (np.minimum(blocks, sms) * c["sm_bytes_clk"])
         core = core + np.maximum(combined(products, fills, c["fill_norm"]), drawn)
         memory = memory + moved / (gpu.dram_bytes_per_s * c["dram_efficiency"])
@@ -55,8 +72,8 @@ def _layers(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     hertz = gpu.clock_boost_mhz * 1e6
     best = np.full(n, np.inf)
     serial, core, memory, chosen = (np.zeros(n) for _ in range(4))
-    for tile in TOKEN_TILES:
-        a, b, m = _products(e, gpu, c, rate, tile)
+    for tile, wide in TILES:
+        a, b, m = _products(e, gpu, c, rate, tile, wide)
         time = a / hertz + combined(b / hertz, m, c["overlap_norm"])
         faster = time < best
         best = np.where(faster, time, best)
@@ -86,4 +103,22 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
 
 
 MOE = Law("moe", _parts, read_coefficients(__package__)["moe"], spread=(-0.8, 0.8))
-LAWS = (MOE,)
+#: Formats libraries have kernels of their own for, by law. Where none is calibrated, all are priced as one.
+FORMATS = {
+    "moe_fp8": ("fp8", "int8", "sq"),
+    "moe_fp8_block": ("fp8_block",),
+    "moe_fp4": ("nvfp4", "mxfp4", "w4a8_mxfp4_mxfp8"),
+    "moe_weight_only": ("int4_wo", "int8_wo", "w4a16_mxfp4"),
+}
+LAWS = (MOE, *(replace(MOE, name=name, parent=MOE.name) for name in FORMATS))
+
+LAW_NAMES = tuple(law.name for law in LAWS)
+
+
+def moe_law(rows: OperatorColumns, gpu: Gpu) -> Ints:
+    """Return the place of each row's law in :data:`LAW_NAMES`, by format. Shape (n,)."""
+    del gpu
+    words, chosen = rows.text("dtype", "bf16"), np.zeros(len(rows), dtype=np.int64)
+    for place, formats in enumerate(FORMATS.values(), start=1):
+        chosen[np.any([words == word for word in formats], axis=0)] = place
+    return chosen

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tracetool.families import names
 from tracetool.families.arguments import Reading, alike, sizes
+from tracetool.families.moe.law import LAW_NAMES, moe_law
 from tracetool.families.moe.problem import moe_work
 from tracetool.families.spec import Family, Sequence, TableOperator, UserWords
 
@@ -16,7 +17,8 @@ MOE = Family(
     pipe="tensor",
     needs=(("tokens", "hidden", "intermediate", "top_k", "experts"), ("m", "n", "k")),
     count=moe_work,
-    laws=("moe",),
+    laws=LAW_NAMES,
+    choose=moe_law,
     table=(
         TableOperator(
             "moe",
