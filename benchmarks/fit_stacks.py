@@ -29,7 +29,7 @@ from tracetool.families.pricing import laws
 
 HERE = Path(__file__).resolve().parent.parent
 FAMILIES = HERE / "tracetool" / "families"
-SOURCE = "aiconfigurator-stacks"
+SOURCE = "aiconfigurator-perf"
 #: Fewer rows than this leave an implementation to its library's others. [rows]
 LEAST_ROWS = 40
 

@@ -5,7 +5,7 @@ usage: python benchmarks/held_out_stacks.py [DATA_ROOT] [--law LAW ...]
 
 Prints, by operator, the median error and the share of rows inside the 90 % interval with held back: groups of
 shapes, a version of the library, a whole GPU, a whole library. ``--write`` puts the coefficients, as
-fit_stacks.py does, and the bands of GPUs left out into tracetool/families/<group>. The coefficients are counted at the end.
+fit_stacks.py does, and the bands of GPUs left out into tracetool/families/<group>. Coefficients are counted.
 """
 
 from __future__ import annotations

@@ -13,7 +13,11 @@ from tracetool.families.pricing import laws
 from tracetool.hardware.number import UNITS
 
 ROOT = Path(__file__).resolve().parents[2] / "tracetool"
-FILES = sorted((ROOT / "families").rglob("*.toml"))
+FILES = sorted(
+    path
+    for path in (ROOT / "families").rglob("*.toml")
+    if path.parent.name != "implementations" and path.name != "transfer.toml"
+)
 REFERENCES = tomllib.loads((ROOT / "hardware" / "references.toml").read_text("utf-8"))
 ENTRY = {"value": 0.5, "low": 0.1, "high": 1.0, "unit": "1", "kind": "prior", "source": "x", "meaning": "y"}
 

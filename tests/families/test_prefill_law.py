@@ -13,8 +13,9 @@ from tracetool.hardware.load import load_gpu
 from tracetool.replay.operator_tables import read_table
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "families" / "prefill.md"
-#: Coefficients left by ``benchmarks/ablate_law.py``: one more must be worth its place on shapes left out.
-MOST = 24
+#: Coefficients left by ``benchmarks/ablate_law.py``, and ``l2_hit``, worth 5 points on an L40S: one more must
+#: be worth its place on shapes left out.
+MOST = 25
 
 
 def test_the_law_has_no_more_coefficients_than_the_ablation_left() -> None:

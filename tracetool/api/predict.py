@@ -122,6 +122,7 @@ def predict(
     launch: str | None = None,
     anchor: str | None = None,
     attention: str | None = None,
+    stack: str | None = None,
     calibration: Sequence[PathLike] = (),
     temperature: float | None = None,
     ambient: float | None = None,
@@ -150,6 +151,9 @@ def predict(
         ``measured`` scales what was recorded (the default where there is any), ``none`` predicts from shapes.
     attention : {"fused", "unfused"}, optional
         How the totals of a table count prefill attention.
+    stack : str, optional
+        Library that ran a table's operators where it states none: ``vllm``, ``sglang``, ``trtllm``, with or
+        without a version. Kernels of a run state their own.
     calibration : sequence of path
         Coefficients of :func:`tracetool.calibrate`.
     temperature, ambient : float, optional
@@ -185,7 +189,7 @@ def predict(
         scale=factors,
         drop=drop,
         attention=attention,
-        assumed=Assumptions.read(calibration, temperature, ambient),
+        assumed=Assumptions.read(calibration, temperature, ambient, stack),
     )
     result = Prediction(predicted, by)
     if by:

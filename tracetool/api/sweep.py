@@ -106,6 +106,7 @@ def sweep(
     mem_clock: float | None = None,
     launch: str | None = None,
     anchor: str | None = None,
+    stack: str | None = None,
     calibration: Sequence[PathLike] = (),
     temperature: float | None = None,
     ambient: float | None = None,
@@ -150,6 +151,6 @@ def sweep(
             anchor=anchor,
             slowdown=slowdown,
             against_mhz=against,
-            assumed=Assumptions.read(calibration, temperature, ambient),
+            assumed=Assumptions.read(calibration, temperature, ambient, stack),
         )
     )

@@ -96,10 +96,20 @@ def fit_joint(
 
 def _near(law: Law, parts: Sequence[GpuRows], center: Mapping[str, float], sd: float) -> dict[str, float]:
     """Return the coefficients of some rows: the center's but for those that differ from it markedly."""
-    values = _chosen(law, parts, center, center, sd)
+    values = _chosen(law, parts, {**center, **_floors(law, parts, center)}, center, sd)
     differing = {k: v for k, v in values.items() if _differs(law, k, v, center[k])}
     free = [k for k in differing if law.priors[k].fitted]
     return fit_near(law, parts, {**center, **differing}, center, sd, free=free)
+
+
+def _floors(law: Law, parts: Sequence[GpuRows], center: Mapping[str, float]) -> dict[str, float]:
+    """Return the host's floors where the rows have them: one far below every row leaves no slope to follow."""
+    least_us = float(np.median([np.quantile(part.data.measured_s, 0.02) for part in parts])) * 1e6
+    names = [name for name in law.priors if name.startswith("floor")]
+    return {
+        name: float(np.clip(least_us, max(center[name], law.priors[name].low), law.priors[name].high))
+        for name in names
+    }
 
 
 def _differs(law: Law, name: str, value: float, other: float) -> bool:

@@ -77,6 +77,12 @@ def implementations(law: str) -> tuple[Implementation, ...]:
 
 
 @cache
+def fitted_libraries() -> frozenset[str]:
+    """Return the libraries some implementation was fitted for."""
+    return frozenset(one.stack for one in _every() if one.stack)
+
+
+@cache
 def transfer_bands(law: str) -> TransferBands | None:
     """Return what leaving out GPUs and architectures said of a law's errors; None if nobody did."""
     for folder in _folders():

@@ -9,6 +9,8 @@ from dataclasses import dataclass, fields, replace
 from typing import Final, TypedDict
 
 from tracetool.core.errors import BadInput
+from tracetool.core.operators import OperatorColumns
+from tracetool.families.implementations import fitted_libraries, library_of
 from tracetool.families.pricing import laws
 from tracetool.hardware.calibrated import CalibrationFile, read_calibration
 from tracetool.hardware.gpu import Gpu
@@ -51,10 +53,14 @@ class Assumptions:
         Written by ``tracetool calibrate``: power, time, or both in one.
     surroundings : Surroundings, optional
         Chip temperature or that of the air; by default as when the coefficients were measured.
+    stack : str
+        Library that ran the operators of a table that states none, with or without a version; "" where
+        it is not known.
     """
 
     files: tuple[CalibrationFile, ...] = ()
     surroundings: Surroundings | None = None
+    stack: str = ""
 
     @classmethod
     def read(
@@ -62,8 +68,9 @@ class Assumptions:
         files: Sequence[str | os.PathLike[str]] = (),
         temperature_c: float | None = None,
         ambient_c: float | None = None,
+        stack: str | None = None,
     ) -> Assumptions:
-        """Return the assumptions from files and temperatures.
+        """Return the assumptions from files, temperatures and the library.
 
         Raises
         ------
@@ -73,7 +80,14 @@ class Assumptions:
         _check_temperatures(temperature_c, ambient_c)
         stated_temperature = temperature_c is not None or ambient_c is not None
         read = tuple(_checked(read_calibration(path)) for path in files)
-        return cls(read, Surroundings(temperature_c, ambient_c) if stated_temperature else None)
+        surroundings = Surroundings(temperature_c, ambient_c) if stated_temperature else None
+        return cls(read, surroundings, stack or "")
+
+    def on(self, rows: OperatorColumns) -> OperatorColumns:
+        """Return rows that state the library, where they do not and it is known."""
+        if not self.stack:
+            return rows
+        return OperatorColumns(rows.family, {**rows.columns, "stack": rows.text("stack", self.stack)})
 
     def options(self, gpu: Gpu) -> RowOptions:
         """Return what a prediction on a GPU is given."""
@@ -97,6 +111,9 @@ class Assumptions:
         power = self.options(gpu)["power_calibration"] or power_calibration_of(gpu)
         if power.basis != "calibrated":
             texts.append(power_promise(power))
+        if self.stack and library_of(self.stack) not in fitted_libraries():
+            known = ", ".join(sorted(fitted_libraries()))
+            texts.append(f"no kernels of {self.stack!r} were fitted (only of {known}): intervals are wider")
         return texts
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -108,7 +108,8 @@ def predict_table(
     }
     of_kernels = table.kind == "kernels"
     anchored = of_kernels and anchor is not False
-    rows = with_recorded_clock(table.rows, gpu_spec.clock_boost_mhz) if of_kernels else table.rows
+    recorded = with_recorded_clock(table.rows, gpu_spec.clock_boost_mhz) if of_kernels else table.rows
+    rows = recorded if of_kernels else assumed.on(recorded)
     predicted = predict_rows(rows, gpu_spec, clocks, anchor=anchored, **conditions)
     notes += prior_notes(gpu_spec, rows, predicted)
     time_s = np.bincount(table.index, table.counts, len(rows)) * predicted.timing.duration_s[:, 0]
@@ -127,6 +128,7 @@ def predict_table(
         if not fused_attention:
             notes.append("totals: operator by operator, attention too, each kernel among the others")
             sequence = unfused(table)
+            sequence = replace(sequence, rows=assumed.on(sequence.rows))
             sequence_prediction = _among_others(sequence, gpu_spec, clocks, conditions)
         factors = sequence_factors()
         totals = sequence_totals(

@@ -44,6 +44,9 @@ def predict(
     attention: str | None = typer.Option(
         None, "--attention", help="fused or unfused: how totals of a table price prefill attention."
     ),
+    stack: str | None = typer.Option(
+        None, "--stack", help="Library that ran a table's operators: vllm, sglang, trtllm, torch, ..."
+    ),
     calibration: list[Path] = typer.Option(
         [], "--calibration", help="Coefficients tracetool calibrate wrote: a .toml file; may repeat."
     ),
@@ -82,6 +85,7 @@ def predict(
         launch=launch,
         anchor=anchor,
         attention=attention,
+        stack=stack,
         calibration=calibration,
         temperature=temperature,
         ambient=ambient,

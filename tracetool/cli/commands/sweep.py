@@ -30,6 +30,9 @@ def sweep(
     anchor: str | None = typer.Option(
         None, "--anchor", help="measured (scale what was recorded: anchored) or none (unanchored)."
     ),
+    stack: str | None = typer.Option(
+        None, "--stack", help="Library that ran a table's operators: vllm, sglang, trtllm, torch, ..."
+    ),
     calibration: list[Path] = typer.Option(
         [], "--calibration", help="Coefficients tracetool calibrate wrote: a .toml file; may repeat."
     ),
@@ -72,6 +75,7 @@ def sweep(
         mem_clock=mem_clock,
         launch=launch,
         anchor=anchor,
+        stack=stack,
         calibration=calibration,
         temperature=temperature,
         ambient=ambient,

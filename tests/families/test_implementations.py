@@ -1,0 +1,146 @@
+"""Implementations: every file can be used, a name finds its own, and what nobody states is a mixture."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tracetool.core.operators import OperatorColumns
+from tracetool.families.implementations import candidates, implementations, library_of, transfer_bands
+from tracetool.families.pieces import duration_s
+from tracetool.families.pricing import laws
+from tracetool.hardware.load import load_gpu
+from tracetool.model.implementations import member_pieces, members
+from tracetool.model.timing import time_rows
+
+FAMILIES = Path(__file__).resolve().parents[2] / "tracetool" / "families"
+REFERENCES = tomllib.loads((FAMILIES.parent / "hardware" / "references.toml").read_text("utf-8"))
+FILES = sorted(FAMILIES.glob("*/implementations/*.toml"))
+LAWS = sorted(name for name in laws() if implementations(name))
+H100 = load_gpu("h100-sxm")
+
+
+def prefill_rows(count: int = 6, **columns: str) -> OperatorColumns:
+    lengths = np.geomspace(128, 8192, count).round()
+    numbers = {"batch": 4.0, "heads": 32.0, "kv_heads": 8.0, "head_dim": 128.0, "causal": 1.0}
+    texts = {"phase": "prefill", "dtype": "bf16", "shape_source": "operator", **columns}
+    return OperatorColumns(
+        np.full(count, "attention", dtype=object),
+        {"q_len": lengths, "kv_len": lengths}
+        | {k: np.full(count, v) for k, v in numbers.items()}
+        | {k: np.full(count, v, dtype=object) for k, v in texts.items()},
+    )
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_file_states_coefficients_of_its_laws_in_their_bounds_and_units(path: Path) -> None:
+    document = tomllib.loads(path.read_text("utf-8"))
+    sections = {k: v for k, v in document.items() if isinstance(v, dict)}
+    assert sections
+    for law, entry in sections.items():
+        priors = laws()[law].priors
+        assert entry["gpus"]
+        assert all(load_gpu(name).name == name for name in entry["gpus"])
+        tables = [
+            {k: v for k, v in entry.items() if k not in {"gpus", "versions", "on"}},
+            *entry.get("on", {}).values(),
+        ]
+        for name, number in (item for table in tables for item in table.items()):
+            assert number["source"] in REFERENCES, (law, name)
+            if name.startswith("spread_"):
+                continue
+            assert number["unit"] == priors[name].unit, (law, name)
+            low, high = priors[name].low, priors[name].high
+            assert low * 0.999 <= number["value"] <= high * 1.001, (law, name)
+            assert not priors[name].choices or number["value"] in priors[name].choices, (law, name)
+        assert entry["spread_low"]["value"] < 0 < entry["spread_high"]["value"]
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_every_fitted_law_says_how_far_it_errs_elsewhere(law: str) -> None:
+    bands = transfer_bands(law)
+    assert bands is not None
+    near, away = bands.same_architecture, bands.other_architecture
+    assert away[0] <= near[0] < 0 < near[1] <= away[1]
+    assert bands.other_library >= 1.0
+
+
+def test_a_name_finds_its_own_implementation_whatever_the_version() -> None:
+    for stack in ("vllm", "vLLM 0.24.0", "vllm-0.31.2rc1"):
+        found = candidates("prefill", "hopper", stack, "vllm_flash_attn_fa3")
+        assert [one.name for one in found] == ["vllm-flash-attn-fa3"]
+
+
+def test_a_library_without_a_name_is_what_it_runs_there() -> None:
+    found = candidates("prefill", "hopper", "sglang")
+    assert found
+    assert {one.stack for one in found} == {"sglang"}
+    assert all(any(load_gpu(g).architecture == "hopper" for g in one.laws["prefill"].gpus) for one in found)
+
+
+def test_what_nobody_states_may_be_any_library_that_runs_there() -> None:
+    assert {one.stack for one in candidates("prefill", "hopper")} >= {"vllm", "sglang", "trtllm"}
+
+
+def test_a_library_nobody_fitted_is_wider_than_one_that_was() -> None:
+    def width(**columns: str) -> float:
+        timing = time_rows(prefill_rows(**columns), H100, np.array([H100.clock_boost_mhz]))
+        return float(np.log(timing.high / timing.low).mean())
+
+    stated = width(stack="vllm 0.24.0", implementation="vllm_flash_attn_fa3")
+    assert stated < width(stack="sglang") <= width(stack="lmdeploy")
+    assert stated < width()
+
+
+def test_a_mixture_holds_every_candidate() -> None:
+    law, rows = laws()["prefill"], prefill_rows()
+    every = members(law, H100, "", "")
+    assert len(every) > 2
+    pieces, low, high = member_pieces(law, rows, H100, every)
+    hertz = np.full((len(rows), 1), H100.clock_boost_mhz * 1e6)
+    base = duration_s(pieces, hertz)[:, 0]
+    heaviest = sorted(every, key=lambda member: -member.weight)[:3]
+    for member in heaviest:
+        time = duration_s(law.pieces(rows, H100, member.coefficients), hertz)[:, 0]
+        assert (np.log(time / base) >= low).all()
+        assert (np.log(time / base) <= high).all()
+
+
+def test_a_users_own_calibration_stands_before_every_implementation() -> None:
+    from tracetool.model.time_calibration import TimeCalibration
+
+    own = TimeCalibration({"prefill": {"launch_us": 55.0}}, {"prefill": (-0.1, 0.1)}, "prior")
+    rows = prefill_rows(stack="vllm", implementation="vllm_flash_attn_fa3")
+    timing = time_rows(rows, H100, np.array([H100.clock_boost_mhz]), calibration=own)
+    assert (timing.duration_s > 55e-6).all()
+    np.testing.assert_allclose(np.log(timing.high), 0.1)
+
+
+@pytest.mark.parametrize(
+    ("stack", "library"),
+    [("vLLM 0.24.0", "vllm"), ("TensorRT-LLM 1.3.0rc20", "trtllm"), ("sglang-0.5.14", "sglang"), ("", "")],
+)
+def test_a_version_is_no_part_of_the_library(stack: str, library: str) -> None:
+    assert library_of(stack) == library
+
+
+def test_pinned_products_cost_the_same() -> None:
+    law = laws()["gemm"]
+    sizes = np.array([1.0, 7.0, 64.0, 1000.0, 4096.0])
+    rows = OperatorColumns(
+        np.full(5, "gemm", dtype=object),
+        {
+            "m": sizes,
+            "n": np.full(5, 4096.0),
+            "k": np.full(5, 2048.0),
+            "dtype": np.full(5, "bf16", dtype=object),
+        },
+    )
+    given = {name: one.value for name, one in law.priors.items()}
+    assert law.pin is not None
+    hertz = np.full((5, 1), H100.clock_boost_mhz * 1e6)
+    free, pinned = (duration_s(law.pieces(r, H100, given), hertz) for r in (rows, law.pin(rows, H100, given)))
+    np.testing.assert_allclose(pinned, free, rtol=1e-12)
