@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tracetool.calibrate.joint import GpuRows, fit_joint, fit_near
+from tracetool.calibrate.few import fit_few
+from tracetool.calibrate.joint import GpuRows, errors, fit_joint, fit_near
 from tracetool.calibrate.time import LawRows
 from tracetool.core.operators import OperatorColumns
+from tracetool.families.implementations import implementations
 from tracetool.families.pieces import duration_s
 from tracetool.families.pricing import laws
 from tracetool.hardware.gpu import Gpu
@@ -21,7 +23,8 @@ def measured(gpu: Gpu, count: int, seed: int, truth: dict[str, float] = TRUTH) -
     """Return rows whose times are the law's with known coefficients, and one per cent of noise."""
     random = np.random.default_rng(seed)
     numbers = {
-        "batch": random.choice([1.0, 8.0, 64.0], count), "kv_len": random.choice([128.0, 1024.0, 8192.0], count),
+        "batch": random.choice([1.0, 8.0, 64.0], count),
+        "kv_len": random.choice([128.0, 1024.0, 8192.0], count),
         "heads": np.full(count, 32.0), "kv_heads": np.full(count, 8.0), "head_dim": np.full(count, 128.0),
         "q_len": np.ones(count),
     }  # fmt: skip
@@ -68,3 +71,13 @@ def test_few_rows_stay_near_the_center(gpus: tuple[Gpu, Gpu]) -> None:
         np.log(many["launch_us"] / center["launch_us"])
     )
     assert many["launch_us"] == pytest.approx(40.0, rel=0.15)
+
+
+def test_ten_rows_of_a_new_gpu_are_worth_a_calibration(gpus: tuple[Gpu, Gpu]) -> None:
+    truth = {**implementations("decode")[0].laws["decode"].values, "launch_us": 12.0}
+    ten, rest = measured(gpus[0], 10, 4, truth), measured(gpus[0], 200, 5, truth)
+    fit = fit_few(LAW, ten.data, gpus[0], {}, (-0.5, 0.5))
+    error = np.abs(np.expm1(errors(LAW, rest, fit.values)))
+    assert np.median(error) < 0.14
+    assert fit.spread[""][0] < 0 < fit.spread[""][1]
+    assert fit.spread[""][1] < 0.5  # what is known of the spread narrows with the rows

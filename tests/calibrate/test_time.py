@@ -8,7 +8,8 @@ import pytest
 
 from tests.model.operators import rows_of
 from tracetool.calibrate import time as fitting
-from tracetool.calibrate.time import fit_time, shape_groups
+from tracetool.calibrate.fit_time import fit_time
+from tracetool.calibrate.time import shape_groups
 from tracetool.calibrate.times import time_toml
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.pricing import laws
@@ -80,7 +81,9 @@ def test_a_throttled_clock_is_not_taken_for_a_slow_chip() -> None:
 
 def test_few_rows_and_unknown_shapes_are_left_to_the_prior() -> None:
     board = load_gpu("l40s")
-    assert not fit_time(_softmaxes(fitting.LEAST_ROWS - 1), np.full(fitting.LEAST_ROWS - 1, 1e-5), board).laws
+    assert not fit_time(
+        _softmaxes(fitting.FEWEST_ROWS - 1), np.full(fitting.FEWEST_ROWS - 1, 1e-5), board
+    ).laws
     unknown = rows_of("softmax", rows=np.full(100, np.nan), cols=64)
     assert not fit_time(unknown, np.full(100, 1e-5), board).laws
 

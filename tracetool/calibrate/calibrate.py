@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
+from tracetool.calibrate.fit_time import TimeFit
 from tracetool.calibrate.power_file import Fitted, calibration_toml
 from tracetool.calibrate.power_fit import PowerFit, coefficient_vector, fit_power
 from tracetool.calibrate.power_rows import COEFFICIENTS, PowerRows
@@ -17,7 +18,6 @@ from tracetool.calibrate.power_validation import baselines, held_out
 from tracetool.calibrate.runs import read_measured_run
 from tracetool.calibrate.sweeps import fitted_sweep
 from tracetool.calibrate.tables import Measured, read_measured
-from tracetool.calibrate.time import TimeFit
 from tracetool.calibrate.times import Timed, fit_times, read_timed, time_tables, time_text
 from tracetool.calibrate.voltage_fit import fit_voltage_readings
 from tracetool.core.errors import BadInput

@@ -21,7 +21,7 @@ from tracetool.hardware.gpu import Gpu
 #: Rows of each GPU that coefficients and choices are fitted to, drawn at random. [rows]
 FIT_ROWS: Final = 320
 CHOICE_ROWS: Final = 100
-#: Rows each GPU counts for, whatever it has measured: rows of like shapes are not independent. [rows]
+#: Rows each GPU counts for at most: rows of like shapes are not independent. [rows]
 COUNTED_ROWS: Final = 300.0
 #: A residual beyond this counts as an outlier: ln of a factor. [1]
 OUTLIER: Final = 0.06
@@ -103,7 +103,7 @@ def _near(law: Law, parts: Sequence[GpuRows], center: Mapping[str, float], sd: f
 
 
 def _floors(law: Law, parts: Sequence[GpuRows], center: Mapping[str, float]) -> dict[str, float]:
-    """Return the host's floors where the rows have them: one far below every row leaves no slope to follow."""
+    """Return the host's floors where rows have them: one far below every row leaves no slope."""
     least_us = float(np.median([np.quantile(part.data.measured_s, 0.02) for part in parts])) * 1e6
     names = [name for name in law.priors if name.startswith("floor")]
     return {
@@ -171,7 +171,7 @@ def _fit(
 
     def loss(x: Floats) -> tuple[float, list[Floats]]:
         off = [errors(law, part, at(x)) for part in parts]
-        robust = sum(_smooth(e).mean() for e in off) * COUNTED_ROWS
+        robust = sum(_smooth(e).mean() * _counted(len(e)) for e in off)
         return float(robust + pull * ((x - middle) ** 2).sum()), off
 
     best, off = loss(x)
@@ -187,7 +187,7 @@ def _fit(
             step = np.where(x + _STEP <= high, _STEP, -_STEP)
             for place, moved in _moved(law, part, at(x), names, step, np.flatnonzero(acting)):
                 jacobian[:, place] = (moved - error) / step[place]
-            weight = COUNTED_ROWS / len(error) / np.sqrt(1.0 + (error / OUTLIER) ** 2)
+            weight = _counted(len(error)) / len(error) / np.sqrt(1.0 + (error / OUTLIER) ** 2)
             matrix += jacobian.T @ (jacobian * weight[:, None])
             moving |= jacobian.any(axis=0)
             slope += jacobian.T @ (weight * error)
@@ -240,6 +240,17 @@ def _moved(
 
 #: Laws found to choose by a coefficient.
 _ONE_AT_A_TIME: set[str] = set()
+
+
+def posterior_cost(
+    law: Law, parts: Sequence[GpuRows], values: Mapping[str, float], center: Mapping[str, float], sd: float
+) -> float:
+    """Return what :func:`fit_near` minimizes."""
+    return _fit(law, parts, values, center, sd, free=None, steps=0)[1]
+
+
+def _counted(rows: int) -> float:
+    return min(COUNTED_ROWS, float(rows))
 
 
 def _smooth(error: Floats) -> Floats:

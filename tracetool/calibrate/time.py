@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -16,11 +15,7 @@ from tracetool.core.interval import Z90
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.law import Law
 from tracetool.families.pieces import duration_s
-from tracetool.families.pricing import laws, split_by_law
-from tracetool.families.registry import known_shape
 from tracetool.hardware.gpu import Gpu
-from tracetool.model.time_calibration import TimeCalibration, spread_key
-from tracetool.model.traced import law_in_trace, traced
 
 #: Columns that make a shape; formats and clocks are not among them, so that one shape in two formats
 #: is held back in both.
@@ -51,8 +46,10 @@ def shape_groups(rows: OperatorColumns, columns: Sequence[str] = SHAPE_COLUMNS) 
 ROWS: Final = 1200
 #: Rows that decide between sizes and habits.
 CHOICE_ROWS: Final = 450
-#: Fewer rows than this leave the prior.
-LEAST_ROWS: Final = 30
+#: Fewer rows than this leave the coefficients as they are; fewer than these are drawn to those of an
+#: implementation.
+FEWEST_ROWS: Final = 5
+LEAST_ROWS: Final = 100
 #: Parts the shape groups fall into: each is held back once to tell the error.
 FOLDS: Final = 3
 #: A residual beyond this counts as an outlier: ln of a factor.
@@ -79,27 +76,6 @@ class LawFit:
 
 
 @dataclass(frozen=True)
-class TimeFit:
-    """The fit of a GPU."""
-
-    gpu: str
-    laws: Mapping[str, LawFit] = field(default_factory=dict)
-    traces: bool = False  # whether rows were kernels of traces
-
-    def calibration(self) -> TimeCalibration:
-        """Return the coefficients as the model takes them."""
-        return TimeCalibration(
-            MappingProxyType({k: f.values for k, f in self.laws.items()}),
-            MappingProxyType(
-                {spread_key(k, kind): b for k, f in self.laws.items() for kind, b in f.spread.items()}
-            ),
-            "prior",
-            MappingProxyType(dict.fromkeys(self.laws, "calibrated")),
-            frozenset(self.laws) if self.traces else frozenset(),
-        )
-
-
-@dataclass(frozen=True)
 class LawRows:
     """Measured rows of one law."""
 
@@ -113,61 +89,6 @@ class LawRows:
         return LawRows(
             self.rows.take(chosen), self.measured_s[chosen], self.hertz[chosen], self.group[chosen]
         )
-
-
-def fit_time(
-    rows: OperatorColumns,
-    measured_s: Floats,
-    gpu: Gpu,
-    clock_mhz: Floats | None = None,
-    start: TimeCalibration | None = None,
-    around: Mapping[str, Law] | None = None,
-) -> TimeFit:
-    """Fit every law that has enough rows.
-
-    Parameters
-    ----------
-    rows : OperatorColumns
-        n operators of known shape.
-    measured_s : array, shape (n,)
-        Their durations. [s]
-    gpu : Gpu
-        The GPU they ran on.
-    clock_mhz : array, shape (n,), optional
-        Clock each ran at; by default the boost clock. A row that was throttled by the power cap ran
-        at less: give what the power model says, else its coefficients absorb the difference. [MHz]
-    start : TimeCalibration, optional
-        Coefficients to start and be pulled towards; by default the laws' priors.
-    around : mapping of str to Law, optional
-        Laws to fit in place of those of the same name: of the loop rows were measured in, for one.
-
-    Returns
-    -------
-    TimeFit
-        Final coefficients rest on all rows; the errors and bands stated, on shape groups held back: each
-        of three parts is told by a fit to the other two. Sizes and habits of the library are chosen once, on
-        the first two.
-    """
-    clock = (
-        np.full(len(rows), gpu.clock_boost_mhz) if clock_mhz is None else np.asarray(clock_mhz, np.float64)
-    )
-    usable = known_shape(rows) & np.isfinite(measured_s) & (measured_s > 0)
-    around = around or {}
-    if traces := bool(traced(rows).any()):
-        around = {name: law_in_trace(law) for name, law in {**laws(), **around}.items()}
-    fits: dict[str, LawFit] = {}
-    for family in sorted(set(rows.family[usable].astype(str))):
-        places = np.flatnonzero(usable & (rows.family == family))
-        for law, inside in split_by_law(family, rows.take(places), gpu):
-            law_rows = places[inside]
-            if law.name in fits or law_rows.size < LEAST_ROWS:
-                continue
-            part = rows.take(law_rows)
-            group = shape_groups(part, SHAPE_COLUMNS)
-            law_data = LawRows(part, measured_s[law_rows], clock[law_rows, None] * 1e6, group)
-            start_values = start.coefficients.get(law.name, {}) if start else {}
-            fits[law.name] = fit_law(around.get(law.name, law), law_data, gpu, start_values)
-    return TimeFit(gpu.name, fits, traces)
 
 
 def fit_law(law: Law, data: LawRows, gpu: Gpu, start_values: Mapping[str, float]) -> LawFit:

@@ -13,8 +13,9 @@ import numpy as np
 import polars as pl
 
 from tracetool.calibrate.counter_names import with_our_names
+from tracetool.calibrate.fit_time import TimeFit, fit_time
 from tracetool.calibrate.runs import check_board
-from tracetool.calibrate.time import LEAST_ROWS, LawFit, TimeFit, fit_time
+from tracetool.calibrate.time import FEWEST_ROWS, LawFit
 from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
 from tracetool.core.operators import OperatorColumns
@@ -179,7 +180,7 @@ def fit_times(parts: Sequence[Timed], gpu: Gpu) -> TimeFit:
         families, counts = np.unique(every.rows.family.astype(str), return_counts=True)
         row_counts = ", ".join(f"{n} of {f}" for f, n in zip(families, counts, strict=True))
         raise BadInput(
-            f"no kind of work has the {LEAST_ROWS} rows its time needs: {row_counts}",
+            f"no kind of work has the {FEWEST_ROWS} rows its time needs: {row_counts}",
             "give more shapes, or --part power",
         )
     return fit

@@ -1,0 +1,96 @@
+"""Fit a law to a few rows of one's own: from the coefficients that suit them best, and near those."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from tracetool.calibrate.conformal import Band, percent
+from tracetool.calibrate.joint import ARCHITECTURE_SD, GpuRows, errors, fit_near, posterior_cost
+from tracetool.calibrate.time import LawFit, LawRows
+from tracetool.core.arrays import Floats
+from tracetool.core.interval import Z90
+from tracetool.families.implementations import implementations
+from tracetool.families.law import Law
+from tracetool.hardware.gpu import Gpu
+
+#: Parts the groups of shapes fall into, each held back once. [1] A setting of the method.
+_FOLDS: Final = 5
+#: Sets of coefficients that are fitted further, of all that are tried. [1] A setting of the method.
+_TRIED: Final = 3
+#: Rows the spread of the coefficients before the fit counts for. [rows] A prior.
+_PRIOR_ROWS: Final = 5.0
+
+
+def fit_few(law: Law, data: LawRows, gpu: Gpu, start: Mapping[str, float], spread: Band) -> LawFit:
+    r"""Return coefficients near those of an implementation, as far from it as the rows ask.
+
+    Every set of coefficients known for the law is tried: the GPU's own and each implementation's. Those that
+    suit the rows best are fitted with :math:`\ln \theta` drawn to where it was, and the best is kept. Errors
+    are of groups of shapes held back, the choice of the set among what is held back from.
+
+    Parameters
+    ----------
+    law : Law
+        The law that times the rows.
+    data : LawRows
+        n rows, five at least.
+    gpu : Gpu
+        The GPU they ran on.
+    start : mapping of str to float
+        Coefficients in force on this GPU.
+    spread : (float, float)
+        Their 90 % band of ln(measured / predicted): what is known of the spread before the rows.
+    """
+    priors = {name: one.value for name, one in law.priors.items()}
+    centers = [{**priors, **start}]
+    centers += [{**priors, **one.laws[law.name].on(gpu.architecture)} for one in implementations(law.name)]
+    values = _best(law, GpuRows(gpu, data), centers)
+    error = _held_out(law, data, gpu, centers)
+    prior_sd = (spread[1] - spread[0]) / 2.0 / Z90
+    sd = np.sqrt((_PRIOR_ROWS * prior_sd**2 + float((error**2).sum())) / (_PRIOR_ROWS + len(error)))
+    band = (float(-Z90 * sd), float(Z90 * sd))
+    off = np.abs(np.expm1(-error)) * 100.0
+    inside = ((error >= band[0]) & (error <= band[1])).astype(np.float64)
+    low = {
+        k: max(values[k] * np.exp(-Z90 * ARCHITECTURE_SD), c.low) for k, c in law.priors.items() if c.fitted
+    }
+    high = {
+        k: min(values[k] * np.exp(Z90 * ARCHITECTURE_SD), c.high) for k, c in law.priors.items() if c.fitted
+    }
+    return LawFit(
+        values,
+        low,
+        high,
+        {"": band},
+        len(error),
+        float(off.mean()),
+        float(np.median(off)),
+        percent(inside),
+        {},
+    )
+
+
+def _held_out(law: Law, data: LawRows, gpu: Gpu, centers: Sequence[Mapping[str, float]]) -> Floats:
+    """Return ln(measured / predicted) of each row, told by fits to the others. Shape (n,)."""
+    groups, place = np.unique(data.group, return_inverse=True)
+    fold = (np.random.default_rng(0).permutation(len(groups)) % _FOLDS)[place.reshape(-1)]
+    error = np.zeros(len(data.measured_s))
+    for part in range(min(_FOLDS, len(groups))):
+        others, own = np.flatnonzero(fold != part), np.flatnonzero(fold == part)
+        fitted = others if others.size else own
+        values = _best(law, GpuRows(gpu, data.take(fitted)), centers)
+        error[own] = -errors(law, GpuRows(gpu, data.take(own)), values)
+    return error
+
+
+def _best(law: Law, part: GpuRows, centers: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the best of the fits about each center, of those that suit the rows best as they are."""
+    by_error = sorted(centers, key=lambda center: float(np.abs(errors(law, part, center)).mean()))
+    fits = [
+        (fit_near(law, [part], center, center, ARCHITECTURE_SD, steps=8), center)
+        for center in by_error[:_TRIED]
+    ]
+    return min(fits, key=lambda one: posterior_cost(law, [part], one[0], one[1], ARCHITECTURE_SD))[0]
