@@ -48,7 +48,8 @@ class FittedSet:
     def implementation(self) -> Implementation:
         """Return the set as the tool reads it."""
         gpus = {group[0].part.gpu.name: rows_of(group) for group in by_gpu(self.cells)}
-        fitted = FittedLaw(self.own, self.fit.by_architecture, gpus, self.band)
+        versions = frozenset(words_of(c.stack) for c in self.cells)
+        fitted = FittedLaw(self.own, self.fit.by_architecture, gpus, versions, self.band)
         shared = self.law in SHARED
         names = {c.implementation for c in self.cells}
         stack = "" if shared else library_of(self.cells[0].stack)

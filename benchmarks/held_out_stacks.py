@@ -35,7 +35,9 @@ from tracetool.model.implementations import member_pieces, members
 HERE = Path(__file__).resolve().parent.parent
 #: Rows of a cell that are looked at.
 ROWS = 1500
-WIDE = (-0.9, 0.9)
+#: Band and factor where nothing was left out to tell them. Of versions also the most: beyond it another
+#: kernel runs under the old name.
+WIDE, VERSION = (-0.9, 0.9), 1.5
 SETTINGS = ("shapes", "version", "gpu", "library")
 
 
@@ -135,7 +137,9 @@ def transfer(scored: Sequence[Scored], law: str, without: str = "") -> TransferB
         if s.setting == "library" and s.law == law and library_of(s.stack) != without
     ]
     wider = max(1.0, float(np.quantile(np.concatenate(needed), 0.9))) if needed else 1.0
-    return TransferBands(near, (min(away[0], near[0]), max(away[1], near[1])), wider)
+    versions = [s.needed for s in scored if s.setting == "version" and s.law == law and s.single]
+    newer = float(np.clip(np.quantile(np.concatenate(versions), 0.9), 1.0, VERSION)) if versions else VERSION
+    return TransferBands(near, (min(away[0], near[0]), max(away[1], near[1])), wider, newer)
 
 
 def run(every: list[Cell], versions: list[Cell], jobs: int) -> tuple[list[Scored], list[FittedSet]]:
@@ -197,8 +201,11 @@ def write(scored: Sequence[Scored], wanted: Iterable[str]) -> None:
             for side, value in zip(("low", "high"), getattr(bands, name), strict=True):
                 entry = f'value = {rounded(value)!r}, unit = "1", kind = "fitted", source = "{SOURCE}"'
                 lines.append(f"{name}_{side} = {{ {entry} }}")
-        entry = f'value = {rounded(bands.other_library)!r}, unit = "1", kind = "fitted", source = "{SOURCE}"'
-        lines.append(f"other_library = {{ {entry} }}")
+        for name in ("other_library", "other_version"):
+            factor = rounded(getattr(bands, name))
+            lines.append(
+                f'{name} = {{ value = {factor!r}, unit = "1", kind = "fitted", source = "{SOURCE}" }}'
+            )
         path.write_text((text + "\n\n" if text else "") + "\n".join(lines) + "\n")
 
 

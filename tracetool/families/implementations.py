@@ -42,6 +42,7 @@ class FittedLaw:
     values: Mapping[str, float]
     by_architecture: Mapping[str, Mapping[str, float]]
     gpus: Mapping[str, int]  # rows measured on each
+    versions: frozenset[str]  # stacks with their versions, as words
     band: Band  # of ln(measured / predicted) on these GPUs
 
     def on(self, architecture: str) -> dict[str, float]:
@@ -68,6 +69,7 @@ class TransferBands:
     same_architecture: Band
     other_architecture: Band
     other_library: float = 1.0  # factor on the ln of the bounds of a mixture where no candidate ran the row
+    other_version: float = 1.0  # on those of an implementation in another version of its library
 
 
 @cache
@@ -89,7 +91,8 @@ def transfer_bands(law: str) -> TransferBands | None:
         file = folder / "transfer.toml"
         if file.is_file() and (entry := tomllib.loads(file.read_text("utf-8")).get(law)):
             near, away = (_band(entry, name) for name in ("same_architecture", "other_architecture"))
-            return TransferBands(near, away, float(entry["other_library"]["value"]))
+            factors = (float(entry[name]["value"]) for name in ("other_library", "other_version"))
+            return TransferBands(near, away, *factors)
     return None
 
 
@@ -129,6 +132,7 @@ def _fitted(entry: Mapping[str, Any]) -> FittedLaw:
             for architecture, changed in entry.get("on", {}).items()
         }),
         MappingProxyType({name: int(rows) for name, rows in entry["gpus"].items()}),
+        frozenset(words_of(text) for text in entry["versions"]),
         _band(entry, "spread"),
     )  # fmt: skip
 
@@ -202,6 +206,11 @@ def is_known(law: str, stack: str, every: tuple[Implementation, ...] | None = No
     """Return whether an implementation of a library was fitted, or none is stated."""
     library = library_of(stack)
     return not library or any(one.stack in {library, ""} for one in every or implementations(law))
+
+
+def other_version(one: FittedLaw, stack: str) -> bool:
+    """Return whether a stack states a version that was not measured."""
+    return any(c.isdigit() for c in stack) and words_of(stack) not in one.versions
 
 
 def _tells(one: Implementation, called: str) -> bool:

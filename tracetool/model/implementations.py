@@ -16,6 +16,7 @@ from tracetool.families.implementations import (
     candidates,
     implementations,
     is_known,
+    other_version,
     transfer_bands,
 )
 from tracetool.families.law import Law
@@ -132,12 +133,13 @@ def members(
     """
     bands = transfer_bands(law.name) if bands is None else bands
     chosen = candidates(law.name, gpu.architecture, stack, implementation, every)
-    return tuple(_member(law, gpu, one, bands) for one in chosen)
+    return tuple(_member(law, gpu, one, bands, stack) for one in chosen)
 
 
-def _member(law: Law, gpu: Gpu, one: Implementation, bands: TransferBands | None) -> Member:
+def _member(law: Law, gpu: Gpu, one: Implementation, bands: TransferBands | None, stack: str) -> Member:
     fitted = one.laws[law.name]
-    low, high = fitted.band
+    wider = bands.other_version if bands is not None and other_version(fitted, stack) else 1.0
+    low, high = fitted.band[0] * wider, fitted.band[1] * wider
     values, rows = fitted.on(gpu.architecture), fitted.gpus
     alike = [name for name in rows if load_gpu(name).architecture == gpu.architecture]
     weight = float(sum(rows[name] for name in alike or rows))
