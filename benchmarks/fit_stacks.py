@@ -31,7 +31,7 @@ HERE = Path(__file__).resolve().parent.parent
 FAMILIES = HERE / "tracetool" / "families"
 SOURCE = "aiconfigurator-perf"
 #: Fewer rows than this leave an implementation to its library's others. [rows]
-LEAST_ROWS = 40
+LEAST_ROWS = 120
 
 
 @dataclass(frozen=True)

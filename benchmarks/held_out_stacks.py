@@ -35,9 +35,9 @@ from tracetool.model.implementations import member_pieces, members
 HERE = Path(__file__).resolve().parent.parent
 #: Rows of a cell that are looked at.
 ROWS = 1500
-#: Band and factor where nothing was left out to tell them. Of versions also the most: beyond it another
-#: kernel runs under the old name.
-WIDE, VERSION = (-0.9, 0.9), 1.5
+#: Band and factor where nothing was left out to tell them, and the most of versions: beyond it another kernel
+#: runs under the old name.
+WIDE, VERSION, MOST_VERSION = (-0.9, 0.9), 1.5, 3.0
 SETTINGS = ("shapes", "version", "gpu", "library")
 
 
@@ -137,8 +137,10 @@ def transfer(scored: Sequence[Scored], law: str, without: str = "") -> TransferB
         if s.setting == "library" and s.law == law and library_of(s.stack) != without
     ]
     wider = max(1.0, float(np.quantile(np.concatenate(needed), 0.9))) if needed else 1.0
-    versions = [s.needed for s in scored if s.setting == "version" and s.law == law and s.single]
-    newer = float(np.clip(np.quantile(np.concatenate(versions), 0.9), 1.0, VERSION)) if versions else VERSION
+    versions = [s.needed for s in scored if s.setting == "version" and s.law == law]
+    newer = (
+        float(np.clip(np.quantile(np.concatenate(versions), 0.9), 1.0, MOST_VERSION)) if versions else VERSION
+    )
     return TransferBands(near, (min(away[0], near[0]), max(away[1], near[1])), wider, newer)
 
 

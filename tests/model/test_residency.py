@@ -37,7 +37,7 @@ def test_small_activations_stay_and_large_ones_pass() -> None:
 def test_weights_come_round_once_a_pass_and_are_cold() -> None:
     rows = rows_of("gemm", m=[8.0], n=[4096.0], k=[4096.0])
     work = time_rows(rows, A100, np.array([900.0])).work
-    assert missed_bytes(rows, work, A100)[0] >= 0.99 * 4096 * 4096 * 2
+    assert missed_bytes(rows, work, A100)[0] >= 0.97 * 4096 * 4096 * 2
 
 
 def test_measured_traffic_is_kept() -> None:

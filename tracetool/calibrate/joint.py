@@ -19,17 +19,17 @@ from tracetool.families.law import Law
 from tracetool.hardware.gpu import Gpu
 
 #: Rows of each GPU that coefficients and choices are fitted to, drawn at random. [rows]
-FIT_ROWS: Final = 320
-CHOICE_ROWS: Final = 100
+FIT_ROWS: Final = 800
+CHOICE_ROWS: Final = 160
 #: Rows each GPU counts for at most: rows of like shapes are not independent. [rows]
 COUNTED_ROWS: Final = 300.0
 #: A residual beyond this counts as an outlier: ln of a factor. [1]
 OUTLIER: Final = 0.06
 #: Standard deviation of ln of a coefficient about its center: that of a law's prior, and that of an
 #: architecture's about the implementation's. [1]
-PRIOR_SD: Final = 0.4
-ARCHITECTURE_SD: Final = 0.25
-#: An architecture's coefficient within this of the implementation's is the implementation's: ln of a factor.
+PRIOR_SD: Final = 0.6
+ARCHITECTURE_SD: Final = 0.35
+#: A coefficient within this of its center is the center's: ln of a factor. [1]
 SAME: Final = 0.08
 #: A residual of a row whose time no law can give. [1]
 _IMPOSSIBLE: Final = 3.0
@@ -126,7 +126,7 @@ def fit_near(
     sd: float,
     *,
     free: Sequence[str] | None = None,
-    steps: int = 12,
+    steps: int = 25,
     rows: int = FIT_ROWS,
 ) -> dict[str, float]:
     r"""Return the coefficients of greatest posterior: errors robustly small, each near its center.

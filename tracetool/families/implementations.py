@@ -30,9 +30,23 @@ from importlib.resources.abc import Traversable
 from types import MappingProxyType
 from typing import Any
 
+from tracetool.hardware.architecture import load_architecture
 from tracetool.hardware.load import load_gpu
 
 Band = tuple[float, float]
+
+
+def apart(one: str, other: str) -> float:
+    """Return how far apart two architectures are on the line from old to new kernels; 0 for itself."""
+    if one == other:
+        return 0.0
+    mine, theirs = load_architecture(one), load_architecture(other)
+    away = abs(mine.generation.value - theirs.generation.value)
+    return away + _ANOTHER + _OTHER_VENDOR * (mine.vendor != theirs.vendor)
+
+
+#: What another architecture, and another vendor's, adds to the distance. [generations] Both a prior.
+_ANOTHER, _OTHER_VENDOR = 0.01, 10.0
 
 
 @dataclass(frozen=True)
@@ -46,8 +60,14 @@ class FittedLaw:
     band: Band  # of ln(measured / predicted) on these GPUs
 
     def on(self, architecture: str) -> dict[str, float]:
-        """Return the coefficients on GPUs of an architecture."""
-        return {**self.values, **self.by_architecture.get(architecture, {})}
+        """Return the coefficients on GPUs of an architecture: those of the nearest one measured."""
+        near = min(self.architectures, key=lambda name: apart(name, architecture), default="")
+        return {**self.values, **self.by_architecture.get(near, {})}
+
+    @property
+    def architectures(self) -> tuple[str, ...]:
+        """Architectures of the GPUs measured."""
+        return tuple(sorted({load_gpu(name).architecture for name in self.gpus}))
 
 
 @dataclass(frozen=True)
@@ -198,8 +218,7 @@ def candidates(
             if told:
                 most = max(weight for weight, _ in told)
                 return tuple(one for weight, one in told if weight == most)
-    pool = of_library or every
-    return _seen_on(pool, law, architecture) or pool
+    return _nearest(of_library or every, law, architecture)
 
 
 def is_known(law: str, stack: str, every: tuple[Implementation, ...] | None = None) -> bool:
@@ -217,7 +236,8 @@ def _tells(one: Implementation, called: str) -> bool:
     return bool(one.words) and all(word in called for word in one.words)
 
 
-def _seen_on(pool: tuple[Implementation, ...], law: str, architecture: str) -> tuple[Implementation, ...]:
-    return tuple(
-        one for one in pool if any(load_gpu(g).architecture == architecture for g in one.laws[law].gpus)
-    )
+def _nearest(pool: tuple[Implementation, ...], law: str, architecture: str) -> tuple[Implementation, ...]:
+    """Return those measured on the nearest architecture: where there are some on its own, only these."""
+    away = [min(apart(a, architecture) for a in one.laws[law].architectures) for one in pool]
+    least = min(away, default=0.0)
+    return tuple(one for one, distance in zip(pool, away, strict=True) if distance <= least)
