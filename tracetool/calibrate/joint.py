@@ -19,7 +19,7 @@ from tracetool.families.law import Law
 from tracetool.hardware.gpu import Gpu
 
 #: Rows of each GPU that coefficients and choices are fitted to, drawn at random. [rows]
-FIT_ROWS: Final = 800
+FIT_ROWS: Final = 500
 CHOICE_ROWS: Final = 160
 #: Rows each GPU counts for at most: rows of like shapes are not independent. [rows]
 COUNTED_ROWS: Final = 300.0
@@ -29,8 +29,10 @@ OUTLIER: Final = 0.06
 #: architecture's about the implementation's. [1]
 PRIOR_SD: Final = 0.6
 ARCHITECTURE_SD: Final = 0.35
-#: A coefficient within this of its center is the center's: ln of a factor. [1]
+#: A coefficient within this of its center is the center's: ln of a factor, of an implementation and of an
+#: architecture. [1]
 SAME: Final = 0.08
+SAME_ARCHITECTURE: Final = 0.15
 #: A residual of a row whose time no law can give. [1]
 _IMPOSSIBLE: Final = 3.0
 _STEP: Final = 3e-3
@@ -83,21 +85,27 @@ def fit_joint(
         Whether architectures get coefficients of their own.
     """
     start = {k: c.value for k, c in law.priors.items()} | dict(center or {})
-    shared = _near(law, parts, start, PRIOR_SD)
+    shared = _near(law, parts, start, PRIOR_SD, SAME)
     names = sorted({part.gpu.architecture for part in parts})
     own: dict[str, Mapping[str, float]] = {}
     for name in names if architectures and len(names) > 1 else ():
         values = _near(
-            law, [part for part in parts if part.gpu.architecture == name], shared, ARCHITECTURE_SD
+            law,
+            [part for part in parts if part.gpu.architecture == name],
+            shared,
+            ARCHITECTURE_SD,
+            SAME_ARCHITECTURE,
         )
         own[name] = {k: v for k, v in values.items() if v != shared[k]}
     return JointFit(shared, own)
 
 
-def _near(law: Law, parts: Sequence[GpuRows], center: Mapping[str, float], sd: float) -> dict[str, float]:
+def _near(
+    law: Law, parts: Sequence[GpuRows], center: Mapping[str, float], sd: float, same: float
+) -> dict[str, float]:
     """Return the coefficients of some rows: the center's but for those that differ from it markedly."""
     values = _chosen(law, parts, {**center, **_floors(law, parts, center)}, center, sd)
-    differing = {k: v for k, v in values.items() if _differs(law, k, v, center[k])}
+    differing = {k: v for k, v in values.items() if _differs(law, k, v, center[k], same)}
     free = [k for k in differing if law.priors[k].fitted]
     return fit_near(law, parts, {**center, **differing}, center, sd, free=free)
 
@@ -112,10 +120,10 @@ def _floors(law: Law, parts: Sequence[GpuRows], center: Mapping[str, float]) -> 
     }
 
 
-def _differs(law: Law, name: str, value: float, other: float) -> bool:
+def _differs(law: Law, name: str, value: float, other: float, same: float) -> bool:
     if not law.priors[name].fitted or min(value, other) <= 0.0:
         return value != other
-    return abs(float(np.log(value / other))) > SAME
+    return abs(float(np.log(value / other))) > same
 
 
 def fit_near(
