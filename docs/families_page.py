@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from tracetool.families.implementations import implementations
 from tracetool.families.pricing import laws
 from tracetool.hardware.calibrated import CalibrationFile, calibrated_gpus, own_calibration
 
@@ -20,12 +22,12 @@ PAGES = {
     "formats": ("gemm_weight_only",),
     "vectors": ("gemm_vector",),
     "conv": ("conv", "conv_vector"),
-    "prefill": ("prefill",),
+    "prefill": ("prefill", "encoder"),
     "decode": ("decode",),
     "mla": ("mla_prefill", "mla_decode"),
     "gdn": ("gdn_chunk", "gdn_update", "conv1d", "conv1d_update", "gdn"),
     "mamba2": ("mamba2",),
-    "moe": ("moe",),
+    "moe": ("moe", "moe_fp8", "moe_fp8_block", "moe_fp4", "moe_weight_only"),
     "rows": ("norm", "softmax"),
     "streams": ("stream",),
     "collectives": ("collective", "collective_host"),
@@ -72,18 +74,32 @@ def coefficients(law: str) -> Iterator[str]:
         yield "| " + " | ".join([f"`{key}`", one.unit, bounds, f"{one.value:.3g}", *values]) + " |"
 
 
+def fitted(names: tuple[str, ...]) -> Iterator[str]:
+    """Yield the lines of the implementations of laws."""
+    yield "| law | implementation | library | GPUs measured | measured / predicted |"
+    yield "|---|---|---|---|---|"
+    for law in names:
+        for one in implementations(law):
+            low, high = (math.exp(side) for side in one.laws[law].band)
+            gpus = ", ".join(one.laws[law].gpus)
+            yield f"| {law} | {one.name} | {one.stack or 'any'} | {gpus} | {low:.2f} to {high:.2f} |"
+
+
 def block(names: tuple[str, ...]) -> str:
     """Return the generated part of a page."""
     lines = [START, ""]
     if any(file.section(law) for law in names for file in _files().values()):
         lines += ["Errors on shapes held back, by GPU:", "", *errors(names), ""]
     else:
+        lines += ["No GPU has a calibration of its own.", ""]
+    if any(implementations(law) for law in names):
         lines += [
-            "No GPU has coefficients of its own: the priors below stand, and their wide intervals.",
-            "",
+            "Implementations fitted for all GPUs at once ([how](../time-model.md#libraries)), with the 90 % band of"
         ]
+        lines += ["measured over predicted on shapes held back:", "", *fitted(names), ""]
     for law in names:
-        lines += [*coefficients(law), ""]
+        if laws()[law].parent not in names:  # else its parent's, of other values
+            lines += [*coefficients(law), ""]
     return "\n".join([*lines, END])
 
 
