@@ -21,9 +21,16 @@ from pathlib import Path
 import numpy as np
 from stack_tables import SHARED, Cell, cells, kernel_words
 
-from tracetool.calibrate.conformal import band
+from tracetool.calibrate.conformal import LEAST_GROUPS, band
 from tracetool.calibrate.joint import GpuRows, JointFit, errors, fit_joint
-from tracetool.families.implementations import FittedLaw, Implementation, library_of, words_of
+from tracetool.core.arrays import Floats
+from tracetool.families.implementations import (
+    FittedLaw,
+    Implementation,
+    implementations,
+    library_of,
+    words_of,
+)
 from tracetool.families.law import Law
 from tracetool.families.pricing import laws
 
@@ -43,13 +50,14 @@ class FittedSet:
     cells: tuple[Cell, ...]
     fit: JointFit
     band: tuple[float, float]
+    bands: Mapping[str, tuple[float, float]]  # by architecture
     held_out: Mapping[str, tuple[float, float]]  # by GPU: MdAPE on shapes held back [%], rows
 
     def implementation(self) -> Implementation:
         """Return the set as the tool reads it."""
         gpus = {group[0].part.gpu.name: rows_of(group) for group in by_gpu(self.cells)}
         versions = frozenset(words_of(c.stack) for c in self.cells)
-        fitted = FittedLaw(self.own, self.fit.by_architecture, gpus, versions, self.band)
+        fitted = FittedLaw(self.own, self.fit.by_architecture, gpus, versions, self.band, self.bands)
         shared = self.law in SHARED
         names = {c.implementation for c in self.cells}
         stack = "" if shared else library_of(self.cells[0].stack)
@@ -91,17 +99,38 @@ def fit_set(
 ) -> FittedSet:
     """Fit one implementation on half of the groups of shapes; errors and band are of the other half."""
     fit = fit_joint(laws()[law], [merge(c.half(0) for c in group) for group in by_gpu(of_set)], center)
-    off, held_out, groups = [], {}, 0
+    return scored(law, name, of_set, fit)
+
+
+def scored(law: str, name: str, of_set: Sequence[Cell], fit: JointFit) -> FittedSet:
+    """Return a fit with its errors and bands on the half that is held back."""
+    off: dict[str, list[Floats]] = {}
+    held_out, groups = {}, dict.fromkeys({c.part.gpu.architecture for c in of_set}, 0)
     for group in by_gpu(of_set):
         part = merge(c.half(1) for c in group)
         if not len(part.data.measured_s):
             continue
         error = -errors(laws()[law], part, fit.on(part.gpu))
-        off.append(error)
-        groups += len(np.unique(part.data.group))
+        off.setdefault(part.gpu.architecture, []).append(error)
+        groups[part.gpu.architecture] += len(np.unique(part.data.group))
         held_out[part.gpu.name] = (float(np.median(np.abs(np.expm1(-error))) * 100.0), len(error))
-    every = np.concatenate(off) if off else np.array([-0.7, 0.7])
-    return FittedSet(law, name, tuple(of_set), fit, band(every, max(groups, 1)), held_out)
+    joined = {a: np.concatenate(found) for a, found in off.items()}
+    every = np.concatenate([*joined.values()]) if joined else np.array([-0.7, 0.7])
+    bands = {
+        a: band(e, groups[a]) for a, e in joined.items() if len(joined) > 1 and groups[a] >= LEAST_GROUPS
+    }
+    whole = band(every, max(sum(groups.values()), 1))
+    return FittedSet(law, name, tuple(of_set), fit, whole, bands, held_out)
+
+
+def with_bands(law: str, name: str, of_set: Sequence[Cell]) -> FittedSet | None:
+    """Return a delivered set with errors and bands told anew by the half that is held back."""
+    found = [one for one in implementations(law) if one.name == name]
+    if not found:
+        return None
+    given = found[0].laws[law]
+    priors = {k: c.value for k, c in laws()[law].priors.items()}
+    return scored(law, name, of_set, JointFit({**priors, **given.values}, given.by_architecture))
 
 
 def by_gpu(of_set: Iterable[Cell]) -> list[list[Cell]]:
@@ -192,7 +221,10 @@ def section(one: FittedSet, law: Law) -> str:
 
     lines += [number(k, v) for k, v in one.own.items()]
     lines += [number("spread_low", one.band[0]), number("spread_high", one.band[1])]
-    for architecture, changed in sorted(one.fit.by_architecture.items()):
+    for architecture in sorted({*one.fit.by_architecture, *one.bands}):
+        changed = dict(one.fit.by_architecture.get(architecture, {}))
+        if architecture in one.bands:
+            changed |= dict(zip(("spread_low", "spread_high"), one.bands[architecture], strict=True))
         if changed:
             lines += ["", f"[{one.law}.on.{architecture}]", *(number(k, v) for k, v in changed.items())]
     return "\n".join(lines) + "\n"
@@ -245,11 +277,17 @@ def main() -> None:
     parser.add_argument("root", nargs="?", type=Path, default=HERE.parent / "shared" / "data")
     parser.add_argument("--law", nargs="*", default=[])
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--bands", action="store_true", help="keep the coefficients, tell the bands anew")
     parser.add_argument("--operator", nargs="*", default=[""], help="ends of the tables' names")
     given = parser.parse_args()
     began = time.time()
     paths = {p for end in given.operator for p in (given.root / "stacks").glob(f"*{end}.parquet")}
-    fitted = fit_all(list(cells(paths, given.law)), given.jobs)
+    every = list(cells(paths, given.law))
+    if given.bands:
+        redone = [with_bands(*key, of_set) for key, of_set in sets_of(every).items()]
+        fitted = [one for one in redone if one is not None]
+    else:
+        fitted = fit_all(every, given.jobs)
     write(fitted)
     say(fitted)
     print(f"{time.time() - began:.0f} s")

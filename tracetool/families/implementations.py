@@ -58,11 +58,16 @@ class FittedLaw:
     gpus: Mapping[str, int]  # rows measured on each
     versions: frozenset[str]  # stacks with their versions, as words
     band: Band  # of ln(measured / predicted) on these GPUs
+    band_by_architecture: Mapping[str, Band]
 
     def on(self, architecture: str) -> dict[str, float]:
         """Return the coefficients on GPUs of an architecture: those of the nearest one measured."""
         near = min(self.architectures, key=lambda name: apart(name, architecture), default="")
         return {**self.values, **self.by_architecture.get(near, {})}
+
+    def band_on(self, architecture: str) -> Band:
+        """Return the 90 % band of ln(measured / predicted) on GPUs of an architecture."""
+        return self.band_by_architecture.get(architecture, self.band)
 
     @property
     def architectures(self) -> tuple[str, ...]:
@@ -144,17 +149,21 @@ def _read(name: str, document: Mapping[str, Any]) -> Implementation:
 
 
 def _fitted(entry: Mapping[str, Any]) -> FittedLaw:
-    numbers = {k: v for k, v in entry.items() if isinstance(v, Mapping) and "unit" in v}
+    own: Mapping[str, Mapping[str, Any]] = entry.get("on", {})
     return FittedLaw(
-        MappingProxyType({k: float(v["value"]) for k, v in numbers.items() if not k.startswith("spread_")}),
-        MappingProxyType({
-            architecture: MappingProxyType({k: float(v["value"]) for k, v in changed.items()})
-            for architecture, changed in entry.get("on", {}).items()
-        }),
+        _values({k: v for k, v in entry.items() if isinstance(v, Mapping) and "unit" in v}),
+        MappingProxyType({architecture: _values(changed) for architecture, changed in own.items()}),
         MappingProxyType({name: int(rows) for name, rows in entry["gpus"].items()}),
         frozenset(words_of(text) for text in entry["versions"]),
         _band(entry, "spread"),
-    )  # fmt: skip
+        MappingProxyType(
+            {a: _band(changed, "spread") for a, changed in own.items() if "spread_low" in changed}
+        ),
+    )
+
+
+def _values(entry: Mapping[str, Any]) -> Mapping[str, float]:
+    return MappingProxyType({k: float(v["value"]) for k, v in entry.items() if not k.startswith("spread_")})
 
 
 def _band(entry: Mapping[str, Any], name: str) -> Band:

@@ -139,7 +139,7 @@ def members(
 def _member(law: Law, gpu: Gpu, one: Implementation, bands: TransferBands | None, stack: str) -> Member:
     fitted = one.laws[law.name]
     wider = bands.other_version if bands is not None and other_version(fitted, stack) else 1.0
-    low, high = fitted.band[0] * wider, fitted.band[1] * wider
+    low, high = (side * wider for side in fitted.band_on(gpu.architecture))
     values, rows = fitted.on(gpu.architecture), fitted.gpus
     alike = [name for name in rows if load_gpu(name).architecture == gpu.architecture]
     weight = float(sum(rows[name] for name in alike or rows))
