@@ -96,12 +96,15 @@ def _calibrated(
 
 def _band(law: Law, rows: OperatorColumns, calibration: TimeCalibration) -> tuple[Floats, Floats]:
     """Return the 90 % band of ln(measured / predicted) of each row, by its kind where the kind has one."""
+    calibrated = law.name in calibration.spread
     every = calibration.spread.get(law.name, law.spread)
     bands = np.array(
         [calibration.spread.get(spread_key(law.name, kind), every) for kind in law.kinds] or [every]
     )
     low, high = bands[law.kind(rows)].T
-    return (low, high) if law.name in calibration.from_traces else trace_band(low, high, rows, law)
+    if law.name in calibration.from_traces:
+        return low, high
+    return trace_band(low, high, rows, law, calibrated=calibrated)
 
 
 def split_by_implementation(rows: OperatorColumns) -> list[tuple[str, str, Ints]]:
