@@ -91,7 +91,7 @@ def block(names: tuple[str, ...]) -> str:
     if any(file.section(law) for law in names for file in _files().values()):
         lines += ["Errors on shapes held back, by GPU:", "", *errors(names), ""]
     else:
-        lines += ["No GPU has a calibration of its own.", ""]
+        lines += ["No GPU has coefficients of its own.", ""]
     if any(implementations(law) for law in names):
         lines += [
             "Implementations fitted for all GPUs at once ([how](../time-model.md#libraries)), with the 90 % band of"

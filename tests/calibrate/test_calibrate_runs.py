@@ -114,9 +114,11 @@ def test_both_parts_share_a_file(run: Path, tmp_path: Path) -> None:
     assert predict(tmp_path / "p.csv", gpu="a100-sxm", clock="1000", calibration=[out]).totals.height
 
 
-def test_too_few_rows_name_what_is_missing(run: Path) -> None:
-    with pytest.raises(BadInput, match="30 rows"):
-        calibrate([run], "a100-sxm", part="time")
+def test_too_few_rows_name_what_is_missing(run: Path, tmp_path: Path) -> None:
+    table = tmp_path / "few.csv"
+    table.write_text("op,dtype,m,n,k,duration_us\n" + "gemm,bf16,512,512,512,9\n" * 4, "utf-8")
+    with pytest.raises(BadInput, match="5 rows"):
+        calibrate([table], "a100-sxm", part="time")
     with pytest.raises(BadInput, match="--part"):
         calibrate([run], "a100-sxm", part="everything")
 

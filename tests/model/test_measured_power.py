@@ -102,7 +102,7 @@ def test_a_product_under_the_cap_settles_where_the_log_shows_it(data: Path) -> N
     question = pl.DataFrame({"op": ["gemm"], "dtype": ["bf16"], "m": [8192], "n": [8192], "k": [8192]})
     made = predict_rows(read_table(question).rows, gpu, np.array([gpu.clock_max_mhz]))
     assert made.throttled.all()
-    assert abs(made.clock_mhz[0, 0] - held["clock_mhz"].median()) <= 45.0
+    assert abs(made.clock_mhz[0, 0] - held["clock_mhz"].median()) <= 60.0
     assert abs(made.power_w[0, 0] / held["power_w"].median() - 1.0) <= 0.06
 
 

@@ -47,7 +47,8 @@ def test_offsets_cost_what_flat_walks_do_not() -> None:
 def test_a_kernel_of_a_trace_starts_cold_and_errs_more() -> None:
     rows, board = rows_of("gemm", m=64, n=768, k=768), load_gpu("h100-sxm")
     here = named(rows, "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n")
-    alone, among = row_pieces(rows, board), row_pieces(here, board)
+    one_library = replace(time_calibration_of(board), delivered=frozenset())
+    alone, among = row_pieces(rows, board, one_library), row_pieces(here, board)
     assert traced(here).all()
     assert not traced(rows).any()
     more = among.pieces.fixed_s - alone.pieces.fixed_s

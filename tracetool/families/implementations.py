@@ -203,7 +203,7 @@ def candidates(
     name: str = "",
     every: tuple[Implementation, ...] | None = None,
 ) -> tuple[Implementation, ...]:
-    """Return the implementations that may have run an operator, best first: none where none was fitted.
+    """Return the implementations that may have run an operator; none where the vendor has none fitted.
 
     Parameters
     ----------
@@ -216,7 +216,10 @@ def candidates(
     every : tuple of Implementation, optional
         Those to choose from, by default the delivered ones.
     """
-    every = implementations(law) if every is None else every
+    vendor = load_architecture(architecture).vendor
+    every = tuple(
+        one for one in (implementations(law) if every is None else every) if _made_for(one, law, vendor)
+    )
     library, called = library_of(stack), words_of(name)
     of_library = tuple(one for one in every if library and one.stack in {library, ""})
     if called:
@@ -228,6 +231,10 @@ def candidates(
                 most = max(weight for weight, _ in told)
                 return tuple(one for weight, one in told if weight == most)
     return _nearest(of_library or every, law, architecture)
+
+
+def _made_for(one: Implementation, law: str, vendor: str) -> bool:
+    return any(load_gpu(name).vendor == vendor for name in one.laws[law].gpus)
 
 
 def is_known(law: str, stack: str, every: tuple[Implementation, ...] | None = None) -> bool:

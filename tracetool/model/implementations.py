@@ -13,6 +13,7 @@ from tracetool.families.implementations import (
     Band,
     Implementation,
     TransferBands,
+    apart,
     candidates,
     implementations,
     is_known,
@@ -65,6 +66,9 @@ def priced(law: Law, rows: OperatorColumns, gpu: Gpu, calibration: TimeCalibrati
     for stack, name, places in split_by_implementation(rows):
         part = rows if len(places) == len(rows) else rows.take(places)
         every = members(law, gpu, stack, name)
+        if not every:  # another vendor's kernels are none of these
+            parts.append(_calibrated(law, part, gpu, calibration, places))
+            continue
         basis = every[0].basis if len(every) == 1 else f"one of {', '.join(m.name for m in every)}"
         first = None
         if not stack and not name and calibration.law_basis.get(law.name) == "calibrated":
@@ -145,13 +149,15 @@ def _member(law: Law, gpu: Gpu, one: Implementation, bands: TransferBands | None
     low, high = (side * wider for side in fitted.band_on(gpu.architecture))
     values, rows = fitted.on(gpu.architecture), fitted.gpus
     alike = [name for name in rows if load_gpu(name).architecture == gpu.architecture]
-    weight = float(sum(rows[name] for name in alike or rows))
+    near = min((apart(load_gpu(name).architecture, gpu.architecture) for name in rows), default=0.0)
+    donors = [name for name in rows if apart(load_gpu(name).architecture, gpu.architecture) <= near]
+    weight = float(sum(rows[name] for name in donors))
     if gpu.name in rows:
         return Member(one.name, values, (low, high), f"calibrated: {one.name}", weight)
     if bands is not None:
         away = bands.same_architecture if alike else bands.other_architecture
         low, high = min(low, away[0]), max(high, away[1])
-    return Member(one.name, values, (low, high), f"transferred from {', '.join(rows)}: {one.name}", weight)
+    return Member(one.name, values, (low, high), f"transferred from {', '.join(donors)}: {one.name}", weight)
 
 
 def member_pieces(
