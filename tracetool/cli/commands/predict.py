@@ -45,7 +45,7 @@ def predict(
         None, "--attention", help="fused or unfused: how totals of a table price prefill attention."
     ),
     stack: str | None = typer.Option(
-        None, "--stack", help="Library that ran a table's operators: vllm, sglang, trtllm, torch, ..."
+        None, "--stack", help="Library that ran a table's operators, e.g. vllm, sglang or trtllm."
     ),
     calibration: list[Path] = typer.Option(
         [], "--calibration", help="Coefficients tracetool calibrate wrote: a .toml file; may repeat."

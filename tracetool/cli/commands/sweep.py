@@ -31,7 +31,7 @@ def sweep(
         None, "--anchor", help="measured (scale what was recorded: anchored) or none (unanchored)."
     ),
     stack: str | None = typer.Option(
-        None, "--stack", help="Library that ran a table's operators: vllm, sglang, trtllm, torch, ..."
+        None, "--stack", help="Library that ran a table's operators, e.g. vllm, sglang or trtllm."
     ),
     calibration: list[Path] = typer.Option(
         [], "--calibration", help="Coefficients tracetool calibrate wrote: a .toml file; may repeat."
