@@ -12,7 +12,7 @@ from tracetool.calibrate.joint import ARCHITECTURE_SD, GpuRows, errors, fit_near
 from tracetool.calibrate.time import LawFit, LawRows
 from tracetool.core.arrays import Floats
 from tracetool.core.interval import Z90
-from tracetool.families.implementations import implementations
+from tracetool.families.implementations import Implementation, implementations
 from tracetool.families.law import Law
 from tracetool.hardware.gpu import Gpu
 
@@ -24,7 +24,14 @@ _TRIED: Final = 3
 _PRIOR_ROWS: Final = 5.0
 
 
-def fit_few(law: Law, data: LawRows, gpu: Gpu, start: Mapping[str, float], spread: Band) -> LawFit:
+def fit_few(
+    law: Law,
+    data: LawRows,
+    gpu: Gpu,
+    start: Mapping[str, float],
+    spread: Band,
+    every: Sequence[Implementation] | None = None,
+) -> LawFit:
     r"""Return coefficients near those of an implementation, as far from it as the rows ask.
 
     Every set of coefficients known for the law is tried: the GPU's own and each implementation's. Those that
@@ -43,10 +50,13 @@ def fit_few(law: Law, data: LawRows, gpu: Gpu, start: Mapping[str, float], sprea
         Coefficients in force on this GPU.
     spread : (float, float)
         Their 90 % band of ln(measured / predicted): what is known of the spread before the rows.
+    every : sequence of Implementation, optional
+        The implementations to try, by default those delivered for the law.
     """
+    every = implementations(law.name) if every is None else every
     priors = {name: one.value for name, one in law.priors.items()}
     centers = [{**priors, **start}]
-    centers += [{**priors, **one.laws[law.name].on(gpu.architecture)} for one in implementations(law.name)]
+    centers += [{**priors, **one.laws[law.name].on(gpu.architecture)} for one in every]
     values = _best(law, GpuRows(gpu, data), centers)
     error = _held_out(law, data, gpu, centers)
     prior_sd = (spread[1] - spread[0]) / 2.0 / Z90

@@ -1,0 +1,73 @@
+"""How good a calibration from a few rows of a GPU and a library nobody measured is.
+
+usage: python benchmarks/few_rows.py [DATA_ROOT] [--gpu NAME] [--operator END ...] [--law LAW ...]
+
+Every implementation is fitted without the GPU, then 10, 50 and 200 rows of each of its tables are given to
+``tracetool calibrate``'s fit; the median error is of the table's other rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+from fit_stacks import fit_all
+from stack_tables import Cell, cells
+
+from tracetool.calibrate.few import fit_few
+from tracetool.calibrate.joint import GpuRows, errors
+from tracetool.calibrate.time import LEAST_ROWS, fit_law
+from tracetool.families.implementations import Implementation
+from tracetool.families.pricing import laws
+
+HERE = Path(__file__).resolve().parent.parent
+COUNTS = (10, 50, 200)
+
+
+def error_after(cell: Cell, count: int, every: list[Implementation]) -> tuple[float, float]:
+    """Return the median error on other rows, and the share of them inside the interval. [%]"""
+    law, data, gpu = laws()[cell.law], cell.part.data, cell.part.gpu
+    order = np.random.default_rng(count).permutation(len(data.measured_s))
+    mine, rest = data.take(order[:count]), data.take(order[count : count + 1000])
+    of_law = [one for one in every if cell.law in one.laws]
+    if count < LEAST_ROWS:
+        fit = fit_few(law, mine, gpu, {}, law.spread, of_law)
+    else:
+        fit = fit_law(law, mine, gpu, {})
+    off = -errors(law, GpuRows(gpu, rest), fit.values)
+    low, high = fit.spread[""]
+    return float(np.median(np.abs(np.expm1(-off)))) * 100.0, float(
+        ((off >= low) & (off <= high)).mean()
+    ) * 100.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("root", nargs="?", type=Path, default=HERE.parent / "shared" / "data")
+    parser.add_argument("--gpu", default="b200-sxm")
+    parser.add_argument("--operator", nargs="*", default=["_prefill", "_decode", "_gemm"])
+    parser.add_argument("--law", nargs="*", default=["prefill", "decode", "gemm_fp8", "gemm_fp8_block"])
+    given = parser.parse_args()
+    paths = {p for end in given.operator for p in (given.root / "stacks").glob(f"*{end}.parquet")}
+    every = list(cells(paths, given.law))
+    known = [one.implementation() for one in fit_all([c for c in every if c.part.gpu.name != given.gpu], 2)]
+    table: dict[int, list[tuple[float, float]]] = {}
+    for cell in every:
+        if cell.part.gpu.name != given.gpu or len(cell.part.data.measured_s) < 400:
+            continue
+        found = {count: error_after(cell, count, known) for count in COUNTS}
+        told = "  ".join(
+            f"{count} rows {error:.1f} ({inside:.0f})" for count, (error, inside) in found.items()
+        )
+        print(f"{cell.law:15s} {cell.stack:18s} {cell.implementation:40s} {told}", flush=True)
+        for count, one in found.items():
+            table.setdefault(count, []).append(one)
+    for count, rows in table.items():
+        error, inside = np.median([r[0] for r in rows]), np.mean([r[1] for r in rows])
+        print(f"{count} rows: median of MdAPE {error:.1f} %, 90 % interval holds {inside:.0f} %")
+
+
+if __name__ == "__main__":
+    np.seterr(all="ignore")
+    main()
