@@ -80,7 +80,7 @@ def test_a_run_without_a_log_or_of_another_gpu_is_refused(run: Path, tmp_path: P
         [SAMPLES / "a100_generation.pt.trace.json.gz"], tz=None, gpu=None, out=tmp_path / "silent"
     ).path
     with pytest.raises(BadInput, match="no power readings"):
-        calibrate([silent], "a100-sxm")
+        calibrate([silent], "a100-sxm", part="power")
     with pytest.raises(BadInput, match="was recorded on a100-sxm"):
         calibrate([run], "h100-sxm")
 
@@ -112,6 +112,24 @@ def test_both_parts_share_a_file(run: Path, tmp_path: Path) -> None:
     out.write_text(made.toml, "utf-8")
     assert {"[power]", "[norm]"} <= set(made.toml.splitlines())
     assert predict(tmp_path / "p.csv", gpu="a100-sxm", clock="1000", calibration=[out]).totals.height
+
+
+def test_the_columns_tell_the_part_and_ten_rows_are_enough(tmp_path: Path) -> None:
+    sizes = [
+        (m, n, k)
+        for m in (64, 512, 4096)
+        for n, k in ((4096, 4096), (8192, 1024), (1024, 8192), (2048, 2048))
+    ]
+    table = tmp_path / "mine.csv"
+    header = "op,dtype,m,n,k"
+    table.write_text(header + "\n" + "\n".join(f"gemm,bf16,{m},{n},{k}" for m, n, k in sizes) + "\n", "utf-8")
+    exact = predict(table, gpu="h200-sxm").frame["duration_us"].to_list()
+    rows = [f"gemm,bf16,{m},{n},{k},{1.3 * us}" for (m, n, k), us in zip(sizes, exact, strict=True)]
+    table.write_text(header + ",duration_us\n" + "\n".join(rows) + "\n", "utf-8")
+    made = calibrate([table], "h200-sxm")
+    assert "[gemm]" in made.toml
+    assert "[power]" not in made.toml
+    assert made.errors["held_out_percent"][0] < 15.0
 
 
 def test_too_few_rows_name_what_is_missing(run: Path, tmp_path: Path) -> None:

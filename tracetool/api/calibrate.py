@@ -99,7 +99,7 @@ class Calibration(Result):
         print_calibrated(self.fitted, written)
 
 
-def calibrate(sources: PathLike | Sequence[PathLike], gpu: str, *, part: str = "power") -> Calibration:
+def calibrate(sources: PathLike | Sequence[PathLike], gpu: str, *, part: str | None = None) -> Calibration:
     """Fit power or time coefficients and state their error on rows they have not seen.
 
     Parameters
@@ -108,8 +108,8 @@ def calibrate(sources: PathLike | Sequence[PathLike], gpu: str, *, part: str = "
         Runs with a power log, idle curves, sweeps, measured kernels, operators or programs.
     gpu : str
         The GPU they were measured on.
-    part : {"power", "time", "both"}
-        Which coefficients.
+    part : {"power", "time", "both"}, optional
+        Which coefficients; by default those of power where a source states any, else of time.
 
     Raises
     ------

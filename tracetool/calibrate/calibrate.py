@@ -18,7 +18,7 @@ from tracetool.calibrate.power_validation import baselines, held_out
 from tracetool.calibrate.runs import read_measured_run
 from tracetool.calibrate.sweeps import fitted_sweep
 from tracetool.calibrate.tables import Measured, read_measured
-from tracetool.calibrate.times import Timed, fit_times, read_timed, time_tables, time_text
+from tracetool.calibrate.times import Timed, fit_times, read_timed, tells_power, time_tables, time_text
 from tracetool.calibrate.voltage_fit import fit_voltage_readings
 from tracetool.core.errors import BadInput
 from tracetool.core.figures import counted
@@ -62,7 +62,7 @@ def calibrate(
     sources: Sequence[str | os.PathLike[str]],
     gpu: str,
     *,
-    part: str = "power",
+    part: str | None = None,
     progress: Progress | None = None,
 ) -> CalibrationResult:
     """Fit power or time coefficients, or both, from runs and tables of measurements.
@@ -76,8 +76,8 @@ def calibrate(
         :func:`tracetool.calibrate.runs.read_measured_run`.
     gpu : str
         The GPU they were measured on.
-    part : str
-        ``power``, ``time`` or ``both``.
+    part : {"power", "time", "both"}, optional
+        What to fit; by default power where a source states any, else time.
 
     Raises
     ------
@@ -87,12 +87,13 @@ def calibrate(
     reporter = progress or Silent()
     gpu_spec = load_gpu(gpu)
     gpu_spec.require_model()
-    if part not in PARTS:
+    if part is not None and part not in PARTS:
         raise BadInput(f"--part {part!r} is not known", f"one of {', '.join(PARTS)}")
     if not sources:
         raise BadInput(
             "calibrate needs at least one run or table", "give an idle curve, a sweep, a run or kernels"
         )
+    part = part or ("power" if any(tells_power(path) for path in sources) else "time")
     read: list[Measured] = []
     timed: list[Timed] = []
     for number, path in enumerate(sources):

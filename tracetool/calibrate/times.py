@@ -153,6 +153,20 @@ def read_timed(path: str | os.PathLike[str], gpu: Gpu) -> Timed | None:
     return _usable(Timed(rows, seconds, np.asarray(clock, np.float64)))
 
 
+def tells_power(path: str | os.PathLike[str]) -> bool:
+    """Return whether a table states power or energy, or a run holds a power log.
+
+    Raises
+    ------
+    BadInput
+        If it cannot be read.
+    """
+    if is_run_path(path):
+        return bool(Run.open(path).table("telemetry").height)
+    columns = with_our_names(load_table(Path(path))).columns
+    return not {"op", "duration_us"} <= set(columns) or bool({"power_w", "energy_j"} & set(columns))
+
+
 def _usable(timed: Timed) -> Timed | None:
     good = known_shape(timed.rows) & np.isfinite(timed.seconds) & (timed.seconds > 0)
     usable_rows = np.flatnonzero(good)

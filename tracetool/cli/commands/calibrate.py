@@ -22,7 +22,9 @@ def calibrate(
         help="Runs with a power log, idle curves, sweeps, measured kernels, operators or programs.",
     ),
     gpu: str = typer.Option(..., "--gpu", help="The GPU they were measured on, e.g. a100-sxm."),
-    part: str = typer.Option("power", "--part", help="power, time or both."),
+    part: str | None = typer.Option(
+        None, "--part", help="power, time or both; by default power where a source states any."
+    ),
     out: Path | None = typer.Option(None, "--out", "-o", help="Write the calibration: a .toml file."),
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
