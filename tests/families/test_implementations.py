@@ -144,3 +144,12 @@ def test_pinned_products_cost_the_same() -> None:
     hertz = np.full((5, 1), H100.clock_boost_mhz * 1e6)
     free, pinned = (duration_s(law.pieces(r, H100, given), hertz) for r in (rows, law.pin(rows, H100, given)))
     np.testing.assert_allclose(pinned, free, rtol=1e-12)
+
+
+def test_bounds_of_many_rows_are_told_by_some() -> None:
+    few, many = prefill_rows(60), prefill_rows(60).take(np.tile(np.arange(60), 100))
+    clocks = np.array([H100.clock_boost_mhz])
+    one_by_one, sampled = (time_rows(rows, H100, clocks) for rows in (few, many))
+    np.testing.assert_allclose(sampled.duration_s[:60], one_by_one.duration_s)
+    assert one_by_one.high.min() <= sampled.high[0] <= one_by_one.high.max()
+    assert one_by_one.low.min() <= sampled.low[0] <= one_by_one.low.max()

@@ -29,6 +29,9 @@ from tracetool.model.traced import beside_band, in_trace, trace_band, traced
 
 #: Steps that halve the bracket of a mixture's quantile. [1] By definition: 2^-16 of its width is left.
 _HALVINGS = 16
+#: Rows of a mixture whose bounds are told one by one; of more, these tell the bounds of all [rows], at this
+#: quantile of theirs [1]. Both a prior: settings of the method.
+_MOST_ROWS, _OUTER = 4_000, 0.2
 
 
 @dataclass(frozen=True)
@@ -182,6 +185,8 @@ def member_pieces(
     if len(every) == 1:
         low, high = np.broadcast_to(np.array(every[0].band)[:, None], (2, len(rows)))
         return law.pieces(rows, gpu, every[0].coefficients), low, high
+    if len(rows) > _MOST_ROWS:
+        return _sampled_pieces(law, rows, gpu, every, first)
     hertz = np.full((len(rows), 1), gpu.clock_boost_mhz * 1e6)
     tried = [law.pieces(rows, gpu, member.coefficients) for member in every]
     weight = np.array([member.weight for member in every])
@@ -199,6 +204,24 @@ def member_pieces(
     center = times + bands.mean(axis=1)[:, None] - base
     scale = (bands[:, 1] - bands[:, 0])[:, None] / 2.0 / np.log(19.0)
     return pieces, _quantile(center, scale, weight, 0.05), _quantile(center, scale, weight, 0.95)
+
+
+def _sampled_pieces(
+    law: Law, rows: OperatorColumns, gpu: Gpu, every: tuple[Member, ...], first: Pieces | None
+) -> tuple[Pieces, Floats, Floats]:
+    """Return the parts of many rows as one candidate has them, with bounds told by some of the rows."""
+    places = np.linspace(0, len(rows) - 1, _MOST_ROWS).astype(np.int64)
+    some = rows.take(places)
+    if first is None:
+        hertz = np.full((len(places), 1), gpu.clock_boost_mhz * 1e6)
+        times = np.stack([duration_s(law.pieces(some, gpu, m.coefficients), hertz)[:, 0] for m in every])
+        weight = np.array([member.weight for member in every])
+        middle = _weighted_middle(times, weight / weight.sum())
+        chosen = every[int(np.bincount(middle).argmax())]
+        first = law.pieces(rows, gpu, chosen.coefficients)
+    _, low, high = member_pieces(law, some, gpu, every, first.take(places))
+    bounds = np.quantile(low, _OUTER), np.quantile(high, 1.0 - _OUTER)
+    return first, np.full(len(rows), bounds[0]), np.full(len(rows), bounds[1])
 
 
 def _weighted_middle(times: Floats, weight: Floats) -> Ints:
