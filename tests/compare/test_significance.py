@@ -84,6 +84,12 @@ def test_identical_figures_are_unchanged() -> None:
     assert judge(given_error(np.array([0.0]), np.array([0.0]), "model"), LIMIT) == ["unchanged"]
 
 
+def test_one_run_beside_itself_is_unchanged_though_its_sums_round_otherwise() -> None:
+    made = compare_means(np.array([[755.6300825287788]]), np.array([[755.630082528779]]))
+    assert (made.low[0], made.change[0], made.high[0]) == (0.0, 0.0, 0.0)
+    assert list(judge(made, LIMIT)) == ["unchanged"]
+
+
 def test_a_prior_that_does_not_fit_the_runs_is_dropped() -> None:
     wide = np.array([[90.0], [100.0], [111.0]])
     effects = compare_means(wide, wide * 1.03)

@@ -87,7 +87,7 @@ def _measured(measured: pl.DataFrame | None) -> pl.DataFrame:
     energy = load_schema("energy")
     rows = energy.empty() if measured is None else measured
     rows = rows.filter(pl.col("signature").is_not_null() & (pl.col("launches") > 0))
-    return rows.group_by("signature").agg(
+    return rows.group_by("signature", maintain_order=True).agg(
         pl.col("launches").sum().alias("seen_launches"),
         pl.col("duration_ns").sum().alias("seen_ns"),
         *(

@@ -99,7 +99,7 @@ def sum_rows(rows: pl.DataFrame, level: str, by: str | None) -> pl.DataFrame:
         pl.col("reason").drop_nulls().first(),
         timed.any().alias("compared"),
     ]
-    grouped = rows.group_by(by).agg(sums) if by else rows.select(sums)
+    grouped = rows.group_by(by, maintain_order=True).agg(sums) if by else rows.select(sums)
     name = pl.col(by) if by else pl.lit(COMPARED)
     sums_by_row = grouped.with_columns(
         pl.lit(level).alias("level"),

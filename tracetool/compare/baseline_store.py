@@ -168,7 +168,7 @@ class Store:
         one = run.classes
         places = (
             one.sequence.with_row_index("place")
-            .group_by("row")
+            .group_by("row", maintain_order=True)
             .agg(pl.col("place").cast(pl.Int32).alias("places"))
         )
         frame = (

@@ -116,7 +116,7 @@ def _learned(request: DiffRequest, sides: tuple[Side, Side]) -> DiffRequest:
 
 def run_figures(side: Side) -> Mapping[str, Floats]:
     """Return the whole-run figures of each run of a side: energy, time, power, edp. Shape (runs,) each."""
-    sums = side.per_run.group_by("run").agg(pl.col("energy_j").sum()).sort("run")
+    sums = side.per_run.group_by("run", maintain_order=True).agg(pl.col("energy_j").sum()).sort("run")
     energy = sums["energy_j"].to_numpy() + np.array(side.gap_j)
     time = np.array(side.span_s)
     power = np.divide(energy, time, out=np.zeros_like(energy), where=time > 0)

@@ -62,7 +62,11 @@ def context_shares(run: Run, power_w: pl.DataFrame) -> dict[str, Floats]:
         context_times = pl.DataFrame(
             {"name": device_kernels["name"], "context": contexts.astype(str), "s": length}
         )
-        for row in context_times.group_by("name", "context").agg(pl.col("s").sum()).iter_rows(named=True):
+        for row in (
+            context_times.group_by("name", "context", maintain_order=True)
+            .agg(pl.col("s").sum())
+            .iter_rows(named=True)
+        ):
             own = shares.setdefault(row["name"], np.zeros(len(CONTEXTS)))
             own[CONTEXTS.index(row["context"])] += row["s"]
     return {name: spent / max(float(spent.sum()), 1e-300) for name, spent in shares.items()}
@@ -104,7 +108,7 @@ def _side(loaded: LoadedRun) -> tuple[dict[str, Floats], dict[str, float]] | Non
     total = max(float(with_power["energy_j"].sum()), 1e-300)
     worth = {
         str(n): float(e) / total
-        for n, e in with_power.group_by("name").agg(pl.col("energy_j").sum()).iter_rows()
+        for n, e in with_power.group_by("name", maintain_order=True).agg(pl.col("energy_j").sum()).iter_rows()
     }
     return context_shares(loaded.run, power), worth
 
@@ -281,7 +285,7 @@ def _ratios(loaded: LoadedRun, side: Side, clocks: Sequence[float], name: str) -
     placed = signature.with_columns(side.first_run_classes.alias("class"))
     return (
         placed.join(one.with_columns(pl.col("signature").cast(pl.Int64)), on="signature", how="inner")
-        .group_by("class")
+        .group_by("class", maintain_order=True)
         .agg(
             (pl.col("t1").sum() / pl.col("t0").sum()).alias("clock_time_ratio"),
             (pl.col("p1").mean() / pl.col("p0").mean()).alias("clock_power_ratio"),

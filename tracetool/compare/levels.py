@@ -121,7 +121,7 @@ def _grouped(level: str, sides: tuple[Side, Side], pairs: pl.DataFrame, criteria
         {"level": [level] * len(names), "name": names}, schema={"level": pl.String, "name": pl.String}
     )
     figures = [_per_run(rows, names, len(s.runs)) for rows, s in zip(per_run, sides, strict=True)]
-    causes = pairs.group_by(pl.col(level).fill_null(_NONE[level]).alias("name")).agg(
+    causes = pairs.group_by(pl.col(level).fill_null(_NONE[level]).alias("name"), maintain_order=True).agg(
         *(pl.col(c).sum() for c in CAUSES), (pair_half_width() ** 2).sum().sqrt().alias("error_j")
     )
     table = table.join(causes, on="name", how="left", maintain_order="left")
@@ -166,7 +166,7 @@ def _kernels(
         members.append(part.join(places, on="label").select("class", "at", "share"))
         rows = (
             side.per_run.join(part, on="class", how="inner")
-            .group_by("run", "label")
+            .group_by("run", "label", maintain_order=True)
             .agg((pl.col(c) * pl.col("share")).sum().alias(c) for c in _SUMS)
         )
         figures.append(_per_run(rows, numbers, len(side.runs)))

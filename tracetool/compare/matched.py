@@ -42,7 +42,7 @@ def matched_pairs(parts: pl.DataFrame, base: Side, head: Side, clock_ratios: pl.
         shares = _shares(parts.filter(pl.col("side") == name), side)
         models = clock_ratios.filter(pl.col("side") == name).drop("side")
         rows = shares.join(models, on="class", how="left")
-        summed = rows.group_by("pair").agg(
+        summed = rows.group_by("pair", maintain_order=True).agg(
             pl.col("relation").first().alias(f"relation_{name}"),
             _names("name", "energy_j").alias(f"name_{name}"),
             *(_names(c, "energy_j", 1).alias(f"{c}_{name}") for c in ("family", "operator", "range")),
@@ -152,6 +152,6 @@ def model_error_j(pairs: pl.DataFrame) -> float:
     """
     common = pl.col("relation").is_in(["same", "relocated"])
     signed = pair_half_width() * (pl.col("energy_j_head") - pl.col("energy_j_base")).sign()
-    families = pairs.filter(common).group_by("family").agg(signed.sum().alias("j"))["j"]
+    families = pairs.filter(common).group_by("family", maintain_order=True).agg(signed.sum().alias("j"))["j"]
     apart = pairs.filter(~common).select((pair_half_width() ** 2).sum().alias("j"))["j"]
     return math.sqrt(float((families**2).sum()) + float(apart[0] or 0.0)) / Z90

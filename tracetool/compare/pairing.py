@@ -111,7 +111,7 @@ def _left_over(rest: pl.DataFrame, pair_parts: Sequence[pl.DataFrame], side: str
     paired = (
         pl.concat(pair_parts)
         .filter(pl.col("side") == side)
-        .group_by("class")
+        .group_by("class", maintain_order=True)
         .agg(pl.col("launches").sum().alias("taken"))
     )
     left = rest.select("class", "launches").join(paired, on="class", how="left")
@@ -128,7 +128,7 @@ def _name_operator_matches(parts: pl.DataFrame, base: Side, head: Side) -> pl.Da
             .join(
                 operator_parts.filter(pl.col("side") == name).select("class", "pair"), on="class", how="inner"
             )
-            .group_by("pair")
+            .group_by("pair", maintain_order=True)
             .agg(pl.col("call").n_unique().alias("calls"), pl.len().alias("all"))
             .select(
                 pl.lit(name).alias("side"),
@@ -139,7 +139,7 @@ def _name_operator_matches(parts: pl.DataFrame, base: Side, head: Side) -> pl.Da
             for name, side in (("base", base), ("head", head))
         ]
     )
-    each = calls.group_by("pair").agg(
+    each = calls.group_by("pair", maintain_order=True).agg(
         pl.col("each").filter(pl.col("side") == s).first().alias(s) for s in ("base", "head")
     )
     named = each.select("pair", _count_relation(pl.col("base"), pl.col("head")).alias("named"))
@@ -207,15 +207,19 @@ def _by_place(
         families = (base if side == "base" else head).classes.select("class", "family")
         inside = frame.join(both, on=["before", "after"], how="inner").with_row_index("hole")
         with_family = inside.explode("class").join(families, on="class", how="left", maintain_order="left")
-        inside = inside.join(with_family.group_by("hole").agg("family"), on="hole", how="left")
-        contents[side] = inside.group_by("place").agg(
+        inside = inside.join(
+            with_family.group_by("hole", maintain_order=True).agg("family"), on="hole", how="left"
+        )
+        contents[side] = inside.group_by("place", maintain_order=True).agg(
             pl.col("times").sum().alias(f"{side}_times"),
             (pl.col("class").list.len() * pl.col("times")).sum().alias(f"{side}_launches"),
             pl.col("class").explode().unique().sort().alias(f"{side}_classes"),
             pl.col("family").explode().unique().alias(f"{side}_families"),
         )
         launched = (
-            inside.explode("class").group_by("place", "class").agg(pl.col("times").sum().alias("count"))
+            inside.explode("class")
+            .group_by("place", "class", maintain_order=True)
+            .agg(pl.col("times").sum().alias("count"))
         )
         whole = (base if side == "base" else head).sequence["class"].value_counts(name="all")
         share = launched.join(whole, on="class", how="left").with_columns(
@@ -243,12 +247,12 @@ def _by_place(
         "head_times",
     )
     joined = pl.concat(parts).join(groups, on="place", how="inner")
-    times = groups.group_by("group").agg(
+    times = groups.group_by("group", maintain_order=True).agg(
         pl.col("relation").mode().sort().first().alias("said"),
         pl.col("base_times").sum(),
         pl.col("head_times").sum(),
     )
-    summed = joined.group_by("side", "class", "group").agg(pl.col("launches").sum())
+    summed = joined.group_by("side", "class", "group", maintain_order=True).agg(pl.col("launches").sum())
     return summed.join(times, on="group", how="left").sort("group", "side", "class").select(
         "side",
         "class",

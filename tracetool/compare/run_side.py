@@ -251,7 +251,7 @@ def _measured(
         )
     measured_j = (
         energy.filter(pl.col("signature").is_not_null() & pl.col("energy_j").is_not_null())
-        .group_by("signature")
+        .group_by("signature", maintain_order=True)
         .agg(*(pl.col(c).sum() for c in ("launches", "energy_j", "energy_low_j", "energy_high_j")))
         .filter(pl.col("launches") > 0)
         .select(

@@ -92,7 +92,7 @@ def scope_figures(sides: tuple[Side, Side], thresholds: Sequence[Threshold]) -> 
 def _large_families(sides: tuple[Side, Side]) -> list[str]:
     large = set()
     for side in sides:
-        sums = side.classes.group_by("family").agg(pl.col("energy_j").sum())
+        sums = side.classes.group_by("family", maintain_order=True).agg(pl.col("energy_j").sum())
         whole = float(sums["energy_j"].sum())
         large |= {str(f) for f in sums.filter(pl.col("energy_j") >= LEAST_SHARE * whole)["family"]}
     return sorted(large)

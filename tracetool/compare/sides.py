@@ -93,7 +93,7 @@ class Side:
         labels = self.classes.select("class", label.alias("label"))
         return (
             self.per_run.join(labels, on="class", how="left")
-            .group_by("run", "label")
+            .group_by("run", "label", maintain_order=True)
             .agg(*(pl.col(c).sum() for c in ("launches", "time_s", "energy_j")))
         )
 
@@ -216,7 +216,7 @@ def make_side(runs: Sequence[RunClasses], *, per_step: bool, ignore: Sequence[st
     numbers = classes.select("key", "class")
     per_run = (
         united.join(numbers, on="key", how="left")
-        .group_by("run", "class")
+        .group_by("run", "class", maintain_order=True)
         .agg(*(pl.col(c).sum() for c in ("launches", "time_s", "energy_j")))
     )
     placed = [p.join(numbers, on="key", how="left", maintain_order="left")["class"] for p in parts]

@@ -100,8 +100,9 @@ def compare_means(
     shift = np.where(good, y.mean(axis=0) - x.mean(axis=0), np.nan)
     moderated = moderate(base, head, spread, within)
     error = np.sqrt(moderated.variance * (1.0 / n + 1.0 / m))
-    if n == m == 1:  # one run beside itself: nothing was run twice, and nothing changed
-        error = np.where(shift == 0, 0.0, error)
+    if n == m == 1:  # one run beside itself: nothing was run twice, and nothing changed but by rounding
+        same = np.abs(shift) < ROUNDING
+        shift, error = np.where(same, 0.0, shift), np.where(same, 0.0, error)
     basis = f"the runs and {spread.source}" if n + m > 2 else spread.source
     return _effects(shift, error, moderated.freedom, basis)
 

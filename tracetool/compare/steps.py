@@ -123,14 +123,14 @@ def step_times(kernels: pl.DataFrame, step: pl.Series, ranges: pl.DataFrame, cla
         pl.col("range").alias("range_name"), "signature", pl.int_range(pl.len()).alias("row")
     )
     times = (
-        inside.group_by("step", "range_name", "signature")
+        inside.group_by("step", "range_name", "signature", maintain_order=True)
         .agg((pl.col("duration_ns").sum() / 1e9).alias("time_s"))
         .join(place, on=["range_name", "signature"], how="inner")
         .select("step", "row", "time_s")
         .sort("step", "row")
     )
     bounds = (
-        inside.group_by("step")
+        inside.group_by("step", maintain_order=True)
         .agg(
             pl.col("start_ns").min(),
             (pl.col("start_ns") + pl.col("duration_ns")).max().alias("end_ns"),
@@ -194,7 +194,7 @@ def step_sums(
         share = pl.col("share") if "share" in places.columns else pl.lit(1.0)
         rows = (
             side.by_step.join(places, on="class", how="inner")
-            .group_by("run", "step", "at")
+            .group_by("run", "step", "at", maintain_order=True)
             .agg((pl.col(c) * share).sum() for c in ("time_s", "energy_j"))
         )
         of, at = rows["run"].to_numpy(), rows["at"].to_numpy()
@@ -260,7 +260,11 @@ def within_whole(sides: Sequence[SteppedSide], figure: Figure) -> float:
     """Return the relative variance that steps leave in a whole run's mean, its gaps included. [1]"""
     figures = []
     for side in sides:
-        sums = side.by_step.group_by("run", "step").agg(pl.col("time_s", "energy_j").sum()).sort("step")
+        sums = (
+            side.by_step.group_by("run", "step", maintain_order=True)
+            .agg(pl.col("time_s", "energy_j").sum())
+            .sort("step")
+        )
         for number, run in enumerate(side.runs):
             run_sums = sums.filter(pl.col("run") == number)
             if run.steps_taken is None or run_sums.height != len(run.steps_taken.span_s):
