@@ -94,11 +94,9 @@ def words_of_set(one: FittedSet) -> tuple[str, ...]:
     return tuple(word for word in kernel_words(one.cells[0].implementation).split("_") if len(word) > 2)
 
 
-def fit_set(
-    law: str, name: str, of_set: Sequence[Cell], center: Mapping[str, float] | None = None
-) -> FittedSet:
+def fit_set(law: str, name: str, of_set: Sequence[Cell]) -> FittedSet:
     """Fit one implementation on half of the groups of shapes; errors and band are of the other half."""
-    fit = fit_joint(laws()[law], [merge(c.half(0) for c in group) for group in by_gpu(of_set)], center)
+    fit = fit_joint(laws()[law], [merge(c.half(0) for c in group) for group in by_gpu(of_set)])
     return scored(law, name, of_set, fit)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tracetool.calibrate.few import fit_few
-from tracetool.calibrate.joint import GpuRows, errors, fit_joint, fit_near
+from tracetool.calibrate.joint import GpuRows, errors, fit_joint, fit_near, posterior
 from tracetool.calibrate.time import LawRows
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.implementations import implementations
@@ -15,6 +15,48 @@ from tracetool.families.pricing import laws
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 
+
+def _operators(family: str, texts: dict[str, str], **numbers: float) -> OperatorColumns:
+    sizes = np.array([1.0, 3.0, 16.0])
+    columns = {k: np.full(3, v) for k, v in numbers.items()} | {"batch": sizes, "tokens": 64.0 * sizes}
+    texts = {"dtype": "bf16", **texts}
+    return OperatorColumns(
+        np.full(3, family, dtype=object),
+        {**columns, **{k: np.full(3, v, dtype=object) for k, v in texts.items()}},
+    )
+
+
+_HEADS = {"heads": 32.0, "kv_heads": 8.0, "head_dim": 128.0, "kv_len": 2048.0}
+_LATENT = {
+    "heads": 64.0,
+    "kv_lora_rank": 512.0,
+    "rope_dim": 64.0,
+    "nope_dim": 128.0,
+    "v_dim": 128.0,
+    "kv_len": 2048.0,
+}
+_EXPERTS = {"hidden": 4096.0, "intermediate": 2048.0, "top_k": 4.0, "experts": 32.0, "tp": 1.0, "ep": 1.0}
+_DELTA = {
+    "seq_len": 512.0,
+    "num_k_heads": 16.0,
+    "num_v_heads": 32.0,
+    "head_k_dim": 128.0,
+    "head_v_dim": 128.0,
+}
+_CONTEXT, _TOKEN = {"phase": "context"}, {"phase": "generation"}
+#: Rows of every law whose equations take a coefficient a row.
+SHAPES = {
+    "prefill": _operators("attention", {"phase": "prefill"}, **_HEADS, q_len=2048.0, causal=1.0),
+    "encoder": _operators("attention", {"phase": "prefill"}, **_HEADS, q_len=2048.0, causal=0.0),
+    "decode": _operators("attention", {"phase": "decode"}, **_HEADS, q_len=1.0),
+    "mla_prefill": _operators("attention", {"phase": "prefill"}, **_LATENT, q_len=2048.0),
+    "mla_decode": _operators("attention", {"phase": "decode"}, **_LATENT, q_len=1.0),
+    "conv1d": _operators("ssm", {**_CONTEXT, "implementation": "causal_conv1d_fn"}, **_DELTA),
+    "conv1d_update": _operators("ssm", {**_TOKEN, "implementation": "causal_conv1d_update"}, **_DELTA),
+    "gdn_chunk": _operators("ssm", {**_CONTEXT, "implementation": "chunk_gated_delta_rule"}, **_DELTA),
+    "gdn_update": _operators("ssm", {**_TOKEN, "implementation": "fused_recurrent"}, **_DELTA),
+    **{name: _operators("moe", {}, **_EXPERTS) for name in laws() if name.startswith("moe")},
+}
 LAW = laws()["decode"]
 TRUTH = {"launch_us": 9.0, "step_clk": 900.0}
 
@@ -81,3 +123,30 @@ def test_ten_rows_of_a_new_gpu_are_worth_a_calibration(gpus: tuple[Gpu, Gpu]) ->
     assert np.median(error) < 0.14
     assert fit.spread[""][0] < 0 < fit.spread[""][1]
     assert fit.spread[""][1] < 0.5  # what is known of the spread narrows with the rows
+
+
+@pytest.mark.parametrize("name", sorted(name for name, law in laws().items() if law.by_row))
+def test_a_law_that_takes_a_coefficient_a_row_gives_what_one_for_all_gives(name: str) -> None:
+    law, gpu = laws()[name], load_gpu("h100-sxm")
+    rows = SHAPES[name]
+    count = len(rows)
+    priors = {key: one.value for key, one in law.priors.items()}
+    moved = {key: value * 1.07 if law.priors[key].fitted else value for key, value in priors.items()}
+    hertz = np.full((2 * count, 1), gpu.clock_boost_mhz * 1e6)
+    columns = {
+        key: np.repeat([value, moved[key]], count) if law.priors[key].fitted else value
+        for key, value in priors.items()
+    }
+    twice = rows.take(np.tile(np.arange(count), 2))
+    together = duration_s(law.parts(twice, gpu, columns), hertz)[:, 0]
+    apart = [duration_s(law.parts(rows, gpu, given), hertz[:count])[:, 0] for given in (priors, moved)]
+    np.testing.assert_allclose(together, np.concatenate(apart), rtol=1e-12)
+    assert not np.allclose(apart[0], apart[1])
+
+
+def test_a_coefficient_the_rows_say_nothing_of_keeps_its_spread(gpus: tuple[Gpu, Gpu]) -> None:
+    part = measured(gpus[0], 60, 6)
+    center = {name: one.value for name, one in LAW.priors.items()}
+    _, deviation = posterior(LAW, [part], fit_near(LAW, [part], center, center, 0.35), center, 0.35)
+    assert deviation["kv8_step"] == pytest.approx(0.35)  # no row has keys of 8 bits
+    assert deviation["launch_us"] < 0.15

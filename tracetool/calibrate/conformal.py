@@ -8,11 +8,10 @@ from typing import Final
 import numpy as np
 
 from tracetool.core.arrays import Floats, Ints
+from tracetool.core.interval import Band
 
 #: Fewer groups of shapes of a kind than this share the residuals of all kinds.
 LEAST_GROUPS: Final = 20
-
-Band = tuple[float, float]
 
 
 def band(error: Floats, groups: int) -> Band:

@@ -7,11 +7,11 @@ from typing import Final
 
 import numpy as np
 
-from tracetool.calibrate.conformal import Band, percent
-from tracetool.calibrate.joint import ARCHITECTURE_SD, GpuRows, errors, fit_near, posterior_cost
+from tracetool.calibrate.conformal import percent
+from tracetool.calibrate.joint import ARCHITECTURE_SD, GpuRows, errors, fit_near, posterior
 from tracetool.calibrate.time import LawFit, LawRows
 from tracetool.core.arrays import Floats
-from tracetool.core.interval import Z90
+from tracetool.core.interval import Z90, Band
 from tracetool.families.implementations import Implementation, implementations
 from tracetool.families.law import Law
 from tracetool.hardware.gpu import Gpu
@@ -57,29 +57,25 @@ def fit_few(
     priors = {name: one.value for name, one in law.priors.items()}
     centers = [{**priors, **start}]
     centers += [{**priors, **one.laws[law.name].on(gpu.architecture)} for one in every]
-    values = _best(law, GpuRows(gpu, data), centers)
+    values, deviation = _best(law, GpuRows(gpu, data), centers)
     error = _held_out(law, data, gpu, centers)
     prior_sd = (spread[1] - spread[0]) / 2.0 / Z90
-    sd = np.sqrt((_PRIOR_ROWS * prior_sd**2 + float((error**2).sum())) / (_PRIOR_ROWS + len(error)))
-    band = (float(-Z90 * sd), float(Z90 * sd))
+    squares = _PRIOR_ROWS * prior_sd**2 + float((error**2).sum())
+    band = Z90 * float(np.sqrt(squares / (_PRIOR_ROWS + len(error))))
+    # each row is judged by a band its own error did not go into
+    others = Z90 * np.sqrt((squares - error**2) / (_PRIOR_ROWS + len(error) - 1.0))
     off = np.abs(np.expm1(-error)) * 100.0
-    inside = ((error >= band[0]) & (error <= band[1])).astype(np.float64)
-    low = {
-        k: max(values[k] * np.exp(-Z90 * ARCHITECTURE_SD), c.low) for k, c in law.priors.items() if c.fitted
-    }
-    high = {
-        k: min(values[k] * np.exp(Z90 * ARCHITECTURE_SD), c.high) for k, c in law.priors.items() if c.fitted
-    }
+    bounds = {k: (law.priors[k].low, law.priors[k].high) for k in deviation}
     return LawFit(
-        values,
-        low,
-        high,
-        {"": band},
-        len(error),
-        float(off.mean()),
-        float(np.median(off)),
-        percent(inside),
-        {},
+        values=values,
+        low={k: max(values[k] * np.exp(-Z90 * sd), bounds[k][0]) for k, sd in deviation.items()},
+        high={k: min(values[k] * np.exp(Z90 * sd), bounds[k][1]) for k, sd in deviation.items()},
+        spread={"": (-band, band)},
+        rows=len(error),
+        mape_percent=float(off.mean()),
+        mdape_percent=float(np.median(off)),
+        coverage_percent=percent((np.abs(error) <= others).astype(np.float64)),
+        of_kind={},
     )
 
 
@@ -91,16 +87,19 @@ def _held_out(law: Law, data: LawRows, gpu: Gpu, centers: Sequence[Mapping[str, 
     for part in range(min(_FOLDS, len(groups))):
         others, own = np.flatnonzero(fold != part), np.flatnonzero(fold == part)
         fitted = others if others.size else own
-        values = _best(law, GpuRows(gpu, data.take(fitted)), centers)
+        values, _ = _best(law, GpuRows(gpu, data.take(fitted)), centers)
         error[own] = -errors(law, GpuRows(gpu, data.take(own)), values)
     return error
 
 
-def _best(law: Law, part: GpuRows, centers: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the best of the fits about each center, of those that suit the rows best as they are."""
+def _best(
+    law: Law, part: GpuRows, centers: Sequence[Mapping[str, float]]
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the best of the fits about each center that suits the rows as it is, and their deviations."""
     by_error = sorted(centers, key=lambda center: float(np.abs(errors(law, part, center)).mean()))
-    fits = [
-        (fit_near(law, [part], center, center, ARCHITECTURE_SD, steps=8), center)
-        for center in by_error[:_TRIED]
-    ]
-    return min(fits, key=lambda one: posterior_cost(law, [part], one[0], one[1], ARCHITECTURE_SD))[0]
+    fits = []
+    for center in by_error[:_TRIED]:
+        values = fit_near(law, [part], center, center, ARCHITECTURE_SD, steps=8)
+        fits.append((values, *posterior(law, [part], values, center, ARCHITECTURE_SD)))
+    values, _, deviation = min(fits, key=lambda one: one[1])
+    return values, deviation

@@ -7,34 +7,33 @@ factors of its own, drawn towards 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
-from tracetool.calibrate.time import LawRows, residuals, sample
-from tracetool.core.arrays import Floats, Ints
+from tracetool.calibrate.time import ROBUST, LawRows, best_choices, residuals, sample
+from tracetool.core.arrays import Floats
 from tracetool.families.law import Law
 from tracetool.hardware.gpu import Gpu
 
-#: Rows of each GPU that coefficients and choices are fitted to, drawn at random. [rows]
+#: Rows of each GPU that coefficients and choices are fitted to, drawn at random. [rows] Settings.
 FIT_ROWS: Final = 500
 CHOICE_ROWS: Final = 160
-#: Rows each GPU counts for at most: rows of like shapes are not independent. [rows]
+#: Rows each GPU counts for at most: rows of like shapes are not independent. [rows] A prior.
 COUNTED_ROWS: Final = 300.0
-#: A residual beyond this counts as an outlier: ln of a factor. [1]
-OUTLIER: Final = 0.06
 #: Standard deviation of ln of a coefficient about its center: that of a law's prior, and that of an
-#: architecture's about the implementation's. [1]
+#: architecture's about the implementation's. [1] Priors.
 PRIOR_SD: Final = 0.6
 ARCHITECTURE_SD: Final = 0.35
 #: A coefficient within this of its center is the center's: ln of a factor, of an implementation and of an
-#: architecture. [1]
+#: architecture. [1] Settings of the method: what they cost is in the errors held back.
 SAME: Final = 0.08
 SAME_ARCHITECTURE: Final = 0.15
-#: A residual of a row whose time no law can give. [1]
+#: A residual of a row whose time no law can give. [1] By definition larger than any outlier that counts.
 _IMPOSSIBLE: Final = 3.0
+#: Step of ln of a coefficient for its derivative. [1] A setting of the method.
 _STEP: Final = 3e-3
 
 
@@ -64,13 +63,7 @@ def errors(law: Law, part: GpuRows, values: Mapping[str, float]) -> Floats:
     return np.where(np.isfinite(off), off, _IMPOSSIBLE)
 
 
-def fit_joint(
-    law: Law,
-    parts: Sequence[GpuRows],
-    center: Mapping[str, float] | None = None,
-    *,
-    architectures: bool = True,
-) -> JointFit:
+def fit_joint(law: Law, parts: Sequence[GpuRows]) -> JointFit:
     """Fit an implementation's coefficients to all GPUs, then what each architecture changes of them.
 
     Parameters
@@ -79,16 +72,11 @@ def fit_joint(
         The law that times the rows.
     parts : sequence of GpuRows
         Rows of each GPU; every GPU weighs the same.
-    center : mapping of str to float, optional
-        Coefficients to start from and stay near; by default the law's priors.
-    architectures : bool
-        Whether architectures get coefficients of their own.
     """
-    start = {k: c.value for k, c in law.priors.items()} | dict(center or {})
-    shared = _near(law, parts, start, PRIOR_SD, SAME)
+    shared = _near(law, parts, {k: c.value for k, c in law.priors.items()}, PRIOR_SD, SAME)
     names = sorted({part.gpu.architecture for part in parts})
     own: dict[str, Mapping[str, float]] = {}
-    for name in names if architectures and len(names) > 1 else ():
+    for name in names if len(names) > 1 else ():
         values = _near(
             law,
             [part for part in parts if part.gpu.architecture == name],
@@ -135,14 +123,13 @@ def fit_near(
     *,
     free: Sequence[str] | None = None,
     steps: int = 25,
-    rows: int = FIT_ROWS,
 ) -> dict[str, float]:
     r"""Return the coefficients of greatest posterior: errors robustly small, each near its center.
 
     .. math:: \min_x \sum_g \frac{N}{n_g} \sum_i \rho(e_{gi}) + \sum_k \left(
        \frac{s \, (x_k - c_k)}{\sigma} \right)^2, \quad x = \ln \theta
 
-    by damped Gauss-Newton steps, with :math:`\rho` the smooth L1 norm beyond ``OUTLIER``.
+    by damped Gauss-Newton steps, with :math:`\rho` the smooth L1 norm beyond ``ROBUST``.
 
     Parameters
     ----------
@@ -152,10 +139,60 @@ def fit_near(
         Standard deviation of ln of a coefficient about its center.
     free : sequence of str, optional
         The coefficients that move; by default all a fit moves.
-    steps, rows : int
-        Most steps; rows of each GPU that are looked at.
+    steps : int
+        Most steps.
     """
-    return _fit(law, [GpuRows(p.gpu, sample(p.data, rows)) for p in parts], start, center, sd, free, steps)[0]
+    some = [GpuRows(p.gpu, sample(p.data, FIT_ROWS)) for p in parts]
+    return _fit(law, some, start, center, sd, free, steps)[0]
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """What a fit minimizes: rows, the coefficients that move, their center and how strongly it draws."""
+
+    law: Law
+    parts: Sequence[GpuRows]
+    fixed: Mapping[str, float]  # every coefficient, those that move among them
+    names: Sequence[str]  # those that move
+    center: Floats  # ln
+    pull: float  # a residual of the size of an outlier weighs as much as one standard deviation
+
+    @classmethod
+    def of(
+        cls,
+        law: Law,
+        parts: Sequence[GpuRows],
+        values: Mapping[str, float],
+        center: Mapping[str, float],
+        sd: float,
+        free: Sequence[str] | None = None,
+    ) -> _Problem:
+        names = [k for k, c in law.priors.items() if c.fitted and (free is None or k in free)]
+        return cls(law, parts, values, names, np.log([center[k] for k in names]), (ROBUST / sd) ** 2)
+
+    def at(self, x: Floats) -> dict[str, float]:
+        """Return all coefficients, those that move at the exponential of ``x``."""
+        return {**self.fixed, **{k: float(v) for k, v in zip(self.names, np.exp(x), strict=True)}}
+
+    def loss(self, x: Floats) -> tuple[float, list[Floats]]:
+        """Return what is minimized, and the errors of each part's rows."""
+        off = [errors(self.law, part, self.at(x)) for part in self.parts]
+        robust = sum(_smooth(e).mean() * _counted(len(e)) for e in off)
+        return float(robust + self.pull * ((x - self.center) ** 2).sum()), off
+
+    def normal(self, x: Floats, off: Sequence[Floats]) -> tuple[Floats, Floats]:
+        """Return the matrix and the slope of the normal equations."""
+        count = len(self.names)
+        matrix, slope = np.eye(count) * self.pull, self.pull * (x - self.center)
+        high = np.log([self.law.priors[k].high for k in self.names])
+        step = np.where(x + _STEP <= high, _STEP, -_STEP)
+        for part, error in zip(self.parts, off, strict=True):
+            moved = _moved(self.law, part, self.at(x), self.names, step)
+            jacobian = np.stack([(m - error) / h for m, h in zip(moved, step, strict=True)], axis=1)
+            weight = _counted(len(error)) / len(error) / np.sqrt(1.0 + (error / ROBUST) ** 2)
+            matrix += jacobian.T @ (jacobian * weight[:, None])
+            slope += jacobian.T @ (weight * error)
+        return matrix, slope
 
 
 def _fit(
@@ -167,43 +204,20 @@ def _fit(
     free: Sequence[str] | None,
     steps: int,
 ) -> tuple[dict[str, float], float]:
-    names = [k for k, c in law.priors.items() if c.fitted and (free is None or k in free)]
+    problem = _Problem.of(law, parts, start, center, sd, free)
+    names = problem.names
     low, high = (np.log([getattr(law.priors[k], side) for k in names]) for side in ("low", "high"))
-    middle = np.log([center[k] for k in names])
     x = np.clip(np.log([start[k] for k in names]), low, high)
-    # one residual of the size of an outlier weighs as much as one standard deviation
-    pull = (OUTLIER / sd) ** 2
-
-    def at(x: Floats) -> dict[str, float]:
-        return {**start, **{k: float(v) for k, v in zip(names, np.exp(x), strict=True)}}
-
-    def loss(x: Floats) -> tuple[float, list[Floats]]:
-        off = [errors(law, part, at(x)) for part in parts]
-        robust = sum(_smooth(e).mean() * _counted(len(e)) for e in off)
-        return float(robust + pull * ((x - middle) ** 2).sum()), off
-
-    best, off = loss(x)
+    best, off = problem.loss(x)
     if not names:
         return dict(start), best
     damping = 1e-2
-    acting = np.ones(len(names), dtype=np.bool_)  # those some row depends on
     for _ in range(steps):
-        moving = np.zeros(len(names), dtype=np.bool_)
-        matrix, slope = np.eye(len(names)) * pull, pull * (x - middle)
-        for part, error in zip(parts, off, strict=True):
-            jacobian = np.zeros((len(error), len(names)))
-            step = np.where(x + _STEP <= high, _STEP, -_STEP)
-            for place, moved in _moved(law, part, at(x), names, step, np.flatnonzero(acting)):
-                jacobian[:, place] = (moved - error) / step[place]
-            weight = _counted(len(error)) / len(error) / np.sqrt(1.0 + (error / OUTLIER) ** 2)
-            matrix += jacobian.T @ (jacobian * weight[:, None])
-            moving |= jacobian.any(axis=0)
-            slope += jacobian.T @ (weight * error)
-        acting = moving
+        matrix, slope = problem.normal(x, off)
         for _ in range(5):
             damped = matrix + damping * np.diag(np.diag(matrix)) + 1e-9 * np.eye(len(names))
             candidate = np.clip(x - np.clip(np.linalg.solve(damped, slope), -1.0, 1.0), low, high)
-            cost, candidate_off = loss(candidate)
+            cost, candidate_off = problem.loss(candidate)
             if cost < best:
                 break
             damping *= 5.0
@@ -212,49 +226,44 @@ def _fit(
         gain, best, x, off, damping = best - cost, cost, candidate, candidate_off, max(damping / 3.0, 1e-4)
         if gain < 2e-3 * best:
             break
-    return at(x), best
+    return problem.at(x), best
 
 
 def _moved(
-    law: Law, part: GpuRows, values: Mapping[str, float], names: Sequence[str], step: Floats, places: Ints
-) -> Iterator[tuple[int, Floats]]:
-    """Yield the errors with one coefficient after another moved by a step of its logarithm.
+    law: Law, part: GpuRows, values: Mapping[str, float], names: Sequence[str], step: Floats
+) -> Sequence[Floats]:
+    """Return the errors with one coefficient after another moved by a step of its logarithm, sizes pinned.
 
-    A law whose equations take a coefficient a row is given all of them at once: the rows again and again,
-    each time with another coefficient moved. One that chooses by a coefficient takes them one at a time.
+    A law whose equations take a coefficient a row gets all of them at once: the rows again and again, each
+    time with another coefficient moved.
     """
     count, data = len(part.data.measured_s), part.data
     if law.pin is not None:
         data = replace(data, rows=law.pin(data.rows, part.gpu, values))
-        part = GpuRows(part.gpu, data)
-    if law.name not in _ONE_AT_A_TIME:
-        at = np.tile(np.arange(count), len(places))
-        columns: dict[str, Any] = dict(values)
-        for turn, place in enumerate(places):
-            column = np.full(len(at), values[names[place]])
-            column[turn * count : (turn + 1) * count] *= np.exp(step[place])
-            columns[names[place]] = column
-        try:
-            off = errors(law, GpuRows(part.gpu, data.take(at)), columns)
-        except (TypeError, ValueError, IndexError):
-            _ONE_AT_A_TIME.add(law.name)
-        else:
-            yield from zip(places.tolist(), off.reshape(len(places), count), strict=True)
-            return
-    for place in places:
-        name = names[place]
-        yield int(place), errors(law, part, {**values, name: values[name] * float(np.exp(step[place]))})
+    moved = {name: values[name] * float(np.exp(h)) for name, h in zip(names, step, strict=True)}
+    if not law.by_row:
+        pinned = GpuRows(part.gpu, data)
+        return [errors(law, pinned, {**values, name: value}) for name, value in moved.items()]
+    columns: dict[str, Any] = dict(values)
+    for place, (name, value) in enumerate(moved.items()):
+        columns[name] = np.repeat(np.where(np.arange(len(names)) == place, value, values[name]), count)
+    again = GpuRows(part.gpu, data.take(np.tile(np.arange(count), len(names))))
+    return list(errors(law, again, columns).reshape(len(names), count))
 
 
-#: Laws found to choose by a coefficient.
-_ONE_AT_A_TIME: set[str] = set()
-
-
-def posterior_cost(
+def posterior(
     law: Law, parts: Sequence[GpuRows], values: Mapping[str, float], center: Mapping[str, float], sd: float
-) -> float:
-    """Return what :func:`fit_near` minimizes."""
-    return _fit(law, parts, values, center, sd, free=None, steps=0)[1]
+) -> tuple[float, dict[str, float]]:
+    """Return what :func:`fit_near` minimizes, and the standard deviation of ln of each coefficient.
+
+    Without rows that is ``sd``; the rows take from it what they tell (the Laplace approximation).
+    """
+    problem = _Problem.of(law, parts, values, center, sd)
+    x = np.log([values[k] for k in problem.names])
+    cost, off = problem.loss(x)
+    matrix, _ = problem.normal(x, off)
+    deviation = ROBUST * np.sqrt(np.diag(np.linalg.inv(matrix)))
+    return cost, {k: float(s) for k, s in zip(problem.names, deviation, strict=True)}
 
 
 def _counted(rows: int) -> float:
@@ -262,41 +271,22 @@ def _counted(rows: int) -> float:
 
 
 def _smooth(error: Floats) -> Floats:
-    return np.asarray(2.0 * OUTLIER**2 * (np.sqrt(1.0 + (error / OUTLIER) ** 2) - 1.0))
+    return np.asarray(2.0 * ROBUST**2 * (np.sqrt(1.0 + (error / ROBUST) ** 2) - 1.0))
 
 
 def _chosen(
     law: Law, parts: Sequence[GpuRows], start: Mapping[str, float], center: Mapping[str, float], sd: float
 ) -> dict[str, float]:
     """Return the coefficients with the best sizes and habits, tried one after another from several starts."""
-    choices = [k for k, c in law.priors.items() if c.choices]
     few = [GpuRows(p.gpu, sample(p.data, CHOICE_ROWS)) for p in parts]
-    if choices:
+
+    def fit(values: Mapping[str, float], steps: int) -> tuple[dict[str, float], float]:
+        return _fit(law, few, values, center, sd, None, steps)
+
+    if any(c.choices for c in law.priors.values()):
         tried = [
-            _chosen_from(law, few, {**start, **habits}, center, sd, choices) for habits in ({}, *law.habits)
+            fit(best_choices(law, {**start, **habits}, fit, trial_steps=2)[0], 4)
+            for habits in ({}, *law.habits)
         ]
         start = min(tried, key=lambda one: one[1])[0]
     return fit_near(law, parts, start, center, sd)
-
-
-def _chosen_from(
-    law: Law,
-    parts: Sequence[GpuRows],
-    start: Mapping[str, float],
-    center: Mapping[str, float],
-    sd: float,
-    choices: Sequence[str],
-) -> tuple[dict[str, float], float]:
-    best, cost = _fit(law, parts, start, center, sd, None, 5)
-    for _ in range(2):
-        before = cost
-        for name in choices:
-            for value in law.priors[name].choices:
-                if value == best[name]:
-                    continue
-                other, other_cost = _fit(law, parts, {**best, name: value}, center, sd, None, 2)
-                if other_cost < 0.995 * cost:
-                    best, cost = other, other_cost
-        if cost == before:
-            break
-    return _fit(law, parts, best, center, sd, None, 4)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from scipy.optimize import least_squares
 
-from tracetool.calibrate.conformal import Band, bands, held_inside, percent
+from tracetool.calibrate.conformal import bands, held_inside, percent
 from tracetool.core.arrays import Floats, Ints
-from tracetool.core.interval import Z90
+from tracetool.core.interval import Z90, Band
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.law import Law
 from tracetool.families.pieces import duration_s
@@ -54,6 +54,8 @@ LEAST_ROWS: Final = 100
 FOLDS: Final = 3
 #: A residual beyond this counts as an outlier: ln of a factor.
 ROBUST: Final = 0.06
+#: A size or habit is another where the cost falls below this share. [1] A setting of the method.
+WORTH: Final = 0.995
 #: Pull of each coefficient towards its prior: residuals per e-fold.
 PULL: Final = 0.15
 
@@ -160,25 +162,47 @@ def choose(law: Law, data: LawRows, gpu: Gpu, values: Mapping[str, float]) -> di
 
 
 def _chosen_from(law: Law, data: LawRows, gpu: Gpu, values: Mapping[str, float]) -> dict[str, float]:
-    """Return the coefficients with the best sizes and habits, tried one after another."""
-    choices = [k for k, c in law.priors.items() if c.choices]
-    best = dict(values)
-    if not choices:
-        return best
-    best, _ = fit_coefficients(law, data, gpu, best, 5)
-    cost = _cost(law, data, gpu, best)
+    def fit(start: Mapping[str, float], steps: int) -> tuple[dict[str, float], float]:
+        fitted, _ = fit_coefficients(law, data, gpu, start, steps)
+        return fitted, _cost(law, data, gpu, fitted)
+
+    if not any(c.choices for c in law.priors.values()):
+        return dict(values)
+    return best_choices(law, values, fit, trial_steps=3)[0]
+
+
+def best_choices(
+    law: Law,
+    start: Mapping[str, float],
+    fit: Callable[[Mapping[str, float], int], tuple[dict[str, float], float]],
+    trial_steps: int,
+) -> tuple[dict[str, float], float]:
+    """Return the coefficients with the best sizes and habits, tried one after another, and their cost.
+
+    Parameters
+    ----------
+    law : Law
+        The law whose choices are tried.
+    start : mapping of str to float
+        All its coefficients.
+    fit : callable
+        From coefficients and a number of steps to those fitted further, choices as they are, and their cost.
+    trial_steps : int
+        Steps each choice is given to show its worth.
+    """
+    best, cost = fit(start, 5)
     for _ in range(2):
         before = cost
-        for name in choices:
-            for value in law.priors[name].choices:
+        for name, coefficient in law.priors.items():
+            for value in coefficient.choices:
                 if value == best[name]:
                     continue
-                other, _ = fit_coefficients(law, data, gpu, {**best, name: value}, 3)
-                if (candidate_cost := _cost(law, data, gpu, other)) < cost * 0.995:
-                    best, cost = other, candidate_cost
+                other, other_cost = fit({**best, name: value}, trial_steps)
+                if other_cost < WORTH * cost:
+                    best, cost = other, other_cost
         if cost == before:
             break
-    return best
+    return best, cost
 
 
 def _cost(law: Law, data: LawRows, gpu: Gpu, values: Mapping[str, float]) -> float:

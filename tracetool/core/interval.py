@@ -10,3 +10,5 @@ LEVEL: Final = 0.90
 Z90: Final = 1.6448536269514722
 #: Ends of the names of columns: the value, and the two ends of its 90 % interval.
 ENDS: Final = ("", "_low", "_high")
+#: Lower and upper bound of a 90 % interval, of ln(measured / predicted) where not said otherwise.
+Band = tuple[float, float]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetool.core.arrays import Bools, Floats, Numbers, Texts
+from tracetool.core.arrays import Bools, Floats, Ints, Numbers, Texts
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,18 @@ class OperatorColumns:
         values = np.asarray(column, dtype=object)
         return np.where(values == "", default, values)
 
+    def distinct(self, name: str) -> tuple[list[str], Ints]:
+        """Return the distinct texts of a column, and the place of each row's among them. Shape (n,)."""
+        return distinct_texts(self.text(name))
+
     def take(self, rows: Bools | Numbers) -> OperatorColumns:
         """Return the chosen rows (mask or indices)."""
         return OperatorColumns(self.family[rows], {k: np.asarray(v)[rows] for k, v in self.columns.items()})
+
+
+def distinct_texts(column: Texts) -> tuple[list[str], Ints]:
+    """Return the distinct texts of a column, and the place of each row's among them. Shape (n,)."""
+    texts = column.tolist()
+    places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+    numbers = np.fromiter(map(places.__getitem__, texts), np.int64, len(texts))
+    return [str(text) for text in places], numbers

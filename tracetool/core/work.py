@@ -51,6 +51,10 @@ class Work:
             **{f.name: np.where(rows, getattr(other, f.name), getattr(self, f.name)) for f in fields(self)}
         )
 
+    def plus(self, other: Work) -> Work:
+        """Return the counts of both together."""
+        return Work(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
+
     def take(self, rows: Numbers | slice) -> Work:
         """Return the chosen rows (mask or indices)."""
         return Work(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})

@@ -30,23 +30,14 @@ from importlib.resources.abc import Traversable
 from types import MappingProxyType
 from typing import Any
 
-from tracetool.hardware.architecture import load_architecture
+from tracetool.core.interval import Band
+from tracetool.hardware.architecture import generations_apart, load_architecture
 from tracetool.hardware.load import load_gpu
 
-Band = tuple[float, float]
 
-
-def apart(one: str, other: str) -> float:
-    """Return how far apart two architectures are on the line from old to new kernels; 0 for itself."""
-    if one == other:
-        return 0.0
-    mine, theirs = load_architecture(one), load_architecture(other)
-    away = abs(mine.generation.value - theirs.generation.value)
-    return away + _ANOTHER + _OTHER_VENDOR * (mine.vendor != theirs.vendor)
-
-
-#: What another architecture, and another vendor's, adds to the distance. [generations] Both a prior.
-_ANOTHER, _OTHER_VENDOR = 0.01, 10.0
+def apart(one: str, other: str) -> tuple[bool, float]:
+    """Return how far apart two architectures are, in an order that puts one and itself first."""
+    return one != other, generations_apart(one, other)
 
 
 @dataclass(frozen=True)
@@ -255,5 +246,5 @@ def _tells(one: Implementation, called: str) -> bool:
 def _nearest(pool: tuple[Implementation, ...], law: str, architecture: str) -> tuple[Implementation, ...]:
     """Return those measured on the nearest architecture: where there are some on its own, only these."""
     away = [min(apart(a, architecture) for a in one.laws[law].architectures) for one in pool]
-    least = min(away, default=0.0)
+    least = min(away, default=(False, 0.0))
     return tuple(one for one, distance in zip(pool, away, strict=True) if distance <= least)

@@ -64,6 +64,9 @@ class Law:
     pin : callable, optional
         Rows of the same work that state the sizes a library would choose with these coefficients: a fit
         varies the coefficients about them without choosing anew.
+    by_row : bool
+        Whether the equations also take an array of each coefficient a fit moves, a value for every row: a fit
+        then varies all of them at once.
     other_kernels : bool
         Whether it is for kernels made for another architecture (``Architecture.other_kernels``): GPUs of
         that one lend the coefficients of ``parent``.
@@ -79,6 +82,7 @@ class Law:
     kind_of: Callable[[OperatorColumns], Ints] | None = None
     by_vendor: Mapping[str, Coefficients] = field(default_factory=dict)
     pin: Callable[[OperatorColumns, Gpu, Coefficients], OperatorColumns] | None = None
+    by_row: bool = False
     other_kernels: bool = False
 
     def kind(self, rows: OperatorColumns) -> Ints:

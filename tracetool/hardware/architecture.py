@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from tracetool.core.errors import BadInput
 from tracetool.hardware.number import KINDS, Number, read_number
+from tracetool.hardware.priors import prior_number
 
 #: Sections of numbers that every GPU of the architecture has unless its own file says otherwise.
 SHARED_SECTIONS: Final = ("compute", "clocks", "onchip", "link", "voltage")
@@ -152,3 +153,14 @@ def _other_kernels(where: str, entry: Any) -> OtherKernels | None:
         raise BadInput.in_file(where, "other_kernels names no architecture")
     share = read_number(where, "other_kernels.rate_share", entry.get("rate_share"))
     return OtherKernels(str(entry["architecture"]), share)
+
+
+def generations_apart(one: str, other: str) -> float:
+    """Return how far apart two architectures' kernels are, another vendor's further still. [generations]
+
+    >>> generations_apart("hopper", "hopper"), generations_apart("hopper", "blackwell")
+    (0.0, 1.0)
+    """
+    mine, theirs = load_architecture(one), load_architecture(other)
+    away = abs(mine.generation.value - theirs.generation.value)
+    return away + prior_number("carried_time.other_vendor") * (mine.vendor != theirs.vendor)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetool.core.arrays import Floats, Ints
+from tracetool.core.interval import Band
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.implementations import (
-    Band,
     Implementation,
     TransferBands,
     apart,
@@ -24,14 +24,16 @@ from tracetool.families.law import Law
 from tracetool.families.pieces import Pieces, duration_s
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
+from tracetool.hardware.priors import prior_number
 from tracetool.model.time_calibration import TimeCalibration, spread_key
 from tracetool.model.traced import beside_band, in_trace, trace_band, traced
 
 #: Steps that halve the bracket of a mixture's quantile. [1] By definition: 2^-16 of its width is left.
 _HALVINGS = 16
-#: Rows of a mixture whose bounds are told one by one; of more, these tell the bounds of all [rows], at this
-#: quantile of theirs [1]. Both a prior: settings of the method.
-_MOST_ROWS, _OUTER = 4_000, 0.2
+#: Rows of a mixture whose bounds are told one by one; of more, these tell the bounds of all. [rows] A prior.
+_MOST_ROWS = 4_000
+#: The quantile of those rows' bounds that all rows get. [1]
+_OUTER = prior_number("implementations.outer_quantile")
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ def priced(law: Law, rows: OperatorColumns, gpu: Gpu, calibration: TimeCalibrati
             weight = float(np.mean([member.weight for member in every]))
             every = (*every, own_member(law, gpu, calibration, weight))
         pieces, low, high = member_pieces(law, part, gpu, every, first)
-        if len(every) > 1 and not is_known(law.name, stack) and (bands := transfer_bands(law.name)):
+        if not is_known(law.name, stack) and (bands := transfer_bands(law.name)):
             low, high = low * bands.other_library, high * bands.other_library
         parts.append(Priced(places, pieces, low, high, basis))
     return parts
@@ -118,10 +120,12 @@ def split_by_implementation(rows: OperatorColumns) -> list[tuple[str, str, Ints]
     """Return each pair of stack and implementation that rows state, "" where none, with their places."""
     if "stack" not in rows.columns and "implementation" not in rows.columns:
         return [("", "", np.arange(len(rows)))]
-    pairs: dict[tuple[str, str], int] = {}
-    stated = zip(rows.text("stack"), rows.text("implementation"), strict=True)
-    number = np.fromiter((pairs.setdefault(pair, len(pairs)) for pair in stated), np.int64, len(rows))
-    return [(str(s), str(i), np.flatnonzero(number == place)) for (s, i), place in pairs.items()]
+    (stacks, stack), (names, name) = (rows.distinct(column) for column in ("stack", "implementation"))
+    pairs, number = np.unique(stack * len(names) + name, return_inverse=True)
+    return [
+        (stacks[pair // len(names)], names[pair % len(names)], np.flatnonzero(number == place))
+        for place, pair in enumerate(pairs.tolist())
+    ]
 
 
 def members(
@@ -152,7 +156,7 @@ def _member(law: Law, gpu: Gpu, one: Implementation, bands: TransferBands | None
     low, high = (side * wider for side in fitted.band_on(gpu.architecture))
     values, rows = fitted.on(gpu.architecture), fitted.gpus
     alike = [name for name in rows if load_gpu(name).architecture == gpu.architecture]
-    near = min((apart(load_gpu(name).architecture, gpu.architecture) for name in rows), default=0.0)
+    near = min((apart(load_gpu(name).architecture, gpu.architecture) for name in rows), default=(False, 0.0))
     donors = [name for name in rows if apart(load_gpu(name).architecture, gpu.architecture) <= near]
     weight = float(sum(rows[name] for name in donors))
     if gpu.name in rows:
@@ -185,43 +189,33 @@ def member_pieces(
     if len(every) == 1:
         low, high = np.broadcast_to(np.array(every[0].band)[:, None], (2, len(rows)))
         return law.pieces(rows, gpu, every[0].coefficients), low, high
-    if len(rows) > _MOST_ROWS:
-        return _sampled_pieces(law, rows, gpu, every, first)
-    hertz = np.full((len(rows), 1), gpu.clock_boost_mhz * 1e6)
-    tried = [law.pieces(rows, gpu, member.coefficients) for member in every]
+    few = len(rows) <= _MOST_ROWS
+    places = np.arange(len(rows)) if few else np.linspace(0, len(rows) - 1, _MOST_ROWS).astype(np.int64)
+    some = rows if few else rows.take(places)
+    hertz = np.full((len(some), 1), gpu.clock_boost_mhz * 1e6)
+    tried = [law.pieces(some, gpu, member.coefficients) for member in every]
+    times = np.log(np.stack([duration_s(one, hertz)[:, 0] for one in tried]))
     weight = np.array([member.weight for member in every])
     weight = weight / weight.sum()
-    times = np.log(np.stack([duration_s(pieces, hertz)[:, 0] for pieces in tried]))
-    if first is None:
-        middle = _weighted_middle(times, weight)
-        pieces = tried[0]
-        for place in range(1, len(every)):
-            pieces = pieces.where(middle == place, tried[place])
-    else:
+    if first is not None:
         pieces = first
-    base = np.log(duration_s(pieces, hertz)[:, 0])
+    else:
+        middle = _weighted_middle(times, weight)
+        if few:
+            pieces = tried[0]
+            for number in range(1, len(every)):
+                pieces = pieces.where(middle == number, tried[number])
+        else:  # of many rows, all as the candidate has them that is in the middle most often
+            pieces = law.pieces(rows, gpu, every[int(np.bincount(middle).argmax())].coefficients)
+    base = np.log(duration_s(pieces.take(places), hertz)[:, 0])
     bands = np.array([member.band for member in every])
     center = times + bands.mean(axis=1)[:, None] - base
     scale = (bands[:, 1] - bands[:, 0])[:, None] / 2.0 / np.log(19.0)
-    return pieces, _quantile(center, scale, weight, 0.05), _quantile(center, scale, weight, 0.95)
-
-
-def _sampled_pieces(
-    law: Law, rows: OperatorColumns, gpu: Gpu, every: tuple[Member, ...], first: Pieces | None
-) -> tuple[Pieces, Floats, Floats]:
-    """Return the parts of many rows as one candidate has them, with bounds told by some of the rows."""
-    places = np.linspace(0, len(rows) - 1, _MOST_ROWS).astype(np.int64)
-    some = rows.take(places)
-    if first is None:
-        hertz = np.full((len(places), 1), gpu.clock_boost_mhz * 1e6)
-        times = np.stack([duration_s(law.pieces(some, gpu, m.coefficients), hertz)[:, 0] for m in every])
-        weight = np.array([member.weight for member in every])
-        middle = _weighted_middle(times, weight / weight.sum())
-        chosen = every[int(np.bincount(middle).argmax())]
-        first = law.pieces(rows, gpu, chosen.coefficients)
-    _, low, high = member_pieces(law, some, gpu, every, first.take(places))
-    bounds = np.quantile(low, _OUTER), np.quantile(high, 1.0 - _OUTER)
-    return first, np.full(len(rows), bounds[0]), np.full(len(rows), bounds[1])
+    low, high = (_quantile(center, scale, weight, share) for share in (0.05, 0.95))
+    if not few:
+        low = np.full(len(rows), np.quantile(low, _OUTER))
+        high = np.full(len(rows), np.quantile(high, 1.0 - _OUTER))
+    return pieces, low, high
 
 
 def _weighted_middle(times: Floats, weight: Floats) -> Ints:

@@ -12,7 +12,7 @@ import numpy as np
 
 from tracetool.families.law import Law
 from tracetool.families.pricing import laws
-from tracetool.hardware.architecture import load_architecture
+from tracetool.hardware.architecture import generations_apart, load_architecture
 from tracetool.hardware.calibrated import CalibrationFile, calibrated_gpus, own_calibration
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
@@ -20,7 +20,7 @@ from tracetool.hardware.priors import prior_number, prior_table
 from tracetool.model.time_calibration import TimeCalibration, spread_key
 
 _NEAR, _SLOWED = prior_number("carried_time.near"), prior_number("carried_time.slowed")
-_OTHER_VENDOR, _WEIGHT = prior_number("carried_time.other_vendor"), prior_number("carried_time.weight")
+_WEIGHT = prior_number("carried_time.weight")
 #: What a transfer adds to either side of a law's band, ln of a factor, by law.
 _TRANSFER_SPREAD: Final = prior_table("carried_time.spread")
 
@@ -148,6 +148,5 @@ def _nearest(
 
 
 def _apart(gpu: Gpu, other: Gpu, file: CalibrationFile) -> float:
-    mine, theirs = (load_architecture(g.architecture).generation.value for g in (gpu, other))
     slowed = _SLOWED if file.about.get("slowed_by_power_limit") else 0.0
-    return abs(mine - theirs) + _OTHER_VENDOR * (gpu.vendor != other.vendor) + slowed
+    return generations_apart(gpu.architecture, other.architecture) + slowed

@@ -140,5 +140,7 @@ _HABITS = (
     {"split_fill": 1.0, "most_parts": 32.0},
 )  # fmt: skip
 
-DECODE = Law("decode", _parts, read_coefficients(__package__, "decode")["decode"], habits=_HABITS)
+DECODE = Law(
+    "decode", _parts, read_coefficients(__package__, "decode")["decode"], habits=_HABITS, by_row=True
+)
 LAWS = (DECODE,)

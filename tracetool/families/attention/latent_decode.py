@@ -72,5 +72,6 @@ MLA_DECODE = Law(
         {"head_tile": 16.0, "most_parts": 4.0, "floor_us": 300.0},
         {"head_tile": 128.0},
     ),
+    by_row=True,
 )
 LAWS = (MLA_DECODE,)

@@ -88,5 +88,6 @@ MLA_PREFILL = Law(
     read_coefficients(__package__, "latent")["mla_prefill"],
     spread=(-0.6, 2.5),
     habits=_HABITS,
+    by_row=True,
 )
 LAWS = (MLA_PREFILL,)

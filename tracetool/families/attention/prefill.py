@@ -156,6 +156,7 @@ PREFILL = Law(
         {"by_head": 1.0, "pack_heads": 2.0, "tile_clk": 4800.0},  # FlashAttention 3
     ),
     by_vendor={"amd": values_of(_DATA["amd"])},
+    by_row=True,
 )
 #: Attention without a causal mask, as vision and text encoders run it: the same kernels, other host code.
 ENCODER = replace(PREFILL, name="encoder", parent="prefill")

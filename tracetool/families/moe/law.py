@@ -102,7 +102,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     return GEMM.pieces(rows, gpu, {})  # one grouped product of a run, known by m, n, k
 
 
-MOE = Law("moe", _parts, read_coefficients(__package__)["moe"], spread=(-0.8, 0.8))
+MOE = Law("moe", _parts, read_coefficients(__package__)["moe"], spread=(-0.8, 0.8), by_row=True)
 #: Formats libraries have kernels of their own for, by law. Where none is calibrated, all are priced as one.
 FORMATS = {
     "moe_fp8": ("fp8", "int8", "sq"),

@@ -23,7 +23,7 @@ References
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -132,9 +132,5 @@ def delta_net_work(rows: OperatorColumns) -> Work:
     alone = is_conv1d(rows)
     rule_alone = ~alone & (rows.text("implementation") != "")
     convolution, rule = conv1d_work(of.convolution), delta_rule_work(of)
-    counts = {
-        f.name: np.where(rule_alone, 0.0, getattr(convolution, f.name))
-        + np.where(alone, 0.0, getattr(rule, f.name))
-        for f in fields(Work)
-    }
-    return Work.of(len(rows), **counts)
+    nothing = Work.of(len(rows))
+    return convolution.where(rule_alone, nothing).plus(rule.where(alone, nothing))

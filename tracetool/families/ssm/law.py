@@ -169,10 +169,11 @@ CONV1D = Law(
         {"block_tokens": 1024.0, "block_clk": 250.0},
         {"block_tokens": 1024.0, "keys_alone": 1.0, "block_clk": 250.0},
     ),
+    by_row=True,
 )
-CONV1D_UPDATE = Law("conv1d_update", _conv1d_update, _DATA["conv1d_update"], spread=(-0.6, 0.8))
-GDN_CHUNK = Law("gdn_chunk", _gdn_chunk, _DATA["gdn_chunk"], spread=(-1.2, 0.6))
-GDN_UPDATE = Law("gdn_update", _gdn_update, _DATA["gdn_update"], spread=(-0.3, 0.3))
+CONV1D_UPDATE = Law("conv1d_update", _conv1d_update, _DATA["conv1d_update"], spread=(-0.6, 0.8), by_row=True)
+GDN_CHUNK = Law("gdn_chunk", _gdn_chunk, _DATA["gdn_chunk"], spread=(-1.2, 0.6), by_row=True)
+GDN_UPDATE = Law("gdn_update", _gdn_update, _DATA["gdn_update"], spread=(-0.3, 0.3), by_row=True)
 GDN = Law("gdn", _delta_net, _DATA["gdn"], spread=(-0.9, 0.9))
 MAMBA2 = Law("mamba2", _mamba2, _DATA["mamba2"], spread=(-0.9, 0.9))
 LAWS = (MAMBA2, CONV1D, CONV1D_UPDATE, GDN_CHUNK, GDN_UPDATE, GDN)

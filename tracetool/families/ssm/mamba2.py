@@ -17,7 +17,7 @@ References
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -133,8 +133,4 @@ def mamba2_work(of: Layers) -> Work:
         l2_bytes=moved,
         dram_bytes=moved,
     )
-    counts = {
-        f.name: getattr(scan, f.name) + np.where(of.convolves, getattr(convolution, f.name), 0.0)
-        for f in fields(Work)
-    }
-    return Work.of(len(of.tokens), **counts)
+    return scan.plus(Work.of(len(of.tokens)).where(of.convolves, convolution))

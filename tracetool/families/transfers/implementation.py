@@ -9,8 +9,7 @@ from typing import Final
 import numpy as np
 
 from tracetool.core.arrays import Bools, Ints
-from tracetool.core.operators import OperatorColumns
-from tracetool.families.transfers.problem import distinct_texts
+from tracetool.core.operators import OperatorColumns, distinct_texts
 
 #: Libraries by number, and their names. [1] By definition.
 NCCL, VLLM, SGLANG, TRTLLM, OTHER = range(5)
@@ -45,7 +44,7 @@ def implementations_of(rows: OperatorColumns) -> Implementations:
     """
     implementation, backend = rows.text("implementation"), rows.text("backend")
     names, name = distinct_texts(np.where(implementation == "", backend, implementation))
-    stacks, stack = distinct_texts(rows.text("stack"))
+    stacks, stack = rows.distinct("stack")
     pairs, pair = np.unique(name * len(stacks) + stack, return_inverse=True)
     found = [_implementation(names[p // len(stacks)], stacks[p % len(stacks)]) for p in pairs.tolist()]
     library, eager, stated, early = np.array(found, dtype=np.int64).reshape(-1, 4)[pair].T
@@ -54,6 +53,7 @@ def implementations_of(rows: OperatorColumns) -> Implementations:
 
 def _implementation(name: str, stack: str) -> tuple[int, bool, bool, bool]:
     """Return the library, and whether it is launched from Python, stated, and a version before today's."""
+    name, stack = name.lower(), stack.lower()
     library, eager = name or stack, name.endswith("eager")
     if not library or library.startswith(_NCCL):
         return NCCL, eager, bool(library), False

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from tracetool.core.arrays import Bools, Floats, Ints, Texts
+from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
 from tracetool.hardware.gpu import Gpu
@@ -48,8 +48,8 @@ class Message:
 def message_of(rows: OperatorColumns) -> Message:
     """Return the messages of rows: ``bytes`` among ``ranks``, of a ``kind``."""
     size, ranks = rows.number("bytes", 0.0), np.maximum(rows.number("ranks", 2.0), 1.0)
-    kinds, place = distinct_texts(rows.text("kind"))
-    plain = [kind.replace("_", "").replace("-", "") for kind in kinds]
+    kinds, place = rows.distinct("kind")
+    plain = [kind.lower().replace("_", "").replace("-", "") for kind in kinds]
     factors = [
         next((f for name, f in FACTOR.items() if name.replace("_", "") in kind), 0.0) for kind in plain
     ]
@@ -64,14 +64,6 @@ def message_of(rows: OperatorColumns) -> Message:
         sends=np.array([any(word in kind for word in _SENDS) for kind in plain])[place],
         reduces_all=reduces_all,
     )
-
-
-def distinct_texts(column: Texts) -> tuple[list[str], Ints]:
-    """Return the distinct texts of a column in small letters, and the place of each row's among them."""
-    texts = column.tolist()
-    places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
-    numbers = np.fromiter(map(places.__getitem__, texts), np.int64, len(texts))
-    return [str(text).lower() for text in places], numbers
 
 
 def wire_bytes(rows: OperatorColumns) -> Floats:
