@@ -29,6 +29,7 @@ PLUGINS = {
     "kernels/grammars": "GRAMMAR",
     "report/renderers": "RENDERER",
     "cli/commands": "app",
+    "forecast/architectures": "ARCHITECTURE",
 }
 
 
@@ -159,6 +160,7 @@ ANOTHER_MEANING: dict[str, tuple[set[str], str]] = {
     "compare/check.py": ({"unknown"}, "a GPU no trace names"),
     "compare/baseline_store.py": ({"unknown"}, "a GPU no trace names"),
     "report/terminal/predicted.py": ({"unknown"}, "a gap without a reason"),
+    "forecast/": ({"norm"}, "modules of models"),
     "measure/source_alignment.py": ({"sampling"}, "a part of an uncertainty"),
 }
 

@@ -1,0 +1,1 @@
+"""A model's time, power and energy from its configuration: no trace, nothing measured of the model itself."""

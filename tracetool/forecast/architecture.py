@@ -1,0 +1,34 @@
+"""What a file of ``architectures/`` defines, and the registry of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from tracetool.core.registry import members
+from tracetool.forecast.fields import Config
+from tracetool.forecast.model import Model
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """An architecture: the configurations it reads, and how.
+
+    Parameters
+    ----------
+    types : tuple of str
+        Values of ``model_type``, or of ``_class_name`` of a pipeline's transformer.
+    read : callable
+        Makes the model of a configuration and a name.
+    """
+
+    types: tuple[str, ...]
+    read: Callable[[Config, str], Model]
+
+
+@cache
+def architectures() -> Mapping[str, Architecture]:
+    """Return the architecture of each ``model_type``."""
+    folder = f"{__name__.rpartition('.')[0]}.architectures"
+    return {kind: one for one in members(folder, "ARCHITECTURE", Architecture).values() for kind in one.types}

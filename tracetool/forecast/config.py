@@ -1,0 +1,63 @@
+"""A model from a configuration: a Hugging Face ``config.json``, or its fields."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from tracetool.core.errors import BadInput
+from tracetool.forecast.architecture import architectures
+from tracetool.forecast.fields import Config
+from tracetool.forecast.model import Model
+
+#: Largest configuration that is read: those of today's models are below 100 kB. [B]
+_MOST_BYTES: Final = 20_000_000
+
+
+def read_model(source: str | os.PathLike[str] | Mapping[str, Any]) -> Model:
+    """Return the model of a configuration.
+
+    Parameters
+    ----------
+    source : path or mapping
+        A ``config.json``, a folder that holds one, or its fields.
+
+    Raises
+    ------
+    BadInput
+        If it cannot be read, its architecture is not known, or a field is missing or out of range; the field
+        is named.
+    """
+    if isinstance(source, Mapping):
+        name, values = str(source.get("_name_or_path") or "config"), source
+    else:
+        path = Path(source)
+        name, values = path.stem if path.is_file() else path.name, _load(path)
+    config = Config(values, name if isinstance(source, Mapping) else os.fspath(source))
+    kind = config.text("model_type")
+    registry = architectures()
+    if kind not in registry:
+        raise config.fault(
+            "model_type", f"unknown architecture {kind[:60]!r}", f"known: {', '.join(sorted(registry))}"
+        )
+    return registry[kind].read(config, name)
+
+
+def _load(path: Path) -> Mapping[str, Any]:
+    if path.is_dir():
+        path = path / "config.json"
+    try:
+        size = path.stat().st_size
+        if size > _MOST_BYTES:
+            raise BadInput.in_file(path, f"{size} bytes are too many for a configuration")
+        values = json.loads(path.read_bytes())
+    except OSError as error:
+        raise BadInput.in_file(path, f"cannot be read: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise BadInput.in_file(path, f"is not JSON: {str(error)[:100]}") from error
+    if not isinstance(values, Mapping):
+        raise BadInput.in_file(path, "is not a JSON object of fields")
+    return values

@@ -1,0 +1,147 @@
+"""A model as the forecast prices it: operators of a pass, weights and what requests keep."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tracetool.core.errors import BadInput
+from tracetool.forecast.parts import Part
+from tracetool.forecast.passes import Forward, Parallel, Step
+from tracetool.forecast.rows import Row, collective
+
+__all__ = ["Forward", "Layers", "Model", "Parallel", "Row"]
+
+
+@dataclass(frozen=True)
+class Layers:
+    """Layers that are alike: how many, their parts in order, and their module."""
+
+    count: int
+    parts: tuple[Part, ...]
+    name: str = "layers.*"
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model read from its configuration.
+
+    Parameters
+    ----------
+    name, architecture : str
+        Its name, and the registry's entry that read it.
+    kind : str
+        ``language``, ``encoder``, ``vision`` or ``diffusion``.
+    parameters, active_parameters : float
+        Unique weights; weights a token meets.
+    layers : int
+        Layers a pass runs.
+    embedding, groups, head
+        What runs before the layers, the layers, and what runs after them.
+    hidden : int
+        Numbers of a token between layers.
+    dtype : str
+        Number format of activations.
+    """
+
+    name: str
+    architecture: str
+    kind: str
+    parameters: float
+    active_parameters: float
+    layers: int
+    embedding: tuple[Part, ...]
+    groups: tuple[Layers, ...]
+    head: tuple[Part, ...]
+    hidden: int
+    dtype: str = "bf16"
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        architecture: str,
+        kind: str,
+        groups: Sequence[Layers],
+        *,
+        embedding: Iterable[Part] = (),
+        head: Iterable[Part] = (),
+        hidden: int,
+        dtype: str = "bf16",
+        besides: float = 0.0,
+    ) -> Model:
+        """Return a model with its weights counted; ``besides`` counts those of towers no pass runs."""
+        before, after = tuple(embedding), tuple(head)
+        ends = sum(p.parameters for p in (*before, *after)) + besides
+        active_ends = sum(p.active for p in (*before, *after)) + besides
+        layer_weights = sum(g.count * sum(p.parameters for p in g.parts) for g in groups)
+        active = sum(g.count * sum(p.active for p in g.parts) for g in groups)
+        layers = sum(g.count for g in groups)
+        return cls(
+            name, architecture, kind, ends + layer_weights, active_ends + active, layers,
+            before, tuple(groups), after, hidden, dtype,
+        )  # fmt: skip
+
+    def check(self, parallel: Parallel) -> None:
+        """Raise BadInput, naming the field, where a division does not fit the model."""
+        if parallel.pp > self.layers:
+            raise BadInput(f"num_hidden_layers: {self.layers} layers are fewer than pp={parallel.pp} stages")
+        for part in self._every_part():
+            part.check(parallel)
+
+    def _every_part(self) -> Iterable[Part]:
+        yield from self.embedding
+        for group in self.groups:
+            yield from group.parts
+        yield from self.head
+
+    def _stage_share(self, parallel: Parallel) -> float:
+        """Share of the layers that the stage with most of them runs."""
+        return math.ceil(self.layers / parallel.pp) / self.layers
+
+    def operators(self, forward: Forward, parallel: Parallel) -> list[Row]:
+        """Return the rows one GPU runs for a pass, in order, each with ``count`` and ``module``.
+
+        With pipeline stages, those of the stage with most layers, first and last stage's ends included.
+
+        Raises
+        ------
+        BadInput
+            If the division does not fit the model.
+        """
+        self.check(parallel)
+        step = Step(forward, parallel, self.dtype)
+        if not forward.tokens:
+            return []
+        rows = [row for part in self.embedding for row in part.rows(step)]
+        share = self._stage_share(parallel)
+        for group in self.groups:
+            for part in group.parts:
+                for row in part.rows(step):
+                    row["module"] = f"{group.name}.{row['module']}"
+                    row["count"] = float(row["count"]) * group.count * share
+                    rows.append(row)
+        if parallel.pp > 1:
+            message = step.tokens * self.hidden * 2.0
+            rows.append(collective("stage", "send_recv", message, 2))
+        rows += [row for part in self.head for row in part.rows(step)]
+        return rows
+
+    def weight_bytes(self, parallel: Parallel) -> float:
+        """Return bytes of weights on the GPU with most of them. [B]"""
+        before, after = (sum(p.weight_bytes(parallel) for p in end) for end in (self.embedding, self.head))
+        ends = max(before, after) if parallel.pp > 1 else before + after
+        return self._layer_sum(parallel, Part.weight_bytes.__name__) + ends
+
+    def kv_bytes_per_token(self, parallel: Parallel) -> float:
+        """Return bytes one GPU keeps for each token of a request. [B]"""
+        return self._layer_sum(parallel, Part.kv_bytes.__name__)
+
+    def state_bytes_per_request(self, parallel: Parallel) -> float:
+        """Return bytes one GPU keeps for each request however long: states, and windows filled. [B]"""
+        return self._layer_sum(parallel, Part.state_bytes.__name__)
+
+    def _layer_sum(self, parallel: Parallel, quantity: str) -> float:
+        total = sum(g.count * sum(getattr(p, quantity)(parallel) for p in g.parts) for g in self.groups)
+        return float(total) * self._stage_share(parallel)

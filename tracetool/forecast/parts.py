@@ -1,0 +1,384 @@
+"""What layers are made of: operators with their weights, as one GPU of a replica runs them.
+
+A layer is a short tuple of parts. A part states its rows of the operator table for a pass, its weights, and
+what it keeps of a request. Rows are those of vLLM with ``torch.compile``: projections of one input are one
+product, the residual is added inside the norm that follows.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tracetool.core.dtype import BYTES
+from tracetool.core.errors import BadInput
+from tracetool.families import names
+from tracetool.forecast.passes import Parallel, Step
+from tracetool.forecast.rows import Row, collective, elementwise, gemm, norm, operator, softmax
+
+
+def divided(units: int, gpus: int) -> int:
+    """Return how many of some units one of several GPUs holds; fewer units than GPUs are repeated."""
+    return max(math.ceil(units / gpus), 1)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One operator of a layer; ``name`` is its module inside the layer."""
+
+    name: str
+
+    def rows(self, step: Step) -> list[Row]:
+        """Return the rows one GPU runs for a pass."""
+        raise NotImplementedError
+
+    def check(self, parallel: Parallel) -> None:
+        """Raise BadInput, naming the field, where the division does not fit."""
+
+    @property
+    def parameters(self) -> float:
+        """Weights of the whole part."""
+        return 0.0
+
+    @property
+    def active(self) -> float:
+        """Weights a token meets."""
+        return self.parameters
+
+    def weight_bytes(self, parallel: Parallel) -> float:  # noqa: ARG002
+        """Return bytes of weights on one GPU. [B]"""
+        return 0.0
+
+    def kv_bytes(self, parallel: Parallel) -> float:  # noqa: ARG002
+        """Return bytes one GPU keeps for each token of a request. [B]"""
+        return 0.0
+
+    def state_bytes(self, parallel: Parallel) -> float:  # noqa: ARG002
+        """Return bytes one GPU keeps for each request, however long it is. [B]"""
+        return 0.0
+
+
+@dataclass(frozen=True)
+class Linear(Part):
+    """A matrix product with weights.
+
+    Parameters
+    ----------
+    inputs : int
+        Columns of the input.
+    outputs : tuple of (int, int)
+        Matrices of one input side by side, each as (units that GPUs divide, size of one unit): heads and
+        their size, or columns of size 1.
+    split : str
+        What tensor parallelism divides: ``outputs``, ``inputs`` or nothing.
+    dtype : str
+        Number format of the product.
+    bias : bool
+        Whether it adds a bias.
+    tied : bool
+        Whether the weights are another part's: the embedding's.
+    sampled : bool
+        Whether it runs over the rows that are sampled instead of all tokens.
+    field : str
+        Field of the configuration that tensor parallelism must divide.
+    """
+
+    inputs: int
+    outputs: tuple[tuple[int, int], ...]
+    split: Literal["", "outputs", "inputs"] = ""
+    dtype: str = "bf16"
+    bias: bool = False
+    tied: bool = False
+    sampled: bool = False
+    field: str = ""
+
+    def _sizes(self, parallel: Parallel) -> tuple[float, float]:
+        tp = parallel.tp
+        outputs = sum((divided(u, tp) if self.split == "outputs" else u) * size for u, size in self.outputs)
+        return float(outputs), self.inputs / tp if self.split == "inputs" else float(self.inputs)
+
+    def check(self, parallel: Parallel) -> None:
+        """Raise BadInput where tensor parallelism does not divide what it splits."""
+        units = self.inputs if self.split == "inputs" else self.outputs[0][0]
+        if self.split and self.field and units % parallel.tp:
+            raise BadInput(f"{self.field}: {units} is not divisible by tp={parallel.tp}")
+
+    def rows(self, step: Step) -> list[Row]:
+        """Return the product, and before one of 8-bit blocks the quantization of its input."""
+        outputs, inputs = self._sizes(step.parallel)
+        tokens = step.logit_rows if self.sampled else step.tokens
+        product = gemm(self.name, self.dtype, tokens, outputs, inputs)
+        return [*quantized(self.name, self.dtype, tokens * inputs), product]
+
+    @property
+    def parameters(self) -> float:
+        """Weights and biases; none where they are another part's."""
+        if self.tied:
+            return 0.0
+        outputs = float(sum(u * size for u, size in self.outputs))
+        return outputs * self.inputs + (outputs if self.bias else 0.0)
+
+    def weight_bytes(self, parallel: Parallel) -> float:
+        """Return bytes of its weights on one GPU. [B]"""
+        if self.tied:
+            return 0.0
+        outputs, inputs = self._sizes(parallel)
+        return outputs * inputs * BYTES[self.dtype] + (2.0 * outputs if self.bias else 0.0)
+
+
+def quantized(module: str, dtype: str, elements: float) -> list[Row]:
+    """Return the kernel that quantizes a product's input, where a library runs one of its own.
+
+    Scales of blocks of 128 need one; scales of whole rows are computed in the kernel before, which
+    ``torch.compile`` fuses (vLLM 0.11, ``compilation/fusion.py``).
+    """
+    if dtype != "fp8_block":
+        return []
+    return [elementwise(f"{module}.quantize", "bf16", elements, reads=1.0, writes=0.5)]
+
+
+@dataclass(frozen=True)
+class Norm(Part):
+    """A normalization of each token's numbers, or of each head's.
+
+    Parameters
+    ----------
+    cols : int
+        Numbers normalized together.
+    heads : tuple of int
+        Heads of each tensor that is normalized, for a norm over heads; empty for one row a token.
+    residual : bool
+        Whether the residual is added in the same kernel: two tensors read, two written.
+    bias : bool
+        Whether it has an offset besides its scale.
+    sampled : bool
+        Whether it runs over the rows that are sampled.
+    """
+
+    cols: int
+    heads: tuple[int, ...] = ()
+    residual: bool = False
+    bias: bool = False
+    sampled: bool = False
+
+    def rows(self, step: Step) -> list[Row]:
+        """Return the norm of the tokens."""
+        per_token = sum(divided(h, step.parallel.tp) for h in self.heads) if self.heads else 1
+        tensors = 2.0 if self.residual else 1.0
+        tokens = step.logit_rows if self.sampled else step.tokens
+        return [norm(self.name, step.dtype, tokens * per_token, self.cols, tensors, tensors)]
+
+    @property
+    def parameters(self) -> float:
+        """Scales, and offsets where it has them."""
+        return float(self.cols * max(len(self.heads), 1) * (2 if self.bias else 1))
+
+    def weight_bytes(self, parallel: Parallel) -> float:  # noqa: ARG002
+        """Return bytes of its scales. [B]"""
+        return 2.0 * self.parameters
+
+
+@dataclass(frozen=True)
+class Elementwise(Part):
+    """A pass over each token's numbers: an activation, a residual, a rotation.
+
+    Parameters
+    ----------
+    width : int
+        Numbers of each token.
+    reads, writes : float
+        Tensors of that size it reads and writes.
+    split : bool
+        Whether tensor parallelism divides the numbers.
+    """
+
+    width: int
+    reads: float = 1.0
+    writes: float = 1.0
+    split: bool = True
+
+    def rows(self, step: Step) -> list[Row]:
+        """Return the pass."""
+        width = self.width / step.parallel.tp if self.split else float(self.width)
+        return [elementwise(self.name, step.dtype, step.tokens * width, self.reads, self.writes)]
+
+
+@dataclass(frozen=True)
+class Embedding(Part):
+    """A table that gives each token its numbers; tensor parallelism divides its rows."""
+
+    vocabulary: int
+    width: int
+    split: bool = True
+
+    def rows(self, step: Step) -> list[Row]:
+        """Return the gather, and the sum over GPUs that hold other tokens' rows."""
+        gather = elementwise(self.name, step.dtype, step.tokens * self.width)
+        return [gather, *(AllReduce(self.name, self.width).rows(step) if self.split else [])]
+
+    @property
+    def parameters(self) -> float:
+        """Its numbers."""
+        return float(self.vocabulary) * self.width
+
+    @property
+    def active(self) -> float:
+        """All of them: counts of active weights include the table."""
+        return self.parameters
+
+    def weight_bytes(self, parallel: Parallel) -> float:
+        """Return bytes of its rows on one GPU. [B]"""
+        return 2.0 * divided(self.vocabulary, parallel.tp if self.split else 1) * self.width
+
+
+@dataclass(frozen=True)
+class AllReduce(Part):
+    """The sum of what tensor-parallel GPUs each computed of ``width`` numbers a token."""
+
+    width: int
+
+    def rows(self, step: Step) -> list[Row]:
+        """Return the collective; none on one GPU."""
+        if step.parallel.tp == 1:
+            return []
+        message = step.tokens * self.width * BYTES[step.dtype]
+        return [collective(f"{self.name}.all_reduce", "all_reduce", message, step.parallel.tp)]
+
+
+@dataclass(frozen=True)
+class Attention(Part):
+    """Attention over the keys and values a request keeps: rotation, cache, softmax(QK)V.
+
+    Parameters
+    ----------
+    heads, kv_heads, head_dim : int
+        Query heads, key and value heads, and the size of each.
+    window : int
+        Keys a query sees before itself; 0 for all.
+    chunk : int
+        Length of the pieces a sequence is cut into, each attended alone; 0 for none.
+    rotated : int
+        Numbers of a head that rotary positions turn; 0 for other kinds of positions.
+    kv_dtype : str
+        Number format of the cache.
+    causal : bool
+        Whether a query sees no later keys.
+    sinks : bool
+        Whether each head has a learned weight for seeing nothing.
+    """
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    window: int = 0
+    chunk: int = 0
+    rotated: int = 1
+    kv_dtype: str = "bf16"
+    causal: bool = True
+    sinks: bool = False
+    fields: tuple[str, str] = field(default=("num_attention_heads", "num_key_value_heads"))
+
+    def check(self, parallel: Parallel) -> None:
+        """Raise BadInput where tensor parallelism does not divide the heads."""
+        tp = parallel.tp
+        if self.heads % tp:
+            raise BadInput(f"{self.fields[0]}: {self.heads} heads are not divisible by tp={tp}")
+        if self.kv_heads % tp and tp % self.kv_heads:
+            raise BadInput(
+                f"{self.fields[1]}: {self.kv_heads} heads of keys neither divide by tp={tp} nor divide it"
+            )
+
+    def rows(self, step: Step) -> list[Row]:
+        """Return rotation, cache write, and attention of prompts and of decoded tokens."""
+        heads, kv_heads = divided(self.heads, step.parallel.tp), divided(self.kv_heads, step.parallel.tp)
+        rows = []
+        if self.rotated:
+            turned = step.tokens * (heads + kv_heads) * self.head_dim
+            rows.append(elementwise(f"{self.name}.rotary", step.dtype, turned))
+        kv = step.tokens * 2.0 * kv_heads * self.head_dim
+        writes = BYTES[self.kv_dtype] / BYTES[step.dtype]
+        rows.append(elementwise(f"{self.name}.cache", step.dtype, kv, writes=writes))
+        shape = {"heads": float(heads), "kv_heads": float(kv_heads), "head_dim": float(self.head_dim)}
+        return [*rows, *self._attention(step, shape)]
+
+    def _attention(self, step: Step, shape: dict[str, float]) -> list[Row]:
+        forward, parallel = step.forward, step.parallel
+        formats: dict[str, float | str] = {"dtype": step.dtype, "kv_dtype": self.kv_dtype}
+        rows = []
+        if forward.prefill_requests:
+            q_len = forward.prefill_tokens / parallel.cp
+            keys = float(max(forward.prefill_context, forward.prefill_tokens))
+            pieces = max(q_len / self.chunk, 1.0) if self.chunk else 1.0
+            if self.chunk:
+                q_len, keys = min(q_len, self.chunk), min(keys, self.chunk)
+            rows.append(
+                self._row(
+                    forward.prefill_requests * pieces / parallel.dp, "prefill",
+                    {**formats, **shape, "q_len": max(q_len, 1.0), "kv_len": max(keys, q_len, 1.0)},
+                )
+            )  # fmt: skip
+        if forward.decode_requests:
+            keys = forward.decode_context / parallel.cp
+            if self.chunk and keys > self.chunk:  # places in the last chunk are equally likely
+                keys = self.chunk / 2.0
+            rows.append(
+                self._row(
+                    forward.decode_requests / parallel.dp, "decode",
+                    {**formats, **shape, "q_len": 1.0, "kv_len": max(keys, 1.0)},
+                )
+            )  # fmt: skip
+        return rows
+
+    def _row(self, batch: float, phase: str, columns: dict[str, float | str]) -> Row:
+        if self.window:
+            columns["window"] = float(self.window)
+        columns["causal"] = float(self.causal)
+        row = operator(names.ATTENTION, self.name, phase=phase, batch=max(batch, 1.0), **columns)
+        row["count"] = min(batch, 1.0)  # less than one request a pass: some passes have one
+        return row
+
+    @property
+    def parameters(self) -> float:
+        """Learned weights of sinks."""
+        return float(self.heads) if self.sinks else 0.0
+
+    def kv_bytes(self, parallel: Parallel) -> float:
+        """Return bytes of keys and values of a token; none where a window or chunk bounds them. [B]"""
+        return 0.0 if self.window or self.chunk else self._token_bytes(parallel)
+
+    def state_bytes(self, parallel: Parallel) -> float:
+        """Return bytes of the keys and values a window or chunk holds. [B]"""
+        return (self.window or self.chunk) * self._token_bytes(parallel)
+
+    def _token_bytes(self, parallel: Parallel) -> float:
+        kv_heads = divided(self.kv_heads, parallel.tp)
+        return 2.0 * kv_heads * self.head_dim * BYTES[self.kv_dtype] / parallel.cp
+
+
+@dataclass(frozen=True)
+class Logits(Part):
+    """The choice of the next token: logits to one GPU, penalties, temperature, softmax, draw."""
+
+    vocabulary: int
+
+    def rows(self, step: Step) -> list[Row]:
+        """Return gather, conversion to fp32, penalties, temperature, softmax, and the draw.
+
+        A draw divides probabilities by exponentials and takes the largest (vLLM ``sample/ops``).
+        """
+        elements = step.logit_rows * self.vocabulary
+        rows = []
+        if step.parallel.tp > 1:
+            message = elements * BYTES[step.dtype]
+            rows.append(collective(f"{self.name}.all_gather", "all_gather", message, step.parallel.tp))
+        return [
+            *rows,
+            elementwise(f"{self.name}.float", "fp32", elements, reads=0.5),
+            elementwise(f"{self.name}.penalties", "fp32", elements, reads=2.0),
+            elementwise(f"{self.name}.temperature", "fp32", elements),
+            softmax(f"{self.name}.softmax", "fp32", step.logit_rows, self.vocabulary),
+            elementwise(f"{self.name}.exponentials", "fp32", elements, reads=0.0),
+            elementwise(f"{self.name}.draw", "fp32", elements, reads=2.0),
+            elementwise(f"{self.name}.largest", "fp32", elements, writes=0.0),
+        ]
