@@ -123,6 +123,7 @@ def predict(
     anchor: str | None = None,
     attention: str | None = None,
     stack: str | None = None,
+    operands: str | None = None,
     calibration: Sequence[PathLike] = (),
     temperature: float | None = None,
     ambient: float | None = None,
@@ -154,6 +155,9 @@ def predict(
     stack : str, optional
         Library that ran a table's operators where it states none: ``vllm``, ``sglang``, ``trtllm``, with or
         without a version. Kernels of a run state their own.
+    operands : str, optional
+        What the operands of products hold where a row does not state it: ``random``, ``zeros``, ``constant``,
+        ``sorted``, ``sparse=0.5``, or a ``.npy`` or ``.safetensors`` file whose bits are counted.
     calibration : sequence of path
         Coefficients of :func:`tracetool.calibrate`.
     temperature, ambient : float, optional
@@ -189,7 +193,7 @@ def predict(
         scale=factors,
         drop=drop,
         attention=attention,
-        assumed=Assumptions.read(calibration, temperature, ambient, stack),
+        assumed=Assumptions.read(calibration, temperature, ambient, stack, operands),
     )
     result = Prediction(predicted, by)
     if by:

@@ -107,6 +107,7 @@ def sweep(
     launch: str | None = None,
     anchor: str | None = None,
     stack: str | None = None,
+    operands: str | None = None,
     calibration: Sequence[PathLike] = (),
     temperature: float | None = None,
     ambient: float | None = None,
@@ -117,7 +118,7 @@ def sweep(
 
     Parameters
     ----------
-    source, gpu, mem_clock, launch, anchor, calibration, temperature, ambient
+    source, gpu, mem_clock, launch, anchor, stack, operands, calibration, temperature, ambient
         As :func:`tracetool.predict`.
     clock : float, sequence of float or str, optional
         Clocks; by default 41 of the GPU's from 35 % of its highest up. [MHz]
@@ -151,6 +152,6 @@ def sweep(
             anchor=anchor,
             slowdown=slowdown,
             against_mhz=against,
-            assumed=Assumptions.read(calibration, temperature, ambient, stack),
+            assumed=Assumptions.read(calibration, temperature, ambient, stack, operands),
         )
     )

@@ -16,6 +16,7 @@ from tracetool.model.activity import fed_share
 from tracetool.model.anchor import Anchor
 from tracetool.model.dynamic import active_energy_j, core_energy_j, outer_energy_j
 from tracetool.model.idle import core_voltage_v, idle_power_w
+from tracetool.model.operands import content_factor
 from tracetool.model.power_calibration import PowerCalibration
 from tracetool.model.residency import missed_bytes, streamed_bytes
 
@@ -60,6 +61,10 @@ class PowerParts:
             np.where(chosen, other.relative_sd, self.relative_sd),
         )
 
+    def wider(self, relative_sd: Floats) -> PowerParts:
+        """Return these parts with a further spread of each row's power. Shape (n,)."""
+        return replace(self, relative_sd=np.hypot(self.relative_sd, relative_sd[:, None]))
+
     def at_most(self, cap_w: float, timing: Timing) -> PowerParts:
         """Return the parts shrunk where even the lowest clock exceeds the cap: hardware gates clocks then."""
         power = self.power_w(timing)
@@ -91,6 +96,8 @@ def power_parts(
     memory_share : float or array, shape (n, 1)
         Memory clock over the GPU's usual one.
     """
+    # what operands hold scales all that the core domain switches for them
+    content = content_factor(rows, timing.work)[:, None]
     squared = core_voltage_v(gpu, clock_mhz, power) ** 2
     core = core_energy_j(timing.work, rows.text("dtype"), power, streamed_bytes(rows, timing.work))
     outer = outer_energy_j(timing.work, missed_bytes(rows, timing.work, gpu), power)
@@ -98,9 +105,11 @@ def power_parts(
     active = timing.sm_active * fed_share(rows)[:, None]
     joules = {
         "base": idle_power_w(gpu, clock_mhz, power, memory_share=memory_share) * timing.duration_s,
-        "clock": squared * active_energy_j(active, timing.duration_s, clock_mhz, power, gpu.sm_count),
-        "compute": squared * core["compute"][:, None],
-        "onchip": squared * core["onchip"][:, None],
+        "clock": content
+        * squared
+        * active_energy_j(active, timing.duration_s, clock_mhz, power, gpu.sm_count),
+        "compute": content * squared * core["compute"][:, None],
+        "onchip": content * squared * core["onchip"][:, None],
         "dram": flat * outer["dram"][:, None],
         "link": flat * outer["link"][:, None],
     }

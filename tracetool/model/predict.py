@@ -15,6 +15,7 @@ from tracetool.model.anchor import Anchor, scaled_timing, with_memory_efficiency
 from tracetool.model.anchor_groups import between, blended
 from tracetool.model.counters import counted_shares, counter_timing, from_counters
 from tracetool.model.idle import idle_power_w, leakage_w
+from tracetool.model.operands import as_measured, content_sd
 from tracetool.model.operating_point import clocks_under_cap, loop_groups
 from tracetool.model.power import PowerParts, anchored_parts, power_parts
 from tracetool.model.power_calibration import PowerCalibration
@@ -56,15 +57,17 @@ class _Workload:
         timing = self._timing(clock_mhz, self.mem_clock_mhz)
         parts = self._warm(self._parts(timing, clock_mhz, self.mem_clock_mhz), timing, clock_mhz)
         if self.anchor is None or not (self.anchor.measured & (self.anchor.power_w > 0)).any():
-            return timing, parts
+            return timing, parts.wider(content_sd(self.rows, np.zeros(len(self.rows), np.bool_)))
         start = self.anchor.start_clock(clock_mhz)
         measured_timing = self._timing(start, None)
-        origin = self._parts(measured_timing, start, None)
+        measured_rows = replace(self.rows, columns=as_measured(self.rows.columns))
+        origin = replace(self, rows=measured_rows)._parts(measured_timing, start, None)
         counted = from_counters(self.rows)
         scaled = anchored_parts(
             parts, origin, measured_timing, timing, anchor=self.anchor, monitored=counted, clock_mhz=clock_mhz
         )
-        return timing, scaled
+        measured = self.anchor.measured & (self.anchor.power_w > 0)
+        return timing, scaled.wider(content_sd(self.rows, measured))
 
     def idle_w(self, clock_mhz: Floats) -> Floats:
         """Return the power with nothing running. [W]"""

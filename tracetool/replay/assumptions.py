@@ -15,6 +15,7 @@ from tracetool.families.pricing import laws
 from tracetool.hardware.calibrated import CalibrationFile, read_calibration
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.voltage import VoltageCurve
+from tracetool.model.operands import MEASURED_SWITCHING, SWITCHING
 from tracetool.model.power_calibration import PowerCalibration
 from tracetool.model.power_files import (
     believed_calibration,
@@ -25,6 +26,8 @@ from tracetool.model.power_files import (
 from tracetool.model.thermal import HOTTEST_C, Surroundings
 from tracetool.model.time_calibration import TimeCalibration
 from tracetool.model.time_files import merged, time_calibration_of
+from tracetool.replay.operand_content import parse_content, with_operands
+from tracetool.replay.table_checks import CONTENT
 
 _POWER_SECTIONS: Final = frozenset({"base", "power", "monitor", "voltage"})
 #: Sections a calibration may hold that are read elsewhere.
@@ -56,11 +59,14 @@ class Assumptions:
     stack : str
         Library that ran the operators of a table that states none, with or without a version; "" where
         it is not known.
+    operands : str
+        What the operands of products hold where a row does not state it; "" where it is not known.
     """
 
     files: tuple[CalibrationFile, ...] = ()
     surroundings: Surroundings | None = None
     stack: str = ""
+    operands: str = ""
 
     @classmethod
     def read(
@@ -69,25 +75,38 @@ class Assumptions:
         temperature_c: float | None = None,
         ambient_c: float | None = None,
         stack: str | None = None,
+        operands: str | None = None,
     ) -> Assumptions:
         """Return the assumptions from files, temperatures and the library.
 
         Raises
         ------
         BadInput
-            If a file is no calibration, a temperature cannot be, or both kinds of it are given.
+            If a file is no calibration, a temperature cannot be, both kinds of it are given, or a content is
+            not known.
         """
         _check_temperatures(temperature_c, ambient_c)
         stated_temperature = temperature_c is not None or ambient_c is not None
         read = tuple(_checked(read_calibration(path)) for path in files)
         surroundings = Surroundings(temperature_c, ambient_c) if stated_temperature else None
-        return cls(read, surroundings, stack or "")
+        parse_content(operands or "")
+        return cls(read, surroundings, stack or "", operands or "")
 
     def on(self, rows: OperatorColumns) -> OperatorColumns:
-        """Return rows that state the library, where they do not and it is known."""
-        if not self.stack:
-            return rows
-        return OperatorColumns(rows.family, {**rows.columns, "stack": rows.text("stack", self.stack)})
+        """Return rows that state the library and the switching of their operands, where they are known."""
+        if self.stack:
+            rows = OperatorColumns(rows.family, {**rows.columns, "stack": rows.text("stack", self.stack)})
+        return with_operands(rows, self.operands)
+
+    def on_measured(self, rows: OperatorColumns) -> OperatorColumns:
+        """Return measured rows with their own content, and the one to predict where it is stated."""
+        rows = with_operands(rows, "", MEASURED_SWITCHING)
+        start = {SWITCHING: rows.columns[MEASURED_SWITCHING]} if MEASURED_SWITCHING in rows.columns else {}
+        if not self.operands:
+            return OperatorColumns(rows.family, {**rows.columns, **start})
+        own = {k: v for k, v in rows.columns.items() if k not in CONTENT}
+        asked = with_operands(OperatorColumns(rows.family, own), self.operands)
+        return OperatorColumns(rows.family, {**rows.columns, SWITCHING: asked.number(SWITCHING)})
 
     def options(self, gpu: Gpu) -> RowOptions:
         """Return what a prediction on a GPU is given."""

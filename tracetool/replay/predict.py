@@ -26,6 +26,7 @@ from tracetool.replay.clocks import (
 )
 from tracetool.replay.coverage import coverage, prior_notes
 from tracetool.replay.host import Launch, host_costs
+from tracetool.replay.operand_content import content_notes
 from tracetool.replay.operator_tables import InputTable, read_table
 from tracetool.replay.predict_run import PredictedRun, predict_run
 from tracetool.replay.prediction_frame import prediction_frame, with_inputs
@@ -109,9 +110,9 @@ def predict_table(
     of_kernels = table.kind == "kernels"
     anchored = of_kernels and anchor is not False
     recorded = with_recorded_clock(table.rows, gpu_spec.clock_boost_mhz) if of_kernels else table.rows
-    rows = recorded if of_kernels else assumed.on(recorded)
+    rows = assumed.on_measured(recorded) if of_kernels else assumed.on(recorded)
     predicted = predict_rows(rows, gpu_spec, clocks, anchor=anchored, **conditions)
-    notes += prior_notes(gpu_spec, rows, predicted)
+    notes += [*prior_notes(gpu_spec, rows, predicted), *content_notes(rows)]
     time_s = np.bincount(table.index, table.counts, len(rows)) * predicted.timing.duration_s[:, 0]
     info: dict[str, Any] = {
         "kind": table.kind,

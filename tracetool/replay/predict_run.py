@@ -102,7 +102,7 @@ def predict_run(
     """
     opened = run if isinstance(run, Run) else Run.open(run)
     case = _case(opened, gpu, clocks_mhz, anchor=anchor, scale=scale or {})
-    rows, target = case.rows, case.target
+    rows, target = assumed.on_measured(case.rows), case.target
     options = assumed.options(target)
     predicted = predict_rows(
         rows,

@@ -12,6 +12,9 @@ from tracetool.core.errors import BadInput
 from tracetool.families.registry import families
 from tracetool.families.spec import LIBRARY_COLUMNS, TableOperator
 
+#: Columns of what operands hold, and those of them that are shares.
+CONTENT: Final = ("operands", "sparsity", "toggle")
+SHARES: Final = ("sparsity", "toggle")
 #: The operators a table may name, as their families state them.
 OPERATORS: Final[Mapping[str, TableOperator]] = {
     operator.op: operator for family in families().values() for operator in family.table
@@ -21,11 +24,14 @@ FAMILY_OF_OPERATOR: Final[Mapping[str, str]] = {
     operator.op: name for name, family in families().items() for operator in family.table
 }
 _TEXTS: Final = frozenset(
-    {*("op", "dtype", "kv_dtype", "phase", "kind", "distribution", "kernel", "family", *LIBRARY_COLUMNS)}
+    {
+        *("op", "dtype", "kv_dtype", "phase", "kind", "distribution", "kernel", "family", "operands"),
+        *LIBRARY_COLUMNS,
+    }
 )
 _FLAGS: Final = frozenset({"causal"})
 #: Columns that may be zero; every other number of an operator is at least 1.
-_MAY_BE_ZERO: Final = frozenset({"window", "padding", "reads", "writes", "bytes", "elements"})
+_MAY_BE_ZERO: Final = frozenset({"window", "padding", "reads", "writes", "bytes", "elements", *SHARES})
 #: Launch geometry of a kernel table and what it is called among the model's columns.
 _GEOMETRY: Final = (
     *("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"),
@@ -125,7 +131,7 @@ def check_operators(name: str, frame: pl.DataFrame) -> pl.DataFrame:
         If a row is missing a column its op needs, or a value cannot be used.
     """
     operator_columns = (c for o in OPERATORS.values() for c in (*o.needs, *o.takes))
-    column_names = dict.fromkeys(["op", "dtype", "count", *operator_columns, *LIBRARY_COLUMNS])
+    column_names = dict.fromkeys(["op", "dtype", "count", *operator_columns, *LIBRARY_COLUMNS, *CONTENT])
     columns = _dtypes(name, _dtypes(name, _columns(name, frame, column_names), "dtype"), "kv_dtype")
     operator_names = columns["op"].str.to_lowercase()
     unknown = ~operator_names.is_in(list(OPERATORS)).fill_null(value=False)
@@ -148,12 +154,24 @@ def check_operators(name: str, frame: pl.DataFrame) -> pl.DataFrame:
             raise BadInput.in_file(
                 name, f"row {row}, column {column}: {columns[column][row - 1]:g} is below {least:g}"
             )
+    _check_shares(name, columns)
     columns = _with_phase(_choices(name, columns))
     for op in operator_names.unique(maintain_order=True).to_list():
         for phase, needs in OPERATORS[op].in_phase.items():
             rows = ((operator_names == op) & (columns["phase"] == phase)).fill_null(value=False)
             _need(name, columns, rows, needs, f"{op} of phase {phase}")
     return _with_defaults(columns).drop("count", strict=False)
+
+
+def _check_shares(name: str, columns: pl.DataFrame) -> None:
+    """Raise BadInput where a share is above 1."""
+    for column in SHARES:
+        if column in columns.columns and (columns[column] > 1.0).fill_null(value=False).any():
+            row = _first((columns[column] > 1.0).fill_null(value=False))
+            value = columns[column][row - 1]
+            raise BadInput.in_file(
+                name, f"row {row}, column {column}: {value:g} is not a share", "shares lie between 0 and 1"
+            )
 
 
 def _need(name: str, columns: pl.DataFrame, rows: pl.Series, needs: Iterable[str], what: str) -> None:
@@ -233,7 +251,7 @@ def check_kernels(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     if "occupancy" in frame.columns and any(c.startswith("act_") for c in frame.columns):
         frame = frame.rename({"occupancy": "act_occupancy"}, strict=False)
     extra = [c for c in frame.columns if c.startswith(("mix_", "act_"))]
-    columns = _columns(name, frame, ("kernel", "family", "dtype", *_KERNEL_NUMBERS, *extra))
+    columns = _columns(name, frame, ("kernel", "family", "dtype", *_KERNEL_NUMBERS, *CONTENT, *extra))
     for column in ("kernel", "duration_us"):
         if columns[column].null_count():
             row = _first(columns[column].is_null())
@@ -247,7 +265,8 @@ def check_kernels(name: str, frame: pl.DataFrame) -> pl.DataFrame:
             raise BadInput.in_file(
                 name, f"row {row}, column {column}: {columns[column][row - 1]:g} is out of range"
             )
-        high = columns[column] > 1.02 if column.startswith(("mix_", "act_")) else None
+        is_share = column.startswith(("mix_", "act_")) or column in SHARES
+        high = columns[column] > 1.02 if is_share else None
         if high is not None and high.fill_null(value=False).any():
             row = _first(high.fill_null(value=False))
             raise BadInput.in_file(

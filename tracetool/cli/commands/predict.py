@@ -47,6 +47,9 @@ def predict(
     stack: str | None = typer.Option(
         None, "--stack", help="Library that ran a table's operators, e.g. vllm, sglang or trtllm."
     ),
+    operands: str | None = typer.Option(
+        None, "--operands", help="What operands of products hold: random, zeros, sparse=0.5 or a .npy file."
+    ),
     calibration: list[Path] = typer.Option(
         [], "--calibration", help="Coefficients tracetool calibrate wrote: a .toml file; may repeat."
     ),
@@ -86,6 +89,7 @@ def predict(
         anchor=anchor,
         attention=attention,
         stack=stack,
+        operands=operands,
         calibration=calibration,
         temperature=temperature,
         ambient=ambient,

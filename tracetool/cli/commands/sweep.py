@@ -33,6 +33,9 @@ def sweep(
     stack: str | None = typer.Option(
         None, "--stack", help="Library that ran a table's operators, e.g. vllm, sglang or trtllm."
     ),
+    operands: str | None = typer.Option(
+        None, "--operands", help="What operands of products hold: random, zeros, sparse=0.5 or a .npy file."
+    ),
     calibration: list[Path] = typer.Option(
         [], "--calibration", help="Coefficients tracetool calibrate wrote: a .toml file; may repeat."
     ),
@@ -76,6 +79,7 @@ def sweep(
         launch=launch,
         anchor=anchor,
         stack=stack,
+        operands=operands,
         calibration=calibration,
         temperature=temperature,
         ambient=ambient,
