@@ -156,6 +156,7 @@ ANOTHER_MEANING: dict[str, tuple[set[str], str]] = {
     "replay/activities.py": ({"memcpy", "memset"}, "kinds of activities and of launches"),
     "replay/run_rows.py": ({"memcpy", "memset"}, "kinds of activities"),
     "replay/unfused.py": ({"softmax"}, "a step of attention"),
+    "replay/operand_content.py": ({"unknown"}, "operands nobody stated"),
     "replay/host.py": ({"other"}, "operators without a time of their own"),
     "compare/check.py": ({"unknown"}, "a GPU no trace names"),
     "compare/baseline_store.py": ({"unknown"}, "a GPU no trace names"),
