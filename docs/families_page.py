@@ -22,7 +22,7 @@ PAGES = {
     "formats": ("gemm_weight_only",),
     "vectors": ("gemm_vector",),
     "conv": ("conv", "conv_vector"),
-    "prefill": ("prefill", "encoder"),
+    "prefill": ("prefill", "encoder", "efficient_attention"),
     "decode": ("decode",),
     "mla": ("mla_prefill", "mla_decode"),
     "gdn": ("gdn_chunk", "gdn_update", "conv1d", "conv1d_update", "gdn"),

@@ -8,6 +8,7 @@ from tracetool.core.arrays import Ints
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
 from tracetool.families.attention.latent import is_latent, latent_work, latents
+from tracetool.families.attention.memory_efficient import is_memory_efficient
 from tracetool.families.attention.problem import heads_work
 from tracetool.hardware.gpu import Gpu
 
@@ -25,10 +26,11 @@ def attention_work(rows: OperatorColumns, gpu: Gpu) -> Work:
 
 
 def attention_law(rows: OperatorColumns, gpu: Gpu) -> Ints:
-    """Return the place of each row's law: prefill, decode, latent of both, encoder. Shape (n,)."""
+    """Return the place of each row's law: prefill, decode, latent of both, encoder, efficient. (n,)"""
     del gpu
     phase, q_len = rows.text("phase"), rows.number("q_len", 1.0)
     decode = (phase == "decode") | ((phase == "") & (q_len <= 1))
     latent = is_latent(rows)
     whole = (rows.number("causal", 1.0) <= 0) & (phase == "prefill") & ~latent
-    return np.asarray(np.where(whole, 4, np.where(decode, 1, 0) + np.where(latent, 2, 0)), dtype=np.int64)
+    place = np.where(whole, 4, np.where(decode, 1, 0) + np.where(latent, 2, 0))
+    return np.asarray(np.where(is_memory_efficient(rows), 5, place), dtype=np.int64)

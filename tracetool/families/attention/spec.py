@@ -16,7 +16,7 @@ ATTENTION = Family(
     pipe="tensor",
     needs=(("q_len", "kv_len", "heads", "head_dim"), ("q_len", "kv_len", "heads", "kv_lora_rank")),
     count=attention_work,
-    laws=("prefill", "decode", "mla_prefill", "mla_decode", "encoder"),
+    laws=("prefill", "decode", "mla_prefill", "mla_decode", "encoder", "efficient_attention"),
     choose=attention_law,
     table=(
         TableOperator(

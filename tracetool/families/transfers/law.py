@@ -31,6 +31,9 @@ def _copy(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     # pages beyond the host's last cache come from its memory
     near = 1.0 / (1.0 + rows.number("bytes", 0.0) / c["host_cache"])
     pageable = c["pageable_far_rate"] + (c["pageable_rate"] - c["pageable_far_rate"]) * near
+    # a large destination is memory its process never touched: each page faults on its first write
+    fresh = back & (rows.number("bytes", 0.0) > c["fresh_bytes"])
+    pageable = np.where(fresh, 1.0 / (1.0 / pageable + 1.0 / c["fresh_rate"]), pageable)
     rate = np.where(_said(words, "pageable"), np.minimum(rate, pageable), rate)
     sets = rows.family == names.MEMSET
     start = np.where(sets, c["set_us"], c["inside_us"])
