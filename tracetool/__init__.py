@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tracetool.api.baseline import add_baseline, list_baselines, prune_baselines
     from tracetool.api.calibrate import Calibration, calibrate
     from tracetool.api.check import check
+    from tracetool.api.check_power import PowerCheck, check_power
     from tracetool.api.classify import Classification, Explanation, classify, explain
     from tracetool.api.diff import AccuracyDiff, RunsDiff, diff
     from tracetool.api.doctor import Doctor, doctor
@@ -51,6 +52,7 @@ _HOMES = {
     "api.baseline": ("add_baseline", "list_baselines", "prune_baselines"),
     "api.calibrate": ("Calibration", "calibrate"),
     "api.check": ("check",),
+    "api.check_power": ("PowerCheck", "check_power"),
     "api.classify": ("Classification", "Explanation", "classify", "explain"),
     "api.diff": ("AccuracyDiff", "RunsDiff", "diff"),
     "api.doctor": ("Doctor", "doctor"),

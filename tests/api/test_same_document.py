@@ -31,6 +31,11 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path.write_text(
         "op,dtype,m,n,k,elements\ngemm,bf16,4096,4096,4096,\nelementwise,fp32,,,,100000\n", "utf-8"
     )
+    path.with_name("activity.csv").write_text("name,start_us,end_us\nload,1000000,6000000\n", "utf-8")
+    rows = [
+        f"{t * 1000},0,{300 if 1000 <= t < 6000 else 60}.{t // 100 % 100:02d}" for t in range(0, 8000, 20)
+    ]
+    path.with_name("power.csv").write_text("\n".join(["time_us,device,power_w", *rows, ""]), "utf-8")
     return path
 
 
@@ -48,6 +53,9 @@ SAME: dict[str, Callable[[tt.Run, Path], tt.Result]] = {
     ),
     "classify RUN": lambda r, _: r.classify(),
     f"classify --explain {KERNEL}": lambda _r, _t: tt.explain(KERNEL),
+    "check-power ACTIVITY --power LOG --gpu rtx-3090": lambda _r, t: tt.check_power(
+        t.with_name("activity.csv"), power=t.with_name("power.csv"), gpu="rtx-3090"
+    ),
     "gpus": lambda _r, _t: tt.gpus(),
     "gpus --show h100-sxm": lambda _r, _t: tt.gpu("h100-sxm"),
     "families": lambda _r, _t: tt.families(),
@@ -70,7 +78,9 @@ def _rounded(document: Any) -> Any:
 def test_a_command_prints_the_document_of_its_function(
     words: str, sample: tt.Run, table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = [w.replace("RUN", str(sample.path)).replace("TABLE", str(table)) for w in words.split()]
+    places = {"RUN": sample.path, "TABLE": table, "ACTIVITY": table.with_name("activity.csv")}
+    places["LOG"] = table.with_name("power.csv")
+    arguments = [str(places.get(word, word)) for word in words.split()]
     assert command_line([*arguments, "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     result = SAME[words](sample, table)

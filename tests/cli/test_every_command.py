@@ -14,7 +14,7 @@ import tracetool.cli.commands
 from tests.conftest import Tool
 from tracetool.cli.app import build, run
 
-COMMANDS = sorted(m.name for m in pkgutil.iter_modules(tracetool.cli.commands.__path__))
+COMMANDS = sorted(m.name.replace("_", "-") for m in pkgutil.iter_modules(tracetool.cli.commands.__path__))
 CLICK_COMMAND = typer.main.get_command(build())
 
 

@@ -28,6 +28,7 @@ COMMANDS = {
     "predict train --by power": "",
     "sweep train --clock 600:1950:150": "energy",
     "attribute train": "energy",
+    "check-power train": "",
     "sensor identify brief": "",
     "diff train": "energy",
     "diff forward": "energy",

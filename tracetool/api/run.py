@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracetool.api.result import Result
+from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike
 from tracetool.tables.run import Run as StoredRun
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from tracetool.api.attribute import Attribution
+    from tracetool.api.check_power import PowerCheck
     from tracetool.api.classify import Classification
     from tracetool.api.diff import AccuracyDiff, RunsDiff
     from tracetool.api.predict import Prediction
@@ -73,6 +76,12 @@ class Run(StoredRun, Result):
         from tracetool.api.attribute import attribute
 
         return attribute(self, **options)
+
+    def check_power(self, **options: Any) -> PowerCheck:
+        """Return whether the power log can be trusted; options as :func:`tracetool.check_power`."""
+        from tracetool.api.check_power import check_power
+
+        return check_power(self, **options)
 
     def classify(self) -> Classification:
         """Return the family of every launch and what its name states."""
@@ -140,7 +149,11 @@ class Run(StoredRun, Result):
         """Print what the run holds, its warnings on standard error."""
         from tracetool.report.terminal.runs import show_run
 
-        show_run(self.summary(), [str(line) for line in self.info["warnings"]])
+        lines = [self.summary()]
+        if self.telemetry.height:
+            with contextlib.suppress(BadInput):  # a log of clocks or temperatures alone
+                lines.append(self.check_power().checked.sentence())
+        show_run(lines, [str(line) for line in self.info["warnings"]])
 
 
 def open_run(path: PathLike) -> Run:

@@ -26,8 +26,9 @@ UsageFault: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__
 
 
 def command_names() -> list[str]:
-    """Return the commands: the files of ``cli/commands``."""
-    return sorted(m.name for m in pkgutil.iter_modules([str(Path(__file__).parent / "commands")]))
+    """Return the commands: the files of ``cli/commands``, underscores written as hyphens."""
+    modules = pkgutil.iter_modules([str(Path(__file__).parent / "commands")])
+    return sorted(m.name.replace("_", "-") for m in modules)
 
 
 def build(only: str | None = None) -> typer.Typer:
@@ -50,19 +51,19 @@ def build(only: str | None = None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     root.callback()(_root)
-    for module in [only] if only else command_names():
-        app = importlib.import_module(f"tracetool.cli.commands.{module}").app
+    for name in [only] if only else command_names():
+        app = importlib.import_module(f"tracetool.cli.commands.{name.replace('-', '_')}").app
         if (
             len(app.registered_commands) == 1
             and not app.registered_groups
             and app.registered_callback is None
         ):
             command = app.registered_commands[0]
-            root.command(module, help=command.help, short_help=command.short_help, epilog=command.epilog)(
+            root.command(name, help=command.help, short_help=command.short_help, epilog=command.epilog)(
                 command.callback
             )
         else:
-            root.add_typer(app, name=module)
+            root.add_typer(app, name=name)
     return root
 
 

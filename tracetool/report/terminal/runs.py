@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from tracetool.report.sentences import open_console
 
 
-def show_run(summary: str, warnings: Sequence[str]) -> None:
-    """Print what a run holds on standard output and its warnings on standard error."""
+def show_run(lines: Sequence[str], warnings: Sequence[str]) -> None:
+    """Print what a run holds, line by line, on standard output and its warnings on standard error."""
     from rich.markup import escape
 
     for warning in warnings:
         open_console(stderr=True).print(f"note: {escape(warning)}", soft_wrap=True)
-    open_console().print(escape(summary), soft_wrap=True)
+    for line in lines:
+        open_console().print(escape(line), soft_wrap=True)
 
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""Whether a power log can be trusted: one check per thing that can be wrong with it."""

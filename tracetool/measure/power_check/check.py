@@ -1,0 +1,252 @@
+"""Check a run's power log against its trace: every GPU, every check, one verdict."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from tracetool.core.errors import BadInput
+from tracetool.core.figures import counted
+from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.load import load_gpu, match_gpu
+from tracetool.measure.attributed_work import Work, work_of_activity, work_of_run
+from tracetool.measure.observe import READ_S, as_boxcar, choose_sensor
+from tracetool.measure.power_check import clocks, conditions, extent, values
+from tracetool.measure.power_check.finding import Finding, LogCase, worst
+from tracetool.measure.power_log import power_logs, telemetry_devices
+from tracetool.measure.readings import poll_spacing, resolve_updates
+from tracetool.measure.sensors import candidate_sensors
+from tracetool.measure.timeline import build_timeline
+from tracetool.sources.telemetry.logs import read_telemetry
+from tracetool.tables.activity_table import read_activity
+from tracetool.tables.run import Run
+from tracetool.tables.schema import load_schema
+
+#: Checks in the order they are reported.
+CHECKS: Final[tuple[Callable[[LogCase], Finding], ...]] = (
+    extent.coverage, extent.gaps, extent.polling, extent.stamps, values.readings_range, values.stuck,
+    values.quantization, conditions.sensor, clocks.clock, clocks.drift, clocks.beat, conditions.idle,
+    extent.outside, conditions.throttling, values.counter,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CheckedPower:
+    """What a power log is worth.
+
+    Parameters
+    ----------
+    verdict : str
+        ``good``, ``usable`` or ``unusable``: that of the worst check.
+    findings : DataFrame
+        One row per GPU and check: the ``power_check`` table.
+    """
+
+    verdict: str
+    findings: pl.DataFrame
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why it is not good, worst first."""
+        rows = [r for r in self.findings.iter_rows(named=True) if r["verdict"] != "good"]
+        rows.sort(key=lambda r: r["verdict"] != "unusable")
+        several = self.findings["device"].drop_nulls().n_unique() > 1
+        return [
+            (f"GPU {r['device']}: " if several and r["device"] is not None else "")
+            + f"{r['check']}: {r['reason']}"
+            for r in rows
+        ]
+
+    def sentence(self) -> str:
+        """Return verdict and reasons in one line."""
+        return f"power log: {self.verdict}" + (f" ({'; '.join(self.reasons)})" if self.reasons else "")
+
+
+def check_telemetry(
+    telemetry: pl.DataFrame,
+    work: Mapping[int, Work],
+    gpus: Mapping[int, Gpu | None],
+    origin_ns: int | None = None,
+) -> CheckedPower:
+    """Check the readings of each GPU against what ran on it.
+
+    Parameters
+    ----------
+    telemetry : DataFrame
+        The ``telemetry`` table.
+    work : mapping of int to Work
+        What ran, by GPU; empty where there is no trace.
+    gpus : mapping of int to Gpu or None
+        The GPUs: they tell the sensor and the limit.
+    origin_ns : int, optional
+        Time that becomes 0. [ns]
+
+    Raises
+    ------
+    BadInput
+        If the log holds no power reading at all.
+    """
+    logged = telemetry_devices(telemetry)
+    if not logged:
+        raise BadInput("the log holds no power readings", "give a log: --power LOG")
+    origin = int(telemetry["time_ns"].min() or 0) if origin_ns is None else origin_ns  # type: ignore[arg-type]
+    pairs = _paired(logged, sorted(work))
+    rows = [f.row(None) for f in _identity(telemetry, logged, sorted(work), pairs)]
+    for device in logged:
+        if work and device not in pairs:
+            continue
+        case = _case(telemetry, device, origin, work.get(pairs.get(device, device)), gpus.get(device))
+        if case is None:
+            few = Finding("polling", "unusable", "fewer than three readings")
+            rows.append(few.row(device))
+            continue
+        rows += [check(case).row(device) for check in _applicable(case)]
+    findings = load_schema("power_check").conform(pl.DataFrame(rows, infer_schema_length=None))
+    return CheckedPower(worst(findings["verdict"].to_list()), findings)
+
+
+def _applicable(case: LogCase) -> tuple[Callable[[LogCase], Finding], ...]:
+    """Return the checks that mean something: of a log beside the trace only where it does not overlap."""
+    first = extent.coverage(case)
+    return CHECKS if first.value is None or first.value > 0.0 else (lambda _: first,)
+
+
+def _paired(logged: list[int], ran: list[int]) -> dict[int, int]:
+    """Log device to run device: the same number, or the only one of each."""
+    both = {d: d for d in logged if d in ran}
+    return both or ({logged[0]: ran[0]} if len(logged) == len(ran) == 1 else {})
+
+
+def _identity(
+    telemetry: pl.DataFrame, logged: list[int], ran: list[int], pairs: Mapping[int, int]
+) -> list[Finding]:
+    """Which GPUs of the trace the log holds, and whether two of its GPUs are one."""
+    missing = [d for d in ran if d not in pairs.values()]
+    if ran and missing:
+        names = ", ".join(map(str, missing))
+        reason = (
+            f"the log holds {counted(len(pairs), 'GPU')} of the {len(ran)} that worked; without GPU {names}"
+        )
+        return [Finding("identity", "unusable", reason, float(len(pairs)), "1")]
+    copies = _copied(telemetry, logged)
+    if copies:
+        first, second = copies[0]
+        reason = f"GPU {first} and GPU {second} have the same readings: one GPU logged twice"
+        return [Finding("identity", "unusable", reason, float(len(logged)), "1")]
+    extra = len(logged) - len(ran) if ran else 0
+    reason = f"{counted(len(logged), 'GPU')} in the log" + (f", {extra} without work" if extra > 0 else "")
+    return [Finding("identity", "good", reason, float(len(logged)), "1")]
+
+
+def _copied(telemetry: pl.DataFrame, logged: list[int]) -> list[tuple[int, int]]:
+    """Return pairs of GPUs whose readings are equal one by one."""
+    series = {
+        d: telemetry.filter((pl.col("device") == d) & pl.col("power_w").is_not_null())["power_w"].to_numpy()
+        for d in logged
+    }
+    return [
+        (a, b)
+        for i, a in enumerate(logged)
+        for b in logged[i + 1 :]
+        if len(series[a]) == len(series[b]) > 10
+        and np.ptp(series[a]) > 0
+        and bool((series[a] == series[b]).all())
+    ]
+
+
+def _case(
+    telemetry: pl.DataFrame, device: int, origin: int, work: Work | None, gpu: Gpu | None
+) -> LogCase | None:
+    logs = power_logs(telemetry, device, origin)
+    if not logs or len(logs[0].time_s) < 3:
+        return None
+    log = logs[0]
+    timeline = None
+    if work is not None:
+        timeline = work.timeline(origin)
+    query_s = log.time_s + min(READ_S, 0.5 * poll_spacing(np.sort(log.time_s)))
+    sensors = candidate_sensors(gpu, log.field, None)
+    if log.field == "counter":
+        sensors = [as_boxcar(s, log) for s in sensors]
+    empty = build_timeline(np.zeros(0), np.zeros(0), np.zeros(0, np.int64), 1)
+    sensor = choose_sensor(query_s, log.power_w, timeline or empty, sensors)
+    readings = resolve_updates(query_s, log.power_w, sensor.update_s)
+    if len(readings) < 2:
+        return None
+    frame = telemetry.filter(pl.col("device") == device)
+    return LogCase(device, frame, log, readings, sensor, gpu, timeline)
+
+
+def check_run(
+    run: Run | str | os.PathLike[str],
+    *,
+    gpu: str | None = None,
+    power: Sequence[Path] = (),
+    tz: str | None = None,
+) -> CheckedPower:
+    """Check the power log of a run, or another one beside it.
+
+    Raises
+    ------
+    BadInput
+        If the run has no readings.
+    """
+    opened = run if isinstance(run, Run) else Run.open(run)
+    telemetry = _telemetry(power, tz) if power else opened.telemetry
+    if not telemetry_devices(telemetry):
+        raise BadInput.in_file(opened.path, "holds no power readings", "give a log: --power LOG")
+    kernels = opened.kernels
+    names = {
+        r["device"]: gpu or r["gpu"] or match_gpu(r["name"] or "")
+        for r in opened.devices.iter_rows(named=True)
+    }
+    gpus = {d: load_gpu(n, part="sensor") if n else None for d, n in names.items()}
+    if gpu and not gpus:
+        gpus = dict.fromkeys(telemetry_devices(telemetry), load_gpu(gpu, part="sensor"))
+    work = {
+        d: work_of_run(opened, kernels.filter(pl.col("device") == d))
+        for d in sorted(kernels["device"].unique().to_list())
+    }
+    return check_telemetry(telemetry, work, gpus)
+
+
+def check_activity(
+    activity: str | os.PathLike[str],
+    *,
+    power: Sequence[Path],
+    tz: str | None = None,
+    gpu: str | None = None,
+    device: int | None = None,
+) -> CheckedPower:
+    """Check a power log against a table of activities.
+
+    Raises
+    ------
+    BadInput
+        If a file cannot be used.
+    """
+    if not power:
+        raise BadInput.in_file(
+            activity, "is a table of activities without a power log", "give one: --power LOG"
+        )
+    work = work_of_activity(read_activity(activity))
+    telemetry = _telemetry(power, tz)
+    logged = telemetry_devices(telemetry)
+    if not logged:
+        raise BadInput.in_file(power[0], "holds no power readings")
+    chosen = logged[0] if device is None else device
+    if chosen not in logged:
+        raise BadInput(f"the log has no device {chosen}", f"it has: {', '.join(map(str, logged))}")
+    spec = load_gpu(gpu, part="sensor") if gpu else None
+    own = telemetry.filter(pl.col("device") == chosen)
+    return check_telemetry(own, {chosen: work}, {chosen: spec})
+
+
+def _telemetry(power: Sequence[Path], tz: str | None) -> pl.DataFrame:
+    return pl.concat([read_telemetry(p, tz) for p in power]).sort("device", "time_ns", maintain_order=True)

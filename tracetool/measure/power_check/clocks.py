@@ -1,0 +1,173 @@
+"""Whether log and trace share a clock, and whether the sensor's updates beat with the load."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from tracetool.core.arrays import Floats
+from tracetool.core.figures import number
+from tracetool.measure.align import coarse_offsets
+from tracetool.measure.power_check.finding import Finding, LogCase, graded
+
+#: The load must come and go by this much for the readings to place it. [1]
+_VARIES: Final = 0.05
+#: Clocks this far apart are looked for. [s]
+_REACH_S: Final = 60.0
+#: Correlation that another place must have, and have more than the stamps' own place. [1]
+_CLEAR, _BETTER = 0.5, 0.15
+#: An offset of this share of the trace puts as much of its energy into the wrong place. [1]
+_OFFSET: Final = 0.01
+#: Drift that the alignment of ``attribute`` takes up: its deviation is 30 parts per million. [1]
+_DRIFT: Final = (2e-4, 5e-3)
+#: Readings used, and offsets tried for a part of a log.
+_MOST, _TRIED = 3000, 121
+#: Error of integrated power by a beat, as a share of the energy. [1]
+_BEAT: Final = (0.01, 0.5)
+#: Places of the updates against the load that are tried.
+_PHASES: Final = 24
+#: Samples of the load from which its period is taken.
+_SAMPLES: Final = 1 << 16
+
+
+def _correlation(case: LogCase, offset_s: float) -> float:
+    share, power_w = case.busy_share(offset_s), case.readings.power_w
+    if np.std(share) < 1e-6 or np.std(power_w) < 1e-9:
+        return 0.0
+    return float(np.corrcoef(share, power_w)[0, 1])
+
+
+def _part(case: LogCase, begin: int, end: int) -> LogCase:
+    one = case.readings
+    part = replace(one, time_s=one.time_s[begin:end], power_w=one.power_w[begin:end])
+    return replace(case, readings=part)
+
+
+def _covered(case: LogCase) -> LogCase:
+    """Return the case with the readings around the work only, and not more than needed."""
+    start_s, end_s = case.span_s
+    inside = np.flatnonzero((case.readings.time_s > start_s - 5.0) & (case.readings.time_s < end_s + 5.0))
+    if len(inside) < 2:
+        return _part(case, 0, 0)
+    return _part(case, int(inside[0]), int(inside[-1]) + 1)
+
+
+def clock(case: LogCase) -> Finding:
+    """Offset between the log's clock and the trace's."""
+    if case.timeline is None:
+        return Finding("clock", "good", "no trace beside the log")
+    around = _covered(case)
+    if len(around.readings) < 10 or np.std(around.busy_share()) < _VARIES:
+        reason = "the load is steady: readings cannot place it, the stamps are taken as they are"
+        return Finding("clock", "good", reason)
+    at_zero = max(_correlation(around, d) for d in (0.0, 0.5 * case.spacing_s, case.spacing_s))
+    places = coarse_offsets(around.readings, case.timeline, _REACH_S)
+    offset_s, best = max(places, key=lambda place: place[1])
+    best = max(best, _correlation(around, offset_s))
+    rivals = [abs(o) <= 2.0 * case.spacing_s for o, _ in places]
+    if best < _CLEAR or best < at_zero + _BETTER or any(rivals):
+        if at_zero < 0.0:
+            reason = f"readings fall when work begins (correlation {at_zero:.2f}): the log of another GPU?"
+            return Finding("clock", "unusable", reason, 0.0, "ms")
+        return Finding("clock", "good", "log and trace share a clock", 0.0, "ms")
+    start_s, end_s = case.span_s
+    verdict = graded(abs(offset_s), 2.0 * case.spacing_s, max(_OFFSET * (end_s - start_s), 0.5))
+    way = "late" if offset_s > 0 else "early"
+    reason = f"the log is {number(abs(offset_s))} s {way} against the trace: correct its stamps"
+    return Finding("clock", verdict, reason, 1e3 * offset_s, "ms")
+
+
+def _offset_of(case: LogCase, around_s: float, reach_s: float) -> tuple[float, float]:
+    offsets = around_s + np.linspace(-reach_s, reach_s, _TRIED)
+    scores = np.array([_correlation(case, float(o)) for o in offsets])
+    at = int(np.argmax(scores))
+    return float(offsets[at]), float(scores[at])
+
+
+def drift(case: LogCase) -> Finding:
+    """How much faster one clock runs than the other."""
+    nothing = "no drift to be seen"
+    if case.timeline is None:
+        return Finding("drift", "good", "no trace beside the log")
+    around = _covered(case)
+    count = len(around.readings)
+    if count < 60:
+        return Finding("drift", "good", "too few readings to tell a drift")
+    third = min(count // 3, _MOST)
+    parts = [_part(around, 0, third), _part(around, count - third, count)]
+    if any(np.std(p.busy_share()) < _VARIES for p in parts):
+        return Finding("drift", "good", "the load is steady: no drift can be told")
+    length_s = float(parts[1].readings.time_s.mean() - parts[0].readings.time_s.mean())
+    placed = [_offset_of(p, 0.0, max(5.0 * case.spacing_s, 0.5)) for p in parts]
+    moved_s = placed[1][0] - placed[0][0]
+    per_s = moved_s / max(length_s, 1e-9)
+    clear = all(score > _CLEAR for _, score in placed)
+    gained = any(score > _correlation(p, 0.0) + 0.02 for (_, score), p in zip(placed, parts, strict=True))
+    beyond = abs(moved_s) > 0.75 * case.spacing_s
+    if not (clear and gained and beyond):
+        return Finding("drift", "good", nothing, 0.0, "ppm")
+    reason = f"clocks drift by {number(1e3 * abs(moved_s))} ms in {number(length_s)} s"
+    return Finding("drift", graded(abs(per_s), *_DRIFT), reason, 1e6 * per_s, "ppm")
+
+
+def load_period_s(case: LogCase) -> float:
+    """Return the strongest period of the load; NaN where none stands out. [s]"""
+    assert case.timeline is not None
+    start_s, end_s = case.timeline.span_s
+    edges = np.linspace(start_s, end_s, _SAMPLES + 1)
+    busy = np.diff(case.timeline.busy(edges))
+    spectrum = np.abs(np.fft.rfft(busy - busy.mean())) ** 2
+    spectrum[:3] = 0.0  # fewer than three turns are no period
+    if spectrum.sum() <= 0.0:
+        return float("nan")
+    at = int(np.argmax(spectrum))
+    near = spectrum[max(at - 2, 0) : at + 3].sum()
+    return (end_s - start_s) / at if near > 0.1 * spectrum.sum() else float("nan")
+
+
+def beat(case: LogCase) -> Finding:
+    """Error of integrated power where a part-time sensor meets a periodic load.
+
+    The mean busy share that the sensor's windows see is compared over all places its updates may have
+    against the load: in step with it they see the same part each time.
+    """
+    if case.timeline is None:
+        return Finding("beat", "good", "no trace beside the log")
+    seen_share = case.window_s / case.spacing_s
+    if seen_share > 0.9:
+        return Finding("beat", "good", "the sensor's windows leave no time out", 0.0, "%")
+    around = _covered(case)
+    if len(around.readings) < 4:
+        return Finding("beat", "good", "too few readings to tell a beat")
+    start_s, end_s = case.span_s
+    inside = (around.readings.time_s >= start_s + case.window_s) & (around.readings.time_s <= end_s)
+    if inside.sum() < 4:
+        return Finding("beat", "good", "too few readings to tell a beat")
+    around = replace(
+        around,
+        readings=replace(
+            around.readings,
+            time_s=around.readings.time_s[inside],
+            power_w=around.readings.power_w[inside],
+        ),
+    )
+    means: Floats = np.array(
+        [float(around.busy_share(p).mean()) for p in np.arange(_PHASES) * case.spacing_s / _PHASES]
+    )
+    under_load, quiet = case.loaded()
+    load_w = float(np.median(under_load)) if len(under_load) else 1.0
+    idle_w = float(np.median(quiet)) if len(quiet) else 0.3 * load_w
+    mean_w = idle_w + (load_w - idle_w) * float(means.mean())
+    widening = 0.5 * float(np.ptp(means)) * max(load_w - idle_w, 0.0) / max(mean_w, 1e-9)
+    verdict = graded(widening, *_BEAT)
+    if verdict == "good":
+        return Finding("beat", "good", "load and updates do not beat", 100.0 * widening, "%")
+    period_s = load_period_s(case)
+    load = f"a load of {number(1e3 * period_s)} ms" if np.isfinite(period_s) else "the load"
+    reason = (
+        f"{load} is in step with updates every {number(1e3 * case.spacing_s)} ms that see"
+        f" {number(1e3 * case.window_s)} ms: integrated power is open by {100 * widening:.0f} % either way"
+    )
+    return Finding("beat", verdict, reason, 100.0 * widening, "%")

@@ -1,0 +1,112 @@
+"""In what state the GPU was: idle baseline, throttling, and the sensor behind the log."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from tracetool.core.figures import number
+from tracetool.measure.power_check.finding import Finding, LogCase, graded
+from tracetool.measure.power_check.values import _NOTHING_W
+
+#: Idle power above this share of that under load: something else runs, or the load is none. [1]
+_IDLE_SHARE: Final = 0.7
+#: Power must rise by this factor under load to be that load's. [1]
+_RISE: Final = 1.03
+#: Share of the readings taken while the GPU was held back. [1]
+_THROTTLED: Final = (0.01, 2.0)
+#: Reasons for a lowered clock, bits of NVML's clocks event reasons (NVML API reference, "Clocks Event
+#: Reasons"); idle, application clocks, synchronized boost and display are settings, not throttling.
+_REASONS: Final = {
+    0x4: "power cap", 0x8: "hardware slowdown", 0x20: "thermal (software)", 0x40: "thermal (hardware)",
+    0x80: "power brake",
+}  # fmt: skip
+_WORDS: Final = {"cap": 0x4, "brake": 0x80, "thermal": 0x20, "slowdown": 0x8}
+
+
+def idle(case: LogCase) -> Finding:
+    """Power without work, and whether work raises it."""
+    if case.timeline is None:
+        low_w = float(np.quantile(case.readings.power_w, 0.05))
+        return Finding("idle", "good", f"least power {number(low_w)} W; no trace to tell idle by", low_w, "W")
+    under_load, quiet = case.loaded()
+    quiet = quiet[quiet > _NOTHING_W]
+    if not len(under_load):
+        return Finding("idle", "unusable", "no reading under load")
+    load_w = float(np.median(under_load))
+    if not len(quiet):
+        reason = "no reading without work: what idle draws is left open (log some seconds more)"
+        return Finding("idle", "usable", reason)
+    idle_w = float(np.median(quiet))
+    if load_w < _RISE * idle_w:
+        reason = f"{number(load_w)} W under load, {number(idle_w)} W idle: readings do not follow the work"
+        return Finding("idle", "unusable", reason, idle_w, "W")
+    if idle_w > _IDLE_SHARE * load_w:
+        reason = f"idle at {number(idle_w)} W, {number(load_w)} W under load: does another program run?"
+        return Finding("idle", "usable", reason, idle_w, "W")
+    return Finding("idle", "good", f"idle {number(idle_w)} W, load {number(load_w)} W", idle_w, "W")
+
+
+def reason_bits(text: str | None) -> int:
+    """Return the bits of a log's reasons for a lowered clock: a number, or words.
+
+    >>> reason_bits("0x0000000000000004"), reason_bits("4"), reason_bits("SW Power Cap"), reason_bits(None)
+    (4, 4, 4, 0)
+    """
+    plain = (text or "").strip().lower()
+    try:
+        return int(plain, 0)
+    except ValueError:
+        return sum(bit for word, bit in _WORDS.items() if word in plain)
+
+
+def throttling(case: LogCase) -> Finding:
+    """Share of the readings at work that name a reason for a lowered clock."""
+    rows = case.frame.filter(pl.col("throttle_reasons").is_not_null())
+    if case.timeline is not None and rows.height:
+        origin_s = float(case.log.time_s[0])
+        first_ns = int(
+            case.frame.filter(pl.col("power_w").is_not_null() | pl.col("energy_j").is_not_null())["time_ns"][
+                0
+            ]
+        )
+        at_s = (rows["time_ns"].to_numpy() - first_ns) * 1e-9 + origin_s
+        start_s, end_s = case.span_s
+        rows = rows.filter(pl.Series((at_s >= start_s) & (at_s <= end_s)))
+    if not rows.height:
+        return Finding("throttling", "good", "the log holds no reasons for lowered clocks")
+    counts = rows.group_by("throttle_reasons").len()
+    bits = {text: reason_bits(text) for text in counts["throttle_reasons"].to_list()}
+    held = dict.fromkeys(_REASONS.values(), 0)
+    throttled = 0
+    for text, count in counts.iter_rows():
+        names = [name for bit, name in _REASONS.items() if bits[text] & bit]
+        throttled += count if names else 0
+        for name in names:
+            held[name] += count
+    share = throttled / rows.height
+    shown = ", ".join(f"{n} {100 * c / rows.height:.0f} %" for n, c in held.items() if c)
+    reason = f"clock held back: {shown} of the time" if share > _THROTTLED[0] else "not throttled"
+    return Finding("throttling", graded(share, *_THROTTLED), reason, 100.0 * share, "%")
+
+
+def sensor(case: LogCase) -> Finding:
+    """The sensor behind the log: window, update period, and how sure that is."""
+    one = case.sensor
+    if one.kind == "counter":
+        kind = "energy counter"
+    elif one.kind == "lag":
+        kind = f"first-order lag of {number(1e3 * one.lag_s)} ms"
+    else:
+        kind = f"mean over {number(1e3 * one.window_s)} ms"
+    reason = f"{case.log.field}: {kind}, an update every {number(1e3 * case.readings.update_s)} ms"
+    window_ms = 1e3 * case.window_s
+    if case.gpu is None:
+        return Finding(
+            "sensor", "usable", f"{reason} by the log alone: name the GPU with --gpu", window_ms, "ms"
+        )
+    if np.isfinite(one.window_s) and one.window_s < 0.9 * case.spacing_s:
+        reason += f": sees {100 * one.window_s / case.spacing_s:.0f} % of the time"
+    return Finding("sensor", "good", reason, window_ms, "ms")
