@@ -212,6 +212,7 @@ NAME_FRAGMENT = re.compile(
 NAME_FRAGMENTS_YET = {
     "sources/": "readers of formats spell what a profiler writes",
     "record/profilers.py": "names of files a profiler writes",
+    "forecast/architectures/": "fields of configurations",
     "report/sentences.py": "shortens names for pages, whatever they are",
 }
 #: Columns of names, and methods that search or take apart a text.

@@ -12,6 +12,7 @@ from tracetool.core.errors import BadInput
 from tracetool.forecast.architecture import architectures
 from tracetool.forecast.fields import Config
 from tracetool.forecast.model import Model
+from tracetool.forecast.towers import tower_parameters
 
 #: Largest configuration that is read: those of today's models are below 100 kB. [B]
 _MOST_BYTES: Final = 20_000_000
@@ -37,13 +38,30 @@ def read_model(source: str | os.PathLike[str] | Mapping[str, Any]) -> Model:
         path = Path(source)
         name, values = path.stem if path.is_file() else path.name, _load(path)
     config = Config(values, name if isinstance(source, Mapping) else os.fspath(source))
+    towers = tower_parameters(config)
+    config = _language(config)
     kind = config.text("model_type")
     registry = architectures()
     if kind not in registry:
         raise config.fault(
             "model_type", f"unknown architecture {kind[:60]!r}", f"known: {', '.join(sorted(registry))}"
         )
-    return registry[kind].read(config, name)
+    model = registry[kind].read(config, name)
+    return model.with_towers(towers) if towers else model
+
+
+#: Where multimodal configurations keep their language model's, and fields of the whole that hold for it too.
+_TOWERS: Final = ("thinker_config", "llm_config", "language_config", "text_config")
+_OF_THE_WHOLE: Final = ("quantization_config", "tie_word_embeddings", "torch_dtype", "dtype")
+
+
+def _language(config: Config) -> Config:
+    """Return the configuration of the language model inside a multimodal one; any other as it is."""
+    while config.has(*_TOWERS):
+        inner = config.part(*_TOWERS)
+        whole = {f: config.values[f] for f in _OF_THE_WHOLE if config.values.get(f) is not None}
+        config = Config({**whole, **inner.values}, inner.source, inner.path)
+    return config
 
 
 def _load(path: Path) -> Mapping[str, Any]:

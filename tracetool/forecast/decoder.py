@@ -1,26 +1,32 @@
-"""Pieces most decoders share: attention with its projections, gated feed-forward, embedding and logits."""
+"""Pieces most decoders share: attention with its projections, feed-forward parts, embedding and logits."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tracetool.forecast.fields import Config
+from tracetool.forecast.model import Model, grouped
 from tracetool.forecast.parts import AllReduce, Attention, Elementwise, Embedding, Linear, Logits, Norm, Part
+from tracetool.forecast.quantization import Formats, formats_of
 
 
 @dataclass(frozen=True)
 class Heads:
-    """Heads of attention and what is done to them; fields as in :class:`~tracetool.forecast.parts.Attention`.
+    """Heads of attention and what is done to them; sizes as in :class:`~tracetool.forecast.parts.Attention`.
 
-    ``norm``: queries and keys are normalized; ``bias`` and ``out_bias``: of the projections.
+    ``norm``: queries and keys are normalized, with scales where ``norm_scaled``; ``bias`` and ``out_bias``:
+    of the projections; ``gated``: a gate of the output is projected beside the queries.
     """
 
     heads: int
     kv_heads: int
     head_dim: int
     norm: bool = False
+    norm_scaled: bool = True
     bias: bool = False
     out_bias: bool = False
+    gated: bool = False
     window: int = 0
     chunk: int = 0
     sinks: bool = False
@@ -35,60 +41,127 @@ def heads_of(config: Config) -> Heads:
     BadInput
         If key heads do not divide query heads, or heads do not divide the hidden size and none is stated.
     """
-    heads = config.size("num_attention_heads", most=100_000)
+    heads = config.size("num_attention_heads", "n_head", most=100_000)
     kv_heads = config.size("num_key_value_heads", default=heads, most=100_000)
     if heads % kv_heads:
         raise config.fault("num_key_value_heads", f"{kv_heads} does not divide the {heads} heads")
-    if config.has("head_dim"):
-        return Heads(heads, kv_heads, config.size("head_dim", most=100_000))
-    hidden = config.size("hidden_size")
+    if config.has("head_dim", "attention_head_dim"):
+        return Heads(heads, kv_heads, config.size("head_dim", "attention_head_dim", most=100_000))
+    hidden = config.size("hidden_size", "n_embd")
     if hidden % heads:
         raise config.fault("num_attention_heads", f"{heads} heads do not divide hidden_size {hidden}")
     return Heads(heads, kv_heads, hidden // heads)
 
 
-def self_attention(hidden: int, h: Heads, dtype: str = "bf16", name: str = "self_attn") -> tuple[Part, ...]:
+def self_attention(
+    hidden: int, h: Heads, dtype: str = "bf16", name: str = "self_attn", *, reduce: bool = True
+) -> tuple[Part, ...]:
     """Return attention with its projections: queries, keys and values are one product."""
-    norms = (Norm(f"{name}.qk_norm", h.head_dim, heads=(h.heads, h.kv_heads)),) if h.norm else ()
-    return (
+    widths = (h.heads * (2 if h.gated else 1), h.kv_heads, h.kv_heads)
+    parts: list[Part] = [
         Linear(
-            f"{name}.qkv_proj", hidden, tuple((n, h.head_dim) for n in (h.heads, h.kv_heads, h.kv_heads)),
-            "outputs", dtype, bias=h.bias,
-        ),
-        *norms,
+            f"{name}.qkv_proj", hidden, tuple((n, h.head_dim) for n in widths), "outputs", dtype, bias=h.bias
+        )
+    ]
+    if h.norm:
+        heads = (h.heads, h.kv_heads)
+        parts.append(Norm(f"{name}.qk_norm", h.head_dim, heads=heads, scaled=h.norm_scaled))
+    parts.append(
         Attention(
             f"{name}.attn", h.heads, h.kv_heads, h.head_dim,
             window=h.window, chunk=h.chunk, sinks=h.sinks, rotated=h.rotated,
-        ),
-        Linear(
-            f"{name}.o_proj", h.heads * h.head_dim, ((hidden, 1),), "inputs", dtype, bias=h.out_bias
-        ),
-        AllReduce(name, hidden),
+        )
     )  # fmt: skip
+    if h.gated:
+        parts.append(Elementwise(f"{name}.gate", h.heads * h.head_dim, reads=2.0))
+    parts.append(
+        Linear(f"{name}.o_proj", h.heads * h.head_dim, ((hidden, 1),), "inputs", dtype, bias=h.out_bias)
+    )
+    return (*parts, AllReduce(name, hidden)) if reduce else tuple(parts)
 
 
 def gated_mlp(
-    name: str, hidden: int, intermediate: int, dtype: str = "bf16", field: str = "intermediate_size",
-    *, reduce: bool = True,
-) -> tuple[Part, ...]:  # fmt: skip
+    name: str,
+    hidden: int,
+    intermediate: int,
+    dtype: str = "bf16",
+    field: str = "intermediate_size",
+    *,
+    bias: bool = False,
+    reduce: bool = True,
+) -> tuple[Part, ...]:
     """Return a gated feed-forward part: gate and up are one product."""
-    return (
-        Linear(
-            f"{name}.gate_up_proj", hidden, ((intermediate, 1), (intermediate, 1)), "outputs", dtype,
-            field=field,
-        ),
+    both = ((intermediate, 1), (intermediate, 1))
+    parts = (
+        Linear(f"{name}.gate_up_proj", hidden, both, "outputs", dtype, bias=bias, field=field),
         Elementwise(f"{name}.act", intermediate, reads=2.0),
-        Linear(f"{name}.down_proj", intermediate, ((hidden, 1),), "inputs", dtype, field=field),
-        *((AllReduce(name, hidden),) if reduce else ()),
-    )  # fmt: skip
+        Linear(f"{name}.down_proj", intermediate, ((hidden, 1),), "inputs", dtype, bias=bias, field=field),
+    )
+    return (*parts, AllReduce(name, hidden)) if reduce else parts
 
 
-def ends(config: Config, hidden: int, *, tied: bool = False) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
+def plain_mlp(
+    name: str,
+    hidden: int,
+    intermediate: int,
+    dtype: str = "bf16",
+    field: str = "intermediate_size",
+    *,
+    bias: bool = True,
+) -> tuple[Part, ...]:
+    """Return a feed-forward part without a gate."""
+    return (
+        Linear(f"{name}.up_proj", hidden, ((intermediate, 1),), "outputs", dtype, bias=bias, field=field),
+        Elementwise(f"{name}.act", intermediate),
+        Linear(f"{name}.down_proj", intermediate, ((hidden, 1),), "inputs", dtype, bias=bias, field=field),
+        AllReduce(name, hidden),
+    )
+
+
+def ends(
+    config: Config, hidden: int, formats: Formats, *, tied: bool = False, norm_bias: bool = False
+) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
     """Return what runs before the layers and after them: embedding; last norm, logits and sampling."""
     vocabulary = config.size("vocab_size")
     shared = config.flag("tie_word_embeddings", default=tied)
     return (Embedding("embed_tokens", vocabulary, hidden),), (
-        Norm("norm", hidden, residual=True),
-        Linear("lm_head", hidden, ((vocabulary, 1),), "outputs", tied=shared, sampled=True),
+        Norm("norm", hidden, residual=True, bias=norm_bias),
+        Linear(
+            "lm_head", hidden, ((vocabulary, 1),), "outputs", formats.base, tied=shared, sampled=True
+        ),
         Logits("sampler", vocabulary),
+    )  # fmt: skip
+
+
+def layer_count(config: Config) -> int:
+    """Return how many layers a configuration states."""
+    return config.size("num_hidden_layers", "n_layer", most=2_000)
+
+
+def decoder(
+    config: Config,
+    name: str,
+    architecture: str,
+    hidden: int,
+    layer: Callable[[int], tuple[Part, ...]],
+    *,
+    tied: bool = False,
+    norm_bias: bool = False,
+    before: tuple[Part, ...] = (),
+) -> Model:
+    """Return a decoder of layers given by their number, with its embedding and logits.
+
+    ``before`` are further parts after the embedding.
+    """
+    formats = formats_of(config)
+    embedding, head = ends(config, hidden, formats, tied=tied, norm_bias=norm_bias)
+    return Model.of(
+        name,
+        architecture,
+        "language",
+        grouped(layer(i) for i in range(layer_count(config))),
+        embedding=(*embedding, *before),
+        head=head,
+        hidden=hidden,
+        dtype=formats.base,
     )

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tracetool.core.errors import BadInput
 from tracetool.forecast.parts import Part
 from tracetool.forecast.passes import Forward, Parallel, Step
 from tracetool.forecast.rows import Row, collective
 
-__all__ = ["Forward", "Layers", "Model", "Parallel", "Row"]
+__all__ = ["Forward", "Layers", "Model", "Parallel", "Row", "grouped"]
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,20 @@ class Layers:
     count: int
     parts: tuple[Part, ...]
     name: str = "layers.*"
+
+
+def grouped(layers: Iterable[tuple[Part, ...]]) -> tuple[Layers, ...]:
+    """Return layers in order, like ones together: ``layers.*`` the most common, others by number."""
+    first: dict[tuple[Part, ...], int] = {}
+    counts: Counter[tuple[Part, ...]] = Counter()
+    for place, parts in enumerate(layers):
+        first.setdefault(parts, place)
+        counts[parts] += 1
+    most = max(counts, key=lambda parts: counts[parts])
+    return tuple(
+        Layers(counts[parts], parts, "layers.*" if parts == most else f"layers.{place}")
+        for parts, place in first.items()
+    )
 
 
 @dataclass(frozen=True)
@@ -43,6 +58,8 @@ class Model:
         Numbers of a token between layers.
     dtype : str
         Number format of activations.
+    tower_parameters : float
+        Of the weights, those of towers of pictures and sound.
     """
 
     name: str
@@ -56,6 +73,7 @@ class Model:
     head: tuple[Part, ...]
     hidden: int
     dtype: str = "bf16"
+    tower_parameters: float = 0.0
 
     @classmethod
     def of(
@@ -69,12 +87,11 @@ class Model:
         head: Iterable[Part] = (),
         hidden: int,
         dtype: str = "bf16",
-        besides: float = 0.0,
     ) -> Model:
-        """Return a model with its weights counted; ``besides`` counts those of towers no pass runs."""
+        """Return a model with its weights counted."""
         before, after = tuple(embedding), tuple(head)
-        ends = sum(p.parameters for p in (*before, *after)) + besides
-        active_ends = sum(p.active for p in (*before, *after)) + besides
+        ends = sum(p.parameters for p in (*before, *after))
+        active_ends = sum(p.active for p in (*before, *after))
         layer_weights = sum(g.count * sum(p.parameters for p in g.parts) for g in groups)
         active = sum(g.count * sum(p.active for p in g.parts) for g in groups)
         layers = sum(g.count for g in groups)
@@ -82,6 +99,10 @@ class Model:
             name, architecture, kind, ends + layer_weights, active_ends + active, layers,
             before, tuple(groups), after, hidden, dtype,
         )  # fmt: skip
+
+    def with_towers(self, parameters: float) -> Model:
+        """Return the model with the weights of towers that no pass of text runs."""
+        return replace(self, parameters=self.parameters + parameters, tower_parameters=parameters)
 
     def check(self, parallel: Parallel) -> None:
         """Raise BadInput, naming the field, where a division does not fit the model."""
@@ -131,6 +152,7 @@ class Model:
     def weight_bytes(self, parallel: Parallel) -> float:
         """Return bytes of weights on the GPU with most of them. [B]"""
         before, after = (sum(p.weight_bytes(parallel) for p in end) for end in (self.embedding, self.head))
+        before += 2.0 * self.tower_parameters / parallel.tp
         ends = max(before, after) if parallel.pp > 1 else before + after
         return self._layer_sum(parallel, Part.weight_bytes.__name__) + ends
 

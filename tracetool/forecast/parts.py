@@ -120,8 +120,8 @@ class Linear(Part):
         return outputs * self.inputs + (outputs if self.bias else 0.0)
 
     def weight_bytes(self, parallel: Parallel) -> float:
-        """Return bytes of its weights on one GPU. [B]"""
-        if self.tied:
+        """Return bytes of its weights on one GPU; a stage without the embedding needs a copy of it. [B]"""
+        if self.tied and parallel.pp == 1:
             return 0.0
         outputs, inputs = self._sizes(parallel)
         return outputs * inputs * BYTES[self.dtype] + (2.0 * outputs if self.bias else 0.0)
@@ -154,6 +154,8 @@ class Norm(Part):
         Whether it has an offset besides its scale.
     sampled : bool
         Whether it runs over the rows that are sampled.
+    scaled : bool
+        Whether it has a scale.
     """
 
     cols: int
@@ -161,6 +163,7 @@ class Norm(Part):
     residual: bool = False
     bias: bool = False
     sampled: bool = False
+    scaled: bool = True
 
     def rows(self, step: Step) -> list[Row]:
         """Return the norm of the tokens."""
@@ -172,7 +175,7 @@ class Norm(Part):
     @property
     def parameters(self) -> float:
         """Scales, and offsets where it has them."""
-        return float(self.cols * max(len(self.heads), 1) * (2 if self.bias else 1))
+        return float(self.cols * max(len(self.heads), 1) * (int(self.scaled) + int(self.bias)))
 
     def weight_bytes(self, parallel: Parallel) -> float:  # noqa: ARG002
         """Return bytes of its scales. [B]"""
@@ -344,12 +347,16 @@ class Attention(Part):
         return float(self.heads) if self.sinks else 0.0
 
     def kv_bytes(self, parallel: Parallel) -> float:
-        """Return bytes of keys and values of a token; none where a window or chunk bounds them. [B]"""
-        return 0.0 if self.window or self.chunk else self._token_bytes(parallel)
+        """Return bytes of keys and values of a token; none where a window bounds them. [B]
+
+        Keys before the present chunk are kept: servers leave out no blocks of chunked layers (vLLM 0.11,
+        ``VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE``).
+        """
+        return 0.0 if self.window else self._token_bytes(parallel)
 
     def state_bytes(self, parallel: Parallel) -> float:
-        """Return bytes of the keys and values a window or chunk holds. [B]"""
-        return (self.window or self.chunk) * self._token_bytes(parallel)
+        """Return bytes of the keys and values a window holds. [B]"""
+        return self.window * self._token_bytes(parallel)
 
     def _token_bytes(self, parallel: Parallel) -> float:
         kv_heads = divided(self.kv_heads, parallel.tp)

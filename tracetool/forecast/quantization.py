@@ -1,0 +1,151 @@
+"""Number formats of weights, module by module, as ``quantization_config`` of a configuration states them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tracetool.forecast.fields import Config
+
+#: Format of products by method, for methods that have one alone. Experts in mxfp4 meet activations of 16
+#: bits; libraries that quantize those too say so by ``w4a8_mxfp4_mxfp8``.
+_METHODS: Final = {"fp8": "fp8", "fbgemm_fp8": "fp8", "mxfp4": "w4a16_mxfp4"}
+#: Formats of ModelOpt's and other tools' algorithms.
+_ALGORITHMS: Final = {"fp8": "fp8", "nvfp4": "nvfp4", "w4a16_awq": "int4_wo", "w4a8_awq": "int4_wo"}
+_WEIGHTS_ONLY: Final = {4: "int4_wo", 8: "int8_wo"}
+#: Patterns with wildcards a configuration may hold.
+_MOST_PATTERNS: Final = 200
+#: What stands before ``layers`` in multimodal models.
+_PREFIXES: Final = ("model.language_model.", "language_model.model.", "thinker.model.", "model.", "backbone.")
+
+
+@dataclass(frozen=True)
+class Formats:
+    """Formats of a model's products.
+
+    Parameters
+    ----------
+    dtype : str
+        Format of converted modules; ``base`` that of the others.
+    experts_only : bool
+        Whether only experts are converted.
+    names : frozenset of str
+        Modules that are not converted, with all inside them.
+    patterns : tuple of tuple of str
+        The same with wildcards: texts that follow one another in a module's name.
+    """
+
+    base: str = "bf16"
+    dtype: str = "bf16"
+    experts_only: bool = False
+    names: frozenset[str] = frozenset()
+    patterns: tuple[tuple[str, ...], ...] = ()
+
+    def of(self, module: str, layer: int | None = None) -> str:
+        """Return the format of a module, e.g. ``mlp.down_proj`` of layer 3."""
+        if self.dtype == self.base or (self.experts_only and ".experts" not in f".{module}"):
+            return self.base
+        whole = module if layer is None else f"layers.{layer}.{module}"
+        steps = whole.split(".")
+        if any(".".join(steps[: n + 1]) in self.names for n in range(len(steps))):
+            return self.base
+        if any(step in self.names for step in steps):
+            return self.base
+        return self.base if any(_follow(texts, whole) for texts in self.patterns) else self.dtype
+
+
+def _follow(texts: tuple[str, ...], whole: str) -> bool:
+    """Whether texts follow one another in a name, the first at its beginning."""
+    if not whole.startswith(texts[0]):
+        return False
+    place = len(texts[0])
+    for text in texts[1:]:
+        place = whole.find(text, place)
+        if place < 0:
+            return False
+        place += len(text)
+    return True
+
+
+def formats_of(config: Config) -> Formats:
+    """Return the formats of a configuration.
+
+    Raises
+    ------
+    BadInput
+        If the method of quantization is not known; the field is named.
+    """
+    base = {"float16": "fp16", "half": "fp16", "float32": "fp32", "float": "fp32"}.get(
+        config.text("torch_dtype", "dtype", default="bfloat16"), "bf16"
+    )
+    if not config.has("quantization_config"):
+        return Formats(base, base)
+    settings = config.part("quantization_config")
+    dtype = _dtype(settings)
+    left = settings.texts(
+        "modules_to_not_convert", "ignore", "ignored_layers", "exclude_modules", most=20_000
+    )
+    names, patterns = [], []
+    for text in left:
+        plain = _without_prefix(text.removeprefix("re:").replace("\\", "").strip("^$"))
+        if "*" in plain or text.startswith("re:"):
+            patterns.append(tuple(_without_prefix(t) if n == 0 else t for n, t in enumerate(_split(plain))))
+        else:
+            names.append(plain)
+    if len(patterns) > _MOST_PATTERNS:
+        raise settings.fault(
+            "modules_to_not_convert", f"{len(patterns)} patterns are more than {_MOST_PATTERNS}"
+        )
+    return Formats(base, dtype, dtype == "w4a16_mxfp4", frozenset(names), tuple(patterns))
+
+
+def _split(pattern: str) -> list[str]:
+    return pattern.replace(".*", "*").replace("*", "\0").split("\0")
+
+
+def _without_prefix(name: str) -> str:
+    return next((name[len(p) :] for p in _PREFIXES if name.startswith(p)), name)
+
+
+def _dtype(settings: Config) -> str:
+    method = settings.text("quant_method", default="modelopt" if settings.has("quant_algo") else None)
+    if method == "fp8" and settings.has("weight_block_size"):
+        settings.sizes("weight_block_size", least=1, most=2)
+        return "fp8_block"
+    if method in _METHODS:
+        return _METHODS[method]
+    if method in {"awq", "gptq", "gptq_marlin", "awq_marlin", "bitsandbytes", "auto-round"}:
+        bits = 4 if settings.flag("load_in_4bit") else settings.size("bits", "w_bit", default=8)
+        if bits not in _WEIGHTS_ONLY:
+            raise settings.fault("bits", f"{bits} is neither 4 nor 8")
+        return _WEIGHTS_ONLY[bits]
+    if method == "modelopt":
+        algorithm = settings.text("quant_algo").lower()
+        if algorithm not in _ALGORITHMS:
+            raise settings.fault(
+                "quant_algo", f"unknown algorithm {algorithm[:40]!r}", ", ".join(_ALGORITHMS)
+            )
+        return _ALGORITHMS[algorithm]
+    if method in {"compressed-tensors", "compressed_tensors"}:
+        return _compressed(settings)
+    known = (*_METHODS, "awq", "gptq", "compressed-tensors", "modelopt", "bitsandbytes")
+    raise settings.fault("quant_method", f"unknown method {method[:40]!r}", f"known: {', '.join(known)}")
+
+
+def _compressed(settings: Config) -> str:
+    """Return the format of compressed-tensors: of its first group, or of the whole."""
+    if settings.has("config_groups"):
+        groups = settings.part("config_groups")
+        if not groups.values:
+            raise settings.fault("config_groups", "is empty")
+        settings = groups.part(next(iter(groups.values)))
+    weights = settings.part("weights")
+    bits, kind = weights.size("num_bits"), weights.text("type", default="int")
+    both = settings.has("input_activations")
+    if kind == "float":
+        chosen = {4: "nvfp4", 8: "fp8"}.get(bits)
+    else:
+        chosen = "int8" if both and bits == 8 else _WEIGHTS_ONLY.get(bits)
+    if chosen is None:
+        raise weights.fault("num_bits", f"{bits} is neither 4 nor 8")
+    return chosen
