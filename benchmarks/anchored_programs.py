@@ -1,0 +1,248 @@
+"""Predictions from one or two measurements at other clocks and caps: error, coverage, recommended clock.
+
+usage: python benchmarks/anchored_programs.py [DATA_ROOT] [PART OF A SET'S NAME]      default: ../shared/data
+
+Each program or kernel is measured at the anchors alone and predicted everywhere else. Controls see the same,
+and beside it all *other* programs of the set at all clocks, which the tool never sees: naive (time goes with
+1/clock, energy stays), a simple fit (the mean curve of the others) and a black box (the curves of the three
+others nearest in what was measured). Regret is the measured energy at the recommended clock over the least
+of a smooth curve through the program's readings; one common clock is the best for the others.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from anchored_sets import CapSet, ClockSet, cap_sets, clock_sets
+
+from tracetool.core.arrays import Floats
+from tracetool.replay.operating_points import least
+from tracetool.replay.predict import predict_table
+
+ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else "../shared/data")
+WANT = sys.argv[2] if len(sys.argv) > 2 else ""
+#: A cap slowed a program that takes this much longer than without. [1]
+SLOWED = 1.02
+QUANTITIES = ("time", "power", "energy")
+
+
+def measured(of: ClockSet) -> pl.DataFrame:
+    """Return what is to be predicted: time, power, energy and the smooth energy by kernel and clock."""
+    rows = of.rows.select(
+        "kernel",
+        "clock_mhz",
+        time=pl.col("duration_us"),
+        power=pl.col("power_w"),
+        energy=pl.col("duration_us") * pl.col("power_w") * 1e-3,
+    )
+    smooth = []
+    for _, one in rows.group_by("kernel", maintain_order=True):
+        x, y = np.log(one["clock_mhz"].to_numpy()), np.log(one["energy"].to_numpy())
+        degree = min(4, max(1, one.height // 4)) if one.height > 4 else one.height - 1
+        fit = np.polyval(np.polyfit(x - x.mean(), y, degree), x - x.mean())
+        smooth.append(one.with_columns(pl.Series("smooth", np.exp(fit))))
+    return pl.concat(smooth)
+
+
+def nearest_clock(of: ClockSet, clock: float) -> pl.DataFrame:
+    """Return each kernel's row nearest to a clock."""
+    away = (pl.col("clock_mhz") - clock).abs()
+    return of.rows.sort(away).group_by("kernel", maintain_order=True).first().sort("kernel")
+
+
+def predicted(of: ClockSet, anchors: pl.DataFrame) -> pl.DataFrame:
+    """Return the tool's prediction of every kernel at every clock of the set."""
+    clocks = sorted(of.rows["clock_mhz"].unique())
+    made = predict_table(anchors, of.gpu, clocks).frame
+    made = made.unique(["kernel", "clock_mhz"], keep="first", maintain_order=True)
+    names = {"duration": "time", "power": "power", "energy": "energy"}
+    unit = {"duration": "us", "power": "w", "energy": "mj"}
+    ends = {"": "", "_low": "_low", "_high": "_high"}
+    return made.select(
+        "kernel",
+        "clock_mhz",
+        *[
+            pl.col(f"{stem}{end}_{unit[stem]}").alias(f"p_{name}{end}")
+            for stem, name in names.items()
+            for end in ends
+        ],
+    )
+
+
+def curves(truth: pl.DataFrame, anchors: pl.DataFrame, control: str) -> pl.DataFrame:
+    """Return a control's prediction of every kernel from its first anchor and all other kernels."""
+    made = []
+    by_name = {str(k[0]): g for k, g in truth.group_by("kernel")}
+    firsts = {r["kernel"]: r for r in anchors.iter_rows(named=True)}
+    table = {
+        name: {q: dict(zip(g["clock_mhz"], g[q], strict=True)) for q in ("time", "power")} for name, g in by_name.items()
+    }
+    for name, own in by_name.items():
+        start = firsts[name]
+        f0, t0, p0 = start["clock_mhz"], start["duration_us"], start["power_w"]
+        f = own["clock_mhz"].to_numpy()
+        if control == "naive":
+            time, power = t0 * f0 / f, p0 * f / f0
+        else:
+            others = [n for n in by_name if n != name and f0 in table[n]["time"]]
+            if control == "black box":
+                others = sorted(others, key=lambda n: _apart(table[n], firsts[n], start, f0))[:3]
+            ratio = {
+                q: np.array([_mean_ratio([table[n][q] for n in others], f0, c) for c in f]) for q in ("time", "power")
+            }
+            time, power = t0 * ratio["time"], p0 * ratio["power"]
+        made.append(
+            pl.DataFrame({"kernel": [name] * len(f), "clock_mhz": f, "p_time": time, "p_power": power}).with_columns(
+                p_energy=pl.col("p_time") * pl.col("p_power") * 1e-3
+            )
+        )
+    return pl.concat(made)
+
+
+def _apart(one: dict[str, dict[float, float]], first: dict, start: dict, f0: float) -> float:
+    """Return how far another kernel is in power and monitored shares at the anchor."""
+    away = np.log(one["power"][f0] / start["power_w"]) ** 2
+    for column in start:
+        if column.startswith(("act_", "mix_")) and start[column] is not None and first[column] is not None:
+            away += (first[column] - start[column]) ** 2
+    return float(away)
+
+
+def _mean_ratio(values: list[dict[float, float]], f0: float, f: float) -> float:
+    ratios = [v[f] / v[f0] for v in values if f in v]
+    return float(np.exp(np.mean(np.log(ratios)))) if ratios else 1.0
+
+
+def regret(joined: pl.DataFrame, kernel_clock: dict[str, float] | None = None) -> Floats:
+    """Return the smooth energy at the recommended clock over the least, per kernel, less 1."""
+    lost = []
+    for (name,), one in joined.sort("clock_mhz").group_by(["kernel"], maintain_order=True):
+        energy = one["smooth"].to_numpy()
+        if kernel_clock is None:
+            at = least(one["p_energy"].to_numpy(), one["p_time"].to_numpy())
+        else:
+            at = int(np.argmin(np.abs(one["clock_mhz"].to_numpy() - kernel_clock[str(name)])))
+        lost.append(energy[at] / energy.min() - 1.0)
+    return np.asarray(lost)
+
+
+def common_clock(truth: pl.DataFrame) -> dict[str, float]:
+    """Return for each kernel the one clock that costs all others the least."""
+    relative = truth.with_columns(over=(pl.col("smooth") / pl.col("smooth").min().over("kernel")).log())
+    total = relative.group_by("clock_mhz").agg(pl.col("over").sum(), pl.len())
+    total = total.filter(pl.col("len") >= 0.8 * truth["kernel"].n_unique())
+    chosen = {}
+    for name in truth["kernel"].unique():
+        own = relative.filter(pl.col("kernel") == name).select("clock_mhz", mine="over")
+        left = total.join(own, on="clock_mhz", how="left").with_columns(
+            ((pl.col("over") - pl.col("mine").fill_null(0.0)) / (pl.col("len") - pl.col("mine").is_not_null())).alias("m")
+        )
+        chosen[str(name)] = float(left.sort("m", "clock_mhz")["clock_mhz"][0])
+    return chosen
+
+
+def figures(joined: pl.DataFrame, anchor_clocks: pl.DataFrame) -> str:
+    """Return errors, and coverage where there are intervals, away from the anchors."""
+    away = joined.join(anchor_clocks, on=["kernel", "clock_mhz"], how="anti")
+    errors = [100 * ((away[f"p_{q}"] / away[q]) - 1).abs().mean() for q in QUANTITIES]
+    text = "/".join(f"{e:5.1f}" for e in errors)
+    if "p_time_low" not in away.columns:
+        return f"{text}            "
+    inside = [
+        100 * ((away[q] >= away[f"p_{q}_low"]) & (away[q] <= away[f"p_{q}_high"])).mean() for q in QUANTITIES
+    ]
+    return f"{text}  {'/'.join(f'{i:3.0f}' for i in inside)}"
+
+
+def line(label: str, text: str, lost: Floats | None) -> None:
+    """Print one line of the table."""
+    tail = "" if lost is None else f"   {100 * lost.mean():5.2f} {100 * lost.max():6.1f}"
+    print(f"  {label:34s} {text}{tail}")
+
+
+def judge_clocks(of: ClockSet) -> None:
+    """Print a set over clocks."""
+    truth = measured(of)
+    print(f"{of.name} ({of.gpu}), {truth['kernel'].n_unique()} x {truth['clock_mhz'].n_unique()} clocks")
+    for anchor in of.anchors:
+        one = nearest_clock(of, anchor)
+        joined = truth.join(predicted(of, one), on=["kernel", "clock_mhz"])
+        line(f"from {anchor:g} MHz", figures(joined, one), regret(joined))
+    two = pl.concat([nearest_clock(of, clock) for clock in of.pair])
+    joined = truth.join(predicted(of, two), on=["kernel", "clock_mhz"])
+    line(f"from {of.pair[0]:g} and {of.pair[1]:g} MHz", figures(joined, two), regret(joined))
+    one = nearest_clock(of, of.anchors[0])
+    for control in ("naive", "simple fit", "black box"):
+        joined = truth.join(curves(truth, one, control), on=["kernel", "clock_mhz"])
+        line(f"{control}, from {of.anchors[0]:g} MHz", figures(joined, one), regret(joined))
+    line("one common clock", " " * 30, regret(truth, common_clock(truth)))
+
+
+def judge_caps(of: CapSet) -> None:
+    """Print a set over caps: all rows, and the ones a cap slowed."""
+    top = of.rows.sort("cap_w", "clock_mhz").group_by("kernel", maintain_order=True).last().sort("kernel")
+    anchors = top.select("kernel", "duration_us", "power_w", clock_mhz=pl.lit(of.top_mhz))
+    made = []
+    for (cap, clock), rows in of.rows.group_by(["cap_w", "clock_mhz"], maintain_order=True):
+        table = predict_table(anchors, of.gpu, [float(clock)], power_cap_w=float(cap)).frame
+        made.append(
+            rows.join(
+                table.select(
+                    "kernel",
+                    "throttled",
+                    *[
+                        pl.col(f"{s}{e}_{u}").alias(f"p_{n}{e}")
+                        for s, n, u in (("duration", "time", "us"), ("power", "power", "w"), ("energy", "energy", "mj"))
+                        for e in ("", "_low", "_high")
+                    ],
+                ),
+                on="kernel",
+            )
+        )
+    all_rows = pl.concat(made).with_columns(
+        time=pl.col("duration_us"), power=pl.col("power_w"), energy=pl.col("duration_us") * pl.col("power_w") * 1e-3
+    )
+    free = all_rows.select("kernel", "clock_mhz", "cap_w", free="duration_us")
+    highest = free.sort("cap_w").group_by("kernel", "clock_mhz").last().drop("cap_w")
+    all_rows = all_rows.join(highest, on=["kernel", "clock_mhz"])
+    top_cap = pl.col("cap_w") == pl.col("cap_w").max().over("kernel")
+    all_rows = all_rows.filter(~(top_cap & (pl.col("clock_mhz") == of.top_mhz)))
+    slowed = pl.col("duration_us") > SLOWED * pl.col("free")
+    bound = all_rows.filter(slowed)
+    print(f"{of.name} ({of.gpu}), {all_rows['kernel'].n_unique()} programs, {all_rows.height} rows")
+    nothing = pl.DataFrame({"kernel": [], "clock_mhz": []}, schema={"kernel": pl.String, "clock_mhz": pl.Float64})
+    line("all rows", figures(all_rows, nothing), None)
+    line(f"{bound.height} rows a cap slowed", figures(bound, nothing), None)
+    free_rows = all_rows.filter(~slowed)
+    called = 100 * float(bound["throttled"].mean() or 0.0)
+    print(f"  called throttled: {called:.0f} % of the slowed, {100 * free_rows['throttled'].mean():.0f} % of others")
+    unslowed = bound.join(anchors.select("kernel", t0="duration_us", p0="power_w"), on="kernel")
+    p = pl.min_horizontal("p0", "cap_w")
+    naive = unslowed.with_columns(p_time=pl.col("t0") * pl.col("p0") / p, p_power=p)
+    kept = [c for c in naive.columns if not c.endswith(("_low", "_high"))]
+    naive = naive.select(kept).with_columns(p_energy=pl.col("p_time") * pl.col("p_power") * 1e-3)
+    line("naive: time x power / cap", figures(naive, nothing), None)
+    ratio = unslowed.with_columns(x=pl.col("duration_us") / pl.col("t0"), y=pl.col("power_w") / pl.col("p0"))
+    others = [(pl.col(c).sum().over("cap_w") - pl.col(c)) / (pl.len().over("cap_w") - 1) for c in ("x", "y")]
+    fit = ratio.select(kept[:-3] + ["t0", "p0", "x", "y"] if False else ["kernel", "clock_mhz", "cap_w", *QUANTITIES, "t0", "p0", "x", "y"])
+    fit = fit.with_columns(others[0].alias("mx"), others[1].alias("my")).filter(pl.col("mx").is_finite())
+    fit = fit.with_columns(p_time=pl.col("t0") * pl.col("mx"), p_power=pl.col("p0") * pl.col("my"))
+    line("simple fit: mean of the others", figures(fit.with_columns(p_energy=pl.col("p_time") * pl.col("p_power") * 1e-3), nothing), None)
+
+
+def main() -> None:
+    """Print every set."""
+    print("  error [%] of time/power/energy, coverage [%] of their 90 % intervals, regret [%] mean and worst")
+    for clock_set in clock_sets(ROOT):
+        if WANT in clock_set.name:
+            judge_clocks(clock_set)
+    for cap_set in cap_sets(ROOT):
+        if WANT in cap_set.name:
+            judge_caps(cap_set)
+
+
+if __name__ == "__main__":
+    main()
