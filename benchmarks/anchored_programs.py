@@ -78,7 +78,8 @@ def curves(truth: pl.DataFrame, anchors: pl.DataFrame, control: str) -> pl.DataF
     by_name = {str(k[0]): g for k, g in truth.group_by("kernel")}
     firsts = {r["kernel"]: r for r in anchors.iter_rows(named=True)}
     table = {
-        name: {q: dict(zip(g["clock_mhz"], g[q], strict=True)) for q in ("time", "power")} for name, g in by_name.items()
+        name: {q: dict(zip(g["clock_mhz"], g[q], strict=True)) for q in ("time", "power")}
+        for name, g in by_name.items()
     }
     for name, own in by_name.items():
         start = firsts[name]
@@ -91,13 +92,14 @@ def curves(truth: pl.DataFrame, anchors: pl.DataFrame, control: str) -> pl.DataF
             if control == "black box":
                 others = sorted(others, key=lambda n: _apart(table[n], firsts[n], start, f0))[:3]
             ratio = {
-                q: np.array([_mean_ratio([table[n][q] for n in others], f0, c) for c in f]) for q in ("time", "power")
+                q: np.array([_mean_ratio([table[n][q] for n in others], f0, c) for c in f])
+                for q in ("time", "power")
             }
             time, power = t0 * ratio["time"], p0 * ratio["power"]
         made.append(
-            pl.DataFrame({"kernel": [name] * len(f), "clock_mhz": f, "p_time": time, "p_power": power}).with_columns(
-                p_energy=pl.col("p_time") * pl.col("p_power") * 1e-3
-            )
+            pl.DataFrame(
+                {"kernel": [name] * len(f), "clock_mhz": f, "p_time": time, "p_power": power}
+            ).with_columns(p_energy=pl.col("p_time") * pl.col("p_power") * 1e-3)
         )
     return pl.concat(made)
 
@@ -105,9 +107,9 @@ def curves(truth: pl.DataFrame, anchors: pl.DataFrame, control: str) -> pl.DataF
 def _apart(one: dict[str, dict[float, float]], first: dict, start: dict, f0: float) -> float:
     """Return how far another kernel is in power and monitored shares at the anchor."""
     away = np.log(one["power"][f0] / start["power_w"]) ** 2
-    for column in start:
-        if column.startswith(("act_", "mix_")) and start[column] is not None and first[column] is not None:
-            away += (first[column] - start[column]) ** 2
+    for column, value in start.items():
+        if column.startswith(("act_", "mix_")) and value is not None and first[column] is not None:
+            away += (first[column] - value) ** 2
     return float(away)
 
 
@@ -138,7 +140,10 @@ def common_clock(truth: pl.DataFrame) -> dict[str, float]:
     for name in truth["kernel"].unique():
         own = relative.filter(pl.col("kernel") == name).select("clock_mhz", mine="over")
         left = total.join(own, on="clock_mhz", how="left").with_columns(
-            ((pl.col("over") - pl.col("mine").fill_null(0.0)) / (pl.col("len") - pl.col("mine").is_not_null())).alias("m")
+            (
+                (pl.col("over") - pl.col("mine").fill_null(0.0))
+                / (pl.col("len") - pl.col("mine").is_not_null())
+            ).alias("m")
         )
         chosen[str(name)] = float(left.sort("m", "clock_mhz")["clock_mhz"][0])
     return chosen
@@ -181,56 +186,67 @@ def judge_clocks(of: ClockSet) -> None:
     line("one common clock", " " * 30, regret(truth, common_clock(truth)))
 
 
-def judge_caps(of: CapSet) -> None:
-    """Print a set over caps: all rows, and the ones a cap slowed."""
+def under_caps(of: CapSet) -> pl.DataFrame:
+    """Return every row of a set beside its prediction from the program's row under the highest cap."""
     top = of.rows.sort("cap_w", "clock_mhz").group_by("kernel", maintain_order=True).last().sort("kernel")
     anchors = top.select("kernel", "duration_us", "power_w", clock_mhz=pl.lit(of.top_mhz))
-    made = []
+    columns = [
+        pl.col(f"{stem}{end}_{unit}").alias(f"p_{name}{end}")
+        for stem, name, unit in (
+            ("duration", "time", "us"),
+            ("power", "power", "w"),
+            ("energy", "energy", "mj"),
+        )
+        for end in ("", "_low", "_high")
+    ]
+    joined = []
     for (cap, clock), rows in of.rows.group_by(["cap_w", "clock_mhz"], maintain_order=True):
         table = predict_table(anchors, of.gpu, [float(clock)], power_cap_w=float(cap)).frame
-        made.append(
-            rows.join(
-                table.select(
-                    "kernel",
-                    "throttled",
-                    *[
-                        pl.col(f"{s}{e}_{u}").alias(f"p_{n}{e}")
-                        for s, n, u in (("duration", "time", "us"), ("power", "power", "w"), ("energy", "energy", "mj"))
-                        for e in ("", "_low", "_high")
-                    ],
-                ),
-                on="kernel",
-            )
-        )
-    all_rows = pl.concat(made).with_columns(
-        time=pl.col("duration_us"), power=pl.col("power_w"), energy=pl.col("duration_us") * pl.col("power_w") * 1e-3
+        joined.append(rows.join(table.select("kernel", "throttled", *columns), on="kernel"))
+    rows = pl.concat(joined).with_columns(
+        time=pl.col("duration_us"),
+        power=pl.col("power_w"),
+        energy=pl.col("duration_us") * pl.col("power_w") * 1e-3,
     )
-    free = all_rows.select("kernel", "clock_mhz", "cap_w", free="duration_us")
-    highest = free.sort("cap_w").group_by("kernel", "clock_mhz").last().drop("cap_w")
-    all_rows = all_rows.join(highest, on=["kernel", "clock_mhz"])
-    top_cap = pl.col("cap_w") == pl.col("cap_w").max().over("kernel")
-    all_rows = all_rows.filter(~(top_cap & (pl.col("clock_mhz") == of.top_mhz)))
-    slowed = pl.col("duration_us") > SLOWED * pl.col("free")
-    bound = all_rows.filter(slowed)
-    print(f"{of.name} ({of.gpu}), {all_rows['kernel'].n_unique()} programs, {all_rows.height} rows")
-    nothing = pl.DataFrame({"kernel": [], "clock_mhz": []}, schema={"kernel": pl.String, "clock_mhz": pl.Float64})
-    line("all rows", figures(all_rows, nothing), None)
-    line(f"{bound.height} rows a cap slowed", figures(bound, nothing), None)
-    free_rows = all_rows.filter(~slowed)
-    called = 100 * float(bound["throttled"].mean() or 0.0)
-    print(f"  called throttled: {called:.0f} % of the slowed, {100 * free_rows['throttled'].mean():.0f} % of others")
-    unslowed = bound.join(anchors.select("kernel", t0="duration_us", p0="power_w"), on="kernel")
-    p = pl.min_horizontal("p0", "cap_w")
-    naive = unslowed.with_columns(p_time=pl.col("t0") * pl.col("p0") / p, p_power=p)
-    kept = [c for c in naive.columns if not c.endswith(("_low", "_high"))]
-    naive = naive.select(kept).with_columns(p_energy=pl.col("p_time") * pl.col("p_power") * 1e-3)
-    line("naive: time x power / cap", figures(naive, nothing), None)
-    ratio = unslowed.with_columns(x=pl.col("duration_us") / pl.col("t0"), y=pl.col("power_w") / pl.col("p0"))
-    others = [(pl.col(c).sum().over("cap_w") - pl.col(c)) / (pl.len().over("cap_w") - 1) for c in ("x", "y")]
-    fit = ratio.select(kept[:-3] + ["t0", "p0", "x", "y"] if False else ["kernel", "clock_mhz", "cap_w", *QUANTITIES, "t0", "p0", "x", "y"])
-    fit = fit.with_columns(others[0].alias("mx"), others[1].alias("my")).filter(pl.col("mx").is_finite())
-    fit = fit.with_columns(p_time=pl.col("t0") * pl.col("mx"), p_power=pl.col("p0") * pl.col("my"))
-    line("simple fit: mean of the others", figures(fit.with_columns(p_energy=pl.col("p_time") * pl.col("p_power") * 1e-3), nothing), None)
+    highest = rows.sort("cap_w").group_by("kernel", "clock_mhz").last()
+    rows = rows.join(highest.select("kernel", "clock_mhz", free="time"), on=["kernel", "clock_mhz"])
+    rows = rows.join(anchors.select("kernel", t0="duration_us", p0="power_w"), on="kernel")
+    anchor = (pl.col("cap_w") == pl.col("cap_w").max().over("kernel")) & (pl.col("clock_mhz") == of.top_mhz)
+    return rows.filter(~anchor)
+
+
+def cap_controls(bound: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """Return the controls' predictions of rows that a cap slowed."""
+    plain = bound.select("kernel", "clock_mhz", "cap_w", *QUANTITIES, "t0", "p0")
+    held = pl.min_horizontal("p0", "cap_w")
+    naive = plain.with_columns(p_time=pl.col("t0") * pl.col("p0") / held, p_power=held)
+    ratios = plain.with_columns(slower=pl.col("time") / pl.col("t0"), weaker=pl.col("power") / pl.col("p0"))
+
+    def others(column: str) -> pl.Expr:
+        return (pl.col(column).sum().over("cap_w") - pl.col(column)) / (pl.len().over("cap_w") - 1)
+
+    fit = ratios.with_columns(p_time=pl.col("t0") * others("slower"), p_power=pl.col("p0") * others("weaker"))
+    controls = {"naive: time x power / cap": naive, "simple fit: mean of the others": fit}
+    energy = (pl.col("p_time") * pl.col("p_power") * 1e-3).alias("p_energy")
+    return {
+        name: rows.filter(pl.col("p_time").is_finite()).with_columns(energy)
+        for name, rows in controls.items()
+    }
+
+
+def judge_caps(of: CapSet) -> None:
+    """Print a set over caps: all rows, and the ones a cap slowed."""
+    rows = under_caps(of)
+    slowed = pl.col("time") > SLOWED * pl.col("free")
+    bound, others = rows.filter(slowed), rows.filter(~slowed)
+    none = rows.clear().select("kernel", "clock_mhz")
+    print(f"{of.name} ({of.gpu}), {rows['kernel'].n_unique()} programs, {rows.height} rows")
+    line("all rows", figures(rows, none), None)
+    line(f"{bound.height} rows a cap slowed", figures(bound, none), None)
+    called, wrongly = (100 * float(part["throttled"].mean() or 0.0) for part in (bound, others))
+    print(f"  called throttled: {called:.0f} % of the slowed, {wrongly:.0f} % of the others")
+    for name, control in cap_controls(bound).items():
+        line(name, figures(control, none), None)
 
 
 def main() -> None:

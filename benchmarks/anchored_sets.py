@@ -1,4 +1,4 @@
-"""Measured programs and kernels over clocks and power caps: the sets that anchored predictions are held to."""
+"""Programs and kernels measured over clocks and power caps: what anchored predictions are held to."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ClockSet:
 
 @dataclass(frozen=True)
 class CapSet:
-    """Programs measured at several power caps, and ``clock_mhz`` where it was set; the highest cap is the anchor."""
+    """Programs measured at several power caps; the anchor is the highest clock under the highest cap."""
 
     name: str
     gpu: str
@@ -77,11 +77,15 @@ def _v100_mix(root: Path) -> ClockSet:
     rows = rows.filter(pl.col("clock_mhz").is_in(sorted(rows["clock_mhz"].unique())[::4]))
     clocks = sorted(rows["clock_mhz"].unique())
     middle = clocks[len(clocks) // 2]
-    return ClockSet("V100 kernels with a mix", "v100-sxm2-16gb", rows, (clocks[-1], middle), (clocks[8], clocks[-8]))
+    return ClockSet(
+        "V100 kernels with a mix", "v100-sxm2-16gb", rows, (clocks[-1], middle), (clocks[8], clocks[-8])
+    )
 
 
 def _gtx(root: Path) -> ClockSet:
-    frame = pl.read_parquet(root / "dvfs/gtx1080ti_two_domains.parquet").filter(pl.col("mem_clock_mhz") == 5000)
+    frame = pl.read_parquet(root / "dvfs/gtx1080ti_two_domains.parquet").filter(
+        pl.col("mem_clock_mhz") == 5000
+    )
     clocks = sorted(float(c) for c in frame["clock_mhz"].unique())
     return ClockSet(
         "GTX 1080 Ti kernels", "gtx-1080-ti", _rows(frame), (clocks[-1], clocks[0]), (clocks[0], clocks[-1])
@@ -96,7 +100,9 @@ def _laptop(root: Path) -> ClockSet:
     counts = rows.group_by("clock_mhz").len().filter(pl.col("len") > 20)["clock_mhz"].sort().to_list()
     rows = rows.filter(pl.col("clock_mhz").is_in(counts))
     low, high = counts[len(counts) // 4], counts[-2]
-    return ClockSet("laptop kernels", "rtx-4050-laptop", rows, (counts[-1], counts[len(counts) // 2]), (low, high))
+    return ClockSet(
+        "laptop kernels", "rtx-4050-laptop", rows, (counts[-1], counts[len(counts) // 2]), (low, high)
+    )
 
 
 def _ada_gemms(root: Path) -> ClockSet:
@@ -108,7 +114,11 @@ def _ada_gemms(root: Path) -> ClockSet:
     )
     clocks = sorted(float(c) for c in frame["clock_mhz"].unique())
     return ClockSet(
-        "RTX 4000 Ada GEMM variants", "rtx-4000-ada", _rows(frame), (clocks[-1], clocks[4]), (clocks[1], clocks[-2])
+        "RTX 4000 Ada GEMM variants",
+        "rtx-4000-ada",
+        _rows(frame),
+        (clocks[-1], clocks[4]),
+        (clocks[1], clocks[-2]),
     )
 
 
@@ -132,7 +142,9 @@ def clock_sets(root: Path) -> list[ClockSet]:
 
 def _caps(frame: pl.DataFrame) -> pl.DataFrame:
     frame = frame.filter((pl.col("time_s") > 0) & (pl.col("power_w") > 0)).with_columns(
-        pl.col("cap_w").cast(pl.Float64), pl.col("clock_mhz").cast(pl.Float64), duration_us=pl.col("time_s") * 1e6
+        pl.col("cap_w").cast(pl.Float64),
+        pl.col("clock_mhz").cast(pl.Float64),
+        duration_us=pl.col("time_s") * 1e6,
     )
     key = ["kernel", "clock_mhz", "cap_w"]
     return frame.group_by(key).agg(pl.col("duration_us", "power_w").median()).sort(key)

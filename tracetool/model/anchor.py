@@ -11,15 +11,19 @@ from tracetool.core.interval import Z90
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Timing
 from tracetool.hardware.gpu import Gpu
-from tracetool.hardware.priors import prior_number
+from tracetool.hardware.priors import prior_number, prior_table
 from tracetool.model.memory_efficiency import memory_efficiency
+from tracetool.model.shares import PROGRAM_S
 
 #: Basis of a time that came from a family's usual split and the row's own measurement.
 FROM_SPLIT = "family rate"
 #: Spread of such a time per doubling of a clock, relative; and of any time measured again at its own clock.
-SPLIT_SD_PER_OCTAVE, READING_SD = prior_number("anchor.split_per_octave"), prior_number("anchor.reading")
+SPLIT_SD_PER_OCTAVE = prior_number("anchor.split_per_octave")
+_READING_SD = prior_table("anchor.reading")
 #: Power to which the band of the model's own error is taken between two clocks.
 _ERROR_LEFT = prior_number("anchor.error_left")
+#: Spread of an anchored power per doubling of the clock: of a kernel, and of a program, which waits too.
+_POWER_PER_OCTAVE = prior_table("anchor.power_per_octave")
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,18 @@ class Anchor:
             self.clock_low_mhz[chosen],
             self.duration_sd_s[chosen],
         )
+
+    def programs(self) -> Bools:
+        """Return the rows that are programs measured with their power: of a second or more. Shape (n,)."""
+        return np.asarray(self.measured & (self.power_w > 0) & (self.duration_s >= PROGRAM_S))
+
+    def reading_sd(self) -> Floats:
+        """Return the relative spread of each row's time measured again. Shape (n,)."""
+        return np.where(self.duration_s >= PROGRAM_S, _READING_SD["program"], _READING_SD["kernel"])
+
+    def power_sd_per_octave(self) -> Floats:
+        """Return the relative spread of each row's power per doubling of the clock. Shape (n,)."""
+        return np.where(self.programs(), _POWER_PER_OCTAVE["program"], _POWER_PER_OCTAVE["kernel"])
 
     def start_clock(self, clock_mhz: Floats) -> Floats:
         """Return each row's measured clock, else its first asked one. Shape (n, 1). [MHz]"""
@@ -133,7 +149,9 @@ def scaled_timing(
     exponent = np.where(anchor.measured, _ERROR_LEFT, 1.0)
     low, high = predicted.low**exponent, predicted.high**exponent
     split = anchor.measured & (predicted.basis == FROM_SPLIT)
-    spread = np.exp(Z90 * np.hypot(SPLIT_SD_PER_OCTAVE * np.sqrt((octaves**2).mean(axis=1)), READING_SD))
+    spread = np.exp(
+        Z90 * np.hypot(SPLIT_SD_PER_OCTAVE * np.sqrt((octaves**2).mean(axis=1)), anchor.reading_sd())
+    )
     low, high = np.where(split, 1.0 / spread, low), np.where(split, spread, high)
     error = anchor.timing_error()
     faster = np.zeros(len(error))

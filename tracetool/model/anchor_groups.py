@@ -11,8 +11,8 @@ from tracetool.core.interval import Z90
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Timing
 from tracetool.hardware.priors import prior_number
-from tracetool.model.anchor import READING_SD, Anchor
-from tracetool.model.power import OCTAVE_SD, PowerParts
+from tracetool.model.anchor import Anchor
+from tracetool.model.power import PowerParts
 
 #: Columns that tell one kernel from another of the same name.
 _IDENTITY = ("blocks", "threads", "registers", "shared_bytes", "recorded_mem_clock_mhz")
@@ -87,7 +87,11 @@ def between(rows: OperatorColumns, anchor: Anchor, clock_mhz: Floats) -> Between
 
 
 def blended(
-    timing: Timing, parts: PowerParts, place: Between, log_sd_per_octave: Floats
+    timing: Timing,
+    parts: PowerParts,
+    place: Between,
+    log_sd_per_octave: Floats,
+    anchor: Anchor,
 ) -> tuple[Timing, PowerParts]:
     """Return timing and energies that pass through every measurement of a kernel.
 
@@ -99,6 +103,8 @@ def blended(
     ----------
     log_sd_per_octave : array, shape (n,)
         Spread of a time per doubling of the clock from the nearest measurement.
+    anchor : Anchor
+        The measurements.
     """
     column = np.arange(timing.duration_s.shape[1])[None, :]
     nearest = np.where(place.weight < 0.5, place.lower, place.upper)
@@ -110,7 +116,7 @@ def blended(
     duration = joined(np.maximum(timing.duration_s, 1e-15))
     energy = joined(np.maximum(parts.total(), 1e-15))
     away = np.sqrt((place.octaves**2).mean(axis=1))
-    spread = np.exp(Z90 * np.hypot(log_sd_per_octave * away, READING_SD))
+    spread = np.exp(Z90 * np.hypot(log_sd_per_octave * away, anchor.reading_sd()))
     factor = duration / np.maximum(timing.duration_s[nearest, column], 1e-15)
     scale = energy / np.maximum(parts.total()[nearest, column], 1e-15)
     joined_timing = replace(
@@ -125,5 +131,6 @@ def blended(
         bound=timing.bound[nearest, column],
     )
     joules = {k: v[nearest, column] * scale for k, v in parts.joules.items()}
-    sd = np.where(place.several[:, None], np.hypot(_BETWEEN_SD, OCTAVE_SD * place.octaves), parts.relative_sd)
+    power_away = anchor.power_sd_per_octave()[:, None] * place.octaves
+    sd = np.where(place.several[:, None], np.hypot(_BETWEEN_SD, power_away), parts.relative_sd)
     return joined_timing, replace(parts, joules=joules, relative_sd=sd)

@@ -14,7 +14,7 @@ from tracetool.core.work import Work
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.priors import prior_number, prior_table
 from tracetool.model.activity import has_activity, has_mix, with_unseen, work_of_activity
-from tracetool.model.anchor import READING_SD, Anchor
+from tracetool.model.anchor import Anchor
 from tracetool.model.anchor_groups import kernels
 from tracetool.model.shares import OVERLAP, PROGRAM_S, TimeShares, shares_of_activity
 
@@ -27,15 +27,53 @@ def from_counters(rows: OperatorColumns) -> Bools:
 def counted_shares(rows: OperatorColumns, gpu: Gpu, anchor: Anchor) -> TimeShares:
     """Return how the time of each row divides, by its activity and by its times at other clocks.
 
-    Rows without a measurement or counters get shares nobody asks for.
+    Rows without a measurement get shares nobody asks for, as do rows without counters at one clock.
     """
     active = has_activity(rows)
     seconds = np.where(anchor.measured, anchor.duration_s, 1.0)
     clock = np.where(anchor.measured, anchor.clock_mhz, gpu.clock_max_mhz)
     alone = shares_of_activity(rows, gpu, seconds, clock, active)
-    usable = anchor.measured & from_counters(rows)
-    kernel = np.where(usable, kernels(rows, anchor), -1 - np.arange(len(rows)))
+    kernel = np.where(anchor.measured, kernels(rows, anchor), -1 - np.arange(len(rows)))
     return shares_over_clocks(alone, gpu, seconds, clock, kernel, active)
+
+
+def measured_at_several(rows: OperatorColumns, anchor: Anchor) -> Bools:
+    """Return the rows whose kernel was measured at several clocks. Shape (n,)."""
+    _, kernel = np.unique(kernels(rows, anchor), return_inverse=True)
+    lowest, highest = np.full(len(rows), np.inf), np.zeros(len(rows))
+    np.minimum.at(lowest, kernel, anchor.clock_mhz)
+    np.maximum.at(highest, kernel, anchor.clock_mhz)
+    return np.asarray((highest > lowest)[kernel] & anchor.measured)
+
+
+def with_fitted_split(
+    timing: Timing,
+    anchor: Anchor,
+    shares: TimeShares,
+    clock_mhz: Floats,
+    mem_clock_mhz: float | None,
+    fitted: Bools,
+) -> Timing:
+    """Return the timing with the chosen rows' times by the split that their times at several clocks tell.
+
+    Parameters
+    ----------
+    timing : Timing
+        Of n rows at clocks of shape (n, c).
+    fitted : array of bool, shape (n,)
+        Rows measured at several clocks.
+    """
+    core, memory = _core_and_memory(anchor, shares, clock_mhz, mem_clock_mhz)
+    fixed = anchor.duration_s * shares.fixed
+    duration = (core**OVERLAP + memory**OVERLAP) ** (1 / OVERLAP) + fixed[:, None]
+    chosen = fitted[:, None]
+    return replace(
+        timing,
+        duration_s=np.where(chosen, duration, timing.duration_s),
+        core_s=np.where(chosen, core, timing.core_s),
+        memory_s=np.where(chosen, memory, timing.memory_s),
+        fixed_s=np.where(fitted, fixed, timing.fixed_s),
+    )
 
 
 def counter_timing(
@@ -62,11 +100,7 @@ def counter_timing(
         Memory clock; by default each row's measured one. [MHz]
     """
     mem = anchor.mem_clock_mhz if mem_clock_mhz is None else np.full(len(rows), mem_clock_mhz)
-    start = (anchor.duration_s * (1.0 - shares.fixed))[:, None]
-    core = start * shares.core[:, None] * anchor.clock_mhz[:, None] / clock_mhz
-    start_reach = shares.efficiency.at(anchor.clock_mhz)[:, None]
-    slower = shares.efficiency.at(clock_mhz, (mem / anchor.mem_clock_mhz)[:, None]) / start_reach
-    memory = start * shares.memory[:, None] * slower
+    core, memory = _core_and_memory(anchor, shares, clock_mhz, mem_clock_mhz)
     fixed = anchor.duration_s * shares.fixed
     duration = (core**OVERLAP + memory**OVERLAP) ** (1 / OVERLAP) + fixed[:, None]
     work = work_of_activity(rows, gpu, anchor.duration_s, anchor.clock_mhz)
@@ -74,7 +108,7 @@ def counter_timing(
     bound = np.where(fixed[:, None] > np.maximum(core, memory), BOUNDS.index("launch"), bound)
     # One interval a row: for clocks as far away as those asked for are in the mean square.
     octaves = np.sqrt((np.log2(clock_mhz / anchor.clock_mhz[:, None]) ** 2).mean(axis=1))
-    spread = np.exp(Z90 * np.hypot(shares.log_sd_per_octave * octaves, READING_SD))
+    spread = np.exp(Z90 * np.hypot(shares.log_sd_per_octave * octaves, anchor.reading_sd()))
     return Timing(
         duration_s=duration,
         low=1 / spread,
@@ -88,6 +122,18 @@ def counter_timing(
         work=with_unseen(work, rows),
         basis=np.full(len(rows), "anchored", dtype=object),
     )
+
+
+def _core_and_memory(
+    anchor: Anchor, shares: TimeShares, clock_mhz: Floats, mem_clock_mhz: float | None
+) -> tuple[Floats, Floats]:
+    """Return the times that the core and the memory would take by themselves, (n, c) each. [s]"""
+    share = np.ones(len(anchor.measured)) if mem_clock_mhz is None else mem_clock_mhz / anchor.mem_clock_mhz
+    start = (anchor.duration_s * (1.0 - shares.fixed))[:, None]
+    core = start * shares.core[:, None] * anchor.clock_mhz[:, None] / clock_mhz
+    start_efficiency = shares.efficiency.at(anchor.clock_mhz)[:, None]
+    slower = shares.efficiency.at(clock_mhz, share[:, None]) / start_efficiency
+    return core, start * shares.memory[:, None] * slower
 
 
 def _busy(work: Work, gpu: Gpu, clock_mhz: Floats, mem_mhz: Floats) -> dict[str, Floats]:

@@ -27,8 +27,8 @@ COUNTED_PARTS = ("compute", "onchip", "dram", "link")
 WAITING = prior_number("power.waiting")
 #: Most of a measured power that counts as base.
 _MOST_BASE = prior_number("power.most_base")
-#: Spread of an anchored power, relative: of the reading itself, and per doubling of the clock away from it.
-ANCHOR_SD, OCTAVE_SD = prior_number("anchor.power_reading"), prior_number("anchor.power_per_octave")
+#: Spread of an anchored power's reading, relative.
+ANCHOR_SD = prior_number("anchor.power_reading")
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,8 @@ def anchored_parts(
     scaled["clock"] = scaled["clock"] * np.where(has_power[:, None], waiting, 1.0)
     scaled["base"] = parts.joules["base"] * base_factor[:, None]
     octaves = np.abs(np.log2(clock_mhz / anchor.start_clock(clock_mhz)))
-    sd = np.where(has_power[:, None], np.hypot(ANCHOR_SD, OCTAVE_SD * octaves), parts.relative_sd)
+    away = anchor.power_sd_per_octave()[:, None] * octaves
+    sd = np.where(has_power[:, None], np.hypot(ANCHOR_SD, away), parts.relative_sd)
     return replace(parts, joules=scaled, relative_sd=sd)
 
 

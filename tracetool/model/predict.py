@@ -6,17 +6,24 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tracetool.core.arrays import Floats, Ints
-from tracetool.core.interval import Z90
+from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Prediction, Timing, joined
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.anchor import Anchor, scaled_timing, with_memory_efficiency
 from tracetool.model.anchor_groups import between, blended
-from tracetool.model.counters import counted_shares, counter_timing, from_counters
+from tracetool.model.counters import (
+    counted_shares,
+    counter_timing,
+    from_counters,
+    measured_at_several,
+    with_fitted_split,
+)
 from tracetool.model.idle import idle_power_w, leakage_w
+from tracetool.model.intervals import with_intervals
 from tracetool.model.operands import as_measured, content_sd
-from tracetool.model.operating_point import clocks_under_cap, loop_groups
+from tracetool.model.operating_point import loop_groups
+from tracetool.model.phases import busy_shares, govern
 from tracetool.model.power import PowerParts, anchored_parts, power_parts
 from tracetool.model.power_calibration import PowerCalibration
 from tracetool.model.power_files import power_calibration_of
@@ -44,12 +51,19 @@ class _Workload:
     sequence: SequenceFactors | None = None
     surroundings: Surroundings = field(default_factory=Surroundings)
     shares: TimeShares | None = None
+    #: Rows whose kernel was measured at several clocks. Shape (n,).
+    several: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
 
     def take(self, chosen: Ints) -> _Workload:
         anchor = None if self.anchor is None else self.anchor.take(chosen)
         shares = None if self.shares is None else self.shares.take(chosen)
         return replace(
-            self, rows=self.rows.take(chosen), pieces=self.pieces.take(chosen), anchor=anchor, shares=shares
+            self,
+            rows=self.rows.take(chosen),
+            pieces=self.pieces.take(chosen),
+            anchor=anchor,
+            shares=shares,
+            several=self.several[chosen],
         )
 
     def at(self, clock_mhz: Floats) -> tuple[Timing, PowerParts]:
@@ -75,6 +89,12 @@ class _Workload:
         return idle_power_w(
             self.gpu, clock_mhz, self.power, memory_share=(self.mem_clock_mhz or usual) / usual
         )
+
+    def measured_base_w(self, clock_mhz: Floats) -> Floats:
+        """Return the power with nothing running at each row's measured clock, else at the first asked. [W]"""
+        first = np.full((len(self.rows), 1), clock_mhz[0])
+        start = first if self.anchor is None else self.anchor.start_clock(first)
+        return idle_power_w(self.gpu, start[:, 0], self.power)
 
     def _parts(self, timing: Timing, clock_mhz: Floats, mem_clock_mhz: float | None) -> PowerParts:
         usual = np.full(len(self.rows), self.gpu.memory_clock_mhz)
@@ -146,7 +166,11 @@ class _Workload:
         for usual in np.unique(self.anchor.mem_clock_mhz[~counted]):
             chosen = np.flatnonzero(~counted & (self.anchor.mem_clock_mhz == usual))
             pieces.append((chosen, self.take(chosen)._scaled(clock_mhz[chosen], mem_clock_mhz, float(usual))))
-        return joined(len(self.rows), clock_mhz.shape[1], pieces)
+        timing = joined(len(self.rows), clock_mhz.shape[1], pieces)
+        by_times = self.several & ~counted
+        if self.shares is None or not by_times.any():
+            return timing
+        return with_fitted_split(timing, self.anchor, self.shares, clock_mhz, mem_clock_mhz, by_times)
 
     def _with_open_conditions(self, timing: Timing, clock_mhz: Floats) -> Timing:
         """Return a timing with intervals that hold what a recording leaves open of its rows."""
@@ -234,27 +258,35 @@ def predict_rows(
     pieces = row_pieces(rows, gpu, time_calibration)
     shares = None if start is None else counted_shares(rows, gpu, start)
     warm = surroundings or Surroundings()
-    workload = _Workload(rows, gpu, mem_clock_mhz, pieces, power, start, factors, warm, shares)
+    several = np.zeros(len(rows), np.bool_) if start is None else measured_at_several(rows, start)
+    workload = _Workload(rows, gpu, mem_clock_mhz, pieces, power, start, factors, warm, shares, several)
     spread = np.broadcast_to(clocks, (len(rows), len(clocks))).copy()
     timing, parts = workload.at(spread)
     limit_w = _limit_w(gpu, start, power_cap_w)
-    cap = power.cap_share * limit_w
-
-    def at(chosen: Ints, clock_mhz: Floats) -> tuple[Floats, Floats]:
-        row_timing, row_parts = workload.take(chosen).at(clock_mhz)
-        return row_parts.total(), row_timing.duration_s
-
-    supported = gpu.supported_clocks_mhz()
-    cost = (parts.total(), timing.duration_s)
-    groups = loop_groups(timing.duration_s, launches)
-    settled = clocks_under_cap(at, cost, clocks, supported, cap, groups=groups)
-    if (settled < spread).any():
-        timing, parts = workload.at(settled)
-        parts = parts.at_most(cap, timing) if launches is None else parts
+    measured_limit_w = power.cap_share * _limit_w(gpu, start, None)
+    governed = govern(
+        lambda chosen, clock_mhz: workload.take(chosen).at(clock_mhz),
+        (timing, parts),
+        clocks,
+        gpu.supported_clocks_mhz(),
+        power.cap_share * limit_w,
+        groups=loop_groups(timing.duration_s, launches),
+        busy=busy_shares(start, workload.measured_base_w(clocks), measured_limit_w),
+    )
+    if launches is None and governed.throttled.any():
+        governed = replace(governed, parts=governed.parts.at_most(power.cap_share * limit_w, governed.timing))
     if start is not None and (place := between(rows, start, clocks)) is not None:
         assert shares is not None
-        timing, parts = blended(timing, parts, place, shares.log_sd_per_octave)
-    return _with_intervals(workload, clocks, settled, timing, parts, limit_w)
+        timing, parts = blended(
+            governed.timing,
+            governed.parts,
+            place,
+            shares.log_sd_per_octave,
+            start,
+        )
+        governed = replace(governed, timing=timing, parts=parts)
+    programs = np.zeros(len(rows), np.bool_) if start is None else start.programs()
+    return with_intervals(governed, clocks, workload.idle_w(clocks), limit_w, programs)
 
 
 def _limit_w(gpu: Gpu, start: Anchor | None, asked_w: float | None) -> float:
@@ -269,41 +301,3 @@ def _limit_w(gpu: Gpu, start: Anchor | None, asked_w: float | None) -> float:
         return gpu.power_limit_w
     most = max(gpu.power_limit_w, np.nan_to_num(gpu.power_limit_max_w))
     return float(np.nanmax([most, *start.power_w[start.measured]]))
-
-
-def _with_intervals(
-    workload: _Workload, clocks: Floats, settled: Floats, timing: Timing, parts: PowerParts, limit_w: float
-) -> Prediction:
-    """Return the prediction with 90 % intervals.
-
-    An error of the coefficients and an error of the time are independent. If a kernel takes longer
-    than predicted, its counts cost the same: the base energy grows with the time, and the power of
-    the counts falls.
-    """
-    energy = parts.total()
-    with np.errstate(divide="ignore", invalid="ignore"):
-        base_share = np.where(energy > 0, parts.joules["base"] / energy, 1.0)
-    base_share = np.clip(base_share, 0.0, 1.0)
-    coefficients = Z90 * parts.relative_sd
-    slower, faster = np.log(timing.high)[:, None], -np.log(timing.low)[:, None]
-
-    def spread(time: Floats, share: Floats) -> Floats:
-        return np.asarray(np.exp(np.hypot(coefficients, time * share)))
-
-    power_w = parts.power_w(timing)
-    # The governor lets no power stand above the limit, whatever the error of the coefficients.
-    most = np.maximum(power_w, limit_w)
-    return Prediction(
-        requested_mhz=clocks,
-        clock_mhz=np.asarray(settled),
-        timing=timing,
-        power_w=power_w,
-        power_low_w=power_w / spread(slower, 1.0 - base_share),
-        power_high_w=np.minimum(power_w * spread(faster, 1.0 - base_share), most),
-        energy_j=energy,
-        energy_low_j=energy / spread(faster, base_share),
-        energy_high_j=energy * spread(slower, base_share),
-        parts_j=parts.joules,
-        throttled=settled < clocks,
-        idle_w=workload.idle_w(clocks),
-    )

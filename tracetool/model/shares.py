@@ -10,6 +10,7 @@ from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.core.operators import OperatorColumns
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.priors import prior_number, prior_table
+from tracetool.model.activity import has_mix
 from tracetool.model.memory_efficiency import MemoryEfficiency, memory_efficiency
 
 #: Norm in which core and memory time overlap: 1 would be one after the other, large both at once.
@@ -81,14 +82,15 @@ def shares_of_activity(
     busy = np.clip(rows.number("act_dram", 0.0), 0.0, 1.0)
     memory = np.minimum(1.0, busy * efficiency.at(clock_mhz) / _FULL_MEMORY)
     core = (1.0 - memory**OVERLAP) ** (1.0 / OVERLAP)
+    of_kernel = np.where(
+        active, _SD_PER_OCTAVE["core"] + _SD_PER_OCTAVE["memory"] * memory, _SD_PER_OCTAVE["no_activity"]
+    )
     return TimeShares(
         core=core,
         memory=memory,
-        fixed=np.where(active, host_share(rows, gpu, duration_s, clock_mhz), 0.0),
+        fixed=np.where(active | ~has_mix(rows), host_share(rows, gpu, duration_s, clock_mhz), 0.0),
         efficiency=efficiency,
-        log_sd_per_octave=np.where(
-            active, _SD_PER_OCTAVE["core"] + _SD_PER_OCTAVE["memory"] * memory, _SD_PER_OCTAVE["no_activity"]
-        ),
+        log_sd_per_octave=np.where(duration_s >= PROGRAM_S, _SD_PER_OCTAVE["program"], of_kernel),
     )
 
 

@@ -1,0 +1,76 @@
+"""Intervals of time, power and energy of rows at clocks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracetool.core.arrays import Bools, Floats
+from tracetool.core.interval import Z90
+from tracetool.core.prediction import Prediction
+from tracetool.hardware.priors import prior_number
+from tracetool.model.phases import Governed
+
+#: How the errors of a program's time and power go together; a kernel's follow from its base share.
+_TIME_AND_POWER = prior_number("anchor.time_and_power")
+
+
+def with_intervals(
+    governed: Governed, clocks_mhz: Floats, idle_w: Floats, limit_w: float, programs: Bools
+) -> Prediction:
+    r"""Return the prediction of governed rows with 90 % intervals.
+
+    An error of the coefficients and an error of the time are independent. If a kernel takes longer
+    than predicted, its counts cost the same: the base energy grows with the time, and the power of
+    the counts falls. A program that takes longer may as well wait as work: its errors of time and power
+    hardly cancel,
+
+    .. math:: s_E^2 = s_t^2 + s_P^2 + 2 \rho s_t s_P
+
+    Parameters
+    ----------
+    governed : Governed
+        n rows at c clocks.
+    clocks_mhz, idle_w : array, shape (c,)
+        Requested clocks, and the power with nothing running there. [MHz], [W]
+    limit_w : float
+        No power stands above it. [W]
+    programs : array of bool, shape (n,)
+        Rows that are programs, measured with their power.
+    """
+    timing, parts = governed.timing, governed.parts
+    energy = parts.total()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        base_share = np.where(energy > 0, parts.joules["base"] / energy, 1.0)
+    base_share = np.clip(base_share, 0.0, 1.0)
+    coefficients = Z90 * np.hypot(parts.relative_sd, governed.power_sd)
+    # One interval of time a row: over its clocks in the mean square.
+    phases = Z90 * np.sqrt((governed.time_sd**2).mean(axis=1))
+    slower, faster = np.hypot(np.log(timing.high), phases), np.hypot(np.log(timing.low), phases)
+    program = programs[:, None]
+
+    def power_half(time: Floats) -> Floats:
+        of_kernel = np.hypot(coefficients, time[:, None] * (1.0 - base_share))
+        return np.asarray(np.where(program, coefficients, of_kernel))
+
+    def energy_half(time: Floats) -> Floats:
+        wide = np.broadcast_to(time[:, None], coefficients.shape)
+        together = wide**2 + coefficients**2 + 2.0 * _TIME_AND_POWER * wide * coefficients
+        return np.asarray(np.where(program, np.sqrt(together), np.hypot(coefficients, wide * base_share)))
+
+    power_w = parts.power_w(timing)
+    # The governor lets no power stand above the limit, whatever the error of the coefficients.
+    most = np.maximum(power_w, limit_w)
+    return Prediction(
+        requested_mhz=clocks_mhz,
+        clock_mhz=governed.clock_mhz,
+        timing=governed.timing_within(np.exp(-faster), np.exp(slower)),
+        power_w=power_w,
+        power_low_w=power_w * np.exp(-power_half(slower)),
+        power_high_w=np.minimum(power_w * np.exp(power_half(faster)), most),
+        energy_j=energy,
+        energy_low_j=energy * np.exp(-energy_half(faster)),
+        energy_high_j=energy * np.exp(energy_half(slower)),
+        parts_j=parts.joules,
+        throttled=governed.throttled,
+        idle_w=idle_w,
+    )
