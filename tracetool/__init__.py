@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tracetool.api.diff import AccuracyDiff, RunsDiff, diff
     from tracetool.api.doctor import Doctor, doctor
     from tracetool.api.families import families
+    from tracetool.api.forecast import ForecastResult, forecast
     from tracetool.api.formats import formats
     from tracetool.api.gpus import GpuSheet, gpu, gpus
     from tracetool.api.ingest import ingest
@@ -42,9 +43,9 @@ if TYPE_CHECKING:
 else:
     # `tracetool.record` is a package and `tt.record` a function. A package is bound as an attribute when it
     # is first imported: imported here and let go of, it never takes the place of the function.
-    from tracetool import calibrate, families, record, report
+    from tracetool import calibrate, families, forecast, record, report
 
-    del calibrate, families, record, report
+    del calibrate, families, forecast, record, report
 
 #: Where each public name lives, loaded when it is first used: `import tracetool` stays bare.
 _HOMES = {
@@ -57,6 +58,7 @@ _HOMES = {
     "api.diff": ("AccuracyDiff", "RunsDiff", "diff"),
     "api.doctor": ("Doctor", "doctor"),
     "api.families": ("families",),
+    "api.forecast": ("ForecastResult", "forecast"),
     "api.formats": ("formats",),
     "api.gpus": ("GpuSheet", "gpu", "gpus"),
     "api.ingest": ("ingest",),

@@ -39,6 +39,11 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+CONFIG = {
+    "model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16,
+    "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256,
+}  # fmt: skip
+
 #: Each command's words (RUN and TABLE stand for the sample's paths), and the function that is its job.
 SAME: dict[str, Callable[[tt.Run, Path], tt.Result]] = {
     "predict RUN --clock 900,1800 --by family": lambda r, _: r.predict(clock=[900, 1800], by="family"),
@@ -50,6 +55,9 @@ SAME: dict[str, Callable[[tt.Run, Path], tt.Result]] = {
     ),
     "sweep TABLE --gpu h100-sxm --clock 900:1500:300 --power-cap 300": lambda _, t: tt.sweep(
         t, gpu="h100-sxm", clock="900:1500:300", power_cap=300
+    ),
+    "forecast CONFIG --gpu h100-sxm --bs 64 --tp 2": lambda _, t: tt.forecast(
+        t.with_name("llama.json"), gpu="h100-sxm", bs=64, tp=2
     ),
     "classify RUN": lambda r, _: r.classify(),
     f"classify --explain {KERNEL}": lambda _r, _t: tt.explain(KERNEL),
@@ -78,8 +86,10 @@ def _rounded(document: Any) -> Any:
 def test_a_command_prints_the_document_of_its_function(
     words: str, sample: tt.Run, table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    places = {"RUN": sample.path, "TABLE": table, "ACTIVITY": table.with_name("activity.csv")}
-    places["LOG"] = table.with_name("power.csv")
+    config = table.with_name("llama.json")
+    config.write_text(json.dumps(CONFIG), "utf-8")
+    places = {"RUN": sample.path, "TABLE": table, "CONFIG": config}
+    places |= {"ACTIVITY": table.with_name("activity.csv"), "LOG": table.with_name("power.csv")}
     arguments = [str(places.get(word, word)) for word in words.split()]
     assert command_line([*arguments, "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)

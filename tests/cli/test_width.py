@@ -36,6 +36,8 @@ COMMANDS = {
     "diff forward train": "energy",
     "check forward --base train": "energy",
     "baseline list store": "",
+    "forecast config.json --gpu h100-sxm --bs 64": "energy",
+    "forecast cases.csv --gpu h200-sxm --mode decode": "energy",
     "gpus": "",
     "gpus --show h100-sxm": "",
     "formats": "",
@@ -47,6 +49,10 @@ COMMANDS = {
 }
 
 
+CONFIG = """{"model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16,
+"num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256}"""
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, samples: Path) -> Path:
     from tracetool.cli.app import run
@@ -54,6 +60,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory, samples: Path) -> Path:
     made = tmp_path_factory.mktemp("widths")
     log = (samples / "h100_training_power.csv").read_text("utf-8").splitlines(keepends=True)
     (made / "brief.csv").write_text("".join(log[:160]), "utf-8")
+    (made / "config.json").write_text(CONFIG, "utf-8")
+    (made / "cases.csv").write_text("model,bs,tp\nconfig.json,8,1\nconfig.json,64,2\n", "utf-8")
     for arguments in (
         ["ingest", samples / "h100_training.sqlite", samples / "h100_training_power.csv", "-o", "train"],
         ["ingest", samples / "h100_training.sqlite", "brief.csv", "-o", "brief"],

@@ -12,6 +12,7 @@ import pytest
 from tracetool.tables.schema import load_schema, schema_names
 
 UNITS_BY_SUFFIX = {
+    "_per_s": "1/s",
     "_ns": "ns", "_us": "us", "_ms": "ms", "_s": "s", "_mhz": "MHz", "_w": "W", "_j": "J", "_mj": "mJ",
     "_bytes": "B", "_c": "°C",
 }  # fmt: skip

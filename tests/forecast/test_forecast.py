@@ -1,0 +1,203 @@
+"""Forecasts as a whole: what must hold of any model, and what becomes of cases that cannot be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import tracetool as tt
+from tracetool.cli.app import run as command_line
+from tracetool.forecast.figures import FIGURES
+
+CONFIG = {
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "vocab_size": 128256,
+    "torch_dtype": "bfloat16",
+}
+CHAT: dict[str, Any] = {"gpu": "h100-sxm", "mode": "serve", "isl": 400, "osl": 400, "bs": 64}
+
+
+def _one(**values: Any) -> dict[str, Any]:
+    return tt.forecast(CONFIG, **{**CHAT, **values}).frame.to_dicts()[0]
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("model") / "config.json"
+    path.write_text(json.dumps(CONFIG), "utf-8")
+    return path
+
+
+@pytest.mark.parametrize("mode", ["prefill", "decode", "serve"])
+def test_intervals_hold_the_figures(mode: str) -> None:
+    row = _one(mode=mode)
+    present = [name for name in FIGURES if row[name] is not None]
+    assert "power_w" in present
+    assert ("ttft_ms" if mode == "prefill" else "itl_ms") in present
+    for name in present:
+        assert 0 < row[f"{name}_low"] < row[name] <= row[f"{name}_high"]
+    assert 0 <= row["covered"] <= 1
+    assert row["error"] is None
+
+
+def test_energy_is_power_over_throughput() -> None:
+    for mode in ("decode", "serve", "prefill"):
+        row = _one(mode=mode)
+        assert row["energy_per_token_j"] == pytest.approx(row["power_w"] / row["tokens_per_s"])
+    row = _one()
+    assert row["energy_per_item_j"] == pytest.approx(row["energy_per_token_j"] * CHAT["osl"])
+
+
+def test_more_requests_at_once_cost_time_and_save_energy() -> None:
+    rows = [_one(bs=bs) for bs in (1, 8, 64, 256)]
+    for name, falls in (("itl_ms", False), ("tokens_per_s", False), ("energy_per_token_j", True)):
+        values = [row[name] for row in rows]
+        assert values == sorted(values, reverse=falls), name
+
+
+def test_decode_waits_for_memory_and_prefill_for_arithmetic() -> None:
+    one, other = (
+        {"gpu": gpu, "bs": 1, "host_us": 0} for gpu in ("h100-sxm", "h200-sxm")
+    )  # same SMs, 4.8/3.35
+    decode = [_one(**c, mode="decode", sampling="greedy")["itl_ms"] for c in (one, other)]
+    prefill = [_one(**c, mode="prefill", isl=4000)["ttft_ms"] for c in (one, other)]
+    assert decode[0] / decode[1] > 1.15
+    assert prefill[0] / prefill[1] < 1.1
+
+
+def test_weights_are_read_once_a_token() -> None:
+    row = _one(mode="decode", bs=1, isl=16, osl=16, host_us=0, sampling="greedy")
+    floor_ms = 1e3 * 2 * (8.03e9 - 128256 * 4096) / 3.35e12  # the embedding table is not read whole
+    assert floor_ms < row["itl_ms"] < 1.5 * floor_ms
+
+
+def test_dividing_a_model_saves_time_and_memory() -> None:
+    one, two = (_one(tp=tp, host_us=0) for tp in (1, 2))
+    assert two["itl_ms"] < one["itl_ms"] < 2 * two["itl_ms"]
+    assert two["memory_gib"] < one["memory_gib"]
+    assert two["largest_batch"] > 2 * one["largest_batch"]
+
+
+def test_replicas_share_the_requests() -> None:
+    one, two = _one(bs=64), _one(bs=128, dp=2)
+    assert two["itl_ms"] == pytest.approx(one["itl_ms"])
+    assert two["power_w"] == pytest.approx(2 * one["power_w"])
+    assert two["energy_per_token_j"] == pytest.approx(one["energy_per_token_j"])
+
+
+def test_a_cap_lowers_power_and_a_clock_slows() -> None:
+    free, capped, slow = _one(bs=256), _one(bs=256, power_cap_w=450), _one(bs=256, clock_mhz=1000)
+    assert capped["power_w"] < 451 < free["power_w"]
+    assert capped["itl_ms"] > free["itl_ms"]
+    assert slow["itl_ms"] > free["itl_ms"]
+    assert slow["power_w"] < free["power_w"]
+
+
+def test_a_stated_host_narrows_the_interval() -> None:
+    def width(row: dict[str, Any]) -> float:
+        return float((row["itl_ms_high"] - row["itl_ms_low"]) / row["itl_ms"])
+
+    unknown = _one(bs=1)
+    known = _one(bs=1, host_us=250)
+    assert width(known) < width(unknown)
+    slower = _one(bs=1, host_us=3000)
+    assert slower["itl_ms"] - known["itl_ms"] == pytest.approx(2.75)
+
+
+def test_a_prompt_beyond_the_budget_is_cut() -> None:
+    whole, cut = (_one(mode="prefill", bs=1, isl=8000, token_budget=b) for b in (8192, 2000))
+    assert cut["ttft_ms"] == pytest.approx(whole["ttft_ms"], rel=0.25)
+
+
+def test_parts_add_up_to_the_energy_of_a_step() -> None:
+    result = tt.forecast(CONFIG, **CHAT)
+    row = result.frame.to_dicts()[0]
+    per_step = row["energy_per_token_j"] * CHAT["bs"]
+    assert result.parts["energy_j"].sum() == pytest.approx(per_step)
+    assert result.parts["energy_share_pct"].sum() == pytest.approx(100.0)
+
+
+def test_one_bad_case_spoils_no_other() -> None:
+    cases = pl.DataFrame(
+        {
+            "model": ["config.json"] * 5,
+            "gpu": ["h100-sxm", "gtx-9999", "h100-sxm", "h100-sxm", "h100-sxm"],
+            "tp": [1, 1, 3, 1, 1],
+            "bs": [8.0, 8.0, 8.0, 1e6, 8.0],
+            "mine": ["a", "b", "c", "d", "e"],
+        }
+    )
+    frame = tt.forecast(cases.with_columns(model=pl.lit(None)), **_defaults()).frame
+    assert frame["mine"].to_list() == ["a", "b", "c", "d", "e"]
+    good = frame["error"].is_null().to_list()
+    assert good == [True, False, False, False, True]
+    for place, name in ((1, "gtx-9999"), (2, "num_attention_heads"), (3, "bs")):
+        assert name in frame["error"][place]
+        assert frame["itl_ms"][place] is None
+    assert frame["itl_ms"][0] == frame["itl_ms"][4]
+
+
+def _defaults() -> dict[str, Any]:
+    return {"model": CONFIG, "mode": "serve", "isl": 400, "osl": 400}
+
+
+def test_many_cases_are_as_each_by_itself(config: Path, tmp_path: Path) -> None:
+    cases = pl.DataFrame({"bs": [1.0, 32.0, 512.0], "power_cap_w": [None, None, 400.0]})
+    table = tmp_path / "cases.parquet"
+    cases.with_columns(model=pl.lit(str(config)), gpu=pl.lit("h100-sxm"), isl=400, osl=400).write_parquet(
+        table
+    )
+    frame = tt.forecast(table).frame
+    for row in frame.to_dicts():
+        alone = tt.forecast(
+            config, gpu="h100-sxm", isl=400, osl=400, bs=row["bs"], power_cap_w=row["power_cap_w"]
+        )
+        figures = [name for name in FIGURES if row[name] is not None]
+        assert "itl_ms" in figures
+        for name in figures:
+            assert row[name] == pytest.approx(alone.frame[name].item(), rel=1e-9), name
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("--gpu h100-sxm --tp 5", "num_attention_heads"),
+        ("--gpu h100-sxm --bs 100000", "bs"),
+        ("--gpu gtx-9999", "gtx-9999"),
+        ("", "gpu"),
+        ("--gpu h100-sxm --mode dream", "mode"),
+        ("--gpu h100-sxm --gpus 7 --tp 2", "gpus"),
+        ("--gpu h100-sxm --isl -3", "isl"),
+        ("--gpu h100-sxm --clock 90000", "90000"),
+        ("--gpu h100-sxm --sampling beam", "sampling"),
+    ],
+)
+def test_what_cannot_be_is_one_line(
+    words: str, name: str, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command_line(["forecast", str(config), *words.split()]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert name in printed.err
+    assert printed.err.count("\n") == 1
+
+
+def test_a_model_too_large_says_so() -> None:
+    with pytest.raises(tt.BadInput, match=r"^tp: "):
+        _one(gpu="rtx-3060")
+
+
+def test_where_every_case_fails_nothing_is_written(config: Path, tmp_path: Path) -> None:
+    table, out = tmp_path / "cases.csv", tmp_path / "out.parquet"
+    table.write_text(f"model,gpu,tp\n{config},h100-sxm,5\n", "utf-8")
+    assert command_line(["forecast", str(table), "-o", str(out), "-q"]) == 2
+    assert not out.exists()

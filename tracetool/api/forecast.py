@@ -1,0 +1,113 @@
+"""Forecast: a model's time, power and energy from its configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from tracetool.api.result import Result
+from tracetool.core.paths import PathLike
+from tracetool.forecast.tables import Forecasts, forecast_one, forecast_table
+
+if TYPE_CHECKING:
+    from tracetool.report.view import View
+
+
+@dataclass(frozen=True)
+class ForecastResult(Result):
+    """Forecasts of one case or many.
+
+    Attributes
+    ----------
+    frame : DataFrame, shape (cases, columns)
+        The columns of the cases, then time, power, energy and memory with 90 % intervals (schema
+        ``forecast``); ``error`` says why a case has none.
+    parts : DataFrame, shape (operators, columns)
+        Of one case: where its time and energy go, largest energy first.
+    notes : tuple of str
+        What the figures rest on.
+    """
+
+    source: Forecasts = field(repr=False)
+
+    @property
+    def parts(self) -> pl.DataFrame:
+        """The operators of one case; empty for a table of cases."""
+        return self.source.parts
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on what the figures rest on."""
+        return self.source.notes
+
+    def _document(self) -> dict[str, Any]:
+        document: dict[str, Any] = {"totals": self.source.frame.to_dicts()}
+        if self.source.single:
+            document |= {"facts": dict(self.source.facts), "operators": self.parts.to_dicts()}
+        return {**document, "notes": list(self.notes)}
+
+    def _view(self) -> View:
+        from tracetool.report.view import View
+        from tracetool.tables.schema import load_schema
+
+        return View("Forecast", self.source.frame, load_schema("forecast"))
+
+    def _notebook(self) -> View:
+        from tracetool.report.view import Grid, Line, View
+
+        notes = [Line(note, "note") for note in self.notes]
+        grids = [Grid(self.source.frame)] + ([Grid(self.parts)] if self.source.single else [])
+        return View("Forecast", self.source.frame, None, (Line("Forecast", "headline"), *grids, *notes))
+
+    def show(self, written: Sequence[PathLike] = ()) -> None:
+        """Print the figures, where the energy goes and what they rest on."""
+        from tracetool.report.terminal.forecast import print_forecast
+
+        print_forecast(self.source, written)
+
+
+def forecast(source: PathLike | pl.DataFrame | Mapping[str, Any], **case: Any) -> ForecastResult:
+    """Forecast a model's time, power and energy from its configuration, as ``tracetool forecast``.
+
+    Parameters
+    ----------
+    source : path, mapping or DataFrame
+        A model (its ``config.json``, a name, or the configuration itself), or a table of cases: one row
+        each, columns as the keywords (``docs/forecast.md``).
+    **case
+        What is asked of a model: ``gpu``, ``mode`` (``prefill``, ``decode``, ``serve``), ``isl`` and ``osl``
+        (tokens of a prompt and of its answer), ``bs`` (requests that run at once), ``tp``, ``pp``, ``dp``,
+        ``ep``, ``cp``, ``gpus``, ``stack``, ``clock_mhz`` [MHz], ``power_cap_w`` [W], ``host_us`` [us].
+        None for what is not given.
+
+    Raises
+    ------
+    BadInput
+        If the model or a value cannot be used, or every case of a table fails.
+
+    Examples
+    --------
+    >>> import tracetool as tt
+    >>> config = {
+    ...     "model_type": "llama",
+    ...     "hidden_size": 4096,
+    ...     "intermediate_size": 14336,
+    ...     "num_hidden_layers": 32,
+    ...     "num_attention_heads": 32,
+    ...     "num_key_value_heads": 8,
+    ...     "vocab_size": 128256,
+    ...     "torch_dtype": "bfloat16",
+    ... }
+    >>> slow = tt.forecast(config, gpu="h100-sxm", mode="decode", bs=1, isl=1000).frame
+    >>> fast = tt.forecast(config, gpu="h200-sxm", mode="decode", bs=1, isl=1000).frame
+    >>> slow["itl_ms"].item() > fast["itl_ms"].item()
+    True
+    """
+    from tracetool.forecast.tables import is_table
+
+    if is_table(source):
+        return ForecastResult(forecast_table(source, case))
+    return ForecastResult(forecast_one({**case, "model": source}))

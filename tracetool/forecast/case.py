@@ -1,0 +1,166 @@
+"""One case to forecast: a model on GPUs, what it is asked to do, and under which conditions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, Literal, get_args
+
+from tracetool.core.errors import BadInput
+from tracetool.forecast.passes import Parallel
+
+Mode = Literal["prefill", "decode", "serve", "train", "generate"]
+MODES: Final[tuple[str, ...]] = get_args(Mode)
+
+#: Lengths where none is given: a chat turn with some history, and its answer. [tokens]
+DEFAULT_ISL: Final = 1024.0
+DEFAULT_OSL: Final = 512.0
+#: Most tokens a step takes in, as vLLM's servers are usually started (`--max-num-batched-tokens`). [tokens]
+DEFAULT_BUDGET: Final = 8192.0
+#: No case has more than this of anything it counts; products of a few stay finite.
+_MOST: Final = 1e9
+
+
+@dataclass(frozen=True)
+class Case:
+    """A case as it was asked for; see ``docs/forecast.md``. None where a value was not given.
+
+    Names of the fields are the columns of a table of cases, units among them.
+    """
+
+    model: Any = None  # name, path or configuration
+    gpu: str | None = None
+    mode: str | None = None
+    gpus: int | None = None
+    tp: int | None = None
+    pp: int | None = None
+    dp: int | None = None
+    ep: int | None = None
+    cp: int | None = None
+    sp: int | None = None  # GPUs that share the sequence of one image or video
+    bs: float | None = None
+    isl: float | None = None
+    osl: float | None = None
+    gbs: float | None = None
+    seq: float | None = None
+    steps: float | None = None
+    height: float | None = None
+    width: float | None = None
+    frames: float | None = None
+    dtype: str | None = None
+    kv_dtype: str | None = None
+    stack: str | None = None
+    sampling: str | None = None
+    launch: str | None = None
+    token_budget: float | None = None
+    clock_mhz: float | None = None
+    mem_clock_mhz: float | None = None
+    power_cap_w: float | None = None
+    host_us: float | None = None
+
+    def get(self, name: str, default: float) -> float:
+        """Return a number of the case, or the default where none is given."""
+        value = getattr(self, name)
+        return default if value is None else float(value)
+
+
+#: Fields that are words; all others are numbers.
+TEXTS: Final = frozenset({"model", "gpu", "mode", "dtype", "kv_dtype", "stack", "sampling", "launch"})
+WHOLE: Final = frozenset({"gpus", "tp", "pp", "dp", "ep", "cp", "sp"})
+COLUMNS: Final = tuple(field.name for field in fields(Case))
+
+
+def read_case(values: dict[str, Any]) -> Case:
+    """Return a case from a row of a table or the options of a command; every value is checked by itself.
+
+    Raises
+    ------
+    BadInput
+        If a value cannot be used; its column is named.
+    """
+    given: dict[str, Any] = {}
+    for name in COLUMNS:
+        value = values.get(name)
+        if value is None or (isinstance(value, float) and math.isnan(value)) or value == "":
+            continue
+        given[name] = _text(name, value) if name in TEXTS else _number(name, value)
+    case = Case(**given)
+    for name in ("model", "gpu"):
+        if getattr(case, name) is None:
+            raise BadInput(f"{name}: is not given", "a configuration or name" if name == "model" else "--gpu")
+    mode = case.mode or "serve"
+    if mode not in MODES:
+        raise BadInput(f"mode: {mode!r} is not known", f"known: {', '.join(MODES)}")
+    return replace(case, mode=mode)
+
+
+def _text(name: str, value: Any) -> Any:
+    if name == "model":
+        return value
+    if not isinstance(value, str):
+        raise BadInput(f"{name}: {value!r} is not a word")
+    return value.strip()
+
+
+def _number(name: str, value: Any) -> float | int:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if isinstance(value, bool) or not math.isfinite(number) or not 0.0 <= number <= _MOST:
+        raise BadInput(f"{name}: {value!r} is not a number from 0 to {_MOST:g}")
+    if name not in WHOLE:
+        if number == 0.0 and name != "host_us":
+            raise BadInput(f"{name}: 0 is not above zero")
+        return number
+    if number != int(number) or number < 1:
+        raise BadInput(f"{name}: {value!r} is not a whole number of at least 1")
+    return int(number)
+
+
+@dataclass(frozen=True)
+class Division:
+    """How the GPUs of a case divide the work: a replica's division, and how many replicas there are."""
+
+    parallel: Parallel
+    replicas: int
+
+    @property
+    def gpus(self) -> int:
+        """All GPUs of the case."""
+        return self.parallel.gpus * self.replicas
+
+
+def divide(case: Case) -> Division:
+    """Return the division of a case.
+
+    ``dp`` replicas share nothing but their queue, except with experts divided over more GPUs than ``tp``:
+    then they are one expert-parallel group. More ``gpus`` than one replica needs hold several.
+
+    Raises
+    ------
+    BadInput
+        If the GPUs cannot be divided so.
+
+    Examples
+    --------
+    >>> divide(Case(tp=2, dp=4)).replicas, divide(Case(dp=8, ep=8)).replicas, divide(Case(gpus=4)).gpus
+    (4, 1, 4)
+    """
+    tp, pp, dp, ep, cp = (int(case.get(name, 1)) for name in ("tp", "pp", "dp", "ep", "cp"))
+    if ep > tp * dp:
+        if ep % tp:
+            raise BadInput(f"ep: {ep} is not a multiple of tp = {tp}", "GPUs of one group hold all experts")
+        dp = max(dp, ep // tp)
+    grouped = ep > tp
+    replicas = 1 if grouped else dp
+    parallel = Parallel(tp=tp, pp=pp, dp=dp if grouped else 1, ep=ep, cp=cp)
+    needed = parallel.gpus * replicas
+    if case.gpus is not None and case.gpus != needed:
+        if case.gpus % needed:
+            raise BadInput(
+                f"gpus: {case.gpus} is not a multiple of tp x pp x dp x cp = {needed}",
+                "leave it out, or give what they multiply to",
+            )
+        replicas *= case.gpus // needed
+    return Division(parallel, replicas)

@@ -1,0 +1,120 @@
+"""What a serving engine adds to the kernels of a step: coefficients with unit and source, from data."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from tracetool.core.errors import BadInput
+from tracetool.families.implementations import library_of
+from tracetool.forecast.steps import HostTime
+
+#: Requests a sampler sorts one by one; more are sorted together. [1] PyTorch's sort (Sort.cu) takes one
+#: radix sort a row below 128 rows.
+_SORTED_ALONE: Final = 128.0
+#: Vocabulary the coefficients of a request are stated for: they grow with its square. [tokens]
+_VOCABULARY: Final = 150e3
+#: Output tokens held at which a request's history is long: half of ``long_us`` is paid. [tokens]
+_LONG: Final = 2000.0
+_STEEP: Final = 4.0
+SAMPLING: Final = ("sampled", "greedy")
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Coefficients of one engine on one kind of machine. Times in seconds."""
+
+    name: str
+    step_s: float
+    request_s: float
+    further_s: float
+    long_s: float
+    power: float
+    less_s: float
+    more_s: float
+    time_sd: float
+    power_sd: float
+    source: str
+
+    def host(self, requests: float, vocabulary: float, held: float, *, sampled: bool = True) -> HostTime:
+        """Return the engine's own time of a step.
+
+        Parameters
+        ----------
+        requests : float
+            Running requests.
+        vocabulary : float
+            Tokens the sampler chooses among.
+        held : float
+            Output tokens each running request has put out, on average.
+        sampled : bool
+            Whether tokens are drawn at random, with a penalty on those that were, or the likeliest taken.
+        """
+        before = self.step_s
+        if sampled:
+            alone, more = min(requests, _SORTED_ALONE), max(requests - _SORTED_ALONE, 0.0)
+            words = (vocabulary / _VOCABULARY) ** 2
+            before += words * (alone * self.request_s + more * self.further_s)
+            before += self.long_s / (1.0 + (_LONG / max(held, 1.0)) ** _STEEP)
+        return HostTime(before_s=before, less_s=self.less_s, more_s=self.more_s)
+
+
+def engine_of(stack: str, gpu: str, gpus: int = 1) -> Engine:
+    """Return the engine of a stack: the one fitted on machines of this GPU, else the usual one.
+
+    Parameters
+    ----------
+    stack : str
+        Library, with or without a version.
+    gpu : str
+        Name of the GPU.
+    gpus : int
+        GPUs of one replica: an engine of one runs in a single process.
+    """
+    documents = _documents()
+    library = library_of(stack or "vllm")
+    entry = documents.get(library) or documents["vllm"]
+    machine = entry.get("machines", {}).get(gpu, {})
+    numbers = {
+        k: v
+        for part in (entry, machine, machine.get("single", {}) if gpus == 1 else {})
+        for k, v in part.items()
+        if isinstance(v, dict) and "value" in v
+    }
+    value = {name: float(number["value"]) for name, number in numbers.items()}
+    step = numbers["step_us"]
+    return Engine(
+        name=library,
+        step_s=value["step_us"] * 1e-6,
+        request_s=value["request_us"] * 1e-6,
+        further_s=value["further_us"] * 1e-6,
+        long_s=value["long_us"] * 1e-6,
+        power=value["power"],
+        less_s=max(value["step_us"] - float(step["low"]), 0.0) * 1e-6,
+        more_s=max(float(step["high"]) - value["step_us"], 0.0) * 1e-6,
+        time_sd=value["time_sd"],
+        power_sd=value["power_sd"],
+        source=str(machine.get("source", entry["source"])),
+    )
+
+
+@cache
+def _documents() -> Mapping[str, Any]:
+    return tomllib.loads(Path(__file__).with_name("serving.toml").read_text("utf-8"))
+
+
+def check_sampling(word: str | None) -> bool:
+    """Return whether tokens are drawn at random: by default they are.
+
+    Raises
+    ------
+    BadInput
+        If the word is not known.
+    """
+    if word not in (None, *SAMPLING):
+        raise BadInput(f"sampling: {word!r} is not known", f"known: {', '.join(SAMPLING)}")
+    return word != "greedy"

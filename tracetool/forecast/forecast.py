@@ -1,0 +1,172 @@
+"""Forecast: many cases at once, their operator rows priced in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from tracetool.core.errors import BadInput
+from tracetool.forecast.case import Case, Division, divide, read_case
+from tracetool.forecast.config import read_model
+from tracetool.forecast.figures import Forecast
+from tracetool.forecast.language import plan_language
+from tracetool.forecast.model import Model
+from tracetool.forecast.pricing import PassRows, PricedPass, price
+from tracetool.forecast.steps import HostTime, Step, compose, step_power_w
+from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.load import load_gpu
+from tracetool.model.power_files import power_calibration_of
+from tracetool.replay.clocks import checked_cap, checked_clocks, checked_memory
+
+
+class Plan(Protocol):
+    """A case whose passes are to be priced, and what becomes of them."""
+
+    @property
+    def passes(self) -> Sequence[PassRows]:
+        """Passes of one GPU."""
+
+    @property
+    def hosts(self) -> Sequence[HostTime]:
+        """The host's time of each pass."""
+
+    @property
+    def power_factor(self) -> float:
+        """Power above idle over that of the kernels alone, each in a loop of its own. [1]"""
+
+    def forecast(self, steps: Sequence[Step]) -> Forecast:
+        """Return the figures."""
+
+
+_Planner = Callable[[Case, Model, Gpu, Division, float], Plan]
+_PLANS: Mapping[str, _Planner] = {"prefill": plan_language, "decode": plan_language, "serve": plan_language}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A case and its forecast, or why there is none."""
+
+    values: Mapping[str, Any]
+    case: Case | None
+    forecast: Forecast | None
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class _Planned:
+    place: int
+    case: Case
+    gpu: Gpu
+    plan: Plan
+    cap_w: float
+    notes: tuple[str, ...]
+
+
+def forecast_cases(rows: Sequence[Mapping[str, Any]], folder: Path | None = None) -> list[Outcome]:
+    """Return the forecast of each case; a case that cannot be is an outcome with its error.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        Values of the cases, by the columns of :data:`tracetool.forecast.case.COLUMNS`.
+    folder : Path, optional
+        Where paths of models start, beside the working folder.
+    """
+    outcomes = [Outcome(values, None, None) for values in rows]
+    models: dict[str, Model | BadInput] = {}
+    planned: list[_Planned] = []
+    for place, values in enumerate(rows):
+        try:
+            planned.append(_plan(place, values, folder, models))
+        except BadInput as error:
+            outcomes[place] = Outcome(values, None, None, error.line())
+    for one, result in zip(planned, _forecasts(planned), strict=True):
+        if isinstance(result, BadInput):
+            outcomes[one.place] = Outcome(rows[one.place], one.case, None, result.line())
+        else:
+            outcomes[one.place] = Outcome(rows[one.place], one.case, result)
+    return outcomes
+
+
+def _plan(
+    place: int, values: Mapping[str, Any], folder: Path | None, models: dict[str, Model | BadInput]
+) -> _Planned:
+    case = read_case(dict(values))
+    gpu = load_gpu(str(case.gpu))
+    gpu.require_model()
+    clocks, notes = checked_clocks(None if case.clock_mhz is None else [case.clock_mhz], gpu)
+    notes = [*notes, *checked_cap(case.power_cap_w, gpu), *checked_memory(case.mem_clock_mhz, gpu)]
+    model = _model(case, folder, models)
+    plan = _planner(case)(case, model, gpu, divide(case), float(clocks[0]))
+    cap = power_calibration_of(gpu).cap_share * case.get("power_cap_w", gpu.power_limit_w)
+    return _Planned(place, case, gpu, plan, cap, tuple(notes))
+
+
+def _planner(case: Case) -> _Planner:
+    planner = _PLANS.get(case.mode or "")
+    if planner is None:
+        raise BadInput(f"mode: {case.mode} is not supported yet", f"known: {', '.join(_PLANS)}")
+    return planner
+
+
+def _model(case: Case, folder: Path | None, models: dict[str, Model | BadInput]) -> Model:
+    """Return the model of a case, each read once."""
+    source = case.model
+    if isinstance(source, str) and folder is not None and (folder / source).exists():
+        source = folder / source
+    key = repr(source)
+    if key not in models:
+        try:
+            models[key] = read_model(source)
+        except BadInput as error:
+            models[key] = error
+    model = models[key]
+    if isinstance(model, BadInput):
+        raise model
+    return model
+
+
+def _forecasts(planned: Sequence[_Planned]) -> list[Forecast | BadInput]:
+    """Return each plan's forecast; one whose rows cannot be priced spoils no other's."""
+    try:
+        return list(_priced(planned))
+    except BadInput as error:
+        if len(planned) == 1:
+            return [error]
+        middle = len(planned) // 2
+        return [*_forecasts(planned[:middle]), *_forecasts(planned[middle:])]
+
+
+def _priced(planned: Sequence[_Planned]) -> list[Forecast]:
+    passes = [one for p in planned for one in p.plan.passes]
+    hosts = [host for p in planned for host in p.plan.hosts]
+    caps = [p.cap_w for p in planned for _ in p.plan.passes]
+    factors = [p.plan.power_factor for p in planned for _ in p.plan.passes]
+    priced = [_scaled(one, f) for one, f in zip(price(passes), factors, strict=True)]
+    # only passes that the governor slows are priced at lower clocks too
+    over = [
+        i
+        for i, (one, host, cap) in enumerate(zip(priced, hosts, caps, strict=True))
+        if float(step_power_w(one, host)[0]) > cap
+    ]
+    for i, one in zip(over, price([passes[i] for i in over], ladder=True), strict=True):
+        priced[i] = _scaled(one, factors[i])
+    steps = [compose(*one) for one in zip(priced, hosts, caps, strict=True)]
+    results, start = [], 0
+    for p in planned:
+        end = start + len(p.plan.passes)
+        results.append(p.plan.forecast(steps[start:end]))
+        start = end
+    return results
+
+
+def _scaled(priced: PricedPass, factor: float) -> PricedPass:
+    """Return a pass whose power above idle is ``factor`` times as high."""
+    if factor == 1.0:
+        return priced
+    above = np.maximum(priced.energy_j - priced.base_j, 0.0)
+    return replace(priced, energy_j=priced.base_j + factor * above)

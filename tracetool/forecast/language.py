@@ -1,0 +1,307 @@
+"""Prefill, decode and serving of a language model: the passes to price, and the figures they give."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from tracetool.core.errors import BadInput
+from tracetool.forecast.case import DEFAULT_BUDGET, DEFAULT_ISL, DEFAULT_OSL, Case, Division
+from tracetool.forecast.engine import Engine, check_sampling, engine_of
+from tracetool.forecast.figures import IDLE, Figure, Forecast, Part, Widths
+from tracetool.forecast.memory import (
+    GIB,
+    RUNTIME_BYTES,
+    Footprint,
+    activation_bytes,
+    largest_batch,
+    request_bytes,
+)
+from tracetool.forecast.model import Model
+from tracetool.forecast.parts import Logits
+from tracetool.forecast.passes import Forward
+from tracetool.forecast.pricing import PassRows, Row
+from tracetool.forecast.serving import Traffic, chunks, decode_pass, median_tokens, mixed_pass
+from tracetool.forecast.steps import HostTime, Step
+from tracetool.hardware.gpu import Gpu
+
+#: Default of running requests where none is given.
+_DEFAULT_BATCH: Final = 1.0
+
+
+@dataclass(frozen=True)
+class LanguagePlan:
+    """A case of a language model, ready to be priced."""
+
+    case: Case
+    model: Model
+    gpu: Gpu
+    division: Division
+    traffic: Traffic  # of one replica and pipeline stage
+    engine: Engine
+    passes: tuple[PassRows, ...]
+    hosts: tuple[HostTime, ...]
+    footprint: Footprint
+    largest: float
+
+    def forecast(self, steps: Sequence[Step]) -> Forecast:
+        """Return the figures, given the passes as they run."""
+        composed = {"prefill": self._prefill, "decode": self._decode, "serve": self._serve}
+        return composed[self.case.mode or "serve"](steps)
+
+    def _prefill(self, steps: Sequence[Step]) -> Forecast:
+        step, tokens = steps[0], self.traffic.running * self.traffic.prompt
+        rounds = max(tokens / min(tokens, self.traffic.budget), 1.0)
+        widths = self._widths([(1.0, step)])
+        time = step.time_s * rounds * self.division.parallel.pp
+        joules = step.energy_j * rounds * self.division.gpus / self._replicas
+        figures = {
+            "ttft_ms": widths.timed(time * 1e3),
+            "tokens_per_s": widths.rated(self.traffic.running * self._replicas / time),
+            "power_w": self._power(step.power_w, widths),
+            "energy_per_token_j": widths.spent(joules / self.traffic.running),
+            "energy_per_item_j": widths.spent(joules / self.traffic.running),
+        }
+        facts = {"prompt_tokens_per_s": tokens * self._replicas / time, "steps": rounds}
+        return self._stated(figures, steps, (rounds,), facts)
+
+    def _decode(self, steps: Sequence[Step]) -> Forecast:
+        step = steps[0]
+        widths = self._widths([(1.0, step)])
+        time = step.time_s * self.division.parallel.pp
+        figures = {
+            "itl_ms": widths.timed(time * 1e3),
+            "tokens_per_s": widths.rated(self._running / time),
+            "power_w": self._power(step.power_w, widths),
+            "energy_per_token_j": widths.spent(step.power_w * self.division.gpus * time / self._running),
+        }
+        return self._stated(figures, steps, (1.0,), {})
+
+    def _serve(self, steps: Sequence[Step]) -> Forecast:
+        decode, mixed = steps
+        traffic, stages = self.traffic, self.division.parallel.pp
+        share = traffic.prompt_tokens / traffic.mixed_tokens
+        mean = decode.time_s + (mixed.time_s - decode.time_s) * share
+        joules = decode.energy_j + (mixed.energy_j - decode.energy_j) * share
+
+        def lasting(tokens: float) -> float:
+            return decode.time_s + (mixed.time_s - decode.time_s) * tokens / traffic.mixed_tokens
+
+        widths = self._widths(
+            [(max(1.0 - share, 0.0) * decode.time_s, decode), (share * mixed.time_s, mixed)]
+        )
+        power = joules / mean
+        per_token = power * self.division.gpus * mean * stages / self._running
+        first = mean / 2.0 + lasting(min(traffic.prompt_tokens + traffic.prompt, traffic.room)) * max(
+            traffic.prompt / traffic.room, 1.0
+        )
+        figures = {
+            "ttft_ms": widths.timed(first * stages * 1e3),
+            "itl_ms": widths.timed(lasting(median_tokens(traffic)) * stages * 1e3),
+            "tokens_per_s": widths.rated(self._running / (mean * stages)),
+            "power_w": self._power(power, widths),
+            "energy_per_token_j": widths.spent(per_token),
+            "energy_per_item_j": widths.spent(per_token * traffic.output),
+        }
+        facts = {
+            "mean_step_ms": mean * stages * 1e3,
+            "decode_step_ms": decode.time_s * stages * 1e3,
+            "mixed_step_ms": mixed.time_s * stages * 1e3,
+            "mixed_share": traffic.mixed_share,
+            "prompt_tokens_per_step": traffic.prompt_tokens,
+        }
+        return self._stated(figures, steps, (1.0 - share, share), facts)
+
+    @property
+    def power_factor(self) -> float:
+        """Power above idle over that of the kernels alone. [1]"""
+        return self.engine.power
+
+    @property
+    def _replicas(self) -> int:
+        return self.division.replicas
+
+    @property
+    def _running(self) -> float:
+        """Running requests of all replicas and pipeline stages."""
+        return self.traffic.running * self.division.replicas * self.division.parallel.pp
+
+    def _widths(self, parts: Sequence[tuple[float, Step]]) -> Widths:
+        return Widths.of(parts, self.engine.time_sd, self.engine.power_sd)
+
+    def _power(self, watts: float, widths: Widths) -> Figure:
+        gpus = self.division.gpus
+        return widths.powered(watts * gpus, self.gpu.power_limit_w * gpus)
+
+    def _stated(
+        self,
+        figures: dict[str, Figure],
+        steps: Sequence[Step],
+        weights: Sequence[float],
+        facts: dict[str, float],
+    ) -> Forecast:
+        memory = self.footprint.total / GIB
+        figures["memory_gib"] = Figure.of(memory, _MEMORY_ERROR, _MEMORY_ERROR)
+        busy = sum(w * s.kernel_s for w, s in zip(weights, steps, strict=True)) or 1.0
+        covered = sum(w * s.kernel_s * s.covered for w, s in zip(weights, steps, strict=True)) / busy
+        parts = [part for w, s in zip(weights, steps, strict=True) for part in _parts(s, w)]
+        return Forecast(
+            figures,
+            covered,
+            max(s.clock_mhz for s in steps),
+            self.division.gpus,
+            self.largest,
+            tuple(parts),
+            {**facts, **_footprint_facts(self.footprint)},
+        )
+
+
+#: Share of its prompt a running request holds by itself at least; prefixes are shared. [1] Turns of one
+#: conversation and repeated prompts in measured runs whose batches are fuller than unshared prompts allow.
+_UNSHARED: Final = 0.75
+#: Half-width of the memory: workspaces and fragments differ between versions. [1] Spread of what vLLM's logs
+#: report beside weights and cache, over the whole.
+_MEMORY_ERROR: Final = 0.08
+
+
+def _footprint_facts(footprint: Footprint) -> dict[str, float]:
+    names = ("weights", "cache", "activations", "runtime")
+    return {f"{name}_gib": getattr(footprint, name) / GIB for name in names}
+
+
+def _parts(step: Step, weight: float) -> list[Part]:
+    rows = zip(step.priced.rows, step.priced.family, step.priced.basis, strict=True)
+    waiting = max(step.time_s - step.kernel_s, 0.0)
+    idle = Part(IDLE, {"op": IDLE}, IDLE, "", weight, weight * waiting, weight * step.idle_w * waiting)
+    return [
+        idle,
+        *_operators(rows, step, weight),
+    ]
+
+
+def _operators(rows: Any, step: Step, weight: float) -> list[Part]:
+    return [
+        Part(
+            str(row.get("module", row["op"])),
+            row,
+            str(family),
+            str(basis),
+            float(step.priced.counts[i]) * weight,
+            float(step.row_s[i]) * weight,
+            float(step.row_j[i]) * weight,
+        )
+        for i, (row, family, basis) in enumerate(rows)
+    ]
+
+
+def plan_language(case: Case, model: Model, gpu: Gpu, division: Division, clock_mhz: float) -> LanguagePlan:
+    """Return the passes of a case of a language model.
+
+    Raises
+    ------
+    BadInput
+        If the model does not fit, or cannot be divided so; the field is named.
+    """
+    pp = division.parallel.pp
+    running = case.get("bs", _DEFAULT_BATCH) / division.replicas
+    output = 1.0 if case.mode == "prefill" else case.get("osl", DEFAULT_OSL)
+    traffic = Traffic(
+        max(running / pp, 1.0), case.get("isl", DEFAULT_ISL), output, case.get("token_budget", DEFAULT_BUDGET)
+    )
+    room = _room(case, model, gpu, division, traffic, running)
+    traffic = replace(traffic, most_context=room)
+    stack = case.stack or "vllm"
+    engine, sampled = engine_of(stack, gpu.name, division.parallel.gpus), check_sampling(case.sampling)
+    forwards = _forwards(case, traffic)
+    rows = [_rows(model, forward, division, sampled=sampled) for forward in forwards]
+    hosts = tuple(_host(case, engine, model, traffic, forward, sampled=sampled) for forward in forwards)
+    passes = tuple(PassRows(r, gpu, stack, clock_mhz, case.mem_clock_mhz) for r in rows)
+    footprint, largest = _memory(model, gpu, division, traffic, running, rows)
+    return LanguagePlan(case, model, gpu, division, traffic, engine, passes, hosts, footprint, largest)
+
+
+def _room(case: Case, model: Model, gpu: Gpu, division: Division, traffic: Traffic, running: float) -> float:
+    """Return the tokens of each running request that the memory holds.
+
+    Raises
+    ------
+    BadInput
+        If the weights do not fit, or not the prompts of the running requests beside them.
+    """
+    parallel = division.parallel
+    weights = model.weight_bytes(parallel)
+    per_gpu = f"the {gpu.memory_bytes / GIB:.0f} GiB of a {gpu.name}"
+    free = gpu.memory_bytes - weights - RUNTIME_BYTES
+    if free <= 0:
+        raise BadInput(
+            f"tp: {parallel.tp}: {weights / GIB:.0f} GiB of weights do not fit {per_gpu}",
+            "divide the model over more GPUs (tp, pp, ep)",
+        )
+    held = running / parallel.dp  # requests of one attention replica
+    prompts = held * request_bytes(model, parallel, _UNSHARED * traffic.prompt)
+    if prompts > free:
+        most = math.floor(free / prompts * running) * division.replicas
+        raise BadInput(
+            f"bs: {case.get('bs', _DEFAULT_BATCH):g} prompts of {traffic.prompt:g} tokens do not fit "
+            f"{per_gpu}: "
+            f"{prompts / GIB:.0f} GiB beside {weights / GIB:.0f} GiB of weights",
+            f"the largest batch is {most}",
+        )
+    token = model.kv_bytes_per_token(parallel)
+    windows = request_bytes(model, parallel, traffic.prompt) - token * traffic.prompt
+    return max((free / held - windows) / token, 1.0) if token > 0 else math.inf
+
+
+def _forwards(case: Case, traffic: Traffic) -> tuple[Forward, ...]:
+    if case.mode == "decode":
+        return (decode_pass(traffic),)
+    if case.mode == "serve":
+        return decode_pass(traffic), mixed_pass(traffic)
+    tokens = min(traffic.running * traffic.prompt, traffic.budget)
+    requests, each, context = chunks(tokens, traffic.prompt, traffic.budget)
+    return (Forward(prefill_requests=requests, prefill_tokens=each, prefill_context=context),)
+
+
+def _rows(model: Model, forward: Forward, division: Division, *, sampled: bool) -> list[Row]:
+    rows: list[Row] = list(model.operators(forward, division.parallel))
+    samplers = {part.name for part in model.head if isinstance(part, Logits)}
+    if sampled:
+        return rows
+    return [row for row in rows if str(row["module"]).partition(".")[0] not in samplers]
+
+
+def _host(
+    case: Case, engine: Engine, model: Model, traffic: Traffic, forward: Forward, *, sampled: bool
+) -> HostTime:
+    if case.host_us is not None:
+        return HostTime(before_s=case.host_us * 1e-6)
+    held = traffic.output / 2.0 if forward.decode_requests else 0.0
+    rows = max(forward.decode_requests, forward.prefill_requests)
+    return engine.host(rows, vocabulary_of(model), held, sampled=sampled)
+
+
+def vocabulary_of(model: Model) -> float:
+    """Return the tokens a model's sampler chooses among; 0 where it has none."""
+    return float(sum(part.vocabulary for part in model.head if isinstance(part, Logits)))
+
+
+def _memory(
+    model: Model,
+    gpu: Gpu,
+    division: Division,
+    traffic: Traffic,
+    running: float,
+    rows: Sequence[Sequence[Row]],
+) -> tuple[Footprint, float]:
+    """Return what a GPU of a replica holds, and the largest batch of all replicas that fits."""
+    parallel = division.parallel
+    weights = model.weight_bytes(parallel)
+    context = traffic.prompt if traffic.output <= 1.0 else traffic.prompt + traffic.output / 2.0
+    held = request_bytes(model, parallel, min(context, traffic.most_context))
+    activations = max(activation_bytes(r) for r in rows)
+    fixed = weights + activations + RUNTIME_BYTES
+    each = request_bytes(model, parallel, context) / parallel.dp
+    most = largest_batch(gpu.memory_bytes, fixed, each) * division.replicas
+    return Footprint(weights, held * running / parallel.dp, activations), most

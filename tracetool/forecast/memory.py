@@ -1,0 +1,78 @@
+"""What a model takes of a GPU's memory, and how many requests fit beside it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tracetool.families import names
+from tracetool.forecast.model import Model
+from tracetool.forecast.passes import Parallel
+from tracetool.forecast.pricing import Row
+
+GIB: Final = 2.0**30
+#: Share of the memory a serving engine takes (vLLM's `--gpu-memory-utilization`, its default). [1]
+SERVING_SHARE: Final = 0.9
+#: Memory of the CUDA context, libraries' workspaces and captured graphs. [B] vLLM's own report of an 8B model
+#: on one GPU: 0.6 GiB of context, 0.7 GiB of graphs, 0.5 GiB of workspaces.
+RUNTIME_BYTES: Final = 1.8 * GIB
+#: Activations of a pass over the largest product's inputs and outputs: those of the layer before and the
+#: residual live beside them. [1] Two layers' buffers, as a caching allocator reuses them.
+_LIVE: Final = 2.0
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Memory of one GPU. [B]"""
+
+    weights: float
+    cache: float  # keys, values and states of the running requests
+    activations: float
+    runtime: float = RUNTIME_BYTES
+
+    @property
+    def total(self) -> float:
+        """All of it. [B]"""
+        return self.weights + self.cache + self.activations + self.runtime
+
+
+def request_bytes(model: Model, parallel: Parallel, context: float) -> float:
+    """Return what a request keeps on one GPU: keys and values, as far as windows reach, and states. [B]"""
+    total = model.kv_bytes_per_token(parallel) * context + model.state_bytes_per_request(parallel)
+    layers = sum(group.count for group in model.groups)
+    stage = math.ceil(layers / parallel.pp) / max(layers, 1)
+    for group in model.groups:
+        for part in group.parts:
+            window = float(getattr(part, "window", 0) or getattr(part, "chunk", 0))
+            if window > context:  # a window that is not filled yet
+                unfilled = 1.0 - context / window
+                total -= group.count * stage * unfilled * part.state_bytes(parallel)
+    return total
+
+
+def activation_bytes(rows: Sequence[Row]) -> float:
+    """Return the activations that are alive at once in a pass of operator rows. [B]"""
+    largest = 0.0
+    for row in rows:
+        if row["op"] == names.GEMM:
+            m, n, k = (float(row[key]) for key in ("m", "n", "k"))
+            largest = max(largest, 2.0 * m * (n + k))
+        elif row["op"] == names.MOE:
+            sizes = (float(row.get(key, 1.0)) for key in ("tokens", "top_k", "hidden"))
+            tokens, top_k, hidden = sizes
+            largest = max(largest, 2.0 * tokens * hidden * (1.0 + top_k))
+    return _LIVE * largest
+
+
+def largest_batch(
+    memory_bytes: float, fixed_bytes: float, request_bytes: float, share: float = SERVING_SHARE
+) -> float:
+    """Return how many requests of ``request_bytes`` fit beside what is there whatever runs.
+
+    >>> largest_batch(80e9, 20e9, 1e9)
+    52.0
+    """
+    free = share * memory_bytes - fixed_bytes
+    return float(max(free // request_bytes, 0.0)) if request_bytes > 0 else float("inf")

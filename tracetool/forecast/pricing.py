@@ -1,0 +1,147 @@
+"""Time and energy of the operator rows of many passes: every distinct row is priced once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from tracetool.core.arrays import Floats, Ints, Texts
+from tracetool.core.prediction import Prediction
+from tracetool.hardware.gpu import Gpu
+from tracetool.model.predict import predict_rows
+from tracetool.replay.operator_tables import InputTable, read_table
+
+#: A cap no GPU reaches: the mean power of a whole pass is held under the cap, not each row's. [W]
+_NO_CAP_W: Final = 1e9
+#: Core clocks a capped pass is priced at beside the one asked for, as shares of it. [1] By definition of
+#: the grid: figures between two of them are interpolated.
+_LADDER: Final = (1.0, 0.93, 0.86, 0.78, 0.7, 0.6, 0.5, 0.4)
+
+#: Columns of an operator row that say what it is for, not what it costs.
+ABOUT: Final = ("module", "count")
+
+#: A row of an operator table, with ``module`` and ``count``.
+Row = Mapping[str, float | str | bool]
+
+
+@dataclass(frozen=True)
+class PassRows:
+    """The operator rows one GPU runs in one pass, in order, and where.
+
+    ``clock_mhz`` is the core clock asked for [MHz]; ``stack`` names the library of rows that state none.
+    """
+
+    rows: Sequence[Row]
+    gpu: Gpu
+    stack: str
+    clock_mhz: float
+    mem_clock_mhz: float | None = None
+
+
+@dataclass(frozen=True)
+class PricedPass:
+    """What each of r rows of a pass takes and costs at c core clocks, falling, one launch of it.
+
+    ``low``/``high`` bound the times and ``power_low``/``power_high`` the powers at 90 %, as factors.
+    """
+
+    rows: Sequence[Row]
+    counts: Floats  # (r,) launches of each row
+    family: Texts  # (r,)
+    basis: Texts  # (r,)
+    clocks_mhz: Floats  # (c,)
+    idle_w: Floats  # (c,)
+    duration_s: Floats  # (r, c)
+    energy_j: Floats  # (r, c)
+    base_j: Floats  # (r, c) part of the energy that is drawn with nothing running
+    low: Floats  # (r,)
+    high: Floats  # (r,)
+    power_low: Floats  # (r, c)
+    power_high: Floats  # (r, c)
+    bound: Ints  # (r, c) index into BOUNDS
+
+
+def price(passes: Sequence[PassRows], *, ladder: bool = False) -> list[PricedPass]:
+    """Return the rows of each pass priced at its clock, uncapped.
+
+    Parameters
+    ----------
+    passes : sequence of PassRows
+        Those of one GPU, clock and memory clock are priced together.
+    ladder : bool
+        Price lower clocks too, for passes whose power is above a cap.
+
+    Raises
+    ------
+    BadInput
+        If a row cannot be priced: its number counts the rows of all passes of that GPU and clock.
+    """
+    priced: list[PricedPass | None] = [None] * len(passes)
+    together: dict[tuple[str, float, float | None], list[int]] = {}
+    for place, one in enumerate(passes):
+        together.setdefault((one.gpu.name, one.clock_mhz, one.mem_clock_mhz), []).append(place)
+    for places in together.values():
+        for place, result in zip(places, _price([passes[p] for p in places], ladder=ladder), strict=True):
+            priced[place] = result
+    return [one for one in priced if one is not None]
+
+
+def ladder_mhz(gpu: Gpu, clock_mhz: float) -> Floats:
+    """Return the clocks a capped pass is priced at, highest first. Shape (c,). [MHz]"""
+    steps = clock_mhz * np.array(_LADDER)
+    return np.unique(np.maximum(steps, min(gpu.clock_min_mhz, clock_mhz)))[::-1]
+
+
+def _price(passes: Sequence[PassRows], *, ladder: bool) -> list[PricedPass]:
+    gpu, clock = passes[0].gpu, passes[0].clock_mhz
+    clocks = ladder_mhz(gpu, clock) if ladder else np.array([clock], np.float64)
+    table = operator_table([(one.rows, one.stack) for one in passes])
+    predicted = predict_rows(
+        table.rows, gpu, clocks, mem_clock_mhz=passes[0].mem_clock_mhz, power_cap_w=_NO_CAP_W
+    )
+    ends = np.cumsum([len(one.rows) for one in passes])
+    return [
+        _cut(predicted, table, slice(end - len(one.rows), end), one.rows)
+        for one, end in zip(passes, ends, strict=True)
+    ]
+
+
+def operator_table(parts: Sequence[tuple[Sequence[Row], str]]) -> InputTable:
+    """Return rows of several passes as one checked operator table, each with the stack it ran in."""
+    columns = list(dict.fromkeys(key for rows, _ in parts for row in rows for key in row))
+    values: dict[str, list[object]] = {name: [] for name in (*columns, "stack")}
+    for rows, stack in parts:
+        for row in rows:
+            for name in columns:
+                if name != "stack":
+                    values[name].append(row.get(name))
+            values["stack"].append(row.get("stack") or stack or None)
+    frame = pl.DataFrame({k: pl.Series(k, v, strict=False) for k, v in values.items()})
+    return read_table(frame.with_columns(pl.col("stack").cast(pl.String)))
+
+
+def _cut(predicted: Prediction, table: InputTable, part: slice, rows: Sequence[Row]) -> PricedPass:
+    """Return what was predicted of the rows of one pass."""
+    place = table.index[part]
+    timing = predicted.timing
+    power = np.maximum(predicted.power_w[place], 1e-30)
+    return PricedPass(
+        rows=rows,
+        counts=np.asarray(table.counts[part], np.float64),
+        family=table.rows.family[place],
+        basis=timing.basis[place],
+        clocks_mhz=predicted.requested_mhz,
+        idle_w=predicted.idle_w,
+        duration_s=timing.duration_s[place],
+        energy_j=predicted.energy_j[place],
+        base_j=predicted.parts_j["base"][place],
+        low=timing.low[place],
+        high=timing.high[place],
+        power_low=predicted.power_low_w[place] / power,
+        power_high=predicted.power_high_w[place] / power,
+        bound=timing.bound[place],
+    )

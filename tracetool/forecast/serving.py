@@ -1,0 +1,135 @@
+"""A serving engine in its steady state: continuous batching with as many requests as run at once.
+
+Every step decodes one token of each running request and takes in the prompts of those that replace finished
+ones. A queue is always waiting, so that the batch stays full.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from tracetool.core.arrays import Floats
+from tracetool.forecast.passes import Forward
+
+#: Arrivals of one step that matter: this many standard deviations, and at least this many, above the mean.
+#: [1] By definition of the sum: the tail beyond is below 1e-9.
+_DEVIATIONS: Final = 8.0
+_LEAST: Final = 20.0
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What a replica serves: running requests, their lengths, and the tokens one step may take in."""
+
+    running: float  # requests that run at once
+    prompt: float  # tokens of a prompt
+    output: float  # tokens a request puts out
+    budget: float  # most tokens of one step
+    most_context: float = math.inf  # keys each may hold, where the memory limits them
+
+    @property
+    def arrivals(self) -> float:
+        """Requests that enter in a step, on average: as many as finish."""
+        return self.running / max(self.output, 1.0)
+
+    @property
+    def room(self) -> float:
+        """Prompt tokens one step may take in. [tokens]"""
+        return max(self.budget - self.running, 1.0)
+
+    @property
+    def prompt_tokens(self) -> float:
+        """Prompt tokens of a step, on average. [tokens]"""
+        return min(self.arrivals * self.prompt, self.room)
+
+    @property
+    def context(self) -> float:
+        """Keys a running request sees, on average over its output. [tokens]"""
+        return min(self.prompt + self.output / 2.0, self.most_context)
+
+    @property
+    def mixed_share(self) -> float:
+        """Share of the steps that take in a prompt."""
+        needed = -np.expm1(-self.arrivals * max(1.0, self.prompt / self.room))
+        return float(max(needed, 1e-12))
+
+    @property
+    def mixed_tokens(self) -> float:
+        """Prompt tokens of a step that takes in any, on average. [tokens]"""
+        return min(max(self.prompt_tokens / self.mixed_share, 1.0), self.room)
+
+
+def decode_pass(traffic: Traffic) -> Forward:
+    """Return the pass of a step without prompts."""
+    return Forward(decode_requests=traffic.running, decode_context=traffic.context)
+
+
+def mixed_pass(traffic: Traffic) -> Forward:
+    """Return the pass of a step with as many prompt tokens as such a step has on average."""
+    tokens = traffic.mixed_tokens
+    requests, each, context = chunks(tokens, traffic.prompt, traffic.budget)
+    return Forward(
+        decode_requests=traffic.running,
+        decode_context=traffic.context,
+        prefill_requests=requests,
+        prefill_tokens=each,
+        prefill_context=context,
+    )
+
+
+def chunks(tokens: float, prompt: float, budget: float) -> tuple[float, float, float]:
+    """Return the requests whose prompts fill a pass, the new tokens of each and the keys they see at its end.
+
+    A prompt longer than the budget is cut into pieces; the mean piece stands for all.
+
+    >>> chunks(800.0, 400.0, 8192.0), chunks(8192.0, 20480.0, 8192.0)
+    ((2.0, 400.0, 400.0), (1.0, 8192.0, 14336.0))
+    """
+    if prompt <= budget:
+        return tokens / prompt, prompt, prompt
+    each = min(tokens, budget)
+    return tokens / each, each, (prompt + each) / 2.0
+
+
+def median_tokens(traffic: Traffic) -> float:
+    r"""Return the median over steps of the prompt tokens a step takes in. [tokens]
+
+    Notes
+    -----
+    Requests finish independently of each other: arrivals of a step are Poisson. Prompts vary in length as
+    real ones do, exponentially: with :math:`\lambda` arrivals of mean length :math:`l`
+
+    .. math:: P(X \le x) = \sum_n e^{-\lambda} \frac{\lambda^n}{n!} P(n, x / l)
+
+    where :math:`P(n, \cdot)` is the regularized incomplete gamma function.
+
+    >>> median_tokens(Traffic(8, 400, 400, 8192))
+    0.0
+    """
+    rate = traffic.arrivals
+    if np.exp(-rate) >= 0.5:
+        return 0.0
+    most = int(rate + _DEVIATIONS * np.sqrt(rate) + _LEAST)
+    arriving = _poisson(rate, most)
+
+    def below(x: float) -> float:
+        # n exponential lengths are at most x where at least n events of a Poisson process lie within it
+        events = np.cumsum(_poisson(x / traffic.prompt, most))
+        return float(arriving[0] + arriving[1:] @ (1.0 - events[:-1]))
+
+    low, high = 0.0, traffic.prompt * most
+    for _ in range(40):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if below(middle) < 0.5 else (low, middle)
+    return min(high, traffic.room)
+
+
+def _poisson(mean: float, most: int) -> Floats:
+    """Return the probabilities of 0 to ``most`` events. Shape (most + 1,)."""
+    numbers = np.arange(most + 1.0)
+    factorials = np.concatenate([[0.0], np.cumsum(np.log(numbers[1:]))])
+    return np.asarray(np.exp(numbers * np.log(max(mean, 1e-300)) - mean - factorials))

@@ -1,0 +1,167 @@
+"""One pass on one GPU: its rows, the gaps between them and the host's own time, under a power cap."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from tracetool.core.arrays import Floats
+from tracetool.forecast.pricing import PricedPass
+from tracetool.replay.budget import IDLE_ERROR, TIME_COMMON, family_spread
+from tracetool.replay.table_totals import SHARPNESS
+
+
+@dataclass(frozen=True)
+class HostTime:
+    """What the host takes for a step: while the GPU works, and while the GPU waits for it.
+
+    ``beside_s`` runs while the kernels do, ``before_s`` when none does; ``launch_s`` is the idle time of the
+    GPU between two kernels. ``less_s`` and ``more_s`` are what other hosts take less or more, at 90 %. [s]
+    """
+
+    beside_s: float = 0.0
+    before_s: float = 0.0
+    launch_s: float = 0.0
+    less_s: float = 0.0
+    more_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Step:
+    """A pass as it runs: time and energy of one GPU, and of each of its r rows.
+
+    Half-widths are relative, of 90 % intervals: of the time (``time_down``, ``time_up``) and of the power
+    had the time been right.
+    """
+
+    time_s: float
+    energy_j: float
+    kernel_s: float
+    idle_w: float
+    clock_mhz: float
+    time_down: float
+    time_up: float
+    power_down: float
+    power_up: float
+    covered: float  # share of the kernels' time that rests on kernels measured on this GPU
+    row_s: Floats  # (r,) all launches of each row
+    row_j: Floats  # (r,)
+    priced: PricedPass
+
+    @property
+    def power_w(self) -> float:
+        """Mean power of one GPU. [W]"""
+        return self.energy_j / self.time_s if self.time_s > 0 else 0.0
+
+
+#: How a basis begins whose coefficients were measured on the very GPU.
+_MEASURED: Final = "calibrated"
+
+
+def makespan_s(device_s: Floats, host: HostTime) -> Floats:
+    r"""Return the time of a step whose kernels take ``device_s`` beside its host. Any shape. [s]
+
+    Notes
+    -----
+    .. math:: T = (K^6 + H^6)^{1/6} + h
+
+    as of a table's totals: the longer of device and host beside it, and what runs alone.
+    """
+    longest = np.maximum(np.maximum(device_s, host.beside_s), 1e-12)
+    share = np.minimum(device_s, host.beside_s) / longest
+    together = longest * (1.0 + share**SHARPNESS) ** (1.0 / SHARPNESS)
+    return np.asarray(together + host.before_s, np.float64)
+
+
+def step_power_w(priced: PricedPass, host: HostTime) -> Floats:
+    """Return the mean power of a step at each clock, uncapped. Shape (c,). [W]"""
+    kernel, energy, device = _sums(priced, host)
+    span = makespan_s(device, host)
+    return np.asarray((energy + priced.idle_w * (span - kernel)) / span)
+
+
+def compose(priced: PricedPass, host: HostTime, cap_w: float) -> Step:
+    """Return the step at the highest clock whose mean power is no more than ``cap_w``.
+
+    Parameters
+    ----------
+    priced : PricedPass
+        Its rows at falling clocks; between two of them figures are interpolated.
+    host : HostTime
+        Time of the host.
+    cap_w : float
+        Power the governor holds the mean of a step to. [W]
+    """
+    kernel, energy, device = _sums(priced, host)
+    span = makespan_s(device, host)
+    power = (energy + priced.idle_w * (span - kernel)) / span
+    place, share = _settled(power, cap_w)
+
+    def at(values: Floats) -> Floats:
+        if share == 0.0:
+            return np.asarray(values[..., place])
+        return np.asarray(values[..., place] * (1.0 - share) + values[..., place + 1] * share)
+
+    counts = priced.counts
+    time, idle = float(at(span)), float(at(priced.idle_w))
+    row_s, row_j = counts * at(priced.duration_s), counts * at(priced.energy_j)
+    busy = float(row_s.sum())
+    gap_j = idle * max(time - busy, 0.0)
+    total = float(row_j.sum()) + gap_j
+    limited = 1.0 if total <= cap_w * time else cap_w * time / total
+    down, up = _time_spread(priced, row_s, float(at(device)), host, time)
+    low, high = family_spread(
+        priced.family, row_j[:, None], at(priced.power_low)[:, None], at(priced.power_high)[:, None]
+    )
+    measured = np.array([str(b).startswith(_MEASURED) for b in priced.basis], np.bool_)
+    return Step(
+        time_s=time,
+        energy_j=total * limited,
+        kernel_s=busy,
+        idle_w=idle,
+        clock_mhz=float(at(priced.clocks_mhz)),
+        time_down=down,
+        time_up=up,
+        power_down=float(np.hypot(low[0], IDLE_ERROR * gap_j)) / total,
+        power_up=float(np.hypot(high[0], IDLE_ERROR * gap_j)) / total,
+        covered=float(row_s[measured].sum()) / busy if busy else 0.0,
+        row_s=row_s,
+        row_j=row_j,
+        priced=priced,
+    )
+
+
+def _sums(priced: PricedPass, host: HostTime) -> tuple[Floats, Floats, Floats]:
+    """Return kernel time, kernel energy and the time of kernels and the gaps between them. (c,) each."""
+    kernel = priced.counts @ priced.duration_s
+    return kernel, priced.counts @ priced.energy_j, kernel + host.launch_s * priced.counts.sum()
+
+
+def _settled(power_w: Floats, cap_w: float) -> tuple[int, float]:
+    """Return the clock a governor settles at: a place among falling clocks, and the share of the next."""
+    allowed = np.flatnonzero(power_w <= cap_w)
+    if not allowed.size:
+        return len(power_w) - 1, 0.0
+    first = int(allowed[0])
+    if first == 0:
+        return 0, 0.0
+    above, below = power_w[first - 1] - cap_w, cap_w - power_w[first]
+    return first - 1, float(above / max(above + below, 1e-12))
+
+
+def _time_spread(
+    priced: PricedPass, row_s: Floats, device_s: float, host: HostTime, time_s: float
+) -> tuple[float, float]:
+    """Return the relative half-widths of the time: kernels err, and so does the host."""
+    below, above = family_spread(
+        priced.family, row_s[:, None], priced.low[:, None], priced.high[:, None], common=TIME_COMMON
+    )
+
+    def span(device: float) -> float:
+        return float(makespan_s(np.array(device), host))
+
+    down = np.hypot(time_s - span(max(device_s - below[0], 0.0)), host.less_s)
+    up = np.hypot(span(device_s + above[0]) - time_s, host.more_s)
+    return float(min(down / time_s, 1.0)), float(up / time_s)

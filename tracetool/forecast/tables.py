@@ -1,0 +1,167 @@
+"""Tables of cases and of forecasts: read, checked, written."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeGuard
+
+import polars as pl
+
+from tracetool.core.errors import BadInput
+from tracetool.core.paths import PathLike
+from tracetool.forecast.case import COLUMNS
+from tracetool.forecast.figures import Forecast, Part
+from tracetool.forecast.forecast import Outcome, forecast_cases
+from tracetool.replay.operator_tables import load_table
+from tracetool.tables.schema import load_schema
+
+#: Endings of tables; a configuration in JSON is one mapping.
+_TABLES: Final = (".parquet", ".csv", ".jsonl", ".ndjson")
+
+
+@dataclass(frozen=True)
+class Forecasts:
+    """Forecasts of cases, one row each in the order of the cases.
+
+    ``single`` is whether one model was asked about; then ``parts`` holds its operators.
+    """
+
+    frame: pl.DataFrame
+    single: bool
+    parts: pl.DataFrame = field(default_factory=pl.DataFrame)
+    facts: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    title: str = ""
+
+
+def is_table(source: PathLike | pl.DataFrame | Mapping[str, Any]) -> TypeGuard[PathLike | pl.DataFrame]:
+    """Return whether a source is a table of cases, not a model."""
+    if isinstance(source, pl.DataFrame):
+        return True
+    return not isinstance(source, Mapping) and Path(source).suffix.lower() in _TABLES
+
+
+def forecast_table(source: PathLike | pl.DataFrame, defaults: Mapping[str, Any]) -> Forecasts:
+    """Return the forecasts of a table of cases.
+
+    Parameters
+    ----------
+    source : path or DataFrame
+        Columns as :data:`tracetool.forecast.case.COLUMNS`; others are carried over.
+    defaults : mapping
+        Values of cases that state none.
+
+    Raises
+    ------
+    BadInput
+        If the table cannot be read, or every case fails.
+    """
+    frame = source if isinstance(source, pl.DataFrame) else load_table(Path(source))
+    name = "table" if isinstance(source, pl.DataFrame) else os.fspath(source)
+    folder = None if isinstance(source, pl.DataFrame) else Path(source).parent
+    if not frame.height:
+        raise BadInput.in_file(name, "holds no cases")
+    if "model" not in frame.columns:
+        raise BadInput.in_file(name, "has no column model", "one row per case: docs/forecast.md")
+    given = {key: value for key, value in defaults.items() if value is not None}
+    rows = [
+        {**given, **{k: v for k, v in row.items() if k in COLUMNS and v is not None}}
+        for row in frame.iter_rows(named=True)
+    ]
+    outcomes = forecast_cases(rows, folder)
+    if all(o.forecast is None for o in outcomes):
+        raise BadInput.in_file(name, f"no case can be forecast; the first: {outcomes[0].error}")
+    failed = sum(o.forecast is None for o in outcomes)
+    notes = (f"{failed} of {len(outcomes)} cases have no forecast: see the column error",) if failed else ()
+    return Forecasts(_frame(frame, outcomes), False, notes=notes)
+
+
+def forecast_one(values: Mapping[str, Any]) -> Forecasts:
+    """Return the forecast of one case.
+
+    Raises
+    ------
+    BadInput
+        If a value cannot be used or the model does not fit.
+    """
+    unknown = sorted(set(values) - set(COLUMNS))
+    if unknown:
+        raise BadInput(f"{unknown[0]}: is not a value of a case", f"known: {', '.join(COLUMNS)}")
+    (outcome,) = forecast_cases([values])
+    if outcome.forecast is None or outcome.case is None:
+        raise BadInput(outcome.error)
+    case = outcome.case
+    shown = {k: v for k in COLUMNS if (v := getattr(case, k)) is not None}
+    shown["model"] = shown["model"] if isinstance(shown["model"], str) else _named(shown["model"])
+    frame = _frame(pl.DataFrame([shown]), [outcome])
+    result = outcome.forecast
+    return Forecasts(frame, True, _parts(result), result.facts, result.notes, _title(shown, result))
+
+
+def _named(source: Any) -> str:
+    if isinstance(source, Mapping):
+        return str(source.get("_name_or_path") or source.get("model_type") or "configuration")
+    return str(os.fspath(source))
+
+
+def _title(case: Mapping[str, Any], result: Forecast) -> str:
+    gpus = f"{result.gpus} x {case['gpu']}" if result.gpus > 1 else str(case["gpu"])
+    return f"{Path(str(case['model'])).name}, {case['mode']} on {gpus} at {result.clock_mhz:.0f} MHz"
+
+
+def _frame(cases: pl.DataFrame, outcomes: Sequence[Outcome]) -> pl.DataFrame:
+    """Return the input columns, the figures and the errors, a row per case."""
+    schema = load_schema("forecast")
+    records = [
+        {**({} if o.forecast is None else o.forecast.record()), "error": o.error or None} for o in outcomes
+    ]
+    columns = [column.name for column in schema.columns]
+    values = {name: [record.get(name) for record in records] for name in columns}
+    figures = schema.conform(pl.DataFrame(values, strict=False))
+    return pl.concat([cases.drop(columns, strict=False), figures], how="horizontal")
+
+
+#: Columns of operator rows that tell their sizes, in the order they are written.
+_SIZES: Final = (
+    *("batch", "m", "n", "k", "q_len", "kv_len", "heads", "kv_heads", "head_dim", "window", "tokens"),
+    *("hidden", "intermediate", "top_k", "experts", "rows", "cols", "elements", "bytes", "ranks"),
+)
+
+
+def _parts(result: Forecast) -> pl.DataFrame:
+    """Return the operators of a forecast, largest energy first, equal modules and shapes together."""
+    records = [_part(part) for part in result.parts]
+    if not records:
+        return pl.DataFrame()
+    frame = pl.DataFrame(records, infer_schema_length=None)
+    whole = float(frame["energy_j"].sum()) or 1.0
+    return (
+        frame.group_by("module", "op", "shape", "family", "basis", maintain_order=True)
+        .agg(pl.col("launches").sum(), pl.col("time_ms").sum(), pl.col("energy_j").sum())
+        .with_columns((100.0 * pl.col("energy_j") / whole).alias("energy_share_pct"))
+        .sort("energy_j", descending=True, maintain_order=True)
+    )
+
+
+def _part(part: Part) -> dict[str, Any]:
+    sizes = (f"{name} {float(part.row[name]):g}" for name in _SIZES if _stated(part.row.get(name)))
+    return {
+        "module": part.name,
+        "op": str(part.row["op"]),
+        "shape": ", ".join(sizes),
+        "family": part.family,
+        "basis": part.basis,
+        "launches": part.launches,
+        "time_ms": part.time_s * 1e3,
+        "energy_j": part.energy_j,
+    }
+
+
+def _stated(value: Any) -> bool:
+    return (
+        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value != 1
+    )

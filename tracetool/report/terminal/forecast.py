@@ -1,0 +1,157 @@
+"""How a forecast looks on the console."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from tracetool.report.sentences import open_console, say
+from tracetool.report.terminal.predicted import number
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class Forecasted(Protocol):
+    """What is printed of one case or many."""
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """One row per case."""
+
+    @property
+    def single(self) -> bool:
+        """Whether one model was asked about."""
+
+    @property
+    def parts(self) -> pl.DataFrame:
+        """Its operators."""
+
+    @property
+    def facts(self) -> Mapping[str, float]:
+        """What else is known of it."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on what the figures rest on."""
+
+    @property
+    def title(self) -> str:
+        """What was asked."""
+
+
+#: Figures as people read them, in the order they are printed.
+_LABELS: Final = (
+    ("energy_per_token_j", "energy per output token", "J"),
+    ("energy_per_item_j", "energy per request", "J"),
+    ("power_w", "power, all GPUs", "W"),
+    ("step_ms", "step", "ms"),
+    ("ttft_ms", "time to first token", "ms"),
+    ("itl_ms", "time between tokens", "ms"),
+    ("tokens_per_s", "output tokens per second", "1/s"),
+    ("memory_gib", "memory of a GPU", "GiB"),
+)
+_OPERATORS_SHOWN: Final = 12
+
+
+def print_forecast(made: Forecasted, written: Sequence[str | os.PathLike[str]]) -> None:
+    """Print the figures, where the energy goes, and what they rest on; of many cases a table."""
+    screen = open_console()
+    if made.single:
+        _print_one(made)
+    else:
+        _print_cases(made.frame)
+    for note in made.notes:
+        say(screen, f"note: {note}")
+    for path in written:
+        say(screen, f"wrote {path}")
+
+
+def _print_one(made: Forecasted) -> None:
+    from tracetool.report.layout import Table
+
+    screen = open_console()
+    record = made.frame.to_dicts()[0]
+    grid = Table(title=made.title, all_with="--json")
+    for head in ("", "forecast", "90 % interval"):
+        grid.add_column(head, justify="left" if not head else "right")
+    for name, label, unit in _LABELS:
+        if record[name] is not None:
+            low, high = number(record[f"{name}_low"]), number(record[f"{name}_high"])
+            grid.add_row(label, f"{number(record[name])} {unit}", f"{low} to {high}")
+    screen.print(grid)
+    _print_facts(record, made.facts)
+    _print_families(made.parts)
+    _print_operators(made.parts)
+
+
+def _print_facts(record: Mapping[str, Any], facts: Mapping[str, float]) -> None:
+    screen = open_console()
+    say(screen, f"{100 * record['covered']:.0f} % of the kernels' time rests on kernels measured on this GPU")
+    if record["largest_batch"] is not None:
+        say(screen, f"largest batch that fits: {record['largest_batch']:.0f}")
+    if "mixed_share" in facts:
+        say(
+            screen,
+            f"{100 * facts['mixed_share']:.0f} % of the steps take in prompts: "
+            f"{number(facts['mixed_step_ms'])} ms, others {number(facts['decode_step_ms'])} ms",
+        )
+
+
+def _print_families(parts: pl.DataFrame) -> None:
+    import polars as pl
+
+    from tracetool.report.layout import Table
+
+    grid = Table(title="Where the joules go (one step of one GPU)", all_with="--json")
+    for head in ("family", "energy J", "share", "time ms", "time share"):
+        grid.add_column(head, justify="left" if head == "family" else "right")
+    sums = parts.group_by("family", maintain_order=True).agg(
+        pl.col("energy_j").sum(), pl.col("time_ms").sum(), pl.col("energy_share_pct").sum()
+    )
+    whole = float(parts["time_ms"].sum()) or 1.0
+    for row in sums.sort("energy_j", descending=True).to_dicts():
+        grid.add_row(
+            str(row["family"]),
+            number(row["energy_j"]),
+            f"{row['energy_share_pct']:.1f} %",
+            number(row["time_ms"]),
+            f"{100 * row['time_ms'] / whole:.1f} %",
+        )
+    open_console().print(grid)
+
+
+def _print_operators(parts: pl.DataFrame) -> None:
+    from rich.markup import escape
+
+    from tracetool.report.layout import Table
+
+    grid = Table(title="Operators of most energy", all_with="--json")
+    for head in ("module", "energy J", "share", "time ms", "launches", "shape", "basis"):
+        grid.add_column(head, justify="left" if head in ("module", "shape", "basis") else "right")
+    for row in parts.head(_OPERATORS_SHOWN).to_dicts():
+        grid.add_row(
+            escape(str(row["module"])),
+            number(row["energy_j"]),
+            f"{row['energy_share_pct']:.1f} %",
+            number(row["time_ms"]),
+            f"{row['launches']:.4g}",
+            escape(str(row["shape"])),
+            escape(str(row["basis"])),
+        )
+    open_console().print(grid)
+
+
+#: Columns of a table of cases that the console leaves to files.
+_FILE_ONLY: Final = ("_low", "_high")
+
+
+def _print_cases(frame: pl.DataFrame) -> None:
+    from tracetool.report.console import show_table
+
+    shown = [
+        c for c in frame.columns if frame[c].null_count() < frame.height and not (c.endswith(_FILE_ONLY))
+    ]
+    lead = [c for c in ("model", "gpu", "mode") if c in shown]
+    show_table(frame.select(*lead, *(c for c in shown if c not in lead)), title="Forecasts")
