@@ -79,7 +79,9 @@ def with_operands(rows: OperatorColumns, stated: str, column: str = SWITCHING) -
     BadInput
         If a content is not known or a file cannot be read.
     """
-    texts = rows.text("operands", stated).astype(str)
+    # the names of a run's kernels state how many operands they touch under the same word: no content
+    counted = np.asarray(rows.columns.get("operands", "")).dtype.kind in "fiu"
+    texts = np.full(len(rows), stated) if counted else rows.text("operands", stated).astype(str)
     sparsity, toggle = rows.number("sparsity"), rows.number("toggle")
     if not (texts != "").any() and np.isnan(sparsity).all() and np.isnan(toggle).all():
         return rows
