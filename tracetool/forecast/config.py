@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tracetool.core.errors import BadInput
-from tracetool.forecast.architecture import architectures
+from tracetool.forecast.architecture import Architecture, architectures
 from tracetool.forecast.fields import Config
 from tracetool.forecast.model import Model
 from tracetool.forecast.towers import tower_parameters
@@ -38,16 +38,23 @@ def read_model(source: str | os.PathLike[str] | Mapping[str, Any]) -> Model:
         path = Path(source)
         name, values = path.stem if path.is_file() else path.name, _load(path)
     config = Config(values, name if isinstance(source, Mapping) else os.fspath(source))
+    registry = architectures()
+    if config.has("transformer"):
+        inner = config.part("transformer")
+        return _architecture(registry, inner, "_class_name").read(config, name)
     towers = tower_parameters(config)
     config = _language(config)
-    kind = config.text("model_type")
-    registry = architectures()
-    if kind not in registry:
-        raise config.fault(
-            "model_type", f"unknown architecture {kind[:60]!r}", f"known: {', '.join(sorted(registry))}"
-        )
-    model = registry[kind].read(config, name)
+    model = _architecture(registry, config, "model_type").read(config, name)
     return model.with_towers(towers) if towers else model
+
+
+def _architecture(registry: Mapping[str, Architecture], config: Config, field: str) -> Architecture:
+    """Return the architecture a field names, or raise BadInput with those there are."""
+    kind = config.text(field)
+    if kind not in registry:
+        known = sorted(one for one in registry if one[0].isupper() == (field == "_class_name"))
+        raise config.fault(field, f"unknown architecture {kind[:60]!r}", f"known: {', '.join(known)}")
+    return registry[kind]
 
 
 #: Where multimodal configurations keep their language model's, and fields of the whole that hold for it too.

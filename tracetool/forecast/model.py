@@ -8,11 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tracetool.core.errors import BadInput
+from tracetool.forecast.canvas import Canvas, SequenceRanks, Stage
 from tracetool.forecast.parts import Part
 from tracetool.forecast.passes import Forward, Parallel, Step
 from tracetool.forecast.rows import Row, collective
 
-__all__ = ["Forward", "Layers", "Model", "Parallel", "Row", "grouped"]
+__all__ = ["Canvas", "Forward", "Layers", "Model", "Parallel", "Row", "SequenceRanks", "Stage", "grouped"]
 
 
 @dataclass(frozen=True)
@@ -148,6 +149,12 @@ class Model:
             rows.append(collective("stage", "send_recv", message, 2))
         rows += [row for part in self.head for row in part.rows(step)]
         return rows
+
+    def pipeline(self, canvas: Canvas, ranks: SequenceRanks | None = None) -> tuple[Stage, ...]:  # noqa: ARG002
+        """Raise BadInput: only diffusion pipelines make pictures."""
+        raise BadInput(
+            f"{self.name} is no diffusion pipeline", "forecast it with --mode prefill, decode or serve"
+        )
 
     def weight_bytes(self, parallel: Parallel) -> float:
         """Return bytes of weights on the GPU with most of them. [B]"""
