@@ -123,9 +123,20 @@ class Graph:
         self.add(table.collective(name, "all_to_all", message, ranks))
 
     def conv(
-        self, name: str, batch: float, channels: int, size: tuple[float, float], filters: int,
-        kernel: int = 3, *, stride: int = 1, groups: int = 1, bias: bool = True, taps: int = 1, padding: int | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        batch: float,
+        channels: int,
+        size: tuple[float, float],
+        filters: int,
+        kernel: int = 3,
+        *,
+        stride: int = 1,
+        groups: int = 1,
+        bias: bool = True,
+        taps: int = 1,
+        padding: int | None = None,
+    ) -> None:
         """Add a convolution over pictures of ``size``; ``taps`` frames deep for one over films.
 
         A convolution over frames is one over pictures of as many channels more: it multiplies as often.

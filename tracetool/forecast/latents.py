@@ -9,7 +9,7 @@ from tracetool.forecast.fields import Config
 from tracetool.forecast.graph import Graph
 
 #: Class of a decoder over films to how pictures and frames shrink, and whether it decodes tiles that overlap:
-#: tiles of 256 at every 192 pixels are decoded 1.78 times (diffusers, ``enable_tiling`` of the video decoders).
+#: tiles of 256 at every 192 pixels are decoded 1.78 times (diffusers, ``enable_tiling``).
 _FILMS: Final = {"AutoencoderKLHunyuanVideo", "AutoencoderKLCogVideoX", "AutoencoderKLWan"}
 _OVERLAP: Final = (256 / 192) ** 2
 

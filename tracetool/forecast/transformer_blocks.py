@@ -1,12 +1,12 @@
-"""Pieces that transformers of diffusion pipelines share, as diffusers runs them: one kernel after the other."""
+"""Pieces that transformers of diffusion pipelines share, as diffusers runs them: kernel by kernel."""
 
 from __future__ import annotations
 
 from tracetool.forecast.fields import Config
 from tracetool.forecast.graph import Graph
 
-#: Kernels of one RMS norm, and of one rotation of queries or keys, run by torch without a compiler: to fp32, square,
-#: mean, root, product, back and scale; to fp32, halves swapped, two products, sum and back.
+#: Kernels of one RMS norm, and of one rotation of queries or keys, run by torch without a compiler: to fp32,
+#: square, mean, root, product, back and scale; to fp32, halves swapped, two products, sum and back.
 RMS_PASSES = 5.0
 ROTARY_PASSES = 5.0
 
