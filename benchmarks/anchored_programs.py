@@ -56,14 +56,19 @@ def nearest_clock(of: ClockSet, clock: float) -> pl.DataFrame:
 def predicted(of: ClockSet, anchors: pl.DataFrame) -> pl.DataFrame:
     """Return the tool's prediction of every kernel at every clock of the set."""
     clocks = sorted(of.rows["clock_mhz"].unique())
-    made = predict_table(anchors, of.gpu, clocks).frame
-    made = made.unique(["kernel", "clock_mhz"], keep="first", maintain_order=True)
+    table = predict_table(anchors, of.gpu, clocks)
+    energy, clock = (table.frame[c].to_numpy() for c in ("energy_mj", "clock_mhz"))
+    drawn = energy if table.common_clock is None else table.common_clock.cost(energy, clock)
+    made = table.frame.with_columns(pl.Series("cost", drawn)).unique(
+        ["kernel", "clock_mhz"], keep="first", maintain_order=True
+    )
     names = {"duration": "time", "power": "power", "energy": "energy"}
     unit = {"duration": "us", "power": "w", "energy": "mj"}
     ends = {"": "", "_low": "_low", "_high": "_high"}
     return made.select(
         "kernel",
         "clock_mhz",
+        "cost",
         *[
             pl.col(f"{stem}{end}_{unit[stem]}").alias(f"p_{name}{end}")
             for stem, name in names.items()
@@ -124,7 +129,8 @@ def regret(joined: pl.DataFrame, kernel_clock: dict[str, float] | None = None) -
     for (name,), one in joined.sort("clock_mhz").group_by(["kernel"], maintain_order=True):
         energy = one["smooth"].to_numpy()
         if kernel_clock is None:
-            at = least(one["p_energy"].to_numpy(), one["p_time"].to_numpy())
+            cost = one["cost" if "cost" in one.columns else "p_energy"].to_numpy()
+            at = least(cost, one["p_time"].to_numpy())
         else:
             at = int(np.argmin(np.abs(one["clock_mhz"].to_numpy() - kernel_clock[str(name)])))
         lost.append(energy[at] / energy.min() - 1.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +83,7 @@ class Calibration(Result):
             "coefficients": self.coefficients.to_dicts(),
             "errors": self.errors.to_dicts(),
             "rejected": self.rejected.height,
+            "second_clock": None if self.fitted.second_clock is None else asdict(self.fitted.second_clock),
             "notes": list(self.notes),
             "toml": self.toml,
         }

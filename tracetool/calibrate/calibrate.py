@@ -16,6 +16,7 @@ from tracetool.calibrate.power_rows import COEFFICIENTS, PowerRows
 from tracetool.calibrate.power_sweep import SweepFit, with_base
 from tracetool.calibrate.power_validation import baselines, held_out
 from tracetool.calibrate.runs import read_measured_run
+from tracetool.calibrate.second_clock import NextClock, next_clock
 from tracetool.calibrate.sweeps import fitted_sweep
 from tracetool.calibrate.tables import Measured, read_measured
 from tracetool.calibrate.times import Timed, fit_times, read_timed, tells_power, time_tables, time_text
@@ -56,6 +57,7 @@ class CalibrationResult:
     errors: pl.DataFrame
     rejected: pl.DataFrame
     notes: tuple[str, ...]
+    second_clock: NextClock | None = None
 
 
 def calibrate(
@@ -136,6 +138,8 @@ def _fitted(gpu_spec: Gpu, read: Sequence[Measured]) -> CalibrationResult:
     prior = believed_calibration(gpu_spec)
     notes: list[str] = []
     curve, measured_curve = _voltage(gpu_spec, prior, read, notes)
+    advice = next_clock(read, gpu_spec, curve)
+    notes += [] if advice is None else [advice.note()]
     swept = fitted_sweep(read, prior, curve, fit_voltage=not measured_curve)
     sweep = None if swept is None else swept.fit
     idle = any(m.kind == "idle" for m in read)
@@ -179,7 +183,9 @@ def _fitted(gpu_spec: Gpu, read: Sequence[Measured]) -> CalibrationResult:
     if swept is None and not fits and all(m.supply_v is None for m in read):
         raise BadInput(
             "no coefficient is identifiable: every kernel was measured at one clock only",
-            "give two clocks or more of a kernel, operators of known shape, or shares of activity",
+            "give two clocks or more of a kernel"
+            + ("" if advice is None else f" ({advice.clock_mhz:g} MHz says most)")
+            + ", operators of known shape, or shares of activity",
         )
     about: dict[str, str | float] = {
         "title": f"Power of {gpu_spec.name}",
@@ -204,6 +210,7 @@ def _fitted(gpu_spec: Gpu, read: Sequence[Measured]) -> CalibrationResult:
         pl.DataFrame(errors),
         rejected,
         tuple(notes),
+        advice,
     )
 
 

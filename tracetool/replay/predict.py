@@ -12,6 +12,7 @@ import polars as pl
 
 from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
+from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Prediction
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
@@ -31,12 +32,19 @@ from tracetool.replay.operator_tables import InputTable, read_table
 from tracetool.replay.predict_run import PredictedRun, predict_run
 from tracetool.replay.prediction_frame import prediction_frame, with_inputs
 from tracetool.replay.replays import Launching
+from tracetool.replay.second_clock import SecondClock, second_clock
 from tracetool.replay.table_totals import kernel_totals, sequence_totals
 from tracetool.replay.unfused import unfused
+from tracetool.replay.usual_optimum import CommonClock, common_clock
 from tracetool.tables.run_folder import is_run_path
 
 __all__ = ["PredictedRun", "PredictedTable", "predict", "predict_run", "predict_table"]
 
+#: Clocks, from this share of the highest up, that a second measurement is sought among where fewer were asked
+#: for; and rows beyond which nobody measures a table again.
+_ADVISED_CLOCKS: Final = 12
+_LOWEST_ADVISED: Final = 0.35
+_MOST_ADVISED: Final = 500
 _LAUNCHING: Final[Mapping[str | None, Launching]] = {None: "recorded", "eager": "eager", "graph": "graph"}
 
 
@@ -49,6 +57,7 @@ class PredictedTable:
     gpu: str
     notes: tuple[str, ...] = ()
     info: Mapping[str, Any] = field(default_factory=dict)
+    common_clock: CommonClock | None = None
 
 
 def predict_table(
@@ -119,9 +128,16 @@ def predict_table(
         "anchor": "measured" if anchored else "none",
         "coverage": coverage(rows, time_s),
     }
+    common = common_clock(rows, gpu_spec, time_s, conditions, anchored=anchored)
     if of_kernels:
         scaled = anchored and bool((rows.number("duration_us", 0.0) > 0).any())
         totals = kernel_totals(rows, predicted, table, anchored=scaled)
+        if (
+            scaled
+            and (advice := _second_clock(table, rows, gpu_spec, totals, conditions, common)) is not None
+        ):
+            notes.append(advice.note())
+            info["second_clock"] = advice.as_record()
     else:
         costs = host_costs(launch)
         info |= {"launch": launch, "host": costs.source}
@@ -141,7 +157,31 @@ def predict_table(
             own_share=factors.own_share_on(gpu_spec),
         )
     frame = with_inputs(table, prediction_frame(predicted))
-    return PredictedTable(frame, totals, gpu_spec.name, tuple(notes), info)
+    return PredictedTable(frame, totals, gpu_spec.name, tuple(notes), info, common)
+
+
+def _second_clock(
+    table: InputTable,
+    rows: OperatorColumns,
+    gpu: Gpu,
+    totals: Sequence[Mapping[str, Any]],
+    conditions: Mapping[str, Any],
+    common: CommonClock | None,
+) -> SecondClock | None:
+    """Return which second clock to measure a kernel table at; None where several were, or rows are many."""
+    measured = np.unique(rows.number("recorded_clock_mhz")[rows.number("duration_us", 0.0) > 0])
+    if len(measured) != 1 or len(rows) > _MOST_ADVISED:
+        return None
+    if len(totals) < _ADVISED_CLOCKS:
+        supported = gpu.supported_clocks_mhz()
+        usable = supported[supported >= _LOWEST_ADVISED * gpu.clock_max_mhz]
+        clocks = usable[np.unique(np.linspace(0, len(usable) - 1, _ADVISED_CLOCKS).round().astype(int))]
+        predicted = predict_rows(rows, gpu, clocks, anchor=True, **conditions)
+        totals = kernel_totals(rows, predicted, table, anchored=True)
+    clock, energy, high = (
+        np.array([t[c] for t in totals]) for c in ("clock_mhz", "energy_j", "energy_high_j")
+    )
+    return second_clock(clock, energy, high, float(measured[0]), common)
 
 
 def _among_others(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
+from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
@@ -18,6 +19,7 @@ from tracetool.replay.operating_points import Clocks, front, least
 from tracetool.replay.predict import PredictedRun, PredictedTable, predict
 from tracetool.replay.recorded import recorded_gpu, usual_clock
 from tracetool.replay.sweep_families import family_choices
+from tracetool.replay.usual_optimum import CommonClock
 from tracetool.tables.run_folder import is_run_path
 
 #: Clocks asked by default: this many steps from this share of the highest clock up.
@@ -120,10 +122,15 @@ def choose(
         pl.when(pl.col("power_cap_w").is_null()).then((pl.col("clock_mhz") - reference_mhz).abs())
     )
     reference = int(away.to_series().arg_min() or 0)
-    notes = (*free.notes, f"savings are against {reference_mhz:g} MHz without a further cap")
+    common = free.common_clock if isinstance(free, PredictedTable) else None
+    drawn = () if common is None else (common.note(),)
+    notes = (*free.notes, *drawn, f"savings are against {reference_mhz:g} MHz without a further cap")
+    advice = {k: free.info[k] for k in ("second_clock",) if k in free.info}
+    if common is not None:
+        advice["common_clock"] = asdict(common)
     return Swept(
         points,
-        best_points(points, reference, slowdown),
+        best_points(points, reference, slowdown, common),
         family_choices(free, reference_mhz, slowdown, COMMON),
         free.gpu,
         notes,
@@ -132,6 +139,7 @@ def choose(
             "slowdown": slowdown,
             "anchor": free.info.get("anchor", "none"),
             "coverage": free.info.get("coverage", {}),
+            **advice,
         },
     )
 
@@ -179,8 +187,12 @@ def _points(prediction: PredictedTable | PredictedRun, cap: float | None) -> pl.
     )
 
 
-def best_points(points: pl.DataFrame, reference: int, slowdown: float) -> pl.DataFrame:
+def best_points(
+    points: pl.DataFrame, reference: int, slowdown: float, common: CommonClock | None = None
+) -> pl.DataFrame:
     r"""Return the best point of every goal with its gain over the reference and the gain's interval.
+
+    ``common`` is the clock that goals of energy alone are drawn towards.
 
     Notes
     -----
@@ -189,14 +201,23 @@ def best_points(points: pl.DataFrame, reference: int, slowdown: float) -> pl.Dat
     relative half-widths.
     """
     energy, time = points["energy_j"].to_numpy(), points["makespan_ms"].to_numpy()
+    drawn = energy if common is None else common.cost(energy, _equal_clock(points))
     rows = [
-        _choice(points, reference, least(energy * time**power, time), f"least {name}")
+        _choice(points, reference, least((energy if power else drawn) * time**power, time), f"least {name}")
         for name, power in GOALS.items()
     ]
     allowed = time <= time[reference] * (1.0 + slowdown + 1e-9)
-    within = least(np.where(allowed, energy, np.inf), time)
+    within = least(np.where(allowed, drawn, np.inf), time)
     rows.append(_choice(points, reference, within, f"at most {100 * slowdown:g} % slower"))
     return pl.DataFrame(rows)
+
+
+def _equal_clock(points: pl.DataFrame) -> Floats:
+    """Return each point's clock; under a cap, the one that takes as long without. [MHz]"""
+    free = points["power_cap_w"].is_null().to_numpy()
+    clock, time = points["clock_mhz"].to_numpy(), points["makespan_ms"].to_numpy()
+    order = np.argsort(time[free])
+    return np.where(free, clock, np.interp(time, time[free][order], clock[free][order]))
 
 
 def _choice(points: pl.DataFrame, reference: int, at: int, goal: str) -> dict[str, Any]:
