@@ -1,4 +1,4 @@
-"""A model from a configuration: a Hugging Face ``config.json``, or its fields."""
+"""A model from a configuration: a Hugging Face ``config.json``, a folder, its fields, or a name."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from tracetool.core.errors import BadInput
 from tracetool.forecast.architecture import Architecture, architectures
 from tracetool.forecast.fields import Config
 from tracetool.forecast.model import Model
+from tracetool.forecast.named import fields_of
 from tracetool.forecast.towers import tower_parameters
 
 #: Largest configuration that is read: those of today's models are below 100 kB. [B]
 _MOST_BYTES: Final = 20_000_000
+#: Folders of a pipeline that are read.
+_MOST_PARTS: Final = 20
 
 
 def read_model(source: str | os.PathLike[str] | Mapping[str, Any]) -> Model:
@@ -24,7 +27,8 @@ def read_model(source: str | os.PathLike[str] | Mapping[str, Any]) -> Model:
     Parameters
     ----------
     source : path or mapping
-        A ``config.json``, a folder that holds one, or its fields.
+        A ``config.json``; a folder that holds one, or a diffusers pipeline; its fields; or a name of
+        ``models.toml``.
 
     Raises
     ------
@@ -33,10 +37,9 @@ def read_model(source: str | os.PathLike[str] | Mapping[str, Any]) -> Model:
         is named.
     """
     if isinstance(source, Mapping):
-        name, values = str(source.get("_name_or_path") or "config"), source
+        name, values = str(source.get("_name_or_path") or "config")[:100], source
     else:
-        path = Path(source)
-        name, values = path.stem if path.is_file() else path.name, _load(path)
+        name, values = _named_or_read(os.fspath(source))
     config = Config(values, name if isinstance(source, Mapping) else os.fspath(source))
     registry = architectures()
     if config.has("transformer"):
@@ -59,21 +62,45 @@ def _architecture(registry: Mapping[str, Architecture], config: Config, field: s
 
 #: Where multimodal configurations keep their language model's, and fields of the whole that hold for it too.
 _TOWERS: Final = ("thinker_config", "llm_config", "language_config", "text_config")
+#: Configurations inside one another: Qwen-Omni has two.
+_DEEPEST: Final = 4
 _OF_THE_WHOLE: Final = ("quantization_config", "tie_word_embeddings", "torch_dtype", "dtype")
 
 
 def _language(config: Config) -> Config:
     """Return the configuration of the language model inside a multimodal one; any other as it is."""
-    while config.has(*_TOWERS):
+    for _ in range(_DEEPEST):
+        if not config.has(*_TOWERS):
+            break
         inner = config.part(*_TOWERS)
         whole = {f: config.values[f] for f in _OF_THE_WHOLE if config.values.get(f) is not None}
         config = Config({**whole, **inner.values}, inner.source, inner.path)
     return config
 
 
+def _named_or_read(source: str) -> tuple[str, Mapping[str, Any]]:
+    """Return name and fields of a file or folder, or of a model that has a name."""
+    try:
+        path = Path(source)
+        if path.is_dir():
+            return path.name, _folder(path)
+        if path.is_file() or path.suffix.lower() == ".json":
+            return path.stem, _load(path)
+    except ValueError as error:  # no path may hold a zero byte
+        raise BadInput(f"{source[:100]!r} is no path: {error}") from error
+    return source.strip().lower(), fields_of(source)
+
+
+def _folder(path: Path) -> Mapping[str, Any]:
+    """Return the fields of a model's folder; of a pipeline's, those of its parts by their folders' names."""
+    index = path / "model_index.json"
+    if not index.is_file():
+        return _load(path / "config.json")
+    parts = sorted(p for p in path.iterdir() if (p / "config.json").is_file())[:_MOST_PARTS]
+    return {**_load(index), **{part.name: _load(part / "config.json") for part in parts}}
+
+
 def _load(path: Path) -> Mapping[str, Any]:
-    if path.is_dir():
-        path = path / "config.json"
     try:
         size = path.stat().st_size
         if size > _MOST_BYTES:

@@ -54,7 +54,7 @@ class Config:
         field, value = self._value(fields)
         if value is None:
             if default is None:
-                raise self.fault(field, "is missing")
+                raise self.fault(" or ".join(fields), "is missing")
             return default
         if isinstance(value, float) and math.isfinite(value) and value == int(value):
             value = int(value)
