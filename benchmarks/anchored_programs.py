@@ -58,7 +58,7 @@ def predicted(of: ClockSet, anchors: pl.DataFrame) -> pl.DataFrame:
     clocks = sorted(of.rows["clock_mhz"].unique())
     table = predict_table(anchors, of.gpu, clocks)
     energy, clock = (table.frame[c].to_numpy() for c in ("energy_mj", "clock_mhz"))
-    drawn = energy if table.common_clock is None else table.common_clock.cost(energy, clock)
+    drawn = energy if table.usual_optimum is None else table.usual_optimum.cost(energy, clock)
     made = table.frame.with_columns(pl.Series("cost", drawn)).unique(
         ["kernel", "clock_mhz"], keep="first", maintain_order=True
     )

@@ -11,7 +11,7 @@ import pytest
 from tracetool.replay.predict import predict_table
 from tracetool.replay.second_clock import second_clock
 from tracetool.replay.sweep import sweep
-from tracetool.replay.usual_optimum import CommonClock
+from tracetool.replay.usual_optimum import UsualOptimum
 
 
 def _table(seconds: float = 60.0, clocks: tuple[float, ...] = (1410.0,)) -> pl.DataFrame:
@@ -25,7 +25,7 @@ def _table(seconds: float = 60.0, clocks: tuple[float, ...] = (1410.0,)) -> pl.D
 
 def test_a_program_from_one_clock_is_drawn_towards_the_common_one_and_a_note_says_so() -> None:
     swept = sweep(_table(), "a100-sxm")
-    common = swept.info["common_clock"]
+    common = swept.info["usual_optimum"]
     assert any("drawn towards" in note for note in swept.notes)
     free = swept.points.filter(pl.col("power_cap_w").is_null())
     own = free["clock_mhz"].to_numpy()[int(np.argmin(free["energy_j"].to_numpy()))]
@@ -35,8 +35,8 @@ def test_a_program_from_one_clock_is_drawn_towards_the_common_one_and_a_note_say
 
 def test_a_kernel_on_a_gpu_whose_voltage_was_read_decides_by_itself() -> None:
     swept = sweep(_table(1e-3), "a100-sxm")
-    assert "common_clock" not in swept.info
-    assert "common_clock" in sweep(_table(1e-3).with_columns(clock_mhz=pl.lit(2000.0)), "rtx-4000-ada").info
+    assert "usual_optimum" not in swept.info
+    assert "usual_optimum" in sweep(_table(1e-3).with_columns(clock_mhz=pl.lit(2000.0)), "rtx-4000-ada").info
 
 
 def test_a_second_clock_is_advised_only_where_one_was_measured() -> None:
@@ -65,16 +65,16 @@ def test_thousands_of_clocks_are_advised_on_within_bounds() -> None:
     assert second_clock(clocks, np.full(2000, 10.0), np.full(2000, 12.0), 1400.0) is not None
 
 
-def test_the_pull_is_none_at_the_common_clock_and_grows_away_from_it() -> None:
+def test_the_pull_is_none_at_the_usual_optimum_and_grows_away_from_it() -> None:
     clocks = np.array([800.0, 900.0, 1000.0, 1100.0])
-    cost = CommonClock(1000.0, 5.0, "").cost(np.ones(4), clocks)
+    cost = UsualOptimum(1000.0, 5.0, "").cost(np.ones(4), clocks)
     assert cost[2] == 1.0
     assert (np.diff(cost[:3]) < 0).all()
     assert cost[3] > 1.0
 
 
 @pytest.mark.data
-def test_programs_lose_no_more_at_the_recommended_clock_than_at_one_common_clock(data: Path) -> None:
+def test_programs_lose_no_more_at_the_recommended_clock_than_at_one_usual_optimum(data: Path) -> None:
     frame = pl.read_parquet(data / "dvfs/a100_programs_activity.parquet").select(
         "kernel", "power_w", pl.col("clock_mhz").cast(pl.Float64), duration_us=pl.col("time_s") * 1e6
     )

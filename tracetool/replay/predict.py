@@ -35,7 +35,7 @@ from tracetool.replay.replays import Launching
 from tracetool.replay.second_clock import SecondClock, second_clock
 from tracetool.replay.table_totals import kernel_totals, sequence_totals
 from tracetool.replay.unfused import unfused
-from tracetool.replay.usual_optimum import CommonClock, common_clock
+from tracetool.replay.usual_optimum import UsualOptimum, usual_optimum
 from tracetool.tables.run_folder import is_run_path
 
 __all__ = ["PredictedRun", "PredictedTable", "predict", "predict_run", "predict_table"]
@@ -57,7 +57,7 @@ class PredictedTable:
     gpu: str
     notes: tuple[str, ...] = ()
     info: Mapping[str, Any] = field(default_factory=dict)
-    common_clock: CommonClock | None = None
+    usual_optimum: UsualOptimum | None = None
 
 
 def predict_table(
@@ -128,7 +128,7 @@ def predict_table(
         "anchor": "measured" if anchored else "none",
         "coverage": coverage(rows, time_s),
     }
-    common = common_clock(rows, gpu_spec, time_s, conditions, anchored=anchored)
+    common = usual_optimum(rows, gpu_spec, time_s, conditions, anchored=anchored)
     if of_kernels:
         scaled = anchored and bool((rows.number("duration_us", 0.0) > 0).any())
         totals = kernel_totals(rows, predicted, table, anchored=scaled)
@@ -166,7 +166,7 @@ def _second_clock(
     gpu: Gpu,
     totals: Sequence[Mapping[str, Any]],
     conditions: Mapping[str, Any],
-    common: CommonClock | None,
+    common: UsualOptimum | None,
 ) -> SecondClock | None:
     """Return which second clock to measure a kernel table at; None where several were, or rows are many."""
     measured = np.unique(rows.number("recorded_clock_mhz")[rows.number("duration_us", 0.0) > 0])

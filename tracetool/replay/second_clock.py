@@ -10,7 +10,7 @@ import numpy as np
 from tracetool.core.arrays import Floats
 from tracetool.core.interval import Z90
 from tracetool.hardware.priors import prior_number
-from tracetool.replay.usual_optimum import CommonClock
+from tracetool.replay.usual_optimum import UsualOptimum
 
 #: Share of the variance of a predicted energy that grows straight with the octaves from the measured clock:
 #: a wrong division of the time. The rest wanders.
@@ -60,7 +60,7 @@ def second_clock(
     energy_j: Floats,
     energy_high_j: Floats,
     measured_mhz: float,
-    common: CommonClock | None = None,
+    common: UsualOptimum | None = None,
 ) -> SecondClock | None:
     r"""Return which second clock to measure, or None where fewer than three clocks are known.
 
@@ -79,7 +79,7 @@ def second_clock(
         Predicted energy and the upper end of its 90 % interval. [MHz], [J]
     measured_mhz : float
         The clock measured. [MHz]
-    common : CommonClock, optional
+    common : UsualOptimum, optional
         What the recommended clock is drawn towards: part of what is believed of the energy.
 
     Examples

@@ -19,7 +19,7 @@ from tracetool.replay.operating_points import Clocks, front, least
 from tracetool.replay.predict import PredictedRun, PredictedTable, predict
 from tracetool.replay.recorded import recorded_gpu, usual_clock
 from tracetool.replay.sweep_families import family_choices
-from tracetool.replay.usual_optimum import CommonClock
+from tracetool.replay.usual_optimum import UsualOptimum
 from tracetool.tables.run_folder import is_run_path
 
 #: Clocks asked by default: this many steps from this share of the highest clock up.
@@ -122,12 +122,12 @@ def choose(
         pl.when(pl.col("power_cap_w").is_null()).then((pl.col("clock_mhz") - reference_mhz).abs())
     )
     reference = int(away.to_series().arg_min() or 0)
-    common = free.common_clock if isinstance(free, PredictedTable) else None
+    common = free.usual_optimum if isinstance(free, PredictedTable) else None
     drawn = () if common is None else (common.note(),)
     notes = (*free.notes, *drawn, f"savings are against {reference_mhz:g} MHz without a further cap")
     advice = {k: free.info[k] for k in ("second_clock",) if k in free.info}
     if common is not None:
-        advice["common_clock"] = asdict(common)
+        advice["usual_optimum"] = asdict(common)
     return Swept(
         points,
         best_points(points, reference, slowdown, common),
@@ -188,7 +188,7 @@ def _points(prediction: PredictedTable | PredictedRun, cap: float | None) -> pl.
 
 
 def best_points(
-    points: pl.DataFrame, reference: int, slowdown: float, common: CommonClock | None = None
+    points: pl.DataFrame, reference: int, slowdown: float, common: UsualOptimum | None = None
 ) -> pl.DataFrame:
     r"""Return the best point of every goal with its gain over the reference and the gain's interval.
 

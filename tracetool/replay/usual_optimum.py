@@ -23,7 +23,7 @@ _PULL = prior_table("clock.pull")
 
 
 @dataclass(frozen=True)
-class CommonClock:
+class UsualOptimum:
     """The best one clock for work on GPUs of a kind, and how much it counts.
 
     Parameters
@@ -47,7 +47,7 @@ class CommonClock:
 
         Examples
         --------
-        >>> common = CommonClock(1000.0, 8.0, "")
+        >>> common = UsualOptimum(1000.0, 8.0, "")
         >>> common.cost(np.array([10.0, 10.0]), np.array([1000.0, 1200.0])).round(2)
         array([10.  , 13.05])
         """
@@ -61,9 +61,9 @@ class CommonClock:
         )
 
 
-def common_clock(
+def usual_optimum(
     rows: OperatorColumns, gpu: Gpu, time_s: Floats, conditions: Mapping[str, Any], *, anchored: bool
-) -> CommonClock | None:
+) -> UsualOptimum | None:
     """Return the common clock to draw towards, or None where the evidence needs none or no class is known.
 
     Evidence is thin where nobody read the GPU's voltage, and where a program was measured at one clock: its
@@ -95,7 +95,7 @@ def common_clock(
             reason = "two clocks of a program hardly show where its energy is least"
     else:
         return None
-    return CommonClock(share * gpu.clock_max_mhz, _PULL[key], reason)
+    return UsualOptimum(share * gpu.clock_max_mhz, _PULL[key], reason)
 
 
 def _most(chosen: Bools, time_s: Floats) -> bool:
