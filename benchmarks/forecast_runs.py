@@ -21,7 +21,7 @@ from scipy.stats import spearmanr
 
 from tracetool.core.arrays import Floats
 from tracetool.forecast import forecast as forecasts
-from tracetool.forecast.language import LanguagePlan, vocabulary_of
+from tracetool.forecast.language import LanguagePlan
 from tracetool.forecast.serving import median_tokens
 from tracetool.forecast.steps import Step
 
@@ -139,7 +139,6 @@ class Device:
     share: Floats  # of steps that are mixed
     median: Floats  # where the median step lies between decode (0) and mixed (1)
     requests: Floats
-    vocabulary: Floats
     arrivals: Floats
     output: Floats
     gpus: Floats
@@ -190,7 +189,6 @@ def measure_devices(runs: pl.DataFrame) -> tuple[Device, pl.DataFrame]:
                 "share": share,
                 "median": median_tokens(traffic) / traffic.mixed_tokens,
                 "requests": traffic.running,
-                "vocabulary": vocabulary_of(plan.model),
                 "arrivals": traffic.arrivals,
                 "output": traffic.output,
                 "gpus": plan.division.gpus,
@@ -209,9 +207,8 @@ Engine = Callable[[Floats, Device], Floats]
 def engine_s(x: Floats, d: Device) -> Floats:
     """Return the engine's own time of each step. [s]"""
     alone, more = np.minimum(d.requests, 128.0), np.maximum(d.requests - 128.0, 0.0)
-    words = (d.vocabulary / 150e3) ** 2
     held = 1.0 / (1.0 + (4000.0 / d.output) ** 4)
-    return np.asarray(1e-3 * (x[0] + words * (x[1] * alone + x[2] * more) + x[3] * held * (d.single > 0)))
+    return np.asarray(1e-3 * (x[0] + x[1] * alone + x[2] * more + x[3] * held * (d.single > 0)))
 
 
 def itl_s(x: Floats, d: Device) -> Floats:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from tracetool.core.errors import BadInput
+from tracetool.families import names
 from tracetool.families.implementations import library_of
+from tracetool.forecast.pricing import Row
 from tracetool.forecast.steps import HostTime
 
 #: Requests a sampler sorts one by one; more are sorted together. [1] PyTorch's sort (Sort.cu) takes one
 #: radix sort a row below 128 rows.
 _SORTED_ALONE: Final = 128.0
-#: Vocabulary the coefficients of a request are stated for: they grow with its square. [tokens]
-_VOCABULARY: Final = 150e3
 #: Output tokens held at which a request's history is long: half of ``long_us`` is paid. [tokens]
 _LONG: Final = 2000.0
 _STEEP: Final = 4.0
@@ -39,16 +39,34 @@ class Engine:
     time_sd: float
     power_sd: float
     source: str
+    experts_few: float = 1.0
+    experts_many: float = 1.0
+    kernels: Mapping[str, str] = field(default_factory=dict)
 
-    def host(self, requests: float, vocabulary: float, held: float, *, sampled: bool = True) -> HostTime:
+    def placed(self, row: Row) -> Row:
+        """Return a row with the implementation this engine runs it in, where the row leaves it open."""
+        named = self.kernels.get(f"{row['op']}.{row.get('dtype', '')}")
+        return row if named is None or row.get("implementation") else {**row, "implementation": named}
+
+    def slowed(self, row: Row) -> float:
+        """Return the time of a row over that of its law's kernels: experts of a share no library tuned.
+
+        Tuned tiles are delivered for whole layers of experts; for the share a GPU of an expert-parallel group
+        holds vLLM takes one of two by default (``fused_moe.py``, ``get_default_config``): tiles of 16 rows up
+        to a token an expert, tiles of 64 beyond.
+        """
+        if row["op"] != names.MOE or float(row.get("ep", 1.0)) <= 1.0:
+            return 1.0
+        local = float(row["experts"]) / float(row["ep"])
+        return self.experts_few if float(row["tokens"]) <= local else self.experts_many
+
+    def host(self, requests: float, held: float, *, sampled: bool = True) -> HostTime:
         """Return the engine's own time of a step.
 
         Parameters
         ----------
         requests : float
             Running requests.
-        vocabulary : float
-            Tokens the sampler chooses among.
         held : float
             Output tokens each running request has put out, on average.
         sampled : bool
@@ -57,8 +75,7 @@ class Engine:
         before = self.step_s
         if sampled:
             alone, more = min(requests, _SORTED_ALONE), max(requests - _SORTED_ALONE, 0.0)
-            words = (vocabulary / _VOCABULARY) ** 2
-            before += words * (alone * self.request_s + more * self.further_s)
+            before += alone * self.request_s + more * self.further_s
             before += self.long_s / (1.0 + (_LONG / max(held, 1.0)) ** _STEEP)
         return HostTime(before_s=before, less_s=self.less_s, more_s=self.more_s)
 
@@ -99,6 +116,9 @@ def engine_of(stack: str, gpu: str, gpus: int = 1) -> Engine:
         time_sd=value["time_sd"],
         power_sd=value["power_sd"],
         source=str(machine.get("source", entry["source"])),
+        experts_few=value["experts_few"],
+        experts_many=value["experts_many"],
+        kernels=entry.get("kernels", {}),
     )
 
 

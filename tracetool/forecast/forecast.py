@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
-
-import numpy as np
 
 from tracetool.core.errors import BadInput
 from tracetool.forecast.case import Case, Division, divide, read_case
@@ -34,9 +32,8 @@ class Plan(Protocol):
     def hosts(self) -> Sequence[HostTime]:
         """The host's time of each pass."""
 
-    @property
-    def power_factor(self) -> float:
-        """Power above idle over that of the kernels alone, each in a loop of its own. [1]"""
+    def adjusted(self, priced: PricedPass) -> PricedPass:
+        """Return a priced pass as it runs in this engine."""
 
     def forecast(self, steps: Sequence[Step]) -> Forecast:
         """Return the figures."""
@@ -145,8 +142,8 @@ def _priced(planned: Sequence[_Planned]) -> list[Forecast]:
     passes = [one for p in planned for one in p.plan.passes]
     hosts = [host for p in planned for host in p.plan.hosts]
     caps = [p.cap_w for p in planned for _ in p.plan.passes]
-    factors = [p.plan.power_factor for p in planned for _ in p.plan.passes]
-    priced = [_scaled(one, f) for one, f in zip(price(passes), factors, strict=True)]
+    plans = [p.plan for p in planned for _ in p.plan.passes]
+    priced = [plan.adjusted(one) for one, plan in zip(price(passes), plans, strict=True)]
     # only passes that the governor slows are priced at lower clocks too
     over = [
         i
@@ -154,7 +151,7 @@ def _priced(planned: Sequence[_Planned]) -> list[Forecast]:
         if float(step_power_w(one, host)[0]) > cap
     ]
     for i, one in zip(over, price([passes[i] for i in over], ladder=True), strict=True):
-        priced[i] = _scaled(one, factors[i])
+        priced[i] = plans[i].adjusted(one)
     steps = [compose(*one) for one in zip(priced, hosts, caps, strict=True)]
     results, start = [], 0
     for p in planned:
@@ -162,11 +159,3 @@ def _priced(planned: Sequence[_Planned]) -> list[Forecast]:
         results.append(p.plan.forecast(steps[start:end]))
         start = end
     return results
-
-
-def _scaled(priced: PricedPass, factor: float) -> PricedPass:
-    """Return a pass whose power above idle is ``factor`` times as high."""
-    if factor == 1.0:
-        return priced
-    above = np.maximum(priced.energy_j - priced.base_j, 0.0)
-    return replace(priced, energy_j=priced.base_j + factor * above)

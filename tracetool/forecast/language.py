@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import numpy as np
+
 from tracetool.core.errors import BadInput
 from tracetool.forecast.case import DEFAULT_BUDGET, DEFAULT_ISL, DEFAULT_OSL, Case, Division
 from tracetool.forecast.engine import Engine, check_sampling, engine_of
@@ -22,7 +24,7 @@ from tracetool.forecast.memory import (
 from tracetool.forecast.model import Model
 from tracetool.forecast.parts import Logits
 from tracetool.forecast.passes import Forward
-from tracetool.forecast.pricing import PassRows, Row
+from tracetool.forecast.pricing import PassRows, PricedPass, Row
 from tracetool.forecast.serving import Traffic, chunks, decode_pass, median_tokens, mixed_pass
 from tracetool.forecast.steps import HostTime, Step
 from tracetool.hardware.gpu import Gpu
@@ -114,10 +116,10 @@ class LanguagePlan:
         }
         return self._stated(figures, steps, (1.0 - share, share), facts)
 
-    @property
-    def power_factor(self) -> float:
-        """Power above idle over that of the kernels alone. [1]"""
-        return self.engine.power
+    def adjusted(self, priced: PricedPass) -> PricedPass:
+        """Return a priced pass as it runs in the engine: power in a run, experts no library tuned."""
+        slower = np.array([self.engine.slowed(row) for row in priced.rows])[:, None]
+        return priced.scaled(slower, self.engine.power)
 
     @property
     def _replicas(self) -> int:
@@ -215,8 +217,8 @@ def plan_language(case: Case, model: Model, gpu: Gpu, division: Division, clock_
     stack = case.stack or "vllm"
     engine, sampled = engine_of(stack, gpu.name, division.parallel.gpus), check_sampling(case.sampling)
     forwards = _forwards(case, traffic)
-    rows = [_rows(model, forward, division, sampled=sampled) for forward in forwards]
-    hosts = tuple(_host(case, engine, model, traffic, forward, sampled=sampled) for forward in forwards)
+    rows = [_rows(model, forward, division, engine, sampled=sampled) for forward in forwards]
+    hosts = tuple(_host(case, engine, traffic, forward, sampled=sampled) for forward in forwards)
     passes = tuple(PassRows(r, gpu, stack, clock_mhz, case.mem_clock_mhz) for r in rows)
     footprint, largest = _memory(model, gpu, division, traffic, running, rows)
     return LanguagePlan(case, model, gpu, division, traffic, engine, passes, hosts, footprint, largest)
@@ -264,27 +266,20 @@ def _forwards(case: Case, traffic: Traffic) -> tuple[Forward, ...]:
     return (Forward(prefill_requests=requests, prefill_tokens=each, prefill_context=context),)
 
 
-def _rows(model: Model, forward: Forward, division: Division, *, sampled: bool) -> list[Row]:
-    rows: list[Row] = list(model.operators(forward, division.parallel))
-    samplers = {part.name for part in model.head if isinstance(part, Logits)}
+def _rows(model: Model, forward: Forward, division: Division, engine: Engine, *, sampled: bool) -> list[Row]:
+    rows = [engine.placed(row) for row in model.operators(forward, division.parallel)]
     if sampled:
         return rows
+    samplers = {part.name for part in model.head if isinstance(part, Logits)}
     return [row for row in rows if str(row["module"]).partition(".")[0] not in samplers]
 
 
-def _host(
-    case: Case, engine: Engine, model: Model, traffic: Traffic, forward: Forward, *, sampled: bool
-) -> HostTime:
+def _host(case: Case, engine: Engine, traffic: Traffic, forward: Forward, *, sampled: bool) -> HostTime:
     if case.host_us is not None:
         return HostTime(before_s=case.host_us * 1e-6)
     held = traffic.output / 2.0 if forward.decode_requests else 0.0
     rows = max(forward.decode_requests, forward.prefill_requests)
-    return engine.host(rows, vocabulary_of(model), held, sampled=sampled)
-
-
-def vocabulary_of(model: Model) -> float:
-    """Return the tokens a model's sampler chooses among; 0 where it has none."""
-    return float(sum(part.vocabulary for part in model.head if isinstance(part, Logits)))
+    return engine.host(rows, held, sampled=sampled)
 
 
 def _memory(

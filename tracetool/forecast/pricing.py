@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -63,6 +63,15 @@ class PricedPass:
     power_low: Floats  # (r, c)
     power_high: Floats  # (r, c)
     bound: Ints  # (r, c) index into BOUNDS
+
+    def scaled(self, slower: Floats, power: float) -> PricedPass:
+        """Return it with times ``slower`` (r, 1) as long, and energy above idle ``power`` times as high.
+
+        What takes longer does the same work: idle energy alone grows with it.
+        """
+        base = self.base_j * slower
+        above = power * np.maximum(self.energy_j - self.base_j, 0.0)
+        return replace(self, duration_s=self.duration_s * slower, energy_j=base + above, base_j=base)
 
 
 def price(passes: Sequence[PassRows], *, ladder: bool = False) -> list[PricedPass]:
