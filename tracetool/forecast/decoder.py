@@ -31,6 +31,8 @@ class Heads:
     chunk: int = 0
     sinks: bool = False
     rotated: int = 1
+    cached: bool = True
+    causal: bool = True
 
 
 def heads_of(config: Config) -> Heads:
@@ -69,7 +71,8 @@ def self_attention(
     parts.append(
         Attention(
             f"{name}.attn", h.heads, h.kv_heads, h.head_dim,
-            window=h.window, chunk=h.chunk, sinks=h.sinks, rotated=h.rotated,
+            window=h.window, chunk=h.chunk, sinks=h.sinks, rotated=h.rotated, cached=h.cached,
+            causal=h.causal,
         )
     )  # fmt: skip
     if h.gated:

@@ -9,20 +9,38 @@ from dataclasses import dataclass, replace
 
 from tracetool.core.errors import BadInput
 from tracetool.forecast.canvas import Canvas, SequenceRanks, Stage
-from tracetool.forecast.parts import Part
+from tracetool.forecast.parts import Linear, Part
 from tracetool.forecast.passes import Forward, Parallel, Step
 from tracetool.forecast.rows import Row, collective
+from tracetool.forecast.training import TrainingPlan, training_stages
 
-__all__ = ["Canvas", "Forward", "Layers", "Model", "Parallel", "Row", "SequenceRanks", "Stage", "grouped"]
+__all__ = [
+    "Canvas",
+    "Forward",
+    "Layers",
+    "Model",
+    "Parallel",
+    "Row",
+    "SequenceRanks",
+    "Stage",
+    "TrainingPlan",
+    "grouped",
+]
 
 
 @dataclass(frozen=True)
 class Layers:
-    """Layers that are alike: how many, their parts in order, and their module."""
+    """Layers that are alike: how many, parts in order, module, whether all have one set of weights."""
 
     count: int
     parts: tuple[Part, ...]
     name: str = "layers.*"
+    shared: bool = False
+
+    @property
+    def sets(self) -> int:
+        """Sets of weights."""
+        return 1 if self.shared else self.count
 
 
 def grouped(layers: Iterable[tuple[Part, ...]]) -> tuple[Layers, ...]:
@@ -93,8 +111,8 @@ class Model:
         before, after = tuple(embedding), tuple(head)
         ends = sum(p.parameters for p in (*before, *after))
         active_ends = sum(p.active for p in (*before, *after))
-        layer_weights = sum(g.count * sum(p.parameters for p in g.parts) for g in groups)
-        active = sum(g.count * sum(p.active for p in g.parts) for g in groups)
+        layer_weights = sum(g.sets * sum(p.parameters for p in g.parts) for g in groups)
+        active = sum(g.sets * sum(p.active for p in g.parts) for g in groups)
         layers = sum(g.count for g in groups)
         return cls(
             name, architecture, kind, ends + layer_weights, active_ends + active, layers,
@@ -156,12 +174,40 @@ class Model:
             f"{self.name} is no diffusion pipeline", "forecast it with --mode prefill, decode or serve"
         )
 
+    def training_stages(self, plan: TrainingPlan, parallel: Parallel) -> tuple[Stage, ...]:
+        """Return the stages of a training step as one GPU runs them, in order.
+
+        ``forward``, ``recompute`` and ``backward`` run once a micro batch, those of the stage with most
+        layers; then come the exchange of gradients and weights, and the optimizer's step. What overlaps, and
+        how long stages wait for one another, is not in them.
+
+        Raises
+        ------
+        BadInput
+            If the division does not fit the model.
+        """
+        tokens = float(plan.seq_len)
+        forward = Forward(0, 0, plan.micro_batch, tokens, tokens, plan.tokens)
+        logits = [p for p in self.head if isinstance(p, Linear) and p.split == "outputs"]
+        vocabulary = logits[-1].outputs[0][0] / parallel.tp if logits else 0.0
+        weights = self.parameters * self.weight_bytes(parallel) / self.weight_bytes(Parallel())
+        return training_stages(self.operators(forward, parallel), plan, weights, vocabulary)
+
+    def training_operators(self, plan: TrainingPlan, parallel: Parallel) -> list[Row]:
+        """Return the rows of a whole training step, ``count`` over all its micro batches."""
+        return [
+            {**row, "module": f"{stage.name}.{row['module']}", "count": float(row["count"]) * stage.runs}
+            for stage in self.training_stages(plan, parallel)
+            for row in stage.rows
+        ]
+
     def weight_bytes(self, parallel: Parallel) -> float:
         """Return bytes of weights on the GPU with most of them. [B]"""
         before, after = (sum(p.weight_bytes(parallel) for p in end) for end in (self.embedding, self.head))
         before += 2.0 * self.tower_parameters / parallel.tp
         ends = max(before, after) if parallel.pp > 1 else before + after
-        return self._layer_sum(parallel, Part.weight_bytes.__name__) + ends
+        layers = sum(g.sets * sum(p.weight_bytes(parallel) for p in g.parts) for g in self.groups)
+        return layers * self._stage_share(parallel) + ends
 
     def kv_bytes_per_token(self, parallel: Parallel) -> float:
         """Return bytes one GPU keeps for each token of a request. [B]"""

@@ -269,6 +269,8 @@ class Attention(Part):
         Whether a query sees no later keys.
     sinks : bool
         Whether each head has a learned weight for seeing nothing.
+    cached : bool
+        Whether keys and values are kept for later passes.
     """
 
     heads: int
@@ -280,6 +282,7 @@ class Attention(Part):
     kv_dtype: str = "bf16"
     causal: bool = True
     sinks: bool = False
+    cached: bool = True
     fields: tuple[str, str] = field(default=("num_attention_heads", "num_key_value_heads"))
 
     def check(self, parallel: Parallel) -> None:
@@ -299,9 +302,10 @@ class Attention(Part):
         if self.rotated:
             turned = step.tokens * (heads + kv_heads) * self.head_dim
             rows.append(elementwise(f"{self.name}.rotary", step.dtype, turned))
-        kv = step.tokens * 2.0 * kv_heads * self.head_dim
-        writes = BYTES[self.kv_dtype] / BYTES[step.dtype]
-        rows.append(elementwise(f"{self.name}.cache", step.dtype, kv, writes=writes))
+        if self.cached:
+            kv = step.tokens * 2.0 * kv_heads * self.head_dim
+            writes = BYTES[self.kv_dtype] / BYTES[step.dtype]
+            rows.append(elementwise(f"{self.name}.cache", step.dtype, kv, writes=writes))
         shape = {"heads": float(heads), "kv_heads": float(kv_heads), "head_dim": float(self.head_dim)}
         return [*rows, *self._attention(step, shape)]
 
@@ -352,7 +356,7 @@ class Attention(Part):
         Keys before the present chunk are kept: servers leave out no blocks of chunked layers (vLLM 0.11,
         ``VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE``).
         """
-        return 0.0 if self.window else self._token_bytes(parallel)
+        return 0.0 if self.window or not self.cached else self._token_bytes(parallel)
 
     def state_bytes(self, parallel: Parallel) -> float:
         """Return bytes of the keys and values a window holds. [B]"""
