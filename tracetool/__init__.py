@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tracetool.api.run import open_run as open  # noqa: A004 - reads as what it is: tt.open(path)
     from tracetool.api.schema import schema
     from tracetool.api.sensor import CheckedSensor, IdentifiedSensors, check_sensor, identify_sensor
+    from tracetool.api.summary import Summary, summary
     from tracetool.api.sweep import Sweep, sweep
     from tracetool.core.errors import BadInput, CheckFailed, MissingPart, TracetoolError
 else:
@@ -70,6 +71,7 @@ _HOMES = {
     "api.run": ("Run", "open"),
     "api.schema": ("schema",),
     "api.sensor": ("CheckedSensor", "IdentifiedSensors", "check_sensor", "identify_sensor"),
+    "api.summary": ("Summary", "summary"),
     "api.sweep": ("Sweep", "sweep"),
     "core.errors": ("BadInput", "CheckFailed", "MissingPart", "TracetoolError"),
 }

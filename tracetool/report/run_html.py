@@ -6,6 +6,7 @@ from tracetool.report.page import scripts, templates
 from tracetool.report.run_page import RunPage
 from tracetool.report.sections.against import against
 from tracetool.report.sections.agreement import agreement
+from tracetool.report.sections.budget import budget
 from tracetool.report.sections.clocks import clocks
 from tracetool.report.sections.kernels import kernels, page_data
 from tracetool.report.sections.provenance import provenance
@@ -13,7 +14,7 @@ from tracetool.report.sections.roof import roof
 from tracetool.report.sections.timeline import gaps, timeline
 from tracetool.report.sections.where import where
 
-_SECTIONS = (against, where, timeline, agreement, clocks, roof, kernels, gaps, provenance)
+_SECTIONS = (budget, against, where, timeline, agreement, clocks, roof, kernels, gaps, provenance)
 
 
 def run_html(page: RunPage) -> str:

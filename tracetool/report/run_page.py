@@ -11,6 +11,7 @@ import polars as pl
 from tracetool.compare.accuracy import Accuracy
 from tracetool.compare.outcome import RunDiff
 from tracetool.replay.operating_points import Clocks
+from tracetool.replay.time_budget import TimeBudget
 from tracetool.report.pictures.timeline import Timeline
 from tracetool.report.run_tables import Gaps
 
@@ -70,6 +71,8 @@ class RunPage:
         Every scope's time, energy and power, anchored, at the run's clock; as ``predict`` gives it.
     best : mapping
         The clock of least energy and what it saves; as ``sweep`` gives it.
+    budget : TimeBudget or None
+        What time and energy were spent on; as ``summary`` gives it.
     """
 
     title: str
@@ -90,6 +93,7 @@ class RunPage:
     power: pl.DataFrame = field(default_factory=pl.DataFrame)
     total: Mapping[str, Any] = field(default_factory=dict)
     best: Mapping[str, Any] = field(default_factory=dict)
+    budget: TimeBudget | None = None
 
     def energy_j(self, which: pl.Expr | None = None) -> float:
         """Return the energy of all kernels and copies, or of the rows chosen. [J]"""

@@ -22,6 +22,7 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.measure.measured_scopes import WHOLE_PCT
 from tracetool.replay.sweep import Swept, choose, default_clocks, with_reference
+from tracetool.replay.time_budget import time_budget
 from tracetool.report.pictures.timeline import pack_timeline, power_steps
 from tracetool.report.run_page import Ceilings, Fact, RunPage
 from tracetool.report.run_tables import Gaps, find_gaps, parts_by, signature_rows
@@ -87,6 +88,7 @@ def report_run(
     anchored = predict_run(opened, gpu, clocks, anchor=True)
     steps.step("drawing", 0.8)
     page = page_of(opened, anchored, accuracy, board, _recorded_power(anchored, accuracy.clock_mhz))
+    page = replace(page, budget=time_budget(opened, gpu=gpu, power=power, tz=tz))
     if base is None:
         return page
     steps.step("comparing with the base", 0.9)

@@ -1,0 +1,114 @@
+"""Summary: the time budget of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from tracetool.api.result import Charted
+from tracetool.core.paths import PathLike, paths_of
+from tracetool.replay.time_budget import TimeBudget, time_budget
+from tracetool.tables.schema import load_schema
+
+if TYPE_CHECKING:
+    from tracetool.report.pictures.charts import Chart
+    from tracetool.report.view import View
+
+
+@dataclass(frozen=True)
+class Summary(Charted):
+    """What a run's time and energy were spent on.
+
+    Attributes
+    ----------
+    parts : DataFrame
+        One row per part of all GPUs together, ``run`` last: energy [J] with its 90 % interval, measured or
+        predicted, time [ms] and shares.
+    devices : DataFrame
+        The same of each GPU.
+    notes : tuple of str
+        What the figures rest on.
+    """
+
+    budget: TimeBudget = field(repr=False)
+
+    @property
+    def parts(self) -> pl.DataFrame:
+        """Parts of all GPUs together."""
+        return self.budget.together()
+
+    @property
+    def devices(self) -> pl.DataFrame:
+        """Parts of each GPU."""
+        return self.budget.frame.filter(pl.col("device").is_not_null())
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on what the figures rest on."""
+        return self.budget.notes
+
+    def _document(self) -> dict[str, Any]:
+        budget = self.budget
+        return {
+            "span_ms": budget.span_ms,
+            "gpus": budget.devices,
+            "parts": self.parts.drop("device").to_dicts(),
+            "devices": self.devices.to_dicts(),
+            "notes": list(self.notes),
+        }
+
+    def _view(self) -> View:
+        from tracetool.report.view import View
+
+        return View("Time budget", self.budget.frame, load_schema("time_budget"))
+
+    def _chart(self) -> Chart:
+        from tracetool.report.pictures.time_budget import budget_chart
+
+        return budget_chart(self.budget)
+
+    def show(self, written: Sequence[PathLike] = ()) -> None:
+        """Print the parts and what they rest on."""
+        from tracetool.report.terminal.summarized import print_budget
+
+        print_budget(self.budget, written)
+
+
+def summary(
+    run: PathLike,
+    *,
+    gpu: str | None = None,
+    power: PathLike | Sequence[PathLike] = (),
+    tz: str | None = None,
+) -> Summary:
+    """Return what a run's time and energy were spent on, as ``tracetool summary``.
+
+    Parameters
+    ----------
+    run : run or path
+        The run.
+    gpu : str, optional
+        The GPU, where the trace does not name it.
+    power : path or sequence of path
+        Power logs in place of the run's.
+    tz : str, optional
+        Zone of those logs, e.g. ``+02:00``.
+
+    Raises
+    ------
+    BadInput
+        If the run holds no activity, or a log cannot be used.
+
+    Examples
+    --------
+    >>> import tracetool as tt
+    >>> parts = tt.summary(run).parts
+    >>> abs(parts["time_share"][:-1].sum() - 1.0) < 1e-9, parts["source"][-1]
+    (True, 'predicted')
+    """
+    from tracetool.api.run import open_run
+
+    return Summary(time_budget(open_run(run), gpu=gpu, power=paths_of(power), tz=tz))

@@ -1,0 +1,40 @@
+"""``tracetool summary``: the time and energy budget of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
+
+app = typer.Typer()
+
+
+@app.command(
+    short_help="What the time and energy of a run were spent on.",
+    epilog="Example: tracetool summary run.tracetool",
+)
+def summary(
+    run: Path = typer.Argument(..., metavar="RUN", help="A run."),
+    gpu: str | None = typer.Option(None, "--gpu", help="GPU, e.g. a100-sxm; a run states its own."),
+    power: list[Path] = typer.Option([], "--power", help="Power log in place of the run's."),
+    tz: str | None = typer.Option(None, "--tz", help="Zone of a log in local time, e.g. +02:00."),
+    picture: Path | None = typer.Option(None, "--picture", help="Draw the budget: .html"),
+    out: Path | None = typer.Option(None, "--out", "-o", help="Write: .parquet .csv .json .md .html"),
+    as_json: bool = JSON_OPTION,
+    quiet: bool = QUIET_OPTION,
+) -> None:
+    """Cut a run's time into computing, communication (exposed or overlapped), copies and idle by cause.
+
+    Each part in joules, per cent and milliseconds; parts sum to the run.
+    """
+    from tracetool.api.summary import summary as summarize
+    from tracetool.cli.output import check_out, emit, save
+
+    check_out(out)
+    summed = summarize(run, gpu=gpu, power=power, tz=tz)
+    save(summed, out)
+    if picture is not None:
+        summed.plot().save(picture)
+    emit(summed, as_json=as_json, quiet=quiet, written=[out])

@@ -1,0 +1,67 @@
+"""Measured energy of any set of activities: the classes' energies summed by the time each set has of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetool.core.arrays import Floats, Ints
+from tracetool.core.interval import Z90
+from tracetool.measure.attribution import ClassEnergy
+
+#: A sum is identified when its deviation, gain and offset aside, stays below this share of it. [1] As for a
+#: group of classes (``attribution``): a quarter of what is open without any reading.
+_IDENTIFIED = 0.25
+
+
+@dataclass(frozen=True)
+class SummedEnergy:
+    """Energy of g sets of activities of one GPU; NaN where a class of a set was not measured."""
+
+    energy_j: Floats  # (g,)
+    low_j: Floats
+    high_j: Floats
+    identified: Ints  # (g,) 1 where the log tells the set from the rest
+
+    @property
+    def deviation_j(self) -> Floats:
+        """Standard deviation of each sum. (g,) [J]"""
+        return np.asarray((self.high_j - self.energy_j) / Z90)
+
+
+def summed_energy(class_energy: ClassEnergy, seconds: Floats) -> SummedEnergy:
+    r"""Return the energy of sets of activities from the energies of their classes.
+
+    Parameters
+    ----------
+    class_energy : ClassEnergy
+        Energies of k classes of work, then of gaps and of idle time, with their covariance.
+    seconds : array, shape (g, k + 2)
+        Time that each set has of each class, moments shared by several activities divided equally. [s]
+
+    Notes
+    -----
+    With the share :math:`a_{gi} = s_{gi} / S_i` of a class' time :math:`S_i`,
+
+    .. math:: E_g = \sum_i a_{gi} E_i, \quad \sigma_g^2 = a_g^\top C\, a_g
+
+    where C is the covariance of the energies: errors that classes share, of the GPU's gain and offset among
+    them, add up and those that cancel between classes the log cannot separate do cancel. A class' power
+    is taken as the same in all its launches.
+    """
+    whole_s = class_energy.seconds
+    ran = seconds > 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(ran, seconds / whole_s, 0.0)
+    measured = np.isfinite(class_energy.power_w) & (whole_s > 0)
+    incomplete = (ran & ~measured).any(axis=1)
+    share = np.where(measured, np.nan_to_num(share, posinf=0.0), 0.0)
+    energy = share @ np.nan_to_num(class_energy.energy_j)
+    covariance = np.nan_to_num(class_energy.covariance)
+    deviation = np.sqrt(np.maximum(np.einsum("gi,ij,gj->g", share, covariance, share, optimize=True), 0.0))
+    hide = np.where(incomplete, np.nan, 0.0)
+    own = np.where(energy > 0, deviation / np.maximum(energy, 1e-12), np.inf)
+    identified = ((own < _IDENTIFIED) & ~incomplete).astype(np.int64)
+    low = np.maximum(energy - Z90 * deviation, 0.0)
+    return SummedEnergy(energy + hide, low + hide, energy + Z90 * deviation + hide, identified)

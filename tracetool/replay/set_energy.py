@@ -1,0 +1,176 @@
+"""Energy of sets of activities of a recorded run: measured where its log tells, predicted beside it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from tracetool.core.arrays import Floats, Ints, Texts
+from tracetool.core.errors import BadInput
+from tracetool.measure.attribute import Attribution, attribute_run
+from tracetool.measure.class_sums import summed_energy
+from tracetool.measure.power_log import telemetry_devices
+from tracetool.replay.budget import IDLE_ERROR, family_spread
+from tracetool.replay.predict_run import predict_run
+from tracetool.tables.run import Run
+
+
+@dataclass(frozen=True)
+class SetTimes:
+    """What g sets of activities of one GPU consist of.
+
+    Parameters
+    ----------
+    rows : array of int, shape (n,)
+        Rows of its activities in the kernels table.
+    share : array, shape (g, n)
+        Part of each activity that belongs to each set. [1]
+    shared_s : array, shape (n,)
+        Time of each activity, moments shared by several divided equally. [s]
+    gap_s, idle_s : array, shape (g,)
+        Idle time of each set up to a second after an activity, and later. [s]
+    """
+
+    rows: Ints
+    share: Floats
+    shared_s: Floats
+    gap_s: Floats
+    idle_s: Floats
+
+
+@dataclass(frozen=True)
+class SetEnergy:
+    """Energies of g sets, each of shape (g,); NaN where not told. [J]"""
+
+    energy_j: Floats
+    low_j: Floats
+    high_j: Floats
+    identified: Ints  # 1 where the log tells the set from the others
+
+
+@dataclass(frozen=True)
+class PredictedCosts:
+    """What the model says of a run as it was recorded."""
+
+    gpu: str
+    energy_j: Floats  # (n,) of each activity, base power shared among those that ran at once
+    low: Floats  # (n,) interval as factors
+    high: Floats
+    family: Texts  # (n,)
+    idle_w: float
+
+    def of(self, sets: SetTimes) -> SetEnergy:
+        """Return the predicted energy of sets; errors of one family add up, families err apart."""
+        energy = self.energy_j[sets.rows]
+        value = sets.share * energy
+        idle_j = self.idle_w * (sets.gap_s + sets.idle_s)
+        low, high = self.low[sets.rows], self.high[sets.rows]
+        sides = [
+            np.hypot(side, IDLE_ERROR * idle_j)
+            for side in family_spread(self.family[sets.rows], value.T, low[:, None], high[:, None])
+        ]
+        total = value.sum(axis=1) + idle_j
+        known = np.zeros(len(total), np.int64)
+        return SetEnergy(total, np.maximum(total - sides[0], 0.0), total + sides[1], known)
+
+
+@dataclass(frozen=True)
+class RunEnergies:
+    """What is known of a run's energy: the attribution of its log, the model's costs, or one of them."""
+
+    run: Run = field(repr=False)
+    measured: Attribution | None
+    predicted: PredictedCosts | None
+    notes: tuple[str, ...] = ()
+
+    def measured_of(self, device: int, sets: SetTimes) -> SetEnergy | None:
+        """Return the measured energy of sets; None where the log does not hold this GPU."""
+        if self.measured is None or device not in self.measured.classes:
+            return None
+        classes = self.measured.classes[device]
+        table = self.measured.energy.filter(pl.col("device") == device)
+        ids = table["signature"].drop_nulls().to_numpy()
+        signature = self.run.kernels["signature"].to_numpy()[sets.rows]
+        label = np.searchsorted(ids, signature)
+        g, k = len(sets.share), len(ids)
+        seconds = np.zeros((g, k + 2))
+        for i in range(g):
+            seconds[i, :k] = np.bincount(label, sets.share[i] * sets.shared_s, minlength=k)[:k]
+        seconds[:, k], seconds[:, k + 1] = sets.gap_s, sets.idle_s
+        if not np.isfinite(classes.power_w[k + 1]):  # a log that never idles: as soon after work
+            seconds[:, k] += seconds[:, k + 1]
+            seconds[:, k + 1] = 0.0
+        summed = summed_energy(classes, seconds)
+        return SetEnergy(summed.energy_j, summed.low_j, summed.high_j, summed.identified)
+
+
+def run_energies(
+    run: Run,
+    *,
+    gpu: str | None = None,
+    power: Sequence[Path] = (),
+    tz: str | None = None,
+    sensor_file: str | os.PathLike[str] | None = None,
+) -> RunEnergies:
+    """Attribute a run's log and predict the run as recorded, as far as each can be done.
+
+    Raises
+    ------
+    BadInput
+        If the run holds no activity, or a log that was given cannot be used.
+    """
+    if not run.kernels.height:
+        raise BadInput.in_file(run.path, "holds no activities", "ingest a trace with GPU activity")
+    notes: list[str] = []
+    measured = None
+    if power or telemetry_devices(run.telemetry):
+        try:
+            measured = attribute_run(run, gpu=gpu, power=power, tz=tz, sensor_file=sensor_file)
+        except BadInput as error:
+            if power:
+                raise
+            notes.append(f"not measured: {error.message}")
+    else:
+        notes.append("no power log: energies are predicted")
+    predicted = None
+    try:
+        predicted = predicted_costs(run, gpu)
+    except BadInput as error:
+        notes.append(f"not predicted: {error.message}")
+    return RunEnergies(run, measured, predicted, tuple(notes))
+
+
+def predicted_costs(run: Run, gpu: str | None = None) -> PredictedCosts:
+    """Return the predicted energy of each activity of a run as it was recorded, anchored on its times.
+
+    Raises
+    ------
+    BadInput
+        If the GPU is not known.
+    """
+    predicted = predict_run(run, gpu)
+    assert predicted.replays is not None
+    replays = predicted.replays
+    costs = replays.costs(0)
+    rows = predicted.signatures
+    energy = rows["energy_mj"].to_numpy()
+    ends: Mapping[str, Floats] = {
+        end: np.divide(
+            rows[f"energy_{end}_mj"].to_numpy(), energy, out=np.ones_like(energy), where=energy > 0
+        )
+        for end in ("low", "high")
+    }
+    of = replays.work.signature.astype(np.int64)
+    return PredictedCosts(
+        predicted.gpu,
+        costs.energy_j,
+        ends["low"][of],
+        ends["high"][of],
+        replays.rows.family.astype(str)[of],
+        float(replays.predicted.idle_w[0]),
+    )

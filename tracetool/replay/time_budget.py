@@ -1,0 +1,162 @@
+"""The time budget of a run: computing, communication, copies and idle time by cause, in ms, % and J."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from tracetool.core.arrays import Floats
+from tracetool.replay.set_energy import RunEnergies, SetEnergy, SetTimes, run_energies
+from tracetool.replay.time_parts import BUSY, PARTS, TimeParts, time_parts
+from tracetool.tables.run import Run
+from tracetool.tables.schema import load_schema
+
+#: Name of the row that all parts sum to.
+WHOLE: Final = "run"
+
+
+@dataclass(frozen=True)
+class TimeBudget:
+    """A run's time and energy by what it was spent on.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The ``time_budget`` table: of all GPUs together (``device`` null), then of each.
+    span_ms : float
+        The run's window, from its first start to its last end. [ms]
+    devices : int
+        GPUs that worked; times of all together sum to ``devices`` windows.
+    notes : tuple of str
+        What the figures rest on.
+    """
+
+    frame: pl.DataFrame
+    span_ms: float
+    devices: int
+    notes: tuple[str, ...] = ()
+
+    def together(self) -> pl.DataFrame:
+        """Return the parts of all GPUs together, and the run."""
+        return self.frame.filter(pl.col("device").is_null())
+
+
+def time_budget(
+    run: Run | str | os.PathLike[str],
+    *,
+    gpu: str | None = None,
+    power: Sequence[Path] = (),
+    tz: str | None = None,
+    energies: RunEnergies | None = None,
+) -> TimeBudget:
+    """Return the time budget of a run.
+
+    Parameters
+    ----------
+    run : Run or path
+        The run.
+    gpu : str, optional
+        Name of the GPU; by default the one the run recorded.
+    power : sequence of path
+        Power logs in place of the run's.
+    tz : str, optional
+        Zone of those logs.
+    energies : RunEnergies, optional
+        Where they have been made already.
+
+    Raises
+    ------
+    BadInput
+        If the run holds no activity, or a log that was given cannot be used.
+    """
+    opened = run if isinstance(run, Run) else Run.open(run)
+    told = energies or run_energies(opened, gpu=gpu, power=power, tz=tz)
+    parts = time_parts(opened)
+    each = [_device_rows(told, one) for one in parts]
+    whole = _together(each)
+    frame = pl.concat(
+        [pl.DataFrame(rows, infer_schema_length=None) for rows in (whole, *each)], how="vertical_relaxed"
+    )
+    notes = list(told.notes)
+    if told.measured is not None:
+        notes += told.measured.notes
+    return TimeBudget(
+        load_schema("time_budget").conform(frame), parts[0].span_ns * 1e-6, len(parts), tuple(notes)
+    )
+
+
+def _sets(one: TimeParts) -> SetTimes:
+    """Return the parts of one GPU as sets, the whole last."""
+    shared_s = one.shared_s.sum(axis=0)
+    n = len(shared_s)
+    share = np.zeros((len(PARTS) + 1, n))
+    share[: len(BUSY)] = np.divide(one.shared_s, shared_s, out=np.zeros((len(BUSY), n)), where=shared_s > 0)
+    share[0, shared_s <= 0] = 1.0  # what lasts no time has its energy all the same
+    share[-1] = 1.0
+    gap_s, idle_s = (np.append(v, v.sum()) for v in (one.gap_s, one.idle_s))
+    return SetTimes(one.rows, share, shared_s, gap_s, idle_s)
+
+
+def _device_rows(told: RunEnergies, one: TimeParts) -> list[dict[str, Any]]:
+    sets = _sets(one)
+    measured = told.measured_of(one.device, sets)
+    if measured is not None and not np.isfinite(measured.energy_j[-1]):
+        measured = None
+    predicted = None if told.predicted is None else told.predicted.of(sets)
+    time_ms = np.append(one.part_ns, one.span_ns) * 1e-6
+    return _rows(one.device, time_ms, measured, predicted)
+
+
+def _rows(
+    device: int | None, time_ms: Floats, measured: SetEnergy | None, predicted: SetEnergy | None
+) -> list[dict[str, Any]]:
+    best = measured or predicted
+    rows = []
+    for i, part in enumerate((*PARTS, WHOLE)):
+        row: dict[str, Any] = {
+            "device": device,
+            "part": part,
+            "source": None if best is None else "measured" if measured is not None else "predicted",
+            "time_ms": float(time_ms[i]),
+            "time_share": float(time_ms[i] / time_ms[-1]) if time_ms[-1] > 0 else 0.0,
+        }
+        for stem, energy in (("", best), ("predicted_", predicted)):
+            row |= {
+                f"{stem}energy_j": None if energy is None else float(energy.energy_j[i]),
+                f"{stem}energy_low_j": None if energy is None else float(energy.low_j[i]),
+                f"{stem}energy_high_j": None if energy is None else float(energy.high_j[i]),
+            }
+        whole_j = 0.0 if best is None else float(best.energy_j[-1])
+        row["share"] = row["energy_j"] / whole_j if best is not None and whole_j > 0 else None
+        joules = row["energy_j"]
+        row["power_w"] = 1e3 * joules / row["time_ms"] if joules is not None and row["time_ms"] > 0 else None
+        rows.append(row)
+    return rows
+
+
+def _together(each: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Return the parts of all GPUs: energies and times add up, errors of GPUs are independent."""
+    sources = {rows[-1]["source"] for rows in each}
+    source = sources.pop() if len(sources) == 1 else None if None in sources else "measured, predicted"
+
+    def summed(stem: str) -> SetEnergy | None:
+        values = [
+            [[r[f"{stem}energy{end}_j"] for r in rows] for rows in each] for end in ("", "_low", "_high")
+        ]
+        if any(v is None for end in values for rows in end for v in rows):
+            return None
+        middle, low, high = (np.array(v, dtype=np.float64) for v in values)
+        total = middle.sum(axis=0)
+        down, up = (np.sqrt(((middle - v) ** 2).sum(axis=0)) for v in (low, high))
+        return SetEnergy(total, total - down, total + up, np.zeros(len(total), np.int64))
+
+    time_ms = np.sum([[r["time_ms"] for r in rows] for rows in each], axis=0)
+    best, predicted = summed(""), summed("predicted_")
+    rows = _rows(None, time_ms, best, predicted)
+    return [{**row, "source": source if best is not None else None} for row in rows]

@@ -1,0 +1,218 @@
+"""What every moment of a recorded timeline was spent on, to the nanosecond."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from tracetool.core.arrays import Bools, Floats, Ints
+from tracetool.families import names
+from tracetool.kernels.refine import families_of
+from tracetool.measure.timeline import GAP_HOLD_S
+from tracetool.replay.activities import KERNEL_COLUMNS, read_activities, without_pauses
+from tracetool.replay.dependencies import dependency_graph, meetings
+from tracetool.replay.gaps import Gap, gap_reasons
+from tracetool.replay.longest import solve
+from tracetool.replay.scratch import Memory
+from tracetool.tables.run import Run
+
+#: Parts of the time with activity, in the order they are reported.
+BUSY: Final = ("computing", "overlapped communication", "exposed communication", "copies")
+#: Causes of idle time, in the order they are reported, and the reasons of gaps they hold.
+IDLE: Final = {
+    "idle: host-bound": (Gap.HOST,),
+    "idle: sync": (Gap.SYNC,),
+    "idle: dependency": (Gap.DEPENDENCY, Gap.COMMUNICATION),
+    "idle: other GPUs": (Gap.TAIL,),
+    "idle: unexplained": (Gap.UNKNOWN,),
+}
+PARTS: Final = (*BUSY, *IDLE)
+_COPIES: Final = ("memcpy", "memset")
+_COMPUTE, _LINK, _COPY = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class TimeParts:
+    """One GPU of a run, its window cut into parts.
+
+    Attributes
+    ----------
+    part_ns : array of int, shape (parts,)
+        Time of each of :data:`PARTS`; they sum to ``span_ns``. [ns]
+    shared_s : array, shape (busy parts, n)
+        Of each activity, its share of each part of the busy time: moments in which several run are divided
+        equally. [s]
+    gap_s, idle_s : array, shape (parts,)
+        Of the idle parts, the time up to a second after an activity, and the rest. [s]
+    """
+
+    device: int
+    rows: Ints  # (n,) rows of the kernels table
+    part_ns: Ints
+    span_ns: int
+    shared_s: Floats
+    gap_s: Floats
+    idle_s: Floats
+
+
+@dataclass(frozen=True)
+class IdleTimes:
+    """Idle times of one GPU."""
+
+    start_ns: Ints  # (g,) [ns]
+    end_ns: Ints
+    before: Ints  # (g,) row of the activity that ends each, -1 where none does
+    after: Ints  # (g,) row of the last activity before it, -1 where there is none
+
+
+def idle_times(start_ns: Ints, end_ns: Ints, rows: Ints, span_ns: tuple[int, int]) -> IdleTimes:
+    """Return when a GPU has no activity within the run's window.
+
+    Parameters
+    ----------
+    start_ns, end_ns : array of int, shape (n,)
+        Its activities, in any order. [ns]
+    rows : array of int, shape (n,)
+        Their rows in the kernels table.
+    span_ns : (int, int)
+        First start and last end of the run. [ns]
+    """
+    order = np.argsort(start_ns, kind="stable")
+    start, end, row = start_ns[order], end_ns[order], rows[order]
+    reach = np.maximum.accumulate(end)
+    # the activity whose end is the running maximum
+    newest = np.maximum.accumulate(np.where(end >= reach, np.arange(len(end)), 0))
+    opens = np.flatnonzero(start[1:] > reach[:-1])
+    begin = np.concatenate([[span_ns[0]], reach[opens], reach[-1:]])
+    stop = np.concatenate([start[:1], start[opens + 1], [span_ns[1]]])
+    before = np.concatenate([row[:1], row[opens + 1], [-1]])
+    after = np.concatenate([[-1], row[newest[opens]], row[newest[-1:]]])
+    lasting = stop > begin
+    return IdleTimes(begin[lasting], stop[lasting], before[lasting], after[lasting])
+
+
+def time_parts(run: Run) -> list[TimeParts]:
+    """Cut the window of every GPU of a run into computing, communication, copies and idle time by cause.
+
+    The window is the run's, from its first start to its last end. A moment in which a collective and a
+    computing kernel run is overlapped communication; with copies alone it is copies.
+    """
+    kernels = run.table("kernels", KERNEL_COLUMNS)
+    start = kernels["start_ns"].to_numpy()
+    end = start + kernels["duration_ns"].to_numpy()
+    span = int(start.min()), int(end.max())
+    kind = activity_kinds(run, kernels)
+    reasons = _gap_causes(run, kernels, kind == _LINK)
+    parts = []
+    for device in kernels["device"].unique().sort().to_list():
+        rows = np.flatnonzero(kernels["device"].to_numpy() == device)
+        busy_ns, shared_s = busy_parts(start[rows], end[rows], kind[rows])
+        idle = idle_times(start[rows], end[rows], rows, span)
+        length_ns = idle.end_ns - idle.start_ns
+        cause = np.where(idle.before >= 0, reasons[idle.before], int(Gap.TAIL))
+        cause = np.where(idle.after < 0, int(Gap.TAIL), cause)  # others had begun before it
+        held_s = np.where(idle.after >= 0, np.minimum(length_ns * 1e-9, GAP_HOLD_S), 0.0)
+        rest_s = length_ns * 1e-9 - held_s
+        idle_ns = np.array([length_ns[np.isin(cause, c)].sum() for c in IDLE.values()], dtype=np.int64)
+        empty = np.zeros(len(BUSY))
+        by_cause = [np.isin(cause, c) for c in IDLE.values()]
+        parts.append(
+            TimeParts(
+                int(device),
+                rows,
+                np.concatenate([busy_ns, idle_ns]),
+                span[1] - span[0],
+                shared_s,
+                np.concatenate([empty, [held_s[c].sum() for c in by_cause]]),
+                np.concatenate([empty, [rest_s[c].sum() for c in by_cause]]),
+            )
+        )
+    return parts
+
+
+def activity_kinds(run: Run, kernels: pl.DataFrame) -> Ints:
+    """Return which activities compute (0), communicate (1) and copy (2). Shape (n,)."""
+    signatures = run.signatures.sort("signature")
+    family = families_of(signatures)
+    link = (family == names.COLLECTIVE).fill_null(value=False).to_numpy()
+    copy = signatures["kind"].is_in(_COPIES).to_numpy()
+    by_signature = np.where(copy, _COPY, np.where(link, _LINK, _COMPUTE))
+    place = np.searchsorted(signatures["signature"].to_numpy(), kernels["signature"].to_numpy())
+    return np.asarray(by_signature[place], dtype=np.int64)
+
+
+def busy_parts(start_ns: Ints, end_ns: Ints, kind: Ints) -> tuple[Ints, Floats]:
+    """Return the time of each busy part of one GPU, and every activity's share of each.
+
+    Parameters
+    ----------
+    start_ns, end_ns : array of int, shape (n,)
+        Activities. [ns]
+    kind : array of int, shape (n,)
+        0 computing, 1 communication, 2 copy.
+
+    Returns
+    -------
+    part_ns : array of int, shape (4,)
+        Time of each of :data:`BUSY`. [ns]
+    shared_s : array, shape (4, n)
+        Share of each activity; the sum over activities is ``part_ns``. [s]
+
+    Examples
+    --------
+    >>> part_ns, shared_s = busy_parts(np.array([0, 5]), np.array([10, 20]), np.array([0, 1]))
+    >>> part_ns.tolist()
+    [5, 5, 10, 0]
+    """
+    n = len(start_ns)
+    moment = np.concatenate([start_ns, end_ns])
+    order = np.argsort(moment, kind="stable")
+    moment = moment[order]
+    step_ns = np.diff(moment)
+    running = []
+    for k in (_COMPUTE, _LINK, _COPY):
+        one = (kind == k).astype(np.int64)
+        running.append(np.cumsum(np.concatenate([one, -one])[order])[:-1])
+    compute, link, copy = running
+    alive = compute + link + copy
+    states: list[Bools] = [
+        (compute > 0) & (link == 0),
+        (compute > 0) & (link > 0),
+        (compute == 0) & (link > 0),
+        (compute == 0) & (link == 0) & (copy > 0),
+    ]
+    part_ns = np.array([int(step_ns[state].sum()) for state in states], dtype=np.int64)
+    shared_s = np.zeros((len(states), n))
+    first, last = np.searchsorted(moment, start_ns), np.searchsorted(moment, end_ns)
+    for i, state in enumerate(states):
+        each_s = np.where(state, step_ns / np.maximum(alive, 1), 0.0) * 1e-9
+        total_s = np.concatenate([[0.0], np.cumsum(each_s)])
+        shared_s[i] = total_s[last] - total_s[first]
+    return part_ns, shared_s
+
+
+def _gap_causes(run: Run, kernels: pl.DataFrame, collective: Bools) -> Ints:
+    """Return, for each activity, why its GPU stood idle before it, if it did. Shape (n,)."""
+    work, calls = read_activities(kernels, run.table("host_calls"))
+    work, pauses = without_pauses(work)
+    met = meetings(work, np.where(collective, work.signature.astype(np.int64), -1))
+    graph, _ = dependency_graph(work, calls, met=met)
+    node_ns = np.zeros(len(graph))
+    node_ns[graph.node] = work.duration_ns
+    if len(graph.met):
+        node_ns[graph.node[graph.met]] = 0.0
+        node_ns[graph.transfer] = graph.duration_ns[graph.transfer]
+    _, binding, released_ns = solve(graph, node_ns, Memory())
+    reach_ns = np.zeros(len(work))
+    for device in np.unique(work.device):
+        rows = np.flatnonzero(work.device == device)
+        order = rows[np.argsort(work.start_ns[rows], kind="stable")]
+        until = np.maximum.accumulate(work.end_ns[order])
+        reach_ns[order] = np.concatenate([work.start_ns[order[:1]], until[:-1]])
+    reason = gap_reasons(graph, binding, released_ns, np.arange(len(work)), reach_ns, collective)
+    if pauses.count:  # what was taken out of the timeline has no cause in it
+        reason[:] = int(Gap.UNKNOWN)
+    return reason

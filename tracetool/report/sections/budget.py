@@ -1,0 +1,29 @@
+"""What the run's time and energy were spent on."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from tracetool.core.figures import counted, number
+from tracetool.report.pictures.time_budget import budget_picture, part_colors
+from tracetool.report.run_page import RunPage
+from tracetool.report.sections.section import Section, legend_html, picture_html, table_html
+from tracetool.report.terminal.summarized import budget_rows
+
+
+def budget(page: RunPage) -> Section | None:
+    """Return the time budget: a bar of time, one of joules, and the table."""
+    spent = page.budget
+    if spent is None:
+        return None
+    whole = spent.together().row(-1, named=True)
+    energy = ""
+    if whole["energy_j"] is not None:
+        energy = f" and {number(whole['energy_j'])} J, {whole['source']},"
+    gpus = f" on {counted(spent.devices, 'GPU')}" if spent.devices > 1 else ""
+    intro = f"{number(spent.span_ms)} ms{gpus}{energy} by what they were spent on; parts sum to the run."
+    seen = spent.together().filter(pl.col("time_ms") > 0)["part"].to_list()
+    colors = [(part, color) for part, color in part_colors().items() if part in seen]
+    body = picture_html(budget_picture(spent), "Time and energy budget") + legend_html(colors)
+    rows = budget_rows(spent).rename({"name": "part"})
+    return Section("budget", "Time and energy budget", intro, body + table_html(rows, "Parts of the run"))

@@ -1,0 +1,56 @@
+"""How the time budget of a run looks on the console."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from tracetool.core.figures import counted, number
+from tracetool.report.console import show_table
+from tracetool.report.sentences import open_console, say
+
+if TYPE_CHECKING:
+    from tracetool.replay.time_budget import TimeBudget
+
+_HEADERS: Final = {"name": "part", "share": "share", "time_share": "of time", "power_w": "mean W"}
+
+
+def budget_rows(budget: TimeBudget) -> pl.DataFrame:
+    """Return the parts that took any time, the whole last, as people read them: energy and share first."""
+    rows = budget.together().filter(pl.col("time_ms") > 0)
+    return rows.select(
+        pl.col("part").alias("name"),
+        "energy_j",
+        "energy_low_j",
+        "energy_high_j",
+        (100.0 * pl.col("share")).alias("share_pct"),
+        "time_ms",
+        (100.0 * pl.col("time_share")).alias("time_share_pct"),
+        "power_w",
+        "predicted_energy_j",
+    )
+
+
+def print_budget(budget: TimeBudget, written: Sequence[str | os.PathLike[str]]) -> None:
+    """Print the parts of a run."""
+    screen = open_console()
+    whole = budget.together().row(-1, named=True)
+    energy = ""
+    if whole["energy_j"] is not None:
+        ends = f"{number(whole['energy_low_j'])} to {number(whole['energy_high_j'])}"
+        energy = f"; {number(whole['energy_j'])} J {whole['source']} (90 %: {ends})"
+    gpus = f" on {counted(budget.devices, 'GPU')}" if budget.devices > 1 else ""
+    say(screen, f"Run of {number(budget.span_ms)} ms{gpus}{energy}", "bold")
+    rows = budget_rows(budget)
+    if whole["source"] != "measured":
+        rows = rows.drop("predicted_energy_j")
+    show_table(rows, console=screen, headers=_HEADERS)
+    if budget.devices > 1:
+        say(screen, f"times are summed over {budget.devices} GPUs; -o or --json has each")
+    for note in budget.notes:
+        say(screen, f"note: {note}", "dim")
+    for path in written:
+        say(screen, f"wrote {path}")
