@@ -38,7 +38,7 @@ def test_a_run_beside_its_base_is_one_page(folders: Path, capsys: pytest.Capture
     said = json.loads(capsys.readouterr().out)
     text = out.read_text("utf-8")
     sections = re.findall(r'<section id="(\w+)"', text)
-    assert sections[0] == "against"
+    assert sections[0] == "budget"
     assert {"where", "timeline", "agreement", "clocks", "kernels", "provenance"} <= set(sections)
     assert "Why the energy changed" in text
     assert said["path"] == str(out)

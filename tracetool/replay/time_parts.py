@@ -13,6 +13,7 @@ from tracetool.families import names
 from tracetool.kernels.refine import families_of
 from tracetool.measure.timeline import GAP_HOLD_S
 from tracetool.replay.activities import KERNEL_COLUMNS, read_activities, without_pauses
+from tracetool.replay.budget import COPIES
 from tracetool.replay.dependencies import dependency_graph, meetings
 from tracetool.replay.gaps import Gap, gap_reasons
 from tracetool.replay.longest import solve
@@ -30,7 +31,6 @@ IDLE: Final = {
     "idle: unexplained": (Gap.UNKNOWN,),
 }
 PARTS: Final = (*BUSY, *IDLE)
-_COPIES: Final = ("memcpy", "memset")
 _COMPUTE, _LINK, _COPY = 0, 1, 2
 
 
@@ -138,7 +138,7 @@ def activity_kinds(run: Run, kernels: pl.DataFrame) -> Ints:
     signatures = run.signatures.sort("signature")
     family = families_of(signatures)
     link = (family == names.COLLECTIVE).fill_null(value=False).to_numpy()
-    copy = signatures["kind"].is_in(_COPIES).to_numpy()
+    copy = signatures["kind"].is_in(COPIES).to_numpy()
     by_signature = np.where(copy, _COPY, np.where(link, _LINK, _COMPUTE))
     place = np.searchsorted(signatures["signature"].to_numpy(), kernels["signature"].to_numpy())
     return np.asarray(by_signature[place], dtype=np.int64)
