@@ -271,7 +271,7 @@ def main() -> None:
         "v100-pcie",
         PowerRows.concat([on_constant_data(loops), applications]),
         voltage=curve,
-        efficiency=MemoryEfficiency(905.0, 440.0, 0.302),
+        efficiency=MemoryEfficiency(930.0, 407.0, 0.336),
         as_read=PowerRows.concat([loops, applications]),
     )
     a100 = load_gpu("a100-sxm")

@@ -8,12 +8,13 @@ import pytest
 from tests.model.boards import monitored, texts
 from tracetool.core.operators import OperatorColumns
 from tracetool.hardware.load import load_gpu
+from tracetool.hardware.priors import prior_table
 from tracetool.model.anchor import Anchor
 from tracetool.model.counters import counted_shares
 from tracetool.model.memory_efficiency import MemoryEfficiency, memory_efficiency
 from tracetool.model.predict import predict_rows
-from tracetool.model.shares import OVERLAP
 
+OVERLAP = prior_table("monitor.overlap")["kernel"]
 CLOCKS = np.array([600.0, 800.0, 1000.0, 1200.0, 1380.0])
 
 

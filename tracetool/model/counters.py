@@ -16,7 +16,7 @@ from tracetool.hardware.priors import prior_number, prior_table
 from tracetool.model.activity import has_activity, has_mix, with_unseen, work_of_activity
 from tracetool.model.anchor import Anchor
 from tracetool.model.anchor_groups import kernels
-from tracetool.model.shares import OVERLAP, PROGRAM_S, TimeShares, shares_of_activity
+from tracetool.model.shares import PROGRAM_S, TimeShares, shares_of_activity
 
 
 def from_counters(rows: OperatorColumns) -> Bools:
@@ -65,7 +65,8 @@ def with_fitted_split(
     """
     core, memory = _core_and_memory(anchor, shares, clock_mhz, mem_clock_mhz)
     fixed = anchor.duration_s * shares.fixed
-    duration = (core**OVERLAP + memory**OVERLAP) ** (1 / OVERLAP) + fixed[:, None]
+    overlap = shares.overlap[:, None]
+    duration = (core**overlap + memory**overlap) ** (1 / overlap) + fixed[:, None]
     chosen = fitted[:, None]
     return replace(
         timing,
@@ -102,7 +103,8 @@ def counter_timing(
     mem = anchor.mem_clock_mhz if mem_clock_mhz is None else np.full(len(rows), mem_clock_mhz)
     core, memory = _core_and_memory(anchor, shares, clock_mhz, mem_clock_mhz)
     fixed = anchor.duration_s * shares.fixed
-    duration = (core**OVERLAP + memory**OVERLAP) ** (1 / OVERLAP) + fixed[:, None]
+    overlap = shares.overlap[:, None]
+    duration = (core**overlap + memory**overlap) ** (1 / overlap) + fixed[:, None]
     work = work_of_activity(rows, gpu, anchor.duration_s, anchor.clock_mhz)
     bound = np.where(memory > core, BOUNDS.index("dram"), BOUNDS.index("fp32"))
     bound = np.where(fixed[:, None] > np.maximum(core, memory), BOUNDS.index("launch"), bound)
@@ -168,15 +170,16 @@ _LOG_SD_PER_OCTAVE, _LOG_SD_OF_MEMORY = (
 
 @dataclass(frozen=True)
 class _Split:
-    """Shares at the highest clock: memory's of what moves, raised to the norm; and the host's. Shape (n,)."""
+    """Shares at the highest clock: memory's of what moves, raised to the norm; the host's; the norm. (n,)."""
 
     memory: Floats
     host: Floats
+    overlap: Floats
 
     def time(self, slower_core: Floats, slower_memory: Floats) -> Floats:
         """Return the time relative to that at the highest clock."""
-        core = (1.0 - self.memory) * slower_core**OVERLAP
-        moving = (core + self.memory * slower_memory**OVERLAP) ** (1.0 / OVERLAP)
+        core = (1.0 - self.memory) * slower_core**self.overlap
+        moving = (core + self.memory * slower_memory**self.overlap) ** (1.0 / self.overlap)
         return np.asarray(self.host + (1.0 - self.host) * moving)
 
 
@@ -213,17 +216,18 @@ def shares_over_clocks(
     core = top / clock_mhz[rows]
     memory = shares.efficiency.at(clock_mhz[rows]) / shares.efficiency.at(top)
     at_top = _at_top(shares, rows, core, memory)
-    believed = _Split(_mean(at_top.memory, group), _mean(at_top.host, group))
+    believed = _Split(_mean(at_top.memory, group), _mean(at_top.host, group), _mean(at_top.overlap, group))
     spread = np.where(_mean(active[rows].astype(np.float64), group) > 0.5, _SHARE_SD, _UNSEEN_SD)
     log_time = np.log(duration_s[rows])
     program = _mean(log_time, group) >= np.log(PROGRAM_S)
     fitted = _fitted(log_time, core, memory, group, believed, spread, program)
-    split = _Split(fitted.memory[group], fitted.host[group])
+    split = _Split(fitted.memory[group], fitted.host[group], fitted.overlap[group])
     moving = split.time(core, memory)
     free = np.maximum(moving - split.host, 1e-12) / (1.0 - split.host)
     columns = {
-        "core": (1.0 - split.memory) ** (1 / OVERLAP) * core / free,
-        "memory": split.memory ** (1 / OVERLAP) * memory / free,
+        "core": (1.0 - split.memory) ** (1 / split.overlap) * core / free,
+        "memory": split.memory ** (1 / split.overlap) * memory / free,
+        "overlap": split.overlap,
         "fixed": split.host / moving,
         "log_sd_per_octave": _LOG_SD_PER_OCTAVE
         + _LOG_SD_OF_MEMORY * _mean(shares.memory[rows], group)[group],
@@ -236,13 +240,15 @@ def shares_over_clocks(
 
 def _at_top(shares: TimeShares, rows: Ints, core: Floats, memory: Floats) -> _Split:
     """Return what the shares at each row's own clock are at the highest one."""
-    of_core = (shares.core[rows] / core) ** OVERLAP
-    of_memory = (shares.memory[rows] / memory) ** OVERLAP
-    moving = (of_core + of_memory) ** (1.0 / OVERLAP)
+    overlap = shares.overlap[rows]
+    of_core = (shares.core[rows] / core) ** overlap
+    of_memory = (shares.memory[rows] / memory) ** overlap
+    moving = (of_core + of_memory) ** (1.0 / overlap)
     host = shares.fixed[rows]
     return _Split(
         of_memory / np.maximum(of_core + of_memory, 1e-12),
         np.minimum(host / np.maximum(host + (1.0 - host) * moving, 1e-12), _MOST_HOST),
+        overlap,
     )
 
 
@@ -259,21 +265,23 @@ def _fitted(
 
     A kernel has no host in its time, so only a program's host share is searched.
     """
-    best = _Split(believed.memory.copy(), believed.host.copy())
+    best = _Split(believed.memory.copy(), believed.host.copy(), believed.overlap)
     least = np.full(len(program), np.inf)
     for step in _STEPS if program.any() else (0.0,):
         room = np.where(step > 0, _MOST_HOST - believed.host, believed.host)
         host = believed.host + step * room * program
         for share in _SHARES:
-            split = _Split(np.full(len(program), share), host)
-            model = _Split(split.memory[group], split.host[group]).time(core, memory)
+            overlap = believed.overlap[group]
+            model = _Split(np.full(len(group), share), host[group], overlap).time(core, memory)
             level = log_time - np.log(model)
             off = (level - _mean(level, group)[group]) / _TIME_SD
             cost = np.bincount(group, off**2, len(program)) + (step / _HOST_SD) ** 2
             cost += ((share - believed.memory) / spread) ** 2
             better = cost < least
             least = np.where(better, cost, least)
-            best = _Split(np.where(better, share, best.memory), np.where(better, host, best.host))
+            best = _Split(
+                np.where(better, share, best.memory), np.where(better, host, best.host), best.overlap
+            )
     return best
 
 

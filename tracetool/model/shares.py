@@ -13,9 +13,9 @@ from tracetool.hardware.priors import prior_number, prior_table
 from tracetool.model.activity import has_mix
 from tracetool.model.memory_efficiency import MemoryEfficiency, memory_efficiency
 
-#: Norm in which core and memory time overlap: 1 would be one after the other, large both at once.
-OVERLAP = prior_number("monitor.overlap")
-_FULL_MEMORY = prior_number("monitor.full_memory")
+#: Norm in which core and memory time overlap: 1 would be one after the other, large both at once. A program
+#: is many kernels, each bound by its own, so its norm is lower than a kernel's.
+_OVERLAP, _FULL_MEMORY = prior_table("monitor.overlap"), prior_table("monitor.full_memory")
 #: A measurement this long is a program's run, not a kernel: part of it is its host's. [s]
 PROGRAM_S = prior_number("monitor.program")
 _HOST_SHARE, _HOST_PER_IDLE = prior_number("monitor.host_share"), prior_number("monitor.host_per_idle")
@@ -40,6 +40,8 @@ class TimeShares:
         :math:`s_f`.
     efficiency : MemoryEfficiency
         :math:`G`.
+    overlap : array
+        :math:`p`.
     log_sd_per_octave : array
         Spread of the logarithm of the ratio of two times, per doubling of the clock between them.
     """
@@ -48,6 +50,7 @@ class TimeShares:
     memory: Floats
     fixed: Floats
     efficiency: MemoryEfficiency
+    overlap: Floats
     log_sd_per_octave: Floats
 
     def take(self, rows: Ints) -> TimeShares:
@@ -57,6 +60,7 @@ class TimeShares:
             self.memory[rows],
             self.fixed[rows],
             self.efficiency,
+            self.overlap[rows],
             self.log_sd_per_octave[rows],
         )
 
@@ -80,8 +84,12 @@ def shares_of_activity(
     """
     efficiency = memory_efficiency(gpu)
     busy = np.clip(rows.number("act_dram", 0.0), 0.0, 1.0)
-    memory = np.minimum(1.0, busy * efficiency.at(clock_mhz) / _FULL_MEMORY)
-    core = (1.0 - memory**OVERLAP) ** (1.0 / OVERLAP)
+    program = duration_s >= PROGRAM_S
+    full, overlap = (
+        np.where(program, by_kind["program"], by_kind["kernel"]) for by_kind in (_FULL_MEMORY, _OVERLAP)
+    )
+    memory = np.minimum(1.0, busy * efficiency.at(clock_mhz) / full)
+    core = (1.0 - memory**overlap) ** (1.0 / overlap)
     of_kernel = np.where(
         active, _SD_PER_OCTAVE["core"] + _SD_PER_OCTAVE["memory"] * memory, _SD_PER_OCTAVE["no_activity"]
     )
@@ -90,7 +98,8 @@ def shares_of_activity(
         memory=memory,
         fixed=np.where(active | ~has_mix(rows), host_share(rows, gpu, duration_s, clock_mhz), 0.0),
         efficiency=efficiency,
-        log_sd_per_octave=np.where(duration_s >= PROGRAM_S, _SD_PER_OCTAVE["program"], of_kernel),
+        overlap=overlap,
+        log_sd_per_octave=np.where(program, _SD_PER_OCTAVE["program"], of_kernel),
     )
 
 
