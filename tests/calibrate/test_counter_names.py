@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tracetool.calibrate.counter_names import with_counter_names
 from tracetool.calibrate.tables import read_measured
 from tracetool.hardware.load import load_gpu
+from tracetool.tables.counter_names import with_counter_names
 
 GPU = load_gpu("a100-sxm")
 

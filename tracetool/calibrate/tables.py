@@ -10,7 +10,6 @@ from typing import Final, Literal
 import numpy as np
 import polars as pl
 
-from tracetool.calibrate.counter_names import DURATIONS, POWERS, with_counter_names, with_our_names
 from tracetool.calibrate.power_fit import coefficient_vector
 from tracetool.calibrate.power_rows import (
     PowerRows,
@@ -31,6 +30,7 @@ from tracetool.model.power_calibration import BASE
 from tracetool.model.power_priors import prior_calibration
 from tracetool.model.timing import time_rows
 from tracetool.replay.operator_tables import as_columns, load_table, read_table
+from tracetool.tables.counter_names import DURATIONS, POWERS, with_counter_names, with_our_names
 
 Kind = Literal["idle", "activity", "sweep", "operators"]
 

@@ -12,7 +12,6 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from tracetool.calibrate.counter_names import with_our_names
 from tracetool.calibrate.fit_time import TimeFit, fit_time
 from tracetool.calibrate.runs import check_board
 from tracetool.calibrate.time import FEWEST_ROWS, LawFit
@@ -27,6 +26,7 @@ from tracetool.model.time_files import time_calibration_of
 from tracetool.replay.operator_tables import load_table, read_table
 from tracetool.replay.recorded import recorded
 from tracetool.replay.run_rows import run_rows
+from tracetool.tables.counter_names import with_our_names
 from tracetool.tables.run import Run
 from tracetool.tables.run_folder import is_run_path
 

@@ -19,11 +19,15 @@ from tracetool.model.dynamic import tensor_key
 
 #: Shares the monitor reports, by column.
 ACTIVITY = ("act_sm", "act_dram", "act_tensor", "act_fp16", "act_fp32", "act_fp64")
+#: Shares of units that a profiler sees and a monitor does not.
+MORE_ACTIVITY = ("act_l2", "act_shared", "act_int", "act_sfu")
 #: Warps resident on the SMs, as a share of the most they hold; stands beside the shares where it is known.
 OCCUPANCY = "act_occupancy"
 #: Powers that a pipe's share of cycles and the warps of an active SM cost.
 _UNSEEN, _FED = prior_number("monitor.unseen"), prior_number("monitor.fed")
 _USUALLY_FED = prior_number("monitor.usually_fed")
+#: Energy of an FP16 operation on CUDA cores over that of an FP32 one: half of the operands' bits.
+_HALF_ENERGY = prior_number("power.half_of_single")
 #: Instruction classes of a static mix, by column.
 MIX = (
     "mix_mem_gl", "mix_mem_loc", "mix_int_add", "mix_int_mul", "mix_int_div", "mix_int_bw",
@@ -51,7 +55,8 @@ def work_of_activity(rows: OperatorColumns, gpu: Gpu, duration_s: Floats, clock_
     """Return the counts behind the activity of each row over its duration.
 
     The memory's share is of its peak rate, the others of their pipe's at ``clock_mhz``. Traffic between
-    L2 and the SMs is not reported: at least what memory delivers passes through it.
+    L2 and the SMs is reported by profilers only: at least what memory delivers passes through it. FP16
+    operations of CUDA cores count as the FP32 ones that cost as much.
     """
     cycles = clock_mhz * 1e6 * duration_s
     share = {c: np.clip(rows.number(c, 0.0), 0.0, 1.0) for c in ACTIVITY}
@@ -60,13 +65,19 @@ def work_of_activity(rows: OperatorColumns, gpu: Gpu, duration_s: Floats, clock_
     def count(column: str, pipe: str) -> Floats:
         return np.asarray(share[column] * gpu.rate(pipe) * gpu.sm_count * cycles)
 
+    more = {c: np.clip(rows.number(c, 0.0), 0.0, 1.0) for c in MORE_ACTIVITY}
+    through_l2 = more["act_l2"] * np.nan_to_num(gpu.l2_bytes_per_clock) * cycles
+
     return Work.of(
         len(rows),
         useful_flops=0.0,
         tensor_flops=share["act_tensor"] * _tensor_rate(rows, gpu) * gpu.sm_count * cycles,
-        fp32_flops=count("act_fp32", "fp32") + count("act_fp16", "fp16"),
+        fp32_flops=count("act_fp32", "fp32") + _HALF_ENERGY * count("act_fp16", "fp16"),
         fp64_flops=count("act_fp64", "fp64"),
-        l2_bytes=dram,
+        int_ops=more["act_int"] * gpu.rate("int") * gpu.sm_count * cycles,
+        sfu_ops=more["act_sfu"] * gpu.sfu_per_clock_sm * gpu.sm_count * cycles,
+        shared_bytes=more["act_shared"] * gpu.shared_bytes_per_clock_sm * gpu.sm_count * cycles,
+        l2_bytes=np.maximum(dram, through_l2),
         dram_bytes=dram,
     )
 

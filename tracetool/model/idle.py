@@ -22,6 +22,12 @@ def leakage_w(gpu: Gpu, clock_mhz: Numbers | float, calibration: PowerCalibratio
     return np.asarray(calibration.leakage_w_per_v * volt * np.exp(calibration.leakage_per_v * above))
 
 
+def leakage_change(calibration: PowerCalibration, temperature_c: Floats) -> Floats:
+    r"""Return what a chip leaks more at a temperature than at the reference: :math:`e^{k (T - T_0)} - 1`."""
+    rise = np.asarray(temperature_c, np.float64) - calibration.reference_c
+    return np.asarray(np.expm1(calibration.leakage_per_k * rise))
+
+
 def idle_power_w(
     gpu: Gpu,
     clock_mhz: Numbers | float,

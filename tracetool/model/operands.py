@@ -113,6 +113,11 @@ def _result_distance(first: Numbers, second: Numbers) -> float:
     return _share_of_bits(changed)
 
 
+def is_product_family(family: str) -> bool:
+    """Return whether a family multiplies matrices."""
+    return family in _PRODUCTS
+
+
 def is_product(rows: OperatorColumns) -> Bools:
     """Return which rows multiply matrices, whose power follows their content. Shape (n,)."""
     return np.isin(rows.family.astype(str), _PRODUCTS)

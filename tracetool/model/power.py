@@ -18,6 +18,7 @@ from tracetool.model.dynamic import active_energy_j, core_energy_j, outer_energy
 from tracetool.model.idle import core_voltage_v, idle_power_w
 from tracetool.model.operands import content_factor
 from tracetool.model.power_calibration import PowerCalibration
+from tracetool.model.power_transfer import stream_way
 from tracetool.model.residency import missed_bytes, streamed_bytes
 
 #: Parts that follow counts, not the time in which SMs hold a block.
@@ -99,7 +100,8 @@ def power_parts(
     # what operands hold scales all that the core domain switches for them
     content = content_factor(rows, timing.work)[:, None]
     squared = core_voltage_v(gpu, clock_mhz, power) ** 2
-    core = core_energy_j(timing.work, rows.text("dtype"), power, streamed_bytes(rows, timing.work))
+    way = streamed_bytes(rows, timing.work) * stream_way(rows, power)
+    core = core_energy_j(timing.work, rows.text("dtype"), power, way)
     outer = outer_energy_j(timing.work, missed_bytes(rows, timing.work, gpu), power)
     flat = np.ones_like(clock_mhz)
     active = timing.sm_active * fed_share(rows)[:, None]

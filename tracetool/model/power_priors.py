@@ -31,7 +31,8 @@ _REUSE, _WIRE_SHRINK = prior_number("power.reuse"), prior_number("power.wire_shr
 _WIRES = frozenset({"l2", "stream"})
 _MEMORY_ITSELF = prior_number("power.memory_itself")
 _LEAKAGE_SHARE, _MEMORY_SHARE = prior_number("power.leakage_share"), prior_number("power.memory_share")
-_AWAKE, _CLOCK_TREE = prior_number("power.awake"), prior_number("power.clock_tree")
+_AWAKE, _CLOCK_TREE = prior_table("power.awake"), prior_number("power.clock_tree")
+_AWAKE_LEAKS = prior_table("power.awake_leaks")
 _LINK_PJ = prior_number("power.link")
 _RELATIVE_SD = prior_number("power.relative_sd")
 
@@ -79,10 +80,11 @@ def prior_calibration(gpu: Gpu) -> PowerCalibration:
 
 
 def _awake_w(gpu: Gpu) -> float:
-    """Return what memory draws, clocked up, beyond the idle reading. [W]"""
+    """Return what memory and a chip at work draw, clocked up, beyond the idle reading. [W]"""
     if not gpu.memory_type.startswith("gddr") or not np.isfinite(gpu.dram_bytes_per_s):
         return 0.0
-    return _AWAKE * gpu.dram_bytes_per_s / 1e9
+    per_rate = _AWAKE.get(gpu.memory_type, _AWAKE["otherwise"])
+    return per_rate * gpu.dram_bytes_per_s / 1e9
 
 
 def _coefficients(
@@ -92,13 +94,16 @@ def _coefficients(
     floor_v = gpu.voltage.floor_v
     tree = _CLOCK_TREE * gpu.sm_count * scale
     rest = max(gpu.idle_w - tree * floor_v**2 * gpu.clock_min_mhz / 1e3, 0.0)
+    awake, leaks = _awake_w(gpu), _AWAKE_LEAKS.get(gpu.architecture, _AWAKE_LEAKS["otherwise"])
     return PowerCalibration(
         board_w=rest * (1 - _LEAKAGE_SHARE) * (1 - _MEMORY_SHARE),
-        memory_w=rest * (1 - _LEAKAGE_SHARE) * _MEMORY_SHARE + _awake_w(gpu),
-        leakage_w_per_v=rest * _LEAKAGE_SHARE / floor_v,
+        memory_w=rest * (1 - _LEAKAGE_SHARE) * _MEMORY_SHARE + (1 - leaks) * awake,
+        leakage_w_per_v=(rest * _LEAKAGE_SHARE + leaks * awake) / floor_v,
         clock_w_per_v2_ghz=tree,
         core_pj=MappingProxyType({k: v * count_scale(k, scale, wider) for k, v in core_7nm.items()}),
-        active_pj_per_clock_sm=active_pj * scale * width_scale(gpu.rate("fp32")),
+        active_pj_per_clock_sm=min(active_pj, _ACTIVE_PJ.get(gpu.vendor, active_pj))
+        * scale
+        * width_scale(gpu.rate("fp32")),
         dram_pj_per_byte=dram_pj(gpu.memory_type),
         link_pj_per_byte=_LINK_PJ,
         relative_sd=_RELATIVE_SD,

@@ -12,13 +12,34 @@ from types import MappingProxyType
 
 import numpy as np
 
+from tracetool.core.arrays import Floats
+from tracetool.core.operators import OperatorColumns
+from tracetool.families.registry import families_where
+from tracetool.families.spec import Sequence
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.priors import prior_number, prior_table
-from tracetool.model.power_calibration import PowerCalibration
+from tracetool.model.idle import idle_power_w
+from tracetool.model.power_calibration import BASE, PowerCalibration
 from tracetool.model.power_priors import count_scale, dram_pj, node_scale, width_scale
+from tracetool.model.thermal import thermal_resistance_c_per_w
 
+#: Most of a measured power that counts as base.
+MOST_BASE = prior_number("power.most_base")
+#: What a streamed byte costs of the fitted way where coefficients were carried, and whose.
+_STREAM_WAY = prior_number("carried_power.stream_way")
+_STREAMS = families_where(lambda family: family.sequence is Sequence.STREAM)
 #: Relative spread of a kernel's power that scaling the energies adds, and that a base nobody measured adds.
 _SCALED_SD, UNSEEN_BASE_SD = prior_table("carried_power.spread"), prior_number("carried_power.unseen_base")
+
+
+def stream_way(rows: OperatorColumns, power: PowerCalibration) -> Floats:
+    """Return what a byte of each row costs of the way fitted to activations of whole models. Shape (n,).
+
+    Where coefficients were carried or are priors, a kernel that only streams, in wide loads, pays less.
+    """
+    if power.basis == "calibrated":
+        return np.ones(len(rows))
+    return np.where(np.isin(rows.family.astype(str), _STREAMS), _STREAM_WAY, 1.0)
 
 
 def with_own_base(carried: PowerCalibration) -> PowerCalibration:
@@ -61,10 +82,42 @@ def transferred(
         link_pj_per_byte=source.link_pj_per_byte,
         relative_sd=float(np.linalg.norm([source.relative_sd, added, UNSEEN_BASE_SD])),
         leakage_per_k=source.leakage_per_k,
-        # Coolers are sized for the GPU's limit: a watt warms a large GPU less.
-        leakage_per_w=source.leakage_per_w * source_gpu.power_limit_w / target.power_limit_w,
+        leakage_per_w=_heating(source, source_gpu, target),
         basis="transferred",
         carried_from=source_gpu.name,
         sd=MappingProxyType({k: s * sizes.get(k, core) for k, s in source.sd.items()}),
         monitored=None,
     )
+
+
+def _heating(source: PowerCalibration, source_gpu: Gpu, target: Gpu) -> float:
+    """Return the growth of leakage per watt on the target: coolers are sized for a GPU's limit. [1/W]"""
+    carried = source.leakage_per_w / thermal_resistance_c_per_w(source_gpu)
+    per_k = min(carried, source.leakage_per_k)
+    return (per_k if target.memory_type.startswith("gddr") else carried) * thermal_resistance_c_per_w(target)
+
+
+def with_base_under(
+    power: PowerCalibration, gpu: Gpu, power_w: Floats, clock_mhz: Floats, memory_share: Floats
+) -> PowerCalibration:
+    r"""Return coefficients whose base lies under every measured power: one that does not is refuted.
+
+    .. math:: P_{base}(f_i) \le q \, P_i
+
+    All parts of a base that nobody measured on this GPU shrink alike; one that was measured stays. What the
+    measured powers then exceed it by is work, as everywhere.
+
+    Parameters
+    ----------
+    power_w, clock_mhz, memory_share : array, shape (n,)
+        Measured powers, the clocks they were read at, and the memory clock over the usual one.
+        [W], [MHz], [1]
+    """
+    if power.basis == "calibrated" or not len(power_w):
+        return power
+    base = idle_power_w(gpu, clock_mhz, power, memory_share=memory_share)
+    factor = float(np.min(MOST_BASE * power_w / np.maximum(base, 1e-9), initial=1.0))
+    if factor >= 1.0:
+        return power
+    monitored = power.monitored and with_base_under(power.monitored, gpu, power_w, clock_mhz, memory_share)
+    return replace(power, monitored=monitored, **{part: factor * getattr(power, part) for part in BASE})

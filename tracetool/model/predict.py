@@ -19,7 +19,7 @@ from tracetool.model.counters import (
     measured_at_several,
     with_fitted_split,
 )
-from tracetool.model.idle import idle_power_w, leakage_w
+from tracetool.model.idle import idle_power_w, leakage_change, leakage_w
 from tracetool.model.intervals import with_intervals
 from tracetool.model.operands import as_measured, content_sd
 from tracetool.model.operating_point import loop_groups
@@ -27,6 +27,7 @@ from tracetool.model.phases import busy_shares, govern
 from tracetool.model.power import PowerParts, anchored_parts, power_parts
 from tracetool.model.power_calibration import PowerCalibration
 from tracetool.model.power_files import power_calibration_of
+from tracetool.model.power_transfer import with_base_under
 from tracetool.model.sequence import SequenceFactors, in_sequence, sequence_factors
 from tracetool.model.shares import TimeShares
 from tracetool.model.thermal import Surroundings, self_heating_w, steady_temperature_c
@@ -53,6 +54,7 @@ class _Workload:
     shares: TimeShares | None = None
     #: Rows whose kernel was measured at several clocks. Shape (n,).
     several: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
+    as_measured: bool = False
 
     def take(self, chosen: Ints) -> _Workload:
         anchor = None if self.anchor is None else self.anchor.take(chosen)
@@ -75,7 +77,7 @@ class _Workload:
         start = self.anchor.start_clock(clock_mhz)
         measured_timing = self._timing(start, None)
         measured_rows = replace(self.rows, columns=as_measured(self.rows.columns))
-        origin = replace(self, rows=measured_rows)._parts(measured_timing, start, None)
+        origin = replace(self, rows=measured_rows, as_measured=True)._parts(measured_timing, start, None)
         counted = from_counters(self.rows)
         scaled = anchored_parts(
             parts, origin, measured_timing, timing, anchor=self.anchor, monitored=counted, clock_mhz=clock_mhz
@@ -125,7 +127,11 @@ class _Workload:
         leaks = leakage_w(self.gpu, clock_mhz, power)
         seconds = np.maximum(timing.duration_s, 1e-15)
         idle = parts.joules["base"] / seconds
-        more = self_heating_w(parts.power_w(timing), idle, leaks, power.leakage_per_w) * timing.duration_s
+        heat_w = self_heating_w(parts.power_w(timing), idle, leaks, power.leakage_per_w)
+        if self.as_measured:
+            read_c = self.rows.number("temperature_c")[:, None]
+            heat_w = np.where(np.isnan(read_c), heat_w, leaks * leakage_change(power, read_c))
+        more = heat_w * timing.duration_s
         return replace(parts, joules={**parts.joules, "base": parts.joules["base"] + more})
 
     def _warm(self, parts: PowerParts, timing: Timing, clock_mhz: Floats) -> PowerParts:
@@ -253,6 +259,11 @@ def predict_rows(
     clocks = np.atleast_1d(np.asarray(clocks_mhz, np.float64))
     power = power_calibration or power_calibration_of(gpu)
     start = Anchor.of(rows, gpu) if anchor else None
+    if start is not None:
+        has_power = start.measured & (start.power_w > 0)
+        read = (array[has_power] for array in (start.power_w, start.clock_mhz, start.mem_clock_mhz))
+        power_w, read_mhz, memory_mhz = read
+        power = with_base_under(power, gpu, power_w, read_mhz, memory_mhz / gpu.memory_clock_mhz)
     factors = sequence_factors() if among_others is True else among_others or None
     # tiles and splits do not depend on the clock: they are laid out once for all clocks
     pieces = row_pieces(rows, gpu, time_calibration)
@@ -260,22 +271,23 @@ def predict_rows(
     warm = surroundings or Surroundings()
     several = np.zeros(len(rows), np.bool_) if start is None else measured_at_several(rows, start)
     workload = _Workload(rows, gpu, mem_clock_mhz, pieces, power, start, factors, warm, shares, several)
-    spread = np.broadcast_to(clocks, (len(rows), len(clocks))).copy()
+    reached = reached_clocks(clocks, gpu, start)
+    spread = np.broadcast_to(reached, (len(rows), len(clocks))).copy()
     timing, parts = workload.at(spread)
     limit_w = _limit_w(gpu, start, power_cap_w)
     measured_limit_w = power.cap_share * _limit_w(gpu, start, None)
     governed = govern(
         lambda chosen, clock_mhz: workload.take(chosen).at(clock_mhz),
         (timing, parts),
-        clocks,
+        reached,
         gpu.supported_clocks_mhz(),
         power.cap_share * limit_w,
         groups=loop_groups(timing.duration_s, launches),
-        busy=busy_shares(start, workload.measured_base_w(clocks), measured_limit_w),
+        busy=busy_shares(start, workload.measured_base_w(reached), measured_limit_w),
     )
     if launches is None and governed.throttled.any():
         governed = replace(governed, parts=governed.parts.at_most(power.cap_share * limit_w, governed.timing))
-    if start is not None and (place := between(rows, start, clocks)) is not None:
+    if start is not None and (place := between(rows, start, reached)) is not None:
         assert shares is not None
         timing, parts = blended(
             governed.timing,
@@ -287,6 +299,15 @@ def predict_rows(
         governed = replace(governed, timing=timing, parts=parts)
     programs = np.zeros(len(rows), np.bool_) if start is None else start.programs()
     return with_intervals(governed, clocks, workload.idle_w(clocks), limit_w, programs)
+
+
+def reached_clocks(clocks_mhz: Floats, gpu: Gpu, start: Anchor | None) -> Floats:
+    """Return the clocks a GPU runs at when asked for some: none above its highest or a measured one."""
+    stated = gpu.numbers.get("clock_max_mhz")
+    top = max(gpu.clock_max_mhz, stated.high if stated is not None else 0.0)
+    if start is not None and start.measured.any():
+        top = max(top, float(start.clock_mhz[start.measured].max()))
+    return np.minimum(clocks_mhz, top)
 
 
 def _limit_w(gpu: Gpu, start: Anchor | None, asked_w: float | None) -> float:

@@ -8,14 +8,14 @@ import numpy as np
 
 from tracetool.core.arrays import Floats, Numbers
 from tracetool.hardware.gpu import Gpu
-from tracetool.hardware.priors import prior_number
+from tracetool.hardware.priors import prior_number, prior_table
 
-_RISE_AT_LIMIT_K, _MOST_GROWTH = prior_number("thermal.rise_at_limit"), prior_number("thermal.most_growth")
+_RISE_AT_LIMIT_K, _MOST_GROWTH = prior_table("thermal.rise_at_limit"), prior_number("thermal.most_growth")
 #: Beyond this the governor slows the GPU down; the model does not follow it there. [C]
 HOTTEST_C = prior_number("thermal.hottest")
-#: Newton's steps toward the power of a chip that its own leakage warms. [1] By definition of the numerical
+#: Steps toward the power of a chip that its own leakage warms. [1] By definition of the numerical
 #: method: where it stops.
-_STEPS = 5
+_STEPS = 16
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,8 @@ class Surroundings:
 
 def thermal_resistance_c_per_w(gpu: Gpu) -> float:
     """Return the rise of the chip per watt: a cooler sized for the GPU's limit. [K/W]"""
-    return _RISE_AT_LIMIT_K / gpu.power_limit_w
+    cooling = "server" if gpu.memory_type.startswith("hbm") else "card"
+    return _RISE_AT_LIMIT_K[cooling] / gpu.power_limit_w
 
 
 def leakage_growth(power_w: Floats, idle_w: Floats, per_w: Floats | float) -> Floats:
@@ -69,10 +70,9 @@ def self_heating_w(cold_w: Floats, idle_w: Floats, leakage_w: Floats, per_w: Flo
     True
     """
     power = np.asarray(cold_w, np.float64)
-    for _ in range(_STEPS):  # Newton's steps; the slope stays positive as the growth is bounded
-        growth = leakage_growth(power, idle_w, per_w)
-        slope = np.maximum(1.0 - leakage_w * per_w * growth, 0.3)
-        power = power - (power - cold_w - leakage_w * (growth - 1.0)) / slope
+    # From below, each step's power is under the least fixed point: it never falls where the cold power rises.
+    for _ in range(_STEPS):
+        power = cold_w + leakage_w * (leakage_growth(power, idle_w, per_w) - 1.0)
     return np.asarray(np.maximum(power - cold_w, 0.0))
 
 

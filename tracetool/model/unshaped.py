@@ -93,7 +93,29 @@ UNKNOWN_SPREAD, SPLIT_SPREAD = (
 REACHED = prior_number("unshaped.reached")
 #: Share of the SMs that hold a block while a kernel of many blocks runs: the last of them leave some idle.
 ACTIVE = prior_number("unshaped.active")
+#: Least bytes memory delivers per clock and SM with which families' usual shares hold.
+_USUAL_BALANCE = prior_number("unshaped.balance")
 _USE = prior_table("unshaped.use")
+
+
+def balanced_shares(
+    shares: tuple[float, float, float], gpu: Gpu, clock_mhz: Floats
+) -> tuple[Floats, Floats, Floats]:
+    r"""Return the shares of core, memory and neither on a GPU of another balance than the usual one.
+
+    .. math:: c' : m' = c \, \frac{B / (S f)}{b_0} : m
+
+    with B/(S f) the bytes memory delivers per clock and SM. Only families that memory bounds as a rule: the
+    less of them an SM is given, the less its own work shows. (n,)
+    """
+    core, memory, fixed = shares
+    if not (memory > core and np.isfinite(gpu.dram_bytes_per_s)):
+        usual = np.ones(len(clock_mhz))
+        return core * usual, memory * usual, fixed * usual
+    given = gpu.dram_bytes_per_s / (gpu.sm_count * np.maximum(clock_mhz, 1.0) * 1e6)
+    scaled = core * np.minimum(given / _USUAL_BALANCE, 1.0)
+    moving = (1.0 - fixed) / (scaled + memory)
+    return scaled * moving, memory * moving, np.full(len(clock_mhz), fixed)
 
 
 def unshaped_pieces(rows: OperatorColumns, gpu: Gpu, family: Family) -> tuple[Pieces, Floats]:
@@ -114,7 +136,7 @@ def unshaped_pieces(rows: OperatorColumns, gpu: Gpu, family: Family) -> tuple[Pi
     clock = rows.number("recorded_clock_mhz", gpu.clock_boost_mhz)
     clock = np.where(clock > 0, clock, gpu.clock_boost_mhz)
     memory_clock = rows.number("recorded_mem_clock_mhz", gpu.memory_clock_mhz)
-    core, memory, fixed = family.shares
+    core, memory, fixed = balanced_shares(family.shares, gpu, clock)
     cycles = core * duration * clock * 1e6
     memory_s = memory * duration * memory_clock / gpu.memory_clock_mhz
     limits = launch_limits(rows, gpu)

@@ -26,7 +26,7 @@ from tracetool.model.power_files import (
 from tracetool.model.thermal import HOTTEST_C, Surroundings
 from tracetool.model.time_calibration import TimeCalibration
 from tracetool.model.time_files import merged, time_calibration_of
-from tracetool.replay.operand_content import parse_content, with_operands
+from tracetool.replay.operand_content import CONTENT_COLUMN, parse_content, with_operands
 from tracetool.replay.table_checks import CONTENT
 
 _POWER_SECTIONS: Final = frozenset({"base", "power", "monitor", "voltage"})
@@ -104,7 +104,7 @@ class Assumptions:
         start = {SWITCHING: rows.columns[MEASURED_SWITCHING]} if MEASURED_SWITCHING in rows.columns else {}
         if not self.operands:
             return OperatorColumns(rows.family, {**rows.columns, **start})
-        own = {k: v for k, v in rows.columns.items() if k not in CONTENT}
+        own = {k: v for k, v in rows.columns.items() if k not in {*CONTENT, CONTENT_COLUMN}}
         asked = with_operands(OperatorColumns(rows.family, own), self.operands)
         return OperatorColumns(rows.family, {**rows.columns, SWITCHING: asked.number(SWITCHING)})
 

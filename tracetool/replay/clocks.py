@@ -15,7 +15,7 @@ from tracetool.hardware.gpu import Gpu
 #: More clocks than any GPU has steps: a slip of the pen, not a wish.
 MOST_CLOCKS = 2000
 #: Above this share of the highest known clock a value is taken for a mistake (GPUs are overclocked).
-_SLACK = 1.15
+_SLACK = 1.25
 #: Below this share of the lowest known clock no GPU runs, and nothing was measured there to go by.
 _LEAST_CLOCK = 0.25
 #: Above this multiple of the highest limit a cap is a mistake: it binds nothing.

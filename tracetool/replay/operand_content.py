@@ -15,6 +15,8 @@ from tracetool.core.errors import BadInput
 from tracetool.core.operators import OperatorColumns
 from tracetool.model.operands import SWITCHING, OperandActivity, is_product, operand_activity
 
+#: Column of the model's rows with the content a table states as ``operands``, a count in rows of runs.
+CONTENT_COLUMN: Final = "operand_content"
 _WORDS: Final = ("random", "zeros", "constant", "sorted", "unknown")
 _FIX: Final = "give random, zeros, constant, sorted, sparse=0.5, unknown, or a .npy or .safetensors file"
 #: A sample of an operand: this many runs of neighboring rows and columns, each so long.
@@ -79,9 +81,7 @@ def with_operands(rows: OperatorColumns, stated: str, column: str = SWITCHING) -
     BadInput
         If a content is not known or a file cannot be read.
     """
-    # the names of a run's kernels state how many operands they touch under the same word: no content
-    counted = np.asarray(rows.columns.get("operands", "")).dtype.kind in "fiu"
-    texts = np.full(len(rows), stated) if counted else rows.text("operands", stated).astype(str)
+    texts = rows.text(CONTENT_COLUMN, stated).astype(str)
     sparsity, toggle = rows.number("sparsity"), rows.number("toggle")
     if not (texts != "").any() and np.isnan(sparsity).all() and np.isnan(toggle).all():
         return rows

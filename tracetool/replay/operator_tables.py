@@ -14,12 +14,26 @@ from tracetool.core.arrays import Ints, Numbers
 from tracetool.core.errors import BadInput
 from tracetool.core.operators import OperatorColumns
 from tracetool.families import names
-from tracetool.replay.table_checks import FAMILY_OF_OPERATOR, check_kernels, check_operators
+from tracetool.families.spec import LIBRARY_COLUMNS
+from tracetool.model.activity import ACTIVITY, MIX, MORE_ACTIVITY, OCCUPANCY
+from tracetool.model.operands import is_product_family
+from tracetool.replay.operand_content import CONTENT_COLUMN
+from tracetool.replay.table_checks import (
+    CONTENT,
+    FAMILY_OF_OPERATOR,
+    OPERATORS,
+    UTILIZATIONS,
+    check_kernels,
+    check_operators,
+)
+from tracetool.tables.counter_names import with_counter_names
 from tracetool.tables.memory import check_memory, check_parquet
 
 Kind = Literal["operators", "kernels"]
 
 
+#: Most columns without effect that a note names.
+_MOST_NAMED = 12
 #: Memory that reading a table of text takes for each of its bytes. Measured.
 _TEXT_RATIO = 8.0
 
@@ -29,7 +43,7 @@ class InputTable:
     """A checked table and the distinct pieces of work in it.
 
     ``rows`` has one model row per distinct piece of work; ``index`` tells which of them each input
-    row is. Input rows stay in their order.
+    row is. Input rows stay in their order. ``unread`` names the columns that have no effect.
     """
 
     frame: pl.DataFrame
@@ -37,6 +51,7 @@ class InputTable:
     name: str
     rows: OperatorColumns
     index: Ints
+    unread: tuple[str, ...] = ()
 
     @property
     def counts(self) -> Numbers:
@@ -64,6 +79,7 @@ def read_table(source: str | os.PathLike[str] | pl.DataFrame) -> InputTable:
         name, frame = "table", source
     else:
         name, frame = os.fspath(source), load_table(Path(source))
+    frame = with_counter_names(frame) if "op" not in frame.columns else frame
     if not frame.height:
         raise BadInput.in_file(name, "holds no rows")
     if "op" in frame.columns:
@@ -79,7 +95,24 @@ def read_table(source: str | os.PathLike[str] | pl.DataFrame) -> InputTable:
             f"its columns: {', '.join(frame.columns[:8])}",
         )
     distinct, index = _distinct(columns)
-    return InputTable(frame, kind, name, _model_columns(distinct, kind), index)
+    unread = _unread(frame, columns, kind)
+    return InputTable(frame, kind, name, _model_columns(distinct, kind), index, unread)
+
+
+def _unread(frame: pl.DataFrame, columns: pl.DataFrame, kind: Kind) -> tuple[str, ...]:
+    """Return the columns of a table that nothing is computed from, in their order."""
+    if kind == "kernels":
+        effective = {*columns.columns, *UTILIZATIONS} - {
+            c for c in columns.columns if c.startswith(("act_", "mix_"))
+        }
+        effective |= {*ACTIVITY, *MORE_ACTIVITY, OCCUPANCY, "occupancy", *MIX}
+        product = True
+    else:
+        operators = [OPERATORS[op] for op in columns["op"].unique().to_list()]
+        effective = {"op", "dtype", "count", *LIBRARY_COLUMNS, *CONTENT}
+        effective |= {c for one in operators for c in (*one.needs, *one.takes)}
+        product = any(is_product_family(FAMILY_OF_OPERATOR[one.op]) for one in operators)
+    return tuple(c for c in frame.columns if c not in effective or (c in CONTENT and not product))
 
 
 def load_table(path: Path) -> pl.DataFrame:
@@ -109,6 +142,15 @@ def load_table(path: Path) -> pl.DataFrame:
         raise BadInput.in_file(path, f"cannot be read as {suffix[1:]}: {fault}") from error
 
 
+def unread_notes(table: InputTable) -> list[str]:
+    """Return which columns of a table have no effect."""
+    if not table.unread:
+        return []
+    listed = ", ".join(table.unread[:_MOST_NAMED])
+    more = f" and {len(table.unread) - _MOST_NAMED} more" if len(table.unread) > _MOST_NAMED else ""
+    return [f"columns without effect: {listed}{more}"]
+
+
 def _distinct(columns: pl.DataFrame) -> tuple[pl.DataFrame, Ints]:
     """Return the distinct rows, in order of first appearance, and each row's place among them."""
     keyed = columns.with_row_index("_row")
@@ -130,6 +172,7 @@ def as_columns(frame: pl.DataFrame, family: pl.Series) -> OperatorColumns:
 
 
 def _model_columns(columns: pl.DataFrame, kind: Kind) -> OperatorColumns:
+    columns = columns.rename({"operands": CONTENT_COLUMN}, strict=False)
     if kind == "operators":
         family = columns["op"].replace_strict(FAMILY_OF_OPERATOR)
         columns = columns.with_columns(pl.lit("operator").alias("shape_source"))

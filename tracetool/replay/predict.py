@@ -16,6 +16,7 @@ from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Prediction
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
+from tracetool.model.power_files import power_calibration_of
 from tracetool.model.predict import predict_rows
 from tracetool.model.sequence import sequence_factors
 from tracetool.replay.assumptions import NOTHING_ASSUMED, Assumptions
@@ -28,7 +29,8 @@ from tracetool.replay.clocks import (
 from tracetool.replay.coverage import coverage, prior_notes
 from tracetool.replay.host import Launch, host_costs
 from tracetool.replay.operand_content import content_notes
-from tracetool.replay.operator_tables import InputTable, read_table
+from tracetool.replay.operator_tables import InputTable, read_table, unread_notes
+from tracetool.replay.plausibility import plausibility_notes
 from tracetool.replay.predict_run import PredictedRun, predict_run
 from tracetool.replay.prediction_frame import prediction_frame, with_inputs
 from tracetool.replay.replays import Launching
@@ -121,7 +123,10 @@ def predict_table(
     recorded = with_recorded_clock(table.rows, gpu_spec.clock_boost_mhz) if of_kernels else table.rows
     rows = assumed.on_measured(recorded) if of_kernels else assumed.on(recorded)
     predicted = predict_rows(rows, gpu_spec, clocks, anchor=anchored, **conditions)
-    notes += [*prior_notes(gpu_spec, rows, predicted), *content_notes(rows)]
+    notes += [*prior_notes(gpu_spec, rows, predicted), *content_notes(rows), *unread_notes(table)]
+    if anchored:
+        power = conditions["power_calibration"] or power_calibration_of(gpu_spec)
+        notes += plausibility_notes(rows, gpu_spec, predicted, power, power_cap_w)
     time_s = np.bincount(table.index, table.counts, len(rows)) * predicted.timing.duration_s[:, 0]
     info: dict[str, Any] = {
         "kind": table.kind,

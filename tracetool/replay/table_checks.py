@@ -15,6 +15,12 @@ from tracetool.families.spec import LIBRARY_COLUMNS, TableOperator
 #: Columns of what operands hold, and those of them that are shares.
 CONTENT: Final = ("operands", "sparsity", "toggle")
 SHARES: Final = ("sparsity", "toggle")
+#: Utilizations of a profiler, and the share of activity each is read as.
+UTILIZATIONS: Final[Mapping[str, str]] = {
+    **{f"util_{unit}": f"act_{unit}" for unit in ("dram", "tensor", "fp64", "fp32", "fp16")},
+    **{f"util_{unit}": f"act_{unit}" for unit in ("l2", "shared", "int", "sfu")},
+    "util_sm_active": "act_sm",
+}
 #: The operators a table may name, as their families state them.
 OPERATORS: Final[Mapping[str, TableOperator]] = {
     operator.op: operator for family in families().values() for operator in family.table
@@ -37,7 +43,7 @@ _GEOMETRY: Final = (
     *("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"),
     *("registers_per_thread", "shared_static_bytes", "shared_dynamic_bytes"),
 )
-_KERNEL_NUMBERS: Final = ("duration_us", "power_w", "clock_mhz", "mem_clock_mhz", *_GEOMETRY)
+_KERNEL_NUMBERS: Final = ("duration_us", "power_w", "clock_mhz", "mem_clock_mhz", "temperature_c", *_GEOMETRY)
 #: No column counts more than this; products of a few stay finite.
 _MOST: Final = 1e15
 
@@ -250,6 +256,8 @@ def check_kernels(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     # Monitors and profilers write occupancy without a prefix; beside shares of activity it is one more.
     if "occupancy" in frame.columns and any(c.startswith("act_") for c in frame.columns):
         frame = frame.rename({"occupancy": "act_occupancy"}, strict=False)
+    as_activity = {u: a for u, a in UTILIZATIONS.items() if u in frame.columns and a not in frame.columns}
+    frame = frame.rename(as_activity)
     extra = [c for c in frame.columns if c.startswith(("mix_", "act_"))]
     columns = _columns(name, frame, ("kernel", "family", "dtype", *_KERNEL_NUMBERS, *CONTENT, *extra))
     for column in ("kernel", "duration_us"):
