@@ -1,9 +1,12 @@
 """Kernels and copies of recorded runs, predicted from their operators' shapes and compared with their times.
 
-usage: python benchmarks/real_kernels.py [DATA_ROOT] [traces | spreads] [FAMILY ...]   default: ../shared/data
+usage: python benchmarks/real_kernels.py [DATA_ROOT] [traces | spreads] [others] [FAMILY ...]
+DATA_ROOT is ../shared/data by default.
 
-Each trace goes through ``ingest`` and ``predict --anchor none`` as anybody's would. Counted are signatures
-whose sizes the trace states: none whose size its own time had to tell, none priced at a family's usual rate.
+Each trace goes through ``ingest`` and ``predict --anchor none`` as anybody's would; with ``others`` through
+``--anchor others``: each signature from those of other shapes in its run, its own shape left out. Counted are
+signatures whose sizes the trace states: none whose size its own time had to tell, none priced at a family's
+usual rate.
 ``traces`` prints a line for each trace too. ``spreads`` fits what a trace adds to the band of each law
 (``traced.spread`` of ``hardware/priors.toml``) and says how much the bands hold of traces left out whole.
 The pages of families say which laws had seen such runs.
@@ -22,11 +25,9 @@ import polars as pl
 from tracetool.api.ingest import ingest
 from tracetool.core.arrays import Floats
 from tracetool.core.errors import TracetoolError
-from tracetool.families.pricing import split_by_law
-from tracetool.families.registry import groups
 from tracetool.hardware.load import load_gpu
 from tracetool.model import traced
-from tracetool.model.time_calibration import spread_key
+from tracetool.model.own_kernels import band_names
 from tracetool.replay.predict import predict_run
 from tracetool.replay.run_rows import run_rows
 from tracetool.tables.run import Run
@@ -50,15 +51,18 @@ def trace_files(root: Path) -> Iterator[Path]:
     yield from by_name.values()
 
 
-def compared(root: Path) -> pl.DataFrame:
-    """Return signatures of known sizes: measured and predicted time, its bounds, the name of its band."""
+def compared(root: Path, *, from_others: bool = False) -> pl.DataFrame:
+    """Return signatures of known sizes: measured and predicted time, its bounds, the name of its band.
+
+    ``from_others`` predicts each from the measured signatures of other shapes in its run.
+    """
     of_traces = []
     for path in trace_files(root):
         gpu = next((gpu for word, gpu in STATED_GPUS.items() if word in path.name), None)
         with tempfile.TemporaryDirectory() as folder:
             try:
                 run = Run.open(ingest([path], [], tz=None, gpu=gpu, out=Path(folder) / "run"))
-                predicted = predict_run(run, gpu, anchor=False)
+                predicted = predict_run(run, gpu, anchor=False, from_others=from_others)
             except TracetoolError:
                 continue
             bands = pl.DataFrame(
@@ -80,16 +84,13 @@ def compared(root: Path) -> pl.DataFrame:
 
 
 def _bands(run: Run, gpu_name: str) -> dict[str, list[object]]:
-    """Return the law of each signature, or the kind of its rows: the name of its band."""
+    """Return the name of the band of each signature."""
     gpu = load_gpu(gpu_name)
     _, rows = run_rows(run, gpu)
-    keys = np.full(len(rows), "", dtype=object)
-    for family, places in groups(rows):
-        for law, inside in split_by_law(family, rows.take(places), gpu):
-            chosen = places[inside]
-            kinds = law.kind(rows.take(chosen))
-            keys[chosen] = [spread_key(law.name, law.kinds[kind] if law.kinds else "") for kind in kinds]
-    return {"signature": rows.number("signature").astype(np.int64).tolist(), "band": keys.tolist()}
+    return {
+        "signature": rows.number("signature").astype(np.int64).tolist(),
+        "band": band_names(rows, gpu).tolist(),
+    }
 
 
 def summary(rows: pl.DataFrame, *by: str) -> pl.DataFrame:
@@ -203,8 +204,8 @@ def main() -> None:
     if "spreads" in arguments:
         _print_spreads(root)
         return
-    rows = compared(root)
-    families = [word for word in arguments if word != "traces"]
+    rows = compared(root, from_others="others" in arguments)
+    families = [word for word in arguments if word not in {"traces", "others"}]
     if families:
         rows = rows.filter(pl.col("family").is_in(families))
     if not rows.height:

@@ -148,8 +148,10 @@ def predict(
         Power cap; by default the GPU's limit. [W]
     launch : {"eager", "graph"}, optional
         One call a kernel, or one call in all; by default a table eager, a run as recorded.
-    anchor : {"measured", "none"}, optional
-        ``measured`` scales what was recorded (the default where there is any), ``none`` predicts from shapes.
+    anchor : {"measured", "others", "none"}, optional
+        ``measured`` scales what was recorded (the default where there is any; kernels without a measurement
+        take what those beside them tell), ``others`` predicts each kernel from the measured ones of other
+        shapes, ``none`` from shapes alone.
     attention : {"fused", "unfused"}, optional
         How the totals of a table count prefill attention.
     stack : str, optional

@@ -15,13 +15,12 @@ from tracetool.core.interval import Z90, Band
 from tracetool.families.implementations import Implementation, implementations
 from tracetool.families.law import Law
 from tracetool.hardware.gpu import Gpu
+from tracetool.model.own_kernels import shrunk_variance
 
 #: Parts the groups of shapes fall into, each held back once. [1] A setting of the method.
 _FOLDS: Final = 5
 #: Sets of coefficients that are fitted further, of all that are tried. [1] A setting of the method.
 _TRIED: Final = 3
-#: Rows the spread of the coefficients before the fit counts for. [rows] A prior.
-_PRIOR_ROWS: Final = 5.0
 
 
 def fit_few(
@@ -60,10 +59,10 @@ def fit_few(
     values, deviation = _best(law, GpuRows(gpu, data), centers)
     error = _held_out(law, data, gpu, centers)
     prior_sd = (spread[1] - spread[0]) / 2.0 / Z90
-    squares = _PRIOR_ROWS * prior_sd**2 + float((error**2).sum())
-    band = Z90 * float(np.sqrt(squares / (_PRIOR_ROWS + len(error))))
+    squares = float((error**2).sum())
+    band = Z90 * float(np.sqrt(shrunk_variance(prior_sd**2, squares, len(error))))
     # each row is judged by a band its own error did not go into
-    others = Z90 * np.sqrt((squares - error**2) / (_PRIOR_ROWS + len(error) - 1.0))
+    others = Z90 * np.sqrt(shrunk_variance(prior_sd**2, squares - error**2, len(error) - 1.0))
     off = np.abs(np.expm1(-error)) * 100.0
     bounds = {k: (law.priors[k].low, law.priors[k].high) for k in deviation}
     return LawFit(

@@ -23,6 +23,7 @@ from tracetool.model.idle import idle_power_w, leakage_change, leakage_w
 from tracetool.model.intervals import with_intervals
 from tracetool.model.operands import as_measured, content_sd
 from tracetool.model.operating_point import loop_groups
+from tracetool.model.own_kernels import with_own_kernels
 from tracetool.model.phases import busy_shares, govern
 from tracetool.model.power import PowerParts, anchored_parts, power_parts
 from tracetool.model.power_calibration import PowerCalibration
@@ -211,6 +212,7 @@ def predict_rows(
     time_calibration: TimeCalibration | None = None,
     power_calibration: PowerCalibration | None = None,
     anchor: bool = False,
+    from_others: bool = False,
     among_others: bool | SequenceFactors = False,
     surroundings: Surroundings | None = None,
     launches: Floats | None = None,
@@ -235,7 +237,10 @@ def predict_rows(
         Coefficients; by default the GPU's own, else priors.
     anchor : bool
         Scale rows with a measured ``duration_us`` at ``recorded_clock_mhz`` (and ``power_w``) by
-        the model's ratio between the clocks.
+        the model's ratio between the clocks; rows of known shape without one are predicted from those
+        (:mod:`tracetool.model.own_kernels`).
+    from_others : bool
+        Predict each row from the measured ones of other shapes instead, whatever its own measurement.
     among_others : bool
         The rows run as parts of a model, not each in a loop of its own; see :mod:`tracetool.model.sequence`.
         Factors of one's own may be given.
@@ -258,7 +263,7 @@ def predict_rows(
     gpu.require_model()
     clocks = np.atleast_1d(np.asarray(clocks_mhz, np.float64))
     power = power_calibration or power_calibration_of(gpu)
-    start = Anchor.of(rows, gpu) if anchor else None
+    start = Anchor.of(rows, gpu) if anchor and not from_others else None
     if start is not None:
         has_power = start.measured & (start.power_w > 0)
         read = (array[has_power] for array in (start.power_w, start.clock_mhz, start.mem_clock_mhz))
@@ -267,6 +272,8 @@ def predict_rows(
     factors = sequence_factors() if among_others is True else among_others or None
     # tiles and splits do not depend on the clock: they are laid out once for all clocks
     pieces = row_pieces(rows, gpu, time_calibration)
+    if anchor or from_others:
+        pieces = with_own_kernels(rows, gpu, pieces, start or Anchor.of(rows, gpu), leave_out=from_others)
     shares = None if start is None else counted_shares(rows, gpu, start)
     warm = surroundings or Surroundings()
     several = np.zeros(len(rows), np.bool_) if start is None else measured_at_several(rows, start)

@@ -72,6 +72,7 @@ def predict_table(
     launch: Launch = "eager",
     fused_attention: bool = True,
     anchor: bool | None = None,
+    from_others: bool = False,
     assumed: Assumptions = NOTHING_ASSUMED,
 ) -> PredictedTable:
     """Predict an operator or kernel table.
@@ -95,6 +96,8 @@ def predict_table(
         :func:`tracetool.replay.unfused.unfused`. The rows of the result are fused either way.
     anchor : bool, optional
         Scale from the measured duration and power of a kernel table; by default, where it has them.
+    from_others : bool
+        Predict each kernel of a table from the measured ones of other shapes.
     assumed : Assumptions
         Calibrations of the user's own, and temperatures.
 
@@ -120,9 +123,10 @@ def predict_table(
     }
     of_kernels = table.kind == "kernels"
     anchored = of_kernels and anchor is not False
+    from_others = of_kernels and from_others
     recorded = with_recorded_clock(table.rows, gpu_spec.clock_boost_mhz) if of_kernels else table.rows
     rows = assumed.on_measured(recorded) if of_kernels else assumed.on(recorded)
-    predicted = predict_rows(rows, gpu_spec, clocks, anchor=anchored, **conditions)
+    predicted = predict_rows(rows, gpu_spec, clocks, anchor=anchored, from_others=from_others, **conditions)
     notes += [*prior_notes(gpu_spec, rows, predicted), *content_notes(rows), *unread_notes(table)]
     if anchored:
         power = conditions["power_calibration"] or power_calibration_of(gpu_spec)
@@ -130,7 +134,7 @@ def predict_table(
     time_s = np.bincount(table.index, table.counts, len(rows)) * predicted.timing.duration_s[:, 0]
     info: dict[str, Any] = {
         "kind": table.kind,
-        "anchor": "measured" if anchored else "none",
+        "anchor": "measured" if anchored else "others" if from_others else "none",
         "coverage": coverage(rows, time_s),
     }
     common = usual_optimum(rows, gpu_spec, time_s, conditions, anchored=anchored)
@@ -218,8 +222,9 @@ def predict(
     launch : {"eager", "graph"}, optional
         By default a table eager, a run as recorded. ``eager`` said outright also
         means that attention is issued operator by operator.
-    anchor : {"measured", "none"}, optional
-        By default what was measured is used.
+    anchor : {"measured", "others", "none"}, optional
+        By default what was measured is used; ``others`` predicts each kernel from the measured ones of other
+        shapes, ``none`` all from shapes alone.
     attention : {"fused", "unfused"}, optional
         By default unfused in the totals of a table launched ``eager``.
 
@@ -230,8 +235,10 @@ def predict(
     """
     if launch not in _LAUNCHING:
         raise BadInput(f"--launch {launch!r} is not known", "give eager or graph")
-    if anchor not in {None, "measured", "none"}:
-        raise BadInput(f"--anchor {anchor!r} is not known", "give measured or none")
+    if anchor not in {None, "measured", "others", "none"}:
+        raise BadInput(f"--anchor {anchor!r} is not known", "give measured, others or none")
+    if anchor == "others" and scale:
+        raise BadInput("--scale changes measured times, --anchor others leaves them out", "give one of them")
     if attention not in {None, "fused", "unfused"}:
         raise BadInput(f"--attention {attention!r} is not known", "give fused or unfused")
     if not isinstance(source, pl.DataFrame) and is_run_path(source):
@@ -242,7 +249,8 @@ def predict(
             mem_clock_mhz=mem_clock_mhz,
             power_cap_w=power_cap_w,
             launch=_LAUNCHING[launch],
-            anchor=anchor != "none",
+            anchor=anchor in {None, "measured"},
+            from_others=anchor == "others",
             scale=scale,
             drop=drop,
             assumed=assumed,
@@ -261,7 +269,8 @@ def predict(
         power_cap_w=power_cap_w,
         launch="graph" if launch == "graph" else "eager",
         fused_attention=attention == "fused" or (not attention and launch != "eager"),
-        anchor=anchor != "none",
+        anchor=anchor in {None, "measured"},
+        from_others=anchor == "others",
         assumed=assumed,
     )
 

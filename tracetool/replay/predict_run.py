@@ -63,6 +63,7 @@ def predict_run(
     power_cap_w: float | None = None,
     launch: Launching = "recorded",
     anchor: bool = True,
+    from_others: bool = False,
     scale: Mapping[str, float] | None = None,
     drop: Sequence[str] = (),
     assumed: Assumptions = NOTHING_ASSUMED,
@@ -87,6 +88,8 @@ def predict_run(
         between two waits as one graph.
     anchor : bool
         Scale every kernel from its measured duration; otherwise durations are the model's own.
+    from_others : bool
+        Without ``anchor``: shift and narrow each by the measured kernels of other shapes.
     scale : mapping of str to float, optional
         Factor on the time of every kernel of a family: 0.5 is a kernel twice as fast. Its counts of
         operations and bytes, and their energies, stay.
@@ -111,6 +114,7 @@ def predict_run(
         mem_clock_mhz=mem_clock_mhz,
         power_cap_w=case.limit_w if power_cap_w is None else power_cap_w,
         anchor=anchor or bool(scale),
+        from_others=from_others and not (anchor or scale),
         **options,
     )
     cap_share = (options["power_calibration"] or power_calibration_of(target)).cap_share
@@ -127,7 +131,9 @@ def predict_run(
         recorded=lambda: _rates_recorded(case, predicted if as_recorded else None, cap_share),
     )
     totals = replays.totals(anchored=anchor)
-    info = _recorded_facts(case, replays, anchor=anchor, launch=launch, scale=scale or {}, drop=drop)
+    info = _recorded_facts(
+        case, replays, anchor=anchor, from_others=from_others, launch=launch, scale=scale or {}, drop=drop
+    )
     notes = (
         *case.notes,
         *assumed.notes(target),
@@ -194,6 +200,7 @@ def _recorded_facts(
     replays: RunReplay,
     *,
     anchor: bool,
+    from_others: bool,
     launch: Launching,
     scale: Mapping[str, float],
     drop: Sequence[str],
@@ -204,7 +211,7 @@ def _recorded_facts(
         "kind": "run",
         "recorded_gpu": case.recorded_on.name,
         "recorded_clock_mhz": case.conditions.clock_mhz,
-        "anchor": "measured" if anchor else "none",
+        "anchor": "measured" if anchor else "others" if from_others else "none",
         "coverage": coverage(case.rows, case.signatures["duration_ns"].to_numpy() * 1e-9),
         "launch": launch,
         "scale": dict(scale),

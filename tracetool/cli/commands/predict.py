@@ -39,7 +39,9 @@ def predict(
         None, "--launch", help="eager (one call a kernel) or graph (one call in all); a run: as recorded."
     ),
     anchor: str | None = typer.Option(
-        None, "--anchor", help="measured (scale what was recorded: anchored) or none (unanchored)."
+        None,
+        "--anchor",
+        help="measured (scale what was recorded: anchored), others (from kernels of other shapes) or none.",
     ),
     attention: str | None = typer.Option(
         None, "--attention", help="fused or unfused: how totals of a table price prefill attention."

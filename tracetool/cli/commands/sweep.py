@@ -28,7 +28,9 @@ def sweep(
     ),
     launch: str | None = typer.Option(None, "--launch", help="eager or graph; a run: as recorded."),
     anchor: str | None = typer.Option(
-        None, "--anchor", help="measured (scale what was recorded: anchored) or none (unanchored)."
+        None,
+        "--anchor",
+        help="measured (scale what was recorded: anchored), others (from kernels of other shapes) or none.",
     ),
     stack: str | None = typer.Option(
         None, "--stack", help="Library that ran a table's operators, e.g. vllm, sglang or trtllm."

@@ -1,0 +1,91 @@
+"""Kernels that were not measured, predicted from those of the same run that were."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.model.operators import rows_of
+from tracetool.core.operators import OperatorColumns
+from tracetool.core.prediction import Prediction
+from tracetool.hardware.load import load_gpu
+from tracetool.model.own_kernels import shrunk_variance
+from tracetool.model.predict import predict_rows
+from tracetool.model.timing import time_rows
+
+GPU = load_gpu("h100-sxm")
+CLOCK = np.array([GPU.clock_boost_mhz])
+SIZES = np.array([2e7, 3e7, 5e7, 8e7, 1.3e8, 2e8])
+#: What the machine takes of the model's time.
+SLOWER = 1.25
+
+
+def kernels(measured_share: np.ndarray) -> OperatorColumns:
+    """Return elementwise kernels of a trace with these shares of the model's times; NaN where none."""
+    rows = rows_of("elementwise", elements=SIZES, reads=1, writes=1)
+    words = {
+        "name": "void at::native::vectorized_elementwise_kernel<4, f>",
+        "access_pattern": "wide",
+    }
+    columns = {c: np.full(len(rows), word, dtype=object) for c, word in words.items()}
+    rows = replace(rows, columns={**rows.columns, **columns})
+    model_us = time_rows(rows, GPU, CLOCK).duration_s[:, 0] * 1e6
+    clock = np.full(len(rows), GPU.clock_boost_mhz)
+    measured = {"duration_us": model_us * measured_share, "recorded_clock_mhz": clock}
+    return replace(rows, columns={**rows.columns, **measured})
+
+
+def all_but_last() -> np.ndarray:
+    share = np.full(len(SIZES), SLOWER)
+    share[-1] = np.nan
+    return share
+
+
+def us(predicted: Prediction) -> np.ndarray:
+    return predicted.timing.duration_s[:, 0] * 1e6
+
+
+def test_a_kernel_nobody_measured_takes_what_the_others_tell() -> None:
+    rows = kernels(all_but_last())
+    alone, beside = predict_rows(rows, GPU, CLOCK), predict_rows(rows, GPU, CLOCK, anchor=True)
+    factor = us(beside)[-1] / us(alone)[-1]
+    assert 1.0 + 0.5 * (SLOWER - 1.0) < factor < SLOWER
+    width = [np.log(p.timing.high[-1] / p.timing.low[-1]) for p in (alone, beside)]
+    assert width[1] < 0.8 * width[0]
+    assert "own kernels" in str(beside.timing.basis[-1])
+
+
+def test_measured_kernels_stay_as_measured() -> None:
+    rows = kernels(all_but_last())
+    anchored = us(predict_rows(rows, GPU, CLOCK, anchor=True))
+    assert anchored[:-1] == pytest.approx(rows.number("duration_us")[:-1])
+
+
+def test_a_kernel_left_out_does_not_tell_its_own_time() -> None:
+    share = np.full(len(SIZES), SLOWER)
+    usual = predict_rows(kernels(share), GPU, CLOCK, from_others=True)
+    share[2] = 0.6
+    other = predict_rows(kernels(share), GPU, CLOCK, from_others=True)
+    assert us(other)[2] == pytest.approx(us(usual)[2])
+    assert us(other)[1] < us(usual)[1]
+
+
+def test_kernels_of_one_shape_are_left_out_together() -> None:
+    rows = kernels(np.full(len(SIZES), SLOWER)).take(np.array([0, 0]))
+    assert us(predict_rows(rows, GPU, CLOCK, from_others=True)) == pytest.approx(
+        us(predict_rows(rows, GPU, CLOCK))
+    )
+
+
+def test_one_impossible_measurement_does_not_carry_the_others() -> None:
+    share = all_but_last()
+    share[0] = 1e4
+    few, wild = (us(predict_rows(kernels(s), GPU, CLOCK, anchor=True))[-1] for s in (all_but_last(), share))
+    assert wild < 2.0 * few
+
+
+def test_the_more_rows_the_less_the_prior_says() -> None:
+    assert shrunk_variance(1.0, 0.0, 0) == 1.0
+    assert shrunk_variance(1.0, 10 * 0.04, 10) > shrunk_variance(1.0, 100 * 0.04, 100) > 0.04
