@@ -18,7 +18,7 @@ _OPTIMIZERS: Final = {"adam": (4.0, 3.0), "adamw": (4.0, 3.0), "momentum": (3.0,
 _REVERSED: Final = {"all_gather": "reduce_scatter", "reduce_scatter": "all_gather"}
 #: Passes of the way back over a forward pass, for operators whose gradients are no rows of their own: both
 #: gradients of each product; latent attention as fused attention, which recomputes its scores (Dao, 2023).
-_BACKWARD: Final = {"moe": 2.0, "mla": 2.5, "mamba2": 2.0, "gdn": 2.0}
+_BACKWARD: Final = {names.MOE: 2.0, "mla": 2.5, "mamba2": 2.0, "gdn": 2.0}
 _WHOLE: Final = {"bf16", "fp16", "fp32"}
 
 
@@ -72,7 +72,7 @@ class TrainingPlan:
                 raise BadInput(f"{name}: {value!r} is not a whole number of at least {least}")
         words = {
             "zero": (0, 1, 2, 3),
-            "optimizer": tuple(_OPTIMIZERS),
+            names.OPTIMIZER: tuple(_OPTIMIZERS),
             "recompute": ("none", "selective", "full"),
             "dtype": ("", "bf16", "fp16", "fp32", "tf32"),
             "gradient_dtype": ("bf16", "fp16", "fp32"),
@@ -119,7 +119,7 @@ def training_stages(
         stages.append(Stage("recompute", runs, [dict(row) for row in again]))
     stages.append(Stage("backward", runs, backward))
     stages += _exchange(plan, weights)
-    stages.append(Stage("optimizer", 1.0, _step(plan, weights)))
+    stages.append(Stage(names.OPTIMIZER, 1.0, _step(plan, weights)))
     return tuple(stages)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tracetool.families import names
 from tracetool.forecast.architecture import Architecture
 from tracetool.forecast.decoder import heads_of, layer_count, plain_mlp, self_attention
 from tracetool.forecast.fields import Config
@@ -32,7 +33,7 @@ def read(config: Config, name: str) -> Model:
     width = config.size("embedding_size", default=hidden) if kind in {"albert", "electra"} else hidden
     heads = replace(heads_of(config), bias=True, out_bias=True, rotated=0, cached=False, causal=False)
     layer: tuple[Part, ...] = (
-        *self_attention(hidden, heads, formats.of("attention.self", 0), "attention"),
+        *self_attention(hidden, heads, formats.of("attention.self", 0), names.ATTENTION),
         Norm("attention.output.LayerNorm", hidden, residual=True, bias=True),
         *plain_mlp("mlp", hidden, size, formats.of("mlp", 0)),
         Norm("output.LayerNorm", hidden, residual=True, bias=True),
