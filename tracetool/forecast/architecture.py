@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 
 from tracetool.core.registry import members
+from tracetool.forecast.eager import Prompt
 from tracetool.forecast.fields import Config
+from tracetool.forecast.graph import Graph
 from tracetool.forecast.model import Model
 
 
@@ -21,10 +23,13 @@ class Architecture:
         Values of ``model_type``, or of ``_class_name`` of a pipeline's transformer.
     read : callable
         Makes the model of a configuration and a name.
+    eager : callable, optional
+        Adds the operators of a batch of prompts as the transformers library runs them.
     """
 
     types: tuple[str, ...]
     read: Callable[[Config, str], Model]
+    eager: Callable[[Graph, Config, Prompt], None] | None = None
 
 
 @cache

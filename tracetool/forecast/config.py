@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from tracetool.core.errors import BadInput
 from tracetool.forecast.architecture import Architecture, architectures
+from tracetool.forecast.eager import Prompt
 from tracetool.forecast.fields import Config
+from tracetool.forecast.graph import Graph
 from tracetool.forecast.model import Model
 from tracetool.forecast.named import fields_of
 from tracetool.forecast.towers import tower_parameters
@@ -47,8 +51,17 @@ def read_model(source: str | os.PathLike[str] | Mapping[str, Any]) -> Model:
         return _architecture(registry, inner, "_class_name").read(config, name)
     towers = tower_parameters(config)
     config = _language(config)
-    model = _architecture(registry, config, "model_type").read(config, name)
+    architecture = _architecture(registry, config, "model_type")
+    model = architecture.read(config, name)
+    if architecture.eager is not None:
+        model = replace(model, eager=partial(_run_eagerly, architecture.eager, config))
     return model.with_towers(towers) if towers else model
+
+
+def _run_eagerly(
+    add: Callable[[Graph, Config, Prompt], None], config: Config, graph: Graph, of: Prompt
+) -> None:
+    add(graph, config, of)
 
 
 def _architecture(registry: Mapping[str, Architecture], config: Config, field: str) -> Architecture:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from tracetool.core.errors import BadInput
 from tracetool.forecast.canvas import Canvas, SequenceRanks, Stage
+from tracetool.forecast.eager import Prompt
+from tracetool.forecast.graph import Graph
 from tracetool.forecast.parts import Linear, Part
 from tracetool.forecast.passes import Forward, Parallel, Step
 from tracetool.forecast.rows import Row, collective
@@ -20,6 +22,7 @@ __all__ = [
     "Layers",
     "Model",
     "Parallel",
+    "Prompt",
     "Row",
     "SequenceRanks",
     "Stage",
@@ -79,6 +82,8 @@ class Model:
         Number format of activations.
     tower_parameters : float
         Of the weights, those of towers of pictures and sound.
+    eager : callable, optional
+        Adds the operators of a batch of prompts as the transformers library runs them.
     """
 
     name: str
@@ -93,6 +98,7 @@ class Model:
     hidden: int
     dtype: str = "bf16"
     tower_parameters: float = 0.0
+    eager: Callable[[Graph, Prompt], None] | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(
@@ -173,6 +179,22 @@ class Model:
         raise BadInput(
             f"{self.name} is no diffusion pipeline", "forecast it with --mode prefill, decode or serve"
         )
+
+    def eager_operators(self, prompt: Prompt) -> list[Row]:
+        """Return the rows of a batch of prompts on one GPU as the transformers library runs them, in order.
+
+        Raises
+        ------
+        BadInput
+            If its architecture is not written down for that library.
+        """
+        if self.eager is None:
+            raise BadInput(
+                f"{self.name}: how transformers runs {self.architecture} is not known", "use --stack vllm"
+            )
+        graph = Graph(self.dtype)
+        self.eager(graph, prompt)
+        return graph.rows
 
     def training_stages(self, plan: TrainingPlan, parallel: Parallel) -> tuple[Stage, ...]:
         """Return the stages of a training step as one GPU runs them, in order.

@@ -7,7 +7,9 @@ from dataclasses import replace
 from tracetool.families import names
 from tracetool.forecast.architecture import Architecture
 from tracetool.forecast.decoder import heads_of, layer_count, plain_mlp, self_attention
+from tracetool.forecast.eager import Prompt, attend, passes, transposed
 from tracetool.forecast.fields import Config
+from tracetool.forecast.graph import Graph
 from tracetool.forecast.model import Layers, Model
 from tracetool.forecast.parts import Elementwise, Embedding, Linear, Norm, Part
 from tracetool.forecast.quantization import formats_of
@@ -68,4 +70,30 @@ def read(config: Config, name: str) -> Model:
     )
 
 
-ARCHITECTURE = Architecture(("bert", "roberta", "xlm-roberta", "electra", "distilbert", "albert"), read)
+def eager(graph: Graph, config: Config, of: Prompt) -> None:
+    """Add a batch of prompts as transformers runs it."""
+    config = _plain(config)
+    hidden, size, heads = config.size("hidden_size"), config.size("intermediate_size"), heads_of(config)
+    lines = of.tokens
+    passes(graph, "embeddings", lines * hidden, (2,))
+    graph.norm("embeddings.LayerNorm", lines, hidden)
+    passes(graph, "mask", lines, (1,))
+    for _ in range(layer_count(config)):
+        for name in ("query", "key", "value"):
+            transposed(graph, name, lines, hidden, hidden)
+        attend(graph, of, heads.heads, heads.head_dim, causal=False, masks=(1, 2), wide=False)
+        transposed(graph, "attention.output", lines, hidden, hidden)
+        passes(graph, "residual", lines * hidden, (2,))
+        graph.norm("attention.output.LayerNorm", lines, hidden)
+        transposed(graph, "intermediate", lines, hidden, size)
+        passes(graph, "act", lines * size, (1,))
+        transposed(graph, "output", lines, size, hidden)
+        passes(graph, "residual", lines * hidden, (2,))
+        graph.norm("output.LayerNorm", lines, hidden)
+    transposed(graph, "pooler", of.batch, hidden, hidden)
+    passes(graph, "pooler.tanh", of.batch * hidden, (1,))
+
+
+ARCHITECTURE = Architecture(
+    ("bert", "roberta", "xlm-roberta", "electra", "distilbert", "albert"), read, eager
+)

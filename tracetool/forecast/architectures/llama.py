@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tracetool.forecast.architecture import Architecture
-from tracetool.forecast.decoder import decoder, gated_mlp, heads_of, self_attention
+from tracetool.forecast.decoder import decoder, gated_mlp, heads_of, layer_count, self_attention
+from tracetool.forecast.eager import Prompt, attend, passes, transposed
 from tracetool.forecast.fields import Config
+from tracetool.forecast.graph import Graph
 from tracetool.forecast.model import Model
 from tracetool.forecast.parts import Norm, Part
 from tracetool.forecast.quantization import formats_of
@@ -41,10 +43,49 @@ def read(config: Config, name: str) -> Model:
     return decoder(config, name, "llama", hidden, layer)
 
 
+def _rms_norm(graph: Graph, name: str, of: Prompt, hidden: int) -> None:
+    """Square, mean, root and product in fp32, then the scale."""
+    numbers = float(of.tokens * hidden)
+    passes(graph, name, numbers, (1,), "fp32")
+    passes(graph, name, of.tokens, (1, 1), "fp32")
+    passes(graph, name, numbers, (2,), "fp32")
+    passes(graph, name, numbers, (1,))
+
+
+def eager(graph: Graph, config: Config, of: Prompt) -> None:
+    """Add a batch of prompts as transformers runs it; keys are repeated for every query head."""
+    hidden, size, heads = config.size("hidden_size"), config.size("intermediate_size"), heads_of(config)
+    dim, lines = heads.head_dim, of.tokens
+    graph.product("rotary", 1, dim // 2, of.seq_len, 1)
+    graph.rows[-1]["dtype"] = "fp32"
+    passes(graph, "rotary", of.seq_len * dim, (1, 1), "fp32")
+    for _ in range(layer_count(config)):
+        _rms_norm(graph, "input_layernorm", of, hidden)
+        for count in (heads.heads, heads.kv_heads, heads.kv_heads):
+            transposed(graph, "qkv", lines, hidden, count * dim)
+        if config.text("model_type").startswith("qwen3"):
+            for count in (heads.heads, heads.kv_heads):
+                _rms_norm(graph, "qk_norm", of, count * dim)
+        for count in (heads.heads, heads.kv_heads):
+            passes(graph, "rotate", lines * count * dim, (2, 2, 2))
+        attend(graph, of, heads.heads, dim, causal=True, masks=(1, 2, 1), wide=True)
+        transposed(graph, "o_proj", lines, heads.heads * dim, hidden)
+        passes(graph, "residual", lines * hidden, (2,))
+        _rms_norm(graph, "post_attention_layernorm", of, hidden)
+        transposed(graph, "gate_proj", lines, hidden, size)
+        passes(graph, "act", lines * size, (1,))
+        transposed(graph, "up_proj", lines, hidden, size)
+        passes(graph, "product", lines * size, (2,))
+        transposed(graph, "down_proj", lines, size, hidden)
+        passes(graph, "residual", lines * hidden, (2,))
+    _rms_norm(graph, "norm", of, hidden)
+
+
 ARCHITECTURE = Architecture(
     (
         "llama", "mistral", "ministral", "qwen2", "qwen3", "phi3",
         "qwen2_vl_text", "qwen2_5_vl_text", "qwen3_vl_text",
     ),
     read,
+    eager,
 )  # fmt: skip
