@@ -161,7 +161,10 @@ ANOTHER_MEANING: dict[str, tuple[set[str], str]] = {
     "compare/check.py": ({"unknown"}, "a GPU no trace names"),
     "compare/baseline_store.py": ({"unknown"}, "a GPU no trace names"),
     "report/terminal/predicted.py": ({"unknown"}, "a gap without a reason"),
-    "forecast/": ({"norm", "sampling"}, "modules of models, how a token is chosen"),
+    "forecast/": (
+        {"norm", "attention", "optimizer", "sampling"},
+        "modules, parts of a step, choice of a token",
+    ),
     "measure/source_alignment.py": ({"sampling"}, "a part of an uncertainty"),
 }
 

@@ -1,0 +1,120 @@
+"""Models of pictures: written as a graph over a batch of pictures of one size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tracetool.core.errors import BadInput
+from tracetool.forecast.fields import Config
+from tracetool.forecast.graph import Graph
+from tracetool.forecast.model import Model
+from tracetool.forecast.passes import Forward, Parallel
+from tracetool.forecast.quantization import formats_of
+from tracetool.forecast.rows import Row
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """A batch of pictures: how many, and rows and columns of each. [pixels]"""
+
+    batch: float
+    side: int
+
+
+@dataclass(frozen=True)
+class VisionModel(Model):
+    """A model of pictures: a pass takes ``prefill_requests`` pictures of its own size."""
+
+    config: Config | None = field(default=None, repr=False)
+    add: Callable[[Graph, Config, Pictures], None] | None = field(default=None, repr=False)
+    side: int = 224
+
+    def operators(self, forward: Forward, parallel: Parallel) -> list[Row]:
+        """Return the rows of a batch of ``forward.prefill_requests`` pictures on one GPU.
+
+        Raises
+        ------
+        BadInput
+            If the model is to be divided over GPUs.
+        """
+        if parallel.gpus > 1:
+            raise BadInput(
+                f"{self.name}: models of pictures are not divided over GPUs", "give tp, pp, dp, cp of 1"
+            )
+        if not forward.prefill_requests:
+            return []
+        return self._graph(forward.prefill_requests).rows
+
+    def _graph(self, batch: float) -> Graph:
+        assert self.add is not None
+        assert self.config is not None
+        graph = Graph(self.dtype)
+        self.add(graph, self.config, Pictures(batch, self.side))
+        return graph
+
+    def weight_bytes(self, parallel: Parallel) -> float:  # noqa: ARG002
+        """Return bytes of weights. [B]"""
+        return self.parameters * (4.0 if self.dtype == "fp32" else 2.0)
+
+
+def vision_model(
+    config: Config, name: str, architecture: str, add: Callable[[Graph, Config, Pictures], None]
+) -> VisionModel:
+    """Return the model of a configuration; it is run once, so that a fault is named now."""
+    dtype = formats_of(config).base
+    graph, side = Graph(dtype), config.size("image_size", default=224, most=100_000)
+    add(graph, config, Pictures(1, side))
+    layers = sum(1 for row in graph.rows if row["op"] in {"conv2d", "attention"})
+    return VisionModel(
+        name, architecture, "vision", graph.parameters, graph.parameters, layers, (), (), (), 0, dtype,
+        config=config, add=add, side=side,
+    )  # fmt: skip
+
+
+def classes_of(config: Config) -> int:
+    """Return how many classes a configuration states: a number, a list of labels, or ImageNet's thousand."""
+    if config.has("num_labels"):
+        return config.size("num_labels")
+    return max(len(config.part("id2label").values), 1) if config.has("id2label") else 1000
+
+
+def encoder_block(graph: Graph, batch: float, tokens: float, width: int, inner: int, heads: int) -> None:
+    """Add a block of a vision transformer: norm, attention, norm, feed-forward part, residuals."""
+    lines = batch * tokens
+    graph.norm("block.norm_1", lines, width, weights=2 * width)
+    for part in "qkv":
+        graph.linear(f"block.{part}", lines, width, width)
+    graph.attention("block.attention", batch, tokens, tokens, heads, max(width // heads, 1))
+    graph.linear("block.out", lines, width, width)
+    graph.elementwise("block.residual", lines * width, reads=2)
+    graph.norm("block.norm_2", lines, width, weights=2 * width)
+    graph.linear("block.fc1", lines, width, inner)
+    graph.elementwise("block.act", lines * inner)
+    graph.linear("block.fc2", lines, inner, width)
+    graph.elementwise("block.residual", lines * width, reads=2)
+
+
+def normed_conv(
+    graph: Graph, name: str, of: Pictures, channels: int, filters: int, kernel: int = 1,
+    *, stride: int = 1, groups: int = 1, act: bool = True,
+) -> Pictures:  # fmt: skip
+    """Add a convolution with its batch norm and activation; return the pictures it makes."""
+    graph.conv(
+        name,
+        of.batch,
+        channels,
+        (of.side, of.side),
+        filters,
+        kernel,
+        stride=stride,
+        groups=groups,
+        bias=False,
+    )
+    out = Pictures(of.batch, max(-(-of.side // stride), 1))
+    numbers = out.batch * out.side * out.side * filters
+    graph.weights(2 * filters)
+    graph.elementwise(f"{name}.norm", numbers)
+    if act:
+        graph.elementwise(f"{name}.act", numbers)
+    return out
