@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tracetool.api.record import Recording, finish_recording, record
     from tracetool.api.report import Report, report
     from tracetool.api.result import Picture, Result
+    from tracetool.api.roofline import AchievedRates, roofline
     from tracetool.api.run import Run
     from tracetool.api.run import open_run as open  # noqa: A004 - reads as what it is: tt.open(path)
     from tracetool.api.schema import schema
@@ -68,6 +69,7 @@ _HOMES = {
     "api.record": ("Recording", "finish_recording", "record"),
     "api.report": ("Report", "report"),
     "api.result": ("Picture", "Result"),
+    "api.roofline": ("AchievedRates", "roofline"),
     "api.run": ("Run", "open"),
     "api.schema": ("schema",),
     "api.sensor": ("CheckedSensor", "IdentifiedSensors", "check_sensor", "identify_sensor"),

@@ -60,6 +60,7 @@ SAME: dict[str, Callable[[tt.Run, Path], tt.Result]] = {
         t.with_name("llama.json"), gpu="h100-sxm", bs=64, tp=2
     ),
     "summary RUN": lambda r, _: tt.summary(r),
+    "roofline RUN": lambda r, _: tt.roofline(r),
     "classify RUN": lambda r, _: r.classify(),
     f"classify --explain {KERNEL}": lambda _r, _t: tt.explain(KERNEL),
     "check-power ACTIVITY --power LOG --gpu rtx-3090": lambda _r, t: tt.check_power(

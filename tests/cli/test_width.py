@@ -29,6 +29,8 @@ COMMANDS = {
     "sweep train --clock 600:1950:150": "energy",
     "attribute train": "energy",
     "check-power train": "",
+    "roofline train": "energy",
+    "roofline train --gemm": "energy",
     "summary train": "energy",
     "summary forward": "energy",
     "sensor identify brief": "",

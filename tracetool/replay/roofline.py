@@ -1,0 +1,214 @@
+"""What the operators of a recorded run achieved: rates, intensity, share of the roofline, GFLOP per joule."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from tracetool.core.arrays import Floats
+from tracetool.core.errors import BadInput
+from tracetool.hardware.load import load_gpu
+from tracetool.measure.attribute import attribute_run
+from tracetool.measure.power_log import telemetry_devices
+from tracetool.replay.predict_run import PredictedRun, predict_run
+from tracetool.tables.run import Run
+from tracetool.tables.schema import load_schema
+
+#: Formats and the pipe whose peak is their ceiling; others run on the FP32 pipe.
+_PIPES: Final = {
+    "fp16": "tensor_fp16", "bf16": "tensor_bf16", "tf32": "tensor_tf32", "fp8": "tensor_fp8",
+    "int8": "tensor_int8", "fp64": "fp64",
+}  # fmt: skip
+_ENDS: Final = ("", "_low", "_high")
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """Achieved rates of a run.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The ``roofline`` table, highest energy first.
+    gpu : str
+        The GPU whose ceilings they are set against.
+    clock_mhz : float
+        Clock of those ceilings: the recorded one. [MHz]
+    notes : tuple of str
+        What the figures rest on.
+    """
+
+    frame: pl.DataFrame
+    gpu: str
+    clock_mhz: float
+    notes: tuple[str, ...] = ()
+
+    def products(self) -> pl.DataFrame:
+        """Return the matrix products: rows with M, N and K."""
+        return self.frame.filter(pl.col("m").is_not_null())
+
+
+def roofline(
+    run: Run | str | os.PathLike[str],
+    *,
+    gpu: str | None = None,
+    power: Sequence[Path] = (),
+    tz: str | None = None,
+) -> Roofline:
+    r"""Return what every operator and shape of a run achieved.
+
+    Parameters
+    ----------
+    run : Run or path
+        The run.
+    gpu : str, optional
+        Name of the GPU; by default the one the run recorded.
+    power : sequence of path
+        Power logs in place of the run's.
+    tz : str, optional
+        Zone of those logs.
+
+    Raises
+    ------
+    BadInput
+        If the run holds no kernels or the GPU is not known.
+
+    Notes
+    -----
+    Times are measured. Operations are those the shapes ask for, bytes the model's count of DRAM traffic;
+    with both known, intensity I and the rate r,
+
+    .. math:: \text{share} = \frac{r}{\min(P, I\,B)}
+
+    with the peak P of the format's pipe at the recorded clock and the memory's bandwidth B (Williams,
+    Waterman, Patterson, "Roofline", CACM 52(4), 2009). Rows without known shapes have no rates.
+    """
+    opened = run if isinstance(run, Run) else Run.open(run)
+    predicted = predict_run(opened, gpu)
+    clock_mhz = float(predicted.totals[0]["clock_mhz"])
+    spec = load_gpu(predicted.gpu)
+    rows = _rows(opened, predicted)
+    notes = list(predicted.notes)
+    energy, energy_notes = _energy(opened, rows, gpu, power, tz)
+    rows = rows.join(energy, on="signature", how="left")
+    notes += energy_notes
+    measured = pl.col("measured_j").is_not_null()
+    rows = rows.with_columns(
+        pl.when(measured).then(pl.lit("measured")).otherwise(pl.lit("predicted")).alias("source"),
+        *(
+            pl.when(measured).then(f"measured{e}_j").otherwise(f"predicted{e}_j").alias(f"energy{e}_j")
+            for e in _ENDS
+        ),
+    )
+    keys = ["operator", "family", "dtype", "layout", "batch", "m", "n", "k", "shape", "predicted_from"]
+    grouped = rows.group_by(keys, maintain_order=True).agg(
+        pl.col("launches").sum(),
+        pl.col("name").n_unique().alias("kernels"),
+        pl.col("time_ms", "energy_j", "energy_low_j", "energy_high_j", "flops", "dram_bytes").sum(),
+        pl.when((pl.col("source") == "measured").all())
+        .then(pl.lit("measured"))
+        .otherwise(pl.lit("predicted"))
+        .first()
+        .alias("source"),
+    )
+    pipes = {d: _PIPES.get(d, "fp32") for d in grouped["dtype"].unique().drop_nulls().to_list()}
+    peaks = {d: float(spec.peak_flops(p, clock_mhz)) for d, p in pipes.items()}
+    shaped = (pl.col("predicted_from") == "shapes") & (pl.col("time_ms") > 0)
+    flops = pl.when(shaped & (pl.col("flops") > 0)).then("flops")
+    moved = pl.when(shaped & (pl.col("dram_bytes") > 0)).then("dram_bytes")
+    seconds = pl.col("time_ms") * 1e-3
+    peak = pl.col("dtype").replace_strict(
+        peaks, default=float(spec.peak_flops("fp32", clock_mhz)), return_dtype=pl.Float64
+    )
+    reached = grouped.with_columns(
+        (flops / seconds / 1e12).alias("tflops"),
+        (moved / seconds / 1e12).alias("tbps"),
+        (flops / moved).alias("flop_per_byte"),
+        (flops / pl.col("energy_j") / 1e9).alias("gflop_per_joule"),
+        (pl.col("energy_j") / pl.col("energy_j").sum()).alias("share"),
+        (pl.col("time_ms") * 1e3 / pl.col("launches")).alias("duration_us"),
+    ).with_columns(
+        (
+            pl.col("tflops")
+            * 1e12
+            / pl.min_horizontal(peak, pl.col("flop_per_byte") * float(spec.dram_bytes_per_s))
+        ).alias("roofline_share"),
+        pl.when(pl.col("flop_per_byte").is_not_null())
+        .then(
+            pl.when(pl.col("flop_per_byte") * float(spec.dram_bytes_per_s) < peak)
+            .then(pl.lit("memory"))
+            .otherwise(pl.lit("compute"))
+        )
+        .alias("ceiling"),
+    )
+    table = load_schema("roofline").conform(
+        reached.sort(["energy_j", "time_ms"], descending=True, nulls_last=True, maintain_order=True)
+    )
+    return Roofline(table, predicted.gpu, clock_mhz, tuple(notes))
+
+
+def _rows(run: Run, predicted: PredictedRun) -> pl.DataFrame:
+    """Return one row per signature: what it is, its shape, its time and its counts over all launches."""
+    assert predicted.replays is not None
+    columns = predicted.replays.rows
+    signatures = run.signatures.sort("signature")
+    frame = predicted.signatures.sort("signature")
+    products = np.isfinite(columns.number("m")) & np.isfinite(columns.number("k"))
+
+    def whole(name: str) -> pl.Series:
+        values: Floats = np.where(products, columns.number(name), np.nan)
+        return pl.Series(name, values).fill_nan(None).cast(pl.Int64)
+
+    launches = pl.col("launches")
+    texts = {name: pl.Series(name, columns.text(name).astype(str)) for name in ("dtype", "layout")}
+    shape = (
+        signatures["input_dims"]
+        .list.eval(pl.element().list.eval(pl.element().cast(pl.String)).list.join("x"))
+        .list.join(" ")
+    )
+    return frame.select(
+        pl.col("signature").cast(pl.Int64),
+        pl.coalesce(signatures["operator_name"], pl.col("name")).alias("operator"),
+        "name",
+        "family",
+        "launches",
+        "predicted_from",
+        *(pl.when(s != "").then(s).alias(name) for name, s in texts.items()),
+        *(whole(name) for name in ("batch", "m", "n", "k")),
+        shape.alias("shape"),
+        (pl.col("measured_duration_us") * launches / 1e3).alias("time_ms"),
+        (pl.col("flops") * launches).alias("flops"),
+        (pl.col("dram_bytes") * launches).alias("dram_bytes"),
+        *((pl.col(f"energy{e}_mj") * launches / 1e3).alias(f"predicted{e}_j") for e in _ENDS),
+    )
+
+
+def _energy(
+    run: Run, rows: pl.DataFrame, gpu: str | None, power: Sequence[Path], tz: str | None
+) -> tuple[pl.DataFrame, list[str]]:
+    """Return the measured energy of each signature over all GPUs, where the log tells it, and notes."""
+    columns: dict[str, Any] = {"signature": pl.Int64, **{f"measured{e}_j": pl.Float64 for e in _ENDS}}
+    empty = pl.DataFrame(schema=columns)
+    if not power and not telemetry_devices(run.telemetry):
+        return empty, ["no power log: energies are predicted"]
+    try:
+        attributed = attribute_run(run, gpu=gpu, power=power, tz=tz)
+    except BadInput as error:
+        if power:
+            raise
+        return empty, [f"not measured: {error.message}"]
+    summed_rows = attributed.energy.filter(
+        pl.col("signature").is_not_null() & pl.col("energy_j").is_not_null()
+    )
+    summed = summed_rows.group_by("signature").agg(
+        *(pl.col(f"energy{e}_j").sum().alias(f"measured{e}_j") for e in _ENDS), pl.col("duration_ns").sum()
+    )
+    whole = summed.join(rows.select("signature", "time_ms"), on="signature")
+    near = (pl.col("duration_ns") * 1e-6 - pl.col("time_ms")).abs() < 0.02 * pl.col("time_ms")
+    return whole.filter(near).select(list(columns)), list(attributed.notes)

@@ -1,0 +1,46 @@
+"""How achieved rates look on the console."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from tracetool.core.figures import number
+from tracetool.report.console import show_table
+from tracetool.report.sentences import open_console, say
+
+if TYPE_CHECKING:
+    from tracetool.replay.roofline import Roofline
+
+
+def print_achieved(
+    source: Roofline, rows: pl.DataFrame, written: Sequence[str | os.PathLike[str]], *, gemm: bool
+) -> None:
+    """Print operators, or matrix products, the highest energy first."""
+    screen = open_console()
+    say(screen, f"Achieved on {source.gpu}, against its roofline at {number(source.clock_mhz)} MHz", "bold")
+    size = pl.format("{}x{}x{}", "m", "n", "k")
+    shape = pl.when(pl.col("m").is_not_null()).then(size).otherwise(pl.col("shape"))
+    table = rows.select(
+        pl.format("{} {}", "operator", size).alias("name") if gemm else pl.col("operator").alias("name"),
+        "energy_j",
+        (100.0 * pl.col("share")).alias("share_pct"),
+        "time_ms",
+        pl.col("tflops").alias("TFLOP/s"),
+        (100.0 * pl.col("roofline_share")).alias("of roof pct"),
+        pl.col("gflop_per_joule").alias("GFLOP/J"),
+        pl.col("tbps").alias("TB/s"),
+        pl.col("flop_per_byte").alias("FLOP/B"),
+        "dtype",
+        *(["layout", "batch"] if gemm else [shape.alias("shape")]),
+        "launches",
+        "source",
+    )
+    show_table(table, console=screen)
+    for note in source.notes:
+        say(screen, f"note: {note}", "dim")
+    for path in written:
+        say(screen, f"wrote {path}")
