@@ -131,21 +131,49 @@ def transfer(scored: Sequence[Scored], law: str, without: str = "") -> TransferB
     found = {seen: band(np.concatenate(v), 10**6) if v else None for seen, v in pools.items()}
     away = found[False] or found[True] or WIDE
     near = found[True] or away
-    needed = [
-        s.needed[:: max(1, len(s.needed) // 300)]
-        for s in scored
-        if s.setting == "library" and s.law == law and library_of(s.stack) != without
-    ]
-    wider = max(1.0, float(np.quantile(np.concatenate(needed), 0.9))) if needed else 1.0
-    versions = [s.needed for s in scored if s.setting == "version" and s.law == law]
-    newer = (
-        float(np.clip(np.quantile(np.concatenate(versions), 0.9), 1.0, MOST_VERSION)) if versions else VERSION
-    )
+    wider, newer = library_factor(scored, law, without), version_factor(scored, law)
     return TransferBands(near, (min(away[0], near[0]), max(away[1], near[1])), wider, newer)
 
 
-def run(every: list[Cell], versions: list[Cell], jobs: int) -> tuple[list[Scored], list[FittedSet]]:
-    """Fit and score every setting."""
+def library_factor(scored: Sequence[Scored], law: str, without: str = "") -> float:
+    """Return the factor on the bounds of a library nobody fitted: what held those left out, but for one.
+
+    Of few libraries the next may well need more than most: the one that needs most counts, and no less than
+    the middle one of the laws of the group.
+    """
+    needed: dict[str, dict[str, list[Floats]]] = {}
+    for s in scored:
+        if s.setting == "library" and group_of(s.law) == group_of(law) and library_of(s.stack) != without:
+            some = s.needed[:: max(1, len(s.needed) // 300)]
+            needed.setdefault(s.law, {}).setdefault(library_of(s.stack), []).append(some)
+    every = {
+        name: [float(np.quantile(np.concatenate(v), 0.9)) for v in one.values()]
+        for name, one in needed.items()
+    }
+    of_group = [max(factors) for factors in every.values()]
+    return max([1.0, *([float(np.median(of_group))] if of_group else []), *every.get(law, [])])
+
+
+def version_factor(scored: Sequence[Scored], law: str, without: str = "") -> float:
+    """Return the factor on the bounds of another version: what held 90 % of each table, but for one GPU's.
+
+    Of few tables the next may well need more than most: the largest of the law's own counts, and no less than
+    the middle one of all laws of its group; ``VERSION`` at least for a law without any.
+    """
+    told = [
+        (s.law, float(np.clip(np.quantile(s.needed, 0.9), 1.0, MOST_VERSION)))
+        for s in scored
+        if s.setting == "version" and not (s.law == law and s.gpu == without)
+    ]
+    own = [factor for name, factor in told if name == law] or [VERSION]
+    of_group = [factor for name, factor in told if group_of(name) == group_of(law)] or own
+    return max([float(np.median(of_group)), *own])
+
+
+def run(
+    every: list[Cell], versions: list[Cell], jobs: int
+) -> tuple[list[Scored], list[FittedSet], list[Scored]]:
+    """Fit and score every setting; the last are scores without bands for what is left out."""
     with ProcessPoolExecutor(jobs) as pool:
         fitted = list(pool.map(_refit, [(*key, of_set) for key, of_set in sets_of(every).items()]))
     whole = {(one.law, one.name): one for one in fitted}
@@ -156,9 +184,12 @@ def run(every: list[Cell], versions: list[Cell], jobs: int) -> tuple[list[Scored
         for cell in every
         if (cell.law, cell.set_name) in whole
     ]
-    scored += [score("version", c, registry, nothing) for c in versions if _fitted(c, registry)]
+    first = [score("version", c, registry, nothing) for c in versions if _fitted(c, registry)]
     trials = left_out(every, whole, jobs)
-    first = []
+    for cell in versions:
+        if _fitted(cell, registry):
+            factor = version_factor(first, cell.law, cell.part.gpu.name)
+            scored.append(score("version", cell, registry, replace(nothing, other_version=factor)))
     for setting, _, tested, rest in trials:
         known = tuple(one.implementation() for one in rest)
         stated = setting == "gpu"
@@ -169,7 +200,7 @@ def run(every: list[Cell], versions: list[Cell], jobs: int) -> tuple[list[Scored
             if _fitted(cell, known):
                 bands = transfer(first, cell.law, value)
                 scored.append(score(setting, cell, known, bands, stated=setting == "gpu"))
-    return scored, fitted
+    return scored, fitted, first
 
 
 def _fitted(cell: Cell, registry: Iterable[Implementation]) -> bool:
@@ -225,12 +256,12 @@ def main() -> None:
     every = list(cells(paths, given.law))
     wanted = {c.law for c in every}
     versions = [c for c in version_cells(given.root) if c.law in wanted]
-    scored, fitted = run(every, versions, given.jobs)
+    scored, fitted, unwidened = run(every, versions, given.jobs)
     if given.keep:
-        given.keep.write_bytes(pickle.dumps(scored))
+        given.keep.write_bytes(pickle.dumps((scored, unwidened)))
     if given.write:
         write_sets(fitted)
-        write(scored, sorted(wanted))
+        write(unwidened, sorted(wanted))
     say(fitted)
     table(scored)
     count = sum(one.coefficients for one in fitted)

@@ -28,6 +28,11 @@ TILES = (
     (128.0, 128.0),
     (128.0, 256.0),
 )
+#: Tiles (tokens, columns) of a library without a measured table: with no more tokens than experts, and with
+#: more. [elements] By the libraries' sources (vllm, sglang: get_default_config).
+TABLE = ((16.0, 32.0), (64.0, 64.0))
+#: How sharply products and what an SM draws from memory meet: exponent of the norm. [1] A prior.
+DRAWN_NORM = 4.0
 #: Share of L2 that weights read again and again keep to themselves. [1] A prior.
 RESIDENT_SHARE = 0.7
 
@@ -37,12 +42,14 @@ def _products(
 ) -> tuple[Floats, Floats, Floats]:
     """Return serial cycles, core cycles and memory time of both grouped products."""
     sms = float(gpu.sm_count)
-    tiles = (e.count * np.ceil(e.tokens_each / tile)).sum(axis=0)
+    elsewhere = c["remote_products"] * e.remote
+    tiles = (e.count * np.ceil(e.tokens_each / tile)).sum(axis=0) + elsewhere / tile
+    pairs = e.pairs + elsewhere
     active = e.count.sum(axis=0)
     serial, core, memory = np.zeros_like(tiles), np.zeros_like(tiles), np.zeros_like(tiles)
-    weights = active * (c["gate_columns"] + 1.0) * e.inner * e.hidden * e.size
+    weights = active * (e.gate + 1.0) * e.inner * e.hidden * e.size
     missed = 1.0 - c["l2_hit"] / (1.0 + (weights / (RESIDENT_SHARE * gpu.l2_bytes)) ** 4)
-    for columns, depth in ((c["gate_columns"] * e.inner, e.hidden), (e.hidden, e.inner)):
+    for columns, depth in ((e.gate * e.inner, e.hidden), (e.hidden, e.inner)):
         blocks = tiles * np.ceil(columns / wide)
         waves = np.ceil(blocks / sms)
         # a persistent kernel, or several blocks an SM, fills the last wave
@@ -51,36 +58,37 @@ def _products(
         products = charged * steps * (2.0 * tile * wide * 64.0 / rate + c["k_step_cycles"])
         width = tile * e.passing_size + wide * e.size
         fills = blocks * width * depth / (gpu.l2_bytes_per_clock * c["l2_efficiency"])
-        moved = active * columns * depth * e.size * missed + e.pairs * (
-            2.0 * columns + depth * e.passing_size
-        )
+        moved = active * columns * depth * e.size * missed + pairs * (2.0 * columns + depth * e.passing_size)
         drawn = moved / (np.minimum(blocks, sms) * c["sm_bytes_clk"])
-        core = core + np.maximum(combined(products, fills, c["fill_norm"]), drawn)
+        core = core + combined(combined(products, fills, c["fill_norm"]), drawn, DRAWN_NORM)
         memory = memory + moved / (gpu.dram_bytes_per_s * c["dram_efficiency"])
         serial = serial + c["latency_clk"] + waves * c["block_clk"]
     return serial, core, memory
 
 
 def _layers(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
-    e = expert_layers(rows, gpu, c["skew"], c["imbalance"])
+    e = expert_layers(rows, gpu)
     n = len(rows)
     words = rows.text("dtype", "bf16")
     quantized = e.passing_size < 2.0
     # kernels of FP8 reach another share of their peak, and no more than all of it
     format_rate = np.where(words == "fp8_block", c["block_rate"], np.where(quantized, c["fp8_rate"], 1.0))
     rate = e.rate * np.minimum(c["tensor_efficiency"] * format_rate, 1.0)
-    hertz = gpu.clock_boost_mhz * 1e6
     best = np.full(n, np.inf)
     serial, core, memory, chosen = (np.zeros(n) for _ in range(4))
-    for tile, wide in TILES:
+    few = e.tokens <= e.local
+    for tile, wide in TABLE if c["tile_table"] > 0.0 else TILES:
         a, b, m = _products(e, gpu, c, rate, tile, wide)
-        time = a / hertz + combined(b / hertz, m, c["overlap_norm"])
+        time = a + b
+        if c["tile_table"] > 0.0:
+            time = np.where(few == (tile == TABLE[0][0]), 0.0, np.inf)
         faster = time < best
         best = np.where(faster, time, best)
         serial, core = np.where(faster, a, serial), np.where(faster, b, core)
         memory, chosen = np.where(faster, m, memory), np.where(faster, tile, chosen)
-    passing = c["inner_factor"] * e.pairs * e.inner * 6.0 + c["outer_factor"] * e.pairs * e.hidden * 2.0
-    scaling = c["quantize_factor"] * 3.0 * (e.tokens * e.hidden + e.pairs * e.inner)
+    pairs = e.pairs + c["remote_passes"] * np.maximum(e.tokens * e.top_k - e.pairs, 0.0)
+    passing = c["inner_factor"] * pairs * e.inner * 6.0 + c["outer_factor"] * pairs * e.hidden * 2.0
+    scaling = c["quantize_factor"] * 3.0 * (e.tokens * e.hidden + pairs * e.inner)
     launch = c["launch_us"] * np.where(quantized, c["launch_quantized"], 1.0)
     sorting = (c["pair_ns"] * e.tokens * e.top_k + c["expert_ns"] * e.experts) * 1e-9
     return Pieces(
@@ -102,7 +110,12 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     return GEMM.pieces(rows, gpu, {})  # one grouped product of a run, known by m, n, k
 
 
-MOE = Law("moe", _parts, read_coefficients(__package__)["moe"], spread=(-0.8, 0.8), by_row=True)
+#: Kernels that keep few bytes in flight, and those without a measured table of tiles.
+#: [units of law.toml] A prior, which a fit starts from.
+_HABITS = ({"sm_bytes_clk": 6.0}, {"tile_table": 1.0})
+
+_PRIORS = read_coefficients(__package__)["moe"]
+MOE = Law("moe", _parts, _PRIORS, spread=(-0.8, 0.8), habits=_HABITS, by_row=True)
 #: Formats libraries have kernels of their own for, by law. Where none is calibrated, all are priced as one.
 FORMATS = {
     "moe_fp8": ("fp8", "int8", "sq"),

@@ -11,11 +11,8 @@ from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
 from tracetool.families.formats import activation_bytes, dtype_of, element_bytes, on_tensor, product_rate
 from tracetool.families.gemm.problem import product_work
+from tracetool.families.moe.routing import routed
 from tracetool.hardware.gpu import Gpu
-
-#: Groups experts are taken in, by how many tokens they get. [groups] A prior: a setting of the method, which
-#: no measurement decided.
-GROUPS = 12
 
 
 @dataclass(frozen=True)
@@ -23,6 +20,7 @@ class Experts:
     """Layers of experts as one GPU sees them, of shape (n,), by group of experts (groups, n)."""
 
     pairs: Floats  # token-expert pairs computed here
+    remote: Floats  # pairs of the same tokens with experts on other GPUs
     count: Floats  # touched experts of each group (groups, n)
     tokens_each: Floats  # tokens of one of them (groups, n)
     hidden: Floats
@@ -30,65 +28,40 @@ class Experts:
     tokens: Floats
     top_k: Floats
     experts: Floats
+    local: Floats  # experts of this GPU
+    gate: Floats  # matrices of the first product: 2 with a gate beside the values, 1 without
     size: Floats  # bytes of a weight [B]
     passing_size: Floats  # bytes of an activation the products take [B]
     rate: Floats  # [FLOP/clk/SM]
     tensor: Bools
 
 
-def expert_layers(rows: OperatorColumns, gpu: Gpu, skew: float = 0.9, imbalance: float = 0.4) -> Experts:
-    r"""Return the expert layers of rows.
+def expert_layers(rows: OperatorColumns, gpu: Gpu) -> Experts:
+    """Return the expert layers of rows.
 
-    Parameters
-    ----------
-    skew : float
-        Factor on the exponent a power-law distribution states.
-    imbalance : float
-        Growth of the busiest GPU's share with the number of GPUs the experts are divided over.
-
-    Notes
-    -----
-    Experts are divided over ``ep`` GPUs, the intermediate size over ``tp``. An expert of rank
-    :math:`r` gets a share :math:`\propto r^{-a}` of the pairs (balanced: :math:`a = 0`); ranks are
-    taken in groups, each expert of a group alike. With :math:`n` pairs expected, an expert is
-    touched with probability :math:`1 - e^{-n}`.
+    Experts are divided over ``ep`` GPUs, of which the busiest is timed, the intermediate size over ``tp``.
     """
     tokens = np.maximum(rows.number("tokens", 1.0), 1.0)
     top_k = np.maximum(rows.number("top_k", 1.0), 1.0)
     experts = np.maximum(rows.number("experts", 1.0), 1.0)
     ep, tp = np.maximum(rows.number("ep", 1.0), 1.0), np.maximum(rows.number("tp", 1.0), 1.0)
-    local = np.maximum(experts / ep, 1.0)
-    exponent = skew * _exponent(rows)
-    pairs = tokens * top_k / ep * np.where(exponent > 0, ep**imbalance, 1.0)
-    pairs = np.maximum(np.minimum(pairs, tokens * np.minimum(top_k, local)), 1e-3)
-    rank = (np.arange(GROUPS) + 0.5)[:, None] / GROUPS * local + 0.5
-    share = rank**-exponent
-    share = share / share.sum(axis=0) / (local / GROUPS)
-    each = np.minimum(pairs * share, tokens)
-    touched = -np.expm1(-np.maximum(each, 1e-9))
+    of_busiest = routed(rows, tokens, top_k, experts, ep)
     words = dtype_of(rows, "bf16")
+    remote = np.maximum(np.minimum(of_busiest.pairs, tokens) * top_k - of_busiest.pairs, 0.0)
     return Experts(
-        pairs, local / GROUPS * touched, each / touched, rows.number("hidden", 1.0),
+        of_busiest.pairs, remote, of_busiest.count, of_busiest.tokens_each, rows.number("hidden", 1.0),
         np.maximum(rows.number("intermediate", 1.0) / tp, 1.0), tokens, top_k, experts,
-        element_bytes(words, 2.0), activation_bytes(words, gpu, 2.0), product_rate(words, gpu),
-        on_tensor(words, gpu),
+        np.maximum(experts / ep, 1.0), _gate(rows), element_bytes(words, 2.0),
+        activation_bytes(words, gpu, 2.0), product_rate(words, gpu), on_tensor(words, gpu),
     )  # fmt: skip
 
 
-def _exponent(rows: OperatorColumns) -> Floats:
-    """Read the exponent of ``power_law_1.2``; 0 of anything else."""
-    names, places = np.unique(rows.text("distribution", "balanced").astype(str), return_inverse=True)
-    found = [
-        _number(name.removeprefix("power_law_")) if name.startswith("power_law") else 0.0 for name in names
-    ]
-    return np.asarray(found, dtype=np.float64)[places.reshape(-1)]
-
-
-def _number(text: str) -> float:
-    try:
-        return min(max(float(text), 0.0), 4.0)
-    except ValueError:
-        return 1.0
+def _gate(rows: OperatorColumns) -> Floats:
+    """Return the matrices of each row's first product: 1 where the implementation is called ``nongated``."""
+    if "implementation" not in rows.columns:
+        return np.full(len(rows), 2.0)
+    names, places = rows.distinct("implementation")
+    return np.asarray([1.0 if "nongated" in name.lower() else 2.0 for name in names])[places]
 
 
 def moe_work(rows: OperatorColumns, gpu: Gpu) -> Work:
@@ -108,12 +81,13 @@ def layers_work(e: Experts, tile: Floats | float) -> Work:
     tile : float or array, shape (n,)
         Tokens of a tile: every tile draws the weights from L2.
     """
-    flops = 2.0 * e.pairs * 3.0 * e.hidden * e.inner
+    matrices = e.gate + 1.0
+    flops = 2.0 * e.pairs * matrices * e.hidden * e.inner
     tiles = (e.count * np.ceil(e.tokens_each / tile)).sum(axis=0)
-    issued = np.maximum(2.0 * tiles * tile * 3.0 * e.hidden * e.inner, flops)
+    issued = np.maximum(2.0 * tiles * tile * matrices * e.hidden * e.inner, flops)
     active = np.maximum(e.count.sum(axis=0), 1e-3)
-    weights = active * 3.0 * e.hidden * e.inner * e.size
-    passing = e.pairs * (2.0 * e.hidden + 3.0 * e.inner) * 2.0 + e.tokens * e.hidden * 2.0
+    weights = active * matrices * e.hidden * e.inner * e.size
+    passing = e.pairs * (2.0 * e.hidden + matrices * e.inner) * 2.0 + e.tokens * e.hidden * 2.0
     filled = weights * np.maximum(tiles / active, 1.0) + passing
     return Work.of(
         len(e.pairs),

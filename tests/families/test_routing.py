@@ -1,0 +1,87 @@
+"""How many experts and tokens the busiest GPU gets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tracetool.core.arrays import Floats, Ints
+from tracetool.core.operators import OperatorColumns
+from tracetool.families.moe.routing import Routed, routed
+from tracetool.families.registry import count_work
+from tracetool.hardware.load import load_gpu
+
+TOKENS = np.array([1.0, 2.0, 7.0, 16.0, 64.0, 256.0, 4096.0])
+
+
+def spread_over(
+    tokens: Floats, distribution: str, experts: float = 256, top_k: float = 8, ep: float = 1
+) -> Routed:
+    columns = {"distribution": np.array([distribution] * len(tokens), dtype=object)}
+    rows = OperatorColumns(np.array(["moe"] * len(tokens), dtype=object), columns)
+    return routed(rows, tokens, *(np.full(len(tokens), float(v)) for v in (top_k, experts, ep)))
+
+
+def drawn(tokens: int, top_k: int, experts: int, ep: int, exponent: float, seed: int) -> Ints:
+    """Return tokens of each expert of the busiest GPU, drawn as ``power_law`` is defined."""
+    draw = np.random.default_rng(seed)
+    low, high = (1.0, 0.8 * tokens) if tokens * top_k > experts else (0.01, 2.0)
+    power = 1.0 - exponent
+    share = (low**power + draw.random(experts) * (high**power - low**power)) ** (1.0 / power)
+    count = np.minimum(np.round(share / share.sum() * tokens * top_k), tokens).astype(np.int64)
+    place = 0
+    while (
+        count.sum() < tokens * top_k
+    ):  # what rounding left goes to the GPUs in turn, to their emptiest expert
+        own = count.reshape(ep, -1)[place % ep]
+        own[own.argmin()] += 1
+        place += 1
+    while count.sum() > tokens * top_k:
+        count[count.argmax()] -= 1
+    of_gpu = count.reshape(ep, -1)
+    return np.asarray(of_gpu[of_gpu.sum(axis=1).argmax()])
+
+
+def test_balanced_pairs_touch_one_expert_after_another() -> None:
+    found = spread_over(TOKENS, "balanced")
+    assert found.count.sum(axis=0) == pytest.approx(np.minimum(TOKENS * 8, 256))
+    at_random = spread_over(TOKENS, "")
+    assert (at_random.count.sum(axis=0) <= found.count.sum(axis=0) + 1e-9).all()
+
+
+@pytest.mark.parametrize("distribution", ["balanced", "", "power_law_1.01", "power_law_1.2"])
+@pytest.mark.parametrize("ep", [1, 4, 32])
+def test_pairs_are_those_of_the_experts_and_no_gpu_gets_less_than_its_share(
+    distribution: str, ep: int
+) -> None:
+    found = spread_over(TOKENS, distribution, ep=ep)
+    assert (found.count * found.tokens_each).sum(axis=0) == pytest.approx(found.pairs, rel=0.25)
+    assert (found.pairs >= np.maximum(TOKENS * 8 / ep, 1.0) - 1e-9).all()
+    assert (found.tokens_each <= TOKENS + 1e-9).all()
+    assert (found.count.sum(axis=0) <= 256 / ep + 1e-9).all()
+
+
+@pytest.mark.parametrize("exponent", [1.01, 1.2, 1.5])
+@pytest.mark.parametrize(("experts", "top_k", "ep"), [(256, 8, 1), (256, 8, 16), (512, 10, 4), (64, 4, 8)])
+def test_a_power_law_routes_as_draws_do(exponent: float, experts: int, top_k: int, ep: int) -> None:
+    for tokens in (4, 64, 512, 4096):
+        many = [drawn(tokens, top_k, experts, ep, exponent, seed) for seed in range(15)]
+        found = spread_over(np.array([float(tokens)]), f"power_law_{exponent}", experts, top_k, ep)
+        pairs = np.mean([one.sum() for one in many])
+        tiles = np.mean([np.ceil(one / 64).sum() for one in many])
+        assert found.pairs[0] == pytest.approx(pairs, rel=0.3, abs=2.0)
+        assert (found.count * np.ceil(found.tokens_each / 64)).sum() == pytest.approx(tiles, rel=0.3, abs=2.0)
+
+
+def test_without_a_gate_the_weights_are_two_thirds() -> None:
+    def read_bytes(name: str) -> float:
+        shape = {"tokens": 64, "hidden": 4096, "intermediate": 2048, "top_k": 8, "experts": 256}
+        columns = {k: np.array([float(v)]) for k, v in shape.items()}
+        columns |= {
+            "dtype": np.array(["bf16"], dtype=object),
+            "implementation": np.array([name], dtype=object),
+        }
+        rows = OperatorColumns(np.array(["moe"], dtype=object), columns)
+        return float(count_work(rows, load_gpu("h100-sxm")).dram_bytes[0])
+
+    assert read_bytes("moe_nongated") == pytest.approx(read_bytes("moe") * 2 / 3, rel=0.01)
