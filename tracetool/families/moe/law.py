@@ -31,8 +31,6 @@ TILES = (
 #: Tiles (tokens, columns) of a library without a measured table: with no more tokens than experts, and with
 #: more. [elements] By the libraries' sources (vllm, sglang: get_default_config).
 TABLE = ((16.0, 32.0), (64.0, 64.0))
-#: How sharply products and what an SM draws from memory meet: exponent of the norm. [1] A prior.
-DRAWN_NORM = 4.0
 #: Share of L2 that weights read again and again keep to themselves. [1] A prior.
 RESIDENT_SHARE = 0.7
 
@@ -60,7 +58,9 @@ def _products(
         fills = blocks * width * depth / (gpu.l2_bytes_per_clock * c["l2_efficiency"])
         moved = active * columns * depth * e.size * missed + pairs * (2.0 * columns + depth * e.passing_size)
         drawn = moved / (np.minimum(blocks, sms) * c["sm_bytes_clk"])
-        core = core + combined(combined(products, fills, c["fill_norm"]), drawn, DRAWN_NORM)
+        steady = combined(products, fills, c["fill_norm"])
+        # the 4-norm by squares and roots, which cost less than powers
+        core = core + np.sqrt(np.hypot(steady**2, drawn**2))
         memory = memory + moved / (gpu.dram_bytes_per_s * c["dram_efficiency"])
         serial = serial + c["latency_clk"] + waves * c["block_clk"]
     return serial, core, memory
