@@ -92,6 +92,13 @@ ADDITIONS: dict[str, tuple[str, dict[str, str]]] = {
         "renderer",
         {"report/test_save.py::test_every_output_takes_hostile_names_and_odd_numbers": "[.toy]"},
     ),
+    "model_architecture": (
+        "model architecture",
+        {
+            "forecast/test_architectures.py::test_an_architecture_claims_types_of_its_own": "[toy_decoder]",
+            "forecast/test_architectures.py::test_a_configuration_without_sizes_is_a_model_or_names_the_first": "[toy_decoder]",
+        },
+    ),
     "command": (
         "command",
         {

@@ -11,6 +11,8 @@ import pytest
 import tracetool as tt
 from tracetool.api.gpus import list_gpus, show_gpu
 from tracetool.cli.app import command_names, run
+from tracetool.forecast.config import read_model
+from tracetool.forecast.model import Forward, Parallel
 from tracetool.hardware.load import load_gpu, match_gpu
 from tracetool.kernels.classify import NAMES, classify_names
 from tracetool.kernels.structure import describe
@@ -70,3 +72,11 @@ def test_use_of_the_toy_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert "toys" in command_names()
     assert run(["toys", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == tt.toys().to_dict()
+
+
+def test_the_model_is_read_from_its_configuration() -> None:
+    model = read_model(
+        {"model_type": "toy_decoder", "hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 3, "vocab_size": 10}
+    )
+    assert model.parameters == 2 * 10 * 8 + 8 + 3 * (8 + 3 * 8 * 16)
+    assert {row["op"] for row in model.operators(Forward(2, 4), Parallel())} >= {"gemm", "norm"}
