@@ -162,7 +162,7 @@ ANOTHER_MEANING: dict[str, tuple[set[str], str]] = {
     "compare/baseline_store.py": ({"unknown"}, "a GPU no trace names"),
     "report/terminal/predicted.py": ({"unknown"}, "a gap without a reason"),
     "forecast/": (
-        {"norm", "attention", "optimizer", "sampling"},
+        {"norm", "attention", "sampling"},
         "modules, parts of a step, choice of a token",
     ),
     "measure/source_alignment.py": ({"sampling"}, "a part of an uncertainty"),
