@@ -48,13 +48,14 @@ def operations(rows: list[dict[str, Any]]) -> float:
     [
         # torchvision's tables of weights and multiply-adds: resnet50 25.6 M and 4.09 G, resnet101 44.5 and 7.80,
         # resnet18 11.7 and 1.81, vit_l_16 304.3 and 61.55, vit_b_16 86.6 and 17.56, convnext_tiny 28.6 and 4.46,
-        # swin_t 28.3 and 4.49
+        # swin_t 28.3 and 4.49, efficientnet_b0 5.29 and 0.386
         ({"model_type": "resnet"}, 25.56, 4.09),
         ({"model_type": "resnet", "depths": [3, 4, 23, 3]}, 44.55, 7.80),
         ({"model_type": "resnet", "depths": [2, 2, 2, 2], "hidden_sizes": [64, 128, 256, 512], "layer_type": "basic"}, 11.69, 1.81),
         (VIT, 304.3, 61.55),
         (VIT | {"hidden_size": 768, "intermediate_size": 3072, "num_attention_heads": 12, "num_hidden_layers": 12}, 86.57, 17.56),
         ({"model_type": "convnext"}, 28.59, 4.46),
+        ({"model_type": "efficientnet"}, 5.289, 0.386),
         ({"model_type": "swin", "embed_dim": 96, "depths": [2, 2, 6, 2], "num_heads": [3, 6, 12, 24]}, 28.29, 4.49),
     ],
 )  # fmt: skip
