@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tracetool.api.classify import Classification, Explanation, classify, explain
     from tracetool.api.diff import AccuracyDiff, RunsDiff, diff
     from tracetool.api.doctor import Doctor, doctor
+    from tracetool.api.energy_by import GroupedEnergy, energy_by
     from tracetool.api.families import families
     from tracetool.api.forecast import ForecastResult, forecast
     from tracetool.api.formats import formats
@@ -59,6 +60,7 @@ _HOMES = {
     "api.classify": ("Classification", "Explanation", "classify", "explain"),
     "api.diff": ("AccuracyDiff", "RunsDiff", "diff"),
     "api.doctor": ("Doctor", "doctor"),
+    "api.energy_by": ("GroupedEnergy", "energy_by"),
     "api.families": ("families",),
     "api.forecast": ("ForecastResult", "forecast"),
     "api.formats": ("formats",),

@@ -61,6 +61,9 @@ SAME: dict[str, Callable[[tt.Run, Path], tt.Result]] = {
     ),
     "summary RUN": lambda r, _: tt.summary(r),
     "roofline RUN": lambda r, _: tt.roofline(r),
+    "attribute RUN --by family --work tokens=64": lambda r, _: tt.energy_by(
+        r, ["family"], work={"tokens": 64}
+    ),
     "classify RUN": lambda r, _: r.classify(),
     f"classify --explain {KERNEL}": lambda _r, _t: tt.explain(KERNEL),
     "check-power ACTIVITY --power LOG --gpu rtx-3090": lambda _r, t: tt.check_power(

@@ -31,6 +31,7 @@ COMMANDS = {
     "check-power train": "",
     "roofline train": "energy",
     "roofline train --gemm": "energy",
+    "attribute train --by gpu,range": "energy",
     "summary train": "energy",
     "summary forward": "energy",
     "sensor identify brief": "",

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from scipy import sparse
 
 from tracetool.core.arrays import Floats, Ints, Texts
 from tracetool.core.errors import BadInput
 from tracetool.measure.attribute import Attribution, attribute_run
 from tracetool.measure.class_sums import summed_energy
 from tracetool.measure.power_log import telemetry_devices
-from tracetool.replay.budget import IDLE_ERROR, family_spread
+from tracetool.replay.budget import IDLE_ERROR
 from tracetool.replay.predict_run import predict_run
 from tracetool.tables.run import Run
 
@@ -28,7 +29,7 @@ class SetTimes:
     ----------
     rows : array of int, shape (n,)
         Rows of its activities in the kernels table.
-    share : array, shape (g, n)
+    share : array or sparse matrix, shape (g, n)
         Part of each activity that belongs to each set. [1]
     shared_s : array, shape (n,)
         Time of each activity, moments shared by several divided equally. [s]
@@ -37,7 +38,7 @@ class SetTimes:
     """
 
     rows: Ints
-    share: Floats
+    share: Floats | sparse.csr_matrix
     shared_s: Floats
     gap_s: Floats
     idle_s: Floats
@@ -53,6 +54,13 @@ class SetEnergy:
     identified: Ints  # 1 where the log tells the set from the others
 
 
+def _placed(values: Floats, column: Ints, columns: int | None = None) -> sparse.csr_matrix:
+    """Return a sparse matrix with one value in each row, in the column given."""
+    n = len(values)
+    width = int(column.max(initial=-1)) + 1 if columns is None else columns
+    return sparse.csr_matrix((values, (np.arange(n), column)), shape=(n, width))
+
+
 @dataclass(frozen=True)
 class PredictedCosts:
     """What the model says of a run as it was recorded."""
@@ -66,15 +74,15 @@ class PredictedCosts:
 
     def of(self, sets: SetTimes) -> SetEnergy:
         """Return the predicted energy of sets; errors of one family add up, families err apart."""
-        energy = self.energy_j[sets.rows]
-        value = sets.share * energy
+        energy, share = self.energy_j[sets.rows], sparse.csr_matrix(sets.share)
         idle_j = self.idle_w * (sets.gap_s + sets.idle_s)
         low, high = self.low[sets.rows], self.high[sets.rows]
-        sides = [
-            np.hypot(side, IDLE_ERROR * idle_j)
-            for side in family_spread(self.family[sets.rows], value.T, low[:, None], high[:, None])
-        ]
-        total = value.sum(axis=1) + idle_j
+        _, family = np.unique(self.family[sets.rows], return_inverse=True)
+        sides = []
+        for half in (energy * (1.0 - low), energy * (high - 1.0)):
+            by_family = np.asarray((share @ _placed(half, family)).todense())
+            sides.append(np.hypot(np.sqrt((by_family**2).sum(axis=1)), IDLE_ERROR * idle_j))
+        total = np.asarray(share @ energy) + idle_j
         known = np.zeros(len(total), np.int64)
         return SetEnergy(total, np.maximum(total - sides[0], 0.0), total + sides[1], known)
 
@@ -97,10 +105,10 @@ class RunEnergies:
         ids = table["signature"].drop_nulls().to_numpy()
         signature = self.run.kernels["signature"].to_numpy()[sets.rows]
         label = np.searchsorted(ids, signature)
-        g, k = len(sets.share), len(ids)
-        seconds = np.zeros((g, k + 2))
-        for i in range(g):
-            seconds[i, :k] = np.bincount(label, sets.share[i] * sets.shared_s, minlength=k)[:k]
+        share = sparse.csr_matrix(sets.share)
+        k = len(ids)
+        seconds = np.zeros((share.shape[0], k + 2))
+        seconds[:, :k] = (share @ _placed(sets.shared_s, label, k)).todense()
         seconds[:, k], seconds[:, k + 1] = sets.gap_s, sets.idle_s
         if not np.isfinite(classes.power_w[k + 1]):  # a log that never idles: as soon after work
             seconds[:, k] += seconds[:, k + 1]

@@ -37,6 +37,14 @@ def attribute(
         metavar="PREDICTED|model",
         help="Tie powers to a table of predictions (signature or name, power_w), or to the model.",
     ),
+    by: str | None = typer.Option(
+        None,
+        "--by",
+        help="Energy of a run by signature, family, operator, range, iteration, gpu or several (gpu,range).",
+    ),
+    work: str | None = typer.Option(
+        None, "--work", metavar="UNIT=N", help="Work of the run with --by, e.g. tokens=4096: J per unit."
+    ),
     identify: bool = typer.Option(
         False, "--identify-sensor", hidden=True, help="Now: tracetool sensor identify."
     ),
@@ -70,6 +78,15 @@ def attribute(
             "identifying a sensor is a command of its own", "tracetool sensor identify, with the same options"
         )
     check_out(out)
+    if by is not None:
+        from tracetool.api.energy_by import energy_by, parse_work
+
+        grouped = energy_by(
+            source, by.split(","), power=power, tz=tz, gpu=gpu, sensor=sensor, work=parse_work(work)
+        )
+        save(grouped, out)
+        emit(grouped, as_json=as_json, quiet=quiet, written=[out])
+        return
     attributed = attribute_source(
         source, power=power, tz=tz, windows=windows, gpu=gpu, device=device, sensor=sensor, prior=prior
     )

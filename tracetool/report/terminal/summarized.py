@@ -13,6 +13,7 @@ from tracetool.report.console import show_table
 from tracetool.report.sentences import open_console, say
 
 if TYPE_CHECKING:
+    from tracetool.replay.energy_by import EnergyBy
     from tracetool.replay.time_budget import TimeBudget
 
 _HEADERS: Final = {"name": "part", "share": "share", "time_share": "of time", "power_w": "mean W"}
@@ -51,6 +52,19 @@ def print_budget(budget: TimeBudget, written: Sequence[str | os.PathLike[str]]) 
     if budget.devices > 1:
         say(screen, f"times are summed over {budget.devices} GPUs; -o or --json has each")
     for note in budget.notes:
+        say(screen, f"note: {note}", "dim")
+    for path in written:
+        say(screen, f"wrote {path}")
+
+
+def print_groups(grouped: EnergyBy, written: Sequence[str | os.PathLike[str]]) -> None:
+    """Print the groups of a run with most energy, the run, and what they rest on."""
+    screen = open_console()
+    rows = grouped.frame.drop("source", "unit").with_columns(
+        pl.col("share") * 100.0, pl.col("energy_per_unit_j") * 1.0
+    )
+    show_table(rows.rename({"share": "share_pct"}), console=screen)
+    for note in grouped.notes:
         say(screen, f"note: {note}", "dim")
     for path in written:
         say(screen, f"wrote {path}")

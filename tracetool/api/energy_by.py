@@ -1,0 +1,121 @@
+"""Energy of a run by what people name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from tracetool.api.result import Result
+from tracetool.core.errors import BadInput
+from tracetool.core.paths import PathLike, paths_of
+from tracetool.replay.energy_by import EnergyBy
+from tracetool.replay.energy_by import energy_by as by_groups
+from tracetool.tables.schema import load_schema
+
+if TYPE_CHECKING:
+    from tracetool.report.view import View
+
+
+@dataclass(frozen=True)
+class GroupedEnergy(Result):
+    """Energy of a run by groups: ``groups`` has a row each, ``run`` last; ``notes`` what they rest on."""
+
+    source: EnergyBy = field(repr=False)
+
+    @property
+    def groups(self) -> pl.DataFrame:
+        """One row per group."""
+        return self.source.frame
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on what the figures rest on."""
+        return self.source.notes
+
+    def _document(self) -> dict[str, Any]:
+        source = self.source
+        rows = source.frame.to_dicts()
+        return {"by": list(source.keys), "work": source.work, "groups": rows, "notes": list(self.notes)}
+
+    def _view(self) -> View:
+        from tracetool.report.view import View
+
+        return View(f"Energy by {', '.join(self.source.keys)}", self.groups, load_schema("energy_by"))
+
+    def show(self, written: Sequence[PathLike] = ()) -> None:
+        """Print the groups with most energy, the run and the notes."""
+        from tracetool.report.terminal.summarized import print_groups
+
+        print_groups(self.source, written)
+
+
+def parse_work(text: str | None) -> dict[str, float]:
+    """Return the work of ``tokens=4096``.
+
+    Raises
+    ------
+    BadInput
+        If it is not of that form.
+
+    Examples
+    --------
+    >>> parse_work("tokens=4096")
+    {'tokens': 4096.0}
+    """
+    if text is None:
+        return {}
+    unit, _, amount = text.partition("=")
+    try:
+        value = float(amount)
+    except ValueError:
+        value = math.nan
+    if not (unit.isidentifier() and math.isfinite(value) and value > 0):
+        raise BadInput(f"--work {text!r} is not UNIT=N", "e.g. --work tokens=4096")
+    return {unit: value}
+
+
+def energy_by(
+    run: PathLike,
+    by: Sequence[str],
+    *,
+    gpu: str | None = None,
+    power: PathLike | Sequence[PathLike] = (),
+    tz: str | None = None,
+    sensor: PathLike | None = None,
+    work: Mapping[str, float] | None = None,
+) -> GroupedEnergy:
+    """Return the energy of a run by what it names, as ``tracetool attribute RUN --by``.
+
+    Parameters
+    ----------
+    run : run or path
+        The run.
+    by : sequence of str
+        One or several of signature, family, operator, range, iteration, gpu.
+    gpu, power, tz, sensor : optional
+        As for :func:`tracetool.attribute`.
+    work : mapping of str to float, optional
+        Work of the whole run, e.g. ``{"tokens": 4096}``.
+
+    Raises
+    ------
+    BadInput
+        If a key is not known or a file cannot be used.
+
+    Examples
+    --------
+    >>> import tracetool as tt
+    >>> groups = tt.energy_by(run, ["family"]).groups
+    >>> abs(groups["energy_j"][:-1].sum() / groups["energy_j"][-1] - 1.0) < 1e-9
+    True
+    """
+    from tracetool.api.run import open_run
+
+    logs = paths_of(power)
+    return GroupedEnergy(
+        by_groups(open_run(run), by, gpu=gpu, power=logs, tz=tz, sensor_file=sensor, work=work)
+    )
