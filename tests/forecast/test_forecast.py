@@ -201,3 +201,24 @@ def test_where_every_case_fails_nothing_is_written(config: Path, tmp_path: Path)
     table.write_text(f"model,gpu,tp\n{config},h100-sxm,5\n", "utf-8")
     assert command_line(["forecast", str(table), "-o", str(out), "-q"]) == 2
     assert not out.exists()
+
+
+def test_a_language_model_makes_no_images() -> None:
+    with pytest.raises(tt.BadInput, match="no diffusion pipeline"):
+        _one(mode="generate")
+
+
+@pytest.mark.data
+def test_images_cost_by_steps_and_gpus(data: Path) -> None:
+    model = data / "models/stabilityai--stable-diffusion-3.5-medium.json"
+
+    def made(**values: Any) -> dict[str, Any]:
+        asked = {"gpu": "h100-sxm", "mode": "generate", "bs": 2, "steps": 20, **values}
+        return tt.forecast(model, **asked).frame.to_dicts()[0]
+
+    one, longer, shared = made(), made(steps=40), made(sp=2)
+    assert 1.8 < longer["step_ms"] / one["step_ms"] < 2.0  # the decoder runs once
+    assert one["step_ms"] / 2 < shared["step_ms"] < one["step_ms"]
+    for row in (one, shared):
+        assert row["energy_per_item_j"] == pytest.approx(row["power_w"] * row["step_ms"] / 1e3 / 2)
+        assert row["step_ms_low"] < row["step_ms"] < row["step_ms_high"]

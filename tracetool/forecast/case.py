@@ -124,11 +124,12 @@ class Division:
 
     parallel: Parallel
     replicas: int
+    shared: int = 1  # GPUs that share the sequence of one image or video
 
     @property
     def gpus(self) -> int:
         """All GPUs of the case."""
-        return self.parallel.gpus * self.replicas
+        return self.parallel.gpus * self.replicas * self.shared
 
 
 def divide(case: Case) -> Division:
@@ -155,7 +156,7 @@ def divide(case: Case) -> Division:
     grouped = ep > tp
     replicas = 1 if grouped else dp
     parallel = Parallel(tp=tp, pp=pp, dp=dp if grouped else 1, ep=ep, cp=cp)
-    needed = parallel.gpus * replicas
+    needed = parallel.gpus * replicas * int(case.get("sp", 1))
     if case.gpus is not None and case.gpus != needed:
         if case.gpus % needed:
             raise BadInput(
@@ -163,4 +164,4 @@ def divide(case: Case) -> Division:
                 "leave it out, or give what they multiply to",
             )
         replicas *= case.gpus // needed
-    return Division(parallel, replicas)
+    return Division(parallel, replicas, int(case.get("sp", 1)))

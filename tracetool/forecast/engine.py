@@ -80,6 +80,37 @@ class Engine:
         return HostTime(before_s=before, less_s=self.less_s, more_s=self.more_s)
 
 
+@dataclass(frozen=True)
+class Eager:
+    """A framework that runs operator by operator: what that adds, and what its passes err by in common.
+
+    ``power`` is power above idle over that of kernels in loops; ``others``, ``collective`` and ``attention``
+    are times over those of the operators' laws.
+    """
+
+    power: float
+    time_sd: float
+    power_sd: float
+    others: float
+    collective: float
+    attention: float
+
+    def slowed(self, family: str) -> float:
+        """Return the time of kernels of a family over that of its law's."""
+        return {names.ATTENTION: self.attention, names.COLLECTIVE: self.collective}.get(family, self.others)
+
+
+def eager_of(stack: str, architecture: str) -> Eager:
+    """Return the coefficients of a framework on GPUs of an architecture."""
+    documents = _documents()
+    entry = documents.get(library_of(stack))
+    entry = entry if entry is not None and "others" in entry else documents["torch"]
+    attention = entry.get("attention", {}).get(architecture, {"value": 1.0})
+    power, others = (entry[name].get(architecture, entry[name]["usual"]) for name in ("power", "others"))
+    values = (power, entry["time_sd"], entry["power_sd"], others, entry["collective"], attention)
+    return Eager(*(float(number["value"]) for number in values))
+
+
 def engine_of(stack: str, gpu: str, gpus: int = 1) -> Engine:
     """Return the engine of a stack: the one fitted on machines of this GPU, else the usual one.
 

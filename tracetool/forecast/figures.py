@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -141,3 +142,29 @@ class Forecast:
             ends = (None, None, None) if figure is None else (figure.value, figure.low, figure.high)
             values |= dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
         return {**values, "largest_batch": self.largest_batch, "covered": self.covered}
+
+
+def parts_of(step: Step, weight: float) -> list[Part]:
+    """Return the operators of a step that runs ``weight`` times, and its idle time."""
+    rows = zip(step.priced.rows, step.priced.family, step.priced.basis, strict=True)
+    waiting = max(step.time_s - step.kernel_s, 0.0)
+    idle = Part(IDLE, {"op": IDLE}, IDLE, "", weight, weight * waiting, weight * step.idle_w * waiting)
+    return [
+        idle,
+        *_operators(rows, step, weight),
+    ]
+
+
+def _operators(rows: Iterable[Any], step: Step, weight: float) -> list[Part]:
+    return [
+        Part(
+            str(row.get("module", row["op"])),
+            row,
+            str(family),
+            str(basis),
+            float(step.priced.counts[i]) * weight,
+            float(step.row_s[i]) * weight,
+            float(step.row_j[i]) * weight,
+        )
+        for i, (row, family, basis) in enumerate(rows)
+    ]

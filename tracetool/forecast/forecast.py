@@ -11,6 +11,7 @@ from tracetool.core.errors import BadInput
 from tracetool.forecast.case import Case, Division, divide, read_case
 from tracetool.forecast.config import read_model
 from tracetool.forecast.figures import Forecast
+from tracetool.forecast.generation import plan_generation
 from tracetool.forecast.language import plan_language
 from tracetool.forecast.model import Model
 from tracetool.forecast.pricing import PassRows, PricedPass, price
@@ -40,7 +41,12 @@ class Plan(Protocol):
 
 
 _Planner = Callable[[Case, Model, Gpu, Division, float], Plan]
-_PLANS: Mapping[str, _Planner] = {"prefill": plan_language, "decode": plan_language, "serve": plan_language}
+_PLANS: Mapping[str, _Planner] = {
+    "prefill": plan_language,
+    "decode": plan_language,
+    "serve": plan_language,
+    "generate": plan_generation,
+}
 
 
 @dataclass(frozen=True)

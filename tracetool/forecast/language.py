@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from tracetool.core.errors import BadInput
 from tracetool.forecast.case import DEFAULT_BUDGET, DEFAULT_ISL, DEFAULT_OSL, Case, Division
 from tracetool.forecast.engine import Engine, check_sampling, engine_of
-from tracetool.forecast.figures import IDLE, Figure, Forecast, Part, Widths
+from tracetool.forecast.figures import Figure, Forecast, Widths, parts_of
 from tracetool.forecast.memory import (
     GIB,
+    MEMORY_ERROR,
     RUNTIME_BYTES,
     Footprint,
     activation_bytes,
@@ -145,10 +146,10 @@ class LanguagePlan:
         facts: dict[str, float],
     ) -> Forecast:
         memory = self.footprint.total / GIB
-        figures["memory_gib"] = Figure.of(memory, _MEMORY_ERROR, _MEMORY_ERROR)
+        figures["memory_gib"] = Figure.of(memory, MEMORY_ERROR, MEMORY_ERROR)
         busy = sum(w * s.kernel_s for w, s in zip(weights, steps, strict=True)) or 1.0
         covered = sum(w * s.kernel_s * s.covered for w, s in zip(weights, steps, strict=True)) / busy
-        parts = [part for w, s in zip(weights, steps, strict=True) for part in _parts(s, w)]
+        parts = [part for w, s in zip(weights, steps, strict=True) for part in parts_of(s, w)]
         return Forecast(
             figures,
             covered,
@@ -163,39 +164,11 @@ class LanguagePlan:
 #: Share of its prompt a running request holds by itself at least; prefixes are shared. [1] Turns of one
 #: conversation and repeated prompts in measured runs whose batches are fuller than unshared prompts allow.
 _UNSHARED: Final = 0.75
-#: Half-width of the memory: workspaces and fragments differ between versions. [1] Spread of what vLLM's logs
-#: report beside weights and cache, over the whole.
-_MEMORY_ERROR: Final = 0.08
 
 
 def _footprint_facts(footprint: Footprint) -> dict[str, float]:
     names = ("weights", "cache", "activations", "runtime")
     return {f"{name}_gib": getattr(footprint, name) / GIB for name in names}
-
-
-def _parts(step: Step, weight: float) -> list[Part]:
-    rows = zip(step.priced.rows, step.priced.family, step.priced.basis, strict=True)
-    waiting = max(step.time_s - step.kernel_s, 0.0)
-    idle = Part(IDLE, {"op": IDLE}, IDLE, "", weight, weight * waiting, weight * step.idle_w * waiting)
-    return [
-        idle,
-        *_operators(rows, step, weight),
-    ]
-
-
-def _operators(rows: Any, step: Step, weight: float) -> list[Part]:
-    return [
-        Part(
-            str(row.get("module", row["op"])),
-            row,
-            str(family),
-            str(basis),
-            float(step.priced.counts[i]) * weight,
-            float(step.row_s[i]) * weight,
-            float(step.row_j[i]) * weight,
-        )
-        for i, (row, family, basis) in enumerate(rows)
-    ]
 
 
 def plan_language(case: Case, model: Model, gpu: Gpu, division: Division, clock_mhz: float) -> LanguagePlan:

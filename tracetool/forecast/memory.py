@@ -22,6 +22,10 @@ RUNTIME_BYTES: Final = 1.8 * GIB
 #: residual live beside them. [1] Two layers' buffers, as a caching allocator reuses them.
 _LIVE: Final = 2.0
 
+#: Half-width of the memory: workspaces and fragments differ between versions. [1] Spread of what vLLM's logs
+#: report beside weights and cache, over the whole.
+MEMORY_ERROR: Final = 0.08
+
 
 @dataclass(frozen=True)
 class Footprint:

@@ -64,10 +64,10 @@ class PricedPass:
     power_high: Floats  # (r, c)
     bound: Ints  # (r, c) index into BOUNDS
 
-    def scaled(self, slower: Floats, power: float) -> PricedPass:
+    def scaled(self, slower: Floats, power: Floats | float) -> PricedPass:
         """Return it with times ``slower`` (r, 1) as long, and energy above idle ``power`` times as high.
 
-        What takes longer does the same work: idle energy alone grows with it.
+        Of the same work that takes longer idle energy alone grows.
         """
         base = self.base_j * slower
         above = power * np.maximum(self.energy_j - self.base_j, 0.0)

@@ -1,0 +1,158 @@
+"""Images and films of a diffusion pipeline: its stages priced, run one after the other by a framework."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from tracetool.core.errors import BadInput
+from tracetool.forecast.canvas import Canvas, SequenceRanks, Stage
+from tracetool.forecast.case import Case, Division
+from tracetool.forecast.engine import Eager, eager_of
+from tracetool.forecast.figures import Figure, Forecast, Widths, parts_of
+from tracetool.forecast.memory import (
+    GIB,
+    MEMORY_ERROR,
+    RUNTIME_BYTES,
+    Footprint,
+    activation_bytes,
+    largest_batch,
+)
+from tracetool.forecast.model import Model
+from tracetool.forecast.pricing import PassRows, PricedPass, Row
+from tracetool.forecast.steps import HostTime, Step
+from tracetool.hardware.gpu import Gpu
+from tracetool.replay.host import host_costs
+
+#: What one batch makes where nothing is stated.
+_DEFAULTS: Final = Canvas()
+#: Stage that one GPU of an image pipeline runs while the others wait.
+_DECODER: Final = "vae"
+
+
+@dataclass(frozen=True)
+class GenerationPlan:
+    """A batch of images or films, ready to be priced."""
+
+    case: Case
+    gpu: Gpu
+    canvas: Canvas
+    ranks: SequenceRanks
+    replicas: int
+    stages: tuple[Stage, ...]
+    passes: tuple[PassRows, ...]
+    hosts: tuple[HostTime, ...]
+    eager: Eager
+    footprint: Footprint
+    largest: float
+
+    def adjusted(self, priced: PricedPass) -> PricedPass:
+        """Return a priced stage as it runs among others."""
+        longer = np.array([self.eager.slowed(str(family)) for family in priced.family])[:, None]
+        # what takes longer here does more than its operators list: it costs as much more
+        return priced.scaled(longer, longer * self.eager.power)
+
+    def forecast(self, steps: Sequence[Step]) -> Forecast:
+        """Return the figures of a batch, given its stages as they run."""
+        runs = [stage.runs for stage in self.stages]
+        time = sum(n * s.time_s for n, s in zip(runs, steps, strict=True))
+        joules = sum(
+            n * self._stage_j(stage, s) for n, stage, s in zip(runs, self.stages, steps, strict=True)
+        )
+        parts = [(n * s.time_s, s) for n, s in zip(runs, steps, strict=True)]
+        widths = Widths.of(parts, self.eager.time_sd, self.eager.power_sd)
+        gpus = self.ranks.gpus * self.replicas
+        memory = self.footprint.total / GIB
+        figures = {
+            "step_ms": widths.timed(time * 1e3),
+            "power_w": widths.powered(joules / time * self.replicas, self.gpu.power_limit_w * gpus),
+            "energy_per_item_j": widths.spent(joules / self.canvas.batch),
+            "memory_gib": Figure.of(memory, MEMORY_ERROR, MEMORY_ERROR),
+        }
+        busy = sum(n * s.kernel_s for n, s in zip(runs, steps, strict=True)) or 1.0
+        covered = sum(n * s.kernel_s * s.covered for n, s in zip(runs, steps, strict=True)) / busy
+        facts = {
+            f"{stage.name}_ms": n * s.time_s * 1e3
+            for n, stage, s in zip(runs, self.stages, steps, strict=True)
+        }
+        operators = [p for n, s in zip(runs, steps, strict=True) for p in parts_of(s, n)]
+        clock = min(s.clock_mhz for s in steps)
+        return Forecast(figures, covered, clock, gpus, self.largest, tuple(operators), facts)
+
+    def _stage_j(self, stage: Stage, step: Step) -> float:
+        """Return the energy of all GPUs of a batch in one run of a stage. [J]"""
+        gpus = self.ranks.gpus
+        if stage.name != _DECODER or self.canvas.frames > 1:
+            return gpus * step.energy_j
+        return step.energy_j + (gpus - 1) * step.idle_w * step.time_s
+
+
+def plan_generation(
+    case: Case, model: Model, gpu: Gpu, division: Division, clock_mhz: float
+) -> GenerationPlan:
+    """Return the stages of a batch of a diffusion pipeline.
+
+    Raises
+    ------
+    BadInput
+        If the model is no pipeline, or the canvas or the division does not fit.
+    """
+    canvas = Canvas(
+        *(int(case.get(name, value)) for name, value in (
+            ("bs", _DEFAULTS.batch), ("height", _DEFAULTS.height), ("width", _DEFAULTS.width),
+            ("frames", _DEFAULTS.frames), ("steps", _DEFAULTS.steps),
+        ))
+    )  # fmt: skip
+    shared = int(case.get("sp", 1))
+    ranks, stages = _divided(model, canvas, shared)
+    replicas = max(division.gpus // shared, 1)
+    stack = case.stack or "torch"
+    passes = tuple(PassRows(s.rows, gpu, stack, clock_mhz, case.mem_clock_mhz) for s in stages)
+    hosts = tuple(_host(case, stage) for stage in stages)
+    weights = model.weight_bytes(division.parallel)
+    activations = max(activation_bytes(stage.rows) for stage in stages)
+    footprint = Footprint(weights, 0.0, activations)
+    if footprint.weights + RUNTIME_BYTES > gpu.memory_bytes:
+        raise BadInput(
+            f"gpu: {weights / GIB:.0f} GiB of weights do not fit the {gpu.memory_bytes / GIB:.0f} GiB of a "
+            f"{gpu.name}",
+            "each GPU holds the pipeline whole",
+        )
+    each = activations / canvas.batch
+    most = largest_batch(gpu.memory_bytes, weights + RUNTIME_BYTES, each, share=1.0) * replicas
+    eager = eager_of(stack, gpu.architecture)
+    return GenerationPlan(case, gpu, canvas, ranks, replicas, stages, passes, hosts, eager, footprint, most)
+
+
+def _divided(model: Model, canvas: Canvas, gpus: int) -> tuple[SequenceRanks, tuple[Stage, ...]]:
+    """Return the division with most GPUs that exchange heads; a ring passes keys where none divides."""
+    fault: BadInput | None = None
+    for ring in (n for n in range(1, gpus + 1) if gpus % n == 0):
+        ranks = SequenceRanks(gpus // ring, ring)
+        try:
+            return ranks, model.pipeline(canvas, ranks)
+        except BadInput as error:
+            fault = fault or error
+    assert fault is not None
+    raise fault
+
+
+def _host(case: Case, stage: Stage) -> HostTime:
+    """Return the host's time to issue a stage operator by operator, beside the kernels."""
+    if case.host_us is not None:
+        return HostTime(beside_s=case.host_us * 1e-6)
+    costs = host_costs("eager")
+    counts = _counts(stage.rows)
+    issue = float(sum(costs.operator_s.get(op, costs.operator_s["other"]) * n for op, n in counts.items()))
+    return HostTime(beside_s=issue + costs.start_s)
+
+
+def _counts(rows: Sequence[Row]) -> dict[str, float]:
+    """Return launches by operator."""
+    counts: dict[str, float] = {}
+    for row in rows:
+        counts[str(row["op"])] = counts.get(str(row["op"]), 0.0) + float(row.get("count", 1.0))
+    return counts
