@@ -107,7 +107,7 @@ def eager_of(stack: str, architecture: str) -> Eager:
     entry = entry if entry is not None and "others" in entry else documents["torch"]
     attention = entry.get("attention", {}).get(architecture, {"value": 1.0})
     power, others = (entry[name].get(architecture, entry[name]["usual"]) for name in ("power", "others"))
-    values = (power, entry["time_sd"], entry["power_sd"], others, entry["collective"], attention)
+    values = (power, entry["time_sd"], entry["power_sd"], others, entry["exchanges"], attention)
     return Eager(*(float(number["value"]) for number in values))
 
 

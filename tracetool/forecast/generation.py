@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from tracetool.core.errors import BadInput
+from tracetool.families import names
 from tracetool.forecast.canvas import Canvas, SequenceRanks, Stage
 from tracetool.forecast.case import Case, Division
 from tracetool.forecast.engine import Eager, eager_of
@@ -146,7 +147,9 @@ def _host(case: Case, stage: Stage) -> HostTime:
         return HostTime(beside_s=case.host_us * 1e-6)
     costs = host_costs("eager")
     counts = _counts(stage.rows)
-    issue = float(sum(costs.operator_s.get(op, costs.operator_s["other"]) * n for op, n in counts.items()))
+    issue = float(
+        sum(costs.operator_s.get(op, costs.operator_s[names.OTHER]) * n for op, n in counts.items())
+    )
     return HostTime(beside_s=issue + costs.start_s)
 
 
