@@ -122,22 +122,27 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     fills = lanes * tiles.visits * key_tile * (s.head_dim + s.value_dim) * 2.0
     core = combined(core, fills / (gpu.l2_bytes_per_clock * c["l2_efficiency"]), L2_NORM)
     factor = np.where(s.backward, BACKWARD, 1.0)
-    touched = (
-        (s.batch * s.q_len * s.heads + s.batch * s.kv_len * s.kv_heads) * (s.head_dim + s.value_dim) * 2.0
-    )
-    passes = c["pass_factor"] * np.where(fp8, c["fp8_pass"], 1.0)
+    width = (s.head_dim + s.value_dim) * 2.0
+    touched = (s.batch * s.q_len * s.heads + s.batch * s.kv_len * s.kv_heads) * width
+    # what is rotated and written to the cache: new keys and values, a block a token
+    tokens = s.batch * s.q_len
+    passed = c["pass_factor"] * tokens * s.heads * width
+    passed = passed + c["cache_passes"] * tokens * s.kv_heads * width
+    passed = passed * np.where(fp8, c["fp8_pass"], 1.0)
+    appending = c["token_clk"] * tokens / sms
     launch = c["launch_us"] * np.where(s.q_len <= 1.0, c["one_launch"], 1.0)
     alone = of_a_trace(rows)
     launch = np.where(alone, np.minimum(launch, ALONE_US), launch)
-    passes = np.where(alone, np.minimum(passes, ALONE_PASSES), passes)
+    passed = np.where(alone, np.minimum(passed, ALONE_PASSES * touched), passed)
+    appending = np.where(alone, 0.0, appending)
     n = len(rows)
     # what the passes leave in L2 costs the next one no memory: the kernel itself reads only what they do not
     resident = c["l2_hit"] / (1.0 + (touched / (RESIDENT_SHARE * gpu.l2_bytes)) ** 2)
-    from_l2 = factor * touched * resident / gpu.l2_bytes_per_clock
+    from_l2 = factor * passed * resident / gpu.l2_bytes_per_clock
     return Pieces(
         fixed_s=launch * 1e-6,
-        serial_cycles=LATENCY_CLK + passes * from_l2,
-        stream_s=factor * passes * touched * (1.0 - resident) / gpu.dram_bytes_per_s,
+        serial_cycles=LATENCY_CLK + from_l2 + appending,
+        stream_s=factor * passed * (1.0 - resident) / gpu.dram_bytes_per_s,
         core_cycles=np.maximum(factor * core, least_cycles(s, rate, gpu)),
         memory_s=factor * touched * (1.0 - resident) / gpu.dram_bytes_per_s,
         norm=np.full(n, MEMORY_NORM),
