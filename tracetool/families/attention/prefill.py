@@ -116,9 +116,13 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     tile = tile * (c["spare_share"] + (1.0 - c["spare_share"]) * filled)
     blocks = lanes * tiles.tiles
     waves = blocks / sms
-    waiting = 1.0 + c["tail_share"] * (np.ceil(waves) / waves - 1.0)
+    waiting = 1.0 + np.where(waves > 1.0, c["tail_share"] * (np.ceil(waves) / waves - 1.0), 0.0)
     total = (blocks * tile + lanes * tiles.visits * step) / sms * waiting
-    core = combined(total, tile + tiles.longest * step, c["tail_norm"])
+    core = np.where(
+        waves > 1.0,
+        combined(total, tile + tiles.longest * step, c["tail_norm"]),
+        tile + tiles.longest * step,
+    )
     fills = lanes * tiles.visits * key_tile * (s.head_dim + s.value_dim) * 2.0
     core = combined(core, fills / (gpu.l2_bytes_per_clock * c["l2_efficiency"]), L2_NORM)
     factor = np.where(s.backward, BACKWARD, 1.0)
