@@ -54,7 +54,8 @@ _DATA = read_coefficients(__package__, "prefill")
 def _by_dim(dim: Floats, c: Coefficients) -> Floats:
     step = np.where(dim <= 64, c["dim64"], 1.0)
     step = np.where((dim > 128) & (dim <= 192), c["dim192"], step)
-    return np.asarray(np.where(dim > 192, c["dim256"], step))
+    step = np.where(dim > 192, c["dim256"], step)
+    return np.asarray(np.where(dim > 256, c["dim512"], step))
 
 
 def _sizes(s: Scores, c: Coefficients) -> tuple[Floats, Floats]:
@@ -71,15 +72,28 @@ def _sizes(s: Scores, c: Coefficients) -> tuple[Floats, Floats]:
     return np.where(small, 192.0, 128.0), np.where(eight, narrow, wide)
 
 
-def _tiles(s: Scores, query_tile: Floats, key_tile: Floats, packed: Floats) -> QueryTiles:
-    width = query_tile / packed
+def _tiles(s: Scores, query_tile: Floats, key_tile: Floats, packed: Floats, c: Coefficients) -> QueryTiles:
     seen = np.minimum(s.window, s.kv_len)
+    tiles = _seen_tiles(s, seen, query_tile / packed, key_tile)
+    if not (seen < s.kv_len).any():
+        return tiles
+    # keys outside of a window that a kernel passes by, or meets and masks
+    every = _seen_tiles(s, s.kv_len, query_tile / packed, key_tile)
+    share = c["outside"]
+    return QueryTiles(
+        tiles.tiles,
+        tiles.visits + share * np.maximum(every.visits - tiles.visits, 0.0),
+        tiles.longest + share * np.maximum(every.longest - tiles.longest, 0.0),
+    )
+
+
+def _seen_tiles(s: Scores, seen: Floats, width: Floats, key_tile: Floats) -> QueryTiles:
     causal = causal_tiles(s.q_len, seen, width, key_tile)
     whole = full_tiles(s.q_len, seen, width, key_tile)
     before = np.maximum(s.kv_len - s.q_len, 0.0)
     # keys before the first query are seen by every tile, as far as the window reaches
-    extra = np.ceil(np.clip(np.minimum(before, seen), 0.0, None) / key_tile)
-    top = np.ceil((seen + width) / key_tile + np.where(s.window < s.kv_len, 1.0, 0.0))
+    extra = np.ceil(np.minimum(before, seen) / key_tile)
+    top = np.ceil((seen + width) / key_tile + np.where(seen < s.kv_len, 1.0, 0.0))
     visits = np.where(
         s.causal, np.minimum(causal.visits + causal.tiles * extra, causal.tiles * top), whole.visits
     )
@@ -95,7 +109,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     if c["pack_heads"] >= 1.0:
         packed = group if c["pack_heads"] >= 2.0 else np.where(s.q_len <= 1.0, group, 1.0)
     query_tile, key_tile = _sizes(s, c)
-    tiles = _tiles(s, query_tile, key_tile, packed)
+    tiles = _tiles(s, query_tile, key_tile, packed, c)
     lanes = s.batch * s.heads / packed
     kv8 = (s.kv_size <= 1.0) & (s.size > 1.0)
     fp8 = s.size <= 1.0
@@ -108,6 +122,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     step = combined(products, exponentials, c["mix_norm"]) * _by_dim(dim, c)
     step = step * np.where(kv8, c["kv8_step"] * (dim / 128.0) ** np.log(c["kv8_dim"]), 1.0)
     step = step * np.where(group > 1, c["group_step"], 1.0)
+    step = step * np.where(fp8, np.where(s.head_dim <= 64, c["fp8_dim64"], np.where(s.head_dim > 192, c["fp8_dim256"], 1.0)), 1.0)
     tile = c["tile_clk"] * np.where(fp8, c["fp8_tile"], np.where(kv8, c["kv8_tile"], 1.0))
     tile = tile * np.where(windowed, c["window_tile"], 1.0)
     tile = tile * np.where(group > 1, 1.0, c["single_tile"])
