@@ -55,8 +55,10 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         return np.where(vector, c[without], c[units])
 
     key_tile = np.where(vector, VECTOR_KEYS, c["key_tile"])
-    query_rows = np.where(vector, 1.0, group) * s.q_len
-    lanes = s.batch * np.where(vector, s.heads, s.kv_heads) * np.ceil(query_rows / ROWS)
+    # a library that packs the heads of a group by a copy may not do so where a window is set
+    apart = vector | (np.isfinite(s.window) & (c["pack_windowed"] < 1.0))
+    query_rows = np.where(apart, 1.0, group) * s.q_len
+    lanes = s.batch * np.where(apart, s.heads, s.kv_heads) * np.ceil(query_rows / ROWS)
     all_tiles = np.ceil(s.kv_len / key_tile)
     tiles = np.minimum(all_tiles, np.ceil(seen / key_tile) + windowed)
     least = np.maximum(pick("least_keys", "vector_least_keys"), key_tile)
@@ -69,7 +71,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         parts = split_keys(lanes, slots * c["split_waves"], split_over, least)
     parts = np.minimum(np.minimum(parts, all_tiles), c["most_parts"])
     if c["split_single"] <= 0:
-        parts = np.where(group <= 1.0, 1.0, parts)
+        parts = np.where((group <= 1.0) | (apart & ~vector), 1.0, parts)
     steps = np.maximum(1.0, np.ceil(tiles / parts))
     blocks = lanes * parts
     waves = np.ceil(blocks / slots)
@@ -110,6 +112,9 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     launch = np.where(vector, c["vector_launch_us"], np.where(own8, c["launch_kv8_us"], c["launch_us"]))
     launch = launch * np.where(group <= 1.0, c["single_launch"], 1.0)
     launch = launch + np.where((group > 1.0) & (s.batch > 1.0) & (s.kv_heads > 1.0), c["pack_us"], 0.0)
+    # heads of no power of two: padded, or written to the cache by slower kernels
+    odd = np.log2(s.head_dim) != np.floor(np.log2(s.head_dim))
+    launch = launch + np.where(odd, c["odd_dim_us"], 0.0)
     # in a trace what packs, plans and combines are kernels of their own
     launch = np.where(alone, np.minimum(launch, ALONE_US), launch)
     n = len(rows)
