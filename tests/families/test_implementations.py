@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.implementations import candidates, implementations, library_of, transfer_bands
+from tracetool.families.implementations import (
+    TransferBands,
+    candidates,
+    implementations,
+    library_of,
+    transfer_bands,
+)
 from tracetool.families.pieces import duration_s
 from tracetool.families.pricing import laws
 from tracetool.hardware.load import load_gpu
@@ -153,3 +159,35 @@ def test_bounds_of_many_rows_are_told_by_some() -> None:
     np.testing.assert_allclose(sampled.duration_s[:60], one_by_one.duration_s)
     assert one_by_one.high.min() <= sampled.high[0] <= one_by_one.high.max()
     assert one_by_one.low.min() <= sampled.low[0] <= one_by_one.low.max()
+
+
+def test_kernels_of_other_matrix_instructions_are_no_candidates() -> None:
+    """FlashAttention 3 was measured on Hopper alone: on an Ampere GPU another kernel runs under its name."""
+    found = candidates("prefill", "ampere-ga10x", "vllm", "vllm_flash_attn_fa3")
+    assert found
+    for one in found:
+        assert {"ampere-ga100", "ada"} & set(one.laws["prefill"].architectures), one.name
+
+
+def test_a_name_tells_the_library_that_made_the_kernels() -> None:
+    every = tuple(one for one in implementations("prefill") if one.stack != "sglang")
+    found = candidates("prefill", "blackwell", "sglang", "trtllm_kernels", every)
+    assert {one.stack for one in found} == {"trtllm"}
+
+
+def test_of_names_nobody_measured_those_alike_are_taken() -> None:
+    every = tuple(one for one in implementations("prefill") if one.name != "vllm-flash-attn-fa2")
+    found = candidates("prefill", "ada", "vllm", "vllm_flash_attn_next", every)
+    assert [one.name for one in found] == ["vllm-flash-attn"]
+
+
+def test_another_version_may_launch_more_and_short_operators_know_it() -> None:
+    law, bands = laws()["decode"], TransferBands((-0.1, 0.1), (-0.2, 0.2), 1.0, 2.0, 3.0)
+    width = {}
+    for stack in ("vllm 0.24.0", "vllm 0.1"):
+        (member,) = members(law, H100, stack, "vllm_flash_attn_fa3", None, bands)
+        low, high = member.bounds(np.array([1e-5, 1e-2]))
+        width[stack] = np.broadcast_to(high - low, 2)
+    assert width["vllm 0.24.0"][0] == pytest.approx(width["vllm 0.24.0"][1])
+    band = width["vllm 0.24.0"][0]
+    assert width["vllm 0.1"] == pytest.approx(2.0 * band + 2.0 * np.log1p([0.3, 3e-4]))

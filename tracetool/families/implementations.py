@@ -34,10 +34,23 @@ from tracetool.core.interval import Band
 from tracetool.hardware.architecture import generations_apart, load_architecture
 from tracetool.hardware.load import load_gpu
 
+#: Generations that architectures count as further apart where one has matrix instructions of warpgroups or of
+#: tensor memory and the other has not: libraries build other kernels for them. [1] A prior.
+OTHER_KERNELS = 3.0
+
 
 def apart(one: str, other: str) -> tuple[bool, float]:
     """Return how far apart two architectures are, in an order that puts one and itself first."""
-    return one != other, generations_apart(one, other)
+    more = OTHER_KERNELS if _has_warpgroups(one) != _has_warpgroups(other) else 0.0
+    return one != other, generations_apart(one, other) + more
+
+
+@cache
+def _has_warpgroups(name: str) -> bool:
+    """Return whether an architecture multiplies by more than a warp: from Hopper on, in data centers."""
+    architecture = load_architecture(name)
+    has_memory = "tensor_memory_bytes_per_sm" in architecture.shared.get("onchip", {})
+    return architecture.other_kernels is not None or has_memory
 
 
 @dataclass(frozen=True)
@@ -86,6 +99,7 @@ class TransferBands:
     other_architecture: Band
     other_library: float = 1.0  # factor on the ln of the bounds of a mixture where no candidate ran the row
     other_version: float = 1.0  # on those of an implementation in another version of its library
+    other_version_us: float = 0.0  # launches that another version may add or leave out [us]
 
 
 @cache
@@ -107,8 +121,9 @@ def transfer_bands(law: str) -> TransferBands | None:
         file = folder / "transfer.toml"
         if file.is_file() and (entry := tomllib.loads(file.read_text("utf-8")).get(law)):
             near, away = (_band(entry, name) for name in ("same_architecture", "other_architecture"))
-            factors = (float(entry[name]["value"]) for name in ("other_library", "other_version"))
-            return TransferBands(near, away, *factors)
+            names = ("other_library", "other_version", "other_version_us")
+            factors = {name: float(entry[name]["value"]) for name in names if name in entry}
+            return TransferBands(near, away, **factors)
     return None
 
 
@@ -211,17 +226,37 @@ def candidates(
     every = tuple(
         one for one in (implementations(law) if every is None else every) if _made_for(one, law, vendor)
     )
+    near = tuple(one for one in every if _distance(one, law, architecture)[1] < OTHER_KERNELS)
+    every = near or every
     library, called = library_of(stack), words_of(name)
     of_library = tuple(one for one in every if library and one.stack in {library, ""})
     if called:
-        for pool in (of_library, every):
+        # what another library made and this one calls: trtllm_mha of SGLang
+        made_elsewhere = tuple(one for one in every if one.stack not in {"", library} and one.stack in called)
+        for pool in (of_library, made_elsewhere, every):
             if exact := tuple(one for one in pool if called in one.names):
                 return exact
             told = [(sum(map(len, one.words)), one) for one in pool if _tells(one, called)]
             if told:
                 most = max(weight for weight, _ in told)
                 return tuple(one for weight, one in told if weight == most)
+            if pool is made_elsewhere and pool:
+                return _nearest(pool, law, architecture)
+        of_library = _alike(of_library, called)
     return _nearest(of_library or every, law, architecture)
+
+
+def _distance(one: Implementation, law: str, architecture: str) -> tuple[bool, float]:
+    """Return how far the nearest architecture is that an implementation was measured on."""
+    return min((apart(a, architecture) for a in one.laws[law].architectures), default=(False, 0.0))
+
+
+def _alike(pool: tuple[Implementation, ...], called: str) -> tuple[Implementation, ...]:
+    """Return those that share most words with a name."""
+    words = set(called.split("_"))
+    shared = [sum(len(word) for word in one.words if word in words) for one in pool]
+    most = max(shared, default=0)
+    return tuple(one for one, count in zip(pool, shared, strict=True) if count == most)
 
 
 def _made_for(one: Implementation, law: str, vendor: str) -> bool:
@@ -245,6 +280,6 @@ def _tells(one: Implementation, called: str) -> bool:
 
 def _nearest(pool: tuple[Implementation, ...], law: str, architecture: str) -> tuple[Implementation, ...]:
     """Return those measured on the nearest architecture: where there are some on its own, only these."""
-    away = [min(apart(a, architecture) for a in one.laws[law].architectures) for one in pool]
+    away = [_distance(one, law, architecture) for one in pool]
     least = min(away, default=(False, 0.0))
     return tuple(one for one, distance in zip(pool, away, strict=True) if distance <= least)

@@ -11,7 +11,13 @@ from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.access_pattern import of_a_trace
 from tracetool.families.attention.prefill import ALONE_US
-from tracetool.families.attention.problem import attention_scores, least_cycles, scores_work
+from tracetool.families.attention.problem import (
+    Scores,
+    attention_scores,
+    launch_pace,
+    least_cycles,
+    scores_work,
+)
 from tracetool.families.attention.tiling import efficient_split, split_keys
 from tracetool.families.coefficients import read_coefficients
 from tracetool.families.law import Coefficients, Law
@@ -37,6 +43,17 @@ def _without_units(
         return np.zeros(len(group), dtype=np.bool_)
     few = lanes * np.maximum(1.0, np.floor(keys / DISPATCH_KEYS)) * 4.0 < gpu.sm_count
     return np.asarray((group <= 1.0) | (group >= c["vector_heads"]) | (~kv8 & few & (c["dispatch"] > 0)))
+
+
+def _launches(s: Scores, vector: Bools, own8: Bools, c: Coefficients) -> Floats:
+    """Return the time of all launches of an operator. Shape (n,). [us]"""
+    shared = s.heads > s.kv_heads
+    launch = np.where(vector, c["vector_launch_us"], np.where(own8, c["launch_kv8_us"], c["launch_us"]))
+    launch = launch * np.where(shared, 1.0, c["single_launch"])
+    launch = launch + np.where(shared & (s.batch > 1.0) & (s.kv_heads > 1.0), c["pack_us"], 0.0)
+    # heads of no power of two: padded, or written to the cache by slower kernels
+    odd = np.log2(s.head_dim) != np.floor(np.log2(s.head_dim))
+    return np.asarray(launch + np.where(odd, c["odd_dim_us"], 0.0))
 
 
 def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
@@ -109,13 +126,8 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     fits = 1.0 / (1.0 + (cache / (0.7 * gpu.l2_bytes)) ** 4)
     from_memory = cache * (1.0 - c["l2_hit"] * fits) * (1.0 - c["repeat_hit"])
     passing = s.batch * s.heads * s.q_len * (s.head_dim + s.value_dim) * 2.0
-    launch = np.where(vector, c["vector_launch_us"], np.where(own8, c["launch_kv8_us"], c["launch_us"]))
-    launch = launch * np.where(group <= 1.0, c["single_launch"], 1.0)
-    launch = launch + np.where((group > 1.0) & (s.batch > 1.0) & (s.kv_heads > 1.0), c["pack_us"], 0.0)
-    # heads of no power of two: padded, or written to the cache by slower kernels
-    odd = np.log2(s.head_dim) != np.floor(np.log2(s.head_dim))
-    launch = launch + np.where(odd, c["odd_dim_us"], 0.0)
     # in a trace what packs, plans and combines are kernels of their own
+    launch = _launches(s, vector, own8, c) * launch_pace(gpu)
     launch = np.where(alone, np.minimum(launch, ALONE_US), launch)
     n = len(rows)
     return Pieces(

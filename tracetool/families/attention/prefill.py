@@ -12,7 +12,13 @@ import numpy as np
 from tracetool.core.arrays import Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.access_pattern import of_a_trace
-from tracetool.families.attention.problem import Scores, attention_scores, least_cycles, scores_work
+from tracetool.families.attention.problem import (
+    Scores,
+    attention_scores,
+    launch_pace,
+    least_cycles,
+    scores_work,
+)
 from tracetool.families.attention.tiling import QueryTiles, causal_tiles, full_tiles
 from tracetool.families.coefficients import read_coefficients, values_of
 from tracetool.families.instructions import older_kernels, rate_share
@@ -122,7 +128,9 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     step = combined(products, exponentials, c["mix_norm"]) * _by_dim(dim, c)
     step = step * np.where(kv8, c["kv8_step"] * (dim / 128.0) ** np.log(c["kv8_dim"]), 1.0)
     step = step * np.where(group > 1, c["group_step"], 1.0)
-    step = step * np.where(fp8, np.where(s.head_dim <= 64, c["fp8_dim64"], np.where(s.head_dim > 192, c["fp8_dim256"], 1.0)), 1.0)
+    step = step * np.where(
+        fp8, np.where(s.head_dim <= 64, c["fp8_dim64"], np.where(s.head_dim > 192, c["fp8_dim256"], 1.0)), 1.0
+    )
     tile = c["tile_clk"] * np.where(fp8, c["fp8_tile"], np.where(kv8, c["kv8_tile"], 1.0))
     tile = tile * np.where(windowed, c["window_tile"], 1.0)
     tile = tile * np.where(group > 1, 1.0, c["single_tile"])
@@ -149,7 +157,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     passed = passed + c["cache_passes"] * tokens * s.kv_heads * width
     passed = passed * np.where(fp8, c["fp8_pass"], 1.0)
     appending = c["token_clk"] * tokens / sms
-    launch = c["launch_us"] * np.where(s.q_len <= 1.0, c["one_launch"], 1.0)
+    launch = c["launch_us"] * launch_pace(gpu) * np.where(s.q_len <= 1.0, c["one_launch"], 1.0)
     alone = of_a_trace(rows)
     launch = np.where(alone, np.minimum(launch, ALONE_US), launch)
     passed = np.where(alone, np.minimum(passed, ALONE_PASSES * touched), passed)
