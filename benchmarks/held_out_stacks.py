@@ -38,8 +38,6 @@ ROWS = 1500
 #: Band and factor where nothing was left out to tell them, and the most of versions: beyond it another kernel
 #: runs under the old name.
 WIDE, VERSION, MOST_VERSION = (-0.9, 0.9), 1.5, 3.0
-#: Times of launches that another version may add or leave out, tried one after another. [us]
-LAUNCHES_US = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0)
 SETTINGS = ("shapes", "version", "gpu", "library")
 
 
@@ -58,7 +56,6 @@ class Scored:
     error: Floats  # ln(measured / predicted)
     inside: Bools
     needed: Floats  # factor on the ln of the bounds that would just hold the row
-    seconds: Floats  # predicted
 
 
 def score(
@@ -77,8 +74,7 @@ def score(
     stack, name = (cell.stack, cell.implementation) if stated else ("", "")
     every = members(law, gpu, stack, name, of_law, bands)
     pieces, low, high = member_pieces(law, data.rows, gpu, every)
-    seconds = duration_s(pieces, data.hertz)[:, 0]
-    error = np.log(data.measured_s / seconds)
+    error = np.log(data.measured_s / duration_s(pieces, data.hertz)[:, 0])
     error = np.where(np.isfinite(error), error, 3.0)
     needed = np.where(error > 0, error / np.maximum(high, 0.02), error / np.minimum(low, -0.02))
     if not stated:
@@ -87,7 +83,7 @@ def score(
     return Scored(
         setting, cell.operator, cell.law, gpu.name, cell.stack, cell.implementation,
         gpu.architecture in fitted, len(every) == 1, error, (error >= low) & (error <= high),
-        needed, seconds,
+        needed,
     )  # fmt: skip
 
 
@@ -135,8 +131,8 @@ def transfer(scored: Sequence[Scored], law: str, without: str = "") -> TransferB
     found = {seen: band(np.concatenate(v), 10**6) if v else None for seen, v in pools.items()}
     away = found[False] or found[True] or WIDE
     near = found[True] or away
-    wider, newer = library_factor(scored, law, without), version_band(scored, law)
-    return TransferBands(near, (min(away[0], near[0]), max(away[1], near[1])), wider, *newer)
+    wider, newer = library_factor(scored, law, without), version_factor(scored, law)
+    return TransferBands(near, (min(away[0], near[0]), max(away[1], near[1])), wider, newer)
 
 
 def library_factor(scored: Sequence[Scored], law: str, without: str = "") -> float:
@@ -158,32 +154,20 @@ def library_factor(scored: Sequence[Scored], law: str, without: str = "") -> flo
     return max([1.0, *([float(np.median(of_group))] if of_group else []), *every.get(law, [])])
 
 
-def version_band(scored: Sequence[Scored], law: str, without: str = "") -> tuple[float, float]:
-    """Return what another version's bounds take: a factor on their ln, and launches more or fewer [us].
+def version_factor(scored: Sequence[Scored], law: str, without: str = "") -> float:
+    """Return the factor on the bounds of another version: what held 90 % of each table, but for one GPU's.
 
-    Of few tables the next may well need more than most: the factor is the largest of the law's own, and no
-    less than the middle one of all laws of its group; ``VERSION`` at least for a law without any. Of the
-    launches those count that leave the bounds narrowest.
+    Of few tables the next may well need more than most: the largest of the law's own counts, and no less than
+    the middle one of all laws of its group; ``VERSION`` at least for a law without any.
     """
-    rows = [s for s in scored if s.setting == "version" and not (s.law == law and s.gpu == without)]
-    tried = [(*_version_band(rows, law, launches), launches) for launches in LAUNCHES_US]
-    _, factor, launches = min(tried)
-    return factor, launches
-
-
-def _version_band(rows: Sequence[Scored], law: str, launches_us: float) -> tuple[float, float]:
-    """Return the mean width of the bounds with launches more or fewer, and the factor that holds 90 %."""
-    told, width = [], [0.0]
-    for s in rows:
-        more = np.log1p(launches_us * 1e-6 / s.seconds)
-        side = np.maximum(np.abs(s.error), 1e-9) / np.maximum(s.needed, 1e-9)
-        factor = np.quantile(np.maximum(np.abs(s.error) - more, 0.0) / side, 0.9)
-        told.append((s.law, float(np.clip(factor, 1.0, MOST_VERSION))))
-        if group_of(s.law) == group_of(law):
-            width.append(float((told[-1][1] * side + more).mean()))
+    told = [
+        (s.law, float(np.clip(np.quantile(s.needed, 0.9), 1.0, MOST_VERSION)))
+        for s in scored
+        if s.setting == "version" and not (s.law == law and s.gpu == without)
+    ]
     own = [factor for name, factor in told if name == law] or [VERSION]
     of_group = [factor for name, factor in told if group_of(name) == group_of(law)] or own
-    return float(np.mean(width)), max([float(np.median(of_group)), *own])
+    return max([float(np.median(of_group)), *own])
 
 
 def run(
@@ -204,9 +188,8 @@ def run(
     trials = left_out(every, whole, jobs)
     for cell in versions:
         if _fitted(cell, registry):
-            factor, launches = version_band(first, cell.law, cell.part.gpu.name)
-            bands = replace(nothing, other_version=factor, other_version_us=launches)
-            scored.append(score("version", cell, registry, bands))
+            factor = version_factor(first, cell.law, cell.part.gpu.name)
+            scored.append(score("version", cell, registry, replace(nothing, other_version=factor)))
     for setting, _, tested, rest in trials:
         known = tuple(one.implementation() for one in rest)
         stated = setting == "gpu"
@@ -251,10 +234,10 @@ def write(scored: Sequence[Scored], wanted: Iterable[str]) -> None:
             for side, value in zip(("low", "high"), getattr(bands, name), strict=True):
                 entry = f'value = {rounded(value)!r}, unit = "1", kind = "fitted", source = "{SOURCE}"'
                 lines.append(f"{name}_{side} = {{ {entry} }}")
-        for name, unit in (("other_library", "1"), ("other_version", "1"), ("other_version_us", "us")):
+        for name in ("other_library", "other_version"):
             factor = rounded(getattr(bands, name))
             lines.append(
-                f'{name} = {{ value = {factor!r}, unit = "{unit}", kind = "fitted", source = "{SOURCE}" }}'
+                f'{name} = {{ value = {factor!r}, unit = "1", kind = "fitted", source = "{SOURCE}" }}'
             )
         path.write_text((text + "\n\n" if text else "") + "\n".join(lines) + "\n")
 

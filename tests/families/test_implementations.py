@@ -10,7 +10,6 @@ import pytest
 
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.implementations import (
-    TransferBands,
     candidates,
     implementations,
     library_of,
@@ -179,15 +178,3 @@ def test_of_names_nobody_measured_those_alike_are_taken() -> None:
     every = tuple(one for one in implementations("prefill") if one.name != "vllm-flash-attn-fa2")
     found = candidates("prefill", "ada", "vllm", "vllm_flash_attn_next", every)
     assert [one.name for one in found] == ["vllm-flash-attn"]
-
-
-def test_another_version_may_launch_more_and_short_operators_know_it() -> None:
-    law, bands = laws()["decode"], TransferBands((-0.1, 0.1), (-0.2, 0.2), 1.0, 2.0, 3.0)
-    width = {}
-    for stack in ("vllm 0.24.0", "vllm 0.1"):
-        (member,) = members(law, H100, stack, "vllm_flash_attn_fa3", None, bands)
-        low, high = member.bounds(np.array([1e-5, 1e-2]))
-        width[stack] = np.broadcast_to(high - low, 2)
-    assert width["vllm 0.24.0"][0] == pytest.approx(width["vllm 0.24.0"][1])
-    band = width["vllm 0.24.0"][0]
-    assert width["vllm 0.1"] == pytest.approx(2.0 * band + 2.0 * np.log1p([0.3, 3e-4]))

@@ -99,7 +99,6 @@ class TransferBands:
     other_architecture: Band
     other_library: float = 1.0  # factor on the ln of the bounds of a mixture where no candidate ran the row
     other_version: float = 1.0  # on those of an implementation in another version of its library
-    other_version_us: float = 0.0  # launches that another version may add or leave out [us]
 
 
 @cache
@@ -121,9 +120,8 @@ def transfer_bands(law: str) -> TransferBands | None:
         file = folder / "transfer.toml"
         if file.is_file() and (entry := tomllib.loads(file.read_text("utf-8")).get(law)):
             near, away = (_band(entry, name) for name in ("same_architecture", "other_architecture"))
-            names = ("other_library", "other_version", "other_version_us")
-            factors = {name: float(entry[name]["value"]) for name in names if name in entry}
-            return TransferBands(near, away, **factors)
+            factors = (float(entry[name]["value"]) for name in ("other_library", "other_version"))
+            return TransferBands(near, away, *factors)
     return None
 
 

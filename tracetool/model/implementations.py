@@ -45,12 +45,6 @@ class Member:
     band: Band
     basis: str
     weight: float  # how likely, relative to the others
-    launches_us: float = 0.0  # that may be there or not, beside the band [us]
-
-    def bounds(self, seconds: Floats) -> tuple[Floats, Floats]:
-        """Return the ln of the 90 % bounds of rows predicted to take some seconds. Shapes (n,)."""
-        more = np.log1p(self.launches_us * 1e-6 / seconds)
-        return self.band[0] - more, self.band[1] + more
 
 
 @dataclass(frozen=True)
@@ -158,9 +152,7 @@ def members(
 
 def _member(law: Law, gpu: Gpu, one: Implementation, bands: TransferBands | None, stack: str) -> Member:
     fitted = one.laws[law.name]
-    wider, launches_us = 1.0, 0.0
-    if bands is not None and other_version(fitted, stack):
-        wider, launches_us = bands.other_version, bands.other_version_us
+    wider = bands.other_version if bands is not None and other_version(fitted, stack) else 1.0
     low, high = (side * wider for side in fitted.band_on(gpu.architecture))
     values, rows = fitted.on(gpu.architecture), fitted.gpus
     alike = [name for name in rows if load_gpu(name).architecture == gpu.architecture]
@@ -168,12 +160,11 @@ def _member(law: Law, gpu: Gpu, one: Implementation, bands: TransferBands | None
     donors = [name for name in rows if apart(load_gpu(name).architecture, gpu.architecture) <= near]
     weight = float(sum(rows[name] for name in donors))
     if gpu.name in rows:
-        return Member(one.name, values, (low, high), f"calibrated: {one.name}", weight, launches_us)
+        return Member(one.name, values, (low, high), f"calibrated: {one.name}", weight)
     if bands is not None:
         away = bands.same_architecture if alike else bands.other_architecture
         low, high = min(low, away[0]), max(high, away[1])
-    basis = f"transferred from {', '.join(donors)}: {one.name}"
-    return Member(one.name, values, (low, high), basis, weight, launches_us)
+    return Member(one.name, values, (low, high), f"transferred from {', '.join(donors)}: {one.name}", weight)
 
 
 def member_pieces(
@@ -196,12 +187,8 @@ def member_pieces(
         ln of the bounds that hold 90 % of the mixture, over the time of ``pieces``.
     """
     if len(every) == 1:
-        pieces = law.pieces(rows, gpu, every[0].coefficients)
-        if not every[0].launches_us:
-            low, high = np.broadcast_to(np.array(every[0].band)[:, None], (2, len(rows)))
-            return pieces, low, high
-        boost = np.full((len(rows), 1), gpu.clock_boost_mhz * 1e6)
-        return (pieces, *every[0].bounds(duration_s(pieces, boost)[:, 0]))
+        low, high = np.broadcast_to(np.array(every[0].band)[:, None], (2, len(rows)))
+        return law.pieces(rows, gpu, every[0].coefficients), low, high
     few = len(rows) <= _MOST_ROWS
     places = np.arange(len(rows)) if few else np.linspace(0, len(rows) - 1, _MOST_ROWS).astype(np.int64)
     some = rows if few else rows.take(places)
@@ -221,9 +208,9 @@ def member_pieces(
         else:  # of many rows, all as the candidate has them that is in the middle most often
             pieces = law.pieces(rows, gpu, every[int(np.bincount(middle).argmax())].coefficients)
     base = np.log(duration_s(pieces.take(places), hertz)[:, 0])
-    bounds = np.array([member.bounds(np.exp(time)) for member, time in zip(every, times, strict=True)])
-    center = times + bounds.mean(axis=1) - base
-    scale = (bounds[:, 1] - bounds[:, 0]) / 2.0 / np.log(19.0)
+    bands = np.array([member.band for member in every])
+    center = times + bands.mean(axis=1)[:, None] - base
+    scale = (bands[:, 1] - bands[:, 0])[:, None] / 2.0 / np.log(19.0)
     low, high = (_quantile(center, scale, weight, share) for share in (0.05, 0.95))
     if not few:
         low = np.full(len(rows), np.quantile(low, _OUTER))
@@ -239,7 +226,7 @@ def _weighted_middle(times: Floats, weight: Floats) -> Ints:
 
 
 def _quantile(center: Floats, scale: Floats, weight: Floats, share: float) -> Floats:
-    """Return a quantile of mixtures of logistic distributions: (k, n), (k, n) and (k,) to (n,)."""
+    """Return a quantile of mixtures of logistic distributions: (k, n), (k, 1) and (k,) to (n,)."""
     low, high = (center - 12.0 * scale).min(axis=0), (center + 12.0 * scale).max(axis=0)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2.0
