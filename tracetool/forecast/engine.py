@@ -85,7 +85,7 @@ class Eager:
     """A framework that runs operator by operator: what that adds, and what its passes err by in common.
 
     ``power`` is power above idle over that of kernels in loops; ``others``, ``collective`` and ``attention``
-    are times over those of the operators' laws.
+    are times over those of the operators' laws; ``launches`` is launches over the operators listed.
     """
 
     power: float
@@ -94,6 +94,7 @@ class Eager:
     others: float
     collective: float
     attention: float
+    launches: float
 
     def slowed(self, family: str) -> float:
         """Return the time of kernels of a family over that of its law's."""
@@ -107,7 +108,8 @@ def eager_of(stack: str, architecture: str) -> Eager:
     entry = entry if entry is not None and "others" in entry else documents["torch"]
     attention = entry.get("attention", {}).get(architecture, {"value": 1.0})
     power, others = (entry[name].get(architecture, entry[name]["usual"]) for name in ("power", "others"))
-    values = (power, entry["time_sd"], entry["power_sd"], others, entry["exchanges"], attention)
+    spreads = (entry["time_sd"], entry["power_sd"])
+    values = (power, *spreads, others, entry["exchanges"], attention, entry["launches"])
     return Eager(*(float(number["value"]) for number in values))
 
 

@@ -112,7 +112,8 @@ def plan_generation(
     replicas = max(division.gpus // shared, 1)
     stack = case.stack or "torch"
     passes = tuple(PassRows(s.rows, gpu, stack, clock_mhz, case.mem_clock_mhz) for s in stages)
-    hosts = tuple(_host(case, stage) for stage in stages)
+    eager = eager_of(stack, gpu.architecture)
+    hosts = tuple(_host(case, stage, eager.launches) for stage in stages)
     weights = model.weight_bytes(division.parallel)
     activations = max(activation_bytes(stage.rows) for stage in stages)
     footprint = Footprint(weights, 0.0, activations)
@@ -124,7 +125,6 @@ def plan_generation(
         )
     each = activations / canvas.batch
     most = largest_batch(gpu.memory_bytes, weights + RUNTIME_BYTES, each, share=1.0) * replicas
-    eager = eager_of(stack, gpu.architecture)
     return GenerationPlan(case, gpu, canvas, ranks, replicas, stages, passes, hosts, eager, footprint, most)
 
 
@@ -141,8 +141,8 @@ def _divided(model: Model, canvas: Canvas, gpus: int) -> tuple[SequenceRanks, tu
     raise fault
 
 
-def _host(case: Case, stage: Stage) -> HostTime:
-    """Return the host's time to issue a stage operator by operator, beside the kernels."""
+def _host(case: Case, stage: Stage, launches: float) -> HostTime:
+    """Return the host's time to issue a stage's launches one by one, beside the kernels."""
     if case.host_us is not None:
         return HostTime(beside_s=case.host_us * 1e-6)
     costs = host_costs("eager")
@@ -150,7 +150,7 @@ def _host(case: Case, stage: Stage) -> HostTime:
     issue = float(
         sum(costs.operator_s.get(op, costs.operator_s[names.OTHER]) * n for op, n in counts.items())
     )
-    return HostTime(beside_s=issue + costs.start_s)
+    return HostTime(beside_s=issue * launches + costs.start_s)
 
 
 def _counts(rows: Sequence[Row]) -> dict[str, float]:
