@@ -16,7 +16,7 @@ from typing import Final, Literal
 import numpy as np
 from scipy import special
 
-from tracetool.compare.spread import PRIOR, Spread, moderate, usable
+from tracetool.compare.spread import PRIOR, ROUNDING, Spread, moderate, usable
 from tracetool.core.arrays import Bools, Floats
 from tracetool.core.interval import LEVEL
 
@@ -26,8 +26,6 @@ Verdict = Literal["regressed", "improved", "unchanged", "inconclusive"]
 ALPHA: Final = (1.0 - LEVEL) / 2.0
 #: Probability of finding a change as large as the minimum detectable one.
 POWER: Final = 0.80
-#: Changes below this are the rounding of sums of the same numbers, not changes. [1]
-ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True)

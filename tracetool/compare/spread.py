@@ -54,6 +54,8 @@ PRIOR: Final = Spread(0.01, 16.0, "a prior of 1 % run-to-run spread")
 _SINGLE_TIME, _SINGLE_JOULES, _SINGLE_WORTH = 0.025, 0.06, 8.0  # [1], [1], runs
 #: A sample this much more spread than the prior would come up one time in twenty: then the prior is wrong.
 _REJECTED: Final = 0.95
+#: Changes below this are the rounding of sums of the same numbers, not changes. [1]
+ROUNDING: Final = 1e-9
 #: What moves a run moves most of its families alike: however many, they tell as much as two apart would.
 _APART: Final = 2.0
 
@@ -174,7 +176,7 @@ def learned(base: Floats, head: Floats, spread: Spread, within: Floats | None = 
     expected = spread.variance + (np.zeros(len(good)) if within is None else within)
     weight = np.where(good, spread.variance / expected, 0.0)
     ratio = float((pooled(base, head) / expected) @ weight / weight.sum())
-    if ratio == 0:  # copies of one run: nothing was run twice
+    if ratio * spread.variance < ROUNDING**2:  # copies of one run: nothing was run twice
         return spread
     worth = own * min(_APART, float(good.sum()))
     prior_runs = spread.runs

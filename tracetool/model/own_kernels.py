@@ -31,23 +31,23 @@ from tracetool.families.pieces import Pieces
 from tracetool.families.pricing import split_by_law
 from tracetool.families.registry import groups, known_shape
 from tracetool.hardware.gpu import Gpu
-from tracetool.hardware.priors import prior_number
+from tracetool.hardware.priors import prior_number, prior_table
 from tracetool.model.anchor import Anchor
 from tracetool.model.time_calibration import spread_key
 from tracetool.model.timing import RowPieces, time_rows
 
 #: Shares of a band's variance that rows of a law, of a kind and size, and of a name have in common. [1]
-_SHARES: Final = tuple(prior_number(f"own_kernels.{level}_share") for level in ("law", "kind", "name"))
+_SHARES: Final = tuple(prior_number(f"own_kernels.share_{level}") for level in ("law", "kind", "name"))
 #: Measured rows the spread before them counts for. [rows]
 PRIOR_ROWS: Final = prior_number("own_kernels.prior_rows")
 #: An error counts for at most this many of its band's standard deviations: shapes may be wrong. [1]
 _MOST_SD: Final = prior_number("own_kernels.most_sd")
-#: Durations that part kernels that are mostly start and end from longer ones. [us] A prior.
-_SIZES_US: Final = (4.0, 12.0, 40.0)
-#: Steps of ln(time) by which rows of a name are of one shape: 5 % apart. [1] A prior.
-_SAME_SHAPE: Final = 20.0
+#: Durations that part kernels that are mostly start and end from longer ones. [us]
+_SIZES_US: Final = tuple(sorted(prior_table("own_kernels.sizes").values()))
+#: Steps of ln(time) by which rows of a name are of one shape. [1]
+_SAME_SHAPE: Final = prior_number("own_kernels.shape_steps")
 #: Least variance of a band and least precision of a group. [1] By definition: a floor of rounding.
-_LEAST_VARIANCE: Final = 1e-8
+_LEAST_VARIANCE: Final = float(np.sqrt(np.finfo(np.float64).eps))
 #: Parts of a time that a factor on it changes.
 _SCALED: Final = tuple(f.name for f in fields(Pieces) if f.name.endswith(("_s", "_cycles")))
 

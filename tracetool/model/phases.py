@@ -20,7 +20,7 @@ _BUSY_SHARE = tuple(sorted(prior_table("phases.busy_share").values()))
 #: Norm in which waiting and busy time overlap: 1 would be one after the other, large both at once.
 _OVERLAP = prior_number("phases.overlap")
 #: A row counts as throttled if at least this share of the cases is. [1] By definition: more likely than not.
-_LIKELY = 0.5
+_LIKELY = 1 / 2
 
 #: Timing and energy of the chosen rows at clocks of shape (r, c).
 At = Callable[[Ints, Floats], tuple[Timing, PowerParts]]
