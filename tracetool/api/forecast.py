@@ -78,9 +78,11 @@ def forecast(source: PathLike | pl.DataFrame | Mapping[str, Any], **case: Any) -
         A model (its ``config.json``, a name, or the configuration itself), or a table of cases: one row
         each, columns as the keywords (``docs/forecast.md``).
     **case
-        What is asked of a model: ``gpu``, ``mode`` (``prefill``, ``decode``, ``serve``), ``isl`` and ``osl``
-        (tokens of a prompt and of its answer), ``bs`` (requests that run at once), ``tp``, ``pp``, ``dp``,
-        ``ep``, ``cp``, ``gpus``, ``stack``, ``clock_mhz`` [MHz], ``power_cap_w`` [W], ``host_us`` [us].
+        What is asked of a model: ``gpu``, ``mode`` (``prefill``, ``decode``, ``serve``, ``train``), ``isl``
+        and ``osl`` (tokens of a prompt and of its answer), ``bs`` (requests that run at once; sequences of a
+        micro batch), ``gbs`` and ``seq`` (sequences of a step of training and tokens of each), ``tp``,
+        ``pp``, ``dp``, ``ep``, ``cp``, ``gpus``, ``stack``, ``clock_mhz`` [MHz], ``power_cap_w`` [W],
+        ``host_us`` [us].
         None for what is not given.
 
     Raises

@@ -41,8 +41,13 @@ class Case:
     bs: float | None = None
     isl: float | None = None
     osl: float | None = None
-    gbs: float | None = None
+    gbs: float | None = None  # sequences of one step of training, over all replicas
     seq: float | None = None
+    zero: int | None = None
+    vpp: int | None = None  # interleaved parts of the layers each pipeline stage holds
+    recompute: str | None = None
+    optimizer: str | None = None
+    attention: str | None = None
     steps: float | None = None
     height: float | None = None
     width: float | None = None
@@ -65,8 +70,11 @@ class Case:
 
 
 #: Fields that are words; all others are numbers.
-TEXTS: Final = frozenset({"model", "gpu", "mode", "dtype", "kv_dtype", "stack", "sampling", "launch"})
-WHOLE: Final = frozenset({"gpus", "tp", "pp", "dp", "ep", "cp", "sp"})
+TEXTS: Final = frozenset(
+    {"model", "gpu", "mode", "dtype", "kv_dtype", "stack", "sampling", "launch"}
+    | {"recompute", "optimizer", "attention"}
+)
+WHOLE: Final = frozenset({"gpus", "tp", "pp", "dp", "ep", "cp", "sp", "zero", "vpp"})
 COLUMNS: Final = tuple(field.name for field in fields(Case))
 
 
@@ -113,8 +121,9 @@ def _number(name: str, value: Any) -> float | int:
         if number == 0.0 and name != "host_us":
             raise BadInput(f"{name}: 0 is not above zero")
         return number
-    if number != int(number) or number < 1:
-        raise BadInput(f"{name}: {value!r} is not a whole number of at least 1")
+    least = 0 if name == "zero" else 1
+    if number != int(number) or number < least:
+        raise BadInput(f"{name}: {value!r} is not a whole number of at least {least}")
     return int(number)
 
 

@@ -16,6 +16,7 @@ from tracetool.forecast.language import plan_language
 from tracetool.forecast.model import Model
 from tracetool.forecast.pricing import PassRows, PricedPass, price
 from tracetool.forecast.steps import HostTime, Step, compose, step_power_w
+from tracetool.forecast.train import divide_training, plan_training
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.model.power_files import power_calibration_of
@@ -46,6 +47,7 @@ _PLANS: Mapping[str, _Planner] = {
     "decode": plan_language,
     "serve": plan_language,
     "generate": plan_generation,
+    "train": plan_training,
 }
 
 
@@ -104,7 +106,8 @@ def _plan(
     clocks, notes = checked_clocks(None if case.clock_mhz is None else [case.clock_mhz], gpu)
     notes = [*notes, *checked_cap(case.power_cap_w, gpu), *checked_memory(case.mem_clock_mhz, gpu)]
     model = _model(case, folder, models)
-    plan = _planner(case)(case, model, gpu, divide(case), float(clocks[0]))
+    division = divide_training(case) if case.mode == "train" else divide(case)
+    plan = _planner(case)(case, model, gpu, division, float(clocks[0]))
     cap = power_calibration_of(gpu).cap_share * case.get("power_cap_w", gpu.power_limit_w)
     return _Planned(place, case, gpu, plan, cap, tuple(notes))
 

@@ -13,13 +13,24 @@ from tracetool.forecast.canvas import Stage
 from tracetool.forecast.rows import Row, collective, elementwise, softmax
 
 #: Tensors of fp32 an optimizer's step reads and writes for each weight, gradient and master among them.
-_OPTIMIZERS: Final = {"adam": (4.0, 3.0), "adamw": (4.0, 3.0), "momentum": (3.0, 2.0), "sgd": (2.0, 1.0)}
+_OPTIMIZERS: Final = {
+    "adam": (4.0, 3.0),
+    "adamw": (4.0, 3.0),
+    "momentum": (3.0, 2.0),
+    "sgd": (2.0, 1.0),
+    "none": (0.0, 0.0),
+}
 #: Collective of the way back for that of the forward pass.
 _REVERSED: Final = {"all_gather": "reduce_scatter", "reduce_scatter": "all_gather"}
 #: Passes of the way back over a forward pass, for operators whose gradients are no rows of their own: both
 #: gradients of each product; latent attention as fused attention, which recomputes its scores (Dao, 2023).
 _BACKWARD: Final = {names.MOE: 2.0, "mla": 2.5, "mamba2": 2.0, "gdn": 2.0}
 _WHOLE: Final = {"bf16", "fp16", "fp32"}
+#: Formats of products alone; everything between them stays in bf16.
+_NARROW: Final = {"fp8", "mxfp8"}
+#: Products that stay in 16 bits where others take 8: logits and routers, as recipes of Transformer Engine
+#: leave them.
+_WIDE: Final = ("lm_head", "router", "predictions")
 
 
 @dataclass(frozen=True)
@@ -40,12 +51,12 @@ class TrainingPlan:
         What replicas divide among themselves: 0 nothing, 1 the optimizer's state, 2 gradients too, 3 weights
         too (FSDP's full sharding).
     optimizer : str
-        ``adamw``, ``adam``, ``momentum`` or ``sgd``.
+        ``adamw``, ``adam``, ``momentum`` or ``sgd``; ``none`` leaves the step out.
     recompute : str
         What the way back computes again: ``none``, ``selective`` (attention), ``full`` (every layer).
     dtype : str
-        Number format of activations and products: ``bf16``, ``fp16``, ``fp32`` or ``tf32``; empty for the
-        model's own.
+        Number format of activations and products: ``bf16``, ``fp16``, ``fp32`` or ``tf32``; ``fp8`` and
+        ``mxfp8`` of products, all else in bf16; empty for the model's own.
     gradient_dtype : str
         Number format gradients are exchanged in.
 
@@ -74,7 +85,7 @@ class TrainingPlan:
             "zero": (0, 1, 2, 3),
             names.OPTIMIZER: tuple(_OPTIMIZERS),
             "recompute": ("none", "selective", "full"),
-            "dtype": ("", "bf16", "fp16", "fp32", "tf32"),
+            "dtype": ("", "bf16", "fp16", "fp32", "tf32", *sorted(_NARROW)),
             "gradient_dtype": ("bf16", "fp16", "fp32"),
         }
         for name, known in words.items():
@@ -103,7 +114,7 @@ def training_stages(
     vocabulary : float
         Columns of logits on one GPU; 0 without logits.
     """
-    forward = [_formatted(row, plan.dtype) for row in rows if not _serves(row)]
+    forward = [made for row in rows if not _serves(row) for made in _formatted(row, plan.dtype)]
     if vocabulary:
         forward.append(softmax("loss.softmax", "fp32", plan.tokens, vocabulary))
     layers = [row for row in forward if str(row["module"]).startswith("layers")]
@@ -126,17 +137,42 @@ def training_stages(
 def _serves(row: Row) -> bool:
     """Whether a row belongs to serving alone: caches, and the choice of a token."""
     module = str(row["module"])
-    return module.startswith("sampler.") or module.endswith(".cache")
+    return module.startswith("sampler.") or module.endswith((".cache", ".quantize"))
 
 
-def _formatted(row: Row, dtype: str) -> Row:
-    """Return a row in the step's number format; tf32 is one of products alone."""
-    if not dtype or row.get("dtype") not in _WHOLE or str(row["module"]).startswith("sampler"):
-        return dict(row)
-    if dtype == "tf32" and row["op"] != names.GEMM:
-        dtype = "fp32"
-    both = {"dtype": dtype, **({"kv_dtype": dtype} if "kv_dtype" in row else {})}
-    return {**row, **both}
+def _formatted(row: Row, dtype: str) -> list[Row]:
+    """Return a row in the step's number format; tf32 and the narrow ones are of products alone.
+
+    Weights of a quantized model are trained in 16 bits. A product in 8 bits has a row before it that writes
+    its input in 8 bits twice: as it is, and turned for the gradient of the weights.
+    """
+    own = str(row.get("dtype", ""))
+    if not own or row["op"] == names.COLLECTIVE or (own == "fp32" and row["op"] == names.SOFTMAX):
+        return [dict(row)]
+    product = row["op"] in {names.GEMM, names.MOE}
+    if not dtype and own not in _WHOLE:
+        dtype = "bf16"
+    if not dtype:
+        return [dict(row)]
+    narrow = dtype in _NARROW
+    if not product or (narrow and any(word in str(row["module"]) for word in _WIDE)):
+        dtype = "bf16" if narrow else "fp32" if dtype == "tf32" else dtype
+    one = {**row, "dtype": dtype, **({"kv_dtype": dtype} if "kv_dtype" in row else {})}
+    if dtype not in _NARROW:
+        return [one]
+    inputs = float(row["m"]) * float(row["k"]) if row["op"] == names.GEMM else _expert_inputs(row)
+    cast = elementwise(f"{row['module']}.{_CAST}", "bf16", inputs)
+    return [{**cast, "count": row["count"]}, one]
+
+
+#: What a pass that writes a tensor in 8 bits is called.
+_CAST: Final = "cast"
+
+
+def _expert_inputs(row: Row) -> float:
+    """Return the numbers the experts of one GPU take in: of the first product and of the second."""
+    tokens = float(row["tokens"]) * float(row["top_k"]) / float(row["ep"])
+    return tokens * (float(row["hidden"]) + float(row["intermediate"]) / float(row["tp"]))
 
 
 def _gradients(row: Row) -> list[Row]:

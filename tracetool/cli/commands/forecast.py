@@ -32,12 +32,13 @@ def forecast(
     ),
     gpu: str | None = typer.Option(None, "--gpu", "--system", help="GPU, e.g. h200-sxm."),
     mode: str | None = typer.Option(
-        None, "--mode", help="prefill, decode, serve (the default of language models) or generate."
+        None, "--mode", help="prefill, decode, serve (the default of language models), train or generate."
     ),
     isl: float | None = _number("--isl", "Tokens of a prompt (1024)."),
     osl: float | None = _number("--osl", "Tokens a request puts out (512)."),
     bs: float | None = _number(
-        "--bs/--max-num-seqs", "Requests that run at once, of all replicas; images or videos of a batch (1)."
+        "--bs/--max-num-seqs",
+        "Requests that run at once, of all replicas; images or videos of a batch; train: micro batch (1).",
     ),
     tp: int | None = _whole("--tp", "GPUs that share each layer."),
     pp: int | None = _whole("--pp", "Pipeline stages."),
@@ -50,6 +51,17 @@ def forecast(
     height: float | None = _number("--height", "Height of an image or video (1024). [pixels]"),
     width: float | None = _number("--width", "Width of it (1024). [pixels]"),
     frames: float | None = _number("--frames", "Frames of a video (1: an image)."),
+    gbs: float | None = _number("--gbs", "train: sequences of one step, over all replicas."),
+    seq: float | None = _number("--seq", "train: tokens of a sequence (4096)."),
+    zero: int | None = typer.Option(None, "--zero", min=0, help="train: ZeRO stage, 0 to 3 (1)."),
+    fsdp: bool = typer.Option(False, "--fsdp", help="train: full sharding, as --zero 3."),
+    vpp: int | None = _whole("--vpp", "train: interleaved parts of the layers of a pipeline stage."),
+    recompute: str | None = typer.Option(None, "--recompute", help="train: none, selective or full."),
+    optimizer: str | None = typer.Option(
+        None, "--optimizer", help="train: adamw, adam, momentum, sgd, none."
+    ),
+    dtype: str | None = typer.Option(None, "--dtype", help="train: bf16, fp16, fp32, tf32, fp8 or mxfp8."),
+    attention: str | None = typer.Option(None, "--attention", help="train: flash or eager (its steps)."),
     stack: str | None = typer.Option(None, "--stack", help="Library that serves, e.g. vllm."),
     sampling: str | None = typer.Option(None, "--sampling", help="sampled (the default) or greedy."),
     budget: float | None = _number("--max-num-batched-tokens", "Most tokens of one step (8192)."),
@@ -86,6 +98,14 @@ def forecast(
         height=height,
         width=width,
         frames=frames,
+        gbs=gbs,
+        seq=seq,
+        zero=3 if fsdp else zero,
+        vpp=vpp,
+        recompute=recompute,
+        optimizer=optimizer,
+        dtype=dtype,
+        attention=attention,
         stack=stack,
         sampling=sampling,
         token_budget=budget,

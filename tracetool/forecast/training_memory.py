@@ -1,0 +1,141 @@
+"""What a step of training holds on one GPU: weights, gradients, the optimizer's state, activations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Final
+
+from tracetool.core.dtype import BYTES
+from tracetool.families import names
+from tracetool.forecast.case import Division
+from tracetool.forecast.experts import Experts
+from tracetool.forecast.memory import GIB, RUNTIME_BYTES
+from tracetool.forecast.model import Model, Parallel, TrainingPlan
+from tracetool.forecast.parts import Part
+from tracetool.forecast.rows import Row
+
+#: Bytes of state an optimizer keeps for each weight: moments in fp32 (Rajbhandari et al., ZeRO, 2020,
+#: section 3.1), beside a master weight of 4 where weights have 16 bits.
+_STATE: Final = {"adam": 8.0, "adamw": 8.0, "momentum": 4.0, "sgd": 0.0, "none": 0.0}
+
+
+@dataclass(frozen=True)
+class TrainingFootprint:
+    """Memory of one GPU. [B]"""
+
+    weights: float
+    gradients: float
+    optimizer: float
+    activations: float
+    runtime: float = RUNTIME_BYTES
+
+    @property
+    def total(self) -> float:
+        """All of it. [B]"""
+        return float(sum(getattr(self, field.name) for field in fields(self)))
+
+    def facts(self) -> dict[str, float]:
+        """Return its parts. [GiB]"""
+        return {f"{field.name}_gib": getattr(self, field.name) / GIB for field in fields(self)}
+
+
+def training_footprint(
+    model: Model, plan: TrainingPlan, division: Division, forward: Sequence[Row], micro: int
+) -> TrainingFootprint:
+    """Return what the GPU with most of it holds.
+
+    Parameters
+    ----------
+    model, plan, division
+        The step.
+    forward : sequence of rows
+        Rows of the forward pass of one micro batch on one GPU.
+    micro : int
+        Sequences of a micro batch on one GPU.
+
+    Notes
+    -----
+    One micro batch for each pipeline stage is in flight (1F1B). ZeRO divides over the replicas the state of
+    the optimizer, then gradients, then weights.
+    """
+    parallel = division.parallel
+    wide = plan.dtype in {"fp32", "tf32"}
+    dense, experts = weights_of(model, parallel)
+    weights = dense + experts
+    divided = (dense / plan.replicas + experts / replicas_of_experts(division)) / weights
+    shares = [divided if plan.zero >= stage else 1.0 for stage in (3, 2, 1)]
+    optimizer = _STATE[plan.optimizer] + (0.0 if wide or plan.optimizer == "none" else 4.0)
+    in_flight = min(parallel.pp, plan.accumulation)
+    tokens = micro * plan.seq_len / parallel.cp
+    kept = _saved(forward, plan, tokens * model.hidden * BYTES["fp32" if wide else "bf16"], model.layers)
+    return TrainingFootprint(
+        weights * (4.0 if wide else 2.0) * shares[0],
+        weights * BYTES[plan.gradient_dtype] * shares[1],
+        weights * optimizer * shares[2],
+        kept * in_flight,
+    )
+
+
+def weights_of(model: Model, parallel: Parallel) -> tuple[float, float]:
+    """Return the number of weights on the GPU with most of them: all others, and those of experts."""
+
+    def count(part: Part) -> float:
+        whole = part.weight_bytes(Parallel())
+        return part.weight_bytes(parallel) * part.parameters / whole if whole else 0.0
+
+    before, after = (sum(count(part) for part in end) for end in (model.embedding, model.head))
+    dense = max(before, after) if parallel.pp > 1 else before + after
+    experts = 0.0
+    share = math.ceil(model.layers / parallel.pp) / model.layers
+    for group in model.groups:
+        for part in group.parts:
+            weights = group.sets * share * count(part)
+            if isinstance(part, Experts):
+                experts += weights
+            else:
+                dense += weights
+    return dense, experts
+
+
+def replicas_of_experts(division: Division) -> int:
+    """Return how many replicas hold the same experts."""
+    return max(division.replicas * division.parallel.cp, 1)
+
+
+def _saved(rows: Sequence[Row], plan: TrainingPlan, between: float, layers: int) -> float:
+    """Return the activations of a micro batch that the way back reads. [B]
+
+    Every product and norm keeps its input, attention its queries, keys and values, a softmax its result,
+    and an activation function its inputs (Korthikanti et al., 2022, section 4). Recomputing layers
+    keeps what lies between two of them (``between``) and one whole layer.
+    """
+    ends = layered = 0.0
+    for row in rows:
+        size = _kept(row) * float(row["count"])
+        if str(row["module"]).startswith("layers"):
+            layered += 0.0 if plan.recompute == "selective" and row["op"] == names.SOFTMAX else size
+        else:
+            ends += size
+    if plan.recompute == "full":
+        layered = layered / max(layers, 1) + between * layers
+    return ends + layered
+
+
+def _kept(row: Row) -> float:
+    """Return what one launch keeps for the way back. [B]"""
+    op, width = row["op"], BYTES.get(str(row.get("dtype", "bf16")), 2.0)
+    if op == names.GEMM:
+        return width * float(row["m"]) * float(row["k"]) * float(row.get("batch", 1.0))
+    if op in {names.NORM, names.SOFTMAX}:
+        return width * float(row["rows"]) * float(row["cols"])
+    if op == names.ATTENTION:
+        heads = float(row["heads"]) + 2.0 * float(row.get("kv_heads", row["heads"]))
+        return width * float(row["batch"]) * float(row["q_len"]) * heads * float(row["head_dim"])
+    if op == names.MOE:
+        tokens = float(row["tokens"]) * float(row["top_k"]) / float(row["ep"])
+        return 2.0 * tokens * (float(row["hidden"]) + 3.0 * float(row["intermediate"]) / float(row["tp"]))
+    if op == names.ELEMENTWISE and str(row["module"]).endswith(("act", "product")):
+        return width * float(row["elements"]) * float(row.get("reads", 1.0))
+    return 0.0

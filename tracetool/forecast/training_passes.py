@@ -1,0 +1,131 @@
+"""The rows of a step of training as frameworks run them: operator by operator, or in fused layers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from tracetool.core.errors import BadInput
+from tracetool.families import names
+from tracetool.families.implementations import library_of
+from tracetool.forecast.canvas import Stage
+from tracetool.forecast.case import Case, Division
+from tracetool.forecast.model import Forward, Model, Parallel, Prompt, TrainingPlan
+from tracetool.forecast.rows import Row, collective
+from tracetool.forecast.training import training_stages
+from tracetool.forecast.training_memory import replicas_of_experts, weights_of
+
+#: Libraries that run a model operator by operator, as its authors wrote it in PyTorch.
+EAGER: Final = frozenset({"torch", "transformers", "huggingface"})
+ATTENTION: Final = ("flash", "eager")
+#: Stages that replicas exchange in.
+EXCHANGES: Final = ("gradients", "weights")
+
+
+def framework_stages(
+    case: Case, model: Model, plan: TrainingPlan, division: Division, stack: str
+) -> tuple[Stage, ...]:
+    """Return the stages as the framework runs them: operator by operator where the model is known so."""
+    if case.attention not in (None, *ATTENTION):
+        raise BadInput(f"attention: {case.attention!r} is not known", f"known: {', '.join(ATTENTION)}")
+    parallel = division.parallel
+    dense, experts = weights_of(model, parallel)
+    fused = library_of(stack) not in EAGER or model.eager is None or parallel.gpus > 1
+    tokens = float(plan.seq_len)
+    forward = Forward(0, 0, plan.micro_batch, tokens, tokens, plan.tokens / parallel.cp)
+    rows = _dispatched([_trained(row, parallel) for row in model.operators(forward, parallel)], parallel)
+    heads = [r for r in rows if not layered(r) and r["op"] == names.GEMM and not _sampled(r)]
+    if not fused:
+        prompt = Prompt(plan.micro_batch, plan.seq_len, fused=case.attention != "eager")
+        rows = [*_eager_rows(model, prompt), *heads]
+    replicas = division.replicas * parallel.dp * parallel.cp
+    local = replace(plan, micro_batch=plan.micro_batch // parallel.dp, replicas=replicas)
+    columns = next((float(r["n"]) for r in reversed(heads) if float(r["n"]) > model.hidden), 0.0)
+    stages = training_stages(rows, local, dense + experts, columns)
+    shared = (_shared(stage, local, division, dense, experts, fused=fused) for stage in stages)
+    return tuple(stage for stage in shared if stage.rows)
+
+
+def _sampled(row: Row) -> bool:
+    return str(row["module"]).startswith("sampler")
+
+
+def _shared(
+    stage: Stage, plan: TrainingPlan, division: Division, dense: float, experts: float, *, fused: bool
+) -> Stage:
+    """Return a stage whose experts are exchanged and stepped among the replicas that hold them alone."""
+    whole, share = dense + experts, replicas_of_experts(division)
+    if stage.name in EXCHANGES:
+        (row,) = stage.rows
+        parts = [
+            {**row, "bytes": float(row["bytes"]) * part / whole, "ranks": float(ranks)}
+            for part, ranks in ((dense, plan.replicas), (experts, share))
+            if part and ranks > 1
+        ]
+        return replace(stage, rows=parts)
+    if stage.name != names.OPTIMIZER:
+        return stage
+    own = (dense / plan.replicas + experts / share) * plan.replicas / whole if plan.zero else 1.0
+    rows = [{**r, "elements": float(r["elements"]) * own} for r in stage.rows if r["module"] != _SUMS]
+    if plan.optimizer == "none":
+        rows = []
+    if not fused:  # libraries of fused layers add gradients up inside the product that makes them
+        rows += [r for r in stage.rows if r["module"] == _SUMS]
+    return replace(stage, rows=rows)
+
+
+#: Pass that adds the gradients of a micro batch to those before.
+_SUMS: Final = "gradients.accumulate"
+
+
+def _trained(row: Row, parallel: Parallel) -> Row:
+    """Return a row of a forward pass as training frameworks run it.
+
+    Norms are shared among the GPUs of a layer (sequence parallel, Korthikanti et al., 2022, section 4.2.2),
+    and a loss holds the loads of experts equal.
+    """
+    module = str(row["module"])
+    if row["op"] == names.NORM and module.startswith("layers") and parallel.tp > 1:
+        return {**row, "rows": max(float(row["rows"]) / parallel.tp, 1.0)}
+    if row["op"] == names.MOE:
+        return {**row, "distribution": "balanced"}
+    return row
+
+
+def _eager_rows(model: Model, prompt: Prompt) -> list[Row]:
+    """Return the rows of a batch operator by operator, equal ones together."""
+    counts: dict[tuple[tuple[str, float | str], ...], float] = {}
+    for row in model.eager_operators(prompt):
+        named = {**row, "module": f"layers.*.{row['module']}"}
+        key = tuple((k, v) for k, v in named.items() if k != "count")
+        counts[key] = counts.get(key, 0.0) + float(row["count"])
+    return [{**dict(key), "count": count} for key, count in counts.items()]
+
+
+def _dispatched(rows: Sequence[Row], parallel: Parallel) -> list[Row]:
+    """Return rows whose exchanges between experts send each token to its experts alone, not to all GPUs."""
+    chosen = [float(row["top_k"]) for row in rows if row["op"] == names.MOE]
+    if not chosen:
+        return list(rows)
+    servers = max(parallel.ep / _SERVER, 1.0)
+    reached = chosen[0] if servers <= 1.0 else servers * (1.0 - (1.0 - 1.0 / servers) ** chosen[0])
+    changed: list[Row] = []
+    for row in rows:
+        if row["op"] == names.COLLECTIVE and str(row["module"]).endswith((".dispatch", ".combine")):
+            ranks = float(row["ranks"])
+            message = float(row["bytes"]) / ranks * min(reached, ranks) / parallel.tp
+            sent = collective(str(row["module"]), "all_to_all", message, float(parallel.ep))
+            changed.append({**sent, "count": row["count"]})
+        else:
+            changed.append(row)
+    return changed
+
+
+#: GPUs that one server links directly. [1] HGX baseboards of A100, H100 and B200 hold eight.
+_SERVER: Final = 8.0
+
+
+def layered(row: Mapping[str, object]) -> bool:
+    """Return whether a row belongs to the layers, not to what runs before or after them."""
+    return str(row["module"]).startswith("layers")
