@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal, get_args
 
 from tracetool.core.errors import BadInput
+from tracetool.families import names
 from tracetool.forecast.passes import Parallel
 
 Mode = Literal["prefill", "decode", "serve", "train", "generate"]
@@ -72,7 +73,7 @@ class Case:
 #: Fields that are words; all others are numbers.
 TEXTS: Final = frozenset(
     {"model", "gpu", "mode", "dtype", "kv_dtype", "stack", "sampling", "launch"}
-    | {"recompute", "optimizer", "attention"}
+    | {"recompute", names.OPTIMIZER, "attention"}
 )
 WHOLE: Final = frozenset({"gpus", "tp", "pp", "dp", "ep", "cp", "sp", "zero", "vpp"})
 COLUMNS: Final = tuple(field.name for field in fields(Case))

@@ -54,7 +54,7 @@ def _sampled(row: Row) -> bool:
 def _shared(
     stage: Stage, plan: TrainingPlan, division: Division, dense: float, experts: float, *, fused: bool
 ) -> Stage:
-    """Return a stage whose experts are exchanged and stepped among the replicas that hold them alone."""
+    """Return a stage whose experts concern only the replicas that hold the same ones."""
     whole, share = dense + experts, replicas_of_experts(division)
     if stage.name in EXCHANGES:
         (row,) = stage.rows
