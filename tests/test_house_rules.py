@@ -236,6 +236,7 @@ NAME_SEARCHES_YET = {
     "sources/": "readers of formats",
     "replay/tree.py": "names of ranges: steps are numbered",
     "replay/iterations.py": "names of ranges: steps are numbered",
+    "replay/module_paths.py": "names of modules: instances are numbered",
     "compare/sides.py": "names of ranges: steps are numbered",
     "measure/fingrav/campaign.py": "the words a user looks for a kernel by",
 }

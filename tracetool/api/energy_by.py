@@ -87,6 +87,7 @@ def energy_by(
     tz: str | None = None,
     sensor: PathLike | None = None,
     work: Mapping[str, float] | None = None,
+    depth: int | None = None,
 ) -> GroupedEnergy:
     """Return the energy of a run by what it names, as ``tracetool attribute RUN --by``.
 
@@ -95,11 +96,13 @@ def energy_by(
     run : run or path
         The run.
     by : sequence of str
-        One or several of signature, family, operator, range, iteration, gpu.
+        One or several of signature, family, operator, module, range, iteration, gpu.
     gpu, power, tz, sensor : optional
         As for :func:`tracetool.attribute`.
     work : mapping of str to float, optional
         Work of the whole run, e.g. ``{"tokens": 4096}``.
+    depth : int, optional
+        Levels of nested modules kept apart, all by default.
 
     Raises
     ------
@@ -117,5 +120,5 @@ def energy_by(
 
     logs = paths_of(power)
     return GroupedEnergy(
-        by_groups(open_run(run), by, gpu=gpu, power=logs, tz=tz, sensor_file=sensor, work=work)
+        by_groups(open_run(run), by, gpu=gpu, power=logs, tz=tz, sensor_file=sensor, work=work, depth=depth)
     )

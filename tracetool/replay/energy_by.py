@@ -1,4 +1,4 @@
-"""Measured energy of a run by what people name (family, range, iteration, GPU, ...); predicted beside it."""
+"""Measured energy of a run by what people name (family, module, range, ...); predicted beside it."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tracetool.core.errors import BadInput
 from tracetool.kernels.refine import families_of
 from tracetool.measure.timeline import GAP_HOLD_S
 from tracetool.replay.iterations import named_steps
+from tracetool.replay.module_paths import module_names
 from tracetool.replay.set_energy import RunEnergies, SetEnergy, SetTimes, run_energies
 from tracetool.replay.time_parts import activity_kinds, busy_parts, idle_times
 from tracetool.replay.tree import paths
@@ -24,9 +25,9 @@ from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
 
 #: What energy can be asked by.
-KEYS: Final = ("signature", "family", "operator", "range", "iteration", "gpu")
+KEYS: Final = ("signature", "family", "operator", "module", "range", "iteration", "gpu")
 #: Groups whose idle time between two of their activities is their own.
-_OWN_IDLE: Final = ("range", "iteration", "gpu")
+_OWN_IDLE: Final = ("module", "range", "iteration", "gpu")
 NONE: Final = "(none)"
 IDLE_ROW: Final = "(idle)"
 
@@ -62,6 +63,7 @@ def energy_by(
     tz: str | None = None,
     sensor_file: str | os.PathLike[str] | None = None,
     work: Mapping[str, float] | None = None,
+    depth: int | None = None,
 ) -> EnergyBy:
     """Return the energy of a run by groups.
 
@@ -75,24 +77,28 @@ def energy_by(
         As for :func:`tracetool.measure.attribute.attribute_run`.
     work : mapping of str to float, optional
         Units of work that the whole run did: ``{"tokens": 4096}``.
+    depth : int, optional
+        Levels of nested modules kept apart, all by default.
 
     Raises
     ------
     BadInput
-        If a key is not known, or the run holds no activity.
+        If a key is not known, the run holds no activity or no modules, or ``depth`` does not apply.
 
     Notes
     -----
-    Every activity is in one group. Idle time between two activities of one range, iteration or GPU is
+    Every activity is in one group. Idle time between two activities of one module, range, iteration or GPU is
     the group's own; the rest is ``(idle)``, so that groups sum to the run exactly.
     """
     bad = [k for k in keys if k not in KEYS]
     if bad or not keys:
         raise BadInput(f"--by {','.join(bad)!r} is not known", f"known: {', '.join(KEYS)}")
+    if depth is not None and (depth < 1 or "module" not in keys):
+        raise BadInput("--depth is a number of levels of --by module", "e.g. --by module --depth 2")
     opened = run if isinstance(run, Run) else Run.open(run)
     energies = run_energies(opened, gpu=gpu, power=power, tz=tz, sensor_file=sensor_file)
     kernels = opened.kernels
-    label, names = _groups(opened, kernels, keys)
+    label, names = _groups(opened, kernels, keys, depth)
     own_idle = any(k in _OWN_IDLE for k in keys)
     blocks = [
         _device_rows(
@@ -114,9 +120,13 @@ def energy_by(
     return EnergyBy(load_schema("energy_by").conform(frame), tuple(keys), dict(work or {}), tuple(notes))
 
 
-def _groups(run: Run, kernels: pl.DataFrame, keys: Sequence[str]) -> tuple[Ints, list[str]]:
+def _groups(
+    run: Run, kernels: pl.DataFrame, keys: Sequence[str], depth: int | None
+) -> tuple[Ints, list[str]]:
     """Return the group of each activity and the groups' names, several keys joined by a slash."""
-    columns = [_names(run, kernels, key) for key in keys]
+    columns = [
+        module_names(run, kernels, depth) if key == "module" else _names(run, kernels, key) for key in keys
+    ]
     joined = pl.DataFrame(columns).select(pl.concat_str(pl.all(), separator=" / ")).to_series()
     distinct = joined.unique(maintain_order=True)
     place = joined.replace_strict(distinct, pl.Series(range(len(distinct)), dtype=pl.Int64))

@@ -51,10 +51,11 @@ def paths(rows: pl.DataFrame, key: str) -> pl.DataFrame:
         .otherwise(pl.col("name"))
         .alias("name"),
     )
-    return _levels(names, key)
+    return nested_paths(names, key)
 
 
-def _levels(names: pl.DataFrame, key: str) -> pl.DataFrame:
+def nested_paths(names: pl.DataFrame, key: str) -> pl.DataFrame:
+    """Return the same as :func:`paths`, and ``above`` and ``name`` of each node; steps stay apart."""
     keys = names[key]
     names = names.with_columns(
         pl.when(pl.col("parent").is_in(keys.implode()) & (pl.col("parent") != pl.col(key)))

@@ -19,6 +19,7 @@ from tracetool.sources.linking import (
     number_operators,
     number_ranges,
 )
+from tracetool.sources.modules import link_modules, number_modules
 from tracetool.sources.signatures import number_signatures
 from tracetool.sources.telemetry.readings import reject_impossible
 
@@ -60,9 +61,9 @@ def _shaped(frame: pl.DataFrame, columns: dict[str, pl.DataType | None]) -> pl.D
 
 
 def check_trace(trace: Trace, path: Path) -> Trace:
-    """Check the rows of one source and link its kernels to calls, operators and ranges, in place.
+    """Check the rows of one source and link its kernels to calls, operators, ranges and modules, in place.
 
-    Operators and ranges are numbered from 0 within the source.
+    Operators, ranges and modules are numbered from 0 within the source.
     """
     latest_ns = TIME_LIMIT_NS - max(0, trace.clock.to_utc_ns or 0)  # what is to be added must not overflow
     good, bad = check_activities(_shaped(trace.activities, _ACTIVITIES), path.name, latest_ns)
@@ -74,7 +75,8 @@ def check_trace(trace: Trace, path: Path) -> Trace:
     trace.warnings += odd
     if trace.telemetry.height:
         trace.telemetry = trace.telemetry.with_columns(source=pl.lit(path.name))
-    for part, columns in (("host_calls", _CALLS), ("operators", _INTERVALS), ("ranges", _INTERVALS)):
+    intervals = dict.fromkeys(("operators", "ranges", "modules"), _INTERVALS)
+    for part, columns in {"host_calls": _CALLS, **intervals}.items():
         shaped = _shaped(getattr(trace, part), columns)
         sane = check_intervals(shaped, latest_ns)
         if sane.height < shaped.height:
@@ -89,6 +91,9 @@ def check_trace(trace: Trace, path: Path) -> Trace:
     trace.ranges, ranges = number_ranges(trace.ranges)
     good = link_operators(good, trace.operators, calls)
     good = link_ranges(good, ranges)
+    if trace.modules.height:
+        trace.modules, modules = number_modules(trace.modules)
+        good = link_modules(good, trace.operators, trace.modules, modules)
     trace.activities = good.drop("launch_name", "external_id", "thread", strict=False)
     return trace
 
@@ -96,7 +101,7 @@ def check_trace(trace: Trace, path: Path) -> Trace:
 def shift_trace(trace: Trace, by_ns: int) -> Trace:
     """Move all times of a source, in place."""
     if by_ns:
-        for part in ("activities", "host_calls", "operators", "ranges"):
+        for part in ("activities", "host_calls", "operators", "ranges", "modules"):
             frame: pl.DataFrame = getattr(trace, part)
             moved = [pl.col(c) + by_ns for c in ("start_ns", "end_ns", "launch_ns") if c in frame.columns]
             for column in moved:  # one at a time: each takes the place of its own
@@ -118,15 +123,18 @@ def assemble(traces: Sequence[Trace]) -> Assembled:
     """
     devices, maps = place_devices(traces)
     parts: dict[str, list[pl.DataFrame]] = {
-        k: [] for k in ("kernels", "host_calls", "operators", "ranges", "telemetry", "rejected")
+        k: [] for k in ("kernels", "host_calls", "operators", "ranges", "modules", "telemetry", "rejected")
     }
-    operators = ranges = 0
+    operators = ranges = modules = 0
     for trace, place in zip(traces, maps, strict=True):
         to = pl.col("device").replace_strict(list(place), list(place.values()), return_dtype=pl.Int32)
         if trace.activities.height:
             moved = to if any(k != v for k, v in place.items()) else pl.col("device")
+            numbers = {"operator": operators, "range": ranges}
+            if "module" in trace.activities.columns:
+                numbers["module"] = modules
             parts["kernels"].append(
-                trace.activities.with_columns(moved, pl.col("operator") + operators, pl.col("range") + ranges)
+                trace.activities.with_columns(moved, *(pl.col(c) + n for c, n in numbers.items()))
             )
         if trace.telemetry.height:
             parts["telemetry"].append(trace.telemetry.with_columns(to))
@@ -135,8 +143,13 @@ def assemble(traces: Sequence[Trace]) -> Assembled:
             trace.operators.with_columns(pl.col("operator") + operators, pl.col("parent") + operators)
         )
         parts["ranges"].append(trace.ranges.with_columns(pl.col("range") + ranges, pl.col("parent") + ranges))
+        if trace.modules.height:
+            parts["modules"].append(
+                trace.modules.with_columns(pl.col("module") + modules, pl.col("parent") + modules)
+            )
         operators += trace.operators.height
         ranges += trace.ranges.height
+        modules += trace.modules.height
         parts["rejected"] += trace.rejected
         trace.activities = trace.host_calls = pl.DataFrame()
     joined = {k: pl.concat(v, how="diagonal_relaxed") for k, v in parts.items() if v}
@@ -155,7 +168,7 @@ def assemble(traces: Sequence[Trace]) -> Assembled:
         "devices": devices,
     }
     del kernels
-    for name in ("operators", "ranges", "host_calls"):
+    for name in ("operators", "ranges", "modules", "host_calls"):
         if name in joined and joined[name].height:
             tables[name] = joined[name] if name != "host_calls" else _sorted(joined[name], "start_ns")
     if "telemetry" in joined:

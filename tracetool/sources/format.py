@@ -109,8 +109,8 @@ class Trace:
     """What one file holds, on its own clock.
 
     Tables have the columns of ``schemas/``, with these differences: ``device`` in ``activities`` and
-    ``telemetry`` counts rows of ``devices`` of this trace; ``operators`` and ``ranges`` need no row
-    numbers, parents or depths; ``activities`` may carry ``external_id`` (joins to ``operators``) and
+    ``telemetry`` counts rows of ``devices`` of this trace; ``operators``, ``ranges`` and ``modules`` need no
+    row numbers, parents or depths; ``activities`` may carry ``external_id`` (joins to ``operators``) and
     ``thread`` (of the launch). Absent columns are null. Linking is done once, in ``assemble``.
     """
 
@@ -122,6 +122,7 @@ class Trace:
     host_calls: pl.DataFrame = field(default_factory=pl.DataFrame)
     operators: pl.DataFrame = field(default_factory=pl.DataFrame)
     ranges: pl.DataFrame = field(default_factory=pl.DataFrame)
+    modules: pl.DataFrame = field(default_factory=pl.DataFrame)
     devices: pl.DataFrame = field(default_factory=pl.DataFrame)
     telemetry: pl.DataFrame = field(default_factory=pl.DataFrame)
     rejected: list[pl.DataFrame] = field(default_factory=list)

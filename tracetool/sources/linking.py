@@ -103,7 +103,7 @@ def _threads(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.select(pl.col(_THREAD).cast(_I)).unique().sort(_THREAD).with_row_index("#thread")
 
 
-def _thread_of(frame: pl.DataFrame, threads: pl.DataFrame) -> pl.Series:
+def thread_of(frame: pl.DataFrame, threads: pl.DataFrame) -> pl.Series:
     """Return the number of each row's (process, thread), -1 where it is none of these."""
     keys = frame.select(pl.col(_THREAD).cast(_I))
     if threads.height == 1:
@@ -130,7 +130,7 @@ class Tree:
         """Find what encloses what, once for all that is asked of it."""
         threads = _threads(intervals)
         start = intervals["start_ns"]
-        return cls(threads, nest(_thread_of(intervals, threads), start, start + intervals["duration_ns"]))
+        return cls(threads, nest(thread_of(intervals, threads), start, start + intervals["duration_ns"]))
 
 
 def number_ranges(ranges: pl.DataFrame) -> tuple[pl.DataFrame, Tree | None]:
@@ -161,12 +161,12 @@ def number_operators(operators: pl.DataFrame) -> tuple[pl.DataFrame, Tree | None
     return numbered, tree
 
 
-def _innermost(activities: pl.DataFrame, tree: Tree) -> pl.Series:
+def innermost(activities: pl.DataFrame, tree: Tree) -> pl.Series:
     """Return the innermost interval open on the launching thread at the launch, null for none."""
     blocks = []
     for block in blocks_of(activities.select(*_THREAD, "launch_ns")):
         launched = block["launch_ns"].is_not_null() & block["thread"].is_not_null()
-        thread = _thread_of(block, tree.threads)
+        thread = thread_of(block, tree.threads)
         if not launched.all():
             thread = pl.select(pl.when(launched).then(thread).otherwise(-1)).to_series()
         blocks.append(tree.nest.innermost(thread, block["launch_ns"].fill_null(0)))
@@ -177,7 +177,7 @@ def link_operators(activities: pl.DataFrame, operators: pl.DataFrame, tree: Tree
     """Add ``operator``: by the profiler's id where it is one operator's, else the enclosing call."""
     if tree is None or not activities.height:
         return activities.with_columns(operator=pl.lit(None, dtype=pl.Int32))
-    enclosing = _innermost(activities, tree)
+    enclosing = innermost(activities, tree)
     activities = with_columns_present(activities, {"external_id": _I})
     by_id = operators.filter(pl.col("external_id").is_not_null()).select("external_id", "operator")
     by_id = by_id.filter(pl.col("external_id").is_unique())
@@ -189,4 +189,4 @@ def link_ranges(activities: pl.DataFrame, tree: Tree | None) -> pl.DataFrame:
     """Add ``range``: the innermost one open on the launching thread at the launch."""
     if tree is None or not activities.height:
         return activities.with_columns(range=pl.lit(None, dtype=pl.Int32))
-    return activities.with_columns(_innermost(activities, tree).alias("range"))
+    return activities.with_columns(innermost(activities, tree).alias("range"))

@@ -18,10 +18,17 @@ KEYS: Final = {
     "devices": "device",
     "operators": "operator",
     "ranges": "range",
+    "modules": "module",
 }
 #: The table each column of a table refers to.
 _REFERENCES: Final = {
-    "kernels": {"signature": "signatures", "device": "devices", "operator": "operators", "range": "ranges"},
+    "kernels": {
+        "signature": "signatures",
+        "device": "devices",
+        "operator": "operators",
+        "range": "ranges",
+        "module": "modules",
+    },
     "telemetry": {"device": "devices"},
 }
 

@@ -40,7 +40,11 @@ def attribute(
     by: str | None = typer.Option(
         None,
         "--by",
-        help="Energy of a run by signature, family, operator, range, iteration, gpu or several (gpu,range).",
+        help="Energy of a run by signature, family, operator, module, range, iteration, gpu or several "
+        "(gpu,range).",
+    ),
+    depth: int | None = typer.Option(
+        None, "--depth", min=1, max=64, help="Levels of nested modules kept apart with --by module."
     ),
     work: str | None = typer.Option(
         None, "--work", metavar="UNIT=N", help="Work of the run with --by, e.g. tokens=4096: J per unit."
@@ -82,7 +86,14 @@ def attribute(
         from tracetool.api.energy_by import energy_by, parse_work
 
         grouped = energy_by(
-            source, by.split(","), power=power, tz=tz, gpu=gpu, sensor=sensor, work=parse_work(work)
+            source,
+            by.split(","),
+            power=power,
+            tz=tz,
+            gpu=gpu,
+            sensor=sensor,
+            work=parse_work(work),
+            depth=depth,
         )
         save(grouped, out)
         emit(grouped, as_json=as_json, quiet=quiet, written=[out])

@@ -27,6 +27,9 @@ ACTIVITIES = {
 CALLS = frozenset(("cuda_runtime", "cuda_driver", "runtime", "driver", "hip_runtime", "privateuse1_runtime"))
 OPERATORS = frozenset(("cpu_op", "operator"))
 RANGES = frozenset(("user_annotation",))
+#: Calls of Python; those of modules are named with this prefix.
+PYTHON = frozenset(("python_function",))
+MODULE_PREFIX = "nn.Module: "
 
 
 @dataclass
@@ -145,15 +148,23 @@ class Places(dict[Any, list[int]]):
         self.calls: list[int] = []
         self.operators: list[int] = []
         self.ranges: list[int] = []
+        self.python: list[int] = []
 
     def __missing__(self, category: Any) -> list[int]:
         low = category.lower() if isinstance(category, str) else ""
         tables = (
             (ACTIVITIES, self.device), (CALLS, self.calls),
-            (OPERATORS, self.operators), (RANGES, self.ranges),
+            (OPERATORS, self.operators), (RANGES, self.ranges), (PYTHON, self.python),
         )  # fmt: skip
         self[category] = next((into for names, into in tables if low in names), [])
         return self[category]
+
+    def modules(self, chunk: Chunk) -> list[int]:
+        """Return the places of the calls of modules; chunks without one are not searched event by event."""
+        if not self.python or MODULE_PREFIX.encode() not in chunk.raw:
+            return []
+        names = ((place, chunk.events[place].name) for place in self.python)
+        return [place for place, name in names if isinstance(name, str) and name.startswith(MODULE_PREFIX)]
 
     @classmethod
     def of(cls, chunk: Chunk) -> Places:

@@ -1,4 +1,4 @@
-"""From profiler events to a trace: activities, host calls, operators, ranges."""
+"""From profiler events to a trace: activities, host calls, operators, ranges, modules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import polars as pl
 from tracetool.sources.calls import call_kind, plain_call
 from tracetool.sources.columns import rejected_rows
 from tracetool.sources.pytorch.columns import categories, clean, texts, whole_numbers
-from tracetool.sources.pytorch.gather import ACTIVITIES, Gathered, Places
+from tracetool.sources.pytorch.gather import ACTIVITIES, MODULE_PREFIX, Gathered, Places
 from tracetool.sources.pytorch.records import Chunk
 
 #: Events gathered before they become columns: bounds the memory whatever the file's size.
@@ -31,6 +31,7 @@ class Columns:
     calls: list[pl.DataFrame] = field(default_factory=list)
     operators: list[pl.DataFrame] = field(default_factory=list)
     ranges: list[pl.DataFrame] = field(default_factory=list)
+    modules: list[pl.DataFrame] = field(default_factory=list)
     rejected: list[pl.DataFrame] = field(default_factory=list)
     categories: set[str] = field(default_factory=set)
     #: Whether a runtime call of AMD's was met.
@@ -52,6 +53,7 @@ class Columns:
         self._calls = Gathered(_WHERE, ("correlation", _EXTERNAL, "shared"), ("grid", "block"))
         self._operators = Gathered(_WHERE, ("sequence", _EXTERNAL), ("dims|dims_old", "types", "concrete"))
         self._ranges = Gathered(_WHERE)
+        self._modules = Gathered(_WHERE)
         self._waiting = 0
 
     def add(self, chunk: Chunk) -> None:
@@ -67,6 +69,7 @@ class Columns:
         self._calls.add(chunk, by_category.calls)
         self._operators.add(chunk, by_category.operators)
         self._ranges.add(chunk, by_category.ranges)
+        self._modules.add(chunk, by_category.modules(chunk))
         self._waiting += len(chunk.events)
         if self._waiting >= EVENTS_AT_ONCE:
             self.flush()
@@ -78,6 +81,7 @@ class Columns:
             (self._calls, self._call_columns, self.calls),
             (self._operators, self._operator_columns, self.operators),
             (self._ranges, self._intervals, self.ranges),
+            (self._modules, self._module_columns, self.modules),
         ):  # fmt: skip
             if gathered.parts:
                 into.append(pl.DataFrame(make(gathered)))
@@ -93,6 +97,10 @@ class Columns:
             "thread": whole_numbers(gathered.cells["tid"]),
             "name": categories(clean(texts(gathered.distinct["name"])), gathered.cells["name"]),
         }
+
+    def _module_columns(self, gathered: Gathered) -> dict[str, pl.Series]:
+        names = texts([str(n).removeprefix(MODULE_PREFIX) for n in gathered.distinct["name"]])
+        return {**self._intervals(gathered), "name": categories(clean(names), gathered.cells["name"])}
 
     def _device_columns(self, gathered: Gathered) -> dict[str, pl.Series]:
         cells = gathered.cells

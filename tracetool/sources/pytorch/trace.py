@@ -55,6 +55,7 @@ def read_trace(path: Path, blocks: Iterable[bytes], progress: Progress) -> Trace
     )  # fmt: skip
     trace.operators = _join(columns.operators)
     trace.ranges = _join(columns.ranges)
+    trace.modules = _join(columns.modules)
     trace.host_calls = _join(columns.calls)
     activities = _join(columns.activities)
     if activities.height:
