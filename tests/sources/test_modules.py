@@ -1,4 +1,4 @@
-"""Modules of PyTorch traces: names and kernel time equal a direct walk of the JSON, to the nanosecond."""
+"""Modules of PyTorch traces: names and kernel time equal those of events read one by one, to the ns."""
 
 from __future__ import annotations
 
