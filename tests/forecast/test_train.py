@@ -124,3 +124,9 @@ def test_a_step_that_does_not_fit_says_so() -> None:
 def test_operator_by_operator_takes_longer_than_fused_layers(attention: str) -> None:
     values = {"optimizer": "none", "gbs": 1, "attention": attention}
     assert one("llama-3.2-1b", stack="torch", **values)["step_ms"] > one("llama-3.2-1b", **values)["step_ms"]
+
+
+@pytest.mark.parametrize("zero", [1, 3])
+def test_no_power_is_above_the_limit(zero: int) -> None:
+    row = one(gpus=8, gbs=64, seq=4096, zero=zero, recompute="full")
+    assert row["power_w"] <= row["power_w_high"] <= 8 * 700

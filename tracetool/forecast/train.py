@@ -94,7 +94,9 @@ class StepPlan:
             self.framework.power_sd,
         )
         gpus = self.division.gpus
-        power = joules / time * gpus
+        # exchanges beside the passes draw power too: together they stay within the cap
+        cap = self.case.get("power_cap_w", self.gpu.power_limit_w)
+        power = min(joules / time, cap) * gpus
         memory = self.footprint.total / GIB
         figures = {
             "step_ms": widths.timed(time * 1e3),
