@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tracetool.forecast.engine import engine_of
 from tracetool.forecast.serving import Traffic, chunks, decode_pass, median_tokens, mixed_pass
 
 
@@ -45,3 +46,10 @@ def test_every_token_of_a_pass_is_counted_once() -> None:
 def test_memory_limits_the_context() -> None:
     assert Traffic(8, 100, 1000, 8192).context == 600
     assert Traffic(8, 100, 1000, 8192, most_context=200).context == 200
+
+
+@pytest.mark.parametrize("stack", ["vllm", "vllm 0.11.1", "sglang", "trtllm", "torch", ""])
+def test_every_stack_has_the_host_time_of_an_engine(stack: str) -> None:
+    engine = engine_of(stack, "h100-sxm")
+    assert 0 < engine.step_s < 0.01
+    assert engine.host(64, 200).before_s > engine.step_s

@@ -127,7 +127,8 @@ def engine_of(stack: str, gpu: str, gpus: int = 1) -> Engine:
     """
     documents = _documents()
     library = library_of(stack or "vllm")
-    entry = documents.get(library) or documents["vllm"]
+    entry = documents.get(library, {})
+    entry = entry if "step_us" in entry else documents["vllm"]  # a library no served run was measured of
     machine = entry.get("machines", {}).get(gpu, {})
     numbers = {
         k: v
