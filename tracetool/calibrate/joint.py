@@ -29,8 +29,8 @@ PRIOR_SD: Final = 0.6
 ARCHITECTURE_SD: Final = 0.35
 #: A coefficient within this of its center is the center's: ln of a factor, of an implementation and of an
 #: architecture. [1] Settings of the method: what they cost is in the errors held back.
-SAME: Final = 0.08
-SAME_ARCHITECTURE: Final = 0.15
+SAME: Final = 0.04
+SAME_ARCHITECTURE: Final = 0.08
 #: A residual of a row whose time no law can give. [1] By definition larger than any outlier that counts.
 _IMPOSSIBLE: Final = 3.0
 #: Step of ln of a coefficient for its derivative. [1] A setting of the method.

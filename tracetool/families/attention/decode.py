@@ -14,6 +14,7 @@ from tracetool.families.attention.prefill import ALONE_US
 from tracetool.families.attention.problem import (
     Scores,
     attention_scores,
+    is_odd,
     launch_pace,
     least_cycles,
     scores_work,
@@ -51,9 +52,7 @@ def _launches(s: Scores, vector: Bools, own8: Bools, c: Coefficients) -> Floats:
     launch = np.where(vector, c["vector_launch_us"], np.where(own8, c["launch_kv8_us"], c["launch_us"]))
     launch = launch * np.where(shared, 1.0, c["single_launch"])
     launch = launch + np.where(shared & (s.batch > 1.0) & (s.kv_heads > 1.0), c["pack_us"], 0.0)
-    # heads of no power of two: padded, or written to the cache by slower kernels
-    odd = np.log2(s.head_dim) != np.floor(np.log2(s.head_dim))
-    return np.asarray(launch + np.where(odd, c["odd_dim_us"], 0.0))
+    return np.asarray(launch + np.where(is_odd(s.head_dim), c["odd_dim_us"], 0.0))
 
 
 def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:

@@ -15,6 +15,7 @@ from tracetool.families.access_pattern import of_a_trace
 from tracetool.families.attention.problem import (
     Scores,
     attention_scores,
+    is_odd,
     launch_pace,
     least_cycles,
     scores_work,
@@ -128,6 +129,8 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     step = combined(products, exponentials, c["mix_norm"]) * _by_dim(dim, c)
     step = step * np.where(kv8, c["kv8_step"] * (dim / 128.0) ** np.log(c["kv8_dim"]), 1.0)
     step = step * np.where(group > 1, c["group_step"], 1.0)
+    # heads that matrix instructions do not divide may run on another, slower kernel
+    step = step * np.where(s.head_dim % HEAD_STEP > 0, c["uneven_dim"], 1.0)
     step = step * np.where(
         fp8, np.where(s.head_dim <= 64, c["fp8_dim64"], np.where(s.head_dim > 192, c["fp8_dim256"], 1.0)), 1.0
     )
@@ -157,7 +160,8 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     passed = passed + c["cache_passes"] * tokens * s.kv_heads * width
     passed = passed * np.where(fp8, c["fp8_pass"], 1.0)
     appending = c["token_clk"] * tokens / sms
-    launch = c["launch_us"] * launch_pace(gpu) * np.where(s.q_len <= 1.0, c["one_launch"], 1.0)
+    launch = c["launch_us"] * np.where(s.q_len <= 1.0, c["one_launch"], 1.0)
+    launch = (launch + np.where(is_odd(s.head_dim), c["odd_dim_us"], 0.0)) * launch_pace(gpu)
     alone = of_a_trace(rows)
     launch = np.where(alone, np.minimum(launch, ALONE_US), launch)
     passed = np.where(alone, np.minimum(passed, ALONE_PASSES * touched), passed)

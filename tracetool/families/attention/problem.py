@@ -25,6 +25,11 @@ def launch_pace(gpu: Gpu) -> float:
     return LAUNCH_MHZ / gpu.clock_boost_mhz
 
 
+def is_odd(head_dim: Floats) -> Bools:
+    """Return which heads are no power of two: padded, or cached by slower kernels. Shape (n,)."""
+    return np.asarray(np.log2(head_dim) != np.floor(np.log2(head_dim)), dtype=np.bool_)
+
+
 @dataclass(frozen=True)
 class Scores:
     """Attention problems, all of shape (n,)."""
