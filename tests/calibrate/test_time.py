@@ -42,62 +42,62 @@ def _softmaxes(count: int) -> OperatorColumns:
 
 
 def _measured(rows: OperatorColumns, clock: float, noise: float) -> np.ndarray:
-    board = load_gpu("l40s")
+    chip = load_gpu("l40s")
     truth = TimeCalibration({"softmax": TRUTH})
-    exact = time_rows(rows, board, np.array([clock]), calibration=truth).duration_s[:, 0]
+    exact = time_rows(rows, chip, np.array([clock]), calibration=truth).duration_s[:, 0]
     return np.asarray(exact * np.exp(np.random.default_rng(4).normal(0.0, noise, len(rows))))
 
 
 def test_a_fit_finds_times_it_was_not_shown() -> None:
-    board, rows = load_gpu("l40s"), _softmaxes(500)
-    fit = fit_time(rows, _measured(rows, board.clock_boost_mhz, 0.03), board)
+    chip, rows = load_gpu("l40s"), _softmaxes(500)
+    fit = fit_time(rows, _measured(rows, chip.clock_boost_mhz, 0.03), chip)
     found = fit.laws["softmax"]
     assert found.rows == 500
     assert found.mape_percent < 5.0
     assert 75 < found.coverage_percent <= 100
     fresh = _softmaxes(700).take(np.arange(500, 700))
     clocks = np.array([900.0, 1800.0])
-    truth = time_rows(fresh, board, clocks, calibration=TimeCalibration({"softmax": TRUTH})).duration_s
-    again = time_rows(fresh, board, clocks, calibration=fit.calibration()).duration_s
+    truth = time_rows(fresh, chip, clocks, calibration=TimeCalibration({"softmax": TRUTH})).duration_s
+    again = time_rows(fresh, chip, clocks, calibration=fit.calibration()).duration_s
     assert np.abs(again / truth - 1).mean() < 0.06
-    assert set(time_rows(fresh, board, clocks, calibration=fit.calibration()).basis) == {"calibrated"}
+    assert set(time_rows(fresh, chip, clocks, calibration=fit.calibration()).basis) == {"calibrated"}
 
 
 def test_the_interval_follows_the_noise() -> None:
-    board, rows = load_gpu("l40s"), _softmaxes(400)
+    chip, rows = load_gpu("l40s"), _softmaxes(400)
     narrow, wide = (
-        fit_time(rows, _measured(rows, board.clock_boost_mhz, noise), board).laws["softmax"].spread[""]
+        fit_time(rows, _measured(rows, chip.clock_boost_mhz, noise), chip).laws["softmax"].spread[""]
         for noise in (0.02, 0.2)
     )
     assert wide[1] - wide[0] > 3 * (narrow[1] - narrow[0])
 
 
 def test_a_throttled_clock_is_not_taken_for_a_slow_chip() -> None:
-    board, rows = load_gpu("l40s"), _softmaxes(300)
-    slow = board.clock_boost_mhz / 2
+    chip, rows = load_gpu("l40s"), _softmaxes(300)
+    slow = chip.clock_boost_mhz / 2
     measured = _measured(rows, slow, 0.01)
-    told = fit_time(rows, measured, board, np.full(len(rows), slow)).laws["softmax"]
+    told = fit_time(rows, measured, chip, np.full(len(rows), slow)).laws["softmax"]
     assert told.values["latency_clk"] < 1.6 * TRUTH["latency_clk"]
 
 
 def test_few_rows_and_unknown_shapes_are_left_to_the_prior() -> None:
-    board = load_gpu("l40s")
+    chip = load_gpu("l40s")
     assert not fit_time(
-        _softmaxes(fitting.FEWEST_ROWS - 1), np.full(fitting.FEWEST_ROWS - 1, 1e-5), board
+        _softmaxes(fitting.FEWEST_ROWS - 1), np.full(fitting.FEWEST_ROWS - 1, 1e-5), chip
     ).laws
     unknown = rows_of("softmax", rows=np.full(100, np.nan), cols=64)
-    assert not fit_time(unknown, np.full(100, 1e-5), board).laws
+    assert not fit_time(unknown, np.full(100, 1e-5), chip).laws
 
 
 def test_a_file_gives_back_what_was_fitted() -> None:
-    board, rows = load_gpu("l40s"), _softmaxes(200)
-    fit = fit_time(rows, _measured(rows, board.clock_boost_mhz, 0.02), board)
+    chip, rows = load_gpu("l40s"), _softmaxes(200)
+    fit = fit_time(rows, _measured(rows, chip.clock_boost_mhz, 0.02), chip)
     text = time_toml(fit, about={"command": 'a "quoted" \\ name'}, source="neusight-labels")
     file = parse_calibration("test.toml", text)
-    read = merged(board, file, [])
+    read = merged(chip, file, [])
     clocks = np.array([1000.0])
-    direct = time_rows(rows, board, clocks, calibration=fit.calibration())
-    again = time_rows(rows, board, clocks, calibration=read)
+    direct = time_rows(rows, chip, clocks, calibration=fit.calibration())
+    again = time_rows(rows, chip, clocks, calibration=read)
     assert again.duration_s == pytest.approx(direct.duration_s, rel=1e-3)
     assert again.high == pytest.approx(direct.high, rel=1e-3)
     assert read.law_basis["softmax"] == "calibrated"
@@ -140,9 +140,9 @@ def test_delivered_calibrations_time_measured_operators(kind: str, most: float) 
     for path in paths:
         frame = pl.read_parquet(path).sample(600, seed=1)
         table = read_table(frame.drop("measured_us", "gpu", "measured_w", "power_limit_w", strict=False))
-        board = load_gpu(frame["gpu"][0])
-        given = replace(time_calibration_of(board), delivered=frozenset())  # of the library that was measured
-        timing = time_rows(table.rows, board, np.array([board.clock_boost_mhz]), calibration=given)
+        chip = load_gpu(frame["gpu"][0])
+        given = replace(time_calibration_of(chip), delivered=frozenset())  # of the library that was measured
+        timing = time_rows(table.rows, chip, np.array([chip.clock_boost_mhz]), calibration=given)
         ratio = timing.duration_s[table.index, 0] * 1e6 / frame["measured_us"].to_numpy()
         assert np.abs(ratio - 1).mean() * 100 < most, path.name
         inside = (1 / ratio >= timing.low[table.index]) & (1 / ratio <= timing.high[table.index])

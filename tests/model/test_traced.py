@@ -31,8 +31,8 @@ def named(rows: OperatorColumns, name: str) -> OperatorColumns:
     return replace(rows, columns={**rows.columns, **columns})
 
 
-def seconds(rows: OperatorColumns, board: str) -> float:
-    return float(time_rows(rows, load_gpu(board), BOOST[board]).duration_s[0, 0])
+def seconds(rows: OperatorColumns, chip: str) -> float:
+    return float(time_rows(rows, load_gpu(chip), BOOST[chip]).duration_s[0, 0])
 
 
 def test_offsets_cost_what_flat_walks_do_not() -> None:
@@ -45,10 +45,10 @@ def test_offsets_cost_what_flat_walks_do_not() -> None:
 
 
 def test_a_kernel_of_a_trace_starts_cold_and_errs_more() -> None:
-    rows, board = rows_of("gemm", m=64, n=768, k=768), load_gpu("h100-sxm")
+    rows, chip = rows_of("gemm", m=64, n=768, k=768), load_gpu("h100-sxm")
     here = named(rows, "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n")
-    one_library = replace(time_calibration_of(board), delivered=frozenset())
-    alone, among = row_pieces(rows, board, one_library), row_pieces(here, board)
+    one_library = replace(time_calibration_of(chip), delivered=frozenset())
+    alone, among = row_pieces(rows, chip, one_library), row_pieces(here, chip)
     assert traced(here).all()
     assert not traced(rows).any()
     more = among.pieces.fixed_s - alone.pieces.fixed_s
@@ -58,28 +58,28 @@ def test_a_kernel_of_a_trace_starts_cold_and_errs_more() -> None:
 
 
 def test_a_calibration_fitted_to_traces_keeps_its_own_bands() -> None:
-    board = load_gpu("h100-sxm")
+    chip = load_gpu("h100-sxm")
     rows = named(rows_of("gemm", m=64, n=768, k=768), "sm90_gemm")
-    given = replace(time_calibration_of(board), from_traces=frozenset({"gemm"}))
+    given = replace(time_calibration_of(chip), from_traces=frozenset({"gemm"}))
     low, high = given.spread["gemm"]
-    found = row_pieces(rows, board, given)
+    found = row_pieces(rows, chip, given)
     assert (found.low[0], found.high[0]) == pytest.approx((np.exp(low), np.exp(high)))
 
 
 def test_a_law_fitted_to_traces_fits_what_is_left_beside_the_cold_start() -> None:
-    law, board = laws()["norm"], load_gpu("mi300x")
+    law, chip = laws()["norm"], load_gpu("mi300x")
     rows = named(rows_of("norm", rows=4096, cols=1024), "vectorized_layer_norm_kernel")
     c = {k: v.value for k, v in law.priors.items()}
-    more = law_in_trace(law).parts(rows, board, c).fixed_s - law.parts(rows, board, c).fixed_s
+    more = law_in_trace(law).parts(rows, chip, c).fixed_s - law.parts(rows, chip, c).fixed_s
     assert more == pytest.approx(COLD_US["amd"]["norm"] * 1e-6)
 
 
 def test_older_instructions_take_their_own_architectures_coefficients() -> None:
-    board = load_gpu("h100-sxm")
+    chip = load_gpu("h100-sxm")
     rows = rows_of("gemm", m=788, n=768, k=768)
-    timing = time_rows(named(rows, "cutlass_80_tensorop_bf16_s16816gemm"), board, BOOST["h100-sxm"])
+    timing = time_rows(named(rows, "cutlass_80_tensorop_bf16_s16816gemm"), chip, BOOST["h100-sxm"])
     assert timing.basis[0] == "transferred from a100-sxm"
-    own = time_rows(named(rows, "sm90_xmma_gemm"), board, BOOST["h100-sxm"])
+    own = time_rows(named(rows, "sm90_xmma_gemm"), chip, BOOST["h100-sxm"])
     assert own.basis[0] == "calibrated"
     assert timing.duration_s[0, 0] > own.duration_s[0, 0]
     assert timing.high[0] > own.high[0]
@@ -135,11 +135,11 @@ def test_every_spread_names_a_law_or_a_walk() -> None:
 
 
 def test_what_traces_showed_takes_the_place_of_a_prior_band() -> None:
-    board = load_gpu("h100-sxm")
+    chip = load_gpu("h100-sxm")
     rows = every_family()["memcpy"]
     kind = {"kind": np.array(["HtoD (Pinned -> Device)"], dtype=object)}
     rows = replace(rows, columns={**rows.columns, **kind})
-    table, trace = row_pieces(rows, board), row_pieces(named(rows, "Memcpy HtoD (Pinned -> Device)"), board)
+    table, trace = row_pieces(rows, chip), row_pieces(named(rows, "Memcpy HtoD (Pinned -> Device)"), chip)
     assert np.log([table.low[0], table.high[0]]) == pytest.approx(laws()["copy"].spread)
     less, more = TRACE_SPREAD["copy/pinned"]
     assert np.log([trace.low[0], trace.high[0]]) == pytest.approx([-less, more])
@@ -182,10 +182,10 @@ def test_real_kernels_take_what_is_predicted(
 
     ingest([TRACES / f"{trace}.json.gz"], out=tmp_path / "run")
     run = Run.open(tmp_path / "run")
-    board = recorded_gpu(run)
-    assert board is not None
-    signatures, rows = run_rows(run, board)
-    timing = time_rows(rows, board, np.array([board.clock_boost_mhz]))
+    chip = recorded_gpu(run)
+    assert chip is not None
+    signatures, rows = run_rows(run, chip)
+    timing = time_rows(rows, chip, np.array([chip.clock_boost_mhz]))
     launches, measured = signatures["launches"].to_numpy(), rows.number("duration_us")
     known = (
         (rows.text("shape_source") == "operator") & (rows.text("inferred") == "") & (rows.family != "conv")

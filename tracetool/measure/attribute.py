@@ -35,11 +35,10 @@ from tracetool.measure.energy_tables import (
 )
 from tracetool.measure.measured_scopes import measured_scopes
 from tracetool.measure.observe import Observation, observe
-from tracetool.measure.power_log import power_logs, telemetry_devices
+from tracetool.measure.power_log import logs_beside_activity, power_logs, read_power_logs, telemetry_devices
 from tracetool.measure.prior import read_prior
 from tracetool.measure.sensors import calibrated, candidate_sensors, read_sensor_file
 from tracetool.measure.windows import WindowEnergy, power_profile, window_energy
-from tracetool.sources.telemetry.logs import read_telemetry
 from tracetool.tables.activity_table import read_activity, read_windows
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
@@ -138,7 +137,7 @@ def attribute_run(
         If there are no readings or no kernels, or the two do not overlap.
     """
     opened = run if isinstance(run, Run) else Run.open(run)
-    telemetry = _telemetry(power, tz) if power else opened.telemetry
+    telemetry = read_power_logs(power, tz) if power else opened.telemetry
     domain = str(dict(opened.info.get("clock") or {}).get("domain", "utc"))
     if power and domain != "utc":
         raise BadInput.in_file(
@@ -206,23 +205,12 @@ def attribute_activity(
     BadInput
         If a file cannot be used, or log and activity do not overlap.
     """
-    if not power:
-        raise BadInput.in_file(
-            activity, "is a table of activities without a power log", "give one: --power LOG"
-        )
     if callable(prior):
         raise BadInput.in_file(
             activity, "is a table of activities, whose power cannot be modeled", "give a run, or a table"
         )
-    table = read_activity(activity)
-    telemetry = _telemetry(power, tz)
-    logged = telemetry_devices(telemetry)
-    if not logged:
-        raise BadInput.in_file(power[0], "holds no power readings")
-    chosen = logged[0] if device is None else device
-    if chosen not in logged:
-        raise BadInput(f"the log has no device {chosen}", f"it has: {', '.join(map(str, logged))}")
-    work = work_of_activity(table)
+    work = work_of_activity(read_activity(activity))
+    telemetry, chosen = logs_beside_activity(activity, power, tz, device)
     gpu_spec = load_gpu(gpu, part="sensor") if gpu else None
     return _attribute(
         telemetry,
@@ -246,10 +234,6 @@ def _prior(prior: Prior | None, run: Run | None, gpu: str | None) -> ExpectedPow
         assert run is not None, "--prior model needs a run"
         return prior(run, gpu)
     return read_prior(prior)
-
-
-def _telemetry(power: Sequence[Path], tz: str | None) -> pl.DataFrame:
-    return pl.concat([read_telemetry(p, tz) for p in power]).sort("device", "time_ns", maintain_order=True)
 
 
 def _pair_devices(logged: list[int], ran: list[int]) -> dict[int, int]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 
 from tracetool.core.arrays import Floats
+from tracetool.core.errors import BadInput
 from tracetool.measure.sensors import field_kind
+from tracetool.sources.telemetry.logs import read_telemetry
 
 _NS = 1e-9
 #: Order in which fields are used: the shortest window sees most.
@@ -62,3 +67,32 @@ def power_logs(telemetry: pl.DataFrame, device: int, origin_ns: int) -> list[Pow
         mean = np.diff(counter)[good] / step[good]
         out.append(PowerLog("counter", counter_time[1:][good], mean, counter_time, counter))
     return sorted(out, key=lambda log: _RANK.get(field_kind(log.field), 3))
+
+
+def read_power_logs(power: Sequence[Path], tz: str | None) -> pl.DataFrame:
+    """Return the readings of power logs, by device and time."""
+    return pl.concat([read_telemetry(p, tz) for p in power]).sort("device", "time_ns", maintain_order=True)
+
+
+def logs_beside_activity(
+    activity: str | os.PathLike[str], power: Sequence[Path], tz: str | None, device: int | None
+) -> tuple[pl.DataFrame, int]:
+    """Return the readings of the logs beside a table of activities, and the log's device that ran them.
+
+    Raises
+    ------
+    BadInput
+        If there is no log, it holds no power, or has no such device.
+    """
+    if not power:
+        raise BadInput.in_file(
+            activity, "is a table of activities without a power log", "give one: --power LOG"
+        )
+    telemetry = read_power_logs(power, tz)
+    logged = telemetry_devices(telemetry)
+    if not logged:
+        raise BadInput.in_file(power[0], "holds no power readings")
+    chosen = logged[0] if device is None else device
+    if chosen not in logged:
+        raise BadInput(f"the log has no device {chosen}", f"it has: {', '.join(map(str, logged))}")
+    return telemetry, chosen

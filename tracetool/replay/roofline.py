@@ -13,6 +13,7 @@ import polars as pl
 
 from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
+from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.measure.attribute import attribute_run
 from tracetool.measure.power_log import telemetry_devices
@@ -117,6 +118,16 @@ def roofline(
         .first()
         .alias("source"),
     )
+    table = load_schema("roofline").conform(
+        _with_rates(grouped, spec, clock_mhz).sort(
+            ["energy_j", "time_ms"], descending=True, nulls_last=True, maintain_order=True
+        )
+    )
+    return Roofline(table, predicted.gpu, clock_mhz, tuple(notes))
+
+
+def _with_rates(grouped: pl.DataFrame, spec: Gpu, clock_mhz: float) -> pl.DataFrame:
+    """Return the groups with the rates they achieved, and the ceiling of the roofline above each."""
     pipes = {d: _PIPES.get(d, "fp32") for d in grouped["dtype"].unique().drop_nulls().to_list()}
     peaks = {d: float(spec.peak_flops(p, clock_mhz)) for d, p in pipes.items()}
     shaped = (pl.col("predicted_from") == "shapes") & (pl.col("time_ms") > 0)
@@ -126,7 +137,7 @@ def roofline(
     peak = pl.col("dtype").replace_strict(
         peaks, default=float(spec.peak_flops("fp32", clock_mhz)), return_dtype=pl.Float64
     )
-    reached = grouped.with_columns(
+    return grouped.with_columns(
         (flops / seconds / 1e12).alias("tflops"),
         (moved / seconds / 1e12).alias("tbps"),
         (flops / moved).alias("flop_per_byte"),
@@ -147,10 +158,6 @@ def roofline(
         )
         .alias("ceiling"),
     )
-    table = load_schema("roofline").conform(
-        reached.sort(["energy_j", "time_ms"], descending=True, nulls_last=True, maintain_order=True)
-    )
-    return Roofline(table, predicted.gpu, clock_mhz, tuple(notes))
 
 
 def _rows(run: Run, predicted: PredictedRun) -> pl.DataFrame:

@@ -19,11 +19,10 @@ from tracetool.measure.attributed_work import Work, work_of_activity, work_of_ru
 from tracetool.measure.observe import READ_S, as_boxcar, choose_sensor
 from tracetool.measure.power_check import clocks, conditions, extent, values
 from tracetool.measure.power_check.finding import Finding, LogCase, worst
-from tracetool.measure.power_log import power_logs, telemetry_devices
+from tracetool.measure.power_log import logs_beside_activity, power_logs, read_power_logs, telemetry_devices
 from tracetool.measure.readings import poll_spacing, resolve_updates
 from tracetool.measure.sensors import candidate_sensors
 from tracetool.measure.timeline import build_timeline
-from tracetool.sources.telemetry.logs import read_telemetry
 from tracetool.tables.activity_table import read_activity
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
@@ -198,7 +197,7 @@ def check_run(
         If the run has no readings.
     """
     opened = run if isinstance(run, Run) else Run.open(run)
-    telemetry = _telemetry(power, tz) if power else opened.telemetry
+    telemetry = read_power_logs(power, tz) if power else opened.telemetry
     if not telemetry_devices(telemetry):
         raise BadInput.in_file(opened.path, "holds no power readings", "give a log: --power LOG")
     kernels = opened.kernels
@@ -231,22 +230,8 @@ def check_activity(
     BadInput
         If a file cannot be used.
     """
-    if not power:
-        raise BadInput.in_file(
-            activity, "is a table of activities without a power log", "give one: --power LOG"
-        )
     work = work_of_activity(read_activity(activity))
-    telemetry = _telemetry(power, tz)
-    logged = telemetry_devices(telemetry)
-    if not logged:
-        raise BadInput.in_file(power[0], "holds no power readings")
-    chosen = logged[0] if device is None else device
-    if chosen not in logged:
-        raise BadInput(f"the log has no device {chosen}", f"it has: {', '.join(map(str, logged))}")
+    telemetry, chosen = logs_beside_activity(activity, power, tz, device)
     spec = load_gpu(gpu, part="sensor") if gpu else None
     own = telemetry.filter(pl.col("device") == chosen)
     return check_telemetry(own, {chosen: work}, {chosen: spec})
-
-
-def _telemetry(power: Sequence[Path], tz: str | None) -> pl.DataFrame:
-    return pl.concat([read_telemetry(p, tz) for p in power]).sort("device", "time_ns", maintain_order=True)
