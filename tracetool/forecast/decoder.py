@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tracetool.forecast.attention import Attention
 from tracetool.forecast.fields import Config
+from tracetool.forecast.logits import Logits
 from tracetool.forecast.model import Model, grouped
-from tracetool.forecast.parts import AllReduce, Attention, Elementwise, Embedding, Linear, Logits, Norm, Part
+from tracetool.forecast.parts import AllReduce, Elementwise, Embedding, Linear, Norm, Part
 from tracetool.forecast.quantization import Formats, formats_of
 
 

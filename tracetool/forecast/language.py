@@ -13,6 +13,7 @@ from tracetool.core.errors import BadInput
 from tracetool.forecast.case import DEFAULT_BUDGET, DEFAULT_ISL, DEFAULT_OSL, Case, Division
 from tracetool.forecast.engine import Engine, check_sampling, engine_of
 from tracetool.forecast.figures import Figure, Forecast, Widths, parts_of
+from tracetool.forecast.logits import Logits
 from tracetool.forecast.memory import (
     GIB,
     MEMORY_ERROR,
@@ -23,7 +24,6 @@ from tracetool.forecast.memory import (
     request_bytes,
 )
 from tracetool.forecast.model import Model
-from tracetool.forecast.parts import Logits
 from tracetool.forecast.passes import Forward
 from tracetool.forecast.pricing import PassRows, PricedPass, Row
 from tracetool.forecast.serving import Traffic, chunks, decode_pass, median_tokens, mixed_pass
