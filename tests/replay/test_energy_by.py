@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import tracetool as tt
+from tracetool.replay.energy_by import energy_by
+from tracetool.replay.set_energy import RunEnergies, run_energies
+from tracetool.replay.time_budget import time_budget
 
 
 @pytest.fixture(scope="module")
@@ -16,17 +20,25 @@ def trained(samples: Path, tmp_path_factory: pytest.TempPathFactory) -> tt.Run:
     return tt.ingest(samples / "h100_training.sqlite", samples / "h100_training_power.csv", out=out)
 
 
-@pytest.mark.parametrize("by", ["signature", "family", "operator", "range", "iteration", "gpu", "gpu,range"])
-def test_groups_sum_to_the_run(by: str, trained: tt.Run) -> None:
-    groups = tt.energy_by(trained, by.split(","), work={"tokens": 1000.0}).groups
+@pytest.fixture(scope="module")
+def energies(trained: tt.Run) -> RunEnergies:
+    return run_energies(trained)
+
+
+@pytest.mark.parametrize(
+    "by", ["signature", "family", "operator", "range", "iteration", "gpu", "gpu,range", "gap"]
+)
+def test_groups_sum_to_the_run(by: str, energies: RunEnergies) -> None:
+    groups = energy_by(energies.run, by.split(","), work={"tokens": 1000.0}, energies=energies).frame
     run = groups.row(-1, named=True)
     assert run["name"] == "run"
     assert run["source"] == "measured"
     assert run["energy_per_unit_j"] == pytest.approx(run["energy_j"] / 1000.0)
     for column in ("energy_j", "predicted_energy_j", "time_ms", "idle_ms"):
         assert groups[column][:-1].sum() == pytest.approx(run[column], rel=1e-9)
-    assert groups["launches"][:-1].sum() == run["launches"] == trained.kernels.height
-    assert run["energy_j"] == pytest.approx(trained.attribute().scopes["run"]["energy_j"], rel=1e-9)
+    assert groups["launches"][:-1].sum() == run["launches"] == energies.run.kernels.height
+    assert energies.measured is not None
+    assert run["energy_j"] == pytest.approx(energies.measured.scopes["run"]["energy_j"], rel=1e-9)
     ends = groups["energy_low_j"] <= groups["energy_j"]
     assert ends.all()
     assert (groups["energy_high_j"] >= groups["energy_j"]).all()
@@ -36,3 +48,37 @@ def test_a_key_nobody_knows_is_one_line(trained: tt.Run) -> None:
     with pytest.raises(tt.BadInput, match="color"):
         tt.energy_by(trained, ["color"])
     assert json.loads(tt.energy_by(trained, ["family"]).to_json())["by"] == ["family"]
+    with pytest.raises(tt.BadInput, match="twice"):
+        tt.energy_by(trained, ["gpu", "gpu"])
+
+
+def test_idle_time_by_cause_is_that_of_the_budget(energies: RunEnergies) -> None:
+    groups = energy_by(energies.run, ["gap"], energies=energies).frame.filter(pl.col("name") != "run")
+    parts = time_budget(energies.run, energies=energies).frame.filter(
+        pl.col("device").is_null() & (pl.col("time_ms") > 0)
+    )
+    idle = parts.filter(pl.col("part").str.starts_with("idle"))
+    found = dict(groups.select("name", "energy_j").iter_rows())
+    assert found.pop("(active)") == pytest.approx(parts["energy_j"][0] + parts["energy_j"][1], rel=1e-9)
+    assert found == pytest.approx(dict(idle.select("part", "energy_j").iter_rows()), rel=1e-9)
+
+
+@pytest.mark.parametrize("keys", [("gpu", "range"), ("range", "gap"), ("family", "iteration")])
+def test_sums_over_one_key_are_the_groups_of_the_other(keys: tuple[str, str], energies: RunEnergies) -> None:
+    joint = (
+        tt.energy_by(energies.run, keys)
+        .groups[:-1]
+        .with_columns(
+            pl.col("name")
+            .replace("(idle)", "(idle) / (idle)")
+            .str.split(" / ")
+            .list.to_struct(fields=["a", "b"])
+        )
+    )
+    for part, key in zip("ab", keys, strict=True):
+        alone = energy_by(energies.run, [key], energies=energies).frame[:-1]
+        sums = joint.unnest("name").group_by(part).agg(pl.col("energy_j", "time_ms", "idle_ms").sum())
+        both = alone.join(sums, left_on="name", right_on=part, how="full")
+        assert both.height == alone.height
+        for column in ("energy_j", "time_ms", "idle_ms"):
+            assert both[column].to_list() == pytest.approx(both[f"{column}_right"].to_list(), abs=1e-6)

@@ -96,7 +96,7 @@ def energy_by(
     run : run or path
         The run.
     by : sequence of str
-        One or several of signature, family, operator, module, range, iteration, gpu.
+        One or several of signature, family, operator, module, range, iteration, gpu, gap.
     gpu, power, tz, sensor : optional
         As for :func:`tracetool.attribute`.
     work : mapping of str to float, optional

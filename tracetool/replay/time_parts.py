@@ -67,6 +67,30 @@ class IdleTimes:
     before: Ints  # (g,) row of the activity that ends each, -1 where none does
     after: Ints  # (g,) row of the last activity before it, -1 where there is none
 
+    def held_s(self) -> tuple[Floats, Floats]:
+        """Return the part of each up to a second after an activity, clocks still high, and the rest. [s]"""
+        length_s = (self.end_ns - self.start_ns) * 1e-9
+        held_s: Floats = np.where(self.after >= 0, np.minimum(length_s, GAP_HOLD_S), 0.0)
+        return held_s, np.asarray(length_s - held_s)
+
+
+def idle_causes(idle: IdleTimes, reasons: Ints) -> Ints:
+    """Return why a GPU stood idle, as the place of the cause in :data:`IDLE`. Shape (g,).
+
+    Parameters
+    ----------
+    idle : IdleTimes
+        Idle times of one GPU.
+    reasons : array of int, shape (n,)
+        As :func:`idle_reasons` returns.
+    """
+    reason = np.where(idle.before >= 0, reasons[idle.before], int(Gap.TAIL))
+    reason = np.where(idle.after < 0, int(Gap.TAIL), reason)  # others had begun before it
+    place = np.zeros(len(Gap), dtype=np.int64)
+    for i, held in enumerate(IDLE.values()):
+        place[list(held)] = i
+    return np.asarray(place[reason])
+
 
 def idle_times(start_ns: Ints, end_ns: Ints, rows: Ints, span_ns: tuple[int, int]) -> IdleTimes:
     """Return when a GPU has no activity within the run's window.
@@ -105,20 +129,18 @@ def time_parts(run: Run) -> list[TimeParts]:
     end = start + kernels["duration_ns"].to_numpy()
     span = int(start.min()), int(end.max())
     kind = activity_kinds(run, kernels)
-    reasons = _gap_causes(run, kernels, kind == _LINK)
+    reasons = idle_reasons(run, kernels, kind)
     parts = []
     for device in kernels["device"].unique().sort().to_list():
         rows = np.flatnonzero(kernels["device"].to_numpy() == device)
         busy_ns, shared_s = busy_parts(start[rows], end[rows], kind[rows])
         idle = idle_times(start[rows], end[rows], rows, span)
         length_ns = idle.end_ns - idle.start_ns
-        cause = np.where(idle.before >= 0, reasons[idle.before], int(Gap.TAIL))
-        cause = np.where(idle.after < 0, int(Gap.TAIL), cause)  # others had begun before it
-        held_s = np.where(idle.after >= 0, np.minimum(length_ns * 1e-9, GAP_HOLD_S), 0.0)
-        rest_s = length_ns * 1e-9 - held_s
-        idle_ns = np.array([length_ns[np.isin(cause, c)].sum() for c in IDLE.values()], dtype=np.int64)
+        cause = idle_causes(idle, reasons)
+        held_s, rest_s = idle.held_s()
         empty = np.zeros(len(BUSY))
-        by_cause = [np.isin(cause, c) for c in IDLE.values()]
+        by_cause = [cause == c for c in range(len(IDLE))]
+        idle_ns = np.array([length_ns[c].sum() for c in by_cause], dtype=np.int64)
         parts.append(
             TimeParts(
                 int(device),
@@ -194,8 +216,12 @@ def busy_parts(start_ns: Ints, end_ns: Ints, kind: Ints) -> tuple[Ints, Floats]:
     return part_ns, shared_s
 
 
-def _gap_causes(run: Run, kernels: pl.DataFrame, collective: Bools) -> Ints:
-    """Return, for each activity, why its GPU stood idle before it, if it did. Shape (n,)."""
+def idle_reasons(run: Run, kernels: pl.DataFrame, kind: Ints) -> Ints:
+    """Return, for each activity, why its GPU stood idle before it, if it did: a :class:`Gap`. Shape (n,).
+
+    ``kind`` is as :func:`activity_kinds` returns.
+    """
+    collective = kind == _LINK
     work, calls = read_activities(kernels, run.table("host_calls"))
     work, pauses = without_pauses(work)
     met = meetings(work, np.where(collective, work.signature.astype(np.int64), -1))

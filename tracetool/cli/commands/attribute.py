@@ -40,8 +40,8 @@ def attribute(
     by: str | None = typer.Option(
         None,
         "--by",
-        help="Energy of a run by signature, family, operator, module, range, iteration, gpu or several "
-        "(gpu,range).",
+        help="Energy of a run by signature, family, operator, module, range, iteration, gpu, gap or several "
+        "(gpu,module).",
     ),
     depth: int | None = typer.Option(
         None, "--depth", min=1, max=64, help="Levels of nested modules kept apart with --by module."
