@@ -10,7 +10,7 @@ import polars as pl
 
 from tracetool.api.result import Result
 from tracetool.core.paths import PathLike
-from tracetool.forecast.tables import Forecasts, forecast_one, forecast_table
+from tracetool.forecast.tables import Forecasts, forecast_model, forecast_table
 
 if TYPE_CHECKING:
     from tracetool.report.view import View
@@ -27,6 +27,8 @@ class ForecastResult(Result):
         ``forecast``); ``error`` says why a case has none.
     parts : DataFrame, shape (operators, columns)
         Of one case: where its time and energy go, largest energy first.
+    best : DataFrame, shape (goals, columns)
+        Of several cases of one model: the best of each goal.
     notes : tuple of str
         What the figures rest on.
     """
@@ -39,6 +41,11 @@ class ForecastResult(Result):
         return self.source.parts
 
     @property
+    def best(self) -> pl.DataFrame:
+        """The best case of each goal; empty unless several of one model were asked about."""
+        return pl.DataFrame() if self.source.grid is None else self.source.grid.best
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """Sentences on what the figures rest on."""
         return self.source.notes
@@ -47,6 +54,8 @@ class ForecastResult(Result):
         document: dict[str, Any] = {"totals": self.source.frame.to_dicts()}
         if self.source.single:
             document |= {"facts": dict(self.source.facts), "operators": self.parts.to_dicts()}
+        if self.source.grid is not None:
+            document |= {"varied": list(self.source.grid.varied), "best": self.best.to_dicts()}
         return {**document, "notes": list(self.notes)}
 
     def _view(self) -> View:
@@ -69,7 +78,9 @@ class ForecastResult(Result):
         print_forecast(self.source, written)
 
 
-def forecast(source: PathLike | pl.DataFrame | Mapping[str, Any], **case: Any) -> ForecastResult:
+def forecast(
+    source: PathLike | pl.DataFrame | Mapping[str, Any], *, slowdown: float = 0.05, **case: Any
+) -> ForecastResult:
     """Forecast a model's time, power and energy from its configuration, as ``tracetool forecast``.
 
     Parameters
@@ -77,13 +88,16 @@ def forecast(source: PathLike | pl.DataFrame | Mapping[str, Any], **case: Any) -
     source : path, mapping or DataFrame
         A model (its ``config.json``, a name, or the configuration itself), or a table of cases: one row
         each, columns as the keywords (``docs/forecast.md``).
+    slowdown : float
+        Slowdown that goals among several cases allow: 0.05 is 5 %. [1]
     **case
         What is asked of a model: ``gpu``, ``mode`` (``prefill``, ``decode``, ``serve``, ``train``), ``isl``
         and ``osl`` (tokens of a prompt and of its answer), ``bs`` (requests that run at once; sequences of a
         micro batch), ``gbs`` and ``seq`` (sequences of a step of training and tokens of each), ``tp``,
         ``pp``, ``dp``, ``ep``, ``cp``, ``gpus``, ``stack``, ``clock_mhz`` [MHz], ``power_cap_w`` [W],
         ``host_us`` [us].
-        None for what is not given.
+        None for what is not given. Several values (a list, or a text such as ``"1,8,64"`` or
+        ``"900:1980:90"``) ask for every combination: ``best`` then names those of least energy.
 
     Raises
     ------
@@ -107,9 +121,12 @@ def forecast(source: PathLike | pl.DataFrame | Mapping[str, Any], **case: Any) -
     >>> fast = tt.forecast(config, gpu="h200-sxm", mode="decode", bs=1, isl=1000).frame
     >>> slow["itl_ms"].item() > fast["itl_ms"].item()
     True
+    >>> grid = tt.forecast(config, gpu="h100-sxm", isl=400, osl=400, bs=[1, 8, 64])
+    >>> grid.best["goal"][0], grid.best["bs"][0]
+    ('least energy', 64.0)
     """
     from tracetool.forecast.tables import is_table
 
     if is_table(source):
         return ForecastResult(forecast_table(source, case))
-    return ForecastResult(forecast_one({**case, "model": source}))
+    return ForecastResult(forecast_model({**case, "model": source}, slowdown))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -90,13 +90,28 @@ def price(passes: Sequence[PassRows], *, ladder: bool = False) -> list[PricedPas
         If a row cannot be priced: its number counts the rows of all passes of that GPU and clock.
     """
     priced: list[PricedPass | None] = [None] * len(passes)
-    together: dict[tuple[str, float, float | None], list[int]] = {}
-    for place, one in enumerate(passes):
-        together.setdefault((one.gpu.name, one.clock_mhz, one.mem_clock_mhz), []).append(place)
-    for places in together.values():
-        for place, result in zip(places, _price([passes[p] for p in places], ladder=ladder), strict=True):
+    for places in _together(passes, ladder=ladder):
+        for place, result in _price(passes, places, ladder=ladder):
             priced[place] = result
     return [one for one in priced if one is not None]
+
+
+def _together(passes: Sequence[PassRows], *, ladder: bool) -> list[list[list[int]]]:
+    """Return places of passes to price in one table: for each table its distinct passes' places.
+
+    Equal rows asked for at the same several clocks are one entry of one table, priced at all of them at once.
+    """
+    alike: dict[object, list[int]] = {}
+    for place, one in enumerate(passes):
+        where = (one.gpu.name, one.mem_clock_mhz)
+        rows = (place,) if ladder else (one.stack, tuple(tuple(row.items()) for row in one.rows))
+        alike.setdefault((where, rows), []).append(place)
+    tables: dict[object, list[list[int]]] = {}
+    for places in alike.values():
+        one = passes[places[0]]
+        clocks = tuple(sorted({passes[place].clock_mhz for place in places}))
+        tables.setdefault((one.gpu.name, one.mem_clock_mhz, clocks), []).append(places)
+    return list(tables.values())
 
 
 def ladder_mhz(gpu: Gpu, clock_mhz: float) -> Floats:
@@ -105,18 +120,24 @@ def ladder_mhz(gpu: Gpu, clock_mhz: float) -> Floats:
     return np.unique(np.maximum(steps, min(gpu.clock_min_mhz, clock_mhz)))[::-1]
 
 
-def _price(passes: Sequence[PassRows], *, ladder: bool) -> list[PricedPass]:
-    gpu, clock = passes[0].gpu, passes[0].clock_mhz
-    clocks = ladder_mhz(gpu, clock) if ladder else np.array([clock], np.float64)
-    table = operator_table([(one.rows, one.stack) for one in passes])
+def _price(
+    passes: Sequence[PassRows], places: Sequence[Sequence[int]], *, ladder: bool
+) -> Iterator[tuple[int, PricedPass]]:
+    """Yield the priced passes of one table, each with its place."""
+    entries = [passes[same[0]] for same in places]
+    gpu = entries[0].gpu
+    asked = sorted({passes[place].clock_mhz for place in places[0]}, reverse=True)
+    clocks = ladder_mhz(gpu, asked[0]) if ladder else np.array(asked, np.float64)
+    table = operator_table([(one.rows, one.stack) for one in entries])
     predicted = predict_rows(
-        table.rows, gpu, clocks, mem_clock_mhz=passes[0].mem_clock_mhz, power_cap_w=_NO_CAP_W
+        table.rows, gpu, clocks, mem_clock_mhz=entries[0].mem_clock_mhz, power_cap_w=_NO_CAP_W
     )
-    ends = np.cumsum([len(one.rows) for one in passes])
-    return [
-        _cut(predicted, table, slice(end - len(one.rows), end), one.rows)
-        for one, end in zip(passes, ends, strict=True)
-    ]
+    ends = np.cumsum([len(one.rows) for one in entries])
+    for same, one, end in zip(places, entries, ends.tolist(), strict=True):
+        part = slice(end - len(one.rows), end)
+        for place in same:
+            at = slice(None) if ladder else slice(column := asked.index(passes[place].clock_mhz), column + 1)
+            yield place, _cut(predicted, table, part, passes[place].rows, at)
 
 
 def operator_table(parts: Sequence[tuple[Sequence[Row], str]]) -> InputTable:
@@ -133,24 +154,26 @@ def operator_table(parts: Sequence[tuple[Sequence[Row], str]]) -> InputTable:
     return read_table(frame.with_columns(pl.col("stack").cast(pl.String)))
 
 
-def _cut(predicted: Prediction, table: InputTable, part: slice, rows: Sequence[Row]) -> PricedPass:
-    """Return what was predicted of the rows of one pass."""
+def _cut(
+    predicted: Prediction, table: InputTable, part: slice, rows: Sequence[Row], clocks: slice
+) -> PricedPass:
+    """Return what was predicted of the rows of one pass at some of the clocks."""
     place = table.index[part]
     timing = predicted.timing
-    power = np.maximum(predicted.power_w[place], 1e-30)
+    power = np.maximum(predicted.power_w[place, clocks], 1e-30)
     return PricedPass(
         rows=rows,
         counts=np.asarray(table.counts[part], np.float64),
         family=table.rows.family[place],
         basis=timing.basis[place],
-        clocks_mhz=predicted.requested_mhz,
-        idle_w=predicted.idle_w,
-        duration_s=timing.duration_s[place],
-        energy_j=predicted.energy_j[place],
-        base_j=predicted.parts_j["base"][place],
+        clocks_mhz=predicted.requested_mhz[clocks],
+        idle_w=predicted.idle_w[clocks],
+        duration_s=timing.duration_s[place, clocks],
+        energy_j=predicted.energy_j[place, clocks],
+        base_j=predicted.parts_j["base"][place, clocks],
         low=timing.low[place],
         high=timing.high[place],
-        power_low=predicted.power_low_w[place] / power,
-        power_high=predicted.power_high_w[place] / power,
-        bound=timing.bound[place],
+        power_low=predicted.power_low_w[place, clocks] / power,
+        power_high=predicted.power_high_w[place, clocks] / power,
+        bound=timing.bound[place, clocks],
     )

@@ -13,9 +13,12 @@ import polars as pl
 
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike
-from tracetool.forecast.case import COLUMNS
+from tracetool.forecast.case import COLUMNS, TEXTS, WHOLE, read_case
+from tracetool.forecast.explore import Explored, explored
 from tracetool.forecast.figures import Forecast, Part
 from tracetool.forecast.forecast import Outcome, forecast_cases
+from tracetool.forecast.grid import expand
+from tracetool.hardware.load import load_gpu
 from tracetool.replay.operator_tables import load_table
 from tracetool.tables.schema import load_schema
 
@@ -27,7 +30,8 @@ _TABLES: Final = (".parquet", ".csv", ".jsonl", ".ndjson")
 class Forecasts:
     """Forecasts of cases, one row each in the order of the cases.
 
-    ``single`` is whether one model was asked about; then ``parts`` holds its operators.
+    ``single`` is whether one case was asked about; then ``parts`` holds its operators. ``grid`` says which
+    cases are best, where several of one model were asked about.
     """
 
     frame: pl.DataFrame
@@ -36,6 +40,7 @@ class Forecasts:
     facts: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     title: str = ""
+    grid: Explored | None = None
 
 
 def is_table(source: PathLike | pl.DataFrame | Mapping[str, Any]) -> TypeGuard[PathLike | pl.DataFrame]:
@@ -80,6 +85,50 @@ def forecast_table(source: PathLike | pl.DataFrame, defaults: Mapping[str, Any])
     return Forecasts(_frame(frame, outcomes), False, notes=notes)
 
 
+def forecast_model(values: Mapping[str, Any], slowdown: float) -> Forecasts:
+    """Return the forecast of one case, or of those that lists and ranges of values make together.
+
+    Parameters
+    ----------
+    values : mapping
+        Columns as :data:`tracetool.forecast.case.COLUMNS`, each with one value or several.
+    slowdown : float
+        Slowdown that goals among several cases allow. [1]
+
+    Raises
+    ------
+    BadInput
+        If a value cannot be used or the model does not fit; of several cases, if none can be forecast.
+    """
+    cases, varied = expand(values)
+    if not varied:
+        return forecast_one(cases[0])
+    for case in cases:  # a slip of the pen is no case that cannot run
+        load_gpu(str(read_case(case).gpu))
+    outcomes = forecast_cases(cases)
+    if all(outcome.forecast is None for outcome in outcomes):
+        raise BadInput(f"none of {len(cases)} cases can be forecast; the first: {outcomes[0].error}")
+    shown = pl.DataFrame([_shown(case) for case in cases], infer_schema_length=None, strict=False)
+    gpus = [None if outcome.forecast is None else outcome.forecast.gpus for outcome in outcomes]
+    grid = explored(_frame(shown, outcomes), gpus, varied, slowdown)
+    name = Path(str(shown["model"][0])).name
+    return Forecasts(grid.frame, False, notes=grid.notes, title=name, grid=grid)
+
+
+def _shown(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a case as a table shows them: numbers as numbers, the model by its name."""
+    shown: dict[str, Any] = {}
+    for name, value in values.items():
+        if name in TEXTS:
+            shown[name] = value if isinstance(value, str) else _named(value)
+            continue
+        try:
+            shown[name] = int(float(value)) if name in WHOLE else float(value)
+        except (TypeError, ValueError, OverflowError):
+            shown[name] = None
+    return {**shown, "mode": shown.get("mode") or "serve"}
+
+
 def forecast_one(values: Mapping[str, Any]) -> Forecasts:
     """Return the forecast of one case.
 
@@ -88,9 +137,6 @@ def forecast_one(values: Mapping[str, Any]) -> Forecasts:
     BadInput
         If a value cannot be used or the model does not fit.
     """
-    unknown = sorted(set(values) - set(COLUMNS))
-    if unknown:
-        raise BadInput(f"{unknown[0]}: is not a value of a case", f"known: {', '.join(COLUMNS)}")
     (outcome,) = forecast_cases([values])
     if outcome.forecast is None or outcome.case is None:
         raise BadInput(outcome.error)

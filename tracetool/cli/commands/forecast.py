@@ -12,13 +12,15 @@ from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 app = typer.Typer()
 
 
-def _number(names: str, text: str) -> float | None:
-    value: float | None = typer.Option(None, *names.split("/"), callback=finite, help=text)
+def _given(value: str | None) -> str | None:
+    if value is not None and not value.strip():
+        raise typer.BadParameter("is empty")
     return value
 
 
-def _whole(name: str, text: str) -> int | None:
-    value: int | None = typer.Option(None, name, min=1, help=text)
+def _values(names: str, text: str) -> str | None:
+    """Return an option that takes one value or several; they are checked where they are used."""
+    value: str | None = typer.Option(None, *names.split("/"), callback=_given, help=text)
     return value
 
 
@@ -30,58 +32,69 @@ def forecast(
     source: str = typer.Argument(
         ..., metavar="MODEL|TABLE", help="A config.json, a model's name, or a table with a case per row."
     ),
-    gpu: str | None = typer.Option(None, "--gpu", "--system", help="GPU, e.g. h200-sxm."),
-    mode: str | None = typer.Option(
-        None, "--mode", help="prefill, decode, serve (the default of language models), train or generate."
+    gpu: str | None = _values("--gpu/--system", "GPU, e.g. h200-sxm."),
+    mode: str | None = _values(
+        "--mode", "prefill, decode, serve (the default of language models), train or generate."
     ),
-    isl: float | None = _number("--isl", "Tokens of a prompt (1024)."),
-    osl: float | None = _number("--osl", "Tokens a request puts out (512)."),
-    bs: float | None = _number(
+    isl: str | None = _values("--isl", "Tokens of a prompt (1024)."),
+    osl: str | None = _values("--osl", "Tokens a request puts out (512)."),
+    bs: str | None = _values(
         "--bs/--max-num-seqs",
         "Requests that run at once, of all replicas; images or videos of a batch; train: micro batch (1).",
     ),
-    tp: int | None = _whole("--tp", "GPUs that share each layer."),
-    pp: int | None = _whole("--pp", "Pipeline stages."),
-    dp: int | None = _whole("--dp", "Replicas; with --ep beyond --tp, attention replicas of one group."),
-    ep: int | None = _whole("--ep", "GPUs that the experts are divided over."),
-    cp: int | None = _whole("--cp", "GPUs that share one sequence's tokens."),
-    gpus: int | None = _whole("--gpus", "All GPUs, where they hold several replicas."),
-    sp: int | None = _whole("--sp", "GPUs that share the sequence of one image or video."),
-    steps: float | None = _number("--steps", "Denoising steps of an image or video (28)."),
-    height: float | None = _number("--height", "Height of an image or video (1024). [pixels]"),
-    width: float | None = _number("--width", "Width of it (1024). [pixels]"),
-    frames: float | None = _number("--frames", "Frames of a video (1: an image)."),
-    gbs: float | None = _number("--gbs", "train: sequences of one step, over all replicas."),
-    seq: float | None = _number("--seq", "train: tokens of a sequence (4096)."),
-    zero: int | None = typer.Option(None, "--zero", min=0, help="train: ZeRO stage, 0 to 3 (1)."),
+    tp: str | None = _values("--tp", "GPUs that share each layer."),
+    pp: str | None = _values("--pp", "Pipeline stages."),
+    dp: str | None = _values("--dp", "Replicas; with --ep beyond --tp, attention replicas of one group."),
+    ep: str | None = _values("--ep", "GPUs that the experts are divided over."),
+    cp: str | None = _values("--cp", "GPUs that share one sequence's tokens."),
+    gpus: str | None = _values("--gpus", "All GPUs, where they hold several replicas."),
+    sp: str | None = _values("--sp", "GPUs that share the sequence of one image or video."),
+    steps: str | None = _values("--steps", "Denoising steps of an image or video (28)."),
+    height: str | None = _values("--height", "Height of an image or video (1024). [pixels]"),
+    width: str | None = _values("--width", "Width of it (1024). [pixels]"),
+    frames: str | None = _values("--frames", "Frames of a video (1: an image)."),
+    gbs: str | None = _values("--gbs", "train: sequences of one step, over all replicas."),
+    seq: str | None = _values("--seq", "train: tokens of a sequence (4096)."),
+    zero: str | None = _values("--zero", "train: ZeRO stage, 0 to 3 (1)."),
     fsdp: bool = typer.Option(False, "--fsdp", help="train: full sharding, as --zero 3."),
-    vpp: int | None = _whole("--vpp", "train: interleaved parts of the layers of a pipeline stage."),
-    recompute: str | None = typer.Option(None, "--recompute", help="train: none, selective or full."),
-    optimizer: str | None = typer.Option(
-        None, "--optimizer", help="train: adamw, adam, momentum, sgd, none."
+    vpp: str | None = _values("--vpp", "train: interleaved parts of the layers of a pipeline stage."),
+    recompute: str | None = _values("--recompute", "train: none, selective or full."),
+    optimizer: str | None = _values("--optimizer", "train: adamw, adam, momentum, sgd, none."),
+    dtype: str | None = _values("--dtype", "train: bf16, fp16, fp32, tf32, fp8 or mxfp8."),
+    attention: str | None = _values("--attention", "train: flash or eager (its steps)."),
+    stack: str | None = _values("--stack", "Library that serves, e.g. vllm."),
+    sampling: str | None = _values("--sampling", "sampled (the default) or greedy."),
+    budget: str | None = _values("--max-num-batched-tokens", "Most tokens of one step (8192)."),
+    clock: str | None = _values("--clock", "Core clock; by default the boost clock. [MHz]"),
+    mem_clock: str | None = _values("--mem-clock", "Memory clock. [MHz]"),
+    power_cap: str | None = _values("--power-cap", "Power cap; by default the GPU's limit. [W]"),
+    host_us: str | None = _values("--host-us", "Time of a step while no kernel runs. [us]"),
+    slowdown: float = typer.Option(
+        0.05,
+        "--slowdown",
+        min=0.0,
+        max=10.0,
+        callback=finite,
+        help="Slowdown that the best of several cases may have: 0.05 is 5 %.",
     ),
-    dtype: str | None = typer.Option(None, "--dtype", help="train: bf16, fp16, fp32, tf32, fp8 or mxfp8."),
-    attention: str | None = typer.Option(None, "--attention", help="train: flash or eager (its steps)."),
-    stack: str | None = typer.Option(None, "--stack", help="Library that serves, e.g. vllm."),
-    sampling: str | None = typer.Option(None, "--sampling", help="sampled (the default) or greedy."),
-    budget: float | None = _number("--max-num-batched-tokens", "Most tokens of one step (8192)."),
-    clock: float | None = _number("--clock", "Core clock; by default the boost clock. [MHz]"),
-    mem_clock: float | None = _number("--mem-clock", "Memory clock. [MHz]"),
-    power_cap: float | None = _number("--power-cap", "Power cap; by default the GPU's limit. [W]"),
-    host_us: float | None = _number("--host-us", "Time of a step while no kernel runs. [us]"),
     out: Path | None = typer.Option(
         None, "--out", "-o", help="Write a row per case: .parquet .csv .json .md .html"
     ),
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
 ) -> None:
-    """Forecast time to first token, time between tokens, tokens/s, power, J/token and memory."""
+    """Forecast time to first token, time between tokens, tokens/s, power, J/token and memory.
+
+    Options of a case take one value or several (1,8,64 or 900:1980:90): several give one table of all
+    combinations, with those that no other beats and the best of them.
+    """
     from tracetool.api.forecast import forecast as forecast_source
     from tracetool.cli.output import check_out, emit, save
 
     check_out(out)
     result = forecast_source(
         source,
+        slowdown=slowdown,
         gpu=gpu,
         mode=mode,
         isl=isl,
@@ -100,7 +113,7 @@ def forecast(
         frames=frames,
         gbs=gbs,
         seq=seq,
-        zero=3 if fsdp else zero,
+        zero="3" if fsdp else zero,
         vpp=vpp,
         recompute=recompute,
         optimizer=optimizer,

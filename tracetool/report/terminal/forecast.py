@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tracetool.report.sentences import open_console, say
+from tracetool.report.terminal.explored import Grid, print_explored
 from tracetool.report.terminal.predicted import number
 
 if TYPE_CHECKING:
@@ -40,6 +41,10 @@ class Forecasted(Protocol):
     def title(self) -> str:
         """What was asked."""
 
+    @property
+    def grid(self) -> Grid | None:
+        """Which cases are best, where several of one model were asked about."""
+
 
 #: Figures as people read them, in the order they are printed.
 _LABELS: Final = (
@@ -65,6 +70,8 @@ def print_forecast(made: Forecasted, written: Sequence[str | os.PathLike[str]]) 
     screen = open_console()
     if made.single:
         _print_one(made)
+    elif made.grid is not None:
+        print_explored(made.grid, made.title)
     else:
         _print_cases(made.frame)
     for note in made.notes:

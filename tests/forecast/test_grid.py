@@ -1,0 +1,137 @@
+"""Lists and ranges of values: the cases they make, the fronts and the best of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import tracetool as tt
+from tests.forecast.test_forecast import CONFIG
+from tracetool.cli.app import run as command_line
+from tracetool.forecast.grid import expand, several
+
+ASKED: dict[str, Any] = {
+    "gpu": "h100-sxm",
+    "isl": 400,
+    "osl": 400,
+    "bs": "1,8,64",
+    "clock_mhz": "900:1980:540",
+}
+
+
+@pytest.fixture(scope="module")
+def grid() -> tt.ForecastResult:
+    return tt.forecast(CONFIG, tp=[1, 2], **ASKED)
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [("4", ["4"]), ("1,8", ["1", "8"]), ("900:1000:50", [900, 950, 1000]), ("0.1:0.5:0.2", [0.1, 0.3, 0.5]),
+     ("1,2:4:2", ["1", 2, 4]), ("1,1", ["1"])],
+)  # fmt: skip
+def test_texts_are_taken_apart(text: str, values: list[Any]) -> None:
+    assert several("bs", text) == pytest.approx(values) if ":" in text and "," not in text else values
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1,,2", "5:1:1", "1:5:0", "1:5", "1:2:3:4", "a:b:c", "1:1e9:1", "nan:2:1"]
+)
+def test_what_is_no_list_is_named(text: str) -> None:
+    with pytest.raises(tt.BadInput, match=r"^bs: "):
+        several("bs", text)
+
+
+def test_too_many_cases_are_refused() -> None:
+    with pytest.raises(tt.BadInput, match=r"1000 x clock_mhz 1000 are 1000000 cases"):
+        expand({"bs": "1:1000:1", "clock_mhz": "1001:2000:1"})
+
+
+def test_every_combination_is_forecast_as_it_is_alone(grid: tt.ForecastResult) -> None:
+    assert grid.frame.height == 2 * 3 * 3
+    row = grid.frame.filter(tp=2, bs=8.0, clock_mhz=1440.0).to_dicts()[0]
+    alone = tt.forecast(CONFIG, **{**ASKED, "tp": 2, "bs": 8, "clock_mhz": 1440}).frame.to_dicts()[0]
+    for name in ("itl_ms", "power_w", "energy_per_token_j", "energy_per_token_j_high", "memory_gib"):
+        assert row[name] == pytest.approx(alone[name], rel=1e-9), name
+    assert row["throughput_per_gpu"] == pytest.approx(row["tokens_per_s"] / 2)
+
+
+def test_no_case_beats_one_on_a_front(grid: tt.ForecastResult) -> None:
+    frame = grid.frame
+    energy = frame["energy_per_token_j"].to_numpy()
+    for mark, cost in (
+        ("pareto_latency", frame["itl_ms"].to_numpy()),
+        ("pareto_throughput", 1 / frame["throughput_per_gpu"].to_numpy()),
+    ):
+        beaten = [bool(np.any((cost < c) & (energy < e))) for c, e in zip(cost, energy, strict=True)]
+        on_front = frame[mark].to_numpy()
+        assert on_front.any()
+        assert not np.any(on_front & beaten)
+
+
+def test_goals_are_the_least_of_their_kind(grid: tt.ForecastResult) -> None:
+    frame = grid.frame.with_columns(edp=pl.col("energy_per_token_j") * pl.col("itl_ms"))
+    best = {row["goal"]: row for row in grid.best.to_dicts()}
+    tie = 1.005  # no sensor separates them
+    assert best["least energy"]["energy_per_token_j"] <= tie * frame["energy_per_token_j"].min()
+    one = best["least energy x ITL"]
+    assert one["energy_per_token_j"] * one["itl_ms"] <= tie * frame["edp"].min()
+    quick = frame.filter(pl.col("itl_ms") <= 1.05 * frame["itl_ms"].min())
+    one = best["least energy, ITL within 5 %"]
+    assert one["energy_per_token_j"] <= tie * quick["energy_per_token_j"].min()
+    assert one["itl_ms"] <= 1.05 * frame["itl_ms"].min()
+
+
+def test_a_case_that_cannot_run_spoils_no_other() -> None:
+    result = tt.forecast(CONFIG, gpu="h100-sxm", tp="1,5", bs=8)
+    assert result.frame["error"].is_null().to_list() == [True, False]
+    assert result.frame["pareto_latency"].to_list() == [True, False]
+    assert "1 of 2 cases" in result.notes[0]
+    with pytest.raises(tt.BadInput, match="none of 2 cases"):
+        tt.forecast(CONFIG, gpu="h100-sxm", tp="5,7", bs=8)
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [("--bs 1,x", "bs"), ("--bs 1 --clock 5:1:1", "clock_mhz"), ("--gpu h100-sxm,gtx-9999", "gtx-9999"),
+     ("--mode prefill,serve", "mode"), ("--bs=", "--bs"), ("--bs 1,8 --slowdown -1", "--slowdown")],
+)  # fmt: skip
+def test_a_slip_of_the_pen_is_one_line(
+    words: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(CONFIG), "utf-8")
+    assert command_line(["forecast", str(config), "--gpu", "h100-sxm", *words.split()]) == 2
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err.count("\n")) == ("", 1)
+    assert name in printed.err
+
+
+def test_the_table_fits_a_narrow_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    config, out = tmp_path / "config.json", tmp_path / "points.parquet"
+    config.write_text(json.dumps(CONFIG), "utf-8")
+    words = [
+        "--gpu",
+        "h100-sxm,b200-sxm",
+        "--tp",
+        "1,2",
+        "--clock",
+        "900:1980:15",
+        "--bs",
+        "64",
+        "-o",
+        str(out),
+    ]
+    assert command_line(["forecast", str(config), *words]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) < 80
+    assert any("J/token (90 %)" in line for line in lines)
+    assert pl.read_parquet(out).height == 2 * 2 * 73

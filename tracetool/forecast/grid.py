@@ -1,0 +1,101 @@
+"""Values written as lists and ranges, and the cases they make together."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from tracetool.core.errors import BadInput
+from tracetool.forecast.case import COLUMNS, TEXTS
+
+#: Most values of one range, and most cases of a grid: more take minutes to price.
+_MOST_VALUES: Final = 2000
+_MOST_CASES: Final = 5000
+#: The model is one: its name or path may hold any sign.
+_SINGLE: Final = frozenset({"model"})
+#: Share of a step that rounding may leave out at the end of a range. [1] Below any step written by hand.
+_ROUNDING: Final = 1e-9
+
+
+def several(name: str, value: Any) -> list[Any]:
+    """Return the values of a field: a list as it is, a text ``1,8,64`` or ``900:1980:90`` taken apart.
+
+    Parameters
+    ----------
+    name : str
+        Field, named in errors; a field of words has lists but no ranges.
+    value : Any
+        One value, a sequence of them, or a text.
+
+    Raises
+    ------
+    BadInput
+        If a range runs nowhere, an entry is empty, or there are too many.
+
+    Examples
+    --------
+    >>> several("bs", "1,8:24:8"), several("gpu", "a100-sxm, h100-sxm"), several("tp", 2)
+    (['1', 8.0, 16.0, 24.0], ['a100-sxm', 'h100-sxm'], [2])
+    """
+    if name in _SINGLE:
+        return [value]
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        values = [one for entry in value for one in several(name, entry)]
+    elif isinstance(value, str):
+        values = [one for part in value.split(",") for one in _entry(name, part.strip())]
+    else:
+        return [value]
+    if not 1 <= len(values) <= _MOST_VALUES:
+        raise BadInput(f"{name}: {len(values)} values", f"give 1 to {_MOST_VALUES}")
+    return list(dict.fromkeys(values))
+
+
+def _entry(name: str, text: str) -> list[Any]:
+    if not text:
+        raise BadInput(f"{name}: an entry is empty", "e.g. 8, 1,8,64 or 900:1980:90")
+    if name in TEXTS or ":" not in text:
+        return [text]
+    fix = "write LOW:HIGH:STEP, e.g. 900:1980:90"
+    try:
+        low, high, step = (float(number) for number in text.split(":"))
+    except ValueError as error:
+        raise BadInput(f"{name}: {text[:60]!r} is not a range", fix) from error
+    if not (math.isfinite(low) and math.isfinite(high) and 0.0 < step < math.inf and low <= high):
+        raise BadInput(f"{name}: the range {text[:60]!r} holds nothing", fix)
+    count = (high - low) / step * (1.0 + _ROUNDING) + 1.0
+    if count > _MOST_VALUES:
+        raise BadInput(f"{name}: the range {text[:60]!r} holds {count:.0f} values", f"at most {_MOST_VALUES}")
+    return [low + step * place for place in range(int(count))]
+
+
+def expand(values: Mapping[str, Any]) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    """Return the cases that lists and ranges make together, and the fields that vary.
+
+    Parameters
+    ----------
+    values : mapping
+        Fields of a case, each with one value or several; None where not given.
+
+    Raises
+    ------
+    BadInput
+        If a field is not one of a case, or there are too many cases.
+
+    Examples
+    --------
+    >>> cases, varied = expand({"gpu": "h100-sxm", "tp": "1,2", "bs": [8, 16]})
+    >>> len(cases), varied, cases[1]
+    (4, ('tp', 'bs'), {'gpu': 'h100-sxm', 'tp': '1', 'bs': 16})
+    """
+    unknown = sorted(set(values) - set(COLUMNS))
+    if unknown:
+        raise BadInput(f"{unknown[0]}: is not a value of a case", f"known: {', '.join(COLUMNS)}")
+    axes = {name: several(name, value) for name, value in values.items() if value is not None}
+    varied = tuple(name for name, entries in axes.items() if len(entries) > 1)
+    count = math.prod(len(entries) for entries in axes.values())
+    if count > _MOST_CASES:
+        sizes = " x ".join(f"{name} {len(axes[name])}" for name in varied)
+        raise BadInput(f"{varied[0]}: {sizes} are {count} cases", f"ask for at most {_MOST_CASES}")
+    return [dict(zip(axes, one, strict=True)) for one in itertools.product(*axes.values())], varied
