@@ -4,22 +4,61 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from timeline import Timeline
+from timeline import Kernel, Timeline
 
 PID = 51_204
 
 
-def write_kineto(timeline: Timeline, path: Path, *, utc_ns: int) -> None:
-    """Write the trace; the job starts at ``utc_ns`` (UTC). Times are µs after ``baseTimeNanoseconds``."""
+@dataclass(frozen=True)
+class Rank:
+    """Which process of a distributed job wrote a trace."""
+
+    number: int = 0
+    count: int = 1
+    device: int = 0
+    drift: float = 0.0  # by how much the host's clock runs faster than the first one's
+
+
+def _collective(kernel: Kernel, rank: Rank) -> dict[str, Any]:
+    """Return the arguments the profiler adds to a collective of the default group."""
+    return {
+        "Collective name": "allreduce",
+        "In msg nelems": kernel.elements,
+        "Out msg nelems": kernel.elements,
+        "Group size": rank.count,
+        "dtype": "BFloat16",
+        "In split size": "[]",
+        "Out split size": "[]",
+        "Process Group Name": "0",
+        "Process Group Description": "default_pg",
+        "Process Group Ranks": str(list(range(rank.count))),
+    }
+
+
+def write_kineto(timeline: Timeline, path: Path, *, utc_ns: int, rank: Rank | None = None) -> None:
+    """Write the trace; the job starts at ``utc_ns`` (UTC). Times are µs after ``baseTimeNanoseconds``.
+
+    Ranks of a job may stand on several hosts, in containers where all have the same process number.
+    """
     machine = timeline.machine
+    gpu_number = rank.device if rank else 0
     base = utc_ns - utc_ns % 10**9 - 3 * 10**9
     shift = utc_ns - base
+    rate = 1.0 + (rank.drift if rank else 0.0)
     events: list[dict[str, Any]] = [
         {"ph": "M", "name": "process_name", "pid": PID, "tid": 0, "ts": 0, "args": {"name": "python3"}},
-        {"ph": "M", "name": "process_labels", "pid": 0, "tid": 0, "ts": 0, "args": {"labels": "GPU 0"}},
+        {
+            "ph": "M",
+            "name": "process_labels",
+            "pid": gpu_number,
+            "tid": 0,
+            "ts": 0,
+            "args": {"labels": f"GPU {gpu_number}"},
+        },
     ]
 
     def complete(
@@ -30,9 +69,9 @@ def write_kineto(timeline: Timeline, path: Path, *, utc_ns: int) -> None:
                 "ph": "X",
                 "cat": cat,
                 "name": name,
-                "pid": 0 if gpu else PID,
-                "tid": 7 if gpu else PID,
-                "ts": round((span[0] + shift) / 1e3, 3),
+                "pid": gpu_number if gpu else PID,
+                "tid": args.get("stream", PID),
+                "ts": round((span[0] * rate + shift) / 1e3, 3),
                 "dur": round((span[1] - span[0]) / 1e3, 3),
                 "args": args,
             }
@@ -67,14 +106,15 @@ def write_kineto(timeline: Timeline, path: Path, *, utc_ns: int) -> None:
             {
                 "External id": number,
                 "queued": 0,
-                "device": 0,
+                "device": gpu_number,
                 "context": 1,
-                "stream": 7,
+                "stream": 20 if k.kind == "collective" else 7,
                 "correlation": number,
                 "registers per thread": k.registers,
                 "shared memory": k.shared_static + k.shared_dynamic,
                 "grid": list(k.grid),
                 "block": list(k.block),
+                **(_collective(k, rank) if rank and k.kind == "collective" else {}),
             },
             gpu=True,
         )
@@ -85,7 +125,7 @@ def write_kineto(timeline: Timeline, path: Path, *, utc_ns: int) -> None:
         "schemaVersion": 1,
         "deviceProperties": [
             {
-                "id": 0,
+                "id": gpu_number,
                 "name": machine.device_name,
                 "totalGlobalMem": facts["totalMemory"],
                 "computeMajor": facts["computeMajor"],
@@ -113,5 +153,7 @@ def write_kineto(timeline: Timeline, path: Path, *, utc_ns: int) -> None:
         "traceName": "synthetic: written by sample_traces/make.py, not by the PyTorch profiler",
         "traceEvents": events,
     }
+    if rank:
+        document["distributedInfo"] = {"backend": "nccl", "rank": rank.number, "world_size": rank.count}
     with path.open("wb") as raw, gzip.GzipFile(fileobj=raw, mode="wb", filename="", mtime=0) as packed:
         packed.write(json.dumps(document, separators=(",", ":")).encode())

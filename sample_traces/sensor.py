@@ -36,6 +36,10 @@ def power_steps(
         if end is None or start > end:
             edges.append(start if end is None else end)
             watts.append(machine.idle_w if end is None else machine.gap_w)
+        if launch.arrived_ns > launch.start_ns:  # a collective that waits for other ranks
+            edges.append(start)
+            watts.append(machine.power_w[f"{launch.kernel.kind}_wait"])
+            start = launch.arrived_ns / 1e9
         edges.append(start)
         watts.append(machine.power_w[launch.kernel.kind])
         end = launch.end_ns / 1e9

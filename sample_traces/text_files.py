@@ -70,15 +70,37 @@ def write_rocprof(timeline: Timeline, path: Path, *, boot_ns: int) -> None:
 
 def write_nvidia_smi(readings: Readings, timeline: Timeline, path: Path, *, utc_ns: int, zone_h: int) -> None:
     """Write ``nvidia-smi --query-gpu=... --format=csv``: local time without a zone; job starts at ``utc_ns``."""
-    machine = timeline.machine
+    lines = _lines(readings, timeline, utc_ns, zone_h)
+    path.write_text("\n".join([", ".join(_fields(readings)), *lines]) + "\n", "utf-8")
+
+
+def write_nvidia_smi_gpus(
+    gpus: list[tuple[Readings, Timeline]], path: Path, *, utc_ns: int, zone_h: int
+) -> None:
+    """Write the log of a host's GPUs, polled one after another, with their index."""
+    each = [_lines(readings, timeline, utc_ns, zone_h) for readings, timeline in gpus]
+    lines = [
+        line.replace(", ", f", {number}, ", 1)
+        for polled in zip(*each, strict=False)
+        for number, line in enumerate(polled)
+    ]
+    header = ", ".join(_fields(gpus[0][0])).replace("timestamp", "timestamp, index")
+    path.write_text("\n".join([header, *lines]) + "\n", "utf-8")
+
+
+def _fields(readings: Readings) -> list[str]:
     fields = ["timestamp", "power.draw [W]"]
     if readings.average_w is not None:
         fields.append("power.draw.instant [W]")
-    fields += ["clocks.current.sm [MHz]", "clocks.current.memory [MHz]", "utilization.gpu [%]"]
+    return [*fields, "clocks.current.sm [MHz]", "clocks.current.memory [MHz]", "utilization.gpu [%]"]
+
+
+def _lines(readings: Readings, timeline: Timeline, utc_ns: int, zone_h: int) -> list[str]:
+    machine = timeline.machine
     origin = datetime.fromtimestamp(utc_ns // 10**9, UTC) + timedelta(
         hours=zone_h, microseconds=utc_ns % 10**9 / 1e3
     )
-    lines = [", ".join(fields)]
+    lines = []
     for row, seconds in enumerate(readings.time_s):
         stamp = origin + timedelta(seconds=float(seconds))
         clock = machine.clock_mhz if readings.busy[row] else machine.idle_clock_mhz
@@ -96,4 +118,4 @@ def write_nvidia_smi(readings: Readings, timeline: Timeline, path: Path, *, utc_
                 ]
             )
         )
-    path.write_text("\n".join(lines) + "\n", "utf-8")
+    return lines

@@ -28,6 +28,7 @@ class Kernel:
     types: tuple[str, ...] = ()
     concrete: tuple[str, ...] = ()
     copy_kind: str = ""  # HtoD, DtoH, DtoD for memory copies
+    elements: int = 0  # of each rank's message, for collectives
 
     @property
     def activity(self) -> str:
@@ -44,6 +45,7 @@ class Launch:
     call_end_ns: int
     start_ns: int
     end_ns: int
+    arrived_ns: int = 0  # when the last rank of a collective had come; 0 for other kernels
 
 
 @dataclass
@@ -91,7 +93,31 @@ class Timeline:
         if text:
             self.spans.append(Span(text, begin, self.host_ns))
 
+    def enter(self, kernel: Kernel) -> Launch:
+        """Launch a collective; :func:`meet` tells when it ends."""
+        call = self.host_ns + round(self._random.lognormal(np.log(9.0e3), 0.25))
+        call_end = call + round(self._random.lognormal(np.log(5.0e3), 0.2))
+        start = max(call_end + 2_200, self._device_ns + round(self._random.normal(1_000, 60)))
+        launch = Launch(kernel, call, call_end, start, start)
+        self.launches.append(launch)
+        self.host_ns = call_end
+        return launch
+
+    def leave(self, launch: Launch, arrived_ns: int, seconds: float) -> None:
+        """End a collective whose last rank came at ``arrived_ns``; ranks end a few microseconds apart."""
+        launch.arrived_ns = arrived_ns
+        launch.end_ns = arrived_ns + round(seconds * 1e9) + round(abs(self._random.normal(0.0, 1_500)))
+        self._device_ns = launch.end_ns
+
     @property
     def end_ns(self) -> int:
         """Return when the last kernel ends."""
         return self._device_ns
+
+
+def meet(ranks: Iterable[Timeline], kernel: Kernel, seconds: float) -> None:
+    """Run a collective: data moves for ``seconds`` once the last rank has come."""
+    entered = [(rank, rank.enter(kernel)) for rank in ranks]
+    arrived_ns = max(launch.start_ns for _, launch in entered)
+    for rank, launch in entered:
+        rank.leave(launch, arrived_ns, seconds)

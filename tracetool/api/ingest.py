@@ -136,6 +136,12 @@ def _ingest(
 
             said.step("fitting clocks")
             fit_unplaced(sources, clock, model)
+        aligned = []
+        if sum(s.trace.activities.height > 0 for s in sources) > 1:
+            from tracetool.measure.rank_clocks import align_ranks
+
+            said.step("aligning the clocks of ranks")
+            aligned = align_ranks(sources, clock)
         said.step("linking kernels to their launches")
         missed = uncovered(sources, clock["alignment"])
         described = [described_source(s) for s in sources]  # assembling empties them
@@ -148,7 +154,7 @@ def _ingest(
         info = {
             "clock": clock,
             "sources": [{**d, "sha256": h.result()} for d, h in zip(described, sums, strict=True)],
-            "warnings": ingest_warnings(sources, [*missed, *made.warnings], clock, made.tables),
+            "warnings": ingest_warnings(sources, [*aligned, *missed, *made.warnings], clock, made.tables),
         }
         said.step(f"writing {target}")
         return write_run(target, made.tables, info)

@@ -112,6 +112,65 @@ def shift_trace(trace: Trace, by_ns: int) -> Trace:
     return trace
 
 
+def stretch_trace(trace: Trace, by: float, pivot_ns: int) -> Trace:
+    """Let the clock of a trace run faster by a share of its time since a pivot, in place; durations stay."""
+    for part in ("activities", "host_calls", "operators", "ranges", "modules"):
+        frame: pl.DataFrame = getattr(trace, part)
+        for column in ("start_ns", "end_ns", "launch_ns"):
+            if column in frame.columns and frame.height:
+                later = ((pl.col(column) - pivot_ns) * by).round().cast(_I)
+                frame = frame.with_columns(pl.col(column) + later)
+        setattr(trace, part, frame)
+    return trace
+
+
+def separate_processes(traces: Sequence[Trace]) -> None:
+    """Give processes of several hosts that share a number numbers of their own, in place.
+
+    Two traces hold two processes of one number where they are of different ranks, or where one correlation
+    number stands for two launches. Files of one process (``rocprofv3`` writes several) share neither.
+    """
+    owners: dict[int, list[Trace]] = {}
+    following = 0
+    for trace in traces:
+        numbers = _processes(trace)
+        renamed = {}
+        for number in sorted(numbers):
+            if any(_are_two(trace, other, number) for other in owners.get(number, ())):
+                following = max(following, *owners, *numbers) + 1
+                renamed[number] = following
+            owners.setdefault(renamed.get(number, number), []).append(trace)
+        if renamed:
+            for part in ("activities", "host_calls", "operators", "ranges", "modules"):
+                frame: pl.DataFrame = getattr(trace, part)
+                if "process" in frame.columns and frame.height:
+                    setattr(trace, part, frame.with_columns(pl.col("process").cast(_I).replace(renamed)))
+
+
+def _processes(trace: Trace) -> set[int]:
+    """Return the numbers of the processes of a trace."""
+    parts = (getattr(trace, part) for part in ("activities", "host_calls", "operators", "ranges", "modules"))
+    columns = [f["process"].drop_nulls().unique() for f in parts if f.height and "process" in f.columns]
+    return {int(n) for column in columns for n in column}
+
+
+def _are_two(trace: Trace, other: Trace, number: int) -> bool:
+    """Whether a process number stands for different processes in two traces."""
+    ranks = trace.details.get("rank"), other.details.get("rank")
+    if None not in ranks and ranks[0] != ranks[1]:
+        return True
+    if not trace.activities.height or not other.activities.height:
+        return False
+    one, two = (
+        t.activities.lazy()
+        .filter((pl.col("process") == number) & (pl.col("correlation") > 0))
+        .select("correlation")
+        .unique()
+        for t in (trace, other)
+    )
+    return bool(one.join(two, on="correlation", how="semi").select(pl.len()).collect().item())
+
+
 def assemble(traces: Sequence[Trace]) -> Assembled:
     """Return the tables of a run from checked sources whose times are on the run's clock.
 
@@ -121,7 +180,8 @@ def assemble(traces: Sequence[Trace]) -> Assembled:
         Each through :func:`check_trace` and :func:`shift_trace`. They are emptied: their tables become the
         run's, and big ones must not lie in memory twice.
     """
-    devices, maps = place_devices(traces)
+    devices, maps, assumed = place_devices(traces)
+    separate_processes(traces)
     parts: dict[str, list[pl.DataFrame]] = {
         k: [] for k in ("kernels", "host_calls", "operators", "ranges", "modules", "telemetry", "rejected")
     }
@@ -175,7 +235,7 @@ def assemble(traces: Sequence[Trace]) -> Assembled:
         tables["telemetry"] = _sorted(joined["telemetry"], "device", "time_ns")
     if "rejected" in joined and joined["rejected"].height:
         tables["rejected"] = joined["rejected"]
-    return Assembled(tables)
+    return Assembled(tables, assumed)
 
 
 def _sorted(frame: pl.DataFrame, *by: str) -> pl.DataFrame:

@@ -11,7 +11,7 @@ from tracetool.sources.format import Trace
 
 _I = pl.Int64()
 DEVICE_COLUMNS: dict[str, pl.DataType] = {
-    "name": pl.String(), "vendor": pl.String(), "profiler_device": _I, "process": _I,
+    "name": pl.String(), "vendor": pl.String(), "profiler_device": _I, "process": _I, "rank": _I,
     "uuid": pl.String(), "sm_count": pl.Int32(), "clock_max_mhz": pl.Float64(), "memory_bytes": _I,
     "compute_capability": pl.String(),
 }  # fmt: skip
@@ -85,33 +85,56 @@ def _same(
                 return int(other["device"])
     if not log:
         return None
-    index = row["profiler_device"]
-    at = [
-        k for k in placed if index is not None and k["profiler_device"] == index and not (own and k["uuid"])
-    ]
+    at = _with_index(row, placed)
     if len(at) == 1:
-        return int(at[0]["device"])
+        return at[0]
     return int(placed[0]["device"]) if alone and len(placed) == 1 else None
 
 
-def place_devices(traces: Sequence[Trace]) -> tuple[pl.DataFrame, list[dict[int, int]]]:
-    """Return the GPUs of all sources, and for each source its device numbers to the run's.
+def _with_index(row: Mapping[str, Any], placed: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Return the GPUs met that the driver gave the same index, unless unique ids say they are others."""
+    index, own = row["profiler_device"], plain_uuid(row["uuid"])
+    return [
+        int(k["device"])
+        for k in placed
+        if index is not None and k["profiler_device"] == index and not (own and k["uuid"])
+    ]
+
+
+def place_devices(traces: Sequence[Trace]) -> tuple[pl.DataFrame, list[dict[int, int]], list[str]]:
+    """Return the GPUs of all sources, for each source its device numbers to the run's, and what was assumed.
 
     Notes
     -----
     GPUs of several traces are one where their unique ids agree, else each trace (each rank) keeps its
-    own. A log's GPU is a trace's GPU where the unique ids agree, else where the driver's index agrees,
-    else where there is only one of each. GPUs that appear only in a log are added.
+    own, ranks in their order. A log's GPU is a trace's GPU where the unique ids agree, else where the
+    driver's index agrees, else where there is only one of each. An index that several hosts' traces use is
+    that of the first host in the first such log, and so on; traces that all call their GPU by one index
+    (``CUDA_VISIBLE_DEVICES``) have the GPUs of a log in its order where there are as many. GPUs that appear
+    only in a log are added.
     """
     placed: list[dict[str, Any]] = []
     maps: list[dict[int, int]] = [{} for _ in traces]
-    order = sorted(range(len(traces)), key=lambda i: _is_log(traces[i]))  # traces first
+    assumed: list[str] = []
+    order = sorted(range(len(traces)), key=lambda i: (_is_log(traces[i]), _rank(traces[i]) or 0))
+    logs = [_listed(traces[i]) for i in order if _is_log(traces[i])]
+    log_number = -1
     for i in order:
         log = _is_log(traces[i])
-        rows = _listed(traces[i])
+        log_number += log
+        rows = [{**row, "rank": _rank(traces[i])} for row in _listed(traces[i])]
         met = list(placed)
+        in_order = _in_order(rows, met) if log else {}
+        if in_order:
+            assumed.append("a log's GPUs are taken to be those of the ranks, in their order")
         for row in rows:
-            place = _same(row, met, log=log, alone=len(rows) == 1)
+            place = in_order.get(int(row["device"]))
+            if place is None:
+                place = _same(row, met, log=log, alone=len(rows) == 1)
+            if place is None and log:
+                place = _of_host(row, met, logs, log_number)
+                if place is not None:
+                    assumed.append("logs of several hosts are taken to be in the order of the ranks")
             if place is None:
                 place = len(placed)
                 placed.append({**row, "device": place})
@@ -119,8 +142,39 @@ def place_devices(traces: Sequence[Trace]) -> tuple[pl.DataFrame, list[dict[int,
                 first = placed[place]
                 placed[place] = {k: first[k] if first[k] is not None else row[k] for k in _SCHEMA}
             maps[i][int(row["device"])] = place
-    return pl.DataFrame(placed, schema=_SCHEMA), maps
+    advice = ": name uuid in the query of the log to be sure"
+    return pl.DataFrame(placed, schema=_SCHEMA), maps, [f"{a}{advice}" for a in dict.fromkeys(assumed)]
+
+
+def _in_order(rows: Sequence[Mapping[str, Any]], met: Sequence[Mapping[str, Any]]) -> dict[int, int]:
+    """Return the GPUs of a log by those of as many traces that all call theirs by one index."""
+    if len(rows) < 2 or len(rows) != len(met) or any(k["uuid"] for k in met):
+        return {}
+    indices = {k["profiler_device"] for k in met}
+    if len(indices) > 1 or None in indices:
+        return {}
+    return {int(row["device"]): int(k["device"]) for row, k in zip(rows, met, strict=True)}
+
+
+def _of_host(
+    row: Mapping[str, Any],
+    met: Sequence[Mapping[str, Any]],
+    logs: Sequence[Sequence[Mapping[str, Any]]],
+    number: int,
+) -> int | None:
+    """Return the GPU of the n-th log with an index that as many traces use as logs do."""
+    at = _with_index(row, met)
+    index = row["profiler_device"]
+    holders = [n for n, rows in enumerate(logs) if any(r["profiler_device"] == index for r in rows)]
+    if len(at) < 2 or len(at) != len(holders):
+        return None
+    return at[holders.index(number)]
 
 
 def _is_log(trace: Trace) -> bool:
     return not trace.activities.height and trace.telemetry.height > 0
+
+
+def _rank(trace: Trace) -> int | None:
+    rank = trace.details.get("rank")
+    return rank if isinstance(rank, int) else None

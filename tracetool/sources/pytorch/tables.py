@@ -11,7 +11,7 @@ import polars as pl
 
 from tracetool.sources.calls import call_kind, plain_call
 from tracetool.sources.columns import rejected_rows
-from tracetool.sources.pytorch.columns import categories, clean, texts, whole_numbers
+from tracetool.sources.pytorch.columns import categories, clean, numbering, texts, whole_numbers
 from tracetool.sources.pytorch.gather import ACTIVITIES, MODULE_PREFIX, Gathered, Places
 from tracetool.sources.pytorch.records import Chunk
 
@@ -48,8 +48,9 @@ class Columns:
             "shared",
             "node",
             "bytes",
+            "collective_sequence",
         )
-        self._device = Gathered(("cat", *_WHERE), args, ("grid", "block"))
+        self._device = Gathered(("cat", *_WHERE), args, ("grid", "block", "group_name", "group_ranks"))
         self._calls = Gathered(_WHERE, ("correlation", _EXTERNAL, "shared"), ("grid", "block"))
         self._operators = Gathered(_WHERE, ("sequence", _EXTERNAL), ("dims|dims_old", "types", "concrete"))
         self._ranges = Gathered(_WHERE)
@@ -121,6 +122,8 @@ class Columns:
             "shared_bytes": whole_numbers(cells["shared"]),
             "graph_node": whole_numbers(cells["node"]),
             "bytes": whole_numbers(cells["bytes"]),
+            "process_group": _process_groups(gathered),
+            "collective_sequence": whole_numbers(cells["collective_sequence"]),
             **_geometry(gathered, "grid"),
             **_geometry(gathered, "block"),
         }
@@ -177,6 +180,21 @@ def _three(raw: Any) -> Sequence[Any]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _UNKNOWN
     return values if isinstance(values, list) and len(values) == 3 else _UNKNOWN
+
+
+def _process_groups(gathered: Gathered) -> pl.Series:
+    """Return name and ranks of the group a collective ran in, as text held as codes; null for the rest."""
+    names, ranks = ([_plain(raw) for raw in gathered.distinct[c]] for c in ("group_name", "group_ranks"))
+    numbers = numbering()
+    cells = zip(gathered.cells["group_name"], gathered.cells["group_ranks"], strict=True)
+    codes = [numbers[f"{names[name]} {ranks[among]}".strip()] for name, among in cells]
+    spelled = [str(text) or None for text in numbers]
+    return categories(clean(pl.Series(spelled, dtype=pl.String)), codes)
+
+
+def _plain(raw: bytes) -> str:
+    """Return JSON as text, a string without its quotes."""
+    return raw.decode("utf-8", "replace").strip().strip('"')
 
 
 def _json_texts(gathered: Gathered, name: str) -> pl.Series:
