@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal, get_args
 
@@ -18,8 +19,12 @@ DEFAULT_ISL: Final = 1024.0
 DEFAULT_OSL: Final = 512.0
 #: Most tokens a step takes in, as vLLM's servers are usually started (`--max-num-batched-tokens`). [tokens]
 DEFAULT_BUDGET: Final = 8192.0
+#: Field of the numbers of the GPU that are changed.
+SETTINGS: Final = "set"
 #: No case has more than this of anything it counts; products of a few stay finite.
 _MOST: Final = 1e9
+#: No number of a GPU is larger: bytes of memory, bytes a second.
+_MOST_SETTING: Final = 1e16
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,7 @@ class Case:
     mem_clock_mhz: float | None = None
     power_cap_w: float | None = None
     host_us: float | None = None
+    set: Mapping[str, float] | None = None  # numbers of the GPU that are changed, by their names
 
     def get(self, name: str, default: float) -> float:
         """Return a number of the case, or the default where none is given."""
@@ -72,7 +78,7 @@ class Case:
 
 #: Fields that are words; all others are numbers.
 TEXTS: Final = frozenset(
-    {"model", "gpu", "mode", "dtype", "kv_dtype", "stack", "sampling", "launch"}
+    {"model", "gpu", "set", "mode", "dtype", "kv_dtype", "stack", "sampling", "launch"}
     | {"recompute", names.OPTIMIZER, "attention"}
 )
 WHOLE: Final = frozenset({"gpus", "tp", "pp", "dp", "ep", "cp", "sp", "zero", "vpp"})
@@ -92,7 +98,10 @@ def read_case(values: dict[str, Any]) -> Case:
         value = values.get(name)
         if value is None or (isinstance(value, float) and math.isnan(value)) or value == "":
             continue
-        given[name] = _text(name, value) if name in TEXTS else _number(name, value)
+        if name == SETTINGS:
+            given[name] = {key: _number(key, number) for key, number in read_settings(value).items()}
+        else:
+            given[name] = _text(name, value) if name in TEXTS else _number(name, value)
     case = Case(**given)
     for name in ("model", "gpu"):
         if getattr(case, name) is None:
@@ -101,6 +110,33 @@ def read_case(values: dict[str, Any]) -> Case:
     if mode not in MODES:
         raise BadInput(f"mode: {mode!r} is not known", f"known: {', '.join(MODES)}")
     return replace(case, mode=mode)
+
+
+def read_settings(value: Any) -> dict[str, Any]:
+    """Return numbers of a GPU and their values from a mapping or texts: ``sm_count=160 dram_gbs=6000``.
+
+    Raises
+    ------
+    BadInput
+        If an entry is not a name and a value.
+
+    Examples
+    --------
+    >>> read_settings("sm_count=160 dram_gbs=3000:9000:1000")
+    {'sm_count': '160', 'dram_gbs': '3000:9000:1000'}
+    """
+    if isinstance(value, Mapping):
+        return {str(name): number for name, number in value.items()}
+    settings: dict[str, Any] = {}
+    texts = [value] if isinstance(value, str) else list(value)
+    for entry in " ".join(map(str, texts)).split():
+        name, equals, number = entry.partition("=")
+        if not (name and equals and number):
+            raise BadInput(f"set: {entry[:60]!r} is not NAME=VALUE", "e.g. --set sm_count=160")
+        if name in settings:
+            raise BadInput(f"set: {name[:60]} is given twice", "give its values as a list: NAME=1,2")
+        settings[name] = number
+    return settings
 
 
 def _text(name: str, value: Any) -> Any:
@@ -116,8 +152,9 @@ def _number(name: str, value: Any) -> float | int:
         number = float(value)
     except (TypeError, ValueError):
         number = math.nan
-    if isinstance(value, bool) or not math.isfinite(number) or not 0.0 <= number <= _MOST:
-        raise BadInput(f"{name}: {value!r} is not a number from 0 to {_MOST:g}")
+    most = _MOST if name in COLUMNS else _MOST_SETTING
+    if isinstance(value, bool) or not math.isfinite(number) or not 0.0 <= number <= most:
+        raise BadInput(f"{name}: {value!r} is not a number from 0 to {most:g}")
     if name not in WHOLE:
         if number == 0.0 and name != "host_us":
             raise BadInput(f"{name}: 0 is not above zero")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from tracetool.core.errors import BadInput
 from tracetool.forecast.case import Case, Division, divide, read_case
@@ -19,8 +20,16 @@ from tracetool.forecast.steps import HostTime, Step, compose, step_power_w
 from tracetool.forecast.train import divide_training, plan_training
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
+from tracetool.hardware.modified import changes_of, with_numbers
+from tracetool.model.hypothetical import TIME_SPREAD, is_hypothetical
 from tracetool.model.power_files import power_calibration_of
 from tracetool.replay.clocks import checked_cap, checked_clocks, checked_memory
+
+#: What a forecast on changed hardware rests on.
+LESS_SURE: Final = (
+    "its kernels are taken as those of the GPU as it is built, "
+    f"their times as {100 * math.expm1(TIME_SPREAD):.0f} % less sure"
+)
 
 
 class Plan(Protocol):
@@ -93,7 +102,8 @@ def forecast_cases(rows: Sequence[Mapping[str, Any]], folder: Path | None = None
         if isinstance(result, BadInput):
             outcomes[one.place] = Outcome(rows[one.place], one.case, None, result.line())
         else:
-            outcomes[one.place] = Outcome(rows[one.place], one.case, result)
+            noted = replace(result, notes=(*one.notes, *result.notes))
+            outcomes[one.place] = Outcome(rows[one.place], one.case, noted)
     return outcomes
 
 
@@ -101,15 +111,30 @@ def _plan(
     place: int, values: Mapping[str, Any], folder: Path | None, models: dict[str, Model | BadInput]
 ) -> _Planned:
     case = read_case(dict(values))
-    gpu = load_gpu(str(case.gpu))
+    gpu = with_numbers(str(case.gpu), case.set) if case.set else load_gpu(str(case.gpu))
     gpu.require_model()
     clocks, notes = checked_clocks(None if case.clock_mhz is None else [case.clock_mhz], gpu)
-    notes = [*notes, *checked_cap(case.power_cap_w, gpu), *checked_memory(case.mem_clock_mhz, gpu)]
+    notes = notes if case.clock_mhz is not None else []  # that it is the boost clock is in the title
+    notes = [
+        *_changed(case, gpu),
+        *notes,
+        *checked_cap(case.power_cap_w, gpu),
+        *checked_memory(case.mem_clock_mhz, gpu),
+    ]
     model = _model(case, folder, models)
     division = divide_training(case) if case.mode == "train" else divide(case)
     plan = _planner(case)(case, model, gpu, division, float(clocks[0]))
     cap = power_calibration_of(gpu).cap_share * case.get("power_cap_w", gpu.power_limit_w)
     return _Planned(place, case, gpu, plan, cap, tuple(notes))
+
+
+def _changed(case: Case, gpu: Gpu) -> list[str]:
+    """Return what is changed of a GPU, and what that does to the intervals."""
+    if not case.set or not is_hypothetical(gpu):
+        return []
+    built = load_gpu(gpu.name)
+    texts = [f"{c.name} {c.value:g} instead of {c.sheet:g} {c.unit}" for c in changes_of(built, case.set)]
+    return [f"{gpu.name} with {'; '.join(texts)} was never measured: {LESS_SURE}"]
 
 
 def _planner(case: Case) -> _Planner:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tracetool.core.errors import BadInput
-from tracetool.forecast.case import COLUMNS, TEXTS
+from tracetool.forecast.case import COLUMNS, SETTINGS, TEXTS, read_settings
 
 #: Most values of one range, and most cases of a grid: more take minutes to price.
 _MOST_VALUES: Final = 2000
@@ -92,10 +92,23 @@ def expand(values: Mapping[str, Any]) -> tuple[list[dict[str, Any]], tuple[str, 
     unknown = sorted(set(values) - set(COLUMNS))
     if unknown:
         raise BadInput(f"{unknown[0]}: is not a value of a case", f"known: {', '.join(COLUMNS)}")
-    axes = {name: several(name, value) for name, value in values.items() if value is not None}
+    axes = {n: several(n, value) for n, value in values.items() if value is not None and n != SETTINGS}
+    settings = read_settings(values.get(SETTINGS) or {})
+    if both := sorted(set(settings) & set(axes)):
+        raise BadInput(f"set: {both[0]} is no number of a GPU", f"use the option or column {both[0]}")
+    axes |= {name: several(name, value) for name, value in settings.items()}
     varied = tuple(name for name, entries in axes.items() if len(entries) > 1)
     count = math.prod(len(entries) for entries in axes.values())
     if count > _MOST_CASES:
         sizes = " x ".join(f"{name} {len(axes[name])}" for name in varied)
         raise BadInput(f"{varied[0]}: {sizes} are {count} cases", f"ask for at most {_MOST_CASES}")
-    return [dict(zip(axes, one, strict=True)) for one in itertools.product(*axes.values())], varied
+    every = (dict(zip(axes, one, strict=True)) for one in itertools.product(*axes.values()))
+    return [_with_settings(one, settings) for one in every], varied
+
+
+def _with_settings(case: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a case with the numbers of the GPU it changes in one field."""
+    if not settings:
+        return case
+    changed = {name: case[name] for name in settings}
+    return {**{name: value for name, value in case.items() if name not in settings}, SETTINGS: changed}

@@ -12,6 +12,7 @@ import polars as pl
 from tracetool.core.arrays import Floats, Ints, Texts
 from tracetool.core.prediction import Prediction
 from tracetool.hardware.gpu import Gpu
+from tracetool.model.hypothetical import TIME_SPREAD, hypothetical_power, is_hypothetical
 from tracetool.model.predict import predict_rows
 from tracetool.replay.operator_tables import InputTable, read_table
 
@@ -73,6 +74,12 @@ class PricedPass:
         above = power * np.maximum(self.energy_j - self.base_j, 0.0)
         return replace(self, duration_s=self.duration_s * slower, energy_j=base + above, base_j=base)
 
+    def extrapolated(self, gpu: str) -> PricedPass:
+        """Return it for hardware nobody built that starts from a GPU: times are less sure."""
+        more = float(np.exp(TIME_SPREAD))
+        basis = np.full(len(self.basis), f"extrapolated from {gpu}")
+        return replace(self, low=self.low / more, high=self.high * more, basis=basis)
+
 
 def price(passes: Sequence[PassRows], *, ladder: bool = False) -> list[PricedPass]:
     """Return the rows of each pass priced at its clock, uncapped.
@@ -103,14 +110,14 @@ def _together(passes: Sequence[PassRows], *, ladder: bool) -> list[list[list[int
     """
     alike: dict[object, list[int]] = {}
     for place, one in enumerate(passes):
-        where = (one.gpu.name, one.mem_clock_mhz)
+        where = (id(one.gpu), one.mem_clock_mhz)
         rows = (place,) if ladder else (one.stack, tuple(tuple(row.items()) for row in one.rows))
         alike.setdefault((where, rows), []).append(place)
     tables: dict[object, list[list[int]]] = {}
     for places in alike.values():
         one = passes[places[0]]
         clocks = tuple(sorted({passes[place].clock_mhz for place in places}))
-        tables.setdefault((one.gpu.name, one.mem_clock_mhz, clocks), []).append(places)
+        tables.setdefault((id(one.gpu), one.mem_clock_mhz, clocks), []).append(places)
     return list(tables.values())
 
 
@@ -130,14 +137,16 @@ def _price(
     clocks = ladder_mhz(gpu, asked[0]) if ladder else np.array(asked, np.float64)
     table = operator_table([(one.rows, one.stack) for one in entries])
     predicted = predict_rows(
-        table.rows, gpu, clocks, mem_clock_mhz=entries[0].mem_clock_mhz, power_cap_w=_NO_CAP_W
-    )
+        table.rows, gpu, clocks, mem_clock_mhz=entries[0].mem_clock_mhz, power_cap_w=_NO_CAP_W,
+        power_calibration=hypothetical_power(gpu) if is_hypothetical(gpu) else None,
+    )  # fmt: skip
     ends = np.cumsum([len(one.rows) for one in entries])
     for same, one, end in zip(places, entries, ends.tolist(), strict=True):
         part = slice(end - len(one.rows), end)
         for place in same:
             at = slice(None) if ladder else slice(column := asked.index(passes[place].clock_mhz), column + 1)
-            yield place, _cut(predicted, table, part, passes[place].rows, at)
+            result = _cut(predicted, table, part, passes[place].rows, at)
+            yield place, result.extrapolated(gpu.name) if is_hypothetical(gpu) else result
 
 
 def operator_table(parts: Sequence[tuple[Sequence[Row], str]]) -> InputTable:

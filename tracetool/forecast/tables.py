@@ -13,12 +13,12 @@ import polars as pl
 
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike
-from tracetool.forecast.case import COLUMNS, TEXTS, WHOLE, read_case
+from tracetool.forecast.case import COLUMNS, SETTINGS, TEXTS, WHOLE, read_case
 from tracetool.forecast.explore import Explored, explored
 from tracetool.forecast.figures import Forecast, Part
-from tracetool.forecast.forecast import Outcome, forecast_cases
+from tracetool.forecast.forecast import LESS_SURE, Outcome, forecast_cases
 from tracetool.forecast.grid import expand
-from tracetool.hardware.load import load_gpu
+from tracetool.hardware.modified import with_numbers
 from tracetool.replay.operator_tables import load_table
 from tracetool.tables.schema import load_schema
 
@@ -104,7 +104,8 @@ def forecast_model(values: Mapping[str, Any], slowdown: float) -> Forecasts:
     if not varied:
         return forecast_one(cases[0])
     for case in cases:  # a slip of the pen is no case that cannot run
-        load_gpu(str(read_case(case).gpu))
+        asked = read_case(case)
+        with_numbers(str(asked.gpu), asked.set or {})
     outcomes = forecast_cases(cases)
     if all(outcome.forecast is None for outcome in outcomes):
         raise BadInput(f"none of {len(cases)} cases can be forecast; the first: {outcomes[0].error}")
@@ -112,13 +113,16 @@ def forecast_model(values: Mapping[str, Any], slowdown: float) -> Forecasts:
     gpus = [None if outcome.forecast is None else outcome.forecast.gpus for outcome in outcomes]
     grid = explored(_frame(shown, outcomes), gpus, varied, slowdown)
     name = Path(str(shown["model"][0])).name
-    return Forecasts(grid.frame, False, notes=grid.notes, title=name, grid=grid)
+    changed = (f"a GPU with changed numbers was never measured: {LESS_SURE}",) if values.get(SETTINGS) else ()
+    return Forecasts(grid.frame, False, notes=(*grid.notes, *changed), title=name, grid=grid)
 
 
 def _shown(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a case as a table shows them: numbers as numbers, the model by its name."""
     shown: dict[str, Any] = {}
-    for name, value in values.items():
+    flat = {**values, **(values.get(SETTINGS) or {})}
+    flat.pop(SETTINGS, None)
+    for name, value in flat.items():
         if name in TEXTS:
             shown[name] = value if isinstance(value, str) else _named(value)
             continue
@@ -141,8 +145,8 @@ def forecast_one(values: Mapping[str, Any]) -> Forecasts:
     if outcome.forecast is None or outcome.case is None:
         raise BadInput(outcome.error)
     case = outcome.case
-    shown = {k: v for k in COLUMNS if (v := getattr(case, k)) is not None}
-    shown["model"] = shown["model"] if isinstance(shown["model"], str) else _named(shown["model"])
+    given = {name: value for name in COLUMNS if (value := getattr(case, name)) is not None}
+    shown = _shown(given)
     frame = _frame(pl.DataFrame([shown]), [outcome])
     result = outcome.forecast
     return Forecasts(frame, True, _parts(result), result.facts, result.notes, _title(shown, result))
@@ -156,7 +160,8 @@ def _named(source: Any) -> str:
 
 def _title(case: Mapping[str, Any], result: Forecast) -> str:
     gpus = f"{result.gpus} x {case['gpu']}" if result.gpus > 1 else str(case["gpu"])
-    return f"{Path(str(case['model'])).name}, {case['mode']} on {gpus} at {result.clock_mhz:.0f} MHz"
+    changed = "".join(f", {name} {case[name]:g}" for name in case if name not in COLUMNS)
+    return f"{Path(str(case['model'])).name}, {case['mode']} on {gpus}{changed} at {result.clock_mhz:.0f} MHz"
 
 
 def _frame(cases: pl.DataFrame, outcomes: Sequence[Outcome]) -> pl.DataFrame:

@@ -19,9 +19,10 @@ from tracetool.hardware.peaks import read_peaks
 from tracetool.hardware.priors import prior_number
 from tracetool.hardware.voltage import VoltageCurve
 
-__all__ = ["build_gpu", "gpu_names", "load_gpu", "match_gpu"]
+__all__ = ["SECTIONS", "build_gpu", "gpu_document", "gpu_names", "load_gpu", "match_gpu"]
 
-_SECTIONS = ("compute", "clocks", "memory", "onchip", "link", "power", "voltage", "sensor")
+#: Sections of a GPU's file that hold numbers.
+SECTIONS = ("compute", "clocks", "memory", "onchip", "link", "power", "voltage", "sensor")
 
 #: Names a message lists in place of all of them.
 _NEAREST = 5
@@ -60,13 +61,14 @@ def load_gpu(name: str, *, part: str = "model") -> Gpu:
 
 
 @cache
-def _document(name: str) -> dict[str, Any]:
+def gpu_document(name: str) -> dict[str, Any]:
+    """Return the file of a GPU, parsed; not to be changed."""
     return tomllib.loads((resources.files(__package__) / "gpus" / f"{name}.toml").read_text("utf-8"))
 
 
 @cache
 def _read(name: str) -> Gpu:
-    return build_gpu(name, _document(name))
+    return build_gpu(name, gpu_document(name))
 
 
 def _link_ranks(numbers: Mapping[str, Number]) -> int:
@@ -90,7 +92,7 @@ def build_gpu(name: str, document: Mapping[str, Any]) -> Gpu:
     scope = document.get("scope", "model")
     segment = architecture.of_segment(where, str(document.get("segment", "")))
     numbers: dict[str, Number] = {}
-    for section in _SECTIONS:
+    for section in SECTIONS:
         for key, entry in document.get(section, {}).items():
             numbers[key] = read_number(where, f"{section}.{key}", entry)
         if scope == "model" and section in SHARED_SECTIONS:

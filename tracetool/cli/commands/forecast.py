@@ -69,6 +69,12 @@ def forecast(
     mem_clock: str | None = _values("--mem-clock", "Memory clock. [MHz]"),
     power_cap: str | None = _values("--power-cap", "Power cap; by default the GPU's limit. [W]"),
     host_us: str | None = _values("--host-us", "Time of a step while no kernel runs. [us]"),
+    settings: list[str] = typer.Option(
+        [],
+        "--set",
+        metavar="NAME=VALUE",
+        help="A number of the GPU, changed: sm_count=160, dram_gbs=3000:9000:1000; may repeat.",
+    ),
     slowdown: float = typer.Option(
         0.05,
         "--slowdown",
@@ -126,6 +132,7 @@ def forecast(
         mem_clock_mhz=mem_clock,
         power_cap_w=power_cap,
         host_us=host_us,
+        set=settings or None,
     )
     save(result, out)
     emit(result, as_json=as_json, quiet=quiet, written=[out])
