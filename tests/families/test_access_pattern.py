@@ -10,6 +10,7 @@ from tracetool.families.access_pattern import (
     CHUNK,
     PATTERNS,
     access_patterns,
+    block_rounds,
     chain,
     chunk_steps,
     kept_share,
@@ -92,6 +93,37 @@ def test_few_chunks_take_as_long_as_one_block_steps_through_its_own(gpu: str) ->
     assert few < 1.3 * one  # 16 times the work on other SMs
     assert many > 3.0 * few  # where memory sets the time
     assert seconds(_foreach(4, lists=3)) > 1.3 * seconds(_foreach(4))
+
+
+def _reduction(blocks: float, along_y: float = 1.0, outputs: int = 1) -> OperatorColumns:
+    stated = classify_names([
+        f"void at::native::reduce_kernel<{512 // outputs}, {outputs}, at::native::ReduceOp<float> >"
+    ])  # fmt: skip
+    numbers = {"blocks": blocks, "threads": 512.0, "grid_y": along_y, "out_vec": float(stated["out_vec"][0])}
+    numbers |= {"elements": 2048.0 * 512.0, "reads": 1.0, "writes": 0.0}
+    texts = {"dtype": "fp32", "shape_source": "grid", "access_pattern": stated["access_pattern"][0]}
+    return OperatorColumns(
+        np.array(["reduction"], dtype=object),
+        {k: np.array([v], dtype=np.float64) for k, v in numbers.items()}
+        | {k: np.array([v], dtype=object) for k, v in texts.items()},
+    )
+
+
+@pytest.mark.parametrize("gpu", ["v100-sxm2-16gb", "a100-sxm", "mi300x"])
+def test_a_reduction_takes_what_its_launch_tells(gpu: str) -> None:
+    sheet = load_gpu(gpu)
+
+    def seconds(rows: OperatorColumns) -> float:
+        return float(time_rows(rows, sheet, np.array([sheet.clock_boost_mhz])).duration_s[0, 0])
+
+    alone, sharing = seconds(_reduction(32.0)), seconds(_reduction(32.0, along_y=32.0))
+    assert sharing > alone + 1e-6  # the last block reads what the others left, and reduces it again
+    assert seconds(_reduction(32.0, outputs=4)) < alone  # four results of a thread are loaded at once
+    resident = sheet.sm_count * sheet.max_threads_per_sm / 512.0
+    assert block_rounds(_reduction(3.0 * resident), sheet).tolist() == [3.0]
+    assert seconds(_reduction(20.0 * resident)) > seconds(
+        _reduction(2.0 * resident)
+    )  # one round after another
 
 
 def test_a_launch_of_small_tensors_steps_no_further_than_they_reach() -> None:

@@ -4,13 +4,15 @@ Flat access loads several elements at once and computes one address for all of t
 in memory, or are spread over a larger one, PyTorch's ``elementwise_kernel`` divides each element's number by
 the size of every dimension to find its place in every tensor [1]_; casts pick the format of each load by a
 switch [2]_; concatenation does the division for its one result, in a loop of single elements [3]_; an index
-is read and checked on top.
+is read and checked on top. A reduction's blocks add up what their threads hold; where several share a result,
+the last of them adds up what the others left in memory [4]_.
 
 References
 ----------
 .. [1] pytorch/pytorch, ``aten/src/ATen/cuda/detail/OffsetCalculator.cuh``.
 .. [2] pytorch/pytorch, ``c10/core/DynamicCast.h``.
 .. [3] pytorch/pytorch, ``aten/src/ATen/native/cuda/Shape.cu``.
+.. [4] pytorch/pytorch, ``aten/src/ATen/native/cuda/Reduce.cuh``, ``ReduceConfig`` and ``global_reduce``.
 """
 
 from __future__ import annotations
@@ -82,6 +84,18 @@ def chain(rows: OperatorColumns, elements: Floats) -> Floats:
     """Return the elements a thread works through one after another, 0 where the launch is not known. (n,)"""
     threads = rows.number("blocks", 0.0) * rows.number("threads", 0.0)
     return np.divide(elements, threads, out=np.zeros(len(rows)), where=threads > 0)
+
+
+def block_rounds(rows: OperatorColumns, gpu: Gpu) -> Floats:
+    """Return how often the GPU fills with a kernel's blocks, 0 where the launch is not known. (n,) [1]"""
+    threads = np.clip(rows.number("threads", gpu.max_threads_per_sm), 1.0, gpu.max_threads_per_sm)
+    resident = np.clip(gpu.max_threads_per_sm / threads, 1.0, gpu.max_blocks_per_sm) * gpu.sm_count
+    return np.asarray(rows.number("blocks", 0.0) / resident)
+
+
+def shares_results(rows: OperatorColumns) -> Bools:
+    """Return which reductions have several blocks for a result: PyTorch lays them along the grid's y. (n,)"""
+    return np.asarray(np.isfinite(rows.number("out_vec")) & (rows.number("grid_y") > 1.0), dtype=np.bool_)
 
 
 def chunk_steps(rows: OperatorColumns, elements: Floats) -> Floats:

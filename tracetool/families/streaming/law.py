@@ -23,9 +23,11 @@ from tracetool.families.access_pattern import (
     TABLE,
     TREE,
     access_patterns,
+    block_rounds,
     chain,
     chunk_steps,
     kept_share,
+    shares_results,
     steps_of,
 )
 from tracetool.families.coefficients import read_coefficients, values_of
@@ -56,7 +58,12 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     issued = _operations(rows, pattern, c) * elements
     asked = issued / (gpu.lanes_per_clock_sm * gpu.sm_count)
     tree = pattern == TREE
-    waits = np.where(tree, c["chain_clk"] * chain(rows, elements), 0.0)
+    # blocks that follow others add up what their threads hold after them, those that share a result again
+    later = c["tree_clk"] * np.maximum(block_rounds(rows, gpu) - 1.0, 0.0)
+    # a thread that holds several results loads as many elements at once
+    loads = chain(rows, elements) / np.maximum(rows.number("out_vec", 1.0), 1.0)
+    waits = np.where(tree, c["chain_clk"] * loads + later, 0.0)
+    levels = np.where(shares_results(rows), 2.0, 1.0)
     # a block steps through its chunk alone: each step waits for its loads, lists one behind the other
     lists = rows.number("reads", 1.0) + rows.number("writes", 1.0)
     step_clk = c["chunk_clk"] + c["list_clk"] * lists
@@ -68,7 +75,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     return replace(
         made,
         fixed_s=np.where(pattern == TABLE, made.fixed_s, c["named_launch_us"] * 1e-6),
-        serial_cycles=made.serial_cycles + np.where(tree, c["tree_clk"], first),
+        serial_cycles=made.serial_cycles + np.where(tree, c["tree_clk"] * levels, first),
         core_cycles=made.core_cycles + asked + waits,
         memory_s=made.memory_s * (1.0 - found),
         work=replace(work, int_ops=work.int_ops + _DATA["issue"]["integer_share"].value * issued),
