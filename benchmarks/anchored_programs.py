@@ -26,6 +26,8 @@ ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else "../shared/data")
 WANT = sys.argv[2] if len(sys.argv) > 2 else ""
 #: A cap slowed a program that takes this much longer than without. [1]
 SLOWED = 1.02
+#: A cap held the power of a program that draws less than this share of what it draws without. [1]
+HELD = 0.97
 QUANTITIES = ("time", "power", "energy")
 
 
@@ -215,7 +217,9 @@ def under_caps(of: CapSet) -> pl.DataFrame:
         energy=pl.col("duration_us") * pl.col("power_w") * 1e-3,
     )
     highest = rows.sort("cap_w").group_by("kernel", "clock_mhz").last()
-    rows = rows.join(highest.select("kernel", "clock_mhz", free="time"), on=["kernel", "clock_mhz"])
+    rows = rows.join(
+        highest.select("kernel", "clock_mhz", free="time", free_power="power"), on=["kernel", "clock_mhz"]
+    )
     rows = rows.join(anchors.select("kernel", t0="duration_us", p0="power_w"), on="kernel")
     anchor = (pl.col("cap_w") == pl.col("cap_w").max().over("kernel")) & (pl.col("clock_mhz") == of.top_mhz)
     return rows.filter(~anchor)
@@ -240,17 +244,25 @@ def cap_controls(bound: pl.DataFrame) -> dict[str, pl.DataFrame]:
     }
 
 
+def _called(rows: pl.DataFrame) -> str:
+    return f"{100 * float(rows['throttled'].mean() or 0.0):.0f} % of {rows.height}"
+
+
 def judge_caps(of: CapSet) -> None:
     """Print a set over caps: all rows, and the ones a cap slowed."""
     rows = under_caps(of)
     slowed = pl.col("time") > SLOWED * pl.col("free")
-    bound, others = rows.filter(slowed), rows.filter(~slowed)
+    bound = rows.filter(slowed)
     none = rows.clear().select("kernel", "clock_mhz")
     print(f"{of.name} ({of.gpu}), {rows['kernel'].n_unique()} programs, {rows.height} rows")
     line("all rows", figures(rows, none), None)
     line(f"{bound.height} rows a cap slowed", figures(bound, none), None)
-    called, wrongly = (100 * float(part["throttled"].mean() or 0.0) for part in (bound, others))
-    print(f"  called throttled: {called:.0f} % of the slowed, {wrongly:.0f} % of the others")
+    lower = pl.col("power") < pl.col("free_power") / SLOWED
+    held = pl.col("power") < HELD * pl.col("free_power")
+    for label, was in (("longer", slowed), ("longer at less power", slowed & lower), ("held", held)):
+        print(f"  called throttled of {label} rows: {_called(rows.filter(was))}", end=";  ")
+        print(f"of the others: {_called(rows.filter(~was))}")
+    print(f"  called throttled of rows neither longer nor held: {_called(rows.filter(~slowed & ~held))}")
     for name, control in cap_controls(bound).items():
         line(name, figures(control, none), None)
 

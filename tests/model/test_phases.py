@@ -8,6 +8,7 @@ import pytest
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Prediction
 from tracetool.hardware.load import load_gpu
+from tracetool.model.phases import PhaseCurves, programs_under_cap
 from tracetool.model.predict import predict_rows
 
 GPU = load_gpu("a100-pcie-40gb")
@@ -66,3 +67,33 @@ def test_an_idle_program_keeps_its_time_under_any_cap() -> None:
     low = _capped(_program(45.0), 150.0)
     assert low.timing.duration_s[0, 0] == pytest.approx(30.0)
     assert not low.throttled.any()
+
+
+def test_a_cap_counts_as_throttling_from_what_two_runs_differ_by() -> None:
+    for cap_w in np.arange(250.0, 95.0, -10.0):
+        free, capped = _capped(_program(150.0), 250.0), _capped(_program(150.0), cap_w)
+        longer = capped.timing.duration_s[0, 0] / free.timing.duration_s[0, 0]
+        weaker = capped.power_w[0, 0] / free.power_w[0, 0]
+        assert bool(capped.throttled[0, 0]) == bool(longer >= 1.02 or weaker <= 0.97)
+
+
+def test_a_program_at_its_limit_was_clipped_when_measured() -> None:
+    clock = np.linspace(700.0, 1400.0, 71)
+    ones = np.ones((2, len(clock)))
+    waiting = 40.0 * ones
+    mean = np.array([[120.0], [240.0]])
+    curves = PhaseCurves(
+        clock, 1400.0 / clock * ones, np.zeros(2), 40.0 + (mean - 40.0) * (clock / 1400.0) ** 3, waiting,
+        np.array([70, 70]),
+    )  # fmt: skip
+    free = programs_under_cap(curves, np.array([70]), 250.0, 250.0)
+    assert not free.throttled.any()
+    assert free.longer == pytest.approx(1.0)
+    assert free.weaker == pytest.approx(1.0)
+    # at 240 of 250 W the busy phases asked for more, so the same cap leaves them less of the way to go
+    tight = programs_under_cap(curves, np.array([70]), 200.0, 250.0)
+    waits = tight.longer[0, 1, 0]
+    steady = tight.longer[-1, 1, 0]
+    assert tight.throttled[:, 1].all()
+    assert 1.0 < waits < steady * 1.25
+    assert (tight.weaker[:, 1, 0] * 240.0 <= 200.0 + 1e-9).all()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -16,11 +17,23 @@ from tracetool.model.power import PowerParts
 
 #: Share of a program's time in which it is busy, one case each; a mean power does not say which, so each
 #: counts the same.
-_BUSY_SHARE = tuple(sorted(prior_table("phases.busy_share").values()))
+_BUSY_SHARE: Final = tuple(sorted(prior_table("phases.busy_share").values()))
 #: Norm in which waiting and busy time overlap: 1 would be one after the other, large both at once.
-_OVERLAP = prior_number("phases.overlap")
-#: A row counts as throttled if at least this share of the cases is. [1] By definition: more likely than not.
-_LIKELY = 1 / 2
+_OVERLAP: Final = prior_number("phases.overlap")
+#: Most power that busy phases ask for, over the limit the GPU was measured under.
+_MOST_DEMAND: Final = prior_number("phases.most_demand")
+#: Power of the clock by which what busy phases draw falls faster than the program's mean.
+_STEEPER: Final = prior_number("phases.steeper")
+#: Spread of ln time over what the cap adds to it.
+_SLOWDOWN_SD: Final = prior_number("phases.slowdown_sd")
+#: Spread of ln power over what the cap takes from it.
+_WEAKER_SD: Final = prior_number("phases.weaker_sd")
+#: A program counts as throttled if its cap makes it longer by this factor or leaves it less of its power than
+#: that: less, nobody can tell from two runs.
+_LONGER: Final = 1.0 + prior_table("phases.apart")["time"]
+_WEAKER: Final = 1.0 - prior_table("phases.apart")["power"]
+#: Clocks at which phases are laid out at most. [1] By definition of that search: its grid.
+_GRID: Final = 128
 
 #: Timing and energy of the chosen rows at clocks of shape (r, c).
 At = Callable[[Ints, Floats], tuple[Timing, PowerParts]]
@@ -35,11 +48,12 @@ class Governed:
     clock_mhz : array, shape (n, c)
         Clock of the busy phases. [MHz]
     throttled : array of bool, shape (n, c)
-        Where that is below the requested one.
+        Kernels: where that is below the requested one. Programs: where the cap changes time or power by more
+        than two runs of one program differ.
     timing, parts
         Time and energy there.
     time_sd, power_sd : array, shape (n, c)
-        Spread of ln time and ln power over what the busy share may be; 0 where no cap binds. [1]
+        Spread of ln time and ln power over what the phases may be; 0 where no cap binds. [1]
     """
 
     clock_mhz: Floats
@@ -54,32 +68,6 @@ class Governed:
         return replace(self.timing, low=low, high=high)
 
 
-def busy_shares(anchor: Anchor | None, base_w: Floats, limit_w: float) -> Floats:
-    r"""Return the shares of its time in which each row may be busy, one column a case. Shape (n, k).
-
-    .. math:: b_k = \max\left(b, \frac{\bar P - P_w}{C_0 - P_w}\right)
-
-    A program alternates busy and waiting phases; its busy power follows from its mean :math:`\bar P` and
-    the waiting power :math:`P_w`, and was at most the limit :math:`C_0` of the GPU it was measured on. A
-    kernel, and a row without a measured power, is busy throughout.
-
-    Parameters
-    ----------
-    anchor : Anchor, optional
-        The measurements of n rows.
-    base_w : array, shape (n,)
-        Power with nothing running at each row's measured clock. [W]
-    limit_w : float
-        Power that the governor held the measured GPU to. [W]
-    """
-    if anchor is None or not (programs := anchor.programs()).any():
-        return np.ones((len(base_w), 1))
-    measured = np.where(programs, anchor.power_w, 1.0)
-    least = np.clip((measured - base_w) / np.maximum(limit_w - base_w, 1e-9), 0.0, 1.0)
-    shares = np.maximum(np.asarray(_BUSY_SHARE)[None, :], least[:, None])
-    return np.where(programs[:, None], shares, 1.0)
-
-
 def govern(
     at: At,
     free: tuple[Timing, PowerParts],
@@ -88,17 +76,10 @@ def govern(
     cap_w: float,
     *,
     groups: LoopGroups,
-    busy: Floats,
+    anchor: Anchor | None = None,
+    measured_cap_w: float = np.inf,
 ) -> Governed:
-    r"""Return rows under a power cap that acts on their busy phases.
-
-    The clock :math:`f_b` of the busy phases is the highest whose busy power is allowed,
-
-    .. math:: P_w(f_b) + \frac{P(f_b) - P_w(f_b)}{b} \le C
-
-    and only they take longer: :math:`T = T_0 ((1 - b^p) + (b\, m(f_b) / m(f_0))^p)^{1/p}` with m the time
-    that moves with a clock. Some waiting is hidden by work that takes longer (p = 2: host and GPU overlap
-    in part). Counts cost what they cost at :math:`f_b`; the base is that of each phase's own clock.
+    """Return rows under a power cap: kernels by their mean power, programs by their busy phases.
 
     Parameters
     ----------
@@ -114,54 +95,218 @@ def govern(
         Power the governor settles at. [W]
     groups : LoopGroups
         Rows that share a clock.
-    busy : array, shape (n, k)
-        What the busy share may be; see :func:`busy_shares`.
+    anchor : Anchor, optional
+        The measurements; programs among them have phases, see :func:`programs_under_cap`.
+    measured_cap_w : float
+        Power that the governor held the measured GPU to. [W]
     """
-    timing, parts = free
-    cases = [_one_case(at, free, requested_mhz, supported_mhz, cap_w, groups, share) for share in busy.T]
-    if len(cases) == 1:
-        return cases[0]
-    nothing = np.zeros_like(timing.duration_s)
-    if not any(case.throttled.any() for case in cases):
-        return cases[0]
-    log_time = np.log([np.maximum(case.timing.duration_s, 1e-15) for case in cases])
-    log_energy = np.log([np.maximum(case.parts.total(), 1e-15) for case in cases])
-    changed = np.any([case.throttled for case in cases], axis=0)
-    middle = cases[len(cases) // 2]
-    duration = np.where(changed, np.exp(log_time.mean(0)), timing.duration_s)
-    energy = np.where(changed, np.exp(log_energy.mean(0)), parts.total())
-    factor = energy / np.maximum(middle.parts.total(), 1e-15)
-    return Governed(
-        clock_mhz=np.mean([case.clock_mhz for case in cases], axis=0),
-        throttled=np.mean([case.throttled for case in cases], axis=0) >= _LIKELY,
-        timing=replace(middle.timing, duration_s=duration),
-        parts=replace(middle.parts, joules={k: v * factor for k, v in middle.parts.joules.items()}),
-        time_sd=np.where(changed, log_time.std(0), nothing),
-        power_sd=np.where(changed, (log_energy - log_time).std(0), nothing),
+    rows = np.arange(len(free[0].duration_s))
+    steady = _steady(at, free, requested_mhz, supported_mhz, cap_w, groups)
+    programs = rows[:0] if anchor is None else np.flatnonzero(anchor.programs())
+    if not programs.size:
+        return steady
+    assert anchor is not None
+    grid_mhz = phase_clocks(supported_mhz, np.append(requested_mhz, anchor.clock_mhz[programs]))
+    grid_timing, grid_parts = at(programs, np.broadcast_to(grid_mhz, (len(programs), len(grid_mhz))).copy())
+    curves = PhaseCurves(
+        grid_mhz,
+        grid_timing.duration_s,
+        grid_timing.fixed_s,
+        grid_parts.total() / np.maximum(grid_timing.duration_s, 1e-15),
+        grid_parts.joules["base"] / np.maximum(grid_timing.duration_s, 1e-15),
+        np.searchsorted(grid_mhz, anchor.clock_mhz[programs] - 1e-6),
+    )
+    places = np.searchsorted(grid_mhz, requested_mhz - 1e-6)
+    phases = programs_under_cap(curves, places, cap_w, measured_cap_w)
+    return _with_phases(at, free, steady, programs, phases)
+
+
+def phase_clocks(supported_mhz: Floats, wanted_mhz: Floats) -> Floats:
+    """Return at most about ``_GRID`` supported clocks, with the wanted ones among them. [MHz]"""
+    step = max(1, len(supported_mhz) // _GRID)
+    return np.unique(np.concatenate([supported_mhz[::-1][::step], wanted_mhz]))
+
+
+@dataclass(frozen=True)
+class PhaseCurves:
+    """Programs over clocks, as if each ran there from start to end: n programs, g clocks.
+
+    Parameters
+    ----------
+    clock_mhz : array, shape (g,), rising
+        The clocks. [MHz]
+    duration_s, power_w, waiting_w : array, shape (n, g)
+        Time, mean power, and the power with nothing running. [s], [W], [W]
+    fixed_s : array, shape (n,)
+        Part of the time that no clock moves. [s]
+    measured : array of int, shape (n,)
+        Place of each program's measured clock.
+    """
+
+    clock_mhz: Floats
+    duration_s: Floats
+    fixed_s: Floats
+    power_w: Floats
+    waiting_w: Floats
+    measured: Ints
+
+
+@dataclass(frozen=True)
+class PhasesUnderCap:
+    """Programs under a cap by case of the busy share; (k, n, c) each.
+
+    ``longer`` and ``weaker`` are time and mean power over those at the same clock without the cap.
+    """
+
+    clock_mhz: Floats
+    throttled: Bools
+    longer: Floats
+    weaker: Floats
+
+
+def programs_under_cap(
+    curves: PhaseCurves, requested: Ints, cap_w: float, measured_cap_w: float
+) -> PhasesUnderCap:
+    r"""Return what a cap changes of programs that alternate busy and waiting phases.
+
+    A program busy a share b of its time asks for a busy power of, at its measured clock,
+
+    .. math:: D = \min\left(W + \frac{\bar P - W}{b}, d\, C_0\right)
+
+    with :math:`\bar P` its mean power, W the waiting power, and :math:`C_0` the cap it was measured under.
+    If D is above :math:`C_0`, its busy phases were clipped when it was measured: they ran at the highest
+    clock :math:`f_0` with
+
+    .. math:: P_b(f) = W(f) + (D - W) \frac{P(f) - W(f)}{\bar P - W} (f / f_m)^s \le C_0
+
+    and the share of its time they then took is :math:`b_0 = (\bar P - W) / (P_b(f_0) - W(f_0))`. Under a cap
+    C they run at the highest clock :math:`f_b` with :math:`P_b(f_b) \le C`, and the program takes
+
+    .. math:: T = T_0 \left((1 - b_0^p) + (b_0\, m(f_b) / m(f_0))^p\right)^{1/p}
+
+    with m the time that moves with a clock: waiting hides some of the longer work. Its energy is that of the
+    work at :math:`f_b` and of each phase's own waiting power. A cap makes no program faster, nor its power
+    higher.
+
+    Parameters
+    ----------
+    curves : PhaseCurves
+        n programs over g clocks.
+    requested : array of int, shape (c,)
+        Places of the clocks asked for.
+    cap_w, measured_cap_w : float
+        C and :math:`C_0`. [W]
+    """
+    cases = [_one_case(curves, requested, cap_w, measured_cap_w, share) for share in _BUSY_SHARE]
+    return PhasesUnderCap(
+        *(np.asarray([getattr(c, f) for c in cases]) for f in PhasesUnderCap.__annotations__)
     )
 
 
 def _one_case(
+    curves: PhaseCurves, requested: Ints, cap_w: float, measured_cap_w: float, share: float
+) -> PhasesUnderCap:
+    """Return the programs as if each were busy a given share of its time; (n, c) each."""
+    rows = np.arange(len(curves.measured))
+    mean_w, waiting_w = (a[rows, curves.measured] for a in (curves.power_w, curves.waiting_w))
+    work_w = np.maximum(mean_w - waiting_w, 1e-9)
+    most_w = np.maximum(_MOST_DEMAND * measured_cap_w, mean_w)
+    demand_w = np.minimum(waiting_w + work_w / share, most_w) - waiting_w
+    relative = np.maximum(curves.power_w - curves.waiting_w, 1e-9) / work_w[:, None]
+    steeper = (curves.clock_mhz / curves.clock_mhz[curves.measured][:, None]) ** _STEEPER
+    busy_w = curves.waiting_w + demand_w[:, None] * relative * steeper
+    start = np.minimum(_highest(busy_w <= max(measured_cap_w, 0.0)), curves.measured)
+    start_w = busy_w[rows, start] - curves.waiting_w[rows, start]
+    fixed = curves.fixed_s
+    moving = np.maximum(curves.duration_s - fixed[:, None], 1e-15)
+    whole = curves.duration_s[rows, curves.measured]
+    busy = np.clip(np.minimum(work_w / np.maximum(start_w, 1e-9), 1.0 - fixed / whole), 0.0, 1.0)
+    work_j = relative * steeper * curves.duration_s
+
+    limit_w = min(cap_w, measured_cap_w)
+    unclipped = np.minimum(requested[None, :], start[:, None])
+    place = np.minimum(_highest(busy_w <= limit_w)[:, None], unclipped)
+    at = rows[:, None]
+    slower = moving[at, place] / moving[rows, start][:, None]
+    longer = ((1.0 - busy**_OVERLAP)[:, None] + (busy[:, None] * slower) ** _OVERLAP) ** (1 / _OVERLAP)
+    time = whole[:, None] * longer
+    working = np.minimum((whole * busy)[:, None] * slower, time)
+    work = (work_w * whole / work_j[rows, start])[:, None] * work_j[at, place]
+    waiting = curves.waiting_w[at, requested[None, :]] * (time - working)
+    power = (work + waiting + curves.waiting_w[at, place] * working) / time
+    throttled = place < unclipped
+    return PhasesUnderCap(
+        curves.clock_mhz[np.where(throttled, place, requested[None, :])],
+        throttled,
+        np.where(throttled, np.maximum(time / curves.duration_s[:, requested], 1.0), 1.0),
+        np.where(throttled, np.minimum(power / curves.power_w[:, requested], 1.0), 1.0),
+    )
+
+
+def _highest(allowed: Bools) -> Ints:
+    """Return the place of the last allowed clock of each row, the first where none is. (n,)"""
+    last = allowed.shape[1] - 1 - np.argmax(allowed[:, ::-1], axis=1)
+    return np.asarray(np.where(allowed.any(axis=1), last, 0))
+
+
+def _with_phases(
+    at: At, free: tuple[Timing, PowerParts], steady: Governed, programs: Ints, phases: PhasesUnderCap
+) -> Governed:
+    """Return governed rows with the programs among them by their phases: the geometric mean of the cases."""
+    timing, parts = free
+    slowed = phases.throttled.any(axis=0)
+    log_time, log_power = np.log(phases.longer), np.log(phases.weaker)
+    duration_factor, power_factor = np.exp(log_time.mean(axis=0)), np.exp(log_power.mean(axis=0))
+    clock = phases.clock_mhz.mean(axis=0)
+    slow, slow_parts = at(programs, clock)
+    duration = timing.duration_s[programs] * duration_factor
+    energy = parts.total()[programs] * duration_factor * power_factor
+    scale = energy / np.maximum(slow_parts.total(), 1e-15)
+    of_programs = {
+        "clock_mhz": clock,
+        "throttled": slowed & ((duration_factor >= _LONGER) | (power_factor <= _WEAKER)),
+        "time_sd": np.where(
+            slowed, np.hypot(log_time.std(axis=0), _SLOWDOWN_SD * log_time.mean(axis=0)), 0.0
+        ),
+        "power_sd": np.where(
+            slowed, np.hypot(log_power.std(axis=0), _WEAKER_SD * log_power.mean(axis=0)), 0.0
+        ),
+    }
+    columns = {name: getattr(steady, name).copy() for name in of_programs}
+    for name, values in of_programs.items():
+        columns[name][programs] = values
+    times = {name: getattr(steady.timing, name).copy() for name in ("duration_s", "core_s", "memory_s")}
+    for name, values in times.items():
+        values[programs] = duration if name == "duration_s" else getattr(slow, name)
+    joules = {name: values.copy() for name, values in steady.parts.joules.items()}
+    for name, values in joules.items():
+        values[programs] = np.where(slowed, slow_parts.joules[name] * scale, parts.joules[name][programs])
+    return replace(
+        steady,
+        timing=replace(steady.timing, **times),
+        parts=replace(steady.parts, joules=joules),
+        **columns,
+    )
+
+
+def _steady(
     at: At,
     free: tuple[Timing, PowerParts],
     requested_mhz: Floats,
     supported_mhz: Floats,
     cap_w: float,
     groups: LoopGroups,
-    busy: Floats,
 ) -> Governed:
-    """Return the rows under the cap if each is busy a given share of its time, shape (n,)."""
+    """Return the rows under the cap as if each drew its mean power throughout."""
     timing, parts = free
+    everyone = np.arange(len(timing.duration_s))
 
-    def busy_cost(rows: Ints, row_timing: Timing, row_parts: PowerParts) -> tuple[Floats, Floats]:
-        waiting = row_parts.joules["base"]
-        work = (row_parts.total() - waiting) / np.maximum(busy[rows], 1e-3)[:, None]
-        return waiting + work, row_timing.duration_s
+    def cost(row_timing: Timing, row_parts: PowerParts) -> tuple[Floats, Floats]:
+        return row_parts.total(), row_timing.duration_s
 
-    everyone = np.arange(len(busy))
     settled = clocks_under_cap(
-        lambda rows, clocks: busy_cost(rows, *at(rows, clocks)),
-        busy_cost(everyone, timing, parts),
+        lambda rows, clocks: cost(*at(rows, clocks)),
+        cost(timing, parts),
         requested_mhz,
         supported_mhz,
         cap_w,
@@ -169,28 +314,6 @@ def _one_case(
     )
     nothing = np.zeros_like(timing.duration_s)
     throttled = settled < requested_mhz[None, :]
-    if not throttled.any():
-        return Governed(settled, throttled, timing, parts, nothing, nothing)
-    slow, slow_parts = at(everyone, settled)
-    if (busy >= 1.0).all():
-        return Governed(settled, throttled, slow, slow_parts, nothing, nothing)
-    fixed = timing.fixed_s[:, None]
-    moving = np.maximum(timing.duration_s - fixed, 1e-15)
-    share = np.minimum(busy[:, None], moving / np.maximum(timing.duration_s, 1e-15))
-    longer = np.maximum(slow.duration_s - fixed, 1e-15) / moving
-    duration = timing.duration_s * ((1.0 - share**_OVERLAP) + (share * longer) ** _OVERLAP) ** (
-        1.0 / _OVERLAP
-    )
-    busy_s = np.minimum(timing.duration_s * share * longer, duration)
-    waiting_w = parts.joules["base"] / np.maximum(timing.duration_s, 1e-15)
-    slow_w = slow_parts.joules["base"] / np.maximum(slow.duration_s, 1e-15)
-    phased = throttled & (busy < 1.0)[:, None]
-    base = np.where(phased, slow_w * busy_s + waiting_w * (duration - busy_s), slow_parts.joules["base"])
-    return Governed(
-        settled,
-        throttled,
-        replace(slow, duration_s=np.where(phased, duration, slow.duration_s)),
-        replace(slow_parts, joules={**slow_parts.joules, "base": base}),
-        nothing,
-        nothing,
-    )
+    if throttled.any():
+        timing, parts = at(everyone, settled)
+    return Governed(settled, throttled, timing, parts, nothing, nothing.copy())

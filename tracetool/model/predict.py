@@ -24,7 +24,7 @@ from tracetool.model.intervals import with_intervals
 from tracetool.model.operands import as_measured, content_sd
 from tracetool.model.operating_point import loop_groups
 from tracetool.model.own_kernels import with_own_kernels
-from tracetool.model.phases import busy_shares, govern
+from tracetool.model.phases import govern
 from tracetool.model.power import PowerParts, anchored_parts, power_parts
 from tracetool.model.power_calibration import PowerCalibration
 from tracetool.model.power_files import power_calibration_of
@@ -92,12 +92,6 @@ class _Workload:
         return idle_power_w(
             self.gpu, clock_mhz, self.power, memory_share=(self.mem_clock_mhz or usual) / usual
         )
-
-    def measured_base_w(self, clock_mhz: Floats) -> Floats:
-        """Return the power with nothing running at each row's measured clock, else at the first asked. [W]"""
-        first = np.full((len(self.rows), 1), clock_mhz[0])
-        start = first if self.anchor is None else self.anchor.start_clock(first)
-        return idle_power_w(self.gpu, start[:, 0], self.power)
 
     def _parts(self, timing: Timing, clock_mhz: Floats, mem_clock_mhz: float | None) -> PowerParts:
         usual = np.full(len(self.rows), self.gpu.memory_clock_mhz)
@@ -290,7 +284,8 @@ def predict_rows(
         gpu.supported_clocks_mhz(),
         power.cap_share * limit_w,
         groups=loop_groups(timing.duration_s, launches),
-        busy=busy_shares(start, workload.measured_base_w(reached), measured_limit_w),
+        anchor=start,
+        measured_cap_w=measured_limit_w,
     )
     if launches is None and governed.throttled.any():
         governed = replace(governed, parts=governed.parts.at_most(power.cap_share * limit_w, governed.timing))

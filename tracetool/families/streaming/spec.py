@@ -22,7 +22,7 @@ ELEMENTWISE = Family(
             "pointwise",
             "add addition sub subtract mul multiply div divide axpy saxpy daxpy axpby scal scale "
             "relu gelu silu sigmoid tanh softplus hardsigmoid hardswish mish selu elu celu activation "
-            "swiglu elementwise pointwise triad vecadd "
+            "swiglu elementwise pointwise triad babelstream vecadd "
             "vectoradd vector_add vec_add exp sqrt square saxpby waxpby map apply bias fma update "
             "increment inc clamp abs threshold mandelbrot blend ax vadd plus minus",
         ),
