@@ -97,7 +97,7 @@ def _operator(replays: RunReplay, j: int, _: PredictedRun) -> pl.DataFrame:
 
 def _iteration(replays: RunReplay, j: int, _: PredictedRun) -> pl.DataFrame:
     run = replays.run
-    kernels = run.table("kernels", ["launch_ns", "signature"])
+    kernels = run.table("kernels", ["launch_ns", "signature", "process"])
     return iterations(run.table("ranges"), run.table("operators"), kernels, replays.costs(j))
 
 

@@ -194,10 +194,9 @@ def activity_names(run: Run, kernels: pl.DataFrame, key: str, depth: int | None 
             placed.select("range", "name"), on="range", how="left", maintain_order="left"
         )
         return joined["name"].fill_null(NONE).alias(key)
-    launches = kernels.select("launch_ns", "signature")
-    number, names = named_steps(run.table("ranges"), launches)
+    number, names = named_steps(run.table("ranges"), kernels)
     if number is None:
-        number, names = named_steps(run.table("operators"), launches)
+        number, names = named_steps(run.table("operators"), kernels)
     if number is None:
         raise BadInput.in_file(
             run.path, "holds no named steps", "mark them: record_function, NVTX or roctx ranges"

@@ -64,26 +64,58 @@ def _per_iteration(number: Ints, names: list[str], costs: Costs) -> pl.DataFrame
 
 
 def named_steps(rows: pl.DataFrame, kernels: pl.DataFrame) -> tuple[Ints | None, list[str]]:
-    """Number each activity by the step in whose time it was launched, on whatever thread."""
+    """Number each activity by the step in whose time it was launched, on whatever thread of its process.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        The ``ranges`` or ``operators`` table of a run.
+    kernels : DataFrame, shape (n, columns)
+        ``launch_ns`` and, where several processes ran, ``process``.
+
+    Returns
+    -------
+    number : array of int, shape (n,) or None
+        -1 outside any step; None where nothing was launched in one.
+    names : list of str
+        Name of each number. Steps of one name of several processes (ranks) are one.
+    """
     end = pl.col("start_ns") + pl.col("duration_ns")
+    process = pl.col("process") if "process" in rows.columns else pl.lit(None, dtype=pl.Int64)
     steps = (
         rows.filter(pl.col("name").str.contains(STEP) & (pl.col("duration_ns") > 0))
-        .with_columns(pl.col("name").str.replace(NUMBER, "").alias("stem"))
+        .with_columns(pl.col("name").str.replace(NUMBER, "").alias("stem"), process.alias("process"))
         .sort("start_ns")
         # One step seen on several threads counts once.
-        .filter((pl.col("start_ns") >= end.shift(1).over("name")).fill_null(value=True))
+        .filter((pl.col("start_ns") >= end.shift(1).over("process", "name")).fill_null(value=True))
     )
     if not steps.height:
         return None, []
     # Epochs hold iterations: the finest loop counts.
     stems = steps["stem"].value_counts(sort=True)
-    steps = steps.filter(pl.col("stem") == stems["stem"][0])
+    steps = steps.filter(pl.col("stem") == stems["stem"][0]).with_columns(
+        pl.int_range(pl.len()).over("process", "name").alias("turn")
+    )
+    numbers = steps.select("name", "turn").unique(maintain_order=True).with_row_index("number")
+    steps = steps.join(numbers, on=["name", "turn"], how="left", maintain_order="left")
+    launch = kernels["launch_ns"].fill_null(np.iinfo(np.int64).min).to_numpy()
+    number = _placed(steps.unique("number", keep="first", maintain_order=True), launch)
+    processes = steps["process"].drop_nulls().unique().sort().to_list()
+    if len(processes) > 1 and "process" in kernels.columns:
+        of_process = kernels["process"].fill_null(-1).to_numpy()
+        for one in processes:
+            own = np.flatnonzero(of_process == one)
+            number[own] = _placed(steps.filter(pl.col("process") == one), launch[own])
+    return (number, numbers["name"].to_list()) if (number >= 0).any() else (None, [])
+
+
+def _placed(steps: pl.DataFrame, launch_ns: Ints) -> Ints:
+    """Return the number of the step around each launch, -1 for none."""
     start = steps["start_ns"].to_numpy()
     end = start + steps["duration_ns"].to_numpy()
-    launch = kernels["launch_ns"].fill_null(np.iinfo(np.int64).min).to_numpy()
-    at = np.searchsorted(start, launch, side="right") - 1
-    number = np.where((at >= 0) & (launch < end[np.maximum(at, 0)]), at, -1)
-    return (number, steps["name"].to_list()) if (number >= 0).any() else (None, [])
+    at = np.searchsorted(start, launch_ns, side="right") - 1
+    inside = (at >= 0) & (launch_ns < end[np.maximum(at, 0)])
+    return np.where(inside, steps["number"].cast(pl.Int64).to_numpy()[np.maximum(at, 0)], -1)
 
 
 def _repeating(signature: pl.Series) -> tuple[Ints | None, list[str]]:

@@ -1,0 +1,239 @@
+"""Invented training jobs whose joules are known by module, range, step and rank; nothing imports the tool.
+
+Each rank has a GPU and a power sensor of its own. Kernels of one kind differ by 2 % in power from launch to
+launch, kinds by up to a factor of two.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tests.measure.board import Steps
+from tests.measure.jobs import sensor_log
+from tests.sources.makers import EPOCH_NS, kineto_document
+
+Array = NDArray[np.float64]
+ENGINE = "autograd::engine::evaluate_function"
+LAYERS = 3
+#: Part of a layer, its kernel and its time. [ms]
+FORWARD = (
+    ("Norm_*[0]", "norm", 0.8), ("Attention_*.Linear_*[0]", "gemm_qkv", 3.1), ("Attention_*", "flash", 2.6),
+    ("Attention_*.Linear_*[1]", "gemm_proj", 1.9), ("Norm_*[1]", "norm", 0.8),
+    ("Mlp_*.Linear_*[0]", "gemm_up", 4.2), ("Mlp_*", "gelu", 1.3), ("Mlp_*.Linear_*[1]", "gemm_down", 4.0),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Board:
+    """A GPU and its sensor's class, as ``tests.measure.jobs`` numbers them."""
+
+    name: str  # as profilers write it
+    field: str  # as nvidia-smi calls its power
+    kind: int
+    limit_w: float
+
+
+@dataclass(frozen=True)
+class GroupedJob:
+    """A trace, its power log and the joules of everything it names."""
+
+    document: dict[str, Any]
+    log: str
+    energy_j: dict[str, dict[str, float]]  # by key, by name
+    gain: Array  # of each rank's sensor
+    offset_w: Array
+
+
+class _Host:
+    """Events of one rank, written as they happen; times in microseconds."""
+
+    def __init__(self, rank: int, random: np.random.Generator, scale: float) -> None:
+        self.pid, self.rank, self.random, self.scale = 9 + rank, rank, random, scale
+        self.now_us = 1e6
+        self.events: list[dict[str, Any]] = []
+        self.start: list[float] = []
+        self.end: list[float] = []
+        self.labels: list[tuple[str, str, str, str]] = []  # kernel, module, range, step
+        self.range, self.step, self.sequence, self.number = "(none)", "(none)", 0, 1000 * rank
+
+    def event(self, cat: str, name: str, start: float, end: float, **args: Any) -> None:
+        pid, tid = (self.rank, 7) if cat == "kernel" else (self.pid, self.pid)
+        span = {"ts": round(start, 3), "dur": round(end - start, 3)}
+        self.events.append(
+            {"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, **span, "args": args}
+        )
+
+    def launch(self, kernel: str, module: str, time_ms: float) -> None:
+        length = 1e3 * self.scale * time_ms * np.exp(self.random.normal(0.0, 0.05))
+        call, start = self.now_us + 2.0, self.now_us + 9.0
+        end = start + length
+        self.number += 1
+        self.event("cuda_runtime", "cudaLaunchKernel", call, call + 4.0, correlation=self.number)
+        grid = {"grid": [64, 1, 1], "block": [128, 1, 1], "device": self.rank, "stream": 7}
+        self.event("kernel", kernel, start, end, correlation=self.number, **grid)
+        self.start.append(round(start, 3) * 1e-6)
+        self.end.append((round(start, 3) + round(end - start, 3)) * 1e-6)
+        self.labels.append((kernel, module, self.range, self.step))
+        self.now_us = end + 3.0
+
+    def operator(self, kernel: str, module: str, time_ms: float) -> int:
+        """Launch through a forward operator; return its autograd sequence number."""
+        begin = self.now_us
+        self.sequence += 1
+        self.launch(kernel, module, time_ms)
+        made = {"Sequence number": self.sequence, "External id": self.number}
+        self.event("cpu_op", "aten::op", begin + 0.5, self.now_us - 1.0, **made)
+        return self.sequence
+
+    def backward(self, sequence: int, kernel: str, module: str, time_ms: float) -> None:
+        begin = self.now_us
+        self.launch(kernel, f"{module} backward", time_ms)
+        made = {"Sequence number": sequence, "External id": self.number}
+        self.event("cpu_op", f"{ENGINE}: Backward0", begin + 0.5, self.now_us - 1.0, **made)
+
+    def module(self, name: str, begin: float) -> None:
+        self.event("python_function", f"nn.Module: {name}", begin, self.now_us)
+        self.now_us += 2.0
+
+
+def _forward(host: _Host) -> list[tuple[int, str, str, float]]:
+    """Run the model; return what its backward pass has to do."""
+    tape: list[tuple[int, str, str, float]] = []
+    whole = host.now_us
+    host.now_us += 2.0
+    for layer in range(LAYERS):
+        outer = host.now_us
+        host.now_us += 2.0
+        part, begin, linear, norm = "", host.now_us, 0, 0
+        for name, kernel, time_ms in (*FORWARD, ("", "", 0.0)):
+            block = name.partition("_")[0] if not name.startswith("Norm") else ""
+            if block != part:
+                if part:
+                    host.module(f"{part}_{layer}", begin)
+                part, begin = block, host.now_us
+                host.now_us += 2.0
+            if not name:
+                break
+            path, at = f"Model_0.Layer_*.{name}", host.now_us
+            host.now_us += 4.0
+            tape.append((host.operator(kernel, path, time_ms), kernel, path, time_ms))
+            if "Linear" in name:
+                host.module(f"Linear_{4 * layer + linear}", at)
+                linear += 1
+            elif name.startswith("Norm"):
+                host.module(f"Norm_{2 * layer + norm}", at)
+                norm += 1
+        host.module(f"Layer_{layer}", outer)
+    host.module("Model_0", whole)
+    return tape
+
+
+def _train(host: _Host, seconds: float, period_ms: float | None) -> None:
+    step = 0
+    while host.now_us < 1e6 * seconds:
+        begin = host.now_us
+        host.step = f"ProfilerStep#{step}"
+        host.range, at = "forward", host.now_us
+        host.now_us += 2.0
+        tape = _forward(host)
+        host.event("user_annotation", "forward", at, host.now_us)
+        host.now_us += 2.0
+        if step % 7 != 6:  # every seventh is an evaluation
+            host.range, at = "backward", host.now_us
+            host.now_us += 2.0
+            for sequence, kernel, path, time_ms in reversed(tape):
+                host.backward(sequence, f"{kernel}_backward", path, 1.8 * time_ms)
+            host.event("user_annotation", "backward", at, host.now_us)
+            host.now_us += 2.0
+            host.range, at = "optimizer", host.now_us
+            host.now_us += 2.0
+            for _ in range(6):
+                host.launch("adam", "(no module)", 1.5)
+            host.event("user_annotation", "optimizer", at, host.now_us)
+            host.now_us += 2.0
+        host.event("user_annotation", host.step, begin, host.now_us)
+        host.range = host.step = "(none)"
+        pause = 1e3 * host.random.uniform(15.0, 60.0)
+        if period_ms is not None:  # in step with the sensor's updates
+            pause = 1e3 * period_ms - (host.now_us - begin) % (1e3 * period_ms)
+        host.now_us += pause
+        step += 1
+
+
+def grouped_job(
+    seed: int, board: Board, *, seconds: float = 20.0, ranks: int = 2, period_ms: float | None = None,
+    gain_sd: float = 0.05, offset_sd_w: float = 5.0, scale: float = 1.0,
+) -> GroupedJob:  # fmt: skip
+    """Return a job; gain and offset of each rank's sensor are drawn from these deviations."""
+    random = np.random.default_rng([21, seed])
+    power = defaultdict(lambda: board.limit_w * random.uniform(0.42, 0.95))
+    gain, offset = 1 + gain_sd * random.standard_normal(ranks), offset_sd_w * random.standard_normal(ranks)
+    sums: dict[str, dict[str, float]] = {
+        k: defaultdict(float) for k in ("module", "range", "iteration", "gpu")
+    }
+    events: list[dict[str, Any]] = []
+    lines = [f"timestamp, index, {board.field} [W]"]
+    hosts = [_Host(rank, random, scale) for rank in range(ranks)]
+    for host in hosts:
+        _train(host, seconds, period_ms)
+    first, last = min(h.start[0] for h in hosts), max(h.end[-1] for h in hosts)
+    for host in hosts:
+        events += host.events
+        steps, watts = _power(host, power, board.limit_w, random)
+        _add_up(host, steps, watts, sums, (first, last))
+        # the sensor's own seed: its phase and noise
+        stamps, shown = sensor_log(
+            steps, board.kind, 2 * seed + host.rank, gain=gain[host.rank], offset_w=offset[host.rank]
+        )
+        lines += [f"{_stamp(t)}, {host.rank}, {w:.2f}" for t, w in zip(stamps, shown, strict=True)]
+    document = kineto_document(events)
+    for device in document["deviceProperties"]:  # type: ignore[attr-defined]
+        device["name"] = board.name
+    return GroupedJob(document, "\n".join(lines) + "\n", {k: dict(v) for k, v in sums.items()}, gain, offset)
+
+
+def _stamp(at_s: float) -> str:
+    moment = datetime.fromtimestamp(EPOCH_NS // 10**9, UTC) + timedelta(
+        seconds=EPOCH_NS % 10**9 / 1e9 + float(at_s)
+    )
+    return moment.strftime("%Y/%m/%d %H:%M:%S.%f")[:-3]
+
+
+def _power(
+    host: _Host, power: dict[str, float], limit_w: float, random: np.random.Generator
+) -> tuple[Steps, Array]:
+    """Return a rank's power over time, and that of each launch."""
+    start, end = np.array(host.start), np.array(host.end)
+    watts = np.array([power[kernel] for kernel, *_ in host.labels])
+    watts = watts * (1 + 0.02 * random.standard_normal(len(watts)))
+    edges = np.concatenate([[-3.0], np.column_stack([start, end]).ravel(), [end[-1] + 1.0, end[-1] + 6.0]])
+    drawn = np.full(len(edges) - 1, 0.27 * limit_w)
+    drawn[0] = drawn[-1] = 0.17 * limit_w
+    drawn[1:-2:2] = watts
+    return Steps(edges, drawn), watts
+
+
+def _add_up(
+    host: _Host, steps: Steps, watts: Array, sums: dict[str, dict[str, float]], span: tuple[float, float]
+) -> None:
+    """Add a rank's joules to the groups: each launch, and idle time between two of one group."""
+    start, end = np.array(host.start), np.array(host.end)
+    spent = watts * (end - start)
+    idle = steps.energy(start[1:]) - steps.energy(end[:-1])
+    for key, place in (("module", 1), ("range", 2), ("iteration", 3)):
+        label = [names[place] for names in host.labels]
+        for name, joules in zip(label, spent, strict=True):
+            sums[key][name] += float(joules)
+        for before, after, joules in zip(label, label[1:], idle, strict=False):
+            sums[key][before if before == after else "(idle)"] += float(joules)
+    ends = steps.energy(np.array(span))
+    sums["gpu"][f"GPU {host.rank}"] += float(ends[1] - ends[0])
+    outside = float(ends[1] - ends[0]) - float(spent.sum()) - float(idle.sum())
+    for key in ("module", "range", "iteration"):
+        sums[key]["(idle)"] += outside
