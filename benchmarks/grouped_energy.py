@@ -31,7 +31,7 @@ from tracetool.replay.set_energy import RunEnergies
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.replay.grouped_jobs import Board, GroupedJob, grouped_job
 
-#: Sensor: GPU, board, period of steps where they are in step with the sensor. [ms]
+#: Sensor: GPU, what its logs call it, period of steps where they are in step with the sensor. [ms]
 SENSORS = {
     "25 ms of 100 (A100)": ("a100-sxm", Board("NVIDIA A100-SXM4-80GB", "power.draw", 1, 400.0), None),
     "the same, steps in beat": ("a100-sxm", Board("NVIDIA A100-SXM4-80GB", "power.draw", 1, 400.0), 300.0),
@@ -49,11 +49,20 @@ KEYS = ("module", "range", "iteration", "gpu")
 Row = tuple[float, float, float, float, bool]  # truth, energy, both ends [J], identified
 
 
-def trial(seed: int, gpu: str, board: Board, period_ms: float | None) -> dict[str, dict[str, list[Row]]]:
+def trial(
+    seed: int, gpu: str, board: Board, period_ms: float | None, *, seconds: float = 20.0
+) -> dict[str, dict[str, list[Row]]]:
     """Return what is attributed to a job, as its log stands and with gain and offset known."""
     sensor = candidate_sensors(load_gpu(gpu, part="sensor"), board.field)[0]
+    window_s = sensor.window_s if sensor.window_s < 0.5 else None  # of a second: its class's
     job = grouped_job(
-        seed, board, period_ms=period_ms, gain_sd=sensor.gain_sd, offset_sd_w=sensor.offset_sd_w
+        seed,
+        board,
+        period_ms=period_ms,
+        seconds=seconds,
+        gain=(sensor.gain, sensor.gain_sd),
+        offset_w=(sensor.offset_w, sensor.offset_sd_w),
+        window_s=window_s,
     )
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -48,13 +48,14 @@ class GroupedJob:
     energy_j: dict[str, dict[str, float]]  # by key, by name
     gain: Array  # of each rank's sensor
     offset_w: Array
+    power: list[dict[str, float]]  # of each kernel on each rank's GPU, as it ran [W]
 
 
 class _Host:
     """Events of one rank, written as they happen; times in microseconds."""
 
-    def __init__(self, rank: int, random: np.random.Generator, scale: float) -> None:
-        self.pid, self.rank, self.random, self.scale = 9 + rank, rank, random, scale
+    def __init__(self, rank: int, random: np.random.Generator) -> None:
+        self.pid, self.rank, self.random = 9 + rank, rank, random
         self.now_us = 1e6
         self.events: list[dict[str, Any]] = []
         self.start: list[float] = []
@@ -70,7 +71,7 @@ class _Host:
         )
 
     def launch(self, kernel: str, module: str, time_ms: float) -> None:
-        length = 1e3 * self.scale * time_ms * np.exp(self.random.normal(0.0, 0.05))
+        length = 1e3 * time_ms * np.exp(self.random.normal(0.0, 0.05))
         call, start = self.now_us + 2.0, self.now_us + 9.0
         end = start + length
         self.number += 1
@@ -168,34 +169,47 @@ def _train(host: _Host, seconds: float, period_ms: float | None) -> None:
 
 def grouped_job(
     seed: int, board: Board, *, seconds: float = 20.0, ranks: int = 2, period_ms: float | None = None,
-    gain_sd: float = 0.05, offset_sd_w: float = 5.0, scale: float = 1.0,
+    gain: tuple[float, float] = (1.0, 0.05), offset_w: tuple[float, float] = (0.0, 5.0),
+    window_s: float | None = None,
 ) -> GroupedJob:  # fmt: skip
-    """Return a job; gain and offset of each rank's sensor are drawn from these deviations."""
+    """Return a job; gain and offset of each rank's sensor are drawn from these means and deviations.
+
+    ``period_ms``: steps begin at multiples of it. ``window_s`` of the sensor, by default its class's.
+    """
     random = np.random.default_rng([21, seed])
     power = defaultdict(lambda: board.limit_w * random.uniform(0.42, 0.95))
-    gain, offset = 1 + gain_sd * random.standard_normal(ranks), offset_sd_w * random.standard_normal(ranks)
+    gains, offsets = (m + sd * random.standard_normal(ranks) for m, sd in (gain, offset_w))
     sums: dict[str, dict[str, float]] = {
         k: defaultdict(float) for k in ("module", "range", "iteration", "gpu")
     }
+    powers: list[dict[str, float]] = []
     events: list[dict[str, Any]] = []
     lines = [f"timestamp, index, {board.field} [W]"]
-    hosts = [_Host(rank, random, scale) for rank in range(ranks)]
+    hosts = [_Host(rank, random) for rank in range(ranks)]
     for host in hosts:
         _train(host, seconds, period_ms)
     first, last = min(h.start[0] for h in hosts), max(h.end[-1] for h in hosts)
     for host in hosts:
         events += host.events
         steps, watts = _power(host, power, board.limit_w, random)
+        powers.append(_mean_power(host, watts))
         _add_up(host, steps, watts, sums, (first, last))
         # the sensor's own seed: its phase and noise
         stamps, shown = sensor_log(
-            steps, board.kind, 2 * seed + host.rank, gain=gain[host.rank], offset_w=offset[host.rank]
+            steps,
+            board.kind,
+            2 * seed + host.rank,
+            gain=gains[host.rank],
+            offset_w=offsets[host.rank],
+            window_s=window_s,
         )
         lines += [f"{_stamp(t)}, {host.rank}, {w:.2f}" for t, w in zip(stamps, shown, strict=True)]
     document = kineto_document(events)
     for device in document["deviceProperties"]:  # type: ignore[attr-defined]
         device["name"] = board.name
-    return GroupedJob(document, "\n".join(lines) + "\n", {k: dict(v) for k, v in sums.items()}, gain, offset)
+    return GroupedJob(
+        document, "\n".join(lines) + "\n", {k: dict(v) for k, v in sums.items()}, gains, offsets, powers
+    )
 
 
 def _stamp(at_s: float) -> str:
@@ -217,6 +231,13 @@ def _power(
     drawn[0] = drawn[-1] = 0.17 * limit_w
     drawn[1:-2:2] = watts
     return Steps(edges, drawn), watts
+
+
+def _mean_power(host: _Host, watts: Array) -> dict[str, float]:
+    length = np.array(host.end) - np.array(host.start)
+    kernels, place = np.unique([names[0] for names in host.labels], return_inverse=True)
+    mean = np.bincount(place, watts * length) / np.bincount(place, length)
+    return dict(zip(kernels.tolist(), mean.tolist(), strict=True))
 
 
 def _add_up(

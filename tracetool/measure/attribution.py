@@ -13,6 +13,7 @@ from tracetool.core.errors import BadInput
 from tracetool.core.interval import Z90
 from tracetool.measure.counter import counter_totals
 from tracetool.measure.design import Design, class_seconds, design, span_of
+from tracetool.measure.launch_spread import launch_spread
 from tracetool.measure.observe import Observation
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.prior import prior_of
@@ -149,6 +150,7 @@ class ClassEnergy:
     covariance: Floats  # (k + 2, k + 2) of the energies [J^2]
     noise_w: float
     fitted_w: Floats  # (n,) readings as explained
+    unlike: float = 0.0  # by which launches of one class differ in power [1]
 
     def group_energy(self) -> tuple[Floats, Floats]:
         """Return the joint energy of each class's group and its standard deviation; NaN where alone. [J]"""
@@ -248,6 +250,7 @@ def attribute_classes(
         energy_cov,
         solved.noise_w,
         solved.fitted_w,
+        launch_spread(design_of_log, solved, readings.power_w, length),
     )
 
 

@@ -44,11 +44,13 @@ def summed_energy(class_energy: ClassEnergy, seconds: Floats) -> SummedEnergy:
     -----
     With the share :math:`a_{gi} = s_{gi} / S_i` of a class' time :math:`S_i`,
 
-    .. math:: E_g = \sum_i a_{gi} E_i, \quad \sigma_g^2 = a_g^\top C\, a_g
+    .. math:: E_g = \sum_i a_{gi} E_i, \quad
+        \sigma_g^2 = a_g^\top C\, a_g + \sigma^2 \sum_i a_{gi} (1 - a_{gi}) E_i^2 / N_i
 
     where C is the covariance of the energies: errors that classes share, of the GPU's gain and offset among
-    them, add up and those that cancel between classes the log cannot separate do cancel. A class' power
-    is taken as the same in all its launches.
+    them, add up and those that cancel between classes the log cannot separate do cancel. The second term is
+    that a set has some of a class' :math:`N_i` launches, each of which draws its own power, by
+    :math:`\sigma` (``ClassEnergy.unlike``) off the class' mean; a set with all of them has none of it.
     """
     whole_s = class_energy.seconds
     ran = seconds > 0
@@ -59,7 +61,12 @@ def summed_energy(class_energy: ClassEnergy, seconds: Floats) -> SummedEnergy:
     share = np.where(measured, np.nan_to_num(share, posinf=0.0), 0.0)
     energy = share @ np.nan_to_num(class_energy.energy_j)
     covariance = np.nan_to_num(class_energy.covariance)
-    deviation = np.sqrt(np.maximum(np.einsum("gi,ij,gj->g", share, covariance, share, optimize=True), 0.0))
+    variance = np.einsum("gi,ij,gj->g", share, covariance, share, optimize=True)
+    k = len(whole_s) - 2
+    each_j = np.nan_to_num(class_energy.energy_j[:k]) ** 2 / np.maximum(class_energy.launches[:k], 1.0)
+    part = np.clip(share[:, :k], 0.0, 1.0)
+    variance = variance + class_energy.unlike**2 * ((part * (1.0 - part)) @ each_j)
+    deviation = np.sqrt(np.maximum(variance, 0.0))
     hide = np.where(incomplete, np.nan, 0.0)
     own = np.where(energy > 0, deviation / np.maximum(energy, 1e-12), np.inf)
     identified = ((own < _IDENTIFIED) & ~incomplete).astype(np.int64)

@@ -1,0 +1,56 @@
+"""By how much launches of one class of work differ in power, as the readings tell."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from tracetool.core.arrays import Floats
+from tracetool.measure.design import Design
+from tracetool.measure.solve import Solution
+
+#: Launches of one class are taken to differ in power by this much before any reading. [1] Kernels on
+#: other data and at other temperatures differ by one or two per cent.
+_UNLIKE: Final = 0.01
+#: Readings that this is worth.
+_UNLIKE_WORTH: Final = 20.0
+#: Largest miss that counts, in deviations: odd readings say nothing of launches.
+_FARTHEST: Final = 4.0
+
+
+def launch_spread(design_of_log: Design, solved: Solution, power_w: Floats, length_s: float) -> float:
+    r"""Return by which share launches of one class differ in power, from what the readings miss by. [1]
+
+    Parameters
+    ----------
+    design_of_log : Design
+        Share of each reading in each class.
+    solved : Solution
+        Powers of the classes.
+    power_w : array, shape (n,)
+        Readings. [W]
+    length_s : float
+        Length of the sensor's window. [s]
+
+    Notes
+    -----
+    A share :math:`a` of a window of length W filled by launches of length :math:`l` holds :math:`aW/l` of
+    them, which miss by :math:`\sigma P\sqrt{a \min(a, l/W)}` where each differs by :math:`\sigma` by
+    itself; what is left of the misses' square beyond the noise tells :math:`\sigma`.
+    """
+    k = design_of_log.classes
+    matrix = design_of_log.matrix[:, :k].tocoo()
+    launches = np.maximum(design_of_log.launches[:k], 1)
+    part = (design_of_log.seconds[:k] / launches / max(length_s, 1e-9))[matrix.col]
+    each = matrix.data * np.minimum(matrix.data, part) * solved.power_w[matrix.col] ** 2
+    scale = np.bincount(matrix.row, each, minlength=len(power_w))
+    seen = scale > 0.25 * float(np.median(scale[scale > 0])) if (scale > 0).any() else scale > 0
+    if not seen.any():
+        return _UNLIKE
+    miss = (power_w - solved.fitted_w)[seen]
+    typical = 1.4826 * float(np.median(np.abs(miss)))
+    square = np.minimum(np.abs(miss), _FARTHEST * typical) ** 2
+    ratio = float(np.mean((square - solved.noise_w**2) / scale[seen]))
+    count = float(seen.sum())
+    return float(np.sqrt((max(ratio, 0.0) * count + _UNLIKE_WORTH * _UNLIKE**2) / (count + _UNLIKE_WORTH)))
