@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from tracetool.api.result import Result
+from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike
 from tracetool.forecast.tables import Forecasts, forecast_model, forecast_table
+from tracetool.hardware.load import load_gpu
 
 if TYPE_CHECKING:
     from tracetool.report.view import View
@@ -46,6 +48,11 @@ class ForecastResult(Result):
         return pl.DataFrame() if self.source.grid is None else self.source.grid.best
 
     @property
+    def compared(self) -> pl.DataFrame:
+        """The operators against the kernels of a trace; empty unless one was given."""
+        return pl.DataFrame() if self.source.compared is None else self.source.compared.frame
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """Sentences on what the figures rest on."""
         return self.source.notes
@@ -56,12 +63,20 @@ class ForecastResult(Result):
             document |= {"facts": dict(self.source.facts), "operators": self.parts.to_dicts()}
         if self.source.grid is not None:
             document |= {"varied": list(self.source.grid.varied), "best": self.best.to_dicts()}
+        if (compared := self.source.compared) is not None:
+            document["compared"] = {
+                "steps": compared.steps,
+                **compared.facts,
+                "operators": compared.frame.to_dicts(),
+            }
         return {**document, "notes": list(self.notes)}
 
     def _view(self) -> View:
         from tracetool.report.view import View
         from tracetool.tables.schema import load_schema
 
+        if self.source.compared is not None:
+            return View("Forecast against a trace", self.compared)
         return View("Forecast", self.source.frame, load_schema("forecast"))
 
     def _notebook(self) -> View:
@@ -79,7 +94,11 @@ class ForecastResult(Result):
 
 
 def forecast(
-    source: PathLike | pl.DataFrame | Mapping[str, Any], *, slowdown: float = 0.05, **case: Any
+    source: PathLike | pl.DataFrame | Mapping[str, Any],
+    *,
+    slowdown: float = 0.05,
+    compare: PathLike | None = None,
+    **case: Any,
 ) -> ForecastResult:
     """Forecast a model's time, power and energy from its configuration, as ``tracetool forecast``.
 
@@ -90,6 +109,8 @@ def forecast(
         each, columns as the keywords (``docs/forecast.md``).
     slowdown : float
         Slowdown that goals among several cases allow: 0.05 is 5 %. [1]
+    compare : path, optional
+        A run: the operators of one case are set against its kernels (``compared``), on its GPU by default.
     **case
         What is asked of a model: ``gpu``, ``mode`` (``prefill``, ``decode``, ``serve``, ``train``), ``isl``
         and ``osl`` (tokens of a prompt and of its answer), ``bs`` (requests that run at once; sequences of a
@@ -129,4 +150,23 @@ def forecast(
 
     if is_table(source):
         return ForecastResult(forecast_table(source, case))
+    if compare is not None:
+        return ForecastResult(_against(compare, {**case, "model": source}))
     return ForecastResult(forecast_model({**case, "model": source}, slowdown))
+
+
+def _against(path: PathLike, values: dict[str, Any]) -> Forecasts:
+    from tracetool.forecast.against import compare as compare_with
+    from tracetool.replay.recorded import recorded_gpu
+    from tracetool.replay.run_rows import run_rows
+    from tracetool.tables.run import Run
+
+    run = Run.open(path)
+    recorded_on = recorded_gpu(run)
+    if values.get("gpu") is None and recorded_on is not None:
+        values["gpu"] = recorded_on.name
+    made = forecast_model(values, 0.0)
+    if not made.single:
+        raise BadInput("compare: one case is set against a trace", "give each option one value")
+    gpu = recorded_on or load_gpu(str(values["gpu"]))
+    return replace(made, compared=compare_with(made.pieces, run, *run_rows(run, gpu)))

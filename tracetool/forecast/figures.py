@@ -119,6 +119,8 @@ class Part:
     launches: float
     time_s: float
     energy_j: float
+    low: float = 1.0  # 90 % of the time, as factors
+    high: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -165,6 +167,8 @@ def _operators(rows: Iterable[Any], step: Step, weight: float) -> list[Part]:
             float(step.priced.counts[i]) * weight,
             float(step.row_s[i]) * weight,
             float(step.row_j[i]) * weight,
+            float(step.priced.low[i]),
+            float(step.priced.high[i]),
         )
         for i, (row, family, basis) in enumerate(rows)
     ]

@@ -9,11 +9,11 @@ from typing import Final
 import numpy as np
 
 from tracetool.core.errors import BadInput
-from tracetool.families import names
 from tracetool.forecast.canvas import Canvas, SequenceRanks, Stage
 from tracetool.forecast.case import Case, Division
 from tracetool.forecast.engine import Eager, eager_of
 from tracetool.forecast.figures import Figure, Forecast, Widths, parts_of
+from tracetool.forecast.host import eager_host
 from tracetool.forecast.memory import (
     GIB,
     MEMORY_ERROR,
@@ -23,10 +23,9 @@ from tracetool.forecast.memory import (
     largest_batch,
 )
 from tracetool.forecast.model import Model
-from tracetool.forecast.pricing import PassRows, PricedPass, Row
+from tracetool.forecast.pricing import PassRows, PricedPass
 from tracetool.forecast.steps import HostTime, Step
 from tracetool.hardware.gpu import Gpu
-from tracetool.replay.host import host_costs
 
 #: What one batch makes where nothing is stated.
 _DEFAULTS: Final = Canvas()
@@ -113,7 +112,7 @@ def plan_generation(
     stack = case.stack or "torch"
     passes = tuple(PassRows(s.rows, gpu, stack, clock_mhz, case.mem_clock_mhz) for s in stages)
     eager = eager_of(stack, gpu.architecture)
-    hosts = tuple(_host(case, stage, eager.launches) for stage in stages)
+    hosts = tuple(eager_host(case, stage.rows, eager.launches) for stage in stages)
     weights = model.weight_bytes(division.parallel)
     activations = max(activation_bytes(stage.rows) for stage in stages)
     footprint = Footprint(weights, 0.0, activations)
@@ -139,23 +138,3 @@ def _divided(model: Model, canvas: Canvas, gpus: int) -> tuple[SequenceRanks, tu
             fault = fault or error
     assert fault is not None
     raise fault
-
-
-def _host(case: Case, stage: Stage, launches: float) -> HostTime:
-    """Return the host's time to issue a stage's launches one by one, beside the kernels."""
-    if case.host_us is not None:
-        return HostTime(beside_s=case.host_us * 1e-6)
-    costs = host_costs("eager")
-    counts = _counts(stage.rows)
-    issue = float(
-        sum(costs.operator_s.get(op, costs.operator_s[names.OTHER]) * n for op, n in counts.items())
-    )
-    return HostTime(beside_s=issue * launches + costs.start_s)
-
-
-def _counts(rows: Sequence[Row]) -> dict[str, float]:
-    """Return launches by operator."""
-    counts: dict[str, float] = {}
-    for row in rows:
-        counts[str(row["op"])] = counts.get(str(row["op"]), 0.0) + float(row.get("count", 1.0))
-    return counts

@@ -10,9 +10,11 @@ from typing import Final
 import numpy as np
 
 from tracetool.core.errors import BadInput
+from tracetool.families.implementations import library_of
 from tracetool.forecast.case import DEFAULT_BUDGET, DEFAULT_ISL, DEFAULT_OSL, Case, Division
 from tracetool.forecast.engine import Engine, check_sampling, engine_of
 from tracetool.forecast.figures import Figure, Forecast, Widths, parts_of
+from tracetool.forecast.host import eager_host
 from tracetool.forecast.logits import Logits
 from tracetool.forecast.memory import (
     GIB,
@@ -23,11 +25,12 @@ from tracetool.forecast.memory import (
     largest_batch,
     request_bytes,
 )
-from tracetool.forecast.model import Model
+from tracetool.forecast.model import Model, Prompt
 from tracetool.forecast.passes import Forward
 from tracetool.forecast.pricing import PassRows, PricedPass, Row
 from tracetool.forecast.serving import Traffic, chunks, decode_pass, median_tokens, mixed_pass
 from tracetool.forecast.steps import HostTime, Step
+from tracetool.forecast.training_passes import EAGER
 from tracetool.hardware.gpu import Gpu
 
 #: Default of running requests where none is given.
@@ -185,13 +188,20 @@ def plan_language(case: Case, model: Model, gpu: Gpu, division: Division, clock_
     traffic = Traffic(
         max(running / pp, 1.0), case.get("isl", DEFAULT_ISL), output, case.get("token_budget", DEFAULT_BUDGET)
     )
+    if _eager(case, model, division):  # a library without a scheduler takes in a batch whole
+        traffic = replace(traffic, budget=traffic.running * traffic.prompt)
     room = _room(case, model, gpu, division, traffic, running)
     traffic = replace(traffic, most_context=room)
     stack = case.stack or "vllm"
     engine, sampled = engine_of(stack, gpu.name, division.parallel.gpus), check_sampling(case.sampling)
     forwards = _forwards(case, traffic)
-    rows = [_rows(model, forward, division, engine, sampled=sampled) for forward in forwards]
-    hosts = tuple(_host(case, engine, traffic, forward, sampled=sampled) for forward in forwards)
+    rows: list[list[Row]]
+    if _eager(case, model, division):
+        rows = [list(model.eager_operators(_prompt(case, traffic)))]
+        hosts = tuple(eager_host(case, one) for one in rows)
+    else:
+        rows = [_rows(model, forward, division, engine, sampled=sampled) for forward in forwards]
+        hosts = tuple(_host(case, engine, traffic, forward, sampled=sampled) for forward in forwards)
     passes = tuple(PassRows(r, gpu, stack, clock_mhz, case.mem_clock_mhz) for r in rows)
     footprint, largest = _memory(model, gpu, division, traffic, running, rows)
     return LanguagePlan(case, model, gpu, division, traffic, engine, passes, hosts, footprint, largest)
@@ -245,6 +255,16 @@ def _rows(model: Model, forward: Forward, division: Division, engine: Engine, *,
         return rows
     samplers = {part.name for part in model.head if isinstance(part, Logits)}
     return [row for row in rows if str(row["module"]).partition(".")[0] not in samplers]
+
+
+def _eager(case: Case, model: Model, division: Division) -> bool:
+    """Return whether prompts run operator by operator, as the authors of a model wrote it in PyTorch."""
+    eager = case.mode == "prefill" and library_of(case.stack or "") in EAGER
+    return eager and model.eager is not None and division.parallel.gpus == 1
+
+
+def _prompt(case: Case, traffic: Traffic) -> Prompt:
+    return Prompt(max(round(traffic.running), 1), max(round(traffic.prompt), 1), case.attention != "eager")
 
 
 def _host(case: Case, engine: Engine, traffic: Traffic, forward: Forward, *, sampled: bool) -> HostTime:

@@ -13,6 +13,7 @@ import polars as pl
 
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike
+from tracetool.forecast.against import Compared
 from tracetool.forecast.case import COLUMNS, SETTINGS, TEXTS, WHOLE, read_case
 from tracetool.forecast.explore import Explored, explored
 from tracetool.forecast.figures import Forecast, Part
@@ -30,8 +31,9 @@ _TABLES: Final = (".parquet", ".csv", ".jsonl", ".ndjson")
 class Forecasts:
     """Forecasts of cases, one row each in the order of the cases.
 
-    ``single`` is whether one case was asked about; then ``parts`` holds its operators. ``grid`` says which
-    cases are best, where several of one model were asked about.
+    ``single`` is whether one case was asked about; then ``parts`` holds its operators, ``pieces`` them as
+    they were priced. ``grid`` says which cases are best, where several of one model were asked about;
+    ``compared`` sets one against a trace.
     """
 
     frame: pl.DataFrame
@@ -41,6 +43,8 @@ class Forecasts:
     notes: tuple[str, ...] = ()
     title: str = ""
     grid: Explored | None = None
+    pieces: tuple[Part, ...] = field(default=(), repr=False)
+    compared: Compared | None = None
 
 
 def is_table(source: PathLike | pl.DataFrame | Mapping[str, Any]) -> TypeGuard[PathLike | pl.DataFrame]:
@@ -149,7 +153,9 @@ def forecast_one(values: Mapping[str, Any]) -> Forecasts:
     shown = _shown(given)
     frame = _frame(pl.DataFrame([shown]), [outcome])
     result = outcome.forecast
-    return Forecasts(frame, True, _parts(result), result.facts, result.notes, _title(shown, result))
+    return Forecasts(
+        frame, True, _parts(result), result.facts, result.notes, _title(shown, result), None, result.parts
+    )
 
 
 def _named(source: Any) -> str:

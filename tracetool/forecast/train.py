@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from tracetool.families.implementations import library_of
 from tracetool.forecast.canvas import Stage
 from tracetool.forecast.case import Case, Division
 from tracetool.forecast.figures import Figure, Forecast, Widths, parts_of
+from tracetool.forecast.host import eager_host
 from tracetool.forecast.memory import GIB, MEMORY_ERROR, largest_batch
 from tracetool.forecast.model import Model, Parallel, TrainingPlan
 from tracetool.forecast.pricing import PassRows, PricedPass, Row
@@ -25,7 +25,6 @@ from tracetool.forecast.steps import HostTime, Step
 from tracetool.forecast.training_memory import TrainingFootprint, training_footprint
 from tracetool.forecast.training_passes import EAGER, EXCHANGES, framework_stages, layered
 from tracetool.hardware.gpu import Gpu
-from tracetool.replay.host import host_costs
 
 #: Tokens of a sequence where none is given. [tokens]
 _DEFAULT_SEQ: Final = 4096.0
@@ -221,7 +220,7 @@ def plan_training(case: Case, model: Model, gpu: Gpu, division: Division, clock_
     )
     stages = framework_stages(case, model, plan, division, stack)
     passes = tuple(PassRows(s.rows, gpu, _library(stack), clock_mhz, case.mem_clock_mhz) for s in stages)
-    hosts = tuple(_host(case, stage) for stage in stages)
+    hosts = tuple(eager_host(case, stage.rows) for stage in stages)
     footprint = training_footprint(model, plan, division, stages[0].rows, micro)
     fixed = footprint.total - footprint.activations
     most = largest_batch(gpu.memory_bytes, fixed, footprint.activations / micro, share=1.0)
@@ -239,15 +238,3 @@ def _whole(case: Case, name: str, default: float) -> int:
     if value != int(value):
         raise BadInput(f"{name}: {value:g} is not a whole number")
     return int(value)
-
-
-def _host(case: Case, stage: Stage) -> HostTime:
-    """Return the host's time to issue a stage operator by operator, beside the kernels."""
-    if case.host_us is not None:
-        return HostTime(beside_s=case.host_us * 1e-6)
-    costs = host_costs("eager")
-    other = costs.operator_s.get(names.OTHER, 0.0)
-    issue = sum(
-        costs.operator_s.get(str(row["op"]), other) * math.ceil(float(row["count"])) for row in stage.rows
-    )
-    return HostTime(beside_s=issue + costs.start_s)

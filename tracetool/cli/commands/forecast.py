@@ -75,6 +75,9 @@ def forecast(
         metavar="NAME=VALUE",
         help="A number of the GPU, changed: sm_count=160, dram_gbs=3000:9000:1000; may repeat.",
     ),
+    compare: Path | None = typer.Option(
+        None, "--compare", metavar="RUN", help="Set the operators of one case against the kernels of a run."
+    ),
     slowdown: float = typer.Option(
         0.05,
         "--slowdown",
@@ -101,6 +104,7 @@ def forecast(
     result = forecast_source(
         source,
         slowdown=slowdown,
+        compare=compare,
         gpu=gpu,
         mode=mode,
         isl=isl,

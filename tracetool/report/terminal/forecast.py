@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tracetool.report.sentences import open_console, say
+from tracetool.report.terminal.against import ComparedSides, print_compared
 from tracetool.report.terminal.explored import Grid, print_explored
 from tracetool.report.terminal.predicted import number
 
@@ -40,6 +41,10 @@ class Forecasted(Protocol):
     @property
     def title(self) -> str:
         """What was asked."""
+
+    @property
+    def compared(self) -> ComparedSides | None:
+        """One case against a trace."""
 
     @property
     def grid(self) -> Grid | None:
@@ -96,6 +101,9 @@ def _print_one(made: Forecasted) -> None:
             grid.add_row(label, f"{number(record[name])} {unit}", f"{low} to {high}")
     screen.print(grid)
     _print_facts(record, made.facts)
+    if made.compared is not None:
+        print_compared(made.compared)
+        return
     _print_families(made.parts)
     _print_operators(made.parts)
 
