@@ -10,6 +10,7 @@ import pytest
 
 import tracetool as tt
 from tracetool.replay.energy_by import energy_by
+from tracetool.replay.predict import predict_run, rows_by
 from tracetool.replay.set_energy import RunEnergies, run_energies
 from tracetool.replay.time_budget import time_budget
 
@@ -82,3 +83,29 @@ def test_sums_over_one_key_are_the_groups_of_the_other(keys: tuple[str, str], en
         assert both.height == alone.height
         for column in ("energy_j", "time_ms", "idle_ms"):
             assert both[column].to_list() == pytest.approx(both[f"{column}_right"].to_list(), abs=1e-6)
+
+
+@pytest.mark.parametrize("by", ["gpu,family", "operator", "iteration", "range"])
+def test_predictions_by_group_sum_to_the_totals_and_tell_rates(by: str, trained: tt.Run) -> None:
+    predicted = predict_run(trained, clocks_mhz=[1755.0])
+    rows = rows_by(predicted, by)
+    total = predicted.totals[0]
+    outer = rows.filter(pl.col("depth") == 0) if "depth" in rows.columns else rows
+    if by != "iteration":
+        both = total["kernel_energy_j"] + total["copy_energy_j"]
+        assert outer["energy_j"].sum() == pytest.approx(both, rel=1e-9)
+        assert outer["launches"].sum() == trained.kernels.height
+    rated = rows.filter(pl.col("tflops").is_not_null())
+    assert rated.height
+    assert rated["roofline_share"].is_between(0.0, 1.05).all()
+    assert (rated["flop_per_byte"] * rated["tbps"]).to_list() == pytest.approx(rated["tflops"].to_list())
+
+
+def test_products_rates_in_a_prediction_are_those_of_roofline(trained: tt.Run) -> None:
+    rows = rows_by(predict_run(trained), "operator")
+    achieved = tt.roofline(trained).operators
+    one = achieved.filter(pl.col("operator") == "aten::gelu")
+    rates = rows.filter(pl.col("name") == "aten::gelu").row(0, named=True)
+    for column in ("tflops", "tbps", "flop_per_byte", "roofline_share"):
+        assert one.height == 1
+        assert rates[column] == pytest.approx(one[column][0], rel=1e-6), column

@@ -45,6 +45,7 @@ class Prediction(Charted):
 
     source: PredictedTable | PredictedRun = field(repr=False)
     by: str | None = None
+    depth: int | None = None
 
     @property
     def gpu(self) -> str:
@@ -68,17 +69,19 @@ class Prediction(Charted):
 
     @cached_property
     def _rows(self) -> pl.DataFrame:
-        return rows_by(self.source, self.by)
+        return rows_by(self.source, self.by, self.depth)
 
-    def rows(self, by: str) -> pl.DataFrame:
-        """Return a run's rows by signature, family, range, operator, iteration, gap or power.
+    def rows(self, by: str, depth: int | None = None) -> pl.DataFrame:
+        """Return a run's rows by signature, family, range, operator, module, iteration, gpu, gap, power.
+
+        Several that name launches are joined (``gpu,module``); ``depth`` keeps so many levels of modules.
 
         Raises
         ------
         BadInput
             If a table is asked for a breakdown, or one that is not known.
         """
-        return rows_by(self.source, by)
+        return rows_by(self.source, by, depth)
 
     def _document(self) -> dict[str, Any]:
         rows = {"rows": self._rows.to_dicts()} if self.by else {}
@@ -130,6 +133,7 @@ def predict(
     scale: Mapping[str, float] | Sequence[str] = (),
     drop: Sequence[str] = (),
     by: str | None = None,
+    depth: int | None = None,
 ) -> Prediction:
     """Predict time, utilization, power and energy at each clock, as ``tracetool predict``.
 
@@ -169,7 +173,10 @@ def predict(
     drop : sequence of str
         What if these ranges of a run were left out.
     by : str, optional
-        Rows of a run: ``signature``, ``family``, ``range``, ``operator``, ``iteration``, ``gap``, ``power``.
+        Rows of a run: ``signature``, ``family``, ``range``, ``operator``, ``module``, ``iteration``, ``gpu``,
+        several of them (``gpu,module``), ``gap`` or ``power``; with rates achieved.
+    depth : int, optional
+        Levels of nested modules kept apart, all by default.
 
     Raises
     ------
@@ -197,7 +204,7 @@ def predict(
         attention=attention,
         assumed=Assumptions.read(calibration, temperature, ambient, stack, operands),
     )
-    result = Prediction(predicted, by)
-    if by:
+    result = Prediction(predicted, by, depth)
+    if by or depth:
         _ = result.frame  # a breakdown that is not known fails here, not when it is first looked at
     return result

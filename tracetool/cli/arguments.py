@@ -50,3 +50,8 @@ def finite(value: float | None) -> float | None:
     if value is not None and not math.isfinite(value):
         raise typer.BadParameter(f"{value:g} is not a finite number")
     return value
+
+
+DEPTH_OPTION = typer.Option(
+    None, "--depth", min=1, max=64, help="Levels of nested modules kept apart with --by module."
+)

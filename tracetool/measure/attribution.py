@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
@@ -13,6 +13,7 @@ from tracetool.core.errors import BadInput
 from tracetool.core.interval import Z90
 from tracetool.measure.counter import counter_totals
 from tracetool.measure.design import Design, class_seconds, design, span_of
+from tracetool.measure.filters import sensor_boxes
 from tracetool.measure.launch_spread import launch_spread
 from tracetool.measure.observe import Observation
 from tracetool.measure.power_log import PowerLog
@@ -255,14 +256,23 @@ def attribute_classes(
 
 
 def _moved_powers(observation: Observation, base_design: Design, solved: Solution) -> list[Floats]:
-    """How the powers answer where the timeline lies one deviation of the offset off, halved by direction."""
-    step = observation.alignment.offset_sd_s
-    if step <= 0 or not len(observation.timeline.start_s):
+    """How the powers answer where offset or window is one deviation off; an offset's halved by direction."""
+    readings, timeline = observation.readings, observation.timeline
+    step, wider_s = observation.alignment.offset_sd_s, observation.window_sd_s
+    if not len(timeline.start_s):
         return []
-    parts = []
-    for sign in (-1.0, 1.0):
-        other = design(observation.readings, observation.boxes, observation.timeline.shifted(sign * step))
+
+    def answer(other: Design) -> Floats:
         miss = np.asarray((other.matrix - base_design.matrix) @ solved.power_w)
         pull = np.asarray(base_design.matrix.T @ (solved.weight * miss)) / solved.noise_w**2
-        parts.append(np.sqrt(0.5) * (solved.covariance @ pull))
+        return np.asarray(solved.covariance @ pull)
+
+    parts = []
+    if step > 0:
+        for sign in (-1.0, 1.0):
+            shifted = timeline.shifted(sign * step)
+            parts.append(np.sqrt(0.5) * answer(design(readings, observation.boxes, shifted)))
+    if wider_s > 0:
+        sensor = replace(observation.sensor, window_s=observation.sensor.window_s + wider_s)
+        parts.append(answer(design(readings, sensor_boxes(sensor, readings.jitter_s), timeline)))
     return parts

@@ -10,15 +10,19 @@ import polars as pl
 
 from tracetool.core.errors import BadInput
 from tracetool.hardware.load import load_gpu
+from tracetool.replay.achieved import SUMS, launch_sums, with_rates
 from tracetool.replay.budget import COPIES
+from tracetool.replay.groups import activity_groups, check_depth, parse_keys
 from tracetool.replay.iterations import iterations
 from tracetool.replay.power import sensor_view
 from tracetool.replay.predict_run import PredictedRun
 from tracetool.replay.replays import RunReplay
 from tracetool.replay.tree import tree
 
+Breakdown = Callable[[RunReplay, int, PredictedRun], pl.DataFrame]
 
-def breakdown(prediction: PredictedRun, by: str) -> pl.DataFrame:
+
+def breakdown(prediction: PredictedRun, by: str, depth: int | None = None) -> pl.DataFrame:
     """Return time and energy of a predicted run, broken down, one block of rows per clock.
 
     Parameters
@@ -27,78 +31,111 @@ def breakdown(prediction: PredictedRun, by: str) -> pl.DataFrame:
         From :func:`tracetool.replay.predict_run.predict_run`.
     by : str
         ``signature`` (means per launch), ``family``, ``range``, ``operator``, ``iteration``, ``gap``
-        (idle time by reason) or ``power`` (as the GPU's sensor would show it).
+        (idle time by reason) or ``power`` (as the GPU's sensor would show it); ``module``, ``gpu`` and
+        several of those that name activities (``gpu,module``), as ``attribute`` groups them.
+    depth : int, optional
+        Levels of nested modules kept apart, all by default.
 
     Returns
     -------
     DataFrame
         ``clock_mhz`` first. Time (``device_time_ms``) and energy are those of kernels and copies, so
         their sums are the totals of both; by ``family``, ``scope`` says which. By ``gap`` they are those
-        of the gaps, by ``power`` the whole run's.
+        of the gaps, by ``power`` the whole run's. What names launches has their achieved rates too
+        (:mod:`tracetool.replay.achieved`).
 
     Raises
     ------
     BadInput
         If ``by`` is not known.
     """
+    check_depth(by.split(","), depth)
     if by == "signature" or prediction.replays is None:
         return prediction.signatures
-    if by not in BREAKDOWNS:
-        raise BadInput(f"--by {by!r} is not known", f"known: signature, {', '.join(BREAKDOWNS)}")
+    make = BREAKDOWNS.get(by) or _grouping(prediction.replays, by, depth)
     blocks = []
     for j, total in enumerate(prediction.totals):
-        block = BREAKDOWNS[by](prediction.replays, j, prediction)
+        block = make(prediction.replays, j, prediction)
         blocks.append(
             block.insert_column(0, pl.repeat(total["clock_mhz"], block.height, eager=True).alias("clock_mhz"))
         )
     return pl.concat(blocks)
 
 
-def _family(replays: RunReplay, j: int, _: PredictedRun) -> pl.DataFrame:
+def _grouping(replays: RunReplay, by: str, depth: int | None) -> Breakdown:
+    """Return the breakdown by groups that ``attribute`` knows too."""
+    known = ("signature", *BREAKDOWNS, "module", "gpu")
+    keys = by.split(",")
+    if any(k not in known for k in keys):
+        raise BadInput(f"--by {by!r} is not known", f"known: {', '.join(known)}")
+    if "gap" in keys or "power" in keys:
+        raise BadInput(f"--by {by!r}: gap and power stand alone in a prediction", "give --by gap")
+    name = activity_groups(replays.run, parse_keys(keys), depth)
+
+    def grouped(replays: RunReplay, j: int, prediction: PredictedRun) -> pl.DataFrame:
+        return _summed(name.alias("name"), replays, j, prediction)
+
+    return grouped
+
+
+def _summed(group: pl.Series, replays: RunReplay, j: int, prediction: PredictedRun) -> pl.DataFrame:
+    """Return time, energy and rates of groups of activities, the highest energy first."""
     costs = replays.costs(j)
-    return (
-        pl.DataFrame(
-            {
-                "family": pl.Series(replays.rows.family[replays.work.signature], dtype=pl.String),
-                "ms": (costs.end_ns - costs.start_ns) * 1e-6,
-                "recorded": replays.work.duration_ns * 1e-6,
-                "energy_j": costs.energy_j,
-                "in_replay": replays.in_replay,
-            }
-        )
+    key = group.name
+    frame = pl.DataFrame(
+        {
+            key: group,
+            "ms": (costs.end_ns - costs.start_ns) * 1e-6,
+            "recorded": replays.work.duration_ns * 1e-6,
+            "energy_j": costs.energy_j,
+            "in_replay": replays.in_replay,
+        }
+    )
+    sums = _sums(j, prediction)
+    grouped = (
+        pl.concat([frame, sums], how="horizontal")
         .filter(pl.col("in_replay"))
-        .group_by("family")
+        .group_by(key)
         .agg(
             pl.len().cast(pl.Int64).alias("launches"),
             pl.col("recorded").sum().alias("recorded_time_ms"),
             pl.col("ms").sum().alias("device_time_ms"),
-            pl.col("energy_j").sum(),
-        )
-        .with_columns(
-            pl.when(pl.col("family").is_in(COPIES))
-            .then(pl.lit("copies"))
-            .otherwise(pl.lit("kernels"))
-            .alias("scope")
+            pl.col("energy_j", *SUMS).sum(),
         )
         .with_columns((pl.col("energy_j") / pl.col("energy_j").sum()).alias("share"))
-        .sort("energy_j", "family", descending=[True, False])
+        .sort("energy_j", key, descending=[True, False])
     )
+    return with_rates(grouped)
 
 
-def _range(replays: RunReplay, j: int, _: PredictedRun) -> pl.DataFrame:
+def _sums(j: int, prediction: PredictedRun) -> pl.DataFrame:
+    assert prediction.replays is not None
+    return launch_sums(prediction, float(prediction.totals[j]["clock_mhz"]), prediction.replays.costs(j))
+
+
+def _family(replays: RunReplay, j: int, prediction: PredictedRun) -> pl.DataFrame:
+    family = pl.Series("family", replays.rows.family[replays.work.signature], dtype=pl.String)
+    scope = pl.when(pl.col("family").is_in(COPIES)).then(pl.lit("copies")).otherwise(pl.lit("kernels"))
+    return _summed(family, replays, j, prediction).with_columns(scope.alias("scope"))
+
+
+def _range(replays: RunReplay, j: int, prediction: PredictedRun) -> pl.DataFrame:
     ranges, of = replays.run.table("ranges"), replays.run.table("kernels", ["range"])["range"]
-    return tree(ranges, "range", of, replays.costs(j))
+    return with_rates(tree(ranges, "range", of, replays.costs(j), _sums(j, prediction)))
 
 
-def _operator(replays: RunReplay, j: int, _: PredictedRun) -> pl.DataFrame:
+def _operator(replays: RunReplay, j: int, prediction: PredictedRun) -> pl.DataFrame:
     operators, of = replays.run.table("operators"), replays.run.table("kernels", ["operator"])["operator"]
-    return tree(operators, "operator", of, replays.costs(j))
+    return with_rates(tree(operators, "operator", of, replays.costs(j), _sums(j, prediction)))
 
 
-def _iteration(replays: RunReplay, j: int, _: PredictedRun) -> pl.DataFrame:
+def _iteration(replays: RunReplay, j: int, prediction: PredictedRun) -> pl.DataFrame:
     run = replays.run
     kernels = run.table("kernels", ["launch_ns", "signature", "process"])
-    return iterations(run.table("ranges"), run.table("operators"), kernels, replays.costs(j))
+    sums = _sums(j, prediction)
+    return with_rates(
+        iterations(run.table("ranges"), run.table("operators"), kernels, replays.costs(j), sums)
+    )
 
 
 def _gap(_: RunReplay, j: int, prediction: PredictedRun) -> pl.DataFrame:
@@ -136,7 +173,7 @@ def _power(replays: RunReplay, j: int, prediction: PredictedRun) -> pl.DataFrame
 
 
 #: Breakdowns by name.
-BREAKDOWNS: Final[Mapping[str, Callable[[RunReplay, int, PredictedRun], pl.DataFrame]]] = {
+BREAKDOWNS: Final[Mapping[str, Breakdown]] = {
     "family": _family,
     "range": _range,
     "operator": _operator,

@@ -137,6 +137,20 @@ def groups_of(run: Run, keys: Sequence[str], depth: int | None = None) -> Groups
     return Groups(distinct.to_list(), pieces[0], idle, dict(zip(idle, pieces[1:], strict=True)))
 
 
+def activity_groups(run: Run, keys: Sequence[str], depth: int | None = None) -> pl.Series:
+    """Return the group of each activity by one key or several, as :func:`groups_of` names it. Shape (n,).
+
+    Raises
+    ------
+    BadInput
+        If the run holds nothing of that kind, or a depth does not apply.
+    """
+    check_depth(keys, depth)
+    kernels = run.kernels
+    columns = {key: activity_names(run, kernels, key, depth) for key in keys}
+    return pl.DataFrame(columns).select(_joint(keys)).to_series()
+
+
 def _joint(keys: Sequence[str]) -> pl.Expr:
     name = pl.concat_str([pl.col(k) for k in keys], separator=JOINT)
     nowhere = pl.all_horizontal(pl.col(k) == IDLE_ROW for k in keys)

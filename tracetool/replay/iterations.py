@@ -16,7 +16,11 @@ _LEAST_ITERATIONS: Final = 3
 
 
 def iterations(
-    ranges: pl.DataFrame, operators: pl.DataFrame, kernels: pl.DataFrame, costs: Costs
+    ranges: pl.DataFrame,
+    operators: pl.DataFrame,
+    kernels: pl.DataFrame,
+    costs: Costs,
+    sums: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """Return time and energy of every iteration: named steps, else a detected repetition.
 
@@ -28,6 +32,8 @@ def iterations(
         ``launch_ns`` and ``signature`` of each activity, in recorded order.
     costs : Costs
         What each activity costs.
+    sums : DataFrame, shape (n, columns), optional
+        What else to add up.
 
     Returns
     -------
@@ -41,21 +47,23 @@ def iterations(
     if number is None:
         number, names = _repeating(kernels["signature"])
     if number is None:
-        return _per_iteration(np.full(kernels.height, -1), [], costs)
-    return _per_iteration(number, names, costs)
+        number, names = np.full(kernels.height, -1), []
+    return _per_iteration(number, names, costs, pl.DataFrame() if sums is None else sums)
 
 
-def _per_iteration(number: Ints, names: list[str], costs: Costs) -> pl.DataFrame:
+def _per_iteration(number: Ints, names: list[str], costs: Costs, sums: pl.DataFrame) -> pl.DataFrame:
     frame = pl.DataFrame(
         {"iteration": number, "start": costs.start_ns, "end": costs.end_ns, "energy_j": costs.energy_j}
-    ).filter(pl.col("iteration") >= 0)
+    )
+    frame = pl.concat([frame, sums], how="horizontal") if sums.width else frame
+    frame = frame.filter(pl.col("iteration") >= 0)
     table = (
         frame.group_by("iteration")
         .agg(
             pl.len().cast(pl.Int64).alias("launches"),
             ((pl.col("end").max() - pl.col("start").min()) * 1e-6).alias("span_ms"),
             ((pl.col("end") - pl.col("start")).sum() * 1e-6).alias("device_time_ms"),
-            pl.col("energy_j").sum(),
+            pl.col("energy_j", *sums.columns).sum(),
         )
         .sort("iteration")
     )

@@ -298,7 +298,9 @@ def parse_factors(texts: Sequence[str]) -> dict[str, float]:
     return factors
 
 
-def rows_by(prediction: PredictedTable | PredictedRun, by: str | None = None) -> pl.DataFrame:
+def rows_by(
+    prediction: PredictedTable | PredictedRun, by: str | None = None, depth: int | None = None
+) -> pl.DataFrame:
     """Return the rows to write or show: a table's predictions, or a run's breakdown.
 
     Raises
@@ -309,7 +311,7 @@ def rows_by(prediction: PredictedTable | PredictedRun, by: str | None = None) ->
     from tracetool.replay.breakdown import breakdown
 
     if isinstance(prediction, PredictedRun):
-        return breakdown(prediction, by or "signature")
-    if by:
+        return breakdown(prediction, by or "signature", depth)
+    if by or depth:
         raise BadInput("--by breaks down a run's timeline; a table has none", "give a run")
     return prediction.frame

@@ -17,15 +17,11 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.measure.attribute import attribute_run
 from tracetool.measure.power_log import telemetry_devices
+from tracetool.replay.achieved import peak_of
 from tracetool.replay.predict_run import PredictedRun, predict_run
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
 
-#: Formats and the pipe whose peak is their ceiling; others run on the FP32 pipe.
-_PIPES: Final = {
-    "fp16": "tensor_fp16", "bf16": "tensor_bf16", "tf32": "tensor_tf32", "fp8": "tensor_fp8",
-    "int8": "tensor_int8", "fp64": "fp64",
-}  # fmt: skip
 _ENDS: Final = ("", "_low", "_high")
 
 
@@ -128,15 +124,11 @@ def roofline(
 
 def _with_rates(grouped: pl.DataFrame, spec: Gpu, clock_mhz: float) -> pl.DataFrame:
     """Return the groups with the rates they achieved, and the ceiling of the roofline above each."""
-    pipes = {d: _PIPES.get(d, "fp32") for d in grouped["dtype"].unique().drop_nulls().to_list()}
-    peaks = {d: float(spec.peak_flops(p, clock_mhz)) for d, p in pipes.items()}
+    peak = peak_of(grouped["dtype"], spec, clock_mhz)
     shaped = (pl.col("predicted_from") == "shapes") & (pl.col("time_ms") > 0)
     flops = pl.when(shaped & (pl.col("flops") > 0)).then("flops")
     moved = pl.when(shaped & (pl.col("dram_bytes") > 0)).then("dram_bytes")
     seconds = pl.col("time_ms") * 1e-3
-    peak = pl.col("dtype").replace_strict(
-        peaks, default=float(spec.peak_flops("fp32", clock_mhz)), return_dtype=pl.Float64
-    )
     return grouped.with_columns(
         (flops / seconds / 1e12).alias("tflops"),
         (moved / seconds / 1e12).alias("tbps"),

@@ -84,7 +84,9 @@ def nested_paths(names: pl.DataFrame, key: str) -> pl.DataFrame:
     return pl.concat(levels) if levels else pl.DataFrame(schema=schema)
 
 
-def tree(rows: pl.DataFrame, key: str, of: pl.Series, costs: Costs) -> pl.DataFrame:
+def tree(
+    rows: pl.DataFrame, key: str, of: pl.Series, costs: Costs, sums: pl.DataFrame | None = None
+) -> pl.DataFrame:
     """Return time and energy of every path of names, its descendants included.
 
     Parameters
@@ -97,6 +99,8 @@ def tree(rows: pl.DataFrame, key: str, of: pl.Series, costs: Costs) -> pl.DataFr
         Row of each activity, null where it has none.
     costs : Costs
         What each activity costs.
+    sums : DataFrame, shape (n, columns), optional
+        What else to add up.
 
     Returns
     -------
@@ -115,11 +119,13 @@ def tree(rows: pl.DataFrame, key: str, of: pl.Series, costs: Costs) -> pl.DataFr
     distinct = placed.unique("node").sort("node")
     count = distinct.height
     shift = node + 1
+    added = pl.DataFrame() if sums is None else sums
     own = np.stack(
         [
             np.bincount(shift, minlength=count + 1).astype(np.float64),
             np.bincount(shift, weights=(costs.end_ns - costs.start_ns) * 1e-6, minlength=count + 1),
             np.bincount(shift, weights=costs.energy_j, minlength=count + 1),
+            *(np.bincount(shift, weights=added[c].to_numpy(), minlength=count + 1) for c in added.columns),
         ]
     )
     whole = own.copy()
@@ -138,6 +144,7 @@ def tree(rows: pl.DataFrame, key: str, of: pl.Series, costs: Costs) -> pl.DataFr
             "device_time_ms": whole[1, 1:],
             "energy_j": whole[2, 1:],
             "self_energy_j": own[2, 1:],
+            **{c: whole[3 + i, 1:] for i, c in enumerate(added.columns)},
         }
     )[order].filter(pl.col("launches") > 0)
     if own[0, 0]:
@@ -149,6 +156,7 @@ def tree(rows: pl.DataFrame, key: str, of: pl.Series, costs: Costs) -> pl.DataFr
             "device_time_ms": [own[1, 0]],
             "energy_j": [own[2, 0]],
             "self_energy_j": [own[2, 0]],
+            **{c: [own[3 + i, 0]] for i, c in enumerate(added.columns)},
         }
         table = pl.concat([table, pl.DataFrame(outside)])
     total_j = float(costs.energy_j.sum())

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from tracetool.cli.arguments import DEPTH_OPTION
 from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 
 app = typer.Typer()
@@ -43,9 +44,7 @@ def attribute(
         help="Energy of a run by signature, family, operator, module, range, iteration, gpu, gap or several "
         "(gpu,module).",
     ),
-    depth: int | None = typer.Option(
-        None, "--depth", min=1, max=64, help="Levels of nested modules kept apart with --by module."
-    ),
+    depth: int | None = DEPTH_OPTION,
     work: str | None = typer.Option(
         None, "--work", metavar="UNIT=N", help="Work of the run with --by, e.g. tokens=4096: J per unit."
     ),

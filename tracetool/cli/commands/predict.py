@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from tracetool.cli.arguments import finite
+from tracetool.cli.arguments import DEPTH_OPTION, finite
 from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 
 app = typer.Typer()
@@ -68,8 +68,10 @@ def predict(
     by: str | None = typer.Option(
         None,
         "--by",
-        help="Rows of a run to write or show: signature, family, range, operator, iteration, gap, power.",
+        help="Rows of a run to write or show: signature, family, range, operator, module, iteration, gpu or "
+        "several (gpu,module); gap, power.",
     ),
+    depth: int | None = DEPTH_OPTION,
     out: Path | None = typer.Option(
         None, "--out", "-o", help="Write every row: .parquet .csv .json .md .html"
     ),
@@ -98,6 +100,7 @@ def predict(
         scale=scale,
         drop=drop,
         by=by,
+        depth=depth,
     )
     save(predicted, out)
     emit(predicted, as_json=as_json, quiet=quiet, written=[out])

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 _SHOWN = 40
 #: Columns of rows that are for files: keys and what another column says already.
 _FILE_ONLY = {"signature", "kind", "inferred", "clock_actual_mhz", "flops", "throttled", "recorded_time_ms"}
+#: Headings of rates achieved.
+_HEADINGS = {
+    "tflops": "TFLOP/s", "tbps": "TB/s", "flop_per_byte": "FLOP/B", "gflop_per_joule": "GFLOP/J",
+    "roofline_share": "of roof",
+}  # fmt: skip
 #: Units a thousand apart; the middle one unless figures get longer than five digits or below a tenth.
 _TIMES = ("µs", "ms", "s")
 _ENERGIES = ("mJ", "J", "kJ")
@@ -198,7 +203,7 @@ def print_rows(table: pl.DataFrame) -> None:
     leading = ["clock_mhz", "name", "iteration", "family", "reason", "device", "time_ms"]
     order = {c: leading.index(c) if c in leading else len(leading) + rank_of(c) for c in shown.columns}
     ordered = sorted(order, key=lambda column: order[column])
-    show_table(shown.select(ordered), limit=_SHOWN, console=open_console())
+    show_table(shown.select(ordered), limit=_SHOWN, headers=_HEADINGS, console=open_console())
     if left_out:
         named = ": utilization, operations, bytes" if "flops" in left_out else ""
         say(open_console(), f"{counted(len(left_out), 'more column')} with -o FILE{named}")
