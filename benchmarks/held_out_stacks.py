@@ -1,7 +1,7 @@
 """How far off implementations' coefficients are where they were not fitted, and what intervals hold.
 
 usage: python benchmarks/held_out_stacks.py [DATA_ROOT] [--law LAW ...]
-           [--operator END ...] [--write] [--jobs N]
+           [--operator END ...] [--setting SETTING ...] [--delivered] [--write] [--jobs N]
 
 Prints, by operator, the median error and the share of rows inside the 90 % interval with held back: groups of
 shapes, a version of the library, a whole GPU, a whole library. ``--write`` puts the coefficients, as
@@ -12,21 +12,19 @@ from __future__ import annotations
 
 import argparse
 import pickle
-import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from fit_stacks import FAMILIES, SOURCE, FittedSet, fit_set, group_of, rounded, say, sets_of
+from fit_stacks import FittedSet, fit_set, say, sets_of, with_bands
 from fit_stacks import write as write_sets
 from stack_tables import Cell, cells
+from transfer_bands import WIDE, Scored, other_kernel, transfer, version_factor, write
 
-from tracetool.calibrate.conformal import band
-from tracetool.core.arrays import Bools, Floats
-from tracetool.families.implementations import Implementation, TransferBands, library_of
+from tracetool.families.implementations import Implementation, TransferBands, is_known, library_of
 from tracetool.families.pieces import duration_s
 from tracetool.families.pricing import laws
 from tracetool.hardware.load import load_gpu
@@ -35,49 +33,24 @@ from tracetool.model.implementations import member_pieces, members
 HERE = Path(__file__).resolve().parent.parent
 #: Rows of a cell that are looked at.
 ROWS = 1500
-#: Band and factor where nothing was left out to tell them, and the most of versions: beyond it another kernel
-#: runs under the old name.
-WIDE, VERSION, MOST_VERSION = (-0.9, 0.9), 1.5, 3.0
+#: Bands and factors before anything is left out.
+NOTHING = TransferBands(WIDE, WIDE)
 SETTINGS = ("shapes", "version", "gpu", "library")
 
 
-@dataclass(frozen=True)
-class Scored:
-    """Errors of one cell in one setting."""
-
-    setting: str
-    operator: str
-    law: str
-    gpu: str
-    stack: str
-    implementation: str
-    seen: bool  # whether a GPU of the architecture was fitted
-    single: bool  # whether one implementation answered
-    error: Floats  # ln(measured / predicted)
-    inside: Bools
-    needed: Floats  # factor on the ln of the bounds that would just hold the row
-
-
-def score(
-    setting: str,
-    cell: Cell,
-    registry: tuple[Implementation, ...],
-    bands: TransferBands,
-    *,
-    stated: bool = True,
-) -> Scored:
-    """Predict a cell's rows with the implementations given; the cell states its library or not."""
+def score(setting: str, cell: Cell, registry: tuple[Implementation, ...], bands: TransferBands) -> Scored:
+    """Predict a cell's rows with the implementations given; a library left out names no implementation."""
     law, gpu, data = laws()[cell.law], cell.part.gpu, cell.part.data
     if len(data.measured_s) > ROWS:
         data = data.take(np.random.default_rng(3).permutation(len(data.measured_s))[:ROWS])
     of_law = tuple(one for one in registry if cell.law in one.laws)
-    stack, name = (cell.stack, cell.implementation) if stated else ("", "")
-    every = members(law, gpu, stack, name, of_law, bands)
+    name = "" if setting == "library" else cell.implementation
+    every = members(law, gpu, cell.stack, name, of_law, bands)
     pieces, low, high = member_pieces(law, data.rows, gpu, every)
     error = np.log(data.measured_s / duration_s(pieces, data.hertz)[:, 0])
     error = np.where(np.isfinite(error), error, 3.0)
     needed = np.where(error > 0, error / np.maximum(high, 0.02), error / np.minimum(low, -0.02))
-    if not stated:
+    if not is_known(cell.law, cell.stack, of_law):
         low, high = low * bands.other_library, high * bands.other_library
     fitted = {load_gpu(g).architecture for one in of_law for g in one.laws[cell.law].gpus}
     return Scored(
@@ -87,19 +60,30 @@ def score(
     )  # fmt: skip
 
 
+def registry_of(fitted: Iterable[FittedSet]) -> tuple[Implementation, ...]:
+    """Return the implementations of fitted sets, each with all its laws."""
+    found: dict[str, Implementation] = {}
+    for one in fitted:
+        new = one.implementation()
+        old = found.get(new.name, new)
+        found[new.name] = replace(new, names=old.names | new.names, laws={**old.laws, **new.laws})
+    return tuple(found.values())
+
+
 def _refit(one: tuple[str, str, list[Cell]]) -> FittedSet:
     return fit_set(*one)
 
 
 def left_out(
-    every: Sequence[Cell], whole: Mapping[tuple[str, str], FittedSet], jobs: int
+    every: Sequence[Cell], whole: Mapping[tuple[str, str], FittedSet], settings: Container[str], jobs: int
 ) -> list[tuple[str, str, list[Cell], list[FittedSet]]]:
     """Return for each GPU and each library what is tested, and the sets fitted without it."""
     tasks: list[tuple[str, str, tuple[str, str], list[Cell]]] = []
     kept: dict[tuple[str, str], list[FittedSet]] = {}
     gpus = sorted({c.part.gpu.name for c in every})
     libraries = sorted({library_of(c.stack) for c in every})
-    for setting, values in (("gpu", gpus), ("library", libraries)):
+    values_of = {k: v for k, v in (("gpu", gpus), ("library", libraries)) if k in settings}
+    for setting, values in values_of.items():
         for value in values:
             for key, one in whole.items():
                 rest = [c for c in one.cells if _value(c, setting) != value]
@@ -113,7 +97,7 @@ def left_out(
         kept.setdefault((setting, value), []).append(one)
     return [
         (setting, value, [c for c in every if _value(c, setting) == value], kept.get((setting, value), []))
-        for setting, values in (("gpu", gpus), ("library", libraries))
+        for setting, values in values_of.items()
         for value in values
     ]
 
@@ -122,85 +106,40 @@ def _value(cell: Cell, setting: str) -> str:
     return cell.part.gpu.name if setting == "gpu" else library_of(cell.stack)
 
 
-def transfer(scored: Sequence[Scored], law: str, without: str = "") -> TransferBands:
-    """Return the bands of a law on GPUs left out, and of libraries left out, but for one of either."""
-    pools: dict[bool, list[Floats]] = {True: [], False: []}
-    for one in scored:
-        if one.setting == "gpu" and one.law == law and one.single and one.gpu != without:
-            pools[one.seen].append(one.error[:: max(1, len(one.error) // 300)])
-    found = {seen: band(np.concatenate(v), 10**6) if v else None for seen, v in pools.items()}
-    away = found[False] or found[True] or WIDE
-    near = found[True] or away
-    wider, newer = library_factor(scored, law, without), version_factor(scored, law)
-    return TransferBands(near, (min(away[0], near[0]), max(away[1], near[1])), wider, newer)
-
-
-def library_factor(scored: Sequence[Scored], law: str, without: str = "") -> float:
-    """Return the factor on the bounds of a library nobody fitted: what held those left out, but for one.
-
-    Of few libraries the next may well need more than most: the one that needs most counts, and no less than
-    the middle one of the laws of the group.
-    """
-    needed: dict[str, dict[str, list[Floats]]] = {}
-    for s in scored:
-        if s.setting == "library" and group_of(s.law) == group_of(law) and library_of(s.stack) != without:
-            some = s.needed[:: max(1, len(s.needed) // 300)]
-            needed.setdefault(s.law, {}).setdefault(library_of(s.stack), []).append(some)
-    every = {
-        name: [float(np.quantile(np.concatenate(v), 0.9)) for v in one.values()]
-        for name, one in needed.items()
-    }
-    of_group = [max(factors) for factors in every.values()]
-    return max([1.0, *([float(np.median(of_group))] if of_group else []), *every.get(law, [])])
-
-
-def version_factor(scored: Sequence[Scored], law: str, without: str = "") -> float:
-    """Return the factor on the bounds of another version: what held 90 % of each table, but for one GPU's.
-
-    Of few tables the next may well need more than most: the largest of the law's own counts, and no less than
-    the middle one of all laws of its group; ``VERSION`` at least for a law without any.
-    """
-    told = [
-        (s.law, float(np.clip(np.quantile(s.needed, 0.9), 1.0, MOST_VERSION)))
-        for s in scored
-        if s.setting == "version" and not (s.law == law and s.gpu == without)
-    ]
-    own = [factor for name, factor in told if name == law] or [VERSION]
-    of_group = [factor for name, factor in told if group_of(name) == group_of(law)] or own
-    return max([float(np.median(of_group)), *own])
-
-
 def run(
-    every: list[Cell], versions: list[Cell], jobs: int
-) -> tuple[list[Scored], list[FittedSet], list[Scored]]:
-    """Fit and score every setting; the last are scores without bands for what is left out."""
-    with ProcessPoolExecutor(jobs) as pool:
-        fitted = list(pool.map(_refit, [(*key, of_set) for key, of_set in sets_of(every).items()]))
+    every: list[Cell], versions: list[Cell], settings: Container[str], jobs: int, *, delivered: bool
+) -> tuple[list[Scored], list[FittedSet], list[Scored], dict[str, float]]:
+    """Fit and score every setting; then scores without factors, and shares of other kernels by law."""
+    sets = [(*key, of_set) for key, of_set in sets_of(every).items()]
+    if delivered:
+        fitted = [one for one in (with_bands(*a_set) for a_set in sets) if one is not None]
+    else:
+        with ProcessPoolExecutor(jobs) as pool:
+            fitted = list(pool.map(_refit, sets))
     whole = {(one.law, one.name): one for one in fitted}
-    nothing = TransferBands(WIDE, WIDE)
-    registry = tuple(one.implementation() for one in fitted)
+    registry = registry_of(fitted)
     scored = [
-        score("shapes", replace(cell, part=cell.half(1)), registry, nothing)
+        score("shapes", replace(cell, part=cell.half(1)), registry, NOTHING)
         for cell in every
         if (cell.law, cell.set_name) in whole
     ]
-    first = [score("version", c, registry, nothing) for c in versions if _fitted(c, registry)]
-    trials = left_out(every, whole, jobs)
-    for cell in versions:
-        if _fitted(cell, registry):
-            factor = version_factor(first, cell.law, cell.part.gpu.name)
-            scored.append(score("version", cell, registry, replace(nothing, other_version=factor)))
-    for setting, _, tested, rest in trials:
-        known = tuple(one.implementation() for one in rest)
-        stated = setting == "gpu"
-        first += [score(setting, c, known, nothing, stated=stated) for c in tested if _fitted(c, known)]
-    for setting, value, tested, rest in trials:
-        known = tuple(one.implementation() for one in rest)
-        for cell in tested:
-            if _fitted(cell, known):
-                bands = transfer(first, cell.law, value)
-                scored.append(score(setting, cell, known, bands, stated=setting == "gpu"))
-    return scored, fitted, first
+    trials = [("version", c.part.gpu.name, c, registry) for c in versions]
+    for setting, value, tested, rest in left_out(every, whole, settings, jobs):
+        trials += [(setting, value, cell, registry_of(rest)) for cell in tested]
+    trials = [one for one in trials if _fitted(one[2], one[3])]
+    first = [score(setting, cell, known, NOTHING) for setting, _, cell, known in trials]
+    # then as if some ran another kernel, whose share is told by the others
+    again = [
+        score(setting, cell, known, replace(NOTHING, swapped=other_kernel(first, cell.law, value)))
+        for setting, value, cell, known in trials
+    ]
+    for setting, value, cell, known in trials:
+        bands = transfer(again, cell.law, other_kernel(first, cell.law, value), value)
+        if setting == "version":
+            newer = version_factor(again, cell.law, value)
+            bands = replace(NOTHING, other_version=newer, swapped=bands.swapped)
+        scored.append(score(setting, cell, known, bands))
+    return scored, fitted, again, {c.law: other_kernel(first, c.law) for c in every}
 
 
 def _fitted(cell: Cell, registry: Iterable[Implementation]) -> bool:
@@ -222,32 +161,16 @@ def table(scored: Sequence[Scored]) -> None:
             print(f"  {operator:14s} {np.median(every):6.1f} {inside:6.1f}   {by_gpu}", flush=True)
 
 
-def write(scored: Sequence[Scored], wanted: Iterable[str]) -> None:
-    """Put the bands on GPUs left out beside the laws."""
-    for law in wanted:
-        bands = transfer(scored, law)
-        path = FAMILIES / group_of(law) / "transfer.toml"
-        text = path.read_text() if path.exists() else ""
-        text = re.sub(rf"(?ms)^\[{law}\]\n.*?(?=^\[|\Z)", "", text).strip()
-        lines = [f"[{law}]"]
-        for name in ("same_architecture", "other_architecture"):
-            for side, value in zip(("low", "high"), getattr(bands, name), strict=True):
-                entry = f'value = {rounded(value)!r}, unit = "1", kind = "fitted", source = "{SOURCE}"'
-                lines.append(f"{name}_{side} = {{ {entry} }}")
-        for name in ("other_library", "other_version"):
-            factor = rounded(getattr(bands, name))
-            lines.append(
-                f'{name} = {{ value = {factor!r}, unit = "1", kind = "fitted", source = "{SOURCE}" }}'
-            )
-        path.write_text((text + "\n\n" if text else "") + "\n".join(lines) + "\n")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("root", nargs="?", type=Path, default=HERE.parent / "shared" / "data")
     parser.add_argument("--law", nargs="*", default=[])
     parser.add_argument("--operator", nargs="*", default=[""])
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--setting", nargs="*", default=SETTINGS, choices=SETTINGS)
+    parser.add_argument(
+        "--delivered", action="store_true", help="take the coefficients as they are delivered"
+    )
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--keep", type=Path, help="file to pickle the errors into")
     given = parser.parse_args()
@@ -256,12 +179,15 @@ def main() -> None:
     every = list(cells(paths, given.law))
     wanted = {c.law for c in every}
     versions = [c for c in version_cells(given.root) if c.law in wanted]
-    scored, fitted, unwidened = run(every, versions, given.jobs)
+    scored, fitted, unwidened, shares = run(
+        every, versions, given.setting, given.jobs, delivered=given.delivered
+    )
     if given.keep:
-        given.keep.write_bytes(pickle.dumps((scored, unwidened)))
+        given.keep.write_bytes(pickle.dumps((scored, unwidened, shares)))
     if given.write:
-        write_sets(fitted)
-        write(unwidened, sorted(wanted))
+        if not given.delivered:
+            write_sets(fitted)
+        write(unwidened, shares, sorted(wanted))
     say(fitted)
     table(scored)
     count = sum(one.coefficients for one in fitted)

@@ -31,6 +31,9 @@ IGNORED = (
     "monolithic", "modular", "flashinferexperts", "tritonexperts", "marlinexperts", "experts", "vit",
     "situ_as_silu", "trtllmbf16", "trtllmfp8", "trtllmnvfp4", "trtllmmxfp4", "mxfp4_bf16", "mxfp4_mxfp8",
 )  # fmt: skip
+#: Names of one kernel in several versions: what vLLM called fused_moe is the kernel of its Triton experts
+#: (vllm/model_executor/layers/fused_moe/fused_moe.py).
+RENAMED = {"vllm_fused_moe": "triton"}
 
 
 @dataclass(frozen=True)
@@ -61,8 +64,10 @@ def kernel_words(implementation: str) -> str:
 
     >>> kernel_words("vllm_fp8moe_flashinfer_cutlass_flashinferexperts")
     'flashinfer_cutlass'
+    >>> kernel_words("vllm_fused_moe")
+    'triton'
     """
-    text = words_of(implementation)
+    text = RENAMED.get(words_of(implementation), words_of(implementation))
     for word in IGNORED:
         text = text.replace(word, "")
     return words_of(text.replace("_", " "))

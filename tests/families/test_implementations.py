@@ -178,3 +178,55 @@ def test_of_names_nobody_measured_those_alike_are_taken() -> None:
     every = tuple(one for one in implementations("prefill") if one.name != "vllm-flash-attn-fa2")
     found = candidates("prefill", "ada", "vllm", "vllm_flash_attn_next", every)
     assert [one.name for one in found] == ["vllm-flash-attn"]
+
+
+def moe_rows(**columns: str) -> OperatorColumns:
+    tokens = np.array([1.0, 64.0, 4096.0])
+    numbers = {"hidden": 4096.0, "intermediate": 2048.0, "top_k": 8.0, "experts": 256.0, "tp": 1.0, "ep": 1.0}
+    return OperatorColumns(
+        np.full(3, "moe", dtype=object),
+        {"tokens": tokens, "dtype": np.full(3, "fp8", dtype=object)}
+        | {k: np.full(3, v) for k, v in numbers.items()}
+        | {k: np.full(3, v, dtype=object) for k, v in columns.items()},
+    )
+
+
+def test_one_kernel_under_two_names_is_one_implementation() -> None:
+    """vLLM's fused_moe is written in Triton: on Hopper it is what its triton experts are."""
+    found = candidates("moe", "hopper", "vllm 0.14.0", "vllm_fused_moe")
+    assert [one.name for one in found] == ["vllm-triton"]
+
+
+def test_a_version_nobody_measured_may_run_the_librarys_other_kernels() -> None:
+    """FP8 experts of vLLM on Hopper were measured with CUTLASS; another version may take Triton."""
+    law = laws()["moe_fp8"]
+    measured = {member.name for member in members(law, H100, "vllm 0.24.0", "")}
+    another = members(law, H100, "vllm 0.22.0", "")
+    assert measured < {member.name for member in another}
+    assert "vllm-triton" in {member.name for member in another}
+    weight = {member.name: member.weight for member in another}
+    assert sum(weight[name] for name in measured) > 0.5 * sum(weight.values())
+    pieces, low, high = member_pieces(law, moe_rows(), H100, another)
+    base = duration_s(pieces, np.full((3, 1), H100.clock_boost_mhz * 1e6))[:, 0]
+    triton = next(member for member in another if member.name == "vllm-triton")
+    time = duration_s(
+        law.pieces(moe_rows(), H100, triton.coefficients), np.full((3, 1), H100.clock_boost_mhz * 1e6)
+    )[:, 0]
+    assert ((np.log(time / base) > low) & (np.log(time / base) < high)).all()
+
+
+def test_a_version_that_names_what_it_ran_runs_that() -> None:
+    law = laws()["moe_fp8"]
+    named = members(law, H100, "vllm 0.22.0", "vllm_modeloptfp8moe_flashinfer_cutlass_flashinferexperts")
+    assert [member.name for member in named] == ["vllm-flashinfer-cutlass"]
+
+
+def test_a_library_nobody_measured_may_run_a_kernel_by_the_laws_habits() -> None:
+    """Short convolutions are run by a Triton and a CUDA kernel, which differ by factors."""
+    law = laws()["conv1d"]
+    every = tuple(one for one in implementations("conv1d") if one.stack != "trtllm")
+    known, unknown = (members(law, H100, stack, "", every) for stack in ("vllm", "trtllm"))
+    added = [member for member in unknown if member.basis == "prior"]
+    assert not [member for member in known if member.basis == "prior"]
+    assert len(added) == 1 + len(law.habits)
+    assert all(member.bounds_only for member in added)

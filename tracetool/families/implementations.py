@@ -15,8 +15,9 @@ words
 and a section for each law it was fitted for: the coefficients on every GPU that are not the law's priors,
 under ``[<law>.on.<architecture>]`` those that differ there, ``gpus`` with the rows measured on each, and the
 90 % band of ln(measured / predicted) on shapes held back. ``families/<group>/transfer.toml`` holds, by law,
-the bands elsewhere: on another GPU of an architecture and on another architecture, and how much wider the
-bounds of a mixture are where another library ran the rows.
+the bands elsewhere: on another GPU of an architecture and on another architecture, how much wider the bounds
+of a mixture are where another library ran the rows, and the share of other versions and libraries that run a
+kernel which was not measured there.
 """
 
 from __future__ import annotations
@@ -99,6 +100,7 @@ class TransferBands:
     other_architecture: Band
     other_library: float = 1.0  # factor on the ln of the bounds of a mixture where no candidate ran the row
     other_version: float = 1.0  # on those of an implementation in another version of its library
+    swapped: float = 0.0  # share of other versions and libraries that run another kernel
 
 
 @cache
@@ -120,7 +122,9 @@ def transfer_bands(law: str) -> TransferBands | None:
         file = folder / "transfer.toml"
         if file.is_file() and (entry := tomllib.loads(file.read_text("utf-8")).get(law)):
             near, away = (_band(entry, name) for name in ("same_architecture", "other_architecture"))
-            factors = (float(entry[name]["value"]) for name in ("other_library", "other_version"))
+            factors = [float(entry[name]["value"]) for name in ("other_library", "other_version")]
+            if "swapped" in entry:
+                factors.append(float(entry["swapped"]["value"]))
             return TransferBands(near, away, *factors)
     return None
 

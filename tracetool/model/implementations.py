@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from tracetool.families.pieces import Pieces, duration_s
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.priors import prior_number
+from tracetool.model.other_versions import may_run_others, others_of_library, use
 from tracetool.model.time_calibration import TimeCalibration, spread_key
 from tracetool.model.traced import beside_band, in_trace, trace_band, traced
 
@@ -45,6 +46,7 @@ class Member:
     band: Band
     basis: str
     weight: float  # how likely, relative to the others
+    bounds_only: bool = False  # whether its time is never the one stated
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,30 @@ def members(
     """
     bands = transfer_bands(law.name) if bands is None else bands
     chosen = candidates(law.name, gpu.architecture, stack, implementation, every)
-    return tuple(_member(law, gpu, one, bands, stack) for one in chosen)
+    share = bands.swapped if bands is not None else 0.0
+    if share and chosen and not is_known(law.name, stack, every):
+        ran = tuple(_member(law, gpu, one, bands, stack) for one in chosen)
+        return (*ran, *_by_habit(law, share / (1.0 - share) * sum(member.weight for member in ran)))
+    if not share or not may_run_others(law.name, stack, implementation, chosen):
+        return tuple(_member(law, gpu, one, bands, stack) for one in chosen)
+    others = others_of_library(law.name, gpu.vendor, stack, chosen, every)
+    shares = ((chosen, 1.0 - share if others else 1.0), (others, share))
+    return tuple(
+        replace(_member(law, gpu, one, bands, stack), weight=part * use(one) / sum(map(use, pool)))
+        for pool, part in shares
+        for one in pool
+    )
+
+
+def _by_habit(law: Law, weight: float) -> tuple[Member, ...]:
+    """Return kernels not measured: the law's priors under each of its habits, of this weight together.
+
+    Priors of several habits, or fitted to the implementations themselves, only widen the bounds.
+    """
+    habits: tuple[Mapping[str, float], ...] = ({}, *law.habits)
+    title, each = f"{law.name} by its priors", weight / len(habits)
+    no_news = bool(law.habits) or any(one.kind == "fitted" for one in law.priors.values())
+    return tuple(Member(title, habit, law.spread, "prior", each, no_news) for habit in habits)
 
 
 def _member(law: Law, gpu: Gpu, one: Implementation, bands: TransferBands | None, stack: str) -> Member:
@@ -200,7 +225,8 @@ def member_pieces(
     if first is not None:
         pieces = first
     else:
-        middle = _weighted_middle(times, weight)
+        stated = weight * np.array([not member.bounds_only for member in every])
+        middle = _weighted_middle(times, stated / stated.sum())
         if few:
             pieces = tried[0]
             for number in range(1, len(every)):

@@ -1,0 +1,144 @@
+"""Bands and factors of laws away from the GPUs, versions and libraries their implementations were fitted on.
+
+Used by held_out_stacks.py, which measures the errors they are told from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from fit_stacks import FAMILIES, SOURCE, group_of, rounded
+
+from tracetool.calibrate.conformal import band
+from tracetool.core.arrays import Bools, Floats
+from tracetool.families.implementations import TransferBands, library_of, transfer_bands
+
+#: Band and factor where nothing was left out to tell them, and the most of versions: beyond it another kernel
+#: runs under the old name.
+WIDE, VERSION, MOST_VERSION = (-0.9, 0.9), 1.5, 3.0
+#: Factor on its bounds from which a version or a library counts as running another kernel, and the most they
+#: are reckoned to be of all.
+OTHER_KERNEL, MOST_SHARE = 2.0, 1.0 / 3.0
+#: Groups of families whose tables showed another kernel in another version or library, under no name of it.
+SWAPPED = ("gemm", "moe", "ssm")
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Errors of one cell in one setting."""
+
+    setting: str
+    operator: str
+    law: str
+    gpu: str
+    stack: str
+    implementation: str
+    seen: bool  # whether a GPU of the architecture was fitted
+    single: bool  # whether one implementation answered
+    error: Floats  # ln(measured / predicted)
+    inside: Bools
+    needed: Floats  # factor on the ln of the bounds that would just hold the row
+
+    @property
+    def held_back(self) -> tuple[str, str, str]:
+        """What was held back: the law with the table of a version, or with a library."""
+        if self.setting == "version":
+            return self.setting, self.law, self.gpu
+        return self.setting, self.law, library_of(self.stack)
+
+
+def needed_of(some: Sequence[Scored]) -> dict[tuple[str, str, str], float]:
+    """Return the factor on its bounds that holds 90 % of each version's table, and of each library."""
+    parts: dict[tuple[str, str, str], list[Floats]] = {}
+    for one in some:
+        if one.setting in {"version", "library"}:
+            parts.setdefault(one.held_back, []).append(one.needed[:: max(1, len(one.needed) // 300)])
+    return {key: float(np.quantile(np.concatenate(v), 0.9)) for key, v in parts.items()}
+
+
+def other_kernel(scored: Sequence[Scored], law: str, without: str = "") -> float:
+    """Return the share of versions and libraries that run a kernel not measured, but for one GPU or library.
+
+    Of n the share is (c + 1/2) / (n + 1) where c needed bounds ``OTHER_KERNEL`` times as wide (Jeffreys), at
+    most ``MOST_SHARE``: what was measured stays the likelier.
+    """
+    if group_of(law) not in SWAPPED:
+        return 0.0
+    told = [
+        factor
+        for (_, name, value), factor in needed_of(scored).items()
+        if group_of(name) == group_of(law) and value != without
+    ]
+    return min((sum(factor > OTHER_KERNEL for factor in told) + 0.5) / (len(told) + 1.0), MOST_SHARE)
+
+
+def transfer(scored: Sequence[Scored], law: str, share: float, without: str = "") -> TransferBands:
+    """Return the bands of a law on GPUs left out, and of libraries left out, but for one of either."""
+    pools: dict[bool, list[Floats]] = {True: [], False: []}
+    for one in scored:
+        if one.setting == "gpu" and one.law == law and one.single and one.gpu != without:
+            pools[one.seen].append(one.error[:: max(1, len(one.error) // 300)])
+    found = {seen: band(np.concatenate(v), 10**6) if v else None for seen, v in pools.items()}
+    away = found[False] or found[True] or WIDE
+    near = found[True] or away
+    wider, newer = library_factor(scored, law, without), version_factor(scored, law)
+    return TransferBands(near, (min(away[0], near[0]), max(away[1], near[1])), wider, newer, share)
+
+
+def library_factor(scored: Sequence[Scored], law: str, without: str = "") -> float:
+    """Return the factor on the bounds of a library nobody fitted: what held those left out, but for one.
+
+    Of few libraries the next may well need more than most: the one that needs most counts, and no less than
+    the middle one of the laws of the group.
+    """
+    every: dict[str, list[float]] = {}
+    for (setting, name, value), factor in needed_of(scored).items():
+        if setting == "library" and group_of(name) == group_of(law) and value != without:
+            every.setdefault(name, []).append(factor)
+    of_group = [max(factors) for factors in every.values()]
+    return max([1.0, *([float(np.median(of_group))] if of_group else []), *every.get(law, [])])
+
+
+def version_factor(scored: Sequence[Scored], law: str, without: str = "") -> float:
+    """Return the factor on the bounds of another version: what held 90 % of each table, but for one GPU's.
+
+    Of few tables the next may well need more than most: the largest of the law's own counts, and no less than
+    the middle one of all laws of its group; ``VERSION`` at least for a law without any.
+    """
+    told = [
+        (name, float(np.clip(factor, 1.0, MOST_VERSION)))
+        for (setting, name, gpu), factor in needed_of(scored).items()
+        if setting == "version" and not (name == law and gpu == without)
+    ]
+    own = [factor for name, factor in told if name == law] or [VERSION]
+    of_group = [factor for name, factor in told if group_of(name) == group_of(law)] or own
+    return max([float(np.median(of_group)), *own])
+
+
+def write(scored: Sequence[Scored], shares: dict[str, float], wanted: Iterable[str]) -> None:
+    """Put the bands on GPUs, versions and libraries left out beside the laws."""
+    by_gpu = any(one.setting == "gpu" for one in scored)
+    for law in wanted:
+        bands = transfer(scored, law, shares[law])
+        if not by_gpu and (before := transfer_bands(law)):
+            near, away = before.same_architecture, before.other_architecture
+            bands = replace(bands, same_architecture=near, other_architecture=away)
+        path = FAMILIES / group_of(law) / "transfer.toml"
+        text = path.read_text() if path.exists() else ""
+        text = re.sub(rf"(?ms)^\[{law}\]\n.*?(?=^\[|\Z)", "", text).strip()
+        numbers = {
+            f"{name}_{side}": value
+            for name in ("same_architecture", "other_architecture")
+            for side, value in zip(("low", "high"), getattr(bands, name), strict=True)
+        }
+        numbers |= {name: getattr(bands, name) for name in ("other_library", "other_version")}
+        if bands.swapped:
+            numbers["swapped"] = bands.swapped
+        lines = [
+            f'{name} = {{ value = {rounded(value)!r}, unit = "1", kind = "fitted", source = "{SOURCE}" }}'
+            for name, value in numbers.items()
+        ]
+        path.write_text((text + "\n\n" if text else "") + "\n".join([f"[{law}]", *lines]) + "\n")

@@ -1,0 +1,46 @@
+"""Which kernels a version of a library may run that nobody measured.
+
+A library swaps kernels between versions. Where a table states a version that was not measured, and names no
+implementation, each kernel of the library may have run: those measured on the nearest GPUs most likely, and
+among them those most likely that the library uses most, over all GPUs and formats.
+"""
+
+from __future__ import annotations
+
+from tracetool.families.implementations import (
+    Implementation,
+    implementations,
+    library_of,
+    other_version,
+    words_of,
+)
+from tracetool.hardware.load import load_gpu
+
+
+def may_run_others(law: str, stack: str, name: str, chosen: tuple[Implementation, ...]) -> bool:
+    """Return whether a stack states a version none of some implementations was measured in, and no name."""
+    named = any(words_of(name) in one.names for one in chosen)
+    return bool(chosen) and not named and all(other_version(one.laws[law], stack) for one in chosen)
+
+
+def others_of_library(
+    law: str,
+    vendor: str,
+    stack: str,
+    chosen: tuple[Implementation, ...],
+    every: tuple[Implementation, ...] | None = None,
+) -> tuple[Implementation, ...]:
+    """Return a library's other implementations of a law, on whichever GPU of the vendor they ran."""
+    library = library_of(stack)
+    return tuple(
+        one
+        for one in (implementations(law) if every is None else every)
+        if one.stack == library
+        and one not in chosen
+        and any(load_gpu(name).vendor == vendor for name in one.laws[law].gpus)
+    )
+
+
+def use(one: Implementation) -> float:
+    """Return how much a library uses an implementation: rows measured over all laws and GPUs."""
+    return float(sum(sum(fitted.gpus.values()) for fitted in one.laws.values()))
