@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal, get_args
@@ -68,6 +69,7 @@ class Case:
     mem_clock_mhz: float | None = None
     power_cap_w: float | None = None
     host_us: float | None = None
+    host: str | None = None  # a run whose host this is
     set: Mapping[str, float] | None = None  # numbers of the GPU that are changed, by their names
 
     def get(self, name: str, default: float) -> float:
@@ -78,7 +80,7 @@ class Case:
 
 #: Fields that are words; all others are numbers.
 TEXTS: Final = frozenset(
-    {"model", "gpu", "set", "mode", "dtype", "kv_dtype", "stack", "sampling", "launch"}
+    {"model", "gpu", "set", "mode", "dtype", "kv_dtype", "stack", "sampling", "launch", "host"}
     | {"recompute", names.OPTIMIZER, "attention"}
 )
 WHOLE: Final = frozenset({"gpus", "tp", "pp", "dp", "ep", "cp", "sp", "zero", "vpp"})
@@ -106,6 +108,8 @@ def read_case(values: dict[str, Any]) -> Case:
     for name in ("model", "gpu"):
         if getattr(case, name) is None:
             raise BadInput(f"{name}: is not given", "a configuration or name" if name == "model" else "--gpu")
+    if case.host is not None and case.host_us is not None:
+        raise BadInput("host: the host is stated twice", "give --host or --host-us")
     mode = case.mode or "serve"
     if mode not in MODES:
         raise BadInput(f"mode: {mode!r} is not known", f"known: {', '.join(MODES)}")
@@ -142,6 +146,8 @@ def read_settings(value: Any) -> dict[str, Any]:
 def _text(name: str, value: Any) -> Any:
     if name == "model":
         return value
+    if name == "host":  # a run stands for its folder
+        return os.fspath(value)
     if not isinstance(value, str):
         raise BadInput(f"{name}: {value!r} is not a word")
     return value.strip()

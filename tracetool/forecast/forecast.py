@@ -13,6 +13,7 @@ from tracetool.forecast.case import Case, Division, divide, read_case
 from tracetool.forecast.config import read_model
 from tracetool.forecast.figures import Forecast
 from tracetool.forecast.generation import plan_generation
+from tracetool.forecast.host import host_notes
 from tracetool.forecast.language import plan_language
 from tracetool.forecast.model import Model
 from tracetool.forecast.pricing import PassRows, PricedPass, price
@@ -117,6 +118,7 @@ def _plan(
     notes = notes if case.clock_mhz is not None else []  # that it is the boost clock is in the title
     notes = [
         *_changed(case, gpu),
+        *host_notes(case),
         *notes,
         *checked_cap(case.power_cap_w, gpu),
         *checked_memory(case.mem_clock_mhz, gpu),

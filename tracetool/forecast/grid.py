@@ -13,8 +13,8 @@ from tracetool.forecast.case import COLUMNS, SETTINGS, TEXTS, read_settings
 #: Most values of one range, and most cases of a grid: more take minutes to price.
 _MOST_VALUES: Final = 2000
 _MOST_CASES: Final = 5000
-#: The model is one: its name or path may hold any sign.
-_SINGLE: Final = frozenset({"model"})
+#: Fields with one value: a name or path may hold any sign.
+_SINGLE: Final = frozenset({"model", "host"})
 #: Share of a step that rounding may leave out at the end of a range. [1] Below any step written by hand.
 _ROUNDING: Final = 1e-9
 

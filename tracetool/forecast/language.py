@@ -14,7 +14,7 @@ from tracetool.families.implementations import library_of
 from tracetool.forecast.case import DEFAULT_BUDGET, DEFAULT_ISL, DEFAULT_OSL, Case, Division
 from tracetool.forecast.engine import Engine, check_sampling, engine_of
 from tracetool.forecast.figures import Figure, Forecast, Widths, parts_of
-from tracetool.forecast.host import eager_host
+from tracetool.forecast.host import eager_host, stated_host
 from tracetool.forecast.logits import Logits
 from tracetool.forecast.memory import (
     GIB,
@@ -201,7 +201,10 @@ def plan_language(case: Case, model: Model, gpu: Gpu, division: Division, clock_
         hosts = tuple(eager_host(case, one) for one in rows)
     else:
         rows = [_rows(model, forward, division, engine, sampled=sampled) for forward in forwards]
-        hosts = tuple(_host(case, engine, traffic, forward, sampled=sampled) for forward in forwards)
+        hosts = tuple(
+            stated_host(case, own) or _host(engine, traffic, forward, sampled=sampled)
+            for forward, own in zip(forwards, rows, strict=True)
+        )
     passes = tuple(PassRows(r, gpu, stack, clock_mhz, case.mem_clock_mhz) for r in rows)
     footprint, largest = _memory(model, gpu, division, traffic, running, rows)
     return LanguagePlan(case, model, gpu, division, traffic, engine, passes, hosts, footprint, largest)
@@ -267,9 +270,7 @@ def _prompt(case: Case, traffic: Traffic) -> Prompt:
     return Prompt(max(round(traffic.running), 1), max(round(traffic.prompt), 1), case.attention != "eager")
 
 
-def _host(case: Case, engine: Engine, traffic: Traffic, forward: Forward, *, sampled: bool) -> HostTime:
-    if case.host_us is not None:
-        return HostTime(before_s=case.host_us * 1e-6)
+def _host(engine: Engine, traffic: Traffic, forward: Forward, *, sampled: bool) -> HostTime:
     held = traffic.output / 2.0 if forward.decode_requests else 0.0
     rows = max(forward.decode_requests, forward.prefill_requests)
     return engine.host(rows, held, sampled=sampled)

@@ -41,11 +41,7 @@ def iterations(
         ``iteration``, ``name``, ``launches``, ``span_ms`` (first start to last end), ``device_time_ms``,
         ``energy_j``, both of kernels and copies; empty where nothing repeats. [ms], [J]
     """
-    number, names = named_steps(ranges, kernels)
-    if number is None:
-        number, names = named_steps(operators, kernels)
-    if number is None:
-        number, names = _repeating(kernels["signature"])
+    number, names = numbered_steps(ranges, operators, kernels)
     if number is None:
         number, names = np.full(kernels.height, -1), []
     return _per_iteration(number, names, costs, pl.DataFrame() if sums is None else sums)
@@ -69,6 +65,31 @@ def _per_iteration(number: Ints, names: list[str], costs: Costs, sums: pl.DataFr
     )
     iteration_names = pl.Series("name", [names[i] for i in table["iteration"].to_list()], dtype=pl.String)
     return table.insert_column(1, iteration_names)
+
+
+def numbered_steps(
+    ranges: pl.DataFrame, operators: pl.DataFrame, kernels: pl.DataFrame
+) -> tuple[Ints | None, list[str]]:
+    """Number each activity by its step: a named one, else of the longest repetition of the kernels.
+
+    Parameters
+    ----------
+    ranges, operators : DataFrame
+        The tables of a run; some profilers write steps among the operators.
+    kernels : DataFrame, shape (n, columns)
+        ``launch_ns`` and ``signature`` of each activity, in recorded order.
+
+    Returns
+    -------
+    number : array of int, shape (n,) or None
+        -1 outside any step; None where nothing repeats.
+    names : list of str
+        Name of each number.
+    """
+    number, names = named_steps(ranges, kernels)
+    if number is None:
+        number, names = named_steps(operators, kernels)
+    return (number, names) if number is not None else _repeating(kernels["signature"])
 
 
 def named_steps(rows: pl.DataFrame, kernels: pl.DataFrame) -> tuple[Ints | None, list[str]]:

@@ -69,6 +69,9 @@ def forecast(
     mem_clock: str | None = _values("--mem-clock", "Memory clock. [MHz]"),
     power_cap: str | None = _values("--power-cap", "Power cap; by default the GPU's limit. [W]"),
     host_us: str | None = _values("--host-us", "Time of a step while no kernel runs. [us]"),
+    host: str | None = typer.Option(
+        None, "--host", metavar="RUN", help="Take the host's times from a run that was recorded on it."
+    ),
     settings: list[str] = typer.Option(
         [],
         "--set",
@@ -136,6 +139,7 @@ def forecast(
         mem_clock_mhz=mem_clock,
         power_cap_w=power_cap,
         host_us=host_us,
+        host=host,
         set=settings or None,
     )
     save(result, out)
