@@ -11,7 +11,7 @@ from tests.model.operators import rows_of
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Prediction
 from tracetool.hardware.load import load_gpu
-from tracetool.model.own_kernels import shrunk_variance
+from tracetool.model.own_kernels import left_out, shrunk_variance
 from tracetool.model.predict import predict_rows
 from tracetool.model.timing import time_rows
 
@@ -89,3 +89,25 @@ def test_one_impossible_measurement_does_not_carry_the_others() -> None:
 def test_the_more_rows_the_less_the_prior_says() -> None:
     assert shrunk_variance(1.0, 0.0, 0) == 1.0
     assert shrunk_variance(1.0, 10 * 0.04, 10) > shrunk_variance(1.0, 100 * 0.04, 100) > 0.04
+
+
+def test_kernels_of_a_slow_machine_predict_each_other_better_than_the_model() -> None:
+    share = SLOWER * np.array([1.0, 1.02, 0.98, 1.01, 0.99, 1.0])
+    errors = left_out(kernels(share), GPU)
+    assert errors is not None
+    assert errors.kernels == len(SIZES)
+    assert errors.model_error_pct == pytest.approx(100.0 * (1.0 - 1.0 / SLOWER), rel=0.05)
+    assert errors.error_pct < 0.6 * errors.model_error_pct
+
+
+def test_nothing_is_left_out_where_no_kernel_helps_another() -> None:
+    assert left_out(kernels(np.full(len(SIZES), np.nan)), GPU) is None
+    assert left_out(kernels(np.full(len(SIZES), SLOWER)).take(np.array([0, 0])), GPU) is None
+
+
+def test_a_size_that_a_time_told_says_nothing_of_the_model() -> None:
+    rows = kernels(all_but_last())
+    told = replace(rows, columns={**rows.columns, "inferred_low": np.full(len(rows), 0.9)})
+    alone, beside = predict_rows(told, GPU, CLOCK), predict_rows(told, GPU, CLOCK, anchor=True)
+    assert us(beside)[-1] == pytest.approx(us(alone)[-1])
+    assert left_out(told, GPU) is None

@@ -73,6 +73,18 @@ def test_what_ifs(run: Run) -> None:
     assert any("carried over" in n for n in other.notes)
 
 
+def test_a_run_shows_how_well_its_own_kernels_predict_each_other(run: Run) -> None:
+    """Measured kernels are scaled, so that none is corrected; from the others alone every one of them is."""
+    measured, others = predict_run(run), predict_run(run, anchor=False, from_others=True)
+    own = measured.info["own_kernels"]
+    assert own["corrected"] == 0
+    assert others.info["own_kernels"]["corrected"] >= own["measured"] >= 10
+    assert 0.0 < own["leave_one_out_error_pct"] < own["model_error_pct"]
+    stated = f"{own['leave_one_out_error_pct']:.3g} % in the median"
+    assert any(note.startswith("own kernels: ") and stated in note for note in measured.notes)
+    assert any("corrected by" in note and stated in note for note in others.notes)
+
+
 def test_a_dropped_range_takes_its_kernels_along(run: Run) -> None:
     ranges = run.table("ranges")
     if not ranges.height:

@@ -10,7 +10,7 @@ hierarchical model, which draws the mean of few to that of the level above (Jame
 .. math:: E[u_k] = \frac{W_k \bar e_k + u_{law} / \tau^2}{W_k + 1 / \tau^2}
 
 and what is left of the variance, scaled by how well the same rule predicts the measured shapes from each
-other, is the new band.
+other, is the new band. A kernel whose size its own time told says nothing of the model's error.
 
 References
 ----------
@@ -34,7 +34,7 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.priors import prior_number, prior_table
 from tracetool.model.anchor import Anchor
 from tracetool.model.time_calibration import spread_key
-from tracetool.model.timing import RowPieces, time_rows
+from tracetool.model.timing import RowPieces, row_pieces, time_rows
 
 #: Shares of a band's variance that rows of a law, of a kind and size, and of a name have in common. [1]
 _SHARES: Final = tuple(prior_number(f"own_kernels.share_{level}") for level in ("law", "kind", "name"))
@@ -46,6 +46,8 @@ _MOST_SD: Final = prior_number("own_kernels.most_sd")
 _SIZES_US: Final = tuple(sorted(prior_table("own_kernels.sizes").values()))
 #: Steps of ln(time) by which rows of a name are of one shape. [1]
 _SAME_SHAPE: Final = prior_number("own_kernels.shape_steps")
+#: End of the basis of a time that measured kernels of other shapes corrected.
+FROM_OWN: Final = "; own kernels"
 #: Least variance of a band and least precision of a group. [1] By definition: a floor of rounding.
 _LEAST_VARIANCE: Final = float(np.sqrt(np.finfo(np.float64).eps))
 #: Parts of a time that a factor on it changes.
@@ -95,7 +97,7 @@ def with_own_kernels(
     """
     shaped = known_shape(rows)
     usual = np.isclose(anchor.mem_clock_mhz, gpu.memory_clock_mhz, rtol=0.02)
-    measured = np.asarray(anchor.measured & shaped & usual, dtype=np.bool_)
+    measured = np.asarray(anchor.measured & shaped & usual & ~_sized_by_time(rows), dtype=np.bool_)
     wanted = shaped if leave_out else shaped & ~anchor.measured
     if not (measured.any() and wanted.any()):
         return pieces
@@ -109,10 +111,54 @@ def with_own_kernels(
     factor = np.where(wanted, np.exp(sd * pooled.shift), 1.0)
     scale = np.where(wanted & pooled.told, np.sqrt(pooled.variance), 1.0)
     scaled = {name: getattr(pieces.pieces, name) * factor for name in _SCALED}
-    basis = np.where(wanted & pooled.told, pieces.basis + "; own kernels", pieces.basis)
+    basis = np.where(wanted & pooled.told, pieces.basis + FROM_OWN, pieces.basis)
     return RowPieces(
         replace(pieces.pieces, **scaled), pieces.low**scale, pieces.high**scale, basis.astype(object)
     )
+
+
+def _sized_by_time(rows: OperatorColumns) -> Bools:
+    """Return which rows' sizes their own measured time told: of the model's error that says nothing. (n,)"""
+    return np.asarray(np.isfinite(rows.number("inferred_low")), dtype=np.bool_)
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """How measured kernels predict each other: errors in the median kernel, each left out with its shape."""
+
+    kernels: int
+    error_pct: float
+    model_error_pct: float  # of the model alone, over the same kernels
+
+
+def left_out(rows: OperatorColumns, gpu: Gpu) -> LeftOut | None:
+    """Return the errors of a run's or table's measured kernels, each predicted from the others.
+
+    Parameters
+    ----------
+    rows : OperatorColumns
+        n rows with what was measured of them. Counted are those whose sizes are stated and that others of
+        their law help predict.
+    gpu : Gpu
+        The GPU they ran on.
+
+    Returns
+    -------
+    LeftOut or None
+        None where no kernel helps predict another.
+    """
+    anchor, pieces = Anchor.of(rows, gpu), row_pieces(rows, gpu)
+    others = with_own_kernels(rows, gpu, pieces, anchor, leave_out=True)
+    used = anchor.measured & known_shape(rows) & (rows.text("inferred") == "")
+    used &= (others.basis != pieces.basis) & ~_sized_by_time(rows)
+    if not used.any():
+        return None
+    clock = np.where(anchor.measured, anchor.clock_mhz, gpu.clock_boost_mhz)[:, None]
+    error, model_error = (
+        100.0 * float(np.median(np.abs(time_s[used] / anchor.duration_s[used] - 1.0)))
+        for time_s in (time_rows(rows, gpu, clock, pieces=p).duration_s[:, 0] for p in (others, pieces))
+    )
+    return LeftOut(int(used.sum()), error, model_error)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from tracetool.core.arrays import Floats, Texts
+from tracetool.core.figures import counted
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import FROM, Prediction
 from tracetool.families import names
@@ -14,6 +15,7 @@ from tracetool.families.formats import PRODUCT_PIPE, dtype_of
 from tracetool.families.registry import known_shape
 from tracetool.hardware.gpu import FALLBACK, Gpu
 from tracetool.model.counters import from_counters
+from tracetool.model.own_kernels import FROM_OWN, left_out
 from tracetool.replay.budget import COPIES
 
 _SHAPES, _ANCHORED, _RATE, _NOTHING = FROM
@@ -84,6 +86,43 @@ def prior_notes(gpu: Gpu, rows: OperatorColumns, predicted: Prediction) -> list[
         for name, number in zip(names, priors, strict=True)
     ]
     return [f"no published number of {gpu.name} supports: {'; '.join(stated)}"] if stated else []
+
+
+#: Fewer measured kernels than this say little of each other. [kernels] A prior.
+_FEW_KERNELS: Final = 10
+
+
+def own_kernels_facts(
+    rows: OperatorColumns, gpu: Gpu, predicted: Prediction
+) -> tuple[list[str], dict[str, Any] | None]:
+    """Return how well a run's own measured kernels predict others, as a note and as a record.
+
+    Parameters
+    ----------
+    rows : OperatorColumns
+        n rows with what was measured of them.
+    gpu : Gpu
+        The GPU they ran on.
+    predicted : Prediction
+        What was predicted of them: its basis says which rows the measured ones corrected.
+    """
+    others = left_out(rows, gpu)
+    if others is None:
+        return [], None
+    corrected = sum(basis.endswith(FROM_OWN) for basis in predicted.timing.basis.astype(str).tolist())
+    record = {
+        "measured": others.kernels,
+        "corrected": corrected,
+        "leave_one_out_error_pct": others.error_pct,
+        "model_error_pct": others.model_error_pct,
+    }
+    if others.kernels < _FEW_KERNELS and not corrected:
+        return [], record
+    error = f"{others.error_pct:.3g} % in the median ({others.model_error_pct:.3g} % by the model alone)"
+    if not corrected:
+        return [f"own kernels: leave-one-out error of {others.kernels} measured ones {error}"], record
+    what = f"{counted(corrected, 'kernel')} corrected by {others.kernels} measured ones of this run"
+    return [f"own kernels: {what}, leave-one-out error {error}"], record
 
 
 def _pipe(pipe: str, gpu: Gpu) -> str:

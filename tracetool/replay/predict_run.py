@@ -21,7 +21,7 @@ from tracetool.model.predict import predict_rows
 from tracetool.model.timing import time_rows
 from tracetool.replay.assumptions import NOTHING_ASSUMED, Assumptions
 from tracetool.replay.clocks import checked_cap, checked_clocks, checked_memory, with_recorded_clock
-from tracetool.replay.coverage import coverage, prior_notes
+from tracetool.replay.coverage import coverage, own_kernels_facts, prior_notes
 from tracetool.replay.overlap import Rates
 from tracetool.replay.prediction_frame import signature_frame
 from tracetool.replay.recorded import Recorded, recorded, recorded_gpu, with_open_conditions
@@ -134,12 +134,14 @@ def predict_run(
     info = _recorded_facts(
         case, replays, anchor=anchor, from_others=from_others, launch=launch, scale=scale or {}, drop=drop
     )
+    own_notes, info["own_kernels"] = own_kernels_facts(case.conditions.rows, case.recorded_on, predicted)
     notes = (
         *case.notes,
         *assumed.notes(target),
         *checked_cap(power_cap_w, target),
         *checked_memory(mem_clock_mhz, target),
         *prior_notes(target, rows, predicted),
+        *own_notes,
         *replay_notes(replays, totals.records),
     )
     frame = signature_frame(case.signatures, replays, totals)
