@@ -19,6 +19,8 @@ def check(
     config: PathLike | None = None,
     baseline: str | None = None,
     branch: str | None = None,
+    by: str | None = None,
+    depth: int | None = None,
 ) -> RunsDiff:
     """Compare head runs with the base or the kept baselines by the project's limits, as ``tracetool check``.
 
@@ -31,6 +33,10 @@ def check(
         ``[tool.tracetool]``.
     baseline, branch : str, optional
         Store and branch of baselines, in place of the settings'.
+    by : str, optional
+        Groups to compare beside families, as for :func:`tracetool.diff`, in place of the settings'.
+    depth : int, optional
+        Levels of nested modules kept apart.
 
     Returns
     -------
@@ -52,5 +58,13 @@ def check(
     outputs = tuple(map(Path, settings.out))
     for path in outputs:
         check_output(path)
-    compared = checked(settings, head=paths_of(runs), base=paths_of(base), baseline=baseline, branch=branch)
+    compared = checked(
+        settings,
+        head=paths_of(runs),
+        base=paths_of(base),
+        baseline=baseline,
+        branch=branch,
+        by=by,
+        depth=depth,
+    )
     return RunsDiff(compared, settings.strict, outputs, str(settings.file or ""))

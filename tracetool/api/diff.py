@@ -16,7 +16,7 @@ from tracetool.compare.accuracy import Accuracy
 from tracetool.compare.check import compare_with
 from tracetool.compare.diff_run import diff_run
 from tracetool.compare.outcome import RunDiff
-from tracetool.compare.run_side import Reading, basis_named
+from tracetool.compare.run_side import Reading, basis_named, compared_by
 from tracetool.compare.thresholds import parse_thresholds
 from tracetool.core.errors import BadInput, CheckFailed
 from tracetool.core.paths import PathLike, paths_of
@@ -207,6 +207,8 @@ def diff(
     tz: str | None = None,
     fail_on: Sequence[str] = (),
     ignore: Sequence[str] = (),
+    by: str | None = None,
+    depth: int | None = None,
 ) -> AccuracyDiff | RunsDiff:
     """Show what changed between runs and why; of one run, where the model is off; as ``tracetool diff``.
 
@@ -235,6 +237,11 @@ def diff(
         Limits, e.g. ``energy=2%``; ``failed`` says whether one is broken.
     ignore : sequence of str
         Families and name patterns to leave out.
+    by : str, optional
+        Groups to compare beside families: signature, family, operator, module, range, iteration, gpu or
+        several (``gpu,module``); scopes of limits name them first.
+    depth : int, optional
+        Levels of nested modules kept apart.
 
     Raises
     ------
@@ -248,13 +255,22 @@ def diff(
     >>> same.verdict, round(sum(same.causes.values()), 6)
     ('unchanged', 0.0)
     """
-    thresholds = parse_thresholds(fail_on)
+    thresholds, keys = parse_thresholds(fail_on), compared_by(by, depth)
     runs, logs = paths_of(base), paths_of(power)
     if head is None and baseline is None:
         if len(runs) != 1:
             raise BadInput("several runs on one side only", "give both sides: diff(base, head)")
         return AccuracyDiff(
-            diff_run(runs[0], gpu=gpu, clock_mhz=clock, power=logs, tz=tz, thresholds=thresholds)
+            diff_run(
+                runs[0],
+                gpu=gpu,
+                clock_mhz=clock,
+                power=logs,
+                tz=tz,
+                thresholds=thresholds,
+                by=keys,
+                depth=depth,
+            )
         )
     if logs or tz:
         raise BadInput("--power and --tz go with one run", "ingest each run with its log: tracetool ingest")
@@ -265,7 +281,7 @@ def diff(
             ([], runs) if head is None else (runs, paths_of(head)),
             baseline=baseline,
             branch=branch,
-            reading=Reading(basis_named(energy), gpu, clock),
+            reading=Reading(basis_named(energy), gpu, clock, by=keys, depth=depth),
             thresholds=thresholds,
             ignore=ignore,
         )

@@ -55,3 +55,9 @@ def finite(value: float | None) -> float | None:
 DEPTH_OPTION = typer.Option(
     None, "--depth", min=1, max=64, help="Levels of nested modules kept apart with --by module."
 )
+BY_OPTION = typer.Option(
+    None,
+    "--by",
+    help="Compare these groups too: signature, family, operator, module, range, iteration, gpu or several "
+    "(gpu,module); limits name them, *:energy=2% all.",
+)

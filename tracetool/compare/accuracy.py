@@ -99,7 +99,9 @@ def _measured(measured: pl.DataFrame | None) -> pl.DataFrame:
     )
 
 
-def accuracy_table(signature_rows: pl.DataFrame, scopes: pl.DataFrame | None = None) -> pl.DataFrame:
+def accuracy_table(
+    signature_rows: pl.DataFrame, scopes: pl.DataFrame | None = None, groups: pl.DataFrame | None = None
+) -> pl.DataFrame:
     """Return the ``accuracy`` table: total, scopes of the run, families, then signatures, each worst first.
 
     Parameters
@@ -108,10 +110,12 @@ def accuracy_table(signature_rows: pl.DataFrame, scopes: pl.DataFrame | None = N
         As :func:`compare_signatures` returns.
     scopes : DataFrame, optional
         Rows of level ``kernels``, ``copies`` and ``gap``: the whole run's.
+    groups : DataFrame, optional
+        Rows of level ``group``.
     """
     total = sum_rows(signature_rows, "total", None)
     families = sum_rows(signature_rows, "family", "family")
-    parts = [total, *([] if scopes is None else [scopes]), families, signature_rows]
+    parts = [total, *(rows for rows in (scopes, families, groups) if rows is not None), signature_rows]
     whole = pl.concat(parts, how="diagonal_relaxed")
     metered = signature_rows["energy_j"].is_not_null().any()
     figure = "energy_j" if metered else "energy_predicted_j"
@@ -132,6 +136,7 @@ class Accuracy:
     breaches: tuple[str, ...]  # one sentence per threshold that does not hold
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
+    by: tuple[str, ...] = ()  # what rows of level ``group`` are by
     coverage: Mapping[str, float] = field(default_factory=dict)  # share of the kernels' time by source [%]
 
     def total(self) -> dict[str, object]:
@@ -200,6 +205,11 @@ def _covered(table: pl.DataFrame, threshold: Threshold) -> pl.DataFrame:
         raise BadInput("--fail-on edp= judges two runs; against one run use energy=, time= or power=")
     if not threshold.scope:
         return table.filter(pl.col("level") == "total")
+    groups = table.filter(pl.col("level") == "group")
+    if groups.height:
+        names = [n == threshold.scope or threshold.covers("", n) for n in groups["name"].to_list()]
+        if any(names):
+            return groups.filter(pl.Series(names))
     families = table.filter((pl.col("level") == "family") & (pl.col("name") == threshold.scope))
     if families.height:
         return families

@@ -121,6 +121,36 @@ def sum_rows(rows: pl.DataFrame, level: str, by: str | None) -> pl.DataFrame:
     return worst_first(sums_by_row.with_columns(*errors(), agrees()))
 
 
+#: Sums of a signature's launches, which its groups share.
+_SHARED: Final = (
+    *("launches", "time_ms", "all_ms", "waiting_ms"),
+    *(f"time_predicted{end}_ms" for end in ENDS),
+    *(f"energy{what}{end}_j" for what in ("", "_predicted") for end in ENDS),
+)
+
+
+def grouped_rows(rows: pl.DataFrame, signature: pl.Series, group: pl.Series) -> pl.DataFrame:
+    """Return the signature rows' sums by group of their launches; level ``group``.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Signature rows.
+    signature, group : Series, shape (n,)
+        Of each activity.
+
+    Notes
+    -----
+    A group has as large a share of a signature's sums as it has of its launches.
+    """
+    launched = pl.DataFrame({"signature": signature.cast(pl.Int64), "group": group})
+    part = launched.group_by("signature", "group", maintain_order=True).len("count")
+    share = pl.col("count") / pl.col("count").sum().over("signature")
+    split = part.with_columns(share.alias("part")).join(rows, on="signature", how="inner")
+    split = split.with_columns(pl.col(c) * pl.col("part") for c in _SHARED if c in split.columns)
+    return sum_rows(split, "group", "group").with_columns(pl.lit(None, dtype=pl.String).alias("family"))
+
+
 def errors() -> list[pl.Expr]:
     """Return the errors of time, energy and power of compared rows, null where nothing is to compare. [%]
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tracetool.compare.baseline import baseline_sides
 from tracetool.compare.diff import diff_sides, load_sides
 from tracetool.compare.outcome import RunDiff
-from tracetool.compare.run_side import Reading, chosen_basis, expand, load_run
+from tracetool.compare.run_side import Reading, chosen_basis, compared_by, expand, load_run
 from tracetool.compare.settings import Settings
 from tracetool.compare.spread import Spread
 from tracetool.compare.thresholds import Threshold
@@ -56,7 +57,9 @@ def compare_with(
     base, head = sides
     if baseline is None:
         left, right = load_sides(list(base), list(head), how)
-        return diff_sides(left, right, thresholds=thresholds, spreads=spreads, ignore=ignore)
+        return diff_sides(left, right, thresholds=thresholds, spreads=spreads, ignore=ignore, by=how.by)
+    if how.by:
+        raise BadInput("--by compares runs; a baseline keeps no groups", "give the base runs: --base RUN")
     if not head:
         raise BadInput("no run to check against the baseline", "give tracetool diff HEAD --baseline DIR")
     paths = expand(list(head))
@@ -74,6 +77,8 @@ def checked(
     base: Sequence[Path] = (),
     baseline: str | None = None,
     branch: str | None = None,
+    by: str | None = None,
+    depth: int | None = None,
 ) -> RunDiff:
     """Compare what the settings name; arguments take the place of what the settings say.
 
@@ -90,11 +95,14 @@ def checked(
     if not bases and not store:
         where = f"in {settings.file}" if settings.file else "in tracetool.toml or pyproject.toml"
         raise BadInput("nothing to compare with", f'give --base RUN, or baseline = "DIR" {where}')
+    reading = settings.reading
+    if by or depth:
+        reading = replace(reading, by=compared_by(by, depth), depth=depth)
     return compare_with(
         (bases, heads),
         baseline=store,
         branch=branch or settings.branch,
-        reading=settings.reading,
+        reading=reading,
         thresholds=settings.thresholds,
         ignore=settings.ignore,
         spreads=settings.spreads,

@@ -165,7 +165,7 @@ def diff_runs(
     """
     how = reading or Reading()
     left, right = load_sides(base, head, how)
-    return diff_sides(left, right, thresholds=thresholds, spreads=spreads, ignore=ignore)
+    return diff_sides(left, right, thresholds=thresholds, spreads=spreads, ignore=ignore, by=how.by)
 
 
 def load_sides(
@@ -191,6 +191,7 @@ def diff_sides(
     thresholds: Sequence[Threshold] = (),
     spreads: Mapping[str, Spread] | None = None,
     ignore: Sequence[str] = (),
+    by: tuple[str, ...] = (),
 ) -> RunDiff:
     """Compare loaded runs; see :func:`diff_runs`."""
     basis = base[0].basis
@@ -216,6 +217,7 @@ def diff_sides(
         notes=(*notes, *context_changes(base, head), *run_notes),
         modeled_pct=_modeled_pct(base, head, per_step=per_step),
         warnings=tuple(warnings),
+        by=by,
     )
 
 

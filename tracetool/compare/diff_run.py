@@ -11,12 +11,13 @@ import numpy as np
 import polars as pl
 
 from tracetool.compare.accuracy import SHAPES, Accuracy, accuracy_table, breaches, compare_signatures
-from tracetool.compare.accuracy_sums import with_errors
+from tracetool.compare.accuracy_sums import grouped_rows, with_errors
 from tracetool.compare.thresholds import Threshold
 from tracetool.core.errors import BadInput
 from tracetool.core.interval import ENDS
 from tracetool.families import names
 from tracetool.measure.measured_scopes import measured_scopes
+from tracetool.replay.groups import activity_groups
 from tracetool.tables.run import Run
 
 if TYPE_CHECKING:
@@ -98,6 +99,8 @@ def diff_run(
     power: Sequence[Path] = (),
     tz: str | None = None,
     thresholds: Sequence[Threshold] = (),
+    by: Sequence[str] = (),
+    depth: int | None = None,
 ) -> Accuracy:
     """Compare the model's prediction with what a run measured.
 
@@ -115,6 +118,10 @@ def diff_run(
         Zone of those logs, ``+HH:MM``.
     thresholds : sequence of Threshold
         Limits to judge by.
+    by : sequence of str
+        Keys of :mod:`tracetool.replay.groups` to compare by too.
+    depth : int, optional
+        Levels of nested modules kept apart.
 
     Raises
     ------
@@ -127,7 +134,10 @@ def diff_run(
     if not opened.signatures.filter(pl.col("kind") == "kernel").height:
         raise BadInput.in_file(opened.path, "holds no kernels to compare", "ingest a trace with GPU activity")
     predicted = predict_run(opened, gpu, None if clock_mhz is None else [clock_mhz], anchor=False)
-    return accuracy_of(opened, predicted, gpu=gpu, power=power, tz=tz, thresholds=thresholds)
+    group = activity_groups(opened, by, depth) if by else None
+    return accuracy_of(
+        opened, predicted, gpu=gpu, power=power, tz=tz, thresholds=thresholds, group=group, by=tuple(by)
+    )
 
 
 def accuracy_of(
@@ -138,12 +148,18 @@ def accuracy_of(
     power: Sequence[Path] = (),
     tz: str | None = None,
     thresholds: Sequence[Threshold] = (),
+    group: pl.Series | None = None,
+    by: tuple[str, ...] = (),
 ) -> Accuracy:
-    """Compare a prediction at one clock, not anchored on the run's times, with what the run measured."""
+    """Compare a prediction at one clock, not anchored on the run's times, with what the run measured.
+
+    ``group`` is the group of each activity by the keys ``by``, shape (n,): its rows are told too.
+    """
     measured, energy_notes, warnings = measured_energy(run, gpu=gpu, power=power, tz=tz)
     rows = compare_signatures(run.signatures, predicted.signatures, measured)
     rows, waits = without_waits(rows, predicted.replays)
-    table = accuracy_table(rows, _scopes(run, predicted.totals[0], measured))
+    groups = None if group is None else grouped_rows(rows, run.kernels["signature"], group)
+    table = accuracy_table(rows, _scopes(run, predicted.totals[0], measured), groups)
     if measured is None and not warnings:
         warnings.append("no power readings: energy and power are predicted only, times are compared")
     return Accuracy(
@@ -155,6 +171,7 @@ def accuracy_of(
         notes=(*predicted.notes, *waits, *energy_notes),
         warnings=tuple(warnings),
         coverage=predicted.info.get("coverage", {}),
+        by=by,
     )
 
 

@@ -26,7 +26,12 @@ from tracetool.core.interval import Z90
 from tracetool.families.names import UNKNOWN
 from tracetool.tables.schema import load_schema
 
-_NONE: Final = {"operator": "(no operator)", "range": "(no range)", "family": UNKNOWN}
+_NONE: Final = {
+    "operator": "(no operator)",
+    "range": "(no range)",
+    "group": "(no group)",
+    "family": UNKNOWN,
+}
 _SUMS: Final = ("launches", "time_s", "energy_j")
 
 
@@ -53,7 +58,7 @@ def change_table(
     rows = [_total(sides, pairs), _gap(sides)]
     rows += [
         _grouped(level, sides, pairs, criteria)
-        for level in ("family", "operator", "range")
+        for level in ("family", "operator", "range", "group")
         if level == "family" or any((s.classes[level] != "").any() for s in sides)
     ]
     rows.append(_kernels(parts, pairs, sides, criteria))

@@ -45,7 +45,10 @@ def matched_pairs(parts: pl.DataFrame, base: Side, head: Side, clock_ratios: pl.
         summed = rows.group_by("pair", maintain_order=True).agg(
             pl.col("relation").first().alias(f"relation_{name}"),
             _names("name", "energy_j").alias(f"name_{name}"),
-            *(_names(c, "energy_j", 1).alias(f"{c}_{name}") for c in ("family", "operator", "range")),
+            *(
+                _names(c, "energy_j", 1).alias(f"{c}_{name}")
+                for c in ("family", "operator", "range", "group")
+            ),
             pl.col("places").max().alias(f"count_{name}"),
             *(pl.col(c).sum().alias(f"{c}_{name}") for c in _FIGURES),
             _mean("clock_time_ratio").alias(f"clock_time_ratio_{name}"),
@@ -56,7 +59,7 @@ def matched_pairs(parts: pl.DataFrame, base: Side, head: Side, clock_ratios: pl.
     assert wide is not None
     pairs = wide.with_columns(
         pl.coalesce("relation_base", "relation_head").alias("relation"),
-        *(pl.coalesce(f"{c}_base", f"{c}_head").alias(c) for c in ("family", "operator", "range")),
+        *(pl.coalesce(f"{c}_base", f"{c}_head").alias(c) for c in ("family", "operator", "range", "group")),
         *(pl.col(f"{c}_{s}").fill_null(0.0) for c in (*_FIGURES, "count") for s in ("base", "head")),
     ).sort("pair")
     work = pl.when(pl.col("relation") == "reshaped").then(pl.col("work_s_head") / pl.col("work_s_base"))
@@ -71,7 +74,13 @@ def matched_pairs(parts: pl.DataFrame, base: Side, head: Side, clock_ratios: pl.
 def _shares(parts: pl.DataFrame, side: Side) -> pl.DataFrame:
     """Return the part of every class that belongs to each pair, figures in proportion to launches."""
     whole = side.classes.select(
-        "class", "name", "family", "operator", "range", *(pl.col(c).alias(f"all_{c}") for c in _FIGURES)
+        "class",
+        "name",
+        "family",
+        "operator",
+        "range",
+        "group",
+        *(pl.col(c).alias(f"all_{c}") for c in _FIGURES),
     )
     rows = parts.join(whole, on="class", how="left")
     share = pl.col("launches") / pl.col("all_launches")

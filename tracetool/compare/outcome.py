@@ -76,6 +76,7 @@ class RunDiff:
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     keys: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    by: tuple[str, ...] = ()  # what rows of level ``group`` are by
     modeled_pct: float | None = None  # change the model sees from the same times, beside a measured one
 
     def level(self, name: str) -> pl.DataFrame:

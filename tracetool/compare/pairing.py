@@ -11,6 +11,7 @@ from tracetool.compare.sides import Side
 
 #: Keys tried in turn on what is still unmatched, and what a match by that key is called.
 LEVELS: Final = (
+    (("group", "range", "operator", "shapes", "name", "geometry"), "same"),
     (("range", "operator", "shapes", "name", "geometry"), "same"),
     (("operator", "shapes", "name", "geometry"), "relocated"),
     (("range", "operator", "name"), "reshaped"),
@@ -99,7 +100,9 @@ def pair_sides(base: Side, head: Side) -> pl.DataFrame:
 
 
 def _told(columns: Sequence[str], relation: str) -> pl.Expr:
-    """Return which classes have what a level goes by: a range, an operator."""
+    """Return which classes have what a level goes by: a group, a range, an operator."""
+    if "group" in columns:
+        return pl.col("group") != ""
     needed = [c for c in columns if c == "range" or (c == "operator" and relation == "by operator")]
     return pl.all_horizontal(pl.col(c) != "" for c in needed) if needed else pl.lit(value=True)
 

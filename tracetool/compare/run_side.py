@@ -11,11 +11,12 @@ import numpy as np
 import polars as pl
 
 from tracetool.compare.diff_run import measured_energy
-from tracetool.compare.sides import IDENTITY, RunClasses, count_steps, run_classes
+from tracetool.compare.sides import GROUP, IDENTITY, RunClasses, count_steps, run_classes
 from tracetool.compare.steps import Steps, step_times
 from tracetool.compare.table_side import table_classes
 from tracetool.core.errors import BadInput
 from tracetool.measure.measured_scopes import measured_gaps
+from tracetool.replay.groups import activity_groups, check_depth, parse_keys
 from tracetool.replay.iterations import named_steps
 from tracetool.replay.predict import PredictedRun, predict_run
 from tracetool.tables.run import RUN_FILE, Run
@@ -35,6 +36,26 @@ class Reading:
     clock_mhz: float | None = None
     mem_clock_mhz: float | None = None
     power_cap_w: float | None = None
+    by: tuple[str, ...] = ()  # what the comparison groups launches by, beside families and the like
+    depth: int | None = None  # levels of nested modules kept apart
+
+
+def compared_by(text: str | None, depth: int | None = None) -> tuple[str, ...]:
+    """Return the keys that ``--by`` asks a comparison for; none where it does not.
+
+    Raises
+    ------
+    BadInput
+        If a key is not known, groups no launches, or the depth does not apply.
+    """
+    keys = parse_keys(text) if text else ()
+    if "gap" in keys:
+        raise BadInput(
+            "--by gap groups idle time, whose change a comparison shows as one row",
+            "see each run's causes: tracetool summary RUN",
+        )
+    check_depth(keys, depth)
+    return keys
 
 
 @dataclass
@@ -145,6 +166,10 @@ def load_run(path: Path, basis: Basis, reading: Reading) -> LoadedRun:
         If the run holds no activity, or its GPU is not known.
     """
     if path.is_file():
+        if reading.by:
+            raise BadInput.in_file(
+                path, "--by groups the launches of runs; a table has none", "give two runs"
+            )
         if path.suffix.lower() not in _TABLES:
             raise BadInput.in_file(
                 path, "is neither a run nor a table", "ingest a trace first: tracetool ingest"
@@ -181,11 +206,12 @@ def load_run(path: Path, basis: Basis, reading: Reading) -> LoadedRun:
         each, gap_j, energy_notes = _measured(run, reading, each, (gap_s, gap_j))
         notes += [f"{path.name}: {n}" for n in energy_notes]
     ranges = run.table("ranges")
-    classes, sequence = run_classes(run.kernels, run.signatures, ranges, each)
+    group = activity_groups(run, reading.by, reading.depth) if reading.by else None
+    classes, sequence = run_classes(run.kernels, run.signatures, ranges, each, group)
     steps = count_steps(ranges)
     classes_of_run = RunClasses(
         label=path.name.removesuffix(".tracetool"),
-        classes=classes.select(*IDENTITY, "family", "kind", *_SUMS),
+        classes=classes.select(*IDENTITY, GROUP, "family", "kind", *_SUMS),
         sequence=sequence,
         gap_s=gap_s,
         gap_j=gap_j,
@@ -195,7 +221,7 @@ def load_run(path: Path, basis: Basis, reading: Reading) -> LoadedRun:
         clock_mhz=float(predicted.info.get("recorded_clock_mhz") or predicted.totals[0]["clock_mhz"])
         if basis != "predicted"
         else float(predicted.totals[0]["clock_mhz"]),
-        steps_taken=_steps(run, classes) if steps and basis != "predicted" else None,
+        steps_taken=_steps(run, classes, group) if steps and basis != "predicted" else None,
     )
     return LoadedRun(
         classes_of_run,
@@ -208,13 +234,13 @@ def load_run(path: Path, basis: Basis, reading: Reading) -> LoadedRun:
     )
 
 
-def _steps(run: Run, classes: pl.DataFrame) -> Steps | None:
+def _steps(run: Run, classes: pl.DataFrame, group: pl.Series | None) -> Steps | None:
     """Return what each step of a run took, where launches can be placed in its steps."""
     ranges = run.table("ranges")
     number, _ = named_steps(ranges, run.kernels)
     if number is None:
         return None
-    return step_times(run.kernels, pl.Series("step", number, dtype=pl.Int64), ranges, classes)
+    return step_times(run.kernels, pl.Series("step", number, dtype=pl.Int64), ranges, classes, group)
 
 
 _SUMS: Final = ("launches", "time_s", "energy_j", "energy_low_j", "energy_high_j")

@@ -17,7 +17,8 @@ from tracetool.compare.thresholds import Threshold
 from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
 
-#: The scope that stands for every family with at least this share of a side's energy.
+#: The scope that stands for every family (or group, where runs are compared by groups) with at least this
+#: share of a side's energy.
 EVERY_FAMILY: Final = "*"
 LEAST_SHARE: Final = 0.01
 
@@ -58,6 +59,8 @@ class ScopeFigure:
 def scope_figures(sides: tuple[Side, Side], thresholds: Sequence[Threshold]) -> list[ScopeFigure]:
     """Return the figures scoped thresholds ask for, one per threshold; ``*`` asks for every family.
 
+    Where runs are compared by groups, a scope names groups first, and ``*`` every group.
+
     Raises
     ------
     BadInput
@@ -65,8 +68,14 @@ def scope_figures(sides: tuple[Side, Side], thresholds: Sequence[Threshold]) -> 
     """
     figures = []
     for threshold in thresholds:
+        groups = {str(g) for side in sides for g in side.classes["group"].unique()} - {""}
         if threshold.scope == EVERY_FAMILY:
-            figures += [_figure(sides, threshold, f, {"family": [f]}) for f in _large_families(sides)]
+            column = "group" if groups else "family"
+            figures += [_figure(sides, threshold, f, {column: [f]}) for f in _large(sides, column)]
+            continue
+        inside = sorted(g for g in groups if g == threshold.scope or fnmatch.fnmatchcase(g, threshold.scope))
+        if inside:
+            figures.append(_figure(sides, threshold, threshold.scope, {"group": inside}))
             continue
         families = {str(f) for side in sides for f in side.classes["family"].unique()}
         if threshold.scope in families:
@@ -81,20 +90,21 @@ def scope_figures(sides: tuple[Side, Side], thresholds: Sequence[Threshold]) -> 
             }
         )
         if not names:
+            kinds = "group, family or kernel" if groups else "family or kernel"
             raise BadInput(
-                f"--fail-on {threshold.text()!r}: no family or kernel of these runs is called that",
+                f"--fail-on {threshold.text()!r}: no {kinds} of these runs is called that",
                 "tracetool diff BASE HEAD -o diff.csv lists them",
             )
         figures.append(_figure(sides, threshold, threshold.scope, {"name": names}))
     return figures
 
 
-def _large_families(sides: tuple[Side, Side]) -> list[str]:
+def _large(sides: tuple[Side, Side], column: str = "family") -> list[str]:
     large = set()
     for side in sides:
-        sums = side.classes.group_by("family", maintain_order=True).agg(pl.col("energy_j").sum())
+        sums = side.classes.group_by(column, maintain_order=True).agg(pl.col("energy_j").sum())
         whole = float(sums["energy_j"].sum())
-        large |= {str(f) for f in sums.filter(pl.col("energy_j") >= LEAST_SHARE * whole)["family"]}
+        large |= {str(f) for f in sums.filter(pl.col("energy_j") >= LEAST_SHARE * whole)[column]}
     return sorted(large)
 
 
@@ -118,7 +128,7 @@ def family_figures(sides: tuple[Side, Side]) -> Mapping[str, tuple[Floats, Float
     within : array, shape (k,)
         Relative variance the steps of a run leave in its mean.
     """
-    names = _large_families(sides)
+    names = _large(sides)
     place = pl.DataFrame({"family": pl.Series(names, dtype=pl.String)}).with_row_index("at")
     members = [s.classes.join(place, on="family").select("class", pl.col("at").cast(pl.Int64)) for s in sides]
     sums = step_sums(sides, members, len(names))

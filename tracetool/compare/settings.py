@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tracetool.compare.run_side import Reading, basis_named
+from tracetool.compare.run_side import Reading, basis_named, compared_by
 from tracetool.compare.spread import Spread
 from tracetool.compare.thresholds import METRICS, Threshold, parse_thresholds
 from tracetool.core.errors import BadInput
@@ -32,6 +32,8 @@ class _Raw(msgspec.Struct, forbid_unknown_fields=True, rename="kebab"):
     mem_clock_mhz: float | None = None
     power_cap_w: float | None = None
     energy: str = "auto"
+    by: str | None = None
+    depth: int | None = None
     baseline: str | None = None
     branch: str = "main"
     last: int = 10
@@ -106,7 +108,13 @@ def read_settings(file: Path | None) -> Settings:
         parse_thresholds(stated.fail_on),
         tuple(stated.ignore),
         Reading(
-            basis_named(stated.energy), stated.gpu, stated.clock_mhz, stated.mem_clock_mhz, stated.power_cap_w
+            basis_named(stated.energy),
+            stated.gpu,
+            stated.clock_mhz,
+            stated.mem_clock_mhz,
+            stated.power_cap_w,
+            compared_by(stated.by, stated.depth),
+            stated.depth,
         ),
         stated.baseline,
         stated.branch,

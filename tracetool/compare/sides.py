@@ -14,6 +14,8 @@ from tracetool.tables.nested import shape_texts
 
 #: What makes two launches the same piece of work, from the most telling on.
 IDENTITY: Final = ("range", "operator", "shapes", "name", "geometry")
+#: What the runs are grouped by, where that was asked for; the same in all classes where not.
+GROUP: Final = "group"
 _FIGURES: Final = ("launches", "time_s", "energy_j", "energy_low_j", "energy_high_j")
 _STEP: Final = r"(?i)(?:^|[^a-z])(?:profilerstep|step|iteration|iter|batch)[^a-z0-9]*[0-9]+$"
 _APART = "\x1f"
@@ -28,8 +30,8 @@ class RunClasses:
     label : str
         Name of the run, for the reader.
     classes : DataFrame
-        ``IDENTITY`` columns, ``family``, ``kind``, ``launches``, ``time_s``, ``energy_j`` with its
-        interval; one row per class, sums over the run.
+        ``IDENTITY`` columns, ``group`` where it was asked for, ``family``, ``kind``, ``launches``,
+        ``time_s``, ``energy_j`` with its interval; one row per class, sums over the run.
     sequence : DataFrame
         ``device``, ``row`` of the class and ``call`` (the operator call that launched it, or null),
         launch by launch in order of start.
@@ -117,6 +119,7 @@ def run_classes(
     signatures: pl.DataFrame,
     ranges: pl.DataFrame,
     each: pl.DataFrame,
+    group: pl.Series | None = None,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return a run's classes, each with its ``signature``, and its launch sequence.
 
@@ -128,15 +131,19 @@ def run_classes(
         Per ``signature``: ``family`` and the energy of one launch with its interval, ``each_j``,
         ``each_low_j``, ``each_high_j`` (null where not known), and ``each_s``, its time where a model
         gives it, else null: then the recorded times count.
+    group : Series of str, shape (n,), optional
+        Group of each activity, by which classes are kept apart.
     """
     named = ranges.select("range", instance_free("name").alias("range_name"))
+    of_group = pl.lit("") if group is None else group
     launches = (
-        kernels.sort("device", "start_ns")
-        .select("device", "signature", "range", "duration_ns", pl.col("operator").alias("call"))
+        kernels.with_columns(of_group.alias(GROUP))
+        .sort("device", "start_ns")
+        .select("device", "signature", "range", "duration_ns", GROUP, pl.col("operator").alias("call"))
         .join(named, on="range", how="left", maintain_order="left")
         .with_columns(pl.col("range_name").fill_null(""))
     )
-    grouped = launches.group_by("range_name", "signature", maintain_order=True).agg(
+    grouped = launches.group_by("range_name", GROUP, "signature", maintain_order=True).agg(
         pl.len().cast(pl.Float64).alias("launches"), (pl.col("duration_ns").sum() / 1e9).alias("recorded_s")
     )
     dims = [pl.col(c).cast(pl.String).fill_null("") for c in ("grid_x", "grid_y", "grid_z")]
@@ -165,12 +172,12 @@ def run_classes(
     )
     rows = rows.with_row_index("row")
     sequence = launches.join(
-        rows.select("row", pl.col("range").alias("range_name"), "signature"),
-        on=["range_name", "signature"],
+        rows.select("row", pl.col("range").alias("range_name"), GROUP, "signature"),
+        on=["range_name", GROUP, "signature"],
         how="left",
         maintain_order="left",
     ).select("device", pl.col("row").cast(pl.Int64), "call")
-    return rows.select(*IDENTITY, "family", "kind", *_FIGURES, "signature"), sequence
+    return rows.select(*IDENTITY, GROUP, "family", "kind", *_FIGURES, "signature"), sequence
 
 
 def without(classes: pl.DataFrame, patterns: Sequence[str]) -> pl.DataFrame:
@@ -197,17 +204,17 @@ def make_side(runs: Sequence[RunClasses], *, per_step: bool, ignore: Sequence[st
     parts = []
     for number, run in enumerate(runs):
         units = float(run.steps) if per_step else 1.0
-        parts.append(
-            run.scaled(units).with_columns(
-                pl.lit(number).alias("run"), pl.concat_str(IDENTITY, separator=_APART).alias("key")
-            )
-        )
-    united = pl.concat(parts)
+        scaled = run.scaled(units)
+        if GROUP not in scaled.columns:  # a table, or a baseline
+            scaled = scaled.with_columns(pl.lit("").alias(GROUP))
+        key = pl.concat_str(*IDENTITY, GROUP, separator=_APART)
+        parts.append(scaled.with_columns(pl.lit(number).alias("run"), key.alias("key")))
+    united = pl.concat(parts, how="diagonal")
     n = len(runs)
     classes = (
         united.group_by("key", maintain_order=True)
         .agg(
-            *(pl.col(c).first() for c in (*IDENTITY, "family", "kind")),
+            *(pl.col(c).first() for c in (*IDENTITY, GROUP, "family", "kind")),
             *((pl.col(c).sum() / n).alias(c) for c in _FIGURES),
         )
         .with_row_index("class")

@@ -100,7 +100,13 @@ def instance_free(column: str) -> pl.Expr:
     return pl.col(column).str.replace_all(r"0x[0-9a-fA-F]+", "#").str.replace_all(r"([#_ :])\d+", "${1}#")
 
 
-def step_times(kernels: pl.DataFrame, step: pl.Series, ranges: pl.DataFrame, classes: pl.DataFrame) -> Steps:
+def step_times(
+    kernels: pl.DataFrame,
+    step: pl.Series,
+    ranges: pl.DataFrame,
+    classes: pl.DataFrame,
+    group: pl.Series | None = None,
+) -> Steps:
     """Return what each step of a run took.
 
     Parameters
@@ -111,21 +117,26 @@ def step_times(kernels: pl.DataFrame, step: pl.Series, ranges: pl.DataFrame, cla
         Number of the step each activity belongs to; negative outside any.
     classes : DataFrame
         As :func:`tracetool.compare.sides.run_classes` returns.
+    group : Series of str, shape (n,), optional
+        Group of each activity, where classes are kept apart by it.
     """
     named = ranges.select("range", instance_free("name").alias("range_name"))
+    of_group = pl.lit("") if group is None else group
     inside = (
-        kernels.select("signature", "range", "start_ns", "duration_ns", step.alias("step"))
+        kernels.select(
+            "signature", "range", "start_ns", "duration_ns", step.alias("step"), of_group.alias("group")
+        )
         .filter(pl.col("step") >= 0)
         .join(named, on="range", how="left")
         .with_columns(pl.col("range_name").fill_null(""))
     )
     place = classes.select(
-        pl.col("range").alias("range_name"), "signature", pl.int_range(pl.len()).alias("row")
+        pl.col("range").alias("range_name"), "group", "signature", pl.int_range(pl.len()).alias("row")
     )
     times = (
-        inside.group_by("step", "range_name", "signature", maintain_order=True)
+        inside.group_by("step", "range_name", "group", "signature", maintain_order=True)
         .agg((pl.col("duration_ns").sum() / 1e9).alias("time_s"))
-        .join(place, on=["range_name", "signature"], how="inner")
+        .join(place, on=["range_name", "group", "signature"], how="inner")
         .select("step", "row", "time_s")
         .sort("step", "row")
     )

@@ -31,6 +31,9 @@ def accuracy_view(accuracy: Accuracy) -> View:
     parts = _people(accuracy, ("total", "gap", "family"), compared_only=True)
     plain = _HEADERS if accuracy.measured else _HEADERS | {"energy_predicted_j": "energy predicted"}
     blocks.append(Grid(parts, "By family", headers=plain | {"name": "family"}))
+    if accuracy.by:
+        rows = _people(accuracy, ("group",))
+        blocks.append(Grid(rows, f"By {', '.join(accuracy.by)}", headers=plain | {"name": "group"}))
     kernels = _people(accuracy, ("signature",))
     headers = plain | {"name": "kernel"}
     blocks.append(Grid(kernels, "Kernels, largest difference first", WORST, headers))
@@ -133,6 +136,7 @@ def document(accuracy: Accuracy) -> dict[str, Any]:
         "reasons": list(accuracy.breaches),
         "anchored": False,
         "coverage": dict(accuracy.coverage),
+        **({"by": list(accuracy.by), "groups": _rows(accuracy.table, "group")} if accuracy.by else {}),
         "total": rows["total"][0],
         "scopes": scopes,
         "gaps": rows["gap"],

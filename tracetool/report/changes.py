@@ -57,6 +57,9 @@ def changes_view(diff: RunDiff, place: str = "") -> View:
         Line(f"Why (sums to {_joules(energy.head - energy.base)}): {causes(diff)}"),
         Grid(_groups(diff, "family"), "By family", headers=_HEADERS | {"name": "family"}),
     ]
+    if diff.level("group").height:
+        title = f"By {', '.join(diff.by)}"
+        blocks.append(Grid(_groups(diff, "group"), title, headers=_HEADERS | {"name": "group"}))
     kernels = _kernels(diff)
     changed = kernels.filter(pl.col("energy_change_j").abs() > 0)
     blocks.append(Grid(changed.head(WORST), "Kernels, largest change first", headers=_HEADERS))
@@ -227,6 +230,7 @@ def document(diff: RunDiff) -> dict[str, Any]:
             for key, level in (("total", "total"), ("gaps", "gap"), ("families", "family"),
                                ("operators", "operator"), ("ranges", "range"), ("kernels", "kernel"))
         },
+        **({"by": list(diff.by), "groups": _rows(diff, "group")} if diff.by else {}),
         "warnings": list(diff.warnings),
         "notes": list(diff.notes),
     }  # fmt: skip

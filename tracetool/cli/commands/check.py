@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from tracetool.cli.arguments import BY_OPTION, DEPTH_OPTION
 from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 
 app = typer.Typer()
@@ -27,6 +28,8 @@ def check(
         None, "--baseline", metavar="DIR", help="Store, in place of the settings'."
     ),
     branch: str | None = typer.Option(None, help="Branch of the baselines, in place of the settings'."),
+    by: str | None = BY_OPTION,
+    depth: int | None = DEPTH_OPTION,
     annotate: bool = typer.Option(False, "--annotate", help="Print workflow annotations (GitHub Actions)."),
     exit_zero: bool = typer.Option(False, "--exit-zero", help="Report only: never exit 1."),
     out: list[Path] = typer.Option(
@@ -41,7 +44,9 @@ def check(
 
     for path in out:
         check_out(path)
-    compared = check_runs(runs or [], base=base, config=config, baseline=baseline, branch=branch)
+    compared = check_runs(
+        runs or [], base=base, config=config, baseline=baseline, branch=branch, by=by, depth=depth
+    )
     for path in (*out, *compared.outputs):
         compared.save(path)
     emit(compared, as_json=as_json, quiet=quiet)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from tracetool.cli.arguments import finite
+from tracetool.cli.arguments import BY_OPTION, DEPTH_OPTION, finite
 from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 
 app = typer.Typer()
@@ -51,6 +51,8 @@ def diff(
         help="Exit 1 beyond this: energy=2%, gemm:time=5%, *:energy=3%.",
     ),
     ignore: list[str] = typer.Option([], metavar="NAME", help="Leave out a family or kernel name pattern."),
+    by: str | None = BY_OPTION,
+    depth: int | None = DEPTH_OPTION,
     strict: bool = typer.Option(False, "--strict", help="Exit 1 also where a limit cannot be judged."),
     exit_zero: bool = typer.Option(False, "--exit-zero", help="Report only: never exit 1."),
     annotate: bool = typer.Option(False, "--annotate", help="Print workflow annotations (GitHub Actions)."),
@@ -79,6 +81,8 @@ def diff(
         tz=tz,
         fail_on=fail_on,
         ignore=ignore,
+        by=by,
+        depth=depth,
     )
     for path in out:
         compared.save(path)
