@@ -124,3 +124,25 @@ def test_decode_must_say_how_many_keys() -> None:
 def test_no_law_of_latent_attention_has_more_than_fifteen_fitted_coefficients() -> None:
     for name in ("mla_prefill", "mla_decode"):
         assert sum(c.fitted for c in laws()[name].priors.values()) <= 15
+
+
+def test_a_block_alone_on_an_sm_steps_slower_and_many_do_not() -> None:
+    few = {"batch": 1, "heads": 1, "q_len": 4096, "kv_len": 4096}
+    many = {"batch": 8, "q_len": 4096, "kv_len": 4096}
+    slow = [_pieces(PREFILL, sizes, lone_step=1.5).core_cycles[0] for sizes in (few, many)]
+    even = [_pieces(PREFILL, sizes, lone_step=1.0).core_cycles[0] for sizes in (few, many)]
+    assert slow[0] > 1.2 * even[0]
+    assert slow[1] == even[1]
+
+
+def test_queries_that_fill_half_of_a_tile_cost_less_than_the_whole() -> None:
+    half, whole = (
+        _pieces(PREFILL, {"q_len": q, "kv_len": 1024}, query_tile=128.0, spare_share=0.3).core_cycles[0]
+        for q in (64, 128)
+    )
+    assert half < 0.8 * whole
+
+
+def test_an_l2_of_two_partitions_keeps_half_for_each() -> None:
+    assert GPU.l2_near_bytes == GPU.l2_bytes / 2
+    assert load_gpu("l40s").l2_near_bytes == load_gpu("l40s").l2_bytes

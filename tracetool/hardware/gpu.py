@@ -102,6 +102,13 @@ class Gpu:
         return steps[steps > 0]
 
     @property
+    def l2_near_bytes(self) -> float:
+        """L2 that serves one SM: of several partitions each keeps its own copy of what its SMs read. [B]"""
+        if "l2_partitions" not in self.numbers:
+            return self.l2_bytes
+        return self.l2_bytes / self.numbers["l2_partitions"].value
+
+    @property
     def clock_base_mhz(self) -> float:
         """Lowest clock promised under load; a share of the boost clock where none is stated. [MHz]"""
         if "clock_base_mhz" in self.numbers:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.attention.latent import absorbed_form, latent_work, latents
+from tracetool.families.attention.problem import launch_pace
 from tracetool.families.attention.tiling import causal_tiles
 from tracetool.families.coefficients import read_coefficients
 from tracetool.families.law import Coefficients, Law
@@ -24,11 +25,15 @@ EXPONENTIALS = 1.3
 LATENCY_CLK = 1900.0
 #: p-norms: products with exponentials, cores with memory. [1] Both a prior, as of other attention.
 MIX_NORM, MEMORY_NORM = 2.5, 6.0
-#: Share of L2 that a working set may fill before it is read from memory. [1] A fit of 13 tables of three
-#: libraries: 0.2 and 0.7 err by 0.1 and 0.5 points more.
-L2_SHARE = 0.35
-
-
+#: Share of the L2 near an SM that a working set may fill before it is read from memory, and how sharply that
+#: sets in. [1] A fit of 13 tables of three libraries: 0.35 of the L2 of A100, H100 and H200, which two
+#: partitions halve, 0.7 of an L40S's, which is whole.
+L2_SHARE, L2_SHARPNESS = 0.7, 4.0
+#: Share of a partly filled last wave that is waited for. [1] A fit: left free, 15 tables give 0.03 to 0.15
+#: and err as much.
+TAIL_SHARE = 0.08
+#: Queries a group of four warps holds. [rows] By definition of ``wgmma``, as in other attention.
+WARPS_ROWS = 64.0
 #: Most that products of 8 bits gain over those of 16. [1] By definition of tensor cores.
 NARROW_GAIN = 2.0
 
@@ -51,19 +56,26 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     rate = rate * np.where(narrow, c["kv8_rate"], 1.0)
     products = 2.0 * area * (s.key_dim + s.out_dim) / rate
     step = combined(products, EXPONENTIALS * area / gpu.sfu_per_clock_sm, MIX_NORM)
+    # warps of 64 queries that have none leave early
+    filled = np.minimum(np.ceil(s.q_len * packed / WARPS_ROWS) * WARPS_ROWS / query_tile, 1.0)
+    filled = c["spare_share"] + (1.0 - c["spare_share"]) * filled
+    tile, step = c["tile_clk"] * filled, step * np.where(absorbed, 1.0, filled)
     blocks = lanes * tiles.tiles
     waves = blocks / sms
-    waiting = 1.0 + c["tail_share"] * (np.ceil(waves) / waves - 1.0)
-    total = (blocks * c["tile_clk"] + lanes * visits * step) / sms * waiting
-    core = combined(total, c["tile_clk"] + longest * step, c["tail_norm"])
+    # products of a block that has an SM to itself do not overlap with the exponentials of another
+    step = step * np.where(waves <= 1.0, c["lone_step"], 1.0)
+    waiting = 1.0 + TAIL_SHARE * (np.ceil(waves) / waves - 1.0)
+    total = (blocks * tile + lanes * visits * step) / sms * waiting
+    last = tile + longest * step
+    core = np.where(waves > 1.0, combined(total, last, c["tail_norm"]), last)
     work = latent_work(s, lanes * visits * KEY_TILE * (s.key_dim + s.out_dim) * s.size)
     passes = c["pass_factor"] + np.where(narrow & ~absorbed, c["kv8_passes"], 0.0)
     elements = s.batch * s.kv_len * (s.lora + s.rope)
     converting = np.where(narrow & absorbed, c["kv8_convert_ops"], 0.0) * elements
     # what the kernel before left in L2 does not come from memory
-    missed = 1.0 - 1.0 / (1.0 + (work.dram_bytes / (L2_SHARE * gpu.l2_bytes)) ** 2)
+    missed = 1.0 - 1.0 / (1.0 + (work.dram_bytes / (L2_SHARE * gpu.l2_near_bytes)) ** L2_SHARPNESS)
     from_l2 = passes * work.dram_bytes * (1.0 - missed) / gpu.l2_bytes_per_clock
-    launch = c["launch_us"] + np.where(narrow, c["kv8_launch_us"], 0.0)
+    launch = (c["launch_us"] + np.where(narrow, c["kv8_launch_us"], 0.0)) * launch_pace(gpu)
     return Pieces(
         fixed_s=launch * 1e-6,
         serial_cycles=LATENCY_CLK + converting / (gpu.lanes_per_clock_sm * sms) + from_l2,
