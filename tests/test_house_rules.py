@@ -165,6 +165,9 @@ ANOTHER_MEANING: dict[str, tuple[set[str], str]] = {
         {"norm", "attention", "sampling"},
         "modules, parts of a step, choice of a token",
     ),
+    "forecast/exported.py": ({"gemm", "conv", "softmax"}, "operators of ONNX and PyTorch"),
+    "forecast/onnx_graph.py": ({"gemm", "conv", "softmax"}, "operators of ONNX"),
+    "forecast/torch_graph.py": ({"conv"}, "operators of PyTorch"),
     "measure/source_alignment.py": ({"sampling"}, "a part of an uncertainty"),
 }
 

@@ -12,7 +12,9 @@ from tracetool.core.errors import BadInput
 from tracetool.families import names
 from tracetool.forecast.passes import Parallel
 
-Mode = Literal["prefill", "decode", "serve", "train", "generate"]
+Mode = Literal["prefill", "decode", "serve", "train", "generate", "pass"]
+#: One pass of operators that a table or a graph states.
+SINGLE: Final = "pass"
 MODES: Final[tuple[str, ...]] = get_args(Mode)
 
 #: Lengths where none is given: a chat turn with some history, and its answer. [tokens]

@@ -17,6 +17,7 @@ from tracetool.forecast.fields import Config
 from tracetool.forecast.graph import Graph
 from tracetool.forecast.model import Model
 from tracetool.forecast.named import fields_of
+from tracetool.forecast.operator_model import GRAPHS, TABLES, read_operators
 from tracetool.forecast.towers import tower_parameters
 
 #: Largest configuration that is read: those of today's models are below 100 kB. [B]
@@ -32,7 +33,7 @@ def read_model(source: str | os.PathLike[str] | Mapping[str, Any]) -> Model:
     ----------
     source : path or mapping
         A ``config.json``; a folder that holds one, or a diffusers pipeline; its fields; or a name of
-        ``models.toml``.
+        ``models.toml``; an operator table, an ONNX file or one of ``torch.export``.
 
     Raises
     ------
@@ -42,6 +43,8 @@ def read_model(source: str | os.PathLike[str] | Mapping[str, Any]) -> Model:
     """
     if isinstance(source, Mapping):
         name, values = str(source.get("_name_or_path") or "config")[:100], source
+    elif os.fspath(source).lower().endswith((*GRAPHS, *TABLES)):
+        return read_operators(Path(source))
     else:
         name, values = _named_or_read(os.fspath(source))
     config = Config(values, name if isinstance(source, Mapping) else os.fspath(source))

@@ -83,7 +83,7 @@ def explored(
     if len(modes) > 1:
         raise BadInput(f"mode: {', '.join(sorted(modes))} have no energy in common", "ask for one mode")
     latency = _LATENCY.get(modes[0], _OTHERWISE)
-    energy = "energy_per_item_j" if modes[0] == "generate" else "energy_per_token_j"
+    energy = "energy_per_item_j" if modes[0] in {"generate", "pass"} else "energy_per_token_j"
     joules, times = (_floats(frame[name]) for name in (energy, latency))
     count = np.array([np.nan if n is None else n for n in gpus], np.float64)
     rate = _floats(frame["power_w"]) / joules / count

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from tracetool.core.errors import BadInput
-from tracetool.forecast.case import Case, Division, divide, read_case
+from tracetool.forecast.case import SINGLE, Case, Division, divide, read_case
 from tracetool.forecast.config import read_model
 from tracetool.forecast.figures import Forecast
 from tracetool.forecast.generation import plan_generation
 from tracetool.forecast.host import host_notes
 from tracetool.forecast.language import plan_language
 from tracetool.forecast.model import Model
+from tracetool.forecast.operator_model import OPERATORS, as_pass, plan_operators
 from tracetool.forecast.pricing import PassRows, PricedPass, price
 from tracetool.forecast.steps import HostTime, Step, compose, step_power_w
 from tracetool.forecast.train import divide_training, plan_training
@@ -58,6 +59,7 @@ _PLANS: Mapping[str, _Planner] = {
     "serve": plan_language,
     "generate": plan_generation,
     "train": plan_training,
+    SINGLE: plan_operators,
 }
 
 
@@ -124,6 +126,8 @@ def _plan(
         *checked_memory(case.mem_clock_mhz, gpu),
     ]
     model = _model(case, folder, models)
+    if model.kind == OPERATORS:
+        case = as_pass(case)
     division = divide_training(case) if case.mode == "train" else divide(case)
     plan = _planner(case)(case, model, gpu, division, float(clocks[0]))
     cap = power_calibration_of(gpu).cap_share * case.get("power_cap_w", gpu.power_limit_w)

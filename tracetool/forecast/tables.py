@@ -19,12 +19,10 @@ from tracetool.forecast.explore import Explored, explored
 from tracetool.forecast.figures import Forecast, Part
 from tracetool.forecast.forecast import LESS_SURE, Outcome, forecast_cases
 from tracetool.forecast.grid import expand
+from tracetool.forecast.operator_model import TABLES
 from tracetool.hardware.modified import with_numbers
 from tracetool.replay.operator_tables import load_table
 from tracetool.tables.schema import load_schema
-
-#: Endings of tables; a configuration in JSON is one mapping.
-_TABLES: Final = (".parquet", ".csv", ".jsonl", ".ndjson")
 
 
 @dataclass(frozen=True)
@@ -48,10 +46,13 @@ class Forecasts:
 
 
 def is_table(source: PathLike | pl.DataFrame | Mapping[str, Any]) -> TypeGuard[PathLike | pl.DataFrame]:
-    """Return whether a source is a table of cases, not a model."""
+    """Return whether a source is a table of cases, not a model or the operators of one."""
     if isinstance(source, pl.DataFrame):
         return True
-    return not isinstance(source, Mapping) and Path(source).suffix.lower() in _TABLES
+    if isinstance(source, Mapping) or Path(source).suffix.lower() not in TABLES:
+        return False
+    columns = load_table(Path(source)).columns
+    return "model" in columns or "op" not in columns
 
 
 def forecast_table(source: PathLike | pl.DataFrame, defaults: Mapping[str, Any]) -> Forecasts:
@@ -113,7 +114,11 @@ def forecast_model(values: Mapping[str, Any], slowdown: float) -> Forecasts:
     outcomes = forecast_cases(cases)
     if all(outcome.forecast is None for outcome in outcomes):
         raise BadInput(f"none of {len(cases)} cases can be forecast; the first: {outcomes[0].error}")
-    shown = pl.DataFrame([_shown(case) for case in cases], infer_schema_length=None, strict=False)
+    modes = [None if outcome.case is None else outcome.case.mode for outcome in outcomes]
+    records = [
+        _shown(case) | ({"mode": mode} if mode else {}) for case, mode in zip(cases, modes, strict=True)
+    ]
+    shown = pl.DataFrame(records, infer_schema_length=None, strict=False)
     gpus = [None if outcome.forecast is None else outcome.forecast.gpus for outcome in outcomes]
     grid = explored(_frame(shown, outcomes), gpus, varied, slowdown)
     name = Path(str(shown["model"][0])).name

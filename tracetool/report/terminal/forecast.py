@@ -62,10 +62,14 @@ _LABELS: Final = (
     ("tokens_per_s", "output tokens per second", "1/s"),
     ("memory_gib", "memory of a GPU", "GiB"),
 )
-_TRAINING_LABELS: Final = {
-    "energy_per_token_j": "energy per token",
-    "energy_per_item_j": "energy per sequence",
-    "tokens_per_s": "tokens per second",
+_OTHER_LABELS: Final = {
+    "train": {
+        "energy_per_token_j": "energy per token",
+        "energy_per_item_j": "energy per sequence",
+        "tokens_per_s": "tokens per second",
+    },
+    "generate": {"energy_per_item_j": "energy per image or video"},
+    "pass": {"energy_per_item_j": "energy per item", "step_ms": "pass"},
 }
 _OPERATORS_SHOWN: Final = 12
 
@@ -93,9 +97,9 @@ def _print_one(made: Forecasted) -> None:
     grid = Table(title=made.title, all_with="--json")
     for head in ("", "forecast", "90 % interval"):
         grid.add_column(head, justify="left" if not head else "right")
-    trained = record.get("mode") == "train"
+    labels = _OTHER_LABELS.get(str(record.get("mode")), {})
     for name, usual, unit in _LABELS:
-        label = _TRAINING_LABELS.get(name, usual) if trained else usual
+        label = labels.get(name, usual)
         if record[name] is not None:
             low, high = number(record[f"{name}_low"]), number(record[f"{name}_high"])
             grid.add_row(label, f"{number(record[name])} {unit}", f"{low} to {high}")
