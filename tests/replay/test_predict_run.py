@@ -12,7 +12,9 @@ import pytest
 from tracetool.api.ingest import ingest
 from tracetool.compare.diff_run import accuracy_of
 from tracetool.core.errors import BadInput
+from tracetool.hardware.load import load_gpu
 from tracetool.replay.breakdown import BREAKDOWNS, breakdown
+from tracetool.replay.governor import Governor
 from tracetool.replay.predict_run import predict_run
 from tracetool.replay.run_rows import run_rows
 from tracetool.replay.sweep import sweep
@@ -146,3 +148,26 @@ def test_sizes_told_by_the_duration_are_no_evidence_of_it(run: Run) -> None:
     error = 100 * (float(rest["time_predicted_ms"].sum()) / float(rest["time_ms"].sum()) - 1)
     assert total["time_error_pct"] == pytest.approx(error, rel=1e-9)
     assert total["compared_pct"] == pytest.approx(100 * rest["time_ms"].sum() / rows["time_ms"].sum())
+
+
+def test_a_cap_holds_the_mean_power_over_its_governors_time_constant(run: Run) -> None:
+    cap_w = 260.0
+    made = predict_run(run, power_cap_w=cap_w)
+    total = made.totals[0]
+    assert 0.0 < total["throttled_share"] <= 1.0
+    kernels = made.signatures.filter(pl.col("kind") == "kernel")
+    time = kernels["duration_us"] * kernels["launches"]
+    assert (time * kernels["throttled_share"]).sum() / time.sum() == pytest.approx(
+        total["throttled_share"], rel=0.02
+    )
+    assert made.replays is not None
+    curve = made.replays.curves(0)[0]
+    governor = Governor.of(load_gpu(made.gpu))
+    edges = np.arange(curve.edge_ns[0], curve.edge_ns[-1], 5e9 * governor.time_constant_s)
+    means = np.diff(curve.energy_until(edges, total["idle_power_w"])) / np.diff(edges) * 1e9
+    # Idle time lets at most one time constant of what is left under the cap go over it.
+    room_w = (cap_w - total["idle_power_w"]) / 5.0
+    assert means.max() <= (cap_w + room_w) * 1.02
+    assert np.median(means) <= cap_w * 1.005
+    free = predict_run(run, power_cap_w=400.0).totals[0]
+    assert total["kernel_time_ms"] > free["kernel_time_ms"]

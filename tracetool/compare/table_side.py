@@ -18,7 +18,8 @@ from tracetool.replay.predict import predict_table
 #: Columns of a prediction that a table written by ``predict`` may hold already.
 _PREDICTED: Final = frozenset(
     {"clock_mhz", "clock_actual_mhz", "power_w", "power_low_w", "power_high_w", "energy_mj", "energy_low_mj",
-     "energy_high_mj", "duration_us", "duration_low_us", "duration_high_us", "bound", "throttled", "basis"}
+     "energy_high_mj", "duration_us", "duration_low_us", "duration_high_us", "bound", "throttled",
+     "throttled_share", "basis"}
 )  # fmt: skip
 
 

@@ -57,6 +57,13 @@ class Prediction:
     parts_j: Mapping[str, Floats]  # (n, c) each; sums to energy_j: base, clock, compute, onchip, dram, link
     throttled: Bools  # (n, c) clock below the requested one because of the cap
     idle_w: Floats  # (c,) power with nothing running, at the requested clock
+    throttled_time: Floats | None = None  # (n, c) share of the time, where a row is throttled part of it
+
+    @property
+    def throttled_share(self) -> Floats:
+        """Share of each row's time in which the cap lowers the clock. Shape (n, c)."""
+        whole = self.throttled.astype(np.float64)
+        return whole if self.throttled_time is None else self.throttled_time
 
 
 def joined(n: int, clocks: int, pieces: Sequence[tuple[Ints, Timing]]) -> Timing:

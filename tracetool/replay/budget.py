@@ -117,7 +117,7 @@ def budget(
         "makespan_high_ms": window.makespan_high_s * 1e3,
     }
     columns |= _run_columns(columns, work, window, of(np.ones(len(work.rows), np.bool_)))
-    throttled = (work.time_s * work.predicted.throttled)[~copies].sum(0)
+    throttled = (work.time_s * work.predicted.throttled_share)[~copies].sum(0)
     columns["throttled_share"] = _per(throttled, columns["kernel_time_ms"] * 1e-3)
     return [
         {name: values[j].item() for name, values in columns.items()}

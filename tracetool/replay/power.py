@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -123,6 +124,24 @@ def count_weights(done_ns: Floats, counted: Floats, signature: Numbers, rates: R
     drawn = rates.counts_w * np.bincount(signature, weights=done_ns, minlength=s) * 1e-9
     energy = rates.counts_j * np.bincount(signature, weights=counted, minlength=s)
     return np.divide(energy, drawn, out=np.zeros(s), where=drawn > 0)
+
+
+def scaled_to(curves: Mapping[int, PowerCurve], energy_j: float, idle_w: float) -> dict[int, PowerCurve]:
+    """Return curves whose integrals add up to an energy, scaled above the idle power.
+
+    Parameters
+    ----------
+    curves : mapping of int to PowerCurve
+        By device.
+    energy_j : float
+        Energy of all of them. [J]
+    idle_w : float
+        Power with nothing running. [W]
+    """
+    idle_j = sum(idle_w * float(c.edge_ns[-1] - c.edge_ns[0]) * 1e-9 for c in curves.values())
+    above = sum(c.energy_j for c in curves.values()) - idle_j
+    factor = (energy_j - idle_j) / above if above > 0 and energy_j > idle_j else 1.0
+    return {d: PowerCurve(c.edge_ns, idle_w + (c.power_w - idle_w) * factor) for d, c in curves.items()}
 
 
 def _moments(

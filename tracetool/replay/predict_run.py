@@ -22,11 +22,13 @@ from tracetool.model.timing import time_rows
 from tracetool.replay.assumptions import NOTHING_ASSUMED, Assumptions
 from tracetool.replay.clocks import checked_cap, checked_clocks, checked_memory, with_recorded_clock
 from tracetool.replay.coverage import coverage, own_kernels_facts, prior_notes
+from tracetool.replay.governor import Governor
 from tracetool.replay.overlap import Rates
 from tracetool.replay.prediction_frame import signature_frame
+from tracetool.replay.prepare import prepare
 from tracetool.replay.recorded import Recorded, recorded, recorded_gpu, with_open_conditions
 from tracetool.replay.replay_notes import replay_notes
-from tracetool.replay.replays import Launching, RunReplay, prepare
+from tracetool.replay.replays import Launching, RunReplay
 from tracetool.replay.run_rows import run_rows
 from tracetool.replay.totals import rates_at
 from tracetool.replay.transfer import on_gpu
@@ -118,6 +120,7 @@ def predict_run(
         **options,
     )
     cap_share = (options["power_calibration"] or power_calibration_of(target)).cap_share
+    governor = Governor.of(target)
     as_recorded = anchor and not scale and mem_clock_mhz is None and power_cap_w is None
     as_recorded = as_recorded and assumed == Assumptions()
     replays = prepare(
@@ -129,7 +132,24 @@ def predict_run(
         anchored=anchor or bool(scale),
         cap_w=cap_share * (case.limit_w if power_cap_w is None else power_cap_w),
         recorded=lambda: _rates_recorded(case, predicted if as_recorded else None, cap_share),
+        governor=Governor.of(case.recorded_on),
     )
+    if replays.cap_may_bind:
+        at = np.flatnonzero(case.clocks_mhz == case.conditions.clock_mhz)
+        on_it = as_recorded and case.recorded_on.name == target.name and len(at) > 0
+        recorded_at = int(at[0]) if on_it else None
+        burst_w = governor.burst_share * replays.cap.limit_w
+        free = predict_rows(
+            rows,
+            target,
+            case.clocks_mhz,
+            mem_clock_mhz=mem_clock_mhz,
+            power_cap_w=burst_w / cap_share,
+            anchor=anchor or bool(scale),
+            from_others=from_others and not (anchor or scale),
+            **options,
+        )
+        replays = replays.under(governor, free, burst_w, recorded_at)
     totals = replays.totals(anchored=anchor)
     info = _recorded_facts(
         case, replays, anchor=anchor, from_others=from_others, launch=launch, scale=scale or {}, drop=drop

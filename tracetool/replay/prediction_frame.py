@@ -52,6 +52,7 @@ def prediction_frame(predicted: Prediction) -> pl.DataFrame:
         columns[name] = np.repeat(values, c)
     columns["bound"] = np.array(BOUNDS, dtype=object)[timing.bound.ravel()].astype(str)
     columns["throttled"] = predicted.throttled.ravel()
+    columns["throttled_share"] = predicted.throttled_share.ravel()
     columns["basis"] = np.repeat(timing.basis.astype(str), c)
     return load_schema("predictions").conform(pl.DataFrame(columns))
 

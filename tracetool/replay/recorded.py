@@ -16,6 +16,7 @@ from tracetool.hardware.load import load_gpu, match_gpu
 from tracetool.model.power_files import power_calibration_of
 from tracetool.model.predict import predict_rows
 from tracetool.model.timing import time_rows
+from tracetool.replay.recorded_clocks import governed_clocks
 from tracetool.tables.run import Run
 
 #: Nanoseconds of the step some profilers count in.
@@ -185,7 +186,8 @@ def recorded(run: Run, rows: OperatorColumns, gpu: Gpu) -> Recorded:
     Notes
     -----
     Without clock readings the GPU is taken to have run at its boost clock, and lower where the power
-    of the measured kernel would exceed the limit: :math:`f = \max\{f : P(f; t_{measured}) \le P_{cap}\}`.
+    of the measured kernel would exceed the limit: :math:`f = \max\{f : P(f; t_{measured}) \le P_{cap}\}`,
+    as far as the governor held it there (:mod:`tracetool.replay.governor`).
     """
     limit = recorded_limit(run, gpu)
     rows, notes = with_timer_error(run, rows)
@@ -203,6 +205,8 @@ def recorded(run: Run, rows: OperatorColumns, gpu: Gpu) -> Recorded:
         # Work that no clock does under the limit in that time is not the kernel's: see _possible.
         rows, more = _without_shapes(rows, never), [*more, _ASIDE.format(int(never.sum()), "power limit")]
         settled, _ = _settled(rows, gpu, cap)
+    if (settled < boost).any():
+        settled = governed_clocks(run, rows, gpu, settled, cap)
     low = gpu.clock_base_mhz
     stated = "the base clock" if "clock_base_mhz" in gpu.numbers else "a usual base clock"
     clock_note = f"recorded clock not known: taken as {boost:g} MHz, the boost clock of {gpu.name}"

@@ -39,6 +39,8 @@ def replay_notes(replays: RunReplay, totals: Sequence[Mapping[str, Any]]) -> lis
     notes += _collective_notes(replays)
     if not replays.in_replay.all():
         notes.append(f"left out {int((~replays.in_replay).sum())} activities of dropped ranges")
+    if replays.governed is not None:
+        notes.append(_cap_note(replays))
     slowed_ms = max(total["slowed_together_ms"] for total in totals)
     if slowed_ms > _WORTH_SAYING_MS:
         notes.append(
@@ -46,6 +48,17 @@ def replay_notes(replays: RunReplay, totals: Sequence[Mapping[str, Any]]) -> lis
             f"{slowed_ms:.3g} ms longer in all"
         )
     return notes
+
+
+def _cap_note(replays: RunReplay) -> str:
+    """Say over which time the cap holds, and how high bursts reach."""
+    assert replays.governed is not None
+    governor = replays.governed.governor
+    middle, low, high = (s * 1e3 for s in (governor.time_constant_s, governor.low_s, governor.high_s))
+    return (
+        f"the cap of {replays.cap.limit_w:.4g} W holds the mean power over {middle:.3g} ms ({low:.3g} to "
+        f"{high:.3g}, {governor.basis}): shorter bursts run at the clock asked for, above the cap"
+    )
 
 
 def _collective_notes(replays: RunReplay) -> list[str]:

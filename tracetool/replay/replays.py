@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-import fnmatch
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 
-from tracetool.core.arrays import Bools, Floats, Ints
-from tracetool.core.errors import BadInput
+from tracetool.core.arrays import Bools, Floats, Numbers
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Prediction
 from tracetool.families import names
 from tracetool.replay.activities import (
-    KERNEL_COLUMNS,
     Activities,
     HostCalls,
     Pauses,
-    read_activities,
-    without_pauses,
 )
 from tracetool.replay.budget import COPIES
-from tracetool.replay.dependencies import Meetings, dependency_graph, meetings
+from tracetool.replay.dependencies import Meetings
+from tracetool.replay.governed import Governed, Held, held_at
+from tracetool.replay.governor import Governor
 from tracetool.replay.graph import Graph
-from tracetool.replay.host import host_costs
 from tracetool.replay.overlap import Rates
-from tracetool.replay.power import PowerCurve, count_weights, power_curve
+from tracetool.replay.power import PowerCurve, count_weights, power_curve, scaled_to
 from tracetool.replay.scratch import Memory, at_each
-from tracetool.replay.timeline import Cap, Replayed, at_full_speed, overlapping, recorded_speed, replay
+from tracetool.replay.timeline import Cap, Replayed, at_full_speed, overlapping, replay
 from tracetool.replay.totals import (
     ClockTotals,
     RunTotals,
@@ -42,7 +37,6 @@ from tracetool.replay.totals import (
     run_totals,
 )
 from tracetool.replay.tree import Costs
-from tracetool.replay.whatif import launched_as_graphs, launched_one_by_one, without_host_time
 from tracetool.tables.run import Run
 
 Launching = Literal["recorded", "eager", "graph"]
@@ -63,6 +57,7 @@ class RunReplay:
     met: Meetings  # collectives that waited for one another across devices
     cap: Cap  # the power limit that activities running at once keep together
     pauses: Pauses  # silences left out of the timeline
+    governed: Governed | None = None  # where the cap binds and its governor lets bursts pass
     memory: Memory = field(default_factory=Memory, repr=False)
 
     @property
@@ -70,6 +65,11 @@ class RunReplay:
         """Launches of each signature that still run. Shape (s,)."""
         count = np.bincount(self.work.signature[self.in_replay], minlength=len(self.rows))
         return count.astype(np.float64)
+
+    @property
+    def cap_may_bind(self) -> bool:
+        """Whether the cap lowers any kernel's clock, or kernels run at once and it might."""
+        return bool(self.predicted.throttled.any()) or overlapping(self.work)
 
     @property
     def collective(self) -> Bools:
@@ -87,27 +87,97 @@ class RunReplay:
 
         Without ``each`` the next call overwrites the starts and ends that this one returned.
         """
-        predicted = self.predicted.timing.duration_s[:, j]
-        mean = self.longer_than_s
+        held = self._held(j)
+        source = self.predicted if held is None or self.governed is None else self.governed.free
+        predicted, mean = source.timing.duration_s[:, j], self.longer_than_s
         longer = np.divide(predicted, mean, out=np.ones_like(mean), where=mean > 0)
         duration = self.work.duration_ns * longer[self.work.signature]
         duration[~self.in_replay] = 0.0
+        if held is not None and held.recorded:
+            duration = np.where(self.in_replay, self.work.duration_ns, 0.0)
+        elif held is not None:
+            duration *= held.stretch(self.work.signature)
+            duration *= 1.0 if self.cap.speed is None else self.cap.speed
         return replay(
             self.graph,
             self.work,
             duration,
             rates_at(self.predicted, j),
             self.collective,
-            cap=self.cap,
+            cap=self.cap if held is None else Cap(self._limit_w(j)),
             each=each,
             memory=None if each else memory or self.memory,
+        )
+
+    def _held(self, j: int) -> Held | None:
+        return None if self.governed is None else self.governed.at.get(j)
+
+    def _limit_w(self, j: int) -> float:
+        """Return the power no moment passes at clock j: higher where a governor lets bursts pass. [W]"""
+        if self.governed is None or j not in self.governed.at:
+            return self.cap.limit_w
+        return self.governed.burst_w
+
+    def under(
+        self, governor: Governor, free: Prediction, burst_w: float, recorded_at: int | None = None
+    ) -> RunReplay:
+        """Return this replay with the cap kept by a governor that has a time constant.
+
+        Parameters
+        ----------
+        governor : Governor
+            Its time constant.
+        free : Prediction
+            The signatures at the same clocks, with nothing but bursts limited.
+        burst_w : float
+            What no moment of them passes. [W]
+        recorded_at : int, optional
+            Clock at which everything is as it was recorded: every activity takes its recorded time.
+        """
+        uncapped = replace(self, predicted=free, cap=Cap(burst_w, self.cap.speed))
+        at = {
+            j: held
+            for j in range(len(free.requested_mhz))
+            if (held := self._held_under(governor, uncapped, j)) is not None
+        }
+        if recorded_at in at:
+            asked_s, capped_s = (p.timing.duration_s[:, recorded_at] for p in (free, self.predicted))
+            at[recorded_at] = at[recorded_at].as_recorded(asked_s, capped_s, self.longer_than_s)
+        if not at:
+            return self
+        governed = Governed(free, self.predicted, at, burst_w, governor)
+        return replace(self, predicted=governed.predicted(), governed=governed)
+
+    def _held_under(self, governor: Governor, uncapped: RunReplay, j: int) -> Held | None:
+        free, capped = (rates_at(one.predicted, j) for one in (uncapped, self))
+        asked = uncapped.at(j, each=True)
+        if asked.demand_w <= self.cap.limit_w:
+            return None
+        before, after = (one.predicted.timing.duration_s[:, j] for one in (uncapped, self))
+        longer = np.divide(after, before, out=np.ones_like(before), where=before > 0)
+        if overlapping(self.work):
+            steady, signature, s = self.at(j, each=True), self.work.signature, len(before)
+            times = [np.bincount(signature, r.end_ns - r.start_ns, minlength=s) for r in (asked, steady)]
+            longer = np.divide(times[1], times[0], out=longer, where=times[0] > 0)
+        return held_at(
+            self.work.signature,
+            self.work.device,
+            asked.start_ns,
+            asked.end_ns,
+            free=free,
+            capped=capped,
+            longer=np.maximum(longer, 1.0),
+            idle_w=float(uncapped.predicted.idle_w[j]),
+            limit_w=self.cap.limit_w,
+            governor=governor,
         )
 
     def totals(self, *, anchored: bool) -> RunTotals:
         """Return what the run takes and costs at every clock; ``anchored`` is what the records say."""
         clocks = at_each(len(self.predicted.requested_mhz), self._totals, self.memory, len(self.work))
         totals = run_totals(self.rows, self.predicted, clocks, devices=self.work.devices, anchored=anchored)
-        for record, clock in zip(totals.records, clocks, strict=True):
+        for j, (record, clock) in enumerate(zip(totals.records, clocks, strict=True)):
+            self._widen(record, j)
             record["devices"] = clock.devices or [only_device(int(self.work.device[0]), record)]
         return totals
 
@@ -115,13 +185,32 @@ class RunReplay:
         counted = np.bincount(self.work.signature, weights=self._counted, minlength=len(self.rows))
         replayed = self.at(j, memory=memory)
         totals = clock_totals(self.predicted, counted.astype(np.float64), self.work.signature, replayed, j)
-        if self.work.devices == 1:
+        if self.work.devices == 1 and self._held(j) is None:
             return totals
         capped = self._curves(replayed, j)
+        if self.work.devices == 1:
+            return replace(totals, peak_w=peak_together_w(capped))
         copies = np.isin(self.rows.family.astype(str), COPIES)[self.work.signature]
         devices = device_totals(self.work, replayed, copies, self._curves(replayed, j, weighted=True), capped)
         # the peak is that of all GPUs, as the mean beside it
         return replace(totals, peak_w=peak_together_w(capped), devices=devices)
+
+    def _widen(self, record: dict[str, Any], j: int) -> None:
+        """Widen the intervals of a clock's totals by that of the governor's time constant, in place."""
+        if self.governed is None or j not in self.governed.at:
+            return
+        free_s = self.governed.free.timing.duration_s[:, j] * self.launches
+        time, energy = self.governed.spread(j, free_s, self.launches)
+        for name, unit, sides in (
+            ("kernel_time", "ms", time * 1e3),
+            ("makespan", "ms", time * 1e3),
+            ("kernel_energy", "j", energy),
+            ("energy", "j", energy),
+        ):
+            value = record[f"{name}_{unit}"]
+            for end, side, sign in zip(("low", "high"), sides, (-1.0, 1.0), strict=True):
+                apart = float(np.hypot(record[f"{name}_{end}_{unit}"] - value, side))
+                record[f"{name}_{end}_{unit}"] = max(value + sign * apart, 0.0)
 
     def curves(self, j: int) -> dict[int, PowerCurve]:
         """Return the power of each device over time at clock j, within the span of the timeline."""
@@ -137,29 +226,44 @@ class RunReplay:
         """Return each device's power over a replayed timeline; ``weighted``: its integral is the energy."""
         weight = None
         if weighted:
-            rates = rates_at(self.predicted, j)
-            done = at_full_speed(self.work, replayed, rates, self.cap.limit_w)
-            weight = count_weights(done, self._counted, self.work.signature, rates)
-        return self._drawn(replayed.start_ns, replayed.end_ns, j, weight)
+            rates, signature = self._levels(j)
+            done = at_full_speed(self.work, replayed, rates_at(self.predicted, j), self._limit_w(j))
+            weight = count_weights(done, self._counted, signature, rates)
+        curves = self._drawn(replayed.start_ns, replayed.end_ns, j, weight)
+        if not weighted or self._held(j) is None:
+            return curves
+        # Powers are those of the nearest level: what that rounds is given back above the idle power.
+        counted = np.bincount(self.work.signature, weights=self._counted, minlength=len(self.rows))
+        run = clock_totals(self.predicted, counted.astype(np.float64), self.work.signature, replayed, j)
+        idle_w = float(self.predicted.idle_w[j])
+        energy_j = float(run.energy_j.sum()) + idle_w * float(run.gap_s.sum())
+        return scaled_to(curves, energy_j, idle_w)
 
     def _drawn(
         self, start_ns: Floats, end_ns: Floats, j: int, weight: Floats | None
     ) -> dict[int, PowerCurve]:
         span = float(start_ns.min(initial=np.inf)), float(end_ns.max(initial=-np.inf))
+        rates, signature = self._levels(j)
         return {
             int(device): power_curve(
                 start_ns,
                 end_ns,
-                self.work.signature,
-                rates_at(self.predicted, j),
+                signature,
+                rates,
                 idle_w=float(self.predicted.idle_w[j]),
                 span_ns=span,
                 members=np.flatnonzero(self.work.device == device),
-                cap_w=self.cap.limit_w,
+                cap_w=self._limit_w(j),
                 weight=weight,
             )
             for device in np.unique(self.work.device)
         }
+
+    def _levels(self, j: int) -> tuple[Rates, Numbers]:
+        """Return powers at clock j, and each activity's row in them."""
+        if self.governed is None or j not in self.governed.at:
+            return rates_at(self.predicted, j), self.work.signature
+        return self.governed.levels(j, self.work.signature)
 
     def costs(self, j: int) -> Costs:
         """Return when every activity runs at clock j and the energy it answers for."""
@@ -168,102 +272,3 @@ class RunReplay:
         shares = rates.base_w[s] * replayed.each_base_ns + rates.clock_w[s] * replayed.each_clock_ns
         energy = shares * 1e-9 + self._counted * rates.counts_j[s]
         return Costs(replayed.start_ns, replayed.end_ns, energy)
-
-
-def prepare(
-    run: Run,
-    rows: OperatorColumns,
-    predicted: Prediction,
-    *,
-    launch: Launching = "recorded",
-    drop: Sequence[str] = (),
-    anchored: bool = True,
-    cap_w: float = np.inf,
-    recorded: Callable[[], tuple[Rates, float]] | None = None,
-) -> RunReplay:
-    """Build the dependencies of a run and apply what-ifs to them.
-
-    Parameters
-    ----------
-    run : Run
-        The run.
-    rows, predicted : OperatorColumns, Prediction
-        Its signatures and what the model says of them.
-    launch : {"recorded", "eager", "graph"}
-        As recorded; graph nodes call by call; or all launches between two waits as one.
-    drop : sequence of str
-        Ranges to leave out with all they launched; ``*`` stands for any text.
-    anchored : bool
-        Whether the predicted times are scaled from the recorded ones, waits of collectives included;
-        otherwise they are the model's, without any wait.
-    cap_w : float
-        Power limit that activities running at once keep together. [W]
-    recorded : callable, optional
-        Returns the power of each signature while it was recorded and the limit it was under; called
-        where activities overlap.
-
-    Raises
-    ------
-    BadInput
-        If the run holds no activity, or no range is called as one to drop.
-    """
-    kernels = run.table("kernels", KERNEL_COLUMNS)
-    if not kernels.height:
-        raise BadInput.in_file(run.path, "holds no GPU activity to replay", "ingest the trace again")
-    work, calls = read_activities(kernels, run.table("host_calls"))
-    work, pauses = without_pauses(work)
-    met = meetings(work, _alike(run, rows)[work.signature])
-    graph, _ = dependency_graph(work, calls, met=met)
-    if launch == "graph":
-        graph = launched_as_graphs(graph, calls, host_costs("graph"))
-    elif launch == "eager":
-        issue = host_costs("eager").issue_s(rows.family) * 1e9
-        graph = launched_one_by_one(graph, work, calls, issue[work.signature])
-    in_replay = np.ones(len(work), np.bool_)
-    for pattern in drop:
-        inside = _in_range(run, kernels, pattern)
-        in_replay &= ~inside
-        dropped_calls = np.zeros(len(calls), np.bool_)
-        dropped_calls[work.call[inside & (work.call >= 0)]] = True
-        graph = without_host_time(graph, calls, dropped_calls)
-    launches = np.bincount(work.signature, minlength=len(rows))
-    own = work.duration_ns.copy()
-    if not anchored:
-        own[met.member] = work.end_ns[met.member] - met.arrived_ns
-    took = np.bincount(work.signature, weights=own, minlength=len(rows)) * 1e-9
-    mean = np.divide(took, launches, out=np.zeros_like(took), where=launches > 0)
-    speed = None
-    if recorded is not None and overlapping(work):
-        speed = recorded_speed(work, *recorded(), met.member)
-    cap = Cap(cap_w, speed)
-    return RunReplay(run, work, calls, graph, rows, predicted, mean, in_replay, met, cap, pauses)
-
-
-def _alike(run: Run, rows: OperatorColumns) -> Ints:
-    """Number the collectives that may be one across devices: same operation, same size; else -1. (s,)"""
-    signatures = run.signatures.sort("signature")
-    number = signatures.select(
-        pl.struct("name", "bytes", "input_dims", "input_list_dims", "input_types").rank("dense")
-    )
-    group_number = number.to_series().cast(pl.Int64).to_numpy()
-    return np.where(rows.family == names.COLLECTIVE, group_number, -1)
-
-
-def _in_range(run: Run, kernels: pl.DataFrame, pattern: str) -> Bools:
-    """Which activities were launched inside a range called like ``pattern``. Shape (n,)."""
-    ranges = run.table("ranges")
-    called = ranges.filter(
-        pl.Series([bool(fnmatch.fnmatchcase(n, pattern)) for n in ranges["name"].to_list()], dtype=pl.Boolean)
-    )
-    if not called.height:
-        range_names = ranges["name"].unique(maintain_order=True).head(5).to_list()
-        hint = f"some of its ranges: {', '.join(range_names)}" if range_names else "it holds no ranges"
-        raise BadInput.in_file(run.path, f"has no range called {pattern!r}", hint)
-    inside = set(called["range"].to_list())
-    # Whatever lies in a dropped range goes with it: level by level down.
-    while True:
-        more = ranges.filter(pl.col("parent").is_in(inside) & ~pl.col("range").is_in(inside))
-        if not more.height:
-            break
-        inside |= set(more["range"].to_list())
-    return kernels["range"].is_in(inside).fill_null(value=False).to_numpy()

@@ -1,0 +1,101 @@
+"""A governor with a time constant: bursts pass, long phases settle where each kernel by itself does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tracetool.hardware.load import gpu_names, load_gpu
+from tracetool.replay.governed import held_at
+from tracetool.replay.governor import Governor, Windows, held_of_each, held_share
+from tracetool.replay.overlap import Rates
+
+LIMIT, IDLE = 350.0, 80.0
+GOVERNOR = Governor(0.02, 0.01, 0.04, 1.5)
+MS = 1e6
+
+
+def _rates(*watts: float) -> Rates:
+    power = np.array(watts)
+    nothing = np.zeros(len(power))
+    return Rates(np.ones(len(power)), np.full(len(power), IDLE), nothing, nothing, power - IDLE)
+
+
+def _held(start_ms: np.ndarray, end_ms: np.ndarray, governor: Governor = GOVERNOR, watts: float = 450.0):
+    n = len(start_ms)
+    return held_at(
+        np.zeros(n, int), np.zeros(n, int), start_ms * MS, end_ms * MS,
+        free=_rates(watts), capped=_rates(LIMIT), longer=np.full(1, 1.2), idle_w=IDLE, limit_w=LIMIT,
+        governor=governor,
+    )  # fmt: skip
+
+
+def test_a_long_phase_is_the_steady_solution() -> None:
+    start = np.arange(0.0, 2000.0, 2.0)
+    assert _held(start, start + 2.0) is None  # all of it held: nothing is left to a burst
+    # The same behind a second of idle time: all but the first milliseconds.
+    held = _held(np.concatenate([[-1000.0], start]), np.concatenate([[-999.9], start + 2.0]))
+    assert held is not None
+    late = start > 200.0
+    np.testing.assert_allclose(held.share[1:][late], 1.0, atol=1e-6)
+    before = GOVERNOR.time_constant_s * 1e3 * np.log((450.0 - IDLE) / (450.0 - LIMIT))
+    free_ms = float(((1.0 - held.share[1:]) * 2.0).sum())
+    assert free_ms == pytest.approx(before, rel=0.02)
+    assert held.fast[0] >= held.of_signature[0] >= held.slow[0]
+
+
+def test_bursts_shorter_than_the_time_constant_run_as_asked_for() -> None:
+    start = np.arange(0.0, 2000.0, 50.0)
+    assert _held(start, start + 5.0) is not None
+    assert not _held(start, start + 5.0).share.any()
+    # Bursts as long as several time constants are held at their ends.
+    long = np.arange(0.0, 4000.0, 400.0)
+    shares = _held(long, long + 200.0).share
+    assert (shares > 0.6).all()
+    assert (shares < 1.0).all()
+
+
+@given(
+    st.lists(st.tuples(st.floats(60, 600), st.floats(1.0, 2.0)), min_size=1, max_size=60),
+    st.floats(0.002, 0.2),
+    st.floats(60, 350),
+)
+@settings(max_examples=150, deadline=None)
+def test_the_mean_over_the_time_constant_keeps_the_cap(
+    phases: list[tuple[float, float]], tau: float, before: float
+) -> None:
+    free, longer = (np.array(v) for v in zip(*phases, strict=True))
+    windows = Windows(0.0, 2 * MS, free, np.minimum(free, LIMIT), longer)
+    share = held_share(windows, LIMIT, tau, before)
+    assert ((share >= 0) & (share <= 1)).all()
+    assert (share[free <= LIMIT] == 0).all()
+    mean, length = before, 2e-3
+    for power, factor, held in zip(free, longer, share, strict=True):
+        # What is held comes last in a window, as the mean has to reach the cap first.
+        work = length * (1.0 - held)
+        mean = power + (mean - power) * np.exp(-work / tau) if held == 0 else LIMIT
+        assert mean <= LIMIT * (1 + 1e-6)
+        assert factor >= 1.0
+    faster = held_share(windows, LIMIT, tau / 4, before)
+    assert faster.sum() >= share.sum() - 1e-6 or free.max() <= LIMIT
+
+
+def test_an_activity_takes_the_mean_of_its_windows() -> None:
+    windows = Windows(0.0, 10.0, np.zeros(3), np.zeros(3), np.ones(3))
+    share = np.array([0.0, 1.0, 0.5])
+    start, end = np.array([0.0, 5.0, 12.0, 25.0]), np.array([30.0, 15.0, 12.0, 30.0])
+    np.testing.assert_allclose(held_of_each(windows, share, start, end), [0.5, 0.5, 1.0, 0.5])
+
+
+@pytest.mark.parametrize("name", gpu_names())
+def test_every_gpu_has_a_time_constant_inside_its_interval(name: str) -> None:
+    governor = Governor.of(load_gpu(name, part="sensor"))
+    assert 0.001 < governor.low_s <= governor.time_constant_s <= governor.high_s < 1.0
+    assert governor.burst_share > 1.0
+
+
+def test_the_measured_gpu_is_surer_than_those_nobody_measured() -> None:
+    measured, prior = Governor.of(load_gpu("h100-pcie")), Governor.of(load_gpu("a10"))
+    assert measured.high_s / measured.low_s < prior.high_s / prior.low_s
