@@ -15,6 +15,8 @@ from tracetool.core.errors import BadInput
 from tracetool.hardware.load import load_gpu
 from tracetool.replay.breakdown import BREAKDOWNS, breakdown
 from tracetool.replay.governor import Governor
+from tracetool.replay.power_over_time import power_over_time
+from tracetool.replay.predict import predict_table
 from tracetool.replay.predict_run import predict_run
 from tracetool.replay.run_rows import run_rows
 from tracetool.replay.sweep import sweep
@@ -171,3 +173,19 @@ def test_a_cap_holds_the_mean_power_over_its_governors_time_constant(run: Run) -
     assert np.median(means) <= cap_w * 1.005
     free = predict_run(run, power_cap_w=400.0).totals[0]
     assert total["kernel_time_ms"] > free["kernel_time_ms"]
+
+
+def test_power_over_time_is_the_runs_energy_and_keeps_its_words(run: Run) -> None:
+    made = predict_run(run, clocks_mhz=[1000, 1410])
+    swings = power_over_time(made)
+    for record, total in zip(swings.records, made.totals, strict=True):
+        steps = swings.frame.filter(pl.col("clock_mhz") == total["clock_mhz"])
+        assert (steps["power_w"] * steps["step_ms"]).sum() * 1e-3 == pytest.approx(
+            total["energy_j"], rel=1e-6
+        )
+        assert record["mean_w"] == pytest.approx(total["mean_power_w"], rel=1e-6)
+        assert record["windows"][0]["peak_w"] <= steps["highest_w"].max() * (1 + 1e-9)
+        assert (steps["highest_w"] >= steps["power_w"] * (1 - 1e-9)).all()
+    assert swings.frame["measured_w"].null_count() == swings.frame.height  # the run has no log
+    with pytest.raises(BadInput, match="a table has none"):
+        power_over_time(predict_table(pl.DataFrame({"op": ["memcpy"], "bytes": [1e9]}), "a100-sxm"))

@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from tracetool.api.result import Charted
+from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike
 from tracetool.replay.assumptions import Assumptions
 from tracetool.replay.clocks import given_values
+from tracetool.replay.power_over_time import SENSOR_NOTE, PowerOverTime
+from tracetool.replay.power_over_time import power_over_time as run_power
 from tracetool.replay.predict import PredictedRun, PredictedTable, parse_factors, rows_by
 from tracetool.replay.predict import predict as predict_source
+from tracetool.tables.schema import load_schema
 
 if TYPE_CHECKING:
     from tracetool.report.pictures.charts import Chart
@@ -46,6 +50,7 @@ class Prediction(Charted):
     source: PredictedTable | PredictedRun = field(repr=False)
     by: str | None = None
     depth: int | None = None
+    over_time: PowerOverTime | None = None
 
     @property
     def gpu(self) -> str:
@@ -55,7 +60,7 @@ class Prediction(Charted):
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences on what the figures rest on."""
-        return self.source.notes
+        return (*self.source.notes, *((SENSOR_NOTE,) if self.over_time else ()))
 
     @property
     def conditions(self) -> Mapping[str, Any]:
@@ -86,7 +91,30 @@ class Prediction(Charted):
     def _document(self) -> dict[str, Any]:
         rows = {"rows": self._rows.to_dicts()} if self.by else {}
         totals = self.source.totals
-        return {"gpu": self.gpu, **self.conditions, "totals": totals, **rows, "notes": list(self.notes)}
+        swing = {"power_over_time": self.over_time.records} if self.over_time else {}
+        notes = list(self.notes)
+        return {"gpu": self.gpu, **self.conditions, "totals": totals, **rows, **swing, "notes": notes}
+
+    @property
+    def power_over_time(self) -> pl.DataFrame | None:
+        """Power of each GPU of a run, step by step; None where it was not asked for."""
+        return self.over_time.frame if self.over_time else None
+
+    def save_power_over_time(self, path: PathLike) -> None:
+        """Write the power over time; the extension says how.
+
+        Raises
+        ------
+        BadInput
+            If it was not asked for, or the file cannot be written.
+        """
+        from tracetool.report.save import save_view
+        from tracetool.report.view import View
+
+        if self.over_time is None:
+            raise BadInput("the prediction holds no power over time", "predict(..., power_over_time=True)")
+        title = f"Power over time on {self.gpu}"
+        save_view(View(title, self.over_time.frame, load_schema("power_over_time")), path)
 
     def _view(self) -> View:
         from tracetool.report.view import View
@@ -109,8 +137,11 @@ class Prediction(Charted):
     def show(self, written: Sequence[PathLike] = ()) -> None:
         """Print the totals of every clock and, where asked for, rows."""
         from tracetool.report.terminal.predicted import print_rows, print_totals
+        from tracetool.report.terminal.swings import print_swings
 
         print_totals(self.source, self.conditions.get("coverage", {}), written)
+        if self.over_time:
+            print_swings(self.over_time.records)
         if self.by:
             print_rows(self._rows)
 
@@ -134,6 +165,7 @@ def predict(
     drop: Sequence[str] = (),
     by: str | None = None,
     depth: int | None = None,
+    power_over_time: bool = False,
 ) -> Prediction:
     """Predict time, utilization, power and energy at each clock, as ``tracetool predict``.
 
@@ -177,6 +209,8 @@ def predict(
         several of them (``gpu,module``), ``gap`` or ``power``; with rates achieved.
     depth : int, optional
         Levels of nested modules kept apart, all by default.
+    power_over_time : bool
+        Also return a run's power over time: step by step, and its peaks, ramps and spectrum.
 
     Raises
     ------
@@ -204,7 +238,7 @@ def predict(
         attention=attention,
         assumed=Assumptions.read(calibration, temperature, ambient, stack, operands),
     )
-    result = Prediction(predicted, by, depth)
+    result = Prediction(predicted, by, depth, run_power(predicted) if power_over_time else None)
     if by or depth:
         _ = result.frame  # a breakdown that is not known fails here, not when it is first looked at
     return result

@@ -11,10 +11,11 @@ from tracetool.report.sections.clocks import clocks
 from tracetool.report.sections.kernels import kernels, page_data
 from tracetool.report.sections.provenance import provenance
 from tracetool.report.sections.roof import roof
+from tracetool.report.sections.swing import swing
 from tracetool.report.sections.timeline import gaps, timeline
 from tracetool.report.sections.where import where
 
-_SECTIONS = (budget, against, where, timeline, agreement, clocks, roof, kernels, gaps, provenance)
+_SECTIONS = (budget, against, where, timeline, swing, agreement, clocks, roof, kernels, gaps, provenance)
 
 
 def run_html(page: RunPage) -> str:

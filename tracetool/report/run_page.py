@@ -11,6 +11,7 @@ import polars as pl
 from tracetool.compare.accuracy import Accuracy
 from tracetool.compare.outcome import RunDiff
 from tracetool.replay.operating_points import Clocks
+from tracetool.replay.power_over_time import PowerOverTime
 from tracetool.replay.time_budget import TimeBudget
 from tracetool.report.pictures.timeline import Timeline
 from tracetool.report.run_tables import Gaps
@@ -73,6 +74,8 @@ class RunPage:
         The clock of least energy and what it saves; as ``sweep`` gives it.
     budget : TimeBudget or None
         What time and energy were spent on; as ``summary`` gives it.
+    over_time : PowerOverTime or None
+        Predicted power over time at the run's clock; as ``predict --power-over-time`` gives it.
     """
 
     title: str
@@ -94,6 +97,7 @@ class RunPage:
     total: Mapping[str, Any] = field(default_factory=dict)
     best: Mapping[str, Any] = field(default_factory=dict)
     budget: TimeBudget | None = None
+    over_time: PowerOverTime | None = None
 
     def energy_j(self, which: pl.Expr | None = None) -> float:
         """Return the energy of all kernels and copies, or of the rows chosen. [J]"""

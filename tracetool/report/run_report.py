@@ -21,6 +21,7 @@ from tracetool.core.progress import Progress, Silent
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.measure.measured_scopes import WHOLE_PCT
+from tracetool.replay.power_over_time import power_over_time
 from tracetool.replay.sweep import Swept, choose, default_clocks, with_reference
 from tracetool.replay.time_budget import time_budget
 from tracetool.report.pictures.timeline import pack_timeline, power_steps
@@ -88,6 +89,8 @@ def report_run(
     anchored = predict_run(opened, gpu, clocks, anchor=True)
     steps.step("drawing", 0.8)
     page = page_of(opened, anchored, accuracy, board, _recorded_power(anchored, accuracy.clock_mhz))
+    at = int(np.argmin([abs(t["clock_mhz"] - accuracy.clock_mhz) for t in anchored.totals]))
+    page = replace(page, over_time=power_over_time(anchored, at))
     page = replace(page, budget=time_budget(opened, gpu=gpu, power=power, tz=tz))
     if base is None:
         return page

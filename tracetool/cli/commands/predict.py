@@ -72,6 +72,12 @@ def predict(
         "several (gpu,module); gap, power.",
     ),
     depth: int | None = DEPTH_OPTION,
+    power_over_time: Path | None = typer.Option(
+        None,
+        "--power-over-time",
+        metavar="FILE",
+        help="Write a run's power step by step, and show its peaks, ramps and spectrum (0.1 to 20 Hz).",
+    ),
     out: Path | None = typer.Option(
         None, "--out", "-o", help="Write every row: .parquet .csv .json .md .html"
     ),
@@ -83,6 +89,7 @@ def predict(
     from tracetool.cli.output import check_out, emit, save
 
     check_out(out)
+    check_out(power_over_time)
     predicted = predict_source(
         source,
         gpu=gpu,
@@ -101,6 +108,9 @@ def predict(
         drop=drop,
         by=by,
         depth=depth,
+        power_over_time=power_over_time is not None,
     )
     save(predicted, out)
-    emit(predicted, as_json=as_json, quiet=quiet, written=[out])
+    if power_over_time is not None:
+        predicted.save_power_over_time(power_over_time)
+    emit(predicted, as_json=as_json, quiet=quiet, written=[out, power_over_time])
