@@ -28,6 +28,8 @@ WANT = sys.argv[2] if len(sys.argv) > 2 else ""
 SLOWED = 1.02
 #: A cap held the power of a program that draws less than this share of what it draws without. [1]
 HELD = 0.97
+#: Clocks that a kernel is measured at where many were. [1]
+FIVE = 5
 QUANTITIES = ("time", "power", "energy")
 
 
@@ -187,6 +189,12 @@ def judge_clocks(of: ClockSet) -> None:
     two = pl.concat([nearest_clock(of, clock) for clock in of.pair])
     joined = truth.join(predicted(of, two), on=["kernel", "clock_mhz"])
     line(f"from {of.pair[0]:g} and {of.pair[1]:g} MHz", figures(joined, two), regret(joined))
+    clocks = of.rows["clock_mhz"].unique().sort()
+    if len(clocks) > 2 * FIVE:
+        spread = [clocks[int(i)] for i in np.linspace(1, len(clocks) - 2, FIVE)]
+        five = pl.concat([nearest_clock(of, clock) for clock in spread]).unique()
+        joined = truth.join(predicted(of, five), on=["kernel", "clock_mhz"])
+        line(f"from {FIVE} clocks each", figures(joined, five), regret(joined))
     one = nearest_clock(of, of.anchors[0])
     for control in ("naive", "simple fit", "black box"):
         joined = truth.join(curves(truth, one, control), on=["kernel", "clock_mhz"])

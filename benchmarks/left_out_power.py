@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,9 @@ import operand_power
 import polars as pl
 
 import tracetool.replay.predict as prediction
+from tracetool.api.calibrate import calibrate
 from tracetool.hardware.load import load_gpu
+from tracetool.replay.assumptions import Assumptions
 
 KEYS = ["kernel", "clock_mhz"]
 TRUTH = ("duration_us", "power_w", "energy_mj")
@@ -113,6 +116,36 @@ def from_one_clock(
             )
 
 
+def own_rows(table: pl.DataFrame, gpu: str) -> None:
+    """Print the errors from one clock each, base and voltage fitted to five rows of another kernel."""
+    clocks = table["clock_mhz"].unique().sort()
+    five = [float(clocks[i]) for i in np.linspace(1, len(clocks) - 2, 5).round().astype(int).tolist()]
+    measured = ["kernel", pl.col("ran_mhz").alias("clock_mhz"), "duration_us", "power_w"]
+    names = table["kernel"].unique().sort().to_list()
+    scored = []
+    with TemporaryDirectory() as folder:
+        for donor in names[::4]:
+            rows = table.filter((pl.col("kernel") == donor) & pl.col("clock_mhz").is_in(five))
+            rows.select(measured).write_csv(f"{folder}/five.csv")
+            calibrate([f"{folder}/five.csv"], gpu).save(f"{folder}/five.toml")
+            assumed = Assumptions.read([f"{folder}/five.toml"])
+            for anchor in five:
+                start = table.filter((pl.col("clock_mhz") == anchor) & (pl.col("kernel") != donor))
+                away = table.filter((pl.col("clock_mhz") != anchor) & (pl.col("kernel") != donor))
+                predicted = prediction.predict_table(
+                    start.select(measured), gpu, clocks.to_list(), assumed=assumed
+                ).frame
+                scored.append(away.join(predicted, on=KEYS, suffix="_p"))
+    pooled = pl.concat(scored)
+    lows = (
+        ("duration_low_us", "duration_high_us"),
+        ("power_low_w", "power_high_w"),
+        ("energy_low_mj", "energy_high_mj"),
+    )
+    bounds = {c: tuple(pooled[b].to_numpy() for b in pair) for c, pair in zip(TRUTH, lows, strict=True)}
+    _show("after five rows of one kernel", pooled, {c: pooled[f"{c}_p"].to_numpy() for c in TRUTH}, bounds)
+
+
 def main() -> None:
     """Print every section."""
     root = Path(sys.argv[1] if len(sys.argv) > 1 else "../shared/data")
@@ -121,8 +154,9 @@ def main() -> None:
     print("laptop: 28 kernels, RTX 4050")
     own, other = load_gpu("rtx-4050-laptop"), load_gpu("rtx-4000-ada")
     anchors = (765, 1305, 1845, 2385, 3105)
-    from_one_clock(laptop(root), own, anchors, "own voltage", [])
     from_one_clock(laptop(root), replace(own, voltage=other.voltage), anchors, "RTX 4000 Ada's voltage", [])
+    prediction.load_gpu = load_gpu
+    own_rows(laptop(root), "rtx-4050-laptop")
     operand_power.report(root)
 
 

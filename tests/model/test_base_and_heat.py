@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import polars as pl
 import pytest
 
 import tracetool as tt
+from tracetool.core.operators import OperatorColumns
+from tracetool.hardware.load import load_gpu
+from tracetool.model.anchor import Anchor
 
 
 def _kernels(*rows: dict[str, object]) -> pl.DataFrame:
@@ -99,3 +105,34 @@ def test_breaches_of_physics_are_named() -> None:
     ):
         assert breach in notes
     assert "under the calibrated base" in notes or "lies under the base" in notes
+
+
+def test_an_unread_voltage_widens_the_power_beside_the_measured_clock() -> None:
+    measured = {"duration_us": 100.0, "recorded_clock_mhz": 1500.0, "power_w": 90.0}
+    columns = {name: np.array([value]) for name, value in measured.items()}
+    anchor = Anchor.of(
+        OperatorColumns(np.array(["unknown"], dtype=object), columns), load_gpu("rtx-4000-ada")
+    )
+    octaves = np.array([[0.0, 0.1, 0.5, 1.0]])
+    read, unread = (anchor.power_sd(octaves, voltage_read=v) for v in (True, False))
+    assert read[0, 0] == unread[0, 0] == 0.0
+    assert (unread[0, 1:] > read[0, 1:]).all()
+    # most of what is unknown comes at once: the ratio of both falls with the distance
+    assert (np.diff(unread[0, 1:] / read[0, 1:]) < 0).all()
+
+
+@pytest.mark.data
+def test_a_gpu_nothing_is_fitted_on_is_predicted_by_another_of_its_architecture(data: Path) -> None:
+    frame = pl.read_parquet(data / "dvfs/rtx4050_laptop_kernels.parquet").filter(pl.col("clock_mhz") <= 2520)
+    rows = frame.group_by("kernel", "clock_mhz").agg(pl.col("real_clock", "time_s", "power_w").median())
+    rows = rows.filter((pl.col("real_clock") - pl.col("clock_mhz")).abs() < 30)
+    clock = pl.col("clock_mhz").cast(pl.Float64)
+    rows = rows.select("kernel", clock, "power_w", duration_us=pl.col("time_s") * 1e6)
+    start = rows.filter(pl.col("clock_mhz") == 1665)
+    predicted = tt.predict(start, gpu="rtx-4050-laptop", clock=rows["clock_mhz"].unique().to_list()).frame
+    away = rows.join(predicted, on=["kernel", "clock_mhz"], suffix="_p").filter(pl.col("clock_mhz") != 1665)
+    for column in ("duration_us", "power_w"):
+        assert (away[f"{column}_p"] / away[column] - 1).abs().mean() < 0.1
+    assert (
+        (away["power_w"] >= away["power_low_w"]) & (away["power_w"] <= away["power_high_w"])
+    ).mean() > 0.75

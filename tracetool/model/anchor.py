@@ -22,7 +22,8 @@ SPLIT_SD_PER_OCTAVE = prior_number("anchor.split_per_octave")
 _READING_SD = prior_table("anchor.reading")
 #: Power to which the band of the model's own error is taken between two clocks.
 _ERROR_LEFT = prior_number("anchor.error_left")
-#: Spread of an anchored power per doubling of the clock: of a kernel, and of a program, which waits too.
+#: Spread of an anchored power per doubling of the clock: of a kernel, of a program, which waits too, and, per
+#: root of it, where nobody read the GPU's voltage.
 _POWER_PER_OCTAVE = prior_table("anchor.power_per_octave")
 
 
@@ -81,9 +82,17 @@ class Anchor:
         """Return the relative spread of each row's time measured again. Shape (n,)."""
         return np.where(self.duration_s >= PROGRAM_S, _READING_SD["program"], _READING_SD["kernel"])
 
-    def power_sd_per_octave(self) -> Floats:
-        """Return the relative spread of each row's power per doubling of the clock. Shape (n,)."""
-        return np.where(self.programs(), _POWER_PER_OCTAVE["program"], _POWER_PER_OCTAVE["kernel"])
+    def power_sd(self, octaves: Floats, *, voltage_read: bool) -> Floats:
+        r"""Return the relative spread of each row's power some octaves of clock away. Shape of ``octaves``.
+
+        .. math:: s^2 = (a o)^2 + u^2 o
+
+        The second term stands where nobody read the GPU's voltage over its clocks: its steps may lie close
+        to the measured clock.
+        """
+        per_octave = np.where(self.programs(), _POWER_PER_OCTAVE["program"], _POWER_PER_OCTAVE["kernel"])
+        unread = 0.0 if voltage_read else _POWER_PER_OCTAVE["unread"]
+        return np.sqrt((per_octave[:, None] * octaves) ** 2 + unread**2 * octaves)
 
     def start_clock(self, clock_mhz: Floats) -> Floats:
         """Return each row's measured clock, else its first asked one. Shape (n, 1). [MHz]"""

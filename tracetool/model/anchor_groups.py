@@ -92,6 +92,8 @@ def blended(
     place: Between,
     log_sd_per_octave: Floats,
     anchor: Anchor,
+    *,
+    voltage_read: bool = True,
 ) -> tuple[Timing, PowerParts]:
     """Return timing and energies that pass through every measurement of a kernel.
 
@@ -105,6 +107,8 @@ def blended(
         Spread of a time per doubling of the clock from the nearest measurement.
     anchor : Anchor
         The measurements.
+    voltage_read : bool
+        Whether the GPU's voltage over its clocks was measured.
     """
     column = np.arange(timing.duration_s.shape[1])[None, :]
     nearest = np.where(place.weight < 0.5, place.lower, place.upper)
@@ -131,6 +135,6 @@ def blended(
         bound=timing.bound[nearest, column],
     )
     joules = {k: v[nearest, column] * scale for k, v in parts.joules.items()}
-    power_away = anchor.power_sd_per_octave()[:, None] * place.octaves
+    power_away = anchor.power_sd(place.octaves, voltage_read=voltage_read)
     sd = np.where(place.several[:, None], np.hypot(_BETWEEN_SD, power_away), parts.relative_sd)
     return joined_timing, replace(parts, joules=joules, relative_sd=sd)

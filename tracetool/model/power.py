@@ -127,6 +127,7 @@ def anchored_parts(
     anchor: Anchor,
     monitored: Bools,
     clock_mhz: Floats,
+    voltage_read: bool = True,
 ) -> PowerParts:
     """Return the parts scaled so that each row has its measured power at its measured clock.
 
@@ -143,6 +144,8 @@ def anchored_parts(
         Rows whose counts come from a monitor's shares.
     clock_mhz : array, shape (n, c)
         Clocks asked for. [MHz]
+    voltage_read : bool
+        Whether the GPU's voltage over its clocks was measured.
     """
     has_power = anchor.measured & (anchor.power_w > 0)
     measured = np.where(has_power, anchor.power_w, 1.0)
@@ -163,7 +166,7 @@ def anchored_parts(
     scaled["clock"] = scaled["clock"] * np.where(has_power[:, None], waiting, 1.0)
     scaled["base"] = parts.joules["base"] * base_factor[:, None]
     octaves = np.abs(np.log2(clock_mhz / anchor.start_clock(clock_mhz)))
-    away = anchor.power_sd_per_octave()[:, None] * octaves
+    away = anchor.power_sd(octaves, voltage_read=voltage_read)
     sd = np.where(has_power[:, None], np.hypot(ANCHOR_SD, away), parts.relative_sd)
     return replace(parts, joules=scaled, relative_sd=sd)
 

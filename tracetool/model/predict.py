@@ -81,10 +81,22 @@ class _Workload:
         origin = replace(self, rows=measured_rows, as_measured=True)._parts(measured_timing, start, None)
         counted = from_counters(self.rows)
         scaled = anchored_parts(
-            parts, origin, measured_timing, timing, anchor=self.anchor, monitored=counted, clock_mhz=clock_mhz
+            parts,
+            origin,
+            measured_timing,
+            timing,
+            anchor=self.anchor,
+            monitored=counted,
+            clock_mhz=clock_mhz,
+            voltage_read=self.voltage_read,
         )
         measured = self.anchor.measured & (self.anchor.power_w > 0)
         return timing, scaled.wider(content_sd(self.rows, measured))
+
+    @property
+    def voltage_read(self) -> bool:
+        """Whether the GPU's voltage over its clocks was measured."""
+        return (self.power.voltage or self.gpu.voltage).measured
 
     def idle_w(self, clock_mhz: Floats) -> Floats:
         """Return the power with nothing running. [W]"""
@@ -297,6 +309,7 @@ def predict_rows(
             place,
             shares.log_sd_per_octave,
             start,
+            voltage_read=workload.voltage_read,
         )
         governed = replace(governed, timing=timing, parts=parts)
     programs = np.zeros(len(rows), np.bool_) if start is None else start.programs()

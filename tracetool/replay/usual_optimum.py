@@ -80,7 +80,8 @@ def usual_optimum(
     anchored : bool
         Whether measurements are scaled from.
     """
-    share = _LEAST_ENERGY.get(gpu.architecture)
+    kind = f"{gpu.architecture}-laptop" if gpu.name.endswith("-laptop") else gpu.architecture
+    share = _LEAST_ENERGY.get(kind)
     if share is None or not anchored:
         return None
     power: PowerCalibration = conditions.get("power_calibration") or power_calibration_of(gpu)
