@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from fit_stacks import FittedSet, fit_set, say, sets_of, with_bands
 from fit_stacks import write as write_sets
-from stack_tables import Cell, cells
+from stack_tables import Cell, cells, version_cells
 from transfer_bands import WIDE, Scored, other_kernel, transfer, version_factor, write
 
 from tracetool.families.implementations import Implementation, TransferBands, is_known, library_of
@@ -178,7 +178,7 @@ def main() -> None:
     paths = {p for end in given.operator for p in (given.root / "stacks").glob(f"*{end}.parquet")}
     every = list(cells(paths, given.law))
     wanted = {c.law for c in every}
-    versions = [c for c in version_cells(given.root) if c.law in wanted]
+    versions = version_cells(given.root, wanted)
     scored, fitted, unwidened, shares = run(
         every, versions, given.setting, given.jobs, delivered=given.delivered
     )
@@ -195,27 +195,6 @@ def main() -> None:
     each = count / len(at)
     print(f"\n{count} coefficients for {len(at)} cells of law, implementation and GPU: {each:.1f} each")
     print(f"{time.time() - began:.0f} s")
-
-
-#: Tables of other versions of a library on a GPU that is fitted: file and stack.
-OTHER_VERSIONS = {
-    "h200-sxm_vllm": "vllm 0.22.0",
-    "b200-sxm_trtllm": "trtllm 1.3.0rc15",
-}
-
-
-def version_cells(root: Path) -> list[Cell]:
-    """Return the tables measured under another version."""
-    from stack_tables import cells_of_frame
-
-    found = []
-    for start, stack in OTHER_VERSIONS.items():
-        for path in sorted((root / "ops").glob(f"{start}_*.parquet")):
-            operator = {"context": "prefill", "generation": "decode"}.get(
-                path.stem.split("_")[2], path.stem.split("_")[2]
-            )
-            found += cells_of_frame(path, operator, stack)
-    return found
 
 
 if __name__ == "__main__":

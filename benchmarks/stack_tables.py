@@ -110,3 +110,23 @@ def cells_of_frame(path: Path, operator: str, stack: str = "", wanted: Container
                 data = LawRows(of_law, seconds[at], clock[at, None] * 1e6, shape_groups(of_law))
                 found.append(Cell(law.name, frame["stack"][0], str(name), operator, GpuRows(gpu, data)))
     return found
+
+
+#: Tables of other versions of a library on a GPU that is fitted: file and stack.
+OTHER_VERSIONS = {
+    "h200-sxm_vllm": "vllm 0.22.0",
+    "b200-sxm_trtllm": "trtllm 1.3.0rc15",
+}
+#: Operators as those tables' names end.
+_ENDS = {"context_attention": "prefill", "generation_attention": "decode", "gemm": "gemm", "moe": "moe"}
+
+
+def version_cells(root: Path, wanted: Container[str]) -> list[Cell]:
+    """Return the tables measured under another version, of some laws."""
+    found = []
+    for start, stack in OTHER_VERSIONS.items():
+        for path in sorted((root / "ops").glob(f"{start}_*.parquet")):
+            operator = _ENDS[path.stem.removeprefix(f"{start}_")]
+            if operator in wanted or operator not in {"prefill", "decode"}:
+                found += cells_of_frame(path, operator, stack, wanted)
+    return found

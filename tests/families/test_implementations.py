@@ -13,6 +13,7 @@ from tracetool.families.implementations import (
     candidates,
     implementations,
     library_of,
+    other_version,
     transfer_bands,
 )
 from tracetool.families.pieces import duration_s
@@ -50,8 +51,9 @@ def test_a_file_states_coefficients_of_its_laws_in_their_bounds_and_units(path: 
         assert entry["gpus"]
         assert all(load_gpu(name).name == name for name in entry["gpus"])
         tables = [
-            {k: v for k, v in entry.items() if k not in {"gpus", "versions", "on"}},
+            {k: v for k, v in entry.items() if k not in {"gpus", "versions", "on", "in"}},
             *entry.get("on", {}).values(),
+            *(table for of_version in entry.get("in", {}).values() for table in of_version.values()),
         ]
         for name, number in (item for table in tables for item in table.items()):
             assert number["source"] in REFERENCES, (law, name)
@@ -230,3 +232,24 @@ def test_a_library_nobody_measured_may_run_a_kernel_by_the_laws_habits() -> None
     assert not [member for member in known if member.basis == "prior"]
     assert len(added) == 1 + len(law.habits)
     assert all(member.bounds_only for member in added)
+
+
+@pytest.mark.parametrize("law", ["prefill", "decode"])
+def test_a_version_has_coefficients_of_its_own_where_it_was_measured(law: str) -> None:
+    (one,) = (i for i in implementations(law) if i.name == "vllm-flash-attn-fa3")
+    fitted = one.laws[law]
+    newest, older = fitted.on("hopper", "vllm 0.24.0"), fitted.on("hopper", "vllm 0.22.0")
+    assert older["launch_us"] < 0.8 * newest["launch_us"]
+    assert fitted.on("hopper") == fitted.on("hopper", "vllm") == newest
+    # a version between, or before, has those of the nearest
+    assert fitted.on("hopper", "vllm 0.21.1") == older
+    assert fitted.band_on("hopper", "vllm 0.21.1") != fitted.band_on("hopper")
+    assert not other_version(fitted, "vllm 0.22.0", "hopper")
+    assert other_version(fitted, "vllm 0.21.1", "hopper")
+    assert other_version(fitted, "vllm 0.22.0", "ampere-ga100")
+
+
+def test_rows_of_a_version_are_those_of_an_implementation_measured_in_it() -> None:
+    b200, decode = load_gpu("b200-sxm"), laws()["decode"]
+    assert [m.name for m in members(decode, b200, "trtllm 1.3.0rc15", "")] == ["trtllm-torch-flow"]
+    assert len(members(decode, b200, "trtllm 1.3.0rc20", "")) > 1

@@ -13,18 +13,19 @@ words
     Words whose presence in another name tells it, all of them.
 
 and a section for each law it was fitted for: the coefficients on every GPU that are not the law's priors,
-under ``[<law>.on.<architecture>]`` those that differ there, ``gpus`` with the rows measured on each, and the
-90 % band of ln(measured / predicted) on shapes held back. ``families/<group>/transfer.toml`` holds, by law,
-the bands elsewhere: on another GPU of an architecture and on another architecture, how much wider the bounds
-of a mixture are where another library ran the rows, and the share of other versions and libraries that run a
-kernel which was not measured there.
+under ``[<law>.on.<architecture>]`` those that differ there, under
+``[<law>.in."<stack>".<architecture>]`` those that differ there in another version of the library, ``gpus``
+with the rows measured on each, and the 90 % band of ln(measured / predicted) on shapes held back.
+``families/<group>/transfer.toml`` holds, by law, the bands elsewhere: on another GPU of an architecture and
+on another architecture, how much wider the bounds of a mixture are where another library ran the rows, and
+the share of other versions and libraries that run a kernel which was not measured there.
 """
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -32,6 +33,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tracetool.core.interval import Band
+from tracetool.core.versions import nearest_version
 from tracetool.hardware.architecture import generations_apart, load_architecture
 from tracetool.hardware.load import load_gpu
 
@@ -64,15 +66,31 @@ class FittedLaw:
     versions: frozenset[str]  # stacks with their versions, as words
     band: Band  # of ln(measured / predicted) on these GPUs
     band_by_architecture: Mapping[str, Band]
+    by_version: Mapping[tuple[str, str], Mapping[str, float]] = field(
+        default_factory=dict
+    )  # of other versions
+    band_by_version: Mapping[tuple[str, str], Band] = field(default_factory=dict)  # by architecture, too
 
-    def on(self, architecture: str) -> dict[str, float]:
-        """Return the coefficients on GPUs of an architecture: those of the nearest one measured."""
+    def on(self, architecture: str, stack: str = "") -> dict[str, float]:
+        """Return the coefficients on GPUs of an architecture: those of the nearest one measured.
+
+        Where ``stack`` states a version, those of the nearest version measured there.
+        """
         near = min(self.architectures, key=lambda name: apart(name, architecture), default="")
-        return {**self.values, **self.by_architecture.get(near, {})}
+        changed = self.by_version.get((self._version(near, stack), near), {})
+        return {**self.values, **self.by_architecture.get(near, {}), **changed}
 
-    def band_on(self, architecture: str) -> Band:
-        """Return the 90 % band of ln(measured / predicted) on GPUs of an architecture."""
-        return self.band_by_architecture.get(architecture, self.band)
+    def band_on(self, architecture: str, stack: str = "") -> Band:
+        """Return the 90 % band of ln(measured / predicted) on GPUs of an architecture, in a version."""
+        band = self.band_by_architecture.get(architecture, self.band)
+        return self.band_by_version.get((self._version(architecture, stack), architecture), band)
+
+    def versions_on(self, architecture: str) -> frozenset[str]:
+        """Return the versions measured on GPUs of an architecture."""
+        return self.versions | {version for version, on in self.by_version if on == architecture}
+
+    def _version(self, architecture: str, stack: str) -> str:
+        return nearest_version(stack, self.versions_on(architecture))
 
     @property
     def architectures(self) -> tuple[str, ...]:
@@ -158,6 +176,7 @@ def _read(name: str, document: Mapping[str, Any]) -> Implementation:
 
 def _fitted(entry: Mapping[str, Any]) -> FittedLaw:
     own: Mapping[str, Mapping[str, Any]] = entry.get("on", {})
+    other = {(words_of(v), a): c for v, on in entry.get("in", {}).items() for a, c in on.items()}
     return FittedLaw(
         _values({k: v for k, v in entry.items() if isinstance(v, Mapping) and "unit" in v}),
         MappingProxyType({architecture: _values(changed) for architecture, changed in own.items()}),
@@ -167,6 +186,8 @@ def _fitted(entry: Mapping[str, Any]) -> FittedLaw:
         MappingProxyType(
             {a: _band(changed, "spread") for a, changed in own.items() if "spread_low" in changed}
         ),
+        MappingProxyType({key: _values(changed) for key, changed in other.items()}),
+        MappingProxyType({key: _band(changed, "spread") for key, changed in other.items()}),
     )
 
 
@@ -271,9 +292,9 @@ def is_known(law: str, stack: str, every: tuple[Implementation, ...] | None = No
     return not library or any(one.stack in {library, ""} for one in every or implementations(law))
 
 
-def other_version(one: FittedLaw, stack: str) -> bool:
-    """Return whether a stack states a version that was not measured."""
-    return any(c.isdigit() for c in stack) and words_of(stack) not in one.versions
+def other_version(one: FittedLaw, stack: str, architecture: str) -> bool:
+    """Return whether a stack states a version that was not measured on an architecture."""
+    return any(c.isdigit() for c in stack) and words_of(stack) not in one.versions_on(architecture)
 
 
 def _tells(one: Implementation, called: str) -> bool:

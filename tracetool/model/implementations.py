@@ -149,11 +149,14 @@ def members(
     """
     bands = transfer_bands(law.name) if bands is None else bands
     chosen = candidates(law.name, gpu.architecture, stack, implementation, every)
+    if not implementation:  # where some ran in this version, it was one of them
+        ran_there = [one for one in chosen if not other_version(one.laws[law.name], stack, gpu.architecture)]
+        chosen = tuple(ran_there) or chosen
     share = bands.swapped if bands is not None else 0.0
     if share and chosen and not is_known(law.name, stack, every):
         ran = tuple(_member(law, gpu, one, bands, stack) for one in chosen)
         return (*ran, *_by_habit(law, share / (1.0 - share) * sum(member.weight for member in ran)))
-    if not share or not may_run_others(law.name, stack, implementation, chosen):
+    if not share or not may_run_others(law.name, gpu.architecture, stack, implementation, chosen):
         return tuple(_member(law, gpu, one, bands, stack) for one in chosen)
     others = others_of_library(law.name, gpu.vendor, stack, chosen, every)
     shares = ((chosen, 1.0 - share if others else 1.0), (others, share))
@@ -177,9 +180,11 @@ def _by_habit(law: Law, weight: float) -> tuple[Member, ...]:
 
 def _member(law: Law, gpu: Gpu, one: Implementation, bands: TransferBands | None, stack: str) -> Member:
     fitted = one.laws[law.name]
-    wider = bands.other_version if bands is not None and other_version(fitted, stack) else 1.0
-    low, high = (side * wider for side in fitted.band_on(gpu.architecture))
-    values, rows = fitted.on(gpu.architecture), fitted.gpus
+    wider = (
+        bands.other_version if bands is not None and other_version(fitted, stack, gpu.architecture) else 1.0
+    )
+    low, high = (side * wider for side in fitted.band_on(gpu.architecture, stack))
+    values, rows = fitted.on(gpu.architecture, stack), fitted.gpus
     alike = [name for name in rows if load_gpu(name).architecture == gpu.architecture]
     near = min((apart(load_gpu(name).architecture, gpu.architecture) for name in rows), default=(False, 0.0))
     donors = [name for name in rows if apart(load_gpu(name).architecture, gpu.architecture) <= near]

@@ -17,10 +17,16 @@ from tracetool.families.implementations import (
 from tracetool.hardware.load import load_gpu
 
 
-def may_run_others(law: str, stack: str, name: str, chosen: tuple[Implementation, ...]) -> bool:
+def may_run_others(
+    law: str, architecture: str, stack: str, name: str, chosen: tuple[Implementation, ...]
+) -> bool:
     """Return whether a stack states a version none of some implementations was measured in, and no name."""
     named = any(words_of(name) in one.names for one in chosen)
-    return bool(chosen) and not named and all(other_version(one.laws[law], stack) for one in chosen)
+    return (
+        bool(chosen)
+        and not named
+        and all(other_version(one.laws[law], stack, architecture) for one in chosen)
+    )
 
 
 def others_of_library(

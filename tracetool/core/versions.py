@@ -1,0 +1,43 @@
+"""Versions of libraries: their numbers, and which of those measured is nearest."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+#: What a release counts as where candidates state their numbers. [1] By definition above any candidate's.
+RELEASE = 10**6
+#: Numbers of a version that count: major, minor, patch and candidate. [1] By definition of their names.
+PLACES = 4
+
+
+def version_number(stack: str) -> tuple[int, ...]:
+    """Return the numbers of the version a stack states, the release after its candidates; () where none.
+
+    >>> version_number("trtllm 1.3.0rc20"), version_number("vllm 0.24"), version_number("sglang")
+    ((1, 3, 0, 20), (0, 24, 0, 1000000), ())
+    """
+    numbers = [int(text) for text in re.findall(r"\d+", stack)][:PLACES]
+    if not numbers:
+        return ()
+    if len(numbers) < PLACES or "rc" not in stack.lower():
+        numbers = [*[*numbers, 0, 0][: PLACES - 1], RELEASE]
+    return tuple(numbers)
+
+
+def nearest_version(stack: str, measured: Iterable[str]) -> str:
+    """Return which of the versions measured is nearest to a stack's, the newer of two; "" without any.
+
+    >>> nearest_version("vllm 0.19.1", ["vllm 0.24.0", "vllm 0.22.0"])
+    'vllm 0.22.0'
+    >>> nearest_version("vllm", ["vllm 0.24.0", "vllm 0.22.0"])
+    'vllm 0.24.0'
+    """
+    number, known = version_number(stack), sorted(measured, key=version_number, reverse=True)
+    if not number:
+        return known[0] if known else ""
+
+    def away(name: str) -> tuple[int, ...]:
+        return tuple(abs(a - b) for a, b in zip(version_number(name), number, strict=False))
+
+    return min(known, key=away, default="")
