@@ -12,7 +12,8 @@ from tracetool.core.arrays import Floats, Ints
 
 #: Names of one step of a loop: instances are separate in the iterations, not in the tree.
 STEP: Final = (
-    r"(?i)^(profiler ?step|step|iteration|iter|batch|micro_?batch|epoch|forward_step|train_step)\W*_?\d+$"
+    r"(?i)^(profiler ?step|step|iteration|iter|batch|micro_?batch|epoch|forward_step|train(?:ing)?_step)"
+    r"\W*_?\d+$"
 )
 NUMBER: Final = r"\W*_?\d+$"
 #: Levels of nesting followed; deeper ones count as their ancestor there.
