@@ -253,6 +253,7 @@ MAY_IMPORT_RE = {
     "record/": "command lines and versions",
     "report/": "short names and layout of pages",
     "compare/settings.py": "thresholds of a settings file",
+    "replay/module_paths.py": "paths of modules",
     "compare/thresholds.py": "thresholds a user gives",
     "compare/baseline.py": "names of baselines",
 }

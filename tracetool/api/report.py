@@ -86,6 +86,8 @@ def report(
     clock: float | None = None,
     power: PathLike | Sequence[PathLike] = (),
     tz: str | None = None,
+    by: str | None = None,
+    depth: int | None = None,
 ) -> Report:
     """Write one self-contained page: where the joules go, power over time, other clocks, every kernel.
 
@@ -105,6 +107,10 @@ def report(
         Power logs beside those in the run.
     tz : str, optional
         Zone of those logs.
+    by : str, optional
+        Groups to show, as for :func:`tracetool.energy_by`; by default modules where the run names any.
+    depth : int, optional
+        Levels of nested modules kept apart.
 
     Raises
     ------
@@ -128,7 +134,7 @@ def report(
     target = check_output(path)
     if target.suffix.lower() != ".html":
         raise BadInput.in_file(target, "a report is a page", "name it report.html, or use: tracetool diff -o")
-    page = report_run(run, base, gpu=gpu, clock_mhz=clock, power=paths_of(power), tz=tz)
+    page = report_run(run, base, gpu=gpu, clock_mhz=clock, power=paths_of(power), tz=tz, by=by, depth=depth)
     with aside_file(target) as aside:
         aside.write_text(run_html(page), "utf-8")
     return Report(target, page)

@@ -8,6 +8,7 @@ from tracetool.report.sections.against import against
 from tracetool.report.sections.agreement import agreement
 from tracetool.report.sections.budget import budget
 from tracetool.report.sections.clocks import clocks
+from tracetool.report.sections.groups import groups
 from tracetool.report.sections.kernels import kernels, page_data
 from tracetool.report.sections.provenance import provenance
 from tracetool.report.sections.roof import roof
@@ -15,12 +16,25 @@ from tracetool.report.sections.swing import swing
 from tracetool.report.sections.timeline import gaps, timeline
 from tracetool.report.sections.where import where
 
-_SECTIONS = (budget, against, where, timeline, swing, agreement, clocks, roof, kernels, gaps, provenance)
+_SECTIONS = (
+    budget,
+    against,
+    groups,
+    where,
+    timeline,
+    swing,
+    agreement,
+    clocks,
+    roof,
+    kernels,
+    gaps,
+    provenance,
+)
 
 
 def run_html(page: RunPage) -> str:
     """Return the page of a run; sections that have nothing to show are left out."""
-    needed = scripts("charts.js", "run.js")
+    needed = scripts("charts.js", "run.js", "icicle.js")
     sections = [section for build in _SECTIONS if (section := build(page)) is not None]
     setting = f"{page.accuracy.gpu} at {page.recorded_mhz:g} MHz · {page.accuracy.run}"
     return (

@@ -10,6 +10,7 @@ import polars as pl
 
 from tracetool.compare.accuracy import Accuracy
 from tracetool.compare.outcome import RunDiff
+from tracetool.replay.energy_by import EnergyBy
 from tracetool.replay.operating_points import Clocks
 from tracetool.replay.power_over_time import PowerOverTime
 from tracetool.replay.time_budget import TimeBudget
@@ -76,6 +77,8 @@ class RunPage:
         What time and energy were spent on; as ``summary`` gives it.
     over_time : PowerOverTime or None
         Predicted power over time at the run's clock; as ``predict --power-over-time`` gives it.
+    groups : EnergyBy or None
+        Energy by module, or by what was asked for; as ``attribute`` gives it.
     """
 
     title: str
@@ -98,6 +101,7 @@ class RunPage:
     best: Mapping[str, Any] = field(default_factory=dict)
     budget: TimeBudget | None = None
     over_time: PowerOverTime | None = None
+    groups: EnergyBy | None = None
 
     def energy_j(self, which: pl.Expr | None = None) -> float:
         """Return the energy of all kernels and copies, or of the rows chosen. [J]"""

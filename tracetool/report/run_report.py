@@ -21,7 +21,10 @@ from tracetool.core.progress import Progress, Silent
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.measure.measured_scopes import WHOLE_PCT
+from tracetool.replay.energy_by import energy_by
+from tracetool.replay.groups import activity_groups, check_depth, parse_keys
 from tracetool.replay.power_over_time import power_over_time
+from tracetool.replay.set_energy import run_energies
 from tracetool.replay.sweep import Swept, choose, default_clocks, with_reference
 from tracetool.replay.time_budget import time_budget
 from tracetool.report.pictures.timeline import pack_timeline, power_steps
@@ -45,6 +48,8 @@ def report_run(
     clock_mhz: float | None = None,
     power: Sequence[Path] = (),
     tz: str | None = None,
+    by: str | None = None,
+    depth: int | None = None,
     progress: Progress | None = None,
 ) -> RunPage:
     """Gather what a run's page shows: joules, agreement, timeline, other clocks, gaps, provenance.
@@ -63,6 +68,10 @@ def report_run(
         Power logs to use beside those of the run.
     tz : str, optional
         Zone of those logs, ``+HH:MM``.
+    by : str, optional
+        Groups to show, as for :func:`tracetool.energy_by`; by default modules where the run names any.
+    depth : int, optional
+        Levels of nested modules kept apart.
     progress : Progress, optional
         Told what is being done.
 
@@ -79,6 +88,7 @@ def report_run(
         raise BadInput.in_file(
             opened.path, "holds no kernels to report on", "ingest a trace with GPU activity"
         )
+    keys = _keys(opened, by, depth)
     steps.step("predicting", 0.1)
     alone = predict_run(opened, gpu, None if clock_mhz is None else [clock_mhz], anchor=False)
     steps.step("attributing", 0.3)
@@ -91,11 +101,25 @@ def report_run(
     page = page_of(opened, anchored, accuracy, board, _recorded_power(anchored, accuracy.clock_mhz))
     at = int(np.argmin([abs(t["clock_mhz"] - accuracy.clock_mhz) for t in anchored.totals]))
     page = replace(page, over_time=power_over_time(anchored, at))
-    page = replace(page, budget=time_budget(opened, gpu=gpu, power=power, tz=tz))
+    energies = run_energies(opened, gpu=gpu, power=power, tz=tz)
+    page = replace(page, budget=time_budget(opened, energies=energies))
+    if keys:
+        page = replace(page, groups=energy_by(opened, keys, depth=depth, energies=energies))
     if base is None:
         return page
     steps.step("comparing with the base", 0.9)
     return replace(page, against=diff_runs([base], [opened.path], reading=Reading("auto", gpu)))
+
+
+def _keys(run: Run, by: str | None, depth: int | None) -> tuple[str, ...]:
+    """Return what to group by: what was asked for, else modules where the run names any."""
+    if by:
+        keys = parse_keys(by)
+        check_depth(keys, depth)
+        activity_groups(run, keys, depth)  # what the run does not hold fails here, before the work
+        return keys
+    named = run.kernels["module"].is_not_null().any() or run.kernels["range"].is_not_null().any()
+    return ("module",) if named else ()
 
 
 def page_of(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from tracetool.cli.arguments import finite
+from tracetool.cli.arguments import DEPTH_OPTION, finite
 from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 
 app = typer.Typer()
@@ -25,6 +25,13 @@ def report(
     ),
     power: list[Path] = typer.Option([], help="Power log beside those in the run."),
     tz: str | None = typer.Option(None, help="Zone of --power logs, e.g. +02:00."),
+    by: str | None = typer.Option(
+        None,
+        "--by",
+        help="Groups to show: signature, family, operator, module, range, iteration, gpu, gap or several "
+        "(gpu,module); by default modules.",
+    ),
+    depth: int | None = DEPTH_OPTION,
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
 ) -> None:
@@ -33,7 +40,7 @@ def report(
     from tracetool.cli.output import emit
 
     emit(
-        report_run(run, out, base=base, gpu=gpu, clock=clock, power=power, tz=tz),
+        report_run(run, out, base=base, gpu=gpu, clock=clock, power=power, tz=tz, by=by, depth=depth),
         as_json=as_json,
         quiet=quiet,
     )
