@@ -127,9 +127,9 @@ def _mean_ratio(values: list[dict[float, float]], f0: float, f: float) -> float:
     return float(np.exp(np.mean(np.log(ratios)))) if ratios else 1.0
 
 
-def regret(joined: pl.DataFrame, kernel_clock: dict[str, float] | None = None) -> Floats:
-    """Return the smooth energy at the recommended clock over the least, per kernel, less 1."""
-    lost = []
+def regret(joined: pl.DataFrame, kernel_clock: dict[str, float] | None = None) -> tuple[Floats, Floats]:
+    """Return each kernel's smooth energy at the recommended clock over the least, less 1, and that clock."""
+    lost, clocks = [], []
     for (name,), one in joined.sort("clock_mhz").group_by(["kernel"], maintain_order=True):
         energy = one["smooth"].to_numpy()
         if kernel_clock is None:
@@ -138,7 +138,8 @@ def regret(joined: pl.DataFrame, kernel_clock: dict[str, float] | None = None) -
         else:
             at = int(np.argmin(np.abs(one["clock_mhz"].to_numpy() - kernel_clock[str(name)])))
         lost.append(energy[at] / energy.min() - 1.0)
-    return np.asarray(lost)
+        clocks.append(float(one["clock_mhz"][at]))
+    return np.asarray(lost), np.asarray(clocks)
 
 
 def common_clock(truth: pl.DataFrame) -> dict[str, float]:
@@ -172,9 +173,15 @@ def figures(joined: pl.DataFrame, anchor_clocks: pl.DataFrame) -> str:
     return f"{text}  {'/'.join(f'{i:3.0f}' for i in inside)}"
 
 
-def line(label: str, text: str, lost: Floats | None) -> None:
-    """Print one line of the table."""
-    tail = "" if lost is None else f"   {100 * lost.mean():5.2f} {100 * lost.max():6.1f}"
+def line(label: str, text: str, chosen: tuple[Floats, Floats] | None) -> None:
+    """Print one line of the table: errors, coverage, and regret and clocks of what is recommended."""
+    tail = ""
+    if chosen is not None:
+        lost, clocks = chosen
+        low, middle, high = np.quantile(clocks, [0.1, 0.5, 0.9])
+        tail = (
+            f"   {100 * lost.mean():5.2f} {100 * lost.max():6.1f}   {middle:5.0f} ({low:.0f} to {high:.0f})"
+        )
     print(f"  {label:34s} {text}{tail}")
 
 
@@ -277,7 +284,10 @@ def judge_caps(of: CapSet) -> None:
 
 def main() -> None:
     """Print every set."""
-    print("  error [%] of time/power/energy, coverage [%] of their 90 % intervals, regret [%] mean and worst")
+    print(
+        "  error [%] of time/power/energy, coverage [%] of their 90 % intervals, regret [%] mean and worst,"
+    )
+    print("  recommended clock [MHz]: median (10 to 90 % of the kernels)")
     for clock_set in clock_sets(ROOT):
         if WANT in clock_set.name:
             judge_clocks(clock_set)
