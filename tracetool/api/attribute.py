@@ -67,6 +67,7 @@ class Attribution(Charted):
         measured = self.measured
         return {
             "scopes": measured.scopes,
+            "throttled": {str(device): record for device, record in measured.throttled.items()},
             "energy": measured.energy.to_dicts(),
             "windows": None if measured.windows is None else measured.windows.to_dicts(),
             "alignment": measured.alignment,

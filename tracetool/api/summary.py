@@ -57,6 +57,7 @@ class Summary(Charted):
             "gpus": budget.devices,
             "parts": self.parts.drop("device").to_dicts(),
             "devices": self.devices.to_dicts(),
+            "throttled": list(budget.throttled),
             "notes": list(self.notes),
         }
 

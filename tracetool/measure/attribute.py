@@ -32,12 +32,14 @@ from tracetool.measure.energy_tables import (
     prior_note,
     sensor_record,
     window_table,
+    with_throttled,
 )
 from tracetool.measure.measured_scopes import measured_scopes
 from tracetool.measure.observe import Observation, observe
 from tracetool.measure.power_log import logs_beside_activity, power_logs, read_power_logs, telemetry_devices
 from tracetool.measure.prior import read_prior
 from tracetool.measure.sensors import calibrated, candidate_sensors, read_sensor_file
+from tracetool.measure.throttled import throttle_log, throttle_note
 from tracetool.measure.windows import WindowEnergy, power_profile, window_energy
 from tracetool.tables.activity_table import read_activity, read_windows
 from tracetool.tables.run import Run
@@ -68,6 +70,7 @@ class Attribution:
     origin_ns: int = 0
     expected_w: Mapping[int, Floats] = field(default_factory=dict, repr=False)
     scopes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    throttled: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
 
     def power_profile(self, device: int) -> tuple[Floats, Floats]:
         """Return a device's true power over its log, as reconstructed between readings. [s], [W]"""
@@ -261,6 +264,7 @@ def _attribute(
     classes: dict[int, ClassEnergy] = {}
     expectations: dict[int, Floats] = {}
     sums: list[WindowEnergy] = []
+    throttled: dict[int, dict[str, Any]] = {}
     for logged, device_work in work.items():
         log = power_logs(telemetry, logged, origin)[0]
         check_overlap(device_work, log, origin, where)
@@ -278,7 +282,13 @@ def _attribute(
             notes.append(prior_note(expected, class_energy))
         elif prior:
             raise BadInput.in_file(where, "runs nothing that the prior names", "give predictions of this run")
-        tables.append(energy_table(device_work, class_energy, pairs[logged]))
+        table = energy_table(device_work, class_energy, pairs[logged])
+        held = throttle_log(telemetry, logged, origin, limit)
+        if held is not None:
+            table, throttled[pairs[logged]] = with_throttled(table, device_work, held, observation)
+            if throttled[pairs[logged]]:
+                notes.append(throttle_note(throttled[pairs[logged]], pairs[logged], held))
+        tables.append(table)
         aligned[str(pairs[logged])] = alignment_record(observation)
         sensors[str(pairs[logged])] = sensor_record(observation)
         notes += attribution_notes(observation, gpu_spec, class_energy)
@@ -288,8 +298,17 @@ def _attribute(
             start = (window_rows["start_us"].to_numpy() * 1000 - origin) * _NS
             end = (window_rows["end_us"].to_numpy() * 1000 - origin) * _NS
             sums.append(window_energy(observation, start, end, class_energy))
-    energy = load_schema("energy").conform(pl.concat(tables))
-    table = None if window_rows is None else window_table(window_rows, sums)
+    energy = load_schema("energy").conform(pl.concat(tables, how="diagonal"))
+    asked = None if window_rows is None else window_table(window_rows, sums)
     return Attribution(
-        energy, table, tuple(notes), aligned, sensors, observations, classes, origin, expectations
+        energy,
+        asked,
+        tuple(notes),
+        aligned,
+        sensors,
+        observations,
+        classes,
+        origin,
+        expectations,
+        throttled={device: record for device, record in throttled.items() if record},
     )

@@ -10,16 +10,20 @@ import polars as pl
 
 from tracetool.core.arrays import Floats
 from tracetool.core.interval import Z90
+from tracetool.families.registry import families_where
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.sensors import Sensor
 from tracetool.measure.attributed_work import Work
 from tracetool.measure.attribution import ClassEnergy
 from tracetool.measure.observe import Observation
+from tracetool.measure.throttled import ThrottleLog, throttle_record, throttled_time
 from tracetool.measure.timeline import ACTIVE_IDLE, IDLE
 from tracetool.measure.windows import WindowEnergy
 from tracetool.tables.schema import load_schema
 
 _NS = 1e-9
+#: Families whose activities are copies, not kernels.
+COPIES = tuple(families_where(lambda family: family.activity))
 
 
 def energy_table(work: Work, class_energy: ClassEnergy, device: int) -> pl.DataFrame:
@@ -59,6 +63,22 @@ def energy_table(work: Work, class_energy: ClassEnergy, device: int) -> pl.DataF
         pl.when(pl.col("reason") == "").then(None).otherwise(pl.col("reason")).alias("reason"),
         pl.when(pl.col("group") < 0).then(None).otherwise(pl.col("group")).alias("group"),
     )
+
+
+def with_throttled(
+    table: pl.DataFrame, work: Work, log: ThrottleLog, observation: Observation
+) -> tuple[pl.DataFrame, dict[str, Any]]:
+    """Return a GPU's energy table with throttled shares, and the record of its kernels, empty if open."""
+    k = len(work.names)
+    found = throttled_time(log, observation.timeline)
+    columns = [
+        pl.Series(f"throttled_share{end}", [*values[:k], np.nan, np.nan], dtype=pl.Float64).fill_nan(None)
+        for end, values in (("", found.share), ("_low", found.low), ("_high", found.high))
+    ]
+    seconds = table["duration_ns"].to_numpy()[:k] * _NS
+    is_copy = np.isin(np.array(work.family, dtype=object).astype(str), COPIES)
+    record = throttle_record(log, found, np.where(is_copy, 0.0, seconds))
+    return table.with_columns(columns), record or {}
 
 
 def window_table(windows: pl.DataFrame, parts: Sequence[WindowEnergy]) -> pl.DataFrame:

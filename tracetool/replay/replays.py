@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -177,6 +178,7 @@ class RunReplay:
         clocks = at_each(len(self.predicted.requested_mhz), self._totals, self.memory, len(self.work))
         totals = run_totals(self.rows, self.predicted, clocks, devices=self.work.devices, anchored=anchored)
         for j, (record, clock) in enumerate(zip(totals.records, clocks, strict=True)):
+            record.update(self._throttled_ends(record, j))
             self._widen(record, j)
             record["devices"] = clock.devices or [only_device(int(self.work.device[0]), record)]
         return totals
@@ -194,6 +196,19 @@ class RunReplay:
         devices = device_totals(self.work, replayed, copies, self._curves(replayed, j, weighted=True), capped)
         # the peak is that of all GPUs, as the mean beside it
         return replace(totals, peak_w=peak_together_w(capped), devices=devices)
+
+    def _throttled_ends(self, record: Mapping[str, Any], j: int) -> dict[str, float]:
+        """Return the interval of a clock's throttled share: that of the governor's time constant."""
+        share, ends = float(record["throttled_share"]), []
+        if self.governed is not None and j in self.governed.at:
+            held, kernels = self.governed.at[j], ~np.isin(self.rows.family.astype(str), COPIES)
+            free_s = self.governed.free.timing.duration_s[:, j] * self.launches * kernels
+            for part in (held.slow, held.fast):
+                slowed = free_s * part * held.longer * (held.longer > 1.0)
+                whole = free_s * (1.0 + part * (held.longer - 1.0))
+                ends.append(float(slowed.sum() / whole.sum()) if whole.sum() > 0 else share)
+        low, high = min([share, *ends]), max([share, *ends])
+        return {"throttled_share_low": low, "throttled_share_high": high}
 
     def _widen(self, record: dict[str, Any], j: int) -> None:
         """Widen the intervals of a clock's totals by that of the governor's time constant, in place."""

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -19,6 +20,9 @@ from tracetool.measure.power_log import telemetry_devices
 from tracetool.replay.budget import IDLE_ERROR
 from tracetool.replay.predict_run import predict_run
 from tracetool.tables.run import Run
+
+#: A figure and the ends of its interval, as they follow its name.
+ENDS: Final = ("", "_low", "_high")
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,7 @@ class PredictedCosts:
     high: Floats
     family: Texts  # (n,)
     idle_w: float
+    throttled: Mapping[str, float] = field(default_factory=dict)  # share of kernel time and its interval
 
     def of(self, sets: SetTimes) -> SetEnergy:
         """Return the predicted energy of sets; errors of one family add up, families err apart."""
@@ -181,4 +186,5 @@ def predicted_costs(run: Run, gpu: str | None = None) -> PredictedCosts:
         ends["high"][of],
         replays.rows.family.astype(str)[of],
         float(replays.predicted.idle_w[0]),
+        {f"throttled_share{end}": predicted.totals[0][f"throttled_share{end}"] for end in ENDS},
     )

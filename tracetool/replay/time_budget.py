@@ -35,12 +35,16 @@ class TimeBudget:
         GPUs that worked; times of all together sum to ``devices`` windows.
     notes : tuple of str
         What the figures rest on.
+    throttled : tuple of dict
+        ``throttled_share`` of kernel time with its ends and ``source``: measured for each GPU (``device``)
+        whose log shows it, else predicted for all together (``device`` None).
     """
 
     frame: pl.DataFrame
     span_ms: float
     devices: int
     notes: tuple[str, ...] = ()
+    throttled: tuple[dict[str, Any], ...] = ()
 
     def together(self) -> pl.DataFrame:
         """Return the parts of all GPUs together, and the run."""
@@ -87,8 +91,22 @@ def time_budget(
     if told.measured is not None:
         notes += told.measured.notes
     return TimeBudget(
-        load_schema("time_budget").conform(frame), parts[0].span_ns * 1e-6, len(parts), tuple(notes)
+        load_schema("time_budget").conform(frame),
+        parts[0].span_ns * 1e-6,
+        len(parts),
+        tuple(notes),
+        _throttled(told),
     )
+
+
+def _throttled(energies: RunEnergies) -> tuple[dict[str, Any], ...]:
+    """Return the throttled share of kernel time: what logs show, else what is predicted."""
+    measured = {} if energies.measured is None else energies.measured.throttled
+    if measured:
+        return tuple({"device": d, "source": "measured", **record} for d, record in measured.items())
+    if energies.predicted is None or not energies.predicted.throttled:
+        return ()
+    return ({"device": None, "source": "predicted", **energies.predicted.throttled},)
 
 
 def _sets(one: TimeParts) -> SetTimes:

@@ -19,7 +19,7 @@ _RISE: Final = 1.03
 _THROTTLED: Final = (0.01, 2.0)
 #: Reasons for a lowered clock, bits of NVML's clocks event reasons (NVML API reference, "Clocks Event
 #: Reasons"); idle, application clocks, synchronized boost and display are settings, not throttling.
-_REASONS: Final = {
+THROTTLE_REASONS: Final = {
     0x4: "power cap", 0x8: "hardware slowdown", 0x20: "thermal (software)", 0x40: "thermal (hardware)",
     0x80: "power brake",
 }  # fmt: skip
@@ -79,10 +79,10 @@ def throttling(case: LogCase) -> Finding:
         return Finding("throttling", "good", "the log holds no reasons for lowered clocks")
     counts = rows.group_by("throttle_reasons").len()
     bits = {text: reason_bits(text) for text in counts["throttle_reasons"].to_list()}
-    held = dict.fromkeys(_REASONS.values(), 0)
+    held = dict.fromkeys(THROTTLE_REASONS.values(), 0)
     throttled = 0
     for text, count in counts.iter_rows():
-        names = [name for bit, name in _REASONS.items() if bits[text] & bit]
+        names = [name for bit, name in THROTTLE_REASONS.items() if bits[text] & bit]
         throttled += count if names else 0
         for name in names:
             held[name] += count

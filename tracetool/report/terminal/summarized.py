@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -35,6 +35,13 @@ def budget_rows(budget: TimeBudget) -> pl.DataFrame:
     )
 
 
+def throttled_line(held: Mapping[str, Any]) -> str:
+    """Return the throttled share of kernel time in a sentence."""
+    share, low, high = (f"{100 * held[f'throttled_share{end}']:.0f}" for end in ("", "_low", "_high"))
+    where = "" if held["device"] is None else f" on GPU {held['device']}"
+    return f"throttled: {share} % of kernel time ({low}-{high}){where}, {held['source']}"
+
+
 def print_budget(budget: TimeBudget, written: Sequence[str | os.PathLike[str]]) -> None:
     """Print the parts of a run."""
     screen = open_console()
@@ -51,6 +58,8 @@ def print_budget(budget: TimeBudget, written: Sequence[str | os.PathLike[str]]) 
     show_table(rows, console=screen, headers=_HEADERS)
     if budget.devices > 1:
         say(screen, f"times are summed over {budget.devices} GPUs; -o or --json has each")
+    for held in budget.throttled:
+        say(screen, throttled_line(held))
     for note in budget.notes:
         say(screen, f"note: {note}", "dim")
     for path in written:

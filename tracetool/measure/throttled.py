@@ -1,0 +1,157 @@
+"""The share of kernels' time in which a log shows the clock lowered: by its reasons, or clocks and powers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from tracetool.core.arrays import Bools, Floats
+from tracetool.core.figures import counted
+from tracetool.measure.power_check.conditions import THROTTLE_REASONS, reason_bits
+from tracetool.measure.timeline import Timeline
+
+#: Readings further apart than this many usual periods leave the time between them open. [1]
+_MOST_PERIODS: Final = 5.0
+#: A clock this far below the highest one under load is lowered; two steps of a driver are less. [1]
+_LOWERED: Final = 0.97
+#: A power from this share of the limit on is at it: governors regulate one or two per cent under it. [1]
+_AT_LIMIT: Final = 0.95
+#: Shares of a class's time that the log has to cover. [1]
+_COVERED: Final = 0.5
+
+
+@dataclass(frozen=True)
+class ThrottleLog:
+    """When one GPU's clock was lowered, reading by reading."""
+
+    time_s: Floats  # (r,)
+    lowered: Bools  # (r,)
+    basis: str  # "reasons", or "clock and power"
+    reasons: Mapping[str, float]  # share of the readings that name each
+
+
+@dataclass(frozen=True)
+class ThrottledTime:
+    """Share of the time of k classes in which the clock was lowered; NaN where the log does not cover it."""
+
+    share: Floats  # (k,)
+    low: Floats  # (k,) where both readings about a moment show it
+    high: Floats  # (k,) where either does
+
+
+def throttle_log(telemetry: pl.DataFrame, device: int, origin_ns: int, limit_w: float) -> ThrottleLog | None:
+    """Return what a log tells of a GPU's throttling; None where it tells nothing.
+
+    Parameters
+    ----------
+    telemetry : DataFrame
+        The ``telemetry`` table.
+    device : int
+        GPU of the log.
+    origin_ns : int
+        What times count from. [ns]
+    limit_w : float
+        Power limit of the GPU where the log names none; NaN where it is not known. [W]
+
+    Notes
+    -----
+    Reasons are bits of NVML's clocks event reasons: power cap, hardware and thermal slowdown, power brake.
+    Without them a clock is taken to be lowered where it is below the highest one of the log while the power
+    is at the limit.
+    """
+    rows = telemetry.filter(pl.col("device") == device).sort("time_ns")
+    with_reasons = rows.filter(pl.col("throttle_reasons").is_not_null())
+    if with_reasons.height > 1:
+        bits = np.array([reason_bits(t) for t in with_reasons["throttle_reasons"].to_list()], np.int64)
+        shares = {
+            name: float(np.mean(bits & bit != 0))
+            for bit, name in THROTTLE_REASONS.items()
+            if (bits & bit).any()
+        }
+        lowered = (bits & sum(THROTTLE_REASONS)) != 0
+        return ThrottleLog(_seconds(with_reasons, origin_ns), lowered, "reasons", shares)
+    clocked = rows.filter((pl.col("clock_mhz") > 0) & (pl.col("power_w") > 0))
+    logged = rows["power_limit_w"].drop_nulls()
+    limit = float(np.median(logged.to_numpy())) if len(logged) else limit_w
+    if clocked.height < 2 or not np.isfinite(limit):
+        return None
+    clock, power = clocked["clock_mhz"].to_numpy(), clocked["power_w"].to_numpy()
+    held = (clock < _LOWERED * clock.max()) & (power >= _AT_LIMIT * limit)
+    return ThrottleLog(
+        _seconds(clocked, origin_ns), held, "clock and power", {"power cap": float(held.mean())}
+    )
+
+
+def throttled_time(log: ThrottleLog, timeline: Timeline) -> ThrottledTime:
+    """Return the throttled share of each class of a timeline on the log's clock.
+
+    Examples
+    --------
+    >>> from tracetool.measure.timeline import build_timeline
+    >>> log = ThrottleLog(np.arange(5.0), np.array([False, False, True, True, True]), "reasons", {})
+    >>> work = build_timeline(np.array([0.0, 2.0]), np.array([2.0, 4.0]), np.array([0, 1]), 2)
+    >>> found = throttled_time(log, work)
+    >>> found.share, found.low, found.high
+    (array([0.25, 1.  ]), array([0., 1.]), array([0.5, 1. ]))
+    """
+    step = np.diff(log.time_s)
+    usual = float(np.median(step[step > 0])) if (step > 0).any() else 0.0
+    covered = step <= _MOST_PERIODS * usual
+    before, after = log.lowered[:-1], log.lowered[1:]
+    states = (np.ones(len(step)), 0.5 * before + 0.5 * after, before & after, before | after)
+    k = timeline.classes
+    whole = np.bincount(timeline.label, timeline.end_s - timeline.start_s, minlength=k)[:k]
+    seen, middle, low, high = (
+        _summed(log.time_s, np.where(covered, state, 0.0) * step, timeline)[:k] for state in states
+    )
+    known = (seen > 0) & (seen >= _COVERED * whole)
+
+    def share(part: Floats) -> Floats:
+        return np.asarray(np.divide(part, seen, out=np.full(k, np.nan), where=known))
+
+    return ThrottledTime(share(middle), share(low), share(high))
+
+
+def throttle_record(log: ThrottleLog, found: ThrottledTime, seconds: Floats) -> dict[str, Any] | None:
+    """Return the throttled share of all classes together; None where the log covers none of them.
+
+    Parameters
+    ----------
+    log, found : ThrottleLog, ThrottledTime
+        The readings, and the share of each of k classes.
+    seconds : array, shape (k,)
+        Time of each class that counts. [s]
+    """
+    weight = np.where(np.isfinite(found.share), seconds, 0.0)
+    if not weight.sum() > 0:
+        return None
+    means = [float(np.nan_to_num(v) @ weight / weight.sum()) for v in (found.share, found.low, found.high)]
+    names = ("throttled_share", "throttled_share_low", "throttled_share_high")
+    return {**dict(zip(names, means, strict=True)), "basis": log.basis, "reasons": dict(log.reasons)}
+
+
+def throttle_note(record: Mapping[str, Any], device: int, log: ThrottleLog) -> str:
+    """Return a sentence on a GPU's throttling."""
+    share, low, high = (100 * record[f"throttled_share{end}"] for end in ("", "_low", "_high"))
+    why = ", ".join(f"{name} {100 * part:.0f} %" for name, part in record["reasons"].items() if part > 0)
+    of = counted(len(log.time_s), "reading")
+    named = f" ({why} of {of})" if why else f" ({of})"
+    source = (
+        "reasons the log names" if log.basis == "reasons" else "clocks below the highest at the power limit"
+    )
+    return f"GPU {device}: throttled {share:.0f} % of kernel time ({low:.0f}-{high:.0f}), by {source}{named}"
+
+
+def _seconds(rows: pl.DataFrame, origin_ns: int) -> Floats:
+    return np.asarray((rows["time_ns"] - origin_ns).cast(pl.Float64).to_numpy() * 1e-9)
+
+
+def _summed(time_s: Floats, parts_s: Floats, timeline: Timeline) -> Floats:
+    """Return how much of what each step between readings holds falls into each class. (k,) [s]"""
+    total = np.concatenate([[0.0], np.cumsum(parts_s)])
+    inside = np.interp(timeline.end_s, time_s, total) - np.interp(timeline.start_s, time_s, total)
+    return np.asarray(np.bincount(timeline.label, inside, minlength=timeline.classes), dtype=np.float64)
