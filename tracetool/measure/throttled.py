@@ -63,7 +63,8 @@ def throttle_log(telemetry: pl.DataFrame, device: int, origin_ns: int, limit_w: 
     Without them a clock is taken to be lowered where it is below the highest one of the log while the power
     is at the limit.
     """
-    rows = telemetry.filter(pl.col("device") == device).sort("time_ns")
+    # a log of several power fields holds each moment once per field
+    rows = telemetry.filter(pl.col("device") == device).unique("time_ns", keep="first").sort("time_ns")
     with_reasons = rows.filter(pl.col("throttle_reasons").is_not_null())
     if with_reasons.height > 1:
         bits = np.array([reason_bits(t) for t in with_reasons["throttle_reasons"].to_list()], np.int64)

@@ -32,6 +32,7 @@ from tracetool.replay.operand_content import content_notes
 from tracetool.replay.operator_tables import InputTable, read_table, unread_notes
 from tracetool.replay.plausibility import plausibility_notes
 from tracetool.replay.predict_run import PredictedRun, predict_run
+from tracetool.replay.predicted_breaches import predicted_breaches
 from tracetool.replay.prediction_frame import prediction_frame, with_inputs
 from tracetool.replay.replays import Launching
 from tracetool.replay.second_clock import SecondClock, second_clock
@@ -131,6 +132,8 @@ def predict_table(
     if anchored:
         power = conditions["power_calibration"] or power_calibration_of(gpu_spec)
         notes += plausibility_notes(rows, gpu_spec, predicted, power, power_cap_w)
+    coefficients = conditions["power_calibration"] or power_calibration_of(gpu_spec)
+    notes += predicted_breaches(rows, gpu_spec, predicted, coefficients)
     time_s = np.bincount(table.index, table.counts, len(rows)) * predicted.timing.duration_s[:, 0]
     info: dict[str, Any] = {
         "kind": table.kind,

@@ -24,6 +24,7 @@ from tracetool.replay.clocks import checked_cap, checked_clocks, checked_memory,
 from tracetool.replay.coverage import coverage, own_kernels_facts, prior_notes
 from tracetool.replay.governor import Governor
 from tracetool.replay.overlap import Rates
+from tracetool.replay.predicted_breaches import mean_over_cap, predicted_breaches
 from tracetool.replay.prediction_frame import signature_frame
 from tracetool.replay.prepare import prepare
 from tracetool.replay.recorded import Recorded, recorded, recorded_gpu, with_open_conditions
@@ -119,7 +120,8 @@ def predict_run(
         from_others=from_others and not (anchor or scale),
         **options,
     )
-    cap_share = (options["power_calibration"] or power_calibration_of(target)).cap_share
+    calibration = options["power_calibration"] or power_calibration_of(target)
+    cap_share = calibration.cap_share
     governor = Governor.of(target)
     as_recorded = anchor and not scale and mem_clock_mhz is None and power_cap_w is None
     as_recorded = as_recorded and assumed == Assumptions()
@@ -162,10 +164,22 @@ def predict_run(
         *checked_memory(mem_clock_mhz, target),
         *prior_notes(target, rows, predicted),
         *own_notes,
+        *predicted_breaches(rows, target, predicted, calibration),
+        *_over_cap(replays, governor),
         *replay_notes(replays, totals.records),
     )
     frame = signature_frame(case.signatures, replays, totals)
     return PredictedRun(frame, totals.records, target.name, notes, info, replays)
+
+
+def _over_cap(replays: RunReplay, governor: Governor) -> list[str]:
+    """Return a sentence where no clock keeps the cap, at the highest clock it was asked of."""
+    if replays.predicted.power_w.max(initial=0.0) <= replays.cap.limit_w:
+        return []
+    j = int(np.argmax(replays.predicted.requested_mhz))
+    curves = replays.curves(j).values()
+    notes = (mean_over_cap(c, replays.cap.limit_w, governor.time_constant_s) for c in curves)
+    return [note for found in notes for note in found][:1]
 
 
 @dataclass(frozen=True)
