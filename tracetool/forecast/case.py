@@ -22,6 +22,8 @@ DEFAULT_ISL: Final = 1024.0
 DEFAULT_OSL: Final = 512.0
 #: Most tokens a step takes in, as vLLM's servers are usually started (`--max-num-batched-tokens`). [tokens]
 DEFAULT_BUDGET: Final = 8192.0
+#: How operators are priced: by the laws of their kernels, or by efficiencies that saturate.
+METHODS: Final = ("laws", "saturation")
 #: Field of the numbers of the GPU that are changed.
 SETTINGS: Final = "set"
 #: No case has more than this of anything it counts; products of a few stay finite.
@@ -71,6 +73,7 @@ class Case:
     mem_clock_mhz: float | None = None
     power_cap_w: float | None = None
     host_us: float | None = None
+    method: str | None = None
     host: str | None = None  # a run whose host this is
     set: Mapping[str, float] | None = None  # numbers of the GPU that are changed, by their names
 
@@ -82,7 +85,7 @@ class Case:
 
 #: Fields that are words; all others are numbers.
 TEXTS: Final = frozenset(
-    {"model", "gpu", "set", "mode", "dtype", "kv_dtype", "stack", "sampling", "launch", "host"}
+    {"model", "gpu", "set", "mode", "dtype", "kv_dtype", "stack", "sampling", "launch", "host", "method"}
     | {"recompute", names.OPTIMIZER, "attention"}
 )
 WHOLE: Final = frozenset({"gpus", "tp", "pp", "dp", "ep", "cp", "sp", "zero", "vpp"})
@@ -112,6 +115,10 @@ def read_case(values: dict[str, Any]) -> Case:
             raise BadInput(f"{name}: is not given", "a configuration or name" if name == "model" else "--gpu")
     if case.host is not None and case.host_us is not None:
         raise BadInput("host: the host is stated twice", "give --host or --host-us")
+    if case.method not in (None, *METHODS):
+        raise BadInput(f"method: {case.method!r} is not known", f"known: {', '.join(METHODS)}")
+    if case.method == METHODS[1] and case.mode != "train":
+        raise BadInput("method: saturation forecasts steps of training", "ask with --mode train")
     mode = case.mode or "serve"
     if mode not in MODES:
         raise BadInput(f"mode: {mode!r} is not known", f"known: {', '.join(MODES)}")

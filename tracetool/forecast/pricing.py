@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 import polars as pl
@@ -29,11 +29,19 @@ ABOUT: Final = ("module", "count")
 Row = Mapping[str, float | str | bool]
 
 
+class Pricer(Protocol):
+    """A method that prices a pass by itself."""
+
+    def __call__(self, one: PassRows, *, ladder: bool) -> PricedPass:
+        """Return the pass priced at its clock, with ``ladder`` at lower ones too."""
+
+
 @dataclass(frozen=True)
 class PassRows:
     """The operator rows one GPU runs in one pass, in order, and where.
 
-    ``clock_mhz`` is the core clock asked for [MHz]; ``stack`` names the library of rows that state none.
+    ``clock_mhz`` is the core clock asked for [MHz]; ``stack`` names the library of rows that state none;
+    ``pricer`` prices the pass in place of the kernels' laws.
     """
 
     rows: Sequence[Row]
@@ -41,6 +49,7 @@ class PassRows:
     stack: str
     clock_mhz: float
     mem_clock_mhz: float | None = None
+    pricer: Pricer | None = None
 
 
 @dataclass(frozen=True)
@@ -96,7 +105,9 @@ def price(passes: Sequence[PassRows], *, ladder: bool = False) -> list[PricedPas
     BadInput
         If a row cannot be priced: its number counts the rows of all passes of that GPU and clock.
     """
-    priced: list[PricedPass | None] = [None] * len(passes)
+    priced: list[PricedPass | None] = [
+        None if one.pricer is None else one.pricer(one, ladder=ladder) for one in passes
+    ]
     for places in _together(passes, ladder=ladder):
         for place, result in _price(passes, places, ladder=ladder):
             priced[place] = result
@@ -110,6 +121,8 @@ def _together(passes: Sequence[PassRows], *, ladder: bool) -> list[list[list[int
     """
     alike: dict[object, list[int]] = {}
     for place, one in enumerate(passes):
+        if one.pricer is not None:
+            continue
         where = (id(one.gpu), one.mem_clock_mhz)
         rows = (place,) if ladder else (one.stack, tuple(tuple(row.items()) for row in one.rows))
         alike.setdefault((where, rows), []).append(place)

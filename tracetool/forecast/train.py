@@ -21,6 +21,7 @@ from tracetool.forecast.host import eager_host
 from tracetool.forecast.memory import GIB, MEMORY_ERROR, largest_batch
 from tracetool.forecast.model import Model, Parallel, TrainingPlan
 from tracetool.forecast.pricing import PassRows, PricedPass, Row
+from tracetool.forecast.saturation import METHOD, saturated
 from tracetool.forecast.steps import HostTime, Step
 from tracetool.forecast.training_memory import TrainingFootprint, training_footprint
 from tracetool.forecast.training_passes import EAGER, EXCHANGES, framework_stages, layered
@@ -74,6 +75,8 @@ class StepPlan:
 
     def adjusted(self, priced: PricedPass) -> PricedPass:
         """Return a priced stage as it runs among others."""
+        if self.case.method == METHOD:  # efficiencies are of whole steps
+            return priced
         longer = np.array([self._slower(row) for row in priced.rows], np.float64)
         return priced.scaled(longer[:, None], self.framework.power)
 
@@ -219,7 +222,10 @@ def plan_training(case: Case, model: Model, gpu: Gpu, division: Division, clock_
         gradient_dtype="fp32" if case.dtype in {"fp32", "tf32"} else "bf16",
     )
     stages = framework_stages(case, model, plan, division, stack)
-    passes = tuple(PassRows(s.rows, gpu, _library(stack), clock_mhz, case.mem_clock_mhz) for s in stages)
+    method = saturated if case.method == METHOD else None
+    passes = tuple(
+        PassRows(s.rows, gpu, _library(stack), clock_mhz, case.mem_clock_mhz, method) for s in stages
+    )
     hosts = tuple(eager_host(case, stage.rows) for stage in stages)
     footprint = training_footprint(model, plan, division, stages[0].rows, micro)
     fixed = footprint.total - footprint.activations

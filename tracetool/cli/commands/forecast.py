@@ -62,6 +62,9 @@ def forecast(
     optimizer: str | None = _values("--optimizer", "train: adamw, adam, momentum, sgd, none."),
     dtype: str | None = _values("--dtype", "train: bf16, fp16, fp32, tf32, fp8 or mxfp8."),
     attention: str | None = _values("--attention", "train: flash or eager (its steps)."),
+    method: str | None = _values(
+        "--method", "laws (of kernels) or saturation (train: efficiencies that saturate)."
+    ),
     stack: str | None = _values("--stack", "Library that serves, e.g. vllm."),
     sampling: str | None = _values("--sampling", "sampled (the default) or greedy."),
     budget: str | None = _values("--max-num-batched-tokens", "Most tokens of one step (8192)."),
@@ -133,6 +136,7 @@ def forecast(
         dtype=dtype,
         attention=attention,
         stack=stack,
+        method=method,
         sampling=sampling,
         token_budget=budget,
         clock_mhz=clock,
