@@ -139,7 +139,7 @@ def write_job(job: Job, folder: Path) -> list[dict[str, Any]]:
     origin = [0] * job.ranks
     clocks, drifts, missed = ([*given, *origin] for given in (job.clock_ns, job.drift, job.missed))
     polled = [
-        (read(t, Sensor(phase_s=0.011 * (r + 1)), lead_s=1.5, tail_s=2.5, seed=90 + r), t)
+        (read(t, Sensor(phase_s=0.011 * (r + 1)), lead_s=1.5, tail_s=2.5, seed=100 * job.seed + r), t)
         for r, t in enumerate(timelines)
     ]  # fmt: skip
     for first in range(0, job.ranks, job.gpus_per_host):

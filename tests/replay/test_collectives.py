@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tracetool.kernels.meetings import Meetings
+from tracetool.kernels.meetings import meetings as meetings_of
 from tracetool.replay.activities import Activities, HostCalls
-from tracetool.replay.dependencies import dependency_graph, meetings
+from tracetool.replay.dependencies import dependency_graph
 from tracetool.replay.overlap import Rates
 from tracetool.replay.timeline import Replayed, replay
 
@@ -22,6 +24,10 @@ GAP = 1_000.0
 layers = st.lists(
     st.tuples(st.floats(1_000.0, 90_000.0), st.floats(1_000.0, 90_000.0)), min_size=1, max_size=15
 )
+
+
+def meetings(work: Activities, alike: np.ndarray) -> Meetings:
+    return meetings_of(work.start_ns, work.end_ns, work.device, alike)
 
 
 def two_ranks(layers: list[tuple[float, float]]) -> tuple[Activities, HostCalls]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.replay.timelines import Step, played
-from tracetool.replay import compiled
+from tracetool.core import compiled
 from tracetool.replay.dependencies import dependency_graph
 from tracetool.replay.overlap import Rates
 from tracetool.replay.timeline import Replayed, replay

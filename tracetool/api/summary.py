@@ -29,11 +29,15 @@ class Summary(Charted):
         predicted, time [ms] and shares.
     devices : DataFrame
         The same of each GPU.
+    gpus : DataFrame
+        One row per GPU: its energy, energy at equal work against the others, and what it waited for other
+        ranks or made them wait. [J]
     notes : tuple of str
         What the figures rest on.
     """
 
     budget: TimeBudget = field(repr=False)
+    by_gpu: bool = False
 
     @property
     def parts(self) -> pl.DataFrame:
@@ -46,6 +50,11 @@ class Summary(Charted):
         return self.budget.frame.filter(pl.col("device").is_not_null())
 
     @property
+    def gpus(self) -> pl.DataFrame:
+        """The GPUs against each other."""
+        return self.budget.gpus
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """Sentences on what the figures rest on."""
         return self.budget.notes
@@ -55,6 +64,7 @@ class Summary(Charted):
         return {
             "span_ms": budget.span_ms,
             "gpus": budget.devices,
+            "gpu_work": budget.gpus.to_dicts(),
             "parts": self.parts.drop("device").to_dicts(),
             "devices": self.devices.to_dicts(),
             "throttled": list(budget.throttled),
@@ -64,6 +74,8 @@ class Summary(Charted):
     def _view(self) -> View:
         from tracetool.report.view import View
 
+        if self.by_gpu:
+            return View("GPUs against each other", self.gpus, load_schema("gpu_work"))
         return View("Time budget", self.budget.frame, load_schema("time_budget"))
 
     def _chart(self) -> Chart:
@@ -84,6 +96,7 @@ def summary(
     gpu: str | None = None,
     power: PathLike | Sequence[PathLike] = (),
     tz: str | None = None,
+    by_gpu: bool = False,
 ) -> Summary:
     """Return what a run's time and energy were spent on, as ``tracetool summary``.
 
@@ -97,6 +110,8 @@ def summary(
         Power logs in place of the run's.
     tz : str, optional
         Zone of those logs, e.g. ``+02:00``.
+    by_gpu : bool
+        Whether its table, as written to files, has a row per GPU instead of one per part.
 
     Raises
     ------
@@ -112,4 +127,4 @@ def summary(
     """
     from tracetool.api.run import open_run
 
-    return Summary(time_budget(open_run(run), gpu=gpu, power=paths_of(power), tz=tz))
+    return Summary(time_budget(open_run(run), gpu=gpu, power=paths_of(power), tz=tz), by_gpu)

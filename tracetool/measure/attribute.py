@@ -15,7 +15,9 @@ from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu, match_gpu
+from tracetool.kernels.meetings import arrivals_ns
 from tracetool.measure.attributed_work import (
+    WAITING,
     Work,
     check_overlap,
     expected_power,
@@ -40,12 +42,14 @@ from tracetool.measure.power_log import logs_beside_activity, power_logs, read_p
 from tracetool.measure.prior import read_prior
 from tracetool.measure.sensors import calibrated, candidate_sensors, read_sensor_file
 from tracetool.measure.throttled import throttle_log, throttle_note
+from tracetool.measure.timeline import ACTIVE_IDLE, IDLE
 from tracetool.measure.windows import WindowEnergy, power_profile, window_energy
 from tracetool.tables.activity_table import read_activity, read_windows
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
 
 _NS = 1e-9
+_STATES = [ACTIVE_IDLE, IDLE]
 #: Expected power by signature, or by name. [W]
 ExpectedPower = Mapping[int | str, float]
 #: Where expected powers come from: given, a table of predictions, or a model asked for a run on a GPU.
@@ -90,7 +94,8 @@ class Attribution:
             expected = self.expected_w.get(device)
             prior_complete = expected is not None and np.isfinite(expected).all()
             modeled = by_model(seconds, expected, total) if prior_complete and expected is not None else None
-            names = self.energy.filter(pl.col("device") == device)["class"].to_list()
+            own = self.energy.filter((pl.col("device") == device) & pl.col("class").is_in(_STATES).not_())
+            names = [*own["class"].to_list(), WAITING]
             out += [
                 {
                     "device": device,
@@ -157,11 +162,13 @@ def attribute_run(
     if not pairs:
         raise BadInput.in_file(opened.path, "the readings are of other devices than the kernels")
     work, gpu_specs = {}, {}
+    arrived_ns = arrivals_ns(opened)
     for logged, device in pairs.items():
         row = device_rows.get(device, {})
         gpu_name = gpu or row.get("gpu") or match_gpu(row.get("name") or "")
         gpu_specs[logged] = load_gpu(gpu_name, part="sensor") if gpu_name else None
-        work[logged] = work_of_run(opened, kernels.filter(pl.col("device") == device))
+        own = kernels["device"].to_numpy() == device
+        work[logged] = work_of_run(opened, kernels.filter(pl.Series(own)), arrived_ns[own])
     attribution = _attribute(
         telemetry,
         work,

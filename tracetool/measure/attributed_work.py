@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -18,11 +18,19 @@ _NS = 1e-9
 #: How far off the stamps of a profiler, and those a host program takes around its work, may be. [s]
 _TRACE_JITTER_S = 2e-5
 _HOST_JITTER_S = 3e-4
+#: Class of collectives while they wait for other ranks: their blocks poll memory, whatever they will move.
+WAITING = "(waiting for ranks)"
+#: Share of the collectives' time they must wait to have a power of their own. [1]
+_LEAST_WAIT = 0.01
 
 
 @dataclass(frozen=True)
 class Work:
-    """Activities of one device, times in ns on the log's clock."""
+    """Activities of one device, times in ns on the log's clock.
+
+    Where collectives waited for other ranks, what they waited is the last class, and ``waited_ns`` the time
+    that each class before it waited so.
+    """
 
     names: list[str]
     family: list[str | None]
@@ -31,6 +39,7 @@ class Work:
     start_ns: Ints
     end_ns: Ints
     jitter_s: float
+    waited_ns: Ints | None = None
 
     def timeline(self, origin_ns: int) -> Timeline:
         """Return them as a timeline, in seconds since an origin near the log."""
@@ -39,8 +48,19 @@ class Work:
         return build_timeline(start, end, self.label, len(self.names), self.jitter_s)
 
 
-def work_of_run(run: Run, kernels: pl.DataFrame) -> Work:
-    """Return the kernels of one device of a run, one class per signature."""
+def work_of_run(run: Run, kernels: pl.DataFrame, arrived_ns: Ints | None = None) -> Work:
+    """Return the kernels of one device of a run, one class per signature.
+
+    Parameters
+    ----------
+    run : Run
+        The run.
+    kernels : DataFrame, shape (n, columns)
+        Its activities on the device.
+    arrived_ns : array of int, shape (n,), optional
+        When the last rank had come to each collective; what they waited till then is a class of its own,
+        the last, where that is any time worth telling. [ns]
+    """
     from tracetool.kernels.classify import classify_names
 
     ids = kernels["signature"].unique().sort()
@@ -50,7 +70,7 @@ def work_of_run(run: Run, kernels: pl.DataFrame) -> Work:
     family = dict(zip(classified["name"].to_list(), classified["family"].to_list(), strict=True))
     kinds = rows["kind"].to_list()
     start = kernels["start_ns"].to_numpy()
-    return Work(
+    work = Work(
         names,
         [family.get(n) if k == "kernel" else k for n, k in zip(names, kinds, strict=True)],
         rows["signature"].to_list(),
@@ -58,6 +78,28 @@ def work_of_run(run: Run, kernels: pl.DataFrame) -> Work:
         start,
         start + kernels["duration_ns"].to_numpy(),
         _TRACE_JITTER_S,
+    )
+    return work if arrived_ns is None else _with_waits(work, arrived_ns)
+
+
+def _with_waits(work: Work, arrived_ns: Ints) -> Work:
+    """Cut collectives where the last rank had come; what they waited before that is the last class."""
+    late = arrived_ns > work.start_ns
+    k = len(work.names)
+    waited_ns = np.zeros(k, np.int64)
+    np.add.at(waited_ns, work.label[late], (arrived_ns - work.start_ns)[late])
+    whole_ns = int((work.end_ns - work.start_ns)[waited_ns[work.label] > 0].sum())
+    if waited_ns.sum() <= _LEAST_WAIT * whole_ns:
+        return work
+    return replace(
+        work,
+        names=[*work.names, WAITING],
+        family=[*work.family, None],
+        signature=[*work.signature, None],
+        label=np.concatenate([work.label, np.full(int(late.sum()), k, np.int64)]),
+        start_ns=np.concatenate([np.where(late, arrived_ns, work.start_ns), work.start_ns[late]]),
+        end_ns=np.concatenate([work.end_ns, arrived_ns[late]]),
+        waited_ns=waited_ns,
     )
 
 

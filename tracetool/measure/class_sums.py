@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,6 +13,60 @@ from tracetool.measure.attribution import ClassEnergy
 #: A sum is identified when its deviation, gain and offset aside, stays below this share of it. [1] As for a
 #: group of classes (``attribution``): a quarter of what is open without any reading.
 _IDENTIFIED = 0.25
+_UNCLEAR_WAIT = "most of it waits for other ranks, at a power the log does not tell"
+
+
+def with_own_waits(class_energy: ClassEnergy, waited_ns: Ints) -> ClassEnergy:
+    """Return the energies of whole collectives: those of their transfers and their share of the waits.
+
+    Parameters
+    ----------
+    class_energy : ClassEnergy
+        Of k classes of work, the last of them the waits, then gaps and idle.
+    waited_ns : array of int, shape (k - 1,)
+        Time that the launches of each class waited for other ranks. [ns]
+
+    Returns
+    -------
+    ClassEnergy
+        Of k - 1 classes, gaps and idle.
+    """
+    k = len(waited_ns)
+    share = waited_ns / max(int(waited_ns.sum()), 1)
+    own = np.delete(np.arange(k + 3), k)
+    sums = np.eye(k + 3)[own]
+    sums[:k, k] = share
+    seconds, energy = sums @ class_energy.seconds, sums @ class_energy.energy_j
+    covariance = sums @ class_energy.covariance @ sums.T
+    deviation = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    ran = np.where(seconds > 0, 1.0, np.nan)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        prior_j = sums @ (np.nan_to_num(class_energy.energy_j) * class_energy.prior_share)
+        prior_share = np.where(energy > 0, prior_j / energy, class_energy.prior_share[own])
+        power, power_sd = energy / seconds * ran, deviation / seconds * ran
+    said = class_energy.identification
+    unclear = np.zeros(k + 2, np.bool_)
+    if not said.identified[k]:
+        unclear[:k] = share * class_energy.energy_j[k] > _IDENTIFIED * energy[:k]
+    identification = replace(
+        said,
+        coverage=sums @ said.coverage,
+        identified=said.identified[own] & ~unclear,
+        reason=np.where(said.identified[own] & unclear, _UNCLEAR_WAIT, said.reason[own]),
+        group=said.group[own],
+    )
+    return replace(
+        class_energy,
+        seconds=seconds,
+        launches=class_energy.launches[own],
+        power_w=power,
+        power_sd_w=power_sd,
+        energy_j=energy,
+        energy_sd_j=deviation,
+        prior_share=np.clip(prior_share, 0.0, 1.0),
+        identification=identification,
+        covariance=covariance,
+    )
 
 
 @dataclass(frozen=True)

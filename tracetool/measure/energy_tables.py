@@ -15,6 +15,7 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.sensors import Sensor
 from tracetool.measure.attributed_work import Work
 from tracetool.measure.attribution import ClassEnergy
+from tracetool.measure.class_sums import with_own_waits
 from tracetool.measure.observe import Observation
 from tracetool.measure.throttled import ThrottleLog, throttle_record, throttled_time
 from tracetool.measure.timeline import ACTIVE_IDLE, IDLE
@@ -28,6 +29,11 @@ COPIES = tuple(families_where(lambda family: family.activity))
 
 def energy_table(work: Work, class_energy: ClassEnergy, device: int) -> pl.DataFrame:
     """Return one row per class, then active idle and idle, nearly in the ``energy`` schema."""
+    waits = _wait_columns(work, class_energy)
+    names, family, signature = work.names, work.family, work.signature
+    if work.waited_ns is not None:
+        names, family, signature = names[:-1], family[:-1], signature[:-1]
+        class_energy = with_own_waits(class_energy, work.waited_ns)
     low, high = class_energy.interval()
     group, group_sd = class_energy.group_energy()
     seconds = np.where(class_energy.seconds > 0, class_energy.seconds, np.nan)
@@ -35,9 +41,9 @@ def energy_table(work: Work, class_energy: ClassEnergy, device: int) -> pl.DataF
     hide = np.where(nothing, np.nan, 0.0)
     frame = pl.DataFrame(
         {
-            "class": [*work.names, ACTIVE_IDLE, IDLE],
-            "family": pl.Series([*work.family, None, None], dtype=pl.String),
-            "signature": pl.Series([*work.signature, None, None], dtype=pl.Int64),
+            "class": [*names, ACTIVE_IDLE, IDLE],
+            "family": pl.Series([*family, None, None], dtype=pl.String),
+            "signature": pl.Series([*signature, None, None], dtype=pl.Int64),
             "device": device,
             "launches": class_energy.launches.astype(np.int64),
             "duration_ns": np.round(class_energy.seconds / _NS).astype(np.int64),
@@ -55,6 +61,7 @@ def energy_table(work: Work, class_energy: ClassEnergy, device: int) -> pl.DataF
             "group_energy_j": group,
             "group_low_j": np.maximum(group - Z90 * group_sd, 0.0),
             "group_high_j": group + Z90 * group_sd,
+            **waits,
         }
     )
     floats = [c for c, t in frame.schema.items() if t == pl.Float64]
@@ -69,16 +76,32 @@ def with_throttled(
     table: pl.DataFrame, work: Work, log: ThrottleLog, observation: Observation
 ) -> tuple[pl.DataFrame, dict[str, Any]]:
     """Return a GPU's energy table with throttled shares, and the record of its kernels, empty if open."""
-    k = len(work.names)
+    k = table.height - 2
     found = throttled_time(log, observation.timeline)
     columns = [
         pl.Series(f"throttled_share{end}", [*values[:k], np.nan, np.nan], dtype=pl.Float64).fill_nan(None)
         for end, values in (("", found.share), ("_low", found.low), ("_high", found.high))
     ]
-    seconds = table["duration_ns"].to_numpy()[:k] * _NS
+    waited_ns = table["wait_ns"].fill_null(0.0).to_numpy()[:k]
+    seconds = (table["duration_ns"].to_numpy()[:k] - waited_ns) * _NS
+    if work.waited_ns is not None:  # the last class of work
+        seconds = np.append(seconds, waited_ns.sum() * _NS)
     is_copy = np.isin(np.array(work.family, dtype=object).astype(str), COPIES)
     record = throttle_record(log, found, np.where(is_copy, 0.0, seconds))
     return table.with_columns(columns), record or {}
+
+
+def _wait_columns(work: Work, class_energy: ClassEnergy) -> dict[str, Floats]:
+    """Return time and energy that each class waited for other ranks, NaN where none did. [ns], [J]"""
+    names = ("wait_ns", "wait_energy_j", "wait_energy_low_j", "wait_energy_high_j")
+    if work.waited_ns is None:
+        return {name: np.full(len(work.names) + 2, np.nan) for name in names}
+    k = len(work.waited_ns)
+    low, high = class_energy.interval()
+    waited = np.concatenate([work.waited_ns, [0, 0]])
+    share = np.where(waited > 0, waited / waited.sum(), np.nan)
+    columns = (class_energy.seconds[k] / _NS, class_energy.energy_j[k], low[k], high[k])
+    return {name: share * whole for name, whole in zip(names, columns, strict=True)}
 
 
 def window_table(windows: pl.DataFrame, parts: Sequence[WindowEnergy]) -> pl.DataFrame:

@@ -18,9 +18,9 @@ from typing import Final
 import numpy as np
 
 from tracetool.core.arrays import Floats
+from tracetool.core.compiled import compiled
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.priors import prior_bands, prior_number
-from tracetool.replay.compiled import compiled
 from tracetool.replay.power import PowerCurve
 
 #: Windows of one time constant: the clock is decided on once in each window.

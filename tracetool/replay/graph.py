@@ -9,7 +9,7 @@ from enum import IntEnum
 import numpy as np
 
 from tracetool.core.arrays import Bools, Floats, Ints, Numbers
-from tracetool.replay.compiled import compiled
+from tracetool.core.compiled import compiled
 
 
 class Edge(IntEnum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tracetool.core.arrays import Floats, Ints, Numbers
-from tracetool.replay.compiled import compiled
+from tracetool.core.compiled import compiled
 from tracetool.replay.graph import Edge, Graph
 from tracetool.replay.scratch import Memory
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetool.core.arrays import Floats, Ints, Numbers
-from tracetool.replay.compiled import compiled
+from tracetool.core.compiled import compiled
 from tracetool.replay.scratch import Scratch
 
 #: Places an activity may move on average before sorting anew is quicker. [1]

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetool.core.arrays import Floats, Ints, Numbers
+from tracetool.core.compiled import compiled
 from tracetool.hardware.sensors import Sensor
 from tracetool.measure.filters import sensor_boxes
-from tracetool.replay.compiled import compiled
 from tracetool.replay.overlap import LEAST_ACTIVE, SHORTEST_NS, SLOWEST, Rates
 
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import polars as pl
 
-from tracetool.core.arrays import Bools, Ints
+from tracetool.core.arrays import Bools
 from tracetool.core.errors import BadInput
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Prediction
-from tracetool.families import names
+from tracetool.kernels.meetings import alike_collectives, meetings
 from tracetool.replay.activities import KERNEL_COLUMNS, read_activities, without_pauses
-from tracetool.replay.dependencies import dependency_graph, meetings
+from tracetool.replay.dependencies import dependency_graph
 from tracetool.replay.governed import governed_speed
 from tracetool.replay.governor import Governor
 from tracetool.replay.host import host_costs
@@ -70,7 +70,7 @@ def prepare(
         raise BadInput.in_file(run.path, "holds no GPU activity to replay", "ingest the trace again")
     work, calls = read_activities(kernels, run.table("host_calls"))
     work, pauses = without_pauses(work)
-    met = meetings(work, _alike(run, rows)[work.signature])
+    met = meetings(work.start_ns, work.end_ns, work.device, alike_collectives(run))
     graph, _ = dependency_graph(work, calls, met=met)
     if launch == "graph":
         graph = launched_as_graphs(graph, calls, host_costs("graph"))
@@ -98,16 +98,6 @@ def prepare(
             speed = governed_speed(work, rates, limit_w, speed, governor)
     cap = Cap(cap_w, speed)
     return RunReplay(run, work, calls, graph, rows, predicted, mean, in_replay, met, cap, pauses)
-
-
-def _alike(run: Run, rows: OperatorColumns) -> Ints:
-    """Number the collectives that may be one across devices: same operation, same size; else -1. (s,)"""
-    signatures = run.signatures.sort("signature")
-    number = signatures.select(
-        pl.struct("name", "bytes", "input_dims", "input_list_dims", "input_types").rank("dense")
-    )
-    group_number = number.to_series().cast(pl.Int64).to_numpy()
-    return np.where(rows.family == names.COLLECTIVE, group_number, -1)
 
 
 def _in_range(run: Run, kernels: pl.DataFrame, pattern: str) -> Bools:

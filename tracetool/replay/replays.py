@@ -13,13 +13,13 @@ from tracetool.core.arrays import Bools, Floats, Numbers
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Prediction
 from tracetool.families import names
+from tracetool.kernels.meetings import Meetings
 from tracetool.replay.activities import (
     Activities,
     HostCalls,
     Pauses,
 )
 from tracetool.replay.budget import COPIES
-from tracetool.replay.dependencies import Meetings
 from tracetool.replay.governed import Governed, Held, held_at
 from tracetool.replay.governor import Governor
 from tracetool.replay.graph import Graph

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -12,13 +13,15 @@ import numpy as np
 import polars as pl
 from scipy import sparse
 
-from tracetool.core.arrays import Floats, Ints, Texts
+from tracetool.core.arrays import Bools, Floats, Ints, Texts
 from tracetool.core.errors import BadInput
+from tracetool.kernels.meetings import arrivals_ns
 from tracetool.measure.attribute import Attribution, attribute_run
 from tracetool.measure.class_sums import summed_energy
 from tracetool.measure.power_log import telemetry_devices
 from tracetool.replay.budget import IDLE_ERROR
 from tracetool.replay.predict_run import predict_run
+from tracetool.replay.time_parts import busy_parts, pieces_of
 from tracetool.tables.run import Run
 
 #: A figure and the ends of its interval, as they follow its name.
@@ -39,6 +42,11 @@ class SetTimes:
         Time of each activity, moments shared by several divided equally. [s]
     gap_s, idle_s : array, shape (g,)
         Idle time of each set up to a second after an activity, and later. [s]
+    part : array, shape (n,), optional
+        Share of its activity that each row is, where activities are cut; by default the whole. [1]
+    waits : array of bool, shape (n,), optional
+        Rows in which a collective waited for other ranks; by default the rows are whole activities, and
+        what they waited is taken from the run.
     """
 
     rows: Ints
@@ -46,6 +54,8 @@ class SetTimes:
     shared_s: Floats
     gap_s: Floats
     idle_s: Floats
+    part: Floats | None = None
+    waits: Bools | None = None
 
 
 @dataclass(frozen=True)
@@ -80,6 +90,8 @@ class PredictedCosts:
     def of(self, sets: SetTimes) -> SetEnergy:
         """Return the predicted energy of sets; errors of one family add up, families err apart."""
         energy, share = self.energy_j[sets.rows], sparse.csr_matrix(sets.share)
+        if sets.part is not None:
+            energy = energy * sets.part
         idle_j = self.idle_w * (sets.gap_s + sets.idle_s)
         low, high = self.low[sets.rows], self.high[sets.rows]
         _, family = np.unique(self.family[sets.rows], return_inverse=True)
@@ -111,15 +123,38 @@ class RunEnergies:
         signature = self.run.kernels["signature"].to_numpy()[sets.rows]
         label = np.searchsorted(ids, signature)
         share = sparse.csr_matrix(sets.share)
-        k = len(ids)
+        k = len(classes.seconds) - 2  # one more than signatures where waits have a class of their own
+        waiting = np.zeros(len(sets.rows))
+        if k > len(ids):
+            waiting = self._waiting(sets) if sets.waits is None else sets.waits.astype(np.float64)
         seconds = np.zeros((share.shape[0], k + 2))
-        seconds[:, :k] = (share @ _placed(sets.shared_s, label, k)).todense()
+        seconds[:, :k] = (share @ _placed(sets.shared_s * (1.0 - waiting), label, k)).todense()
+        if k > len(ids):
+            seconds[:, k - 1] = share @ (sets.shared_s * waiting)
         seconds[:, k], seconds[:, k + 1] = sets.gap_s, sets.idle_s
         if not np.isfinite(classes.power_w[k + 1]):  # a log that never idles: as soon after work
             seconds[:, k] += seconds[:, k + 1]
             seconds[:, k + 1] = 0.0
         summed = summed_energy(classes, seconds)
         return SetEnergy(summed.energy_j, summed.low_j, summed.high_j, summed.identified)
+
+    def _waiting(self, sets: SetTimes) -> Floats:
+        """Return which share of each activity's time its collective waited for other ranks. Shape (n,)."""
+        kernels = self.run.kernels
+        start = kernels["start_ns"].to_numpy()[sets.rows]
+        end = start + kernels["duration_ns"].to_numpy()[sets.rows]
+        pieces = pieces_of(sets.rows, start, end, self.arrived_ns[sets.rows])
+        _, each_s = busy_parts(pieces.start_ns, pieces.end_ns, np.zeros(len(pieces.rows), np.int64))
+        order = np.argsort(sets.rows, kind="stable")
+        place = order[np.searchsorted(sets.rows, pieces.rows[pieces.waits], sorter=order)]
+        waited_s = np.bincount(place, each_s.sum(axis=0)[pieces.waits], minlength=len(sets.rows))
+        waiting = np.divide(waited_s, sets.shared_s, out=np.zeros(len(waited_s)), where=sets.shared_s > 0)
+        return np.minimum(waiting, 1.0)
+
+    @cached_property
+    def arrived_ns(self) -> Ints:
+        """When the last rank had come to each activity's collective. Shape (all activities,). [ns]"""
+        return arrivals_ns(self.run)
 
 
 def run_energies(

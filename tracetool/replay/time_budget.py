@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from tracetool.core.arrays import Floats
+from tracetool.replay.gpu_work import gpu_work
 from tracetool.replay.set_energy import RunEnergies, SetEnergy, SetTimes, run_energies
 from tracetool.replay.time_parts import BUSY, PARTS, TimeParts, time_parts
 from tracetool.tables.run import Run
@@ -33,6 +34,8 @@ class TimeBudget:
         The run's window, from its first start to its last end. [ms]
     devices : int
         GPUs that worked; times of all together sum to ``devices`` windows.
+    gpus : DataFrame
+        The ``gpu_work`` table: the GPUs against each other.
     notes : tuple of str
         What the figures rest on.
     throttled : tuple of dict
@@ -43,6 +46,7 @@ class TimeBudget:
     frame: pl.DataFrame
     span_ms: float
     devices: int
+    gpus: pl.DataFrame
     notes: tuple[str, ...] = ()
     throttled: tuple[dict[str, Any], ...] = ()
 
@@ -94,6 +98,7 @@ def time_budget(
         load_schema("time_budget").conform(frame),
         parts[0].span_ns * 1e-6,
         len(parts),
+        gpu_work(opened, told, parts),
         tuple(notes),
         _throttled(told),
     )
@@ -118,7 +123,8 @@ def _sets(one: TimeParts) -> SetTimes:
     share[0, shared_s <= 0] = 1.0  # what lasts no time has its energy all the same
     share[-1] = 1.0
     gap_s, idle_s = (np.append(v, v.sum()) for v in (one.gap_s, one.idle_s))
-    return SetTimes(one.rows, share, shared_s, gap_s, idle_s)
+    pieces = one.pieces
+    return SetTimes(pieces.rows, share, shared_s, gap_s, idle_s, pieces.part, pieces.waits)
 
 
 def _device_rows(told: RunEnergies, one: TimeParts) -> list[dict[str, Any]]:

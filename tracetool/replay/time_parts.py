@@ -10,18 +10,25 @@ import polars as pl
 
 from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.families import names
+from tracetool.kernels.meetings import alike_collectives, arrivals_ns, meetings
 from tracetool.kernels.refine import families_of
 from tracetool.measure.timeline import GAP_HOLD_S
 from tracetool.replay.activities import KERNEL_COLUMNS, read_activities, without_pauses
 from tracetool.replay.budget import COPIES
-from tracetool.replay.dependencies import dependency_graph, meetings
+from tracetool.replay.dependencies import dependency_graph
 from tracetool.replay.gaps import Gap, gap_reasons
 from tracetool.replay.longest import solve
 from tracetool.replay.scratch import Memory
 from tracetool.tables.run import Run
 
 #: Parts of the time with activity, in the order they are reported.
-BUSY: Final = ("computing", "overlapped communication", "exposed communication", "copies")
+BUSY: Final = (
+    "computing",
+    "overlapped communication",
+    "exposed communication",
+    "waiting for ranks",
+    "copies",
+)
 #: Causes of idle time, in the order they are reported, and the reasons of gaps they hold.
 IDLE: Final = {
     "idle: host-bound": (Gap.HOST,),
@@ -31,7 +38,44 @@ IDLE: Final = {
     "idle: unexplained": (Gap.UNKNOWN,),
 }
 PARTS: Final = (*BUSY, *IDLE)
-_COMPUTE, _LINK, _COPY = 0, 1, 2
+_COMPUTE, _LINK, _COPY, _WAIT = 0, 1, 2, 3
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Activities of one GPU; what a collective waited for other ranks is a piece of its own, at the end."""
+
+    rows: Ints  # (n,) rows of the kernels table
+    start_ns: Ints  # (n,) [ns]
+    end_ns: Ints
+    waits: Bools  # (n,)
+
+    @property
+    def part(self) -> Floats:
+        """Share of its activity that each piece is. Shape (n,)."""
+        length = (self.end_ns - self.start_ns).astype(np.float64)
+        _, place = np.unique(self.rows, return_inverse=True)
+        whole = np.bincount(place, length)[place]
+        return np.divide(length, whole, out=np.where(self.waits, 0.0, 1.0), where=whole > 0)
+
+
+def pieces_of(rows: Ints, start_ns: Ints, end_ns: Ints, arrived_ns: Ints) -> Pieces:
+    """Cut activities where the last rank had come.
+
+    Parameters
+    ----------
+    rows : array of int, shape (n,)
+        Rows of the kernels table.
+    start_ns, end_ns, arrived_ns : array of int, shape (n,)
+        Times of those activities. [ns]
+    """
+    late = arrived_ns > start_ns
+    return Pieces(
+        np.concatenate([rows, rows[late]]),
+        np.concatenate([arrived_ns, start_ns[late]]),
+        np.concatenate([end_ns, arrived_ns[late]]),
+        np.concatenate([np.zeros(len(rows), np.bool_), np.ones(int(late.sum()), np.bool_)]),
+    )
 
 
 @dataclass(frozen=True)
@@ -40,17 +84,19 @@ class TimeParts:
 
     Attributes
     ----------
+    pieces : Pieces
+        Its activities, those that waited for other ranks in two.
     part_ns : array of int, shape (parts,)
         Time of each of :data:`PARTS`; they sum to ``span_ns``. [ns]
     shared_s : array, shape (busy parts, n)
-        Of each activity, its share of each part of the busy time: moments in which several run are divided
+        Of each piece, its share of each part of the busy time: moments in which several run are divided
         equally. [s]
     gap_s, idle_s : array, shape (parts,)
         Of the idle parts, the time up to a second after an activity, and the rest. [s]
     """
 
     device: int
-    rows: Ints  # (n,) rows of the kernels table
+    pieces: Pieces
     part_ns: Ints
     span_ns: int
     shared_s: Floats
@@ -122,7 +168,8 @@ def time_parts(run: Run) -> list[TimeParts]:
     """Cut the window of every GPU of a run into computing, communication, copies and idle time by cause.
 
     The window is the run's, from its first start to its last end. A moment in which a collective and a
-    computing kernel run is overlapped communication; with copies alone it is copies.
+    computing kernel run is overlapped communication; one in which collectives alone run, and all of them wait
+    for other ranks, is waiting; with copies alone it is copies.
     """
     kernels = run.table("kernels", KERNEL_COLUMNS)
     start = kernels["start_ns"].to_numpy()
@@ -130,10 +177,13 @@ def time_parts(run: Run) -> list[TimeParts]:
     span = int(start.min()), int(end.max())
     kind = activity_kinds(run, kernels)
     reasons = idle_reasons(run, kernels, kind)
+    arrived = arrivals_ns(run)
     parts = []
     for device in kernels["device"].unique().sort().to_list():
         rows = np.flatnonzero(kernels["device"].to_numpy() == device)
-        busy_ns, shared_s = busy_parts(start[rows], end[rows], kind[rows])
+        pieces = pieces_of(rows, start[rows], end[rows], arrived[rows])
+        piece_kind = np.where(pieces.waits, _WAIT, kind[pieces.rows])
+        busy_ns, shared_s = busy_parts(pieces.start_ns, pieces.end_ns, piece_kind)
         idle = idle_times(start[rows], end[rows], rows, span)
         length_ns = idle.end_ns - idle.start_ns
         cause = idle_causes(idle, reasons)
@@ -144,7 +194,7 @@ def time_parts(run: Run) -> list[TimeParts]:
         parts.append(
             TimeParts(
                 int(device),
-                rows,
+                pieces,
                 np.concatenate([busy_ns, idle_ns]),
                 span[1] - span[0],
                 shared_s,
@@ -174,11 +224,11 @@ def busy_parts(start_ns: Ints, end_ns: Ints, kind: Ints) -> tuple[Ints, Floats]:
     start_ns, end_ns : array of int, shape (n,)
         Activities. [ns]
     kind : array of int, shape (n,)
-        0 computing, 1 communication, 2 copy.
+        0 computing, 1 communication, 2 copy, 3 waiting for other ranks.
 
     Returns
     -------
-    part_ns : array of int, shape (4,)
+    part_ns : array of int, shape (5,)
         Time of each of :data:`BUSY`. [ns]
     shared_s : array, shape (4, n)
         Share of each activity; the sum over activities is ``part_ns``. [s]
@@ -187,7 +237,7 @@ def busy_parts(start_ns: Ints, end_ns: Ints, kind: Ints) -> tuple[Ints, Floats]:
     --------
     >>> part_ns, shared_s = busy_parts(np.array([0, 5]), np.array([10, 20]), np.array([0, 1]))
     >>> part_ns.tolist()
-    [5, 5, 10, 0]
+    [5, 5, 10, 0, 0]
     """
     n = len(start_ns)
     moment = np.concatenate([start_ns, end_ns])
@@ -195,16 +245,17 @@ def busy_parts(start_ns: Ints, end_ns: Ints, kind: Ints) -> tuple[Ints, Floats]:
     moment = moment[order]
     step_ns = np.diff(moment)
     running = []
-    for k in (_COMPUTE, _LINK, _COPY):
+    for k in (_COMPUTE, _LINK, _COPY, _WAIT):
         one = (kind == k).astype(np.int64)
         running.append(np.cumsum(np.concatenate([one, -one])[order])[:-1])
-    compute, link, copy = running
-    alive = compute + link + copy
+    compute, link, copy, wait = running
+    alive = compute + link + copy + wait
     states: list[Bools] = [
-        (compute > 0) & (link == 0),
-        (compute > 0) & (link > 0),
+        (compute > 0) & (link + wait == 0),
+        (compute > 0) & (link + wait > 0),
         (compute == 0) & (link > 0),
-        (compute == 0) & (link == 0) & (copy > 0),
+        (compute == 0) & (link == 0) & (wait > 0),
+        (compute == 0) & (link + wait == 0) & (copy > 0),
     ]
     part_ns = np.array([int(step_ns[state].sum()) for state in states], dtype=np.int64)
     shared_s = np.zeros((len(states), n))
@@ -224,7 +275,7 @@ def idle_reasons(run: Run, kernels: pl.DataFrame, kind: Ints) -> Ints:
     collective = kind == _LINK
     work, calls = read_activities(kernels, run.table("host_calls"))
     work, pauses = without_pauses(work)
-    met = meetings(work, np.where(collective, work.signature.astype(np.int64), -1))
+    met = meetings(work.start_ns, work.end_ns, work.device, alike_collectives(run))
     graph, _ = dependency_graph(work, calls, met=met)
     node_ns = np.zeros(len(graph))
     node_ns[graph.node] = work.duration_ns

@@ -20,20 +20,24 @@ def summary(
     gpu: str | None = typer.Option(None, "--gpu", help="GPU, e.g. a100-sxm; a run states its own."),
     power: list[Path] = typer.Option([], "--power", help="Power log in place of the run's."),
     tz: str | None = typer.Option(None, "--tz", help="Zone of a log in local time, e.g. +02:00."),
+    by_gpu: bool = typer.Option(
+        False, "--by-gpu", help="Write a row per GPU: energy at equal work, waits caused and suffered."
+    ),
     picture: Path | None = typer.Option(None, "--picture", help="Draw the budget: .html"),
     out: Path | None = typer.Option(None, "--out", "-o", help="Write: .parquet .csv .json .md .html"),
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
 ) -> None:
-    """Cut a run's time into computing, communication (exposed or overlapped), copies and idle by cause.
+    """Cut a run's time into computing, communication, waiting for other ranks, copies and idle by cause.
 
-    Each part in joules, per cent and milliseconds; parts sum to the run.
+    Each part in joules, per cent and milliseconds; parts sum to the run. Of several GPUs also energy at equal
+    work and joules spent waiting.
     """
     from tracetool.api.summary import summary as summarize
     from tracetool.cli.output import check_out, emit, save
 
     check_out(out)
-    summed = summarize(run, gpu=gpu, power=power, tz=tz)
+    summed = summarize(run, gpu=gpu, power=power, tz=tz, by_gpu=by_gpu)
     save(summed, out)
     if picture is not None:
         summed.plot().save(picture)

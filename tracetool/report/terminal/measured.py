@@ -64,6 +64,7 @@ _SHOWN = (
     "class", "energy_j", "energy_low_j", "energy_high_j", "identified", "duration_ns", "launches", "power_w",
     "coverage", "prior_share",
 )  # fmt: skip
+_WAITED = ("wait_energy_j", "wait_energy_low_j", "wait_energy_high_j")
 
 
 def print_attributed(found: Attribution, written: Sequence[str | os.PathLike[str]]) -> None:
@@ -74,7 +75,9 @@ def print_attributed(found: Attribution, written: Sequence[str | os.PathLike[str
     if whole := scopes_line(found.scopes):
         say(screen, whole)
     ran = found.energy.filter(pl.col("duration_ns") > 0).sort("energy_j", descending=True, nulls_last=True)
-    show_table(ran.select(_SHOWN), console=screen)
+    waited = ran["wait_energy_j"].null_count() < ran.height
+    shown = (*_SHOWN[:4], *_WAITED, *_SHOWN[4:]) if waited else _SHOWN
+    show_table(ran.select(shown), console=screen)
     if found.windows is not None:
         show_table(found.windows, title="windows", limit=10, console=screen)
     for path in written:

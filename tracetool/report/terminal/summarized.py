@@ -16,7 +16,16 @@ if TYPE_CHECKING:
     from tracetool.replay.energy_by import EnergyBy
     from tracetool.replay.time_budget import TimeBudget
 
-_HEADERS: Final = {"name": "part", "share": "share", "time_share": "of time", "power_w": "mean W"}
+_HEADERS: Final = {
+    "name": "part",
+    "share": "share",
+    "time_share": "of time",
+    "power_w": "mean W",
+    "energy_more_pct": "vs others",
+    "wait_energy_j": "waiting",
+    "wait_ms": "waiting",
+    "caused_wait_energy_j": "others waited",
+}
 
 
 def budget_rows(budget: TimeBudget) -> pl.DataFrame:
@@ -42,6 +51,23 @@ def throttled_line(held: Mapping[str, Any]) -> str:
     return f"throttled: {share} % of kernel time ({low}-{high}){where}, {held['source']}"
 
 
+def gpu_rows(gpus: pl.DataFrame) -> pl.DataFrame:
+    """Return the GPUs as people read them, highest energy at equal work first; waits where there are any."""
+    rank = pl.when(pl.col("rank").is_not_null()).then(pl.format(" rank {}", "rank")).otherwise(pl.lit(""))
+    waits = ("wait_energy_j", "wait_energy_low_j", "wait_energy_high_j", "wait_ms", "caused_wait_energy_j")
+    more = [f"work_energy_more{end}_pct" for end in ("", "_low", "_high")]
+    shown = gpus.select(
+        pl.concat_str(pl.format("GPU {}", "device"), rank).alias("name"),
+        "energy_j",
+        "energy_low_j",
+        "energy_high_j",
+        (100.0 * pl.col("share")).alias("share_pct"),
+        *(waits if float(gpus["wait_ms"].sum()) > 0 else ()),
+        *(pl.col(c).alias(c.removeprefix("work_")) for c in more),
+    )
+    return shown.drop(c for c in shown.columns if shown[c].null_count() == shown.height)
+
+
 def print_budget(budget: TimeBudget, written: Sequence[str | os.PathLike[str]]) -> None:
     """Print the parts of a run."""
     screen = open_console()
@@ -58,6 +84,13 @@ def print_budget(budget: TimeBudget, written: Sequence[str | os.PathLike[str]]) 
     show_table(rows, console=screen, headers=_HEADERS)
     if budget.devices > 1:
         say(screen, f"times are summed over {budget.devices} GPUs; -o or --json has each")
+
+        show_table(
+            gpu_rows(budget.gpus),
+            console=screen,
+            headers={**_HEADERS, "name": "GPU"},
+            all_with="--by-gpu -o FILE",
+        )
     for held in budget.throttled:
         say(screen, throttled_line(held))
     for note in budget.notes:
