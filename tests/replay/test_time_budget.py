@@ -25,11 +25,8 @@ def _slow_parts(start: np.ndarray, end: np.ndarray, kind: np.ndarray) -> list[in
     for moment in range(int(start.min()), int(end.max())):
         kinds = set(kind[(start <= moment) & (moment < end)].tolist())
         if kinds:
-            if 0 in kinds:
-                part = 1 if kinds & {1, 3} else 0
-            else:
-                part = 2 if 1 in kinds else 3 if 3 in kinds else 4
-            parts[part] += 1
+            alone = 2 if 1 in kinds else 3 if 3 in kinds else 4
+            parts[alone if 0 not in kinds else 1 if kinds & {1, 3} else 0] += 1
     return parts
 
 
