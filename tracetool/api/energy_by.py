@@ -53,8 +53,8 @@ class GroupedEnergy(Result):
         print_groups(self.source, written)
 
 
-def parse_work(text: str | None) -> dict[str, float]:
-    """Return the work of ``tokens=4096``.
+def parse_work(text: str | None) -> dict[str, float | None]:
+    """Return the work of ``tokens=4096``; None for ``tokens`` alone, whose amount the run's steps state.
 
     Raises
     ------
@@ -68,7 +68,9 @@ def parse_work(text: str | None) -> dict[str, float]:
     """
     if text is None:
         return {}
-    unit, _, amount = text.partition("=")
+    unit, equals, amount = text.partition("=")
+    if not equals and unit.isidentifier():
+        return {unit: None}
     try:
         value = float(amount)
     except ValueError:
@@ -86,7 +88,7 @@ def energy_by(
     power: PathLike | Sequence[PathLike] = (),
     tz: str | None = None,
     sensor: PathLike | None = None,
-    work: Mapping[str, float] | None = None,
+    work: Mapping[str, float | None] | None = None,
     depth: int | None = None,
 ) -> GroupedEnergy:
     """Return the energy of a run by what it names, as ``tracetool attribute RUN --by``.
@@ -96,11 +98,12 @@ def energy_by(
     run : run or path
         The run.
     by : sequence of str
-        One or several of signature, family, operator, module, range, iteration, gpu, gap.
+        One or several of signature, family, operator, module, range, iteration, phase, gpu, gap.
     gpu, power, tz, sensor : optional
         As for :func:`tracetool.attribute`.
     work : mapping of str to float, optional
-        Work of the whole run, e.g. ``{"tokens": 4096}``.
+        Work of the whole run, e.g. ``{"tokens": 4096}``; None for an amount (tokens, requests, steps) that
+        the names of its steps state, as vLLM and SGLang write them: by iteration and phase each group's own.
     depth : int, optional
         Levels of nested modules kept apart, all by default.
 

@@ -64,7 +64,7 @@ def breakdown(prediction: PredictedRun, by: str, depth: int | None = None) -> pl
 
 def _grouping(replays: RunReplay, by: str, depth: int | None) -> Breakdown:
     """Return the breakdown by groups that ``attribute`` knows too."""
-    known = ("signature", *BREAKDOWNS, "module", "gpu")
+    known = ("signature", *BREAKDOWNS, "module", "phase", "gpu")
     keys = by.split(",")
     if any(k not in known for k in keys):
         raise BadInput(f"--by {by!r} is not known", f"known: {', '.join(known)}")

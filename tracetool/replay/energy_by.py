@@ -16,6 +16,7 @@ from tracetool.core.arrays import Floats
 from tracetool.replay.groups import Groups, check_depth, groups_of, parse_keys
 from tracetool.replay.set_energy import RunEnergies, SetEnergy, SetTimes, run_energies
 from tracetool.replay.time_parts import activity_kinds, busy_parts
+from tracetool.replay.work_units import Work, annotated_work
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
 
@@ -53,7 +54,7 @@ def energy_by(
     power: Sequence[Path] = (),
     tz: str | None = None,
     sensor_file: str | os.PathLike[str] | None = None,
-    work: Mapping[str, float] | None = None,
+    work: Mapping[str, float | None] | None = None,
     depth: int | None = None,
     energies: RunEnergies | None = None,
 ) -> EnergyBy:
@@ -68,7 +69,7 @@ def energy_by(
     gpu, power, tz, sensor_file : optional
         As for :func:`tracetool.measure.attribute.attribute_run`.
     work : mapping of str to float, optional
-        Units of work that the whole run did: ``{"tokens": 4096}``.
+        Units of work that the whole run did: ``{"tokens": 4096}``; None takes them from its steps' names.
     depth : int, optional
         Levels of nested modules kept apart, all by default.
     energies : RunEnergies, optional
@@ -91,11 +92,22 @@ def energy_by(
     energies = energies or run_energies(opened, gpu=gpu, power=power, tz=tz, sensor_file=sensor_file)
     kernels = opened.kernels
     blocks = [_device_rows(opened, energies, kernels, groups, d) for d in groups.idle]
-    frame = _summed(pl.concat(blocks, how="vertical_relaxed"), work or {})
+    done = _work(opened, work or {}, tuple(keys))
+    frame = _summed(pl.concat(blocks, how="vertical_relaxed"), done)
     notes = list(energies.notes)
     if energies.measured is not None:
         notes += energies.measured.notes
-    return EnergyBy(load_schema("energy_by").conform(frame), tuple(keys), dict(work or {}), tuple(notes))
+    return EnergyBy(
+        load_schema("energy_by").conform(frame), tuple(keys), {w.unit: w.whole for w in done}, tuple(notes)
+    )
+
+
+def _work(run: Run, work: Mapping[str, float | None], keys: tuple[str, ...]) -> list[Work]:
+    """Return the work given, or that the run's steps state where no amount is."""
+    return [
+        annotated_work(run, unit, keys) if amount is None else Work(unit, amount, {})
+        for unit, amount in work.items()
+    ][:1]
 
 
 def _device_rows(
@@ -144,7 +156,7 @@ def _ends(stem: str, energy: SetEnergy | None, count: int) -> dict[str, Floats]:
     return {f"{stem}energy{end}_j": v for end, v in zip(("", "_low", "_high"), values, strict=True)}
 
 
-def _summed(rows: pl.DataFrame, work: Mapping[str, float]) -> pl.DataFrame:
+def _summed(rows: pl.DataFrame, work: list[Work]) -> pl.DataFrame:
     """Add up the groups of one name over GPUs, whose errors are independent; the run comes last."""
     floats = [c for c, t in rows.schema.items() if t == pl.Float64]
     rows = rows.with_columns(pl.col(floats).fill_nan(None))
@@ -169,15 +181,19 @@ def _summed(rows: pl.DataFrame, work: Mapping[str, float]) -> pl.DataFrame:
         summed = summed.with_columns(pl.when(~pl.col(f"{stem}open")).then(pl.col(c)).alias(c) for c in ends)
     joules = pl.col("energy_j")
     span_ms = pl.col("time_ms") + pl.col("idle_ms")
-    units = [(joules / amount).alias(f"j_per_{unit}") for unit, amount in work.items()]
     summed = summed.with_columns(
         (joules / joules.filter(whole).first()).alias("share"),
         pl.when(span_ms > 0).then(1e3 * joules / span_ms).alias("power_w"),
-        *units[:1],
     )
-    if work:
-        unit = next(iter(work))
-        summed = summed.rename({f"j_per_{unit}": "energy_per_unit_j"}).with_columns(
-            pl.lit(unit).alias("unit")
+    for one in work:
+        whole_work = pl.lit(one.whole)
+        if one.groups:  # a group's energy over its own work
+            own = pl.col("name").replace_strict(one.groups, default=None, return_dtype=pl.Float64)
+            whole_work = pl.when(whole).then(whole_work).otherwise(own)
+        summed = summed.with_columns(
+            whole_work.alias("work"),
+            (joules / whole_work).alias("energy_per_unit_j"),
+            pl.when(joules > 0).then(whole_work / joules).alias("units_per_joule"),
+            pl.lit(one.unit).alias("unit"),
         )
     return summed.sort(whole, joules, descending=[False, True], nulls_last=True, maintain_order=True)

@@ -15,16 +15,17 @@ import polars as pl
 from tracetool.core.arrays import Ints
 from tracetool.core.errors import BadInput
 from tracetool.kernels.refine import families_of
-from tracetool.replay.iterations import named_steps
+from tracetool.replay.iterations import run_steps
 from tracetool.replay.module_paths import module_names
 from tracetool.replay.time_parts import IDLE, IdleTimes, activity_kinds, idle_causes, idle_reasons, idle_times
 from tracetool.replay.tree import paths
+from tracetool.replay.work_units import phase_names
 from tracetool.tables.run import Run
 
 #: What a run can be grouped by.
-KEYS: Final = ("signature", "family", "operator", "module", "range", "iteration", "gpu", "gap")
+KEYS: Final = ("signature", "family", "operator", "module", "range", "iteration", "phase", "gpu", "gap")
 #: Keys for which the idle time between two activities of one group is the group's own.
-_OWN_IDLE: Final = ("module", "range", "iteration")
+_OWN_IDLE: Final = ("module", "range", "iteration", "phase")
 NONE: Final = "(none)"
 IDLE_ROW: Final = "(idle)"
 ACTIVE: Final = "(active)"
@@ -106,8 +107,8 @@ def groups_of(run: Run, keys: Sequence[str], depth: int | None = None) -> Groups
 
     Notes
     -----
-    Idle time between two activities of one module, range or iteration is that group's; by GPU it is the
-    GPU's, by gap it is its cause's, else it is ``(idle)``. A key's part of a joint name is the same as by
+    Idle time between two activities of one module, range, iteration or phase is that group's; by GPU it is
+    the GPU's, by gap it is its cause's, else it is ``(idle)``. A key's part of a joint name is the same as by
     that key alone, so that sums over the other keys are the groups of that key alone.
     """
     keys = parse_keys(keys)
@@ -208,9 +209,9 @@ def activity_names(run: Run, kernels: pl.DataFrame, key: str, depth: int | None 
             placed.select("range", "name"), on="range", how="left", maintain_order="left"
         )
         return joined["name"].fill_null(NONE).alias(key)
-    number, names = named_steps(run.table("ranges"), kernels)
-    if number is None:
-        number, names = named_steps(run.table("operators"), kernels)
+    if key == "phase":
+        return phase_names(run, kernels)
+    number, names = run_steps(run, kernels)
     if number is None:
         raise BadInput.in_file(
             run.path, "holds no named steps", "mark them: record_function, NVTX or roctx ranges"

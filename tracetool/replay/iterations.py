@@ -9,6 +9,10 @@ import polars as pl
 
 from tracetool.core.arrays import Ints
 from tracetool.replay.tree import NUMBER, STEP, Costs
+from tracetool.tables.run import Run
+
+#: Names that serving engines give an iteration, with its requests and tokens.
+SERVING_STEP: Final = r"^execute_(?:\d+_)?context_\d+\(|^step\[\w+ bs=\d+"
 
 #: A signature marks iterations if this share of its spacings are alike.
 _REGULAR: Final = 0.8
@@ -112,17 +116,18 @@ def named_steps(rows: pl.DataFrame, kernels: pl.DataFrame) -> tuple[Ints | None,
     end = pl.col("start_ns") + pl.col("duration_ns")
     process = pl.col("process") if "process" in rows.columns else pl.lit(None, dtype=pl.Int64)
     steps = (
-        rows.filter(pl.col("name").str.contains(STEP) & (pl.col("duration_ns") > 0))
-        .with_columns(pl.col("name").str.replace(NUMBER, "").alias("stem"), process.alias("process"))
+        rows.filter(pl.col("name").str.contains(f"{STEP}|{SERVING_STEP}") & (pl.col("duration_ns") > 0))
+        .with_columns(_stem().alias("stem"), process.alias("process"))
         .sort("start_ns")
         # One step seen on several threads counts once.
         .filter((pl.col("start_ns") >= end.shift(1).over("process", "name")).fill_null(value=True))
     )
     if not steps.height:
         return None, []
-    # Epochs hold iterations: the finest loop counts.
-    stems = steps["stem"].value_counts(sort=True)
-    steps = steps.filter(pl.col("stem") == stems["stem"][0]).with_columns(
+    # Epochs hold iterations: the finest loop counts. A serving engine's own name says most.
+    stems = steps["stem"].value_counts(sort=True)["stem"].to_list()
+    finest = "execute" if "execute" in stems else stems[0]
+    steps = steps.filter(pl.col("stem") == finest).with_columns(
         pl.int_range(pl.len()).over("process", "name").alias("turn")
     )
     numbers = steps.select("name", "turn").unique(maintain_order=True).with_row_index("number")
@@ -136,6 +141,19 @@ def named_steps(rows: pl.DataFrame, kernels: pl.DataFrame) -> tuple[Ints | None,
             own = np.flatnonzero(of_process == one)
             number[own] = _placed(steps.filter(pl.col("process") == one), launch[own])
     return (number, numbers["name"].to_list()) if (number >= 0).any() else (None, [])
+
+
+def _stem() -> pl.Expr:
+    """Return what the names of one loop's steps have in common."""
+    name = pl.col("name")
+    serving = pl.when(name.str.starts_with("execute_")).then(pl.lit("execute")).otherwise(pl.lit("step["))
+    return pl.when(name.str.contains(SERVING_STEP)).then(serving).otherwise(name.str.replace(NUMBER, ""))
+
+
+def run_steps(run: Run, kernels: pl.DataFrame) -> tuple[Ints | None, list[str]]:
+    """Return :func:`named_steps` of a run's ranges, else of its operators, where some profilers put them."""
+    number, names = named_steps(run.table("ranges"), kernels)
+    return (number, names) if number is not None else named_steps(run.table("operators"), kernels)
 
 
 def _placed(steps: pl.DataFrame, launch_ns: Ints) -> Ints:

@@ -41,12 +41,16 @@ def attribute(
     by: str | None = typer.Option(
         None,
         "--by",
-        help="Energy of a run by signature, family, operator, module, range, iteration, gpu, gap or several "
-        "(gpu,module).",
+        help="Energy of a run by signature, family, operator, module, range, iteration, phase, gpu, gap "
+        "or several (gpu,module).",
     ),
     depth: int | None = DEPTH_OPTION,
     work: str | None = typer.Option(
-        None, "--work", metavar="UNIT=N", help="Work of the run with --by, e.g. tokens=4096: J per unit."
+        None,
+        "--work",
+        metavar="UNIT[=N]",
+        help="Work of the run with --by, e.g. tokens=4096: J per unit. tokens, requests, steps alone: as its "
+        "steps are named (vLLM, SGLang).",
     ),
     identify: bool = typer.Option(
         False, "--identify-sensor", hidden=True, help="Now: tracetool sensor identify."

@@ -102,10 +102,11 @@ def print_budget(budget: TimeBudget, written: Sequence[str | os.PathLike[str]]) 
 def print_groups(grouped: EnergyBy, written: Sequence[str | os.PathLike[str]]) -> None:
     """Print the groups of a run with most energy, the run, and what they rest on."""
     screen = open_console()
-    rows = grouped.frame.drop("source", "unit").with_columns(
-        pl.col("share") * 100.0, pl.col("energy_per_unit_j") * 1.0
-    )
-    show_table(rows.rename({"share": "share_pct"}), console=screen)
+    rows = grouped.frame.drop("source", "unit").with_columns(pl.col("share") * 100.0)
+    unit = next(iter(grouped.work), "")
+    headers = {"energy_per_unit_j": f"energy per {unit.removesuffix('s')}", "work": unit}
+    headers["units_per_joule"] = f"{unit} per J"
+    show_table(rows.rename({"share": "share_pct"}), console=screen, headers=headers)
     for note in grouped.notes:
         say(screen, f"note: {note}", "dim")
     for path in written:
