@@ -115,3 +115,8 @@ def test_ends_that_do_not_agree_place_no_clock() -> None:
     one, two = (np.cumsum(random.integers(1_000_000, 90_000_000, 60)) for _ in range(2))
     assert _fit(_events(one, [None] * 60), _events(two, [None] * 60)) is None
     assert _fit(_events(one[:2], [None] * 2), _events(one[:2], [None] * 2)) is None
+
+
+def test_a_trace_that_begins_after_the_work_is_no_drift_of_clocks(hosts: RankJob) -> None:
+    checks = tt.check_power(hosts.run.path).findings
+    assert set(checks.filter(check="drift")["verdict"]) == {"good"}
