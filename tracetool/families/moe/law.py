@@ -35,35 +35,45 @@ TABLE = ((16.0, 32.0), (64.0, 64.0))
 RESIDENT_SHARE = 0.7
 
 
-def _products(
-    e: Experts, gpu: Gpu, c: Coefficients, rate: Floats, tile: float, wide: float
-) -> tuple[Floats, Floats, Floats]:
-    """Return serial cycles, core cycles and memory time of both grouped products."""
-    sms = float(gpu.sm_count)
-    elsewhere = c["remote_products"] * e.remote
-    tiles = (e.count * np.ceil(e.tokens_each / tile)).sum(axis=0) + elsewhere / tile
-    pairs = e.pairs + elsewhere
+def _moved(e: Experts, gpu: Gpu, c: Coefficients) -> list[tuple[Floats, Floats, Floats]]:
+    """Return columns, depth and bytes of both grouped products, whatever their tiles."""
+    pairs = e.pairs + c["remote_products"] * e.remote
     active = e.count.sum(axis=0)
-    serial, core, memory = np.zeros_like(tiles), np.zeros_like(tiles), np.zeros_like(tiles)
     weights = active * (e.gate + 1.0) * e.inner * e.hidden * e.size
     missed = 1.0 - c["l2_hit"] / (1.0 + (weights / (RESIDENT_SHARE * gpu.l2_bytes)) ** 4)
-    for columns, depth in ((e.gate * e.inner, e.hidden), (e.hidden, e.inner)):
+    shapes = ((e.gate * e.inner, e.hidden), (e.hidden, e.inner))
+    return [
+        (n, k, active * n * k * e.size * missed + pairs * (2.0 * n + k * e.passing_size)) for n, k in shapes
+    ]
+
+
+def _tiles(e: Experts, c: Coefficients, tile: float) -> Floats:
+    """Return the tiles of that many tokens."""
+    whole = (e.count * np.ceil(e.tokens_each * (1.0 / tile))).sum(axis=0)
+    return np.asarray(whole + c["remote_products"] * e.remote / tile)
+
+
+def _products(
+    e: Experts, gpu: Gpu, c: Coefficients, rate: Floats, tiles: Floats, tile: float, wide: float,
+    moved: list[tuple[Floats, Floats, Floats]],
+) -> tuple[Floats, Floats]:  # fmt: skip
+    """Return serial and core cycles of both grouped products."""
+    sms = float(gpu.sm_count)
+    serial, core = np.zeros_like(tiles), np.zeros_like(tiles)
+    step = 2.0 * tile * wide * 64.0 / rate + c["k_step_cycles"]
+    width = (tile * e.passing_size + wide * e.size) / (gpu.l2_bytes_per_clock * c["l2_efficiency"])
+    for columns, depth, moved_bytes in moved:
         blocks = tiles * np.ceil(columns / wide)
-        waves = np.ceil(blocks / sms)
+        waves, whole = np.ceil(blocks / sms), np.maximum(blocks / sms, 1.0)
         # a persistent kernel, or several blocks an SM, fills the last wave
-        charged = np.maximum(blocks / sms, 1.0) + c["tail_share"] * (waves - np.maximum(blocks / sms, 1.0))
-        steps = np.ceil(depth / 64.0)
-        products = charged * steps * (2.0 * tile * wide * 64.0 / rate + c["k_step_cycles"])
-        width = tile * e.passing_size + wide * e.size
-        fills = blocks * width * depth / (gpu.l2_bytes_per_clock * c["l2_efficiency"])
-        moved = active * columns * depth * e.size * missed + pairs * (2.0 * columns + depth * e.passing_size)
-        drawn = moved / (np.minimum(blocks, sms) * c["sm_bytes_clk"])
-        steady = combined(products, fills, c["fill_norm"])
+        charged = whole + c["tail_share"] * (waves - whole)
+        products = charged * np.ceil(depth / 64.0) * step
+        drawn = moved_bytes / (np.minimum(blocks, sms) * c["sm_bytes_clk"])
+        steady = combined(products, blocks * width * depth, c["fill_norm"])
         # the 4-norm by squares and roots, which cost less than powers
         core = core + np.sqrt(np.hypot(steady**2, drawn**2))
-        memory = memory + moved / (gpu.dram_bytes_per_s * c["dram_efficiency"])
         serial = serial + c["latency_clk"] + waves * c["block_clk"]
-    return serial, core, memory
+    return serial, core
 
 
 def _layers(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
@@ -75,17 +85,18 @@ def _layers(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     format_rate = np.where(words == "fp8_block", c["block_rate"], np.where(quantized, c["fp8_rate"], 1.0))
     rate = e.rate * np.minimum(c["tensor_efficiency"] * format_rate, 1.0)
     best = np.full(n, np.inf)
-    serial, core, memory, chosen = (np.zeros(n) for _ in range(4))
+    serial, core, chosen = (np.zeros(n) for _ in range(3))
     few = e.tokens <= e.local
+    moved, tiles = _moved(e, gpu, c), {tile: _tiles(e, c, tile) for tile in {tile for tile, _ in TILES}}
     for tile, wide in TABLE if c["tile_table"] > 0.0 else TILES:
-        a, b, m = _products(e, gpu, c, rate, tile, wide)
+        a, b = _products(e, gpu, c, rate, tiles[tile], tile, wide, moved)
         time = a + b
         if c["tile_table"] > 0.0:
             time = np.where(few == (tile == TABLE[0][0]), 0.0, np.inf)
         faster = time < best
         best = np.where(faster, time, best)
         serial, core = np.where(faster, a, serial), np.where(faster, b, core)
-        memory, chosen = np.where(faster, m, memory), np.where(faster, tile, chosen)
+        chosen = np.where(faster, tile, chosen)
     pairs = e.pairs + c["remote_passes"] * np.maximum(e.tokens * e.top_k - e.pairs, 0.0)
     passing = c["inner_factor"] * pairs * e.inner * 6.0 + c["outer_factor"] * pairs * e.hidden * 2.0
     scaling = c["quantize_factor"] * 3.0 * (e.tokens * e.hidden + pairs * e.inner)
@@ -96,7 +107,7 @@ def _layers(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         serial_cycles=serial,
         stream_s=(passing + np.where(quantized, scaling, 0.0)) / gpu.dram_bytes_per_s,
         core_cycles=core,
-        memory_s=memory,
+        memory_s=(moved[0][2] + moved[1][2]) / (gpu.dram_bytes_per_s * c["dram_efficiency"]),
         norm=np.full(n, c["overlap_norm"]),
         floor_s=np.zeros(n),
         active=np.full(n, 0.9),
