@@ -21,6 +21,9 @@ from tracetool.model.own_kernels import shrunk_variance
 _FOLDS: Final = 5
 #: Sets of coefficients that are fitted further, of all that are tried. [1] A setting of the method.
 _TRIED: Final = 3
+#: Standard deviation of ln of a coefficient about that of an implementation: both the architecture and the
+#: implementation may be another, each as far away as architectures are. [1] A prior.
+_SD: Final = ARCHITECTURE_SD * 2.0**0.5
 
 
 def fit_few(
@@ -98,7 +101,7 @@ def _best(
     by_error = sorted(centers, key=lambda center: float(np.abs(errors(law, part, center)).mean()))
     fits = []
     for center in by_error[:_TRIED]:
-        values = fit_near(law, [part], center, center, ARCHITECTURE_SD, steps=8)
-        fits.append((values, *posterior(law, [part], values, center, ARCHITECTURE_SD)))
+        values = fit_near(law, [part], center, center, _SD, steps=8)
+        fits.append((values, *posterior(law, [part], values, center, _SD)))
     values, _, deviation = min(fits, key=lambda one: one[1])
     return values, deviation
