@@ -35,11 +35,18 @@ from tracetool.tables.run import Run
 HERE = Path(__file__).resolve().parent.parent
 #: Traces that name no GPU but state its warps on each of 80 SMs, at Volta's kernels: word of the file, GPU.
 STATED_GPUS = {"resnet50": "v100-sxm2-16gb"}
+#: Traces that are no measurements of their kernels, left out of fits: their times are made by hand, or each
+#: kernel begins where the one before ends.
+UNMEASURED = ("op_params_test", "event_replay")
 FOLDERS = ("kineto", "nsys", "rocm")
 #: Less than this is a step of the profiler's clock, or none of a kernel's own. [us]
 LEAST_US = 1.5
 #: Share of the rows that each side of a band leaves out. [1]
 TAIL = 0.05
+#: What a side of a band may add in time: tried. [us]
+START_US = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+#: What a band needs beyond the rest: ln of a factor and time on the low side, then on the high one. [1], [us]
+Spread = tuple[float, float, float, float]
 
 
 def trace_files(root: Path) -> Iterator[Path]:
@@ -139,25 +146,34 @@ def _print(title: str, table: pl.DataFrame, names: int) -> None:
         print(f"{label:52s} {rows:10d} {launches:10d} {ms:10.2f} {total:10.2f} {median:10.2f} {shares}")
 
 
-def fit_spreads(rows: pl.DataFrame) -> Mapping[str, tuple[float, float]]:
-    """Return what each band needs beyond the rest of its rows' intervals, ln of a factor, low and high side.
+def fit_spreads(rows: pl.DataFrame) -> Mapping[str, Spread]:
+    """Return what each band needs beyond the rest of its rows' intervals.
 
-    The bounds of ``rows`` are without it. A row whose error e exceeds its bound b needs the root of
-    e^2 - b^2; a band takes the quantile that leaves out ``TAIL`` of its rows on either side.
+    The bounds of ``rows`` are without it. With the time ``us`` a row of duration t has the bound
+    b^2 + ln(1 + us / t)^2; a row whose error e exceeds it needs the root of the difference, and a band takes
+    the quantile that leaves out ``TAIL`` of its rows on either side. Of the times tried, the one that makes
+    intervals narrowest.
     """
-    spreads = {}
-    for (band,), of_band in rows.group_by("band"):
-        weights = _weights(of_band)
-        sides = []
-        for sign, bound in ((-1.0, "duration_low_us"), (1.0, "duration_high_us")):
-            error = sign * np.log((of_band["measured_us"] / of_band["duration_us"]).to_numpy())
-            held = sign * np.log((of_band[bound] / of_band["duration_us"]).to_numpy())
-            needed = np.sqrt(np.maximum(np.maximum(error, 0.0) ** 2 - held**2, 0.0))
-            order = np.argsort(needed)
-            share = np.cumsum(weights[order]) / weights.sum()
-            sides.append(float(needed[order][min(np.searchsorted(share, 1.0 - TAIL), len(order) - 1)]))
-        spreads[str(band)] = (sides[0], sides[1])
-    return spreads
+    return {
+        str(band): (*_side(of_band, -1.0, "duration_low_us"), *_side(of_band, 1.0, "duration_high_us"))
+        for (band,), of_band in rows.group_by("band")
+    }
+
+
+def _side(rows: pl.DataFrame, sign: float, bound: str) -> tuple[float, float]:
+    """Return ln of a factor and the time that one side of a band needs. [1], [us]"""
+    weights, duration = _weights(rows), rows["duration_us"].to_numpy()
+    error = np.maximum(sign * np.log(rows["measured_us"].to_numpy() / duration), 0.0)
+    held = np.log(rows[bound].to_numpy() / duration)
+    tried = []
+    for start_us in START_US:
+        within = np.hypot(held, np.log1p(start_us / duration))
+        needed = np.sqrt(np.maximum(error**2 - within**2, 0.0))
+        order = np.argsort(needed)
+        share = np.cumsum(weights[order]) / weights.sum()
+        side = float(needed[order][min(np.searchsorted(share, 1.0 - TAIL), len(order) - 1)])
+        tried.append((float(np.average(np.hypot(within, side), weights=weights)), side, start_us))
+    return min(tried)[1:]
 
 
 def _weights(rows: pl.DataFrame) -> Floats:
@@ -167,28 +183,33 @@ def _weights(rows: pl.DataFrame) -> Floats:
     return rows.select((shares * pl.len().sqrt()).over("trace"))[:, 0].to_numpy()
 
 
-def with_spreads(rows: pl.DataFrame, spreads: Mapping[str, tuple[float, float]]) -> pl.DataFrame:
+def with_spreads(rows: pl.DataFrame, spreads: Mapping[str, Spread]) -> pl.DataFrame:
     """Return rows, whose bounds are without them, with the spreads of their bands in their bounds."""
-    every = [spreads.get(band, (0.0, 0.0)) for band in rows["band"].to_list()]
-    less, more = np.array(every).T
+    every = [spreads.get(band, (0.0, 0.0, 0.0, 0.0)) for band in rows["band"].to_list()]
+    less, less_us, more, more_us = np.array(every).T
     duration = rows["duration_us"].to_numpy()
     low = np.log(rows["duration_low_us"].to_numpy() / duration)
     high = np.log(rows["duration_high_us"].to_numpy() / duration)
+    low = np.hypot(np.hypot(low, np.log1p(less_us / duration)), less)
+    high = np.hypot(np.hypot(high, np.log1p(more_us / duration)), more)
     return rows.with_columns(
-        pl.Series("duration_low_us", duration * np.exp(-np.hypot(low, less))),
-        pl.Series("duration_high_us", duration * np.exp(np.hypot(high, more))),
+        pl.Series("duration_low_us", duration * np.exp(-low)),
+        pl.Series("duration_high_us", duration * np.exp(high)),
     )
 
 
 def _print_spreads(root: Path) -> None:
     """Print the spreads fitted to all traces, and what those fitted without a trace hold of it."""
     traced.TRACE_SPREAD = dict.fromkeys(traced.TRACE_SPREAD, (0.0, 0.0))  # type: ignore[misc]
+    traced.START_SPREAD_US = {}  # type: ignore[misc]
     rows = compared(root)
-    for band, (less, more) in sorted(fit_spreads(rows).items()):
+    rows = rows.filter(~pl.col("trace").str.contains("|".join(UNMEASURED)))
+    for band, (less, less_us, more, more_us) in sorted(fit_spreads(rows).items()):
         count, traces = (
             rows.filter(pl.col("band") == band).select(pl.len(), pl.col("trace").n_unique()).row(0)
         )
-        print(f'"{band}" = [{less:.2f}, {more:.2f}]  # {count} signatures of {traces} traces')
+        what = f"{count} signatures of {traces} traces"
+        print(f'"{band}" = [{less:.2f}, {more:.2f}] and [{less_us:g}, {more_us:g}] us  # {what}')
     left_out = pl.concat(
         with_spreads(one, fit_spreads(rows.filter(pl.col("trace") != trace)))
         for (trace,), one in rows.group_by("trace", maintain_order=True)

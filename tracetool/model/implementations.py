@@ -27,7 +27,7 @@ from tracetool.hardware.load import load_gpu
 from tracetool.hardware.priors import prior_number
 from tracetool.model.other_versions import may_run_others, others_of_library, use
 from tracetool.model.time_calibration import TimeCalibration, spread_key
-from tracetool.model.traced import beside_band, in_trace, trace_band, traced
+from tracetool.model.traced import beside_band, in_trace, start_band, trace_band, traced
 
 #: Steps that halve the bracket of a mixture's quantile. [1] By definition: 2^-16 of its width is left.
 _HALVINGS = 16
@@ -101,7 +101,10 @@ def _calibrated(
 ) -> Priced:
     pieces = law.pieces(rows, gpu, calibration.coefficients.get(law.name, {}))
     pieces = in_trace(pieces, rows, law, gpu)
-    low, high = beside_band(*_band(law, rows, calibration), rows, law, pieces, gpu)
+    low, high = _band(law, rows, calibration)
+    if law.name not in calibration.from_traces:
+        low, high = start_band(low, high, rows, law, pieces, gpu)
+    low, high = beside_band(low, high, rows, law, pieces, gpu)
     return Priced(places, pieces, low, high, calibration.law_basis.get(law.name, calibration.basis))
 
 
@@ -115,7 +118,8 @@ def _band(law: Law, rows: OperatorColumns, calibration: TimeCalibration) -> tupl
     low, high = bands[law.kind(rows)].T
     if law.name in calibration.from_traces:
         return low, high
-    return trace_band(low, high, rows, law, calibrated=calibrated)
+    carried = calibration.law_basis.get(law.name, calibration.basis) != "calibrated"
+    return trace_band(low, high, rows, law, calibrated=calibrated, carried=carried)
 
 
 def split_by_implementation(rows: OperatorColumns) -> list[tuple[str, str, Ints]]:

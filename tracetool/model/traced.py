@@ -31,6 +31,13 @@ COLD_US: Final = {vendor: prior_table(f"traced.cold_{vendor}") for vendor in ("n
 START_US: Final = prior_table("traced.start")
 #: What a trace adds to either side of a law's band, ln of a factor. Of a kind of a law's rows, or of the law.
 TRACE_SPREAD: Final = prior_bands("traced.spread")
+#: What it adds to either side in time: start, end and caches err by microseconds whatever the size. [us]
+START_SPREAD_US: Final = prior_bands("traced.spread_start")
+#: Share left, for kernels of a trace, of the band of coefficients carried over from other GPUs: their names
+#: tell tiles and instructions, which tables do not. [1]
+BAND_SHARE: Final = prior_table("traced.band_share")
+#: Of the way from the boost clock to the base clock, in ln of time, what 95 % of kernels stay under. [1]
+SLOW_CLOCK: Final = prior_number("traced.slow_clock")
 #: What a kernel waits for a busy link of its GPU, by vendor and the column that states the share of its time.
 #: Copies beside kernels of AMD's GPUs, which engines of their own make, slow none of them measurably. [us]
 BESIDE_US: Final = {
@@ -60,21 +67,51 @@ def law_in_trace(law: Law) -> Law:
 
 
 def trace_band(
-    low: Floats, high: Floats, rows: OperatorColumns, law: Law, *, calibrated: bool = True
+    low: Floats,
+    high: Floats,
+    rows: OperatorColumns,
+    law: Law,
+    *,
+    calibrated: bool = True,
+    carried: bool = False,
 ) -> tuple[Floats, Floats]:
     """Return bands of ln(measured / predicted) widened for kernels of a trace. Shape (n,).
 
     What traces showed of a law that no calibration has a band for takes the place of its prior one.
+    Of the band of coefficients ``carried`` over from other GPUs :data:`BAND_SHARE` is left.
     """
     here = traced(rows)
     if not here.any():
         return low, high
     every = TRACE_SPREAD.get(law.name, TRACE_SPREAD.get(law.parent, TRACE_SPREAD["otherwise"]))
+    share = np.where(here & carried, BAND_SHARE.get(law.name, 1.0), 1.0)
+    low, high = low * share, high * share
     if not calibrated and law.name in TRACE_SPREAD:
         low, high = np.where(here, 0.0, low), np.where(here, 0.0, high)
     kinds = [TRACE_SPREAD.get(spread_key(law.name, kind), every) for kind in law.kinds] or [every]
     less, more = np.array(kinds)[law.kind(rows)].T
     return np.where(here, -np.hypot(low, less), low), np.where(here, np.hypot(high, more), high)
+
+
+def start_band(
+    low: Floats, high: Floats, rows: OperatorColumns, law: Law, pieces: Pieces, gpu: Gpu
+) -> tuple[Floats, Floats]:
+    """Return bands of ln(measured / predicted) widened by what kernels of a trace err by in time. (n,)"""
+    here = traced(rows)
+    if not here.any():
+        return low, high
+    every = START_SPREAD_US.get(law.name, (0.0, 0.0))
+    by_kind = [START_SPREAD_US.get(spread_key(law.name, kind), every) for kind in law.kinds] or [every]
+    less_us, more_us = np.where(here[:, None], np.array(by_kind)[law.kind(rows)], 0.0).T
+    duration_us = _boost_duration_s(pieces, gpu) * 1e6
+    less, more = np.log1p(less_us / duration_us), np.log1p(more_us / duration_us)
+    return -np.hypot(low, less), np.hypot(high, more)
+
+
+def _boost_duration_s(pieces: Pieces, gpu: Gpu) -> Floats:
+    """Return the duration of each row at the boost clock. Shape (n,). [s]"""
+    boost = np.full((len(pieces.fixed_s), 1), gpu.clock_boost_mhz * 1e6)
+    return np.maximum(duration_s(pieces, boost)[:, 0], 1e-12)
 
 
 def beside_us(rows: OperatorColumns, law: Law, gpu: Gpu) -> Floats:
@@ -92,8 +129,7 @@ def beside_band(
     waits_s = beside_us(rows, law, gpu) * 1e-6
     if not waits_s.any():
         return low, high
-    boost = np.full((len(rows), 1), gpu.clock_boost_mhz * 1e6)
-    duration = np.maximum(duration_s(pieces, boost)[:, 0], 1e-12)
+    duration = _boost_duration_s(pieces, gpu)
     # no kernel is faster for the traffic: at best it waited for none of it
     least = np.maximum(1.0 - min(BESIDE_ERROR, 1.0) * waits_s / duration, 1e-3)
     return -np.hypot(low, np.log(least)), np.hypot(high, np.log1p(BESIDE_ERROR * waits_s / duration))
@@ -117,7 +153,7 @@ def as_recorded(timing: Timing, rows: OperatorColumns, slowest: Timing) -> Timin
 
     A profiler that counts whole microseconds errs by :math:`\sigma` (``duration_sd_us``). A kernel of a trace
     that states no clock may have run as slow as at the base clock: it then took T(f_base) where T(f_boost) is
-    predicted, by as much as its time is the core's.
+    predicted, by as much as its time is the core's. Few run that slow: the bound takes :data:`SLOW_CLOCK`.
 
     Parameters
     ----------
@@ -130,6 +166,6 @@ def as_recorded(timing: Timing, rows: OperatorColumns, slowest: Timing) -> Timin
     """
     predicted_s = np.maximum(timing.duration_s.max(axis=1), 1e-12)
     counted = np.log1p(Z90 * rows.number("duration_sd_us", 0.0) * 1e-6 / predicted_s)
-    slower = np.log(np.maximum(slowest.duration_s[:, 0] / predicted_s, 1.0))
+    slower = SLOW_CLOCK * np.log(np.maximum(slowest.duration_s[:, 0] / predicted_s, 1.0))
     high = np.sqrt(np.log(timing.high) ** 2 + counted**2 + slower**2)
     return replace(timing, low=np.exp(-np.hypot(np.log(timing.low), counted)), high=np.exp(high))
