@@ -142,6 +142,7 @@ class Device:
     arrivals: Floats
     output: Floats
     gpus: Floats
+    sort_w: Floats  # above idle, of the softmax of the numbers that are sorted
     single: Floats  # 1 where a B200 serves by itself
     cap_w: Floats
 
@@ -178,13 +179,16 @@ def measure_devices(runs: pl.DataFrame) -> tuple[Device, pl.DataFrame]:
     values = []
     for plan, (decode, mixed) in captured:
         traffic = plan.traffic
+        decode_s, decode_j, sort_w = kernels_of(plan, decode)
+        mixed_s, mixed_j, _ = kernels_of(plan, mixed)
         share = traffic.prompt_tokens / traffic.mixed_tokens
         values.append(
             {
-                "decode_s": decode.kernel_s,
-                "mixed_s": mixed.kernel_s,
-                "decode_j": float(decode.row_j.sum()) - decode.idle_w * decode.kernel_s,
-                "mixed_j": float(mixed.row_j.sum()) - mixed.idle_w * mixed.kernel_s,
+                "decode_s": decode_s,
+                "mixed_s": mixed_s,
+                "decode_j": decode_j,
+                "mixed_j": mixed_j,
+                "sort_w": sort_w,
                 "idle_w": decode.idle_w,
                 "share": share,
                 "median": median_tokens(traffic) / traffic.mixed_tokens,
@@ -200,15 +204,33 @@ def measure_devices(runs: pl.DataFrame) -> tuple[Device, pl.DataFrame]:
     return device, runs.filter(pl.Series(good))
 
 
-#: Time of a step while no kernel runs, from coefficients. [s]
+def kernels_of(plan: LanguagePlan, step: Step) -> tuple[float, float, float]:
+    """Return time and energy above idle of the kernels laws price, and the softmax's power above idle."""
+    modules = [str(row["module"]) for row in step.priced.rows]
+    priced = np.array([not module.endswith("sampler.sort") for module in modules])
+    softmax = modules.index("sampler.softmax")
+    above = (step.row_j - step.idle_w * step.row_s) / plan.engine.power
+    return (
+        float(step.row_s[priced].sum()),
+        float(above[priced].sum()),
+        float(above[softmax] / step.row_s[softmax]),
+    )
+
+
+#: Time of a step beside the kernels laws price, from coefficients. [s]
 Engine = Callable[[Floats, Device], Floats]
 
 
-def engine_s(x: Floats, d: Device) -> Floats:
-    """Return the engine's own time of each step. [s]"""
+def sort_s(x: Floats, d: Device) -> Floats:
+    """Return the time of sorts of each step. [s]"""
     alone, more = np.minimum(d.requests, 128.0), np.maximum(d.requests - 128.0, 0.0)
+    return np.asarray(1e-3 * (x[1] * alone + x[2] * more))
+
+
+def engine_s(x: Floats, d: Device) -> Floats:
+    """Return sorts and the engine's own time of each step. [s]"""
     held = 1.0 / (1.0 + (4000.0 / d.output) ** 4)
-    return np.asarray(1e-3 * (x[0] + x[1] * alone + x[2] * more + x[3] * held * (d.single > 0)))
+    return np.asarray(1e-3 * (x[0] + x[3] * held * (d.single > 0)) + sort_s(x, d))
 
 
 def itl_s(x: Floats, d: Device) -> Floats:
@@ -221,10 +243,10 @@ def mean_s(x: Floats, d: Device) -> Floats:
     return np.asarray(d.decode_s + (d.mixed_s - d.decode_s) * d.share + engine_s(x, d))
 
 
-def power_w(x: Floats, factor: Floats | float, d: Device) -> Floats:
-    """Return the power of all GPUs. [W]"""
-    above = d.decode_j + (d.mixed_j - d.decode_j) * d.share
-    return np.asarray(d.gpus * np.minimum(d.idle_w + factor * above / mean_s(x, d), 0.985 * d.cap_w))
+def power_w(x: Floats, factors: tuple[float, float], d: Device) -> Floats:
+    """Return the power of all GPUs: ``factors`` are those of power above idle, and of sorts beside. [W]"""
+    above = d.decode_j + (d.mixed_j - d.decode_j) * d.share + factors[1] * d.sort_w * sort_s(x, d)
+    return np.asarray(d.gpus * np.minimum(d.idle_w + factors[0] * above / mean_s(x, d), 0.985 * d.cap_w))
 
 
 def fit_engine(d: Device, measured: Floats, weight: Floats) -> Floats:
@@ -242,11 +264,14 @@ def fit_engine(d: Device, measured: Floats, weight: Floats) -> Floats:
     return np.abs(best.x)
 
 
-def fit_power(x: Floats, d: Device, measured: Floats, weight: Floats) -> float:
-    """Return the factor on power above idle of least weighted absolute logarithmic error."""
-    factors = np.linspace(0.4, 1.6, 241)
-    losses = [np.sum(weight * np.abs(np.log(power_w(x, f, d) / measured))) for f in factors]
-    return float(factors[int(np.argmin(losses))])
+def fit_power(x: Floats, d: Device, measured: Floats, weight: Floats) -> tuple[float, float]:
+    """Return the factors on power of least weighted absolute logarithmic error.
+
+    Sorts draw at most what the softmax of the same numbers draws.
+    """
+    pairs = [(float(f), float(s)) for f in np.linspace(0.5, 1.5, 101) for s in np.linspace(0.0, 1.0, 11)]
+    losses = [np.sum(weight * np.abs(np.log(power_w(x, pair, d) / measured))) for pair in pairs]
+    return pairs[int(np.argmin(losses))]
 
 
 def print_fit(runs: pl.DataFrame) -> None:
@@ -266,7 +291,7 @@ def print_fit(runs: pl.DataFrame) -> None:
         f = fit_power(x, d, watts, weight)
         print(
             f"{gpu}: step {x[0]:.2f} ms, request {1e3 * x[1]:.0f} us, further {1e3 * x[2]:.0f} us, "
-            f"long {x[3]:.1f} ms, power {f:.3f}"
+            f"long {x[3]:.1f} ms, power {f[0]:.2f}, sorts {f[1]:.1f}"
         )
         held = {"itl": np.zeros(len(at)), "power": np.zeros(len(at)), "energy": np.zeros(len(at))}
         for family in here["family"].unique(maintain_order=True).to_list():

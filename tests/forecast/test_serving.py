@@ -5,8 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tracetool.forecast.engine import engine_of
+from tests.forecast.test_forecast import CONFIG
+from tracetool.forecast.engine import SAMPLING, engine_of
+from tracetool.forecast.pricing import PassRows, price
 from tracetool.forecast.serving import Traffic, chunks, decode_pass, median_tokens, mixed_pass
+from tracetool.forecast.tables import forecast_one
+from tracetool.hardware.load import load_gpu
 
 
 @pytest.mark.parametrize(("running", "output"), [(64, 400), (512, 400), (2000, 300), (500, 8000)])
@@ -52,4 +56,28 @@ def test_memory_limits_the_context() -> None:
 def test_every_stack_has_the_host_time_of_an_engine(stack: str) -> None:
     engine = engine_of(stack, "h100-sxm")
     assert 0 < engine.step_s < 0.01
-    assert engine.host(64, 200).before_s > engine.step_s
+    assert engine.host(200).before_s >= engine.step_s
+    assert engine.sort_s(128) < engine.sort_s(129) < 129 * engine.request_s
+
+
+def test_sorts_of_sampling_are_kernels_that_draw_power() -> None:
+    case = {"gpu": "h100-sxm", "mode": "decode", "isl": 400, "osl": 400, "bs": 96}
+    pieces = {name: forecast_one({"model": CONFIG, "sampling": name, **case}).pieces for name in SAMPLING}
+    idle, sorts = (
+        next(p for p in pieces["sampled"] if p.name == name) for name in ("(idle)", "sampler.sort")
+    )
+    assert sorts.time_s == pytest.approx(engine_of("vllm", "h100-sxm").sort_s(96))
+    assert sorts.energy_j / sorts.time_s > 1.5 * idle.energy_j / idle.time_s
+    assert not any(p.name == "sampler.sort" for p in pieces["greedy"])
+
+
+@pytest.mark.parametrize("tokens", [16.0, 64.0, 256.0])
+def test_experts_of_half_the_weights_take_less_time(tokens: float) -> None:
+    """At about a token an expert weights alone are read, and those in 8 bits are half of those in 16."""
+    engine, gpu = engine_of("vllm", "h100-sxm"), load_gpu("h100-sxm")
+    experts = {"op": "moe", "module": "experts", "count": 1.0, "tokens": tokens, "hidden": 5120.0,
+               "intermediate": 8192.0, "top_k": 1.0, "experts": 128.0, "tp": 1.0, "ep": 8.0}  # fmt: skip
+    rows = [engine.placed({**experts, "dtype": dtype}) for dtype in ("bf16", "fp8")]
+    priced = price([PassRows(rows, gpu, "vllm", gpu.clock_boost_mhz)])[0]
+    assert priced.duration_s[1, 0] < priced.duration_s[0, 0]
+    assert [engine.stands_in(row) for row in rows] == [False, True]

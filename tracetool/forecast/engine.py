@@ -14,6 +14,7 @@ from tracetool.families import names
 from tracetool.families.implementations import library_of
 from tracetool.forecast.pricing import Row
 from tracetool.forecast.steps import HostTime
+from tracetool.hardware.load import load_gpu
 
 #: Requests a sampler sorts one by one; more are sorted together. [1] PyTorch's sort (Sort.cu) takes one
 #: radix sort a row below 128 rows.
@@ -41,12 +42,34 @@ class Engine:
     source: str
     experts_few: float = 1.0
     experts_many: float = 1.0
-    kernels: Mapping[str, str] = field(default_factory=dict)
+    sort_power: float = 0.0  # power of sorts above idle over that of the softmax of the same numbers
+    kernels: Mapping[str, str | Mapping[str, Any]] = field(default_factory=dict)
 
     def placed(self, row: Row) -> Row:
-        """Return a row with the implementation this engine runs it in, where the row leaves it open."""
+        """Return a row with the implementation this engine runs it in, where the row leaves it open.
+
+        An entry that names a format too prices the row as that format: its kernels were measured, or the
+        engine converts its inputs.
+        """
         named = self.kernels.get(f"{row['op']}.{row.get('dtype', '')}")
-        return row if named is None or row.get("implementation") else {**row, "implementation": named}
+        if named is None or row.get("implementation"):
+            return row
+        if isinstance(named, str):
+            return {**row, "implementation": named}
+        return {**row, "implementation": named["implementation"], "dtype": named["dtype"]}
+
+    def stands_in(self, row: Row) -> bool:
+        """Return whether a row :meth:`placed` is priced as kernels that stand for others nobody measured."""
+        entries = [k for k in self.kernels.values() if not isinstance(k, str) and k.get("stands_in")]
+        return any(
+            (row.get("implementation"), row.get("dtype")) == (k["implementation"], k["dtype"])
+            for k in entries
+        )
+
+    def sort_s(self, requests: float) -> float:
+        """Return the time to sort the vocabulary of each running request, which top-p sampling needs. [s]"""
+        alone, more = min(requests, _SORTED_ALONE), max(requests - _SORTED_ALONE, 0.0)
+        return alone * self.request_s + more * self.further_s
 
     def slowed(self, row: Row) -> float:
         """Return the time of a row over that of its law's kernels: experts of a share no library tuned.
@@ -60,13 +83,11 @@ class Engine:
         local = float(row["experts"]) / float(row["ep"])
         return self.experts_few if float(row["tokens"]) <= local else self.experts_many
 
-    def host(self, requests: float, held: float, *, sampled: bool = True) -> HostTime:
-        """Return the engine's own time of a step.
+    def host(self, held: float, *, sampled: bool = True) -> HostTime:
+        """Return the engine's own time of a step, while no kernel runs.
 
         Parameters
         ----------
-        requests : float
-            Running requests.
         held : float
             Output tokens each running request has put out, on average.
         sampled : bool
@@ -74,8 +95,6 @@ class Engine:
         """
         before = self.step_s
         if sampled:
-            alone, more = min(requests, _SORTED_ALONE), max(requests - _SORTED_ALONE, 0.0)
-            before += alone * self.request_s + more * self.further_s
             before += self.long_s / (1.0 + (_LONG / max(held, 1.0)) ** _STEEP)
         return HostTime(before_s=before, less_s=self.less_s, more_s=self.more_s)
 
@@ -152,8 +171,16 @@ def engine_of(stack: str, gpu: str, gpus: int = 1) -> Engine:
         source=str(machine.get("source", entry["source"])),
         experts_few=value["experts_few"],
         experts_many=value["experts_many"],
-        kernels=entry.get("kernels", {}),
+        sort_power=value["sort_power"],
+        kernels=_kernels_of(entry.get("kernels", {}), gpu),
     )
+
+
+def _kernels_of(kernels: Mapping[str, Any], gpu: str) -> dict[str, str | Mapping[str, Any]]:
+    """Return implementations by operator and format: the usual ones, and those of the GPU's architecture."""
+    usual = {name: value for name, value in kernels.items() if "." in name}
+    own: Mapping[str, str | Mapping[str, Any]] = kernels.get(load_gpu(gpu).architecture, {})
+    return {**usual, **own}
 
 
 @cache

@@ -29,6 +29,7 @@ from tracetool.forecast.model import Model, Prompt
 from tracetool.forecast.passes import Forward
 from tracetool.forecast.pricing import PassRows, PricedPass, Row
 from tracetool.forecast.serving import Traffic, chunks, decode_pass, median_tokens, mixed_pass
+from tracetool.forecast.sorts import with_sorts
 from tracetool.forecast.steps import HostTime, Step
 from tracetool.forecast.training_passes import EAGER
 from tracetool.hardware.gpu import Gpu
@@ -123,7 +124,12 @@ class LanguagePlan:
     def adjusted(self, priced: PricedPass) -> PricedPass:
         """Return a priced pass as it runs in the engine: power in a run, experts no library tuned."""
         slower = np.array([self.engine.slowed(row) for row in priced.rows])[:, None]
-        return priced.scaled(slower, self.engine.power)
+        basis = [
+            f"nearest measured: {basis}" if self.engine.stands_in(row) else basis
+            for row, basis in zip(priced.rows, priced.basis.tolist(), strict=True)
+        ]
+        scaled = replace(priced.scaled(slower, self.engine.power), basis=np.array(basis, object))
+        return with_sorts(scaled, self.model, self.engine)
 
     @property
     def _replicas(self) -> int:
@@ -272,8 +278,7 @@ def _prompt(case: Case, traffic: Traffic) -> Prompt:
 
 def _host(engine: Engine, traffic: Traffic, forward: Forward, *, sampled: bool) -> HostTime:
     held = traffic.output / 2.0 if forward.decode_requests else 0.0
-    rows = max(forward.decode_requests, forward.prefill_requests)
-    return engine.host(rows, held, sampled=sampled)
+    return engine.host(held, sampled=sampled)
 
 
 def _memory(
