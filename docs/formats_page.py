@@ -33,7 +33,14 @@ TAIL = """
   runs kernels one after another: gaps and overlaps in it are the profiler's.
 - **`.pftrace` files** are read without further packages. The extra `perfetto` only installs Perfetto's own trace
   processor, for queries of yours; it downloads its engine at first use.
-- **Several ranks**: give all their files at once; each keeps its GPU, GPUs with the same unique id are one.
+- **Several ranks**: give all their files at once; each keeps its GPU, GPUs with the same unique id are one. The ranks of a
+  collective end it within microseconds of each other: traces are moved (and, where clocks drift, stretched) onto the first one's
+  clock by the collectives they share, and the logs of their GPUs with them. `run.json` (`clock.alignment[].collectives`) and a
+  note say how far clocks were apart, how closely ends agree now and from how many collectives that is known. Logs of several
+  hosts whose GPUs have the same index are taken in the order of the ranks; a `uuid` column in the log leaves nothing to take.
+- **Power of other things than the GPU** keeps its scope (column `scope` of `telemetry.parquet`): `gpu`, `gpu_memory`, `module`
+  (GPU and CPU, as GH200 has it), `socket` (a CPU package), `node`. Only `gpu` enters energy of kernels and runs; a note of
+  `ingest` names the others. AMD's `socket_power` is that of the GPU's package, and its scope is `gpu`.
 - **Logs without times** (`dcgmi dmon`, `rocm-smi`): stamp the lines, `| ts '%.s'`, or print `date +%s.%N` between tables.
 
 ## Clocks

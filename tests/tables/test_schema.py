@@ -38,6 +38,7 @@ FILE_SHAPE = {
                     "unit": {"type": "string", "minLength": 1},
                     "nullable": {"type": "boolean"},
                     "comment": {"type": "string", "pattern": r"\.$"},
+                    "default": {"type": "string"},
                     "formerly": {"type": "string", "pattern": "^[a-z][a-z0-9_]*$"},
                 },
             },

@@ -14,6 +14,7 @@ from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
 from tracetool.measure.sensors import field_kind
 from tracetool.sources.telemetry.logs import read_telemetry
+from tracetool.tables.scopes import gpu_readings
 
 _NS = 1e-9
 #: Order in which fields are used: the shortest window sees most.
@@ -33,7 +34,9 @@ class PowerLog:
 
 def telemetry_devices(telemetry: pl.DataFrame) -> list[int]:
     """Return the devices that have power readings or a counter, in order."""
-    with_power = telemetry.filter(pl.col("power_w").is_not_null() | pl.col("energy_j").is_not_null())
+    with_power = gpu_readings(telemetry).filter(
+        pl.col("power_w").is_not_null() | pl.col("energy_j").is_not_null()
+    )
     return sorted(with_power["device"].unique().to_list())
 
 
@@ -49,7 +52,7 @@ def power_logs(telemetry: pl.DataFrame, device: int, origin_ns: int) -> list[Pow
     origin_ns : int
         Time that becomes 0, near the log, so that float64 seconds keep nanoseconds. [ns]
     """
-    device_rows = telemetry.filter(pl.col("device") == device)
+    device_rows = gpu_readings(telemetry).filter(pl.col("device") == device)
     counted = device_rows.filter(pl.col("energy_j").is_not_null()).unique("time_ns").sort("time_ns")
     counter_time = (counted["time_ns"].to_numpy() - origin_ns) * _NS
     counter = counted["energy_j"].to_numpy()
@@ -70,8 +73,9 @@ def power_logs(telemetry: pl.DataFrame, device: int, origin_ns: int) -> list[Pow
 
 
 def read_power_logs(power: Sequence[Path], tz: str | None) -> pl.DataFrame:
-    """Return the readings of power logs, by device and time."""
-    return pl.concat([read_telemetry(p, tz) for p in power]).sort("device", "time_ns", maintain_order=True)
+    """Return the readings of GPUs in power logs, by device and time."""
+    readings = pl.concat([gpu_readings(read_telemetry(p, tz)) for p in power])
+    return readings.sort("device", "time_ns", maintain_order=True)
 
 
 def logs_beside_activity(

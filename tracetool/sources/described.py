@@ -15,6 +15,7 @@ from tracetool.hardware.names import match_gpu
 from tracetool.sources.clocks import Source
 from tracetool.sources.columns import rejected_count
 from tracetool.tables.run import file_sha256
+from tracetool.tables.scopes import other_scopes_notes
 
 _ENDINGS = re.compile(
     r"(?:\.nsys-rep|\.qdrep|\.sqlite|\.pt\.trace\.json|\.trace\.json|\.json|\.csv|\.db|\.rpd|\.pftrace|\.parquet)?(?:\.gz)?$"
@@ -99,6 +100,7 @@ def ingest_warnings(
         for entry in clock["alignment"]
         if entry.get("ambiguous")
     ]
+    said += other_scopes_notes(tables.get("telemetry", pl.DataFrame()))
     unknown = tables["devices"].filter(pl.col("gpu").is_null())["name"].to_list()
     said += [
         f"GPU {name or 'without a name'} is not known: predictions need --gpu"

@@ -18,6 +18,7 @@ from tracetool.core.version import __version__
 from tracetool.tables.memory import check_parquet
 from tracetool.tables.run_folder import RUN_FILE, replaced_run, wait_for_run
 from tracetool.tables.schema import load_schema
+from tracetool.tables.scopes import gpu_readings
 from tracetool.tables.table_list import (
     KEYS,
     Stamp,
@@ -129,8 +130,8 @@ class Run:
 
     @cached_property
     def telemetry(self) -> pl.DataFrame:
-        """Return the readings, sorted by device and time."""
-        return self.table("telemetry")
+        """Return the readings of GPUs, sorted by device and time; the table also holds other scopes."""
+        return gpu_readings(self.table("telemetry"))
 
     @cached_property
     def devices(self) -> pl.DataFrame:

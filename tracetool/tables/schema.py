@@ -35,6 +35,7 @@ class Column:
     nullable: bool
     comment: str
     formerly: str = ""  # its name in earlier versions of the schema
+    default: str | None = None  # value of a text where it is null, or absent from an earlier version
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,8 @@ class TableSchema:
         return {c.formerly: c.name for c in self.columns if c.formerly in names and c.name not in names}
 
     def conform(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Return ``frame`` with exactly these columns and types; absent nullable ones become null.
+        """Return ``frame`` with exactly these columns and types; absent nullable ones become null,
+        nulls of a column with a default become that.
 
         A column under the name an earlier version of the schema gave it is taken as the column of today.
 
@@ -89,6 +91,10 @@ class TableSchema:
             read = from_text(c.name, frame) if c.type.startswith("list") else None
             if read is not None:
                 expressions.append(read)
+            elif c.default is not None:
+                given = pl.col(c.name) if c.name in frame.columns else pl.lit(None)
+                expressions.append(given.cast(_TYPES[c.type]).fill_null(c.default).alias(c.name))
+                continue
             elif c.name in frame.columns:
                 expressions.append(pl.col(c.name).cast(_TYPES[c.type]))
             elif c.nullable:

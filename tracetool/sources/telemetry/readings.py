@@ -11,6 +11,7 @@ import polars as pl
 from tracetool.core.figures import counted
 from tracetool.sources.columns import KEPT_ROWS, TIME_LIMIT_NS, rejected_rows
 from tracetool.sources.format import Trace
+from tracetool.tables.scopes import scope_of_field
 
 #: What a sensor of a GPU can read. No GPU draws more, no counter has run for longer, no clock is faster.
 RANGES = {
@@ -146,6 +147,8 @@ POWER_FIELDS: Final[dict[str, str | None]] = {
     "module.power.draw.average": "average",
     "module.power.draw.instant": "instant",
     "module.power.draw": None,
+    "gpu_memory.power.draw.average": "average",
+    "gpu_memory.power.draw.instant": "instant",
 }
 
 
@@ -166,21 +169,25 @@ def power_rows(
     Notes
     -----
     Rows without any power (clock logs, energy counters) stay, once each. Rows that hold nothing at
-    all are left out.
+    all are left out. Power of another scope than the GPU's (a field such as ``module.power.draw``) is in
+    rows of its own with its ``scope``; clocks, temperatures and counters stay in the GPU's rows.
     """
     meaning = POWER_FIELDS if kinds is None else kinds
     rest = [c for c in frame.columns if c not in powers]
+    scopes = {column: scope_of_field(field) for column, field in powers.items()}
     parts = [
         frame.select(
-            *rest,
+            *(rest if scopes[column] == "gpu" else ("time_ns", "device")),
             power_w=pl.col(column),
             power_kind=pl.lit(meaning.get(field), dtype=pl.String),
             field=pl.lit(field),
+            scope=pl.lit(scopes[column]),
         ).filter(pl.col("power_w").is_not_null())
         for column, field in powers.items()
     ]
-    if powers:
-        dark = frame.filter(pl.all_horizontal(pl.col(c).is_null() for c in powers)).select(rest)
+    of_gpu = [c for c in powers if scopes[c] == "gpu"]
+    if of_gpu:
+        dark = frame.filter(pl.all_horizontal(pl.col(c).is_null() for c in of_gpu)).select(rest)
     else:
         dark = frame.select(rest)
     values = [c for c in rest if c not in ("time_ns", "device")]

@@ -25,6 +25,11 @@ _POWERS = {
         "module_power_readings/instant_power_draw",
         "module_power_readings/power_draw",
     ),
+    "gpu_memory.power.draw.average": ("gpu_memory_power_readings/average_power_draw",),
+    "gpu_memory.power.draw.instant": (
+        "gpu_memory_power_readings/instant_power_draw",
+        "gpu_memory_power_readings/power_draw",
+    ),
 }
 _VALUES = {
     "clock_mhz": ("clocks/sm_clock",), "mem_clock_mhz": ("clocks/mem_clock",),
