@@ -10,7 +10,7 @@ import pytest
 from tracetool.api.ingest import ingest
 from tracetool.measure.attribute import attribute_run
 from tracetool.measure.power_log import power_logs, read_power_logs
-from tracetool.sources.telemetry.logs import read_telemetry
+from tracetool.sources.telemetry.logs import read_log, read_telemetry
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
 from tracetool.tables.scopes import SCOPES, scope_of_field
@@ -73,3 +73,11 @@ def test_a_table_of_an_earlier_version_holds_readings_of_gpus() -> None:
 def test_a_field_states_its_scope() -> None:
     assert {scope_of_field(f"{s}.power.draw.average") for s in SCOPES} == set(SCOPES)
     assert scope_of_field("average_socket_power") == "gpu"  # AMD's word for the GPU's package
+
+
+def test_host_columns_of_a_plain_log_are_named(tmp_path: Path) -> None:
+    log = tmp_path / "host.csv"
+    log.write_text("timestamp,gpu_power_w,cpu_power,ram_power,note\n1767589200,100,60,5,x\n", "utf-8")
+    trace = read_log(log)
+    assert trace.telemetry["power_w"].to_list() == [100.0]
+    assert trace.warnings == ["cpu_power, ram_power: not power of a GPU, not read"]

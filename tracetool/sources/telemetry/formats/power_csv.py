@@ -28,6 +28,11 @@ _ENERGY = re.compile(
     r"(?P<unit>[_ ]?\(?\[?(?:[mu]?j)\]?\)?)?",
     re.IGNORECASE,
 )
+#: Power of the host, as CodeCarbon, RAPL readers and node meters name it.
+_HOST = re.compile(
+    r"(?=.*(?:power|energy|watt)).*(?:cpu|ram|socket|package|pkg|rapl|node|system|server|module).*",
+    re.IGNORECASE,
+)
 _SCALE = {"mw": 1e-3, "w": 1.0, "mj": 1e-3, "uj": 1e-6, "j": 1.0, "": 1.0}
 _GPU = re.compile(r"\d+")
 _MULTIPLY = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
@@ -81,6 +86,9 @@ def read(path: Path, options: ReadOptions) -> Trace:
     frame = frame.with_columns(stamps.alias("time_ns"))
     bad = frame.filter(pl.col("time_ns").is_null())
     trace = Trace("power log", clock)
+    read_names = (time, *powers, *energies)
+    if host := [n for n in header_names(first) if n not in read_names and _HOST.fullmatch(n)]:
+        trace.warnings.append(f"{', '.join(host)}: not power of a GPU, not read")
     if bad.height:
         trace.rejected.append(rejected_rows(path.name, bad["line"], "no time", bad[time].fill_null("")))
     good = frame.filter(pl.col("time_ns").is_not_null())
