@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from tracetool.api.summary import Summary, summary
     from tracetool.api.sweep import Sweep, sweep
     from tracetool.core.errors import BadInput, CheckFailed, MissingPart, TracetoolError
+    from tracetool.tables.tariff import Tariff
 else:
     # `tracetool.record` is a package and `tt.record` a function. A package is bound as an attribute when it
     # is first imported: imported here and let go of, it never takes the place of the function.
@@ -78,6 +79,7 @@ _HOMES = {
     "api.summary": ("Summary", "summary"),
     "api.sweep": ("Sweep", "sweep"),
     "core.errors": ("BadInput", "CheckFailed", "MissingPart", "TracetoolError"),
+    "tables.tariff": ("Tariff",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

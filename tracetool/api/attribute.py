@@ -17,6 +17,7 @@ from tracetool.measure.attribute import ExpectedPower, attribute_activity, attri
 from tracetool.tables.run import Run as StoredRun
 from tracetool.tables.run_folder import is_run_path
 from tracetool.tables.schema import load_schema
+from tracetool.tables.tariff import NO_TARIFF, Tariff
 
 if TYPE_CHECKING:
     from tracetool.api.result import Picture
@@ -42,21 +43,24 @@ class Attribution(Charted):
     """
 
     measured: Measured = field(repr=False)
+    tariff: Tariff = NO_TARIFF
 
     @property
     def energy(self) -> pl.DataFrame:
         """One row per GPU and class."""
-        return self.measured.energy
+        return self.tariff.priced(self.measured.energy)
 
     @property
     def windows(self) -> pl.DataFrame | None:
         """One row per window asked for."""
-        return self.measured.windows
+        windows = self.measured.windows
+        return None if windows is None else self.tariff.priced(windows)
 
     @property
     def scopes(self) -> Mapping[str, Mapping[str, Any]]:
         """Kernels, copies, gaps and the whole run."""
-        return self.measured.scopes
+        scopes = self.measured.scopes
+        return dict(zip(scopes, self.tariff.priced_records(list(scopes.values())), strict=True))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -66,10 +70,11 @@ class Attribution(Charted):
     def _document(self) -> dict[str, Any]:
         measured = self.measured
         return {
-            "scopes": measured.scopes,
+            **self.tariff.factors(),
+            "scopes": self.scopes,
             "throttled": {str(device): record for device, record in measured.throttled.items()},
-            "energy": measured.energy.to_dicts(),
-            "windows": None if measured.windows is None else measured.windows.to_dicts(),
+            "energy": self.energy.to_dicts(),
+            "windows": None if self.windows is None else self.windows.to_dicts(),
             "alignment": measured.alignment,
             "sensor": measured.sensor,
             "controls": measured.controls(),
@@ -105,7 +110,7 @@ class Attribution(Charted):
         """Print the notes and the classes that ran, the largest energy first."""
         from tracetool.report.terminal.measured import print_attributed
 
-        print_attributed(self.measured, written)
+        print_attributed(self.measured, written, self.tariff)
 
 
 def _model_power(run: StoredRun, gpu: str | None) -> ExpectedPower:
@@ -124,6 +129,7 @@ def attribute(
     device: int | None = None,
     sensor: PathLike | None = None,
     prior: PathLike | Mapping[int | str, float] | None = None,
+    tariff: Tariff = NO_TARIFF,
 ) -> Attribution:
     r"""Recover what each kernel and window cost from a sampled power log, as ``tracetool attribute``.
 
@@ -146,6 +152,8 @@ def attribute(
     prior : "model", path or mapping, optional
         Tie powers to the model's, to a table of predictions, or to powers by signature or name. [W] By
         default what is measured is independent of the model.
+    tariff : Tariff, optional
+        Adds cost and CO2 to every energy.
 
     Raises
     ------
@@ -174,5 +182,5 @@ def attribute(
     if not Path(source).exists():
         raise BadInput.in_file(source, "no such run or file", "make a run: tracetool ingest TRACE -o RUN")
     if holds_run:
-        return Attribution(attribute_run(source, power=logs, **common))
-    return Attribution(attribute_activity(source, power=logs, device=device, **common))
+        return Attribution(attribute_run(source, power=logs, **common), tariff)
+    return Attribution(attribute_activity(source, power=logs, device=device, **common), tariff)

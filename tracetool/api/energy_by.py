@@ -15,6 +15,7 @@ from tracetool.core.paths import PathLike, paths_of
 from tracetool.replay.energy_by import EnergyBy
 from tracetool.replay.energy_by import energy_by as by_groups
 from tracetool.tables.schema import load_schema
+from tracetool.tables.tariff import NO_TARIFF, Tariff
 
 if TYPE_CHECKING:
     from tracetool.report.view import View
@@ -25,11 +26,12 @@ class GroupedEnergy(Result):
     """Energy of a run by groups: ``groups`` has a row each, ``run`` last; ``notes`` what they rest on."""
 
     source: EnergyBy = field(repr=False)
+    tariff: Tariff = NO_TARIFF
 
     @property
     def groups(self) -> pl.DataFrame:
         """One row per group."""
-        return self.source.frame
+        return self.tariff.priced(self.source.frame)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -38,8 +40,9 @@ class GroupedEnergy(Result):
 
     def _document(self) -> dict[str, Any]:
         source = self.source
-        rows = source.frame.to_dicts()
-        return {"by": list(source.keys), "work": source.work, "groups": rows, "notes": list(self.notes)}
+        rows = self.groups.to_dicts()
+        contents = {"work": source.work, "groups": rows, "notes": list(self.notes)}
+        return {"by": list(source.keys), **self.tariff.factors(), **contents}
 
     def _view(self) -> View:
         from tracetool.report.view import View
@@ -50,7 +53,7 @@ class GroupedEnergy(Result):
         """Print the groups with most energy, the run and the notes."""
         from tracetool.report.terminal.summarized import print_groups
 
-        print_groups(self.source, written)
+        print_groups(self.source, written, self.tariff)
 
 
 def parse_work(text: str | None) -> dict[str, float | None]:
@@ -90,6 +93,7 @@ def energy_by(
     sensor: PathLike | None = None,
     work: Mapping[str, float | None] | None = None,
     depth: int | None = None,
+    tariff: Tariff = NO_TARIFF,
 ) -> GroupedEnergy:
     """Return the energy of a run by what it names, as ``tracetool attribute RUN --by``.
 
@@ -106,6 +110,8 @@ def energy_by(
         the names of its steps state, as vLLM and SGLang write them: by iteration and phase each group's own.
     depth : int, optional
         Levels of nested modules kept apart, all by default.
+    tariff : Tariff, optional
+        Adds cost and CO2 to every energy.
 
     Raises
     ------
@@ -122,6 +128,7 @@ def energy_by(
     from tracetool.api.run import open_run
 
     logs = paths_of(power)
-    return GroupedEnergy(
-        by_groups(open_run(run), by, gpu=gpu, power=logs, tz=tz, sensor_file=sensor, work=work, depth=depth)
+    grouped = by_groups(
+        open_run(run), by, gpu=gpu, power=logs, tz=tz, sensor_file=sensor, work=work, depth=depth
     )
+    return GroupedEnergy(grouped, tariff)

@@ -19,6 +19,7 @@ from tracetool.replay.power_over_time import power_over_time as run_power
 from tracetool.replay.predict import PredictedRun, PredictedTable, parse_factors, rows_by
 from tracetool.replay.predict import predict as predict_source
 from tracetool.tables.schema import load_schema
+from tracetool.tables.tariff import NO_TARIFF, Tariff
 
 if TYPE_CHECKING:
     from tracetool.report.pictures.charts import Chart
@@ -51,6 +52,7 @@ class Prediction(Charted):
     by: str | None = None
     depth: int | None = None
     over_time: PowerOverTime | None = None
+    tariff: Tariff = NO_TARIFF
 
     @property
     def gpu(self) -> str:
@@ -70,13 +72,16 @@ class Prediction(Charted):
     @cached_property
     def totals(self) -> pl.DataFrame:
         """One row per clock."""
-        return pl.DataFrame(self.source.totals, infer_schema_length=None)
+        return pl.DataFrame(self._priced_totals(), infer_schema_length=None)
+
+    def _priced_totals(self) -> list[dict[str, Any]]:
+        return self.tariff.priced_records(self.source.totals)
 
     @cached_property
     def _rows(self) -> pl.DataFrame:
-        return rows_by(self.source, self.by, self.depth)
+        return self.rows(self.by, self.depth)
 
-    def rows(self, by: str, depth: int | None = None) -> pl.DataFrame:
+    def rows(self, by: str | None, depth: int | None = None) -> pl.DataFrame:
         """Return a run's rows by signature, family, range, operator, module, iteration, gpu, gap, power.
 
         Several that name launches are joined (``gpu,module``); ``depth`` keeps so many levels of modules.
@@ -86,14 +91,14 @@ class Prediction(Charted):
         BadInput
             If a table is asked for a breakdown, or one that is not known.
         """
-        return rows_by(self.source, by, depth)
+        return self.tariff.priced(rows_by(self.source, by, depth))
 
     def _document(self) -> dict[str, Any]:
         rows = {"rows": self._rows.to_dicts()} if self.by else {}
-        totals = self.source.totals
+        totals = {**self.tariff.factors(), "totals": self._priced_totals()}
         swing = {"power_over_time": self.over_time.records} if self.over_time else {}
         notes = list(self.notes)
-        return {"gpu": self.gpu, **self.conditions, "totals": totals, **rows, **swing, "notes": notes}
+        return {"gpu": self.gpu, **self.conditions, **totals, **rows, **swing, "notes": notes}
 
     @property
     def power_over_time(self) -> pl.DataFrame | None:
@@ -137,9 +142,11 @@ class Prediction(Charted):
     def show(self, written: Sequence[PathLike] = ()) -> None:
         """Print the totals of every clock and, where asked for, rows."""
         from tracetool.report.terminal.predicted import print_rows, print_totals
+        from tracetool.report.terminal.priced import print_tariff
         from tracetool.report.terminal.swings import print_swings
 
         print_totals(self.source, self.conditions.get("coverage", {}), written)
+        print_tariff(self.tariff, self.totals)
         if self.over_time:
             print_swings(self.over_time.records)
         if self.by:
@@ -166,6 +173,7 @@ def predict(
     by: str | None = None,
     depth: int | None = None,
     power_over_time: bool = False,
+    tariff: Tariff = NO_TARIFF,
 ) -> Prediction:
     """Predict time, utilization, power and energy at each clock, as ``tracetool predict``.
 
@@ -211,6 +219,8 @@ def predict(
         Levels of nested modules kept apart, all by default.
     power_over_time : bool
         Also return a run's power over time: step by step, and its peaks, ramps and spectrum.
+    tariff : Tariff, optional
+        Adds cost and CO2 to every energy.
 
     Raises
     ------
@@ -238,7 +248,7 @@ def predict(
         attention=attention,
         assumed=Assumptions.read(calibration, temperature, ambient, stack, operands),
     )
-    result = Prediction(predicted, by, depth, run_power(predicted) if power_over_time else None)
-    if by or depth:
-        _ = result.frame  # a breakdown that is not known fails here, not when it is first looked at
+    result = Prediction(predicted, by, depth, run_power(predicted) if power_over_time else None, tariff)
+    if by or depth or tariff:
+        _ = result.frame  # an unknown breakdown or a column taken fails here, not when it is first looked at
     return result

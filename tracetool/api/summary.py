@@ -12,6 +12,7 @@ from tracetool.api.result import Charted
 from tracetool.core.paths import PathLike, paths_of
 from tracetool.replay.time_budget import TimeBudget, time_budget
 from tracetool.tables.schema import load_schema
+from tracetool.tables.tariff import NO_TARIFF, Tariff
 
 if TYPE_CHECKING:
     from tracetool.report.pictures.charts import Chart
@@ -38,21 +39,22 @@ class Summary(Charted):
 
     budget: TimeBudget = field(repr=False)
     by_gpu: bool = False
+    tariff: Tariff = NO_TARIFF
 
     @property
     def parts(self) -> pl.DataFrame:
         """Parts of all GPUs together."""
-        return self.budget.together()
+        return self.tariff.priced(self.budget.together())
 
     @property
     def devices(self) -> pl.DataFrame:
         """Parts of each GPU."""
-        return self.budget.frame.filter(pl.col("device").is_not_null())
+        return self.tariff.priced(self.budget.frame).filter(pl.col("device").is_not_null())
 
     @property
     def gpus(self) -> pl.DataFrame:
         """The GPUs against each other."""
-        return self.budget.gpus
+        return self.tariff.priced(self.budget.gpus)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -62,9 +64,10 @@ class Summary(Charted):
     def _document(self) -> dict[str, Any]:
         budget = self.budget
         return {
+            **self.tariff.factors(),
             "span_ms": budget.span_ms,
             "gpus": budget.devices,
-            "gpu_work": budget.gpus.to_dicts(),
+            "gpu_work": self.gpus.to_dicts(),
             "parts": self.parts.drop("device").to_dicts(),
             "devices": self.devices.to_dicts(),
             "throttled": list(budget.throttled),
@@ -76,7 +79,7 @@ class Summary(Charted):
 
         if self.by_gpu:
             return View("GPUs against each other", self.gpus, load_schema("gpu_work"))
-        return View("Time budget", self.budget.frame, load_schema("time_budget"))
+        return View("Time budget", self.tariff.priced(self.budget.frame), load_schema("time_budget"))
 
     def _chart(self) -> Chart:
         from tracetool.report.pictures.time_budget import budget_chart
@@ -87,7 +90,7 @@ class Summary(Charted):
         """Print the parts and what they rest on."""
         from tracetool.report.terminal.summarized import print_budget
 
-        print_budget(self.budget, written)
+        print_budget(self.budget, written, self.tariff)
 
 
 def summary(
@@ -97,6 +100,7 @@ def summary(
     power: PathLike | Sequence[PathLike] = (),
     tz: str | None = None,
     by_gpu: bool = False,
+    tariff: Tariff = NO_TARIFF,
 ) -> Summary:
     """Return what a run's time and energy were spent on, as ``tracetool summary``.
 
@@ -112,6 +116,8 @@ def summary(
         Zone of those logs, e.g. ``+02:00``.
     by_gpu : bool
         Whether its table, as written to files, has a row per GPU instead of one per part.
+    tariff : Tariff, optional
+        Adds cost and CO2 to every energy.
 
     Raises
     ------
@@ -127,4 +133,4 @@ def summary(
     """
     from tracetool.api.run import open_run
 
-    return Summary(time_budget(open_run(run), gpu=gpu, power=paths_of(power), tz=tz), by_gpu)
+    return Summary(time_budget(open_run(run), gpu=gpu, power=paths_of(power), tz=tz), by_gpu, tariff)

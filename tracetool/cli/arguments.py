@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
 from tracetool.core.errors import BadInput
+
+if TYPE_CHECKING:
+    from tracetool.tables.tariff import Tariff
 
 
 def chosen_vendor(text: str | None) -> Literal["nvidia", "amd"] | None:
@@ -52,6 +55,19 @@ def finite(value: float | None) -> float | None:
     return value
 
 
+def tariff_of(price: float | None, gco2_per_kwh: float | None, pue: float | None) -> Tariff:
+    """Return what energy costs, of the three options below.
+
+    Raises
+    ------
+    BadInput
+        If ``--pue`` is given without anything to multiply.
+    """
+    from tracetool.tables.tariff import Tariff
+
+    return Tariff(price, gco2_per_kwh, pue)
+
+
 DEPTH_OPTION = typer.Option(
     None, "--depth", min=1, max=64, help="Levels of nested modules kept apart with --by module."
 )
@@ -60,4 +76,33 @@ BY_OPTION = typer.Option(
     "--by",
     help="Compare these groups too: signature, family, operator, module, range, iteration, gpu or several "
     "(gpu,module); limits name them, *:energy=2% all.",
+)
+#: Largest price or carbon intensity taken, in any currency. [1/kWh]
+_MOST_PER_KWH = 1e9
+PRICE_OPTION = typer.Option(
+    None,
+    "--price",
+    metavar="PER_KWH",
+    min=0.0,
+    max=_MOST_PER_KWH,
+    callback=finite,
+    help="Add cost, at this price per kWh in your own currency.",
+)
+GCO2_OPTION = typer.Option(
+    None,
+    "--gco2-per-kwh",
+    metavar="G",
+    min=0.0,
+    max=_MOST_PER_KWH,
+    callback=finite,
+    help="Add CO2, at so many grams per kWh. [g]",
+)
+PUE_OPTION = typer.Option(
+    None,
+    "--pue",
+    metavar="FACTOR",
+    min=1.0,
+    max=100.0,
+    callback=finite,
+    help="Data center energy per machine energy: multiplies cost and CO2 only, never the energy columns.",
 )

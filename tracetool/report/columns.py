@@ -17,12 +17,13 @@ from tracetool.report.layout import rank_of
 #: Unit suffixes of column names, longest first, and how people write them.
 UNITS: Final = {
     "_bytes": "B", "_mhz": "MHz", "_pct": "%", "_ns": "ns", "_us": "µs", "_ms": "ms", "_mj": "mJ",
-    "_kj": "kJ", "_pj": "pJ", "_s": "s", "_w": "W", "_j": "J", "_c": "°C", "_v": "V",
+    "_kj": "kJ", "_pj": "pJ", "_s": "s", "_w": "W", "_j": "J", "_g": "g", "_c": "°C", "_v": "V",
 }  # fmt: skip
 #: Larger units, tried when every figure of a column is large or small.
 _LADDERS: Final = (
     (("ns", 1e-9), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0)),
     (("pJ", 1e-12), ("µJ", 1e-6), ("mJ", 1e-3), ("J", 1.0), ("kJ", 1e3), ("MJ", 1e6)),
+    (("µg", 1e-6), ("mg", 1e-3), ("g", 1.0), ("kg", 1e3), ("t", 1e6)),
     (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12)),
 )
 #: A figure with its unit, or a range of two, written out already.

@@ -37,6 +37,7 @@ _RANKS: Final = (
     (_OTHER, re.compile(r"\b(base|head|self|prior|predicted|error|saved there|within limit)\b")),
     (1, re.compile(r"\benergy\b")),
     (3, re.compile(r"\b(time|duration|makespan|span)\b|^(kernels|gap) \[?[mµnu]?s\b|^gap\b")),
+    (2, re.compile(r"^(cost|co2)\b")),
     (4, re.compile(r"^(agrees|identified|verdict|slowdown|throttled)$")),
     (5, re.compile(r"\b(power|launches)\b|\bW$")),
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from tracetool.cli.arguments import DEPTH_OPTION
+from tracetool.cli.arguments import DEPTH_OPTION, GCO2_OPTION, PRICE_OPTION, PUE_OPTION, tariff_of
 from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 
 app = typer.Typer()
@@ -62,6 +62,9 @@ def attribute(
         None, "--picture", help="Draw the log against what explains it: .html"
     ),
     bars: Path | None = typer.Option(None, "--bars", help="Draw energy per class with intervals: .html"),
+    price: float | None = PRICE_OPTION,
+    gco2_per_kwh: float | None = GCO2_OPTION,
+    pue: float | None = PUE_OPTION,
     out: Path | None = typer.Option(
         None,
         "--out",
@@ -85,6 +88,7 @@ def attribute(
             "identifying a sensor is a command of its own", "tracetool sensor identify, with the same options"
         )
     check_out(out)
+    tariff = tariff_of(price, gco2_per_kwh, pue)
     if by is not None:
         from tracetool.api.energy_by import energy_by, parse_work
 
@@ -97,12 +101,21 @@ def attribute(
             sensor=sensor,
             work=parse_work(work),
             depth=depth,
+            tariff=tariff,
         )
         save(grouped, out)
         emit(grouped, as_json=as_json, quiet=quiet, written=[out])
         return
     attributed = attribute_source(
-        source, power=power, tz=tz, windows=windows, gpu=gpu, device=device, sensor=sensor, prior=prior
+        source,
+        power=power,
+        tz=tz,
+        windows=windows,
+        gpu=gpu,
+        device=device,
+        sensor=sensor,
+        prior=prior,
+        tariff=tariff,
     )
     save(attributed, out)
     if picture is not None:

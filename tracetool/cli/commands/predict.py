@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from tracetool.cli.arguments import DEPTH_OPTION, finite
+from tracetool.cli.arguments import DEPTH_OPTION, GCO2_OPTION, PRICE_OPTION, PUE_OPTION, finite, tariff_of
 from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 
 app = typer.Typer()
@@ -78,6 +78,9 @@ def predict(
         metavar="FILE",
         help="Write a run's power step by step, and show its peaks, ramps and spectrum (0.1 to 20 Hz).",
     ),
+    price: float | None = PRICE_OPTION,
+    gco2_per_kwh: float | None = GCO2_OPTION,
+    pue: float | None = PUE_OPTION,
     out: Path | None = typer.Option(
         None, "--out", "-o", help="Write every row: .parquet .csv .json .md .html"
     ),
@@ -89,6 +92,7 @@ def predict(
     from tracetool.cli.output import check_out, emit, save
 
     check_out(out)
+    tariff = tariff_of(price, gco2_per_kwh, pue)
     check_out(power_over_time)
     predicted = predict_source(
         source,
@@ -109,6 +113,7 @@ def predict(
         by=by,
         depth=depth,
         power_over_time=power_over_time is not None,
+        tariff=tariff,
     )
     save(predicted, out)
     if power_over_time is not None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from tracetool.cli.arguments import GCO2_OPTION, PRICE_OPTION, PUE_OPTION, tariff_of
 from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 
 app = typer.Typer()
@@ -24,6 +25,9 @@ def summary(
         False, "--by-gpu", help="Write a row per GPU: energy at equal work, waits caused and suffered."
     ),
     picture: Path | None = typer.Option(None, "--picture", help="Draw the budget: .html"),
+    price: float | None = PRICE_OPTION,
+    gco2_per_kwh: float | None = GCO2_OPTION,
+    pue: float | None = PUE_OPTION,
     out: Path | None = typer.Option(None, "--out", "-o", help="Write: .parquet .csv .json .md .html"),
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
@@ -37,7 +41,8 @@ def summary(
     from tracetool.cli.output import check_out, emit, save
 
     check_out(out)
-    summed = summarize(run, gpu=gpu, power=power, tz=tz, by_gpu=by_gpu)
+    tariff = tariff_of(price, gco2_per_kwh, pue)
+    summed = summarize(run, gpu=gpu, power=power, tz=tz, by_gpu=by_gpu, tariff=tariff)
     save(summed, out)
     if picture is not None:
         summed.plot().save(picture)

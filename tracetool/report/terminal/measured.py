@@ -11,6 +11,8 @@ import polars as pl
 from tracetool.measure.measured_scopes import scopes_line
 from tracetool.report.console import show_table
 from tracetool.report.sentences import open_console, say
+from tracetool.report.terminal.priced import beside_energy, print_tariff
+from tracetool.tables.tariff import NO_TARIFF, Tariff
 
 if TYPE_CHECKING:
     from tracetool.measure.identify_sensor import IdentifiedSensor
@@ -67,7 +69,9 @@ _SHOWN = (
 _WAITED = ("wait_energy_j", "wait_energy_low_j", "wait_energy_high_j")
 
 
-def print_attributed(found: Attribution, written: Sequence[str | os.PathLike[str]]) -> None:
+def print_attributed(
+    found: Attribution, written: Sequence[str | os.PathLike[str]], tariff: Tariff = NO_TARIFF
+) -> None:
     """Print the notes, the scopes, the classes that ran and the windows."""
     screen = open_console()
     for note in found.notes:
@@ -77,8 +81,12 @@ def print_attributed(found: Attribution, written: Sequence[str | os.PathLike[str
     ran = found.energy.filter(pl.col("duration_ns") > 0).sort("energy_j", descending=True, nulls_last=True)
     waited = ran["wait_energy_j"].null_count() < ran.height
     shown = (*_SHOWN[:4], *_WAITED, *_SHOWN[4:]) if waited else _SHOWN
-    show_table(ran.select(shown), console=screen)
+    rows, prices = beside_energy(ran.select(shown), tariff)
+    show_table(rows, console=screen, headers=prices)
     if found.windows is not None:
-        show_table(found.windows, title="windows", limit=10, console=screen)
+        windows, prices = beside_energy(found.windows, tariff)
+        show_table(windows, title="windows", headers=prices, limit=10, console=screen)
+    whole_run = [found.scopes["run"]] if "run" in found.scopes else []
+    print_tariff(tariff, pl.DataFrame(tariff.priced_records(whole_run)))
     for path in written:
         say(screen, f"wrote {path}")

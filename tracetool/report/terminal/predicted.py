@@ -191,7 +191,9 @@ def print_rows(table: pl.DataFrame) -> None:
     import polars as pl
 
     from tracetool.report.console import show_table
+    from tracetool.report.terminal.priced import scaled_prices
 
+    table, prices = scaled_prices(table)
     nested = {"path", "depth", "name"} <= set(table.columns)
     if nested:
         lead = pl.lit("  ").repeat_by(pl.col("depth").clip(0, 12)).list.join("")
@@ -203,7 +205,7 @@ def print_rows(table: pl.DataFrame) -> None:
     leading = ["clock_mhz", "name", "iteration", "family", "reason", "device", "time_ms"]
     order = {c: leading.index(c) if c in leading else len(leading) + rank_of(c) for c in shown.columns}
     ordered = sorted(order, key=lambda column: order[column])
-    show_table(shown.select(ordered), limit=_SHOWN, headers=_HEADINGS, console=open_console())
+    show_table(shown.select(ordered), limit=_SHOWN, headers={**_HEADINGS, **prices}, console=open_console())
     if left_out:
         named = ": utilization, operations, bytes" if "flops" in left_out else ""
         say(open_console(), f"{counted(len(left_out), 'more column')} with -o FILE{named}")

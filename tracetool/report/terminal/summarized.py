@@ -11,6 +11,8 @@ import polars as pl
 from tracetool.core.figures import counted, number
 from tracetool.report.console import show_table
 from tracetool.report.sentences import open_console, say
+from tracetool.report.terminal.priced import beside_energy, print_tariff
+from tracetool.tables.tariff import NO_TARIFF, Tariff
 
 if TYPE_CHECKING:
     from tracetool.replay.energy_by import EnergyBy
@@ -68,7 +70,9 @@ def gpu_rows(gpus: pl.DataFrame) -> pl.DataFrame:
     return shown.drop(c for c in shown.columns if shown[c].null_count() == shown.height)
 
 
-def print_budget(budget: TimeBudget, written: Sequence[str | os.PathLike[str]]) -> None:
+def print_budget(
+    budget: TimeBudget, written: Sequence[str | os.PathLike[str]], tariff: Tariff = NO_TARIFF
+) -> None:
     """Print the parts of a run."""
     screen = open_console()
     whole = budget.together().row(-1, named=True)
@@ -81,14 +85,17 @@ def print_budget(budget: TimeBudget, written: Sequence[str | os.PathLike[str]]) 
     rows = budget_rows(budget)
     if whole["source"] != "measured":
         rows = rows.drop("predicted_energy_j")
-    show_table(rows, console=screen, headers=_HEADERS)
+    rows, prices = beside_energy(rows, tariff)
+    show_table(rows, console=screen, headers={**_HEADERS, **prices})
+    print_tariff(tariff, tariff.priced(budget.together()).tail(1))
     if budget.devices > 1:
         say(screen, f"times are summed over {budget.devices} GPUs; -o or --json has each")
 
+        gpus_priced, prices = beside_energy(gpu_rows(budget.gpus), tariff)
         show_table(
-            gpu_rows(budget.gpus),
+            gpus_priced,
             console=screen,
-            headers={**_HEADERS, "name": "GPU"},
+            headers={**_HEADERS, **prices, "name": "GPU"},
             all_with="--by-gpu -o FILE",
         )
     for held in budget.throttled:
@@ -99,14 +106,18 @@ def print_budget(budget: TimeBudget, written: Sequence[str | os.PathLike[str]]) 
         say(screen, f"wrote {path}")
 
 
-def print_groups(grouped: EnergyBy, written: Sequence[str | os.PathLike[str]]) -> None:
+def print_groups(
+    grouped: EnergyBy, written: Sequence[str | os.PathLike[str]], tariff: Tariff = NO_TARIFF
+) -> None:
     """Print the groups of a run with most energy, the run, and what they rest on."""
     screen = open_console()
     rows = grouped.frame.drop("source", "unit").with_columns(pl.col("share") * 100.0)
     unit = next(iter(grouped.work), "")
     headers = {"energy_per_unit_j": f"energy per {unit.removesuffix('s')}", "work": unit}
     headers["units_per_joule"] = f"{unit} per J"
-    show_table(rows.rename({"share": "share_pct"}), console=screen, headers=headers)
+    rows, prices = beside_energy(rows.rename({"share": "share_pct"}), tariff)
+    show_table(rows, console=screen, headers={**headers, **prices})
+    print_tariff(tariff, tariff.priced(grouped.frame).tail(1))
     for note in grouped.notes:
         say(screen, f"note: {note}", "dim")
     for path in written:

@@ -1,0 +1,62 @@
+"""How cost and CO2 look on the console: beside their energy, and of the whole."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import polars as pl
+
+from tracetool.core.figures import number
+from tracetool.core.interval import ENDS
+from tracetool.report.console import show_table
+from tracetool.report.sentences import open_console, say
+from tracetool.tables.tariff import Tariff
+
+_COSTS: Final = tuple(f"cost{end}" for end in ENDS)
+#: Costs below this are shown in thousandths, millionths, ... of the currency. [currency]
+_LEAST_COST: Final = 0.1
+
+
+def beside_energy(rows: pl.DataFrame, tariff: Tariff) -> tuple[pl.DataFrame, dict[str, str]]:
+    """Return rows with cost and CO2 right after energy and share, and the headings of their columns."""
+    priced, headings = scaled_prices(tariff.priced(rows))
+    added = [c for c in priced.columns if c not in rows.columns]
+    leading = ("energy", "energy_low", "energy_high", "share")
+    first = [c for c in rows.columns if c.rsplit("_", 1)[0] in leading]
+    place = max((rows.columns.index(c) + 1 for c in first), default=rows.width)
+    return priced.select(*rows.columns[:place], *added, *rows.columns[place:]), headings
+
+
+def scaled_prices(rows: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, str]]:
+    """Return rows with small costs in a unit that shows their digits, and the heading that states it."""
+    if "cost" not in rows.columns:
+        return rows, {}
+    largest = max((abs(v) for v in rows["cost"].drop_nulls() if v and math.isfinite(v)), default=1.0)
+    if largest >= _LEAST_COST:
+        return rows, {"cost": "cost"}
+    power = 3 * math.floor(math.log10(largest) / 3)
+    scaled = [pl.col(c) * 10.0**-power for c in _COSTS if c in rows.columns]
+    return rows.with_columns(scaled), {"cost": f"cost [1e{power}]"}
+
+
+def print_tariff(tariff: Tariff, whole: pl.DataFrame) -> None:
+    """Print the cost and CO2 of the whole, one row or a row per clock, and what they rest on."""
+    if not tariff:
+        return
+    screen = open_console()
+    if whole.height == 1:
+        row = whole.row(0, named=True)
+        for name, column, unit in (("cost", "cost{}", ""), ("CO2", "co2{}_g", " g")):
+            if row.get(column.format("")) is not None:
+                value, low, high = (number(row.get(column.format(end))) for end in ENDS)
+                say(
+                    screen,
+                    f"run: {name} {value}{unit}" + (f" (90 %: {low} to {high})" if low and high else ""),
+                )
+    elif whole.height:
+        names = [c for c in whole.columns if c == "clock_mhz" or c.startswith(("energy_j", "cost", "co2"))]
+        names += [c for c in ("energy_low_j", "energy_high_j") if c in whole.columns]
+        rows, headings = scaled_prices(whole.select(names))
+        show_table(rows, headers=headings, console=screen, limit=40, all_with="--json")
+    say(screen, tariff.sentence())
