@@ -115,7 +115,9 @@ def test_the_table_fits_a_narrow_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    config, out = tmp_path / "config.json", tmp_path / "points.parquet"
+    # a short path: the line that names the written file is as long as its path
+    monkeypatch.chdir(tmp_path)
+    config, out = Path("config.json"), Path("points.parquet")
     config.write_text(json.dumps(CONFIG), "utf-8")
     words = [
         "--gpu",
