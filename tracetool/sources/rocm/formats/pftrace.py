@@ -1,4 +1,4 @@
-"""Perfetto traces (``.pftrace``) that rocprofv3 writes."""
+"""Perfetto traces (``.pftrace``) that rocprofv3 and ``tracetool export`` write."""
 
 from __future__ import annotations
 
@@ -147,12 +147,20 @@ def _note(raw: memoryview, state: _Interned) -> tuple[str, int | float | str]:
     return name, note
 
 
-_CALLS = ("hip_api", "hsa_api", "rccl_api")
+_CALLS = ("hip_api", "hsa_api", "rccl_api", "host_call")
+_KERNELS = ("kernel_dispatch", "kernel")
+_COPIES = ("memory_copy", "memcpy", "memset")
+_RANGES = ("marker_api", "range")
+#: Only ``tracetool export`` calls its slices so.
+_EXPORTED = ("kernel", "memcpy", "memset")
+#: How its first packet begins: sequence 1, a new state, interned texts.
+_EXPORTED_HEAD = b"P\x01h\x03b"
 
 
 def sniff(probe: Probe) -> float:
     """Score: packets behind one another, and the profiler's categories or annotations in them."""
-    if probe.head[:1] != b"\n" or b"\0" not in probe.head[:4096]:
+    binary = b"\0" in probe.head[:4096] or _EXPORTED_HEAD in probe.head[:16]
+    if probe.head[:1] != b"\n" or not binary:
         return 0.0
     return 1.0 if b"begin_ns" in probe.head or b"kernel_dispatch" in probe.head else 0.3
 
@@ -178,16 +186,20 @@ def read(path: Path, options: ReadOptions) -> Trace:
             "is a Perfetto trace without slices of rocprofv3",
             "record with rocprofv3 --output-format pftrace",
         )
-    trace = Trace("rocprofv3", BOOT)
-    kernels = _kernels([s for s in events if s.category == "kernel_dispatch"])
-    copies = _copies([s for s in events if s.category == "memory_copy"])
+    exported = any(s.category in _EXPORTED for s in events)
+    trace = Trace("tracetool export" if exported else "rocprofv3", BOOT)
+    kernels = _kernels([s for s in events if s.category in _KERNELS])
+    copies = _copies([s for s in events if s.category in _COPIES])
     trace.activities, trace.devices = number_devices(pl.concat([kernels, copies], how="diagonal"))
     trace.host_calls = with_call_kinds(_intervals([s for s in events if s.category in _CALLS]))
-    trace.ranges = _intervals([s for s in events if s.category == "marker_api"]).drop("correlation")
-    trace.warnings.append(
-        "the profiler's writer moves ends and starts of overlapping dispatches to their middle: durations are"
-        " edited (its CSV, JSON and rocpd outputs are not)"
-    )
+    trace.ranges = _intervals([s for s in events if s.category in _RANGES]).drop("correlation")
+    if exported:
+        trace.devices = trace.devices.with_columns(vendor=pl.lit(None, pl.String))
+    else:
+        trace.warnings.append(
+            "the profiler's writer moves ends and starts of overlapping dispatches to their middle: durations"
+            " are edited (its CSV, JSON and rocpd outputs are not)"
+        )
     trace.warnings.append("the file does not name its GPU: name it with --gpu")
     return trace
 
@@ -240,10 +252,15 @@ def _copies(events: Sequence[Slice]) -> pl.DataFrame:
         {
             **_timed(events),
             "profiler_device": _whole(events, "dst_agent", "agent"),
+            "stream": _whole(events, "stream_ID"),
             "bytes": _whole(events, "copy_bytes"),
         }
     ).with_row_index("place")
-    return frame.with_columns(name=copy_name("name"), kind=pl.lit("memcpy"), place_of=pl.lit("copy"))
+    plain = pl.Series([s.category in _EXPORTED for s in events], dtype=pl.Boolean)
+    kinds = pl.Series(["memset" if s.category == "memset" else "memcpy" for s in events], dtype=pl.String)
+    return frame.with_columns(
+        name=pl.when(plain).then("name").otherwise(copy_name("name")), kind=kinds, place_of=pl.lit("copy")
+    )
 
 
 def _intervals(events: Sequence[Slice]) -> pl.DataFrame:
