@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tracetool.api.diff import AccuracyDiff, RunsDiff, diff
     from tracetool.api.doctor import Doctor, doctor
     from tracetool.api.energy_by import GroupedEnergy, energy_by
+    from tracetool.api.export import Export, export
     from tracetool.api.families import families
     from tracetool.api.forecast import ForecastResult, forecast
     from tracetool.api.formats import formats
@@ -62,6 +63,7 @@ _HOMES = {
     "api.diff": ("AccuracyDiff", "RunsDiff", "diff"),
     "api.doctor": ("Doctor", "doctor"),
     "api.energy_by": ("GroupedEnergy", "energy_by"),
+    "api.export": ("Export", "export"),
     "api.families": ("families",),
     "api.forecast": ("ForecastResult", "forecast"),
     "api.formats": ("formats",),

@@ -60,6 +60,7 @@ SAME: dict[str, Callable[[tt.Run, Path], tt.Result]] = {
         t.with_name("llama.json"), gpu="h100-sxm", bs=64, tp=2
     ),
     "summary RUN": lambda r, _: tt.summary(r),
+    "export RUN -o OUT": lambda r, _: tt.export(r, r.path.with_name("run.pftrace")),
     "roofline RUN": lambda r, _: tt.roofline(r),
     "attribute RUN --by family --work tokens=64": lambda r, _: tt.energy_by(
         r, ["family"], work={"tokens": 64}
@@ -93,7 +94,12 @@ def test_a_command_prints_the_document_of_its_function(
 ) -> None:
     config = table.with_name("llama.json")
     config.write_text(json.dumps(CONFIG), "utf-8")
-    places = {"RUN": sample.path, "TABLE": table, "CONFIG": config}
+    places = {
+        "RUN": sample.path,
+        "TABLE": table,
+        "CONFIG": config,
+        "OUT": sample.path.with_name("run.pftrace"),
+    }
     places |= {"ACTIVITY": table.with_name("activity.csv"), "LOG": table.with_name("power.csv")}
     arguments = [str(places.get(word, word)) for word in words.split()]
     assert command_line([*arguments, "--json"]) == 0

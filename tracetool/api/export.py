@@ -1,0 +1,124 @@
+"""Export: a run's timeline with its energy, for Perfetto and other tools."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from tracetool.api.result import Result
+from tracetool.core.paths import PathLike, paths_of
+from tracetool.report.export.write import Exported, export_run
+
+if TYPE_CHECKING:
+    from tracetool.report.view import View
+
+
+@dataclass(frozen=True)
+class Export(Result):
+    """What was written.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    families : DataFrame
+        Launches, time [ns] and energy [J] by GPU and family: the sums of the slices written.
+    notes : tuple of str
+        What the figures rest on.
+    """
+
+    exported: Exported = field(repr=False)
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self.exported.path
+
+    @property
+    def families(self) -> pl.DataFrame:
+        """One row per GPU and family."""
+        return self.exported.families
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on what the figures rest on."""
+        return self.exported.notes
+
+    def _document(self) -> dict[str, Any]:
+        exported = self.exported
+        return {
+            "schema": "export/1",
+            "path": str(exported.path),
+            "format": exported.format,
+            "slices": exported.slices,
+            "counter_tracks": exported.counters,
+            "families": exported.families.to_dicts(),
+            "notes": list(exported.notes),
+        }
+
+    def _view(self) -> View:
+        from tracetool.report.view import View
+
+        return View(f"Energy by family in {self.path.name}", self.families)
+
+    def show(self, written: Sequence[PathLike] = ()) -> None:
+        """Print the notes and where the file is."""
+        from tracetool.report.sentences import write_line
+
+        for note in self.notes:
+            write_line(note)
+        write_line(str(self.path))
+
+
+def export(
+    run: PathLike,
+    path: PathLike,
+    *,
+    gpu: str | None = None,
+    clock: float | None = None,
+    power: PathLike | Sequence[PathLike] = (),
+    tz: str | None = None,
+    sensor: PathLike | None = None,
+) -> Export:
+    """Write a run's timeline with power and energy for other tools, as ``tracetool export``.
+
+    Parameters
+    ----------
+    run : run or path
+        The run.
+    path : path
+        What to write: ``.pftrace`` for Perfetto, ``.json`` for viewers of Chrome trace events (each also
+        ``.gz``), ``.txt`` or ``.prom`` for sums as OpenMetrics text.
+    gpu : str, optional
+        The GPU, where the run does not say.
+    clock : float, optional
+        Also write the replay at this clock, as a second process. [MHz]
+    power : path or sequence of path
+        Power logs in place of those in the run.
+    tz : str, optional
+        Zone of those logs.
+    sensor : path, optional
+        Calibration of this GPU's own sensor (TOML).
+
+    Raises
+    ------
+    BadInput
+        If the run holds no activity, a clock or log cannot be used, or the file cannot be written.
+
+    Examples
+    --------
+    >>> import tracetool as tt
+    >>> written = tt.export(run, folder / "run.pftrace", clock=1200)
+    >>> written.path.name, written.families["launches"].sum() == run.kernels.height
+    ('run.pftrace', True)
+    """
+    from tracetool.api.run import open_run
+
+    logs = paths_of(power)
+    return Export(
+        export_run(open_run(run), path, gpu=gpu, clock_mhz=clock, power=logs, tz=tz, sensor_file=sensor)
+    )

@@ -1,0 +1,124 @@
+"""OpenMetrics text: energy, time and launches by GPU and family, for a push gateway or a file collector.
+
+Reference: OpenMetrics 1.0 (RFC draft-richih-opsawg-openmetrics-00).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO, Final
+
+import polars as pl
+
+from tracetool.core.interval import ENDS
+
+#: What activities without a family count as.
+NO_FAMILY: Final = "none"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One family of metrics: a counter's samples end in ``_total``."""
+
+    name: str
+    kind: str
+    unit: str
+    help: str
+    samples: Sequence[tuple[Mapping[str, str], float]]
+
+
+def escaped(text: str) -> str:
+    r"""Return a label's value as it stands between quotes.
+
+    Examples
+    --------
+    >>> print(escaped('a"b\\c'))
+    a\"b\\c
+    """
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+def write_openmetrics(activities: pl.DataFrame, idle: pl.DataFrame | None, file: BinaryIO) -> None:
+    """Write the sums of a run's activities.
+
+    Parameters
+    ----------
+    activities : DataFrame
+        From :func:`tracetool.report.export.recorded.activity_frame`.
+    idle : DataFrame, optional
+        Measured energy of each GPU without activity: ``device``, ``class``, ``energy_j``.
+    file : binary file
+        Where to.
+    """
+    file.write("".join(f"{line}\n" for line in _lines(_metrics(activities, idle))).encode())
+
+
+def family_sums(activities: pl.DataFrame) -> pl.DataFrame:
+    """Return energy [J], time [ns] and launches by GPU and family; energy is null where none is stated."""
+    joules = [c for c in activities.columns if c.endswith("_j")]
+    return (
+        activities.with_columns(family=pl.col("family").fill_null(NO_FAMILY))
+        .group_by("device", "family")
+        .agg(
+            pl.len().alias("launches"),
+            pl.col("duration_ns").sum(),
+            *(pl.when(pl.col(c).count() > 0).then(pl.col(c).sum()).alias(c) for c in joules),
+        )
+        .sort("device", "family")
+    )
+
+
+def _metrics(activities: pl.DataFrame, idle: pl.DataFrame | None) -> list[Metric]:
+    sums = family_sums(activities)
+    metrics = [
+        Metric("tracetool_launches", "counter", "", "Kernels, copies and sets.", _samples(sums, "launches")),
+        Metric(
+            "tracetool_activity_seconds",
+            "counter",
+            "seconds",
+            "Device time of kernels, copies and sets.",
+            [(labels, ns / 1e9) for labels, ns in _samples(sums, "duration_ns")],
+        ),
+    ]
+    for stem, words in (("", "Energy attributed from the power log"), ("predicted_", "Energy predicted")):
+        for end in ENDS:
+            column = f"{stem}energy{end}_j"
+            if column not in sums.columns:
+                continue
+            side = {"": ".", "_low": ": low end of the 90 % interval.", "_high": ": high end of it."}[end]
+            kind = "gauge" if end else "counter"
+            name = f"tracetool_{stem}energy{end}_joules"
+            metrics.append(Metric(name, kind, "joules", words + side, _samples(sums, column)))
+    if idle is not None and idle.height:
+        rows = [
+            ({"gpu": str(r["device"]), "state": r["class"]}, r["energy_j"])
+            for r in idle.iter_rows(named=True)
+        ]
+        help_text = "Energy of the power log without any activity."
+        metrics.append(Metric("tracetool_idle_energy_joules", "counter", "joules", help_text, rows))
+    return metrics
+
+
+def _samples(sums: pl.DataFrame, column: str) -> list[tuple[Mapping[str, str], float]]:
+    return [
+        ({"gpu": str(device), "family": family}, float(value))
+        for device, family, value in sums.select("device", "family", column).iter_rows()
+        if value is not None and math.isfinite(value)
+    ]
+
+
+def _lines(metrics: Iterable[Metric]) -> Iterable[str]:
+    for metric in metrics:
+        if not metric.samples:
+            continue
+        yield f"# TYPE {metric.name} {metric.kind}"
+        if metric.unit:
+            yield f"# UNIT {metric.name} {metric.unit}"
+        yield f"# HELP {metric.name} {metric.help}"
+        suffix = "_total" if metric.kind == "counter" else ""
+        for labels, value in metric.samples:
+            inside = ",".join(f'{key}="{escaped(text)}"' for key, text in labels.items())
+            yield f"{metric.name}{suffix}{{{inside}}} {value:.10g}"
+    yield "# EOF"

@@ -1,0 +1,153 @@
+"""Protocol buffer messages written column by column: one message a row, no loop over rows.
+
+A part of a message is a matrix of bytes and the mask of those that are there: rows of different length
+come out of the matrix in one selection. Wire format: protobuf.dev/programming-guides/encoding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetool.core.arrays import Bools, Floats, Ints
+
+_VARINT, _FIXED64, _LENGTH = 0, 1, 2
+#: Bytes of the longest varint: 64 bits, seven a byte.
+_LONGEST: Final = 10
+
+Bytes = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Bytes of n messages, each at most w of them.
+
+    Parameters
+    ----------
+    raw : array of uint8, shape (n, w)
+        The bytes.
+    present : array of bool, shape (n, w) or (n, 1), or None
+        Which of them are there; None where all are.
+    """
+
+    raw: Bytes
+    present: Bools | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """Pieces one behind the other, and the bytes of each row in them: one number where all rows are equal."""
+
+    pieces: tuple[Piece, ...]
+    length: Ints | int
+
+    def written(self) -> bytes:
+        """Return the messages one behind the other."""
+        raw = np.hstack([piece.raw for piece in self.pieces])
+        if all(piece.present is None for piece in self.pieces):
+            return raw.tobytes()
+        present = np.ones(raw.shape, np.bool_)
+        first = 0
+        for piece in self.pieces:
+            last = first + piece.raw.shape[1]
+            if piece.present is not None:
+                present[:, first:last] = piece.present
+            first = last
+        return raw[present].tobytes()
+
+    def only(self, rows: Bools) -> Part:
+        """Return the part, absent where ``rows`` is false."""
+        if rows.all():
+            return self
+        each = rows[:, None]
+        pieces = (Piece(p.raw, each if p.present is None else p.present & each) for p in self.pieces)
+        return Part(tuple(pieces), np.where(rows, self.length, 0))
+
+
+def constant(rows: int, raw: bytes) -> Part:
+    """Return the same bytes for every row."""
+    line = np.frombuffer(raw, np.uint8)
+    return Part((Piece(np.broadcast_to(line, (rows, len(line)))),), len(line))
+
+
+def joined(*parts: Part) -> Part:
+    """Return parts one behind the other."""
+    length: Ints | int = 0
+    for part in parts:
+        length = length + part.length
+    return Part(tuple(piece for part in parts for piece in part.pieces), length)
+
+
+def varints(values: Ints | NDArray[Any]) -> Part:
+    """Return whole numbers as varints; negative ones take ten bytes."""
+    rest = np.ascontiguousarray(values, np.int64).view(np.uint64)
+    if not len(rest):
+        return constant(0, b"")
+    lowest, highest = int(rest.min()), int(rest.max())
+    if lowest == highest:
+        return constant(len(rest), varint(highest))
+    width = min((highest.bit_length() + 6) // 7, _LONGEST)
+    groups = rest[:, None] >> (np.arange(width, dtype=np.uint64) * np.uint64(7))
+    raw = (groups & np.uint64(0x7F)).astype(np.uint8)
+    if (max(lowest.bit_length(), 1) + 6) // 7 == width:
+        raw[:, :-1] |= np.uint8(0x80)
+        return Part((Piece(raw),), width)
+    present = groups != 0
+    present[:, 0] = True
+    raw[:, :-1] |= present[:, 1:].astype(np.uint8) << np.uint8(7)
+    return Part((Piece(raw, present),), present.sum(axis=1))
+
+
+def _tag(number: int, wire: int) -> bytes:
+    return varint(number << 3 | wire)
+
+
+def varint(value: int) -> bytes:
+    """Return one varint.
+
+    Examples
+    --------
+    >>> varint(300).hex()
+    'ac02'
+    """
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def whole_field(number: int, values: Ints | NDArray[Any]) -> Part:
+    """Return a field of whole numbers."""
+    return joined(constant(len(values), _tag(number, _VARINT)), varints(values))
+
+
+def double_field(number: int, values: Floats) -> Part:
+    """Return a field of doubles."""
+    raw = np.ascontiguousarray(values, "<f8").view(np.uint8).reshape(len(values), 8)
+    return joined(constant(len(values), _tag(number, _FIXED64)), Part((Piece(raw),), 8))
+
+
+def message_field(number: int, *parts: Part) -> Part:
+    """Return a field that holds a message made of parts."""
+    body = joined(*parts)
+    rows = len(body.pieces[0].raw)
+    tag = _tag(number, _LENGTH)
+    if isinstance(body.length, int):
+        return joined(constant(rows, tag + varint(body.length)), body)
+    return joined(constant(rows, tag), varints(body.length), body)
+
+
+def one_whole(number: int, value: int) -> bytes:
+    """Return a field with one whole number."""
+    return _tag(number, _VARINT) + varint(value)
+
+
+def one_bytes(number: int, raw: bytes | str) -> bytes:
+    """Return a field with one text or message."""
+    body = raw.encode("utf-8", "replace") if isinstance(raw, str) else raw
+    return _tag(number, _LENGTH) + varint(len(body)) + body

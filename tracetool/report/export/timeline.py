@@ -1,0 +1,125 @@
+"""What an exported timeline holds: processes, tracks, slices with their arguments, and counters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from tracetool.core.arrays import Floats, Ints
+from tracetool.report.export.lanes import lanes_of
+
+#: Columns of slices that are not arguments.
+PLACE = ("start_ns", "duration_ns", "track", "name")
+
+
+@dataclass(frozen=True)
+class Track:
+    """A line of the picture: ``process`` is a place in :attr:`Timeline.processes`."""
+
+    process: int
+    name: str
+    unit: str = ""  # of a counter
+
+
+@dataclass(frozen=True)
+class Slices:
+    """Slices of one category.
+
+    Parameters
+    ----------
+    category : str
+        ``kernel``, ``memcpy``, ``memset``, ``host_call``, ``range`` or ``throttled``.
+    frame : DataFrame
+        ``start_ns``, ``duration_ns``, ``track`` (place in :attr:`Timeline.tracks`), ``name``; every further
+        column is an argument, absent where null.
+    """
+
+    category: str
+    frame: pl.DataFrame
+
+
+@dataclass(frozen=True)
+class Counter:
+    """Values over time on one track; each holds until the next."""
+
+    track: int
+    time_ns: Ints
+    value: Floats
+
+
+@dataclass
+class Timeline:
+    """A timeline to write. Times are the run's, ``origin_ns`` the first of them. [ns]"""
+
+    origin_ns: int
+    processes: list[str] = field(default_factory=list)
+    tracks: list[Track] = field(default_factory=list)
+    slices: list[Slices] = field(default_factory=list)
+    counters: list[Counter] = field(default_factory=list)
+
+    def add_process(self, name: str) -> int:
+        """Add a process and return its place."""
+        self.processes.append(name)
+        return len(self.processes) - 1
+
+    def add_counter(self, process: int, name: str, unit: str, time_ns: Ints, value: Floats) -> None:
+        """Add a counter track with its values; ones that are not finite are left out."""
+        finite = np.isfinite(value)
+        self.tracks.append(Track(process, name, unit))
+        self.counters.append(Counter(len(self.tracks) - 1, time_ns[finite], value[finite]))
+
+    def add_slices(self, process: int, category: str, frame: pl.DataFrame, *, nested: bool = False) -> None:
+        """Add slices: ``frame`` has ``track`` by name; slices that run at once go to lanes of their own.
+
+        Parameters
+        ----------
+        process : int
+            Place of the process.
+        category : str
+            Of all the slices.
+        frame : DataFrame
+            ``start_ns``, ``duration_ns``, ``track`` (its name), ``name`` and arguments.
+        nested : bool
+            Whether slices of a track may lie inside one another.
+        """
+        if not frame.height:
+            return
+        names = sorted(frame["track"].unique().to_list(), key=_natural)
+        numbered = frame.with_columns(
+            track=pl.col("track").replace_strict(names, list(range(len(names))), return_dtype=pl.Int64)
+        ).sort("track", "start_ns", "duration_ns", descending=[False, False, True], maintain_order=True)
+        start = numbered["start_ns"].to_numpy()
+        own = numbered["track"].to_numpy()
+        lane = lanes_of(own, start, start + numbered["duration_ns"].to_numpy(), nested=nested)
+        pairs, place = np.unique(np.stack([own, lane]), axis=1, return_inverse=True)
+        first = len(self.tracks)
+        self.tracks += [Track(process, _lane_name(names[t], int(n))) for t, n in pairs.T]
+        placed = numbered.with_columns(track=pl.Series(first + place.ravel()).cast(pl.Int64))
+        if lane.any():
+            placed = placed.sort("track", "start_ns", maintain_order=True)
+        self.slices.append(Slices(category, placed))
+
+    def names(self) -> list[str]:
+        """Return the distinct names of slices."""
+        return distinct(s.frame["name"] for s in self.slices)
+
+
+def distinct(columns: Iterable[pl.Series]) -> list[str]:
+    """Return the distinct texts of several columns, in the order of their first use."""
+    seen: dict[str, None] = {}
+    for column in columns:
+        seen.update(dict.fromkeys(column.drop_nulls().unique(maintain_order=True).to_list()))
+    return list(seen)
+
+
+def _lane_name(track: str, lane: int) -> str:
+    return f"{track} (at once {lane + 1})" if lane else track
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    """Return what sorts ``stream 10`` behind ``stream 9``."""
+    words = text.split(" ")
+    return [(int(w), "") if w.isdecimal() and len(w) < 20 else (-1, w) for w in words]

@@ -1,0 +1,136 @@
+"""Export a run: chosen by the extension of the file, written aside and then renamed."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final, cast
+
+import polars as pl
+
+from tracetool.core.errors import BadInput
+from tracetool.measure.timeline import ACTIVE_IDLE, IDLE
+from tracetool.replay.predict_run import PredictedRun, predict_run
+from tracetool.report.export.chrome import write_chrome
+from tracetool.report.export.energies import Energies, energies_of
+from tracetool.report.export.openmetrics import family_sums, write_openmetrics
+from tracetool.report.export.perfetto import write_perfetto
+from tracetool.report.export.recorded import activity_frame, build_timeline
+from tracetool.tables.run import Run
+from tracetool.tables.write import aside_file
+
+#: What each extension is written as.
+FORMATS: Final = {
+    ".pftrace": "perfetto",
+    ".pftrace.gz": "perfetto",
+    ".json": "chrome",
+    ".json.gz": "chrome",
+    ".txt": "openmetrics",
+    ".prom": "openmetrics",
+}
+#: Fast rather than small: names and numbers repeat.
+_GZIP_LEVEL: Final = 1
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written."""
+
+    path: Path
+    format: str
+    families: pl.DataFrame  # sums by GPU and family
+    slices: int
+    counters: int
+    notes: tuple[str, ...]
+
+
+def export_format(path: str | os.PathLike[str]) -> str:
+    """Return what a file is written as; call it before long work.
+
+    Raises
+    ------
+    BadInput
+        If its extension is not known, its folder is absent, or it is a folder.
+    """
+    target = Path(path)
+    name = next((n for suffix, n in FORMATS.items() if target.name.lower().endswith(suffix)), None)
+    if name is None:
+        raise BadInput.in_file(target, "no export of this kind", f"known: {' '.join(FORMATS)}")
+    if target.is_dir():
+        raise BadInput.in_file(target, "is a folder", "name a file")
+    if not target.absolute().parent.is_dir():
+        raise BadInput.in_file(target, "its folder does not exist", f"make it: mkdir -p {target.parent}")
+    return name
+
+
+def export_run(
+    run: Run,
+    path: str | os.PathLike[str],
+    *,
+    gpu: str | None = None,
+    clock_mhz: float | None = None,
+    power: Sequence[Path] = (),
+    tz: str | None = None,
+    sensor_file: str | os.PathLike[str] | None = None,
+) -> Exported:
+    """Write a run's timeline with its energy.
+
+    Parameters
+    ----------
+    run : Run
+        The run.
+    path : path
+        ``.pftrace`` (Perfetto), ``.json`` (Chrome trace events), both also ``.gz``, or ``.txt`` and ``.prom``
+        (OpenMetrics).
+    gpu, power, tz, sensor_file : optional
+        As for :func:`tracetool.measure.attribute.attribute_run`.
+    clock_mhz : float, optional
+        Also write the replay at this clock, as a second process. [MHz]
+
+    Raises
+    ------
+    BadInput
+        If the run holds no activity, its GPU is not known where a clock is given, or the file cannot be
+        written.
+    """
+    name, target = export_format(path), Path(path)
+    if name == "openmetrics" and clock_mhz is not None:
+        raise BadInput.in_file(
+            target, "metrics hold no timeline to replay", "leave --clock out, or -o x.pftrace"
+        )
+    energies = energies_of(run, gpu=gpu, power=power, tz=tz, sensor_file=sensor_file)
+    replayed: PredictedRun | None = None
+    if clock_mhz is not None:
+        replayed = predict_run(run, gpu, [clock_mhz])
+    activities = activity_frame(run, energies)
+    slices = counters = 0
+    with aside_file(target) as aside, _opened(aside, packed=target.suffix.lower() == ".gz") as file:
+        if name == "openmetrics":
+            write_openmetrics(activities, _idle(energies), file)
+        else:
+            timeline = build_timeline(run, energies, activities, replayed)
+            slices = sum(s.frame.height for s in timeline.slices)
+            counters = len(timeline.counters)
+            (write_perfetto if name == "perfetto" else write_chrome)(timeline, file)
+    return Exported(target, name, family_sums(activities), slices, counters, energies.notes)
+
+
+def _idle(energies: Energies) -> pl.DataFrame | None:
+    if energies.measured is None:
+        return None
+    states = pl.col("class").is_in([ACTIVE_IDLE, IDLE]) & pl.col("signature").is_null()
+    return energies.measured.energy.filter(states & pl.col("energy_j").is_not_null())
+
+
+@contextmanager
+def _opened(path: Path, *, packed: bool) -> Iterator[BinaryIO]:
+    with path.open("wb") as file:
+        if not packed:
+            yield file
+            return
+        with gzip.GzipFile("", "wb", _GZIP_LEVEL, file, mtime=0) as gz:
+            yield cast("BinaryIO", gz)
