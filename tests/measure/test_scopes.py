@@ -24,11 +24,12 @@ MODULE_W = 5000.0  # no GPU of the sample draws as much
 def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Run]:
     """Return a run of a log, and of the same log with the power of the module in a column more."""
     folder = tmp_path_factory.mktemp("scopes")
-    header, *lines = LOG.read_text("utf-8").splitlines()
+    header, *lines = LOG.read_text("utf-8").replace("power.draw.instant", "spare").splitlines()
+    (folder / "alone.csv").write_text("\n".join([header, *lines]) + "\n", "utf-8")
     more = [f"{header}, module.power.draw.instant [W]", *(f"{line}, {MODULE_W} W" for line in lines)]
     (folder / "module.csv").write_text("\n".join(more) + "\n", "utf-8")
     trace = [SAMPLES / "h100_training.sqlite"]
-    alone = ingest(trace, [LOG], tz="-05:00", out=folder / "alone.tracetool").path
+    alone = ingest(trace, [folder / "alone.csv"], tz="-05:00", out=folder / "alone.tracetool").path
     beside = ingest(trace, [folder / "module.csv"], tz="-05:00", out=folder / "beside.tracetool").path
     return Run.open(alone), Run.open(beside)
 
