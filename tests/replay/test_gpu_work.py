@@ -19,13 +19,13 @@ Summed = tuple[RankJob, Any]
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Summed:
-    job = read_job(tmp_path_factory.mktemp("two"), ranks=2, steps=90, slow=1)
+    job = read_job(tmp_path_factory.mktemp("two"), ranks=2, steps=30, slow=1)
     return job, tt.summary(job.run)
 
 
 @pytest.fixture(scope="module")
 def eight(tmp_path_factory: pytest.TempPathFactory) -> Summed:
-    job = read_job(tmp_path_factory.mktemp("eight"), ranks=8, steps=26, slow=3, hungry=5)
+    job = read_job(tmp_path_factory.mktemp("eight"), ranks=8, steps=20, slow=3, hungry=5)
     return job, tt.summary(job.run)
 
 
@@ -80,9 +80,8 @@ def test_gpus_are_ranked_by_energy_at_equal_work(eight: Summed) -> None:
     assert gpus.filter(device=3)["work_time_more_pct"][0] == pytest.approx(30.0, abs=1.0)
 
 
-def test_of_one_gpu_nothing_is_compared(samples: Path, tmp_path: Path) -> None:
-    run = tt.ingest(samples / "a100_generation.pt.trace.json.gz", out=tmp_path / "run.tracetool")
-    gpus = tt.summary(run).gpus
+def test_of_one_gpu_nothing_is_compared(example_run: tt.Run) -> None:
+    gpus = tt.summary(example_run).gpus
     assert gpus.height == 1
     assert gpus["work_energy_more_pct"][0] is None
     assert gpus["wait_ms"][0] == 0.0

@@ -1,0 +1,234 @@
+"""Tables of TraceLens and HolisticTraceAnalysis beside ours, for the same PyTorch profiler traces.
+
+    python benchmarks/peer_tables.py DATA --peers PYTHON [--hta PYTHON] [--largest-kb 800] [--only NAME]
+
+DATA holds ``traces/kineto``. The peers run in an environment of their own (TraceLens on the package index is
+another program); ``--hta`` names a second environment where one cannot hold both:
+
+    git clone https://github.com/AMD-AGI/TraceLens
+    python -m venv peers && peers/bin/pip install ./TraceLens HolisticTraceAnalysis
+
+Products: rows of ``roofline --gemm`` against TraceLens's GEMM table, by operator and argument sizes. A row
+whose times differ is explained where the difference is, to rounding, what TraceLens says it spent in copies
+and sets, or in some of the operator's other kernels. Time budget: HTA's temporal breakdown of all steps
+against ``summary``, and against the same kernels with starts and ends cut to whole microseconds inward.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+import tracetool as tt
+from tracetool.replay.time_parts import PARTS
+
+COPIES = ("Memset", "Memcpy")
+TIMEOUT_S = 300
+TRACELENS_BIN = "TraceLens_generate_perf_report_pytorch"
+HTA = """
+import json, logging, os, sys, warnings
+warnings.filterwarnings("ignore")
+logging.disable(logging.CRITICAL)
+from hta.trace_analysis import TraceAnalysis
+path = sys.argv[1]
+trace = TraceAnalysis(trace_files={0: path}, trace_dir=os.path.dirname(path), include_last_profiler_step=True)
+row = trace.get_temporal_breakdown(visualize=False).iloc[0]
+overlap = trace.get_comm_comp_overlap(visualize=False)
+share = float(overlap["comp_comm_overlap_pctg"].iloc[0]) if len(overlap) else 0.0
+print(json.dumps([float(row[f"{part}_time(us)"]) for part in ("idle", "compute", "non_compute")] + [share]))
+"""
+
+
+@dataclass
+class Row:
+    """A product in one of the tables. [us]"""
+
+    calls: int = 0
+    time_us: float = 0.0
+    of_kernel_us: Counter[str] = field(default_factory=Counter)
+
+
+Rows = dict[tuple[str, str], Row]
+
+
+def our_products(run: tt.Run) -> Rows:
+    """Return ours by operator and argument sizes."""
+    rows: Rows = {}
+    for given in tt.roofline(run).products.iter_rows(named=True):
+        row = rows.setdefault((given["operator"], (given["shape"] or "").strip()), Row())
+        row.calls += given["launches"]
+        row.time_us += 1000.0 * given["time_ms"]
+    return rows
+
+
+def _details(text: str) -> list[dict[str, Any]]:
+    plain = text.replace("np.float64(", "(").replace("nan", "None")
+    try:
+        return list(ast.literal_eval(plain))
+    except (SyntaxError, ValueError):
+        return []
+
+
+def their_products(trace: Path, peers: str, folder: Path) -> Rows | None:
+    """Return TraceLens's, or nothing where it cannot read the trace."""
+    command = [str(Path(peers).parent / TRACELENS_BIN), "--profile_json_path", str(trace)]
+    try:
+        done = subprocess.run(
+            [*command, "--output_csvs_dir", str(folder)], capture_output=True, timeout=TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return None
+    if done.returncode:
+        return None
+    rows: Rows = {}
+    if not (folder / "GEMM.csv").exists():
+        return rows
+    table = pl.read_csv(folder / "GEMM.csv", infer_schema_length=None)
+    for given in table.iter_rows(named=True):
+        sizes = " ".join("x".join(map(str, size)) for size in ast.literal_eval(given["Input Dims_first"]))
+        row = rows.setdefault((given["name"], sizes.strip()), Row())
+        row.calls += given["name_count"]
+        row.time_us += given["Kernel Time (µs)_sum"]
+        for kernel in _details(given.get("kernel_details__summarize_kernel_stats") or "[]"):
+            row.of_kernel_us[kernel["name"]] += kernel["total_duration_us"]
+    return rows
+
+
+def difference(ours: Row, theirs: Row) -> str:
+    """Return what explains the difference of two rows' times."""
+    more_us, rounding_us = theirs.time_us - ours.time_us, 0.02 + 1e-5 * theirs.time_us
+    if abs(more_us) < rounding_us:
+        return "equal"
+    copies_us = sum(us for name, us in theirs.of_kernel_us.items() if name.startswith(COPIES))
+    if copies_us and abs(more_us - copies_us) < rounding_us:
+        return "copies and sets counted with the operator"
+    for count in range(1, min(len(theirs.of_kernel_us), 8)):
+        for some in combinations(theirs.of_kernel_us.values(), count):
+            if abs(more_us - sum(some)) < rounding_us:
+                return "the operator's other kernels counted with it"
+    if theirs.of_kernel_us and abs(sum(theirs.of_kernel_us.values()) - ours.time_us) < rounding_us:
+        return "kernels that overlap counted once"
+    return "not explained"
+
+
+def alone(key: tuple[str, str], operators: pl.DataFrame) -> str:
+    """Return why a row of TraceLens's has none in ours."""
+    rows = operators.filter((pl.col("operator") == key[0]) & (pl.col("shape").str.strip_chars() == key[1]))
+    return f"theirs alone: ours is {rows['family'][0]}" if rows.height else "theirs alone: no such operator"
+
+
+def our_budget(run: tt.Run) -> list[float]:
+    """Return idle, compute and the rest [us], and the share of communication that computing hides [%]."""
+    table = tt.summary(run).parts
+    part_ms = dict(zip(table["part"], table["time_ms"], strict=True))
+    compute = part_ms["computing"] + part_ms["overlapped communication"]
+    rest = sum(part_ms[p] for p in ("exposed communication", "waiting for ranks", "copies"))
+    idle = sum(part_ms[p] for p in PARTS if p.startswith("idle"))
+    moved = rest - part_ms["copies"] + part_ms["overlapped communication"]
+    share = 100.0 * part_ms["overlapped communication"] / moved if moved else 0.0
+    return [1000.0 * idle, 1000.0 * compute, 1000.0 * rest, share]
+
+
+def cut_idle_us(run: tt.Run) -> float:
+    """Return the idle time of kernels whose ends are cut to whole microseconds inward. [us]"""
+    start_ns = run.kernels["start_ns"].to_numpy()
+    end_ns = start_ns + run.kernels["duration_ns"].to_numpy()
+    start = -(-start_ns // 1000)
+    end = np.maximum(end_ns // 1000, start)
+    order = np.argsort(start, kind="stable")
+    reached = np.maximum.accumulate(end[order])
+    return float(np.maximum(start[order][1:] - reached[:-1], 0).sum())
+
+
+def their_budget(trace: Path, hta: str) -> list[float] | None:
+    """Return HTA's idle, compute, rest and overlap, or nothing where it fails."""
+    try:
+        done = subprocess.run(
+            [hta, "-c", HTA, str(trace)], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+        )
+        return [float(np.nan_to_num(x)) for x in json.loads(done.stdout.splitlines()[-1])]
+    except (subprocess.TimeoutExpired, IndexError, ValueError):
+        return None
+
+
+def show_products(run: tt.Run, trace: Path, peers: str, folder: Path) -> None:
+    """Print how the GEMM tables agree."""
+    theirs = their_products(trace, peers, folder)
+    if theirs is None:
+        print("  products  TraceLens cannot read the trace")
+        return
+    ours = our_products(run)
+    both = ours.keys() & theirs.keys()
+    classes = Counter(difference(ours[key], theirs[key]) for key in both)
+    operators = tt.roofline(run).operators
+    classes.update(alone(key, operators) for key in theirs.keys() - both)
+    named = sum(":" in key[0] for key in ours.keys() - both)
+    classes["ours alone: operator not in its list"] += named
+    classes["ours alone: kernel without operator"] += len(ours.keys() - both) - named
+    largest = max((abs(ours[key].time_us - theirs[key].time_us) for key in both), default=0.0)
+    calls = [sum(rows[key].calls for key in both) for rows in (ours, theirs)]
+    spent = [sum(rows[key].time_us for key in both) for rows in (ours, theirs)]
+    print(f"  products  rows {len(ours)} ours, {len(theirs)} TraceLens, {len(both)} matched; "
+          f"launches {calls[0]:,} ours, calls {calls[1]:,}; time {spent[0]:,.1f} and {spent[1]:,.1f} us; "
+          f"largest difference of a row {largest:,.3f} us")  # fmt: skip
+    for name, count in sorted(classes.items()):
+        if count:
+            print(f"            {count:4d}  {name}")
+
+
+def show_budget(run: tt.Run, trace: Path, hta: str) -> None:
+    """Print how the time budgets agree."""
+    theirs = their_budget(trace, hta)
+    if theirs is None:
+        print("  budget    HTA cannot read the trace")
+        return
+    ours, cut = our_budget(run), cut_idle_us(run)
+    gap = abs(ours[0] - theirs[0])
+    if gap <= 1.0:
+        why = "equal"
+    elif abs(cut - theirs[0]) <= 1.0:
+        why = "HTA cuts starts and ends to whole microseconds"
+    else:
+        why = f"not explained: {cut / 1000:,.3f} ms with ends cut to whole microseconds"
+    print(f"  budget    idle {ours[0] / 1000:,.3f} ms ours, {theirs[0] / 1000:,.3f} HTA; "
+          f"compute {ours[1] / 1000:,.3f}, {theirs[1] / 1000:,.3f}; rest {ours[2] / 1000:,.3f}, "
+          f"{theirs[2] / 1000:,.3f}; overlap {ours[3]:.2f} %, {theirs[3]:.2f} %: {why}")  # fmt: skip
+
+
+def main() -> None:
+    """Compare trace after trace, small ones first."""
+    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask.add_argument("data", type=Path)
+    ask.add_argument("--peers", required=True, metavar="PYTHON", help="The Python that has the peers.")
+    ask.add_argument("--hta", metavar="PYTHON", help="The Python that has HTA, if not that of --peers.")
+    ask.add_argument("--largest-kb", type=float, default=800.0, help="Leave larger files out.")
+    ask.add_argument("--only", default="", help="Part of the names of the traces to compare.")
+    given = ask.parse_args()
+    traces = [p for p in (given.data / "traces" / "kineto").iterdir() if given.only in p.name]
+    for trace in sorted(traces, key=lambda p: p.stat().st_size):
+        if trace.stat().st_size > 1000 * given.largest_kb:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                run = tt.ingest(trace, out=Path(folder) / "run.tracetool")
+                print(f"{trace.name}: {run.kernels.height:,} activities", flush=True)
+                show_products(run, trace, given.peers, Path(folder) / "tracelens")
+                show_budget(run, trace, given.hta or given.peers)
+            except tt.TracetoolError as error:
+                print(f"{trace.name}: {error}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
