@@ -195,7 +195,7 @@ def show_budget(run: tt.Run, trace: Path, hta: str) -> None:
         print("  budget    HTA cannot read the trace")
         return
     ours, cut = our_budget(run), cut_idle_us(run)
-    gap = abs(ours[0] - theirs[0])
+    gap = max(abs(a - b) for a, b in zip(ours[:3], theirs[:3], strict=True))
     if gap <= 1.0:
         why = "equal"
     elif abs(cut - theirs[0]) <= 1.0:
