@@ -13,6 +13,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from tracetool.core.figures import number
+from tracetool.report.columns import show_columns
 from tracetool.report.console import show_table
 from tracetool.report.layout import Table, fit, rank_of
 from tracetool.report.sentences import compact, open_console, say, shorten_names, stated_width, wrapped
@@ -158,3 +159,12 @@ def test_rounding_errors_are_zero(unit: str) -> None:
 def test_energy_ranks_before_share_and_time() -> None:
     order = ["energy [J]", "share [%]", "time [ms]", "agrees", "power [W]", "basis"]
     assert sorted(order, key=rank_of) == order
+
+
+def test_the_text_that_names_rows_is_never_left_out() -> None:
+    groups = pl.DataFrame({"clock_mhz": [1200.0], "family": ["gemm"], "energy_mj": [3.0], "bound": ["dram"]})
+    ranks = {shown.heading: shown.rank for shown in show_columns(groups, {}, 30)}
+    assert ranks["family"] == 0 < ranks["bound"]
+    named = groups.with_columns(name=pl.lit("ampere_sgemm"))
+    ranks = {shown.heading: shown.rank for shown in show_columns(named, {}, 30)}
+    assert ranks["name"] == 0 < ranks["family"]

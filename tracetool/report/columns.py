@@ -103,6 +103,14 @@ def show_columns(frame: pl.DataFrame, headers: Mapping[str, str], width: int) ->
         else:
             shown = _plain(frame[column], headers.get(column), unit, base, width)
         columns.append(replace(shown, rank=rank_of(column)))
+    return _with_named_rows(columns)
+
+
+def _with_named_rows(columns: list[Shown]) -> list[Shown]:
+    """Return the columns, the first of texts never left out where no other names the rows."""
+    texts = [at for at, shown in enumerate(columns) if not shown.numeric]
+    if texts and not any(columns[at].rank == 0 for at in texts):
+        columns[texts[0]] = replace(columns[texts[0]], rank=0)
     return columns
 
 
