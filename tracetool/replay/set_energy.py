@@ -157,6 +157,33 @@ class RunEnergies:
         return arrivals_ns(self.run)
 
 
+def attribute_or_note(
+    run: Run,
+    *,
+    gpu: str | None = None,
+    power: Sequence[Path] = (),
+    tz: str | None = None,
+    sensor_file: str | os.PathLike[str] | None = None,
+) -> tuple[Attribution | None, list[str]]:
+    """Return what a run's log measured, None where it measured nothing, and notes that say why.
+
+    Raises
+    ------
+    BadInput
+        If the run holds no activity, or a log that was given cannot be used.
+    """
+    if not run.kernels.height:
+        raise BadInput.in_file(run.path, "holds no activities", "ingest a trace with GPU activity")
+    if not power and not telemetry_devices(run.telemetry):
+        return None, ["no power log: energies are predicted"]
+    try:
+        return attribute_run(run, gpu=gpu, power=power, tz=tz, sensor_file=sensor_file), []
+    except BadInput as error:
+        if power:
+            raise
+        return None, [f"not measured: {error.message}"]
+
+
 def run_energies(
     run: Run,
     *,
@@ -172,19 +199,7 @@ def run_energies(
     BadInput
         If the run holds no activity, or a log that was given cannot be used.
     """
-    if not run.kernels.height:
-        raise BadInput.in_file(run.path, "holds no activities", "ingest a trace with GPU activity")
-    notes: list[str] = []
-    measured = None
-    if power or telemetry_devices(run.telemetry):
-        try:
-            measured = attribute_run(run, gpu=gpu, power=power, tz=tz, sensor_file=sensor_file)
-        except BadInput as error:
-            if power:
-                raise
-            notes.append(f"not measured: {error.message}")
-    else:
-        notes.append("no power log: energies are predicted")
+    measured, notes = attribute_or_note(run, gpu=gpu, power=power, tz=tz, sensor_file=sensor_file)
     predicted = None
     try:
         predicted = predicted_costs(run, gpu)

@@ -12,9 +12,9 @@ import polars as pl
 
 from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
-from tracetool.measure.attribute import Attribution, attribute_run
-from tracetool.measure.power_log import telemetry_devices
+from tracetool.measure.attribute import Attribution
 from tracetool.replay.predict_run import PredictedRun, predict_run
+from tracetool.replay.set_energy import attribute_or_note
 from tracetool.replay.time_parts import activity_kinds, busy_parts
 from tracetool.tables.run import Run
 
@@ -47,20 +47,9 @@ def energies_of(
     BadInput
         If the run holds no activity, or a log that was given cannot be used.
     """
-    if not run.kernels.height:
-        raise BadInput.in_file(run.path, "holds no activities", "ingest a trace with GPU activity")
-    notes: list[str] = []
-    measured = predicted = None
-    if power or telemetry_devices(run.telemetry):
-        try:
-            measured = attribute_run(run, gpu=gpu, power=power, tz=tz, sensor_file=sensor_file)
-            notes += measured.notes
-        except BadInput as error:
-            if power:
-                raise
-            notes.append(f"not measured: {error.message}")
-    else:
-        notes.append("no power log: energies are predicted")
+    measured, notes = attribute_or_note(run, gpu=gpu, power=power, tz=tz, sensor_file=sensor_file)
+    notes += measured.notes if measured else ()
+    predicted = None
     try:
         predicted = predict_run(run, gpu)
         notes += predicted.notes
