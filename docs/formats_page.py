@@ -23,6 +23,12 @@ TAIL = """
 - **Record both at once**: the trace, and beside it a power log of at least ten readings a second that starts a second
   before and ends a second after. `nvidia-smi` writes local time without a zone: `--tz +02:00` tells it, and an Nsight
   Systems trace of the same host tells it by itself.
+- **Power in the trace itself**: `nsys profile --enable nvml_metrics,-i100 --gpu-metrics-devices=cuda-visible ...` samples
+  power and temperature, and clocks and activity of SMs, tensor cores and DRAM; both end up in `telemetry` on the trace's own
+  clock. The plugin reads what `nvidia-smi` calls `power.draw`: on H100 the mean of the last second, which the sensor's model
+  takes into account. `summary` and `check-power` state the activity (`act_sm`, `act_tensor`, `act_dram`). Power without a
+  stated unit is in milliwatts, as the plugin documents, unless no GPU could draw that little. Any other table of counters,
+  and any power whose GPU the export does not tell, is named in a note with its number of samples.
 - **CUDA graphs**: `nsys profile` records a whole graph as one activity unless asked for `--cuda-graph-trace=node`.
 - **Shapes**: `record_shapes=True` of the PyTorch profiler, or `torch.autograd.profiler.emit_nvtx(record_shapes=True)`
   under `nsys`, give the operators' shapes; without them work is read off grids and names.

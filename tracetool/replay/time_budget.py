@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from tracetool.core.arrays import Floats
+from tracetool.measure.sampled_activity import activity_notes
 from tracetool.replay.gpu_work import gpu_work
 from tracetool.replay.set_energy import RunEnergies, SetEnergy, SetTimes, run_energies
 from tracetool.replay.time_parts import BUSY, PARTS, TimeParts, time_parts
@@ -94,6 +95,7 @@ def time_budget(
     notes = list(told.notes)
     if told.measured is not None:
         notes += told.measured.notes
+    notes += activity_notes(opened.telemetry)
     return TimeBudget(
         load_schema("time_budget").conform(frame),
         parts[0].span_ns * 1e-6,

@@ -21,6 +21,7 @@ from tracetool.measure.power_check import clocks, conditions, extent, values
 from tracetool.measure.power_check.finding import Finding, LogCase, worst
 from tracetool.measure.power_log import logs_beside_activity, power_logs, read_power_logs, telemetry_devices
 from tracetool.measure.readings import poll_spacing, resolve_updates
+from tracetool.measure.sampled_activity import sampled_activity
 from tracetool.measure.sensors import candidate_sensors
 from tracetool.measure.timeline import build_timeline
 from tracetool.tables.activity_table import read_activity
@@ -113,7 +114,9 @@ def check_telemetry(
 def _applicable(case: LogCase) -> tuple[Callable[[LogCase], Finding], ...]:
     """Return the checks that mean something: of a log beside the trace only where it does not overlap."""
     first = extent.coverage(case)
-    return CHECKS if first.value is None or first.value > 0.0 else (lambda _: first,)
+    if first.value is not None and first.value <= 0.0:
+        return (lambda _: first,)
+    return (*CHECKS, conditions.activity) if sampled_activity(case.frame) else CHECKS
 
 
 def _paired(logged: list[int], ran: list[int]) -> dict[int, int]:

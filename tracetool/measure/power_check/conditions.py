@@ -10,6 +10,7 @@ import polars as pl
 from tracetool.core.figures import number
 from tracetool.measure.power_check.finding import Finding, LogCase, graded
 from tracetool.measure.power_check.values import _NOTHING_W
+from tracetool.measure.sampled_activity import sampled_activity
 
 #: Idle power above this share of that under load: something else runs, or the load is none. [1]
 _IDLE_SHARE: Final = 0.7
@@ -90,6 +91,14 @@ def throttling(case: LogCase) -> Finding:
     shown = ", ".join(f"{n} {100 * c / rows.height:.0f} %" for n, c in held.items() if c)
     reason = f"clock held back: {shown} of the time" if share > _THROTTLED[0] else "not throttled"
     return Finding("throttling", graded(share, *_THROTTLED), reason, 100.0 * share, "%")
+
+
+def activity(case: LogCase) -> Finding:
+    """What hardware counters sampled beside the power: nothing to judge, but what the watts were for."""
+    words = sampled_activity(case.frame)
+    share = case.frame["act_sm"].mean() if words else None
+    value = 100.0 * share if isinstance(share, float) else None
+    return Finding("activity", "good", words or "no hardware counters beside the log", value, "%")
 
 
 def sensor(case: LogCase) -> Finding:

@@ -66,11 +66,10 @@ def read_devices(
     Two processes may both call their GPU device 0: where the export maps (process, device) to a GPU
     that map is used, else the driver's own index.
     """
-    gpus = (
-        read("TARGET_INFO_GPU", _GPU_COLUMNS).drop_nulls("id").unique("id", keep="first", maintain_order=True)
-    )
+    gpus = read("TARGET_INFO_GPU", _GPU_COLUMNS).drop("rowid").drop_nulls("id")
+    gpus = gpus.sort(gpus.columns).unique("id", keep="first", maintain_order=True)
     links = read("TARGET_INFO_CUDA_DEVICE", {"gpuId": _I, "cudaId": _I, "pid": _I}).drop("rowid")
-    links = links.unique(["cudaId", "pid"], keep="first")
+    links = links.sort(links.columns).unique(["cudaId", "pid"], keep="first", maintain_order=True)
     pairs = distinct_rows(activities.select("profiler_device", "process")).drop_nulls("profiler_device")
     pairs = pairs.join(
         links,
@@ -81,7 +80,7 @@ def read_devices(
     )
     by_driver = gpus.select(
         pl.coalesce("cuDevice", "id").alias("profiler_device"), pl.col("id").alias("driverGpu")
-    ).unique("profiler_device", keep="first")
+    ).unique("profiler_device", keep="first", maintain_order=True)
     pairs = pairs.join(by_driver, on="profiler_device", how="left")
     # A GPU the export does not describe keeps its index, as an id no GPU has.
     pairs = pairs.with_columns(gpu=pl.coalesce("gpuId", "driverGpu", -1 - pl.col("profiler_device")))
@@ -121,55 +120,3 @@ def read_devices(
             "the export does not describe its GPUs (no TARGET_INFO_GPU): name the model with --gpu"
         )
     return devices, activities.drop("profiler_device"), telemetry
-
-
-#: No GPU clocks higher: beyond it a reading is an overflow, not a clock. [MHz]
-CLOCK_LIMIT_MHZ = 4000.0
-
-
-def read_metrics(read: Read, warnings: list[str]) -> pl.DataFrame:
-    """Return ``time_ns``, ``gpu``, ``clock_mhz`` and ``utilization``; empty where nothing was sampled.
-
-    Notes
-    -----
-    ``GPC Clock Frequency`` is in Hz in a signed 32-bit field: negative values are wrapped. Metric
-    numbers mean nothing across files, so metrics are found by name.
-    """
-    names = read(
-        "TARGET_INFO_GPU_METRICS", {"typeId": pl.Int64(), "metricId": pl.Int64(), "metricName": pl.String()}
-    ).drop("rowid")
-    low = pl.col("metricName").str.to_lowercase()
-    chosen = names.with_columns(
-        what=pl.when(low.str.contains("gpc clock frequency"))
-        .then(pl.lit("clock"))
-        .when(low.str.contains(r"^(?:sm active|sms active)"))
-        .then(pl.lit("busy"))
-    ).filter(pl.col("what").is_not_null())
-    chosen = chosen.unique(["typeId", "what"], keep="first")
-    if not chosen.height:
-        return pl.DataFrame()
-    ids = chosen["metricId"].drop_nulls().unique().to_list()
-    rows = read(
-        "GPU_METRICS",
-        {"timestamp": pl.Int64(), "typeId": pl.Int64(), "metricId": pl.Int64(), "value": pl.Float64()},
-        ("metricId", ids),
-    ).drop_nulls(["timestamp", "typeId", "value"])
-    if not rows.height:
-        return pl.DataFrame()
-    rows = rows.join(chosen.select("typeId", "metricId", "what"), on=["typeId", "metricId"])
-    clock = rows.filter(pl.col("what") == "clock").select(
-        "typeId", "timestamp", clock_mhz=(pl.col("value").cast(pl.Int64(), strict=False) & 0xFFFFFFFF) / 1e6
-    )
-    good = clock.filter(pl.col("clock_mhz").is_between(1.0, CLOCK_LIMIT_MHZ))
-    if dropped := clock.height - good.height:
-        warnings.append(f"{dropped} of {clock.height} clock samples are out of range and left out")
-    busy = rows.filter(pl.col("what") == "busy").select(
-        "typeId", "timestamp", utilization=(pl.col("value") / 100).clip(0, 1)
-    )
-    both = good.join(busy, on=["typeId", "timestamp"], how="full", coalesce=True)
-    return both.select(
-        time_ns=pl.col("timestamp"),
-        gpu=pl.col("typeId") & 0xFF,
-        clock_mhz="clock_mhz",
-        utilization="utilization",
-    ).sort("gpu", "time_ns")

@@ -13,7 +13,7 @@ import polars as pl
 
 from tracetool.core.errors import BadInput
 from tracetool.sources.columns import plain_columns
-from tracetool.sources.io.sqlite_file import Only, list_tables, open_sqlite, read_columns
+from tracetool.sources.io.sqlite_file import Only, list_tables, open_sqlite, read_columns, refuse_view
 from tracetool.tables.memory import check_parquet
 
 #: Columns that hold the number of a string; exports of many files may hold the text itself.
@@ -30,6 +30,15 @@ class Store(Protocol):
     def read(self, table: str, columns: Mapping[str, pl.DataType], only: Only | None = None) -> pl.DataFrame:
         """Return columns, null where absent, with ``rowid``; of rows whose column is one of some numbers."""
 
+    def count(self, table: str) -> int:
+        """Return the number of rows of a table, 0 where there is none of that name.
+
+        Raises
+        ------
+        BadInput
+            If the name is that of a view.
+        """
+
 
 @dataclass(frozen=True)
 class SqliteStore:
@@ -43,6 +52,14 @@ class SqliteStore:
         """Return columns of a table."""
         rows = read_columns(self.path, self.db, self.tables, table, columns, only=only, rowid=False)
         return rows.with_row_index("rowid", offset=1)
+
+    def count(self, table: str) -> int:
+        """Return the number of rows of a table."""
+        if table not in self.tables:
+            refuse_view(self.path, self.db, table)
+            return 0
+        (rows,) = self.db.execute(f'SELECT count(*) FROM "{table}"').fetchone()  # noqa: S608 - a plain table
+        return int(rows)
 
 
 @dataclass(frozen=True)
@@ -78,6 +95,11 @@ class FolderStore:
                 expressions.append(pl.col(names[column]).cast(kind, strict=False).alias(column))
         frame = frame.select(expressions)
         return frame.filter(pl.col(only[0]).is_in(list(only[1]))) if only and only[0] in names else frame
+
+    def count(self, table: str) -> int:
+        """Return the number of rows of a table."""
+        columns = sorted(self.tables.get(table, ()))
+        return self.read(table, {columns[0]: pl.Int64()}).height if columns else 0
 
 
 #: Memory that making a run takes for each row of a table of the export. Measured. [bytes]

@@ -13,8 +13,11 @@ from tracetool.sources.calls import with_call_kinds
 from tracetool.sources.columns import clean_text, distinct_rows, look_up, narrow
 from tracetool.sources.format import Trace
 from tracetool.sources.io.sqlite_file import Only
-from tracetool.sources.nsight.identity import read_devices, read_metrics, session_clock, versions
+from tracetool.sources.nsight.counters import read_counters
+from tracetool.sources.nsight.identity import read_devices, session_clock, versions
+from tracetool.sources.nsight.metrics import read_metrics
 from tracetool.sources.nsight.store import Store, open_store
+from tracetool.sources.ordering import in_order
 
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 MEMCPY = "CUPTI_ACTIVITY_KIND_MEMCPY"
@@ -106,9 +109,8 @@ def _activity(frame: pl.DataFrame, kind: str, **more: pl.Expr) -> pl.DataFrame:
         kind=pl.lit(kind).cast(_CATEGORY),
         **more,
     )
-    return narrow(
-        activities, [c for c in activities.columns if c not in ("rowid", "start_ns", "end_ns", "bytes")]
-    )
+    small = [c for c in activities.columns if c not in ("rowid", "start_ns", "end_ns", "bytes")]
+    return in_order(narrow(activities, small), "start_ns", "rowid")
 
 
 def _kernels(export: Export) -> pl.DataFrame:
@@ -191,7 +193,7 @@ def _calls(export: Export) -> pl.DataFrame:
         thread=(pl.col("globalTid") & _PID).cast(_N),
         correlation=pl.col("correlationId"),
     )
-    return narrow(calls, ["process", "thread", "correlation"])
+    return in_order(narrow(calls, ["process", "thread", "correlation"]), "start_ns")
 
 
 def _strings(store: Store) -> pl.DataFrame:
@@ -232,7 +234,8 @@ def read_export(path: Path) -> Trace:
         del kernels, parts, tagged
         trace.host_calls = _calls(export)
         trace.operators, trace.ranges = read_annotations(export.read, export.named)
-        telemetry = read_metrics(export.read, trace.warnings)
+        sampled = [read_metrics(store, trace.warnings), read_counters(store, trace.warnings)]
+        telemetry = pl.concat(sampled, how="diagonal")
         trace.devices, trace.activities, trace.telemetry = read_devices(
             export.read, trace.activities, telemetry, trace.warnings
         )
@@ -246,7 +249,8 @@ def _diagnostics(export: Export) -> list[str]:
     frame = export.read("DIAGNOSTIC_EVENT", {"severity": _I, "text": pl.String()})
     lost = frame.filter(pl.col("text").str.to_lowercase().str.contains("lost|dropped|incomplete|not all"))
     return [
-        f"the profiler says: {t[:200]}" for t in lost.select(clean_text("text")).to_series().unique().head(3)
+        f"the profiler says: {t[:200]}"
+        for t in lost.select(clean_text("text")).to_series().unique().sort().head(3)
     ]
 
 
@@ -296,4 +300,4 @@ def read_annotations(read: Read, named: Callable[..., pl.DataFrame]) -> tuple[pl
         thread=pl.col("globalTid") & _MASK,
     )
     frame = frame.drop_nulls(["name", "start_ns", "duration_ns"]).filter(pl.col("duration_ns") >= 0)
-    return split_operators(frame)
+    return split_operators(in_order(frame, "start_ns"))
