@@ -27,8 +27,9 @@ TAIL = """
   power and temperature, and clocks and activity of SMs, tensor cores and DRAM; both end up in `telemetry` on the trace's own
   clock. The plugin reads what `nvidia-smi` calls `power.draw`: on H100 the mean of the last second, which the sensor's model
   takes into account. `summary` and `check-power` state the activity (`act_sm`, `act_tensor`, `act_dram`). Power without a
-  stated unit is in milliwatts, as the plugin documents, unless no GPU could draw that little. Any other table of counters,
-  and any power whose GPU the export does not tell, is named in a note with its number of samples.
+  stated unit is in milliwatts, as the plugin documents, unless no GPU could draw that little. `rocprof-sys-run` polls AMD SMI
+  (`device_power`) into its `.pftrace` and rocpd files: power, temperature, load and clocks of GPUs are telemetry too. Any other
+  counter, and any power whose GPU the file does not tell, is named in a note with its number of samples.
 - **CUDA graphs**: `nsys profile` records a whole graph as one activity unless asked for `--cuda-graph-trace=node`.
 - **Shapes**: `record_shapes=True` of the PyTorch profiler, or `torch.autograd.profiler.emit_nvtx(record_shapes=True)`
   under `nsys`, give the operators' shapes; without them work is read off grids and names.

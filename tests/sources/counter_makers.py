@@ -1,13 +1,24 @@
 """Exports with counters in them, written as the profilers write them; the truth is known."""
 
+# ruff: noqa: E501 - tables and statements are written as the tools write them
+
 from __future__ import annotations
 
 import math
 import random
 import sqlite3
+import struct
 from pathlib import Path
 
-from tests.sources.makers import nsys_tables, write_tables
+from tests.sources.makers import (
+    BOOT_NS,
+    LAUNCHES,
+    _field,
+    _varint,
+    nsys_tables,
+    rocpd,
+    write_tables,
+)
 
 Tables = dict[str, tuple[list[str], list[list[object]]]]
 #: Names and order of a real set of metrics (Ampere, Nsight Systems 2023.4); all but clocks are percents.
@@ -156,3 +167,117 @@ def shuffle(path: Path, seed: int) -> None:
             db.executemany(f'INSERT INTO "{name}" VALUES ({", ".join("?" * len(rows[0]))})', rows)
     db.commit()
     db.close()
+
+
+#: What rocprof-sys polls, by its name in databases: unit, and value at a reading of a GPU.
+POLLED = {
+    "device_power": ("W", lambda gpu, i: 410.0 + 35 * gpu + (i % 5)),
+    "device_temp": ("\u00b0C", lambda gpu, i: 51.0 + gpu + i // 4),
+    "device_busy_gfx": ("%", lambda gpu, i: float((i * 13 + gpu) % 101)),
+    "device_busy_umc": ("%", lambda gpu, i: float(i % 7)),
+    "device_memory_usage": ("MB", lambda gpu, i: 900.0 + i),
+}  # fmt: skip
+POLLS, POLL_NS = 12, 100_000_003
+
+
+def rocpd_with_counters(folder: Path, *, views: bool = False) -> Path:
+    """Return a database of two processes, each with a GPU that was polled and counters of its dispatches."""
+    path = rocpd(folder, views=views)
+    with sqlite3.connect(path) as db:
+        for p, guid in enumerate(("0a-1", "0b-2")):
+            end = guid.replace("-", "_")
+            db.execute(
+                f"CREATE TABLE rocpd_info_pmc_{end} (id INTEGER PRIMARY KEY, guid TEXT, nid INTEGER, pid INTEGER,"
+                " agent_id INTEGER, target_arch TEXT, event_code INTEGER, instance_id INTEGER, name TEXT,"
+                " symbol TEXT, description TEXT, units TEXT, value_type TEXT)"
+            )
+            db.execute(
+                f"CREATE TABLE rocpd_pmc_event_{end} (id INTEGER PRIMARY KEY, guid TEXT, event_id INTEGER,"
+                " pmc_id INTEGER, value REAL, extdata JSONB DEFAULT '{}')"
+            )
+            db.execute(
+                f"CREATE TABLE rocpd_sample_{end} (id INTEGER PRIMARY KEY, guid TEXT, track_id INTEGER,"
+                " timestamp BIGINT, event_id INTEGER, extdata JSONB DEFAULT '{}')"
+            )
+            numbers = {name: 5 + i for i, name in enumerate([*POLLED, "SQ_WAVES"])}
+            for name, number in numbers.items():
+                unit = POLLED[name][0] if name in POLLED else None
+                db.execute(
+                    f"INSERT INTO rocpd_info_pmc_{end} VALUES (?,?,1,1,2,'GPU',0,0,?,?,'',?,'ABS')",
+                    (number, guid, name, name, unit),
+                )
+            row = 1
+            for i in range(POLLS):
+                event = 1000 + i
+                for track, (name, (_, value)) in enumerate(POLLED.items()):
+                    db.execute(
+                        f"INSERT INTO rocpd_pmc_event_{end} (id, guid, event_id, pmc_id, value) VALUES (?,?,?,?,?)",
+                        (row, guid, event, numbers[name], value(p, i)),
+                    )
+                    db.execute(
+                        f"INSERT INTO rocpd_sample_{end} (id, guid, track_id, timestamp, event_id) VALUES (?,?,?,?,?)",
+                        (row, guid, track, BOOT_NS + POLL_NS * i, event),
+                    )
+                    row += 1
+            db.execute(  # a counter of the first dispatch: no sample refers to its event
+                f"INSERT INTO rocpd_pmc_event_{end} (id, guid, event_id, pmc_id, value) VALUES (?,?,1,?,64.0)",
+                (row, guid, numbers["SQ_WAVES"]),
+            )
+    db.close()
+    return path
+
+
+#: Counter tracks as releases call them: power, and one that is not read.
+TRACK_NAMES = (
+    ("GPU Power [{}] (S)", "CPU Frequency [{}] (S)"),
+    ("GPU [{}] Current Power (S)", "GPU [{}] UMC Busy (S)"),
+    ("[GPU {}] Power", "[GPU {}] Memory Usage"),
+)
+_POWER_TRACK, _OTHER_TRACK, _KERNEL_TRACK, _THREAD_CLOCK = 900, 950, 800, 64
+
+
+def _double(number: int, value: float) -> bytes:
+    return _varint(number << 3 | 1) + struct.pack("<d", value)
+
+
+def _counter_track(uuid: int, name: str, unit: str, **more: int) -> bytes:
+    described = b"".join(_field({"step": 4, "adds": 5}[k], v) for k, v in more.items())
+    return _field(60, _field(1, uuid) + _field(2, name) + _field(8, described + _field(6, unit)))
+
+
+def systems_pftrace(folder: Path, names: tuple[str, str] = TRACK_NAMES[0], *, kernels: bool = True) -> Path:
+    """Write packets as Perfetto's library writes those of rocprof-sys: times count from packet to packet."""
+    path = folder / "perfetto-trace-0.proto"
+    clocks = _field(1, _field(1, 6) + _field(2, BOOT_NS)) + _field(
+        1, _field(1, _THREAD_CLOCK) + _field(2, 0) + _field(3, 1)
+    )
+    defaults = _field(58, _THREAD_CLOCK) + _field(11, _field(11, 1))
+    interned = _field(1, _field(1, 1) + _field(2, "rocm_kernel_dispatch"))
+    interned += _field(1, _field(1, 2) + _field(2, "device_power"))
+    packets = [
+        _field(10, 5) + _field(13, 1) + _field(59, defaults) + _field(6, clocks),
+        _field(10, 5) + _field(12, interned),
+    ]
+    for gpu in range(2):
+        packets.append(_field(10, 5) + _counter_track(_POWER_TRACK + gpu, names[0].format(gpu), "watts"))
+        packets.append(_field(10, 5) + _counter_track(_OTHER_TRACK + gpu, names[1].format(gpu), "%"))
+        track = _field(1, _KERNEL_TRACK + gpu) + _field(2, f"GPU Kernel Dispatch [{gpu}] Queue 3")
+        packets.append(_field(10, 5) + _field(60, track))
+    for i, (name, start, end, grid, block) in enumerate(LAUNCHES if kernels else ()):
+        for gpu in range(2):
+            items = ",".join(str(g * b) for g, b in zip(grid, block, strict=True))
+            event = _field(3, 1) + _field(9, 1) + _field(23, name) + _field(11, _KERNEL_TRACK + gpu)
+            said = {"begin_ns": BOOT_NS + start, "end_ns": BOOT_NS + end, "corr_id": 2 * i + gpu, "queue": 3}
+            event += b"".join(_field(4, _field(10, k) + _field(3, v)) for k, v in said.items())
+            for key, text in (("grid_size", items), ("workgroup_size", ",".join(map(str, block)))):
+                event += _field(4, _field(10, key) + _field(6, f"({text})"))
+            packets.append(_field(10, 5) + _field(8, 0) + _field(11, event))
+    for i in range(POLLS):
+        for gpu in range(2):
+            value = POLLED["device_power"][1](gpu, i)
+            event = _field(3, 2) + _field(9, 4) + _field(11, _POWER_TRACK + gpu) + _double(44, value)
+            packets.append(_field(10, 5) + _field(8, POLL_NS if i and not gpu else 0) + _field(11, event))
+            event = _field(9, 4) + _field(11, _OTHER_TRACK + gpu) + _field(30, i)
+            packets.append(_field(10, 5) + _field(8, 0) + _field(11, event))
+    path.write_bytes(b"".join(_field(1, p) for p in packets))
+    return path

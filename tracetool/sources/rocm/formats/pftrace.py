@@ -1,12 +1,11 @@
-"""Perfetto traces (``.pftrace``) that rocprofv3 and ``tracetool export`` write."""
+"""Perfetto traces (``.pftrace``) that rocprofv3, rocprof-sys and ``tracetool export`` write."""
 
 from __future__ import annotations
 
+import math
 import re
-import struct
 import zlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -15,142 +14,21 @@ from tracetool.core.errors import BadInput
 from tracetool.sources.calls import with_call_kinds
 from tracetool.sources.columns import clean_text
 from tracetool.sources.format import Format, Probe, ReadOptions, Trace
-from tracetool.sources.io.protobuf import BYTES, FIXED64, BrokenMessage, fields, signed
+from tracetool.sources.io.protobuf import BrokenMessage
 from tracetool.sources.io.text import unpacked_bytes
+from tracetool.sources.rocm.counters import SAMPLES, gpu_telemetry, placed, plain_name
 from tracetool.sources.rocm.dispatches import BOOT, copy_name, flat_launch, number_devices, plain_names
+from tracetool.sources.rocm.track_events import Events, Slice, Track, read_events, slices
 
-#: Field numbers of the messages read here.
-_PACKET = 1
-_SEQUENCE, _EVENT, _INTERNED, _FLAGS, _COMPRESSED = 10, 11, 12, 13, 50
-_STATE_CLEARED = 1
-_SLICE_BEGIN = 1
-#: A packed trace may grow by this factor; more is a bomb.
-_MOST_GROWTH = 400
+__all__ = ["FORMAT", "Slice", "slices"]
 
-
-@dataclass
-class Slice:
-    """The beginning of a slice; what rocprofv3 says of it stands in its annotations."""
-
-    name: str
-    category: str
-    notes: dict[str, int | float | str]
-
-
-@dataclass
-class _Interned:
-    categories: dict[int, str] = field(default_factory=dict)
-    names: dict[int, str] = field(default_factory=dict)
-    note_names: dict[int, str] = field(default_factory=dict)
-    note_texts: dict[int, str] = field(default_factory=dict)
-
-
-def _text(raw: memoryview | int) -> str:
-    return bytes(raw).decode("utf-8", "replace") if isinstance(raw, memoryview) else str(raw)
-
-
-def slices(raw: bytes) -> Iterator[Slice]:
-    """Yield the slices of a trace.
-
-    Raises
-    ------
-    BrokenMessage
-        If it is cut short or damaged.
-    """
-    states: dict[int, _Interned] = {}
-    for packet in _packets(memoryview(raw)):
-        yield from _packet(packet, states)
-
-
-def _packets(raw: memoryview) -> Iterator[memoryview]:
-    for number, kind, value in fields(raw):
-        if number != _PACKET or kind != BYTES or not isinstance(value, memoryview):
-            continue
-        packed = next((v for n, _, v in fields(value) if n == _COMPRESSED), None)
-        if isinstance(packed, memoryview):
-            unpacked = zlib.decompressobj().decompress(packed, max(1 << 20, _MOST_GROWTH * len(packed)))
-            yield from _packets(memoryview(unpacked))
-        else:
-            yield value
-
-
-def _packet(packet: memoryview, states: dict[int, _Interned]) -> Iterator[Slice]:
-    sequence, flags = 0, 0
-    event: memoryview | None = None
-    interned: memoryview | None = None
-    for number, _, value in fields(packet):
-        if number == _SEQUENCE and isinstance(value, int):
-            sequence = value
-        elif number == _FLAGS and isinstance(value, int):
-            flags = value
-        elif number == _EVENT and isinstance(value, memoryview):
-            event = value
-        elif number == _INTERNED and isinstance(value, memoryview):
-            interned = value
-    if flags & _STATE_CLEARED or sequence not in states:
-        states[sequence] = _Interned()
-    state = states[sequence]
-    if interned is not None:
-        _learn(interned, state)
-    if event is not None and (parsed := _slice(event, state)) is not None:
-        yield parsed
-
-
-def _learn(raw: memoryview, state: _Interned) -> None:
-    tables = {1: state.categories, 2: state.names, 3: state.note_names, 29: state.note_texts}
-    for number, _, value in fields(raw):
-        if number in tables and isinstance(value, memoryview):
-            entry = {n: v for n, _, v in fields(value)}
-            iid = entry.get(1)
-            if isinstance(iid, int) and 2 in entry:
-                tables[number][iid] = _text(entry[2])
-
-
-def _slice(raw: memoryview, state: _Interned) -> Slice | None:
-    kind = 0
-    parsed = Slice("", "", {})
-    for number, _, value in fields(raw):
-        if number == 9 and isinstance(value, int):
-            kind = value
-        elif number == 10 and isinstance(value, int):
-            parsed.name = state.names.get(value, "")
-        elif number == 23:
-            parsed.name = _text(value)
-        elif number == 3 and isinstance(value, int):
-            parsed.category = state.categories.get(value, "")
-        elif number == 22:
-            parsed.category = _text(value)
-        elif number == 4 and isinstance(value, memoryview):
-            name, note = _note(value, state)
-            parsed.notes[name] = note
-    return parsed if kind == _SLICE_BEGIN else None
-
-
-def _note(raw: memoryview, state: _Interned) -> tuple[str, int | float | str]:
-    name = ""
-    note: int | float | str = ""
-    for number, kind, value in fields(raw):
-        if number == 1 and isinstance(value, int):
-            name = state.note_names.get(value, "")
-        elif number == 10:
-            name = _text(value)
-        elif number in (2, 3, 7) and isinstance(value, int):
-            note = value
-        elif number == 4 and isinstance(value, int):
-            note = signed(value)
-        elif number == 5 and kind == FIXED64 and isinstance(value, memoryview):
-            note = float(struct.unpack("<d", value)[0])
-        elif number == 6:
-            note = _text(value)
-        elif number == 17 and isinstance(value, int):
-            note = state.note_texts.get(value, "")
-    return name, note
-
-
-_CALLS = ("hip_api", "hsa_api", "rccl_api", "host_call")
-_KERNELS = ("kernel_dispatch", "kernel")
-_COPIES = ("memory_copy", "memcpy", "memset")
-_RANGES = ("marker_api", "range")
+#: Categories of rocprofv3, those of rocprof-sys (since 2024, before), those of exports.
+_CALLS = ("hip_api", "hsa_api", "rccl_api", "rocm_hip_api", "rocm_hsa_api", "rocm_rccl_api", "rocm_hip",
+          "rocm_hsa", "host_call")  # fmt: skip
+_KERNELS = ("kernel_dispatch", "rocm_kernel_dispatch", "device_hip", "kernel")
+_COPIES = ("memory_copy", "rocm_memory_copy", "memcpy", "memset")
+_RANGES = ("marker_api", "rocm_marker_api", "rocm_roctx", "range")
+_SYSTEMS = tuple(c for c in (*_CALLS, *_KERNELS, *_COPIES, *_RANGES) if c.startswith(("rocm_", "device_")))
 #: Only ``tracetool export`` calls its slices so.
 _EXPORTED = ("kernel", "memcpy", "memset")
 #: How its first packet begins: sequence 1, a new state, interned texts.
@@ -162,7 +40,8 @@ def sniff(probe: Probe) -> float:
     binary = b"\0" in probe.head[:4096] or _EXPORTED_HEAD in probe.head[:16]
     if probe.head[:1] != b"\n" or not binary:
         return 0.0
-    return 1.0 if b"begin_ns" in probe.head or b"kernel_dispatch" in probe.head else 0.3
+    marks = (b"begin_ns", b"kernel_dispatch", b"device_power", b"device_busy", b"rocm_hip")
+    return 1.0 if any(m in probe.head for m in marks) else 0.3
 
 
 def read(path: Path, options: ReadOptions) -> Trace:
@@ -175,33 +54,52 @@ def read(path: Path, options: ReadOptions) -> Trace:
     """
     options.progress.step(f"reading {path.name}")
     try:
-        events = [s for s in slices(unpacked_bytes(path, options.max_ratio)) if "begin_ns" in s.notes]
+        held = read_events(unpacked_bytes(path, options.max_ratio))
     except (BrokenMessage, zlib.error) as error:
         raise BadInput.in_file(
             path, f"is a cut or damaged Perfetto trace: {error}", "copy it again"
         ) from error
-    if not events:
-        raise BadInput.in_file(
-            path,
-            "is a Perfetto trace without slices of rocprofv3",
-            "record with rocprofv3 --output-format pftrace",
-        )
+    events = [s for s in held.slices if "begin_ns" in s.notes]
     exported = any(s.category in _EXPORTED for s in events)
-    trace = Trace("tracetool export" if exported else "rocprofv3", BOOT)
-    kernels = _kernels([s for s in events if s.category in _KERNELS])
+    systems = bool(held.counts) or any(s.category in _SYSTEMS for s in events)
+    profiler = "tracetool export" if exported else "rocprof-sys" if systems else "rocprofv3"
+    trace = Trace(profiler, BOOT)
+    kernels = _kernels([s for s in events if s.category in _KERNELS], held.tracks)
     copies = _copies([s for s in events if s.category in _COPIES])
     trace.activities, trace.devices = number_devices(pl.concat([kernels, copies], how="diagonal"))
     trace.host_calls = with_call_kinds(_intervals([s for s in events if s.category in _CALLS]))
     trace.ranges = _intervals([s for s in events if s.category in _RANGES]).drop("correlation")
+    if not exported:  # the counters of an export are what tracetool made of a log
+        trace.telemetry = placed(gpu_telemetry(_samples(held), trace.warnings), trace.devices)
+    if not events and not trace.telemetry.height:
+        raise BadInput.in_file(
+            path,
+            "is a Perfetto trace without slices of rocprofv3 and without power, clocks or load of a GPU",
+            "record with rocprofv3 --output-format pftrace",
+        )
     if exported:
         trace.devices = trace.devices.with_columns(vendor=pl.lit(None, pl.String))
-    else:
+    elif not systems:
         trace.warnings.append(
             "the profiler's writer moves ends and starts of overlapping dispatches to their middle: durations"
             " are edited (its CSV, JSON and rocpd outputs are not)"
         )
     trace.warnings.append("the file does not name its GPU: name it with --gpu")
     return trace
+
+
+def _samples(held: Events) -> pl.DataFrame:
+    """Return the counters as samples; a track that has no name goes by its category."""
+    tracks = [held.tracks.get(c.track, Track()) for c in held.counts]
+    names = [t.name or c.category for t, c in zip(tracks, held.counts, strict=True)]
+    columns = {
+        "time_ns": [c.time_ns if c.time_ns is None or c.time_ns < 2**63 else None for c in held.counts],
+        "gpu": [plain_name(n)[1] for n in names],
+        "name": names,
+        "unit": [t.unit for t in tracks],
+        "value": [c.value for c in held.counts],
+    }
+    return pl.DataFrame(columns, schema=SAMPLES).with_columns(clean_text("name"), clean_text("unit"))
 
 
 def _whole(events: Sequence[Slice], *names: str) -> pl.Series:
@@ -225,15 +123,37 @@ def _timed(events: Sequence[Slice]) -> dict[str, pl.Series]:
     }
 
 
-def _kernels(events: Sequence[Slice]) -> pl.DataFrame:
+def _products(events: Sequence[Slice], name: str) -> pl.Series:
+    """Return a size: the product of its axes, as rocprofv3 writes it, or its axes in text: ``(256,1,1)``."""
+    products: list[int | None] = []
+    for s in events:
+        note = s.notes.get(name)
+        if isinstance(note, str):
+            axes = [int(d) for d in re.findall(r"\d{1,9}", note)[:3]]
+            note = math.prod(axes) if axes else None
+        products.append(int(note) if note is not None and abs(note) < 2**63 else None)
+    return pl.Series(products, dtype=pl.Int64)
+
+
+def _devices(events: Sequence[Slice], tracks: Mapping[int, Track]) -> pl.Series:
+    """Return the GPUs: the agents of rocprofv3; rocprof-sys names them in their tracks."""
+    stated = _whole(events, "agent", "agent_id")
+    of_track = [plain_name(tracks[s.track].name)[1] if s.track in tracks else None for s in events]
+    named = pl.Series(of_track, dtype=pl.Int64)
+    numbered = _whole(events, "device", "node_id")
+    frame = pl.DataFrame({"a": stated, "b": named, "c": numbered})
+    return frame.select(pl.coalesce("a", "b", "c")).to_series()
+
+
+def _kernels(events: Sequence[Slice], tracks: Mapping[int, Track]) -> pl.DataFrame:
     """Return the dispatches. Grid and block are products of their axes, the grid in work-items."""
     frame = pl.DataFrame(
         {
             **_timed(events),
-            "profiler_device": _whole(events, "agent", "agent_id"),
+            "profiler_device": _devices(events, tracks),
             "stream": _whole(events, "stream_ID", "stream_id", "queue"),
-            "items": _whole(events, "grid_size"),
-            "block": _whole(events, "workgroup_size"),
+            "items": _products(events, "grid_size"),
+            "block": _products(events, "workgroup_size"),
             "shared_dynamic_bytes": _whole(events, "LDS_Block_Size", "group_segment_size"),
             "vgpr": _whole(events, "VGPR_Count"),
             "accum": _whole(events, "Accum_VGPR_Count"),
@@ -274,9 +194,9 @@ def _intervals(events: Sequence[Slice]) -> pl.DataFrame:
 
 
 FORMAT = Format(
-    title="rocprofv3 Perfetto trace",
+    title="rocprofv3 or rocprof-sys Perfetto trace",
     holds="trace",
-    made_by="rocprofv3 --runtime-trace --output-format pftrace -- ./app",
+    made_by="rocprofv3 --runtime-trace --output-format pftrace -- ./app, or rocprof-sys-run --trace -- ./app",
     tried="the events its source writes, made by hand",
     sniff=sniff,
     read=read,

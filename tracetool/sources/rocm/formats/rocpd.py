@@ -20,6 +20,7 @@ from tracetool.sources.calls import with_call_kinds
 from tracetool.sources.columns import clean_text
 from tracetool.sources.format import Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.sqlite_file import list_tables, open_sqlite, read_spelled, refuse_view
+from tracetool.sources.rocm.counters import gpu_telemetry, placed
 from tracetool.sources.rocm.dispatches import (
     BOOT,
     blocks_from_items,
@@ -28,6 +29,7 @@ from tracetool.sources.rocm.dispatches import (
     number_devices,
     plain_names,
 )
+from tracetool.sources.rocm.rocpd_counters import read_samples
 
 _I, _S = pl.Int64(), pl.String()
 Wanted = Mapping[str, tuple[Sequence[str], pl.DataType]]
@@ -198,6 +200,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
         trace.activities, trace.devices = number_devices(pl.concat(parts, how="diagonal"), _agents(base))
         _add_regions(trace, base.regions())
         trace.schema_version = _schema_version(base)
+        trace.telemetry = placed(gpu_telemetry(read_samples(base), trace.warnings), trace.devices)
         if not kernels.height:
             trace.warnings.append("no kernel ran while this trace was recorded")
     return trace
@@ -277,7 +280,8 @@ def _json(text: str | None) -> dict[str, Any]:
 FORMAT = Format(
     title="rocpd database",
     holds="trace",
-    made_by="rocprofv3 --runtime-trace --output-format rocpd -- ./app   (the default since ROCm 7)",
+    made_by="rocprofv3 --runtime-trace --output-format rocpd -- ./app   (the default since ROCm 7)"
+    ", or ROCPROFSYS_USE_ROCPD=ON rocprof-sys-run -- ./app",
     tried="schemas 3 and 4, merged files",
     sniff=sniff,
     read=read,
