@@ -1,0 +1,1 @@
+"""Tables of measured runs, one row per configuration: why their energy per unit of work differs."""
