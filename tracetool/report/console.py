@@ -18,7 +18,7 @@ from tracetool.core.figures import counted
 from tracetool.report.columns import show_columns
 from tracetool.report.layout import Column, Table
 from tracetool.report.sentences import open_console, say
-from tracetool.report.view import Fold, Grid, Line, View
+from tracetool.report.view import Drawing, Fold, Grid, Line, View
 
 _LONGEST_NAME = 400
 _STYLES = {"headline": "bold", "warning": "yellow", "note": "dim", "plain": ""}
@@ -81,7 +81,7 @@ def show_view(view: View, console: Console | None = None) -> None:
             show_table(
                 block.frame, title=block.title, limit=block.limit or 20, headers=block.headers, console=target
             )
-        elif isinstance(block, Fold):
+        elif isinstance(block, Fold | Drawing):
             continue
 
 

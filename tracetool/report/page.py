@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracetool.core import escape
 from tracetool.report.columns import show_columns
-from tracetool.report.view import Fold, Grid, Line, View
+from tracetool.report.view import Block, Drawing, Fold, Line, View
 
 if TYPE_CHECKING:
     import jinja2
@@ -56,9 +56,11 @@ def _rendered(view: View, template: str) -> str:
     return templates().get_template(template).render(title=view.title, blocks=blocks)
 
 
-def _block(block: Line | Grid | Fold) -> dict[str, Any]:
+def _block(block: Block) -> dict[str, Any]:
     if isinstance(block, Line):
         return {"kind": "line", "style": block.kind, "text": block.text}
+    if isinstance(block, Drawing):
+        return {"kind": "drawing", "svg": block.svg, "caption": block.caption}
     if isinstance(block, Fold):
         return {"kind": "fold", "title": block.title, "blocks": [_block(b) for b in block.blocks]}
     frame = block.frame if block.limit is None else block.frame.head(block.limit)

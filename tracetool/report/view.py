@@ -35,14 +35,22 @@ class Grid:
 
 
 @dataclass(frozen=True)
+class Drawing:
+    """A picture: SVG with its texts escaped, and a caption that stands for it where none is shown."""
+
+    svg: str
+    caption: str
+
+
+@dataclass(frozen=True)
 class Fold:
     """Blocks behind one line, opened on request where the output can do that."""
 
     title: str
-    blocks: tuple[Line | Grid, ...]
+    blocks: tuple[Line | Grid | Drawing, ...]
 
 
-Block: TypeAlias = Line | Grid | Fold
+Block: TypeAlias = Line | Grid | Drawing | Fold
 
 
 @dataclass(frozen=True)

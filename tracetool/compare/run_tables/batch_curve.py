@@ -29,8 +29,8 @@ CURVE: Final = ("task", "model", "gpu", "gpus", "precision", "parallel", "unit")
 _LEAST: Final = 4
 #: How near to the least energy a batch counts as good. [1]
 NEAR: Final = 0.05
-#: Coverage of intervals.
-_TAILS: Final = (0.05, 0.95)
+#: Curves whose largest batches, left out, state the error beyond the measured ones; fewer take all batches.
+_CURVES: Final = 10
 
 
 def _design(batch: Floats) -> Floats:
@@ -107,17 +107,29 @@ def batch_curves(runs: pl.DataFrame) -> BatchCurves:
     if not fitted:
         return BatchCurves(pl.DataFrame(), np.empty(0))
     errors = np.concatenate([e for *_, e in fitted])
-    low, high = np.quantile(errors, _TAILS)
+    reach = {
+        unit: _reach([left for key, *_, left in fitted if key[-1] == unit])
+        for unit in {key[-1] for key, *_ in fitted}
+    }
     rows = [
-        _row(key, batch, energy, parts, left, float(low), float(high))
-        for key, batch, energy, parts, left in fitted
+        _row(key, batch, energy, parts, left, reach[key[-1]]) for key, batch, energy, parts, left in fitted
     ]
     return BatchCurves(pl.DataFrame(rows), errors)
 
 
+def _reach(left_out: Sequence[Floats]) -> float:
+    """Return half the 90 % interval of an energy beyond the largest batch. [ln]"""
+    from scipy.stats import t
+
+    many = len(left_out) >= _CURVES
+    errors = np.array([e[-1] for e in left_out]) if many else np.concatenate(list(left_out))
+    return float(t.ppf(0.95, errors.size - 1) * np.sqrt(np.mean(errors**2)))
+
+
 def _row(
-    key: Sequence[object], batch: Floats, energy: Floats, parts: Floats, left: Floats, low: float, high: float
+    key: Sequence[object], batch: Floats, energy: Floats, parts: Floats, left: Floats, reach: float
 ) -> dict[str, object]:
+    """Return a curve's row; ``reach`` is half the interval of the logarithm beyond the largest batch."""
     least = int(np.argmin(energy))
     good = int(np.argmax(energy <= (1.0 + NEAR) * energy[least]))
     largest = batch[-1:]
@@ -137,9 +149,8 @@ def _row(
         "good_batch": float(batch[good]),
         "fold": float(energy.max() / energy.min()),
         "next_batch_j": doubled,
-        # a prediction's error is ln(predicted / measured): the truth is the prediction over it
-        "next_batch_j_low": doubled * float(np.exp(-high)),
-        "next_batch_j_high": doubled * float(np.exp(-low)),
+        "next_batch_j_low": doubled * float(np.exp(-reach)),
+        "next_batch_j_high": doubled * float(np.exp(reach)),
         "left_out_error_pct": 100.0 * float(np.median(np.abs(np.expm1(-left)))),
     }
 

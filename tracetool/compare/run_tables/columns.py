@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -53,7 +52,7 @@ _WEIGHT_BYTES: Final = {
     "mxfp4": 0.53, "nvfp4": 0.56, "fp4": 0.56, "int4": 0.5, "float32": 4.0, "fp32": 4.0,
 }  # fmt: skip
 #: Ends of a model's name that state its weights' format, not another model.
-_FORMAT: Final = re.compile(r"[-_ ](fp8|bf16|bfloat16|fp16|int8|int4|mxfp4|nvfp4|awq|gptq)$", re.IGNORECASE)
+_FORMAT: Final = r"(?i)[-_ ](fp8|bf16|bfloat16|fp16|int8|int4|mxfp4|nvfp4|awq|gptq)$"
 #: Kinds of input beyond text that a task's name states.
 SENSES: Final = ("video", "image")
 #: Power over rate and energy per unit are one figure: rows further apart than this are named. [1]
@@ -164,11 +163,10 @@ def read_runs(frame: pl.DataFrame, name: str = "table") -> RunTable:
         .when(pl.col("video_j").is_not_null()).then(pl.lit("video"))
         .otherwise(pl.lit("item"))
     )  # fmt: skip
-    named = {m: _FORMAT.sub("", m) for m in table["model"].unique().to_list()}
     table = table.with_columns(
         unit=unit,
         energy_j=pl.coalesce("token_j", "image_j", "video_j", "item_j"),
-        family=pl.col("model").replace_strict(named, return_dtype=pl.String),
+        family=pl.col("model").str.replace(_FORMAT, ""),
         weight_bytes=pl.col("precision").str.to_lowercase().replace_strict(_WEIGHT_BYTES, default=2.0),
         gpus=pl.col("gpus").fill_null(1.0),
         pixels=pl.col("height") * pl.col("width") * pl.col("frames").fill_null(1.0),
@@ -183,7 +181,9 @@ def read_runs(frame: pl.DataFrame, name: str = "table") -> RunTable:
         raise BadInput.in_file(name, f"no row has {', '.join(needed)} above zero", "fill these columns")
     notes = []
     if usable.height < table.height:
-        notes.append(f"{table.height - usable.height} of {table.height} rows lack one of {', '.join(needed)}")
+        notes.append(
+            f"{table.height - usable.height} of {table.height} rows are without one of {', '.join(needed)}"
+        )
     notes += _disagreement(frame, usable)
     kept = (
         "row", "task", "model", "family", "gpu", "gpus", "precision", "parallel", "unit", "batch",

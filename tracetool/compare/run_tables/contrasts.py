@@ -45,6 +45,12 @@ class Contrast:
     per: str
     pairs: pl.DataFrame
 
+    @property
+    def label(self) -> str:
+        """A short name that no other contrast of a table has."""
+        sides = self.name in ("task", "input", "GPU", "precision")
+        return f"{self.name}{f' {self.head} / {self.base}' if sides else ''}, {self.per}"
+
 
 def _unit(runs: pl.DataFrame) -> str:
     return str(runs["unit"][0])
@@ -206,8 +212,8 @@ def experts(runs: pl.DataFrame) -> Contrast:
     """Compare models of experts with the dense model nearest in all parameters, same task and GPU."""
     best = _least(
         runs.filter((pl.col("unit") == "token") & (pl.col("total_billions") > 0)), ["task", "family", "gpu"]
-    ).with_columns(sparse=pl.col("active_billions") < _SPARSE * pl.col("total_billions"))
-    dense, sparse = best.filter(~pl.col("sparse")), best.filter("sparse")
+    ).with_columns(of_experts=pl.col("active_billions") < _SPARSE * pl.col("total_billions"))
+    dense, sparse = best.filter(~pl.col("of_experts")), best.filter("of_experts")
     pairs = _joined(dense, sparse, ["task", "gpu"], pl.col("family"))
     sizes = best.select("row", "total_billions", "family")
     apart = (

@@ -31,7 +31,7 @@ from tracetool.core.arrays import Floats
 
 #: Latent factors in the order they are told.
 FACTORS: Final = (
-    "output length", "denoising steps", "pixels", "active parameters", "GPU time per unit of work",
+    "output length", "denoising steps", "pixels", "active parameters", "GPU time",
     "power per GPU",
 )  # fmt: skip
 _VOLUME: Final = {
@@ -73,7 +73,7 @@ def log_factors(rows: pl.DataFrame, stated: pl.DataFrame | None = None) -> pl.Da
         length = np.log(rows["units_per_request"].fill_null(1.0).to_numpy())
         energy = energy - length + logs["output length"]
     logs["power per GPU"] = np.log((rows["power_w"] / rows["gpus"]).to_numpy())
-    logs["GPU time per unit of work"] = energy - sum(logs.values())
+    logs["GPU time"] = energy - sum(logs.values())
     return pl.DataFrame({factor: logs[factor] for factor in FACTORS})
 
 
@@ -99,5 +99,5 @@ def contributions(base: pl.DataFrame, head: pl.DataFrame) -> pl.DataFrame:
     parts = {f: mean * (ln_head[f] - ln_base[f]).to_numpy() for f in FACTORS}
     # what rounding leaves goes to the factor that is a remainder by definition
     rest = (head_j - base_j) - sum(parts.values())
-    parts["GPU time per unit of work"] = parts["GPU time per unit of work"] + rest
+    parts["GPU time"] = parts["GPU time"] + rest
     return pl.DataFrame({"base_j": base_j, "head_j": head_j, **parts})

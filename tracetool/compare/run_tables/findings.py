@@ -63,6 +63,7 @@ def contrast_summary(contrast: Contrast) -> dict[str, Any]:
     factor, share = leading_factor(contrast.pairs)
     return {
         "contrast": contrast.name,
+        "label": contrast.label,
         "base": contrast.base,
         "head": contrast.head,
         "per": contrast.per,
@@ -84,7 +85,7 @@ def contrast_statement(contrast: Contrast) -> Statement:
         f"{_SUBJECTS[contrast.name]}: {contrast.head} against {contrast.base}: energy per {contrast.per}"
         f" x {number(known['ratio'], 3)} (median of {counted(known['pairs'], 'pair')}; {span}:"
         f" {number(known['ratio_low'], 3)} to {number(known['ratio_high'], 3)}; less in {known['less']});"
-        f" {known['factor']} explains {_percent(known['factor_pct'])}"
+        f" the {known['factor']} explains {_percent(known['factor_pct'])}"
     )
     rows = {*contrast.pairs["base_row"].to_list(), *contrast.pairs["head_row"].to_list()}
     figures = {k: float(v) for k, v in known.items() if isinstance(v, int | float)}

@@ -27,7 +27,7 @@ def latent_factors(table: RunTable) -> pl.DataFrame:
         ``units_per_s``, ``power_per_gpu_w``, ``units_per_j``, ``idle_pct`` (share of the energy that the GPUs
         draw when idle: the least that static power takes), ``compute_pct`` and ``memory_pct`` (floating-point
         rate of the generated tokens, and bytes of weights a step reads, over the GPU's peaks; prefill, keys
-        and values, which a table of runs does not state, come on top), ``weights_pct`` (weights over the GPUs'
+        and values, which a table of runs does not state, come on top), ``weights_pct`` (weights over all
         memory). Null where the GPU or the parameters are not known.
     """
     frame = table.frame
@@ -72,7 +72,7 @@ def latent_factors(table: RunTable) -> pl.DataFrame:
 
 
 def _peak(gpu: Gpu) -> float:
-    """Return the dense 16-bit floating-point rate of the matrix units at the boost clock. [FLOP/s]"""
+    """Return the dense 16-bit floating-point rate of the tensor cores at the boost clock. [FLOP/s]"""
     per_clock = max(
         gpu.flops_per_clock_sm.get("tensor_bf16", 0.0), gpu.flops_per_clock_sm.get("tensor_fp16", 0.0)
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 from tracetool.core import escape
 from tracetool.report.columns import show_columns
 from tracetool.report.renderer import Renderer
-from tracetool.report.view import Fold, Grid, Line, View
+from tracetool.report.view import Block, Drawing, Grid, Line, View
 
 #: A GitHub comment holds 65,536 characters; leave space for what a bot adds.
 COMMENT_LIMIT = 64_000
@@ -35,13 +35,15 @@ def markdown_text(view: View, limit: int = COMMENT_LIMIT) -> str:
     return "\n".join(parts)
 
 
-def _block(block: Line | Grid | Fold) -> Iterator[str]:
+def _block(block: Block) -> Iterator[str]:
     if isinstance(block, Line):
         text = escape.markdown_line(block.text)
         text = f"{block.symbol} {text}" if block.symbol else text
         yield {"headline": f"### {text}", "warning": f"> ⚠️ {text}", "note": f"*{text}*"}.get(block.kind, text)
     elif isinstance(block, Grid):
         yield from _grid(block)
+    elif isinstance(block, Drawing):
+        yield f"*Picture, in the HTML output: {escape.markdown_line(block.caption)}*"
     else:
         yield f"<details><summary>{escape.html(block.title, 300)}</summary>"
         yield ""
