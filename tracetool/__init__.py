@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tracetool.api.check import check
     from tracetool.api.check_power import PowerCheck, check_power
     from tracetool.api.classify import Classification, Explanation, classify, explain
+    from tracetool.api.diagnose_table import RunTableDiagnosis, diagnose_table
     from tracetool.api.diff import AccuracyDiff, RunsDiff, diff
     from tracetool.api.doctor import Doctor, doctor
     from tracetool.api.energy_by import GroupedEnergy, energy_by
@@ -60,6 +61,7 @@ _HOMES = {
     "api.check": ("check",),
     "api.check_power": ("PowerCheck", "check_power"),
     "api.classify": ("Classification", "Explanation", "classify", "explain"),
+    "api.diagnose_table": ("RunTableDiagnosis", "diagnose_table"),
     "api.diff": ("AccuracyDiff", "RunsDiff", "diff"),
     "api.doctor": ("Doctor", "doctor"),
     "api.energy_by": ("GroupedEnergy", "energy_by"),

@@ -31,6 +31,13 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path.write_text(
         "op,dtype,m,n,k,elements\ngemm,bf16,4096,4096,4096,\nelementwise,fp32,,,,100000\n", "utf-8"
     )
+    runs = [
+        f"m,{gpu},{batch},{500 + batch},{scale / batch + 0.1}\n"
+        for gpu, scale in (("h100-sxm", 4), ("b200-sxm", 3))
+        for batch in (1, 2, 4, 8, 16)
+    ]
+    header = "model,gpu,batch,power_w,energy_per_token_j\n"
+    path.with_name("runs.csv").write_text(header + "".join(runs), "utf-8")
     path.with_name("activity.csv").write_text("name,start_us,end_us\nload,1000000,6000000\n", "utf-8")
     rows = [
         f"{t * 1000},0,{300 if 1000 <= t < 6000 else 60}.{t // 100 % 100:02d}" for t in range(0, 8000, 20)
@@ -59,6 +66,7 @@ SAME: dict[str, Callable[[tt.Run, Path], tt.Result]] = {
     "forecast CONFIG --gpu h100-sxm --bs 64 --tp 2": lambda _, t: tt.forecast(
         t.with_name("llama.json"), gpu="h100-sxm", bs=64, tp=2
     ),
+    "diagnose RUNS": lambda _, t: tt.diagnose_table(t.with_name("runs.csv")),
     "summary RUN": lambda r, _: tt.summary(r),
     "export RUN -o OUT": lambda r, _: tt.export(r, r.path.with_name("run.pftrace")),
     "roofline RUN": lambda r, _: tt.roofline(r),
@@ -100,7 +108,11 @@ def test_a_command_prints_the_document_of_its_function(
         "CONFIG": config,
         "OUT": sample.path.with_name("run.pftrace"),
     }
-    places |= {"ACTIVITY": table.with_name("activity.csv"), "LOG": table.with_name("power.csv")}
+    places |= {
+        "RUNS": table.with_name("runs.csv"),
+        "ACTIVITY": table.with_name("activity.csv"),
+        "LOG": table.with_name("power.csv"),
+    }
     arguments = [str(places.get(word, word)) for word in words.split()]
     assert command_line([*arguments, "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)

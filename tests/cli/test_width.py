@@ -32,6 +32,7 @@ COMMANDS = {
     "roofline train": "energy",
     "roofline train --gemm": "energy",
     "attribute train --by gpu,range": "energy",
+    "diagnose runs.csv": "energy",
     "summary train": "energy",
     "summary forward": "energy",
     "sensor identify brief": "",
@@ -66,6 +67,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory, samples: Path) -> Path:
     log = (samples / "h100_training_power.csv").read_text("utf-8").splitlines(keepends=True)
     (made / "brief.csv").write_text("".join(log[:160]), "utf-8")
     (made / "config.json").write_text(CONFIG, "utf-8")
+    (made / "runs.csv").write_text(
+        "model,gpu,batch,power_w,energy_per_token_j\n"
+        + "".join(f"a-model-of-a-long-name,h100-sxm,{b},{500 + b},{4 / b + 0.1}\n" for b in (1, 2, 4, 8, 16))
+    )
     (made / "cases.csv").write_text("model,bs,tp\nconfig.json,8,1\nconfig.json,64,2\n", "utf-8")
     for arguments in (
         ["ingest", samples / "h100_training.sqlite", samples / "h100_training_power.csv", "-o", "train"],

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Final
 
 import polars as pl
@@ -46,6 +48,8 @@ _PARALLEL: Final = (
     "tensor_parallel", "expert_parallel", "data_parallel", "ulysses_degree", "ring_degree", "tp",
     "pp", "dp", "ep",
 )  # fmt: skip
+#: Degrees whose product is the number of GPUs of a case.
+_DEGREES: Final = ("tp", "pp", "dp")
 #: Bytes of a weight by its format. [byte]
 _WEIGHT_BYTES: Final = {
     "bfloat16": 2.0, "bf16": 2.0, "float16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0,
@@ -83,16 +87,22 @@ class RunTable:
 
 
 def _column(frame: pl.DataFrame, names: Sequence[tuple[str, float]], label: str) -> pl.Expr:
-    present = [(name, factor) for name, factor in names if name in frame.columns]
-    wrong = [
-        name for name, _ in present if not (frame[name].dtype.is_numeric() or frame[name].dtype == pl.Null)
+    # a column without any value is read as text from CSV
+    present = [
+        (n, factor) for n, factor in names if n in frame.columns and frame[n].null_count() < frame.height
     ]
+    wrong = [n for n, _ in present if not frame[n].dtype.is_numeric()]
     if wrong:
         raise BadInput(f"column {wrong[0]} holds text where numbers are needed", "give numbers alone")
     if not present:
         return pl.lit(None, pl.Float64).alias(label)
-    values = [pl.col(name).cast(pl.Float64) * factor for name, factor in present]
-    return pl.coalesce(values).alias(label)
+    return pl.coalesce([pl.col(n).cast(pl.Float64) * factor for n, factor in present]).alias(label)
+
+
+def _gpus(frame: pl.DataFrame) -> pl.Expr:
+    """Return the number of GPUs where no column states it: what a model is divided over, else one."""
+    degrees = [pl.col(c).fill_null(1).cast(pl.Float64) for c in _DEGREES if c in frame.columns]
+    return reduce(operator.mul, degrees, pl.lit(1.0)).alias("divided")
 
 
 def input_kind() -> pl.Expr:
@@ -156,7 +166,7 @@ def read_runs(frame: pl.DataFrame, name: str = "table") -> RunTable:
         [pl.format("{}={}", pl.lit(c), pl.col(c).fill_null(0)) for c in degrees] or [pl.lit("")],
         separator=" ",
     )
-    table = frame.select(*texts, *numbers, parallel.alias("parallel")).with_row_index("row")
+    table = frame.select(*texts, *numbers, parallel.alias("parallel"), _gpus(frame)).with_row_index("row")
     unit = (
         pl.when(pl.col("token_j").is_not_null()).then(pl.lit("token"))
         .when(pl.col("image_j").is_not_null()).then(pl.lit("image"))
@@ -168,7 +178,7 @@ def read_runs(frame: pl.DataFrame, name: str = "table") -> RunTable:
         energy_j=pl.coalesce("token_j", "image_j", "video_j", "item_j"),
         family=pl.col("model").str.replace(_FORMAT, ""),
         weight_bytes=pl.col("precision").str.to_lowercase().replace_strict(_WEIGHT_BYTES, default=2.0),
-        gpus=pl.col("gpus").fill_null(1.0),
+        gpus=pl.col("gpus").fill_null(pl.col("divided")),
         pixels=pl.col("height") * pl.col("width") * pl.col("frames").fill_null(1.0),
         units_per_request=pl.when(unit == "token").then(pl.col("tokens_per_request")).otherwise(1.0),
     ).rename({"running": "batch"})
