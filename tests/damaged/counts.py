@@ -130,4 +130,5 @@ COUNTS: dict[str, Count] = {
     ),
     "kernel_table": _csv,
     "pftrace": _uncounted,
+    "xplane": _uncounted,
 }

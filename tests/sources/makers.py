@@ -7,6 +7,7 @@ from __future__ import annotations
 import gzip
 import json
 import sqlite3
+import struct
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -586,4 +587,120 @@ def pftrace(folder: Path) -> Path:
     return path
 
 
-TRACES = (*TRACES, Sample("pftrace", pftrace))
+def _stat(known: dict[str, int], name: str, value: str | float, *, kept: bool = False) -> bytes:
+    """Return an XStat; ``kept``: its text stands among the names."""
+    number = known.setdefault(name, len(known) + 1)
+    if isinstance(value, float):
+        return _field(1, number) + _varint(2 << 3 | 1) + struct.pack("<d", value)
+    if isinstance(value, str) and kept:
+        return _field(1, number) + _field(7, known.setdefault(value, len(known) + 1))
+    return _field(1, number) + (_field(5, value) if isinstance(value, str) else _field(4, value))
+
+
+def _xevent(metadata: int, start_ns: int, duration_ns: int, stats: Sequence[bytes]) -> bytes:
+    timed = _field(1, metadata) + _field(2, start_ns * 1000) + _field(3, duration_ns * 1000)
+    return timed + b"".join(_field(4, s) for s in stats)
+
+
+def _hlo_shape(kind: int, *sizes: int) -> bytes:
+    return _field(2, kind) + _field(3, b"".join(map(_varint, sizes)))
+
+
+def _hlo_instruction(number: int, name: str, opcode: str, shape: bytes, *, operands: Sequence[int] = (), path: str = "",
+                     more: bytes = b"") -> bytes:  # fmt: skip
+    raw = (
+        _field(1, name) + _field(2, opcode) + _field(3, shape) + (_field(7, _field(2, path)) if path else b"")
+    )
+    return (
+        raw + more + _field(35, number) + (_field(36, b"".join(map(_varint, operands))) if operands else b"")
+    )
+
+
+def hlo_module() -> bytes:
+    """Return an HloProto: a library's product of (128, 64) and (256, 64), and a reduction fused from it."""
+    config = json.dumps({"gemm_backend_config": {"dot_dimension_numbers": {
+        "lhs_contracting_dimensions": ["1"], "rhs_contracting_dimensions": ["1"]}}})  # fmt: skip
+    fused = [_hlo_instruction(11, "param_0", "parameter", _hlo_shape(11, 128, 256)),
+             _hlo_instruction(12, "reduce.9", "reduce", _hlo_shape(11, 128), operands=(11,))]  # fmt: skip
+    entry = [
+        _hlo_instruction(1, "x", "parameter", _hlo_shape(16, 128, 64)),
+        _hlo_instruction(2, "w", "parameter", _hlo_shape(16, 256, 64)),
+        _hlo_instruction(3, "cublas-gemm.1.0", "custom-call", _hlo_shape(11, 128, 256), operands=(1, 2),
+                         path="jit(f)/jit(main)/jvp(Model)/Dense_0/dot_general",
+                         more=_field(28, "__cublas$gemm") + _field(43, config)),
+        _hlo_instruction(4, "input_reduce_fusion.2", "fusion", _hlo_shape(11, 128), operands=(3,),
+                         path="jit(f)/jit(main)/jvp(Model)/reduce_sum", more=_field(38, _varint(7))),
+    ]  # fmt: skip
+    computations = [_field(1, "fused_reduce") + b"".join(_field(2, i) for i in fused) + _field(5, 7),
+                    _field(1, "main.5") + b"".join(_field(2, i) for i in entry) + _field(5, 8)]  # fmt: skip
+    return _field(1, _field(1, "jit_f") + b"".join(_field(3, c) for c in computations))
+
+
+def xplane(folder: Path, *, nvidia: bool = True) -> Path:
+    """Write a profile as XLA's CUPTI and ROCm collectors do: planes of modules, of a GPU, of the host, of the task."""
+    path = folder / "host-1.xplane.pb"
+    stats: dict[str, int] = {}
+    names: dict[str, int] = {}
+    events, calls = [], []
+    host_stats: dict[str, int] = {}
+    for i, (name, s, e, grid, block) in enumerate(LAUNCHES):
+        instruction = "cublas-gemm.1.0" if i != 1 else "input_reduce_fusion.2"
+        shape = f"grid:{grid[0]},{grid[1]},{grid[2]} block:{block[0]},{block[1]},{block[2]}"
+        details = (f"regs:40 static_shared:1024 dynamic_shared:4096 {shape} occ_pct:50" if nvidia
+                   else f" {shape} private_mem:0 group_mem:4096 occ_pct:0")  # fmt: skip
+        said = [_stat(stats, "correlation_id", 100 + i), _stat(stats, "kernel_details", details, kept=True),
+                _stat(stats, "hlo_op", instruction, kept=True), _stat(stats, "hlo_module", "jit_f", kept=True),
+                _stat(stats, "program_id", 5)]  # fmt: skip
+        if nvidia:
+            said.insert(1, _stat(stats, "context_id", "$$1"))
+        spelled = name if nvidia else f"{name}.kd"
+        events.append(_xevent(names.setdefault(spelled, len(names) + 1), s, e - s, said))
+        calls.append(_xevent(1, s - 9000, 5000, [_stat(host_stats, "correlation_id", 100 + i)]))
+    copied = [_stat(stats, "correlation_id", 200),
+              _stat(stats, "memcpy_details", "kind_src:pinned kind_dst:device size:4096 dest:0 async:1", kept=True)]  # fmt: skip
+    copy = names.setdefault("MemcpyH2D", len(names) + 1)
+    events.append(_xevent(copy, 1_700_000, 9_500, copied))
+    calls.append(_xevent(2, 1_692_000, 5000, [_stat(host_stats, "correlation_id", 200)]))
+    about = [_stat(stats, "device_vendor", "Nvidia" if nvidia else "AMD"), _stat(stats, "core_count", 108),
+             _stat(stats, "clock_rate", 1_410_000), _stat(stats, "memory_size", 80 << 30),
+             _stat(stats, "compute_cap_major", 8), _stat(stats, "compute_cap_minor", 0)]  # fmt: skip
+    lines = [_field(1, 7) + _field(2, "Stream #7(Kernel,MemcpyH2D)") + b"".join(_field(4, e) for e in events)]
+    if nvidia:
+        about.append(_stat(stats, "gpu_device_name", "NVIDIA A100-SXM4-80GB"))
+        power = names.setdefault("power_mw", len(names) + 1)
+        read = [
+            _xevent(power, 1_000_000 + 100_000 * i, 0, [_stat(stats, "power_mw", 300_000.0 + i)])
+            for i in range(5)
+        ]
+        lines.append(_field(1, 99) + _field(2, "_counters_") + b"".join(_field(4, e) for e in read))
+    module = _field(1, 5) + _field(2, "jit_f(5)") + _field(5, _field(1, 1) + _field(6, hlo_module()))
+    begun = {"profile_start_time": 1}
+    calls.append(_xevent(3, 900_000, 900_000, []))
+    calls.append(_xevent(4, 800_000, 1_100_000, []))
+    planes = [
+        _xplane(1, "/host:metadata", [], {}, {"Hlo Proto": 1}, [_field(1, 5) + _field(2, module)]),
+        _xplane(2, "/device:GPU:0", lines, names, stats, [], about),
+        _xplane(3, "/host:CPU", [_field(1, 77) + _field(2, "Host Threads/77") + b"".join(_field(4, c) for c in calls)],
+                {"cuLaunchKernel" if nvidia else "hipModuleLaunchKernel": 1, "cuMemcpyAsync": 2, "step 1": 3, "$train.py:1 main": 4},
+                host_stats),
+        _xplane(4, "Task Environment", [], {}, begun, [], [_stat(begun, "profile_start_time", EPOCH_NS)]),
+    ]  # fmt: skip
+    path.write_bytes(b"".join(_field(1, p) for p in planes) + _field(4, "secret-host-hunter2"))
+    return path
+
+
+def _xplane(number: int, name: str, lines: Sequence[bytes], names: dict[str, int], stats: dict[str, int],
+            modules: Sequence[bytes] = (), about: Sequence[bytes] = ()) -> bytes:  # fmt: skip
+    known = [_field(1, i) + _field(2, _field(1, i) + _field(2, n)) for n, i in names.items()]
+    meant = [_field(1, i) + _field(2, _field(1, i) + _field(2, n)) for n, i in stats.items()]
+    parts = [
+        *((3, x) for x in lines),
+        *((4, x) for x in (*modules, *known)),
+        *((5, x) for x in meant),
+        *((6, x) for x in about),
+    ]
+    return _field(1, number) + _field(2, name) + b"".join(_field(n, x) for n, x in parts)
+
+
+TRACES = (*TRACES, Sample("pftrace", pftrace), Sample("xplane", xplane),
+          Sample("xplane", lambda f: xplane(f, nvidia=False)))  # fmt: skip

@@ -62,7 +62,8 @@ def test_a_trace_gives_its_kernels_to_the_nanosecond(sample: Sample, tmp_path: P
 LINKED = [
     s
     for s in TRACES
-    if s.format in ("nsys_sqlite", "nsys_folder", "kineto", "rocprofv3_csv", "rocprofv3_json", "rpd")
+    if s.format
+    in ("nsys_sqlite", "nsys_folder", "kineto", "rocprofv3_csv", "rocprofv3_json", "rpd", "xplane")
 ]
 
 

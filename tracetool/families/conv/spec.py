@@ -33,6 +33,7 @@ CONV = Family(
         **alike("convolution _convolution", sizes(Reading.CONVOLUTION, 0, 1, 3, 4, 8)),
         **alike("conv1d conv2d conv3d cudnn_convolution_relu", sizes(Reading.CONVOLUTION, 0, 1, 3, 4, 6)),
         "cudnn_convolution": sizes(Reading.CONVOLUTION, 0, 1, 3, 2, 5),
+        "conv_general_dilated": sizes(Reading.CONVOLUTION, 0, 1, 2, 3, 4),
         **alike("miopen_convolution miopen_depthwise_convolution", sizes(Reading.CONVOLUTION, 0, 1, 4, 3, 6)),
         "cudnn_convolution_add_relu": sizes(Reading.CONVOLUTION, 0, 1, 5, 6, 8),
         "cudnn_convolution_transpose": sizes(Reading.CONVOLUTION, 0, 1, 4, 2, 6, transposed=True),

@@ -21,7 +21,7 @@ GEMM = Family(
     choose=product_law,
     table=(TableOperator("gemm", ("m", "n", "k"), ("batch",)),),
     operators={
-        **alike("mm bmm matmul _scaled_mm _int_mm", sizes(Reading.PRODUCT, 0)),
+        **alike("mm bmm matmul _scaled_mm _int_mm dot_general", sizes(Reading.PRODUCT, 0)),
         **alike("addmm baddbmm addbmm _addmm_activation cutlass_scaled_mm", sizes(Reading.PRODUCT, 1)),
         **alike("linear gemm_a16w16", sizes(Reading.PRODUCT, 0, transposed=True)),
     },

@@ -67,3 +67,66 @@ def fields(raw: memoryview) -> Iterator[tuple[int, int, int | memoryview]]:
 def signed(value: int) -> int:
     """Return a 64-bit number read as signed."""
     return value - (1 << 64) if value >= 1 << 63 else value
+
+
+class Message:
+    """One message, its fields by number: every value of each in the file's order.
+
+    A field of a damaged file may hold anything: a getter returns nothing where the wire type is another.
+
+    >>> Message(memoryview(bytes([0x08, 0x96, 0x01, 0x12, 0x02, 0x68, 0x69]))).text(2)
+    'hi'
+
+    Raises
+    ------
+    BrokenMessage
+        If the bytes are no message.
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self, raw: memoryview) -> None:
+        self._values: dict[int, list[int | memoryview]] = {}
+        for number, _, value in fields(raw):
+            self._values.setdefault(number, []).append(value)
+
+    def number(self, field: int, default: int = 0) -> int:
+        """Return the last number of a field, unsigned."""
+        value = self._values.get(field, (default,))[-1]
+        return value if isinstance(value, int) else default
+
+    def raw(self, field: int) -> memoryview | None:
+        """Return the last bytes of a field, None where there are none."""
+        value = self._values.get(field, (None,))[-1]
+        return value if isinstance(value, memoryview) else None
+
+    def raws(self, field: int) -> list[memoryview]:
+        """Return the bytes of a repeated field."""
+        return [v for v in self._values.get(field, ()) if isinstance(v, memoryview)]
+
+    def text(self, field: int) -> str:
+        """Return the last text of a field, empty where there is none."""
+        raw = self.raw(field)
+        return bytes(raw).decode("utf-8", "replace") if raw is not None else ""
+
+    def message(self, field: int) -> Message | None:
+        """Return the last message of a field, None where there is none."""
+        raw = self.raw(field)
+        return Message(raw) if raw is not None else None
+
+    def messages(self, field: int) -> Iterator[Message]:
+        """Yield the messages of a repeated field."""
+        return map(Message, self.raws(field))
+
+    def numbers(self, field: int) -> list[int]:
+        """Return the numbers of a repeated field, packed or one by one, read as signed."""
+        listed: list[int] = []
+        for value in self._values.get(field, ()):
+            if isinstance(value, int):
+                listed.append(signed(value))
+                continue
+            at = 0
+            while at < len(value):
+                number, at = varint(value, at)
+                listed.append(signed(number))
+        return listed

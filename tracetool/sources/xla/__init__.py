@@ -1,0 +1,1 @@
+"""XLA's profiler, as JAX and TensorFlow record with it: ``*.xplane.pb``."""
