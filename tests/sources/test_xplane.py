@@ -129,11 +129,12 @@ def test_a_convolution_states_data_filters_and_steps() -> None:
         + _field(3, 2)
         + _field(6, b"\x00\x01")
     )
+    target = _field(28, "__cudnn$convForward")
     entry = [
         _hlo_instruction(1, "x", "parameter", _hlo_shape(16, 8, 56, 56, 64)),
         _hlo_instruction(2, "w", "parameter", _hlo_shape(16, 3, 3, 32, 128)),
         _hlo_instruction(3, "cudnn-conv.4", "custom-call", _hlo_shape(13), operands=(1, 2),
-                         more=_field(15, window) + _field(16, axes) + _field(28, "__cudnn$convForward") + _field(50, 2)),
+                         more=_field(15, window) + _field(16, axes) + target + _field(50, 2)),
     ]  # fmt: skip
     computation = _field(1, "main") + b"".join(_field(2, i) for i in entry) + _field(5, 1)
     stated = operators(memoryview(_field(1, _field(3, computation))))["cudnn-conv.4"]
