@@ -30,6 +30,12 @@ TAIL = """
   stated unit is in milliwatts, as the plugin documents, unless no GPU could draw that little. `rocprof-sys-run` polls AMD SMI
   (`device_power`) into its `.pftrace` and rocpd files: power, temperature, load and clocks of GPUs are telemetry too. Any other
   counter, and any power whose GPU the file does not tell, is named in a note with its number of samples.
+- **Work that was measured**: `ncu --set roofline --csv --page raw --log-file ncu.csv ...` counts operations, DRAM bytes and time
+  of every launch; `tracetool ingest run.nsys-rep ncu.csv` joins them to the trace's kernels by name, grid, block and order of
+  launches (table `measured_work`). `roofline` and `diff RUN` then show them beside what was counted from shapes, with the
+  error, and `classify RUN -o FILE` has them per launch. `ncu` runs each kernel alone, at a clock it sets, and flushes the caches
+  before (`--clock-control none --cache-control none` do not): bytes of small kernels read too high in that case. Operations are
+  left open where a kernel used tensor cores and no count of theirs was collected (`sm__ops_path_tensor_src_*`).
 - **CUDA graphs**: `nsys profile` records a whole graph as one activity unless asked for `--cuda-graph-trace=node`.
 - **Shapes**: `record_shapes=True` of the PyTorch profiler, or `torch.autograd.profiler.emit_nvtx(record_shapes=True)`
   under `nsys`, give the operators' shapes; without them work is read off grids and names.
@@ -99,7 +105,11 @@ def _row(name: str, found: Format) -> str:
 def page() -> str:
     """Return the page."""
     parts = [HEAD]
-    for holds, title in (("trace", "Traces"), ("telemetry", "Power and clock logs")):
+    for holds, title in (
+        ("trace", "Traces"),
+        ("telemetry", "Power and clock logs"),
+        ("counters", "Counters of launches"),
+    ):
         parts.append(f"\n## {title}\n\n| format | endings | made by | tried on |\n|---|---|---|---|")
         listed = sorted(all_formats().items(), key=lambda f: f[1].title.lower())
         parts += [_row(n, f) for n, f in listed if f.holds == holds]

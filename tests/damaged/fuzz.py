@@ -15,8 +15,10 @@ from pathlib import Path
 
 from tests.damaged.mutate import change_files
 from tests.record.test_power_log import write as write_recorded_log
+from tests.sources.counter_makers import rocpd_with_counters, systems_pftrace, with_counters
 from tests.sources.logs import LOGS
-from tests.sources.makers import TRACES
+from tests.sources.makers import TRACES, nsys_sqlite
+from tests.sources.ncu_pages import PAGES
 from tracetool.api.ingest import ingest
 from tracetool.core.errors import TracetoolError
 from tracetool.tables.run import Run
@@ -32,7 +34,7 @@ Make = Callable[[Path], Path]
 
 @dataclass(frozen=True)
 class Case:
-    """A sample of a format: how its file is made, and whether it is a trace or a log."""
+    """A sample of a format: how its file is made, and whether it is a trace, a log or counters."""
 
     format: str
     name: str
@@ -59,6 +61,10 @@ CASES = (
     *(Case(s.format, f"{s.format}-{i}", "trace", s.make) for i, s in enumerate(TRACES)),
     *(Case(log.format, f"{log.format}-{log.name}", "telemetry", _log(log.text, log.name)) for log in LOGS),
     Case("tracetool_power", "tracetool_power", "telemetry", _recorded),
+    Case("nsys_sqlite", "nsys_sqlite-counters", "trace", with_counters),
+    Case("rocpd", "rocpd-counters", "trace", rocpd_with_counters),
+    Case("pftrace", "pftrace-counters", "trace", systems_pftrace),
+    *(Case("ncu_csv", f"ncu_csv-{page.__name__}", "counters", page) for page in PAGES),
 )
 
 
@@ -101,6 +107,8 @@ def read_changed(case: Case, path: Path, steps: list[str], out: Path) -> Outcome
     try:
         if case.holds == "trace":
             ingest([path], out=out)
+        elif case.holds == "counters":
+            ingest([nsys_sqlite(out.parent), path], out=out)
         else:
             ingest([], [path], tz="+00:00", out=out)
         return Outcome(steps, None, _run_fault(out), out)

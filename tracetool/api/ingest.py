@@ -127,6 +127,9 @@ def _ingest(
             if found.memory_ratio and real.is_file():
                 check_memory(path, found.memory_ratio * content_bytes(real), "its contents")
             sources.append(Source(path, name, found.read(real, options)))
+        everything = sources
+        counters = [s for s in everything if s.trace.counted.height]
+        sources = _with_times(everything)
         checked = [check_trace(s.trace, s.path) for s in sources]
         clock = align_sources(sources, tz)
         for source in sources:
@@ -144,20 +147,42 @@ def _ingest(
             aligned = align_ranks(sources, clock)
         said.step("linking kernels to their launches")
         missed = uncovered(sources, clock["alignment"])
-        described = [described_source(s) for s in sources]  # assembling empties them
+        described = [described_source(s) for s in everything]  # assembling empties them
         made = assemble(checked)
         made.tables["devices"] = name_gpus(made.tables["devices"], model)
         from tracetool.kernels.refine import families_of  # the grammars: not for a read that fails
 
         signatures = made.tables["signatures"]
         made.tables["signatures"] = signatures.with_columns(families_of(signatures).alias("family"))
+        if counters:
+            from tracetool.sources.counted_work import join_counters
+
+            made.tables["measured_work"], unmatched = join_counters(made.tables, counters)
+            made.warnings += unmatched
         info = {
             "clock": clock,
             "sources": [{**d, "sha256": h.result()} for d, h in zip(described, sums, strict=True)],
-            "warnings": ingest_warnings(sources, [*aligned, *missed, *made.warnings], clock, made.tables),
+            "warnings": ingest_warnings(everything, [*aligned, *missed, *made.warnings], clock, made.tables),
         }
         said.step(f"writing {target}")
         return write_run(target, made.tables, info)
+
+
+def _with_times(sources: list[Source]) -> list[Source]:
+    """Return the sources that have times, which counters of launches have not.
+
+    Raises
+    ------
+    BadInput
+        If there are counters and no kernels to join them to.
+    """
+    counters = [s for s in sources if s.trace.counted.height]
+    if counters and not any(s.trace.activities.height for s in sources):
+        raise BadInput.in_file(
+            counters[0].path, "holds counters of launches, and no timeline",
+            "name the trace of the same job before it: tracetool ingest run.nsys-rep ncu.csv",
+        )  # fmt: skip
+    return [s for s in sources if not s.trace.counted.height]
 
 
 class _Beside(ThreadPoolExecutor):

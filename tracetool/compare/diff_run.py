@@ -18,6 +18,7 @@ from tracetool.core.interval import ENDS
 from tracetool.families import names
 from tracetool.measure.measured_scopes import measured_scopes
 from tracetool.replay.groups import activity_groups
+from tracetool.tables.measured_work import COMPARED, with_errors_of_work, work_by_signature, work_notes
 from tracetool.tables.run import Run
 
 if TYPE_CHECKING:
@@ -158,6 +159,7 @@ def accuracy_of(
     measured, energy_notes, warnings = measured_energy(run, gpu=gpu, power=power, tz=tz)
     rows = compare_signatures(run.signatures, predicted.signatures, measured)
     rows, waits = without_waits(rows, predicted.replays)
+    rows, work = with_counted_work(rows, run, predicted.signatures)
     groups = None if group is None else grouped_rows(rows, run.kernels["signature"], group)
     table = accuracy_table(rows, _scopes(run, predicted.totals[0], measured), groups)
     if measured is None and not warnings:
@@ -168,11 +170,27 @@ def accuracy_of(
         clock_mhz=float(predicted.totals[0]["clock_mhz"]),
         table=table,
         breaches=breaches(table, thresholds),
-        notes=(*predicted.notes, *waits, *energy_notes),
+        notes=(*predicted.notes, *waits, *work, *energy_notes),
         warnings=tuple(warnings),
         coverage=predicted.info.get("coverage", {}),
         by=by,
     )
+
+
+def with_counted_work(
+    rows: pl.DataFrame, run: Run, predicted: pl.DataFrame
+) -> tuple[pl.DataFrame, list[str]]:
+    """Return signature rows with the work of one launch, counted and modeled, and how far they are apart."""
+    counted = work_by_signature(run)
+    if not counted.height:
+        return rows, []
+    modeled = predicted.select(
+        pl.col("signature").cast(pl.Int64), *(pl.col(c).alias(f"{c}_predicted") for _, c, *_ in COMPARED)
+    )
+    joined = rows.join(counted, on="signature", how="left", maintain_order="left")
+    joined = joined.join(modeled, on="signature", how="left", maintain_order="left")
+    joined = with_errors_of_work(joined, "_predicted")
+    return joined.rename({measured: c for _, c, measured, _ in COMPARED}), work_notes(joined)
 
 
 def measured_energy(

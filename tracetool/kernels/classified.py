@@ -12,6 +12,7 @@ from tracetool.core.errors import BadInput
 from tracetool.core.escape import from_csv, map_distinct
 from tracetool.kernels.classify import COLUMNS, classify_names
 from tracetool.kernels.structure import describe
+from tracetool.tables.measured_work import work_by_signature
 from tracetool.tables.run import RUN_FILE, Run
 from tracetool.tables.run_folder import is_run_path
 
@@ -79,6 +80,10 @@ def classify_run(run: Run) -> pl.DataFrame:
     stated = named.drop([c for c in named.columns if c in _DESCRIBED])
     table = pl.concat([signatures.select("signature"), described, stated], how="horizontal")
     order = ["signature", *COLUMNS, *(c for c in _DESCRIBED if c not in COLUMNS)]
+    work = work_by_signature(run)
+    if work.height:  # what a profiler counted of one launch
+        table = table.join(work, on="signature", how="left", maintain_order="left")
+        order += work.columns[1:]
     kernels = run.kernels.filter(pl.col("kind") == "kernel")
     launches = kernels.select("start_ns", "duration_ns", "device", "stream", "name", "signature")
     # millions of launches share few signatures: texts that repeat are kept once

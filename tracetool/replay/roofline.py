@@ -19,6 +19,7 @@ from tracetool.measure.attribute import attribute_run
 from tracetool.measure.power_log import telemetry_devices
 from tracetool.replay.achieved import peak_of
 from tracetool.replay.predict_run import PredictedRun, predict_run
+from tracetool.tables.measured_work import with_errors_of_work, work_by_signature, work_notes
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
 
@@ -104,7 +105,12 @@ def roofline(
         ),
     )
     keys = ["operator", "family", "dtype", "layout", "batch", "m", "n", "k", "shape", "predicted_from"]
+    rows = rows.join(work_by_signature(opened), on="signature", how="left", maintain_order="left")
     grouped = rows.group_by(keys, maintain_order=True).agg(
+        *(  # of all launches; a kernel that was not counted leaves the sum open
+            pl.when(pl.col(c).null_count() == 0).then((pl.col(c) * pl.col("launches")).sum()).first().alias(c)
+            for c in ("measured_flops", "measured_dram_bytes")
+        ),
         pl.col("launches").sum(),
         pl.col("name").n_unique().alias("kernels"),
         pl.col("time_ms", "energy_j", "energy_low_j", "energy_high_j", "flops", "dram_bytes").sum(),
@@ -114,6 +120,8 @@ def roofline(
         .first()
         .alias("source"),
     )
+    grouped = with_errors_of_work(grouped)
+    notes += work_notes(grouped)
     table = load_schema("roofline").conform(
         _with_rates(grouped, spec, clock_mhz).sort(
             ["energy_j", "time_ms"], descending=True, nulls_last=True, maintain_order=True
@@ -132,6 +140,8 @@ def _with_rates(grouped: pl.DataFrame, spec: Gpu, clock_mhz: float) -> pl.DataFr
     return grouped.with_columns(
         (flops / seconds / 1e12).alias("tflops"),
         (moved / seconds / 1e12).alias("tbps"),
+        (pl.col("measured_flops") / seconds / 1e12).alias("measured_tflops"),
+        (pl.col("measured_dram_bytes") / seconds / 1e12).alias("measured_tbps"),
         (flops / moved).alias("flop_per_byte"),
         (flops / pl.col("energy_j") / 1e9).alias("gflop_per_joule"),
         (pl.col("energy_j") / pl.col("energy_j").sum()).alias("share"),

@@ -73,6 +73,7 @@ def described_source(source: Source) -> dict[str, Any]:
         "activities": trace.activities.height,
         "readings": trace.telemetry.height,
         "rejected": rejected_count(trace.rejected),
+        **({"counted_launches": trace.counted.height} if trace.counted.height else {}),
         **({"details": trace.details} if trace.details else {}),
     }
 

@@ -110,7 +110,8 @@ class Trace:
 
     Tables have the columns of ``schemas/``, with these differences: ``device`` in ``activities`` and
     ``telemetry`` counts rows of ``devices`` of this trace; ``operators``, ``ranges`` and ``modules`` need no
-    row numbers, parents or depths; ``activities`` may carry ``external_id`` (joins to ``operators``) and
+    row numbers, parents or depths; ``counted`` has counters of launches without times;
+    ``activities`` may carry ``external_id`` (joins to ``operators``) and
     ``thread`` (of the launch). Absent columns are null. Linking is done once, in ``assemble``.
     """
 
@@ -125,6 +126,7 @@ class Trace:
     modules: pl.DataFrame = field(default_factory=pl.DataFrame)
     devices: pl.DataFrame = field(default_factory=pl.DataFrame)
     telemetry: pl.DataFrame = field(default_factory=pl.DataFrame)
+    counted: pl.DataFrame = field(default_factory=pl.DataFrame)
     rejected: list[pl.DataFrame] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     details: dict[str, Any] = field(default_factory=dict)
@@ -139,7 +141,7 @@ class Format:
     title : str
         Name for people, e.g. ``Nsight Systems SQLite export``.
     holds : str
-        ``trace`` or ``telemetry``.
+        ``trace``, ``telemetry`` or ``counters`` (of launches, to be read beside a trace).
     made_by : str
         The command that writes such a file.
     tried : str
@@ -158,7 +160,7 @@ class Format:
     """
 
     title: str
-    holds: Literal["trace", "telemetry"]
+    holds: Literal["trace", "telemetry", "counters"]
     made_by: str
     tried: str
     sniff: Callable[[Probe], float]

@@ -19,7 +19,7 @@ RUN_FILE: Final = "run.json"
 #: The tables an ingest may write.
 RUN_TABLES: Final = (
     "kernels", "signatures", "devices", "operators", "ranges", "modules", "host_calls", "telemetry",
-    "rejected",
+    "measured_work", "rejected",
 )  # fmt: skip
 _OWN_FILES: Final = frozenset({RUN_FILE, *(f"{name}.parquet" for name in RUN_TABLES)})
 #: A reader waits this long for a run that is just being replaced. [s]

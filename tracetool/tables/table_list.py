@@ -30,6 +30,7 @@ _REFERENCES: Final = {
         "module": "modules",
     },
     "telemetry": {"device": "devices"},
+    "measured_work": {"signature": "signatures"},
 }
 
 

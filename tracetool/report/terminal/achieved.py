@@ -34,6 +34,7 @@ def print_achieved(
         pl.col("gflop_per_joule").alias("GFLOP/J"),
         pl.col("tbps").alias("TB/s"),
         pl.col("flop_per_byte").alias("FLOP/B"),
+        *_counted(rows),
         "dtype",
         *(["layout", "batch"] if gemm else [shape.alias("shape")]),
         "launches",
@@ -44,3 +45,12 @@ def print_achieved(
         say(screen, f"note: {note}", "dim")
     for path in written:
         say(screen, f"wrote {path}")
+
+
+def _counted(rows: pl.DataFrame) -> list[pl.Expr]:
+    """Return the columns of what a profiler counted, where it did."""
+    columns = {
+        "measured_tflops": "counted TFLOP/s", "flops_error_pct": "flops error pct",
+        "measured_tbps": "counted TB/s", "dram_error_pct": "bytes error pct",
+    }  # fmt: skip
+    return [pl.col(c).alias(title) for c, title in columns.items() if rows[c].count()]
