@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from tests.sources.counter_makers import (
     shuffle,
     systems_pftrace,
 )
-from tests.sources.makers import BOOT_NS, LAUNCHES, _field, rocpd
+from tests.sources.makers import BOOT_NS, LAUNCHES, _field, rocpd, rocprofv3_csv, rocprofv3_json, rpd
 from tracetool.api.ingest import ingest
 from tracetool.core.errors import BadInput
 from tracetool.sources.detect import detect
@@ -158,3 +159,29 @@ def test_a_database_whose_samples_are_a_view_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="rocpd_sample_0a_1 is a view") as error:
         ingest([path], out=tmp_path / "out")
     assert "\n" not in error.value.line()
+
+
+def test_counters_of_rocprofv3_are_named_with_their_count(tmp_path: Path) -> None:
+    path = rocprofv3_csv(tmp_path)
+    (tmp_path / "77_counter_collection.csv").write_text(
+        '"Correlation_Id","Dispatch_Id","Agent_Id","Kernel_Name","Counter_Name","Counter_Value",'
+        '"Start_Timestamp","End_Timestamp"\n' + 5 * '1,1,"Agent 4","k","SQ_WAVES",64,1,2\n'
+    )
+    warnings = Run.open(ingest([path], out=tmp_path / "csv")).info["warnings"]
+    assert any("77_counter_collection.csv is not read: 5 counters" in w for w in warnings)
+    document = json.loads(rocprofv3_json(tmp_path).read_text())
+    document["rocprofiler-sdk-tool"][0]["callback_records"] = {"counter_collection": [{"records": []}] * 7}
+    (tmp_path / "7_results.json").write_text(json.dumps(document))
+    warnings = Run.open(ingest([tmp_path / "7_results.json"], out=tmp_path / "json")).info["warnings"]
+    assert any("counter_collection is not read: 7 counters" in w for w in warnings)
+
+
+def test_monitors_of_rpd_that_are_no_clock_are_named(tmp_path: Path) -> None:
+    path = rpd(tmp_path)
+    with sqlite3.connect(path) as db:
+        db.execute("INSERT INTO rocpd_monitor VALUES (9, 'gpu', 0, 'power', 1, 2, '200')")
+    db.close()
+    warnings = Run.open(ingest([path], out=tmp_path / "out")).info["warnings"]
+    assert any("rocpd_monitor: power of gpu is not read: 1 reading" in w for w in warnings)
+    plain = Run.open(ingest([rpd(tmp_path)], out=tmp_path / "plain")).info["warnings"]
+    assert not any("rocpd_monitor" in w for w in plain)

@@ -108,6 +108,11 @@ def gpu_telemetry(samples: pl.DataFrame, warnings: list[str]) -> pl.DataFrame:
     return table.with_columns(field=field, scope=pl.lit("gpu")).sort("gpu", "time_ns")
 
 
+def unread_counters(name: str, count: int) -> str:
+    """Return what is said of counters of dispatches that a file holds."""
+    return f"{name} is not read: {counted(count, 'counter')} of dispatches"
+
+
 def placed(telemetry: pl.DataFrame, devices: pl.DataFrame) -> pl.DataFrame:
     """Return readings with ``device``: the GPU of that number, else the one at that place in the order.
 

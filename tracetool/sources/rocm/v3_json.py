@@ -12,6 +12,7 @@ from tracetool.core.errors import BadInput
 from tracetool.sources.calls import with_call_kinds
 from tracetool.sources.columns import clean_text
 from tracetool.sources.format import Trace
+from tracetool.sources.rocm.counters import unread_counters
 from tracetool.sources.rocm.dispatches import BOOT, blocks_from_items, gfx_name, number_devices, plain_names
 
 
@@ -131,6 +132,12 @@ class Metadata(msgspec.Struct):
     pid: int = 0
 
 
+class Callbacks(msgspec.Struct):
+    """Records that are counted, not read."""
+
+    counter_collection: list[Any] = []
+
+
 class Process(msgspec.Struct):
     """What one process recorded."""
 
@@ -139,6 +146,7 @@ class Process(msgspec.Struct):
     kernel_symbols: list[Symbol] = []
     strings: Strings = msgspec.field(default_factory=Strings)
     buffer_records: Buffers = msgspec.field(default_factory=Buffers)
+    callback_records: Callbacks = msgspec.field(default_factory=Callbacks)
 
 
 class Document(msgspec.Struct):
@@ -182,6 +190,8 @@ def read_document(path: Path, raw: bytes) -> Trace:
     trace.activities, trace.devices = number_devices(pl.concat(parts, how="diagonal"), agents)
     trace.host_calls = with_call_kinds(pl.concat(calls))
     trace.ranges = pl.concat(ranges)
+    if count := sum(len(p.callback_records.counter_collection) for p in document.processes):
+        trace.warnings.append(unread_counters("counter_collection", count))
     return trace
 
 

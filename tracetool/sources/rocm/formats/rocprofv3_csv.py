@@ -13,6 +13,7 @@ from tracetool.sources.columns import clean_text, each_distinct, narrow
 from tracetool.sources.format import Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.csv_file import has_columns, read_csv
 from tracetool.sources.io.text import head_bytes
+from tracetool.sources.rocm.counters import unread_counters
 from tracetool.sources.rocm.dispatches import BOOT, blocks_from_items, gfx_name, number_devices, plain_names
 
 _I, _S, _C = pl.Int64(), pl.String(), pl.Categorical()
@@ -87,6 +88,10 @@ def read_tables(path: Path, max_ratio: float) -> Trace:
                 trace.warnings.append(f"{other.name} is not the table its name says: left out")
                 continue
             trace.details["files"].append(other.name)
+        counters = path.with_name(path.name.replace("_kernel_trace", "_counter_collection"))
+        if counters.is_file() and kind_of_table(_first_line(counters)) == "counters":
+            with counters.open("rb") as lines:
+                trace.warnings.append(unread_counters(counters.name, sum(1 for _ in lines) - 1))
         facts = path.with_name(path.name.replace("_kernel_trace", "_agent_info"))
         if facts.is_file() and facts.stat().st_size:
             agents = _agents(facts, max_ratio)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
+from tracetool.core.figures import counted
 from tracetool.sources.calls import with_call_kinds
 from tracetool.sources.columns import clean_text
 from tracetool.sources.format import Format, Probe, ReadOptions, Trace
@@ -174,7 +175,15 @@ def _clocks(base: _Database, trace: Trace) -> pl.DataFrame:
         "rocpd_monitor",
         {"deviceType": _S, "deviceId": _I, "monitorType": _S, "start": _I, "end": _I, "value": _S},
     )
-    frame = frame.filter((pl.col("deviceType") == "gpu") & (pl.col("monitorType") == "sclk"))
+    is_clock = (pl.col("deviceType") == "gpu") & (pl.col("monitorType") == "sclk")
+    others = frame.filter(~is_clock.fill_null(value=False)).group_by("deviceType", "monitorType").len()
+    trace.warnings += [
+        f"rocpd_monitor: {kind or '?'} of {device or '?'} is not read: {counted(count, 'reading')}"
+        for device, kind, count in others.sort("deviceType", "monitorType").with_columns(
+            clean_text("deviceType").str.head(40), clean_text("monitorType").str.head(40)
+        ).iter_rows()
+    ]  # fmt: skip
+    frame = frame.filter(is_clock)
     frame = frame.with_columns(clock_mhz=pl.col("value").cast(_F, strict=False)).drop_nulls(
         ["start", "clock_mhz"]
     )
