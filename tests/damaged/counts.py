@@ -131,4 +131,5 @@ COUNTS: dict[str, Count] = {
     "kernel_table": _csv,
     "pftrace": _uncounted,
     "xplane": _uncounted,
+    "torch_pftrace": _uncounted,
 }

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -533,7 +534,7 @@ class Sample:
     geometry: bool = True
 
 
-TRACES = (
+TRACES: tuple[Sample, ...] = (
     Sample("nsys_sqlite", nsys_sqlite), Sample("nsys_folder", nsys_folder), Sample("kineto", kineto),
     Sample("rocprofv3_csv", rocprofv3_csv), Sample("rocprofv3_json", rocprofv3_json),
     Sample("rocprof_csv", rocprof_csv),
@@ -702,5 +703,54 @@ def _xplane(number: int, name: str, lines: Sequence[bytes], names: dict[str, int
     return _field(1, number) + _field(2, name) + b"".join(_field(n, x) for n, x in parts)
 
 
-TRACES = (*TRACES, Sample("pftrace", pftrace), Sample("xplane", xplane),
+def _debug(name: str, value: Any) -> bytes:
+    """Return a debug annotation, as PyTorch's writer turns JSON into it."""
+    named = _field(10, name) if name else b""
+    if isinstance(value, list):
+        return named + b"".join(_field(12, _debug("", v)) for v in value)
+    if isinstance(value, dict):
+        return named + b"".join(_field(11, _debug(k, v)) for k, v in value.items())
+    if isinstance(value, float):
+        return named + _varint(5 << 3 | 1) + struct.pack("<d", value)
+    return named + (_field(6, value) if isinstance(value, str) else _field(4, value))
+
+
+def torch_pftrace(folder: Path, *, base_ns: int = EPOCH_NS) -> Path:
+    """Write the events of :func:`kineto` as PyTorch's Perfetto export: groups of begins, then of ends."""
+    path = folder / "run.pftrace"
+    events: list[dict[str, Any]] = [e for e in kineto_events() if e.get("ph") == "X"]
+    tracks = {key: i for i, key in enumerate(dict.fromkeys((e["pid"], e["tid"]) for e in events), 1)}
+    names = {n: i for i, n in enumerate(dict.fromkeys(str(e["name"]) for e in events), 1)}
+    packets = [
+        _field(
+            60,
+            _field(1, i)
+            + _field(4, _field(1, int(str(pid))) + _field(2, int(str(tid))) + _field(5, f"thread {tid}")),
+        )
+        for (pid, tid), i in tracks.items()
+    ]
+    interned = b"".join(_field(2, _field(1, i) + _field(2, n)) for n, i in names.items())
+    packets.append(_field(10, 1) + _field(13, 1) + _field(12, interned))
+    for category in ("cpu_op", "user_annotation", "cuda_runtime", "kernel", "gpu_memcpy", "python_function"):
+        group = [e for e in events if e["cat"] == category]
+        for e in group:
+            args = e.get("args") or ({"Record function id": 3} if category == "user_annotation" else {})
+            event = _field(9, 1) + _field(11, tracks[e["pid"], e["tid"]]) + _field(10, names[str(e["name"])])
+            if category == "cuda_runtime":
+                event += _varint(47 << 3 | 1) + struct.pack("<Q", 5)  # a flow
+            event += b"".join(_field(4, _debug(k, v)) for k, v in args.items())
+            at = base_ns + round(float(str(e["ts"])) * 1000)
+            packets.append(_field(8, at) + _field(10, 1) + _field(13, 2) + _field(11, event))
+        for e in group:
+            at = base_ns + round(float(str(e["ts"])) * 1000) + round(float(str(e["dur"])) * 1000)
+            packets.append(
+                _field(8, at)
+                + _field(10, 1)
+                + _field(11, _field(9, 2) + _field(11, tracks[e["pid"], e["tid"]]))
+            )
+    path.write_bytes(gzip.compress(b"".join(_field(1, p) for p in packets)))
+    return path
+
+
+TRACES = (*TRACES, Sample("pftrace", pftrace), Sample("torch_pftrace", torch_pftrace), Sample("xplane", xplane),
           Sample("xplane", lambda f: xplane(f, nvidia=False)))  # fmt: skip

@@ -63,7 +63,16 @@ LINKED = [
     s
     for s in TRACES
     if s.format
-    in ("nsys_sqlite", "nsys_folder", "kineto", "rocprofv3_csv", "rocprofv3_json", "rpd", "xplane")
+    in (
+        "nsys_sqlite",
+        "nsys_folder",
+        "kineto",
+        "rocprofv3_csv",
+        "rocprofv3_json",
+        "rpd",
+        "xplane",
+        "torch_pftrace",
+    )
 ]
 
 
@@ -72,7 +81,7 @@ def test_kernels_know_what_launched_them(sample: Sample, tmp_path: Path) -> None
     run = Run.open(ingest([sample.make(tmp_path)], out=tmp_path / "out"))
     kernels = run.kernels.filter(pl.col("kind") == "kernel").sort("start_ns")
     wait = kernels["start_ns"] - kernels["launch_ns"]
-    expected = 12_000 if sample.format == "kineto" else 9_000
+    expected = 12_000 if sample.format in ("kineto", "torch_pftrace") else 9_000
     assert wait.to_list() == [expected] * 3
     calls = run.table("host_calls").filter(pl.col("kind") == "launch")
     assert calls.height == 3

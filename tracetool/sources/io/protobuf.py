@@ -90,6 +90,10 @@ class Message:
         for number, _, value in fields(raw):
             self._values.setdefault(number, []).append(value)
 
+    def has(self, field: int) -> bool:
+        """Whether a field is present."""
+        return field in self._values
+
     def number(self, field: int, default: int = 0) -> int:
         """Return the last number of a field, unsigned."""
         value = self._values.get(field, (default,))[-1]

@@ -48,6 +48,11 @@ def read_trace(path: Path, blocks: Iterable[bytes], progress: Progress) -> Trace
         raise BadInput.in_file(
             path, "holds no profiler event", "export it with torch.profiler's export_chrome_trace"
         )
+    return make_trace(columns, header)
+
+
+def make_trace(columns: Columns, header: Header) -> Trace:
+    """Return the trace of a file's columns and of what stands beside its events."""
     amd = _is_amd(header, columns)
     trace = Trace(
         "PyTorch profiler", Clock("utc"), _version(header), str(header.schema or "") or None,
