@@ -75,7 +75,9 @@ def test_what_is_exported_is_read_back_to_the_nanosecond(run: tt.Run, perfetto: 
         assert read.equals(own), table
 
 
-def test_perfettos_own_messages_hold_the_same(perfetto: Path, attributed: dict[str, float]) -> None:
+def test_perfettos_own_messages_hold_the_same(
+    run: tt.Run, perfetto: Path, attributed: dict[str, float]
+) -> None:
     """An independent reader: every slice ends, at the nanosecond its argument states; tracks are stated."""
     messages = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
     trace = messages.Trace()
@@ -91,8 +93,10 @@ def test_perfettos_own_messages_hold_the_same(perfetto: Path, attributed: dict[s
         if packet.HasField("track_event"):
             events.append((packet.timestamp, place, packet.track_event))
     counters: Counter[str] = Counter()
+    arrows: Counter[int] = Counter()
     for time_ns, _, event in sorted(events, key=lambda e: e[:2]):
         assert event.track_uuid in tracks
+        arrows.update(event.flow_ids)
         if event.type == event.TYPE_SLICE_BEGIN:
             values = {names[a.name_iid]: a for a in event.debug_annotations}
             open_slices.setdefault(event.track_uuid, []).append(values)
@@ -111,6 +115,11 @@ def test_perfettos_own_messages_hold_the_same(perfetto: Path, attributed: dict[s
     assert {"GPU 0 power predicted", "GPU 0 power measured (power.draw)"} <= set(counters)
     processes = {t.process.process_name for t in tracks.values()} - {""}
     assert processes == {"recorded", "replay at 1005 MHz on h100-sxm"}
+    launched = run.kernels.join(
+        run.table("host_calls"), left_on=["correlation", "launch_ns"], right_on=["correlation", "start_ns"]
+    )
+    assert launched.height > 0
+    assert sum(n == 2 for n in arrows.values()) == launched.height
 
 
 def test_energy_of_the_replay_is_that_of_predict(run: tt.Run, perfetto: Path) -> None:

@@ -18,6 +18,7 @@ from tracetool.report.export.protobuf import (
     Part,
     constant,
     double_field,
+    fixed_field,
     joined,
     message_field,
     one_bytes,
@@ -32,7 +33,7 @@ _CLEARED, _NEEDED = 1, 2
 _BEGIN, _END, _COUNTER = 1, 2, 4
 _AS_LISTED: Final = 3
 #: Slices and counter values encoded at a time: what is held in memory.
-_WINDOW: Final = 8_192
+_WINDOW: Final = 32_768
 #: Interned texts of one packet.
 _TEXTS: Final = 1_000
 #: Every packet is of this one writer.
@@ -135,6 +136,9 @@ def _slice_rows(slices: Slices, window: pl.DataFrame, texts: _Texts, shift: int)
     names = _numbers(window["name"], texts.names)
     head = one_whole(9, _BEGIN) + one_whole(3, texts.categories[slices.category])
     arguments = [_argument(window[c], texts) for c in window.columns if c not in PLACE]
+    if "flow" in window.columns:
+        flow = fixed_field(47, window["flow"].fill_null(0).to_numpy())
+        arguments.append(flow.only(window["flow"].is_not_null().to_numpy()))
     begin = _event(start, _NEEDED, constant(n, head), uuid, whole_field(10, names), *arguments)
     end = _event(start + window["duration_ns"], _NEEDED, constant(n, one_whole(9, _END)), uuid)
     return joined(begin, end).written()

@@ -132,6 +132,12 @@ def double_field(number: int, values: Floats) -> Part:
     return joined(constant(len(values), _tag(number, _FIXED64)), Part((Piece(raw),), 8))
 
 
+def fixed_field(number: int, values: NDArray[Any]) -> Part:
+    """Return a field of whole numbers of eight bytes each."""
+    raw = np.ascontiguousarray(values, "<u8").view(np.uint8).reshape(len(values), 8)
+    return joined(constant(len(values), _tag(number, _FIXED64)), Part((Piece(raw),), 8))
+
+
 def message_field(number: int, *parts: Part) -> Part:
     """Return a field that holds a message made of parts."""
     body = joined(*parts)

@@ -22,6 +22,10 @@ from tracetool.report.export.energies import Energies, measured_columns, predict
 from tracetool.report.export.timeline import Timeline
 from tracetool.tables.run import Run
 
+#: The golden ratio in 64 bits (Knuth, The Art of Computer Programming, volume 3, section 6.4).
+_ODD: Final = pl.lit(0x9E37_79B9_7F4A_7C15, dtype=pl.UInt64)
+#: Host calls that start work.
+_LAUNCHES: Final = pl.col("kind").cast(pl.String).is_in(["launch", "graph_launch", *COPIES])
 #: Steps of a predicted power track at most; longer timelines are averaged over equal steps.
 _MOST_STEPS: Final = 200_000
 
@@ -66,6 +70,7 @@ def activity_frame(run: Run, energies: Energies) -> pl.DataFrame:
         copy_bytes="bytes",
         launch_ns="launch_ns",
         signature="signature",
+        flow=pl.when(_drawn(frame)).then(_flow("launch_ns")),
     )
     parts = [stated]
     with contextlib.suppress(BadInput):  # a run that names no modules
@@ -75,6 +80,19 @@ def activity_frame(run: Run, energies: Energies) -> pl.DataFrame:
     if energies.predicted is not None:
         parts.append(predicted_columns(energies.predicted))
     return pl.concat(parts, how="horizontal")
+
+
+def _drawn(frame: pl.DataFrame) -> pl.Expr:
+    """Whether an arrow leads from its launch to an activity: not to each of the nodes of a graph."""
+    linked = pl.col("launch_ns").is_not_null() & pl.col("correlation").is_not_null()
+    return linked & pl.col("graph_node").is_null() if "graph_node" in frame.columns else linked
+
+
+def _flow(start: str) -> pl.Expr:
+    """Return one number for a launch and for what it launched, told by the moment and the correlation."""
+    # Odd factors: moments of the same distance apart do not meet.
+    moment, call = (pl.col(c).cast(pl.Int64).reinterpret(signed=False) for c in (start, "correlation"))
+    return moment * _ODD + call
 
 
 def build_timeline(
@@ -189,7 +207,11 @@ def _add_host(timeline: Timeline, process: int, run: Run) -> None:
             end_ns=pl.col("start_ns") + pl.col("duration_ns"),
             tid="thread",
             pid="process",
-            **({"correlation_id": "correlation"} if "correlation" in rows.columns else {}),
+            **(
+                {"correlation_id": pl.col("correlation"), "flow": pl.when(_LAUNCHES).then(_flow("start_ns"))}
+                if category == "host_call"
+                else {}
+            ),
         )
         timeline.add_slices(process, category, named, nested=True)
 

@@ -11,8 +11,8 @@ import polars as pl
 from tracetool.core.arrays import Floats, Ints
 from tracetool.report.export.lanes import lanes_of
 
-#: Columns of slices that are not arguments.
-PLACE = ("start_ns", "duration_ns", "track", "name")
+#: Columns of slices that are not arguments. ``flow``: slices with one number are joined by an arrow.
+PLACE = ("start_ns", "duration_ns", "track", "name", "flow")
 
 
 @dataclass(frozen=True)
@@ -94,10 +94,11 @@ class Timeline:
         start = numbered["start_ns"].to_numpy()
         own = numbered["track"].to_numpy()
         lane = lanes_of(own, start, start + numbered["duration_ns"].to_numpy(), nested=nested)
-        pairs, place = np.unique(np.stack([own, lane]), axis=1, return_inverse=True)
+        lanes = int(lane.max()) + 1
+        used, place = _numbered_pairs(own * lanes + lane, len(names) * lanes)
         first = len(self.tracks)
-        self.tracks += [Track(process, _lane_name(names[t], int(n))) for t, n in pairs.T]
-        placed = numbered.with_columns(track=pl.Series(first + place.ravel()).cast(pl.Int64))
+        self.tracks += [Track(process, _lane_name(names[p // lanes], p % lanes)) for p in used]
+        placed = numbered.with_columns(track=pl.Series(first + place).cast(pl.Int64))
         if lane.any():
             placed = placed.sort("track", "start_ns", maintain_order=True)
         self.slices.append(Slices(category, placed))
@@ -105,6 +106,13 @@ class Timeline:
     def names(self) -> list[str]:
         """Return the distinct names of slices."""
         return distinct(s.frame["name"] for s in self.slices)
+
+
+def _numbered_pairs(pair: Ints, most: int) -> tuple[list[int], Ints]:
+    """Return which numbers below ``most`` occur, in order, and the place of each row's among them."""
+    occurs = np.bincount(pair, minlength=most) > 0
+    place = np.cumsum(occurs, dtype=np.int64) - 1
+    return [int(p) for p in np.flatnonzero(occurs)], place[pair]
 
 
 def distinct(columns: Iterable[pl.Series]) -> list[str]:
