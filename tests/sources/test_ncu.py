@@ -116,6 +116,10 @@ def test_counters_stand_beside_the_models(tmp_path: Path) -> None:
     assert of_signature["flops_predicted"].to_list() == pytest.approx([4_194_304.0])
     assert of_signature["flops_error_pct"].to_list() == pytest.approx([error])
     assert any("operations counted from shapes" in note for note in roofline(run).notes)
+    diff(run).save(tmp_path / "diff.md")
+    page = (tmp_path / "diff.md").read_text()
+    assert "operations counted from shapes" in page
+    assert "FLOP err" in page
     launches = classify(run.path).kernels.sort("start_ns")
     assert launches["measured_flops"].to_list() == pytest.approx(list(FLOPS))
 

@@ -119,6 +119,20 @@ def test_counters_of_other_things_are_named_with_their_count(tmp_path: Path) -> 
     assert not any("NVTX_COUNTER_SAMPLES_3" in w for w in warnings)
 
 
+def test_metrics_that_are_held_as_events_too_are_not_named_twice(tmp_path: Path) -> None:
+    tables = counter_tables()
+    kind = tables["GPU_METRICS"][1][0][1]
+    columns = ["rawTimestamp INTEGER", "timestamp INTEGER", "typeId INTEGER", "data TEXT"]
+    tables["GENERIC_EVENTS"] = columns, [[i, i, kind, "{}"] for i in range(50)]
+    path = write_tables(tmp_path / "run.sqlite", tables)
+    warnings = Run.open(ingest([path], out=tmp_path / "out")).info["warnings"]
+    assert not any("GENERIC_EVENTS" in w for w in warnings)
+    tables["GENERIC_EVENTS"][1].extend([i, i, 7, "{}"] for i in range(3))
+    path = write_tables(tmp_path / "more.sqlite", tables)
+    warnings = Run.open(ingest([path], out=tmp_path / "more")).info["warnings"]
+    assert any("GENERIC_EVENTS is not read: 3 samples" in w for w in warnings)
+
+
 def test_a_power_limit_or_another_part_is_no_power_of_the_gpu(tmp_path: Path) -> None:
     tables = counter_tables()
     for table, (columns, rows) in list(tables.items()):

@@ -18,7 +18,11 @@ _HEADERS = {
     "energy_error_pct": "error",
     "energy_predicted_j": "predicted",
     "power_predicted_w": "predicted",
+    "flops_error_pct": "FLOP err",
+    "dram_error_pct": "bytes err",
 }
+#: How notes begin that stand above the tables.
+_SHOWN = ("collectives", "operations counted", "DRAM bytes counted")
 
 
 def accuracy_view(accuracy: Accuracy) -> View:
@@ -27,7 +31,7 @@ def accuracy_view(accuracy: Accuracy) -> View:
     blocks += [Line(text, "note") for text in (whole_line(accuracy), coverage_line(accuracy.coverage))]
     blocks.append(Line(_setting(accuracy), "note"))
     blocks += [Line(text, "warning") for text in (*accuracy.breaches, *accuracy.warnings)]
-    blocks += [Line(note, "note") for note in accuracy.notes if note.startswith("collectives")]
+    blocks += [Line(note, "note") for note in accuracy.notes if note.startswith(_SHOWN)]
     parts = _people(accuracy, ("total", "gap", "family"), compared_only=True)
     plain = _HEADERS if accuracy.measured else _HEADERS | {"energy_predicted_j": "energy predicted"}
     blocks.append(Grid(parts, "By family", headers=plain | {"name": "family"}))
@@ -117,6 +121,9 @@ def _people(accuracy: Accuracy, levels: tuple[str, ...], *, compared_only: bool 
         keep = ["name", "energy_predicted_j", "energy_predicted_low_j", "energy_predicted_high_j", *timed]
         keep += ["power_predicted_w", "basis", "launches"]
     rows = accuracy.table.filter(pl.col("level").is_in(levels))
+    work = [c for c in ("flops_error_pct", "dram_error_pct") if rows[c].count()]
+    after = keep.index("time_error_pct") + 1
+    keep[after:after] = work
     if compared_only:
         rows = rows.filter((pl.col("level") == "gap") | (pl.col("compared_pct") > 0))
     return rows.select(keep)

@@ -30,11 +30,11 @@ def print_achieved(
         (100.0 * pl.col("share")).alias("share_pct"),
         "time_ms",
         pl.col("tflops").alias("TFLOP/s"),
+        *_counted(rows),
         (100.0 * pl.col("roofline_share")).alias("of roof pct"),
         pl.col("gflop_per_joule").alias("GFLOP/J"),
         pl.col("tbps").alias("TB/s"),
         pl.col("flop_per_byte").alias("FLOP/B"),
-        *_counted(rows),
         "dtype",
         *(["layout", "batch"] if gemm else [shape.alias("shape")]),
         "launches",
@@ -50,7 +50,7 @@ def print_achieved(
 def _counted(rows: pl.DataFrame) -> list[pl.Expr]:
     """Return the columns of what a profiler counted, where it did."""
     columns = {
-        "measured_tflops": "counted TFLOP/s", "flops_error_pct": "flops error pct",
-        "measured_tbps": "counted TB/s", "dram_error_pct": "bytes error pct",
+        "flops_error_pct": "FLOP err_pct", "dram_error_pct": "bytes err_pct",
+        "measured_tflops": "counted TFLOP/s", "measured_tbps": "counted TB/s",
     }  # fmt: skip
     return [pl.col(c).alias(title) for c, title in columns.items() if rows[c].count()]

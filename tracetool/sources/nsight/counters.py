@@ -18,7 +18,7 @@ from typing import Any, Final
 import polars as pl
 
 from tracetool.core.figures import counted
-from tracetool.sources.nsight.metrics import SAMPLES
+from tracetool.sources.nsight.metrics import NAMES, SAMPLES
 from tracetool.sources.nsight.store import Store
 
 _I, _S = pl.Int64(), pl.String()
@@ -27,6 +27,7 @@ _TABLE: Final = re.compile(r"NVTX_COUNTER_SAMPLES_(-?\d{1,20})_(-?\d{1,20})")
 _OTHER: Final = re.compile(
     r"(?!TARGET_INFO|ENUM_|META_DATA|NVTX_COUNTER)(?:.*_METRICS?(?:_EVENT)?|.*_COUNTERS?|PERF_EVENT.*|GENERIC_EVENTS)"
 )
+_GENERIC: Final = "GENERIC_EVENTS"
 _POWER, _TEMPERATURE = re.compile(r"power|watt", re.IGNORECASE), re.compile(r"temp", re.IGNORECASE)
 #: Not a reading: what is set, or what another part draws.
 _UNWANTED: Final = re.compile(
@@ -204,6 +205,12 @@ def _steps_per_watt(counter: Counter, frame: pl.DataFrame, warnings: list[str]) 
     return _PLUGIN_STEPS
 
 
+def _generic(store: Store) -> int:
+    """Return the events that are no hardware metrics, which exports hold a second time as text."""
+    types = store.read(NAMES, {"typeId": _I})["typeId"].drop_nulls().unique()
+    return store.read(_GENERIC, {"typeId": _I}).filter(~pl.col("typeId").is_in(types.implode())).height
+
+
 def _name_others(store: Store, unread: Sequence[Counter], warnings: list[str]) -> None:
     """Name the groups and tables of samples that are not read, each with its count."""
     by_table: dict[str, list[str]] = {}
@@ -213,6 +220,6 @@ def _name_others(store: Store, unread: Sequence[Counter], warnings: list[str]) -
         if table != SAMPLES and _OTHER.fullmatch(table):
             by_table.setdefault(table, [])
     for table, texts in sorted(by_table.items()):
-        if count := store.count(table):
+        if count := _generic(store) if table == _GENERIC else store.count(table):
             what = f" ({', '.join(texts[:3])}{' and others' if len(texts) > 3 else ''})" if texts else ""
             warnings.append(f"{table}{what} is not read: {counted(count, 'sample')}")
