@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from tracetool.api.summary import Summary, summary
     from tracetool.api.sweep import Sweep, sweep
     from tracetool.core.errors import BadInput, CheckFailed, MissingPart, TracetoolError
+    from tracetool.fleet.fleet import FleetJobs, FleetTable, fleet_ask, fleet_ingest, fleet_run
     from tracetool.tables.tariff import Tariff
 else:
     # `tracetool.record` is a package and `tt.record` a function. A package is bound as an attribute when it
@@ -83,6 +84,7 @@ _HOMES = {
     "api.summary": ("Summary", "summary"),
     "api.sweep": ("Sweep", "sweep"),
     "core.errors": ("BadInput", "CheckFailed", "MissingPart", "TracetoolError"),
+    "fleet.fleet": ("FleetJobs", "FleetTable", "fleet_ask", "fleet_ingest", "fleet_run"),
     "tables.tariff": ("Tariff",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

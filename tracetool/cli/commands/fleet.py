@@ -1,0 +1,185 @@
+"""``tracetool fleet``: many traces as one data set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import typer
+
+from tracetool.cli.arguments import finite
+from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
+
+app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, help="Many traces as one data set: read, attribute, ask."
+)
+_DST = typer.Argument(..., metavar="DST", help="The data set: folder, s3://, gs:// or abfs:// address.")
+_ENGINE = typer.Option("local", "--engine", help="local (processes of this machine) or ray.")
+_WORKERS = typer.Option(0, "--workers", min=0, max=10_000, help="Tasks at a time; 0: one a processor.")
+_MEMORY = typer.Option(
+    None, "--memory", metavar="GIB", min=0.25, max=1e6, callback=finite, help="Most memory of a task."
+)
+_RETRIES = typer.Option(3, "--retries", min=0, max=100, help="Further tries where network or worker failed.")
+_OUT = typer.Option(None, "--out", "-o", help="Write: .parquet .csv .json .md .html")
+_STRICT = typer.Option(False, "--strict", help="Exit 1 if any job failed.")
+
+
+@app.command(
+    epilog="Example: tracetool fleet ingest 's3://traces/2026-11/' -o fleet --labels '{team}/{model}'"
+)
+def ingest(
+    sources: list[str] = typer.Argument(..., metavar="SRC...", help="Folders, globs, addresses of buckets."),
+    out: str = typer.Option(..., "--out", "-o", metavar="DST", help="The data set: folder or address."),
+    labels: str = typer.Option("", help="What folders below SRC are, e.g. {team}/{model}."),
+    each: bool = typer.Option(False, "--each", help="Every trace is a job of its own, ranks too."),
+    tz: str | None = typer.Option(None, "--tz", help="Zone of logs in local time, e.g. +02:00."),
+    gpu: str | None = typer.Option(None, "--gpu", help="GPU of traces that do not name theirs."),
+    engine: str = _ENGINE,
+    workers: int = _WORKERS,
+    memory: float | None = _MEMORY,
+    retries: int = _RETRIES,
+    strict: bool = _STRICT,
+    as_json: bool = JSON_OPTION,
+    quiet: bool = QUIET_OPTION,
+) -> None:
+    """Read every trace under SRC; what was read before and has not changed is skipped."""
+    from tracetool.cli.output import emit
+    from tracetool.cli.progress import shown_progress
+    from tracetool.fleet.fleet import fleet_ingest
+
+    with shown_progress(quiet=quiet) as progress:
+        jobs = fleet_ingest(
+            sources, out, labels=labels, each=each, tz=tz, gpu=gpu, engine=engine, workers=workers,
+            memory_gib=memory, retries=retries, progress=progress,
+        )  # fmt: skip
+    emit(jobs, as_json=as_json, quiet=quiet)
+    _judge(len(jobs.failed), strict=strict)
+
+
+@app.command(epilog="Example: tracetool fleet attribute fleet --workers 8")
+def attribute(
+    data_set: str = _DST,
+    gpu: str | None = typer.Option(None, "--gpu", help="GPU of runs that do not name theirs."),
+    engine: str = _ENGINE,
+    workers: int = _WORKERS,
+    memory: float | None = _MEMORY,
+    retries: int = _RETRIES,
+    out: Path | None = _OUT,
+    strict: bool = _STRICT,
+    as_json: bool = JSON_OPTION,
+    quiet: bool = QUIET_OPTION,
+) -> None:
+    """Energy of every job's kernels: measured, where its log tells it, else predicted."""
+    options = {"gpu": gpu} if gpu else {}
+    _task("attribute", data_set, options, (engine, workers, memory, retries), out, strict, as_json, quiet)
+
+
+@app.command(epilog="Example: tracetool fleet predict fleet --clock 900:1800:150")
+def predict(
+    data_set: str = _DST,
+    clock: str | None = typer.Option(None, "--clock", help="Clocks [MHz]: 1200 or 900,1200 or 900:1800:150."),
+    gpu: str | None = typer.Option(None, "--gpu", help="GPU of runs that do not name theirs."),
+    power_cap: float | None = typer.Option(
+        None, "--power-cap", min=1.0, max=1e5, callback=finite, help="[W]"
+    ),
+    engine: str = _ENGINE,
+    workers: int = _WORKERS,
+    memory: float | None = _MEMORY,
+    retries: int = _RETRIES,
+    out: Path | None = _OUT,
+    strict: bool = _STRICT,
+    as_json: bool = JSON_OPTION,
+    quiet: bool = QUIET_OPTION,
+) -> None:
+    """Time and energy of every job at clocks."""
+    chosen = {"clock": clock, "gpu": gpu, "power_cap": power_cap}
+    options = {name: value for name, value in chosen.items() if value is not None}
+    _task("predict", data_set, options, (engine, workers, memory, retries), out, strict, as_json, quiet)
+
+
+def _task(
+    task: str,
+    data_set: str,
+    options: Mapping[str, object],
+    where: tuple[str, int, float | None, int],
+    out: Path | None,
+    strict: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    from tracetool.cli.output import check_out, emit, save
+    from tracetool.cli.progress import shown_progress
+    from tracetool.fleet.fleet import fleet_run
+
+    check_out(out)
+    engine, workers, memory, retries = where
+    with shown_progress(quiet=quiet) as progress:
+        jobs = fleet_run(
+            task, data_set, options=dict(options), engine=engine, workers=workers, memory_gib=memory,
+            retries=retries, progress=progress,
+        )  # fmt: skip
+    save(jobs, out)
+    emit(jobs, as_json=as_json, quiet=quiet, written=[out])
+    _judge(len(jobs.failed), strict=strict)
+
+
+def _judge(failed: int, *, strict: bool) -> None:
+    if strict and failed:
+        raise typer.Exit(1)
+
+
+def _ask(question: str, data_set: str, out: Path | None, as_json: bool, quiet: bool, **more: object) -> None:
+    from tracetool.cli.output import check_out, emit, save
+    from tracetool.fleet.fleet import fleet_ask
+
+    check_out(out)
+    answer = fleet_ask(question, data_set, **more)  # type: ignore[arg-type]
+    save(answer, out)
+    emit(answer, as_json=as_json, quiet=quiet, written=[out])
+
+
+@app.command(epilog="Example: tracetool fleet jobs fleet")
+def jobs(
+    data_set: str = _DST,
+    out: Path | None = _OUT,
+    as_json: bool = JSON_OPTION,
+    quiet: bool = QUIET_OPTION,
+) -> None:
+    """The jobs of a data set: when, on what, by which label."""
+    _ask("jobs", data_set, out, as_json, quiet)
+
+
+@app.command(epilog="Example: tracetool fleet energy fleet --by team")
+def energy(
+    data_set: str = _DST,
+    by: str = typer.Option("job", "--by", help="job, gpu, family, kernel, uuid, rank, month or a label."),
+    out: Path | None = _OUT,
+    as_json: bool = JSON_OPTION,
+    quiet: bool = QUIET_OPTION,
+) -> None:
+    """Joules by kernel, team, model, GPU or month, the most first."""
+    _ask("energy", data_set, out, as_json, quiet, by=by)
+
+
+@app.command(epilog="Example: tracetool fleet outliers fleet")
+def outliers(
+    data_set: str = _DST,
+    out: Path | None = _OUT,
+    as_json: bool = JSON_OPTION,
+    quiet: bool = QUIET_OPTION,
+) -> None:
+    """GPUs that take more energy than others of their model for the same kernels."""
+    _ask("outliers", data_set, out, as_json, quiet)
+
+
+@app.command(epilog="Example: tracetool fleet savings fleet --slowdown 5")
+def savings(
+    data_set: str = _DST,
+    slowdown: float = typer.Option(5.0, "--slowdown", metavar="PCT", min=0.0, max=1000.0, callback=finite,
+                                   help="How much longer a job may take."),
+    out: Path | None = _OUT,
+    as_json: bool = JSON_OPTION,
+    quiet: bool = QUIET_OPTION,
+) -> None:  # fmt: skip
+    """Energy that each job's best clock would save."""
+    _ask("savings", data_set, out, as_json, quiet, slowdown_pct=slowdown)

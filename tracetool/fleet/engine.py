@@ -1,0 +1,147 @@
+"""Where tasks run: processes of this machine, or a Ray cluster, behind the seam of ``concurrent.futures``."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from typing import Any, Final, Protocol
+
+from tracetool.core.errors import BadInput, MissingPart
+
+#: Tasks after which a process is replaced: what libraries keep of memory goes with it.
+_TASKS_PER_PROCESS: Final = 64
+
+
+class Engine(Protocol):
+    """What runs tasks."""
+
+    workers: int
+
+    def submit(self, task: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+        """Start a task; its future fails with what it raised, or as a broken pool where its process died."""
+
+    def renew(self) -> None:
+        """Replace workers after one died."""
+
+    def close(self) -> None:
+        """End all workers, at once."""
+
+
+def _limit_memory(limit_bytes: int | None) -> None:
+    """Bound this process' memory, so that one huge trace fails alone and not the machine."""
+    if limit_bytes:
+        import resource
+
+        # data and mapped memory of this process; a task over it gets MemoryError and its job is recorded
+        resource.setrlimit(resource.RLIMIT_DATA, (limit_bytes, limit_bytes))
+
+
+class LocalEngine:
+    """Processes of this machine, each with a bound on its memory."""
+
+    def __init__(self, workers: int, limit_bytes: int | None = None) -> None:
+        self.workers = workers
+        self._limit = limit_bytes
+        self._pool = self._start()
+
+    def _start(self) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(
+            self.workers,
+            mp_context=multiprocessing.get_context("spawn"),
+            initializer=_limit_memory,
+            initargs=(self._limit,),
+            max_tasks_per_child=_TASKS_PER_PROCESS,
+        )
+
+    def submit(self, task: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+        """Start a task in a process."""
+        try:
+            return self._pool.submit(task, *arguments)
+        except BrokenExecutor:
+            self.renew()
+            return self._pool.submit(task, *arguments)
+
+    def renew(self) -> None:
+        """Start new processes in place of a pool one of whose processes died."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pool = self._start()
+
+    def close(self) -> None:
+        """End the processes without waiting for their tasks."""
+        processes = list((self._pool._processes or {}).values())
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            process.terminate()
+
+
+class RayEngine:
+    """Tasks of a Ray cluster: the one that ``RAY_ADDRESS`` names, else one of this machine alone."""
+
+    def __init__(self, workers: int, limit_bytes: int | None = None) -> None:
+        try:
+            import ray
+        except ImportError:
+            raise MissingPart("--engine ray needs Ray", 'pip install "tracetool-energy[fleet]"') from None
+        self._ray = ray
+        self._here = not ray.is_initialized()
+        if self._here:
+            ray.init(address=os.environ.get("RAY_ADDRESS"), log_to_driver=False, include_dashboard=False)
+        self.workers = workers or int(ray.cluster_resources().get("CPU", 1))
+        options: dict[str, Any] = {"num_cpus": 1, "max_retries": 0}
+        if limit_bytes:
+            options["memory"] = limit_bytes
+        self._run = ray.remote(**options)(_call)
+
+    def submit(self, task: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+        """Start a task on the cluster; a task whose worker or node died fails as of a broken pool."""
+        outer: Future[Any] = Future()
+
+        def pass_on(inner: Future[Any]) -> None:
+            error = inner.exception()
+            if error is None:
+                outer.set_result(inner.result())
+            elif isinstance(error, self._ray.exceptions.RayTaskError):
+                outer.set_exception(error.cause)
+            else:
+                outer.set_exception(BrokenExecutor(str(error).splitlines()[0]))
+
+        self._run.remote(task, *arguments).future().add_done_callback(pass_on)
+        return outer
+
+    def renew(self) -> None:
+        """Nothing to do: the cluster replaces its workers."""
+
+    def close(self) -> None:
+        """Leave the cluster."""
+        if self._here:
+            self._ray.shutdown()
+
+
+def _call(task: Callable[..., Any], *arguments: Any) -> Any:
+    return task(*arguments)
+
+
+ENGINES: Final[dict[str, Callable[[int, int | None], Engine]]] = {"local": LocalEngine, "ray": RayEngine}
+
+
+@contextmanager
+def started(name: str, workers: int, limit_bytes: int | None) -> Iterator[Engine]:
+    """Give an engine, ended afterwards.
+
+    Raises
+    ------
+    BadInput
+        If there is no engine of that name.
+    MissingPart
+        If its package is not installed.
+    """
+    if name not in ENGINES:
+        raise BadInput(f"no engine {name!r}", f"known: {', '.join(ENGINES)}")
+    engine = ENGINES[name](workers or os.cpu_count() or 1, limit_bytes)
+    try:
+        yield engine
+    finally:
+        engine.close()

@@ -1,0 +1,262 @@
+"""Many jobs as one data set: read, attributed, predicted and asked about, as ``tracetool fleet``."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from tracetool.api.result import Result
+from tracetool.core.errors import BadInput
+from tracetool.core.paths import PathLike
+from tracetool.core.progress import Progress, Silent
+from tracetool.core.version import __version__
+from tracetool.fleet import questions
+from tracetool.fleet.engine import started
+from tracetool.fleet.jobs import find_jobs
+from tracetool.fleet.manifest import Manifest
+from tracetool.fleet.run_jobs import Tally, Work, run_jobs
+from tracetool.fleet.storage import Place
+from tracetool.fleet.tasks import TASKS, ingest_job
+
+if TYPE_CHECKING:
+    from tracetool.report.view import View
+
+
+@dataclass(frozen=True)
+class FleetJobs(Result):
+    """What became of the jobs of a task.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        One row per job of the data set: ``job``, ``state`` (done, failed), ``error``, ``attempts``,
+        ``seconds``, ``kernels``.
+    done, skipped : int
+        Jobs done now, and those whose files had not changed since they were done.
+    failed : mapping
+        Reason by job.
+    """
+
+    where: str
+    task: str
+    table: pl.DataFrame = field(repr=False)
+    tally: Tally = field(repr=False)
+
+    @property
+    def done(self) -> int:
+        """Jobs done now."""
+        return len(self.tally.done)
+
+    @property
+    def skipped(self) -> int:
+        """Jobs done before."""
+        return len(self.tally.skipped)
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """Why a job failed."""
+        return self.tally.failed
+
+    def _document(self) -> dict[str, Any]:
+        return {
+            "where": self.where, "task": self.task, "done": self.done, "skipped": self.skipped,
+            "failed": self.failed, "seconds": self.tally.seconds, "kernels": self.tally.kernels,
+            "jobs": self.table.to_dicts(),
+        }  # fmt: skip
+
+    def _view(self) -> View:
+        from tracetool.report.view import View
+
+        return View(f"Jobs of {self.task}", self.table)
+
+    def show(self, written: Sequence[PathLike] = ()) -> None:
+        """Print how many jobs were done, and the failed ones with the reason."""
+        from tracetool.report.terminal.fleet import print_jobs
+
+        t = self.tally
+        print_jobs(self.where, self.task, self.done, self.skipped, t.failed, t.kernels, t.seconds, written)
+
+
+@dataclass(frozen=True)
+class FleetTable(Result):
+    """The answer to a question about a data set: ``frame``, and what it is called."""
+
+    title: str
+    table: pl.DataFrame = field(repr=False)
+
+    def _document(self) -> dict[str, Any]:
+        return {"title": self.title, "rows": self.table.to_dicts()}
+
+    def _view(self) -> View:
+        from tracetool.report.view import View
+
+        return View(self.title, self.table)
+
+    def show(self, written: Sequence[PathLike] = ()) -> None:
+        """Print the first rows."""
+        from tracetool.report.terminal.fleet import print_answer
+
+        print_answer(self.title, self.table, written)
+
+
+def fleet_ingest(
+    sources: str | PathLike | Sequence[str | PathLike],
+    out: str | PathLike,
+    *,
+    labels: str = "",
+    each: bool = False,
+    tz: str | None = None,
+    gpu: str | None = None,
+    engine: str = "local",
+    workers: int = 0,
+    memory_gib: float | None = None,
+    retries: int = 3,
+    progress: Progress | None = None,
+) -> FleetJobs:
+    """Read the traces of folders and buckets into one data set, as ``tracetool fleet ingest``.
+
+    Parameters
+    ----------
+    sources : str, path or sequence of them
+        Folders, globs, ``s3://``, ``gs://`` or ``abfs://`` addresses.
+    out : str or path
+        Folder or address of the data set; jobs it holds already are skipped if their files have not changed.
+    labels : str
+        What folders of a path are: ``{team}/{model}``.
+    each : bool
+        Every trace is a job of its own; else traces of a folder named as ranks are one job.
+    tz, gpu : str, optional
+        As for ``ingest``.
+    engine : {"local", "ray"}
+        Where tasks run.
+    workers : int
+        Tasks at a time; as many as processors where 0.
+    memory_gib : float, optional
+        Most memory of a task [GiB]; one that needs more fails alone.
+    retries : int
+        Further tries where the network, a server or a worker failed.
+
+    Raises
+    ------
+    BadInput
+        If no source holds a trace, a place cannot be read, or every job failed.
+    MissingPart
+        If the engine's package is not installed.
+    """
+    listed = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
+    place = Place(out)
+    jobs = find_jobs([os.fspath(s) for s in listed], labels, each=each)
+    options = {"tz": tz, "gpu": gpu}
+    marks = json.dumps([__version__, options], sort_keys=True)
+    works = [Work(j.name, _sum(j.marks, marks), (j, place.where, options)) for j in jobs]
+    return _run(place, "ingest", ingest_job, works, engine, workers, memory_gib, retries, progress)
+
+
+def fleet_run(
+    task: str,
+    where: str | PathLike,
+    *,
+    options: dict[str, Any] | None = None,
+    engine: str = "local",
+    workers: int = 0,
+    memory_gib: float | None = None,
+    retries: int = 3,
+    progress: Progress | None = None,
+) -> FleetJobs:
+    """Attribute or predict every job of a data set, as ``tracetool fleet attribute`` and ``fleet predict``.
+
+    Parameters
+    ----------
+    task : {"attribute", "predict"}
+        What to do; jobs done with the same options since they were read are skipped.
+    where : str or path
+        The data set.
+    options : dict, optional
+        Options of that command.
+
+    Raises
+    ------
+    BadInput
+        If there is no such task or data set, or every job failed.
+    """
+    if task not in TASKS:
+        raise BadInput(f"no task {task!r}", f"known: {', '.join(TASKS)}")
+    place = Place(where)
+    entries = {j: e for j, e in Manifest(place, "ingest").entries().items() if e["state"] == "done"}
+    if not entries:
+        raise BadInput.in_file(place.where, "holds no jobs", "make them: tracetool fleet ingest SRC -o DST")
+    chosen = options or {}
+    marks = json.dumps([__version__, chosen], sort_keys=True, default=str)
+    works = [Work(j, _sum(str(e["marks"]), marks), (j, place.where, chosen)) for j, e in entries.items()]
+    return _run(place, task, TASKS[task], works, engine, workers, memory_gib, retries, progress)
+
+
+def fleet_ask(
+    question: str, where: str | PathLike, *, by: str = "job", slowdown_pct: float = 5.0
+) -> FleetTable:
+    """Ask a data set: jobs, energy, outliers or savings, as the commands of those names.
+
+    Parameters
+    ----------
+    question : {"jobs", "energy", "outliers", "savings"}
+        What to ask.
+    where : str or path
+        The data set.
+    by : str
+        What energy is summed by: job, gpu, family, kernel, uuid, rank, month or a label.
+    slowdown_pct : float
+        How much longer a job may take for savings. [%]
+
+    Raises
+    ------
+    BadInput
+        If the data set does not hold what the question needs.
+    """
+    place = Place(where)
+    answers: dict[str, tuple[str, Callable[[], pl.DataFrame]]] = {
+        "jobs": ("Jobs", lambda: questions.jobs(place)),
+        "energy": (f"Energy by {by}", lambda: questions.energy(place, by)),
+        "outliers": ("GPUs by energy at equal work", lambda: questions.outliers(place)),
+        "savings": (
+            f"Energy that clocks would save within {slowdown_pct:g} % more time",
+            lambda: questions.savings(place, slowdown_pct),
+        ),
+    }
+    if question not in answers:
+        raise BadInput(f"no question {question!r}", f"known: {', '.join(answers)}")
+    title, answer = answers[question]
+    return FleetTable(title, answer())
+
+
+def _sum(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+
+
+def _run(
+    place: Place,
+    name: str,
+    task: Any,
+    works: Sequence[Work],
+    engine: str,
+    workers: int,
+    memory_gib: float | None,
+    retries: int,
+    progress: Progress | None,
+) -> FleetJobs:
+    manifest = Manifest(place, name)
+    limit = None if memory_gib is None else int(memory_gib * 2**30)
+    with started(engine, workers, limit) as running:
+        tally = run_jobs(task, works, running, manifest, retries=retries, progress=progress or Silent())
+    if place.local and (scratch := Path(place.path(".scratch"))).is_dir() and not any(scratch.iterdir()):
+        scratch.rmdir()
+    if tally.failed and not tally.done and not tally.skipped:
+        job, reason = next(iter(tally.failed.items()))
+        raise BadInput(f"all {len(tally.failed)} jobs failed; first {job}: {reason}", "")
+    return FleetJobs(place.where, name, manifest.frame(), tally)

@@ -1,0 +1,165 @@
+"""Which files make which job: the traces of a folder that are ranks of one another, with their power logs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from typing import Final
+
+from tracetool.core.errors import BadInput
+from tracetool.fleet.storage import Item, Place
+
+#: Ends of names that traces and power logs have; what else lies in a folder is not looked into.
+_TRACES: Final = (
+    ".nsys-rep", ".sqlite", ".db", ".json", ".json.gz", ".pftrace", ".perfetto-trace", ".xplane.pb", ".csv",
+    ".tar.gz",
+)  # fmt: skip
+#: Words in the names of power logs, which go with the traces beside them.
+_LOGS: Final = (
+    "power",
+    "telemetry",
+    "nvidia-smi",
+    "nvidia_smi",
+    "dcgm",
+    "rocm-smi",
+    "amd-smi",
+    "energy",
+    "metrics",
+)
+_GLOB: Final = frozenset("*?[")
+_SAFE: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run to be: its name, the place of its files, traces and logs, and what its path says of it."""
+
+    name: str
+    where: str
+    traces: tuple[Item, ...]
+    logs: tuple[Item, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def marks(self) -> str:
+        """A sum over names, sizes and times of its files: changed files are read anew."""
+        text = "\n".join(f"{i.path}\0{i.size}\0{i.mark}" for i in (*self.traces, *self.logs))
+        return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def find_jobs(sources: Sequence[str], labels: str = "", *, each: bool = False) -> list[Job]:
+    """Return the jobs whose files lie under folders, globs and addresses.
+
+    Parameters
+    ----------
+    sources : sequence of str
+        Folders, files, globs, addresses of buckets.
+    labels : str
+        Folders of a path from the source down by name: ``{team}/{model}``; ``*`` names none.
+    each : bool
+        Whether every trace is a job of its own; else traces of a folder whose names differ in one number are
+        the ranks of one job.
+
+    Raises
+    ------
+    BadInput
+        If a source holds nothing, or cannot be read.
+    """
+    names = [part.strip("{}") if part.startswith("{") else "" for part in labels.split("/")] if labels else []
+    jobs: dict[str, Job] = {}
+    for source in sources:
+        for job in _of_source(source, names, each=each):
+            name = job.name if job.name not in jobs else _apart(job)
+            jobs[name] = Job(name, job.where, job.traces, job.logs, job.labels)
+    if not jobs:
+        raise BadInput("no trace in " + ", ".join(sources), "tracetool formats lists what can be read")
+    return list(jobs.values())
+
+
+def _apart(job: Job) -> str:
+    return f"{job.name}-{hashlib.sha256(job.traces[0].path.encode()).hexdigest()[:8]}"
+
+
+def _of_source(source: str, names: Sequence[str], *, each: bool) -> Iterable[Job]:
+    base, pattern = _split_glob(source)
+    place = Place(base)
+    alone = place.item(place.root)
+    files = [alone] if alone else [i for i in place.items() if _readable(i.path)]
+    if pattern:
+        files = [i for i in files if fnmatch(i.path.removeprefix(f"{place.root}/"), pattern)]
+    if not files:
+        raise BadInput.in_file(source, "holds no trace", "name a folder, a glob or a bucket that does")
+    folders: dict[str, list[Item]] = defaultdict(list)
+    for item in files:
+        folders[item.path.rsplit("/", 1)[0]].append(item)
+    for folder, items in folders.items():
+        below = folder.removeprefix(place.root).strip("/")
+        parts = [p for p in below.split("/") if p]
+        labels = {n: p for n, p in zip(names, parts, strict=False) if n}
+        logs = [i for i in items if _is_log(i.path)]
+        traces = [i for i in items if not _is_log(i.path)]
+        if not traces:
+            continue
+        for group in _ranks(traces, each=each):
+            alike = [i for i in logs if _goes_with(i, group, alone=len(traces) == len(group))]
+            yield Job(_name(below, group), base, tuple(group), tuple(alike), labels)
+
+
+def _split_glob(source: str) -> tuple[str, str]:
+    """Return the folder before the first part with a wildcard, and the pattern below it."""
+    parts = source.split("/")
+    for n, part in enumerate(parts):
+        if "://" not in source and _GLOB & set(part):
+            return "/".join(parts[:n]) or ".", "/".join(parts[n:])
+    return source, ""
+
+
+def _readable(path: str) -> bool:
+    name = path.rsplit("/", 1)[-1].lower()
+    return not name.startswith(".") and name.endswith(_TRACES)
+
+
+def _is_log(path: str) -> bool:
+    name = path.rsplit("/", 1)[-1].lower()
+    return name.endswith((".csv", ".json", ".jsonl")) and any(word in name for word in _LOGS)
+
+
+def _digits_out(name: str) -> str:
+    return "".join("#" if c.isdigit() else c for c in name)
+
+
+def _ranks(traces: Sequence[Item], *, each: bool) -> Iterable[list[Item]]:
+    """Group the traces of a folder: those whose names differ in their digits alone, each once."""
+    if each:
+        yield from ([t] for t in traces)
+        return
+    alike: dict[str, list[Item]] = defaultdict(list)
+    for trace in traces:
+        name = trace.path.rsplit("/", 1)[-1]
+        squeezed = _digits_out(name)
+        while "##" in squeezed:
+            squeezed = squeezed.replace("##", "#")
+        alike[squeezed if "rank" in squeezed.lower() else name].append(trace)
+    yield from alike.values()
+
+
+def _goes_with(log: Item, traces: Sequence[Item], *, alone: bool) -> bool:
+    """Whether a log belongs to traces: the only ones of its folder, or those whose name begins its own."""
+    if alone:
+        return True
+    stem = log.path.rsplit("/", 1)[-1].lower()
+    return any(stem.startswith(_stem(t.path).lower()) for t in traces)
+
+
+def _stem(path: str) -> str:
+    return path.rsplit("/", 1)[-1].split(".", 1)[0]
+
+
+def _name(below: str, traces: Sequence[Item]) -> str:
+    """Return a job's name: its folder below the source, and its trace's name."""
+    stem = _digits_out(_stem(traces[0].path)).replace("#", "") if len(traces) > 1 else _stem(traces[0].path)
+    text = "/".join(p for p in (below, stem) if p) or "job"
+    return "".join(c if c in _SAFE else "-" for c in text.replace("/", "--")).strip("-.") or "job"

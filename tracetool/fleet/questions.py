@@ -1,0 +1,194 @@
+"""What a data set of many jobs answers: each question reads the columns it needs, of the files it needs.
+
+The same files answer SQL: ``SELECT kernel, sum(energy_j) FROM read_parquet('DST/energy/*/*/*.parquet',
+hive_partitioning=true) GROUP BY kernel``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+import pyarrow.dataset as pads
+
+from tracetool.core.errors import BadInput
+from tracetool.fleet.manifest import Manifest
+from tracetool.fleet.storage import Place
+
+#: Columns of jobs that energy can be summed by, beside labels.
+_OF_ROWS: Final = ("job", "gpu", "family", "kernel", "signature", "uuid", "rank")
+#: Launches on a GPU without which its energy at equal work says nothing.
+_LAUNCHES: Final = 10
+#: GPUs that ran a kernel without which there is no comparison.
+_GPUS: Final = 3
+
+
+def _scan(place: Place, kind: str, hint: str) -> pl.LazyFrame:
+    """Return the table of a kind over all jobs, its partitions as columns."""
+    if not place.items(kind):
+        raise BadInput.in_file(place.where, f"holds no {kind}", hint)
+    partitions = pads.partitioning(flavor="hive")
+    found = pads.dataset(place.path(kind), filesystem=place.files, format="parquet", partitioning=partitions)
+    return pl.scan_pyarrow_dataset(found)
+
+
+def jobs(place: Place) -> pl.DataFrame:
+    """Return the jobs that were read: when (UTC), kernels, GPUs and a column per label."""
+    entries = [e for e in Manifest(place, "ingest").entries().values() if e["state"] == "done"]
+    labels = sorted({name for e in entries for name in e.get("labels", {})})
+    rows = [
+        [e["job"], e.get("start_ns"), e.get("kernels"), ", ".join(sorted(set(e.get("gpus", [])))),
+         *(e.get("labels", {}).get(name) for name in labels)]
+        for e in entries
+    ]  # fmt: skip
+    schema = {"job": pl.String, "start": pl.Int64, "kernels": pl.Int64, "gpus": pl.String}
+    frame = pl.DataFrame(rows, schema={**schema, **dict.fromkeys(labels, pl.String)}, orient="row")
+    return frame.with_columns(pl.col("start").cast(pl.Datetime("ns", "UTC")))
+
+
+def energy(place: Place, by: str) -> pl.DataFrame:
+    """Return energy summed by job, GPU model, family, kernel, rank, month or a label, the most first.
+
+    ``energy_j`` with ``energy_low_j`` and ``energy_high_j``: errors of kernels of one job go together (one
+    log, one model), those of different jobs apart, so half widths add within a job and as squares between
+    jobs; ``measured_pct`` is the share of the energy that logs tell.
+
+    Raises
+    ------
+    BadInput
+        If nothing was attributed, or there is no such column or label.
+    """
+    rows = _scan(place, "energy", "tracetool fleet attribute DST")
+    known = jobs(place)
+    if by == "month":
+        known = known.with_columns(month=pl.col("start").dt.strftime("%Y-%m").fill_null("unknown"))
+    labels = [c for c in known.columns if c not in ("job", "start", "kernels", "gpus")]
+    if by not in (*_OF_ROWS, *labels):
+        names = ", ".join((*_OF_ROWS, "month", *labels))
+        raise BadInput(f"nothing is known by {by!r}", f"known: {names}")
+    if by == "signature":
+        rows = rows.with_columns(signature=pl.format("{} {}", "kernel", "launch"))
+    if by in labels:
+        rows = rows.join(known.lazy().select("job", by), on="job", how="left")
+    half = 0.5 * (pl.col("energy_high_j") - pl.col("energy_low_j"))
+    measured = pl.when(pl.col("source") == "measured").then(pl.col("energy_j")).otherwise(0.0)
+    per_job = rows.group_by(by, "job").agg(
+        # a job of no known energy is none of the sum, not a job of no energy
+        pl.when(pl.col("energy_j").count() > 0).then(pl.col("energy_j").sum()).alias("energy_j"),
+        half.sum().alias("half_j"),
+        measured.sum().alias("measured_j"),
+        pl.col("time_ms", "launches").sum(),
+    )
+    summed = per_job.group_by(by).agg(
+        pl.when(pl.col("energy_j").count() > 0).then(pl.col("energy_j").sum()).alias("energy_j"),
+        (pl.col("half_j") ** 2).sum().sqrt().alias("half_j"),
+        pl.col("measured_j", "time_ms", "launches").sum(),
+        pl.col("job").n_unique().alias("jobs"),
+        pl.col("energy_j").null_count().alias("jobs_without_energy"),
+    )
+    energy_j, half_j = pl.col("energy_j"), pl.col("half_j")
+    return (
+        summed.sort("energy_j", by, descending=[True, False], nulls_last=True)
+        .select(
+            pl.col(by).cast(pl.String).alias("name"),
+            "energy_j",
+            (energy_j - half_j).clip(0.0).alias("energy_low_j"),
+            (energy_j + half_j).alias("energy_high_j"),
+            (energy_j / energy_j.sum()).alias("share"),
+            "time_ms",
+            "launches",
+            "jobs",
+            (100.0 * pl.col("measured_j") / energy_j).alias("measured_pct"),
+            "jobs_without_energy",
+        )
+        .collect()
+    )
+
+
+def outliers(place: Place) -> pl.DataFrame:
+    """Return each GPU's energy at equal work against the other GPUs of its model, the most first.
+
+    Of every kernel that at least three GPUs of a model ran ten times, the energy of a launch over the median
+    of the GPUs; of a GPU their mean, weighted by energy, with the interval of the mean over its kernels
+    (which many kernels narrow, and a sensor's gain does not enter). ``energy_more_pct`` says how much more it
+    takes.
+    """
+    rows = _scan(place, "energy", "tracetool fleet attribute DST")
+    unit = pl.coalesce(pl.col("uuid"), pl.format("{} rank {}", "job", "rank"))
+    per_gpu = (
+        rows.filter((pl.col("launches") >= _LAUNCHES) & (pl.col("source") == "measured"))
+        .group_by(unit.alias("uuid"), "gpu", "kernel")
+        .agg(pl.col("energy_j").sum(), pl.col("launches").sum(), pl.col("job").first())
+        .with_columns(each=pl.col("energy_j") / pl.col("launches"))
+        .with_columns(
+            middle=pl.col("each").median().over("gpu", "kernel"),
+            units=pl.col("uuid").n_unique().over("gpu", "kernel"),
+        )
+        .filter(pl.col("units") >= _GPUS)
+        .with_columns(ratio=pl.col("each") / pl.col("middle"))
+    )
+    weight = pl.col("energy_j")
+    mean = (weight * pl.col("ratio")).sum() / weight.sum()
+    spread = (((weight * (pl.col("ratio") - mean)) ** 2).sum()).sqrt() / weight.sum()
+    return (
+        per_gpu.group_by("uuid", "gpu")
+        .agg(
+            (100.0 * (mean - 1.0)).alias("energy_more_pct"),
+            (100.0 * (mean - 1.0 - 1.645 * spread)).alias("energy_more_low_pct"),
+            (100.0 * (mean - 1.0 + 1.645 * spread)).alias("energy_more_high_pct"),
+            pl.col("energy_j").sum(), pl.len().alias("kernels"),
+        )
+        .sort("energy_more_pct", "uuid", descending=[True, False])
+        .rename({"uuid": "name"})
+        .collect()
+    )  # fmt: skip
+
+
+def savings(place: Place, slowdown_pct: float) -> pl.DataFrame:
+    """Return what clocks would save: per job its clock of least energy within a slowdown, and the sum.
+
+    Against the highest clock predicted for each job. Intervals of jobs are of one model: half widths add.
+
+    Raises
+    ------
+    BadInput
+        If nothing was predicted, or at one clock only.
+    """
+    totals = _scan(place, "predictions", "tracetool fleet predict DST --clock 900:1800:150").collect()
+    top = pl.col("clock_mhz").max().over("job")
+    base = totals.filter(pl.col("clock_mhz") == top)
+    if (totals.group_by("job").len()["len"] < 2).all():
+        raise BadInput.in_file(
+            place.where, "holds predictions at one clock a job", "fleet predict --clock LO:HI:STEP"
+        )
+    limit = base.select("job", "makespan_ms").rename({"makespan_ms": "_limit"})
+    allowed = totals.join(limit, on="job").filter(
+        pl.col("makespan_ms") <= (1.0 + slowdown_pct / 100.0) * pl.col("_limit")
+    )
+    best = allowed.sort("energy_j", "clock_mhz").group_by("job", maintain_order=True).first()
+    joined = best.join(base, on="job", suffix="_top")
+    saved = pl.col("energy_j_top") - pl.col("energy_j")
+    # what a clock saves is a difference of one model's two figures: its relative error is theirs, not their
+    # sum
+    half = (
+        saved.abs()
+        * 0.5
+        * (pl.col("energy_high_j_top") - pl.col("energy_low_j_top"))
+        / pl.col("energy_j_top")
+    )
+    rows = joined.select(
+        pl.col("job").alias("name"), saved.alias("saved_energy_j"),
+        (saved - half).alias("saved_energy_low_j"),
+        (saved + half).alias("saved_energy_high_j"),
+        (100.0 * saved / pl.col("energy_j_top")).alias("saved_pct"),
+        (100.0 * (pl.col("makespan_ms") / pl.col("makespan_ms_top") - 1.0)).alias("longer_pct"), "clock_mhz",
+        pl.col("clock_mhz_top").alias("from_clock_mhz"), pl.col("energy_j_top").alias("energy_j"),
+    ).sort("saved_energy_j", "name", descending=[True, False])  # fmt: skip
+    whole = rows.select(
+        pl.lit("all jobs").alias("name"),
+        pl.col("saved_energy_j", "saved_energy_low_j", "saved_energy_high_j").sum(),
+        (100.0 * pl.col("saved_energy_j").sum() / pl.col("energy_j").sum()).alias("saved_pct"),
+        pl.lit(None, pl.Float64).alias("longer_pct"), pl.lit(None, pl.Float64).alias("clock_mhz"),
+        pl.lit(None, pl.Float64).alias("from_clock_mhz"), pl.col("energy_j").sum(),
+    )  # fmt: skip
+    return pl.concat([rows, whole])

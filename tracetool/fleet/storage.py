@@ -1,0 +1,157 @@
+"""Folders and buckets by one set of verbs: list, read, write whole, fetch and store files.
+
+A bucket is named as its own tools name it: ``s3://bucket/path`` (endpoint and keys from the environment, or
+as options of the address: ``?endpoint_override=http://host:9000&scheme=http``), ``gs://``, ``abfs://``.
+Writing to a folder goes aside and is renamed; an object of a bucket appears whole or not at all by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from tracetool.core.errors import BadInput
+from tracetool.tables.write import aside_file
+
+#: Read and written at once. [byte]
+_CHUNK: Final = 8 << 20
+
+
+@dataclass(frozen=True)
+class Item:
+    """A file of a place: its path there, its size [byte], and a mark that changes when it is written anew."""
+
+    path: str
+    size: int
+    mark: str
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+
+
+class Place:
+    """A folder, or a prefix of a bucket.
+
+    Parameters
+    ----------
+    where : str or path
+        Folder or address.
+
+    Raises
+    ------
+    BadInput
+        If the address cannot be understood.
+    """
+
+    def __init__(self, where: str | os.PathLike[str]) -> None:
+        self.where = os.fspath(where)
+        self.local = "://" not in self.where
+        try:
+            if self.local:
+                self.files: pafs.FileSystem = pafs.LocalFileSystem()
+                self.root = str(Path(self.where).resolve())
+            else:
+                self.files, root = pafs.FileSystem.from_uri(self.where)
+                self.root = root.rstrip("/")
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, ValueError) as error:
+            raise BadInput.in_file(self.where, f"no such place: {_first_line(error)}") from error
+
+    def path(self, *parts: str) -> str:
+        """Return the path of something under this place."""
+        return "/".join((self.root, *parts))
+
+    def items(self, *under: str) -> list[Item]:
+        """Return all files under this place, by path; none where it does not exist.
+
+        Raises
+        ------
+        BadInput
+            If it cannot be read.
+        """
+        selector = pafs.FileSelector(self.path(*under), recursive=True, allow_not_found=True)
+        try:
+            infos = self.files.get_file_info(selector)
+        except OSError as error:
+            raise BadInput.in_file(self.where, f"cannot be listed: {_first_line(error)}") from error
+        return sorted(
+            (Item(i.path, i.size, str(i.mtime_ns)) for i in infos if i.type == pafs.FileType.File),
+            key=lambda i: i.path,
+        )
+
+    def item(self, path: str) -> Item | None:
+        """Return one file, or None."""
+        info = self.files.get_file_info([path])[0]
+        return Item(info.path, info.size, str(info.mtime_ns)) if info.type == pafs.FileType.File else None
+
+    def read(self, path: str) -> bytes | None:
+        """Return a file's contents, or None where there is none."""
+        try:
+            with self.files.open_input_stream(path) as stream:
+                return bytes(stream.read())
+        except FileNotFoundError:
+            return None
+
+    def write(self, path: str, contents: bytes) -> None:
+        """Write a file, whole."""
+        if self.local:
+            target = Path(path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with aside_file(target) as aside:
+                aside.write_bytes(contents)
+            return
+        with self.files.open_output_stream(path) as stream:
+            stream.write(contents)
+
+    def fetch(self, path: str, folder: Path) -> Path:
+        """Return a file of this place on this machine: itself, or a copy in ``folder``."""
+        if self.local:
+            return Path(path)
+        target = folder / path.rsplit("/", 1)[-1]
+        with self.files.open_input_stream(path) as stream, target.open("wb") as copy:
+            while chunk := stream.read(_CHUNK):
+                copy.write(chunk)
+        return target
+
+    def store(self, folder: Path, *parts: str) -> None:
+        """Put a folder's files under this place, in place of what was there; the folder is used up."""
+        target = self.path(*parts)
+        if self.local:
+            last = Path(target)
+            last.parent.mkdir(parents=True, exist_ok=True)
+            if last.exists():
+                shutil.rmtree(last)
+            shutil.move(folder, last)
+            return
+        old = {i.path for i in self.items(*parts)}
+        for file in sorted(p for p in folder.rglob("*") if p.is_file()):
+            path = f"{target}/{file.relative_to(folder).as_posix()}"
+            with file.open("rb") as source, self.files.open_output_stream(path) as stream:
+                while chunk := source.read(_CHUNK):
+                    stream.write(chunk)
+            old.discard(path)
+        for path in old:
+            self.files.delete_file(path)
+
+    def fetch_folder(self, folder: Path, *parts: str) -> Path:
+        """Return a folder of this place on this machine: itself, or a copy in ``folder``."""
+        path = self.path(*parts)
+        if self.local:
+            return Path(path)
+        for item in self.items(*parts):
+            target = folder / item.path.removeprefix(f"{path}/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            self.fetch(item.path, target.parent)
+        return folder
+
+    def remove(self, *parts: str) -> None:
+        """Remove a folder of this place, if it is there."""
+        path = self.path(*parts)
+        if self.files.get_file_info([path])[0].type == pafs.FileType.Directory:
+            self.files.delete_dir(path)

@@ -1,0 +1,188 @@
+"""What a worker does with one job: all it needs comes as arguments, all it makes goes to the data set."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+
+from tracetool.core.errors import BadInput
+from tracetool.fleet.jobs import Job
+from tracetool.fleet.storage import Place
+from tracetool.tables.write import write_parquet
+
+#: Folder of the runs; each is one that every command of the tool reads.
+RUNS: Final = "runs"
+
+
+def key(job: str) -> str:
+    """Return the folder of a job in a partitioned data set."""
+    return f"job={job}"
+
+
+def ingest_job(job: Job, target: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Read a job's traces and logs into one run of the data set.
+
+    Raises
+    ------
+    BadInput
+        If no file of it can be used.
+    """
+    from tracetool.api.ingest import ingest
+
+    start = time.monotonic()
+    source, place = Place(job.where), Place(target)
+    with _scratch(place) as scratch:
+        copies = scratch / "sources"
+        copies.mkdir()
+        traces = [source.fetch(i.path, copies) for i in job.traces]
+        logs = [source.fetch(i.path, copies) for i in job.logs]
+        run = ingest(traces, logs, tz=options.get("tz"), gpu=options.get("gpu"), out=scratch / "run")
+        clock = run.info["clock"]
+        figures = {
+            "kernels": int(run.signatures.filter(pl.col("kind") == "kernel")["launches"].sum()),
+            "gpus": [g or "" for g in run.devices["gpu"].to_list()],
+            "ranks": run.devices["rank"].to_list(),
+            "uuids": run.devices["uuid"].to_list(),
+            "warnings": len(run.info["warnings"]),
+            "clock": clock["domain"],
+            "start_ns": _start_ns(run.path) if clock["domain"] == "utc" else None,
+            "bytes": sum(i.size for i in (*job.traces, *job.logs)),
+            "sources": [i.path for i in (*job.traces, *job.logs)],
+            "sha256": [s["sha256"] for s in run.info["sources"]],
+            "labels": dict(job.labels),
+        }
+        place.store(scratch / "run", RUNS, key(job.name))
+    return {**figures, "seconds": time.monotonic() - start}
+
+
+def _start_ns(run: Path) -> int | None:
+    first = (
+        pl.scan_parquet(run / "kernels.parquet", glob=False).select(pl.col("start_ns").min()).collect().item()
+    )
+    return None if first is None else int(first)
+
+
+def attribute_job(job: str, target: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Write the energy of a job's kernels by GPU: measured, where its log tells it, else predicted."""
+    from tracetool.api.energy_by import energy_by
+
+    start = time.monotonic()
+    place = Place(target)
+    with _scratch(place) as scratch:
+        run = _run(place, job, scratch)
+        grouped = energy_by(run, ["gpu", "signature"], gpu=options.get("gpu"))
+        rows = grouped.groups.filter(pl.col("name").str.starts_with("GPU "))
+        parts = rows["name"].str.splitn(" / ", 2).struct
+        device = parts.field("field_0").str.extract(r"GPU (\d+)").cast(pl.Int32).alias("device")
+        numbered = parts.field("field_1").str.extract(r"#(\d+)$").cast(pl.Int64).alias("signature")
+        gpus = run.devices.select("device", "gpu", "rank", "uuid")
+        table = (
+            rows.drop("name")
+            .with_columns(device, numbered)
+            .join(gpus, on="device", how="left", maintain_order="left")
+            .join(_signatures(run.signatures), on="signature", how="left", maintain_order="left")
+            .with_columns(pl.col("kernel", "family").fill_null("(idle)"), pl.col("launch").fill_null(""))
+            .select(_ENERGY)
+        )
+        _write_ranks(table, place, "energy", job, scratch)
+        whole = grouped.groups.filter(pl.col("name") == "run").row(0, named=True)
+    figures = {
+        k: whole[k] for k in ("energy_j", "energy_low_j", "energy_high_j", "source", "time_ms", "idle_ms")
+    }
+    return {**figures, "seconds": time.monotonic() - start}
+
+
+def _signatures(signatures: pl.DataFrame) -> pl.DataFrame:
+    """Return what tells the kernels of all jobs apart: name, family, and launch with shapes as one text."""
+    launch = pl.format(
+        "{}x{}x{} of {}x{}x{}", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"
+    ).fill_null("")
+    sizes = pl.element().cast(pl.List(pl.String)).list.join("x")
+    shapes = pl.col("input_dims").list.eval(sizes).list.join(", ").fill_null("")
+    return signatures.select(
+        pl.col("signature").cast(pl.Int64),
+        pl.coalesce("name", "kind").alias("kernel"),
+        "family",
+        pl.concat_str(launch, shapes, separator=" ").str.strip_chars().alias("launch"),
+    )
+
+
+_ENERGY: Final = (
+    "kernel", "family", "launch", "energy_j", "energy_low_j", "energy_high_j", "source", "identified",
+    "predicted_energy_j",
+    "time_ms", "idle_ms", "launches", "power_w", "device", "gpu", "uuid", "rank",
+)  # fmt: skip
+
+
+def predict_job(job: str, target: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Write a job's predicted totals at clocks: makespan, energy with interval, mean power."""
+    from tracetool.api.predict import predict
+
+    start = time.monotonic()
+    place = Place(target)
+    with _scratch(place) as scratch:
+        run = _run(place, job, scratch)
+        predicted = predict(run, **{k: v for k, v in options.items() if v is not None})
+        wanted = [c for c in _TOTALS if c in predicted.totals.columns]
+        totals = predicted.totals.select(wanted).with_columns(pl.lit(predicted.gpu).alias("gpu"))
+        _write(totals, place, "predictions", job, 0, scratch)
+    return {"clocks": totals.height, "gpu": predicted.gpu, "seconds": time.monotonic() - start}
+
+
+_TOTALS: Final = (
+    "clock_mhz", "energy_j", "energy_low_j", "energy_high_j", "makespan_ms", "makespan_low_ms",
+    "makespan_high_ms",
+    "mean_power_w", "kernel_time_ms", "throttled_share",
+)  # fmt: skip
+
+
+def _run(place: Place, job: str, scratch: Path) -> Any:
+    from tracetool.api.run import open_run
+
+    copy = scratch / "run"
+    copy.mkdir()
+    return open_run(place.fetch_folder(copy, RUNS, key(job)))
+
+
+def _scratch(place: Place) -> _Folder:
+    """Return a scratch folder: beside a local data set, so that runs are moved and not copied."""
+    if not place.local:
+        return _Folder(None)
+    aside = Path(place.path(".scratch"))
+    aside.mkdir(parents=True, exist_ok=True)
+    return _Folder(aside)
+
+
+class _Folder:
+    def __init__(self, within: Path | None) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="job-", dir=within, ignore_cleanup_errors=True)
+
+    def __enter__(self) -> Path:
+        return Path(self._folder.__enter__())
+
+    def __exit__(self, *error: object) -> None:
+        self._folder.cleanup()
+
+
+def _write_ranks(table: pl.DataFrame, place: Place, kind: str, job: str, scratch: Path) -> None:
+    ranks = pl.coalesce("rank", "device").cast(pl.Int64)
+    for (rank,), rows in table.group_by(ranks.alias("_rank"), maintain_order=True):
+        _write(rows.drop("rank"), place, kind, job, int(str(rank)), scratch)
+
+
+def _write(table: pl.DataFrame, place: Place, kind: str, job: str, rank: int, scratch: Path) -> None:
+    folder = scratch / f"{kind}-{rank}"
+    folder.mkdir()
+    try:
+        write_parquet(table, folder / "part.parquet")
+        place.store(folder, kind, key(job), f"rank={rank}")
+    except OSError as error:
+        raise BadInput.in_file(place.where, f"cannot be written: {error.strerror or error}") from error
+
+
+TASKS: Final = {"attribute": attribute_job, "predict": predict_job}
