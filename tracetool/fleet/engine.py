@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator
@@ -60,7 +61,7 @@ class LocalEngine:
         """Start a task in a process."""
         try:
             return self._pool.submit(task, *arguments)
-        except BrokenExecutor:
+        except (BrokenExecutor, OSError, RuntimeError):  # a process died while another was started
             self.renew()
             return self._pool.submit(task, *arguments)
 
@@ -82,9 +83,12 @@ class RayEngine:
 
     def __init__(self, workers: int, limit_bytes: int | None = None) -> None:
         try:
-            import ray
+            ray: Any = importlib.import_module("ray")
         except ImportError:
             raise MissingPart("--engine ray needs Ray", 'pip install "tracetool-energy[fleet]"') from None
+        except (KeyError, OSError):  # what amdsmi raises where AMD's library is not installed
+            fix = "pip uninstall amdsmi"
+            raise MissingPart("Ray fails on the package amdsmi, which misses AMD's library", fix) from None
         self._ray = ray
         self._here = not ray.is_initialized()
         if self._here:

@@ -191,7 +191,7 @@ def fleet_run(
     place = Place(where)
     entries = {j: e for j, e in Manifest(place, "ingest").entries().items() if e["state"] == "done"}
     if not entries:
-        raise BadInput.in_file(place.where, "holds no jobs", "make them: tracetool fleet ingest SRC -o DST")
+        raise BadInput.in_file(place.name, "holds no jobs", "make them: tracetool fleet ingest SRC -o DST")
     chosen = options or {}
     marks = json.dumps([__version__, chosen], sort_keys=True, default=str)
     works = [Work(j, _sum(str(e["marks"]), marks), (j, place.where, chosen)) for j, e in entries.items()]
@@ -259,4 +259,4 @@ def _run(
     if tally.failed and not tally.done and not tally.skipped:
         job, reason = next(iter(tally.failed.items()))
         raise BadInput(f"all {len(tally.failed)} jobs failed; first {job}: {reason}", "")
-    return FleetJobs(place.where, name, manifest.frame(), tally)
+    return FleetJobs(place.name, name, manifest.frame(), tally)

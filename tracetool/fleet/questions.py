@@ -26,7 +26,7 @@ _GPUS: Final = 3
 def _scan(place: Place, kind: str, hint: str) -> pl.LazyFrame:
     """Return the table of a kind over all jobs, its partitions as columns."""
     if not place.items(kind):
-        raise BadInput.in_file(place.where, f"holds no {kind}", hint)
+        raise BadInput.in_file(place.name, f"holds no {kind}", hint)
     partitions = pads.partitioning(flavor="hive")
     found = pads.dataset(place.path(kind), filesystem=place.files, format="parquet", partitioning=partitions)
     return pl.scan_pyarrow_dataset(found)
@@ -72,7 +72,7 @@ def energy(place: Place, by: str) -> pl.DataFrame:
         rows = rows.join(known.lazy().select("job", by), on="job", how="left")
     half = 0.5 * (pl.col("energy_high_j") - pl.col("energy_low_j"))
     measured = pl.when(pl.col("source") == "measured").then(pl.col("energy_j")).otherwise(0.0)
-    per_job = rows.group_by(by, "job").agg(
+    per_job = rows.group_by(*dict.fromkeys((by, "job"))).agg(
         # a job of no known energy is none of the sum, not a job of no energy
         pl.when(pl.col("energy_j").count() > 0).then(pl.col("energy_j").sum()).alias("energy_j"),
         half.sum().alias("half_j"),
@@ -83,7 +83,7 @@ def energy(place: Place, by: str) -> pl.DataFrame:
         pl.when(pl.col("energy_j").count() > 0).then(pl.col("energy_j").sum()).alias("energy_j"),
         (pl.col("half_j") ** 2).sum().sqrt().alias("half_j"),
         pl.col("measured_j", "time_ms", "launches").sum(),
-        pl.col("job").n_unique().alias("jobs"),
+        pl.len().alias("jobs"),
         pl.col("energy_j").null_count().alias("jobs_without_energy"),
     )
     energy_j, half_j = pl.col("energy_j"), pl.col("half_j")

@@ -91,7 +91,7 @@ def run_jobs(
         for future in ended:
             work = running.pop(future)
             work.attempts += 1
-            error = future.exception()
+            error = BrokenExecutor("stopped") if future.cancelled() else future.exception()
             broken |= isinstance(error, BrokenExecutor)
             if error is None:
                 figures = future.result()

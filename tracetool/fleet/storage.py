@@ -61,7 +61,13 @@ class Place:
                 self.files, root = pafs.FileSystem.from_uri(self.where)
                 self.root = root.rstrip("/")
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, ValueError) as error:
-            raise BadInput.in_file(self.where, f"no such place: {_first_line(error)}") from error
+            raise BadInput.in_file(self.name, f"no such place: {_first_line(error)}") from error
+
+    @property
+    def name(self) -> str:
+        """Return the address for people: without options and credentials."""
+        scheme, _, rest = self.where.partition("://")
+        return self.where if self.local else f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}"
 
     def path(self, *parts: str) -> str:
         """Return the path of something under this place."""
@@ -79,7 +85,7 @@ class Place:
         try:
             infos = self.files.get_file_info(selector)
         except OSError as error:
-            raise BadInput.in_file(self.where, f"cannot be listed: {_first_line(error)}") from error
+            raise BadInput.in_file(self.name, f"cannot be listed: {_first_line(error)}") from error
         return sorted(
             (Item(i.path, i.size, str(i.mtime_ns)) for i in infos if i.type == pafs.FileType.File),
             key=lambda i: i.path,

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from tracetool.core.errors import BadInput
+from tracetool.core.errors import BadInput, TracetoolError
 from tracetool.fleet.jobs import Job
 from tracetool.fleet.storage import Place
 from tracetool.tables.write import write_parquet
@@ -41,7 +41,11 @@ def ingest_job(job: Job, target: str, options: Mapping[str, Any]) -> dict[str, A
         copies.mkdir()
         traces = [source.fetch(i.path, copies) for i in job.traces]
         logs = [source.fetch(i.path, copies) for i in job.logs]
-        run = ingest(traces, logs, tz=options.get("tz"), gpu=options.get("gpu"), out=scratch / "run")
+        try:
+            run = ingest(traces, logs, tz=options.get("tz"), gpu=options.get("gpu"), out=scratch / "run")
+        except TracetoolError as error:  # names the copy: say whose it is
+            error.message = error.message.replace(f"{copies}/", f"{source.name}/")
+            raise
         clock = run.info["clock"]
         figures = {
             "kernels": int(run.signatures.filter(pl.col("kind") == "kernel")["launches"].sum()),
@@ -182,7 +186,7 @@ def _write(table: pl.DataFrame, place: Place, kind: str, job: str, rank: int, sc
         write_parquet(table, folder / "part.parquet")
         place.store(folder, kind, key(job), f"rank={rank}")
     except OSError as error:
-        raise BadInput.in_file(place.where, f"cannot be written: {error.strerror or error}") from error
+        raise BadInput.in_file(place.name, f"cannot be written: {error.strerror or error}") from error
 
 
 TASKS: Final = {"attribute": attribute_job, "predict": predict_job}

@@ -1,0 +1,124 @@
+"""Tasks that fail, die or need too much memory take nobody else's work with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fleet import dying
+from tracetool.core.errors import BadInput, MissingPart
+from tracetool.core.progress import Silent
+from tracetool.fleet.engine import LocalEngine, started
+from tracetool.fleet.manifest import Manifest
+from tracetool.fleet.run_jobs import Tally, Work, run_jobs
+from tracetool.fleet.storage import Place
+
+
+class Here:
+    """An engine that runs a task at once, here."""
+
+    workers = 2
+
+    def __init__(self) -> None:
+        self.renewed = 0
+        self.most = 0
+
+    def submit(self, task: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(task(*arguments))
+        except Exception as error:  # noqa: BLE001 - as a worker does
+            future.set_exception(error)
+        return future
+
+    def renew(self) -> None:
+        self.renewed += 1
+
+    def close(self) -> None:
+        pass
+
+
+def ran(
+    task: Callable[..., Any], jobs: list[str], folder: Path, engine: Any, *more: Any, retries: int = 3
+) -> Tally:
+    works = [Work(job, "as it is", (job, *more)) for job in jobs]
+    manifest = Manifest(Place(folder), "test")
+    return run_jobs(task, works, engine, manifest, retries=retries, progress=Silent())
+
+
+def test_what_is_done_is_skipped_and_what_changed_is_not(tmp_path: Path) -> None:
+    assert ran(dying.figure, ["a", "bb"], tmp_path, Here()).kernels == 3
+    again = ran(dying.figure, ["a", "bb", "c"], tmp_path, Here())
+    assert (again.skipped, again.done) == (["a", "bb"], ["c"])
+    manifest = Manifest(Place(tmp_path), "test")
+    assert not manifest.done("a", "otherwise")
+    (tmp_path / "manifest" / "test" / "a.json").write_text('{"schema": "fle')  # cut short: never done
+    assert ran(dying.figure, ["a"], tmp_path, Here()).done == ["a"]
+
+
+def test_a_passing_fault_is_tried_again_and_a_lasting_one_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tracetool.fleet.run_jobs._PAUSE_S", 0.001)
+    tries: list[str] = []
+
+    def task(job: str) -> dict[str, Any]:
+        tries.append(job)
+        if job == "server" and tries.count(job) < 3:
+            raise ConnectionResetError("connection reset")
+        if job == "broken":
+            raise BadInput.in_file("x.json", "is cut short", "copy it again")
+        if job == "down":
+            raise ConnectionRefusedError("no server")
+        return {}
+
+    tally = ran(task, ["server", "broken", "fine", "down"], tmp_path, Here(), retries=2)
+    assert sorted(tally.done) == ["fine", "server"]
+    assert tally.failed == {
+        "broken": "x.json: is cut short (copy it again)",
+        "down": "ConnectionRefusedError: no server",
+    }
+    assert [tries.count(j) for j in ("server", "broken", "fine", "down")] == [3, 1, 1, 3]
+    entries = Manifest(Place(tmp_path), "test").entries()
+    assert {j: e["attempts"] for j, e in entries.items()} == {"server": 3, "broken": 1, "fine": 1, "down": 3}
+
+
+def test_a_killed_worker_costs_no_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracetool.fleet.run_jobs._PAUSE_S", 0.001)
+    jobs = ["a", "die-1", "b", "c", "die-2", "d"]
+    engine = LocalEngine(2)
+    try:
+        tally = ran(dying.die_once, jobs, tmp_path, engine, str(tmp_path))
+        assert (sorted(tally.done), tally.failed) == (sorted(jobs), {})
+        lasting = ran(dying.die_always, ["die-3", "e"], tmp_path, engine, retries=1)
+    finally:
+        engine.close()
+    assert lasting.done == ["e"]
+    assert "was killed" in lasting.failed["die-3"]
+
+
+def test_a_task_that_needs_too_much_memory_fails_alone(tmp_path: Path) -> None:
+    engine = LocalEngine(1, 600 << 20)
+    try:
+        works = [Work("large", "", (4 << 30,)), Work("small", "", (1 << 20,))]
+        tally = run_jobs(
+            dying.take_memory, works, engine, Manifest(Place(tmp_path), "t"), retries=0, progress=Silent()
+        )
+    finally:
+        engine.close()
+    assert tally.done == ["small"]
+    assert "--memory" in tally.failed["large"]
+
+
+def test_engines_that_are_not_there_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(BadInput) as unknown, started("slurm", 1, None):
+        pass
+    assert "known: local, ray" in unknown.value.line()
+    monkeypatch.setitem(__import__("sys").modules, "ray", None)
+    with pytest.raises(MissingPart) as missing, started("ray", 1, None):
+        pass
+    assert "tracetool-energy[fleet]" in missing.value.line()

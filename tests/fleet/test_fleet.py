@@ -1,0 +1,202 @@
+"""Folders and buckets of traces as one data set, and what it answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pyarrow.fs as pafs
+import pytest
+
+import tracetool as tt
+from tracetool.fleet.jobs import find_jobs
+from tracetool.fleet.storage import Place
+
+GEMM = "ampere_sgemm_128x64_nn"
+
+
+def kineto(path: Path, *, rank: int = 0, launches: int = 30, scale: float = 1.0) -> Path:
+    """Write a trace of one GPU, and a power log beside it: 300 W in kernels, 60 W between."""
+    start = 1_767_607_200_000_000.0
+    launch = {"device": 0, "stream": 7, "grid": [32, 32, 1], "block": [128, 1, 1]}
+    events = [
+        {"ph": "X", "cat": "kernel", "name": GEMM, "pid": 0, "tid": 7, "ts": start + 2_000_000.0 * i,
+         "dur": 1_000_000.0, "args": {**launch, "correlation": i + 1}}
+        for i in range(launches)
+    ]  # fmt: skip
+    rows = [
+        f"{int(start + 20_000 * n)},0,{scale * 300 if n % 100 < 50 else 60}" for n in range(100 * launches)
+    ]
+    device = {"id": 0, "name": "NVIDIA A100-SXM4-40GB", "totalGlobalMem": 42_000_000_000, "numSms": 108,
+              "computeMajor": 8, "computeMinor": 0}  # fmt: skip
+    document = {
+        "schemaVersion": 1, "deviceProperties": [device], "distributedInfo": {"rank": rank, "world_size": 2},
+        "baseTimeNanoseconds": 0, "traceEvents": events,
+    }  # fmt: skip
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document), "utf-8")
+    log = path.with_name(path.name.split(".", 1)[0] + "_power.csv")
+    log.write_text("\n".join(["time_us,device,power_w", *rows, ""]), "utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("traces")
+    for team, model, scale in (("nlp", "gpt", 1.0), ("nlp", "bert", 1.0), ("vision", "vit", 1.3)):
+        kineto(folder / team / model / "step.pt.trace.json", scale=scale)
+    (folder / "vision" / "broken.pt.trace.json").write_text('{"traceEvents": [{', "utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def fleet(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("fleet") / "set"
+    jobs = tt.fleet_ingest(source, target, labels="{team}/{model}", workers=2)
+    assert (jobs.done, jobs.skipped, list(jobs.failed)) == (3, 0, ["vision--broken"])
+    assert "cut short" in jobs.failed["vision--broken"]
+    assert tt.fleet_run("attribute", target, workers=1).done == 3
+    return target
+
+
+def test_jobs_are_what_folders_hold(tmp_path: Path) -> None:
+    for name in (
+        "a/rank0.json",
+        "a/rank1.json",
+        "a/power.csv",
+        "b/one.json",
+        "b/two.json",
+        "b/two_power.csv",
+    ):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    (tmp_path / "a" / "notes.txt").write_text("")
+    jobs = {j.name: j for j in find_jobs([str(tmp_path)], "{run}")}
+    assert list(jobs) == ["a--rank", "b--one", "b--two"]
+    ranks = jobs["a--rank"]
+    assert [Path(i.path).name for i in ranks.traces] == ["rank0.json", "rank1.json"]
+    assert [Path(i.path).name for i in ranks.logs] == ["power.csv"]
+    assert ranks.labels == {"run": "a"}
+    assert [Path(i.path).name for i in jobs["b--two"].logs] == ["two_power.csv"]
+    assert not jobs["b--one"].logs
+    assert len(find_jobs([str(tmp_path / "a")], each=True)) == 2
+    assert [j.name for j in find_jobs([f"{tmp_path}/b/o*.json"])] == ["one"]
+    marks = ranks.marks
+    os.utime(tmp_path / "a" / "rank0.json", ns=(1, 1))
+    assert {j.name: j for j in find_jobs([str(tmp_path)])}["a--rank"].marks != marks
+    with pytest.raises(tt.BadInput, match="holds no trace"):
+        find_jobs([str(tmp_path / "absent")])
+
+
+def test_runs_are_what_ingest_alone_writes(fleet: Path, source: Path, tmp_path: Path) -> None:
+    trace = source / "nlp" / "gpt" / "step.pt.trace.json"
+    alone = tt.ingest(trace, trace.with_name("step_power.csv"), out=tmp_path / "alone")
+    run = tt.open(fleet / "runs" / "job=nlp--gpt--step")
+    assert run.kernels.equals(alone.kernels)
+    assert run.telemetry.equals(alone.telemetry)
+
+
+def test_a_second_time_only_what_changed_is_read(fleet: Path, source: Path) -> None:
+    before = (fleet / "runs" / "job=nlp--gpt--step" / "kernels.parquet").stat().st_mtime_ns
+    jobs = tt.fleet_ingest(source, fleet, labels="{team}/{model}", workers=1)
+    assert (jobs.done, jobs.skipped, len(jobs.failed)) == (0, 3, 1)
+    assert (fleet / "runs" / "job=nlp--gpt--step" / "kernels.parquet").stat().st_mtime_ns == before
+    assert tt.fleet_run("attribute", fleet, workers=1).skipped == 3
+
+
+def test_energy_is_that_of_the_runs(fleet: Path) -> None:
+    by_team = {r["name"]: r for r in tt.fleet_ask("energy", fleet, by="team").frame.to_dicts()}
+    each = 30 * (300 + 60) - 60  # [J]: the window ends with the last kernel
+    assert by_team["nlp"]["energy_j"] == pytest.approx(2 * each, rel=0.03)
+    assert by_team["vision"]["energy_j"] == pytest.approx(each + 30 * 90, rel=0.03)
+    assert by_team["nlp"]["energy_low_j"] < 2 * each < by_team["nlp"]["energy_high_j"]
+    whole = sum(r["energy_j"] for r in by_team.values())
+    for by in ("job", "gpu", "family", "kernel", "signature", "rank", "month", "model"):
+        frame = tt.fleet_ask("energy", fleet, by=by).frame
+        assert frame["energy_j"].sum() == pytest.approx(whole, rel=1e-9)
+        assert frame["share"].sum() == pytest.approx(1.0)
+    top = tt.fleet_ask("energy", fleet, by="kernel").frame.row(0, named=True)
+    assert (top["name"], top["launches"]) == (GEMM, 90)
+    with pytest.raises(tt.BadInput) as raised:
+        tt.fleet_ask("energy", fleet, by="color")
+    assert "known: job" in raised.value.line()
+
+
+def test_sql_of_the_documentation_gives_the_same(fleet: Path) -> None:
+    energy = pl.scan_parquet(f"{fleet}/energy/*/*/*.parquet", hive_partitioning=True)
+    summed = pl.SQLContext(energy=energy).execute(
+        "SELECT kernel, sum(energy_j) AS energy_j FROM energy GROUP BY kernel ORDER BY energy_j DESC",
+        eager=True,
+    )
+    asked = tt.fleet_ask("energy", fleet, by="kernel").frame
+    assert summed["kernel"].to_list() == asked["name"].to_list()
+    assert summed["energy_j"].to_list() == pytest.approx(asked["energy_j"].to_list())
+
+
+def test_a_gpu_that_takes_more_stands_out(fleet: Path) -> None:
+    worst = tt.fleet_ask("outliers", fleet).frame.row(0, named=True)
+    assert worst["name"].startswith("vision--vit")
+    assert worst["energy_more_pct"] == pytest.approx(30.0, abs=3.0)
+
+
+def test_savings_are_against_the_highest_clock(fleet: Path) -> None:
+    with pytest.raises(tt.BadInput) as raised:
+        tt.fleet_ask("savings", fleet)
+    assert "tracetool fleet predict" in raised.value.line()
+    tt.fleet_run("predict", fleet, options={"clock": "900,1200,1410"}, workers=1)
+    frame = tt.fleet_ask("savings", fleet, slowdown_pct=100.0).frame
+    jobs, whole = frame.head(-1), frame.row(-1, named=True)
+    assert whole["saved_energy_j"] == pytest.approx(jobs["saved_energy_j"].sum())
+    assert (jobs["from_clock_mhz"] == 1410.0).all()
+    none = tt.fleet_ask("savings", fleet, slowdown_pct=0.0).frame
+    assert none.row(-1, named=True)["saved_energy_j"] == pytest.approx(0.0)
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Give the options of an address on an S3 server of this machine; skipped where none is installed."""
+    pytest.importorskip("moto.server", reason='pip install "moto[server]"')
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    server = subprocess.Popen(
+        [sys.executable, "-m", "moto.server", "-p", str(port)],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        for _ in range(200):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.05)
+        yield f"?endpoint_override=127.0.0.1:{port}&scheme=http&region=us-east-1&allow_bucket_creation=true"
+    finally:
+        server.kill()
+        server.wait()
+
+
+def test_a_bucket_is_a_place_like_any(source: Path, fleet: Path, bucket: str) -> None:
+    for name in ("traces", "fleet"):
+        files, _ = pafs.FileSystem.from_uri(f"s3://{name}{bucket}")
+        files.create_dir(name)
+    place = Place(f"s3://traces{bucket}")
+    for file in sorted(p for p in source.rglob("*") if p.is_file()):
+        place.write(place.path(file.relative_to(source).as_posix()), file.read_bytes())
+    target = f"s3://fleet/set{bucket}"
+    jobs = tt.fleet_ingest(f"s3://traces{bucket}", target, labels="{team}/{model}", workers=1)
+    assert (jobs.done, len(jobs.failed)) == (3, 1)
+    assert "s3://traces/" in jobs.failed["vision--broken"]
+    assert tt.fleet_ingest(f"s3://traces{bucket}", target, labels="{team}/{model}", workers=1).skipped == 3
+    tt.fleet_run("attribute", target, workers=1)
+    here, there = (tt.fleet_ask("energy", t, by="team").frame for t in (fleet, target))
+    assert here["energy_j"].to_list() == pytest.approx(there["energy_j"].to_list())
