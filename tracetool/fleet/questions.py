@@ -77,7 +77,8 @@ def energy(place: Place, by: str) -> pl.DataFrame:
         pl.when(pl.col("energy_j").count() > 0).then(pl.col("energy_j").sum()).alias("energy_j"),
         half.sum().alias("half_j"),
         measured.sum().alias("measured_j"),
-        pl.col("time_ms", "launches").sum(),
+        (pl.col("time_ms") + pl.col("idle_ms")).sum().alias("time_ms"),
+        pl.col("launches").sum(),
     )
     summed = per_job.group_by(by).agg(
         pl.when(pl.col("energy_j").count() > 0).then(pl.col("energy_j").sum()).alias("energy_j"),
