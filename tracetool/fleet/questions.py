@@ -61,7 +61,7 @@ def energy(place: Place, by: str) -> pl.DataFrame:
     rows = _scan(place, "energy", "tracetool fleet attribute DST")
     known = jobs(place)
     if by == "month":
-        known = known.with_columns(month=pl.col("start").dt.strftime("%Y-%m").fill_null("unknown"))
+        known = known.with_columns(month=pl.col("start").dt.strftime("%Y-%m").fill_null("no clock"))
     labels = [c for c in known.columns if c not in ("job", "start", "kernels", "gpus")]
     if by not in (*_OF_ROWS, *labels):
         names = ", ".join((*_OF_ROWS, "month", *labels))

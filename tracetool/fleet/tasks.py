@@ -80,13 +80,14 @@ def attribute_job(job: str, target: str, options: Mapping[str, Any]) -> dict[str
     with _scratch(place) as scratch:
         run = _run(place, job, scratch)
         grouped = energy_by(run, ["gpu", "signature"], gpu=options.get("gpu"))
-        rows = grouped.groups.filter(pl.col("name").str.starts_with("GPU "))
-        parts = rows["name"].str.splitn(" / ", 2).struct
+        groups = grouped.groups.rename({"name": "group"})  # GPU 0 / kernel #signature
+        rows = groups.filter(pl.col("group").str.starts_with("GPU "))
+        parts = rows["group"].str.splitn(" / ", 2).struct
         device = parts.field("field_0").str.extract(r"GPU (\d+)").cast(pl.Int32).alias("device")
         numbered = parts.field("field_1").str.extract(r"#(\d+)$").cast(pl.Int64).alias("signature")
         gpus = run.devices.select("device", "gpu", "rank", "uuid")
         table = (
-            rows.drop("name")
+            rows.drop("group")
             .with_columns(device, numbered)
             .join(gpus, on="device", how="left", maintain_order="left")
             .join(_signatures(run.signatures), on="signature", how="left", maintain_order="left")
@@ -94,7 +95,7 @@ def attribute_job(job: str, target: str, options: Mapping[str, Any]) -> dict[str
             .select(_ENERGY)
         )
         _write_ranks(table, place, "energy", job, scratch)
-        whole = grouped.groups.filter(pl.col("name") == "run").row(0, named=True)
+        whole = groups.filter(pl.col("group") == "run").row(0, named=True)
     figures = {
         k: whole[k] for k in ("energy_j", "energy_low_j", "energy_high_j", "source", "time_ms", "idle_ms")
     }
