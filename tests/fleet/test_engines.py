@@ -63,7 +63,7 @@ def test_what_is_done_is_skipped_and_what_changed_is_not(tmp_path: Path) -> None
 def test_a_passing_fault_is_tried_again_and_a_lasting_one_is_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tracetool.fleet.run_jobs._PAUSE_S", 0.001)
+    monkeypatch.setattr("tracetool.fleet.run_jobs._WAIT_S", 0.001)
     tries: list[str] = []
 
     def task(job: str) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def test_a_passing_fault_is_tried_again_and_a_lasting_one_is_recorded(
 
 
 def test_a_killed_worker_costs_no_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tracetool.fleet.run_jobs._PAUSE_S", 0.001)
+    monkeypatch.setattr("tracetool.fleet.run_jobs._WAIT_S", 0.001)
     jobs = ["a", "die-1", "b", "c", "die-2", "d"]
     engine = LocalEngine(2)
     try:

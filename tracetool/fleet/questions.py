@@ -35,6 +35,8 @@ def _scan(place: Place, kind: str, hint: str) -> pl.LazyFrame:
 def jobs(place: Place) -> pl.DataFrame:
     """Return the jobs that were read: when (UTC), kernels, GPUs and a column per label."""
     entries = [e for e in Manifest(place, "ingest").entries().values() if e["state"] == "done"]
+    if not entries:
+        raise BadInput.in_file(place.name, "holds no jobs", "make them: tracetool fleet ingest SRC -o DST")
     labels = sorted({name for e in entries for name in e.get("labels", {})})
     rows = [
         [e["job"], e.get("start_ns"), e.get("kernels"), ", ".join(sorted(set(e.get("gpus", [])))),

@@ -1,4 +1,4 @@
-"""Run one task over many jobs: bounded in flight, tried again with growing pauses, failures recorded."""
+"""Run one task over many jobs: bounded in flight, tried again after growing waits, failures recorded."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tracetool.fleet.manifest import Manifest
 
 #: Tasks handed to the engine beyond those that run: enough that no worker waits, few enough to be bounded.
 _AHEAD: Final = 2
-#: First pause before a task is tried again, doubled each time. [s]
-_PAUSE_S: Final = 0.5
-#: What another try may mend: the network, a server, a worker that died. What a file holds it does not.
+#: First wait before a task is tried again, doubled each time. [s]
+_WAIT_S: Final = 0.5
+#: What another try may get past: the network, a server, a worker that died. What a file holds it does not.
 _PASSING: Final = (OSError, BrokenExecutor)
 
 
@@ -101,8 +101,8 @@ def run_jobs(
                     work.job, {"state": "done", "marks": work.marks, "attempts": work.attempts, **figures}
                 )
             elif isinstance(error, _PASSING) and work.attempts <= retries:
-                work.not_before_s = time.monotonic() + _PAUSE_S * 2.0 ** (work.attempts - 1)
-                # a pool fails all that it was given: the one that kills it is told by running apart
+                work.not_before_s = time.monotonic() + _WAIT_S * 2.0 ** (work.attempts - 1)
+                # a pool fails all that it was given: the one that kills it shows when it runs alone
                 work.alone = isinstance(error, BrokenExecutor)
                 waiting.append(work)
             else:
