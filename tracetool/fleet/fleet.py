@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -250,6 +251,7 @@ def _run(
     retries: int,
     progress: Progress | None,
 ) -> FleetJobs:
+    absent = place.local and not Path(place.root).exists()
     manifest = Manifest(place, name)
     limit = None if memory_gib is None else int(memory_gib * 2**30)
     with started(engine, workers, limit) as running:
@@ -257,6 +259,8 @@ def _run(
     if place.local and (scratch := Path(place.path(".scratch"))).is_dir() and not any(scratch.iterdir()):
         scratch.rmdir()
     if tally.failed and not tally.done and not tally.skipped:
+        if absent:
+            shutil.rmtree(place.root, ignore_errors=True)
         job, reason = next(iter(tally.failed.items()))
         raise BadInput(f"all {len(tally.failed)} jobs failed; first {job}: {reason}", "")
     return FleetJobs(place.name, name, manifest.frame(), tally)
