@@ -24,8 +24,10 @@ from tests.sources.makers import EPOCH_NS, nsys_tables, write_tables
 from tracetool.api.attribute import attribute
 from tracetool.api.check_power import check_power
 from tracetool.api.ingest import ingest
+from tracetool.api.roofline import roofline
 from tracetool.api.summary import summary
 from tracetool.core.errors import BadInput
+from tracetool.measure.sampled_activity import activity_by_signature
 from tracetool.tables.run import Run
 
 
@@ -176,6 +178,38 @@ def test_activity_is_stated_by_summary_and_check_power(tmp_path: Path) -> None:
     assert found["device"].to_list() == [0]
     assert stated in found["reason"][0]
     assert found["value"][0] == pytest.approx(share)
+
+
+def test_activity_of_a_kernel_is_that_of_samples_well_inside_it(tmp_path: Path) -> None:
+    """Samples every 100 us; one long kernel runs alone, two others overlap for a millisecond."""
+    tables = nsys_tables() | metric_tables(samples=120)
+    kernels = tables["CUPTI_ACTIVITY_KIND_KERNEL"][1]
+    launches = (
+        (2_000_000, 4_000_000, 13, 64),
+        (6_000_000, 8_000_000, 13, 32),
+        (7_000_000, 9_000_000, 14, 96),
+    )
+    for start, end, stream, block in launches:
+        row = list(kernels[1])
+        row[0], row[1], row[4], row[5], row[13] = start, end, stream, 500 + block, block
+        kernels.append(row)
+    path = write_tables(tmp_path / "run.sqlite", tables)
+    run = Run.open(ingest([path], out=tmp_path / "out"))
+    means = activity_by_signature(run.kernels, run.telemetry)
+    rows = run.telemetry.with_columns(at=pl.col("time_ns") - EPOCH_NS)
+    blocks = dict(run.signatures.select("signature", "block_x").iter_rows())
+    alone = {64: (2_000_000, 4_000_000), 32: (6_000_000, 7_000_000), 96: (8_000_000, 9_000_000)}
+    compared = set()
+    for signature, samples, share, *_ in means.iter_rows():
+        if (block := blocks[signature]) not in alone:
+            continue
+        start, end = alone[block]
+        inside = rows.filter(pl.col("at").is_between(start + 100_000, end - 100_000))
+        assert samples == inside.height > 0
+        assert share == pytest.approx(inside["act_sm"].mean())
+        compared.add(block)
+    assert compared == set(alone)
+    assert roofline(run.path).operators["act_sm"].count() > 0
 
 
 def _tables_of(run: Run, folder: Path) -> dict[str, pl.DataFrame]:

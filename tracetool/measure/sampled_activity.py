@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
 import polars as pl
 
 from tracetool.core.figures import counted, number
@@ -50,3 +51,56 @@ def activity_notes(telemetry: pl.DataFrame) -> list[str]:
     shown = {d: s for d, s in sentences.items() if s}
     of = {d: f" of GPU {d}" if len(shown) > 1 else "" for d in shown}
     return [f"measured activity{of[d]}: {sentence}" for d, sentence in shown.items()]
+
+
+def activity_by_signature(kernels: pl.DataFrame, telemetry: pl.DataFrame) -> pl.DataFrame:
+    """Return the activity sampled while each signature ran alone.
+
+    Parameters
+    ----------
+    kernels : DataFrame
+        ``kernels`` of a run: ``device``, ``start_ns``, ``duration_ns`` and ``signature`` are read.
+    telemetry : DataFrame
+        ``telemetry`` schema.
+
+    Returns
+    -------
+    DataFrame
+        ``signature``, ``samples`` and the mean of each share that was sampled [1]; signatures without a
+        sample of their own are left out.
+
+    Notes
+    -----
+    A sample counts for a kernel that ran alone from one sampling period before its time to one after it:
+    profilers stamp either end of the period. Kernels shorter than two periods have none.
+    """
+    shares = [c for c in SHARES if c in telemetry.columns]
+    columns = {"signature": pl.Int64, "samples": pl.Int64, **dict.fromkeys(SHARES, pl.Float64)}
+    empty = pl.DataFrame(schema=columns)
+    if not shares:
+        return empty
+    parts = []
+    sampled = telemetry.filter(pl.any_horizontal(pl.col(c).is_not_null() for c in shares))
+    for (device,), samples in sampled.sort("device", "time_ns").group_by("device", maintain_order=True):
+        ran = kernels.filter(pl.col("device") == device).sort("start_ns")
+        period = samples["time_ns"].diff().drop_nulls().median()
+        if not ran.height or not isinstance(period, float) or period <= 0:
+            continue
+        start = ran["start_ns"].to_numpy()
+        end = start + ran["duration_ns"].to_numpy()
+        time = samples["time_ns"].to_numpy()
+        low, high = time - int(period), time + int(period)
+        at = np.searchsorted(start, low, side="right") - 1
+        inside = at >= 0
+        kernel = np.maximum(at, 0)
+        before = np.concatenate([[np.iinfo(np.int64).min], np.maximum.accumulate(end)[:-1]])
+        after = np.concatenate([start[1:], [np.iinfo(np.int64).max]])
+        alone = inside & (end[kernel] >= high) & (before[kernel] <= low) & (after[kernel] >= high)
+        signature = ran["signature"].cast(pl.Int64).gather(kernel[alone])
+        parts.append(samples.select(shares).filter(pl.Series(alone)).with_columns(signature=signature))
+    if not parts:
+        return empty
+    means = pl.concat(parts).group_by("signature").agg(
+        pl.len().cast(pl.Int64).alias("samples"), *(pl.col(c).mean() for c in shares)
+    )  # fmt: skip
+    return pl.concat([empty, means], how="diagonal").sort("signature")

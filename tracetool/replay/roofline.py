@@ -17,6 +17,7 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.measure.attribute import attribute_run
 from tracetool.measure.power_log import telemetry_devices
+from tracetool.measure.sampled_activity import SHARES, activity_by_signature
 from tracetool.replay.achieved import peak_of
 from tracetool.replay.predict_run import PredictedRun, predict_run
 from tracetool.tables.measured_work import with_errors_of_work, work_by_signature, work_notes
@@ -106,7 +107,10 @@ def roofline(
     )
     keys = ["operator", "family", "dtype", "layout", "batch", "m", "n", "k", "shape", "predicted_from"]
     rows = rows.join(work_by_signature(opened), on="signature", how="left", maintain_order="left")
+    sampled = activity_by_signature(opened.kernels, opened.telemetry)
+    rows = rows.join(sampled, on="signature", how="left", maintain_order="left")
     grouped = rows.group_by(keys, maintain_order=True).agg(
+        *((pl.col(c) * pl.col("samples")).sum() / pl.col("samples").sum() for c in SHARES),
         *(  # of all launches; a kernel that was not counted leaves the sum open
             pl.when(pl.col(c).null_count() == 0).then((pl.col(c) * pl.col("launches")).sum()).first().alias(c)
             for c in ("measured_flops", "measured_dram_bytes")
@@ -120,7 +124,7 @@ def roofline(
         .first()
         .alias("source"),
     )
-    grouped = with_errors_of_work(grouped)
+    grouped = with_errors_of_work(grouped).with_columns(pl.col(list(SHARES)).fill_nan(None))
     notes += work_notes(grouped)
     table = load_schema("roofline").conform(
         _with_rates(grouped, spec, clock_mhz).sort(
