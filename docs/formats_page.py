@@ -52,8 +52,11 @@ TAIL = """
   note say how far clocks were apart, how closely ends agree now and from how many collectives that is known. Logs of several
   hosts whose GPUs have the same index are taken in the order of the ranks; a `uuid` column in the log leaves nothing to take.
 - **Power of other things than the GPU** keeps its scope (column `scope` of `telemetry.parquet`): `gpu`, `gpu_memory`, `module`
-  (GPU and CPU, as GH200 has it), `socket` (a CPU package), `node`. Only `gpu` enters energy of kernels and runs; a note of
-  `ingest` names the others. AMD's `socket_power` is that of the GPU's package, and its scope is `gpu`.
+  (GPU and CPU, as GH200 has it: its `module.power.draw` counts the CPU too), `socket` (a CPU package), `host_memory`, `node`. Only `gpu`
+  enters energy of kernels and runs; a note of `ingest` names the others. AMD's `socket_power` is that of the GPU's package, and
+  its scope is `gpu`. Readings of hosts have no `device`; each `field` is one meter.
+- **Units** are checked: a log whose power integrates to 1e3, 3600, 1e6 or 3.6e6 times what its energy counter gained, or to such a
+  fraction, is refused with both figures. Columns of plain logs state theirs by name: `power_mw`, `energy_kwh`, `energy_MJ`.
 - **Logs without times** (`dcgmi dmon`, `rocm-smi`): stamp the lines, `| ts '%.s'`, or print `date +%s.%N` between tables.
 
 ## Clocks

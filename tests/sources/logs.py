@@ -72,6 +72,91 @@ PROMETHEUS = json.dumps(
         },
     }
 )  # fmt: skip
+CODECARBON = (
+    "timestamp,project_name,run_id,experiment_id,duration,emissions,emissions_rate,cpu_power,gpu_power,ram_power,"
+    "cpu_energy,gpu_energy,ram_energy,energy_consumed,country_name,gpu_count,gpu_model,on_cloud,pue\n"
+    + "".join(
+        f"2026-01-05T05:00:0{i},job,845a8f50,5b0fa12a,{i + 1}.0,1e-6,1e-6,42.5,{w},10.0,"
+        f"{42.5 * (i + 1) / 3.6e6!r},{sum(WATTS[: i + 1]) / 3.6e6!r},{10.0 * (i + 1) / 3.6e6!r},"
+        f"{(sum(WATTS[: i + 1]) + 52.5 * (i + 1)) / 3.6e6!r},Canada,1,1 x NVIDIA RTX A5000,N,1.0\n"
+        for i, w in enumerate(WATTS)
+    )
+)
+SRT_SLURM = "schema_version,timestamp_unix,scrape_seq,hostname,gpu_index,gpu_uuid,power_w\n" + "".join(
+    f"1,{START_S + i}.25,{i},{host},0,{uuid},{w + more}\n"
+    for i, w in enumerate(WATTS)
+    for host, uuid, more in (("cn02", "GPU-bbbb", 400.0), ("cn01", "GPU-aaaa", 0.0))
+)
+AIPERF = "".join(
+    json.dumps(
+        {"timestamp_ns": START_S * 10**9 + i * 10**9 + 250_000_000, "dcgm_url": f"http://{host}:9400/metrics",
+         "gpu_index": 0, "gpu_uuid": uuid, "gpu_model_name": "NVIDIA H100 80GB HBM3", "hostname": host,
+         "telemetry_data": {"gpu_power_usage": w, "energy_consumption": (i + 1) * 1e-4, "gpu_utilization": 90.0,
+                            "sm_clock_frequency": 1980.0, "gpu_temperature": 51.0}}
+    ) + "\n"
+    for i, w in enumerate(WATTS)
+    for host, uuid in (("cn01", "GPU-aaaa"), ("cn02", "GPU-bbbb"))
+)  # fmt: skip
+PMT = "timestamp gpu_instant\n" + "".join(
+    f"{START_S + i}.250 {w:.3f}\n" + ('M 1.098 "start"\n' if i == 0 else "") for i, w in enumerate(WATTS)
+)
+POWERSENSOR3 = (
+    "marker time dt_micro device_timestamp current0 voltage0 power0 current1 voltage1 power1 power_total\n"
+    + "".join(
+        f"S {i}.25 1000000 {i * 50} 5 12.0 60 {(w - 60) / 12.0:.6g} 12.0 {w - 60:g} {w:g}\n"
+        + ("M A\n" if i == 1 else "")
+        for i, w in enumerate(WATTS)
+    )
+)
+EXPOSITION = "".join(
+    f"{START_S + i}.250000000\n# HELP DCGM_FI_DEV_POWER_USAGE Power draw (in W).\n"
+    "# TYPE DCGM_FI_DEV_POWER_USAGE gauge\n"
+    f'DCGM_FI_DEV_POWER_USAGE{{gpu="0",UUID="GPU-aaaa",device="nvidia0",modelName="NVIDIA A10",Hostname="n1"}} {w}\n'
+    f'DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{{gpu="0",UUID="GPU-aaaa",Hostname="n1"}} {(i + 1) * 1000.0}\n'
+    f'DCGM_FI_DEV_SM_CLOCK{{gpu="0",UUID="GPU-aaaa",Hostname="n1"}} 1410\nnode_load1 3\n'
+    for i, w in enumerate(WATTS)
+)
+ZEUS_WINDOWS = "start_time,window_name,elapsed_time,gpu0_energy,gpu1_energy\n" + "".join(
+    f"{START_S + i},step {i},1.0,100.0,50.0\n" for i in range(2)
+)
+TURBOSTAT = "".join(
+    ("Time_Of_Day_Seconds\tCore\tCPU\tPkgWatt\tRAMWatt\n" if i != 1 else "")
+    + f"{START_S + i}.250000\t-\t-\t{w:.2f}\t9.50\n{START_S + i}.250000\t0\t0\t{w:.2f}\t9.50\n"
+    for i, w in enumerate(WATTS)
+)
+PERF_STAT = "# started on Mon Jan  5 05:00:00 2026\n\n" + "".join(
+    f"     {i + 1}.000000000,S0,1,{w},Joules,power/energy-pkg/,1000000000,100.00,,\n"
+    for i, w in enumerate(WATTS[:2])
+)
+_ZONE = "/sys/class/powercap/intel-rapl:0"
+POWERCAP = "".join(
+    f"{START_S + i}.250000000\n{_ZONE}/name:package-0\n{_ZONE}/energy_uj:{uj}\n"
+    f"{_ZONE}/max_energy_range_uj:262143328850\n"
+    for i, uj in enumerate((262_143_328_850 - 50_000_000, 50_000_000, 160_000_000))
+)
+IPMI = "".join(
+    f"{START_S + i}.250000000\n\n    Instantaneous power reading:                   {w:.0f} Watts\n"
+    "    Minimum during sampling period:                 93 Watts\n"
+    "    IPMI timestamp:                           Mon Jan  5 05:00:00 2026\n"
+    "    Power reading state is:                   activated\n\n\n"
+    for i, w in enumerate(WATTS)
+)
+REDFISH = "".join(
+    f"{START_S + i}.250000000\n"
+    + json.dumps(
+        {"@odata.id": "/redfish/v1/Chassis/1/Power", "PowerControl": [{"PowerConsumedWatts": w}]}, indent=1
+    )
+    + "\n"
+    for i, w in enumerate(WATTS)
+)
+SLURM = "Job,Step,Node,Series,Date_Time,Elapsed_Time,Power, CPU_Frequency\n" + "".join(
+    f"13,0,n1,Energy,2026-01-05T05:00:0{i},{i},{w:.0f},2100\n" for i, w in enumerate(WATTS)
+)
+SACCT = (
+    "JobID|JobName|ConsumedEnergyRaw|ElapsedRaw|Start|End\n"
+    "77|train|330|2|2026-01-05T05:00:00|2026-01-05T05:00:02\n77.batch|batch|320|2|2026-01-05T05:00:00|2026-01-05T05:00:02\n"
+    "77.extern|extern|||2026-01-05T05:00:00|2026-01-05T05:00:02\n"
+)
 XML = "".join(
     '<?xml version="1.0" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd">\n<nvidia_smi_log>\n'
     f"<timestamp>Mon Jan  5 05:00:0{i} 2026</timestamp>\n<gpu id='0'><product_name>NVIDIA A10</product_name>"
@@ -94,6 +179,8 @@ class Log:
     clock_mhz: float | None = None
     energy: tuple[float, ...] = ()
     offset_s: float = 0.25
+    scope: str = "gpu"
+    rows: int = 3
 
 
 LOGS = (
@@ -108,4 +195,63 @@ LOGS = (
     Log("power_csv", "counter.csv", COUNTER, "utc", watts=(), energy=(100.0, 200.0, 300.0), offset_s=0),
     Log("prometheus", "range.json", PROMETHEUS, "utc", clock_mhz=1410),
     Log("nvidia_smi_xml", "smi.xml", XML, "local", clock_mhz=1410, offset_s=0),
+    Log(
+        "codecarbon",
+        "emissions.csv",
+        CODECARBON,
+        "local",
+        energy=(0.0, 100.0, 210.0, 330.0),
+        offset_s=-1,
+        rows=4,
+    ),
+    Log(
+        "codecarbon",
+        "emissions_cpu.csv",
+        CODECARBON,
+        "local",
+        (42.5,) * 3,
+        energy=(0.0, 42.5, 85.0, 127.5),
+        offset_s=-1,
+        scope="socket",
+        rows=4,
+    ),
+    Log("srt_slurm", "samples.csv", SRT_SLURM, "utc"),
+    Log(
+        "aiperf_gpus",
+        "gpu_telemetry_export.jsonl",
+        AIPERF,
+        "utc",
+        clock_mhz=1980,
+        energy=(100.0, 200.0, 300.0),
+    ),
+    Log("pmt", "pmt.log", PMT, "utc"),
+    Log("powersensor3", "power.log", POWERSENSOR3, "session"),
+    Log("prometheus_text", "metrics.txt", EXPOSITION, "utc", clock_mhz=1410, energy=(1.0, 2.0, 3.0)),
+    Log("zeus_windows", "zeus.csv", ZEUS_WINDOWS, "utc", (), energy=(0.0, 100.0, 200.0), offset_s=0),
+    Log("turbostat", "cpu.log", TURBOSTAT, "utc", scope="socket"),
+    Log(
+        "perf_stat",
+        "perf.csv",
+        PERF_STAT,
+        "local",
+        (),
+        energy=(0.0, 100.0, 210.0),
+        offset_s=0,
+        scope="socket",
+    ),
+    Log(
+        "powercap",
+        "rapl.txt",
+        POWERCAP,
+        "utc",
+        (),
+        energy=(262_093.32885, 262_193.32885, 262_303.32885),
+        scope="socket",
+    ),
+    Log("node_meter", "node.txt", IPMI, "utc", scope="node"),
+    Log("node_meter", "redfish.txt", REDFISH, "utc", scope="node"),
+    Log("slurm_energy", "energy.csv", SLURM, "local", offset_s=0, scope="node"),
+    Log(
+        "slurm_energy", "sacct.txt", SACCT, "local", (), energy=(0.0, 330.0), offset_s=0, scope="node", rows=2
+    ),
 )

@@ -12,6 +12,7 @@ SCOPES: Final = {
     "gpu_memory": "the GPU's memory, a part of the GPU",
     "module": "the module: GPU and CPU together",
     "socket": "a CPU package",
+    "host_memory": "the host's memory, beside the CPU package",
     "node": "the whole node",
 }
 

@@ -11,6 +11,7 @@ import polars as pl
 from tracetool.core.figures import counted
 from tracetool.sources.columns import KEPT_ROWS, TIME_LIMIT_NS, rejected_rows
 from tracetool.sources.format import Trace
+from tracetool.sources.telemetry.units import check_units
 from tracetool.tables.scopes import scope_of_field
 
 #: What a sensor of a GPU can read. No GPU draws more, no counter has run for longer, no clock is faster.
@@ -63,6 +64,7 @@ def reject_impossible(trace: Trace, path: Path, latest_ns: int = TIME_LIMIT_NS) 
         empty = frame.select(pl.all_horizontal(pl.col(values).is_null())).to_series()
         frame = frame.filter(~(left_out | empty))
     trace.telemetry = _without_lone(trace, path, frame)
+    check_units(trace.telemetry, path)
     if not trace.activities.height and "device" in trace.devices.columns:
         used = trace.telemetry["device"].unique() if trace.telemetry.height else pl.Series([], dtype=pl.Int32)
         trace.devices = trace.devices.filter(pl.col("device").is_in(used.implode()))

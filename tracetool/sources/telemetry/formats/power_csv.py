@@ -25,7 +25,7 @@ _POWER = re.compile(
 )
 _ENERGY = re.compile(
     r"(?:gpu_?\d*_?)?(?:total_)?energy(?:_consumption|_counter)?(?P<gpu>_?\d+)?"
-    r"(?P<unit>[_ ]?\(?\[?(?:[mu]?j)\]?\)?)?",
+    r"(?P<unit>[_ ]?\(?\[?(?:[muk]?j|k?wh)\]?\)?)?",
     re.IGNORECASE,
 )
 #: Power of the host, as CodeCarbon, RAPL readers and node meters name it.
@@ -33,7 +33,9 @@ _HOST = re.compile(
     r"(?=.*(?:power|energy|watt)).*(?:cpu|ram|socket|package|pkg|rapl|node|system|server|module).*",
     re.IGNORECASE,
 )
-_SCALE = {"mw": 1e-3, "w": 1.0, "mj": 1e-3, "uj": 1e-6, "j": 1.0, "": 1.0}
+_SCALE = {
+    "mw": 1e-3, "w": 1.0, "mj": 1e-3, "uj": 1e-6, "j": 1.0, "kj": 1e3, "wh": 3.6e3, "kwh": 3.6e6, "": 1.0,
+}  # fmt: skip
 _GPU = re.compile(r"\d+")
 _MULTIPLY = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
@@ -57,8 +59,8 @@ def sniff(probe: Probe) -> float:
 
 def _scale(name: str, pattern: re.Pattern[str]) -> float:
     match = pattern.fullmatch(name)
-    unit = re.sub(r"[^a-z]", "", (match["unit"] or "").lower()) if match else ""
-    return _SCALE[unit]
+    unit = re.sub(r"[^A-Za-z]", "", match["unit"] or "") if match else ""
+    return 1e6 if unit == "MJ" else _SCALE[unit.lower()]
 
 
 def _device(name: str) -> int:

@@ -12,19 +12,9 @@ from tracetool.core.errors import BadInput
 from tracetool.sources.columns import clean_text, rejected_rows
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.text import unpacked_bytes
+from tracetool.sources.telemetry.exporters import METRICS
 from tracetool.sources.telemetry.readings import power_rows
 
-#: Metric to (column, factor to its unit).
-METRICS: dict[str, tuple[str, float]] = {
-    "DCGM_FI_DEV_POWER_USAGE": ("#power", 1.0), "DCGM_FI_DEV_POWER_USAGE_INSTANT": ("#instant", 1.0),
-    "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": ("energy_j", 1e-3), "DCGM_FI_DEV_SM_CLOCK": ("clock_mhz", 1.0),
-    "DCGM_FI_DEV_MEM_CLOCK": ("mem_clock_mhz", 1.0), "DCGM_FI_DEV_GPU_TEMP": ("temperature_c", 1.0),
-    "DCGM_FI_DEV_GPU_UTIL": ("utilization", 0.01), "DCGM_FI_PROF_GR_ENGINE_ACTIVE": ("utilization", 1.0),
-    "DCGM_FI_PROF_SM_ACTIVE": ("utilization", 1.0), "nvidia_smi_power_draw_watts": ("#power", 1.0),
-    "gpu_power_usage": ("#power", 1.0), "gpu_package_power": ("#power", 1.0),
-    "gpu_average_package_power": ("#power", 1.0),
-    "gpu_energy_consumed": ("energy_j", 1e-6), "gpu_clock": ("clock_mhz", 1.0),
-}  # fmt: skip
 _POWERS = {"#power": "power usage", "#instant": "instantaneous power usage"}
 _KINDS: dict[str, str | None] = {"power usage": None, "instantaneous power usage": "instant"}
 

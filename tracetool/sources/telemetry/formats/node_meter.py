@@ -1,0 +1,142 @@
+"""Power of a whole node as its management controller tells it: ipmitool's DCMI readings and Redfish."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from tracetool.core.errors import BadInput
+from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
+from tracetool.sources.io.text import read_text
+from tracetool.sources.telemetry.localtime import clock_of, stamp_times, stamped_lines, wall_clock_ns
+from tracetool.sources.telemetry.meters import meter_rows
+
+_WATTS = re.compile(r"Instantaneous power reading\s*:\s*(\d+(?:\.\d+)?) Watts", re.IGNORECASE)
+_FREEIPMI = re.compile(r"Current Power\s*:\s*(\d+(?:\.\d+)?) Watts", re.IGNORECASE)
+_STAMP = re.compile(r"(?:IPMI timestamp|Timestamp)\s*:\s*(.+)", re.IGNORECASE)
+
+
+def sniff(probe: Probe) -> float:
+    """Score: a reading of ipmitool or FreeIPMI, or a Redfish document of power."""
+    text = probe.text
+    if _WATTS.search(text) or _FREEIPMI.search(text):
+        return 1.0
+    return 0.9 if '"PowerConsumedWatts"' in text or ('"PowerWatts"' in text and "@odata" in text) else 0.0
+
+
+def _redfish(document: Any) -> float | None:
+    """Return the watts of a Redfish ``Power`` or ``EnvironmentMetrics`` resource."""
+    if not isinstance(document, dict):
+        return None
+    control = document.get("PowerControl")
+    if isinstance(control, list) and control and isinstance(control[0], dict):
+        watts = control[0].get("PowerConsumedWatts")
+    else:
+        reading = document.get("PowerWatts")
+        watts = reading.get("Reading") if isinstance(reading, dict) else document.get("PowerConsumedWatts")
+    return float(watts) if isinstance(watts, int | float) and not isinstance(watts, bool) else None
+
+
+def _documents(lines: list[Any]) -> list[tuple[str | None, float | None]]:
+    """Return stamp and watts of each JSON document of a log, however its lines are broken."""
+    decoder = json.JSONDecoder()
+    text = "\n".join(line.text for line in lines)
+    starts, position = [], 0
+    stated_watts: list[tuple[str | None, float | None]] = []
+    for line in lines:
+        starts.append((position, line.stamp))
+        position += len(line.text) + 1
+    at, place = 0, 0
+    while (at := text.find("{", at)) >= 0:
+        try:
+            document, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            following = text.find("\n{", at + 1)
+            stated_watts.append((None, None))
+            if following < 0:
+                break
+            at = following + 1
+            continue
+        while place + 1 < len(starts) and starts[place + 1][0] <= at:
+            place += 1
+        stated_watts.append((starts[place][1], _redfish(document)))
+        at = end
+    return stated_watts
+
+
+def read(path: Path, options: ReadOptions) -> Trace:
+    """Return the node's power.
+
+    Raises
+    ------
+    BadInput
+        If it holds no reading.
+    """
+    lines = stamped_lines(read_text(path, options.max_ratio))
+    text = "\n".join(line.text for line in lines)
+    if _WATTS.search(text) or _FREEIPMI.search(text):
+        return _from_ipmi(lines)
+    read_values = _documents(lines)
+    stated_watts = [(s, w) for s, w in read_values if w is not None]
+    if not stated_watts:
+        raise BadInput.in_file(path, "holds no reading of a node's power", "ask for Chassis/1/Power")
+    return _trace(
+        "Redfish",
+        clock_of([s for s, _ in stated_watts], "Redfish"),
+        [s for s, _ in stated_watts],
+        [w for _, w in stated_watts],
+    )
+
+
+def _from_ipmi(lines: list[Any]) -> Trace:
+    stamps: list[str | None] = []
+    stated: list[int | None] = []
+    watts: list[float] = []
+    for line in lines:
+        if match := _WATTS.search(line.text) or _FREEIPMI.search(line.text):
+            watts.append(float(match[1]))
+            stamps.append(line.stamp)
+            stated.append(None)
+        elif watts and (match := _STAMP.search(line.text)):
+            stated[-1] = wall_clock_ns(match[1].removesuffix("UTC").strip())
+    if any(s is not None for s in stamps) or not any(stated):
+        return _trace("IPMI", clock_of(stamps, "ipmitool"), stamps, watts)
+    trace = _trace(
+        "IPMI", Clock("local", error_ns=1e9, basis="the controller's clock, whole seconds"), stamps, watts
+    )
+    rows = pl.DataFrame(
+        {"time_ns": stated, "watts": watts}, schema={"time_ns": pl.Int64, "watts": pl.Float64}
+    )
+    trace.telemetry = meter_rows(
+        rows.drop_nulls("time_ns"), "node", "node.IPMI", power="watts", kind="average"
+    )
+    return trace
+
+
+def _trace(
+    name: str, clock: Clock, stamps: list[str | None], watts: list[float | None] | list[float]
+) -> Trace:
+    rows = pl.DataFrame({"watts": watts}, schema={"watts": pl.Float64}).with_columns(stamp_times(stamps))
+    if clock.domain == "none":
+        rows = rows.with_columns(time_ns=pl.lit(0, dtype=pl.Int64))
+    trace = Trace(name, clock)
+    trace.telemetry = meter_rows(
+        rows.drop_nulls("time_ns"), "node", f"node.{name}", power="watts", kind="average"
+    )
+    return trace
+
+
+FORMAT = Format(
+    title="node meter (IPMI DCMI or Redfish)",
+    holds="telemetry",
+    made_by="while true; do date +%s.%N; ipmitool dcmi power reading; sleep 1; done > node.txt",
+    tried="ipmitool's and FreeIPMI's DCMI readings; Redfish Power and EnvironmentMetrics",
+    sniff=sniff,
+    read=read,
+    suffixes=(".txt", ".log"),
+    memory_ratio=30.0,
+)

@@ -1,0 +1,110 @@
+"""Dumps of the Power Measurement Toolkit (PMT): a line of names, then times and watts of each sensor."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import polars as pl
+
+from tracetool.core.errors import BadInput
+from tracetool.sources.columns import rejected_rows
+from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
+from tracetool.sources.io.text import read_text
+from tracetool.sources.telemetry.meters import meter_rows, readings
+from tracetool.sources.telemetry.readings import power_rows
+
+_HEAD = re.compile(r"timestamp(?: [A-Za-z_][\w.:/-]*)+")
+_ROW = r"^\d+(?:\.\d+)?(?: -?\d+(?:\.\d+)?(?:e[+-]?\d+)?)+$"
+#: What RAPL sensors call their parts, to their scope; a core is part of its package.
+_SCOPES = (
+    ("psys", "node"),
+    ("platform", "node"),
+    ("dram", "host_memory"),
+    ("package", "socket"),
+    ("pkg", "socket"),
+)
+_PARTS = re.compile(r"core|uncore|total", re.IGNORECASE)
+
+
+def sniff(probe: Probe) -> float:
+    """Score: its line of names and a line of a time and watts."""
+    lines = probe.lines(6)
+    if not lines or not _HEAD.fullmatch(lines[0]):
+        return 0.0
+    return 1.0 if any(re.match(_ROW, line) for line in lines[1:]) else 0.4
+
+
+def _scope(name: str) -> str:
+    return next((scope for word, scope in _SCOPES if word in name.lower()), "gpu")
+
+
+def read(path: Path, options: ReadOptions) -> Trace:
+    """Return the readings; marks of the program stay out.
+
+    Raises
+    ------
+    BadInput
+        If it holds no reading.
+    """
+    lines = read_text(path, options.max_ratio).splitlines()
+    names = lines[0].split()[1:] if lines and _HEAD.fullmatch(lines[0].strip()) else []
+    table = pl.DataFrame({"text": lines[1:]}, schema={"text": pl.String}).with_row_index("line", offset=2)
+    table = table.with_columns(pl.col("text").str.strip_chars()).filter(
+        (pl.col("text") != "") & ~pl.col("text").str.starts_with("M ")
+    )
+    cells = pl.col("text").str.split(" ")
+    whole = pl.col("text").str.contains(_ROW) & (cells.list.len() == len(names) + 1)
+    good, bad = table.filter(whole), table.filter(~whole)
+    if not names or not good.height:
+        raise BadInput.in_file(
+            path, "holds no reading of PMT", "dump again, e.g. PMT_DUMP_FILE=pmt.log ./app"
+        )
+    good = good.select(cells.list.to_struct(fields=["#time", *names]).alias("c")).unnest("c")
+    seconds = good["#time"].cast(pl.Float64)
+    good = good.with_columns(
+        *(pl.col(n).cast(pl.Float64, strict=False) for n in names),
+        time_ns=(seconds * 1e3).round().cast(pl.Int64) * 1_000_000,
+    )
+    absolute = float(seconds[0]) > 1e8
+    trace = Trace(
+        "PMT",
+        Clock("utc", 0, 1e6, basis="seconds since 1970")
+        if absolute
+        else Clock("session", basis="seconds since the dump began"),
+    )
+    if bad.height:
+        trace.rejected.append(rejected_rows(path.name, bad["line"], "not a reading", bad["text"]))
+    gpus = [n for n in names if _scope(n) == "gpu" and not _PARTS.fullmatch(n)]
+    parts = [
+        meter_rows(good, _scope(n), f"{_scope(n)}.{n}", power=n, kind="average")
+        for n in names
+        if _scope(n) != "gpu"
+    ]
+    if parted := [n for n in names if n not in gpus and _scope(n) == "gpu"]:
+        trace.warnings.append(f"{', '.join(parted)}: a part or a sum of other sensors, not read")
+    numbers = {n: re.search(r"\d+", n) for n in gpus}
+    for name in gpus:
+        number = numbers[name]
+        device = int(number[0]) if number and len(number[0]) < 4 else 0
+        rows = good.select(
+            "time_ns", pl.lit(device, dtype=pl.Int32).alias("device"), pl.col(name).alias("power")
+        )
+        kind = next((k for k in ("instant", "average") if k in name.lower()), None)
+        parts.append(power_rows(rows, {"power": name}, {name: kind}))
+    trace.telemetry = readings(parts)
+    used = trace.telemetry["device"].drop_nulls().unique().sort()
+    trace.devices = pl.DataFrame({"device": used, "profiler_device": used.cast(pl.Int64)})
+    return trace
+
+
+FORMAT = Format(
+    title="Power Measurement Toolkit (PMT) dump",
+    holds="telemetry",
+    made_by="PMT_DUMP_FILE=pmt.log PMT-cli nvml ./app   (or StartDump of its library)",
+    tried="logs of NVML, ROCm and AMD SMI sensors in public results of 2024; marks left out",
+    sniff=sniff,
+    read=read,
+    suffixes=(".log",),
+    memory_ratio=25.0,
+)

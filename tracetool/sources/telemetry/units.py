@@ -1,0 +1,96 @@
+"""A wrong unit: a log whose power and energy counter disagree by the factor between two units."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from tracetool.core.arrays import Floats
+from tracetool.core.errors import BadInput
+from tracetool.core.figures import number
+
+#: Factor between integrated power and a counter to what it means for the larger of both.
+_FACTORS: Final = {
+    1e3: "a unit a thousand times off (W and mW, J and kJ)",
+    3.6e3: "joules taken for watt hours",
+    1e6: "a unit a million times off (J and MJ, or microjoules)",
+    3.6e6: "joules taken for kilowatt hours",
+    1e9: "a unit a billion times off (nanojoules)",
+}
+#: Gains of sensors and counters that run fast differ by less than this from each other. [1]
+_TOLERANCE: Final = 1.35
+#: Fewest values of a counter, and the least time they span, that tell its rate. [1], [s]
+_FEWEST, _LEAST_S = 3, 1.0
+_NS = 1e-9
+
+
+def check_units(telemetry: pl.DataFrame, path: Path) -> None:
+    """Refuse a log whose power integrates to a unit's factor times what its energy counter gained.
+
+    Parameters
+    ----------
+    telemetry : DataFrame
+        Readings of one log: ``time_ns``, ``device``, ``power_w``, ``energy_j``, ``field``, ``scope``.
+    path : Path
+        The log.
+
+    Raises
+    ------
+    BadInput
+        With both figures, if they are 1e3, 3600, 1e6, 3.6e6 or 1e9 apart: whichever is wrong, every joule
+        of the log would be.
+
+    Notes
+    -----
+    Counters that run at a wrong rate (by 2 or 15, as some drivers do) are no unit's factor: they stay, and
+    the counter is checked against power where it is used.
+    """
+    if not {"power_w", "energy_j"} <= set(telemetry.columns):
+        return
+    if "scope" in telemetry.columns:  # a counter beside power has the GPU's scope without saying so
+        telemetry = telemetry.with_columns(pl.col("scope").fill_null("gpu"))
+    keys = [c for c in ("device", "scope") if c in telemetry.columns]
+    for _, part in telemetry.group_by(keys, maintain_order=True):
+        counted = part.drop_nulls("energy_j").unique("time_ns").sort("time_ns")
+        if counted.height < _FEWEST:
+            continue
+        powered = part.drop_nulls("power_w")
+        fields = powered["field"].unique(maintain_order=True).to_list() if "field" in powered.columns else []
+        if fields:
+            powered = powered.filter(pl.col("field").eq_missing(pl.lit(fields[0], dtype=pl.String)))
+        _check(powered.unique("time_ns").sort("time_ns"), counted, path)
+
+
+def _check(powered: pl.DataFrame, counted: pl.DataFrame, path: Path) -> None:
+    """Refuse readings of one sensor against the counter beside it."""
+    if powered.height < _FEWEST:
+        return
+    time, watts = powered["time_ns"].to_numpy() * _NS, powered["power_w"].to_numpy()
+    ticks, joules = counted["time_ns"].to_numpy() * _NS, counted["energy_j"].to_numpy()
+    inside = (ticks >= time[0]) & (ticks <= time[-1])
+    ticks, joules = ticks[inside], joules[inside]
+    if len(ticks) < _FEWEST or ticks[-1] - ticks[0] < _LEAST_S or (np.diff(joules) < 0).any():
+        return
+    integrated = _integral(time, watts, float(ticks[0]), float(ticks[-1]))
+    gained = float(joules[-1] - joules[0])
+    if not (integrated > 0 and gained > 0):
+        return
+    ratio = integrated / gained
+    for factor, meaning in _FACTORS.items():
+        off = max(ratio, 1.0 / ratio) / factor
+        if 1.0 / _TOLERANCE < off < _TOLERANCE:
+            raise BadInput.in_file(
+                path,
+                f"its power integrates to {number(integrated)} J and its energy counter gained "
+                f"{number(gained)} J over the same {number(float(ticks[-1] - ticks[0]))} s: {meaning}",
+                "name the column by its unit (power_mw, energy_kwh), or correct what is wrong",
+            )
+
+
+def _integral(time: Floats, watts: Floats, start: float, end: float) -> float:
+    """Return the integral of readings, straight between them. [J]"""
+    grid = np.union1d(time[(time > start) & (time < end)], [start, end])
+    return float(np.trapezoid(np.interp(grid, time, watts), grid))
