@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 import tracetool as tt
+from tests.documents import check_document
 from tracetool.cli.app import run as command_line
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_traces"
@@ -116,6 +117,7 @@ def test_a_command_prints_the_document_of_its_function(
     arguments = [str(places.get(word, word)) for word in words.split()]
     assert command_line([*arguments, "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
+    check_document(words, printed)
     result = SAME[words](sample, table)
     assert _rounded(printed) == _rounded(result.to_dict())
     assert "<table" in result._repr_html_()
@@ -142,6 +144,7 @@ def test_a_comparison_is_printed_as_its_function_returned_it(
     assert command_line([*(w.replace("RUN", str(sample.path)) for w in words.split()), "--json"]) == 0
     printed, own = json.loads(capsys.readouterr().out), COMPARED[words](sample)
     assert printed == emitted[0].to_dict()
+    check_document(words, printed)
     assert type(emitted[0]) is type(own)
     assert printed.keys() == own.to_dict().keys()
     assert "<table" in own._repr_html_()
@@ -152,6 +155,7 @@ def test_ingest_prints_the_run(sample: tt.Run, tmp_path: Path, capsys: pytest.Ca
     trace = SAMPLES / "mi300x_kernel_trace.csv"
     assert command_line(["ingest", str(trace), "--gpu", "mi300x", "-o", str(out), "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
+    check_document("ingest", printed)
     assert printed == tt.open(out).to_dict()
     assert {**printed, "run": ""} == {**sample.to_dict(), "run": ""}
 
@@ -162,11 +166,15 @@ def test_baselines_and_a_report_are_one_document(
     pytest.importorskip("bokeh")
     store, page = tmp_path / "kept", tmp_path / "page.html"
     added = tt.add_baseline(store, sample).to_dict()
+    check_document("baseline add", added)
     assert [Path(file).is_file() for file in added["files"]] == [True]
     assert command_line(["baseline", "list", str(store), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == tt.list_baselines(store).to_dict()
     assert command_line(["report", str(sample.path), "-o", str(page), "--json"]) == 0
-    assert _rounded(json.loads(capsys.readouterr().out)) == _rounded(sample.report(page).to_dict())
+    reported = json.loads(capsys.readouterr().out)
+    check_document("report", reported)
+    assert _rounded(reported) == _rounded(sample.report(page).to_dict())
+    check_document("baseline prune", tt.prune_baselines(store, keep=1).to_dict())
 
 
 def test_a_prediction_takes_a_frame_as_its_file(table: Path) -> None:

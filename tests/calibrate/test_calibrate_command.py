@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from tests.documents import check_document
 from tracetool.calibrate.calibrate import calibrate
 from tracetool.calibrate.tables import read_measured
 from tracetool.core.errors import BadInput
@@ -45,8 +46,9 @@ def program_table(path: Path, programs: int = 6) -> Path:
 
 def test_an_idle_curve_becomes_the_base_that_commands_use(tool: Tool, command: Tool, tmp_path: Path) -> None:
     out = tmp_path / "a10.power.toml"
-    done = command("calibrate", idle_table(tmp_path / "idle.csv"), "--gpu", "a10", "-o", out)
+    done = command("calibrate", idle_table(tmp_path / "idle.csv"), "--gpu", "a10", "-o", out, "--json")
     assert done.returncode == 0, done.stderr
+    check_document("calibrate", json.loads(done.stdout))
     plain = json.loads(command("gpus", "--show", "a10", "--json").stdout)
     mine = json.loads(tool("gpus", "--show", "a10", "--json", TRACETOOL_CALIBRATIONS=str(tmp_path)).stdout)
     ratio = np.array(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Tool
+from tests.documents import check_document
 from tracetool.cli.app import run
 from tracetool.core.errors import BadInput
 from tracetool.core.figures import counted
@@ -46,7 +47,9 @@ def test_an_error_is_a_document_and_a_line(
     assert run(arguments) == code
     out, err = capsys.readouterr()
     error = json.loads(out)["error"]
-    assert set(error) == {"message", "fix", "exit_code"}
+    assert set(error) == {"file", "message", "fix", "exit_code"}
+    assert error["file"] in (None, part)
+    check_document(arguments[0], {"error": error})
     assert error["exit_code"] == code
     assert part in error["message"]
     assert len(err.splitlines()) == 1

@@ -8,10 +8,13 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.conftest import Tool
+from tests.documents import check_document
+from tracetool.api.result import Result
 
 WIDTHS = (60, 80, 100, 140, 200)
 #: Commands with the word each of their tables with energies has in a heading.
@@ -94,7 +97,12 @@ def test_every_command_fits_every_width(
 
     prints: list[Callable[[], None]] = []
     emit = output.emit
-    monkeypatch.setattr(output, "emit", lambda *what, **how: prints.append(lambda: emit(*what, **how)))
+
+    def keep(result: Result, **how: Any) -> None:
+        check_document(command, result.to_dict())
+        prints.append(lambda: emit(result, **how))
+
+    monkeypatch.setattr(output, "emit", keep)
     monkeypatch.chdir(folder)
     assert run(command.split()) in (0, 1), command
     assert capsys.readouterr().out == ""

@@ -16,6 +16,7 @@ import pyarrow.fs as pafs
 import pytest
 
 import tracetool as tt
+from tests.documents import check_document
 from tracetool.fleet.jobs import find_jobs
 from tracetool.fleet.storage import Place
 
@@ -127,6 +128,11 @@ def test_energy_is_that_of_the_runs(fleet: Path) -> None:
     with pytest.raises(tt.BadInput) as raised:
         tt.fleet_ask("energy", fleet, by="color")
     assert "known: job" in raised.value.line()
+
+
+def test_documents_fit_their_schemas(fleet: Path) -> None:
+    for question in ("jobs", "energy", "outliers", "savings"):
+        check_document(f"fleet {question}", tt.fleet_ask(question, fleet).to_dict())
 
 
 def test_sql_of_the_documentation_gives_the_same(fleet: Path) -> None:

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests.documents import check_document
 from tests.record.conftest import Machine
 
 
@@ -14,6 +15,7 @@ def _checks(machine: Machine, **more: str) -> tuple[bool, dict[str, dict[str, st
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     told = json.loads(done.stdout)
+    check_document("doctor", told)
     return told["can_record"], {c["subject"]: c for c in told["checks"]}
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from tests.documents import check_document
 from tests.record.conftest import FAKES, PATIENCE_S, Log, Machine, wait_for
 
 JOB = str(FAKES / "job.py")
@@ -70,6 +71,7 @@ def test_the_log_meets_the_trace_within_a_millisecond(machine: Machine) -> None:
 def test_rhythm_delay_idle_power_and_cost_are_told(machine: Machine) -> None:
     done = machine.tool("record", *QUICK, "--json", *_job("2", "0.05"))
     told = json.loads(done.stdout)
+    check_document("record", told)
     assert told["poll_jitter_us"]["count"] > 20
     assert told["read_delay_us"]["p50"] > 0
     assert 0 < told["sampler_cpu_share"] < 1

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.documents import check_document
 from tests.record.conftest import FAKES, Machine
 from tracetool.record import square_wave
 
@@ -21,6 +22,7 @@ def test_the_window_and_period_are_found(machine: Machine) -> None:
         FAKE_NVML_UPDATE_US="100000", FAKE_NVML_WINDOW_US="50000", PYTHONPATH=str(FAKES / "python"),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    check_document("sensor check", json.loads(done.stdout))
     fields = json.loads(done.stdout)["fields"]
     found = next(f for f in fields if f["field"] == "power.draw.instant")
     assert found["kind"] == "boxcar", found

@@ -88,11 +88,13 @@ def _say(line: str) -> None:
         print(f"error: {line}", file=sys.stderr)
 
 
-def _fail(as_json: bool, code: int, message: str, fix: str = "", line: str = "") -> int:
+def _fail(
+    as_json: bool, code: int, message: str, fix: str = "", line: str = "", file: str | None = None
+) -> int:
     """Print an error in one line on standard error, as a document too with ``--json``; return its code."""
     if as_json and not Printed.document:
         with contextlib.suppress(OSError):
-            print_json({"error": {"message": message, "fix": fix, "exit_code": code}})
+            print_json({"error": {"file": file, "message": message, "fix": fix, "exit_code": code}})
             sys.stdout.flush()
     _say(line or (f"{message} ({fix})" if fix else message))
     return code
@@ -143,7 +145,7 @@ def _run(arguments: Sequence[str] | None) -> int:
             standalone_mode=False,
         )
     except TracetoolError as error:
-        return _fail(as_json, error.exit_code, error.message, error.fix, error.line())
+        return _fail(as_json, error.exit_code, error.message, error.fix, error.line(), error.file)
     except UsageFault as error:
         return _usage(error, as_json)
     except (typer.Abort, KeyboardInterrupt):

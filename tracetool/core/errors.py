@@ -22,6 +22,8 @@ class TracetoolError(Exception):
     """
 
     exit_code = 2
+    #: The file it is about, where it is about one.
+    file: str | None = None
 
     def __init__(self, message: str, fix: str = "") -> None:
         super().__init__(message)
@@ -40,7 +42,9 @@ class BadInput(TracetoolError):  # noqa: N818 - reads as what it is at the raise
     @classmethod
     def in_file(cls, path: str | os.PathLike[str], fault: str, fix: str = "") -> BadInput:
         """Return the error for ``path`` with what is wrong in it."""
-        return cls(f"{os.fspath(path)}: {fault}", fix)
+        error = cls(f"{os.fspath(path)}: {fault}", fix)
+        error.file = os.fspath(path)
+        return error
 
 
 class MissingPart(TracetoolError):  # noqa: N818

@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from tests.documents import check_document
 from tracetool.cli.app import run as command
 from tracetool.core.errors import BadInput
 from tracetool.measure.fingrav.campaign import profile_runs, profile_tables
@@ -41,6 +42,7 @@ def test_a_campaign_in_tables(tables: dict[str, Path], capsys: pytest.CaptureFix
     )  # fmt: skip
     assert code == 0
     told = json.loads(capsys.readouterr().out)
+    check_document("profile", told)
     assert told["kernel"] == "gemm_4k"
     assert told["sse_execution"] == 4
     means = {(p["kind"], p["component"]): p["mean_w"] for p in told["profiles"]}
