@@ -39,6 +39,8 @@ TAIL = """
 - **CUDA graphs**: `nsys profile` records a whole graph as one activity unless asked for `--cuda-graph-trace=node`.
 - **Shapes**: `record_shapes=True` of the PyTorch profiler, or `torch.autograd.profiler.emit_nvtx(record_shapes=True)`
   under `nsys`, give the operators' shapes; without them work is read off grids and names.
+- **Shapes of a profile recorded without them**: an execution trace of the same run states them
+  (`tracetool ingest trace.json et.json`); calls are joined by the number (`Record function id`) and name that both files have.
 - **A report newer than the installed `nsys`** cannot be opened by it. Export it where it was recorded:
   `nsys export --type sqlite -o run.sqlite run.nsys-rep`. A `.sqlite` of the same name beside a report that cannot be
   opened is read in its place, if it is no older and not made by an `nsys` older than the report; a note says so.

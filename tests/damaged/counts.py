@@ -132,4 +132,5 @@ COUNTS: dict[str, Count] = {
     "pftrace": _uncounted,
     "xplane": _uncounted,
     "torch_pftrace": _uncounted,
+    "execution_trace": _uncounted,
 }

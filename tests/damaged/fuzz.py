@@ -16,6 +16,7 @@ from pathlib import Path
 from tests.damaged.mutate import change_files
 from tests.record.test_power_log import write as write_recorded_log
 from tests.sources.counter_makers import rocpd_with_counters, systems_pftrace, with_counters
+from tests.sources.execution_files import OBSERVED
 from tests.sources.logs import LOGS
 from tests.sources.makers import TRACES, nsys_sqlite
 from tests.sources.ncu_pages import PAGES
@@ -64,6 +65,7 @@ CASES = (
     Case("nsys_sqlite", "nsys_sqlite-counters", "trace", with_counters),
     Case("rocpd", "rocpd-counters", "trace", rocpd_with_counters),
     Case("pftrace", "pftrace-counters", "trace", systems_pftrace),
+    *(Case("execution_trace", f"execution_trace-{make.__name__}", "counters", make) for make in OBSERVED),
     *(Case("ncu_csv", f"ncu_csv-{page.__name__}", "counters", page) for page in PAGES),
 )
 

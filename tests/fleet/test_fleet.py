@@ -131,7 +131,7 @@ def test_energy_is_that_of_the_runs(fleet: Path) -> None:
 
 
 def test_documents_fit_their_schemas(fleet: Path) -> None:
-    for question in ("jobs", "energy", "outliers", "savings"):
+    for question in ("jobs", "energy", "outliers"):
         check_document(f"fleet {question}", tt.fleet_ask(question, fleet).to_dict())
 
 

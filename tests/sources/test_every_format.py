@@ -22,7 +22,12 @@ LOG_IDS = [f"{log.format}-{log.name}" for log in LOGS]
 def test_every_format_is_described_and_has_a_sample() -> None:
     """The listing is complete, and a new format cannot come without a test."""
     sampled = {s.format for s in TRACES} | {log.format for log in LOGS}
-    elsewhere = {"nsys_rep", "tracetool_power", "ncu_csv"}  # need another program, or tests of their own
+    elsewhere = {
+        "nsys_rep",
+        "tracetool_power",
+        "ncu_csv",
+        "execution_trace",
+    }  # need another program, or tests of their own
     for name, found in all_formats().items():
         assert found.title
         assert found.made_by

@@ -23,6 +23,7 @@ from tracetool.sources.described import (
 from tracetool.sources.detect import detect, readable
 from tracetool.sources.format import ReadOptions
 from tracetool.sources.io.text import content_bytes
+from tracetool.sources.pytorch.execution import tell_shapes
 from tracetool.sources.telemetry.readings import tidy_readings
 from tracetool.tables.memory import check_memory, ratio_cap, share_arenas
 from tracetool.tables.run import file_sha256, write_run
@@ -130,6 +131,10 @@ def _ingest(
         everything = sources
         counters = [s for s in everything if s.trace.counted.height]
         sources = _with_times(everything)
+        told = tell_shapes(
+            {s.path.name: s.trace.stated for s in everything if s.trace.stated.height},
+            [s.trace for s in sources],
+        )
         checked = [check_trace(s.trace, s.path) for s in sources]
         clock = align_sources(sources, tz)
         for source in sources:
@@ -162,7 +167,9 @@ def _ingest(
         info = {
             "clock": clock,
             "sources": [{**d, "sha256": h.result()} for d, h in zip(described, sums, strict=True)],
-            "warnings": ingest_warnings(everything, [*aligned, *missed, *made.warnings], clock, made.tables),
+            "warnings": ingest_warnings(
+                everything, [*told, *aligned, *missed, *made.warnings], clock, made.tables
+            ),
         }
         said.step(f"writing {target}")
         return write_run(target, made.tables, info)
@@ -176,13 +183,19 @@ def _with_times(sources: list[Source]) -> list[Source]:
     BadInput
         If there are counters and no kernels to join them to.
     """
+    stated = [s for s in sources if s.trace.stated.height]
+    if stated and not any(s.trace.activities.height for s in sources):
+        raise BadInput.in_file(
+            stated[0].path, "states shapes of operators, and no timeline",
+            "name the profile of the same run before it: tracetool ingest trace.json et.json",
+        )  # fmt: skip
     counters = [s for s in sources if s.trace.counted.height]
     if counters and not any(s.trace.activities.height for s in sources):
         raise BadInput.in_file(
             counters[0].path, "holds counters of launches, and no timeline",
             "name the trace of the same job before it: tracetool ingest run.nsys-rep ncu.csv",
         )  # fmt: skip
-    return [s for s in sources if not s.trace.counted.height]
+    return [s for s in sources if not s.trace.counted.height and not s.trace.stated.height]
 
 
 class _Beside(ThreadPoolExecutor):

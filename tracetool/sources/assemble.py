@@ -95,6 +95,7 @@ def check_trace(trace: Trace, path: Path) -> Trace:
         trace.modules, modules = number_modules(trace.modules)
         good = link_modules(good, trace.operators, trace.modules, modules)
     trace.activities = good.drop("launch_name", "external_id", "thread", strict=False)
+    trace.operators = trace.operators.drop("record_function", strict=False)
     return trace
 
 

@@ -110,8 +110,8 @@ class Trace:
 
     Tables have the columns of ``schemas/``, with these differences: ``device`` in ``activities`` and
     ``telemetry`` counts rows of ``devices`` of this trace; ``operators``, ``ranges`` and ``modules`` need no
-    row numbers, parents or depths; ``counted`` has counters of launches without times;
-    ``activities`` may carry ``external_id`` (joins to ``operators``) and
+    row numbers, parents or depths; ``counted`` has counters of launches, ``stated`` shapes of operators,
+    neither has times; ``activities`` may carry ``external_id`` (joins to ``operators``) and
     ``thread`` (of the launch). Absent columns are null. Linking is done once, in ``assemble``.
     """
 
@@ -127,6 +127,7 @@ class Trace:
     devices: pl.DataFrame = field(default_factory=pl.DataFrame)
     telemetry: pl.DataFrame = field(default_factory=pl.DataFrame)
     counted: pl.DataFrame = field(default_factory=pl.DataFrame)
+    stated: pl.DataFrame = field(default_factory=pl.DataFrame)
     rejected: list[pl.DataFrame] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     details: dict[str, Any] = field(default_factory=dict)

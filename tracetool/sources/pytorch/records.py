@@ -28,6 +28,7 @@ class Args(msgspec.Struct, gc=False):
     types: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="Input type")
     concrete: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="Concrete Inputs")
     sequence: Any = msgspec.field(default=None, name="Sequence number")
+    record_function: Any = msgspec.field(default=None, name="Record function id")
     group_name: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="Process Group Name")
     group_ranks: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="Process Group Ranks")
     collective_sequence: Any = msgspec.field(default=None, name="Seq")

@@ -52,7 +52,9 @@ class Columns:
         )
         self._device = Gathered(("cat", *_WHERE), args, ("grid", "block", "group_name", "group_ranks"))
         self._calls = Gathered(_WHERE, ("correlation", _EXTERNAL, "shared"), ("grid", "block"))
-        self._operators = Gathered(_WHERE, ("sequence", _EXTERNAL), ("dims|dims_old", "types", "concrete"))
+        self._operators = Gathered(
+            _WHERE, ("sequence", "record_function", _EXTERNAL), ("dims|dims_old", "types", "concrete")
+        )
         self._ranges = Gathered(_WHERE)
         self._modules = Gathered(_WHERE)
         self._waiting = 0
@@ -151,6 +153,7 @@ class Columns:
             "input_types": _json_texts(gathered, "types"),
             "concrete_inputs": _json_texts(gathered, "concrete"),
             "sequence": whole_numbers(cells["sequence"]),
+            "record_function": whole_numbers(cells["record_function"]),
             "external_id": whole_numbers(cells["external"]),
         }
 
