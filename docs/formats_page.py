@@ -56,7 +56,8 @@ TAIL = """
 - **Power of other things than the GPU** keeps its scope (column `scope` of `telemetry.parquet`): `gpu`, `gpu_memory`, `module`
   (GPU and CPU, as GH200 has it: its `module.power.draw` counts the CPU too), `socket` (a CPU package), `host_memory`, `node`. Only `gpu`
   enters energy of kernels and runs; a note of `ingest` names the others. AMD's `socket_power` is that of the GPU's package, and
-  its scope is `gpu`. Readings of hosts have no `device`; each `field` is one meter.
+  its scope is `gpu`. Readings of hosts have no `device`; each `field` is one meter. `tracetool summary`
+  gives the energy of each scope over the run, and of the node without its GPUs.
 - **Units** are checked: a log whose power integrates to 1e3, 3600, 1e6 or 3.6e6 times what its energy counter gained, or to such a
   fraction, is refused with both figures. Columns of plain logs state theirs by name: `power_mw`, `energy_kwh`, `energy_MJ`.
 - **Logs without times** (`dcgmi dmon`, `rocm-smi`): stamp the lines, `| ts '%.s'`, or print `date +%s.%N` between tables.

@@ -33,6 +33,9 @@ class Summary(Charted):
     gpus : DataFrame
         One row per GPU: its energy, energy at equal work against the others, and what it waited for other
         ranks or made them wait. [J]
+    hosts : DataFrame
+        Energy of CPU packages, host memory, modules and nodes, and of the node without its GPUs, with its
+        90 % interval [J]; no rows where the run has no such meters.
     notes : tuple of str
         What the figures rest on.
     """
@@ -57,6 +60,11 @@ class Summary(Charted):
         return self.tariff.priced(self.budget.gpus)
 
     @property
+    def hosts(self) -> pl.DataFrame:
+        """Scopes around the GPUs."""
+        return pl.DataFrame(list(self.budget.hosts))
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """Sentences on what the figures rest on."""
         return self.budget.notes
@@ -71,6 +79,7 @@ class Summary(Charted):
             "parts": self.parts.drop("device").to_dicts(),
             "devices": self.devices.to_dicts(),
             "throttled": list(budget.throttled),
+            "hosts": [dict(row) for row in budget.hosts],
             "notes": list(self.notes),
         }
 

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from tracetool.core.arrays import Floats
+from tracetool.measure.host_energy import host_energy
 from tracetool.measure.sampled_activity import activity_notes
 from tracetool.replay.gpu_work import gpu_work
 from tracetool.replay.set_energy import RunEnergies, SetEnergy, SetTimes, run_energies
@@ -42,6 +43,9 @@ class TimeBudget:
     throttled : tuple of dict
         ``throttled_share`` of kernel time with its ends and ``source``: measured for each GPU (``device``)
         whose log shows it, else predicted for all together (``device`` None).
+    hosts : tuple of dict
+        Energy of CPU packages, host memory, modules and nodes over the window, and of the node without its
+        GPUs: ``scope``, ``energy_j`` and its 90 % ends, ``power_w``, ``meter``.
     """
 
     frame: pl.DataFrame
@@ -50,6 +54,7 @@ class TimeBudget:
     gpus: pl.DataFrame
     notes: tuple[str, ...] = ()
     throttled: tuple[dict[str, Any], ...] = ()
+    hosts: tuple[dict[str, Any], ...] = ()
 
     def together(self) -> pl.DataFrame:
         """Return the parts of all GPUs together, and the run."""
@@ -96,6 +101,8 @@ def time_budget(
     if told.measured is not None:
         notes += told.measured.notes
     notes += activity_notes(opened.telemetry)
+    hosts, said = host_energy(opened, whole[-1] if whole[-1]["source"] == "measured" else None)
+    notes += said
     return TimeBudget(
         load_schema("time_budget").conform(frame),
         parts[0].span_ns * 1e-6,
@@ -103,6 +110,7 @@ def time_budget(
         gpu_work(opened, told, parts),
         tuple(notes),
         _throttled(told),
+        tuple(hosts),
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from tracetool.core.figures import counted, number
+from tracetool.measure.host_energy import host_lines
 from tracetool.report.console import show_table
 from tracetool.report.sentences import open_console, say
 from tracetool.report.terminal.priced import beside_energy, print_tariff
@@ -98,6 +99,8 @@ def print_budget(
             headers={**_HEADERS, **prices, "name": "GPU"},
             all_with="--by-gpu -o FILE",
         )
+    for line in host_lines(list(budget.hosts)):
+        say(screen, line)
     for held in budget.throttled:
         say(screen, throttled_line(held))
     for note in budget.notes:
