@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tracetool.core.operators import OperatorColumns
 from tracetool.families.gemm.tiling import K_STEP_BYTES, STAGES, Products, TilePlan, TileRates, plan_products
+from tracetool.families.pricing import laws
 from tracetool.hardware.load import load_gpu
 
 GPU = load_gpu("h100-sxm")
@@ -89,3 +91,35 @@ def test_a_vector_streams_its_matrix() -> None:
 
 def test_stages_fit_shared_memory() -> None:
     assert GPU.shared_bytes_per_sm >= (256 + 128) * K_STEP_BYTES * STAGES
+
+
+def _memory_s(mib: float, **columns: float) -> float:
+    """Return the time of memory of a product of 16 rows with weights of some MiB in 16 bits, on an L40S."""
+    gpu, side = load_gpu("l40s"), float(np.sqrt(mib * 2**20 / 2.0))
+    sizes = {"m": 16.0, "n": side, "k": side, **columns}
+    rows = OperatorColumns(np.array(["gemm"]), {k: np.array([v]) for k, v in sizes.items()})
+    rows = OperatorColumns(rows.family, {**rows.columns, "dtype": np.array(["bf16"], dtype=object)})
+    return float(laws()["gemm"].pieces(rows, gpu, {}).memory_s[0])
+
+
+def test_weights_of_a_loop_stay_in_l2_until_they_overflow_it() -> None:
+    sets, l2_mib = laws()["gemm"].priors["weight_sets"].value, load_gpu("l40s").l2_near_bytes / 2**20
+    small, large = 0.7 * l2_mib / sets, 1.5 * l2_mib / sets
+    per_byte = [_memory_s(mib) / mib for mib in (small, large, 4.0 * large)]
+    assert per_byte[0] < 0.4 * per_byte[2]
+    assert per_byte[1] == pytest.approx(per_byte[2], rel=0.15)
+    # one weight again and again fits where six of its size do not
+    assert _memory_s(large, weight_sets=1.0) < 0.5 * _memory_s(large)
+
+
+def test_weights_used_once_come_from_memory() -> None:
+    gpu = load_gpu("l40s")
+    for mib in (2.0, 8.0, 64.0):
+        whole = mib * 2**20 / gpu.dram_bytes_per_s
+        assert _memory_s(mib, weight_sets=np.inf) > 0.9 * whole
+
+
+def test_an_odd_number_of_weights_is_between_its_neighbors() -> None:
+    few, many = (_memory_s(12.0, weight_sets=sets) for sets in (1.0, 12.0))
+    between = _memory_s(12.0, weight_sets=7.0)
+    assert few <= between <= many

@@ -227,11 +227,22 @@ def test_a_library_nobody_measured_may_run_a_kernel_by_the_laws_habits() -> None
     """Short convolutions are run by a Triton and a CUDA kernel, which differ by factors."""
     law = laws()["conv1d"]
     every = tuple(one for one in implementations("conv1d") if one.stack != "trtllm")
-    known, unknown = (members(law, H100, stack, "", every) for stack in ("vllm", "trtllm"))
+    known, unknown = (members(law, H100, stack, "", every) for stack in ("vllm", "ollama"))
     added = [member for member in unknown if member.basis == "prior"]
     assert not [member for member in known if member.basis == "prior"]
     assert len(added) == 1 + len(law.habits)
     assert all(member.bounds_only for member in added)
+
+
+def test_a_library_nobody_measured_runs_what_its_source_tells() -> None:
+    """TensorRT-LLM's short convolution is written in CUDA: blocks of 1024 tokens, not of 8."""
+    law = laws()["conv1d"]
+    every = tuple(one for one in implementations("conv1d") if one.stack != "trtllm")
+    stated = [m for m in members(law, H100, "trtllm 1.3.0", "", every) if not m.bounds_only]
+    assert [m.coefficients["block_tokens"] for m in stated] == [1024.0]
+    assert stated[0].basis == "prior"
+    # where it was measured, that counts
+    assert all(m.basis != "prior" for m in members(law, H100, "trtllm 1.3.0rc20", ""))
 
 
 @pytest.mark.parametrize("law", ["prefill", "decode"])

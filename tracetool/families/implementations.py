@@ -265,7 +265,7 @@ def candidates(
                 return tuple(one for weight, one in told if weight == most)
             if pool is made_elsewhere and pool:
                 return _nearest(pool, law, architecture)
-        of_library = _alike(of_library, called)
+        of_library = _alike(of_library or every, called)
     return _nearest(of_library or every, law, architecture)
 
 

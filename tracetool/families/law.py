@@ -55,6 +55,9 @@ class Law:
         Law whose calibration stands in where this one has none.
     habits : tuple of mapping of str to float
         Choices of known libraries that only make sense together: a fit starts from each.
+    library_habits : mapping of str to mapping of str to float
+        Coefficients of libraries' kernels that their public source tells, by library: those of a library
+        nobody fitted.
     kinds : tuple of str
         Kinds of rows that err differently, so that each has an interval of its own.
     kind_of : callable, optional
@@ -78,6 +81,7 @@ class Law:
     spread: tuple[float, float] = (-0.5, 0.5)
     parent: str = ""
     habits: tuple[Mapping[str, float], ...] = ()
+    library_habits: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     kinds: tuple[str, ...] = ()
     kind_of: Callable[[OperatorColumns], Ints] | None = None
     by_vendor: Mapping[str, Coefficients] = field(default_factory=dict)

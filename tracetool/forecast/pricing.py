@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from tracetool.core.arrays import Floats, Ints, Texts
+from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Prediction
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.hypothetical import TIME_SPREAD, hypothetical_power, is_hypothetical
@@ -150,7 +151,7 @@ def _price(
     clocks = ladder_mhz(gpu, asked[0]) if ladder else np.array(asked, np.float64)
     table = operator_table([(one.rows, one.stack) for one in entries])
     predicted = predict_rows(
-        table.rows, gpu, clocks, mem_clock_mhz=entries[0].mem_clock_mhz, power_cap_w=_NO_CAP_W,
+        _once(table.rows), gpu, clocks, mem_clock_mhz=entries[0].mem_clock_mhz, power_cap_w=_NO_CAP_W,
         power_calibration=hypothetical_power(gpu) if is_hypothetical(gpu) else None,
     )  # fmt: skip
     ends = np.cumsum([len(one.rows) for one in entries])
@@ -160,6 +161,11 @@ def _price(
             at = slice(None) if ladder else slice(column := asked.index(passes[place].clock_mhz), column + 1)
             result = _cut(predicted, table, part, passes[place].rows, at)
             yield place, result.extrapolated(gpu.name) if is_hypothetical(gpu) else result
+
+
+def _once(rows: OperatorColumns) -> OperatorColumns:
+    """Return rows that state that a pass uses each weight once: none is still in L2 from the pass before."""
+    return OperatorColumns(rows.family, {**rows.columns, "weight_sets": np.full(len(rows), np.inf)})
 
 
 def operator_table(parts: Sequence[tuple[Sequence[Row], str]]) -> InputTable:

@@ -17,6 +17,7 @@ from tracetool.families.implementations import (
     candidates,
     implementations,
     is_known,
+    library_of,
     other_version,
     transfer_bands,
 )
@@ -35,6 +36,10 @@ _HALVINGS = 16
 _MOST_ROWS = 4_000
 #: The quantile of those rows' bounds that all rows get. [1]
 _OUTER = prior_number("implementations.outer_quantile")
+
+
+#: 90 % band of ln(measured / predicted) of a kernel that source code tells, unmeasured. [1] A prior.
+TOLD_BAND = (-0.4, 0.4)
 
 
 @dataclass(frozen=True)
@@ -157,6 +162,12 @@ def members(
         ran_there = [one for one in chosen if not other_version(one.laws[law.name], stack, gpu.architecture)]
         chosen = tuple(ran_there) or chosen
     share = bands.swapped if bands is not None else 0.0
+    told = law.library_habits.get(library_of(stack))
+    if told is not None and chosen and not is_known(law.name, stack, every):
+        source = Member(
+            f"{law.name} of {library_of(stack)} by its source", told, TOLD_BAND, "prior", 1.0 - share
+        )
+        return (source, *_by_habit(law, share)) if share else (source,)
     if share and chosen and not is_known(law.name, stack, every):
         ran = tuple(_member(law, gpu, one, bands, stack) for one in chosen)
         return (*ran, *_by_habit(law, share / (1.0 - share) * sum(member.weight for member in ran)))

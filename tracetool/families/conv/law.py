@@ -38,7 +38,10 @@ def _on_vector_pipes(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces
     return vector_pieces(products, gpu, {**c, **near})
 
 
-CONV = Law("conv", _on_tensor_cores, GEMM.priors, spread=(-0.6, 0.6), parent="gemm")
+#: Coefficients of the loops that products are measured in: a filter is small, and its image passes once.
+_LOOPS = {"weight_sets", "weights_hit"}
+_PRIORS = {name: prior for name, prior in GEMM.priors.items() if name not in _LOOPS}
+CONV = Law("conv", _on_tensor_cores, _PRIORS, spread=(-0.6, 0.6), parent="gemm")
 CONV_VECTOR = Law(
     "conv_vector",
     _on_vector_pipes,

@@ -28,6 +28,7 @@ class Products:
     split: Floats  # parts of K it states, NaN where none
     loads: Floats | None = None  # loads of an element of A and B by itself or with few others; none: 0
     weight_bytes: Floats | None = None  # per element of B in memory, where it differs from A's [B]
+    weight_sets: Floats | None = None  # different B between two uses of one, NaN unknown; none: never again
 
     def take(self, rows: Ints | slice) -> Products:
         """Return the chosen products."""
@@ -59,6 +60,8 @@ class TileRates:
     fill_norm: float
     overlap_norm: float
     l2_hit: float
+    weight_sets: float
+    weights_hit: float
     vector_efficiency: float
     vector_clk: float
     least_tile: float
@@ -68,7 +71,7 @@ class TileRates:
 
     @classmethod
     def of(cls, given: Mapping[str, float]) -> TileRates:
-        """Return the rates given; one that is not is its prior, and no part of a wave is drained."""
+        """Return the rates given, else priors; then no part of a wave is drained and no B used again."""
         return cls(**{f.name: given.get(f.name, _PRIORS[f.name]) for f in fields(cls)})
 
 
@@ -78,6 +81,7 @@ _PRIORS = {
     **values_of(_DATA["one_column"]),
     **values_of(_DATA["tensor"]),
     "drained": 0.0,
+    "weights_hit": 0.0,
 }
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from tracetool.core.arrays import Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
+from tracetool.families.access_pattern import of_a_trace
 from tracetool.families.formats import (
     activation_bytes,
     dtype_of,
@@ -34,8 +35,14 @@ def gemm_products(rows: OperatorColumns, gpu: Gpu) -> Products:
     return Products(
         batch, m, n, k, size, result_bytes(words), rate, on_tensor(words, gpu), inputs,
         rows.number("tile_m"), rows.number("tile_n"), rows.number("split_k"), _loads(rows, k, weight),
-        None if np.array_equal(size, weight) else weight,
+        None if np.array_equal(size, weight) else weight, _weight_sets(rows),
     )  # fmt: skip
+
+
+def _weight_sets(rows: OperatorColumns) -> Floats | None:
+    """Return how many different weights are used before one is again: in a run all of a model's. (n,)"""
+    run = of_a_trace(rows)
+    return None if run.all() else np.where(run, np.inf, rows.number("weight_sets"))
 
 
 def _loads(rows: OperatorColumns, k: Floats, size: Floats) -> Floats | None:

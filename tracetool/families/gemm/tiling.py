@@ -52,6 +52,11 @@ OLD_DEPTH = 32.0
 #: Time of an SM for a thread's load of less than 16 bytes. [clk] Set on 28 TF32 kernels measured in a run on
 #: an A100, which it brings from 40 to 16 % off (docs/families/gemm.md).
 LOAD_CLK = 0.4
+#: How sharply what goes round in L2 is lost once it does not fit. [1] A prior.
+AGAIN_SHARPNESS = 8.0
+#: Most weights a loop goes through that takes as many as overflow L2. [1] By definition of
+#: ai-dynamo/aiconfigurator, collector/trtllm/collect_gemm.py.
+MOST_SETS = 5.0
 #: What is kept of the plan chosen.
 _KEPT = (
     "tile_m", "tile_n", "split", "blocks", "waves", "serial_cycles", "core_cycles", "fill_bytes",
@@ -112,7 +117,8 @@ def _plan(p: Products, gpu: Gpu, rates: TileRates, hertz: float) -> dict[str, Fl
     count = len(p.m)
     resident = p.input_bytes + p.batch * p.m * p.n * p.out_bytes
     fits = 1.0 / (1.0 + (resident / (0.8 * gpu.l2_bytes)) ** 4)
-    read = p.input_bytes * (1.0 - rates.l2_hit * fits)
+    held = np.maximum(rates.l2_hit * fits, rates.weights_hit * _again(p, gpu, rates))
+    read = p.input_bytes * (1.0 - held)
     dram = read + p.batch * p.m * p.n * p.out_bytes
     memory_s = dram / (gpu.dram_bytes_per_s * rates.dram_efficiency)
     best = np.full(count, np.inf)
@@ -148,6 +154,22 @@ def _plan(p: Products, gpu: Gpu, rates: TileRates, hertz: float) -> dict[str, Fl
         _vector(p, gpu, rates, hertz, dram, memory_s, vector, best, kept)
     l2_bytes = kept["fill_bytes"] / max(1.0, rates.l2_efficiency)
     return {**kept, "memory_s": memory_s, "read_bytes": read, "l2_bytes": l2_bytes}
+
+
+def _again(p: Products, gpu: Gpu, rates: TileRates) -> Floats:
+    """Return how far operands stay in L2 until they are used again, with other weights used in between. (n,)
+
+    A measuring loop takes the same A with one B after another; what all of them hold must fit in the L2 near
+    an SM, a cache that keeps no more of what goes round in it once it overflows.
+    """
+    if p.weight_sets is None or rates.weights_hit <= 0.0:
+        return np.zeros(len(p.m))
+    weights = p.batch * p.n * p.k * (p.in_bytes if p.weight_bytes is None else p.weight_bytes)
+    overflowing = np.clip(np.ceil(gpu.l2_bytes / weights), 1.0, MOST_SETS)
+    usual = rates.weight_sets if rates.weight_sets > 0.0 else overflowing
+    sets = np.where(np.isnan(p.weight_sets), usual, p.weight_sets)
+    round_bytes = p.input_bytes + (sets - 1.0) * weights + p.batch * p.m * p.n * p.out_bytes
+    return np.asarray(1.0 / (1.0 + np.minimum(round_bytes / gpu.l2_near_bytes, 1e9) ** AGAIN_SHARPNESS))
 
 
 def _tried(

@@ -160,15 +160,19 @@ def _delta_net(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     return Pieces(**joined, work=delta_net_work(rows))
 
 
+#: The convolution written in CUDA: 1024 tokens of one channel. A block's two special functions a token take
+#: 128 clocks of an SM, its four products and conversions as many. [units of law.toml] By its source, a prior.
+_CUDA_CONVOLUTION = {"block_tokens": 1024.0, "block_clk": 250.0}
+#: As its tables under SGLang 0.5.10 have it (docs/families/gdn.md), with the launch of streams.
+_CUDA_ALONE = {**_CUDA_CONVOLUTION, "keys_alone": 1.0, "launch_us": 2.0}
 CONV1D = Law(
     "conv1d",
     _conv1d,
     _DATA["conv1d"],
     spread=(-1.4, 2.6),
-    habits=(
-        {"block_tokens": 1024.0, "block_clk": 250.0},
-        {"block_tokens": 1024.0, "keys_alone": 1.0, "block_clk": 250.0},
-    ),
+    habits=(_CUDA_CONVOLUTION, {**_CUDA_CONVOLUTION, "keys_alone": 1.0}),
+    # NVIDIA/TensorRT-LLM, cpp/tensorrt_llm/kernels/causalConv1d; state-spaces/mamba calls causal_conv1d_cuda
+    library_habits={"trtllm": _CUDA_ALONE, "torch": {**_CUDA_ALONE, "keys_alone": 0.0}},
     by_row=True,
 )
 CONV1D_UPDATE = Law("conv1d_update", _conv1d_update, _DATA["conv1d_update"], spread=(-0.6, 0.8), by_row=True)
