@@ -19,6 +19,11 @@ VIT = {
     "num_hidden_layers": 24, "patch_size": 16,
 }  # fmt: skip
 
+MOBILEVIT = {
+    "model_type": "mobilevit", "neck_hidden_sizes": [16, 32, 64, 96, 128, 160, 640],
+    "hidden_sizes": [144, 192, 240],
+}  # fmt: skip
+
 
 def operations(rows: list[dict[str, Any]]) -> float:
     """Multiply-adds of products, convolutions and attention."""
@@ -48,7 +53,7 @@ def operations(rows: list[dict[str, Any]]) -> float:
     [
         # torchvision's tables of weights and multiply-adds: resnet50 25.6 M and 4.09 G, resnet101 44.5 and 7.80,
         # resnet18 11.7 and 1.81, vit_l_16 304.3 and 61.55, vit_b_16 86.6 and 17.56, convnext_tiny 28.6 and 4.46,
-        # swin_t 28.3 and 4.49, efficientnet_b0 5.29 and 0.386
+        # swin_t 28.3 and 4.49, efficientnet_b0 5.29 and 0.386; Mehta and Rastegari, 2022: MobileViT-S 5.6 and 2.0
         ({"model_type": "resnet"}, 25.56, 4.09),
         ({"model_type": "resnet", "depths": [3, 4, 23, 3]}, 44.55, 7.80),
         ({"model_type": "resnet", "depths": [2, 2, 2, 2], "hidden_sizes": [64, 128, 256, 512], "layer_type": "basic"}, 11.69, 1.81),
@@ -57,6 +62,7 @@ def operations(rows: list[dict[str, Any]]) -> float:
         ({"model_type": "convnext"}, 28.59, 4.46),
         ({"model_type": "efficientnet"}, 5.289, 0.386),
         ({"model_type": "swin", "embed_dim": 96, "depths": [2, 2, 6, 2], "num_heads": [3, 6, 12, 24]}, 28.29, 4.49),
+        (MOBILEVIT, 5.579, 2.0),
     ],
 )  # fmt: skip
 def test_weights_and_operations_are_as_published(
@@ -78,6 +84,9 @@ def test_weights_and_operations_are_as_published(
         (VIT | {"patch_size": 500}, "patch_size"),
         ({"model_type": "swin", "embed_dim": 96, "depths": [2], "num_heads": []}, "depths"),
         ({"model_type": "convnext", "hidden_sizes": "96"}, "hidden_sizes"),
+        (MOBILEVIT | {"neck_hidden_sizes": []}, "neck_hidden_sizes"),
+        (MOBILEVIT | {"hidden_sizes": [144, 192]}, "hidden_sizes"),
+        (MOBILEVIT | {"patch_size": 0}, "patch_size"),
     ],
 )
 def test_a_fault_names_its_field(config: dict[str, Any], field: str) -> None:
