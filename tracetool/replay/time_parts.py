@@ -93,6 +93,10 @@ class TimeParts:
         equally. [s]
     gap_s, idle_s : array, shape (parts,)
         Of the idle parts, the time up to a second after an activity, and the rest. [s]
+    idle : IdleTimes
+        Its idle times.
+    idle_cause : array of int, shape (idle times,)
+        Cause of each, as its place in :data:`IDLE`.
     """
 
     device: int
@@ -102,6 +106,8 @@ class TimeParts:
     shared_s: Floats
     gap_s: Floats
     idle_s: Floats
+    idle: IdleTimes
+    idle_cause: Ints
 
 
 @dataclass(frozen=True)
@@ -200,6 +206,8 @@ def time_parts(run: Run) -> list[TimeParts]:
                 shared_s,
                 np.concatenate([empty, [held_s[c].sum() for c in by_cause]]),
                 np.concatenate([empty, [rest_s[c].sum() for c in by_cause]]),
+                idle,
+                cause,
             )
         )
     return parts

@@ -1,0 +1,115 @@
+"""What the recorded clock costs over the one of least energy, and why it was that clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from tracetool.core.arrays import Floats
+from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.load import load_gpu
+from tracetool.model.power_files import power_calibration_of
+from tracetool.replay.diagnosis.causes import CAP, FAST_CLOCK, LOW_CLOCK, THERMAL
+from tracetool.replay.predict_run import PredictedRun, predict_run
+from tracetool.replay.recorded import recorded_clock
+from tracetool.replay.sweep import default_clocks, with_reference
+from tracetool.tables.run import Run
+
+#: Every so many of a sweep's clocks are tried.
+_EVERY: Final = 3
+#: A GPU this warm slows itself. [C] NVIDIA's slowdown thresholds begin here (nvidia-smi -q -d TEMPERATURE).
+HOT_C: Final = 83.0
+#: Mean power in work from this share of the limit up is held by it. [1] A prior.
+_AT_LIMIT: Final = 0.9
+#: A limit below this share of the GPU's own was lowered. [1]
+_LOWERED: Final = 0.97
+
+
+@dataclass(frozen=True)
+class ClockChoice:
+    """The recorded clock against the one of least energy.
+
+    Parameters
+    ----------
+    recorded_mhz, best_mhz : float
+        The two. [MHz]
+    stated : bool
+        Whether the run's log states the first.
+    name : str
+        The cause that the difference goes to.
+    why : str
+        What shows it.
+    shares : array, shape (s,)
+        Share of each signature's energy that the best clock saves; may be below zero.
+    makespan_ms, energy_j : (float, float)
+        Predicted at the recorded clock and at the best. [ms], [J]
+    """
+
+    recorded_mhz: float
+    best_mhz: float
+    stated: bool
+    name: str
+    why: str
+    shares: Floats
+    makespan_ms: tuple[float, float]
+    energy_j: tuple[float, float]
+
+
+def clock_choice(run: Run, recorded: PredictedRun, gpu: str | None) -> ClockChoice:
+    """Replay a run over clocks and return the one of least energy against its own.
+
+    Parameters
+    ----------
+    run : Run
+        The run.
+    recorded : PredictedRun
+        Its prediction as recorded.
+    gpu : str, optional
+        The GPU, where the trace does not name it.
+    """
+    spec = load_gpu(recorded.gpu)
+    at_mhz = float(recorded.totals[0]["clock_mhz"])
+    clocks = with_reference(default_clocks(spec)[::_EVERY], at_mhz)
+    # what held the recorded clock is what is asked: no cap at the others
+    swept = predict_run(run, gpu, clocks, power_cap_w=float(spec.power_limit_w))
+    energy = np.array([t["energy_j"] for t in swept.totals])
+    mhz = np.array([t["clock_mhz"] for t in swept.totals])
+    span = [t["makespan_ms"] for t in swept.totals]
+    here, best = int(np.argmin(np.abs(mhz - at_mhz))), int(np.argmin(energy))
+    each = swept.signatures.select("signature", "clock_mhz", "energy_mj").sort("signature")
+    now, then = (each.filter(pl.col("clock_mhz") == mhz[j])["energy_mj"].to_numpy() for j in (here, best))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = np.nan_to_num(1.0 - then / now)
+    name, why = _reason(run, spec, at_mhz, float(mhz[best]))
+    return ClockChoice(
+        at_mhz,
+        float(mhz[best]),
+        recorded_clock(run) is not None,
+        name,
+        why,
+        shares,
+        (span[here], span[best]),
+        (float(energy[here]), float(energy[best])),
+    )
+
+
+def _reason(run: Run, gpu: Gpu, at_mhz: float, best_mhz: float) -> tuple[str, str]:
+    """Return which cause a clock away from the best is, and what shows it."""
+    if at_mhz >= best_mhz:
+        return FAST_CLOCK, ""
+    kernels = run.table("kernels", ("start_ns", "duration_ns"))
+    ends = (kernels["start_ns"] + kernels["duration_ns"]).max()
+    log = run.telemetry.filter(pl.col("time_ns").is_between(kernels["start_ns"].min(), ends))
+    hot = log["temperature_c"].drop_nulls()
+    if len(hot) and float(hot.median()) >= HOT_C:  # type: ignore[arg-type]
+        return THERMAL, f"{float(hot.median()):.0f} °C in the median"  # type: ignore[arg-type]
+    limits, drawn = log["power_limit_w"].drop_nulls(), log["power_w"].drop_nulls()
+    limit = float(limits.median()) if len(limits) else float(gpu.power_limit_w)  # type: ignore[arg-type]
+    held = power_calibration_of(gpu).cap_share * limit
+    most = float(drawn.quantile(0.95) or 0.0) if len(drawn) else 0.0
+    if limit < _LOWERED * gpu.power_limit_w or most >= _AT_LIMIT * held:
+        return CAP, f"limit {limit:.0f} W, the GPU's own {gpu.power_limit_w:.0f} W"
+    return LOW_CLOCK, f"limit {limit:.0f} W, {most:.0f} W drawn in the 95th percentile"

@@ -1,0 +1,218 @@
+"""Which share of each kernel signature's energy every cause takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from tracetool.core.arrays import Bools, Floats
+from tracetool.core.operators import OperatorColumns
+from tracetool.core.prediction import FROM, Prediction
+from tracetool.families import names
+from tracetool.hardware.gpu import Gpu
+from tracetool.model.predict import predict_rows
+from tracetool.replay.diagnosis.causes import (
+    BATCH,
+    CAUSES,
+    CHAIN,
+    COPIES,
+    MISALIGNED,
+    PADDING,
+    PLACE,
+    PRECISION,
+    SLOW,
+    TAIL,
+    USEFUL,
+)
+from tracetool.replay.diagnosis.neighbors import chain_shares
+from tracetool.replay.diagnosis.references import Products, usual_factor
+
+#: A product counts as disturbed when it takes longer than its reference by more than this. [1] A prior: the
+#: spread of tuned kernels about the model.
+_SLOWER: Final = 1.15
+#: A kernel is slow beyond the bound of the model and this times what it says. [1] A prior: transferred
+#: coefficients err by as much.
+_MUCH_SLOWER: Final = 1.5
+#: Kernels shorter than this are launches, not waves. [s] A prior.
+_SHORTEST_S: Final = 5e-6
+#: Families whose tiles run in waves.
+_WAVES: Final = (names.GEMM, names.CONV, names.ATTENTION)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What is known of s signatures as they were recorded.
+
+    Parameters
+    ----------
+    time_s, energy_j : array, shape (s,)
+        Of all launches, activities beside others sharing their moments. [s], [J]
+    launches : array, shape (s,)
+        Launches.
+    duration_s : array, shape (s,)
+        Mean of a launch. [s]
+    idle_w : float
+        Power with nothing running: measured in gaps where the log shows it. [W]
+    """
+
+    time_s: Floats
+    energy_j: Floats
+    launches: Floats
+    duration_s: Floats
+    idle_w: float
+
+
+def kernel_shares(
+    kernels: pl.DataFrame,
+    rows: OperatorColumns,
+    gpu: Gpu,
+    clock_mhz: float,
+    recorded: Prediction,
+    from_shapes: Bools,
+    measured: Measured,
+    clock_shares: Mapping[str, Floats],
+) -> Floats:
+    r"""Return the share of each signature's energy that goes to each cause. Shape (s, causes), rows sum to 1.
+
+    Parameters
+    ----------
+    kernels : DataFrame
+        Activities: ``start_ns``, ``device``, ``stream``, ``signature``.
+    rows : OperatorColumns
+        One row a signature.
+    gpu, clock_mhz
+        What they ran on. [MHz]
+    recorded : Prediction
+        The model's, anchored on the recorded times, at that clock.
+    from_shapes : array of bool, shape (s,)
+        Signatures of known shape.
+    measured : Measured
+        Their times and energies.
+    clock_shares : mapping of str to array, shape (s,)
+        Share of each cause that is a clock; may be below zero.
+
+    Notes
+    -----
+    Causes take one after another their share :math:`w_c` of what those before left,
+    :math:`x_c = w_c \prod_{b < c} (1 - w_b)`; what is left last is useful, so the shares sum to one.
+    """
+    products = Products.of(rows, gpu, clock_mhz, from_shapes)
+    taken = {name: np.zeros(len(rows)) for name in PLACE}
+    taken[COPIES] = np.where(_moves_only(rows), 1.0, 0.0)
+    taken[CHAIN] = chain_shares(kernels, rows)
+    _product_shares(taken, products, measured)
+    disturbed = (taken[PRECISION] > 0) | (taken[MISALIGNED] > 0)
+    taken[SLOW] = _slow(rows, gpu, clock_mhz, from_shapes & ~disturbed, measured)
+    taken[BATCH] = np.where(disturbed, 0.0, _batch(products))
+    whole = disturbed | (taken[BATCH] > 0)
+    taken[PADDING] = np.where(whole, 0.0, _padding(recorded, from_shapes))
+    taken[TAIL] = np.where(whole, 0.0, _tail(rows, recorded, from_shapes, measured))
+    for name, share in clock_shares.items():
+        taken[name] = share
+    shares, remaining = np.zeros((len(rows), len(CAUSES))), np.ones(len(rows))
+    for one in CAUSES[1:]:
+        shares[:, PLACE[one.name]] = remaining * taken[one.name]
+        remaining = remaining - shares[:, PLACE[one.name]]
+    shares[:, PLACE[USEFUL]] = remaining
+    return shares
+
+
+def _moves_only(rows: OperatorColumns) -> Bools:
+    """Return which signatures move data within the GPU and compute nothing. Shape (s,)."""
+    within = np.char.startswith(rows.text("name").astype(str), "DtoD")
+    return np.asarray((rows.family == names.COPY) | ((rows.family == names.MEMCPY) & within))
+
+
+def _product_shares(taken: dict[str, Floats], products: Products, measured: Measured) -> None:
+    """Fill in what products in a wide format or of odd sizes take over undisturbed ones."""
+    if not products.known.any():
+        return
+    each_j = np.divide(
+        measured.energy_j,
+        measured.launches,
+        out=np.zeros_like(measured.energy_j),
+        where=measured.launches > 0,
+    )
+    plain_s, plain_j = products.modeled(aligned=True)
+    time_factor = usual_factor(measured.duration_s, plain_s, measured.energy_j, products.usual)
+    energy_factor = usual_factor(each_j, plain_j, measured.energy_j, products.usual)
+    _, half_j = products.modeled(dtype="bf16", aligned=True)
+    for name, which, reference_j in (
+        (PRECISION, products.wide, half_j),
+        (MISALIGNED, products.odd & (measured.duration_s > _SLOWER * time_factor * plain_s), plain_j),
+    ):
+        share = 1.0 - energy_factor * np.divide(
+            reference_j, each_j, out=np.ones_like(each_j), where=each_j > 0
+        )
+        taken[name] = np.where(which, np.clip(share, 0.0, 1.0), 0.0)
+
+
+def _batch(products: Products) -> Floats:
+    """Return what more rows to each pass over the weights would save of each product. Shape (s,)."""
+    enough = np.full(len(products.rows), np.ceil(products.enough / 8.0) * 8.0)
+    if not products.small.any():
+        return np.zeros(len(enough))
+    _, now_j = products.modeled()
+    _, then_j = products.modeled(few=enough)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = 1.0 - products.few / enough * then_j / now_j
+    return np.where(products.small, np.clip(np.nan_to_num(share), 0.0, 1.0), 0.0)
+
+
+def _padding(recorded: Prediction, from_shapes: Bools) -> Floats:
+    """Return the share of each signature's energy spent on operations nobody asked for. Shape (s,)."""
+    work = recorded.timing.work
+    issued = work.tensor_flops
+    with np.errstate(divide="ignore", invalid="ignore"):
+        extra = np.where(issued > 0, np.clip(1.0 - work.useful_flops / issued, 0.0, 1.0), 0.0)
+    bound = recorded.timing.busy_s["tensor"][:, 0] > recorded.timing.busy_s["dram"][:, 0]
+    counted = recorded.parts_j["compute"][:, 0] + recorded.parts_j["onchip"][:, 0]
+    whole = np.sum([part[:, 0] for part in recorded.parts_j.values()], axis=0)
+    of = np.where(bound, 1.0, np.divide(counted, whole, out=np.zeros_like(whole), where=whole > 0))
+    return np.where(from_shapes, extra * of, 0.0)
+
+
+def _tail(rows: OperatorColumns, recorded: Prediction, from_shapes: Bools, measured: Measured) -> Floats:
+    """Return the share of SMs that idle in waves that are not full, at the power of idle ones. Shape (s,)."""
+    timing = recorded.timing
+    waiting = np.divide(
+        timing.fixed_s, timing.duration_s[:, 0], out=np.zeros(len(rows)), where=timing.duration_s[:, 0] > 0
+    )
+    full = np.maximum(1.0 - np.clip(waiting, 0.0, 1.0), 1e-9)
+    idle = np.clip(1.0 - timing.sm_active[:, 0] / full, 0.0, 1.0)
+    waves = np.isin(rows.family.astype(str), _WAVES) & from_shapes & (measured.duration_s > _SHORTEST_S)
+    bound = timing.busy_s["tensor"][:, 0] >= timing.busy_s["dram"][:, 0]
+    return np.where(waves & bound, idle * _idle_share(measured), 0.0)
+
+
+def _slow(
+    rows: OperatorColumns, gpu: Gpu, clock_mhz: float, which: Bools, measured: Measured
+) -> Floats:
+    """Return what kernels spend idle beyond the time their shapes need. Shape (s,)."""
+    share = np.zeros(len(rows))
+    at = np.flatnonzero(which & (rows.family != names.COLLECTIVE) & (rows.family != names.MEMCPY))
+    if not len(at):
+        return share
+    timing = predict_rows(rows.take(at), gpu, np.array([clock_mhz]), power_cap_w=np.inf).timing
+    most_s = timing.duration_s[:, 0] * np.maximum(timing.high, _MUCH_SLOWER)
+    duration = measured.duration_s[at]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        longer = np.where(duration > most_s, 1.0 - timing.duration_s[:, 0] / duration, 0.0)
+    share[at] = longer * _idle_share(measured)[at]
+    return share
+
+
+def _idle_share(measured: Measured) -> Floats:
+    """Return idle power over the mean power of each signature. Shape (s,)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = measured.idle_w * measured.time_s / measured.energy_j
+    return np.clip(np.nan_to_num(share), 0.0, 1.0)
+
+
+def shaped(predicted_from: pl.Series) -> Bools:
+    """Return which signatures' sizes the trace states. Shape (s,)."""
+    return (predicted_from == FROM[0]).to_numpy()
