@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tracetool.api.check import check
     from tracetool.api.check_power import PowerCheck, check_power
     from tracetool.api.classify import Classification, Explanation, classify, explain
+    from tracetool.api.diagnose import Diagnosis, diagnose
     from tracetool.api.diagnose_table import RunTableDiagnosis, diagnose_table
     from tracetool.api.diff import AccuracyDiff, RunsDiff, diff
     from tracetool.api.doctor import Doctor, doctor
@@ -62,6 +63,7 @@ _HOMES = {
     "api.check": ("check",),
     "api.check_power": ("PowerCheck", "check_power"),
     "api.classify": ("Classification", "Explanation", "classify", "explain"),
+    "api.diagnose": ("Diagnosis", "diagnose"),
     "api.diagnose_table": ("RunTableDiagnosis", "diagnose_table"),
     "api.diff": ("AccuracyDiff", "RunsDiff", "diff"),
     "api.doctor": ("Doctor", "doctor"),

@@ -38,6 +38,7 @@ COMMANDS = {
     "diagnose runs.csv": "energy",
     "summary train": "energy",
     "summary forward": "energy",
+    "diagnose train": "energy",
     "sensor identify brief": "",
     "diff train": "energy",
     "diff forward": "energy",

@@ -14,7 +14,6 @@ from scipy import sparse
 
 from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.core.errors import BadInput
-from tracetool.families import names
 from tracetool.hardware.load import load_gpu
 from tracetool.measure.timeline import GAP_HOLD_S
 from tracetool.replay.activities import KERNEL_COLUMNS
@@ -24,7 +23,7 @@ from tracetool.replay.diagnosis.clock import ClockChoice, clock_choice
 from tracetool.replay.diagnosis.shares import Measured, kernel_shares, shaped
 from tracetool.replay.predict_run import PredictedRun, predict_run
 from tracetool.replay.set_energy import RunEnergies, SetEnergy, SetTimes, run_energies
-from tracetool.replay.time_parts import BUSY, IDLE, TimeParts, time_parts
+from tracetool.replay.time_parts import BUSY, TimeParts, time_parts
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
 
@@ -127,8 +126,10 @@ def ledger(
         frames.append(frame)
         summed.append(totals)
     named = recorded.signatures.select(pl.col("signature").cast(pl.Int64), "name", "family")
-    rows = pl.concat(frames).join(named, on="signature", how="left").filter(
-        (pl.col("energy_j") != 0.0) | (pl.col("time_ms") > 0)
+    rows = (
+        pl.concat(frames)
+        .join(named, on="signature", how="left")
+        .filter((pl.col("energy_j") != 0.0) | (pl.col("time_ms") > 0))
     )
     whole = _together(summed, rows, len(parts) * parts[0].span_ns * 1e-6)
     run_j = whole["energy_j"][-1]
@@ -165,9 +166,7 @@ class _Side:
         pieces = parts.pieces
         signature = kernels["signature"].to_numpy()[pieces.rows].astype(np.int64)
         n, whole_s = len(signature), parts.shared_s.sum(axis=0)
-        share = np.divide(
-            parts.shared_s, whole_s, out=np.zeros_like(parts.shared_s), where=whole_s > 0
-        )
+        share = np.divide(parts.shared_s, whole_s, out=np.zeros_like(parts.shared_s), where=whole_s > 0)
         share[0, whole_s <= 0] = 1.0  # what lasts no time has its energy all the same
         part, piece = np.nonzero(share)
         keys = signature[piece] * len(BUSY) + part
@@ -200,19 +199,21 @@ class _Side:
         idle_j = self.energy.energy_j[p:-1]
         launches = np.asarray(self.of_pair @ self.parts.pieces.part)
         named = np.array(causes.NAMES)
-        frame = pl.DataFrame(
-            {
-                "device": np.full(len(cause) + len(idle_j), self.device),
-                "cause": np.concatenate([named[cause], named[self.idle_places]]),
-                "signature": pl.Series(
-                    [*self.pairs[place, 0].tolist(), *[None] * len(idle_j)], dtype=pl.Int64
-                ),
-                "launches": np.concatenate([launches[place], np.zeros(len(idle_j))]),
-                "time_ms": np.concatenate([time_s[place] * value, idle_s[self.idle_places]]) * 1e3,
-                "energy_j": np.concatenate([self.of_pairs_j[place] * value, idle_j]),
-            }
-        ).group_by("device", "cause", "signature", maintain_order=True).agg(
-            pl.col("launches", "time_ms", "energy_j").sum()
+        frame = (
+            pl.DataFrame(
+                {
+                    "device": np.full(len(cause) + len(idle_j), self.device),
+                    "cause": np.concatenate([named[cause], named[self.idle_places]]),
+                    "signature": pl.Series(
+                        [*self.pairs[place, 0].tolist(), *[None] * len(idle_j)], dtype=pl.Int64
+                    ),
+                    "launches": np.concatenate([launches[place], np.zeros(len(idle_j))]),
+                    "time_ms": np.concatenate([time_s[place] * value, idle_s[self.idle_places]]) * 1e3,
+                    "energy_j": np.concatenate([self.of_pairs_j[place] * value, idle_j]),
+                }
+            )
+            .group_by("device", "cause", "signature", maintain_order=True)
+            .agg(pl.col("launches", "time_ms", "energy_j").sum())
         )
         by_cause = sparse.csr_matrix(of.T) @ self.of_pair
         sets = _sets(self.parts, by_cause, self.idle_cause, np.arange(len(CAUSES)), joined=True)
@@ -248,9 +249,7 @@ def _sets(
     held_s, rest_s = parts.idle.held_s()
     of_cause = [np.bincount(cause, s, len(CAUSES))[idle_places] for s in (held_s, rest_s)]
     empty = np.zeros(busy.shape[0])
-    gap_s, idle_s = (
-        np.append(s if joined else np.concatenate([empty, s]), s.sum()) for s in of_cause
-    )
+    gap_s, idle_s = (np.append(s if joined else np.concatenate([empty, s]), s.sum()) for s in of_cause)
     blocks = [busy, np.ones((1, n))]
     if not joined:
         blocks.insert(1, sparse.csr_matrix((len(idle_places), n)))

@@ -56,23 +56,23 @@ class Products:
     @property
     def half(self) -> Bools:
         """Products of 16 bits. Shape (s,)."""
-        return self.known & np.isin(self.rows.text("dtype").astype(str), HALF)
+        return np.asarray(self.known & np.isin(self.rows.text("dtype").astype(str), HALF))
 
     @property
     def wide(self) -> Bools:
         """Products of FP32 or TF32. Shape (s,)."""
-        return self.known & np.isin(self.rows.text("dtype").astype(str), WIDE)
+        return np.asarray(self.known & np.isin(self.rows.text("dtype").astype(str), WIDE))
 
     @property
     def odd(self) -> Bools:
         """Products of 16 bits with N or K no multiple of 8, one column or row aside. Shape (s,)."""
         n, k = self.rows.number("n"), self.rows.number("k")
-        return self.half & (((n % ALIGNED != 0) & (n > 1)) | ((k % ALIGNED != 0) & (k > 1)))
+        return np.asarray(self.half & (((n % ALIGNED != 0) & (n > 1)) | ((k % ALIGNED != 0) & (k > 1))))
 
     @property
     def few(self) -> Floats:
         """Rows (or columns) of each product that its weights are read for. Shape (s,)."""
-        return np.minimum(self.rows.number("m"), self.rows.number("n"))
+        return np.asarray(np.minimum(self.rows.number("m"), self.rows.number("n")))
 
     @property
     def enough(self) -> float:
@@ -84,12 +84,12 @@ class Products:
     def small(self) -> Bools:
         """Products whose weights are read for too few rows. Shape (s,)."""
         one = self.rows.number("batch", 1.0) <= 1.0
-        return self.known & one & (self.few < _FEW * self.enough)
+        return np.asarray(self.known & one & (self.few < _FEW * self.enough))
 
     @property
     def usual(self) -> Bools:
         """Products that others are held against. Shape (s,)."""
-        return self.half & ~self.odd & (self.few >= _LARGE)
+        return np.asarray(self.half & ~self.odd & (self.few >= _LARGE))
 
     def modeled(
         self, *, dtype: str | None = None, aligned: bool = False, few: Floats | None = None

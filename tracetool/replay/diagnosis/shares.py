@@ -111,8 +111,7 @@ def kernel_shares(
     whole = disturbed | (taken[BATCH] > 0)
     taken[PADDING] = np.where(whole, 0.0, _padding(recorded, from_shapes))
     taken[TAIL] = np.where(whole, 0.0, _tail(rows, recorded, from_shapes, measured))
-    for name, share in clock_shares.items():
-        taken[name] = share
+    taken.update(clock_shares)
     shares, remaining = np.zeros((len(rows), len(CAUSES))), np.ones(len(rows))
     for one in CAUSES[1:]:
         shares[:, PLACE[one.name]] = remaining * taken[one.name]
@@ -189,9 +188,7 @@ def _tail(rows: OperatorColumns, recorded: Prediction, from_shapes: Bools, measu
     return np.where(waves & bound, idle * _idle_share(measured), 0.0)
 
 
-def _slow(
-    rows: OperatorColumns, gpu: Gpu, clock_mhz: float, which: Bools, measured: Measured
-) -> Floats:
+def _slow(rows: OperatorColumns, gpu: Gpu, clock_mhz: float, which: Bools, measured: Measured) -> Floats:
     """Return what kernels spend idle beyond the time their shapes need. Shape (s,)."""
     share = np.zeros(len(rows))
     at = np.flatnonzero(which & (rows.family != names.COLLECTIVE) & (rows.family != names.MEMCPY))
