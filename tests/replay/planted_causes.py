@@ -198,7 +198,7 @@ def unfused() -> Planted:
     chain = [
         job.elementwise(names[i % 2], 16 * SMALL, "aten::mul" if i % 2 else "aten::relu") for i in range(5)
     ]
-    job.steps(160, lambda rank: rank.run([*job.usual()[:2], *chain]))
+    job.steps(400, lambda rank: rank.run([*job.usual()[:2], *chain]))
     one, fused = chain[0].kind, cost(job.clock_mhz, 0.0, 64.0 * SMALL)
     each = job.costs[one].joules
     return job.planted("unfused chain", spent(job.ranks[0], one) * (1 - fused.joules / (5 * each)))
@@ -257,7 +257,7 @@ def misaligned() -> Planted:
     kind = job.price("odd", cost(BEST_MHZ, 2.0 * m * n * k, 6.0 * m * n, slower=2.6))
     name = "cutlass_80_tensorop_bf16_s16816gemm_bf16_128x128_32x5_tn_align1"
     odd = kernels.gemm(name, m, n, k, (128, 128, 32), 5, kind=kind)
-    job.steps(150, lambda rank: rank.run([*job.usual()[:1], odd]))
+    job.steps(420, lambda rank: rank.run([*job.usual()[:1], odd]))
     aligned = cost(BEST_MHZ, 2.0 * m * 8192 * 8192, 6.0 * m * n)
     share = 1 - aligned.joules / job.costs[kind].joules
     return job.planted("misaligned product", share * spent(job.ranks[0], kind))
