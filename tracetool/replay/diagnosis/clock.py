@@ -43,7 +43,7 @@ class ClockChoice:
     why : str
         What shows it.
     shares : array, shape (s,)
-        Share of each signature's energy that the best clock saves; may be below zero.
+        Share of each signature's energy that the best clock saves, 0 where it saves none.
     makespan_ms, energy_j : (float, float)
         Predicted at the recorded clock and at the best. [ms], [J]
     """
@@ -82,7 +82,8 @@ def clock_choice(run: Run, recorded: PredictedRun, gpu: str | None) -> ClockChoi
     each = swept.signatures.select("signature", "clock_mhz", "energy_mj").sort("signature")
     now, then = (each.filter(pl.col("clock_mhz") == mhz[j])["energy_mj"].to_numpy() for j in (here, best))
     with np.errstate(divide="ignore", invalid="ignore"):
-        shares = np.nan_to_num(1.0 - then / now)
+        # what the best clock makes dearer is no waste at this one
+        shares = np.clip(np.nan_to_num(1.0 - then / now), 0.0, 1.0)
     name, why = _reason(run, spec, at_mhz, float(mhz[best]))
     return ClockChoice(
         at_mhz,

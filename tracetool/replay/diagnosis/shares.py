@@ -93,7 +93,7 @@ def kernel_shares(
     measured : Measured
         Their times and energies.
     clock_shares : mapping of str to array, shape (s,)
-        Share of each cause that is a clock; may be below zero.
+        Share of each cause that is a clock, 0 to 1.
 
     Notes
     -----
