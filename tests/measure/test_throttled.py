@@ -71,3 +71,16 @@ def test_a_log_that_tells_nothing_gives_nothing() -> None:
     outside = throttled_time(log, _work((5.0, 6.0, 0), (7.0, 8.0, 1)))
     assert np.isnan(outside.share).all()
     assert throttle_record(log, outside, np.ones(2)) is None
+
+
+def test_a_moment_of_several_rows_is_read_from_the_row_that_states_it() -> None:
+    # Logs of several fields hold a row for each at one moment; only some state reasons, or a clock.
+    reasons = _log({"throttle_reasons": ["0x0", "0x0", "0x4", "0x4", "0x4"], "power_w": [None] * 5})
+    clocks = _log({"clock_mhz": [1980.0, 1980.0, 1500.0, 1500.0, 1500.0], "power_w": [400.0] * 5})
+    power = _log({"power_w": [400.0] * 5})
+    for stated, basis in ((reasons, "reasons"), (clocks, "clock and power")):
+        later = pl.concat([power, stated.select(power.columns)], how="vertical_relaxed")
+        log = throttle_log(later, 0, 0, 400.0)
+        assert log is not None
+        assert log.basis == basis
+        assert log.lowered.tolist() == [False, False, True, True, True]

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from tracetool.core.arrays import Bools, Floats
+from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.core.figures import counted
 from tracetool.measure.power_check.conditions import THROTTLE_REASONS, reason_bits
 from tracetool.measure.timeline import Timeline
@@ -63,11 +63,10 @@ def throttle_log(telemetry: pl.DataFrame, device: int, origin_ns: int, limit_w: 
     Without them a clock is taken to be lowered where it is below the highest one of the log while the power
     is at the limit.
     """
-    # a log of several power fields holds each moment once per field
-    rows = telemetry.filter(pl.col("device") == device).unique("time_ns", keep="first").sort("time_ns")
-    with_reasons = rows.filter(pl.col("throttle_reasons").is_not_null())
+    rows = telemetry.filter(pl.col("device") == device)
+    with_reasons = _first_of_each_moment(rows.filter(pl.col("throttle_reasons").is_not_null()))
     if with_reasons.height > 1:
-        bits = np.array([reason_bits(t) for t in with_reasons["throttle_reasons"].to_list()], np.int64)
+        bits = _bits(with_reasons["throttle_reasons"])
         shares = {
             name: float(np.mean(bits & bit != 0))
             for bit, name in THROTTLE_REASONS.items()
@@ -75,7 +74,7 @@ def throttle_log(telemetry: pl.DataFrame, device: int, origin_ns: int, limit_w: 
         }
         lowered = (bits & sum(THROTTLE_REASONS)) != 0
         return ThrottleLog(_seconds(with_reasons, origin_ns), lowered, "reasons", shares)
-    clocked = rows.filter((pl.col("clock_mhz") > 0) & (pl.col("power_w") > 0))
+    clocked = _first_of_each_moment(rows.filter((pl.col("clock_mhz") > 0) & (pl.col("power_w") > 0)))
     logged = rows["power_limit_w"].drop_nulls()
     limit = float(np.median(logged.to_numpy())) if len(logged) else limit_w
     if clocked.height < 2 or not np.isfinite(limit):
@@ -145,6 +144,21 @@ def throttle_note(record: Mapping[str, Any], device: int, log: ThrottleLog) -> s
         "reasons the log names" if log.basis == "reasons" else "clocks below the highest at the power limit"
     )
     return f"GPU {device}: throttled {share:.0f} % of kernel time ({low:.0f}-{high:.0f}), by {source}{named}"
+
+
+def _first_of_each_moment(stating: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows in time order, one a moment: logs of several fields hold a row for each of them.
+
+    Rows that state nothing go before: kept as the first, they would hide what the next one states.
+    """
+    return stating.unique("time_ns", keep="first", maintain_order=True).sort("time_ns")
+
+
+def _bits(reasons: pl.Series) -> Ints:
+    """Return the bits of each reading; a log has few different texts, each is parsed once."""
+    texts = reasons.unique()
+    bits = [reason_bits(text) for text in texts.to_list()]
+    return np.asarray(reasons.replace_strict(texts, bits, return_dtype=pl.Int64).to_numpy())
 
 
 def _seconds(rows: pl.DataFrame, origin_ns: int) -> Floats:
