@@ -162,8 +162,6 @@ def accuracy_of(
     rows, work = with_counted_work(rows, run, predicted.signatures)
     groups = None if group is None else grouped_rows(rows, run.kernels["signature"], group)
     table = accuracy_table(rows, _scopes(run, predicted.totals[0], measured), groups)
-    if measured is None and not warnings:
-        warnings.append("no power readings: energy and power are predicted only, times are compared")
     return Accuracy(
         run=str(run.path),
         gpu=predicted.gpu,
@@ -197,18 +195,12 @@ def measured_energy(
     run: Run, *, gpu: str | None = None, power: Sequence[Path] = (), tz: str | None = None
 ) -> tuple[pl.DataFrame | None, list[str], list[str]]:
     """Return the attributed energy of a run, or None where nothing can be attributed; notes and warnings."""
-    if not run.telemetry.height and not power:
-        return None, [], []
-    from tracetool.measure.attribute import attribute_run
+    from tracetool.replay.set_energy import attribute_or_note
 
-    try:
-        attribution = attribute_run(run, gpu=gpu, power=power, tz=tz)
-    except BadInput as error:
-        if power:
-            raise
-        return None, [], [f"energy was not attributed: {error.message}"]
-    energy: pl.DataFrame = attribution.energy
-    notes = list(attribution.notes)
+    attribution, why_not = attribute_or_note(run, gpu=gpu, power=power, tz=tz)
+    if attribution is None:
+        return None, [], why_not
+    energy, notes = attribution.energy, list(attribution.notes)
     if energy["energy_j"].is_not_null().any():
         return energy, notes, []
     return None, notes, ["no kernel's energy is identifiable from the power log; energies are predicted only"]

@@ -12,14 +12,12 @@ import numpy as np
 import polars as pl
 
 from tracetool.core.arrays import Floats
-from tracetool.core.errors import BadInput
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
-from tracetool.measure.attribute import attribute_run
-from tracetool.measure.power_log import telemetry_devices
 from tracetool.measure.sampled_activity import SHARES, activity_by_signature
 from tracetool.replay.achieved import peak_of
 from tracetool.replay.predict_run import PredictedRun, predict_run
+from tracetool.replay.set_energy import attribute_or_note
 from tracetool.tables.measured_work import with_errors_of_work, work_by_signature, work_notes
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
@@ -208,14 +206,9 @@ def _energy(
     """Return the measured energy of each signature over all GPUs, where the log tells it, and notes."""
     columns: dict[str, Any] = {"signature": pl.Int64, **{f"measured{e}_j": pl.Float64 for e in _ENDS}}
     empty = pl.DataFrame(schema=columns)
-    if not power and not telemetry_devices(run.telemetry):
-        return empty, ["no power log: energies are predicted"]
-    try:
-        attributed = attribute_run(run, gpu=gpu, power=power, tz=tz)
-    except BadInput as error:
-        if power:
-            raise
-        return empty, [f"not measured: {error.message}"]
+    attributed, why_not = attribute_or_note(run, gpu=gpu, power=power, tz=tz)
+    if attributed is None:
+        return empty, why_not
     summed_rows = attributed.energy.filter(
         pl.col("signature").is_not_null() & pl.col("energy_j").is_not_null()
     )

@@ -175,7 +175,7 @@ def attribute_or_note(
     if not run.kernels.height:
         raise BadInput.in_file(run.path, "holds no activities", "ingest a trace with GPU activity")
     if not power and not telemetry_devices(run.telemetry):
-        return None, ["no power log: energies are predicted"]
+        return None, ["no power readings: energies are predicted"]
     try:
         return attribute_run(run, gpu=gpu, power=power, tz=tz, sensor_file=sensor_file), []
     except BadInput as error:
