@@ -71,14 +71,14 @@ def runs() -> list[Runs]:
     """Return the whole models at the clocks that the power limit did not lower."""
     measured = pl.read_csv(ROOT / "workloads/measured.csv").filter(pl.col("gpu") == GPU)
     operators = pl.read_parquet(ROOT / "workloads/operators.parquet")
-    board, found = load_gpu(GPU), []
+    target, found = load_gpu(GPU), []
     measured = measured.filter(pl.col("measured_j") / pl.col("measured_ms") * 1e3 < CAP_W)
     for (name,), group in measured.group_by(["workload"], maintain_order=True):
         one = operators.filter(pl.col("workload") == name).sort("position").drop("workload", "position")
         table = unfused(read_table(one[[c.name for c in one if c.null_count() < one.height]]))
         counts = np.bincount(table.index, weights=table.counts, minlength=len(table.rows)).astype(np.float64)
         clocks = group["clock_mhz"].cast(pl.Float64).to_numpy()
-        timing = time_rows(table.rows, board, clocks)
+        timing = time_rows(table.rows, target, clocks)
         model, seconds = str(name).split("_")[0], group["measured_ms"].to_numpy() / 1e3
         found.append(Runs(model, table.rows, counts, timing, clocks, seconds, np.log(timing.high)))
     return found
@@ -106,9 +106,9 @@ def meant(x: Floats) -> tuple[SequenceFactors, HostCosts]:
 def times(x: Floats, some: Runs) -> tuple[Floats, Floats, float]:
     """Return the makespan at each clock, each row's time in it, (n, c), and the host's time. [s]"""
     factors, costs = meant(x)
-    board = load_gpu(GPU)
+    target = load_gpu(GPU)
     grid = np.broadcast_to(some.clock_mhz, (len(some.rows), len(some.clock_mhz)))
-    timing = in_sequence(some.timing, some.rows, board, grid, factors)
+    timing = in_sequence(some.timing, some.rows, target, grid, factors)
     made = issue(timing.duration_s, some.counts, costs.issue_s(some.rows.family), costs)
     return made.makespan_s, some.counts[:, None] * timing.duration_s, made.host_s
 

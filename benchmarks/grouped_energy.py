@@ -29,19 +29,23 @@ from tracetool.replay.energy_by import energy_by
 from tracetool.replay.set_energy import RunEnergies
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from tests.replay.grouped_jobs import Board, GroupedJob, grouped_job
+from tests.replay.grouped_jobs import GroupedJob, MeteredGpu, grouped_job
 
 #: Sensor: GPU, what its logs call it, period of steps where they are in step with the sensor. [ms]
 SENSORS = {
-    "25 ms of 100 (A100)": ("a100-sxm", Board("NVIDIA A100-SXM4-80GB", "power.draw", 1, 400.0), None),
-    "the same, steps in beat": ("a100-sxm", Board("NVIDIA A100-SXM4-80GB", "power.draw", 1, 400.0), 300.0),
+    "25 ms of 100 (A100)": ("a100-sxm", MeteredGpu("NVIDIA A100-SXM4-80GB", "power.draw", 1, 400.0), None),
+    "the same, steps in beat": (
+        "a100-sxm", MeteredGpu("NVIDIA A100-SXM4-80GB", "power.draw", 1, 400.0), 300.0,
+    ),
     "100 ms of 100 (RTX 3090)": (
-        "rtx-3090", Board("NVIDIA GeForce RTX 3090", "power.draw.instant", 2, 350.0), None,
+        "rtx-3090", MeteredGpu("NVIDIA GeForce RTX 3090", "power.draw.instant", 2, 350.0), None,
     ),
     "1 s every 100 (H100)": (
-        "h100-sxm", Board("NVIDIA H100 80GB HBM3", "power.draw.average", 3, 700.0), None,
+        "h100-sxm", MeteredGpu("NVIDIA H100 80GB HBM3", "power.draw.average", 3, 700.0), None,
     ),
-    "10 ms of 20 (V100)": ("v100-sxm2-16gb", Board("Tesla V100-SXM2-16GB", "power.draw", 4, 300.0), None),
+    "10 ms of 20 (V100)": (
+        "v100-sxm2-16gb", MeteredGpu("Tesla V100-SXM2-16GB", "power.draw", 4, 300.0), None,
+    ),
 }  # fmt: skip
 KEYS = ("module", "range", "iteration", "gpu")
 
@@ -50,14 +54,14 @@ Row = tuple[float, float, float, float, bool]  # truth, energy, both ends [J], i
 
 
 def trial(
-    seed: int, gpu: str, board: Board, period_ms: float | None, *, seconds: float = 20.0
+    seed: int, gpu: str, metered: MeteredGpu, period_ms: float | None, *, seconds: float = 20.0
 ) -> dict[str, dict[str, list[Row]]]:
     """Return what is attributed to a job, as its log stands and with gain and offset known."""
-    sensor = candidate_sensors(load_gpu(gpu, part="sensor"), board.field)[0]
+    sensor = candidate_sensors(load_gpu(gpu, part="sensor"), metered.field)[0]
     window_s = sensor.window_s if sensor.window_s < 0.5 else None  # of a second: its class's
     job = grouped_job(
         seed,
-        board,
+        metered,
         period_ms=period_ms,
         seconds=seconds,
         gain=(sensor.gain, sensor.gain_sd),
@@ -102,10 +106,10 @@ def main(seeds: int, first: int) -> None:
     print(
         f"{'sensor':26s} {'by':10s} groups identified   error: mean  95 %  worst    hold: as is   on a meter"
     )
-    for title, (gpu, board, period_ms) in SENSORS.items():
+    for title, (gpu, metered, period_ms) in SENSORS.items():
         found = {how: defaultdict(list) for how in ("as is", "on a meter")}
         for seed in range(first, first + seeds):
-            for how, by_key in trial(seed, gpu, board, period_ms).items():
+            for how, by_key in trial(seed, gpu, metered, period_ms).items():
                 for key, rows in by_key.items():
                     found[how][key] += rows
         for key in KEYS:

@@ -152,9 +152,9 @@ def _panel(title: str, dots: list[Dots], left: int) -> list[str]:
 
 
 def _picture(panels: dict[str, list[Dots]]) -> str:
-    boards = sorted({d.gpu for dots in panels.values() for d in dots})
+    names = sorted({d.gpu for dots in panels.values() for d in dots})
     wide = max(len(panels) * (SIDE + EDGE) + 20, 2 * EDGE + SIDE)
-    lines = -(-len(boards) * 110 // (wide - EDGE))
+    lines = -(-len(names) * 110 // (wide - EDGE))
     height = SIDE + 2 * EDGE + 14 + 16 * (lines + 1)
     told = ", ".join(
         f"{title} on {', '.join(sorted({d.gpu for d in dots}))}" for title, dots in panels.items()
@@ -169,7 +169,7 @@ def _picture(panels: dict[str, list[Dots]]) -> str:
         made += _panel(title, dots, EDGE + i * (SIDE + EDGE))
     under, row = SIDE + 2 * EDGE, max(1, (wide - EDGE) // 110)
     made.append(f'<text x="{EDGE}" y="{under - 4}" fill="#333">across: measured, up: predicted [us]</text>')
-    for i, name in enumerate(boards):
+    for i, name in enumerate(names):
         x, y = EDGE + (i % row) * 110, under + 14 + 16 * (i // row)
         made.append(f'<text x="{x}" y="{y}" fill="{COLORS[name]}">{name}</text>')
     return "\n".join([*made, "</g></svg>"]) + "\n"

@@ -23,7 +23,7 @@ from tracetool.replay.operator_tables import read_table
 _FASTEST = 1e-3
 
 
-def sustained_rows(path: Path, board: Gpu, prior: PowerCalibration, share: float) -> PowerRows:
+def sustained_rows(path: Path, target: Gpu, prior: PowerCalibration, share: float) -> PowerRows:
     """Return the fastest products of a GPU as rows whose power is the most they can have drawn.
 
     They beat the tensor cores' peak at any clock below the one they prove, and a loop of them runs
@@ -34,7 +34,7 @@ def sustained_rows(path: Path, board: Gpu, prior: PowerCalibration, share: float
     ----------
     path : Path
         Table of products with ``measured_us``.
-    board : Gpu
+    target : Gpu
         Where they were timed.
     prior : PowerCalibration
         Whose base the rows are to have.
@@ -44,17 +44,17 @@ def sustained_rows(path: Path, board: Gpu, prior: PowerCalibration, share: float
     frame = pl.read_parquet(path)
     table = read_table(frame.drop("measured_us", "gpu", "measured_w", "power_limit_w", strict=False))
     rows, seconds = table.rows.take(table.index), frame["measured_us"].to_numpy() * 1e-6
-    clock = proved_clock_mhz(rows, seconds, board)
-    speed = count_work(rows, board).useful_flops / seconds
+    clock = proved_clock_mhz(rows, seconds, target)
+    speed = count_work(rows, target).useful_flops / seconds
     fastest = np.argsort(-speed)[: max(1, int(_FASTEST * len(rows)))]
     rows, seconds, grid = rows.take(fastest), seconds[fastest], np.full(len(fastest), clock)
-    timing = replace(time_rows(rows, board, grid[:, None]), duration_s=seconds[:, None])
+    timing = replace(time_rows(rows, target, grid[:, None]), duration_s=seconds[:, None])
     group = np.full(len(fastest), "(sustained)", dtype=object)
-    made = rows_of_timing(timing, rows, board, grid, power_w=np.zeros(len(fastest)), group=group)
-    own = prior_calibration(board)
+    made = rows_of_timing(timing, rows, target, grid, power_w=np.zeros(len(fastest)), group=group)
+    own = prior_calibration(target)
     idle = rows_of_idle(grid, np.zeros(len(fastest)))
-    bases = [idle.design(board.voltage, c.leakage_per_v) @ coefficient_vector(c) for c in (prior, own)]
-    return replace(made, power_w=share * board.power_limit_w + bases[0] - bases[1])
+    bases = [idle.design(target.voltage, c.leakage_per_v) @ coefficient_vector(c) for c in (prior, own)]
+    return replace(made, power_w=share * target.power_limit_w + bases[0] - bases[1])
 
 
 def hold_to(

@@ -47,9 +47,9 @@ def test_long_messages_take_no_less_than_their_links(
     gpu: str, name: str, kind: str, ranks: int, power: float
 ) -> None:
     rows = collectives(2.0**power, ranks, kind, implementation=name)
-    board = load_gpu(gpu)
-    pieces = row_pieces(rows, board).pieces
-    rate = board.link_bytes_per_s if ranks <= board.link_ranks else board.pcie_bytes_per_s
+    target = load_gpu(gpu)
+    pieces = row_pieces(rows, target).pieces
+    rate = target.link_bytes_per_s if ranks <= target.link_ranks else target.pcie_bytes_per_s
     assert seconds(rows, gpu)[0] >= pieces.work.link_bytes[0] / rate
 
 

@@ -25,36 +25,36 @@ def _rows(family: str, dtype: str, numbers: dict[str, float]) -> OperatorColumns
     return OperatorColumns(np.array([family], dtype=object), {**columns, "dtype": words})
 
 
-def _share_of_peak(board: str, rows: OperatorColumns) -> float:
-    gpu = load_gpu(board)
+def _share_of_peak(name: str, rows: OperatorColumns) -> float:
+    gpu = load_gpu(name)
     found = time_rows(rows, gpu, np.array([gpu.clock_boost_mhz]))
     rate = float(product_rate(rows.text("dtype"), gpu)[0])
     if rows.text("dtype")[0] == "fp32":
-        rate = max(rate, MATRIX.get(board, 0.0))
+        rate = max(rate, MATRIX.get(name, 0.0))
     peak = rate * gpu.sm_count * gpu.clock_boost_mhz * 1e6
     return float(found.work.useful_flops[0] / found.duration_s[0, 0] / peak)
 
 
-@pytest.mark.parametrize("board", ["v100-pcie", "t4", "a100-sxm", "b300-sxm", *MATRIX])
+@pytest.mark.parametrize("name", ["v100-pcie", "t4", "a100-sxm", "b300-sxm", *MATRIX])
 @pytest.mark.parametrize("dtype", ["fp32", "fp64"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_products_stay_below_their_pipes(board: str, dtype: str, shape: str) -> None:
-    assert _share_of_peak(board, _rows("gemm", dtype, SHAPES[shape])) <= 1.0
+def test_products_stay_below_their_pipes(name: str, dtype: str, shape: str) -> None:
+    assert _share_of_peak(name, _rows("gemm", dtype, SHAPES[shape])) <= 1.0
 
 
-@pytest.mark.parametrize("board", ["gtx-1080-ti", "v100-pcie", "rtx-3090", "h200-sxm"])
+@pytest.mark.parametrize("name", ["gtx-1080-ti", "v100-pcie", "rtx-3090", "h200-sxm"])
 @pytest.mark.parametrize("dtype", ["fp8", "bf16"])
-def test_experts_stay_below_their_pipes(board: str, dtype: str) -> None:
+def test_experts_stay_below_their_pipes(name: str, dtype: str) -> None:
     layer = {"tokens": 65536.0, "hidden": 4096.0, "intermediate": 14336.0, "top_k": 2.0, "experts": 8.0}
-    assert _share_of_peak(board, _rows("moe", dtype, layer)) <= 1.0
+    assert _share_of_peak(name, _rows("moe", dtype, layer)) <= 1.0
 
 
-@pytest.mark.parametrize("board", ["a100-sxm", "b200-sxm", "mi308x", "mi355x", "rtx-4090"])
+@pytest.mark.parametrize("name", ["a100-sxm", "b200-sxm", "mi308x", "mi355x", "rtx-4090"])
 @pytest.mark.parametrize("dtype", ["fp32", "fp64", "fp8"])
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
-def test_attention_stays_below_its_pipes(board: str, dtype: str, phase: str) -> None:
+def test_attention_stays_below_its_pipes(name: str, dtype: str, phase: str) -> None:
     queries = {"prefill": 8192.0, "decode": 64.0}[phase]
     sizes = {"batch": 16.0, "heads": 32.0, "kv_heads": 2.0, "head_dim": 128.0, "kv_len": 8192.0}
     rows = _rows("attention", dtype, {**sizes, "q_len": queries, "causal": 0.0})
     rows = OperatorColumns(rows.family, {**rows.columns, "phase": np.array([phase], dtype=object)})
-    assert _share_of_peak(board, rows) <= 1.0
+    assert _share_of_peak(name, rows) <= 1.0

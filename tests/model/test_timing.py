@@ -61,8 +61,8 @@ def test_time_never_rises_with_the_core_clock(gpu: str, family: str, clock: floa
 @LOOSE
 @given(gpus, st.sampled_from(sorted(every_family())), st.floats(400, 3000), st.floats(1.0, 3.0))
 def test_time_never_rises_with_the_memory_clock(gpu: str, family: str, clock: float, more: float) -> None:
-    board, rows = load_gpu(gpu), every_family()[family]
-    slow, fast = (time_rows(rows, board, CLOCKS, m).duration_s for m in (clock, clock * more))
+    target, rows = load_gpu(gpu), every_family()[family]
+    slow, fast = (time_rows(rows, target, CLOCKS, m).duration_s for m in (clock, clock * more))
     assert (fast <= slow * (1 + 1e-12)).all()
 
 
@@ -111,14 +111,14 @@ def test_decode_grows_with_the_cache_up_to_a_split(gpu: str, batch: int, kv_len:
 @LOOSE
 @given(gpus, st.sampled_from(sorted(every_family())))
 def test_useful_flops_stay_below_the_peak(gpu: str, family: str) -> None:
-    board, rows = load_gpu(gpu), every_family()[family]
-    timing = time_rows(rows, board, CLOCKS)
+    target, rows = load_gpu(gpu), every_family()[family]
+    timing = time_rows(rows, target, CLOCKS)
     pipe = (
         "tensor_bf16"
         if family in {"gemm", "gemv", "conv", "moe", "attention", "attention decode"}
         else "fp32"
     )
-    peak = board.peak_flops(pipe, CLOCKS) + board.peak_flops("fp32", CLOCKS)
+    peak = target.peak_flops(pipe, CLOCKS) + target.peak_flops("fp32", CLOCKS)
     assert (timing.work.useful_flops[:, None] / timing.duration_s <= peak).all()
 
 
@@ -172,11 +172,11 @@ def test_a_launch_is_never_free() -> None:
 
 
 def test_large_products_are_bound_by_the_matrix_units_and_streams_by_memory() -> None:
-    board = load_gpu("h100-sxm")
-    large = time_rows(rows_of("gemm", m=8192, n=8192, k=8192), board, np.array([1400.0]))
+    target = load_gpu("h100-sxm")
+    large = time_rows(rows_of("gemm", m=8192, n=8192, k=8192), target, np.array([1400.0]))
     assert BOUNDS[large.bound[0, 0]] == "tensor"
     assert large.busy_s["tensor"][0, 0] > 0.5 * large.duration_s[0, 0]
-    stream = time_rows(rows_of("elementwise", elements=1e9, reads=2, writes=1), board, np.array([1980.0]))
+    stream = time_rows(rows_of("elementwise", elements=1e9, reads=2, writes=1), target, np.array([1980.0]))
     assert BOUNDS[stream.bound[0, 0]] == "dram"
     assert stream.memory_s[0, 0] > 0.9 * stream.duration_s[0, 0]
 
@@ -191,27 +191,27 @@ def test_a_measured_kernel_of_unknown_shape_keeps_its_duration() -> None:
         },
     )
     clock = rows.number("recorded_clock_mhz")[:, None]
-    board = load_gpu("a100-sxm")
-    assert time_rows(rows, board, clock).duration_s[:, 0] == pytest.approx([1e-4, 5e-5, 2e-5])
-    faster = time_rows(rows, board, clock * 1.4)
+    target = load_gpu("a100-sxm")
+    assert time_rows(rows, target, clock).duration_s[:, 0] == pytest.approx([1e-4, 5e-5, 2e-5])
+    faster = time_rows(rows, target, clock * 1.4)
     assert (faster.duration_s[:, 0] < [1e-4, 5e-5, 2e-5]).all()
     assert set(faster.basis) == {"family rate"}
 
 
 def test_one_clock_for_all_rows_is_the_same_as_one_each() -> None:
     rows = rows_of("gemm", m=np.array([64.0, 512.0, 4096.0]), n=1024, k=1024)
-    board = load_gpu("h200-sxm")
-    shared = time_rows(rows, board, CLOCKS).duration_s
-    each = time_rows(rows, board, np.broadcast_to(CLOCKS, (3, len(CLOCKS)))).duration_s
+    target = load_gpu("h200-sxm")
+    shared = time_rows(rows, target, CLOCKS).duration_s
+    each = time_rows(rows, target, np.broadcast_to(CLOCKS, (3, len(CLOCKS)))).duration_s
     assert (shared == each).all()
 
 
 def test_rows_do_not_depend_on_their_neighbors() -> None:
     sizes = np.array([1.0, 17.0, 300.0, 5000.0])
-    board = load_gpu("h100-sxm")
-    together = time_rows(rows_of("gemm", m=sizes, n=512, k=512), board, CLOCKS).duration_s
+    target = load_gpu("h100-sxm")
+    together = time_rows(rows_of("gemm", m=sizes, n=512, k=512), target, CLOCKS).duration_s
     alone = np.concatenate(
-        [time_rows(rows_of("gemm", m=s, n=512, k=512), board, CLOCKS).duration_s for s in sizes]
+        [time_rows(rows_of("gemm", m=s, n=512, k=512), target, CLOCKS).duration_s for s in sizes]
     )
     assert (together == alone).all()
 
@@ -227,9 +227,9 @@ def test_priors_lie_within_their_bounds(name: str) -> None:
 
 
 def test_a_calibration_is_used_and_named() -> None:
-    rows, board = rows_of("gemm", **SHAPES["gemm"]), load_gpu("h100-sxm")
+    rows, target = rows_of("gemm", **SHAPES["gemm"]), load_gpu("h100-sxm")
     slow = TimeCalibration({"gemm": {"launch_us": 50.0}}, {"gemm": (-0.1, 0.2)}, "prior", {"gemm": "mine"})
-    timing = time_rows(rows, board, CLOCKS, calibration=slow)
+    timing = time_rows(rows, target, CLOCKS, calibration=slow)
     assert timing.basis[0] == "mine"
     assert timing.duration_s[0, 0] > 50e-6
     assert timing.low[0] == pytest.approx(np.exp(-0.1))
@@ -237,8 +237,8 @@ def test_a_calibration_is_used_and_named() -> None:
 
 
 def test_an_unmeasured_board_takes_its_kins_coefficients_and_says_so() -> None:
-    board = load_gpu("gb200")
-    timing = time_rows(rows_of("gemm", **SHAPES["gemm"]), board, CLOCKS)
+    target = load_gpu("gb200")
+    timing = time_rows(rows_of("gemm", **SHAPES["gemm"]), target, CLOCKS)
     assert timing.basis[0].startswith("transferred from b200-sxm")
     measured = time_rows(rows_of("gemm", **SHAPES["gemm"]), load_gpu("b200-sxm"), CLOCKS)
     assert measured.basis[0] == "calibrated"

@@ -30,7 +30,7 @@ FORWARD = (
 
 
 @dataclass(frozen=True)
-class Board:
+class MeteredGpu:
     """A GPU and its sensor's class, as ``tests.measure.jobs`` numbers them."""
 
     name: str  # as profilers write it
@@ -168,7 +168,7 @@ def _train(host: _Host, seconds: float, period_ms: float | None) -> None:
 
 
 def grouped_job(
-    seed: int, board: Board, *, seconds: float = 20.0, ranks: int = 2, period_ms: float | None = None,
+    seed: int, metered: MeteredGpu, *, seconds: float = 20.0, ranks: int = 2, period_ms: float | None = None,
     gain: tuple[float, float] = (1.0, 0.05), offset_w: tuple[float, float] = (0.0, 5.0),
     window_s: float | None = None,
 ) -> GroupedJob:  # fmt: skip
@@ -177,27 +177,27 @@ def grouped_job(
     ``period_ms``: steps begin at multiples of it. ``window_s`` of the sensor, by default its class's.
     """
     random = np.random.default_rng([21, seed])
-    power = defaultdict(lambda: board.limit_w * random.uniform(0.42, 0.95))
+    power = defaultdict(lambda: metered.limit_w * random.uniform(0.42, 0.95))
     gains, offsets = (m + sd * random.standard_normal(ranks) for m, sd in (gain, offset_w))
     sums: dict[str, dict[str, float]] = {
         k: defaultdict(float) for k in ("module", "range", "iteration", "gpu")
     }
     powers: list[dict[str, float]] = []
     events: list[dict[str, Any]] = []
-    lines = [f"timestamp, index, {board.field} [W]"]
+    lines = [f"timestamp, index, {metered.field} [W]"]
     hosts = [_Host(rank, random) for rank in range(ranks)]
     for host in hosts:
         _train(host, seconds, period_ms)
     first, last = min(h.start[0] for h in hosts), max(h.end[-1] for h in hosts)
     for host in hosts:
         events += host.events
-        steps, watts = _power(host, power, board.limit_w, random)
+        steps, watts = _power(host, power, metered.limit_w, random)
         powers.append(_mean_power(host, watts))
         _add_up(host, steps, watts, sums, (first, last))
         # the sensor's own seed: its phase and noise
         stamps, shown = sensor_log(
             steps,
-            board.kind,
+            metered.kind,
             2 * seed + host.rank,
             gain=gains[host.rank],
             offset_w=offsets[host.rank],
@@ -206,7 +206,7 @@ def grouped_job(
         lines += [f"{_stamp(t)}, {host.rank}, {w:.2f}" for t, w in zip(stamps, shown, strict=True)]
     document = kineto_document(events)
     for device in document["deviceProperties"]:  # type: ignore[attr-defined]
-        device["name"] = board.name
+        device["name"] = metered.name
     return GroupedJob(
         document, "\n".join(lines) + "\n", {k: dict(v) for k, v in sums.items()}, gains, offsets, powers
     )

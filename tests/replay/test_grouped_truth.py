@@ -13,8 +13,8 @@ Trial = dict[str, dict[str, list[Row]]]
 
 @pytest.fixture(scope="module")
 def tried() -> Trial:
-    gpu, board, period_ms = SENSORS["10 ms of 20 (V100)"]
-    return trial(1, gpu, board, period_ms, seconds=6.0)
+    gpu, metered, period_ms = SENSORS["10 ms of 20 (V100)"]
+    return trial(1, gpu, metered, period_ms, seconds=6.0)
 
 
 def test_errors_stay_within_three_per_cent(tried: Trial) -> None:
@@ -37,6 +37,6 @@ def test_intervals_hold_the_truth_and_are_no_wider_than_it_takes(tried: Trial) -
 
 @pytest.mark.parametrize("key", KEYS)
 def test_planted_joules_sum_to_the_run(key: str) -> None:
-    _, board, _ = SENSORS["25 ms of 100 (A100)"]
-    job = grouped_job(3, board, seconds=2.0)
+    _, metered, _ = SENSORS["25 ms of 100 (A100)"]
+    job = grouped_job(3, metered, seconds=2.0)
     assert sum(job.energy_j[key].values()) == pytest.approx(sum(job.energy_j["gpu"].values()), rel=1e-9)
