@@ -11,6 +11,7 @@ import pytest
 from tests.sources.makers import _field, kineto, torch_pftrace
 from tracetool.api.ingest import ingest
 from tracetool.core.errors import BadInput
+from tracetool.sources.detect import detect
 from tracetool.sources.format import ReadOptions
 from tracetool.sources.pytorch.formats.torch_pftrace import read
 from tracetool.tables.run import Run
@@ -28,6 +29,14 @@ def test_both_exports_of_a_profile_give_one_run(tmp_path: Path) -> None:
     operators = perfetto.table("operators")
     assert operators["input_dims"].to_list() == [[[128, 64], [64, 256], []]] * 3
     assert perfetto.kernels.filter(pl.col("kind") == "kernel")["operator"].null_count() == 0
+
+
+def test_json_that_begins_with_an_empty_line_is_json(tmp_path: Path) -> None:
+    trace = kineto(tmp_path)
+    text = gzip.decompress(trace.read_bytes()) if trace.suffix == ".gz" else trace.read_bytes()
+    (tmp_path / "later.json").write_bytes(b"\n" + text)
+    assert detect(tmp_path / "later.json")[0] == "kineto"
+    assert detect(torch_pftrace(tmp_path))[0] == "torch_pftrace"
 
 
 def test_damaged_ones_are_refused_in_one_line(tmp_path: Path) -> None:

@@ -13,11 +13,15 @@ from tracetool.sources.io.text import unpacked_bytes
 
 #: Arguments of operators and of runtime calls, spelled as PyTorch does.
 _MARKS = (b"External id", b"Record function id", b"cbid", b"registers per thread")
+#: Text has no byte under a tab; packets are full of them: field tags and small numbers.
+_TEXT_FROM = 9
 
 
 def sniff(probe: Probe) -> float:
     """Score: packets behind one another, and PyTorch's arguments, or its operators among the names."""
     if probe.head[:1] != b"\n" or b"begin_ns" in probe.head or b"kernel_dispatch" in probe.head:
+        return 0.0
+    if min(probe.head) >= _TEXT_FROM:  # JSON that begins with an empty line
         return 0.0
     if any(mark in probe.head for mark in _MARKS):
         return 1.0
