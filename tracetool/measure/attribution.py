@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,9 +17,10 @@ from tracetool.measure.design import Design, class_seconds, design, span_of
 from tracetool.measure.filters import sensor_boxes
 from tracetool.measure.launch_spread import launch_spread
 from tracetool.measure.observe import Observation
+from tracetool.measure.placement import Placement
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.prior import prior_of
-from tracetool.measure.solve import Solution, solve
+from tracetool.measure.solve import Solution, resolved, solve
 
 #: A class is identified when the readings alone know its power to this share of its spread before.
 _KNOWN = 0.5
@@ -34,6 +36,10 @@ _ROUNDS = 15
 #: two kernels that always run in one ratio is then only where windows cut them, and that rests on stamps
 #: and on kernels being exactly alike, more than on the readings.
 _APART = 0.01
+
+
+#: Places of a log and its window that powers are solved for, and cells of the design from which on two do.
+_DRAWN, _MANY_CELLS = 15, 2_000_000
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,14 @@ def coverage_of(matrix: sparse.csr_matrix, independent: float) -> Floats:
 
 
 def identify(
-    coverage: Floats, *, seconds: Floats, loose: Floats, tight_sd: Floats, apart: Floats, stretch: float
+    coverage: Floats,
+    *,
+    seconds: Floats,
+    loose: Floats,
+    tight_sd: Floats,
+    apart: Floats,
+    stretch: float,
+    placed_sd: Floats | float = 0.0,
 ) -> Identified:
     """Return which of k classes the readings identify.
 
@@ -74,6 +87,8 @@ def identify(
         Share of each class's column of the design that no combination of others explains.
     stretch : float
         Factor on variances.
+    placed_sd : array, shape (k,), optional
+        What the open place of the log adds to each power's deviation. [W]
 
     Notes
     -----
@@ -84,7 +99,7 @@ def identify(
     sd = np.sqrt(np.maximum(np.diag(loose), 0.0) * stretch)
     unseen = coverage < _FEWEST
     mixed = apart < _APART
-    vague = sd > _KNOWN * tight_sd
+    vague = np.hypot(sd, placed_sd) > _KNOWN * tight_sd
     identified = ~(unseen | mixed | vague)
     group = np.full(len(sd), -1, dtype=np.int64)
     open_classes = np.flatnonzero(~identified & (coverage > 0))
@@ -211,8 +226,13 @@ def attribute_classes(
         raise BadInput(f"{observation.field} never rises above 0 W", "choose another field, or log again")
     design_of_log = design(readings, observation.boxes, observation.timeline)
     prior = prior_of(readings.power_w, design_of_log, expected_w, limit_w)
-    solved = solve(design_of_log.matrix, readings.power_w, prior, totals=_counted(observation, counter))
-    moved = _moved_powers(observation, design_of_log, solved)
+    totals = _counted(observation, counter)
+    solved = solve(design_of_log.matrix, readings.power_w, prior, totals=totals)
+
+    def resolve(elsewhere: Design) -> Floats:
+        return resolved(elsewhere.matrix, readings.power_w, prior, solved, totals=totals)
+
+    moved = _moved_powers(observation, design_of_log, solved, resolve)
     seconds = design_of_log.seconds
     power = (solved.power_w - sensor.offset_w) / sensor.gain
     energy = power * seconds
@@ -234,6 +254,7 @@ def attribute_classes(
         tight_sd=prior.sd_w,
         apart=solved.apart,
         stretch=solved.stretch,
+        placed_sd=np.sqrt(np.sum(np.square(moved), axis=0)) if moved else 0.0,
     )
     ran = np.where(seconds > 0, 0.0, np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -255,7 +276,9 @@ def attribute_classes(
     )
 
 
-def _moved_powers(observation: Observation, base_design: Design, solved: Solution) -> list[Floats]:
+def _moved_powers(
+    observation: Observation, base_design: Design, solved: Solution, resolve: Callable[[Design], Floats]
+) -> list[Floats]:
     """How the powers answer where offset or window is one deviation off; an offset's halved by direction."""
     readings, timeline = observation.readings, observation.timeline
     step, wider_s = observation.alignment.offset_sd_s, observation.window_sd_s
@@ -267,6 +290,8 @@ def _moved_powers(observation: Observation, base_design: Design, solved: Solutio
         pull = np.asarray(base_design.matrix.T @ (solved.weight * miss)) / solved.noise_w**2
         return np.asarray(solved.covariance @ pull)
 
+    if observation.placement is not None and base_design.matrix.nnz < _MANY_CELLS:
+        return _placed_powers(observation, observation.placement, resolve)
     parts = []
     if step > 0:
         for sign in (-1.0, 1.0):
@@ -276,3 +301,19 @@ def _moved_powers(observation: Observation, base_design: Design, solved: Solutio
         sensor = replace(observation.sensor, window_s=observation.sensor.window_s + wider_s)
         parts.append(answer(design(readings, sensor_boxes(sensor, readings.jitter_s), timeline)))
     return parts
+
+
+def _placed_powers(
+    observation: Observation, placement: Placement, resolve: Callable[[Design], Floats]
+) -> list[Floats]:
+    """How the powers differ from place to place of the posterior, each solved for there."""
+    alignment, readings, sensor = observation.alignment, observation.readings, observation.sensor
+    powers = []
+    for offset, window, drift in placement.drawn(_DRAWN):
+        moved = observation.timeline.shifted(
+            float(offset - alignment.offset_s), float(drift - alignment.drift), placement.pivot_s
+        )
+        boxes = sensor_boxes(replace(sensor, window_s=float(window)), readings.jitter_s)
+        powers.append(resolve(design(readings, boxes, moved)))
+    middle = np.mean(powers, axis=0)
+    return [(power - middle) / np.sqrt(len(powers)) for power in powers]

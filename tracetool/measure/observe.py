@@ -16,6 +16,7 @@ from tracetool.measure.counter import counter_log
 from tracetool.measure.filters import Boxes, sensor_boxes
 from tracetool.measure.fit_levels import fit_levels
 from tracetool.measure.levels import Levels
+from tracetool.measure.placement import Placement, place_log
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.readings import Readings, poll_spacing, resolve_updates, update_period
 from tracetool.measure.response import log_likelihoods
@@ -58,6 +59,7 @@ class Observation:
     alignment: Alignment
     timeline: Timeline  # moved to the log
     window_sd_s: float = 0.0  # what the log leaves open of the sensor's window [s]
+    placement: Placement | None = None  # both together, where one stretch of readings told them
 
     def levels(
         self, offset_s: float = 0.0, ratio: Floats | None = None, like: Levels | None = None
@@ -128,10 +130,22 @@ def observe(
     if not len(timeline.start_s):
         fixed = Alignment(0.0, prior_sd_s, np.zeros(1), np.ones(1))
         return Observation(log.field, sensor, readings, boxes, fixed, timeline)
-    parts = [busiest_part(p, timeline) for p in _thirds(readings)]
     open_s = float(np.hypot(prior_sd_s, readings.grid_sd_s))
+    placement = _place(readings, timeline, sensor, around_s, open_s)
+    if placement is not None and len(readings) < 3 * _MOST:
+        joined = placement.alignment
+        sensor = replace(sensor, window_s=float(placement.mean[1]))
+        boxes = sensor_boxes(sensor, readings.jitter_s)
+        moved = timeline.shifted(joined.offset_s, joined.drift, joined.pivot_s)
+        window_sd_s = float(placement.deviation[1])
+        return Observation(log.field, sensor, readings, boxes, joined, moved, window_sd_s, placement)
+    parts = [busiest_part(p, timeline) for p in _thirds(readings)]
     window_sd_s = 0.0
-    if sensor.window_sd_s > 0:
+    if placement is not None and sensor.window_sd_s > 0:
+        sensor = replace(sensor, window_s=float(placement.mean[1]))
+        window_sd_s = float(placement.deviation[1])
+        boxes = sensor_boxes(sensor, readings.jitter_s)
+    elif sensor.window_sd_s > 0:
         part = busiest_part(readings, timeline, _ENOUGH)
         margin = boxes.reach_s + 2.0 + open_s * 4.0
         near = timeline.within(float(part.time_s[0]) - margin, float(part.time_s[-1]) + margin)
@@ -139,11 +153,26 @@ def observe(
             part, compact_classes(near), sensor, around_s=around_s, prior_sd_s=open_s, worth=_LEVELS_COUNT
         )
         boxes = sensor_boxes(sensor, readings.jitter_s)
-    alignments = [_align_part(p, timeline, boxes, around_s, open_s) for p in parts]
+    settled = replace(sensor, window_sd_s=0.0)
+    alignments = [_align_part(p, timeline, settled, around_s, open_s) for p in parts]
     at = np.array([float(p.time_s.mean()) for p in parts])
     joined = join_parts(alignments, at, DRIFT_SD) if len(parts) > 1 else alignments[0]
     moved = timeline.shifted(joined.offset_s, joined.drift, joined.pivot_s)
     return Observation(log.field, sensor, readings, boxes, joined, moved, window_sd_s)
+
+
+def _place(
+    readings: Readings, timeline: Timeline, sensor: Sensor, around_s: float, open_s: float
+) -> Placement | None:
+    """Place a log of several classes of work by the likelihood of a stretch of it; None where that cannot."""
+    if sensor.kind != "boxcar" or len(readings) <= _FEW:
+        return None
+    part = busiest_part(readings, timeline, _MOST)
+    reach = sensor.window_s + 3.0 * sensor.window_sd_s + abs(around_s) + 4.0 * open_s + 2.0
+    near = timeline.within(float(part.time_s[0]) - reach, float(part.time_s[-1]) + reach)
+    if len(np.unique(near.label)) < 2:
+        return None
+    return place_log(part, near, sensor, around_s=around_s, prior_sd_s=open_s)
 
 
 def as_boxcar(sensor: Sensor, log: PowerLog) -> Sensor:
@@ -180,13 +209,17 @@ def choose_sensor(time_s: Floats, power_w: Floats, timeline: Timeline, sensors: 
 
 
 def _align_part(
-    part: Readings, timeline: Timeline, boxes: Boxes, around_s: float, prior_sd_s: float
+    part: Readings, timeline: Timeline, sensor: Sensor, around_s: float, prior_sd_s: float
 ) -> Alignment:
     """Align one stretch of readings; they are moved, so that the timeline's integrals are made once.
 
     Readings whose filters overlap share what the model of power misses, so that their likelihood
     counts by whole windows.
     """
+    placement = _place(part, timeline, sensor, around_s, prior_sd_s)
+    if placement is not None:
+        return placement.alignment
+    boxes = sensor_boxes(sensor, part.jitter_s)
     reach = boxes.reach_s + abs(around_s) + 4.0 * prior_sd_s + 2.0
     near = timeline.within(float(part.time_s[0]) - reach, float(part.time_s[-1]) + reach)
     worth = min(1.0, part.update_s / boxes.length_s)

@@ -66,6 +66,12 @@ _LEAST_DUTY = 0.05
 _FILLED = 0.6
 #: No class draws less than this share of the lowest readings of a log that shows idle power.
 _FLOOR = 0.6
+#: Windows from which on the log says what a class may draw, and the part of one that work fills for it to
+#: count.
+_SEEN, _WORKING = 4.0, 0.25
+#: What is believed of work that no window sees, as a sensor in step with a load may never see some of it:
+#: mean and deviation of its power, as a share of the way from idle to the limit.
+_WORK_ROOM, _WORK_ROOM_SD = 0.55, 0.25
 #: How far a class may lie from what the prior array says of it, relative to that.
 _PRIOR_SPREAD = 0.25
 _SCALE_SD = 0.3
@@ -123,6 +129,13 @@ def prior_of(power_w: Floats, class_design: Design, expected_w: Floats | None, l
     shared = np.append(np.ones(k), [0.0, 0.0])
     if np.isfinite(limit_w):
         top = max(1.5 * high, 1.2 * limit_w)
+        unseen = np.exp(-np.asarray(class_design.matrix[:, :k].sum(axis=0)).ravel() / _SEEN)
+        without_level = np.exp(-float(active[active > _WORKING].sum()) / _SEEN)
+        if expected_w is not None:
+            unseen[np.isfinite(expected_w[:k])] = 0.0
+        room = max(limit_w - idle, 0.0)
+        mean[:k] += unseen * without_level * (idle + _WORK_ROOM * room - mean[:k])
+        sd[:k] = np.hypot(sd[:k], unseen * _WORK_ROOM_SD * room)
     # Nothing draws less than an idle GPU, but a log of work alone does not show what that is.
     floor = max(0.0, min(low - 0.2 * reach, _FLOOR * low)) if shown else 0.0
     return Prior(mean, sd, shared, _SCALE_SD, floor, top)

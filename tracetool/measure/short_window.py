@@ -16,7 +16,7 @@ from tracetool.measure.readings import Readings
 from tracetool.measure.timeline import Timeline
 
 #: Noise tried, relative to the readings' spread.
-_NOISE = np.geomspace(3e-3, 1.0, 12)
+NOISE = np.geomspace(3e-3, 1.0, 12)
 
 
 def compact_classes(timeline: Timeline) -> Timeline:
@@ -43,7 +43,7 @@ def class_likelihood(readings: Readings, timeline: Timeline, boxes: Boxes) -> fl
     size, turn = np.linalg.eigh(kernel)
     miss = turn.T @ (readings.power_w - rows @ prior.mean_w)
     spread = max(float(np.std(readings.power_w)), 0.3)
-    variance = np.maximum(size, 0.0)[None, :] + (_NOISE[:, None] * spread) ** 2
+    variance = np.maximum(size, 0.0)[None, :] + (NOISE[:, None] * spread) ** 2
     value = -0.5 * (np.log(variance) + miss**2 / variance).sum(axis=1)
     return float(value.max())
 

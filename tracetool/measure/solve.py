@@ -54,6 +54,7 @@ class Solution:
     stretch: float  # factor on variances for noise that is not independent, at least 1
     fitted_w: Floats  # (n,)
     weight: Floats  # (n,) of each reading, 0 to about 1
+    bound: Floats  # (k,) precision by which powers are tied to their bounds [1/W^2]
 
 
 def _tie(precision: Floats, prior: Prior, width: float = 1.0) -> None:
@@ -138,7 +139,23 @@ def solve(
         _stretch(matrix, covariance, weight * miss) * n / max(n - used, 0.25 * n),
         power_w - miss,
         weight,
+        bound,
     )
+
+
+def resolved(
+    matrix: sparse.csr_matrix,
+    power_w: Floats,
+    prior: Prior,
+    solution: Solution,
+    *,
+    totals: tuple[Floats, Floats, Floats] | None = None,
+) -> Floats:
+    """Return the powers of another design of the same readings, weighted as in a solution. Shape (k,). [W]"""
+    system = _System(matrix, solution.weight / solution.noise_w**2, prior, solution.bound, totals)
+    pull = solution.bound * np.clip(solution.power_w, prior.low_w, prior.high_w)
+    powers = system.powers(power_w, pull, prior.mean_w, solution.power_w)
+    return np.clip(powers, prior.low_w, prior.high_w)
 
 
 def _noise(miss: Floats, busy: Floats, power_w: Floats, floor_w: float) -> tuple[float, Floats]:

@@ -1,0 +1,244 @@
+"""Where a log lies against its timeline and how long its sensor's window is, told together.
+
+A window that is taken too long and a timeline that is moved explain readings alike, and a load in step with
+the sensor's updates is explained by several places: what is open of them is one joint question.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tracetool.core.arrays import Floats, Ints
+from tracetool.hardware.sensors import Sensor
+from tracetool.measure.align import Alignment
+from tracetool.measure.design import design
+from tracetool.measure.filters import Boxes, sensor_boxes
+from tracetool.measure.prior import prior_of
+from tracetool.measure.readings import Readings
+from tracetool.measure.short_window import NOISE, compact_classes
+from tracetool.measure.timeline import Timeline
+
+#: Offsets tried, over this many deviations either side; windows tried, from the usual one, in deviations:
+#: GPUs' are rarely longer.
+_OFFSETS, _REACH = 73, 3.0
+_LENGTHS, _LENGTH_REACH = 17, (-2.5, 0.4)
+#: Parts each promising cell is cut into, how often, and log likelihood below the best from which it is none.
+_FINER, _ROUNDS, _WORSE = 3, 3, 9.0
+#: Cells looked at, and how many of them are so broad a posterior that finer ones say no more.
+_MOST_CELLS, _FEW_CELLS = 200, 30
+#: Two clocks of one machine drift apart by this much per second. [1] Drifts tried, over so many deviations.
+DRIFT_SD = 3e-5
+_DRIFTS, _DRIFT_REACH = 9, 2.25
+#: Part of the log likelihood that counts. Its noise is one for all readings and every launch of a class draws
+#: alike in it: at full count, places under work in step with the updates lay twice as far off as stated.
+_COUNT = 0.4
+#: Classes told apart here, the busiest; others count as one.
+_CLASSES = 40
+#: Steps of the strips readings are prepared on within a step of offsets.
+_STRIP = 6
+#: Places worked on at once.
+_TOGETHER = 64
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Posterior of offset, window and drift: p places, their weights summing to 1."""
+
+    at: Floats  # (p, 3) offset to add to the timeline [s], window [s], drift [1]
+    weight: Floats  # (p,)
+    cell: Floats  # (3,) what each place stands for
+    pivot_s: float  # time on the timeline's clock at which the offsets hold [s]
+
+    @property
+    def mean(self) -> Floats:
+        """Posterior mean of offset, window and drift. Shape (3,). [s], [s], [1]"""
+        return np.asarray(self.weight @ self.at)
+
+    @property
+    def deviation(self) -> Floats:
+        """Posterior deviation of offset, window and drift. Shape (3,). [s], [s], [1]"""
+        return np.asarray(np.sqrt(self.weight @ (self.at - self.mean) ** 2 + self.cell**2 / 12.0))
+
+    @property
+    def alignment(self) -> Alignment:
+        """What it says of offset and drift."""
+        (offset, _, drift), (offset_sd, _, drift_sd) = self.mean, self.deviation
+        at = self.at[:, 0]
+        return Alignment(
+            float(offset), float(offset_sd), at, self.weight, float(drift), float(drift_sd), self.pivot_s
+        )
+
+    def drawn(self, count: int) -> Floats:
+        """Return ``count`` places that stand for the posterior alike. Shape (count, 3)."""
+        order = np.lexsort(self.at.T)
+        total = np.cumsum(self.weight[order])
+        chosen = np.searchsorted(total, (np.arange(count) + 0.5) / count * total[-1])
+        return self.at[order[np.minimum(chosen, len(order) - 1)]]
+
+
+def _fewer_classes(timeline: Timeline) -> Timeline:
+    """Return the timeline with its rarest classes counted as one."""
+    timeline = compact_classes(timeline)
+    if timeline.classes <= _CLASSES:
+        return timeline
+    seconds = np.bincount(timeline.label, timeline.end_s - timeline.start_s, timeline.classes)
+    place = np.minimum(np.argsort(np.argsort(-seconds)), _CLASSES - 1)
+    return replace(timeline, label=place[timeline.label], classes=_CLASSES)
+
+
+class _Strips:
+    """Class seconds of every reading up to moments on a fine grid, so that any box is a difference."""
+
+    def __init__(self, readings: Readings, timeline: Timeline, low_s: float, high_s: float, step_s: float):
+        self.low_s, self.step_s = low_s, step_s
+        count = int(np.ceil((high_s - low_s) / step_s)) + 1
+        at = low_s + step_s * np.arange(1, count)
+        moments = (readings.time_s[:, None] + at).ravel()
+        box = Boxes(np.full(1, step_s), np.zeros(1), np.ones(1))
+        order = np.argsort(moments, kind="stable")  # strips of readings close together overlap
+        pieces = design(replace(readings, time_s=moments[order], power_w=moments), box, timeline)
+        dense = np.empty(pieces.matrix.shape)
+        dense[order] = pieces.matrix.toarray() * step_s
+        dense = dense.reshape(len(readings), count - 1, -1)
+        self.seconds = np.concatenate([np.zeros_like(dense[:, :1]), np.cumsum(dense, axis=1)], axis=1)
+
+    def to(self, at_s: Floats) -> Floats:
+        """Return class seconds from the strip's begin to moments of shape (m, n); shape (m, n, k)."""
+        place = np.clip((at_s - self.low_s) / self.step_s, 0.0, self.seconds.shape[1] - 1.0)
+        first = np.minimum(place.astype(np.int64), self.seconds.shape[1] - 2)
+        part = (place - first)[..., None]
+        row = np.arange(len(self.seconds))
+        return np.asarray(self.seconds[row, first] * (1.0 - part) + self.seconds[row, first + 1] * part)
+
+
+@dataclass(frozen=True)
+class _Likelihood:
+    r"""Marginal likelihood of readings at any offset and window.
+
+    As :func:`tracetool.measure.short_window.class_likelihood`: with powers :math:`x \sim N(m, D)` readings
+    are :math:`N(A m, A D A^T + \sigma^2)`, here by the eigenvalues of :math:`D^{1/2} A^T A D^{1/2}`, whose
+    size is the number of classes.
+    """
+
+    power_w: Floats  # (n,)
+    mean_w: Floats  # (k,)
+    root: Floats  # (k, k + 1) D = root root'
+    near: _Strips  # about the windows' later ends
+    far: _Strips  # about their earlier ends
+    between: Floats  # (n, k) class seconds from the far strip's begin to the near one's
+    delays_s: Floats  # (d,) the box is averaged over them
+    away_s: Floats  # (n,) each reading's time from the pivot [s]
+    pivot_s: float
+
+    def __call__(self, at: Floats) -> Floats:
+        """Return the log likelihood at places of shape (p, 3). Shape (p,)."""
+        out = np.empty(len(at))
+        spread = max(float(np.std(self.power_w)), 0.3)
+        noise = (NOISE * spread)[:, None, None] ** 2
+        n, rank = len(self.power_w), self.root.shape[1]
+        for first in range(0, len(at), _TOGETHER):
+            part = slice(first, first + _TOGETHER)
+            offset, window, drift = at[part].T[:, :, None]
+            moved = offset + drift * self.away_s
+            rows = np.zeros((*moved.shape, len(self.mean_w)))
+            for delay in self.delays_s:
+                front = -moved - delay
+                rows += self.between + self.near.to(front) - self.far.to(front - window)
+            rows /= (window * len(self.delays_s))[..., None]
+            miss = self.power_w - rows @ self.mean_w
+            drawn = rows @ self.root
+            size, turn = np.linalg.eigh(np.swapaxes(drawn, 1, 2) @ drawn)
+            size = np.maximum(size, 1e-12)
+            along = (
+                np.einsum("pij,pnj,pn->pi", np.swapaxes(turn, 1, 2), drawn, miss, optimize=True) ** 2 / size
+            )
+            apart = np.maximum((miss**2).sum(axis=1) - along.sum(axis=1), 0.0)
+            value = (np.log(size + noise) + along / (size + noise)).sum(axis=2)
+            value += (n - rank) * np.log(noise[..., 0]) + apart / noise[..., 0]
+            out[part] = -0.5 * value.min(axis=0)
+        return out
+
+
+def place_log(
+    readings: Readings, timeline: Timeline, sensor: Sensor, *, around_s: float, prior_sd_s: float
+) -> Placement:
+    """Return where a log of a sensor that averages lies, and how long its window is.
+
+    Parameters
+    ----------
+    readings : Readings
+        A few hundred at most.
+    timeline : Timeline
+        Activity near them, of several classes.
+    sensor : Sensor
+        A mean over a window; its ``window_sd_s`` says how far GPUs' windows differ; 0 where that is settled.
+    around_s, prior_sd_s : float
+        Where the timeline's offset is expected, and how sure. [s]
+
+    Notes
+    -----
+    The posterior on a grid of offsets and windows, whose likeliest cells are cut finer: under work in step
+    with the updates the likelihood has many narrow peaks.
+    """
+    timeline = _fewer_classes(timeline)
+    reach = _REACH * prior_sd_s
+    offsets = around_s + np.linspace(-reach, reach, _OFFSETS)
+    step = float(offsets[1] - offsets[0])
+    lengths, length_step = np.array([sensor.window_s]), 0.0
+    if sensor.window_sd_s > 0:
+        low, high = sensor.window_s + np.array(_LENGTH_REACH) * sensor.window_sd_s
+        lengths = np.linspace(max(low, 0.2 * sensor.window_s), high, _LENGTHS)
+        length_step = float(lengths[1] - lengths[0])
+    worth = _COUNT * min(1.0, readings.update_s / sensor_boxes(sensor, readings.jitter_s).length_s)
+    likelihood = _prepared(readings, timeline, sensor, offsets, lengths, step / _STRIP)
+    center = np.array([around_s, sensor.window_s, 0.0])
+    deviation = np.array([prior_sd_s, sensor.window_sd_s or np.inf, DRIFT_SD])
+
+    def value(at: Floats) -> Floats:
+        return np.asarray(worth * likelihood(at) - 0.5 * (((at - center) / deviation) ** 2).sum(axis=1))
+
+    def grid(*axes: Floats) -> Floats:
+        return np.stack([a.ravel() for a in np.meshgrid(*axes, indexing="ij")], axis=1)
+
+    at = grid(offsets, lengths, np.zeros(1))
+    cell = np.array([step, length_step, 2.0 * _DRIFT_REACH * DRIFT_SD])
+    best = value(at)
+    for turn in range(_ROUNDS):
+        order: Ints = np.argsort(-best)
+        order = order[best[order] > best[order[0]] - _WORSE][:_MOST_CELLS]
+        wide = len(order) > _FEW_CELLS
+        if wide and turn:
+            break
+        cuts = np.array([1, 1, _DRIFTS]) if wide else np.array([_FINER, _FINER, _FINER if turn else _DRIFTS])
+        cuts[1] = cuts[1] if length_step > 0 else 1
+        parts = [((np.arange(n) + 0.5) / n - 0.5) * c for n, c in zip(cuts, cell, strict=True)]
+        at = (at[order, None, :] + grid(*parts)).reshape(-1, 3)
+        cell = cell / cuts
+        best = value(at)
+    weight = np.exp(best - best.max())
+    keep = weight > 1e-6
+    weight = weight[keep] / weight[keep].sum()
+    return Placement(at[keep], weight, cell, likelihood.pivot_s)
+
+
+def _prepared(
+    readings: Readings, timeline: Timeline, sensor: Sensor, offsets: Floats, lengths: Floats, step_s: float
+) -> _Likelihood:
+    boxes = sensor_boxes(sensor, readings.jitter_s)
+    delays = boxes.front_s
+    margin = _STRIP * step_s + _DRIFT_REACH * DRIFT_SD * float(np.ptp(readings.time_s))
+    begin, end = -float(offsets.max() + delays.max()) - margin, -float(offsets.min() + delays.min()) + margin
+    far_begin, far_end = begin - float(lengths.max()) - margin, end - float(lengths.min()) + margin
+    near = _Strips(readings, timeline, begin, end, step_s)
+    far = _Strips(readings, timeline, far_begin, far_end, step_s)
+    whole = Boxes(np.full(1, -far_begin), np.full(1, -begin), np.ones(1))
+    between = design(readings, whole, timeline).matrix.toarray() * (begin - far_begin)
+    middle = replace(readings, time_s=readings.time_s - float(offsets.mean()))
+    prior = prior_of(readings.power_w, design(middle, boxes, timeline), None, np.nan)
+    lead = prior.scale_sd * prior.shared * prior.mean_w
+    root = np.concatenate([np.diag(prior.sd_w), lead[:, None]], axis=1)
+    pivot = float(readings.time_s.mean())
+    away = readings.time_s - pivot
+    return _Likelihood(readings.power_w, prior.mean_w, root, near, far, between, delays, away, pivot)
