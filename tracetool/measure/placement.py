@@ -28,14 +28,16 @@ _LENGTHS, _LENGTH_REACH = 17, (-2.5, 0.4)
 _FINER, _ROUNDS, _WORSE = 3, 3, 9.0
 #: Cells looked at, and how many of them are so broad a posterior that finer ones say no more.
 _MOST_CELLS, _FEW_CELLS = 200, 30
-#: Two clocks of one machine drift apart by this much per second. [1] Drifts tried, over so many deviations.
-DRIFT_SD = 3e-5
-_DRIFTS, _DRIFT_REACH = 9, 2.25
+#: Two clocks of one machine drift apart by this much per second. [1] A period that polls tell roughly adds to
+#: it: updates are taken to be regular. Drifts tried, over so many deviations, and those tried first where the
+#: ends of the log move by more than a step of offsets.
+DRIFT_SD, _MOST_DRIFT = 3e-5, 2e-4
+_DRIFTS, _DRIFT_REACH, _DRIFTS_FIRST = 9, 2.25, 3
 #: Part of the log likelihood that counts. Its noise is one for all readings and every launch of a class draws
 #: alike in it: at full count, places under work in step with the updates lay twice as far off as stated.
 _COUNT = 0.4
 #: Classes told apart here, the busiest; others count as one.
-_CLASSES = 40
+_CLASSES = 24
 #: Steps of the strips readings are prepared on within a step of offsets.
 _STRIP = 6
 #: Places worked on at once.
@@ -75,7 +77,7 @@ class Placement:
         order = np.lexsort(self.at.T)
         total = np.cumsum(self.weight[order])
         chosen = np.searchsorted(total, (np.arange(count) + 0.5) / count * total[-1])
-        return self.at[order[np.minimum(chosen, len(order) - 1)]]
+        return np.asarray(self.at[order[np.minimum(chosen, len(order) - 1)]])
 
 
 def _fewer_classes(timeline: Timeline) -> Timeline:
@@ -183,6 +185,7 @@ def place_log(
     with the updates the likelihood has many narrow peaks.
     """
     timeline = _fewer_classes(timeline)
+    drift_sd = _drift_sd(readings)
     reach = _REACH * prior_sd_s
     offsets = around_s + np.linspace(-reach, reach, _OFFSETS)
     step = float(offsets[1] - offsets[0])
@@ -192,9 +195,9 @@ def place_log(
         lengths = np.linspace(max(low, 0.2 * sensor.window_s), high, _LENGTHS)
         length_step = float(lengths[1] - lengths[0])
     worth = _COUNT * min(1.0, readings.update_s / sensor_boxes(sensor, readings.jitter_s).length_s)
-    likelihood = _prepared(readings, timeline, sensor, offsets, lengths, step / _STRIP)
+    likelihood = _prepared(readings, timeline, sensor, offsets, lengths, step / _STRIP, drift_sd)
     center = np.array([around_s, sensor.window_s, 0.0])
-    deviation = np.array([prior_sd_s, sensor.window_sd_s or np.inf, DRIFT_SD])
+    deviation = np.array([prior_sd_s, sensor.window_sd_s or np.inf, drift_sd])
 
     def value(at: Floats) -> Floats:
         return np.asarray(worth * likelihood(at) - 0.5 * (((at - center) / deviation) ** 2).sum(axis=1))
@@ -202,8 +205,13 @@ def place_log(
     def grid(*axes: Floats) -> Floats:
         return np.stack([a.ravel() for a in np.meshgrid(*axes, indexing="ij")], axis=1)
 
-    at = grid(offsets, lengths, np.zeros(1))
-    cell = np.array([step, length_step, 2.0 * _DRIFT_REACH * DRIFT_SD])
+    drifts: Floats = np.zeros(1, dtype=np.float64)
+    drift_step = 2.0 * _DRIFT_REACH * drift_sd
+    if 0.5 * drift_sd * float(np.ptp(readings.time_s)) > step:  # ends of the log move by more than a cell
+        drift_step /= _DRIFTS_FIRST
+        drifts = np.asarray(drift_step * (np.arange(_DRIFTS_FIRST) - 0.5 * (_DRIFTS_FIRST - 1)), np.float64)
+    at = grid(offsets, lengths, drifts)
+    cell = np.array([step, length_step, drift_step])
     best = value(at)
     for turn in range(_ROUNDS):
         order: Ints = np.argsort(-best)
@@ -223,12 +231,25 @@ def place_log(
     return Placement(at[keep], weight, cell, likelihood.pivot_s)
 
 
+def _drift_sd(readings: Readings) -> float:
+    """Return how far the readings' clock may drift against the timeline's. [1]"""
+    if readings.jitter_s > 0:  # stamped one by one: no period adds to it
+        return DRIFT_SD
+    return float(np.hypot(DRIFT_SD, min(readings.update_sd_s / readings.update_s, _MOST_DRIFT)))
+
+
 def _prepared(
-    readings: Readings, timeline: Timeline, sensor: Sensor, offsets: Floats, lengths: Floats, step_s: float
+    readings: Readings,
+    timeline: Timeline,
+    sensor: Sensor,
+    offsets: Floats,
+    lengths: Floats,
+    step_s: float,
+    drift_sd: float,
 ) -> _Likelihood:
     boxes = sensor_boxes(sensor, readings.jitter_s)
     delays = boxes.front_s
-    margin = _STRIP * step_s + _DRIFT_REACH * DRIFT_SD * float(np.ptp(readings.time_s))
+    margin = _STRIP * step_s + _DRIFT_REACH * drift_sd * float(np.ptp(readings.time_s))
     begin, end = -float(offsets.max() + delays.max()) - margin, -float(offsets.min() + delays.min()) + margin
     far_begin, far_end = begin - float(lengths.max()) - margin, end - float(lengths.min()) + margin
     near = _Strips(readings, timeline, begin, end, step_s)
