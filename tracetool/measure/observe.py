@@ -13,6 +13,7 @@ from tracetool.core.figures import counted
 from tracetool.hardware.sensors import Sensor
 from tracetool.measure.align import Alignment, align, join_parts
 from tracetool.measure.counter import counter_log
+from tracetool.measure.design import design
 from tracetool.measure.filters import Boxes, sensor_boxes
 from tracetool.measure.fit_levels import fit_levels
 from tracetool.measure.levels import Levels
@@ -37,6 +38,9 @@ _ENOUGH = 180
 _LEVELS_COUNT = 0.25
 #: Readings used to find the offset: more would only take longer.
 _MOST = 250
+#: A window is all of the time between updates from this share on; places of updates against the load that are
+#: tried; and share of the busy time they must leave open for places and windows to be fitted together.
+_WHOLE, _PLACES, _IN_STEP = 0.9, 12, 0.01
 #: A logger stamps a line, then asks the driver: the value is this much younger than its stamp, or half
 #: the time between lines where that is less. 3 to 6 ms on `nvidia-smi` logs of GPUs on a meter. [s]
 READ_S = 0.003
@@ -170,9 +174,26 @@ def _place(
     part = busiest_part(readings, timeline, _MOST)
     reach = sensor.window_s + 3.0 * sensor.window_sd_s + abs(around_s) + 4.0 * open_s + 2.0
     near = timeline.within(float(part.time_s[0]) - reach, float(part.time_s[-1]) + reach)
-    if len(np.unique(near.label)) < 2:
+    if len(np.unique(near.label)) < 2 or _open_share(part, near, sensor) < _IN_STEP:
         return None
     return place_log(part, near, sensor, around_s=around_s, prior_sd_s=open_s)
+
+
+def _open_share(part: Readings, timeline: Timeline, sensor: Sensor) -> float:
+    """Return by how much of the busy share windows see hangs on where the updates lie. [1]"""
+    if sensor.window_s > _WHOLE * part.update_s:
+        return 0.0
+    work = compact_classes(replace(timeline, label=np.zeros_like(timeline.label), classes=1))
+    boxes = sensor_boxes(sensor, part.jitter_s)
+    inside = (part.time_s >= float(work.start_s[0])) & (part.time_s <= float(work.end_s[-1]))
+    if inside.sum() < _FEW:
+        return 0.0
+    covered = replace(part, time_s=part.time_s[inside], power_w=part.power_w[inside])
+    means = [
+        float(design(replace(covered, time_s=covered.time_s + place), boxes, work).matrix[:, 0].mean())
+        for place in np.arange(_PLACES) * part.update_s / _PLACES
+    ]
+    return float(0.5 * np.ptp(means) / max(np.mean(means), 1e-9))
 
 
 def as_boxcar(sensor: Sensor, log: PowerLog) -> Sensor:
