@@ -1,4 +1,4 @@
-"""Where a log lies against its timeline and how long its sensor's window is, told together.
+"""Where a log lies against its timeline and how long its sensor's window is, fitted together.
 
 A window that is taken too long and a timeline that is moved explain readings alike, and a load in step with
 the sensor's updates is explained by several places: what is open of them is one joint question.
@@ -36,7 +36,7 @@ _DRIFTS, _DRIFT_REACH, _DRIFTS_FIRST = 9, 2.25, 3
 #: Part of the log likelihood that counts. Its noise is one for all readings and every launch of a class draws
 #: alike in it: at full count, places under work in step with the updates lay twice as far off as stated.
 _COUNT = 0.4
-#: Classes told apart here, the busiest; others count as one.
+#: Classes distinguished here, the busiest; others count as one.
 _CLASSES = 24
 #: Steps of the strips readings are prepared on within a step of offsets.
 _STRIP = 6
