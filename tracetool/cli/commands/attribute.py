@@ -18,7 +18,9 @@ app = typer.Typer()
 )
 def attribute(
     source: Path = typer.Argument(
-        ..., metavar="RUN|ACTIVITY.csv", help="A run, or a table of name, start_us, end_us (UTC)."
+        ...,
+        metavar="RUN|ACTIVITY.csv",
+        help="A run, or a table of name, start_us, end_us (UTC), or AIPerf's requests.",
     ),
     power: list[Path] = typer.Option([], "--power", help="Power log; a run has its own."),
     tz: str | None = typer.Option(None, "--tz", help="Zone of a log in local time, e.g. +02:00."),
@@ -82,6 +84,7 @@ def attribute(
     from tracetool.api.attribute import attribute as attribute_source
     from tracetool.cli.output import check_out, emit, save
     from tracetool.core.errors import BadInput
+    from tracetool.sources.request_log import is_request_log
 
     if identify or meter is not None:
         raise BadInput(
@@ -105,6 +108,13 @@ def attribute(
         )
         save(grouped, out)
         emit(grouped, as_json=as_json, quiet=quiet, written=[out])
+        return
+    if is_request_log(source):
+        from tracetool.api.request_energy import request_energy
+
+        served = request_energy(source, power=power, tz=tz, gpu=gpu)
+        save(served, out)
+        emit(served, as_json=as_json, quiet=quiet, written=[out])
         return
     attributed = attribute_source(
         source,

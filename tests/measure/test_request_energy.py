@@ -1,0 +1,99 @@
+"""Energy of requests: phases as planted, tokens as counted, nothing lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tracetool.api.request_energy import request_energy
+from tracetool.core.errors import BadInput
+from tracetool.measure.served_load import phase_spans
+from tracetool.sources.request_log import is_request_log, read_requests
+
+START_NS = 1_767_589_200 * 10**9
+S = 10**9
+
+
+def _record(
+    start_s: float, first_s: float, end_s: float, phase: str = "profiling", error: str | None = None
+) -> str:
+    return json.dumps(
+        {
+            "metadata": {
+                "request_start_ns": START_NS + round(start_s * S),
+                "request_end_ns": START_NS + round(end_s * S),
+                "benchmark_phase": phase, "was_cancelled": False,
+            },
+            "metrics": {
+                "time_to_first_token": {"value": (first_s - start_s) * 1e3, "unit": "ms"},
+                "input_sequence_length": {"value": 500, "unit": "tokens"},
+                "output_sequence_length": {"value": 100, "unit": "tokens"},
+            },
+            "error": error,
+        }
+    )  # fmt: skip
+
+
+def _load(tmp_path: Path) -> tuple[Path, Path, float, float]:
+    """Ten requests one by one, 4 s of prefill at 600 W and 6 s of decode at 300 W, 5 s of 100 W between."""
+    requests = [(20.0 + 15.0 * i, 24.0 + 15.0 * i, 30.0 + 15.0 * i) for i in range(10)]
+    path = tmp_path / "profile_export.jsonl"
+    path.write_text("\n".join(_record(*r) for r in requests) + "\n{torn")
+    time = np.arange(0.0, 190.0, 0.05)
+    power = np.full(len(time), 100.0)
+    for start, first, end in requests:
+        power[(time >= start) & (time < first)] = 600.0
+        power[(time >= first) & (time < end)] = 300.0
+    log = tmp_path / "power.csv"
+    rows = [f"{START_NS // S + t:.3f},{p}" for t, p in zip(time, power, strict=True)]
+    log.write_text("time,power_w\n" + "\n".join(rows) + "\n")
+    return path, log, 600.0 * 4 * 10, 300.0 * 6 * 10
+
+
+def test_prefill_and_decode_cost_what_was_planted(tmp_path: Path) -> None:
+    path, log, prefill, decode = _load(tmp_path)
+    assert is_request_log(path)
+    table = request_energy(path, power=log)
+    phases = {r["phase"]: r for r in table.phases.iter_rows(named=True)}
+    assert phases["prefill"]["energy_j"] == pytest.approx(prefill, rel=0.03)
+    assert phases["decode"]["energy_j"] == pytest.approx(decode, rel=0.03)
+    assert phases["all"]["energy_j"] == pytest.approx(prefill + decode, rel=0.03)
+    assert phases["prefill"]["energy_low_j"] <= prefill <= phases["prefill"]["energy_high_j"]
+    assert phases["decode"]["energy_per_token_j"] == pytest.approx(phases["decode"]["energy_j"] / 1000)
+    assert phases["prefill"]["energy_per_token_j"] == pytest.approx(phases["prefill"]["energy_j"] / 5000)
+    assert phases["all"]["energy_per_request_j"] == pytest.approx(phases["all"]["energy_j"] / 10)
+    assert any("1 lines" in n for n in table.notes)
+
+
+def test_spans_hold_all_time_with_a_request_once() -> None:
+    rng = np.random.default_rng(1)
+    start = rng.integers(0, 10**6, 200)
+    first = start + rng.integers(1, 10**4, 200)
+    end = first + rng.integers(1, 10**5, 200)
+    spans = phase_spans(pl.DataFrame({"start_ns": start, "first_token_ns": first, "end_ns": end}))
+    length = spans["end_ns"] - spans["start_ns"]
+    assert int((length * spans["prefills"]).sum()) == int((first - start).sum())
+    assert int((length * spans["decodes"]).sum()) == int((end - first).sum())
+
+
+def test_failed_requests_have_no_tokens(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_text(_record(0.0, 1.0, 2.0) + "\n" + _record(3.0, 4.0, 5.0, error="timeout") + "\n")
+    table, _ = read_requests(path)
+    assert table["output_tokens"].to_list() == [100.0, 0.0]
+    assert table["finished"].sum() == 1
+
+
+@pytest.mark.parametrize(
+    "text", ['{"metadata": {"request_start_ns": 5}}\n', '{"metadata": {"request_start_ns":\n']
+)
+def test_a_log_without_a_request_is_refused_in_one_line(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_text(text)
+    with pytest.raises(BadInput) as refused:
+        request_energy(path, power=path)
+    assert "\n" not in refused.value.line()

@@ -1,0 +1,68 @@
+"""Energy of a served load by phase: joules a token and a request, from its request log and a power log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from tracetool.api.result import Result
+from tracetool.core.paths import PathLike, paths_of
+from tracetool.tables.schema import load_schema
+
+if TYPE_CHECKING:
+    from tracetool.report.view import View
+
+
+@dataclass(frozen=True)
+class RequestEnergy(Result):
+    """Energy of a served load: ``phases`` has a row each for prefill, decode and all of it."""
+
+    phases: pl.DataFrame = field(repr=False)
+    notes: tuple[str, ...] = ()
+
+    def _document(self) -> dict[str, Any]:
+        return {"phases": self.phases.to_dicts(), "notes": list(self.notes)}
+
+    def _view(self) -> View:
+        from tracetool.report.view import View
+
+        return View("Energy of requests by phase", self.phases, load_schema("request_energy"))
+
+    def show(self, written: Sequence[PathLike] = ()) -> None:
+        """Print the phases and what they rest on."""
+        from tracetool.report.terminal.served import print_requests
+
+        print_requests(self.phases, self.notes, written)
+
+
+def request_energy(
+    requests: PathLike,
+    *,
+    power: PathLike | Sequence[PathLike] = (),
+    tz: str | None = None,
+    gpu: str | None = None,
+) -> RequestEnergy:
+    """Return what a served load cost by phase, as ``tracetool attribute REQUESTS.jsonl --power LOG``.
+
+    Parameters
+    ----------
+    requests : path
+        AIPerf's ``profile_export.jsonl``; its requests of the warm-up take part and are counted like others.
+    power : path or sequence of path
+        Power logs of the GPUs that served; all their GPUs are added.
+    tz : str, optional
+        Zone of logs in local time.
+    gpu : str, optional
+        The GPU, whose file tells the sensor.
+
+    Raises
+    ------
+    BadInput
+        If a file cannot be used, or log and requests do not overlap.
+    """
+    from tracetool.measure.served_load import served_energy
+
+    return RequestEnergy(*served_energy(requests, paths_of(power), tz, gpu))
