@@ -230,8 +230,15 @@ def _spans(booked: Ledger, factor: Floats) -> tuple[float, float]:
     replays = booked.recorded.replays
     assert replays is not None
     timing = replays.predicted.timing
-    scaled = replace(timing, duration_s=timing.duration_s * factor[:, None])
-    changed = replace(replays, predicted=replace(replays.predicted, timing=scaled), governed=None)
+    each = factor[:, None]
+    # at the power they had: less time at the same joules would meet the power limit
+    predicted = replace(
+        replays.predicted,
+        timing=replace(timing, duration_s=timing.duration_s * each),
+        energy_j=replays.predicted.energy_j * each,
+        parts_j={name: part * each for name, part in replays.predicted.parts_j.items()},
+    )
+    changed = replace(replays, predicted=predicted, governed=None)
     replayed = changed.at(0)
     return replayed.makespan_ns * 1e-9, float(np.sum(replayed.gap_ns)) * 1e-9
 
