@@ -42,7 +42,7 @@ def ingest(
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
 ) -> None:
-    """Read every trace under SRC; what was read before and has not changed is skipped."""
+    """Read every new or changed trace under SRC."""
     from tracetool.cli.output import emit
     from tracetool.cli.progress import shown_progress
     from tracetool.fleet.fleet import fleet_ingest
@@ -69,7 +69,7 @@ def attribute(
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
 ) -> None:
-    """Energy of every job's kernels: measured, where its log tells it, else predicted."""
+    """Energy of every job's kernels, measured or predicted."""
     options = {"gpu": gpu} if gpu else {}
     _task("attribute", data_set, options, (engine, workers, memory, retries), out, strict, as_json, quiet)
 
@@ -168,7 +168,7 @@ def outliers(
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
 ) -> None:
-    """GPUs that take more energy than others of their model for the same kernels."""
+    """GPUs that take more energy for the same kernels."""
     _ask("outliers", data_set, out, as_json, quiet)
 
 
