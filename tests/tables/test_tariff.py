@@ -110,3 +110,16 @@ def test_bad_factors_end_with_one_line(
 ) -> None:
     assert command([name, str(run), *bad.split()]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_units_of_forecasts_are_priced_with_their_intervals() -> None:
+    row = {"energy_per_token_j": 0.36, "energy_per_token_j_low": 0.18, "energy_per_token_j_high": 0.72}
+    frame = pl.DataFrame({**row, "energy_per_item_j": 3.6e6})
+    priced = Tariff(price_per_kwh=0.25, gco2_per_kwh=400.0, pue=1.2).priced_units(frame)
+    assert priced.drop(frame.columns).row(0, named=True) == pytest.approx({
+        "cost_per_million_tokens": 0.03, "cost_per_million_tokens_low": 0.015,
+        "cost_per_million_tokens_high": 0.06, "co2_per_million_tokens_g": 48.0,
+        "co2_per_million_tokens_g_low": 24.0, "co2_per_million_tokens_g_high": 96.0,
+        "cost_per_item": 0.3, "co2_per_item_g": 480.0,
+    })  # fmt: skip
+    assert Tariff().priced_units(frame).columns == frame.columns

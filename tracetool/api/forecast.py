@@ -13,6 +13,7 @@ from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike
 from tracetool.forecast.tables import Forecasts, forecast_model, forecast_table
 from tracetool.hardware.load import load_gpu
+from tracetool.tables.tariff import NO_TARIFF, Tariff
 
 if TYPE_CHECKING:
     from tracetool.report.view import View
@@ -36,6 +37,11 @@ class ForecastResult(Result):
     """
 
     source: Forecasts = field(repr=False)
+    tariff: Tariff = NO_TARIFF
+
+    @property
+    def _rows(self) -> pl.DataFrame:
+        return self.tariff.priced_units(self.source.frame)
 
     @property
     def parts(self) -> pl.DataFrame:
@@ -58,7 +64,7 @@ class ForecastResult(Result):
         return self.source.notes
 
     def _document(self) -> dict[str, Any]:
-        document: dict[str, Any] = {"totals": self.source.frame.to_dicts()}
+        document: dict[str, Any] = {**self.tariff.factors(), "totals": self._rows.to_dicts()}
         if self.source.single:
             document |= {"facts": dict(self.source.facts), "operators": self.parts.to_dicts()}
         if self.source.grid is not None:
@@ -77,20 +83,22 @@ class ForecastResult(Result):
 
         if self.source.compared is not None:
             return View("Forecast against a trace", self.compared)
-        return View("Forecast", self.source.frame, load_schema("forecast"))
+        return View("Forecast", self._rows, load_schema("forecast"))
 
     def _notebook(self) -> View:
         from tracetool.report.view import Grid, Line, View
 
         notes = [Line(note, "note") for note in self.notes]
-        grids = [Grid(self.source.frame)] + ([Grid(self.parts)] if self.source.single else [])
-        return View("Forecast", self.source.frame, None, (Line("Forecast", "headline"), *grids, *notes))
+        grids = [Grid(self._rows)] + ([Grid(self.parts)] if self.source.single else [])
+        return View("Forecast", self._rows, None, (Line("Forecast", "headline"), *grids, *notes))
 
     def show(self, written: Sequence[PathLike] = ()) -> None:
         """Print the figures, where the energy goes and what they rest on."""
         from tracetool.report.terminal.forecast import print_forecast
+        from tracetool.report.terminal.priced import print_unit_prices
 
         print_forecast(self.source, written)
+        print_unit_prices(self.tariff, self._rows)
 
 
 def forecast(
@@ -98,6 +106,7 @@ def forecast(
     *,
     slowdown: float = 0.05,
     compare: PathLike | None = None,
+    tariff: Tariff = NO_TARIFF,
     **case: Any,
 ) -> ForecastResult:
     """Forecast a model's time, power and energy from its configuration, as ``tracetool forecast``.
@@ -111,6 +120,8 @@ def forecast(
         Slowdown that goals among several cases allow: 0.05 is 5 %. [1]
     compare : path, optional
         A run: the operators of one case are set against its kernels (``compared``), on its GPU by default.
+    tariff : Tariff, optional
+        Adds what a million output tokens, or an image, video or sample, cost in money and CO2.
     **case
         What is asked of a model: ``gpu``, ``mode`` (``prefill``, ``decode``, ``serve``, ``train``), ``isl``
         and ``osl`` (tokens of a prompt and of its answer), ``bs`` (requests that run at once; sequences of a
@@ -149,10 +160,10 @@ def forecast(
     from tracetool.forecast.tables import is_table
 
     if is_table(source):
-        return ForecastResult(forecast_table(source, case))
+        return ForecastResult(forecast_table(source, case), tariff)
     if compare is not None:
-        return ForecastResult(_against(compare, {**case, "model": source}))
-    return ForecastResult(forecast_model({**case, "model": source}, slowdown))
+        return ForecastResult(_against(compare, {**case, "model": source}), tariff)
+    return ForecastResult(forecast_model({**case, "model": source}, slowdown), tariff)
 
 
 def _against(path: PathLike, values: dict[str, Any]) -> Forecasts:

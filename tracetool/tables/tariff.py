@@ -16,6 +16,11 @@ from tracetool.core.interval import ENDS
 _JOULES_PER_KWH: Final = 3.6e6
 #: Names of energy columns by unit, with the place of ``_low`` and ``_high``, and the unit in joules.
 _ENERGIES: Final = (("energy{}_j", 1.0), ("energy{}_mj", 1e-3))
+#: Energies of a unit of work, the units that are priced together, and the columns of cost and CO2 [g].
+_PER_UNIT: Final = (
+    ("energy_per_token_j{}", 1e6, "cost_per_million_tokens{}", "co2_per_million_tokens_g{}"),
+    ("energy_per_item_j{}", 1.0, "cost_per_item{}", "co2_per_item_g{}"),
+)
 #: Names of the columns that are added, with the place of ``_low`` and ``_high``.
 _COST: Final = "cost{}"
 _CO2: Final = "co2{}_g"
@@ -94,6 +99,29 @@ class Tariff:
         added = self._columns(frame.columns)
         if taken := [name for name in added if name in frame.columns]:
             raise BadInput(f"the table has a column {taken[0]} already", "rename it, or leave out --price")
+        return frame.with_columns(**added)
+
+    def priced_units(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Return a table with cost and CO2 of its energies per token and per item, at the end.
+
+        Of tokens a million is priced: ``cost_per_million_tokens``, ``co2_per_million_tokens_g``; of images,
+        videos and samples one: ``cost_per_item``, ``co2_per_item_g``. Each has its energy's interval.
+
+        >>> energies = pl.DataFrame({"energy_per_token_j": [0.36]})
+        >>> round(Tariff(0.25, pue=1.2).priced_units(energies)[0, "cost_per_million_tokens"], 6)
+        0.03
+        """
+        added: dict[str, pl.Expr] = {}
+        for energy, units, cost, co2 in _PER_UNIT:
+            for column, per_kwh in ((cost, self.price_per_kwh), (co2, self.gco2_per_kwh)):
+                if per_kwh is None:
+                    continue
+                factor = units * per_kwh * self._pue() / _JOULES_PER_KWH
+                added |= {
+                    column.format(end): pl.col(energy.format(end)) * factor
+                    for end in ENDS
+                    if energy.format(end) in frame.columns
+                }
         return frame.with_columns(**added)
 
     def priced_records(self, records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

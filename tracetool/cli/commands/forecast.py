@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from tracetool.cli.arguments import finite
+from tracetool.cli.arguments import GCO2_OPTION, PRICE_OPTION, PUE_OPTION, finite, tariff_of
 from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 
 app = typer.Typer()
@@ -92,6 +92,9 @@ def forecast(
         callback=finite,
         help="Slowdown that the best of several cases may have: 0.05 is 5 %.",
     ),
+    price: float | None = PRICE_OPTION,
+    gco2_per_kwh: float | None = GCO2_OPTION,
+    pue: float | None = PUE_OPTION,
     out: Path | None = typer.Option(
         None, "--out", "-o", help="Write a row per case: .parquet .csv .json .md .html"
     ),
@@ -107,10 +110,12 @@ def forecast(
     from tracetool.cli.output import check_out, emit, save
 
     check_out(out)
+    tariff = tariff_of(price, gco2_per_kwh, pue)
     result = forecast_source(
         source,
         slowdown=slowdown,
         compare=compare,
+        tariff=tariff,
         gpu=gpu,
         mode=mode,
         isl=isl,

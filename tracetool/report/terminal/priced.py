@@ -40,6 +40,25 @@ def scaled_prices(rows: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, str]]:
     return rows.with_columns(scaled), {"cost": f"cost [1e{power}]"}
 
 
+def print_unit_prices(tariff: Tariff, rows: pl.DataFrame) -> None:
+    """Print what a unit of work costs, one case or a row per case, and what that rests on."""
+    if not tariff:
+        return
+    screen = open_console()
+    added = [c for c in rows.columns if c.startswith(("cost_per", "co2_per"))]
+    added = [c for c in added if rows[c].null_count() < rows.height]
+    if rows.height == 1:
+        for column in (c for c in added if not c.endswith(("_low", "_high"))):
+            value, low, high = (number(rows[f"{column}{end}"].item()) for end in ENDS)
+            unit = " g" if column.endswith("_g") else ""
+            text = column.removesuffix("_g").replace("_", " ").replace("co2", "CO2")
+            say(screen, f"{text}: {value}{unit} (90 %: {low} to {high})")
+    elif added:
+        named = [c for c in ("model", "gpu", "bs", "tp", "clock_mhz") if c in rows.columns]
+        show_table(rows.select(*named, *added), console=screen, limit=40, all_with="--json")
+    say(screen, tariff.sentence())
+
+
 def print_tariff(tariff: Tariff, whole: pl.DataFrame) -> None:
     """Print the cost and CO2 of the whole, one row or a row per clock, and what they rest on."""
     if not tariff:
