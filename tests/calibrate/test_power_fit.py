@@ -72,7 +72,9 @@ def test_what_the_rows_do_not_tell_stays_the_prior() -> None:
     for name in ("fp64_pj", "sfu_pj", "link_pj_per_byte"):
         place = COEFFICIENTS.index(name)
         assert fit.data_share[place] < 0.05
-        assert np.isclose(fit.values[place], coefficient_vector(PRIOR)[place], rtol=0.02)
+        # an operation in FP64 costs no less than one in FP32, of which the rows tell
+        least = fit.values[COEFFICIENTS.index("fp32_pj")] if name == "fp64_pj" else 0.0
+        assert np.isclose(fit.values[place], max(coefficient_vector(PRIOR)[place], least), rtol=0.02)
 
 
 def test_coefficients_are_never_negative_and_keep_their_order() -> None:

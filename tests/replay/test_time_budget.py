@@ -79,7 +79,7 @@ def test_predicted_energies_are_those_of_predict(trained: tt.Run) -> None:
 def test_a_run_without_a_log_is_predicted_and_says_so(example_run: tt.Run) -> None:
     summed = tt.summary(example_run)
     assert set(summed.parts["source"]) == {"predicted"}
-    assert any("no power log" in note for note in summed.notes)
+    assert any("no power readings" in note for note in summed.notes)
 
 
 @pytest.mark.data

@@ -23,7 +23,6 @@ from tracetool.sources.described import (
 from tracetool.sources.detect import detect, readable
 from tracetool.sources.format import ReadOptions
 from tracetool.sources.io.text import content_bytes
-from tracetool.sources.pytorch.execution import tell_shapes
 from tracetool.sources.telemetry.readings import tidy_readings
 from tracetool.tables.memory import check_memory, ratio_cap, share_arenas
 from tracetool.tables.run import file_sha256, write_run
@@ -131,10 +130,11 @@ def _ingest(
         everything = sources
         counters = [s for s in everything if s.trace.counted.height]
         sources = _with_times(everything)
-        told = tell_shapes(
-            {s.path.name: s.trace.stated for s in everything if s.trace.stated.height},
-            [s.trace for s in sources],
-        )
+        told: list[str] = []
+        if stated := {s.path.name: s.trace.stated for s in everything if s.trace.stated.height}:
+            from tracetool.sources.pytorch.execution import tell_shapes  # decodes JSON: not for every start
+
+            told = tell_shapes(stated, [s.trace for s in sources])
         checked = [check_trace(s.trace, s.path) for s in sources]
         clock = align_sources(sources, tz)
         for source in sources:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import msgspec
-
 from tracetool.core.errors import BadInput
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.protobuf import BrokenMessage
@@ -38,6 +36,8 @@ def read(path: Path, options: ReadOptions) -> Trace:
     BadInput
         If it is cut short or damaged, or no operator in it has a number and shapes.
     """
+    import msgspec
+
     from tracetool.sources.pytorch.execution import read_json, read_protobuf
 
     options.progress.step(f"reading {path.name}")

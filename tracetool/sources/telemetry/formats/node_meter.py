@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from tracetool.core.errors import BadInput
+from tracetool.sources.columns import rejected_rows
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.text import read_text
 from tracetool.sources.telemetry.localtime import clock_of, stamp_times, stamped_lines, wall_clock_ns
@@ -17,6 +19,8 @@ from tracetool.sources.telemetry.meters import meter_rows
 
 _WATTS = re.compile(r"Instantaneous power reading\s*:\s*(\d+(?:\.\d+)?) Watts", re.IGNORECASE)
 _FREEIPMI = re.compile(r"Current Power\s*:\s*(\d+(?:\.\d+)?) Watts", re.IGNORECASE)
+#: A line that should hold a reading, whatever it holds.
+_LABEL = re.compile(r"(?:Instantaneous power reading|Current Power)\s*:", re.IGNORECASE)
 _STAMP = re.compile(r"(?:IPMI timestamp|Timestamp)\s*:\s*(.+)", re.IGNORECASE)
 
 
@@ -41,8 +45,8 @@ def _redfish(document: Any) -> float | None:
     return float(watts) if isinstance(watts, int | float) and not isinstance(watts, bool) else None
 
 
-def _documents(lines: list[Any]) -> list[tuple[str | None, float | None]]:
-    """Return stamp and watts of each JSON document of a log, however its lines are broken."""
+def _documents(lines: list[Any]) -> tuple[list[tuple[str | None, float | None]], int]:
+    """Return stamp and watts of each JSON document of a log, and how many documents are damaged."""
     decoder = json.JSONDecoder()
     text = "\n".join(line.text for line in lines)
     starts, position = [], 0
@@ -50,13 +54,13 @@ def _documents(lines: list[Any]) -> list[tuple[str | None, float | None]]:
     for line in lines:
         starts.append((position, line.stamp))
         position += len(line.text) + 1
-    at, place = 0, 0
+    at, place, damaged = 0, 0, 0
     while (at := text.find("{", at)) >= 0:
         try:
             document, end = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
             following = text.find("\n{", at + 1)
-            stated_watts.append((None, None))
+            damaged += 1
             if following < 0:
                 break
             at = following + 1
@@ -65,7 +69,7 @@ def _documents(lines: list[Any]) -> list[tuple[str | None, float | None]]:
             place += 1
         stated_watts.append((starts[place][1], _redfish(document)))
         at = end
-    return stated_watts
+    return stated_watts, damaged
 
 
 def read(path: Path, options: ReadOptions) -> Trace:
@@ -79,34 +83,47 @@ def read(path: Path, options: ReadOptions) -> Trace:
     lines = stamped_lines(read_text(path, options.max_ratio))
     text = "\n".join(line.text for line in lines)
     if _WATTS.search(text) or _FREEIPMI.search(text):
-        return _from_ipmi(lines)
-    read_values = _documents(lines)
-    stated_watts = [(s, w) for s, w in read_values if w is not None]
+        return _from_ipmi(path, lines)
+    read_values, damaged = _documents(lines)
+    stated_watts = [(s, w) for s, w in read_values if w is not None and math.isfinite(w) and w >= 0]
+    damaged += sum(w is not None for _, w in read_values) - len(stated_watts)
     if not stated_watts:
         raise BadInput.in_file(path, "holds no reading of a node's power", "ask for Chassis/1/Power")
-    return _trace(
+    trace = _trace(
+        path,
         "Redfish",
         clock_of([s for s, _ in stated_watts], "Redfish"),
         [s for s, _ in stated_watts],
         [w for _, w in stated_watts],
     )
+    if damaged:
+        texts = ["damaged document"] * damaged
+        trace.rejected.append(rejected_rows(path.name, range(damaged), "no power", texts))
+    return trace
 
 
-def _from_ipmi(lines: list[Any]) -> Trace:
+def _from_ipmi(path: Path, lines: list[Any]) -> Trace:
     stamps: list[str | None] = []
     stated: list[int | None] = []
     watts: list[float] = []
+    bad: list[tuple[int, str]] = []
     for line in lines:
         if match := _WATTS.search(line.text) or _FREEIPMI.search(line.text):
             watts.append(float(match[1]))
             stamps.append(line.stamp)
             stated.append(None)
+        elif _LABEL.search(line.text):
+            bad.append((line.number, line.text))
         elif watts and (match := _STAMP.search(line.text)):
             stated[-1] = wall_clock_ns(match[1].removesuffix("UTC").strip())
     if any(s is not None for s in stamps) or not any(stated):
-        return _trace("IPMI", clock_of(stamps, "ipmitool"), stamps, watts)
+        return _with_rejected(_trace(path, "IPMI", clock_of(stamps, "ipmitool"), stamps, watts), path, bad)
     trace = _trace(
-        "IPMI", Clock("local", error_ns=1e9, basis="the controller's clock, whole seconds"), stamps, watts
+        path,
+        "IPMI",
+        Clock("local", error_ns=1e9, basis="the controller's clock, whole seconds"),
+        stamps,
+        watts,
     )
     rows = pl.DataFrame(
         {"time_ns": stated, "watts": watts}, schema={"time_ns": pl.Int64, "watts": pl.Float64}
@@ -114,16 +131,25 @@ def _from_ipmi(lines: list[Any]) -> Trace:
     trace.telemetry = meter_rows(
         rows.drop_nulls("time_ns"), "node", "node.IPMI", power="watts", kind="average"
     )
+    return _with_rejected(trace, path, bad)
+
+
+def _with_rejected(trace: Trace, path: Path, bad: list[tuple[int, str]]) -> Trace:
+    """Return a trace that counts lines whose reading is no number."""
+    if bad:
+        trace.rejected.append(rejected_rows(path.name, [n for n, _ in bad], "no power", [t for _, t in bad]))
     return trace
 
 
 def _trace(
-    name: str, clock: Clock, stamps: list[str | None], watts: list[float | None] | list[float]
+    path: Path, name: str, clock: Clock, stamps: list[str | None], watts: list[float | None] | list[float]
 ) -> Trace:
     rows = pl.DataFrame({"watts": watts}, schema={"watts": pl.Float64}).with_columns(stamp_times(stamps))
     if clock.domain == "none":
         rows = rows.with_columns(time_ns=pl.lit(0, dtype=pl.Int64))
     trace = Trace(name, clock)
+    if undated := rows["time_ns"].null_count():
+        trace.rejected.append(rejected_rows(path.name, range(undated), "no time", [""] * undated))
     trace.telemetry = meter_rows(
         rows.drop_nulls("time_ns"), "node", f"node.{name}", power="watts", kind="average"
     )

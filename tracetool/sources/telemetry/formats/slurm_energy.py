@@ -41,6 +41,10 @@ def read(path: Path, options: ReadOptions) -> Trace:
 
 
 def _series(path: Path, options: ReadOptions, names: list[str]) -> Trace:
+    if missing := [n for n in ("Date_Time", "Node", "Power") if n not in {m.strip() for m in names}]:
+        raise BadInput.in_file(
+            path, f"has no column {missing[0]}", "sh5util -j JOB -E -l Node:TimeSeries -s Energy"
+        )
     text = pl.String()
     columns = {n.strip(): ([n], text) for n in names}
     rows = read_csv(path, {c: columns[c] for c in columns if c in _SERIES}, options.max_ratio)

@@ -60,9 +60,12 @@ def read(path: Path, options: ReadOptions) -> Trace:
             {"line": line.number, "stamp": row.get(_TIME) or line.stamp, **{c: row.get(c) for c in _COLUMNS}}
         )
     schema = {"line": pl.Int64(), "stamp": pl.String(), **dict.fromkeys(_COLUMNS, pl.String())}
-    table = pl.DataFrame(rows, schema=schema).with_columns(
-        pl.col(c).cast(pl.Float64, strict=False) for c in _COLUMNS
+    texts = pl.DataFrame(rows, schema=schema)
+    table = texts.with_columns(pl.col(c).cast(pl.Float64, strict=False) for c in _COLUMNS)
+    odd = pl.any_horizontal(
+        table[c].is_null() & texts[c].is_not_null() & ~texts[c].is_in(["-", ""]) for c in _COLUMNS
     )
+    broken = texts.filter(pl.select(odd).to_series())
     table = table.filter(pl.any_horizontal(pl.col(c).is_not_null() for c in _COLUMNS))
     if not table.height:
         raise BadInput.in_file(
@@ -78,6 +81,9 @@ def read(path: Path, options: ReadOptions) -> Trace:
                 rejected_rows(path.name, bad_times["line"], "no time", [""] * bad_times.height)
             )
         timed = timed.drop_nulls("time_ns")
+    if broken.height:
+        broken_cells = broken.select(pl.concat_str(*_COLUMNS, separator=" ", ignore_nulls=True)).to_series()
+        trace.rejected.append(rejected_rows(path.name, broken["line"], "not a number", broken_cells))
     if bad:
         numbers = [line.number for line in bad]
         trace.rejected.append(
