@@ -54,6 +54,6 @@ def formats() -> Formats:
     --------
     >>> import tracetool as tt
     >>> sorted(set(tt.formats().frame["holds"]))
-    ['telemetry', 'trace']
+    ['counters', 'telemetry', 'trace']
     """
     return Formats()

@@ -38,8 +38,8 @@ _MOST_ROWS = 4_000
 _OUTER = prior_number("implementations.outer_quantile")
 
 
-#: 90 % band of ln(measured / predicted) of a kernel that source code tells, unmeasured. [1] A prior.
-TOLD_BAND = (-0.4, 0.4)
+#: 90 % band of ln(measured / predicted) of a kernel that source code states, unmeasured. [1]
+_BY_SOURCE = (-prior_number("implementations.by_source"), prior_number("implementations.by_source"))
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def members(
     told = law.library_habits.get(library_of(stack))
     if told is not None and chosen and not is_known(law.name, stack, every):
         source = Member(
-            f"{law.name} of {library_of(stack)} by its source", told, TOLD_BAND, "prior", 1.0 - share
+            f"{law.name} of {library_of(stack)} by its source", told, _BY_SOURCE, "prior", 1.0 - share
         )
         return (source, *_by_habit(law, share)) if share else (source,)
     if share and chosen and not is_known(law.name, stack, every):

@@ -44,8 +44,8 @@ _TENSOR_BUSY: Final = re.compile(r"^sms?p?__inst_executed_pipe_tensor[a-z0-9_]*\
 def unit_of(unit: str) -> tuple[str, float]:
     """Return the base of a unit and how many of it one is; nothing and 1 for a count.
 
-    >>> unit_of("Mbyte"), unit_of("nsecond"), unit_of("Gbyte/second"), unit_of("cycle/nsecond"), unit_of("")
-    (('b', 1000000.0), ('s', 1e-09), ('b/s', 1000000000.0), ('hz', 1000000000.0), ('', 1.0))
+    >>> unit_of("Mbyte"), unit_of("nsecond"), unit_of("Gbyte/second"), unit_of("cycle/usecond"), unit_of("")
+    (('b', 1000000.0), ('s', 1e-09), ('b/s', 1000000000.0), ('hz', 1000000.0), ('', 1.0))
     """
     above, _, below = unit.strip().partition("/")
     base, factor = _one(above)

@@ -41,7 +41,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
     rows = read_csv(path, {c: ([c], text) for c in wanted}, options.max_ratio)
     rows = rows.with_columns(
         parse_stamps(rows["start_time"]).alias("begin"),
-        (measured("elapsed_time") * 1e9).round().cast(pl.Int64).alias("length"),
+        (measured("elapsed_time") * 1e9).round().cast(pl.Int64, strict=False).alias("length"),
         *(measured(g).alias(g) for g in gpus),
     )
     usable = (pl.col("begin").is_not_null() & (pl.col("length") > 0)).fill_null(value=False)
