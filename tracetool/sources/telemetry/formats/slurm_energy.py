@@ -77,8 +77,11 @@ def _sacct(path: Path, options: ReadOptions) -> Trace:
         raw = row.get("consumedenergyraw", "")
         if len(cells) < len(names) or not row.get("jobid"):
             bad.append((number, line))
-        elif raw.isdecimal() and 0 < int(raw) < 10**13:
-            rows.append((row["jobid"], float(raw), row.get("start"), row.get("end")))
+        elif raw.isdecimal() and int(raw) < 10**13:
+            if int(raw):  # 0: nothing was read yet
+                rows.append((row["jobid"], float(raw), row.get("start"), row.get("end")))
+        elif raw:
+            bad.append((number, line))
     schema = {"job": pl.String, "joules": pl.Float64, "start": pl.String, "end": pl.String}
     table = pl.DataFrame(rows, schema=schema, orient="row")
     table = table.with_columns(
@@ -87,7 +90,9 @@ def _sacct(path: Path, options: ReadOptions) -> Trace:
     table = table.filter((pl.col("#e") > pl.col("#s")).fill_null(value=False))
     trace = Trace("Slurm", _LOCAL)
     if bad:
-        trace.rejected.append(rejected_rows(path.name, [n for n, _ in bad], "not a job", [t for _, t in bad]))
+        trace.rejected.append(
+            rejected_rows(path.name, [n for n, _ in bad], "not a job with joules", [t for _, t in bad])
+        )
     if not table.height:
         raise BadInput.in_file(
             path, "holds no energy of a job that has ended",

@@ -18,6 +18,9 @@ from tracetool.sources.telemetry.meters import readings
 
 _GPU = re.compile(r"gpu(\d{1,4})_energy", re.IGNORECASE)
 
+#: More than a GPU takes in a century: what states more is damaged. [J]
+_MOST_J = 1e13
+
 
 def sniff(probe: Probe) -> float:
     """Score: its columns."""
@@ -50,6 +53,12 @@ def read(path: Path, options: ReadOptions) -> Trace:
         names = bad["window_name"].fill_null("")
         trace.rejected.append(rejected_rows(path.name, bad["line"], "not a whole window", names))
     good = rows.filter(usable).with_columns(end=pl.col("begin") + pl.col("length"))
+    sound = {g: pl.col(g).is_between(0.0, _MOST_J) for g in gpus}
+    odd = good.filter(pl.any_horizontal((~sound[g]).fill_null(value=False) for g in gpus))
+    if odd.height:
+        names = odd["window_name"].fill_null("")
+        trace.rejected.append(rejected_rows(path.name, odd["line"], "no energy", names))
+    good = good.with_columns(pl.when(sound[g]).then(pl.col(g)).alias(g) for g in gpus)
     if not good.height:
         raise BadInput.in_file(path, "holds no window", "ZeusMonitor(log_file=...) writes one at end_window")
     good = good.sort("begin", "length", descending=[False, True], maintain_order=True)
