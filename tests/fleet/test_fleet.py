@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pyarrow.fs as pafs
 import pytest
@@ -150,6 +151,9 @@ def test_a_gpu_that_takes_more_stands_out(fleet: Path) -> None:
     worst = tt.fleet_ask("outliers", fleet).frame.row(0, named=True)
     assert worst["name"].startswith("vision--vit")
     assert worst["energy_more_pct"] == pytest.approx(30.0, abs=3.0)
+    # two sensors of one model may differ by their gains: the interval holds that even for one kernel
+    assert worst["energy_more_low_pct"] < 28.0
+    assert worst["energy_more_high_pct"] > 32.0
 
 
 def test_savings_are_against_the_highest_clock(fleet: Path) -> None:
@@ -160,6 +164,10 @@ def test_savings_are_against_the_highest_clock(fleet: Path) -> None:
     frame = tt.fleet_ask("savings", fleet, slowdown_pct=100.0).frame
     jobs, whole = frame.head(-1), frame.row(-1, named=True)
     assert whole["saved_energy_j"] == pytest.approx(jobs["saved_energy_j"].sum())
+    for row in jobs.to_dicts():  # sweeps showed 7 % of power and 7.5 % of time per octave, at one deviation
+        best_j = row["energy_j"] - row["saved_energy_j"]
+        octaves = np.log2(row["from_clock_mhz"] / row["clock_mhz"])
+        assert row["saved_energy_high_j"] - row["saved_energy_j"] >= 0.1 * octaves * best_j
     assert (jobs["from_clock_mhz"] == 1410.0).all()
     none = tt.fleet_ask("savings", fleet, slowdown_pct=0.0).frame
     assert none.row(-1, named=True)["saved_energy_j"] == pytest.approx(0.0)

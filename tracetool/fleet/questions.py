@@ -12,13 +12,17 @@ import polars as pl
 import pyarrow.dataset as pads
 
 from tracetool.core.errors import BadInput
+from tracetool.core.interval import Z90
 from tracetool.fleet.manifest import Manifest
 from tracetool.fleet.storage import Place
+from tracetool.hardware.priors import prior_table
 
 #: Columns of jobs that energy can be summed by, beside labels.
 _OF_ROWS: Final = ("job", "gpu", "family", "kernel", "signature", "uuid", "rank")
 #: Launches on a GPU without which its energy at equal work says nothing.
 _LAUNCHES: Final = 10
+#: What makes executions on GPUs of a model equal work.
+_SAME_WORK: Final = ("gpu", "kernel", "launch")
 #: GPUs that ran a kernel without which there is no comparison.
 _GPUS: Final = 3
 
@@ -28,8 +32,10 @@ def _scan(place: Place, kind: str, hint: str) -> pl.LazyFrame:
     if not place.items(kind):
         raise BadInput.in_file(place.name, f"holds no {kind}", hint)
     partitions = pads.partitioning(flavor="hive")
-    found = pads.dataset(place.path(kind), filesystem=place.files, format="parquet", partitioning=partitions)
-    return pl.scan_pyarrow_dataset(found)
+    partitioned = pads.dataset(
+        place.path(kind), filesystem=place.files, format="parquet", partitioning=partitions
+    )
+    return pl.scan_pyarrow_dataset(partitioned)
 
 
 def jobs(place: Place) -> pl.DataFrame:
@@ -111,21 +117,22 @@ def energy(place: Place, by: str) -> pl.DataFrame:
 def outliers(place: Place) -> pl.DataFrame:
     """Return each GPU's energy at equal work against the other GPUs of its model, the most first.
 
-    Of every kernel that at least three GPUs of a model ran ten times, the energy of a launch over the median
-    of the GPUs; of a GPU their mean, weighted by energy, with the interval of the mean over its kernels
-    (which many kernels narrow, and a sensor's gain does not enter). ``energy_more_pct`` says how much more it
-    takes.
+    Of every kernel and launch (grid, block, shapes) that at least three GPUs of a model ran ten times, the
+    energy of one execution over the median of the GPUs; of a GPU their mean, weighted by energy. The interval
+    of ``energy_more_pct`` holds the spread between its kernels and, together for all of them, the half width
+    of the GPU's measured energies: the gain of its sensor may be what stands out.
     """
     rows = _scan(place, "energy", "tracetool fleet attribute DST")
+    half = 0.5 * (pl.col("energy_high_j") - pl.col("energy_low_j"))
     unit = pl.coalesce(pl.col("uuid"), pl.format("{} rank {}", "job", "rank"))
     per_gpu = (
         rows.filter((pl.col("launches") >= _LAUNCHES) & (pl.col("source") == "measured"))
-        .group_by(unit.alias("uuid"), "gpu", "kernel")
-        .agg(pl.col("energy_j").sum(), pl.col("launches").sum(), pl.col("job").first())
+        .group_by(unit.alias("uuid"), *_SAME_WORK)
+        .agg(pl.col("energy_j", "launches").sum(), half_j=half.sum())
         .with_columns(each=pl.col("energy_j") / pl.col("launches"))
         .with_columns(
-            middle=pl.col("each").median().over("gpu", "kernel"),
-            units=pl.col("uuid").n_unique().over("gpu", "kernel"),
+            middle=pl.col("each").median().over(_SAME_WORK),
+            units=pl.col("uuid").n_unique().over(_SAME_WORK),
         )
         .filter(pl.col("units") >= _GPUS)
         .with_columns(ratio=pl.col("each") / pl.col("middle"))
@@ -133,12 +140,14 @@ def outliers(place: Place) -> pl.DataFrame:
     weight = pl.col("energy_j")
     mean = (weight * pl.col("ratio")).sum() / weight.sum()
     spread = (((weight * (pl.col("ratio") - mean)) ** 2).sum()).sqrt() / weight.sum()
+    sensor = pl.col("half_j").sum() / weight.sum()
+    reach = ((Z90 * spread) ** 2 + (mean * sensor) ** 2).sqrt()
     return (
         per_gpu.group_by("uuid", "gpu")
         .agg(
             (100.0 * (mean - 1.0)).alias("energy_more_pct"),
-            (100.0 * (mean - 1.0 - 1.645 * spread)).alias("energy_more_low_pct"),
-            (100.0 * (mean - 1.0 + 1.645 * spread)).alias("energy_more_high_pct"),
+            (100.0 * (mean - 1.0 - reach)).alias("energy_more_low_pct"),
+            (100.0 * (mean - 1.0 + reach)).alias("energy_more_high_pct"),
             pl.col("energy_j").sum(), pl.len().alias("kernels"),
         )
         .sort("energy_more_pct", "uuid", descending=[True, False])
@@ -150,7 +159,10 @@ def outliers(place: Place) -> pl.DataFrame:
 def savings(place: Place, slowdown_pct: float) -> pl.DataFrame:
     """Return what clocks would save: per job its clock of least energy within a slowdown, and the sum.
 
-    Against the highest clock predicted for each job. Intervals of jobs are of one model: half widths add.
+    Against the highest clock predicted for each job. The interval holds that of the energies themselves,
+    which scales both clocks alike, and what the model's ratio of two clocks is uncertain by: the spreads per
+    octave of power and of time that clock sweeps showed (``anchor`` in ``hardware/priors.toml``). Jobs rest on
+    one model: half widths add.
 
     Raises
     ------
@@ -162,7 +174,7 @@ def savings(place: Place, slowdown_pct: float) -> pl.DataFrame:
     base = totals.filter(pl.col("clock_mhz") == top)
     if (totals.group_by("job").len()["len"] < 2).all():
         raise BadInput.in_file(
-            place.where, "holds predictions at one clock a job", "fleet predict --clock LO:HI:STEP"
+            place.name, "holds predictions at one clock a job", "fleet predict --clock LO:HI:STEP"
         )
     limit = base.select("job", "makespan_ms").rename({"makespan_ms": "_limit"})
     allowed = totals.join(limit, on="job").filter(
@@ -171,14 +183,12 @@ def savings(place: Place, slowdown_pct: float) -> pl.DataFrame:
     best = allowed.sort("energy_j", "clock_mhz").group_by("job", maintain_order=True).first()
     joined = best.join(base, on="job", suffix="_top")
     saved = pl.col("energy_j_top") - pl.col("energy_j")
-    # what a clock saves is a difference of one model's two figures: its relative error is theirs, not their
-    # sum
-    half = (
-        saved.abs()
-        * 0.5
-        * (pl.col("energy_high_j_top") - pl.col("energy_low_j_top"))
-        / pl.col("energy_j_top")
-    )
+    scale = 0.5 * (pl.col("energy_high_j_top") - pl.col("energy_low_j_top")) / pl.col("energy_j_top")
+    octaves = (pl.col("clock_mhz_top") / pl.col("clock_mhz")).log(2.0)
+    watts, time = prior_table("anchor.power_per_octave"), prior_table("anchor.sd_per_octave")
+    straight = watts["kernel"] ** 2 + time["core"] ** 2
+    between = Z90 * (straight * octaves**2 + watts["unread"] ** 2 * octaves.abs()).sqrt()
+    half = ((scale * saved) ** 2 + (between * pl.col("energy_j")) ** 2).sqrt()
     rows = joined.select(
         pl.col("job").alias("name"), saved.alias("saved_energy_j"),
         (saved - half).alias("saved_energy_low_j"),
