@@ -11,7 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tracetool.compare.run_tables.batch_curve import batch_curves, context_growth, fit_curve
+from tracetool.compare.run_tables.batch_curve import (
+    CURVE,
+    batch_curves,
+    context_growth,
+    fit_curve,
+    left_out_errors,
+)
 from tracetool.compare.run_tables.columns import read_runs
 from tracetool.compare.run_tables.contrasts import contrasts
 from tracetool.compare.run_tables.diagnosis import TableDiagnosis, diagnose_runs
@@ -138,7 +144,7 @@ def test_columns_of_a_forecast_are_read() -> None:
     table = read_runs(frame)
     assert table.frame["energy_j"].to_list() == [2.0, 0.4, 0.1]
     assert table.frame["step_s"].to_list() == pytest.approx([0.005, 0.006, 0.009])
-    assert table.idle_w["h100-sxm"] > 0
+    assert table.sheets["h100-sxm"].idle_w > 0
 
 
 @pytest.mark.parametrize(
@@ -258,10 +264,20 @@ def test_batches_and_inputs_differ_as_published(diagnosis: TableDiagnosis) -> No
     assert 1.1 < image < video
 
 
+def _largest_left_out(diagnosis: TableDiagnosis, row: dict[str, object]) -> float:
+    runs = diagnosis.table.frame.filter(pl.all_horizontal([pl.col(c) == row[c] for c in CURVE]))
+    at = runs.group_by("batch").agg(pl.col("energy_j").mean()).sort("batch")
+    return float(left_out_errors(at["batch"].to_numpy(), at["energy_j"].to_numpy())[-1])
+
+
 @pytest.mark.data
 def test_batches_and_models_left_out_are_met(diagnosis: TableDiagnosis) -> None:
     errors = np.abs(np.expm1(-diagnosis.curves.errors))
     assert np.median(errors) < 0.10
+    for unit, rows in diagnosis.curves.frame.group_by("unit"):  # the largest batch, from the others
+        curves = [_largest_left_out(diagnosis, row) for row in rows.to_dicts()]
+        reach = np.log(rows["next_batch_j_high"][0] / rows["next_batch_j"][0])
+        assert np.mean(np.abs(curves) < reach) >= 0.85, unit
     assert diagnosis.ranked["spearman"].median() > 0.9  # type: ignore[operator]
     assert (diagnosis.ranked["spearman"] > 0.85).mean() > 0.9  # type: ignore[operator]
 
@@ -291,7 +307,12 @@ def test_every_sentence_states_its_figures(diagnosis: TableDiagnosis, tmp_path: 
         assert statement.figures
     idle = _statement(diagnosis, "Static power").figures
     runs = diagnosis.table.frame
-    share = 100 * runs["gpu"].replace_strict(diagnosis.table.idle_w) * runs["gpus"] / runs["power_w"]
+    share = (
+        100
+        * runs["gpu"].replace_strict({n: g.idle_w for n, g in diagnosis.table.sheets.items()})
+        * runs["gpus"]
+        / runs["power_w"]
+    )
     assert idle["idle_pct"] == pytest.approx(share.median())
     assert idle["worst_pct"] == pytest.approx(share.max())
     target = tmp_path / "runs.json"

@@ -161,8 +161,8 @@ def savings(place: Place, slowdown_pct: float) -> pl.DataFrame:
 
     Against the highest clock predicted for each job. The interval holds that of the energies themselves,
     which scales both clocks alike, and what the model's ratio of two clocks is uncertain by: the spreads per
-    octave of power and of time that clock sweeps showed (``anchor`` in ``hardware/priors.toml``). Jobs rest on
-    one model: half widths add.
+    octave of power and of time that clock sweeps showed (``anchor`` in ``hardware/priors.toml``). Jobs
+    rest on one model: half widths add.
 
     Raises
     ------

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
 from typing import Final
@@ -11,6 +12,7 @@ from typing import Final
 import polars as pl
 
 from tracetool.core.errors import BadInput, TracetoolError
+from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 
 #: What the columns are called here, and by those who publish such tables: the first that is there is read.
@@ -77,13 +79,13 @@ class RunTable:
         ``total_billions``, ``weight_bytes``, ``steps``, ``pixels`` (of one image or video, all frames).
     notes : tuple of str
         What was left out, and what does not agree.
-    idle_w : mapping
-        Idle power of a GPU by the name in ``gpu``, where it is known. [W]
+    sheets : mapping
+        What is known of a GPU by the name in ``gpu``, where that is known.
     """
 
     frame: pl.DataFrame
     notes: tuple[str, ...]
-    idle_w: dict[str, float]
+    sheets: Mapping[str, Gpu]
 
 
 def _column(frame: pl.DataFrame, names: Sequence[tuple[str, float]], label: str) -> pl.Expr:
@@ -201,7 +203,7 @@ def read_runs(frame: pl.DataFrame, name: str = "table") -> RunTable:
         "total_billions",
         "weight_bytes", "steps", "pixels",
     )  # fmt: skip
-    return RunTable(usable.select(kept), tuple(notes), _idle_powers(usable["gpu"].unique().to_list()))
+    return RunTable(usable.select(kept), tuple(notes), _sheets(usable["gpu"].unique().to_list()))
 
 
 def _disagreement(frame: pl.DataFrame, usable: pl.DataFrame) -> list[str]:
@@ -221,12 +223,10 @@ def _disagreement(frame: pl.DataFrame, usable: pl.DataFrame) -> list[str]:
     return [text]
 
 
-def _idle_powers(names: Sequence[str]) -> dict[str, float]:
-    """Return the idle power of the GPUs whose names are known. [W]"""
-    powers = {}
+def _sheets(names: Sequence[str]) -> dict[str, Gpu]:
+    """Return what is known of the GPUs whose names are known."""
+    sheets = {}
     for name in names:
-        try:
-            powers[name] = load_gpu(name).idle_w
-        except TracetoolError:
-            continue
-    return {name: watts for name, watts in powers.items() if watts and watts > 0}
+        with suppress(TracetoolError):
+            sheets[name] = load_gpu(name)
+    return sheets

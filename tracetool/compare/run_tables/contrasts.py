@@ -56,7 +56,7 @@ def _unit(runs: pl.DataFrame) -> str:
     return str(runs["unit"][0])
 
 
-def _least(runs: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+def least_energy(runs: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """Return the configuration of least energy per unit in each group."""
     return runs.sort("energy_j", "row").group_by(by, maintain_order=True).first().select(runs.columns)
 
@@ -102,7 +102,7 @@ def batches(runs: pl.DataFrame) -> Contrast:
 def gpu_counts(runs: pl.DataFrame) -> Contrast:
     """Compare the same batch on the next larger number of GPUs."""
     same = [c for c in CURVE if c not in ("gpus", "parallel")] + ["batch_limit"]
-    best = _least(runs.filter(pl.col("batch_limit").is_not_null()), [*same, "gpus"])
+    best = least_energy(runs.filter(pl.col("batch_limit").is_not_null()), [*same, "gpus"])
     counts = best.sort("gpus").with_columns(following=pl.col("gpus").shift(-1).over(same, order_by="gpus"))
     base = counts.filter(pl.col("following").is_not_null())
     head = best.with_columns(following=pl.col("gpus"))
@@ -114,7 +114,9 @@ def capacities(runs: pl.DataFrame) -> Contrast:
     """Compare least energies where more GPUs hold a larger batch."""
     same = [c for c in CURVE if c not in ("gpus", "parallel")]
     limit = pl.col("batch_limit").max().over([*same, "gpus"])
-    best = _least(runs.filter(pl.col("batch_limit").is_not_null()).with_columns(reach=limit), [*same, "gpus"])
+    best = least_energy(
+        runs.filter(pl.col("batch_limit").is_not_null()).with_columns(reach=limit), [*same, "gpus"]
+    )
     counts = best.sort("gpus").with_columns(
         following=pl.col("gpus").shift(-1).over(same, order_by="gpus"),
         reached=pl.col("reach").shift(-1).over(same, order_by="gpus"),
@@ -139,7 +141,7 @@ def generations(runs: pl.DataFrame) -> list[Contrast]:
             for limit in values
         ]
     )
-    best = _least(limits, [*same, "gpu"])
+    best = least_energy(limits, [*same, "gpu"])
     for i, first in enumerate(names):
         for second in names[i + 1 :]:
             pairs = _joined(
@@ -155,7 +157,7 @@ def precisions(runs: pl.DataFrame) -> list[Contrast]:
     formats = runs.group_by("precision").agg(pl.col("weight_bytes").first()).sort("weight_bytes", "precision")
     names = formats["precision"].to_list()
     same = ["task", "family", "gpu", "gpus", "unit", "batch_limit"]
-    best = _least(runs.filter(pl.col("batch_limit").is_not_null()), [*same, "precision"])
+    best = least_energy(runs.filter(pl.col("batch_limit").is_not_null()), [*same, "precision"])
     compared = []
     for i, fewer in enumerate(names):
         for more in names[i + 1 :]:
@@ -174,7 +176,7 @@ def tasks(runs: pl.DataFrame) -> list[Contrast]:
     text = runs.filter(
         (pl.col("unit") == "token") & pl.col("units_per_request").is_not_null() & (input_kind() == "text")
     )
-    best = _least(text, ["task", "family", "gpu"])
+    best = least_energy(text, ["task", "family", "gpu"])
     means = best.group_by("task").agg(j=(pl.col("energy_j") * pl.col("units_per_request")).mean()).sort("j")
     names = means["task"].to_list()
     compared = []
@@ -198,11 +200,11 @@ def senses(runs: pl.DataFrame) -> list[Contrast]:
     shortest = pl.col("units_per_request").mean().over("task")
     plain = text.filter(pl.col("sense") == "text").with_columns(shortest=shortest)
     plain = plain.filter(pl.col("shortest") == pl.col("shortest").min().over(same))
-    base = _least(plain.drop("shortest"), same)
+    base = least_energy(plain.drop("shortest"), same)
     return [
         Contrast(
             "input", "text", f"text and {sense}", "token",
-            _joined(base, _least(text.filter(pl.col("sense") == sense), same), same, _MODEL_SUBJECT),
+            _joined(base, least_energy(text.filter(pl.col("sense") == sense), same), same, _MODEL_SUBJECT),
         )
         for sense in reversed(SENSES)
     ]  # fmt: skip
@@ -210,7 +212,7 @@ def senses(runs: pl.DataFrame) -> list[Contrast]:
 
 def experts(runs: pl.DataFrame) -> Contrast:
     """Compare models of experts with the dense model nearest in all parameters, same task and GPU."""
-    best = _least(
+    best = least_energy(
         runs.filter((pl.col("unit") == "token") & (pl.col("total_billions") > 0)), ["task", "family", "gpu"]
     ).with_columns(of_experts=pl.col("active_billions") < _SPARSE * pl.col("total_billions"))
     dense, sparse = best.filter(~pl.col("of_experts")), best.filter("of_experts")

@@ -68,5 +68,5 @@ def diagnose_runs(frame: pl.DataFrame, name: str = "table") -> TableDiagnosis:
     latent, compared = latent_factors(table), contrasts(table.frame)
     curves, growth = batch_curves(table.frame), context_growth(table.frame)
     ranked = rank_left_out(table.frame)
-    said = statements(table.frame, latent, compared, curves, growth, ranked)
-    return TableDiagnosis(table, latent, compared, curves, growth, ranked, said)
+    sentences = statements(table.frame, latent, compared, curves, growth, ranked)
+    return TableDiagnosis(table, latent, compared, curves, growth, ranked, sentences)

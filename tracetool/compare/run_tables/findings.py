@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from tracetool.compare.run_tables.batch_curve import NEAR, BatchCurves
-from tracetool.compare.run_tables.contrasts import Contrast, leading_factor
+from tracetool.compare.run_tables.contrasts import Contrast, leading_factor, least_energy
 from tracetool.core.figures import counted, number
 
 #: What is varied, as sentences begin.
@@ -93,14 +93,10 @@ def contrast_statement(contrast: Contrast) -> Statement:
     return Statement(contrast.name, text, figures, fold, tuple(sorted(rows)))
 
 
-def _least(runs: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    return runs.sort("energy_j", "row").group_by(by, maintain_order=True).first()
-
-
 def task_means(runs: pl.DataFrame) -> list[Statement]:
     """Compare the mean least energy of a request between the tasks of text, GPU by GPU."""
     text = runs.filter((pl.col("unit") == "token") & pl.col("units_per_request").is_not_null())
-    least = _least(text, ["task", "model", "gpu"]).with_columns(
+    least = least_energy(text, ["task", "model", "gpu"]).with_columns(
         request_j=pl.col("energy_j") * pl.col("units_per_request")
     )
     statements = []
@@ -130,7 +126,7 @@ def task_means(runs: pl.DataFrame) -> list[Statement]:
 
 def picture_spread(runs: pl.DataFrame) -> list[Statement]:
     """Compare images and videos between models, and videos with images, each model at its least energy."""
-    least = _least(runs.filter(pl.col("unit") != "token"), ["unit", "model", "gpu"])
+    least = least_energy(runs.filter(pl.col("unit") != "token"), ["unit", "model", "gpu"])
     statements = []
     for (unit, gpu), rows in least.sort("unit", "gpu").group_by("unit", "gpu", maintain_order=True):
         if rows.height < 2:

@@ -7,9 +7,7 @@ import math
 import polars as pl
 
 from tracetool.compare.run_tables.columns import RunTable
-from tracetool.core.errors import TracetoolError
 from tracetool.hardware.gpu import Gpu
-from tracetool.hardware.load import load_gpu
 
 
 def latent_factors(table: RunTable) -> pl.DataFrame:
@@ -31,15 +29,15 @@ def latent_factors(table: RunTable) -> pl.DataFrame:
         memory). Null where the GPU or the parameters are not known.
     """
     frame = table.frame
+    known = {"gpu": pl.String, **dict.fromkeys(("_flops", "_bytes_per_s", "_memory", "_idle_w"), pl.Float64)}
     sheets = pl.DataFrame(
         [
-            {"gpu": name, "_flops": flops, "_bytes_per_s": gpu.dram_bytes_per_s, "_memory": gpu.memory_bytes}
-            for name, gpu in _sheets(frame["gpu"].unique().to_list()).items()
-            if (flops := _peak(gpu)) > 0
+            (name, _peak(gpu), gpu.dram_bytes_per_s, gpu.memory_bytes, gpu.idle_w)
+            for name, gpu in table.sheets.items()
         ],
-        schema={"gpu": pl.String, "_flops": pl.Float64, "_bytes_per_s": pl.Float64, "_memory": pl.Float64},
-    )
-    idle = pl.col("gpu").replace_strict(table.idle_w, default=None, return_dtype=pl.Float64)
+        schema=known,
+        orient="row",
+    ).with_columns(pl.when(pl.col(c) > 0).then(pl.col(c)).alias(c) for c in known if c != "gpu")
     rate = pl.col("power_w") / pl.col("energy_j")
     token = pl.col("unit") == "token"
     active, total = pl.col("active_billions"), pl.max_horizontal("total_billions", "active_billions")
@@ -52,7 +50,7 @@ def latent_factors(table: RunTable) -> pl.DataFrame:
             units_per_s=rate,
             power_per_gpu_w=pl.col("power_w") / pl.col("gpus"),
             units_per_j=1.0 / pl.col("energy_j"),
-            idle_pct=100.0 * idle * pl.col("gpus") / pl.col("power_w"),
+            idle_pct=100.0 * pl.col("_idle_w") * pl.col("gpus") / pl.col("power_w"),
             compute_pct=pl.when(token).then(200e9 * active * rate / pl.col("gpus") / pl.col("_flops")),
             memory_pct=pl.when(token).then(
                 100e9
@@ -66,7 +64,7 @@ def latent_factors(table: RunTable) -> pl.DataFrame:
                 100e9 * total * pl.col("weight_bytes") / pl.col("gpus") / pl.col("_memory")
             ),
         )
-        .drop("_flops", "_bytes_per_s", "_memory")
+        .drop("_flops", "_bytes_per_s", "_memory", "_idle_w")
         .sort("task", "energy_j", "row")
     )
 
@@ -78,13 +76,3 @@ def _peak(gpu: Gpu) -> float:
     )
     peak = per_clock * gpu.sm_count * gpu.clock_boost_mhz * 1e6
     return peak if math.isfinite(peak) else 0.0
-
-
-def _sheets(names: list[str]) -> dict[str, Gpu]:
-    sheets = {}
-    for name in names:
-        try:
-            sheets[name] = load_gpu(name)
-        except TracetoolError:
-            continue
-    return sheets
