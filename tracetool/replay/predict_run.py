@@ -110,16 +110,21 @@ def predict_run(
     case = _case(opened, gpu, clocks_mhz, anchor=anchor, scale=scale or {})
     rows, target = assumed.on_measured(case.rows), case.target
     options = assumed.options(target)
-    predicted = predict_rows(
-        rows,
-        target,
-        case.clocks_mhz,
-        mem_clock_mhz=mem_clock_mhz,
-        power_cap_w=case.limit_w if power_cap_w is None else power_cap_w,
-        anchor=anchor or bool(scale),
-        from_others=from_others and not (anchor or scale),
-        **options,
-    )
+    limit_w = case.limit_w if power_cap_w is None else power_cap_w
+
+    def under(cap_w: float) -> Prediction:
+        return predict_rows(
+            rows,
+            target,
+            case.clocks_mhz,
+            mem_clock_mhz=mem_clock_mhz,
+            power_cap_w=cap_w,
+            anchor=anchor or bool(scale),
+            from_others=from_others and not (anchor or scale),
+            **options,
+        )
+
+    predicted = under(limit_w)
     calibration = options["power_calibration"] or power_calibration_of(target)
     cap_share = calibration.cap_share
     governor = Governor.of(target)
@@ -132,26 +137,14 @@ def predict_run(
         launch=launch,
         drop=drop,
         anchored=anchor or bool(scale),
-        cap_w=cap_share * (case.limit_w if power_cap_w is None else power_cap_w),
+        cap_w=cap_share * limit_w,
         recorded=lambda: _rates_recorded(case, predicted if as_recorded else None, cap_share),
         governor=Governor.of(case.recorded_on),
     )
     if replays.cap_may_bind:
-        at = np.flatnonzero(case.clocks_mhz == case.conditions.clock_mhz)
-        on_it = as_recorded and case.recorded_on.name == target.name and len(at) > 0
-        recorded_at = int(at[0]) if on_it else None
         burst_w = governor.burst_share * replays.cap.limit_w
-        free = predict_rows(
-            rows,
-            target,
-            case.clocks_mhz,
-            mem_clock_mhz=mem_clock_mhz,
-            power_cap_w=burst_w / cap_share,
-            anchor=anchor or bool(scale),
-            from_others=from_others and not (anchor or scale),
-            **options,
-        )
-        replays = replays.under(governor, free, burst_w, recorded_at)
+        recorded_at = case.recorded_at if as_recorded else None
+        replays = replays.under(governor, under(burst_w / cap_share), burst_w, recorded_at)
     totals = replays.totals(anchored=anchor)
     info = _recorded_facts(
         case, replays, anchor=anchor, from_others=from_others, launch=launch, scale=scale or {}, drop=drop
@@ -199,6 +192,12 @@ class _Case:
         """Power limit: the recorded one, or that of another GPU. [W]"""
         same_gpu = self.target.name == self.recorded_on.name
         return self.conditions.limit_w if same_gpu else self.target.power_limit_w
+
+    @property
+    def recorded_at(self) -> int | None:
+        """Position of the recorded clock among those to predict; None on another GPU, or if not asked."""
+        at = np.flatnonzero(self.clocks_mhz == self.conditions.clock_mhz)
+        return int(at[0]) if len(at) and self.recorded_on.name == self.target.name else None
 
 
 def _case(
@@ -266,9 +265,8 @@ def _rates_recorded(case: _Case, predicted: Prediction | None, cap_share: float)
     ``predicted``, where it is given, is of the run as it was recorded: it serves where it has that clock.
     """
     conditions, recorded_on = case.conditions, case.recorded_on
-    at = np.flatnonzero(case.clocks_mhz == conditions.clock_mhz)
-    if predicted is not None and recorded_on.name == case.target.name and len(at):
-        return rates_at(predicted, int(at[0])), cap_share * case.limit_w
+    if predicted is not None and case.recorded_at is not None:
+        return rates_at(predicted, case.recorded_at), cap_share * case.limit_w
     predicted = predict_rows(
         conditions.rows,
         recorded_on,
