@@ -1,4 +1,4 @@
-"""Every format, its samples changed in a hundred ways that leave the file valid: a run, or one line."""
+"""Every format, its samples changed in many ways that leave the file valid: a run, or one line."""
 
 from __future__ import annotations
 
