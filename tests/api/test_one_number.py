@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -24,7 +25,9 @@ from tracetool.measure.attribute import attribute_run
 from tracetool.replay.breakdown import breakdown
 from tracetool.replay.predict_run import PredictedRun, predict_run
 from tracetool.replay.recorded import recorded_gpu
+from tracetool.replay.set_energy import RunEnergies
 from tracetool.replay.sweep import choose, sweep, with_reference
+from tracetool.replay.time_budget import time_budget
 from tracetool.report.run_report import page_of, report_run
 from tracetool.tables.run import Run
 
@@ -234,3 +237,14 @@ def test_attribute_diff_and_report_measure_the_same_scopes(samples: Path, tmp_pa
     assert scopes["run"]["energy_j"] < logged
     (measured,) = [f for f in report_run(run).facts if f.label == "Energy of the run, measured"]
     assert float(measured.value.split()[0].replace(",", "")) == pytest.approx(parts, rel=1e-3)
+    low, high = (scopes["run"][f"energy_{end}_j"] for end in ("low", "high"))
+    spread = [float(x.replace(",", "")) for x in re.findall(r"[\d,.]+", measured.note)[:2]]
+    assert spread == pytest.approx([low, high], rel=6e-3)  # three digits
+    budget = time_budget(run, energies=RunEnergies(run, attributed, None)).together()
+    by_part = {row["part"]: row for row in budget.iter_rows(named=True)}
+    for part, scope in (("copies", "copies"), ("run", "run")):
+        for key in ("energy_j", "energy_low_j", "energy_high_j"):
+            assert by_part[part][key] == pytest.approx(scopes[scope][key], rel=1e-6), (part, key)
+    # classes that the log cannot separate err against each other: their sum is known better than its ends
+    kernels = accuracy.table.filter(pl.col("level") == "signature")
+    assert high - low < float((kernels["energy_high_j"] - kernels["energy_low_j"]).sum())

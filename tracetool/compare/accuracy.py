@@ -13,6 +13,7 @@ from tracetool.compare.thresholds import Threshold
 from tracetool.core.errors import BadInput
 from tracetool.core.interval import ENDS
 from tracetool.core.prediction import FROM
+from tracetool.measure.signature_sums import SignatureSums
 from tracetool.tables.schema import load_schema
 
 #: Rows of this source are compared: any other prediction rests on the very time it would be set against.
@@ -100,7 +101,10 @@ def _measured(measured: pl.DataFrame | None) -> pl.DataFrame:
 
 
 def accuracy_table(
-    signature_rows: pl.DataFrame, scopes: pl.DataFrame | None = None, groups: pl.DataFrame | None = None
+    signature_rows: pl.DataFrame,
+    scopes: pl.DataFrame | None = None,
+    groups: pl.DataFrame | None = None,
+    sums: SignatureSums | None = None,
 ) -> pl.DataFrame:
     """Return the ``accuracy`` table: total, scopes of the run, families, then signatures, each worst first.
 
@@ -112,9 +116,11 @@ def accuracy_table(
         Rows of level ``kernels``, ``copies`` and ``gap``: the whole run's.
     groups : DataFrame, optional
         Rows of level ``group``.
+    sums : SignatureSums, optional
+        What errors the measured energies share.
     """
-    total = sum_rows(signature_rows, "total", None)
-    families = sum_rows(signature_rows, "family", "family")
+    total = sum_rows(signature_rows, "total", None, sums)
+    families = sum_rows(signature_rows, "family", "family", sums)
     parts = [total, *(rows for rows in (scopes, families, groups) if rows is not None), signature_rows]
     whole = pl.concat(parts, how="diagonal_relaxed")
     metered = signature_rows["energy_j"].is_not_null().any()
@@ -138,6 +144,7 @@ class Accuracy:
     warnings: tuple[str, ...]
     by: tuple[str, ...] = ()  # what rows of level ``group`` are by
     coverage: Mapping[str, float] = field(default_factory=dict)  # share of the kernels' time by source [%]
+    whole: Mapping[str, float] = field(default_factory=dict)  # measured energy of the run, where all of it is
 
     def total(self) -> dict[str, object]:
         """Return the row over all kernels that were compared."""

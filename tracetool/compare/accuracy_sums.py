@@ -8,6 +8,7 @@ import polars as pl
 
 from tracetool.core.interval import ENDS
 from tracetool.families.names import UNKNOWN
+from tracetool.measure.signature_sums import SignatureSums
 
 #: Name of the row over everything that was compared.
 COMPARED: Final = "(compared)"
@@ -69,8 +70,21 @@ def worst_first(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def sum_rows(rows: pl.DataFrame, level: str, by: str | None) -> pl.DataFrame:
+def sum_rows(
+    rows: pl.DataFrame, level: str, by: str | None, shared: SignatureSums | None = None
+) -> pl.DataFrame:
     """Return sums of signature rows: by a column, or over all of them.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Signature rows; ``part``, where there is one, is the share of its signature that a row holds.
+    level : str
+        Level of the sums.
+    by : str, optional
+        The column.
+    shared : SignatureSums, optional
+        What errors the measured energies share.
 
     Notes
     -----
@@ -79,8 +93,9 @@ def sum_rows(rows: pl.DataFrame, level: str, by: str | None) -> pl.DataFrame:
     ``compared_pct`` is the share of the measured time of all kernels of the row that this is. What
     collectives waited for other ranks (``waiting_ms``) is in ``time_ms`` and in no error; the energy of
     those that waited is not compared.
-    Ends of intervals are added, not combined in squares: errors of kernels of one family share their
-    coefficients and those of attributed energies share the log, so squares would claim too much.
+    Ends of predicted intervals are added, not combined in squares: errors of kernels of one family share
+    their coefficients, so squares would claim too much. Measured ones are those of the sum: what errors
+    classes share through the log adds up, what cancels between classes it does not separate does cancel.
     """
     timed = pl.col("compared")
     metered = timed & pl.col("energy_j").is_not_null() & ~_waited()
@@ -101,6 +116,8 @@ def sum_rows(rows: pl.DataFrame, level: str, by: str | None) -> pl.DataFrame:
     ]
     grouped = rows.group_by(by, maintain_order=True).agg(sums) if by else rows.select(sums)
     name = pl.col(by) if by else pl.lit(COMPARED)
+    if shared is not None and shared.classes:
+        grouped = _with_joint_ends(grouped, rows.filter(metered), by, shared)
     sums_by_row = grouped.with_columns(
         pl.lit(level).alias("level"),
         name.fill_null(UNKNOWN).alias("name"),
@@ -121,6 +138,32 @@ def sum_rows(rows: pl.DataFrame, level: str, by: str | None) -> pl.DataFrame:
     return worst_first(sums_by_row.with_columns(*errors(), agrees()))
 
 
+def _with_joint_ends(
+    grouped: pl.DataFrame, metered: pl.DataFrame, by: str | None, shared: SignatureSums
+) -> pl.DataFrame:
+    """Return sums with the measured intervals that their rows have together, where any row was metered."""
+    parts = metered.select(
+        (pl.col(by) if by else pl.lit(COMPARED)).fill_null(UNKNOWN).alias("name"),
+        "signature",
+        (pl.col("part") if "part" in metered.columns else pl.lit(1.0)).alias("part"),
+    )
+    names = sorted(set(parts["name"].to_list()))
+    if not names:
+        return grouped
+    half = pl.DataFrame(
+        {"joined": names, "half": shared.half_shares(shared.work_seconds(parts, names))}
+    ).with_columns(pl.col("half").fill_nan(None))
+    name = (pl.col(by) if by else pl.lit(COMPARED)).fill_null(UNKNOWN)
+    joined = grouped.with_columns(name.alias("joined")).join(
+        half, on="joined", how="left", maintain_order="left"
+    )
+    low, high = pl.col("energy_j") * (1.0 - pl.col("half")), pl.col("energy_j") * (1.0 + pl.col("half"))
+    return joined.with_columns(
+        pl.coalesce(low.clip(lower_bound=0.0), "energy_low_j").alias("energy_low_j"),
+        pl.coalesce(high, "energy_high_j").alias("energy_high_j"),
+    ).drop("joined", "half")
+
+
 #: Sums of a signature's launches, which its groups share.
 _SHARED: Final = (
     *("launches", "time_ms", "all_ms", "waiting_ms"),
@@ -129,7 +172,9 @@ _SHARED: Final = (
 )
 
 
-def grouped_rows(rows: pl.DataFrame, signature: pl.Series, group: pl.Series) -> pl.DataFrame:
+def grouped_rows(
+    rows: pl.DataFrame, signature: pl.Series, group: pl.Series, shared: SignatureSums | None = None
+) -> pl.DataFrame:
     """Return the signature rows' sums by group of their launches; level ``group``.
 
     Parameters
@@ -138,6 +183,8 @@ def grouped_rows(rows: pl.DataFrame, signature: pl.Series, group: pl.Series) -> 
         Signature rows.
     signature, group : Series, shape (n,)
         Of each activity.
+    shared : SignatureSums, optional
+        What errors the measured energies share.
 
     Notes
     -----
@@ -148,7 +195,9 @@ def grouped_rows(rows: pl.DataFrame, signature: pl.Series, group: pl.Series) -> 
     share = pl.col("count") / pl.col("count").sum().over("signature")
     split = part.with_columns(share.alias("part")).join(rows, on="signature", how="inner")
     split = split.with_columns(pl.col(c) * pl.col("part") for c in _SHARED if c in split.columns)
-    return sum_rows(split, "group", "group").with_columns(pl.lit(None, dtype=pl.String).alias("family"))
+    return sum_rows(split, "group", "group", shared).with_columns(
+        pl.lit(None, dtype=pl.String).alias("family")
+    )
 
 
 def errors() -> list[pl.Expr]:

@@ -22,6 +22,7 @@ from tracetool.tables.measured_work import COMPARED, with_errors_of_work, work_b
 from tracetool.tables.run import Run
 
 if TYPE_CHECKING:
+    from tracetool.measure.attribute import Attribution
     from tracetool.replay.replays import RunReplay
 
 
@@ -156,12 +157,15 @@ def accuracy_of(
 
     ``group`` is the group of each activity by the keys ``by``, shape (n,): its rows are told too.
     """
-    measured, energy_notes, warnings = measured_energy(run, gpu=gpu, power=power, tz=tz)
+    attribution, energy_notes, warnings = measured_energy(run, gpu=gpu, power=power, tz=tz)
+    measured = None if attribution is None else attribution.energy
+    sums = None if attribution is None else attribution.sums
     rows = compare_signatures(run.signatures, predicted.signatures, measured)
     rows, waits = without_waits(rows, predicted.replays)
     rows, work = with_counted_work(rows, run, predicted.signatures)
-    groups = None if group is None else grouped_rows(rows, run.kernels["signature"], group)
-    table = accuracy_table(rows, _scopes(run, predicted.totals[0], measured), groups)
+    groups = None if group is None else grouped_rows(rows, run.kernels["signature"], group, sums)
+    scopes = measured_scopes(run, measured, sums)
+    table = accuracy_table(rows, _scopes(predicted.totals[0], scopes), groups, sums)
     return Accuracy(
         run=str(run.path),
         gpu=predicted.gpu,
@@ -171,6 +175,7 @@ def accuracy_of(
         notes=(*predicted.notes, *waits, *work, *energy_notes),
         warnings=tuple(warnings),
         coverage=predicted.info.get("coverage", {}),
+        whole=scopes.get("run", {}),
         by=by,
     )
 
@@ -193,22 +198,21 @@ def with_counted_work(
 
 def measured_energy(
     run: Run, *, gpu: str | None = None, power: Sequence[Path] = (), tz: str | None = None
-) -> tuple[pl.DataFrame | None, list[str], list[str]]:
-    """Return the attributed energy of a run, or None where nothing can be attributed; notes and warnings."""
+) -> tuple[Attribution | None, list[str], list[str]]:
+    """Return what was attributed to a run, None where nothing can be; notes and warnings."""
     from tracetool.replay.set_energy import attribute_or_note
 
     attribution, why_not = attribute_or_note(run, gpu=gpu, power=power, tz=tz)
     if attribution is None:
         return None, [], why_not
-    energy, notes = attribution.energy, list(attribution.notes)
-    if energy["energy_j"].is_not_null().any():
-        return energy, notes, []
+    notes = list(attribution.notes)
+    if attribution.energy["energy_j"].is_not_null().any():
+        return attribution, notes, []
     return None, notes, ["no kernel's energy is identifiable from the power log; energies are predicted only"]
 
 
-def _scopes(run: Run, total: Mapping[str, Any], measured: pl.DataFrame | None) -> pl.DataFrame:
+def _scopes(total: Mapping[str, Any], scopes: Mapping[str, Mapping[str, Any]]) -> pl.DataFrame:
     """Return the run's kernels, copies and, where a log tells them, gaps: measured beside predicted."""
-    scopes = measured_scopes(run, measured)
     rows = []
     for level, stem, name in (("kernels", "kernel_", "(all kernels)"), ("copies", "copy_", "(copies)")):
         if level in scopes:

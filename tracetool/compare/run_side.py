@@ -268,13 +268,14 @@ def _measured(
     run: Run, reading: Reading, each: pl.DataFrame, gaps: tuple[float, float]
 ) -> tuple[pl.DataFrame, float, list[str]]:
     """Put measured energies in place of modeled ones wherever the log tells them."""
-    energy, notes, warnings = measured_energy(run, gpu=reading.gpu)
-    if energy is None:
+    attribution, notes, warnings = measured_energy(run, gpu=reading.gpu)
+    if attribution is None:
         raise BadInput.in_file(
             run.path,
             "no kernel's energy is identifiable from its power log",
             "compare modeled energies: --energy anchored",
         )
+    energy = attribution.energy
     measured_j = (
         energy.filter(pl.col("signature").is_not_null() & pl.col("energy_j").is_not_null())
         .group_by("signature", maintain_order=True)

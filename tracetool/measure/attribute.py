@@ -31,6 +31,7 @@ from tracetool.measure.energy_tables import (
     alignment_record,
     attribution_notes,
     energy_table,
+    of_signatures,
     prior_note,
     sensor_record,
     window_table,
@@ -41,6 +42,7 @@ from tracetool.measure.observe import Observation, observe
 from tracetool.measure.power_log import logs_beside_activity, power_logs, read_power_logs, telemetry_devices
 from tracetool.measure.prior import read_prior
 from tracetool.measure.sensors import calibrated, candidate_sensors, read_sensor_file
+from tracetool.measure.signature_sums import SignatureSums
 from tracetool.measure.throttled import throttle_log, throttle_note
 from tracetool.measure.timeline import ACTIVE_IDLE, IDLE
 from tracetool.measure.windows import WindowEnergy, power_profile, window_energy
@@ -75,6 +77,7 @@ class Attribution:
     expected_w: Mapping[int, Floats] = field(default_factory=dict, repr=False)
     scopes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     throttled: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    sums: SignatureSums = field(default_factory=SignatureSums, repr=False)
 
     def power_profile(self, device: int) -> tuple[Floats, Floats]:
         """Return a device's true power over its log, as reconstructed between readings. [s], [W]"""
@@ -179,7 +182,7 @@ def attribute_run(
         where=str(opened.path),
         pairs=pairs,
     )
-    return replace(attribution, scopes=measured_scopes(opened, attribution.energy))
+    return replace(attribution, scopes=measured_scopes(opened, attribution.energy, attribution.sums))
 
 
 def attribute_activity(
@@ -318,4 +321,11 @@ def _attribute(
         origin,
         expectations,
         throttled={device: record for device, record in throttled.items() if record},
+        sums=SignatureSums(
+            {
+                pairs[d]: np.array([s for s in w.signature if s is not None], np.int64)
+                for d, w in work.items()
+            },
+            {pairs[d]: of_signatures(w, classes[pairs[d]]) for d, w in work.items()},
+        ),
     )

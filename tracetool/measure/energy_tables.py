@@ -27,13 +27,18 @@ _NS = 1e-9
 COPIES = tuple(families_where(lambda family: family.activity))
 
 
+def of_signatures(work: Work, class_energy: ClassEnergy) -> ClassEnergy:
+    """Return the energies of whole activities: waits for other ranks go to the collectives that waited."""
+    return class_energy if work.waited_ns is None else with_own_waits(class_energy, work.waited_ns)
+
+
 def energy_table(work: Work, class_energy: ClassEnergy, device: int) -> pl.DataFrame:
     """Return one row per class, then active idle and idle, nearly in the ``energy`` schema."""
     waits = _wait_columns(work, class_energy)
     names, family, signature = work.names, work.family, work.signature
     if work.waited_ns is not None:
         names, family, signature = names[:-1], family[:-1], signature[:-1]
-        class_energy = with_own_waits(class_energy, work.waited_ns)
+    class_energy = of_signatures(work, class_energy)
     low, high = class_energy.interval()
     group, group_sd = class_energy.group_energy()
     seconds = np.where(class_energy.seconds > 0, class_energy.seconds, np.nan)

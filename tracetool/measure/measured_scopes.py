@@ -8,8 +8,10 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
+from tracetool.core.arrays import Floats
 from tracetool.core.figures import number
 from tracetool.core.interval import ENDS
+from tracetool.measure.signature_sums import SignatureSums
 from tracetool.measure.timeline import ACTIVE_IDLE, GAP_HOLD_S, IDLE
 from tracetool.tables.idle_intervals import idle_intervals
 from tracetool.tables.run import Run
@@ -18,7 +20,9 @@ from tracetool.tables.run import Run
 WHOLE_PCT: Final = 99.0
 
 
-def measured_scopes(run: Run, energy: pl.DataFrame | None) -> dict[str, dict[str, Any]]:
+def measured_scopes(
+    run: Run, energy: pl.DataFrame | None, sums: SignatureSums | None = None
+) -> dict[str, dict[str, Any]]:
     """Return what was measured of each scope: ``kernels``, ``copies``, ``gaps`` and ``run``.
 
     Parameters
@@ -27,6 +31,8 @@ def measured_scopes(run: Run, energy: pl.DataFrame | None) -> dict[str, dict[str
         The run.
     energy : DataFrame or None
         Its ``energy`` table; None where nothing was attributed.
+    sums : SignatureSums, optional
+        What errors its rows share: ends of intervals are then those of the sums, else sums of ends.
 
     Returns
     -------
@@ -52,7 +58,33 @@ def measured_scopes(run: Run, energy: pl.DataFrame | None) -> dict[str, dict[str
         scopes["gaps"] = gaps
         if all((scope["measured_pct"] or 0.0) >= WHOLE_PCT for scope in scopes.values()):
             scopes["run"] = _sum(run, scopes)
+    if sums is not None and sums.classes:
+        _joint_intervals(run, scopes, sums)
     return scopes
+
+
+def _joint_intervals(run: Run, scopes: Mapping[str, dict[str, Any]], sums: SignatureSums) -> None:
+    """Put the intervals of the sums in place of sums of the classes' ends."""
+    names = [scope for scope in scopes if scopes[scope].get("energy_j")]
+    parts = run.signatures.select(
+        pl.when(pl.col("kind") == "kernel").then(pl.lit("kernels")).otherwise(pl.lit("copies")).alias("name"),
+        "signature",
+        pl.lit(1.0).alias("part"),
+    ).filter(pl.col("name").is_in(names))
+    seconds = sums.work_seconds(parts, names)
+    gaps = idle_intervals(run.kernels)
+    for device, told in seconds.items():
+        if "gaps" in names:
+            held_s, later_s = _gap_seconds(gaps.filter(pl.col("device") == device))
+            told[names.index("gaps"), -2:] = held_s.sum(), later_s.sum()
+        if "run" in names:
+            told[names.index("run")] = told.sum(axis=0)
+    for scope, share in zip(names, sums.half_shares(seconds).tolist(), strict=True):
+        if np.isfinite(share):
+            for what in ("energy{}_j", "power{}_w"):
+                value = scopes[scope][what.format("")]
+                ends = (max(value * (1.0 - share), 0.0), value * (1.0 + share))
+                scopes[scope] |= {what.format("_low"): ends[0], what.format("_high"): ends[1]}
 
 
 def _sum(run: Run, scopes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -108,14 +140,21 @@ def measured_gaps(run: Run, measured: pl.DataFrame) -> dict[str, Any] | None:
     if near is None or far is None:
         return None
     gaps = idle_intervals(run.kernels)
-    whole_s = gaps["gap_ns"].to_numpy() * 1e-9
-    held_s = np.where(gaps["after"].is_not_null(), np.minimum(whole_s, GAP_HOLD_S), 0.0)
-    time, held_total_s = float(whole_s.sum()), float(held_s.sum())
+    each_held_s, each_later_s = _gap_seconds(gaps)
+    held_total_s = float(each_held_s.sum())
+    time = held_total_s + float(each_later_s.sum())
     measured_gap: dict[str, Any] = {"launches": gaps.height, "time_ms": 1e3 * time, "measured_pct": 100.0}
     for end, one, other in zip(ENDS, near, far, strict=True):
         joules = one * held_total_s + other * (time - held_total_s)
         measured_gap |= {f"energy{end}_j": joules, f"power{end}_w": joules / time if time else None}
     return measured_gap
+
+
+def _gap_seconds(gaps: pl.DataFrame) -> tuple[Floats, Floats]:
+    """Return the time of each gap shortly after an activity, and the time later on. [s]"""
+    whole_s = gaps["gap_ns"].to_numpy() * 1e-9
+    held_s = np.where(gaps["after"].is_not_null(), np.minimum(whole_s, GAP_HOLD_S), 0.0)
+    return held_s, whole_s - held_s
 
 
 def _watts(rows: pl.DataFrame) -> tuple[float, float, float] | None:

@@ -228,7 +228,7 @@ def _facts(accuracy: Accuracy, total: Mapping[str, Any], gaps: Gaps, swept: Swep
     facts = []
     if measured:
         value, low, high = (
-            float(sum(row[key] or 0.0 for row in scopes))  # type: ignore[misc]
+            float(accuracy.whole.get(key) or sum(row[key] or 0.0 for row in scopes))  # type: ignore[misc]
             for key in ("energy_j", "energy_low_j", "energy_high_j")
         )
         least_pct = min(float(row["measured_pct"] or 0.0) for row in scopes)  # type: ignore[arg-type]
