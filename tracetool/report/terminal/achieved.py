@@ -31,7 +31,7 @@ def print_achieved(
         "time_ms",
         pl.col("tflops").alias("TFLOP/s"),
         *_counted(rows),
-        (100.0 * pl.col("roofline_share")).alias("of roof pct"),
+        (100.0 * pl.col("roofline_share")).alias("of roof_pct"),
         pl.col("gflop_per_joule").alias("GFLOP/J"),
         pl.col("tbps").alias("TB/s"),
         pl.col("flop_per_byte").alias("FLOP/B"),

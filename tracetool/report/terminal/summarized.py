@@ -23,7 +23,7 @@ _HEADERS: Final = {
     "name": "part",
     "share": "share",
     "time_share": "of time",
-    "power_w": "mean W",
+    "power_w": "mean power",
     "energy_more_pct": "vs others",
     "wait_energy_j": "waiting",
     "wait_ms": "waiting",
