@@ -128,6 +128,28 @@ def test_an_interrupt_while_it_loads_is_a_line_too() -> None:
     assert done.stderr == "error: interrupted; nothing was written\n"
 
 
+def _loaded(*arguments: str) -> set[str]:
+    """Return the modules that a command has loaded when it ends."""
+    program = (
+        "import sys; from tracetool.cli.app import run; code = run(sys.argv[1:]);"
+        " print('loaded:', *sys.modules); sys.exit(code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.partition("loaded:")[2].split())
+
+
+def test_a_forecast_starts_without_pages_and_charts() -> None:
+    loaded = _loaded("forecast", "-q", "gpt2", "--gpu", "h100-sxm", "--mode", "prefill", "--isl", "64")
+    assert "tracetool.forecast.forecast" in loaded
+    pages = {
+        name for name in loaded if name.startswith(("tracetool.report.page", "tracetool.report.pictures"))
+    }
+    assert not pages
+    assert not loaded & {"scipy", "pyarrow", "pandas", "numba", "jinja2", "bokeh", "torch"}
+
+
 def test_a_read_starts_with_what_it_needs(tmp_path: Path) -> None:
     """Libraries and commands not asked for took half a second of every start."""
     log = tmp_path / "kernels.csv"
@@ -135,16 +157,7 @@ def test_a_read_starts_with_what_it_needs(tmp_path: Path) -> None:
         '"Kind","Agent_Id","Queue_Id","Kernel_Name","Correlation_Id","Start_Timestamp","End_Timestamp"\n'
         '"KERNEL_DISPATCH","Agent 1",1,"k",1,100,200\n'
     )
-    program = (
-        "import sys; from tracetool.cli.app import run; code = run(sys.argv[1:]);"
-        " print(*(m for m in sys.modules if '.' not in m or m.startswith('tracetool.cli.commands')));"
-        " sys.exit(code)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, "ingest", "-q", str(log), "-o", str(tmp_path / "run")],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    loaded = set(done.stdout.split())
+    loaded = _loaded("ingest", "-q", str(log), "-o", str(tmp_path / "run"))
     assert "polars" in loaded
     # numpy comes with the families: each counts its work in arrays
     assert not loaded & {"scipy", "pyarrow", "pandas", "msgspec", "numba", "jinja2", "bokeh"}

@@ -13,8 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tracetool.core.errors import MissingPart
-from tracetool.report.page import chart_page, save_chart
-from tracetool.report.pictures.charts import Chart
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from tracetool.report.pictures.charts import Chart
+    from tracetool.report.view import View
 
 #: Place a chart takes in a notebook: its own height and that of heading and legend. [px]
 _HEIGHT_PX = 560
@@ -50,20 +54,17 @@ class Picture:
         BadInput
             If the name does not end in ``.html`` or the file cannot be written.
         """
+        from tracetool.report.page import save_chart
+
         return save_chart(self.chart, path)
 
     def _repr_html_(self) -> str:
+        from tracetool.report.page import chart_page
+
         # a page of its own inside the notebook: its scripts and styles reach nothing else
         page = html.escape(chart_page(self.chart), quote=True)
         return f'<iframe srcdoc="{page}" style="width:100%;height:{_HEIGHT_PX}px;border:0"></iframe>'
 
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from tracetool.api.result import Picture
-    from tracetool.report.pictures.charts import Chart
-    from tracetool.report.view import View
 
 #: Rows of a table that a notebook shows.
 _NOTEBOOK_ROWS = 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +24,7 @@ from tracetool.forecast.model import Model, Parallel, TrainingPlan
 from tracetool.forecast.pricing import PassRows, PricedPass, Row
 from tracetool.forecast.saturation import METHOD, saturated
 from tracetool.forecast.steps import HostTime, Step
+from tracetool.forecast.training_experts import EXCHANGED, exchanges_tokens
 from tracetool.forecast.training_memory import TrainingFootprint, training_footprint
 from tracetool.forecast.training_passes import EAGER, EXCHANGES, framework_stages, layered
 from tracetool.hardware.gpu import Gpu
@@ -42,6 +44,7 @@ class Coefficients:
     hidden: float
     time_sd: float
     power_sd: float
+    experts_sd: float
 
 
 @cache
@@ -52,7 +55,7 @@ def coefficients(stack: str) -> Coefficients:
     return Coefficients(
         *(
             float(entry[name]["value"])
-            for name in ("slower", "power", "overlap", "hidden", "time_sd", "power_sd")
+            for name in ("slower", "power", "overlap", "hidden", "time_sd", "power_sd", "experts_sd")
         )
     )
 
@@ -84,15 +87,27 @@ class StepPlan:
         """Return the time of a row that nothing hides over that of its law."""
         if row["op"] != names.COLLECTIVE:
             return self.framework.slower
-        return 1.0 - self.framework.hidden if str(row["module"]).startswith("layers") else 1.0
+        module = str(row["module"])
+        if not module.startswith("layers") or (module.endswith(EXCHANGED) and not self._overlaps_experts):
+            return 1.0
+        return 1.0 - self.framework.hidden
+
+    @property
+    def _overlaps_experts(self) -> bool:
+        """Whether tokens are exchanged beside the products of another micro batch.
+
+        It takes interleaved stages, which hold two at once, and is worth it where tokens leave the server.
+        """
+        return self.case.get("vpp", 1) > 1 and self.division.parallel.ep > self.gpu.link_ranks
 
     def forecast(self, steps: Sequence[Step]) -> Forecast:
         """Return the figures of a step, given its stages as they run."""
         by_name = {stage.name: (stage.runs, step) for stage, step in zip(self.stages, steps, strict=True)}
         time, joules, facts = self._step(by_name)
+        experts = any(exchanges_tokens(stage.rows) for stage in self.stages)
         widths = Widths.of(
             [(runs * step.time_s, step) for runs, step in by_name.values()],
-            self.framework.time_sd,
+            math.hypot(self.framework.time_sd, self.framework.experts_sd if experts else 0.0),
             self.framework.power_sd,
         )
         gpus = self.division.gpus
@@ -221,18 +236,29 @@ def plan_training(case: Case, model: Model, gpu: Gpu, division: Division, clock_
         dtype=case.dtype or "",
         gradient_dtype="fp32" if case.dtype in {"fp32", "tf32"} else "bf16",
     )
-    stages = framework_stages(case, model, plan, division, stack)
+    stages = framework_stages(case, model, plan, division, stack, gpu.link_ranks)
     method = saturated if case.method == METHOD else None
     passes = tuple(
         PassRows(s.rows, gpu, _library(stack), clock_mhz, case.mem_clock_mhz, method) for s in stages
     )
-    hosts = tuple(eager_host(case, stage.rows) for stage in stages)
+    hosts = tuple(_host(case, stage) for stage in stages)
     footprint = training_footprint(model, plan, division, stages[0].rows, micro)
     fixed = footprint.total - footprint.activations
     most = largest_batch(gpu.memory_bytes, fixed, footprint.activations / micro, share=1.0)
     return StepPlan(
         case, gpu, plan, division, sequences, stages, passes, hosts, coefficients(stack), footprint, most
     )
+
+
+def _host(case: Case, stage: Stage) -> HostTime:
+    """Return the host's time of a stage: it waits for the counts of tokens that each layer's experts get.
+
+    So on the way forth no launch is issued ahead of the layer that runs; the way back knows the counts.
+    """
+    host = eager_host(case, stage.rows)
+    if stage.name != "forward" or not exchanges_tokens(stage.rows):
+        return host
+    return HostTime(before_s=host.beside_s)
 
 
 def _library(stack: str) -> str:

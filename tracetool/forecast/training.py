@@ -11,6 +11,7 @@ from tracetool.core.errors import BadInput
 from tracetool.families import names
 from tracetool.forecast.canvas import Stage
 from tracetool.forecast.rows import Row, collective, elementwise, softmax
+from tracetool.forecast.training_experts import MOVED
 
 #: Tensors of fp32 an optimizer's step reads and writes for each weight, gradient and master among them.
 _OPTIMIZERS: Final = {
@@ -160,8 +161,7 @@ def _formatted(row: Row, dtype: str) -> list[Row]:
     one = {**row, "dtype": dtype, **({"kv_dtype": dtype} if "kv_dtype" in row else {})}
     if dtype not in _NARROW:
         return [one]
-    inputs = float(row["m"]) * float(row["k"]) if row["op"] == names.GEMM else _expert_inputs(row)
-    cast = elementwise(f"{row['module']}.{_CAST}", "bf16", inputs)
+    cast = elementwise(f"{row['module']}.{_CAST}", "bf16", _inputs(row))
     return [{**cast, "count": row["count"]}, one]
 
 
@@ -169,8 +169,10 @@ def _formatted(row: Row, dtype: str) -> list[Row]:
 _CAST: Final = "cast"
 
 
-def _expert_inputs(row: Row) -> float:
-    """Return the numbers the experts of one GPU take in: of the first product and of the second."""
+def _inputs(row: Row) -> float:
+    """Return the numbers a product takes in; of experts, those of both products."""
+    if row["op"] == names.GEMM:
+        return float(row["m"]) * float(row["k"]) * float(row.get("batch", 1.0))
     tokens = float(row["tokens"]) * float(row["top_k"]) / float(row["ep"])
     return tokens * (float(row["hidden"]) + float(row["intermediate"]) / float(row["tp"]))
 
@@ -195,6 +197,8 @@ def _product(row: Row) -> list[Row]:
 
 def _passes(row: Row) -> list[Row]:
     """Return a pass that reads results' gradients and inputs, and writes inputs' gradients."""
+    if str(row["module"]).endswith(MOVED):
+        return [row]
     reads, writes = float(row.get("reads", 1.0)), float(row.get("writes", 1.0))
     return [{**row, "reads": reads + writes, "writes": reads}]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -12,8 +12,9 @@ from tracetool.families.implementations import library_of
 from tracetool.forecast.canvas import Stage
 from tracetool.forecast.case import Case, Division
 from tracetool.forecast.model import Forward, Model, Parallel, Prompt, TrainingPlan
-from tracetool.forecast.rows import Row, collective
+from tracetool.forecast.rows import Row
 from tracetool.forecast.training import training_stages
+from tracetool.forecast.training_experts import trained_experts
 from tracetool.forecast.training_memory import replicas_of_experts, weights_of
 
 #: Libraries that run a model operator by operator, as its authors wrote it in PyTorch.
@@ -24,9 +25,12 @@ EXCHANGES: Final = ("gradients", "weights")
 
 
 def framework_stages(
-    case: Case, model: Model, plan: TrainingPlan, division: Division, stack: str
+    case: Case, model: Model, plan: TrainingPlan, division: Division, stack: str, linked: int
 ) -> tuple[Stage, ...]:
-    """Return the stages as the framework runs them: operator by operator where the model is known so."""
+    """Return the stages as the framework runs them: operator by operator where the model is known so.
+
+    ``linked`` GPUs are joined by links directly.
+    """
     if case.attention not in (None, *ATTENTION):
         raise BadInput(f"attention: {case.attention!r} is not known", f"known: {', '.join(ATTENTION)}")
     parallel = division.parallel
@@ -34,7 +38,8 @@ def framework_stages(
     fused = library_of(stack) not in EAGER or model.eager is None or parallel.gpus > 1
     tokens = float(plan.seq_len)
     forward = Forward(0, 0, plan.micro_batch, tokens, tokens, plan.tokens / parallel.cp)
-    rows = _dispatched([_trained(row, parallel) for row in model.operators(forward, parallel)], parallel)
+    served = [_trained(row, parallel) for row in model.operators(forward, parallel)]
+    rows = trained_experts(served, parallel, linked, fused=library_of(stack) not in EAGER)
     heads = [r for r in rows if not layered(r) and r["op"] == names.GEMM and not _sampled(r)]
     if not fused:
         prompt = Prompt(plan.micro_batch, plan.seq_len, fused=case.attention != "eager")
@@ -82,14 +87,11 @@ _SUMS: Final = "gradients.accumulate"
 def _trained(row: Row, parallel: Parallel) -> Row:
     """Return a row of a forward pass as training frameworks run it.
 
-    Norms are shared among the GPUs of a layer (sequence parallel, Korthikanti et al., 2022, section 4.2.2),
-    and a loss holds the loads of experts equal.
+    Norms are shared among the GPUs of a layer (sequence parallel, Korthikanti et al., 2022, section 4.2.2).
     """
     module = str(row["module"])
     if row["op"] == names.NORM and module.startswith("layers") and parallel.tp > 1:
         return {**row, "rows": max(float(row["rows"]) / parallel.tp, 1.0)}
-    if row["op"] == names.MOE:
-        return {**row, "distribution": "balanced"}
     return row
 
 
@@ -101,29 +103,6 @@ def _eager_rows(model: Model, prompt: Prompt) -> list[Row]:
         key = tuple((k, v) for k, v in named.items() if k != "count")
         counts[key] = counts.get(key, 0.0) + float(row["count"])
     return [{**dict(key), "count": count} for key, count in counts.items()]
-
-
-def _dispatched(rows: Sequence[Row], parallel: Parallel) -> list[Row]:
-    """Return rows whose exchanges between experts send each token to its experts alone, not to all GPUs."""
-    chosen = [float(row["top_k"]) for row in rows if row["op"] == names.MOE]
-    if not chosen:
-        return list(rows)
-    servers = max(parallel.ep / _SERVER, 1.0)
-    reached = chosen[0] if servers <= 1.0 else servers * (1.0 - (1.0 - 1.0 / servers) ** chosen[0])
-    changed: list[Row] = []
-    for row in rows:
-        if row["op"] == names.COLLECTIVE and str(row["module"]).endswith((".dispatch", ".combine")):
-            ranks = float(row["ranks"])
-            message = float(row["bytes"]) / ranks * min(reached, ranks) / parallel.tp
-            sent = collective(str(row["module"]), "all_to_all", message, float(parallel.ep))
-            changed.append({**sent, "count": row["count"]})
-        else:
-            changed.append(row)
-    return changed
-
-
-#: GPUs that one server links directly. [1] HGX baseboards of A100, H100 and B200 hold eight.
-_SERVER: Final = 8.0
 
 
 def layered(row: Mapping[str, object]) -> bool:

@@ -1,0 +1,70 @@
+"""Experts of a training step: their products hold the work of the layer, and links say what a server is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tracetool.forecast.case import Case
+from tracetool.forecast.config import read_model
+from tracetool.forecast.model import Forward, Parallel
+from tracetool.forecast.train import divide_training, plan_training
+from tracetool.forecast.training_experts import trained_experts
+from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.load import load_gpu
+
+MODEL = read_model("qwen3-30b-a3b")
+TOKENS = 4096.0
+
+
+def _rows(parallel: Parallel, linked: int = 8, *, fused: bool = True) -> list[dict[str, float | str]]:
+    forward = Forward(0, 0, float(parallel.dp), TOKENS, TOKENS, TOKENS)
+    return trained_experts(MODEL.operators(forward, parallel), parallel, linked, fused=fused)
+
+
+@pytest.mark.parametrize("parallel", [Parallel(), Parallel(dp=8, ep=8), Parallel(tp=2, dp=4, ep=8)])
+def test_products_of_experts_hold_the_work_of_the_layer(parallel: Parallel) -> None:
+    counted = sum(
+        2.0 * float(r["count"]) * float(r["m"]) * float(r["n"]) * float(r["k"]) * float(r["batch"])
+        for r in _rows(parallel)
+        if str(r["module"]).endswith((".experts.gate_up_proj", ".experts.down_proj"))
+    )
+    # three matrices of 2048 by 768 for each of eight experts a token, in each of 48 layers
+    tokens = TOKENS * parallel.dp / parallel.ep
+    assert counted == pytest.approx(2.0 * tokens * 48 * 8 * 3 * 2048 * 768, rel=1e-6)
+
+
+def test_one_operator_stands_for_the_experts_where_they_are_not_grouped() -> None:
+    rows = _rows(Parallel(), fused=False)
+    assert [r["distribution"] for r in rows if r["op"] == "moe"] == ["balanced"]
+
+
+def test_a_rack_of_links_sends_each_token_to_each_of_its_experts() -> None:
+    parallel = Parallel(dp=16, ep=16)
+
+    def sent(linked: int) -> float:
+        rows = _rows(parallel, linked)
+        return next(float(r["bytes"]) for r in rows if str(r["module"]).endswith(".dispatch"))
+
+    assert sent(72) == pytest.approx(TOKENS * 2048 * 2 * 8)
+    # two servers: a token reaches a server unless none of its eight experts is there
+    assert sent(8) == pytest.approx(TOKENS * 2048 * 2 * 2 * (1 - 0.5**8))
+
+
+def _exchange_s(case: Case, gpu: Gpu) -> tuple[float, float]:
+    """Return what a dispatch takes over its law, and the host's time that nothing hides. [1, s]"""
+    plan = plan_training(case, MODEL, gpu, divide_training(case), gpu.clock_boost_mhz)
+    row = next(r for r in plan.stages[0].rows if str(r["module"]).endswith(".dispatch"))
+    return plan._slower(row), plan.hosts[0].before_s
+
+
+def test_experts_are_exchanged_beside_products_only_between_interleaved_stages() -> None:
+    gpu = load_gpu("h100-sxm")
+    case = Case(bs=1.0, seq=4096.0, gbs=64.0, gpus=64, pp=4, ep=16)
+    alone, waits = _exchange_s(case, gpu)
+    beside, _ = _exchange_s(replace(case, vpp=4), gpu)
+    rack, _ = _exchange_s(replace(case, vpp=4), load_gpu("gb200"))
+    assert (alone, rack) == (1.0, 1.0)
+    assert beside < 1.0
+    assert waits > 0.0
