@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tracetool.families import names
-from tracetool.forecast.model import Parallel
+from tracetool.forecast.passes import Parallel
 from tracetool.forecast.rows import Row, collective, elementwise, gemm
 
 #: What rows that only move tokens end in: their way back is the same move the other way round.
