@@ -45,7 +45,8 @@ def _rows(frame: pl.DataFrame) -> pl.DataFrame:
     frame = frame.with_columns(duration_us=pl.col("time_s") * 1e6).rename(
         {"occupancy": "act_occupancy"}, strict=False
     )
-    wanted = [c for c in ("duration_us", "power_w", "mem_clock_mhz", *_ACTIVITY) if c in frame.columns]
+    measured = ("duration_us", "power_w", "mem_clock_mhz", "temperature_c", *_ACTIVITY)
+    wanted = [c for c in measured if c in frame.columns]
     wanted += [c for c in frame.columns if c.startswith("mix_")]
     key = [pl.col("kernel"), pl.col("clock_mhz").cast(pl.Float64)]
     grouped = frame.filter((pl.col("time_s") > 0) & (pl.col("power_w") > 0)).group_by(key)

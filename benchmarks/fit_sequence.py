@@ -80,7 +80,7 @@ def runs() -> list[Runs]:
         clocks = group["clock_mhz"].cast(pl.Float64).to_numpy()
         timing = time_rows(table.rows, target, clocks)
         model, seconds = str(name).split("_")[0], group["measured_ms"].to_numpy() / 1e3
-        found.append(Runs(model, table.rows, counts, timing, clocks, seconds, np.log(timing.high)))
+        found.append(Runs(model, table.rows, counts, timing, clocks, seconds, np.log(timing.high[:, 0])))
     return found
 
 

@@ -55,6 +55,11 @@ def without(model: str) -> Fitted:
     return factors, costs, power
 
 
+def delivered() -> Fitted:
+    """Return the coefficients that the package holds."""
+    return sequence_factors(), host_costs("eager"), power_calibration_of(GPU)
+
+
 def judged(fitted: dict[str, Fitted]) -> pl.DataFrame:
     """Return predicted and measured time and energy of every run, each model by its own coefficients."""
     measured = pl.read_csv(ROOT / "workloads/measured.csv").filter(pl.col("gpu") == GPU.name)
@@ -115,8 +120,7 @@ def main() -> None:
     """Judge the delivered coefficients, then each model by coefficients that never saw it."""
     measured = pl.read_csv(ROOT / "workloads/measured.csv")
     models = sorted({w.split("_")[0] for w in measured["workload"]})
-    delivered = (sequence_factors(), host_costs("eager"), power_calibration_of(GPU))
-    show("delivered (fitted to these models)", judged(dict.fromkeys(models, delivered)))
+    show("delivered (fitted to these models)", judged(dict.fromkeys(models, delivered())))
     fitted = {}
     for model in models:
         fitted[model] = without(model)

@@ -116,8 +116,8 @@ def from_one_clock(
             )
 
 
-def own_rows(table: pl.DataFrame, gpu: str) -> None:
-    """Print the errors from one clock each, base and voltage fitted to five rows of another kernel."""
+def after_five_rows(table: pl.DataFrame, gpu: str) -> pl.DataFrame:
+    """Return truth and prediction from one clock each, after a calibration by five rows of another kernel."""
     clocks = table["clock_mhz"].unique().sort()
     five = [float(clocks[i]) for i in np.linspace(1, len(clocks) - 2, 5).round().astype(int).tolist()]
     measured = ["kernel", pl.col("ran_mhz").alias("clock_mhz"), "duration_us", "power_w"]
@@ -136,7 +136,12 @@ def own_rows(table: pl.DataFrame, gpu: str) -> None:
                     start.select(measured), gpu, clocks.to_list(), assumed=assumed
                 ).frame
                 scored.append(away.join(predicted, on=KEYS, suffix="_p"))
-    pooled = pl.concat(scored)
+    return pl.concat(scored)
+
+
+def own_rows(table: pl.DataFrame, gpu: str) -> None:
+    """Print the errors from one clock each, base and voltage fitted to five rows of another kernel."""
+    pooled = after_five_rows(table, gpu)
     lows = (
         ("duration_low_us", "duration_high_us"),
         ("power_low_w", "power_high_w"),

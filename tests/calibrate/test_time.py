@@ -145,5 +145,5 @@ def test_delivered_calibrations_time_measured_operators(kind: str, most: float) 
         timing = time_rows(table.rows, chip, np.array([chip.clock_boost_mhz]), calibration=given)
         ratio = timing.duration_s[table.index, 0] * 1e6 / frame["measured_us"].to_numpy()
         assert np.abs(ratio - 1).mean() * 100 < most, path.name
-        inside = (1 / ratio >= timing.low[table.index]) & (1 / ratio <= timing.high[table.index])
+        inside = (1 / ratio >= timing.low[table.index, 0]) & (1 / ratio <= timing.high[table.index, 0])
         assert 0.80 < inside.mean() < 0.98, path.name

@@ -59,7 +59,7 @@ def test_the_measured_point_is_met_and_its_interval_grows_with_the_cap() -> None
     assert free.timing.duration_s[0, 0] == pytest.approx(30.0)
     assert free.power_w[0, 0] == pytest.approx(200.0)
     tight = _capped(_program(200.0), 150.0)
-    assert tight.timing.high[0] > free.timing.high[0]
+    assert tight.timing.high[0, 0] > free.timing.high[0, 0]
     assert tight.energy_high_j[0, 0] / tight.energy_j[0, 0] > free.energy_high_j[0, 0] / free.energy_j[0, 0]
 
 

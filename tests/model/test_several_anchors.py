@@ -74,7 +74,7 @@ def test_one_split_serves_all_rows_of_a_kernel_and_no_other() -> None:
         monitored(3, name=texts("kernel", "kernel", "other"), **more), gpu, CLOCKS, anchor=True
     )
     assert joined.timing.duration_s[:2] == pytest.approx(alone.timing.duration_s)
-    assert (joined.timing.high[:2] < joined.timing.high[2]).all()
+    assert (joined.timing.high[:2].max(axis=1) < joined.timing.high[2].max()).all()
 
 
 @pytest.mark.parametrize("family", ["elementwise", "unknown"])
@@ -106,3 +106,21 @@ def test_a_kernel_measured_at_a_slow_memory_clock_is_itself_there_and_faster_at_
     usual = predict_rows(rows, gpu, clocks, anchor=True, mem_clock_mhz=5500.0)
     assert there.timing.duration_s[0, 0] == pytest.approx(900e-6)
     assert usual.timing.duration_s[0, 0] < 900e-6
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_an_interval_is_that_of_its_own_clock_whatever_else_is_asked(several: bool) -> None:
+    gpu = load_gpu("v100-pcie")
+    rows = monitored(
+        2,
+        recorded_clock_mhz=[1380.0, 700.0 if several else 1380.0],
+        duration_us=[900.0, 1300.0],
+        power_w=[160.0, 120.0],
+        name=texts("kernel", "kernel" if several else "another"),
+    )
+    among = predict_rows(rows, gpu, CLOCKS, anchor=True)
+    for place in range(len(CLOCKS)):
+        alone = predict_rows(rows, gpu, CLOCKS[place : place + 1], anchor=True)
+        np.testing.assert_allclose(alone.timing.high[:, 0], among.timing.high[:, place])
+        np.testing.assert_allclose(alone.timing.low[:, 0], among.timing.low[:, place])
+    assert (np.diff(among.timing.high[0, 2:]) < 0).all()  # nearer to the measured clock is narrower

@@ -101,7 +101,7 @@ def test_what_a_recording_leaves_open_enters_intervals_without_the_measured_time
     def high(rows: OperatorColumns, **columns: float) -> float:
         more = {k: np.array([v]) for k, v in columns.items()}
         timing = predict_rows(OperatorColumns(rows.family, {**rows.columns, **more}), gpu, boost).timing
-        return float(timing.high[0])
+        return float(timing.high[0, 0])
 
     assert high(plain, recorded_clock_low_mhz=gpu.clock_base_mhz) > 1.05 * high(plain)
     assert high(plain, recorded_clock_low_mhz=gpu.clock_boost_mhz) == pytest.approx(high(plain))

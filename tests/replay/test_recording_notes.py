@@ -66,12 +66,12 @@ def test_an_unstated_clock_widens_what_follows_the_clock(
     )
     open_ = predict_rows(_rows(family, columns, base), gpu, clock, anchor=True, power_cap_w=1e4)
     assert open_.timing.duration_s[0, 0] == stated.timing.duration_s[0, 0]
-    assert open_.timing.high[0] == pytest.approx(stated.timing.high[0])
+    assert open_.timing.high[0, 0] == pytest.approx(stated.timing.high[0, 0])
     if not follows_clock:
-        assert open_.timing.low[0] == pytest.approx(stated.timing.low[0], rel=0.02)
+        assert open_.timing.low[0, 0] == pytest.approx(stated.timing.low[0, 0], rel=0.02)
         return
     # a kernel bound by its clock that ran at the low one takes base / boost of the time here
-    assert open_.timing.low[0] < 0.65
+    assert open_.timing.low[0, 0] < 0.65
     assert open_.energy_low_j[0, 0] < stated.energy_low_j[0, 0]
     assert open_.power_high_w[0, 0] > stated.power_high_w[0, 0]
 

@@ -28,8 +28,8 @@ class Timing:
     """
 
     duration_s: Floats  # (n, c)
-    low: Floats  # (n,) factor, at most 1
-    high: Floats  # (n,) factor, at least 1
+    low: Floats  # (n, c) factor, at most 1
+    high: Floats  # (n, c) factor, at least 1
     busy_s: Mapping[str, Floats]  # per unit of UNITS, (n, c), at most duration_s
     sm_active: Floats  # (n, c) share of SM-time with a resident block
     fixed_s: Floats  # (n,) part that scales with no clock
@@ -100,8 +100,8 @@ def joined(n: int, clocks: int, pieces: Sequence[tuple[Ints, Timing]]) -> Timing
     units = sorted({u for _, t in pieces for u in t.busy_s})
     return Timing(
         duration_s=grid([(r, t.duration_s) for r, t in pieces]),
-        low=column([(r, t.low) for r, t in pieces]),
-        high=column([(r, t.high) for r, t in pieces]),
+        low=grid([(r, t.low) for r, t in pieces]),
+        high=grid([(r, t.high) for r, t in pieces]),
         busy_s={u: grid([(r, t.busy_s[u]) for r, t in pieces if u in t.busy_s]) for u in units},
         sm_active=grid([(r, t.sm_active) for r, t in pieces]),
         fixed_s=column([(r, t.fixed_s) for r, t in pieces]),

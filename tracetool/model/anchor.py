@@ -82,6 +82,20 @@ class Anchor:
         """Return the relative spread of each row's time measured again. Shape (n,)."""
         return np.where(self.duration_s >= PROGRAM_S, _READING_SD["program"], _READING_SD["kernel"])
 
+    def time_sd(self, per_octave: Floats, octaves: Floats) -> Floats:
+        r"""Return the spread of ln time of each row some octaves of clock away. Shape of ``octaves``.
+
+        .. math:: s^2 = (a o)^2 + r^2
+
+        Parameters
+        ----------
+        per_octave : array, shape (n,)
+            a, spread per doubling of the clock.
+        octaves : array, shape (n, c)
+            o, doublings from the measured clock, at least 0.
+        """
+        return np.asarray(np.hypot(per_octave[:, None] * octaves, self.reading_sd()[:, None]))
+
     def power_sd(self, octaves: Floats, *, voltage_read: bool) -> Floats:
         r"""Return the relative spread of each row's power some octaves of clock away. Shape of ``octaves``.
 
@@ -155,22 +169,20 @@ def scaled_timing(
     wide = factor[:, None]
     duration = predicted.duration_s * wide
     # What is left of the model's error is in the ratio: none at the measured clock itself.
-    exponent = np.where(anchor.measured, _ERROR_LEFT, 1.0)
+    exponent = np.where(anchor.measured, _ERROR_LEFT, 1.0)[:, None]
     low, high = predicted.low**exponent, predicted.high**exponent
-    split = anchor.measured & (predicted.basis == FROM_SPLIT)
-    spread = np.exp(
-        Z90 * np.hypot(SPLIT_SD_PER_OCTAVE * np.sqrt((octaves**2).mean(axis=1)), anchor.reading_sd())
-    )
+    split = (anchor.measured & (predicted.basis == FROM_SPLIT))[:, None]
+    spread = np.exp(Z90 * anchor.time_sd(np.full(len(factor), SPLIT_SD_PER_OCTAVE), octaves))
     low, high = np.where(split, 1.0 / spread, low), np.where(split, spread, high)
-    error = anchor.timing_error()
-    faster = np.zeros(len(error))
+    error = anchor.timing_error()[:, None]
+    faster = np.zeros(len(factor))
     if slowest is not None:
         faster = np.log(np.maximum(slowest.duration_s[:, 0] / reference.duration_s[:, 0], 1.0))
         faster = np.where(anchor.measured & np.isfinite(faster), faster, 0.0)
     return replace(
         predicted,
         duration_s=duration,
-        low=np.exp(-np.sqrt(np.log(low) ** 2 + error**2 + faster**2)),
+        low=np.exp(-np.sqrt(np.log(low) ** 2 + error**2 + faster[:, None] ** 2)),
         high=np.exp(np.hypot(np.log(high), error)),
         busy_s={u: np.minimum(b * wide, duration) for u, b in predicted.busy_s.items()},
         fixed_s=predicted.fixed_s * factor,

@@ -66,6 +66,7 @@ def between(rows: OperatorColumns, anchor: Anchor, clock_mhz: Floats) -> Between
     shape = (len(rows), len(clock_mhz))
     lower, upper, weight = np.empty(shape, np.int64), np.empty(shape, np.int64), np.zeros(shape)
     lower[:], upper[:] = np.arange(shape[0])[:, None], np.arange(shape[0])[:, None]
+    several = np.zeros(len(rows), np.bool_)
     # A loop over kernels measured more than once: few, each a handful of rows.
     for start, size in zip(starts[sizes > 1], sizes[sizes > 1], strict=True):
         members = order[start : start + size]
@@ -79,10 +80,10 @@ def between(rows: OperatorColumns, anchor: Anchor, clock_mhz: Floats) -> Between
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.where(span > 0, (np.log(clock_mhz) - np.log(clocks[below])) / span, 0.0)
         everyone = order[start : start + size]
+        several[everyone] = True
         lower[everyone], upper[everyone] = members[below], members[above]
         weight[everyone] = np.clip(share, 0.0, 1.0)
     away = [np.abs(np.log2(clock_mhz / anchor.clock_mhz[side])) for side in (lower, upper)]
-    several = np.asarray((anchor.clock_mhz[lower] < anchor.clock_mhz[upper]).any(axis=1))
     return Between(lower, upper, weight, np.minimum(*away), several)
 
 
@@ -99,7 +100,7 @@ def blended(
 
     Between two measured clocks the two predictions are joined in proportion to the logarithm of the
     clock; outside them the nearest holds. All rows of one kernel get the same answer, with an interval
-    for as far from a measurement as the clocks asked for are in the mean square.
+    that widens from the nearest measurement.
 
     Parameters
     ----------
@@ -119,15 +120,14 @@ def blended(
 
     duration = joined(np.maximum(timing.duration_s, 1e-15))
     energy = joined(np.maximum(parts.total(), 1e-15))
-    away = np.sqrt((place.octaves**2).mean(axis=1))
-    spread = np.exp(Z90 * np.hypot(log_sd_per_octave * away, anchor.reading_sd()))
+    spread = np.exp(Z90 * anchor.time_sd(log_sd_per_octave, place.octaves))
     factor = duration / np.maximum(timing.duration_s[nearest, column], 1e-15)
     scale = energy / np.maximum(parts.total()[nearest, column], 1e-15)
     joined_timing = replace(
         timing,
         duration_s=duration,
-        low=np.where(place.several, 1 / spread, timing.low),
-        high=np.where(place.several, spread, timing.high),
+        low=np.where(place.several[:, None], 1 / spread, timing.low),
+        high=np.where(place.several[:, None], spread, timing.high),
         busy_s={u: np.minimum(b[nearest, column] * factor, duration) for u, b in timing.busy_s.items()},
         core_s=timing.core_s[nearest, column] * factor,
         memory_s=timing.memory_s[nearest, column] * factor,

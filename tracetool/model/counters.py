@@ -108,9 +108,8 @@ def counter_timing(
     work = work_of_activity(rows, gpu, anchor.duration_s, anchor.clock_mhz)
     bound = np.where(memory > core, BOUNDS.index("dram"), BOUNDS.index("fp32"))
     bound = np.where(fixed[:, None] > np.maximum(core, memory), BOUNDS.index("launch"), bound)
-    # One interval a row: for clocks as far away as those asked for are in the mean square.
-    octaves = np.sqrt((np.log2(clock_mhz / anchor.clock_mhz[:, None]) ** 2).mean(axis=1))
-    spread = np.exp(Z90 * np.hypot(shares.log_sd_per_octave * octaves, anchor.reading_sd()))
+    octaves = np.abs(np.log2(clock_mhz / anchor.clock_mhz[:, None]))
+    spread = np.exp(Z90 * anchor.time_sd(shares.log_sd_per_octave, octaves))
     return Timing(
         duration_s=duration,
         low=1 / spread,

@@ -43,19 +43,17 @@ def with_intervals(
         base_share = np.where(energy > 0, parts.joules["base"] / energy, 1.0)
     base_share = np.clip(base_share, 0.0, 1.0)
     coefficients = Z90 * np.hypot(parts.relative_sd, governed.power_sd)
-    # One interval of time a row: over its clocks in the mean square.
-    phases = Z90 * np.sqrt((governed.time_sd**2).mean(axis=1))
+    phases = Z90 * governed.time_sd
     slower, faster = np.hypot(np.log(timing.high), phases), np.hypot(np.log(timing.low), phases)
     program = programs[:, None]
 
     def power_half(time: Floats) -> Floats:
-        of_kernel = np.hypot(coefficients, time[:, None] * (1.0 - base_share))
+        of_kernel = np.hypot(coefficients, time * (1.0 - base_share))
         return np.asarray(np.where(program, coefficients, of_kernel))
 
     def energy_half(time: Floats) -> Floats:
-        wide = np.broadcast_to(time[:, None], coefficients.shape)
-        together = wide**2 + coefficients**2 + 2.0 * _TIME_AND_POWER * wide * coefficients
-        return np.asarray(np.where(program, np.sqrt(together), np.hypot(coefficients, wide * base_share)))
+        together = time**2 + coefficients**2 + 2.0 * _TIME_AND_POWER * time * coefficients
+        return np.asarray(np.where(program, np.sqrt(together), np.hypot(coefficients, time * base_share)))
 
     power_w = parts.power_w(timing)
     # The governor lets no power stand above the limit, whatever the error of the coefficients.

@@ -64,7 +64,7 @@ class Governed:
     power_sd: Floats
 
     def timing_within(self, low: Floats, high: Floats) -> Timing:
-        """Return the timing with other bounds, as factors of shape (n,)."""
+        """Return the timing with other bounds, as factors of shape (n, c)."""
         return replace(self.timing, low=low, high=high)
 
 

@@ -146,8 +146,8 @@ def _timing(
         bound[chunk] = _bound(most, fixed[chunk] - crossing, serial, steady, memory[chunk])
     return Timing(
         duration_s=duration,
-        low=prepared.low,
-        high=prepared.high,
+        low=np.broadcast_to(prepared.low[:, None], shape),
+        high=np.broadcast_to(prepared.high[:, None], shape),
         busy_s=busy,
         sm_active=active,
         fixed_s=np.minimum(fixed, duration.min(axis=1, initial=np.inf)),

@@ -167,5 +167,5 @@ def as_recorded(timing: Timing, rows: OperatorColumns, slowest: Timing) -> Timin
     predicted_s = np.maximum(timing.duration_s.max(axis=1), 1e-12)
     counted = np.log1p(Z90 * rows.number("duration_sd_us", 0.0) * 1e-6 / predicted_s)
     slower = SLOW_CLOCK * np.log(np.maximum(slowest.duration_s[:, 0] / predicted_s, 1.0))
-    high = np.sqrt(np.log(timing.high) ** 2 + counted**2 + slower**2)
-    return replace(timing, low=np.exp(-np.hypot(np.log(timing.low), counted)), high=np.exp(high))
+    high = np.sqrt(np.log(timing.high) ** 2 + (counted**2 + slower**2)[:, None])
+    return replace(timing, low=np.exp(-np.hypot(np.log(timing.low), counted[:, None])), high=np.exp(high))

@@ -187,13 +187,13 @@ def work_spread(work: DeviceWork, which: Bools) -> Spread:
     """
     family, timing = work.rows.family[which], work.predicted.timing
     time, energy = work.time_s[which], work.energy_j[which]
-    low, high = timing.low[which], timing.high[which, None]
+    low, high = timing.low[which], timing.high[which]
     clock_below = np.zeros(time.shape[1])
     if timing.clock_low is not None:
-        clock_low = timing.clock_low[which]
-        clock_below = (time * (1.0 - clock_low)[:, None]).sum(0)
+        clock_low = timing.clock_low[which, None]
+        clock_below = (time * (1.0 - clock_low)).sum(0)
         low = np.exp(-np.sqrt(np.maximum(np.log(low) ** 2 - np.log(clock_low) ** 2, 0.0)))
-    below, above = family_spread(family, time, low[:, None], high, common=TIME_COMMON)
+    below, above = family_spread(family, time, low, high, common=TIME_COMMON)
     each = work.predicted.energy_j[which]
     ends = (
         ratio(work.predicted.energy_low_j[which], each),

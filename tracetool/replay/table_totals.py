@@ -201,7 +201,7 @@ def run_spread(weight: Floats, predicted: Prediction, run_sd: float, own_share: 
         (-1.0, timing.low, predicted.energy_low_j),
         (1.0, timing.high, predicted.energy_high_j),
     ):
-        own = np.abs(np.log(bound))[:, None]
+        own = np.abs(np.log(bound))
         apart = own_share * ratio(np.sqrt(((time * own) ** 2).sum(0)), time.sum(0))
         wide = np.hypot(apart, Z90 * run_sd)
         # What is left of a row's interval of energy without its time: that of its coefficients.

@@ -195,7 +195,7 @@ def _slow(rows: OperatorColumns, gpu: Gpu, clock_mhz: float, which: Bools, measu
     if not len(at):
         return share
     timing = predict_rows(rows.take(at), gpu, np.array([clock_mhz]), power_cap_w=np.inf).timing
-    most_s = timing.duration_s[:, 0] * np.maximum(timing.high, _MUCH_SLOWER)
+    most_s = timing.duration_s[:, 0] * np.maximum(timing.high[:, 0], _MUCH_SLOWER)
     duration = measured.duration_s[at]
     with np.errstate(divide="ignore", invalid="ignore"):
         longer = np.where(duration > most_s, 1.0 - timing.duration_s[:, 0] / duration, 0.0)
