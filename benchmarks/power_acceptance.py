@@ -3,9 +3,9 @@
 usage: python benchmarks/power_acceptance.py [DATA_ROOT] [PART OF A TITLE]      default: ../shared/data
 
 Every figure is of rows left out: other clocks, other caps, patterns and models that no fit saw. Controls see
-the same measurements, and all *other* kernels of a set, which the tool never sees: naive (physics of one line), a
-simple fit (the mean curve of the others, or a straight line) and a black box (the three most alike of the
-others). Energy lost is that at the recommended clock over the least of a smooth curve, mean and worst kernel.
+the same measurements, and all *other* kernels of a set, which the tool never sees: naive (physics of one
+line), a simple fit (the mean curve of the others, or a straight line) and a black box (the three most alike of
+the others). Energy lost is that at the recommended clock over the least of a smooth curve, mean and worst.
 """
 
 from __future__ import annotations
@@ -242,10 +242,8 @@ def sections() -> Iterator[tuple[str, Callable[[], None]]]:
 
 def main() -> None:
     """Print every section."""
-    print(f"  {'':40s} {'error [%] of':17s}   {'in 90 % [%]':14s}  {'lost [%]':13s}  clock")
-    print(
-        f"  {'':40s} {' time power  enrg':17s}   {'time powr enrg':14s}  {'  mean  worst':13s}  [MHz]  asked"
-    )
+    print(f"{'':43s}{'error [%]':20s}{'in 90 % [%]':16s}{'lost [%]':15s}clock")
+    print(f"{'':43s}{' time power  enrg':20s}{'time powr enrg':16s}{'  mean  worst':15s}[MHz]  asked")
     for title, section in sections():
         if WANT in title:
             print(title, flush=True)
