@@ -31,12 +31,13 @@ def most_alike(features: Floats, values: Floats, own: Bools) -> Floats:
 
 
 def most_alike_under_caps(bound: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """Return rows under caps by what the cap did to the programs nearest in power and time."""
+    """Return rows under caps by what the cap did to the other programs nearest in power and time."""
     parts = []
     for _, rows in bound.group_by(["cap_w", "clock_mhz"], maintain_order=True):
-        names = rows["kernel"].to_numpy()
-        own = names[:, None] == names[None, :]
-        if len(names) <= NEIGHBORS:
+        # One network at another batch or with another optimizer is no other program.
+        program = rows["kernel"].str.split("/").list.get(0).to_numpy()
+        own = program[:, None] == program[None, :]
+        if (~own).sum(axis=1).min() < NEIGHBORS:
             continue
         features = np.log(rows.select("p0", "t0").to_numpy())
         slower, weaker = (

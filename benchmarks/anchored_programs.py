@@ -245,10 +245,17 @@ def cap_controls(bound: pl.DataFrame) -> dict[str, pl.DataFrame]:
     plain = bound.select("kernel", "clock_mhz", "cap_w", *QUANTITIES, "t0", "p0")
     held = pl.min_horizontal("p0", "cap_w")
     naive = plain.with_columns(p_time=pl.col("t0") * pl.col("p0") / held, p_power=held)
-    ratios = plain.with_columns(slower=pl.col("time") / pl.col("t0"), weaker=pl.col("power") / pl.col("p0"))
+    # One network at another batch or with another optimizer is no other program.
+    ratios = plain.with_columns(
+        slower=pl.col("time") / pl.col("t0"),
+        weaker=pl.col("power") / pl.col("p0"),
+        program=pl.col("kernel").str.split("/").list.get(0),
+    )
 
     def others(column: str) -> pl.Expr:
-        return (pl.col(column).sum().over("cap_w") - pl.col(column)) / (pl.len().over("cap_w") - 1)
+        own = ("cap_w", "program")
+        total = pl.col(column).sum().over("cap_w") - pl.col(column).sum().over(own)
+        return total / (pl.len().over("cap_w") - pl.len().over(own))
 
     fit = ratios.with_columns(p_time=pl.col("t0") * others("slower"), p_power=pl.col("p0") * others("weaker"))
     controls = {"naive: time x power / cap": naive, "simple fit: mean of the others": fit}

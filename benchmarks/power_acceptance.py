@@ -4,8 +4,8 @@ usage: python benchmarks/power_acceptance.py [DATA_ROOT] [PART OF A TITLE]      
 
 Every figure is of rows left out: other clocks, other caps, patterns and models that no fit saw. Controls see
 the same measurements, and all *other* kernels of a set, which the tool never sees: naive (physics of one
-line), a simple fit (the mean curve of the others, or a straight line) and a black box (the three most alike of
-the others). Energy lost is that at the recommended clock over the least of a smooth curve, mean and worst.
+line), a simple fit (the mean curve of the others, or a straight line) and a black box (the three most alike
+of the others). Energy lost is that at the recommended clock over the least of a smooth curve, mean and worst.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ def sections() -> Iterator[tuple[str, Callable[[], None]]]:
         of, clocks = given, sorted(given.rows["clock_mhz"].unique())
         one, two, five = asked.get(of.name, (lost, lost, None))
         if of.name.startswith(("laptop", "RTX 4000")):
-            of = replace(given, anchors=tuple(clocks[int(i)] for i in np.linspace(0, len(clocks) - 1, 5)))
+            of = replace(given, anchors=tuple(clocks[int(i)] for i in np.linspace(len(clocks) - 1, 0, 5)))
         title = f"{of.name} ({of.gpu}): {of.rows['kernel'].n_unique()} x {len(clocks)} clocks"
         yield title, lambda of=of, one=one, two=two, five=five: over_clocks(of, one, two, five)  # type: ignore[misc]
         if of.name.startswith("laptop"):
