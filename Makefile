@@ -7,19 +7,30 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed-
 OUT ?= demo
 FUZZ ?= 5000
+KILLS ?= 200
+MUTANTS ?= 300
+PYTHONS ?= $(PYTHON)
+RESOLUTIONS ?= highest lowest-direct
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz check clean
+.PHONY: help demo test fuzz faults mutants wheel site bench sbom audit check clean
 
 help:
 	@echo "make demo    run the main job on sample_traces; ends with the path of a report"
 	@echo "make test    run the tests"
 	@echo "make fuzz    the nightly tests: every format's samples changed in FUZZ ways (default 5000;"
 	@echo "             hours), and one number per word over every measured trace"
+	@echo "make faults  kill -9 at random points of every command that writes (KILLS, default 200), full disks,"
+	@echo "             missing rights, vanishing inputs, clock jumps"
+	@echo "make mutants change the code in MUTANTS places (default 300) and see whether its tests notice"
+	@echo "make wheel   build wheel and sdist, install and use them outside the checkout (PYTHONS, RESOLUTIONS)"
+	@echo "make site    the documentation as a site, its links checked"
+	@echo "make bench   speed and memory beside other tools on the same inputs"
+	@echo "make sbom    a CycloneDX list of what is installed; make audit asks the advisories for it"
 	@echo "make check   format, lint, types and import rules"
 	@echo "make clean   remove what these made"
 
-demo: $(STAMP)report
+demo: $(STAMP)plain
 	@$(BIN)/python sample_traces/demo.py --tool $(BIN)/tracetool --out $(OUT)
 
 test: $(STAMP)dev
@@ -29,6 +40,28 @@ test: $(STAMP)dev
 fuzz: $(STAMP)dev
 	TRACETOOL_FUZZ=$(FUZZ) $(BIN)/python -m pytest -n auto --dist worksteal tests/damaged -k fuzz
 	TRACETOOL_TRACE_BYTES=1000000000 $(BIN)/python -m pytest -p no:xdist --timeout 3000 tests/api/test_one_number.py tests/report/test_power_limit.py
+
+faults: $(STAMP)dev
+	$(BIN)/python nightly/faults.py --kills $(KILLS)
+
+mutants: $(STAMP)dev $(STAMP)mutants
+	$(BIN)/python nightly/mutants.py --sample $(MUTANTS) --results mutants.jsonl
+
+wheel: $(STAMP)release
+	$(BIN)/python nightly/install.py --tests --python $(PYTHONS) --resolution $(RESOLUTIONS)
+
+site: $(STAMP)docs
+	$(BIN)/python docs/site.py
+
+bench: $(STAMP)dev
+	$(BIN)/python nightly/bench.py
+
+sbom: $(STAMP)release
+	$(BIN)/cyclonedx-py environment $(BIN)/python --pyproject pyproject.toml --output-reproducible -o sbom.json
+	@echo sbom.json
+
+audit: $(STAMP)release
+	$(BIN)/pip-audit --skip-editable --progress-spinner off
 
 check: $(STAMP)dev
 	$(BIN)/ruff format --check .
@@ -41,8 +74,8 @@ $(STAMP)%: pyproject.toml
 	@echo "Installing into $(VENV) (about a minute the first time)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 		echo "error: $(PYTHON) cannot make a virtual environment (Debian, Ubuntu: apt-get install python3-venv)" >&2; exit 3; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$*]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.$(if $(filter-out plain,$*),[$*])'
 	@touch $@
 
 clean:
-	rm -rf .venv .ci-venv demo build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf .venv .ci-venv demo build dist site sbom.json mutants.jsonl .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

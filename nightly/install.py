@@ -80,7 +80,7 @@ def packages(folder: Path) -> tuple[Path, Path]:
         if p.is_file() and "__pycache__" not in p.parts
     }
     assert not (missing := sorted(s for s in sources if f"tracetool/{s}" not in names)), f"no {missing[:5]}"
-    stray = [n for n in names if n.split("/")[0] not in ("tracetool",) and ".dist-info/" not in n]
+    stray = [n for n in names if n.split("/")[0] != "tracetool" and ".dist-info/" not in n]
     assert not stray, f"{wheel.name} installs {stray[:5]}"
     with tarfile.open(sdist) as tar:
         inside = {n.partition("/")[2] for n in tar.getnames()}
@@ -119,7 +119,7 @@ def used(package: Path, python: str, resolution: str, folder: Path, *, tests: bo
         cwd=samples,
     )
     origin = call(inside, "-c", "import tracetool; print(tracetool.__file__)", cwd=samples).strip()
-    assert origin.startswith(str(place.resolve())) or origin.startswith(str(place)), origin
+    assert origin.startswith((str(place.resolve()), str(place))), origin
     version = call(inside, "-c", "import platform as p; print(p.python_version())", cwd=samples).strip()
     frozen = dict(
         line.split("==")

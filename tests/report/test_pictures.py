@@ -140,7 +140,7 @@ def test_without_the_library_the_command_that_installs_it_is_said(monkeypatch: p
     with pytest.raises(MissingPart) as caught:
         need_bokeh()
     assert caught.value.exit_code == 3
-    assert 'pip install bokeh' in caught.value.line()
+    assert "pip install bokeh" in caught.value.line()
 
 
 @given(st.lists(st.floats(0.01, 1e4), min_size=1, max_size=40), st.floats(10, 1000), st.floats(10, 1000))

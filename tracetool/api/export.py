@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,6 +84,7 @@ def export(
     power: PathLike | Sequence[PathLike] = (),
     tz: str | None = None,
     sensor: PathLike | None = None,
+    redact: bool = False,
 ) -> Export:
     """Write a run's timeline with power and energy for other tools, as ``tracetool export``.
 
@@ -103,6 +105,8 @@ def export(
         Zone of those logs.
     sensor : path, optional
         Calibration of this GPU's own sensor (TOML).
+    redact : bool, default False
+        Write hashes in place of names of ranges, modules, and kernels of no public library.
 
     Raises
     ------
@@ -118,7 +122,14 @@ def export(
     """
     from tracetool.api.run import open_run
 
-    logs = paths_of(power)
-    return Export(
-        export_run(open_run(run), path, gpu=gpu, clock_mhz=clock, power=logs, tz=tz, sensor_file=sensor)
-    )
+    opened, logs = open_run(run), paths_of(power)
+    with ExitStack() as until_written:
+        if redact:
+            from tracetool.kernels.redact import redacted_run
+            from tracetool.tables.scratch import temporary_folder
+
+            folder = until_written.enter_context(temporary_folder())
+            opened = open_run(redacted_run(opened, folder / "redacted.tracetool").path)
+        return Export(
+            export_run(opened, path, gpu=gpu, clock_mhz=clock, power=logs, tz=tz, sensor_file=sensor)
+        )

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
+
+import polars as pl
 
 from tracetool.api.run import Run, open_run
 from tracetool.core.errors import BadInput
@@ -38,6 +41,7 @@ def ingest(
     gpu: str | None = None,
     out: PathLike | None = None,
     nsys: PathLike | None = None,
+    redact: bool = False,
     progress: Progress | None = None,
 ) -> Run:
     """Read traces and power logs of any known format and write one run, as ``tracetool ingest``.
@@ -56,6 +60,8 @@ def ingest(
         The run; by default beside the first trace.
     nsys : path, optional
         The ``nsys`` program for Nsight Systems reports.
+    redact : bool, default False
+        Write hashes in place of names of files, ranges, modules, and kernels of no public library.
     progress : Progress, optional
         Receives each step.
 
@@ -88,6 +94,7 @@ def ingest(
             gpu=gpu,
             out=None if out is None else Path(out),
             nsys=None if nsys is None else Path(nsys),
+            redact=redact,
             progress=progress,
         )
     )
@@ -101,6 +108,7 @@ def _ingest(
     gpu: str | None,
     out: Path | None,
     nsys: Path | None,
+    redact: bool,
     progress: Progress | None,
 ) -> Path:
     if not traces and not power:
@@ -171,8 +179,19 @@ def _ingest(
                 everything, [*told, *aligned, *missed, *made.warnings], clock, made.tables
             ),
         }
+        tables, info = _redacted(made.tables, info) if redact else (made.tables, info)
         said.step(f"writing {target}")
-        return write_run(target, made.tables, info)
+        return write_run(target, tables, info)
+
+
+def _redacted(
+    tables: dict[str, pl.DataFrame], info: dict[str, Any]
+) -> tuple[dict[str, pl.DataFrame], dict[str, Any]]:
+    """Return a run's tables and facts without names of its makers."""
+    from tracetool.kernels.redact import Redactor, redaction_key
+
+    redactor = Redactor(redaction_key())
+    return redactor.tables(tables), redactor.info(info)  # the names in this order
 
 
 def _with_times(sources: list[Source]) -> list[Source]:

@@ -37,6 +37,9 @@ def export(
     power: list[Path] = typer.Option([], help="Power log in place of those in the run."),
     tz: str | None = typer.Option(None, help="Zone of --power logs, e.g. +02:00."),
     sensor: Path | None = typer.Option(None, "--sensor", help="Calibration of this GPU's sensor (TOML)."),
+    redact: bool = typer.Option(
+        False, "--redact", help="Hashes in place of names: ranges, modules, kernels of no public library."
+    ),
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
 ) -> None:
@@ -45,7 +48,7 @@ def export(
     from tracetool.cli.output import emit
 
     emit(
-        export_run(run, out, gpu=gpu, clock=clock, power=power, tz=tz, sensor=sensor),
+        export_run(run, out, gpu=gpu, clock=clock, power=power, tz=tz, sensor=sensor, redact=redact),
         as_json=as_json,
         quiet=quiet,
     )

@@ -27,6 +27,11 @@ def ingest(
         None, "--out", "-o", help="The run to write; default: beside the first trace."
     ),
     nsys: Path | None = typer.Option(None, "--nsys", help="The nsys program, if it is not on PATH."),
+    redact: bool = typer.Option(
+        False,
+        "--redact",
+        help="Hashes in place of names: files, ranges, modules, kernels of no public library.",
+    ),
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
 ) -> None:
@@ -36,7 +41,7 @@ def ingest(
     from tracetool.cli.progress import shown_progress
 
     with shown_progress(quiet=quiet or as_json) as progress:
-        run = read(traces, power, tz=tz, gpu=gpu, out=out, nsys=nsys, progress=progress)
+        run = read(traces, power, tz=tz, gpu=gpu, out=out, nsys=nsys, redact=redact, progress=progress)
     if as_json or quiet:  # that another file was read than the one named is said in any case
         for line in run.replacements():
             print(f"note: {line}", file=sys.stderr)

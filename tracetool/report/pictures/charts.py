@@ -46,7 +46,7 @@ def need_bokeh() -> None:
     try:
         import bokeh.plotting  # noqa: F401
     except ImportError:
-        raise MissingPart("charts need the package bokeh", 'pip install bokeh') from None
+        raise MissingPart("charts need the package bokeh", "pip install bokeh") from None
 
 
 def plain(text: str, width: int = escape.NAME_WIDTH) -> str:
