@@ -191,7 +191,7 @@ def _redacted(
     from tracetool.kernels.redact import Redactor, redaction_key
 
     redactor = Redactor(redaction_key())
-    return redactor.tables(tables), redactor.info(info)  # the names in this order
+    return redactor.tables(tables), redactor.facts(info)  # the names in this order
 
 
 def _with_times(sources: list[Source]) -> list[Source]:

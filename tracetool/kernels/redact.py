@@ -47,77 +47,12 @@ _PLAIN_ARGUMENT: Final = re.compile(r"[\d\s.,+\-e\[\]()]*|True|False|None|nan|in
 _NAMESPACE: Final = re.compile(r"([A-Za-z_]\w*)\s*::")
 #: Namespaces that public libraries give their kernels and what these are templates of.
 _PUBLIC_NAMESPACES: Final = frozenset(
-    [
-        "at",
-        "native",
-        "cuda",
-        "c10",
-        "c10d",
-        "std",
-        "torch",
-        "anonymous",
-        "_GLOBAL__N_1",
-        "detail",
-        "internal",
-        "modern",
-        "memory",
-        "policies",
-        "impl",
-        "cutlass",
-        "cute",
-        "gemm",
-        "kernel",
-        "device",
-        "threadblock",
-        "warp",
-        "epilogue",
-        "arch",
-        "layout",
-        "collective",
-        "conv",
-        "thrust",
-        "THRUST",
-        "cuda_cub",
-        "cub",
-        "CUB",
-        "system",
-        "_V_NS",
-        "__future",
-        "__uniform_copy",
-        "transform",
-        "op",
-        "flash",
-        "fmha",
-        "vllm",
-        "sglang",
-        "flashinfer",
-        "deep_gemm",
-        "tensorrt_llm",
-        "kernels",
-        "ck",
-        "tensor_operation",
-        "rocprim",
-        "hipcub",
-        "rocblas",
-        "hipblaslt",
-        "Tensile",
-        "cublasLt",
-        "cudnn",
-        "fusion",
-        "nvfuser",
-        "xla",
-        "triton",
-        "ops",
-        "softmax_warp",
-        "Blas",
-        "functor",
-        "Eigen",
-        "tensorflow",
-        "mlir",
-        "apex",
-        "marlin",
-        "moe",
-    ]
+    """at native cuda c10 c10d std torch anonymous _GLOBAL__N_1 detail internal modern memory policies impl
+    cutlass cute gemm kernel device threadblock warp epilogue arch layout collective conv thrust THRUST
+    cuda_cub cub CUB system _V_NS __future __uniform_copy transform op flash fmha vllm sglang flashinfer
+    deep_gemm tensorrt_llm kernels ck tensor_operation rocprim hipcub rocblas hipblaslt Tensile cublasLt
+    cudnn fusion nvfuser xla triton ops softmax_warp Blas functor Eigen tensorflow mlir apex marlin moe
+    """.split()
 )
 #: Bytes of a word's hash: of 100,000 names, two are alike once in 10^9 runs. [B]
 _HASH_BYTES: Final = 8
@@ -204,7 +139,7 @@ class Redactor:
             for text, library, family in zip(texts, libraries, families, strict=True)
         ]
 
-    def info(self, info: Mapping[str, Any]) -> dict[str, Any]:
+    def facts(self, info: Mapping[str, Any]) -> dict[str, Any]:
         """Return what ``run.json`` says without file names, and its sentences without names of any kind."""
         for source in info.get("sources", ()):
             path = PurePath(str(source.get("path", "")))
@@ -239,5 +174,5 @@ def redacted_run(run: Run, path: str | os.PathLike[str]) -> Run:
     redactor = Redactor(redaction_key())
     tables = redactor.tables({name: run.table(name) for name in RUN_TABLES if name in run.info["tables"]})
     added = ("schema", "tool_version", "tables")  # by the writing
-    info = {key: value for key, value in redactor.info(run.info).items() if key not in added}
+    info = {key: value for key, value in redactor.facts(run.info).items() if key not in added}
     return Run.open(write_run(path, tables, info))
