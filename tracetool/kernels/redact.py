@@ -19,7 +19,7 @@ import polars as pl
 
 from tracetool.kernels.classify import classify_names
 from tracetool.tables.run import Run, write_run
-from tracetool.tables.table_list import RUN_TABLES
+from tracetool.tables.run_folder import RUN_TABLES
 
 #: Variable that holds the key; the same key gives the same words, so that redacted runs can be compared.
 KEY_VARIABLE: Final = "TRACETOOL_REDACT_KEY"
@@ -52,7 +52,7 @@ _PUBLIC_NAMESPACES: Final = frozenset(
     cuda_cub cub CUB system _V_NS __future __uniform_copy transform op flash fmha vllm sglang flashinfer
     deep_gemm tensorrt_llm kernels ck tensor_operation rocprim hipcub rocblas hipblaslt Tensile cublasLt
     cudnn fusion nvfuser xla triton ops softmax_warp Blas functor Eigen tensorflow mlir apex marlin moe
-    """.split()
+    """.split()  # noqa: SIM905 - a family is named only by its registry
 )
 #: Bytes of a word's hash: of 100,000 names, two are alike once in 10^9 runs. [B]
 _HASH_BYTES: Final = 8
