@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from tracetool.api.result import Result
-from tracetool.core.errors import BadInput
+from tracetool.core.errors import BadInput, CheckFailed
 from tracetool.core.paths import PathLike
 from tracetool.forecast.tables import Forecasts, forecast_model, forecast_table
 from tracetool.hardware.load import load_gpu
@@ -59,9 +59,29 @@ class ForecastResult(Result):
         return pl.DataFrame() if self.source.compared is None else self.source.compared.frame
 
     @property
+    def checked(self) -> pl.DataFrame:
+        """Weights and products of the model beside what torch counts; empty unless asked for."""
+        return pl.DataFrame() if self.source.checked is None else self.source.checked.frame
+
+    def raise_if_other(self) -> None:
+        """Raise where torch counts other weights or products by more than 2 %.
+
+        Raises
+        ------
+        CheckFailed
+            With the quantity that differs most.
+        """
+        if (checked := self.source.checked) is None:
+            return
+        quantity, difference = checked.worst
+        if abs(difference) > checked.tolerance:
+            raise CheckFailed(f"check: {quantity} {100 * difference:+.1f} % of what {checked.library} counts")
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """Sentences on what the figures rest on."""
-        return self.source.notes
+        checked = self.source.checked
+        return self.source.notes + (() if checked is None else checked.notes)
 
     def _document(self) -> dict[str, Any]:
         document: dict[str, Any] = {**self.tariff.factors(), "totals": self._rows.to_dicts()}
@@ -75,6 +95,8 @@ class ForecastResult(Result):
                 **compared.facts,
                 "operators": compared.frame.to_dicts(),
             }
+        if (checked := self.source.checked) is not None:
+            document["checked"] = {"library": checked.library, "quantities": checked.frame.to_dicts()}
         return {**document, "notes": list(self.notes)}
 
     def _view(self) -> View:
@@ -106,6 +128,7 @@ def forecast(
     *,
     slowdown: float = 0.05,
     compare: PathLike | None = None,
+    check: bool = False,
     tariff: Tariff = NO_TARIFF,
     **case: Any,
 ) -> ForecastResult:
@@ -120,6 +143,9 @@ def forecast(
         Slowdown that goals among several cases allow: 0.05 is 5 %. [1]
     compare : path, optional
         A run: the operators of one case are set against its kernels (``compared``), on its GPU by default.
+    check : bool
+        Count the model's weights and products on torch's meta device too (``checked``); needs torch and
+        transformers, or diffusers.
     tariff : Tariff, optional
         Adds what a million output tokens, or an image, video or sample, cost in money and CO2.
     **case
@@ -135,6 +161,8 @@ def forecast(
     ------
     BadInput
         If the model or a value cannot be used, or every case of a table fails.
+    MissingPart
+        If ``check`` needs a package that is not installed.
 
     Examples
     --------
@@ -159,11 +187,21 @@ def forecast(
     """
     from tracetool.forecast.tables import is_table
 
+    if check and compare is not None:
+        raise BadInput("check: not together with compare", "ask for one of them")
     if is_table(source):
+        if check:
+            raise BadInput("check: a model is checked, not a table of cases", "give its config.json")
         return ForecastResult(forecast_table(source, case), tariff)
     if compare is not None:
         return ForecastResult(_against(compare, {**case, "model": source}), tariff)
-    return ForecastResult(forecast_model({**case, "model": source}, slowdown), tariff)
+    made = forecast_model({**case, "model": source}, slowdown)
+    if check:
+        from tracetool.forecast.checked import check_model
+
+        model: Any = source
+        made = replace(made, checked=check_model(model))
+    return ForecastResult(made, tariff)
 
 
 def _against(path: PathLike, values: dict[str, Any]) -> Forecasts:

@@ -61,6 +61,21 @@ def read_model(source: str | os.PathLike[str] | Mapping[str, Any]) -> Model:
     return model.with_towers(towers) if towers else model
 
 
+def fields_of_source(source: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Return name and fields of a configuration, as :func:`read_model` reads them.
+
+    Raises
+    ------
+    BadInput
+        If it cannot be read, or is a table or graph of operators.
+    """
+    if isinstance(source, Mapping):
+        return str(source.get("_name_or_path") or "config")[:100], source
+    if os.fspath(source).lower().endswith((*GRAPHS, *TABLES)):
+        raise BadInput.in_file(source, "is no configuration", "give a model's config.json")
+    return _named_or_read(os.fspath(source))
+
+
 def _run_eagerly(
     add: Callable[[Graph, Config, Prompt], None], config: Config, graph: Graph, of: Prompt
 ) -> None:

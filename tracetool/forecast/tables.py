@@ -15,6 +15,7 @@ from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike
 from tracetool.forecast.against import Compared
 from tracetool.forecast.case import COLUMNS, SETTINGS, TEXTS, WHOLE, read_case
+from tracetool.forecast.checked import Checked
 from tracetool.forecast.explore import Explored, explored
 from tracetool.forecast.figures import Forecast, Part
 from tracetool.forecast.forecast import LESS_SURE, Outcome, forecast_cases
@@ -31,7 +32,7 @@ class Forecasts:
 
     ``single`` is whether one case was asked about; then ``parts`` holds its operators, ``pieces`` them as
     they were priced. ``grid`` says which cases are best, where several of one model were asked about;
-    ``compared`` sets one against a trace.
+    ``compared`` sets one against a trace, ``checked`` its model against what torch counts of it.
     """
 
     frame: pl.DataFrame
@@ -43,6 +44,7 @@ class Forecasts:
     grid: Explored | None = None
     pieces: tuple[Part, ...] = field(default=(), repr=False)
     compared: Compared | None = None
+    checked: Checked | None = None
 
 
 def is_table(source: PathLike | pl.DataFrame | Mapping[str, Any]) -> TypeGuard[PathLike | pl.DataFrame]:

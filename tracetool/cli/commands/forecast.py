@@ -84,6 +84,11 @@ def forecast(
     compare: Path | None = typer.Option(
         None, "--compare", metavar="RUN", help="Set the operators of one case against the kernels of a run."
     ),
+    check: bool = typer.Option(
+        False,
+        "--check",
+        help="Count the model on torch's meta device too (needs torch, transformers or diffusers).",
+    ),
     slowdown: float = typer.Option(
         0.05,
         "--slowdown",
@@ -115,6 +120,7 @@ def forecast(
         source,
         slowdown=slowdown,
         compare=compare,
+        check=check,
         tariff=tariff,
         gpu=gpu,
         mode=mode,
@@ -153,3 +159,4 @@ def forecast(
     )
     save(result, out)
     emit(result, as_json=as_json, quiet=quiet, written=[out])
+    result.raise_if_other()

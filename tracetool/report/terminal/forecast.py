@@ -15,6 +15,22 @@ if TYPE_CHECKING:
     import polars as pl
 
 
+class CheckedModel(Protocol):
+    """What is printed of a model beside what torch counts of it."""
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """A row per quantity."""
+
+    @property
+    def library(self) -> str:
+        """Whose model was counted."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was not compared."""
+
+
 class Forecasted(Protocol):
     """What is printed of one case or many."""
 
@@ -45,6 +61,10 @@ class Forecasted(Protocol):
     @property
     def compared(self) -> ComparedSides | None:
         """One case against a trace."""
+
+    @property
+    def checked(self) -> CheckedModel | None:
+        """Its model beside what torch counts."""
 
     @property
     def grid(self) -> Grid | None:
@@ -83,7 +103,11 @@ def print_forecast(made: Forecasted, written: Sequence[str | os.PathLike[str]]) 
         print_explored(made.grid, made.title)
     else:
         _print_cases(made.frame)
-    for note in made.notes:
+    notes = made.notes
+    if made.checked is not None:
+        _print_checked(made.checked)
+        notes += made.checked.notes
+    for note in notes:
         say(screen, f"note: {note}")
     for path in written:
         say(screen, f"wrote {path}")
@@ -110,6 +134,21 @@ def _print_one(made: Forecasted) -> None:
         return
     _print_families(made.parts)
     _print_operators(made.parts)
+
+
+def _print_checked(checked: CheckedModel) -> None:
+    from tracetool.report.layout import Table
+
+    title = (
+        f"The model beside torch's meta device, {checked.library} (one pass of 2 x 256 tokens or 2 pictures)"
+    )
+    grid = Table(title=title, all_with="--json")
+    for head in ("quantity", "unit", "forecast", "torch", "difference"):
+        grid.add_column(head, justify="left" if head in ("quantity", "unit") else "right")
+    for row in checked.frame.to_dicts():
+        figures = (f"{row[side]:.6g}" for side in ("forecast", "torch"))
+        grid.add_row(row["quantity"], row["unit"], *figures, f"{100 * row['difference']:+.2f} %")
+    open_console().print(grid)
 
 
 def _print_facts(record: Mapping[str, Any], facts: Mapping[str, float]) -> None:
