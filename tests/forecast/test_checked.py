@@ -35,6 +35,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
                 "sliding_window": 128},
     "gemma3_text": {**SMALL, "head_dim": 32, "sliding_window": 64},
     "phi3": {**SMALL, "pad_token_id": 0},
+    "phi": {k: v for k, v in SMALL.items() if k != "num_key_value_heads"},
     "opt": {"hidden_size": 64, "ffn_dim": 256, "num_hidden_layers": 3, "num_attention_heads": 4,
             "vocab_size": 512, "max_position_embeddings": 512, "word_embed_proj_dim": 64},
     "gpt2": {"n_embd": 64, "n_layer": 3, "n_head": 4, "vocab_size": 512, "n_positions": 512},
@@ -43,7 +44,8 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "resnet": {"num_labels": 10},
     "nemotron_h": {
         **SMALL, "num_hidden_layers": 4, "hybrid_override_pattern": "M-*-", "head_dim": 16,
-        "ssm_state_size": 16, "mamba_num_heads": 4, "mamba_head_dim": 32, "n_groups": 2, "conv_kernel": 4, "chunk_size": 64,
+        "ssm_state_size": 16, "mamba_num_heads": 4, "mamba_head_dim": 32, "n_groups": 2,
+        "conv_kernel": 4, "chunk_size": 64,
     },
     "qwen3_next": {
         **SMALL, "num_hidden_layers": 4, "head_dim": 32, "num_experts": 8, "num_experts_per_tok": 2,

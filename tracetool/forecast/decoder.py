@@ -124,7 +124,13 @@ def plain_mlp(
 
 
 def ends(
-    config: Config, hidden: int, formats: Formats, *, tied: bool = False, norm_bias: bool = False
+    config: Config,
+    hidden: int,
+    formats: Formats,
+    *,
+    tied: bool = False,
+    norm_bias: bool = False,
+    logits_bias: bool = False,
 ) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
     """Return what runs before the layers and after them: embedding; last norm, logits and sampling."""
     vocabulary = config.size("vocab_size")
@@ -132,7 +138,8 @@ def ends(
     return (Embedding("embed_tokens", vocabulary, hidden),), (
         Norm("norm", hidden, residual=True, bias=norm_bias),
         Linear(
-            "lm_head", hidden, ((vocabulary, 1),), "outputs", formats.base, tied=shared, sampled=True
+            "lm_head", hidden, ((vocabulary, 1),), "outputs", formats.base,
+            bias=logits_bias, tied=shared, sampled=True,
         ),
         Logits("sampler", vocabulary),
     )  # fmt: skip
@@ -152,6 +159,7 @@ def decoder(
     *,
     tied: bool = False,
     norm_bias: bool = False,
+    logits_bias: bool = False,
     before: tuple[Part, ...] = (),
 ) -> Model:
     """Return a decoder of layers given by their number, with its embedding and logits.
@@ -159,7 +167,7 @@ def decoder(
     ``before`` are further parts after the embedding.
     """
     formats = formats_of(config)
-    embedding, head = ends(config, hidden, formats, tied=tied, norm_bias=norm_bias)
+    embedding, head = ends(config, hidden, formats, tied=tied, norm_bias=norm_bias, logits_bias=logits_bias)
     return Model.of(
         name,
         architecture,

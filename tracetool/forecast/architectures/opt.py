@@ -36,7 +36,11 @@ def read(config: Config, name: str) -> Model:
     offset = 2 if kind == "opt" else 0  # OPT keeps two places for padding
     learned = (Embedding("embed_positions", places + offset, hidden, split=False),)
     before = () if kind == "phi" else learned
-    return decoder(config, name, "opt", hidden, layer, tied=kind != "phi", norm_bias=True, before=before)
+    biased = kind == "phi"
+    return decoder(
+        config, name, "opt", hidden, layer,
+        tied=not biased, norm_bias=True, logits_bias=biased, before=before,
+    )  # fmt: skip
 
 
 def eager(graph: Graph, config: Config, of: Prompt) -> None:
