@@ -132,6 +132,23 @@ def test_a_sweep_shows_knee_and_base(knee: float) -> None:
     assert abs(float(fit.voltage.at(1410.0) / curve.at(1410.0)) - 1) < 0.05
 
 
+@pytest.mark.parametrize("kernels", [1, 6])
+def test_a_voltage_that_few_kernels_tell_is_not_taken_for_read(kernels: int) -> None:
+    believed = replace(GPU.voltage, measured=False)
+    clock = np.tile(np.linspace(400.0, 1400.0, 6), kernels)
+    work = np.repeat(np.linspace(60.0, 200.0, kernels), 6)
+    power = 40.0 + work * believed.at(clock) ** 2 * clock / 1410.0
+    group = np.repeat([f"k{i}" for i in range(kernels)], 6).astype(object)
+    fit = fit_sweep(SweepRows(power, clock, 1000.0 / clock, group), PRIOR, believed)
+    assert fit.voltage.measured == (kernels > 5)
+    assert any("idle curve" in note for note in fit.notes(idle=False)) == (kernels < 5)
+    assert not any("idle curve" in note for note in fit.notes(idle=True))
+    text = calibration_toml(about={"title": "a GPU"}, source="calibrate", fits={}, sweep=fit)
+    read = calibration_from_file(parse_calibration("mine.toml", text), PRIOR)
+    assert read.voltage is not None
+    assert read.voltage.measured == fit.voltage.measured
+
+
 def test_a_calibration_file_reads_back_as_it_was_fitted() -> None:
     rows, _ = made_rows(200, 7)
     fit = fit_power(rows, PRIOR, GPU.voltage, fit_voltage=True)

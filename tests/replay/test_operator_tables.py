@@ -73,3 +73,16 @@ def test_kernel_tables_keep_launch_and_clock() -> None:
     assert table.rows.number("blocks").tolist() == [4.0]
     with pytest.raises(BadInput, match="not a share"):
         read_table(pl.DataFrame({"kernel": ["k"], "duration_us": [5.0], "mix_mem_gl": [7.0]}))
+
+
+def test_a_utilization_stands_where_a_monitors_field_is_empty() -> None:
+    table = pl.DataFrame(
+        {
+            "kernel": ["a", "b"],
+            "duration_us": [900.0, 900.0],
+            "clock_mhz": [1410.0, 1410.0],
+            "util_dram": [0.6, 0.6],
+            "DCGM_FI_PROF_DRAM_ACTIVE": [None, 0.3],
+        }
+    )
+    assert read_table(table).rows.number("act_dram").tolist() == [0.6, 0.3]

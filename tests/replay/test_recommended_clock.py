@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from tracetool.replay.predict import predict_table
-from tracetool.replay.second_clock import second_clock
+from tracetool.replay.second_clock import SecondClock, second_clock
 from tracetool.replay.sweep import sweep
 from tracetool.replay.usual_optimum import UsualOptimum
 
@@ -91,3 +91,9 @@ def test_programs_lose_no_more_at_the_recommended_clock_than_at_one_usual_optimu
     assert np.mean(lost) <= 0.025
     # 0.1 points: a tie of half a per cent is decided for the faster clock
     assert np.mean(lost) <= np.mean(common, axis=0).min() + 1e-3
+
+
+def test_advice_without_worth_says_so() -> None:
+    advice = SecondClock(900.0, 0.0021, 0.0019)
+    assert "no less" in advice.note()
+    assert "from 2.1 to 0.4 %" in SecondClock(900.0, 0.021, 0.0041).note()

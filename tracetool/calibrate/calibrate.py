@@ -146,10 +146,7 @@ def _fitted(gpu_spec: Gpu, read: Sequence[Measured]) -> CalibrationResult:
     if sweep is not None:
         curve = sweep.voltage
         prior = _on_base(prior, sweep)
-        notes.append(
-            f"base and voltage from {counted(len(sweep.residual), 'reading')}:"
-            f" {100 * sweep.error:.2f} % in the mean"
-        )
+        notes += sweep.notes(idle=idle)
     fits: dict[str, Fitted] = {}
     errors: list[dict[str, object]] = []
     tables: list[pl.DataFrame] = []

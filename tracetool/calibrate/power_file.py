@@ -20,6 +20,8 @@ _UNITS: Final = {
     "active_pj_per_clock_sm": "pJ/clk/SM", "dram_pj_per_byte": "pJ/B", "link_pj_per_byte": "pJ/B",
     "shared_pj": "pJ/B", "l2_pj": "pJ/B", "stream_pj": "pJ/B", "int_pj": "pJ/op", "sfu_pj": "pJ/op",
 }  # fmt: skip
+#: Half-width of the knee of a voltage that a few kernels told, relative: with it, no voltage was read.
+_KNEE_OPEN: Final = 0.15
 #: A coefficient of which the rows removed less than this share of the prior's variance is left to the prior.
 LEAST_DATA_SHARE: Final = 0.15
 _OUTSIDE_CORE: Final = frozenset({*BASE, "dram_pj_per_byte", "link_pj_per_byte"})
@@ -104,11 +106,13 @@ def _coefficients(fitted: Fitted, source: str) -> list[str]:
 
 
 def _voltage(curve: VoltageCurve, source: str) -> list[str]:
+    knee = curve.knee_mhz
+    open_knee = None if curve.measured else (knee * (1.0 - _KNEE_OPEN), knee * (1.0 + _KNEE_OPEN))
     return [
         "",
         "[voltage]",
         _entry("floor_v", curve.floor_v, "V", source),
-        _entry("knee_mhz", curve.knee_mhz, "MHz", source),
+        _entry("knee_mhz", knee, "MHz", source, open_knee),
         _entry("slope_v_per_ghz", curve.slope_v_per_ghz, "V/GHz", source),
         _entry("curve_v_per_ghz2", curve.curve_v_per_ghz2, "V/GHz^2", source),
         _entry("max_v", curve.max_v, "V", source),

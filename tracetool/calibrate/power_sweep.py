@@ -13,11 +13,15 @@ import numpy as np
 from scipy.optimize import minimize, nnls
 
 from tracetool.core.arrays import Bools, Floats, Ints, Texts
+from tracetool.core.figures import counted
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.power_calibration import BASE, PowerCalibration
 
 #: Relative spread of a good reading; rows further off lose weight.
 _ROW_SD = 0.03
+#: Kernels from which a voltage fitted to their powers is as good as one that was read: how power follows the
+#: clock is each kernel's own, and one of them tells base from voltage badly.
+ENOUGH_KERNELS = 5
 #: Independent readings a group counts as, at most.
 _READINGS_PER_GROUP = 60.0
 #: Spread of the curve's prior: knee relative, slope [V/GHz] and curvature [V/GHz^2] over the floor.
@@ -53,11 +57,24 @@ class SweepFit:
     groups: Texts
     residual: Floats
     loaded: bool = True  # whether any row ran work, so that the base is that of a warm chip
+    kernels: int = 0  # groups that ran work
 
     @property
     def error(self) -> float:
         """Mean absolute relative error."""
         return float(np.mean(np.abs(self.residual)))
+
+    def notes(self, *, idle: bool) -> list[str]:
+        """Return what the fit rests on, in sentences; ``idle`` says whether the idle GPU was read too."""
+        mean = f"{100 * self.error:.2f} % in the mean"
+        said = [f"base and voltage from {counted(len(self.residual), 'reading')}: {mean}"]
+        if 0 < self.kernels < ENOUGH_KERNELS and not idle:
+            said.append(
+                f"base and voltage rest on {counted(self.kernels, 'kernel')}, and how power follows the "
+                "clock is each kernel's own: others may be predicted no better than without; give "
+                f"{ENOUGH_KERNELS} kernels or an idle curve"
+            )
+        return said
 
 
 def take(rows: SweepRows, chosen: Bools) -> SweepRows:
@@ -110,10 +127,11 @@ def fit_sweep(
         Fit knee and rise; otherwise the curve is taken as known.
     """
     names, place = np.unique(rows.group.astype(str), return_inverse=True)
-    loaded = bool(np.isfinite(rows.duration_s).any())
+    running = np.isfinite(rows.duration_s)
+    loaded, kernels = bool(running.any()), len(np.unique(place[running]))
     if not fit_voltage:
         _, base, work, residual = _linear(rows, prior, voltage, place, 0.0)
-        return SweepFit(voltage, base, 0.0, work, names.astype(object), residual, loaded)
+        return SweepFit(voltage, base, 0.0, work, names.astype(object), residual, loaded, kernels)
 
     def curve(x: Floats) -> VoltageCurve:
         floor = voltage.floor_v
@@ -123,7 +141,7 @@ def fit_sweep(
             slope_v_per_ghz=max(0.0, voltage.slope_v_per_ghz + _SLOPE_SD * floor * float(x[1])),
             curve_v_per_ghz2=max(0.0, voltage.curve_v_per_ghz2 + _CURVE_SD * floor * float(x[2])),
             max_v=voltage.floor_v * 1.7,
-            measured=True,
+            measured=voltage.measured or kernels >= ENOUGH_KERNELS or not loaded,
         )
 
     def growth(x: Floats) -> float:
@@ -139,7 +157,7 @@ def fit_sweep(
     )  # fmt: skip
     best = curve(optimum.x)
     _, base, work, residual = _linear(rows, prior, best, place, growth(optimum.x))
-    return SweepFit(best, base, growth(optimum.x), work, names.astype(object), residual, loaded)
+    return SweepFit(best, base, growth(optimum.x), work, names.astype(object), residual, loaded, kernels)
 
 
 def _design(rows: SweepRows, curve: VoltageCurve, place: Ints, growth: float, shortest: Floats) -> Floats:

@@ -143,5 +143,5 @@ def _curve(numbers: Mapping[str, Number]) -> VoltageCurve | None:
         slope_v_per_ghz=numbers["slope_v_per_ghz"].value,
         curve_v_per_ghz2=numbers["curve_v_per_ghz2"].value,
         max_v=numbers["max_v"].value,
-        measured=True,
+        measured=not numbers["knee_mhz"].high > numbers["knee_mhz"].low,
     )

@@ -48,10 +48,15 @@ class SecondClock:
 
     def note(self) -> str:
         """Return the sentence that advises it."""
+        now, then = (f"{100 * regret:.1f}" for regret in (self.regret_now, self.regret_then))
+        if now == then:
+            return (
+                f"one clock measured: the clock of least energy is expected to cost {now} % too much, and a "
+                f"second measurement at {self.clock_mhz:g} MHz, which tells how the time divides, no less"
+            )
         return (
             f"one clock measured: a second measurement at {self.clock_mhz:g} MHz would cut what the clock of "
-            f"least energy is expected to cost too much from {100 * self.regret_now:.1f} to "
-            f"{100 * self.regret_then:.1f} % and tell how the time divides"
+            f"least energy is expected to cost too much from {now} to {then} % and tell how the time divides"
         )
 
 

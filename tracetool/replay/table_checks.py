@@ -256,6 +256,10 @@ def check_kernels(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     # Monitors and profilers write occupancy without a prefix; beside shares of activity it is one more.
     if "occupancy" in frame.columns and any(c.startswith("act_") for c in frame.columns):
         frame = frame.rename({"occupancy": "act_occupancy"}, strict=False)
+    for stated, share in UTILIZATIONS.items():
+        if {stated, share} <= set(frame.columns):  # rows in which a monitor's field is empty
+            filled = _number(name, frame, share).fill_null(_number(name, frame, stated))
+            frame = frame.with_columns(filled.alias(share))
     as_activity = {u: a for u, a in UTILIZATIONS.items() if u in frame.columns and a not in frame.columns}
     frame = frame.rename(as_activity)
     extra = [c for c in frame.columns if c.startswith(("mix_", "act_"))]
