@@ -6,14 +6,23 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from tracetool.api.result import Result
 from tracetool.core.paths import PathLike
-from tracetool.kernels.classified import classify_source, family_shares
+from tracetool.kernels.classified import (
+    classify_source,
+    classify_windows,
+    family_shares,
+    opened_run,
+    shares_of,
+)
 from tracetool.kernels.classify import explain_name
+from tracetool.tables.run import Run as StoredRun
+from tracetool.tables.windows import is_large
 
 if TYPE_CHECKING:
     from tracetool.report.view import View
@@ -95,6 +104,37 @@ class Explanation(Result):
         print_explained(self.explained, written)
 
 
+@dataclass(frozen=True)
+class LargeClassification(Classification):
+    """Kernels of a run larger than memory: families at once, launches only on the way to a file."""
+
+    run: StoredRun | None = field(default=None, repr=False)
+
+    @cached_property
+    def families(self) -> pl.DataFrame:
+        """One row per family."""
+        assert self.run is not None
+        return shares_of(self.run)
+
+    def _document(self) -> dict[str, Any]:
+        rows = int(self.families["rows"].sum())
+        return {"source": self.source, "rows": rows, "families": self.families.to_dicts()}
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write every launch, window by window: ``.parquet`` or ``.csv``.
+
+        Raises
+        ------
+        BadInput
+            If the extension is another or the folder cannot be written.
+        """
+        from tracetool.report.save import check_output
+        from tracetool.report.stream import save_stream
+
+        assert self.run is not None
+        return save_stream(classify_windows(self.run), check_output(path))
+
+
 def classify(source: PathLike) -> Classification:
     """Return the family of kernels and every attribute their names state, as ``tracetool classify``.
 
@@ -114,7 +154,9 @@ def classify(source: PathLike) -> Classification:
     >>> run.classify().families["names"].sum() > 0
     True
     """
-    return Classification(os.fspath(source), classify_source(source))
+    if (run := opened_run(source)) is not None and is_large(run):
+        return LargeClassification(os.fspath(source), pl.DataFrame(), run)
+    return Classification(os.fspath(source), classify_source(source if run is None else run))
 
 
 def explain(name: str) -> Explanation:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 
+from tracetool.api.large_trace import ingest_large, is_large
 from tracetool.api.run import Run, open_run
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike, paths_of
@@ -24,7 +26,7 @@ from tracetool.sources.described import (
     name_gpus,
 )
 from tracetool.sources.detect import detect, readable
-from tracetool.sources.format import ReadOptions
+from tracetool.sources.format import Format, ReadOptions
 from tracetool.sources.io.text import content_bytes
 from tracetool.sources.telemetry.readings import tidy_readings
 from tracetool.tables.memory import check_memory, ratio_cap, share_arenas
@@ -120,21 +122,17 @@ def _ingest(
     model = _model(gpu) if gpu else None
     target = out or default_out(Path([*traces, *power][0]))
     _check_target(target)
-    paths = [(Path(p), None) for p in traces] + [(Path(p), "telemetry") for p in power]
+    paths: list[tuple[Path, Literal["telemetry"] | None]] = [(Path(p), None) for p in traces] + [
+        (Path(p), "telemetry") for p in power
+    ]
     with temporary_folder() as scratch, _Beside(1) as beside:
         options = ReadOptions(nsys, ratio_cap(), said, scratch)
-        sources = []
-        sums = []
-        for path, holds in paths:
-            real = readable(path, options)
-            name, found = detect(real, holds)
-            if path.is_file():
-                sums.append(beside.submit(file_sha256, path))  # hashed while it is read
-            else:
-                sums.append(beside.submit(folder_sha256, path))
-            if found.memory_ratio and real.is_file():
-                check_memory(path, found.memory_ratio * content_bytes(real), "its contents")
-            sources.append(Source(path, name, found.read(real, options)))
+        read = _read(paths, options, beside)
+        if read.large:
+            written = _large(read, options, tz=tz, model=model, target=target, whole=redact)
+            if written is not None:
+                return written
+        sources, sums = read.sources, read.sums
         everything = sources
         counters = [s for s in everything if s.trace.counted.height]
         sources = _with_times(everything)
@@ -192,6 +190,53 @@ def _redacted(
 
     redactor = Redactor(redaction_key())
     return redactor.tables(tables), redactor.facts(info)  # the names in this order
+
+
+@dataclass
+class _Read:
+    """Sources read, their sums, and where among them stands what is too large to be read like them."""
+
+    sources: list[Source] = field(default_factory=list)
+    sums: list[Future[str]] = field(default_factory=list)
+    large: dict[int, tuple[Path, Path, tuple[str, Format]]] = field(default_factory=dict)
+
+
+def _read(
+    paths: Sequence[tuple[Path, Literal["telemetry"] | None]], options: ReadOptions, beside: _Beside
+) -> _Read:
+    read = _Read()
+    for place, (path, holds) in enumerate(paths):
+        real = readable(path, options)
+        name, found = detect(real, holds)
+        # hashed while it is read
+        read.sums.append(beside.submit(file_sha256 if path.is_file() else folder_sha256, path))
+        if holds is None and is_large(real, found):
+            read.large[place] = (path, real, (name, found))
+            continue
+        if found.memory_ratio and real.is_file():
+            check_memory(path, found.memory_ratio * content_bytes(real), "its contents")
+        read.sources.append(Source(path, name, found.read(real, options)))
+    return read
+
+
+def _large(
+    read: _Read, options: ReadOptions, *, tz: str | None, model: str | None, target: Path, whole: bool
+) -> Path | None:
+    """Write the run of one large trace and power logs; else read what is large at once, in its place."""
+    logs_only = not any(s.trace.activities.height or s.trace.counted.height for s in read.sources)
+    if len(read.large) == 1 and logs_only and not whole:
+        at, trace = next(iter(read.large.items()))
+        ordered = [read.sums[at], *read.sums[:at], *read.sums[at + 1 :]]
+        written = ingest_large(
+            *trace, options, read.sources, tz=tz, model=model, target=target,
+            sums=lambda: [s.result() for s in ordered],
+        )  # fmt: skip
+        if written is not None:
+            return written
+    for place, (path, real, (name, form)) in read.large.items():
+        check_memory(path, form.memory_ratio * content_bytes(real), "its contents")
+        read.sources.insert(place, Source(path, name, form.read(real, options)))
+    return None
 
 
 def _with_times(sources: list[Source]) -> list[Source]:

@@ -11,6 +11,7 @@ from tracetool.api.result import Result
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike
 from tracetool.tables.run import Run as StoredRun
+from tracetool.tables.windows import is_large
 
 if TYPE_CHECKING:
     import polars as pl
@@ -131,10 +132,10 @@ class Run(StoredRun, Result):
         """Return what the run holds in one sentence."""
         from tracetool.core.figures import counted
 
-        kernels = self.kernels.filter(self.kernels["kind"] == "kernel")
+        kernels = self.signatures.filter(self.signatures["kind"] == "kernel")
         busy = int(kernels["duration_ns"].sum()) / 1e6
         return (
-            f"{self.path}: {counted(kernels.height, 'kernel')} ({busy:,.3f} ms),"
+            f"{self.path}: {counted(int(kernels['launches'].sum()), 'kernel')} ({busy:,.3f} ms),"
             f" {counted(self.signatures.height, 'signature')}, {counted(self.devices.height, 'GPU')},"
             f" {counted(self.telemetry.height, 'reading')}; clock {self.info['clock']['domain']}"
         )
@@ -150,7 +151,7 @@ class Run(StoredRun, Result):
         from tracetool.report.terminal.runs import show_run
 
         lines = [self.summary()]
-        if self.telemetry.height:
+        if not is_large(self) and self.telemetry.height:
             with contextlib.suppress(BadInput):  # a log of clocks or temperatures alone
                 lines.append(self.check_power().checked.sentence())
         show_run(lines, [str(line) for line in self.info["warnings"]])

@@ -20,6 +20,7 @@ from tracetool.measure.measured_scopes import measured_scopes
 from tracetool.replay.groups import activity_groups
 from tracetool.tables.measured_work import COMPARED, with_errors_of_work, work_by_signature, work_notes
 from tracetool.tables.run import Run
+from tracetool.tables.windows import refuse_large
 
 if TYPE_CHECKING:
     from tracetool.measure.attribute import Attribution
@@ -135,6 +136,8 @@ def diff_run(
     opened = run if isinstance(run, Run) else Run.open(run)
     if not opened.signatures.filter(pl.col("kind") == "kernel").height:
         raise BadInput.in_file(opened.path, "holds no kernels to compare", "ingest a trace with GPU activity")
+    if by:
+        refuse_large(opened, f"groups by {','.join(by)}", "leave out --by")
     predicted = predict_run(opened, gpu, None if clock_mhz is None else [clock_mhz], anchor=False)
     group = activity_groups(opened, by, depth) if by else None
     return accuracy_of(

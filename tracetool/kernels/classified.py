@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -15,13 +15,24 @@ from tracetool.kernels.structure import describe
 from tracetool.tables.measured_work import work_by_signature
 from tracetool.tables.run import RUN_FILE, Run
 from tracetool.tables.run_folder import is_run_path
+from tracetool.tables.windows import Window, parts_of
 
 #: Columns a table of names may call them.
 _NAME_COLUMNS = ("name", "kernel", "kernel_name", "Name", "Kernel_Name", "KernelName", "Kernel Name")
 _LARGEST_LINE = 1 << 20
 
 
-def classify_source(source: str | os.PathLike[str]) -> pl.DataFrame:
+def opened_run(source: str | os.PathLike[str] | Run) -> Run | None:
+    """Return the run that a source is, None for a file of names."""
+    if isinstance(source, Run):
+        return source
+    path = Path(source)
+    if is_run_path(path) or path.name == RUN_FILE:
+        return Run.open(path.parent if path.name == RUN_FILE else path)
+    return None
+
+
+def classify_source(source: str | os.PathLike[str] | Run) -> pl.DataFrame:
     """Classify a run or a file of kernel names.
 
     Parameters
@@ -42,9 +53,10 @@ def classify_source(source: str | os.PathLike[str]) -> pl.DataFrame:
     BadInput
         If the source cannot be read or holds no names.
     """
-    path = Path(source)
-    if is_run_path(path) or path.name == RUN_FILE:
-        return classify_run(Run.open(path.parent if path.name == RUN_FILE else path))
+    run = opened_run(source)
+    if run is not None:
+        return classify_run(run)
+    path = Path(os.fspath(source))  # type: ignore[arg-type]
     frame, column = _names(path)
     made = classify_names(frame[column].cast(pl.String).to_list())
     kept = [c for c in frame.columns if c not in made.columns and c != column]
@@ -74,6 +86,41 @@ _DESCRIBED = (
 
 def classify_run(run: Run) -> pl.DataFrame:
     """Return one row per kernel launch of a run: what its name states, refined by operator and launch."""
+    few = _classified(run)
+    return pl.concat([_launches(part, few) for part in parts_of(run)])
+
+
+def classify_windows(run: Run) -> Iterator[pl.DataFrame]:
+    """Give what :func:`classify_run` returns, window by window of a large run."""
+    few = _classified(run)
+    for part in parts_of(run):
+        yield _launches(part, few)
+
+
+def shares_of(run: Run) -> pl.DataFrame:
+    """Return :func:`family_shares` of a run from its signatures alone."""
+    few = _classified(run).select("signature", "family")
+    kernels = run.signatures.filter(pl.col("kind") == "kernel")
+    shares = kernels.drop("family").join(few, on="signature", how="left").group_by("family").agg(
+        pl.col("name").n_unique().alias("names"),
+        pl.col("launches").sum().cast(pl.UInt32).alias("rows"),
+        (pl.col("duration_ns").sum() / 1e6).alias("time_ms"),
+    )  # fmt: skip
+    return shares.sort("time_ms", "family", descending=[True, False])
+
+
+def _launches(run: Run, few: pl.DataFrame) -> pl.DataFrame:
+    """Return one row per kernel launch of a run or a window of it."""
+    kernels = run.kernels.filter(pl.col("kind") == "kernel")
+    launches = kernels.select("start_ns", "duration_ns", "device", "stream", "name", "signature")
+    if isinstance(run, Window):
+        own = run.numbers.gather(launches["signature"]).cast(launches.schema["signature"])
+        launches = launches.with_columns(own.alias("signature"))
+    return launches.join(few, on="signature", how="left", maintain_order="left")
+
+
+def _classified(run: Run) -> pl.DataFrame:
+    """Return what is told of each signature of a run."""
     signatures = run.signatures
     described = describe(signatures).select(_DESCRIBED)
     named = classify_names(signatures["name"].to_list()).drop("name")
@@ -84,12 +131,9 @@ def classify_run(run: Run) -> pl.DataFrame:
     if work.height:  # what a profiler counted of one launch
         table = table.join(work, on="signature", how="left", maintain_order="left")
         order += work.columns[1:]
-    kernels = run.kernels.filter(pl.col("kind") == "kernel")
-    launches = kernels.select("start_ns", "duration_ns", "device", "stream", "name", "signature")
     # millions of launches share few signatures: texts that repeat are kept once
     texts = [c for c, dtype in table.schema.items() if dtype == pl.String]
-    few = table.select(order).with_columns(pl.col(texts).cast(pl.Categorical))
-    return launches.join(few, on="signature", how="left", maintain_order="left")
+    return table.select(order).with_columns(pl.col(texts).cast(pl.Categorical))
 
 
 def family_shares(classified: pl.DataFrame) -> pl.DataFrame:

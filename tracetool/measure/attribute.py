@@ -45,10 +45,12 @@ from tracetool.measure.sensors import calibrated, candidate_sensors, read_sensor
 from tracetool.measure.signature_sums import SignatureSums
 from tracetool.measure.throttled import throttle_log, throttle_note
 from tracetool.measure.timeline import ACTIVE_IDLE, IDLE
+from tracetool.measure.windowed import attributed_windows
 from tracetool.measure.windows import WindowEnergy, power_profile, window_energy
 from tracetool.tables.activity_table import read_activity, read_windows
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
+from tracetool.tables.windows import is_large, refuse_large
 
 _NS = 1e-9
 _STATES = [ACTIVE_IDLE, IDLE]
@@ -148,6 +150,18 @@ def attribute_run(
         If there are no readings or no kernels, or the two do not overlap.
     """
     opened = run if isinstance(run, Run) else Run.open(run)
+    if is_large(opened):
+        if windows is not None:
+            refuse_large(opened, "the energy of windows of its own", "leave out --windows")
+        first, energy, notes = attributed_windows(
+            opened,
+            lambda window: attribute_run(
+                window, gpu=gpu, power=power, tz=tz, prior=prior, sensor_file=sensor_file
+            ),
+        )
+        scopes = measured_scopes(opened, energy)
+        aligned, sensor, origin = first.alignment, first.sensor, first.origin_ns
+        return Attribution(energy, None, notes, aligned, sensor, origin_ns=origin, scopes=scopes)
     telemetry = read_power_logs(power, tz) if power else opened.telemetry
     domain = str(dict(opened.info.get("clock") or {}).get("domain", "utc"))
     if power and domain != "utc":

@@ -15,6 +15,7 @@ from tracetool.measure.signature_sums import SignatureSums
 from tracetool.measure.timeline import ACTIVE_IDLE, GAP_HOLD_S, IDLE
 from tracetool.tables.idle_intervals import idle_intervals
 from tracetool.tables.run import Run
+from tracetool.tables.windows import idle_before_s, parts_of
 
 #: A scope counts as measured whole from this share of its time on: stamps of log and trace are not exact. [%]
 WHOLE_PCT: Final = 99.0
@@ -89,8 +90,12 @@ def _joint_intervals(run: Run, scopes: Mapping[str, dict[str, Any]], sums: Signa
 
 def _sum(run: Run, scopes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the run: the energies of its scopes together, over its window."""
-    window = run.kernels.select((pl.col("start_ns") + pl.col("duration_ns")).max() - pl.col("start_ns").min())
-    seconds = float(window.item()) * 1e-9
+    seconds = 0.0
+    for window in parts_of(run):
+        span = window.kernels.select(
+            (pl.col("start_ns") + pl.col("duration_ns")).max() - pl.col("start_ns").min()
+        )
+        seconds += float(span.item()) * 1e-9 + idle_before_s(window)
     whole_run: dict[str, Any] = {
         "launches": sum(int(scopes[s]["launches"]) for s in scopes if s != "gaps"),
         "time_ms": 1e3 * seconds,
@@ -139,11 +144,17 @@ def measured_gaps(run: Run, measured: pl.DataFrame) -> dict[str, Any] | None:
     near, far = watts[ACTIVE_IDLE], watts[IDLE] or watts[ACTIVE_IDLE]
     if near is None or far is None:
         return None
-    gaps = idle_intervals(run.kernels)
-    each_held_s, each_later_s = _gap_seconds(gaps)
-    held_total_s = float(each_held_s.sum())
-    time = held_total_s + float(each_later_s.sum())
-    measured_gap: dict[str, Any] = {"launches": gaps.height, "time_ms": 1e3 * time, "measured_pct": 100.0}
+    count, held_total_s, later_total_s = 0, 0.0, 0.0
+    for window in parts_of(run):
+        gaps = idle_intervals(window.kernels)
+        each_held_s, each_later_s = _gap_seconds(gaps)
+        between_s = idle_before_s(window)
+        held_s = min(between_s, GAP_HOLD_S)
+        count += gaps.height + (between_s > 0)
+        held_total_s += float(each_held_s.sum()) + held_s
+        later_total_s += float(each_later_s.sum()) + between_s - held_s
+    time = held_total_s + later_total_s
+    measured_gap: dict[str, Any] = {"launches": count, "time_ms": 1e3 * time, "measured_pct": 100.0}
     for end, one, other in zip(ENDS, near, far, strict=True):
         joules = one * held_total_s + other * (time - held_total_s)
         measured_gap |= {f"energy{end}_j": joules, f"power{end}_w": joules / time if time else None}

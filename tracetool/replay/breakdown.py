@@ -50,8 +50,13 @@ def breakdown(prediction: PredictedRun, by: str, depth: int | None = None) -> pl
         If ``by`` is not known.
     """
     check_depth(by.split(","), depth)
-    if by == "signature" or prediction.replays is None:
+    if by == "signature":
         return prediction.signatures
+    if prediction.replays is None:
+        raise BadInput(
+            f"--by {by}: a run of {prediction.info['activities']:,} activities is predicted by signature",
+            "leave out --by, or export a part of the trace",
+        )
     make = BREAKDOWNS.get(by) or _grouping(prediction.replays, by, depth)
     blocks = []
     for j, total in enumerate(prediction.totals):

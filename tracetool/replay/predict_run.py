@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,7 +34,9 @@ from tracetool.replay.replays import Launching, RunReplay
 from tracetool.replay.run_rows import run_rows
 from tracetool.replay.totals import rates_at
 from tracetool.replay.transfer import on_gpu
+from tracetool.replay.windowed import added, bare
 from tracetool.tables.run import Run
+from tracetool.tables.windows import Window, is_large, windows_of
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,48 @@ def predict_run(
         If the run holds no GPU activity, its GPU is not known, or a family or range is not in it.
     """
     opened = run if isinstance(run, Run) else Run.open(run)
+    if is_large(opened):
+        options: dict[str, Any] = {
+            "mem_clock_mhz": mem_clock_mhz, "power_cap_w": power_cap_w, "launch": launch, "anchor": anchor,
+            "from_others": from_others, "scale": scale, "drop": drop, "assumed": assumed,
+        }  # fmt: skip
+        return _in_windows(opened, gpu, clocks_mhz, options)
+    return _predict_run(
+        opened, gpu, clocks_mhz, mem_clock_mhz=mem_clock_mhz, power_cap_w=power_cap_w, launch=launch,
+        anchor=anchor, from_others=from_others, scale=scale, drop=drop, assumed=assumed,
+    )  # fmt: skip
+
+
+def _in_windows(
+    run: Run, gpu: str | None, clocks_mhz: Sequence[float] | None, options: Mapping[str, Any]
+) -> PredictedRun:
+    """Return the prediction of a large run, window by window; all at the clocks of the first."""
+    parts: list[tuple[Window, PredictedRun]] = []
+    for window in windows_of(run):
+        if not clocks_mhz and parts:
+            clocks_mhz = [t["clock_mhz"] for t in parts[0][1].totals]
+        predicted = _predict_run(window, gpu, clocks_mhz, **options)
+        parts.append((bare(window), replace(predicted, replays=None)))
+        del predicted
+        gc.collect()  # a timeline's parts name one another: its memory is wanted by the next window
+    return replace(parts[0][1], **added(parts, [p.info for _, p in parts], run))
+
+
+def _predict_run(
+    opened: Run,
+    gpu: str | None,
+    clocks_mhz: Sequence[float] | None,
+    *,
+    mem_clock_mhz: float | None,
+    power_cap_w: float | None,
+    launch: Launching,
+    anchor: bool,
+    from_others: bool,
+    scale: Mapping[str, float] | None,
+    drop: Sequence[str],
+    assumed: Assumptions,
+) -> PredictedRun:
+    """Predict a run that fits into memory, or a window of one that does not."""
     case = _case(opened, gpu, clocks_mhz, anchor=anchor, scale=scale or {})
     rows, target = assumed.on_measured(case.rows), case.target
     options = assumed.options(target)

@@ -23,6 +23,7 @@ from tracetool.replay.budget import IDLE_ERROR
 from tracetool.replay.predict_run import predict_run
 from tracetool.replay.time_parts import busy_parts, pieces_of
 from tracetool.tables.run import Run
+from tracetool.tables.windows import activities_of
 
 #: A figure and the ends of its interval, as they follow its name.
 ENDS: Final = ("", "_low", "_high")
@@ -172,7 +173,7 @@ def attribute_or_note(
     BadInput
         If the run holds no activity, or a log that was given cannot be used.
     """
-    if not run.kernels.height:
+    if not activities_of(run):
         raise BadInput.in_file(run.path, "holds no activities", "ingest a trace with GPU activity")
     if not power and not telemetry_devices(run.telemetry):
         return None, ["no power readings: energies are predicted"]

@@ -32,6 +32,7 @@ from tracetool.report.run_page import Ceilings, Fact, RunPage
 from tracetool.report.run_tables import Gaps, find_gaps, parts_by, signature_rows
 from tracetool.report.sections.kernels import MOST_ROWS
 from tracetool.tables.run import Run
+from tracetool.tables.windows import is_large, refuse_large, windows_of
 
 if TYPE_CHECKING:
     from tracetool.replay.power import PowerCurve
@@ -88,6 +89,12 @@ def report_run(
         raise BadInput.in_file(
             opened.path, "holds no kernels to report on", "ingest a trace with GPU activity"
         )
+    if is_large(opened):
+        if by or base is not None:
+            refuse_large(
+                opened, "groups or a base", "leave out --by and the base; compare with: tracetool diff"
+            )
+        return _large_page(opened, gpu=gpu, clock_mhz=clock_mhz, power=power, tz=tz, steps=steps)
     keys = _keys(opened, by, depth)
     steps.step("predicting", 0.1)
     alone = predict_run(opened, gpu, None if clock_mhz is None else [clock_mhz], anchor=False)
@@ -109,6 +116,50 @@ def report_run(
         return page
     steps.step("comparing with the base", 0.9)
     return replace(page, against=diff_runs([base], [opened.path], reading=Reading("auto", gpu)))
+
+
+def _large_page(
+    run: Run,
+    *,
+    gpu: str | None,
+    clock_mhz: float | None,
+    power: Sequence[Path],
+    tz: str | None,
+    steps: Progress,
+) -> RunPage:
+    """Return the page of a large run: figures, kernels and agreement of all of it, pictures of its middle."""
+    from tracetool.replay.predict import predict_run
+
+    clocks = None if clock_mhz is None else [clock_mhz]
+    steps.step("predicting", 0.1)
+    alone = predict_run(run, gpu, clocks, anchor=False)
+    steps.step("attributing", 0.4)
+    accuracy = accuracy_of(run, alone, gpu=gpu, power=power, tz=tz)
+    anchored = predict_run(run, gpu, [accuracy.clock_mhz], anchor=True)
+    steps.step("drawing", 0.8)
+    windows = list(windows_of(run))
+    middle = windows[len(windows) // 2]
+    page = report_run(middle, gpu=gpu, clock_mhz=accuracy.clock_mhz, power=power, tz=tz)
+    total = anchored.totals[0]
+    swept = [f for f in page.facts if f.label == "Clock of least energy"]
+    seconds = 1e-3 * float(total["makespan_ms"])
+    drawn = (
+        f"pictures and other clocks are those of window {middle.number + 1} of {len(windows)},"
+        f" from {(middle.first_ns - windows[0].first_ns) * 1e-9:.4g} s into the run of {seconds:.4g} s;"
+        " figures, kernels and agreement are of the whole run"
+    )
+    gaps = replace(page.gaps, total_ms=float(total["gap_ms"]))
+    return replace(
+        page,
+        title=run.path.name.removesuffix(".tracetool"),
+        facts=(*_facts(accuracy, total, gaps, None), *swept),
+        accuracy=accuracy,
+        rows=signature_rows(run.signatures, anchored.signatures, accuracy.table),
+        info=run.info,
+        total=total,
+        warnings=(*map(str, run.info.get("warnings") or ()), *accuracy.warnings),
+        notes=(drawn, *accuracy.notes),
+    )
 
 
 def _keys(run: Run, by: str | None, depth: int | None) -> tuple[str, ...]:
@@ -221,7 +272,7 @@ def _ceilings(gpu: Gpu, clock_mhz: float) -> Ceilings:
     return Ceilings(peaks, float(gpu.dram_bytes_per_s))
 
 
-def _facts(accuracy: Accuracy, total: Mapping[str, Any], gaps: Gaps, swept: Swept) -> tuple[Fact, ...]:
+def _facts(accuracy: Accuracy, total: Mapping[str, Any], gaps: Gaps, swept: Swept | None) -> tuple[Fact, ...]:
     scopes = [row for level in ("kernels", "copies", "gap") if (row := accuracy.scope(level)) is not None]
     kernels = scopes[0]
     measured = kernels["energy_j"] is not None
@@ -258,6 +309,8 @@ def _facts(accuracy: Accuracy, total: Mapping[str, Any], gaps: Gaps, swept: Swep
             "measured" if measured else "predicted, anchored",
         )
     )
+    if swept is None:
+        return tuple(facts)
     best = swept.best.row(0, named=True)
     facts.append(
         Fact(

@@ -6,11 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
 from tracetool.core.progress import Progress, Silent
+
+if TYPE_CHECKING:
+    from tracetool.sources.spill import Spill
 
 Domain = Literal["utc", "local", "boot", "session", "none"]
 
@@ -169,3 +172,4 @@ class Format:
     suffixes: Sequence[str] = ()
     extra: str = ""
     memory_ratio: float = 5.0
+    spill: Callable[[Path, ReadOptions, Spill[Trace]], bool] | None = None

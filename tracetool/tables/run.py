@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -161,6 +163,46 @@ def _read_info(folder: Path) -> dict[str, Any]:
     if fault := _odd_part(info):
         raise BadInput.in_file(file, fault, "ingest the trace again")
     return info
+
+
+@contextmanager
+def run_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a scratch folder that becomes the run ``path`` when all is in it, and nothing on failure."""
+    with replaced_run(path) as folder:
+        yield folder
+
+
+def finish_run(
+    folder: Path,
+    tables: Mapping[str, pl.DataFrame],
+    rows: Mapping[str, int],
+    written: Path,
+    info: Mapping[str, Any],
+) -> None:
+    """Write small tables and ``run.json`` beside tables that were written row group by row group.
+
+    Parameters
+    ----------
+    folder : Path
+        From :func:`run_folder`.
+    tables : mapping of str to DataFrame
+        Tables still to write.
+    rows : mapping of str to int
+        Rows of each table that stands in ``written`` as Parquet; the files are moved.
+    info : mapping
+        As for :func:`write_run`.
+    """
+    listed = {}
+    for name, count in rows.items():
+        file = folder / f"{name}.parquet"
+        shutil.move(written / f"{name}.parquet", file)
+        listed[name] = listed_table(file, load_schema(name).tag, count)
+    for name, frame in tables.items():
+        file, schema = folder / f"{name}.parquet", load_schema(name)
+        write_parquet(schema.conform_lazily(frame), file, schema)
+        listed[name] = listed_table(file, schema.tag, frame.height)
+    full = {"schema": RUN_SCHEMA, "tool_version": tool_version(), "tables": listed, **info}
+    (folder / RUN_FILE).write_text(json.dumps(full, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
 def write_run(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from tracetool.sources.linking import link_launches
 from tracetool.sources.pytorch.events import EventReader
 from tracetool.sources.pytorch.records import Header, ProfilerEvent
 from tracetool.sources.pytorch.tables import Columns
+from tracetool.sources.spill import Spill
 
 #: Bytes of JSON decoded at once: their events stay in the processor's cache until their fields are taken.
 CHUNK_BYTES = 1 << 18
@@ -49,6 +50,47 @@ def read_trace(path: Path, blocks: Iterable[bytes], progress: Progress) -> Trace
             path, "holds no profiler event", "export it with torch.profiler's export_chrome_trace"
         )
     return make_trace(columns, header)
+
+
+def spill_trace(path: Path, blocks: Iterable[bytes], progress: Progress, spill: Spill[Trace]) -> None:
+    """Write the tables of a profiler file of any size to a spill as they are read.
+
+    Raises
+    ------
+    BadInput
+        If the JSON is broken, or holds no event of a profiler.
+    """
+    reader = EventReader(path, blocks, ProfilerEvent, CHUNK_BYTES)
+    columns = Columns(path.name, 0)
+    for chunk in reader:
+        progress.step(f"reading {path.name}: {reader.count:,} events")
+        columns.add(chunk)
+        _drain(columns, spill)
+    columns.flush()
+    _drain(columns, spill)
+    if not columns.categories:
+        raise BadInput.in_file(
+            path, "holds no profiler event", "export it with torch.profiler's export_chrome_trace"
+        )
+    rejected = columns.rejected
+
+    def make(tables: Mapping[str, pl.DataFrame]) -> Trace:
+        window = Columns(path.name, 0, rejected=list(rejected), hip=columns.hip)
+        rejected.clear()  # told once
+        named = {"activities": window.activities, "host_calls": window.calls, "operators": window.operators}
+        for name, parts in {**named, "ranges": window.ranges, "modules": window.modules}.items():
+            parts.extend([tables[name]] if tables[name].height else [])
+        return make_trace(window, reader.header)
+
+    spill.make = make
+
+
+def _drain(columns: Columns, spill: Spill[Trace]) -> None:
+    named = {"activities": columns.activities, "host_calls": columns.calls, "operators": columns.operators}
+    for name, parts in {**named, "ranges": columns.ranges, "modules": columns.modules}.items():
+        for frame in parts:
+            spill.add(name, frame)
+        parts.clear()
 
 
 def make_trace(columns: Columns, header: Header) -> Trace:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tracetool.sources.format import Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.text import unpacked_chunks
+from tracetool.sources.spill import Spill
 
 _MARKS = re.compile(
     r'"cat"\s*:\s*"(?:cpu_op|Operator|kernel|Kernel|cuda_runtime|Runtime|cuda_driver|user_annotation|python_function'
@@ -33,6 +34,14 @@ def read(path: Path, options: ReadOptions) -> Trace:
     return read_trace(path, unpacked_chunks(path, options.max_ratio, CHUNK_BYTES), options.progress)
 
 
+def spill(path: Path, options: ReadOptions, into: Spill[Trace]) -> bool:
+    """Write the tables of a file of any size as they are read."""
+    from tracetool.sources.pytorch.trace import CHUNK_BYTES, spill_trace
+
+    spill_trace(path, unpacked_chunks(path, options.max_ratio, CHUNK_BYTES), options.progress, into)
+    return True
+
+
 FORMAT = Format(
     title="PyTorch profiler (Kineto) JSON",
     holds="trace",
@@ -42,4 +51,5 @@ FORMAT = Format(
     read=read,
     suffixes=(".json", ".json.gz", ".pt.trace.json"),
     memory_ratio=3.0,
+    spill=spill,
 )

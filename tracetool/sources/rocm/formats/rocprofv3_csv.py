@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ from tracetool.sources.calls import with_call_kinds
 from tracetool.sources.columns import clean_text, each_distinct, narrow
 from tracetool.sources.format import Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.csv_file import has_columns, read_csv
-from tracetool.sources.io.text import head_bytes
+from tracetool.sources.io.text import GZIP_MAGIC, head_bytes
 from tracetool.sources.rocm.counters import unread_counters
 from tracetool.sources.rocm.dispatches import BOOT, blocks_from_items, gfx_name, number_devices, plain_names
+from tracetool.sources.spill import Spill
 
 _I, _S, _C = pl.Int64(), pl.String(), pl.Categorical()
 _TIMES = {"start_ns": (["Start_Timestamp"], _I), "end_ns": (["End_Timestamp"], _I)}
@@ -43,6 +45,9 @@ _AGENTS: dict[str, tuple[list[str], pl.DataType]] = {
     "chip": (["Name"], _S), "units": (["Cu_Count"], _I), "clock": (["Max_Engine_Clk_Fcompute"], _I),
     "gfx": (["Gfx_Target_Version"], _I), "in_type": (["Logical_Node_Type_Id"], _I),
 }  # fmt: skip
+
+
+_NAMELESS = "the file does not name its GPU (no *_agent_info.csv beside it): name it with --gpu"
 
 
 def kind_of_table(line: str) -> str | None:
@@ -100,9 +105,7 @@ def read_tables(path: Path, max_ratio: float) -> Trace:
         trace.activities, trace.devices = number_devices(pl.concat(parts, how="diagonal_relaxed"), agents)
         if agents:
             return trace
-        trace.warnings.append(
-            "the file does not name its GPU (no *_agent_info.csv beside it): name it with --gpu"
-        )
+        trace.warnings.append(_NAMELESS)
     return trace
 
 
@@ -193,6 +196,50 @@ def read(path: Path, options: ReadOptions) -> Trace:
     return read_tables(path, options.max_ratio)
 
 
+#: Bytes of a kernel trace read at once where it is larger than memory.
+_PIECE_BYTES = 128 << 20
+#: Files of the same run that hold what kernels are linked to: with them a trace is read at once.
+_BESIDE = ("memory_copy", "hip_api", "marker_api", "hsa_api", "rccl_api")
+
+
+def spill(path: Path, options: ReadOptions, into: Spill[Trace]) -> bool:
+    """Write the kernels of a file of any size piece by piece; not of a trace with calls beside it."""
+    named = "_kernel_trace" in path.name
+    beside = [path.with_name(path.name.replace("_kernel_trace", f"_{e}_trace")) for e in _BESIDE if named]
+    with path.open("rb") as f:
+        if f.read(2) == GZIP_MAGIC:
+            return False
+    if kind_of_table(_first_line(path)) != "kernels" or any(b.is_file() and b.stat().st_size for b in beside):
+        return False
+    facts = path.with_name(path.name.replace("_kernel_trace", "_agent_info"))
+    files, agents = [path.name], {}
+    if named and facts.is_file() and facts.stat().st_size:
+        agents = _agents(facts, options.max_ratio)
+        files.append(facts.name)
+    lines = 0
+    piece = into.folder / "piece.csv"
+    with path.open("rb") as source:
+        header = source.readline()
+        while rows := source.read(_PIECE_BYTES):
+            rows += source.readline()
+            piece.write_bytes(header + rows)
+            frame = _activities(piece, "kernels", options.max_ratio)
+            into.add("activities", frame.with_columns(pl.col("place") + lines))
+            lines += frame.height
+            options.progress.step(f"reading {path.name}: {lines:,} rows")
+    piece.unlink(missing_ok=True)
+    warned = [] if agents else [_NAMELESS]
+
+    def make(tables: Mapping[str, pl.DataFrame]) -> Trace:
+        trace = Trace("rocprofv3", BOOT, details={"files": files}, warnings=list(warned))
+        warned.clear()  # told once
+        trace.activities, trace.devices = number_devices(tables["activities"], agents)
+        return trace
+
+    into.make = make
+    return True
+
+
 FORMAT = Format(
     title="rocprofv3 CSV",
     holds="trace",
@@ -202,4 +249,5 @@ FORMAT = Format(
     read=read,
     suffixes=("_kernel_trace.csv", ".csv"),
     memory_ratio=3.0,
+    spill=spill,
 )

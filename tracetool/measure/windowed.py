@@ -1,0 +1,113 @@
+"""Energies measured window by window of a large run, added up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol, TypeVar
+
+import polars as pl
+
+from tracetool.core.errors import BadInput
+from tracetool.tables.run import Run
+from tracetool.tables.schema import load_schema
+from tracetool.tables.windows import Window, windows_of
+
+
+class Measured(Protocol):
+    """What is added up of a window."""
+
+    @property
+    def energy(self) -> pl.DataFrame:
+        """One row per GPU and class."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the figures rest on."""
+
+
+A = TypeVar("A", bound=Measured)
+_ENDS: Final = ("", "_low", "_high")
+#: Columns that are means over the time of a class.
+_BY_TIME: Final = (
+    "coverage",
+    "prior_share",
+    "throttled_share",
+    "throttled_share_low",
+    "throttled_share_high",
+)
+
+
+def attributed_windows(run: Run, attribute: Callable[[Window], A]) -> tuple[A, pl.DataFrame, tuple[str, ...]]:
+    """Return what was measured of a large run's first window, and energies and notes of all of them.
+
+    Parameters
+    ----------
+    run : Run
+        The run.
+    attribute : callable
+        Returns what was measured of a window.
+
+    Raises
+    ------
+    BadInput
+        If no window can be measured: the reason of the first.
+
+    Notes
+    -----
+    One sensor measured all windows, so half widths add up. A class that the log of a window does not tell
+    from others takes the power it drew in the windows that tell it.
+    """
+    parts, lost, reason = [], [], None
+    first: A | None = None
+    for window in windows_of(run):
+        try:
+            measured = attribute(window)
+        except BadInput as error:
+            lost.append(window.number)
+            reason = reason or error
+            continue
+        own = window.numbers
+        energy = measured.energy
+        parts.append(
+            energy.with_columns(
+                own.gather(energy["signature"]).cast(pl.Int64).alias("signature")
+            ).with_columns(pl.lit(window.number).alias("window"))
+        )
+        first = first or measured
+    if first is None:
+        raise reason or BadInput.in_file(run.path, "holds no activities")
+    count = len(parts) + len(lost)
+    notes = [*first.notes, f"measured in {len(parts)} of {count} windows of the run, each solved by itself"]
+    if lost:
+        notes.append(
+            f"windows {', '.join(map(str, lost[:9]))} were not measured: their energy is not in the sums"
+        )
+    return first, _added(pl.concat(parts)), tuple(notes)
+
+
+def _added(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return one row per GPU and class from those of the windows."""
+    time, told = pl.col("duration_ns"), pl.col("energy_j").is_not_null()
+    told_ns = time.filter(told).sum()
+    scale = pl.when(told_ns > 0).then(time.sum() / told_ns)
+    energies = [(pl.col(f"energy{e}_j").filter(told).sum() * scale).alias(f"energy{e}_j") for e in _ENDS]
+    means = [
+        pl.when(time.sum() > 0)
+        .then((pl.col(c).fill_null(0.0) * time).sum() / time.sum())
+        .otherwise(0.0)
+        .alias(c)
+        for c in _BY_TIME
+    ]
+    waits = [
+        pl.when(pl.col(c).is_not_null().any()).then(pl.col(c).sum()).alias(c)
+        for c in ("wait_ns", *(f"wait_energy{e}_j" for e in _ENDS))
+    ]
+    keys = ["device", "signature", "class"]
+    added = rows.group_by(keys, maintain_order=True).agg(
+        pl.col("family").first(), pl.col("launches").sum(), time.sum(), *energies, *means, *waits,
+        pl.col("identified").all(), pl.col("reason").drop_nulls().first(),
+    )  # fmt: skip
+    throttled = [c for c in _BY_TIME if c.startswith("throttled") and rows[c].null_count() == rows.height]
+    seconds = pl.col("duration_ns") / 1e9
+    watts = [pl.when(seconds > 0).then(pl.col(f"energy{e}_j") / seconds).alias(f"power{e}_w") for e in _ENDS]
+    return load_schema("energy").conform(added.drop(throttled).with_columns(watts))
