@@ -124,3 +124,25 @@ def test_an_interval_is_that_of_its_own_clock_whatever_else_is_asked(several: bo
         np.testing.assert_allclose(alone.timing.high[:, 0], among.timing.high[:, place])
         np.testing.assert_allclose(alone.timing.low[:, 0], among.timing.low[:, place])
     assert (np.diff(among.timing.high[0, 2:]) < 0).all()  # nearer to the measured clock is narrower
+
+
+@pytest.mark.parametrize("column", ["duration_us", "power_w"])
+def test_readings_that_scatter_widen_what_rests_on_them(column: str) -> None:
+    gpu = load_gpu("v100-pcie")
+    first = {"name": texts("a"), "duration_us": np.array([900.0]), "recorded_clock_mhz": np.array([1380.0])}
+    one = monitored(1, **{**first, "power_w": np.array([160.0])})
+    alike = predict_rows(one, gpu, CLOCKS, anchor=True)
+    smooth = {
+        "duration_us": alike.timing.duration_s[0] * 1e6,
+        "power_w": alike.power_w[0],
+        "recorded_clock_mhz": CLOCKS,
+        "name": texts(*["a"] * len(CLOCKS)),
+    }
+    rough = {**smooth, column: smooth[column] * np.array([1.0, 1.1, 0.9, 1.1, 1.0])}
+    asked = np.array([700.0, 900.0, 1100.0])
+    widths = []
+    for columns in (smooth, rough):
+        made = predict_rows(monitored(len(CLOCKS), **columns), gpu, asked, anchor=True)
+        power = made.power_high_w / made.power_low_w
+        widths.append(made.timing.high / made.timing.low if column == "duration_us" else power)
+    assert (widths[1] > 1.15 * widths[0]).all()

@@ -18,7 +18,7 @@ from tracetool.model.power import PowerParts
 _IDENTITY = ("blocks", "threads", "registers", "shared_bytes", "recorded_mem_clock_mhz")
 
 #: Spread of a power between two readings of the same kernel, relative: they share no error.
-_BETWEEN_SD = prior_number("anchor.power_between")
+BETWEEN_SD = prior_number("anchor.power_between")
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,7 @@ def blended(
     log_sd_per_octave: Floats,
     anchor: Anchor,
     *,
+    scatter: tuple[Floats, Floats],
     voltage_read: bool = True,
 ) -> tuple[Timing, PowerParts]:
     """Return timing and energies that pass through every measurement of a kernel.
@@ -108,6 +109,8 @@ def blended(
         Spread of a time per doubling of the clock from the nearest measurement.
     anchor : Anchor
         The measurements.
+    scatter : (array, array), shapes (n, c)
+        Spread of ln time and ln power that a kernel's own readings show beside the model's.
     voltage_read : bool
         Whether the GPU's voltage over its clocks was measured.
     """
@@ -120,7 +123,7 @@ def blended(
 
     duration = joined(np.maximum(timing.duration_s, 1e-15))
     energy = joined(np.maximum(parts.total(), 1e-15))
-    spread = np.exp(Z90 * anchor.time_sd(log_sd_per_octave, place.octaves))
+    spread = np.exp(Z90 * np.hypot(anchor.time_sd(log_sd_per_octave, place.octaves), scatter[0]))
     factor = duration / np.maximum(timing.duration_s[nearest, column], 1e-15)
     scale = energy / np.maximum(parts.total()[nearest, column], 1e-15)
     joined_timing = replace(
@@ -136,5 +139,6 @@ def blended(
     )
     joules = {k: v[nearest, column] * scale for k, v in parts.joules.items()}
     power_away = anchor.power_sd(place.octaves, voltage_read=voltage_read)
-    sd = np.where(place.several[:, None], np.hypot(_BETWEEN_SD, power_away), parts.relative_sd)
+    between_sd = np.hypot(np.hypot(BETWEEN_SD, power_away), scatter[1])
+    sd = np.where(place.several[:, None], between_sd, parts.relative_sd)
     return joined_timing, replace(parts, joules=joules, relative_sd=sd)

@@ -24,6 +24,7 @@ from tracetool.model.intervals import with_intervals
 from tracetool.model.operands import as_measured, content_sd
 from tracetool.model.operating_point import loop_groups
 from tracetool.model.own_kernels import with_own_kernels
+from tracetool.model.own_scatter import own_scatter
 from tracetool.model.phases import govern
 from tracetool.model.power import PowerParts, anchored_parts, power_parts
 from tracetool.model.power_calibration import PowerCalibration
@@ -92,6 +93,10 @@ class _Workload:
         )
         measured = self.anchor.measured & (self.anchor.power_w > 0)
         return timing, scaled.wider(content_sd(self.rows, measured))
+
+    def of(self, chosen: Ints, clock_mhz: Floats) -> tuple[Timing, PowerParts]:
+        """Return timing and energy parts of the chosen rows at clocks of shape (r, c)."""
+        return self.take(chosen).at(clock_mhz)
 
     @property
     def voltage_read(self) -> bool:
@@ -290,7 +295,7 @@ def predict_rows(
     limit_w = _limit_w(gpu, start, power_cap_w)
     measured_limit_w = power.cap_share * _limit_w(gpu, start, None)
     governed = govern(
-        lambda chosen, clock_mhz: workload.take(chosen).at(clock_mhz),
+        workload.of,
         (timing, parts),
         reached,
         gpu.supported_clocks_mhz(),
@@ -303,14 +308,12 @@ def predict_rows(
         governed = replace(governed, parts=governed.parts.at_most(power.cap_share * limit_w, governed.timing))
     if start is not None and (place := between(rows, start, reached)) is not None:
         assert shares is not None
+        per_octave, read_voltage = shares.log_sd_per_octave, workload.voltage_read
+        own = own_scatter(rows, start, workload.of, per_octave, voltage_read=read_voltage)
         timing, parts = blended(
-            governed.timing,
-            governed.parts,
-            place,
-            shares.log_sd_per_octave,
-            start,
-            voltage_read=workload.voltage_read,
-        )
+            governed.timing, governed.parts, place, per_octave, start,
+            scatter=own.beside(place), voltage_read=read_voltage,
+        )  # fmt: skip
         governed = replace(governed, timing=timing, parts=parts)
     programs = np.zeros(len(rows), np.bool_) if start is None else start.programs()
     return with_intervals(governed, clocks, workload.idle_w(clocks), limit_w, programs)
