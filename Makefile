@@ -38,7 +38,7 @@ test: $(STAMP)dev
 	@echo "All tests passed. To see the tool at work: make demo"
 
 fuzz: $(STAMP)dev
-	TRACETOOL_FUZZ=$(FUZZ) $(BIN)/python -m pytest -n auto --dist worksteal tests/damaged -k fuzz
+	TRACETOOL_FUZZ=$(FUZZ) $(BIN)/python -m pytest -n auto --dist worksteal tests/damaged -k 'fuzz or changed'
 	TRACETOOL_TRACE_BYTES=1000000000 $(BIN)/python -m pytest -p no:xdist --timeout 3000 tests/api/test_one_number.py tests/report/test_power_limit.py
 
 faults: $(STAMP)dev

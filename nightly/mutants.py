@@ -21,9 +21,9 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -228,49 +228,18 @@ class Reach:
         return taken
 
 
-def _pytest_in_fork(copy: Path, tests: list[str]) -> int:
-    """Run tests in a fork of this process, which has read the big libraries; return pytest's exit code."""
-    child = os.fork()
-    if not child:
-        log = os.open(os.environ.get("MUTANTS_LOG", os.devnull), os.O_RDWR | os.O_CREAT | os.O_APPEND)
-        for stream in (0, 1, 2):
-            os.dup2(log, stream)
-        os.setsid()
-        os.chdir(copy)
-        os.environ.update(_environment(copy))
-        sys.path.insert(0, str(copy))
-        code = 70
+def _pytest(copy: Path, tests: list[str]) -> int | None:
+    """Run tests in a process of their own; return pytest's exit code, None where it had to be ended."""
+    words = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", *tests]
+    with subprocess.Popen(
+        words, cwd=copy, env=_environment(copy), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as process:  # fmt: skip
         try:
-            import pytest
-
-            code = int(
-                pytest.main(
-                    [
-                        "-x",
-                        "-q",
-                        "-p",
-                        "no:xdist",
-                        "-p",
-                        "no:cacheprovider",
-                        "--timeout",
-                        str(int(HANG_S)),
-                        *tests,
-                    ]
-                )
-            )
-        except BaseException:  # noqa: BLE001 - a test that leaves so has noticed
-            traceback.print_exc()
-        finally:  # what this process's parent will clean up is not cleaned up here
-            os._exit(code)
-    end = time.monotonic() + HANG_S
-    while time.monotonic() < end:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.05)
-    os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return -9
+            return process.wait(HANG_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return None
 
 
 def _copied(folder: Path) -> Path:
@@ -296,12 +265,14 @@ def _try(mutant: Mutant, reach: Reach, copy: Path) -> str:
     # Bytecode is told from its source by size and second: no two mutants may share them.
     os.utime(place, (stat.st_atime, stat.st_mtime - 1000 - random.randrange(1 << 29)))
     try:
-        code = _pytest_in_fork(copy, tests)
+        code = _pytest(copy, tests)
     finally:
         place.write_text(before, "utf-8")
         os.utime(place, (stat.st_atime, stat.st_mtime))
-    # 1: a test failed; 2: a module does not load; below 0: by a signal, or it hung. Else nothing ran at all.
-    return "survived" if code == 0 else "killed" if code in (1, 2) or code < 0 else f"untried ({code})"
+    # 1: a test failed; 2: a module does not load; below 0: by a signal; none: it hangs. Else nothing ran at all.
+    if code == 0:
+        return "survived"
+    return "killed" if code is None or code in (1, 2) or code < 0 else f"untried ({code})"
 
 
 def _work(part: list[Mutant], reaches: dict[str, Reach], results: Path) -> None:
@@ -370,18 +341,10 @@ def main() -> int:
         place.mkdir(parents=True, exist_ok=True)
         copy = _copied(Path(folder))
         reaches = {p: Reach(p, place, copy) for p in sorted({m.path.split("/")[1] for m in todo})}
-        # not polars, pyarrow and numba, whose threads do not live through a fork; pytest's plugins it reads itself
-        for name in ("numpy", "scipy.optimize", "scipy.stats"):
-            __import__(name)
         parts = [todo[i :: chosen.jobs] for i in range(chosen.jobs)]
-        workers = []
-        for part in parts:  # processes, and no threads: what is forked must hold no lock
-            workers.append(os.fork())
-            if not workers[-1]:
-                _work(part, reaches, chosen.results.resolve())
-                os._exit(0)
-        for worker in workers:
-            os.waitpid(worker, 0)
+        with ThreadPoolExecutor(chosen.jobs) as pool:
+            for work in [pool.submit(_work, part, reaches, chosen.results.resolve()) for part in parts]:
+                work.result()
     return show(chosen.results)
 
 
