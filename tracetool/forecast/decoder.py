@@ -150,6 +150,20 @@ def layer_count(config: Config) -> int:
     return config.size("num_hidden_layers", "n_layer", most=2_000)
 
 
+def layer_kinds(config: Config) -> tuple[str, ...]:
+    """Return the kind of each layer where a configuration states them; else none.
+
+    Raises
+    ------
+    BadInput
+        If it states more or fewer than there are layers.
+    """
+    kinds, layers = config.texts("layer_types"), layer_count(config)
+    if kinds and len(kinds) != layers:
+        raise config.fault("layer_types", f"states {len(kinds)} layers of {layers}")
+    return kinds
+
+
 def decoder(
     config: Config,
     name: str,

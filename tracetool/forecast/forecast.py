@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from tracetool.core.errors import BadInput
+from tracetool.families.implementations import fitted_libraries, library_of
 from tracetool.forecast.case import SINGLE, Case, Division, divide, read_case
 from tracetool.forecast.config import read_model
 from tracetool.forecast.figures import Forecast
@@ -20,6 +21,7 @@ from tracetool.forecast.operator_model import OPERATORS, as_pass, plan_operators
 from tracetool.forecast.pricing import PassRows, PricedPass, price
 from tracetool.forecast.steps import HostTime, Step, compose, step_power_w
 from tracetool.forecast.train import divide_training, plan_training
+from tracetool.forecast.training_passes import EAGER
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.modified import changes_of, with_numbers
@@ -120,6 +122,7 @@ def _plan(
     notes = notes if case.clock_mhz is not None else []  # that it is the boost clock is in the title
     notes = [
         *_changed(case, gpu),
+        *_library(case),
         *host_notes(case),
         *notes,
         *checked_cap(case.power_cap_w, gpu),
@@ -132,6 +135,20 @@ def _plan(
     plan = _planner(case)(case, model, gpu, division, float(clocks[0]))
     cap = power_calibration_of(gpu).cap_share * case.get("power_cap_w", gpu.power_limit_w)
     return _Planned(place, case, gpu, plan, cap, tuple(notes))
+
+
+#: Frameworks whose own coefficients stand in ``serving.toml`` and ``training.toml``.
+_FRAMEWORKS: Final = EAGER | {"vllm", "megatron", "diffusers", "xdit"}
+
+
+def _library(case: Case) -> tuple[str, ...]:
+    """Return what is to say of a library of which nothing was measured."""
+    library = library_of(case.stack or "vllm")
+    if library in _FRAMEWORKS | fitted_libraries():
+        return ()
+    return (
+        f"stack: nothing was measured of {str(case.stack)[:40]!r}: kernels of any library, vLLM's engine",
+    )
 
 
 def _changed(case: Case, gpu: Gpu) -> list[str]:

@@ -75,9 +75,7 @@ def formats_of(config: Config) -> Formats:
     BadInput
         If the method of quantization is not known; the field is named.
     """
-    base = {"float16": "fp16", "half": "fp16", "float32": "fp32", "float": "fp32"}.get(
-        config.text("torch_dtype", "dtype", default="bfloat16"), "bf16"
-    )
+    base = _base(config)
     if not config.has("quantization_config"):
         return Formats(base, base)
     settings = config.part("quantization_config")
@@ -97,6 +95,23 @@ def formats_of(config: Config) -> Formats:
             "modules_to_not_convert", f"{len(patterns)} patterns are more than {_MOST_PATTERNS}"
         )
     return Formats(base, dtype, dtype == "w4a16_mxfp4", frozenset(names), tuple(patterns))
+
+
+#: What configurations call the number format of activations; 8 bits and fewer are of weights.
+_BASES: Final = {
+    "bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "fp32", "float": "fp32", "auto": "bf16",
+    "bf16": "bf16", "fp16": "fp16", "fp32": "fp32", "float8_e4m3fn": "bf16", "uint8": "bf16", "int8": "bf16",
+}  # fmt: skip
+
+
+def _base(config: Config) -> str:
+    """Return the number format of activations."""
+    stated = config.text("torch_dtype", "dtype", default="bfloat16")
+    base = _BASES.get(stated.removeprefix("torch.").lower())
+    if base is None:
+        field = "torch_dtype" if config.has("torch_dtype") else "dtype"
+        raise config.fault(field, f"unknown number format {stated[:40]!r}", "bfloat16, float16 or float32")
+    return base
 
 
 def _split(pattern: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tracetool.forecast.architecture import Architecture
-from tracetool.forecast.decoder import decoder, gated_mlp, heads_of, self_attention
+from tracetool.forecast.decoder import decoder, gated_mlp, heads_of, layer_kinds, self_attention
 from tracetool.forecast.fields import Config
 from tracetool.forecast.model import Model
 from tracetool.forecast.parts import Elementwise, Norm, Part
@@ -20,7 +20,7 @@ def read(config: Config, name: str) -> Model:
     heads = replace(heads_of(config), norm=kind.startswith("gemma3"), bias=config.flag("attention_bias"))
     window = config.size("sliding_window", default=0, least=0)
     period = config.size("sliding_window_pattern", default=6 if kind.startswith("gemma3") else 2)
-    kinds = config.texts("layer_types")
+    kinds = layer_kinds(config)
 
     def layer(place: int) -> tuple[Part, ...]:
         whole = kinds[place] == "full_attention" if place < len(kinds) else (place + 1) % period == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tracetool.forecast.architecture import Architecture
-from tracetool.forecast.decoder import decoder, heads_of, self_attention
+from tracetool.forecast.decoder import decoder, heads_of, layer_kinds, self_attention
 from tracetool.forecast.experts import Experts
 from tracetool.forecast.fields import Config
 from tracetool.forecast.model import Model
@@ -19,7 +19,7 @@ def read(config: Config, name: str) -> Model:
     formats = formats_of(config)
     bias = config.flag("attention_bias", default=True)
     heads = replace(heads_of(config), bias=bias, out_bias=bias, sinks=True)
-    kinds = config.texts("layer_types")
+    kinds = layer_kinds(config)
     window = config.size("sliding_window", default=0, least=0)
     experts = config.size("num_local_experts", "num_experts", most=100_000)
     top_k = config.size("num_experts_per_tok", "experts_per_token", most=experts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tracetool.forecast.architecture import Architecture
-from tracetool.forecast.decoder import decoder, gated_mlp, heads_of, self_attention
+from tracetool.forecast.decoder import decoder, gated_mlp, heads_of, layer_kinds, self_attention
 from tracetool.forecast.experts import Experts
 from tracetool.forecast.fields import Config
 from tracetool.forecast.model import Model
@@ -38,7 +38,7 @@ def read(config: Config, name: str) -> Model:
     formats = formats_of(config)
     heads = replace(heads_of(config), norm=True, gated=True, bias=config.flag("attention_bias"))
     period = config.size("full_attention_interval", default=4)
-    kinds = config.texts("layer_types")
+    kinds = layer_kinds(config)
     experts = config.size("num_experts", most=100_000)
     top_k = config.size("num_experts_per_tok", most=experts)
     shared = config.size("shared_expert_intermediate_size")
