@@ -23,6 +23,11 @@ SMALL: dict[str, Any] = {
 #: One of each kind of layer, small.
 CONFIGS: dict[str, dict[str, Any]] = {
     "llama": SMALL,
+    "gemma": {**SMALL, "head_dim": 32},
+    "granite": {**SMALL, "tie_word_embeddings": False},
+    "smollm3": {**SMALL, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2},
+    "seed_oss": {**SMALL, "head_dim": 32, "attention_bias": True, "tie_word_embeddings": False},
+    "ernie4_5": {**SMALL, "head_dim": 32},
     "qwen2": SMALL,
     "qwen3": {**SMALL, "head_dim": 32},
     "mistral": SMALL,

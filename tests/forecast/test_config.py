@@ -158,3 +158,14 @@ def test_any_fields_give_a_model_or_one_line(kind: str, fields: dict[str, Any]) 
             model.operators(Forward(2, 100), Parallel(tp=2))
     except BadInput as error:
         assert error.line()
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "told"),
+    [("torch_dtype", "float3", "torch_dtype: unknown number format 'float3'"),
+     ("layer_types", ["full_attention"] * 3, "layer_types: states 3 layers of")],
+)  # fmt: skip
+def test_an_odd_format_or_list_of_layers_names_its_field(field: str, value: object, told: str) -> None:
+    gemma = {**llama(), "model_type": "gemma3_text", "head_dim": 128, field: value}
+    with pytest.raises(BadInput, match=told):
+        read_model(gemma)

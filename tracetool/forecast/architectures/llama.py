@@ -1,8 +1,9 @@
-"""Dense decoders of the Llama kind: Llama 2 and 3, Mistral, Qwen 2, 2.5 and 3, Phi-3 and Phi-4."""
+"""Dense decoders of the Llama kind: Llama, Mistral, Qwen, Phi-3 and 4, Gemma, Granite, SmolLM3, ERNIE."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from tracetool.forecast.architecture import Architecture
 from tracetool.forecast.decoder import decoder, gated_mlp, heads_of, layer_count, self_attention
@@ -10,7 +11,7 @@ from tracetool.forecast.eager import Prompt, attend, passes, transposed
 from tracetool.forecast.fields import Config
 from tracetool.forecast.graph import Graph
 from tracetool.forecast.model import Model
-from tracetool.forecast.parts import Norm, Part
+from tracetool.forecast.parts import Elementwise, Norm, Part
 from tracetool.forecast.quantization import formats_of
 
 
@@ -22,13 +23,14 @@ def read(config: Config, name: str) -> Model:
     windowed = kind in {"mistral", "phi3"} or config.flag("use_sliding_window")
     window = config.size("sliding_window", default=0, least=0) if windowed else 0
     full_below = config.size("max_window_layers", default=0, least=0) if "qwen" in kind else 0
-    bias = config.flag("attention_bias", "qkv_bias", default=kind.startswith("qwen2"))
+    bias = config.flag("attention_bias", "qkv_bias", "use_bias", default=kind.startswith(_BIASED))
     heads = replace(
         heads_of(config),
         norm=kind.startswith("qwen3"),
         bias=bias,
-        out_bias=bias and not kind.startswith("qwen2"),
+        out_bias=config.flag("attention_out_bias", default=bias and not kind.startswith(_BIASED)),
     )
+    mlp_bias = config.flag("mlp_bias", "use_bias")
 
     def layer(place: int) -> tuple[Part, ...]:
         own = replace(heads, window=window if place >= full_below else 0)
@@ -37,10 +39,17 @@ def read(config: Config, name: str) -> Model:
             Norm("input_layernorm", hidden, residual=True),
             *self_attention(hidden, own, formats.of("self_attn.q_proj", place)),
             Norm("post_attention_layernorm", hidden, residual=True),
-            *gated_mlp("mlp", hidden, intermediate, mlp, bias=config.flag("mlp_bias")),
+            *gated_mlp("mlp", hidden, intermediate, mlp, bias=mlp_bias),
         )
 
-    return decoder(config, name, "llama", hidden, layer)
+    before = (Elementwise("embed_tokens.scale", hidden, split=False),) if kind == "gemma" else ()
+    return decoder(config, name, "llama", hidden, layer, tied=kind in _TIED, before=before)
+
+
+#: Whose queries, keys and values have biases where nothing is stated, the output's product none.
+_BIASED: Final = ("qwen2", "seed_oss")
+#: Whose logits share the embedding where nothing is stated.
+_TIED: Final = ("gemma", "smollm3", "ernie4_5")
 
 
 def _rms_norm(graph: Graph, name: str, of: Prompt, hidden: int) -> None:
@@ -83,7 +92,8 @@ def eager(graph: Graph, config: Config, of: Prompt) -> None:
 
 ARCHITECTURE = Architecture(
     (
-        "llama", "mistral", "ministral", "qwen2", "qwen3", "phi3",
+        "llama", "mistral", "ministral", "qwen2", "qwen3", "phi3", "gemma", "granite", "smollm3", "seed_oss",
+        "ernie4_5",
         "qwen2_vl_text", "qwen2_5_vl_text", "qwen3_vl_text",
     ),
     read,
