@@ -11,6 +11,7 @@ import pytest
 
 import tracetool as tt
 from tracetool.cli.app import run as command_line
+from tracetool.core.errors import BadInput
 from tracetool.forecast.figures import FIGURES
 
 CONFIG = {
@@ -222,3 +223,13 @@ def test_images_cost_by_steps_and_gpus(data: Path) -> None:
     for row in (one, shared):
         assert row["energy_per_item_j"] == pytest.approx(row["power_w"] * row["step_ms"] / 1e3 / 2)
         assert row["step_ms_low"] < row["step_ms"] < row["step_ms_high"]
+
+
+def test_kernels_launched_one_by_one_wait_for_the_host() -> None:
+    def step_ms(launch: str) -> float:
+        made = tt.forecast("llama-3.1-8b", gpu="h100-sxm", mode="decode", bs=1, launch=launch).frame
+        return float(made["itl_ms"].item())
+
+    assert step_ms("eager") > 1.2 * step_ms("graph")
+    with pytest.raises(BadInput, match="launch: 'none' is not known"):
+        step_ms("none")

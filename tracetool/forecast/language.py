@@ -208,7 +208,7 @@ def plan_language(case: Case, model: Model, gpu: Gpu, division: Division, clock_
     else:
         rows = [_rows(model, forward, division, engine, sampled=sampled) for forward in forwards]
         hosts = tuple(
-            stated_host(case, own) or _host(engine, traffic, forward, sampled=sampled)
+            stated_host(case, own) or _host(case, engine, traffic, forward, own, sampled=sampled)
             for forward, own in zip(forwards, rows, strict=True)
         )
     passes = tuple(PassRows(r, gpu, stack, clock_mhz, case.mem_clock_mhz) for r in rows)
@@ -276,9 +276,27 @@ def _prompt(case: Case, traffic: Traffic) -> Prompt:
     return Prompt(max(round(traffic.running), 1), max(round(traffic.prompt), 1), case.attention != "eager")
 
 
-def _host(engine: Engine, traffic: Traffic, forward: Forward, *, sampled: bool) -> HostTime:
+def _host(
+    case: Case, engine: Engine, traffic: Traffic, forward: Forward, rows: Sequence[Row], *, sampled: bool
+) -> HostTime:
+    """Return the host's time of a step; without graphs of launches it also issues every operator.
+
+    Raises
+    ------
+    BadInput
+        If the way of launching is not known.
+    """
+    if case.launch not in (None, *LAUNCHES):
+        raise BadInput(f"launch: {case.launch!r} is not known", f"known: {', '.join(LAUNCHES)}")
     held = traffic.output / 2.0 if forward.decode_requests else 0.0
-    return engine.host(held, sampled=sampled)
+    host = engine.host(held, sampled=sampled)
+    if case.launch != "eager":
+        return host
+    return replace(host, beside_s=host.beside_s + eager_host(case, rows).beside_s)
+
+
+#: How an engine launches the kernels of a step: all as one graph, or one by one.
+LAUNCHES: Final = ("graph", "eager")
 
 
 def _memory(

@@ -28,7 +28,7 @@ _REVERSED: Final = {"all_gather": "reduce_scatter", "reduce_scatter": "all_gathe
 _BACKWARD: Final = {names.MOE: 2.0, "mla": 2.5, "mamba2": 2.0, "gdn": 2.0}
 _WHOLE: Final = {"bf16", "fp16", "fp32"}
 #: Formats of products alone; everything between them stays in bf16.
-_NARROW: Final = {"fp8", "mxfp8"}
+_NARROW: Final = {"fp8", "mxfp8", "nvfp4"}
 #: Products that stay in 16 bits where others take 8: logits and routers, as recipes of Transformer Engine
 #: leave them.
 _WIDE: Final = ("lm_head", "router", "predictions")
@@ -56,8 +56,8 @@ class TrainingPlan:
     recompute : str
         What the way back computes again: ``none``, ``selective`` (attention), ``full`` (every layer).
     dtype : str
-        Number format of activations and products: ``bf16``, ``fp16``, ``fp32`` or ``tf32``; ``fp8`` and
-        ``mxfp8`` of products, all else in bf16; empty for the model's own.
+        Number format of activations and products: ``bf16``, ``fp16``, ``fp32`` or ``tf32``; ``fp8``,
+        ``mxfp8`` and ``nvfp4`` of products, all else in bf16; empty for the model's own.
     gradient_dtype : str
         Number format gradients are exchanged in.
 

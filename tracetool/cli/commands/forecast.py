@@ -60,12 +60,15 @@ def forecast(
     vpp: str | None = _values("--vpp", "train: interleaved parts of the layers of a pipeline stage."),
     recompute: str | None = _values("--recompute", "train: none, selective or full."),
     optimizer: str | None = _values("--optimizer", "train: adamw, adam, momentum, sgd, none."),
-    dtype: str | None = _values("--dtype", "train: bf16, fp16, fp32, tf32, fp8 or mxfp8."),
+    dtype: str | None = _values("--dtype", "train: bf16, fp16, fp32, tf32, fp8, mxfp8 or nvfp4."),
     attention: str | None = _values("--attention", "train: flash or eager (its steps)."),
     method: str | None = _values(
         "--method", "laws (of kernels) or saturation (train: efficiencies that saturate)."
     ),
     stack: str | None = _values("--stack", "Library that serves, e.g. vllm."),
+    launch: str | None = _values(
+        "--launch", "graph (CUDA graphs, the default) or eager: kernels one by one."
+    ),
     sampling: str | None = _values("--sampling", "sampled (the default) or greedy."),
     budget: str | None = _values("--max-num-batched-tokens", "Most tokens of one step (8192)."),
     clock: str | None = _values("--clock", "Core clock; by default the boost clock. [MHz]"),
@@ -148,6 +151,7 @@ def forecast(
         attention=attention,
         stack=stack,
         method=method,
+        launch=launch,
         sampling=sampling,
         token_budget=budget,
         clock_mhz=clock,
