@@ -132,8 +132,51 @@ def test_energy_is_that_of_the_runs(fleet: Path) -> None:
 
 
 def test_documents_fit_their_schemas(fleet: Path) -> None:
-    for question in ("jobs", "energy", "outliers"):
+    for question in ("jobs", "energy", "outliers", "report"):
         check_document(f"fleet {question}", tt.fleet_ask(question, fleet).to_dict())
+
+
+def test_kernels_are_classified_by_job_and_rank(fleet: Path) -> None:
+    done = tt.fleet_run("classify", fleet, workers=1)
+    check_document("fleet classify", done.to_dict())
+    rows = pl.read_parquet(f"{fleet}/families/*/*/*.parquet", hive_partitioning=True)
+    assert rows.select("job", "rank", "kernel", "family", "launches", "time_ms").sort("job").rows() == [
+        (job, 0, GEMM, "gemm", 30, 30_000.0)
+        for job in ("nlp--bert--step", "nlp--gpt--step", "vision--vit--step")
+    ]
+    jobs = pl.read_parquet(fleet / "jobs.parquet")
+    assert jobs.select("team", "month").unique().sort("team").rows() == [
+        ("nlp", "2026-01"), ("vision", "2026-01")
+    ]  # fmt: skip
+
+
+def test_two_fleets_differ_by_what_one_takes_more(fleet: Path, tmp_path: Path) -> None:
+    for team, scale in (("nlp", 1.0), ("vision", 1.0)):
+        kineto(tmp_path / "traces" / team / "gpt" / "step.pt.trace.json", scale=scale)
+    base = tmp_path / "base"
+    tt.fleet_ingest(tmp_path / "traces", base, labels="{team}/{model}", workers=1)
+    tt.fleet_run("attribute", base, workers=1)
+    answer = tt.fleet_ask("diff", base, by="job", head=fleet)
+    check_document("fleet diff", answer.to_dict())
+    rows = {r["name"]: r for r in answer.frame.to_dicts()}
+    same = rows["nlp--gpt--step"]
+    assert (same["verdict"], same["energy_more_pct"]) == ("not told", pytest.approx(0.0, abs=0.1))
+    assert rows["vision--gpt--step"]["verdict"] == "only base"
+    assert rows["vision--vit--step"]["verdict"] == "only head"
+    family = tt.fleet_ask("diff", base, by="family", head=fleet).frame.row(
+        by_predicate=pl.col("name") == "gemm", named=True
+    )
+    assert family["energy_more_pct"] == pytest.approx(100 * (3.3 / 2 - 1), abs=3.0)
+    assert family["verdict"] == "more"
+    with pytest.raises(tt.BadInput, match="one data set only"):
+        tt.fleet_ask("diff", base)
+
+
+def test_a_page_shows_each_question(fleet: Path, tmp_path: Path) -> None:
+    page = tt.fleet_ask("report", fleet).save(tmp_path / "fleet.html").read_text("utf-8")
+    for title in ("Energy by team", "Kernels of most energy", "GPUs by energy at equal work"):
+        assert title in page
+    assert page.count("<svg") >= 7
 
 
 def test_sql_of_the_documentation_gives_the_same(fleet: Path) -> None:

@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike
 from tracetool.core.progress import Progress, Silent
 from tracetool.core.version import __version__
-from tracetool.fleet import questions
+from tracetool.fleet import questions, report
 from tracetool.fleet.engine import started
 from tracetool.fleet.jobs import find_jobs
 from tracetool.fleet.manifest import Manifest
@@ -27,7 +28,7 @@ from tracetool.fleet.storage import Place
 from tracetool.fleet.tasks import TASKS, ingest_job
 
 if TYPE_CHECKING:
-    from tracetool.report.view import View
+    from tracetool.report.view import Block, View
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ class FleetTable(Result):
 
     title: str
     table: pl.DataFrame = field(repr=False)
+    blocks: tuple[Block, ...] = field(default=(), repr=False)
 
     def _document(self) -> dict[str, Any]:
         return {"title": self.title, "rows": self.table.to_dicts()}
@@ -98,7 +100,7 @@ class FleetTable(Result):
     def _view(self) -> View:
         from tracetool.report.view import View
 
-        return View(self.title, self.table)
+        return View(self.title, self.table, None, self.blocks)
 
     def show(self, written: Sequence[PathLike] = ()) -> None:
         """Print the first rows."""
@@ -157,7 +159,11 @@ def fleet_ingest(
     options = {"tz": tz, "gpu": gpu}
     marks = json.dumps([__version__, options], sort_keys=True)
     works = [Work(j.name, _sum(j.marks, marks), (j, place.where, options)) for j in jobs]
-    return _run(place, "ingest", ingest_job, works, engine, workers, memory_gib, retries, progress)
+    done = _run(place, "ingest", ingest_job, works, engine, workers, memory_gib, retries, progress)
+    table = BytesIO()
+    questions.jobs(place).write_parquet(table)
+    place.write(place.path("jobs.parquet"), table.getvalue())
+    return done
 
 
 def fleet_run(
@@ -171,11 +177,11 @@ def fleet_run(
     retries: int = 3,
     progress: Progress | None = None,
 ) -> FleetJobs:
-    """Attribute or predict every job of a data set, as ``tracetool fleet attribute`` and ``fleet predict``.
+    """Attribute, classify or predict every job of a data set, as the commands of ``tracetool fleet``.
 
     Parameters
     ----------
-    task : {"attribute", "predict"}
+    task : {"attribute", "classify", "predict"}
         What to do; jobs done with the same options since they were read are skipped.
     where : str or path
         The data set.
@@ -200,13 +206,18 @@ def fleet_run(
 
 
 def fleet_ask(
-    question: str, where: str | PathLike, *, by: str = "job", slowdown_pct: float = 5.0
+    question: str,
+    where: str | PathLike,
+    *,
+    by: str = "job",
+    slowdown_pct: float = 5.0,
+    head: str | PathLike | None = None,
 ) -> FleetTable:
-    """Ask a data set: jobs, energy, outliers or savings, as the commands of those names.
+    """Ask a data set: jobs, energy, outliers, savings, diff or report, as the commands of those names.
 
     Parameters
     ----------
-    question : {"jobs", "energy", "outliers", "savings"}
+    question : {"jobs", "energy", "outliers", "savings", "diff", "report"}
         What to ask.
     where : str or path
         The data set.
@@ -214,6 +225,8 @@ def fleet_ask(
         What energy is summed by: job, gpu, family, kernel, uuid, rank, month or a label.
     slowdown_pct : float
         How much longer a job may take for savings. [%]
+    head : str or path, optional
+        The data set that ``diff`` compares with this one.
 
     Raises
     ------
@@ -230,8 +243,17 @@ def fleet_ask(
             lambda: questions.savings(place, slowdown_pct),
         ),
     }
+    if question == "report":
+        return FleetTable("Fleet", *report.page(place))
+    if question == "diff":
+        if head is None:
+            raise BadInput(
+                "one data set only", "name the one to compare with: tracetool fleet diff BASE HEAD"
+            )
+        title = f"Energy by {by} of {Place(head).name} against {place.name}"
+        return FleetTable(title, report.changes(place, Place(head), by))
     if question not in answers:
-        raise BadInput(f"no question {question!r}", f"known: {', '.join(answers)}")
+        raise BadInput(f"no question {question!r}", f"known: {', '.join((*answers, 'diff', 'report'))}")
     title, answer = answers[question]
     return FleetTable(title, answer())
 

@@ -17,6 +17,8 @@ from tracetool.fleet.manifest import Manifest
 from tracetool.fleet.storage import Place
 from tracetool.hardware.priors import prior_table
 
+#: Columns of jobs that are no labels.
+OF_JOBS: Final = ("job", "start", "month", "kernels", "gpus")
 #: Columns of jobs that energy can be summed by, beside labels.
 _OF_ROWS: Final = ("job", "gpu", "family", "kernel", "signature", "uuid", "rank")
 #: Launches on a GPU without which its energy at equal work says nothing.
@@ -51,7 +53,9 @@ def jobs(place: Place) -> pl.DataFrame:
     ]  # fmt: skip
     schema = {"job": pl.String, "start": pl.Int64, "kernels": pl.Int64, "gpus": pl.String}
     frame = pl.DataFrame(rows, schema={**schema, **dict.fromkeys(labels, pl.String)}, orient="row")
-    return frame.with_columns(pl.col("start").cast(pl.Datetime("ns", "UTC")))
+    frame = frame.with_columns(pl.col("start").cast(pl.Datetime("ns", "UTC")))
+    month = pl.col("start").dt.strftime("%Y-%m").fill_null("no clock").alias("month")
+    return frame.select("job", "start", month, pl.exclude("job", "start"))
 
 
 def energy(place: Place, by: str) -> pl.DataFrame:
@@ -68,15 +72,13 @@ def energy(place: Place, by: str) -> pl.DataFrame:
     """
     rows = _scan(place, "energy", "tracetool fleet attribute DST")
     known = jobs(place)
-    if by == "month":
-        known = known.with_columns(month=pl.col("start").dt.strftime("%Y-%m").fill_null("no clock"))
-    labels = [c for c in known.columns if c not in ("job", "start", "kernels", "gpus")]
-    if by not in (*_OF_ROWS, *labels):
+    labels = [c for c in known.columns if c not in OF_JOBS]
+    if by not in (*_OF_ROWS, "month", *labels):
         names = ", ".join((*_OF_ROWS, "month", *labels))
         raise BadInput(f"nothing is known by {by!r}", f"known: {names}")
     if by == "signature":
         rows = rows.with_columns(signature=pl.format("{} {}", "kernel", "launch"))
-    if by in labels:
+    if by in ("month", *labels):
         rows = rows.join(known.lazy().select("job", by), on="job", how="left")
     half = 0.5 * (pl.col("energy_high_j") - pl.col("energy_low_j"))
     measured = pl.when(pl.col("source") == "measured").then(pl.col("energy_j")).otherwise(0.0)

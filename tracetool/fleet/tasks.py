@@ -124,6 +124,36 @@ _ENERGY: Final = (
 )  # fmt: skip
 
 
+def classify_job(job: str, target: str, _options: Mapping[str, Any]) -> dict[str, Any]:
+    """Write what a job's kernels are, by GPU: kernel, family, launch, launches and time."""
+    from tracetool.tables.windows import Window, parts_of
+
+    start = time.monotonic()
+    place = Place(target)
+    with _scratch(place) as scratch:
+        run = _run(place, job, scratch)
+        sums = []
+        for part in parts_of(run):
+            rows = part.kernels.group_by("device", pl.col("signature").cast(pl.Int64)).agg(
+                pl.len().cast(pl.Int64).alias("launches"), pl.col("duration_ns").sum()
+            )
+            if isinstance(part, Window):
+                rows = rows.with_columns(
+                    part.numbers.gather(rows["signature"]).cast(pl.Int64).alias("signature")
+                )
+            sums.append(rows)
+        table = (
+            pl.concat(sums).group_by("device", "signature").sum()
+            .join(_signatures(run.signatures), on="signature")
+            .join(run.devices.select("device", "gpu", "rank", "uuid"), on="device")
+            .with_columns((pl.col("duration_ns") / 1e6).alias("time_ms"))
+            .sort("device", "time_ms", "signature", descending=[False, True, False])
+            .select("kernel", "family", "launch", "launches", "time_ms", "device", "gpu", "uuid", "rank")
+        )  # fmt: skip
+        _write_ranks(table, place, "families", job, scratch)
+    return {"signatures": table.height, "seconds": time.monotonic() - start}
+
+
 def predict_job(job: str, target: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Write a job's predicted totals at clocks: makespan, energy with interval, mean power."""
     from tracetool.api.predict import predict
@@ -190,4 +220,4 @@ def _write(table: pl.DataFrame, place: Place, kind: str, job: str, rank: int, sc
         raise BadInput.in_file(place.name, f"cannot be written: {error.strerror or error}") from error
 
 
-TASKS: Final = {"attribute": attribute_job, "predict": predict_job}
+TASKS: Final = {"attribute": attribute_job, "classify": classify_job, "predict": predict_job}

@@ -74,6 +74,22 @@ def attribute(
     _task("attribute", data_set, options, (engine, workers, memory, retries), out, strict, as_json, quiet)
 
 
+@app.command(epilog="Example: tracetool fleet classify fleet")
+def classify(
+    data_set: str = _DST,
+    engine: str = _ENGINE,
+    workers: int = _WORKERS,
+    memory: float | None = _MEMORY,
+    retries: int = _RETRIES,
+    out: Path | None = _OUT,
+    strict: bool = _STRICT,
+    as_json: bool = JSON_OPTION,
+    quiet: bool = QUIET_OPTION,
+) -> None:
+    """Families of every job's kernels, with launches and time."""
+    _task("classify", data_set, {}, (engine, workers, memory, retries), out, strict, as_json, quiet)
+
+
 @app.command(epilog="Example: tracetool fleet predict fleet --clock 900:1800:150")
 def predict(
     data_set: str = _DST,
@@ -183,3 +199,27 @@ def savings(
 ) -> None:  # fmt: skip
     """Energy that each job's best clock would save."""
     _ask("savings", data_set, out, as_json, quiet, slowdown_pct=slowdown)
+
+
+@app.command(epilog="Example: tracetool fleet diff fleet-october fleet-november --by kernel")
+def diff(
+    data_set: str = _DST,
+    head: str = typer.Argument(..., metavar="HEAD", help="The data set to compare with it."),
+    by: str = typer.Option("job", "--by", help="job, gpu, family, kernel, signature, rank or a label."),
+    out: Path | None = _OUT,
+    as_json: bool = JSON_OPTION,
+    quiet: bool = QUIET_OPTION,
+) -> None:
+    """What takes more or less energy in another data set."""
+    _ask("diff", data_set, out, as_json, quiet, by=by, head=head)
+
+
+@app.command(epilog="Example: tracetool fleet report fleet -o fleet.html")
+def report(
+    data_set: str = _DST,
+    out: Path | None = _OUT,
+    as_json: bool = JSON_OPTION,
+    quiet: bool = QUIET_OPTION,
+) -> None:
+    """One page with the answers and their pictures."""
+    _ask("report", data_set, out, as_json, quiet)
