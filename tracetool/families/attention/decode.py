@@ -19,17 +19,25 @@ from tracetool.families.attention.problem import (
     least_cycles,
     scores_work,
 )
-from tracetool.families.attention.tiling import efficient_split, split_keys
+from tracetool.families.attention.tiling import (
+    efficient_split,
+    even_split,
+    growing_split,
+    split_keys,
+)
 from tracetool.families.coefficients import read_coefficients
 from tracetool.families.law import Coefficients, Law
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
 
-#: Query rows a tile of tensor cores holds, and takes at once. [rows] Both a prior.
-ROWS, UNIT_ROWS = 64.0, 8.0
+#: Query rows that tensor cores take at once. [rows] A prior.
+UNIT_ROWS = 8.0
 #: Keys a step of the kernel without tensor cores takes, a prior; and keys its host code splits by, the parts
 #: of NVIDIA/TensorRT-LLM's XQA (docs/families/decode.md). [tokens]
 VECTOR_KEYS, DISPATCH_KEYS = 32.0, 128.0
+#: The choice of ``split_fill`` that is FlashAttention 3's [1], and key tiles up to which that does not split
+#: [tiles]. By definition of Dao-AILab/flash-attention, ``hopper/heuristics.h``; tiles by ``tile_size.h``.
+EVEN, FEW_TILES = 2, 4.0
 
 
 def _without_units(
@@ -55,6 +63,30 @@ def _launches(s: Scores, vector: Bools, own8: Bools, c: Coefficients) -> Floats:
     return np.asarray(launch + np.where(is_odd(s.head_dim), c["odd_dim_us"], 0.0))
 
 
+def _split(
+    lanes: Floats,
+    of_one: Floats,
+    slots: Floats,
+    keys: Floats,
+    tile: Floats,
+    least: Floats,
+    c: Coefficients,
+) -> Floats:
+    """Return into how many parts a library splits the keys of each lane. Shape (n,).
+
+    ``of_one`` are the lanes of one sequence, ``tile`` the keys of a step, ``least`` those of a part.
+    """
+    if c["split_fill"] > EVEN:
+        return growing_split(lanes, slots / c["resident"], keys)
+    if c["split_fill"] == EVEN:
+        tiles = np.ceil(keys / tile)
+        parts = np.minimum(even_split(lanes, slots, tiles), efficient_split(of_one, slots, tiles))
+        return np.where(tiles <= FEW_TILES, 1.0, parts)
+    if c["split_fill"] > 0:
+        return efficient_split(lanes, slots * c["split_waves"], np.ceil(keys / least))
+    return split_keys(lanes, slots * c["split_waves"], keys, least)
+
+
 def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     s = attention_scores(rows, gpu)
     sms = float(gpu.sm_count)
@@ -70,21 +102,19 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     def pick(units: str, without: str) -> Floats:
         return np.where(vector, c[without], c[units])
 
-    key_tile = np.where(vector, VECTOR_KEYS, c["key_tile"])
+    by_head = np.where(s.head_dim > 192, 80.0, np.where(s.head_dim > 128, 96.0, 128.0))
+    key_tile = np.where(vector, VECTOR_KEYS, by_head if c["split_fill"] == EVEN else c["key_tile"])
     # a library that packs the heads of a group by a copy may not do so where a window is set
     apart = vector | (np.isfinite(s.window) & (c["pack_windowed"] < 1.0))
     query_rows = np.where(apart, 1.0, group) * s.q_len
-    lanes = s.batch * np.where(apart, s.heads, s.kv_heads) * np.ceil(query_rows / ROWS)
+    lanes = s.batch * np.where(apart, s.heads, s.kv_heads) * np.ceil(query_rows / c["tile_rows"])
     all_tiles = np.ceil(s.kv_len / key_tile)
     tiles = np.minimum(all_tiles, np.ceil(seen / key_tile) + windowed)
     least = np.maximum(pick("least_keys", "vector_least_keys"), key_tile)
     slots = sms * np.where(vector, 1.0, c["resident"])
     inside = kv8 if c["split_seen"] > 1 else np.full(len(rows), c["split_seen"] > 0)
     split_over = np.where(inside, seen, s.kv_len)
-    if c["split_fill"] > 0:
-        parts = efficient_split(lanes, slots * c["split_waves"], np.ceil(split_over / least))
-    else:
-        parts = split_keys(lanes, slots * c["split_waves"], split_over, least)
+    parts = _split(lanes, lanes / s.batch, slots, split_over, key_tile, least, c)
     parts = np.minimum(np.minimum(parts, all_tiles), c["most_parts"])
     if c["split_single"] <= 0:
         parts = np.where((group <= 1.0) | (apart & ~vector), 1.0, parts)
@@ -102,7 +132,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     row = pick("row_clk", "vector_row_clk") * np.where(kv8 & ~vector, c["kv8_row"], 1.0)
     block = block * np.where(kv8 & ~vector, c["kv8_block"], 1.0)
     # tensor cores take query rows eight at a time
-    held = np.where(vector, 1.0, np.ceil(np.minimum(query_rows, ROWS) / UNIT_ROWS) * UNIT_ROWS)
+    held = np.where(vector, 1.0, np.ceil(np.minimum(query_rows, c["tile_rows"]) / UNIT_ROWS) * UNIT_ROWS)
     block = block + row * held * dim
     drawn = lanes * tiles * key_tile * (s.head_dim + s.value_dim) * s.kv_size
     drawing = drawn * np.where(kv8, c["kv8_bytes"], 1.0) / (pick("sm_bytes_clk", "vector_sm_bytes_clk") * sms)
@@ -145,8 +175,10 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
 
 #: What libraries do, as their host code says: FlashAttention 2 fills waves of two blocks an SM with key tiles
 #: of 128; TensorRT-LLM's XQA takes parts of 128 keys up to eight waves, blocks of fp8 keys starting cheaply;
-#: vLLM under CUDA graphs takes 32 parts at most. [units of decode.toml] A fit starts from each; sources in
-#: docs/families/decode.md. ``block_clk`` and ``kv8_block`` are a prior.
+#: vLLM under CUDA graphs takes 32 parts at most; FlashAttention 3 divides all key tiles of a batch among the
+#: SMs where its sequences have lengths of their own; SGLang's Triton kernels take up to eight parts, tiles of
+#: 16 heads and 32 keys. [units of decode.toml] A fit starts from each; sources in docs/families/decode.md.
+#: ``block_clk`` and ``kv8_block`` are a prior.
 _HABITS = (
     {"split_fill": 1.0, "split_waves": 2.0, "split_single": 0.0, "split_seen": 1.0},
     {
@@ -154,6 +186,8 @@ _HABITS = (
         "kv8_least_dim": 128.0, "block_clk": 6000.0, "kv8_block": 0.15,
     },
     {"split_fill": 1.0, "most_parts": 32.0},
+    {"split_fill": 2.0, "most_parts": 32.0},
+    {"split_fill": 3.0, "most_parts": 8.0, "tile_rows": 16.0, "key_tile": 32.0, "split_seen": 1.0},
 )  # fmt: skip
 
 DECODE = Law(

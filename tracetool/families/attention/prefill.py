@@ -42,6 +42,9 @@ KEY_TILE = 64.0
 #: Head dimensions are padded to a multiple of this: the depth of one matrix instruction in 16 bits.
 #: [elements] By definition of NVIDIA's ``mma`` and ``wgmma`` instructions.
 HEAD_STEP = 16.0
+#: Head dimensions FlashAttention's kernels are compiled for. [elements] By definition of
+#: Dao-AILab/flash-attention, ``hopper/tile_size.h`` and ``csrc/flash_attn/src/static_switch.h``.
+KERNEL_DIMS = (32.0, 64.0, 96.0, 128.0, 192.0, 256.0)
 #: From the launch to the first product. Free fits give 1750 to 1960: data at one clock do not separate it
 #: from ``launch_us``. [clk]
 LATENCY_CLK = 1900.0
@@ -51,6 +54,11 @@ EXPONENTIALS = 1.3
 #: p-norms of a core's time with its draw from L2, and of both with memory: nearly the longest alone. Free
 #: fits of the second give 3.7 to 8; fixing it costs less than 0.1 points of MAPE. [1]
 L2_NORM, MEMORY_NORM = 6.0, 6.0
+
+#: Of kernels that run the blocks of all heads together: heads up to this leave an SM room for more blocks
+#: [elements]; blocks of one head that meet a key in L2 before it is driven out [1]; share of the memory's peak
+#: that keys are read again at [1]. A fit of SGLang's encoder on an L40S, half of its shapes.
+TOGETHER_DIM, TOGETHER, AGAIN_EFFICIENCY = 128.0, 2.5, 0.72
 
 #: Share of L2 that tensors passed over again and again keep to themselves. [1] A prior.
 RESIDENT_SHARE = 0.7
@@ -65,8 +73,24 @@ def _by_dim(dim: Floats, c: Coefficients) -> Floats:
     return np.asarray(np.where(dim > 256, c["dim512"], step))
 
 
+def _padded(dim: Floats, c: Coefficients) -> Floats:
+    """Return the numbers of a head a kernel computes with: those it was compiled for. [elements]"""
+    whole, pad = np.ceil(dim / HEAD_STEP) * HEAD_STEP, c.get("pad_dim", 0.0)
+    if pad <= 0:
+        return np.asarray(whole)
+    powers = np.exp2(np.ceil(np.log2(np.maximum(dim, HEAD_STEP))))
+    if pad <= 1:
+        return np.asarray(powers)
+    sizes = np.asarray(KERNEL_DIMS)
+    place = np.searchsorted(sizes, dim)
+    return np.asarray(np.where(place < len(sizes), sizes[np.minimum(place, len(sizes) - 1)], whole))
+
+
 def _sizes(s: Scores, c: Coefficients) -> tuple[Floats, Floats]:
-    """Return queries and keys of a tile: one size, or as FlashAttention 3 sizes them. [tokens]"""
+    """Return queries and keys of a tile: one size, or as FlashAttention 3 sizes them. [tokens]
+
+    Keys with a causal mask are taken to come from a paged cache, those without from tensors of their own.
+    """
     ones = np.ones(len(s.batch))
     if c["by_head"] <= 0:
         return c["query_tile"] * ones, KEY_TILE * ones
@@ -76,7 +100,26 @@ def _sizes(s: Scores, c: Coefficients) -> tuple[Floats, Floats]:
     narrow = np.where(
         large, np.where(s.head_dim > 192, np.where(local, 64.0, 128.0), np.where(local, 128.0, 160.0)), 160.0
     )
+    middle = s.head_dim <= 128
+    unpaged = np.where(s.head_dim <= 64, 192.0, np.where(small, 144.0, np.where(middle, 176.0, wide)))
+    wide = np.where(s.causal | local, wide, unpaged)
     return np.where(small, 192.0, 128.0), np.where(eight, narrow, wide)
+
+
+def _read_again(s: Scores, fills: Floats, lanes: Floats, gpu: Gpu, c: Coefficients) -> Floats:
+    """Return bytes of keys and values read from memory beyond once. Shape (n,). [B]
+
+    Where blocks of one head follow one another, its keys stay in L2. Where blocks of all heads do, and only
+    then the next queries of each, every wave passes over the keys of all of them.
+    """
+    if c.get("heads_first", 0.0) <= 0:
+        return np.zeros(len(lanes))
+    slots = gpu.sm_count * np.maximum(TOGETHER_DIM / _padded(s.head_dim, c), 1.0)
+    keys = s.batch * s.kv_len * s.kv_heads * (s.head_dim + s.value_dim) * s.kv_size
+    distinct = fills * (s.kv_size / 2.0) / (s.heads / s.kv_heads * np.clip(slots / lanes, 1.0, TOGETHER))
+    working = keys * np.minimum(slots / lanes, 1.0)
+    lost = 1.0 - 1.0 / (1.0 + (working / (RESIDENT_SHARE * gpu.l2_near_bytes)) ** 4)
+    return np.asarray(np.maximum(distinct - keys, 0.0) * lost / AGAIN_EFFICIENCY)
 
 
 def _tiles(s: Scores, query_tile: Floats, key_tile: Floats, packed: Floats, c: Coefficients) -> QueryTiles:
@@ -116,12 +159,15 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     if c["pack_heads"] >= 1.0:
         packed = group if c["pack_heads"] >= 2.0 else np.where(s.q_len <= 1.0, group, 1.0)
     query_tile, key_tile = _sizes(s, c)
+    # heads that matrix instructions do not divide may run on another, slower kernel
+    uneven = s.head_dim % HEAD_STEP > 0
+    query_tile = np.where(uneven, np.minimum(query_tile, c.get("uneven_queries", np.inf)), query_tile)
     tiles = _tiles(s, query_tile, key_tile, packed, c)
     lanes = s.batch * s.heads / packed
     kv8 = (s.kv_size <= 1.0) & (s.size > 1.0)
     fp8 = s.size <= 1.0
     windowed = s.window < s.kv_len
-    dim = (np.ceil(s.head_dim / HEAD_STEP) + np.ceil(s.value_dim / HEAD_STEP)) * HEAD_STEP / 2.0
+    dim = (_padded(s.head_dim, c) + _padded(s.value_dim, c)) / 2.0
     rate = s.rate * np.where(older_kernels(rows, gpu), rate_share(gpu), 1.0)
     area = query_tile * key_tile
     products = 4.0 * area * dim / (rate * c["tensor_efficiency"])
@@ -129,21 +175,24 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     step = combined(products, exponentials, c["mix_norm"]) * _by_dim(dim, c)
     step = step * np.where(kv8, c["kv8_step"] * (dim / 128.0) ** np.log(c["kv8_dim"]), 1.0)
     step = step * np.where(group > 1, c["group_step"], 1.0)
-    # heads that matrix instructions do not divide may run on another, slower kernel
-    step = step * np.where(s.head_dim % HEAD_STEP > 0, c["uneven_dim"], 1.0)
+    step = step * np.where(uneven, c["uneven_dim"], 1.0)
     step = step * np.where(
         fp8, np.where(s.head_dim <= 64, c["fp8_dim64"], np.where(s.head_dim > 192, c["fp8_dim256"], 1.0)), 1.0
     )
     tile = c["tile_clk"] * np.where(fp8, c["fp8_tile"], np.where(kv8, c["kv8_tile"], 1.0))
     tile = tile * np.where(windowed, c["window_tile"], 1.0)
     tile = tile * np.where(group > 1, 1.0, c["single_tile"])
+    tile = tile * np.where(uneven, c.get("uneven_tile", 1.0), 1.0)
     # warps of 64 queries that have none leave early
     filled = np.minimum(np.ceil(s.q_len * packed / WARPS_ROWS) * WARPS_ROWS / query_tile, 1.0)
     tile = tile * (c["spare_share"] + (1.0 - c["spare_share"]) * filled)
     blocks = lanes * tiles.tiles
     waves = blocks / sms
     waiting = 1.0 + np.where(waves > 1.0, c["tail_share"] * (np.ceil(waves) / waves - 1.0), 0.0)
-    total = (blocks * tile + lanes * tiles.visits * step) / sms * waiting
+    # where tiles follow one another, others' products hide part of a tile's start and end
+    exposed = c.get("exposed_tile", 1.0)
+    exposed = np.where(waves > 1.0, exposed + (1.0 - exposed) / waves, 1.0)
+    total = (blocks * tile * exposed + lanes * tiles.visits * step) / sms * waiting
     core = np.where(
         waves > 1.0,
         combined(total, tile + tiles.longest * step, c["tail_norm"]),
@@ -151,6 +200,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     )
     fills = lanes * tiles.visits * key_tile * (s.head_dim + s.value_dim) * 2.0
     core = combined(core, fills / (gpu.l2_bytes_per_clock * c["l2_efficiency"]), L2_NORM)
+    again = _read_again(s, fills, lanes, gpu, c)
     factor = np.where(s.backward, BACKWARD, 1.0)
     width = (s.head_dim + s.value_dim) * 2.0
     touched = (s.batch * s.q_len * s.heads + s.batch * s.kv_len * s.kv_heads) * width
@@ -175,7 +225,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         serial_cycles=LATENCY_CLK + from_l2 + appending,
         stream_s=factor * passed * (1.0 - resident) / gpu.dram_bytes_per_s,
         core_cycles=np.maximum(factor * core, least_cycles(s, rate, gpu)),
-        memory_s=factor * touched * (1.0 - resident) / gpu.dram_bytes_per_s,
+        memory_s=factor * (touched * (1.0 - resident) + again) / gpu.dram_bytes_per_s,
         norm=np.full(n, MEMORY_NORM),
         floor_s=np.zeros(n),
         active=np.clip(waves / np.ceil(waves), 0.0, 1.0),
@@ -195,5 +245,15 @@ PREFILL = Law(
     by_row=True,
 )
 #: Attention without a causal mask, as vision and text encoders run it: the same kernels, other host code.
-ENCODER = replace(PREFILL, name="encoder", parent="prefill")
+ENCODER = replace(
+    PREFILL,
+    name="encoder",
+    parent="prefill",
+    priors={**_DATA["prefill"], **_DATA["encoder"]},
+    habits=(
+        {"query_tile": 128.0, "pack_heads": 0.0},  # TensorRT-LLM
+        {"by_head": 1.0, "pack_heads": 2.0, "pad_dim": 2.0, "tile_clk": 4800.0},  # FlashAttention 3
+        {"query_tile": 64.0, "pack_heads": 0.0, "pad_dim": 1.0, "heads_first": 1.0},  # Triton in SGLang
+    ),
+)
 LAWS = (PREFILL, ENCODER)

@@ -11,6 +11,12 @@ from tracetool.core.arrays import Floats
 #: Most parts [parts], and how near to the best fill is near enough [1], where a library splits keys by the
 #: fill of waves. By definition of Dao-AILab/flash-attention, ``num_splits_heuristic``.
 MOST_PARTS, NEARLY = 128.0, 0.85
+#: A slot's share of all key tiles over the mean. [1] By definition of Dao-AILab/flash-attention,
+#: ``hopper/flash_prepare_scheduler.cu``.
+SHARE_MARGIN = 1.1
+#: Keys from which a split grows with the logarithm of the keys. [tokens] By definition of sgl-project/sglang,
+#: ``layers/attention/triton_backend.py``.
+LOG_KEYS = 64.0
 
 
 @dataclass(frozen=True)
@@ -98,6 +104,45 @@ def split_keys(blocks: Floats, slots: Floats, keys: Floats, least: Floats) -> Fl
     """
     most = np.maximum(1.0, np.ceil(keys / least))
     return np.asarray(np.clip(np.floor(slots / blocks), 1.0, most))
+
+
+def even_split(blocks: Floats, slots: Floats, tiles: Floats) -> Floats:
+    """Return the parts of the keys if every slot is to work through as many key tiles. Shape (n,).
+
+    All key tiles of a batch, and a tenth more, are divided by the slots; a sequence takes as many parts as
+    its tiles fill such shares (FlashAttention 3, ``prepare_varlen_num_blocks``).
+
+    Parameters
+    ----------
+    blocks, slots : array, shape (n,)
+        Blocks without a split, and blocks the GPU holds.
+    tiles : array, shape (n,)
+        Key tiles of a block.
+
+    Examples
+    --------
+    >>> two = np.array([8.0, 64.0])
+    >>> even_split(two, np.full(2, 132.0), np.array([64.0, 64.0])).tolist()
+    [13.0, 2.0]
+    """
+    share = np.ceil(SHARE_MARGIN * blocks * tiles / slots)
+    return np.asarray(np.maximum(np.ceil(tiles / share), 1.0))
+
+
+def growing_split(blocks: Floats, slots: Floats, keys: Floats) -> Floats:
+    r"""Return parts that fill the GPU once, and more of long sequences. Shape (n,).
+
+    .. math:: s = \left\lceil \frac{S \max(\log_2 (L / 64), 1)}{B} \right\rceil
+
+    of B blocks, S slots and L keys (SGLang, ``get_num_kv_splits_triton``, for sequences of one length).
+
+    Examples
+    --------
+    >>> two = np.array([66.0, 66.0])
+    >>> growing_split(two, np.full(2, 132.0), np.array([128.0, 4096.0])).tolist()
+    [2.0, 12.0]
+    """
+    return np.asarray(np.ceil(slots * np.maximum(np.log2(keys / LOG_KEYS), 1.0) / blocks))
 
 
 def efficient_split(blocks: Floats, slots: Floats, tiles: Floats) -> Floats:
