@@ -30,8 +30,8 @@ from tracetool.families.law import Coefficients, Law
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
 
-#: Query rows that tensor cores take at once. [rows] A prior.
-UNIT_ROWS = 8.0
+#: Query rows a tile of tensor cores holds, and takes at once. [rows] Both a prior.
+ROWS, UNIT_ROWS = 64.0, 8.0
 #: Keys a step of the kernel without tensor cores takes, a prior; and keys its host code splits by, the parts
 #: of NVIDIA/TensorRT-LLM's XQA (docs/families/decode.md). [tokens]
 VECTOR_KEYS, DISPATCH_KEYS = 32.0, 128.0
@@ -107,7 +107,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     # a library that packs the heads of a group by a copy may not do so where a window is set
     apart = vector | (np.isfinite(s.window) & (c["pack_windowed"] < 1.0))
     query_rows = np.where(apart, 1.0, group) * s.q_len
-    lanes = s.batch * np.where(apart, s.heads, s.kv_heads) * np.ceil(query_rows / c["tile_rows"])
+    lanes = s.batch * np.where(apart, s.heads, s.kv_heads) * np.ceil(query_rows / ROWS)
     all_tiles = np.ceil(s.kv_len / key_tile)
     tiles = np.minimum(all_tiles, np.ceil(seen / key_tile) + windowed)
     least = np.maximum(pick("least_keys", "vector_least_keys"), key_tile)
@@ -132,7 +132,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     row = pick("row_clk", "vector_row_clk") * np.where(kv8 & ~vector, c["kv8_row"], 1.0)
     block = block * np.where(kv8 & ~vector, c["kv8_block"], 1.0)
     # tensor cores take query rows eight at a time
-    held = np.where(vector, 1.0, np.ceil(np.minimum(query_rows, c["tile_rows"]) / UNIT_ROWS) * UNIT_ROWS)
+    held = np.where(vector, 1.0, np.ceil(np.minimum(query_rows, ROWS) / UNIT_ROWS) * UNIT_ROWS)
     block = block + row * held * dim
     drawn = lanes * tiles * key_tile * (s.head_dim + s.value_dim) * s.kv_size
     drawing = drawn * np.where(kv8, c["kv8_bytes"], 1.0) / (pick("sm_bytes_clk", "vector_sm_bytes_clk") * sms)
@@ -176,8 +176,8 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
 #: What libraries do, as their host code says: FlashAttention 2 fills waves of two blocks an SM with key tiles
 #: of 128; TensorRT-LLM's XQA takes parts of 128 keys up to eight waves, blocks of fp8 keys starting cheaply;
 #: vLLM under CUDA graphs takes 32 parts at most; FlashAttention 3 divides all key tiles of a batch among the
-#: SMs where its sequences have lengths of their own; SGLang's Triton kernels take up to eight parts, tiles of
-#: 16 heads and 32 keys. [units of decode.toml] A fit starts from each; sources in docs/families/decode.md.
+#: SMs where its sequences have lengths of their own; SGLang's Triton kernels take up to eight parts and tiles
+#: of 32 keys. [units of decode.toml] A fit starts from each; sources in docs/families/decode.md.
 #: ``block_clk`` and ``kv8_block`` are a prior.
 _HABITS = (
     {"split_fill": 1.0, "split_waves": 2.0, "split_single": 0.0, "split_seen": 1.0},
@@ -187,7 +187,7 @@ _HABITS = (
     },
     {"split_fill": 1.0, "most_parts": 32.0},
     {"split_fill": 2.0, "most_parts": 32.0},
-    {"split_fill": 3.0, "most_parts": 8.0, "tile_rows": 16.0, "key_tile": 32.0, "split_seen": 1.0},
+    {"split_fill": 3.0, "most_parts": 8.0, "key_tile": 32.0, "split_seen": 1.0},
 )  # fmt: skip
 
 DECODE = Law(
