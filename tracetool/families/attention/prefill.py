@@ -190,8 +190,8 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     waves = blocks / sms
     waiting = 1.0 + np.where(waves > 1.0, c["tail_share"] * (np.ceil(waves) / waves - 1.0), 0.0)
     # where tiles follow one another, others' products hide part of a tile's start and end
-    exposed = c.get("exposed_tile", 1.0)
-    exposed = np.where(waves > 1.0, exposed + (1.0 - exposed) / waves, 1.0)
+    share = c.get("exposed_tile", 1.0)
+    exposed = np.where(waves > 1.0, share + (1.0 - share) / waves, 1.0)
     total = (blocks * tile * exposed + lanes * tiles.visits * step) / sms * waiting
     core = np.where(
         waves > 1.0,
