@@ -55,7 +55,7 @@ EXPONENTIALS = 1.3
 #: fits of the second give 3.7 to 8; fixing it costs less than 0.1 points of MAPE. [1]
 L2_NORM, MEMORY_NORM = 6.0, 6.0
 
-#: Of kernels that run the blocks of all heads together: heads up to this leave an SM room for more blocks
+#: Of kernels that run the blocks of all heads together: heads below this leave an SM space for more blocks
 #: [elements]; blocks of one head that meet a key in L2 before it is driven out [1]; share of the memory's
 #: peak that keys are read again at [1]. A fit of SGLang's encoder on an L40S, half of its shapes.
 TOGETHER_DIM, TOGETHER, AGAIN_EFFICIENCY = 128.0, 2.5, 0.72
