@@ -16,7 +16,6 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-import pyarrow.parquet as pq
 
 from tracetool.core.arrays import Ints
 from tracetool.core.errors import BadInput
@@ -47,7 +46,7 @@ def activities_of(run: Run) -> int:
     if "rows" in listed:
         return int(listed["rows"])
     file = run.path / "kernels.parquet"
-    return int(pq.read_metadata(file).num_rows) if file.is_file() else 0
+    return int(pl.scan_parquet(file).select(pl.len()).collect().item()) if file.is_file() else 0
 
 
 def limits() -> tuple[int, int]:
@@ -201,6 +200,8 @@ def idle_before_s(run: Run) -> float:
 
 def _cuts(run: Run) -> list[tuple[int, int]]:
     """Return where windows begin, and how long no GPU had worked before. [ns]"""
+    import pyarrow.parquet as pq  # noqa: PLC0415 - takes 0.2 s, and most runs are small
+
     file = run.path / "kernels.parquet"
     samples, low, high = [], None, 0
     step = min(_SAMPLED, max(1, limits()[1] // (8 * _AROUND)))
