@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tracetool.api.check_power import PowerCheck, check_power
     from tracetool.api.classify import Classification, Explanation, classify, explain
     from tracetool.api.diagnose import Diagnosis, diagnose
+    from tracetool.api.diagnose_pair import PairDiagnosis, diagnose_pair
     from tracetool.api.diagnose_table import RunTableDiagnosis, diagnose_table
     from tracetool.api.diff import AccuracyDiff, RunsDiff, diff
     from tracetool.api.doctor import Doctor, doctor
@@ -64,6 +65,7 @@ _HOMES = {
     "api.check_power": ("PowerCheck", "check_power"),
     "api.classify": ("Classification", "Explanation", "classify", "explain"),
     "api.diagnose": ("Diagnosis", "diagnose"),
+    "api.diagnose_pair": ("PairDiagnosis", "diagnose_pair"),
     "api.diagnose_table": ("RunTableDiagnosis", "diagnose_table"),
     "api.diff": ("AccuracyDiff", "RunsDiff", "diff"),
     "api.doctor": ("Doctor", "doctor"),

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from tracetool.api.result import Result
+from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike, paths_of
 from tracetool.replay.diagnosis.findings import Finding, findings
+from tracetool.replay.diagnosis.latent import LatentFactors, latent_factors
 from tracetool.replay.diagnosis.ledger import Ledger, ledger
+from tracetool.replay.diagnosis.what_if import WhatIf, WhatIfAnswer, parse_pairs, what_if
+from tracetool.replay.predict import parse_factors
 from tracetool.tables.schema import load_schema
 
 if TYPE_CHECKING:
@@ -30,12 +34,18 @@ class Diagnosis(Result):
         One row per GPU, cause and kernel signature; energies sum to the run's. [J]
     findings : tuple of Finding
         The causes that cost most, each with evidence and the run replayed without it.
+    what_if : WhatIfAnswer or None
+        The run with what was asked otherwise: each part alone, and all together.
+    factors : LatentFactors or None
+        The latent factors of what ``by`` asked for; ``frame`` has a row per group, the run last.
     notes : tuple of str
         What the figures rest on.
     """
 
     source: Ledger = field(repr=False)
     findings: tuple[Finding, ...] = ()
+    what_if: WhatIfAnswer | None = None
+    factors: LatentFactors | None = None
 
     @property
     def causes(self) -> pl.DataFrame:
@@ -62,19 +72,23 @@ class Diagnosis(Result):
             "causes": self.causes.to_dicts(),
             "findings": [one.record() for one in self.findings],
             "rows": self.rows.to_dicts(),
+            "what_if": None if self.what_if is None else self.what_if.record(),
+            "factors": [] if self.factors is None else self.factors.frame.to_dicts(),
             "notes": list(self.notes),
         }
 
     def _view(self) -> View:
         from tracetool.report.view import View
 
+        if self.factors is not None:
+            return View("Latent factors", self.factors.frame, load_schema("latent_factors"))
         return View("Diagnosis", self.rows, load_schema("diagnosis"))
 
     def show(self, written: Sequence[PathLike] = ()) -> None:
         """Print the causes, the findings and what they rest on."""
         from tracetool.report.terminal.diagnosed import print_diagnosis
 
-        print_diagnosis(self.source, self.findings, written)
+        print_diagnosis(self.source, self.findings, written, what_if=self.what_if, factors=self.factors)
 
 
 def diagnose(
@@ -83,6 +97,15 @@ def diagnose(
     gpu: str | None = None,
     power: PathLike | Sequence[PathLike] = (),
     tz: str | None = None,
+    by: str | Sequence[str] | None = None,
+    scale: Mapping[str, float] | Sequence[str] = (),
+    drop: Sequence[str] = (),
+    clock: float | None = None,
+    power_cap: float | None = None,
+    precision: str | None = None,
+    batch: float | None = None,
+    fuse: Sequence[str] = (),
+    overlap: str | None = None,
 ) -> Diagnosis:
     """Return where a run's joules went and what would save some, as ``tracetool diagnose``.
 
@@ -96,11 +119,29 @@ def diagnose(
         Power logs in place of the run's.
     tz : str, optional
         Zone of those logs, e.g. ``+02:00``.
+    by : str, optional
+        Latent factors of each ``kernel``, ``range``, ``iteration``, ``module`` or another key of
+        :func:`tracetool.energy_by`.
+    scale : mapping or sequence of str
+        What if a family's kernels took a factor of their time: ``{"gemm": 0.5}`` or ``["gemm=0.5"]``.
+    drop : sequence of str
+        What if these ranges were left out.
+    clock, power_cap : float, optional
+        What if the core clock [MHz] or the power cap [W] was this.
+    precision : str, optional
+        What if matrix products ran in this number format.
+    batch : float, optional
+        What if a step had this factor of its rows; energies stay those of the recorded work.
+    fuse : sequence of str
+        What if kernels of one kind ran within those before them: ``["norm,elementwise"]``.
+    overlap : str, optional
+        ``comm``: what if communication ran beside computation.
 
     Raises
     ------
     BadInput
-        If the run holds no activity, its GPU is not known or a log cannot be used.
+        If the run holds no activity or nothing of what is asked, its GPU is not known or a log cannot be
+        used.
 
     Examples
     --------
@@ -112,5 +153,35 @@ def diagnose(
     from tracetool.api.run import open_run
 
     opened = open_run(run)
+    asked = WhatIf(
+        scale=dict(scale) if isinstance(scale, Mapping) else parse_factors(scale),
+        drop=tuple(drop),
+        clock_mhz=clock,
+        power_cap_w=power_cap,
+        precision=precision,
+        batch=batch,
+        fuse=parse_pairs(fuse),
+        overlap=parse_overlap(overlap),
+    )
     booked = ledger(opened, gpu=gpu, power=paths_of(power), tz=tz)
-    return Diagnosis(booked, tuple(findings(opened, booked, gpu)))
+    answer = what_if(opened, booked, asked, gpu) if asked.each() else None
+    factors = None if by is None else latent_factors(opened, booked, by)
+    return Diagnosis(booked, tuple(findings(opened, booked, gpu)), answer, factors)
+
+
+def parse_overlap(text: str | None) -> bool:
+    """Return whether communication is to be overlapped.
+
+    Raises
+    ------
+    BadInput
+        If anything else is.
+
+    Examples
+    --------
+    >>> parse_overlap("comm"), parse_overlap(None)
+    (True, False)
+    """
+    if text not in (None, "comm"):
+        raise BadInput(f"--overlap {text} is not known", "known: comm")
+    return text == "comm"

@@ -182,7 +182,7 @@ def _proof(run: Run, booked: Ledger, row: dict[str, Any], gpu: str | None) -> Pr
         saving = booked.energy_j * (1.0 - without_j / with_j)
     elif name in _IN_KERNELS:
         span, without, more_gap_s = _replayed(booked, name)
-        saving = energy_j - _idle_w(booked) * more_gap_s
+        saving = energy_j - booked.idle_w * more_gap_s
     elif name == causes.HOST:
         span, saving, without = _as_graphs(run, booked, gpu)
     else:
@@ -191,19 +191,9 @@ def _proof(run: Run, booked: Ledger, row: dict[str, Any], gpu: str | None) -> Pr
         without = span - row["time_ms"] / devices
         saving = energy_j
         if name == causes.EXPOSED:  # the transfer stays, its time runs beside other work
-            saving = min(energy_j, _idle_w(booked) * row["time_ms"] * 1e-3)
+            saving = min(energy_j, booked.idle_w * row["time_ms"] * 1e-3)
     low, high = (saving * row[f"energy_{end}_j"] / energy_j for end in ("low", "high"))
     return Proof(how, span, without, saving, min(low, high), max(low, high))
-
-
-def _idle_w(booked: Ledger) -> float:
-    """Return the mean power of idle time: measured where it is. [W]"""
-    idle = booked.rows.filter(pl.col("signature").is_null())
-    time_s = float(idle["time_ms"].sum()) * 1e-3
-    if time_s > 0:
-        return float(idle["energy_j"].sum()) / time_s
-    assert booked.recorded.replays is not None
-    return float(booked.recorded.replays.predicted.idle_w[0])
 
 
 def _replayed(booked: Ledger, name: str) -> tuple[float, float, float]:
@@ -220,7 +210,7 @@ def _replayed(booked: Ledger, name: str) -> tuple[float, float, float]:
         energy = np.zeros(len(taken))
         np.add.at(energy, rows["signature"].to_numpy(), rows["energy_j"].to_numpy())
         watts = np.divide(energy * 1e3, whole, out=np.zeros_like(whole), where=whole > 0)
-        taken = np.minimum(taken * watts / _idle_w(booked), 1.0)
+        taken = np.minimum(taken * watts / booked.idle_w, 1.0)
     with_s, without_s = (_spans(booked, factor) for factor in (np.ones(len(taken)), 1.0 - taken))
     return with_s[0] * 1e3, without_s[0] * 1e3, without_s[1] - with_s[1]
 

@@ -10,6 +10,30 @@ from tracetool.core.operators import OperatorColumns
 from tracetool.families import names
 
 
+def stream_neighbors(kernels: pl.DataFrame) -> tuple[Ints, Bools]:
+    """Return signatures in the order of their streams, and which are on the same one as the next.
+
+    Parameters
+    ----------
+    kernels : DataFrame
+        ``start_ns``, ``device``, ``stream`` and ``signature`` of n activities.
+
+    Returns
+    -------
+    signature : array of int, shape (n,)
+    same : array of bool, shape (n - 1,)
+    """
+    order = np.lexsort(
+        (
+            kernels["start_ns"].to_numpy(),
+            kernels["stream"].fill_null(-1).to_numpy(),
+            kernels["device"].fill_null(-1).to_numpy(),
+        )
+    )
+    lane = kernels.select(pl.struct("device", "stream").rank("dense")).to_series().to_numpy()[order]
+    return kernels["signature"].to_numpy()[order].astype(np.int64), np.asarray(lane[1:] == lane[:-1])
+
+
 def chain_shares(kernels: pl.DataFrame, rows: OperatorColumns) -> Floats:
     r"""Return the share of each signature's traffic that a fused chain would leave in registers. (s,)
 
@@ -32,19 +56,8 @@ def chain_shares(kernels: pl.DataFrame, rows: OperatorColumns) -> Floats:
     share = np.zeros(len(rows))
     if not fusible.any():
         return share
-    signature = kernels["signature"].to_numpy()
-    order = np.lexsort(
-        (
-            kernels["start_ns"].to_numpy(),
-            kernels["stream"].fill_null(-1).to_numpy(),
-            kernels["device"].fill_null(-1).to_numpy(),
-        )
-    )
-    s: Ints = signature[order]
-    lane = kernels.select(pl.struct("device", "stream").rank("dense")).to_series().to_numpy()[order]
-    joined = (
-        fusible[s[1:]] & fusible[s[:-1]] & (lane[1:] == lane[:-1]) & (elements[s[1:]] == elements[s[:-1]])
-    )
+    s, beside = stream_neighbors(kernels)
+    joined = beside & fusible[s[1:]] & fusible[s[:-1]] & (elements[s[1:]] == elements[s[:-1]])
     after, before = np.concatenate([[False], joined]), np.concatenate([joined, [False]])
     with np.errstate(invalid="ignore"):
         saved = (after * np.minimum(reads[s], 1.0) + before * writes[s]) / (reads[s] + writes[s])

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from tracetool.core.arrays import Bools, Floats
+from tracetool.core.arrays import Bools, Floats, Texts
 from tracetool.core.operators import OperatorColumns
 from tracetool.families import names
 from tracetool.hardware.gpu import Gpu
@@ -91,8 +91,22 @@ class Products:
         """Products that others are held against. Shape (s,)."""
         return np.asarray(self.half & ~self.odd & (self.few >= _LARGE))
 
+    def common_rows(self, weight: Floats) -> float:
+        """Return the M that most of the products' weight has, 0 without any product. [rows]"""
+        at = np.flatnonzero(self.known & (weight > 0) & (self.rows.number("m") > 1))
+        if not len(at):
+            return 0.0
+        rows, place = np.unique(self.rows.number("m")[at], return_inverse=True)
+        return float(rows[np.argmax(np.bincount(place, weight[at]))])
+
     def modeled(
-        self, *, dtype: str | None = None, aligned: bool = False, few: Floats | None = None
+        self,
+        *,
+        dtype: str | None = None,
+        dtypes: Texts | None = None,
+        aligned: bool = False,
+        few: Floats | None = None,
+        sizes: tuple[Floats, Floats, Floats] | None = None,
     ) -> tuple[Floats, Floats]:
         """Return the model's time [s] and energy [J] of one launch, 0 where it is no product. (s,) each.
 
@@ -100,23 +114,28 @@ class Products:
         ----------
         dtype : str, optional
             In this format in place of the product's.
+        dtypes : array of str, shape (s,), optional
+            The same, a format for each.
         aligned : bool
             With N and K rounded up to multiples of 8.
         few : array, shape (s,), optional
             With so many rows in place of :attr:`few`.
+        sizes : (M, N, K) of shape (s,) each, optional
+            In place of the products' sizes.
         """
         time_s, energy_j = np.zeros(len(self.rows)), np.zeros(len(self.rows))
         at = np.flatnonzero(self.known)
         if not len(at):
             return time_s, energy_j
         part = self.rows.take(at)
-        m, n, k = (part.number(c) for c in ("m", "n", "k"))
+        m, n, k = (part.number(c) for c in ("m", "n", "k")) if sizes is None else (v[at] for v in sizes)
         if aligned:
             n, k = (np.where(v > 1, np.ceil(v / ALIGNED) * ALIGNED, v) for v in (n, k))
         if few is not None:
             thin = m <= n
             m, n = np.where(thin, few[at], m), np.where(thin, n, few[at])
-        text = part.text("dtype") if dtype is None else np.full(len(at), dtype, dtype=object)
+        text = part.text("dtype") if dtypes is None else dtypes[at]
+        text = text if dtype is None else np.full(len(at), dtype, dtype=object)
         asked = OperatorColumns(
             np.full(len(at), names.GEMM, dtype=object),
             {"dtype": text, "m": m, "n": n, "k": k, "batch": part.number("batch", 1.0)},

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from tracetool.report.console import show_table
 from tracetool.report.run_table import HEADERS, comparison_rows, headline
-from tracetool.report.sentences import open_console, say
+from tracetool.report.sentences import open_console
+from tracetool.report.terminal.diagnosed import say_plain
 
 if TYPE_CHECKING:
     from tracetool.compare.run_tables.diagnosis import TableDiagnosis
@@ -19,16 +20,16 @@ def print_table_diagnosis(
 ) -> None:
     """Print the sentences of the largest differences, and the comparisons."""
     screen = open_console()
-    say(screen, headline(diagnosis), "bold")
+    say_plain(screen, headline(diagnosis), "bold")
     for i, statement in enumerate(diagnosis.statements[:most], 1):
-        say(screen, f"{i}. {statement.text}")
+        say_plain(screen, f"{i}. {statement.text}")
     more = len(diagnosis.statements) - most
     if more > 0:
-        say(screen, f"{more} more findings, and pictures: -o page.html; all of it: --json", "dim")
+        say_plain(screen, f"{more} more findings, and pictures: -o page.html; all of it: --json", "dim")
     comparisons = comparison_rows(diagnosis)
     if comparisons.height:
         show_table(comparisons, headers=HEADERS, console=screen)
     for note in diagnosis.table.notes:
-        say(screen, f"note: {note}", "dim")
+        say_plain(screen, f"note: {note}", "dim")
     for path in written:
-        say(screen, f"wrote {path}")
+        say_plain(screen, f"wrote {path}")

@@ -1,0 +1,1 @@
+"""Why the energy of two runs per unit of work differs."""

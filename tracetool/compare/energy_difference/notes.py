@@ -1,0 +1,52 @@
+"""What a comparison of two runs rests on, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from tracetool.compare.energy_difference.classes import WorkClasses
+from tracetool.core.figures import number
+
+
+def basis_notes(sides: Sequence[WorkClasses], rows: pl.DataFrame, unit: str, *, foreign: bool) -> list[str]:
+    """Return what the figures rest on."""
+    notes = []
+    counts = " and ".join(f"{side.units:,.0f}" for side in sides)
+    if unit == "run":
+        notes.append(
+            "no steps in each run: whole runs are compared, whatever their length (--work tokens=N,M)"
+        )
+    else:
+        notes.append(f"{counts} {unit}s in base and head")
+    for name, side in zip(("base", "head"), sides, strict=True):
+        if not side.cut.measured:
+            notes.append(
+                f"{name}: no power log tells its energy: {number(side.energy_j * side.units)} J are"
+                " predicted, power is the model's"
+            )
+    if foreign:
+        notes.append(
+            f"{sides[0].gpu} against {sides[1].gpu}: clocks are not compared, peaks at each one's are"
+        )
+    elif not (sides[0].clock_stated and sides[1].clock_stated):
+        notes.append("a clock was not logged: no part of the change is put down to it")
+    matched = rows.group_by("level").agg((pl.col("energy_base_j") + pl.col("energy_head_j")).sum().alias("j"))
+    whole = float(matched["j"].sum()) or 1.0
+    shares = {level: 100.0 * j / whole for level, j in matched.iter_rows()}
+    order = (
+        "signature",
+        "operator",
+        "module",
+        "family",
+        "base only",
+        "head only",
+        "idle",
+        "waiting for ranks",
+    )
+    shown = ", ".join(
+        f"{level} {shares[level]:.1f} %" for level in dict.fromkeys(order) if shares.get(level, 0.0) >= 0.05
+    )
+    notes.append(f"energy by how it was matched: {shown}")
+    return notes
