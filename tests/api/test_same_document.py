@@ -70,6 +70,8 @@ SAME: dict[str, Callable[[tt.Run, Path], tt.Result]] = {
     "diagnose RUNS": lambda _, t: tt.diagnose_table(t.with_name("runs.csv")),
     "summary RUN": lambda r, _: tt.summary(r),
     "diagnose RUN": lambda r, _: tt.diagnose(r),
+    "diagnose RUN --clock 1200 --by kernel": lambda r, _: tt.diagnose(r, clock=1200.0, by="kernel"),
+    "diagnose RUN RUN --work tokens=64": lambda r, _: tt.diagnose_pair(r, r, work={"tokens": (64.0, 64.0)}),
     "export RUN -o OUT": lambda r, _: tt.export(r, r.path.with_name("run.pftrace")),
     "roofline RUN": lambda r, _: tt.roofline(r),
     "attribute RUN --by family --work tokens=64": lambda r, _: tt.energy_by(

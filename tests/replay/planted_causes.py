@@ -6,10 +6,7 @@ operations and bytes over delivered rates. What a cause costs is what the same m
 
 from __future__ import annotations
 
-import csv
-import gzip
 import importlib
-import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -179,6 +176,24 @@ def clean(seed: int = 0) -> Planted:
     return job.planted("", 0.0)
 
 
+def clean_of(*sizes: tuple[int, int, int], steps: int = 200) -> Planted:
+    """Return a run of products of other sizes, without a cause."""
+    job = Job(BEST_MHZ)
+    step = [*(job.gemm(*size) for size in sizes), job.elementwise(_relu(), SMALL, "aten::relu")]
+    job.steps(steps, lambda rank: rank.run(step))
+    return job.planted("", 0.0)
+
+
+#: Runs without a cause, of several shapes.
+CLEAN: dict[str, Callable[[], Planted]] = {
+    "clean": clean,
+    "clean_short": lambda: clean(1),
+    "clean_square": lambda: clean_of((8192, 8192, 8192), (16384, 16384, 8192), steps=200),
+    "clean_deep": lambda: clean_of((8192, 8192, 32768), steps=150),
+    "clean_wide": lambda: clean_of((4096, 32768, 8192), (32768, 4096, 8192), steps=150),
+}
+
+
 def padding() -> Planted:
     job = Job()
     odd = job.gemm(264, 16384, 131072)
@@ -304,34 +319,31 @@ def _at_clock(cause: str, clock_mhz: int, **log: float) -> Planted:
     return job.planted(cause, work[0] - work[1], **log)
 
 
-def straggler() -> Planted:
-    job = Job(ranks=2, slow=1.45)
-    job.price("collective", Cost(0.003, 250.0))
+def _two_ranks(steps: int, collective: Cost, moving_s: float, most: int, slow: float = 1.0) -> Job:
+    """Return two ranks that reduce after each step of ``most - 1`` or ``most`` times the usual kernels."""
+    job = Job(ranks=2, slow=slow)
+    job.price("collective", collective)
     job.price("collective_wait", Cost(0.0, 180.0))
-    for step in range(90):
+    for step in range(steps):
         for rank in job.ranks:
-            rank.run(job.usual() * (2 + step % 2))
-        timeline.meet(job.ranks, _reduce(), 0.0005)
+            rank.run(job.usual() * (most - 1 + step % 2))
+        timeline.meet(job.ranks, _reduce(), moving_s)
         if step % 20 == 19:
             for rank in job.ranks:
                 rank.pause(0.02)
+    return job
+
+
+def straggler() -> Planted:
+    job = _two_ranks(90, Cost(0.003, 250.0), 0.0005, 3, slow=1.45)
     waited = [
         (one.arrived_ns - one.start_ns) * 1e-9 for r in job.ranks for one in r.launches if one.arrived_ns
     ]
     return job.planted("waiting for ranks", 180.0 * sum(waited))
 
 
-def overlap() -> Planted:
-    job = Job(ranks=2)
-    job.price("collective", Cost(0.006, 250.0))
-    job.price("collective_wait", Cost(0.0, 180.0))
-    for step in range(160):
-        for rank in job.ranks:
-            rank.run(job.usual() * (1 + step % 2))
-        timeline.meet(job.ranks, _reduce(), 0.009)
-        if step % 40 == 39:
-            for rank in job.ranks:
-                rank.pause(0.02)
+def overlap(steps: int = 160) -> Planted:
+    job = _two_ranks(steps, Cost(0.006, 250.0), 0.009, 2)
     moved = [(one.end_ns - one.arrived_ns) * 1e-9 for r in job.ranks for one in r.launches if one.arrived_ns]
     return job.planted("exposed communication", 250.0 * sum(moved))
 
@@ -352,54 +364,3 @@ MAKERS: dict[str, Callable[[], Planted]] = {
     "idle": idle, "few_rows": few_rows, "misaligned": misaligned, "fallback": fallback, "copies": copies,
     "sync": sync, "clock": lambda: _at_clock("oversized clock", 1890), "overlap": overlap, "tail": tail,
 }  # fmt: skip
-
-
-def write_planted_cause(planted: Planted, folder: Path) -> tuple[list[Path], Path]:
-    """Write traces and log; return them."""
-    folder.mkdir(parents=True, exist_ok=True)
-    traces = []
-    polled = [
-        (sensor.read(t, sensor.Sensor(gain=1.0, offset_w=0.0, phase_s=0.011 * (r + 1)),
-                     lead_s=1.5, tail_s=2.5, seed=r), t)
-        for r, t in enumerate(planted.ranks)
-    ]  # fmt: skip
-    for number, rank in enumerate(planted.ranks):
-        path = folder / f"rank{number}.json.gz"
-        whole = kineto_file.Rank(number, len(planted.ranks), number) if len(planted.ranks) > 1 else None
-        kineto_file.write_kineto(rank, path, utc_ns=START_NS, rank=whole)
-        traces.append(path)
-    if planted.waits:
-        _add_waits(traces[0], planted.waits)
-    log = folder / "power.csv"
-    text_files.write_nvidia_smi_gpus(polled, log, utc_ns=START_NS, zone_h=0)
-    _add_fields(log, planted.log)
-    return traces, log
-
-
-def _add_waits(path: Path, waits: list[tuple[int, int]]) -> None:
-    """Add the host's waits for the stream to a trace."""
-    document = json.loads(gzip.decompress(path.read_bytes()))
-    shift = START_NS - document["baseTimeNanoseconds"]
-    for number, (begin, end) in enumerate(waits):
-        document["traceEvents"].append(
-            {
-                "ph": "X", "cat": "cuda_runtime", "name": "cudaStreamSynchronize", "pid": kineto_file.PID,
-                "tid": kineto_file.PID, "ts": (begin + shift) / 1e3, "dur": (end - begin) / 1e3,
-                "args": {"cbid": 131, "correlation": 900_000 + number},
-            }
-        )  # fmt: skip
-    path.write_bytes(gzip.compress(json.dumps(document).encode()))
-
-
-def _add_fields(log: Path, fields: dict[str, float]) -> None:
-    columns = {"temperature": ("temperature.gpu", ""), "limit": ("power.limit [W]", " W")}
-    if not fields:
-        return
-    rows = list(csv.reader(log.read_text("utf-8").splitlines(), skipinitialspace=True))
-    for name, value in fields.items():
-        title, unit = columns[name]
-        rows = [
-            [*rows[0], title],
-            *([*row, f"{value:.2f}{unit}" if unit else f"{value:.0f}"] for row in rows[1:]),
-        ]
-    log.write_text("\n".join(", ".join(row) for row in rows) + "\n", "utf-8")

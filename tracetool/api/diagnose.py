@@ -11,10 +11,11 @@ import polars as pl
 from tracetool.api.result import Result
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike, paths_of
+from tracetool.replay.diagnosis.asked import WhatIf, parse_pairs
 from tracetool.replay.diagnosis.findings import Finding, findings
 from tracetool.replay.diagnosis.latent import LatentFactors, latent_factors
 from tracetool.replay.diagnosis.ledger import Ledger, ledger
-from tracetool.replay.diagnosis.what_if import WhatIf, WhatIfAnswer, parse_pairs, what_if
+from tracetool.replay.diagnosis.what_if import WhatIfAnswer, what_if
 from tracetool.replay.predict import parse_factors
 from tracetool.tables.schema import load_schema
 

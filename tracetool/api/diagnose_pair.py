@@ -71,6 +71,7 @@ class PairDiagnosis(Result):
             for name, side in (("base", self.source.base), ("head", self.source.head))
         }
         return {
+            "schema": "energy_difference/1",
             **sides,
             "unit": self.source.unit,
             "headline": headline(self.source),

@@ -20,7 +20,7 @@ from tracetool.measure.attribute import Attribution, attribute_run
 from tracetool.measure.class_sums import summed_energy
 from tracetool.measure.power_log import telemetry_devices
 from tracetool.replay.budget import IDLE_ERROR
-from tracetool.replay.predict_run import predict_run
+from tracetool.replay.predict_run import PredictedRun, predict_run
 from tracetool.replay.time_parts import busy_parts, pieces_of
 from tracetool.tables.run import Run
 from tracetool.tables.windows import activities_of
@@ -192,8 +192,11 @@ def run_energies(
     power: Sequence[Path] = (),
     tz: str | None = None,
     sensor_file: str | os.PathLike[str] | None = None,
+    recorded: PredictedRun | None = None,
 ) -> RunEnergies:
     """Attribute a run's log and predict the run as recorded, as far as each can be done.
+
+    ``recorded`` is that prediction, where it is there already.
 
     Raises
     ------
@@ -203,13 +206,13 @@ def run_energies(
     measured, notes = attribute_or_note(run, gpu=gpu, power=power, tz=tz, sensor_file=sensor_file)
     predicted = None
     try:
-        predicted = predicted_costs(run, gpu)
+        predicted = predicted_costs(run, gpu, recorded)
     except BadInput as error:
         notes.append(f"not predicted: {error.message}")
     return RunEnergies(run, measured, predicted, tuple(notes))
 
 
-def predicted_costs(run: Run, gpu: str | None = None) -> PredictedCosts:
+def predicted_costs(run: Run, gpu: str | None = None, recorded: PredictedRun | None = None) -> PredictedCosts:
     """Return the predicted energy of each activity of a run as it was recorded, anchored on its times.
 
     Raises
@@ -217,7 +220,7 @@ def predicted_costs(run: Run, gpu: str | None = None) -> PredictedCosts:
     BadInput
         If the GPU is not known.
     """
-    predicted = predict_run(run, gpu)
+    predicted = recorded or predict_run(run, gpu)
     assert predicted.replays is not None
     replays = predicted.replays
     costs = replays.costs(0)

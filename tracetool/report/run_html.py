@@ -8,6 +8,7 @@ from tracetool.report.sections.against import against
 from tracetool.report.sections.agreement import agreement
 from tracetool.report.sections.budget import budget
 from tracetool.report.sections.clocks import clocks
+from tracetool.report.sections.diagnosed import diagnosed
 from tracetool.report.sections.groups import groups
 from tracetool.report.sections.kernels import kernels, page_data
 from tracetool.report.sections.provenance import provenance
@@ -18,6 +19,7 @@ from tracetool.report.sections.where import where
 
 _SECTIONS = (
     budget,
+    diagnosed,
     against,
     groups,
     where,

@@ -10,6 +10,7 @@ import polars as pl
 
 from tracetool.compare.accuracy import Accuracy
 from tracetool.compare.outcome import RunDiff
+from tracetool.replay.diagnosis.findings import Finding
 from tracetool.replay.energy_by import EnergyBy
 from tracetool.replay.operating_points import Clocks
 from tracetool.replay.power_over_time import PowerOverTime
@@ -33,6 +34,14 @@ class Ceilings:
 
     flops_per_s: Mapping[str, float] = field(default_factory=dict)
     bytes_per_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Diagnosed:
+    """Why a run took its joules."""
+
+    causes: pl.DataFrame  # cause, energy_j with its ends, share, time_ms; the run last
+    findings: tuple[Finding, ...]
 
 
 @dataclass(frozen=True)
@@ -79,6 +88,8 @@ class RunPage:
         Predicted power over time at the run's clock; as ``predict --power-over-time`` gives it.
     groups : EnergyBy or None
         Energy by module, or by what was asked for; as ``attribute`` gives it.
+    diagnosis : Diagnosed or None
+        The causes of the run's joules, and the findings; as ``diagnose`` gives them.
     """
 
     title: str
@@ -102,6 +113,7 @@ class RunPage:
     budget: TimeBudget | None = None
     over_time: PowerOverTime | None = None
     groups: EnergyBy | None = None
+    diagnosis: Diagnosed | None = None
 
     def energy_j(self, which: pl.Expr | None = None) -> float:
         """Return the energy of all kernels and copies, or of the rows chosen. [J]"""

@@ -21,14 +21,15 @@ from tracetool.core.progress import Progress, Silent
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.measure.measured_scopes import WHOLE_PCT
+from tracetool.replay.diagnosis.findings import findings
+from tracetool.replay.diagnosis.ledger import ledger
 from tracetool.replay.energy_by import energy_by
 from tracetool.replay.groups import activity_groups, check_depth, parse_keys
 from tracetool.replay.power_over_time import power_over_time
-from tracetool.replay.set_energy import run_energies
 from tracetool.replay.sweep import Swept, choose, default_clocks, with_reference
 from tracetool.replay.time_budget import time_budget
 from tracetool.report.pictures.timeline import pack_timeline, power_steps
-from tracetool.report.run_page import Ceilings, Fact, RunPage
+from tracetool.report.run_page import Ceilings, Diagnosed, Fact, RunPage
 from tracetool.report.run_tables import Gaps, find_gaps, parts_by, signature_rows
 from tracetool.report.sections.kernels import MOST_ROWS
 from tracetool.tables.run import Run
@@ -108,8 +109,11 @@ def report_run(
     page = page_of(opened, anchored, accuracy, target, _recorded_power(anchored, accuracy.clock_mhz))
     at = int(np.argmin([abs(t["clock_mhz"] - accuracy.clock_mhz) for t in anchored.totals]))
     page = replace(page, over_time=power_over_time(anchored, at))
-    energies = run_energies(opened, gpu=gpu, power=power, tz=tz)
+    booked = ledger(opened, gpu=gpu, power=power, tz=tz)
+    energies = booked.energies
     page = replace(page, budget=time_budget(opened, energies=energies))
+    steps.step("diagnosing", 0.85)
+    page = replace(page, diagnosis=Diagnosed(booked.totals, tuple(findings(opened, booked, gpu))))
     if keys:
         page = replace(page, groups=energy_by(opened, keys, depth=depth, energies=energies))
     if base is None:

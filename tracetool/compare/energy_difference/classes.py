@@ -41,7 +41,8 @@ class WorkClasses:
         One row per signature and module: :data:`IDENTITY`, ``module``, ``family``, ``launches``, ``calls``
         (of the framework's operators, launches where there are none), ``time_s``, ``energy_j``, ``sd``
         (relative standard error of the energy), and, null where a shape is not known, ``flops``,
-        ``dram_bytes``, ``roof_s`` (time the roofline leaves them on this GPU) and ``roof_there_s`` (on the other run's).
+        ``dram_bytes``, ``roof_s`` (time the roofline leaves them on this GPU) and ``roof_there_s`` (on the
+        other run's).
     waiting : DataFrame
         Collectives waiting for other ranks: ``name``, ``launches``, ``time_s``, ``energy_j``, ``sd``.
     idle : DataFrame

@@ -63,10 +63,10 @@ def matched_pairs(sides: Sequence[WorkClasses], *, foreign: bool) -> tuple[pl.Da
     joined = wide.sort("pair").with_columns(
         pl.coalesce("level_base", "level_head").alias("level"), pl.col(zero).fill_null(0.0)
     )
-    return joined, _matched_work(joined), 1.0 if clock is None else clock[1]
+    return joined, _matched_work(joined, foreign=foreign), 1.0 if clock is None else clock[1]
 
 
-def _matched_work(joined: pl.DataFrame) -> MatchedWork:
+def _matched_work(joined: pl.DataFrame, *, foreign: bool) -> MatchedWork:
     def column(name: str, default: float = np.nan) -> Floats:
         if name not in joined.columns:
             return np.full(joined.height, default)
@@ -74,7 +74,9 @@ def _matched_work(joined: pl.DataFrame) -> MatchedWork:
 
     with np.errstate(divide="ignore", invalid="ignore"):
         flops, calls = (column(f"{c}_head") / column(f"{c}_base") for c in ("flops", "calls"))
-        roof = column("roof_s_head") / column("roof_s_base")
+        # on one GPU at one clock: what another does is told apart
+        at = "roof_s" if foreign else "roof_there_s"
+        roof = column(f"{at}_head") / column(f"{at}_base")
         # what the other GPU's peaks do, mean of the two runs' work
         gpu = np.sqrt(
             column("roof_there_s_base")
@@ -92,7 +94,7 @@ def _matched_work(joined: pl.DataFrame) -> MatchedWork:
         column("time_s_head"),
         np.where(counted, flops, np.nan_to_num(calls, nan=0.0, posinf=0.0)),
         np.where(counted, roof, np.nan),
-        gpu,
+        gpu if foreign else np.ones(joined.height),
         column("clock_time", 1.0),
         column("clock_power", 1.0),
     )

@@ -125,8 +125,8 @@ def batched(booked: Ledger, before: Altered, gpu: Gpu, clock_mhz: float, factor:
     Notes
     -----
     The rows of a step are the M that most energy of matrix products has; the M (else K, else N) of a product
-    that is as long grows with it, and so do sizes of other kernels that are multiples of it. Weights and their
-    updates stay. Kernels of unknown shape take between as long and ``factor`` times as long.
+    that is as long grows with it, and so do sizes of other kernels that are multiples of it. Weights and
+    their updates stay. Kernels of unknown shape take between as long and ``factor`` times as long.
     """
     if not 0.01 <= factor <= 100.0:
         raise BadInput(f"--batch {factor:g}: the factor must lie between 0.01 and 100", "e.g. --batch 2")

@@ -13,6 +13,7 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.model.power_files import power_calibration_of
 from tracetool.replay.diagnosis.causes import CAP, FAST_CLOCK, LOW_CLOCK, THERMAL
+from tracetool.replay.diagnosis.references import saved_share
 from tracetool.replay.predict_run import PredictedRun, predict_run
 from tracetool.replay.recorded import recorded_clock
 from tracetool.replay.sweep import default_clocks, with_reference
@@ -81,9 +82,7 @@ def clock_choice(run: Run, recorded: PredictedRun, gpu: str | None) -> ClockChoi
     here, best = int(np.argmin(np.abs(mhz - at_mhz))), int(np.argmin(energy))
     each = swept.signatures.select("signature", "clock_mhz", "energy_mj").sort("signature")
     now, then = (each.filter(pl.col("clock_mhz") == mhz[j])["energy_mj"].to_numpy() for j in (here, best))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        # what the best clock makes dearer is no waste at this one
-        shares = np.clip(np.nan_to_num(1.0 - then / now), 0.0, 1.0)
+    shares = saved_share(then, now)  # what the best clock makes dearer is no waste at this one
     name, why = _reason(run, spec, at_mhz, float(mhz[best]))
     return ClockChoice(
         at_mhz,

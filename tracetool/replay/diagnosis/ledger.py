@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -76,7 +75,7 @@ class Ledger:
 
 
 def ledger(
-    run: Run | str | os.PathLike[str],
+    run: Run,
     *,
     gpu: str | None = None,
     power: Sequence[Path] = (),
@@ -86,14 +85,10 @@ def ledger(
 
     Parameters
     ----------
-    run : Run or path
+    run : Run
         The run.
-    gpu : str, optional
-        The GPU, where the trace does not name it.
-    power : sequence of path
-        Power logs in place of the run's.
-    tz : str, optional
-        Zone of those logs.
+    gpu, power, tz
+        As for :func:`tracetool.replay.diagnosis.sides.cut_run`.
 
     Raises
     ------
@@ -105,11 +100,10 @@ def ledger(
     Energies of sets of activities are linear in them (:mod:`tracetool.replay.set_energy`), and every moment
     and activity goes to causes whose shares sum to one: so do the joules.
     """
-    opened = run if isinstance(run, Run) else Run.open(run)
-    cut = cut_run(opened, gpu=gpu, power=power, tz=tz)
+    cut = cut_run(run, gpu=gpu, power=power, tz=tz)
     energies, recorded, sides = cut.energies, cut.recorded, cut.sides
     assert recorded.replays is not None
-    choice = clock_choice(opened, recorded, gpu)
+    choice = clock_choice(run, recorded, gpu)
     at = shaped(recorded.signatures.sort("signature")["predicted_from"])
     saves = choice.energy_j[0] > choice.energy_j[1]
     shares = kernel_shares(

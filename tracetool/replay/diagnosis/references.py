@@ -145,6 +145,18 @@ class Products:
         return time_s, energy_j
 
 
+def saved_share(then: Floats, now: Floats) -> Floats:
+    """Return the share of a cost that another one saves, 0 where it saves none.
+
+    Examples
+    --------
+    >>> saved_share(np.array([1.0, 3.0, 1.0]), np.array([4.0, 2.0, 0.0]))
+    array([0.75, 0.  , 0.  ])
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.where(now > 0, np.clip(np.nan_to_num(1.0 - then / now), 0.0, 1.0), 0.0))
+
+
 def usual_factor(measured: Floats, modeled: Floats, weight: Floats, usual: Bools) -> float:
     """Return what usual products take over what the model says, by weighted median; 1 without any.
 

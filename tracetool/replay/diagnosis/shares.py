@@ -29,7 +29,7 @@ from tracetool.replay.diagnosis.causes import (
     USEFUL,
 )
 from tracetool.replay.diagnosis.neighbors import chain_shares
-from tracetool.replay.diagnosis.references import Products, usual_factor
+from tracetool.replay.diagnosis.references import Products, saved_share, usual_factor
 
 #: A product counts as disturbed when it takes longer than its reference by more than this. [1] A prior: the
 #: spread of tuned kernels about the model.
@@ -144,10 +144,7 @@ def _product_shares(taken: dict[str, Floats], products: Products, measured: Meas
         (PRECISION, products.wide, half_j),
         (MISALIGNED, products.odd & (measured.duration_s > _SLOWER * time_factor * plain_s), plain_j),
     ):
-        share = 1.0 - energy_factor * np.divide(
-            reference_j, each_j, out=np.ones_like(each_j), where=each_j > 0
-        )
-        taken[name] = np.where(which, np.clip(share, 0.0, 1.0), 0.0)
+        taken[name] = np.where(which, saved_share(energy_factor * reference_j, each_j), 0.0)
 
 
 def _batch(products: Products) -> Floats:
@@ -157,9 +154,7 @@ def _batch(products: Products) -> Floats:
         return np.zeros(len(enough))
     _, now_j = products.modeled()
     _, then_j = products.modeled(few=enough)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = 1.0 - products.few / enough * then_j / now_j
-    return np.where(products.small, np.clip(np.nan_to_num(share), 0.0, 1.0), 0.0)
+    return np.where(products.small, saved_share(products.few / enough * then_j, now_j), 0.0)
 
 
 def _padding(recorded: Prediction, from_shapes: Bools) -> Floats:

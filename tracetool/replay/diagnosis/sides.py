@@ -192,13 +192,24 @@ class CutRun:
 def cut_run(run: Run, *, gpu: str | None = None, power: Sequence[Path] = (), tz: str | None = None) -> CutRun:
     """Cut a run into activities by part of the time and idle time by cause, each with its joules.
 
+    Parameters
+    ----------
+    run : Run
+        The run.
+    gpu : str, optional
+        Its GPU, where the trace does not name it.
+    power : sequence of path
+        Power logs in place of its own.
+    tz : str, optional
+        Zone they are in.
+
     Raises
     ------
     BadInput
         If the run holds no activity, its GPU is not known or a log cannot be used.
     """
-    energies = run_energies(run, gpu=gpu, power=power, tz=tz)
     recorded = predict_run(run, gpu)
+    energies = run_energies(run, gpu=gpu, power=power, tz=tz, recorded=recorded)
     kernels = run.table("kernels", (*KERNEL_COLUMNS, "stream"))
     sides = tuple(Side.of(energies, kernels, one) for one in time_parts(run))
     return CutRun(run, energies, recorded, kernels, sides)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Final
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,66 +15,10 @@ from tracetool.core.errors import BadInput
 from tracetool.core.figures import number
 from tracetool.hardware.load import load_gpu
 from tracetool.replay.diagnosis.altered import Altered, batched, converted, fused, overlapped, unaltered
+from tracetool.replay.diagnosis.asked import ERRORS, WhatIf
 from tracetool.replay.diagnosis.ledger import Ledger
 from tracetool.replay.predict_run import PredictedRun, predict_run
 from tracetool.tables.run import Run
-
-#: Half-width at 90 % of each saving, relative to it: what the model errs by in the change alone. [1] Priors.
-ERRORS: Final = {
-    "scale": 0.10, "drop": 0.05, "clock": 0.25, "power cap": 0.25, "precision": 0.25, "batch": 0.30,
-    "fuse": 0.20, "overlap": 0.20,
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class WhatIf:
-    """What would be otherwise, all of it at once.
-
-    Parameters
-    ----------
-    scale : mapping of str to float
-        Factor on the time of every kernel of a family; its operations and bytes stay.
-    drop : tuple of str
-        Ranges left out with their kernels and host time.
-    clock_mhz, power_cap_w : float, optional
-        Core clock [MHz] and power cap [W].
-    precision : str, optional
-        Number format of matrix products that run in a wider one.
-    batch : float, optional
-        Factor on the rows of a step; energy is then per unit of work.
-    fuse : tuple of (str, str)
-        Families or name patterns of kernels: where the second follows the first, it runs within it.
-    overlap : bool
-        Communication runs beside computation wherever there is any.
-    """
-
-    scale: Mapping[str, float] = field(default_factory=dict)
-    drop: tuple[str, ...] = ()
-    clock_mhz: float | None = None
-    power_cap_w: float | None = None
-    precision: str | None = None
-    batch: float | None = None
-    fuse: tuple[tuple[str, str], ...] = ()
-    overlap: bool = False
-
-    def each(self) -> list[tuple[str, str, WhatIf]]:
-        """Return every part alone: its kind, what it says, and the question with it alone."""
-        parts = [("scale", f"{k} x {v:g}", WhatIf(scale={k: v})) for k, v in self.scale.items()]
-        parts += [("drop", f"without {name}", WhatIf(drop=(name,))) for name in self.drop]
-        if self.clock_mhz is not None:
-            parts.append(("clock", f"clock {self.clock_mhz:,.0f} MHz", WhatIf(clock_mhz=self.clock_mhz)))
-        if self.power_cap_w is not None:
-            parts.append(
-                ("power cap", f"cap {self.power_cap_w:,.0f} W", WhatIf(power_cap_w=self.power_cap_w))
-            )
-        if self.precision is not None:
-            parts.append(("precision", f"products in {self.precision}", WhatIf(precision=self.precision)))
-        if self.batch is not None:
-            parts.append(("batch", f"batch x {self.batch:g}", WhatIf(batch=self.batch)))
-        parts += [("fuse", f"{a} with {b} fused", WhatIf(fuse=((a, b),))) for a, b in self.fuse]
-        if self.overlap:
-            parts.append(("overlap", "communication overlapped", WhatIf(overlap=True)))
-        return parts
 
 
 @dataclass(frozen=True)
@@ -212,12 +156,11 @@ def _answer(
     altered = unaltered(booked)
     clock_mhz = float(predicted.totals[0]["clock_mhz"])
     steps: list[Callable[[Altered], Altered]] = []
-    if asked.batch is not None or asked.precision is not None:
-        spec = load_gpu(booked.recorded.gpu)
-        if asked.precision is not None:
-            steps.append(lambda a: converted(booked, a, spec, asked.precision or ""))
-        if asked.batch is not None:
-            steps.append(lambda a: batched(booked, a, spec, clock_mhz, asked.batch or 1.0))
+    spec = load_gpu(booked.recorded.gpu)
+    if (precision := asked.precision) is not None:
+        steps.append(lambda a: converted(booked, a, spec, precision))
+    if (factor := asked.batch) is not None:
+        steps.append(lambda a: batched(booked, a, spec, clock_mhz, factor))
     steps += [lambda a, pair=pair: fused(booked, a, *pair) for pair in asked.fuse]  # type: ignore[misc]
     if asked.overlap:
         steps.append(lambda a: overlapped(booked, a))
@@ -241,7 +184,10 @@ def _replayed(
         energy_j=pred.energy_j * cheaper,
         parts_j={name: part * cheaper for name, part in pred.parts_j.items()},
     )
-    span = replace(replays, predicted=changed, governed=None).at(0)
+    if (shorter != 1.0).any() or (cheaper != 1.0).any():
+        # what the governor of a cap did is in the predicted times, those altered have to keep the cap too
+        replays = replace(replays, predicted=changed, governed=None)
+    span = replays.at(0)
     gap_s, idle_w = float(np.sum(span.gap_ns)) * 1e-9, float(pred.idle_w[0])
     each_j = replays.launches * changed.energy_j[:, 0]
     if plain is None:
@@ -291,25 +237,3 @@ def _sentence(one: Effect, makespan_ms: float, *, together: int = 1) -> str:
         f" {word} {number(abs(one.saving_j))} J (90 %: {number(ends[0])} to {number(ends[1])}),"
         f" {100 * abs(one.share):.1f} % of the run"
     )
-
-
-def parse_pairs(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Return the pairs of ``--fuse A,B``.
-
-    Raises
-    ------
-    BadInput
-        If one is not two names.
-
-    Examples
-    --------
-    >>> parse_pairs(["norm,elementwise"])
-    (('norm', 'elementwise'),)
-    """
-    pairs = []
-    for text in texts:
-        first, comma, second = (part.strip() for part in text.partition(","))
-        if not (first and comma and second) or "," in second:
-            raise BadInput(f"--fuse {text!r} is not two kinds of kernels", "e.g. --fuse norm,elementwise")
-        pairs.append((first, second))
-    return tuple(pairs)

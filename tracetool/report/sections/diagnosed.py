@@ -1,0 +1,36 @@
+"""Where the joules go, by cause, and the findings."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from tracetool.core.figures import number
+from tracetool.report.pictures.causes import cause_colors, causes_picture
+from tracetool.report.run_page import RunPage
+from tracetool.report.sections.section import Section, legend_html, line_html, picture_html, table_html
+
+
+def diagnosed(page: RunPage) -> Section | None:
+    """Return the causes of a run's joules: a bar, the findings as sentences, the table."""
+    diagnosis = page.diagnosis
+    if diagnosis is None:
+        return None
+    totals = diagnosis.causes
+    whole = totals.row(-1, named=True)
+    intro = (
+        f"{number(whole['energy_j'])} J (90 %: {number(whole['energy_low_j'])} to"
+        f" {number(whole['energy_high_j'])}) by cause; the joules of the causes sum to the run's."
+    )
+    colors = cause_colors(totals)
+    body = picture_html(causes_picture(totals), "Joules by cause") + legend_html(colors.items())
+    for place, one in enumerate(diagnosis.findings, start=1):
+        claim, *more = one.sentences
+        body += line_html(f"{place}. {claim}", "finding")
+        body += "".join(line_html(text) for text in more)
+    if not diagnosis.findings:
+        body += line_html("0 causes take 1 % of the energy or more.")
+    rows = totals.select(
+        "cause", "energy_j", "energy_low_j", "energy_high_j", (100.0 * pl.col("share")).alias("share_pct"),
+        "time_ms",
+    )  # fmt: skip
+    return Section("causes", "Why so many joules", intro, body + table_html(rows, "Energy by cause"))
