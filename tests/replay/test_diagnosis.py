@@ -178,7 +178,7 @@ def test_what_ifs_compose_and_every_number_of_theirs_is_told_again(
                 effect.makespan_ms,
                 answer.makespan_ms,
                 effect.energy_j,
-                effect.saving_j,
+                abs(effect.saving_j),
                 *ends,
                 100 * abs(effect.share),
             ],

@@ -43,7 +43,7 @@ def diagnose(
         None, "--power-cap", min=0.0, max=1e5, callback=finite, help="What if the power cap were this. [W]"
     ),
     precision: str | None = typer.Option(
-        None, "--precision", metavar="FORMAT", help="What if matrix products ran in fp8, bf16, ..."
+        None, "--precision", metavar="FORMAT", help="What if matrix products ran in this: fp8, bf16."
     ),
     batch: float | None = typer.Option(
         None, "--batch", metavar="FACTOR", callback=finite, help="What if a step had FACTOR times its rows."

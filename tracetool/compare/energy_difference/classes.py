@@ -189,7 +189,7 @@ def _per_launch(cut: CutRun, there: CutRun | None) -> pl.DataFrame:
             pl.max_horizontal(
                 pl.col("flops") / peak_of(dtype, gpu, mhz),
                 pl.col("dram_bytes") / float(gpu.dram_bytes_per_s),
-            ).alias(name)  # infinite for a format that the GPU lacks
+            ).alias(name)  # infinite for a format that the GPU is without
         )
     identity = table.select(
         pl.col("signature").cast(pl.Int64),

@@ -74,7 +74,7 @@ def _matched_work(joined: pl.DataFrame, *, foreign: bool) -> MatchedWork:
 
     with np.errstate(divide="ignore", invalid="ignore"):
         flops, calls = (column(f"{c}_head") / column(f"{c}_base") for c in ("flops", "calls"))
-        # on one GPU at one clock: what another does is told apart
+        # on one GPU at one clock: what another does is a cause of its own
         at = "roof_s" if foreign else "roof_there_s"
         roof = column(f"{at}_head") / column(f"{at}_base")
         # what the other GPU's peaks do, mean of the two runs' work

@@ -65,7 +65,7 @@ class Altered:
             return self
         products, convert, _ = _products(booked, clock_mhz, self.dtype)
         sizes = [products.rows.number(c) for c in ("m", "n", "k")]
-        rows = products.common_rows(_energies(booked)) if self.rows != 1.0 else 0.0
+        rows = products.rows_of_step(_energies(booked)) if self.rows != 1.0 else 0.0
         grown, taken = list(sizes), np.zeros(len(sizes[0]), np.bool_)
         for at in (0, 2, 1):  # one dimension of each: rows of activations, else the sum over them
             here = (sizes[at] == rows) & ~taken
@@ -95,12 +95,14 @@ def converted(booked: Ledger, before: Altered, gpu: Gpu, dtype: str) -> Altered:
     Raises
     ------
     BadInput
-        If the format is not known or the GPU has no matrix unit for it, or no product runs in a wider one.
+        If the format is not known or the GPU has no tensor (matrix) cores for it, or no product runs in a wider one.
     """
     if dtype not in BYTES or dtype not in PIPES:
         raise BadInput(f"--precision {dtype} is not known", f"known: {', '.join(sorted(PIPES))}")
     if gpu.flops_per_clock_sm.get(PIPES[dtype], 0.0) <= 0:
-        raise BadInput(f"--precision {dtype}: {gpu.name} has no matrix unit for it", "another format or GPU")
+        raise BadInput(
+            f"--precision {dtype}: {gpu.name} has no tensor (matrix) cores for it", "another format or GPU"
+        )
     _, convert, whole = _products(booked, booked.clock.recorded_mhz, dtype)
     if not convert.any():
         raise BadInput.in_file(
@@ -132,7 +134,7 @@ def batched(booked: Ledger, before: Altered, gpu: Gpu, clock_mhz: float, factor:
         raise BadInput(f"--batch {factor:g}: the factor must lie between 0.01 and 100", "e.g. --batch 2")
     products, _, whole = _products(booked, clock_mhz, "")
     energies = _energies(booked)
-    rows_of_step = products.common_rows(energies)
+    rows_of_step = products.rows_of_step(energies)
     if not rows_of_step:
         raise BadInput.in_file(
             booked.energies.run.path,

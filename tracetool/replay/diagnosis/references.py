@@ -91,7 +91,7 @@ class Products:
         """Products that others are held against. Shape (s,)."""
         return np.asarray(self.half & ~self.odd & (self.few >= _LARGE))
 
-    def common_rows(self, weight: Floats) -> float:
+    def rows_of_step(self, weight: Floats) -> float:
         """Return the M that most of the products' weight has, 0 without any product. [rows]"""
         at = np.flatnonzero(self.known & (weight > 0) & (self.rows.number("m") > 1))
         if not len(at):

@@ -12,7 +12,7 @@ from tracetool.report.pictures.svg import OTHER, Drawing, family_colors, ink_on,
 _WIDTH: Final = 960.0
 _BAR: Final = 46.0
 _TICKS: Final = 18.0
-#: What is useful is no cause to tell apart.
+#: What no cause took: drawn gray.
 _USEFUL: Final = "useful"
 
 
