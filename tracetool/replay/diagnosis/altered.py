@@ -95,7 +95,7 @@ def converted(booked: Ledger, before: Altered, gpu: Gpu, dtype: str) -> Altered:
     Raises
     ------
     BadInput
-        If the format is not known or the GPU has no tensor (matrix) cores for it, or no product runs in a wider one.
+        If the format is not known, the GPU has no tensor (matrix) cores for it, or no product is wider.
     """
     if dtype not in BYTES or dtype not in PIPES:
         raise BadInput(f"--precision {dtype} is not known", f"known: {', '.join(sorted(PIPES))}")
