@@ -169,9 +169,9 @@ def batched(booked: Ledger, before: Altered, gpu: Gpu, clock_mhz: float, factor:
     time[blind], energy[blind] = middle, middle
     open_share = np.where(blind, abs(factor - 1.0) / (1.0 + factor), 0.0)
     note = (
-        f"a step has {number(rows_of_step)} rows;"
+        f"a step has {rows_of_step:,.0f} rows;"
         f" {100.0 * float(energies[scaled | products.known].sum()) / whole:.0f} % of the energy is priced at"
-        f" {number(rows_of_step * factor)} by shapes, {100.0 * float(energies[blind].sum()) / whole:.0f} %"
+        f" {rows_of_step * factor:,.0f} by shapes, {100.0 * float(energies[blind].sum()) / whole:.0f} %"
         f" without known shapes at 1 to {factor:g} times"
     )
     return replace(
