@@ -96,7 +96,10 @@ def used(package: Path, python: str, resolution: str, folder: Path, *, tests: bo
     place, samples = folder / "environment", folder / "away"
     call("uv", "venv", "-q", "-p", python, place, cwd=folder)
     inside = place / "bin" / "python"
-    call("uv", "pip", "install", "-q", "-p", inside, "--resolution", resolution, package, cwd=folder)
+    # named one by one: what a wheel asks for counts as indirect, and would be the newest
+    direct = ("--resolution", resolution, "-r", ROOT / "pyproject.toml")
+    call("uv", "pip", "install", "-q", "-p", inside, *direct, cwd=folder)
+    call("uv", "pip", "install", "-q", "-p", inside, "--no-deps", package, cwd=folder)
     shutil.copytree(ROOT / "sample_traces", samples / "sample_traces")
     tool = place / "bin" / "tracetool"
     call(inside, "sample_traces/demo.py", "--tool", tool, "--out", "out", cwd=samples)
