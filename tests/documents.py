@@ -113,7 +113,14 @@ def check_document(words: str, document: Any) -> None:
             text, "utf-8"
         )
         return
-    jsonschema.Draft202012Validator(schema_of(name)).validate(document)
+    jsonschema.Draft202012Validator(_strict(schema_of(name))).validate(document)
+
+
+def _strict(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema that refuses keys of the document it does not name: a new one has to be published."""
+    if "anyOf" in schema:
+        return {**schema, "anyOf": [_strict(variant) for variant in schema["anyOf"]]}
+    return {"additionalProperties": False, **schema} if "properties" in schema else dict(schema)
 
 
 @cache

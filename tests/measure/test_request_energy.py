@@ -69,6 +69,36 @@ def test_prefill_and_decode_cost_what_was_planted(tmp_path: Path) -> None:
     assert any("1 lines" in n for n in table.notes)
 
 
+def test_requests_of_the_first_releases_are_read_as_those_of_today(tmp_path: Path) -> None:
+    """Fields as ``examples/artifacts/run1/profile_export.jsonl`` of ai-dynamo/aiperf (2025) has them."""
+    metadata = {
+        "x_request_id": "c087",
+        "conversation_id": "82c5",
+        "turn_index": 0,
+        "credit_phase": "profiling",
+    }
+    metrics = {
+        "ttft": {"value": 1680.5, "unit": "ms"}, "request_latency": {"value": 7936.75, "unit": "ms"},
+        "input_sequence_length": {"value": 550, "unit": "tokens"},
+        "output_token_count": {"value": 61, "unit": "tokens"},
+        "output_sequence_length": {"value": 193, "unit": "tokens"},
+    }  # fmt: skip
+    canceled = {"error_request_count": {"value": 1, "unit": "requests"}}
+    lines = [
+        {"metadata": {**metadata, "timestamp_ns": START_NS}, "metrics": canceled, "error": {"code": 499}},
+        {"metadata": {**metadata, "timestamp_ns": START_NS + 5}, "metrics": metrics, "error": None},
+    ]
+    path = tmp_path / "profile_export.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert is_request_log(path)
+    requests, notes = read_requests(path)
+    assert requests.select("start_ns", "first_token_ns", "end_ns").row(0) == (
+        START_NS + 5, START_NS + 5 + 1_680_500_000, START_NS + 5 + 7_936_750_000
+    )  # fmt: skip
+    assert requests.select("input_tokens", "output_tokens", "phase").row(0) == (550.0, 193.0, "profiling")
+    assert notes == ["1 lines of profile_export.jsonl are no requests"]
+
+
 def test_spans_hold_all_time_with_a_request_once() -> None:
     rng = np.random.default_rng(1)
     start = rng.integers(0, 10**6, 200)

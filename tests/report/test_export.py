@@ -7,6 +7,7 @@ import io
 import json
 import math
 import re
+import struct
 from collections import Counter
 from pathlib import Path
 
@@ -18,10 +19,11 @@ from hypothesis import strategies as st
 
 import tracetool as tt
 from tests.conftest import Tool
+from tests.report.trace_processor import rows_of
 from tracetool.report.export.lanes import lanes_of
 from tracetool.report.export.openmetrics import write_openmetrics
 from tracetool.report.export.perfetto import write_perfetto
-from tracetool.report.export.protobuf import Part, double_field, message_field, varint, varints, whole_field
+from tracetool.report.export.protobuf import double_field, message_field, varint, varints, whole_field
 from tracetool.report.export.timeline import Timeline
 from tracetool.sources.rocm.formats.pftrace import Slice, slices
 
@@ -64,6 +66,29 @@ def _joules(events: list[Slice]) -> dict[str, float]:
 
 def test_joules_by_family_are_those_of_attribute(perfetto: Path, attributed: dict[str, float]) -> None:
     assert _joules(list(slices(perfetto.read_bytes()))) == pytest.approx(attributed, rel=1e-6)
+
+
+def test_perfettos_trace_processor_gives_the_joules_back(
+    run: tt.Run, perfetto: Path, attributed: dict[str, float], tmp_path: Path, root: Path
+) -> None:
+    """The engine of its user interface opens the file; the query is that of docs/export.md."""
+    page = (root / "docs" / "export.md").read_text("utf-8")
+    sums = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)[0]
+    count = "select category, count(*), sum(dur) from slice group by category"
+    faults = "select name from stats where severity in ('error', 'data_loss') and value > 0"
+    counters = "select distinct t.name, t.unit from counter c join counter_track t on c.track_id = t.id"
+    arrows = "select count(*) from flow"
+    families, slices_, faulty, tracks, flows = rows_of(
+        perfetto, tmp_path, sums, count, faults, counters, arrows
+    )
+    assert dict(families) == pytest.approx(attributed, rel=1e-6)  # type: ignore[call-overload]
+    assert not faulty
+    held = {kind: (n, total) for kind, n, total in slices_}
+    kernels = run.kernels.filter(pl.col("kind") == "kernel")
+    assert held["kernel"][0] == 2 * kernels.height  # recorded, and the replay
+    assert held["host_call"][0] == run.table("host_calls").height
+    assert {"GPU 0 power predicted", "GPU 0 power measured (power.draw)"} <= {name for name, _ in tracks}
+    assert flows[0][0] == run.kernels.drop_nulls(["launch_ns", "correlation"]).height
 
 
 def test_what_is_exported_is_read_back_to_the_nanosecond(run: tt.Run, perfetto: Path) -> None:
@@ -213,18 +238,55 @@ def test_hostile_names_come_back_as_they_were() -> None:
     assert (second.name, second.notes) == ("", {"family": HOSTILE, "energy_j": 0.1, "count": 2**62})
 
 
-def _rows(part: Part) -> bytes:
-    return part.written()
+def _read_varint(raw: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = raw[at]
+        value, at, shift = value | (byte & 0x7F) << shift, at + 1, shift + 7
+        if byte < 0x80:
+            return value % 2**64, at
 
 
 @settings(max_examples=40)
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=8))
-def test_columns_of_varints_are_the_varints_of_their_rows(values: list[int]) -> None:
-    expected = b"".join(varint(v % 2**64) for v in values)
-    assert _rows(varints(np.array(values))) == expected
-    messages = message_field(3, whole_field(1, np.array(values)), double_field(2, np.zeros(len(values))))
-    bodies = [b"\x08" + varint(v % 2**64) + b"\x11" + bytes(8) for v in values]
-    assert _rows(messages) == b"".join(b"\x1a" + varint(len(b)) + b for b in bodies)
+def test_columns_of_varints_hold_their_rows_in_bytes_of_one_length(values: list[int]) -> None:
+    rows = varints(np.array(values))
+    raw, at, read = rows.written(), 0, []
+    for _ in values:
+        begin = at
+        value, at = _read_varint(raw, at)
+        read.append(value)
+        assert at - begin == rows.length
+    assert at == len(raw)
+    assert read == [v % 2**64 for v in values]
+    assert len(varints(np.full(3, values[0])).written()) == 3 * len(varint(values[0] % 2**64))
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(st.integers(0, 2**63 - 1), st.booleans(), st.booleans()), min_size=1, max_size=8))
+def test_messages_have_the_parts_that_are_there(rows: list[tuple[int, bool, bool]]) -> None:
+    values = np.array([v for v, _, _ in rows])
+    here, there = (np.array([r[i] for r in rows]) for i in (1, 2))
+    body = message_field(
+        3,
+        whole_field(1, values).only(here),
+        double_field(2, values * 1.0),
+        whole_field(4, values).only(there),
+    )
+    raw, at = body.written(), 0
+    for value, first, last in rows:
+        assert raw[at] == 0x1A
+        size, at = _read_varint(raw, at + 1)
+        end, fields = at + size, {}
+        while at < end:
+            tag, at = _read_varint(raw, at)
+            if tag & 7 == 1:
+                fields[tag >> 3], at = struct.unpack_from("<d", raw, at)[0], at + 8
+            else:
+                fields[tag >> 3], at = _read_varint(raw, at)
+        assert at == end
+        assert fields == {2: float(value)} | ({1: value} if first else {}) | ({4: value} if last else {})
+    assert at == len(raw)
 
 
 @settings(max_examples=50)

@@ -72,6 +72,26 @@ PROMETHEUS = json.dumps(
         },
     }
 )  # fmt: skip
+#: As InferenceX's ``benchmark_lib.sh`` keeps what ``amd-smi metric -p -c -t -u -w 1 --csv`` prints of an MI355X: lists in
+#: quotes, a block of lines a second (utils/aggregate_power.py reads it).
+INFERENCEX_AMD = (
+    "timestamp,gpu,gfx_activity,umc_activity,mm_activity,vcn_activity,gfx_busy_inst_xcp_0,socket_power,gfx_voltage,"
+    "throttle_status,power_management,gfx_0_clk,gfx_0_min_clk,gfx_0_max_clk,gfx_0_clk_locked,mem_0_clk,edge,hotspot,mem\n"
+    + "\n".join(
+        "".join(
+            f"{START_S + i},{gpu},0,0,N/A,\"['N/A', 'N/A']\",\"[0, 0, 0, 0]\",{w + more:.0f},N/A,N/A,ENABLED,1700,500,2400,"
+            "DISABLED,2000,N/A,37,23\n"
+            for gpu, more in ((0, 0), (1, 400))
+        )
+        for i, w in enumerate(WATTS)
+    )
+)
+#: A line for each GPU, as loggers around ``nvidia-smi`` write.
+A_LINE_EACH = "timestamp,gpu_index,temperature_C,utilization_gpu_percent,power_W\n" + "".join(
+    f"2026-01-05T05:00:0{i}.250Z,{gpu}, 38, 100, {w + more:.2f}\n"
+    for i, w in enumerate(WATTS)
+    for gpu, more in ((0, 0.0), (1, 400.0))
+)
 CODECARBON = (
     "timestamp,project_name,run_id,experiment_id,duration,emissions,emissions_rate,cpu_power,gpu_power,ram_power,"
     "cpu_energy,gpu_energy,ram_energy,energy_consumed,country_name,gpu_count,gpu_model,on_cloud,pue\n"
@@ -191,7 +211,9 @@ LOGS = (
     Log("rocm_smi", "rocm.json", ROCM_SMI_JSON, "utc"),
     Log("amd_smi", "amd.csv", AMD_SMI, "utc", clock_mhz=1700, offset_s=0),
     Log("amd_smi", "metric.csv", AMD_METRIC, "utc", energy=(1000.5, 1001.5, 1002.5), offset_s=0),
+    Log("amd_smi", "gpu_metrics.csv", INFERENCEX_AMD, "utc", clock_mhz=1700, offset_s=0),
     Log("power_csv", "zeus.csv", ZEUS, "utc"),
+    Log("power_csv", "gpus.csv", A_LINE_EACH, "utc"),
     Log("power_csv", "counter.csv", COUNTER, "utc", watts=(), energy=(100.0, 200.0, 300.0), offset_s=0),
     Log("prometheus", "range.json", PROMETHEUS, "utc", clock_mhz=1410),
     Log("nvidia_smi_xml", "smi.xml", XML, "local", clock_mhz=1410, offset_s=0),

@@ -25,8 +25,10 @@ def is_request_log(path: str | os.PathLike[str]) -> bool:
     file = Path(path)
     if not file.is_file():
         return False
-    first = head_bytes(file)[0].lstrip()
-    return first.startswith(b"{") and b'"request_start_ns"' in first.split(b"\n", 1)[0]
+    first = head_bytes(file)[0].lstrip().split(b"\n", 1)[0]
+    return first.startswith(b"{") and (
+        b'"request_start_ns"' in first or (b'"timestamp_ns"' in first and b'"x_request_id"' in first)
+    )
 
 
 def _value(metrics: Any, *names: str) -> float | None:
@@ -43,7 +45,11 @@ def _row(record: dict[str, Any]) -> dict[str, Any] | None:
     metadata, metrics = record.get("metadata"), record.get("metrics")
     if not isinstance(metadata, dict):
         return None
-    start, end = metadata.get("request_start_ns"), metadata.get("request_end_ns")
+    # Releases before 0.2 (October 2025) name the start "timestamp_ns" and give the end among the metrics.
+    start = metadata.get("request_start_ns", metadata.get("timestamp_ns"))
+    end = metadata.get("request_end_ns")
+    if end is None and type(start) is int and (latency_ms := _value(metrics, "request_latency")) is not None:
+        end = start + round(latency_ms * _NS_PER_MS)
     if not (type(start) is int and type(end) is int and 0 < start < end < 1 << 62):
         return None
     first_ms = _value(metrics, "time_to_first_token", "ttft")
@@ -57,7 +63,7 @@ def _row(record: dict[str, Any]) -> dict[str, Any] | None:
         "output_tokens": 0.0
         if unfinished
         else _value(metrics, "output_sequence_length", "output_token_count") or 0.0,
-        "phase": str(metadata.get("benchmark_phase") or "profiling"),
+        "phase": str(metadata.get("benchmark_phase") or metadata.get("credit_phase") or "profiling"),
         "finished": not unfinished,
     }
 

@@ -38,6 +38,16 @@ class Piece:
     raw: Bytes
     present: Bools | None = None
 
+    def of(self, rows: slice) -> Piece | None:
+        """Return the bytes of some rows; None where none of them is there."""
+        raw = self.raw[rows]
+        if self.present is None:
+            return Piece(raw)
+        present = self.present[rows]
+        if present.all():
+            return Piece(raw)
+        return Piece(raw, present) if present.any() else None
+
 
 @dataclass(frozen=True)
 class Part:
@@ -49,21 +59,25 @@ class Part:
     def written(self) -> bytes:
         """Return the messages one behind the other."""
         rows = len(self.pieces[0].raw)
-        return b"".join(self._rows(slice(at, at + _ROWS)) for at in range(0, max(rows, 1), _ROWS))
+        return b"".join(self._rows(slice(at, at + _ROWS)) for at in range(0, rows, _ROWS))
 
     def _rows(self, rows: slice) -> bytes:
         """Return the messages of some rows: few enough for their bytes to stay in the processor's cache."""
-        raw = np.hstack([piece.raw[rows] for piece in self.pieces])
-        if all(piece.present is None for piece in self.pieces):
-            return raw.tobytes()
-        present = np.ones(raw.shape, np.bool_)
+        pieces = [piece for whole in self.pieces if (piece := whole.of(rows)) is not None]
+        line = np.concatenate([piece.raw[:1] for piece in pieces], axis=1)
+        raw = np.empty((len(pieces[0].raw), line.shape[1]), np.uint8)
+        raw[:] = line  # what all rows have in common is copied at once
+        optional = any(piece.present is not None for piece in pieces)
+        present = np.ones(raw.shape, np.bool_) if optional else None
         first = 0
-        for piece in self.pieces:
+        for piece in pieces:
             last = first + piece.raw.shape[1]
-            if piece.present is not None:
-                present[:, first:last] = piece.present[rows]
+            if piece.raw.strides[0]:
+                _copy(piece.raw, raw, first)
+            if present is not None and piece.present is not None:
+                present[:, first:last] = piece.present
             first = last
-        return raw[present].tobytes()
+        return raw.tobytes() if present is None else raw[present].tobytes()
 
     def only(self, rows: Bools) -> Part:
         """Return the part, absent where ``rows`` is false."""
@@ -72,6 +86,17 @@ class Part:
         each = rows[:, None]
         pieces = (Piece(p.raw, each if p.present is None else p.present & each) for p in self.pieces)
         return Part(tuple(pieces), np.where(rows, self.length, 0))
+
+
+def _copy(columns: Bytes, into: Bytes, first: int) -> None:
+    """Copy columns of bytes into a matrix, each row's as one item: short rows take far longer."""
+    n, width = columns.shape
+    item = np.dtype(f"<u{width}") if width in (1, 2, 4, 8) else np.dtype(f"V{width}")
+    if not (n and width and columns.flags.c_contiguous):
+        into[:, first : first + width] = columns
+        return
+    places = np.ndarray((n,), item, into.data, first, (into.strides[0],))
+    places[:] = columns.view(item)[:, 0]
 
 
 def constant(rows: int, raw: bytes) -> Part:
@@ -89,7 +114,13 @@ def joined(*parts: Part) -> Part:
 
 
 def varints(values: Ints | NDArray[Any]) -> Part:
-    """Return whole numbers as varints; negative ones take ten bytes."""
+    """Return whole numbers as varints, all as long as the longest; negative ones take ten bytes.
+
+    Notes
+    -----
+    A varint may end in groups of zeros: readers take it for the same number. Perfetto's own writer makes
+    lengths so, to have room for them before they are known. Rows of one length need no selection of bytes.
+    """
     rest = np.ascontiguousarray(values, np.int64).view(np.uint64)
     if not len(rest):
         return constant(0, b"")
@@ -97,15 +128,11 @@ def varints(values: Ints | NDArray[Any]) -> Part:
     if lowest == highest:
         return constant(len(rest), varint(highest))
     width = min((highest.bit_length() + 6) // 7, _LONGEST)
-    groups = rest[:, None] >> (np.arange(width, dtype=np.uint64) * np.uint64(7))
-    raw = (groups & np.uint64(0x7F)).astype(np.uint8)
-    if (max(lowest.bit_length(), 1) + 6) // 7 == width:
-        raw[:, :-1] |= np.uint8(0x80)
-        return Part((Piece(raw),), width)
-    present = groups != 0
-    present[:, 0] = True
-    raw[:, :-1] |= present[:, 1:].astype(np.uint8) << np.uint8(7)
-    return Part((Piece(raw, present),), present.sum(axis=1))
+    raw = np.empty((len(rest), width), np.uint8)
+    for i in range(width):
+        raw[:, i] = (rest >> np.uint64(7 * i)) & np.uint64(0x7F)
+    raw[:, :-1] |= np.uint8(0x80)
+    return Part((Piece(raw),), width)
 
 
 def _tag(number: int, wire: int) -> bytes:

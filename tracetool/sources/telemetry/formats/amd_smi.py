@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,18 +43,29 @@ def _rows(text: str) -> Iterator[dict[str, str | None]]:
         if _is_header(line):
             names = [plain(n) for n in header_names(line)]
             continue
-        cells = [c.strip().strip('"') for c in line.split(",")]
+        cells = _cells(line)
         if not names or len(cells) < 2:
             continue
         row: dict[str, str | None] = dict(zip(names, cells, strict=False))
         yield row | {"device": row.get("gpu"), "stamp": time_of(row), "line": str(number)}
 
 
+def _cells(line: str) -> list[str]:
+    """Return the cells of a line; GPUs of several dies have lists in quotes, with commas of their own."""
+    if '"' not in line:
+        return [c.strip() for c in line.split(",")]
+    try:
+        row = next(csv.reader([line]), [])
+    except csv.Error:
+        return []
+    return [c.strip() for c in row]
+
+
 FORMAT = Format(
     title="amd-smi log (CSV)",
     holds="telemetry",
     made_by="amd-smi metric --power --clock --energy --csv --watch 1 > amd.csv",
-    tried="ROCm 6.2 and 7 columns, from the tool's source",
+    tried="ROCm 6.2 and 7 columns, from the tool's source; InferenceX's gpu_metrics.csv of MI355X (2026)",
     sniff=sniff,
     read=read,
     suffixes=(".csv",),

@@ -232,7 +232,7 @@ FORMAT = Format(
     title="nvidia-smi query log",
     holds="telemetry",
     made_by="nvidia-smi --query-gpu=timestamp,index,uuid,power.draw,clocks.sm --format=csv -lms 100",
-    tried="drivers of 2020 to 2025, V100 to H800",
+    tried="drivers of 2020 to 2025, V100 to B200, InferenceX's",
     sniff=sniff,
     read=read,
     suffixes=(".csv", ".txt", ".log"),

@@ -12,6 +12,7 @@ from tracetool.sources.columns import measured, rejected_rows
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.csv_file import header_names, read_csv
 from tracetool.sources.telemetry.localtime import is_absolute, parse_stamps
+from tracetool.sources.telemetry.meters import gpus_of_hosts
 from tracetool.sources.telemetry.readings import power_rows
 
 _TIME = re.compile(
@@ -28,6 +29,23 @@ _ENERGY = re.compile(
     r"(?P<unit>[_ ]?\(?\[?(?:[muk]?j|k?wh)\]?\)?)?",
     re.IGNORECASE,
 )
+#: Columns that say whose reading a row is.
+_WHOSE = {
+    "index": ("gpu", "gpu_index", "gpu_id", "gpu_idx", "device", "device_index", "device_id", "index"),
+    "uuid": ("uuid", "gpu_uuid"),
+    "host": ("host", "hostname", "node"),
+    "name": ("name", "gpu_name", "model", "gpu_model"),
+}
+#: Columns of further readings, with the factor to their unit.
+_FURTHER = {
+    "temperature_c": (r"(?:gpu_?)?temp(?:erature)?(?:_?gpu)?[_ ]?\(?\[?c?\]?\)?", 1.0),
+    "utilization": (
+        r"(?:gpu_?util(?:ization)?|util(?:ization)?(?:_?gpu)?)[_ ]?\(?\[?(?:percent|pct|%)\]?\)?",
+        0.01,
+    ),
+    "clock_mhz": (r"(?:gpu_?|sm_?)?clock(?:_?sm)?[_ ]?\(?\[?mhz\]?\)?", 1.0),
+    "mem_clock_mhz": (r"(?:gpu_?)?mem(?:ory)?_?clock[_ ]?\(?\[?mhz\]?\)?", 1.0),
+}
 #: Power of the host, as CodeCarbon, RAPL readers and node meters name it.
 _HOST = re.compile(
     r"(?=.*(?:power|energy|watt)).*(?:cpu|ram|socket|package|pkg|rapl|node|system|server|module).*",
@@ -82,33 +100,77 @@ def read(path: Path, options: ReadOptions) -> Trace:
     time, powers, energies = _columns(first)
     if time is None or not powers + energies:
         raise BadInput.in_file(path, "has no time and power columns", "name them time and power_w")
-    text = pl.String()
-    frame = read_csv(path, {n: ([n], text) for n in (time, *powers, *energies)}, options.max_ratio)
+    names = header_names(first)
+    whose = _whose(names, powers + energies)
+    further = _further(names) if len(powers) <= 1 else {}
+    read_names = (time, *powers, *energies, *whose.values(), *further.values())
+    frame = read_csv(path, {n: ([n], pl.String()) for n in dict.fromkeys(read_names)}, options.max_ratio)
     stamps, clock = _times(frame[time], time)
     frame = frame.with_columns(stamps.alias("time_ns"))
     bad = frame.filter(pl.col("time_ns").is_null())
     trace = Trace("power log", clock)
-    read_names = (time, *powers, *energies)
-    if host := [n for n in header_names(first) if n not in read_names and _HOST.fullmatch(n)]:
+    if host := [n for n in names if n not in read_names and _HOST.fullmatch(n)]:
         trace.warnings.append(f"{', '.join(host)}: not power of a GPU, not read")
     if bad.height:
         trace.rejected.append(rejected_rows(path.name, bad["line"], "no time", bad[time].fill_null("")))
     good = frame.filter(pl.col("time_ns").is_not_null())
     if not good.height:
         raise BadInput.in_file(path, "holds no reading with a time", "write the time as seconds since 1970")
+    device: dict[str, pl.Series] = {}
+    if whose:
+        column, trace.devices = gpus_of_hosts(_gpus(good, whose))
+        device = dict.fromkeys((*powers, *energies), column)
     parts = []
+    extra = {what: measured(name) * _FURTHER[what][1] for what, name in further.items()}
     for name in powers:
+        own = device.get(name, pl.lit(_device(name), dtype=pl.Int32))
         value = measured(name) * _scale(name, _POWER)
-        part = good.select("time_ns", device=pl.lit(_device(name), dtype=pl.Int32), power=value)
-        parts.append(power_rows(part, {"power": name}, {name: None}))
+        parts.append(
+            power_rows(
+                good.select("time_ns", device=own, power=value, **extra), {"power": name}, {name: None}
+            )
+        )
     for name in energies:
+        own = device.get(name, pl.lit(_device(name), dtype=pl.Int32))
         value = measured(name) * _scale(name, _ENERGY)
-        part = good.select("time_ns", device=pl.lit(_device(name), dtype=pl.Int32), energy_j=value)
+        part = good.select("time_ns", device=own, energy_j=value)
         parts.append(power_rows(part, {}).with_columns(field=pl.lit(name)))
     trace.telemetry = pl.concat(parts, how="diagonal")
-    used = trace.telemetry["device"].unique().sort()
-    trace.devices = pl.DataFrame({"device": used, "profiler_device": used.cast(pl.Int64)})
+    if not whose:
+        used = trace.telemetry["device"].unique().sort()
+        trace.devices = pl.DataFrame({"device": used, "profiler_device": used.cast(pl.Int64)})
     return trace
+
+
+def _whose(names: list[str], read: list[str]) -> dict[str, str]:
+    """Return the columns that say whose reading a row is; none where each GPU has a column of its own."""
+    if sum(bool(_GPU.search(n)) for n in read) > 1:
+        return {}
+    lower = {n.lower(): n for n in reversed(names)}
+    columns = {
+        what: next((lower[s] for s in spellings if s in lower), None) for what, spellings in _WHOSE.items()
+    }
+    stated = {what: name for what, name in columns.items() if name is not None}
+    return stated if {"index", "uuid", "host"} & set(stated) else {}
+
+
+def _further(names: list[str]) -> dict[str, str]:
+    """Return the columns of temperature, load and clocks."""
+    patterns = {what: re.compile(pattern, re.IGNORECASE) for what, (pattern, _) in _FURTHER.items()}
+    columns = {what: next((n for n in names if p.fullmatch(n)), None) for what, p in patterns.items()}
+    return {what: name for what, name in columns.items() if name is not None}
+
+
+def _gpus(rows: pl.DataFrame, whose: dict[str, str]) -> pl.DataFrame:
+    """Return host, index, unique id and name of each row's GPU; what is no number stands as its name."""
+    absent = pl.lit(None, dtype=pl.String)
+    stated = rows.select(pl.col(whose[w]).alias(w) if w in whose else absent.alias(w) for w in _WHOSE)
+    index = pl.col("index").str.strip_chars().str.extract(r"^(?:(?i:gpu|cuda|card)[ :_-]?)?(\d{1,4})$", 1)
+    return stated.with_columns(
+        pl.col("uuid").str.strip_chars(),
+        index=index.cast(pl.Int64, strict=False),
+        name=pl.coalesce("name", pl.when(index.is_null()).then(pl.col("index"))),
+    )
 
 
 def _times(column: pl.Series, name: str) -> tuple[pl.Series, Clock]:
@@ -140,7 +202,7 @@ FORMAT = Format(
     title="power log CSV",
     holds="telemetry",
     made_by="any logger of time (seconds since 1970) and power_w or energy_j columns, e.g. Zeus's monitor",
-    tried="Zeus 0.2 (Time,Power), one power column per GPU, energy counters",
+    tried="Zeus 0.2 (Time,Power), a column or a line for each GPU (8 H100, 2025), energy counters",
     sniff=sniff,
     read=read,
     suffixes=(".csv",),

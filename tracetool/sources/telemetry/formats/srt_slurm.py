@@ -13,6 +13,7 @@ from tracetool.core.errors import BadInput
 from tracetool.sources.columns import measured, rejected_rows
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.csv_file import has_columns, read_csv
+from tracetool.sources.telemetry.localtime import parse_stamps
 from tracetool.sources.telemetry.meters import gpus_of_hosts
 from tracetool.sources.telemetry.readings import power_rows
 
@@ -56,7 +57,8 @@ def read(path: Path, options: ReadOptions) -> Trace:
         "sm_active",
         "temperature_c",
     )
-    rows = rows.with_columns(measured(c).alias(c) for c in numbers)
+    times = parse_stamps(rows["timestamp_unix"]).alias("time_ns")
+    rows = rows.with_columns(times, *(measured(c).alias(c) for c in numbers))
     versions = {int(v) for v in rows["schema_version"].drop_nulls().unique() if abs(v) < 1e9}
     if odd := sorted(versions - set(VERSIONS)):
         raise BadInput.in_file(
@@ -64,6 +66,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
         )
     usable = (
         pl.col("timestamp_unix").is_between(1e8, 7.2e9)
+        & pl.col("time_ns").is_not_null()
         & pl.col("power_w").is_not_null()
         & pl.col("gpu_index").is_between(0, 1e6)
         & pl.col("hostname").is_not_null()
@@ -83,7 +86,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
     )  # fmt: skip
     trace.devices = trace.devices.with_columns(vendor=pl.lit(None, dtype=pl.String))
     frame = good.select(
-        (pl.col("timestamp_unix") * 1000).round().cast(pl.Int64).alias("time_ns") * 1_000_000,
+        "time_ns",
         device=device,
         power="power_w",
         temperature_c="temperature_c",
@@ -142,7 +145,7 @@ FORMAT = Format(
     title="srt-slurm power package",
     holds="telemetry",
     made_by="srtctl apply -f recipe.yaml   (its folder power/, or samples.csv)",
-    tried="schema versions 1 to 3, as its writer documents them",
+    tried="schema versions 1 to 3, as its writer documents them; InferenceX's samples of AMD (version 2)",
     sniff=sniff,
     read=read,
     suffixes=("power/", "samples.csv"),
