@@ -119,7 +119,7 @@ def varints(values: Ints | NDArray[Any]) -> Part:
     Notes
     -----
     A varint may end in groups of zeros: readers take it for the same number. Perfetto's own writer makes
-    lengths so, to have room for them before they are known. Rows of one length need no selection of bytes.
+    lengths so, to write them before they are known. Rows of one length need no selection of bytes.
     """
     rest = np.ascontiguousarray(values, np.int64).view(np.uint64)
     if not len(rest):
