@@ -2,130 +2,177 @@
 
 Jobs and logs are those of ``tests/replay/grouped_jobs.py``, which import nothing of the tool: a training job
 on two GPUs, each with a sensor of its own whose gain and offset are drawn as its class states. Every job is
-written as a profiler and ``nvidia-smi`` would, ingested and attributed. Printed per sensor and key, over
-groups whose energy the log identifies: the error once gain and offset are undone, and how often 90 %
-intervals hold, as the log stands and where a meter told gain and offset.
+written as a profiler and ``nvidia-smi`` would, ingested and attributed; twenty seeds share a trace, each with
+powers and sensors of its own. Printed per sensor and key, over groups whose energy the log identifies: the
+error once gain and offset are undone, and how often 90 % intervals hold, as the log stands and where a meter
+told gain and offset; then whether groups sum to the run and every launch is in one.
 
-    python benchmarks/grouped_energy.py [SEEDS] [FIRST]
+    python benchmarks/grouped_energy.py [SEEDS] [--sensor TITLE] [--results FILE.jsonl]
+
+``FILE`` gets a line a seed as it is done, and seeds it holds are not run again.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 import tempfile
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import tracetool as tt
+from tests.replay.grouped_jobs import GroupedJob, MeteredGpu, grouped_job
 from tracetool.hardware.load import load_gpu
-from tracetool.measure.attribute import Attribution, attribute_run
+from tracetool.measure.attribute import attribute_run
 from tracetool.measure.attribution import attribute_classes
 from tracetool.measure.sensors import candidate_sensors
 from tracetool.replay.energy_by import energy_by
 from tracetool.replay.set_energy import RunEnergies
+from tracetool.tables.run import Run
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from tests.replay.grouped_jobs import GroupedJob, MeteredGpu, grouped_job
+A100 = MeteredGpu("NVIDIA A100-SXM4-80GB", "power.draw", 1, 400.0)
+V100 = MeteredGpu("Tesla V100-SXM2-16GB", "power.draw", 4, 300.0)
 
-#: Sensor: GPU, what its logs call it, period of steps where they are in step with the sensor. [ms]
+
+@dataclass(frozen=True)
+class Trying:
+    """A sensor, and the jobs it is tried on."""
+
+    gpu: str
+    metered: MeteredGpu
+    seconds: float  # of work
+    longer: float  # 1: kernels of 1 to 8 ms, 4: of 3 to 30 ms
+    period_ms: float | None = None  # of steps that are in step with the sensor
+
+
 SENSORS = {
-    "25 ms of 100 (A100)": ("a100-sxm", MeteredGpu("NVIDIA A100-SXM4-80GB", "power.draw", 1, 400.0), None),
-    "the same, steps in beat": (
-        "a100-sxm", MeteredGpu("NVIDIA A100-SXM4-80GB", "power.draw", 1, 400.0), 300.0,
+    "25 ms of 100 (A100)": Trying("a100-sxm", A100, 40.0, 4.0),
+    "10 ms of 20 (V100)": Trying("v100-sxm2-16gb", V100, 12.0, 1.0),
+    "100 ms of 100 (RTX 3090)": Trying(
+        "rtx-3090", MeteredGpu("NVIDIA GeForce RTX 3090", "power.draw.instant", 2, 350.0), 20.0, 1.0
     ),
-    "100 ms of 100 (RTX 3090)": (
-        "rtx-3090", MeteredGpu("NVIDIA GeForce RTX 3090", "power.draw.instant", 2, 350.0), None,
+    "1 s every 100 (H100)": Trying(
+        "h100-sxm", MeteredGpu("NVIDIA H100 80GB HBM3", "power.draw.average", 3, 700.0), 20.0, 1.0
     ),
-    "1 s every 100 (H100)": (
-        "h100-sxm", MeteredGpu("NVIDIA H100 80GB HBM3", "power.draw.average", 3, 700.0), None,
-    ),
-    "10 ms of 20 (V100)": (
-        "v100-sxm2-16gb", MeteredGpu("Tesla V100-SXM2-16GB", "power.draw", 4, 300.0), None,
-    ),
-}  # fmt: skip
+    "25 of 100, short kernels": Trying("a100-sxm", A100, 20.0, 1.0),
+    "25 of 100, steps in beat": Trying("a100-sxm", A100, 20.0, 1.0, 300.0),
+}
 KEYS = ("module", "range", "iteration", "gpu")
-
+#: Seeds that share a trace.
+SHARED = 20
 
 Row = tuple[float, float, float, float, bool]  # truth, energy, both ends [J], identified
+Trial = dict[str, dict[str, list[Row]]]
 
 
-def trial(
-    seed: int, gpu: str, metered: MeteredGpu, period_ms: float | None, *, seconds: float = 20.0
-) -> dict[str, dict[str, list[Row]]]:
+def trial(seed: int, tried: Trying) -> Trial:
     """Return what is attributed to a job, as its log stands and with gain and offset known."""
+    gpu, metered = tried.gpu, tried.metered
     sensor = candidate_sensors(load_gpu(gpu, part="sensor"), metered.field)[0]
     window_s = sensor.window_s if sensor.window_s < 0.5 else None  # of a second: its class's
     job = grouped_job(
         seed,
         metered,
-        period_ms=period_ms,
-        seconds=seconds,
+        **_job(tried),
         gain=(sensor.gain, sensor.gain_sd),
         offset_w=(sensor.offset_w, sensor.offset_sd_w),
         window_s=window_s,
+        trace=seed // SHARED,
     )
+    run = _ingested(tried, seed // SHARED)
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "t.json").write_text(json.dumps(job.document))
-        (folder / "power.csv").write_text(job.log)
-        run = tt.ingest(
-            folder / "t.json", folder / "power.csv", tz="+00:00", gpu=gpu, out=folder / "run.tracetool"
-        )
-        as_is = attribute_run(run, gpu=gpu)
-        known = {}
-        for rank, seen in as_is.observations.items():
-            own = {
-                "gain": job.gain[rank],
-                "offset_w": job.offset_w[rank],
-                "gain_sd": 1e-3,
-                "offset_sd_w": 0.05,
-            }
-            known[rank] = attribute_classes(replace(seen, sensor=replace(seen.sensor, **own)))
-        on_a_meter = replace(as_is, classes=known)
-        return {
-            how: {key: rows_of(job, run, measured, key) for key in KEYS}
-            for how, measured in (("as is", as_is), ("on a meter", on_a_meter))
-        }
+        log = Path(name) / "power.csv"
+        log.write_text(job.log)
+        as_is = attribute_run(run, gpu=gpu, power=[log], tz="+00:00")
+    known = {}
+    for rank, seen in as_is.observations.items():
+        own = {"gain": job.gain[rank], "offset_w": job.offset_w[rank], "gain_sd": 1e-3, "offset_sd_w": 0.05}
+        known[rank] = attribute_classes(replace(seen, sensor=replace(seen.sensor, **own)))
+    on_a_meter = replace(as_is, classes=known)
+    energies = {"as is": RunEnergies(run, as_is, None), "on a meter": RunEnergies(run, on_a_meter, None)}
+    return {how: {key: rows_of(job, run, of, key) for key in KEYS} for how, of in energies.items()}
 
 
-def rows_of(job: GroupedJob, run: tt.Run, measured: Attribution, key: str) -> list[Row]:
-    """Return truth and figures of each group of a key."""
-    frame = energy_by(run, [key], energies=RunEnergies(run, measured, None)).frame[:-1]
+def _job(tried: Trying) -> dict[str, Any]:
+    return {"seconds": tried.seconds, "longer": tried.longer, "period_ms": tried.period_ms}
+
+
+@lru_cache(maxsize=1)
+def _ingested(tried: Trying, trace: int) -> Run:
+    """Return a trace as a run."""
+    job = grouped_job(0, tried.metered, trace=trace, **_job(tried))
+    folder = Path(tempfile.mkdtemp())
+    (folder / "t.json").write_text(json.dumps(job.document))
+    run = tt.ingest(folder / "t.json", gpu=tried.gpu, out=folder / "run.tracetool")
+    (folder / "t.json").unlink()
+    return Run.open(run.path)
+
+
+def rows_of(job: GroupedJob, run: Run, energies: RunEnergies, key: str) -> list[Row]:
+    """Return truth and figures of each group of a key, once groups were seen to be the whole run."""
+    frame = energy_by(run, [key], energies=energies).frame
+    groups, whole = frame[:-1], frame.row(-1, named=True)
     truth = job.energy_j[key]
-    assert set(frame["name"]) == set(truth), (key, sorted(set(frame["name"]) ^ set(truth))[:9])
+    assert set(groups["name"]) == set(truth), (key, sorted(set(groups["name"]) ^ set(truth))[:9])
+    assert groups["launches"].sum() == whole["launches"] == run.kernels.height
+    assert abs(groups["energy_j"].sum() / whole["energy_j"] - 1.0) < 1e-12
     columns = ("energy_j", "energy_low_j", "energy_high_j", "identified")
-    return [(truth[r["name"]], *(r[c] for c in columns)) for r in frame.iter_rows(named=True)]
+    return [(truth[r["name"]], *(r[c] for c in columns)) for r in groups.iter_rows(named=True)]
 
 
-def main(seeds: int, first: int) -> None:
-    """Print the table."""
+def table(title: str, trials: list[Trial]) -> None:
+    """Print the rows of one sensor."""
+    every: dict[str, list[bool]] = defaultdict(list)
+    for key in KEYS:
+        cells = []
+        for how in ("as is", "on a meter"):
+            rows = [r for t in trials for r in t[how][key] if r[4]]
+            holds = [lo <= t <= hi for t, _, lo, hi, *_ in rows]
+            every[how] += holds
+            cells.append(np.mean(holds) if rows else np.nan)
+        rows = [r for t in trials for r in t["on a meter"][key]]
+        known = [r for r in rows if r[4]]
+        off = np.array([abs(e / t - 1) for t, e, *_ in known]) if known else np.full(1, np.nan)
+        print(
+            f"{title:25s} {len(trials):5d} {key:9s} {len(rows):6d} {len(known) / max(len(rows), 1):5.0%}"
+            f"  {off.mean():7.2%} {np.quantile(off, 0.95):6.2%} {off.max():6.2%} {np.mean(off <= 0.03):9.1%}"
+            f" {cells[0]:7.0%} {cells[1]:9.0%}", flush=True,
+        )  # fmt: skip
+    ends = ", ".join(f"{how} {np.mean(held):.1%}" for how, held in every.items())
+    print(f"{'':25s} {'':5s} all: 90 % intervals hold {ends}; groups sum to the run, every launch is in one")
+
+
+def main() -> None:
+    """Run the seeds asked for and print the table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("seeds", type=int, nargs="?", default=200)
+    parser.add_argument("--sensor", choices=list(SENSORS), action="append")
+    parser.add_argument("--results", type=Path)
+    asked = parser.parse_args()
+    done: dict[tuple[str, int], Trial] = {}
+    if asked.results is not None and asked.results.exists():
+        for line in asked.results.read_text().splitlines():
+            one: dict[str, Any] = json.loads(line)
+            done[one["sensor"], one["seed"]] = one["trial"]
     print(
-        f"{'sensor':26s} {'by':10s} groups identified   error: mean  95 %  worst    hold: as is   on a meter"
+        f"{'sensor':25s} {'seeds':5s} {'by':9s} groups known    error  95 %   worst"
+        "   within 3 %   hold  on a meter"
     )
-    for title, (gpu, metered, period_ms) in SENSORS.items():
-        found = {how: defaultdict(list) for how in ("as is", "on a meter")}
-        for seed in range(first, first + seeds):
-            for how, by_key in trial(seed, gpu, metered, period_ms).items():
-                for key, rows in by_key.items():
-                    found[how][key] += rows
-        for key in KEYS:
-            cells = []
-            for how in ("as is", "on a meter"):
-                rows = [r for r in found[how][key] if r[4]]
-                cells.append(np.mean([lo <= t <= hi for t, _, lo, hi, *_ in rows]) if rows else np.nan)
-            rows = found["on a meter"][key]
-            known = [r for r in rows if r[4]]
-            off = np.array([abs(e / t - 1) for t, e, *_ in known]) if known else np.full(1, np.nan)
-            print(
-                f"{title:26s} {key:10s} {len(rows):6d} {len(known) / max(len(rows), 1):9.0%}"
-                f"      {off.mean():8.2%} {np.quantile(off, 0.95):6.2%} {off.max():6.2%}"
-                f"      {cells[0]:8.0%} {cells[1]:12.0%}", flush=True,
-            )  # fmt: skip
+    for title in asked.sensor or SENSORS:
+        for seed in range(asked.seeds):
+            if (title, seed) in done:
+                continue
+            done[title, seed] = trial(seed, SENSORS[title])
+            if asked.results is not None:
+                with asked.results.open("a") as out:
+                    out.write(json.dumps({"sensor": title, "seed": seed, "trial": done[title, seed]}) + "\n")
+        table(title, [t for (name, seed), t in sorted(done.items()) if name == title and seed < asked.seeds])
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 200, int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    main()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -54,8 +55,8 @@ class GroupedJob:
 class _Host:
     """Events of one rank, written as they happen; times in microseconds."""
 
-    def __init__(self, rank: int, random: np.random.Generator) -> None:
-        self.pid, self.rank, self.random = 9 + rank, rank, random
+    def __init__(self, rank: int, random: np.random.Generator, longer: float = 1.0) -> None:
+        self.pid, self.rank, self.random, self.longer = 9 + rank, rank, random, longer
         self.now_us = 1e6
         self.events: list[dict[str, Any]] = []
         self.start: list[float] = []
@@ -71,7 +72,7 @@ class _Host:
         )
 
     def launch(self, kernel: str, module: str, time_ms: float) -> None:
-        length = 1e3 * time_ms * np.exp(self.random.normal(0.0, 0.05))
+        length = 1e3 * self.longer * time_ms * np.exp(self.random.normal(0.0, 0.05))
         call, start = self.now_us + 2.0, self.now_us + 9.0
         end = start + length
         self.number += 1
@@ -167,14 +168,25 @@ def _train(host: _Host, seconds: float, period_ms: float | None) -> None:
         step += 1
 
 
+@lru_cache(maxsize=1)
+def _hosts(trace: int, seconds: float, ranks: int, period_ms: float | None, longer: float) -> list[_Host]:
+    random = np.random.default_rng([22, trace])
+    hosts = [_Host(rank, random, longer) for rank in range(ranks)]
+    for host in hosts:
+        _train(host, seconds, period_ms)
+    return hosts
+
+
 def grouped_job(
     seed: int, metered: MeteredGpu, *, seconds: float = 20.0, ranks: int = 2, period_ms: float | None = None,
     gain: tuple[float, float] = (1.0, 0.05), offset_w: tuple[float, float] = (0.0, 5.0),
-    window_s: float | None = None,
+    window_s: float | None = None, trace: int | None = None, longer: float = 1.0,
 ) -> GroupedJob:  # fmt: skip
     """Return a job; gain and offset of each rank's sensor are drawn from these means and deviations.
 
     ``period_ms``: steps begin at multiples of it. ``window_s`` of the sensor, by default its class's.
+    ``trace``: the seed of when kernels run, by default that of powers and sensors. ``longer``: factor on
+    kernels' times.
     """
     random = np.random.default_rng([21, seed])
     power = defaultdict(lambda: metered.limit_w * random.uniform(0.42, 0.95))
@@ -185,9 +197,7 @@ def grouped_job(
     powers: list[dict[str, float]] = []
     events: list[dict[str, Any]] = []
     lines = [f"timestamp, index, {metered.field} [W]"]
-    hosts = [_Host(rank, random) for rank in range(ranks)]
-    for host in hosts:
-        _train(host, seconds, period_ms)
+    hosts = _hosts(seed if trace is None else trace, seconds, ranks, period_ms, longer)
     first, last = min(h.start[0] for h in hosts), max(h.end[-1] for h in hosts)
     for host in hosts:
         events += host.events

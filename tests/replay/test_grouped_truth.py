@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from benchmarks.grouped_energy import KEYS, SENSORS, Row, trial
+from benchmarks.grouped_energy import A100, KEYS, SENSORS, Row, trial
 from tests.replay.grouped_jobs import grouped_job
 
 Trial = dict[str, dict[str, list[Row]]]
@@ -13,8 +15,7 @@ Trial = dict[str, dict[str, list[Row]]]
 
 @pytest.fixture(scope="module")
 def tried() -> Trial:
-    gpu, metered, period_ms = SENSORS["10 ms of 20 (V100)"]
-    return trial(1, gpu, metered, period_ms, seconds=6.0)
+    return trial(1, replace(SENSORS["10 ms of 20 (V100)"], seconds=6.0))
 
 
 def test_errors_stay_within_three_per_cent(tried: Trial) -> None:
@@ -37,6 +38,5 @@ def test_intervals_hold_the_truth_and_are_no_wider_than_it_takes(tried: Trial) -
 
 @pytest.mark.parametrize("key", KEYS)
 def test_planted_joules_sum_to_the_run(key: str) -> None:
-    _, metered, _ = SENSORS["25 ms of 100 (A100)"]
-    job = grouped_job(3, metered, seconds=2.0)
+    job = grouped_job(3, A100, seconds=2.0)
     assert sum(job.energy_j[key].values()) == pytest.approx(sum(job.energy_j["gpu"].values()), rel=1e-9)

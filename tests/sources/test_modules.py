@@ -187,3 +187,18 @@ def test_a_run_without_modules_is_one_line(samples: Path, run: tt.Run, tmp_path:
         tt.energy_by(other, ["module"])
     with pytest.raises(tt.BadInput, match="--depth"):
         tt.energy_by(run, ["family"], depth=2)
+
+
+def test_an_id_that_repeats_the_correlation_names_no_operator(tmp_path: Path) -> None:
+    """A later operator has, by accident, the number that a kernel repeats of its launch."""
+    events = [
+        _event("cpu_op", "aten::mm", 1, 100.0, 50.0, **{"External id": 10}),
+        *_launch(282, 1, 110.0, 17.0),
+        _event("cpu_op", "aten::empty", 1, 900.0, 5.0, **{"External id": 282}),
+    ]
+    for event in events[1:3]:
+        event["args"]["External id"] = 282
+    (tmp_path / "t.json").write_text(json.dumps(kineto_document(events)))
+    run = tt.ingest(tmp_path / "t.json", out=tmp_path / "run.tracetool")
+    operators = run.table("operators", ["operator", "name"])
+    assert run.kernels.join(operators, on="operator")["name_right"].to_list() == ["aten::mm"]

@@ -15,7 +15,7 @@ from scipy import sparse
 from tracetool.core.arrays import Floats
 from tracetool.replay.groups import Groups, check_depth, groups_of, parse_keys
 from tracetool.replay.set_energy import RunEnergies, SetEnergy, SetTimes, run_energies
-from tracetool.replay.time_parts import activity_kinds, busy_parts
+from tracetool.replay.time_parts import busy_parts
 from tracetool.replay.work_units import Work, annotated_work
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
@@ -91,7 +91,7 @@ def energy_by(
     groups = groups_of(opened, keys, depth)
     energies = energies or run_energies(opened, gpu=gpu, power=power, tz=tz, sensor_file=sensor_file)
     kernels = opened.kernels
-    blocks = [_device_rows(opened, energies, kernels, groups, d) for d in groups.idle]
+    blocks = [_device_rows(energies, kernels, groups, d) for d in groups.idle]
     done = _work(opened, work or {}, tuple(keys))
     frame = _summed(pl.concat(blocks, how="vertical_relaxed"), done)
     notes = list(energies.notes)
@@ -110,14 +110,12 @@ def _work(run: Run, work: Mapping[str, float | None], keys: tuple[str, ...]) -> 
     ][:1]
 
 
-def _device_rows(
-    run: Run, energies: RunEnergies, kernels: pl.DataFrame, groups: Groups, device: int
-) -> pl.DataFrame:
+def _device_rows(energies: RunEnergies, kernels: pl.DataFrame, groups: Groups, device: int) -> pl.DataFrame:
     start_all = kernels["start_ns"].to_numpy()
     rows = np.flatnonzero(kernels["device"].to_numpy() == device)
     start = start_all[rows]
     end = start + kernels["duration_ns"].to_numpy()[rows]
-    _, parts_s = busy_parts(start, end, activity_kinds(run, kernels)[rows])
+    _, parts_s = busy_parts(start, end, energies.kinds[rows])
     n = len(rows)
     present, place = np.unique(
         np.concatenate([groups.of_activity[rows], groups.of_idle[device]]), return_inverse=True

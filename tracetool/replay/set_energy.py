@@ -21,7 +21,7 @@ from tracetool.measure.class_sums import summed_energy
 from tracetool.measure.power_log import telemetry_devices
 from tracetool.replay.budget import IDLE_ERROR
 from tracetool.replay.predict_run import PredictedRun, predict_run
-from tracetool.replay.time_parts import busy_parts, pieces_of
+from tracetool.replay.time_parts import activity_kinds, busy_parts, pieces_of
 from tracetool.tables.run import Run
 from tracetool.tables.windows import activities_of
 
@@ -151,6 +151,11 @@ class RunEnergies:
         waited_s = np.bincount(place, each_s.sum(axis=0)[pieces.waits], minlength=len(sets.rows))
         waiting = np.divide(waited_s, sets.shared_s, out=np.zeros(len(waited_s)), where=sets.shared_s > 0)
         return np.minimum(waiting, 1.0)
+
+    @cached_property
+    def kinds(self) -> Ints:
+        """What each activity is, as :func:`tracetool.replay.time_parts.activity_kinds`. Shape (n,)."""
+        return activity_kinds(self.run, self.run.kernels)
 
     @cached_property
     def arrived_ns(self) -> Ints:

@@ -174,15 +174,22 @@ def innermost(activities: pl.DataFrame, tree: Tree) -> pl.Series:
 
 
 def link_operators(activities: pl.DataFrame, operators: pl.DataFrame, tree: Tree | None) -> pl.DataFrame:
-    """Add ``operator``: by the profiler's id where it is one operator's, else the enclosing call."""
+    """Add ``operator``: by the profiler's id where it is one earlier operator's, else the enclosing call."""
     if tree is None or not activities.height:
         return activities.with_columns(operator=pl.lit(None, dtype=pl.Int32))
     enclosing = innermost(activities, tree)
     activities = with_columns_present(activities, {"external_id": _I})
-    by_id = operators.filter(pl.col("external_id").is_not_null()).select("external_id", "operator")
-    by_id = by_id.filter(pl.col("external_id").is_unique())
-    joined = activities.select("external_id").join(by_id, on="external_id", how="left", maintain_order="left")
-    return activities.with_columns(operator=pl.select(pl.coalesce(joined["operator"], enclosing)).to_series())
+    named = pl.col("external_id").is_not_null()
+    by_id = operators.filter(named & pl.col("external_id").is_unique())
+    by_id = by_id.select("external_id", "operator", pl.col("start_ns").alias("#begun"))
+    ids = activities.select("external_id", pl.coalesce("launch_ns", "start_ns").alias("#at"))
+    joined = ids.join(by_id, on="external_id", how="left", maintain_order="left")
+    stated = joined.select(pl.when(pl.col("#begun") <= pl.col("#at")).then("operator")).to_series()
+    ways = (stated, enclosing)
+    # Some traces repeat the correlation as id, which by accident is that of some operator too.
+    if activities.select((~named | pl.col("external_id").eq_missing(pl.col("correlation"))).all()).item():
+        ways = (enclosing, stated)
+    return activities.with_columns(operator=pl.select(pl.coalesce(*ways)).to_series())
 
 
 def link_ranges(activities: pl.DataFrame, tree: Tree | None) -> pl.DataFrame:
