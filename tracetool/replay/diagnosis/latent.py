@@ -106,7 +106,7 @@ def _per_launch(run: Run, booked: Ledger) -> pl.DataFrame:
     ceiling = np.zeros(len(rows))
     if (at := np.flatnonzero(shaped)).size:
         alone = predict_rows(rows.take(at), gpu, np.array([mhz]), power_cap_w=np.inf).timing
-        ceiling[at] = alone.duration_s[:, 0] * alone.low
+        ceiling[at] = alone.duration_s[:, 0] * alone.low[:, 0]
     known = shaped.astype(np.float64)
     switching = rows.number(MEASURED_SWITCHING)
     columns = {
