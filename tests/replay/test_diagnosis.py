@@ -19,6 +19,7 @@ from tracetool.replay.diagnosis.causes import NAMES, USEFUL
 from tracetool.replay.diagnosis.latent import CAUSE_COLUMNS, latent_factors
 from tracetool.replay.diagnosis.what_if import what_if
 from tracetool.replay.predict_run import predict_run
+from tracetool.replay.time_budget import time_budget
 
 #: Of the fifteen of ``benchmarks/diagnosis.py`` those that take least to make: work, and idle time.
 QUICK = ("few_rows", "host_bound")
@@ -217,6 +218,15 @@ def test_fusing_takes_what_is_handed_over(runs: dict[str, tuple[Planted, Diagnos
     # one read of two accesses stays on chip, and the product need not write it
     elementwise_j = rows["energy_j"].sum()
     assert 0.5 * elementwise_j <= answer.joint.saving_j <= elementwise_j
+
+
+def test_idle_causes_are_those_of_the_time_budget(runs: dict[str, tuple[Planted, Diagnosis]]) -> None:
+    diagnosis = runs["host_bound"][1]
+    budget = time_budget(diagnosis.source.energies.run, energies=diagnosis.source.energies).together()
+    told = budget.row(by_predicate=pl.col("part") == "idle: host-bound", named=True)
+    cause = diagnosis.causes.row(by_predicate=pl.col("cause") == "host-bound", named=True)
+    for key in ("time_ms", "energy_j", "energy_low_j", "energy_high_j"):
+        assert cause[key] == pytest.approx(told[key], rel=1e-6), key
 
 
 @pytest.mark.parametrize("by", ["kernel", "gpu"])

@@ -19,7 +19,9 @@ class Cause:
     effort : str
         ``setting``, ``code``, ``numerics`` or ``system``: what has to be changed.
     model_error : float
-        Half-width at 90 % of the share that the cause is given, relative to it; a prior. [1]
+        Half-width at 90 % of the share that the cause is given, relative to it; a prior. [1] Causes that
+        the trace itself shows (copies, exposed communication, idle time by cause) have none: their intervals
+        are those of ``summary``.
     """
 
     name: str
@@ -54,7 +56,7 @@ UNEXPLAINED: Final = "unexplained idle"
 CAUSES: Final = (
     Cause(USEFUL),
     Cause(COPIES, "keep the layout that the next kernel reads", "code", 0.05),
-    Cause(HOST_COPIES, "copy from pinned memory while kernels run", "code", 0.05),
+    Cause(HOST_COPIES, "copy from pinned memory while kernels run", "code"),
     Cause(CHAIN, "fuse the chain into one kernel (a compiler does)", "code", 0.15),
     Cause(PRECISION, "run these products in bf16", "numerics", 0.25),
     Cause(MISALIGNED, "pad N and K to multiples of 8", "code", 0.2),
@@ -66,13 +68,13 @@ CAUSES: Final = (
     Cause(CAP, "raise the power limit", "setting", 0.25),
     Cause(THERMAL, "cool the GPU", "system", 0.25),
     Cause(LOW_CLOCK, "lock the clock of least energy", "setting", 0.25),
-    Cause(EXPOSED, "start communication while kernels still compute", "code", 0.05),
-    Cause(RANKS, "even out the ranks", "system", 0.05),
-    Cause(HOST, "launch as CUDA graphs, or make the host faster", "code", 0.05),
-    Cause(SYNC, "leave out the waits of the host", "code", 0.05),
-    Cause(DEPENDENCY, "issue independent work beside it", "code", 0.05),
-    Cause(IDLE, "give the GPU back, or feed it", "system", 0.05),
-    Cause(UNEXPLAINED, "record the host's calls too", "setting", 0.05),
+    Cause(EXPOSED, "start communication while kernels still compute", "code"),
+    Cause(RANKS, "even out the ranks", "system"),
+    Cause(HOST, "launch as CUDA graphs, or make the host faster", "code"),
+    Cause(SYNC, "leave out the waits of the host", "code"),
+    Cause(DEPENDENCY, "issue independent work beside it", "code"),
+    Cause(IDLE, "give the GPU back, or feed it", "system"),
+    Cause(UNEXPLAINED, "record the host's calls too", "setting"),
 )
 NAMES: Final = tuple(cause.name for cause in CAUSES)
 PLACE: Final = {name: i for i, name in enumerate(NAMES)}
