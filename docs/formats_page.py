@@ -35,7 +35,9 @@ TAIL = """
   launches (table `measured_work`). `roofline` and `diff RUN` then show them beside what was counted from shapes, with the
   error, and `classify RUN -o FILE` has them per launch. `ncu` runs each kernel alone, at a clock it sets, and flushes the caches
   before (`--clock-control none --cache-control none` do not): bytes of small kernels read too high in that case. Operations are
-  left open where a kernel used tensor cores and no count of theirs was collected (`sm__ops_path_tensor_src_*`).
+  left open where a kernel used tensor cores and no count of theirs was collected (`sm__ops_path_tensor_src_*`). On AMD GPUs
+  `rocprofv3 --pmc FETCH_SIZE WRITE_SIZE --output-format csv` counts bytes; `SQ_INSTS_VALU_*` and `SQ_INSTS_VALU_MFMA_MOPS_*` count
+  operations, which stay open without the latter. What does not fit into one pass is a file for each (`pmc_1/`, `pmc_2/`): give all.
 - **CUDA graphs**: `nsys profile` records a whole graph as one activity unless asked for `--cuda-graph-trace=node`.
 - **Shapes**: `record_shapes=True` of the PyTorch profiler, or `torch.autograd.profiler.emit_nvtx(record_shapes=True)`
   under `nsys`, give the operators' shapes; without them work is read off grids and names.

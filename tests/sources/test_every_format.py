@@ -26,6 +26,7 @@ def test_every_format_is_described_and_has_a_sample() -> None:
         "nsys_rep",
         "tracetool_power",
         "ncu_csv",
+        "rocprofv3_counters",
         "execution_trace",
     }  # need another program, or tests of their own
     for name, found in all_formats().items():

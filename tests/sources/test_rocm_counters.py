@@ -168,7 +168,7 @@ def test_counters_of_rocprofv3_are_named_with_their_count(tmp_path: Path) -> Non
         '"Start_Timestamp","End_Timestamp"\n' + 5 * '1,1,"Agent 4","k","SQ_WAVES",64,1,2\n'
     )
     warnings = Run.open(ingest([path], out=tmp_path / "csv")).info["warnings"]
-    assert any("77_counter_collection.csv is not read: 5 counters" in w for w in warnings)
+    assert any("77_counter_collection.csv lies beside it: its 5 counters" in w for w in warnings)
     document = json.loads(rocprofv3_json(tmp_path).read_text())
     document["rocprofiler-sdk-tool"][0]["callback_records"] = {"counter_collection": [{"records": []}] * 7}
     (tmp_path / "7_results.json").write_text(json.dumps(document))

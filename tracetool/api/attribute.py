@@ -14,6 +14,7 @@ from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike, paths_of
 from tracetool.measure.attribute import Attribution as Measured
 from tracetool.measure.attribute import ExpectedPower, attribute_activity, attribute_run
+from tracetool.tables.benchmark_windows import holds_windows
 from tracetool.tables.run import Run as StoredRun
 from tracetool.tables.run_folder import is_run_path
 from tracetool.tables.schema import load_schema
@@ -178,7 +179,7 @@ def attribute(
         "sensor_file": sensor,
         "prior": _model_power if prior == "model" else prior,
     }
-    holds_run = is_run_path(source)
+    holds_run = is_run_path(source) and not holds_windows(Path(source))
     if not Path(source).exists():
         raise BadInput.in_file(source, "no such run or file", "make a run: tracetool ingest TRACE -o RUN")
     if holds_run:

@@ -48,6 +48,7 @@ from tracetool.measure.timeline import ACTIVE_IDLE, IDLE
 from tracetool.measure.windowed import attributed_windows
 from tracetool.measure.windows import WindowEnergy, power_profile, window_energy
 from tracetool.tables.activity_table import read_activity, read_windows
+from tracetool.tables.benchmark_windows import holds_windows
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
 from tracetool.tables.windows import is_large, refuse_large
@@ -215,7 +216,7 @@ def attribute_activity(
     Parameters
     ----------
     activity : path
-        Table of ``name``, ``start_us``, ``end_us`` (UTC epoch).
+        Table of ``name``, ``start_us``, ``end_us`` (UTC epoch), or srt-slurm's windows of benchmarks.
     power : sequence of path
         Power logs.
     tz : str, optional
@@ -223,7 +224,7 @@ def attribute_activity(
     gpu : str, optional
         Name of the GPU: it tells the sensor. Without it the log chooses among all classes.
     device : int, optional
-        Which GPU of the log ran it; by default its first.
+        Which GPU of the log ran it; by default its first, of benchmarks all.
     windows, sensor_file, prior : optional
         As for :func:`attribute_run`; a table of activities has no shapes, so no model's prior.
 
@@ -239,15 +240,17 @@ def attribute_activity(
     work = work_of_activity(read_activity(activity))
     telemetry, chosen = logs_beside_activity(activity, power, tz, device)
     gpu_spec = load_gpu(gpu, part="sensor") if gpu else None
+    every = device is None and holds_windows(Path(activity))  # a benchmark runs on every GPU of its package
+    devices = telemetry_devices(telemetry) if every else [chosen]
     return _attribute(
         telemetry,
-        {chosen: work},
-        {chosen: gpu_spec},
+        dict.fromkeys(devices, work),
+        dict.fromkeys(devices, gpu_spec),
         windows=windows,
         prior=_prior(prior, None, None),
         sensor_file=sensor_file,
         where=os.fspath(activity),
-        pairs={chosen: chosen},
+        pairs={d: d for d in devices},
     )
 
 

@@ -11,6 +11,8 @@ from tracetool.core.figures import counted
 from tracetool.sources.clocks import Source
 
 _GEOMETRY: Final = tuple(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz")
+#: Work-items of a launch and of a block of it, which is all that some profilers write of its geometry.
+ITEMS: Final = ("items", "block_items")
 #: How two tools may spell one kernel, the closest spelling first.
 _SPELLINGS: Final = ("exact", "plain", "bare")
 
@@ -31,10 +33,19 @@ def join_counters(
     -----
     The n-th launch of a name and geometry that was counted is the n-th in the run. Names are compared as
     they are, else without casts, spaces and parameters, else by the bare name of the function, and in that
-    case only where one kernel of the run has it.
+    case only where one kernel of the run has it. Passes of one program (``pass_of_program``) count each
+    launch again: those of each file are numbered from the run's first.
     """
-    parts = [s.trace.counted.with_columns(source=pl.lit(s.path.name)) for s in sources]
+    parts = [
+        s.trace.counted.with_columns(
+            source=pl.lit(s.path.name),
+            numbered=pl.lit(i if s.trace.details.get("pass_of_program") else -1),
+        )
+        for i, s in enumerate(sources)
+    ]
     launches = pl.concat(parts, how="diagonal_relaxed").with_row_index("row")
+    absent = [pl.lit(None, dtype=pl.Int64).alias(c) for c in ITEMS if c not in launches.columns]
+    launches = launches.with_columns(absent)
     signatures = tables["signatures"].filter(pl.col("kind") == "kernel")
     kernels = tables["kernels"].filter(pl.col("kind").cast(pl.String) == "kernel")
     ran = kernels.select("start_ns", pl.col("signature").cast(pl.Int64)).join(
@@ -55,7 +66,7 @@ def join_counters(
             f"{counted(rest.height, 'launch', 'launches')} of {launches.height} that were counted are of no"
             f" kernel of the run: {shown}{' and others' if len(names) > 3 else ''}"
         )
-    return whole.drop("row"), notes
+    return whole.drop("row", "numbered", *ITEMS), notes
 
 
 def _spelled(names: pl.Expr, spelling: str) -> pl.Expr:
@@ -78,6 +89,10 @@ def _matched(launches: pl.DataFrame, ran: pl.DataFrame, spelling: str) -> pl.Dat
     """Return the counted launches that the run has, with ``signature``, ``launch`` and ``start_ns``."""
     key = _spelled(pl.col("name"), spelling).alias("#key")
     geometry = [c for c in _GEOMETRY if launches[c].null_count() < launches.height and ran[c].count()]
+    block = pl.col("block_x").cast(pl.Int64) * pl.col("block_y") * pl.col("block_z")
+    grid = pl.col("grid_x").cast(pl.Int64) * pl.col("grid_y") * pl.col("grid_z")
+    ran = ran.with_columns(items=grid * block, block_items=block)
+    geometry += [c for c in ITEMS if launches[c].null_count() < launches.height and ran[c].count()]
     keys = ["#key", *geometry]
     typed = [pl.col(c).cast(pl.Int64) for c in geometry]
     run_rows = ran.with_columns(key, *typed).sort("start_ns", "signature")
@@ -86,7 +101,8 @@ def _matched(launches: pl.DataFrame, ran: pl.DataFrame, spelling: str) -> pl.Dat
         run_rows = run_rows.join(single.filter(pl.col("#names") == 1), on=keys, how="semi", nulls_equal=True)
     nth = pl.int_range(pl.len()).over(keys).alias("#nth")
     run_rows = run_rows.with_columns(nth, pl.int_range(pl.len()).over("signature").alias("launch"))
-    rows = launches.with_columns(key, *typed).with_columns(nth)
+    counted_nth = pl.int_range(pl.len()).over(*keys, "numbered").alias("#nth")
+    rows = launches.with_columns(key, *typed).with_columns(counted_nth)
     exact = run_rows.select(*keys, "#nth", "signature", "launch", "start_ns")
     found = rows.join(exact, on=[*keys, "#nth"], how="left", nulls_equal=True)
     # More launches counted than the run has: of what they are is known where only one signature fits.

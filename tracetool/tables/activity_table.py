@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from tracetool.core.errors import BadInput
+from tracetool.tables.benchmark_windows import holds_windows, read_benchmark_windows
 from tracetool.tables.memory import check_memory, check_parquet
 
 _LATEST_US = 2**53
@@ -19,11 +20,15 @@ _TEXT_RATIO = 8.0
 def read_activity(path: str | os.PathLike[str]) -> pl.DataFrame:
     """Return an activity table: ``name``, ``start_us``, ``end_us`` (UTC epoch), sorted by start.
 
+    Windows of benchmarks in a power package of srt-slurm are one too, by the names of their files.
+
     Raises
     ------
     BadInput
         If a column is missing, a row's times are none or end before they start, or it holds no rows.
     """
+    if holds_windows(Path(path)):
+        return read_benchmark_windows(Path(path))
     frame = _spans(Path(path), ("name", "start_us", "end_us"))
     name = pl.col("name").cast(pl.String).fill_null("(unnamed)")
     return frame.select(name, "start_us", "end_us").sort("start_us")
@@ -32,11 +37,15 @@ def read_activity(path: str | os.PathLike[str]) -> pl.DataFrame:
 def read_windows(path: str | os.PathLike[str]) -> pl.DataFrame:
     """Return a window table: ``start_us``, ``end_us`` (UTC epoch), in the order written.
 
+    A power package of srt-slurm, its folder of windows or one of them is one too.
+
     Raises
     ------
     BadInput
         As for :func:`read_activity`.
     """
+    if holds_windows(Path(path)):
+        return read_benchmark_windows(Path(path)).select("start_us", "end_us")
     return _spans(Path(path), ("start_us", "end_us"))
 
 

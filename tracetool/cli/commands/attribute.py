@@ -25,7 +25,7 @@ def attribute(
     power: list[Path] = typer.Option([], "--power", help="Power log; a run has its own."),
     tz: str | None = typer.Option(None, "--tz", help="Zone of a log in local time, e.g. +02:00."),
     windows: Path | None = typer.Option(
-        None, "--windows", help="Windows to integrate: start_us, end_us (UTC)."
+        None, "--windows", help="Windows to integrate: start_us, end_us (UTC), or srt-slurm's."
     ),
     gpu: str | None = typer.Option(
         None, "--gpu", help="GPU, e.g. a100-sxm: selects the sensor. A run states its own."

@@ -9,12 +9,12 @@ from typing import Any
 import polars as pl
 
 from tracetool.core.errors import BadInput
+from tracetool.core.figures import counted
 from tracetool.sources.calls import with_call_kinds
 from tracetool.sources.columns import clean_text, each_distinct, narrow
 from tracetool.sources.format import Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.csv_file import has_columns, read_csv
 from tracetool.sources.io.text import GZIP_MAGIC, head_bytes
-from tracetool.sources.rocm.counters import unread_counters
 from tracetool.sources.rocm.dispatches import BOOT, blocks_from_items, gfx_name, number_devices, plain_names
 from tracetool.sources.spill import Spill
 
@@ -96,7 +96,10 @@ def read_tables(path: Path, max_ratio: float) -> Trace:
         counters = path.with_name(path.name.replace("_kernel_trace", "_counter_collection"))
         if counters.is_file() and kind_of_table(_first_line(counters)) == "counters":
             with counters.open("rb") as lines:
-                trace.warnings.append(unread_counters(counters.name, sum(1 for _ in lines) - 1))
+                rows = counted(sum(1 for _ in lines) - 1, "counter")
+            trace.warnings.append(
+                f"{counters.name} lies beside it: its {rows} of dispatches are read where it is given too"
+            )
         facts = path.with_name(path.name.replace("_kernel_trace", "_agent_info"))
         if facts.is_file() and facts.stat().st_size:
             agents = _agents(facts, max_ratio)
@@ -187,7 +190,7 @@ def _agents(path: Path, max_ratio: float) -> dict[int, dict[str, Any]]:
 def sniff(probe: Probe) -> float:
     """Score: the header of one of the run's tables."""
     first = (probe.lines(1) or [""])[0]
-    return 1.0 if kind_of_table(first) in ("kernels", "copies", "calls", "counters") else 0.0
+    return 1.0 if kind_of_table(first) in ("kernels", "copies", "calls") else 0.0
 
 
 def read(path: Path, options: ReadOptions) -> Trace:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -16,6 +14,7 @@ from tracetool.sources.io.csv_file import has_columns, read_csv
 from tracetool.sources.telemetry.localtime import parse_stamps
 from tracetool.sources.telemetry.meters import gpus_of_hosts
 from tracetool.sources.telemetry.readings import power_rows
+from tracetool.tables.benchmark_windows import END, START, small_json, window_documents
 
 #: Versions of the samples' columns that are known: 2 and 3 add utilization and temperature.
 VERSIONS = (1, 2, 3)
@@ -24,7 +23,6 @@ _COLUMNS = (
     "gpu_util_pct", "sm_active", "temperature_c",
 )  # fmt: skip
 _FIELD = "DCGM_FI_DEV_POWER_USAGE"
-_LARGEST_JSON = 1 << 24
 
 
 def sniff(probe: Probe) -> float:
@@ -100,7 +98,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
 
 def _package(path: Path, samples: Path, trace: Trace) -> None:
     """Read what stands beside the samples: the manifest's verdict and the windows."""
-    manifest = _json(path / "manifest.json")
+    manifest = small_json(path / "manifest.json")
     signed = manifest.get("samples_sha256")
     if isinstance(signed, str) and hashlib.sha256(samples.read_bytes()).hexdigest() != signed.lower():
         raise BadInput.in_file(
@@ -112,8 +110,7 @@ def _package(path: Path, samples: Path, trace: Trace) -> None:
         trace.warnings.append(
             f"its manifest says that the package is not valid to publish{': ' if words else ''}{words}"
         )
-    folder = path / "windows"
-    windows = [(p.stem, _json(p)) for p in sorted(folder.glob("*.json"))[:10_000]] if folder.is_dir() else []
+    windows = window_documents(path)
     trace.details["windows"] = [
         {
             "name": name,
@@ -122,23 +119,12 @@ def _package(path: Path, samples: Path, trace: Trace) -> None:
             "start_s": start,
             "end_s": end,
         }
-        for name, window in windows
-        if isinstance(start := window.get("benchmark_start_time_unix"), int | float)
-        and (isinstance(end := window.get("benchmark_end_time_unix"), int | float) or end is None)
+        for name, window in windows.items()
+        if isinstance(start := window.get(START), int | float)
+        and (isinstance(end := window.get(END), int | float) or end is None)
     ]
     if lost := len(windows) - len(trace.details["windows"]):
         trace.warnings.append(f"{lost} of its windows cannot be read")
-
-
-def _json(path: Path) -> dict[str, Any]:
-    """Return a small JSON object, an empty one where there is none."""
-    try:
-        if not path.is_file() or path.is_symlink() or path.stat().st_size > _LARGEST_JSON:
-            return {}
-        document = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return document if isinstance(document, dict) else {}
 
 
 FORMAT = Format(
