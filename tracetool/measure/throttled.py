@@ -33,6 +33,29 @@ class ThrottleLog:
     basis: str  # "reasons", or "clock and power"
     reasons: Mapping[str, float]  # share of the readings that name each
 
+    def covered(self) -> Bools:
+        """Return which times between two readings, shape (r - 1,), are short enough to be known."""
+        step = np.diff(self.time_s)
+        usual = float(np.median(step[step > 0])) if (step > 0).any() else 0.0
+        return np.asarray(step <= _MOST_PERIODS * usual)
+
+    def spans(self) -> tuple[Ints, Ints]:
+        """Return spans with a lowered clock: places of the first reading of each, and of the one it ends at.
+
+        A span ends at the first reading that is not lowered; at its own last one where the log ends or is
+        silent after that.
+
+        Examples
+        --------
+        >>> lowered = np.array([False, True, True, False, True, True])
+        >>> ThrottleLog(np.array([0.0, 1.0, 2.0, 3.0, 4.0, 30.0]), lowered, "reasons", {}).spans()
+        (array([1]), array([3]))
+        """
+        steps = np.flatnonzero(self.lowered[:-1] & self.covered())
+        first = np.flatnonzero(np.diff(steps, prepend=-2) > 1)
+        last = np.append(first[1:], len(steps)) - 1
+        return steps[first], steps[last[: len(first)]] + 1
+
 
 @dataclass(frozen=True)
 class ThrottledTime:
@@ -98,9 +121,7 @@ def throttled_time(log: ThrottleLog, timeline: Timeline) -> ThrottledTime:
     >>> found.share, found.low, found.high
     (array([0.25, 1.  ]), array([0., 1.]), array([0.5, 1. ]))
     """
-    step = np.diff(log.time_s)
-    usual = float(np.median(step[step > 0])) if (step > 0).any() else 0.0
-    covered = step <= _MOST_PERIODS * usual
+    step, covered = np.diff(log.time_s), log.covered()
     before, after = log.lowered[:-1], log.lowered[1:]
     states = (np.ones(len(step)), 0.5 * before + 0.5 * after, before & after, before | after)
     k = timeline.classes

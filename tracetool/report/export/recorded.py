@@ -159,15 +159,16 @@ def _add_measured(timeline: Timeline, process: int, run: Run) -> None:
 
 
 def _throttled(readings: pl.DataFrame, device: int, limit_w: float) -> pl.DataFrame:
-    """Return spans with a lowered clock, each from its first reading to the one after its last."""
+    """Return spans with a lowered clock, each from its first reading to the one after its last.
+
+    Time in which the log is silent is in none.
+    """
     own = readings.filter(pl.col("device") == device)
     origin = int(own["time_ns"].min() or 0)  # type: ignore[arg-type]
     log = throttle_log(readings, device, origin, limit_w)
     if log is None or not log.lowered.any():
         return pl.DataFrame()
-    edge = np.diff(np.concatenate([[0], log.lowered.astype(np.int8), [0]]))
-    last = len(log.time_s) - 1
-    begins, ends = np.flatnonzero(edge == 1), np.minimum(np.flatnonzero(edge == -1), last)
+    begins, ends = log.spans()
     time_ns = origin + np.round(log.time_s * 1e9).astype(np.int64)
     spans = pl.DataFrame({"start_ns": time_ns[begins], "duration_ns": time_ns[ends] - time_ns[begins]})
     return spans.with_columns(
