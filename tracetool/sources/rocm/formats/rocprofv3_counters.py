@@ -19,7 +19,7 @@ _LANES: Final = 64
 _MATRIX_OPS: Final = 512
 _TYPES: Final = {"F16": "fp16", "F32": "fp32", "F64": "fp64"}
 _TIMES_IN_AN_INSTRUCTION: Final = {"ADD": 1, "MUL": 1, "TRANS": 1, "FMA": 2}
-#: Counter to the operations one of it is: of vector units by instruction and type, of matrix units by type.
+#: Counter to the operations one of it is: of vector units by instruction and type, of matrix cores by type.
 #: Source: ROCm's documentation of ``rocprofiler-compute``, "Performance model", arithmetic operations.
 FLOPS_OF: Final = {
     f"SQ_INSTS_VALU_{kind}_{width}": _LANES * times
@@ -87,7 +87,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
     trace.counted = _work(good, known)
     if trace.counted["counted_flops"].count() and not trace.counted["flops"].count():
         trace.warnings.append(
-            "operations are left open: none of matrix units was counted (SQ_INSTS_VALU_MFMA_MOPS_*)"
+            "operations are left open: none of matrix cores was counted (SQ_INSTS_VALU_MFMA_MOPS_*)"
         )
     unread = [c for c in good["counter"].unique().sort() if c not in FLOPS_OF and c not in _BYTES.values()]
     if unread:
@@ -99,7 +99,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
 def _work(rows: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
     """Return a row per dispatch in the order of the file: its name, time, bytes and operations.
 
-    Operations are null where those of matrix units were not counted: a kernel may have used them.
+    Operations are null where those of matrix cores were not counted: a kernel may have used them.
     """
     key = ["process", "dispatch"]
     launches = rows.group_by(key, maintain_order=True).agg(
