@@ -12,12 +12,21 @@ from tracetool.model.power_calibration import PowerCalibration
 def core_voltage_v(gpu: Gpu, clock_mhz: Numbers | float, calibration: PowerCalibration) -> Floats:
     """Return the core voltage at a clock: the calibration's curve where it has one, else the GPU's. [V]"""
     curve = calibration.voltage or gpu.voltage
-    return curve.at(clock_mhz)
+    clock = np.asarray(clock_mhz, np.float64)
+    if clock.ndim == 2 and clock.strides[0] == 0 and len(clock) > 1:  # every row at the same clocks
+        return np.broadcast_to(curve.at(clock[:1]), clock.shape)
+    return curve.at(clock)
 
 
 def leakage_w(gpu: Gpu, clock_mhz: Numbers | float, calibration: PowerCalibration) -> Floats:
     """Return the leakage of an idle chip at its usual temperature. [W]"""
-    volt = core_voltage_v(gpu, clock_mhz, calibration)
+    return _leakage_at_w(core_voltage_v(gpu, clock_mhz, calibration), gpu, calibration)
+
+
+def _leakage_at_w(volt: Floats, gpu: Gpu, calibration: PowerCalibration) -> Floats:
+    """Return the leakage of an idle chip at a voltage. [W]"""
+    if volt.ndim == 2 and volt.strides[0] == 0 and len(volt) > 1:
+        return np.broadcast_to(_leakage_at_w(volt[:1], gpu, calibration), volt.shape)
     above = volt - (calibration.voltage or gpu.voltage).floor_v
     return np.asarray(calibration.leakage_w_per_v * volt * np.exp(calibration.leakage_per_v * above))
 
@@ -59,7 +68,7 @@ def idle_power_w(
     """
     clock = np.asarray(clock_mhz, np.float64)
     volt = core_voltage_v(gpu, clock, calibration)
-    leakage = leakage_w(gpu, clock, calibration)
+    leakage = _leakage_at_w(volt, gpu, calibration)
     if temperature_c is not None:
         rise = np.asarray(temperature_c, np.float64) - calibration.reference_c
         leakage = leakage * np.exp(calibration.leakage_per_k * rise)

@@ -14,6 +14,9 @@ from tracetool.hardware.priors import prior_number
 CostAt = Callable[[Ints, Floats], tuple[Floats, Floats]]
 #: A power governor acts on the mean over about this long: kernels shorter than it share a clock. [s]
 LOOP_S = prior_number("governor.loop")
+#: Rounds that guess the clock before the search halves what is left, and the exponent of the clock in the
+#: first guess of power. [1] By definition of the search: without effect on where it ends.
+_GUESSES, _STEEPNESS = 5, 2.0
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ def clocks_under_cap(
     """Return the clock each row runs at when the GPU may not exceed a power.
 
     The governor settles at the highest supported clock whose power is at or under the cap. Power
-    never falls with the clock, so that clock is found by bisection over the supported ones.
+    never falls with the clock, so that clock is found by a bracketed search over the supported ones.
 
     Parameters
     ----------
@@ -90,24 +93,66 @@ def clocks_under_cap(
         none is allowed. [MHz]
     """
     clocks = np.broadcast_to(requested_mhz, cost[0].shape).copy()
-    over = groups.mean_power_w(*cost) > cap_w
-    rows = np.flatnonzero(over.any(axis=1))
+    power_w = groups.mean_power_w(*cost)
+    over = power_w > cap_w
+    rows, columns = np.flatnonzero(over.any(axis=1)), np.flatnonzero(over.any(axis=0))
     if not rows.size:
         return clocks
-    _, inside = np.unique(groups.group[rows], return_inverse=True)
-    capped = LoopGroups(inside, groups.launches[rows])
-    # Invariant: supported[low] is allowed (or the lowest there is), supported[high] is not.
-    high = np.broadcast_to(
-        np.searchsorted(supported_mhz, requested_mhz - 1e-6), (rows.size, len(requested_mhz))
+    asked = np.ix_(rows, columns)
+    places = _highest_allowed(
+        cost_at, rows, groups, supported_mhz, cap_w, requested_mhz[columns], power_w[asked]
     )
-    high = np.maximum(high, 1)
-    low = np.zeros_like(high)
-    for _ in range(int(np.ceil(np.log2(len(supported_mhz) + 1))) + 1):
-        middle = (low + high) // 2
-        allowed = capped.mean_power_w(*cost_at(rows, supported_mhz[middle])) <= cap_w
-        low, high = np.where(allowed, middle, low), np.where(allowed, high, middle)
-        if (high - low <= 1).all():
-            break
-    settled = np.minimum(supported_mhz[low], clocks[rows])
-    clocks[rows] = np.where(over[rows], settled, clocks[rows])
+    settled = np.minimum(supported_mhz[places], clocks[asked])
+    clocks[asked] = np.where(over[asked], settled, clocks[asked])
     return clocks
+
+
+def _highest_allowed(
+    cost_at: CostAt,
+    rows: Ints,
+    groups: LoopGroups,
+    supported_mhz: Floats,
+    cap_w: float,
+    requested_mhz: Floats,
+    power_w: Floats,
+) -> Ints:
+    """Return the place of the highest supported clock below each requested one that the cap allows; (r, c).
+
+    A bracketed search: a power law through the power at the requested clock, then a line through the ends
+    of the bracket (in logarithms), then halves of what is left.
+    """
+    # Invariant: supported[low] is allowed (or the lowest there is), supported[high] is not.
+    high = np.maximum(np.searchsorted(supported_mhz, requested_mhz - 1e-6), 1)
+    high = np.broadcast_to(high, power_w.shape).copy()
+    low = np.where(power_w > cap_w, 0, high - 1)  # nothing to find where the requested clock is allowed
+    # a GPU measured above its highest supported clock may be asked for that one
+    logs = np.log(np.append(supported_mhz, max(requested_mhz.max(), supported_mhz[-1])))
+    at_high, at_low = np.log(np.maximum(power_w, 1e-12)), np.full(power_w.shape, np.nan)
+    log_cap = float(np.log(max(cap_w, 1e-12)))
+    most_rounds = _GUESSES + int(np.ceil(np.log2(len(supported_mhz) + 1))) + 1
+    for guess in range(most_rounds):
+        open_rows = np.flatnonzero((high - low > 1).any(axis=1))
+        if not open_rows.size:
+            break
+        above, below = high[open_rows], low[open_rows]
+        if guess < _GUESSES:
+            excess = at_high[open_rows] - log_cap
+            steep = (at_high[open_rows] - at_low[open_rows]) / np.maximum(logs[above] - logs[below], 1e-12)
+            steep = np.where(np.isfinite(steep) & (steep > 0), steep, _STEEPNESS)
+            middle = np.searchsorted(logs, logs[above] - excess / steep, side="right") - 1
+        else:
+            middle = (below + above) // 2
+        middle = np.clip(middle, below + 1, np.maximum(above - 1, below + 1))
+        middle = np.where(above - below > 1, middle, below)
+        _, inside = np.unique(groups.group[rows[open_rows]], return_inverse=True)
+        together = LoopGroups(inside, groups.launches[rows[open_rows]])
+        drawn_w = together.mean_power_w(*cost_at(rows[open_rows], supported_mhz[middle]))
+        allowed = drawn_w <= cap_w
+        drawn = np.log(np.maximum(drawn_w, 1e-12))
+        low[open_rows], high[open_rows] = np.where(allowed, middle, below), np.where(allowed, above, middle)
+        # a bracket that is closed stays as it is
+        closed = above - below <= 1
+        high[open_rows] = np.where(closed, above, high[open_rows])
+        at_low[open_rows] = np.where(allowed, drawn, at_low[open_rows])
+        at_high[open_rows] = np.where(allowed | closed, at_high[open_rows], drawn)
+    return low

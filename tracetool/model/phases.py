@@ -10,6 +10,7 @@ import numpy as np
 
 from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.core.prediction import Timing
+from tracetool.core.records import with_rows
 from tracetool.hardware.priors import prior_number, prior_table
 from tracetool.model.anchor import Anchor
 from tracetool.model.operating_point import LoopGroups, clocks_under_cap
@@ -299,7 +300,6 @@ def _steady(
 ) -> Governed:
     """Return the rows under the cap as if each drew its mean power throughout."""
     timing, parts = free
-    everyone = np.arange(len(timing.duration_s))
 
     def cost(row_timing: Timing, row_parts: PowerParts) -> tuple[Floats, Floats]:
         return row_parts.total(), row_timing.duration_s
@@ -314,6 +314,8 @@ def _steady(
     )
     nothing = np.zeros_like(timing.duration_s)
     throttled = settled < requested_mhz[None, :]
-    if throttled.any():
-        timing, parts = at(everyone, settled)
+    slowed = np.flatnonzero(throttled.any(axis=1))
+    if slowed.size:
+        slow_timing, slow_parts = at(slowed, settled[slowed])
+        timing, parts = with_rows(timing, slowed, slow_timing), with_rows(parts, slowed, slow_parts)
     return Governed(settled, throttled, timing, parts, nothing, nothing.copy())

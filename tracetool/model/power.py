@@ -46,7 +46,11 @@ class PowerParts:
 
     def total(self) -> Floats:
         """Return the energy of each row at each clock. [J]"""
-        return np.asarray(np.sum(list(self.joules.values()), axis=0))
+        first, *following = self.joules.values()
+        total = np.array(first, np.float64)
+        for joules in following:
+            total += joules
+        return total
 
     def power_w(self, timing: Timing) -> Floats:
         """Return the mean power over the row; 0 where it takes no time. [W]"""

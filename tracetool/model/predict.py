@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from tracetool.core.prediction import Prediction, Timing, joined
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.anchor import Anchor, scaled_timing, with_memory_efficiency
 from tracetool.model.anchor_groups import between, blended
+from tracetool.model.blocks import PLANNED_ROWS, SETTLED_ROWS, predicted_in_blocks, slices
 from tracetool.model.counters import (
     counted_shares,
     counter_timing,
@@ -281,34 +283,70 @@ def predict_rows(
         power_w, read_mhz, memory_mhz = read
         power = with_base_under(power, gpu, power_w, read_mhz, memory_mhz / gpu.memory_clock_mhz)
     factors = sequence_factors() if among_others is True else among_others or None
+    warm = surroundings or Surroundings()
+    limit_w = _limit_w(gpu, start, power_cap_w)
+    measured_limit_w = _limit_w(gpu, start, None)
+    reached = reached_clocks(clocks, gpu, start)
+
+    def settled(workload: _Workload) -> Prediction:
+        return _settled(workload, clocks, reached, limit_w, measured_limit_w, launches)
+
+    if len(rows) > PLANNED_ROWS and not anchor and not from_others and launches is None:
+
+        def of_block(block: slice) -> Iterator[tuple[slice, Prediction]]:
+            some = rows.take(np.arange(block.start, block.stop))
+            pieces = row_pieces(some, gpu, time_calibration)
+            for part in slices(0, len(some), SETTLED_ROWS):
+                workload = _Workload(
+                    some.take(np.arange(part.start, part.stop)),
+                    gpu,
+                    mem_clock_mhz,
+                    pieces.take(part),
+                    power,
+                    None,
+                    factors,
+                    warm,
+                    several=np.zeros(part.stop - part.start, np.bool_),
+                )
+                yield slice(block.start + part.start, block.start + part.stop), settled(workload)
+
+        return predicted_in_blocks(len(rows), of_block)
     # tiles and splits do not depend on the clock: they are laid out once for all clocks
     pieces = row_pieces(rows, gpu, time_calibration)
     if anchor or from_others:
         pieces = with_own_kernels(rows, gpu, pieces, start or Anchor.of(rows, gpu), leave_out=from_others)
     shares = None if start is None else counted_shares(rows, gpu, start)
-    warm = surroundings or Surroundings()
     several = np.zeros(len(rows), np.bool_) if start is None else measured_at_several(rows, start)
-    workload = _Workload(rows, gpu, mem_clock_mhz, pieces, power, start, factors, warm, shares, several)
-    reached = reached_clocks(clocks, gpu, start)
-    spread = np.broadcast_to(reached, (len(rows), len(clocks))).copy()
-    timing, parts = workload.at(spread)
-    limit_w = _limit_w(gpu, start, power_cap_w)
-    measured_limit_w = power.cap_share * _limit_w(gpu, start, None)
+    return settled(_Workload(rows, gpu, mem_clock_mhz, pieces, power, start, factors, warm, shares, several))
+
+
+def _settled(
+    workload: _Workload,
+    clocks: Floats,
+    reached: Floats,
+    limit_w: float,
+    measured_limit_w: float,
+    launches: Floats | None,
+) -> Prediction:
+    """Return the rows at the operating points their power limit leaves them, with intervals."""
+    rows, start, power = workload.rows, workload.anchor, workload.power
+    timing, parts = workload.at(np.broadcast_to(reached, (len(rows), len(clocks))))
+    cap_w = power.cap_share * limit_w
     governed = govern(
         workload.of,
         (timing, parts),
         reached,
-        gpu.supported_clocks_mhz(),
-        power.cap_share * limit_w,
+        workload.gpu.supported_clocks_mhz(),
+        cap_w,
         groups=loop_groups(timing.duration_s, launches),
         anchor=start,
-        measured_cap_w=measured_limit_w,
+        measured_cap_w=power.cap_share * measured_limit_w,
     )
     if launches is None and governed.throttled.any():
-        governed = replace(governed, parts=governed.parts.at_most(power.cap_share * limit_w, governed.timing))
+        governed = replace(governed, parts=governed.parts.at_most(cap_w, governed.timing))
     if start is not None and (place := between(rows, start, reached)) is not None:
-        assert shares is not None
-        per_octave, read_voltage = shares.log_sd_per_octave, workload.voltage_read
+        assert workload.shares is not None
+        per_octave, read_voltage = workload.shares.log_sd_per_octave, workload.voltage_read
         own = own_scatter(rows, start, workload.of, per_octave, voltage_read=read_voltage)
         timing, parts = blended(
             governed.timing, governed.parts, place, per_octave, start,
