@@ -186,7 +186,7 @@ def link_operators(activities: pl.DataFrame, operators: pl.DataFrame, tree: Tree
     joined = ids.join(by_id, on="external_id", how="left", maintain_order="left")
     stated = joined.select(pl.when(pl.col("#begun") <= pl.col("#at")).then("operator")).to_series()
     ways = (stated, enclosing)
-    # Some traces repeat the correlation as id, which by accident is that of some operator too.
+    # Some traces repeat the correlation as id, a number that an unrelated operator may have.
     if activities.select((~named | pl.col("external_id").eq_missing(pl.col("correlation"))).all()).item():
         ways = (enclosing, stated)
     return activities.with_columns(operator=pl.select(pl.coalesce(*ways)).to_series())
