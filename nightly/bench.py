@@ -69,6 +69,14 @@ def beside(title: str, ours: list[str], peers: dict[str, list[str] | None], repe
             )
 
 
+def kernel_report(nsys: str) -> str:
+    """Return what this release calls its sums by kernel: an unknown name ends in exit code 0 too."""
+    reports = subprocess.run(
+        [nsys, "stats", "--help-reports"], capture_output=True, text=True, check=False
+    ).stdout
+    return "cuda_gpu_kern_sum" if "cuda_gpu_kern_sum" in reports else "gpukernsum"
+
+
 def growth(folder: Path, sizes: tuple[int, ...]) -> None:
     """Print what each job takes as the run grows."""
     print("\ngrowth with the run (Nsight SQLite, made by script)")
@@ -117,7 +125,7 @@ def main() -> int:
         beside(f"What ran: {n:,} kernels by name and family", [*TOOL, "classify", run, "-q"], {
             "plain polars, sums by signature of the run": [*python, _POLARS_RUN, run],
             "connectorx, sums by name of the SQLite file": [*python, _CONNECTORX_NAMES, sqlite],
-            "nsys stats -r cuda_gpu_kern_sum": [nsys, "stats", "-q", "-r", "cuda_gpu_kern_sum", sqlite] if nsys else None,
+            "nsys stats, sums by name": [nsys, "stats", "-q", "-r", kernel_report(nsys), sqlite] if nsys else None,
         }, repeat)  # fmt: skip
         events = n // 8
         kineto = str(ingest_inputs.kineto_json(folder / "trace.json", events))
