@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module, util
 from typing import TypeVar
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -11,6 +14,12 @@ F = TypeVar("F", bound=Callable[..., object])
 #: From this many loop turns in all, loading the compiler pays: it takes about half a second.
 COMPILE_FROM = 150_000
 _turns = [0]
+
+
+def expect_turns(turns: int) -> None:
+    """Begin to load the compiler beside what comes first, where that many ``turns`` will call for it."""
+    if _turns[0] + turns >= COMPILE_FROM and "numba" not in sys.modules and util.find_spec("numba"):
+        threading.Thread(target=import_module, args=("numba",), daemon=True).start()
 
 
 @cache

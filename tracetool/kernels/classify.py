@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 import polars as pl
@@ -119,17 +119,20 @@ def classify_names(names: Sequence[str | None]) -> pl.DataFrame:
     rows = pl.DataFrame({"name": pl.Series(names, dtype=pl.String).fill_null("")})
     distinct = rows["name"].unique(maintain_order=True)
     table = pl.concat(
-        [_read_some(distinct.slice(start, _AT_ONCE)) for start in range(0, max(1, distinct.len()), _AT_ONCE)]
+        [
+            _read_some(tuple(distinct.slice(start, _AT_ONCE)))
+            for start in range(0, max(1, distinct.len()), _AT_ONCE)
+        ]
     )
     if distinct.len() == rows.height:
         return table
     return rows.join(table, on="name", how="left", maintain_order="left")
 
 
-def _read_some(names: pl.Series) -> pl.DataFrame:
+@lru_cache(maxsize=1)  # the names of one run are asked for by several parts of a command
+def _read_some(names: tuple[str, ...]) -> pl.DataFrame:
     """Read many names: all gates are tried on all of them at once, by an engine that is linear in their length."""
-    raw = names.to_list()
-    symbols = [Symbol(n, text) for n, text in zip(raw, normalize_all(raw), strict=True)]
+    symbols = [Symbol(n, text) for n, text in zip(names, normalize_all(names), strict=True)]
     parts = pl.DataFrame(
         {
             "scope": pl.Series([s.scope for s in symbols], dtype=pl.String),
@@ -143,11 +146,11 @@ def _read_some(names: pl.Series) -> pl.DataFrame:
         for row in column.arg_true():
             gates[row].append(grammar)
     stated: list[Attributes] = []
-    for name, symbol, open_gates in zip(raw, symbols, gates, strict=True):
+    for name, symbol, open_gates in zip(names, symbols, gates, strict=True):
         readings = (grammar.read(symbol) for grammar in open_gates)
         attributes = next((reading for reading in readings if reading is not None), _UNKNOWN)
         stated.append(_with_loop(name, attributes))
-    return _table(names, stated)
+    return _table(pl.Series("name", names, dtype=pl.String), stated)
 
 
 def _table(names: pl.Series, read: list[Attributes]) -> pl.DataFrame:

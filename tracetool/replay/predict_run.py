@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from tracetool.core.arrays import Floats
+from tracetool.core.compiled import expect_turns
 from tracetool.core.errors import BadInput
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Prediction
@@ -152,6 +153,7 @@ def _predict_run(
     assumed: Assumptions,
 ) -> PredictedRun:
     """Predict a run that fits into memory, or a window of one that does not."""
+    expect_turns(int(opened.signatures["launches"].sum() or 0))
     case = _case(opened, gpu, clocks_mhz, anchor=anchor, scale=scale or {})
     rows, target = assumed.on_measured(case.rows), case.target
     options = assumed.options(target)

@@ -16,14 +16,13 @@ from scipy import sparse
 from tracetool.core.arrays import Bools, Floats, Ints, Texts
 from tracetool.core.errors import BadInput
 from tracetool.kernels.meetings import arrivals_ns
-from tracetool.measure.attribute import Attribution, attribute_run
+from tracetool.measure.attribute import Attribution
 from tracetool.measure.class_sums import summed_energy
-from tracetool.measure.power_log import telemetry_devices
+from tracetool.replay.attributed import attribute_or_note
 from tracetool.replay.budget import IDLE_ERROR
 from tracetool.replay.predict_run import PredictedRun, predict_run
 from tracetool.replay.time_parts import activity_kinds, busy_parts, pieces_of
 from tracetool.tables.run import Run
-from tracetool.tables.windows import activities_of
 
 #: A figure and the ends of its interval, as they follow its name.
 ENDS: Final = ("", "_low", "_high")
@@ -161,33 +160,6 @@ class RunEnergies:
     def arrived_ns(self) -> Ints:
         """When the last rank had come to each activity's collective. Shape (all activities,). [ns]"""
         return arrivals_ns(self.run)
-
-
-def attribute_or_note(
-    run: Run,
-    *,
-    gpu: str | None = None,
-    power: Sequence[Path] = (),
-    tz: str | None = None,
-    sensor_file: str | os.PathLike[str] | None = None,
-) -> tuple[Attribution | None, list[str]]:
-    """Return what a run's log measured, None where it measured nothing, and notes that say why.
-
-    Raises
-    ------
-    BadInput
-        If the run holds no activity, or a log that was given cannot be used.
-    """
-    if not activities_of(run):
-        raise BadInput.in_file(run.path, "holds no activities", "ingest a trace with GPU activity")
-    if not power and not telemetry_devices(run.telemetry):
-        return None, ["no power readings: energies are predicted"]
-    try:
-        return attribute_run(run, gpu=gpu, power=power, tz=tz, sensor_file=sensor_file), []
-    except BadInput as error:
-        if power:
-            raise
-        return None, [f"not measured: {error.message}"]
 
 
 def run_energies(

@@ -6,17 +6,20 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
-from tracetool.measure.attribute import Attribution
+from tracetool.replay.attributed import attribute_or_note
 from tracetool.replay.predict_run import PredictedRun, predict_run
-from tracetool.replay.set_energy import attribute_or_note
 from tracetool.replay.time_parts import activity_kinds, busy_parts
 from tracetool.tables.run import Run
+
+if TYPE_CHECKING:
+    from tracetool.measure.attribute import Attribution
 
 #: Columns of a prediction that every slice states.
 _STATED = ("util_tensor", "util_dram", "util_sm_active", "bound")

@@ -6,14 +6,16 @@ track_event/*.proto. Names and texts are written once and referred to by number.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import BinaryIO, Final
 
 import numpy as np
 import polars as pl
 
-from tracetool.core.arrays import Ints
 from tracetool.report.export.protobuf import (
     Part,
     constant,
@@ -25,7 +27,7 @@ from tracetool.report.export.protobuf import (
     one_whole,
     whole_field,
 )
-from tracetool.report.export.timeline import PLACE, Counter, Slices, Timeline, distinct
+from tracetool.report.export.timeline import PLACE, Counter, Timeline, distinct
 
 _PACKET: Final = 1
 _TIMESTAMP, _SEQUENCE, _EVENT, _INTERNED, _FLAGS, _DESCRIPTOR = 8, 10, 11, 12, 13, 60
@@ -34,6 +36,8 @@ _BEGIN, _END, _COUNTER = 1, 2, 4
 _AS_LISTED: Final = 3
 #: Slices and counter values encoded at a time: what is held in memory.
 _WINDOW: Final = 32_768
+#: Threads that encode while another one writes.
+_ENCODERS: Final = 2
 #: Interned texts of one packet.
 _TEXTS: Final = 1_000
 #: Every packet is of this one writer.
@@ -55,12 +59,25 @@ def write_perfetto(timeline: Timeline, file: BinaryIO) -> None:
     file.writelines(texts.packets())
     file.writelines(_descriptors(timeline))
     for slices in timeline.slices:
-        file.writelines(
-            _slice_rows(slices, window, texts, shift) for window in slices.frame.iter_slices(_WINDOW)
-        )
+        head = one_whole(9, _BEGIN) + one_whole(3, texts.categories[slices.category])
+        numbered, of_texts = texts.numbered(slices.frame)
+        encoded = partial(_slice_rows, head, texts=texts, of_texts=of_texts, shift=shift)
+        file.writelines(_ahead(encoded, numbered.iter_slices(_WINDOW)))
     for counter in timeline.counters:
         windows = (slice(i, i + _WINDOW) for i in range(0, len(counter.time_ns), _WINDOW))
         file.writelines(_counter_rows(counter, window, shift) for window in windows)
+
+
+def _ahead(encode: Callable[[pl.DataFrame], bytes], windows: Iterable[pl.DataFrame]) -> Iterator[bytes]:
+    """Yield what windows become, a few of them encoded while those before are written."""
+    with ThreadPoolExecutor(_ENCODERS) as pool:
+        waiting: deque[Future[bytes]] = deque()
+        for window in windows:
+            waiting.append(pool.submit(encode, window))
+            if len(waiting) > 2 * _ENCODERS:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
 
 
 @dataclass(frozen=True)
@@ -79,6 +96,16 @@ class _Texts:
         texts = [f[c] for f in frames for c in f.columns if c not in PLACE and f.schema[c] == pl.String]
         lists = ([s.category for s in timeline.slices], timeline.names(), arguments, distinct(texts))
         return cls(*({text: i for i, text in enumerate(dict.fromkeys(one), 1)} for one in lists))
+
+    def numbered(self, frame: pl.DataFrame) -> tuple[pl.DataFrame, frozenset[str]]:
+        """Return slices with the numbers of their texts in place of these, and which arguments are texts."""
+        columns_of_text = [c for c, kind in frame.schema.items() if kind == pl.String]
+        texts = {c: self.names if c == "name" else self.values for c in columns_of_text}
+        columns = [
+            pl.col(c).replace_strict(list(known), list(known.values()), default=None, return_dtype=pl.Int64)
+            for c, known in texts.items()
+        ]
+        return frame.with_columns(columns), frozenset(texts)
 
     def packets(self) -> Iterator[bytes]:
         """Yield packets that state the texts."""
@@ -128,45 +155,38 @@ def _event(time_ns: pl.Series, flags: int, *event: Part) -> Part:
     return message_field(_PACKET, constant(time_ns.len(), head), stamp, message_field(_EVENT, *event))
 
 
-def _slice_rows(slices: Slices, window: pl.DataFrame, texts: _Texts, shift: int) -> bytes:
-    """Return the begin and the end of each slice, one behind the other."""
+def _slice_rows(
+    head: bytes, window: pl.DataFrame, *, texts: _Texts, of_texts: frozenset[str], shift: int
+) -> bytes:
+    """Return the begin and the end of each slice, one behind the other; texts are numbers."""
     n = window.height
     start = window["start_ns"] + shift
     uuid = whole_field(11, window["track"].to_numpy() + _track_uuid(0))
-    names = _numbers(window["name"], texts.names)
-    head = one_whole(9, _BEGIN) + one_whole(3, texts.categories[slices.category])
-    arguments = [_argument(window[c], texts) for c in window.columns if c not in PLACE]
+    names = whole_field(10, window["name"].fill_null(1).to_numpy())
+    arguments = [
+        _argument(window[c], texts.argument_names[c], is_text=c in of_texts)
+        for c in window.columns
+        if c not in PLACE
+    ]
     if "flow" in window.columns:
         flow = fixed_field(47, window["flow"].fill_null(0).to_numpy())
         arguments.append(flow.only(window["flow"].is_not_null().to_numpy()))
-    begin = _event(start, _NEEDED, constant(n, head), uuid, whole_field(10, names), *arguments)
+    begin = _event(start, _NEEDED, constant(n, head), uuid, names, *arguments)
     end = _event(start + window["duration_ns"], _NEEDED, constant(n, one_whole(9, _END)), uuid)
     return joined(begin, end).written()
 
 
-def _numbers(column: pl.Series, numbered: Mapping[str, int]) -> Ints:
-    """Return each text's number, 1 where it is null."""
-    distinct_texts = column.drop_nulls().unique().to_list()
-    places = column.replace_strict(
-        distinct_texts, [numbered[t] for t in distinct_texts], default=1, return_dtype=pl.Int64
-    )
-    return np.asarray(places.to_numpy(), np.int64)
-
-
-def _argument(column: pl.Series, texts: _Texts) -> Part:
-    n = column.len()
-    name = constant(n, one_whole(1, texts.argument_names[column.name]))
+def _argument(column: pl.Series, number: int, *, is_text: bool) -> Part:
+    name = constant(column.len(), one_whole(1, number))
     rows = column.is_not_null().to_numpy()
-    if column.dtype == pl.String:
-        value = whole_field(17, _numbers(column, texts.values))
-    elif column.dtype == pl.Boolean:
+    if column.dtype == pl.Boolean:
         value = whole_field(2, column.fill_null(value=False).cast(pl.Int64).to_numpy())
     elif column.dtype.is_float():
         numbers = column.cast(pl.Float64).fill_null(np.nan).to_numpy()
         rows = rows & np.isfinite(numbers)
         value = double_field(5, numbers)
     else:
-        value = whole_field(4, column.cast(pl.Int64).fill_null(0).to_numpy())
+        value = whole_field(17 if is_text else 4, column.cast(pl.Int64).fill_null(0).to_numpy())
     return message_field(4, name, value).only(rows)
 
 

@@ -1,0 +1,45 @@
+"""What a run's power log measured, where it has one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tracetool.core.errors import BadInput
+from tracetool.measure.power_log import telemetry_devices
+from tracetool.tables.run import Run
+from tracetool.tables.windows import activities_of
+
+if TYPE_CHECKING:
+    from tracetool.measure.attribute import Attribution
+
+
+def attribute_or_note(
+    run: Run,
+    *,
+    gpu: str | None = None,
+    power: Sequence[Path] = (),
+    tz: str | None = None,
+    sensor_file: str | os.PathLike[str] | None = None,
+) -> tuple[Attribution | None, list[str]]:
+    """Return what a run's log measured, None where it measured nothing, and notes that say why.
+
+    Raises
+    ------
+    BadInput
+        If the run holds no activity, or a log that was given cannot be used.
+    """
+    if not activities_of(run):
+        raise BadInput.in_file(run.path, "holds no activities", "ingest a trace with GPU activity")
+    if not power and not telemetry_devices(run.telemetry):
+        return None, ["no power readings: energies are predicted"]
+    from tracetool.measure.attribute import attribute_run  # solvers: not for a run without a log
+
+    try:
+        return attribute_run(run, gpu=gpu, power=power, tz=tz, sensor_file=sensor_file), []
+    except BadInput as error:
+        if power:
+            raise
+        return None, [f"not measured: {error.message}"]
