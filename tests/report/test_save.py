@@ -9,14 +9,17 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from polars._typing import PolarsDataType
 from polars.testing import assert_frame_equal
 
+import tracetool as tt
 from tests.compare import frames
 from tests.report.hostile import HOSTILE
 from tracetool.compare.accuracy import Accuracy, accuracy_table, compare_signatures
 from tracetool.core.errors import BadInput
 from tracetool.report.accuracy import accuracy_view
 from tracetool.report.save import check_output, output_suffixes, save_table, save_view
+from tracetool.report.stream import save_stream
 from tracetool.tables.schema import load_schema
 
 
@@ -117,3 +120,35 @@ def test_the_json_report_holds_everything(tmp_path: Path) -> None:
     assert made["failed"] is True
     assert {k["name"] for k in made["kernels"]} == {"gemm_big", "softmax", "copy_kernel"}
     assert made["total"]["energy_error_pct"] == pytest.approx(found.total()["energy_error_pct"])
+
+
+@pytest.mark.parametrize("kind", [pl.String, pl.Categorical, pl.Enum(["=1+1", "-2+3"]), pl.List(pl.String)])
+@pytest.mark.parametrize("streamed", [False, True])
+def test_no_text_of_any_type_is_a_formula_in_a_csv(
+    kind: PolarsDataType, streamed: bool, tmp_path: Path
+) -> None:
+    texts = pl.Series("=head", ["=1+1", "-2+3"])
+    frame = pl.DataFrame(
+        [texts.reshape((2, 1)).cast(kind) if kind == pl.List(pl.String) else texts.cast(kind)]
+    )
+    path = tmp_path / "t.csv"
+    if streamed:
+        save_stream([frame, frame], path)
+    else:
+        save_table(frame, path)
+    with path.open(newline="") as file:
+        cells = [cell for row in csv.reader(file) for cell in row]
+    assert len(cells) == (5 if streamed else 3)
+    assert cells[0] == "'=head"
+    assert not any(cell.startswith(("=", "-", "+", "@")) for cell in cells)
+    assert any("=1+1" in cell for cell in cells[1:])
+
+
+def test_classified_kernels_are_no_formulas(tmp_path: Path) -> None:
+    """The ordinary way from a trace to ``classify -o``."""
+    table = tmp_path / "kernels.csv"
+    table.write_text("kernel,start_us,duration_us\n" + "=1+1,0,5\n@SUM(A1),10,5\n" * 3)
+    tt.ingest(table, out=tmp_path / "run").classify().save(tmp_path / "x.csv")
+    with (tmp_path / "x.csv").open(newline="") as file:
+        names = {row["name"] for row in csv.DictReader(file)}
+    assert names == {"'=1+1", "'@SUM(A1)"}

@@ -14,6 +14,8 @@ from tracetool.measure.timeline import Timeline
 
 #: Pairs of reading and activity worked on at once, to bound memory.
 _PAIRS = 20_000_000
+#: Readings times classes up to which shares are summed in a plain array: 64 MB, and nothing is sorted.
+_CELLS = 1 << 23
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ def _expand(first: Ints, last: Ints) -> tuple[Ints, Ints]:
 def _work_part(readings: Readings, boxes: Boxes, timeline: Timeline) -> sparse.csr_matrix:
     shape = (len(readings), timeline.classes)
     total = sparse.csr_matrix(shape)
+    cells = shape[0] * shape[1]
+    plain = np.zeros(cells if cells <= _CELLS else 0)
     from_s, to_s = timeline.share(timeline.start_s), timeline.share(timeline.end_s)
     for back, front, weight in zip(boxes.back_s, boxes.front_s, boxes.weight, strict=True):
         open_s, close_s = readings.time_s - back, readings.time_s - front
@@ -57,9 +61,13 @@ def _work_part(readings: Readings, boxes: Boxes, timeline: Timeline) -> sparse.c
                 from_s[activity], open_v[reading]
             )
             value = np.maximum(shared, 0.0) * (weight / (back - front))
-            total = total + sparse.coo_matrix((value, (reading, timeline.label[activity])), shape).tocsr()
+            label = timeline.label[activity]
+            if len(plain):
+                plain += np.bincount(reading * shape[1] + label, value, minlength=cells)
+            else:
+                total = total + sparse.coo_matrix((value, (reading, label)), shape).tocsr()
             begin = int(end)
-    return total
+    return sparse.csr_matrix(plain.reshape(shape)) if len(plain) else total
 
 
 def span_of(readings: Readings, boxes: Boxes) -> tuple[float, float]:

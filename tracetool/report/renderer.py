@@ -9,6 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
+from tracetool.core import escape
 from tracetool.report.view import View
 
 
@@ -47,3 +48,14 @@ def flat_columns(frame: pl.DataFrame) -> pl.DataFrame:
         else:
             columns.append(column.cast(pl.String))
     return pl.DataFrame(columns)
+
+
+def spreadsheet_safe(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the table as a CSV file holds it: no text, of whatever type, is taken for a formula.
+
+    Lists and structs are text, not-a-number is empty.
+    """
+    flat = flat_columns(frame)
+    texts = [escape.map_distinct(c, escape.csv) for c in flat.get_columns() if c.dtype == pl.String]
+    safe = flat.with_columns(texts).with_columns(pl.selectors.float().fill_nan(None))
+    return safe.rename(dict(zip(safe.columns, map(escape.csv, safe.columns), strict=True)))

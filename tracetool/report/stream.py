@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 import pyarrow.parquet as pq
 
-from tracetool.core import escape
 from tracetool.core.errors import BadInput
+from tracetool.report.renderer import spreadsheet_safe
 from tracetool.tables.write import aside_file
 
 
@@ -28,9 +28,7 @@ def save_stream(parts: Iterable[pl.DataFrame], path: Path) -> Path:
         if suffix == ".csv":
             with aside.open("wb") as out:
                 for number, part in enumerate(parts):
-                    texts = [c for c, t in part.schema.items() if t in (pl.String, pl.Categorical)]
-                    safe = [escape.map_distinct(part[c].cast(pl.String), escape.csv) for c in texts]
-                    part.with_columns(safe).write_csv(out, include_header=number == 0)
+                    spreadsheet_safe(part).write_csv(out, include_header=number == 0)
             return path
         writer = None
         try:

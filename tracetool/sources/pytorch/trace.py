@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,17 +38,7 @@ def read_trace(path: Path, blocks: Iterable[bytes], progress: Progress) -> Trace
     BadInput
         If the JSON is broken, or holds no event of a profiler.
     """
-    reader = EventReader(path, blocks, ProfilerEvent, CHUNK_BYTES)
-    columns = Columns(path.name, 0)
-    for chunk in reader:
-        progress.step(f"reading {path.name}: {reader.count:,} events")
-        columns.add(chunk)
-    columns.flush()
-    header = reader.header
-    if not columns.categories:
-        raise BadInput.in_file(
-            path, "holds no profiler event", "export it with torch.profiler's export_chrome_trace"
-        )
+    columns, header = _read_columns(path, blocks, progress, lambda _: None)
     return make_trace(columns, header)
 
 
@@ -60,18 +50,7 @@ def spill_trace(path: Path, blocks: Iterable[bytes], progress: Progress, spill: 
     BadInput
         If the JSON is broken, or holds no event of a profiler.
     """
-    reader = EventReader(path, blocks, ProfilerEvent, CHUNK_BYTES)
-    columns = Columns(path.name, 0)
-    for chunk in reader:
-        progress.step(f"reading {path.name}: {reader.count:,} events")
-        columns.add(chunk)
-        _drain(columns, spill)
-    columns.flush()
-    _drain(columns, spill)
-    if not columns.categories:
-        raise BadInput.in_file(
-            path, "holds no profiler event", "export it with torch.profiler's export_chrome_trace"
-        )
+    columns, header = _read_columns(path, blocks, progress, lambda read: _drain(read, spill))
     rejected = columns.rejected
 
     def make(tables: Mapping[str, pl.DataFrame]) -> Trace:
@@ -80,9 +59,28 @@ def spill_trace(path: Path, blocks: Iterable[bytes], progress: Progress, spill: 
         named = {"activities": window.activities, "host_calls": window.calls, "operators": window.operators}
         for name, parts in {**named, "ranges": window.ranges, "modules": window.modules}.items():
             parts.extend([tables[name]] if tables[name].height else [])
-        return make_trace(window, reader.header)
+        return make_trace(window, header)
 
     spill.make = make
+
+
+def _read_columns(
+    path: Path, blocks: Iterable[bytes], progress: Progress, after_chunk: Callable[[Columns], None]
+) -> tuple[Columns, Header]:
+    """Return the columns of a file's events, and what stands beside them; call back after each chunk."""
+    reader = EventReader(path, blocks, ProfilerEvent, CHUNK_BYTES)
+    columns = Columns(path.name, 0)
+    for chunk in reader:
+        progress.step(f"reading {path.name}: {reader.count:,} events")
+        columns.add(chunk)
+        after_chunk(columns)
+    columns.flush()
+    after_chunk(columns)
+    if not columns.categories:
+        raise BadInput.in_file(
+            path, "holds no profiler event", "export it with torch.profiler's export_chrome_trace"
+        )
+    return columns, reader.header
 
 
 def _drain(columns: Columns, spill: Spill[Trace]) -> None:
