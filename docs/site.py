@@ -50,6 +50,7 @@ MENU: dict[str, dict[str, str]] = {
     "Numbers": {
         "What each number is": "docs/numbers.md",
         "Where they come from": "docs/how-it-works.md",
+        "How to read the intervals": "docs/intervals.md",
         "Limits": "docs/limits.md",
         "Beside other tools": "docs/peers.md",
         "Time": "docs/time-model.md",

@@ -55,3 +55,24 @@ def test_narrow_weights_are_worth_their_bytes_while_memory_binds(dtype: str) -> 
     wide, narrow = frame["dram_bytes"].to_list()
     assert narrow / wide == pytest.approx(BYTES[dtype] / BYTES["bf16"], rel=0.01)
     assert frame["duration_us"][1] < frame["duration_us"][0]
+
+
+def test_a_library_that_nobody_states_is_named_as_what_widens_the_interval() -> None:
+    rows = pl.DataFrame({
+        "op": ["attention", "attention", "gemm"], "dtype": "bf16", "phase": ["prefill", "decode", None],
+        "batch": [4, 64, None],
+        "q_len": [1024, 1, None], "kv_len": [1024, 4096, None], "heads": [32, 32, None],
+        "kv_heads": [8, 8, None], "head_dim": [128, 128, None], "causal": [1, 1, None],
+        "m": [None, None, 4096], "n": [None, None, 4096], "k": [None, None, 4096],
+    })  # fmt: skip
+    open_rows = predict_table(rows, "h100-sxm", clocks_mhz=[1755])
+    (note,) = [text for text in open_rows.notes if "library" in text]
+    # one implementation of BF16 products is measured, cuBLAS, whatever the library: that row is not open
+    assert note.startswith("library not stated for 2 rows: intervals hold any of ")
+    stated = predict_table(rows.with_columns(stack=pl.lit("vllm 0.24.0")), "h100-sxm", clocks_mhz=[1755])
+    assert not any("library" in text for text in stated.notes)
+    width = pl.col("duration_high_us") / pl.col("duration_low_us")
+    wide, narrow = (
+        p.frame.filter(pl.col("op") == "attention").select(width).to_series() for p in (open_rows, stated)
+    )
+    assert (wide > narrow).all()

@@ -12,10 +12,14 @@ from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import FROM, Prediction
 from tracetool.families import names
 from tracetool.families.formats import PRODUCT_PIPE, dtype_of
-from tracetool.families.registry import known_shape
+from tracetool.families.pricing import split_by_law
+from tracetool.families.registry import groups, known_shape
 from tracetool.hardware.gpu import FALLBACK, Gpu
 from tracetool.model.counters import from_counters
+from tracetool.model.implementations import members
 from tracetool.model.own_kernels import FROM_OWN, left_out
+from tracetool.model.time_calibration import TimeCalibration
+from tracetool.model.time_files import time_calibration_of
 from tracetool.replay.budget import COPIES
 
 _SHAPES, _ANCHORED, _RATE, _NOTHING = FROM
@@ -86,6 +90,25 @@ def prior_notes(gpu: Gpu, rows: OperatorColumns, predicted: Prediction) -> list[
         for name, number in zip(names, priors, strict=True)
     ]
     return [f"no published number of {gpu.name} supports: {'; '.join(stated)}"] if stated else []
+
+
+def library_notes(rows: OperatorColumns, gpu: Gpu, calibration: TimeCalibration | None = None) -> list[str]:
+    """Return a note on rows whose intervals hold several libraries: nobody states which one ran them."""
+    fitted = calibration or time_calibration_of(gpu)
+    places = np.flatnonzero((rows.text("stack") == "") & (rows.text("implementation") == ""))
+    open_rows, ways = 0, set[str]()
+    unstated = rows.take(places)
+    for family, of_family in groups(unstated):
+        part = unstated.take(of_family)
+        for law, inside in split_by_law(family, part, gpu):
+            may_have_run = members(law, gpu, "", "") if law.name in fitted.delivered else ()
+            if len(may_have_run) > 1:
+                open_rows += int(known_shape(part.take(inside)).sum())
+                ways |= {member.name for member in may_have_run}
+    if not open_rows:
+        return []
+    held = f"intervals hold any of {len(ways)} implementations"
+    return [f"library not stated for {counted(open_rows, 'row')}: {held}; --stack narrows them"]
 
 
 #: Fewer measured kernels than this say little of each other. [kernels] A prior.

@@ -26,7 +26,7 @@ from tracetool.replay.clocks import (
     checked_memory,
     with_recorded_clock,
 )
-from tracetool.replay.coverage import coverage, prior_notes
+from tracetool.replay.coverage import coverage, library_notes, prior_notes
 from tracetool.replay.host import Launch, host_costs
 from tracetool.replay.operand_content import content_notes
 from tracetool.replay.operator_tables import InputTable, read_table, unread_notes
@@ -129,6 +129,8 @@ def predict_table(
     rows = assumed.on_measured(recorded) if of_kernels else assumed.on(recorded)
     predicted = predict_rows(rows, gpu_spec, clocks, anchor=anchored, from_others=from_others, **conditions)
     notes += [*prior_notes(gpu_spec, rows, predicted), *content_notes(rows), *unread_notes(table)]
+    if not of_kernels:
+        notes += library_notes(rows, gpu_spec, conditions.get("time_calibration"))
     if anchored:
         power = conditions["power_calibration"] or power_calibration_of(gpu_spec)
         notes += plausibility_notes(rows, gpu_spec, predicted, power, power_cap_w)
