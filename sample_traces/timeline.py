@@ -65,6 +65,9 @@ class Timeline:
     seed: int
     launches: list[Launch] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
+    waits: list[tuple[int, int]] = field(
+        default_factory=list
+    )  # calls in which the host waited, begin and end
     host_ns: int = 0
     _device_ns: int = 0
 
@@ -73,6 +76,8 @@ class Timeline:
 
     def pause(self, seconds: float) -> None:
         """Wait for the device, then let the host do something else."""
+        if self._device_ns > self.host_ns + 500:
+            self.waits.append((self.host_ns + 500, self._device_ns + 800))
         self.host_ns = max(self.host_ns, self._device_ns) + round(seconds * 1e9)
 
     def run(self, kernels: Iterable[Kernel], text: str = "") -> None:

@@ -93,7 +93,6 @@ class Planted:
     ranks: list[Any]
     joules: float = 0.0
     log: dict[str, float] = field(default_factory=dict)
-    waits: list[tuple[int, int]] = field(default_factory=list)
 
 
 class Job:
@@ -233,16 +232,13 @@ def host_bound() -> Planted:
 
 def sync() -> Planted:
     job = Job()
-    waits: list[tuple[int, int]] = []
 
     def step(rank: Any) -> None:
         rank.run(job.usual()[:1])
-        begin = rank.host_ns + 500
         rank.pause(0.004)
-        waits.append((begin, rank.end_ns + 800))
 
     job.steps(300, step)
-    return replace(job.planted("synchronization", gaps_j(job.ranks[0])), waits=waits)
+    return job.planted("synchronization", gaps_j(job.ranks[0]))
 
 
 def idle() -> Planted:

@@ -23,9 +23,8 @@ def write_planted_cause(planted: Planted, folder: Path) -> tuple[list[Path], Pat
         path = folder / f"rank{number}.json.gz"
         whole = kineto_file.Rank(number, len(planted.ranks), number) if len(planted.ranks) > 1 else None
         kineto_file.write_kineto(rank, path, utc_ns=START_NS, rank=whole)
+        _add_waits(path, rank.waits)
         traces.append(path)
-    if planted.waits:
-        _add_waits(traces[0], planted.waits)
     log = folder / "power.csv"
     text_files.write_nvidia_smi_gpus(polled, log, utc_ns=START_NS, zone_h=0)
     _add_fields(log, planted.log)

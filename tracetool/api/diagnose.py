@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import polars as pl
-
-from tracetool.api.result import Result
+from tracetool.api.of_causes import OfCauses
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike, paths_of
 from tracetool.replay.diagnosis.asked import WhatIf, parse_pairs
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Diagnosis(Result):
+class Diagnosis(OfCauses):
     """Where a run's joules went.
 
     Attributes
@@ -47,21 +45,6 @@ class Diagnosis(Result):
     findings: tuple[Finding, ...] = ()
     what_if: WhatIfAnswer | None = None
     factors: LatentFactors | None = None
-
-    @property
-    def causes(self) -> pl.DataFrame:
-        """Energy by cause."""
-        return self.source.totals
-
-    @property
-    def rows(self) -> pl.DataFrame:
-        """Energy by GPU, cause and signature."""
-        return self.source.rows
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Sentences on what the figures rest on."""
-        return self.source.notes
 
     def _document(self) -> dict[str, Any]:
         clock = self.source.clock

@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import polars as pl
-
-from tracetool.api.result import Result
+from tracetool.api.of_causes import OfCauses
 from tracetool.compare.energy_difference.difference import EnergyDifference, energy_difference
 from tracetool.compare.energy_difference.sentences import CauseOfChange, causes_of_change, headline
 from tracetool.core.errors import BadInput
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class PairDiagnosis(Result):
+class PairDiagnosis(OfCauses):
     """Why a unit of work takes other joules in one run than in another.
 
     Attributes
@@ -39,24 +37,9 @@ class PairDiagnosis(Result):
     source: EnergyDifference = field(repr=False)
 
     @property
-    def causes(self) -> pl.DataFrame:
-        """Change by cause."""
-        return self.source.totals
-
-    @property
-    def rows(self) -> pl.DataFrame:
-        """Change by matched piece of work."""
-        return self.source.rows
-
-    @property
     def findings(self) -> tuple[CauseOfChange, ...]:
         """The largest causes."""
         return tuple(causes_of_change(self.source))
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Sentences on what the figures rest on."""
-        return self.source.notes
 
     def _document(self) -> dict[str, Any]:
         sides = {
@@ -154,4 +137,4 @@ def diagnose_pair(
     """
     from tracetool.api.run import open_run
 
-    return PairDiagnosis(energy_difference(open_run(base), open_run(head), gpu=gpu, work=work))
+    return PairDiagnosis(energy_difference(open_run(base), open_run(head), gpu, work))

@@ -249,12 +249,7 @@ def share(
     """
     memory = scratch or Scratch()
     total, s = len(start_ns), len(rates.active)
-    span = memory.take("span", total)
-    np.subtract(end_ns, start_ns, out=span)
-    lasting = np.greater(span, SHORTEST_NS, out=memory.take("lasting", total, np.bool_))
-    rows = None if members is None and lasting.all() else np.flatnonzero(lasting)
-    if members is not None:
-        rows = members[lasting[members]]
+    span, rows = _lasting(start_ns, end_ns, members, memory)
     n = total if rows is None else len(rows)
     base_ns, clock_ns = np.zeros(s), np.zeros(s)
     gap_ns, gap_from = span[:n], memory.take("gap from", n)  # the spans are done with
@@ -297,3 +292,15 @@ def share(
         each_base,
         each_clock,
     )
+
+
+def _lasting(
+    start_ns: Floats, end_ns: Floats, members: Ints | None, memory: Scratch
+) -> tuple[Floats, Ints | None]:
+    """Return how long activities last, and those of a device that last any time: None for all. [ns]"""
+    span = memory.take("span", len(start_ns))
+    np.subtract(end_ns, start_ns, out=span)
+    lasting = np.greater(span, SHORTEST_NS, out=memory.take("lasting", len(span), np.bool_))
+    if members is not None:
+        return span, members[lasting[members]]
+    return span, None if lasting.all() else np.flatnonzero(lasting)

@@ -88,6 +88,22 @@ def without_host_time(graph: Graph, calls: HostCalls, dropped: Bools) -> Graph:
     return replace(graph, lag_ns=np.where(host & dropped_calls[_targets(graph)], 0.0, graph.lag_ns))
 
 
+def with_instant_host(graph: Graph) -> Graph:
+    """Return the graph with a host that takes no time of its own; where it waited for the device it waits."""
+    host = (graph.kind == Edge.HOST) | (graph.kind == Edge.THREAD)
+    return replace(graph, lag_ns=np.where(host, np.minimum(graph.lag_ns, 0.0), graph.lag_ns))
+
+
+def without_waits(graph: Graph) -> Graph:
+    """Return the graph with a host that never waits for the device: it runs ahead at its recorded pace.
+
+    Notes
+    -----
+    The end of a wait follows its begin too, so it keeps a moment without what it waited for.
+    """
+    return replace(graph, lag_ns=np.where(graph.kind == Edge.SYNC, -np.inf, graph.lag_ns))
+
+
 def _starts(graph: Graph, calls: HostCalls) -> Ints:
     """Node of the start of each call."""
     return graph.place[graph.activities : graph.activities + len(calls)]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -60,9 +58,8 @@ class EnergyDifference:
 
 
 def energy_difference(
-    base: Run | str | os.PathLike[str],
-    head: Run | str | os.PathLike[str],
-    *,
+    base: Run,
+    head: Run,
     gpu: str | None = None,
     work: Mapping[str, tuple[float, float] | None] | None = None,
 ) -> EnergyDifference:
@@ -70,13 +67,10 @@ def energy_difference(
 
     Parameters
     ----------
-    base, head : Run or path
+    base, head : Run
         The two runs.
-    gpu : str, optional
-        The GPU of those that do not name theirs.
-    work : mapping of str to (float, float), optional
-        Unit of work and how many each run did, None where the runs' step annotations state them; by default a
-        step where each run names steps, else the run.
+    gpu, work : optional
+        As for :func:`tracetool.diagnose_pair`.
 
     Raises
     ------
@@ -88,7 +82,7 @@ def energy_difference(
     Energies are those of :func:`tracetool.replay.diagnosis.ledger.ledger`: measured where a log
     tells them, else predicted, anchored on the recorded times.
     """
-    cuts = [cut_run(r if isinstance(r, Run) else Run.open(Path(r)), gpu=gpu) for r in (base, head)]
+    cuts = [cut_run(run, gpu=gpu) for run in (base, head)]
     unit, units = _units(cuts, work or {})
     foreign = cuts[0].recorded.gpu != cuts[1].recorded.gpu
     sides = [

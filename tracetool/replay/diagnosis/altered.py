@@ -258,7 +258,8 @@ def overlapped(booked: Ledger, before: Altered) -> Altered:
     saved = np.divide(
         booked.idle_w * share * whole_s, energies, out=np.zeros_like(energies), where=energies > 0
     )
-    note = f"{number(1e3 * hidden * float(exposed_s.sum()))} ms of {EXPOSED_CAUSE} run beside computation"
+    hidden_ms = number(1e3 * hidden * float(exposed_s.sum()))
+    note = f"{hidden_ms} ms of {EXPOSED_CAUSE} run beside computation, which takes no longer"
     return replace(
         before,
         time=before.time * (1.0 - share),

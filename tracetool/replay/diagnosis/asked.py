@@ -11,7 +11,7 @@ from tracetool.core.errors import BadInput
 #: Half-width at 90 % of each saving, relative to it: what the model errs by in the change alone. [1] Priors.
 ERRORS: Final = {
     "scale": 0.10, "drop": 0.05, "clock": 0.25, "power cap": 0.25, "precision": 0.25, "batch": 0.30,
-    "fuse": 0.20, "overlap": 0.20,
+    "fuse": 0.20, "overlap": 0.20, "host": 0.10,
 }  # fmt: skip
 
 
@@ -35,6 +35,10 @@ class WhatIf:
         Families or name patterns of kernels: where the second follows the first, it runs within it.
     overlap : bool
         Communication runs beside computation wherever there is any.
+    instant_host : bool
+        The host takes no time of its own: it still waits for the device where it did.
+    no_waits : bool
+        The host waits for nothing: it runs ahead of the device.
     """
 
     scale: Mapping[str, float] = field(default_factory=dict)
@@ -45,6 +49,8 @@ class WhatIf:
     batch: float | None = None
     fuse: tuple[tuple[str, str], ...] = ()
     overlap: bool = False
+    instant_host: bool = False
+    no_waits: bool = False
 
     def each(self) -> list[tuple[str, str, WhatIf]]:
         """Return every part alone: its kind, what it says, and the question with it alone."""
@@ -63,6 +69,10 @@ class WhatIf:
         parts += [("fuse", f"{a} with {b} fused", WhatIf(fuse=((a, b),))) for a, b in self.fuse]
         if self.overlap:
             parts.append(("overlap", "communication overlapped", WhatIf(overlap=True)))
+        if self.instant_host:
+            parts.append(("host", "a host that takes no time", WhatIf(instant_host=True)))
+        if self.no_waits:
+            parts.append(("host", "a host that does not wait", WhatIf(no_waits=True)))
         return parts
 
 

@@ -45,8 +45,8 @@ class ClockChoice:
         What shows it.
     shares : array, shape (s,)
         Share of each signature's energy that the best clock saves, 0 where it saves none.
-    makespan_ms, energy_j : (float, float)
-        Predicted at the recorded clock and at the best. [ms], [J]
+    energy_j : (float, float)
+        Predicted at the recorded clock and at the best. [J]
     """
 
     recorded_mhz: float
@@ -55,7 +55,6 @@ class ClockChoice:
     name: str
     why: str
     shares: Floats
-    makespan_ms: tuple[float, float]
     energy_j: tuple[float, float]
 
 
@@ -78,7 +77,6 @@ def clock_choice(run: Run, recorded: PredictedRun, gpu: str | None) -> ClockChoi
     swept = predict_run(run, gpu, clocks, power_cap_w=float(spec.power_limit_w))
     energy = np.array([t["energy_j"] for t in swept.totals])
     mhz = np.array([t["clock_mhz"] for t in swept.totals])
-    span = [t["makespan_ms"] for t in swept.totals]
     here, best = int(np.argmin(np.abs(mhz - at_mhz))), int(np.argmin(energy))
     each = swept.signatures.select("signature", "clock_mhz", "energy_mj").sort("signature")
     now, then = (each.filter(pl.col("clock_mhz") == mhz[j])["energy_mj"].to_numpy() for j in (here, best))
@@ -91,7 +89,6 @@ def clock_choice(run: Run, recorded: PredictedRun, gpu: str | None) -> ClockChoi
         name,
         why,
         shares,
-        (span[here], span[best]),
         (float(energy[here]), float(energy[best])),
     )
 

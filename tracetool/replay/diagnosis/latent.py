@@ -61,17 +61,15 @@ def latent_factors(run: Run, booked: Ledger, by: str | Sequence[str]) -> LatentF
 
     Parameters
     ----------
-    run : Run
-        The run.
-    booked : Ledger
-        Its joules by cause.
+    run, booked : Run, Ledger
+        The run and its joules by cause.
     by : str or sequence of str
         ``kernel``, or keys of :mod:`tracetool.replay.groups`.
 
     Raises
     ------
     BadInput
-        If a key is not known, or the run holds nothing of that kind.
+        As :func:`tracetool.replay.groups.groups_of`.
 
     Notes
     -----

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -16,38 +16,16 @@ from tracetool.core.figures import number
 from tracetool.hardware.load import load_gpu
 from tracetool.replay.diagnosis.altered import Altered, batched, converted, fused, overlapped, unaltered
 from tracetool.replay.diagnosis.asked import ERRORS, WhatIf
+from tracetool.replay.diagnosis.effects import Effect, effect_of, sentence
 from tracetool.replay.diagnosis.ledger import Ledger
+from tracetool.replay.graph import Graph
 from tracetool.replay.predict_run import PredictedRun, predict_run
+from tracetool.replay.replays import RunReplay
+from tracetool.replay.whatif import with_instant_host, without_waits
 from tracetool.tables.run import Run
 
-
-@dataclass(frozen=True)
-class Effect:
-    """The run with something otherwise.
-
-    Parameters
-    ----------
-    name : str
-        What is otherwise.
-    makespan_ms : float
-        The replayed run. [ms]
-    energy_j, energy_low_j, energy_high_j : float
-        Its energy, of the work the recorded run did, with the 90 % interval. [J]
-    saving_j, saving_low_j, saving_high_j : float
-        What it saves of the recorded run's. [J]
-    share : float
-        Saving over the recorded run's energy. [1]
-    """
-
-    name: str
-    makespan_ms: float
-    energy_j: float
-    energy_low_j: float
-    energy_high_j: float
-    saving_j: float
-    saving_low_j: float
-    saving_high_j: float
-    share: float
+#: Share of the makespan from which idle time that an altered run opens is told. [1]
+_OPENED: Final = 0.01
 
 
 @dataclass(frozen=True)
@@ -84,10 +62,8 @@ def what_if(run: Run, booked: Ledger, asked: WhatIf, gpu: str | None = None) -> 
 
     Parameters
     ----------
-    run : Run
-        The run.
-    booked : Ledger
-        Its joules by cause.
+    run, booked : Run, Ledger
+        The run and its joules by cause.
     asked : WhatIf
         What is otherwise.
     gpu : str, optional
@@ -121,10 +97,14 @@ def what_if(run: Run, booked: Ledger, asked: WhatIf, gpu: str | None = None) -> 
         replayed, _ = _answer(run, booked, asked, gpu, plain)
         joint = _effect(booked, ", ".join(name for _, name, _ in parts), replayed, math.sqrt(half_2))
     sentences = (
-        *(_sentence(one, plain.makespan_ms) for one in (alone if len(alone) > 1 else ())),
-        _sentence(joint, plain.makespan_ms, together=len(alone)),
+        *(sentence(one, plain.makespan_ms) for one in (alone if len(alone) > 1 else ())),
+        sentence(joint, plain.makespan_ms, together=len(alone)),
     )
     return WhatIfAnswer(plain.makespan_ms, alone, joint, sentences, tuple(dict.fromkeys(notes)))
+
+
+def _effect(booked: Ledger, name: str, replayed: _Replayed, half_j: float) -> Effect:
+    return effect_of(booked, name, replayed.makespan_ms, replayed.energy_j, half_j=half_j, work=replayed.work)
 
 
 @dataclass(frozen=True)
@@ -136,6 +116,7 @@ class _Replayed:
     gap_s: float
     idle_w: float
     each_j: Floats
+    work: float
     open_j: float = 0.0
 
 
@@ -153,6 +134,10 @@ def _answer(
             scale=asked.scale,
             drop=asked.drop,
         )
+    if asked.instant_host:
+        predicted = _on_graph(predicted, with_instant_host)
+    if asked.no_waits:
+        predicted = _on_graph(predicted, without_waits)
     altered = unaltered(booked)
     clock_mhz = float(predicted.totals[0]["clock_mhz"])
     steps: list[Callable[[Altered], Altered]] = []
@@ -166,7 +151,30 @@ def _answer(
         steps.append(lambda a: overlapped(booked, a))
     for step in steps:
         altered = step(altered)
-    return _replayed(booked, predicted, altered.priced(booked, clock_mhz), plain), list(altered.notes)
+    replayed = _replayed(booked, predicted, altered.priced(booked, clock_mhz), plain)
+    notes = [*altered.notes, *_cap_note(booked, asked)]
+    opened_s = replayed.gap_s - plain.gap_s
+    if opened_s * 1e3 > _OPENED * plain.makespan_ms:
+        name = ", ".join(name for _, name, _ in asked.each())
+        notes.append(f"{name}: {number(opened_s * 1e3)} ms more idle, at the host's recorded pace")
+    return replayed, notes
+
+
+def _on_graph(predicted: PredictedRun, change: Callable[[Graph], Graph]) -> PredictedRun:
+    """Return a prediction whose host is otherwise."""
+    assert predicted.replays is not None
+    return replace(predicted, replays=replace(predicted.replays, graph=change(predicted.replays.graph)))
+
+
+def _cap_note(booked: Ledger, asked: WhatIf) -> list[str]:
+    """Say that a higher cap raises no clock that was asked for."""
+    assert booked.recorded.replays is not None
+    if asked.power_cap_w is None or asked.clock_mhz is not None:
+        return []
+    if asked.power_cap_w <= booked.recorded.replays.cap.limit_w:
+        return []
+    mhz = booked.clock.recorded_mhz
+    return [f"cap {asked.power_cap_w:,.0f} W: the clock stays {mhz:,.0f} MHz (another: --clock)"]
 
 
 def _replayed(
@@ -176,22 +184,14 @@ def _replayed(
     replays, recorded = predicted.replays, booked.recorded.replays
     assert replays is not None
     assert recorded is not None
-    pred, timing = replays.predicted, replays.predicted.timing
-    shorter, cheaper = altered.time[:, None], altered.energy[:, None]
-    changed = replace(
-        pred,
-        timing=replace(timing, duration_s=timing.duration_s * shorter),
-        energy_j=pred.energy_j * cheaper,
-        parts_j={name: part * cheaper for name, part in pred.parts_j.items()},
-    )
-    if (shorter != 1.0).any() or (cheaper != 1.0).any():
-        # what the governor of a cap did is in the predicted times, those altered have to keep the cap too
-        replays = replace(replays, predicted=changed, governed=None)
+    pred = replays.predicted
+    if (altered.time != 1.0).any() or (altered.energy != 1.0).any():
+        replays = rescaled(replays, altered.time, altered.energy)
     span = replays.at(0)
-    gap_s, idle_w = float(np.sum(span.gap_ns)) * 1e-9, float(pred.idle_w[0])
-    each_j = replays.launches * changed.energy_j[:, 0]
+    gap_s, idle_w = span.idle_ns * 1e-9, float(pred.idle_w[0])
+    each_j = replays.launches * replays.predicted.energy_j[:, 0]
     if plain is None:
-        return _Replayed(span.makespan_ns * 1e-6, booked.energy_j, gap_s, idle_w, each_j)
+        return _Replayed(span.makespan_ns * 1e-6, booked.energy_j, gap_s, idle_w, each_j, 1.0)
     rows = booked.rows.group_by(pl.col("signature")).agg(pl.col("energy_j").sum())
     kernels = rows.filter(pl.col("signature").is_not_null())
     measured_j = np.zeros(len(each_j))
@@ -202,38 +202,20 @@ def _replayed(
     idle_w_recorded = idle_j / plain.gap_s if plain.gap_s > 0 and idle_j > 0 else plain.idle_w
     now_j = float((measured_j * ratio).sum()) + gap_s * idle_w_recorded * idle_w / plain.idle_w
     open_j = float((measured_j * ratio * altered.open_share).sum()) / altered.work
-    return _Replayed(span.makespan_ns * 1e-6, now_j / altered.work, gap_s, idle_w, each_j, open_j)
+    span_ms, work = span.makespan_ns * 1e-6, altered.work
+    return _Replayed(span_ms, now_j / work, gap_s, idle_w, each_j, work, open_j)
 
 
-def _effect(booked: Ledger, name: str, replayed: _Replayed, half_j: float) -> Effect:
-    """Return an effect; a saving's interval is that of the model's change and of the run's own energy."""
-    whole = booked.totals.row(-1, named=True)
-    saving = booked.energy_j - replayed.energy_j
-    own = (whole["energy_high_j"] - whole["energy_low_j"]) / 2.0 / max(booked.energy_j, 1e-300)
-    saving_half = math.hypot(half_j, own * saving)
-    energy_half = math.hypot(half_j, own * replayed.energy_j)
-    return Effect(
-        name,
-        replayed.makespan_ms,
-        replayed.energy_j,
-        max(replayed.energy_j - energy_half, 0.0),
-        replayed.energy_j + energy_half,
-        saving,
-        saving - saving_half,
-        saving + saving_half,
-        saving / booked.energy_j if booked.energy_j > 0 else 0.0,
+def rescaled(replays: RunReplay, time: Floats, energy: Floats) -> RunReplay:
+    """Return a replay whose signatures take other times and energies, by factors. Shape (s,) each.
+
+    What the governor of a cap did is in the predicted times; those altered have to keep the cap too.
+    """
+    pred, shorter, cheaper = replays.predicted, time[:, None], energy[:, None]
+    changed = replace(
+        pred,
+        timing=replace(pred.timing, duration_s=pred.timing.duration_s * shorter),
+        energy_j=pred.energy_j * cheaper,
+        parts_j={name: part * cheaper for name, part in pred.parts_j.items()},
     )
-
-
-def _sentence(one: Effect, makespan_ms: float, *, together: int = 1) -> str:
-    lead = f"{together} together" if together > 1 else one.name
-    word = "saves" if one.saving_j >= 0 else "costs"
-    ends = sorted((abs(one.saving_low_j), abs(one.saving_high_j)))
-    if one.saving_low_j * one.saving_high_j < 0:
-        sign = 1.0 if one.saving_j >= 0 else -1.0
-        ends = sorted((sign * one.saving_low_j, sign * one.saving_high_j))
-    return (
-        f"{lead}: {number(one.makespan_ms)} ms in place of {number(makespan_ms)}, {number(one.energy_j)} J,"
-        f" {word} {number(abs(one.saving_j))} J (90 %: {number(ends[0])} to {number(ends[1])}),"
-        f" {100 * abs(one.share):.1f} % of the run"
-    )
+    return replace(replays, predicted=changed, governed=None)
