@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,6 +13,7 @@ from hypothesis import strategies as st
 import tracetool as tt
 from tests.replay.planted_causes import Job, Planted, clean
 from tests.replay.planted_files import write_planted_cause
+from tests.sentences import close, numbers
 from tracetool.api.diagnose_pair import PairDiagnosis, parse_pair_work
 from tracetool.compare.energy_difference.difference import COLUMNS
 from tracetool.compare.energy_difference.factors import CAUSES, MatchedWork, split
@@ -72,24 +71,19 @@ def test_a_higher_clock_is_named(pair: PairDiagnosis) -> None:
     assert set(pair.rows["level"]) <= {"signature", "idle"}
 
 
-def numbers(sentence: str) -> list[float]:
-    text = sentence.replace("(90 %: ", "(")
-    return [float(n.replace(",", "")) for n in re.findall(r"(?<![\w.])[-+]?\d[\d,]*\.?\d*(?:e-?\d+)?", text)]
-
-
 def test_every_number_of_every_sentence_is_one_of_the_tables(pair: PairDiagnosis) -> None:
     rows = pair.rows
     base_j, head_j = (rows[f"energy_{s}_j"].sum() for s in ("base", "head"))
     whole = pair.causes.row(-1, named=True)
     ends = [whole["change_low_j"], whole["change_high_j"]]
-    assert numbers(headline(pair.source)) == near([abs(head_j - base_j), head_j, base_j, *ends])
+    assert numbers(headline(pair.source)) == close([abs(head_j - base_j), head_j, base_j, *ends])
     assert causes_of_change(pair.source)
     for one in causes_of_change(pair.source):
         column = COLUMNS[one.cause]
         total = rows[column].sum()
         claim, shown = one.sentences
         told = numbers(claim)
-        assert told[:3] == near([total, one.change_low_j, one.change_high_j])
+        assert told[:3] == close([total, one.change_low_j, one.change_high_j])
         assert told[3] == pytest.approx(100 * total / (head_j - base_j), abs=0.051)
         top = rows.sort(pl.col(column) * np.sign(total), descending=True).row(0, named=True)
         place = top["operator"] or top["name"]
@@ -101,11 +95,7 @@ def test_every_number_of_every_sentence_is_one_of_the_tables(pair: PairDiagnosis
             watts = [1e3 * top[f"energy_{s}_j"] / top[f"time_{s}_ms"] for s in ("base", "head")]
         else:
             watts = [top[c] for c in figures[one.cause]]
-        assert numbers(shown.replace(place, "")) == near([top[column], *watts])
-
-
-def near(values: list[float]) -> list[Any]:
-    return [pytest.approx(v, rel=1e-3) for v in values]
+        assert numbers(shown, place) == close([top[column], *watts])
 
 
 def test_a_pair_without_logs_says_so(tmp_path: Path) -> None:
@@ -114,7 +104,7 @@ def test_a_pair_without_logs_says_so(tmp_path: Path) -> None:
     assert same.causes["change_j"].to_list() == [0.0]
     assert same.causes["change_low_j"][-1] == same.causes["change_high_j"][-1] == 0.0
     predicted = [note for note in same.notes if "no power log" in note]
-    assert [numbers(note)[0] for note in predicted] == near([same.source.base.cut.energy_j] * 2)
+    assert [numbers(note)[0] for note in predicted] == close([same.source.base.cut.energy_j] * 2)
     with pytest.raises(BadInput, match="positive"):
         tt.diagnose_pair(run.path, run.path, work={"passes": (0.0, 1.0)})
 

@@ -63,6 +63,19 @@ class Ledger:
         """Energy of the run. [J]"""
         return float(self.totals["energy_j"][-1])
 
+    def half_widths(self) -> tuple[Floats, float]:
+        """Return half the 90 % interval of each signature's energy, shape (s,), and of idle time's. [J]
+
+        Those of GPUs add up: what tells kernels of a step apart is the same on each.
+        """
+        of_signature, of_idle = np.zeros(len(self.shares)), 0.0
+        for side in self.cut.sides:
+            half = (side.energy.high_j - side.energy.low_j)[:-1] / 2.0
+            p = len(side.pairs)
+            np.add.at(of_signature, side.pairs[:, 0], half[:p])
+            of_idle += float(half[p:].sum())
+        return of_signature, of_idle
+
     @property
     def idle_w(self) -> float:
         """Mean power of idle time: measured where it is. [W]"""

@@ -76,26 +76,27 @@ def what_if(run: Run, booked: Ledger, asked: WhatIf, gpu: str | None = None) -> 
 
     Notes
     -----
-    Per signature the recorded joules times the ratio of the model's, altered over as recorded; idle joules as
-    the replayed idle time and the model's idle power at the clock. Half-widths of the parts' savings
-    :math:`h_i = \epsilon_i s_i` (priors) and that of the run's own energy add in squares.
+    Per signature the recorded joules :math:`E_k` times the ratio :math:`r_k` of the model's, altered over as
+    recorded; idle joules as the replayed idle time and the model's idle power at the clock. In squares add
+    half-widths of the parts' savings :math:`h_i = \epsilon_i s_i` (priors), that of the run's own energy, and
+    what is open of each kernel's share in it, :math:`(1 - r_k - s / E)\,h_k`.
     """
     parts = asked.each()
     if not parts:
         raise BadInput("nothing is otherwise", "e.g. --clock 1200")
     plain = _replayed(booked, booked.recorded, unaltered(booked))
-    effects, half_2, notes = [], 0.0, []
+    effects, half_j, notes = [], 0.0, []
     for kind, name, one in parts:
         replayed, told = _answer(run, booked, one, gpu, plain)
         saving = booked.energy_j - replayed.energy_j
-        half = math.hypot(ERRORS[kind] * saving, replayed.open_j)
-        half_2 += half**2
-        effects.append(_effect(booked, name, replayed, half))
+        model_j = math.hypot(ERRORS[kind] * saving, replayed.open_j)
+        half_j = math.hypot(half_j, model_j)
+        effects.append(_effect(booked, name, replayed, model_j))
         notes += told
     joint, alone = effects[0], tuple(effects)
     if len(parts) > 1:
         replayed, _ = _answer(run, booked, asked, gpu, plain)
-        joint = _effect(booked, ", ".join(name for _, name, _ in parts), replayed, math.sqrt(half_2))
+        joint = _effect(booked, ", ".join(name for _, name, _ in parts), replayed, half_j)
     sentences = (
         *(sentence(one, plain.makespan_ms) for one in (alone if len(alone) > 1 else ())),
         sentence(joint, plain.makespan_ms, together=len(alone)),
@@ -103,13 +104,15 @@ def what_if(run: Run, booked: Ledger, asked: WhatIf, gpu: str | None = None) -> 
     return WhatIfAnswer(plain.makespan_ms, alone, joint, sentences, tuple(dict.fromkeys(notes)))
 
 
-def _effect(booked: Ledger, name: str, replayed: _Replayed, half_j: float) -> Effect:
-    return effect_of(booked, name, replayed.makespan_ms, replayed.energy_j, half_j=half_j, work=replayed.work)
+def _effect(booked: Ledger, name: str, replayed: _Replayed, model_j: float) -> Effect:
+    half_j = math.hypot(model_j, replayed.split_j)
+    span_ms, energy_j = replayed.makespan_ms, replayed.energy_j
+    return effect_of(booked, name, span_ms, energy_j, half_j=half_j, work=replayed.work)
 
 
 @dataclass(frozen=True)
 class _Replayed:
-    """An altered run: its makespan, its energy for the recorded work, and what is open of it. [ms], [J]"""
+    """An altered run: its makespan, its energy for the recorded work, and half-widths of it. [ms], [J]"""
 
     makespan_ms: float
     energy_j: float
@@ -117,7 +120,8 @@ class _Replayed:
     idle_w: float
     each_j: Floats
     work: float
-    open_j: float = 0.0
+    open_j: float = 0.0  # of kernels that the model cannot price
+    split_j: float = 0.0  # of which kernels the recorded joules are
 
 
 def _answer(
@@ -200,10 +204,17 @@ def _replayed(
         ratio = np.where(plain.each_j > 0, each_j / plain.each_j, 1.0)
     idle_j = float(rows.filter(pl.col("signature").is_null())["energy_j"].sum())
     idle_w_recorded = idle_j / plain.gap_s if plain.gap_s > 0 and idle_j > 0 else plain.idle_w
-    now_j = float((measured_j * ratio).sum()) + gap_s * idle_w_recorded * idle_w / plain.idle_w
-    open_j = float((measured_j * ratio * altered.open_share).sum()) / altered.work
-    span_ms, work = span.makespan_ns * 1e-6, altered.work
-    return _Replayed(span_ms, now_j / work, gap_s, idle_w, each_j, work, open_j)
+    idle_now_j = gap_s * idle_w_recorded * idle_w / plain.idle_w
+    work = altered.work
+    now_j = (float((measured_j * ratio).sum()) + idle_now_j) / work
+    open_j = float((measured_j * ratio * altered.open_share).sum()) / work
+    half_j, idle_half_j = booked.half_widths()
+    mean = now_j / booked.energy_j if booked.energy_j > 0 else 1.0
+    idle_ratio = idle_now_j / idle_j if idle_j > 0 else work * mean
+    split_j = math.hypot(
+        float(np.linalg.norm((ratio / work - mean) * half_j)), (idle_ratio / work - mean) * idle_half_j
+    )
+    return _Replayed(span.makespan_ns * 1e-6, now_j, gap_s, idle_w, each_j, work, open_j, split_j)
 
 
 def rescaled(replays: RunReplay, time: Floats, energy: Floats) -> RunReplay:
