@@ -235,7 +235,11 @@ def test_attribute_diff_and_report_measure_the_same_scopes(samples: Path, tmp_pa
     # all the log's joules are those of its classes: what is no gap of the run lies outside its window
     logged = float(attributed.energy["energy_j"].sum())
     assert scopes["run"]["energy_j"] < logged
-    (measured,) = [f for f in report_run(run).facts if f.label == "Energy of the run, measured"]
+    page = report_run(run)
+    for kind, scope in ((pl.col("kind") == "kernel", "kernels"), (pl.col("kind") != "kernel", "copies")):
+        assert page.energy_j(kind) == pytest.approx(scopes[scope]["energy_j"], rel=1e-6), scope
+    assert set(page.rows["source"]) == {"measured"}
+    (measured,) = [f for f in page.facts if f.label == "Energy of the run, measured"]
     assert float(measured.value.split()[0].replace(",", "")) == pytest.approx(parts, rel=1e-3)
     low, high = (scopes["run"][f"energy_{end}_j"] for end in ("low", "high"))
     spread = [float(x.replace(",", "")) for x in re.findall(r"[\d,.]+", measured.note)[:2]]

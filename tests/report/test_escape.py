@@ -103,9 +103,8 @@ def test_shortened_text_keeps_head_and_tail(text: str, width: int) -> None:
     made = escape.shorten(text, width)
     assert len(made) <= width
     if len(text) > width:
-        head, _, tail = made.partition("…")
-        assert text.startswith(head)
-        assert text.endswith(tail)
+        cuts = [place for place, letter in enumerate(made) if letter == "…"]  # the text may hold some itself
+        assert any(text.startswith(made[:cut]) and text.endswith(made[cut + 1 :]) for cut in cuts)
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))

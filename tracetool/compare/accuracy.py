@@ -59,7 +59,7 @@ def compare_signatures(
         *(f"energy{end}_mj" for end in ENDS),
         *(pl.col(f"power{end}_w").alias(f"power_predicted{end}_w") for end in ENDS),
     )
-    measured_rows = _measured(measured)
+    measured_rows = measured_by_signature(measured)
     joined = kernels.join(per_launch, on="signature", how="left").join(
         measured_rows, on="signature", how="left"
     )
@@ -84,7 +84,15 @@ def compare_signatures(
     return with_errors(rows)
 
 
-def _measured(measured: pl.DataFrame | None) -> pl.DataFrame:
+def measured_by_signature(measured: pl.DataFrame | None) -> pl.DataFrame:
+    """Return what was measured of each signature, copies too, over all GPUs; none where nothing was.
+
+    Returns
+    -------
+    DataFrame
+        ``signature``, ``seen_launches`` and ``seen_ns`` inside the log, ``energy_j`` with its interval,
+        ``identified``, ``reason``.
+    """
     energy = load_schema("energy")
     rows = energy.empty() if measured is None else measured
     rows = rows.filter(pl.col("signature").is_not_null() & (pl.col("launches") > 0))
@@ -145,6 +153,8 @@ class Accuracy:
     by: tuple[str, ...] = ()  # what rows of level ``group`` are by
     coverage: Mapping[str, float] = field(default_factory=dict)  # share of the kernels' time by source [%]
     whole: Mapping[str, float] = field(default_factory=dict)  # measured energy of the run, where all of it is
+    #: As :func:`measured_by_signature` returns it.
+    by_signature: pl.DataFrame = field(default_factory=lambda: measured_by_signature(None))
 
     def total(self) -> dict[str, object]:
         """Return the row over all kernels that were compared."""

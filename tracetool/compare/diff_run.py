@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from tracetool.compare.accuracy import SHAPES, Accuracy, accuracy_table, breaches, compare_signatures
+from tracetool.compare.accuracy import (
+    SHAPES,
+    Accuracy,
+    accuracy_table,
+    breaches,
+    compare_signatures,
+    measured_by_signature,
+)
 from tracetool.compare.accuracy_sums import grouped_rows, with_errors
 from tracetool.compare.thresholds import Threshold
 from tracetool.core.errors import BadInput
@@ -180,6 +187,7 @@ def accuracy_of(
         coverage=predicted.info.get("coverage", {}),
         whole=scopes.get("run", {}),
         by=by,
+        by_signature=measured_by_signature(measured),
     )
 
 

@@ -158,7 +158,7 @@ def _large_page(
         title=run.path.name.removesuffix(".tracetool"),
         facts=(*_facts(accuracy, total, gaps, None), *swept),
         accuracy=accuracy,
-        rows=signature_rows(run.signatures, anchored.signatures, accuracy.table),
+        rows=signature_rows(run.signatures, anchored.signatures, accuracy),
         info=run.info,
         total=total,
         warnings=(*map(str, run.info.get("warnings") or ()), *accuracy.warnings),
@@ -198,7 +198,7 @@ def page_of(
     at = int(np.argmin([abs(t["clock_mhz"] - accuracy.clock_mhz) for t in anchored.totals]))
     total = anchored.totals[at]
     own = anchored.signatures.filter(pl.col("clock_mhz") == total["clock_mhz"])
-    rows = signature_rows(run.signatures, own, accuracy.table)
+    rows = signature_rows(run.signatures, own, accuracy)
     gaps = find_gaps(run.kernels)
     swept = choose(anchored, float(total["clock_mhz"]))
     idle_w = _idle_w(accuracy, total)

@@ -7,13 +7,14 @@ from typing import Final
 
 import polars as pl
 
+from tracetool.compare.accuracy import Accuracy
 from tracetool.tables.idle_intervals import idle_intervals
 
 _GAP_ENDS_NS: Final = (10_000, 100_000, 1_000_000, 10_000_000)
 _GAP_LENGTHS: Final = ("below 10 µs", "10 to 100 µs", "0.1 to 1 ms", "1 to 10 ms", "above 10 ms")
 
 
-def signature_rows(signatures: pl.DataFrame, anchored: pl.DataFrame, accuracy: pl.DataFrame) -> pl.DataFrame:
+def signature_rows(signatures: pl.DataFrame, anchored: pl.DataFrame, accuracy: Accuracy) -> pl.DataFrame:
     """Return one row per signature with its energy over all launches, largest first.
 
     Parameters
@@ -23,8 +24,8 @@ def signature_rows(signatures: pl.DataFrame, anchored: pl.DataFrame, accuracy: p
     anchored : DataFrame
         Predictions per launch at one clock, anchored on the measured times, with ``signature``,
         ``family`` and ``predicted_from``.
-    accuracy : DataFrame
-        The ``accuracy`` table of the same run: what was measured, and the errors of unanchored predictions.
+    accuracy : Accuracy
+        Of the same run: what was measured, and the errors of unanchored predictions.
 
     Returns
     -------
@@ -34,15 +35,18 @@ def signature_rows(signatures: pl.DataFrame, anchored: pl.DataFrame, accuracy: p
         ``source`` (measured, predicted), ``power_w``, ``energy_error_pct``, ``time_error_pct`` (null where
         not compared), ``flops``, ``dram_bytes`` (per launch), ``bound``, ``predicted_from``, ``agrees``.
     """
-    compared = accuracy.filter(pl.col("level") == "signature").select(
+    ends = ("", "_low", "_high")
+    compared = accuracy.table.filter(pl.col("level") == "signature").select(
         "signature",
         "agrees",
         "energy_error_pct",
         "time_error_pct",
-        *(
-            (pl.col(f"energy{e}_j") / pl.col("launches")).alias(f"measured{e}_j")
-            for e in ("", "_low", "_high")
-        ),
+        *((pl.col(f"energy{e}_j") / pl.col("launches")).alias(f"compared{e}_j") for e in ends),
+    )
+    # copies are compared with nothing, but measured like kernels
+    measured = accuracy.by_signature.select(
+        pl.col("signature").cast(pl.Int64),
+        *((pl.col(f"energy{e}_j") / pl.col("seen_launches")).alias(f"measured{e}_j") for e in ends),
     )
     per_launch = anchored.select(
         pl.col("signature").cast(pl.Int64),
@@ -51,7 +55,7 @@ def signature_rows(signatures: pl.DataFrame, anchored: pl.DataFrame, accuracy: p
         "predicted_from",
         "flops",
         "dram_bytes",
-        *((pl.col(f"energy{e}_mj") / 1e3).alias(f"predicted{e}_j") for e in ("", "_low", "_high")),
+        *((pl.col(f"energy{e}_mj") / 1e3).alias(f"predicted{e}_j") for e in ends),
     )
     launches = pl.col("launches")
     rows = (
@@ -60,11 +64,13 @@ def signature_rows(signatures: pl.DataFrame, anchored: pl.DataFrame, accuracy: p
         )
         .join(per_launch, on="signature", how="left")
         .join(compared, on="signature", how="left")
+        .join(measured, on="signature", how="left")
+        .with_columns(pl.coalesce(f"compared{e}_j", f"measured{e}_j").alias(f"measured{e}_j") for e in ends)
         .with_columns(
             (pl.col("duration_ns") / 1e6).alias("time_ms"),
             *(
                 (pl.coalesce(f"measured{e}_j", f"predicted{e}_j") * launches).alias(f"energy{e}_j")
-                for e in ("", "_low", "_high")
+                for e in ends
             ),
             pl.when(pl.col("measured_j").is_not_null())
             .then(pl.lit("measured"))
@@ -78,10 +84,9 @@ def signature_rows(signatures: pl.DataFrame, anchored: pl.DataFrame, accuracy: p
     rows = rows.with_columns(
         pl.when(pl.col("time_ms") > 0).then(pl.col("energy_j") / pl.col("time_ms") * 1e3).alias("power_w"),
     )
-    return rows.sort(
-        ["energy_j", "time_ms"], descending=True, nulls_last=True, maintain_order=True
-    ).drop("duration_ns", "measured_j", "measured_low_j", "measured_high_j",
-           "predicted_j", "predicted_low_j", "predicted_high_j")  # fmt: skip
+    return rows.sort(["energy_j", "time_ms"], descending=True, nulls_last=True, maintain_order=True).drop(
+        "duration_ns", *(f"{of}{e}_j" for of in ("measured", "compared", "predicted") for e in ends)
+    )
 
 
 def parts_by(

@@ -50,7 +50,10 @@ def pareto(clocks: Clocks, marks: dict[int, str]) -> Chart:
         "note": [marks.get(int(i), "") for i in order],
     }  # fmt: skip
     over = []
-    for rows, fill, name in ((best, MODEL, "not beaten"), (~best, BACK, "beaten in time and energy")):
+    for rows, fill, name in (
+        (best, MODEL, "Pareto-optimal"),
+        (~best, BACK, "another takes less time and energy"),
+    ):
         if rows.any():
             part = {k: np.asarray(v)[rows] for k, v in source.items()}
             over.append(chart.scatter(x="x", y="y", size=9, fill_color=fill, line_color=MODEL, line_width=1.5,

@@ -57,9 +57,9 @@ def _over_time(drawing: Drawing, rows: pl.DataFrame, label: str) -> None:
     top = _round_up(float(max(power.max(initial=1.0), np.max(measured, where=known, initial=1.0))))
     span = max(float(time[-1]), 1e-6)
     _frame(drawing, _TOP, top, label)
-    for share in np.linspace(0.0, 1.0, _TICKS + 1):
+    for at in _ticks(span):
         drawing.text(
-            _LEFT + share * (_WIDTH - _LEFT - 20), _TOP + _HEIGHT + 18, f"{number(share * span, 3)}",
+            _LEFT + at / span * (_WIDTH - _LEFT - 20), _TOP + _HEIGHT + 18, f"{number(at, 3)}",
             font_size=12, fill="currentColor", text_anchor="middle",
         )  # fmt: skip
     drawing.text(
@@ -137,6 +137,17 @@ def _means(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     starts = np.arange(0, len(x), size)
     counts = np.diff(np.append(starts, len(x)))
     return x[starts], np.asarray(np.add.reduceat(y, starts) / counts)
+
+
+def _ticks(span: float) -> Floats:
+    """Return round numbers from 0 to a span, about as many as there are lines of the grid.
+
+    >>> _ticks(11747.0)
+    array([    0.,  2500.,  5000.,  7500., 10000.])
+    """
+    decade = 10.0 ** float(np.floor(np.log10(span / _TICKS)))
+    step = min((m * decade for m in (1.0, 2.0, 2.5, 5.0, 10.0)), key=lambda s: abs(np.log(s * _TICKS / span)))
+    return np.asarray(np.arange(0.0, span * (1.0 + 1e-9), step))
 
 
 def _round_up(value: float) -> float:

@@ -44,9 +44,6 @@ def agreement(page: RunPage) -> Section:
     listed = pl.col("level").is_in(["total", "family"]) & (pl.col("compared_pct") > 0)
     parts = accuracy.table.filter(listed | (pl.col("level") == "gap")).select(
         "name",
-        "share_pct",
-        "time_ms",
-        pl.col("time_error_pct").round(1),
         "energy_j",
         "energy_low_j",
         "energy_high_j",
@@ -55,6 +52,9 @@ def agreement(page: RunPage) -> Section:
         "energy_predicted_high_j",
         pl.col("energy_error_pct").round(1),
         "agrees",
+        "share_pct",
+        "time_ms",
+        pl.col("time_error_pct").round(1),
     )
     parts = parts.select(c for c in parts.columns if parts[c].null_count() < parts.height)
     lines = line_html(coverage_line(accuracy.coverage))

@@ -20,10 +20,10 @@ _FIRST = 40
 _NAME = 240
 #: Column, heading, digits (None: text).
 COLUMNS: Final = (
-    ("name", "kernel", None), ("family", "family", None), ("operator", "operator", None),
-    ("launches", "launches", 0), ("time_ms", "time [ms]", 4), ("energy_j", "energy [J]", 4),
-    ("energy_low_j", "low", 3), ("energy_high_j", "high", 3), ("share_pct", "share [%]", 3),
-    ("power_w", "power [W]", 3), ("energy_error_pct", "energy error [%]", 3),
+    ("name", "kernel", None), ("energy_j", "energy [J]", 4), ("energy_low_j", "low", 3),
+    ("energy_high_j", "high", 3), ("share_pct", "share [%]", 3), ("time_ms", "time [ms]", 4),
+    ("launches", "launches", 0), ("power_w", "power [W]", 3), ("family", "family", None),
+    ("operator", "operator", None), ("energy_error_pct", "energy error [%]", 3),
     ("time_error_pct", "time error [%]", 3), ("bound", "bound by", None), ("source", "energy is", None),
     ("predicted_from", "predicted from", None),
 )  # fmt: skip

@@ -18,8 +18,9 @@
     const heads = [...table.querySelectorAll("th")];
     const columns = data.columns.map((c) => data.table[c.key]);
     const count = columns[0].length;
+    const searched = ["name", "family", "operator"].map((key) => data.table[key]);
     const haystack = Array.from({ length: count }, (_, i) =>
-      [0, 1, 2].map((c) => columns[c][i] || "").join("\n").toLowerCase());
+      searched.map((column) => column[i] || "").join("\n").toLowerCase());
     let order = Array.from({ length: count }, (_, i) => i);
     let sorted = data.columns.findIndex((c) => c.key === "energy_j");
     let descending = true;
