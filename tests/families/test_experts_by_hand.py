@@ -1,0 +1,162 @@
+"""Mixtures of experts as docs/families/moe.md writes them, one layer at a time, against the arrays."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from tracetool.core.operators import OperatorColumns
+from tracetool.families.moe.law import MOE, TILES, moe_law
+from tracetool.families.moe.problem import moe_work
+from tracetool.hardware.load import load_gpu
+
+GPU = load_gpu("h100-sxm")
+C = {
+    "launch_us": 21.0, "launch_quantized": 1.3, "latency_clk": 3100.0, "block_clk": 1100.0,
+    "k_step_cycles": 190.0, "tensor_efficiency": 0.63, "fp8_rate": 1.4, "block_rate": 0.8,
+    "l2_efficiency": 1.45, "dram_efficiency": 0.86, "sm_bytes_clk": 57.0, "fill_norm": 2.2,
+    "overlap_norm": 3.1, "pair_ns": 2.7, "expert_ns": 7.3, "inner_factor": 1.2, "outer_factor": 0.4,
+    "quantize_factor": 2.6, "l2_hit": 0.31, "tail_share": 0.77, "remote_passes": 0.13,
+    "remote_products": 0.05, "tile_table": 0.0,
+}  # fmt: skip
+LAYER = {"tokens": 300.0, "hidden": 2048.0, "intermediate": 1408.0, "top_k": 4.0, "experts": 32.0}
+LAYERS = [
+    {},
+    {"tokens": 3.0},
+    {"tokens": 5000.0, "experts": 8.0, "top_k": 2.0},
+    {"ep": 4.0},
+    {"tp": 2.0, "implementation": "triton_nongated"},
+    {"dtype": "fp8"},
+    {"dtype": "fp8_block", "ep": 2.0, "tokens": 700.0},
+]
+
+
+def _rows(**changes: object) -> OperatorColumns:
+    columns = {
+        k: np.array([v], dtype=object if isinstance(v, str) else float)
+        for k, v in {**LAYER, **changes}.items()
+    }
+    return OperatorColumns(np.array(["moe"], dtype=object), columns)
+
+
+class ByHand:
+    """One layer: what the page's symbols are."""
+
+    def __init__(self, c: dict[str, float], **changes: object) -> None:
+        row = {"ep": 1.0, "tp": 1.0, "dtype": "bf16", "implementation": "", **LAYER, **changes}
+        self.c, self.tokens, self.top_k = c, float(row["tokens"]), float(row["top_k"])
+        self.experts, self.hidden = float(row["experts"]), float(row["hidden"])
+        self.inner = float(row["intermediate"]) / float(row["tp"])
+        self.local = self.experts / float(row["ep"])
+        self.gate = 1 if "nongated" in str(row["implementation"]) else 2
+        self.quantized = str(row["dtype"]) != "bf16"
+        self.size = 1.0 if self.quantized else 2.0
+        peak = GPU.rate("tensor_fp8" if self.quantized else "tensor_bf16")
+        own = {"bf16": 1.0, "fp8": c["fp8_rate"], "fp8_block": c["block_rate"]}[str(row["dtype"])]
+        self.rate = peak * min(c["tensor_efficiency"] * own, 1.0)
+        # a token falls on any k experts alike
+        self.pairs = self.tokens * self.top_k / float(row["ep"])
+        self.touched = self.local * (1 - (1 - self.top_k / self.experts) ** self.tokens)
+        self.remote = max(min(self.pairs, self.tokens) * self.top_k - self.pairs, 0.0)
+
+    def products(self) -> list[tuple[float, float, float]]:
+        """Columns, depth and bytes of both products: weights touched, and what passes in and out."""
+        c, pairs = self.c, self.pairs + self.c["remote_products"] * self.remote
+        weights = self.touched * (self.gate + 1) * self.inner * self.hidden * self.size
+        missed = 1 - c["l2_hit"] / (1 + (weights / (0.7 * GPU.l2_bytes)) ** 4)
+        return [
+            (n, k, self.touched * n * k * self.size * missed + pairs * (2 * n + self.size * k))
+            for n, k in ((self.gate * self.inner, self.hidden), (self.hidden, self.inner))
+        ]
+
+    def tiles(self, tile: float) -> float:
+        each = self.pairs / self.touched
+        return self.touched * math.ceil(each / tile) + self.c["remote_products"] * self.remote / tile
+
+    def cycles(self, tile: float, wide: float) -> tuple[float, float]:
+        """Serial and core cycles of both products in one tile."""
+        c, sms, serial, core = self.c, GPU.sm_count, 0.0, 0.0
+        for n, k, moved in self.products():
+            blocks = self.tiles(tile) * math.ceil(n / wide)
+            waves, whole = math.ceil(blocks / sms), max(blocks / sms, 1.0)
+            charged = whole + c["tail_share"] * (waves - whole)
+            step = 2 * tile * wide * 64 / self.rate + c["k_step_cycles"]
+            busy = charged * math.ceil(k / 64) * step
+            filling = (
+                blocks
+                * k
+                * (tile * self.size + wide * self.size)
+                / (c["l2_efficiency"] * GPU.l2_bytes_per_clock)
+            )
+            drawn = moved / (min(blocks, sms) * c["sm_bytes_clk"])
+            steady = (busy ** c["fill_norm"] + filling ** c["fill_norm"]) ** (1 / c["fill_norm"])
+            core += (steady**4 + drawn**4) ** 0.25
+            serial += c["latency_clk"] + waves * c["block_clk"]
+        return serial, core
+
+    def chosen(self) -> tuple[float, float]:
+        """The tile of least time; libraries without a table take two sizes only."""
+        if self.c["tile_table"]:
+            return (16.0, 32.0) if self.tokens <= self.local else (64.0, 64.0)
+        return min(TILES, key=lambda tile: sum(self.cycles(*tile)))
+
+
+@pytest.mark.parametrize("table", [0.0, 1.0])
+@pytest.mark.parametrize("changes", LAYERS)
+def test_a_layer_takes_what_the_page_says(changes: dict[str, object], table: float) -> None:
+    c = {**C, "tile_table": table}
+    pieces, hand = MOE.pieces(_rows(**changes), GPU, c), ByHand(c, **changes)
+    serial, core = hand.cycles(*hand.chosen())
+    assert pieces.serial_cycles[0] == pytest.approx(serial, rel=1e-6)
+    assert pieces.core_cycles[0] == pytest.approx(core, rel=1e-6)
+    moved = sum(bytes_ for *_, bytes_ in hand.products())
+    assert pieces.memory_s[0] == pytest.approx(
+        moved / (c["dram_efficiency"] * GPU.dram_bytes_per_s), rel=1e-6
+    )
+    launch = c["launch_us"] * (c["launch_quantized"] if hand.quantized else 1.0) * 1e-6
+    sorting = (c["pair_ns"] * hand.tokens * hand.top_k + c["expert_ns"] * hand.experts) * 1e-9
+    assert pieces.fixed_s[0] == pytest.approx(launch + sorting)
+    pairs = hand.pairs + c["remote_passes"] * (hand.tokens * hand.top_k - hand.pairs)
+    passes = c["inner_factor"] * 6 * pairs * hand.inner + c["outer_factor"] * 2 * pairs * hand.hidden
+    passes += (
+        c["quantize_factor"] * 3 * (hand.tokens * hand.hidden + pairs * hand.inner) if hand.quantized else 0.0
+    )
+    assert pieces.stream_s[0] == pytest.approx(passes / GPU.dram_bytes_per_s, rel=1e-6)
+    assert pieces.norm[0] == c["overlap_norm"]
+    assert pieces.floor_s[0] == 0
+
+
+@pytest.mark.parametrize("changes", LAYERS)
+def test_work_is_two_operations_a_weight_and_pair(changes: dict[str, object]) -> None:
+    """Gate, up and down: 2 h i each. Weights of each touched expert once, activations in 16 bits."""
+    hand, work = ByHand(C, **changes), moe_work(_rows(**changes), GPU)
+    matrices, area = hand.gate + 1, hand.hidden * hand.inner
+    flops = 2 * hand.pairs * matrices * area
+    tiles = hand.touched * math.ceil(hand.pairs / hand.touched / 64)
+    assert work.useful_flops[0] == pytest.approx(flops)
+    assert work.tensor_flops[0] == pytest.approx(max(flops, 2 * tiles * 64 * matrices * area), rel=1e-6)
+    weights = hand.touched * matrices * area * hand.size
+    passing = 2 * (hand.pairs * (2 * hand.hidden + matrices * hand.inner) + hand.tokens * hand.hidden)
+    assert work.dram_bytes[0] == pytest.approx(weights + passing, rel=1e-6)
+    filled = weights * max(tiles / hand.touched, 1.0) + passing
+    assert work.l2_bytes[0] == pytest.approx(filled, rel=1e-6)
+    assert work.shared_bytes[0] == pytest.approx(2 * filled, rel=1e-6)  # written to it and read
+    assert work.sfu_ops[0] == pytest.approx(hand.pairs * hand.inner)  # the gate's exponential
+    assert work.fp32_flops[0] == work.int_ops[0] == pytest.approx(4 * hand.pairs * hand.inner)
+
+
+def test_each_format_has_the_law_of_its_kernels() -> None:
+    names = {
+        "bf16": 0,
+        "fp8": 1,
+        "int8": 1,
+        "fp8_block": 2,
+        "nvfp4": 3,
+        "mxfp4": 3,
+        "int4_wo": 4,
+        "w4a16_mxfp4": 4,
+    }
+    for dtype, place in names.items():
+        assert moe_law(_rows(dtype=dtype), GPU).tolist() == [place], dtype

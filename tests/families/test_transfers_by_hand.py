@@ -1,0 +1,164 @@
+"""Collectives and copies as docs/families/collectives.md and links.md write them, one at a time."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tracetool.core.operators import OperatorColumns
+from tracetool.families.transfers.fabric import PeerLinks
+from tracetool.families.transfers.host import carry_through_host, crowd, one_shot_through_host
+from tracetool.families.transfers.law import COPY
+from tracetool.families.transfers.nccl import LL, LL128, NVLS, SENDS, SENDS_LL, SIMPLE, carry, protocols
+from tracetool.families.transfers.problem import message_of
+from tracetool.hardware.load import load_gpu
+
+GPU = load_gpu("h100-sxm")
+RATE, LATENCY, LAUNCH = 4.5e11, 2.3e-6, 1.0e-6
+WAIT = LATENCY - LAUNCH
+C = {
+    "ll_start": 1.7, "ll_step": 0.31, "ll_fill": 0.6, "ll_fill_bytes": 30000.0, "ll_share": 0.37,
+    "ll128_start": 2.1, "ll128_step": 0.41, "ll128_share": 0.83, "simple_start": 3.1, "simple_step": 0.53,
+    "simple_share": 0.71, "nvls_start": 4.3, "nvls_peer": 0.61, "nvls_share": 1.7, "sends_start": 1.1,
+    "sends_peer": 0.7, "sends_ll_share": 0.29, "sends_simple_us": 9.7, "sends_share": 0.59, "own_share": 0.43,
+    "start_factor": 1.3, "step_factor": 0.9, "simple_factor": 1.2, "link_factor": 0.95,
+}  # fmt: skip
+
+
+def rows_of(family: str, **given: Any) -> OperatorColumns:
+    columns = {k: np.array([v], dtype=object if isinstance(v, str) else float) for k, v in given.items()}
+    return OperatorColumns(np.array([family], dtype=object), columns)
+
+
+def links(*, adds: bool) -> PeerLinks:
+    return PeerLinks(bytes_per_s=RATE, latency_s=LATENCY, wait_s=WAIT, launch_s=LAUNCH, adds=np.array([adds]))
+
+
+RING = {"all_reduce": (2.0, 2), "all_gather": (1.0, 1), "reduce_scatter": (1.0, 1), "all_to_all": (1.0, 1)}
+
+
+@pytest.mark.parametrize("ranks", [2.0, 4.0, 8.0])
+@pytest.mark.parametrize("kind", [*RING, "broadcast", "send"])
+def test_a_ring_sends_its_share_in_its_steps(kind: str, ranks: float) -> None:
+    message = message_of(rows_of("collective", bytes=1e6, ranks=ranks, kind=kind))
+    factor, laps = RING.get(kind, (0.0, 1))
+    assert message.ring_bytes[0] == pytest.approx(factor * (ranks - 1) / ranks * 1e6 if factor else 1e6)
+    assert message.steps[0] == laps * (ranks - 1)
+    assert message.sends[0] == (kind in ("all_to_all", "send"))
+    assert message.reduces_all[0] == (kind == "all_reduce")
+    assert message.per_peer[0] == 1e6 / ranks
+
+
+@pytest.mark.parametrize("ranks", [2.0, 4.0, 8.0])
+@pytest.mark.parametrize("size", [1e3, 4e4, 1e6, 3e7, 2e9])
+@pytest.mark.parametrize(("kind", "adds"), [("all_reduce", False), ("all_reduce", True), ("all_gather", True),
+                                            ("all_to_all", False), ("broadcast", False)])  # fmt: skip
+def test_each_protocol_takes_what_the_page_says(kind: str, adds: bool, size: float, ranks: float) -> None:
+    message = message_of(rows_of("collective", bytes=size, ranks=ranks, kind=kind))
+    between = links(adds=adds)
+    chosen, spent = int(protocols(message, between)[0]), carry(message, between, C)
+    ring, steps = float(message.ring_bytes[0]), float(message.steps[0])
+    fast, start, step = RATE * C["link_factor"], C["start_factor"], C["step_factor"]
+    copied = ring + C["own_share"] * size / ranks
+    page = {
+        LL: LAUNCH + WAIT * (C["ll_start"] * start + C["ll_step"] * step * steps)
+        * (1 + C["ll_fill"] * size / (size + C["ll_fill_bytes"])) + ring / (C["ll_share"] * RATE),
+        LL128: LAUNCH + WAIT * (C["ll128_start"] * start + C["ll128_step"] * step * steps)
+        + ring / (C["ll128_share"] * fast),
+        SIMPLE: LATENCY * C["simple_factor"] * (C["simple_start"] + C["simple_step"] * steps)
+        + copied / (C["simple_share"] * fast),
+        NVLS: LATENCY * C["simple_factor"] * (C["nvls_start"] + C["nvls_peer"] * ranks)
+        + size / (C["nvls_share"] * fast),
+        SENDS_LL: LAUNCH + WAIT * (C["sends_start"] * start + C["sends_peer"] * step * (ranks - 1))
+        + ring / (C["sends_ll_share"] * RATE),
+        SENDS: C["sends_simple_us"] * 1e-6 + WAIT * C["sends_peer"] * (ranks - 1)
+        + copied / (C["sends_share"] * fast),
+    }  # fmt: skip
+    assert spent.seconds[0] == pytest.approx(page[chosen], rel=1e-9)
+    assert spent.link_bytes[0] == pytest.approx(size if chosen == NVLS else ring)
+    if kind == "all_to_all":
+        assert chosen == (SENDS_LL if size / ranks <= 16384 else SENDS)
+    elif not adds or kind != "all_reduce":
+        assert chosen in (LL, LL128, SIMPLE)
+
+
+HOST = {
+    "sends_us": 11.0, "sends_step_us": 3.0, "ll_us": 7.0, "ll_step_us": 2.3, "simple_us": 31.0,
+    "simple_step_us": 4.1, "sends_share": 0.61, "share": 0.83, "ll_share": 0.41, "crowd_4": 0.27,
+    "crowd_8": 0.07, "own_below_bytes": 1e6, "start_us": 13.0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("ranks", [2.0, 4.0, 8.0])
+@pytest.mark.parametrize("size", [1e3, 1e5, 1e8])
+@pytest.mark.parametrize("kind", ["all_reduce", "all_gather", "all_to_all"])
+def test_through_the_host_the_faster_protocol_runs(kind: str, size: float, ranks: float) -> None:
+    card = load_gpu("l40s")  # no peer links
+    message = message_of(rows_of("collective", bytes=size, ranks=ranks, kind=kind))
+    rate = card.pcie_bytes_per_s * {2: 1.0, 4: 0.27, 8: 0.07}[int(ranks)]
+    steps, ring, sends = float(message.steps[0]), float(message.ring_bytes[0]), kind == "all_to_all"
+    short = HOST["sends_us"] + HOST["sends_step_us"] * (ranks - 1) if sends else (
+        HOST["ll_us"] + HOST["ll_step_us"] * steps)  # fmt: skip
+    long = HOST["simple_us"] + HOST["simple_step_us"] * (1.0 if sends else steps)
+    share = HOST["sends_share"] if sends else HOST["share"]
+    page = min(short * 1e-6 + ring / (HOST["ll_share"] * rate), long * 1e-6 + ring / (share * rate))
+    spent = carry_through_host(message, card, HOST)
+    assert spent.seconds[0] == pytest.approx(page, rel=1e-9)
+    assert spent.link_bytes[0] == ring
+
+
+def test_ranks_between_those_stated_keep_a_share_between() -> None:
+    """By the logarithm of both: 2 * sqrt(2) ranks keep the root of what 4 keep; 16 what 8 do, 1 what 2 do."""
+    shares = crowd(np.array([1.0, 2.0, 8**0.5, 4.0, 8.0, 16.0]), HOST)
+    assert shares == pytest.approx([1.0, 1.0, 0.27**0.5, 0.27, 0.07, 0.07])
+
+
+@pytest.mark.parametrize(("kind", "ranks", "size", "own"), [
+    ("all_reduce", 2.0, 1e5, True), ("all_reduce", 4.0, 1e5, False), ("all_reduce", 2.0, 1e6, False),
+    ("all_gather", 2.0, 1e5, False),
+])  # fmt: skip
+def test_two_ranks_add_short_messages_in_one_shot(kind: str, ranks: float, size: float, own: bool) -> None:
+    card = load_gpu("l40s")
+    message = message_of(rows_of("collective", bytes=size, ranks=ranks, kind=kind))
+    shot, takes = one_shot_through_host(message, card, HOST)
+    assert takes.tolist() == [own]
+    assert shot.link_bytes[0] == (ranks - 1) * size
+    assert shot.seconds[0] == pytest.approx(13e-6 + (ranks - 1) * size / (0.83 * card.pcie_bytes_per_s))
+
+
+COPIES = {
+    "link_efficiency": 0.81, "host_cache": 2e7, "pageable_far_rate": 3e9, "pageable_rate": 9e9,
+    "fresh_bytes": 3e7, "fresh_rate": 2e9, "set_us": 1.3, "inside_us": 1.9, "latency_us": 2.7, "back_us": 0.6,
+    "set_efficiency": 0.91, "efficiency": 0.77,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [1e4, 1e7, 1e9])
+@pytest.mark.parametrize("sharers", [1.0, 2.0])
+@pytest.mark.parametrize("kind", ["HtoD pinned", "DtoH pageable", "HtoD pageable", "PtoP", "DtoH"])
+def test_a_copy_over_a_link_takes_the_narrowest_path(kind: str, sharers: float, size: float) -> None:
+    pieces = COPY.pieces(rows_of("memcpy", bytes=size, kind=kind, link_sharers=sharers), GPU, COPIES)
+    rate, back = 0.81 * GPU.pcie_bytes_per_s / sharers, kind.startswith("DtoH")
+    if "pageable" in kind:  # through the host's memory, slower beyond its cache; new pages fault
+        pageable = 3e9 + 6e9 / (1 + size / 2e7)
+        if back and size > 3e7:
+            pageable = 1 / (1 / pageable + 1 / 2e9)
+        rate = min(rate, pageable)
+    assert pieces.fixed_s[0] == pytest.approx((3.3 if back else 2.7) * 1e-6 + size / rate)
+    assert pieces.memory_s[0] == 0
+    assert pieces.work.link_bytes[0] == pieces.work.dram_bytes[0] == size
+    assert pieces.active[0] == 0
+
+
+@pytest.mark.parametrize("family", ["memcpy", "memset"])
+def test_inside_a_copy_reads_and_writes_and_a_set_writes(family: str) -> None:
+    pieces = COPY.pieces(rows_of(family, bytes=1e8, kind="DtoD" if family == "memcpy" else ""), GPU, COPIES)
+    start, moved, share = (1.9, 2e8, 0.77) if family == "memcpy" else (1.3, 1e8, 0.91)
+    assert pieces.fixed_s[0] == pytest.approx(start * 1e-6)
+    assert pieces.memory_s[0] == pytest.approx(moved / (share * GPU.dram_bytes_per_s))
+    assert pieces.work.link_bytes[0] == 0
+    assert pieces.work.dram_bytes[0] == pieces.work.l2_bytes[0] == moved
+    assert math.isclose(pieces.active[0], 0.3)
