@@ -39,6 +39,7 @@ test: $(STAMP)dev
 
 fuzz: $(STAMP)dev
 	TRACETOOL_FUZZ=$(FUZZ) $(BIN)/python -m pytest -n auto --dist worksteal tests/damaged -k 'fuzz or changed'
+	TRACETOOL_RANDOM=1 $(BIN)/python -m pytest -n auto --dist worksteal --ignore tests/damaged
 	TRACETOOL_TRACE_BYTES=1000000000 $(BIN)/python -m pytest -p no:xdist --timeout 3000 tests/api/test_one_number.py tests/report/test_power_limit.py
 
 faults: $(STAMP)dev
