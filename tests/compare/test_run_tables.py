@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.sentences import numbers
 from tracetool.compare.run_tables.batch_curve import (
     CURVE,
     batch_curves,
@@ -22,7 +23,7 @@ from tracetool.compare.run_tables.columns import read_runs
 from tracetool.compare.run_tables.contrasts import contrasts
 from tracetool.compare.run_tables.diagnosis import TableDiagnosis, diagnose_runs
 from tracetool.compare.run_tables.factors import FACTORS, contributions
-from tracetool.compare.run_tables.findings import Statement
+from tracetool.compare.run_tables.findings import Statement, contrast_statement
 from tracetool.core.errors import BadInput
 from tracetool.report.run_table import table_view
 from tracetool.report.save import save_view
@@ -300,11 +301,52 @@ def test_contributions_sum_and_pairs_point_at_rows(
 
 
 @pytest.mark.data
-def test_every_sentence_states_its_figures(diagnosis: TableDiagnosis, tmp_path: Path) -> None:
+def test_every_number_of_every_sentence_is_one_of_its_figures(diagnosis: TableDiagnosis) -> None:
+    """Fixed words and names aside: 1,000 tokens of a length, the quantiles of a range, sizes of models."""
     assert len(diagnosis.statements) > 15
+    frame = diagnosis.table.frame
+    names = [str(n) for c in ("model", "family", "task", "gpu") for n in frame[c].unique() if n is not None]
     for statement in diagnosis.statements:
-        assert any(c.isdigit() for c in statement.text)
-        assert statement.figures
+        figures = [*statement.figures.values(), 1000.0, 5.0, 95.0]
+        told = numbers(statement.text, *names)
+        assert told, statement.text
+        for value in told:
+            near = [
+                pytest.approx(f, rel=6e-3, abs=0.5 if f > 10 and value == round(value) else 0.051)
+                for f in figures
+            ]
+            assert value in near, (value, statement.text)
+
+
+@pytest.mark.data
+def test_figures_of_comparisons_are_those_of_the_rows(
+    diagnosis: TableDiagnosis, published: pl.DataFrame
+) -> None:
+    """Ratio, range and count of each comparison, from the published columns of the rows it names."""
+    energy = {
+        unit: published[f"energy_per_{unit}_joules"].cast(pl.Float64) for unit in ("token", "image", "video")
+    }
+    energy["request"] = published["energy_per_request_joules"].cast(pl.Float64)
+    compared = 0
+    for contrast in diagnosis.contrasts:
+        pairs = contrast.pairs
+        ratios = (
+            energy[contrast.per].gather(pairs["head_row"]) / energy[contrast.per].gather(pairs["base_row"])
+        ).to_numpy()
+        if np.isnan(ratios).any():  # a row that does not publish its request's energy
+            continue
+        figures = contrast_statement(contrast).figures
+        few = 0.02 if contrast.per == "request" else 1e-6  # requests: tokens of the mean length
+        assert figures["ratio"] == pytest.approx(np.median(ratios), rel=few)
+        ends = np.quantile(ratios, (0.05, 0.95)) if len(ratios) >= 20 else (ratios.min(), ratios.max())
+        assert [figures["ratio_low"], figures["ratio_high"]] == pytest.approx(list(ends), rel=max(few, 1e-6))
+        assert (figures["pairs"], figures["less"]) == (len(ratios), int((ratios < 1).sum()))
+        compared += 1
+    assert compared > len(diagnosis.contrasts) / 2
+
+
+@pytest.mark.data
+def test_static_power_is_that_of_the_rows(diagnosis: TableDiagnosis, tmp_path: Path) -> None:
     idle = _statement(diagnosis, "Static power").figures
     runs = diagnosis.table.frame
     share = (

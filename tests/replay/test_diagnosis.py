@@ -13,7 +13,7 @@ from tests.replay.planted_files import write_planted_cause
 from tests.sentences import close, numbers
 from tracetool.api.diagnose import Diagnosis
 from tracetool.replay.diagnosis.asked import WhatIf
-from tracetool.replay.diagnosis.causes import NAMES, USEFUL
+from tracetool.replay.diagnosis.causes import NAMES, USEFUL, cause
 from tracetool.replay.diagnosis.latent import CAUSE_COLUMNS, latent_factors
 from tracetool.replay.diagnosis.proofs import CLOCKS
 from tracetool.replay.diagnosis.what_if import what_if
@@ -158,6 +158,19 @@ def test_latent_factors_sum_and_stay_within_their_range(
     )
     booked = source.rows.filter(pl.col("cause") == "small batch")["energy_j"].sum()
     assert whole["small_batch_j"] == pytest.approx(booked, rel=1e-9)
+    told = source.totals.row(-1, named=True)
+    for end in ("energy_low_j", "energy_high_j"):
+        assert whole[end] == pytest.approx(told[end], rel=1e-6)
+    half = (frame["energy_high_j"] - frame["energy_j"]) / frame["energy_j"]
+    assert (half > 0).all()
+    small = (frame["small_batch_high_j"] - frame["small_batch_j"]) / frame["small_batch_j"]
+    expected = (half**2 + cause("small batch").model_error ** 2) ** 0.5
+    where = frame["small_batch_j"] > 0
+    assert small.filter(where).to_list() == pytest.approx(expected.filter(where).to_list())
+    counted = frame.filter(pl.col("useful_flops") > 0)
+    for end, against in (("low", "high"), ("high", "low")):
+        rate = counted["useful_flops"] * 1e-9 / counted[f"energy_{against}_j"]
+        assert counted[f"gflop_per_joule_{end}"].to_list() == pytest.approx(rate.to_list())
     for column in ("padding_share", "roofline_share", "busy_share", "occupancy"):
         values = groups[column].drop_nulls()
         assert values.is_between(0.0, 1.0 + 1e-9).all()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from tracetool.compare.energy_difference.classes import WorkClasses
+from tracetool.compare.energy_difference.classes import WorkClasses, steps_of
 from tracetool.core.figures import number
 
 
@@ -15,9 +15,8 @@ def basis_notes(sides: Sequence[WorkClasses], rows: pl.DataFrame, unit: str, *, 
     notes = []
     counts = " and ".join(f"{side.units:,.0f}" for side in sides)
     if unit == "run":
-        notes.append(
-            "no steps in each run: whole runs are compared, whatever their length (--work tokens=N,M)"
-        )
+        steps = " and ".join(f"{steps_of(side.cut):,.0f}" for side in sides)
+        notes.append(f"{steps} steps named in base and head: whole runs are compared (--work tokens=N,M)")
     else:
         notes.append(f"{counts} {unit}s in base and head")
     for name, side in zip(("base", "head"), sides, strict=True):
@@ -27,11 +26,11 @@ def basis_notes(sides: Sequence[WorkClasses], rows: pl.DataFrame, unit: str, *, 
                 " predicted, power is the model's"
             )
     if foreign:
-        notes.append(
-            f"{sides[0].gpu} against {sides[1].gpu}: clocks are not compared, peaks at each one's are"
-        )
+        clocks = " and ".join(f"{side.clock_mhz:,.0f} MHz" for side in sides)
+        notes.append(f"{sides[0].gpu} against {sides[1].gpu}: peaks at {clocks} are compared, clocks are not")
     elif not (sides[0].clock_stated and sides[1].clock_stated):
-        notes.append("a clock was not logged: no part of the change is put down to it")
+        stated = sum(side.clock_stated for side in sides)
+        notes.append(f"{stated} of 2 runs log their clock: 0 J of the change are put down to it")
     matched = rows.group_by("level").agg((pl.col("energy_base_j") + pl.col("energy_head_j")).sum().alias("j"))
     whole = float(matched["j"].sum()) or 1.0
     shares = {level: 100.0 * j / whole for level, j in matched.iter_rows()}

@@ -215,6 +215,7 @@ def idle_statement(latent: pl.DataFrame) -> list[Statement]:
         "configurations": known.height,
         "worst_pct": worst["idle_pct"],
         "worst_batch": worst["batch"],
+        "worst_gpus": worst["gpus"],
     }
     text = (
         f"Static power: idle GPUs would draw {_percent(figures['idle_pct'])} of the energy (median of"

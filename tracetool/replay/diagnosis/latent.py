@@ -34,6 +34,9 @@ RUN_ROW: Final = "run"
 KERNEL: Final = "kernel"
 #: Columns of the joules of each cause.
 CAUSE_COLUMNS: Final = tuple(f"{name.lower().replace('-', '_').replace(' ', '_')}_j" for name in NAMES)
+#: Columns that are so many joules, or that the energy divides: as uncertain as it is.
+_OF_ENERGY: Final = ("energy_j", "static_j", "power_w")
+_OVER_ENERGY: Final = ("gflop_per_joule", "hardware_efficiency")
 _SUMS: Final = (
     "useful_flops", "issued_flops", "shaped_flops", "dram_bytes", "roof_s", "shaped_s", "ceiling_s",
     "attained_s", "active_s", "static_j", "model_dynamic_j", "dynamic_j", "switched_j", "stated_j",
@@ -73,9 +76,12 @@ def latent_factors(run: Run, booked: Ledger, by: str | Sequence[str]) -> LatentF
 
     Notes
     -----
-    Joules of causes are those of the ledger: columns sum to the group's energy, groups to the run. Counts and
-    rates are of launches whose shapes are known. The ceiling of a kernel is the fast end of the interval that
-    calibration data leave its family on this GPU: 95 % of such kernels take longer.
+    Joules of causes are those of the ledger: columns sum to the group's energy, groups to the run. Counts
+    and rates are of launches whose shapes are known. Intervals are those of the group's energy, as the log
+    tells it from the others' (GPUs add up), and for a cause the prior of its share beside it, in squares;
+    counts of launches, time and operations are exact, bytes, occupancy and ceilings the model's. The ceiling
+    of a kernel is the fast end of the interval that calibration data leave its family on this GPU: 95 % of
+    such kernels take longer.
     """
     keys = tuple(by.split(",") if isinstance(by, str) else by)
     groups = groups_of(run, tuple("signature" if k == KERNEL else k for k in keys))
@@ -83,7 +89,13 @@ def latent_factors(run: Run, booked: Ledger, by: str | Sequence[str]) -> LatentF
     frames = [_side_rows(booked, groups, facts, i) for i in range(len(booked.cut.sides))]
     by_name = pl.concat(frames).group_by("name", maintain_order=True)
     summed = by_name.agg(pl.exclude("memory").sum(), pl.max("memory"))
-    whole = summed.select(pl.lit(RUN_ROW).alias("name"), pl.exclude("name", "memory").sum(), pl.max("memory"))
+    total = booked.totals.row(-1, named=True)
+    whole = summed.select(
+        pl.lit(RUN_ROW).alias("name"),
+        pl.exclude("name", "memory", "half_j").sum(),
+        pl.lit((total["energy_high_j"] - total["energy_low_j"]) / 2.0).alias("half_j"),
+        pl.max("memory"),
+    ).select(summed.columns)
     ordered = pl.concat([summed.sort("energy_j", descending=True, maintain_order=True), whole])
     return LatentFactors(load_schema("latent_factors").conform(_rated(ordered, booked)), keys)
 
@@ -169,6 +181,8 @@ def _side_rows(booked: Ledger, groups: Groups, facts: pl.DataFrame, at: int) -> 
     }
     most = np.zeros(g)
     np.maximum.at(most, busy, each["memory"].to_numpy())
+    of_piece = np.searchsorted(present, groups.of_activity[side.parts.pieces.rows])
+    half_j = side.half_widths(booked.energies, of_piece, resting, g)
     return pl.DataFrame(
         {
             "name": [groups.names[i] for i in present],
@@ -177,6 +191,7 @@ def _side_rows(booked: Ledger, groups: Groups, facts: pl.DataFrame, at: int) -> 
             "idle_ms": _added(idle["time_s"].to_numpy(), resting, g) * 1e3,
             "idle_j": _added(idle["energy_j"].to_numpy(), resting, g),
             "energy_j": joules.sum(axis=1),
+            "half_j": half_j,
             **{column: joules[:, i] for i, column in enumerate(CAUSE_COLUMNS)},
             **{c: _added(sums[c], busy, g) for c in _SUMS},
             "memory": most,
@@ -203,7 +218,7 @@ def _rated(rows: pl.DataFrame, booked: Ledger) -> pl.DataFrame:
     span = pl.col("time_ms") + pl.col("idle_ms")
     per_joule = ratio("useful_flops", "energy_j") * 1e-9
     whole_j = booked.energy_j
-    return rows.with_columns(
+    rated = rows.with_columns(
         (pl.col("energy_j") / whole_j if whole_j > 0 else pl.lit(0.0)).alias("share"),
         pl.when(pl.col("shaped_s") > 0).then("useful_flops").alias("useful_flops"),
         pl.when(pl.col("shaped_s") > 0).then("dram_bytes").alias("dram_bytes"),
@@ -221,3 +236,30 @@ def _rated(rows: pl.DataFrame, booked: Ledger) -> pl.DataFrame:
         ratio("switched_j", "stated_j").alias("operand_switching"),
         ratio(pl.col("energy_j") * 1e3, span).alias("power_w"),
     )
+    return rated.with_columns(_ends())
+
+
+def _ends() -> list[pl.Expr]:
+    """Return the ends of the intervals of what the group's energy makes uncertain."""
+    open_share = pl.when(pl.col("energy_j") > 0).then(pl.col("half_j") / pl.col("energy_j")).otherwise(0.0)
+    least = (1.0 - open_share).clip(1e-9)
+    ends = []
+    for column in _OF_ENERGY:
+        stem, unit = column.rsplit("_", 1)
+        ends += [
+            (pl.col(column) * least).alias(f"{stem}_low_{unit}"),
+            (pl.col(column) * (1.0 + open_share)).alias(f"{stem}_high_{unit}"),
+        ]
+    for column in _OVER_ENERGY:
+        ends += [
+            (pl.col(column) / (1.0 + open_share)).alias(f"{column}_low"),
+            (pl.col(column) / least).alias(f"{column}_high"),
+        ]
+    for one, column in zip(CAUSES, CAUSE_COLUMNS, strict=True):
+        half = pl.col(column).abs() * (open_share**2 + one.model_error**2).sqrt()
+        stem = column.removesuffix("_j")
+        ends += [
+            (pl.col(column) - half).alias(f"{stem}_low_j"),
+            (pl.col(column) + half).alias(f"{stem}_high_j"),
+        ]
+    return ends

@@ -143,6 +143,27 @@ class Side:
             {"cause": self.idle_cause, "time_s": length_s, "energy_j": watts[self.idle_cause] * length_s}
         )
 
+    def half_widths(self, energies: RunEnergies, of_piece: Ints, of_idle: Ints, count: int) -> Floats:
+        """Return half the 90 % interval of groups of activities and idle times. Shape (count,). [J]
+
+        Parameters
+        ----------
+        energies : RunEnergies
+            What the run was measured and predicted to use.
+        of_piece, of_idle : array of int, shape (n,) and (idle times,)
+            Group of each piece and of each idle time.
+        count : int
+            Groups.
+        """
+        pieces, n = self.parts.pieces, len(of_piece)
+        share = sparse.csr_matrix((np.ones(n), (of_piece, np.arange(n))), shape=(count, n))
+        gap_s, idle_s = (np.append(np.bincount(of_idle, s, count), s.sum()) for s in self.parts.idle.held_s())
+        whole = sparse.csr_matrix(sparse.vstack([share, np.ones((1, n))]))
+        times = self.parts.shared_s.sum(axis=0)
+        sets = SetTimes(pieces.rows, whole, times, gap_s, idle_s, pieces.part, pieces.waits)
+        energy, _ = _energy_of(energies, self.device, sets)
+        return np.asarray((energy.high_j - energy.low_j)[:-1] / 2.0)
+
     def pair_shares(self, shares: Floats) -> Floats:
         """Return the share of each cause in each (signature, part). Shape (p, causes), rows sum to 1."""
         of = shares[self.pairs[:, 0]].copy()

@@ -31,8 +31,9 @@ _GROUPS: Final = 20
 
 #: Latent factors shown on the console; all of them are in the outputs.
 _FACTORS: Final = (
-    "name", "energy_j", "share", "time_ms", "busy_share", "occupancy", "roofline_share", "padding_share",
-    "flop_per_byte", "gflop_per_joule", "static_j",
+    "name", "energy_j", "energy_low_j", "energy_high_j", "share", "time_ms", "busy_share", "occupancy",
+    "roofline_share", "padding_share", "flop_per_byte", "gflop_per_joule", "gflop_per_joule_low",
+    "gflop_per_joule_high", "static_j", "static_low_j", "static_high_j",
 )  # fmt: skip
 
 
