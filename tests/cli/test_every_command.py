@@ -12,6 +12,7 @@ import typer
 
 import tracetool.cli.commands
 from tests.conftest import Tool
+from tests.documents import check_document
 from tracetool.cli.app import build, run
 
 COMMANDS = sorted(m.name.replace("_", "-") for m in pkgutil.iter_modules(tracetool.cli.commands.__path__))
@@ -56,6 +57,29 @@ def test_an_unknown_option_is_usage(words: tuple[str, ...], capsys: pytest.Captu
     assert "no-such-option" in err
 
 
+def _error(words: tuple[str, ...], *arguments: str, capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
+    """Run a command under ``--json`` that has to fail, and return the one document it printed."""
+    assert run([*words, "--json", *arguments]) in (2, 3)
+    out, err = capsys.readouterr()
+    document = json.loads(out)
+    assert list(document) == ["error"]
+    check_document(" ".join(words), document)
+    assert len(err.strip().splitlines()) == 1
+    error: dict[str, object] = document["error"]
+    return error
+
+
+@pytest.mark.parametrize("words", [p for p, _ in LEAVES], ids=NAMES)
+def test_a_fault_under_json_is_an_error_document(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every command there is, those of groups too."""
+    error = _error(words, "--no-such-option", capsys=capsys)
+    assert error["exit_code"] == 2
+    assert "--no-such-option" in str(error["message"])
+    assert error["fix"]
+
+
 #: These take a folder: nothing in it is an answer.
 FOLDER_MAY_BE_EMPTY = {("baseline", "list"), ("baseline", "prune")}
 TAKES_INPUT = [
@@ -90,6 +114,20 @@ def test_hopeless_input_is_one_line(
     assert "Traceback" not in err
     assert "internal fault" not in err
     assert sorted(p.name for p in tmp_path.iterdir()) == before, "something half-written stays"
+
+
+@pytest.mark.parametrize(("words", "command"), TAKES_INPUT, ids=[" ".join(p) for p, _ in TAKES_INPUT])
+def test_an_absent_input_under_json_is_an_error_document(
+    words: tuple[str, ...], command: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "absent")
+    arguments = [path]
+    for option in command.params:  # type: ignore[attr-defined]
+        if option.required and option.param_type_name == "option":
+            arguments += [option.opts[0], "h100-sxm" if "gpu" in option.name else str(tmp_path / "out.csv")]
+    error = _error(words, *arguments, capsys=capsys)
+    assert error["exit_code"] in (2, 3)
+    assert "Traceback" not in str(error["message"])
 
 
 def test_help_of_the_whole_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:

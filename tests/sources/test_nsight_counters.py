@@ -121,6 +121,28 @@ def test_counters_of_other_things_are_named_with_their_count(tmp_path: Path) -> 
     assert not any("NVTX_COUNTER_SAMPLES_3" in w for w in warnings)
 
 
+@pytest.mark.parametrize("name", [
+    "NVTX_COUNTER_SAMPLES_9_9", "DPU_METRICS", "NET_IB_SWITCH_METRIC_EVENT", "RAPL_COUNTERS",
+    "BMC_POWER_SAMPLES",
+    "SOC_METRICS_0", "CHASSIS_SENSORS", "RACK_TELEMETRY", "PERF_EVENT_SOC",
+])  # fmt: skip
+def test_a_table_of_counters_nobody_knows_is_named_with_its_count(name: str, tmp_path: Path) -> None:
+    tables = nsys_tables() | {name: (["timestamp INTEGER", "value INTEGER"], [[i, i] for i in range(17)])}
+    warnings = Run.open(ingest([write_tables(tmp_path / "run.sqlite", tables)], out=tmp_path / "out")).info[
+        "warnings"
+    ]
+    assert any(name in w and "is not read: 17 samples" in w for w in warnings), warnings
+
+
+def test_tables_that_describe_are_no_counters(tmp_path: Path) -> None:
+    names = ("TARGET_INFO_GPU_METRICS", "ENUM_GPU_COUNTERS", "META_DATA_SENSORS", "SAMPLING_CALLCHAINS")
+    tables = nsys_tables() | {name: (["id INTEGER"], [[1]]) for name in names}
+    warnings = Run.open(ingest([write_tables(tmp_path / "run.sqlite", tables)], out=tmp_path / "out")).info[
+        "warnings"
+    ]
+    assert not any(name in w for w in warnings for name in names)
+
+
 def test_metrics_that_are_held_as_events_too_are_not_named_twice(tmp_path: Path) -> None:
     tables = counter_tables()
     kind = tables["GPU_METRICS"][1][0][1]

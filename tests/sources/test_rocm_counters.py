@@ -71,6 +71,18 @@ def test_counters_that_are_not_read_are_named_with_their_counts(tmp_path: Path) 
     assert not any("not read" in w for w in plain)
 
 
+@pytest.mark.parametrize("name", ["rocpd_counter_0a_1", "rocpd_pmc_sample_0a_1", "rocpd_power_sensor_0a_1"])
+def test_a_table_of_counters_nobody_knows_is_named_with_its_count(name: str, tmp_path: Path) -> None:
+    path = rocpd_with_counters(tmp_path)
+    with sqlite3.connect(path) as db:
+        db.execute(f"CREATE TABLE {name} (id INTEGER PRIMARY KEY, timestamp INTEGER, value REAL)")
+        db.executemany(f"INSERT INTO {name} VALUES (?, ?, 1.0)", [(i, i) for i in range(19)])
+    db.close()
+    warnings = Run.open(ingest([path], out=tmp_path / "out")).info["warnings"]
+    assert any(f"{name} is not read: 19 samples" in w for w in warnings)
+    assert sum("is not read: " in w for w in warnings) == 1
+
+
 def test_samples_whose_times_are_kept_apart_are_joined(tmp_path: Path) -> None:
     path = rocpd_with_counters(tmp_path)
     apart = tmp_path / "apart.db"

@@ -25,7 +25,8 @@ _I, _S = pl.Int64(), pl.String()
 _TABLE: Final = re.compile(r"NVTX_COUNTER_SAMPLES_(-?\d{1,20})_(-?\d{1,20})")
 #: Tables of samples and counts by any source, as exports call them; those that describe or list are none.
 _OTHER: Final = re.compile(
-    r"(?!TARGET_INFO|ENUM_|META_DATA|NVTX_COUNTER)(?:.*_METRICS?(?:_EVENT)?|.*_COUNTERS?|PERF_EVENT.*|GENERIC_EVENTS)"
+    r"(?!TARGET_INFO|ENUM_|META_DATA|NVTX_COUNTER)"
+    r"(?:.*_(?:METRIC|COUNTER|SAMPLE|TELEMETRY|SENSOR)S?(?:_EVENTS?)?(?:_-?\d+)*|PERF_EVENT.*|GENERIC_EVENTS)"
 )
 _GENERIC: Final = "GENERIC_EVENTS"
 _POWER, _TEMPERATURE = re.compile(r"power|watt", re.IGNORECASE), re.compile(r"temp", re.IGNORECASE)

@@ -8,14 +8,21 @@ holds all values of one poll. Values whose event no sample refers to belong to a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+import re
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Protocol
 
 import polars as pl
 
+from tracetool.core.figures import counted
 from tracetool.sources.columns import clean_text
 from tracetool.sources.rocm.counters import SAMPLES
 
+#: Tables of counters that are not those read here, as another release may call them.
+_UNKNOWN: Final = re.compile(
+    r"rocpd_(?!info_|pmc_event|sample(?:_|$)).*(?:counter|metric|pmc|sample|sensor|telemetry|monitor).*"
+)
 _I, _F, _S = pl.Int64(), pl.Float64(), pl.String()
 Wanted = Mapping[str, tuple[Sequence[str], pl.DataType]]
 
@@ -56,6 +63,16 @@ def read_samples(base: Tables) -> pl.DataFrame:
         unit=clean_text("unit"),
         value="value",
     )
+
+
+def unread_tables(db: sqlite3.Connection, tables: Iterable[str]) -> list[str]:
+    """Return a sentence for each table of counters that nothing here reads, with its rows."""
+    sentences = []
+    for table in sorted(t for t in tables if _UNKNOWN.fullmatch(t)):
+        (rows,) = db.execute(f'SELECT count(*) FROM "{table}"').fetchone()  # noqa: S608 - a plain table
+        if rows:
+            sentences.append(f"{table} is not read: {counted(rows, 'sample')}")
+    return sentences
 
 
 def _times(base: Tables) -> pl.DataFrame:

@@ -29,7 +29,7 @@ from tracetool.sources.rocm.dispatches import (
     number_devices,
     plain_names,
 )
-from tracetool.sources.rocm.rocpd_counters import read_samples
+from tracetool.sources.rocm.rocpd_counters import read_samples, unread_tables
 
 _I, _S = pl.Int64(), pl.String()
 Wanted = Mapping[str, tuple[Sequence[str], pl.DataType]]
@@ -201,6 +201,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
         _add_regions(trace, base.regions())
         trace.schema_version = _schema_version(base)
         trace.telemetry = placed(gpu_telemetry(read_samples(base), trace.warnings), trace.devices)
+        trace.warnings += unread_tables(connection, tables)
         if not kernels.height:
             trace.warnings.append("no kernel ran while this trace was recorded")
     return trace
