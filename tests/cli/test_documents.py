@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 
 import jsonschema
 import pytest
 
 from tests.cli.test_every_command import LEAVES, NAMES
-from tests.documents import FOLDER, MAPS, check_document, command_schema, schema_of
+from tests.documents import FOLDER, MAPS, ROOT, check_document, command_schema, schema_of
 
 SCHEMAS = sorted(p.stem for p in FOLDER.glob("*.json"))
 
@@ -54,3 +55,17 @@ def test_a_schema_made_of_documents_fits_them_and_names_what_all_have() -> None:
         jsonschema.Draft202012Validator(schema).validate(
             json.loads('{"a_ms": 1, "rows": [{"x": 1, "y": 2}]}')
         )
+
+
+@pytest.mark.parametrize("words", NAMES)
+def test_a_test_holds_the_document_of_every_command_to_its_schema(words: str) -> None:
+    """The tests that call ``check_document`` name every command, alone or before its arguments."""
+    named = re.compile(rf'["\']{re.escape(words)}[ "\']')
+    checked = [
+        file.name
+        for file in sorted((ROOT / "tests").rglob("test_*.py"))
+        if "check_document(" in (text := file.read_text("utf-8")) and named.search(text)
+    ]
+    group, _, last = words.partition(" ")
+    questions = (ROOT / "tests" / "fleet" / "test_fleet.py").read_text("utf-8")
+    assert checked or (group == "fleet" and f'"{last}"' in questions), f"no test checks: {words} --json"

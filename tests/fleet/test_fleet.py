@@ -109,8 +109,11 @@ def test_a_second_time_only_what_changed_is_read(fleet: Path, source: Path) -> N
     before = (fleet / "runs" / "job=nlp--gpt--step" / "kernels.parquet").stat().st_mtime_ns
     jobs = tt.fleet_ingest(source, fleet, labels="{team}/{model}", workers=1)
     assert (jobs.done, jobs.skipped, len(jobs.failed)) == (0, 3, 1)
+    check_document("fleet ingest", jobs.to_dict())
     assert (fleet / "runs" / "job=nlp--gpt--step" / "kernels.parquet").stat().st_mtime_ns == before
-    assert tt.fleet_run("attribute", fleet, workers=1).skipped == 3
+    again = tt.fleet_run("attribute", fleet, workers=1)
+    assert again.skipped == 3
+    check_document("fleet attribute", again.to_dict())
 
 
 def test_energy_is_that_of_the_runs(fleet: Path) -> None:
@@ -203,8 +206,11 @@ def test_savings_are_against_the_highest_clock(fleet: Path) -> None:
     with pytest.raises(tt.BadInput) as raised:
         tt.fleet_ask("savings", fleet)
     assert "tracetool fleet predict" in raised.value.line()
-    tt.fleet_run("predict", fleet, options={"clock": "900,1200,1410"}, workers=1)
-    frame = tt.fleet_ask("savings", fleet, slowdown_pct=100.0).frame
+    done = tt.fleet_run("predict", fleet, options={"clock": "900,1200,1410"}, workers=1)
+    check_document("fleet predict", done.to_dict())
+    answer = tt.fleet_ask("savings", fleet, slowdown_pct=100.0)
+    check_document("fleet savings", answer.to_dict())
+    frame = answer.frame
     jobs, whole = frame.head(-1), frame.row(-1, named=True)
     assert whole["saved_energy_j"] == pytest.approx(jobs["saved_energy_j"].sum())
     for row in jobs.to_dicts():  # sweeps showed 7 % of power and 7.5 % of time per octave, at one deviation
