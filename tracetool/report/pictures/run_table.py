@@ -157,7 +157,7 @@ def batch_picture(runs: pl.DataFrame, curves: BatchCurves, unit: str) -> str | N
         drawing, points["batch"].to_numpy(), points["energy_j"].to_numpy(),
         ("batch (running together)", f"energy of one {unit} [J]"),
     )  # fmt: skip
-    names = [f"{_short(r['model'])}, {r['task']}, {r['gpus']:.0f}x{r['gpu']}" for r in shown.to_dicts()]
+    names = _told_apart(shown)
     colors = list(family_colors([str(i) for i in range(len(names))]).values())
     for row, name, color in zip(shown.to_dicts(), names, colors, strict=True):
         batch = np.geomspace(row["smallest_batch"], row["largest_batch"], _POINTS)
@@ -168,6 +168,20 @@ def batch_picture(runs: pl.DataFrame, curves: BatchCurves, unit: str) -> str | N
             plot.point(point["batch"], point["energy_j"], color, tooltip)
     _legend(drawing, list(zip(names, colors, strict=True)))
     return drawing.svg()
+
+
+def _told_apart(curves: pl.DataFrame) -> list[str]:
+    """Return names of curves: what they all share is left out, GPUs stay."""
+    differing = [c for c in ("model", "task", "precision", "parallel") if curves[c].n_unique() > 1]
+    return [
+        ", ".join(
+            [
+                f"{row['gpus']:.0f}x{row['gpu']}",
+                *(_short(str(row[c])) for c in differing if row[c] is not None),
+            ]
+        )
+        for row in curves.to_dicts()
+    ]
 
 
 def factor_picture(contrasts: Sequence[Contrast]) -> str | None:
@@ -187,7 +201,7 @@ def factor_picture(contrasts: Sequence[Contrast]) -> str | None:
     low = min(sum(min(v, 0.0) for v in s.values()) for s in shares)
     high = max(sum(max(v, 0.0) for v in s.values()) for s in shares)
     bounded_low, bounded_high = max(low, -100.0), min(max(high, 50.0), 300.0)
-    scale = (_WIDTH - left - 90.0) / (bounded_high - bounded_low)
+    scale = (_WIDTH - left - 120.0) / (bounded_high - bounded_low)
     zero = left - bounded_low * scale
     drawing.mark(
         "line", x1=zero, x2=zero, y1=_TOP - 6, y2=_TOP + step * len(contrasts), stroke="currentColor"
