@@ -33,6 +33,7 @@ def test_every_format_is_described_and_has_a_sample() -> None:
         assert found.title
         assert found.made_by
         assert found.tried
+        assert found.checked
         assert found.suffixes
         assert name in sampled | elsewhere, f"{name}: add a sample to tests/sources"
 

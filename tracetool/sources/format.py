@@ -150,6 +150,8 @@ class Format:
         The command that writes such a file.
     tried : str
         Versions it has been tried on.
+    checked : str
+        What its reading is compared with, in the tests where nothing else is said.
     sniff : callable
         Probe to a score: 0 not mine, 1 surely mine; in between where others may claim it too.
     read : callable
@@ -169,6 +171,7 @@ class Format:
     tried: str
     sniff: Callable[[Probe], float]
     read: Callable[[Path, ReadOptions], Trace]
+    checked: str = ""
     suffixes: Sequence[str] = ()
     extra: str = ""
     memory_ratio: float = 5.0

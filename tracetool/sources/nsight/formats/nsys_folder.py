@@ -28,6 +28,7 @@ FORMAT = Format(
     holds="trace",
     made_by="nsys export --type parquetdir -o run_pqtdir run.nsys-rep   (or --type arrowdir)",
     tried="the tables of schema 3.7 as Parquet and Arrow files",
+    checked="names and nanoseconds of what the test wrote; rows counted by polars alone",
     sniff=sniff,
     read=read,
     suffixes=("_pqtdir", "_arwdir"),

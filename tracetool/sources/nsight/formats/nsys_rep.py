@@ -255,6 +255,7 @@ FORMAT = Format(
     holds="trace",
     made_by="nsys profile -t cuda,nvtx --cuda-graph-trace=node -o run python train.py",
     tried="reports of 2020 to 2022.4 with nsys 2022.4, up to 2024.2 with newer nsys",
+    checked="a stand-in for nsys that is absent, too old, hanging or hands on a known export",
     sniff=sniff,
     read=read,
     suffixes=(".nsys-rep", ".qdrep"),

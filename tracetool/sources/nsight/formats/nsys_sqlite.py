@@ -24,6 +24,7 @@ FORMAT = Format(
     holds="trace",
     made_by="nsys export --type sqlite -o run.sqlite run.nsys-rep",
     tried="exports without a schema version (2020) and 3.4 to 3.25 (2023.3 to 2026.2)",
+    checked="names and nanoseconds of what the test wrote; rows counted and power read by SQL alone",
     sniff=sniff,
     read=read,
     suffixes=(".sqlite", ".db"),

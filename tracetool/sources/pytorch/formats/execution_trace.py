@@ -62,6 +62,7 @@ FORMAT = Format(
     holds="trace",
     made_by="torch.profiler.profile(execution_trace_observer=ExecutionTraceObserver().register_callback('et.json'))",
     tried="an observer's file of mlcommons/chakra (schema 1.0.2), read beside a profile of the same run",
+    checked="shapes the test wrote, joined to the calls of a profile by their number",
     sniff=sniff,
     read=read,
     suffixes=(".json", ".json.gz", ".et"),

@@ -78,6 +78,7 @@ FORMAT = Format(
     holds="trace",
     made_by="torch.profiler.profile(record_shapes=True) ... prof.export_chrome_trace('trace.pftrace')",
     tried="the events its source writes (CUPTI monitor, libcupti 13.3), made by hand",
+    checked="one run with the JSON export of the same events",
     sniff=sniff,
     read=read,
     suffixes=(".pftrace",),

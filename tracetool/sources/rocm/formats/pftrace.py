@@ -198,6 +198,7 @@ FORMAT = Format(
     holds="trace",
     made_by="rocprofv3 --runtime-trace --output-format pftrace -- ./app, or rocprof-sys-run --trace -- ./app",
     tried="the events its source writes, made by hand",
+    checked="events the test wrote field by field; exports of this tool by Perfetto's own trace processor",
     sniff=sniff,
     read=read,
     suffixes=(".pftrace",),

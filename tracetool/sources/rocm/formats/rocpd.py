@@ -284,6 +284,7 @@ FORMAT = Format(
     made_by="rocprofv3 --runtime-trace --output-format rocpd -- ./app   (the default since ROCm 7)"
     ", or ROCPROFSYS_USE_ROCPD=ON rocprof-sys-run -- ./app",
     tried="schemas 3 and 4, merged files",
+    checked="names and nanoseconds of what the test wrote; rows counted and polled power read by SQL alone",
     sniff=sniff,
     read=read,
     suffixes=("_results.db", ".db"),

@@ -97,6 +97,7 @@ FORMAT = Format(
     holds="trace",
     made_by="rocprof --timestamp on -o results.csv ./app   (or rocprofv2 --kernel-trace -d out ./app)",
     tried="ROCm 4 to 6 (versions 1 and 2), omniperf timestamps",
+    checked="names and nanoseconds of what the test wrote; rows counted line by line",
     sniff=sniff,
     read=read,
     suffixes=("results.csv", "timestamps.csv", ".csv"),

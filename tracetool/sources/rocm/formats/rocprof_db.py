@@ -130,6 +130,7 @@ FORMAT = Format(
     holds="trace",
     made_by="rocprof --hip-trace --roctx-trace -o results.csv ./app   (results.db lies beside it)",
     tried="ROCm 4 to 6",
+    checked="names and nanoseconds of what the test wrote; rows counted by SQL alone",
     sniff=sniff,
     read=read,
     suffixes=(".db",),

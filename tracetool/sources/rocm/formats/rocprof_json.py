@@ -27,6 +27,7 @@ FORMAT = Format(
     holds="trace",
     made_by="rocprof --hsa-trace -o results.csv ./app   (results.json lies beside it)",
     tried="ROCm 4 and 5",
+    checked="names and nanoseconds of what the test wrote; events counted by json.loads",
     sniff=sniff,
     read=read,
     suffixes=("results.json",),

@@ -248,6 +248,7 @@ FORMAT = Format(
     holds="trace",
     made_by="rocprofv3 --runtime-trace --output-format csv -- ./app",
     tried="ROCm 6.2 to 7.x",
+    checked="names and nanoseconds of what the test wrote; rows counted line by line",
     sniff=sniff,
     read=read,
     suffixes=("_kernel_trace.csv", ".csv"),

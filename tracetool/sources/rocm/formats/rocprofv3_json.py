@@ -26,6 +26,7 @@ FORMAT = Format(
     holds="trace",
     made_by="rocprofv3 --runtime-trace --output-format json -- ./app",
     tried="ROCm 7.x, MI350X, 43,915 dispatches",
+    checked="names and nanoseconds of what the test wrote; records counted by json.loads",
     sniff=sniff,
     read=read,
     suffixes=("_results.json", ".json.gz"),

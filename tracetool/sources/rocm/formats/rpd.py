@@ -211,6 +211,7 @@ FORMAT = Format(
     holds="trace",
     made_by="runTracer.sh -o trace.rpd python train.py",
     tried="schema 2, ROCm 5 and 6",
+    checked="names and nanoseconds of what the test wrote; rows counted by SQL alone",
     sniff=sniff,
     read=read,
     suffixes=(".rpd", ".rpd.gz"),

@@ -86,6 +86,7 @@ FORMAT = Format(
     holds="telemetry",
     made_by="aiperf profile --model MODEL --url HOST:8000 --gpu-telemetry http://HOST:9400/metrics",
     tried="the records of 0.3 to 0.13, as its data models write them; energy in MJ",
+    checked="watts, times and counters of the lines the test wrote; a counter in another unit is refused",
     sniff=sniff,
     read=read,
     suffixes=("gpu_telemetry_export.jsonl", ".jsonl"),

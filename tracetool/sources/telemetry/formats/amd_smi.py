@@ -66,6 +66,7 @@ FORMAT = Format(
     holds="telemetry",
     made_by="amd-smi metric --power --clock --energy --csv --watch 1 > amd.csv",
     tried="ROCm 6.2 and 7 columns, from the tool's source; InferenceX's gpu_metrics.csv of MI355X (2026)",
+    checked="watts, times and counters of the lines the test wrote; a counter in another unit is refused",
     sniff=sniff,
     read=read,
     suffixes=(".csv",),

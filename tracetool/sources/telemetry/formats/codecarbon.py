@@ -119,6 +119,7 @@ FORMAT = Format(
     holds="telemetry",
     made_by="codecarbon monitor -- python train.py   (or EmissionsTracker(); emissions.csv)",
     tried="versions 2 and 3: three public logs of 500 to 936 runs, to the joule; local time without a zone",
+    checked="watts, times and counters of the lines the test wrote; a counter in another unit is refused",
     sniff=sniff,
     read=read,
     suffixes=(".csv",),

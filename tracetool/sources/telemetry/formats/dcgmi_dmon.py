@@ -113,6 +113,7 @@ FORMAT = Format(
     holds="telemetry",
     made_by="dcgmi dmon -e 155,156,100,101,1002 -d 100 | ts '%.s' > dcgm.log",
     tried="DCGM 2 and 3 labels, as quoted by their users; lines must be stamped",
+    checked="watts, times and counters of the lines the test wrote; a counter in another unit is refused",
     sniff=sniff,
     read=read,
     suffixes=(".log", ".txt"),

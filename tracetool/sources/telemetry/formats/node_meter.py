@@ -161,6 +161,7 @@ FORMAT = Format(
     holds="telemetry",
     made_by="while true; do date +%s.%N; ipmitool dcmi power reading; sleep 1; done > node.txt",
     tried="ipmitool's and FreeIPMI's DCMI readings; Redfish Power and EnvironmentMetrics",
+    checked="watts, times and counters of the lines the test wrote",
     sniff=sniff,
     read=read,
     suffixes=(".txt", ".log"),

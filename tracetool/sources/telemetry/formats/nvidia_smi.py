@@ -233,6 +233,7 @@ FORMAT = Format(
     holds="telemetry",
     made_by="nvidia-smi --query-gpu=timestamp,index,uuid,power.draw,clocks.sm --format=csv -lms 100",
     tried="drivers of 2020 to 2025, V100 to B200, InferenceX's",
+    checked="watts, times and counters of the lines the test wrote; a counter in another unit is refused",
     sniff=sniff,
     read=read,
     suffixes=(".csv", ".txt", ".log"),

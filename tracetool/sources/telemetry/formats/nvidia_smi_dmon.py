@@ -117,6 +117,7 @@ FORMAT = Format(
     holds="telemetry",
     made_by="nvidia-smi dmon -s pucm -d 1 -o DT > dmon.log",
     tried="drivers 450 to 570, as quoted by their users",
+    checked="watts, times and counters of the lines the test wrote",
     sniff=sniff,
     read=read,
     suffixes=(".log", ".txt"),

@@ -113,6 +113,7 @@ FORMAT = Format(
     holds="telemetry",
     made_by="nvidia-smi -q -x -l 1 > smi.xml",
     tried="schema versions 10 to 12",
+    checked="watts, times and counters of the lines the test wrote",
     sniff=sniff,
     read=read,
     suffixes=(".xml",),

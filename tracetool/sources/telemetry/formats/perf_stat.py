@@ -79,6 +79,7 @@ FORMAT = Format(
     holds="telemetry",
     made_by="perf stat -a --per-socket -I 100 -x, -e power/energy-pkg/,power/energy-ram/ -o perf.csv ./app",
     tried="fields of perf 5 and 6, with and without --per-socket",
+    checked="watts, times and counters of the lines the test wrote",
     sniff=sniff,
     read=read,
     suffixes=(".csv", ".txt"),

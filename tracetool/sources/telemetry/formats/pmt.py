@@ -103,6 +103,7 @@ FORMAT = Format(
     holds="telemetry",
     made_by="PMT_DUMP_FILE=pmt.log PMT-cli nvml ./app   (or StartDump of its library)",
     tried="logs of NVML, ROCm and AMD SMI sensors in public results of 2024; marks left out",
+    checked="watts, times and counters of the lines the test wrote",
     sniff=sniff,
     read=read,
     suffixes=(".log",),

@@ -203,6 +203,7 @@ FORMAT = Format(
     holds="telemetry",
     made_by="any logger of time (seconds since 1970) and power_w or energy_j columns, e.g. Zeus's monitor",
     tried="Zeus 0.2 (Time,Power), a column or a line for each GPU (8 H100, 2025), energy counters",
+    checked="watts, times and counters of the lines the test wrote; a counter in another unit is refused",
     sniff=sniff,
     read=read,
     suffixes=(".csv",),

@@ -97,6 +97,7 @@ FORMAT = Format(
     holds="telemetry",
     made_by="while sleep .1; do date +%s.%N; grep . /sys/class/powercap/*/{name,*energy*}; done > rapl.txt",
     tried="zones of Intel and AMD as the kernel names them; wraps undone by max_energy_range_uj",
+    checked="watts, times and counters of the lines the test wrote",
     sniff=sniff,
     read=read,
     suffixes=(".txt", ".log"),

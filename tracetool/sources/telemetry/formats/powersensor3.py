@@ -63,6 +63,7 @@ FORMAT = Format(
     holds="telemetry",
     made_by="psrun -d /dev/ttyACM0 -f power.log ./app   (or dump() of its library)",
     tried="the columns its library of versions 1.2 to 1.6 writes; total of all supply lines",
+    checked="watts, times and counters of the lines the test wrote",
     sniff=sniff,
     read=read,
     suffixes=(".log", ".txt"),

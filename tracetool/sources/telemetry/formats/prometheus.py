@@ -133,6 +133,7 @@ FORMAT = Format(
     holds="telemetry",
     made_by="curl 'http://prometheus:9090/api/v1/query_range?query=DCGM_FI_DEV_POWER_USAGE&start=..&end=..&step=1s'",
     tried="metric names of dcgm-exporter 3 and AMD's device-metrics-exporter",
+    checked="watts, times and counters of the lines the test wrote; a counter in another unit is refused",
     sniff=sniff,
     read=read,
     suffixes=(".json",),

@@ -147,6 +147,7 @@ FORMAT = Format(
     holds="telemetry",
     made_by="while true; do date +%s.%N; curl -s HOST:9400/metrics; sleep 1; done > metrics.txt",
     tried="samples of dcgm-exporter 3 and 4, AMD's exporter, Kepler, node_exporter, ipmi_exporter",
+    checked="watts, times and counters of the lines the test wrote; a counter in another unit is refused",
     sniff=sniff,
     read=read,
     suffixes=(".txt", ".prom"),

@@ -98,6 +98,7 @@ FORMAT = Format(
     holds="telemetry",
     made_by="while true; do date +%s.%N; rocm-smi --showpower --showclocks --csv; sleep 0.1; done > smi.csv",
     tried="ROCm 4.3 to 6.1; stamps between the tables",
+    checked="watts, times and counters of the lines the test wrote",
     sniff=sniff,
     read=read,
     suffixes=(".csv", ".json", ".log"),

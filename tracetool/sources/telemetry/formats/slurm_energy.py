@@ -120,6 +120,7 @@ FORMAT = Format(
     holds="telemetry",
     made_by="sh5util -j JOB -E -s Energy   (or sacct -P --format=JobID,ConsumedEnergyRaw,Start,End)",
     tried="the columns sh5util's source writes; sacct -P of acct_gather_energy (RAPL, IPMI, XCC)",
+    checked="watts, times and counters of the lines the test wrote",
     sniff=sniff,
     read=read,
     suffixes=(".csv", ".txt"),

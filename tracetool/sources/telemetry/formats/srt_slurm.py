@@ -132,6 +132,7 @@ FORMAT = Format(
     holds="telemetry",
     made_by="srtctl apply -f recipe.yaml   (its folder power/, or samples.csv)",
     tried="schema versions 1 to 3, as its writer documents them; InferenceX's samples of AMD (version 2)",
+    checked="watts, times and counters of the lines the test wrote; joules of its windows by hand",
     sniff=sniff,
     read=read,
     suffixes=("power/", "samples.csv"),

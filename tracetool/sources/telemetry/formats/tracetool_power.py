@@ -199,6 +199,7 @@ FORMAT = Format(
     holds="telemetry",
     made_by="tracetool record -- PROGRAM",
     tried="version 1",
+    checked="watts, times and counters of the lines the test wrote; a counter in another unit is refused",
     sniff=sniff,
     read=read,
     suffixes=(".log",),

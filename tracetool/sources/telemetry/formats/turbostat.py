@@ -100,6 +100,7 @@ FORMAT = Format(
     holds="telemetry",
     made_by="turbostat -S -q -i 0.1 --show Time_Of_Day_Seconds,PkgWatt,RAMWatt,SysWatt > cpu.log",
     tried="columns of the releases of 2018 to 2025, with and without lines of single cores; or lines stamped",
+    checked="watts, times and counters of the lines the test wrote",
     sniff=sniff,
     read=read,
     suffixes=(".log", ".tsv", ".txt"),

@@ -96,6 +96,7 @@ FORMAT = Format(
     holds="telemetry",
     made_by="ZeusMonitor(log_file='zeus.csv'); begin_window('step') ... end_window('step')",
     tried="the columns of the monitor's log file; joules by GPU",
+    checked="watts, times and counters of the lines the test wrote",
     sniff=sniff,
     read=read,
     suffixes=(".csv",),

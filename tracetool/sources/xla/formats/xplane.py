@@ -38,6 +38,7 @@ FORMAT = Format(
     holds="trace",
     made_by="jax.profiler.start_trace('DIR') ... jax.profiler.stop_trace()",
     tried="three profiles of JAX on MI300X and MI350X; for NVIDIA the events its source writes, made by hand",
+    checked="times against a protobuf reader of the test's own; shapes of the compiled module it wrote",
     sniff=sniff,
     read=read,
     suffixes=(".xplane.pb",),

@@ -47,6 +47,7 @@ FORMAT = Format(
     holds="telemetry",
     made_by="a toy logger",
     tried="1",
+    checked="1",
     sniff=sniff,
     read=read,
     suffixes=(".toylog",),

@@ -45,6 +45,7 @@ FORMAT = Format(
     holds="trace",
     made_by="a toy profiler",
     tried="1",
+    checked="1",
     sniff=sniff,
     read=read,
     suffixes=(".toy",),
