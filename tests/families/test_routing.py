@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
 
 from tracetool.core.arrays import Floats, Ints
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.moe.routing import Routed, routed
+from tracetool.families.moe.routing import Routed, _filled, _moment, _quantile, routed
 from tracetool.families.registry import count_work
 from tracetool.hardware.load import load_gpu
 
@@ -85,3 +86,24 @@ def test_without_a_gate_the_weights_are_two_thirds() -> None:
         return float(count_work(rows, load_gpu("h100-sxm")).dram_bytes[0])
 
     assert read_bytes("moe_nongated") == pytest.approx(read_bytes("moe") * 2 / 3, rel=0.01)
+
+
+@pytest.mark.parametrize("exponent", [0.5, 1.2, 2.0])
+@pytest.mark.parametrize("share", [0.0, 0.25, 0.9, 1.0])
+def test_a_quantile_has_its_share_of_the_density_below(share: float, exponent: float) -> None:
+    a, low, high = np.array([exponent]), np.array([1.0]), np.array([50.0])
+    at = _quantile(np.array([share]), a, low, high)
+    below = _moment(0.0, a, low, at) / _moment(0.0, a, low, high)
+    assert below[0] == pytest.approx(share, abs=1e-12)
+    integral, _ = quad(lambda x: x ** (1.0 - exponent), 1.0, 50.0)
+    assert _moment(1.0, a, low, high)[0] == pytest.approx(
+        integral, rel=1e-5
+    )  # at a pole, the moment beside it
+
+
+def test_what_exceeds_the_tokens_goes_to_the_experts_with_least() -> None:
+    """12 tokens and three groups of 1, 5 and 20: 8 too many; the least get them, 7 and 7, none is lost."""
+    each = np.array([[1.0], [5.0], [20.0]])
+    assert _filled(each, np.array([12.0]))[:, 0].tolist() == [7.0, 7.0, 12.0]
+    assert _filled(each, np.array([20.0]))[:, 0].tolist() == [1.0, 5.0, 20.0]
+    assert _filled(np.array([[1.0], [11.0], [20.0]]), np.array([12.0])).sum() == pytest.approx(32.0)

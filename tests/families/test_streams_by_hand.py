@@ -20,7 +20,7 @@ SMS, L2 = GPU.sm_count, GPU.l2_bytes_per_clock
 C = {
     "launch_us": 2.3, "named_launch_us": 1.7, "latency_clk": 1130.0, "dram_efficiency": 0.87,
     "overlap_norm": 2.7, "offset_ops": 3.1, "cast_ops": 17.0, "index_ops": 23.0, "pool_ops": 29.0,
-    "cat_ops": 31.0, "chain_clk": 37.0, "tree_clk": 410.0, "lookup_clk": 530.0, "index_clk": 190.0,
+    "cat_ops": 31.0, "chain_clk": 37.0, "tree_clk": 410.0, "lookup_clk": 530.0, "index_clk": 590.0,
     "chunk_clk": 610.0, "list_clk": 71.0, "kept": 0.45,
 }  # fmt: skip
 SIZE = {"elements": 3e6, "dtype": "fp32", "operands": 3.0, "blocks": 700.0, "threads": 256.0}

@@ -171,16 +171,16 @@ def test_the_tile_chosen_is_the_fastest_of_the_list(
     assert plan.serial_cycles[0] == pytest.approx(chosen["serial_cycles"], rel=1e-9)
 
 
-@pytest.mark.parametrize("side", [(5000.0, 1.0), (1.0, 5000.0)])
+@pytest.mark.parametrize("side", [(5000.0, 1.0), (1.0, 5000.0), (2.0, 1.0)])
 def test_a_product_with_a_vector_is_read_once_by_a_warp_a_row(side: tuple[float, float]) -> None:
     """Eight rows a block of eight warps, eight blocks an SM; nothing is padded, so all is bytes."""
     c = {**RATES, "vector_clk": 1.0, "vector_efficiency": 0.95, "latency_clk": 1e5}
     p = products(3, *side, 4096)
     plan = planned(p, c)
-    moved = float(p.input_bytes[0]) * (1 - _hit(p, c)) + 3 * 5000 * 2
+    moved = float(p.input_bytes[0]) * (1 - _hit(p, c)) + 3 * max(side) * 2
     assert (plan.tile_m[0], plan.tile_n[0]) == ((8, 1) if side[0] > 1 else (1, 8))
-    assert plan.blocks[0] == 15000 / 8
-    assert plan.waves[0] == math.ceil(15000 / 8 / (8 * GPU.sm_count))
+    assert plan.blocks[0] == math.ceil(3 * max(side) / 8)
+    assert plan.waves[0] == math.ceil(math.ceil(3 * max(side) / 8) / (8 * GPU.sm_count))
     assert plan.serial_cycles[0] == 1.0
     assert plan.core_cycles[0] == pytest.approx(moved / (0.95 * GPU.dram_bytes_per_s) * HERTZ)
     assert plan.fill_bytes[0] == pytest.approx(moved)

@@ -153,6 +153,12 @@ def test_a_copy_over_a_link_takes_the_narrowest_path(kind: str, sharers: float, 
     assert pieces.active[0] == 0
 
 
+def test_a_copy_of_unknown_size_moves_nothing() -> None:
+    for family in ("memcpy", "memset"):
+        work = COPY.pieces(rows_of(family, kind="DtoD"), GPU, COPIES).work
+        assert work.dram_bytes[0] == work.l2_bytes[0] == work.link_bytes[0] == 0
+
+
 @pytest.mark.parametrize("family", ["memcpy", "memset"])
 def test_inside_a_copy_reads_and_writes_and_a_set_writes(family: str) -> None:
     pieces = COPY.pieces(rows_of(family, bytes=1e8, kind="DtoD" if family == "memcpy" else ""), GPU, COPIES)

@@ -1,0 +1,132 @@
+"""Latent attention as docs/families/mla.md writes it, one layer at a time, against the arrays."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tracetool.core.operators import OperatorColumns
+from tracetool.families.attention.latent_decode import MLA_DECODE
+from tracetool.families.attention.latent_prefill import MLA_PREFILL
+from tracetool.hardware.load import load_gpu
+
+GPU = load_gpu("h100-sxm")
+SMS, PEAK = GPU.sm_count, GPU.rate("tensor_bf16")
+DECODE = {
+    "launch_us": 7.1, "kv8_launch_us": 1.3, "head_tile": 64.0, "least_keys": 256.0, "most_parts": 24.0,
+    "tensor_efficiency": 0.61, "kv8_rate": 1.3, "kv8_width": 0.4, "sm_bytes_clk": 29.0, "single_step": 1.4,
+    "tail_share": 0.6, "block_clk": 3100.0, "combine_clk": 2300.0, "kv8_convert_ops": 3.7,
+    "pass_factor": 1.9, "dram_efficiency": 0.83, "floor_us": 4.3,
+}  # fmt: skip
+PREFILL = {
+    "launch_us": 9.1, "kv8_launch_us": 1.7, "absorbed_queries": 64.0, "query_tile": 128.0,
+    "tensor_efficiency": 0.67, "absorbed_rate": 0.83, "kv8_rate": 1.21, "spare_share": 0.41,
+    "tile_clk": 2300.0, "lone_step": 1.31, "tail_norm": 5.3, "pass_factor": 2.3, "kv8_passes": 0.7,
+    "kv8_convert_ops": 4.1,
+    "floor_us": 5.3,
+}  # fmt: skip
+LAYER = {"batch": 8.0, "q_len": 1.0, "kv_len": 6000.0, "heads": 128.0, "kv_lora_rank": 512.0}
+
+
+def _rows(**given: Any) -> OperatorColumns:
+    columns = {k: np.array([v], dtype=object if isinstance(v, str) else float) for k, v in given.items()}
+    return OperatorColumns(np.array(["attention"], dtype=object), columns)
+
+
+@pytest.mark.parametrize("changes", [
+    {}, {"batch": 1.0, "kv_len": 100000.0}, {"batch": 200.0}, {"kv_dtype": "fp8"}, {"heads": 1.0},
+    {"heads": 16.0, "rope_dim": 32.0, "kv_lora_rank": 256.0, "kv_len": 777.0, "batch": 300.0},
+])  # fmt: skip
+def test_decode_meets_the_latents_once_for_all_heads(changes: dict[str, Any]) -> None:
+    row: dict[str, Any] = {"rope_dim": 64.0, "kv_dtype": "bf16", **LAYER, **changes}
+    c, narrow = DECODE, row["kv_dtype"] == "fp8"
+    batch, keys, heads, lora = (row[k] for k in ("batch", "kv_len", "heads", "kv_lora_rank"))
+    key_dim, b = lora + row["rope_dim"], 1 if narrow else 2
+    lanes = batch * math.ceil(heads / c["head_tile"])
+    parts = min(max(SMS // lanes, 1), max(math.ceil(keys / c["least_keys"]), 1), c["most_parts"])
+    waves = lanes * parts / SMS
+    products = 2 * c["head_tile"] * 64 * (key_dim + lora) / (PEAK * c["tensor_efficiency"])
+    products /= c["kv8_rate"] if narrow else 1.0
+    drawing = 64 * key_dim * (1 + c["kv8_width"] if narrow else 2.0) / c["sm_bytes_clk"]
+    step = (products**6 + drawing**6) ** (1 / 6) * (c["single_step"] if heads <= 1 else 1.0)
+    busiest = max(waves + c["tail_share"] * (math.ceil(waves) - waves), 1.0)
+    partial = 8 * batch * heads * parts * lora if parts > 1 else 0.0
+    serial = 2300 + busiest * c["block_clk"] + (c["combine_clk"] if parts > 1 else 0.0)
+    serial += partial / GPU.l2_bytes_per_clock
+    if narrow:
+        serial += c["kv8_convert_ops"] * batch * keys * key_dim / (GPU.lanes_per_clock_sm * SMS)
+    cache, passing = batch * keys * key_dim * b, 2 * batch * heads * (key_dim + lora)
+    pieces = MLA_DECODE.pieces(_rows(phase="decode", dtype="bf16", **row), GPU, c)
+    assert pieces.core_cycles[0] == pytest.approx(busiest * math.ceil(keys / parts / 64) * step)
+    assert pieces.serial_cycles[0] == pytest.approx(serial)
+    assert pieces.memory_s[0] == pytest.approx(cache / (c["dram_efficiency"] * GPU.dram_bytes_per_s))
+    assert pieces.stream_s[0] == pytest.approx(c["pass_factor"] * passing / GPU.dram_bytes_per_s)
+    assert pieces.fixed_s[0] == pytest.approx((7.1 + (1.3 if narrow else 0.0)) * 1e-6)
+    assert pieces.floor_s[0] == pytest.approx(4.3e-6)
+    assert pieces.active[0] == pytest.approx(waves / math.ceil(waves))
+    # 2 H P (2 d_lora + d_rope) operations; every lane draws the cache from L2
+    work = pieces.work
+    assert work.useful_flops[0] == work.tensor_flops[0] == 2 * batch * heads * keys * (key_dim + lora)
+    assert work.dram_bytes[0] == cache + passing
+    assert work.l2_bytes[0] == max(lanes * keys * key_dim * b, cache) + passing
+    assert work.shared_bytes[0] == 2 * (work.l2_bytes[0] - passing) + passing
+    assert work.sfu_ops[0] == work.int_ops[0] == work.fp32_flops[0] / 5 == batch * heads * keys
+
+
+@pytest.mark.parametrize("absorbed", [0.0, 1e9])
+@pytest.mark.parametrize("changes", [
+    {}, {"batch": 1.0, "heads": 16.0, "q_len": 128.0, "kv_len": 128.0}, {"kv_dtype": "fp8"},
+    {"q_len": 256.0, "kv_len": 4096.0, "batch": 2.0}, {"nope_dim": 96.0, "v_dim": 160.0, "rope_dim": 32.0},
+])  # fmt: skip
+def test_prefill_is_attention_of_expanded_heads_or_of_latents(
+    changes: dict[str, Any], absorbed: float
+) -> None:
+    row: dict[str, Any] = {**LAYER, "q_len": 2048.0, "kv_len": 2048.0, "kv_dtype": "bf16", **changes}
+    row = {"rope_dim": 64.0, "nope_dim": 128.0, "v_dim": 128.0, **row}
+    c, narrow, whole = {**PREFILL, "absorbed_queries": absorbed}, row["kv_dtype"] == "fp8", absorbed > 0
+    batch, q, keys, heads, lora, rope = (
+        row[k] for k in ("batch", "q_len", "kv_len", "heads", "kv_lora_rank", "rope_dim")
+    )
+    key_dim, out_dim = (lora + rope, lora) if whole else (row["nope_dim"] + rope, row["v_dim"])
+    packed = heads if whole else 1.0  # all heads share a latent: a tile holds them side by side
+    tile, lanes = c["query_tile"] / packed, batch * heads / packed
+    tiles = math.ceil(q / tile)
+    visits = [math.ceil((keys - q) / 64) + math.ceil(min((i + 1) * tile, q) / 64) for i in range(tiles)]
+    rate = PEAK * c["tensor_efficiency"] * (c["absorbed_rate"] if whole else 1.0)
+    rate *= c["kv8_rate"] if narrow else 1.0
+    area = c["query_tile"] * 64
+    products, exponentials = 2 * area * (key_dim + out_dim) / rate, 1.3 * area / GPU.sfu_per_clock_sm
+    step = (products**2.5 + exponentials**2.5) ** (1 / 2.5)
+    blocks = lanes * tiles
+    waves = blocks / SMS
+    step *= c["lone_step"] if waves <= 1 else 1.0
+    last = core = c["tile_clk"] + visits[-1] * step
+    if waves > 1:
+        total = (blocks * c["tile_clk"] + lanes * sum(visits) * step) / SMS
+        total *= 1 + 0.08 * (math.ceil(waves) / waves - 1)
+        core = (total ** c["tail_norm"] + last ** c["tail_norm"]) ** (1 / c["tail_norm"])
+    flops = 2 * batch * heads * (q * keys - q * (q - 1) / 2) * (key_dim + out_dim)
+    core = max(core, flops / (PEAK * SMS * (2 if narrow else 1)))
+    each = (
+        (lora + rope) * (1 if narrow else 2) if whole else heads * (row["nope_dim"] + rope + row["v_dim"]) * 2
+    )
+    memory = batch * keys * each + 2 * batch * q * heads * (key_dim + out_dim)
+    missed = 1 - 1 / (1 + (memory / (0.7 * GPU.l2_near_bytes)) ** 4)
+    passes = c["pass_factor"] + (c["kv8_passes"] if narrow and not whole else 0.0)
+    converted = c["kv8_convert_ops"] * batch * keys * (lora + rope) if narrow and whole else 0.0
+    serial = 1900 + converted / (GPU.lanes_per_clock_sm * SMS)
+    serial += passes * memory * (1 - missed) / GPU.l2_bytes_per_clock
+    pieces = MLA_PREFILL.pieces(_rows(phase="prefill", dtype="bf16", **row), GPU, c)
+    # a packed tile holds a query or a few: its edge falls anywhere in a tile of keys
+    assert pieces.core_cycles[0] == pytest.approx(core, rel=0.05 if whole else 1e-9)
+    assert pieces.serial_cycles[0] == pytest.approx(serial)
+    assert pieces.memory_s[0] == pytest.approx(memory * missed / GPU.dram_bytes_per_s)
+    assert pieces.stream_s[0] == pytest.approx(passes * memory * missed / GPU.dram_bytes_per_s)
+    launch = (9.1 + (1.7 if narrow else 0.0)) * 1e-6 * 1980 / GPU.clock_boost_mhz
+    assert pieces.fixed_s[0] == pytest.approx(launch)
+    assert pieces.floor_s[0] == pytest.approx(5.3e-6)
+    assert pieces.work.useful_flops[0] == flops
+    assert pieces.work.dram_bytes[0] == memory
