@@ -29,6 +29,7 @@ class Mutant:
 
     path: str
     line: int
+    column: int
     what: str
     source: str
     #: Lines that say whether a test reaches it: its own, else those of the statement and the function around it.
@@ -36,7 +37,7 @@ class Mutant:
 
     @property
     def key(self) -> str:
-        return f"{self.path}:{self.line}: {self.what}"
+        return f"{self.path}:{self.line}:{self.column}: {self.what}"
 
 
 OPPOSITE: dict[type[ast.AST], type[ast.AST]] = {
@@ -144,5 +145,5 @@ def mutants_of(path: Path) -> list[Mutant]:
                 place = path.relative_to(ROOT).as_posix()
                 what = f"{old[:70]} -> {new[:70]}"
                 around = (node.lineno, statements.get(id(node), node.lineno), function.body[-1].lineno)
-                out.append(Mutant(place, node.lineno, what, changed, around))
+                out.append(Mutant(place, node.lineno, node.col_offset + 1, what, changed, around))
     return out

@@ -31,7 +31,7 @@ LAYERS: list[dict[str, Any]] = [
     {"dtype": "fp8"}, {"kv_dtype": "fp8"},
     {"head_dim": 192.0, "head_dim_v": 128.0}, {"head_dim": 72.0, "causal": 0.0}, {"head_dim": 512.0},
     {"causal": 0.0, "q_len": 50.0, "batch": 64.0, "heads": 12.0, "kv_heads": 12.0},
-    {"phase": "backward"}, {"q_len": 1.0, "kv_len": 640.0, "batch": 1.0},
+    {"phase": "backward"}, {"q_len": 50.0}, {"q_len": 1.0, "kv_len": 640.0, "batch": 1.0},
 ]  # fmt: skip
 
 
