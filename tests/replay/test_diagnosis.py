@@ -12,6 +12,7 @@ from tests.replay.planted_causes import MAKERS, Planted, clean
 from tests.replay.planted_files import write_planted_cause
 from tests.sentences import close, numbers
 from tracetool.api.diagnose import Diagnosis
+from tracetool.core.errors import BadInput
 from tracetool.replay.diagnosis.asked import WhatIf
 from tracetool.replay.diagnosis.causes import NAMES, USEFUL, cause
 from tracetool.replay.diagnosis.latent import CAUSE_COLUMNS, latent_factors
@@ -105,6 +106,15 @@ def test_a_run_takes_what_its_summary_says(runs: dict[str, tuple[Planted, Diagno
     source = runs["few_rows"][1].source
     attributed = tt.summary(source.energies.run.path).parts["energy_j"][-1]
     assert source.energy_j == pytest.approx(attributed, rel=1e-9)
+
+
+def test_a_run_of_more_than_fits_is_refused_in_a_line(
+    runs: dict[str, tuple[Planted, Diagnosis]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = runs["few_rows"][1].source.energies.run.path
+    monkeypatch.setenv("TRACETOOL_WINDOW", "50")
+    with pytest.raises(BadInput, match="too many for a diagnosis"):
+        tt.diagnose(path)
 
 
 def test_useful_work_is_no_finding(runs: dict[str, tuple[Planted, Diagnosis]]) -> None:

@@ -21,6 +21,7 @@ from tracetool.replay.predict_run import PredictedRun, predict_run
 from tracetool.replay.set_energy import RunEnergies, SetEnergy, SetTimes, run_energies
 from tracetool.replay.time_parts import BUSY, TimeParts, time_parts
 from tracetool.tables.run import Run
+from tracetool.tables.windows import refuse_large
 
 #: Cause of each part of idle time, as :data:`tracetool.replay.time_parts.IDLE` orders them.
 _OF_IDLE: Final = (causes.HOST, causes.SYNC, causes.DEPENDENCY, causes.IDLE, causes.UNEXPLAINED)
@@ -227,8 +228,9 @@ def cut_run(run: Run, *, gpu: str | None = None, power: Sequence[Path] = (), tz:
     Raises
     ------
     BadInput
-        If the run holds no activity, its GPU is not known or a log cannot be used.
+        If the run holds no activity or more than fit, its GPU is not known or a log cannot be used.
     """
+    refuse_large(run, "a diagnosis", "ingest a part of the trace, or see: tracetool summary")
     recorded = predict_run(run, gpu)
     energies = run_energies(run, gpu=gpu, power=power, tz=tz, recorded=recorded)
     kernels = run.table("kernels", (*KERNEL_COLUMNS, "stream"))
