@@ -20,7 +20,8 @@ from stack_tables import Cell, version_cells
 
 from tracetool.calibrate.conformal import band
 from tracetool.calibrate.joint import SAME_ARCHITECTURE, errors, fit_near
-from tracetool.families.implementations import Implementation, candidates
+from tracetool.families.candidates import candidates
+from tracetool.families.implementations import Implementation
 from tracetool.families.pricing import laws
 
 HERE = Path(__file__).resolve().parent.parent

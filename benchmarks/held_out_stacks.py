@@ -24,11 +24,13 @@ from fit_stacks import write as write_sets
 from stack_tables import Cell, cells, version_cells
 from transfer_bands import WIDE, Scored, other_kernel, transfer, version_factor, write
 
-from tracetool.families.implementations import Implementation, TransferBands, is_known, library_of
+from tracetool.families.candidates import is_known
+from tracetool.families.implementations import Implementation, TransferBands, library_of
 from tracetool.families.pieces import duration_s
 from tracetool.families.pricing import laws
 from tracetool.hardware.load import load_gpu
-from tracetool.model.implementations import member_pieces, members
+from tracetool.model.implementations import members
+from tracetool.model.mixtures import member_pieces
 
 HERE = Path(__file__).resolve().parent.parent
 #: Rows of a cell that are looked at.
@@ -39,18 +41,18 @@ SETTINGS = ("shapes", "version", "gpu", "library")
 
 
 def score(setting: str, cell: Cell, registry: tuple[Implementation, ...], bands: TransferBands) -> Scored:
-    """Predict a cell's rows with the implementations given; a library left out names no implementation."""
+    """Predict a cell's rows with the implementations given, of a library left out as its tables name them."""
     law, gpu, data = laws()[cell.law], cell.part.gpu, cell.part.data
     if len(data.measured_s) > ROWS:
         data = data.take(np.random.default_rng(3).permutation(len(data.measured_s))[:ROWS])
     of_law = tuple(one for one in registry if cell.law in one.laws)
-    name = "" if setting == "library" else cell.implementation
-    every = members(law, gpu, cell.stack, name, of_law, bands)
-    pieces, low, high = member_pieces(law, data.rows, gpu, every)
+    every = members(law, gpu, cell.stack, cell.implementation, of_law, bands)
+    known = is_known(cell.law, cell.stack, of_law)
+    pieces, low, high = member_pieces(law, data.rows, gpu, every, one_ran=known)
     error = np.log(data.measured_s / duration_s(pieces, data.hertz)[:, 0])
     error = np.where(np.isfinite(error), error, 3.0)
     needed = np.where(error > 0, error / np.maximum(high, 0.02), error / np.minimum(low, -0.02))
-    if not is_known(cell.law, cell.stack, of_law):
+    if not known:
         low, high = low * bands.other_library, high * bands.other_library
     fitted = {load_gpu(g).architecture for one in of_law for g in one.laws[cell.law].gpus}
     return Scored(
@@ -107,7 +109,13 @@ def _value(cell: Cell, setting: str) -> str:
 
 
 def run(
-    every: list[Cell], versions: list[Cell], settings: Container[str], jobs: int, *, delivered: bool
+    every: list[Cell],
+    versions: list[Cell],
+    settings: Container[str],
+    jobs: int,
+    *,
+    delivered: bool,
+    unnamed: bool,
 ) -> tuple[list[Scored], list[FittedSet], list[Scored], dict[str, float]]:
     """Fit and score every setting; then scores without factors, and shares of other kernels by law."""
     sets = [(*key, of_set) for key, of_set in sets_of(every).items()]
@@ -125,7 +133,8 @@ def run(
     ]
     trials = [("version", c.part.gpu.name, c, registry) for c in versions]
     for setting, value, tested, rest in left_out(every, whole, settings, jobs):
-        trials += [(setting, value, cell, registry_of(rest)) for cell in tested]
+        told = [replace(cell, implementation="") for cell in tested] if unnamed else tested
+        trials += [(setting, value, cell, registry_of(rest)) for cell in told]
     trials = [one for one in trials if _fitted(one[2], one[3])]
     first = [score(setting, cell, known, NOTHING) for setting, _, cell, known in trials]
     # then as if some ran another kernel, whose share is told by the others
@@ -146,19 +155,30 @@ def _fitted(cell: Cell, registry: Iterable[Implementation]) -> bool:
     return any(cell.law in one.laws for one in registry)
 
 
+def median_percent(some: Sequence[Scored]) -> float:
+    """Return the median absolute error of cells together. [%]"""
+    return float(np.median(np.abs(np.expm1(-np.concatenate([s.error for s in some])))) * 100.0)
+
+
 def table(scored: Sequence[Scored]) -> None:
-    """Print the median over cells of the median error, and the share of rows inside, by operator."""
+    """Print the median over tables and over cells of the median error, and rows inside, by operator."""
     for setting in SETTINGS:
-        print(f"\n{setting} held back: median over cells of MdAPE [%]; rows inside the 90 % interval [%]")
+        print(f"\n{setting} held back: median over tables of MdAPE [%]; over implementations of tables;")
+        print("  rows inside the 90 % interval [%]; by GPU, over implementations [%]")
         for operator in sorted({s.operator for s in scored if s.setting == setting}):
             rows = [s for s in scored if (s.setting, s.operator) == (setting, operator)]
-            every = [float(np.median(np.abs(np.expm1(-s.error))) * 100.0) for s in rows]
+            every = [median_percent([s]) for s in rows]
+            tables = {
+                (s.gpu, s.stack): [t for t in rows if (t.gpu, t.stack) == (s.gpu, s.stack)] for s in rows
+            }
+            by_table = [median_percent(some) for some in tables.values()]
             inside = np.concatenate([s.inside for s in rows]).mean() * 100.0
             by_gpu = "  ".join(
                 f"{g} {np.median([e for e, s in zip(every, rows, strict=True) if s.gpu == g]):.1f}"
                 for g in sorted({s.gpu for s in rows})
             )
-            print(f"  {operator:14s} {np.median(every):6.1f} {inside:6.1f}   {by_gpu}", flush=True)
+            medians = f"{np.median(by_table):6.1f} {np.median(every):6.1f}"
+            print(f"  {operator:14s} {medians} {inside:6.1f}   {by_gpu}", flush=True)
 
 
 def main() -> None:
@@ -167,6 +187,7 @@ def main() -> None:
     parser.add_argument("--law", nargs="*", default=[])
     parser.add_argument("--operator", nargs="*", default=[""])
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--unnamed", action="store_true", help="as if no table stated its implementation")
     parser.add_argument("--setting", nargs="*", default=SETTINGS, choices=SETTINGS)
     parser.add_argument(
         "--delivered", action="store_true", help="take the coefficients as they are delivered"
@@ -180,7 +201,12 @@ def main() -> None:
     wanted = {c.law for c in every}
     versions = version_cells(given.root, wanted)
     scored, fitted, unwidened, shares = run(
-        every, versions, given.setting, given.jobs, delivered=given.delivered
+        every,
+        versions,
+        given.setting,
+        given.jobs,
+        delivered=given.delivered,
+        unnamed=given.unnamed,
     )
     if given.keep:
         given.keep.write_bytes(pickle.dumps((scored, unwidened, shares)))

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 
 from tracetool.families.implementations import implementations
 from tracetool.families.pricing import laws
@@ -34,7 +35,7 @@ PAGES = {
     "links": ("copy",),
 }
 START, END = "<!-- written by docs/families_page.py -->", "<!-- end -->"
-BLOCK = re.compile(f"{re.escape(START)}.*?{re.escape(END)}", re.DOTALL)
+COUNTED = "<!-- written by docs/families_page.py: counted -->"
 
 
 def _files() -> dict[str, CalibrationFile]:
@@ -108,10 +109,23 @@ def summary() -> str:
     return "\n".join([START, "", *errors(tuple(laws())), "", END])
 
 
+def counted() -> str:
+    """Return how many numbers the implementations' files hold, for how many pairs of one's law and a GPU."""
+    of_laws = {name: [one.laws[name] for one in implementations(name)] for name in laws()}
+    fits = [fit for some in of_laws.values() for fit in some]
+    changed = [v for fit in fits for v in (*fit.by_architecture.values(), *fit.by_version.values())]
+    count = sum(len(fit.values) for fit in fits) + sum(map(len, changed))
+    pairs = sum(len(fit.gpus) for fit in fits)
+    usual = median([len(laws()[name].priors) for name, some in of_laws.items() for _ in some])
+    text = f"{count:,} coefficients serve {pairs} pairs of an implementation's law and a GPU, {count / pairs:.1f} each,"
+    return "\n".join([COUNTED, "", f"{text} where a law has {usual:.0f} in the median.", "", END])
+
+
 def _replaced(text: str, part: str) -> str:
-    found = BLOCK.search(text)
+    start = part.partition("\n")[0]
+    found = re.search(rf"{re.escape(start)}.*?{re.escape(END)}", text, re.DOTALL)
     if found is None:
-        raise SystemExit(f"a page is missing the marks {START} and {END}")
+        raise SystemExit(f"a page is missing the marks {start} and {END}")
     return text[: found.start()] + part + text[found.end() :]
 
 
@@ -120,7 +134,8 @@ def pages() -> Iterator[tuple[Path, str]]:
     parts = {DOCS / "families" / f"{page}.md": block(names) for page, names in PAGES.items()}
     parts[DOCS / "time-model.md"] = summary()
     for path, part in parts.items():
-        yield path, _replaced(path.read_text("utf-8"), part)
+        text = _replaced(path.read_text("utf-8"), part)
+        yield path, _replaced(text, counted()) if COUNTED in text else text
 
 
 def main() -> None:

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from tracetool.core.operators import OperatorColumns
+from tracetool.families.candidates import candidates, other_version
 from tracetool.families.implementations import (
-    candidates,
     implementations,
     library_of,
-    other_version,
     transfer_bands,
 )
 from tracetool.families.pieces import duration_s
 from tracetool.families.pricing import laws
 from tracetool.hardware.load import load_gpu
-from tracetool.model.implementations import member_pieces, members
+from tracetool.model.implementations import members
+from tracetool.model.mixtures import member_pieces
 from tracetool.model.timing import time_rows
 
 FAMILIES = Path(__file__).resolve().parents[2] / "tracetool" / "families"
@@ -173,7 +173,8 @@ def test_kernels_of_other_matrix_instructions_are_no_candidates() -> None:
 def test_a_name_tells_the_library_that_made_the_kernels() -> None:
     every = tuple(one for one in implementations("prefill") if one.stack != "sglang")
     found = candidates("prefill", "blackwell", "sglang", "trtllm_kernels", every)
-    assert {one.stack for one in found} == {"trtllm"}
+    assert all(one.stack == "trtllm" or any("trtllm" in word for word in one.words) for one in found)
+    assert {one.stack for one in found} == {"trtllm", "vllm"}
 
 
 def test_of_names_nobody_measured_those_alike_are_taken() -> None:
@@ -264,3 +265,33 @@ def test_rows_of_a_version_are_those_of_an_implementation_measured_in_it() -> No
     b200, decode = load_gpu("b200-sxm"), laws()["decode"]
     assert [m.name for m in members(decode, b200, "trtllm 1.3.0rc15", "")] == ["trtllm-torch-flow"]
     assert len(members(decode, b200, "trtllm 1.3.0rc20", "")) > 1
+
+
+def test_a_library_nobody_measured_lies_between_those_measured() -> None:
+    """Neither library ran it: the time stated is the geometric mean of theirs."""
+    rows, law = prefill_rows(), laws()["prefill"]
+    every = tuple(
+        one for one in implementations("prefill") if one.name in {"sglang-fa3", "vllm-flash-attn-fa3"}
+    )
+    chosen = members(law, H100, "another 1.0", "", every)
+    clocks = np.full((len(rows), 1), H100.clock_boost_mhz * 1e6)
+    alone = [duration_s(law.pieces(rows, H100, one.coefficients), clocks) for one in chosen]
+    assert len(alone) == 2
+    stated = duration_s(member_pieces(law, rows, H100, chosen, one_ran=False)[0], clocks)
+    assert stated == pytest.approx(np.sqrt(alone[0] * alone[1]), rel=1e-9)
+
+
+def test_pieces_made_longer_are_longer_at_any_clock() -> None:
+    law = laws()["prefill"]
+    pieces = law.pieces(prefill_rows(), H100, {})
+    clocks = np.tile([[5e8, 1.2e9, H100.clock_boost_mhz * 1e6]], (6, 1))
+    assert duration_s(pieces.times(1.7), clocks) == pytest.approx(1.7 * duration_s(pieces, clocks), rel=1e-12)
+
+
+def test_attention_of_torch_has_no_cache_to_write() -> None:
+    """Where its source tells what stands around a kernel, that takes the place of what was measured."""
+    times = {}
+    for stack in ("torch 2.9", "another 1.0"):
+        places = prefill_rows(stack=stack)
+        times[stack] = time_rows(places, H100, np.array([H100.clock_boost_mhz])).duration_s[:, 0]
+    assert (times["torch 2.9"] < times["another 1.0"]).all()

@@ -24,6 +24,8 @@ from tracetool.families.law import Law
 from tracetool.families.pricing import laws, split_by_law
 from tracetool.families.registry import known_shape
 from tracetool.hardware.gpu import Gpu
+from tracetool.model.fitted_to import ran_by
+from tracetool.model.implementations import split_by_implementation
 from tracetool.model.time_calibration import TimeCalibration, spread_key
 from tracetool.model.traced import law_in_trace, traced
 
@@ -35,6 +37,7 @@ class TimeFit:
     gpu: str
     laws: Mapping[str, LawFit] = field(default_factory=dict)
     traces: bool = False  # whether rows were kernels of traces
+    ran_by: Mapping[str, frozenset[str]] = field(default_factory=dict)  # by law, where rows state it
 
     def calibration(self) -> TimeCalibration:
         """Return the coefficients as the model takes them."""
@@ -46,6 +49,7 @@ class TimeFit:
             "prior",
             MappingProxyType(dict.fromkeys(self.laws, "calibrated")),
             frozenset(self.laws) if self.traces else frozenset(),
+            fitted_to=self.ran_by,
         )
 
 
@@ -90,6 +94,7 @@ def fit_time(
     if traces := bool(traced(rows).any()):
         around = {name: law_in_trace(law) for name, law in {**laws(), **around}.items()}
     fits: dict[str, LawFit] = {}
+    stated: dict[str, frozenset[str]] = {}
     for family in sorted(set(rows.family[usable].astype(str))):
         places = np.flatnonzero(usable & (rows.family == family))
         for law, inside in split_by_law(family, rows.take(places), gpu):
@@ -97,6 +102,8 @@ def fit_time(
             if law.name in fits or law_rows.size < FEWEST_ROWS:
                 continue
             part = rows.take(law_rows)
+            pairs = [(stack, name) for stack, name, _ in split_by_implementation(part)]
+            stated[law.name] = frozenset(ran_by(*pair) for pair in pairs)
             group = shape_groups(part, SHAPE_COLUMNS)
             law_data = LawRows(part, measured_s[law_rows], clock[law_rows, None] * 1e6, group)
             start_values = start.coefficients.get(law.name, {}) if start else {}
@@ -106,4 +113,5 @@ def fit_time(
                 fits[law.name] = fit_few(fitted, law_data, gpu, start_values, spread)
             else:
                 fits[law.name] = fit_law(fitted, law_data, gpu, start_values)
-    return TimeFit(gpu.name, fits, traces)
+    told = {law: names for law, names in stated.items() if "" not in names}
+    return TimeFit(gpu.name, fits, traces, told)

@@ -208,6 +208,8 @@ def time_text(fit: TimeFit) -> tuple[dict[str, str | float], str]:
     for name, law_fit in fit.laws.items():
         about[f"held_out_mape_percent_{name}"] = round(law_fit.mape_percent, 2)
         about[f"rows_{name}"] = law_fit.rows
+        if name in fit.ran_by:
+            about[f"fitted_to_{name}"] = ", ".join(sorted(fit.ran_by[name]))
     return about, sections
 
 

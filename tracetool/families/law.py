@@ -58,6 +58,9 @@ class Law:
     library_habits : mapping of str to mapping of str to float
         Coefficients of libraries' kernels that their public source tells, by library: those of a library
         nobody fitted.
+    library_host : mapping of str to mapping of str to (float, float)
+        What the public source of a library nobody fitted tells of its host code: a factor and what is added,
+        by coefficient, to those of other libraries' kernels.
     kinds : tuple of str
         Kinds of rows that err differently, so that each has an interval of its own.
     kind_of : callable, optional
@@ -82,6 +85,7 @@ class Law:
     parent: str = ""
     habits: tuple[Mapping[str, float], ...] = ()
     library_habits: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    library_host: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
     kinds: tuple[str, ...] = ()
     kind_of: Callable[[OperatorColumns], Ints] | None = None
     by_vendor: Mapping[str, Coefficients] = field(default_factory=dict)

@@ -8,50 +8,29 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tracetool.core.arrays import Floats, Ints
-from tracetool.core.interval import Band
 from tracetool.core.operators import OperatorColumns
+from tracetool.families.candidates import candidates, is_known, other_version
 from tracetool.families.implementations import (
     Implementation,
     TransferBands,
     apart,
-    candidates,
     implementations,
-    is_known,
     library_of,
-    other_version,
     transfer_bands,
 )
 from tracetool.families.law import Law
-from tracetool.families.pieces import Pieces, duration_s
+from tracetool.families.pieces import Pieces
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.priors import prior_number
+from tracetool.model.fitted_to import may_have_run
+from tracetool.model.mixtures import Member, member_pieces
 from tracetool.model.other_versions import may_run_others, others_of_library, use
 from tracetool.model.time_calibration import TimeCalibration, spread_key
 from tracetool.model.traced import beside_band, in_trace, start_band, trace_band, traced
 
-#: Steps that halve the bracket of a mixture's quantile. [1] By definition: 2^-16 of its width is left.
-_HALVINGS = 16
-#: Rows of a mixture whose bounds are told one by one; of more, these tell the bounds of all. [rows] A prior.
-_MOST_ROWS = 4_000
-#: The quantile of those rows' bounds that all rows get. [1]
-_OUTER = prior_number("implementations.outer_quantile")
-
-
 #: 90 % band of ln(measured / predicted) of a kernel that source code states, unmeasured. [1]
 _BY_SOURCE = (-prior_number("implementations.by_source"), prior_number("implementations.by_source"))
-
-
-@dataclass(frozen=True)
-class Member:
-    """One way a row may have been run: coefficients, the band of ln(measured / predicted), and the basis."""
-
-    name: str
-    coefficients: Mapping[str, float]
-    band: Band
-    basis: str
-    weight: float  # how likely, relative to the others
-    bounds_only: bool = False  # whether its time is never the one stated
 
 
 @dataclass(frozen=True)
@@ -68,15 +47,20 @@ class Priced:
 def priced(law: Law, rows: OperatorColumns, gpu: Gpu, calibration: TimeCalibration) -> list[Priced]:
     """Return the parts of rows of a law with their bounds, by the implementation that ran them.
 
-    Kernels of traces, laws no implementation was fitted for, and laws of a user's own calibration take the
-    calibration's coefficients. Rows that state neither a library nor an implementation do too, where the GPU
-    was calibrated; their bounds then hold 90 % of the mixture of all implementations that run there.
+    Kernels of traces, laws no implementation was fitted for, and rows of what a user's own calibration was
+    fitted to take the calibration's coefficients. Rows that state neither a library nor an implementation do
+    too, where the GPU was calibrated; their bounds then hold 90 % of the mixture of all implementations that
+    run there.
     """
-    if law.name not in calibration.delivered or not implementations(law.name) or traced(rows).any():
+    users, of_users = law.name not in calibration.delivered, calibration.fitted_to.get(law.name, {""})
+    if (users and "" in of_users) or not implementations(law.name) or traced(rows).any():
         return [_calibrated(law, rows, gpu, calibration, np.arange(len(rows)))]
     parts = []
     for stack, name, places in split_by_implementation(rows):
         part = rows if len(places) == len(rows) else rows.take(places)
+        if users and may_have_run(stack, name, of_users):
+            parts.append(_calibrated(law, part, gpu, calibration, places))
+            continue
         every = members(law, gpu, stack, name)
         if not every:  # another vendor's kernels are none of these
             parts.append(_calibrated(law, part, gpu, calibration, places))
@@ -88,8 +72,9 @@ def priced(law: Law, rows: OperatorColumns, gpu: Gpu, calibration: TimeCalibrati
             first, basis = own.pieces, own.basis
             weight = float(np.mean([member.weight for member in every]))
             every = (*every, own_member(law, gpu, calibration, weight))
-        pieces, low, high = member_pieces(law, part, gpu, every, first)
-        if not is_known(law.name, stack) and (bands := transfer_bands(law.name)):
+        known = is_known(law.name, stack)
+        pieces, low, high = member_pieces(law, part, gpu, every, first, one_ran=known)
+        if not known and (bands := transfer_bands(law.name)):
             low, high = low * bands.other_library, high * bands.other_library
         parts.append(Priced(places, pieces, low, high, basis))
     return parts
@@ -162,15 +147,9 @@ def members(
         ran_there = [one for one in chosen if not other_version(one.laws[law.name], stack, gpu.architecture)]
         chosen = tuple(ran_there) or chosen
     share = bands.swapped if bands is not None else 0.0
-    told = law.library_habits.get(library_of(stack))
-    if told is not None and chosen and not is_known(law.name, stack, every):
-        source = Member(
-            f"{law.name} of {library_of(stack)} by its source", told, _BY_SOURCE, "prior", 1.0 - share
-        )
-        return (source, *_by_habit(law, share)) if share else (source,)
-    if share and chosen and not is_known(law.name, stack, every):
-        ran = tuple(_member(law, gpu, one, bands, stack) for one in chosen)
-        return (*ran, *_by_habit(law, share / (1.0 - share) * sum(member.weight for member in ran)))
+    if chosen and not is_known(law.name, stack, every):  # no version of another library is meant
+        ran = tuple(_member(law, gpu, one, bands, "") for one in chosen)
+        return _of_unknown(law, ran, stack, share)
     if not share or not may_run_others(law.name, gpu.architecture, stack, implementation, chosen):
         return tuple(_member(law, gpu, one, bands, stack) for one in chosen)
     others = others_of_library(law.name, gpu.vendor, stack, chosen, every)
@@ -180,6 +159,34 @@ def members(
         for pool, part in shares
         for one in pool
     )
+
+
+def _of_unknown(law: Law, ran: tuple[Member, ...], stack: str, share: float) -> tuple[Member, ...]:
+    """Return what a library nobody measured may have run, ``share`` of it kernels that none was seen with.
+
+    Its kernel is that of its public source, or one of the others' with the host code of its source about it.
+    """
+    library = library_of(stack)
+    if told := law.library_habits.get(library):
+        title = f"{law.name} of {library} by its source"
+        ran = (Member(title, told, _BY_SOURCE, "prior", 1.0, library=library),)
+    ran = tuple(_with_host(law, one, library) for one in ran)
+    if not share:
+        return ran
+    return (*ran, *_by_habit(law, share / (1.0 - share) * sum(one.weight for one in ran)))
+
+
+def _with_host(law: Law, one: Member, library: str) -> Member:
+    """Return a kernel without the host code of the library it was measured in, and with that of another."""
+    if library not in law.library_host:
+        return one
+    values = dict(one.coefficients)
+    for name, (factor, more) in law.library_host.get(one.library, {}).items():
+        least = law.priors[name].low
+        values[name] = max((values.get(name, law.priors[name].value) - more) / factor, least)
+    for name, (factor, more) in law.library_host[library].items():
+        values[name] = values.get(name, law.priors[name].value) * factor + more
+    return replace(one, coefficients=values)
 
 
 def _by_habit(law: Law, weight: float) -> tuple[Member, ...]:
@@ -205,77 +212,9 @@ def _member(law: Law, gpu: Gpu, one: Implementation, bands: TransferBands | None
     donors = [name for name in rows if apart(load_gpu(name).architecture, gpu.architecture) <= near]
     weight = float(sum(rows[name] for name in donors))
     if gpu.name in rows:
-        return Member(one.name, values, (low, high), f"calibrated: {one.name}", weight)
+        return Member(one.name, values, (low, high), f"calibrated: {one.name}", weight, library=one.stack)
     if bands is not None:
         away = bands.same_architecture if alike else bands.other_architecture
         low, high = min(low, away[0]), max(high, away[1])
-    return Member(one.name, values, (low, high), f"transferred from {', '.join(donors)}: {one.name}", weight)
-
-
-def member_pieces(
-    law: Law, rows: OperatorColumns, gpu: Gpu, every: tuple[Member, ...], first: Pieces | None = None
-) -> tuple[Pieces, Floats, Floats]:
-    """Return the parts of rows that any of several implementations may have run.
-
-    Parameters
-    ----------
-    every : tuple of Member
-        The candidates, as likely as their weights.
-    first : Pieces, optional
-        Parts to state in place of the middle candidate's: those of the GPU's own calibration.
-
-    Returns
-    -------
-    pieces : Pieces
-        Parts of each row as the candidate of middle time has them, or ``first``.
-    low, high : array, shape (n,)
-        ln of the bounds that hold 90 % of the mixture, over the time of ``pieces``.
-    """
-    if len(every) == 1:
-        low, high = np.broadcast_to(np.array(every[0].band)[:, None], (2, len(rows)))
-        return law.pieces(rows, gpu, every[0].coefficients), low, high
-    few = len(rows) <= _MOST_ROWS
-    places = np.arange(len(rows)) if few else np.linspace(0, len(rows) - 1, _MOST_ROWS).astype(np.int64)
-    some = rows if few else rows.take(places)
-    hertz = np.full((len(some), 1), gpu.clock_boost_mhz * 1e6)
-    tried = [law.pieces(some, gpu, member.coefficients) for member in every]
-    times = np.log(np.stack([duration_s(one, hertz)[:, 0] for one in tried]))
-    weight = np.array([member.weight for member in every])
-    weight = weight / weight.sum()
-    if first is not None:
-        pieces = first
-    else:
-        stated = weight * np.array([not member.bounds_only for member in every])
-        middle = _weighted_middle(times, stated / stated.sum())
-        if few:
-            pieces = tried[0]
-            for number in range(1, len(every)):
-                pieces = pieces.where(middle == number, tried[number])
-        else:  # of many rows, all as the candidate has them that is in the middle most often
-            pieces = law.pieces(rows, gpu, every[int(np.bincount(middle).argmax())].coefficients)
-    base = np.log(duration_s(pieces.take(places), hertz)[:, 0])
-    bands = np.array([member.band for member in every])
-    center = times + bands.mean(axis=1)[:, None] - base
-    scale = (bands[:, 1] - bands[:, 0])[:, None] / 2.0 / np.log(19.0)
-    low, high = (_quantile(center, scale, weight, share) for share in (0.05, 0.95))
-    if not few:
-        low = np.full(len(rows), np.quantile(low, _OUTER))
-        high = np.full(len(rows), np.quantile(high, 1.0 - _OUTER))
-    return pieces, low, high
-
-
-def _weighted_middle(times: Floats, weight: Floats) -> Ints:
-    """Return which candidate's time is the weighted median of each row, (k, n) to (n,)."""
-    order = np.argsort(times, axis=0, kind="stable")
-    place = (np.cumsum(weight[order], axis=0) < 0.5).sum(axis=0)
-    return np.asarray(np.take_along_axis(order, place[None], axis=0)[0], dtype=np.int64)
-
-
-def _quantile(center: Floats, scale: Floats, weight: Floats, share: float) -> Floats:
-    """Return a quantile of mixtures of logistic distributions: (k, n), (k, 1) and (k,) to (n,)."""
-    low, high = (center - 12.0 * scale).min(axis=0), (center + 12.0 * scale).max(axis=0)
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2.0
-        below = 0.5 * (1.0 + weight @ np.tanh((middle - center) / (2.0 * scale)))
-        low, high = np.where(below < share, middle, low), np.where(below < share, high, middle)
-    return np.asarray((low + high) / 2.0)
+    basis = f"transferred from {', '.join(donors)}: {one.name}"
+    return Member(one.name, values, (low, high), basis, weight, library=one.stack)

@@ -7,11 +7,11 @@ among them those most likely that the library uses most, over all GPUs and forma
 
 from __future__ import annotations
 
+from tracetool.families.candidates import other_version
 from tracetool.families.implementations import (
     Implementation,
     implementations,
     library_of,
-    other_version,
     words_of,
 )
 from tracetool.hardware.load import load_gpu

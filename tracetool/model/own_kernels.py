@@ -19,7 +19,7 @@ Gelman et al., Bayesian Data Analysis, 3rd edition, 2013, section 5.4.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -27,7 +27,6 @@ import numpy as np
 from tracetool.core.arrays import Bools, Floats, Ints, Texts
 from tracetool.core.interval import Z90
 from tracetool.core.operators import OperatorColumns, distinct_texts
-from tracetool.families.pieces import Pieces
 from tracetool.families.pricing import split_by_law
 from tracetool.families.registry import groups, known_shape
 from tracetool.hardware.gpu import Gpu
@@ -50,8 +49,6 @@ _SAME_SHAPE: Final = prior_number("own_kernels.shape_steps")
 FROM_OWN: Final = "; own kernels"
 #: Least variance of a band and least precision of a group. [1] By definition: a floor of rounding.
 _LEAST_VARIANCE: Final = float(np.sqrt(np.finfo(np.float64).eps))
-#: Parts of a time that a factor on it changes.
-_SCALED: Final = tuple(f.name for f in fields(Pieces) if f.name.endswith(("_s", "_cycles")))
 
 
 def shrunk_variance(prior: Floats | float, squares: Floats | float, rows: Floats | float) -> Floats:
@@ -110,11 +107,8 @@ def with_own_kernels(
     pooled = _pooled(_levels(rows, gpu, model_s), measured, error / sd)
     factor = np.where(wanted, np.exp(sd * pooled.shift), 1.0)
     scale = np.where(wanted & pooled.told, np.sqrt(pooled.variance), 1.0)
-    scaled = {name: getattr(pieces.pieces, name) * factor for name in _SCALED}
     basis = np.where(wanted & pooled.told, pieces.basis + FROM_OWN, pieces.basis)
-    return RowPieces(
-        replace(pieces.pieces, **scaled), pieces.low**scale, pieces.high**scale, basis.astype(object)
-    )
+    return RowPieces(pieces.pieces.times(factor), pieces.low**scale, pieces.high**scale, basis.astype(object))
 
 
 def _sized_by_time(rows: OperatorColumns) -> Bools:

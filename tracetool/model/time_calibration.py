@@ -28,6 +28,9 @@ class TimeCalibration:
     delivered : frozenset of str
         Laws whose coefficients are those of one library and not the user's own: rows of operator tables
         then take those of the implementation that ran them (:mod:`tracetool.model.implementations`).
+    fitted_to : mapping of str to frozenset of str
+        By law of the user's own, the implementations whose rows it was fitted to
+        (:func:`tracetool.model.fitted_to.ran_by`); a law that is missing serves every row.
     """
 
     coefficients: Mapping[str, Mapping[str, float]] = field(default_factory=lambda: MappingProxyType({}))
@@ -36,6 +39,7 @@ class TimeCalibration:
     law_basis: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     from_traces: frozenset[str] = frozenset()
     delivered: frozenset[str] = frozenset()
+    fitted_to: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
 
 
 def spread_key(law: str, kind: str) -> str:

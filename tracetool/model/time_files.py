@@ -17,6 +17,7 @@ from tracetool.hardware.calibrated import CalibrationFile, calibrated_gpus, own_
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.priors import prior_number, prior_table
+from tracetool.model.fitted_to import fitted_to
 from tracetool.model.time_calibration import TimeCalibration, spread_key
 
 _NEAR, _SLOWED = prior_number("carried_time.near"), prior_number("carried_time.slowed")
@@ -38,8 +39,10 @@ def _cached(name: str) -> TimeCalibration:
         (load_gpu(n), file) for n in calibrated_gpus("time") if (file := own_calibration(n, "time"))
     )
     calibration = merged(gpu, own, [d for d in donors if d[0].name != name])
-    users = set() if own is None or own.delivered else own.numbers.keys()
-    return replace(calibration, delivered=frozenset(laws().keys() - users))
+    if own is None or own.delivered:
+        return replace(calibration, delivered=frozenset(laws()))
+    rest = frozenset(laws().keys() - own.numbers.keys())
+    return replace(calibration, delivered=rest, fitted_to=fitted_to(own))
 
 
 def merged(

@@ -15,6 +15,7 @@ from tracetool.families.pricing import laws
 from tracetool.hardware.calibrated import CalibrationFile, read_calibration
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.voltage import VoltageCurve
+from tracetool.model.fitted_to import fitted_to
 from tracetool.model.operands import MEASURED_SWITCHING, SWITCHING
 from tracetool.model.power_calibration import PowerCalibration
 from tracetool.model.power_files import (
@@ -145,12 +146,15 @@ def _with_laws(gpu: Gpu, start: TimeCalibration, file: CalibrationFile) -> TimeC
     own, stated = merged(gpu, file, ()), [name for name in laws() if file.section(name)]
     own_spread = {k: band for k, band in start.spread.items() if k.partition("/")[0] not in stated}
     traces = file.about.get("from_traces") == "yes"
+    others = {k: v for k, v in start.fitted_to.items() if k not in stated}
     return replace(
         start,
         coefficients={**start.coefficients, **{k: own.coefficients[k] for k in stated}},
         spread={**own_spread, **{k: b for k, b in own.spread.items() if k.partition("/")[0] in stated}},
         law_basis={**start.law_basis, **dict.fromkeys(stated, "calibrated")},
         from_traces=(start.from_traces - set(stated)) | (set(stated) if traces else set()),
+        delivered=start.delivered - set(stated),
+        fitted_to={**others, **fitted_to(file)},
     )
 
 

@@ -233,6 +233,22 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     )
 
 
+#: A kernel of TensorRT-LLM rotates the queries too, a pass over them and a launch more (NVIDIA/TensorRT-LLM,
+#: cpp/tensorrt_llm/common/attentionOp.cpp, ``invokeQKVPreprocessing``); layers of vLLM and SGLang take them
+#: rotated and write the cache alone (vllm/v1/attention/backends, sglang/srt/layers/radix_attention.py); that
+#: of PyTorch has no cache and launches one kernel (aten/src/ATen/native/transformers/cuda/attention.cu).
+_HOST: dict[str, dict[str, tuple[float, float]]] = {
+    "vllm": {},
+    "sglang": {},
+    "trtllm": {"pass_factor": (1.0, 1.0), "launch_us": (1.0, ALONE_US)},
+    "torch": {
+        "pass_factor": (0.0, ALONE_PASSES),
+        "cache_passes": (0.0, ALONE_PASSES),
+        "token_clk": (0.0, 0.0),
+        "launch_us": (0.0, ALONE_US),
+    },
+}
+
 PREFILL = Law(
     "prefill",
     _parts,
@@ -241,6 +257,7 @@ PREFILL = Law(
         {"query_tile": 128.0, "pack_heads": 0.0},  # TensorRT-LLM
         {"by_head": 1.0, "pack_heads": 2.0, "tile_clk": 4800.0},  # FlashAttention 3
     ),
+    library_host=_HOST,
     by_vendor={"amd": values_of(_DATA["amd"])},
     by_row=True,
 )
@@ -249,6 +266,7 @@ ENCODER = replace(
     PREFILL,
     name="encoder",
     parent="prefill",
+    library_host={"torch": _HOST["torch"]},
     priors={**_DATA["prefill"], **_DATA["encoder"]},
     habits=(
         {"query_tile": 128.0, "pack_heads": 0.0},  # TensorRT-LLM

@@ -151,12 +151,7 @@ def efficient_split(blocks: Floats, slots: Floats, tiles: Floats) -> Floats:
     A library that splits so takes no parts where blocks already fill 80 % of the slots, and else the least
     number within 85 % of the best fill of its last wave (FlashAttention, ``num_splits_heuristic``).
 
-    Parameters
-    ----------
-    blocks, slots : array, shape (n,)
-        Blocks without a split, and blocks the GPU holds.
-    tiles : array, shape (n,)
-        Key tiles of a block.
+    It takes what :func:`even_split` does.
 
     Examples
     --------

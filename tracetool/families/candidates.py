@@ -1,0 +1,114 @@
+"""Which implementations may have run an operator: by the name a table states, the library and the GPU."""
+
+from __future__ import annotations
+
+from tracetool.families.implementations import (
+    OTHER_KERNELS,
+    FittedLaw,
+    Implementation,
+    apart,
+    implementations,
+    library_of,
+    words_of,
+)
+from tracetool.hardware.architecture import load_architecture
+from tracetool.hardware.load import load_gpu
+
+#: Words that say what a kernel is built with or for, not which it is: two libraries' kernels that share only
+#: these are as far apart as any. By definition of NVIDIA/cutlass, a library of templates.
+_BUILT_OF = frozenset({"cutlass", "moe", "fused", "attention", "attn", "torch", "flow"})
+
+
+def candidates(
+    law: str,
+    architecture: str,
+    stack: str = "",
+    name: str = "",
+    every: tuple[Implementation, ...] | None = None,
+) -> tuple[Implementation, ...]:
+    """Return the implementations that may have run an operator; none where the vendor has none fitted.
+
+    Parameters
+    ----------
+    law : str
+        Name of the law that times it.
+    architecture : str
+        Of the GPU: where some candidates were measured on it, others are none.
+    stack, name : str
+        The library, with or without a version, and what it calls the implementation; "" where unknown.
+    every : tuple of Implementation, optional
+        Those to choose from, by default the delivered ones.
+    """
+    vendor = load_architecture(architecture).vendor
+    every = tuple(
+        one for one in (implementations(law) if every is None else every) if _made_for(one, law, vendor)
+    )
+    near = tuple(one for one in every if _distance(one, law, architecture)[1] < OTHER_KERNELS)
+    every = near or every
+    library, called = library_of(stack), words_of(name)
+    of_library = tuple(one for one in every if library and one.stack in {library, ""})
+    if called:
+        made_elsewhere = _made_elsewhere(every, library, called)
+        for pool in (of_library, made_elsewhere, every):
+            if exact := tuple(one for one in pool if called in one.names):
+                return exact
+            told = [(sum(map(len, one.words)), one) for one in pool if _tells(one, called)]
+            if told:
+                most = max(weight for weight, _ in told)
+                return tuple(one for weight, one in told if weight == most)
+            if pool is made_elsewhere and pool:
+                return _nearest(pool, law, architecture)
+        of_library = _alike(of_library or every, called)
+    return _nearest(of_library or every, law, architecture)
+
+
+def _distance(one: Implementation, law: str, architecture: str) -> tuple[bool, float]:
+    """Return how far the nearest architecture is that an implementation was measured on."""
+    return min((apart(a, architecture) for a in one.laws[law].architectures), default=(False, 0.0))
+
+
+def _made_elsewhere(
+    every: tuple[Implementation, ...], library: str, called: str
+) -> tuple[Implementation, ...]:
+    """Return what another library made, whichever calls it, where a name says so: trtllm_mha of SGLang."""
+    makers = {one.stack for one in every if one.stack not in {"", library} and one.stack in called}
+    return tuple(
+        one
+        for one in every
+        if one.stack != library
+        and (one.stack in makers or any(maker in word for maker in makers for word in one.words))
+    )
+
+
+def _alike(pool: tuple[Implementation, ...], called: str) -> tuple[Implementation, ...]:
+    """Return those that share most words with a name."""
+    words = set(called.split("_")) - _BUILT_OF
+    shared = [sum(len(word) for word in one.words if word in words) for one in pool]
+    most = max(shared, default=0)
+    return tuple(one for one, count in zip(pool, shared, strict=True) if count == most)
+
+
+def _made_for(one: Implementation, law: str, vendor: str) -> bool:
+    return any(load_gpu(name).vendor == vendor for name in one.laws[law].gpus)
+
+
+def is_known(law: str, stack: str, every: tuple[Implementation, ...] | None = None) -> bool:
+    """Return whether an implementation of a library was fitted, or none is stated."""
+    library = library_of(stack)
+    return not library or any(one.stack in {library, ""} for one in every or implementations(law))
+
+
+def other_version(one: FittedLaw, stack: str, architecture: str) -> bool:
+    """Return whether a stack states a version that was not measured on an architecture."""
+    return any(c.isdigit() for c in stack) and words_of(stack) not in one.versions_on(architecture)
+
+
+def _tells(one: Implementation, called: str) -> bool:
+    return bool(one.words) and all(word in called for word in one.words)
+
+
+def _nearest(pool: tuple[Implementation, ...], law: str, architecture: str) -> tuple[Implementation, ...]:
+    """Return those measured on the nearest architecture: where there are some on its own, only these."""
+    away = [_distance(one, law, architecture) for one in pool]
+    least = min(away, default=(False, 0.0))
+    return tuple(one for one, distance in zip(pool, away, strict=True) if distance <= least)
