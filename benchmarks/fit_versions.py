@@ -20,9 +20,9 @@ from stack_tables import Cell, version_cells
 
 from tracetool.calibrate.conformal import band
 from tracetool.calibrate.joint import SAME_ARCHITECTURE, errors, fit_near
-from tracetool.families.candidates import candidates
 from tracetool.families.implementations import Implementation
 from tracetool.families.pricing import laws
+from tracetool.model.candidates import candidates
 
 HERE = Path(__file__).resolve().parent.parent
 #: What the host code around a kernel decides: launches, and passes before and after. Between versions it is

@@ -24,11 +24,11 @@ from fit_stacks import write as write_sets
 from stack_tables import Cell, cells, version_cells
 from transfer_bands import WIDE, Scored, other_kernel, transfer, version_factor, write
 
-from tracetool.families.candidates import is_known
 from tracetool.families.implementations import Implementation, TransferBands, library_of
 from tracetool.families.pieces import duration_s
 from tracetool.families.pricing import laws
 from tracetool.hardware.load import load_gpu
+from tracetool.model.candidates import is_known
 from tracetool.model.implementations import members
 from tracetool.model.mixtures import member_pieces
 

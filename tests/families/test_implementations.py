@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.candidates import candidates, other_version
 from tracetool.families.implementations import (
     implementations,
     library_of,
@@ -18,6 +17,7 @@ from tracetool.families.implementations import (
 from tracetool.families.pieces import duration_s
 from tracetool.families.pricing import laws
 from tracetool.hardware.load import load_gpu
+from tracetool.model.candidates import candidates, other_version
 from tracetool.model.implementations import members
 from tracetool.model.mixtures import member_pieces
 from tracetool.model.timing import time_rows

@@ -9,7 +9,6 @@ import numpy as np
 
 from tracetool.core.arrays import Floats, Ints
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.candidates import candidates, is_known, other_version
 from tracetool.families.implementations import (
     Implementation,
     TransferBands,
@@ -23,6 +22,7 @@ from tracetool.families.pieces import Pieces
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.priors import prior_number
+from tracetool.model.candidates import candidates, is_known, other_version
 from tracetool.model.fitted_to import may_have_run
 from tracetool.model.mixtures import Member, member_pieces
 from tracetool.model.other_versions import may_run_others, others_of_library, use
@@ -148,7 +148,9 @@ def members(
         chosen = tuple(ran_there) or chosen
     share = bands.swapped if bands is not None else 0.0
     if chosen and not is_known(law.name, stack, every):  # no version of another library is meant
-        ran = tuple(_member(law, gpu, one, bands, "") for one in chosen)
+        # kernels that only their library has, as its source tells, tell nothing of others'
+        anyones = tuple(one for one in chosen if one.stack not in law.library_habits) or chosen
+        ran = tuple(_member(law, gpu, one, bands, "") for one in anyones)
         return _of_unknown(law, ran, stack, share)
     if not share or not may_run_others(law.name, gpu.architecture, stack, implementation, chosen):
         return tuple(_member(law, gpu, one, bands, stack) for one in chosen)

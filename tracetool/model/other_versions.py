@@ -7,7 +7,6 @@ among them those most likely that the library uses most, over all GPUs and forma
 
 from __future__ import annotations
 
-from tracetool.families.candidates import other_version
 from tracetool.families.implementations import (
     Implementation,
     implementations,
@@ -15,6 +14,7 @@ from tracetool.families.implementations import (
     words_of,
 )
 from tracetool.hardware.load import load_gpu
+from tracetool.model.candidates import other_version
 
 
 def may_run_others(
