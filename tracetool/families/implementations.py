@@ -221,5 +221,20 @@ def library_of(stack: str) -> str:
     return _ALIASES.get(letters, letters)
 
 
+def telling_words(called: str) -> set[str]:
+    """Return the words of an implementation's name, but those that say what it is built with or for.
+
+    Kernels of two libraries that share only these are as far apart as any.
+
+    >>> sorted(telling_words("moe_torch_flow_cutlass")), sorted(telling_words("fused_moe_triton"))
+    ([], ['triton'])
+    """
+    return _without(called, words={"cutlass", "moe", "fused", "attention", "attn", "torch", "flow"})
+
+
+def _without(called: str, words: set[str]) -> set[str]:
+    return set(called.split("_")) - words
+
+
 #: What people call a library, and what the files call it.
 _ALIASES = {"tensorrtllm": "trtllm", "trt": "trtllm", "pytorch": "torch"}

@@ -9,14 +9,11 @@ from tracetool.families.implementations import (
     apart,
     implementations,
     library_of,
+    telling_words,
     words_of,
 )
 from tracetool.hardware.architecture import load_architecture
 from tracetool.hardware.load import load_gpu
-
-#: Words that say what a kernel is built with or for, not which it is: two libraries' kernels that share only
-#: these are as far apart as any. By definition of NVIDIA/cutlass, a library of templates.
-_BUILT_OF = frozenset({"cutlass", "moe", "fused", "attention", "attn", "torch", "flow"})
 
 
 def candidates(
@@ -82,7 +79,7 @@ def _made_elsewhere(
 
 def _alike(pool: tuple[Implementation, ...], called: str) -> tuple[Implementation, ...]:
     """Return those that share most words with a name."""
-    words = set(called.split("_")) - _BUILT_OF
+    words = telling_words(called)
     shared = [sum(len(word) for word in one.words if word in words) for one in pool]
     most = max(shared, default=0)
     return tuple(one for one, count in zip(pool, shared, strict=True) if count == most)
