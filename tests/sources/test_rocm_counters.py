@@ -197,3 +197,11 @@ def test_monitors_of_rpd_that_are_no_clock_are_named(tmp_path: Path) -> None:
     assert any("rocpd_monitor: power of gpu is not read: 1 reading" in w for w in warnings)
     plain = Run.open(ingest([rpd(tmp_path)], out=tmp_path / "plain")).info["warnings"]
     assert not any("rocpd_monitor" in w for w in plain)
+
+
+def test_render_stages_beside_slices_are_named(tmp_path: Path) -> None:
+    path = systems_pftrace(tmp_path)
+    assert not read_events(path.read_bytes()).stages
+    path.write_bytes(path.read_bytes() + 2 * _field(1, _field(8, 2) + _field(53, _field(1, 1))))
+    run = Run.open(ingest([path], out=tmp_path / "out"))
+    assert any("2 GPU render stages left out" in w for w in run.info["warnings"])

@@ -55,6 +55,16 @@ def test_damaged_ones_are_refused_in_one_line(tmp_path: Path) -> None:
         read(staged, ReadOptions())
 
 
+def test_render_stages_beside_kernels_are_named(tmp_path: Path) -> None:
+    raw = gzip.decompress(torch_pftrace(tmp_path).read_bytes())
+    assert not any("render stage" in w for w in read(torch_pftrace(tmp_path), ReadOptions()).warnings)
+    mixed = tmp_path / "mixed.pftrace"
+    mixed.write_bytes(raw + 3 * _field(1, _field(8, 2) + _field(53, _field(1, 1))))
+    trace = read(mixed, ReadOptions())
+    assert trace.activities.height == read(torch_pftrace(tmp_path), ReadOptions()).activities.height
+    assert any(w.startswith("3 GPU render stages left out") for w in trace.warnings)
+
+
 def test_a_slice_without_an_end_is_left_out_and_named(tmp_path: Path) -> None:
     raw = gzip.decompress(torch_pftrace(tmp_path).read_bytes())
     last = _field(10, 1)

@@ -17,7 +17,7 @@ from tracetool.sources.io.protobuf import BYTES, FIXED64, fields, signed
 #: Field numbers of a packet.
 _PACKET = 1
 _CLOCKS, _TIME, _SEQUENCE, _EVENT, _INTERNED, _FLAGS, _CLEARED = 6, 8, 10, 11, 12, 13, 41
-_COMPRESSED, _CLOCK, _DEFAULTS, _TRACK = 50, 58, 59, 60
+_COMPRESSED, _STAGE, _CLOCK, _DEFAULTS, _TRACK = 50, 53, 58, 59, 60
 _STATE_CLEARED = 1
 _SLICE_BEGIN, _COUNT = 1, 4
 #: A packed trace may grow by this factor; more is a bomb.
@@ -64,6 +64,8 @@ class Events:
     slices: list[Slice] = field(default_factory=list)
     counts: list[Count] = field(default_factory=list)
     tracks: dict[int, Track] = field(default_factory=dict)
+    #: GPU work stated as render stages (Perfetto's ``GpuRenderStageEvent``), which are not read.
+    stages: int = 0
 
 
 @dataclass
@@ -122,6 +124,7 @@ class _Reader:
         time_ns = (
             self._time(numbers[_TIME], numbers.get(_CLOCK, state.clock), state) if _TIME in numbers else None
         )
+        self.events.stages += _STAGE in parts
         if _EVENT in parts:
             self._event(parts[_EVENT], time_ns, state)
 

@@ -10,6 +10,7 @@ from tracetool.sources.columns import rejected_rows
 from tracetool.sources.format import Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.protobuf import BrokenMessage
 from tracetool.sources.io.text import unpacked_bytes
+from tracetool.sources.perfetto_stages import stages_left_out
 
 #: Arguments of operators and of runtime calls, spelled as PyTorch does.
 _MARKS = (b"External id", b"Record function id", b"cbid", b"registers per thread")
@@ -64,6 +65,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
             path, "holds no profiler event", "export it with torch.profiler's export_chrome_trace"
         )
     trace = make_trace(columns, Header())
+    trace.warnings += stages_left_out(met.stages)
     if met.open_slices:
         trace.warnings.append(
             f"{counted(met.open_slices, 'slice')} without an end left out: the file was cut"

@@ -16,6 +16,7 @@ from tracetool.sources.columns import clean_text
 from tracetool.sources.format import Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.protobuf import BrokenMessage
 from tracetool.sources.io.text import unpacked_bytes
+from tracetool.sources.perfetto_stages import stages_left_out
 from tracetool.sources.rocm.counters import SAMPLES, gpu_telemetry, placed, plain_name
 from tracetool.sources.rocm.dispatches import BOOT, copy_name, flat_launch, number_devices, plain_names
 from tracetool.sources.rocm.track_events import Events, Slice, Track, read_events, slices
@@ -84,6 +85,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
             "the profiler's writer moves ends and starts of overlapping dispatches to their middle: durations"
             " are edited (its CSV, JSON and rocpd outputs are not)"
         )
+    trace.warnings += stages_left_out(held.stages)
     trace.warnings.append("the file does not name its GPU: name it with --gpu")
     return trace
 
