@@ -16,7 +16,7 @@ CostAt = Callable[[Ints, Floats], tuple[Floats, Floats]]
 LOOP_S = prior_number("governor.loop")
 #: Rounds that guess the clock before the search halves what is left, and the exponent of the clock in the
 #: first guess of power. [1] By definition of the search: without effect on where it ends.
-_GUESSES, _STEEPNESS = 5, 2.0
+_GUESSES, _STEEPNESS = 5, 2
 
 
 @dataclass(frozen=True)
