@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.model.boards import monitored, operators, texts
 from tracetool.core.arrays import Floats
+from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
 from tracetool.hardware.load import load_gpu
 from tracetool.model.dynamic import core_energy_j
@@ -249,3 +250,24 @@ def test_a_chip_its_load_warms_leaks_more_unless_its_temperature_is_said() -> No
     assert (np.diff(more[order, 1]) >= -1e-9).all()
     held = Surroundings(temperature_c=45.0)
     assert np.allclose(watt(warm, around=held), watt(cold, around=held))
+
+
+@pytest.mark.parametrize(
+    ("name", "clock_mhz", "gb_per_s", "read_w"),
+    [
+        # whole-card readings of a kernel that reads two arrays, RRZE-HPC/gpu-benches, gpu-roofline
+        ("a100-sxm-40gb", 1410.0, 1368.0, 233.0),
+        ("a40", 1740.0, 679.0, 208.0),
+        ("gh200", 1980.0, 3770.0, 582.0),
+    ],
+)
+def test_a_stream_draws_what_whole_cards_read(
+    name: str, clock_mhz: float, gb_per_s: float, read_w: float
+) -> None:
+    rows = OperatorColumns(texts("copy"), {"elements": np.array([2.0**30]), "dtype": texts("fp32")})
+    made = predict_rows(rows, load_gpu(name), np.array([clock_mhz]))
+    rate = made.timing.work.dram_bytes[0] / made.timing.duration_s[0, 0] / 1e9
+    # the readings' rates are not those of a copy: what bytes cost goes with the rate
+    moving = (made.parts_j["onchip"] + made.parts_j["dram"])[0, 0] / made.timing.duration_s[0, 0]
+    scale = 1.0 + (gb_per_s / rate - 1.0) * moving / made.power_w[0, 0]
+    assert made.power_low_w[0, 0] * scale < read_w < made.power_high_w[0, 0] * scale

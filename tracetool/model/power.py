@@ -18,7 +18,7 @@ from tracetool.model.dynamic import active_energy_j, core_energy_j, outer_energy
 from tracetool.model.idle import core_voltage_v, idle_power_w
 from tracetool.model.operands import content_factor
 from tracetool.model.power_calibration import PowerCalibration
-from tracetool.model.power_transfer import stream_way
+from tracetool.model.power_transfer import stream_clock, stream_way
 from tracetool.model.residency import missed_bytes, streamed_bytes
 
 #: Parts that follow counts, not the time in which SMs hold a block.
@@ -85,6 +85,7 @@ def power_parts(
     *,
     power: PowerCalibration,
     memory_share: Floats | float = 1.0,
+    metered: Bools | None = None,
 ) -> PowerParts:
     """Return the energy of each part from counts, clocks and voltage.
 
@@ -100,6 +101,8 @@ def power_parts(
         Coefficients.
     memory_share : float or array, shape (n, 1)
         Memory clock over the GPU's usual one.
+    metered : array of bool, shape (n,), optional
+        Rows whose power was measured and will be scaled to; by default none.
     """
     # what operands hold scales all that the core domain switches for them
     content = content_factor(rows, timing.work)[:, None]
@@ -108,7 +111,9 @@ def power_parts(
     core = core_energy_j(timing.work, rows.text("dtype"), power, way)
     outer = outer_energy_j(timing.work, missed_bytes(rows, timing.work, gpu), power)
     flat = np.ones_like(clock_mhz)
-    active = timing.sm_active * fed_share(rows)[:, None]
+    clocked = stream_clock(rows, power)
+    clocked = clocked if metered is None else np.where(metered, 1.0, clocked)
+    active = timing.sm_active * (fed_share(rows) * clocked)[:, None]
     joules = {
         "base": idle_power_w(gpu, clock_mhz, power, memory_share=memory_share) * timing.duration_s,
         "clock": content

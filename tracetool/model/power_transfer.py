@@ -27,6 +27,8 @@ from tracetool.model.thermal import thermal_resistance_c_per_w
 MOST_BASE = prior_number("power.most_base")
 #: What a streamed byte costs of the fitted way where coefficients were carried, and whose.
 _STREAM_WAY = prior_number("carried_power.stream_way")
+#: What an SM costs per clock in a kernel that only streams, over one at work: it waits for memory.
+_STREAM_CLOCK = prior_number("carried_power.stream_clock")
 _STREAMS = families_where(lambda family: family.sequence is Sequence.STREAM)
 #: Relative spread of a kernel's power that scaling the energies adds, and that a base nobody measured adds.
 _SCALED_SD, UNSEEN_BASE_SD = prior_table("carried_power.spread"), prior_number("carried_power.unseen_base")
@@ -37,9 +39,23 @@ def stream_way(rows: OperatorColumns, power: PowerCalibration) -> Floats:
 
     Where coefficients were carried or are priors, a kernel that only streams, in wide loads, pays less.
     """
+    return _of_streams(rows, power, _STREAM_WAY)
+
+
+def stream_clock(rows: OperatorColumns, power: PowerCalibration) -> Floats:
+    """Return what an SM that holds a block costs per clock in each row, over one at work. Shape (n,).
+
+    In a kernel that only streams it waits for memory with most of its clocks stopped; coefficients fitted on
+    this GPU hold that already. Not for rows whose own power was measured: it tells what their work costs, and
+    all of it but memory's follows the core's voltage.
+    """
+    return _of_streams(rows, power, _STREAM_CLOCK)
+
+
+def _of_streams(rows: OperatorColumns, power: PowerCalibration, share: float) -> Floats:
     if power.basis == "calibrated":
         return np.ones(len(rows))
-    return np.where(np.isin(rows.family.astype(str), _STREAMS), _STREAM_WAY, 1.0)
+    return np.where(np.isin(rows.family.astype(str), _STREAMS), share, 1.0)
 
 
 def with_own_base(carried: PowerCalibration) -> PowerCalibration:

@@ -121,9 +121,17 @@ class _Workload:
         else:
             share = np.ones(len(self.rows))
 
+        metered = None if self.anchor is None else self.anchor.measured & (self.anchor.power_w > 0)
+
         def parts(power: PowerCalibration) -> PowerParts:
             return power_parts(
-                self.rows, self.gpu, timing, clock_mhz, power=power, memory_share=share[:, None]
+                self.rows,
+                self.gpu,
+                timing,
+                clock_mhz,
+                power=power,
+                memory_share=share[:, None],
+                metered=metered,
             )
 
         operator_parts = self._heated(parts(self.power), self.power, timing, clock_mhz)
