@@ -57,7 +57,7 @@ def test_more_busy_sms_than_blocks(sound: tuple[OperatorColumns, Prediction]) ->
     few = replace(rows, columns={**rows.columns, "blocks": np.array([4.0, 4e6])})
     busy = {**predicted.timing.busy_s, "tensor": 0.9 * predicted.timing.duration_s}
     (note,) = _breaches(few, replace(predicted, timing=replace(predicted.timing, busy_s=busy)))
-    assert note == "breach: 1 row keep more of the SMs busy than the grid has blocks for"
+    assert note == "breach: 1 row keeps more of the SMs busy than the grid has blocks for"
 
 
 def test_power_below_the_base(sound: tuple[OperatorColumns, Prediction]) -> None:

@@ -95,7 +95,7 @@ def _utilization(rows: OperatorColumns, gpu: Gpu, predicted: Prediction) -> list
         if unit in shares:
             beyond |= (shares[unit] > _SLACK * occupied + 1.0 / gpu.sm_count).any(axis=1) & (blocks > 0)
     if beyond.any():
-        notes.append(f"breach: {_rows(beyond)} keep more of the SMs busy than the grid has blocks for")
+        notes.append(f"breach: {_rows_do(beyond, 'keep')} more of the SMs busy than the grid has blocks for")
     return notes
 
 
@@ -121,7 +121,7 @@ def _energy(rows: OperatorColumns, gpu: Gpu, predicted: Prediction, power: Power
     notes = []
     if short.any():
         notes.append(
-            f"breach: {_rows(short)} take less energy than their operations do in any "
+            f"breach: {_rows_do(short, 'take')} less energy than their operations do in any "
             f"{gpu.node_nm:g} nm process"
         )
     computed = predicted.parts_j.get("compute")
@@ -132,7 +132,7 @@ def _energy(rows: OperatorColumns, gpu: Gpu, predicted: Prediction, power: Power
         if over.any():
             per = (computed[over] / np.broadcast_to(counts[:, None], computed.shape)[over]).max() * 1e12
             notes.append(
-                f"breach: {_rows(over)} take up to {per:.3g} pJ per operation, more than any "
+                f"breach: {_rows_do(over, 'take')} up to {per:.3g} pJ per operation, more than any "
                 f"{gpu.node_nm:g} nm process"
             )
     return notes
@@ -142,3 +142,9 @@ def _rows(which: Bools) -> str:
     """Return how many rows, of shape (n,) or at any clock of (n, c)."""
     rows = which.reshape(len(which), -1).any(axis=1)
     return counted(int(rows.sum()), "row")
+
+
+def _rows_do(which: Bools, verb: str) -> str:
+    """Return the same with what they do, such as "1 row takes"."""
+    rows = _rows(which)
+    return f"{rows} {verb}s" if rows == "1 row" else f"{rows} {verb}"
