@@ -16,9 +16,10 @@ from pathlib import Path
 from tests.damaged.mutate import change_files
 from tests.record.test_power_log import write as write_recorded_log
 from tests.sources.counter_makers import rocpd_with_counters, systems_pftrace, with_counters
+from tests.sources.dispatch_counters import work_and_bytes
 from tests.sources.execution_files import OBSERVED
 from tests.sources.logs import LOGS
-from tests.sources.makers import TRACES, nsys_sqlite
+from tests.sources.makers import TRACES, nsys_sqlite, rocprofv3_csv
 from tests.sources.ncu_pages import PAGES
 from tracetool.api.ingest import ingest
 from tracetool.core.errors import TracetoolError
@@ -67,6 +68,7 @@ CASES = (
     Case("pftrace", "pftrace-counters", "trace", systems_pftrace),
     *(Case("execution_trace", f"execution_trace-{make.__name__}", "counters", make) for make in OBSERVED),
     *(Case("ncu_csv", f"ncu_csv-{page.__name__}", "counters", page) for page in PAGES),
+    Case("rocprofv3_counters", "rocprofv3_counters", "counters", work_and_bytes),
 )
 
 
@@ -110,7 +112,8 @@ def read_changed(case: Case, path: Path, steps: list[str], out: Path) -> Outcome
         if case.holds == "trace":
             ingest([path], out=out)
         elif case.holds == "counters":
-            ingest([nsys_sqlite(out.parent), path], out=out)
+            beside = rocprofv3_csv if case.format == "rocprofv3_counters" else nsys_sqlite
+            ingest([beside(out.parent), path], out=out)
         else:
             ingest([], [path], tz="+00:00", out=out)
         return Outcome(steps, None, _run_fault(out), out)
