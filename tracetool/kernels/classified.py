@@ -20,6 +20,8 @@ from tracetool.tables.windows import Window, parts_of
 #: Columns a table of names may call them.
 _NAME_COLUMNS = ("name", "kernel", "kernel_name", "Name", "Kernel_Name", "KernelName", "Kernel Name")
 _LARGEST_LINE = 1 << 20
+#: Launches described at once on their way to a file.
+_SLICE = 1 << 17
 
 
 def opened_run(source: str | os.PathLike[str] | Run) -> Run | None:
@@ -91,10 +93,11 @@ def classify_run(run: Run) -> pl.DataFrame:
 
 
 def classify_windows(run: Run) -> Iterator[pl.DataFrame]:
-    """Give what :func:`classify_run` returns, window by window of a large run."""
+    """Give what :func:`classify_run` returns in slices: seventy columns of a whole window take gigabytes."""
     few = _classified(run)
     for part in parts_of(run):
-        yield _launches(part, few)
+        for launches in _timed(part).iter_slices(_SLICE):
+            yield _with_told(launches, few)
 
 
 def shares_of(run: Run) -> pl.DataFrame:
@@ -111,11 +114,17 @@ def shares_of(run: Run) -> pl.DataFrame:
 
 def _launches(run: Run, few: pl.DataFrame) -> pl.DataFrame:
     """Return one row per kernel launch of a run or a window of it."""
-    kernels = run.kernels.filter(pl.col("kind") == "kernel")
-    launches = kernels.select("start_ns", "duration_ns", "device", "stream", "name", "signature")
-    if isinstance(run, Window):
-        own = run.numbers.gather(launches["signature"]).cast(launches.schema["signature"])
-        launches = launches.with_columns(own.alias("signature"))
+    return _with_told(_timed(run), few)
+
+
+def _timed(run: Run) -> pl.DataFrame:
+    """Return when and where each kernel launch of a run or a window of it ran, by the run's signatures."""
+    columns = ["start_ns", "duration_ns", "device", "stream", "kind", "name", "signature"]
+    rows = run.launches(columns) if isinstance(run, Window) else run.table("kernels", columns)
+    return rows.filter(pl.col("kind") == "kernel").select(c for c in columns if c != "kind")
+
+
+def _with_told(launches: pl.DataFrame, few: pl.DataFrame) -> pl.DataFrame:
     return launches.join(few, on="signature", how="left", maintain_order="left")
 
 

@@ -101,6 +101,10 @@ class Window(Run):
         whole = self._renumbered(name, self._rows(name, columns))
         return whole if columns is None else whole.select(c for c in whole.columns if c in set(columns))
 
+    def launches(self, columns: Sequence[str]) -> pl.DataFrame:
+        """Return columns of the activities of this stretch, under the run's own numbers of signatures."""
+        return self._rows("kernels", columns)
+
     def _rows(self, name: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
         schema = load_schema(name)
         file = self.path / f"{name}.parquet"
