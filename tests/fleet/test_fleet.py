@@ -222,6 +222,25 @@ def test_savings_are_against_the_highest_clock(fleet: Path) -> None:
     assert none.row(-1, named=True)["saved_energy_j"] == pytest.approx(0.0)
 
 
+def test_predictions_of_ranks_add_up_to_the_job(tmp_path: Path) -> None:
+    for rank, launches in ((0, 30), (1, 20)):
+        kineto(tmp_path / "job" / f"rank{rank}.pt.trace.json", rank=rank, launches=launches)
+    tt.fleet_ingest(tmp_path / "job", tmp_path / "set", workers=1)
+    tt.fleet_run("predict", tmp_path / "set", options={"clock": "900,1410"}, workers=1)
+    rows = pl.scan_parquet(f"{tmp_path}/set/predictions/*/*/*.parquet", hive_partitioning=True).collect()
+    assert sorted(rows["rank"].unique()) == [0, 1]
+    whole = tt.predict(next((tmp_path / "set" / "runs").iterdir()), clock="900,1410").totals
+    for total in whole.to_dicts():
+        ranks = rows.filter(pl.col("clock_mhz") == total["clock_mhz"])
+        for figure in ("energy_j", "energy_low_j", "energy_high_j", "mean_power_w", "kernel_time_ms"):
+            assert ranks[figure].sum() == pytest.approx(total[figure]), figure
+        assert (ranks["makespan_ms"] == total["makespan_ms"]).all()
+        assert ranks.sort("rank")["kernel_time_ms"].is_sorted(descending=True)
+    saved = tt.fleet_ask("savings", tmp_path / "set").frame
+    top = whole.sort("clock_mhz").row(-1, named=True)
+    assert saved.row(0, named=True)["energy_j"] == pytest.approx(top["energy_j"])
+
+
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Give the options of an address on an S3 server of this machine; skipped where none is installed."""

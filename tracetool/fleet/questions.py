@@ -171,7 +171,9 @@ def savings(place: Place, slowdown_pct: float) -> pl.DataFrame:
     BadInput
         If nothing was predicted, or at one clock only.
     """
-    totals = _scan(place, "predictions", "tracetool fleet predict DST --clock 900:1800:150").collect()
+    ranks = _scan(place, "predictions", "tracetool fleet predict DST --clock 900:1800:150")
+    energies = pl.col("energy_j", "energy_low_j", "energy_high_j").sum()  # the makespan is the job's
+    totals = ranks.group_by("job", "clock_mhz").agg(energies, pl.col("makespan_ms").max()).collect()
     top = pl.col("clock_mhz").max().over("job")
     base = totals.filter(pl.col("clock_mhz") == top)
     if (totals.group_by("job").len()["len"] < 2).all():
@@ -182,7 +184,7 @@ def savings(place: Place, slowdown_pct: float) -> pl.DataFrame:
     allowed = totals.join(limit, on="job").filter(
         pl.col("makespan_ms") <= (1.0 + slowdown_pct / 100.0) * pl.col("_limit")
     )
-    best = allowed.sort("energy_j", "clock_mhz").group_by("job", maintain_order=True).first()
+    best = allowed.sort("job", "energy_j", "clock_mhz").group_by("job", maintain_order=True).first()
     joined = best.join(base, on="job", suffix="_top")
     saved = pl.col("energy_j_top") - pl.col("energy_j")
     scale = 0.5 * (pl.col("energy_high_j_top") - pl.col("energy_low_j_top")) / pl.col("energy_j_top")

@@ -155,7 +155,7 @@ def classify_job(job: str, target: str, _options: Mapping[str, Any]) -> dict[str
 
 
 def predict_job(job: str, target: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Write a job's predicted totals at clocks: makespan, energy with interval, mean power."""
+    """Write a job's predictions at clocks by rank: its GPU's energy with interval, the job's makespan."""
     from tracetool.api.predict import predict
 
     start = time.monotonic()
@@ -163,16 +163,31 @@ def predict_job(job: str, target: str, options: Mapping[str, Any]) -> dict[str, 
     with _scratch(place) as scratch:
         run = _run(place, job, scratch)
         predicted = predict(run, **{k: v for k, v in options.items() if v is not None})
-        wanted = [c for c in _TOTALS if c in predicted.totals.columns]
-        totals = predicted.totals.select(wanted).with_columns(pl.lit(predicted.gpu).alias("gpu"))
-        _write(totals, place, "predictions", job, 0, scratch)
+        totals = predicted.totals.with_columns(pl.lit(predicted.gpu).alias("gpu"))
+        gpus = run.devices.select("device", "uuid", "rank")
+        table = _by_gpu(totals).join(gpus, on="device", how="left", maintain_order="left")
+        _write_ranks(table, place, "predictions", job, scratch)
     return {"clocks": totals.height, "gpu": predicted.gpu, "seconds": time.monotonic() - start}
+
+
+def _by_gpu(totals: pl.DataFrame) -> pl.DataFrame:
+    """Return a job's totals by clock and GPU: energies add up to the job's, their errors go together."""
+    rows = totals.select(*_TOTALS, "devices").explode("devices")
+    of_gpu = pl.col("devices").struct
+    energy = of_gpu.field("energy_j")
+    share = energy / energy.sum().over("clock_mhz")
+    return rows.with_columns(
+        of_gpu.field("device").cast(pl.Int32),
+        of_gpu.field("kernel_time_ms"),
+        of_gpu.field("mean_power_w"),
+        pl.col("energy_j", "energy_low_j", "energy_high_j") * share,
+    ).drop("devices")
 
 
 _TOTALS: Final = (
     "clock_mhz", "energy_j", "energy_low_j", "energy_high_j", "makespan_ms", "makespan_low_ms",
     "makespan_high_ms",
-    "mean_power_w", "kernel_time_ms", "throttled_share",
+    "mean_power_w", "kernel_time_ms", "throttled_share", "gpu",
 )  # fmt: skip
 
 
