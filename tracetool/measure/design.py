@@ -7,15 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from tracetool.core.arrays import Floats, Ints
+from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.measure.filters import Boxes
 from tracetool.measure.readings import Readings
-from tracetool.measure.timeline import Timeline
+from tracetool.measure.timeline import Timeline, cut
 
-#: Pairs of reading and activity worked on at once, to bound memory.
-_PAIRS = 20_000_000
-#: Readings times classes up to which shares are summed in a plain array: 64 MB, and nothing is sorted.
-_CELLS = 1 << 23
+#: Readings worked on at once, which bounds memory.
+_READINGS = 256
+#: Sums over all classes are kept where windows look at their cells this many times. [1]
+_DENSE = 1.0
 
 
 @dataclass(frozen=True)
@@ -41,33 +41,49 @@ def _expand(first: Ints, last: Ints) -> tuple[Ints, Ints]:
 
 
 def _work_part(readings: Readings, boxes: Boxes, timeline: Timeline) -> sparse.csr_matrix:
-    shape = (len(readings), timeline.classes)
-    total = sparse.csr_matrix(shape)
-    cells = shape[0] * shape[1]
-    plain = np.zeros(cells if cells <= _CELLS else 0)
-    from_s, to_s = timeline.share(timeline.start_s), timeline.share(timeline.end_s)
-    for back, front, weight in zip(boxes.back_s, boxes.front_s, boxes.weight, strict=True):
-        open_s, close_s = readings.time_s - back, readings.time_s - front
-        open_v, close_v = timeline.share(open_s), timeline.share(close_s)
-        first = np.searchsorted(close_s, timeline.start_s, side="right")
-        last = np.searchsorted(open_s, timeline.end_s, side="left")
-        size = np.cumsum(np.maximum(last - first, 0))
-        chunks = np.searchsorted(size, np.arange(_PAIRS, (size[-1] if len(size) else 0) + _PAIRS, _PAIRS))
-        begin = 0
-        for end in np.minimum(chunks + 1, len(size)):
-            activity, reading = _expand(first[begin:end], last[begin:end])
-            activity += begin
-            shared = np.minimum(to_s[activity], close_v[reading]) - np.maximum(
-                from_s[activity], open_v[reading]
-            )
-            value = np.maximum(shared, 0.0) * (weight / (back - front))
-            label = timeline.label[activity]
-            if len(plain):
-                plain += np.bincount(reading * shape[1] + label, value, minlength=cells)
-            else:
-                total = total + sparse.coo_matrix((value, (reading, label)), shape).tocsr()
-            begin = int(end)
-    return sparse.csr_matrix(plain.reshape(shape)) if len(plain) else total
+    """Return each reading's share of each class of work. Shape (n, k)."""
+    time_s = readings.time_s
+    blocks = [
+        _block(time_s[first : first + _READINGS], boxes, timeline)
+        for first in range(0, len(time_s), _READINGS)
+    ]
+    return sparse.vstack(blocks, format="csr") if blocks else sparse.csr_matrix((0, timeline.classes))
+
+
+def _block(time_s: Floats, boxes: Boxes, timeline: Timeline) -> sparse.csr_matrix:
+    """Return the shares of some readings: activities are cut where any of their windows opens or closes."""
+    n, k = len(time_s), timeline.classes
+    open_s, close_s = time_s - boxes.back_s[:, None], time_s - boxes.front_s[:, None]
+    edges = np.unique(np.concatenate([open_s.ravel(), close_s.ravel()]))
+    seen = _seen(timeline, open_s.ravel(), close_s.ravel())
+    activity, cell, start_s, end_s = cut(timeline.start_s[seen], timeline.end_s[seen], edges)
+    shared_s = timeline.share(end_s) - timeline.share(start_s)
+    label = timeline.label[seen][activity]
+    cells = sparse.coo_matrix((shared_s, (cell, label)), (len(edges) - 1, k)).tocsr()
+    first, last = np.searchsorted(edges, open_s), np.searchsorted(edges, close_s)
+    weight = boxes.weight / (boxes.back_s - boxes.front_s)
+    visits = int((cells.indptr[last] - cells.indptr[first]).sum())
+    if visits > _DENSE * len(edges) * k:  # windows overlap and hold most classes: differences of sums
+        until = np.zeros((len(edges), k))
+        np.cumsum(cells.toarray(), axis=0, out=until[1:])
+        shares = np.zeros((n, k))
+        for share, begin, end in zip(weight, first, last, strict=True):
+            shares += share * (until[end] - until[begin])
+        return sparse.csr_matrix(shares)
+    row, inside = _expand(first.ravel(), last.ravel())
+    each = np.repeat(weight, n)[row]
+    window = sparse.csr_matrix((each, (row % n, inside)), (n, len(edges) - 1))
+    return window @ cells
+
+
+def _seen(timeline: Timeline, open_s: Floats, close_s: Floats) -> Bools:
+    """Return which activities lie between the first and last that some window meets. Shape (activities,)."""
+    first = np.searchsorted(np.maximum.accumulate(timeline.end_s), open_s, side="right")
+    last = np.searchsorted(timeline.start_s, close_s, side="left")
+    steps = np.zeros(len(timeline.start_s) + 1, np.int64)
+    np.add.at(steps, first, 1)
+    np.add.at(steps, np.maximum(last, first), -1)
+    return np.asarray(np.cumsum(steps[:-1]) > 0)
 
 
 def span_of(readings: Readings, boxes: Boxes) -> tuple[float, float]:
@@ -96,7 +112,9 @@ def design(readings: Readings, boxes: Boxes, timeline: Timeline) -> Design:
     Notes
     -----
     The share of a moment in which several activities run is divided equally, so that rows sum to 1.
-    An activity meets the readings between two binary searches; no loop runs over activities.
+    What a window sees is summed from cells between the edges of all windows, in which each activity counts
+    once: pairs of window and activity, of which a second of short kernels has tens of thousands, are never
+    listed.
     """
     work = _work_part(readings, boxes, timeline)
     ramps = timeline.state_ramps()

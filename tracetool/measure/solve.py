@@ -21,8 +21,8 @@ _PROBES = 64
 _ENOUGH = 20
 #: How alike launches of a class are taken to be, and how many readings that is worth.
 _ALIKE, _ALIKE_WORTH = 0.01, 5.0
-#: Rows of a matrix worked on at once.
-_BLOCK = 512
+#: Rows of a matrix worked on at once, and share of its cells filled from which it is written out.
+_BLOCK, _FULL = 512, 0.05
 #: How much wider the ties are made to ask what the readings alone tell.
 LOOSE = 30.0
 
@@ -190,7 +190,14 @@ class _System:
     def gram(self) -> Floats:
         """Return the readings' part of the precision. Shape (k, k)."""
         scaled = self.matrix.multiply(np.sqrt(self.weight)[:, None]).tocsr()
-        out = np.asarray((scaled.T @ scaled).todense())
+        n, k = scaled.shape
+        if scaled.nnz < _FULL * n * k:
+            out = np.asarray((scaled.T @ scaled).todense())
+        else:
+            out = np.zeros((k, k))
+            for first in range(0, n, _BLOCK):
+                rows = scaled[first : first + _BLOCK].toarray()
+                out += rows.T @ rows
         if self.totals is not None:
             rows = self.totals[0] / self.totals[2][:, None]
             out = out + rows.T @ rows
