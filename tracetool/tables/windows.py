@@ -24,8 +24,8 @@ from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
 from tracetool.tables.table_list import KEYS
 
-#: Activities from which a run is read in windows, and how many a window has about. Predicting takes about
-#: 0.6 GiB for a million.
+#: Activities from which a run is read in windows, and how many a window has about: 2.5 GiB at most while
+#: 100 million are predicted.
 MANY: Final = 4_000_000
 _EACH: Final = 2_000_000
 #: Of this many activities one start is looked at to divide a run evenly; of fewer where windows are small.

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from tracetool.cli.arguments import finite
 from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
+
+if TYPE_CHECKING:
+    from tracetool.fleet.fleet import FleetJobs
 
 app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="Many traces as one data set: read, attribute, ask."
@@ -43,17 +48,10 @@ def ingest(
     quiet: bool = QUIET_OPTION,
 ) -> None:
     """Read every new or changed trace under SRC."""
-    from tracetool.cli.output import emit
-    from tracetool.cli.progress import shown_progress
     from tracetool.fleet.fleet import fleet_ingest
 
-    with shown_progress(quiet=quiet) as progress:
-        jobs = fleet_ingest(
-            sources, out, labels=labels, each=each, tz=tz, gpu=gpu, engine=engine, workers=workers,
-            memory_gib=memory, retries=retries, progress=progress,
-        )  # fmt: skip
-    emit(jobs, as_json=as_json, quiet=quiet)
-    _judge(len(jobs.failed), strict=strict)
+    read = partial(fleet_ingest, sources, out, labels=labels, each=each, tz=tz, gpu=gpu)
+    _run_and_print(read, (engine, workers, memory, retries), None, strict, as_json, quiet)
 
 
 @app.command(epilog="Example: tracetool fleet attribute fleet --workers 8")
@@ -123,24 +121,32 @@ def _task(
     as_json: bool,
     quiet: bool,
 ) -> None:
+    from tracetool.fleet.fleet import fleet_run
+
+    _run_and_print(
+        partial(fleet_run, task, data_set, options=dict(options)), where, out, strict, as_json, quiet
+    )
+
+
+def _run_and_print(
+    task: Callable[..., FleetJobs],
+    where: tuple[str, int, float | None, int],
+    out: Path | None,
+    strict: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Run a task over jobs, write and print what became of them; exit 1 where asked to if one failed."""
     from tracetool.cli.output import check_out, emit, save
     from tracetool.cli.progress import shown_progress
-    from tracetool.fleet.fleet import fleet_run
 
     check_out(out)
     engine, workers, memory, retries = where
     with shown_progress(quiet=quiet) as progress:
-        jobs = fleet_run(
-            task, data_set, options=dict(options), engine=engine, workers=workers, memory_gib=memory,
-            retries=retries, progress=progress,
-        )  # fmt: skip
+        jobs = task(engine=engine, workers=workers, memory_gib=memory, retries=retries, progress=progress)
     save(jobs, out)
     emit(jobs, as_json=as_json, quiet=quiet, written=[out])
-    _judge(len(jobs.failed), strict=strict)
-
-
-def _judge(failed: int, *, strict: bool) -> None:
-    if strict and failed:
+    if strict and jobs.failed:
         raise typer.Exit(1)
 
 
