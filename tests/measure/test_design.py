@@ -25,9 +25,13 @@ def _inputs(seed: int) -> tuple[Readings, np.ndarray, np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("cells", [0, 1 << 23])
-def test_shares_are_those_counted_one_by_one(seed: int, cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_CELLS", cells)
+@pytest.mark.parametrize("dense", [0.0, np.inf], ids=["sums", "sparse"])
+@pytest.mark.parametrize("at_once", [7, 256])
+def test_shares_are_those_counted_one_by_one(
+    seed: int, dense: float, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_DENSE", dense)
+    monkeypatch.setattr(module, "_READINGS", at_once)
     readings, start, end, label = _inputs(seed)
     matrix = design(readings, BOXES, build_timeline(start, end, label, CLASSES)).matrix.toarray()
     truth = np.zeros((len(readings), CLASSES))
