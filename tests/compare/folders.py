@@ -23,7 +23,7 @@ def write_folder(
     ]
     step = [0, 1, 0, 1] + [1] * extra
     of = np.array(step * steps)
-    length = np.where(of == 0, 600_000 * slower, 60_000) * rng.normal(1.0, 0.002, of.size)
+    length = np.where(of == 0, 600_000 * slower, 140_000) * rng.normal(1.0, 0.002, of.size)
     start = np.cumsum(length + 5_000) - length
     kernels = pl.DataFrame(
         {
