@@ -44,6 +44,13 @@ def _sqlite(*queries: str) -> Count:
     return count
 
 
+def _rocprof_db(path: Path) -> int:
+    """Return the copies, and the dispatches of KERN or A; where neither states times, those of OPS."""
+    dispatches = (f"SELECT count(*) FROM (SELECT BeginNs FROM {table})" for table in ("KERN", "A"))
+    kernels = _sqlite(*dispatches)(path) or _sqlite("SELECT count(*) FROM OPS")(path)
+    return kernels + _sqlite("SELECT count(*) FROM COPY")(path)
+
+
 def _nsys_folder(path: Path) -> int:
     total = 0
     for name in _NSYS:
@@ -118,7 +125,7 @@ COUNTS: dict[str, Count] = {
     "rocprofv3_csv": _rocprofv3_csv,
     "rocprofv3_json": _rocprofv3_json,
     "rocprof_csv": _csv,
-    "rocprof_db": _sqlite("SELECT count(*) FROM OPS", "SELECT count(*) FROM COPY"),
+    "rocprof_db": _rocprof_db,
     "rocprof_json": _rocprof_json,
     "rpd": _sqlite("SELECT count(*) FROM rocpd_op"),
     "rocpd": _sqlite(

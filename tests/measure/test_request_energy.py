@@ -12,6 +12,7 @@ import pytest
 from tracetool.api.request_energy import request_energy
 from tracetool.core.errors import BadInput
 from tracetool.measure.served_load import phase_spans
+from tracetool.sources.detect import detect
 from tracetool.sources.request_log import is_request_log, read_requests
 
 START_NS = 1_767_589_200 * 10**9
@@ -52,6 +53,66 @@ def _load(tmp_path: Path) -> tuple[Path, Path, float, float]:
     rows = [f"{START_NS // S + t:.3f},{p}" for t, p in zip(time, power, strict=True)]
     log.write_text("time,power_w\n" + "\n".join(rows) + "\n")
     return path, log, 600.0 * 4 * 10, 300.0 * 6 * 10
+
+
+#: The columns of ``trace_replay/detailed_results.csv`` in SemiAnalysisAI/InferenceX (April 2026), and of its
+#: ``metrics_client_metrics.csv`` (February 2026).
+REPLAYED = (
+    "user_id,request_idx,trace_id,timestamp,request_type,input_tokens,output_tokens_expected,output_tokens_actual,"
+    "cache_hit_blocks,cache_miss_blocks,ttft,ttlt,itl,delay_expected,delay_actual,success,error_message,"
+    "theoretical_cache_hit_blocks,request_start_time,prefill_complete_time,request_complete_time,token_timestamps,"
+    "tokens_per_chunk"
+)
+CLIENT = (
+    "start_time_ms,relative_time_sec,ttft_ms,tpot_ms,latency_ms,input_num_turns,input_num_tokens,output_num_tokens,"
+    "output_num_chunks,output_num_first_chunk_tokens,approx_cached_percent,conversation_id,client_id,"
+    "interactivity_tok_per_sec"
+)
+
+
+def _replayed(start_s: float, first_s: float, end_s: float, success: bool = True) -> str:
+    start, first, end = (START_NS / S + t for t in (start_s, first_s, end_s))
+    times = f'{start!r},{first!r},{end!r},"[{first!r}, {end!r}]","[3, 1]"'
+    waits = f"{first - start!r},{end - start!r},0.06,612.0,0"
+    return f"User-008,12,trace_0110,{end!r},streaming,500,259,100,1527,9,{waits},{success},,0,{times}"
+
+
+def _client(start_ms: float, first_s: float, latency_s: float) -> str:
+    waits = f"{first_s * 1e3:.3f},205.335,{latency_s * 1e3:.3f}"
+    return f"{start_ms:.3f},0.000,{waits},1,500,100,11,1,0.00,60fe,3,4.87"
+
+
+def test_tables_of_inferencex_cost_what_was_planted_in_their_requests(tmp_path: Path) -> None:
+    lines, log, prefill, _ = _load(tmp_path)
+    planted, _ = read_requests(lines)
+    seconds = [[(t - START_NS) / S for t in row] for row in planted.select(pl.col("^.*_ns$")).iter_rows()]
+    for name, header, rows in (
+        ("detailed_results.csv", REPLAYED, [_replayed(*r) for r in seconds]),
+        (
+            "metrics_client_metrics.csv", CLIENT,
+            [_client(START_NS / 1e6 + s * 1e3, first - s, end - s) for s, first, end in seconds],
+        ),
+    ):  # fmt: skip
+        path = tmp_path / name
+        path.write_text("\n".join([header, *reversed(rows), "User-009,torn"]) + "\n")
+        assert is_request_log(path)
+        requests, notes = read_requests(path)
+        assert notes == [f"1 lines of {name} are no requests"]
+        apart = requests.select(pl.col("^.*_ns$")) - planted.select(pl.col("^.*_ns$"))
+        assert max(abs(t) for row in apart.iter_rows() for t in row) < 1000  # [ns]
+        assert requests.select(pl.col("^.*_tokens$").sum()).row(0) == (5000.0, 1000.0)
+    phases = {r["phase"]: r for r in request_energy(path, power=log).phases.iter_rows(named=True)}
+    assert phases["prefill"]["energy_j"] == pytest.approx(prefill, rel=0.03)
+
+
+def test_a_request_that_failed_in_a_table_has_no_tokens(tmp_path: Path) -> None:
+    path = tmp_path / "detailed_results.csv"
+    path.write_text(
+        "\r\n".join([REPLAYED, _replayed(0.0, 1.0, 2.0), _replayed(3.0, 4.0, 5.0, success=False)])
+    )
+    table, _ = read_requests(path)
+    assert table["output_tokens"].to_list() == [100.0, 0.0]
+    assert table["finished"].to_list() == [True, False]
 
 
 def test_prefill_and_decode_cost_what_was_planted(tmp_path: Path) -> None:
@@ -119,11 +180,20 @@ def test_failed_requests_have_no_tokens(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ['{"metadata": {"request_start_ns": 5}}\n', '{"metadata": {"request_start_ns":\n']
+    ("text", "fault"),
+    [
+        ('{"metadata": {"request_start_ns": 5}}\n', "holds no request"),
+        ('{"metadata": {"request_start_ns":\n', "holds no request"),
+        (REPLAYED + "\n" + _replayed(0.0, 1.0, 2.0)[:90], "holds no request"),
+        (CLIENT + "\n" + _client(3224160747.359, 0.4, 2.7) + "\n", "do not count from 1970"),
+    ],
 )
-def test_a_log_without_a_request_is_refused_in_one_line(text: str, tmp_path: Path) -> None:
+def test_a_log_without_a_request_is_refused_in_one_line(text: str, fault: str, tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     path.write_text(text)
-    with pytest.raises(BadInput) as refused:
+    with pytest.raises(BadInput, match=fault) as refused:
         request_energy(path, power=path)
     assert "\n" not in refused.value.line()
+    if is_request_log(path):
+        with pytest.raises(BadInput, match="holds requests"):
+            detect(path)

@@ -4,17 +4,22 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
+import re
+from collections import Counter
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from tests.damaged.counts import COUNTS
 from tests.sources.makers import kineto_document, kineto_events, nsys_sqlite, nsys_tables, write_tables
 from tracetool.api.ingest import ingest
 from tracetool.core.errors import TracetoolError
 from tracetool.sources.described import default_out
+from tracetool.sources.telemetry.logs import read_log
 from tracetool.tables.run import Run
 
 
@@ -118,8 +123,8 @@ def test_every_profiler_file_gives_each_kernels_time_to_the_nanosecond(data: Pat
 
 
 @pytest.mark.data
-def test_every_other_trace_is_read_or_explained(data: Path, tmp_path: Path) -> None:
-    read = 0
+def test_every_other_trace_is_read_as_sql_counts_or_explained(data: Path, tmp_path: Path) -> None:
+    read: Counter[str] = Counter()
     for path in sorted((data / "traces").glob("[nr]*/*")):
         try:
             run = Run.open(ingest([path], out=tmp_path / "run"))
@@ -127,10 +132,35 @@ def test_every_other_trace_is_read_or_explained(data: Path, tmp_path: Path) -> N
             assert error.exit_code in (2, 3), path.name
             assert path.name in error.line()
             assert error.fix, f"{path.name} is refused without a fix: {error.line()}"
-        else:
-            read += 1
-            assert (run.kernels["duration_ns"] >= 0).all()
-    assert read >= 50
+            continue
+        assert (run.kernels["duration_ns"] >= 0).all()
+        form = run.info["sources"][0]["format"]
+        read[form] += 1
+        if form in ("nsys_sqlite", "rocpd", "rpd", "rocprof_db") and path.suffix != ".gz":
+            rejected = sum(source["rejected"] for source in run.info["sources"])
+            recorded = run.kernels.filter(pl.col("kind") != "graph").height
+            assert recorded + rejected == COUNTS[form](path), path.name
+    assert read.total() >= 50
+    assert read["nsys_sqlite"] >= 10
+    assert read["rocprof_db"] >= 10
+
+
+@pytest.mark.data
+def test_every_log_gives_the_watts_that_the_csv_module_reads(data: Path) -> None:
+    logs = 0
+    for path in sorted((data / "telemetry").glob("*.csv")):
+        with path.open(newline="", encoding="utf-8", errors="replace") as lines:
+            rows = list(csv.reader(lines))
+        columns = [i for i, name in enumerate(rows[0]) if name.strip().startswith("power.draw")]
+        cells = [row[i].replace("W", "").strip() for row in rows[1:] for i in columns if len(row) > i]
+        watts = [float(cell) for cell in cells if re.fullmatch(r"\d+(?:\.\d+)?", cell)]
+        if not watts:
+            continue
+        read = read_log(path).telemetry["power_w"].drop_nulls()
+        assert len(read) == len(watts), path.name
+        assert float(read.sum()) == pytest.approx(sum(watts), rel=1e-12), path.name
+        logs += 1
+    assert logs >= 8
 
 
 @pytest.mark.data

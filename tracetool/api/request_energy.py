@@ -50,7 +50,8 @@ def request_energy(
     Parameters
     ----------
     requests : path
-        AIPerf's ``profile_export.jsonl``; its requests of the warm-up take part and are counted like others.
+        AIPerf's ``profile_export.jsonl`` or a request table of InferenceX; requests of the warm-up
+        take part and are counted like others.
     power : path or sequence of path
         Power logs of the GPUs that served; all their GPUs are added.
     tz : str, optional

@@ -12,6 +12,7 @@ from tracetool.core.registry import members_inside
 from tracetool.sources.format import Format, Probe, ReadOptions
 from tracetool.sources.io.sqlite_file import SQLITE_MAGIC, broken, has_views, list_tables, pending
 from tracetool.sources.io.text import GZIP_MAGIC, head_bytes, unpacked_chunks
+from tracetool.sources.request_log import is_request_log
 from tracetool.tables.run import RUN_FILE
 
 
@@ -71,6 +72,10 @@ def detect(path: Path, holds: str | None = None) -> tuple[str, Format]:
     ]
     score, name, format_ = max(scored, key=lambda s: s[0], default=(0.0, "", None))
     if format_ is None or score <= 0:
+        if is_request_log(path):
+            raise BadInput.in_file(
+                path, "holds requests, no trace and no power", f"tracetool attribute {path} --power LOG"
+            )
         raise BadInput.in_file(path, f"{_describe(probe)}: no known {holds or 'trace or telemetry'} format",
                                "tracetool formats lists what can be read")  # fmt: skip
     return name, format_

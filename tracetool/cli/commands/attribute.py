@@ -20,7 +20,7 @@ def attribute(
     source: Path = typer.Argument(
         ...,
         metavar="RUN|ACTIVITY.csv",
-        help="A run, or a table of name, start_us, end_us (UTC), or AIPerf's requests.",
+        help="A run, or a table of name, start_us, end_us (UTC), or requests of AIPerf or InferenceX.",
     ),
     power: list[Path] = typer.Option([], "--power", help="Power log; a run has its own."),
     tz: str | None = typer.Option(None, "--tz", help="Zone of a log in local time, e.g. +02:00."),

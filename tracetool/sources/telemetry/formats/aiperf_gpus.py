@@ -10,8 +10,8 @@ import polars as pl
 from tracetool.core.errors import BadInput
 from tracetool.sources.columns import rejected_rows
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
+from tracetool.sources.io.json_lines import decoded_lines
 from tracetool.sources.io.text import read_text
-from tracetool.sources.telemetry.json_lines import decoded_lines
 from tracetool.sources.telemetry.meters import gpus_of_hosts
 from tracetool.sources.telemetry.readings import power_rows
 
