@@ -28,22 +28,27 @@ def dense(columns: Sequence[pl.Series]) -> Numbers:
     >>> dense([pl.Series([7, 7, None]), pl.Series([1, 2, 1])])
     array([1, 2, 0], dtype=int32)
     """
-    code = np.zeros(len(columns[0]), np.int64)
+    code, highest = np.zeros(len(columns[0]), np.int64), 0
     for column in columns:
         values = _plain(column)
-        code = code * (int(values.max(initial=0)) + 1) + values
-        code = _squeezed(code)
+        most = int(values.max(initial=0))
+        if not most:  # one value in all rows
+            continue
+        code = _squeezed(code * (most + 1) + values) if highest else values
+        highest = int(code.max())
     return code.astype(np.int32)
 
 
 def _plain(column: pl.Series) -> Ints:
     """Identifiers from 1 without large holes, 0 for null."""
     whole = column.cast(pl.Int64)
+    if whole.null_count() == len(whole) or (not whole.null_count() and whole.min() == whole.max()):
+        return np.zeros(len(whole), np.int64)
     values = whole.fill_null(0).to_numpy()
+    low, high = int(whole.min()), int(whole.max())  # type: ignore[arg-type]
+    if not whole.null_count() and high - low < 2**62:
+        return _squeezed(values - low)
     null = whole.is_null().to_numpy()
-    if null.all():
-        return np.zeros(len(values), np.int64)
-    low, high = int(values[~null].min()), int(values[~null].max())
     if high - low < 2**62:
         return _squeezed(np.where(null, 0, values - low + 1))
     return np.where(null, 0, np.unique(values, return_inverse=True)[1] + 1)

@@ -178,15 +178,15 @@ def _slice_rows(
 
 def _argument(column: pl.Series, number: int, *, is_text: bool) -> Part:
     name = constant(column.len(), one_whole(1, number))
-    rows = column.is_not_null().to_numpy()
-    if column.dtype == pl.Boolean:
-        value = whole_field(2, column.fill_null(value=False).cast(pl.Int64).to_numpy())
-    elif column.dtype.is_float():
-        numbers = column.cast(pl.Float64).fill_null(np.nan).to_numpy()
+    some = column.null_count() > 0
+    rows = column.is_not_null().to_numpy() if some else np.ones(column.len(), np.bool_)
+    if column.dtype.is_float():
+        numbers = column.cast(pl.Float64).fill_null(np.nan).to_numpy() if some else column.to_numpy()
         rows = rows & np.isfinite(numbers)
         value = double_field(5, numbers)
     else:
-        value = whole_field(17 if is_text else 4, column.cast(pl.Int64).fill_null(0).to_numpy())
+        whole = (column.cast(pl.Int64).fill_null(0) if some else column).to_numpy()
+        value = whole_field(2 if column.dtype == pl.Boolean else 17 if is_text else 4, whole)
     return message_field(4, name, value).only(rows)
 
 

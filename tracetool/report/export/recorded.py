@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -19,7 +19,7 @@ from tracetool.replay.module_paths import module_names
 from tracetool.replay.power import PowerCurve
 from tracetool.replay.predict_run import PredictedRun
 from tracetool.report.export.energies import Energies, measured_columns, predicted_columns
-from tracetool.report.export.timeline import Timeline
+from tracetool.report.export.timeline import Laid, Timeline, laid_out
 from tracetool.tables.run import Run
 
 #: The golden ratio in 64 bits (Knuth, The Art of Computer Programming, volume 3, section 6.4).
@@ -30,14 +30,33 @@ _LAUNCHES: Final = pl.col("kind").cast(pl.String).is_in(["launch", "graph_launch
 _MOST_STEPS: Final = 200_000
 
 
-def activity_frame(run: Run, energies: Energies) -> pl.DataFrame:
+def activity_frame(run: Run, energies: Energies, stated: pl.DataFrame) -> pl.DataFrame:
     """Return the run's activities with what is known of each, in the order of the run's ``kernels``.
+
+    Parameters
+    ----------
+    run : Run
+        The run.
+    energies : Energies
+        What is known of its energy.
+    stated : DataFrame
+        From :func:`stated_frame`.
 
     Returns
     -------
     DataFrame
         ``start_ns``, ``duration_ns``, ``device``, ``stream``, ``kind``, ``name`` and the arguments of slices.
     """
+    parts = [stated]
+    if energies.measured is not None:
+        parts.append(measured_columns(run, energies.measured))
+    if energies.predicted is not None:
+        parts.append(predicted_columns(energies.predicted))
+    return pl.concat(parts, how="horizontal")
+
+
+def stated_frame(run: Run) -> pl.DataFrame:
+    """Return :func:`activity_frame` without energies: what the run states of each activity."""
     kernels = run.kernels
     signatures = run.signatures.with_columns(family=families_of(run.signatures).cast(pl.String))
     operators = run.table("operators", ["operator", "name"]).rename({"name": "operator_name"})
@@ -75,10 +94,6 @@ def activity_frame(run: Run, energies: Energies) -> pl.DataFrame:
     parts = [stated]
     with contextlib.suppress(BadInput):  # a run that names no modules
         parts.append(module_names(run, kernels).cast(pl.String).alias("module").to_frame())
-    if energies.measured is not None:
-        parts.append(measured_columns(run, energies.measured))
-    if energies.predicted is not None:
-        parts.append(predicted_columns(energies.predicted))
     return pl.concat(parts, how="horizontal")
 
 
@@ -96,7 +111,11 @@ def _flow(start: str) -> pl.Expr:
 
 
 def build_timeline(
-    run: Run, energies: Energies, activities: pl.DataFrame, replayed: PredictedRun | None
+    run: Run,
+    energies: Energies,
+    activities: pl.DataFrame,
+    host: Sequence[Laid],
+    replayed: PredictedRun | None,
 ) -> Timeline:
     """Return the timeline of a run.
 
@@ -108,6 +127,8 @@ def build_timeline(
         What is known of its energy.
     activities : DataFrame
         From :func:`activity_frame`.
+    host : sequence of Laid
+        From :func:`host_slices`.
     replayed : PredictedRun, optional
         The run at another clock: a second process.
     """
@@ -118,7 +139,8 @@ def build_timeline(
     _add_measured(timeline, process, run)
     if energies.predicted is not None and energies.predicted.replays is not None:
         _add_power(timeline, process, energies.predicted.replays.recorded_curves(0), origin)
-    _add_host(timeline, process, run)
+    for laid in host:
+        timeline.add_laid(process, laid)
     if replayed is not None:
         _add_replay(timeline, activities, replayed, origin)
     earliest = [int(s.frame["start_ns"].min() or 0) for s in timeline.slices]  # type: ignore[arg-type]
@@ -192,8 +214,9 @@ def _steps(curve: PowerCurve) -> tuple[Floats, Floats]:
     return edges, np.append(power, 0.0)
 
 
-def _add_host(timeline: Timeline, process: int, run: Run) -> None:
-    """Add host calls and ranges, each on a track of its thread."""
+def host_slices(run: Run) -> list[Laid]:
+    """Return host calls and ranges, each on a track of its thread."""
+    laid = []
     for table, category, word in (("host_calls", "host_call", "calls"), ("ranges", "range", "ranges")):
         rows = run.table(table).filter(pl.col("start_ns").is_not_null() & (pl.col("duration_ns") >= 0))
         if not rows.height:
@@ -214,7 +237,8 @@ def _add_host(timeline: Timeline, process: int, run: Run) -> None:
                 else {}
             ),
         )
-        timeline.add_slices(process, category, named, nested=True)
+        laid.append(laid_out(category, named, nested=True))
+    return laid
 
 
 def _add_replay(timeline: Timeline, activities: pl.DataFrame, replayed: PredictedRun, origin: int) -> None:

@@ -42,6 +42,15 @@ class Slices:
 
 
 @dataclass(frozen=True)
+class Laid:
+    """Slices on lanes: ``track`` of ``frame`` is a place in ``tracks``, names of tracks and lanes."""
+
+    category: str
+    tracks: list[str]
+    frame: pl.DataFrame
+
+
+@dataclass(frozen=True)
 class Counter:
     """Values over time on one track; each holds until the next."""
 
@@ -85,27 +94,47 @@ class Timeline:
         nested : bool
             Whether slices of a track may lie inside one another.
         """
-        if not frame.height:
-            return
-        names = sorted(frame["track"].unique().to_list(), key=_natural)
-        numbered = frame.with_columns(
-            track=pl.col("track").replace_strict(names, list(range(len(names))), return_dtype=pl.Int64)
-        ).sort("track", "start_ns", "duration_ns", descending=[False, False, True], maintain_order=True)
-        start = numbered["start_ns"].to_numpy()
-        own = numbered["track"].to_numpy()
-        lane = lanes_of(own, start, start + numbered["duration_ns"].to_numpy(), nested=nested)
-        lanes = int(lane.max()) + 1
-        used, place = _numbered_pairs(own * lanes + lane, len(names) * lanes)
+        if frame.height:
+            self.add_laid(process, laid_out(category, frame, nested=nested))
+
+    def add_laid(self, process: int, laid: Laid) -> None:
+        """Add slices that are on their lanes."""
         first = len(self.tracks)
-        self.tracks += [Track(process, _lane_name(names[p // lanes], p % lanes)) for p in used]
-        placed = numbered.with_columns(track=pl.Series(first + place).cast(pl.Int64))
-        if lane.any():
-            placed = placed.sort("track", "start_ns", maintain_order=True)
-        self.slices.append(Slices(category, placed))
+        self.tracks += [Track(process, name) for name in laid.tracks]
+        self.slices.append(Slices(laid.category, laid.frame.with_columns(pl.col("track") + first)))
 
     def names(self) -> list[str]:
         """Return the distinct names of slices."""
         return distinct(s.frame["name"] for s in self.slices)
+
+
+def laid_out(category: str, frame: pl.DataFrame, *, nested: bool = False) -> Laid:
+    """Return slices on lanes of their tracks; parameters as of :meth:`Timeline.add_slices`."""
+    names = sorted(frame["track"].unique().to_list(), key=_natural)
+    numbered = frame.with_columns(
+        track=pl.col("track").replace_strict(names, list(range(len(names))), return_dtype=pl.Int64)
+    )
+    if not _in_order(numbered):
+        order = ["track", "start_ns", "duration_ns"]
+        numbered = numbered.sort(order, descending=[False, False, True], maintain_order=True)
+    start = numbered["start_ns"].to_numpy()
+    own = numbered["track"].to_numpy()
+    lane = lanes_of(own, start, start + numbered["duration_ns"].to_numpy(), nested=nested)
+    lanes = int(lane.max()) + 1
+    used, place = _numbered_pairs(own * lanes + lane, len(names) * lanes)
+    placed = numbered.with_columns(track=pl.Series(place).cast(pl.Int64))
+    if lane.any():
+        placed = placed.sort("track", "start_ns", maintain_order=True)
+    return Laid(category, [_lane_name(names[p // lanes], p % lanes) for p in used], placed)
+
+
+def _in_order(slices: pl.DataFrame) -> bool:
+    """Whether slices are in the order of their track, then of start, then the longer one first."""
+    track, start, duration = (slices[c].to_numpy() for c in ("track", "start_ns", "duration_ns"))
+    later = np.diff(start)
+    after = (later > 0) | ((later == 0) & (duration[1:] <= duration[:-1]))
+    on = np.diff(track)
+    return bool(((on > 0) | ((on == 0) & after)).all())
 
 
 def _numbered_pairs(pair: Ints, most: int) -> tuple[list[int], Ints]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from tracetool.report.export.chrome import write_chrome
 from tracetool.report.export.energies import Energies, energies_of
 from tracetool.report.export.openmetrics import family_sums, write_openmetrics
 from tracetool.report.export.perfetto import write_perfetto
-from tracetool.report.export.recorded import activity_frame, build_timeline
+from tracetool.report.export.recorded import activity_frame, build_timeline, host_slices, stated_frame
 from tracetool.tables.run import Run
 from tracetool.tables.write import aside_file
 
@@ -102,17 +103,22 @@ def export_run(
         raise BadInput.in_file(
             target, "metrics hold no timeline to replay", "leave --clock out, or -o x.pftrace"
         )
-    energies = energies_of(run, gpu=gpu, power=power, tz=tz, sensor_file=sensor_file)
     replayed: PredictedRun | None = None
-    if clock_mhz is not None:
-        replayed = predict_run(run, gpu, [clock_mhz])
-    activities = activity_frame(run, energies)
+    _ = run.kernels  # read once, not by two threads
+    with ThreadPoolExecutor(1) as beside:  # what needs no energy is put together while that is sought
+        stated = beside.submit(stated_frame, run)
+        host = beside.submit(host_slices, run) if name != "openmetrics" else None
+        energies = energies_of(run, gpu=gpu, power=power, tz=tz, sensor_file=sensor_file)
+        if clock_mhz is not None:
+            replayed = predict_run(run, gpu, [clock_mhz])
+        activities = activity_frame(run, energies, stated.result())
+        laid = host.result() if host else []
     slices = counters = 0
     with aside_file(target) as aside, _opened(aside, packed=target.suffix.lower() == ".gz") as file:
         if name == "openmetrics":
             write_openmetrics(activities, _idle(energies), file)
         else:
-            timeline = build_timeline(run, energies, activities, replayed)
+            timeline = build_timeline(run, energies, activities, laid, replayed)
             slices = sum(s.frame.height for s in timeline.slices)
             counters = len(timeline.counters)
             (write_perfetto if name == "perfetto" else write_chrome)(timeline, file)
