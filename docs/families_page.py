@@ -39,11 +39,11 @@ COUNTED = "<!-- written by docs/families_page.py: counted -->"
 
 
 def _files() -> dict[str, CalibrationFile]:
-    found = {name: own_calibration(name, "time") for name in calibrated_gpus("time")}
-    return {name: file for name, file in found.items() if file is not None}
+    files = {name: own_calibration(name, "time") for name in calibrated_gpus("time")}
+    return {name: file for name, file in files.items() if file is not None}
 
 
-def _said(file: CalibrationFile, key: str) -> str:
+def _stated(file: CalibrationFile, key: str) -> str:
     value = file.about.get(key)
     return f"{float(value):.3g}" if value is not None else "-"
 
@@ -53,26 +53,29 @@ def errors(names: tuple[str, ...]) -> Iterator[str]:
     yield "| law | GPU | rows | MAPE % | MdAPE % | 90 % interval holds % |"
     yield "|---|---|---|---|---|---|"
     for law in names:
-        for board, file in _files().items():
+        for gpu, file in _files().items():
             if file.section(law):
-                told = (
-                    _said(file, f"{key}_{law}")
+                percents = (
+                    _stated(file, f"{key}_{law}")
                     for key in ("held_out_mape_percent", "held_out_mdape_percent", "interval_holds_percent")
                 )
                 rows = int(float(file.about.get(f"rows_{law}", 0)))
-                yield f"| {law} | {board} | {rows} | {' | '.join(told)} |"
+                yield f"| {law} | {gpu} | {rows} | {' | '.join(percents)} |"
 
 
 def coefficients(law: str) -> Iterator[str]:
     """Yield the lines of a law's coefficients: bounds, prior and each GPU's."""
-    have = {board: file for board, file in _files().items() if file.section(law)}
-    yield "| " + " | ".join([law, "unit", "bounds", "prior", *have]) + " |"
-    yield "|---" * (4 + len(have)) + "|"
-    for key, one in laws()[law].priors.items():
-        choices = ", ".join(f"{c:g}" for c in one.choices)
-        bounds = choices or (f"{one.low:g} to {one.high:g}" if one.fitted else "fixed")
-        values = [f"{f.section(law)[key].value:.3g}" if key in f.section(law) else "-" for f in have.values()]
-        yield "| " + " | ".join([f"`{key}`", one.unit, bounds, f"{one.value:.3g}", *values]) + " |"
+    fitted_files = {gpu: file for gpu, file in _files().items() if file.section(law)}
+    yield "| " + " | ".join([law, "unit", "bounds", "prior", *fitted_files]) + " |"
+    yield "|---" * (4 + len(fitted_files)) + "|"
+    for key, prior in laws()[law].priors.items():
+        choices = ", ".join(f"{c:g}" for c in prior.choices)
+        bounds = choices or (f"{prior.low:g} to {prior.high:g}" if prior.fitted else "fixed")
+        values = [
+            f"{f.section(law)[key].value:.3g}" if key in f.section(law) else "-"
+            for f in fitted_files.values()
+        ]
+        yield "| " + " | ".join([f"`{key}`", prior.unit, bounds, f"{prior.value:.3g}", *values]) + " |"
 
 
 def fitted(names: tuple[str, ...]) -> Iterator[str]:
@@ -80,10 +83,10 @@ def fitted(names: tuple[str, ...]) -> Iterator[str]:
     yield "| law | implementation | library | GPUs measured | measured / predicted |"
     yield "|---|---|---|---|---|"
     for law in names:
-        for one in implementations(law):
-            low, high = (math.exp(side) for side in one.laws[law].band)
-            gpus = ", ".join(one.laws[law].gpus)
-            yield f"| {law} | {one.name} | {one.stack or 'any'} | {gpus} | {low:.2f} to {high:.2f} |"
+        for kernel in implementations(law):
+            low, high = (math.exp(side) for side in kernel.laws[law].band)
+            gpus = ", ".join(kernel.laws[law].gpus)
+            yield f"| {law} | {kernel.name} | {kernel.stack or 'any'} | {gpus} | {low:.2f} to {high:.2f} |"
 
 
 def block(names: tuple[str, ...]) -> str:
@@ -111,22 +114,22 @@ def summary() -> str:
 
 def counted() -> str:
     """Return how many numbers the implementations' files hold, for how many pairs of one's law and a GPU."""
-    of_laws = {name: [one.laws[name] for one in implementations(name)] for name in laws()}
-    fits = [fit for some in of_laws.values() for fit in some]
-    changed = [v for fit in fits for v in (*fit.by_architecture.values(), *fit.by_version.values())]
-    count = sum(len(fit.values) for fit in fits) + sum(map(len, changed))
+    fits_by_law = {name: [kernel.laws[name] for kernel in implementations(name)] for name in laws()}
+    fits = [fit for law_fits in fits_by_law.values() for fit in law_fits]
+    overrides = [v for fit in fits for v in (*fit.by_architecture.values(), *fit.by_version.values())]
+    count = sum(len(fit.values) for fit in fits) + sum(map(len, overrides))
     pairs = sum(len(fit.gpus) for fit in fits)
-    usual = median([len(laws()[name].priors) for name, some in of_laws.items() for _ in some])
+    per_law = median([len(laws()[name].priors) for name, law_fits in fits_by_law.items() for _ in law_fits])
     text = f"{count:,} coefficients serve {pairs} pairs of an implementation's law and a GPU, {count / pairs:.1f} each,"
-    return "\n".join([COUNTED, "", f"{text} where a law has {usual:.0f} in the median.", "", END])
+    return "\n".join([COUNTED, "", f"{text} where a law has {per_law:.0f} in the median.", "", END])
 
 
 def _replaced(text: str, part: str) -> str:
     start = part.partition("\n")[0]
-    found = re.search(rf"{re.escape(start)}.*?{re.escape(END)}", text, re.DOTALL)
-    if found is None:
+    marked = re.search(rf"{re.escape(start)}.*?{re.escape(END)}", text, re.DOTALL)
+    if marked is None:
         raise SystemExit(f"a page is missing the marks {start} and {END}")
-    return text[: found.start()] + part + text[found.end() :]
+    return text[: marked.start()] + part + text[marked.end() :]
 
 
 def pages() -> Iterator[tuple[Path, str]]:

@@ -34,7 +34,7 @@ def missed_bytes(rows: OperatorColumns, work: Work, gpu: Gpu) -> Floats:
 
     Activations were written by the kernel before and are read by the next: as far as they fit the L2
     (size :math:`L`), they stay there. Weights and the keys and values of decoding come round once a
-    pass, and by then have been driven out. Rows whose memory traffic a monitor measured keep it.
+    pass, and by then have been evicted. Rows whose memory traffic a monitor measured keep it.
 
     Parameters
     ----------
