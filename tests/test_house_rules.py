@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -37,8 +38,19 @@ def _id(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def _tree(path: Path) -> ast.Module:
+@functools.cache
+def _parsed(path: Path, changed_ns: int) -> ast.Module:
     return ast.parse(path.read_text("utf-8"), str(path))
+
+
+def _tree(path: Path) -> ast.Module:
+    return _parsed(path, path.stat().st_mtime_ns)
+
+
+def _assert_none(breaches: Callable[[Path], Iterable[str]], paths: Iterable[Path], fix: str) -> None:
+    """Assert that no file breaches a rule; a failure lists every file that does."""
+    lines = [f"{_id(path)}: {breach}" for path in paths for breach in breaches(path)]
+    assert not lines, "\n".join([fix, *lines])
 
 
 def _definitions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
@@ -61,45 +73,52 @@ def test_there_are_files() -> None:
     assert len(FILES) > 40
 
 
-@pytest.mark.parametrize("path", FILES, ids=_id)
-def test_a_file_is_short_and_says_what_it_is_for(path: Path) -> None:
-    lines = path.read_text("utf-8").splitlines()
-    assert len(lines) <= MOST_LINES, f"{len(lines)} lines: one file, one purpose"
-    assert ast.get_docstring(_tree(path)), "the module has no docstring"
+def test_a_file_is_short_and_says_what_it_is_for() -> None:
+    def breaches(path: Path) -> Iterator[str]:
+        if (count := len(path.read_text("utf-8").splitlines())) > MOST_LINES:
+            yield f"{count} lines: one file, one purpose"
+        if not ast.get_docstring(_tree(path)):
+            yield "the module has no docstring"
+
+    _assert_none(breaches, FILES, f"at most {MOST_LINES} lines, with a docstring")
 
 
-@pytest.mark.parametrize("path", FILES, ids=_id)
-def test_public_names_are_documented(path: Path) -> None:
-    bare = [name for name, node in _public(_tree(path)) if not ast.get_docstring(node)]  # type: ignore[arg-type]
-    assert not bare, f"without a docstring: {bare}"
+def test_public_names_are_documented() -> None:
+    def breaches(path: Path) -> Iterator[str]:
+        for name, node in _public(_tree(path)):
+            if not ast.get_docstring(node):  # type: ignore[arg-type]
+                yield name
+
+    _assert_none(breaches, FILES, "without a docstring")
 
 
-@pytest.mark.parametrize("path", FILES, ids=_id)
-def test_names_say_something(path: Path) -> None:
-    assert path.stem not in BANNED_WHOLE, "the file's name says nothing"
-    for node in _definitions(_tree(path)):
-        plain = re.sub(r"(?<!^)(?=[A-Z][a-z])", "_", node.name).lower().strip("_")
-        whole = BANNED_WORDS if isinstance(node, ast.ClassDef) else BANNED_WHOLE
-        assert plain not in whole, f"{node.name} says nothing"
-        assert not set(plain.split("_")) & BANNED_WORDS, f"{node.name} says nothing"
+def test_names_say_something() -> None:
+    def breaches(path: Path) -> Iterator[str]:
+        if path.stem in BANNED_WHOLE:
+            yield "the file's name says nothing"
+        for node in _definitions(_tree(path)):
+            plain = re.sub(r"(?<!^)(?=[A-Z][a-z])", "_", node.name).lower().strip("_")
+            whole = BANNED_WORDS if isinstance(node, ast.ClassDef) else BANNED_WHOLE
+            if plain in whole or set(plain.split("_")) & BANNED_WORDS:
+                yield f"{node.name} says nothing"
+
+    _assert_none(breaches, FILES, "a name says what it holds or does")
 
 
-@pytest.mark.parametrize(
-    "path",
-    sorted(
-        p
-        for folder in ("tracetool", "docs", "schemas", "sample_traces", "benchmarks")
-        for p in (ROOT / folder).rglob("*")
-        if p.suffix in {".py", ".md", ".json", ".toml"} and not any(q.endswith(".tracetool") for q in p.parts)
-    ),
-    ids=_id,
-)
-def test_the_project_speaks_of_itself_alone(path: Path) -> None:
-    text = path.read_text("utf-8").lower()
-    if path.is_relative_to(ROOT / "benchmarks"):  # they read the measured data and may say where it is
-        text = text.replace("../shared", "")
-    found = FOREIGN.search(text)
-    assert found is None, f"says {found.group(0)!r}" if found else ""
+def test_the_project_speaks_of_itself_alone() -> None:
+    def breaches(path: Path) -> Iterator[str]:
+        text = path.read_text("utf-8").lower()
+        if path.is_relative_to(ROOT / "benchmarks"):  # they read the measured data and may say where it is
+            text = text.replace("../shared", "")
+        if foreign := FOREIGN.search(text):
+            yield repr(foreign.group(0))
+
+    folders = ("tracetool", "docs", "schemas", "sample_traces", "benchmarks")
+    files = sorted(p for folder in folders for p in (ROOT / folder).rglob("*"))
+    texts = [p for p in files if p.suffix in {".py", ".md", ".json", ".toml"}]
+    texts = [p for p in texts if not any(part.endswith(".tracetool") for part in p.parts)]
+    assert len(texts) > len(FILES)
+    _assert_none(breaches, texts, "speaks of how the project was made")
 
 
 @pytest.mark.parametrize(("folder", "constant"), PLUGINS.items())
@@ -188,11 +207,13 @@ def _inside(path: Path) -> str:
     return path.relative_to(PACKAGE).as_posix()
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if not _inside(p).startswith(NAMES_FAMILIES)], ids=_id)
-def test_only_families_and_grammars_name_a_family_by_a_string(path: Path) -> None:
-    words = [words for start, (words, _) in ANOTHER_MEANING.items() if _inside(path).startswith(start)]
-    strings = _family_strings(path, set().union(*words))
-    assert not strings, f"{strings}: read families/registry.py, or a constant of families/names.py"
+def test_only_families_and_grammars_name_a_family_by_a_string() -> None:
+    def breaches(path: Path) -> list[str]:
+        words = [words for start, (words, _) in ANOTHER_MEANING.items() if _inside(path).startswith(start)]
+        return _family_strings(path, set().union(*words))
+
+    files = [p for p in FILES if not _inside(p).startswith(NAMES_FAMILIES)]
+    _assert_none(breaches, files, "read families/registry.py, or a constant of families/names.py")
 
 
 @pytest.mark.parametrize("start", ANOTHER_MEANING)
@@ -298,10 +319,9 @@ def _kernel_name_reads(path: Path, *, all_of_them: bool = False) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if not _inside(p).startswith("kernels/")], ids=_id)
-def test_only_kernels_reads_names_of_kernels(path: Path) -> None:
-    reads = _kernel_name_reads(path)
-    assert not reads, f"{reads}: let kernels/ state it as a column"
+def test_only_kernels_reads_names_of_kernels() -> None:
+    files = [p for p in FILES if not _inside(p).startswith("kernels/")]
+    _assert_none(_kernel_name_reads, files, "let kernels/ state it as a column")
 
 
 @pytest.mark.parametrize("allowed", sorted({*NAME_SEARCHES_YET, *MAY_IMPORT_RE, *NAME_FRAGMENTS_YET}))
@@ -365,10 +385,11 @@ def _bare_constants(path: Path) -> list[str]:
     return bare
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if _inside(p).startswith(PHYSICS)], ids=_id)
-def test_a_constant_states_its_unit_and_source(path: Path) -> None:
-    bare = _bare_constants(path)
-    assert not bare, f"{bare}: state [unit] and source (or prior, by definition) in its #: comment"
+def test_a_constant_states_its_unit_and_source() -> None:
+    files = [p for p in FILES if _inside(p).startswith(PHYSICS)]
+    _assert_none(
+        _bare_constants, files, "state [unit] and source (or prior, by definition) in its #: comment"
+    )
 
 
 def test_a_constant_without_unit_or_source_is_found(tmp_path: Path) -> None:
@@ -404,9 +425,11 @@ def _array_imports(path: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", sorted((PACKAGE / "api").glob("*.py")), ids=_id)
-def test_the_api_only_joins(path: Path) -> None:
-    assert not _array_imports(path), "arrays and statistics lie below the api: move the work to its package"
+def test_the_api_only_joins() -> None:
+    files = sorted((PACKAGE / "api").glob("*.py"))
+    _assert_none(
+        _array_imports, files, "arrays and statistics lie below the api: move the work to its package"
+    )
 
 
 def test_an_array_in_the_api_is_found(tmp_path: Path) -> None:

@@ -204,16 +204,15 @@ def test_an_unknown_architecture_lists_the_known() -> None:
     assert "'hoper'" in fault.value.line() and "hopper" in fault.value.line()
 
 
-@pytest.mark.parametrize(
-    "path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: path.relative_to(PACKAGE).as_posix()
-)
-def test_no_code_decides_by_the_name_of_an_architecture(path: Path) -> None:
-    if path.relative_to(PACKAGE).as_posix().startswith(NAME_RULES):
-        return
+def test_no_code_decides_by_the_name_of_an_architecture() -> None:
     names = {*architecture_names(), *(t for n in architecture_names() for t in load_architecture(n).targets)}
-    found = [
-        (node.lineno, node.value)
+    files = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
+    breaches = [
+        f"{inside}:{node.lineno}: {node.value!r}"
+        for inside, path in files.items()
+        if not inside.startswith(NAME_RULES)
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.Constant) and node.value in names
     ]
-    assert not found, "what an architecture is stands in hardware/architectures"
+    assert len(files) > 500
+    assert not breaches, "what an architecture is stands in hardware/architectures"
