@@ -3,9 +3,11 @@
 Jobs and logs are those of ``tests/replay/grouped_jobs.py``, which import nothing of the tool: a training job
 on two GPUs, each with a sensor of its own whose gain and offset are drawn as its class states. Every job is
 written as a profiler and ``nvidia-smi`` would, ingested and attributed; twenty seeds share a trace, each with
-powers and sensors of its own. Printed per sensor and key, over groups whose energy the log identifies: the
-error once gain and offset are undone, and how often 90 % intervals hold, as the log stands and where a meter
-told gain and offset; then whether groups sum to the run and every launch is in one.
+powers and sensors of its own. Printed per sensor and key: groups, the share that the log identifies and their
+error once a meter told gain and offset; how often 90 % intervals of all groups hold, as the log stands and
+with that meter; sets of groups that the log does not tell apart, and how often their joint intervals hold.
+That groups sum to the run and every launch is in one is checked. As the log stands, one error of gain and
+offset is common to all figures of a GPU: a seed is two draws of it, however many groups it has.
 
     python benchmarks/grouped_energy.py [SEEDS] [--sensor TITLE] [--results FILE.jsonl]
 
@@ -24,10 +26,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 import tracetool as tt
 from tests.replay.grouped_jobs import GroupedJob, MeteredGpu, grouped_job
 from tracetool.hardware.load import load_gpu
+from tracetool.hardware.sensors import Sensor
 from tracetool.measure.attribute import attribute_run
 from tracetool.measure.attribution import attribute_classes
 from tracetool.measure.sensors import candidate_sensors
@@ -63,11 +67,15 @@ SENSORS = {
     "25 of 100, steps in beat": Trying("a100-sxm", A100, 20.0, 1.0, 300.0),
 }
 KEYS = ("module", "range", "iteration", "gpu")
+#: What a meter leaves open of a sensor's gain [1] and offset [W].
+METER = 1e-3, 0.05
 #: Seeds that share a trace.
 SHARED = 20
 
 Row = tuple[float, float, float, float, bool]  # truth, energy, both ends [J], identified
 Trial = dict[str, dict[str, list[Row]]]
+#: Sets of groups of a key go by its name and this.
+SETS = " sets"
 
 
 def trial(seed: int, tried: Trying) -> Trial:
@@ -89,13 +97,29 @@ def trial(seed: int, tried: Trying) -> Trial:
         log = Path(name) / "power.csv"
         log.write_text(job.log)
         as_is = attribute_run(run, gpu=gpu, power=[log], tz="+00:00")
-    known = {}
+    known, random = {}, np.random.default_rng([23, seed])
     for rank, seen in as_is.observations.items():
-        own = {"gain": job.gain[rank], "offset_w": job.offset_w[rank], "gain_sd": 1e-3, "offset_sd_w": 0.05}
-        known[rank] = attribute_classes(replace(seen, sensor=replace(seen.sensor, **own)))
+        known[rank] = attribute_classes(replace(seen, sensor=_metered(seen.sensor, job, rank, random)))
     on_a_meter = replace(as_is, classes=known)
     energies = {"as is": RunEnergies(run, as_is, None), "on a meter": RunEnergies(run, on_a_meter, None)}
-    return {how: {key: rows_of(job, run, of, key) for key in KEYS} for how, of in energies.items()}
+    rows: Trial = {how: {} for how in energies}
+    for how, of in energies.items():
+        for key in KEYS:
+            rows[how][key], rows[how][key + SETS] = rows_of(job, run, of, key)
+    return rows
+
+
+def _metered(sensor: Sensor, job: GroupedJob, rank: int, random: np.random.Generator) -> Sensor:
+    """Return a rank's sensor as a meter states it: gain and offset with errors of the size that it states."""
+    (gain_sd, offset_sd_w), (off, off_w) = METER, random.standard_normal(2)
+    return replace(
+        sensor,
+        gain=float(job.gain[rank] + gain_sd * off),
+        gain_sd=gain_sd,
+        offset_w=float(job.offset_w[rank] + offset_sd_w * off_w),
+        offset_sd_w=offset_sd_w,
+        pivot_w=0.0,
+    )
 
 
 def _job(tried: Trying) -> dict[str, Any]:
@@ -113,8 +137,8 @@ def _ingested(tried: Trying, trace: int) -> Run:
     return Run.open(run.path)
 
 
-def rows_of(job: GroupedJob, run: Run, energies: RunEnergies, key: str) -> list[Row]:
-    """Return truth and figures of each group of a key, once groups were seen to be the whole run."""
+def rows_of(job: GroupedJob, run: Run, energies: RunEnergies, key: str) -> tuple[list[Row], list[Row]]:
+    """Return truth and figures of each group of a key, and of each set, once groups are seen to sum up."""
     frame = energy_by(run, [key], energies=energies).frame
     groups, whole = frame[:-1], frame.row(-1, named=True)
     truth = job.energy_j[key]
@@ -122,28 +146,42 @@ def rows_of(job: GroupedJob, run: Run, energies: RunEnergies, key: str) -> list[
     assert groups["launches"].sum() == whole["launches"] == run.kernels.height
     assert abs(groups["energy_j"].sum() / whole["energy_j"] - 1.0) < 1e-12
     columns = ("energy_j", "energy_low_j", "energy_high_j", "identified")
-    return [(truth[r["name"]], *(r[c] for c in columns)) for r in groups.iter_rows(named=True)]
+    rows = [(truth[r["name"]], *(r[c] for c in columns)) for r in groups.iter_rows(named=True)]
+    planted = groups.with_columns(truth=pl.col("name").replace_strict(truth)).filter(pl.col("set") > 0)
+    joint = planted.group_by("set").agg(
+        pl.col("truth").sum(), *(pl.col(f"set_{c}").first() for c in columns[:3]), pl.lit(value=True)
+    )
+    return rows, joint.drop("set").rows()
+
+
+HEADER = (
+    f"{'sensor':25s} {'seeds':5s} {'by':9s} groups known    error  95 %   worst  within 3 %"
+    "   hold  on a meter   sets   hold"
+)
+
+
+def share_held(rows: list[Row]) -> float:
+    """Return how many intervals hold the truth. [1]"""
+    return float(np.mean([low <= truth <= high for truth, _, low, high, _ in rows])) if rows else np.nan
 
 
 def table(title: str, trials: list[Trial]) -> None:
     """Print the rows of one sensor."""
-    every: dict[str, list[bool]] = defaultdict(list)
+    every: dict[str, list[Row]] = defaultdict(list)
     for key in KEYS:
-        cells = []
-        for how in ("as is", "on a meter"):
-            rows = [r for t in trials for r in t[how][key] if r[4]]
-            holds = [lo <= t <= hi for t, _, lo, hi, *_ in rows]
-            every[how] += holds
-            cells.append(np.mean(holds) if rows else np.nan)
-        rows = [r for t in trials for r in t["on a meter"][key]]
-        known = [r for r in rows if r[4]]
+        of = {how: [r for t in trials for r in t[how][key]] for how in ("as is", "on a meter")}
+        for how, rows in of.items():
+            every[how] += rows
+        joint = [r for t in trials for r in t["on a meter"][key + SETS]]
+        known = [r for r in of["on a meter"] if r[4]]
         off = np.array([abs(e / t - 1) for t, e, *_ in known]) if known else np.full(1, np.nan)
         print(
             f"{title:25s} {len(trials):5d} {key:9s} {len(rows):6d} {len(known) / max(len(rows), 1):5.0%}"
             f"  {off.mean():7.2%} {np.quantile(off, 0.95):6.2%} {off.max():6.2%} {np.mean(off <= 0.03):9.1%}"
-            f" {cells[0]:7.0%} {cells[1]:9.0%}", flush=True,
+            f" {share_held(of['as is']):8.1%} {share_held(of['on a meter']):9.1%}"
+            f" {len(joint):8d} {share_held(joint):7.1%}", flush=True,
         )  # fmt: skip
-    ends = ", ".join(f"{how} {np.mean(held):.1%}" for how, held in every.items())
+    ends = ", ".join(f"{how} {share_held(rows):.1%}" for how, rows in every.items())
     print(f"{'':25s} {'':5s} all: 90 % intervals hold {ends}; groups sum to the run, every launch is in one")
 
 
@@ -159,10 +197,7 @@ def main() -> None:
         for line in asked.results.read_text().splitlines():
             one: dict[str, Any] = json.loads(line)
             done[one["sensor"], one["seed"]] = one["trial"]
-    print(
-        f"{'sensor':25s} {'seeds':5s} {'by':9s} groups known    error  95 %   worst"
-        "   within 3 %   hold  on a meter"
-    )
+    print(HEADER)
     for title in asked.sensor or SENSORS:
         for seed in range(asked.seeds):
             if (title, seed) in done:

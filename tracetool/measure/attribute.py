@@ -30,6 +30,7 @@ from tracetool.measure.counter import check_counter
 from tracetool.measure.energy_tables import (
     alignment_record,
     attribution_notes,
+    class_notes,
     energy_table,
     of_signatures,
     prior_note,
@@ -81,6 +82,7 @@ class Attribution:
     scopes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     throttled: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     sums: SignatureSums = field(default_factory=SignatureSums, repr=False)
+    class_notes: tuple[str, ...] = ()  # those of the notes that speak of classes
 
     def power_profile(self, device: int) -> tuple[Floats, Floats]:
         """Return a device's true power over its log, as reconstructed between readings. [s], [W]"""
@@ -286,7 +288,7 @@ def _attribute(
     window_rows = read_windows(windows) if windows is not None else None
     stated = read_sensor_file(Path(sensor_file)) if sensor_file is not None else {}
     origin = int(telemetry["time_ns"].drop_nulls().min() or 0)  # type: ignore[arg-type]
-    tables, notes, aligned, sensors = [], [], {}, {}
+    tables, notes, of_classes, aligned, sensors = [], [], [], {}, {}
     observations: dict[int, Observation] = {}
     classes: dict[int, ClassEnergy] = {}
     expectations: dict[int, Floats] = {}
@@ -318,7 +320,8 @@ def _attribute(
         tables.append(table)
         aligned[str(pairs[logged])] = alignment_record(observation)
         sensors[str(pairs[logged])] = sensor_record(observation)
-        notes += attribution_notes(observation, gpu_spec, class_energy)
+        of_classes += class_notes(class_energy)
+        notes += [*attribution_notes(observation, gpu_spec), *class_notes(class_energy)]
         if counted is not None:
             notes.append(counted.sentence())
         if window_rows is not None:
@@ -345,4 +348,5 @@ def _attribute(
             },
             {pairs[d]: of_signatures(w, classes[pairs[d]]) for d, w in work.items()},
         ),
+        class_notes=tuple(of_classes),
     )

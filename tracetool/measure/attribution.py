@@ -107,7 +107,8 @@ def identify(
         energy = loose[np.ix_(open_classes, open_classes)] * np.outer(
             seconds[open_classes], seconds[open_classes]
         )
-        label = _join(energy * stretch, tight_sd[open_classes] * seconds[open_classes], mixed[open_classes])
+        enough = _GROUP_KNOWN * tight_sd[open_classes] * seconds[open_classes]
+        label = join_canceling(energy * stretch, enough, mixed[open_classes])
         joined = np.bincount(label)[label] > 1
         _, group[open_classes[joined]] = np.unique(label[joined], return_inverse=True)
     reason = np.full(len(sd), "", dtype=object)
@@ -118,17 +119,31 @@ def identify(
     return Identified(coverage, identified, reason, group)
 
 
-def _join(covariance: Floats, spread: Floats, mixed: Bools) -> Ints:
-    """Join classes whose energies' errors cancel, pair by pair, until each group's sum is known.
+def join_canceling(covariance: Floats, enough: Floats, mixed: Bools | None = None) -> Ints:
+    """Join energies whose errors cancel, pair by pair, until each group's sum is known.
 
-    Those that no reading sees apart are joined however well the ties or windows' edges seem to know them.
+    Parameters
+    ----------
+    covariance : array, shape (n, n)
+        Of the energies. [J^2]
+    enough : array, shape (n,)
+        Deviation below which an energy is known; that of a group is its members' together. [J]
+    mixed : array of bool, shape (n,), optional
+        Those that no reading sees apart: they are joined however well the ties or windows' edges seem to
+        know them.
+
+    Returns
+    -------
+    array of int, shape (n,)
+        Number of the group that each is in.
     """
-    label = np.arange(len(spread))
+    mixed = np.zeros(len(enough), np.bool_) if mixed is None else mixed
+    label = np.arange(len(enough))
     for _ in range(_ROUNDS):
         variance = np.maximum(np.diag(covariance), 0.0)
         scale = np.sqrt(np.maximum(variance, 1e-300))
         alike = covariance / np.outer(scale, scale)
-        done = (scale < _GROUP_KNOWN * spread) & ~mixed
+        done = (scale < enough) & ~mixed
         alike[done, :] = 0.0
         np.fill_diagonal(alike, 0.0)
         partner = np.argmin(alike, axis=1)
@@ -141,7 +156,7 @@ def _join(covariance: Floats, spread: Floats, mixed: Bools) -> Ints:
         count, into = csgraph.connected_components(link, directed=False)
         step = sparse.coo_matrix((np.ones(len(into)), (into, own)), (count, len(into))).tocsr()
         covariance = np.asarray(step @ (step @ covariance).T)
-        spread = np.asarray(step @ spread)
+        enough = np.asarray(step @ enough)
         mixed = mixed[np.unique(into, return_index=True)[1]] & (np.bincount(into) == 1)
         label = into[label]
     return label
@@ -166,7 +181,8 @@ class ClassEnergy:
     covariance: Floats  # (k + 2, k + 2) of the energies [J^2]
     noise_w: float
     fitted_w: Floats  # (n,) readings as explained
-    unlike: float = 0.0  # by which launches of one class differ in power [1]
+    unlike: float  # by which launches of one class differ in power [1]
+    sensor_j: Floats  # (2, k + 2) what a deviation of the sensor's gain, and offset, makes of each energy [J]
 
     def group_energy(self) -> tuple[Floats, Floats]:
         """Return the joint energy of each class's group and its standard deviation; NaN where alone. [J]"""
@@ -273,6 +289,7 @@ def attribute_classes(
         solved.noise_w,
         solved.fitted_w,
         launch_spread(design_of_log, solved, readings.power_w, length),
+        alike[:2],
     )
 
 

@@ -10,9 +10,11 @@ from tracetool.core.arrays import Floats, Ints
 from tracetool.core.interval import Z90
 from tracetool.measure.attribution import ClassEnergy
 
-#: A sum is identified when its deviation, gain and offset aside, stays below this share of it. [1] As for a
-#: group of classes (``attribution``): a quarter of what is open without any reading.
-_IDENTIFIED = 0.25
+#: A wait that the log does not tell may be this share of its collective before that is not told either. [1]
+_UNCLEAR_SHARE = 0.25
+#: A sum is told when its deviation, the sensor's gain and offset aside, stays below this share of it: its
+#: 90 % interval then reaches 5 % either way. [1]
+TOLD = 0.03
 _UNCLEAR_WAIT = "most of it waits for other ranks, at a power the log does not tell"
 
 
@@ -47,7 +49,7 @@ def with_own_waits(class_energy: ClassEnergy, waited_ns: Ints) -> ClassEnergy:
     said = class_energy.identification
     unclear = np.zeros(k + 2, np.bool_)
     if not said.identified[k]:
-        unclear[:k] = share * class_energy.energy_j[k] > _IDENTIFIED * energy[:k]
+        unclear[:k] = share * class_energy.energy_j[k] > _UNCLEAR_SHARE * energy[:k]
     identification = replace(
         said,
         coverage=sums @ said.coverage,
@@ -66,6 +68,7 @@ def with_own_waits(class_energy: ClassEnergy, waited_ns: Ints) -> ClassEnergy:
         prior_share=np.clip(prior_share, 0.0, 1.0),
         identification=identification,
         covariance=covariance,
+        sensor_j=class_energy.sensor_j @ sums.T,
     )
 
 
@@ -77,11 +80,26 @@ class SummedEnergy:
     low_j: Floats
     high_j: Floats
     identified: Ints  # (g,) 1 where the log tells the set from the rest
+    own_deviation_j: Floats  # (g,) without the sensor's gain and offset
+    share: Floats  # (g, k + 2) of each class' time
+    launch_variance_j2: Floats  # (g,) of the sets' launches being some of their classes'
+    classes: ClassEnergy
 
     @property
     def deviation_j(self) -> Floats:
         """Standard deviation of each sum. (g,) [J]"""
         return np.asarray((self.high_j - self.energy_j) / Z90)
+
+    def covariance_j2(self, rows: Ints) -> tuple[Floats, Floats]:
+        """Return the covariance of some sets' energies: whole, and without the sensor's gain and offset.
+
+        Two arrays of shape (rows, rows). [J^2]
+        """
+        share = self.share[rows]
+        whole = share @ np.nan_to_num(self.classes.covariance) @ share.T
+        whole[np.diag_indices(len(rows))] += self.launch_variance_j2[rows]
+        sensor = share @ np.nan_to_num(self.classes.sensor_j).T
+        return whole, whole - sensor @ sensor.T
 
 
 def summed_energy(class_energy: ClassEnergy, seconds: Floats) -> SummedEnergy:
@@ -119,10 +137,12 @@ def summed_energy(class_energy: ClassEnergy, seconds: Floats) -> SummedEnergy:
     k = len(whole_s) - 2
     each_j = np.nan_to_num(class_energy.energy_j[:k]) ** 2 / np.maximum(class_energy.launches[:k], 1.0)
     part = np.clip(share[:, :k], 0.0, 1.0)
-    variance = variance + class_energy.unlike**2 * ((part * (1.0 - part)) @ each_j)
-    deviation = np.sqrt(np.maximum(variance, 0.0))
+    launched = class_energy.unlike**2 * ((part * (1.0 - part)) @ each_j)
+    deviation = np.sqrt(np.maximum(variance + launched, 0.0))
+    sensor = np.square(share @ np.nan_to_num(class_energy.sensor_j).T).sum(axis=1)
+    own = np.sqrt(np.maximum(deviation**2 - sensor, 0.0))
+    identified = ((own < TOLD * energy) & ~incomplete).astype(np.int64)
     hide = np.where(incomplete, np.nan, 0.0)
-    own = np.where(energy > 0, deviation / np.maximum(energy, 1e-12), np.inf)
-    identified = ((own < _IDENTIFIED) & ~incomplete).astype(np.int64)
-    low = np.maximum(energy - Z90 * deviation, 0.0)
-    return SummedEnergy(energy + hide, low + hide, energy + Z90 * deviation + hide, identified)
+    low = np.maximum(energy - Z90 * deviation, 0.0) + hide
+    high = energy + Z90 * deviation + hide
+    return SummedEnergy(energy + hide, low, high, identified, own, share, launched, class_energy)

@@ -165,8 +165,8 @@ def gain_basis(sensor: Sensor) -> str:
     )
 
 
-def attribution_notes(observation: Observation, gpu_spec: Gpu | None, class_energy: ClassEnergy) -> list[str]:
-    """Return what people should know: sensor, alignment, classes not identifiable."""
+def attribution_notes(observation: Observation, gpu_spec: Gpu | None) -> list[str]:
+    """Return what people should know of a log: its sensor and alignment."""
     s, a = observation.sensor, observation.alignment
     window = f"{s.window_s * 1e3:.0f} ms window" if s.kind == "boxcar" else f"{s.lag_s * 1e3:.0f} ms lag"
     title = gpu_spec.title if gpu_spec is not None else "an unnamed GPU"
@@ -179,13 +179,16 @@ def attribution_notes(observation: Observation, gpu_spec: Gpu | None, class_ener
         f"timeline shifted by {a.offset_s * 1e3:+.1f} ms (90 %: {a.low_s * 1e3:+.1f} to"
         f" {a.high_s * 1e3:+.1f}) to align it with the log"
     )
-    notes = [sensor_note, moved]
+    return [sensor_note, moved]
+
+
+def class_notes(class_energy: ClassEnergy) -> list[str]:
+    """Return which classes are not identifiable, and what groups of them used together."""
     unknown = int((~class_energy.identification.identified & (class_energy.seconds > 0)).sum())
-    if unknown:
-        classes = int((class_energy.seconds > 0).sum())
-        notes.append(f"{unknown} of {classes} classes not identifiable from this log")
-        notes += _groups(class_energy)
-    return notes
+    if not unknown:
+        return []
+    classes = int((class_energy.seconds > 0).sum())
+    return [f"{unknown} of {classes} classes not identifiable from this log", *_groups(class_energy)]
 
 
 def _groups(class_energy: ClassEnergy, most: int = 3) -> list[str]:

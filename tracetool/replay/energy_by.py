@@ -16,6 +16,7 @@ from tracetool.core.arrays import Floats
 from tracetool.replay.groups import Groups, check_depth, groups_of, parse_keys
 from tracetool.replay.set_energy import RunEnergies, SetEnergy, SetTimes, run_energies
 from tracetool.replay.time_parts import busy_parts
+from tracetool.replay.told_together import GpuGroups, set_sentences, told_together
 from tracetool.replay.work_units import Work, annotated_work
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
@@ -91,15 +92,18 @@ def energy_by(
     groups = groups_of(opened, keys, depth)
     energies = energies or run_energies(opened, gpu=gpu, power=power, tz=tz, sensor_file=sensor_file)
     kernels = opened.kernels
-    blocks = [_device_rows(energies, kernels, groups, d) for d in groups.idle]
+    blocks, told = zip(*(_device_rows(energies, kernels, groups, d) for d in groups.idle), strict=True)
     done = _work(opened, work or {}, tuple(keys))
     frame = _summed(pl.concat(blocks, how="vertical_relaxed"), done)
-    notes = list(energies.notes)
+    measured = [t for t in told if t is not None]
+    if len(measured) == len(told):
+        apart = told_together(measured)
+        frame = frame.drop("identified").join(apart, on="name", how="left", maintain_order="left")
+    frame = load_schema("energy_by").conform(frame)
+    notes = [*set_sentences(frame), *energies.notes]
     if energies.measured is not None:
-        notes += energies.measured.notes
-    return EnergyBy(
-        load_schema("energy_by").conform(frame), tuple(keys), {w.unit: w.whole for w in done}, tuple(notes)
-    )
+        notes += [n for n in energies.measured.notes if n not in energies.measured.class_notes]
+    return EnergyBy(frame, tuple(keys), {w.unit: w.whole for w in done}, tuple(notes))
 
 
 def _work(run: Run, work: Mapping[str, float | None], keys: tuple[str, ...]) -> list[Work]:
@@ -110,7 +114,10 @@ def _work(run: Run, work: Mapping[str, float | None], keys: tuple[str, ...]) -> 
     ][:1]
 
 
-def _device_rows(energies: RunEnergies, kernels: pl.DataFrame, groups: Groups, device: int) -> pl.DataFrame:
+def _device_rows(
+    energies: RunEnergies, kernels: pl.DataFrame, groups: Groups, device: int
+) -> tuple[pl.DataFrame, GpuGroups | None]:
+    """Return the groups of a GPU, its sum last, and what its log tells of them; None where it holds none."""
     start_all = kernels["start_ns"].to_numpy()
     rows = np.flatnonzero(kernels["device"].to_numpy() == device)
     start = start_all[rows]
@@ -133,8 +140,9 @@ def _device_rows(energies: RunEnergies, kernels: pl.DataFrame, groups: Groups, d
         measured = None
     predicted = None if energies.predicted is None else energies.predicted.of(sets)
     busy_ms = np.append(np.bincount(group, shared_s, minlength=g), shared_s.sum()) * 1e3
+    names = [*(groups.names[i] for i in present), RUN_ROW]
     columns: dict[str, Any] = {
-        "name": [*(groups.names[i] for i in present), RUN_ROW],
+        "name": names,
         "whole": [False] * g + [True],
         "device": device,
         "launches": np.append(np.bincount(group, minlength=g), n),
@@ -145,7 +153,9 @@ def _device_rows(energies: RunEnergies, kernels: pl.DataFrame, groups: Groups, d
     }
     for stem, energy in (("", measured or predicted), ("predicted_", predicted)):
         columns |= _ends(stem, energy, g + 1)
-    return pl.DataFrame(columns, schema_overrides={"source": pl.String, "identified": pl.Boolean})
+    frame = pl.DataFrame(columns, schema_overrides={"source": pl.String, "identified": pl.Boolean})
+    summed = None if measured is None else measured.summed
+    return frame, None if summed is None else GpuGroups(names, summed)
 
 
 def _ends(stem: str, energy: SetEnergy | None, count: int) -> dict[str, Floats]:
@@ -172,7 +182,10 @@ def _summed(rows: pl.DataFrame, work: list[Work]) -> pl.DataFrame:
         *(end(s, side) for s in ("", "predicted_") for side in ("low", "high")),
         *(pl.col(f"{s}energy_j").has_nulls().alias(f"{s}open") for s in ("", "predicted_")),
         pl.col("source").drop_nulls().unique().sort().str.join(", ").alias("source"),
-        pl.col("identified").all(),
+        pl.when(pl.col("identified").has_nulls())
+        .then(None)
+        .otherwise(pl.col("identified").all())
+        .alias("identified"),
     )
     for stem in ("", "predicted_"):
         ends = [f"{stem}energy{e}_j" for e in ("", "_low", "_high")]

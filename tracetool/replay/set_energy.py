@@ -17,7 +17,7 @@ from tracetool.core.arrays import Bools, Floats, Ints, Texts
 from tracetool.core.errors import BadInput
 from tracetool.kernels.meetings import arrivals_ns
 from tracetool.measure.attribute import Attribution
-from tracetool.measure.class_sums import summed_energy
+from tracetool.measure.class_sums import SummedEnergy, summed_energy
 from tracetool.replay.attributed import attribute_or_note
 from tracetool.replay.budget import IDLE_ERROR
 from tracetool.replay.predict_run import PredictedRun, predict_run
@@ -66,6 +66,7 @@ class SetEnergy:
     low_j: Floats
     high_j: Floats
     identified: Ints  # 1 where the log tells the set from the others
+    summed: SummedEnergy | None = field(default=None, repr=False)  # what was measured, with its covariance
 
 
 def _placed(values: Floats, column: Ints, columns: int | None = None) -> sparse.csr_matrix:
@@ -136,7 +137,7 @@ class RunEnergies:
             seconds[:, k] += seconds[:, k + 1]
             seconds[:, k + 1] = 0.0
         summed = summed_energy(classes, seconds)
-        return SetEnergy(summed.energy_j, summed.low_j, summed.high_j, summed.identified)
+        return SetEnergy(summed.energy_j, summed.low_j, summed.high_j, summed.identified, summed)
 
     def _waiting(self, sets: SetTimes) -> Floats:
         """Return which share of each activity's time its collective waited for other ranks. Shape (n,)."""

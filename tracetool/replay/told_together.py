@@ -1,0 +1,140 @@
+"""Groups of a run that its log does not tell apart, and what they cost together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from tracetool.core.arrays import Bools, Floats, Ints
+from tracetool.core.figures import counted, number
+from tracetool.core.interval import Z90
+from tracetool.measure.attribution import join_canceling
+from tracetool.measure.class_sums import TOLD, SummedEnergy
+
+#: Groups looked at, the ones with most energy among those that are not told: joining costs their square.
+_MOST: Final = 400
+#: Sets, and members of one, that a sentence names.
+_NAMED: Final = 3
+_SCHEMA: Final = {
+    "name": pl.String, "identified": pl.Boolean, "set": pl.Int64,
+    "set_energy_j": pl.Float64, "set_energy_low_j": pl.Float64, "set_energy_high_j": pl.Float64,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class GpuGroups:
+    """The groups of one GPU as its log tells them."""
+
+    names: Sequence[str]  # (g,)
+    measured: SummedEnergy  # of these groups first
+
+
+def told_together(gpus: Sequence[GpuGroups]) -> pl.DataFrame:
+    """Return which groups the logs of a run's GPUs identify, and sets of those that they do not tell apart.
+
+    Parameters
+    ----------
+    gpus : sequence of GpuGroups
+        All GPUs that groups are summed over.
+
+    Returns
+    -------
+    DataFrame
+        ``name``, ``identified``; ``set``: its number, from 1, the largest energy first, and the joint energy
+        with its 90 % interval [J]; null where a group is told by itself, or nothing cancels its error.
+
+    Notes
+    -----
+    Where the readings only ever see two groups in one ratio, their errors cancel: the covariance of their
+    energies, errors of GPUs being independent, is negative, and their sum is known though neither is. Those
+    that are not known are joined with what cancels their error best until each sum is known
+    (:func:`tracetool.measure.attribution.join_canceling`). The sensor's gain and offset, common to all, tell
+    nothing apart: they are left out of what is known and are in the interval.
+    """
+    every = np.concatenate([np.array(g.names, dtype=object) for g in gpus])
+    names, place = np.unique(every, return_inverse=True)
+    places = np.split(place, np.cumsum([len(g.names) for g in gpus])[:-1])
+    energy, own = (np.zeros(len(names)) for _ in range(2))
+    for at, gpu in zip(places, gpus, strict=True):
+        energy[at] += gpu.measured.energy_j[: len(at)]
+        own[at] = np.hypot(own[at], gpu.measured.own_deviation_j[: len(at)])
+    told = own < TOLD * energy
+    sets = _sets(gpus, places, energy, told)
+    count = int(sets.number.max(initial=0))
+    ends = (sets.energy_j, sets.energy_j - Z90 * sets.deviation_j, sets.energy_j + Z90 * sets.deviation_j)
+    joint = pl.DataFrame(
+        {
+            "set": np.arange(1, count + 1),
+            **{f"set_energy{end}_j": v for end, v in zip(("", "_low", "_high"), ends, strict=True)},
+        }
+    )
+    rows = pl.DataFrame({"name": names.tolist(), "identified": told, "set": sets.number}).with_columns(
+        pl.when(pl.col("set") > 0).then("set")
+    )
+    return rows.join(joint, on="set", how="left").select(pl.col(n).cast(t) for n, t in _SCHEMA.items())
+
+
+@dataclass(frozen=True)
+class _Sets:
+    number: Ints  # (names,) 0 where in none
+    energy_j: Floats  # (sets,)
+    deviation_j: Floats
+
+
+def _sets(gpus: Sequence[GpuGroups], places: Sequence[Ints], energy: Floats, told: Bools) -> _Sets:
+    none = _Sets(np.zeros(len(energy), np.int64), np.zeros(0), np.zeros(0))
+    chosen = np.lexsort((-np.nan_to_num(energy), told | ~np.isfinite(energy)))[:_MOST]
+    chosen = chosen[np.isfinite(energy[chosen])]
+    if told[chosen].all():
+        return none
+    whole, own = (np.zeros((len(chosen), len(chosen))) for _ in range(2))
+    rank = np.full(len(energy), -1)
+    rank[chosen] = np.arange(len(chosen))
+    for at, gpu in zip(places, gpus, strict=True):
+        rows = np.flatnonzero(rank[at] >= 0)
+        both = np.ix_(rank[at][rows], rank[at][rows])
+        of_gpu = gpu.measured.covariance_j2(rows)
+        whole[both] += of_gpu[0]
+        own[both] += of_gpu[1]
+    label = _joined(own, energy[chosen], told[chosen])
+    members = np.eye(int(label.max()) + 1)[label].T
+    joint, joint_variance = members @ energy[chosen], np.einsum("si,ij,sj->s", members, whole, members)
+    several = np.flatnonzero(members.sum(axis=1) > 1)
+    several = several[np.argsort(-joint[several], kind="stable")]
+    numbered = np.zeros(len(members), np.int64)
+    numbered[several] = np.arange(1, len(several) + 1)
+    none.number[chosen] = numbered[label]
+    return _Sets(none.number, joint[several], np.sqrt(np.maximum(joint_variance[several], 0.0)))
+
+
+def _joined(covariance: Floats, energy: Floats, told: Bools) -> Ints:
+    """Join what is not told among itself, and with what is told only where that does not do."""
+    label = np.arange(len(energy))
+    open_rows = np.flatnonzero(~told)
+    among = join_canceling(covariance[np.ix_(open_rows, open_rows)], TOLD * energy[open_rows])
+    label[open_rows] = open_rows[np.unique(among, return_index=True)[1]][among]
+    _, label = np.unique(label, return_inverse=True)
+    members = np.eye(int(label.max()) + 1)[label].T
+    return np.asarray(join_canceling(members @ covariance @ members.T, TOLD * (members @ energy))[label])
+
+
+def set_sentences(frame: pl.DataFrame) -> list[str]:
+    """Return what the sets of an ``energy_by`` table cost together, the largest first, in a sentence each."""
+    in_sets = frame.filter(pl.col("set").is_not_null())
+    sentences: list[str] = []
+    for (_,), rows in in_sets.sort("set", maintain_order=True).group_by("set", maintain_order=True):
+        if len(sentences) == _NAMED:
+            break
+        names = rows["name"].to_list()
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        listed = ", ".join(names[:_NAMED]) + more
+        joint, low, high = (number(rows[f"set_energy{end}_j"][0]) for end in ("", "_low", "_high"))
+        sentences.append(f"the log does not tell apart {listed}: together {joint} J (90 %: {low} to {high})")
+    count = in_sets["set"].n_unique()
+    if count > _NAMED:
+        sentences.append(f"and {counted(count - _NAMED, 'such set')} more: column set")
+    return sentences
