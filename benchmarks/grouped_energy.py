@@ -2,12 +2,13 @@
 
 Jobs and logs are those of ``tests/replay/grouped_jobs.py``, which import nothing of the tool: a training job
 on two GPUs, each with a sensor of its own whose gain and offset are drawn as its class states. Every job is
-written as a profiler and ``nvidia-smi`` would, ingested and attributed; twenty seeds share a trace, each with
-powers and sensors of its own. Printed per sensor and key: groups, the share that the log identifies and their
-error once a meter told gain and offset; how often 90 % intervals of all groups hold, as the log stands and
-with that meter; sets of groups that the log does not tell apart, and how often their joint intervals hold.
-That groups sum to the run and every launch is in one is checked. As the log stands, one error of gain and
-offset is common to all figures of a GPU: a seed is two draws of it, however many groups it has.
+written as a profiler would, ingested and attributed; twenty seeds share a trace, each with powers and sensors
+of its own: of the first the log goes through its file too, which must make no difference. Printed per sensor
+and key: groups, the share that the log identifies and their error once a meter told gain and offset; how
+often 90 % intervals of all groups hold, as the log stands and with that meter; sets of groups that the log
+does not tell apart, and how often their joint intervals hold. That groups sum to the run and every launch is
+in one is checked. As the log stands, one error of gain and offset is common to all figures of a GPU: a seed
+is two draws of it, however many groups it has.
 
     python benchmarks/grouped_energy.py [SEEDS] [--sensor TITLE] [--results FILE.jsonl]
 
@@ -28,14 +29,18 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-import tracetool as tt
 from tests.replay.grouped_jobs import GroupedJob, MeteredGpu, grouped_job
+from tracetool.api.ingest import ingest
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.sensors import Sensor
-from tracetool.measure.attribute import attribute_run
+from tracetool.measure.attribute import Attribution, attribute_run
+from tracetool.measure.attributed_work import Work, work_of_run
 from tracetool.measure.attribution import attribute_classes
+from tracetool.measure.observe import observe
+from tracetool.measure.power_log import PowerLog
 from tracetool.measure.sensors import candidate_sensors
 from tracetool.replay.energy_by import energy_by
+from tracetool.replay.groups import Groups, groups_of
 from tracetool.replay.set_energy import RunEnergies
 from tracetool.tables.run import Run
 
@@ -92,21 +97,50 @@ def trial(seed: int, tried: Trying) -> Trial:
         window_s=window_s,
         trace=seed // SHARED,
     )
-    run = _ingested(tried, seed // SHARED)
+    traced = _traced(tried, seed // SHARED)
+    if traced.from_files is None:
+        traced.from_files = _from_files(job, traced.run, gpu)
+    seen, as_is, known = {}, {}, {}
+    random = np.random.default_rng([23, seed])
+    origin_ns = min(int(stamps[0]) // 1000 for stamps, _ in job.readings) * 1_000_000
+    for rank, (stamps, shown) in enumerate(job.readings):
+        time_s = np.asarray((stamps // 1000 * 1_000_000 - origin_ns) * 1e-9, dtype=np.float64)
+        log = PowerLog(metered.field, time_s, shown, np.zeros(0), np.zeros(0))
+        specification = load_gpu(gpu, part="sensor")
+        sensors = candidate_sensors(specification, metered.field)
+        seen[rank] = observe(log, traced.work[rank].timeline(origin_ns), sensors)
+        limit_w = specification.power_limit_w
+        as_is[rank] = attribute_classes(seen[rank], limit_w=limit_w)
+        meter = _metered(seen[rank].sensor, job, rank, random)
+        known[rank] = attribute_classes(replace(seen[rank], sensor=meter), limit_w=limit_w)
+    if seed % SHARED == 0:
+        for rank, classes in traced.from_files.classes.items():
+            np.testing.assert_allclose(as_is[rank].energy_j, classes.energy_j, rtol=1e-9)
+    rows: Trial = {}
+    for how, of_rank in (("as is", as_is), ("on a meter", known)):
+        energies = RunEnergies(traced.run, replace(traced.from_files, classes=of_rank), None)
+        rows[how] = {}
+        for key in KEYS:
+            rows[how][key], rows[how][key + SETS] = rows_of(job, traced.groups[key], energies, key)
+    return rows
+
+
+@dataclass
+class Traced:
+    """A trace as a run; what its first job's files give, and the work of each rank."""
+
+    run: Run
+    work: dict[int, Work]
+    groups: dict[str, Groups]
+    from_files: Attribution | None = None
+
+
+def _from_files(job: GroupedJob, run: Run, gpu: str) -> Attribution:
+    """Return what the command makes of a job's files."""
     with tempfile.TemporaryDirectory() as name:
         log = Path(name) / "power.csv"
         log.write_text(job.log)
-        as_is = attribute_run(run, gpu=gpu, power=[log], tz="+00:00")
-    known, random = {}, np.random.default_rng([23, seed])
-    for rank, seen in as_is.observations.items():
-        known[rank] = attribute_classes(replace(seen, sensor=_metered(seen.sensor, job, rank, random)))
-    on_a_meter = replace(as_is, classes=known)
-    energies = {"as is": RunEnergies(run, as_is, None), "on a meter": RunEnergies(run, on_a_meter, None)}
-    rows: Trial = {how: {} for how in energies}
-    for how, of in energies.items():
-        for key in KEYS:
-            rows[how][key], rows[how][key + SETS] = rows_of(job, run, of, key)
-    return rows
+        return attribute_run(run, gpu=gpu, power=[log], tz="+00:00")
 
 
 def _metered(sensor: Sensor, job: GroupedJob, rank: int, random: np.random.Generator) -> Sensor:
@@ -127,27 +161,30 @@ def _job(tried: Trying) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1)
-def _ingested(tried: Trying, trace: int) -> Run:
+def _traced(tried: Trying, trace: int) -> Traced:
     """Return a trace as a run."""
     job = grouped_job(0, tried.metered, trace=trace, **_job(tried))
     folder = Path(tempfile.mkdtemp())
     (folder / "t.json").write_text(json.dumps(job.document))
-    run = tt.ingest(folder / "t.json", gpu=tried.gpu, out=folder / "run.tracetool")
+    run = Run.open(ingest(folder / "t.json", gpu=tried.gpu, out=folder / "run.tracetool").path)
     (folder / "t.json").unlink()
-    return Run.open(run.path)
+    kernels = run.kernels
+    devices = kernels["device"].unique().to_list()
+    work = {d: work_of_run(run, kernels.filter(pl.col("device") == d)) for d in devices}
+    return Traced(run, work, {key: groups_of(run, [key]) for key in KEYS})
 
 
-def rows_of(job: GroupedJob, run: Run, energies: RunEnergies, key: str) -> tuple[list[Row], list[Row]]:
+def rows_of(job: GroupedJob, groups: Groups, energies: RunEnergies, key: str) -> tuple[list[Row], list[Row]]:
     """Return truth and figures of each group of a key, and of each set, once groups are seen to sum up."""
-    frame = energy_by(run, [key], energies=energies).frame
-    groups, whole = frame[:-1], frame.row(-1, named=True)
+    frame = energy_by(energies.run, [key], energies=energies, groups=groups).frame
+    each, whole = frame[:-1], frame.row(-1, named=True)
     truth = job.energy_j[key]
-    assert set(groups["name"]) == set(truth), (key, sorted(set(groups["name"]) ^ set(truth))[:9])
-    assert groups["launches"].sum() == whole["launches"] == run.kernels.height
-    assert abs(groups["energy_j"].sum() / whole["energy_j"] - 1.0) < 1e-12
+    assert set(each["name"]) == set(truth), (key, sorted(set(each["name"]) ^ set(truth))[:9])
+    assert each["launches"].sum() == whole["launches"] == energies.run.kernels.height
+    assert abs(each["energy_j"].sum() / whole["energy_j"] - 1.0) < 1e-12
     columns = ("energy_j", "energy_low_j", "energy_high_j", "identified")
-    rows = [(truth[r["name"]], *(r[c] for c in columns)) for r in groups.iter_rows(named=True)]
-    planted = groups.with_columns(truth=pl.col("name").replace_strict(truth)).filter(pl.col("set") > 0)
+    rows = [(truth[r["name"]], *(r[c] for c in columns)) for r in each.iter_rows(named=True)]
+    planted = each.with_columns(truth=pl.col("name").replace_strict(truth)).filter(pl.col("set") > 0)
     joint = planted.group_by("set").agg(
         pl.col("truth").sum(), *(pl.col(f"set_{c}").first() for c in columns[:3]), pl.lit(value=True)
     )

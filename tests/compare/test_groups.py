@@ -12,12 +12,19 @@ import pytest
 import tracetool as tt
 from tests.sources.makers import kineto_document
 from tests.sources.test_modules import planted
+from tracetool.compare.run_side import Reading, compared_by, load_run
+from tracetool.replay.energy_by import energy_by
+from tracetool.replay.groups import KEYS
+from tracetool.replay.set_energy import run_energies
+from tracetool.tables.run import Run
 
 SLOWED = "Model_0.Layer_*.Linear_*[0]"
 
 
 def _run(folder: Path, name: str, factor: float) -> Path:
     events: list[dict[str, Any]] = planted()
+    step = {"name": "ProfilerStep#0", "ts": 50.0, "dur": 1900.0, "pid": 9, "tid": 1}
+    events.append({"ph": "X", "cat": "user_annotation", "args": {}, **step})
     for event in events:
         if event["cat"] == "kernel" and event["name"] in ("kernel_1", "kernel_3"):  # the first of each layer
             event["dur"] *= factor
@@ -61,8 +68,46 @@ def test_a_limit_on_a_group_fails_that_group_alone(sides: tuple[Path, Path], tmp
     assert tt.check(sides[1], base=sides[0], config=settings, by="module").failed
     with pytest.raises(tt.BadInput, match="no group"):
         tt.diff(*sides, by="module", fail_on=["Nothing_0:time=5%"])
-    with pytest.raises(tt.BadInput, match="--by gap"):
-        tt.diff(*sides, by="gap")
+
+
+def test_idle_time_is_compared_by_its_cause(sides: tuple[Path, Path]) -> None:
+    limit = "GPU 0 / idle: host-bound"
+    compared = tt.diff(*sides, by="gpu,gap", fail_on=[f"{limit}:time=5%"])
+    table = compared.table
+    groups, whole, gap = (table.filter(pl.col("level") == level) for level in ("group", "total", "gap"))
+    idle = groups.filter(pl.col("name").str.contains("idle"))
+    for column in ("time_base_ms", "energy_head_j", "gaps_j"):
+        assert idle[column].sum() == pytest.approx(gap[column][0], rel=1e-9), column
+    assert groups["energy_base_j"].sum() == pytest.approx(whole["energy_base_j"][0], rel=1e-9)
+    assert limit in {m["scope"] for m in json.loads(compared.to_json())["metrics"]}
+
+
+#: Every key of ``--by``, and pairs.
+BY = (*KEYS, "gpu,module", "gap,gpu")
+
+
+def test_commands_take_the_same_keys(sides: tuple[Path, Path], tmp_path: Path) -> None:
+    run = Run.open(sides[0])
+    recorded, energies = tt.predict(run.path), run_energies(run)
+    for by in BY:
+        if by == "phase":  # of serving, which this run has none of
+            for ask in (recorded.rows, lambda by: tt.diff(run.path, by=by)):
+                with pytest.raises(tt.BadInput, match="phase"):
+                    ask(by)
+            continue
+        frame = energy_by(run, by.split(","), energies=energies).frame
+        names = {name for name in frame["name"] if name != "run" and not name.endswith("(idle)")}
+        assert names, by
+        if by != "gap,gpu":  # a prediction's gaps stand alone
+            assert recorded.rows(by).height, by
+        assert set(load_run(run.path, "anchored", Reading(by=compared_by(by))).groups()) == {
+            name.partition(" #")[0] if by == "signature" else name for name in names
+        }, by
+    table = tt.diff(run.path, by=by).table
+    assert set(table.filter(pl.col("level") == "group")["name"]) <= names
+    assert not tt.check(run.path, base=run.path, by=by).failed
+    page = tt.report(run.path, tmp_path / "page.html", by=by).path.read_text("utf-8")
+    assert all(name in page for name in names)
 
 
 def test_without_groups_nothing_is_grouped(sides: tuple[Path, Path]) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from datetime import UTC, datetime
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -44,12 +44,29 @@ class MeteredGpu:
 class GroupedJob:
     """A trace, its power log and the joules of everything it names."""
 
-    document: dict[str, Any]
-    log: str
+    events: list[list[dict[str, Any]]]  # of each rank
+    metered: MeteredGpu
+    readings: list[tuple[NDArray[np.int64], Array]]  # of each rank's log: stamps since the epoch [us], [W]
     energy_j: dict[str, dict[str, float]]  # by key, by name
     gain: Array  # of each rank's sensor
     offset_w: Array
     power: list[dict[str, float]]  # of each kernel on each rank's GPU, as it ran [W]
+
+    @cached_property
+    def document(self) -> dict[str, Any]:
+        """Return the profiler's file."""
+        document = kineto_document([event for events in self.events for event in events])
+        for device in document["deviceProperties"]:  # type: ignore[attr-defined]
+            device["name"] = self.metered.name
+        return document
+
+    @cached_property
+    def log(self) -> str:
+        """Return the file of ``nvidia-smi``, whose stamps are whole milliseconds."""
+        lines = [f"timestamp, index, {self.metered.field} [W]"]
+        for rank, (stamps_us, watts) in enumerate(self.readings):
+            lines += [f"{_stamp(t)}, {rank}, {w:.2f}" for t, w in zip(stamps_us.tolist(), watts, strict=True)]
+        return "\n".join(lines) + "\n"
 
 
 class _Host:
@@ -189,18 +206,16 @@ def grouped_job(
     kernels' times.
     """
     random = np.random.default_rng([21, seed])
-    power = defaultdict(lambda: metered.limit_w * random.uniform(0.42, 0.95))
+    power: dict[str, float] = defaultdict(lambda: metered.limit_w * random.uniform(0.42, 0.95))
     gains, offsets = (m + sd * random.standard_normal(ranks) for m, sd in (gain, offset_w))
     sums: dict[str, dict[str, float]] = {
         k: defaultdict(float) for k in ("module", "range", "iteration", "gpu")
     }
     powers: list[dict[str, float]] = []
-    events: list[dict[str, Any]] = []
-    lines = [f"timestamp, index, {metered.field} [W]"]
+    readings = []
     hosts = _hosts(seed if trace is None else trace, seconds, ranks, period_ms, longer)
     first, last = min(h.start[0] for h in hosts), max(h.end[-1] for h in hosts)
     for host in hosts:
-        events += host.events
         steps, watts = _power(host, power, metered.limit_w, random)
         powers.append(_mean_power(host, watts))
         _add_up(host, steps, watts, sums, (first, last))
@@ -213,20 +228,14 @@ def grouped_job(
             offset_w=offsets[host.rank],
             window_s=window_s,
         )
-        lines += [f"{_stamp(t)}, {host.rank}, {w:.2f}" for t, w in zip(stamps, shown, strict=True)]
-    document = kineto_document(events)
-    for device in document["deviceProperties"]:  # type: ignore[attr-defined]
-        device["name"] = metered.name
-    return GroupedJob(
-        document, "\n".join(lines) + "\n", {k: dict(v) for k, v in sums.items()}, gains, offsets, powers
-    )
+        readings.append((np.rint(stamps * 1e6).astype(np.int64) + EPOCH_NS // 1000, shown))
+    energy = {k: dict(v) for k, v in sums.items()}
+    return GroupedJob([h.events for h in hosts], metered, readings, energy, gains, offsets, powers)
 
 
-def _stamp(at_s: float) -> str:
-    moment = datetime.fromtimestamp(EPOCH_NS // 10**9, UTC) + timedelta(
-        seconds=EPOCH_NS % 10**9 / 1e9 + float(at_s)
-    )
-    return moment.strftime("%Y/%m/%d %H:%M:%S.%f")[:-3]
+def _stamp(since_epoch_us: int) -> str:
+    moment = datetime.fromtimestamp(since_epoch_us // 10**6, UTC)
+    return f"{moment:%Y/%m/%d %H:%M:%S}.{since_epoch_us % 10**6 // 1000:03d}"
 
 
 def _power(

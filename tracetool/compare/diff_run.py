@@ -19,11 +19,12 @@ from tracetool.compare.accuracy import (
     measured_by_signature,
 )
 from tracetool.compare.accuracy_sums import grouped_rows, with_errors
+from tracetool.compare.idle_groups import GAP_KEY, idle_accuracy, idle_groups
 from tracetool.compare.thresholds import Threshold
 from tracetool.core.errors import BadInput
 from tracetool.core.interval import ENDS
 from tracetool.families import names
-from tracetool.measure.measured_scopes import measured_scopes
+from tracetool.measure.measured_scopes import idle_watts, measured_scopes
 from tracetool.replay.groups import activity_groups
 from tracetool.tables.measured_work import COMPARED, with_errors_of_work, work_by_signature, work_notes
 from tracetool.tables.run import Run
@@ -148,7 +149,15 @@ def diff_run(
     predicted = predict_run(opened, gpu, None if clock_mhz is None else [clock_mhz], anchor=False)
     group = activity_groups(opened, by, depth) if by else None
     return accuracy_of(
-        opened, predicted, gpu=gpu, power=power, tz=tz, thresholds=thresholds, group=group, by=tuple(by)
+        opened,
+        predicted,
+        gpu=gpu,
+        power=power,
+        tz=tz,
+        thresholds=thresholds,
+        group=group,
+        by=tuple(by),
+        depth=depth,
     )
 
 
@@ -162,6 +171,7 @@ def accuracy_of(
     thresholds: Sequence[Threshold] = (),
     group: pl.Series | None = None,
     by: tuple[str, ...] = (),
+    depth: int | None = None,
 ) -> Accuracy:
     """Compare a prediction at one clock, not anchored on the run's times, with what the run measured.
 
@@ -175,7 +185,13 @@ def accuracy_of(
     rows, work = with_counted_work(rows, run, predicted.signatures)
     groups = None if group is None else grouped_rows(rows, run.kernels["signature"], group, sums)
     scopes = measured_scopes(run, measured, sums)
-    table = accuracy_table(rows, _scopes(predicted.totals[0], scopes), groups, sums)
+    whole = _scopes(predicted.totals[0], scopes)
+    if groups is not None and GAP_KEY in by:
+        watts = None if measured is None else idle_watts(measured)
+        shares = idle_groups(run, by, depth, None if watts is None else (watts[0][0], watts[1][0]))
+        idle = idle_accuracy(shares, whole)
+        groups = groups if idle is None else pl.concat([groups, idle], how="diagonal_relaxed")
+    table = accuracy_table(rows, whole, groups, sums)
     return Accuracy(
         run=str(run.path),
         gpu=predicted.gpu,

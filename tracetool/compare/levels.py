@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
+from tracetool.compare.idle_groups import idle_changes
 from tracetool.compare.matched import CAUSES, pair_half_width
 from tracetool.compare.scopes import FIGURES, LEAST_SHARE
 from tracetool.compare.sides import Side
@@ -61,6 +62,8 @@ def change_table(
         for level in ("family", "operator", "range", "group")
         if level == "family" or any((s.classes[level] != "").any() for s in sides)
     ]
+    if (idle := idle_changes(sides)) is not None:
+        rows.append(idle)
     rows.append(_kernels(parts, pairs, sides, criteria))
     whole = pl.concat(rows, how="diagonal_relaxed")
     totals = [float(sum(s.gap_j)) / len(s.runs) + float(s.classes["energy_j"].sum()) for s in (base, head)]

@@ -11,11 +11,12 @@ import numpy as np
 import polars as pl
 
 from tracetool.compare.diff_run import measured_energy
+from tracetool.compare.idle_groups import GAP_KEY, idle_groups
 from tracetool.compare.sides import GROUP, IDENTITY, RunClasses, count_steps, run_classes
 from tracetool.compare.steps import Steps, step_times
 from tracetool.compare.table_side import table_classes
 from tracetool.core.errors import BadInput
-from tracetool.measure.measured_scopes import measured_gaps
+from tracetool.measure.measured_scopes import idle_watts, measured_gaps
 from tracetool.replay.groups import activity_groups, check_depth, parse_keys
 from tracetool.replay.iterations import named_steps
 from tracetool.replay.predict import PredictedRun, predict_run
@@ -25,6 +26,10 @@ from tracetool.tables.scratch import Scratch
 
 Basis = Literal["measured", "anchored", "predicted"]
 _TABLES: Final = (".csv", ".parquet", ".json", ".jsonl", ".ndjson")
+
+
+#: What tells signatures of one name apart in one run, in the name of a group.
+_NUMBER: Final = r" #[0-9]+( / |$)"
 
 
 @dataclass(frozen=True)
@@ -46,14 +51,9 @@ def compared_by(text: str | None, depth: int | None = None) -> tuple[str, ...]:
     Raises
     ------
     BadInput
-        If a key is not known, groups no launches, or the depth does not apply.
+        If a key is not known, or the depth does not apply.
     """
     keys = parse_keys(text) if text else ()
-    if "gap" in keys:
-        raise BadInput(
-            "--by gap groups idle time, whose change a comparison shows as one row",
-            "see each run's causes: tracetool summary RUN",
-        )
     check_depth(keys, depth)
     return keys
 
@@ -69,6 +69,12 @@ class LoadedRun:
     notes: list[str] = field(default_factory=list)
     clock_recorded: bool = False
     modeled_j: float | None = None  # what the model says of the run, where its energies are measured
+
+    def groups(self) -> set[str]:
+        """Return the names of its groups; none where it is not grouped."""
+        of_launches = set(self.classes.classes[GROUP]) if GROUP in self.classes.classes.columns else set()
+        idle = set() if self.classes.idle is None else set(self.classes.idle["name"])
+        return (of_launches | idle) - {""}
 
 
 def basis_named(text: str) -> Basis | Literal["auto"]:
@@ -199,14 +205,19 @@ def load_run(path: Path, basis: Basis, reading: Reading) -> LoadedRun:
     notes = [f"{path.name}: {n}" for n in predicted.notes]
     each = _each(predicted, times=basis == "predicted")
     gap_s, gap_j, span_s = _gaps(predicted, recorded=basis != "predicted")
-    modeled = None
+    modeled, watts = None, None
     if basis == "measured":
         counted = each.join(run.signatures.select("signature", "launches"), on="signature")
         modeled = float((counted["each_j"] * counted["launches"]).sum()) + gap_j
-        each, gap_j, energy_notes = _measured(run, reading, each, (gap_s, gap_j))
+        each, gap_j, watts, energy_notes = _measured(run, reading, each, (gap_s, gap_j))
         notes += [f"{path.name}: {n}" for n in energy_notes]
     ranges = run.table("ranges")
-    group = activity_groups(run, reading.by, reading.depth) if reading.by else None
+    group = None
+    if reading.by:
+        group = activity_groups(run, reading.by, reading.depth)
+    if group is not None and "signature" in reading.by:
+        # a signature's number is its run's own: across runs those of one name are one group
+        group = group.str.replace(_NUMBER, "$1")
     classes, sequence = run_classes(run.kernels, run.signatures, ranges, each, group)
     steps = count_steps(ranges)
     classes_of_run = RunClasses(
@@ -222,6 +233,7 @@ def load_run(path: Path, basis: Basis, reading: Reading) -> LoadedRun:
         if basis != "predicted"
         else float(predicted.totals[0]["clock_mhz"]),
         steps_taken=_steps(run, classes, group) if steps and basis != "predicted" else None,
+        idle=idle_groups(run, reading.by, reading.depth, watts) if GAP_KEY in reading.by else None,
     )
     return LoadedRun(
         classes_of_run,
@@ -266,8 +278,8 @@ def _gaps(predicted: PredictedRun, *, recorded: bool) -> tuple[float, float, flo
 
 def _measured(
     run: Run, reading: Reading, each: pl.DataFrame, gaps: tuple[float, float]
-) -> tuple[pl.DataFrame, float, list[str]]:
-    """Put measured energies in place of modeled ones wherever the log tells them."""
+) -> tuple[pl.DataFrame, float, tuple[float, float] | None, list[str]]:
+    """Put measured energies in place of modeled ones wherever the log tells them; gaps too."""
     attribution, notes, warnings = measured_energy(run, gpu=reading.gpu)
     if attribution is None:
         raise BadInput.in_file(
@@ -298,8 +310,9 @@ def _measured(
     energies = energies.with_columns(
         pl.coalesce(f"log{e}_j", f"each{e}_j").alias(f"each{e}_j") for e in ("", "_low", "_high")
     )
-    gap = measured_gaps(run, energy)
-    return energies, gaps[1] if gap is None else float(gap["energy_j"]), notes + warnings
+    gap, watts = measured_gaps(run, energy), idle_watts(energy)
+    idle = None if watts is None else (watts[0][0], watts[1][0])
+    return energies, gaps[1] if gap is None else float(gap["energy_j"]), idle, notes + warnings
 
 
 def run_keys(run: Run, predicted: PredictedRun, basis: Basis) -> dict[str, str]:

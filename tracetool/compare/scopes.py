@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from tracetool.compare.idle_groups import idle_figures
 from tracetool.compare.matched import model_error_j
 from tracetool.compare.sides import Side
 from tracetool.compare.steps import Figure, step_sums, within
@@ -50,6 +51,8 @@ class ScopeFigure:
 
     def model_error(self, pairs: pl.DataFrame) -> float:
         """Return the model's standard error of the change, relative to the base."""
+        if not self.classes:
+            return 0.0
         inside = pl.any_horizontal(pl.col(k).is_in(v) for k, v in self.classes.items())
         rows = pairs.with_columns(pl.col("name_base").alias("name")).filter(inside)
         whole = float(rows["energy_j_base"].sum())
@@ -67,7 +70,11 @@ def scope_figures(sides: tuple[Side, Side], thresholds: Sequence[Threshold]) -> 
         If a scope covers nothing on either side.
     """
     figures = []
+    idle = idle_figures(sides[0]), idle_figures(sides[1])
     for threshold in thresholds:
+        if threshold.scope in {*idle[0], *idle[1]}:
+            figures.append(_idle(sides, threshold, idle))
+            continue
         groups = {str(g) for side in sides for g in side.classes["group"].unique()} - {""}
         if threshold.scope == EVERY_FAMILY:
             column = "group" if groups else "family"
@@ -97,6 +104,18 @@ def scope_figures(sides: tuple[Side, Side], thresholds: Sequence[Threshold]) -> 
             )
         figures.append(_figure(sides, threshold, threshold.scope, {"name": names}))
     return figures
+
+
+def _idle(
+    sides: tuple[Side, Side], threshold: Threshold, idle: Sequence[Mapping[str, tuple[Floats, Floats]]]
+) -> ScopeFigure:
+    """Return the figure of a cause of idling."""
+    values = []
+    for side, figures in zip(sides, idle, strict=True):
+        nothing = np.zeros(len(side.runs))
+        time, energy = figures.get(threshold.scope, (nothing, nothing))
+        values.append(FIGURES[threshold.metric](energy, time))
+    return ScopeFigure(threshold.metric, threshold.scope, threshold.limit, values[0], values[1], 0.0, {})
 
 
 def _large(sides: tuple[Side, Side], column: str = "family") -> list[str]:

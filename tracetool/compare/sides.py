@@ -47,6 +47,8 @@ class RunClasses:
         Core clock.
     steps_taken : Steps, optional
         What each step took, where the run names steps.
+    idle : DataFrame, optional
+        ``name``, and shares of the gaps' time and energy, where runs are compared by gap.
     """
 
     label: str
@@ -59,6 +61,7 @@ class RunClasses:
     keys: Mapping[str, str]
     clock_mhz: float
     steps_taken: Steps | None = None
+    idle: pl.DataFrame | None = None
 
     def scaled(self, units: float) -> pl.DataFrame:
         """Return the classes with their sums divided by ``units``."""

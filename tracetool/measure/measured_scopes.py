@@ -19,6 +19,8 @@ from tracetool.tables.windows import idle_before_s, parts_of
 
 #: A scope counts as measured whole from this share of its time on: stamps of log and trace are not exact. [%]
 WHOLE_PCT: Final = 99.0
+#: A figure and both ends of its interval.
+Ends = tuple[float, float, float]
 
 
 def measured_scopes(
@@ -140,10 +142,10 @@ def measured_gaps(run: Run, measured: pl.DataFrame) -> dict[str, Any] | None:
     A log tells the power shortly after an activity and, where there is any, the power later on; time
     after the last activity is in neither scope of the run.
     """
-    watts = {name: _watts(measured.filter(pl.col("class") == name)) for name in (ACTIVE_IDLE, IDLE)}
-    near, far = watts[ACTIVE_IDLE], watts[IDLE] or watts[ACTIVE_IDLE]
-    if near is None or far is None:
+    watts = idle_watts(measured)
+    if watts is None:
         return None
+    near, far = watts
     count, held_total_s, later_total_s = 0, 0.0, 0.0
     for window in parts_of(run):
         gaps = idle_intervals(window.kernels)
@@ -161,6 +163,13 @@ def measured_gaps(run: Run, measured: pl.DataFrame) -> dict[str, Any] | None:
     return measured_gap
 
 
+def idle_watts(measured: pl.DataFrame) -> tuple[Ends, Ends] | None:
+    """Return the power up to a second after an activity and later, with ends; None where not told. [W]"""
+    watts = {name: _watts(measured.filter(pl.col("class") == name)) for name in (ACTIVE_IDLE, IDLE)}
+    near, far = watts[ACTIVE_IDLE], watts[IDLE] or watts[ACTIVE_IDLE]
+    return None if near is None or far is None else (near, far)
+
+
 def _gap_seconds(gaps: pl.DataFrame) -> tuple[Floats, Floats]:
     """Return the time of each gap shortly after an activity, and the time later on. [s]"""
     whole_s = gaps["gap_ns"].to_numpy() * 1e-9
@@ -168,7 +177,7 @@ def _gap_seconds(gaps: pl.DataFrame) -> tuple[Floats, Floats]:
     return held_s, whole_s - held_s
 
 
-def _watts(rows: pl.DataFrame) -> tuple[float, float, float] | None:
+def _watts(rows: pl.DataFrame) -> Ends | None:
     """Return the mean power of a state with its interval; None where it was not metered. [W]"""
     metered_rows = rows.filter(pl.col("energy_j").is_not_null() & (pl.col("duration_ns") > 0))
     if not metered_rows.height:

@@ -58,6 +58,7 @@ def energy_by(
     work: Mapping[str, float | None] | None = None,
     depth: int | None = None,
     energies: RunEnergies | None = None,
+    groups: Groups | None = None,
 ) -> EnergyBy:
     """Return the energy of a run by groups.
 
@@ -75,6 +76,8 @@ def energy_by(
         Levels of nested modules kept apart, all by default.
     energies : RunEnergies, optional
         Where the run has been attributed and predicted already.
+    groups : Groups, optional
+        Where it has been grouped by these keys already.
 
     Raises
     ------
@@ -89,7 +92,7 @@ def energy_by(
     keys = parse_keys(keys)
     check_depth(keys, depth)
     opened = run if isinstance(run, Run) else Run.open(run)
-    groups = groups_of(opened, keys, depth)
+    groups = groups or groups_of(opened, keys, depth)
     energies = energies or run_energies(opened, gpu=gpu, power=power, tz=tz, sensor_file=sensor_file)
     kernels = opened.kernels
     blocks, told = zip(*(_device_rows(energies, kernels, groups, d) for d in groups.idle), strict=True)

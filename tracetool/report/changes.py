@@ -157,7 +157,8 @@ def _short(value: float, unit: str) -> str:
 
 
 def _groups(diff: RunDiff, level: str) -> pl.DataFrame:
-    rows = pl.concat([diff.level("gap"), diff.level(level)])
+    by_gap = level == "group" and "gap" in diff.by  # then its causes are among the groups
+    rows = diff.level(level) if by_gap else pl.concat([diff.level("gap"), diff.level(level)])
     keep = ["name", "energy_base_j", "energy_head_j", "energy_change_j", "energy_change_pct", "verdict",
             "time_base_ms", "time_head_ms", "power_base_w", "power_head_w"]  # fmt: skip
     return rows.sort(pl.col("energy_change_j").abs(), descending=True).select(keep)
