@@ -6,7 +6,7 @@ written as a profiler would, ingested and attributed; twenty seeds share a trace
 of its own: of the first the log goes through its file too, which must make no difference. Printed per sensor
 and key: groups, the share that the log identifies and their error once a meter told gain and offset; how
 often 90 % intervals of all groups hold, as the log stands and with that meter; sets of groups that the log
-does not tell apart, and how often their joint intervals hold. That groups sum to the run and every launch is
+does not separate, and how often their joint intervals hold. That groups sum to the run and every launch is
 in one is checked. As the log stands, one error of gain and offset is common to all figures of a GPU: a seed
 is two draws of it, however many groups it has.
 

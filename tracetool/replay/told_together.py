@@ -1,4 +1,4 @@
-"""Groups of a run that its log does not tell apart, and what they cost together."""
+"""Groups of a run that its log does not separate, and what they cost together."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class GpuGroups:
 
 
 def told_together(gpus: Sequence[GpuGroups]) -> pl.DataFrame:
-    """Return which groups the logs of a run's GPUs identify, and sets of those that they do not tell apart.
+    """Return which groups the logs of a run's GPUs identify, and sets of those that they do not separate.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def set_sentences(frame: pl.DataFrame) -> list[str]:
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         listed = ", ".join(names[:_NAMED]) + more
         joint, low, high = (number(rows[f"set_energy{end}_j"][0]) for end in ("", "_low", "_high"))
-        sentences.append(f"the log does not tell apart {listed}: together {joint} J (90 %: {low} to {high})")
+        sentences.append(f"the log does not separate {listed}: together {joint} J (90 %: {low} to {high})")
     count = in_sets["set"].n_unique()
     if count > _NAMED:
         sentences.append(f"and {counted(count - _NAMED, 'such set')} more: column set")
