@@ -74,8 +74,8 @@ DEPTH_OPTION = typer.Option(
 BY_OPTION = typer.Option(
     None,
     "--by",
-    help="Compare these groups too: signature, family, operator, module, range, iteration, phase, gpu, gap or "
-    "several (gpu,module); limits name them, *:energy=2% all.",
+    help="Compare these groups too: signature, family, operator, module, range, iteration, phase, gpu, gap "
+    "or several (gpu,module); limits name them, *:energy=2% all.",
 )
 #: Largest price or carbon intensity taken, in any currency. [1/kWh]
 _MOST_PER_KWH = 1e9
