@@ -129,7 +129,8 @@ def check_overlap(work: Work, log: PowerLog, origin_ns: int, where: str) -> None
     near = abs(hours) <= 15 and hours != 0
     raise BadInput.in_file(
         where,
-        f"its activity and the power log do not overlap (the log begins {first - start:+.0f} s after it)",
+        f"its activity and the power log do not overlap (the log begins {abs(first - start):,.0f} s"
+        f" {'after' if first > start else 'before'} it)",
         f"is the zone right? it would fit if --tz were {abs(hours):g} h {'less' if hours > 0 else 'more'}"
         if near
         else "give the log of the same run",

@@ -243,6 +243,16 @@ def test_a_fault_in_a_log_of_bursts(fault: str, bursts: Logged) -> None:
     _judged(plant(bursts), *expected)
 
 
+def test_a_dozen_readings_place_no_work(data: Path) -> None:
+    """Eleven readings a second apart, flat but for the last: work in their midst is not ten seconds early."""
+    log = read_telemetry(data / "telemetry" / "NLP__modelsFT_nvidia_nvidia_power_gpt2_16.csv", "+00:00")
+    one = log.filter(pl.col("device") == 0)
+    first = int(one["time_ns"].min())  # type: ignore[arg-type]
+    work = _work(np.array([first + 2 * SECOND]), np.array([first + 7 * SECOND]))
+    findings = Logged(one, work, None).checked().findings
+    assert findings.filter(pl.col("check") == "clock")["verdict"].to_list() == ["good"]
+
+
 @pytest.mark.parametrize(
     ("name", "gpu"),
     [

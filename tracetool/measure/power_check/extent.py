@@ -42,7 +42,8 @@ def coverage(case: LogCase) -> Finding:
             if hours and abs(hours) <= 14
             else ""
         )
-        reason = f"log and trace do not overlap (the log begins {shift_s:+,.0f} s after the trace){zone}"
+        way = "after" if shift_s > 0 else "before"
+        reason = f"log and trace do not overlap (the log begins {abs(shift_s):,.0f} s {way} the trace){zone}"
     elif verdict == "good":
         reason = "the log covers the trace"
     else:
