@@ -59,6 +59,16 @@ def test_prefill_and_decode_have_their_own_joules_a_token(tmp_path: Path) -> Non
         assert row["energy_per_unit_j"] == pytest.approx(row["energy_j"] / row["work"])
         assert row["units_per_joule"] == pytest.approx(row["work"] / row["energy_j"])
     assert groups["energy_j"][:-1].sum() == pytest.approx(groups["energy_j"][-1], rel=1e-9)
+    tt.export(run.path, tmp_path / "run.prom")
+    metrics = (tmp_path / "run.prom").read_text().splitlines()
+    for phase, row in (("decode", "decode"), ("all", "run")):
+        labels = f'{{work="tokens",phase="{phase}"}}'
+        told = [
+            line for line in metrics if line.startswith(f"tracetool_predicted_energy_per_work_joules{labels}")
+        ]
+        per_token = float(groups.filter(name=row)["energy_per_unit_j"][0])
+        assert [float(line.split()[-1]) for line in told] == pytest.approx([per_token], rel=1e-6)
+    assert 'tracetool_work_total{work="requests",phase="all"} 3' in metrics
     requests = tt.energy_by(run, ["gpu"], work={"requests": None}).groups
     assert requests["work"].to_list() == [3.0, 3.0]
 

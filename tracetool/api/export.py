@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -85,6 +85,7 @@ def export(
     tz: str | None = None,
     sensor: PathLike | None = None,
     redact: bool = False,
+    work: Mapping[str, float | None] | None = None,
 ) -> Export:
     """Write a run's timeline with power and energy for other tools, as ``tracetool export``.
 
@@ -107,6 +108,9 @@ def export(
         Calibration of this GPU's own sensor (TOML).
     redact : bool, default False
         Write hashes in place of names of ranges, modules, and kernels of no public library.
+    work : mapping of str to float, optional
+        For ``.txt`` and ``.prom``: work of the whole run, e.g. ``{"tokens": 4096}``; None for an amount that
+        the names of its steps state. By default all that they state.
 
     Raises
     ------
@@ -131,5 +135,7 @@ def export(
             folder = until_written.enter_context(temporary_folder())
             opened = open_run(redacted_run(opened, folder / "redacted.tracetool").path)
         return Export(
-            export_run(opened, path, gpu=gpu, clock_mhz=clock, power=logs, tz=tz, sensor_file=sensor)
+            export_run(
+                opened, path, gpu=gpu, clock_mhz=clock, power=logs, tz=tz, sensor_file=sensor, work=work
+            )
         )

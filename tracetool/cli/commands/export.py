@@ -40,15 +40,30 @@ def export(
     redact: bool = typer.Option(
         False, "--redact", help="Hashes in place of names: ranges, modules, kernels of no public library."
     ),
+    work: str | None = typer.Option(
+        None,
+        help="Work of the run for OpenMetrics, e.g. tokens=4096: J per unit; by default as its steps state.",
+    ),
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
 ) -> None:
     """Write the recorded timeline with measured and predicted power and every kernel's energy."""
+    from tracetool.api.energy_by import parse_work
     from tracetool.api.export import export as export_run
     from tracetool.cli.output import emit
 
     emit(
-        export_run(run, out, gpu=gpu, clock=clock, power=power, tz=tz, sensor=sensor, redact=redact),
+        export_run(
+            run,
+            out,
+            gpu=gpu,
+            clock=clock,
+            power=power,
+            tz=tz,
+            sensor=sensor,
+            redact=redact,
+            work=parse_work(work),
+        ),
         as_json=as_json,
         quiet=quiet,
     )

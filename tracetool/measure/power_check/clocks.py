@@ -20,7 +20,7 @@ _REACH_S: Final = 60.0
 _CLEAR, _BETTER = 0.5, 0.15
 #: Independent readings that place nothing, the largest correlation told from 1, and deviations that a better
 #: place must lie beyond: some tens of places are tried. [1]
-_LEAST, _SURE, _CHANCE = 4.0, 0.999, 3.0
+_LEAST, _SURE, _DEVIATIONS = 4.0, 0.999, 3.0
 #: An offset of this share of the trace puts as much of its energy into the wrong place. [1]
 _OFFSET: Final = 0.01
 #: Drift that the alignment of ``attribute`` takes up: its deviation is 30 parts per million. [1]
@@ -70,9 +70,9 @@ def clock(case: LogCase) -> Finding:
     offset_s, best = max(places, key=lambda place: place[1])
     best = max(best, _correlation(around, offset_s))
     rivals = [abs(o) <= 2.0 * case.spacing_s for o, _ in places]
-    placed = _inside(case, offset_s) and _beyond_chance(around, best, at_zero)
+    placed = _inside(case, offset_s) and _significant(around, best, at_zero)
     if best < _CLEAR or best < at_zero + _BETTER or any(rivals) or not placed:
-        if _beyond_chance(around, -at_zero):
+        if _significant(around, -at_zero):
             reason = f"readings fall when work begins (correlation {at_zero:.2f}): the log of another GPU?"
             return Finding("clock", "unusable", reason, 0.0, "ms")
         return Finding("clock", "good", "log and trace share a clock", 0.0, "ms")
@@ -90,8 +90,8 @@ def _inside(case: LogCase, offset_s: float) -> bool:
     return bool(min(end_s, last_s) - max(start_s, first_s) >= 0.5 * (end_s - start_s))
 
 
-def _beyond_chance(case: LogCase, more: float, less: float = 0.0) -> bool:
-    """Whether a correlation exceeds another by more than so few readings do by chance.
+def _significant(case: LogCase, more: float, less: float = 0.0) -> bool:
+    """Whether a correlation exceeds another by more than so few readings do at random.
 
     Fisher's transform of a correlation of n readings deviates by 1 / sqrt(n - 3); readings whose windows
     overlap count by whole windows. A log of a dozen readings fits a load almost anywhere.
@@ -100,7 +100,7 @@ def _beyond_chance(case: LogCase, more: float, less: float = 0.0) -> bool:
     if count <= _LEAST:
         return False
     gain = np.diff(np.arctanh(np.clip([less, more], -_SURE, _SURE)))[0]
-    return bool(gain > _CHANCE * np.sqrt(2.0 / (count - 3.0)))
+    return bool(gain > _DEVIATIONS * np.sqrt(2.0 / (count - 3.0)))
 
 
 def _offset_of(case: LogCase, around_s: float, reach_s: float) -> tuple[float, float]:

@@ -40,7 +40,9 @@ def escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
 
 
-def write_openmetrics(activities: pl.DataFrame, idle: pl.DataFrame | None, file: BinaryIO) -> None:
+def write_openmetrics(
+    activities: pl.DataFrame, idle: pl.DataFrame | None, file: BinaryIO, work: pl.DataFrame | None = None
+) -> None:
     """Write the sums of a run's activities.
 
     Parameters
@@ -51,8 +53,11 @@ def write_openmetrics(activities: pl.DataFrame, idle: pl.DataFrame | None, file:
         Measured energy of each GPU without activity: ``device``, ``class``, ``energy_j``.
     file : binary file
         Where to.
+    work : DataFrame, optional
+        Energy per unit of work, from :func:`tracetool.report.export.work_energy.work_energies`.
     """
-    file.write("".join(f"{line}\n" for line in _lines(_metrics(activities, idle))).encode())
+    metrics = _metrics(activities, idle) + ([] if work is None else _of_work(work))
+    file.write("".join(f"{line}\n" for line in _lines(metrics)).encode())
 
 
 def family_sums(activities: pl.DataFrame) -> pl.DataFrame:
@@ -98,6 +103,27 @@ def _metrics(activities: pl.DataFrame, idle: pl.DataFrame | None) -> list[Metric
         ]
         help_text = "Energy of the power log without any activity."
         metrics.append(Metric("tracetool_idle_energy_joules", "counter", "joules", help_text, rows))
+    return metrics
+
+
+def _of_work(work: pl.DataFrame) -> list[Metric]:
+    """Return how much work was done, and its energy per unit."""
+    rows = work.to_dicts()
+    labels = [{"work": row["work"], "phase": row["phase"]} for row in rows]
+    amounts = [(label, float(row["amount"])) for label, row in zip(labels, rows, strict=True)]
+    metrics = [Metric("tracetool_work", "counter", "", "Tokens, requests, steps or the like.", amounts)]
+    for stem, source in (("", "measured"), ("predicted_", "predicted")):
+        for end in ENDS:
+            samples = [
+                (label, float(row[f"energy{end}_j"]))
+                for label, row in zip(labels, rows, strict=True)
+                if row["source"] == source and row[f"energy{end}_j"] is not None
+            ]
+            side = {"": ".", "_low": ": low end of the 90 % interval.", "_high": ": high end of it."}[end]
+            name = f"tracetool_{stem}energy_per_work{end}_joules"
+            metrics.append(
+                Metric(name, "gauge", "joules", f"Energy per unit of work, {source}{side}", samples)
+            )
     return metrics
 
 

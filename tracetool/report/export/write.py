@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +21,7 @@ from tracetool.report.export.energies import Energies, energies_of
 from tracetool.report.export.openmetrics import family_sums, write_openmetrics
 from tracetool.report.export.perfetto import write_perfetto
 from tracetool.report.export.recorded import activity_frame, build_timeline, host_slices, stated_frame
+from tracetool.report.export.work_energy import work_energies
 from tracetool.tables.run import Run
 from tracetool.tables.write import aside_file
 
@@ -77,6 +78,7 @@ def export_run(
     power: Sequence[Path] = (),
     tz: str | None = None,
     sensor_file: str | os.PathLike[str] | None = None,
+    work: Mapping[str, float | None] | None = None,
 ) -> Exported:
     """Write a run's timeline with its energy.
 
@@ -91,6 +93,8 @@ def export_run(
         As for :func:`tracetool.measure.attribute.attribute_run`.
     clock_mhz : float, optional
         Also write the replay at this clock, as a second process. [MHz]
+    work : mapping of str to float, optional
+        For OpenMetrics: units of work of the whole run, as for :func:`tracetool.replay.energy_by.energy_by`.
 
     Raises
     ------
@@ -103,6 +107,8 @@ def export_run(
         raise BadInput.in_file(
             target, "metrics hold no timeline to replay", "leave --clock out, or -o x.pftrace"
         )
+    if name != "openmetrics" and work:
+        raise BadInput.in_file(target, "a timeline holds no work", "leave --work out, or -o x.prom")
     replayed: PredictedRun | None = None
     _ = run.kernels  # read once, not by two threads
     with ThreadPoolExecutor(1) as beside:  # what needs no energy is put together while that is sought
@@ -116,7 +122,7 @@ def export_run(
     slices = counters = 0
     with aside_file(target) as aside, _opened(aside, packed=target.suffix.lower() == ".gz") as file:
         if name == "openmetrics":
-            write_openmetrics(activities, _idle(energies), file)
+            write_openmetrics(activities, _idle(energies), file, work_energies(run, energies, work))
         else:
             timeline = build_timeline(run, energies, activities, laid, replayed)
             slices = sum(s.frame.height for s in timeline.slices)
