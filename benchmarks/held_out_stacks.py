@@ -1,7 +1,7 @@
 """How far off implementations' coefficients are where they were not fitted, and what intervals hold.
 
 usage: python benchmarks/held_out_stacks.py [DATA_ROOT] [--law LAW ...]
-           [--operator END ...] [--setting SETTING ...] [--delivered] [--write] [--jobs N]
+           [--operator END ...] [--setting SETTING ...] [--gpu GPU ...] [--delivered] [--write] [--jobs N]
 
 Prints, by operator, the median error and the share of rows inside the 90 % interval with held back: groups of
 shapes, a version of the library, a whole GPU, a whole library. ``--write`` puts the coefficients, as
@@ -77,12 +77,16 @@ def _refit(one: tuple[str, str, list[Cell]]) -> FittedSet:
 
 
 def left_out(
-    every: Sequence[Cell], whole: Mapping[tuple[str, str], FittedSet], settings: Container[str], jobs: int
+    every: Sequence[Cell],
+    whole: Mapping[tuple[str, str], FittedSet],
+    settings: Container[str],
+    jobs: int,
+    only: Container[str] = (),
 ) -> list[tuple[str, str, list[Cell], list[FittedSet]]]:
-    """Return for each GPU and each library what is tested, and the sets fitted without it."""
+    """Return for each GPU, of those named if any, and library what is tested and the sets fitted without."""
     tasks: list[tuple[str, str, tuple[str, str], list[Cell]]] = []
     kept: dict[tuple[str, str], list[FittedSet]] = {}
-    gpus = sorted({c.part.gpu.name for c in every})
+    gpus = sorted({c.part.gpu.name for c in every if not only or c.part.gpu.name in only})
     libraries = sorted({library_of(c.stack) for c in every})
     values_of = {k: v for k, v in (("gpu", gpus), ("library", libraries)) if k in settings}
     for setting, values in values_of.items():
@@ -116,6 +120,7 @@ def run(
     *,
     delivered: bool,
     unnamed: bool,
+    only: Container[str] = (),
 ) -> tuple[list[Scored], list[FittedSet], list[Scored], dict[str, float]]:
     """Fit and score every setting; then scores without factors, and shares of other kernels by law."""
     sets = [(*key, of_set) for key, of_set in sets_of(every).items()]
@@ -132,7 +137,7 @@ def run(
         if (cell.law, cell.set_name) in whole
     ]
     trials = [("version", c.part.gpu.name, c, registry) for c in versions]
-    for setting, value, tested, rest in left_out(every, whole, settings, jobs):
+    for setting, value, tested, rest in left_out(every, whole, settings, jobs, only):
         told = [replace(cell, implementation="") for cell in tested] if unnamed else tested
         trials += [(setting, value, cell, registry_of(rest)) for cell in told]
     trials = [one for one in trials if _fitted(one[2], one[3])]
@@ -189,6 +194,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--unnamed", action="store_true", help="as if no table stated its implementation")
     parser.add_argument("--setting", nargs="*", default=SETTINGS, choices=SETTINGS)
+    parser.add_argument("--gpu", nargs="*", default=[], help="the only GPUs to leave out")
     parser.add_argument(
         "--delivered", action="store_true", help="take the coefficients as they are delivered"
     )
@@ -207,6 +213,7 @@ def main() -> None:
         given.jobs,
         delivered=given.delivered,
         unnamed=given.unnamed,
+        only=given.gpu,
     )
     if given.keep:
         given.keep.write_bytes(pickle.dumps((scored, unwidened, shares)))

@@ -120,11 +120,12 @@ def version_factor(scored: Sequence[Scored], law: str, without: str = "") -> flo
 
 def write(scored: Sequence[Scored], shares: dict[str, float], wanted: Iterable[str]) -> None:
     """Put the bands on GPUs, versions and libraries left out beside the laws."""
-    by_gpu = any(one.setting == "gpu" for one in scored)
     for law in wanted:
-        bands = transfer(scored, law, shares[law])
-        if not by_gpu and (before := transfer_bands(law)):
-            near, away = before.same_architecture, before.other_architecture
+        bands, before = transfer(scored, law, shares[law]), transfer_bands(law)
+        seen = {one.seen for one in scored if one.setting == "gpu" and one.law == law and one.single}
+        if before and True not in seen:  # those of architectures that were not left out stay
+            near, away = before.same_architecture, bands.other_architecture
+            away = (min(near[0], away[0]), max(near[1], away[1])) if seen else before.other_architecture
             bands = replace(bands, same_architecture=near, other_architecture=away)
         path = FAMILIES / group_of(law) / "transfer.toml"
         text = path.read_text() if path.exists() else ""

@@ -40,9 +40,13 @@ def candidates(
     every = tuple(
         one for one in (implementations(law) if every is None else every) if _made_for(one, law, vendor)
     )
+    library, called = library_of(stack), words_of(name)
+    # a kernel that ran under one name with the matrix instructions of two architectures is made for any
+    same = tuple(one for one in every if library and one.stack == library and called in one.names)
+    if called and (anywhere := tuple(one for one in same if len(one.laws[law].architectures) > 1)):
+        return anywhere
     near = tuple(one for one in every if _distance(one, law, architecture)[1] < OTHER_KERNELS)
     every = near or every
-    library, called = library_of(stack), words_of(name)
     of_library = tuple(one for one in every if library and one.stack in {library, ""})
     if called:
         made_elsewhere = _made_elsewhere(every, library, called)

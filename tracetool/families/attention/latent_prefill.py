@@ -93,6 +93,13 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
 #: 0.14 does up to 512 queries a sequence under FlashAttention and 128 under FlashMLA (docs/families/mla.md).
 #: [tokens] By definition of sgl-project/sglang and vllm-project/vllm.
 _HABITS = ({"absorbed_queries": 1e9}, {"absorbed_queries": 512.0, "floor_us": 160.0})
+#: Which form a library's host code calls for all queries: FlashAttention and Triton in SGLang meet latents
+#: (sgl-project/sglang, python/sglang/srt/layers/attention), kernels of TensorRT-LLM expanded keys
+#: (NVIDIA/TensorRT-LLM, cpp/tensorrt_llm/common/attentionOp.cpp). [tokens] By definition of these.
+_HOST = {
+    "sglang": {"absorbed_queries": (0.0, 1e9)},
+    "trtllm": {"absorbed_queries": (0.0, 0.0)},
+}
 
 MLA_PREFILL = Law(
     "mla_prefill",
@@ -100,6 +107,7 @@ MLA_PREFILL = Law(
     read_coefficients(__package__, "latent")["mla_prefill"],
     spread=(-0.6, 2.5),
     habits=_HABITS,
+    library_host=_HOST,
     by_row=True,
 )
 LAWS = (MLA_PREFILL,)

@@ -1,0 +1,97 @@
+"""What a library nobody measured may have run: kernels of others without their hosts, or its source's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tracetool.families.implementations import Implementation, implementations, library_of
+from tracetool.families.law import Law
+from tracetool.hardware.priors import prior_number
+from tracetool.model.mixtures import Member
+
+#: 90 % band of ln(measured / predicted) of a kernel that source code states, unmeasured. [1]
+_BY_SOURCE = (-prior_number("implementations.by_source"), prior_number("implementations.by_source"))
+#: Times the least floor of any host from which a host counts as issuing kernels one by one. [1] A prior.
+WAITING = 4.0
+
+
+def of_unknown(
+    law: Law,
+    ran: tuple[Member, ...],
+    stack: str,
+    called: str,
+    share: float,
+    every: tuple[Implementation, ...] | None,
+) -> tuple[Member, ...]:
+    """Return what a library nobody measured may have run, ``share`` of it kernels that none was seen with.
+
+    Its kernel is that of its public source, or one of the others' with the host code of its source about it.
+    """
+    library = library_of(stack)
+    if told := law.library_habits.get(library):
+        title = f"{law.name} of {library} by its source"
+        ran = (Member(title, told, _BY_SOURCE, "prior", 1.0, library=library),)
+    ran = tuple(_with_host(law, one, library, called) for one in ran)
+    ran = without_hosts(law, ran, every)
+    if not share:
+        return ran
+    return (*ran, *_by_habit(law, share / (1.0 - share) * sum(one.weight for one in ran)))
+
+
+def without_hosts(
+    law: Law, ran: tuple[Member, ...], every: tuple[Implementation, ...] | None = None
+) -> tuple[Member, ...]:
+    """Return kernels with the least floor of any host they were measured under.
+
+    A floor is a host that issues kernels one by one, slower than they run: a library's, or that of the loop
+    it was measured in. Another library's host is neither, and launches recorded once wait for none; what such
+    a host takes to launch is no more the kernels' than the floor is.
+    """
+    fitted = [one.laws[law.name].values for one in every or implementations(law.name) if law.name in one.laws]
+    least = {
+        name: min(values.get(name, prior.value) for values in fitted)
+        for name, prior in law.priors.items()
+        if name.startswith("floor") and fitted
+    }
+    told = []
+    for one in ran:
+        waits = any(one.coefficients.get(name, 0.0) > WAITING * floor for name, floor in least.items())
+        launch = {
+            name: min(one.coefficients.get(name, prior.value), prior.value)
+            for name, prior in law.priors.items()
+            if name == "launch_us" and waits
+        }
+        told.append(replace(one, coefficients={**one.coefficients, **least, **launch}))
+    return tuple(told)
+
+
+def _with_host(law: Law, one: Member, library: str, called: str) -> Member:
+    """Return a kernel without the host code of the library it was measured in, and with that of another.
+
+    What takes the place of a value, its factor 0, is the form of a library's own kernels: one ``called`` by
+    the name of the library it was measured in keeps that one's.
+    """
+    if library not in law.library_host:
+        return one
+    values = dict(one.coefficients)
+    for name, (factor, more) in law.library_host.get(one.library, {}).items():
+        if factor > 0.0:
+            least = law.priors[name].low
+            values[name] = max((values.get(name, law.priors[name].value) - more) / factor, least)
+    borrowed = bool(one.library) and one.library in called
+    for name, (factor, more) in law.library_host[library].items():
+        if factor > 0.0 or not borrowed:
+            values[name] = values.get(name, law.priors[name].value) * factor + more
+    return replace(one, coefficients=values)
+
+
+def _by_habit(law: Law, weight: float) -> tuple[Member, ...]:
+    """Return kernels not measured: the law's priors under each of its habits, of this weight together.
+
+    Priors of several habits, or fitted to the implementations themselves, only widen the bounds.
+    """
+    habits: tuple[Mapping[str, float], ...] = ({}, *law.habits)
+    title, each = f"{law.name} by its priors", weight / len(habits)
+    no_news = bool(law.habits) or any(one.kind == "fitted" for one in law.priors.values())
+    return tuple(Member(title, habit, law.spread, "prior", each, no_news) for habit in habits)
