@@ -172,6 +172,16 @@ REDFISH = "".join(
 SLURM = "Job,Step,Node,Series,Date_Time,Elapsed_Time,Power, CPU_Frequency\n" + "".join(
     f"13,0,n1,Energy,2026-01-05T05:00:0{i},{i},{w:.0f},2100\n" for i, w in enumerate(WATTS)
 )
+#: As ``sh5util.c`` of Slurm 26.11 extracts the fields of ``acct_gather_energy/gpu`` and ``/rapl``; a second step of the
+#: same node lists its readings again.
+SLURM_GPU = "Step,Node,ElapsedTime,EpochTime,GPU0Power,GPU1Power\n" + "".join(
+    f"{step},{node},{i},{START_S + i},{w + more:.0f},{w + more + 50:.0f}\n"
+    for step, node, more in (("0", "n1", 0), ("1", "n1", 0), ("0", "n2", 400))
+    for i, w in enumerate(WATTS)
+)
+SLURM_RAPL = "Step,Node,Series,ElapsedTime,EpochTime,Power,Socket0Power\n" + "".join(
+    f"0,n1,Energy,{i},{START_S + i},{w:.0f},7\n" for i, w in enumerate(WATTS)
+)
 SACCT = (
     "JobID|JobName|ConsumedEnergyRaw|ElapsedRaw|Start|End\n"
     "77|train|330|2|2026-01-05T05:00:00|2026-01-05T05:00:02\n77.batch|batch|320|2|2026-01-05T05:00:00|2026-01-05T05:00:02\n"
@@ -273,6 +283,8 @@ LOGS = (
     Log("node_meter", "node.txt", IPMI, "utc", scope="node"),
     Log("node_meter", "redfish.txt", REDFISH, "utc", scope="node"),
     Log("slurm_energy", "energy.csv", SLURM, "local", offset_s=0, scope="node"),
+    Log("slurm_energy", "gpus.csv", SLURM_GPU, "utc", offset_s=0),
+    Log("slurm_energy", "rapl.csv", SLURM_RAPL, "utc", offset_s=0, scope="node"),
     Log(
         "slurm_energy", "sacct.txt", SACCT, "local", (), energy=(0.0, 330.0), offset_s=0, scope="node", rows=2
     ),

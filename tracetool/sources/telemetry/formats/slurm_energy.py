@@ -1,8 +1,14 @@
-"""Slurm's energy accounting: ``sh5util`` series of node power and ``sacct`` totals of jobs."""
+"""Slurm's energy accounting: ``sh5util`` series of node and GPU power, and ``sacct`` totals of jobs.
+
+Source: ``src/plugins/acct_gather_profile/hdf5/sh5util`` of Slurm 26.11 (times since 1970, and a column for
+each field that plugins of ``src/plugins/acct_gather_energy`` name), and its ``libsh5util_old`` (local times).
+"""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Final
 
 import polars as pl
 
@@ -12,24 +18,29 @@ from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.csv_file import has_columns, header_names, read_csv
 from tracetool.sources.io.text import head_bytes, read_text
 from tracetool.sources.telemetry.localtime import parse_stamps
-from tracetool.sources.telemetry.meters import meter_rows, readings
+from tracetool.sources.telemetry.meters import gpus_of_hosts, meter_rows, readings
 
 _SERIES = ("Node", "Series", "Date_Time", "Elapsed_Time", "Power")
+_EPOCHS = ("Step", "Node", "ElapsedTime", "EpochTime")
+#: Fields of power: of plugins that know the node alone, of the gpu plugin, of ipmi's sensors by label.
+_POWER: Final = re.compile(r"(?:GPU(?P<gpu>\d{1,3})|(?P<label>\w*?))Power")
+_OF_NODE: Final = ("", "Node", "Curr")
 _SACCT = ("JobID", "ConsumedEnergyRaw", "Start", "End")
+_EXTRACT: Final = "sh5util -j JOB -E -l Node:TimeSeries -s Energy"
 _LOCAL = Clock("local", error_ns=1e9, basis="Slurm's local time, whole seconds")
 
 
 def sniff(probe: Probe) -> float:
     """Score: the columns of an extracted energy series, or of sacct with raw energy and times."""
     first = (probe.lines(1) or [""])[0]
-    if has_columns(first, *_SERIES):
+    if has_columns(first, *_SERIES) or has_columns(first, *_EPOCHS):
         return 1.0
     names = {n.lower() for n in first.split("|")}
     return 1.0 if {n.lower() for n in _SACCT} <= names else 0.0
 
 
 def read(path: Path, options: ReadOptions) -> Trace:
-    """Return node power, or what each job's nodes consumed from start to end.
+    """Return power of nodes and GPUs, or what each job's nodes consumed from start to end.
 
     Raises
     ------
@@ -37,33 +48,87 @@ def read(path: Path, options: ReadOptions) -> Trace:
         If it holds no energy.
     """
     first = next(iter(head_bytes(path)[0].decode("utf-8", "replace").splitlines()), "")
-    return _sacct(path, options) if "|" in first else _series(path, options, header_names(first))
+    if "|" in first:
+        return _sacct(path, options)
+    names = header_names(first)
+    return (_epochs if has_columns(first, *_EPOCHS) else _series)(path, options, names)
 
 
-def _series(path: Path, options: ReadOptions, names: list[str]) -> Trace:
-    if missing := [n for n in ("Date_Time", "Node", "Power") if n not in {m.strip() for m in names}]:
-        raise BadInput.in_file(
-            path, f"has no column {missing[0]}", "sh5util -j JOB -E -l Node:TimeSeries -s Energy"
-        )
+def _epochs(path: Path, options: ReadOptions, names: list[str]) -> Trace:
+    powers = {n: match for n in names if (match := _POWER.fullmatch(n))}
+    used = [n for n, match in powers.items() if match["gpu"] or match["label"] in _OF_NODE]
+    if not used:
+        raise BadInput.in_file(path, "has no column of power", _EXTRACT)
     text = pl.String()
-    columns = {n.strip(): ([n], text) for n in names}
-    rows = read_csv(path, {c: columns[c] for c in columns if c in _SERIES}, options.max_ratio)
-    rows = rows.with_columns(parse_stamps(rows["Date_Time"]).alias("time_ns"), watts=measured("Power"))
-    usable = pl.col("time_ns").is_not_null() & pl.col("watts").is_not_null()
-    trace = Trace("Slurm", _LOCAL)
+    rows = read_csv(path, {n: ([n], text) for n in ("Node", "EpochTime", *used)}, options.max_ratio)
+    rows = rows.with_columns(
+        (pl.col("EpochTime").cast(pl.Int64, strict=False) * 10**9).alias("time_ns"),
+        *(measured(n) for n in used),
+    )
+    usable = pl.col("time_ns").is_not_null() & pl.any_horizontal(pl.col(n).is_not_null() for n in used)
+    trace = Trace("Slurm", Clock("utc", 0, 1e9, basis="seconds since 1970, whole"))
+    if unread := [n for n in powers if n not in used]:
+        trace.warnings.append(f"{', '.join(unread)}: power of parts of a node, not read")
+    good = _usable(path, trace, rows, usable).unique(["Node", "time_ns"], keep="first", maintain_order=True)
+    parts = []
+    for name in used:
+        if (gpu := powers[name]["gpu"]) is None:
+            parts += _of_nodes(good, name)
+            continue
+        part = good.select("Node", "time_ns", power_w=name, index=pl.lit(int(gpu), dtype=pl.Int64))
+        parts.append(part.with_columns(field=pl.lit("gpu"), scope=pl.lit("gpu")))
+    trace.telemetry = readings(parts)
+    if "index" in trace.telemetry.columns:
+        _number_gpus(trace)
+    return trace
+
+
+def _number_gpus(trace: Trace) -> None:
+    """Number the GPUs of all nodes, in place."""
+    of_gpu = trace.telemetry.filter(pl.col("index").is_not_null(), pl.col("power_w").is_not_null())
+    absent = pl.lit(None, dtype=pl.String)
+    device, trace.devices = gpus_of_hosts(of_gpu.select("index", host="Node", uuid=absent, name=absent))
+    meters = trace.telemetry.filter(pl.col("index").is_null())
+    both = [of_gpu.with_columns(device=device), meters]
+    trace.telemetry = readings([p.drop("Node", "index") for p in both])
+
+
+def _of_nodes(rows: pl.DataFrame, column: str) -> list[pl.DataFrame]:
+    """Return the readings of each node's own meter."""
+    return [
+        meter_rows(part, "node", f"node.{node or 'Slurm'}", power=column, kind="average")
+        for (node,), part in rows.group_by("Node", maintain_order=True)
+    ]
+
+
+def _usable(path: Path, trace: Trace, rows: pl.DataFrame, usable: pl.Expr) -> pl.DataFrame:
+    """Return the usable rows; the rejected ones are listed.
+
+    Raises
+    ------
+    BadInput
+        If none is left.
+    """
     if (bad := rows.filter(~usable)).height:
         trace.rejected.append(
             rejected_rows(path.name, bad["line"], "no time or power", bad["Node"].fill_null(""))
         )
     good = rows.filter(usable)
     if not good.height:
-        raise BadInput.in_file(path, "holds no power", "sh5util -j JOB -E -l Node:TimeSeries -s Energy")
-    trace.telemetry = readings(
-        [
-            meter_rows(part, "node", f"node.{node or 'Slurm'}", power="watts", kind="average")
-            for (node,), part in good.group_by("Node", maintain_order=True)
-        ]
-    )
+        raise BadInput.in_file(path, "holds no power", _EXTRACT)
+    return good
+
+
+def _series(path: Path, options: ReadOptions, names: list[str]) -> Trace:
+    if missing := [n for n in ("Date_Time", "Node", "Power") if n not in {m.strip() for m in names}]:
+        raise BadInput.in_file(path, f"has no column {missing[0]}", _EXTRACT)
+    text = pl.String()
+    columns = {n.strip(): ([n], text) for n in names}
+    rows = read_csv(path, {c: columns[c] for c in columns if c in _SERIES}, options.max_ratio)
+    rows = rows.with_columns(parse_stamps(rows["Date_Time"]).alias("time_ns"), watts=measured("Power"))
+    usable = pl.col("time_ns").is_not_null() & pl.col("watts").is_not_null()
+    trace = Trace("Slurm", _LOCAL)
+    trace.telemetry = readings(_of_nodes(_usable(path, trace, rows, usable), "watts"))
     return trace
 
 
@@ -119,7 +184,7 @@ FORMAT = Format(
     title="Slurm energy accounting",
     holds="telemetry",
     made_by="sh5util -j JOB -E -s Energy   (or sacct -P --format=JobID,ConsumedEnergyRaw,Start,End)",
-    tried="the columns sh5util's source writes; sacct -P of acct_gather_energy (RAPL, IPMI, XCC)",
+    tried="no public file: the columns that sh5util.c (Slurm 26.11) and libsh5util_old write; sacct -P",
     checked="watts, times and counters of the lines the test wrote",
     sniff=sniff,
     read=read,

@@ -95,7 +95,7 @@ FORMAT = Format(
     title="Zeus measurement windows",
     holds="telemetry",
     made_by="ZeusMonitor(log_file='zeus.csv'); begin_window('step') ... end_window('step')",
-    tried="the columns of the monitor's log file; joules by GPU",
+    tried="no public log: the columns zeus/monitor/energy.py writes (0.5 and later); joules by GPU",
     checked="watts, times and counters of the lines the test wrote",
     sniff=sniff,
     read=read,
