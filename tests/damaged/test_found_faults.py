@@ -11,6 +11,7 @@ import pytest
 
 from tests.damaged.small_run import small_run
 from tests.record.test_power_log import write as write_recorded_log
+from tests.sources.logs import LOGS
 from tests.sources.makers import (
     kernel_parquet,
     kineto_document,
@@ -25,6 +26,7 @@ from tests.sources.makers import (
 from tracetool.api.ingest import ingest
 from tracetool.cli.app import run as command
 from tracetool.core.errors import BadInput
+from tracetool.sources.telemetry.logs import read_log
 from tracetool.tables.run import RUN_FILE, Run, write_run
 
 
@@ -194,3 +196,29 @@ def test_a_run_file_whose_parts_are_of_another_type_is_refused(
     (tmp_path / RUN_FILE).write_text(json.dumps({**info, part: value}))
     with pytest.raises(BadInput, match=part):
         Run.open(tmp_path)
+
+
+def _log_of(format_name: str, file_name: str) -> str:
+    return next(log.text for log in LOGS if (log.format, log.name) == (format_name, file_name))
+
+
+def test_numbers_that_no_float_holds_cost_their_reading(tmp_path: Path) -> None:
+    aiperf = tmp_path / "gpu_telemetry_export.jsonl"
+    aiperf.write_text(_log_of("aiperf_gpus", aiperf.name).replace(": 110.0", ": " + "9" * 400))
+    run = Run.open(ingest([aiperf], out=tmp_path / "run"))
+    assert sorted(run.telemetry["power_w"].drop_nulls()) == [100.0, 100.0, 120.0, 120.0]
+    redfish = tmp_path / "redfish.txt"
+    redfish.write_text(_log_of("node_meter", "redfish.txt").replace("110", "9" * 400))
+    assert 110.0 not in read_log(redfish).telemetry["power_w"].to_list()
+
+
+@pytest.mark.parametrize("before", ["utf-16", "blank line"])
+def test_windows_of_zeus_in_another_encoding_are_read_or_refused(tmp_path: Path, before: str) -> None:
+    path = tmp_path / "zeus.csv"
+    text = _log_of("zeus_windows", "zeus.csv")
+    path.write_bytes(text.encode("utf-16") if before == "utf-16" else b"\n" + text.encode())
+    if before == "utf-16":
+        assert read_log(path).telemetry["energy_j"].max() == 200.0
+    else:
+        with pytest.raises(BadInput, match="does not begin with its columns"):
+            read_log(path)

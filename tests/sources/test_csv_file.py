@@ -28,6 +28,18 @@ def test_one_odd_row_costs_no_other(name: str, tmp_path: Path) -> None:
     assert others["name"].to_list() == [f"kernel {i % 7}" for i in range(3000) if i != 1000]
 
 
+def test_a_row_of_more_cells_than_the_header_is_no_row(tmp_path: Path) -> None:
+    """Decimal commas move every cell: half a number is not read for another."""
+    path = tmp_path / "t.csv"
+    columns = {"time": (["time"], _I), "watts": (["watts"], _I)}
+    path.write_text("time,watts,note\n10,5,\n10,25,100,5\n11,6,a,,\n")
+    rows = read_csv(path, columns)
+    assert rows.rows() == [(2, 10, 5), (3, None, None), (4, 11, 6)]
+    path.write_text('time,watts\n10,5\n10,25,100\n11,"6",,\n"12",7\n')
+    rows = read_csv(path, columns)
+    assert rows.rows() == [(2, 10, 5), (3, None, None), (4, 11, 6), (5, 12, 7)]
+
+
 def test_an_absurd_register_count_is_no_fault(tmp_path: Path) -> None:
     path = tmp_path / "1_kernel_trace.csv"
     path.write_text(

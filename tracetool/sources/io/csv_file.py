@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,6 +21,11 @@ def header_names(line: str) -> list[str]:
     ['Kind', 'Agent_Id', 'Queue_Id']
     """
     return [part.strip().strip('"').strip() for part in line.lstrip("\ufeff").split(",")]
+
+
+def header_line(path: Path) -> str:
+    """Return the first line of a file, in any encoding that :func:`read_csv` reads."""
+    return next(iter(decode(head_bytes(path)[0]).splitlines()), "")
 
 
 def has_columns(line: str, *names: str) -> bool:
@@ -62,7 +68,9 @@ def read_csv(
         column: next((spelled[s.lower()] for s in spellings if s.lower() in spelled), None)
         for column, (spellings, _) in columns.items()
     }
-    frame = _typed(path if plain else raw, head_raw, places, columns)
+    frame = None
+    if not _has_longer(path, raw, head.count(",")):
+        frame = _typed(path if plain else raw, head_raw, places, columns)
     if frame is None:
         frame = _lenient(path, raw or _bytes(path, max_ratio), places, columns)
     absent = [pl.lit(None, dtype=columns[c][1]).alias(c) for c, at in places.items() if at is None]
@@ -82,6 +90,10 @@ def _bytes(path: Path, max_ratio: float | None) -> bytes:
     return raw.removeprefix(b"\xef\xbb\xbf")
 
 
+#: Commas are counted in tables of at most this many bytes.
+_COUNTED = 1 << 25
+#: A quoted cell in one line.
+_QUOTED = re.compile(r'"[^"\n]*"')
 Wanted = Mapping[str, tuple[Sequence[str], pl.DataType]]
 
 
@@ -135,6 +147,9 @@ def _lenient(path: Path, raw: bytes, places: Mapping[str, int | None], columns: 
     else:
         if parser_warnings:  # rows within a quote that never closes: it only warns of them
             frame = _line_by_line(path, text)
+    longer = _longer(text, frame)
+    if longer is not None:
+        frame = frame.select(pl.when(~longer).then(pl.all()))
     cells = []
     for column, at in places.items():
         if at is None:
@@ -145,6 +160,26 @@ def _lenient(path: Path, raw: bytes, places: Mapping[str, int | None], columns: 
         cell = pl.col(frame.columns[at]).str.strip_chars().str.strip_chars('"')
         cells.append(cell.cast(columns[column][1], strict=False).alias(column))
     return frame.select(cells) if cells else pl.DataFrame({"#": [None] * frame.height}).select()
+
+
+def _has_longer(path: Path, raw: bytes, most: int) -> bool:
+    """Whether some row has more cells than the header: told of tables without quotes, of no large ones."""
+    if not raw and path.stat().st_size <= _COUNTED:
+        raw = path.read_bytes()
+    if not raw or len(raw) > _COUNTED or b'"' in raw:
+        return False
+    return raw.count(b",") > most * (raw.count(b"\n") + (not raw.endswith(b"\n")))
+
+
+def _longer(text: bytes, frame: pl.DataFrame) -> pl.Series | None:
+    """Return which rows have more cells than the header, as decimal commas make them; None where none has."""
+    plain = pl.Series([_QUOTED.sub("", text.decode("utf-8", "replace"))]).str.split("\n").explode()
+    cells = plain.str.strip_chars_end(", \t\r").str.count_matches(",", literal=True)
+    rows = cells[1:]
+    if len(rows) and not plain[-1]:
+        rows = rows[:-1]
+    more: pl.Series = rows > int(plain[0].count(","))
+    return more if len(rows) == frame.height and more.any() else None
 
 
 def _line_by_line(path: Path, text: bytes) -> pl.DataFrame:

@@ -34,3 +34,17 @@ def decoded_lines(
         else:
             rows.append(decoded)
     return rows, bad
+
+
+def real(value: object) -> float | None:
+    """Return a number of JSON; None for what is none, and for a whole number that no float holds.
+
+    >>> real(3), real("3"), real(True), real(10**400)
+    (3.0, None, None, None)
+    """
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None

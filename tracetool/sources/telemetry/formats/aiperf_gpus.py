@@ -10,7 +10,7 @@ import polars as pl
 from tracetool.core.errors import BadInput
 from tracetool.sources.columns import rejected_rows
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
-from tracetool.sources.io.json_lines import decoded_lines
+from tracetool.sources.io.json_lines import decoded_lines, real
 from tracetool.sources.io.text import read_text
 from tracetool.sources.telemetry.meters import gpus_of_hosts
 from tracetool.sources.telemetry.readings import power_rows
@@ -46,9 +46,9 @@ def _row(record: dict[str, Any]) -> dict[str, Any] | None:
         row[column] = str(record[source]) if record.get(source) else None
     row["host"] = row["host"] or (str(record["dcgm_url"]) if record.get("dcgm_url") else None)
     for metric, (column, factor) in _METRICS.items():
-        value = data.get(metric)  # type: ignore[union-attr]
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            row[column] = float(value) * factor
+        value = real(data.get(metric))  # type: ignore[union-attr]
+        if value is not None:
+            row[column] = value * factor
     return row
 
 

@@ -13,6 +13,7 @@ import polars as pl
 from tracetool.core.errors import BadInput
 from tracetool.sources.columns import rejected_rows
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
+from tracetool.sources.io.json_lines import real
 from tracetool.sources.io.text import read_text
 from tracetool.sources.telemetry.localtime import clock_of, stamp_times, stamped_lines, wall_clock_ns
 from tracetool.sources.telemetry.meters import meter_rows
@@ -42,7 +43,7 @@ def _redfish(document: Any) -> float | None:
     else:
         reading = document.get("PowerWatts")
         watts = reading.get("Reading") if isinstance(reading, dict) else document.get("PowerConsumedWatts")
-    return float(watts) if isinstance(watts, int | float) and not isinstance(watts, bool) else None
+    return real(watts)
 
 
 def _documents(lines: list[Any]) -> tuple[list[tuple[str | None, float | None]], int]:

@@ -10,7 +10,7 @@ import polars as pl
 from tracetool.core.errors import BadInput
 from tracetool.sources.columns import measured, rejected_rows
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
-from tracetool.sources.io.csv_file import header_names, read_csv
+from tracetool.sources.io.csv_file import header_line, header_names, read_csv
 from tracetool.sources.telemetry.localtime import is_absolute, parse_stamps
 from tracetool.sources.telemetry.meters import gpus_of_hosts
 from tracetool.sources.telemetry.readings import power_rows
@@ -94,9 +94,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
     BadInput
         If it holds no reading with a time.
     """
-    from tracetool.sources.io.text import head_bytes
-
-    first = next(iter(head_bytes(path)[0].decode("utf-8", "replace").splitlines()), "")
+    first = header_line(path)
     time, powers, energies = _columns(first)
     if time is None or not powers + energies:
         raise BadInput.in_file(path, "has no time and power columns", "name them time and power_w")

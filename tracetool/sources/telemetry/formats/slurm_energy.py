@@ -15,8 +15,8 @@ import polars as pl
 from tracetool.core.errors import BadInput
 from tracetool.sources.columns import measured, rejected_rows
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
-from tracetool.sources.io.csv_file import has_columns, header_names, read_csv
-from tracetool.sources.io.text import head_bytes, read_text
+from tracetool.sources.io.csv_file import has_columns, header_line, header_names, read_csv
+from tracetool.sources.io.text import read_text
 from tracetool.sources.telemetry.localtime import parse_stamps
 from tracetool.sources.telemetry.meters import gpus_of_hosts, meter_rows, readings
 
@@ -47,7 +47,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
     BadInput
         If it holds no energy.
     """
-    first = next(iter(head_bytes(path)[0].decode("utf-8", "replace").splitlines()), "")
+    first = header_line(path)
     if "|" in first:
         return _sacct(path, options)
     names = header_names(first)

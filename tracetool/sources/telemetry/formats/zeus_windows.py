@@ -11,8 +11,7 @@ from tracetool.core.errors import BadInput
 from tracetool.core.figures import number
 from tracetool.sources.columns import measured, rejected_rows
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
-from tracetool.sources.io.csv_file import has_columns, header_names, read_csv
-from tracetool.sources.io.text import head_bytes
+from tracetool.sources.io.csv_file import has_columns, header_line, header_names, read_csv
 from tracetool.sources.telemetry.localtime import parse_stamps
 from tracetool.sources.telemetry.meters import readings
 
@@ -37,8 +36,10 @@ def read(path: Path, options: ReadOptions) -> Trace:
     BadInput
         If it holds no window.
     """
-    first = next(iter(head_bytes(path)[0].decode("utf-8", "replace").splitlines()), "")
+    first = header_line(path)
     gpus = {n: int(m[1]) for n in header_names(first) if (m := _GPU.fullmatch(n))}
+    if not gpus:
+        raise BadInput.in_file(path, "does not begin with its columns", "copy the file again")
     text = pl.String()
     wanted = ("start_time", "window_name", "elapsed_time", *gpus)
     rows = read_csv(path, {c: ([c], text) for c in wanted}, options.max_ratio)
