@@ -15,7 +15,8 @@ from tracetool.core.arrays import Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
 from tracetool.families.formats import dtype_of, product_rate
-from tracetool.families.pieces import Pieces
+from tracetool.families.names import UNKNOWN
+from tracetool.families.pieces import Pieces, combined
 from tracetool.families.spec import Family
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.priors import prior_number, prior_table
@@ -95,6 +96,7 @@ REACHED = prior_number("unshaped.reached")
 ACTIVE = prior_number("unshaped.active")
 #: Least bytes memory delivers per clock and SM with which families' usual shares hold.
 _USUAL_BALANCE = prior_number("unshaped.balance")
+_OVERLAP = prior_number("unshaped.overlap")
 _USE = prior_table("unshaped.use")
 
 
@@ -152,15 +154,20 @@ def unshaped_pieces(rows: OperatorColumns, gpu: Gpu, family: Family) -> tuple[Pi
         counts["fp32_flops"] = _USE["fp32"] * chip * gpu.rate("fp32")
         counts["int_ops"] = _USE["int"] * chip * gpu.rate("int")
     n = len(rows)
+    # of these two the kernel takes as long as its shares say, however much they overlap
+    steady_core, steady_memory = cycles * limits.lanes / (clock * 1e6), memory_s * streaming
+    overlap = 1.0 if family.name == UNKNOWN else _OVERLAP
+    together = combined(steady_core, steady_memory, overlap)
+    hidden = np.divide(steady_core + steady_memory, together, out=np.ones(n), where=together > 0)
     pieces = Pieces(
         fixed_s=fixed * duration,
         # time in which no unit is near its rate is latency of its clock's domain
         serial_cycles=cycles * (1.0 - limits.lanes),
         stream_s=memory_s * (1.0 - streaming),
         floor_s=np.zeros(n),
-        core_cycles=cycles * limits.lanes,
-        memory_s=memory_s * streaming,
-        norm=np.ones(n),
+        core_cycles=cycles * limits.lanes * hidden,
+        memory_s=memory_s * streaming * hidden,
+        norm=np.full(n, overlap),
         active=np.minimum(ACTIVE, limits.sms),
         work=Work.of(n, **counts),
     )
