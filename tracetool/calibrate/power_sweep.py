@@ -22,6 +22,8 @@ _ROW_SD = 0.03
 #: Kernels from which a voltage fitted to their powers is as good as one that was read: how power follows the
 #: clock is each kernel's own, and one of them tells base from voltage badly.
 ENOUGH_KERNELS = 5
+#: What was believed of base and voltage counts as this many kernels beside fewer than those. [1] A prior.
+_BELIEVED_KERNELS = 4.0
 #: Independent readings a group counts as, at most.
 _READINGS_PER_GROUP = 60.0
 #: Spread of the curve's prior: knee relative, slope [V/GHz] and curvature [V/GHz^2] over the floor.
@@ -71,7 +73,7 @@ class SweepFit:
         if 0 < self.kernels < ENOUGH_KERNELS and not idle:
             said.append(
                 f"base and voltage rest on {counted(self.kernels, 'kernel')}, and how power follows the "
-                "clock is each kernel's own: others may be predicted no better than without; give "
+                "clock is each kernel's own: they go part of the way from what was believed; give "
                 f"{ENOUGH_KERNELS} kernels or an idle curve"
             )
         return said
@@ -115,6 +117,10 @@ def fit_sweep(
 
     .. math:: P = c_0 + c_m f_m / f_{m0} + c_1 V + c_2 V^2 f + k_g V^2 / t
 
+    Of n kernels, fewer than five and no idle GPU, curve and base go n / (n + 4 a) of the way from what
+    was believed: how power follows the clock is each kernel's own, so n kernels are n draws of it. One kernel
+    does not say how far kernels are apart (a = 1); more do, by what their common curve leaves of them.
+
     Parameters
     ----------
     rows : SweepRows
@@ -155,9 +161,34 @@ def fit_sweep(
         options={"maxiter": 240, "xatol": 0.01, "fatol": 0.01,
                  "initial_simplex": np.vstack([np.zeros(4), 0.7 * np.eye(4)])},
     )  # fmt: skip
-    best = curve(optimum.x)
-    _, base, work, residual = _linear(rows, prior, best, place, growth(optimum.x))
-    return SweepFit(best, base, growth(optimum.x), work, names.astype(object), residual, loaded, kernels)
+    _, base, work, residual = _linear(rows, prior, curve(optimum.x), place, growth(optimum.x))
+    share = 1.0
+    if 0 < kernels < ENOUGH_KERNELS and running.all():
+        apart = 1.0 if kernels == 1 else min(1.0, float((residual**2).mean()) / _ROW_SD**2)
+        share = kernels / (kernels + _BELIEVED_KERNELS * apart)
+    best, grown = curve(share * optimum.x), growth(share * optimum.x)
+    held = _believed(prior) + share * (base - _believed(prior))
+    work, residual = _work_beside(rows, best, place, grown, held)
+    return SweepFit(best, held, grown, work, names.astype(object), residual, loaded, kernels)
+
+
+def _believed(prior: PowerCalibration) -> Floats:
+    """Return the base believed before. (4,)"""
+    return np.array([getattr(prior, name) for name in BASE])
+
+
+def _work_beside(
+    rows: SweepRows, curve: VoltageCurve, place: Ints, growth: float, base: Floats
+) -> tuple[Floats, Floats]:
+    """Return each group's work beside a base, at least nothing, and the relative residual of every row."""
+    shortest = np.full(int(place.max()) + 1, np.inf)
+    np.fmin.at(shortest, place, rows.duration_s)
+    matrix = _design(rows, curve, place, growth, shortest) / rows.power_w[:, None]
+    of_work = matrix[:, len(base) :].sum(axis=1)
+    missing = 1.0 - matrix[:, : len(base)] @ base
+    work = np.bincount(place, of_work * missing) / np.maximum(np.bincount(place, of_work**2), 1e-300)
+    work = np.maximum(work, 0.0)
+    return work, of_work * work[place] - missing
 
 
 def _design(rows: SweepRows, curve: VoltageCurve, place: Ints, growth: float, shortest: Floats) -> Floats:
@@ -184,7 +215,7 @@ def _linear(
     matrix = _design(rows, curve, place, growth, shortest)
     count = len(matrix)
     matrix /= rows.power_w[:, None]
-    believed = np.array([getattr(prior, name) for name in BASE])
+    believed = _believed(prior)
     spread = np.maximum(_BASE_SD * believed, 1.0)
     prior_rows = np.zeros((base, base + groups))
     prior_rows[np.arange(base), np.arange(base)] = 1.0 / spread

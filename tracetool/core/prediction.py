@@ -60,6 +60,19 @@ class Prediction:
     throttled_time: Floats | None = None  # (n, c) share of the time, where a row is throttled part of it
 
     @property
+    def power_half(self) -> Floats:
+        """90 % half-width of ln power had each row's time been right: its coefficients'. Shape (n, c).
+
+        A row's interval of power holds beside it what an error of its time does, which is the less, the
+        larger the base's share of its energy. The limit cuts the upper end; what lies below is taken.
+        """
+        energy = np.maximum(self.energy_j, 1e-30)
+        working = 1.0 - np.clip(self.parts_j["base"] / energy, 0.0, 1.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            below = np.where(self.power_w > 0, np.log(self.power_w / self.power_low_w), 0.0)
+        return np.sqrt(np.maximum(below**2 - (np.log(self.timing.high) * working) ** 2, 0.0))
+
+    @property
     def throttled_share(self) -> Floats:
         """Share of each row's time in which the cap lowers the clock. Shape (n, c)."""
         whole = self.throttled.astype(np.float64)

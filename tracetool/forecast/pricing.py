@@ -188,7 +188,7 @@ def _cut(
     """Return what was predicted of the rows of one pass at some of the clocks."""
     place = table.index[part]
     timing = predicted.timing
-    power = np.maximum(predicted.power_w[place, clocks], 1e-30)
+    of_power = predicted.power_half[place, clocks]
     return PricedPass(
         rows=rows,
         counts=np.asarray(table.counts[part], np.float64),
@@ -201,7 +201,7 @@ def _cut(
         base_j=predicted.parts_j["base"][place, clocks],
         low=timing.low[place, 0],
         high=timing.high[place, 0],
-        power_low=predicted.power_low_w[place, clocks] / power,
-        power_high=predicted.power_high_w[place, clocks] / power,
+        power_low=np.exp(-of_power),
+        power_high=np.exp(of_power),
         bound=timing.bound[place, clocks],
     )

@@ -159,5 +159,14 @@ def content_sd(rows: OperatorColumns, measured: Bools) -> Floats:
     switching = rows.number(SWITCHING)
     start = np.where(measured, rows.number(MEASURED_SWITCHING, 1.0), 1.0)
     stated = _STATED_SD * np.abs(np.where(np.isnan(switching), start, switching) - start)
-    unknown = np.where(np.isnan(switching) & ~measured, _UNKNOWN_SD, stated)
-    return np.asarray(np.where(is_product(rows), unknown, 0.0))
+    return np.where(is_product(rows) & ~np.isnan(switching), stated, unstated_sd(rows, measured))
+
+
+def unstated_sd(rows: OperatorColumns, measured: Bools | bool = False) -> Floats:
+    """Return what of that is for operands nobody stated, in a product without a measured power. Shape (n,).
+
+    The error of coefficients that were fitted to runs of models, whose operands nobody stated either,
+    holds it already: once a run, since all of a run's operands are one draw.
+    """
+    unknown = np.isnan(rows.number(SWITCHING)) & ~np.asarray(measured)
+    return np.where(is_product(rows) & unknown, _UNKNOWN_SD, 0.0)

@@ -12,6 +12,7 @@ from tracetool.core.arrays import Bools, Floats
 from tracetool.core.interval import Z90
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Prediction
+from tracetool.model.operands import unstated_sd
 from tracetool.replay.budget import (
     PARTS,
     DeviceWork,
@@ -109,7 +110,7 @@ def sequence_totals(
     def spread(which: Bools) -> Spread:
         if run_sd is None:
             return work_spread(work, which)
-        return run_spread(weight * which, predicted, run_sd, own_share)
+        return run_spread(weight * which, predicted, run_sd, own_share, Z90 * unstated_sd(rows))
 
     below, above = spread(np.ones(len(rows), np.bool_)).time_s
     factor = middle.kernel_s > 0
@@ -165,7 +166,13 @@ def _parts(predicted: Prediction, weight: Floats) -> list[dict[str, float]]:
     return [{name: float(values[j]) for name, values in sums.items()} for j in range(len(predicted.idle_w))]
 
 
-def run_spread(weight: Floats, predicted: Prediction, run_sd: float, own_share: float = 1.0) -> Spread:
+def run_spread(
+    weight: Floats,
+    predicted: Prediction,
+    run_sd: float,
+    own_share: float = 1.0,
+    unstated: Floats | float = 0.0,
+) -> Spread:
     r"""Half-widths of the kernels' time and energy of one run.
 
     Parameters
@@ -178,6 +185,9 @@ def run_spread(weight: Floats, predicted: Prediction, run_sd: float, own_share: 
         Spread of a run's time that its rows have in common. [ln]
     own_share : float
         Share of its own error a row keeps beside it. [1]
+    unstated : array, shape (n,), optional
+        Part of each row's half-width of ln power that is for operands nobody stated. The error of
+        coefficients fitted to whole runs holds it already, so it does not count in their sum.
 
     Notes
     -----
@@ -196,18 +206,14 @@ def run_spread(weight: Floats, predicted: Prediction, run_sd: float, own_share: 
     time, energy = w * timing.duration_s, w * predicted.energy_j
     base = w * predicted.parts_j["base"]
     costing = (1.0 + np.clip(ratio(base.sum(0), energy.sum(0)), 0.0, 1.0)) / 2.0
+    content = np.broadcast_to(unstated, weight.shape)[:, None]
+    each = np.sqrt(np.maximum(predicted.power_half**2 - content**2, 0.0))
+    power = ratio((energy * each).sum(0), energy.sum(0))
     times, energies = [], []
-    for sign, bound, limit in (
-        (-1.0, timing.low, predicted.energy_low_j),
-        (1.0, timing.high, predicted.energy_high_j),
-    ):
+    for sign, bound in ((-1.0, timing.low), (1.0, timing.high)):
         own = np.abs(np.log(bound))
         apart = own_share * ratio(np.sqrt(((time * own) ** 2).sum(0)), time.sum(0))
         wide = np.hypot(apart, Z90 * run_sd)
-        # What is left of a row's interval of energy without its time: that of its coefficients.
-        whole = np.abs(np.log(ratio(w * limit, energy)))
-        each = np.sqrt(np.maximum(whole**2 - (own * ratio(base, energy)) ** 2, 0.0))
-        power = ratio((energy * each).sum(0), energy.sum(0))
         times.append(sign * time.sum(0) * np.expm1(sign * wide))
         energies.append(sign * energy.sum(0) * np.expm1(sign * np.hypot(costing * wide, power)))
     return Spread((times[0], times[1]), (energies[0], energies[1]))
