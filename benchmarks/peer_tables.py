@@ -225,10 +225,11 @@ def show_budget(run: tt.Run, trace: Path, hta: str) -> None:
 
 def ingested(trace: Path, folder: Path) -> tt.Run:
     """Return a trace as a run; of a GPU not known here as one that is, which no time depends on."""
-    try:
-        return tt.ingest(trace, out=folder / "run.tracetool")
-    except tt.BadInput:
-        return tt.ingest(trace, gpu=STAND_IN, out=folder / "run.tracetool")
+    run = tt.ingest(trace, out=folder / "run.tracetool")
+    named = run.devices["gpu"]
+    if len(named) and not named.null_count():
+        return run
+    return tt.ingest(trace, gpu=STAND_IN, out=folder / "stand-in.tracetool")
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ import pytest
 from tests.damaged.small_run import write_log, write_trace
 from tracetool.api.ingest import ingest
 from tracetool.cli.app import run as command
+from tracetool.report.sentences import cell_width
 
 KERNELS = (
     "::set-output name=x::gemm\u202e\u2066 <b>",
@@ -96,6 +97,31 @@ def test_tables_and_files(
             json.loads(out)
         elif output:
             _file_is_harmless(tmp_path / f"out{output}")
+
+
+#: Commands that share a run's energy out.
+SHARED = (
+    ["attribute", "--by", "signature"], ["attribute", "--by", "gpu,range"], ["attribute", "--by", "operator"],
+    ["predict", "--by", "family"], ["predict", "--by", "operator"], ["predict", "--by", "range"],
+    ["summary"], ["roofline"],
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", SHARED, ids=[" ".join(c) for c in SHARED])
+def test_name_energy_and_share_come_first_in_80_columns(
+    arguments: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    name, *options = arguments
+    assert command([name, str(next(folder.glob("*run"))), *WITH_GPU, *options]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    tables = [line for line in lines if not line.startswith("note: ")]
+    assert not [line for line in tables if cell_width(line) > 80]
+    headings = [line for line in lines if re.search(r"  energy[^:,]* \[", line)]
+    assert headings
+    assert all(
+        re.match(r"(clock \[MHz\] +)?\S+ +energy \S+( +\S+ \[J\])? +share", line) for line in headings
+    ), headings
 
 
 @pytest.mark.parametrize(

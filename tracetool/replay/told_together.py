@@ -19,6 +19,7 @@ from tracetool.measure.class_sums import TOLD, SummedEnergy
 _MOST: Final = 400
 #: Sets, and members of one, that a sentence names.
 _NAMED: Final = 3
+_LONGEST: Final = 24
 _SCHEMA: Final = {
     "name": pl.String, "identified": pl.Boolean, "set": pl.Int64,
     "set_energy_j": pl.Float64, "set_energy_low_j": pl.Float64, "set_energy_high_j": pl.Float64,
@@ -122,6 +123,11 @@ def _joined(covariance: Floats, energy: Floats, told: Bools) -> Ints:
     return np.asarray(join_canceling(members @ covariance @ members.T, TOLD * (members @ energy))[label])
 
 
+def _short(name: str) -> str:
+    """Return a name that leaves a sentence readable: its middle is cut out."""
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST // 2]}…{name[-_LONGEST // 2 + 1 :]}"
+
+
 def set_sentences(frame: pl.DataFrame) -> list[str]:
     """Return what the sets of an ``energy_by`` table cost together, the largest first, in a sentence each."""
     in_sets = frame.filter(pl.col("set").is_not_null())
@@ -129,7 +135,7 @@ def set_sentences(frame: pl.DataFrame) -> list[str]:
     for (_,), rows in in_sets.sort("set", maintain_order=True).group_by("set", maintain_order=True):
         if len(sentences) == _NAMED:
             break
-        names = rows["name"].to_list()
+        names = [_short(name) for name in rows["name"].to_list()]
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         listed = ", ".join(names[:_NAMED]) + more
         joint, low, high = (number(rows[f"set_energy{end}_j"][0]) for end in ("", "_low", "_high"))

@@ -23,9 +23,12 @@ def print_achieved(
     screen = open_console()
     say(screen, f"Achieved on {source.gpu}, against its roofline at {number(source.clock_mhz)} MHz", "bold")
     size = pl.format("{}x{}x{}", "m", "n", "k")
-    shape = pl.when(pl.col("m").is_not_null()).then(size).otherwise(pl.col("shape"))
+    # rows of one operator differ by shape alone
+    shape = pl.when(pl.col("m").is_not_null()).then(size).otherwise(pl.col("shape").str.strip_chars())
     table = rows.select(
-        pl.format("{} {}", "operator", size).alias("name") if gemm else pl.col("operator").alias("name"),
+        pl.concat_str("operator", pl.when(shape != "").then(shape), separator=" ", ignore_nulls=True).alias(
+            "name"
+        ),
         "energy_j",
         (100.0 * pl.col("share")).alias("share_pct"),
         "time_ms",
@@ -36,7 +39,7 @@ def print_achieved(
         pl.col("tbps").alias("TB/s"),
         pl.col("flop_per_byte").alias("FLOP/B"),
         "dtype",
-        *(["layout", "batch"] if gemm else [shape.alias("shape")]),
+        *(["layout", "batch"] if gemm else []),
         "launches",
         "source",
     )
