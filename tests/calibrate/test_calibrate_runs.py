@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from tests.documents import check_document
 from tracetool.api.ingest import ingest
 from tracetool.api.predict import predict
 from tracetool.calibrate.calibrate import calibrate
@@ -88,8 +89,9 @@ def test_a_run_without_a_log_or_of_another_gpu_is_refused(run: Path, tmp_path: P
 def test_times_are_fitted_and_used_by_predict(command: Tool, tmp_path: Path) -> None:
     slow = operators(tmp_path / "slow.csv", 1.5)
     out = tmp_path / "mine.toml"
-    done = command("calibrate", slow, "--gpu", "a100-sxm", "--part", "time", "-o", out)
+    done = command("calibrate", slow, "--gpu", "a100-sxm", "--part", "time", "-o", out, "--json")
     assert done.returncode == 0, done.stderr
+    check_document("calibrate", json.loads(done.stdout))
     question = tmp_path / "question.csv"
     pl.read_csv(slow).drop("duration_us", "clock_mhz").write_csv(question)
     plain = predict(question, gpu="a100-sxm", clock="1000").totals.row(0, named=True)
