@@ -29,9 +29,9 @@ ADDITIONS: dict[str, tuple[str, dict[str, str]]] = {
             "hardware/test_gpu_files.py::test_every_number_names_a_known_source": "[toy]",
             "hardware/test_gpu_files.py::test_a_model_is_plausible": "[toy]",
             "hardware/test_gpu_files.py::test_aliases_lead_back": "[toy]",
-            "hardware/test_peaks.py::test_units_times_rate_times_clock_is_the_published_peak": "[toy-",
+            "hardware/test_peaks.py::test_units_times_rate_times_clock_is_the_published_peak": "[toy]",
             "hardware/test_architectures.py::test_a_gpu_does_not_repeat_its_architecture": "[toy]",
-            "model/test_timing.py::test_every_board_times_every_family": "[toy]",
+            "model/test_timing.py::test_every_gpu_times_every_family": "[toy]",
         },
     ),
     "architecture": (
@@ -53,7 +53,7 @@ ADDITIONS: dict[str, tuple[str, dict[str, str]]] = {
             "kernels/test_grammars.py::test_the_page_on_names_covers_every_grammar_and_column": "",
             "docs/test_families.py::test_a_law_links_its_page_and_the_page_its_code": "[toy]",
             "docs/test_families.py::test_every_law_has_a_page": "",
-            "docs/test_families.py::test_a_page_states_every_board_and_coefficient": "[streams.md-",
+            "docs/test_families.py::test_a_page_states_every_gpu_and_coefficient": "[streams.md-",
         },
     ),
     "grammar": (

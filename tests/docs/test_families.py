@@ -36,7 +36,7 @@ def _structure(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("path", "text"), list(GENERATOR.pages()), ids=lambda x: getattr(x, "name", ""))
-def test_a_page_states_every_board_and_coefficient(path: Path, text: str) -> None:
+def test_a_page_states_every_gpu_and_coefficient(path: Path, text: str) -> None:
     assert _structure(path.read_text("utf-8")) == _structure(text), "run: python docs/families_page.py"
 
 

@@ -32,7 +32,7 @@ def _modeled() -> list[str]:
 
 
 @pytest.mark.parametrize("name", _modeled())
-def test_every_board_times_every_family(name: str) -> None:
+def test_every_gpu_times_every_family(name: str) -> None:
     gpu = load_gpu(name)
     for family, rows in every_family().items():
         timing = time_rows(rows, gpu, gpu.supported_clocks_mhz()[[0, -1]])
