@@ -90,6 +90,7 @@ def diagnose(
     batch: float | None = None,
     fuse: Sequence[str] = (),
     overlap: str | None = None,
+    without: Sequence[str] = (),
 ) -> Diagnosis:
     """Return where a run's joules went and what would save some, as ``tracetool diagnose``.
 
@@ -120,6 +121,8 @@ def diagnose(
         What if kernels of one kind ran within those before them: ``["norm,elementwise"]``.
     overlap : str, optional
         ``comm``: what if communication ran beside computation.
+    without : sequence of str
+        What if these causes were gone: ``["idle GPU"]``.
 
     Raises
     ------
@@ -146,6 +149,7 @@ def diagnose(
         batch=batch,
         fuse=parse_pairs(fuse),
         overlap=parse_overlap(overlap),
+        without=tuple(without),
     )
     booked = ledger(opened, gpu=gpu, power=paths_of(power), tz=tz)
     answer = what_if(opened, booked, asked, gpu) if asked.each() else None

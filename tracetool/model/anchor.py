@@ -27,6 +27,29 @@ _ERROR_LEFT = prior_number("anchor.error_left")
 _POWER_PER_OCTAVE = prior_table("anchor.power_per_octave")
 
 
+def kernel_power_sd(octaves: Floats, *, voltage_read: bool) -> Floats:
+    r"""Return the relative spread of a kernel's anchored power some octaves of clock away, of their shape.
+
+    .. math:: s^2 = (a o)^2 + u^2 o
+
+    The second term stands where nobody read the GPU's voltage over its clocks: its steps may lie close
+    to the measured clock.
+
+    Parameters
+    ----------
+    octaves : array
+        o, doublings from the measured clock, at least 0.
+    voltage_read : bool
+        Whether the GPU's voltage over its clocks was measured.
+    """
+    return _power_sd("kernel", octaves, voltage_read=voltage_read)
+
+
+def _power_sd(of: str, octaves: Floats, *, voltage_read: bool) -> Floats:
+    unread = 0.0 if voltage_read else _POWER_PER_OCTAVE["unread"]
+    return np.sqrt((_POWER_PER_OCTAVE[of] * octaves) ** 2 + unread**2 * octaves)
+
+
 @dataclass(frozen=True)
 class Anchor:
     """Where each row was measured: duration, clocks and, where known, power. Shape (n,) each.
@@ -97,16 +120,13 @@ class Anchor:
         return np.asarray(np.hypot(per_octave[:, None] * octaves, self.reading_sd()[:, None]))
 
     def power_sd(self, octaves: Floats, *, voltage_read: bool) -> Floats:
-        r"""Return the relative spread of each row's power some octaves of clock away. Shape of ``octaves``.
-
-        .. math:: s^2 = (a o)^2 + u^2 o
-
-        The second term stands where nobody read the GPU's voltage over its clocks: its steps may lie close
-        to the measured clock.
-        """
-        per_octave = np.where(self.programs(), _POWER_PER_OCTAVE["program"], _POWER_PER_OCTAVE["kernel"])
-        unread = 0.0 if voltage_read else _POWER_PER_OCTAVE["unread"]
-        return np.sqrt((per_octave[:, None] * octaves) ** 2 + unread**2 * octaves)
+        """Return the relative spread of each row's power some octaves of clock away. Shape of ``octaves``."""
+        programs = self.programs()[:, None]
+        return np.where(
+            programs,
+            _power_sd("program", octaves, voltage_read=voltage_read),
+            kernel_power_sd(octaves, voltage_read=voltage_read),
+        )
 
     def start_clock(self, clock_mhz: Floats) -> Floats:
         """Return each row's measured clock, else its first asked one. Shape (n, 1). [MHz]"""

@@ -59,6 +59,7 @@ class RunReplay:
     cap: Cap  # the power limit that activities running at once keep together
     pauses: Pauses  # silences left out of the timeline
     governed: Governed | None = None  # where the cap binds and its governor lets bursts pass
+    pace: Floats | None = None  # (n,) factor on the time of each activity; None: 1
     memory: Memory = field(default_factory=Memory, repr=False)
 
     @property
@@ -99,6 +100,8 @@ class RunReplay:
         elif held is not None:
             duration *= held.stretch(self.work.signature)
             duration *= 1.0 if self.cap.speed is None else self.cap.speed
+        if self.pace is not None:
+            duration = duration * self.pace
         return replay(
             self.graph,
             self.work,

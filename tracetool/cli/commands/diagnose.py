@@ -54,6 +54,9 @@ def diagnose(
     overlap: str | None = typer.Option(
         None, "--overlap", metavar="comm", help="What if communication ran beside computation."
     ),
+    without: list[str] = typer.Option(
+        [], "--without", metavar="CAUSE", help="What if a cause were gone, as its finding has it: 'idle GPU'."
+    ),
     work: str | None = typer.Option(
         None,
         "--work",
@@ -83,7 +86,7 @@ def diagnose(
     of_run = {
         "--power": power, "--tz": tz, "--by": by, "--scale": scale, "--drop": drop, "--clock": clock,
         "--power-cap": power_cap, "--precision": precision, "--batch": batch, "--fuse": fuse,
-        "--overlap": overlap,
+        "--overlap": overlap, "--without": without,
     }  # fmt: skip
     given = [name for name, value in of_run.items() if value]
     if len(sources) > 2:
@@ -113,6 +116,7 @@ def diagnose(
             batch=batch,
             fuse=fuse,
             overlap=overlap,
+            without=without,
         )
     else:
         diagnosed = diagnose_table(sources[0])

@@ -65,7 +65,7 @@ class Altered:
             return self
         products, convert, _ = _products(booked, clock_mhz, self.dtype)
         sizes = [products.rows.number(c) for c in ("m", "n", "k")]
-        rows = products.rows_of_step(_energies(booked)) if self.rows != 1.0 else 0.0
+        rows = products.rows_of_step(booked.of_signatures()) if self.rows != 1.0 else 0.0
         grown, taken = list(sizes), np.zeros(len(sizes[0]), np.bool_)
         for at in (0, 2, 1):  # one dimension of each: rows of activations, else the sum over them
             here = (sizes[at] == rows) & ~taken
@@ -108,7 +108,7 @@ def converted(booked: Ledger, before: Altered, gpu: Gpu, dtype: str) -> Altered:
         raise BadInput.in_file(
             booked.energies.run.path, f"has no matrix products wider than {dtype}", "leave --precision out"
         )
-    share = 100.0 * float(_energies(booked)[convert].sum()) / whole
+    share = 100.0 * float(booked.of_signatures()[convert].sum()) / whole
     note = (
         f"{counted(int(convert.sum()), 'kind')} of products run in {dtype}, {share:.0f} % of the energy;"
         " kernels that convert their operands are not added"
@@ -133,7 +133,7 @@ def batched(booked: Ledger, before: Altered, gpu: Gpu, clock_mhz: float, factor:
     if not 0.01 <= factor <= 100.0:
         raise BadInput(f"--batch {factor:g}: the factor must lie between 0.01 and 100", "e.g. --batch 2")
     products, _, whole = _products(booked, clock_mhz, "")
-    energies = _energies(booked)
+    energies = booked.of_signatures()
     rows_of_step = products.rows_of_step(energies)
     if not rows_of_step:
         raise BadInput.in_file(
@@ -254,7 +254,7 @@ def overlapped(booked: Ledger, before: Altered) -> Altered:
         )
     hidden = min(1.0, beside_s / float(exposed_s.sum()))
     share = np.divide(hidden * exposed_s, whole_s, out=np.zeros_like(whole_s), where=whole_s > 0)
-    energies = _energies(booked)
+    energies = booked.of_signatures()
     saved = np.divide(
         booked.idle_w * share * whole_s, energies, out=np.zeros_like(energies), where=energies > 0
     )
@@ -279,15 +279,6 @@ def _products(booked: Ledger, clock_mhz: float, dtype: str) -> tuple[Products, B
     if dtype == "tf32":
         wider = products.known & (products.rows.text("dtype") == "fp32")
     return products, np.asarray(wider), booked.energy_j
-
-
-def _energies(booked: Ledger) -> Floats:
-    """Return the energy of each signature. Shape (s,). [J]"""
-    assert booked.recorded.replays is not None
-    whole = np.zeros(len(booked.recorded.replays.rows))
-    rows = booked.rows.filter(pl.col("signature").is_not_null())
-    np.add.at(whole, rows["signature"].to_numpy(), rows["energy_j"].to_numpy())
-    return whole
 
 
 def _called(rows: OperatorColumns, kind: str) -> Bools:

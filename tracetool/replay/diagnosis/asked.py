@@ -11,7 +11,7 @@ from tracetool.core.errors import BadInput
 #: Half-width at 90 % of each saving, relative to it: what the model errs by in the change alone. [1] Priors.
 ERRORS: Final = {
     "scale": 0.10, "drop": 0.05, "clock": 0.25, "power cap": 0.25, "precision": 0.25, "batch": 0.30,
-    "fuse": 0.20, "overlap": 0.20, "host": 0.10,
+    "fuse": 0.20, "overlap": 0.20, "host": 0.10, "without": 0.10,
 }  # fmt: skip
 
 
@@ -35,6 +35,8 @@ class WhatIf:
         Families or name patterns of kernels: where the second follows the first, it runs within it.
     overlap : bool
         Communication runs beside computation wherever there is any.
+    without : tuple of str
+        Causes of the run's energy that are taken out.
     instant_host : bool
         The host takes no time of its own: it still waits for the device where it did.
     no_waits : bool
@@ -49,6 +51,7 @@ class WhatIf:
     batch: float | None = None
     fuse: tuple[tuple[str, str], ...] = ()
     overlap: bool = False
+    without: tuple[str, ...] = ()
     instant_host: bool = False
     no_waits: bool = False
 
@@ -69,6 +72,7 @@ class WhatIf:
         parts += [("fuse", f"{a} with {b} fused", WhatIf(fuse=((a, b),))) for a, b in self.fuse]
         if self.overlap:
             parts.append(("overlap", "communication overlapped", WhatIf(overlap=True)))
+        parts += [("without", f"without '{name}'", WhatIf(without=(name,))) for name in self.without]
         if self.instant_host:
             parts.append(("host", "a host that takes no time", WhatIf(instant_host=True)))
         if self.no_waits:

@@ -12,7 +12,8 @@ from tracetool.core.figures import counted, number
 from tracetool.replay.diagnosis import causes
 from tracetool.replay.diagnosis.causes import cause
 from tracetool.replay.diagnosis.ledger import Ledger
-from tracetool.replay.diagnosis.proofs import CLOCKS, Proof, proof_of
+from tracetool.replay.diagnosis.proofs import Proof, proof_of
+from tracetool.replay.diagnosis.taken_out import CLOCKS
 from tracetool.tables.run import Run
 
 #: Findings shown at most, and the share of the run's energy from which a cause is one. [1]
@@ -95,7 +96,7 @@ def _finding(run: Run, booked: Ledger, row: dict[str, Any], gpu: str | None) -> 
         .head(_ROWS)
         .to_dicts()
     )
-    proof = proof_of(run, booked, row, gpu)
+    proof = proof_of(run, booked, one.name, gpu)
     return Finding(
         one.name,
         row["energy_j"],
@@ -139,7 +140,7 @@ def _proved(remedy: str, effort: str, proof: Proof) -> str:
     text = f"{remedy} ({effort}): {proof.how}, {span}, saves {number(proof.saving_j)} J (90 %: {ends})"
     if proof.as_graphs_j is None:
         return text
-    return f"{text}; launched as CUDA graphs {number(proof.as_graphs_j)} J"
+    return f"{text}; CUDA graphs alone save {number(proof.as_graphs_j)} J"
 
 
 def _telemetry(booked: Ledger) -> list[Finding]:

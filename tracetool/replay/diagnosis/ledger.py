@@ -76,6 +76,15 @@ class Ledger:
             of_idle += float(half[p:].sum())
         return of_signature, of_idle
 
+    def of_signatures(self, column: str = "energy_j", cause: str | None = None) -> Floats:
+        """Return the sum of a column of :attr:`rows` for each signature, of one cause or all. Shape (s,)."""
+        rows = self.rows.filter(pl.col("signature").is_not_null())
+        if cause is not None:
+            rows = rows.filter(pl.col("cause") == cause)
+        total = np.zeros(len(self.shares))
+        np.add.at(total, rows["signature"].to_numpy(), rows[column].to_numpy())
+        return total
+
     @property
     def idle_w(self) -> float:
         """Mean power of idle time: measured where it is. [W]"""
