@@ -96,7 +96,9 @@ class Planted:
 
 
 class Job:
-    """Kernels priced as they are made, run by one or more ranks at one clock."""
+    """Kernels priced as they are made, run by ranks at one clock; ``length``: share of the steps."""
+
+    length = 1.0
 
     def __init__(self, clock_mhz: int = BEST_MHZ, ranks: int = 1, slow: float = 1.0) -> None:
         self.clock_mhz, self.costs = clock_mhz, {}
@@ -134,7 +136,7 @@ class Job:
         return [self.gemm(*BIG), self.gemm(8192, 16384, 8192), self.elementwise(_relu(), SMALL, "aten::relu")]
 
     def steps(self, count: int, each: Callable[[Any], None]) -> None:
-        for step in range(count):
+        for step in range(round(count * self.length)):
             for rank in self.ranks:
                 each(rank)
             if step % 40 == 39:
@@ -320,7 +322,7 @@ def _two_ranks(steps: int, collective: Cost, moving_s: float, most: int, slow: f
     job = Job(ranks=2, slow=slow)
     job.price("collective", collective)
     job.price("collective_wait", Cost(0.0, 180.0))
-    for step in range(steps):
+    for step in range(round(steps * job.length)):
         for rank in job.ranks:
             rank.run(job.usual() * (most - 1 + step % 2))
         timeline.meet(job.ranks, _reduce(), moving_s)
@@ -351,6 +353,15 @@ def _reduce() -> Any:
         f"{name}(ncclDevKernelArgsStorage<(unsigned long)4096>)", name, "collective", 0.0, 2.0 * elements,
         (16, 1, 1), (512, 1, 1), 96, 87_568, operator="record_param_comms", elements=elements,
     )  # fmt: skip
+
+
+def short(make: Callable[[], Planted], share: float) -> Planted:
+    """Return a run with a share of its steps."""
+    Job.length = share
+    try:
+        return make()
+    finally:
+        Job.length = 1.0
 
 
 MAKERS: dict[str, Callable[[], Planted]] = {

@@ -16,7 +16,7 @@ from tracetool.core.errors import BadInput
 from tracetool.replay.diagnosis.asked import WhatIf
 from tracetool.replay.diagnosis.causes import NAMES, USEFUL, cause
 from tracetool.replay.diagnosis.latent import CAUSE_COLUMNS, latent_factors
-from tracetool.replay.diagnosis.proofs import CLOCKS
+from tracetool.replay.diagnosis.taken_out import CLOCKS
 from tracetool.replay.diagnosis.what_if import what_if
 from tracetool.replay.predict_run import predict_run
 from tracetool.replay.time_budget import time_budget
