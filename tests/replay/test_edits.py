@@ -1,4 +1,4 @@
-"""Edits of a timeline: closed idle times are gone from the replay, even ranks do not wait."""
+"""Edits of a timeline: closed idle times are not in the replay, even ranks do not wait."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def diagnose(
     overlap : str, optional
         ``comm``: what if communication ran beside computation.
     without : sequence of str
-        What if these causes were gone: ``["idle GPU"]``.
+        What if these causes were removed: ``["idle GPU"]``.
 
     Raises
     ------

@@ -55,7 +55,10 @@ def diagnose(
         None, "--overlap", metavar="comm", help="What if communication ran beside computation."
     ),
     without: list[str] = typer.Option(
-        [], "--without", metavar="CAUSE", help="What if a cause were gone, as its finding has it: 'idle GPU'."
+        [],
+        "--without",
+        metavar="CAUSE",
+        help="What if a cause were removed, as its finding has it: 'idle GPU'.",
     ),
     work: str | None = typer.Option(
         None,
