@@ -22,6 +22,7 @@ from tracetool.families.law import Law
 from tracetool.families.pieces import Pieces
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
+from tracetool.hardware.priors import prior_number
 from tracetool.model.candidates import candidates, is_known, other_version
 from tracetool.model.fitted_to import may_have_run
 from tracetool.model.mixtures import Member, member_pieces
@@ -30,10 +31,8 @@ from tracetool.model.time_calibration import TimeCalibration, spread_key
 from tracetool.model.traced import beside_band, in_trace, start_band, trace_band, traced
 from tracetool.model.unmeasured_libraries import of_unknown, without_hosts
 
-#: How far coefficients on an architecture nobody measured are from the nearest's towards the center.
-#: [1] A prior: with 0, 1/2 and 1 fits without the A100, B200 or L40S err by 18.7, 18.1 and 17.6 % in the
-#: geometric mean of 66 tables, those of products of 16 bits by 12.1, 11.0 and 11.3.
-TOWARDS_CENTER = 0.5
+#: How far coefficients on an architecture nobody measured are from the nearest's towards the center. [1]
+_TOWARDS_CENTER = prior_number("implementations.towards_center")
 
 
 @dataclass(frozen=True)
@@ -182,7 +181,7 @@ def coefficients_on(law: Law, fitted: FittedLaw, architecture: str, stack: str =
         prior = law.priors.get(name)
         center = fitted.values.get(name, prior.value if prior else near)
         if prior is not None and prior.fitted and min(near, center) > 0.0:
-            values[name] = near ** (1.0 - TOWARDS_CENTER) * center**TOWARDS_CENTER
+            values[name] = near ** (1.0 - _TOWARDS_CENTER) * center**_TOWARDS_CENTER
     return values
 
 

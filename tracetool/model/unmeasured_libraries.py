@@ -12,8 +12,8 @@ from tracetool.model.mixtures import Member
 
 #: 90 % band of ln(measured / predicted) of a kernel that source code states, unmeasured. [1]
 _BY_SOURCE = (-prior_number("implementations.by_source"), prior_number("implementations.by_source"))
-#: Times the least floor of any host from which a host counts as issuing kernels one by one. [1] A prior.
-WAITING = 4.0
+#: Times the least floor of any host from which a host counts as issuing kernels one by one. [1]
+_WAITING_HOST = prior_number("implementations.waiting_host")
 
 
 def of_unknown(
@@ -56,7 +56,7 @@ def without_hosts(
     }
     told = []
     for one in ran:
-        waits = any(one.coefficients.get(name, 0.0) > WAITING * floor for name, floor in least.items())
+        waits = any(one.coefficients.get(name, 0.0) > _WAITING_HOST * floor for name, floor in least.items())
         launch = {
             name: min(one.coefficients.get(name, prior.value), prior.value)
             for name, prior in law.priors.items()
