@@ -23,6 +23,7 @@ from tracetool.tables.schema import load_schema
 from tracetool.tables.scopes import gpu_readings
 from tracetool.tables.table_list import (
     KEYS,
+    RowNumbers,
     Stamp,
     broken_reference,
     check_tables,
@@ -67,6 +68,8 @@ class Run:
     info: Mapping[str, Any] = field(repr=False)
     #: Of every table as it was when checked; None where nothing states which tables there should be.
     stamps: Mapping[str, Stamp] | None = field(default=None, repr=False)
+    #: Of every table that others refer to, once it was read: each of their reads is checked against it.
+    _numbers: dict[str, RowNumbers] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Run:
@@ -110,15 +113,17 @@ class Run:
         except (OSError, ValueError, pl.exceptions.PolarsError) as error:
             fault = str(error).splitlines()[0] if str(error) else "unreadable"
             raise BadInput.in_file(file, f"broken table: {fault}", "ingest the trace again") from error
-        if fault := broken_reference(name, frame, self._keys):
+        if fault := broken_reference(name, frame, self._row_numbers):
             raise BadInput.in_file(file, f"broken table: {fault}", "ingest the trace again")
         return frame
 
-    def _keys(self, name: str) -> pl.Series | None:
+    def _row_numbers(self, name: str) -> RowNumbers | None:
         """Return the numbers of a table's rows, None where the run was written without it."""
         if name not in self.info.get("tables", ()):
             return None
-        return self.table(name, [KEYS[name]])[KEYS[name]]
+        if name not in self._numbers:
+            self._numbers[name] = RowNumbers.of(self.table(name, [KEYS[name]])[KEYS[name]])
+        return self._numbers[name]
 
     @cached_property
     def kernels(self) -> pl.DataFrame:

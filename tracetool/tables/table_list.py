@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,7 +35,31 @@ _REFERENCES: Final = {
 }
 
 
-def broken_reference(name: str, frame: pl.DataFrame, keys: Callable[[str], pl.Series | None]) -> str:
+@dataclass(frozen=True)
+class RowNumbers:
+    """The numbers of a table's rows, small where they count from 0 as in every table this tool wrote."""
+
+    count: int
+    #: None where they count from 0 without a gap: no look at each of millions of rows is needed.
+    listed: pl.Series | None
+
+    @classmethod
+    def of(cls, keys: pl.Series) -> RowNumbers:
+        """Return the numbers in a table's key column."""
+        dense = keys.min() == 0 and keys.max() == len(keys) - 1 and keys.n_unique() == len(keys)
+        return cls(len(keys), None if dense else keys)
+
+    def hold(self, column: pl.Series) -> bool:
+        """Return whether every number of a column that refers to the table is there."""
+        low, high = column.min(), column.max()
+        if not isinstance(low, int) or not isinstance(high, int):
+            return True  # no row refers to any
+        if self.listed is None:
+            return low >= 0 and high < self.count
+        return bool(column.drop_nulls().is_in(self.listed.cast(column.dtype).implode()).all())
+
+
+def broken_reference(name: str, frame: pl.DataFrame, row_numbers: Callable[[str], RowNumbers | None]) -> str:
     """Return what does not fit in a table of a run, nothing where all does.
 
     Parameters
@@ -43,7 +68,7 @@ def broken_reference(name: str, frame: pl.DataFrame, keys: Callable[[str], pl.Se
         The table.
     frame : DataFrame
         Its rows, or some of its columns.
-    keys : callable
+    row_numbers : callable
         Table to its numbers, None for one that the run was written without.
     """
     key = KEYS.get(name)
@@ -52,20 +77,10 @@ def broken_reference(name: str, frame: pl.DataFrame, keys: Callable[[str], pl.Se
     for column, table in _REFERENCES.get(name, {}).items():
         if column not in frame.columns:
             continue
-        row_numbers = keys(table)
-        if row_numbers is not None and not _all_known(frame[column], row_numbers):
+        numbers = row_numbers(table)
+        if numbers is not None and not numbers.hold(frame[column]):
             return f"holds a {column} that {table}.parquet does not have"
     return ""
-
-
-def _all_known(column: pl.Series, keys: pl.Series) -> bool:
-    low, high = column.min(), column.max()
-    if not isinstance(low, int) or not isinstance(high, int):
-        return True  # no row refers to any
-    # Tables as written count their rows from 0: no look at each of millions of rows is needed.
-    if keys.min() == 0 and keys.max() == len(keys) - 1 and keys.n_unique() == len(keys):
-        return low >= 0 and high < len(keys)
-    return bool(column.drop_nulls().is_in(keys.cast(column.dtype).implode()).all())
 
 
 _FIX = "ingest the trace again"
