@@ -7,6 +7,7 @@ the sensor's updates is explained by several places: what is open of them is one
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from tracetool.core.arrays import Floats, Ints
 from tracetool.hardware.sensors import Sensor
 from tracetool.measure.align import Alignment
 from tracetool.measure.design import design
-from tracetool.measure.filters import Boxes, sensor_boxes
+from tracetool.measure.filters import sensor_boxes
 from tracetool.measure.prior import prior_of
 from tracetool.measure.readings import Readings
 from tracetool.measure.short_window import NOISE, compact_classes
@@ -90,24 +91,42 @@ def _fewer_classes(timeline: Timeline) -> Timeline:
     return replace(timeline, label=place[timeline.label], classes=_CLASSES)
 
 
+def _seconds_until(timeline: Timeline, at_s: Floats) -> Floats:
+    """Return the seconds of each class, of gaps and of idle time until moments. Shape (m, k + 2).
+
+    Time that several activities share grows with the integral of ``1 / running``; on that axis each activity is
+    a ramp of slope 1 between its ends, and a class the sum of its activities' ramps.
+    """
+    shared = timeline.share(at_s)
+    begin, end = timeline.share(timeline.start_s), timeline.share(timeline.end_s)
+    seconds = np.zeros((len(at_s), timeline.classes + 2))
+    by_class = np.argsort(timeline.label, kind="stable")
+    limits = np.searchsorted(timeline.label[by_class], np.arange(timeline.classes + 1))
+    for label, (first, last) in enumerate(pairwise(limits)):
+        members = by_class[first:last]
+        if len(members):
+            corners = np.concatenate([begin[members], end[members]])
+            order = np.argsort(corners, kind="stable")
+            corners = corners[order]
+            running = np.cumsum(np.where(order < len(members), 1.0, -1.0))[:-1]
+            values = np.concatenate([[0.0], np.cumsum(running * np.diff(corners))])
+            seconds[:, label] = np.interp(shared, corners, values)
+    for column, ramp in enumerate(timeline.state_ramps()[1:], start=timeline.classes):
+        seconds[:, column] = ramp(at_s)
+    return seconds
+
+
 class _Strips:
-    """Class seconds of every reading up to moments on a fine grid, so that any box is a difference."""
+    """Class seconds until moments on a fine grid before every reading, so that any box is a difference."""
 
     def __init__(self, readings: Readings, timeline: Timeline, low_s: float, high_s: float, step_s: float):
         self.low_s, self.step_s = low_s, step_s
         count = int(np.ceil((high_s - low_s) / step_s)) + 1
-        at = low_s + step_s * np.arange(1, count)
-        moments = (readings.time_s[:, None] + at).ravel()
-        box = Boxes(np.full(1, step_s), np.zeros(1), np.ones(1))
-        order = np.argsort(moments, kind="stable")  # strips of readings close together overlap
-        pieces = design(replace(readings, time_s=moments[order], power_w=moments), box, timeline)
-        dense = np.empty(pieces.matrix.shape)
-        dense[order] = pieces.matrix.toarray() * step_s
-        dense = dense.reshape(len(readings), count - 1, -1)
-        self.seconds = np.concatenate([np.zeros_like(dense[:, :1]), np.cumsum(dense, axis=1)], axis=1)
+        moments = readings.time_s[:, None] + (low_s + step_s * np.arange(count))
+        self.seconds = _seconds_until(timeline, moments.ravel()).reshape(len(readings), count, -1)
 
     def to(self, at_s: Floats) -> Floats:
-        """Return class seconds from the strip's begin to moments of shape (m, n); shape (m, n, k)."""
+        """Return class seconds until moments of shape (m, n) after each reading; shape (m, n, k)."""
         place = np.clip((at_s - self.low_s) / self.step_s, 0.0, self.seconds.shape[1] - 1.0)
         first = np.minimum(place.astype(np.int64), self.seconds.shape[1] - 2)
         part = (place - first)[..., None]
@@ -129,7 +148,6 @@ class _Likelihood:
     root: Floats  # (k, k + 1) D = root root'
     near: _Strips  # about the windows' later ends
     far: _Strips  # about their earlier ends
-    between: Floats  # (n, k) class seconds from the far strip's begin to the near one's
     delays_s: Floats  # (d,) the box is averaged over them
     away_s: Floats  # (n,) each reading's time from the pivot [s]
     pivot_s: float
@@ -147,7 +165,7 @@ class _Likelihood:
             rows = np.zeros((*moved.shape, len(self.mean_w)))
             for delay in self.delays_s:
                 front = -moved - delay
-                rows += self.between + self.near.to(front) - self.far.to(front - window)
+                rows += self.near.to(front) - self.far.to(front - window)
             rows /= (window * len(self.delays_s))[..., None]
             miss = self.power_w - rows @ self.mean_w
             drawn = rows @ self.root
@@ -254,12 +272,10 @@ def _prepared(
     far_begin, far_end = begin - float(lengths.max()) - margin, end - float(lengths.min()) + margin
     near = _Strips(readings, timeline, begin, end, step_s)
     far = _Strips(readings, timeline, far_begin, far_end, step_s)
-    whole = Boxes(np.full(1, -far_begin), np.full(1, -begin), np.ones(1))
-    between = design(readings, whole, timeline).matrix.toarray() * (begin - far_begin)
     middle = replace(readings, time_s=readings.time_s - float(offsets.mean()))
     prior = prior_of(readings.power_w, design(middle, boxes, timeline), None, np.nan)
     lead = prior.scale_sd * prior.shared * prior.mean_w
     root = np.concatenate([np.diag(prior.sd_w), lead[:, None]], axis=1)
     pivot = float(readings.time_s.mean())
     away = readings.time_s - pivot
-    return _Likelihood(readings.power_w, prior.mean_w, root, near, far, between, delays, away, pivot)
+    return _Likelihood(readings.power_w, prior.mean_w, root, near, far, delays, away, pivot)
