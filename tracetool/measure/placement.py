@@ -94,8 +94,8 @@ def _fewer_classes(timeline: Timeline) -> Timeline:
 def _seconds_until(timeline: Timeline, at_s: Floats) -> Floats:
     """Return the seconds of each class, of gaps and of idle time until moments. Shape (m, k + 2).
 
-    Time that several activities share grows with the integral of ``1 / running``; on that axis each activity is
-    a ramp of slope 1 between its ends, and a class the sum of its activities' ramps.
+    Time that several activities share grows with the integral of ``1 / running``; on that axis each
+    activity is a ramp of slope 1 between its ends, and a class the sum of its activities' ramps.
     """
     shared = timeline.share(at_s)
     begin, end = timeline.share(timeline.start_s), timeline.share(timeline.end_s)
