@@ -6,8 +6,8 @@ the sensor's updates is explained by several places: what is open of them is one
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 
@@ -43,6 +43,8 @@ _CLASSES = 24
 _STRIP = 6
 #: Places worked on at once.
 _TOGETHER = 64
+#: Logs whose place is remembered: several commands ask for that of one log, and it is most of their work.
+_REMEMBERED = 16
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,10 @@ class Placement:
         return np.asarray(self.at[order[np.minimum(chosen, len(order) - 1)]])
 
 
+#: By digest of the readings, the timeline and the sensor.
+_placed: dict[bytes, Placement] = {}
+
+
 def _fewer_classes(timeline: Timeline) -> Timeline:
     """Return the timeline with its rarest classes counted as one."""
     timeline = compact_classes(timeline)
@@ -91,31 +97,6 @@ def _fewer_classes(timeline: Timeline) -> Timeline:
     return replace(timeline, label=place[timeline.label], classes=_CLASSES)
 
 
-def _seconds_until(timeline: Timeline, at_s: Floats) -> Floats:
-    """Return the seconds of each class, of gaps and of idle time until moments. Shape (m, k + 2).
-
-    Time that several activities share grows with the integral of ``1 / running``; on that axis each
-    activity is a ramp of slope 1 between its ends, and a class the sum of its activities' ramps.
-    """
-    shared = timeline.share(at_s)
-    begin, end = timeline.share(timeline.start_s), timeline.share(timeline.end_s)
-    seconds = np.zeros((len(at_s), timeline.classes + 2))
-    by_class = np.argsort(timeline.label, kind="stable")
-    limits = np.searchsorted(timeline.label[by_class], np.arange(timeline.classes + 1))
-    for label, (first, last) in enumerate(pairwise(limits)):
-        members = by_class[first:last]
-        if len(members):
-            corners = np.concatenate([begin[members], end[members]])
-            order = np.argsort(corners, kind="stable")
-            corners = corners[order]
-            running = np.cumsum(np.where(order < len(members), 1.0, -1.0))[:-1]
-            values = np.concatenate([[0.0], np.cumsum(running * np.diff(corners))])
-            seconds[:, label] = np.interp(shared, corners, values)
-    for column, ramp in enumerate(timeline.state_ramps()[1:], start=timeline.classes):
-        seconds[:, column] = ramp(at_s)
-    return seconds
-
-
 class _Strips:
     """Class seconds until moments on a fine grid before every reading, so that any box is a difference."""
 
@@ -123,7 +104,7 @@ class _Strips:
         self.low_s, self.step_s = low_s, step_s
         count = int(np.ceil((high_s - low_s) / step_s)) + 1
         moments = readings.time_s[:, None] + (low_s + step_s * np.arange(count))
-        self.seconds = _seconds_until(timeline, moments.ravel()).reshape(len(readings), count, -1)
+        self.seconds = timeline.seconds_until(moments.ravel()).reshape(len(readings), count, -1)
 
     def to(self, at_s: Floats) -> Floats:
         """Return class seconds until moments of shape (m, n) after each reading; shape (m, n, k)."""
@@ -203,6 +184,24 @@ def place_log(
     with the updates the likelihood has many narrow peaks.
     """
     timeline = _fewer_classes(timeline)
+    numbers = (readings.update_s, readings.update_sd_s, readings.jitter_s, around_s, prior_sd_s, sensor)
+    arrays = (readings.time_s, readings.power_w, timeline.start_s, timeline.end_s, timeline.label)
+    digest = hashlib.blake2b(repr(numbers).encode())
+    for array in arrays:
+        digest.update(f"{array.shape}{array.dtype}".encode())
+        digest.update(array.tobytes())
+    key = digest.digest()
+    if key not in _placed:
+        while len(_placed) >= _REMEMBERED:
+            _placed.pop(next(iter(_placed)), None)
+        _placed[key] = _place_log(readings, timeline, sensor, around_s, prior_sd_s)
+    return _placed[key]
+
+
+def _place_log(
+    readings: Readings, timeline: Timeline, sensor: Sensor, around_s: float, prior_sd_s: float
+) -> Placement:
+    """Return the posterior of :func:`place_log`, of a timeline of few classes."""
     drift_sd = _drift_sd(readings)
     reach = _REACH * prior_sd_s
     offsets = around_s + np.linspace(-reach, reach, _OFFSETS)

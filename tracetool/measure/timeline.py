@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -116,6 +117,30 @@ class Timeline:
             values[2::2] = values[1:-1:2]
             ramps.append(Ramp(corners, values))
         return ramps
+
+    def seconds_until(self, at_s: Floats) -> Floats:
+        """Return the seconds of each class, of gaps and of idle time until moments. Shape (m, k + 2). [s]
+
+        Time that several activities share grows with the integral of ``1 / running``; on that axis each
+        activity is a ramp of slope 1 between its ends, and a class the sum of its activities' ramps.
+        """
+        shared = self.share(at_s)
+        begin, end = self.share(self.start_s), self.share(self.end_s)
+        seconds = np.zeros((len(at_s), self.classes + 2))
+        by_class = np.argsort(self.label, kind="stable")
+        limits = np.searchsorted(self.label[by_class], np.arange(self.classes + 1))
+        for label, (first, last) in enumerate(pairwise(limits)):
+            members = by_class[first:last]
+            if len(members):
+                corners = np.concatenate([begin[members], end[members]])
+                order = np.argsort(corners, kind="stable")
+                corners = corners[order]
+                running = np.cumsum(np.where(order < len(members), 1.0, -1.0))[:-1]
+                values = np.concatenate([[0.0], np.cumsum(running * np.diff(corners))])
+                seconds[:, label] = np.interp(shared, corners, values)
+        for column, ramp in enumerate(self.state_ramps()[1:], start=self.classes):
+            seconds[:, column] = ramp(at_s)
+        return seconds
 
     def shifted(self, by_s: float, drift: float = 0.0, pivot_s: float = 0.0) -> Timeline:
         """Return the same timeline moved by ``by_s`` at ``pivot_s``, and stretched by ``drift``.

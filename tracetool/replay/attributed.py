@@ -35,11 +35,15 @@ def attribute_or_note(
         raise BadInput.in_file(run.path, "holds no activities", "ingest a trace with GPU activity")
     if not power and not telemetry_devices(run.telemetry):
         return None, ["no power readings: energies are predicted"]
-    from tracetool.measure.attribute import attribute_run  # solvers: not for a run without a log
+    key = ("attributed", gpu, tuple(map(Path, power)), tz, sensor_file and os.fspath(sensor_file))
+    if key not in run.memo:
+        from tracetool.measure.attribute import attribute_run  # solvers: not for a run without a log
 
-    try:
-        return attribute_run(run, gpu=gpu, power=power, tz=tz, sensor_file=sensor_file), []
-    except BadInput as error:
-        if power:
-            raise
-        return None, [f"not measured: {error.message}"]
+        try:
+            run.memo[key] = attribute_run(run, gpu=gpu, power=power, tz=tz, sensor_file=sensor_file), []
+        except BadInput as error:
+            if power:
+                raise
+            run.memo[key] = None, [f"not measured: {error.message}"]
+    attribution, notes = run.memo[key]
+    return attribution, list(notes)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import polars as pl
 
@@ -68,8 +68,8 @@ class Run:
     info: Mapping[str, Any] = field(repr=False)
     #: Of every table as it was when checked; None where nothing states which tables there should be.
     stamps: Mapping[str, Stamp] | None = field(default=None, repr=False)
-    #: Of every table that others refer to, once it was read: each of their reads is checked against it.
-    _numbers: dict[str, RowNumbers] = field(default_factory=dict, init=False, repr=False, compare=False)
+    #: What several parts of one command ask of the run, worked out once.
+    memo: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Run:
@@ -121,9 +121,10 @@ class Run:
         """Return the numbers of a table's rows, None where the run was written without it."""
         if name not in self.info.get("tables", ()):
             return None
-        if name not in self._numbers:
-            self._numbers[name] = RowNumbers.of(self.table(name, [KEYS[name]])[KEYS[name]])
-        return self._numbers[name]
+        key = ("row numbers", name)
+        if key not in self.memo:
+            self.memo[key] = RowNumbers.of(self.table(name, [KEYS[name]])[KEYS[name]])
+        return cast("RowNumbers", self.memo[key])
 
     @cached_property
     def kernels(self) -> pl.DataFrame:
