@@ -13,13 +13,14 @@ PYTHONS ?= $(PYTHON)
 RESOLUTIONS ?= highest lowest-direct
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz faults mutants wheel site bench sbom audit check clean
+.PHONY: help demo test planted fuzz faults mutants wheel site bench sbom audit check clean
 
 help:
 	@echo "make demo    run the main job on sample_traces; ends with the path of a report"
 	@echo "make test    run the tests"
 	@echo "make fuzz    the nightly tests: every format's samples changed in FUZZ ways (default 5000;"
 	@echo "             hours), and one number per word over every measured trace"
+	@echo "make planted a waste of known joules in each of 15 runs: named first, every printed number computed again"
 	@echo "make faults  kill -9 at random points of every command that writes (KILLS, default 200), full disks,"
 	@echo "             missing rights, vanishing inputs, clock jumps"
 	@echo "make mutants change the code in MUTANTS places (default 300) and see whether its tests notice"
@@ -41,6 +42,9 @@ fuzz: $(STAMP)dev
 	TRACETOOL_FUZZ=$(FUZZ) $(BIN)/python -m pytest -n auto --dist worksteal tests/damaged -k 'fuzz or changed'
 	TRACETOOL_RANDOM=1 $(BIN)/python -m pytest -n auto --dist worksteal --ignore tests/damaged
 	TRACETOOL_TRACE_BYTES=1000000000 $(BIN)/python -m pytest -p no:xdist --timeout 3000 tests/api/test_one_number.py tests/report/test_power_limit.py
+
+planted: $(STAMP)dev
+	TRACETOOL_PLANTED=1 $(BIN)/python -m pytest -p no:xdist tests/replay/test_diagnosis.py
 
 faults: $(STAMP)dev
 	$(BIN)/python nightly/faults.py --kills $(KILLS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -18,7 +19,7 @@ from tracetool.api.diagnose_pair import PairDiagnosis, parse_pair_work
 from tracetool.compare.energy_difference.difference import COLUMNS
 from tracetool.compare.energy_difference.factors import CAUSES, MatchedWork, split
 from tracetool.compare.energy_difference.matching import matched_classes
-from tracetool.compare.energy_difference.sentences import causes_of_change, headline
+from tracetool.compare.energy_difference.sentences import causes_of_change, headline, shown_by
 from tracetool.core.errors import BadInput
 
 PASSES = 200
@@ -87,15 +88,39 @@ def test_every_number_of_every_sentence_is_one_of_the_tables(pair: PairDiagnosis
         assert told[3] == pytest.approx(100 * total / (head_j - base_j), abs=0.051)
         top = rows.sort(pl.col(column) * np.sign(total), descending=True).row(0, named=True)
         place = top["operator"] or top["name"]
-        figures = {
-            "idle": ["time_base_ms", "time_head_ms"], "efficiency": ["time_base_ms", "time_head_ms"],
-            "work": ["launches_base", "launches_head"], "clock": ["energy_base_j", "energy_head_j"],
-        }  # fmt: skip
-        if one.cause == "power":
-            watts = [1e3 * top[f"energy_{s}_j"] / top[f"time_{s}_ms"] for s in ("base", "head")]
-        else:
-            watts = [top[c] for c in figures[one.cause]]
-        assert numbers(shown, place) == close([top[column], *watts])
+        pairs = [shown_figures(top, side) for side in ("base", "head")]
+        unit = next(u for u in ASKED[one.cause] if pairs[0][u] != pytest.approx(pairs[1][u], rel=1e-6))
+        assert numbers(shown, place) == close([top[column], pairs[0][unit], pairs[1][unit]])
+        assert f" {unit} became " in shown
+
+
+#: What shows a cause, where it differs; else the joules.
+ASKED = {
+    "work": ("GFLOP", "launches", "J"), "power": ("W", "J"), "clock": ("J",), "traffic": ("J",),
+    "idle": ("ms", "J"), "efficiency": ("ms", "J"),
+}  # fmt: skip
+
+
+def shown_figures(row: dict[str, Any], side: str) -> dict[str, float]:
+    time_ms, energy_j = row[f"time_{side}_ms"], row[f"energy_{side}_j"]
+    return {
+        "GFLOP": (row[f"operations_{side}"] or 0.0) * 1e-9, "launches": row[f"launches_{side}"],
+        "ms": time_ms, "J": energy_j, "W": 1e3 * energy_j / time_ms,
+    }  # fmt: skip
+
+
+def test_figures_that_show_a_cause_differ_in_print() -> None:
+    """Equal counts show nothing: of one launch in each run its operations are stated, to enough digits."""
+    row: dict[str, Any] = {"operator": "mm", "name": "gemm", "family": "gemm", "work_j": 2.0}
+    for side, operations in (("base", 2.00001e9), ("head", 2.00002e9)):
+        row |= {f"launches_{side}": 1.0, f"operations_{side}": operations}
+        row |= {f"time_{side}_ms": 3.0, f"energy_{side}_j": 5.0}
+    assert shown_by("work", row, "work_j") == (
+        "shown by: +2 J of it in mm, where 2.00001 GFLOP became 2.00002"
+    )
+    assert numbers(shown_by("power", row | {"power_j": 1.0}, "power_j")) == [1.0, 5.0]
+    row |= {"operations_head": None, "launches_head": 2.0}
+    assert shown_by("work", row, "work_j").endswith("1 launches became 2")
 
 
 def test_a_pair_without_logs_says_so(tmp_path: Path) -> None:

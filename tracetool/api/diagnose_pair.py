@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tracetool.api.energy_by import unit_and_amounts
 from tracetool.api.of_causes import OfCauses
 from tracetool.compare.energy_difference.difference import EnergyDifference, energy_difference
 from tracetool.compare.energy_difference.sentences import CauseOfChange, causes_of_change, headline
-from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike
 from tracetool.tables.schema import load_schema
 
@@ -91,17 +91,8 @@ def parse_pair_work(text: str | None) -> dict[str, tuple[float, float] | None]:
     """
     if text is None:
         return {}
-    unit, equals, amounts = text.partition("=")
-    first, comma, second = amounts.partition(",")
-    if not unit.isidentifier():
-        raise BadInput(f"--work {text!r} is not UNIT=N,M", "e.g. --work tokens=4096,8192")
-    if not equals:
-        return {unit: None}
-    try:
-        counts = float(first), float(second if comma else first)
-    except ValueError:
-        raise BadInput(f"--work {text!r} is not UNIT=N,M", "e.g. --work tokens=4096,8192") from None
-    return {unit: counts}
+    unit, amounts = unit_and_amounts(text, "UNIT=N,M", "tokens=4096,8192")
+    return {unit: (amounts[0], amounts[-1]) if amounts else None}
 
 
 def diagnose_pair(

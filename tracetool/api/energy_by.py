@@ -71,16 +71,33 @@ def parse_work(text: str | None) -> dict[str, float | None]:
     """
     if text is None:
         return {}
-    unit, equals, amount = text.partition("=")
-    if not equals and unit.isidentifier():
-        return {unit: None}
+    unit, amounts = unit_and_amounts(text, "UNIT=N", "tokens=4096")
+    return {unit: amounts[0] if amounts else None}
+
+
+def unit_and_amounts(text: str, form: str, example: str) -> tuple[str, tuple[float, ...]]:
+    """Return the unit of ``--work`` and its amounts, as many as the form has; none of a unit alone.
+
+    Raises
+    ------
+    BadInput
+        If it is not of that form.
+
+    Examples
+    --------
+    >>> unit_and_amounts("tokens=4096,8192", "UNIT=N,M", "tokens=1,2")
+    ('tokens', (4096.0, 8192.0))
+    """
+    unit, equals, stated = text.partition("=")
+    most = form.count(",") + 1
     try:
-        value = float(amount)
+        amounts = tuple(float(n) for n in stated.split(",")) if equals else ()
     except ValueError:
-        value = math.nan
-    if not (unit.isidentifier() and math.isfinite(value) and value > 0):
-        raise BadInput(f"--work {text!r} is not UNIT=N", "e.g. --work tokens=4096")
-    return {unit: value}
+        amounts = (math.nan,)
+    positive = all(math.isfinite(n) and n > 0 for n in amounts)
+    if not (unit.isidentifier() and positive and len(amounts) <= most):
+        raise BadInput(f"--work {text!r} is not {form}", f"e.g. --work {example}")
+    return unit, amounts
 
 
 def energy_by(

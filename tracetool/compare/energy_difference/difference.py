@@ -137,6 +137,7 @@ def _split(
         *(pl.coalesce(f"{c}_base", f"{c}_head").alias(c) for c in NAMED),
         pl.when(pl.col("name_head") != pl.col("name_base")).then("name_head").alias("head_name"),
         *(pl.col(f"launches_{s}").fill_null(0.0) for s in ("base", "head")),
+        *(pl.col(f"flops_{s}").alias(f"operations_{s}") for s in ("base", "head")),
         *((pl.col(f"time_s_{s}") * 1e3).alias(f"time_{s}_ms") for s in ("base", "head")),
         *(pl.col(f"energy_j_{s}").alias(f"energy_{s}_j") for s in ("base", "head")),
         (pl.col("energy_j_head") - pl.col("energy_j_base")).alias("change_j"),

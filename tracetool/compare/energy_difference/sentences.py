@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -9,12 +10,17 @@ import polars as pl
 
 from tracetool.compare.energy_difference.difference import COLUMNS, EnergyDifference
 from tracetool.core.figures import number
+from tracetool.replay.diagnosis.findings import EVIDENCE_ROWS, LEAST_SHARE, MOST
 
-#: Causes told at most, and the share of the base's energy from which a cause is told. [1]
-MOST: Final = 5
-LEAST_SHARE: Final = 0.01
-#: Rows named as evidence.
-_ROWS: Final = 3
+#: Figures of a row that show a cause, the first that differs; of the causes not named here its joules.
+_SHOWN: Final[Mapping[str, tuple[str, ...]]] = {
+    "work": ("GFLOP", "launches"),
+    **dict.fromkeys(("efficiency", "idle", "waiting"), ("ms",)),
+    "power": ("W",),
+}
+#: Figures closer than this are equal, and the digits that tell any others apart. [1]
+_EQUAL: Final = 1e-6
+_DIGITS: Final = range(4, 9)
 
 
 @dataclass(frozen=True)
@@ -74,20 +80,21 @@ def signed(value: float) -> str:
     >>> signed(2.5), signed(-0.125), signed(0.0)
     ('+2.5', '-0.125', '0')
     """
-    text = number(value)
-    text = text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
+    text = _short(value)
     return f"+{text}" if value > 0 else text
 
 
 def _cause(of: EnergyDifference, total: dict[str, Any]) -> CauseOfChange:
     column = COLUMNS[total["cause"]]
     rows = of.rows.filter(pl.col(column) * total["change_j"] > 0)
-    evidence = rows.sort(pl.col(column).abs(), descending=True, maintain_order=True).head(_ROWS).to_dicts()
+    evidence = (
+        rows.sort(pl.col(column).abs(), descending=True, maintain_order=True).head(EVIDENCE_ROWS).to_dicts()
+    )
     ends = f"{signed(total['change_low_j'])} to {signed(total['change_high_j'])}"
     claim = f"{total['cause']}: {signed(total['change_j'])} J a {of.unit} (90 %: {ends})"
     if total["share"] is not None:
         claim += f", {100 * total['share']:.1f} % of the change"
-    shown = [_shown_by(total["cause"], evidence[0], column)] if evidence else []
+    shown = [shown_by(total["cause"], evidence[0], column)] if evidence else []
     return CauseOfChange(
         total["cause"],
         total["change_j"],
@@ -98,20 +105,41 @@ def _cause(of: EnergyDifference, total: dict[str, Any]) -> CauseOfChange:
     )
 
 
-def _shown_by(cause: str, row: dict[str, Any], column: str) -> str:
+def shown_by(cause: str, row: dict[str, Any], column: str) -> str:
     """Return the row with most of a cause, and the figure that changed."""
     place = row["operator"] or row["name"] or row["family"]
-    if cause in ("idle", "waiting", "efficiency"):
-        unit, figures = "ms", [row["time_base_ms"], row["time_head_ms"]]
-    elif cause == "work":
-        unit, figures = "launches", [row["launches_base"], row["launches_head"]]
-    elif cause == "power":
-        unit = "W"
-        figures = [
-            row[f"energy_{s}_j"] / row[f"time_{s}_ms"] * 1e3 if row[f"time_{s}_ms"] > 0 else 0.0
-            for s in ("base", "head")
-        ]
-    else:
-        unit, figures = "J", [row["energy_base_j"], row["energy_head_j"]]
-    changed = f"{number(figures[0])} {unit} became {number(figures[1])}"
-    return f"shown by: {signed(row[column])} J of it in {place}, where {changed}"
+    lead = f"shown by: {signed(row[column])} J of it in {place}"
+    for unit in (*_SHOWN.get(cause, ()), "J"):
+        base, head = (_figure(row, unit, side) for side in ("base", "head"))
+        if base is not None and head is not None and abs(head - base) > _EQUAL * max(base, head):
+            return f"{lead}, where {became(base, head, unit)}"
+    return f"{lead}, where {_short(row['energy_base_j'])} J stayed: what else changed cancels it"
+
+
+def _figure(row: dict[str, Any], unit: str, side: str) -> float | None:
+    """Return a figure of one run in a row; None where it is not known."""
+    time_ms, energy_j, operations = row[f"time_{side}_ms"], row[f"energy_{side}_j"], row[f"operations_{side}"]
+    figures: dict[str, float | None] = {
+        "GFLOP": None if operations is None else operations * 1e-9,
+        "launches": row[f"launches_{side}"],
+        "ms": time_ms,
+        "W": energy_j / time_ms * 1e3 if time_ms > 0 else 0.0,
+        "J": energy_j,
+    }
+    return figures[unit]
+
+
+def became(base: float, head: float, unit: str) -> str:
+    """Return two figures that differ, with as many digits as tell them apart.
+
+    >>> became(1.0, 2.0, "launches"), became(1.00001, 1.00002, "W")
+    ('1 launches became 2', '1.00001 W became 1.00002')
+    """
+    digits = next((d for d in _DIGITS if _short(base, d) != _short(head, d)), max(_DIGITS))
+    return f"{_short(base, digits)} {unit} became {_short(head, digits)}"
+
+
+def _short(value: float, digits: int = 4) -> str:
+    """Return a number without zeros at its end."""
+    text = number(value, digits)
+    return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text

@@ -239,24 +239,25 @@ def overlapped(booked: Ledger, before: Altered) -> Altered:
     BadInput
         If no communication is exposed.
     """
-    exposed_s, whole_s = np.zeros(len(before.time)), np.zeros(len(before.time))
+    exposed_s, moving_s = np.zeros(len(before.time)), np.zeros(len(before.time))
     beside_s = 0.0
     for side in booked.cut.sides:
         rows = side.activities().group_by("signature", "part").agg(pl.col("time_s").sum())
         place, seconds = rows["signature"].to_numpy(), rows["time_s"].to_numpy()
-        np.add.at(whole_s, place, seconds)
-        at = rows["part"].to_numpy() == EXPOSED
-        np.add.at(exposed_s, place[at], seconds[at])
-        beside_s += float(seconds[~np.isin(rows["part"].to_numpy(), (EXPOSED, WAITS, COPIED))].sum())
+        part = rows["part"].to_numpy()
+        exposed, moving = part == EXPOSED, part != WAITS  # a replay finds the waits anew
+        np.add.at(exposed_s, place[exposed], seconds[exposed])
+        np.add.at(moving_s, place[moving], seconds[moving])
+        beside_s += float(seconds[~np.isin(part, (EXPOSED, WAITS, COPIED))].sum())
     if exposed_s.sum() <= 0:
         raise BadInput.in_file(
             booked.energies.run.path, "has no exposed communication to overlap", "leave --overlap out"
         )
     hidden = min(1.0, beside_s / float(exposed_s.sum()))
-    share = np.divide(hidden * exposed_s, whole_s, out=np.zeros_like(whole_s), where=whole_s > 0)
+    share = np.divide(hidden * exposed_s, moving_s, out=np.zeros_like(moving_s), where=moving_s > 0)
     energies = booked.of_signatures()
     saved = np.divide(
-        booked.idle_w * share * whole_s, energies, out=np.zeros_like(energies), where=energies > 0
+        booked.idle_w * hidden * exposed_s, energies, out=np.zeros_like(energies), where=energies > 0
     )
     hidden_ms = number(1e3 * hidden * float(exposed_s.sum()))
     note = f"{hidden_ms} ms of {EXPOSED_CAUSE} run beside computation, which takes no longer"

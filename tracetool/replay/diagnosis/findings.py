@@ -20,7 +20,7 @@ from tracetool.tables.run import Run
 MOST: Final = 5
 LEAST_SHARE: Final = 0.01
 #: Kernels named as evidence of a finding.
-_ROWS: Final = 3
+EVIDENCE_ROWS: Final = 3
 #: Half-width of a run's interval from which its log is a finding. [1] A prior.
 _WIDE: Final = 0.15
 TELEMETRY: Final = "telemetry"
@@ -93,7 +93,7 @@ def _finding(run: Run, booked: Ledger, row: dict[str, Any], gpu: str | None) -> 
         .group_by("signature", "name", "family")
         .agg(pl.col("energy_j", "time_ms", "launches").sum())
         .sort("energy_j", descending=True)
-        .head(_ROWS)
+        .head(EVIDENCE_ROWS)
         .to_dicts()
     )
     proof = proof_of(run, booked, one.name, gpu)

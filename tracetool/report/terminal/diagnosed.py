@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -54,19 +54,7 @@ def print_diagnosis(
     ends = f"{number(whole['energy_low_j'])} to {number(whole['energy_high_j'])}"
     source = "predicted" if booked.energies.measured is None else "measured"
     say_plain(screen, f"{number(whole['energy_j'])} J {source} (90 %: {ends}), by cause", "bold")
-    show_table(
-        booked.totals.select(
-            pl.col("cause").alias("name"),
-            "energy_j",
-            "energy_low_j",
-            "energy_high_j",
-            (100.0 * pl.col("share")).alias("share_pct"),
-            "time_ms",
-        ),
-        console=screen,
-        headers={"name": "cause"},
-        limit=None,
-    )
+    show_causes(screen, booked.totals, ("energy_j", "energy_low_j", "energy_high_j", "share", "time_ms"))
     for place, finding in enumerate(findings, start=1):
         say_numbered(screen, place, finding.sentences, [row["name"] for row in finding.evidence])
     if not findings:
@@ -83,7 +71,25 @@ def print_diagnosis(
             headers={"name": ", ".join(factors.keys)},
             limit=_GROUPS,
         )
-    for note in (*booked.notes, *(() if what_if is None else what_if.notes)):
+    say_basis(screen, (*booked.notes, *(() if what_if is None else what_if.notes)), written)
+
+
+def show_causes(
+    screen: Console, totals: pl.DataFrame, columns: Sequence[str], headers: Mapping[str, str] | None = None
+) -> None:
+    """Print joules by cause as a table, shares in percent."""
+    percent = (100.0 * pl.col("share")).alias("share_pct")
+    show_table(
+        totals.select(pl.col("cause").alias("name"), *(percent if c == "share" else c for c in columns)),
+        console=screen,
+        headers={"name": "cause", **(headers or {})},
+        limit=None,
+    )
+
+
+def say_basis(screen: Console, notes: Sequence[str], written: Sequence[str | os.PathLike[str]]) -> None:
+    """Print what figures rest on, and what was written."""
+    for note in notes:
         say_plain(screen, f"note: {note}", "dim")
     for path in written:
         say_plain(screen, f"wrote {path}")
