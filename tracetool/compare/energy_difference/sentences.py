@@ -18,7 +18,7 @@ _SHOWN: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("efficiency", "idle", "waiting"), ("ms",)),
     "power": ("W",),
 }
-#: Figures closer than this are equal, and the digits that tell any others apart. [1]
+#: Figures closer than this are equal, and the digits by which any others differ. [1]
 _EQUAL: Final = 1e-6
 _DIGITS: Final = range(4, 9)
 
@@ -130,12 +130,13 @@ def _figure(row: dict[str, Any], unit: str, side: str) -> float | None:
 
 
 def became(base: float, head: float, unit: str) -> str:
-    """Return two figures that differ, with as many digits as tell them apart.
+    """Return two figures that differ, with as many digits as it takes to see it.
 
     >>> became(1.0, 2.0, "launches"), became(1.00001, 1.00002, "W")
-    ('1 launches became 2', '1.00001 W became 1.00002')
+    ('1 launch became 2', '1.00001 W became 1.00002')
     """
     digits = next((d for d in _DIGITS if _short(base, d) != _short(head, d)), max(_DIGITS))
+    unit = "launch" if unit == "launches" and base == 1.0 else unit
     return f"{_short(base, digits)} {unit} became {_short(head, digits)}"
 
 

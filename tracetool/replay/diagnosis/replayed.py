@@ -146,7 +146,7 @@ def _idle_j(
 def rescaled(replays: RunReplay, time: Floats, energy: Floats) -> RunReplay:
     """Return a replay whose signatures take other times and energies, by factors. Shape (s,) each.
 
-    What the governor of a cap did is in the predicted times; those altered have to keep the cap too.
+    Where a governor let bursts pass a cap, it lets the altered ones pass: their recorded times at the factor.
     """
     pred, shorter, cheaper = replays.predicted, time[:, None], energy[:, None]
     changed = replace(
@@ -155,4 +155,7 @@ def rescaled(replays: RunReplay, time: Floats, energy: Floats) -> RunReplay:
         energy_j=pred.energy_j * cheaper,
         parts_j={name: part * cheaper for name, part in pred.parts_j.items()},
     )
-    return replace(replays, predicted=changed, governed=None)
+    if replays.governed is None or 0 not in replays.governed.at:
+        return replace(replays, predicted=changed, governed=None)
+    pace = time[replays.work.signature]
+    return replace(replays, predicted=changed, pace=pace if replays.pace is None else pace * replays.pace)
