@@ -189,7 +189,7 @@ STEP: dict[str, tuple[Callable[[Logged], Logged], str, str, str]] = {
     ),
     "too hot": (
         lambda c: c.now(pl.lit("SW Thermal Slowdown").alias("throttle_reasons")),
-        "throttling", "usable", "thermal",
+        "throttling", "usable", "back: thermal (software) 100 %",
     ),
     "never idle": (lambda c: c.only(~_beyond(c, -0.05)), "idle", "usable", "without work"),
     "another program": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import numpy as np
@@ -24,7 +25,11 @@ THROTTLE_REASONS: Final = {
     0x4: "power cap", 0x8: "hardware slowdown", 0x20: "thermal (software)", 0x40: "thermal (hardware)",
     0x80: "power brake",
 }  # fmt: skip
-_WORDS: Final = {"cap": 0x4, "brake": 0x80, "thermal": 0x20, "slowdown": 0x8}
+#: Spellings of a reason: a longer one holds the words of shorter ones, so each is taken out once read.
+_SPELLINGS: Final = {
+    r"(hw|hardware)[ _]*thermal([ _]*slowdown)?": 0x40, r"thermal([ _]*slowdown)?": 0x20,
+    r"brake([ _]*slowdown)?": 0x80, "cap": 0x4, "slowdown": 0x8,
+}  # fmt: skip
 
 
 def idle(case: LogCase) -> Finding:
@@ -60,7 +65,11 @@ def reason_bits(text: str | None) -> int:
     try:
         return int(plain, 0)
     except ValueError:
-        return sum(bit for word, bit in _WORDS.items() if word in plain)
+        bits = 0
+    for spelling, bit in _SPELLINGS.items():
+        plain, count = re.subn(spelling, " ", plain)
+        bits |= bit if count else 0
+    return bits
 
 
 def throttling(case: LogCase) -> Finding:
