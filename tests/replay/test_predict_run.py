@@ -39,7 +39,7 @@ def test_at_its_own_clock_the_run_takes_what_it_took(run: Run) -> None:
 
 def test_parts_gaps_and_breakdowns_add_up_at_every_clock(run: Run) -> None:
     made = predict_run(run, clocks_mhz=[700, 1000, 1410])
-    by = {name: breakdown(made, name) for name in BREAKDOWNS}
+    by = {name: breakdown(made, name) for name in (*BREAKDOWNS, "gap,gpu", "operator,gap")}
     for total in made.totals:
         assert sum(total["energy_parts_j"].values()) == pytest.approx(total["energy_j"], rel=1e-9)
         assert sum(total["gaps_j"].values()) == pytest.approx(total["gap_energy_j"], rel=1e-9)
@@ -52,6 +52,11 @@ def test_parts_gaps_and_breakdowns_add_up_at_every_clock(run: Run) -> None:
             top = here[nested].filter(pl.col("depth") == 0)
             assert top["energy_j"].sum() == pytest.approx(device_j, rel=1e-9)
             assert here[nested]["self_energy_j"].sum() == pytest.approx(device_j, rel=1e-9)
+        for joint in ("gap,gpu", "operator,gap"):  # hold all of the run, idle time too
+            assert here[joint]["energy_j"].sum() == pytest.approx(total["energy_j"], rel=1e-6)
+            assert here[joint]["idle_ms"].sum() == pytest.approx(total["gap_ms"], rel=1e-4)
+        by_cause = here["gap,gpu"].filter(pl.col("name") == "idle: host-bound / GPU 0")
+        assert by_cause["energy_j"].sum() == pytest.approx(total["gaps_j"]["host"], rel=1e-4)
         drawn = here["power"]
         step = drawn["time_ms"][1] - drawn["time_ms"][0]
         idle = step * drawn.height - total["makespan_ms"]

@@ -84,7 +84,8 @@ class Prediction(Charted):
     def rows(self, by: str | None, depth: int | None = None) -> pl.DataFrame:
         """Return a run's rows by signature, family, range, operator, module, iteration, gpu, gap, power.
 
-        Several that name launches are joined (``gpu,module``); ``depth`` keeps so many levels of modules.
+        Several but the last are joined (``gpu,module``, ``gap,gpu``); ``depth`` keeps so many levels of
+        modules.
 
         Raises
         ------
@@ -213,8 +214,8 @@ def predict(
     drop : sequence of str
         What if these ranges of a run were left out.
     by : str, optional
-        Rows of a run: ``signature``, ``family``, ``range``, ``operator``, ``module``, ``iteration``, ``gpu``,
-        several of them (``gpu,module``), ``gap`` or ``power``; with rates achieved.
+        Rows of a run: ``signature``, ``family``, ``range``, ``operator``, ``module``, ``iteration``,
+        ``phase``, ``gpu``, ``gap``, several of them (``gpu,module``), or ``power``; with rates achieved.
     depth : int, optional
         Levels of nested modules kept apart, all by default.
     power_over_time : bool

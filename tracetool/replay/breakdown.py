@@ -12,11 +12,12 @@ from tracetool.core.errors import BadInput
 from tracetool.hardware.load import load_gpu
 from tracetool.replay.achieved import SUMS, launch_sums, with_rates
 from tracetool.replay.budget import COPIES
-from tracetool.replay.groups import activity_groups, check_depth, parse_keys
+from tracetool.replay.groups import activity_columns, check_depth, idle_groups, joined_names, parse_keys
 from tracetool.replay.iterations import iterations
 from tracetool.replay.power import sensor_view
 from tracetool.replay.predict_run import PredictedRun
 from tracetool.replay.replays import RunReplay
+from tracetool.replay.time_parts import idle_causes, idle_times
 from tracetool.replay.tree import tree
 
 Breakdown = Callable[[RunReplay, int, PredictedRun], pl.DataFrame]
@@ -32,7 +33,7 @@ def breakdown(prediction: PredictedRun, by: str, depth: int | None = None) -> pl
     by : str
         ``signature`` (means per launch), ``family``, ``range``, ``operator``, ``iteration``, ``gap``
         (idle time by reason) or ``power`` (as the GPU's sensor would show it); ``module``, ``gpu`` and
-        several of those that name activities (``gpu,module``), as ``attribute`` groups them.
+        several of all but the last (``gpu,module``, ``gap,gpu``), as ``attribute`` groups them.
     depth : int, optional
         Levels of nested modules kept apart, all by default.
 
@@ -41,8 +42,8 @@ def breakdown(prediction: PredictedRun, by: str, depth: int | None = None) -> pl
     DataFrame
         ``clock_mhz`` first. Time (``device_time_ms``) and energy are those of kernels and copies, so
         their sums are the totals of both; by ``family``, ``scope`` says which. By ``gap`` they are those
-        of the gaps, by ``power`` the whole run's. What names launches has their achieved rates too
-        (:mod:`tracetool.replay.achieved`).
+        of the gaps, by ``power`` and by ``gap`` with others the whole run's, idle time in ``idle_ms``. What
+        names launches has their achieved rates too (:mod:`tracetool.replay.achieved`).
 
     Raises
     ------
@@ -73,14 +74,47 @@ def _grouping(replays: RunReplay, by: str, depth: int | None) -> Breakdown:
     keys = by.split(",")
     if any(k not in known for k in keys):
         raise BadInput(f"--by {by!r} is not known", f"known: {', '.join(known)}")
-    if "gap" in keys or "power" in keys:
-        raise BadInput(f"--by {by!r}: gap and power stand alone in a prediction", "give --by gap")
-    name = activity_groups(replays.run, parse_keys(keys), depth)
+    if "power" in keys:
+        raise BadInput(f"--by {by!r}: power stands alone in a prediction", "give --by power")
+    columns = activity_columns(replays.run, parse_keys(keys), depth)
+    name = joined_names(pl.DataFrame(columns)).alias("name")
 
     def grouped(replays: RunReplay, j: int, prediction: PredictedRun) -> pl.DataFrame:
-        return _summed(name.alias("name"), replays, j, prediction)
+        active = _summed(name, replays, j, prediction)
+        return _with_idle(active, columns, replays, j) if "gap" in keys else active
 
     return grouped
+
+
+def _with_idle(
+    active: pl.DataFrame, columns: Mapping[str, pl.Series], replays: RunReplay, j: int
+) -> pl.DataFrame:
+    """Add the groups of idle times of the replayed timeline: all rows then sum to the run's energy."""
+    work, replayed = replays.work, replays.at(j, each=True)
+    start, end = (np.rint(side).astype(np.int64) for side in (replayed.start_ns, replayed.end_ns))
+    ran = replays.in_replay & (end > start)
+    span = int(start.min()), int(end.max())
+    frames = []
+    for device in np.unique(work.device).tolist():
+        rows = np.flatnonzero(ran & (work.device == device))
+        idle = idle_times(start[rows], end[rows], rows, span)
+        named = idle_groups(columns, idle, device, idle_causes(idle, replayed.each_reason))
+        frames.append(pl.DataFrame({"name": named, "idle_ms": (idle.end_ns - idle.start_ns) * 1e-6}))
+    idle_w = float(replays.predicted.idle_w[j])
+    idle_rows = (
+        pl.concat(frames)
+        .group_by("name")
+        .agg(pl.col("idle_ms").sum())
+        .with_columns(
+            (pl.col("idle_ms") * 1e-3 * idle_w).alias("energy_j"), pl.lit(0, pl.Int64).alias("launches")
+        )
+    )
+    return (
+        pl.concat([active.drop("share"), idle_rows], how="diagonal_relaxed")
+        .with_columns(pl.col("recorded_time_ms", "device_time_ms", "idle_ms").fill_null(0.0))
+        .with_columns((pl.col("energy_j") / pl.col("energy_j").sum()).alias("share"))
+        .sort("energy_j", "name", descending=[True, False])
+    )
 
 
 def _summed(group: pl.Series, replays: RunReplay, j: int, prediction: PredictedRun) -> pl.DataFrame:

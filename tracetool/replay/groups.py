@@ -116,7 +116,7 @@ def groups_of(run: Run, keys: Sequence[str], depth: int | None = None) -> Groups
     kernels = run.kernels
     if not kernels.height:
         raise BadInput.in_file(run.path, "holds no activities", "ingest a trace with GPU activity")
-    columns = {key: activity_names(run, kernels, key, depth) for key in keys}
+    columns = activity_columns(run, keys, depth)
     start = kernels["start_ns"].to_numpy()
     end = start + kernels["duration_ns"].to_numpy()
     device_of = kernels["device"].to_numpy()
@@ -129,7 +129,7 @@ def groups_of(run: Run, keys: Sequence[str], depth: int | None = None) -> Groups
         one = idle_times(start[rows], end[rows], rows, span)
         idle[device] = one
         causes = None if reasons is None else idle_causes(one, reasons)
-        named.append(pl.DataFrame({k: _idle_names(k, columns[k], one, device, causes) for k in keys}))
+        named.append(_idle_columns(columns, one, device, causes))
     joined = pl.concat(named).select(_joint(keys)).to_series()
     distinct = joined.unique(maintain_order=True)
     place = joined.replace_strict(distinct, pl.Series(range(len(distinct)), dtype=pl.Int64)).to_numpy()
@@ -146,10 +146,30 @@ def activity_groups(run: Run, keys: Sequence[str], depth: int | None = None) -> 
     BadInput
         If the run holds nothing of that kind, or a depth does not apply.
     """
+    return joined_names(pl.DataFrame(activity_columns(run, keys, depth)))
+
+
+def activity_columns(run: Run, keys: Sequence[str], depth: int | None = None) -> dict[str, pl.Series]:
+    """Return the group of each activity by each of several keys."""
     check_depth(keys, depth)
     kernels = run.kernels
-    columns = {key: activity_names(run, kernels, key, depth) for key in keys}
-    return pl.DataFrame(columns).select(_joint(keys)).to_series()
+    return {key: activity_names(run, kernels, key, depth) for key in keys}
+
+
+def joined_names(parts: pl.DataFrame) -> pl.Series:
+    """Return the name of each row's group from its parts, a column a key."""
+    return parts.select(_joint(parts.columns)).to_series()
+
+
+def idle_groups(columns: Mapping[str, pl.Series], idle: IdleTimes, device: int, causes: Ints) -> pl.Series:
+    """Return the group of each idle time of a GPU, from the parts of the activities'. Shape (g,)."""
+    return joined_names(_idle_columns(columns, idle, device, causes))
+
+
+def _idle_columns(
+    columns: Mapping[str, pl.Series], idle: IdleTimes, device: int, causes: Ints | None
+) -> pl.DataFrame:
+    return pl.DataFrame({k: _idle_names(k, names, idle, device, causes) for k, names in columns.items()})
 
 
 def _joint(keys: Sequence[str]) -> pl.Expr:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetool.core.arrays import Bools, Floats, Numbers
+from tracetool.core.arrays import Bools, Floats, Ints, Numbers
 from tracetool.replay.activities import Activities
 from tracetool.replay.gaps import Gap, gap_reasons
 from tracetool.replay.graph import Graph
@@ -52,6 +52,7 @@ class Replayed:
     end_ns: Floats  # (n,)
     each_base_ns: Floats  # (n,) base_ns of each activity, empty unless asked for
     each_clock_ns: Floats  # (n,)
+    each_reason: Ints  # (n,) why the device stood idle before each activity, where it did (:class:`Gap`)
 
     @property
     def idle_ns(self) -> float:
@@ -236,6 +237,7 @@ def _cost(
     base_ns, clock_ns = np.zeros(s), np.zeros(s)
     gap_ns, gap_count = np.zeros(len(Gap)), np.zeros(len(Gap))
     each_base, each_clock = np.zeros((2, len(work) if each else 0))
+    each_reason = np.full(len(work) if each else 0, int(Gap.TAIL))
     busy = peak = demand = 0.0
     for _, members in _by_device(work):
         scratch = memory.sharing
@@ -249,6 +251,8 @@ def _cost(
             gap_ns += np.bincount(reason, weights=shared.gap_ns, minlength=len(Gap))
             gap_count += np.bincount(reason, minlength=len(Gap))
             idle = float(shared.gap_ns.sum())
+            if each:
+                each_reason[shared.gap_next] = reason
         # Before this device's first activity and after its last one, others set the span.
         tail = makespan - shared.busy_ns - idle
         if tail > _ROUNDING * makespan:
@@ -278,4 +282,5 @@ def _cost(
         end,
         each_base,
         each_clock,
+        each_reason,
     )

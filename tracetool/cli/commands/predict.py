@@ -68,8 +68,8 @@ def predict(
     by: str | None = typer.Option(
         None,
         "--by",
-        help="Rows of a run to write or show: signature, family, range, operator, module, iteration, gpu or "
-        "several (gpu,module); gap, power.",
+        help="Rows of a run to write or show: signature, family, range, operator, module, iteration, "
+        "phase, gpu, gap or several (gpu,module); power.",
     ),
     depth: int | None = DEPTH_OPTION,
     power_over_time: Path | None = typer.Option(
