@@ -35,6 +35,7 @@ COMMANDS = {
     "roofline train": "energy",
     "roofline train --gemm": "energy",
     "attribute train --by gpu,range": "energy",
+    "predict train --by gap,gpu": "energy",
     "diagnose runs.csv": "energy",
     "summary train": "energy",
     "summary forward": "energy",
@@ -128,6 +129,8 @@ def test_a_pipe_without_a_width_gets_tables_of_100(folder: Path, tool: Tool) -> 
     rows = tool("attribute", "train", cwd=folder, COLUMNS="").stdout.splitlines()
     table = [line for line in rows if "nvjet" in line or line.startswith("class")]
     assert 90 < max(map(len, table)) <= 100
+    names = [re.split(r"  +", line)[0] for line in table]
+    assert len(set(names)) == len(names)  # shapes of one kernel too
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a pseudo-terminal")

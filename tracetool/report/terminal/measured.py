@@ -79,6 +79,9 @@ def print_attributed(
     if whole := scopes_line(found.scopes):
         say(screen, whole)
     ran = found.energy.filter(pl.col("duration_ns") > 0).sort("energy_j", descending=True, nulls_last=True)
+    repeated = pl.col("class").is_duplicated() & pl.col("signature").is_not_null()
+    numbered = pl.format("{} #{}", "class", "signature")  # shapes of one kernel have one name
+    ran = ran.with_columns(pl.when(repeated).then(numbered).otherwise("class").alias("class"))
     waited = ran["wait_energy_j"].null_count() < ran.height
     shown = (*_SHOWN[:4], *_WAITED, *_SHOWN[4:]) if waited else _SHOWN
     rows, prices = beside_energy(ran.select(shown), tariff)
