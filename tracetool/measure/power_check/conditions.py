@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 import numpy as np
@@ -27,8 +26,7 @@ THROTTLE_REASONS: Final = {
 }  # fmt: skip
 #: Spellings of a reason: a longer one holds the words of shorter ones, so each is taken out once read.
 _SPELLINGS: Final = {
-    r"(hw|hardware)[ _]*thermal([ _]*slowdown)?": 0x40, r"thermal([ _]*slowdown)?": 0x20,
-    r"brake([ _]*slowdown)?": 0x80, "cap": 0x4, "slowdown": 0x8,
+    "hwthermal": 0x40, "hardwarethermal": 0x40, "thermal": 0x20, "brake": 0x80, "cap": 0x4, "slowdown": 0x8,
 }  # fmt: skip
 
 
@@ -65,10 +63,11 @@ def reason_bits(text: str | None) -> int:
     try:
         return int(plain, 0)
     except ValueError:
-        bits = 0
+        bits, words = 0, plain.replace(" ", "").replace("_", "")
     for spelling, bit in _SPELLINGS.items():
-        plain, count = re.subn(spelling, " ", plain)
-        bits |= bit if count else 0
+        for whole in (f"{spelling}slowdown", spelling):
+            if whole in words:
+                bits, words = bits | bit, words.replace(whole, ";")
     return bits
 
 
