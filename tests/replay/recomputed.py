@@ -17,14 +17,15 @@ from tracetool.replay.diagnosis.ledger import Ledger
 from tracetool.replay.predict_run import predict_run
 
 
-def half_width(raw: Raw, source: Ledger, cause: str, model_error: float) -> float:
-    """Return half the 90 % interval of a cause from the covariance of the log's classes. [J]
+def reach(raw: Raw, source: Ledger, cause: str, model_error: float) -> tuple[float, float]:
+    """Return what a cause's 90 % interval reaches down and up, from the covariance of the log's classes. [J]
 
-    A cause has a part of each class's joules, and the same part of its errors; GPUs err by themselves.
+    A cause has a part of each class's joules, and the same part of its errors; GPUs err by themselves, and
+    on none is it less than 0 J.
     """
     measured = source.energies.measured
     assert measured is not None
-    variance = 0.0
+    down, up = 0.0, 0.0
     for device, rank in enumerate(raw.ranks):
         classes = measured.classes[device]
         names = _signatures(source, device)
@@ -39,9 +40,11 @@ def half_width(raw: Raw, source: Ledger, cause: str, model_error: float) -> floa
         if cause == WAITING and len(part) > len(names) + 2:
             part[len(names)] = 1.0
         part[-2:] = _idle_parts(gaps_of(rank)[caused(rank, cause)], classes.seconds)
-        variance += float(part @ classes.covariance @ part)
+        half = Z90 * float(np.sqrt(part @ classes.covariance @ part))
+        mine = source.rows.filter(pl.col("device") == device, pl.col("cause") == cause)["energy_j"].sum()
+        down, up = float(np.hypot(down, min(half, mine))), float(np.hypot(up, half))
     total = float(source.rows.filter(pl.col("cause") == cause)["energy_j"].sum())
-    return float(np.hypot(Z90 * np.sqrt(variance), model_error * total))
+    return float(np.hypot(down, model_error * total)), float(np.hypot(up, model_error * total))
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import polars as pl
 import pytest
 
 import tracetool as tt
+from tests.conftest import Tool
 from tests.replay import recomputed
 from tests.replay.planted_causes import MAKERS, Planted, clean, short
 from tests.replay.planted_files import write_planted_cause
@@ -25,11 +27,13 @@ from tracetool.replay.diagnosis.what_if import what_if
 from tracetool.replay.predict_run import predict_run
 from tracetool.replay.time_budget import time_budget
 
-#: Of the fifteen of ``benchmarks/diagnosis.py`` work, idle time, a clock; ``make planted`` takes all.
-QUICK = ("few_rows", "host_bound", "cap")
+#: What takes another timeline away: ranks that arrive together, a GPU given back.
+EDITED = ("straggler", "idle")
+#: Of the fifteen of ``benchmarks/diagnosis.py`` work, host, a clock and those; ``make planted`` takes all.
+QUICK = ("few_rows", "host_bound", "cap", *EDITED)
 CASES = tuple(MAKERS) if "TRACETOOL_PLANTED" in os.environ else QUICK
 #: Share of their steps from which the log tells the planted joules; of the others a quarter.
-SHARES = {"misaligned": 1.0, "copies": 1.0, "clock": 1.0, "straggler": 0.5}
+SHARES = {"misaligned": 1.0, "copies": 1.0, "clock": 1.0}
 #: What proves a finding, where it is not the cause taken out.
 HOW = {"host-bound": "host", "synchronization": "host", "exposed communication": "overlap"}
 Runs = dict[str, tuple[Planted, Diagnosis, Raw]]
@@ -86,8 +90,8 @@ def test_every_number_of_every_sentence_is_computed_again(runs: Runs, name: str)
         joules, error = rows["energy_j"].sum(), cause(one.cause).model_error
         told = numbers(claim)
         assert [told[0], told[3]] == close([joules, 100 * joules / whole_j], percent=True)
-        half = recomputed.half_width(raw, source, one.cause, error)
-        assert told[1:3] == pytest.approx([joules - half, joules + half], abs=max(0.06 * half, 1e-3 * joules))
+        down, up = recomputed.reach(raw, source, one.cause, error)
+        assert told[1:3] == pytest.approx([joules - down, joules + up], abs=max(0.06 * up, 1e-3 * joules))
         kernels = rows.filter(pl.col("signature").is_not_null()).group_by("signature", "name")
         top = kernels.agg(pl.col("energy_j", "launches").sum()).sort("energy_j", descending=True)
         if one.cause in CLOCKS:
@@ -132,6 +136,23 @@ def test_every_number_of_every_note_is_computed_again(runs: Runs, name: str) -> 
     for told, again in zip(stated, expected, strict=True):
         window = len(again) == 4 and again[0] == WINDOW_MS
         assert told == pytest.approx(again, rel=0.1 if window else 1e-3, abs=0.051)
+
+
+@pytest.mark.parametrize("name", EDITED)
+def test_the_command_prints_the_replay_that_proves_a_finding(runs: Runs, name: str, command: Tool) -> None:
+    planted, diagnosis, raw = runs[name]
+    source = diagnosis.source
+    done = command("diagnose", source.energies.run.path, "--without", planted.cause)
+    assert (done.returncode, done.stderr) == (0, "")
+    printed = " ".join(done.stdout.split())
+    again = recomputed.without(raw, source, planted.cause, ERRORS["without"])
+    times = rf"without '{planted.cause}'(?:,|:) ([\d,.]+) ms in place of ([\d,.]+),"
+    proof, asked = re.findall(rf"{times}(?: ([\d,.]+) J,)? saves ([\d,.]+) J", printed)
+    for told in (proof, asked):
+        figures = [float(told[i].replace(",", "")) for i in (0, 1, 3)]
+        assert figures == pytest.approx([again.makespan_ms, raw.span_ms, again.saving_j], rel=3e-3)
+    energy_j = source.rows["energy_j"].sum() - again.saving_j
+    assert float(asked[2].replace(",", "")) == pytest.approx(energy_j, rel=3e-3)
 
 
 def test_a_run_takes_what_its_summary_says(runs: Runs) -> None:
