@@ -22,6 +22,8 @@ WIDE, VERSION, MOST_VERSION = (-0.9, 0.9), 1.5, 3.0
 #: Factor on its bounds from which a version or a library counts as running another kernel, and the most they
 #: are reckoned to be of all.
 OTHER_KERNEL, MOST_SHARE = 2.0, 1.0 / 3.0
+#: GPUs of other architectures from which on their errors tell those of the next.
+LEAST_GPUS = 2
 #: Groups of families whose tables showed another kernel in another version or library, under no name of it.
 SWAPPED = ("gemm", "moe", "ssm")
 
@@ -76,16 +78,49 @@ def other_kernel(scored: Sequence[Scored], law: str, without: str = "") -> float
 
 
 def transfer(scored: Sequence[Scored], law: str, share: float, without: str = "") -> TransferBands:
-    """Return the bands of a law on GPUs left out, and of libraries left out, but for one of either."""
-    pools: dict[bool, list[Floats]] = {True: [], False: []}
-    for one in scored:
-        if one.setting == "gpu" and one.law == law and one.single and one.gpu != without:
-            pools[one.seen].append(one.error[:: max(1, len(one.error) // 300)])
-    found = {seen: band(np.concatenate(v), 10**6) if v else None for seen, v in pools.items()}
-    away = found[False] or found[True] or WIDE
-    near = found[True] or away
+    """Return the bands of a law on GPUs left out, and of libraries left out, but for one of either.
+
+    Of few GPUs the next may well err more than most: on another architecture the bound of the GPU that needs
+    most counts, and no less than the middle one of the laws of the group. One GPU alone says nothing of the
+    next: there the widest of the group counts.
+    """
+    near, away = (band_of_gpus(scored, law, seen=seen, without=without) for seen in (True, False))
+    laws_of_group = sorted({one.law for one in scored if group_of(one.law) == group_of(law)})
+    every = [band_of_gpus(scored, name, seen=False, without=without) for name in laws_of_group]
+    told = np.array([one for one in every if one] or [WIDE])
+    few = len(gpus_apart(scored, law, without)) < LEAST_GPUS
+    low, high = (told[:, 0].min(), told[:, 1].max()) if few else np.median(told, axis=0)
+    away = away or near or WIDE
+    away = (min(away[0], float(low)), max(away[1], float(high)))
+    near = near or away
     wider, newer = library_factor(scored, law, without), version_factor(scored, law)
     return TransferBands(near, (min(away[0], near[0]), max(away[1], near[1])), wider, newer, share)
+
+
+def gpus_apart(scored: Sequence[Scored], law: str, without: str = "") -> set[str]:
+    """Return the GPUs left out whose architecture was not seen, but for one."""
+    return {
+        one.gpu
+        for one in scored
+        if (one.setting, one.law, one.single, one.seen) == ("gpu", law, True, False) and one.gpu != without
+    }
+
+
+def band_of_gpus(
+    scored: Sequence[Scored], law: str, *, seen: bool, without: str = ""
+) -> tuple[float, float] | None:
+    """Return the 90 % band of a law's errors on GPUs left out, but for one; None where none was.
+
+    Of GPUs whose architecture was ``seen`` all errors are pooled; of others each GPU has a band of its own,
+    and the lowest and the highest bound count.
+    """
+    pools: dict[str, list[Floats]] = {}
+    for one in scored:
+        if one.setting == "gpu" and one.law == law and one.single and one.seen == seen and one.gpu != without:
+            errors = one.error[:: max(1, len(one.error) // 300)]
+            pools.setdefault("" if seen else one.gpu, []).append(errors)
+    bands = [band(np.concatenate(some), 10**6) for some in pools.values()]
+    return (min(low for low, _ in bands), max(high for _, high in bands)) if bands else None
 
 
 def library_factor(scored: Sequence[Scored], law: str, without: str = "") -> float:

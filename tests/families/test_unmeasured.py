@@ -11,6 +11,7 @@ from tracetool.families.pricing import laws
 from tracetool.hardware.load import load_gpu
 from tracetool.model.candidates import candidates
 from tracetool.model.implementations import coefficients_on, members
+from tracetool.model.paced import memory_bytes_per_clock_sm, paced
 from tracetool.model.timing import time_rows
 
 H100 = load_gpu("h100-sxm")
@@ -63,3 +64,31 @@ def test_a_kernel_of_several_matrix_instructions_keeps_its_name_anywhere() -> No
     assert [one.name for one in products] == ["vllm-cutlassfp8blockscaledmmkernel"]
     attention = candidates("decode", "blackwell-gb20x", "vllm 0.24.0", "vllm_flash_attn_fa3")
     assert "vllm-flash-attn-fa3" not in {one.name for one in attention}
+
+
+def test_steps_of_a_kernel_keep_pace_with_a_faster_memory() -> None:
+    """On an Ada GPU steps hide behind memory: an A100 brings an SM six times the bytes a clock."""
+    law, a100, ada = laws()["decode"], load_gpu("a100-sxm"), load_gpu("l40s")
+    values = {"step_clk": 600.0, "sm_bytes_clk": 40.0, "block_clk": 3000.0}
+    faster = paced(law, values, a100, [ada], [ada])
+    ratio = memory_bytes_per_clock_sm(ada) / memory_bytes_per_clock_sm(a100)
+    assert 0.1 < ratio < 0.3
+    assert faster["step_clk"] == pytest.approx(600.0 * ratio)
+    assert faster["sm_bytes_clk"] == pytest.approx(40.0 / ratio)
+    assert faster["block_clk"] == 3000.0
+    assert paced(law, values, ada, [a100], [a100]) == values
+
+
+def test_a_limit_of_the_sm_is_a_larger_share_of_less_l2() -> None:
+    law, h100, ada = laws()["prefill"], load_gpu("h100-sxm"), load_gpu("l40s")
+    share = paced(law, {"l2_efficiency": 0.2}, ada, [h100], [h100])["l2_efficiency"]
+    per_sm = {gpu.name: gpu.l2_bytes_per_clock / gpu.sm_count for gpu in (h100, ada)}
+    assert share * per_sm["l40s"] == pytest.approx(0.2 * per_sm["h100-sxm"])
+    assert paced(law, {"l2_efficiency": 0.2}, h100, [ada], [ada])["l2_efficiency"] == 0.2
+
+
+def test_how_decode_splits_is_no_habit_of_a_neighboring_architecture() -> None:
+    law = laws()["decode"]
+    fitted = next(one for one in implementations("decode") if one.name == "trtllm-torch-flow").laws["decode"]
+    assert fitted.by_architecture
+    assert coefficients_on(law, fitted, "blackwell-gb20x") == fitted.values

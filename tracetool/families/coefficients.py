@@ -10,6 +10,9 @@ fitted
     Whether a fit moves it, true by default. One that is not keeps its value.
 carried
     Whether it says something of another GPU, true by default. One that does not keeps its prior there.
+pace
+    With which rate of the chip it keeps step on architectures nobody measured, ``memory`` or ``l2``; none
+    by default.
 meaning
     What it is, in one line.
 
@@ -28,7 +31,8 @@ from typing import Any
 from tracetool.families.law import Coefficient
 
 _STATED = frozenset({"value", "unit", "kind", "source", "meaning"})
-_KEYS = _STATED | {"low", "high", "choices", "fitted", "carried"}
+_KEYS = _STATED | {"low", "high", "choices", "fitted", "carried", "pace"}
+_PACES = frozenset({"", "memory", "l2"})
 _KINDS = frozenset({"measured", "datasheet", "fitted", "prior"})
 
 
@@ -69,6 +73,8 @@ def _coefficient(where: str, entry: Mapping[str, Any]) -> Coefficient:
         raise ValueError(f"{where} is missing {', '.join(sorted(missing))}")
     if entry["kind"] not in _KINDS:
         raise ValueError(f"{where} is of kind {entry['kind']!r}, not one of {', '.join(sorted(_KINDS))}")
+    if entry.get("pace", "") not in _PACES:
+        raise ValueError(f"{where} keeps pace with {entry['pace']!r}, not memory or l2")
     value, choices = float(entry["value"]), tuple(float(choice) for choice in entry.get("choices", ()))
     low = min(choices) if choices else float(entry.get("low", value))
     high = max(choices) if choices else float(entry.get("high", value))
@@ -84,6 +90,7 @@ def _coefficient(where: str, entry: Mapping[str, Any]) -> Coefficient:
         fitted=bool(entry.get("fitted", not choices)),
         choices=choices,
         carried=bool(entry.get("carried", True)),
+        pace=str(entry.get("pace", "")),
         kind=entry["kind"],
         source=entry["source"],
         meaning=entry["meaning"],

@@ -21,8 +21,10 @@ class Coefficient:
 
     One that is not ``fitted`` keeps its prior unless ``choices`` are tried: those are sizes and
     habits of a library, which have no value in between. One that is not ``carried`` says nothing of another
-    GPU: there its prior holds. The ``kind`` of evidence a prior rests on, ``source`` and ``meaning`` stand in
-    the data file; see :mod:`tracetool.families.coefficients`.
+    GPU: there its prior holds. One with a ``pace``, ``memory`` or ``l2``, keeps step with that rate of the
+    chip on architectures nobody measured: see :mod:`tracetool.model.paced`. The ``kind`` of evidence a
+    prior rests on, ``source`` and ``meaning`` stand in the data file; see
+    :mod:`tracetool.families.coefficients`.
     """
 
     value: float
@@ -32,6 +34,7 @@ class Coefficient:
     fitted: bool = True
     choices: tuple[float, ...] = ()
     carried: bool = True
+    pace: str = ""
     kind: str = "prior"
     source: str = ""
     meaning: str = ""

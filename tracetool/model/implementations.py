@@ -22,17 +22,20 @@ from tracetool.families.law import Law
 from tracetool.families.pieces import Pieces
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
-from tracetool.hardware.priors import prior_number
+from tracetool.hardware.priors import prior_number, prior_table
 from tracetool.model.candidates import candidates, is_known, other_version
 from tracetool.model.fitted_to import may_have_run
 from tracetool.model.mixtures import Member, member_pieces
 from tracetool.model.other_versions import may_run_others, others_of_library, use
+from tracetool.model.paced import paced
 from tracetool.model.time_calibration import TimeCalibration, spread_key
 from tracetool.model.traced import beside_band, in_trace, start_band, trace_band, traced
 from tracetool.model.unmeasured_libraries import of_unknown, without_hosts
 
 #: How far coefficients on an architecture nobody measured are from the nearest's towards the center. [1]
 _TOWARDS_CENTER = prior_number("implementations.towards_center")
+#: The same of laws where leaving out GPUs told another. [1]
+_TOWARDS_CENTER_OF = prior_table("implementations.towards_center_of")
 
 
 @dataclass(frozen=True)
@@ -172,16 +175,19 @@ def coefficients_on(law: Law, fitted: FittedLaw, architecture: str, stack: str =
 
     On one not measured each is halfway, of its logarithm, from the nearest's to the implementation's:
     neighbors share a part of what architectures change. Sizes and habits, which have no value in between, are
-    the nearest's.
+    the nearest's. Of a law whose neighbors share nothing all are the implementation's.
     """
     values = fitted.on(architecture, stack)
     if architecture in fitted.architectures:
         return values
+    towards = _TOWARDS_CENTER_OF.get(law.name, _TOWARDS_CENTER)
+    if towards >= 1.0:
+        return dict(fitted.values)
     for name, near in values.items():
         prior = law.priors.get(name)
         center = fitted.values.get(name, prior.value if prior else near)
         if prior is not None and prior.fitted and min(near, center) > 0.0:
-            values[name] = near ** (1.0 - _TOWARDS_CENTER) * center**_TOWARDS_CENTER
+            values[name] = near ** (1.0 - towards) * center**towards
     return values
 
 
@@ -198,6 +204,9 @@ def _member(law: Law, gpu: Gpu, one: Implementation, bands: TransferBands | None
     weight = float(sum(rows[name] for name in donors))
     if gpu.name in rows:
         return Member(one.name, values, (low, high), f"calibrated: {one.name}", weight, library=one.stack)
+    if not alike:
+        measured, nearest = ([load_gpu(name) for name in names] for names in (rows, donors))
+        values = paced(law, values, gpu, measured, nearest)
     if bands is not None:
         away = bands.same_architecture if alike else bands.other_architecture
         low, high = min(low, away[0]), max(high, away[1])

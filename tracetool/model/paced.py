@@ -1,0 +1,57 @@
+"""Coefficients that keep step with the chip, on architectures that nobody measured.
+
+A kernel's steps take as many clocks as its library could afford on the chips it was tuned for, until memory
+was the slower. On a chip whose memory brings an SM more bytes each clock, a kernel of that library is deep
+enough for these. On one that brings fewer the steps are hidden: what was measured there tells little.
+
+A share of the L2's rate that kernels reach on a chip with much L2 for each SM is a limit of the SM: where
+there is less for each the same bytes are a larger share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from tracetool.families.law import Law
+from tracetool.hardware.gpu import Gpu
+
+
+def memory_bytes_per_clock_sm(gpu: Gpu) -> float:
+    """Return what a GPU's memory brings each of its SMs. [B/clk/SM]"""
+    return gpu.dram_bytes_per_s / (gpu.clock_boost_mhz * 1e6) / gpu.sm_count
+
+
+def paced(
+    law: Law, values: Mapping[str, float], gpu: Gpu, measured: Iterable[Gpu], nearest: Iterable[Gpu]
+) -> dict[str, float]:
+    r"""Return coefficients with those that have a pace brought to that of a GPU.
+
+    With m what memory brings an SM each clock and l what L2 does, on the GPU and on those measured, clocks
+    are multiplied and rates divided by
+
+    .. math:: \min(1, \max_g m_g / m)
+
+    and shares of L2's rate are multiplied by :math:`\max(1, l_g / l)`, with :math:`l_g` the geometric mean
+    over the GPUs of the nearest architecture.
+
+    Parameters
+    ----------
+    values : mapping of str to float
+        Coefficients as they are there; one not given is its prior.
+    measured, nearest : iterable of Gpu
+        All GPUs they were fitted on, and those of the nearest architecture.
+    """
+    most = max(memory_bytes_per_clock_sm(one) for one in measured)
+    steps = min(1.0, most / memory_bytes_per_clock_sm(gpu))
+    of_nearest = np.exp(np.mean([np.log(one.l2_bytes_per_clock / one.sm_count) for one in nearest]))
+    share = max(1.0, float(of_nearest) / (gpu.l2_bytes_per_clock / gpu.sm_count))
+    changed = dict(values)
+    for name, prior in law.priors.items():
+        value = values.get(name, prior.value)
+        if prior.pace == "memory" and steps < 1.0:
+            changed[name] = value * steps if prior.unit == "clk" else value / steps
+        elif prior.pace == "l2" and share > 1.0:
+            changed[name] = value * share
+    return changed
