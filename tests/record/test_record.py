@@ -120,7 +120,7 @@ def _start_recording(machine: Machine, *words: str) -> subprocess.Popen[str]:
     """Start a recording and return once its program has run its first kernel."""
     process = machine.start("tracetool", "record", *QUICK, *words)
     kernels = machine.folder / "run.recording"
-    wait_for(lambda: list(kernels.glob("*.kernels")), "the program's first kernel")
+    wait_for(lambda: any(f.stat().st_size for f in kernels.glob("*.kernels")), "the program's first kernel")
     return process
 
 
