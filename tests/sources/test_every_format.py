@@ -157,9 +157,29 @@ def test_a_damaged_log_gives_readings_or_one_line(log: Log, tmp_path: Path) -> N
         path = tmp_path / log.name
         path.write_bytes(bytes(bad))
         try:
-            read_log(path)
+            trace = read_log(path)
         except BadInput as error:
             assert "\n" not in error.line()
+        else:
+            assert trace.telemetry.height > 0
+
+
+@pytest.mark.parametrize("log", LOGS, ids=LOG_IDS)
+def test_nul_bytes_in_a_log_are_told(log: Log, tmp_path: Path) -> None:
+    """What a crash or a full disk leaves: a block of NULs within, and one before every line but the first."""
+    raw = log.text.encode()
+    first, *lines = raw.split(b"\n")
+    block = raw[: len(raw) // 2] + bytes(30) + raw[len(raw) // 2 :]
+    path = tmp_path / log.name
+    for torn in (block, b"\n\0".join([first, *lines]), first + b"\n" + bytes(300)):
+        path.write_bytes(torn)
+        try:
+            trace = read_log(path)
+        except BadInput as error:
+            assert "\n" not in error.line()
+        else:
+            assert trace.telemetry.height > 0
+            assert b"\0" not in torn or any("NUL byte" in warning for warning in trace.warnings)
 
 
 def test_the_page_of_formats_is_the_formats(root: Path) -> None:

@@ -28,6 +28,7 @@ from tracetool.sources.described import (
 from tracetool.sources.detect import detect, readable
 from tracetool.sources.format import Format, ReadOptions
 from tracetool.sources.io.text import content_bytes
+from tracetool.sources.read import read_source
 from tracetool.sources.telemetry.readings import tidy_readings
 from tracetool.tables.memory import check_memory, ratio_cap, share_arenas
 from tracetool.tables.run import file_sha256, write_run
@@ -215,7 +216,7 @@ def _read(
             continue
         if found.memory_ratio and real.is_file():
             check_memory(path, found.memory_ratio * content_bytes(real), "its contents")
-        read.sources.append(Source(path, name, found.read(real, options)))
+        read.sources.append(Source(path, name, read_source(real, found, options)))
     return read
 
 
@@ -235,7 +236,7 @@ def _large(
             return written
     for place, (path, real, (name, form)) in read.large.items():
         check_memory(path, form.memory_ratio * content_bytes(real), "its contents")
-        read.sources.insert(place, Source(path, name, form.read(real, options)))
+        read.sources.insert(place, Source(path, name, read_source(real, form, options)))
     return None
 
 

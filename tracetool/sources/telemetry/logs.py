@@ -10,6 +10,7 @@ import polars as pl
 from tracetool.core.errors import BadInput
 from tracetool.sources.detect import detect
 from tracetool.sources.format import ReadOptions, Trace
+from tracetool.sources.read import read_source
 from tracetool.sources.telemetry.localtime import local_to_utc
 from tracetool.sources.telemetry.readings import reject_impossible
 from tracetool.tables.schema import load_schema
@@ -25,7 +26,7 @@ def read_log(path: str | os.PathLike[str], options: ReadOptions | None = None) -
     """
     file = Path(path)
     _, log_format = detect(file, "telemetry")
-    return log_format.read(file, options or ReadOptions())
+    return read_source(file, log_format, options or ReadOptions())
 
 
 def to_utc(trace: Trace, path: Path, tz: str | None) -> Trace:
