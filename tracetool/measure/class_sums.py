@@ -12,9 +12,9 @@ from tracetool.measure.attribution import ClassEnergy
 
 #: A wait that the log does not tell may be this share of its collective before that is not told either. [1]
 _UNCLEAR_SHARE = 0.25
-#: A sum is told when its deviation, the sensor's gain and offset aside, stays below this share of it: its
-#: 90 % interval then reaches 5 % either way. [1]
-TOLD = 0.03
+#: A sum is identified when its deviation, the sensor's gain and offset aside, stays below this share of it:
+#: its 90 % interval then reaches 3 % either way. [1]
+IDENTIFIED = 0.03 / Z90
 _UNCLEAR_WAIT = "most of it waits for other ranks, at a power the log does not tell"
 
 
@@ -141,7 +141,7 @@ def summed_energy(class_energy: ClassEnergy, seconds: Floats) -> SummedEnergy:
     deviation = np.sqrt(np.maximum(variance + launched, 0.0))
     sensor = np.square(share @ np.nan_to_num(class_energy.sensor_j).T).sum(axis=1)
     own = np.sqrt(np.maximum(deviation**2 - sensor, 0.0))
-    identified = ((own < TOLD * energy) & ~incomplete).astype(np.int64)
+    identified = ((own < IDENTIFIED * energy) & ~incomplete).astype(np.int64)
     hide = np.where(incomplete, np.nan, 0.0)
     low = np.maximum(energy - Z90 * deviation, 0.0) + hide
     high = energy + Z90 * deviation + hide

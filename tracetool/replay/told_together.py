@@ -13,7 +13,7 @@ from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.core.figures import counted, number
 from tracetool.core.interval import Z90
 from tracetool.measure.attribution import join_canceling
-from tracetool.measure.class_sums import TOLD, SummedEnergy
+from tracetool.measure.class_sums import IDENTIFIED, SummedEnergy
 
 #: Groups looked at, the ones with most energy among those that are not told: joining costs their square.
 _MOST: Final = 400
@@ -63,7 +63,7 @@ def told_together(gpus: Sequence[GpuGroups]) -> pl.DataFrame:
     for at, gpu in zip(places, gpus, strict=True):
         energy[at] += gpu.measured.energy_j[: len(at)]
         own[at] = np.hypot(own[at], gpu.measured.own_deviation_j[: len(at)])
-    told = own < TOLD * energy
+    told = own < IDENTIFIED * energy
     sets = _sets(gpus, places, energy, told)
     count = int(sets.number.max(initial=0))
     ends = (sets.energy_j, sets.energy_j - Z90 * sets.deviation_j, sets.energy_j + Z90 * sets.deviation_j)
@@ -116,11 +116,11 @@ def _joined(covariance: Floats, energy: Floats, told: Bools) -> Ints:
     """Join what is not told among itself, and with what is told only where that does not do."""
     label = np.arange(len(energy))
     open_rows = np.flatnonzero(~told)
-    among = join_canceling(covariance[np.ix_(open_rows, open_rows)], TOLD * energy[open_rows])
+    among = join_canceling(covariance[np.ix_(open_rows, open_rows)], IDENTIFIED * energy[open_rows])
     label[open_rows] = open_rows[np.unique(among, return_index=True)[1]][among]
     _, label = np.unique(label, return_inverse=True)
     members = np.eye(int(label.max()) + 1)[label].T
-    return np.asarray(join_canceling(members @ covariance @ members.T, TOLD * (members @ energy))[label])
+    return np.asarray(join_canceling(members @ covariance @ members.T, IDENTIFIED * (members @ energy))[label])
 
 
 def _short(name: str) -> str:
