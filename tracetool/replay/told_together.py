@@ -120,7 +120,9 @@ def _joined(covariance: Floats, energy: Floats, told: Bools) -> Ints:
     label[open_rows] = open_rows[np.unique(among, return_index=True)[1]][among]
     _, label = np.unique(label, return_inverse=True)
     members = np.eye(int(label.max()) + 1)[label].T
-    return np.asarray(join_canceling(members @ covariance @ members.T, IDENTIFIED * (members @ energy))[label])
+    return np.asarray(
+        join_canceling(members @ covariance @ members.T, IDENTIFIED * (members @ energy))[label]
+    )
 
 
 def _short(name: str) -> str:
