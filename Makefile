@@ -41,7 +41,7 @@ test: $(STAMP)dev
 fuzz: $(STAMP)dev
 	TRACETOOL_FUZZ=$(FUZZ) $(BIN)/python -m pytest -n auto --dist worksteal tests/damaged -k 'fuzz or changed'
 	TRACETOOL_RANDOM=1 $(BIN)/python -m pytest -n auto --dist worksteal --ignore tests/damaged
-	TRACETOOL_TRACE_BYTES=1000000000 $(BIN)/python -m pytest -p no:xdist --timeout 3000 tests/api/test_one_number.py tests/report/test_power_limit.py
+	TRACETOOL_TRACE_BYTES=1000000000 $(BIN)/python -m pytest -p no:xdist --timeout 3000 tests/api/test_one_number.py tests/report/test_power_limit.py tests/report/test_export_real.py
 
 planted: $(STAMP)dev
 	TRACETOOL_PLANTED=1 $(BIN)/python -m pytest -p no:xdist tests/replay/test_diagnosis.py
