@@ -191,11 +191,13 @@ def place_log(
         digest.update(f"{array.shape}{array.dtype}".encode())
         digest.update(array.tobytes())
     key = digest.digest()
-    if key not in _placed:
+    placement = _placed.get(key)
+    if placement is None:
         while len(_placed) >= _REMEMBERED:
             _placed.pop(next(iter(_placed)), None)
-        _placed[key] = _place_log(readings, timeline, sensor, around_s, prior_sd_s)
-    return _placed[key]
+        placement = _place_log(readings, timeline, sensor, around_s, prior_sd_s)
+        _placed[key] = placement
+    return placement
 
 
 def _place_log(

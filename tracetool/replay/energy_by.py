@@ -14,9 +14,9 @@ from scipy import sparse
 
 from tracetool.core.arrays import Floats
 from tracetool.replay.groups import Groups, check_depth, groups_of, parse_keys
+from tracetool.replay.joint_sets import GpuGroups, joint_sets, set_sentences
 from tracetool.replay.set_energy import RunEnergies, SetEnergy, SetTimes, run_energies
 from tracetool.replay.time_parts import busy_parts
-from tracetool.replay.told_together import GpuGroups, set_sentences, told_together
 from tracetool.replay.work_units import Work, annotated_work
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
@@ -100,7 +100,7 @@ def energy_by(
     frame = _summed(pl.concat(blocks, how="vertical_relaxed"), done)
     measured = [t for t in told if t is not None]
     if len(measured) == len(told):
-        apart = told_together(measured)
+        apart = joint_sets(measured)
         frame = frame.drop("identified").join(apart, on="name", how="left", maintain_order="left")
     frame = load_schema("energy_by").conform(frame)
     notes = [*set_sentences(frame), *energies.notes]

@@ -7,7 +7,7 @@ from pathlib import Path
 from tracetool.core.errors import BadInput
 from tracetool.core.figures import counted
 from tracetool.sources.format import Format, ReadOptions, Trace
-from tracetool.sources.io.text import head_bytes, unpacked_chunks
+from tracetool.sources.io.text import unpacked_chunks
 
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
@@ -34,9 +34,7 @@ def read_source(path: Path, form: Format, options: ReadOptions) -> Trace:
         nuls = _nul_bytes(path, options)
         torn = f"{counted(nuls, 'NUL byte')} in it, as a crash or a full disk leaves them" if nuls else ""
         if not trace.telemetry.height:
-            raise BadInput.in_file(
-                path, f"holds no reading{': ' * bool(torn)}{torn}", "log again, or remove the torn lines"
-            )
+            raise BadInput.in_file(path, f"holds no reading{': ' * bool(torn)}{torn}", "log again")
         if torn:
             trace.warnings.append(f"{torn}: readings on those lines are lost")
     return trace
@@ -44,6 +42,11 @@ def read_source(path: Path, form: Format, options: ReadOptions) -> Trace:
 
 def _nul_bytes(path: Path, options: ReadOptions) -> int:
     """Return the NUL bytes of a log, all of which are text. UTF-16 has them by rule."""
-    if not path.is_file() or head_bytes(path, 2)[0] in _UTF16:
+    if not path.is_file():
         return 0
-    return sum(chunk.count(b"\0") for chunk in unpacked_chunks(path, options.max_ratio))
+    count, first = 0, True
+    for chunk in unpacked_chunks(path, options.max_ratio):
+        if first and chunk[:2] in _UTF16:
+            return 0
+        count, first = count + chunk.count(b"\0"), False
+    return count

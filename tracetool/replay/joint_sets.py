@@ -15,7 +15,7 @@ from tracetool.core.interval import Z90
 from tracetool.measure.attribution import join_canceling
 from tracetool.measure.class_sums import IDENTIFIED, SummedEnergy
 
-#: Groups looked at, the ones with most energy among those that are not told: joining costs their square.
+#: Groups looked at, the ones with most energy among those not identified: joining costs their square.
 _MOST: Final = 400
 #: Sets, and members of one, that a sentence names.
 _NAMED: Final = 3
@@ -34,7 +34,7 @@ class GpuGroups:
     measured: SummedEnergy  # of these groups first
 
 
-def told_together(gpus: Sequence[GpuGroups]) -> pl.DataFrame:
+def joint_sets(gpus: Sequence[GpuGroups]) -> pl.DataFrame:
     """Return which groups the logs of a run's GPUs identify, and sets of those that they do not separate.
 
     Parameters
@@ -46,7 +46,7 @@ def told_together(gpus: Sequence[GpuGroups]) -> pl.DataFrame:
     -------
     DataFrame
         ``name``, ``identified``; ``set``: its number, from 1, the largest energy first, and the joint energy
-        with its 90 % interval [J]; null where a group is told by itself, or nothing cancels its error.
+        with its 90 % interval [J]; null where a group is identified by itself, or nothing cancels its error.
 
     Notes
     -----
@@ -63,8 +63,8 @@ def told_together(gpus: Sequence[GpuGroups]) -> pl.DataFrame:
     for at, gpu in zip(places, gpus, strict=True):
         energy[at] += gpu.measured.energy_j[: len(at)]
         own[at] = np.hypot(own[at], gpu.measured.own_deviation_j[: len(at)])
-    told = own < IDENTIFIED * energy
-    sets = _sets(gpus, places, energy, told)
+    identified = own < IDENTIFIED * energy
+    sets = _sets(gpus, places, energy, identified)
     count = int(sets.number.max(initial=0))
     ends = (sets.energy_j, sets.energy_j - Z90 * sets.deviation_j, sets.energy_j + Z90 * sets.deviation_j)
     joint = pl.DataFrame(
@@ -73,7 +73,7 @@ def told_together(gpus: Sequence[GpuGroups]) -> pl.DataFrame:
             **{f"set_energy{end}_j": v for end, v in zip(("", "_low", "_high"), ends, strict=True)},
         }
     )
-    rows = pl.DataFrame({"name": names.tolist(), "identified": told, "set": sets.number}).with_columns(
+    rows = pl.DataFrame({"name": names.tolist(), "identified": identified, "set": sets.number}).with_columns(
         pl.when(pl.col("set") > 0).then("set")
     )
     return rows.join(joint, on="set", how="left").select(pl.col(n).cast(t) for n, t in _SCHEMA.items())
@@ -86,11 +86,11 @@ class _Sets:
     deviation_j: Floats
 
 
-def _sets(gpus: Sequence[GpuGroups], places: Sequence[Ints], energy: Floats, told: Bools) -> _Sets:
+def _sets(gpus: Sequence[GpuGroups], places: Sequence[Ints], energy: Floats, identified: Bools) -> _Sets:
     none = _Sets(np.zeros(len(energy), np.int64), np.zeros(0), np.zeros(0))
-    chosen = np.lexsort((-np.nan_to_num(energy), told | ~np.isfinite(energy)))[:_MOST]
+    chosen = np.lexsort((-np.nan_to_num(energy), identified | ~np.isfinite(energy)))[:_MOST]
     chosen = chosen[np.isfinite(energy[chosen])]
-    if told[chosen].all():
+    if identified[chosen].all():
         return none
     whole, own = (np.zeros((len(chosen), len(chosen))) for _ in range(2))
     rank = np.full(len(energy), -1)
@@ -101,7 +101,7 @@ def _sets(gpus: Sequence[GpuGroups], places: Sequence[Ints], energy: Floats, tol
         of_gpu = gpu.measured.covariance_j2(rows)
         whole[both] += of_gpu[0]
         own[both] += of_gpu[1]
-    label = _joined(own, energy[chosen], told[chosen])
+    label = _joined(own, energy[chosen], identified[chosen])
     members = np.eye(int(label.max()) + 1)[label].T
     joint, joint_variance = members @ energy[chosen], np.einsum("si,ij,sj->s", members, whole, members)
     several = np.flatnonzero(members.sum(axis=1) > 1)
@@ -112,10 +112,10 @@ def _sets(gpus: Sequence[GpuGroups], places: Sequence[Ints], energy: Floats, tol
     return _Sets(none.number, joint[several], np.sqrt(np.maximum(joint_variance[several], 0.0)))
 
 
-def _joined(covariance: Floats, energy: Floats, told: Bools) -> Ints:
-    """Join what is not told among itself, and with what is told only where that does not do."""
+def _joined(covariance: Floats, energy: Floats, identified: Bools) -> Ints:
+    """Join what is not identified among itself, and with what is identified only where that does not do."""
     label = np.arange(len(energy))
-    open_rows = np.flatnonzero(~told)
+    open_rows = np.flatnonzero(~identified)
     among = join_canceling(covariance[np.ix_(open_rows, open_rows)], IDENTIFIED * energy[open_rows])
     label[open_rows] = open_rows[np.unique(among, return_index=True)[1]][among]
     _, label = np.unique(label, return_inverse=True)
