@@ -145,7 +145,7 @@ def small() -> None:
         print(f"  class {kind}: {mean[0]:6.1%} {mean[1]:6.1%} {mean[2]:6.1%}")
 
 
-def boards(count: int = 40) -> None:
+def by_gpu(count: int = 40) -> None:
     """How often intervals hold over GPUs whose gain and offset are drawn as their class states."""
     print(f"share of {count} GPUs' classes held by their 90 % intervals")
     for kind in (1, 2, 4):
@@ -162,4 +162,4 @@ if __name__ == "__main__":
     given = [int(a) for a in sys.argv[1:]]
     large(*(given + [1_000_000, 100_000, 5_000][len(given) :]))
     small()
-    boards()
+    by_gpu()

@@ -1,7 +1,7 @@
 """How far off fine-grain profiles are on an invented MI300X-like GPU, and what controls say.
 
-The GPU and its loggers are those of ``tests/measure/board.py``, which import nothing of the tool: a 1 ms
-sampler with a clock of its own that jitters and drifts, warm-up executions that overshoot, a slow rise
+The GPU and its loggers are those of ``tests/measure/invented_gpu.py``, which import nothing of the tool: a
+1 ms sampler with a clock of its own that jitters and drifts, warm-up executions that overshoot, a slow rise
 from steady execution (SSE) to steady power (SSP), runs of unusual length. Prints errors per execution time
 at the paper's run counts (an averaging sampler with components and without) beside energy shared out by time
 and by a model that is 15 % off, whether the runs the tool asks for do bring the profile to 3 %, the 50-run
@@ -27,7 +27,7 @@ from tracetool.measure.fingrav.profile import fine_profile
 from tracetool.measure.fingrav.stitch import Samples
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from tests.measure.board import SHAPE_MEAN, Steps, campaign, gpu_log, shape
+from tests.measure.invented_gpu import SHAPE_MEAN, Steps, campaign, gpu_log, shape
 
 IDLE_W = 140.0
 #: Execution time [s] and executions per run.

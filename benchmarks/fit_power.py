@@ -225,13 +225,13 @@ def report(name: str, what: str, fit: PowerFit, mape: float) -> None:
     print(f"{name}: {what}: held out {100 * mape:.2f} %, voltage {fit.calibration.voltage}")
 
 
-def sustained(board: Gpu, table: str, rows: PowerRows, fitted_on: Gpu) -> dict[str, Fitted]:
+def sustained(gpu: Gpu, table: str, rows: PowerRows, fitted_on: Gpu) -> dict[str, Fitted]:
     """Return a section that holds energies fitted on whole models to what another GPU sustains.
 
     Whole models hardly fill the tensor cores, so that these coefficients alone say too much of products.
     """
     prior, heating = on_idle_curve(fitted_on)
-    limits = sustained_rows(ROOT / "ops" / table, board, prior, CAP_SHARE)
+    limits = sustained_rows(ROOT / "ops" / table, gpu, prior, CAP_SHARE)
     fit = hold_to(limits, rows, prior, fitted_on.voltage, heating)
     return {} if fit is None else {"sustained": Fitted(fit, core_only=True)}
 

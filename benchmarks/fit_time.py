@@ -114,7 +114,7 @@ def fit_latency(root: Path, wanted: set[str]) -> None:
         if wanted and name not in wanted:
             continue
         frame = pl.concat(frames, how="diagonal_relaxed")
-        fit, slowed = fit_board(frame, load_gpu(name))
+        fit, slowed = fit_gpu(frame, load_gpu(name))
         say(name, fit)
         about = {
             "command": "python benchmarks/fit_time.py",
@@ -126,7 +126,7 @@ def fit_latency(root: Path, wanted: set[str]) -> None:
         (CALIBRATIONS / f"{name}.time.toml").write_text(text)
 
 
-def fit_board(frame: pl.DataFrame, gpu: Gpu) -> tuple[TimeFit, bool]:
+def fit_gpu(frame: pl.DataFrame, gpu: Gpu) -> tuple[TimeFit, bool]:
     """Return the fit of one GPU of the latency set without its loop, and whether its limit slowed it."""
     rows, measured = latency_rows(frame), frame["measured_us"].to_numpy() * 1e-6
     boost = np.array([gpu.clock_boost_mhz])

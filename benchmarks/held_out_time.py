@@ -24,9 +24,9 @@ ASKED = {
 
 
 def main() -> None:
-    print(f"{'board':10s} {'set':8s} {'rows':>6s} {'MAPE':>6s} {'MdAPE':>16s} {'asked':>11s}  intervals hold")
-    for board, sets in ASKED.items():
-        about = tomllib.loads((CALIBRATIONS / f"{board}.time.toml").read_text())["about"]
+    print(f"{'gpu':10s} {'set':8s} {'rows':>6s} {'MAPE':>6s} {'MdAPE':>16s} {'asked':>11s}  intervals hold")
+    for gpu, sets in ASKED.items():
+        about = tomllib.loads((CALIBRATIONS / f"{gpu}.time.toml").read_text())["about"]
         for name, (mean, median) in sets.items():
             laws = [k[5:] for k in about if k.startswith("rows_") and k[5:].split("_")[0] == name]
             rows = np.array([about[f"rows_{law}"] for law in laws], np.float64)
@@ -36,7 +36,7 @@ def main() -> None:
             )
             mape, holding = rows @ off / rows.sum(), rows @ holds / rows.sum()
             medians = " ".join(f"{m:.1f}" for m in middle)
-            said = f"{board:10s} {name:8s} {rows.sum():6.0f} {mape:6.1f} {medians:>16s}"
+            said = f"{gpu:10s} {name:8s} {rows.sum():6.0f} {mape:6.1f} {medians:>16s}"
             print(f"{said} {mean:6.1f}/{median:4.1f} {holding:6.1f} %")
 
 

@@ -30,7 +30,7 @@ from tracetool.measure.windows import WindowEnergy, window_energy
 from tracetool.sources.telemetry.logs import read_telemetry
 
 #: GPUs by the end of a folder's name.
-BOARDS = {"3090": "rtx-3090", "a100": "a100-pcie-40gb", "4090": "rtx-4090", "a5000": "rtx-a5000",
+GPUS = {"3090": "rtx-3090", "a100": "a100-pcie-40gb", "4090": "rtx-4090", "a5000": "rtx-a5000",
           "k40m": "tesla-k40m"}  # fmt: skip
 SPANS_S = (0.05, 0.1, 0.3, 1.0, 3.0)
 NOTHING = np.zeros(0)
@@ -112,7 +112,7 @@ def show(name: str, made: Metered, found: WindowEnergy, time_s, power_w) -> None
 
 def real(folder: Path, seed: int) -> None:
     made = metered(folder, seed)
-    board = BOARDS[folder.name.rsplit("_", 1)[1]]
+    gpu = GPUS[folder.name.rsplit("_", 1)[1]]
     to_us = lambda t: np.round(t * 1e6).astype(np.int64) + made.origin_us  # noqa: E731
     with tempfile.TemporaryDirectory() as place:
         activity, windows = Path(place) / "activity.csv", Path(place) / "windows.csv"
@@ -120,8 +120,8 @@ def real(folder: Path, seed: int) -> None:
         pl.DataFrame({"name": "load", "start_us": on[:, 0], "end_us": on[:, 1]}).write_csv(activity)
         pl.DataFrame({"start_us": to_us(made.start_s), "end_us": to_us(made.end_s)}).write_csv(windows)
         log = folder / "nvidia_smi.csv"
-        got = attribute_activity(activity, power=[log], tz="+01:00", gpu=board, windows=windows).windows
-        sensors = identify_sensor(activity, power=[log], tz="+01:00", gpu=board)
+        got = attribute_activity(activity, power=[log], tz="+01:00", gpu=gpu, windows=windows).windows
+        sensors = identify_sensor(activity, power=[log], tz="+01:00", gpu=gpu)
     assert got is not None
     columns = (got[c].to_numpy() for c in ("energy_j", "energy_low_j", "energy_high_j", "coverage"))
     seen = read_telemetry(log, "+01:00")
@@ -162,8 +162,8 @@ def invented_a100(folder: Path, seed: int) -> None:
     """An A100's sensor looks at the power a meter saw; its gain and offset are drawn."""
     made = on_the_hosts_clock(metered(folder, seed))
     random = np.random.default_rng(seed)
-    board = load_gpu("a100-pcie-40gb", part="sensor")
-    sensor = candidate_sensors(board, "power.draw", None)[0]
+    gpu = load_gpu("a100-pcie-40gb", part="sensor")
+    sensor = candidate_sensors(gpu, "power.draw", None)[0]
     gain = sensor.gain + sensor.gain_sd * random.standard_normal()
     offset = sensor.offset_w + sensor.offset_sd_w * random.standard_normal()
     update = np.arange(0.2 + random.uniform(0.0, 0.1), made.time_s[-1], 0.09997)

@@ -25,7 +25,7 @@ from tracetool.measure.controls import by_model, by_time
 from tracetool.measure.counter import check_counter
 from tracetool.measure.observe import observe
 from tracetool.measure.power_log import PowerLog
-from tracetool.measure.sensors import BOARD_GAIN_SD
+from tracetool.measure.sensors import GPU_TO_GPU_GAIN_SD
 from tracetool.measure.timeline import build_timeline
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -43,7 +43,7 @@ def _attributed(made, kind: int, seed: int, *, counter: bool, label=None, count:
     """What is found of a job on a GPU of its own, with and without its gain and offset, and those."""
     architecture, field, *_ = KINDS[kind]
     sensor = sensor_of(architecture, field)
-    gain = 1.0 + max(sensor.gain_sd, BOARD_GAIN_SD) * _drawn(7000 + kind, seed)
+    gain = 1.0 + max(sensor.gain_sd, GPU_TO_GPU_GAIN_SD) * _drawn(7000 + kind, seed)
     offset = sensor.offset_sd_w * _drawn(8000 + kind, seed)
     time, power = sensor_log(made.steps, kind, seed, gain=gain, offset_w=offset)
     polls, joules = NOTHING, NOTHING
@@ -61,20 +61,20 @@ def _attributed(made, kind: int, seed: int, *, counter: bool, label=None, count:
     return attribute_classes(seen, counter=used), on_a_meter, gain, offset
 
 
-def _drawn(stream: int, board: int, many: int = 20) -> float:
+def _drawn(stream: int, gpu: int, many: int = 20) -> float:
     """A standard normal deviate a GPU, each score of GPUs spread evenly over the distribution."""
-    turn = np.random.default_rng([stream, board // many]).permutation(many)
-    return float(norm.ppf((turn[board % many] + 0.5) / many))
+    turn = np.random.default_rng([stream, gpu // many]).permutation(many)
+    return float(norm.ppf((turn[gpu % many] + 0.5) / many))
 
 
-def table(boards: int) -> None:
+def table(gpus: int) -> None:
     print("                                       error,         90 % intervals hold")
     print("sensor                        classes  mean (worst)   as is  on a meter   by time   by model")
     every, metered = [], []
     for kind, (architecture, field, classes, seconds) in KINDS.items():
         for counter in (False, True) if kind in (1, 2) else (False,):
             errors, held, known, timed, modeled = [], [], [], [], []
-            for seed in range(boards):
+            for seed in range(gpus):
                 made = job(40 * kind + seed, classes=classes, seconds=seconds)
                 found, on_a_meter, _, _ = _attributed(made, kind, seed, counter=counter)
                 k, truth = classes, made.energy_j
@@ -94,7 +94,7 @@ def table(boards: int) -> None:
             off = f"{np.mean(errors):6.2%} ({np.max(errors):4.1%})"
             print(f"{name:30s} {len(errors):5d}  {off}  {holds}   {shared}")
     print(
-        f"all: 90 % intervals hold {np.mean(every):.0%} of {len(every)} classes on {boards} GPUs a row,"
+        f"all: 90 % intervals hold {np.mean(every):.0%} of {len(every)} classes on {gpus} GPUs a row,"
         f" {np.mean(metered):.0%} where gain and offset are known"
     )
 

@@ -27,7 +27,7 @@ from tracetool.model.residency import WEIGHT_WAY
 from tracetool.model.thermal import self_heating_w
 
 ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else "../shared/data")
-BOARDS = {"H100": "h100-sxm", "B200": "b200-sxm"}
+GPUS = {"H100": "h100-sxm", "B200": "b200-sxm"}
 #: Beyond this batch, keys and values and the prompts of new requests are no longer small.
 SMALL_BATCH = 17.0
 
@@ -63,7 +63,7 @@ def main() -> None:
         & (pl.col("avg_batch_size") < SMALL_BATCH)
         & pl.col("median_itl_ms").is_not_null()
     )
-    for label, name in BOARDS.items():
+    for label, name in GPUS.items():
         some, gpu = runs.filter(pl.col("gpu_model") == label), load_gpu(name)
         known = {"idle reading alone": believed_calibration(gpu), "as delivered": power_calibration_of(gpu)}
         for what, power in known.items():

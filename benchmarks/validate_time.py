@@ -87,7 +87,7 @@ def extrapolate(root: Path, wanted: Sequence[str]) -> None:
         )
 
 
-def boards(root: Path) -> None:
+def left_out_gpus(root: Path) -> None:
     """Print each GPU's error with its own calibration and without it, told its tiles and from shapes.
 
     What the set's loop adds to a GPU is fitted to a third of the shapes; the errors are of the others. Own
@@ -160,7 +160,7 @@ def main() -> None:
     asked = sys.argv[1:]
     root = Path(asked.pop(0)) if asked and Path(asked[0]).is_dir() else HERE.parent / "shared" / "data"
     if not asked or "gpus" in asked:
-        boards(root)
+        left_out_gpus(root)
     if not asked or "order" in asked:
         order(root)
     if not asked or "extrapolate" in asked:

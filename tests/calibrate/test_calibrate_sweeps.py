@@ -89,6 +89,6 @@ def test_scattered_readings_are_kept_and_called_no_other_state(tmp_path: Path) -
 def test_one_clock_alone_tells_nothing(tmp_path: Path) -> None:
     path = tmp_path / "sweep.parquet"
     _table().filter(pl.col("clock_mhz") == 900.0).write_parquet(path)
-    for board in (GPU.name, "a100-sxm"):  # the voltage of the second was read
+    for gpu in (GPU.name, "a100-sxm"):  # the voltage of the second was read
         with pytest.raises(BadInput, match="no coefficient"):
-            calibrate([path], board)
+            calibrate([path], gpu)

@@ -29,7 +29,6 @@ QUOTING = (
 #: Phrases in which a listed word is the right one.
 ALLOWED = re.compile(
     r"random walk|of course|board power|Colour Schemes"
-    r"|[\w-]*\bboards?-[\w-]+|[\w-]+-boards?\b"  # names of sources
     r"|cancelled\(\)|walk\(|const walk|`\w*GPU\w*`|\bboards?_\w+|GPU\.py"
     r"|\"formerly\": \"\w+\"|Formerly `\w+`",
     re.IGNORECASE,

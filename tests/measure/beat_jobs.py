@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .board import Steps
+from .invented_gpu import Steps
 from .jobs import sensor_log
 
 Array = NDArray[np.float64]

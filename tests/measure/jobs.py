@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .board import Steps
+from .invented_gpu import Steps
 
 Array = NDArray[np.float64]
 

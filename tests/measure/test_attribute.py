@@ -159,7 +159,7 @@ def test_a_run_without_readings_says_what_to_do(tmp_path: Path) -> None:
 
 
 def test_a_sensor_file_is_used_and_a_broken_one_refused(files: dict[str, Path], tmp_path: Path) -> None:
-    calibration = tmp_path / "board.toml"
+    calibration = tmp_path / "sensor.toml"
     calibration.write_text("[sensor]\ngain = 0.5\ngain_sd = 0.001\noffset_w = 0.0\n")
     common = {"power": [files["log"]], "tz": "+00:00", "gpu": "titan-rtx", "windows": files["windows"]}
     plain = attribute_activity(files["activity"], **common)  # type: ignore[arg-type]

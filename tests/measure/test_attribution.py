@@ -15,7 +15,7 @@ from tracetool.measure.observe import Observation, observe
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.timeline import build_timeline
 
-from .board import Steps
+from .invented_gpu import Steps
 from .jobs import Job, counter_log, job, sensor_log
 
 SENSORS = {1: ("ampere-ga100", "draw"), 2: ("ampere-ga10x", "instant"), 3: ("hopper", "average"),

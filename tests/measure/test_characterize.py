@@ -8,7 +8,7 @@ from tracetool.measure.characterize import characterize
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.timeline import build_timeline
 
-from .board import Steps
+from .invented_gpu import Steps
 from .jobs import sensor_log
 
 NOTHING = np.zeros(0)

@@ -23,7 +23,7 @@ from tracetool.measure.windows import window_energy
 from tracetool.sources.telemetry.logs import read_telemetry
 from tracetool.tables.activity_table import read_meter
 
-from .board import Steps
+from .invented_gpu import Steps
 from .jobs import job, sensor_log
 
 NOTHING = np.zeros(0)
@@ -139,7 +139,7 @@ def test_the_command_writes_a_calibration_that_sensor_reads(
         pytest.skip("the measured data is not here")
     marks = sorted({int(x) for x in (folder / "load_timestamps_us.csv").read_text().split()[1:]})
     pairs = list(zip(marks[::2], marks[1::2], strict=False))
-    activity, board = tmp_path / "activity.csv", tmp_path / "board.toml"
+    activity, sensor_file = tmp_path / "activity.csv", tmp_path / "sensor.toml"
     pl.DataFrame(
         {"name": "load", "start_us": [a for a, _ in pairs], "end_us": [b for _, b in pairs]}
     ).write_csv(activity)
@@ -147,12 +147,12 @@ def test_the_command_writes_a_calibration_that_sensor_reads(
     rows = [line.split(", ") for line in (folder / "nvidia_smi.csv").read_text().splitlines()]
     log.write_text("\n".join(f"{row[0]}, {row[-1]}" for row in rows) + "\n")
     common = [str(activity), "--power", str(log), "--tz", "+01:00", "--gpu", "rtx-3090"]
-    meter = ["--meter", str(folder / "meter.parquet"), "-o", str(board)]
+    meter = ["--meter", str(folder / "meter.parquet"), "-o", str(sensor_file)]
     assert command(["sensor", "identify", *common, *meter]) == 0
     said = capsys.readouterr().out
     assert "gain" in said
     assert "meter" in said
-    known = read_sensor_file(board)
+    known = read_sensor_file(sensor_file)
     assert known["gain"] == pytest.approx(0.949, abs=0.01)
     assert known["gain_sd"] < 0.01
     assert known["window_s"] == pytest.approx(0.0998, rel=0.1)

@@ -21,7 +21,7 @@ from tracetool.measure.sensors import calibrated
 from tracetool.measure.timeline import build_timeline
 from tracetool.measure.windows import window_energy
 
-from .board import Steps
+from .invented_gpu import Steps
 from .jobs import job, sensor_log
 
 NOTHING = np.zeros(0)

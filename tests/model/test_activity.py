@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.model.boards import monitored, operators
+from tests.model.gpu_data import monitored, operators
 from tracetool.hardware.load import load_gpu
 from tracetool.model.activity import fed_share, with_unseen, work_of_activity
 from tracetool.model.predict import predict_rows

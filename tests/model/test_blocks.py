@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.model.boards import operators
+from tests.model.gpu_data import operators
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Prediction
 from tracetool.core.records import put_rows, unfilled, with_rows

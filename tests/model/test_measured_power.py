@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.model.boards import texts
+from tests.model.gpu_data import texts
 from tracetool.calibrate.power_validation import held_out
 from tracetool.calibrate.tables import read_measured
 from tracetool.core.operators import OperatorColumns

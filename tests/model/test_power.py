@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.model.boards import monitored, operators, texts
+from tests.model.gpu_data import monitored, operators, texts
 from tracetool.core.arrays import Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.work import Work
@@ -24,12 +24,12 @@ from tracetool.model.power_transfer import transferred
 from tracetool.model.predict import predict_rows
 from tracetool.model.thermal import Surroundings, steady_temperature_c
 
-BOARDS = ("a100-pcie-40gb", "h100-sxm", "v100-sxm2-16gb", "mi300x", "l4")
+GPUS = ("a100-pcie-40gb", "h100-sxm", "v100-sxm2-16gb", "mi300x", "l4")
 A100 = load_gpu("a100-pcie-40gb")
 CLOCKS = np.array([510.0, 765.0, 1005.0, 1200.0, 1410.0])
 
 
-@pytest.mark.parametrize("name", BOARDS)
+@pytest.mark.parametrize("name", GPUS)
 def test_parts_add_up_and_power_is_energy_over_time(name: str) -> None:
     gpu = load_gpu(name)
     clocks = gpu.supported_clocks_mhz()[::9]
@@ -42,7 +42,7 @@ def test_parts_add_up_and_power_is_energy_over_time(name: str) -> None:
     assert (made.power_w <= made.power_high_w).all()
 
 
-@pytest.mark.parametrize("name", BOARDS)
+@pytest.mark.parametrize("name", GPUS)
 def test_power_never_falls_with_the_clock_at_equal_work(name: str) -> None:
     gpu = load_gpu(name)
     made = predict_rows(operators(), gpu, gpu.supported_clocks_mhz(), power_cap_w=1e5)

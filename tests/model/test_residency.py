@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.model.boards import monitored
+from tests.model.gpu_data import monitored
 from tests.model.operators import every_family, rows_of
 from tracetool.core.work import Work
 from tracetool.hardware.load import load_gpu

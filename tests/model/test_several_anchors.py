@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.model.boards import monitored, texts
+from tests.model.gpu_data import monitored, texts
 from tracetool.core.operators import OperatorColumns
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.priors import prior_table

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.measure.board import Steps
+from tests.measure.invented_gpu import Steps
 from tests.measure.jobs import sensor_log
 from tests.sources.makers import EPOCH_NS, kineto_document
 

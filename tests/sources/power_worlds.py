@@ -13,7 +13,7 @@ from tracetool.measure.sensors import candidate_sensors
 
 Floats = NDArray[np.float64]
 #: A GPU of each sort of sensor: a tenth of a second, a part of it, a second, some milliseconds.
-BOARDS = (
+GPUS = (
     ("rtx-3090", "power.draw.instant"),
     ("a100-sxm", "power.draw.instant"),
     ("h100-sxm", "power.draw"),
@@ -38,8 +38,8 @@ class World:
 def make_world(seed: int) -> World:
     """Return bursts whose powers differ and wander, on a GPU that warms, read by a sensor of its kind."""
     random = np.random.default_rng(seed)
-    board, field = BOARDS[seed % len(BOARDS)]
-    sensors = candidate_sensors(load_gpu(board, part="sensor"), field, None)
+    gpu, field = GPUS[seed % len(GPUS)]
+    sensors = candidate_sensors(load_gpu(gpu, part="sensor"), field, None)
     sensor = sensors[int(random.integers(len(sensors)))]
     count = int(random.integers(12, 24))
     start = np.cumsum(random.uniform(0.3, 1.8, count))

@@ -238,10 +238,10 @@ def _linear(
 
 def with_base(start: PowerCalibration, sweep: SweepFit) -> PowerCalibration:
     """Return a calibration with the base of a sweep."""
-    board, memory, leakage, tree = (float(v) for v in sweep.base)
+    board_w, memory, leakage, tree = (float(v) for v in sweep.base)
     return replace(
         start,
-        board_w=board,
+        board_w=board_w,
         memory_w=memory,
         leakage_w_per_v=leakage,
         clock_w_per_v2_ghz=tree,

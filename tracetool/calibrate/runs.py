@@ -43,7 +43,7 @@ def read_measured_run(path: str | os.PathLike[str], gpu: Gpu) -> Measured:
     """
     name = os.fspath(path)
     run = Run.open(path)
-    check_board(run, gpu)
+    check_gpu(run, gpu)
     energy = attribute_run(run, gpu=gpu.name).energy
     signatures, rows = run_rows(run)
     conditions = recorded(run, rows, gpu)
@@ -72,7 +72,7 @@ def read_measured_run(path: str | os.PathLike[str], gpu: Gpu) -> Measured:
     return Measured("operators", name, PowerRows.concat(parts) if parts else None, sweep, rejected)
 
 
-def check_board(run: Run, gpu: Gpu) -> None:
+def check_gpu(run: Run, gpu: Gpu) -> None:
     """Raise BadInput where a run says it was recorded on another GPU."""
     home = recorded_gpu(run)
     if home is not None and home.name != gpu.name:

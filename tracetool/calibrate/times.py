@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from tracetool.calibrate.fit_time import TimeFit, fit_time
-from tracetool.calibrate.runs import check_board
+from tracetool.calibrate.runs import check_gpu
 from tracetool.calibrate.time import FEWEST_ROWS, LawFit
 from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
@@ -129,7 +129,7 @@ def read_timed(path: str | os.PathLike[str], gpu: Gpu) -> Timed | None:
     """
     if is_run_path(path):
         run = Run.open(path)
-        check_board(run, gpu)
+        check_gpu(run, gpu)
         _, rows = run_rows(run)
         conditions = recorded(run, rows, gpu)
         seconds = conditions.rows.number("duration_us") * 1e-6

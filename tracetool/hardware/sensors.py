@@ -105,7 +105,7 @@ def sensor_of(
     chosen = name
     if name == "draw" and driver_major(driver) == FAST_DRAW_DRIVER and "draw_530" in rows:
         chosen = "draw_530"
-    return _on_board(_of_class(name, rows.get(chosen) or rows["draw"]), override or {})
+    return _on_gpu(_of_class(name, rows.get(chosen) or rows["draw"]), override or {})
 
 
 def unnamed_sensors(power_field: str) -> list[Sensor]:
@@ -139,7 +139,7 @@ def _of_class(power_field: str, row: SensorRow) -> Sensor:
     )
 
 
-def _on_board(sensor: Sensor, known: Mapping[str, float]) -> Sensor:
+def _on_gpu(sensor: Sensor, known: Mapping[str, float]) -> Sensor:
     """Replace class values by what was measured on the GPU; a window only where it is the same reading."""
     fields: dict[str, Any] = {}
     if "gain" in known:

@@ -15,7 +15,7 @@ _MS = 1e-3
 #: of one model predict each other to 4 % (A5000), 2 % (2080 Ti, 2060 Super), 1.5 % (3090) and 0.05 % (P100):
 #: 2.3 % as a root mean square over models, 1.8 % over GPUs. Models predict each other to 7 % in gain, to
 #: 6 % in power at load, for high gains come with low offsets: what the classes state.
-BOARD_GAIN_SD = 0.02
+GPU_TO_GPU_GAIN_SD = 0.02
 #: A "one second" reading is, on an RTX 3090's log, the mean of its last eleven readings of 100 ms (to
 #: 0.05 W at the median; ten or twelve miss by 0.2 W), and a meter beside it says 1.10 s as well. Makers
 #: say one second: the log chooses between the two. [s]
@@ -70,7 +70,7 @@ def candidate_sensors(gpu: Gpu | None, field: str | None = None, driver: str | N
     """
     if (field or "").strip().lower() == "counter":
         candidate = gpu.sensor("counter", driver) if gpu is not None else unnamed_sensors("counter")[0]
-        return [replace(candidate, gain_sd=max(candidate.gain_sd, BOARD_GAIN_SD))]
+        return [replace(candidate, gain_sd=max(candidate.gain_sd, GPU_TO_GPU_GAIN_SD))]
     kind = field_kind(field)
     if gpu is None:
         return _unknown(kind)
@@ -84,7 +84,7 @@ def candidate_sensors(gpu: Gpu | None, field: str | None = None, driver: str | N
         likely = [first] if other.window_s == first.window_s else [first, other]
     else:
         likely = [first]
-    return [replace(s, gain_sd=max(s.gain_sd, BOARD_GAIN_SD)) for s in _seconds(likely)]
+    return [replace(s, gain_sd=max(s.gain_sd, GPU_TO_GPU_GAIN_SD)) for s in _seconds(likely)]
 
 
 def _seconds(likely: list[Sensor]) -> list[Sensor]:

@@ -65,10 +65,10 @@ def identify_from_wave(log: Path, marks: Path, name: str, driver: str) -> list[S
     labels = np.zeros(len(times), np.int64)
     timeline: Timeline = build_timeline(times[:, 0], times[:, 1], labels, 1, MARK_JITTER_S)
     model = match_gpu(name)
-    board = load_gpu(model, part="sensor") if model else None
+    gpu = load_gpu(model, part="sensor") if model else None
     made = []
     for one in power_logs(telemetry, int(telemetry["device"][0]), origin):
-        nominal = candidate_sensors(board, one.field, driver or None)[0]
+        nominal = candidate_sensors(gpu, one.field, driver or None)[0]
         made.append(SensorCheck(one.field, characterize(one, timeline, nominal), nominal))
     return made
 

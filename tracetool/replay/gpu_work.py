@@ -11,7 +11,7 @@ import polars as pl
 from tracetool.core.arrays import Floats, Ints
 from tracetool.core.interval import Z90
 from tracetool.kernels.meetings import run_meetings
-from tracetool.measure.sensors import BOARD_GAIN_SD
+from tracetool.measure.sensors import GPU_TO_GPU_GAIN_SD
 from tracetool.replay.set_energy import RunEnergies, SetEnergy, SetTimes
 from tracetool.replay.time_parts import TimeParts, activity_kinds
 from tracetool.tables.run import Run
@@ -177,7 +177,7 @@ def _own_errors(energies: RunEnergies, tables: Sequence[_Table]) -> Floats:
             gain = sensor.gain_sd / sensor.gain * (1.0 - sensor.pivot_w * seconds / joules)
             shift = sensor.offset_sd_w / sensor.gain * seconds / joules
             rest = max(deviation**2 - gain**2 - shift**2, 0.0)
-            deviation = float(np.sqrt(rest + min(sensor.gain_sd, BOARD_GAIN_SD) ** 2))
+            deviation = float(np.sqrt(rest + min(sensor.gain_sd, GPU_TO_GPU_GAIN_SD) ** 2))
         deviations[i] = deviation
     return deviations
 

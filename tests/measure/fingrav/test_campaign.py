@@ -13,7 +13,7 @@ from tracetool.cli.app import run as command
 from tracetool.core.errors import BadInput
 from tracetool.measure.fingrav.campaign import profile_runs, profile_tables
 
-from ..board import campaign, gpu_log
+from ..invented_gpu import campaign, gpu_log
 
 
 @pytest.fixture(scope="module")

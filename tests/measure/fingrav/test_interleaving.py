@@ -13,7 +13,7 @@ from tracetool.cli.app import run as command
 from tracetool.measure.fingrav.interleaving import Activities, ContextPower, interleaving
 from tracetool.measure.fingrav.stitch import Samples
 
-from ..board import Steps
+from ..invented_gpu import Steps
 
 HEAVY_W, OWN_W, LIGHT_W, IDLE_W = 700.0, 420.0, 200.0, 120.0
 LENGTH_S, MEMORY_S = 200e-6, 4e-3

@@ -12,7 +12,7 @@ from tracetool.measure.fingrav.executions import in_runs
 from tracetool.measure.fingrav.profile import fine_profile
 from tracetool.measure.fingrav.stitch import Samples
 
-from ..board import SHAPE_MEAN, Campaign, Steps, campaign, gpu_log, shape
+from ..invented_gpu import SHAPE_MEAN, Campaign, Steps, campaign, gpu_log, shape
 
 
 def _profiled(made: Campaign, seed: int, *, window_s: float = 0.0) -> FineProfile:

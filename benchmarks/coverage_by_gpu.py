@@ -5,7 +5,7 @@ physical meter saw under two loads. A gain is common to all windows of a GPU, so
 nearly none; over GPUs they must hold 90 %. With gain and offset known the rest of the interval is
 on trial. Then the real logs: gain and offset from the first half of the meter's log, windows of the second.
 
-    python benchmarks/board_coverage.py ../shared/data [GPUS PER SENSOR AND LOAD]
+    python benchmarks/coverage_by_gpu.py ../shared/data [GPUS PER SENSOR AND LOAD]
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tracetool.measure.windows import window_energy
 from tracetool.sources.telemetry.logs import read_telemetry
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from benchmarks.sensor_logs import BOARDS, NOTHING, Metered, metered, on_the_hosts_clock
+from benchmarks.sensor_logs import GPUS, NOTHING, Metered, metered, on_the_hosts_clock
 
 SENSORS = (
     ("rtx-4090", "power.draw.instant"), ("rtx-a5000", "power.draw.instant"), ("a100-pcie-40gb", "power.draw"),
@@ -55,7 +55,7 @@ def _shown(made: Metered, sensor, at, random):
     return np.interp(at, grid, held)
 
 
-def _board(made: Metered, gpu: str, field: str, seed: int):
+def _invented_gpu(made: Metered, gpu: str, field: str, seed: int):
     """Share of windows held by length, gain unknown and known, of one invented GPU."""
     random = np.random.default_rng(seed)
     sensors = candidate_sensors(load_gpu(gpu, part="sensor"), field, None)
@@ -77,17 +77,17 @@ def _board(made: Metered, gpu: str, field: str, seed: int):
     return both
 
 
-def invented(root: Path, boards: int) -> None:
+def invented(root: Path, gpus_a_sensor: int) -> None:
     held = defaultdict(list)
     each = []
     for load in LOADS:
         steady = on_the_hosts_clock(metered(root / load, 0))
         for gpu, field in SENSORS:
-            for i in range(boards):
+            for i in range(gpus_a_sensor):
                 seed = i + zlib.crc32(f"{gpu}{load}".encode()) % 100_000
                 made = metered(root / load, seed)
                 made = replace(made, time_s=steady.time_s, power_w=steady.power_w)
-                unknown, known = _board(made, gpu, field, seed)
+                unknown, known = _invented_gpu(made, gpu, field, seed)
                 length = np.round(made.end_s - made.start_s, 3)
                 each.append((unknown.mean(), known.mean()))
                 for span in np.unique(length):
@@ -101,11 +101,11 @@ def invented(root: Path, boards: int) -> None:
     for span, rows in sorted(held.items()):
         unknown, known = np.mean(rows, axis=0)
         print(f"  {span * 1e3:5.0f} ms windows: {unknown:.0%}, {known:.0%}")
-    board = share[:, 0]
-    between = ((board >= 0.85) & (board <= 0.95)).mean()
+    share_by_gpu = share[:, 0]
+    between = ((share_by_gpu >= 0.85) & (share_by_gpu <= 0.95)).mean()
     print(
-        f"  by GPU, gain unknown: over 95 % of windows on {(board > 0.95).mean():.0%} of GPUs,"
-        f" under half on {(board < 0.5).mean():.0%}, 85 to 95 % on {between:.0%}"
+        f"  by GPU, gain unknown: over 95 % of windows on {(share_by_gpu > 0.95).mean():.0%} of GPUs,"
+        f" under half on {(share_by_gpu < 0.5).mean():.0%}, 85 to 95 % on {between:.0%}"
     )
 
 
@@ -113,7 +113,7 @@ def real(folder: Path) -> None:
     made = metered(folder, 0)
     middle = 0.5 * (made.on_s[0, 0] + made.on_s[-1, 1])
     log = power_logs(read_telemetry(folder / "nvidia_smi.csv", "+01:00"), 0, made.origin_us * 1000)[0]
-    sensors = candidate_sensors(load_gpu(BOARDS[folder.name.rsplit("_", 1)[1]], part="sensor"), log.field)
+    sensors = candidate_sensors(load_gpu(GPUS[folder.name.rsplit("_", 1)[1]], part="sensor"), log.field)
     half = made.time_s < middle
     told = gain_against(log, sensors[0], made.time_s[half], made.power_w[half])
     known = {k: getattr(told, k) for k in ("gain", "gain_sd", "offset_w", "offset_sd_w", "pivot_w")}
