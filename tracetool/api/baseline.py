@@ -173,9 +173,9 @@ def list_baselines(store: PathLike, *, gpu: str | None = None, branch: str | Non
     >>> tt.list_baselines(folder).frame.height
     0
     """
-    kept = Store(store)
-    kept.require()
-    entries = [e for e in kept.entries(gpu or None) if not branch or e.branch == branch]
+    baselines = Store(store)
+    baselines.require()
+    entries = [e for e in baselines.entries(gpu or None) if not branch or e.branch == branch]
     trends = {" ".join(key): t.sentence() for key, t in baseline.trends(entries).items() if t.sentence()}
     return Baselines(baseline.listed(entries), trends, bool(gpu or branch))
 

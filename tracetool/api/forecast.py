@@ -195,13 +195,13 @@ def forecast(
         return ForecastResult(forecast_table(source, case), tariff)
     if compare is not None:
         return ForecastResult(_against(compare, {**case, "model": source}), tariff)
-    made = forecast_model({**case, "model": source}, slowdown)
+    forecasted = forecast_model({**case, "model": source}, slowdown)
     if check:
         from tracetool.forecast.checked import check_model
 
         model: Any = source
-        made = replace(made, checked=check_model(model))
-    return ForecastResult(made, tariff)
+        forecasted = replace(forecasted, checked=check_model(model))
+    return ForecastResult(forecasted, tariff)
 
 
 def _against(path: PathLike, values: dict[str, Any]) -> Forecasts:
@@ -214,8 +214,8 @@ def _against(path: PathLike, values: dict[str, Any]) -> Forecasts:
     recorded_on = recorded_gpu(run)
     if values.get("gpu") is None and recorded_on is not None:
         values["gpu"] = recorded_on.name
-    made = forecast_model(values, 0.0)
-    if not made.single:
+    forecasted = forecast_model(values, 0.0)
+    if not forecasted.single:
         raise BadInput("compare: one case is set against a trace", "give each option one value")
     gpu = recorded_on or load_gpu(str(values["gpu"]))
-    return replace(made, compared=compare_with(made.pieces, run, *run_rows(run, gpu)))
+    return replace(forecasted, compared=compare_with(forecasted.pieces, run, *run_rows(run, gpu)))

@@ -116,7 +116,7 @@ def _ingest(
 ) -> Path:
     if not traces and not power:
         raise BadInput("nothing to ingest", "name a trace: tracetool ingest TRACE")
-    said = progress or Silent()
+    shown = progress or Silent()
     share_arenas()
     for path in [*traces, *power]:
         check_name(Path(path))
@@ -127,7 +127,7 @@ def _ingest(
         (Path(p), "telemetry") for p in power
     ]
     with temporary_folder() as scratch, _Beside(1) as beside:
-        options = ReadOptions(nsys, ratio_cap(), said, scratch)
+        options = ReadOptions(nsys, ratio_cap(), shown, scratch)
         read = _read(paths, options, beside)
         if read.large:
             written = _large(read, options, tz=tz, model=model, target=target, whole=redact)
@@ -137,11 +137,11 @@ def _ingest(
         everything = sources
         counters = [s for s in everything if s.trace.counted.height]
         sources = _with_times(everything)
-        told: list[str] = []
+        notes: list[str] = []
         if stated := {s.path.name: s.trace.stated for s in everything if s.trace.stated.height}:
             from tracetool.sources.pytorch.execution import tell_shapes  # decodes JSON: not for every start
 
-            told = tell_shapes(stated, [s.trace for s in sources])
+            notes = tell_shapes(stated, [s.trace for s in sources])
         checked = [check_trace(s.trace, s.path) for s in sources]
         clock = align_sources(sources, tz)
         for source in sources:
@@ -149,37 +149,37 @@ def _ingest(
         if not all(entry["placed"] for entry in clock["alignment"]):
             from tracetool.measure.source_alignment import fit_unplaced
 
-            said.step("fitting clocks")
+            shown.step("fitting clocks")
             fit_unplaced(sources, clock, model)
         aligned = []
         if sum(s.trace.activities.height > 0 for s in sources) > 1:
             from tracetool.measure.rank_clocks import align_ranks
 
-            said.step("aligning the clocks of ranks")
+            shown.step("aligning the clocks of ranks")
             aligned = align_ranks(sources, clock)
-        said.step("linking kernels to their launches")
+        shown.step("linking kernels to their launches")
         missed = uncovered(sources, clock["alignment"])
         described = [described_source(s) for s in everything]  # assembling empties them
-        made = assemble(checked)
-        made.tables["devices"] = name_gpus(made.tables["devices"], model)
+        assembled = assemble(checked)
+        assembled.tables["devices"] = name_gpus(assembled.tables["devices"], model)
         from tracetool.kernels.refine import families_of  # the grammars: not for a read that fails
 
-        signatures = made.tables["signatures"]
-        made.tables["signatures"] = signatures.with_columns(families_of(signatures).alias("family"))
+        signatures = assembled.tables["signatures"]
+        assembled.tables["signatures"] = signatures.with_columns(families_of(signatures).alias("family"))
         if counters:
             from tracetool.sources.counted_work import join_counters
 
-            made.tables["measured_work"], unmatched = join_counters(made.tables, counters)
-            made.warnings += unmatched
+            assembled.tables["measured_work"], unmatched = join_counters(assembled.tables, counters)
+            assembled.warnings += unmatched
         info = {
             "clock": clock,
             "sources": [{**d, "sha256": h.result()} for d, h in zip(described, sums, strict=True)],
             "warnings": ingest_warnings(
-                everything, [*told, *aligned, *missed, *made.warnings], clock, made.tables
+                everything, [*notes, *aligned, *missed, *assembled.warnings], clock, assembled.tables
             ),
         }
-        tables, info = _redacted(made.tables, info) if redact else (made.tables, info)
-        said.step(f"writing {target}")
+        tables, info = _redacted(assembled.tables, info) if redact else (assembled.tables, info)
+        shown.step(f"writing {target}")
         return write_run(target, tables, info)
 
 
@@ -208,15 +208,15 @@ def _read(
     read = _Read()
     for place, (path, holds) in enumerate(paths):
         real = readable(path, options)
-        name, found = detect(real, holds)
+        name, reader = detect(real, holds)
         # hashed while it is read
         read.sums.append(beside.submit(file_sha256 if path.is_file() else folder_sha256, path))
-        if holds is None and is_large(real, found):
-            read.large[place] = (path, real, (name, found))
+        if holds is None and is_large(real, reader):
+            read.large[place] = (path, real, (name, reader))
             continue
-        if found.memory_ratio and real.is_file():
-            check_memory(path, found.memory_ratio * content_bytes(real), "its contents")
-        read.sources.append(Source(path, name, read_source(real, found, options)))
+        if reader.memory_ratio and real.is_file():
+            check_memory(path, reader.memory_ratio * content_bytes(real), "its contents")
+        read.sources.append(Source(path, name, read_source(real, reader, options)))
     return read
 
 

@@ -130,6 +130,6 @@ def _window(
             described[0][figure] += entries[0][figure]
     warnings += [f"{sources[0].path.name}: {w}" for w in sources[0].trace.warnings]
     moved = int(aligned["alignment"][0]["offset_ns"])
-    made = assemble(checked)
-    warnings += made.warnings
-    return moved, made.tables
+    assembled = assemble(checked)
+    warnings += assembled.warnings
+    return moved, assembled.tables

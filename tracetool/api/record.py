@@ -278,8 +278,8 @@ def finish_recording(
             f"tracetool record --finish {folder}",
         )
     if not whole:
-        kept = f"; the power log is {log}" if power else ""
-        raise BadInput.in_file(folder, f"holds no trace{kept}", "did the program reach the GPU?")
+        log_text = f"; the power log is {log}" if power else ""
+        raise BadInput.in_file(folder, f"holds no trace{log_text}", "did the program reach the GPU?")
     if nsys is None and any(p.suffix == ".nsys-rep" for _, traces in whole for p in traces):
         nsys = find_nsys()
     runs = []

@@ -121,10 +121,10 @@ def _described(error: Exception) -> str:
     return f"internal fault: {fault} (set TRACETOOL_DEBUG=1 for the traceback and report it)"
 
 
-def _asked(given: Sequence[str]) -> str | None:
+def _asked(arguments: Sequence[str]) -> str | None:
     """Return the command to be run, None where all must be known: for help, completion and misspellings."""
     completing = "_TRACETOOL_COMPLETE" in os.environ
-    return given[0] if given and not completing and given[0] in command_names() else None
+    return arguments[0] if arguments and not completing and arguments[0] in command_names() else None
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -134,13 +134,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    given = list(arguments) if arguments is not None else sys.argv[1:]
-    as_json = "--json" in (given[: given.index("--")] if "--" in given else given)
+    words = list(arguments) if arguments is not None else sys.argv[1:]
+    as_json = "--json" in (words[: words.index("--")] if "--" in words else words)
     Printed.document = False
-    command = typer.main.get_command(build(_asked(given)))
+    command = typer.main.get_command(build(_asked(words)))
     try:
         code = command.main(
-            args=given,
+            args=words,
             prog_name="tracetool",
             standalone_mode=False,
         )

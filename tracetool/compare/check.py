@@ -56,18 +56,20 @@ def compare_with(
     how = reading or Reading()
     base, head = sides
     if baseline is None:
-        left, right = load_sides(list(base), list(head), how)
-        return diff_sides(left, right, thresholds=thresholds, spreads=spreads, ignore=ignore, by=how.by)
+        base_runs, head_runs = load_sides(list(base), list(head), how)
+        return diff_sides(
+            base_runs, head_runs, thresholds=thresholds, spreads=spreads, ignore=ignore, by=how.by
+        )
     if how.by:
         raise BadInput("--by compares runs; a baseline keeps no groups", "give the base runs: --base RUN")
     if not head:
         raise BadInput("no run to check against the baseline", "give tracetool diff HEAD --baseline DIR")
     paths = expand(list(head))
     basis = chosen_basis(paths, how.basis)
-    right = [load_run(p, basis, how) for p in paths]
-    gpu = right[0].classes.keys.get("GPU", "unknown")
+    head_runs = [load_run(p, basis, how) for p in paths]
+    gpu = head_runs[0].classes.keys.get("GPU", "unknown")
     stored = baseline_sides(baseline, gpu=gpu, branch=branch, basis=basis, last=last)
-    return diff_sides(stored, right, thresholds=thresholds, spreads=spreads, ignore=ignore)
+    return diff_sides(stored, head_runs, thresholds=thresholds, spreads=spreads, ignore=ignore)
 
 
 def checked(

@@ -67,8 +67,8 @@ def context_shares(run: Run, power_w: pl.DataFrame) -> dict[str, Floats]:
             .agg(pl.col("s").sum())
             .iter_rows(named=True)
         ):
-            own = shares.setdefault(row["name"], np.zeros(len(CONTEXTS)))
-            own[CONTEXTS.index(row["context"])] += row["s"]
+            seconds_by_context = shares.setdefault(row["name"], np.zeros(len(CONTEXTS)))
+            seconds_by_context[CONTEXTS.index(row["context"])] += row["s"]
     return {name: spent / max(float(spent.sum()), 1e-300) for name, spent in shares.items()}
 
 
@@ -76,18 +76,19 @@ def context_changes(base: Sequence[LoadedRun], head: Sequence[LoadedRun]) -> lis
     """Return a sentence per kernel that ran in another context on the head side; measured energies only."""
     if not base or not head or base[0].basis != "measured":
         return []
-    left, right = _side(base[0]), _side(head[0])
-    if left is None or right is None:
+    base_profile, head_profile = _side(base[0]), _side(head[0])
+    if base_profile is None or head_profile is None:
         return []
     moved = []
-    for name in left[0].keys() & right[0].keys():
-        worth = max(left[1].get(name, 0.0), right[1].get(name, 0.0))
-        apart = 0.5 * float(np.abs(left[0][name] - right[0][name]).sum())
+    for name in base_profile[0].keys() & head_profile[0].keys():
+        worth = max(base_profile[1].get(name, 0.0), head_profile[1].get(name, 0.0))
+        apart = 0.5 * float(np.abs(base_profile[0][name] - head_profile[0][name]).sum())
         if apart >= _MOVED and worth >= _WORTH:
             moved.append((worth, name))
     moved.sort(reverse=True)
     notes = [
-        f"{name[:80]} ran {_most(left[0][name])} in base, {_most(right[0][name])} in head: power lingers from"
+        f"{name[:80]} ran {_most(base_profile[0][name])} in base, {_most(head_profile[0][name])} in head:"
+        " power lingers from"
         " what ran before, so part of its change need not be its own (see tracetool profile)"
         for _, name in moved[:_MOST]
     ]

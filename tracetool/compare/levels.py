@@ -223,13 +223,15 @@ def _with_verdicts(rows: pl.DataFrame, figures: list[dict[str, Floats]], criteri
     means = base.mean(axis=0), head.mean(axis=0)
     heavy = np.any([m >= LEAST_SHARE * m.sum() for m in means], axis=0)
     effects = with_joint_intervals(effects_of(base, head, criteria, error), figures_together(heavy))
-    both = np.isfinite(effects.change)
+    on_both_sides = np.isfinite(effects.change)
     table = rows.with_columns(
         pl.Series("energy_change_pct", 100.0 * effects.change).fill_nan(None),
         pl.Series("energy_change_low_pct", 100.0 * effects.low).fill_nan(None),
         pl.Series("energy_change_high_pct", 100.0 * effects.high).fill_nan(None),
         pl.Series("p_value", chances(effects)).fill_nan(None),
-        pl.Series("verdict", judge(effects, criteria.limit), dtype=pl.String).set(pl.Series(~both), None),
+        pl.Series("verdict", judge(effects, criteria.limit), dtype=pl.String).set(
+            pl.Series(~on_both_sides), None
+        ),
     )
     size = (pl.col("energy_head_j") - pl.col("energy_base_j")).abs()
     return table.sort(size, descending=True, maintain_order=True).drop("error_j", strict=False)

@@ -57,45 +57,45 @@ def pair_sides(base: Side, head: Side) -> pl.DataFrame:
     is the same operator done by other kernels. What is left then is matched by order: launches between
     the same two matched neighbors stand in the same place. The rest is added or removed.
     """
-    rest = {"base": base.classes, "head": head.classes}
+    unmatched = {"base": base.classes, "head": head.classes}
     pair_parts: list[pl.DataFrame] = []
     begin = 0
     for columns, relation in LEVELS:
         keys = [pl.col(c) for c in columns]
         usable = _told(columns, relation)
-        both = (
-            rest["base"].filter(usable).select(keys).unique()
-            .join(rest["head"].filter(usable).select(keys).unique(), on=list(columns), how="inner")
+        shared_keys = (
+            unmatched["base"].filter(usable).select(keys).unique()
+            .join(unmatched["head"].filter(usable).select(keys).unique(), on=list(columns), how="inner")
             .sort(columns)
             .with_row_index("pair", offset=begin)
             .with_columns(pl.col("pair").cast(pl.Int64))
         )  # fmt: skip
-        if not both.height:
+        if not shared_keys.height:
             continue
-        begin += both.height
-        for side, frame in rest.items():
-            matched = frame.filter(usable).join(both, on=list(columns), how="inner")
+        begin += shared_keys.height
+        for side, frame in unmatched.items():
+            matched = frame.filter(usable).join(shared_keys, on=list(columns), how="inner")
             pair_parts.append(
                 matched.select(pl.lit(side).alias("side"), "class", "pair",
                                pl.lit(relation).alias("relation"), "launches",
                                pl.col("launches").alias("places"))
             )  # fmt: skip
-            rest[side] = frame.join(matched.select("class"), on="class", how="anti")
+            unmatched[side] = frame.join(matched.select("class"), on="class", how="anti")
     placed = pl.concat(pair_parts) if pair_parts else None
-    if rest["base"].height and rest["head"].height:
-        in_order = _by_place(base, head, placed, rest, begin)
+    if unmatched["base"].height and unmatched["head"].height:
+        in_order = _by_place(base, head, placed, unmatched, begin)
         if in_order.height:
             pair_parts.append(in_order)
             begin = int(in_order["pair"].to_numpy().max()) + 1
     for side, relation in (("base", "removed"), ("head", "added")):
-        left = _left_over(rest[side], pair_parts, side)
+        unpaired = _left_over(unmatched[side], pair_parts, side)
         pair_parts.append(
-            left.with_row_index("pair", offset=begin).select(
+            unpaired.with_row_index("pair", offset=begin).select(
                 pl.lit(side).alias("side"), "class", pl.col("pair").cast(pl.Int64),
                 pl.lit(relation).alias("relation"), "launches", pl.col("launches").alias("places"),
             )
         )  # fmt: skip
-        begin += left.height
+        begin += unpaired.height
     return _name_operator_matches(pl.concat(pair_parts), base, head)
 
 
@@ -107,19 +107,19 @@ def _told(columns: Sequence[str], relation: str) -> pl.Expr:
     return pl.all_horizontal(pl.col(c) != "" for c in needed) if needed else pl.lit(value=True)
 
 
-def _left_over(rest: pl.DataFrame, pair_parts: Sequence[pl.DataFrame], side: str) -> pl.DataFrame:
+def _left_over(unmatched: pl.DataFrame, pair_parts: Sequence[pl.DataFrame], side: str) -> pl.DataFrame:
     """Return what of the unmatched classes no place took: whole classes or parts of them."""
     if not pair_parts:
-        return rest.select("class", "launches")
+        return unmatched.select("class", "launches")
     paired = (
         pl.concat(pair_parts)
         .filter(pl.col("side") == side)
         .group_by("class", maintain_order=True)
         .agg(pl.col("launches").sum().alias("taken"))
     )
-    left = rest.select("class", "launches").join(paired, on="class", how="left")
-    left = left.with_columns(pl.col("launches") - pl.col("taken").fill_null(0.0))
-    return left.filter(pl.col("launches") > 1e-9).select("class", "launches")
+    unpaired = unmatched.select("class", "launches").join(paired, on="class", how="left")
+    unpaired = unpaired.with_columns(pl.col("launches") - pl.col("taken").fill_null(0.0))
+    return unpaired.filter(pl.col("launches") > 1e-9).select("class", "launches")
 
 
 def _name_operator_matches(parts: pl.DataFrame, base: Side, head: Side) -> pl.DataFrame:
@@ -192,23 +192,23 @@ def _holes(side: Side, placed: pl.DataFrame | None, name: str) -> pl.DataFrame:
 
 
 def _by_place(
-    base: Side, head: Side, placed: pl.DataFrame | None, rest: dict[str, pl.DataFrame], begin: int
+    base: Side, head: Side, placed: pl.DataFrame | None, unmatched: dict[str, pl.DataFrame], begin: int
 ) -> pl.DataFrame:
     """Pair unmatched launches that stand between the same matched neighbors."""
     holes = {"base": _holes(base, placed, "base"), "head": _holes(head, placed, "head")}
-    both = (
+    shared_places = (
         holes["base"].select("before", "after").unique()
         .join(holes["head"].select("before", "after").unique(), on=["before", "after"], how="inner")
         .sort("before", "after")
         .with_row_index("place")
     )  # fmt: skip
-    if not both.height:
+    if not shared_places.height:
         return pl.DataFrame()
     parts = []
     contents = {}
     for side, frame in holes.items():
         families = (base if side == "base" else head).classes.select("class", "family")
-        inside = frame.join(both, on=["before", "after"], how="inner").with_row_index("hole")
+        inside = frame.join(shared_places, on=["before", "after"], how="inner").with_row_index("hole")
         with_family = inside.explode("class").join(families, on="class", how="left", maintain_order="left")
         inside = inside.join(
             with_family.group_by("hole", maintain_order=True).agg("family"), on="hole", how="left"
@@ -229,7 +229,7 @@ def _by_place(
             (pl.col("count") / pl.col("all")).alias("share")
         )
         parts.append(
-            share.join(rest[side].select("class", "launches"), on="class", how="inner").select(
+            share.join(unmatched[side].select("class", "launches"), on="class", how="inner").select(
                 pl.lit(side).alias("side"), "class", "place",
                 (pl.col("launches") * pl.col("share")).alias("launches"),
             )

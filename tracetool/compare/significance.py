@@ -174,8 +174,8 @@ def given_error(change: Floats, error: Floats, basis: str) -> Effects:
 
 def widened(effects: Effects, error: Floats, basis: str) -> Effects:
     """Return effects with another independent relative error beside their own (a model's). Shape (k,)."""
-    both = np.hypot(effects.error, error)
-    return _effects(np.log1p(effects.change), both, effects.freedom, f"{effects.basis} and {basis}")
+    combined_error = np.hypot(effects.error, error)
+    return _effects(np.log1p(effects.change), combined_error, effects.freedom, f"{effects.basis} and {basis}")
 
 
 def effects_of(base: Floats, head: Floats, criteria: Criteria, model_error: Floats | None = None) -> Effects:

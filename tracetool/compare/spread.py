@@ -136,14 +136,18 @@ def moderate(base: Floats, head: Floats, spread: Spread, within: Floats | None =
     with :math:`d_0 + d` degrees of freedom [1]_. Where :math:`s^2` lies above the 95 % point of its F
     distribution around :math:`s_0^2 + w`, the prior does not fit and is dropped (:math:`d_0 = 0`).
     """
-    own = len(base) + len(head) - 2
+    run_freedom = len(base) + len(head) - 2
     run_variance = pooled(base, head)
     expected = spread.variance + (np.zeros_like(run_variance) if within is None else within)
-    bar = expected * float(special.fdtri(own, max(spread.runs, 1.0), _REJECTED)) if own else np.inf
+    bar = (
+        expected * float(special.fdtri(run_freedom, max(spread.runs, 1.0), _REJECTED))
+        if run_freedom
+        else np.inf
+    )
     fits = np.asarray((spread.runs > 0) & (run_variance <= bar))
     worth = np.where(fits, spread.runs, 0.0)
-    freedom = worth + own
-    sums = worth * expected + own * run_variance
+    freedom = worth + run_freedom
+    sums = worth * expected + run_freedom * run_variance
     return Moderated(
         np.divide(sums, freedom, out=np.zeros_like(run_variance), where=freedom > 0),
         np.asarray(freedom),
@@ -169,16 +173,16 @@ def learned(base: Floats, head: Floats, spread: Spread, within: Floats | None = 
     Runs share their offsets (clock, temperature), so :math:`d_e` is twice the degrees of freedom of one
     family, not k times.
     """
-    own = len(base) + len(head) - 2
+    freedom = len(base) + len(head) - 2
     good = usable(base, head) if base.shape[1] else np.zeros(0, np.bool_)
-    if not own or not good.any() or spread.relative <= 0:
+    if not freedom or not good.any() or spread.relative <= 0:
         return spread
     expected = spread.variance + (np.zeros(len(good)) if within is None else within)
     weight = np.where(good, spread.variance / expected, 0.0)
     ratio = float((pooled(base, head) / expected) @ weight / weight.sum())
     if ratio * spread.variance < ROUNDING**2:  # copies of one run: nothing was run twice
         return spread
-    worth = own * min(_APART, float(good.sum()))
+    worth = freedom * min(_APART, float(good.sum()))
     prior_runs = spread.runs
     if prior_runs and ratio > float(special.fdtri(worth, prior_runs, _REJECTED)):
         prior_runs = 0.0

@@ -83,8 +83,8 @@ def _step(logs: Floats) -> tuple[int, float, float]:
     best = (0, 0.0, 1.0)
     for k in range(2, n - 1):
         before, after = logs[:k], logs[k:]
-        rest = ((before - before.mean()) ** 2).sum() + ((after - after.mean()) ** 2).sum()
-        error = math.sqrt(max(rest, 1e-18) / (n - 2) * (1.0 / k + 1.0 / (n - k)))
+        within_sum = ((before - before.mean()) ** 2).sum() + ((after - after.mean()) ** 2).sum()
+        error = math.sqrt(max(within_sum, 1e-18) / (n - 2) * (1.0 / k + 1.0 / (n - k)))
         shift = float(after.mean() - before.mean())
         p_value = min(2.0 * float(special.stdtr(n - 2, -abs(shift) / error)) * (n - 3), 1.0)
         if p_value < best[2]:

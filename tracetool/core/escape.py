@@ -200,8 +200,8 @@ def lines(text: str, *, at_start: bool = True, styled: bool = False) -> str:
     else:
         text = _visible_lines(text)
     # without the start of its line the first one is text in any case
-    head, between, rest = ("", "", text) if at_start else text.partition("\n")
-    return _LOG_COMMAND.sub("## ", head + between + _LINE_COMMAND.sub(r"\1: :", rest))
+    head, between, remainder = ("", "", text) if at_start else text.partition("\n")
+    return _LOG_COMMAND.sub("## ", head + between + _LINE_COMMAND.sub(r"\1: :", remainder))
 
 
 def _visible_lines(text: str) -> str:

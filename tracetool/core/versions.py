@@ -33,11 +33,11 @@ def nearest_version(stack: str, measured: Iterable[str]) -> str:
     >>> nearest_version("vllm", ["vllm 0.24.0", "vllm 0.22.0"])
     'vllm 0.24.0'
     """
-    number, known = version_number(stack), sorted(measured, key=version_number, reverse=True)
+    number, versions = version_number(stack), sorted(measured, key=version_number, reverse=True)
     if not number:
-        return known[0] if known else ""
+        return versions[0] if versions else ""
 
     def away(name: str) -> tuple[int, ...]:
         return tuple(abs(a - b) for a, b in zip(version_number(name), number, strict=False))
 
-    return min(known, key=away, default="")
+    return min(versions, key=away, default="")

@@ -60,7 +60,7 @@ def activation_bytes(words: Texts, gpu: Gpu, default: float = 4.0) -> Floats:
 
 def dequantized(words: Texts, gpu: Gpu) -> Bools:
     """Return the formats whose weights are converted before tensor cores multiply them. Shape (n,)."""
-    narrower = {word for word, other in ACTIVATIONS.items() if BYTES[word] < BYTES[other]}
+    narrower = {word for word, activation in ACTIVATIONS.items() if BYTES[word] < BYTES[activation]}
     if gpu.rate("tensor_fp4") > gpu.rate("tensor_fp8"):  # such tensor cores take 4 bits times 8
         narrower.discard("w4a8_mxfp4_mxfp8")
     return _mapped(words, {w: float(w in narrower or _converted(w, gpu)) for w in BYTES}, 0.0) > 0

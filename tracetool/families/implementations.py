@@ -175,19 +175,19 @@ def _read(name: str, document: Mapping[str, Any]) -> Implementation:
 
 
 def _fitted(entry: Mapping[str, Any]) -> FittedLaw:
-    own: Mapping[str, Mapping[str, Any]] = entry.get("on", {})
-    other = {(words_of(v), a): c for v, on in entry.get("in", {}).items() for a, c in on.items()}
+    by_gpu: Mapping[str, Mapping[str, Any]] = entry.get("on", {})
+    by_generation = {(words_of(v), a): c for v, on in entry.get("in", {}).items() for a, c in on.items()}
     return FittedLaw(
         _values({k: v for k, v in entry.items() if isinstance(v, Mapping) and "unit" in v}),
-        MappingProxyType({architecture: _values(changed) for architecture, changed in own.items()}),
+        MappingProxyType({architecture: _values(changed) for architecture, changed in by_gpu.items()}),
         MappingProxyType({name: int(rows) for name, rows in entry["gpus"].items()}),
         frozenset(words_of(text) for text in entry["versions"]),
         _band(entry, "spread"),
         MappingProxyType(
-            {a: _band(changed, "spread") for a, changed in own.items() if "spread_low" in changed}
+            {a: _band(changed, "spread") for a, changed in by_gpu.items() if "spread_low" in changed}
         ),
-        MappingProxyType({key: _values(changed) for key, changed in other.items()}),
-        MappingProxyType({key: _band(changed, "spread") for key, changed in other.items()}),
+        MappingProxyType({key: _values(changed) for key, changed in by_generation.items()}),
+        MappingProxyType({key: _band(changed, "spread") for key, changed in by_generation.items()}),
     )
 
 

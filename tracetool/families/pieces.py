@@ -76,8 +76,8 @@ def duration_s(pieces: Pieces, hertz: Floats, slower: float = 1.0) -> Floats:
     core = pieces.core_cycles[:, None] / hertz
     memory = np.broadcast_to((pieces.memory_s * slower)[:, None], hertz.shape)
     steady = combined(core, memory, pieces.norm[:, None])
-    rest = (pieces.fixed_s + pieces.stream_s * slower)[:, None] + pieces.serial_cycles[:, None] / hertz
-    total = rest + steady
+    alone_s = (pieces.fixed_s + pieces.stream_s * slower)[:, None] + pieces.serial_cycles[:, None] / hertz
+    total = alone_s + steady
     floor = pieces.floor_s[:, None]
     if not floor.any():
         return np.asarray(total)

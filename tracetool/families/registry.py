@@ -45,22 +45,22 @@ def groups(rows: OperatorColumns) -> list[tuple[str, Ints]]:
     """
     family = np.asarray(rows.family, dtype=object)
     if "priced_as" in rows.columns:
-        other = rows.text("priced_as")
-        family = np.where(other == "", family, other)
+        priced_as = rows.text("priced_as")
+        family = np.where(priced_as == "", family, priced_as)
     return [(str(n), np.flatnonzero(family == n)) for n in sorted(set(family.tolist()), key=str)]
 
 
 def known_shape(rows: OperatorColumns) -> Bools:
     """Return which rows carry what their family needs to count its work. Shape (n,)."""
-    known = np.zeros(len(rows), dtype=np.bool_)
+    countable = np.zeros(len(rows), dtype=np.bool_)
     finite: dict[str, Bools] = {}
     for name, places in groups(rows):
         sets = family_of(name).needs
         for column in {c for wanted in sets for c in wanted} - finite.keys():
             finite[column] = np.isfinite(rows.number(column))
         for wanted in sets:
-            known[places] |= np.all([finite[c][places] for c in wanted], axis=0)
-    return np.asarray(known & (rows.text("shape_source") != "none"), dtype=np.bool_)
+            countable[places] |= np.all([finite[c][places] for c in wanted], axis=0)
+    return np.asarray(countable & (rows.text("shape_source") != "none"), dtype=np.bool_)
 
 
 def count_work(rows: OperatorColumns, gpu: Gpu) -> Work:
@@ -79,9 +79,9 @@ def count_work(rows: OperatorColumns, gpu: Gpu) -> Work:
         Counts of shape (n,); zero where the shape is not known.
     """
     work = Work.of(len(rows))
-    known = known_shape(rows)
+    countable = known_shape(rows)
     for name, places in groups(rows):
-        chosen = places[known[places]]
+        chosen = places[countable[places]]
         if chosen.size:
             count = family_of(name).count
             assert count is not None, "a row of a family that counts nothing has no known shape"

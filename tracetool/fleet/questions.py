@@ -71,15 +71,15 @@ def energy(place: Place, by: str) -> pl.DataFrame:
         If nothing was attributed, or there is no such column or label.
     """
     rows = _scan(place, "energy", "tracetool fleet attribute DST")
-    known = jobs(place)
-    labels = [c for c in known.columns if c not in OF_JOBS]
+    job_table = jobs(place)
+    labels = [c for c in job_table.columns if c not in OF_JOBS]
     if by not in (*_OF_ROWS, "month", *labels):
         names = ", ".join((*_OF_ROWS, "month", *labels))
         raise BadInput(f"nothing is known by {by!r}", f"known: {names}")
     if by == "signature":
         rows = rows.with_columns(signature=pl.format("{} {}", "kernel", "launch"))
     if by in ("month", *labels):
-        rows = rows.join(known.lazy().select("job", by), on="job", how="left")
+        rows = rows.join(job_table.lazy().select("job", by), on="job", how="left")
     half = 0.5 * (pl.col("energy_high_j") - pl.col("energy_low_j"))
     measured = pl.when(pl.col("source") == "measured").then(pl.col("energy_j")).otherwise(0.0)
     per_job = rows.group_by(*dict.fromkeys((by, "job"))).agg(

@@ -85,9 +85,11 @@ def page(place: Place) -> tuple[pl.DataFrame, tuple[Block, ...]]:
     BadInput
         If nothing was attributed.
     """
-    known = questions.jobs(place)
-    labels = [c for c in known.columns if c not in questions.OF_JOBS]
-    blocks: list[Block] = [Line(f"{known.height:,} jobs, {known['kernels'].sum():,} kernels", "headline")]
+    job_table = questions.jobs(place)
+    labels = [c for c in job_table.columns if c not in questions.OF_JOBS]
+    blocks: list[Block] = [
+        Line(f"{job_table.height:,} jobs, {job_table['kernels'].sum():,} kernels", "headline")
+    ]
     parts = []
     for by, title in (*((label, f"Energy by {label}") for label in labels), *_SUMS):
         rows = questions.energy(place, by)
@@ -116,8 +118,8 @@ def _bars(title: str, rows: pl.DataFrame, figure: str, unit: str) -> str:
     low = min([0.0, *(v for v in ends[0] if v is not None)])
     high = max([0.0, *(v for v in ends[1] if v is not None)]) or 1.0
     scale = (_WIDTH - _NAMES - 90.0) / (high - low or 1.0)
-    said = f"The first {shown.height} of {rows.height}; lines are 90 % intervals. [{unit}]"
-    picture = Picture(_WIDTH, _ROW * (shown.height + 1), title, said)
+    caption = f"The first {shown.height} of {rows.height}; lines are 90 % intervals. [{unit}]"
+    picture = Picture(_WIDTH, _ROW * (shown.height + 1), title, caption)
     zero = _NAMES - scale * low
     for at, (name, value, least, most) in enumerate(
         zip(shown["name"].to_list(), shown[figure].to_list(), *ends, strict=True)
@@ -125,8 +127,8 @@ def _bars(title: str, rows: pl.DataFrame, figure: str, unit: str) -> str:
         y = _ROW * at + 4.0
         text = label_that_fits(str(name or "(no name)"), _NAMES - 12.0)
         picture.text(_NAMES - 8.0, y + 13.0, text, font_size=12.0, text_anchor="end", fill="currentColor")
-        left = zero + scale * min(value, 0.0)
-        picture.mark("rect", str(name), x=left, y=y, width=scale * abs(value), height=16.0, fill="#1d4ed8")
+        start = zero + scale * min(value, 0.0)
+        picture.mark("rect", str(name), x=start, y=y, width=scale * abs(value), height=16.0, fill="#1d4ed8")
         if least is not None and most is not None:
             where = {"x1": zero + scale * least, "x2": zero + scale * most, "y1": y + 8.0, "y2": y + 8.0}
             picture.mark("line", **where, stroke="#c2410c", stroke_width=2.0)

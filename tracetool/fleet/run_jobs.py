@@ -149,9 +149,9 @@ def _say(progress: Progress, tally: Tally, total: int, start: float) -> None:
     if not ended:
         return
     spent = time.monotonic() - start
-    left = spent / ended * (total - ended)
+    remaining_s = spent / ended * (total - ended)
     progress.step(
         f"{ended:,} of {total:,} jobs, {ended / spent:.1f} jobs/s, {tally.kernels / spent:,.0f} kernels/s,"
-        f" {left:,.0f} s left",
+        f" {remaining_s:,.0f} s left",
         ended / total,
     )

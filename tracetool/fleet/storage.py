@@ -66,8 +66,8 @@ class Place:
     @property
     def name(self) -> str:
         """Return the address for people: without options and credentials."""
-        scheme, _, rest = self.where.partition("://")
-        return self.where if self.local else f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}"
+        scheme, _, path = self.where.partition("://")
+        return self.where if self.local else f"{scheme}://{path.partition('?')[0].rpartition('@')[2]}"
 
     def path(self, *parts: str) -> str:
         """Return the path of something under this place."""

@@ -80,8 +80,8 @@ class Architecture:
     def of_segment(self, where: str, segment: str) -> Mapping[str, Number]:
         """Return the numbers of a market segment; BadInput if the architecture states none of that name."""
         if segment and segment not in self.segments:
-            known = ", ".join(sorted(self.segments)) or f"none in {self.name}.toml"
-            raise BadInput.in_file(where, f"segment {segment!r} is unknown", f"known: {known}")
+            segments = ", ".join(sorted(self.segments)) or f"none in {self.name}.toml"
+            raise BadInput.in_file(where, f"segment {segment!r} is unknown", f"known: {segments}")
         return self.segments.get(segment, {})
 
 

@@ -96,10 +96,10 @@ def own_calibration(gpu: str, kind: str) -> CalibrationFile | None:
     folder = os.environ.get(FOLDER_VARIABLE)
     if folder and (mine := Path(folder) / f"{gpu}.{kind}.toml").is_file():
         return read_calibration(mine)
-    found = resources.files(__package__) / "calibrations" / f"{gpu}.{kind}.toml"
-    if not found.is_file():
+    file = resources.files(__package__) / "calibrations" / f"{gpu}.{kind}.toml"
+    if not file.is_file():
         return None
-    return replace(parse_calibration(f"{gpu}.{kind}.toml", found.read_text("utf-8")), delivered=True)
+    return replace(parse_calibration(f"{gpu}.{kind}.toml", file.read_text("utf-8")), delivered=True)
 
 
 @cache

@@ -122,12 +122,12 @@ class Gpu:
         >>> load_gpu("a100-pcie-40gb").rate("tensor_fp8")  # converted to fp16 first
         2048.0
         """
-        asked: str | None = pipe
-        while asked is not None:
-            found = self.flops_per_clock_sm.get(asked, 0.0)
-            if found > 0:
-                return found
-            asked = FALLBACK.get(asked)
+        pipe_tried: str | None = pipe
+        while pipe_tried is not None:
+            rate = self.flops_per_clock_sm.get(pipe_tried, 0.0)
+            if rate > 0:
+                return rate
+            pipe_tried = FALLBACK.get(pipe_tried)
         raise KeyError(pipe)
 
     def peak_flops(self, pipe: str, clock_mhz: Numbers | float) -> Floats:

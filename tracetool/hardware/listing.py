@@ -52,9 +52,9 @@ def read_listed(name: str) -> ListedGpu:
 
 def parse_listed(name: str, text: str) -> ListedGpu:
     """Return what a list shows of a GPU from the text of its file."""
-    head, _, rest = text.partition("\n[")
+    head, _, tables = text.partition("\n[")
     document: dict[str, Any] = tomllib.loads(head)
-    sections = tomllib.loads("\n".join(_WANTED.findall(f"[{rest}")))
+    sections = tomllib.loads("\n".join(_WANTED.findall(f"[{tables}")))
     architecture = load_architecture(str(document["architecture"]))
     numbers = {
         key: read_number(f"{name}.toml", f"{section}.{key}", sections[section][key])

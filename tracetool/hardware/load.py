@@ -49,12 +49,12 @@ def load_gpu(name: str, *, part: str = "model") -> Gpu:
     >>> load_gpu("NVIDIA H100 80GB HBM3").name
     'h100-sxm'
     """
-    found = name if name in gpu_names() else match_gpu(name)
-    if found is None:
+    gpu_name = name if name in gpu_names() else match_gpu(name)
+    if gpu_name is None:
         near = difflib.get_close_matches(name.lower(), gpu_names(), n=_NEAREST, cutoff=0.4)
         nearest = f"nearest: {', '.join(near)}; " if near else ""
         raise BadInput(f"no GPU called {name!r}", f"{nearest}all: tracetool gpus")
-    gpu = _read(found)
+    gpu = _read(gpu_name)
     if part == "model":
         gpu.require_model()
     return gpu
@@ -75,8 +75,8 @@ def _link_ranks(numbers: Mapping[str, Number]) -> int:
     """Return how many GPUs peer links join: one where what is called the link is PCIe."""
     if "link_ranks" in numbers:
         return int(numbers["link_ranks"].value)
-    both = [numbers[key].value for key in ("link_bytes_per_s", "pcie_bytes_per_s") if key in numbers]
-    return int(prior_number("link.ranks")) if len(both) == 2 and both[0] > both[1] else 1
+    links = [numbers[key].value for key in ("link_bytes_per_s", "pcie_bytes_per_s") if key in numbers]
+    return int(prior_number("link.ranks")) if len(links) == 2 and links[0] > links[1] else 1
 
 
 def build_gpu(name: str, document: Mapping[str, Any]) -> Gpu:
@@ -107,8 +107,8 @@ def build_gpu(name: str, document: Mapping[str, Any]) -> Gpu:
         return float("nan")
 
     def whole(key: str) -> int:
-        found = value(key)
-        return 0 if math.isnan(found) else int(found)
+        stated = value(key)
+        return 0 if math.isnan(stated) else int(stated)
 
     overrides = {k[7:]: n.value for k, n in numbers.items() if k.startswith("sensor_")}
     return Gpu(

@@ -68,7 +68,7 @@ def changes_of(gpu: Gpu, values: Mapping[str, float]) -> tuple[Change, ...]:
         If a name is not known (the nearest are listed), or a value is not positive or far from the sheet's.
     """
     names = setting_names(gpu)
-    made: dict[str, Change] = {}
+    changes: dict[str, Change] = {}
     for given, value in values.items():
         if given not in names:
             near = difflib.get_close_matches(given[:60], names, n=_NEAREST, cutoff=0.3)
@@ -77,18 +77,18 @@ def changes_of(gpu: Gpu, values: Mapping[str, float]) -> tuple[Change, ...]:
                 f"nearest: {', '.join(near or sorted(names))}",
             )
         name, scale = names[given]
-        if name in made:
+        if name in changes:
             raise BadInput(f"set: {name} is given twice")
         number = gpu.numbers[name]
-        own = float(value) * scale
-        if not (math.isfinite(own) and own > 0.0):
+        scaled = float(value) * scale
+        if not (math.isfinite(scaled) and scaled > 0.0):
             raise BadInput(f"set: {given}={value} is not a positive number")
-        if number.value > 0.0 and not 1.0 / _FARTHEST <= own / number.value <= _FARTHEST:
+        if number.value > 0.0 and not 1.0 / _FARTHEST <= scaled / number.value <= _FARTHEST:
             usual = number.value / scale
             raise BadInput(f"set: {given}={value:g} is far from the {usual:g} of {gpu.name}")
-        if own != number.value:
-            made[name] = Change(name, own, number.value, number.unit)
-    return tuple(made.values())
+        if scaled != number.value:
+            changes[name] = Change(name, scaled, number.value, number.unit)
+    return tuple(changes.values())
 
 
 def with_numbers(name: str, values: Mapping[str, float]) -> Gpu:

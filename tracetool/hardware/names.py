@@ -90,17 +90,17 @@ def match_gpu(device: str, memory_bytes: float | None = None) -> str | None:
     >>> match_gpu("Tesla V100-DGXS-32GB"), match_gpu("Tesla V100-SXM2", memory_bytes=34e9)
     ('v100-sxm2-32gb', 'v100-sxm2-32gb')
     """
-    asked = _read_name(device)
+    wanted = _read_name(device)
     matches = [
         (name, gpu)
         for name, gpu in _spellings()
-        if name.words and name.words <= asked.words and not _is_another(asked.words - name.words, gpu)
+        if name.words and name.words <= wanted.words and not _is_another(wanted.words - name.words, gpu)
     ]
     most = max((len(name.words) for name, _ in matches), default=0)
     best = [(name, gpu) for name, gpu in matches if len(name.words) == most]
     if len({_model(gpu) for _, gpu in best}) != 1:
         return None
-    size_gb = asked.size_gb or _bare_size(asked, best[0][1])
+    size_gb = wanted.size_gb or _bare_size(wanted, best[0][1])
     same_size = {gpu for name, gpu in best if name.size_gb == size_gb}
     if len(same_size) == 1 and (size_gb or not memory_bytes):
         return same_size.pop()

@@ -68,8 +68,8 @@ def driver_major(driver: str | None) -> int | None:
     >>> driver_major("525.105.17"), driver_major(None), driver_major("[N/A]")
     (525, None, None)
     """
-    found = re.match(r"\s*(\d{2,4})(?:\.|\s*$)", driver or "")
-    return int(found.group(1)) if found else None
+    match = re.match(r"\s*(\d{2,4})(?:\.|\s*$)", driver or "")
+    return int(match.group(1)) if match else None
 
 
 def sensor_of(

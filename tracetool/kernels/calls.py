@@ -174,8 +174,10 @@ def read_fused(call: Call) -> Numbers | None:
             **_traffic(bytes_moved, elements, format_size),
         }
     last = sizes[-1] if sizes else largest
-    both = last * sizes[-2] if len(sizes) > 1 else 0
-    elements = max(1, both if last < both <= largest else last if last <= largest or not largest else largest)
+    flattened = last * sizes[-2] if len(sizes) > 1 else 0
+    elements = max(
+        1, flattened if last < flattened <= largest else last if last <= largest or not largest else largest
+    )
     if (
         "pool" not in call.name
     ):  # a view may belong to a larger tensor; only windows read more than they write

@@ -60,9 +60,9 @@ def classify_source(source: str | os.PathLike[str] | Run) -> pl.DataFrame:
         return classify_run(run)
     path = Path(os.fspath(source))  # type: ignore[arg-type]
     frame, column = _names(path)
-    made = classify_names(frame[column].cast(pl.String).to_list())
-    kept = [c for c in frame.columns if c not in made.columns and c != column]
-    return pl.concat([made, frame.select(kept)], how="horizontal")
+    classes = classify_names(frame[column].cast(pl.String).to_list())
+    kept = [c for c in frame.columns if c not in classes.columns and c != column]
+    return pl.concat([classes, frame.select(kept)], how="horizontal")
 
 
 #: What the operator and the launch add to the name, per signature of a run.

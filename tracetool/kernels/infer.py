@@ -188,9 +188,9 @@ def _depths(
     bandwidth = gpu.dram_bytes_per_s * gpu.dram_efficiency
 
     def depth(reach: float, less_s: float = 0.0) -> Floats:
-        left = np.maximum(seconds - less_s, 0.1 * seconds)
-        arithmetic = left * rate * filled * reach / (2.0 * m * n * batch)
-        moved = (left * bandwidth * reach - batch * m * n * size) / (batch * (m + n) * size)
+        work_seconds = np.maximum(seconds - less_s, 0.1 * seconds)
+        arithmetic = work_seconds * rate * filled * reach / (2.0 * m * n * batch)
+        moved = (work_seconds * bandwidth * reach - batch * m * n * size) / (batch * (m + n) * size)
         # operands that fit L2 may not come from memory: traffic then bounds K only down to a quarter
         fits = batch * (m + n) * arithmetic * size <= gpu.l2_bytes
         least = np.where(fits, arithmetic / 4.0, 8.0)

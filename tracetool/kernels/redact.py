@@ -60,8 +60,8 @@ _HASH_BYTES: Final = 8
 
 def redaction_key() -> bytes:
     """Return the key of the environment, else a new one that nobody keeps."""
-    given = os.environ.get(KEY_VARIABLE)
-    return hashlib.blake2b(given.encode()).digest() if given else secrets.token_bytes(64)
+    stated = os.environ.get(KEY_VARIABLE)
+    return hashlib.blake2b(stated.encode()).digest() if stated else secrets.token_bytes(64)
 
 
 class Redactor:

@@ -145,6 +145,6 @@ def _local_scope(text: str, opened: int) -> int:
         else:
             depth -= 1
             if depth <= 0:
-                rest = text[mark.end() : mark.end() + 9]
-                return mark.end() if rest.startswith(("::", " const::")) else 0
+                following = text[mark.end() : mark.end() + 9]
+                return mark.end() if following.startswith(("::", " const::")) else 0
     return 0

@@ -105,9 +105,9 @@ def align(
         for at in _peaks(value, 3):
             if value[at] < value.max() - 6.0:
                 continue
-            left = tried[at - 1] if at else tried[at]
+            near_side = tried[at - 1] if at else tried[at]
             right = tried[at + 1] if at + 1 < len(tried) else tried[at]
-            closer += [0.5 * (left + tried[at]), 0.5 * (right + tried[at])]
+            closer += [0.5 * (near_side + tried[at]), 0.5 * (right + tried[at])]
         fresh = np.setdiff1d(np.array(closer), tried)
         if not len(fresh):
             break
@@ -204,6 +204,6 @@ def coarse_offsets(readings: Readings, timeline: Timeline, reach_s: float) -> li
     offsets = [(float(lags[best] * step), float(values[best]))]
     for i in high:
         at = float(lags[order[i]] * step)
-        if all(abs(at - other) > 3.5 * step for other, _ in offsets):
+        if all(abs(at - taken) > 3.5 * step for taken, _ in offsets):
             offsets.append((at, float(along[i])))
     return offsets

@@ -40,7 +40,13 @@ from tracetool.measure.energy_tables import (
 )
 from tracetool.measure.measured_scopes import measured_scopes
 from tracetool.measure.observe import Observation, observe
-from tracetool.measure.power_log import logs_beside_activity, power_logs, read_power_logs, telemetry_devices
+from tracetool.measure.power_log import (
+    logs_beside_activity,
+    paired_devices,
+    power_logs,
+    read_power_logs,
+    telemetry_devices,
+)
 from tracetool.measure.prior import read_prior
 from tracetool.measure.sensors import calibrated, candidate_sensors, read_sensor_file
 from tracetool.measure.signature_sums import SignatureSums
@@ -102,8 +108,10 @@ class Attribution:
             expected = self.expected_w.get(device)
             prior_complete = expected is not None and np.isfinite(expected).all()
             modeled = by_model(seconds, expected, total) if prior_complete and expected is not None else None
-            own = self.energy.filter((pl.col("device") == device) & pl.col("class").is_in(_STATES).not_())
-            names = [*own["class"].to_list(), WAITING]
+            device_energy = self.energy.filter(
+                (pl.col("device") == device) & pl.col("class").is_in(_STATES).not_()
+            )
+            names = [*device_energy["class"].to_list(), WAITING]
             out += [
                 {
                     "device": device,
@@ -178,7 +186,7 @@ def attribute_run(
     if not kernels.height:
         raise BadInput.in_file(opened.path, "holds no activities", "ingest a trace with GPU activity")
     device_rows = {row["device"]: row for row in opened.devices.iter_rows(named=True)}
-    pairs = _pair_devices(devices, sorted(kernels["device"].unique().to_list()))
+    pairs = paired_devices(devices, sorted(kernels["device"].unique().to_list()))
     if not pairs:
         raise BadInput.in_file(opened.path, "the readings are of other devices than the kernels")
     work, gpu_specs = {}, {}
@@ -187,8 +195,8 @@ def attribute_run(
         row = device_rows.get(device, {})
         gpu_name = gpu or row.get("gpu") or match_gpu(row.get("name") or "")
         gpu_specs[logged] = load_gpu(gpu_name, part="sensor") if gpu_name else None
-        own = kernels["device"].to_numpy() == device
-        work[logged] = work_of_run(opened, kernels.filter(pl.Series(own)), arrived_ns[own])
+        on_device = kernels["device"].to_numpy() == device
+        work[logged] = work_of_run(opened, kernels.filter(pl.Series(on_device)), arrived_ns[on_device])
     attribution = _attribute(
         telemetry,
         work,
@@ -268,12 +276,6 @@ def _prior(prior: Prior | None, run: Run | None, gpu: str | None) -> ExpectedPow
     return read_prior(prior)
 
 
-def _pair_devices(logged: list[int], ran: list[int]) -> dict[int, int]:
-    """Log device to run device: the same number, or the only one of each."""
-    both = {d: d for d in logged if d in ran}
-    return both or ({logged[0]: ran[0]} if len(logged) == len(ran) == 1 else {})
-
-
 def _attribute(
     telemetry: pl.DataFrame,
     work: Mapping[int, Work],
@@ -312,11 +314,11 @@ def _attribute(
         elif prior:
             raise BadInput.in_file(where, "runs nothing that the prior names", "give predictions of this run")
         table = energy_table(device_work, class_energy, pairs[logged])
-        held = throttle_log(telemetry, logged, origin, limit)
-        if held is not None:
-            table, throttled[pairs[logged]] = with_throttled(table, device_work, held, observation)
+        throttle = throttle_log(telemetry, logged, origin, limit)
+        if throttle is not None:
+            table, throttled[pairs[logged]] = with_throttled(table, device_work, throttle, observation)
             if throttled[pairs[logged]]:
-                notes.append(throttle_note(throttled[pairs[logged]], pairs[logged], held))
+                notes.append(throttle_note(throttled[pairs[logged]], pairs[logged], throttle))
         tables.append(table)
         aligned[str(pairs[logged])] = alignment_record(observation)
         sensors[str(pairs[logged])] = sensor_record(observation)

@@ -148,13 +148,15 @@ def join_canceling(covariance: Floats, enough: Floats, mixed: Bools | None = Non
         np.fill_diagonal(alike, 0.0)
         partner = np.argmin(alike, axis=1)
         pull = alike[np.arange(len(partner)), partner]
-        own = np.arange(len(partner))
-        chosen = (pull < -_TOGETHER) & ((partner[partner] == own) | done[partner])
+        positions = np.arange(len(partner))
+        chosen = (pull < -_TOGETHER) & ((partner[partner] == positions) | done[partner])
         if not chosen.any():
             return label
-        link = sparse.coo_matrix((np.ones(int(chosen.sum())), (own[chosen], partner[chosen])), alike.shape)
+        link = sparse.coo_matrix(
+            (np.ones(int(chosen.sum())), (positions[chosen], partner[chosen])), alike.shape
+        )
         count, into = csgraph.connected_components(link, directed=False)
-        step = sparse.coo_matrix((np.ones(len(into)), (into, own)), (count, len(into))).tocsr()
+        step = sparse.coo_matrix((np.ones(len(into)), (into, positions)), (count, len(into))).tocsr()
         covariance = np.asarray(step @ (step @ covariance).T)
         enough = np.asarray(step @ enough)
         mixed = mixed[np.unique(into, return_index=True)[1]] & (np.bincount(into) == 1)

@@ -35,8 +35,8 @@ def with_own_waits(class_energy: ClassEnergy, waited_ns: Ints) -> ClassEnergy:
     """
     k = len(waited_ns)
     share = waited_ns / max(int(waited_ns.sum()), 1)
-    own = np.delete(np.arange(k + 3), k)
-    sums = np.eye(k + 3)[own]
+    kept_columns = np.delete(np.arange(k + 3), k)
+    sums = np.eye(k + 3)[kept_columns]
     sums[:k, k] = share
     seconds, energy = sums @ class_energy.seconds, sums @ class_energy.energy_j
     covariance = sums @ class_energy.covariance @ sums.T
@@ -44,7 +44,7 @@ def with_own_waits(class_energy: ClassEnergy, waited_ns: Ints) -> ClassEnergy:
     ran = np.where(seconds > 0, 1.0, np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
         prior_j = sums @ (np.nan_to_num(class_energy.energy_j) * class_energy.prior_share)
-        prior_share = np.where(energy > 0, prior_j / energy, class_energy.prior_share[own])
+        prior_share = np.where(energy > 0, prior_j / energy, class_energy.prior_share[kept_columns])
         power, power_sd = energy / seconds * ran, deviation / seconds * ran
     said = class_energy.identification
     unclear = np.zeros(k + 2, np.bool_)
@@ -53,14 +53,14 @@ def with_own_waits(class_energy: ClassEnergy, waited_ns: Ints) -> ClassEnergy:
     identification = replace(
         said,
         coverage=sums @ said.coverage,
-        identified=said.identified[own] & ~unclear,
-        reason=np.where(said.identified[own] & unclear, _UNCLEAR_WAIT, said.reason[own]),
-        group=said.group[own],
+        identified=said.identified[kept_columns] & ~unclear,
+        reason=np.where(said.identified[kept_columns] & unclear, _UNCLEAR_WAIT, said.reason[kept_columns]),
+        group=said.group[kept_columns],
     )
     return replace(
         class_energy,
         seconds=seconds,
-        launches=class_energy.launches[own],
+        launches=class_energy.launches[kept_columns],
         power_w=power,
         power_sd_w=power_sd,
         energy_j=energy,
@@ -140,9 +140,9 @@ def summed_energy(class_energy: ClassEnergy, seconds: Floats) -> SummedEnergy:
     launched = class_energy.unlike**2 * ((part * (1.0 - part)) @ each_j)
     deviation = np.sqrt(np.maximum(variance + launched, 0.0))
     sensor = np.square(share @ np.nan_to_num(class_energy.sensor_j).T).sum(axis=1)
-    own = np.sqrt(np.maximum(deviation**2 - sensor, 0.0))
-    identified = ((own < IDENTIFIED * energy) & ~incomplete).astype(np.int64)
+    without_sensor = np.sqrt(np.maximum(deviation**2 - sensor, 0.0))
+    identified = ((without_sensor < IDENTIFIED * energy) & ~incomplete).astype(np.int64)
     hide = np.where(incomplete, np.nan, 0.0)
     low = np.maximum(energy - Z90 * deviation, 0.0) + hide
     high = energy + Z90 * deviation + hide
-    return SummedEnergy(energy + hide, low, high, identified, own, share, launched, class_energy)
+    return SummedEnergy(energy + hide, low, high, identified, without_sensor, share, launched, class_energy)

@@ -97,9 +97,9 @@ def fit_clock_offset(log: PowerLog, timeline: Timeline, sensors: list[Sensor]) -
     weight = np.exp(borne_out - borne_out.max())
     weight /= weight.sum()
     offset = np.array([a.offset_s for _, a, *_ in fits])
-    own = np.array([a.offset_sd_s for _, a, *_ in fits])
+    offset_sd_s = np.array([a.offset_sd_s for _, a, *_ in fits])
     mean = float(weight @ offset)
-    likely_sd = float(np.sqrt(weight @ (own**2 + (offset - mean) ** 2)))
+    likely_sd = float(np.sqrt(weight @ (offset_sd_s**2 + (offset - mean) ** 2)))
     _, best, sensor, _ = fits[int(np.argmax(weight))]
     sampled = float(weight @ np.array([s for *_, s in fits]))
     whole = float(np.sqrt(likely_sd**2 + sampled**2 + CLOCK_SD_S**2))

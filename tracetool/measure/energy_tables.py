@@ -82,17 +82,17 @@ def with_throttled(
 ) -> tuple[pl.DataFrame, dict[str, Any]]:
     """Return a GPU's energy table with throttled shares, and the record of its kernels, empty if open."""
     k = table.height - 2
-    found = throttled_time(log, observation.timeline)
+    throttled = throttled_time(log, observation.timeline)
     columns = [
         pl.Series(f"throttled_share{end}", [*values[:k], np.nan, np.nan], dtype=pl.Float64).fill_nan(None)
-        for end, values in (("", found.share), ("_low", found.low), ("_high", found.high))
+        for end, values in (("", throttled.share), ("_low", throttled.low), ("_high", throttled.high))
     ]
     waited_ns = table["wait_ns"].fill_null(0.0).to_numpy()[:k]
     seconds = (table["duration_ns"].to_numpy()[:k] - waited_ns) * _NS
     if work.waited_ns is not None:  # the last class of work
         seconds = np.append(seconds, waited_ns.sum() * _NS)
     is_copy = np.isin(np.array(work.family, dtype=object).astype(str), COPIES)
-    record = throttle_record(log, found, np.where(is_copy, 0.0, seconds))
+    record = throttle_record(log, throttled, np.where(is_copy, 0.0, seconds))
     return table.with_columns(columns), record or {}
 
 
@@ -202,10 +202,10 @@ def _groups(class_energy: ClassEnergy, most: int = 3) -> list[str]:
         f" (90 %: {max(energy[i] - Z90 * deviation[i], 0.0):.4g} to {energy[i] + Z90 * deviation[i]:.4g})"
         for i in first[:most]
     ]
-    left = len(first) - most
+    unlisted = len(first) - most
     return (
-        [*group_notes, f"{left} more group{'s' * (left > 1)}: see the table's column group"]
-        if left > 0
+        [*group_notes, f"{unlisted} more group{'s' * (unlisted > 1)}: see the table's column group"]
+        if unlisted > 0
         else group_notes
     )
 

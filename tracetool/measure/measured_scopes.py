@@ -76,12 +76,12 @@ def _joint_intervals(run: Run, scopes: Mapping[str, dict[str, Any]], sums: Signa
     ).filter(pl.col("name").is_in(names))
     seconds = sums.work_seconds(parts, names)
     gaps = idle_intervals(run.kernels)
-    for device, told in seconds.items():
+    for device, device_seconds in seconds.items():
         if "gaps" in names:
             held_s, later_s = _gap_seconds(gaps.filter(pl.col("device") == device))
-            told[names.index("gaps"), -2:] = held_s.sum(), later_s.sum()
+            device_seconds[names.index("gaps"), -2:] = held_s.sum(), later_s.sum()
         if "run" in names:
-            told[names.index("run")] = told.sum(axis=0)
+            device_seconds[names.index("run")] = device_seconds.sum(axis=0)
     for scope, share in zip(names, sums.half_shares(seconds).tolist(), strict=True):
         if np.isfinite(share):
             for what in ("energy{}_j", "power{}_w"):

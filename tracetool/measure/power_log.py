@@ -100,3 +100,9 @@ def logs_beside_activity(
     if chosen not in logged:
         raise BadInput(f"the log has no device {chosen}", f"it has: {', '.join(map(str, logged))}")
     return telemetry, chosen
+
+
+def paired_devices(logged: list[int], ran: list[int]) -> dict[int, int]:
+    """Return the run's device of each device of a log: the same number, or the only one of each."""
+    in_both = {d: d for d in logged if d in ran}
+    return in_both or ({logged[0]: ran[0]} if len(logged) == len(ran) == 1 else {})

@@ -75,10 +75,10 @@ def align_ranks(sources: Sequence[Source], clock: dict[str, Any]) -> list[str]:
     if len(ranks) < 2:
         return []
     place = place_devices([s.trace for s in sources])[1]
-    placed, left, moved = [ranks[0]], ranks[1:], {ranks[0]: 0}
+    placed, unplaced, moved = [ranks[0]], ranks[1:], {ranks[0]: 0}
     steps: dict[int, ClockStep] = {}
-    while left:
-        fits = ((a, b, fit) for b in left for a in placed if (fit := _fit(ends[a], ends[b])) is not None)
+    while unplaced:
+        fits = ((a, b, fit) for b in unplaced for a in placed if (fit := _fit(ends[a], ends[b])) is not None)
         first = next(fits, None)
         if first is None:
             break
@@ -87,9 +87,9 @@ def align_ranks(sources: Sequence[Source], clock: dict[str, Any]) -> list[str]:
         ends[rank] = _moved_ends(ends[rank], step)
         steps[rank] = step
         placed.append(rank)
-        left.remove(rank)
+        unplaced.remove(rank)
     _move_logs(sources, clock["alignment"], place, moved)
-    return [*_sentences(sources, ranks, steps), *(_unplaced(sources[i]) for i in left)]
+    return [*_sentences(sources, ranks, steps), *(_unplaced(sources[i]) for i in unplaced)]
 
 
 def _collective_ends(source: Source) -> pl.DataFrame:
@@ -151,31 +151,31 @@ def _drift(at_s: Floats, difference_ns: Floats) -> tuple[float, float]:
 def _by_number(reference: pl.DataFrame, other: pl.DataFrame) -> tuple[Ints, Ints] | None:
     """Pair the ends of collectives that the profiler numbered."""
     keys = ["key", "sequence"]
-    both = reference.drop_nulls("sequence").unique(keys, keep="none").join(
+    shared = reference.drop_nulls("sequence").unique(keys, keep="none").join(
         other.drop_nulls("sequence").unique(keys, keep="none"), on=keys, how="inner", suffix="_later"
     ).sort("end_ns")  # fmt: skip
-    if both.height < _FEWEST:
+    if shared.height < _FEWEST:
         return None
-    return both["end_ns"].to_numpy(), both["end_ns_later"].to_numpy()
+    return shared["end_ns"].to_numpy(), shared["end_ns_later"].to_numpy()
 
 
 def _by_order(reference: pl.DataFrame, other: pl.DataFrame) -> tuple[Ints, Ints] | None:
     """Pair the ends of equal collectives, by the difference of clocks under which they agree best."""
     one, two = (dict(zip(*_grouped(frame), strict=True)) for frame in (reference, other))
-    both = [k for k in one if k in two]
-    if not both:
+    shared = [k for k in one if k in two]
+    if not shared:
         return None
-    most = max(both, key=lambda k: min(len(one[k]), len(two[k])))
+    most = max(shared, key=lambda k: min(len(one[k]), len(two[k])))
     offsets = np.unique([0.0, *_shifts(one[most], two[most])])
-    tried = [(_spread(one, two, both, offset), offset) for offset in offsets]
+    tried = [(_spread(one, two, shared, offset), offset) for offset in offsets]
     stated = tried[int(np.flatnonzero(offsets == 0.0)[0])][0]
     best, offset = min(tried, key=lambda pair: (pair[0], abs(pair[1])))
     if stated <= _BETTER * best:
         offset = 0.0
-    ends, later = _paired(one, two, both, offset)
+    ends, later = _paired(one, two, shared, offset)
     if len(ends):
-        ends, later = _paired(one, two, both, float(np.median(later - ends)))
-    fewer = sum(min(len(one[k]), len(two[k])) for k in both)
+        ends, later = _paired(one, two, shared, float(np.median(later - ends)))
+    fewer = sum(min(len(one[k]), len(two[k])) for k in shared)
     if len(ends) < max(_FEWEST, _SHARE * fewer):
         return None
     order = np.argsort(ends, kind="stable")

@@ -80,8 +80,8 @@ def candidate_sensors(gpu: Gpu | None, field: str | None = None, driver: str | N
             replace(first, lag_s=candidate.lag_s, update_s=candidate.update_s) for candidate in _capacitors()
         ]
     elif kind == "draw" and driver is None:
-        other = gpu.sensor(kind, "530")
-        likely = [first] if other.window_s == first.window_s else [first, other]
+        older_driver = gpu.sensor(kind, "530")
+        likely = [first] if older_driver.window_s == first.window_s else [first, older_driver]
     else:
         likely = [first]
     return [replace(s, gain_sd=max(s.gain_sd, GPU_TO_GPU_GAIN_SD)) for s in _seconds(likely)]

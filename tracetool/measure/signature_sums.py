@@ -39,10 +39,10 @@ class SignatureSums:
         """
         energy: Floats | None = None
         square: Floats | None = None
-        for device, told in seconds.items():
+        for device, device_seconds in seconds.items():
             classes = self.classes[device]
             measured = np.isfinite(classes.power_w) & (classes.seconds > 0)
-            shown = told.copy()
+            shown = device_seconds.copy()
             if not measured[-1]:  # a log that never idles: as soon after work
                 shown[:, -2] += shown[:, -1]
             summed = summed_energy(classes, np.where(measured, shown, 0.0))
@@ -76,8 +76,8 @@ class SignatureSums:
         for device, classes in self.classes.items():
             ids = self.signature[device]
             column = np.minimum(np.searchsorted(ids, signature), max(len(ids) - 1, 0))
-            known = ids[column] == signature if len(ids) else np.zeros(len(signature), np.bool_)
+            of_signature = ids[column] == signature if len(ids) else np.zeros(len(signature), np.bool_)
             share = np.zeros((len(names), len(classes.seconds)))
-            np.add.at(share, (place[known], column[known]), part[known])
+            np.add.at(share, (place[of_signature], column[of_signature]), part[of_signature])
             seconds[device] = share * classes.seconds
         return seconds

@@ -70,8 +70,8 @@ def fit_unplaced(sources: Sequence[Source], clock: dict[str, Any], gpu: str | No
             if e["placed"] and (s.trace.activities.height if is_log else s.trace.telemetry.height)
         ]  # fmt: skip
         fits: list[_Fit] = []
-        for other in others:
-            trace, log = (other, source) if is_log else (source, other)
+        for candidate in others:
+            trace, log = (candidate, source) if is_log else (source, candidate)
             fits += _try(trace, log.trace.telemetry, gpu)
         best = max(fits, key=lambda f: f.correlation, default=None)
         if best is None or best.correlation < LEAST_CORRELATION:

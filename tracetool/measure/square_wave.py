@@ -66,11 +66,11 @@ def identify_from_wave(log: Path, marks: Path, name: str, driver: str) -> list[S
     timeline: Timeline = build_timeline(times[:, 0], times[:, 1], labels, 1, MARK_JITTER_S)
     model = match_gpu(name)
     gpu = load_gpu(model, part="sensor") if model else None
-    made = []
+    identified = []
     for one in power_logs(telemetry, int(telemetry["device"][0]), origin):
         nominal = candidate_sensors(gpu, one.field, driver or None)[0]
-        made.append(SensorCheck(one.field, characterize(one, timeline, nominal), nominal))
-    return made
+        identified.append(SensorCheck(one.field, characterize(one, timeline, nominal), nominal))
+    return identified
 
 
 def write_sensor_file(path: Path, name: str, checks: Sequence[SensorCheck]) -> None:

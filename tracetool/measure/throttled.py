@@ -103,9 +103,9 @@ def throttle_log(telemetry: pl.DataFrame, device: int, origin_ns: int, limit_w: 
     if clocked.height < 2 or not np.isfinite(limit):
         return None
     clock, power = clocked["clock_mhz"].to_numpy(), clocked["power_w"].to_numpy()
-    held = (clock < _LOWERED * clock.max()) & (power >= _AT_LIMIT * limit)
+    throttled = (clock < _LOWERED * clock.max()) & (power >= _AT_LIMIT * limit)
     return ThrottleLog(
-        _seconds(clocked, origin_ns), held, "clock and power", {"power cap": float(held.mean())}
+        _seconds(clocked, origin_ns), throttled, "clock and power", {"power cap": float(throttled.mean())}
     )
 
 

@@ -66,11 +66,11 @@ def attributed_windows(run: Run, attribute: Callable[[Window], A]) -> tuple[A, p
             lost.append(window.number)
             reason = reason or error
             continue
-        own = window.numbers
+        numbers = window.numbers
         energy = measured.energy
         parts.append(
             energy.with_columns(
-                own.gather(energy["signature"]).cast(pl.Int64).alias("signature")
+                numbers.gather(energy["signature"]).cast(pl.Int64).alias("signature")
             ).with_columns(pl.lit(window.number).alias("window"))
         )
         first = first or measured
@@ -87,10 +87,10 @@ def attributed_windows(run: Run, attribute: Callable[[Window], A]) -> tuple[A, p
 
 def _added(rows: pl.DataFrame) -> pl.DataFrame:
     """Return one row per GPU and class from those of the windows."""
-    time, told = pl.col("duration_ns"), pl.col("energy_j").is_not_null()
-    told_ns = time.filter(told).sum()
+    time, measured = pl.col("duration_ns"), pl.col("energy_j").is_not_null()
+    told_ns = time.filter(measured).sum()
     scale = pl.when(told_ns > 0).then(time.sum() / told_ns)
-    energies = [(pl.col(f"energy{e}_j").filter(told).sum() * scale).alias(f"energy{e}_j") for e in _ENDS]
+    energies = [(pl.col(f"energy{e}_j").filter(measured).sum() * scale).alias(f"energy{e}_j") for e in _ENDS]
     means = [
         pl.when(time.sum() > 0)
         .then((pl.col(c).fill_null(0.0) * time).sum() / time.sum())

@@ -37,8 +37,8 @@ class LogFile:
 
     def reading(self, time_ns: int, read_ns: int, device: int, values: Values) -> None:
         """Append one reading."""
-        rest = ("" if (v := values.get(c)) is None else str(v) for c in _VALUE_COLUMNS)
-        self._put(f"{time_ns},{read_ns},{device},{','.join(rest)}")
+        values_text = ("" if (v := values.get(c)) is None else str(v) for c in _VALUE_COLUMNS)
+        self._put(f"{time_ns},{read_ns},{device},{','.join(values_text)}")
 
     def note(self, what: str, **facts: Any) -> None:
         """Append what happened."""

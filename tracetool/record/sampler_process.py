@@ -93,8 +93,8 @@ class Sampler:
 def _first_line(process: subprocess.Popen[bytes]) -> bytes:
     assert process.stdout is not None
     number, text, deadline = process.stdout.fileno(), b"", time.monotonic() + START_S
-    while b"\n" not in text and (left := deadline - time.monotonic()) > 0:
-        if select.select([number], [], [], left)[0]:
+    while b"\n" not in text and (remaining_s := deadline - time.monotonic()) > 0:
+        if select.select([number], [], [], remaining_s)[0]:
             part = os.read(number, 65536)
             if not part:
                 break

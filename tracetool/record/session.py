@@ -160,39 +160,43 @@ class _Session:
     """One recording under way."""
 
     def __init__(
-        self, plan: RecordPlan, recording: Recording, made: Recorded, say: Callable[[str], None]
+        self, plan: RecordPlan, recording: Recording, recorded: Recorded, say: Callable[[str], None]
     ) -> None:
-        self.plan, self.recording, self.made, self.say = plan, recording, made, say
+        self.plan, self.recording, self.made, self.say = plan, recording, recorded, say
         self.environment = {**os.environ, "TRACETOOL_RECORDING": str(recording.folder.absolute())}
 
     def carry_out(self, sampler: Sampler) -> None:
         """Run everything while the sampler reads."""
-        plan, made = self.plan, self.made
+        plan, recorded = self.plan, self.made
         profiler = plan.profiler or default_profiler(str(sampler.facts["vendor"]))
-        made.facts |= {"profiler": profiler, "sampler": dict(sampler.facts), "program": list(plan.program)}
+        recorded.facts |= {
+            "profiler": profiler,
+            "sampler": dict(sampler.facts),
+            "program": list(plan.program),
+        }
         self.recording.event("plan", program=list(plan.program), profiler=profiler, repeat=plan.repeat)
         try:
             self._run_all(profiler)
         except (KeyboardInterrupt, Terminated) as error:
-            made.stop_signal = _number(error)
+            recorded.stop_signal = _number(error)
         if not sampler.alive:
-            made.warnings.append("the sampler was killed: the power log ends early")
+            recorded.warnings.append("the sampler was killed: the power log ends early")
 
     def _run_all(self, profiler: str) -> None:
-        plan, made = self.plan, self.made
+        plan, recorded = self.plan, self.made
         plain = self._aside("running once without profiler, to compare") if plan.measure_slowdown else None
         for _ in range(plan.warm_up):
-            if not made.interrupted:
+            if not recorded.interrupted:
                 self._aside("warming up")
         self._rest("idle_before", plan.idle_s)
         for number in range(1, plan.repeat + 1):
-            if made.interrupted or (made.exit_code and plan.repeat > 1):
+            if recorded.interrupted or (recorded.exit_code and plan.repeat > 1):
                 break
             if number > 1:
                 self._pause(REPEAT_JITTER_S * int.from_bytes(os.urandom(2)) / 65536)
             ended = self._once(profiler, number)
             if plain is not None and number == 1 and not ended.interrupted:
-                made.facts["slowdown"] = (ended.end_ns - ended.start_ns) / (plain.end_ns - plain.start_ns)
+                recorded.facts["slowdown"] = (ended.end_ns - ended.start_ns) / (plain.end_ns - plain.start_ns)
         self._rest("idle_after", plan.cool_down_s)
 
     def _aside(self, said: str) -> Ended:
@@ -203,7 +207,7 @@ class _Session:
         return ended
 
     def _once(self, profiler: str, number: int) -> Ended:
-        plan, made, folder = self.plan, self.made, self.recording.folder.absolute()
+        plan, recorded, folder = self.plan, self.made, self.recording.folder.absolute()
         name = f"trace-{number:03d}"
         command = profiled(profiler, plan.program, folder, name, extra=plan.extra, nsys=plan.nsys)
         count = f" ({number} of {plan.repeat})" if plan.repeat > 1 else ""
@@ -217,8 +221,8 @@ class _Session:
             profiler_signal=signal.SIGINT if profiler in WRITE_ON_SIGINT else None,
         )
         self.recording.event("end", number=number, **vars(ended))
-        made.exit_code = made.exit_code or ended.exit_code
-        made.stop_signal = made.stop_signal or ended.stop_signal
+        recorded.exit_code = recorded.exit_code or ended.exit_code
+        recorded.stop_signal = recorded.stop_signal or ended.stop_signal
         return ended
 
     def _rest(self, what: str, seconds: float) -> None:

@@ -59,10 +59,10 @@ def _scale(unit: str, values: list[float]) -> tuple[str, float]:
     ladder = next((ladder for ladder in _LADDERS if any(unit == u for u, _ in ladder)), None)
     if ladder is None or not finite:
         return unit, 1.0
-    own = next(size for u, size in ladder if u == unit)
-    largest = max(finite) * own
+    size_of_unit = next(size for u, size in ladder if u == unit)
+    largest = max(finite) * size_of_unit
     best = [(u, size) for u, size in ladder if largest >= size] or [ladder[0]]
-    return best[-1][0], own / best[-1][1]
+    return best[-1][0], size_of_unit / best[-1][1]
 
 
 def _places(values: list[float]) -> int | None:

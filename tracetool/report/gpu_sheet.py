@@ -122,11 +122,11 @@ def show_gpu(name: str) -> GpuSheet:
 
 def peaks(gpu: Gpu) -> pl.DataFrame:
     """Return the peak rate of every pipe at the boost clock: units x rate x clock. [TFLOP/s]"""
-    found = [p for p in PIPES if gpu.flops_per_clock_sm.get(p, 0.0) > 0]
+    pipes = [p for p in PIPES if gpu.flops_per_clock_sm.get(p, 0.0) > 0]
     return pl.DataFrame(
         {
-            "pipe": found,
-            "per_clock_sm": [gpu.flops_per_clock_sm[p] for p in found],
-            "peak_tera_per_s": [float(gpu.peak_flops(p, gpu.clock_boost_mhz)) / 1e12 for p in found],
+            "pipe": pipes,
+            "per_clock_sm": [gpu.flops_per_clock_sm[p] for p in pipes],
+            "peak_tera_per_s": [float(gpu.peak_flops(p, gpu.clock_boost_mhz)) / 1e12 for p in pipes],
         }
     )

@@ -89,8 +89,8 @@ class Script:
 def scripts(*names: str) -> tuple[Script, ...]:
     """Return the chart library and, as one script, those of the templates named."""
     folder = files("tracetool.report.templates")
-    own = "\n".join(folder.joinpath(name).read_text("utf-8") for name in names)
-    return Script(library()), Script(own)
+    code = "\n".join(folder.joinpath(name).read_text("utf-8") for name in names)
+    return Script(library()), Script(code)
 
 
 def chart_page(chart: Chart) -> str:

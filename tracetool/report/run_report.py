@@ -197,8 +197,8 @@ def page_of(
     """
     at = int(np.argmin([abs(t["clock_mhz"] - accuracy.clock_mhz) for t in anchored.totals]))
     total = anchored.totals[at]
-    own = anchored.signatures.filter(pl.col("clock_mhz") == total["clock_mhz"])
-    rows = signature_rows(run.signatures, own, accuracy)
+    at_clock = anchored.signatures.filter(pl.col("clock_mhz") == total["clock_mhz"])
+    rows = signature_rows(run.signatures, at_clock, accuracy)
     gaps = find_gaps(run.kernels)
     swept = choose(anchored, float(total["clock_mhz"]))
     idle_w = _idle_w(accuracy, total)

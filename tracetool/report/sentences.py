@@ -60,8 +60,8 @@ def shorten_names(names: Sequence[str], width: int) -> list[str]:
         same = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
         lead = max(width // 4, 1)
         for name, whole in zip(group, wholes, strict=True):
-            rest = whole[max(same, lead) :]
-            shortened[name] = whole[:lead] + "…" + cut_middle(rest, width - lead - 1)
+            differing = whole[max(same, lead) :]
+            shortened[name] = whole[:lead] + "…" + cut_middle(differing, width - lead - 1)
     return [shortened[n] for n in names]
 
 
@@ -168,8 +168,8 @@ def coverage_line(coverage: Mapping[str, float]) -> str:
     shares = {words: coverage.get(key, 0.0) for key, words in _WORDS.items()}
     if not any(shares.values()):
         return "predicted from: nothing, there are no kernels"
-    first, *rest = (f"{words} {_share(share)}" for words, share in shares.items() if share > 0)
-    return ", ".join([f"predicted from: {first} of the kernels' time", *rest])
+    first, *further = (f"{words} {_share(share)}" for words, share in shares.items() if share > 0)
+    return ", ".join([f"predicted from: {first} of the kernels' time", *further])
 
 
 def _share(percent: float) -> str:

@@ -52,18 +52,18 @@ def join_counters(
         signatures.select("signature", "name", *_GEOMETRY), on="signature"
     )
     joined = []
-    rest = launches
+    missed = launches
     for spelling in _SPELLINGS:
-        matched = _matched(rest, ran, spelling)
+        matched = _matched(missed, ran, spelling)
         joined.append(matched)
-        rest = rest.join(matched, on="row", how="anti")
-    whole = pl.concat([*joined, rest], how="diagonal_relaxed").sort("row")
+        missed = missed.join(matched, on="row", how="anti")
+    whole = pl.concat([*joined, missed], how="diagonal_relaxed").sort("row")
     notes = []
-    if rest.height:
-        names = rest["name"].unique(maintain_order=True)
+    if missed.height:
+        names = missed["name"].unique(maintain_order=True)
         shown = ", ".join(n[:60] for n in names.head(3))
         notes.append(
-            f"{counted(rest.height, 'launch', 'launches')} of {launches.height} that were counted are of no"
+            f"{counted(missed.height, 'launch', 'launches')} of {launches.height} that were counted are of no"
             f" kernel of the run: {shown}{' and others' if len(names) > 3 else ''}"
         )
     return whole.drop("row", "numbered", *ITEMS), notes
@@ -104,11 +104,11 @@ def _matched(launches: pl.DataFrame, ran: pl.DataFrame, spelling: str) -> pl.Dat
     counted_nth = pl.int_range(pl.len()).over(*keys, "numbered").alias("#nth")
     rows = launches.with_columns(key, *typed).with_columns(counted_nth)
     exact = run_rows.select(*keys, "#nth", "signature", "launch", "start_ns")
-    found = rows.join(exact, on=[*keys, "#nth"], how="left", nulls_equal=True)
+    matched = rows.join(exact, on=[*keys, "#nth"], how="left", nulls_equal=True)
     # More launches counted than the run has: of what they are is known where only one signature fits.
     only = run_rows.group_by(keys).agg(
         pl.col("signature").first().alias("#only"), pl.col("signature").n_unique().alias("#kinds")
     )
-    found = found.join(only.filter(pl.col("#kinds") == 1), on=keys, how="left", nulls_equal=True)
-    found = found.with_columns(signature=pl.coalesce("signature", "#only"))
-    return found.drop("#key", "#nth", "#only", "#kinds").drop_nulls("signature")
+    matched = matched.join(only.filter(pl.col("#kinds") == 1), on=keys, how="left", nulls_equal=True)
+    matched = matched.with_columns(signature=pl.coalesce("signature", "#only"))
+    return matched.drop("#key", "#nth", "#only", "#kinds").drop_nulls("signature")

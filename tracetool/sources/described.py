@@ -85,26 +85,26 @@ def ingest_warnings(
     tables: Mapping[str, pl.DataFrame],
 ) -> list[str]:
     """Return what to know of a run before using it: rejected rows, loose clocks, GPUs without a model."""
-    said = [f"{s.path.name}: {w}" for s in sources for w in s.trace.warnings]
-    said += [
+    warnings = [f"{s.path.name}: {w}" for s in sources for w in s.trace.warnings]
+    warnings += [
         f"{s.path.name}: {counted(lost, 'row')} could not be used (rejected.parquet has them)"
         for s in sources
         if (lost := rejected_count(s.trace.rejected))
     ]
-    said += [
+    warnings += [
         f"{entry['source']}: its clock is not tied to the others: times are left as they are"
         for entry in clock["alignment"]
         if not entry["placed"]
     ]
-    said += [
+    warnings += [
         f"{entry['source']}: {entry['basis'].removeprefix('fitted: ')}"
         for entry in clock["alignment"]
         if entry.get("ambiguous")
     ]
-    said += other_scopes_notes(tables.get("telemetry", pl.DataFrame()))
+    warnings += other_scopes_notes(tables.get("telemetry", pl.DataFrame()))
     unknown = tables["devices"].filter(pl.col("gpu").is_null())["name"].to_list()
-    said += [
+    warnings += [
         f"GPU {name or 'without a name'} is not known: predictions need --gpu"
         for name in dict.fromkeys(unknown)
     ]
-    return [*said, *made]
+    return [*warnings, *made]

@@ -78,10 +78,10 @@ def _same(
     row: Mapping[str, Any], placed: Sequence[Mapping[str, Any]], *, log: bool, alone: bool
 ) -> int | None:
     """Return the run's number of a device already met, None for a new one."""
-    own = plain_uuid(row["uuid"])
-    if own:
+    uuid = plain_uuid(row["uuid"])
+    if uuid:
         for other in placed:
-            if plain_uuid(other["uuid"]) == own:
+            if plain_uuid(other["uuid"]) == uuid:
                 return int(other["device"])
     if not log:
         return None
@@ -93,11 +93,11 @@ def _same(
 
 def _with_index(row: Mapping[str, Any], placed: Sequence[Mapping[str, Any]]) -> list[int]:
     """Return the GPUs met that the driver gave the same index, unless unique ids say they are others."""
-    index, own = row["profiler_device"], plain_uuid(row["uuid"])
+    index, uuid = row["profiler_device"], plain_uuid(row["uuid"])
     return [
         int(k["device"])
         for k in placed
-        if index is not None and k["profiler_device"] == index and not (own and k["uuid"])
+        if index is not None and k["profiler_device"] == index and not (uuid and k["uuid"])
     ]
 
 

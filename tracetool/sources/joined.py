@@ -72,8 +72,10 @@ class JoinedRun:
 
     def _kept(self, rows: pl.DataFrame, kernels: pl.DataFrame, column: str, first_ns: int) -> pl.Series:
         """Return the run's number of each row of a numbered table, null for those left out."""
-        own = pl.Series(column, np.arange(rows.height), dtype=pl.Int64)
-        keep = (rows["start_ns"] >= first_ns) | own.is_in(kernels[column].drop_nulls().unique().implode())
+        row_number = pl.Series(column, np.arange(rows.height), dtype=pl.Int64)
+        keep = (rows["start_ns"] >= first_ns) | row_number.is_in(
+            kernels[column].drop_nulls().unique().implode()
+        )
         number = keep.cum_sum().cast(pl.Int64) - 1 + self._offsets[_table_of(column)]
         self._offsets[_table_of(column)] += int(keep.sum())
         return pl.select(pl.when(keep).then(number)).to_series()
@@ -82,22 +84,22 @@ class JoinedRun:
         numbers = {}
         for row in devices.iter_rows(named=True):
             key = (row["uuid"], row["profiler_device"], row["rank"])
-            known = self._devices.setdefault(key, {**row, "device": len(self._devices)})
-            numbers[int(row["device"])] = int(known["device"])
+            device = self._devices.setdefault(key, {**row, "device": len(self._devices)})
+            numbers[int(row["device"])] = int(device["device"])
         return numbers
 
     def _signature_numbers(self, signatures: pl.DataFrame) -> list[int]:
         numbers = []
         for row in signatures.sort("signature").iter_rows(named=True):
             key = repr([row.get(c) for c in _SIGNATURE])
-            known = self._signatures.get(key)
-            if known is None:
-                known = {**row, "signature": len(self._signatures), "launches": 0, "duration_ns": 0, "#": []}
-                self._signatures[key] = known
-            known["launches"] += row["launches"]
-            known["duration_ns"] += row["duration_ns"]
-            known["#"].append((row["duration_median_ns"], row["launches"]))
-            numbers.append(known["signature"])
+            number = self._signatures.get(key)
+            if number is None:
+                number = {**row, "signature": len(self._signatures), "launches": 0, "duration_ns": 0, "#": []}
+                self._signatures[key] = number
+            number["launches"] += row["launches"]
+            number["duration_ns"] += row["duration_ns"]
+            number["#"].append((row["duration_median_ns"], row["launches"]))
+            numbers.append(number["signature"])
         return numbers
 
     def _write(self, file: str, table: str, frame: pl.DataFrame) -> None:

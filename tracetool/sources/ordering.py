@@ -30,10 +30,10 @@ def in_order(frame: pl.DataFrame, time: str, *unless: str) -> pl.DataFrame:
     if not same.any():
         return frame
     tied = (same | same.shift(-1, fill_value=False)).arg_true()
-    rest = sorted(c for c in frame.columns if c not in (time, *unless))
-    rows = frame.select(time, *rest).select(pl.all().gather(tied))
+    further = sorted(c for c in frame.columns if c not in (time, *unless))
+    rows = frame.select(time, *further).select(pl.all().gather(tied))
     rows = rows.with_columns(pl.col(pl.Categorical).cast(pl.String))
-    order = rows.select(pl.arg_sort_by(time, *rest, nulls_last=True, maintain_order=True)).to_series()
+    order = rows.select(pl.arg_sort_by(time, *further, nulls_last=True, maintain_order=True)).to_series()
     if order.is_sorted():
         return frame
     places = pl.int_range(frame.height, dtype=pl.UInt32, eager=True)

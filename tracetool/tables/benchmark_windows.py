@@ -73,5 +73,5 @@ def _times(window: dict[str, Any]) -> tuple[int, int] | None:
 
 def _seconds(value: object) -> float:
     """Return a time, not a number where it is none. [s]"""
-    known = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _LATEST_S
-    return float(value) if known else math.nan  # type: ignore[arg-type]
+    plausible = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _LATEST_S
+    return float(value) if plausible else math.nan  # type: ignore[arg-type]

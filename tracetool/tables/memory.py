@@ -57,8 +57,8 @@ def available_bytes(*, driver: bool = False) -> int:
     driver : bool
         Whether the SQLite driver is going to be used, which reserves more address space.
     """
-    left = [*_machine(), *_groups(), *_limits(RESERVED_BYTES + (DRIVER_BYTES if driver else 0))]
-    return max(0, min(left, default=UNKNOWN_BYTES))
+    limits = [*_machine(), *_groups(), *_limits(RESERVED_BYTES + (DRIVER_BYTES if driver else 0))]
+    return max(0, min(limits, default=UNKNOWN_BYTES))
 
 
 def _number(path: str) -> int | None:

@@ -92,8 +92,8 @@ class TableSchema:
             if read is not None:
                 expressions.append(read)
             elif c.default is not None:
-                given = pl.col(c.name) if c.name in frame.columns else pl.lit(None)
-                expressions.append(given.cast(_TYPES[c.type]).fill_null(c.default).alias(c.name))
+                value = pl.col(c.name) if c.name in frame.columns else pl.lit(None)
+                expressions.append(value.cast(_TYPES[c.type]).fill_null(c.default).alias(c.name))
                 continue
             elif c.name in frame.columns:
                 expressions.append(pl.col(c.name).cast(_TYPES[c.type]))

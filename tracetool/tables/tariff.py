@@ -130,8 +130,8 @@ class Tariff:
             return [dict(record) for record in records]
         names = [stem.format(end) for stem, _ in _ENERGIES for end in ENDS]
         energies = [{n: r[n] for n in names if n in r} for r in records]
-        known = pl.DataFrame(energies, infer_schema_length=None)
-        added = self.priced(known).drop(known.columns).to_dicts()
+        energies_table = pl.DataFrame(energies, infer_schema_length=None)
+        added = self.priced(energies_table).drop(energies_table.columns).to_dicts()
         return [{**record, **more} for record, more in zip(records, added, strict=True)]
 
     def _pue(self) -> float:

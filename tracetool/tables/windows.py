@@ -54,12 +54,12 @@ def limits() -> tuple[int, int]:
 
     ``TRACETOOL_WINDOW`` states the second; the first is twice that.
     """
-    given = os.environ.get("TRACETOOL_WINDOW", "")
-    if not given:
+    stated = os.environ.get("TRACETOOL_WINDOW", "")
+    if not stated:
         return MANY, _EACH
-    if not given.isdecimal() or int(given) < 1:
-        raise BadInput(f"TRACETOOL_WINDOW={given}: not a number of activities", "e.g. 2000000")
-    return 2 * int(given), int(given)
+    if not stated.isdecimal() or int(stated) < 1:
+        raise BadInput(f"TRACETOOL_WINDOW={stated}: not a number of activities", "e.g. 2000000")
+    return 2 * int(stated), int(stated)
 
 
 def is_large(run: Run) -> bool:
@@ -151,8 +151,8 @@ class Window(Run):
     @cached_property
     def _signatures(self) -> pl.DataFrame:
         whole = Run.table(self, "signatures")
-        found = self._launched
-        joined = whole.drop("launches", "duration_ns", "duration_median_ns").join(found, on="signature")
+        launched = self._launched
+        joined = whole.drop("launches", "duration_ns", "duration_median_ns").join(launched, on="signature")
         joined = joined.sort("signature").with_row_index("#number")
         numbered = joined.with_columns(pl.col("#number").cast(pl.Int64).alias("signature"))
         return numbered.select(whole.columns)

@@ -91,16 +91,16 @@ def diagnose(
         "--power-cap": power_cap, "--precision": precision, "--batch": batch, "--fuse": fuse,
         "--overlap": overlap, "--without": without,
     }  # fmt: skip
-    given = [name for name, value in of_run.items() if value]
+    run_options = [name for name, value in of_run.items() if value]
     if len(sources) > 2:
         raise BadInput(f"{len(sources)} runs given: which are base, which head?", "give BASE HEAD")
     runs = [source for source in sources if source.is_dir()]
-    if len(sources) == 2 and given:
-        raise BadInput(f"{given[0]} is of one run, two are given", "leave it out, or give one run")
+    if len(sources) == 2 and run_options:
+        raise BadInput(f"{run_options[0]} is of one run, two are given", "leave it out, or give one run")
     if len(sources) == 1 and work is not None:
         raise BadInput("--work is of two runs", "of one: tracetool attribute RUN --by family --work tokens=N")
-    if not runs and len(sources) == 1 and (given or gpu):
-        raise BadInput(f"{sources[0]} is no run: {(given or ['--gpu'])[0]} is of runs", "leave it out")
+    if not runs and len(sources) == 1 and (run_options or gpu):
+        raise BadInput(f"{sources[0]} is no run: {(run_options or ['--gpu'])[0]} is of runs", "leave it out")
     diagnosed: Result
     if len(sources) == 2:
         diagnosed = diagnose_pair(sources[0], sources[1], gpu=gpu, work=parse_pair_work(work))

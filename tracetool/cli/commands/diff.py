@@ -68,9 +68,9 @@ def diff(
 
     for path in out:
         check_out(path)
-    left, right = sides(list(runs or []), base, head, baseline is not None)
+    base_runs, right = sides(list(runs or []), base, head, baseline is not None)
     compared = diff_runs(
-        left,
+        base_runs,
         right,
         baseline=baseline,
         branch=branch,

@@ -180,7 +180,7 @@ def _per_launch(cut: CutRun, there: CutRun | None) -> pl.DataFrame:
         pl.col(c).cast(pl.String).fill_null("")
         for c in ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "bytes")
     ]
-    known = (pl.col("predicted_from") == FROM[0]) & (pl.col("flops") > 0) & (pl.col("dram_bytes") > 0)
+    countable = (pl.col("predicted_from") == FROM[0]) & (pl.col("flops") > 0) & (pl.col("dram_bytes") > 0)
     dtype = pl.Series("dtype", recorded.replays.rows.text("dtype").astype(str))
     roofs = []
     for name, one in (("roof_s", cut), ("roof_there_s", there or cut)):
@@ -202,7 +202,7 @@ def _per_launch(cut: CutRun, there: CutRun | None) -> pl.DataFrame:
         pl.col("signature").cast(pl.Int64),
         "family",
         *(
-            pl.when(known).then(value).alias(name)
+            pl.when(countable).then(value).alias(name)
             for name, value in (
                 ("flops", pl.col("flops")),
                 ("dram_bytes", pl.col("dram_bytes")),

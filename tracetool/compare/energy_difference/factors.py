@@ -89,7 +89,7 @@ def split(pairs: MatchedWork, errors: Floats | None = None) -> dict[str, Floats]
     {'work': 1.108, 'power': 0.292}
     """
     base, head, whole = pairs.energy_base, pairs.energy_head, pairs.whole
-    known = whole & np.isfinite(pairs.roof) & (pairs.roof > 0) & np.isfinite(pairs.gpu) & (pairs.gpu > 0)
+    comparable = whole & np.isfinite(pairs.roof) & (pairs.roof > 0) & np.isfinite(pairs.gpu) & (pairs.gpu > 0)
 
     def log(ratio: Floats, where: Bools = whole) -> Floats:
         return np.asarray(np.log(np.where(where, ratio, 1.0)))
@@ -97,8 +97,8 @@ def split(pairs: MatchedWork, errors: Floats | None = None) -> dict[str, Floats]
     mean = np.where(whole, log_mean(np.where(whole, head, 1.0), np.where(whole, base, 1.0)), 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         time = log(pairs.time_head / pairs.time_base)
-    work, gpu = log(pairs.work), log(pairs.gpu, known)
-    traffic = np.where(known, log(pairs.roof, known) - work - gpu, 0.0)
+    work, gpu = log(pairs.work), log(pairs.gpu, comparable)
+    traffic = np.where(comparable, log(pairs.roof, comparable) - work - gpu, 0.0)
     clock_time, clock_power = log(pairs.clock_time), log(pairs.clock_power)
     if errors is not None:
         traffic = traffic * (1.0 + _TRAFFIC_SD * errors[0])

@@ -70,8 +70,8 @@ def headline(of: EnergyDifference) -> str:
 def causes_of_change(of: EnergyDifference) -> list[CauseOfChange]:
     """Return the causes that take most joules, largest first."""
     least = LEAST_SHARE * of.base.energy_j
-    told = of.totals[:-1].filter(pl.col("change_j").abs() >= least).head(MOST)
-    return [_cause(of, row) for row in told.iter_rows(named=True)]
+    largest = of.totals[:-1].filter(pl.col("change_j").abs() >= least).head(MOST)
+    return [_cause(of, row) for row in largest.iter_rows(named=True)]
 
 
 def signed(value: float) -> str:

@@ -80,8 +80,8 @@ def _joined(
         nulls_equal=True,
         maintain_order="left_right",
     )
-    left, right = base[keyed["_base"]], head[keyed["_head"]]
-    return _pairs(left, right, left.select(subject.alias("subject")).to_series(), unit=unit)
+    base_rows, head_rows = base[keyed["_base"]], head[keyed["_head"]]
+    return _pairs(base_rows, head_rows, base_rows.select(subject.alias("subject")).to_series(), unit=unit)
 
 
 _SUBJECT: Final = pl.format("{}, {}, {}x{}", "model", "task", pl.col("gpus").cast(pl.Int64), "gpu")

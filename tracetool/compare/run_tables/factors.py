@@ -63,11 +63,11 @@ def log_factors(rows: pl.DataFrame, stated: pl.DataFrame | None = None) -> pl.Da
     logs: dict[str, Floats] = {}
     for factor, column in _VOLUME.items():
         values = rows[column].to_numpy().astype(float)
-        known = np.isfinite(values) & (values > 0)
+        positive = np.isfinite(values) & (values > 0)
         if stated is not None:
             opposite = stated[column].to_numpy().astype(float)
-            known &= np.isfinite(opposite) & (opposite > 0)
-        logs[factor] = np.log(np.where(known, values, 1.0))
+            positive &= np.isfinite(opposite) & (opposite > 0)
+        logs[factor] = np.log(np.where(positive, values, 1.0))
     energy = np.log(rows.select(request_energy()).to_series().to_numpy())
     if stated is not None:  # a length that only one side states must not enter its energy
         length = np.log(rows["units_per_request"].fill_null(1.0).to_numpy())
@@ -98,6 +98,6 @@ def contributions(base: pl.DataFrame, head: pl.DataFrame) -> pl.DataFrame:
     mean = log_mean(head_j, base_j)
     parts = {f: mean * (ln_head[f] - ln_base[f]).to_numpy() for f in FACTORS}
     # what rounding leaves goes to the factor that is a remainder by definition
-    rest = (head_j - base_j) - sum(parts.values())
-    parts["GPU time"] = parts["GPU time"] + rest
+    rounding_j = (head_j - base_j) - sum(parts.values())
+    parts["GPU time"] = parts["GPU time"] + rounding_j
     return pl.DataFrame({"base_j": base_j, "head_j": head_j, **parts})

@@ -79,17 +79,18 @@ def contrast_summary(contrast: Contrast) -> dict[str, Any]:
 
 def contrast_statement(contrast: Contrast) -> Statement:
     """Return the sentence of a contrast."""
-    known = contrast_summary(contrast)
-    span = "5 to 95 % of them" if known["pairs"] >= _MANY else "all"
+    summary = contrast_summary(contrast)
+    span = "5 to 95 % of them" if summary["pairs"] >= _MANY else "all"
     text = (
         f"{_SUBJECTS[contrast.name]}: {contrast.head} against {contrast.base}: energy per {contrast.per}"
-        f" x {number(known['ratio'], 3)} (median of {counted(known['pairs'], 'pair')}; {span}:"
-        f" {number(known['ratio_low'], 3)} to {number(known['ratio_high'], 3)}; less in {known['less']});"
-        f" the {known['factor']} explains {_percent(known['factor_pct'])}"
+        f" x {number(summary['ratio'], 3)} (median of {counted(summary['pairs'], 'pair')}; {span}:"
+        f" {number(summary['ratio_low'], 3)} to {number(summary['ratio_high'], 3)};"
+        f" less in {summary['less']});"
+        f" the {summary['factor']} explains {_percent(summary['factor_pct'])}"
     )
     rows = {*contrast.pairs["base_row"].to_list(), *contrast.pairs["head_row"].to_list()}
-    figures = {k: float(v) for k, v in known.items() if isinstance(v, int | float)}
-    fold = max(known["ratio"], 1.0 / known["ratio"])
+    figures = {k: float(v) for k, v in summary.items() if isinstance(v, int | float)}
+    fold = max(summary["ratio"], 1.0 / summary["ratio"])
     return Statement(contrast.name, text, figures, fold, tuple(sorted(rows)))
 
 
@@ -206,20 +207,20 @@ def growth_statement(growth: pl.DataFrame) -> list[Statement]:
 
 def idle_statement(latent: pl.DataFrame) -> list[Statement]:
     """Say how much of the energy GPUs draw for being switched on."""
-    known = latent.filter(pl.col("idle_pct").is_not_null())
-    if not known.height:
+    with_idle = latent.filter(pl.col("idle_pct").is_not_null())
+    if not with_idle.height:
         return []
-    worst = known.sort("idle_pct", descending=True).row(0, named=True)
+    worst = with_idle.sort("idle_pct", descending=True).row(0, named=True)
     figures = {
-        "idle_pct": _median(known["idle_pct"]),
-        "configurations": known.height,
+        "idle_pct": _median(with_idle["idle_pct"]),
+        "configurations": with_idle.height,
         "worst_pct": worst["idle_pct"],
         "worst_batch": worst["batch"],
         "worst_gpus": worst["gpus"],
     }
     text = (
         f"Static power: idle GPUs would draw {_percent(figures['idle_pct'])} of the energy (median of"
-        f" {known.height} configurations), {_percent(worst['idle_pct'])} at most ({worst['model']},"
+        f" {with_idle.height} configurations), {_percent(worst['idle_pct'])} at most ({worst['model']},"
         f" batch {number(worst['batch'], 3)}, {worst['gpus']:.0f}x{worst['gpu']})"
     )
     fold = 1.0 / max(1.0 - worst["idle_pct"] / 100.0, 0.01)

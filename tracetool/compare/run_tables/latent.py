@@ -29,15 +29,18 @@ def latent_factors(table: RunTable) -> pl.DataFrame:
         memory). Null where the GPU or the parameters are not known.
     """
     frame = table.frame
-    known = {"gpu": pl.String, **dict.fromkeys(("_flops", "_bytes_per_s", "_memory", "_idle_w"), pl.Float64)}
+    column_types = {
+        "gpu": pl.String,
+        **dict.fromkeys(("_flops", "_bytes_per_s", "_memory", "_idle_w"), pl.Float64),
+    }
     sheets = pl.DataFrame(
         [
             (name, _peak(gpu), gpu.dram_bytes_per_s, gpu.memory_bytes, gpu.idle_w)
             for name, gpu in table.sheets.items()
         ],
-        schema=known,
+        schema=column_types,
         orient="row",
-    ).with_columns(pl.when(pl.col(c) > 0).then(pl.col(c)).alias(c) for c in known if c != "gpu")
+    ).with_columns(pl.when(pl.col(c) > 0).then(pl.col(c)).alias(c) for c in column_types if c != "gpu")
     rate = pl.col("power_w") / pl.col("energy_j")
     token = pl.col("unit") == "token"
     active, total = pl.col("active_billions"), pl.max_horizontal("total_billions", "active_billions")

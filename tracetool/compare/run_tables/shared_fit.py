@@ -41,8 +41,8 @@ def _text(rows: pl.DataFrame) -> Floats:
     batch, gpus = rows["batch"].to_numpy(), rows["gpus"].to_numpy()
     active = rows["active_billions"].to_numpy()
     total = np.fmax(rows["total_billions"].fill_null(0.0).to_numpy(), active)
-    asked = np.clip(active / total, 0.0, 1.0 - 1e-6)
-    read = np.fmax(total * (1.0 - (1.0 - asked) ** batch), active) * rows["weight_bytes"].to_numpy()
+    active_share = np.clip(active / total, 0.0, 1.0 - 1e-6)
+    read = np.fmax(total * (1.0 - (1.0 - active_share) ** batch), active) * rows["weight_bytes"].to_numpy()
     length = rows["units_per_request"].fill_null(0.0).to_numpy()
     return np.stack(
         [
@@ -87,9 +87,11 @@ def rank_left_out(runs: pl.DataFrame) -> pl.DataFrame:
         (predicted against measured energy of a unit) and ``scale`` (median predicted over measured). Empty
         where the table holds too few models or does not state their parameters.
     """
-    known = runs.filter(pl.col("active_billions") > 0)
-    text = known.filter(pl.col("unit") == "token")
-    pictures = known.filter((pl.col("unit") != "token") & (pl.col("steps") > 0) & (pl.col("pixels") > 0))
+    with_parameters = runs.filter(pl.col("active_billions") > 0)
+    text = with_parameters.filter(pl.col("unit") == "token")
+    pictures = with_parameters.filter(
+        (pl.col("unit") != "token") & (pl.col("steps") > 0) & (pl.col("pixels") > 0)
+    )
     rows = _ranked(text, _text(text), "token") if text.height else []
     rows += _ranked(pictures, _pictures(pictures), "picture") if pictures.height else []
     return pl.DataFrame(rows, schema=_SUMMARY, orient="row")
@@ -108,13 +110,15 @@ def _ranked(rows: pl.DataFrame, counts: Floats, unit: str) -> list[tuple[str, st
     scale = np.where(per_gpu.any(axis=0), np.abs(per_gpu).max(axis=0), 1.0)
     ranked = []
     for model in np.unique(models):
-        held, fitted = models == model, models != model
-        if held.sum() < _CONFIGURATIONS:
+        left_out, fitted = models == model, models != model
+        if left_out.sum() < _CONFIGURATIONS:
             continue
         coefficients = nnls(per_gpu[fitted] / scale / energy[fitted, None], np.ones(int(fitted.sum())))[0]
-        predicted = per_gpu[held] / scale @ coefficients
+        predicted = per_gpu[left_out] / scale @ coefficients
         if not (predicted > 0).all():  # a GPU that no model fitted here ran on
             continue
-        order = float(spearmanr(predicted, energy[held]).statistic)
-        ranked.append((str(model), unit, int(held.sum()), order, float(np.median(predicted / energy[held]))))
+        order = float(spearmanr(predicted, energy[left_out]).statistic)
+        ranked.append(
+            (str(model), unit, int(left_out.sum()), order, float(np.median(predicted / energy[left_out])))
+        )
     return ranked

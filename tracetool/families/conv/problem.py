@@ -41,9 +41,9 @@ def conv_products(rows: OperatorColumns, gpu: Gpu) -> Products:
     p = np.maximum(np.floor((height + 2 * pad - kh) / stride) + 1, 1.0)
     p = np.where((height == 1) & (kh == 1), 1.0, p)  # a sequence is padded along its length alone
     q = np.maximum(np.floor((width + 2 * pad - kw) / stride) + 1, 1.0)
-    given = np.isfinite(channels * filters * height)
+    stated = np.isfinite(channels * filters * height)
     way = rows.text("direction")
-    of_data, of_weights = given & (way == "bwd_data"), given & (way == "bwd_weight")
+    of_data, of_weights = stated & (way == "bwd_data"), stated & (way == "bwd_weight")
     pixels, window = batch * p * q, kh * kw
     per_group, made = np.ceil(channels / groups), np.ceil(filters / groups)
     # windows that do not overlap are laid out beside one another: each result gives the pixels of its own
@@ -56,13 +56,13 @@ def conv_products(rows: OperatorColumns, gpu: Gpu) -> Products:
     read = np.where(of_weights, image + result, np.where(of_data, result, image) + groups * n * k)
     winograd = _winograd(rows, p, q)
     k = k * winograd.share
-    apart = given & winograd.apart
+    apart = stated & winograd.apart
     m = np.where(apart, batch * winograd.patches, m)
     n, k = np.where(apart, made, n), np.where(apart, per_group, k)
-    repeat = np.where(apart, groups * winograd.products, np.where(given, groups, batch))
+    repeat = np.where(apart, groups * winograd.products, np.where(stated, groups, batch))
     read = np.where(apart, repeat * (m + n) * k, read)
-    m, n, k = (np.where(given, of, rows.number(c, 1.0)) for of, c in ((m, "m"), (n, "n"), (k, "k")))
-    read = np.where(given, read, repeat * (m + n) * k)
+    m, n, k = (np.where(stated, of, rows.number(c, 1.0)) for of, c in ((m, "m"), (n, "n"), (k, "k")))
+    read = np.where(stated, read, repeat * (m + n) * k)
     words = dtype_of(rows)
     size = element_bytes(words)
     tile_m, tile_n = rows.number("tile_m"), rows.number("tile_n")
@@ -70,7 +70,7 @@ def conv_products(rows: OperatorColumns, gpu: Gpu) -> Products:
     tensor, rate = on_tensor(words, gpu), product_rate(words, gpu)
     # a step of K is channels of one place in the window: fewer than it takes leave it half empty
     step, inner = rows.number("tile_k"), np.where(of_data, made, per_group)
-    stepped = given & tensor & (step > 0) & ~of_weights & ~winograd.apart
+    stepped = stated & tensor & (step > 0) & ~of_weights & ~winograd.apart
     depth = np.maximum(step, 1.0)
     rate = np.where(stepped, rate * inner / (np.ceil(inner / depth) * depth), rate)
     return Products(
@@ -114,5 +114,5 @@ def _winograd(rows: OperatorColumns, p: Floats, q: Floats) -> _Winograd:
 
 def conv_work(rows: OperatorColumns, gpu: Gpu) -> Work:
     """Return the work of convolutions."""
-    made = conv_products(rows, gpu)
-    return work_of(made, plan_of(made, gpu))
+    products = conv_products(rows, gpu)
+    return work_of(products, plan_of(products, gpu))

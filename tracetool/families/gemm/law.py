@@ -71,8 +71,8 @@ def _gemm(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
 
 
 def _older(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
-    made = gemm_products(rows, gpu)
-    return product_pieces(replace(made, rate=made.rate * rate_share(gpu)), gpu, c)
+    products = gemm_products(rows, gpu)
+    return product_pieces(replace(products, rate=products.rate * rate_share(gpu)), gpu, c)
 
 
 def _pinned(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> OperatorColumns:

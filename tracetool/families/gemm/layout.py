@@ -32,8 +32,8 @@ class Products:
 
     def take(self, rows: Ints | slice) -> Products:
         """Return the chosen products."""
-        held = {f.name: getattr(self, f.name) for f in fields(self)}
-        kept: dict[str, Any] = {k: None if v is None else v[rows] for k, v in held.items()}
+        columns = {f.name: getattr(self, f.name) for f in fields(self)}
+        kept: dict[str, Any] = {k: None if v is None else v[rows] for k, v in columns.items()}
         return Products(**kept)
 
 

@@ -53,8 +53,8 @@ def _loads(rows: OperatorColumns, k: Floats, size: Floats) -> Floats | None:
     """
     whole = _LOAD_BYTES / size
     along = np.gcd((k * size).astype(np.int64), int(_LOAD_BYTES)) / size
-    known = rows.number("align")
-    together = np.where(known > 0, known, np.where(size >= 2.0, np.maximum(along, 1.0), whole))
+    stated = rows.number("align")
+    together = np.where(stated > 0, stated, np.where(size >= 2.0, np.maximum(along, 1.0), whole))
     if not (together < whole).any():
         return None
     return np.where(together < whole, 1.0 / together, 0.0)
@@ -90,5 +90,5 @@ def plan_of(products: Products, gpu: Gpu, rates: TileRates | None = None) -> Til
 
 def product_work(rows: OperatorColumns, gpu: Gpu) -> Work:
     """Return the work of gemm rows."""
-    made = gemm_products(rows, gpu)
-    return work_of(made, plan_of(made, gpu))
+    products = gemm_products(rows, gpu)
+    return work_of(products, plan_of(products, gpu))

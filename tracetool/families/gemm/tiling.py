@@ -107,8 +107,8 @@ def plan_products(products: Products, gpu: Gpu, rates: TileRates, hertz: float) 
     columns = {f.name: np.empty(count) for f in fields(TilePlan)}
     for start in range(0, max(count, 1), _CHUNK):
         rows = slice(start, start + _CHUNK)
-        found = _plan(products.take(rows), gpu, rates, hertz)
-        for name, values in found.items():
+        plan = _plan(products.take(rows), gpu, rates, hertz)
+        for name, values in plan.items():
             columns[name][rows] = values
     return TilePlan(**columns)
 

@@ -143,17 +143,17 @@ def _mamba2(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
 def _delta_net(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     """Return the parts of whole layers: convolution and rule after one another, each by its law's priors."""
     update = is_update(rows)
-    both = []
+    both_kernels = []
     for laws in ((CONV1D, CONV1D_UPDATE), (GDN_CHUNK, GDN_UPDATE)):
         several, one = (law.pieces(rows, gpu, {}) for law in laws)
-        both.append(
+        both_kernels.append(
             {
                 f.name: np.where(update, getattr(one, f.name), getattr(several, f.name))
                 for f in fields(Pieces)
                 if f.name != "work"
             }
         )
-    first, second = both
+    first, second = both_kernels
     joined = {name: first[name] + second[name] for name in first}
     joined |= {"norm": second["norm"], "active": second["active"]}
     joined["fixed_s"] = joined["fixed_s"] + c["between_us"] * 1e-6

@@ -42,7 +42,7 @@ _DATA = read_coefficients(__package__)
 
 def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     work = count_work(rows, gpu)
-    made = stream_pieces(
+    stream = stream_pieces(
         work,
         gpu,
         launch_us=c["launch_us"],
@@ -52,11 +52,11 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     )
     pattern = access_patterns(rows)
     if not (pattern != TABLE).any():
-        return made
+        return stream
     elements = rows.number("elements")
     elements = np.where(np.isfinite(elements), elements, rows.number("rows", 0.0) * rows.number("cols", 1.0))
     issued = _operations(rows, pattern, c) * elements
-    asked = issued / (gpu.lanes_per_clock_sm * gpu.sm_count)
+    issue_cycles = issued / (gpu.lanes_per_clock_sm * gpu.sm_count)
     tree = pattern == TREE
     # blocks that follow others add up what their threads hold after them, those that share a result again
     later = c["tree_clk"] * np.maximum(block_rounds(rows, gpu) - 1.0, 0.0)
@@ -73,22 +73,22 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     indexed = np.where(pattern == INDEX, c["index_clk"] * rows.number("elements_per_thread", 1.0), 0.0)
     first = np.where(np.isin(pattern, FLAT), 0.0, np.maximum(c["lookup_clk"], indexed))
     return replace(
-        made,
-        fixed_s=np.where(pattern == TABLE, made.fixed_s, c["named_launch_us"] * 1e-6),
-        serial_cycles=made.serial_cycles + np.where(tree, c["tree_clk"] * levels, first),
-        core_cycles=made.core_cycles + asked + waits,
-        memory_s=made.memory_s * (1.0 - found),
+        stream,
+        fixed_s=np.where(pattern == TABLE, stream.fixed_s, c["named_launch_us"] * 1e-6),
+        serial_cycles=stream.serial_cycles + np.where(tree, c["tree_clk"] * levels, first),
+        core_cycles=stream.core_cycles + issue_cycles + waits,
+        memory_s=stream.memory_s * (1.0 - found),
         work=replace(work, int_ops=work.int_ops + _DATA["issue"]["integer_share"].value * issued),
     )
 
 
 def _operations(rows: OperatorColumns, pattern: Ints, c: Coefficients) -> Floats:
     """Return the instructions an element's addresses and casts take. (n,) [op]"""
-    asked = np.where(pattern == OFFSETS, c["offset_ops"] * steps_of(rows), 0.0)
-    asked = np.where(pattern == CAST, c["cast_ops"], asked)
-    asked = np.where(pattern == INDEX, c["index_ops"], asked)
-    asked = np.where(pattern == POOL, c["pool_ops"], asked)
-    return np.asarray(np.where(pattern == CAT, c["cat_ops"], asked))
+    offset_operations = np.where(pattern == OFFSETS, c["offset_ops"] * steps_of(rows), 0.0)
+    offset_operations = np.where(pattern == CAST, c["cast_ops"], offset_operations)
+    offset_operations = np.where(pattern == INDEX, c["index_ops"], offset_operations)
+    offset_operations = np.where(pattern == POOL, c["pool_ops"], offset_operations)
+    return np.asarray(np.where(pattern == CAT, c["cat_ops"], offset_operations))
 
 
 STREAM = Law(

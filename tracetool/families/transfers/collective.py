@@ -81,19 +81,19 @@ def _own(number: int, message: Message, gpu: Gpu, c: Coefficients, *, early: boo
 
 def _any_library(message: Message, nccl: Shots, gpu: Gpu, c: Coefficients) -> Shots:
     """Return the geometric mean of the libraries with kernels of their own, each NCCL's beyond its limits."""
-    found = [_own(number, message, gpu, c) for number in CUSTOM]
+    candidates = [_own(number, message, gpu, c) for number in CUSTOM]
     of = [
         {
             name: np.where(one.own, getattr(one, name), getattr(nccl, name))
             for name in ("seconds", "link_bytes")
         }
-        for one in found
+        for one in candidates
     ]
     return Shots(
         np.exp(np.mean([np.log(np.maximum(one["seconds"], 1e-12)) for one in of], axis=0)),
         np.mean([one["link_bytes"] for one in of], axis=0),
-        np.mean([one.memory_bytes for one in found], axis=0),
-        np.any([one.own for one in found], axis=0),
+        np.mean([one.memory_bytes for one in candidates], axis=0),
+        np.any([one.own for one in candidates], axis=0),
     )
 
 
@@ -107,14 +107,14 @@ def _through_host(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         habits = {**nccl, **_of(library, c)}
         crowded = {key: habits[key] for key in ("crowd_4", "crowd_8")}
         seconds[places] = carry_through_host(message.take(places), gpu, {**nccl, **crowded}).seconds
-    shot, own = one_shot_through_host(message, gpu, _of("vllm", c))
-    own &= (by.library == VLLM) | (by.library == SGLANG)
-    copied = _cloned(message.bytes, by.eager) + _cloned(message.bytes, by.eager & own)
+    shot, custom = one_shot_through_host(message, gpu, _of("vllm", c))
+    custom &= (by.library == VLLM) | (by.library == SGLANG)
+    copied = _cloned(message.bytes, by.eager) + _cloned(message.bytes, by.eager & custom)
     issued_s = np.where(
-        own, _issued(by.library, by.eager, c, "own_host_us"), _issued(by.library, by.eager, c)
+        custom, _issued(by.library, by.eager, c, "own_host_us"), _issued(by.library, by.eager, c)
     )
-    link_bytes = np.where(own, shot.link_bytes, message.ring_bytes)
-    return _pieces(np.where(own, shot.seconds, seconds), link_bytes, copied, issued_s, gpu)
+    link_bytes = np.where(custom, shot.link_bytes, message.ring_bytes)
+    return _pieces(np.where(custom, shot.seconds, seconds), link_bytes, copied, issued_s, gpu)
 
 
 def _cloned(size: Floats, cloned: Bools) -> Floats:

@@ -53,7 +53,7 @@ def crowd(ranks: Floats, c: Mapping[str, float]) -> Floats:
 
 def one_shot_through_host(message: Message, gpu: Gpu, c: Mapping[str, float]) -> tuple[Carried, Bools]:
     """Return the time of a library's own all-reduce of two ranks, and which messages it takes."""
-    own = message.reduces_all & (message.ranks == _ALONE) & (message.bytes < c["own_below_bytes"])
+    one_shot = message.reduces_all & (message.ranks == _ALONE) & (message.bytes < c["own_below_bytes"])
     read: Floats = (message.ranks - 1.0) * message.bytes
     seconds = c["start_us"] * 1e-6 + read / (c["share"] * gpu.pcie_bytes_per_s)
-    return Carried(seconds, read), own
+    return Carried(seconds, read), one_shot

@@ -46,8 +46,10 @@ def implementations_of(rows: OperatorColumns) -> Implementations:
     names, name = distinct_texts(np.where(implementation == "", backend, implementation))
     stacks, stack = rows.distinct("stack")
     pairs, pair = np.unique(name * len(stacks) + stack, return_inverse=True)
-    found = [_implementation(names[p // len(stacks)], stacks[p % len(stacks)]) for p in pairs.tolist()]
-    library, eager, stated, early = np.array(found, dtype=np.int64).reshape(-1, 4)[pair].T
+    implementations = [
+        _implementation(names[p // len(stacks)], stacks[p % len(stacks)]) for p in pairs.tolist()
+    ]
+    library, eager, stated, early = np.array(implementations, dtype=np.int64).reshape(-1, 4)[pair].T
     return Implementations(library, eager > 0, stated > 0, early > 0)
 
 

@@ -90,10 +90,10 @@ CROSSING = ("htod", "dtoh", "h2d", "d2h", "ptop", "p2p", "host", "pcie", "peer")
 def over_link(rows: OperatorColumns) -> Bools:
     """Return which copies cross the host or peer link: those whose kind names two sides. Shape (n,)."""
     words = np.char.lower(rows.text("kind").astype(str))
-    found = np.zeros(len(rows), dtype=np.bool_)
+    crosses_link = np.zeros(len(rows), dtype=np.bool_)
     for word in CROSSING:
-        found |= np.char.find(words, word) >= 0
-    return found
+        crosses_link |= np.char.find(words, word) >= 0
+    return crosses_link
 
 
 def copy_work(rows: OperatorColumns, gpu: Gpu) -> Work:

@@ -25,8 +25,8 @@ _LOADS = re.compile(r"_ldg(\d+)")
 
 
 def _tiled(match: re.Match[str], symbol: Symbol) -> Attributes:
-    rest, acc = match["rest"], _ACCUMULATORS[match["acc"][-1]]
-    stages, sliced, layout, loads = (p.search(rest) for p in (_STAGES, _SLICED, _LAYOUT, _LOADS))
+    suffix, acc = match["rest"], _ACCUMULATORS[match["acc"][-1]]
+    stages, sliced, layout, loads = (p.search(suffix) for p in (_STAGES, _SLICED, _LAYOUT, _LOADS))
     out = number_format(match["out"])
     dtype = number_format(match["a"]) or number_format(match["mid"])
     if dtype is None:
@@ -44,8 +44,8 @@ def _tiled(match: re.Match[str], symbol: Symbol) -> Attributes:
         "stages": int(stages[2]) if stages else None,
         "layout": layout[1] if layout else None,
         "align": int(loads[1]) if loads else None,
-        "epilogue": "relu" if "_relu" in rest else None,
-        "k_sharing": "split_k" if "splitK" in rest else "slice_k" if sliced else None,
+        "epilogue": "relu" if "_relu" in suffix else None,
+        "k_sharing": "split_k" if "splitK" in suffix else "slice_k" if sliced else None,
         "opclass": "tensorop" if match["mma"] and match["mma"] in _MMA else "simt",
         "op": "gemm_3m" if match["acc"].startswith("g") else "gemm",
         "library": "tensorrt" if symbol.head.startswith("trt_") else "cublas",

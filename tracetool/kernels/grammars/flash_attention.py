@@ -107,9 +107,9 @@ def _generated(match: re.Match[str], symbol: Symbol) -> Attributes:
         return {
             "op": "prefill" if "Context" in symbol.head else "decode" if "ForGen" in symbol.head else None
         }
-    rest = part["rest"]
-    tile = re.search(r"Q(\d+)Kv(\d+)", rest)
-    decode = "ForGen" in rest
+    suffix = part["rest"]
+    tile = re.search(r"Q(\d+)Kv(\d+)", suffix)
+    decode = "ForGen" in suffix
     return {
         "op": "decode" if decode else "prefill",
         "phase": "decode" if decode else "prefill",
@@ -118,12 +118,12 @@ def _generated(match: re.Match[str], symbol: Symbol) -> Attributes:
         "out_dtype": _GENERATED_FORMAT[part["o"]],
         "head_dim": int(part["d"]),
         "head_dim_v": int(part["dv"]) if part["dv"] else None,
-        "causal": True if "Causal" in rest else None,
-        "paged": True if "PagedKv" in rest else None,
-        "k_sharing": "split_k" if "MultiCtasKv" in rest else None,
+        "causal": True if "Causal" in suffix else None,
+        "paged": True if "PagedKv" in suffix else None,
+        "k_sharing": "split_k" if "MultiCtasKv" in suffix else None,
         "tile_m": int(tile[1]) if tile else None,
         "tile_n": int(tile[2]) if tile else None,
-        "persistent": True if "Persistent" in rest else None,
+        "persistent": True if "Persistent" in suffix else None,
         "arch": match["arch"].lower(),
     }
 

@@ -16,9 +16,9 @@ _TAIL = re.compile(r"_([NT]{2,3})(?:$|_)")
 
 
 def _read(match: re.Match[str], symbol: Symbol) -> Attributes:
-    code, rest = match["types"], match["rest"]
+    code, suffix = match["types"], match["rest"]
     formats = [_LETTERS.get(c) for c in code]
-    layout = _TAIL.search(rest)
+    layout = _TAIL.search(suffix)
     dtype = formats[0]
     if dtype == "fp32" and formats[-1] == "fp32":
         dtype = "tf32"
@@ -32,15 +32,15 @@ def _read(match: re.Match[str], symbol: Symbol) -> Attributes:
         "tile_k": int(match["k"]),
         "stages": int(match["s"]),
         "cluster": f"{match['cm']}x{match['cn']}" if match["cm"] else None,
-        "ctas_per_mma": 2 if "_2cta" in rest else 1,
-        "beta": "add" if "_badd" in rest else "zero" if "_bz" in rest else None,
-        "epilogue": "bias" if "_bias" in rest else None,
-        "k_sharing": "split_k" if "_splitK" in rest else None,
-        "split_k": None if "_splitK" in rest else 1,
+        "ctas_per_mma": 2 if "_2cta" in suffix else 1,
+        "beta": "add" if "_badd" in suffix else "zero" if "_bz" in suffix else None,
+        "epilogue": "bias" if "_bias" in suffix else None,
+        "k_sharing": "split_k" if "_splitK" in suffix else None,
+        "split_k": None if "_splitK" in suffix else 1,
         "layout": layout[1] if layout else None,
         "arch": match["arch"] or "sm90",
         "opclass": "tensorop",
-        "algo": "block_scaled" if "_Avec" in rest else None,
+        "algo": "block_scaled" if "_Avec" in suffix else None,
     }
 
 

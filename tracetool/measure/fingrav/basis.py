@@ -37,9 +37,9 @@ class Basis:
         if self.degree >= 0:
             columns = []
             for i in range(self.degree + 1):
-                own = np.zeros(self.degree + 1)
-                own[i] = 1.0
-                whole = legendre.legint(own, lbnd=-1)
+                antiderivative = np.zeros(self.degree + 1)
+                antiderivative[i] = 1.0
+                whole = legendre.legint(antiderivative, lbnd=-1)
                 columns.append(0.5 * legendre.legval(2.0 * u - 1.0, whole))
             return np.stack(columns, axis=1)
         return np.stack([c.antiderivative()(u) for c in self.coefficients], axis=1)

@@ -83,8 +83,8 @@ class Model:
         high = float(np.quantile(power_w, 0.9))
         level = [high]
         if parts_w is not None:
-            own = float(np.quantile(parts_w, 0.9))
-            level = [own, max(abs(high - own), 0.01 * high)]
+            typical_w = float(np.quantile(parts_w, 0.9))
+            level = [typical_w, max(abs(high - typical_w), 0.01 * high)]
         halves = []
         for length in _LENGTHS:
             apart = np.sqrt(5.0) * np.abs(way[:, None] - way[None, :]) / length
@@ -190,8 +190,8 @@ class Model:
         if self.parts_w is not None:
             rest = self.parts_w - own @ mean
             parts_noise = noise_of(rest, own[:, :-2] @ mean[:-2])
-            both = np.clip(miss / noise, -3.0, 3.0), np.clip(rest / parts_noise, -3.0, 3.0)
-            alike = float(np.clip(np.corrcoef(*both)[0, 1], -0.98, 0.98))
+            clipped = np.clip(miss / noise, -3.0, 3.0), np.clip(rest / parts_noise, -3.0, 3.0)
+            alike = float(np.clip(np.corrcoef(*clipped)[0, 1], -0.98, 0.98))
         return State(mean, noise, parts_noise, alike, gram, side, weight)
 
     def shape_columns(self, chosen: Ints) -> Ints:

@@ -145,13 +145,13 @@ def fit_history_term(
     """
     _, owner = np.unique(run, return_inverse=True)
     base, _ = np.linalg.qr(fixed)
-    rest = power_w - base @ (base.T @ power_w)
+    unexplained_w = power_w - base @ (base.T @ power_w)
 
     def misfit(memory: float) -> float:
         column = excess_at(memory)
         column = column - base @ (base.T @ column)
         size = float(column @ column)
-        return -(float(column @ rest) ** 2) / size if size > 0 else 0.0
+        return -(float(column @ unexplained_w) ** 2) / size if size > 0 else 0.0
 
     memory = float(min(_MEMORY_S, key=lambda m: misfit(float(m))))
     step = float(_MEMORY_S[1] / _MEMORY_S[0])

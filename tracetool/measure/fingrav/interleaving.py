@@ -81,8 +81,8 @@ def interleaving(activities: Activities, samples: Samples, *, seed: int = 0) -> 
     a campaign with few of them, are resampled for 90 % intervals.
     """
     grouped = _fewer_classes(activities)
-    own = grouped.label == 0
-    if not own.any() or own.all():
+    of_kernel = grouped.label == 0
+    if not of_kernel.any() or of_kernel.all():
         return None
     placed, power, run = _samples_near(grouped, samples)
     if len(power) < _ENOUGH:
@@ -90,7 +90,7 @@ def interleaving(activities: Activities, samples: Samples, *, seed: int = 0) -> 
     classes = int(grouped.label.max()) + 1
     level = _solved(_shares(placed, grouped.label, classes, len(power)), power)[:classes]
     contexts_by_launch = context_labels(grouped.start_s, grouped.end_s, level[grouped.label])
-    if not np.isin(contexts_by_launch[own], ("after-heavy", "after-light")).any():
+    if not np.isin(contexts_by_launch[of_kernel], ("after-heavy", "after-light")).any():
         return None
     contexts = _contexts(grouped, contexts_by_launch, (placed, power, run), seed)
     history, reason, level = _history(grouped, contexts_by_launch, level, (placed, power, run))
@@ -113,10 +113,10 @@ def _samples_near(activities: Activities, samples: Samples) -> tuple[Placed, Flo
     """What samples near the kernel saw, their power and the stretch each belongs to."""
     low = np.searchsorted(activities.end_s, samples.time_s - samples.window_s)
     high = np.searchsorted(activities.start_s, samples.time_s)
-    own = np.concatenate([[0], np.cumsum(activities.label == 0)])
+    of_kernel = np.concatenate([[0], np.cumsum(activities.label == 0)])
     near = np.searchsorted(activities.end_s, samples.time_s - samples.window_s - LOOK_BACK_S)
     after = np.searchsorted(activities.start_s, samples.time_s + LOOK_BACK_S)
-    meets = np.flatnonzero(own[after] > own[np.minimum(near, after)])
+    meets = np.flatnonzero(of_kernel[after] > of_kernel[np.minimum(near, after)])
     pairs = int(np.maximum(high - low, 0)[meets].sum())
     step = max(1, -(-pairs // _MOST_PAIRS))
     chosen = meets[::step]
@@ -149,11 +149,11 @@ def _contexts(
     activities: Activities, contexts_by_launch: Texts, sampled: tuple[Placed, Floats, Ints], seed: int
 ) -> tuple[ContextPower, ...]:
     placed, power, run = sampled
-    own = activities.label == 0
+    of_kernel = activities.label == 0
     count = len(CONTEXTS)
     label = activities.label + count - 1
     for i, context in enumerate(CONTEXTS):
-        label[own & (contexts_by_launch == context)] = i
+        label[of_kernel & (contexts_by_launch == context)] = i
     rows = _shares(placed, label, int(label.max()) + 1, len(power))
     if (
         not placed.share.size or (placed.end <= placed.begin).all()
@@ -195,20 +195,20 @@ def _history(
 ) -> tuple[History | None, str, Floats]:
     """Fit what lingers of the predecessors' power over each unbroken row of the kernel; powers anew."""
     placed, power, run = sampled
-    own = activities.label == 0
+    of_kernel = activities.label == 0
     pause = np.diff(activities.start_s, prepend=-np.inf)
     pause[1:] = activities.start_s[1:] - np.maximum.accumulate(activities.end_s)[:-1]
-    opens = own & (np.concatenate([[True], ~own[:-1]]) | (pause > LOOK_BACK_S))
-    first = np.maximum.accumulate(np.where(opens, np.arange(len(own)), 0))
+    opens = of_kernel & (np.concatenate([[True], ~of_kernel[:-1]]) | (pause > LOOK_BACK_S))
+    first = np.maximum.accumulate(np.where(opens, np.arange(len(of_kernel)), 0))
     before, _ = power_before(activities.start_s, activities.end_s, level[activities.label])
-    after_other = own & (contexts_by_launch[first] != "isolated")
+    after_other = of_kernel & (contexts_by_launch[first] != "isolated")
     excess = np.where(after_other, before[first] - level[0], 0.0)
     at = placed.execution
     after_others = after_other[at]
     if len(np.unique(placed.sample[after_others])) < _ENOUGH:
         return None, f"fewer than {_ENOUGH} samples saw the kernel after others", level
     # Columns: the kernel after others, the kernel after nothing, each other kernel, idle times.
-    label = np.where(after_other, 0, np.where(own, 1, activities.label + 1)).astype(np.int64)
+    label = np.where(after_other, 0, np.where(of_kernel, 1, activities.label + 1)).astype(np.int64)
     fixed = _shares(placed, label, int(label.max()) + 1, len(power))
     used_samples = fixed[:, 0] > 0.02
     filled = np.flatnonzero(fixed[used_samples].sum(axis=0) > 0)

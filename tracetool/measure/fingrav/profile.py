@@ -72,10 +72,10 @@ def fine_profile(
     outlier_curve = _outliers(data, outliers)
     if outlier_curve is not None:
         curves.append(outlier_curve)
-    own = next(c for c in curves if c.kind == "sse")
+    sse_curve = next(c for c in curves if c.kind == "sse")
     share = float(golden.mean())
     deconvolution = fitted["total"].deconvolution
-    further_runs = runs_wanted(guide.samples - own.samples, typical, samples.period_s, share)
+    further_runs = runs_wanted(guide.samples - sse_curve.samples, typical, samples.period_s, share)
     if deconvolution is not None and np.isfinite(deconvolution.runs_factor):
         further_runs = max(further_runs, int(np.ceil((deconvolution.runs_factor - 1.0) * executions.runs)))
     return FineProfile(

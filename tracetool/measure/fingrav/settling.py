@@ -139,8 +139,8 @@ def _averaged(data: GoldenSamples) -> dict[str, Fit]:
     grid = windows.settling(np.arange(data.last + 1))
     out = {"total": _as_fit(whole, grid, windows)}
     for name in others:
-        own = deconvolve(windows, power[name], at=(whole.place_s, whole.width_s), seed=data.seed)
-        out[name] = _as_fit(own, grid, windows)
+        averaged = deconvolve(windows, power[name], at=(whole.place_s, whole.width_s), seed=data.seed)
+        out[name] = _as_fit(averaged, grid, windows)
     return {name: out[name] for name in power}
 
 

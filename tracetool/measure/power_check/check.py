@@ -19,7 +19,13 @@ from tracetool.measure.attributed_work import Work, work_of_activity, work_of_ru
 from tracetool.measure.observe import READ_S, as_boxcar, choose_sensor
 from tracetool.measure.power_check import clocks, conditions, extent, values
 from tracetool.measure.power_check.finding import Finding, LogCase, worst
-from tracetool.measure.power_log import logs_beside_activity, power_logs, read_power_logs, telemetry_devices
+from tracetool.measure.power_log import (
+    logs_beside_activity,
+    paired_devices,
+    power_logs,
+    read_power_logs,
+    telemetry_devices,
+)
 from tracetool.measure.readings import poll_spacing, resolve_updates
 from tracetool.measure.sampled_activity import sampled_activity
 from tracetool.measure.sensors import candidate_sensors
@@ -96,7 +102,7 @@ def check_telemetry(
     if not logged:
         raise BadInput("the log holds no power readings", "give a log: --power LOG")
     origin = int(telemetry["time_ns"].min() or 0) if origin_ns is None else origin_ns  # type: ignore[arg-type]
-    pairs = _paired(logged, sorted(work))
+    pairs = paired_devices(logged, sorted(work))
     rows = [f.row(None) for f in _identity(telemetry, logged, sorted(work), pairs)]
     for device in logged:
         if work and device not in pairs:
@@ -117,12 +123,6 @@ def _applicable(case: LogCase) -> tuple[Callable[[LogCase], Finding], ...]:
     if first.value is not None and first.value <= 0.0:
         return (lambda _: first,)
     return (*CHECKS, conditions.activity) if sampled_activity(case.frame) else CHECKS
-
-
-def _paired(logged: list[int], ran: list[int]) -> dict[int, int]:
-    """Log device to run device: the same number, or the only one of each."""
-    both = {d: d for d in logged if d in ran}
-    return both or ({logged[0]: ran[0]} if len(logged) == len(ran) == 1 else {})
 
 
 def _identity(
@@ -236,5 +236,5 @@ def check_activity(
     work = work_of_activity(read_activity(activity))
     telemetry, chosen = logs_beside_activity(activity, power, tz, device)
     spec = load_gpu(gpu, part="sensor") if gpu else None
-    own = telemetry.filter(pl.col("device") == chosen)
-    return check_telemetry(own, {chosen: work}, {chosen: spec})
+    device_log = telemetry.filter(pl.col("device") == chosen)
+    return check_telemetry(device_log, {chosen: work}, {chosen: spec})

@@ -88,15 +88,15 @@ def throttling(case: LogCase) -> Finding:
         return Finding("throttling", "good", "the log holds no reasons for lowered clocks")
     counts = rows.group_by("throttle_reasons").len()
     bits = {text: reason_bits(text) for text in counts["throttle_reasons"].to_list()}
-    held = dict.fromkeys(THROTTLE_REASONS.values(), 0)
+    readings_by_reason = dict.fromkeys(THROTTLE_REASONS.values(), 0)
     throttled = 0
     for text, count in counts.iter_rows():
         names = [name for bit, name in THROTTLE_REASONS.items() if bits[text] & bit]
         throttled += count if names else 0
         for name in names:
-            held[name] += count
+            readings_by_reason[name] += count
     share = throttled / rows.height
-    shown = ", ".join(f"{n} {100 * c / rows.height:.0f} %" for n, c in held.items() if c)
+    shown = ", ".join(f"{n} {100 * c / rows.height:.0f} %" for n, c in readings_by_reason.items() if c)
     reason = f"clock held back: {shown} of the time" if share > _THROTTLED[0] else "not throttled"
     return Finding("throttling", graded(share, *_THROTTLED), reason, 100.0 * share, "%")
 

@@ -84,14 +84,14 @@ def measured_columns(run: Run, measured: Attribution) -> pl.DataFrame:
     for one in np.unique(device):
         rows = np.flatnonzero(device == one)
         shared_s[rows] = busy_parts(start[rows], end[rows], kinds[rows])[1].sum(axis=0)
-    known = measured.energy.filter(pl.col("signature").is_not_null())
+    by_signature = measured.energy.filter(pl.col("signature").is_not_null())
     frame = kernels.select("device", "signature").with_columns(shared_s=pl.Series(shared_s))
     whole = pl.col("shared_s").sum().over("device", "signature")
     launches = pl.len().over("device", "signature")
     share = pl.when(whole > 0).then(pl.col("shared_s") / whole).otherwise(1.0 / launches)
     columns = [f"energy{end}_j" for end in _ENDS]
     joined = frame.with_columns(share=share).join(
-        known.select("device", "signature", *columns, "identified"),
+        by_signature.select("device", "signature", *columns, "identified"),
         on=["device", "signature"],
         how="left",
         maintain_order="left",

@@ -102,8 +102,10 @@ class _Texts:
         columns_of_text = [c for c, kind in frame.schema.items() if kind == pl.String]
         texts = {c: self.names if c == "name" else self.values for c in columns_of_text}
         columns = [
-            pl.col(c).replace_strict(list(known), list(known.values()), default=None, return_dtype=pl.Int64)
-            for c, known in texts.items()
+            pl.col(c).replace_strict(
+                list(numbers), list(numbers.values()), default=None, return_dtype=pl.Int64
+            )
+            for c, numbers in texts.items()
         ]
         return frame.with_columns(columns), frozenset(texts)
 

@@ -121,16 +121,16 @@ def varints(values: Ints | NDArray[Any]) -> Part:
     A varint may end in groups of zeros: readers take it for the same number. Perfetto's own writer makes
     lengths so, to write them before they are known. Rows of one length need no selection of bytes.
     """
-    rest = np.ascontiguousarray(values, np.int64).view(np.uint64)
-    if not len(rest):
+    bits = np.ascontiguousarray(values, np.int64).view(np.uint64)
+    if not len(bits):
         return constant(0, b"")
-    lowest, highest = int(rest.min()), int(rest.max())
+    lowest, highest = int(bits.min()), int(bits.max())
     if lowest == highest:
-        return constant(len(rest), varint(highest))
+        return constant(len(bits), varint(highest))
     width = min((highest.bit_length() + 6) // 7, _LONGEST)
-    raw = np.empty((len(rest), width), np.uint8)
+    raw = np.empty((len(bits), width), np.uint8)
     for i in range(width):
-        raw[:, i] = (rest >> np.uint64(7 * i)) & np.uint64(0x7F)
+        raw[:, i] = (bits >> np.uint64(7 * i)) & np.uint64(0x7F)
     raw[:, :-1] |= np.uint8(0x80)
     return Part((Piece(raw),), width)
 

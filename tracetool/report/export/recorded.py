@@ -61,13 +61,13 @@ def stated_frame(run: Run) -> pl.DataFrame:
     signatures = run.signatures.with_columns(family=families_of(run.signatures).cast(pl.String))
     operators = run.table("operators", ["operator", "name"]).rename({"name": "operator_name"})
     ranges = run.table("ranges", ["range", "name"]).rename({"name": "range_name"})
-    left = {"how": "left", "maintain_order": "left"}
+    in_order = {"how": "left", "maintain_order": "left"}
     items = pl.col("grid_x") * pl.col("grid_y") * pl.col("grid_z")
     threads = (pl.col("block_x") * pl.col("block_y") * pl.col("block_z")).cast(pl.Int64)
     frame = (
-        kernels.join(signatures.select("signature", "family"), on="signature", **left)  # type: ignore[arg-type]
-        .join(operators, on="operator", **left)  # type: ignore[arg-type]
-        .join(ranges, on="range", **left)  # type: ignore[arg-type]
+        kernels.join(signatures.select("signature", "family"), on="signature", **in_order)  # type: ignore[arg-type]
+        .join(operators, on="operator", **in_order)  # type: ignore[arg-type]
+        .join(ranges, on="range", **in_order)  # type: ignore[arg-type]
     )
     stated = frame.select(
         "start_ns",
@@ -154,9 +154,9 @@ def _add_activities(timeline: Timeline, process: int, activities: pl.DataFrame) 
     stream = pl.format("GPU {} stream {}", "device", pl.col("stream").cast(pl.String).fill_null("not stated"))
     placed = activities.with_columns(track=stream).drop("device", "stream")
     for kind in ("kernel", *COPIES):
-        own = placed.filter(pl.col("kind") == kind).drop("kind")
-        empty = [c for c in own.columns if own[c].null_count() == own.height]
-        timeline.add_slices(process, kind, own.drop(empty))
+        of_kind = placed.filter(pl.col("kind") == kind).drop("kind")
+        empty = [c for c in of_kind.columns if of_kind[c].null_count() == of_kind.height]
+        timeline.add_slices(process, kind, of_kind.drop(empty))
 
 
 def _add_measured(timeline: Timeline, process: int, run: Run) -> None:
@@ -165,14 +165,18 @@ def _add_measured(timeline: Timeline, process: int, run: Run) -> None:
     readings = run.telemetry.sort("device", "time_ns")
     for (device,), rows in readings.group_by("device", maintain_order=True):
         powered = rows.filter(pl.col("power_w").is_not_null())
-        for (field,), own in powered.group_by("field", maintain_order=True):
+        for (field,), of_field in powered.group_by("field", maintain_order=True):
             name = f"GPU {device} power measured" + (f" ({field})" if field else "")
-            timeline.add_counter(process, name, "W", own["time_ns"].to_numpy(), own["power_w"].to_numpy())
+            timeline.add_counter(
+                process, name, "W", of_field["time_ns"].to_numpy(), of_field["power_w"].to_numpy()
+            )
         for column, unit in (("clock_mhz", "MHz"), ("temperature_c", "C")):
-            own = rows.filter(pl.col(column).is_not_null()).unique("time_ns", maintain_order=True)
-            if own.height:
+            of_field = rows.filter(pl.col(column).is_not_null()).unique("time_ns", maintain_order=True)
+            if of_field.height:
                 name = f"GPU {device} {column.rsplit('_', 1)[0]} measured"
-                timeline.add_counter(process, name, unit, own["time_ns"].to_numpy(), own[column].to_numpy())
+                timeline.add_counter(
+                    process, name, unit, of_field["time_ns"].to_numpy(), of_field[column].to_numpy()
+                )
         row = gpus.get(device, {})
         gpu = row.get("gpu") or match_gpu(row.get("name") or "")
         limit_w = load_gpu(gpu, part="sensor").power_limit_w if gpu else np.nan
@@ -185,8 +189,8 @@ def _throttled(readings: pl.DataFrame, device: int, limit_w: float) -> pl.DataFr
 
     Time in which the log is silent is in none.
     """
-    own = readings.filter(pl.col("device") == device)
-    origin = int(own["time_ns"].min() or 0)  # type: ignore[arg-type]
+    of_device = readings.filter(pl.col("device") == device)
+    origin = int(of_device["time_ns"].min() or 0)  # type: ignore[arg-type]
     log = throttle_log(readings, device, origin, limit_w)
     if log is None or not log.lowered.any():
         return pl.DataFrame()
@@ -252,10 +256,10 @@ def _add_replay(timeline: Timeline, activities: pl.DataFrame, replayed: Predicte
     rows = activities.select(
         "device", "stream", "kind", "name", "family", "operator", recorded_duration_ns="duration_ns"
     )
-    own = pl.concat([rows, predicted_columns(replayed)], how="horizontal").with_columns(
+    with_prediction = pl.concat([rows, predicted_columns(replayed)], how="horizontal").with_columns(
         start_ns=origin + pl.Series(start), duration_ns=pl.Series(np.maximum(end - start, 0))
     )
-    _add_activities(timeline, process, own)
+    _add_activities(timeline, process, with_prediction)
     _add_power(timeline, process, replays.curves(0), origin)
 
 

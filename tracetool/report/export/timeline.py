@@ -118,10 +118,10 @@ def laid_out(category: str, frame: pl.DataFrame, *, nested: bool = False) -> Lai
         order = ["track", "start_ns", "duration_ns"]
         numbered = numbered.sort(order, descending=[False, False, True], maintain_order=True)
     start = numbered["start_ns"].to_numpy()
-    own = numbered["track"].to_numpy()
-    lane = lanes_of(own, start, start + numbered["duration_ns"].to_numpy(), nested=nested)
+    track = numbered["track"].to_numpy()
+    lane = lanes_of(track, start, start + numbered["duration_ns"].to_numpy(), nested=nested)
     lanes = int(lane.max()) + 1
-    used, place = _numbered_pairs(own * lanes + lane, len(names) * lanes)
+    used, place = _numbered_pairs(track * lanes + lane, len(names) * lanes)
     placed = numbered.with_columns(track=pl.Series(place).cast(pl.Int64))
     if lane.any():
         placed = placed.sort("track", "start_ns", maintain_order=True)

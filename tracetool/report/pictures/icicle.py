@@ -107,10 +107,10 @@ def _placed(box: Box, x: float, level: int, total_j: float, color: str) -> Itera
     yield (box, x, width, level, color)
     inside = sorted(box.inside.values(), key=lambda b: (b.name == "(idle)", -b.energy_j, b.name))
     for number_, child in enumerate(inside):
-        own = _COLORS[number_ % len(_COLORS)] if level == 0 else color
+        fill = _COLORS[number_ % len(_COLORS)] if level == 0 else color
         if child.name.startswith("("):
-            own = _PLAIN
-        yield from _placed(child, x, level + 1, total_j, own)
+            fill = _PLAIN
+        yield from _placed(child, x, level + 1, total_j, fill)
         x += child.energy_j / total_j
 
 

@@ -53,8 +53,8 @@ def swing_picture(frame: pl.DataFrame, record: Mapping[str, Any]) -> str:
 def _over_time(drawing: Drawing, rows: pl.DataFrame, label: str) -> None:
     time, power = rows["time_ms"].to_numpy(), rows["power_w"].to_numpy()
     measured = rows["measured_w"].cast(pl.Float64).fill_null(np.nan).to_numpy()
-    known = np.isfinite(measured)
-    top = _round_up(float(max(power.max(initial=1.0), np.max(measured, where=known, initial=1.0))))
+    measured_seconds = np.isfinite(measured)
+    top = _round_up(float(max(power.max(initial=1.0), np.max(measured, where=measured_seconds, initial=1.0))))
     span = max(float(time[-1]), 1e-6)
     _frame(drawing, _TOP, top, label)
     for at in _ticks(span):
@@ -72,7 +72,11 @@ def _over_time(drawing: Drawing, rows: pl.DataFrame, label: str) -> None:
     )
     for name, color, x, y in (
         ("predicted, drawn", MODEL, *_means(time, power)),
-        ("measured, with the sensor's averaging", MEASURED, *_means(time[known], measured[known])),
+        (
+            "measured, with the sensor's averaging",
+            MEASURED,
+            *_means(time[measured_seconds], measured[measured_seconds]),
+        ),
     ):
         if not len(x):
             continue

@@ -167,7 +167,7 @@ def _ceilings(
         chart.line([ridge, x[1] * far], [peak / 1e12] * 2, line_color=INK, line_width=1.5)
         # a name of its own only where it does not cover another's
         rates = [float(rate) * 1e12 for rate in names]
-        if all(abs(math.log(peak / other)) > 0.045 * math.log(y[1] / y[0]) for other in rates):
+        if all(abs(math.log(peak / drawn)) > 0.045 * math.log(y[1] / y[0]) for drawn in rates):
             names[peak / 1e12] = f"{unit} {number(peak / 1e12, 3)}"
     ticks: Any = FixedTicker(ticks=[float(rate) for rate in names])
     axis = LogAxis(

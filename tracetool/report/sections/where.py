@@ -63,12 +63,12 @@ def _largest(rows: pl.DataFrame) -> list[Part]:
     merged = named.group_by("group", "name", "family").agg(pl.col("energy_j").sum())
     ordered = merged.sort("energy_j", "name", descending=[True, False])
     head, tail = ordered.head(_MOST_PARTS), ordered.slice(_MOST_PARTS)
-    rest = (
+    remainder = (
         tail.group_by("group", "family")
         .agg(pl.col("energy_j").sum(), pl.len().alias("count"))
         .select("group", pl.format("{} more kernels", "count").alias("name"), "family", "energy_j")
     )
-    both = pl.concat([head.select("group", "name", "family", "energy_j"), rest])
+    both = pl.concat([head.select("group", "name", "family", "energy_j"), remainder])
     return [Part(*row) for row in both.iter_rows()]
 
 

@@ -94,31 +94,31 @@ _OTHER_LABELS: Final = {
 _OPERATORS_SHOWN: Final = 12
 
 
-def print_forecast(made: Forecasted, written: Sequence[str | os.PathLike[str]]) -> None:
+def print_forecast(forecasted: Forecasted, written: Sequence[str | os.PathLike[str]]) -> None:
     """Print the figures, where the energy goes, and what they rest on; of many cases a table."""
     screen = open_console()
-    if made.single:
-        _print_one(made)
-    elif made.grid is not None:
-        print_explored(made.grid, made.title)
+    if forecasted.single:
+        _print_one(forecasted)
+    elif forecasted.grid is not None:
+        print_explored(forecasted.grid, forecasted.title)
     else:
-        _print_cases(made.frame)
-    notes = made.notes
-    if made.checked is not None:
-        _print_checked(made.checked)
-        notes += made.checked.notes
+        _print_cases(forecasted.frame)
+    notes = forecasted.notes
+    if forecasted.checked is not None:
+        _print_checked(forecasted.checked)
+        notes += forecasted.checked.notes
     for note in notes:
         say(screen, f"note: {note}")
     for path in written:
         say(screen, f"wrote {path}")
 
 
-def _print_one(made: Forecasted) -> None:
+def _print_one(forecasted: Forecasted) -> None:
     from tracetool.report.layout import Table
 
     screen = open_console()
-    record = made.frame.to_dicts()[0]
-    grid = Table(title=made.title, all_with="--json")
+    record = forecasted.frame.to_dicts()[0]
+    grid = Table(title=forecasted.title, all_with="--json")
     for head in ("", "forecast", "90 % interval"):
         grid.add_column(head, justify="left" if not head else "right")
     labels = _OTHER_LABELS.get(str(record.get("mode")), {})
@@ -128,12 +128,12 @@ def _print_one(made: Forecasted) -> None:
             low, high = number(record[f"{name}_low"]), number(record[f"{name}_high"])
             grid.add_row(label, f"{number(record[name])} {unit}", f"{low} to {high}")
     screen.print(grid)
-    _print_facts(record, made.facts)
-    if made.compared is not None:
-        print_compared(made.compared)
+    _print_facts(record, forecasted.facts)
+    if forecasted.compared is not None:
+        print_compared(forecasted.compared)
         return
-    _print_families(made.parts)
-    _print_operators(made.parts)
+    _print_families(forecasted.parts)
+    _print_operators(forecasted.parts)
 
 
 def _print_checked(checked: CheckedModel) -> None:

@@ -44,19 +44,19 @@ def print_identified(
 
 def sensor_text(check: SensorCheck) -> str:
     """Return what was identified of a field, in a line."""
-    found = check.found
+    identified = check.found
     parts = []
-    if found.window_s:
-        w = found.window_s
+    if identified.window_s:
+        w = identified.window_s
         parts.append(f"mean over {1e3 * w.value:.0f} ms ({1e3 * w.low:.0f} to {1e3 * w.high:.0f})")
-    if found.lag_s:
-        g = found.lag_s
+    if identified.lag_s:
+        g = identified.lag_s
         parts.append(f"first-order lag of {1e3 * g.value:.0f} ms ({1e3 * g.low:.0f} to {1e3 * g.high:.0f})")
-    if found.update_s:
-        parts.append(f"an update every {1e3 * found.update_s.value:.1f} ms")
-    if found.kind:
-        parts.append(f"{1e3 * found.offset_s.value:.1f} ms after the activity")
-    return "; ".join([*parts, found.reason] if found.reason else parts)
+    if identified.update_s:
+        parts.append(f"an update every {1e3 * identified.update_s.value:.1f} ms")
+    if identified.kind:
+        parts.append(f"{1e3 * identified.offset_s.value:.1f} ms after the activity")
+    return "; ".join([*parts, identified.reason] if identified.reason else parts)
 
 
 if TYPE_CHECKING:

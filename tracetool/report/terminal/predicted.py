@@ -53,14 +53,14 @@ class Predicted(Protocol):
 
 
 def print_totals(
-    made: Predicted, coverage: Mapping[str, float], written: Sequence[str | os.PathLike[str]]
+    predicted: Predicted, coverage: Mapping[str, float], written: Sequence[str | os.PathLike[str]]
 ) -> None:
     """Print the totals of every clock, the parts of the energy, the gaps and the notes."""
     from tracetool.report.layout import Table
 
-    shown = made.totals[:_SHOWN]
+    shown = predicted.totals[:_SHOWN]
     scaled = bool(shown) and bool(shown[0]["anchored"])
-    title = f"Predicted on {made.gpu}, {'anchored' if scaled else 'unanchored'} (90 % interval)"
+    title = f"Predicted on {predicted.gpu}, {'anchored' if scaled else 'unanchored'} (90 % interval)"
     grid = Table(title=title, all_with="--json")
     time, times = _unit((t["makespan_ms"] for t in shown), _TIMES)
     joules, energies = _unit((t["energy_j"] for t in shown), _ENERGIES)
@@ -79,15 +79,15 @@ def print_totals(
         )
     screen = open_console()
     screen.print(grid)
-    if len(made.totals) > _SHOWN:
-        say(screen, f"{counted(len(made.totals) - _SHOWN, 'more clock')} (use -o FILE or --json)")
+    if len(predicted.totals) > _SHOWN:
+        say(screen, f"{counted(len(predicted.totals) - _SHOWN, 'more clock')} (use -o FILE or --json)")
     say(screen, coverage_line(coverage))
     _print_scopes(shown)
     _print_devices(shown)
     _print_shares(shown)
     if shown and "gaps_ms" in shown[0]:
         _print_gaps(shown)
-    for note in made.notes:
+    for note in predicted.notes:
         say(screen, f"note: {note}")
     for path in written:
         say(screen, f"wrote {path}")

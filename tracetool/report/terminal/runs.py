@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from tracetool.record.session import Recorded
 
 
-def recorded_lines(made: Recorded) -> list[str]:
+def recorded_lines(recorded: Recorded) -> list[str]:
     """Return what came of a recording, line by line."""
-    facts = made.facts
+    facts = recorded.facts
     sampler = facts.get("sampler", {})
     lines = []
     for device in sampler.get("devices", []):
@@ -43,15 +43,15 @@ def recorded_lines(made: Recorded) -> list[str]:
         )
     for what in ("idle_before", "idle_after"):
         if watts := facts.get(f"{what}_w"):
-            said = ", ".join(f"GPU {d}: {w:g} W" for d, w in watts.items())
-            lines.append(f"{what.replace('_', ' ').capitalize()}: {said}")
+            limits = ", ".join(f"GPU {d}: {w:g} W" for d, w in watts.items())
+            lines.append(f"{what.replace('_', ' ').capitalize()}: {limits}")
     if "slowdown" in facts:
         lines.append(f"The program took {facts['slowdown']:.2f} times as long under the profiler")
-    lines += [f"warning: {w}" for w in made.warnings]
-    if made.exit_code:
-        lines.append(f"The program ended with exit code {made.exit_code}; what it did is recorded")
-    lines.append(f"Recording: {made.folder}")
-    lines += [f"Run: {run}" for run in made.runs]
-    if made.runs:
-        lines.append(f"Next: tracetool attribute {made.runs[0]}")
+    lines += [f"warning: {w}" for w in recorded.warnings]
+    if recorded.exit_code:
+        lines.append(f"The program ended with exit code {recorded.exit_code}; what it did is recorded")
+    lines.append(f"Recording: {recorded.folder}")
+    lines += [f"Run: {run}" for run in recorded.runs]
+    if recorded.runs:
+        lines.append(f"Next: tracetool attribute {recorded.runs[0]}")
     return lines

@@ -47,11 +47,11 @@ def budget_rows(budget: TimeBudget) -> pl.DataFrame:
     )
 
 
-def throttled_line(held: Mapping[str, Any]) -> str:
+def throttled_line(record: Mapping[str, Any]) -> str:
     """Return the throttled share of kernel time in a sentence."""
-    share, low, high = (f"{100 * held[f'throttled_share{end}']:.0f}" for end in ("", "_low", "_high"))
-    where = "" if held["device"] is None else f" on GPU {held['device']}"
-    return f"throttled: {share} % of kernel time ({low}-{high}){where}, {held['source']}"
+    share, low, high = (f"{100 * record[f'throttled_share{end}']:.0f}" for end in ("", "_low", "_high"))
+    where = "" if record["device"] is None else f" on GPU {record['device']}"
+    return f"throttled: {share} % of kernel time ({low}-{high}){where}, {record['source']}"
 
 
 def gpu_rows(gpus: pl.DataFrame) -> pl.DataFrame:
@@ -101,8 +101,8 @@ def print_budget(
         )
     for line in host_lines(list(budget.hosts)):
         say(screen, line)
-    for held in budget.throttled:
-        say(screen, throttled_line(held))
+    for record in budget.throttled:
+        say(screen, throttled_line(record))
     for note in budget.notes:
         say(screen, f"note: {note}", "dim")
     for path in written:

@@ -18,19 +18,19 @@ _FIGURES = 54
 _SHOWN = 45
 
 
-def print_swept(made: Swept, written: Sequence[str | os.PathLike[str]]) -> None:
+def print_swept(swept: Swept, written: Sequence[str | os.PathLike[str]]) -> None:
     """Print the points as a chart, the best of them, the families and the notes."""
     from rich.markup import escape
 
     from tracetool.report.layout import Table
 
     screen = open_console()
-    grid = Table(title=f"Energy over clocks on {made.gpu}")
+    grid = Table(title=f"Energy over clocks on {swept.gpu}")
     for head in ("clock MHz", "cap W", "makespan ms", "energy J", "mean W"):
         grid.add_column(head, justify="right")
     grid.add_column("* Pareto-optimal")
     most_bar = max(min(_BAR, screen.width - _FIGURES), 8)
-    rows = made.points.to_dicts()
+    rows = swept.points.to_dicts()
     most = max((r["energy_j"] for r in rows), default=1.0) or 1.0
     for row in rows[:: max(1, -(-len(rows) // _SHOWN))]:
         bar = "█" * max(1, round(most_bar * row["energy_j"] / most)) + (" *" if row["pareto"] else "")
@@ -44,10 +44,10 @@ def print_swept(made: Swept, written: Sequence[str | os.PathLike[str]]) -> None:
             bar,
         )
     screen.print(grid)
-    grid = Table(title=f"Best operating points, against {made.info['reference_mhz']:g} MHz (90 % interval)")
+    grid = Table(title=f"Best operating points, against {swept.info['reference_mhz']:g} MHz (90 % interval)")
     for head in ("goal", "clock MHz", "cap W", "makespan ms", "energy J", "energy saved", "slowdown"):
         grid.add_column(head, justify="left" if head == "goal" else "right")
-    for row in made.best.to_dicts():
+    for row in swept.best.to_dicts():
         cap = "" if row["power_cap_w"] is None else f"{row['power_cap_w']:g}"
         grid.add_row(
             row["goal"],
@@ -70,7 +70,7 @@ def print_swept(made: Swept, written: Sequence[str | os.PathLike[str]]) -> None:
         "saved there",
     ):
         grid.add_column(head, justify="left" if head == "family" else "right")
-    for row in made.families.to_dicts():
+    for row in swept.families.to_dicts():
         grid.add_row(
             escape(str(row["family"])),
             f"{100 * row['share']:.1f} %",
@@ -81,7 +81,7 @@ def print_swept(made: Swept, written: Sequence[str | os.PathLike[str]]) -> None:
             f"{100 * row['within_saved']:.1f} %",
         )
     screen.print(grid)
-    for note in made.notes:
+    for note in swept.notes:
         say(screen, f"note: {note}")
     for path in written:
         say(screen, f"wrote {path}")

@@ -40,15 +40,14 @@ def swing_rows(records: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
 
 def swing_sentence(record: Mapping[str, Any]) -> str:
     """Return the spectrum of one clock in a sentence."""
-    found = record["spectrum"]
-    if found["swing_w"] is None:
+    spectrum = record["spectrum"]
+    if spectrum["swing_w"] is None:
         return f"{record['clock_mhz']:g} MHz: too short for a spectrum ({number(record['span_ms'])} ms)"
-    text = (
-        f"{record['clock_mhz']:g} MHz: swings by {_with_ends(found, 'swing{}_w')} W rms between 0.1 and 20 Hz"
-    )
-    if found["strongest_hz"] is None:
+    swing_w = _with_ends(spectrum, "swing{}_w")
+    text = f"{record['clock_mhz']:g} MHz: swings by {swing_w} W rms between 0.1 and 20 Hz"
+    if spectrum["strongest_hz"] is None:
         return text
-    return f"{text}, most at {found['strongest_hz']:.3g} Hz ({number(found['strongest_w'], 3)} W rms)"
+    return f"{text}, most at {spectrum['strongest_hz']:.3g} Hz ({number(spectrum['strongest_w'], 3)} W rms)"
 
 
 def _with_ends(row: Mapping[str, Any], name: str) -> str:

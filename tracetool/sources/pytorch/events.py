@@ -68,9 +68,9 @@ class EventReader:
                 if cut is None:
                     self._chunk_bytes = 2 * max(self._chunk_bytes, size)
                     continue
-                chunk, rest = cut
-                self._offset += len(buffer) - len(rest)
-                buffer = rest
+                chunk, remainder = cut
+                self._offset += len(buffer) - len(remainder)
+                buffer = remainder
                 yield chunk
         yield self._last(buffer)
 

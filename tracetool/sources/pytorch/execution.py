@@ -140,12 +140,12 @@ def _type(spelled: Any) -> str:
 def _scalars(values: Any, shapes: Sequence[Any], types: Sequence[Any]) -> list[str]:
     """Return scalars as text, "" for tensors, as the profiler's JSON has them."""
     listed = values if isinstance(values, list) else []
-    told = []
+    scalars = []
     for i in range(len(shapes)):
         kind = types[i] if i < len(types) else ""
         value = listed[i] if i < len(listed) else ""
-        told.append("" if "Tensor" in str(kind) or value == "<None>" else str(value))
-    return told
+        scalars.append("" if "Tensor" in str(kind) or value == "<None>" else str(value))
+    return scalars
 
 
 def state_shapes(operators: pl.DataFrame, stated: pl.DataFrame) -> tuple[pl.DataFrame, int]:
@@ -171,17 +171,17 @@ def state_shapes(operators: pl.DataFrame, stated: pl.DataFrame) -> tuple[pl.Data
     joined = operators.select(names, pl.col("record_function").cast(pl.Int64)).join(
         once, on=["record_function", "name"], how="left", maintain_order="left"
     )
-    kept = {c: operators[c].cast(pl.String) if c in operators.columns else None for c in columns}
+    recorded = {c: operators[c].cast(pl.String) if c in operators.columns else None for c in columns}
     unknown = pl.Series([True] * operators.height)
-    if (dims := kept["input_dims"]) is not None:
+    if (dims := recorded["input_dims"]) is not None:
         unknown = dims.is_null()
-    told = unknown & joined["input_dims"].is_not_null()
+    newly_known = unknown & joined["input_dims"].is_not_null()
     filled = []
     for c in columns:
-        own = kept[c]
-        base = pl.lit(None, dtype=pl.String) if own is None else pl.lit(own)
-        filled.append(pl.when(pl.lit(told)).then(pl.lit(joined[c])).otherwise(base).alias(c))
-    return operators.with_columns(filled), int(told.sum())
+        values = recorded[c]
+        base = pl.lit(None, dtype=pl.String) if values is None else pl.lit(values)
+        filled.append(pl.when(pl.lit(newly_known)).then(pl.lit(joined[c])).otherwise(base).alias(c))
+    return operators.with_columns(filled), int(newly_known.sum())
 
 
 def tell_shapes(stated: Mapping[str, pl.DataFrame], profiles: Sequence[Any]) -> list[str]:
@@ -198,8 +198,8 @@ def tell_shapes(stated: Mapping[str, pl.DataFrame], profiles: Sequence[Any]) -> 
     for name, table in stated.items():
         total = 0
         for profile in profiles:
-            profile.operators, told = state_shapes(profile.operators, table)
-            total += told
+            profile.operators, stated_count = state_shapes(profile.operators, table)
+            total += stated_count
         notes.append(
             f"{name}: states the shapes of {total:,} calls of operators"
             if total

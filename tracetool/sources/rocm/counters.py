@@ -120,16 +120,16 @@ def placed(telemetry: pl.DataFrame, devices: pl.DataFrame) -> pl.DataFrame:
     """
     if not telemetry.height:
         return telemetry
-    known = {}
+    slots = {}
     if devices.height:
-        known = dict(devices.select("profiler_device", "device").drop_nulls().sort("device").iter_rows())
+        slots = dict(devices.select("profiler_device", "device").drop_nulls().sort("device").iter_rows())
     used = telemetry["gpu"].unique().sort().to_list()
-    if not set(used) <= known.keys():  # counted from zero, while kernels name agents, CPUs among them
-        known = dict(enumerate(known.values()))
-    following = max(known.values(), default=-1)
+    if not set(used) <= slots.keys():  # counted from zero, while kernels name agents, CPUs among them
+        slots = dict(enumerate(slots.values()))
+    following = max(slots.values(), default=-1)
     for gpu in used:
-        if gpu not in known:
+        if gpu not in slots:
             following += 1
-            known[gpu] = following
-    device = pl.col("gpu").replace_strict(list(known), list(known.values()), return_dtype=pl.Int32)
+            slots[gpu] = following
+    device = pl.col("gpu").replace_strict(list(slots), list(slots.values()), return_dtype=pl.Int32)
     return telemetry.with_columns(device=device).drop("gpu")

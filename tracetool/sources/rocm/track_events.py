@@ -132,11 +132,11 @@ class _Reader:
         """Return a packet's time since boot. [ns]"""
         if clock not in _OWN_CLOCKS:
             return stamp if clock == _BOOT else stamp + self.to_boot_ns.get(clock, 0)
-        own = state.clocks.get(clock)
-        if own is None:
+        clock_ns = state.clocks.get(clock)
+        if clock_ns is None:
             return None
-        own.last_ns = stamp * own.step_ns + (own.last_ns if own.adds else 0)
-        return own.last_ns + own.to_boot_ns
+        clock_ns.last_ns = stamp * clock_ns.step_ns + (clock_ns.last_ns if clock_ns.adds else 0)
+        return clock_ns.last_ns + clock_ns.to_boot_ns
 
     def _learn_clocks(self, raw: memoryview, state: _Sequence) -> None:
         readings = [
@@ -163,13 +163,13 @@ class _Reader:
             elif number in (2, 10):
                 track.name = _text(value)
             elif number == 8 and isinstance(value, memoryview):
-                for inner, _, said in fields(value):
+                for inner, _, content in fields(value):
                     if inner == 6:
-                        track.unit = _text(said)
-                    elif inner == 4 and isinstance(said, int):
-                        track.step = signed(said) or 1
-                    elif inner == 5 and isinstance(said, int):
-                        track.adds = bool(said)
+                        track.unit = _text(content)
+                    elif inner == 4 and isinstance(content, int):
+                        track.step = signed(content) or 1
+                    elif inner == 5 and isinstance(content, int):
+                        track.adds = bool(content)
         old = self.events.tracks.get(uuid)
         if old is None or track.name:  # a track may be described again, with less
             self.events.tracks[uuid] = track
@@ -248,9 +248,9 @@ def _learn_defaults(raw: memoryview, state: _Sequence) -> None:
         if number == _CLOCK and isinstance(value, int):
             state.clock = value
         elif number == 11 and isinstance(value, memoryview):
-            for inner, _, said in fields(value):
-                if inner == 11 and isinstance(said, int):
-                    state.track = said
+            for inner, _, content in fields(value):
+                if inner == 11 and isinstance(content, int):
+                    state.track = content
 
 
 def _learn(raw: memoryview, state: _Sequence) -> None:

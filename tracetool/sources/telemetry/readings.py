@@ -106,8 +106,8 @@ def tidy_readings(trace: Trace) -> Trace:
     frame = trace.telemetry
     if not frame.height:
         return trace
-    own = ["device", *[c for c in ("field",) if c in frame.columns]]
-    back = frame.select((pl.col("time_ns").diff().over(own) < 0).sum()).item()
+    keys = ["device", *[c for c in ("field",) if c in frame.columns]]
+    back = frame.select((pl.col("time_ns").diff().over(keys) < 0).sum()).item()
     if back:
         trace.warnings.append(f"{back} readings stand out of order in the log: sorted by time")
     tidy = frame.unique(maintain_order=True)
@@ -175,11 +175,11 @@ def power_rows(
     rows of its own with its ``scope``; clocks, temperatures and counters stay in the GPU's rows.
     """
     meaning = POWER_FIELDS if kinds is None else kinds
-    rest = [c for c in frame.columns if c not in powers]
+    further = [c for c in frame.columns if c not in powers]
     scopes = {column: scope_of_field(field) for column, field in powers.items()}
     parts = [
         frame.select(
-            *(rest if scopes[column] == "gpu" else ("time_ns", "device")),
+            *(further if scopes[column] == "gpu" else ("time_ns", "device")),
             power_w=pl.col(column),
             power_kind=pl.lit(meaning.get(field), dtype=pl.String),
             field=pl.lit(field),
@@ -189,13 +189,13 @@ def power_rows(
     ]
     of_gpu = [c for c in powers if scopes[c] == "gpu"]
     if of_gpu:
-        dark = frame.filter(pl.all_horizontal(pl.col(c).is_null() for c in of_gpu)).select(rest)
+        dark = frame.filter(pl.all_horizontal(pl.col(c).is_null() for c in of_gpu)).select(further)
     else:
-        dark = frame.select(rest)
-    values = [c for c in rest if c not in ("time_ns", "device")]
+        dark = frame.select(further)
+    values = [c for c in further if c not in ("time_ns", "device")]
     if values:
         without_power = dark.filter(pl.any_horizontal(pl.col(c).is_not_null() for c in values))
-        if "energy_j" in rest:
+        if "energy_j" in further:
             counter = pl.when(pl.col("energy_j").is_not_null()).then(pl.lit("counter"))
             without_power = without_power.with_columns(
                 power_kind=counter.otherwise(pl.lit(None, dtype=pl.String))

@@ -52,7 +52,7 @@ class Plane:
         BrokenMessage
             If a line is damaged.
         """
-        asked = {number for number, name in self.names.items() if of_name(name)}
+        numbers = {number for number, name in self.names.items() if of_name(name)}
         stats: dict[bytes, tuple[str, Value]] = {}  # most repeat from event to event
         for place, raw in enumerate(self.lines):
             line = Message(raw)
@@ -62,13 +62,13 @@ class Plane:
             start_ns = signed(line.number(_LINE_START)) or begun_ns
             for event in line.raws(_EVENTS):
                 which = _first_number(event)
-                if which in asked:
+                if which in numbers:
                     yield self._event(event, which, number, start_ns, stats)
 
     def first_start_ns(self, of_line: Callable[[str], bool]) -> int:
         """Return the earliest start of the lines asked for, 0 where there are none. [ns]"""
-        asked = (line for line in map(Message, self.lines) if of_line(line.text(_LINE_NAME)))
-        return min((signed(line.number(_LINE_START)) for line in asked), default=0)
+        lines = (line for line in map(Message, self.lines) if of_line(line.text(_LINE_NAME)))
+        return min((signed(line.number(_LINE_START)) for line in lines), default=0)
 
     def _event(
         self, raw: memoryview, which: int, line: int, start_ns: int, met: dict[bytes, tuple[str, Value]]
@@ -135,16 +135,16 @@ def planes(raw: bytes) -> Iterator[Plane]:
 def _plane(stated: Message) -> Plane:
     plane = Plane(stated.text(_NAME), lines=stated.raws(_LINES))
     for entry in stated.messages(_STATS_KNOWN):
-        if (known := entry.message(2)) is not None:
-            plane.known_stats[entry.number(1)] = known.text(2)
+        if (entry_value := entry.message(2)) is not None:
+            plane.known_stats[entry.number(1)] = entry_value.text(2)
     plane.stats = dict(map(plane.stat, stated.raws(_PLANE_STATS)))
     for entry in stated.messages(_EVENTS_KNOWN):
-        known = entry.message(2)
-        if known is None:
+        entry_value = entry.message(2)
+        if entry_value is None:
             continue
         number = entry.number(1)
-        plane.names[number] = known.text(2)
-        for stat in known.messages(5):
+        plane.names[number] = entry_value.text(2)
+        for stat in entry_value.messages(5):
             if (content := stat.raw(6)) is not None:
                 plane.attached[number] = content
     return plane

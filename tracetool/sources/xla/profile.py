@@ -73,8 +73,8 @@ def _trace(path: Path, listed: list[Plane], gpus: Mapping[int, Plane]) -> Trace:
     activities = tables.activities(events, places)
     activities = link_launches(activities, trace.host_calls, names=False)
     activities = tables.number_calls(activities)
-    asked = activities.select("program", "instruction").drop_nulls()["program"].unique().to_list()
-    trace.operators = tables.operators(activities, _compiled(path, listed, asked, trace))
+    programs = activities.select("program", "instruction").drop_nulls()["program"].unique().to_list()
+    trace.operators = tables.operators(activities, _compiled(path, listed, programs, trace))
     trace.modules = tables.modules(trace.operators)
     trace.operators = trace.operators.drop("path")
     used = activities["profiler_device"].unique().sort().to_list()
@@ -98,21 +98,21 @@ def _is_named(name: str) -> bool:
 
 
 def _compiled(
-    path: Path, listed: list[Plane], asked: list[int], trace: Trace
+    path: Path, listed: list[Plane], programs: list[int], trace: Trace
 ) -> dict[int, dict[str, hlo.Operator]]:
     """Return the operators of the modules that ran, by the program's number."""
-    held = {n: raw for p in listed if p.name == "/host:metadata" for n, raw in p.attached.items()}
+    attached = {n: raw for p in listed if p.name == "/host:metadata" for n, raw in p.attached.items()}
     compiled: dict[int, dict[str, hlo.Operator]] = {}
-    for program in asked:
-        if program not in held:
+    for program in programs:
+        if program not in attached:
             continue
         try:
-            compiled[program] = hlo.operators(held[program])
+            compiled[program] = hlo.operators(attached[program])
         except BrokenMessage as error:
             trace.rejected.append(rejected_rows(path.name, [f"module {program}"], "damaged module", [error]))
-    if absent := len(set(asked) - compiled.keys()):
+    if absent := len(set(programs) - compiled.keys()):
         trace.warnings.append(
-            f"the compiled module of {absent} of {len(asked)} programs is not in the file: their"
+            f"the compiled module of {absent} of {len(programs)} programs is not in the file: their"
             " operators have no shapes"
         )
     return compiled

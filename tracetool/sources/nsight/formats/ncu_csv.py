@@ -67,9 +67,9 @@ def _cells(path: Path, options: ReadOptions) -> pl.DataFrame:
         raise BadInput.in_file(path, "is no CSV page of Nsight Compute", _AGAIN)
     head = lines[start].strip()
     # A process that starts others has the header in their tables too; the program prints lines of its own.
-    kept = [head, *(line for line in lines[start + 1 :] if line.startswith('"') and line.strip() != head)]
+    rows = [head, *(line for line in lines[start + 1 :] if line.startswith('"') and line.strip() != head)]
     try:
-        page = io.BytesIO("\n".join(kept).encode())
+        page = io.BytesIO("\n".join(rows).encode())
         return pl.read_csv(page, infer_schema=False, truncate_ragged_lines=True).fill_null("")
     except (pl.exceptions.PolarsError, ValueError) as error:
         fault = str(error).splitlines()[0][:120] if str(error) else "unreadable"

@@ -90,16 +90,16 @@ def read(path: Path, options: ReadOptions) -> Trace:
     return trace
 
 
-def _samples(held: Events) -> pl.DataFrame:
+def _samples(events: Events) -> pl.DataFrame:
     """Return the counters as samples; a track that has no name goes by its category."""
-    tracks = [held.tracks.get(c.track, Track()) for c in held.counts]
-    names = [t.name or c.category for t, c in zip(tracks, held.counts, strict=True)]
+    tracks = [events.tracks.get(c.track, Track()) for c in events.counts]
+    names = [t.name or c.category for t, c in zip(tracks, events.counts, strict=True)]
     columns = {
-        "time_ns": [c.time_ns if c.time_ns is None or c.time_ns < 2**63 else None for c in held.counts],
+        "time_ns": [c.time_ns if c.time_ns is None or c.time_ns < 2**63 else None for c in events.counts],
         "gpu": [plain_name(n)[1] for n in names],
         "name": names,
         "unit": [t.unit for t in tracks],
-        "value": [c.value for c in held.counts],
+        "value": [c.value for c in events.counts],
     }
     return pl.DataFrame(columns, schema=SAMPLES).with_columns(clean_text("name"), clean_text("unit"))
 

@@ -70,8 +70,8 @@ class Database:
         """
         for view in self._views(f"{name}_"):
             refuse_view(self.path, self.db, view)
-        own = [name] if name in self.tables else sorted(t for t in self.tables if t.startswith(f"{name}_"))
-        parts = [read_spelled(self.path, self.db, self.tables, t, columns) for t in own or [name]]
+        tables = [name] if name in self.tables else sorted(t for t in self.tables if t.startswith(f"{name}_"))
+        parts = [read_spelled(self.path, self.db, self.tables, t, columns) for t in tables or [name]]
         return pl.concat(parts)
 
     def _views(self, prefix: str) -> list[str]:
@@ -95,9 +95,9 @@ class Database:
             What to add.
         """
         spelled: Wanted = {n: ([c], kind) for n, (c, kind) in columns.items()}
-        other = self.parts(table, {"guid": (["guid"], _S), key: (["id"], _I), **spelled}).drop("row")
-        other = other.drop_nulls(key).unique(["guid", key], keep="first")
-        return frame.join(other, on=["guid", key], how="left", nulls_equal=True, maintain_order="left")
+        named_rows = self.parts(table, {"guid": (["guid"], _S), key: (["id"], _I), **spelled}).drop("row")
+        named_rows = named_rows.drop_nulls(key).unique(["guid", key], keep="first")
+        return frame.join(named_rows, on=["guid", key], how="left", nulls_equal=True, maintain_order="left")
 
     def _placed(self, name: str, columns: Wanted) -> pl.DataFrame:
         """Return a table with the times, process, thread and stack of each row."""

@@ -82,17 +82,17 @@ def read_tables(path: Path, max_ratio: float) -> Trace:
     agents: dict[int, dict[str, Any]] = {}
     if kind == "kernels" and "_kernel_trace" in path.name:
         for ending in ("memory_copy", "hip_api", "marker_api", "hsa_api", "rccl_api"):
-            other = path.with_name(path.name.replace("_kernel_trace", f"_{ending}_trace"))
-            if not other.is_file() or not other.stat().st_size:
+            beside = path.with_name(path.name.replace("_kernel_trace", f"_{ending}_trace"))
+            if not beside.is_file() or not beside.stat().st_size:
                 continue
-            if ending == "memory_copy" and kind_of_table(_first_line(other)) == "copies":
-                parts.append(_activities(other, "copies", max_ratio))
-            elif ending != "memory_copy" and kind_of_table(_first_line(other)) == "calls":
-                _add_calls(trace, other, max_ratio)
+            if ending == "memory_copy" and kind_of_table(_first_line(beside)) == "copies":
+                parts.append(_activities(beside, "copies", max_ratio))
+            elif ending != "memory_copy" and kind_of_table(_first_line(beside)) == "calls":
+                _add_calls(trace, beside, max_ratio)
             else:
-                trace.warnings.append(f"{other.name} is not the table its name says: left out")
+                trace.warnings.append(f"{beside.name} is not the table its name says: left out")
                 continue
-            trace.details["files"].append(other.name)
+            trace.details["files"].append(beside.name)
         counters = path.with_name(path.name.replace("_kernel_trace", "_counter_collection"))
         if counters.is_file() and kind_of_table(_first_line(counters)) == "counters":
             with counters.open("rb") as lines:

@@ -191,17 +191,17 @@ def _clocks(base: _Database, trace: Trace) -> pl.DataFrame:
     if not frame.height:
         return pl.DataFrame()
     ends = frame.filter(pl.col("end") > pl.col("start")).with_columns(start=pl.col("end") - 1)
-    both = pl.concat([frame, ends]).select("deviceId", "clock_mhz", time_ns="start").drop_nulls("deviceId")
+    clocks = pl.concat([frame, ends]).select("deviceId", "clock_mhz", time_ns="start").drop_nulls("deviceId")
     if trace.devices.height:
         shift = trace.devices["profiler_device"].min()
         base_node = min(shift if isinstance(shift, int) else 0, 2)
         nodes = trace.devices.select("device", deviceId=pl.col("profiler_device") - base_node)
-        both = both.join(nodes, on="deviceId", how="inner").drop("deviceId")
-        if both.height:
+        clocks = clocks.join(nodes, on="deviceId", how="inner").drop("deviceId")
+        if clocks.height:
             trace.warnings.append("the clock log's GPU numbers are matched to the dispatches' by their order")
     else:
-        both = both.with_columns(device=pl.col("deviceId").cast(pl.Int32)).drop("deviceId")
-    return both.select(
+        clocks = clocks.with_columns(device=pl.col("deviceId").cast(pl.Int32)).drop("deviceId")
+    return clocks.select(
         "time_ns", pl.col("device").cast(pl.Int32), "clock_mhz", field=pl.lit("sclk")
     ).sort("device", "time_ns")  # fmt: skip
 

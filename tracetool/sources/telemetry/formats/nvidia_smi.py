@@ -104,12 +104,12 @@ def sniff(probe: Probe) -> float:
 def _section(lines: pl.DataFrame, fields: list[str]) -> pl.DataFrame:
     """Return the lines under one header as text columns named by field, with ``line`` and ``text``."""
     names = [f if fields.index(f) == i else f"{f}#{i}" for i, f in enumerate(fields)]
-    rest = pl.col("part").struct.field(f"field_{len(names)}").str.strip_chars()
+    value = pl.col("part").struct.field(f"field_{len(names)}").str.strip_chars()
     return lines.with_columns(
         pl.col("text").str.split_exact(",", len(fields)).alias("part")
     ).select(
         "line", "text", pl.col("part").struct.field(f"field_{len(names) - 1}").is_null().alias("#torn"),
-        (rest != "").fill_null(value=False).alias("#run_on"),
+        (value != "").fill_null(value=False).alias("#run_on"),
         *[pl.col("part").struct.field(f"field_{i}").str.strip_chars().alias(n) for i, n in enumerate(names)],
     )  # fmt: skip
 

@@ -46,7 +46,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
         pl.col("joules").cast(pl.Float64, strict=False),
         pl.col("socket").fill_null("all"),
     )
-    known = table.filter(pl.col("event").is_in([*_SCOPES]) & pl.col("joules").is_not_null())
+    energies = table.filter(pl.col("event").is_in([*_SCOPES]) & pl.col("joules").is_not_null())
     clock = (
         Clock("local", error_ns=5e8, basis="perf's start in local time, whole seconds, and the time since")
         if start_ns is not None
@@ -58,14 +58,14 @@ def read(path: Path, options: ReadOptions) -> Trace:
         trace.rejected.append(
             rejected_rows(path.name, bad["line"], "not an interval with joules", bad["text"])
         )
-    if not known.height:
+    if not energies.height:
         raise BadInput.in_file(
             path,
             "holds no joules of a package",
             "perf stat -a -I 100 -x, -e power/energy-pkg/ -o perf.csv ./app",
         )
     meters = []
-    for (event, socket), rows in known.group_by("event", "socket", maintain_order=True):
+    for (event, socket), rows in energies.group_by("event", "socket", maintain_order=True):
         zero = rows.head(1).with_columns(joules=pl.lit(0.0), time_ns=pl.lit(start_ns or 0, dtype=pl.Int64))
         counted = pl.concat([zero, rows]).with_columns(pl.col("joules").cum_sum())
         scope = _SCOPES[str(event)]

@@ -121,17 +121,17 @@ def read(path: Path, options: ReadOptions) -> Trace:
     parts = []
     extra = {what: measured(name) * _FURTHER[what][1] for what, name in further.items()}
     for name in powers:
-        own = device.get(name, pl.lit(_device(name), dtype=pl.Int32))
+        number = device.get(name, pl.lit(_device(name), dtype=pl.Int32))
         value = measured(name) * _scale(name, _POWER)
         parts.append(
             power_rows(
-                good.select("time_ns", device=own, power=value, **extra), {"power": name}, {name: None}
+                good.select("time_ns", device=number, power=value, **extra), {"power": name}, {name: None}
             )
         )
     for name in energies:
-        own = device.get(name, pl.lit(_device(name), dtype=pl.Int32))
+        number = device.get(name, pl.lit(_device(name), dtype=pl.Int32))
         value = measured(name) * _scale(name, _ENERGY)
-        part = good.select("time_ns", device=own, energy_j=value)
+        part = good.select("time_ns", device=number, energy_j=value)
         parts.append(power_rows(part, {}).with_columns(field=pl.lit(name)))
     trace.telemetry = pl.concat(parts, how="diagonal")
     if not whose:

@@ -66,32 +66,32 @@ def read(path: Path, options: ReadOptions) -> Trace:
     parts = table["text"].str.extract_groups(_SAMPLE).struct.unnest()
     parts.columns = ["metric", "labels", "value", "ms"]
     table = table.hstack(parts)
-    known = table.filter(pl.col("metric").is_in([*METRICS, *_HOST]))
+    powers = table.filter(pl.col("metric").is_in([*METRICS, *_HOST]))
     bad = table.filter(pl.col("metric").is_null())
     stamps = [
-        s if ms is None else f"{int(ms) / 1e3:.3f}" for s, ms in known.select("stamp", "ms").iter_rows()
+        s if ms is None else f"{int(ms) / 1e3:.3f}" for s, ms in powers.select("stamp", "ms").iter_rows()
     ]
     trace = Trace("Prometheus exporter", clock_of(stamps, "an exporter"))
     number = pl.col("value").cast(pl.Float64, strict=False)
-    known = known.with_columns(
+    powers = powers.with_columns(
         stamp_times(stamps).alias("time_ns"),
         number.alias("number"),
         *(_label(names).alias(column) for column, names in _LABELS.items()),
     )
     if trace.clock.domain == "none":
-        known = known.with_columns(time_ns=pl.lit(0, dtype=pl.Int64))
+        powers = powers.with_columns(time_ns=pl.lit(0, dtype=pl.Int64))
     usable = (pl.col("number").is_finite() & pl.col("time_ns").is_not_null()).fill_null(value=False)
-    bad = pl.concat([bad.select("line", "text"), known.filter(~usable).select("line", "text")])
+    bad = pl.concat([bad.select("line", "text"), powers.filter(~usable).select("line", "text")])
     if bad.height:
         trace.rejected.append(
             rejected_rows(path.name, bad["line"], "not a sample with its time", bad["text"])
         )
-    known = known.filter(usable)
-    of_gpus = known.filter(pl.col("metric").is_in([*METRICS])).with_columns(
+    powers = powers.filter(usable)
+    of_gpus = powers.filter(pl.col("metric").is_in([*METRICS])).with_columns(
         index=pl.col("index").str.extract(r"(\d{1,4})$", 1).cast(pl.Int64)
     )
-    of_hosts = known.filter(pl.col("metric").is_in([*_HOST]))
-    if not known.height:
+    of_hosts = powers.filter(pl.col("metric").is_in([*_HOST]))
+    if not powers.height:
         raise BadInput.in_file(
             path, "holds no sample of a GPU's or a host's power",
             "while true; do date +%s.%N; curl -s HOST:9400/metrics; sleep 1; done > metrics.txt",

@@ -67,12 +67,12 @@ def _documents(path: Path, text: str) -> Iterator[dict[str, str | None]]:
     stamp: str | None = None
     at = 0
     while at < len(text):
-        rest = text[at : at + 200].lstrip()
-        at += len(text[at : at + 200]) - len(rest)
-        if not rest:
+        following = text[at : at + 200].lstrip()
+        at += len(text[at : at + 200]) - len(following)
+        if not following:
             at += 200
             continue
-        line, _, _ = rest.partition("\n")
+        line, _, _ = following.partition("\n")
         if match := ALONE.match(line):
             stamp = match[1]
             at += len(line)

@@ -89,8 +89,8 @@ def _number_gpus(trace: Trace) -> None:
     absent = pl.lit(None, dtype=pl.String)
     device, trace.devices = gpus_of_hosts(of_gpu.select("index", host="Node", uuid=absent, name=absent))
     meters = trace.telemetry.filter(pl.col("index").is_null())
-    both = [of_gpu.with_columns(device=device), meters]
-    trace.telemetry = readings([p.drop("Node", "index") for p in both])
+    meters_and_gpus = [of_gpu.with_columns(device=device), meters]
+    trace.telemetry = readings([p.drop("Node", "index") for p in meters_and_gpus])
 
 
 def _of_nodes(rows: pl.DataFrame, column: str) -> list[pl.DataFrame]:
