@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.gemm.tiling import K_STEP_BYTES, STAGES, Products, TilePlan, TileRates, plan_products
+from tracetool.families.gemm.tile_cost import K_STEP_BYTES, STAGES
+from tracetool.families.gemm.tiling import Products, TilePlan, TileRates, plan_products
 from tracetool.families.pricing import laws
 from tracetool.hardware.load import load_gpu
 

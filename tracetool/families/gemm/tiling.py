@@ -6,13 +6,14 @@ tile and split of K is timed by the same few rates and the least time is kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import fields
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 
 from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.families.gemm.layout import Products, TilePlan, TileRates
+from tracetool.families.gemm.tile_cost import LEAST_DEPTH, MOST_PARTS, cost, least_split_s, meet, resident
 from tracetool.hardware.gpu import Gpu
 
 __all__ = ["Products", "TilePlan", "TileRates", "plan_products"]
@@ -38,20 +39,6 @@ VECTOR_TILES = (
 )
 #: Sides of tiles only libraries of Hopper and later have. [elements] A prior.
 ODD_SIDES = frozenset({96, 192})
-#: Registers an accumulator takes for each of its own: operands and addresses stand beside it [1], a prior;
-#: and 32-bit registers of an SM [registers], by definition of the architecture (hardware/references.toml,
-#: cuda-occupancy-table).
-REGISTERS_EACH, SM_REGISTERS = 2.0, 65536.0
-#: Bytes of K one pipeline stage holds per row of a tile [B], and stages in flight [stages]. Both a prior.
-K_STEP_BYTES, STAGES = 128.0, 4.0
-#: Elements of K a step of the main loop takes, on tensor cores and on the FP32 pipe; the least a part of a
-#: split K holds [elements]; the most parts [parts]. Each a prior.
-DEPTH, VECTOR_DEPTH, LEAST_DEPTH, MOST_PARTS = 64.0, 8.0, 128.0, 32
-#: The step before Hopper. [elements] A prior.
-OLD_DEPTH = 32.0
-#: Time of an SM for a thread's load of less than 16 bytes. [clk] Set on 28 TF32 kernels measured in a run on
-#: an A100, which it brings from 40 to 16 % off (docs/families/gemm.md).
-LOAD_CLK = 0.4
 #: How sharply what goes round in L2 is lost once it does not fit. [1] A prior.
 AGAIN_SHARPNESS = 8.0
 #: Most weights a loop goes through that takes as many as overflow L2. [1] By definition of
@@ -64,7 +51,9 @@ _KEPT = (
 )  # fmt: skip
 #: Rows timed together, so that the work stays in the processor's cache. [rows] By definition without effect
 #: on results.
-_CHUNK = 8192
+_CHUNK = 512
+#: Relative error of rounding that a bound of a time may have. [1] By definition of the numbers: far above it.
+_ROUNDING = 1e-9
 
 
 def plan_products(products: Products, gpu: Gpu, rates: TileRates, hertz: float) -> TilePlan:
@@ -126,30 +115,20 @@ def _plan(p: Products, gpu: Gpu, rates: TileRates, hertz: float) -> dict[str, Fl
     stated = np.isfinite(p.tile_m * p.tile_n) & (p.tile_m > 0) & (p.tile_n > 0)
     # a tile of one row states a matrix times a vector
     vector = (np.minimum(p.m, p.n) <= 1.0) & (~stated | (np.minimum(p.tile_m, p.tile_n) <= 1.0))
-    if (stated & ~vector).any():
-        places = np.flatnonzero(stated & ~vector)
-        part = p.take(places)
-        for rows, found in _tried(part, gpu, rates, part.tile_m, part.tile_n, dram[places]):
-            here = places[rows]
-            time = found["serial_cycles"] / hertz + _meet(found["judged_cycles"] / hertz, memory_s[here])
-            _keep(best, kept, here, time, found)
+
+    def choice(places: Ints) -> _Choice:
+        part = p if places.size == count else p.take(places)
+        return _Choice(gpu, rates, hertz, part, dram[places], memory_s[places])
+
+    if (places := np.flatnonzero(stated & ~vector)).size:
+        time, plan = choice(places).fastest(p.tile_m[None, places], p.tile_n[None, places])
+        _keep(best, kept, places, time, plan)
     for tensor, tiles in ((True, TENSOR_TILES), (False, VECTOR_TILES)):
-        mask = (p.tensor == tensor) & ~stated
-        if not mask.any():
-            continue
-        part = p if mask.all() else p.take(np.flatnonzero(mask))
-        some = dram if mask.all() else dram[mask]
-        places = np.flatnonzero(mask)
-        for tile_m, tile_n in tiles:
-            if min(tile_m, tile_n) < min(rates.least_tile, 64.0):
-                continue
-            if rates.odd_tiles <= 0.0 and {tile_m, tile_n} & ODD_SIDES:
-                continue
-            for rows, found in _tried(part, gpu, rates, tile_m, tile_n, some):
-                here = places[rows]
-                core, serial = found["judged_cycles"], found["serial_cycles"]
-                time = serial / hertz + _meet(core / hertz, memory_s[here])
-                _keep(best, kept, here, time, found)
+        usable, places = _usable(tiles, rates), np.flatnonzero((p.tensor == tensor) & ~stated)
+        if usable and places.size:
+            tile_m, tile_n = np.array(usable, np.float64).T[:, :, None]
+            time, plan = choice(places).fastest(tile_m, tile_n)
+            _keep(best, kept, places, time, plan)
     if vector.any():
         _vector(p, gpu, rates, hertz, dram, memory_s, vector, best, kept)
     l2_bytes = kept["fill_bytes"] / max(1.0, rates.l2_efficiency)
@@ -172,109 +151,84 @@ def _again(p: Products, gpu: Gpu, rates: TileRates) -> Floats:
     return np.asarray(1.0 / (1.0 + np.minimum(round_bytes / gpu.l2_near_bytes, 1e9) ** AGAIN_SHARPNESS))
 
 
-def _tried(
-    p: Products, gpu: Gpu, rates: TileRates, tile_m: Floats | float, tile_n: Floats | float, dram: Floats
-) -> Iterator[tuple[Ints, dict[str, Floats]]]:
-    """Yield rows and what a tile costs them, without and with every split of K worth trying."""
-    tiles = p.batch * np.ceil(p.m / tile_m) * np.ceil(p.n / tile_n)
-    most = np.clip(np.floor(p.k / LEAST_DEPTH), 1.0, float(MOST_PARTS))
-    filling = np.clip(np.floor(gpu.sm_count * _resident(tile_m, tile_n, gpu) / tiles), 1.0, most)
-    whole = np.where(np.isfinite(p.split), np.clip(p.split, 1.0, MOST_PARTS), 1.0)
-    yield np.arange(len(tiles)), _cost(p, gpu, rates, (tile_m, tile_n), tiles, dram, whole)
-    tried = (
-        filling,
-        np.floor(filling / 2.0),
-        np.floor(filling / 4.0),
-        np.minimum(most, 2.0),
-        np.minimum(most, 3.0),
-    )
-    done: list[Floats] = []
-    free = ~np.isfinite(p.split) & (most > 1.0)
-    for parts in tried:
-        worth = free & (parts > 1.0)
-        for other in done:
-            worth &= parts != other
-        done.append(parts)
-        rows = np.flatnonzero(worth)
-        if rows.size:
-            sizes = (_some(tile_m, rows), _some(tile_n, rows))
-            yield rows, _cost(p.take(rows), gpu, rates, sizes, tiles[rows], dram[rows], parts[rows])
+@dataclass(frozen=True)
+class _Choice:
+    """A library's own model of time, by which it picks among tiles and splits of K.
+
+    ``dram`` and ``memory_s`` are the bytes memory moves for each product and the time it takes. [B], [s]
+    """
+
+    gpu: Gpu
+    rates: TileRates
+    hertz: float
+    products: Products
+    dram: Floats
+    memory_s: Floats
+
+    def fastest(self, m: Floats, n: Floats) -> tuple[Floats, dict[str, Floats]]:
+        """Return the least time over tiles and splits of K, and its plan; the first of equal ones. (r,)
+
+        Sides of the t tiles are of shape (t, 1), or (1, r) where each product has its own. All are tried
+        with K whole, and split only where that can be faster than the fastest whole one.
+        """
+        p, whole = self.products, slice(None)
+        tiles = p.batch * np.ceil(p.m / m) * np.ceil(p.n / n)
+        parts = np.where(np.isfinite(p.split), np.clip(p.split, 1.0, MOST_PARTS), 1.0)
+        time = self._time_s(self._cost(whole, m, n, tiles, parts), whole)
+        parts = np.broadcast_to(parts, time.shape).copy()
+        sides = np.broadcast_to(m, time.shape), np.broadcast_to(n, time.shape)
+        most = np.where(
+            np.isfinite(p.split), 1.0, np.clip(np.floor(p.k / LEAST_DEPTH), 1.0, float(MOST_PARTS))
+        )
+        if (most > 1.0).any():
+            least = least_split_s(p, self.gpu, self.rates, (m, n), self.hertz, most, self.dram, self.memory_s)
+            worth = ~(least > time.min(axis=0) * (1.0 + _ROUNDING)) & (most > 1.0)
+            tile, row = np.nonzero(worth)
+            split = self._split(row, sides[0][worth], sides[1][worth], tiles[worth], most[row])
+            better = split[0] < time[worth]
+            tile, row = tile[better], row[better]
+            time[tile, row], parts[tile, row] = (values[better] for values in split)
+        time = np.where(np.isnan(time), np.inf, time)
+        chosen = np.argmin(time, axis=0), np.arange(len(p.m))
+        tile_m, tile_n = (side[chosen] for side in sides)
+        plan = self._cost(whole, tile_m, tile_n, tiles[chosen], parts[chosen])
+        return time[chosen], {**plan, "tile_m": tile_m, "tile_n": tile_n, "split": parts[chosen]}
+
+    def _split(self, row: Ints, m: Floats, n: Floats, tiles: Floats, most: Floats) -> tuple[Floats, Floats]:
+        """Return the least time over the splits worth trying of products in tiles, and its parts."""
+        at_once = self.gpu.sm_count * resident(m, n, self.gpu)
+        filling = np.clip(np.floor(at_once / tiles), 1.0, most)
+        few = np.minimum(most, 2.0), np.minimum(most, 3.0)
+        tried = np.array([filling, np.floor(filling / 2.0), np.floor(filling / 4.0), *few])
+        worth = tried > 1.0
+        for later in range(1, len(tried)):
+            worth[later] &= (tried[:later] != tried[later]).all(axis=0)
+        place = np.nonzero(worth)[1]
+        costs = self._cost(row[place], m[place], n[place], tiles[place], tried[worth])
+        time = np.full(tried.shape, np.inf)
+        time[worth] = self._time_s(costs, row[place])
+        first = np.argmin(time, axis=0), np.arange(len(row))
+        return time[first], tried[first]
+
+    def _cost(
+        self, rows: Ints | slice, m: Floats, n: Floats, tiles: Floats, parts: Floats
+    ) -> dict[str, Floats]:
+        every = isinstance(rows, slice)
+        products = self.products if every else self.products.take(rows)
+        return cost(products, self.gpu, self.rates, (m, n), tiles, self.dram[rows], parts)
+
+    def _time_s(self, costs: dict[str, Floats], rows: Ints | slice) -> Floats:
+        judged_s = costs["judged_cycles"] / self.hertz
+        return np.asarray(costs["serial_cycles"] / self.hertz + meet(judged_s, self.memory_s[rows]))
 
 
-def _some(size: Floats | float, rows: Ints) -> Floats | float:
-    return size[rows] if isinstance(size, np.ndarray) else size
-
-
-def _resident(tile_m: Floats | float, tile_n: Floats | float, gpu: Gpu) -> Floats:
-    """Return the blocks an SM holds: its shared memory over the stages of one."""
-    stages = (np.asarray(tile_m) + np.asarray(tile_n)) * K_STEP_BYTES * STAGES
-    return np.asarray(np.clip(np.floor(gpu.shared_bytes_per_sm / stages), 1.0, 4.0))
-
-
-def _held(tile_m: Floats | float, tile_n: Floats | float) -> Floats:
-    """Return the blocks whose accumulators an SM's registers hold."""
-    area = REGISTERS_EACH * np.asarray(tile_m) * np.asarray(tile_n)
-    return np.asarray(np.clip(np.floor(SM_REGISTERS / area), 1.0, 4.0))
-
-
-def _whole(blocks: Floats, sms: float, tile_m: Floats | float, tile_n: Floats | float) -> Floats:
-    """Return the blocks of the busiest SM where the last of several waves is charged in full."""
-    held = _held(tile_m, tile_n)
-    waves = np.ceil(blocks / (sms * held))
-    return np.asarray(np.where(waves > 1.0, waves * held, np.ceil(blocks / sms)))
-
-
-def _cost(
-    p: Products,
-    gpu: Gpu,
-    rates: TileRates,
-    tile: tuple[Floats | float, Floats | float],
-    tiles: Floats,
-    dram: Floats,
-    parts: Floats,
-) -> dict[str, Floats]:
-    """Return what products cost in one tile with K split into ``parts``; see :func:`plan_products`."""
-    sms, (m, n) = float(gpu.sm_count), tile
-    clocks = 2.0 * m * n / (p.rate * rates.tensor_efficiency)
-    feeding = (m + n) * p.in_bytes / (gpu.shared_bytes_per_clock_sm * rates.shared_efficiency)
-    per_k = np.sqrt(np.sqrt(_fourth(clocks) + _fourth(feeding)))
-    if p.weight_bytes is None:
-        width = (np.minimum(m, p.m) + np.minimum(n, p.n)) * p.in_bytes
-    else:
-        width = np.minimum(m, p.m) * p.in_bytes + np.minimum(n, p.n) * p.weight_bytes
-    blocks = tiles * parts
-    step = np.where(p.tensor, DEPTH if rates.odd_tiles > 0.0 else OLD_DEPTH, VECTOR_DEPTH)
-    depth = np.ceil(p.k / parts / step) * step
-    busiest, waves = np.ceil(blocks / sms), np.ceil(blocks / (sms * _resident(m, n, gpu)))
-    fill = blocks * depth * width
-    slabs, computing = waves * depth * (rates.k_step_cycles / DEPTH), busiest * depth * per_k
-    # tensor cores work while the next K step loads; FP32 pipe' own loads stand in their way
-    products = np.where(p.tensor, _meet(computing, slabs), computing + slabs)
-    filling = fill / (gpu.l2_bytes_per_clock * rates.l2_efficiency)
-    entering = busiest * depth * width / (gpu.l2_port_bytes_per_clock_sm * rates.port_efficiency)
-    if p.loads is not None:
-        loads = p.k / parts * width / p.in_bytes * p.loads
-        entering = np.maximum(entering, busiest * loads * LOAD_CLK)
-    core = _sharp(products, filling, entering, rates.fill_norm)
-    judged = core
-    if rates.whole_waves > 0.0:
-        judged = _sharp(products * _whole(blocks, sms, m, n) / busiest, filling, entering, rates.fill_norm)
-    drawn = dram / (np.minimum(blocks, sms) * rates.sm_bytes_clk)
-    split = parts > 1.0
-    partial = np.where(split, 8.0 * p.batch * p.m * p.n * parts, 0.0)
-    growth = np.concatenate([[0.0, 0.0], np.arange(2.0, MOST_PARTS + 1.0) ** rates.split_power])
-    store = m * n * p.out_bytes / (gpu.l2_port_bytes_per_clock_sm * rates.store_efficiency)
-    later = rates.drained * ((waves - 1.0) * rates.block_clk + (busiest - 1.0) * store)
-    serial = rates.latency_clk + waves * rates.block_clk + busiest * store - later
-    serial = serial + rates.split_clk * growth[parts.astype(np.int64)]
-    serial = serial + partial / (gpu.l2_bytes_per_clock * rates.reduce_efficiency)
-    return {
-        "tile_m": m + np.zeros_like(tiles), "tile_n": n + np.zeros_like(tiles), "split": parts,
-        "blocks": blocks, "waves": waves, "serial_cycles": serial,
-        "core_cycles": np.maximum(core, drawn) + later,
-        "judged_cycles": np.maximum(judged, drawn) + later,
-        "fill_bytes": fill, "partial_bytes": partial,
-    }  # fmt: skip
+def _usable(tiles: Sequence[tuple[int, int]], rates: TileRates) -> list[tuple[int, int]]:
+    """Return the tiles that a library of such habits holds."""
+    return [
+        tile
+        for tile in tiles
+        if min(tile) >= min(rates.least_tile, 64.0) and (rates.odd_tiles > 0.0 or not {*tile} & ODD_SIDES)
+    ]
 
 
 def _vector(
@@ -292,7 +246,7 @@ def _vector(
         "serial_cycles": np.full(n, rates.vector_clk), "core_cycles": core,
         "fill_bytes": dram[single], "partial_bytes": np.zeros(n),
     }  # fmt: skip
-    time = rates.vector_clk / hertz + _meet(core / hertz, memory_s[single])
+    time = rates.vector_clk / hertz + meet(core / hertz, memory_s[single])
     _keep(best, kept, np.flatnonzero(single), time, found)
 
 
@@ -307,22 +261,3 @@ def _keep(
     best[chosen] = time[faster]
     for name, values in kept.items():
         values[chosen] = found[name][faster]
-
-
-def _fourth(a: Floats) -> Floats:
-    square = a * a
-    return np.asarray(square * square)
-
-
-def _meet(a: Floats, b: Floats) -> Floats:
-    """Return the 4-norm: what a library's choice between tiles needs to know of overlap."""
-    return np.asarray(np.sqrt(np.sqrt(_fourth(a) + _fourth(b))))
-
-
-def _sharp(a: Floats, b: Floats, c: Floats, norm: float) -> Floats:
-    """Return the 4- or 8-norm of three arrays; roots of roots, for they cost less than powers."""
-    if norm <= 6.0:
-        return np.asarray(np.sqrt(np.sqrt(_fourth(a) + _fourth(b) + _fourth(c))))
-    large = np.maximum(np.maximum(a, b), c)
-    total = sum((_fourth(x / large) ** 2 for x in (a, b, c)), np.zeros_like(large))
-    return np.asarray(large * np.sqrt(np.sqrt(np.sqrt(total))))
