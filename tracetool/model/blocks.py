@@ -16,7 +16,7 @@ from tracetool.core.records import put_rows, unfilled
 PLANNED_ROWS: Final = 131_072
 #: Rows whose operating points are searched together. [rows] By definition without effect on results: it
 #: bounds the memory of their arrays.
-SETTLED_ROWS: Final = 16_384
+SETTLED_ROWS: Final = 8_192
 #: Most threads: more wait for each other's Python code. [1] By definition without effect on results.
 _MOST_THREADS: Final = 4
 #: Arrays over the clocks asked for, alike in every block.

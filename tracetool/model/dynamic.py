@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from tracetool.core.arrays import Floats, Numbers, Texts
+from tracetool.core.operators import distinct_texts
 from tracetool.core.work import Work
 from tracetool.model.power_calibration import PowerCalibration
 
@@ -47,7 +48,8 @@ def core_energy_j(
         "compute" and "onchip" (shared memory, L2, the way of memory's bytes through the chip). [J at 1 V]
     """
     pj = calibration.core_pj
-    per_tensor = np.array([pj[tensor_key(str(d))] for d in dtype], dtype=np.float64)
+    formats, place = distinct_texts(dtype)
+    per_tensor = np.array([pj[tensor_key(name)] for name in formats], dtype=np.float64)[place]
     compute = (
         per_tensor * work.tensor_flops
         + pj["fp32"] * work.fp32_flops

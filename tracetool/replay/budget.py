@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from tracetool.core.arrays import Bools, Floats, Texts
-from tracetool.core.operators import OperatorColumns
+from tracetool.core.operators import OperatorColumns, distinct_texts
 from tracetool.core.prediction import Prediction
 from tracetool.families.registry import families_where
 
@@ -230,7 +230,7 @@ def family_spread(
     -----
     .. math:: s^2 = \sum_{families} \left( c\,(\sum_i h_i)^2 + (1 - c) \sum_i h_i^2 \right)
     """
-    _, number = np.unique(family.astype(str), return_inverse=True)
+    _, number = distinct_texts(family)
     sides = []
     for side in (1.0 - low, high - 1.0):
         half = value * side

@@ -83,17 +83,16 @@ def mean_over_cap(curve: PowerCurve, cap_w: float, time_constant_s: float) -> li
 def _utilization(rows: OperatorColumns, gpu: Gpu, predicted: Prediction) -> list[str]:
     timing, notes = predicted.timing, []
     safe = np.where(timing.duration_s > 0, timing.duration_s, np.inf)
-    shares = {unit: busy / safe for unit, busy in timing.busy_s.items()}
-    for unit, share in {**shares, "sm_active": timing.sm_active}.items():
-        if (share > _SLACK).any():
-            text = f"breach: utilization of {unit} is {share.max():.3g} in {_rows(share > _SLACK)}"
-            notes.append(f"{text}, above 1: its work or its time is wrong")
     blocks = rows.number("blocks")
     occupied = np.minimum(np.where(blocks > 0, blocks, np.inf) / gpu.sm_count, 1.0)[:, None]
     beyond = np.zeros(len(rows), np.bool_)
-    for unit in _PIPES:
-        if unit in shares:
-            beyond |= (shares[unit] > _SLACK * occupied + 1.0 / gpu.sm_count).any(axis=1) & (blocks > 0)
+    for unit in (*timing.busy_s, "sm_active"):
+        share = timing.sm_active if unit == "sm_active" else timing.busy_s[unit] / safe
+        if (share > _SLACK).any():
+            text = f"breach: utilization of {unit} is {share.max():.3g} in {_rows(share > _SLACK)}"
+            notes.append(f"{text}, above 1: its work or its time is wrong")
+        if unit in _PIPES and (blocks > 0).any():
+            beyond |= (share > _SLACK * occupied + 1.0 / gpu.sm_count).any(axis=1) & (blocks > 0)
     if beyond.any():
         notes.append(f"breach: {_rows_do(beyond, 'keep')} more of the SMs busy than the grid has blocks for")
     return notes
@@ -112,7 +111,8 @@ def _base(gpu: Gpu, predicted: Prediction, power: PowerCalibration) -> list[str]
 def _energy(rows: OperatorColumns, gpu: Gpu, predicted: Prediction, power: PowerCalibration) -> list[str]:
     """Energies of computing out of what the operations take in this process."""
     work, pj = predicted.timing.work, prior_calibration(gpu).core_pj
-    tensor = np.array([pj[tensor_key(str(d))] for d in rows.text("dtype")], np.float64)
+    formats, place = rows.distinct("dtype")
+    tensor = np.array([pj[tensor_key(name)] for name in formats], np.float64)[place]
     operations = tensor * work.tensor_flops + pj["fp32"] * work.fp32_flops + pj["fp64"] * work.fp64_flops
     volt: Floats = core_voltage_v(gpu, predicted.clock_mhz, power)
     usual_j = operations[:, None] * volt**2 * 1e-12

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
-from tracetool.core.arrays import Floats
+from tracetool.core.arrays import Floats, Ints
+from tracetool.core.operators import distinct_texts
 from tracetool.core.prediction import BOUNDS, UNITS, Prediction
 from tracetool.replay.coverage import predicted_from
 from tracetool.replay.operator_tables import InputTable
@@ -50,11 +52,17 @@ def prediction_frame(predicted: Prediction) -> pl.DataFrame:
     columns["util_sm_active"] = np.clip(timing.sm_active, 0.0, 1.0).ravel()
     for name, values in per_row.items():
         columns[name] = np.repeat(values, c)
-    columns["bound"] = np.array(BOUNDS, dtype=object)[timing.bound.ravel()].astype(str)
+    columns["bound"] = _texts(BOUNDS, timing.bound.ravel())
     columns["throttled"] = predicted.throttled.ravel()
     columns["throttled_share"] = predicted.throttled_share.ravel()
-    columns["basis"] = np.repeat(timing.basis.astype(str), c)
+    basis, place = distinct_texts(timing.basis)
+    columns["basis"] = _texts(basis, np.repeat(place, c))
     return load_schema("predictions").conform(pl.DataFrame(columns))
+
+
+def _texts(texts: Sequence[str], place: Ints) -> pl.Series:
+    """Return a column of few texts; an array of numpy would hold the length of the longest in every cell."""
+    return pl.Series(texts, dtype=pl.String).gather(place)
 
 
 def with_inputs(table: InputTable, predictions: pl.DataFrame) -> pl.DataFrame:
@@ -76,8 +84,9 @@ def with_inputs(table: InputTable, predictions: pl.DataFrame) -> pl.DataFrame:
     if c == 1:
         return pl.concat([inputs, predictions[table.index]], how="horizontal")
     repeated = inputs[np.repeat(np.arange(inputs.height), c)]
-    place = (table.index[:, None] * c + np.arange(c)).ravel()
-    return pl.concat([repeated, predictions[place]], how="horizontal")
+    if not np.array_equal(table.index, np.arange(len(table.rows))):  # rows alike were predicted once
+        predictions = predictions[(table.index[:, None] * c + np.arange(c)).ravel()]
+    return pl.concat([repeated, predictions], how="horizontal")
 
 
 def signature_frame(signatures: pl.DataFrame, replays: RunReplay, totals: RunTotals) -> pl.DataFrame:
