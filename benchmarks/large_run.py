@@ -3,8 +3,8 @@
     python benchmarks/large_run.py [KERNELS ...] [--kineto GB] [--folder DIR] [--gib 6] [--commands a,b]
 
 Traces are written to disk as they are made: rocprofv3 CSV of an MI300X, or with ``--kineto`` a PyTorch profiler
-file of so many gigabytes and a power log beside it (which ``attribute`` needs). Each command is a process of its
-own, killed (exit -9) once it holds more than ``--gib`` in memory. What it holds counts pages of mapped files too, as
+file of so many gigabytes, and a power log beside either: readings every 20 ms, each the mean since the one before,
+of kernels that draw 250 to 650 W by signature. Each command is a process of its own, killed (exit -9) once it holds more than ``--gib`` in memory. What it holds counts pages of mapped files too, as
 a container's limit does; address space, of which most is never touched, does not count.
 """
 
@@ -39,6 +39,8 @@ NAMES = (
 )
 SIGNATURES = 2000
 _AT_ONCE = 500_000
+_READING_NS = 20_000_000
+_IDLE_W = 150.0
 _AGENTS = (
     '"Node_Id","Logical_Node_Id","Agent_Type","Cu_Count","Gfx_Target_Version","Max_Engine_Clk_Fcompute","Name","Product_Name"\n'
     '4,4,"GPU",304,90402,2100,"gfx942","AMD Instinct MI300X"\n'
@@ -61,14 +63,29 @@ def launches(kernels: int, seed: int = 1) -> Iterator[tuple[int, np.ndarray, np.
         yield first, signature, start, duration
 
 
-def rocprof(path: Path, kernels: int) -> Path:
-    """Write a kernel trace of rocprofv3 and the table of its agent."""
+def power_rows(signature: np.ndarray, start: np.ndarray, duration: np.ndarray) -> Iterator[str]:
+    """Give lines of a power log for a block of launches on the clock of ``start``."""
+    watts = np.random.default_rng(3).uniform(250.0, 650.0, SIGNATURES)[signature]
+    edges = np.stack([start, start + duration], axis=1).ravel() - start[0]
+    drawn_w = np.stack([watts, np.full(len(start), _IDLE_W)], axis=1).ravel()[:-1]
+    energy = np.concatenate([[0.0], np.cumsum(drawn_w * np.diff(edges))])
+    at = np.arange(0, edges[-1], _READING_NS)
+    mean_w = np.diff(np.interp(at, edges, energy)) / _READING_NS
+    noise_w = np.random.default_rng(int(start[0] % 2**32)).normal(0.0, 1.0, len(mean_w))
+    for t, w in zip(((start[0] + at[1:]) // 1000).tolist(), (mean_w + noise_w).tolist(), strict=True):
+        yield f"{t},0,{w:.1f}\n"
+
+
+def rocprof(path: Path, kernels: int) -> tuple[Path, Path]:
+    """Write a kernel trace of rocprofv3, the table of its agent and a power log on its clock."""
     path.with_name(path.name.replace("_kernel_trace", "_agent_info")).write_text(_AGENTS)
-    names = pl.Series(NAMES)
-    with path.open("wb") as out:
+    names, log = pl.Series(NAMES), path.with_name("power.csv")
+    with path.open("wb") as out, log.open("w") as power:
+        power.write("time_us,device,power_w\n")
         for first, signature, start, duration in launches(kernels):
             i, one = pl.int_range(first, first + len(start), eager=True), pl.lit(1)
             booted = start - 1_699_900_000_000_000_000  # a clock of the boot
+            power.writelines(power_rows(signature, booted, duration))
             frame = pl.DataFrame(
                 {"s": signature, "Start_Timestamp": booted, "End_Timestamp": booted + duration, "i": i}
             )
@@ -80,7 +97,7 @@ def rocprof(path: Path, kernels: int) -> Path:
                 SGPR_Count=pl.lit(48), Workgroup_Size_X=pl.lit(256), Workgroup_Size_Y=one, Workgroup_Size_Z=one,
                 Grid_Size_X=(pl.col("s") + 1) * 256, Grid_Size_Y=one, Grid_Size_Z=one,
             ).write_csv(out, include_header=first == 0, quote_style="non_numeric")  # fmt: skip
-    return path
+    return path, log
 
 
 def kineto(path: Path, size_bytes: float) -> tuple[Path, Path, int]:
@@ -95,13 +112,7 @@ def kineto(path: Path, size_bytes: float) -> tuple[Path, Path, int]:
                   '{"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "ts": 0, "args": {"name": "python"}}')  # fmt: skip
         for first, signature, start, duration in launches(1 << 40):
             at = (start // 1000).tolist()
-            readings = np.arange(at[0], at[-1], 20_000)
-            rows = zip(
-                readings.tolist(),
-                np.random.default_rng(first).normal(420, 9, len(readings)).tolist(),
-                strict=True,
-            )
-            power.writelines(f"{t},0,{w:.1f}\n" for t, w in rows)
+            power.writelines(power_rows(signature, start, duration))
             text = [
                 f',\n{{"ph": "X", "cat": "cpu_op", "name": "aten::mul", "pid": 1, "tid": 1, "ts": {t - 18}.500, "dur": 11.000,'
                 f' "args": {{"External id": {first + i + 1}, "Record function id": 0, "Ev Idx": {first + i}}}}}'
@@ -150,18 +161,17 @@ def _guard(pid: int, most_kib: int, ended: threading.Event) -> None:
             return
 
 
-def commands(trace: Path, run: Path, folder: Path, log: Path | None) -> Mapping[str, list[str]]:
+def commands(trace: Path, run: Path, folder: Path, log: Path) -> Mapping[str, list[str]]:
     """Return what is measured, in order."""
     named = str(run)
-    asked = {
-        "ingest": ["ingest", "-q", str(trace), *(["--power", str(log)] if log else []), "-o", named],
+    return {
+        "ingest": ["ingest", "-q", str(trace), "--power", str(log), "-o", named],
         "classify": ["classify", "-q", named, "-o", str(folder / "classified.parquet")],
         "predict": ["predict", "-q", named, "-o", str(folder / "predicted.parquet")],
         "attribute": ["attribute", "-q", named, "-o", str(folder / "energy.parquet")],
         "diff": ["diff", "-q", named, "-o", str(folder / "diff.parquet")],
         "report": ["report", named, "-o", str(folder / "report.html")],
     }
-    return asked if log else {c: asked[c] for c in asked if c != "attribute"}
 
 
 def main() -> None:
@@ -182,15 +192,14 @@ def main() -> None:
         for size in [*asked.kernels, *([-asked.kineto] if asked.kineto else [])]:
             folder = (asked.folder or Path(scratch)) / f"n{size:g}"
             folder.mkdir(exist_ok=True)
-            trace, log, kernels = folder / "1_kernel_trace.csv", None, int(size)
-            if size < 0:
-                trace, log = folder / "trace.json", folder / "power.csv"
+            trace, kernels = folder / ("trace.json" if size < 0 else "1_kernel_trace.csv"), int(size)
+            log = folder / "power.csv"
             counted = folder / "kernels.json"
             if not counted.exists():
                 if size < 0:
                     trace, log, kernels = kineto(trace, -size * 1e9)
                 else:
-                    rocprof(trace, kernels)
+                    trace, log = rocprof(trace, kernels)
                 counted.write_text(json.dumps(kernels))
             kernels = json.loads(counted.read_text())
             for name, command in commands(trace, folder / "run.tracetool", folder, log).items():
