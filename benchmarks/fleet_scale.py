@@ -1,15 +1,18 @@
-"""Many traces: what processes and Ray make of them, and whether a disturbance changes a row.
+"""Many traces: what processes and Ray make of them, how cost grows, whether a disturbance changes a row.
 
-    python benchmarks/fleet_scale.py [TRACES] [KERNELS]     (default 60 traces of 20,000 kernels)
+    python benchmarks/fleet_scale.py [TRACES ...] [--kernels N] [--disturbed TRACES] [--folder DIR]
 
-Writes traces into a scratch folder, reads them by `fleet ingest` with one and two processes, with a process
-killed midway, and, where Ray is installed, on one and two nodes of a cluster of this machine, one node
-removed midway. Each data set is compared with the first, row for row. The peer is polars reading the same
-files and writing the same columns.
+Writes traces into a scratch folder (by default 10, 100 and 1,000 of 2,000 kernels) and reads them by `fleet
+ingest` with one and two processes; of the count ``--disturbed`` also with a process killed midway and, where
+Ray is installed, on one and two nodes of a cluster of this machine, one node removed midway. Each data set
+is compared with the first, row for row. Two peers do it without a fleet: ``tracetool.ingest`` in a loop (the
+same work: what is more is the fleet's own), and polars, which reads the same files and writes their columns
+(less work: no checks, no signatures, no clocks). Processor seconds hold those of workers, not of Ray's nodes.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 import os
 import shutil
@@ -20,6 +23,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -57,24 +61,51 @@ def rows(target: Path) -> pl.DataFrame:
     return pl.read_parquet(f"{target}/runs/*/kernels.parquet", hive_partitioning=True).sort("job", "start_ns")
 
 
-def plain_polars(source: Path, target: Path) -> None:
-    """Read the files and write their columns, nothing else."""
-    for n, path in enumerate(sorted(source.rglob("*.csv"))):
-        frame = pl.read_csv(path).with_columns(
-            duration_ns=pl.col("End_Timestamp") - pl.col("Start_Timestamp")
-        )
-        frame.write_parquet(target / f"{n}.parquet", compression="zstd", compression_level=1)
+@dataclass(frozen=True)
+class Cost:
+    """Time and processor time of one way. [s]"""
+
+    seconds: float
+    worked: float | None
 
 
-def ingest(source: Path, target: Path, *options: str, disturb: Callable[[], None] | None = None) -> float:
-    """Run the command; return its time. [s]"""
+def run(command: list[str], disturb: Callable[[], None] | None = None) -> Cost:
+    """Run a command; return what it took, its children with it."""
     start = time.perf_counter()
-    process = subprocess.Popen([*TOOL, "fleet", "ingest", str(source), "-o", str(target), "-q", *options])
+    process = subprocess.Popen(command)
     if disturb:
         threading.Thread(target=disturb, daemon=True).start()
-    if process.wait():
-        raise SystemExit(f"fleet ingest failed: {options}")
-    return time.perf_counter() - start
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"failed with {process.returncode}: {' '.join(command)}")
+    return Cost(time.perf_counter() - start, used.ru_utime + used.ru_stime)
+
+
+_LOOP = """
+import sys, tracetool
+from pathlib import Path
+for path in sorted(Path(sys.argv[1]).rglob("*.csv")):
+    tracetool.ingest(path, out=Path(sys.argv[2]) / f"{path.parent.name}.tracetool")
+"""
+_POLARS = """
+import sys, polars as pl
+from pathlib import Path
+for n, path in enumerate(sorted(Path(sys.argv[1]).rglob("*.csv"))):
+    frame = pl.read_csv(path).with_columns(duration_ns=pl.col("End_Timestamp") - pl.col("Start_Timestamp"))
+    frame.write_parquet(f"{sys.argv[2]}/{n}.parquet", compression="zstd", compression_level=1)
+"""
+
+
+def peer(code: str, source: Path, target: Path) -> Cost:
+    """Run a peer's program over the traces."""
+    target.mkdir()
+    return run([sys.executable, "-c", code, str(source), str(target)])
+
+
+def ingest(source: Path, target: Path, *options: str, disturb: Callable[[], None] | None = None) -> Cost:
+    """Run the command; return what it took."""
+    return run([*TOOL, "fleet", "ingest", str(source), "-o", str(target), "-q", *options], disturb)
 
 
 def kill_a_worker(after_s: float) -> None:
@@ -88,8 +119,8 @@ def kill_a_worker(after_s: float) -> None:
         os.kill(int(workers[-1]), signal.SIGKILL)
 
 
-def on_ray(source: Path, target: Path, nodes: int, *, remove_after_s: float | None = None) -> float:
-    """Run on a cluster of so many nodes of one processor; remove one midway if asked. [s]"""
+def on_ray(source: Path, target: Path, nodes: int, *, remove_after_s: float | None = None) -> Cost:
+    """Run on a cluster of so many nodes of one processor; remove one midway if asked."""
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
@@ -107,73 +138,114 @@ def on_ray(source: Path, target: Path, nodes: int, *, remove_after_s: float | No
     finally:
         cluster.shutdown()
         del os.environ["RAY_ADDRESS"]
+    return Cost(spent.seconds, None)
+
+
+def ways(source: Path, spent: dict[str, Cost], *, disturbed: bool) -> dict[str, Callable[[Path], Cost]]:
+    """Return what is timed, in order; later ways look at what earlier ones spent."""
+    undisturbed: dict[str, Callable[[Path], Cost]] = {
+        "1 process": lambda t: ingest(source, t, "--workers", "1"),
+        "2 processes": lambda t: ingest(source, t, "--workers", "2"),
+    }
+    if not disturbed:
+        return undisturbed
+
+    def killed(t: Path) -> Cost:
+        half = 0.5 * spent["2 processes"].seconds
+        return ingest(source, t, "--workers", "2", disturb=lambda: kill_a_worker(half))
+
+    local = {**undisturbed, "2 processes, 1 killed": killed}
+    try:
+        import ray  # noqa: F401
+    except (ImportError, KeyError, OSError):
+        print("Ray is not installed or does not start: left out", file=sys.stderr)
+        return local
+    return {
+        **local,
+        "Ray, 1 node": lambda t: on_ray(source, t, 1),
+        "Ray, 2 nodes": lambda t: on_ray(source, t, 2),
+        "Ray, 1 of 2 nodes removed": lambda t: on_ray(
+            source, t, 2, remove_after_s=0.5 * spent["Ray, 2 nodes"].seconds
+        ),
+    }
+
+
+def measure(
+    folder: Path, traces: int, kernels: int, out: Callable[[list[str]], object], *, disturbed: bool
+) -> dict[str, Cost]:
+    """Write one count of traces, print a line a way; return what each took."""
+    source = folder / "traces"
+    make(source, traces, kernels)
+    spent: dict[str, Cost] = {
+        "tracetool.ingest in a loop": peer(_LOOP, source, folder / "loop"),
+        "polars alone": peer(_POLARS, source, folder / "bare"),
+    }
+    loop = spent["tracetool.ingest in a loop"]
+    shutil.rmtree(folder / "loop")
+    shutil.rmtree(folder / "bare")
+
+    def line(name: str, same: str) -> None:
+        cost = spent[name]
+        worked = "" if cost.worked is None else f"{cost.worked:.1f}"
+        more = (
+            ""
+            if cost.worked is None or loop.worked is None
+            else f"{100 * (cost.worked / loop.worked - 1):+.0f}"
+        )
+        out([name, str(traces), f"{cost.seconds:.1f}", worked, f"{traces / cost.seconds:.1f}",
+             f"{traces * kernels / cost.seconds:,.0f}", more, same])  # fmt: skip
+
+    line("polars alone", "")
+    line("tracetool.ingest in a loop", "")
+    first: pl.DataFrame | None = None
+    for name, way in ways(source, spent, disturbed=disturbed).items():
+        target = folder / "set"
+        spent[name] = way(target)
+        table = rows(target) if disturbed else None
+        first = table if first is None else first
+        same = (
+            ""
+            if table is None or first is None
+            else str(table.equals(first) and table.height == traces * kernels)
+        )
+        line(name, same)
+        shutil.rmtree(target)
+    shutil.rmtree(source)
     return spent
 
 
 def main() -> None:
-    traces, kernels = (int(a) for a in (*sys.argv[1:3], *("60", "20000")[len(sys.argv) - 1 :]))
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        source = folder / "traces"
-        size = make(source, traces, kernels)
-        print(f"{traces} traces, {traces * kernels:,} kernels, {size / 1e6:.0f} MB")
-        ways: list[tuple[str, Callable[[Path], float]]] = [
-            ("1 process", lambda t: ingest(source, t, "--workers", "1")),
-            ("2 processes", lambda t: ingest(source, t, "--workers", "2")),
-        ]
-        spent: dict[str, float] = {}
+    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    ask.add_argument("traces", type=int, nargs="*", default=[10, 100, 1000])
+    ask.add_argument("--kernels", type=int, default=2000)
+    ask.add_argument(
+        "--disturbed", type=int, default=100, help="Count that is also disturbed and put on Ray."
+    )
+    ask.add_argument("--folder", type=Path, default=None, help="Where traces and data sets are written.")
+    asked = ask.parse_args()
+    table = csv.writer(sys.stdout, delimiter="\t")
+    table.writerow(
+        ["way", "traces", "s", "processor s", "traces/s", "kernels/s", "processor s over loop %", "same rows"]
+    )
 
-        def halfway() -> float:
-            return 0.5 * spent["2 processes"]
+    def out(cells: list[str]) -> None:
+        table.writerow(cells)
+        sys.stdout.flush()
 
-        ways.append(
-            (
-                "2, one killed",
-                lambda t: ingest(source, t, "--workers", "2", disturb=lambda: kill_a_worker(halfway())),
+    spent: dict[int, dict[str, Cost]] = {}
+    with tempfile.TemporaryDirectory(dir=asked.folder) as scratch:
+        for traces in asked.traces:
+            spent[traces] = measure(
+                Path(scratch), traces, asked.kernels, out, disturbed=traces == asked.disturbed
             )
-        )
-        try:
-            import ray  # noqa: F401
-        except (ImportError, KeyError, OSError):
-            print("Ray is not installed or does not start: left out")
-        else:
-            ways += [
-                ("Ray, 1 node", lambda t: on_ray(source, t, 1)),
-                ("Ray, 2 nodes", lambda t: on_ray(source, t, 2)),
-                (
-                    "Ray, 1 of 2 removed",
-                    lambda t: on_ray(source, t, 2, remove_after_s=0.5 * spent["Ray, 2 nodes"]),
-                ),
-            ]
-        out = csv.writer(sys.stdout, delimiter="\t")
-        out.writerow(["way", "s", "traces/s", "kernels/s", "same rows"])
-        first: pl.DataFrame | None = None
-        for name, way in ways:
-            target = folder / "set"
-            spent[name] = way(target)
-            held = rows(target)
-            first = held if first is None else first
-            speed = [
-                f"{spent[name]:.1f}",
-                f"{traces / spent[name]:.1f}",
-                f"{traces * kernels / spent[name]:,.0f}",
-            ]
-            out.writerow([name, *speed, held.equals(first) and held.height == traces * kernels])
-            shutil.rmtree(target)
-        bare = folder / "bare"
-        bare.mkdir()
-        start = time.perf_counter()
-        plain_polars(source, bare)
-        plain_s = time.perf_counter() - start
-        out.writerow(
-            [
-                "polars alone",
-                f"{plain_s:.1f}",
-                f"{traces / plain_s:.1f}",
-                f"{traces * kernels / plain_s:,.0f}",
-                "",
-            ]
-        )
+    few, *more = spent
+    for traces, (name, cost) in ((n, item) for n in more for item in spent[n].items()):
+        before = spent[few].get(name)
+        if before is None or before.worked is None or cost.worked is None:
+            continue
+        # the start of the program is in every count: growth is of what is more than the smallest
+        each_ms = 1e3 * (cost.worked - before.worked) / (traces - few)
+        print(f"{name}, {few} to {traces} traces: {each_ms:.1f} ms of processor time for each further trace")
 
 
 if __name__ == "__main__":
