@@ -24,6 +24,7 @@ from tracetool.compare.run_tables.contrasts import contrasts
 from tracetool.compare.run_tables.diagnosis import TableDiagnosis, diagnose_runs
 from tracetool.compare.run_tables.factors import FACTORS, contributions
 from tracetool.compare.run_tables.findings import Statement, contrast_statement
+from tracetool.compare.run_tables.shared_fit import rank_left_out
 from tracetool.core.errors import BadInput
 from tracetool.report.run_table import table_view
 from tracetool.report.save import save_view
@@ -371,3 +372,26 @@ def test_static_power_is_that_of_the_rows(diagnosis: TableDiagnosis, tmp_path: P
 def test_a_fit_needs_nothing_below_zero() -> None:
     batch = np.array([1.0, 2.0, 4.0, 8.0])
     assert (fit_curve(batch, np.array([1.0, 1.1, 1.3, 1.2])) >= 0).all()
+
+
+def test_a_model_left_out_is_met_by_the_physics_of_the_others_on_each_gpu() -> None:
+    """Dense models whose energies are bytes of weights, work and base power, a GPU ten times another."""
+    batch = np.array([1.0, 4.0, 16.0, 64.0, 256.0])
+    tables = []
+    for gpu, worse in (("A100", 1.0), ("H100", 1.1), ("B200", 10.0)):
+        for size in (2.0, 5.0, 11.0, 30.0):
+            energy = worse * (
+                0.3 * 2.0 * size / batch + 0.004 * size + 0.5 / batch + 0.2 / np.sqrt(batch) + 0.01
+            )
+            names = {
+                "model_id": f"maker/model-{size:g}b",
+                "gpu_model": gpu,
+                "energy_per_token_joules": energy,
+            }
+            sizes = {"activated_params_billions": size, "total_params_billions": size}
+            tables.append(planted(tuple(batch), **names, **sizes))
+    ranked = rank_left_out(read_runs(pl.concat(tables)).frame)
+    assert ranked["model"].n_unique() == 4
+    assert ranked["configurations"].to_list() == [15] * 4
+    assert ranked["spearman"].to_numpy() == pytest.approx(1.0, abs=1e-3)
+    assert ranked["scale"].to_numpy() == pytest.approx(1.0, abs=1e-3)

@@ -166,6 +166,8 @@ def test_flash_attention_3_divides_all_tiles_by_the_slots() -> None:
     # tiles hold 96 keys of heads above 128, and 80 of heads above 192
     for dim, tile in ((160.0, 96), (256.0, 80)):
         assert _parts(habit, batch=5.0, kv_len=tile * 60.0, head_dim=dim) == pytest.approx(3)
+        assert _parts(habit, batch=1.0, kv_len=tile * 4.0, head_dim=dim) == 1
+        assert _parts(habit, batch=1.0, kv_len=tile * 4.0 + 1.0, head_dim=dim) > 1
 
 
 def test_triton_fills_the_gpu_once_times_the_logarithm_of_the_keys() -> None:

@@ -136,3 +136,14 @@ def test_a_gpu_nothing_is_fitted_on_is_predicted_by_another_of_its_architecture(
     assert (
         (away["power_w"] >= away["power_low_w"]) & (away["power_w"] <= away["power_high_w"])
     ).mean() > 0.75
+
+
+def test_a_kernel_without_a_power_reading_is_no_other_beside_one_with() -> None:
+    """A reading scales its own kernel alone: its neighbor keeps the modeled power."""
+    plain = {"clock_mhz": 1410.0, "act_sm": 0.6, "act_dram": 0.3, "act_fp32": 0.4}
+    alone = tt.predict(_kernels(plain), gpu="a100-sxm", clock=[900, 1410]).frame
+    beside = tt.predict(
+        _kernels(plain, {**plain, "power_w": 310.0, "act_sm": 0.9}), gpu="a100-sxm", clock=[900, 1410]
+    ).frame.filter(pl.col("kernel") == "k0")
+    for column in ("duration_us", "energy_mj", "power_w"):
+        assert beside[column].to_numpy() == pytest.approx(alone[column].to_numpy(), rel=1e-9), column
