@@ -40,6 +40,7 @@ MENU: dict[str, dict[str, str]] = {
         "Did this commit cost energy?": "docs/ci.md",
         "What will it be on a B200?": "docs/forecast.md",
         "Can I trust this log?": "docs/check-power.md",
+        "What does my power field show?": "docs/sensors.md",
         "How well is the GPU used?": "docs/roofline.md",
         "Why do measured runs differ?": "docs/diagnose-table.md",
         "What happens within a kernel?": "docs/profiles.md",
