@@ -3,7 +3,7 @@
     python benchmarks/large_run.py [KERNELS ...] [--kineto GB] [--folder DIR] [--gib 6] [--commands a,b]
 
 Traces are written to disk as they are made: rocprofv3 CSV of an MI300X, or with ``--kineto`` a PyTorch profiler
-file of so many gigabytes, and a power log beside either: readings every 20 ms, each the mean since the one before,
+file of so many gigabytes, and a power log on its clock: readings every 20 ms, each the mean since the one before,
 of kernels that draw 250 to 650 W by signature. Each command is a process of its own, killed (exit -9) once it holds more than ``--gib`` in memory. What it holds counts pages of mapped files too, as
 a container's limit does; address space, of which most is never touched, does not count.
 """
@@ -27,6 +27,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from tracetool.tables.power_log import MAGIC
+
 NAMES = (
     "Cijk_Ailk_Bljk_BBS_BH_MT128x128x64_MI32x32x8x1",
     "Cijk_Alik_Bljk_BBS_BH_MT256x128x64_MI32x32x8x1",
@@ -41,6 +43,7 @@ SIGNATURES = 2000
 _AT_ONCE = 500_000
 _READING_NS = 20_000_000
 _IDLE_W = 150.0
+_DEVICE = {"index": 0, "name": "AMD Instinct MI300X"}
 _AGENTS = (
     '"Node_Id","Logical_Node_Id","Agent_Type","Cu_Count","Gfx_Target_Version","Max_Engine_Clk_Fcompute","Name","Product_Name"\n'
     '4,4,"GPU",304,90402,2100,"gfx942","AMD Instinct MI300X"\n'
@@ -63,8 +66,8 @@ def launches(kernels: int, seed: int = 1) -> Iterator[tuple[int, np.ndarray, np.
         yield first, signature, start, duration
 
 
-def power_rows(signature: np.ndarray, start: np.ndarray, duration: np.ndarray) -> Iterator[str]:
-    """Give lines of a power log for a block of launches on the clock of ``start``."""
+def readings(signature: np.ndarray, start: np.ndarray, duration: np.ndarray) -> Iterator[tuple[int, float]]:
+    """Give time [ns] and power [W] of a log's readings for a block of launches, on the clock of ``start``."""
     watts = np.random.default_rng(3).uniform(250.0, 650.0, SIGNATURES)[signature]
     edges = np.stack([start, start + duration], axis=1).ravel() - start[0]
     drawn_w = np.stack([watts, np.full(len(start), _IDLE_W)], axis=1).ravel()[:-1]
@@ -72,8 +75,7 @@ def power_rows(signature: np.ndarray, start: np.ndarray, duration: np.ndarray) -
     at = np.arange(0, edges[-1], _READING_NS)
     mean_w = np.diff(np.interp(at, edges, energy)) / _READING_NS
     noise_w = np.random.default_rng(int(start[0] % 2**32)).normal(0.0, 1.0, len(mean_w))
-    for t, w in zip(((start[0] + at[1:]) // 1000).tolist(), (mean_w + noise_w).tolist(), strict=True):
-        yield f"{t},0,{w:.1f}\n"
+    return zip((start[0] + at[1:]).tolist(), (mean_w + noise_w).tolist(), strict=True)
 
 
 def rocprof(path: Path, kernels: int) -> tuple[Path, Path]:
@@ -81,11 +83,13 @@ def rocprof(path: Path, kernels: int) -> tuple[Path, Path]:
     path.with_name(path.name.replace("_kernel_trace", "_agent_info")).write_text(_AGENTS)
     names, log = pl.Series(NAMES), path.with_name("power.csv")
     with path.open("wb") as out, log.open("w") as power:
-        power.write("time_us,device,power_w\n")
+        power.write(f"{MAGIC}\n# {json.dumps({'what': 'start', 'vendor': 'amd', 'devices': [_DEVICE]})}\n")
         for first, signature, start, duration in launches(kernels):
             i, one = pl.int_range(first, first + len(start), eager=True), pl.lit(1)
             booted = start - 1_699_900_000_000_000_000  # a clock of the boot
-            power.writelines(power_rows(signature, booted, duration))
+            power.writelines(
+                f"{t},50000,0,{1e3 * w:.0f},,,,,,,,,\n" for t, w in readings(signature, booted, duration)
+            )
             frame = pl.DataFrame(
                 {"s": signature, "Start_Timestamp": booted, "End_Timestamp": booted + duration, "i": i}
             )
@@ -97,6 +101,7 @@ def rocprof(path: Path, kernels: int) -> tuple[Path, Path]:
                 SGPR_Count=pl.lit(48), Workgroup_Size_X=pl.lit(256), Workgroup_Size_Y=one, Workgroup_Size_Z=one,
                 Grid_Size_X=(pl.col("s") + 1) * 256, Grid_Size_Y=one, Grid_Size_Z=one,
             ).write_csv(out, include_header=first == 0, quote_style="non_numeric")  # fmt: skip
+        power.write(f"# {json.dumps({'what': 'end'})}\n")
     return path, log
 
 
@@ -112,7 +117,7 @@ def kineto(path: Path, size_bytes: float) -> tuple[Path, Path, int]:
                   '{"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "ts": 0, "args": {"name": "python"}}')  # fmt: skip
         for first, signature, start, duration in launches(1 << 40):
             at = (start // 1000).tolist()
-            power.writelines(power_rows(signature, start, duration))
+            power.writelines(f"{t // 1000},0,{w:.1f}\n" for t, w in readings(signature, start, duration))
             text = [
                 f',\n{{"ph": "X", "cat": "cpu_op", "name": "aten::mul", "pid": 1, "tid": 1, "ts": {t - 18}.500, "dur": 11.000,'
                 f' "args": {{"External id": {first + i + 1}, "Record function id": 0, "Ev Idx": {first + i}}}}}'

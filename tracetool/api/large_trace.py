@@ -118,7 +118,7 @@ def _window(
         raise BadInput.in_file(
             loose[0],
             "its clock is not tied to the trace, which is too large to fit it to",
-            "log times in UTC",
+            "log with tracetool record, which notes both clocks",
         )
     entries = [described_source(s) for s in sources]
     if not described:
