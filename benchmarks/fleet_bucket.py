@@ -147,7 +147,9 @@ def main() -> None:
             size = put(folder / "traces", server)
             print(f"{server.name}: {size / 1e6:.0f} MB in the bucket", flush=True)
             source = f"s3://traces{server.options}"
-            calm = fleet_scale.ingest(source, folder / "calm", "--workers", "2", "--each", "--labels", "*")
+            calm = fleet_scale.ingest(
+                source, folder / "calm", "--workers", "2", "--each", "--labels", "*"
+            ).seconds
 
             def restart() -> None:
                 time.sleep(0.3 * calm)
@@ -169,7 +171,7 @@ def main() -> None:
                 "--retries",
                 "6",
                 disturb=restart,
-            )
+            ).seconds
             first, second = rows(folder / "calm"), rows(folder / "disturbed")
             same = first.keys() == second.keys() and all(second[k].equals(f) for k, f in first.items())
             jobs = len({k.split("/")[0] for k in first})
