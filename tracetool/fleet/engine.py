@@ -12,8 +12,9 @@ from typing import Any, Final, Protocol
 
 from tracetool.core.errors import BadInput, MissingPart
 
-#: Tasks after which a process is replaced: what libraries keep of memory goes with it.
-_TASKS_PER_PROCESS: Final = 64
+#: Tasks after which a process is replaced: what libraries keep of memory goes with it. Starting one costs as
+#: much as 20 small traces; after 400 of them a process was as large as after 50.
+_TASKS_PER_PROCESS: Final = 500
 
 
 class Engine(Protocol):
