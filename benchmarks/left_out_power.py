@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import operand_power
 import polars as pl
+from anchored_sets import clock_sets
 
 import tracetool.replay.predict as prediction
 from tracetool.api.calibrate import calibrate
@@ -37,14 +38,10 @@ def metered(root: Path) -> pl.DataFrame:
 
 
 def laptop(root: Path) -> pl.DataFrame:
-    """Return the laptop's kernels: medians of the repetitions at each clock."""
-    table = pl.read_parquet(root / "dvfs/rtx4050_laptop_kernels.parquet")
-    medians = table.group_by(KEYS).agg(
-        pl.col("real_clock").median().alias("ran_mhz"),
-        (pl.col("time_s").median() * 1e6).alias("duration_us"),
-        pl.col("power_w").median(),
-    )
-    return _with_truth(medians)
+    """Return the laptop's kernels at the clocks they ran at: above what it reaches it runs at less."""
+    (of,) = (one for one in clock_sets(root) if one.name == "laptop kernels")
+    table = of.rows.select(*KEYS, pl.col("clock_mhz").alias("ran_mhz"), "duration_us", "power_w")
+    return _with_truth(table)
 
 
 def _with_truth(table: pl.DataFrame) -> pl.DataFrame:
@@ -116,10 +113,17 @@ def from_one_clock(
             )
 
 
-def after_five_rows(table: pl.DataFrame, gpu: str) -> pl.DataFrame:
-    """Return truth and prediction from one clock each, after a calibration by five rows of another kernel."""
+def after_five_rows(table: pl.DataFrame, gpu: str, *, calibrated: bool = True) -> pl.DataFrame:
+    """Return truth and prediction from one clock each, after a calibration by five rows of another kernel.
+
+    Anchors are five clocks in turn, from the highest down; without ``calibrated`` the same rows are predicted
+    by the GPU's own description.
+    """
     clocks = table["clock_mhz"].unique().sort()
-    five = [float(clocks[i]) for i in np.linspace(1, len(clocks) - 2, 5).round().astype(int).tolist()]
+    five, anchors = (
+        [float(clocks[i]) for i in np.linspace(*ends, 5).round().astype(int).tolist()]
+        for ends in ((1, len(clocks) - 2), (len(clocks) - 1, 0))
+    )
     measured = ["kernel", pl.col("ran_mhz").alias("clock_mhz"), "duration_us", "power_w"]
     names = table["kernel"].unique().sort().to_list()
     scored = []
@@ -128,13 +132,13 @@ def after_five_rows(table: pl.DataFrame, gpu: str) -> pl.DataFrame:
             rows = table.filter((pl.col("kernel") == donor) & pl.col("clock_mhz").is_in(five))
             rows.select(measured).write_csv(f"{folder}/five.csv")
             calibrate([f"{folder}/five.csv"], gpu).save(f"{folder}/five.toml")
-            assumed = Assumptions.read([f"{folder}/five.toml"])
-            for anchor in five:
+            assumed = Assumptions.read([f"{folder}/five.toml"] if calibrated else [])
+            for anchor in anchors:
                 start = table.filter((pl.col("clock_mhz") == anchor) & (pl.col("kernel") != donor))
                 away = table.filter((pl.col("clock_mhz") != anchor) & (pl.col("kernel") != donor))
                 predicted = prediction.predict_table(
                     start.select(measured), gpu, clocks.to_list(), assumed=assumed
-                ).frame
+                ).frame.unique(KEYS)
                 scored.append(away.join(predicted, on=KEYS, suffix="_p"))
     return pl.concat(scored)
 
@@ -158,7 +162,7 @@ def main() -> None:
     from_one_clock(metered(root), load_gpu("rtx-4000-ada"), (1485, 1665, 1815), "Ada", ["temperature_c"])
     print("laptop: 28 kernels, RTX 4050")
     own, other = load_gpu("rtx-4050-laptop"), load_gpu("rtx-4000-ada")
-    anchors = (765, 1305, 1845, 2385, 3105)
+    anchors = (765, 1305, 1845, 2385, 2520)
     from_one_clock(laptop(root), replace(own, voltage=other.voltage), anchors, "RTX 4000 Ada's voltage", [])
     prediction.load_gpu = load_gpu
     own_rows(laptop(root), "rtx-4050-laptop")

@@ -158,7 +158,18 @@ def under_caps(of: CapSet) -> None:
 def of_another_kernel() -> None:
     """Print the laptop's kernels after five rows of one other kernel of its own."""
     table = left_out_power.laptop(ROOT)
-    rows = left_out_power.after_five_rows(table, "rtx-4050-laptop")
+    for title, calibrated in (
+        ("five rows of one other kernel", True),
+        ("the same rows, no calibration", False),
+    ):
+        show(
+            title,
+            _quantities(left_out_power.after_five_rows(table, "rtx-4050-laptop", calibrated=calibrated)),
+        )
+
+
+def _quantities(rows: pl.DataFrame) -> Figures:
+    """Return figures of the laptop's rows joined with their predictions."""
     names = {"time": "duration_us", "power": "power_w", "energy": "energy_mj"}
     ends = {"time": "duration{}_us", "power": "power{}_w", "energy": "energy{}_mj"}
     named = rows.select(
@@ -166,7 +177,7 @@ def of_another_kernel() -> None:
         *[pl.col(f"{c}_p").alias(f"p_{q}") for q, c in names.items()],
         *[pl.col(ends[q].format(e)).alias(f"p_{q}{e}") for q in names for e in ("_low", "_high")],
     )
-    show("five rows of one other kernel", figures(named), Asked(dict.fromkeys(QUANTITIES, 6.0)))
+    return figures(named)
 
 
 def operands() -> None:
