@@ -64,7 +64,8 @@ TAIL = """
   its scope is `gpu`. Readings of hosts have no `device`; each `field` is one meter. `tracetool summary`
   gives the energy of each scope over the run, and of the node without its GPUs.
 - **Units** are checked: a log whose power integrates to 1e3, 3600, 1e6 or 3.6e6 times what its energy counter gained, or to such a
-  fraction, is refused with both figures. Columns of plain logs state theirs by name: `power_mw`, `energy_kwh`, `energy_MJ`.
+  fraction, is refused with both figures; so is one that reads more power than any GPU draws. Columns of plain logs state theirs by
+  name: `power_mw`, `energy_kwh`, `energy_MJ`.
 - **Requests of a serving benchmark** are no trace: `tracetool attribute profile_export.jsonl --power LOG` (AIPerf) takes them, also
   InferenceX's tables: `detailed_results.csv` of its trace replay, and `metrics_client_metrics.csv` where `start_time_ms` counts from 1970
   ([joules per token and request](attribution.md#requests)). Its power logs (`gpu_metrics.csv`) are those of `nvidia-smi` and `amd-smi`.

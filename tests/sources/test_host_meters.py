@@ -86,6 +86,9 @@ def test_a_package_of_srt_slurm_is_read_with_its_windows(tmp_path: Path) -> None
     (folder / "samples.csv").write_text(SRT_SLURM.replace("110.0", "111.0"))
     with pytest.raises(BadInput, match="is not the file its manifest"):
         read_log(folder)
+    (folder / "manifest.json").unlink()
+    (folder / "samples.csv").write_text(SRT_SLURM + "\0" * 300)
+    assert any(w.startswith("300 NUL bytes in it") for w in read_log(folder).warnings)
     (folder / "samples.csv").write_text(SRT_SLURM.replace("\n1,", "\n9,"))
     with pytest.raises(BadInput, match="schema_version 9"):
         read_log(folder / "samples.csv")
@@ -104,6 +107,24 @@ def test_a_counter_in_another_unit_is_refused_with_both_figures(factor: float, t
     with pytest.raises(BadInput):
         ingest([], [path], out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_counter_that_starts_anew_hides_no_wrong_unit(tmp_path: Path) -> None:
+    path = tmp_path / "power.csv"
+    rows = [f"{START_S + i},{200.0},{0.2 * (i % 6)!r}" for i in range(12)]
+    path.write_text("time,power_w,energy_j\n" + "\n".join(rows) + "\n")
+    with pytest.raises(BadInput, match=r"integrates to 2,?000 J and its energy counter gained 2.000 J"):
+        read_telemetry(path)
+
+
+def test_the_second_of_two_sensors_in_another_unit_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "smi.csv"
+    head = "timestamp, index, power.draw [W], power.draw.instant [W], total_energy_consumption [mJ]\n"
+    path.write_text(
+        head + "".join(f"2026/01/05 05:00:0{i}, 0, 200.0 W, 200000 W, {i * 2e5} mJ\n" for i in range(6))
+    )
+    with pytest.raises(BadInput, match="energy counter gained"):
+        read_telemetry(path, "+00:00")
 
 
 @pytest.mark.parametrize("factor", [1.0, 0.5, 2.1, 15.26])

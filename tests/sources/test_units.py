@@ -141,3 +141,32 @@ def test_a_counter_in_another_unit_is_refused_with_both_figures(
         read_telemetry(path, "+00:00")
     assert "\n" not in refused.value.line()
     assert path.name in refused.value.line()
+
+
+@pytest.mark.parametrize("scale", [1e3, 1e6])
+@pytest.mark.parametrize("name", LOGS)
+def test_power_in_another_unit_is_refused_with_both_figures(
+    name: str, scale: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Milliwatts stated as watts are more than any GPU draws: not left out as broken readings."""
+    joules = [WATTS * (i + 1) for i in range(COUNT)]
+    monkeypatch.setitem(globals(), "WATTS", WATTS * scale)
+    path = tmp_path / f"{name}.log"
+    path.write_text(LOGS[name](joules))
+    with pytest.raises(BadInput, match=r"integrates to \S+ J and its energy counter gained [\d.,]+ J"):
+        read_telemetry(path, "+00:00")
+
+
+def test_power_that_no_gpu_draws_is_refused_without_a_counter(tmp_path: Path) -> None:
+    path = tmp_path / "power.csv"
+    path.write_text("time,power_w\n" + "".join(f"{START_S + i},{300_000 + i}\n" for i in range(COUNT)))
+    with pytest.raises(BadInput, match=r"300,?00\d W of power, no GPU draws more than 20,?000 W") as refused:
+        read_telemetry(path)
+    assert "milliwatts" in refused.value.line()
+
+
+def test_a_spike_beside_a_counter_is_no_other_unit(tmp_path: Path) -> None:
+    path = tmp_path / "power.csv"
+    rows = [f"{START_S + i},{1.2e6 if i == 5 else WATTS},{WATTS * i}" for i in range(COUNT)]
+    path.write_text("time,power_w,energy_j\n" + "\n".join(rows) + "\n")
+    assert read_telemetry(path)["power_w"].drop_nulls().len() == COUNT - 1

@@ -41,9 +41,9 @@ def read_source(path: Path, form: Format, options: ReadOptions) -> Trace:
 
 
 def _nul_bytes(path: Path, options: ReadOptions) -> int:
-    """Return the NUL bytes of a log, all of which are text. UTF-16 has them by rule."""
-    if not path.is_file():
-        return 0
+    """Return the NUL bytes of a log or a folder of them, all of which are text. UTF-16 has them by rule."""
+    if path.is_dir():
+        return sum(_nul_bytes(file, options) for file in path.rglob("*") if file.is_file())
     count, first = 0, True
     for chunk in unpacked_chunks(path, options.max_ratio):
         if first and chunk[:2] in _UTF16:

@@ -8,7 +8,8 @@ from typing import Final
 
 import polars as pl
 
-from tracetool.core.figures import counted
+from tracetool.core.errors import BadInput
+from tracetool.core.figures import counted, number
 from tracetool.sources.columns import KEPT_ROWS, TIME_LIMIT_NS, rejected_rows
 from tracetool.sources.format import Trace
 from tracetool.sources.telemetry.units import check_units
@@ -41,7 +42,13 @@ def reject_impossible(trace: Trace, path: Path, latest_ns: int = TIME_LIMIT_NS) 
     Notes
     -----
     A reading whose time or power is impossible is left out; of one with another impossible value that value
-    is, and the reading too if nothing else is in it.
+    is, and the reading too if nothing else is in it. Units are checked before: a sensor whose readings are
+    mostly impossible is more likely in another unit than broken.
+
+    Raises
+    ------
+    BadInput
+        If power and counter are in different units (:func:`check_units`), or no reading of a log can be.
     """
     frame = trace.telemetry
     if not frame.height:
@@ -53,6 +60,7 @@ def reject_impossible(trace: Trace, path: Path, latest_ns: int = TIME_LIMIT_NS) 
         fine = value.is_finite() & value.is_between(*RANGES[column])
         bad[column] = value.is_not_null() & ~fine
     flags = frame.select(e.alias(c) for c, e in bad.items())
+    check_units(_in_any_unit(frame, flags), path)
     if flags.select(pl.any_horizontal(pl.all()).any()).item():
         _list_impossible(trace, path, frame, flags)
         other_columns = [c for c in checked if c != "power_w"]
@@ -62,13 +70,39 @@ def reject_impossible(trace: Trace, path: Path, latest_ns: int = TIME_LIMIT_NS) 
         values = [c for c in (*RANGES, "throttle_reasons") if c in frame.columns]
         left_out = flags["time_ns"] | (flags["power_w"] if "power_w" in checked else flags["time_ns"])
         empty = frame.select(pl.all_horizontal(pl.col(values).is_null())).to_series()
-        frame = frame.filter(~(left_out | empty))
+        possible = frame.filter(~(left_out | empty))
+        if not possible.height and not trace.activities.height:
+            raise _no_possible(frame, path)
+        frame = possible
     trace.telemetry = _without_lone(trace, path, frame)
-    check_units(trace.telemetry, path)
     if not trace.activities.height and "device" in trace.devices.columns:
         used = trace.telemetry["device"].unique() if trace.telemetry.height else pl.Series([], dtype=pl.Int32)
         trace.devices = trace.devices.filter(pl.col("device").is_in(used.implode()))
     return trace
+
+
+def _in_any_unit(frame: pl.DataFrame, flags: pl.DataFrame) -> pl.DataFrame:
+    """Return the readings without impossible values, but with those of a sensor most of whose values are."""
+    keys = [c for c in ("device", "field") if c in frame.columns]
+    values = []
+    for column in ("power_w", "energy_j"):
+        if column in frame.columns:
+            bad, value = pl.lit(flags[column]), pl.col(column)
+            mostly = 2 * bad.cast(pl.Int32).sum().over(keys) > value.count().over(keys)
+            values.append(pl.when(~bad | (mostly & value.is_finite())).then(value).alias(column))
+    return frame.with_columns(values).filter(~flags["time_ns"])
+
+
+def _no_possible(frame: pl.DataFrame, path: Path) -> BadInput:
+    """Return the fault of a log none of whose readings can be."""
+    drawn = frame["power_w"].drop_nulls() if "power_w" in frame.columns else pl.Series([], dtype=pl.Float64)
+    usual = drawn.filter(drawn.is_finite()).median()
+    most_w = RANGES["power_w"][1]
+    if isinstance(usual, float) and usual > most_w:
+        fault = f"reads {number(usual)} W of power, no GPU draws more than {number(most_w)} W"
+        return BadInput.in_file(path, fault, "state it in watts: is it in milliwatts?")
+    fault = f"none of its {counted(frame.height, 'reading')} can be: times or values out of range"
+    return BadInput.in_file(path, fault, "log again")
 
 
 def _list_impossible(trace: Trace, path: Path, frame: pl.DataFrame, flags: pl.DataFrame) -> None:
