@@ -53,7 +53,7 @@ def _file_is_harmless(path: Path) -> None:
             for cell in row:
                 numeric = re.fullmatch(r"[+-]?[\d.]+(?:[eE][+-]?\d+)?", cell)
                 assert numeric or not (len(cell) > 1 and cell.startswith(FORMULA)), cell
-    elif path.suffix in (".json", ".sarif"):
+    elif path.suffix in (".json", ".sarif", ".codequality"):
         harmless(text, path.name)
         json.loads(text)
     elif path.suffix == ".html":
@@ -135,7 +135,8 @@ def test_comparisons(
     run = str(next(folder.glob("*run")))
     given = [run if a == "RUN" else a for a in arguments]
     more = [] if arguments[0] == "check" else [*WITH_GPU]
-    files = [tmp_path / f"out{s}" for s in (".md", ".json", ".csv", ".html", ".xml", ".sarif")]
+    suffixes = (".md", ".json", ".csv", ".html", ".xml", ".sarif", ".codequality")
+    files = [tmp_path / f"out{s}" for s in suffixes]
     code = command([*given, *more, *[w for f in files for w in ("-o", str(f))]])
     out, err = capsys.readouterr()
     assert code in (0, 1, 2), err

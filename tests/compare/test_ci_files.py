@@ -204,4 +204,8 @@ def test_the_gitlab_example_runs(root: Path, programs: Path, tmp_path: Path) -> 
     done = script("energy")
     assert done.returncode == 1, done.stderr
     assert done.stderr.startswith("error: energy +")
-    assert (tmp_path / jobs["energy"]["artifacts"]["reports"]["junit"]).is_file()
+    reports = jobs["energy"]["artifacts"]["reports"]
+    assert (tmp_path / reports["junit"]).is_file()
+    findings = json.loads((tmp_path / reports["codequality"]).read_text("utf-8"))
+    assert [f["check_name"] for f in findings] == ["tracetool-regression"]
+    assert findings[0]["location"]["path"] == "pyproject.toml"

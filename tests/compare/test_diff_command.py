@@ -54,7 +54,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory, remembered: None) -> Path:
 def test_a_regression_exits_1_with_one_line_and_writes_every_file(
     folders: Path, tmp_path: Path, cli: Callable[..., Ran]
 ) -> None:
-    outs = [tmp_path / f"d{s}" for s in (".md", ".json", ".xml", ".sarif", ".csv", ".parquet", ".html")]
+    suffixes = (".md", ".json", ".xml", ".sarif", ".codequality", ".csv", ".parquet", ".html")
+    outs = [tmp_path / f"d{s}" for s in suffixes]
     code, out, err = cli(
         "diff",
         folders / "base",

@@ -174,13 +174,32 @@ def test_sarif_has_a_result_per_broken_limit(tmp_path: Path) -> None:
     assert made["version"] == "2.1.0"
 
 
+def test_code_quality_has_a_finding_per_broken_limit(tmp_path: Path) -> None:
+    """GitLab takes findings of one fingerprint for one, in a pipeline and between two of them."""
+
+    def findings(slower: float) -> list[dict[str, object]]:
+        view = changes_view(compare(slower, "energy=2%", "gemm:energy=2%"), "pyproject.toml")
+        made: list[dict[str, object]] = json.loads(save_view(view, tmp_path / "d.codequality").read_bytes())
+        return made
+
+    first, later = findings(1.05), findings(1.3)
+    assert [f["severity"] for f in first] == ["major", "major"]
+    assert all(f["location"] == {"path": "pyproject.toml", "lines": {"begin": 1}} for f in first)
+    assert len({f["fingerprint"] for f in first}) == 2
+    assert [f["fingerprint"] for f in first] == [f["fingerprint"] for f in later]
+    assert [f["description"] for f in first] != [f["description"] for f in later]
+    assert findings(1.0) == []
+
+
 def test_annotations_are_commands_and_nothing_else() -> None:
     lines = annotation_lines(changes_view(compare(1.05, "energy=2%", "gemm:energy=2%")))
     assert len(lines) == 2
     assert all(re.fullmatch(r"::error title=[^:,]+(%3A[^:,]*)*::.+", line) for line in lines)
 
 
-@pytest.mark.parametrize("suffix", [".md", ".json", ".xml", ".sarif", ".csv", ".html", ".parquet"])
+@pytest.mark.parametrize(
+    "suffix", [".md", ".json", ".xml", ".sarif", ".codequality", ".csv", ".html", ".parquet"]
+)
 def test_hostile_names_change_no_output(suffix: str, tmp_path: Path) -> None:
     found = compare(1.2, "energy=2%", names=HOSTILE)
     made = save_view(changes_view(found), tmp_path / f"d{suffix}")
@@ -255,6 +274,16 @@ def test_sarif_fits_the_standards_own_schema(names: list[str] | None, tmp_path: 
     view = changes_view(compare(1.2, "energy=2%", "*:energy=1%", names=names), HOSTILE[0])
     made = json.loads(save_view(view, tmp_path / "d.sarif").read_text("utf-8"))
     jsonschema.validators.validator_for(schema)(schema).validate(made)
+
+
+@pytest.mark.parametrize("names", [None, HOSTILE], ids=["plain", "hostile"])
+def test_code_quality_fits_gitlabs_own_schema(names: list[str] | None, tmp_path: Path) -> None:
+    schema = json.loads(official("codeclimate.json").read_text("utf-8"))
+    view = changes_view(compare(1.2, "energy=2%", "*:energy=1%", names=names), HOSTILE[0])
+    made = json.loads(save_view(view, tmp_path / "d.codequality").read_text("utf-8"))
+    assert made
+    for finding in made:
+        jsonschema.Draft7Validator(schema).validate(finding)
 
 
 @pytest.mark.parametrize("names", [None, HOSTILE], ids=["plain", "hostile"])

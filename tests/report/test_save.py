@@ -39,7 +39,7 @@ def hostile_table() -> pl.DataFrame:
 @pytest.mark.parametrize("suffix", output_suffixes())
 def test_every_output_takes_hostile_names_and_odd_numbers(suffix: str, tmp_path: Path) -> None:
     made = save_table(hostile_table(), tmp_path / f"t{suffix}", title=HOSTILE[0])
-    assert made.stat().st_size > 100
+    assert made.stat().st_size > (0 if suffix == ".codequality" else 100)  # a list of nothing judged
     assert [p.name for p in tmp_path.iterdir()] == [made.name]
 
 

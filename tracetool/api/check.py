@@ -67,4 +67,15 @@ def check(
         by=by,
         depth=depth,
     )
-    return RunsDiff(compared, settings.strict, outputs, str(settings.file or ""))
+    return RunsDiff(compared, settings.strict, outputs, _in_repository(settings.file))
+
+
+def _in_repository(file: Path | None) -> str:
+    """Return a file's path from the root of its repository, or from here: readers in CI know no other."""
+    if file is None:
+        return ""
+    absolute = file.absolute()
+    for root in (*(p for p in absolute.parents if (p / ".git").exists()), Path.cwd()):
+        if absolute.is_relative_to(root):
+            return absolute.relative_to(root).as_posix()
+    return str(file)

@@ -33,7 +33,7 @@ def check(
     annotate: bool = typer.Option(False, "--annotate", help="Print workflow annotations (GitHub Actions)."),
     exit_zero: bool = typer.Option(False, "--exit-zero", help="Report only: never exit 1."),
     out: list[Path] = typer.Option(
-        [], "-o", "--out", help="Write: .md .json .csv .parquet .html .xml .sarif."
+        [], "-o", "--out", help="Write: .md .json .csv .parquet .html .xml .sarif .codequality."
     ),
     as_json: bool = JSON_OPTION,
     quiet: bool = QUIET_OPTION,
