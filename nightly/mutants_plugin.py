@@ -211,7 +211,9 @@ class Reach:
             if taken and total > MOST_S:
                 break
             taken.append(test)
-        return taken
+        # those of a module one after the other: they share what it makes first, which may take longer than they do
+        modules = list(dict.fromkeys(test.partition("::")[0] for test in taken))
+        return sorted(taken, key=lambda test: modules.index(test.partition("::")[0]))
 
 
 def _load_changed(changed: dict[str, str]) -> None:
@@ -261,9 +263,12 @@ def _tried(mutant: dict[str, Any], reach: Reach, items: dict[str, pytest.Item]) 
     chosen = reach.tests(mutant["path"], mutant["lines"])
     undo, at_import = change(mutant["path"], mutant["source"]) if chosen else ([], False)
     try:
-        for test in chosen:
-            if (outcome := _outcome(items[test], HANG_S + 10 * reach.seconds[test])) in ("failed", "slow"):
+        for test, following in zip(chosen, [*chosen[1:], None], strict=True):
+            limit_s = HANG_S + 10 * reach.seconds[test]
+            outcome = _outcome(items[test], limit_s, items[following] if following else None)
+            if outcome in ("failed", "slow"):
                 state, by = "killed", test
+                items[test].session._setupstate.teardown_exact(None)  # what was made with the change goes too
                 break
     finally:
         restore(undo)
