@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.conftest import Tool
 from tracetool.replay.assumptions import Assumptions
 from tracetool.replay.operating_points import TIE, least
-from tracetool.replay.sweep import sweep
+from tracetool.replay.sweep import gain_interval, sweep
 
 ROWS = pl.DataFrame(
     {
@@ -68,3 +68,15 @@ def test_the_choice_costs_no_more_than_a_tie_and_is_the_fastest_there(energies: 
     at = least(cost, time)
     assert cost[at] <= cost.min() * (1.0 + TIE)
     assert (cost[at + 1 :] > cost.min() * (1.0 + TIE)).all()
+
+
+def test_what_a_point_saves_is_against_the_base_with_errors_they_share_in_part() -> None:
+    """Nine tenths of two points' relative errors go together: s^2 = a^2 + b^2 - 2 * 0.9 a b."""
+    base = {"energy_j": 200.0, "energy_low_j": 180.0, "energy_high_j": 220.0}
+    row = {"energy_j": 150.0, "energy_low_j": 141.0, "energy_high_j": 159.0}
+    half = 0.75 * (0.06**2 + 0.1**2 - 2 * 0.9 * 0.06 * 0.1) ** 0.5
+    assert gain_interval(row, base) == pytest.approx((0.25, 0.25 - half, 0.25 + half))
+    assert gain_interval(dict(base), base) == (0.0, 0.0, 0.0)
+    assert gain_interval(row, {**base, "energy_j": 0.0}) == (0.0, 0.0, 0.0)
+    nothing = {"energy_j": 0.0, "energy_low_j": 0.0, "energy_high_j": 0.0}
+    assert gain_interval(nothing, base) == pytest.approx((1.0, 1.0, 1.0))
