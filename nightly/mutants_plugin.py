@@ -63,8 +63,6 @@ def _import_all() -> None:
         for module in pkgutil.walk_packages(importlib.import_module(name).__path__, f"{name}."):
             importlib.import_module(module.name)
     sys.setprofile(None)
-    compiled = importlib.import_module("tracetool.core.compiled")
-    compiled.COMPILE_FROM = 10**18  # machine code made earlier would hide a mutant
 
 
 def _index() -> None:
@@ -99,6 +97,13 @@ def change(path: str, source: str) -> tuple[list[tuple[Any, ...]], bool]:
             function.__code__ = code
     _defaults(before, after, str(place))
     return undo, any((str(place), name) in AT_IMPORT for name in names if not name.startswith("<"))
+
+
+def _compile_unless(path: str) -> None:
+    """Let loops become machine code but those of a file that is changed, which would run as they were."""
+    compiled = importlib.import_module("tracetool.core.compiled")
+    own = "core.compiled import" in (ROOT / path).read_text("utf-8")
+    compiled.COMPILE_FROM = 10**18 if own else 0
 
 
 def restore(undo: list[tuple[Any, ...]]) -> None:
@@ -261,6 +266,7 @@ def _tried(mutant: dict[str, Any], reach: Reach, items: dict[str, pytest.Item]) 
     """Return what became of a mutant. A test that fails with it must pass again without."""
     start, state, by = time.monotonic(), "survived", ""
     chosen = reach.tests(mutant["path"], mutant["lines"])
+    _compile_unless(mutant["path"])
     undo, at_import = change(mutant["path"], mutant["source"]) if chosen else ([], False)
     try:
         for test, following in zip(chosen, [*chosen[1:], None], strict=True):

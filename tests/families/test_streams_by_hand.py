@@ -71,6 +71,7 @@ def test_a_stream_takes_what_the_page_says(pattern: str, more: dict[str, Any]) -
     assert pieces.memory_s[0] == pytest.approx(moved * (1 - left) / (0.87 * GPU.dram_bytes_per_s))
     assert pieces.fixed_s[0] == pytest.approx((C["named_launch_us"] if pattern else C["launch_us"]) * 1e-6)
     assert pieces.norm[0] == C["overlap_norm"]
+    assert pieces.active[0] == 0.95
 
 
 @pytest.mark.parametrize("vector", [1.0, 4.0])

@@ -11,6 +11,7 @@ from tracetool.hardware.sensors import sensor_of
 from tracetool.measure.attribution import ClassEnergy, attribute_classes
 from tracetool.measure.controls import by_model, by_time
 from tracetool.measure.counter import check_counter
+from tracetool.measure.energy_tables import sensor_record
 from tracetool.measure.observe import Observation, observe
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.timeline import build_timeline
@@ -147,10 +148,27 @@ def test_a_counter_alone_is_enough() -> None:
     made = job(10, classes=4, seconds=30.0)
     polls, joules = counter_log(made.steps, 4)
     log = PowerLog("counter", polls, polls, polls, joules)
+    checked = check_counter(log)
+    assert checked is not None
+    assert (checked.resets, checked.usable) == (0, True)
+    again = check_counter(
+        replace(log, counter_j=np.where(polls > polls.mean(), joules - joules[0] - 500.0, joules))
+    )
+    assert again is not None
+    assert (again.resets, again.usable) == (1, False)
     timeline = build_timeline(made.start_s, made.end_s, made.label, 4, 2e-5)
     sensor = replace(sensor_of("hopper", "counter"), gain_sd=1e-4, offset_sd_w=0.01)
     found = attribute_classes(observe(log, timeline, [sensor]))
     assert np.abs(found.energy_j[:4] / made.energy_j - 1).max() < 0.10
+
+
+def test_the_sensor_behind_a_log_is_stated_in_milliseconds() -> None:
+    seen = _observe(job(12, classes=2, seconds=8.0), 1, 1)
+    record = sensor_record(replace(seen, window_sd_s=0.003))
+    shown = [record[name] for name in ("window_ms", "window_sd_ms", "lag_ms", "update_ms")]
+    s = seen.sensor
+    assert shown == pytest.approx([1e3 * v for v in (s.window_s, 0.003, s.lag_s, seen.readings.update_s)])
+    assert record["gain_high"] - record["gain_low"] == pytest.approx(2 * 1.645 * s.gain_sd, rel=1e-3)
 
 
 def test_a_prior_is_used_only_where_the_readings_leave_room() -> None:
