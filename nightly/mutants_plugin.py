@@ -269,9 +269,9 @@ def _tried(mutant: dict[str, Any], reach: Reach, items: dict[str, pytest.Item]) 
     _compile_unless(mutant["path"])
     undo, at_import = change(mutant["path"], mutant["source"]) if chosen else ([], False)
     try:
-        for test, following in zip(chosen, [*chosen[1:], None], strict=True):
-            limit_s = HANG_S + 10 * reach.seconds[test]
-            outcome = _outcome(items[test], limit_s, items[following] if following else None)
+        following = [*(items[test] for test in chosen[1:]), None]
+        for test, after in zip(chosen, following, strict=False):
+            outcome = _outcome(items[test], HANG_S + 10 * reach.seconds[test], after)
             if outcome in ("failed", "slow"):
                 state, by = "killed", test
                 items[test].session._setupstate.teardown_exact(None)  # what was made with the change goes too
