@@ -114,7 +114,7 @@ def main() -> int:
         sample = [m for m in every if states.get(m.key, "killed") != "killed"]
         states = {}
     todo = [m for m in sample if m.key not in states]
-    tests = chosen.tests or [f"tests/{p}" for p in chosen.packages]
+    tests = chosen.tests or [f"{root}/{p}" for p in chosen.packages for root in ("tests", "tracetool")]
     print(f"{len(every)} mutants; {len(todo)} of a sample of {len(sample)} to try", flush=True)
     if chosen.list:
         print("\n".join(m.key for m in todo))

@@ -203,7 +203,9 @@ class Reach:
 
     def tests(self, path: str, lines: list[int]) -> list[str]:
         """Return the tests to try, quickest first: those of the package; of others where none of its tests reaches the line."""
-        package = f"tests/{path.split('/')[1]}/"
+        package = tuple(
+            f"{root}/{path.split('/')[1]}/" for root in ("tests", "tracetool")
+        )  # its doctests too
         reaching = next((t for n in lines if (t := self.by_line.get((path, n)))), set())
         tests = {t for t in reaching if t.startswith(package)} or set(reaching)
         ordered = sorted(tests, key=self.seconds.__getitem__)

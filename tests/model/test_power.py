@@ -183,6 +183,15 @@ def test_carried_energies_follow_process_and_memory() -> None:
     assert made.dram_pj_per_byte < source.dram_pj_per_byte
     assert made.relative_sd > source.relative_sd
     assert made.basis == "transferred"
+    # an energy and its error scale alike
+    narrow = load_gpu("l4")
+    for gpu in (target, narrow):
+        carried = transferred(source, source_gpu, gpu, prior_calibration(gpu))
+        for name in ("active_pj_per_clock_sm", "dram_pj_per_byte"):
+            relative = carried.sd[name] / getattr(carried, name)
+            assert relative == pytest.approx(source.sd[name] / getattr(source, name)), name
+        relative = carried.sd["tensor_fp16_pj"] / carried.core_pj["tensor_fp16"]
+        assert relative == pytest.approx(source.sd["tensor_fp16_pj"] / source.core_pj["tensor_fp16"])
 
 
 def test_a_gpu_without_calibration_says_what_it_rests_on() -> None:

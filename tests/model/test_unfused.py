@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracetool.replay.operator_tables import read_table
-from tracetool.replay.unfused import unfused
+from tracetool.replay.unfused import unfused, with_score_traffic
 
 TABLE = pl.DataFrame(
     {
@@ -66,3 +66,32 @@ def test_a_cast_named_by_the_table_moves_what_a_cast_moves() -> None:
 def test_a_table_without_attention_is_returned_as_it_is() -> None:
     table = read_table(TABLE.filter(pl.col("op") == "norm"))
     assert unfused(table) is table
+
+
+def test_a_cast_of_scores_reads_half_the_bytes_and_batched_products_take_copies() -> None:
+    """FP32 between a batched 16-bit product and an FP32 softmax: read in 16 bits, written as two of them."""
+    scores = {"op": "gemm", "dtype": "bf16", "batch": 8, "m": 128, "n": 96, "k": 64}
+    cast = {"op": "elementwise", "dtype": "fp32", "elements": 8 * 128 * 96, "reads": 1, "writes": 1}
+    added = {**cast, "dtype": "fp32", "reads": 2}
+    rows = [
+        scores,
+        cast,
+        added,
+        {"op": "softmax", "dtype": "fp32", "rows": 1024, "cols": 96},
+        {**scores, "n": 64, "k": 96},
+    ]
+    whole = with_score_traffic(pl.DataFrame(rows, infer_schema_length=None))
+    assert whole["op"].to_list() == [
+        "elementwise",
+        "gemm",
+        "elementwise",
+        "elementwise",
+        "softmax",
+        "elementwise",
+        "gemm",
+    ]
+    # all operands but the scores, the largest: queries and keys before, values and the result after
+    assert whole["elements"][0] == 8 * (128 * 64 + 64 * 96)
+    assert whole["elements"][5] == 8 * (96 * 64 + 128 * 64)
+    assert whole.select("dtype", "reads", "writes").rows()[2:4] == [("bf16", 1, 2), ("fp32", 2, 1)]
+    assert whole["dtype"][4] == "fp32"
