@@ -63,8 +63,8 @@ TAIL = """
   enters energy of kernels and runs; a note of `ingest` names the others. AMD's `socket_power` is that of the GPU's package, and
   its scope is `gpu`. Readings of hosts have no `device`; each `field` is one meter. `tracetool summary`
   gives the energy of each scope over the run, and of the node without its GPUs.
-- **Without public files**: none was found of rocprof-sys and PyTorch `.pftrace`, Nsight Systems with `nvml_metrics`, AIPerf's telemetry,
-  srt-slurm packages, Zeus windows, PowerSensor3 dumps and Slurm's energy series: the tests write them as their writers' source does.
+- **Written by tests alone**: in the public repositories searched no file was found of rocprof-sys and PyTorch `.pftrace`, Nsight Systems with
+  `nvml_metrics`, AIPerf's telemetry, srt-slurm packages, Zeus windows and Slurm's energy series: the tests write them as their writers' source does.
 - **Units** are checked: a log whose power integrates to 1e3, 3600, 1e6 or 3.6e6 times what its energy counter gained, or to such a
   fraction, is refused with both figures; so is one that reads more power than any GPU draws. Columns of plain logs state theirs by
   name: `power_mw`, `energy_kwh`, `energy_MJ`.

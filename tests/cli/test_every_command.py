@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import json
 import pkgutil
 import re
@@ -14,6 +16,7 @@ import tracetool.cli.commands
 from tests.conftest import Tool
 from tests.documents import check_document
 from tracetool.cli.app import build, run
+from tracetool.core.errors import MissingPart
 
 COMMANDS = sorted(m.name.replace("_", "-") for m in pkgutil.iter_modules(tracetool.cli.commands.__path__))
 CLICK_COMMAND = typer.main.get_command(build())
@@ -128,6 +131,36 @@ def test_an_absent_input_under_json_is_an_error_document(
     error = _error(words, *arguments, capsys=capsys)
     assert error["exit_code"] in (2, 3)
     assert "Traceback" not in str(error["message"])
+
+
+@pytest.mark.parametrize(("words", "command"), LEAVES, ids=NAMES)
+def test_a_missing_part_under_json_is_an_error_document(
+    words: tuple[str, ...],
+    command: object,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A library that is not installed ends every command with 3, whatever it was to do."""
+    module = importlib.import_module(f"tracetool.cli.commands.{words[0].replace('-', '_')}")
+    for registered in module.app.registered_commands:
+
+        @functools.wraps(registered.callback)
+        def missing(*_: object, **__: object) -> None:
+            raise MissingPart("charts need bokeh", "pip install bokeh")
+
+        monkeypatch.setattr(registered, "callback", missing)
+    arguments = []
+    for parameter in command.params:  # type: ignore[attr-defined]
+        if parameter.required:
+            named = [parameter.opts[0]] if parameter.param_type_name == "option" else []
+            arguments += [*named, str(tmp_path / "input")]
+    error = _error(words, *arguments, capsys=capsys)
+    assert (error["exit_code"], error["message"], error["fix"]) == (
+        3,
+        "charts need bokeh",
+        "pip install bokeh",
+    )
 
 
 def test_help_of_the_whole_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
