@@ -130,6 +130,32 @@ def test_prefill_and_decode_cost_what_was_planted(tmp_path: Path) -> None:
     assert any("1 lines" in n for n in table.notes)
 
 
+def test_spans_of_both_phases_are_shared_by_the_requests_in_each(tmp_path: Path) -> None:
+    """One request decodes for 8 s; in 4 s of them two others prefill: two thirds of those are theirs."""
+    rounds = [20.0 + 20.0 * i for i in range(8)]
+    both = [(t + 2.0, t + 6.0) for t in rounds]
+    path = tmp_path / "profile_export.jsonl"
+    lines = [_record(t - 4.0, t, t + 8.0) for t in rounds]
+    lines += [_record(first, end, end + 0.02) for first, end in both for _ in range(2)]
+    path.write_text("\n".join(lines) + "\n")
+    time = np.arange(0.0, 190.0, 0.05)
+    power = np.full(len(time), 100.0)
+    for t in rounds:
+        power[(time >= t - 4.0) & (time < t)] = 600.0
+        power[(time >= t) & (time < t + 8.0)] = 300.0
+        power[(time >= t + 2.0) & (time < t + 6.0)] = 500.0
+    log = tmp_path / "power.csv"
+    cells = [f"{START_NS // S + t:.3f},{p}" for t, p in zip(time, power, strict=True)]
+    log.write_text("time,power_w\n" + "\n".join(cells) + "\n")
+    phases = {row["phase"]: row for row in request_energy(path, power=log, gpu="h100-sxm").frame.to_dicts()}
+    mixed_j, alone_j = 8 * 4.0 * 500.0, 8 * 4.0 * 600.0
+    assert phases["prefill"]["energy_j"] == pytest.approx(alone_j + mixed_j * 2 / 3, rel=0.05)
+    assert phases["decode"]["energy_j"] == pytest.approx(8 * 4.0 * 300.0 + mixed_j / 3, rel=0.05)
+    # the ends give all of what both drew to either
+    assert phases["prefill"]["energy_low_j"] <= alone_j * 1.01
+    assert phases["prefill"]["energy_high_j"] >= (alone_j + mixed_j) * 0.99
+
+
 def test_requests_of_the_first_releases_are_read_as_those_of_today(tmp_path: Path) -> None:
     """Fields as ``examples/artifacts/run1/profile_export.jsonl`` of ai-dynamo/aiperf (2025) has them."""
     metadata = {
