@@ -92,3 +92,37 @@ def test_how_decode_splits_is_no_habit_of_a_neighboring_architecture() -> None:
     fitted = next(one for one in implementations("decode") if one.name == "trtllm-torch-flow").laws["decode"]
     assert fitted.by_architecture
     assert coefficients_on(law, fitted, "blackwell-gb20x") == fitted.values
+
+
+def test_a_librarys_splits_are_those_of_the_project_its_kernel_is_from() -> None:
+    """SGLang calls FlashAttention on an A100, too, and FlashInfer only on GPUs nobody left out here."""
+    every = tuple(one for one in implementations("decode") if one.name != "sglang-flash-attention")
+    told = candidates("decode", "ampere-ga100", "sglang 0.5.10", "flash_attention", every)
+    assert [one.name for one in told] == ["sglang-fa3"]
+    # prefill hangs on matrix instructions: those of warpgroups are none of an A100's
+    every = tuple(one for one in implementations("prefill") if one.name != "sglang-flash-attention")
+    near = candidates("prefill", "ampere-ga100", "sglang 0.5.10", "flash_attention", every)
+    assert "sglang-fa3" not in {one.name for one in near}
+
+
+def test_a_borrowed_kernel_runs_under_the_host_code_of_the_library_that_calls_it() -> None:
+    """TensorRT-LLM rotates queries in a launch and a pass of its own; vLLM hands its kernel rotated ones."""
+    law, b200 = laws()["prefill"], load_gpu("b200-sxm")
+    every = tuple(one for one in implementations("prefill") if b200.name not in one.laws["prefill"].gpus)
+    made = next(one for one in implementations("prefill") if one.name == "trtllm-torch-flow")
+    [borrowed] = members(law, b200, "vllm 0.24.0", "vllm_flashinfer_trtllmprefill", (*every, made))
+    at_home = coefficients_on(law, made.laws["prefill"], b200.architecture)
+    assert borrowed.name == made.name
+    assert borrowed.coefficients["launch_us"] == pytest.approx(at_home["launch_us"] - 2.0)
+    assert borrowed.coefficients["pass_factor"] == pytest.approx(at_home["pass_factor"] - 1.0)
+
+
+def test_what_a_library_runs_untuned_serves_no_other() -> None:
+    """FlashInfer's CUTLASS experts are TensorRT-LLM's; SGLang runs them by their default tile."""
+    name = "vllm_unquantizedfusedmoe_flashinfer_cutlass_flashinferexperts"
+    tuned = candidates("moe", "blackwell", "vllm 0.24.0", name)
+    assert [one.name for one in tuned] == ["trtllm-moe-torch-flow-cutlass"]
+    untuned = candidates("moe", "hopper", "sglang 0.5.14", "sglang_flashinfer_cutlass_moe")
+    assert [one.name for one in untuned] == ["sglang-flashinfer-cutlass-moe"]
+    elsewhere = candidates("moe", "hopper", "lmdeploy", "flashinfer_cutlass")
+    assert elsewhere and "sglang-flashinfer-cutlass-moe" not in {one.name for one in elsewhere}

@@ -12,8 +12,13 @@ from tracetool.families.implementations import (
     telling_words,
     words_of,
 )
+from tracetool.families.projects import is_from, is_untuned, is_whole, project_of
 from tracetool.hardware.architecture import load_architecture
 from tracetool.hardware.load import load_gpu
+from tracetool.hardware.priors import prior_table
+
+#: Laws whose coefficients a generation does not change: 1 where neighbors share nothing. [1]
+_TOWARDS_CENTER_OF = prior_table("implementations.towards_center_of")
 
 
 def candidates(
@@ -45,10 +50,17 @@ def candidates(
     same = tuple(one for one in every if library and one.stack == library and called in one.names)
     if called and (anywhere := tuple(one for one in same if len(one.laws[law].architectures) > 1)):
         return anywhere
+    # what a library runs untuned tells nothing of others that call the same kernels
+    every = tuple(one for one in every if not library or one.stack == library or not is_untuned(one)) or every
+    anywhere = every
     near = tuple(one for one in every if _distance(one, law, architecture)[1] < OTHER_KERNELS)
     every = near or every
     of_library = tuple(one for one in every if library and one.stack in {library, ""})
     if called:
+        named = any(called in one.names or _tells(one, called) for one in of_library)
+        pool = anywhere if _TOWARDS_CENTER_OF.get(law, 0.0) >= 1.0 else every
+        if of_library and not named and (project := _of_project(pool, library, called)):
+            return _nearest(project, law, architecture)
         made_elsewhere = _made_elsewhere(every, library, called)
         for pool in (of_library, made_elsewhere, every):
             if exact := tuple(one for one in pool if called in one.names):
@@ -79,6 +91,13 @@ def _made_elsewhere(
         if one.stack != library
         and (one.stack in makers or any(maker in word for maker in makers for word in one.words))
     )
+
+
+def _of_project(every: tuple[Implementation, ...], library: str, called: str) -> tuple[Implementation, ...]:
+    """Return the library's kernels of the project a name tells, or others' that are all of an operator."""
+    project = project_of(called)
+    pool = tuple(one for one in every if project and is_from(one, project))
+    return tuple(one for one in pool if one.stack == library) or (pool if is_whole(project) else ())
 
 
 def _alike(pool: tuple[Implementation, ...], called: str) -> tuple[Implementation, ...]:

@@ -30,7 +30,7 @@ from tracetool.model.other_versions import may_run_others, others_of_library, us
 from tracetool.model.paced import paced
 from tracetool.model.time_calibration import TimeCalibration, spread_key
 from tracetool.model.traced import beside_band, in_trace, start_band, trace_band, traced
-from tracetool.model.unmeasured_libraries import of_unknown, without_hosts
+from tracetool.model.unmeasured_libraries import in_library, of_unknown
 
 #: How far coefficients on an architecture nobody measured are from the nearest's towards the center. [1]
 _TOWARDS_CENTER = prior_number("implementations.towards_center")
@@ -160,7 +160,7 @@ def members(
     if not share or not may_run_others(law.name, gpu.architecture, stack, implementation, chosen):
         ran = tuple(_member(law, gpu, one, bands, stack) for one in chosen)
         elsewhere = library and all(one.stack not in {library, ""} for one in chosen)
-        return without_hosts(law, ran, every) if elsewhere else ran
+        return in_library(law, ran, stack, words_of(implementation), every) if elsewhere else ran
     others = others_of_library(law.name, gpu.vendor, stack, chosen, every)
     shares = ((chosen, 1.0 - share if others else 1.0), (others, share))
     return tuple(

@@ -32,11 +32,22 @@ def of_unknown(
     if told := law.library_habits.get(library):
         title = f"{law.name} of {library} by its source"
         ran = (Member(title, told, _BY_SOURCE, "prior", 1.0, library=library),)
-    ran = tuple(_with_host(law, one, library, called) for one in ran)
-    ran = without_hosts(law, ran, every)
+    ran = in_library(law, ran, stack, called, every)
     if not share:
         return ran
     return (*ran, *_by_habit(law, share / (1.0 - share) * sum(one.weight for one in ran)))
+
+
+def in_library(
+    law: Law,
+    ran: tuple[Member, ...],
+    stack: str,
+    called: str,
+    every: tuple[Implementation, ...] | None = None,
+) -> tuple[Member, ...]:
+    """Return kernels measured in other libraries with the host code of this one, as its source tells it."""
+    ran = tuple(_with_host(law, one, library_of(stack), called) for one in ran)
+    return without_hosts(law, ran, every)
 
 
 def without_hosts(
