@@ -5,18 +5,24 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from tracetool.core.operators import OperatorColumns
 from tracetool.families.attention.decode import DECODE
 from tracetool.families.pieces import Pieces
+from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.replay.operator_tables import read_table
 
 GPU = load_gpu("l40s")
 
 
-def _step(given: dict[str, float], **columns: float) -> Pieces:
+def _rows(**columns: float) -> OperatorColumns:
     row: dict[str, object] = {"op": "attention", "phase": "decode", "dtype": "bf16", "batch": 64, "q_len": 1}
     row |= {"kv_len": 4096, "heads": 32, "kv_heads": 4, "head_dim": 128, **columns}
-    return DECODE.pieces(read_table(pl.DataFrame([row])).rows, GPU, given)
+    return read_table(pl.DataFrame([row])).rows
+
+
+def _step(given: dict[str, float], **columns: float) -> Pieces:
+    return DECODE.pieces(_rows(**columns), GPU, given)
 
 
 def test_heads_of_a_group_apart_read_the_keys_once_each() -> None:
@@ -34,3 +40,18 @@ def test_heads_of_no_power_of_two_take_more_launches() -> None:
     pace = 1980.0 / GPU.clock_boost_mhz
     more = _step(given, head_dim=192.0).fixed_s - _step(given, head_dim=256.0).fixed_s
     assert more[0] == pytest.approx(8e-6 * pace)
+
+
+def test_one_l2_keeps_what_fits_and_partitions_a_share() -> None:
+    """A loop over 0.67 of an L40S's L2 finds it there, over 1.33 nothing; an H100 hits as habits say."""
+    bytes_each = 2.0 * 4 * 4096 * 128 * 2
+    plain = {"dram_efficiency": 1.0, "repeat_hit": 0.0, "l2_hit": 0.3}
+
+    def missed(batch: float, gpu: Gpu) -> float:
+        rows = _rows(batch=batch)
+        read_s = DECODE.pieces(rows, gpu, plain).memory_s[0]
+        return float(read_s * gpu.dram_bytes_per_s / (batch * bytes_each))
+
+    assert missed(8, GPU) < 0.15
+    assert missed(16, GPU) > 0.9
+    assert missed(1, load_gpu("h100-sxm")) == pytest.approx(0.7, abs=0.01)

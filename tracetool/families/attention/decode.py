@@ -38,6 +38,17 @@ VECTOR_KEYS, DISPATCH_KEYS = 32.0, 128.0
 #: The choice of ``split_fill`` that is FlashAttention 3's [1], and key tiles up to which that does not split
 #: [tiles]. By definition of Dao-AILab/flash-attention, ``hopper/heuristics.h``; tiles by ``tile_size.h``.
 EVEN, FEW_TILES = 2, 4.0
+#: Share of L2 a cache may fill before loops over it read memory, and how sharply that sets in; the same of an
+#: L2 that all SMs share, and what such a loop finds there. Where L2 has partitions, the next loop's block may
+#: run on the far side: how often is the library's (``l2_hit``). [1] A fit of 26 tables of five GPUs.
+L2_SHARE, L2_SHARPNESS, ONE_L2_SHARE, ONE_L2_SHARPNESS, ONE_L2_HIT = 0.7, 4.0, 0.95, 8.0, 0.95
+
+
+def _l2_hits(cache: Floats, gpu: Gpu, c: Coefficients) -> Floats:
+    """Return the share of a cache of some bytes that a loop over it reads from L2. Shape (n,). [1]"""
+    if gpu.l2_near_bytes < gpu.l2_bytes:
+        return np.asarray(c["l2_hit"] / (1.0 + (cache / (L2_SHARE * gpu.l2_bytes)) ** L2_SHARPNESS))
+    return ONE_L2_HIT / (1.0 + (cache / (ONE_L2_SHARE * gpu.l2_bytes)) ** ONE_L2_SHARPNESS)
 
 
 def _without_units(
@@ -152,8 +163,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
 
     read = np.minimum(seen + np.where(windowed, key_tile / 2.0, 0.0), s.kv_len)
     cache = s.batch * s.kv_heads * read * (s.head_dim + s.value_dim) * s.kv_size
-    fits = 1.0 / (1.0 + (cache / (0.7 * gpu.l2_bytes)) ** 4)
-    from_memory = cache * (1.0 - c["l2_hit"] * fits) * (1.0 - c["repeat_hit"])
+    from_memory = cache * (1.0 - _l2_hits(cache, gpu, c)) * (1.0 - c["repeat_hit"])
     passing = s.batch * s.heads * s.q_len * (s.head_dim + s.value_dim) * 2.0
     # in a trace what packs, plans and combines are kernels of their own
     launch = _launches(s, vector, own8, c) * launch_pace(gpu)
