@@ -12,10 +12,10 @@ from tracetool.families.implementations import (
     telling_words,
     words_of,
 )
-from tracetool.families.projects import is_from, is_untuned, is_whole, project_of
 from tracetool.hardware.architecture import load_architecture
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.priors import prior_table
+from tracetool.model.projects import is_from, is_untuned, is_whole, project_of
 
 #: Laws whose coefficients a generation does not change: 1 where neighbors share nothing. [1]
 _TOWARDS_CENTER_OF = prior_table("implementations.towards_center_of")
