@@ -15,7 +15,7 @@ from tracetool.families.implementations import (
 from tracetool.hardware.architecture import load_architecture
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.priors import prior_table
-from tracetool.model.projects import is_from, is_untuned, is_whole, project_of
+from tracetool.model.projects import is_untimed, project_of
 
 #: Laws whose coefficients a generation does not change: 1 where neighbors share nothing. [1]
 _TOWARDS_CENTER_OF = prior_table("implementations.towards_center_of")
@@ -50,8 +50,8 @@ def candidates(
     same = tuple(one for one in every if library and one.stack == library and called in one.names)
     if called and (anywhere := tuple(one for one in same if len(one.laws[law].architectures) > 1)):
         return anywhere
-    # what a library runs untuned tells nothing of others that call the same kernels
-    every = tuple(one for one in every if not library or one.stack == library or not is_untuned(one)) or every
+    # what a library runs untimed tells nothing of others that call the same kernels
+    every = tuple(one for one in every if not library or one.stack == library or not is_untimed(one)) or every
     anywhere = every
     near = tuple(one for one in every if _distance(one, law, architecture)[1] < OTHER_KERNELS)
     every = near or every
@@ -96,8 +96,10 @@ def _made_elsewhere(
 def _of_project(every: tuple[Implementation, ...], library: str, called: str) -> tuple[Implementation, ...]:
     """Return the library's kernels of the project a name tells, or others' that are all of an operator."""
     project = project_of(called)
-    pool = tuple(one for one in every if project and is_from(one, project))
-    return tuple(one for one in pool if one.stack == library) or (pool if is_whole(project) else ())
+    if project is None:
+        return ()
+    pool = tuple(one for one in every if project.made(one))
+    return tuple(one for one in pool if one.stack == library) or (pool if project.whole else ())
 
 
 def _alike(pool: tuple[Implementation, ...], called: str) -> tuple[Implementation, ...]:
