@@ -93,7 +93,8 @@ def _gtx(root: Path) -> ClockSet:
     )
 
 
-def _laptop(root: Path) -> ClockSet:
+def laptop_kernels(root: Path) -> ClockSet:
+    """Return the laptop's kernels at the clocks it reached."""
     frame = pl.read_parquet(root / "dvfs/rtx4050_laptop_kernels.parquet")
     # The clock asked for above what the GPU reaches is no clock of its own: all of those are one point.
     real = (pl.col("real_clock") / 45.0).round() * 45.0
@@ -136,7 +137,7 @@ def clock_sets(root: Path) -> list[ClockSet]:
         micro,
         _v100_mix(root),
         _gtx(root),
-        _laptop(root),
+        laptop_kernels(root),
         _ada_gemms(root),
     ]
 

@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 import operand_power
 import polars as pl
-from anchored_sets import clock_sets
+from anchored_sets import laptop_kernels
 
 import tracetool.replay.predict as prediction
 from tracetool.api.calibrate import calibrate
 from tracetool.hardware.load import load_gpu
-from tracetool.replay.assumptions import Assumptions
+from tracetool.replay.assumptions import NOTHING_ASSUMED, Assumptions
 
 KEYS = ["kernel", "clock_mhz"]
 TRUTH = ("duration_us", "power_w", "energy_mj")
@@ -113,46 +113,48 @@ def from_one_clock(
             )
 
 
-def after_five_rows(table: pl.DataFrame, gpu: str, *, calibrated: bool = True) -> pl.DataFrame:
-    """Return truth and prediction from one clock each, after a calibration by five rows of another kernel.
+def five_rows(root: Path, *, calibrated: bool) -> pl.DataFrame:
+    """Return truth and prediction of the laptop's kernels from one clock each, of five clocks in turn.
 
-    Anchors are five clocks in turn, from the highest down; without ``calibrated`` the same rows are predicted
-    by the GPU's own description.
+    Calibrated, that is after a calibration by five rows of one other kernel, seven of them in turn; else the
+    same rows without it.
     """
+    of = laptop_kernels(root)
+    measured = ["kernel", "clock_mhz", "duration_us", "power_w"]
+    table = of.rows.with_columns((pl.col("power_w") * pl.col("duration_us") * 1e-3).alias("energy_mj"))
     clocks = table["clock_mhz"].unique().sort()
-    five, anchors = (
-        [float(clocks[i]) for i in np.linspace(*ends, 5).round().astype(int).tolist()]
-        for ends in ((1, len(clocks) - 2), (len(clocks) - 1, 0))
-    )
-    measured = ["kernel", pl.col("ran_mhz").alias("clock_mhz"), "duration_us", "power_w"]
+    five = [float(clocks[i]) for i in np.linspace(1, len(clocks) - 2, 5).round().astype(int).tolist()]
     names = table["kernel"].unique().sort().to_list()
     scored = []
     with TemporaryDirectory() as folder:
         for donor in names[::4]:
-            rows = table.filter((pl.col("kernel") == donor) & pl.col("clock_mhz").is_in(five))
-            rows.select(measured).write_csv(f"{folder}/five.csv")
-            calibrate([f"{folder}/five.csv"], gpu).save(f"{folder}/five.toml")
-            assumed = Assumptions.read([f"{folder}/five.toml"] if calibrated else [])
-            for anchor in anchors:
-                start = table.filter((pl.col("clock_mhz") == anchor) & (pl.col("kernel") != donor))
-                away = table.filter((pl.col("clock_mhz") != anchor) & (pl.col("kernel") != donor))
-                predicted = prediction.predict_table(
-                    start.select(measured), gpu, clocks.to_list(), assumed=assumed
-                ).frame.unique(KEYS)
+            assumed = NOTHING_ASSUMED
+            if calibrated:
+                donated = table.filter(pl.col("kernel") == donor)
+                near = (donated["clock_mhz"].to_numpy()[:, None] - np.array(five)[None, :]) ** 2
+                donated[np.unique(near.argmin(axis=0))].select(measured).write_csv(f"{folder}/five.csv")
+                calibrate([f"{folder}/five.csv"], of.gpu).save(f"{folder}/five.toml")
+                assumed = Assumptions.read([f"{folder}/five.toml"])
+            others = table.filter(pl.col("kernel") != donor)
+            for anchor in five:
+                start = others.filter(pl.col("clock_mhz") == anchor).select(measured)
+                predicted = prediction.predict_table(start, of.gpu, clocks.to_list(), assumed=assumed).frame
+                away = others.filter(pl.col("clock_mhz") != anchor)
                 scored.append(away.join(predicted, on=KEYS, suffix="_p"))
     return pl.concat(scored)
 
 
-def own_rows(table: pl.DataFrame, gpu: str) -> None:
-    """Print the errors from one clock each, base and voltage fitted to five rows of another kernel."""
-    pooled = after_five_rows(table, gpu)
+def own_rows(root: Path) -> None:
+    """Print the laptop's errors from one clock each, without rows of another kernel and after five."""
     lows = (
         ("duration_low_us", "duration_high_us"),
         ("power_low_w", "power_high_w"),
         ("energy_low_mj", "energy_high_mj"),
     )
-    bounds = {c: tuple(pooled[b].to_numpy() for b in pair) for c, pair in zip(TRUTH, lows, strict=True)}
-    _show("after five rows of one kernel", pooled, {c: pooled[f"{c}_p"].to_numpy() for c in TRUTH}, bounds)
+    for label, calibrated in (("at the clocks it reached", False), ("after five rows of one kernel", True)):
+        pooled = five_rows(root, calibrated=calibrated)
+        bounds = {c: tuple(pooled[b].to_numpy() for b in pair) for c, pair in zip(TRUTH, lows, strict=True)}
+        _show(label, pooled, {c: pooled[f"{c}_p"].to_numpy() for c in TRUTH}, bounds)
 
 
 def main() -> None:
@@ -165,7 +167,7 @@ def main() -> None:
     anchors = (765, 1305, 1845, 2385, 2520)
     from_one_clock(laptop(root), replace(own, voltage=other.voltage), anchors, "RTX 4000 Ada's voltage", [])
     prediction.load_gpu = load_gpu
-    own_rows(laptop(root), "rtx-4050-laptop")
+    own_rows(root)
     operand_power.report(root)
 
 

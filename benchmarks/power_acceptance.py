@@ -156,28 +156,17 @@ def under_caps(of: CapSet) -> None:
 
 
 def of_another_kernel() -> None:
-    """Print the laptop's kernels after five rows of one other kernel of its own."""
-    table = left_out_power.laptop(ROOT)
-    for title, calibrated in (
-        ("five rows of one other kernel", True),
-        ("the same rows, no calibration", False),
-    ):
-        show(
-            title,
-            _quantities(left_out_power.after_five_rows(table, "rtx-4050-laptop", calibrated=calibrated)),
-        )
-
-
-def _quantities(rows: pl.DataFrame) -> Figures:
-    """Return figures of the laptop's rows joined with their predictions."""
+    """Print the laptop's kernels after five rows of one other kernel of its own, and without them."""
     names = {"time": "duration_us", "power": "power_w", "energy": "energy_mj"}
     ends = {"time": "duration{}_us", "power": "power{}_w", "energy": "energy{}_mj"}
-    named = rows.select(
-        *[pl.col(c).alias(q) for q, c in names.items()],
-        *[pl.col(f"{c}_p").alias(f"p_{q}") for q, c in names.items()],
-        *[pl.col(ends[q].format(e)).alias(f"p_{q}{e}") for q in names for e in ("_low", "_high")],
-    )
-    return figures(named)
+    for who, calibrated in (("five rows of one other kernel", True), ("the same without them", False)):
+        rows = left_out_power.five_rows(ROOT, calibrated=calibrated)
+        named = rows.select(
+            *[pl.col(c).alias(q) for q, c in names.items()],
+            *[pl.col(f"{c}_p").alias(f"p_{q}") for q, c in names.items()],
+            *[pl.col(ends[q].format(e)).alias(f"p_{q}{e}") for q in names for e in ("_low", "_high")],
+        )
+        show(who, figures(named), Asked(dict.fromkeys(QUANTITIES, 6.0)) if calibrated else None)
 
 
 def operands() -> None:

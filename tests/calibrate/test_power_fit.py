@@ -17,11 +17,11 @@ from tracetool.calibrate.power_fit import (
     with_coefficients,
 )
 from tracetool.calibrate.power_rows import COEFFICIENTS, PowerRows, rows_of_idle
-from tracetool.calibrate.power_sweep import SweepRows, fit_sweep
+from tracetool.calibrate.power_sweep import SweepRows, fit_sweep, with_base
 from tracetool.calibrate.power_validation import baselines, held_out
 from tracetool.hardware.calibrated import parse_calibration
 from tracetool.hardware.load import load_gpu
-from tracetool.model.power_calibration import CORE_COUNTS
+from tracetool.model.power_calibration import BASE, CORE_COUNTS
 from tracetool.model.power_files import calibration_from_file
 from tracetool.model.power_priors import prior_calibration
 
@@ -147,6 +147,21 @@ def test_a_voltage_that_few_kernels_tell_is_not_taken_for_read(kernels: int) -> 
     read = calibration_from_file(parse_calibration("mine.toml", text), PRIOR)
     assert read.voltage is not None
     assert read.voltage.measured == fit.voltage.measured
+
+
+@pytest.mark.parametrize("clocks", [3, 6])
+def test_one_kernel_moves_the_base_part_of_the_way_at_any_number_of_clocks(clocks: int) -> None:
+    clock = np.linspace(400.0, 1400.0, clocks)
+    voltage = replace(GPU.voltage, measured=False)
+    prior = replace(PRIOR, leakage_per_w=2e-3)
+    power = 90.0 + 100.0 * voltage.at(clock) ** 2 * clock / 1410.0
+    rows = SweepRows(power, clock, 1000.0 / clock, np.full(clocks, "k", dtype=object))
+    fit = fit_sweep(rows, prior, voltage, fit_voltage=clocks >= 5)
+    believed = np.array([getattr(prior, name) for name in BASE])
+    # a warm chip's base replaces a fifth of a cool one's, and of the warming that belongs to that
+    assert fit.leakage_per_w == pytest.approx(0.8 * prior.leakage_per_w)
+    assert (fit.base >= 0.8 * believed - 1e-9).all()
+    assert with_base(prior, fit).leakage_per_w == pytest.approx(fit.leakage_per_w)
 
 
 def test_a_calibration_file_reads_back_as_it_was_fitted() -> None:

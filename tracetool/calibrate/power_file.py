@@ -73,7 +73,7 @@ def calibration_toml(
         lines += [_entry(n, float(v), _UNITS[n], source) for n, v in zip(BASE, sweep.base, strict=True)]
         lines.append(_entry("leakage_per_v", sweep.leakage_per_v, "1/V", source))
         if sweep.loaded:
-            lines.append(_entry("leakage_per_w", 0.0, "1/W", source))
+            lines.append(_entry("leakage_per_w", sweep.leakage_per_w, "1/W", source))
     for section, fitted in fits.items():
         lines += ["", f"[{section}]", *_coefficients(fitted, source)]
     curve = voltage or (sweep.voltage if sweep is not None else None)

@@ -7,6 +7,7 @@ at every clock is the base. One idle curve or one FMA sweep is enough for a GPU'
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,6 +29,8 @@ _BELIEVED_KERNELS = 4.0
 _READINGS_PER_GROUP = 60.0
 #: Spread of the curve's prior: knee relative, slope [V/GHz] and curvature [V/GHz^2] over the floor.
 _KNEE_SD, _SLOPE_SD, _CURVE_SD = 0.15, 0.25, 0.5
+#: Numbers the voltage curve may bend by: knee, slope, curvature, growth of leakage. [1] By definition.
+_BENDS = 4
 #: Growth of leakage per volt above the floor: spread about none. [1/V]
 _GROWTH_SD = 3.0
 #: Spread of the base's coefficients, relative.
@@ -55,6 +58,7 @@ class SweepFit:
     voltage: VoltageCurve
     base: Floats  # (4,) GPU, memory, leakage, clock tree
     leakage_per_v: float  # growth of leakage beyond proportion to the voltage [1/V]
+    leakage_per_w: float  # growth of leakage as a load warms the chip, as far as still believed [1/W]
     work_w: Floats  # (groups,) work at 1 V and the group's shortest time
     groups: Texts
     residual: Floats
@@ -118,8 +122,9 @@ def fit_sweep(
     .. math:: P = c_0 + c_m f_m / f_{m0} + c_1 V + c_2 V^2 f + k_g V^2 / t
 
     Of n kernels, fewer than five and no idle GPU, curve and base go n / (n + 4 a) of the way from what
-    was believed: how power follows the clock is each kernel's own, so n kernels are n draws of it. One kernel
-    does not say how far kernels are apart (a = 1); more do, by what their common curve leaves of them.
+    was believed, at however many clocks: how power follows the clock is each kernel's own, so n kernels are n
+    draws of it. One kernel does not say how far kernels are apart (a = 1); more do, by what their common
+    curve leaves of them. As far as the base stays that of a cool chip, believed, a load still warms it.
 
     Parameters
     ----------
@@ -135,11 +140,10 @@ def fit_sweep(
     names, place = np.unique(rows.group.astype(str), return_inverse=True)
     running = np.isfinite(rows.duration_s)
     loaded, kernels = bool(running.any()), len(np.unique(place[running]))
-    if not fit_voltage:
-        _, base, work, residual = _linear(rows, prior, voltage, place, 0.0)
-        return SweepFit(voltage, base, 0.0, work, names.astype(object), residual, loaded, kernels)
 
     def curve(x: Floats) -> VoltageCurve:
+        if not fit_voltage:
+            return voltage
         floor = voltage.floor_v
         return replace(
             voltage,
@@ -156,20 +160,29 @@ def fit_sweep(
     def loss(x: Floats) -> float:
         return _linear(rows, prior, curve(x), place, growth(x))[0] + float((x**2).sum())
 
-    optimum = minimize(
-        loss, np.zeros(4), method="Nelder-Mead",
-        options={"maxiter": 240, "xatol": 0.01, "fatol": 0.01,
-                 "initial_simplex": np.vstack([np.zeros(4), 0.7 * np.eye(4)])},
-    )  # fmt: skip
-    _, base, work, residual = _linear(rows, prior, curve(optimum.x), place, growth(optimum.x))
+    bend = _bend(loss) if fit_voltage else np.zeros(_BENDS)
+    _, base, work, residual = _linear(rows, prior, curve(bend), place, growth(bend))
     share = 1.0
     if 0 < kernels < ENOUGH_KERNELS and running.all():
         apart = 1.0 if kernels == 1 else min(1.0, float((residual**2).mean()) / _ROW_SD**2)
         share = kernels / (kernels + _BELIEVED_KERNELS * apart)
-    best, grown = curve(share * optimum.x), growth(share * optimum.x)
+    best, grown = curve(share * bend), growth(share * bend)
     held = _believed(prior) + share * (base - _believed(prior))
     work, residual = _work_beside(rows, best, place, grown, held)
-    return SweepFit(best, held, grown, work, names.astype(object), residual, loaded, kernels)
+    # Rows under load tell the base of a warm chip; what is believed is that of a cool one, which warms.
+    heating = prior.leakage_per_w * (1.0 - share if loaded else 1.0)
+    return SweepFit(best, held, grown, heating, work, names.astype(object), residual, loaded, kernels)
+
+
+def _bend(loss: Callable[[Floats], float]) -> Floats:
+    """Return knee, slope, curvature, growth of leakage that explain the rows best, in prior spreads. (4,)"""
+    return np.asarray(
+        minimize(
+            loss, np.zeros(_BENDS), method="Nelder-Mead",
+            options={"maxiter": 240, "xatol": 0.01, "fatol": 0.01,
+                     "initial_simplex": np.vstack([np.zeros(_BENDS), 0.7 * np.eye(_BENDS)])},
+        ).x
+    )  # fmt: skip
 
 
 def _believed(prior: PowerCalibration) -> Floats:
@@ -246,5 +259,5 @@ def with_base(start: PowerCalibration, sweep: SweepFit) -> PowerCalibration:
         leakage_w_per_v=leakage,
         clock_w_per_v2_ghz=tree,
         leakage_per_v=sweep.leakage_per_v,
-        leakage_per_w=0.0 if sweep.loaded else start.leakage_per_w,
+        leakage_per_w=sweep.leakage_per_w if sweep.loaded else start.leakage_per_w,
     )
