@@ -93,13 +93,14 @@ def shares_of_activity(
     of_kernel = np.where(
         active, _SD_PER_OCTAVE["core"] + _SD_PER_OCTAVE["memory"] * memory, _SD_PER_OCTAVE["no_activity"]
     )
+    of_program = np.where(active, _SD_PER_OCTAVE["program"], _SD_PER_OCTAVE["program_no_activity"])
     return TimeShares(
         core=core,
         memory=memory,
         fixed=np.where(active | ~has_mix(rows), host_share(rows, gpu, duration_s, clock_mhz), 0.0),
         efficiency=efficiency,
         overlap=overlap,
-        log_sd_per_octave=np.where(program, _SD_PER_OCTAVE["program"], of_kernel),
+        log_sd_per_octave=np.where(program, of_program, of_kernel),
     )
 
 
