@@ -127,11 +127,16 @@ def _mean_ratio(values: list[dict[float, float]], f0: float, f: float) -> float:
     return float(np.exp(np.mean(np.log(ratios)))) if ratios else 1.0
 
 
-def regret(joined: pl.DataFrame, kernel_clock: dict[str, float] | None = None) -> tuple[Floats, Floats]:
-    """Return each kernel's smooth energy at the recommended clock over the least, less 1, and that clock."""
+def regret(
+    joined: pl.DataFrame, kernel_clock: dict[str, float] | None = None, paid: str = "smooth"
+) -> tuple[Floats, Floats]:
+    """Return each kernel's smooth energy at the recommended clock over the least, less 1, and that clock.
+
+    With ``paid`` another column of energies counts, such as single readings.
+    """
     lost, clocks = [], []
     for (name,), one in joined.sort("clock_mhz").group_by(["kernel"], maintain_order=True):
-        energy = one["smooth"].to_numpy()
+        energy = one[paid].to_numpy()
         if kernel_clock is None:
             cost = one["cost" if "cost" in one.columns else "p_energy"].to_numpy()
             at = least(cost, one["p_time"].to_numpy())
@@ -142,9 +147,9 @@ def regret(joined: pl.DataFrame, kernel_clock: dict[str, float] | None = None) -
     return np.asarray(lost), np.asarray(clocks)
 
 
-def common_clock(truth: pl.DataFrame) -> dict[str, float]:
+def common_clock(truth: pl.DataFrame, paid: str = "smooth") -> dict[str, float]:
     """Return for each kernel the one clock that costs all others the least."""
-    relative = truth.with_columns(over=(pl.col("smooth") / pl.col("smooth").min().over("kernel")).log())
+    relative = truth.with_columns(over=(pl.col(paid) / pl.col(paid).min().over("kernel")).log())
     total = relative.group_by("clock_mhz").agg(pl.col("over").sum(), pl.len())
     total = total.filter(pl.col("len") >= 0.8 * truth["kernel"].n_unique())
     chosen = {}
@@ -285,6 +290,10 @@ def judge_caps(of: CapSet) -> None:
         print(f"  called throttled of {label} rows: {_called(rows.filter(was))}", end=";  ")
         print(f"of the others: {_called(rows.filter(~was))}")
     print(f"  called throttled of rows neither longer nor held: {_called(rows.filter(~slowed & ~held))}")
+    # What is each program's own, at every cap alike, is what a row under one cap would tell.
+    off = (pl.col("p_time") / pl.col("time")).log()
+    alike = bound.with_columns(p_time=pl.col("time") * (off - off.mean().over("kernel")).exp())
+    line("time less each program's own error", figures(alike, none), None)
     for name, control in cap_controls(bound).items():
         line(name, figures(control, none), None)
 

@@ -70,12 +70,13 @@ def _v100(root: Path, stem: str, name: str) -> ClockSet:
     return ClockSet(name, "v100-pcie", rows, (clocks[-1], middle, clocks[0]), (clocks[1], clocks[-2]))
 
 
-def _v100_mix(root: Path) -> ClockSet:
+def v100_mix(root: Path, every: int = 4) -> ClockSet:
+    """Return eight kernels on a V100 at every so-many-th of 137 clocks."""
     frame = pl.read_parquet(root / "dvfs/v100_kernels.parquet")
     mix = ("mem_gl", "mem_loc", "int_add", "int_mul", "int_div", "int_bw", "flt_add", "flt_mul", "flt_div")
     frame = frame.rename({c: f"mix_{c}" for c in (*mix, "sp_fun")})
     rows = _rows(frame.filter(pl.col("clock_mhz") >= 510))
-    rows = rows.filter(pl.col("clock_mhz").is_in(sorted(rows["clock_mhz"].unique())[::4]))
+    rows = rows.filter(pl.col("clock_mhz").is_in(sorted(rows["clock_mhz"].unique())[::every]))
     clocks = sorted(rows["clock_mhz"].unique())
     middle = clocks[len(clocks) // 2]
     return ClockSet(
@@ -135,7 +136,7 @@ def clock_sets(root: Path) -> list[ClockSet]:
         applications,
         _without_activity(applications),
         micro,
-        _v100_mix(root),
+        v100_mix(root),
         _gtx(root),
         laptop_kernels(root),
         _ada_gemms(root),

@@ -113,11 +113,11 @@ def from_one_clock(
             )
 
 
-def five_rows(root: Path, *, calibrated: bool) -> pl.DataFrame:
+def five_rows(root: Path, kernels: int) -> pl.DataFrame:
     """Return truth and prediction of the laptop's kernels from one clock each, of five clocks in turn.
 
-    Calibrated, that is after a calibration by five rows of one other kernel, seven of them in turn; else the
-    same rows without it.
+    Before, a calibration sees five rows of each of some other kernels, seven draws of them in turn; with none
+    of them the kernels that are predicted are those of one.
     """
     of = laptop_kernels(root)
     measured = ["kernel", "clock_mhz", "duration_us", "power_w"]
@@ -127,15 +127,21 @@ def five_rows(root: Path, *, calibrated: bool) -> pl.DataFrame:
     names = table["kernel"].unique().sort().to_list()
     scored = []
     with TemporaryDirectory() as folder:
-        for donor in names[::4]:
+        for first in range(0, len(names), 4):
+            donors = names[first : first + max(kernels, 1)]
             assumed = NOTHING_ASSUMED
-            if calibrated:
-                donated = table.filter(pl.col("kernel") == donor)
-                near = (donated["clock_mhz"].to_numpy()[:, None] - np.array(five)[None, :]) ** 2
-                donated[np.unique(near.argmin(axis=0))].select(measured).write_csv(f"{folder}/five.csv")
+            if kernels:
+                near = [
+                    table.filter(pl.col("kernel") == donor)
+                    .sort((pl.col("clock_mhz") - clock).abs())
+                    .select(measured)[0]
+                    for donor in donors
+                    for clock in five
+                ]
+                pl.concat(near).unique(KEYS, maintain_order=True).write_csv(f"{folder}/five.csv")
                 calibrate([f"{folder}/five.csv"], of.gpu).save(f"{folder}/five.toml")
                 assumed = Assumptions.read([f"{folder}/five.toml"])
-            others = table.filter(pl.col("kernel") != donor)
+            others = table.filter(~pl.col("kernel").is_in(donors))
             for anchor in five:
                 start = others.filter(pl.col("clock_mhz") == anchor).select(measured)
                 predicted = prediction.predict_table(start, of.gpu, clocks.to_list(), assumed=assumed).frame
@@ -145,16 +151,21 @@ def five_rows(root: Path, *, calibrated: bool) -> pl.DataFrame:
 
 
 def own_rows(root: Path) -> None:
-    """Print the laptop's errors from one clock each, without rows of another kernel and after five."""
+    """Print the laptop's errors from one clock each, before and after five rows of some others."""
     lows = (
         ("duration_low_us", "duration_high_us"),
         ("power_low_w", "power_high_w"),
         ("energy_low_mj", "energy_high_mj"),
     )
-    for label, calibrated in (("at the clocks it reached", False), ("after five rows of one kernel", True)):
-        pooled = five_rows(root, calibrated=calibrated)
+    for kernels in range(5):
+        pooled = five_rows(root, kernels)
         bounds = {c: tuple(pooled[b].to_numpy() for b in pair) for c, pair in zip(TRUTH, lows, strict=True)}
-        _show(label, pooled, {c: pooled[f"{c}_p"].to_numpy() for c in TRUTH}, bounds)
+        _show(
+            f"five rows of each of {kernels} others",
+            pooled,
+            {c: pooled[f"{c}_p"].to_numpy() for c in TRUTH},
+            bounds,
+        )
 
 
 def main() -> None:

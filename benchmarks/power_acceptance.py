@@ -21,7 +21,7 @@ import left_out_power
 import numpy as np
 import operand_power
 import polars as pl
-from anchored_sets import CapSet, ClockSet, cap_sets, clock_sets
+from anchored_sets import CapSet, ClockSet, cap_sets, clock_sets, v100_mix
 
 from tracetool.core.arrays import Floats
 from tracetool.core.interval import Z90
@@ -35,6 +35,10 @@ QUANTITIES = ("time", "power", "energy")
 HELD = (85.0, 95.0)
 #: Most energy lost at the recommended clock, in the mean. [%]
 LOST = 2.5
+
+
+#: A measured clock between the highest and the middle one of the V100 kernels with a mix. [MHz]
+SINGLE_MHZ = 1312.0
 
 
 @dataclass(frozen=True)
@@ -159,14 +163,31 @@ def of_another_kernel() -> None:
     """Print the laptop's kernels after five rows of one other kernel of its own, and without them."""
     names = {"time": "duration_us", "power": "power_w", "energy": "energy_mj"}
     ends = {"time": "duration{}_us", "power": "power{}_w", "energy": "energy{}_mj"}
-    for who, calibrated in (("five rows of one other kernel", True), ("the same without them", False)):
-        rows = left_out_power.five_rows(ROOT, calibrated=calibrated)
+    for who, kernels in (("five rows of one other kernel", 1), ("the same without them", 0)):
+        rows = left_out_power.five_rows(ROOT, kernels)
         named = rows.select(
             *[pl.col(c).alias(q) for q, c in names.items()],
             *[pl.col(f"{c}_p").alias(f"p_{q}") for q, c in names.items()],
             *[pl.col(ends[q].format(e)).alias(f"p_{q}{e}") for q in names for e in ("_low", "_high")],
         )
-        show(who, figures(named), Asked(dict.fromkeys(QUANTITIES, 6.0)) if calibrated else None)
+        show(who, figures(named), Asked(dict.fromkeys(QUANTITIES, 6.0)) if kernels else None)
+
+
+def over_single_readings() -> None:
+    """Print energy lost over the lowest single of 137 readings, which lies where the meter read low."""
+    of = v100_mix(ROOT, every=1)
+    truth = anchored.measured(of)
+    chosen = {}
+    for clock in (of.anchors[0], SINGLE_MHZ, of.anchors[1]):
+        one = anchored.nearest_clock(of, clock)
+        joined = truth.join(anchored.predicted(of, one), on=["kernel", "clock_mhz"])
+        chosen[f"from one clock ({clock:g} MHz)"] = anchored.regret(joined, paid="energy")
+    own = truth.with_columns(cost="smooth", p_time="time")
+    chosen["a smooth curve through its own readings"] = anchored.regret(own, paid="energy")
+    common = anchored.common_clock(truth, "energy")
+    chosen["one common clock"] = anchored.regret(truth, common, paid="energy")
+    for who, (lost, at) in chosen.items():
+        show(who, Figures({}, {}, (100 * float(lost.mean()), 100 * float(lost.max())), float(np.median(at))))
 
 
 def operands() -> None:
@@ -234,6 +255,7 @@ def sections() -> Iterator[tuple[str, Callable[[], None]]]:
         yield title, lambda of=of, one=one, two=two, five=five: over_clocks(of, one, two, five)  # type: ignore[misc]
         if of.name.startswith("laptop"):
             yield "laptop kernels after a calibration", of_another_kernel
+    yield "V100 kernels with a mix, lost over the lowest single reading", over_single_readings
     for cap in cap_sets(ROOT):
         yield f"{cap.name} ({cap.gpu})", lambda cap=cap: under_caps(cap)  # type: ignore[misc]
     yield "operand patterns, A100 and V100", operands
