@@ -121,10 +121,11 @@ def fit_sweep(
 
     .. math:: P = c_0 + c_m f_m / f_{m0} + c_1 V + c_2 V^2 f + k_g V^2 / t
 
-    Of n kernels, fewer than five and no idle GPU, curve and base go n / (n + 4) of the way from what was
+    Of n kernels, fewer than five and no idle GPU, curve and base go n / (n + 4 a) of the way from what was
     believed, at however many clocks: how power follows the clock is each kernel's own, so n kernels are n
-    draws of it. That one curve suits them all does not say that it suits others: it bends to so few. As far
-    as the base stays that of a cool chip, believed, a load still warms it.
+    draws of it. One kernel does not say how far kernels are apart (a = 1); more do, by the variance that
+    their common curve leaves, the numbers it bends by counted off their rows. As far as the base stays that
+    of a cool chip, believed, a load still warms it.
 
     Parameters
     ----------
@@ -161,9 +162,14 @@ def fit_sweep(
         return _linear(rows, prior, curve(x), place, growth(x))[0] + float((x**2).sum())
 
     bend = _bend(loss) if fit_voltage else np.zeros(_BENDS)
-    _, base, _, _ = _linear(rows, prior, curve(bend), place, growth(bend))
-    few = 0 < kernels < ENOUGH_KERNELS and bool(running.all())
-    share = kernels / (kernels + _BELIEVED_KERNELS) if few else 1.0
+    _, base, work, residual = _linear(rows, prior, curve(bend), place, growth(bend))
+    share = 1.0
+    if 0 < kernels < ENOUGH_KERNELS and running.all():
+        told = len(residual) - len(BASE) - kernels - (_BENDS if fit_voltage else 0)
+        apart = 1.0
+        if kernels > 1 and told > 0:
+            apart = min(1.0, float((residual**2).sum()) / told / _ROW_SD**2)
+        share = kernels / (kernels + _BELIEVED_KERNELS * apart)
     best, grown = curve(share * bend), growth(share * bend)
     held = _believed(prior) + share * (base - _believed(prior))
     work, residual = _work_beside(rows, best, place, grown, held)
