@@ -88,8 +88,9 @@ def from_one_clock(
         kernels = start.select(
             "kernel", pl.col("ran_mhz").alias("clock_mhz"), "duration_us", "power_w", *extra
         )
-        frame = prediction.predict_table(kernels, gpu.name, clocks).frame
-        rest = table.filter(pl.col("clock_mhz") != anchor)
+        frame = prediction.predict_table(kernels, gpu.name, clocks).frame.unique(KEYS)
+        away = table.filter(pl.col("clock_mhz") != anchor)
+        rest = away.join(start.select("kernel"), on="kernel", how="semi", maintain_order="left")
         ours = rest.select(KEYS).join(frame, on=KEYS, how="left", maintain_order="left")
         lows = (
             ("duration_low_us", "duration_high_us"),
