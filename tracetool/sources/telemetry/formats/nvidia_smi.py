@@ -88,7 +88,7 @@ _LONGEST_HEADER = 8192
 
 
 def _is_header(line: str) -> bool:
-    if len(line) > _LONGEST_HEADER:
+    if len(line) > _LONGEST_HEADER or "timestamp" not in line.lower():
         return False
     fields = _fields(line)
     if "gpu" in fields:  # amd-smi counts cards in a column of that name
