@@ -176,3 +176,26 @@ def test_scrapes_without_a_time_are_refused(tmp_path: Path) -> None:
     path.write_text("\n".join(line for line in EXPOSITION.split("\n") if not line[:1].isdigit()))
     with pytest.raises(BadInput, match="no time"):
         read_telemetry(path)
+
+
+@pytest.mark.parametrize(("unit", "joules", "step"), [("EnergyJoules", 1.0, 700), ("EnergykWh", 3.6e6, 1e-4)])
+def test_counters_of_redfish_are_read_unless_they_stand_still(
+    unit: str, joules: float, step: float, tmp_path: Path
+) -> None:
+    """What counts tenths of kWh tells no energy of a minute: power does, and a note says so."""
+    documents = [
+        {"@odata.id": "/redfish/v1/Chassis/1/EnvironmentMetrics", "PowerWatts": {"Reading": 600 + i}}
+        for i in range(6)
+    ]
+    for every in (1, 4):
+        path = tmp_path / f"every{every}.txt"
+        texts = (
+            f"{START_S + i}.250000000\n" + json.dumps(d | {unit: {"Reading": (50 + i // every) * step}})
+            for i, d in enumerate(documents)
+        )
+        path.write_text("\n".join(texts) + "\n")
+        trace = read_log(path)
+        assert trace.telemetry["power_w"].to_list() == [600.0 + i for i in range(6)]
+        counted = trace.telemetry["energy_j"].drop_nulls().to_list()
+        assert counted == ([pytest.approx((50 + i) * step * joules) for i in range(6)] if every == 1 else [])
+        assert any("stands still" in warning for warning in trace.warnings) == (every > 1)

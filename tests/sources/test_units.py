@@ -70,6 +70,25 @@ def _prometheus(joules: Sequence[float]) -> str:
     return json.dumps({"status": "success", "data": {"resultType": "matrix", "result": result}})
 
 
+def _rocm_smi(joules: Sequence[float]) -> str:
+    head = "device,Average Graphics Package Power (W),Energy counter,Accumulated Energy (uJ)\n"
+    return "".join(
+        f"{START_S + i}.250000000\n{head}card0,{WATTS},{j * 1e6 / 15.259!r},{j * 1e6!r}\n\n"
+        for i, j in enumerate(joules)
+    )
+
+
+def _redfish(joules: Sequence[float]) -> str:
+    return "".join(
+        f"{START_S + i}.250000000\n"
+        + json.dumps(
+            {"@odata.id": "/redfish/v1/Chassis/1/EnvironmentMetrics", "PowerWatts": {"Reading": WATTS},
+             "EnergykWh": {"Reading": j / 3.6e6}}
+        ) + "\n"
+        for i, j in enumerate(joules)
+    )  # fmt: skip
+
+
 def _codecarbon(joules: Sequence[float]) -> str:
     rows = [
         f"2026-01-05T05:00:{i:02d},job,845a8f50,5b0fa12a,{i + 1}.0,1e-6,1e-6,0,{WATTS},0,0,{j / 3.6e6!r},0,"
@@ -101,12 +120,12 @@ def _tracetool(joules: Sequence[float]) -> str:
 LOGS: dict[str, Callable[[Sequence[float]], str]] = {
     "nvidia_smi": _nvidia_smi, "dcgmi_dmon": _dcgmi, "amd_smi": _amd_smi, "aiperf_gpus": _aiperf,
     "prometheus_text": _prometheus_text, "prometheus": _prometheus, "codecarbon": _codecarbon,
-    "power_csv": _power_csv, "tracetool_power": _tracetool,
+    "power_csv": _power_csv, "tracetool_power": _tracetool, "rocm_smi": _rocm_smi, "node_meter": _redfish,
 }  # fmt: skip
 #: Formats that hold power alone or energy alone.
 WITHOUT = {
-    "nvidia_smi_dmon", "nvidia_smi_xml", "node_meter", "perf_stat", "pmt", "powercap", "powersensor3",
-    "rocm_smi", "slurm_energy", "srt_slurm", "turbostat", "zeus_windows",
+    "nvidia_smi_dmon", "nvidia_smi_xml", "perf_stat", "pmt", "powercap", "powersensor3", "slurm_energy",
+    "srt_slurm", "turbostat", "zeus_windows",
 }  # fmt: skip
 
 
@@ -170,3 +189,43 @@ def test_a_spike_beside_a_counter_is_no_other_unit(tmp_path: Path) -> None:
     rows = [f"{START_S + i},{1.2e6 if i == 5 else WATTS},{WATTS * i}" for i in range(COUNT)]
     path.write_text("time,power_w,energy_j\n" + "\n".join(rows) + "\n")
     assert read_telemetry(path)["power_w"].drop_nulls().len() == COUNT - 1
+
+
+@pytest.mark.parametrize(
+    ("head", "factor", "meaning"),
+    [
+        ("time,power_w,energy_j", 3.6e6, "kilowatt hours taken for joules"),
+        ("time,power_w,energy_kwh", 1.0, "joules taken for kilowatt hours"),
+        ("time,power_w,energy_j", 1e6, "MJ for J"),
+        ("time,power_w,energy_j", 1e-6, "microjoules taken for joules"),
+    ],
+)
+def test_a_refusal_says_which_unit_was_taken_for_which(
+    head: str, factor: float, meaning: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "power.csv"
+    rows = [f"{START_S + i},{WATTS},{WATTS * i / factor!r}" for i in range(COUNT)]
+    path.write_text("\n".join([head, *rows]) + "\n")
+    with pytest.raises(BadInput, match=meaning):
+        read_telemetry(path)
+
+
+@pytest.mark.parametrize("step", [0, 1])
+def test_one_gpu_of_two_in_another_unit_is_refused(step: int, tmp_path: Path) -> None:
+    """Left out as broken, the run would lose a GPU; a driver's one value for "none" is left out."""
+    path = tmp_path / "power.csv"
+    rows = [f"{START_S + i},{g},{WATTS if g else 300_000 + i * step}" for i in range(COUNT) for g in (0, 1)]
+    path.write_text("time,gpu_index,power_w\n" + "\n".join(rows) + "\n")
+    if step:
+        with pytest.raises(BadInput, match=r"300,00\d W of power, no GPU draws more than 20,000 W"):
+            read_telemetry(path)
+    else:
+        assert read_telemetry(path)["power_w"].drop_nulls().to_list() == [WATTS] * COUNT
+
+
+def test_one_step_of_a_coarse_counter_tells_no_unit(tmp_path: Path) -> None:
+    """A counter of whole kilowatt hours gains 3.6e6 J in one step, whenever that falls into the log."""
+    path = tmp_path / "power.csv"
+    rows = [f"{START_S + i},330,{(7 + (i > 5)) * 3.6e6}" for i in range(COUNT)]
+    path.write_text("time,power_w,energy_j\n" + "\n".join(rows) + "\n")
+    assert read_telemetry(path)["power_w"].drop_nulls().len() == COUNT

@@ -163,6 +163,7 @@ STEP: dict[str, tuple[Callable[[Logged], Logged], str, str, str]] = {
         "quantization", "unusable", "150",
     ),
     "kilowatts": (lambda c: c.now((POWER / 1000).alias("power_w")), "range", "unusable", "kilowatts"),
+    "milliwatts": (lambda c: c.now((POWER * 1000).alias("power_w")), "range", "unusable", "milliwatts"),
     "twice the power": (lambda c: c.now((POWER * 2).alias("power_w")), "range", "unusable", "another GPU"),
     "dropouts": (
         lambda c: c.now(

@@ -14,6 +14,8 @@ from tracetool.measure.power_check.finding import Finding, LogCase, graded
 _NOTHING_W: Final = 0.5
 #: A GPU under load draws at least this; less is kilowatts or per cent. [W]
 _LEAST_W: Final = 3.0
+#: No GPU draws as much: an idle one logged in milliwatts does. [W]
+_MOST_W: Final = 5000.0
 #: Share of readings that are dropouts. [1]
 _DROPOUTS: Final = (0.0, 0.2)
 #: A GPU regulates to its limit; readings beyond this factor are another GPU's or another unit. [1] Gains
@@ -34,6 +36,9 @@ def readings_range(case: LogCase) -> Finding:
     top_w = float(np.quantile(power_w, 0.99))
     if top_w < _LEAST_W:
         reason = f"reads at most {number(top_w)} W: kilowatts, or no power at all?"
+        return Finding("range", "unusable", reason, top_w, "W")
+    if top_w > _MOST_W:
+        reason = f"reads {number(top_w)} W, no GPU draws more than {number(_MOST_W)} W: milliwatts?"
         return Finding("range", "unusable", reason, top_w, "W")
     dropouts = float((power_w <= _NOTHING_W).mean())
     if dropouts > 0.0:

@@ -48,7 +48,8 @@ def reject_impossible(trace: Trace, path: Path, latest_ns: int = TIME_LIMIT_NS) 
     Raises
     ------
     BadInput
-        If power and counter are in different units (:func:`check_units`), or no reading of a log can be.
+        If power and counter are in different units (:func:`check_units`), or no reading of a log or of one
+        of its sensors can be.
     """
     frame = trace.telemetry
     if not frame.height:
@@ -61,6 +62,8 @@ def reject_impossible(trace: Trace, path: Path, latest_ns: int = TIME_LIMIT_NS) 
         bad[column] = value.is_not_null() & ~fine
     flags = frame.select(e.alias(c) for c, e in bad.items())
     check_units(_in_any_unit(frame, flags), path)
+    if not trace.activities.height and "power_w" in checked and flags["power_w"].any():
+        _check_each_sensor(frame, path)
     if flags.select(pl.any_horizontal(pl.all()).any()).item():
         _list_impossible(trace, path, frame, flags)
         other_columns = [c for c in checked if c != "power_w"]
@@ -91,6 +94,19 @@ def _in_any_unit(frame: pl.DataFrame, flags: pl.DataFrame) -> pl.DataFrame:
             mostly = 2 * bad.cast(pl.Int32).sum().over(keys) > value.count().over(keys)
             values.append(pl.when(~bad | (mostly & value.is_finite())).then(value).alias(column))
     return frame.with_columns(values).filter(~flags["time_ns"])
+
+
+def _check_each_sensor(frame: pl.DataFrame, path: Path) -> None:
+    """Refuse a log where all readings of one sensor are too high: leaving it out loses a GPU.
+
+    A single value that is repeated is how drivers say that there is none; such readings are left out.
+    """
+    keys = [c for c in ("device", "field") if c in frame.columns]
+    for _, sensor in frame.filter(pl.col("power_w").is_finite()).group_by(keys, maintain_order=True):
+        lowest = sensor["power_w"].min()
+        too_high = isinstance(lowest, float) and lowest > RANGES["power_w"][1]
+        if too_high and sensor["power_w"].n_unique() > 2:
+            raise _no_possible(sensor, path)
 
 
 def _no_possible(frame: pl.DataFrame, path: Path) -> BadInput:

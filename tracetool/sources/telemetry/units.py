@@ -12,13 +12,13 @@ from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
 from tracetool.core.figures import number
 
-#: Factor between integrated power and a counter to what it means for the larger of both.
+#: Factor between integrated power and a counter to what it means: if power is larger, if the counter is.
 _FACTORS: Final = {
-    1e3: "a unit a thousand times off (W and mW, J and kJ)",
-    3.6e3: "joules taken for watt hours",
-    1e6: "a unit a million times off (J and MJ, or microjoules)",
-    3.6e6: "joules taken for kilowatt hours",
-    1e9: "a unit a billion times off (nanojoules)",
+    1e3: ("milliwatts taken for watts, or kJ for J", "kilowatts taken for watts, or mJ for J"),
+    3.6e3: ("watt hours taken for joules", "joules taken for watt hours"),
+    1e6: ("microwatts taken for watts, or MJ for J", "microjoules taken for joules, or MW for W"),
+    3.6e6: ("kilowatt hours taken for joules", "joules taken for kilowatt hours"),
+    1e9: ("gigajoules taken for joules", "nanojoules taken for joules"),
 }
 #: Gains of sensors and counters that run fast differ by less than this from each other. [1]
 _TOLERANCE: Final = 1.35
@@ -77,16 +77,18 @@ def _check(powered: pl.DataFrame, counted: pl.DataFrame, path: Path) -> None:
         return
     integrated = float(np.diff(_integrals(time, watts, ticks))[rises].sum())
     gained = float(steps[rises].sum())
-    if not (integrated > 0 and gained > 0):
+    moved = int((steps[rises] > 0).sum())  # one step of a coarse counter, of a kWh say, tells no rate
+    if not (integrated > 0 and moved >= _FEWEST - 1):
         return
     ratio = integrated / gained
-    for factor, meaning in _FACTORS.items():
+    for factor, meanings in _FACTORS.items():
         off = max(ratio, 1.0 / ratio) / factor
         if 1.0 / _TOLERANCE < off < _TOLERANCE:
+            seconds = number(float(lasted[rises].sum()))
             raise BadInput.in_file(
                 path,
                 f"its power integrates to {number(integrated)} J and its energy counter gained "
-                f"{number(gained)} J over the same {number(float(lasted[rises].sum()))} s: {meaning}",
+                f"{number(gained)} J over the same {seconds} s: {meanings[ratio < 1.0]}",
                 "name the column by its unit (power_mw, energy_kwh), or correct what is wrong",
             )
 

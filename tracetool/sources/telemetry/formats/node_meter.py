@@ -6,7 +6,7 @@ import json
 import math
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
@@ -33,6 +33,23 @@ def sniff(probe: Probe) -> float:
     return 0.9 if '"PowerConsumedWatts"' in text or ('"PowerWatts"' in text and "@odata" in text) else 0.0
 
 
+#: Counters of a Redfish ``EnvironmentMetrics`` resource, and what one of their units is. [J]
+_COUNTERS: Final = {"EnergyJoules": 1.0, "EnergykWh": 3.6e6}
+#: Share of readings between which a counter must rise to tell energy: most count tenths of kWh. [1]
+_RISES: Final = 0.5
+
+
+def _counted(document: Any) -> float | None:
+    """Return the joules that a Redfish ``EnvironmentMetrics`` resource counted."""
+    if isinstance(document, dict):
+        for name, joules in _COUNTERS.items():
+            reading = document.get(name)
+            count = real(reading.get("Reading")) if isinstance(reading, dict) else None
+            if count is not None:
+                return count * joules
+    return None
+
+
 def _redfish(document: Any) -> float | None:
     """Return the watts of a Redfish ``Power`` or ``EnvironmentMetrics`` resource."""
     if not isinstance(document, dict):
@@ -46,12 +63,12 @@ def _redfish(document: Any) -> float | None:
     return real(watts)
 
 
-def _documents(lines: list[Any]) -> tuple[list[tuple[str | None, float | None]], int]:
-    """Return stamp and watts of each JSON document of a log, and how many documents are damaged."""
+def _documents(lines: list[Any]) -> tuple[list[tuple[str | None, float | None, float | None]], int]:
+    """Return stamp, watts and joules of each JSON document of a log, and how many documents are damaged."""
     decoder = json.JSONDecoder()
     text = "\n".join(line.text for line in lines)
     starts, position = [], 0
-    stated_watts: list[tuple[str | None, float | None]] = []
+    read_values: list[tuple[str | None, float | None, float | None]] = []
     for line in lines:
         starts.append((position, line.stamp))
         position += len(line.text) + 1
@@ -68,9 +85,9 @@ def _documents(lines: list[Any]) -> tuple[list[tuple[str | None, float | None]],
             continue
         while place + 1 < len(starts) and starts[place + 1][0] <= at:
             place += 1
-        stated_watts.append((starts[place][1], _redfish(document)))
+        read_values.append((starts[place][1], _redfish(document), _counted(document)))
         at = end
-    return stated_watts, damaged
+    return read_values, damaged
 
 
 def read(path: Path, options: ReadOptions) -> Trace:
@@ -86,17 +103,12 @@ def read(path: Path, options: ReadOptions) -> Trace:
     if _WATTS.search(text) or _FREEIPMI.search(text):
         return _from_ipmi(path, lines)
     read_values, damaged = _documents(lines)
-    stated_watts = [(s, w) for s, w in read_values if w is not None and math.isfinite(w) and w >= 0]
-    damaged += sum(w is not None for _, w in read_values) - len(stated_watts)
+    stated_watts = [(s, w, j) for s, w, j in read_values if w is not None and math.isfinite(w) and w >= 0]
+    damaged += sum(w is not None for _, w, _ in read_values) - len(stated_watts)
     if not stated_watts:
         raise BadInput.in_file(path, "holds no reading of a node's power", "ask for Chassis/1/Power")
-    trace = _trace(
-        path,
-        "Redfish",
-        clock_of([s for s, _ in stated_watts], "Redfish"),
-        [s for s, _ in stated_watts],
-        [w for _, w in stated_watts],
-    )
+    stamps, watts, joules = (list(column) for column in zip(*stated_watts, strict=True))
+    trace = _trace(path, "Redfish", clock_of(stamps, "Redfish"), stamps, watts, joules)
     if damaged:
         texts = ["damaged document"] * damaged
         trace.rejected.append(rejected_rows(path.name, range(damaged), "no power", texts))
@@ -143,16 +155,28 @@ def _with_rejected(trace: Trace, path: Path, bad: list[tuple[int, str]]) -> Trac
 
 
 def _trace(
-    path: Path, name: str, clock: Clock, stamps: list[str | None], watts: list[float | None] | list[float]
+    path: Path,
+    name: str,
+    clock: Clock,
+    stamps: list[str | None],
+    watts: list[float],
+    joules: list[float | None] | None = None,
 ) -> Trace:
-    rows = pl.DataFrame({"watts": watts}, schema={"watts": pl.Float64}).with_columns(stamp_times(stamps))
+    rows = pl.DataFrame(
+        {"watts": watts, "joules": joules or [None] * len(watts)},
+        schema={"watts": pl.Float64, "joules": pl.Float64},
+    ).with_columns(stamp_times(stamps))
     if clock.domain == "none":
         rows = rows.with_columns(time_ns=pl.lit(0, dtype=pl.Int64))
     trace = Trace(name, clock)
     if undated := rows["time_ns"].null_count():
         trace.rejected.append(rejected_rows(path.name, range(undated), "no time", [""] * undated))
+    steps = rows["joules"].drop_nulls().diff().drop_nulls()
+    energy = "joules" if len(steps) and (steps > 0).sum() >= _RISES * len(steps) else None
+    if len(steps) and energy is None:
+        trace.warnings.append("its energy counter stands still between most readings: power is integrated")
     trace.telemetry = meter_rows(
-        rows.drop_nulls("time_ns"), "node", f"node.{name}", power="watts", kind="average"
+        rows.drop_nulls("time_ns"), "node", f"node.{name}", power="watts", energy=energy, kind="average"
     )
     return trace
 
@@ -161,8 +185,8 @@ FORMAT = Format(
     title="node meter (IPMI DCMI or Redfish)",
     holds="telemetry",
     made_by="while true; do date +%s.%N; ipmitool dcmi power reading; sleep 1; done > node.txt",
-    tried="ipmitool's and FreeIPMI's DCMI readings; Redfish Power and EnvironmentMetrics",
-    checked="watts, times and counters of the lines the test wrote",
+    tried="ipmitool's and FreeIPMI's DCMI readings; Redfish Power and EnvironmentMetrics (W, J, kWh)",
+    checked="watts, times and counters of the lines the test wrote; a counter in another unit is refused",
     sniff=sniff,
     read=read,
     suffixes=(".txt", ".log"),
