@@ -57,7 +57,7 @@ def test_a_window_ends_where_no_gpu_works(training: Run, in_windows: None) -> No
 
 
 def test_windows_add_up_to_the_run(training: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = 1200.0
+    clock = 1500.0
     whole = training.predict(clock=clock)
     monkeypatch.setenv("TRACETOOL_WINDOW", WINDOW)
     parts = training.predict(clock=clock)
@@ -86,8 +86,11 @@ def test_measured_windows_add_up_to_the_log(training: Run, monkeypatch: pytest.M
     run = parts.scopes["run"]
     assert run["launches"] == whole["launches"]
     assert run["time_ms"] == pytest.approx(whole["time_ms"], rel=1e-6)
-    assert run["energy_j"] == pytest.approx(whole["energy_j"], rel=0.03)
-    assert run["energy_low_j"] < whole["energy_j"] < run["energy_high_j"]
+    # fifty readings a window tell less than all of them, and what cancels within a window does so in its sums
+    assert run["energy_j"] == pytest.approx(whole["energy_j"], rel=0.06)
+    assert run["energy_low_j"] < whole["energy_j"] < run["energy_high_j"] < 1.25 * run["energy_j"]
+    by_class = parts.energy["energy_high_j"].sum() - parts.energy["energy_j"].sum()
+    assert by_class > 2.0 * (run["energy_high_j"] - run["energy_j"])
     assert parts.energy["launches"].sum() >= training.kernels.height
 
 

@@ -89,6 +89,7 @@ class Attribution:
     throttled: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     sums: SignatureSums = field(default_factory=SignatureSums, repr=False)
     class_notes: tuple[str, ...] = ()  # those of the notes that speak of classes
+    half_shares: Mapping[str, float] = field(default_factory=dict)  # of scopes of a run read in windows
 
     def power_profile(self, device: int) -> tuple[Floats, Floats]:
         """Return a device's true power over its log, as reconstructed between readings. [s], [W]"""
@@ -164,15 +165,17 @@ def attribute_run(
     if is_large(opened):
         if windows is not None:
             refuse_large(opened, "the energy of windows of its own", "leave out --windows")
-        first, energy, notes = attributed_windows(
+        added = attributed_windows(
             opened,
             lambda window: attribute_run(
                 window, gpu=gpu, power=power, tz=tz, prior=prior, sensor_file=sensor_file
             ),
         )
-        scopes = measured_scopes(opened, energy)
-        aligned, sensor, origin = first.alignment, first.sensor, first.origin_ns
-        return Attribution(energy, None, notes, aligned, sensor, origin_ns=origin, scopes=scopes)
+        scopes = measured_scopes(opened, added.energy, half_shares=added.half_shares)
+        return replace(
+            Attribution(added.energy, None, added.notes, added.first.alignment, added.first.sensor),
+            origin_ns=added.first.origin_ns, scopes=scopes, half_shares=added.half_shares,
+        )  # fmt: skip
     telemetry = read_power_logs(power, tz) if power else opened.telemetry
     domain = str(dict(opened.info.get("clock") or {}).get("domain", "utc"))
     if power and domain != "utc":

@@ -24,7 +24,10 @@ Ends = tuple[float, float, float]
 
 
 def measured_scopes(
-    run: Run, energy: pl.DataFrame | None, sums: SignatureSums | None = None
+    run: Run,
+    energy: pl.DataFrame | None,
+    sums: SignatureSums | None = None,
+    half_shares: Mapping[str, float] | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Return what was measured of each scope: ``kernels``, ``copies``, ``gaps`` and ``run``.
 
@@ -36,6 +39,8 @@ def measured_scopes(
         Its ``energy`` table; None where nothing was attributed.
     sums : SignatureSums, optional
         What errors its rows share: ends of intervals are then those of the sums, else sums of ends.
+    half_shares : mapping of str to float, optional
+        Half the interval of each scope as a share of its energy, of a run read in windows. [1]
 
     Returns
     -------
@@ -62,12 +67,20 @@ def measured_scopes(
         if all((scope["measured_pct"] or 0.0) >= WHOLE_PCT for scope in scopes.values()):
             scopes["run"] = _sum(run, scopes)
     if sums is not None and sums.classes:
-        _joint_intervals(run, scopes, sums)
+        half_shares = _joint_half_shares(run, scopes, sums)
+    for scope, share in (half_shares or {}).items():
+        if scope in scopes and np.isfinite(share):
+            for what in ("energy{}_j", "power{}_w"):
+                value = scopes[scope][what.format("")]
+                ends = (max(value * (1.0 - share), 0.0), value * (1.0 + share))
+                scopes[scope] |= {what.format("_low"): ends[0], what.format("_high"): ends[1]}
     return scopes
 
 
-def _joint_intervals(run: Run, scopes: Mapping[str, dict[str, Any]], sums: SignatureSums) -> None:
-    """Put the intervals of the sums in place of sums of the classes' ends."""
+def _joint_half_shares(
+    run: Run, scopes: Mapping[str, Mapping[str, Any]], sums: SignatureSums
+) -> dict[str, float]:
+    """Return half the interval of each measured scope, as a share, from the errors its classes share. [1]"""
     names = [scope for scope in scopes if scopes[scope].get("energy_j")]
     parts = run.signatures.select(
         pl.when(pl.col("kind") == "kernel").then(pl.lit("kernels")).otherwise(pl.lit("copies")).alias("name"),
@@ -82,12 +95,7 @@ def _joint_intervals(run: Run, scopes: Mapping[str, dict[str, Any]], sums: Signa
             device_seconds[names.index("gaps"), -2:] = held_s.sum(), later_s.sum()
         if "run" in names:
             device_seconds[names.index("run")] = device_seconds.sum(axis=0)
-    for scope, share in zip(names, sums.half_shares(seconds).tolist(), strict=True):
-        if np.isfinite(share):
-            for what in ("energy{}_j", "power{}_w"):
-                value = scopes[scope][what.format("")]
-                ends = (max(value * (1.0 - share), 0.0), value * (1.0 + share))
-                scopes[scope] |= {what.format("_low"): ends[0], what.format("_high"): ends[1]}
+    return dict(zip(names, sums.half_shares(seconds).tolist(), strict=True))
 
 
 def _sum(run: Run, scopes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

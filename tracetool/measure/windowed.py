@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import polars as pl
 
@@ -24,6 +25,10 @@ class Measured(Protocol):
     def notes(self) -> tuple[str, ...]:
         """What the figures rest on."""
 
+    @property
+    def scopes(self) -> Mapping[str, Mapping[str, Any]]:
+        """What was measured of kernels, copies, gaps and all, with the intervals of these sums."""
+
 
 A = TypeVar("A", bound=Measured)
 _ENDS: Final = ("", "_low", "_high")
@@ -37,8 +42,22 @@ _BY_TIME: Final = (
 )
 
 
-def attributed_windows(run: Run, attribute: Callable[[Window], A]) -> tuple[A, pl.DataFrame, tuple[str, ...]]:
-    """Return what was measured of a large run's first window, and energies and notes of all of them.
+@dataclass(frozen=True)
+class AddedWindows(Generic[A]):
+    """What was measured of a large run.
+
+    ``first`` is what its first window gave, ``energy`` one row per GPU and class of all windows, and
+    ``half_shares`` half the 90 % interval of each scope as a share of its energy. [1]
+    """
+
+    first: A
+    energy: pl.DataFrame
+    notes: tuple[str, ...]
+    half_shares: Mapping[str, float]
+
+
+def attributed_windows(run: Run, attribute: Callable[[Window], A]) -> AddedWindows[A]:
+    """Return what was measured of a large run, window by window.
 
     Parameters
     ----------
@@ -54,10 +73,11 @@ def attributed_windows(run: Run, attribute: Callable[[Window], A]) -> tuple[A, p
 
     Notes
     -----
-    One sensor measured all windows, so half widths add up. A class that the log of a window does not tell
+    One sensor measured all windows, so half widths add up; errors of classes that cancel within a window do
+    so in its scopes. A class that the log of a window does not tell
     from others takes the power it drew in the windows that tell it.
     """
-    parts, lost, reason = [], [], None
+    parts, scopes, lost, reason = [], [], [], None
     first: A | None = None
     for window in windows_of(run):
         try:
@@ -73,6 +93,7 @@ def attributed_windows(run: Run, attribute: Callable[[Window], A]) -> tuple[A, p
                 numbers.gather(energy["signature"]).cast(pl.Int64).alias("signature")
             ).with_columns(pl.lit(window.number).alias("window"))
         )
+        scopes.append(measured.scopes)
         first = first or measured
     if first is None:
         raise reason or BadInput.in_file(run.path, "holds no activities")
@@ -82,7 +103,19 @@ def attributed_windows(run: Run, attribute: Callable[[Window], A]) -> tuple[A, p
         notes.append(
             f"windows {', '.join(map(str, lost[:9]))} were not measured: their energy is not in the sums"
         )
-    return first, _added(pl.concat(parts)), tuple(notes)
+    return AddedWindows(first, _added(pl.concat(parts)), tuple(notes), _half_shares(scopes))
+
+
+def _half_shares(windows: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, float]:
+    """Return half the interval of each scope that every window holds where it was measured. [1]"""
+    energy_j: dict[str, float] = {}
+    half_j: dict[str, float] = {}
+    for scopes in windows:
+        for name, scope in scopes.items():
+            if scope.get("energy_j"):
+                energy_j[name] = energy_j.get(name, 0.0) + scope["energy_j"]
+                half_j[name] = half_j.get(name, 0.0) + scope["energy_high_j"] - scope["energy_j"]
+    return {name: half_j[name] / energy_j[name] for name in energy_j}
 
 
 def _added(rows: pl.DataFrame) -> pl.DataFrame:
