@@ -22,7 +22,7 @@ from timeline import Kernel, Timeline, meet
 
 START_NS = 1_767_607_205_250_000_000  # 2026-01-05 10:00:05.25 UTC
 ZONE_H = -5
-#: Products deliver less here than in the training of one GPU: waits are then long enough to be told apart.
+#: Products deliver less here than in the training of one GPU: waits are then long enough to be identified.
 GPU = replace(H100, flop_rate={"gemm": 655e12})
 ELEMENTS = 64 * 2**20  # of a gradient bucket
 TRANSFER_S = 3.1e-3
