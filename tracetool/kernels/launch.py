@@ -28,6 +28,21 @@ from tracetool.kernels.launch_rows import attention_rows, other_rows
 LAUNCH_NUMBERS: Final = ("m", "n", "k", "batch", "rows", "cols", "q_len", "kv_len", "heads", "elements")
 _PRODUCTS: Final = families_where(lambda family: family.product_grid)
 _NULL: Final = pl.lit(None, dtype=pl.Float64)
+_GRID_X: Final = pl.col("grid_x")
+_GRID_Y: Final = pl.col("grid_y").fill_null(1.0)
+_GRID_Z: Final = pl.col("grid_z").fill_null(1.0)
+_TILE_M: Final = pl.col("tile_m").cast(pl.Float64)
+_TILE_N: Final = pl.col("tile_n").cast(pl.Float64)
+_LIBRARY: Final = pl.col("library").fill_null("")
+_K_SHARING: Final = pl.col("k_sharing").fill_null("")
+_NAMED_SPLIT: Final = pl.col("split_k").cast(pl.Float64)
+_SPLITS: Final = _K_SHARING == "split_k"
+#: Blocks take one tile after another: the grid tells the GPU's size, not the product's.
+_PERSISTS: Final = pl.col("persistent").fill_null(value=False) | _K_SHARING.is_in(["stream_k", "segment_k"])
+#: One plane of the grid holds tiles and parts of a split K.
+_ONE_PLANE: Final = _LIBRARY == "tensile"
+#: Blocks from which on a grid is as tall as a library makes it: taller products are launched in pieces.
+_TALLEST: Final = 16_384
 
 
 def _ceil(a: pl.Expr, b: pl.Expr) -> pl.Expr:
@@ -113,101 +128,84 @@ def _turn(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _products(frame: pl.DataFrame) -> pl.DataFrame:
-    gx, gy, gz = pl.col("grid_x"), pl.col("grid_y").fill_null(1.0), pl.col("grid_z").fill_null(1.0)
-    tile_m, tile_n = pl.col("tile_m").cast(pl.Float64), pl.col("tile_n").cast(pl.Float64)
-    library, name = pl.col("library").fill_null(""), pl.col("name")
-    plane = gx * gy
-    product = pl.col("family").is_in(_PRODUCTS) & tile_m.is_not_null() & gx.is_not_null()
-    stays = pl.col("persistent").fill_null(value=False) | pl.col("k_sharing").fill_null("").is_in(
-        ["stream_k", "segment_k"]
-    )
-    product &= ~stays
-    flat = library == "tensile"
+    """Tell sizes, tiles and parts of a split K of matrix products and of convolutions done as such."""
+    return _split_parts(_experts(_extents(frame)))
+
+
+def _extents(frame: pl.DataFrame) -> pl.DataFrame:
+    """Tell m, n and batch from tile and grid, and which of them rest on an assumption."""
+    name, plane = pl.col("name"), _GRID_X * _GRID_Y
+    product = pl.col("family").is_in(_PRODUCTS) & _TILE_M.is_not_null() & _GRID_X.is_not_null() & ~_PERSISTS
     # only the number of tiles is told: one axis, or a swizzle
-    folded = library.is_in(["cutlass", "aiter", "composable_kernel"]) | (
-        (gy == 1) & (flat | name.str.contains("xmma|nvjet"))
+    folded = _LIBRARY.is_in(["cutlass", "aiter", "composable_kernel"]) | (
+        (_GRID_Y == 1) & (_ONE_PLANE | name.str.contains("xmma|nvjet"))
     )
-    named_split = pl.col("split_k").cast(pl.Float64)
-    in_plane = pl.when(flat & (named_split > 1)).then(plane / named_split).otherwise(plane)
-    side = (in_plane * tile_m * tile_n).sqrt()
-    parts_in_y = pl.when(flat & (named_split > 1)).then(named_split).otherwise(1.0)
-    across = pl.col("library").fill_null("").is_in(["trtllm_gen"])
-    launch_m = pl.when(folded).then(side).when(across).then(gy * tile_n).otherwise(gy / parts_in_y * tile_m)
-    launch_n = pl.when(folded).then(side).when(across).then(gx * tile_m).otherwise(gx * tile_n)
+    split_in_plane = _ONE_PLANE & (_NAMED_SPLIT > 1)
+    side = (pl.when(split_in_plane).then(plane / _NAMED_SPLIT).otherwise(plane) * _TILE_M * _TILE_N).sqrt()
+    parts_in_y = pl.when(split_in_plane).then(_NAMED_SPLIT).otherwise(1.0)
+    across = _LIBRARY == "trtllm_gen"
+    rows_m = pl.when(across).then(_GRID_Y * _TILE_N).otherwise(_GRID_Y / parts_in_y * _TILE_M)
+    cols_n = pl.when(across).then(_GRID_X * _TILE_M).otherwise(_GRID_X * _TILE_N)
     conv = (
         (pl.col("family") == names.CONV)
-        & tile_m.is_not_null()
-        & gx.is_not_null()
+        & _TILE_M.is_not_null()
+        & _GRID_X.is_not_null()
         & (pl.col("algo").fill_null("") == "implicit_gemm")
+        & pl.col("direction").fill_null("").is_in(["fwd", "bwd_data"])
     )
     xmma = name.str.contains("_xmma_")
-    forward = pl.col("direction").fill_null("").is_in(["fwd", "bwd_data"])
-    conv &= forward
-    conv_m = pl.when(xmma).then(gy).otherwise(gx) * tile_m
-    conv_n = pl.when(xmma).then(gx).otherwise(gy) * tile_n
-    splits = pl.col("k_sharing").fill_null("") == "split_k"
-    frame = frame.with_columns(
-        pl.when(product).then(launch_m).when(conv).then(conv_m).otherwise(_NULL).alias("launch_m"),
-        pl.when(product).then(launch_n).when(conv).then(conv_n).otherwise(_NULL).alias("launch_n"),
-        pl.when(product & ~splits & (~folded | flat))
-        .then(gz)
-        .when(product | conv)
-        .then(1.0)
-        .otherwise(_NULL)
-        .alias("launch_batch"),
+    conv_m = pl.when(xmma).then(_GRID_Y).otherwise(_GRID_X) * _TILE_M
+    conv_n = pl.when(xmma).then(_GRID_X).otherwise(_GRID_Y) * _TILE_N
+    batch_in_z = product & ~_SPLITS & (~folded | _ONE_PLANE)
+    return frame.with_columns(
+        _first((product & folded, side), (product, rows_m), (conv, conv_m)).alias("launch_m"),
+        _first((product & folded, side), (product, cols_n), (conv, conv_n)).alias("launch_n"),
+        _first((batch_in_z, _GRID_Z), (product | conv, pl.lit(1.0))).alias("launch_batch"),
         pl.when(product & folded & pl.col("m").is_null())
         .then(pl.lit("m n"))
-        .when(product & (gz > 1) & ~splits & ~flat)
+        .when(product & (_GRID_Z > 1) & ~_SPLITS & ~_ONE_PLANE)
         .then(pl.lit("batch"))
         .otherwise(pl.lit(""))
         .alias("launch_guess"),
         (product | conv).alias("_counts"),
     )
-    frame = _experts(frame)
-    # with the operator's sizes the grid can be checked and the parts of a split K counted
+
+
+def _split_parts(frame: pl.DataFrame) -> pl.DataFrame:
+    """Check the grid against an operator's sizes, and count the parts of a split K."""
     has_sizes = (
         pl.col("m").is_not_null()
         & pl.col("n").is_not_null()
-        & tile_m.is_not_null()
+        & _TILE_M.is_not_null()
         & (pl.col("family") != names.CONV)
     )
-    batch = pl.col("batch").fill_null(1.0)
-    tiles = _ceil(pl.col("m"), tile_m) * _ceil(pl.col("n"), tile_n) * batch
-    parts = pl.col("blocks") / tiles
+    blocks, batch = pl.col("blocks"), pl.col("batch").fill_null(1.0)
+    tiles = _ceil(pl.col("m"), _TILE_M) * _ceil(pl.col("n"), _TILE_N) * batch
+    parts = blocks / tiles
     whole = (parts >= 1) & ((parts - parts.round()).abs() < 1e-9)
-    in_z = (gz > batch) & (gz % batch == 0)
-    counted = (
-        pl.when(~has_sizes | pl.col("blocks").is_null())
-        .then(None)
-        .when(in_z)
-        .then(gz / batch)
-        .when(flat & whole & ~stays)
-        .then(parts)
-        .otherwise(None)
-    )
-    split = pl.when(splits & ~has_sizes & (gz > 1) & ~flat).then(gz).otherwise(counted)
-    swizzled = (pl.col("blocks") / pl.max_horizontal(split.fill_null(1.0), pl.lit(1.0)) / tiles).is_between(
+    known = has_sizes & blocks.is_not_null()
+    in_z = (batch < _GRID_Z) & (_GRID_Z % batch == 0)
+    counted = _first((known & in_z, _GRID_Z / batch), (known & _ONE_PLANE & whole & ~_PERSISTS, parts))
+    split = pl.when(_SPLITS & ~has_sizes & (_GRID_Z > 1) & ~_ONE_PLANE).then(_GRID_Z).otherwise(counted)
+    swizzled = (blocks / pl.max_horizontal(split.fill_null(1.0), pl.lit(1.0)) / tiles).is_between(
         1.0, 2.0, closed="left"
     )
-    fits = (
-        pl.when(~has_sizes | pl.col("blocks").is_null() | stays)
-        .then(None)
-        .otherwise(whole | swizzled | (pl.col("blocks") < tiles) & (gy >= 16_384))
-    )
+    loops = (blocks < tiles) & (_GRID_Y >= _TALLEST)
+    one_per_unit = has_sizes & (blocks < tiles) & (_GRID_Y < _TALLEST) & (pl.col("family") != names.GEMV)
     return frame.with_columns(
-        pl.coalesce(pl.when(named_split > 1).then(named_split), split, named_split).alias("split_k"),
-        pl.when(has_sizes)
-        .then(tiles)
-        .when(pl.col("_counts"))
-        .then(plane * gz)
-        .otherwise(_NULL)
-        .alias("tiles"),
-        fits.alias("grid_fits"),
-        pl.when(has_sizes & (pl.col("blocks") < tiles) & (gy < 16_384) & (pl.col("family") != names.GEMV))
-        .then(pl.lit(value=True))
-        .otherwise(pl.col("persistent"))
-        .alias("persistent"),
+        pl.coalesce(pl.when(_NAMED_SPLIT > 1).then(_NAMED_SPLIT), split, _NAMED_SPLIT).alias("split_k"),
+        _first((has_sizes, tiles), (pl.col("_counts"), _GRID_X * _GRID_Y * _GRID_Z)).alias("tiles"),
+        pl.when(known & ~_PERSISTS).then(whole | swizzled | loops).alias("grid_fits"),
+        pl.when(one_per_unit).then(pl.lit(value=True)).otherwise("persistent").alias("persistent"),
     ).drop("_counts")
+
+
+def _first(*cases: tuple[pl.Expr, pl.Expr]) -> pl.Expr:
+    """Return the value of the first case that holds, null where none does."""
+    chosen = _NULL
+    for holds, value in reversed(cases):
+        chosen = pl.when(holds).then(value).otherwise(chosen)
+    return chosen
 
 
 def _experts(frame: pl.DataFrame) -> pl.DataFrame:
@@ -251,8 +249,6 @@ def choose_filters(frame: pl.DataFrame) -> pl.DataFrame:
 
 #: A grid this many times too small for its operator's tiles belongs to another operator.
 _TOO_MANY: Final = 16.0
-#: Blocks from which on a grid is as tall as a library makes it: taller products are launched in pieces.
-_TALLEST: Final = 16_384
 
 
 def drop_misattributed_calls(frame: pl.DataFrame) -> pl.DataFrame:
