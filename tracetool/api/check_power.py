@@ -12,7 +12,8 @@ import polars as pl
 from tracetool.api.result import Result
 from tracetool.core.errors import BadInput, CheckFailed
 from tracetool.core.paths import PathLike, paths_of
-from tracetool.measure.power_check.check import CheckedPower, check_activity, check_run
+from tracetool.measure.power_check.check import CheckedPower, check_activity, check_log, check_run
+from tracetool.tables.activity_table import holds_activity
 from tracetool.tables.run_folder import is_run_path
 from tracetool.tables.schema import load_schema
 
@@ -98,7 +99,8 @@ def check_power(
     Parameters
     ----------
     source : run or path
-        A run, or a table of ``name``, ``start_us``, ``end_us`` (UTC).
+        A run; a table of ``name``, ``start_us``, ``end_us`` (UTC) beside ``power``; or a power log alone,
+        of which all is checked that takes no trace.
     power : path or sequence of path
         Power logs; a run has its own.
     tz : str, optional
@@ -116,14 +118,14 @@ def check_power(
     Examples
     --------
     >>> import tracetool as tt
-    >>> tt.check_power(run)
-    Traceback (most recent call last):
-    ...
-    tracetool.core.errors.BadInput: ...holds no power readings
+    >>> tt.check_power("sample_traces/a100_generation_power.csv", gpu="a100-sxm").verdict
+    'good'
     """
     logs = paths_of(power)
     if not Path(source).exists():
         raise BadInput.in_file(source, "no such run or file", "make a run: tracetool ingest TRACE -o RUN")
     if is_run_path(source):
         return PowerCheck(check_run(source, gpu=gpu, power=logs, tz=tz))
+    if not logs and not holds_activity(Path(source)):
+        return PowerCheck(check_log(Path(source), tz=tz, gpu=gpu))
     return PowerCheck(check_activity(source, power=logs, tz=tz, gpu=gpu, device=device))

@@ -13,8 +13,22 @@ from tracetool.tables.benchmark_windows import holds_windows, read_benchmark_win
 from tracetool.tables.memory import check_memory, check_parquet
 
 _LATEST_US = 2**53
+#: Bytes of a first line that are looked at for names of columns.
+_HEADER_BYTES = 65_536
 #: Memory that reading a table of text takes for each of its bytes. Measured.
 _TEXT_RATIO = 8.0
+
+
+def holds_activity(path: Path) -> bool:
+    """Return whether a file looks like a table of activities: it names the time they start."""
+    if holds_windows(path):
+        return True
+    if path.suffix.lower() == ".parquet":
+        return True
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return b"start_us" in file.readline(_HEADER_BYTES)
 
 
 def read_activity(path: str | os.PathLike[str]) -> pl.DataFrame:

@@ -17,7 +17,7 @@ app = typer.Typer()
 )
 def check_power(
     source: Path = typer.Argument(
-        ..., metavar="RUN|ACTIVITY.csv", help="A run, or a table of name, start_us, end_us (UTC)."
+        ..., metavar="RUN|LOG|TABLE", help="A run, a power log, or a table of name, start_us, end_us (UTC)."
     ),
     power: list[Path] = typer.Option([], "--power", help="Power log; a run has its own."),
     tz: str | None = typer.Option(None, "--tz", help="Zone of a log in local time, e.g. +02:00."),

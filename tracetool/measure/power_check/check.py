@@ -30,9 +30,12 @@ from tracetool.measure.readings import poll_spacing, resolve_updates
 from tracetool.measure.sampled_activity import sampled_activity
 from tracetool.measure.sensors import candidate_sensors
 from tracetool.measure.timeline import build_timeline
+from tracetool.sources.telemetry.logs import read_log, to_utc
+from tracetool.sources.telemetry.readings import reject_impossible
 from tracetool.tables.activity_table import read_activity
 from tracetool.tables.run import Run
 from tracetool.tables.schema import load_schema
+from tracetool.tables.scopes import gpu_readings
 
 #: Checks in the order they are reported.
 CHECKS: Final[tuple[Callable[[LogCase], Finding], ...]] = (
@@ -238,3 +241,24 @@ def check_activity(
     spec = load_gpu(gpu, part="sensor") if gpu else None
     device_log = telemetry.filter(pl.col("device") == chosen)
     return check_telemetry(device_log, {chosen: work}, {chosen: spec})
+
+
+def check_log(log: Path, *, tz: str | None = None, gpu: str | None = None) -> CheckedPower:
+    """Check a power log alone: all that takes no trace. Without ``gpu`` the GPUs are those the log names.
+
+    Raises
+    ------
+    BadInput
+        If it is no log, or holds no power of a GPU.
+    """
+    trace = to_utc(reject_impossible(read_log(log), log), log, tz or "UTC")  # its zone changes no check
+    readings = load_schema("telemetry").conform(trace.telemetry.with_columns(source=pl.lit(log.name)))
+    telemetry = gpu_readings(readings).sort("device", "time_ns", maintain_order=True)
+    logged = telemetry_devices(telemetry)
+    if not logged:
+        fix = "give a log of one: tracetool formats"
+        raise BadInput.in_file(log, "holds no power readings of a GPU", fix)
+    titles = trace.devices["name"].to_list() if "name" in trace.devices.columns else []
+    names = {d: gpu or match_gpu(str(titles[d] or "") if d < len(titles) else "") for d in logged}
+    specs = {d: load_gpu(name, part="sensor") if name else None for d, name in names.items()}
+    return check_telemetry(telemetry, {}, specs)
