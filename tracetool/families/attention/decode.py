@@ -41,14 +41,21 @@ EVEN, FEW_TILES = 2, 4.0
 #: Share of L2 a cache may fill before loops over it read memory, and how sharply that sets in; the same of an
 #: L2 that all SMs share, and what such a loop finds there. Where L2 has partitions, the next loop's block may
 #: run on the far side: how often is the library's (``l2_hit``). [1] A fit of 26 tables of five GPUs.
-L2_SHARE, L2_SHARPNESS, ONE_L2_SHARE, ONE_L2_SHARPNESS, ONE_L2_HIT = 0.7, 4.0, 0.95, 8.0, 0.95
+L2_SHARE, L2_SHARPNESS, ONE_L2_SHARE, ONE_L2_SHARPNESS, ONE_L2_HIT = 0.6, 8.0, 0.95, 8.0, 0.95
+
+#: Sequences up to which FlashAttention 3 plans the splits of each, by definition of
+#: Dao-AILab/flash-attention, ``hopper/flash_api.cpp``; and how long a scan takes beyond, which reads one number
+#: a sequence in place of two, relative. [1] A fit of two GPUs.
+PLANNED_SEQUENCES, UNPLANNED_SCAN = 992.0, 0.6
 
 
-def _l2_hits(cache: Floats, gpu: Gpu, c: Coefficients) -> Floats:
-    """Return the share of a cache of some bytes that a loop over it reads from L2. Shape (n,). [1]"""
+def _l2_hits(cache: Floats, gpu: Gpu, c: Coefficients) -> tuple[Floats, Floats]:
+    """Return what a loop over a cache reads from L2, and how far the cache fits in it. Both (n,). [1]"""
     if gpu.l2_near_bytes < gpu.l2_bytes:
-        return np.asarray(c["l2_hit"] / (1.0 + (cache / (L2_SHARE * gpu.l2_bytes)) ** L2_SHARPNESS))
-    return ONE_L2_HIT / (1.0 + (cache / (ONE_L2_SHARE * gpu.l2_bytes)) ** ONE_L2_SHARPNESS)
+        fits = 1.0 / (1.0 + (cache / (L2_SHARE * gpu.l2_bytes)) ** L2_SHARPNESS)
+        return np.asarray(c["l2_hit"] * fits), np.asarray(fits)
+    fits = 1.0 / (1.0 + (cache / (ONE_L2_SHARE * gpu.l2_bytes)) ** ONE_L2_SHARPNESS)
+    return np.asarray(ONE_L2_HIT * fits), np.asarray(fits)
 
 
 def _without_units(
@@ -72,6 +79,14 @@ def _launches(s: Scores, vector: Bools, own8: Bools, c: Coefficients) -> Floats:
     launch = launch * np.where(shared, 1.0, c["single_launch"])
     launch = launch + np.where(shared & (s.batch > 1.0) & (s.kv_heads > 1.0), c["pack_us"], 0.0)
     return np.asarray(launch + np.where(is_odd(s.head_dim), c["odd_dim_us"], 0.0))
+
+
+def _scans(batch: Floats, c: Coefficients) -> Floats:
+    """Return how long blocks look for their tiles among the sequences of a batch. Shape (n,). [clk]"""
+    if c["scan_sequences"] <= 0:
+        return np.zeros(len(batch))
+    each = c["scan_clk"] * np.where(batch > PLANNED_SEQUENCES, UNPLANNED_SCAN, 1.0)
+    return np.asarray(np.ceil(batch / c["scan_sequences"]) * each)
 
 
 def _split(
@@ -155,6 +170,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     alone = of_a_trace(rows)
     split = (parts > 1.0) & ~alone
     partial = np.where(split, s.batch * s.heads * s.q_len * parts * s.value_dim * 8.0, 0.0)
+    starts = starts + _scans(s.batch, c)
     serial = c["latency_clk"] + c["block_serial"] * starts
     serial = serial + np.where(
         split, pick("combine_clk", "vector_combine_clk") + c["combine_part_clk"] * parts, 0.0
@@ -163,7 +179,9 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
 
     read = np.minimum(seen + np.where(windowed, key_tile / 2.0, 0.0), s.kv_len)
     cache = s.batch * s.kv_heads * read * (s.head_dim + s.value_dim) * s.kv_size
-    from_memory = cache * (1.0 - _l2_hits(cache, gpu, c)) * (1.0 - c["repeat_hit"])
+    hits, fits = _l2_hits(cache, gpu, c)
+    from_memory = cache * (1.0 - hits) * (1.0 - c["repeat_hit"])
+    filling = (1.0 - fits) * c["fill_us"] * 1e-6
     passing = s.batch * s.heads * s.q_len * (s.head_dim + s.value_dim) * 2.0
     # in a trace what packs, plans and combines are kernels of their own
     launch = _launches(s, vector, own8, c) * launch_pace(gpu)
@@ -175,7 +193,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
         stream_s=c["pass_factor"] * passing / gpu.dram_bytes_per_s,
         # many query rows, or formats without tensor cores: the products themselves
         core_cycles=np.maximum(loop + (1.0 - c["block_serial"]) * starts, least_cycles(s, s.rate, gpu)),
-        memory_s=from_memory / (gpu.dram_bytes_per_s * c["dram_efficiency"]),
+        memory_s=from_memory / (gpu.dram_bytes_per_s * c["dram_efficiency"]) + filling,
         norm=np.full(n, c["overlap_norm"]),
         floor_s=np.zeros(n),
         active=np.clip(blocks / (np.ceil(blocks / sms) * sms), 0.0, 1.0),
@@ -196,7 +214,7 @@ _HABITS = (
         "kv8_least_dim": 128.0, "block_clk": 6000.0, "kv8_block": 0.15,
     },
     {"split_fill": 1.0, "most_parts": 32.0},
-    {"split_fill": 2.0, "most_parts": 32.0},
+    {"split_fill": 2.0, "most_parts": 32.0, "scan_sequences": 31.0},
     {"split_fill": 3.0, "most_parts": 8.0, "key_tile": 32.0, "split_seen": 1.0},
 )  # fmt: skip
 

@@ -74,12 +74,15 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     converting = np.where(narrow & absorbed, c["kv8_convert_ops"], 0.0) * elements
     # what the kernel before left in L2 does not come from memory
     missed = 1.0 - 1.0 / (1.0 + (work.dram_bytes / (L2_SHARE * gpu.l2_near_bytes)) ** L2_SHARPNESS)
-    from_l2 = passes * work.dram_bytes * (1.0 - missed) / gpu.l2_bytes_per_clock
+    # latents and rotary keys, which all heads share, are rotated and written to the cache beside
+    latent = s.batch * s.q_len * (s.lora + s.rope) * (s.size + s.kv_size)
+    passed = passes * work.dram_bytes + c["latent_passes"] * latent
+    from_l2 = passed * (1.0 - missed) / gpu.l2_bytes_per_clock
     launch = (c["launch_us"] + np.where(narrow, c["kv8_launch_us"], 0.0)) * launch_pace(gpu)
     return Pieces(
         fixed_s=launch * 1e-6,
         serial_cycles=LATENCY_CLK + converting / (gpu.lanes_per_clock_sm * sms) + from_l2,
-        stream_s=passes * work.dram_bytes * missed / gpu.dram_bytes_per_s,
+        stream_s=passed * missed / gpu.dram_bytes_per_s,
         core_cycles=np.maximum(core, s.flops / (s.rate * sms * np.where(narrow, NARROW_GAIN, 1.0))),
         memory_s=work.dram_bytes * missed / gpu.dram_bytes_per_s,
         norm=np.full(n, MEMORY_NORM),
