@@ -1,4 +1,4 @@
-"""Fit implementations' coefficients anew from those delivered, sizes and habits kept: after a law has changed.
+"""Fit implementations anew from the coefficients delivered, sizes and habits kept: after a law has changed.
 
 usage: python benchmarks/refit_stacks.py [DATA_ROOT] --law LAW ... [--operator END ...] [--name NAME ...]
            [--start KEY=VALUE ...] [--write]

@@ -44,8 +44,8 @@ EVEN, FEW_TILES = 2, 4.0
 L2_SHARE, L2_SHARPNESS, ONE_L2_SHARE, ONE_L2_SHARPNESS, ONE_L2_HIT = 0.6, 8.0, 0.95, 8.0, 0.95
 
 #: Sequences up to which FlashAttention 3 plans the splits of each, by definition of
-#: Dao-AILab/flash-attention, ``hopper/flash_api.cpp``; and how long a scan takes beyond, which reads one number
-#: a sequence in place of two, relative. [1] A fit of two GPUs.
+#: Dao-AILab/flash-attention, ``hopper/flash_api.cpp``; and how long a scan takes beyond, which reads one
+#: number a sequence in place of two, relative. [1] A fit of two GPUs.
 PLANNED_SEQUENCES, UNPLANNED_SCAN = 992.0, 0.6
 
 
