@@ -1,6 +1,7 @@
 """How good a calibration from a few rows of a GPU and a library nobody measured is.
 
 usage: python benchmarks/few_rows.py [DATA_ROOT] [--gpu NAME] [--operator END ...] [--law LAW ...]
+           [--folder FOLDER]
 
 Every implementation is fitted without the GPU, then 10, 50 and 200 rows of each of its tables are given to
 ``tracetool calibrate``'s fit; the median error is of the table's other rows.
@@ -12,7 +13,8 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from fit_stacks import fit_all
+from fit_stacks import sets_of
+from kept_fits import fitted_set
 from stack_tables import Cell, cells
 
 from tracetool.calibrate.few import fit_few
@@ -42,16 +44,23 @@ def error_after(cell: Cell, count: int, every: list[Implementation]) -> tuple[fl
     ) * 100.0
 
 
+def known_without(every: list[Cell], gpu: str, folder: Path | None) -> list[Implementation]:
+    """Return the implementations fitted without a GPU."""
+    others = sets_of(c for c in every if c.part.gpu.name != gpu)
+    return [fitted_set(*key, of_set, folder).implementation() for key, of_set in others.items()]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("root", nargs="?", type=Path, default=HERE.parent / "shared" / "data")
     parser.add_argument("--gpu", default="b200-sxm")
     parser.add_argument("--operator", nargs="*", default=["_prefill", "_decode", "_gemm"])
     parser.add_argument("--law", nargs="*", default=["prefill", "decode", "gemm_fp8", "gemm_fp8_block"])
+    parser.add_argument("--folder", type=Path, help="folder of fits, to go on from where it was cut short")
     given = parser.parse_args()
     paths = {p for end in given.operator for p in (given.root / "stacks").glob(f"*{end}.parquet")}
     every = list(cells(paths, given.law))
-    known = [one.implementation() for one in fit_all([c for c in every if c.part.gpu.name != given.gpu], 2)]
+    known = known_without(every, given.gpu, given.folder)
     table: dict[int, list[tuple[float, float]]] = {}
     for cell in every:
         if cell.part.gpu.name != given.gpu or len(cell.part.data.measured_s) < 400:

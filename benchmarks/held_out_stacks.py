@@ -2,6 +2,7 @@
 
 usage: python benchmarks/held_out_stacks.py [DATA_ROOT] [--law LAW ...]
            [--operator END ...] [--setting SETTING ...] [--gpu GPU ...] [--delivered] [--write] [--jobs N]
+           [--folder FOLDER]
 
 Prints, by operator, the median error and the share of rows inside the 90 % interval with held back: groups of
 shapes, a version of the library, a whole GPU, a whole library. ``--write`` puts the coefficients, as
@@ -19,8 +20,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from fit_stacks import FittedSet, fit_set, say, sets_of, with_bands
+from fit_stacks import FittedSet, say, sets_of, with_bands
 from fit_stacks import write as write_sets
+from kept_fits import fitted_set
 from stack_tables import Cell, cells, version_cells
 from transfer_bands import WIDE, Scored, other_kernel, transfer, version_factor, write
 
@@ -72,8 +74,8 @@ def registry_of(fitted: Iterable[FittedSet]) -> tuple[Implementation, ...]:
     return tuple(found.values())
 
 
-def _refit(one: tuple[str, str, list[Cell]]) -> FittedSet:
-    return fit_set(*one)
+def _refit(one: tuple[str, str, list[Cell], Path | None]) -> FittedSet:
+    return fitted_set(*one)
 
 
 def left_out(
@@ -82,6 +84,7 @@ def left_out(
     settings: Container[str],
     jobs: int,
     only: Container[str] = (),
+    folder: Path | None = None,
 ) -> list[tuple[str, str, list[Cell], list[FittedSet]]]:
     """Return for each GPU, of those named if any, and library what is tested and the sets fitted without."""
     tasks: list[tuple[str, str, tuple[str, str], list[Cell]]] = []
@@ -98,7 +101,7 @@ def left_out(
                 elif rest:
                     tasks.append((setting, value, key, rest))
     with ProcessPoolExecutor(jobs) as pool:
-        refits = list(pool.map(_refit, [(*key, rest) for _, _, key, rest in tasks]))
+        refits = list(pool.map(_refit, [(*key, rest, folder) for _, _, key, rest in tasks]))
     for (setting, value, _, _), one in zip(tasks, refits, strict=True):
         kept.setdefault((setting, value), []).append(one)
     return [
@@ -121,6 +124,7 @@ def run(
     delivered: bool,
     unnamed: bool,
     only: Container[str] = (),
+    folder: Path | None = None,
 ) -> tuple[list[Scored], list[FittedSet], list[Scored], dict[str, float]]:
     """Fit and score every setting; then scores without factors, and shares of other kernels by law."""
     sets = [(*key, of_set) for key, of_set in sets_of(every).items()]
@@ -128,7 +132,7 @@ def run(
         fitted = [one for one in (with_bands(*a_set) for a_set in sets) if one is not None]
     else:
         with ProcessPoolExecutor(jobs) as pool:
-            fitted = list(pool.map(_refit, sets))
+            fitted = list(pool.map(_refit, [(*one, folder) for one in sets]))
     whole = {(one.law, one.name): one for one in fitted}
     registry = registry_of(fitted)
     scored = [
@@ -137,7 +141,7 @@ def run(
         if (cell.law, cell.set_name) in whole
     ]
     trials = [("version", c.part.gpu.name, c, registry) for c in versions]
-    for setting, value, tested, rest in left_out(every, whole, settings, jobs, only):
+    for setting, value, tested, rest in left_out(every, whole, settings, jobs, only, folder):
         told = [replace(cell, implementation="") for cell in tested] if unnamed else tested
         trials += [(setting, value, cell, registry_of(rest)) for cell in told]
     trials = [one for one in trials if _fitted(one[2], one[3])]
@@ -199,6 +203,7 @@ def main() -> None:
         "--delivered", action="store_true", help="take the coefficients as they are delivered"
     )
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--folder", type=Path, help="folder of fits, to go on from where it was cut short")
     parser.add_argument("--keep", type=Path, help="file to pickle the errors into")
     given = parser.parse_args()
     began = time.time()
@@ -214,6 +219,7 @@ def main() -> None:
         delivered=given.delivered,
         unnamed=given.unnamed,
         only=given.gpu,
+        folder=given.folder,
     )
     if given.keep:
         given.keep.write_bytes(pickle.dumps((scored, unwidened, shares)))
