@@ -25,6 +25,7 @@ C = {
     "kv8_block": 0.8, "kv8_row": 0.6, "outside": 0.05, "window_step": 1.15, "least_keys": 128.0,
     "combine_clk": 2900.0, "combine_part_clk": 61.0, "combine_factor": 1.1, "pass_factor": 1.6,
     "block_overlap": 0.55, "block_serial": 0.45, "dram_efficiency": 0.83, "l2_hit": 0.21, "repeat_hit": 0.03,
+    "fill_us": 3.7, "scan_sequences": 0.0, "scan_clk": 870.0,
     "overlap_norm": 2.6, "vector_launch_us": 5.3, "vector_block_clk": 3050.0, "vector_row_clk": 11.0,
     "vector_step_clk": 151.0, "vector_step_dim_clk": 310.0, "vector_sm_bytes_clk": 41.0,
     "vector_kv8_step": 0.9, "vector_least_keys": 256.0, "vector_combine_clk": 4100.0,
@@ -92,14 +93,18 @@ def by_hand(c: dict[str, float], **changes: Any) -> dict[str, float]:
     loop = ((waves * max(math.ceil(tiles / parts), 1) * step) ** 6 + drawing**6) ** (1 / 6)
     overlap = c["block_overlap"]
     starts = block * (waves * (1 - overlap) + overlap * min(waves, blocks / slots))
+    # a look at 31 sequences at a time; beyond 992 it reads half as much
+    if c["scan_sequences"]:
+        starts += math.ceil(batch / c["scan_sequences"]) * c["scan_clk"] * (0.6 if batch > 992 else 1.0)
     partial = 8 * batch * heads * q_len * parts * value_dim if parts > 1 else 0.0
     serial = (
         c["latency_clk"] + c["block_serial"] * starts + c["combine_factor"] * partial / GPU.l2_bytes_per_clock
     )
     serial += of("combine_clk") + c["combine_part_clk"] * parts if parts > 1 else 0.0
     cache = batch * kv_heads * min(seen + (tile / 2 if windowed else 0.0), keys) * dims * b
-    hit = c["l2_hit"] / (1 + (cache / (0.7 * GPU.l2_bytes)) ** 4)
-    memory = cache * (1 - hit) * (1 - c["repeat_hit"])
+    fits = 1 / (1 + (cache / (0.6 * GPU.l2_bytes)) ** 8)
+    memory = cache * (1 - c["l2_hit"] * fits) * (1 - c["repeat_hit"])
+    filling = (1 - fits) * c["fill_us"] * 1e-6
     passing = 2 * batch * heads * q_len * dims
     own8 = kv8 and dim * 128 >= c["kv8_least_dim"]
     launch = of("launch_us") if without else c["launch_kv8_us"] if own8 else c["launch_us"]
@@ -114,7 +119,8 @@ def by_hand(c: dict[str, float], **changes: Any) -> dict[str, float]:
     return {
         "fixed_s": launch * 1e-6 * 1980 / GPU.clock_boost_mhz, "serial_cycles": serial, "core_cycles": core,
         "stream_s": c["pass_factor"] * passing / GPU.dram_bytes_per_s,
-        "memory_s": memory / (c["dram_efficiency"] * GPU.dram_bytes_per_s), "norm": c["overlap_norm"],
+        "memory_s": memory / (c["dram_efficiency"] * GPU.dram_bytes_per_s) + filling,
+        "norm": c["overlap_norm"],
         "active": blocks / (math.ceil(blocks / SMS) * SMS), "dram_bytes": memory + passing,
         "l2_bytes": drawn + passing, "shared_bytes": 2 * drawn + passing, "useful_flops": flops,
         # one exponential a score, and five operations of the softmax
@@ -125,7 +131,7 @@ def by_hand(c: dict[str, float], **changes: Any) -> dict[str, float]:
 HABITS = [
     {}, {"vector_heads": 33.0, "dispatch": 1.0, "split_waves": 8.0},
     {"vector_heads": 7.0}, {"split_single": 0.0, "pack_windowed": 0.0, "split_seen": 1.0},
-    {"split_seen": 2.0, "kv8_least_dim": 160.0, "most_parts": 8.0},
+    {"split_seen": 2.0, "kv8_least_dim": 160.0, "most_parts": 8.0}, {"scan_sequences": 31.0},
 ]  # fmt: skip
 
 

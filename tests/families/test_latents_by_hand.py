@@ -25,7 +25,7 @@ PREFILL = {
     "launch_us": 9.1, "kv8_launch_us": 1.7, "absorbed_queries": 64.0, "query_tile": 128.0,
     "tensor_efficiency": 0.67, "absorbed_rate": 0.83, "kv8_rate": 1.21, "spare_share": 0.41,
     "tile_clk": 2300.0, "lone_step": 1.31, "tail_norm": 5.3, "pass_factor": 2.3, "kv8_passes": 0.7,
-    "kv8_convert_ops": 4.1,
+    "kv8_convert_ops": 4.1, "latent_passes": 1.6,
     "floor_us": 5.3,
 }  # fmt: skip
 LAYER = {"batch": 8.0, "q_len": 1.0, "kv_len": 6000.0, "heads": 128.0, "kv_lora_rank": 512.0}
@@ -118,13 +118,15 @@ def test_prefill_is_attention_of_expanded_heads_or_of_latents(
     passes = c["pass_factor"] + (c["kv8_passes"] if narrow and not whole else 0.0)
     converted = c["kv8_convert_ops"] * batch * keys * (lora + rope) if narrow and whole else 0.0
     serial = 1900 + converted / (GPU.lanes_per_clock_sm * SMS)
-    serial += passes * memory * (1 - missed) / GPU.l2_bytes_per_clock
+    # read in 16 bits and written as the cache is, once for all heads
+    passed = passes * memory + c["latent_passes"] * batch * q * (lora + rope) * (3 if narrow else 4)
+    serial += passed * (1 - missed) / GPU.l2_bytes_per_clock
     pieces = MLA_PREFILL.pieces(_rows(phase="prefill", dtype="bf16", **row), GPU, c)
     # a packed tile holds a query or a few: its edge falls anywhere in a tile of keys
     assert pieces.core_cycles[0] == pytest.approx(core, rel=0.05 if whole else 1e-9)
     assert pieces.serial_cycles[0] == pytest.approx(serial)
     assert pieces.memory_s[0] == pytest.approx(memory * missed / GPU.dram_bytes_per_s)
-    assert pieces.stream_s[0] == pytest.approx(passes * memory * missed / GPU.dram_bytes_per_s)
+    assert pieces.stream_s[0] == pytest.approx(passed * missed / GPU.dram_bytes_per_s)
     launch = (9.1 + (1.7 if narrow else 0.0)) * 1e-6 * 1980 / GPU.clock_boost_mhz
     assert pieces.fixed_s[0] == pytest.approx(launch)
     assert pieces.floor_s[0] == pytest.approx(5.3e-6)
