@@ -21,6 +21,7 @@ import left_out_power
 import numpy as np
 import operand_power
 import polars as pl
+from acceptance_caps import TOOL, bound_rows
 from anchored_sets import CapSet, ClockSet, cap_sets, clock_sets, v100_mix
 
 from tracetool.core.arrays import Floats
@@ -58,6 +59,10 @@ class Asked:
     errors: Mapping[str, float]
     held: tuple[str, ...] = ()
     lost: bool = False
+
+
+#: What is asked of rows that a cap slowed, by method.
+ASKED = {TOOL: Asked({"time": 3.5, "energy": 6.0}, held=("time", "energy"))}
 
 
 def figures(rows: pl.DataFrame, chosen: tuple[Floats, Floats] | None = None) -> Figures:
@@ -151,12 +156,28 @@ def over_clocks(of: ClockSet, one: Asked, two: Asked, five: Asked | None) -> Non
 
 def under_caps(of: CapSet) -> None:
     """Print the rows that a cap slowed."""
-    rows = anchored.under_caps(of)
-    bound = rows.filter(pl.col("time") > anchored.SLOWED * pl.col("free"))
-    asked = Asked({"time": 3.5, "energy": 6.0}, held=("time", "energy"))
-    show(f"{bound.height} rows a cap slowed", figures(bound), asked)
-    for name, control in (anchored.cap_controls(bound) | controls.most_alike_under_caps(bound)).items():
-        show(name, figures(control))
+    for name, rows in bound_rows(of).items():
+        show(f"{rows.height} rows a cap slowed" if name == TOOL else name, figures(rows), ASKED.get(name))
+
+
+def under_every_cap(sets: list[CapSet]) -> None:
+    """Print the rows that a cap slowed of all sets: pooled, and each set counted once."""
+    by_method: dict[str, list[pl.DataFrame]] = {}
+    for of in sets:
+        for name, rows in bound_rows(of).items():
+            by_method.setdefault(name, []).append(rows)
+    for name, parts in by_method.items():
+        columns = [c for c in parts[0].columns if all(c in part.columns for part in parts)]
+        rows = pl.concat([part.select(columns) for part in parts], how="vertical_relaxed")
+        each = [figures(part) for part in parts]
+        mean = Figures(
+            {q: float(np.mean([one.errors[q] for one in each])) for q in QUANTITIES},
+            {q: float(np.mean([one.held[q] for one in each])) for q in each[0].held},
+        )
+        asked = ASKED.get(name)
+        who = "" if name == TOOL else f"{name}, "
+        show(f"{who}{rows.height} rows", figures(rows), asked)
+        show(f"{who}mean of {len(parts)} sets", mean, asked)
 
 
 def of_another_kernel() -> None:
@@ -256,8 +277,10 @@ def sections() -> Iterator[tuple[str, Callable[[], None]]]:
         if of.name.startswith("laptop"):
             yield "laptop kernels after a calibration", of_another_kernel
     yield "V100 kernels with a mix, lost over the lowest single reading", over_single_readings
-    for cap in cap_sets(ROOT):
+    caps = cap_sets(ROOT)
+    for cap in caps:
         yield f"{cap.name} ({cap.gpu})", lambda cap=cap: under_caps(cap)  # type: ignore[misc]
+    yield "all sets under caps", lambda: under_every_cap(caps)
     yield "operand patterns, A100 and V100", operands
     yield "whole models from operators (a100-pcie-40gb)", workloads
 
