@@ -19,6 +19,7 @@ import polars as pl
 from anchored_sets import CapSet, ClockSet, cap_sets, clock_sets
 
 from tracetool.core.arrays import Floats
+from tracetool.replay.assumptions import NOTHING_ASSUMED, Assumptions
 from tracetool.replay.operating_points import least
 from tracetool.replay.predict import predict_table
 
@@ -57,10 +58,10 @@ def nearest_clock(of: ClockSet, clock: float) -> pl.DataFrame:
     return of.rows.sort(away).group_by("kernel", maintain_order=True).first().sort("kernel")
 
 
-def predicted(of: ClockSet, anchors: pl.DataFrame) -> pl.DataFrame:
+def predicted(of: ClockSet, anchors: pl.DataFrame, assumed: Assumptions = NOTHING_ASSUMED) -> pl.DataFrame:
     """Return the tool's prediction of every kernel at every clock of the set."""
     clocks = sorted(of.rows["clock_mhz"].unique())
-    table = predict_table(anchors, of.gpu, clocks)
+    table = predict_table(anchors, of.gpu, clocks, assumed=assumed)
     energy, clock = (table.frame[c].to_numpy() for c in ("energy_mj", "clock_mhz"))
     drawn = energy if table.usual_optimum is None else table.usual_optimum.cost(energy, clock)
     made = table.frame.with_columns(pl.Series("cost", drawn)).unique(

@@ -17,12 +17,13 @@ from pathlib import Path
 
 import acceptance_controls as controls
 import anchored_programs as anchored
+import drawn_rows
 import left_out_power
 import numpy as np
 import operand_power
 import polars as pl
 from acceptance_caps import TOOL, bound_rows
-from anchored_sets import CapSet, ClockSet, cap_sets, clock_sets, v100_mix
+from anchored_sets import CapSet, ClockSet, cap_sets, clock_sets, laptop_kernels, v100_mix
 
 from tracetool.core.arrays import Floats
 from tracetool.core.interval import Z90
@@ -180,18 +181,22 @@ def under_every_cap(sets: list[CapSet]) -> None:
         show(f"{who}mean of {len(parts)} sets", mean, asked)
 
 
-def of_another_kernel() -> None:
-    """Print the laptop's kernels after five rows of one other kernel of its own, and without them."""
+def after_own_rows() -> None:
+    """Print the laptop's kernels after five rows of its own: of any kernels, and of one other."""
+    asked = Asked(dict.fromkeys(QUANTITIES, 6.0), held=QUANTITIES)
+    without, beside = drawn_rows.drawn(laptop_kernels(ROOT))
+    show("five rows drawn over kernels and clocks", figures(beside), asked)
+    show("the same without them", figures(without))
     names = {"time": "duration_us", "power": "power_w", "energy": "energy_mj"}
     ends = {"time": "duration{}_us", "power": "power{}_w", "energy": "energy{}_mj"}
-    for who, kernels in (("five rows of one other kernel", 1), ("the same without them", 0)):
-        rows = left_out_power.five_rows(ROOT, kernels)
+    for who, calibrated in (("five rows of one other kernel", True), ("the same without them", False)):
+        rows = left_out_power.five_rows(ROOT, 1, calibrated=calibrated)
         named = rows.select(
             *[pl.col(c).alias(q) for q, c in names.items()],
             *[pl.col(f"{c}_p").alias(f"p_{q}") for q, c in names.items()],
             *[pl.col(ends[q].format(e)).alias(f"p_{q}{e}") for q in names for e in ("_low", "_high")],
         )
-        show(who, figures(named), Asked(dict.fromkeys(QUANTITIES, 6.0)) if kernels else None)
+        show(who, figures(named), asked if calibrated else None)
 
 
 def over_single_readings() -> None:
@@ -275,7 +280,7 @@ def sections() -> Iterator[tuple[str, Callable[[], None]]]:
         title = f"{of.name} ({of.gpu}): {of.rows['kernel'].n_unique()} x {len(clocks)} clocks"
         yield title, lambda of=of, one=one, two=two, five=five: over_clocks(of, one, two, five)  # type: ignore[misc]
         if of.name.startswith("laptop"):
-            yield "laptop kernels after a calibration", of_another_kernel
+            yield "laptop kernels after rows of the GPU's own", after_own_rows
     yield "V100 kernels with a mix, lost over the lowest single reading", over_single_readings
     caps = cap_sets(ROOT)
     for cap in caps:

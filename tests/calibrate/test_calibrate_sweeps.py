@@ -11,8 +11,13 @@ import pytest
 from tracetool.calibrate.calibrate import calibrate
 from tracetool.core.errors import BadInput
 from tracetool.hardware.load import load_gpu
+from tracetool.model.idle import idle_power_w
+from tracetool.model.power_files import power_calibration_of
+from tracetool.replay.assumptions import Assumptions
 
 GPU = load_gpu("v100-sxm2-16gb")
+#: The voltage that rows of the GPU are taken to be measured at.
+VOLTAGE = power_calibration_of(GPU).voltage or GPU.voltage
 CLOCKS = np.arange(300.0, 1500.0, 30.0)
 
 
@@ -22,7 +27,7 @@ def _table(memories: tuple[float, ...] = (877.0,), asleep_below: float = 0.0) ->
     rng = np.random.default_rng(1)
     for kernel, work in (("heavy", 120.0), ("light", 30.0)):
         for memory in memories:
-            volt = GPU.voltage.at(CLOCKS)
+            volt = VOLTAGE.at(CLOCKS)
             power = 20.0 + 20.0 * memory / 877.0 + work * (volt / volt[-1]) ** 2 * CLOCKS / CLOCKS[-1]
             power = power * (1.0 + 0.005 * rng.standard_normal(len(CLOCKS)))
             power = np.where(asleep_below > CLOCKS, 0.6 * power, power)
@@ -92,3 +97,25 @@ def test_one_clock_alone_tells_nothing(tmp_path: Path) -> None:
     for gpu in (GPU.name, "a100-sxm"):  # the voltage of the second was read
         with pytest.raises(BadInput, match="no coefficient"):
             calibrate([path], gpu)
+
+
+def test_a_sweep_of_a_gpu_with_a_delivered_calibration_starts_from_it(tmp_path: Path) -> None:
+    gpu = load_gpu("gtx-1080-ti")
+    delivered = power_calibration_of(gpu)
+    assert delivered.voltage is not None
+    clock = np.linspace(1000.0, 1900.0, 5)
+    work = 80.0 * delivered.voltage.at(clock) ** 2 * clock / clock[-1]
+    rows = pl.DataFrame(
+        {
+            "kernel": ["k"] * 5,
+            "clock_mhz": clock,
+            "duration_us": 1e7 / clock,
+            "power_w": idle_power_w(gpu, clock, delivered) + work,
+        }
+    )
+    rows.write_csv(tmp_path / "five.csv")
+    (tmp_path / "five.toml").write_text(calibrate([tmp_path / "five.csv"], gpu.name).toml, "utf-8")
+    mine = Assumptions.read([tmp_path / "five.toml"]).options(gpu)["power_calibration"]
+    assert mine is not None
+    assert mine.core_pj == delivered.core_pj
+    assert idle_power_w(gpu, clock, mine) == pytest.approx(idle_power_w(gpu, clock, delivered), rel=0.1)

@@ -149,6 +149,21 @@ def test_a_voltage_that_few_kernels_tell_is_not_taken_for_read(kernels: int) -> 
     assert read.voltage.measured == fit.voltage.measured
 
 
+def test_kernels_that_disagree_move_the_voltage_little() -> None:
+    believed = replace(GPU.voltage, measured=False)
+    clock = np.tile(np.linspace(400.0, 1400.0, 6), 6)
+    group = np.repeat([f"k{i}" for i in range(6)], 6).astype(object)
+    told = []
+    for apart in (0.0, 0.5):
+        # each kernel's power rises with the clock in a way of its own
+        own = np.repeat(np.linspace(-apart, apart, 6), 6)
+        power = 40.0 + 120.0 * believed.at(clock) ** 2 * (clock / 1410.0) ** (1.0 + own)
+        fit = fit_sweep(SweepRows(power, clock, 1000.0 / clock, group), PRIOR, believed)
+        told.append(fit.told)
+        assert fit.voltage.measured == (apart == 0.0)
+    assert told[1] < 0.6 < told[0]
+
+
 @pytest.mark.parametrize("clocks", [3, 6])
 def test_one_kernel_moves_the_base_part_of_the_way_at_any_number_of_clocks(clocks: int) -> None:
     clock = np.linspace(400.0, 1400.0, clocks)

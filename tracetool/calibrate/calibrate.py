@@ -28,7 +28,7 @@ from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.power_calibration import BASE, PowerCalibration
-from tracetool.model.power_files import believed_calibration
+from tracetool.model.power_files import believed_calibration, power_calibration_of
 from tracetool.model.thermal import thermal_resistance_c_per_w
 from tracetool.tables.run_folder import is_run_path
 
@@ -136,11 +136,14 @@ def _with_times(gpu_spec: Gpu, fit: TimeFit, power: CalibrationResult | None) ->
 
 def _fitted(gpu_spec: Gpu, read: Sequence[Measured]) -> CalibrationResult:
     prior = believed_calibration(gpu_spec)
+    # Sweeps tell base and voltage alone, which a delivered calibration knows better than a description.
+    power = power_calibration_of(gpu_spec)
+    known = next((c for c in (power, power.monitored) if c and c.basis == "calibrated"), power)
     notes: list[str] = []
-    curve, measured_curve = _voltage(gpu_spec, prior, read, notes)
+    curve, measured_curve = _voltage(gpu_spec, known, read, notes)
     advice = next_clock(read, gpu_spec, curve)
     notes += [] if advice is None else [advice.note()]
-    swept = fitted_sweep(read, prior, curve, fit_voltage=not measured_curve)
+    swept = fitted_sweep(read, known, curve, fit_voltage=not measured_curve)
     sweep = None if swept is None else swept.fit
     idle = any(m.kind == "idle" for m in read)
     if sweep is not None:

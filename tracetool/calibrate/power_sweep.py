@@ -20,11 +20,13 @@ from tracetool.model.power_calibration import BASE, PowerCalibration
 
 #: Relative spread of a good reading; rows further off lose weight.
 _ROW_SD = 0.03
-#: Kernels from which a voltage fitted to their powers is as good as one that was read: how power follows the
-#: clock is each kernel's own, and one of them tells base from voltage badly.
-ENOUGH_KERNELS = 5
-#: What was believed of base and voltage counts as this many kernels beside fewer than those. [1] A prior.
+#: What was believed of base and voltage counts as this many kernels: how power follows the clock is each
+#: kernel's own, and a few of them tell base from voltage badly. [1] A prior.
 _BELIEVED_KERNELS = 4.0
+#: The same where it was fitted on a GPU of this name: such a fit rests on tens of kernels. [1] A prior.
+_FITTED_KERNELS = 40.0
+#: A voltage that went this share of the way from what was believed is as good as one that was read. [1]
+_AS_READ = 0.9
 #: Independent readings a group counts as, at most.
 _READINGS_PER_GROUP = 60.0
 #: Spread of the curve's prior: knee relative, slope [V/GHz] and curvature [V/GHz^2] over the floor.
@@ -64,6 +66,7 @@ class SweepFit:
     residual: Floats
     loaded: bool = True  # whether any row ran work, so that the base is that of a warm chip
     kernels: int = 0  # groups that ran work
+    told: float = 1.0  # share of the way from what was believed that the rows moved curve and base [1]
 
     @property
     def error(self) -> float:
@@ -74,11 +77,11 @@ class SweepFit:
         """Return what the fit rests on, in sentences; ``idle`` says whether the idle GPU was read too."""
         mean = f"{100 * self.error:.2f} % in the mean"
         said = [f"base and voltage from {counted(len(self.residual), 'reading')}: {mean}"]
-        if 0 < self.kernels < ENOUGH_KERNELS and not idle:
+        if self.told < _AS_READ and not idle:
             said.append(
                 f"base and voltage rest on {counted(self.kernels, 'kernel')}, and how power follows the "
-                "clock is each kernel's own: they go part of the way from what was believed; give "
-                f"{ENOUGH_KERNELS} kernels or an idle curve"
+                f"clock is each kernel's own: they go {self.told:.2f} of the way from what was believed; "
+                "give more kernels or an idle curve"
             )
         return said
 
@@ -121,11 +124,12 @@ def fit_sweep(
 
     .. math:: P = c_0 + c_m f_m / f_{m0} + c_1 V + c_2 V^2 f + k_g V^2 / t
 
-    Of n kernels, fewer than five and no idle GPU, curve and base go n / (n + 4 a) of the way from what was
-    believed, at however many clocks: how power follows the clock is each kernel's own, so n kernels are n
-    draws of it. One kernel does not say how far kernels are apart (a = 1); more do, by the variance that
-    their common curve leaves, the numbers it bends by counted off their rows. As far as the base stays that
-    of a cool chip, believed, a load still warms it.
+    Of n kernels and no idle GPU, curve and base go n / (n + 4 a) of the way from what was believed, at
+    however many clocks: how power follows the clock is each kernel's own, so n kernels are n draws of it.
+    One kernel does not say how far kernels are apart (a = 1); more do, by the variance that their common
+    curve leaves over that of a reading, the numbers it bends by counted off their rows. Where a calibration
+    of a GPU of this name was believed, 40 a stands for 4 a. As far as the base stays that of a cool chip,
+    believed, a load still warms it.
 
     Parameters
     ----------
@@ -152,7 +156,6 @@ def fit_sweep(
             slope_v_per_ghz=max(0.0, voltage.slope_v_per_ghz + _SLOPE_SD * floor * float(x[1])),
             curve_v_per_ghz2=max(0.0, voltage.curve_v_per_ghz2 + _CURVE_SD * floor * float(x[2])),
             max_v=voltage.floor_v * 1.7,
-            measured=voltage.measured or kernels >= ENOUGH_KERNELS or not loaded,
         )
 
     def growth(x: Floats) -> float:
@@ -164,18 +167,20 @@ def fit_sweep(
     bend = _bend(loss) if fit_voltage else np.zeros(_BENDS)
     _, base, work, residual = _linear(rows, prior, curve(bend), place, growth(bend))
     share = 1.0
-    if 0 < kernels < ENOUGH_KERNELS and running.all():
+    if kernels > 0 and running.all():
         told = len(residual) - len(BASE) - kernels - (_BENDS if fit_voltage else 0)
         apart = 1.0
         if kernels > 1 and told > 0:
-            apart = min(1.0, float((residual**2).sum()) / told / _ROW_SD**2)
-        share = kernels / (kernels + _BELIEVED_KERNELS * apart)
+            apart = float((residual**2).sum()) / told / _ROW_SD**2
+        believed = _FITTED_KERNELS if prior.basis == "calibrated" else _BELIEVED_KERNELS
+        share = kernels / (kernels + believed * apart)
     best, grown = curve(share * bend), growth(share * bend)
+    best = replace(best, measured=voltage.measured or (fit_voltage and share >= _AS_READ))
     held = _believed(prior) + share * (base - _believed(prior))
     work, residual = _work_beside(rows, best, place, grown, held)
     # Rows under load tell the base of a warm chip; what is believed is that of a cool one, which warms.
     heating = prior.leakage_per_w * (1.0 - share if loaded else 1.0)
-    return SweepFit(best, held, grown, heating, work, names.astype(object), residual, loaded, kernels)
+    return SweepFit(best, held, grown, heating, work, names.astype(object), residual, loaded, kernels, share)
 
 
 def _bend(loss: Callable[[Floats], float]) -> Floats:

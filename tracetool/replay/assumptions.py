@@ -30,7 +30,8 @@ from tracetool.model.time_files import merged, time_calibration_of
 from tracetool.replay.operand_content import CONTENT_COLUMN, parse_content, with_operands
 from tracetool.replay.table_checks import CONTENT
 
-_POWER_SECTIONS: Final = frozenset({"base", "power", "monitor", "voltage"})
+_COUNT_SECTIONS: Final = frozenset({"power", "monitor"})
+_POWER_SECTIONS: Final = _COUNT_SECTIONS | {"base", "voltage"}
 #: Sections a calibration may hold that are read elsewhere.
 _OTHERS: Final = frozenset({"memory_efficiency"})
 #: No coefficient comes near this, whatever its unit.
@@ -116,7 +117,9 @@ class Assumptions:
         for file in self.files:
             sections = set(file.numbers)
             if sections & _POWER_SECTIONS:
-                power = calibration_from_file(file, power or believed_calibration(gpu))
+                # What counts cost is replaced whole; a base or voltage alone leaves the delivered costs.
+                start = believed_calibration if sections & _COUNT_SECTIONS else power_calibration_of
+                power = calibration_from_file(file, power or start(gpu))
             if sections & set(laws()):
                 time = _with_laws(gpu, time or time_calibration_of(gpu), file)
         return {"power_calibration": power, "time_calibration": time, "surroundings": self.surroundings}
