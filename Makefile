@@ -7,13 +7,16 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed-
 OUT ?= demo
 FUZZ ?= 5000
+FUZZ_FROM ?= 0
 KILLS ?= 200
+SUITES ?= bookworm sid
+TESTS ?=
 MUTANTS ?= 300
 PYTHONS ?= $(PYTHON)
 RESOLUTIONS ?= highest lowest-direct
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test planted fuzz faults mutants wheel site bench sbom audit check clean
+.PHONY: help demo test planted fuzz faults mutants wheel fresh site bench sbom audit check clean
 
 help:
 	@echo "make demo    run the main job on sample_traces; ends with the path of a report"
@@ -25,6 +28,7 @@ help:
 	@echo "             missing rights, vanishing inputs, clock jumps"
 	@echo "make mutants change the code in MUTANTS places (default 300) and see whether its tests notice"
 	@echo "make wheel   build wheel and sdist, install and use them outside the checkout (PYTHONS, RESOLUTIONS)"
+	@echo "make fresh   make demo, make test and the wheel in Debian roots with nothing else (SUITES, TESTS; needs root)"
 	@echo "make site    the documentation as a site, its links checked"
 	@echo "make bench   speed and memory beside other tools on the same inputs"
 	@echo "make sbom    a CycloneDX list of what is installed; make audit asks the advisories for it"
@@ -39,7 +43,7 @@ test: $(STAMP)dev
 	@echo "All tests passed. To see the tool at work: make demo"
 
 fuzz: $(STAMP)dev
-	TRACETOOL_FUZZ=$(FUZZ) $(BIN)/python -m pytest -n auto --dist worksteal tests/damaged -k 'fuzz or changed'
+	TRACETOOL_FUZZ=$(FUZZ) TRACETOOL_FUZZ_FROM=$(FUZZ_FROM) $(BIN)/python -m pytest -n auto --dist worksteal tests/damaged -k 'fuzz or changed'
 	TRACETOOL_RANDOM=1 $(BIN)/python -m pytest -n auto --dist worksteal --ignore tests/damaged
 	TRACETOOL_TRACE_BYTES=1000000000 $(BIN)/python -m pytest -p no:xdist --timeout 3000 tests/api/test_one_number.py tests/report/test_power_limit.py tests/report/test_export_real.py
 
@@ -54,6 +58,9 @@ mutants: $(STAMP)dev $(STAMP)mutants
 
 wheel: $(STAMP)release
 	$(BIN)/python nightly/install.py --tests --python $(PYTHONS) --resolution $(RESOLUTIONS)
+
+fresh: $(STAMP)release
+	$(BIN)/python nightly/fresh_machine.py --suite $(SUITES) --tests $(TESTS)
 
 site: $(STAMP)docs
 	$(BIN)/python docs/site.py

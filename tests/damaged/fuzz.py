@@ -31,6 +31,8 @@ EXAMPLES = int(os.environ.get("TRACETOOL_FUZZ", "30"))
 #: No sample begins another example once its examples took so much; the processor's time, so that a busy
 #: machine tries as many. [s]
 MOST_CPU_S = float(os.environ.get("TRACETOOL_FUZZ_CPU_S", "inf"))
+#: The number of the first example: an example is its number, so another start draws changes not tried before.
+FIRST = int(os.environ.get("TRACETOOL_FUZZ_FROM", "0"))
 Make = Callable[[Path], Path]
 
 
@@ -80,7 +82,7 @@ def examples_of(case: Case) -> int:
 def numbers(count: int) -> Iterator[int]:
     """Yield the numbers of so many examples, fewer where they take too long."""
     start_s = time.process_time()
-    for number in range(count):
+    for number in range(FIRST, FIRST + count):
         if time.process_time() - start_s > MOST_CPU_S:
             return
         yield number

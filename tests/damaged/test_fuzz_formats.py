@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 
 from tests.damaged.counts import COUNTS
-from tests.damaged.fuzz import CASES, Case, accounted, changed_sample, examples_of, numbers, read_changed
+from tests.damaged.fuzz import (
+    CASES,
+    FIRST,
+    Case,
+    accounted,
+    changed_sample,
+    examples_of,
+    numbers,
+    read_changed,
+)
 from tracetool.sources.detect import all_formats
 
 
@@ -21,7 +30,7 @@ def test_every_format_is_changed_and_counted() -> None:
 @pytest.mark.parametrize("case", CASES, ids=[c.name for c in CASES])
 def test_a_changed_file_is_a_run_or_one_line(case: Case, tmp_path: Path) -> None:
     faults: dict[str, str] = {}
-    refused = number = 0
+    refused, number = 0, FIRST
     for number in numbers(examples_of(case)):
         path, steps = changed_sample(case, number, tmp_path / "sample")
         held = COUNTS[case.format](path) if case.holds == "trace" else None
@@ -34,6 +43,6 @@ def test_a_changed_file_is_a_run_or_one_line(case: Case, tmp_path: Path) -> None
                 fault = f"{held} activities in the file, {accepted} read, {rejected} rejected"
         if fault:  # one of a kind is enough to see it
             faults.setdefault(fault.split(": ")[0], f"example {number}: {steps}\n  {fault}")
-    tried = f"{number + 1} of {examples_of(case)} examples"
+    tried = f"{number - FIRST + 1} of {examples_of(case)} examples"
     print(f"{case.name}: {tried}, {refused} refused, {len(faults)} kinds of faults")
     assert not faults, "\n" + "\n".join(faults.values())

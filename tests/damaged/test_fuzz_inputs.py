@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.compare.folders import write_folder
-from tests.damaged.fuzz import EXAMPLES, crash, numbers
+from tests.damaged.fuzz import EXAMPLES, FIRST, crash, numbers
 from tests.damaged.mutate import change_files
 from tests.damaged.test_fuzz_runs import obeys
 from tests.kernels.cases import CASES as NAMES
@@ -34,10 +34,34 @@ OPERATORS = (
 KERNELS = "kernel,duration_us,power_w,clock_mhz\nampere_sgemm_128x64_tn,100.5,250,1410\nmine,7,120,1410\n"
 ACTIVITY = "name,start_us,end_us\na,1700000000000000,1700000000300000\nb,1700000000300000,1700000000900000\n"
 LOG = "timestamp,power_w\n" + "".join(f"{1700000000 + i / 10},{100 + i}\n" for i in range(12))
+SENSOR = "[sensor]\ngain = 0.98\ngain_sd = 0.01\noffset_w = 2.0\noffset_sd_w = 1.0\nwindow_ms = 25.0\nupdate_ms = 100.0\n"
+PRIOR = "name,power_w,power_sd_w\na,110.0,10.0\nb,105.0,12.5\n"
 SETTINGS = (
     'fail-on = ["energy=2%", "gemm:energy=3%"]\nbase = ["base"]\nhead = ["head"]\nstrict = false\n'
     '[spread]\nenergy = "0.6%"\n'
 )
+
+
+def _request(start_ns: int, name: str) -> str:
+    """Return a line of AIPerf's records of requests."""
+    span = {"request_start_ns": start_ns, "request_end_ns": start_ns + 300_000_000}
+    values = {"time_to_first_token": 100.0, "input_sequence_length": 500, "output_sequence_length": 20}
+    metrics = {n: {"value": v, "unit": "ms"} for n, v in values.items()}
+    metadata = span | {"benchmark_phase": "profiling", "was_cancelled": False, "x_request_id": name}
+    return json.dumps({"metadata": metadata, "metrics": metrics, "error": None})
+
+
+REQUESTS = "\n".join(_request(1_700_000_000_000_000_000 + i * 350_000_000, f"r{i}") for i in range(3)) + "\n"
+_ATTRIBUTE = [
+    "attribute",
+    "in/activity.csv",
+    "--power",
+    "log.csv",
+    "--tz",
+    "+00:00",
+    "--gpu",
+    "a100-pcie-40gb",
+]
 
 
 def _files(**texts: str) -> Callable[[Path], None]:
@@ -67,6 +91,9 @@ INPUTS: dict[str, tuple[Callable[[Path], None], list[str]]] = {
     ),
     "settings": (_files(tracetool__toml=SETTINGS), ["check"]),
     "calibration": (_calibrations, ["predict", "table.csv", "--gpu", "a100-pcie-40gb", "--clock", "900"]),
+    "sensor": (_files(sensor__toml=SENSOR, activity__csv=ACTIVITY), [*_ATTRIBUTE, "--sensor", "in/sensor.toml"]),
+    "prior": (_files(prior__csv=PRIOR, activity__csv=ACTIVITY), [*_ATTRIBUTE, "--prior", "in/prior.csv"]),
+    "requests": (_files(requests__jsonl=REQUESTS), ["attribute", "in/requests.jsonl", "--power", "log.csv", "--tz", "+00:00"]),
     "names": (_files(names__txt="\n".join(["ampere_sgemm_128x64_tn", "mine<int>", "ncclDevKernel_AllReduce_Sum_f32"])), ["classify", "in/names.txt"]),
 }  # fmt: skip
 
@@ -79,7 +106,7 @@ def test_a_changed_input_is_a_result_or_one_line(
     monkeypatch.setenv("TRACETOOL_DEBUG", "1")  # what nobody foresaw is raised, not printed
     monkeypatch.chdir(tmp_path)
     make, words = INPUTS[name]
-    count, faults, number = max(3, EXAMPLES // 8), dict[str, str](), 0
+    count, faults, number = max(3, EXAMPLES // 8), dict[str, str](), FIRST
     for number in numbers(count):
         for old in tmp_path.iterdir():
             shutil.rmtree(old) if old.is_dir() else old.unlink()
@@ -91,13 +118,14 @@ def test_a_changed_input_is_a_result_or_one_line(
                 write_folder(tmp_path / side / "x.tracetool")
         steps = change_files(tmp_path / "in", random.Random(zlib.crc32(f"{name} {number}".encode())))
         (tmp_path / "table.csv").write_text(KERNELS)
+        (tmp_path / "log.csv").write_text(LOG)
         own = (tmp_path / "in").rename(tmp_path / f"in{number}") if name == "calibration" else tmp_path
         monkeypatch.setenv("TRACETOOL_CALIBRATIONS", str(own))  # each folder is read once by a process
         if name == "settings" and (tmp_path / "in" / "tracetool.toml").exists():
             shutil.copy(tmp_path / "in" / "tracetool.toml", tmp_path)
         if fault := obeys(words, tmp_path):
             faults.setdefault(fault.split(": ")[0], f"example {number}: {steps}\n  {fault}")
-    print(f"{name}: {number + 1} of {count} examples, {len(faults)} kinds of faults")
+    print(f"{name}: {number - FIRST + 1} of {count} examples, {len(faults)} kinds of faults")
     assert not faults, "\n" + "\n".join(faults.values())
 
 
@@ -105,7 +133,7 @@ def test_a_changed_input_is_a_result_or_one_line(
 def test_a_changed_name_is_classified() -> None:
     """Names put together from parts of real ones, cut, nested and repeated: a family or none, and no crash."""
     known = [name for names in NAMES.values() for name in names]
-    draw, names = random.Random(0), []
+    draw, names = random.Random(FIRST), []
     pieces = [
         "<",
         ">",

@@ -16,7 +16,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.damaged.fuzz import EXAMPLES, crash, numbers
+from tests.damaged.fuzz import EXAMPLES, FIRST, crash, numbers
 from tests.damaged.mutate import change_file
 from tests.damaged.mutate.tables import change_cells
 from tests.damaged.small_run import small_run
@@ -112,7 +112,7 @@ def test_a_command_on_an_edited_run_ends_well(
     monkeypatch.setenv("TRACETOOL_DEBUG", "1")  # what nobody foresaw is raised, not said
     monkeypatch.chdir(tmp_path)
     faults: dict[str, str] = {}
-    number = 0
+    number = FIRST
     for number in numbers(EXAMPLES // 2):
         for old in tmp_path.iterdir():
             shutil.rmtree(old) if old.is_dir() else old.unlink()
@@ -127,7 +127,7 @@ def test_a_command_on_an_edited_run_ends_well(
             faults.setdefault(
                 fault.split(": ")[0], f"example {number}: {step}\n  {' '.join(chosen)}\n  {fault}"
             )
-    print(f"{edit.__name__}: {number + 1} of {EXAMPLES // 2} examples, {len(faults)} kinds of faults")  # type: ignore[attr-defined]
+    print(f"{edit.__name__}: {number - FIRST + 1} of {EXAMPLES // 2} examples, {len(faults)} kinds of faults")  # type: ignore[attr-defined]
     assert not faults, "\n" + "\n".join(faults.values())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import os
 import time
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from tracetool.compare.run_side import Basis, LoadedRun
-from tracetool.compare.sides import RunClasses
+from tracetool.compare.sides import FIGURES, GROUP, IDENTITY, RunClasses
 from tracetool.compare.steps import Steps
 from tracetool.core.errors import BadInput
 from tracetool.tables.run import tool_version
@@ -27,6 +28,9 @@ from tracetool.tables.write import aside_file
 
 SCHEMA: Final = "baseline/1"
 _KEY: Final = b"tracetool.baseline"
+#: Year 3000, as an age since 1970. [s]
+_LATEST_S: Final = 32_503_680_000
+_MALFORMED: Final = (KeyError, TypeError, ValueError, OverflowError)
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,8 @@ class Store:
     def _entry(self, path: str) -> Entry:
         header = self._header(path)
         try:
+            if not 0 <= header["time_s"] < _LATEST_S:
+                raise ValueError("no time")
             return Entry(
                 path=path,
                 gpu=str(header["gpu"]),
@@ -113,7 +119,7 @@ class Store:
                 span_s=float(header["span_s"]),
                 reason=str(header.get("reason", "")),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except _MALFORMED as error:
             raise BadInput.in_file(
                 path, "is not a baseline of this tool", "tracetool baseline prune"
             ) from error
@@ -123,7 +129,8 @@ class Store:
             with self._files.open_input_file(path) as f:
                 raw = (pq.read_metadata(f).metadata or {}).get(_KEY)
             header = json.loads(raw) if raw else {}
-        except (OSError, pa.ArrowException, ValueError) as error:
+            json.dumps(header, ensure_ascii=False).encode()  # half a surrogate is text that no table holds
+        except (OSError, pa.ArrowException, ValueError, RecursionError) as error:
             raise BadInput.in_file(
                 path, f"broken baseline: {_first_line(error)}", "remove the file"
             ) from error
@@ -137,6 +144,7 @@ class Store:
         try:
             with self._files.open_input_file(entry.path) as f:
                 frame = pl.read_parquet(io.BytesIO(f.read()))
+            _require_whole(frame, header)
             classes = frame.drop("places", "step", "step_time_s", strict=False)
             rows = frame.select(pl.int_range(pl.len()).alias("row"), "places").explode("places").drop_nulls()
             ordered = rows.sort("places").select(
@@ -155,7 +163,7 @@ class Store:
                 clock_mhz=float(header["clock_mhz"]),
                 steps_taken=_steps(frame, header),
             )
-        except (OSError, KeyError, TypeError, ValueError, pl.exceptions.PolarsError) as error:
+        except (OSError, AttributeError, *_MALFORMED, pl.exceptions.PolarsError) as error:
             raise BadInput.in_file(
                 entry.path, f"broken baseline: {_first_line(error)}", "remove it"
             ) from error
@@ -230,6 +238,34 @@ class Store:
     def remove(self, entry: Entry) -> None:
         """Delete a stored run."""
         self._files.delete_file(entry.path)
+
+
+def _require_whole(frame: pl.DataFrame, header: Mapping[str, Any]) -> None:
+    """Raise ValueError, which says what is wrong, unless classes, places and steps are those of one run."""
+    for name in (*IDENTITY, "family", "kind", *({GROUP} & set(frame.columns))):
+        if frame.schema.get(name) != pl.String or frame[name].null_count():
+            raise ValueError(f"column {name} is not text")
+    for name in FIGURES:
+        if frame.schema.get(name) != pl.Float64 or frame[name].is_infinite().any():
+            raise ValueError(f"column {name} is not of finite numbers")
+    if not frame.height or not (frame["time_s"].is_finite() & (frame["time_s"] >= 0)).all():
+        raise ValueError("no classes, or times that are none")
+    if not all(math.isfinite(header[name]) for name in ("gap_s", "gap_j", "span_s")):
+        raise ValueError("gaps or span are not finite")
+    places = frame["places"].explode().drop_nulls()
+    if not places.dtype.is_integer() or not np.array_equal(places.sort().to_numpy(), np.arange(len(places))):
+        raise ValueError("launches without a place, or two at one")
+    if "step" in frame.columns:
+        steps, times = frame["step"].explode(), frame["step_time_s"].explode()
+        spans = len(header["step_span_s"])
+        if (
+            not steps.dtype.is_integer()
+            or times.dtype != pl.Float64
+            or not steps.is_between(0, spans - 1).all()
+        ):
+            raise ValueError("steps without a span")
+        if ((frame["step_time_s"].list.sum() > 0) & (frame["time_s"] <= 0)).any():
+            raise ValueError("steps of classes without time")
 
 
 def _steps(frame: pl.DataFrame, header: Mapping[str, Any]) -> Steps | None:

@@ -9,10 +9,9 @@ import numpy as np
 import polars as pl
 
 from tracetool.compare.decomposition import Pairs, decompose
-from tracetool.compare.sides import Side
+from tracetool.compare.sides import FIGURES, Side
 from tracetool.core.interval import Z90
 
-_FIGURES: Final = ("launches", "time_s", "energy_j", "energy_low_j", "energy_high_j")
 _SHOWN: Final = 3
 #: Columns of the causes, in the words of the ``changes`` table.
 CAUSES: Final = {
@@ -50,7 +49,7 @@ def matched_pairs(parts: pl.DataFrame, base: Side, head: Side, clock_ratios: pl.
                 for c in ("family", "operator", "range", "group")
             ),
             pl.col("places").max().alias(f"count_{name}"),
-            *(pl.col(c).sum().alias(f"{c}_{name}") for c in _FIGURES),
+            *(pl.col(c).sum().alias(f"{c}_{name}") for c in FIGURES),
             _mean("clock_time_ratio").alias(f"clock_time_ratio_{name}"),
             _mean("clock_power_ratio").alias(f"clock_power_ratio_{name}"),
             _mean("work_s").alias(f"work_s_{name}"),
@@ -60,7 +59,7 @@ def matched_pairs(parts: pl.DataFrame, base: Side, head: Side, clock_ratios: pl.
     pairs = wide.with_columns(
         pl.coalesce("relation_base", "relation_head").alias("relation"),
         *(pl.coalesce(f"{c}_base", f"{c}_head").alias(c) for c in ("family", "operator", "range", "group")),
-        *(pl.col(f"{c}_{s}").fill_null(0.0) for c in (*_FIGURES, "count") for s in ("base", "head")),
+        *(pl.col(f"{c}_{s}").fill_null(0.0) for c in (*FIGURES, "count") for s in ("base", "head")),
     ).sort("pair")
     work = pl.when(pl.col("relation") == "reshaped").then(pl.col("work_s_head") / pl.col("work_s_base"))
     pairs = pairs.with_columns(
@@ -80,11 +79,11 @@ def _shares(parts: pl.DataFrame, side: Side) -> pl.DataFrame:
         "operator",
         "range",
         "group",
-        *(pl.col(c).alias(f"all_{c}") for c in _FIGURES),
+        *(pl.col(c).alias(f"all_{c}") for c in FIGURES),
     )
     rows = parts.join(whole, on="class", how="left")
     share = pl.col("launches") / pl.col("all_launches")
-    return rows.with_columns((pl.col(f"all_{c}") * share).alias(c) for c in _FIGURES if c != "launches")
+    return rows.with_columns((pl.col(f"all_{c}") * share).alias(c) for c in FIGURES if c != "launches")
 
 
 def _names(column: str, weight: str, most: int = _SHOWN) -> pl.Expr:

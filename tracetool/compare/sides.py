@@ -16,7 +16,7 @@ from tracetool.tables.nested import shape_texts
 IDENTITY: Final = ("range", "operator", "shapes", "name", "geometry")
 #: What the runs are grouped by, where that was asked for; the same in all classes where not.
 GROUP: Final = "group"
-_FIGURES: Final = ("launches", "time_s", "energy_j", "energy_low_j", "energy_high_j")
+FIGURES: Final = ("launches", "time_s", "energy_j", "energy_low_j", "energy_high_j")
 _STEP: Final = r"(?i)(?:^|[^a-z])(?:profilerstep|step|iteration|iter|batch)[^a-z0-9]*[0-9]+$"
 _APART = "\x1f"
 
@@ -65,7 +65,7 @@ class RunClasses:
 
     def scaled(self, units: float) -> pl.DataFrame:
         """Return the classes with their sums divided by ``units``."""
-        return self.classes.with_columns(*(pl.col(c) / units for c in _FIGURES))
+        return self.classes.with_columns(*(pl.col(c) / units for c in FIGURES))
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def run_classes(
         how="left",
         maintain_order="left",
     ).select("device", pl.col("row").cast(pl.Int64), "call")
-    return rows.select(*IDENTITY, GROUP, "family", "kind", *_FIGURES, "signature"), sequence
+    return rows.select(*IDENTITY, GROUP, "family", "kind", *FIGURES, "signature"), sequence
 
 
 def without(classes: pl.DataFrame, patterns: Sequence[str]) -> pl.DataFrame:
@@ -218,7 +218,7 @@ def make_side(runs: Sequence[RunClasses], *, per_step: bool, ignore: Sequence[st
         united.group_by("key", maintain_order=True)
         .agg(
             *(pl.col(c).first() for c in (*IDENTITY, GROUP, "family", "kind")),
-            *((pl.col(c).sum() / n).alias(c) for c in _FIGURES),
+            *((pl.col(c).sum() / n).alias(c) for c in FIGURES),
         )
         .with_row_index("class")
         .with_columns(pl.col("class").cast(pl.Int64))

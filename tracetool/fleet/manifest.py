@@ -15,6 +15,21 @@ SCHEMA: Final = "fleet/1"
 _FOLDER: Final = "manifest"
 
 
+#: What a document states of its job, where it states it; the first three it must.
+_KINDS: Final = {
+    "job": str, "state": str, "marks": str, "labels": dict, "gpus": list, "start_ns": int | None,
+    "kernels": int | None, "attempts": int, "seconds": int | float, "error": str,
+}  # fmt: skip
+_MUST: Final = ("job", "state", "marks")
+
+
+def _whole(entry: Mapping[str, Any]) -> bool:
+    """Whether a document states its job as this tool writes it."""
+    return all(name in entry for name in _MUST) and all(
+        isinstance(entry[name], kind) for name, kind in _KINDS.items() if name in entry
+    )
+
+
 class Manifest:
     """Documents of the jobs of a data set, by task.
 
@@ -33,9 +48,9 @@ class Manifest:
     def _read(self, path: str) -> dict[str, dict[str, Any]]:
         try:
             entry = json.loads(self.place.read(path) or b"")
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}  # cut short: as if it was never done
-        if not isinstance(entry, dict) or entry.get("schema") != SCHEMA or "job" not in entry:
+        if not isinstance(entry, dict) or entry.get("schema") != SCHEMA or not _whole(entry):
             raise BadInput.in_file(path, f"is no {SCHEMA} document", "choose another -o, or remove it")
         return {str(entry["job"]): entry}
 

@@ -35,6 +35,17 @@ class Number:
     low: float = math.nan
     high: float = math.nan
 
+    def __eq__(self, other: object) -> bool:
+        # as tuples, in which one NaN equals itself: from Python 3.13 the method made for a dataclass compares
+        # field by field, and a number without bounds would not equal another
+        return self._fields() == other._fields() if isinstance(other, Number) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._fields())
+
+    def _fields(self) -> tuple[object, ...]:
+        return (self.value, self.unit, self.kind, self.source, self.note, self.low, self.high)
+
 
 def read_number(path: str, key: str, entry: Any) -> Number:
     """Return one entry of a TOML table as a number, or raise BadInput naming what is missing."""
