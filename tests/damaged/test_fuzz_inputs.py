@@ -35,6 +35,7 @@ KERNELS = "kernel,duration_us,power_w,clock_mhz\nampere_sgemm_128x64_tn,100.5,25
 ACTIVITY = "name,start_us,end_us\na,1700000000000000,1700000000300000\nb,1700000000300000,1700000000900000\n"
 LOG = "timestamp,power_w\n" + "".join(f"{1700000000 + i / 10},{100 + i}\n" for i in range(12))
 SENSOR = "[sensor]\ngain = 0.98\ngain_sd = 0.01\noffset_w = 2.0\noffset_sd_w = 1.0\nwindow_ms = 25.0\nupdate_ms = 100.0\n"
+WINDOWS = "start_us,end_us\n1700000000100000,1700000000500000\n1700000000500000,1700000000900000\n"
 PRIOR = "name,power_w,power_sd_w\na,110.0,10.0\nb,105.0,12.5\n"
 SETTINGS = (
     'fail-on = ["energy=2%", "gemm:energy=3%"]\nbase = ["base"]\nhead = ["head"]\nstrict = false\n'
@@ -54,7 +55,7 @@ def _request(start_ns: int, name: str) -> str:
 REQUESTS = "\n".join(_request(1_700_000_000_000_000_000 + i * 350_000_000, f"r{i}") for i in range(3)) + "\n"
 _ATTRIBUTE = [
     "attribute",
-    "in/activity.csv",
+    "activity.csv",
     "--power",
     "log.csv",
     "--tz",
@@ -91,8 +92,9 @@ INPUTS: dict[str, tuple[Callable[[Path], None], list[str]]] = {
     ),
     "settings": (_files(tracetool__toml=SETTINGS), ["check"]),
     "calibration": (_calibrations, ["predict", "table.csv", "--gpu", "a100-pcie-40gb", "--clock", "900"]),
-    "sensor": (_files(sensor__toml=SENSOR, activity__csv=ACTIVITY), [*_ATTRIBUTE, "--sensor", "in/sensor.toml"]),
-    "prior": (_files(prior__csv=PRIOR, activity__csv=ACTIVITY), [*_ATTRIBUTE, "--prior", "in/prior.csv"]),
+    "sensor": (_files(sensor__toml=SENSOR), [*_ATTRIBUTE, "--sensor", "in/sensor.toml"]),
+    "windows": (_files(windows__csv=WINDOWS), [*_ATTRIBUTE, "--windows", "in/windows.csv"]),
+    "prior": (_files(prior__csv=PRIOR), [*_ATTRIBUTE, "--prior", "in/prior.csv"]),
     "requests": (_files(requests__jsonl=REQUESTS), ["attribute", "in/requests.jsonl", "--power", "log.csv", "--tz", "+00:00"]),
     "names": (_files(names__txt="\n".join(["ampere_sgemm_128x64_tn", "mine<int>", "ncclDevKernel_AllReduce_Sum_f32"])), ["classify", "in/names.txt"]),
 }  # fmt: skip
@@ -119,6 +121,7 @@ def test_a_changed_input_is_a_result_or_one_line(
         steps = change_files(tmp_path / "in", random.Random(zlib.crc32(f"{name} {number}".encode())))
         (tmp_path / "table.csv").write_text(KERNELS)
         (tmp_path / "log.csv").write_text(LOG)
+        (tmp_path / "activity.csv").write_text(ACTIVITY)
         own = (tmp_path / "in").rename(tmp_path / f"in{number}") if name == "calibration" else tmp_path
         monkeypatch.setenv("TRACETOOL_CALIBRATIONS", str(own))  # each folder is read once by a process
         if name == "settings" and (tmp_path / "in" / "tracetool.toml").exists():
