@@ -5,15 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tracetool.calibrate.few import fit_few
+from tracetool.calibrate import few
 from tracetool.calibrate.joint import GpuRows, errors, fit_joint, fit_near, posterior
 from tracetool.calibrate.time import LawRows
+from tracetool.core.interval import Z90
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.implementations import implementations
 from tracetool.families.pieces import duration_s
 from tracetool.families.pricing import laws
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.load import load_gpu
+from tracetool.model.own_kernels import PRIOR_ROWS
 
 
 def _operators(family: str, texts: dict[str, str], **numbers: float) -> OperatorColumns:
@@ -105,24 +107,40 @@ def test_an_architecture_keeps_what_it_alone_does(gpus: tuple[Gpu, Gpu]) -> None
 
 def test_few_rows_stay_near_the_center(gpus: tuple[Gpu, Gpu]) -> None:
     center = {name: one.value for name, one in LAW.priors.items()}
-    few, many = (
+    near, far = (
         fit_near(LAW, [measured(gpus[0], 200, 3, {**TRUTH, "launch_us": 40.0})], center, center, sd)
         for sd in (0.02, 0.5)
     )
-    assert abs(np.log(few["launch_us"] / center["launch_us"])) < abs(
-        np.log(many["launch_us"] / center["launch_us"])
+    assert abs(np.log(near["launch_us"] / center["launch_us"])) < abs(
+        np.log(far["launch_us"] / center["launch_us"])
     )
-    assert many["launch_us"] == pytest.approx(40.0, rel=0.15)
+    assert far["launch_us"] == pytest.approx(40.0, rel=0.15)
 
 
 def test_ten_rows_of_a_new_gpu_are_worth_a_calibration(gpus: tuple[Gpu, Gpu]) -> None:
     truth = {**implementations("decode")[0].laws["decode"].values, "launch_us": 12.0}
     ten, rest = measured(gpus[0], 10, 4, truth), measured(gpus[0], 200, 5, truth)
-    fit = fit_few(LAW, ten.data, gpus[0], {}, (-0.5, 0.5))
+    fit = few.fit_few(LAW, ten.data, gpus[0], {}, (-0.5, 0.5))
     error = np.abs(np.expm1(errors(LAW, rest, fit.values)))
     assert np.median(error) < 0.14
     assert fit.spread[""][0] < 0 < fit.spread[""][1]
     assert fit.spread[""][1] < 0.5  # what is known of the spread narrows with the rows
+
+
+def test_a_row_is_judged_by_the_others_errors(gpus: tuple[Gpu, Gpu], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was known is worth P rows of deviation 0.1: bands of one row by the other four."""
+    known = PRIOR_ROWS * 0.01
+    inside = 0.95 * Z90 * (known / (PRIOR_ROWS + 4.0)) ** 0.5
+    outside = 1.02 * Z90 * ((known + inside**2) / (PRIOR_ROWS + 4.0)) ** 0.5
+    error = np.array([0.0, outside, 0.0, -inside, 0.0])
+    monkeypatch.setattr(few, "_held_out", lambda *_: error)
+    data = measured(gpus[0], 5, 7).data
+    fit = few.fit_few(LAW, data, gpus[0], {}, (-0.1 * Z90, 0.1 * Z90), every=())
+    assert fit.coverage_percent == pytest.approx(80.0)
+    band = Z90 * ((known + inside**2 + outside**2) / (PRIOR_ROWS + 5.0)) ** 0.5
+    assert fit.spread[""] == pytest.approx((-band, band))
+    assert fit.mape_percent == pytest.approx(20.0 * (np.exp(inside) - np.exp(-outside)))
+    assert fit.mdape_percent == 0.0
 
 
 @pytest.mark.parametrize("name", sorted(name for name, law in laws().items() if law.by_row))

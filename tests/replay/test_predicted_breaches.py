@@ -75,6 +75,24 @@ def test_energy_of_an_operation_outside_its_process(sound: tuple[OperatorColumns
     assert "pJ per operation, more than any 7 nm process" in more
 
 
+def test_joules_per_operation_are_over_operations_of_every_unit(
+    sound: tuple[OperatorColumns, Prediction],
+) -> None:
+    """400 J for 2 T of the tensor cores, 1 T of FP32 and 1 T of FP64: 100 pJ each."""
+    rows, predicted = sound
+    nothing = np.zeros(2)
+    work = replace(predicted.timing.work, tensor_flops=nothing + 2e12, fp32_flops=nothing + 1e12,
+                   fp64_flops=nothing + 1e12, int_ops=nothing, sfu_ops=nothing)  # fmt: skip
+    broken = replace(
+        predicted,
+        timing=replace(predicted.timing, work=work),
+        energy_j=np.full_like(predicted.energy_j, 500.0),
+        parts_j={**predicted.parts_j, "compute": np.full_like(predicted.energy_j, 400.0)},
+    )
+    (note,) = [one for one in _breaches(rows, broken) if "per operation" in one]
+    assert "2 rows take up to 100 pJ per operation" in note
+
+
 def test_a_mean_power_over_the_cap() -> None:
     edge = np.arange(5) * 1e9
     steady = PowerCurve(edge, np.array([300.0, 300.0, 300.0, 300.0]))

@@ -1,0 +1,110 @@
+"""Measured energies of kernels, copies and gaps of a run written down here, added up by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+import polars as pl
+import pytest
+
+from tracetool.measure.measured_scopes import idle_watts, measured_scopes
+from tracetool.measure.timeline import ACTIVE_IDLE, IDLE
+from tracetool.tables.run import Run
+
+S = 1_000_000_000
+
+
+class Stub:
+    """Two kernels of 1 s, 3 s apart, and a copy of 0.5 s right after the second."""
+
+    path = Path("run")
+    info: dict[str, object] = {}  # noqa: RUF012
+    kernels = pl.DataFrame(
+        {
+            "name": ["k", "k", "c"],
+            "device": [0, 0, 0],
+            "start_ns": [0, 4 * S, 5 * S],
+            "duration_ns": [S, S, S // 2],
+        }
+    )
+    signatures = pl.DataFrame(
+        {
+            "signature": [0, 1],
+            "kind": ["kernel", "memcpy"],
+            "launches": [2, 1],
+            "duration_ns": [2 * S, S // 2],
+        }
+    )
+
+
+def _energy() -> pl.DataFrame:
+    """Kernels 200 W, copies 100 W, soon after an activity 80 W, later 50 W; ends a tenth off."""
+    watts = {
+        "k": (0, 200.0, 2.0),
+        "c": (1, 100.0, 0.5),
+        ACTIVE_IDLE: (None, 80.0, 10.0),
+        IDLE: (None, 50.0, 20.0),
+    }
+    return pl.DataFrame(
+        [
+            {
+                "class": name, "signature": signature, "duration_ns": int(seconds * S),
+                "energy_j": power * seconds, "energy_low_j": 0.9 * power * seconds,
+                "energy_high_j": 1.1 * power * seconds, "power_w": power,
+                "power_low_w": 0.9 * power, "power_high_w": 1.1 * power, "device": 0,
+            }
+            for name, (signature, power, seconds) in watts.items()
+        ],
+        schema_overrides={"signature": pl.UInt32},
+    )  # fmt: skip
+
+
+def test_scopes_are_what_their_seconds_and_watts_give() -> None:
+    """400 J of kernels, 50 J of the copy; 3 s between, one of them at 80 W and two at 50 W."""
+    scopes = measured_scopes(cast("Run", Stub()), _energy())
+    told = {name: (one["launches"], one["time_ms"], one["energy_j"]) for name, one in scopes.items()}
+    assert told == {
+        "kernels": (2, 2000.0, pytest.approx(400.0)),
+        "copies": (1, 500.0, pytest.approx(50.0)),
+        "gaps": (1, pytest.approx(3000.0), pytest.approx(180.0)),
+        "run": (3, pytest.approx(5500.0), pytest.approx(630.0)),
+    }
+    for one in scopes.values():
+        assert one["measured_pct"] == pytest.approx(100.0)
+        assert one["power_w"] == pytest.approx(1e3 * one["energy_j"] / one["time_ms"])
+        assert one["energy_low_j"] == pytest.approx(0.9 * one["energy_j"])
+        assert one["power_high_w"] == pytest.approx(1.1 * one["power_w"])
+
+
+def test_intervals_of_sums_take_the_place_of_sums_of_ends() -> None:
+    scopes = measured_scopes(cast("Run", Stub()), _energy(), half_shares={"run": 0.05, "copies": 1.5})
+    assert (scopes["run"]["energy_low_j"], scopes["run"]["energy_high_j"]) == pytest.approx((598.5, 661.5))
+    assert (scopes["copies"]["energy_low_j"], scopes["copies"]["power_high_w"]) == pytest.approx((0.0, 250.0))
+    assert scopes["kernels"]["energy_low_j"] == pytest.approx(360.0)
+
+
+def test_without_a_log_there_is_time_alone() -> None:
+    scopes = measured_scopes(cast("Run", Stub()), None)
+    assert scopes == {
+        "kernels": {"launches": 2, "time_ms": 2000.0, "measured_pct": 0.0},
+        "copies": {"launches": 1, "time_ms": 500.0, "measured_pct": 0.0},
+    }
+
+
+def test_a_run_with_kernels_left_out_has_no_energy_of_the_whole() -> None:
+    half = _energy().with_columns(
+        pl.when(pl.col("class") == "k")
+        .then(pl.col("duration_ns") // 2)
+        .otherwise("duration_ns")
+        .alias("duration_ns")
+    )
+    scopes = measured_scopes(cast("Run", Stub()), half)
+    assert scopes["kernels"]["measured_pct"] == pytest.approx(50.0)
+    assert set(scopes) == {"kernels", "copies", "gaps"}
+
+
+def test_without_time_far_from_work_its_power_is_that_of_the_gaps() -> None:
+    near, far = idle_watts(_energy().filter(pl.col("class") != IDLE)) or ((), ())
+    assert near == far == pytest.approx((80.0, 72.0, 88.0))
+    assert idle_watts(_energy().filter(pl.col("class") != ACTIVE_IDLE)) is None

@@ -1,0 +1,66 @@
+"""A log is placed where it was made: an offset, a window and a drift that were planted come back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tracetool.core.arrays import Floats
+from tracetool.hardware.sensors import Sensor
+from tracetool.measure.placement import Placement, place_log
+from tracetool.measure.readings import Readings
+from tracetool.measure.timeline import build_timeline
+
+SENSOR = Sensor("instant", "boxcar", 0.1, 0.05, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, "measured", "", 0.005)
+PRIOR_SD_S = 0.01
+WATTS, IDLE_W = np.array([150.0, 350.0, 260.0]), 60.0
+
+
+def _job(count: int, seed: int = 3) -> tuple[Floats, Floats, np.ndarray]:
+    """Start and end of activities of three classes, and their classes; what lies between is idle."""
+    random = np.random.default_rng(seed)
+    length, gap = random.uniform(0.02, 0.12, count), random.uniform(0.005, 0.06, count)
+    end = 1.0 + np.cumsum(length + gap)
+    return end - length, end, random.integers(0, len(WATTS), count)
+
+
+def _logged(count: int, offset_s: float, window_s: float, drift: float) -> Readings:
+    """Return readings of the job by a GPU whose clock lies ``offset_s`` behind and drifts."""
+    start, end, label = _job(count)
+    edges = np.column_stack([start, end]).ravel()
+    watts = np.full(len(edges) - 1, IDLE_W)
+    watts[::2] = WATTS[label]
+    edges, watts = np.append(np.append(0.0, edges), 1e3), np.append(np.append(IDLE_W, watts), IDLE_W)
+    joules = np.append(0.0, np.cumsum(watts * np.diff(edges)))
+    time = np.arange(0.5, end[-1] + 0.5, SENSOR.update_s)
+    at = time - offset_s - drift * (time - time.mean())
+    power = (np.interp(at, edges, joules) - np.interp(at - window_s, edges, joules)) / window_s
+    noise = np.random.default_rng(8).normal(0.0, 0.5, len(time))
+    return Readings(time, power + noise, SENSOR.update_s, 1e-6, 0.0, len(time))
+
+
+@pytest.fixture(scope="module")
+def placed() -> Placement:
+    readings = _logged(180, 0.013, 0.046, 4e-5)
+    return place_log(
+        readings, build_timeline(*_job(180), classes=3), SENSOR, around_s=0.0, prior_sd_s=PRIOR_SD_S
+    )
+
+
+def test_what_was_planted_lies_within_what_is_stated(placed: Placement) -> None:
+    offset_s, window_s, drift = placed.mean
+    offset_sd_s, window_sd_s, drift_sd = placed.deviation
+    assert abs(offset_s - 0.013) < min(3.0 * offset_sd_s, 0.1 * PRIOR_SD_S)
+    assert abs(window_s - 0.046) < min(3.0 * window_sd_s, 0.2 * SENSOR.window_sd_s)
+    assert abs(drift - 4e-5) < 3.0 * drift_sd
+    assert offset_sd_s < 0.1 * PRIOR_SD_S
+    assert window_sd_s < 0.4 * SENSOR.window_sd_s
+
+
+def test_places_drawn_stand_for_all(placed: Placement) -> None:
+    """They have the mean of the weighted ones, and their spread but for that within a cell."""
+    assert placed.weight.sum() == pytest.approx(1.0)
+    drawn = placed.drawn(500)
+    within = placed.deviation**2 - placed.cell**2 / 12.0
+    np.testing.assert_allclose(drawn.mean(axis=0), placed.mean, atol=0.1 * placed.deviation.max())
+    np.testing.assert_allclose(drawn[:, 0].var(), within[0], rtol=0.1)
