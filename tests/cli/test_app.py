@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer.testing
 
 from tests.conftest import Tool
 from tracetool.cli import app
@@ -163,3 +164,19 @@ def test_a_read_starts_with_what_it_needs(tmp_path: Path) -> None:
     assert not loaded & {"scipy", "pyarrow", "pandas", "msgspec", "numba", "jinja2", "bokeh"}
     commands = {name for name in loaded if name.startswith("tracetool.cli.commands.")}
     assert commands == {"tracetool.cli.commands.ingest"}
+
+
+@pytest.mark.parametrize("asked", ["--help", "--version"])
+def test_a_list_of_commands_starts_bare(asked: str) -> None:
+    """A listing may take a quarter of a second beyond Python itself, which any table library takes alone."""
+    loaded = _loaded(asked)
+    extras = {"pynvml", "amdsmi", "onnx", "torch", "transformers", "diffusers", "ray", "perfetto"}
+    libraries = {"polars", "pyarrow", "numpy", "scipy", "numba", "msgspec", "jinja2", "bokeh", "rich"}
+    assert not loaded & (extras | libraries)
+
+
+def test_a_list_without_options_reads_as_one_of_whole_commands() -> None:
+    runner = typer.testing.CliRunner()
+    whole, listed = (runner.invoke(app.build(listing=bare), ["--help"]).output for bare in (False, True))
+    assert listed == whole
+    assert all(name in listed for name in app.command_names())

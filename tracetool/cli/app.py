@@ -8,18 +8,23 @@ import importlib
 import os
 import pkgutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import typer
 
 from tracetool.cli.guarded import guarded_streams
 from tracetool.cli.output import Printed, print_json
 from tracetool.core.errors import Terminated, TracetoolError
+from tracetool.core.version import __version__
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
+
+#: What needs the names of the commands and none of their options.
+_LISTING = ("-h", "--help", "--version")
 
 #: Typer carries its own copy of click in newer releases and uses the installed one in older ones.
 UsageFault: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
@@ -31,7 +36,17 @@ def command_names() -> list[str]:
     return sorted(m.name.replace("_", "-") for m in modules)
 
 
-def build(only: str | None = None) -> typer.Typer:
+def _without_options(callback: Callable[..., Any]) -> Callable[[], None]:
+    """Return a callable with a command's help and none of its options, which a list of commands needs not."""
+
+    def listed() -> None:
+        pass
+
+    listed.__doc__ = callback.__doc__
+    return listed
+
+
+def build(only: str | None = None, *, listing: bool = False) -> typer.Typer:
     """Return the command line with every command of ``cli/commands``.
 
     A command file ``name.py`` defines ``app``: a :class:`typer.Typer` with one command (or, for a
@@ -41,6 +56,8 @@ def build(only: str | None = None) -> typer.Typer:
     ----------
     only : str, optional
         The one command to load: what the others import and declare is a tenth of a second.
+    listing : bool, default: False
+        Name the commands without their options: to inspect those of all takes another tenth.
     """
     root = typer.Typer(
         name="tracetool",
@@ -59,19 +76,19 @@ def build(only: str | None = None) -> typer.Typer:
             and app.registered_callback is None
         ):
             command = app.registered_commands[0]
+            assert command.callback is not None
+            callback = _without_options(command.callback) if listing else command.callback
             root.command(name, help=command.help, short_help=command.short_help, epilog=command.epilog)(
-                command.callback
+                callback
             )
         else:
-            root.add_typer(app, name=name)
+            root.add_typer(typer.Typer(help=app.info.help) if listing else app, name=name)
     return root
 
 
 def _version(asked: bool) -> None:
     if asked:
-        from tracetool.tables.run import tool_version
-
-        print(f"tracetool {tool_version()}")
+        print(f"tracetool {__version__}")
         raise typer.Exit
 
 
@@ -137,7 +154,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     words = list(arguments) if arguments is not None else sys.argv[1:]
     as_json = "--json" in (words[: words.index("--")] if "--" in words else words)
     Printed.document = False
-    command = typer.main.get_command(build(_asked(words)))
+    listing = not words or words[0] in _LISTING
+    command = typer.main.get_command(build(_asked(words), listing=listing))
     try:
         code = command.main(
             args=words,
