@@ -82,6 +82,7 @@ site_description: Energy of a GPU job, kernel by kernel.
 docs_dir: pages
 site_dir: site
 use_directory_urls: false
+hooks: [site_math.py]
 theme:
   name: material
   font: false
@@ -95,6 +96,7 @@ markdown_extensions:
   - toc: {permalink: true, slugify: !!python/object/apply:pymdownx.slugs.slugify {kwds: {case: lower-ascii}}}
   - pymdownx.highlight
   - pymdownx.superfences
+  - pymdownx.arithmatex: {generic: true}
   - mdx_truly_sane_lists: {nested_indent: 2}
 validation:
   nav: {omitted_files: warn, not_found: warn, absolute_links: warn}
@@ -147,6 +149,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         pages = staged(folder)
+        shutil.copy(Path(__file__).with_name("site_math.py"), folder)
         (folder / "mkdocs.yml").write_text(_CONFIG + menu(pages), "utf-8")
         words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(out)]
         done = subprocess.run(words, cwd=folder, check=False)

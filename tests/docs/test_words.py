@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 LIST = Path(__file__).with_name("words.txt")
 FOLDERS = ("tracetool", "docs", "schemas", "tests", "benchmarks", "ci", "sample_traces")
-SUFFIXES = {".py", ".md", ".json", ".toml", ".yml", ".js", ".css", ".html"}
+SUFFIXES = {".py", ".md", ".svg", ".json", ".toml", ".yml", ".js", ".css", ".html"}
 #: Files that quote other texts: kernel names as libraries spell them, recorded data, the tests of this list.
 QUOTING = (
     "tests/docs/test_words.py",

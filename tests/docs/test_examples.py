@@ -1,0 +1,131 @@
+"""What pages show without output can be typed too: the tool takes every line, and most of them are run."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer
+import yaml
+
+from tests.conftest import Tool
+from tests.docs.examples import PAGES, ROOT, blocks, lines, stand_ins
+from tracetool.cli.app import build
+
+COMMANDS = typer.main.get_command(build())
+LINES = list(dict.fromkeys((page.name, line) for page in PAGES for line in lines(page)))
+#: What only their reader has; the options are checked, and the tests named run the command itself.
+NOT_HERE = {
+    "s3://": "a bucket: tests/fleet",
+    "record": "a GPU: tests/record",
+    "sensor check": "a GPU: tests/record",
+    "nsys-rep": "nsys: tests/sources",
+    "activity.csv": "a log and its activities on one clock: tests/measure",
+    "campaign.tracetool": "a campaign as a run: tests/measure/fingrav",
+    "serving.tracetool": "a server's run: tests/api",
+    "my-gpu.toml": "a sensor identified before: tests/measure",
+    "--check": "the extra torch: tests/forecast",
+    "--compare": "a run of that model: tests/forecast",
+}
+RUN = [(page, line) for page, line in LINES if not any(word in line for word in NOT_HERE)]
+#: Of a line within a sentence, what stands for a path or a number of the reader's.
+INLINE = re.compile(r"`(tracetool [a-z][^`\n]*)`")
+
+
+def _parsed(line: str) -> None:
+    """Let the command line take a line up to where the command would begin."""
+    command, words = COMMANDS, shlex.split(line)[1:]
+    name = "tracetool"
+    while hasattr(command, "commands"):
+        assert words, line
+        assert words[0] in command.commands, f"{line}: no command {words[0]}"
+        command, name = command.commands[words[0]], f"{name} {words[0]}"
+        words = words[1:]
+    command.make_context(name, words)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return stand_ins(tmp_path_factory.mktemp("examples"))
+
+
+def test_pages_show_lines_to_type() -> None:
+    assert len(LINES) > 40
+    assert len(RUN) > 0.6 * len(LINES)
+
+
+@pytest.mark.parametrize(("page", "line"), LINES, ids=[f"{p}: {x}" for p, x in LINES])
+def test_a_line_is_one_the_tool_takes(page: str, line: str) -> None:
+    _parsed(line)
+
+
+@pytest.mark.parametrize(("page", "line"), RUN, ids=[f"{p}: {x}" for p, x in RUN])
+def test_a_line_runs(page: str, line: str, folder: Path, command: Tool) -> None:
+    done = command(*shlex.split(line)[1:], cwd=folder)
+    assert done.returncode in (0, 1), f"{page}: {line}\n{done.stderr}"
+    assert "Traceback" not in done.stderr
+
+
+def test_an_option_that_is_not_there_is_found() -> None:
+    with pytest.raises(Exception, match="no-such"):
+        _parsed("tracetool classify run.tracetool --no-such")
+
+
+def test_commands_within_sentences_are_there() -> None:
+    """Names and options; values and paths are the reader's."""
+    for page in PAGES:
+        if page.name == "CHANGELOG.md":  # of its time
+            continue
+        for line in INLINE.findall(page.read_text("utf-8")):
+            command, words = COMMANDS, line.split()[1:]
+            while hasattr(command, "commands") and words and re.fullmatch(r"[a-z-]+", words[0]):
+                assert words[0] in command.commands, f"{page.name}: {line}"
+                command, words = command.commands[words[0]], words[1:]
+            known = {flag for one in command.params for flag in (*one.opts, *one.secondary_opts)} | {"--help"}
+            asked = {word.split("=")[0] for word in words if re.match(r"--?[a-z]", word)}
+            if "--" not in words:
+                assert asked <= known, f"{page.name}: {line}"
+
+
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if blocks(p.read_text("utf-8"), "python")], ids=lambda p: p.name
+)
+def test_python_of_a_page_runs(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    for block in blocks(page.read_text("utf-8"), "python"):
+        assert ast.parse(block)
+        exec(compile(block, str(page), "exec"), {"__name__": "page"})
+
+
+def test_documents_of_pages_are_whole() -> None:
+    found = 0
+    for page in PAGES:
+        text = page.read_text("utf-8")
+        for block in blocks(text, "json"):
+            json.loads(block)
+            found += 1
+        for block in blocks(text, "yaml"):
+            assert yaml.safe_load(block)
+            found += 1
+    assert found >= 3
+
+
+def test_every_picture_is_shown_and_stands_on_its_own() -> None:
+    pictures = {p for kind in ("svg", "png") for p in (ROOT / "docs").rglob(f"*.{kind}")}
+    shown = {
+        (page.parent / target).resolve()
+        for page in PAGES
+        for target in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", page.read_text("utf-8"))
+    }
+    assert pictures
+    assert pictures == shown
+    for picture in pictures:
+        if picture.suffix == ".svg":
+            text = picture.read_text("utf-8")
+            assert 'xmlns="http://www.w3.org/2000/svg"' in text
+            assert "<title" in text
+            assert "<script" not in text
