@@ -15,6 +15,7 @@ from tracetool.core.prediction import Prediction
 from tracetool.hardware.gpu import Gpu
 from tracetool.model.hypothetical import TIME_SPREAD, hypothetical_power, is_hypothetical
 from tracetool.model.predict import predict_rows
+from tracetool.model.unmeasured_libraries import without_waits
 from tracetool.replay.operator_tables import InputTable, read_table
 
 #: A cap no GPU reaches: the mean power of a whole pass is held under the cap, not each row's. [W]
@@ -151,7 +152,7 @@ def _price(
     clocks = ladder_mhz(gpu, asked[0]) if ladder else np.array(asked, np.float64)
     table = operator_table([(one.rows, one.stack) for one in entries])
     predicted = predict_rows(
-        _once(table.rows), gpu, clocks, mem_clock_mhz=entries[0].mem_clock_mhz, power_cap_w=_NO_CAP_W,
+        _in_a_pass(table.rows), gpu, clocks, mem_clock_mhz=entries[0].mem_clock_mhz, power_cap_w=_NO_CAP_W,
         power_calibration=hypothetical_power(gpu) if is_hypothetical(gpu) else None,
     )  # fmt: skip
     ends = np.cumsum([len(one.rows) for one in entries])
@@ -163,9 +164,14 @@ def _price(
             yield place, result.extrapolated(gpu.name) if is_hypothetical(gpu) else result
 
 
-def _once(rows: OperatorColumns) -> OperatorColumns:
-    """Return rows that state that a pass uses each weight once: none is still in L2 from the pass before."""
-    return OperatorColumns(rows.family, {**rows.columns, "weight_sets": np.full(len(rows), np.inf)})
+def _in_a_pass(rows: OperatorColumns) -> OperatorColumns:
+    """Return rows that state what is so in a pass, and not in a loop that measures one operator.
+
+    It uses each weight once: none is still in L2 from the pass before. The host's time is counted by
+    itself, so that no kernel waits for the host of the loop it was measured in.
+    """
+    once = {"weight_sets": np.full(len(rows), np.inf)}
+    return without_waits(OperatorColumns(rows.family, {**rows.columns, **once}))
 
 
 def operator_table(parts: Sequence[tuple[Sequence[Row], str]]) -> InputTable:

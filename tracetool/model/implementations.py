@@ -30,7 +30,7 @@ from tracetool.model.other_versions import may_run_others, others_of_library, us
 from tracetool.model.paced import paced
 from tracetool.model.time_calibration import TimeCalibration, spread_key
 from tracetool.model.traced import beside_band, in_trace, start_band, trace_band, traced
-from tracetool.model.unmeasured_libraries import in_library, of_unknown
+from tracetool.model.unmeasured_libraries import in_library, of_unknown, without_hosts
 
 #: How far coefficients on an architecture nobody measured are from the nearest's towards the center. [1]
 _TOWARDS_CENTER = prior_number("implementations.towards_center")
@@ -55,8 +55,25 @@ def priced(law: Law, rows: OperatorColumns, gpu: Gpu, calibration: TimeCalibrati
     Kernels of traces, laws no implementation was fitted for, and rows of what a user's own calibration was
     fitted to take the calibration's coefficients. Rows that state neither a library nor an implementation do
     too, where the GPU was calibrated; their bounds then hold 90 % of the mixture of all implementations that
-    run there.
+    run there. Rows whose host's time is counted by itself (``host_apart``) wait for none that kernels were
+    measured under.
     """
+    if bool((rows.number("host_apart", 0.0) > 0.0).any()):
+        calibration = _without_host(law, gpu, calibration)
+        return _priced(law, rows, gpu, calibration, host_apart=True)
+    return _priced(law, rows, gpu, calibration, host_apart=False)
+
+
+def _without_host(law: Law, gpu: Gpu, calibration: TimeCalibration) -> TimeCalibration:
+    """Return a calibration whose coefficients of a law hold nothing of the host it was measured under."""
+    (own,) = without_hosts(law, (own_member(law, gpu, calibration, 1.0),))
+    coefficients = {**calibration.coefficients, law.name: own.coefficients}
+    return replace(calibration, coefficients=coefficients)
+
+
+def _priced(
+    law: Law, rows: OperatorColumns, gpu: Gpu, calibration: TimeCalibration, *, host_apart: bool
+) -> list[Priced]:
     users, of_users = law.name not in calibration.delivered, calibration.fitted_to.get(law.name, {""})
     if (users and "" in of_users) or not implementations(law.name) or traced(rows).any():
         return [_calibrated(law, rows, gpu, calibration, np.arange(len(rows)))]
@@ -67,6 +84,7 @@ def priced(law: Law, rows: OperatorColumns, gpu: Gpu, calibration: TimeCalibrati
             parts.append(_calibrated(law, part, gpu, calibration, places))
             continue
         every = members(law, gpu, stack, name)
+        every = without_hosts(law, every) if host_apart else every
         if not every:  # another vendor's kernels are none of these
             parts.append(_calibrated(law, part, gpu, calibration, places))
             continue

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
+
+from tracetool.core.operators import OperatorColumns
 from tracetool.families.implementations import Implementation, implementations, library_of
 from tracetool.families.law import Law
 from tracetool.hardware.priors import prior_number
@@ -75,6 +78,11 @@ def without_hosts(
         }
         told.append(replace(one, coefficients={**one.coefficients, **least, **launch}))
     return tuple(told)
+
+
+def without_waits(rows: OperatorColumns) -> OperatorColumns:
+    """Return rows that wait for no host: launches are recorded once, or their time is counted by itself."""
+    return OperatorColumns(rows.family, {**rows.columns, "host_apart": np.ones(len(rows))})
 
 
 def _with_host(law: Law, one: Member, library: str, called: str) -> Member:

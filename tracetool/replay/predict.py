@@ -19,6 +19,7 @@ from tracetool.hardware.load import load_gpu
 from tracetool.model.power_files import power_calibration_of
 from tracetool.model.predict import predict_rows
 from tracetool.model.sequence import sequence_factors
+from tracetool.model.unmeasured_libraries import without_waits
 from tracetool.replay.assumptions import NOTHING_ASSUMED, Assumptions
 from tracetool.replay.clocks import (
     checked_cap,
@@ -91,7 +92,8 @@ def predict_table(
     power_cap_w : float, optional
         Power cap; by default the GPU's limit. [W]
     launch : {"eager", "graph"}
-        How the host issues the rows: one by one, or all in one graph.
+        How the host issues the rows: one by one, or all in one graph, in which no kernel waits for a host it
+        was measured under.
     fused_attention : bool
         Whether attention rows run as one kernel in the totals, or operator by operator; see
         :func:`tracetool.replay.unfused.unfused`. The rows of the result are fused either way.
@@ -108,6 +110,8 @@ def predict_table(
         If the table, the GPU's name or a clock cannot be used.
     """
     table = source if isinstance(source, InputTable) else read_table(source)
+    if launch == "graph" and table.kind != "kernels":
+        table = replace(table, rows=without_waits(table.rows))
     gpu_spec = load_gpu(gpu)
     gpu_spec.require_model()
     clocks, clock_notes = checked_clocks(clocks_mhz, gpu_spec)
