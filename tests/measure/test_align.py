@@ -1,11 +1,14 @@
-"""The posterior of a log's offset, against the product of two normal distributions."""
+"""A log's offset: its posterior against the product of two normal distributions, planted places found."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from tracetool.measure.align import align, join_parts
+from tracetool.core.arrays import Floats
+from tracetool.measure.align import Alignment, _posterior, align, coarse_offsets, join_parts
+from tracetool.measure.readings import Readings
+from tracetool.measure.timeline import Timeline, build_timeline
 
 PRIOR_SD = 0.005
 
@@ -36,3 +39,48 @@ def test_parts_that_move_apart_tell_the_drift() -> None:
     joined = join_parts(parts, at, 1e-3)
     assert joined.drift == pytest.approx(1e-5, rel=0.02)
     assert joined.offset_s + joined.drift * (100.0 - joined.pivot_s) == pytest.approx(0.002, abs=2e-6)
+
+
+def test_points_stand_for_the_cells_around_them() -> None:
+    """Two of equal weight 1 s from one another: a quarter, and a twelfth of the square of half a second."""
+    mean, sd, weight = _posterior(np.array([0.0, 1.0]), np.zeros(2))
+    assert (mean, sd) == pytest.approx((0.5, (0.25 + 0.25 / 12.0) ** 0.5))
+    assert weight.tolist() == [0.5, 0.5]
+
+
+def test_parts_that_disagree_widen_what_they_say() -> None:
+    """0, 3 and 0 ms, 1 ms each: 1 ms without drift, missed by -1, 2 and -1 deviations: 6 of one freedom."""
+    none = np.zeros(1)
+    parts = [Alignment(at, 1e-3, none, none) for at in (0.0, 3e-3, 0.0)]
+    joined = join_parts(parts, np.array([0.0, 100.0, 200.0]), 1e-3)
+    assert joined.drift == pytest.approx(0.0, abs=1e-12)
+    assert (joined.offset_s, joined.offset_sd_s) == pytest.approx((1e-3, 1e-3 * (6.0 / 3.0) ** 0.5))
+    lever = 2.0 * (100.0 / 1e-3) ** 2 + 1e6
+    assert joined.drift_sd == pytest.approx((6.0 / lever) ** 0.5)
+
+
+def _readings(load: Timeline, offset_s: float) -> Readings:
+    """Readings of the busy share of each tenth of a second, stamped ``offset_s`` late."""
+    at = np.arange(-1.0, load.span_s[1] + 1.0, 0.1)
+    power = 100.0 + 200.0 * (load.busy(at + 0.1) - load.busy(at)) / 0.1
+    return Readings(at + offset_s, power, 0.1, 1e-6, 0.0, len(at))
+
+
+def _busy(start: Floats, length: Floats | float) -> Timeline:
+    return build_timeline(start, start + length, np.zeros(len(start), np.int64), 1)
+
+
+def test_a_load_of_its_own_fits_in_one_place_within_reach() -> None:
+    random = np.random.default_rng(2)
+    load = _busy(np.cumsum(random.uniform(0.5, 2.5, 60)), random.uniform(0.1, 0.5, 60))
+    ((offset_s, correlation),) = coarse_offsets(_readings(load, 1.3), load, 3.0)
+    assert offset_s == pytest.approx(1.3, abs=0.051)
+    assert correlation > 0.95
+    for reach_s in (1.2, 1.0, 0.5):  # its place is beyond
+        assert all(abs(at) <= reach_s + 1e-9 for at, _ in coarse_offsets(_readings(load, 1.3), load, reach_s))
+
+
+def test_a_load_that_repeats_fits_a_period_away_too() -> None:
+    load = _busy(2.0 * np.arange(60.0), 0.7)
+    places = sorted(at for at, _ in coarse_offsets(_readings(load, 0.6), load, 3.0))
+    assert places == pytest.approx([-1.4, 0.6, 2.6], abs=0.051)

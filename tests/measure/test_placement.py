@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tracetool.core.arrays import Floats
 from tracetool.hardware.sensors import Sensor
+from tracetool.measure.observe import _place
 from tracetool.measure.placement import Placement, place_log
 from tracetool.measure.readings import Readings
+from tracetool.measure.short_window import fit_window
 from tracetool.measure.timeline import build_timeline
 
 SENSOR = Sensor("instant", "boxcar", 0.1, 0.05, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, "measured", "", 0.005)
@@ -64,3 +68,26 @@ def test_places_drawn_stand_for_all(placed: Placement) -> None:
     within = placed.deviation**2 - placed.cell**2 / 12.0
     np.testing.assert_allclose(drawn.mean(axis=0), placed.mean, atol=0.1 * placed.deviation.max())
     np.testing.assert_allclose(drawn[:, 0].var(), within[0], rtol=0.1)
+
+
+def test_a_window_alone_is_fitted_as_well() -> None:
+    readings = _logged(60, 0.0, 0.046, 0.0)
+    sensor, sd_s = fit_window(
+        readings, build_timeline(*_job(60), classes=3), SENSOR, around_s=0.0, prior_sd_s=0.004, worth=1.0
+    )
+    assert sensor.window_s == pytest.approx(0.046, abs=3.0 * sd_s)
+    assert sd_s < 0.4 * SENSOR.window_sd_s
+
+
+def test_only_many_readings_of_a_sensor_that_averages_place_a_log() -> None:
+    """A load in step with the updates leaves places open: a lag has no window, 60 readings are few."""
+    start = 0.03 + 0.1 * np.arange(120.0)
+    work = build_timeline(start, start + 0.04, np.arange(120) % 2, 2)
+    at = np.arange(0.0, 12.0, SENSOR.update_s)
+    power = 60.0 + 200.0 * (work.busy(at) - work.busy(at - 0.05)) / 0.05 + np.arange(len(at)) % 2
+    readings = Readings(at, power, SENSOR.update_s, 1e-6, 0.0, len(at))
+    assert _place(readings, work, SENSOR, 0.0, 0.004) is not None
+    lag = replace(SENSOR, kind="lag", window_s=np.nan, lag_s=0.02, window_sd_s=0.0)
+    assert _place(readings, work, lag, 0.0, 0.004) is None
+    few = replace(readings, time_s=at[:60], power_w=power[:60])
+    assert _place(few, work, SENSOR, 0.0, 0.004) is None

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tracetool.hardware.load import load_gpu
-from tracetool.measure.readings import resolve_updates, update_period
+from tracetool.measure.readings import _brackets, _refine, resolve_updates, update_period
 from tracetool.measure.sensors import candidate_sensors
 
 from .jobs import CLASSES, job, sensor_log
@@ -80,3 +80,22 @@ def test_a_nominal_second_may_be_eleven_readings() -> None:
         s.window_s for s in candidate_sensors(load_gpu("rtx-3090", part="sensor"), "power.draw.average")
     ]
     assert windows == [1.1, 1.0]
+
+
+def test_a_first_bracket_far_off_does_not_move_the_grid() -> None:
+    """Updates every 100 ms; polls 10 ms to either side, the first bracket 16 ms late."""
+    middle = 0.1 * np.arange(40.0)
+    middle[0] += 0.016
+    period, origin, miss = _refine(middle - 0.01, middle + 0.01, 0.1)
+    assert period == pytest.approx(0.1, rel=1e-3)
+    assert (origin + 0.05) % 0.1 - 0.05 == pytest.approx(0.0, abs=2e-3)
+    assert miss[1:].max() == 0.0
+    assert miss[0] == pytest.approx(0.006, abs=2e-3)
+
+
+def test_a_change_across_missing_polls_brackets_nothing() -> None:
+    """Polls every 10 ms: changes over 10 and 20 ms bracket an update, one over 40 ms does not."""
+    time = np.array([0.0, 0.01, 0.02, 0.03, 0.05, 0.06, 0.10, 0.11, 0.12, 0.13])
+    power = np.array([1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0, 4.0, 4.0])
+    low, high = _brackets(time, power)
+    assert (low.tolist(), high.tolist()) == ([0.01, 0.03], [0.02, 0.05])

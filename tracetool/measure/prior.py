@@ -64,6 +64,8 @@ _IDLE_SEEN = 0.7
 _LEAST_DUTY = 0.05
 #: Readings are filled by work from here on: their power is that of work.
 _FILLED = 0.6
+#: Readings whose shares of work differ by less all hold one share: their difference is rounding.
+_LEAST_APART = 1e-6
 #: No class draws less than this share of the lowest readings of a log that shows idle power.
 _FLOOR = 0.6
 #: Windows from which on the log says what a class may draw, and the part of one that work fills for it to
@@ -83,9 +85,9 @@ def _filled_power(active: Floats, power_w: Floats) -> float:
     Where kernels fill little of any reading they draw more than any reading shows.
     """
     with_work = active > 0
-    slope, base = (
-        np.polyfit(active[with_work], power_w[with_work], 1) if np.ptp(active[with_work]) > 0 else (0.0, 0.0)
-    )
+    if np.ptp(active[with_work]) < _LEAST_APART:  # readings in step with the work tell no line
+        return 0.0
+    slope, base = np.polyfit(active[with_work], power_w[with_work], 1)
     return float(base + slope)
 
 

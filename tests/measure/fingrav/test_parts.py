@@ -1,0 +1,68 @@
+"""Runs of one kernel laid one after another: clocks that do not meet, components that all of them have."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tracetool.core.arrays import Floats
+from tracetool.measure.fingrav.campaign_runs import Part, join_parts
+from tracetool.measure.fingrav.executions import Executions, steady_execution
+from tracetool.measure.fingrav.interleaving import Activities, _solved
+from tracetool.measure.fingrav.stitch import Samples
+
+
+def _part(begin_s: float, components: dict[str, float], names: tuple[str, ...], error_s: float) -> Part:
+    """One execution of 2 s, another activity 1 s later, and samples from 1 s before to 6 s after."""
+    start = begin_s + np.array([0.0, 3.0])
+    time = begin_s + np.array([-1.0, 1.0, 6.0])
+    return Part(
+        Executions(np.zeros(1, np.int64), np.zeros(1, np.int64), start[:1], start[:1] + 2.0),
+        Samples(time, {name: np.full(3, watts) for name, watts in components.items()}, 0.5, 2.0, error_s),
+        Activities(start, start + np.array([2.0, 1.0]), np.array([0, 1]), names),
+        "",
+    )
+
+
+def test_runs_are_laid_ten_seconds_from_one_another() -> None:
+    one = _part(100.0, {"total": 300.0, "memory": 50.0}, ("k", "a"), 1e-6)
+    two = _part(-7.0, {"total": 200.0, "gpu": 150.0}, ("k", "b"), 3e-6)
+    executions, samples, activities = join_parts([one, two])
+    # the first takes 7 s from its first sample on, the second begins 10 s later
+    assert executions.start_s == pytest.approx([1.0, 18.0])
+    assert executions.end_s == pytest.approx([3.0, 20.0])
+    assert executions.run.tolist() == [0, 1]
+    assert samples.time_s == pytest.approx([0.0, 2.0, 7.0, 17.0, 19.0, 24.0])
+    assert {name: watts.tolist() for name, watts in samples.power_w.items()} == {
+        "total": [300.0] * 3 + [200.0] * 3
+    }
+    assert samples.error_s == 3e-6
+    assert activities.names == ("k", "a", "b")
+    assert activities.label.tolist() == [0, 1, 0, 2]
+    assert activities.start_s == pytest.approx([1.0, 4.0, 18.0, 21.0])
+
+
+def test_components_that_all_runs_have_are_kept() -> None:
+    parts = [_part(begin, {"total": 300.0, "memory": 50.0}, ("k", "a"), 0.0) for begin in (0.0, 50.0)]
+    assert set(join_parts(parts)[1].power_w) == {"total", "memory"}
+
+
+def _executions(*rows: list[float]) -> Executions:
+    length: Floats = np.concatenate(rows)
+    run = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
+    place = np.concatenate([np.arange(len(row)) for row in rows])
+    start = np.arange(float(len(length))) * 100.0
+    return Executions(run, place, start, start + length)
+
+
+def test_executions_are_steady_once_they_no_longer_shorten() -> None:
+    assert steady_execution(_executions([9.0, 6.0, 5.05, 5.0], [9.2, 6.0, 5.05, 5.0])) == 2
+    # what one of four runs alone goes on to tells nothing
+    assert steady_execution(_executions([9.0, 5.0, 4.0], [9.0, 5.0], [9.0, 5.0], [9.0, 5.0])) == 1
+
+
+def test_powers_are_tied_weakly_to_the_mean() -> None:
+    """Shares of 0.5 of three classes: each square 0.25, so that the tie weighs 1e-4 of that."""
+    shares, powers = 0.5 * np.eye(3), np.array([100.0, 200.0, 600.0])
+    solved = _solved(shares, shares @ powers)
+    assert solved == pytest.approx((powers + 1e-4 * 150.0) / (1.0 + 1e-4), rel=1e-9)

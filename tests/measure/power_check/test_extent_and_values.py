@@ -1,0 +1,75 @@
+"""Where a log lies, how it is stamped and where its values stand still: verdicts on logs of a few lines."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tracetool.core.arrays import Floats
+from tracetool.hardware.sensors import Sensor
+from tracetool.measure.power_check.extent import coverage, stamps
+from tracetool.measure.power_check.finding import LogCase
+from tracetool.measure.power_check.values import stuck
+from tracetool.measure.power_log import PowerLog
+from tracetool.measure.readings import Readings
+from tracetool.measure.timeline import Timeline, build_timeline
+
+UPDATE_S = 0.1
+SENSOR = Sensor("draw", "boxcar", UPDATE_S, UPDATE_S, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, "measured", "")
+
+
+def _work(start_s: float, end_s: float) -> Timeline:
+    return build_timeline(np.array([start_s]), np.array([end_s]), np.zeros(1, np.int64), 1)
+
+
+def _case(time: Floats, power: Floats, work: Timeline | None, stamp_ns: int = 1) -> LogCase:
+    frame = pl.DataFrame({"time_ns": (time * 1e9).astype(np.int64) // stamp_ns * stamp_ns})
+    readings = Readings(time, power, UPDATE_S, 1e-6, 0.0, len(time))
+    log = PowerLog("draw", time, power, np.zeros(0), np.zeros(0))
+    return LogCase(0, frame, log, readings, SENSOR, None, work)
+
+
+@pytest.mark.parametrize(
+    ("start_s", "words"),
+    [
+        (-7300.0, "the log begins 7,300 s after the trace): the time zone is 2 h too far west?"),
+        (7300.0, "the log begins 7,300 s before the trace): the time zone is 2 h too far east?"),
+        (120.0, "the log begins 120 s before the trace)"),
+    ],
+)
+def test_a_log_beside_the_trace_says_which_way(start_s: float, words: str) -> None:
+    time = np.arange(0.0, 60.0, UPDATE_S)
+    finding = coverage(_case(time, np.full(len(time), 100.0), _work(start_s, start_s + 30.0)))
+    assert (finding.verdict, finding.value) == ("unusable", 0.0)
+    assert words in finding.reason
+
+
+def test_the_share_of_the_work_that_is_logged() -> None:
+    """The log goes on for 30 s of 40 s of work and the 0.1 s up to its next reading."""
+    time = np.arange(0.0, 40.05, UPDATE_S)
+    finding = coverage(_case(time, np.full(len(time), 100.0), _work(10.0, 50.0)))
+    assert (finding.verdict, finding.value) == ("usable", pytest.approx(100.0 * 30.1 / 40.0))
+
+
+def test_whole_seconds_are_named_where_the_sensor_is_quicker() -> None:
+    time = np.arange(0.0, 20.0, UPDATE_S) + 0.013
+    power = np.full(len(time), 100.0)
+    assert stamps(_case(time, power, None)).verdict == "good"
+    finding = stamps(_case(time, power, None, stamp_ns=10**9))
+    assert (finding.verdict, finding.value, finding.unit) == ("usable", 1000.0, "ms")
+    assert "whole seconds" in finding.reason
+
+
+@pytest.mark.parametrize(
+    ("step_w", "still_s", "share"), [(0.1, 1.9, 0), (0.1, 2.1, 1), (1.0, 7.9, 0), (1.0, 8.1, 1)]
+)
+def test_a_value_that_stands_still_for_long_is_stuck(step_w: float, still_s: float, share: int) -> None:
+    """Two seconds are twenty updates: no sensor at work; steps of 1 W may stand so four times as long."""
+    time = np.arange(0.0, 40.0, UPDATE_S)
+    power = 200.0 + step_w * (np.arange(len(time)) % 7)
+    power[100 : 101 + round(still_s / UPDATE_S)] = 150.0
+    finding = stuck(_case(time, power, _work(0.0, 39.9)))
+    assert finding.value == pytest.approx(share * 100.0 * still_s / 39.9)
+    assert ("s at 150.00 W: stuck" in finding.reason) == bool(share)
+    assert stuck(_case(time, power, _work(0.0, 5.0))).verdict == "good"  # idle meanwhile

@@ -1,0 +1,178 @@
+"""Energies, counters, filters and spans of a log from a few numbers that are added up here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import sparse
+
+from tracetool.core.arrays import Floats
+from tracetool.core.interval import Z90
+from tracetool.hardware.sensors import Sensor
+from tracetool.measure.attribution import ClassEnergy, Identified
+from tracetool.measure.counter import check_counter
+from tracetool.measure.design import Design, span_of
+from tracetool.measure.energy_tables import window_table
+from tracetool.measure.filters import sensor_boxes
+from tracetool.measure.power_log import PowerLog, power_logs
+from tracetool.measure.prior import _filled_power, prior_of
+from tracetool.measure.readings import Readings
+from tracetool.measure.served_load import phase_spans
+from tracetool.measure.signature_sums import SignatureSums
+from tracetool.measure.timeline import build_timeline, cut
+from tracetool.measure.windowed import _added
+from tracetool.measure.windows import WindowEnergy
+
+NONE = np.zeros(0)
+S = 1_000_000_000
+LAG = Sensor("draw", "lag", 0.1, np.nan, 0.5, 0.02, 1.0, 0.0, 0.0, 0.0, "measured", "")
+
+
+def _one(*values: float) -> Floats:
+    return np.array(values, np.float64)
+
+
+def test_windows_of_two_gpus_add_up_and_their_errors_as_squares() -> None:
+    asked = pl.DataFrame({"start_us": [0], "end_us": [5]})
+    parts = [
+        WindowEnergy(_one(100.0), _one(97.0), _one(106.0), _one(0.5)),
+        WindowEnergy(_one(50.0), _one(46.0), _one(58.0), _one(0.25)),
+    ]
+    row = window_table(asked, parts).row(0, named=True)
+    assert (row["energy_j"], row["energy_low_j"], row["energy_high_j"]) == pytest.approx(
+        (150.0, 145.0, 160.0)
+    )
+    assert row["coverage"] == pytest.approx(0.375)
+
+
+def test_a_counter_may_be_wrong_by_a_tick_at_either_end() -> None:
+    """100 W over 50 s, ticks of 1 s: 5,000 J are open by 2 x 100 J, 0.04 of them."""
+    time = np.arange(0.0, 51.0)
+
+    def checked(rate: float) -> tuple[float, float, bool]:
+        check = check_counter(PowerLog("draw", time, np.full(51, 100.0), time, 100.0 * rate * time))
+        assert check is not None
+        assert (check.tick_s, check.quantum_j, check.resets) == pytest.approx((1.0, 100.0 * rate, 0))
+        return check.ratio, check.ratio_sd, check.usable
+
+    assert checked(1.0) == pytest.approx((1.0, 0.04 / 12.0**0.5, True))
+    assert checked(1.15)[2]  # 0.12 and the 0.04 of the ticks
+    assert not checked(1.17)[2]
+    assert not checked(0.83)[2]
+
+
+def test_a_log_speaks_of_what_its_first_filter_reaches_to_its_last_reading() -> None:
+    readings = Readings(_one(10.0, 11.0), _one(1.0, 1.0), 1.0, 0.0, 0.1, 2)
+    boxes = sensor_boxes(LAG, jitter_s=0.1)
+    first, last = span_of(readings, boxes)
+    # five places of an unknown delay of 0.1 s: the least 0.01, the most 0.09; 1 % of the lag is left out
+    assert last == pytest.approx(11.0 - 0.02 - 0.01)
+    assert first == pytest.approx(10.0 - 0.02 - 0.09 - 0.5 * np.log(100.0))
+    assert boxes.weight.sum() == pytest.approx(1.0)
+
+
+def test_a_lag_is_ten_boxes_of_an_exponential() -> None:
+    boxes = sensor_boxes(LAG)
+    share = 1.0 - np.exp(-(np.stack([boxes.front_s, boxes.back_s]) - 0.02) / 0.5)
+    assert share[0] == pytest.approx(np.arange(10) / 10.0)
+    assert share[1] == pytest.approx([*np.arange(1, 10) / 10.0, 0.99])
+    assert boxes.weight == pytest.approx((share[1] - share[0]) / 0.99)
+
+
+@pytest.mark.parametrize(("kind", "name"), [("average", "average"), (None, "draw")])
+def test_a_field_without_a_name_is_called_by_its_kind(kind: str | None, name: str) -> None:
+    rows = pl.DataFrame(
+        {"time_ns": [S, 2 * S], "device": [0, 0], "power_w": [50.0, 60.0], "energy_j": [None, None],
+         "field": [None, None], "power_kind": [kind, kind]},
+        schema_overrides={"energy_j": pl.Float64, "field": pl.String, "power_kind": pl.String},
+    )  # fmt: skip
+    (log,) = power_logs(rows, 0, S)
+    assert (log.field, log.time_s.tolist(), log.power_w.tolist()) == (name, [0.0, 1.0], [50.0, 60.0])
+
+
+def test_a_counter_alone_gives_its_mean_power() -> None:
+    rows = pl.DataFrame(
+        {"time_ns": [0, 2 * S, 3 * S], "device": [0] * 3, "power_w": [None] * 3,
+         "energy_j": [5.0, 105.0, 305.0],
+         "field": [None] * 3, "power_kind": [None] * 3},
+        schema_overrides={"power_w": pl.Float64, "field": pl.String, "power_kind": pl.String},
+    )  # fmt: skip
+    (log,) = power_logs(rows, 0, 0)
+    assert (log.field, log.time_s.tolist(), log.power_w.tolist()) == ("counter", [2.0, 3.0], [50.0, 200.0])
+
+
+def test_a_class_may_draw_twice_what_full_readings_show_above_idle() -> None:
+    """Readings of 100 W idle and 180 W, 0.4 of each of them work: no more than 100 + 2 x 80 / 0.4 W."""
+    share = np.repeat([0.0, 0.4], 10)
+    design = Design(sparse.csr_matrix(np.column_stack([share, 1.0 - share, 0.0 * share])), NONE, NONE)
+    power = np.where(share > 0, 180.0, 100.0)
+    assert prior_of(power, design, None, np.nan).high_w == pytest.approx(500.0)
+
+
+def test_readings_in_step_with_the_work_tell_no_line() -> None:
+    share = np.array([0.3, 0.1 + 0.2, 0.3])  # apart by rounding alone
+    assert _filled_power(share, np.array([100.0, 250.0, 110.0])) == 0.0
+    assert _filled_power(np.array([0.25, 0.5, 0.0]), np.array([100.0, 150.0, 7.0])) == pytest.approx(250.0)
+
+
+def _energies(joules: Floats, sd_j: Floats, seconds: Floats) -> ClassEnergy:
+    k = len(joules) - 2
+    identified = Identified(
+        np.ones(k + 2), np.ones(k + 2, bool), np.full(k + 2, "", object), np.full(k + 2, -1)
+    )
+    return ClassEnergy(
+        seconds, np.ones(k + 2), joules / seconds, sd_j / seconds, joules, sd_j, np.zeros(k + 2), identified,
+        np.diag(sd_j**2), 1.0, NONE, 0.0, np.zeros((2, k + 2)),
+    )  # fmt: skip
+
+
+def test_sums_over_gpus_have_errors_of_their_own() -> None:
+    """300 and 100 J, deviations 3 and 4 J: 5 J of 400."""
+    one = _energies(_one(300.0, 10.0, 10.0), _one(3.0, 1.0, 1.0), _one(2.0, 1.0, 1.0))
+    two = replace(one, energy_j=_one(100.0, 10.0, 10.0), covariance=np.diag(_one(16.0, 1.0, 1.0)))
+    sums = SignatureSums({0: np.array([7]), 1: np.array([7])}, {0: one, 1: two})
+    seconds = np.array([[2.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    share, nothing = sums.half_shares({0: seconds, 1: seconds})
+    assert share == pytest.approx(Z90 * 5.0 / 400.0)
+    assert np.isnan(nothing)
+
+
+def test_a_class_that_one_window_did_not_measure_takes_the_others_power() -> None:
+    """100 J in the 2 s that were measured: 150 J in 3 s, and 50 W."""
+    rows = pl.DataFrame(
+        {"device": [0, 0], "signature": [4, 4], "class": ["k", "k"], "family": ["gemm", "gemm"],
+         "launches": [20, 10], "duration_ns": [2 * S, S], "energy_j": [100.0, None],
+         "energy_low_j": [90.0, None], "energy_high_j": [110.0, None], "identified": [True, False],
+         "reason": [None, "no sensor window saw it"], "coverage": [8.0, 2.0], "prior_share": [0.0, 0.9]}
+    )  # fmt: skip
+    nothing = ("throttled_share", "throttled_share_low", "throttled_share_high", "wait_ns", "wait_energy_j",
+               "wait_energy_low_j", "wait_energy_high_j")  # fmt: skip
+    rows = rows.with_columns(pl.lit(None, pl.Float64).alias(name) for name in nothing)
+    row = _added(rows).row(0, named=True)
+    assert (row["launches"], row["duration_ns"], row["identified"]) == (30, 3 * S, False)
+    assert (row["energy_j"], row["energy_low_j"], row["energy_high_j"]) == pytest.approx(
+        (150.0, 135.0, 165.0)
+    )
+    assert (row["power_w"], row["power_high_w"]) == pytest.approx((50.0, 55.0))
+    assert (row["coverage"], row["prior_share"]) == pytest.approx((6.0, 0.3))  # means over 2 s and 1 s
+
+
+def test_a_single_request_is_a_span_in_prefill_and_one_in_decode() -> None:
+    requests = pl.DataFrame({"start_ns": [0, 50], "first_token_ns": [10, 60], "end_ns": [40, 90]})
+    assert phase_spans(requests).rows() == [(0, 10, 1, 0), (10, 40, 0, 1), (50, 60, 1, 0), (60, 90, 0, 1)]
+
+
+def test_activities_are_cut_at_edges() -> None:
+    row, cell, start, end = cut(_one(1.5, -1.0, 5.0), _one(1.8, 1.25, 6.0), _one(0.0, 1.0, 2.0))
+    assert list(zip(row, cell, start, end, strict=True)) == [
+        (0, 1, 1.5, 1.8), (1, 0, 0.0, 1.0), (1, 1, 1.0, 1.25),
+    ]  # fmt: skip
+
+
+def test_where_nothing_ran_no_time_is_busy() -> None:
+    nothing = build_timeline(_one(1.0), _one(1.0), np.zeros(1, np.int64), 1)  # it does not last
+    assert nothing.span_s == (0.0, 0.0)
+    assert nothing.busy(_one(-1.0, 5.0)).tolist() == nothing.share(_one(-1.0, 5.0)).tolist() == [0.0, 0.0]
