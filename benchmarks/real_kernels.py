@@ -234,6 +234,8 @@ def main() -> None:
         return
     _print("family", summary(rows, "family"), 1)
     _print("", summary(rows.with_columns(pl.lit("all").alias("all")), "all"), 1)
+    of_measurements = rows.filter(~pl.col("trace").str.contains("|".join(UNMEASURED)))
+    _print("", summary(of_measurements.with_columns(pl.lit("measurements alone").alias("all")), "all"), 1)
     _print("family and GPU", summary(rows, "family", "gpu"), 2)
     if "traces" in arguments:
         _print("family, GPU and trace", summary(rows, "family", "gpu", "trace"), 3)
