@@ -50,6 +50,11 @@ def _codes(code: types.CodeType) -> list[types.CodeType]:
     return [code, *(deep for c in inner for deep in _codes(c))]
 
 
+def _own(code: types.CodeType) -> tuple[bytes, tuple[Any, ...]]:
+    """Return what a function itself does: the code of those defined in it, such as a class' methods, is theirs."""
+    return code.co_code, tuple(c for c in code.co_consts if not isinstance(c, types.CodeType))
+
+
 def _import_all() -> None:
     """Import the packages that are changed, noting which of its functions run meanwhile: their mutants are in its constants."""
 
@@ -84,11 +89,7 @@ def change(path: str, source: str) -> tuple[list[tuple[Any, ...]], bool]:
     before, after = place.read_text("utf-8"), source
     old, new = _codes(compile(before, str(place), "exec")), _codes(compile(after, str(place), "exec"))
     pairs = {(a.co_qualname, a.co_firstlineno): b for a, b in zip(old, new, strict=True)}
-    names = {
-        a.co_qualname
-        for a, b in zip(old, new, strict=True)
-        if a.co_code != b.co_code or a.co_consts != b.co_consts
-    }
+    names = {a.co_qualname for a, b in zip(old, new, strict=True) if _own(a) != _own(b)}
     undo: list[tuple[Any, ...]] = []
     for function in FUNCTIONS[str(place)]:
         code = pairs.get((function.__code__.co_qualname, function.__code__.co_firstlineno))

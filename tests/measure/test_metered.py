@@ -156,3 +156,16 @@ def test_the_command_writes_a_calibration_that_sensor_reads(
     assert known["gain"] == pytest.approx(0.949, abs=0.01)
     assert known["gain_sd"] < 0.01
     assert known["window_s"] == pytest.approx(0.0998, rel=0.1)
+
+
+def test_of_places_that_fit_alike_the_one_near_the_stamps_is_taken() -> None:
+    """Work every 60 ms: a meter 8 ms late fits as well 52 ms early."""
+    edges = np.arange(-1.0, 12.0, 0.03)
+    steps = Steps(edges, np.where(np.arange(len(edges) - 1) % 2, 300.0, 100.0))
+    time, power = sensor_log(steps, 4, 1, shift_s=0.0, drift=0.0, noise_w=0.1)
+    at = np.arange(0.0, 11.0, 1e-3)
+    kept = time < 10.0
+    log = PowerLog("draw", time[kept], power[kept], NOTHING, NOTHING)
+    found = gain_against(log, replace(sensor_of("volta"), window_s=0.01), at + 0.008, steps.mean(at, 1e-3))
+    assert abs(found.clock_s) == pytest.approx(0.008, abs=0.004)
+    assert found.gain == pytest.approx(1.0, abs=0.02)

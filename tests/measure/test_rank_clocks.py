@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -10,7 +12,7 @@ import pytest
 
 import tracetool as tt
 from tests.measure.rank_jobs import RankJob, read_job, written_job
-from tracetool.measure.rank_clocks import _fit
+from tracetool.measure.rank_clocks import ClockStep, _fit, _move_logs, _sentences
 
 CLOCKS = (0, 0, 3_700_000, 3_700_000)
 
@@ -124,3 +126,33 @@ def test_a_trace_that_begins_after_the_work_is_no_drift_of_clocks(missed: int, t
         tmp_path / "rank1.json.gz", tmp_path / "power.csv", tz="-05:00", out=tmp_path / "run.tracetool"
     )
     assert set(tt.check_power(run.path).findings.filter(check="drift")["verdict"]) == {"good"}
+
+
+def test_the_sentence_states_the_worst_of_all_ranks() -> None:
+    steps = {1: ClockStep(-2_500.0, 0, 0.0, 0.0, 800.0, 40), 3: ClockStep(1_200.0, 0, 0.0, 0.0, 1_900.0, 12)}
+    sources: Any = [SimpleNamespace(path=Path(f"rank{i}.json")) for i in range(4)]
+    (sentence,) = _sentences(sources, [0, 1, 3], steps)
+    assert sentence.startswith("3 ranks on the clock of rank0.json: clocks were up to 2.5 us apart, now ")
+    assert sentence.endswith(" within 1.9 us (12 or more of each rank)")
+    assert _sentences(sources, [0], {}) == []
+
+
+@pytest.mark.parametrize(
+    ("shifts", "by"),
+    [((4_000, 4_400), 4_200), ((4_000, 204_001), 0), ((4_000, 204_000), 104_000), ((0, 0), 0)],
+)
+def test_a_log_moves_with_its_gpus_where_they_moved_alike(shifts: tuple[int, int], by: int) -> None:
+    """The traces of GPUs 0 and 1 moved; the log of both moves by what lies between, or stays."""
+    activities, none = pl.DataFrame({"start_ns": [1]}), pl.DataFrame({"start_ns": []})
+    traces = [SimpleNamespace(activities=activities, telemetry=pl.DataFrame({"time_ns": []})) for _ in shifts]
+    log = SimpleNamespace(
+        activities=none, host_calls=none, operators=none, ranges=none, modules=none,
+        telemetry=pl.DataFrame({"time_ns": [10, 20]}),
+    )  # fmt: skip
+    entries: list[dict[str, Any]] = [{"placed": True, "offset_ns": 7, "basis": "UTC"} for _ in range(3)]
+    sources: Any = [SimpleNamespace(trace=trace) for trace in (*traces, log)]
+    _move_logs(sources, entries, [{0: 0}, {0: 1}, {0: 0, 1: 1}], dict(enumerate(shifts)))
+    assert log.telemetry["time_ns"].to_list() == [10 + by, 20 + by]
+    assert entries[2]["offset_ns"] == 7 + by
+    assert ("moved" in entries[2]["basis"]) == bool(by)
+    assert [entry["offset_ns"] for entry in entries[:2]] == [7, 7]

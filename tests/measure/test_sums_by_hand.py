@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -10,13 +12,18 @@ import pytest
 from scipy import sparse
 
 from tracetool.core.arrays import Floats
+from tracetool.core.errors import BadInput
 from tracetool.core.interval import Z90
 from tracetool.hardware.sensors import Sensor
+from tracetool.measure.attributed_work import check_overlap
 from tracetool.measure.attribution import ClassEnergy, Identified
+from tracetool.measure.characterize import Characterized, Estimate
+from tracetool.measure.clock_fit import _pieces
 from tracetool.measure.counter import check_counter
 from tracetool.measure.design import Design, span_of
 from tracetool.measure.energy_tables import window_table
 from tracetool.measure.filters import sensor_boxes
+from tracetool.measure.identify_sensor import IdentifiedSensor
 from tracetool.measure.power_log import PowerLog, power_logs
 from tracetool.measure.prior import _filled_power, prior_of
 from tracetool.measure.readings import Readings
@@ -176,3 +183,39 @@ def test_where_nothing_ran_no_time_is_busy() -> None:
     nothing = build_timeline(_one(1.0), _one(1.0), np.zeros(1, np.int64), 1)  # it does not last
     assert nothing.span_s == (0.0, 0.0)
     assert nothing.busy(_one(-1.0, 5.0)).tolist() == nothing.share(_one(-1.0, 5.0)).tolist() == [0.0, 0.0]
+
+
+def test_what_is_shorter_than_a_second_is_written_down_too() -> None:
+    kept = {"window": Estimate(0.025, 0.024, 0.026), "update": Estimate(0.1, 0.099, 0.101)}
+    told = Characterized("boxcar", kept["window"], None, kept["update"], Estimate(0.0, 0.0, 0.0), 9.0, "")
+    averages = replace(LAG, kind="boxcar", window_s=0.1, lag_s=0.0)
+    lines = IdentifiedSensor("draw", told, averages).toml().splitlines()
+    assert lines[:3] == ["[sensor]", "window_ms = 25.00", "update_ms = 100.00"]
+
+
+def test_many_bursts_are_cut_into_pieces_that_end_with_the_work() -> None:
+    """Five hundred bursts of 1 to 5 ms are too many pieces: the shortest join their neighbors."""
+    length = np.random.default_rng(3).uniform(1e-3, 5e-3, 500)
+    start = np.arange(500.0) * 0.01
+    edges = _pieces(build_timeline(start, start + length, np.zeros(500, np.int64), 1), 1.0)
+    assert 60 <= len(edges) <= 121
+    assert (np.diff(edges) > 0).all()
+    assert (edges[0], edges[-1]) == pytest.approx((0.0, length.sum()))
+    assert np.isclose(edges[1:-1, None], np.cumsum(length), atol=1e-9).any(axis=1).mean() > 0.5
+
+
+def test_work_that_ends_before_a_logs_second_reading_overlaps_it() -> None:
+    time = np.arange(1.0, 11.0)
+    log = PowerLog("draw", time, np.full(10, 100.0), NONE, NONE)
+
+    def work(start_s: float, end_s: float) -> Any:
+        return SimpleNamespace(start_ns=np.array([start_s * S]), end_ns=np.array([end_s * S]))
+
+    for start_s, end_s in ((0.5, 1.5), (9.9, 30.0), (0.0, 99.0)):
+        check_overlap(work(start_s, end_s), log, 0, "run")
+    with pytest.raises(BadInput, match=r"begins 7,199 s after it\)") as zone:
+        check_overlap(work(-7198.0, -7190.0), log, 0, "run")
+    assert "if --tz were 2 h more" in str(zone.value.fix)
+    with pytest.raises(BadInput, match=r"begins 99 s before it\)") as other:
+        check_overlap(work(100.0, 101.0), log, 0, "run")
+    assert "the same run" in str(other.value.fix)

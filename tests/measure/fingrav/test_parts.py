@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tracetool.core.arrays import Floats
+from tracetool.measure.fingrav.basis import end_spline
 from tracetool.measure.fingrav.campaign_runs import Part, join_parts
 from tracetool.measure.fingrav.executions import Executions, steady_execution
 from tracetool.measure.fingrav.interleaving import Activities, _solved
@@ -66,3 +67,14 @@ def test_powers_are_tied_weakly_to_the_mean() -> None:
     shares, powers = 0.5 * np.eye(3), np.array([100.0, 200.0, 600.0])
     solved = _solved(shares, shares @ powers)
     assert solved == pytest.approx((powers + 1e-4 * 150.0) / (1.0 + 1e-4), rel=1e-9)
+
+
+def test_a_spline_has_no_function_without_a_place() -> None:
+    """Sixteen pieces of a cubic spline: nineteen functions that sum to one, each with a part of the phase."""
+    basis, place = end_spline(16)
+    values = basis.at(np.linspace(0.0, 1.0, 2001))
+    assert values.shape == (2001, 19)
+    assert values[1:-1].sum(axis=1) == pytest.approx(1.0)
+    assert (values.max(axis=0) > 0.4).all()
+    assert (np.diff(place) > 0).all()
+    assert (place[0], place[-1]) == pytest.approx((0.0, 1.0), abs=0.06)

@@ -1,0 +1,116 @@
+"""Figures of comparisons from a few numbers: curves, factors, spreads and what could be found at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+from tracetool.compare.matched import _names
+from tracetool.compare.run_tables.batch_curve import _row, curve_energy, left_out_errors
+from tracetool.compare.run_tables.factors import FACTORS, log_factors
+from tracetool.compare.run_tables.findings import idle_statement
+from tracetool.compare.run_tables.latent import _peak
+from tracetool.compare.significance import Effects, detectable
+from tracetool.compare.spread import Spread, learned
+from tracetool.hardware.load import load_gpu
+
+NONE = np.zeros(1)
+
+
+def test_a_curves_row_says_what_its_parts_give() -> None:
+    """8 / B + 2 / sqrt(B) + 1 at batches of 1, 4, 16 and 64: 11, 4, 2 and 1.375 J."""
+    batch, parts = np.array([1.0, 4.0, 16.0, 64.0]), np.array([8.0, 2.0, 1.0])
+    energy = curve_energy(parts, batch)
+    assert energy.tolist() == [11.0, 4.0, 2.0, 1.375]
+    left = np.array([0.1, -0.2, 0.02, -0.05])
+    row: dict[str, Any] = _row(("t", "m", "g", 1, "p", "q", "token"), batch, energy, parts, left, np.log(1.5))
+    assert (row["batches"], row["smallest_batch"], row["largest_batch"]) == (4, 1.0, 64.0)
+    assert (row["per_step_j"], row["partly_shared_j"], row["per_unit_j"]) == (8.0, 2.0, 1.0)
+    assert row["shared_pct"] == pytest.approx(100.0 * 0.375 / 1.375)
+    assert (row["least_batch"], row["least_j"], row["good_batch"], row["fold"]) == (64.0, 1.375, 64.0, 8.0)
+    doubled = 8.0 / 128.0 + 2.0 / 128.0**0.5 + 1.0
+    ends = (row["next_batch_j"], row["next_batch_j_low"], row["next_batch_j_high"])
+    assert ends == pytest.approx((doubled, doubled / 1.5, doubled * 1.5))
+    # |1 - e^-x| of the four: 9.52, 22.14, 1.98 and 5.13 %
+    assert row["left_out_error_pct"] == pytest.approx((9.516258 + 5.127110) / 2.0)
+
+
+def test_a_batch_left_out_of_an_exact_curve_is_met() -> None:
+    batch = np.array([1.0, 2.0, 8.0, 32.0, 128.0])
+    assert left_out_errors(batch, 5.0 / batch + 0.25) == pytest.approx(np.zeros(5), abs=1e-9)
+
+
+@pytest.mark.parametrize(("idle_pct", "fold"), [(30.0, 1.0 / 0.7), (99.8, 100.0)])
+def test_static_power_ranks_by_what_is_left(idle_pct: float, fold: float) -> None:
+    rows = {"idle_pct": [10.0, idle_pct], "batch": [4.0, 1.0], "gpus": [1.0, 8.0], "model": ["a", "b"],
+            "gpu": ["x", "y"], "row": [3, 7]}  # fmt: skip
+    (statement,) = idle_statement(pl.DataFrame(rows))
+    assert statement.fold == pytest.approx(fold)
+    assert statement.rows == (7,)
+    assert statement.figures["idle_pct"] == pytest.approx((10.0 + idle_pct) / 2.0)
+    assert "8xy" in statement.text
+
+
+def test_what_would_be_found_four_times_in_five() -> None:
+    """Student's point at 95 % and the normal one at 80 %, times the error; none without freedom."""
+    freedom = np.array([4.0, 30.0, 1e9, 0.0])
+    error = np.array([0.01, 0.02, 0.02, 0.02])
+    found = detectable(
+        Effects(
+            NONE, np.zeros(4), NONE, NONE, NONE, error, freedom, np.array([1.0, 5.0, 1.0, 1.0]), "measured"
+        ),
+        0.03,
+    )
+    points = [stats.t.ppf(0.95, 4.0), stats.t.ppf(0.99, 30.0), 1.644854]
+    expected = [1.03 * np.exp((at + 0.841621) * sd) - 1.0 for at, sd in zip(points, error, strict=False)]
+    assert found[:3] == pytest.approx(expected, rel=1e-5)
+    assert np.isnan(found[3])
+
+
+def test_families_that_no_run_has_tell_nothing_of_the_spread() -> None:
+    """Three runs of one family, 1, 2 and 4: with a family of nothing beside it the same."""
+    base, head = np.array([[1.0], [2.0], [4.0]]), np.array([[2.0], [2.0], [2.0]])
+    nothing = np.zeros((3, 1))
+    known = Spread(0.5, 4.0, "known")
+    alone = learned(base, head, known)
+    beside = learned(np.hstack([base, nothing]), np.hstack([head, nothing]), known)
+    assert (beside.relative, beside.runs) == pytest.approx((alone.relative, alone.runs))
+    # logarithms of base spread by ln 2 about ln 2: 2 ln(2)^2 of four degrees of freedom
+    variance = np.log(1.5) ** 2
+    own = 2.0 * np.log(2.0) ** 2 / 4.0
+    assert alone.relative == pytest.approx(np.expm1(((4.0 * variance + 4.0 * own) / 8.0) ** 0.5))
+    assert alone.runs == 8.0
+
+
+def test_names_of_a_group_are_its_weightiest() -> None:
+    rows = pl.DataFrame(
+        {"name": ["b", "a", "", "c", "a", "d", "e"], "j": [5.0, 9.0, 20.0, 4.0, 1.0, 3.0, 2.0]}
+    )
+    told = rows.select(
+        one=_names("name", "j", 1), two=_names("name", "j", 2), five=_names("name", "j", 5)
+    ).row(0)
+    assert told == ("a", "a + b + 3 more", "a + b + c + d + e")
+
+
+def test_the_peak_of_an_a100_is_its_makers() -> None:
+    assert _peak(load_gpu("a100-sxm")) == pytest.approx(312e12, rel=1e-3)
+
+
+def test_factors_of_a_request_without_a_length() -> None:
+    """An image of 600 J in 50 steps by GPUs of 300 W each: 2 s of a GPU, 40 ms a step."""
+    rows = pl.DataFrame(
+        {"units_per_request": [None], "steps": [50.0], "pixels": [None], "active_billions": [None],
+         "energy_j": [600.0], "power_w": [600.0], "gpus": [2.0]},
+        schema_overrides=dict.fromkeys(("units_per_request", "pixels", "active_billions"), pl.Float64),
+    )  # fmt: skip
+    for stated in (None, rows):
+        factors = log_factors(rows, stated).row(0, named=True)
+        assert set(factors) == set(FACTORS)
+        assert factors["power per GPU"] == pytest.approx(np.log(300.0))
+        assert factors["denoising steps"] == pytest.approx(np.log(50.0))
+        assert factors["output length"] == factors["pixels"] == factors["active parameters"] == 0.0
+        assert factors["GPU time"] == pytest.approx(np.log(0.04))
