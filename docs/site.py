@@ -29,24 +29,35 @@ MENU: dict[str, dict[str, str]] = {
     "Start": {
         "What it does": "README.md",
         "Install": "docs/install.md",
+        "The first ten minutes": "docs/first-ten-minutes.md",
         "All pages": "docs/index.md",
         "Sample traces": "sample_traces/README.md",
     },
     "Questions": {
-        "Where did my joules go?": "docs/diagnose.md",
-        "What took the time and the energy?": "docs/summary.md",
-        "Joules per kernel, layer, step?": "docs/attribution.md",
-        "Which clock?": "docs/replay.md",
-        "Did this commit cost energy?": "docs/ci.md",
-        "What will it be on a B200?": "docs/forecast.md",
-        "Can I trust this log?": "docs/check-power.md",
-        "What does my power field show?": "docs/sensors.md",
-        "How well is the GPU used?": "docs/roofline.md",
-        "Why do measured runs differ?": "docs/diagnose-table.md",
-        "What happens within a kernel?": "docs/profiles.md",
-        "How do I record?": "docs/record.md",
-        "Thousands of traces?": "docs/fleet.md",
-        "In Perfetto or Prometheus?": "docs/export.md",
+        "Where did my joules go?": "docs/tasks/joules.md",
+        "Which clock?": "docs/tasks/clock.md",
+        "Did this commit cost energy?": "docs/tasks/commit.md",
+        "What will it be on a B200?": "docs/tasks/b200.md",
+        "Can I trust this log?": "docs/tasks/log.md",
+    },
+    "Guides": {
+        "Recording": "docs/record.md",
+        "Time budget": "docs/summary.md",
+        "Diagnosis": "docs/diagnose.md",
+        "Why measured runs differ": "docs/diagnose-table.md",
+        "Joules per kernel, layer, step": "docs/attribution.md",
+        "Checks of a power log": "docs/check-power.md",
+        "Power sensors": "docs/sensors.md",
+        "Achieved rates": "docs/roofline.md",
+        "Power within a kernel": "docs/profiles.md",
+        "Other clocks: replay": "docs/replay.md",
+        "Forecast": "docs/forecast.md",
+        "CI: GitHub and GitLab": "docs/ci.md",
+        "Perfetto and Prometheus": "docs/export.md",
+        "Python": "docs/python.md",
+        "Thousands of traces": "docs/fleet.md",
+        "Thousands of traces in SQL": "docs/fleet-sql.md",
+        "A million traces a day": "docs/fleet-plan.md",
     },
     "Numbers": {
         "What each number is": "docs/numbers.md",
@@ -56,14 +67,14 @@ MENU: dict[str, dict[str, str]] = {
         "Beside other tools": "docs/peers.md",
         "Time": "docs/time-model.md",
         "Power": "docs/power.md",
-        "GPUs and calibrations": "docs/gpus.md",
+        "Calibrations and their errors": "docs/calibrations.md",
+        "GPUs": "docs/gpus.md",
     },
     "Families": {},
     "Reference": {
         "Formats": "docs/formats.md",
         "Tables on disk": "docs/tables.md",
         "Kernel names": "docs/names.md",
-        "Python": "docs/python.md",
         "Programs and agents": "docs/agents.md",
         "Glossary": "docs/glossary.md",
     },
@@ -83,6 +94,7 @@ docs_dir: pages
 site_dir: site
 use_directory_urls: false
 hooks: [site_math.py]
+extra_css: [docs/site.css]
 theme:
   name: material
   font: false

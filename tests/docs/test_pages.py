@@ -105,3 +105,10 @@ def test_the_page_of_sensors_is_the_classes_and_fields_of_the_files() -> None:
 def test_the_page_of_tables_is_the_schemas() -> None:
     module = _writer("tables_page")
     assert module.PAGE.read_text("utf-8") == module.page(), "run: python docs/tables_page.py"
+
+
+def test_the_page_of_calibrations_is_what_the_files_of_the_fits_state() -> None:
+    module = _writer("calibrations_page")
+    assert module.PAGE.read_text("utf-8") == module.page(), "run: python docs/calibrations_page.py"
+    rows = [line for line in module.page().splitlines() if line.startswith("| ")]
+    assert len(rows) > 120
