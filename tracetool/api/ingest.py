@@ -15,6 +15,7 @@ from tracetool.api.run import Run, open_run
 from tracetool.core.errors import BadInput
 from tracetool.core.paths import PathLike, paths_of
 from tracetool.core.progress import Progress, Silent
+from tracetool.sources.apart import far_apart
 from tracetool.sources.assemble import assemble, check_trace
 from tracetool.sources.clocks import Source, align_sources, uncovered
 from tracetool.sources.described import (
@@ -158,7 +159,7 @@ def _ingest(
             shown.step("aligning the clocks of ranks")
             aligned = align_ranks(sources, clock)
         shown.step("linking kernels to their launches")
-        missed = uncovered(sources, clock["alignment"])
+        missed = [*uncovered(sources, clock["alignment"]), *far_apart(sources, clock["alignment"])]
         described = [described_source(s) for s in everything]  # assembling empties them
         assembled = assemble(checked)
         assembled.tables["devices"] = name_gpus(assembled.tables["devices"], model)

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from tracetool.core.arrays import Bools, Floats
+from tracetool.core.errors import BadInput
 from tracetool.core.figures import counted
 from tracetool.core.operators import OperatorColumns
 from tracetool.hardware.gpu import Gpu
@@ -80,7 +81,9 @@ def _whole_microseconds(activities: pl.DataFrame) -> pl.DataFrame:
 
 def device_notes(run: Run, gpu: Gpu) -> list[str]:
     """Return notes where the trace's devices are not what the sheet of ``gpu`` describes."""
-    notes = []
+    worked_on = _worked_gpus(run)
+    others = ", ".join(name for name in worked_on if name != gpu.name)
+    notes = [f"kernels of {others} are predicted as those of {gpu.name}"] if len(worked_on) > 1 else []
     worked = run.devices.join(run.table("kernels", ("device",)).unique(), on="device", how="semi")
     for name, memory_bytes, sm_count in (
         worked.select("name", "memory_bytes", "sm_count").unique().iter_rows()
@@ -123,16 +126,35 @@ class Recorded:
     notes: tuple[str, ...]
 
 
-def recorded_gpu(run: Run) -> Gpu | None:
-    """Return the GPU a run was recorded on, of several the one that worked most; None if not known."""
+def _worked_gpus(run: Run) -> list[str]:
+    """Return the names of the GPUs kernels ran on, as far as known, those that worked most first."""
     work = run.table("kernels", ("device", "duration_ns"))
     busiest = work.group_by("device").agg(pl.col("duration_ns").sum()).sort("duration_ns", descending=True)
     devices = busiest.select("device").join(run.devices, on="device", how="inner", maintain_order="left")
-    for name, gpu, memory_bytes in devices.select("name", "gpu", "memory_bytes").iter_rows():
-        gpu_name = gpu or (match_gpu(name, memory_bytes) if name else None)
-        if gpu_name:
-            return load_gpu(gpu_name)
-    return None
+    named = (
+        gpu or (match_gpu(name, memory_bytes) if name else None)
+        for name, gpu, memory_bytes in devices.select("name", "gpu", "memory_bytes").iter_rows()
+    )
+    return list(dict.fromkeys(name for name in named if name))
+
+
+def recorded_gpu(run: Run) -> Gpu | None:
+    """Return the GPU a run was recorded on, of several the one that worked most; None if not known.
+
+    Raises
+    ------
+    BadInput
+        If traces of GPUs of several architectures are in it, whose kernels no one model predicts.
+    """
+    gpus = [load_gpu(name) for name in _worked_gpus(run)]
+    if len({gpu.architecture for gpu in gpus}) > 1 and len(run.info.get("sources", ())) > 1:
+        names = ", ".join(gpu.name for gpu in gpus)
+        raise BadInput.in_file(
+            run.path,
+            f"holds kernels of several GPUs ({names}), which one model cannot predict",
+            "ingest the traces of each into a run of its own",
+        )
+    return gpus[0] if gpus else None
 
 
 def recorded_clock(run: Run) -> tuple[float, str] | None:
