@@ -68,3 +68,30 @@ def test_rows_are_put_into_every_array_of_a_record() -> None:
     put_rows(empty, slice(len(rows), 2 * len(rows)), slow)
     assert np.array_equal(empty.busy_s["dram"], np.concatenate([fast.busy_s["dram"], slow.busy_s["dram"]]))
     assert empty.basis.tolist() == [*fast.basis, *slow.basis]
+
+
+def test_rows_are_written_only_where_they_differ() -> None:
+    gpu, rows = load_gpu("h100-sxm"), _many(1)
+    slow, fast = (predict_rows(rows, gpu, np.array([mhz, mhz])).timing for mhz in (900.0, 1980.0))
+    duration, every = fast.duration_s, np.arange(len(rows))
+    kept = duration.copy()
+    copied = with_rows(fast, every, slow)
+    assert copied.low is fast.low
+    assert copied.work.dram_bytes is fast.work.dram_bytes
+    assert np.array_equal(duration, kept)
+    written = with_rows(fast, every, slow, in_place=True)
+    assert written.duration_s is duration
+    assert np.array_equal(duration, slow.duration_s)
+    seen = np.broadcast_to(fast.fixed_s[:, None], duration.shape)  # cannot be written to
+    assert np.array_equal(with_rows(seen, every, slow.duration_s, in_place=True), slow.duration_s)
+    assert np.array_equal(seen[:, 0], fast.fixed_s)
+
+
+def test_what_no_clock_changes_is_kept_once_in_a_long_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(predict, "PLANNED_ROWS", 23)
+    monkeypatch.setattr(blocks, "PLANNED_ROWS", 23)
+    timing = predict_rows(_many(14), load_gpu("h100-sxm"), np.array([900.0, 1980.0])).timing
+    for values in (timing.low, timing.high, timing.memory_s):
+        assert values.shape == timing.duration_s.shape
+        assert values.strides[1] == 0
+    assert not timing.busy_s["fp64"].any()

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.model.gpu_data import monitored, operators, texts
@@ -22,7 +22,7 @@ from tracetool.model.power_files import believed_calibration, power_calibration_
 from tracetool.model.power_priors import node_scale, prior_calibration
 from tracetool.model.power_transfer import transferred
 from tracetool.model.predict import predict_rows
-from tracetool.model.thermal import Surroundings, steady_temperature_c
+from tracetool.model.thermal import Surroundings, leakage_growth, self_heating_w, steady_temperature_c
 
 GPUS = ("a100-pcie-40gb", "h100-sxm", "v100-sxm2-16gb", "mi300x", "l4")
 A100 = load_gpu("a100-pcie-40gb")
@@ -105,6 +105,46 @@ def test_the_cap_settles_at_the_highest_clock_allowed(power: list[float], asked:
     found = clocks_under_cap(cost_at, cost, clock, supported, cap, groups=groups)[0, 0]
     allowed = supported[(curve <= cap) & (supported <= clock[0])]
     assert found == (allowed[-1] if allowed.size else supported[0])
+
+
+@given(
+    power=st.lists(st.floats(20.0, 400.0), min_size=30, max_size=30),
+    asked=st.lists(st.floats(250.0, 800.0), min_size=1, max_size=6),
+    cap=st.floats(30.0, 350.0),
+)
+def test_clocks_asked_for_above_the_cap_settle_at_one_clock(
+    power: list[float], asked: list[float], cap: float
+) -> None:
+    curve, supported = np.sort(np.array(power)), 300.0 + 15.0 * np.arange(30)
+    tried = []
+
+    def cost_at(rows: np.ndarray, clocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+        tried.append(clocks.shape)
+        factor = 1.0 + 0.1 * np.asarray(rows)[:, None]
+        return factor * np.interp(clocks, supported, curve), np.ones(clocks.shape)
+
+    clocks = np.array(asked)
+    cost = cost_at(np.arange(2), np.broadcast_to(clocks, (2, len(clocks))))
+    groups = loop_groups(cost[1], None)
+    found = clocks_under_cap(cost_at, cost, clocks, supported, cap, groups=groups)
+    for row in range(2):
+        allowed = supported[(1.0 + 0.1 * row) * curve <= cap]
+        for place, clock in enumerate(clocks):
+            below = allowed[allowed <= clock]
+            lowest = min(supported[0], clock)
+            over = (1.0 + 0.1 * row) * np.interp(clock, supported, curve) > cap
+            assert found[row, place] == ((below[-1] if below.size else lowest) if over else clock)
+    assert all(columns == 1 for _, columns in tried[1:])
+
+
+@given(cold=st.floats(10.0, 900.0), leaks=st.floats(0.0, 120.0), per_w=st.floats(0.0, 0.009))
+def test_a_chip_warmed_by_its_leakage_is_at_the_fixed_point(cold: float, leaks: float, per_w: float) -> None:
+    idle, power = 60.0, cold
+    assume(leaks * per_w * np.exp(1.0) < 0.8)
+    for _ in range(500):
+        power = cold + leaks * (float(leakage_growth(np.array(power), np.array(idle), per_w)) - 1.0)
+    made = self_heating_w(np.array([cold]), np.array([idle]), np.array([leaks]), per_w)[0]
+    assert cold + made == pytest.approx(power, rel=1e-9)
 
 
 @settings(deadline=None, max_examples=40)

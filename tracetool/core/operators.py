@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -50,12 +51,21 @@ class OperatorColumns:
         values = np.asarray(column, dtype=object)
         return np.where(values == "", default, values)
 
+    def in_families(self, *families: str) -> Bools:
+        """Return which rows are of some families. Shape (n,)."""
+        distinct, place = self._families
+        return np.array([family in families for family in distinct], dtype=np.bool_)[place]
+
+    @cached_property
+    def _families(self) -> tuple[list[str], Ints]:
+        return distinct_texts(self.family)
+
     def distinct(self, name: str) -> tuple[list[str], Ints]:
         """Return the distinct texts of a column, and the place of each row's among them. Shape (n,)."""
         return distinct_texts(self.text(name))
 
-    def take(self, rows: Bools | Numbers) -> OperatorColumns:
-        """Return the chosen rows (mask or indices)."""
+    def take(self, rows: Bools | Numbers | slice) -> OperatorColumns:
+        """Return the chosen rows (mask or indices); a slice of them shares the columns' memory."""
         return OperatorColumns(self.family[rows], {k: np.asarray(v)[rows] for k, v in self.columns.items()})
 
 

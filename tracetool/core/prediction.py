@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetool.core.arrays import Bools, Floats, Ints, Texts
+from tracetool.core.arrays import Bools, Floats, Ints, Numbers, Texts
 from tracetool.core.work import Work
 
 #: Units whose utilization is reported, in the order of the ``util_*`` columns.
@@ -35,7 +35,7 @@ class Timing:
     fixed_s: Floats  # (n,) part that scales with no clock
     core_s: Floats  # (n, c) part that scales with the core clock
     memory_s: Floats  # (n, c) part that scales with the memory clock
-    bound: Ints  # (n, c) index into BOUNDS
+    bound: Numbers  # (n, c) index into BOUNDS, of 8 bits
     work: Work
     basis: Texts  # (n,) what the row rests on: "calibrated", "transferred", "prior", ...
     clock_low: Floats | None = None  # (n,) factor, at most 1; None where every clock is stated

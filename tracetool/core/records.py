@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tracetool.core.arrays import Ints
+from tracetool.core.arrays import Ints, Numbers
 
 Record = TypeVar("Record")
 
 
 def unfilled(part: Record, count: int, *, alike: frozenset[str] = frozenset()) -> Record:
-    """Return the record of ``count`` rows whose fields a record of fewer rows shows, its arrays unfilled.
+    """Return the record of ``count`` rows whose fields a record of fewer rows shows, its arrays of zeros.
 
     Parameters
     ----------
@@ -23,29 +23,62 @@ def unfilled(part: Record, count: int, *, alike: frozenset[str] = frozenset()) -
     alike : set of str
         Fields that are not over rows; they stay as they are.
     """
-    empty: Record = _mapped(part, lambda values: np.empty((count, *values.shape[1:]), values.dtype), alike)
+    empty: Record = _mapped(part, lambda values: np.zeros((count, *values.shape[1:]), values.dtype), alike)
     return empty
 
 
 def put_rows(
-    record: Any, rows: Ints | slice, part: Any, *, alike: frozenset[str] = frozenset(), name: str = ""
+    record: Any,
+    rows: Ints | slice,
+    part: Any,
+    *,
+    alike: frozenset[str] = frozenset(),
+    blank: bool = False,
+    name: str = "",
 ) -> None:
-    """Write the rows of a record into the chosen rows of another of the same fields, in place."""
+    """Write the rows of a record into the chosen rows of another of the same fields, in place.
+
+    Into a ``blank`` record, one of zeros in these rows, views of one zero are not written: pages of memory
+    that nobody writes to take none.
+    """
     if is_dataclass(part):
         for f in fields(part):
-            put_rows(getattr(record, f.name), rows, getattr(part, f.name), alike=alike, name=f.name)
+            named = getattr(record, f.name), rows, getattr(part, f.name)
+            put_rows(*named, alike=alike, blank=blank, name=f.name)
     elif isinstance(part, Mapping):
         for key, values in part.items():
-            put_rows(record[key], rows, values, alike=alike, name=key)
-    elif isinstance(part, np.ndarray) and name not in alike:
+            put_rows(record[key], rows, values, alike=alike, blank=blank, name=key)
+    elif isinstance(part, np.ndarray) and name not in alike and not (blank and _one_zero(part)):
         record[rows] = part
 
 
-def with_rows(record: Record, rows: Ints, part: Record) -> Record:
-    """Return a record with the chosen rows taken from another of the same fields."""
-    copied: Record = _mapped(record, np.array, frozenset())
-    put_rows(copied, rows, part)
-    return copied
+def _one_zero(values: Numbers) -> bool:
+    """Whether an array shows one zero everywhere."""
+    return values.size > 1 and not any(values.strides) and not values.flat[0]
+
+
+def with_rows(record: Record, rows: Ints, part: Record, *, in_place: bool = False) -> Record:
+    """Return a record with the chosen rows taken from another of the same fields.
+
+    Arrays that those rows leave as they are stay the same arrays. ``in_place`` writes into the others where
+    they can be written to: for a record that nobody else holds.
+    """
+    taken: Record = _with_rows(record, rows, part, in_place)
+    return taken
+
+
+def _with_rows(record: Any, rows: Ints, part: Any, in_place: bool) -> Any:
+    if is_dataclass(record):
+        named = [f.name for f in fields(record)]
+        taken = {n: _with_rows(getattr(record, n), rows, getattr(part, n), in_place) for n in named}
+        return replace(record, **taken)  # type: ignore[type-var]
+    if isinstance(record, Mapping):
+        return {key: _with_rows(values, rows, part[key], in_place) for key, values in record.items()}
+    if not isinstance(record, np.ndarray) or np.array_equal(record[rows], part):
+        return record
+    written = record if in_place and record.flags.writeable else np.array(record)
+    written[rows] = part
+    return written
 
 
 def _mapped(part: Any, change: Any, alike: frozenset[str], name: str = "") -> Any:

@@ -12,6 +12,8 @@ from tracetool.core.work import Work
 #: How sharply the host's floor and the GPU's time meet: the exponent of the norm. [1] A prior, close to the
 #: longer of the two alone.
 FLOOR_NORM = 12.0
+#: Least number that another is divided by. [1] By definition of the number format: near its least normal one.
+_LEAST = 1e-300
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class Pieces:
 def combined(a: Floats, b: Floats, p: Floats | float) -> Floats:
     """Return the p-norm of two non-negative arrays, safe where both are zero."""
     large, small = np.maximum(a, b), np.minimum(a, b)
-    share = np.divide(small, large, out=np.zeros_like(large), where=large > 0)
+    share = small / np.maximum(large, _LEAST)
     return np.asarray(large * (1.0 + share**p) ** (1.0 / p))
 
 
@@ -77,8 +79,8 @@ def duration_s(pieces: Pieces, hertz: Floats, slower: float = 1.0) -> Floats:
     memory = np.broadcast_to((pieces.memory_s * slower)[:, None], hertz.shape)
     steady = combined(core, memory, pieces.norm[:, None])
     alone_s = (pieces.fixed_s + pieces.stream_s * slower)[:, None] + pieces.serial_cycles[:, None] / hertz
-    total = alone_s + steady
-    floor = pieces.floor_s[:, None]
-    if not floor.any():
-        return np.asarray(total)
-    return combined(total, np.broadcast_to(floor, total.shape), FLOOR_NORM)
+    total = np.asarray(alone_s + steady)
+    floored = np.flatnonzero(pieces.floor_s)
+    if floored.size:
+        total[floored] = combined(total[floored], pieces.floor_s[floored, None], FLOOR_NORM)
+    return total

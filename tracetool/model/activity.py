@@ -38,7 +38,7 @@ MIX = (
 def has_activity(rows: OperatorColumns) -> Bools:
     """Return which rows carry measured activity of the SMs or of memory. Shape (n,)."""
     measured = np.zeros(len(rows), dtype=np.bool_)
-    for column in ACTIVITY:
+    for column in rows.columns.keys() & ACTIVITY:
         measured |= np.isfinite(rows.number(column))
     return measured
 
@@ -109,10 +109,13 @@ def fed_share(rows: OperatorColumns) -> Floats:
 
     with occupancy o over all SMs and the share :math:`a_{SM}` of them that are active. Shape (n,).
     """
+    known = has_activity(rows)
+    if not known.any():
+        return np.ones(len(rows))
     active = np.clip(rows.number("act_sm", 1.0), 1e-4, 1.0)
     warps = np.clip(rows.number(OCCUPANCY) / active, 1e-3, 1.0)
     fed = np.where(np.isfinite(warps), warps**_FED, _USUALLY_FED)
-    return np.asarray(np.where(has_activity(rows), fed, 1.0))
+    return np.asarray(np.where(known, fed, 1.0))
 
 
 def _tensor_rate(rows: OperatorColumns, gpu: Gpu) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracetool.core.arrays import Bools, Floats
+from tracetool.core.arrays import Bools, Floats, by_row, root_sum
 from tracetool.core.interval import Z90
 from tracetool.core.prediction import Prediction
 from tracetool.hardware.priors import prior_number
@@ -42,18 +42,23 @@ def with_intervals(
     with np.errstate(divide="ignore", invalid="ignore"):
         base_share = np.where(energy > 0, parts.joules["base"] / energy, 1.0)
     base_share = np.clip(base_share, 0.0, 1.0)
-    coefficients = Z90 * np.hypot(parts.relative_sd, governed.power_sd)
-    phases = Z90 * governed.time_sd
-    slower, faster = np.hypot(np.log(timing.high), phases), np.hypot(np.log(timing.low), phases)
-    program = programs[:, None]
+    working = 1.0 - base_share
+    # spreads that no clock changes stay one column: (n, 1)
+    coefficients = Z90 * root_sum(by_row(parts.relative_sd), by_row(governed.power_sd))
+    phases = Z90 * by_row(governed.time_sd)
+    slower, faster = (root_sum(np.log(by_row(side)), phases) for side in (timing.high, timing.low))
+    program = programs[:, None] if programs.any() else None
 
     def power_half(time: Floats) -> Floats:
-        of_kernel = np.hypot(coefficients, time * (1.0 - base_share))
-        return np.asarray(np.where(program, coefficients, of_kernel))
+        of_kernel = root_sum(coefficients, time * working)
+        return of_kernel if program is None else np.where(program, coefficients, of_kernel)
 
     def energy_half(time: Floats) -> Floats:
+        of_kernel = root_sum(coefficients, time * base_share)
+        if program is None:
+            return of_kernel
         together = time**2 + coefficients**2 + 2.0 * _TIME_AND_POWER * time * coefficients
-        return np.asarray(np.where(program, np.sqrt(together), np.hypot(coefficients, time * base_share)))
+        return np.where(program, np.sqrt(together), of_kernel)
 
     power_w = parts.power_w(timing)
     # The governor lets no power stand above the limit, whatever the error of the coefficients.

@@ -120,7 +120,7 @@ def is_product_family(family: str) -> bool:
 
 def is_product(rows: OperatorColumns) -> Bools:
     """Return which rows multiply matrices, whose power follows their content. Shape (n,)."""
-    return np.isin(rows.family.astype(str), _PRODUCTS)
+    return rows.in_families(*_PRODUCTS)
 
 
 def content_factor(rows: OperatorColumns, work: Work, column: str = SWITCHING) -> Floats:
@@ -131,6 +131,8 @@ def content_factor(rows: OperatorColumns, work: Work, column: str = SWITCHING) -
     with d the share of a pipe's power over the base that follows its data, and s the switching of the
     operands over that of random ones.
     """
+    if column not in rows.columns:
+        return np.ones(len(rows))
     switching = rows.number(column, 1.0)
     if (switching == 1.0).all():
         return np.ones(len(rows))

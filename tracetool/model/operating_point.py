@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetool.core.arrays import Floats, Ints
+from tracetool.core.arrays import Bools, Floats, Ints
 from tracetool.hardware.priors import prior_number
 
 #: Energy and duration of the chosen rows at clocks of shape (r, c): ``cost(rows, clocks)``. [J], [s]
@@ -23,14 +23,25 @@ _GUESSES, _STEEPNESS = 5, 2
 class LoopGroups:
     """Rows that share one operating point, and how often each runs.
 
-    ``group`` numbers the rows' groups from 0, ``launches`` weights them within it; both (n,).
+    ``group`` numbers the rows' groups from 0, ``launches`` weights them within it; both (n,). Rows ``alone``
+    are each a group of their own.
     """
 
     group: Ints
     launches: Floats
+    alone: bool = False
+
+    def take(self, rows: Ints) -> LoopGroups:
+        """Return the groups of the chosen rows, numbered anew."""
+        if self.alone:
+            return LoopGroups(np.arange(len(rows)), self.launches[rows], alone=True)
+        _, inside = np.unique(self.group[rows], return_inverse=True)
+        return LoopGroups(inside, self.launches[rows])
 
     def mean_power_w(self, energy_j: Floats, duration_s: Floats) -> Floats:
         """Return the mean power of each row's group; 0 where it takes no time. (n, c) [W]"""
+        if self.alone:
+            return np.divide(energy_j, duration_s, out=np.zeros(energy_j.shape), where=duration_s > 0)
         shape = (int(self.group.max(initial=-1)) + 1, energy_j.shape[1])
         joules, seconds = np.zeros(shape), np.zeros(shape)
         np.add.at(joules, self.group, self.launches[:, None] * energy_j)
@@ -51,7 +62,7 @@ def loop_groups(duration_s: Floats, launches: Floats | None) -> LoopGroups:
     """
     n = len(duration_s)
     if launches is None:
-        return LoopGroups(np.arange(n), np.ones(n))
+        return LoopGroups(np.arange(n), np.ones(n), alone=True)
     short = duration_s.max(axis=1, initial=0.0) < LOOP_S
     alone = np.cumsum(~short)
     return LoopGroups(np.where(short, 0, alone).astype(np.int64), np.asarray(launches, np.float64))
@@ -69,7 +80,8 @@ def clocks_under_cap(
     """Return the clock each row runs at when the GPU may not exceed a power.
 
     The governor settles at the highest supported clock whose power is at or under the cap. Power
-    never falls with the clock, so that clock is found by a bracketed search over the supported ones.
+    never falls with the clock, so that clock is the same for all that are asked for above it: it is found by
+    one bracketed search over the supported ones.
 
     Parameters
     ----------
@@ -92,67 +104,80 @@ def clocks_under_cap(
         The asked clock where its power is allowed, else a lower supported one; the lowest where
         none is allowed. [MHz]
     """
-    clocks = np.broadcast_to(requested_mhz, cost[0].shape).copy()
+    clocks = np.broadcast_to(requested_mhz, cost[0].shape)
     power_w = groups.mean_power_w(*cost)
     over = power_w > cap_w
-    rows, columns = np.flatnonzero(over.any(axis=1)), np.flatnonzero(over.any(axis=0))
+    rows = np.flatnonzero(over.any(axis=1))
     if not rows.size:
         return clocks
-    asked = np.ix_(rows, columns)
-    places = _highest_allowed(
-        cost_at, rows, groups, supported_mhz, cap_w, requested_mhz[columns], power_w[asked]
-    )
-    settled = np.minimum(supported_mhz[places], clocks[asked])
-    clocks[asked] = np.where(over[asked], settled, clocks[asked])
+    ends = _ends(requested_mhz, power_w[rows], over[rows])
+    settled_mhz = supported_mhz[_highest_allowed(cost_at, rows, groups, supported_mhz, cap_w, ends)]
+    clocks = clocks.copy()
+    clocks[rows] = np.where(over[rows], np.minimum(settled_mhz[:, None], requested_mhz), clocks[rows])
     return clocks
 
 
-def _highest_allowed(
-    cost_at: CostAt,
-    rows: Ints,
-    groups: LoopGroups,
-    supported_mhz: Floats,
-    cap_w: float,
-    requested_mhz: Floats,
-    power_w: Floats,
-) -> Ints:
-    """Return the place of the highest supported clock below each requested one that the cap allows; (r, c).
+@dataclass(frozen=True)
+class _Ends:
+    """The lowest asked clock of each row above the cap, the highest below it, and the power there; (r,).
 
-    A bracketed search: a power law through the power at the requested clock, then a line through the ends
-    of the bracket (in logarithms), then halves of what is left.
+    Where none is below, the low end is 0 MHz and its power not a number.
+    """
+
+    high_mhz: Floats
+    high_w: Floats
+    low_mhz: Floats
+    low_w: Floats
+
+
+def _ends(requested_mhz: Floats, power_w: Floats, over: Bools) -> _Ends:
+    row = np.arange(len(over))
+    high = np.argmin(np.where(over, requested_mhz, np.inf), axis=1)
+    below = np.where(requested_mhz < requested_mhz[high][:, None], requested_mhz, 0.0)
+    low = np.argmax(below, axis=1)
+    low_mhz = below[row, low]
+    low_w = np.where(low_mhz > 0.0, power_w[row, low], np.nan)
+    return _Ends(requested_mhz[high], power_w[row, high], low_mhz, low_w)
+
+
+def _highest_allowed(
+    cost_at: CostAt, rows: Ints, groups: LoopGroups, supported_mhz: Floats, cap_w: float, ends: _Ends
+) -> Ints:
+    """Return the place of the highest supported clock that the cap allows each row; (r,).
+
+    A bracketed search: a line through the ends of the bracket (in logarithms), or a power law through the
+    upper one where nothing is known of a lower, then halves of what is left.
     """
     # Invariant: supported[low] is allowed (or the lowest there is), supported[high] is not.
-    high = np.maximum(np.searchsorted(supported_mhz, requested_mhz - 1e-6), 1)
-    high = np.broadcast_to(high, power_w.shape).copy()
-    low = np.where(power_w > cap_w, 0, high - 1)  # nothing to find where the requested clock is allowed
-    # a GPU measured above its highest supported clock may be asked for that one
-    logs = np.log(np.append(supported_mhz, max(requested_mhz.max(), supported_mhz[-1])))
-    at_high, at_low = np.log(np.maximum(power_w, 1e-12)), np.full(power_w.shape, np.nan)
+    high = np.maximum(np.searchsorted(supported_mhz, ends.high_mhz - 1e-6), 1)
+    low = np.clip(np.searchsorted(supported_mhz, ends.low_mhz + 1e-6, side="right") - 1, 0, high - 1)
+    supported = np.log(supported_mhz)
+    with np.errstate(divide="ignore"):
+        top, bottom = np.log(ends.high_mhz), np.log(ends.low_mhz)
+    at_top, at_bottom = (np.log(np.maximum(power_w, 1e-12)) for power_w in (ends.high_w, ends.low_w))
     log_cap = float(np.log(max(cap_w, 1e-12)))
     most_rounds = _GUESSES + int(np.ceil(np.log2(len(supported_mhz) + 1))) + 1
     for guess in range(most_rounds):
-        open_rows = np.flatnonzero((high - low > 1).any(axis=1))
-        if not open_rows.size:
+        left = np.flatnonzero(high - low > 1)
+        if not left.size:
             break
-        above, below = high[open_rows], low[open_rows]
         if guess < _GUESSES:
-            excess = at_high[open_rows] - log_cap
-            steep = (at_high[open_rows] - at_low[open_rows]) / np.maximum(logs[above] - logs[below], 1e-12)
+            steep = (at_top[left] - at_bottom[left]) / np.maximum(top[left] - bottom[left], 1e-12)
             steep = np.where(np.isfinite(steep) & (steep > 0), steep, _STEEPNESS)
-            middle = np.searchsorted(logs, logs[above] - excess / steep, side="right") - 1
+            wanted = top[left] - (at_top[left] - log_cap) / steep
+            middle = np.searchsorted(supported, wanted, side="right") - 1
         else:
-            middle = (below + above) // 2
-        middle = np.clip(middle, below + 1, np.maximum(above - 1, below + 1))
-        middle = np.where(above - below > 1, middle, below)
-        _, inside = np.unique(groups.group[rows[open_rows]], return_inverse=True)
-        together = LoopGroups(inside, groups.launches[rows[open_rows]])
-        drawn_w = together.mean_power_w(*cost_at(rows[open_rows], supported_mhz[middle]))
-        allowed = drawn_w <= cap_w
+            middle = (low[left] + high[left]) // 2
+        middle = np.clip(middle, low[left] + 1, high[left] - 1)
+        energy_j, duration_s = cost_at(rows[left], supported_mhz[middle][:, None])
+        drawn_w = groups.take(rows[left]).mean_power_w(energy_j, duration_s)[:, 0]
         drawn = np.log(np.maximum(drawn_w, 1e-12))
-        low[open_rows], high[open_rows] = np.where(allowed, middle, below), np.where(allowed, above, middle)
-        # a bracket that is closed stays as it is
-        closed = above - below <= 1
-        high[open_rows] = np.where(closed, above, high[open_rows])
-        at_low[open_rows] = np.where(allowed, drawn, at_low[open_rows])
-        at_high[open_rows] = np.where(allowed | closed, at_high[open_rows], drawn)
+        allowed = drawn_w <= cap_w
+        below, above = left[allowed], left[~allowed]
+        low[below], bottom[below], at_bottom[below] = (
+            middle[allowed], supported[middle[allowed]], drawn[allowed],
+        )  # fmt: skip
+        high[above], top[above], at_top[above] = (
+            middle[~allowed], supported[middle[~allowed]], drawn[~allowed],
+        )  # fmt: skip
     return low

@@ -65,8 +65,9 @@ class Governed:
     power_sd: Floats
 
     def timing_within(self, low: Floats, high: Floats) -> Timing:
-        """Return the timing with other bounds, as factors of shape (n, c)."""
-        return replace(self.timing, low=low, high=high)
+        """Return the timing with other bounds, as factors of shape (n, c), or (n, 1) alike at every clock."""
+        shape = self.timing.duration_s.shape
+        return replace(self.timing, low=np.broadcast_to(low, shape), high=np.broadcast_to(high, shape))
 
 
 def govern(
@@ -87,7 +88,7 @@ def govern(
     at : callable
         Timing and energies of some rows at some clocks; see ``At``.
     free : (Timing, PowerParts)
-        The same at the requested clocks.
+        The same at the requested clocks. Its arrays may be written over.
     requested_mhz : array, shape (c,)
         Clocks asked for. [MHz]
     supported_mhz : array, rising
@@ -101,12 +102,9 @@ def govern(
     measured_cap_w : float
         Power that the governor held the measured GPU to. [W]
     """
-    rows = np.arange(len(free[0].duration_s))
+    if anchor is None or not (programs := np.flatnonzero(anchor.programs())).size:
+        return _steady(at, free, requested_mhz, supported_mhz, cap_w, groups, in_place=True)
     steady = _steady(at, free, requested_mhz, supported_mhz, cap_w, groups)
-    programs = rows[:0] if anchor is None else np.flatnonzero(anchor.programs())
-    if not programs.size:
-        return steady
-    assert anchor is not None
     grid_mhz = phase_clocks(supported_mhz, np.append(requested_mhz, anchor.clock_mhz[programs]))
     grid_timing, grid_parts = at(programs, np.broadcast_to(grid_mhz, (len(programs), len(grid_mhz))).copy())
     curves = PhaseCurves(
@@ -297,6 +295,8 @@ def _steady(
     supported_mhz: Floats,
     cap_w: float,
     groups: LoopGroups,
+    *,
+    in_place: bool = False,
 ) -> Governed:
     """Return the rows under the cap as if each drew its mean power throughout."""
     timing, parts = free
@@ -312,10 +312,11 @@ def _steady(
         cap_w,
         groups=groups,
     )
-    nothing = np.zeros_like(timing.duration_s)
+    nothing = np.broadcast_to(0.0, timing.duration_s.shape)
     throttled = settled < requested_mhz[None, :]
     slowed = np.flatnonzero(throttled.any(axis=1))
     if slowed.size:
         slow_timing, slow_parts = at(slowed, settled[slowed])
-        timing, parts = with_rows(timing, slowed, slow_timing), with_rows(parts, slowed, slow_parts)
-    return Governed(settled, throttled, timing, parts, nothing, nothing.copy())
+        timing = with_rows(timing, slowed, slow_timing, in_place=in_place)
+        parts = with_rows(parts, slowed, slow_parts, in_place=in_place)
+    return Governed(settled, throttled, timing, parts, nothing, nothing)

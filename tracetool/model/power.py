@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tracetool.core.arrays import Bools, Floats
+from tracetool.core.arrays import Bools, Floats, by_clock, by_row
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Timing
 from tracetool.hardware.gpu import Gpu
@@ -19,7 +19,7 @@ from tracetool.model.idle import core_voltage_v, idle_power_w
 from tracetool.model.operands import content_factor
 from tracetool.model.power_calibration import PowerCalibration
 from tracetool.model.power_transfer import stream_clock, stream_way
-from tracetool.model.residency import missed_bytes, streamed_bytes
+from tracetool.model.residency import missed_bytes, streamed_bytes, weight_bytes
 
 #: Parts that follow counts, not the time in which SMs hold a block.
 COUNTED_PARTS = ("compute", "onchip", "dram", "link")
@@ -54,8 +54,8 @@ class PowerParts:
 
     def power_w(self, timing: Timing) -> Floats:
         """Return the mean power over the row; 0 where it takes no time. [W]"""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(np.where(timing.duration_s > 0, self.total() / timing.duration_s, 0.0))
+        energy, duration = self.total(), timing.duration_s
+        return np.divide(energy, duration, out=np.zeros(energy.shape), where=duration > 0)
 
     def where(self, rows: Bools, other: PowerParts) -> PowerParts:
         """Return these parts with the chosen rows taken from another's."""
@@ -68,11 +68,14 @@ class PowerParts:
 
     def wider(self, relative_sd: Floats) -> PowerParts:
         """Return these parts with a further spread of each row's power. Shape (n,)."""
-        return replace(self, relative_sd=np.hypot(self.relative_sd, relative_sd[:, None]))
+        wider = np.hypot(by_row(self.relative_sd), relative_sd[:, None])
+        return replace(self, relative_sd=np.broadcast_to(wider, self.square_v2.shape))
 
     def at_most(self, cap_w: float, timing: Timing) -> PowerParts:
         """Return the parts shrunk where even the lowest clock exceeds the cap: hardware gates clocks then."""
         power = self.power_w(timing)
+        if not (power > cap_w).any():
+            return self
         factor = np.where(power > cap_w, cap_w / np.maximum(power, 1e-12), 1.0)
         return replace(self, joules={k: v * factor for k, v in self.joules.items()})
 
@@ -104,27 +107,26 @@ def power_parts(
     metered : array of bool, shape (n,), optional
         Rows whose power was measured and will be scaled to; by default none.
     """
+    clock = by_clock(clock_mhz)  # (1, c) where every row is asked at the same clocks
+    squared = core_voltage_v(gpu, clock, power) ** 2
     # what operands hold scales all that the core domain switches for them
-    content = content_factor(rows, timing.work)[:, None]
-    squared = core_voltage_v(gpu, clock_mhz, power) ** 2
-    way = streamed_bytes(rows, timing.work) * stream_way(rows, power)
+    switched = content_factor(rows, timing.work)[:, None] * squared
+    weights = weight_bytes(rows, timing.work)
+    way = streamed_bytes(rows, timing.work, weights) * stream_way(rows, power)
     core = core_energy_j(timing.work, rows.text("dtype"), power, way)
-    outer = outer_energy_j(timing.work, missed_bytes(rows, timing.work, gpu), power)
-    flat = np.ones_like(clock_mhz)
+    outer = outer_energy_j(timing.work, missed_bytes(rows, timing.work, gpu, weights), power)
     clocked = stream_clock(rows, power)
     clocked = clocked if metered is None else np.where(metered, 1.0, clocked)
     active = timing.sm_active * (fed_share(rows) * clocked)[:, None]
     joules = {
-        "base": idle_power_w(gpu, clock_mhz, power, memory_share=memory_share) * timing.duration_s,
-        "clock": content
-        * squared
-        * active_energy_j(active, timing.duration_s, clock_mhz, power, gpu.sm_count),
-        "compute": content * squared * core["compute"][:, None],
-        "onchip": content * squared * core["onchip"][:, None],
-        "dram": flat * outer["dram"][:, None],
-        "link": flat * outer["link"][:, None],
+        "base": idle_power_w(gpu, clock, power, memory_share=memory_share) * timing.duration_s,
+        "clock": switched * active_energy_j(active, timing.duration_s, clock, power, gpu.sm_count),
+        "compute": switched * core["compute"][:, None],
+        "onchip": switched * core["onchip"][:, None],
+        **{part: np.broadcast_to(of_rows[:, None], clock_mhz.shape) for part, of_rows in outer.items()},
     }
-    return PowerParts(joules, np.asarray(squared), flat * power.relative_sd)
+    flat = (np.broadcast_to(values, clock_mhz.shape) for values in (squared, power.relative_sd))
+    return PowerParts(joules, *flat)
 
 
 def anchored_parts(

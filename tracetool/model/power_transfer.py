@@ -55,7 +55,7 @@ def stream_clock(rows: OperatorColumns, power: PowerCalibration) -> Floats:
 def _of_streams(rows: OperatorColumns, power: PowerCalibration, share: float) -> Floats:
     if power.basis == "calibrated":
         return np.ones(len(rows))
-    return np.where(np.isin(rows.family.astype(str), _STREAMS), share, 1.0)
+    return np.where(rows.in_families(*_STREAMS), share, 1.0)
 
 
 def with_own_base(carried: PowerCalibration) -> PowerCalibration:

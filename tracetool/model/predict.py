@@ -108,10 +108,10 @@ def predict_rows(
     if len(rows) > PLANNED_ROWS and not anchor and not from_others and launches is None:
 
         def of_block(block: slice) -> Iterator[tuple[slice, Prediction]]:
-            block_rows = rows.take(np.arange(block.start, block.stop))
+            block_rows = rows.take(block)
             pieces = row_pieces(block_rows, gpu, time_calibration)
             for part in slices(0, len(block_rows), SETTLED_ROWS):
-                part_rows = block_rows.take(np.arange(part.start, part.stop))
+                part_rows = block_rows.take(part)
                 several = np.zeros(len(part_rows), np.bool_)
                 workload = Workload(
                     part_rows,

@@ -27,7 +27,7 @@ WEIGHT_WAY: Final = prior_number("residency.weight_way")
 _PRODUCTS: Final = families_where(lambda family: family.sequence is Sequence.PRODUCT)
 
 
-def missed_bytes(rows: OperatorColumns, work: Work, gpu: Gpu) -> Floats:
+def missed_bytes(rows: OperatorColumns, work: Work, gpu: Gpu, weights: Floats | None = None) -> Floats:
     r"""Return the bytes of each row that reach device memory when rows run one after another.
 
     .. math:: Q_{miss} = Q_{cold} + \frac{Q_{act}}{1 + (h L / Q_{act})^3}
@@ -44,6 +44,8 @@ def missed_bytes(rows: OperatorColumns, work: Work, gpu: Gpu) -> Floats:
         Their counts; ``dram_bytes`` is the traffic of a kernel that finds nothing in the cache.
     gpu : Gpu
         For the size of its L2.
+    weights : array, shape (n,), optional
+        :func:`weight_bytes` of the rows, where they are known already. [B]
 
     Returns
     -------
@@ -51,8 +53,8 @@ def missed_bytes(rows: OperatorColumns, work: Work, gpu: Gpu) -> Floats:
         At most ``work.dram_bytes``. [B]
     """
     total = work.dram_bytes
-    cold = weight_bytes(rows, work)
-    decoding = (rows.family.astype(str) == names.ATTENTION) & (rows.number("q_len", 2.0) <= 1)
+    cold = weight_bytes(rows, work) if weights is None else weights
+    decoding = rows.in_families(names.ATTENTION) & (rows.number("q_len", 2.0) <= 1)
     cold = np.where(decoding | has_activity(rows), total, cold)
     moving = total - cold
     size = HALF_SHARE * gpu.l2_bytes if np.isfinite(gpu.l2_bytes) else 0.0
@@ -63,14 +65,16 @@ def missed_bytes(rows: OperatorColumns, work: Work, gpu: Gpu) -> Floats:
 
 def weight_bytes(rows: OperatorColumns, work: Work) -> Floats:
     """Return the bytes of each row that are weights of a product, at most all it moves. Shape (n,). [B]"""
-    family = rows.family.astype(str)
     weights = rows.number("n", 0.0) * rows.number("k", 0.0) * element_bytes(rows.text("dtype"), 2.0)
-    shared = np.isin(family, _PRODUCTS) & (rows.number("batch", 1.0) <= 1)
+    shared = rows.in_families(*_PRODUCTS) & (rows.number("batch", 1.0) <= 1)
     cold = np.where(shared, np.minimum(weights, work.dram_bytes), 0.0)
-    return np.asarray(np.where(family == names.MOE, work.dram_bytes, cold))
+    return np.asarray(np.where(rows.in_families(names.MOE), work.dram_bytes, cold))
 
 
-def streamed_bytes(rows: OperatorColumns, work: Work) -> Floats:
-    """Return the bytes of each row on the way between memory and registers, weights by their share. [B]"""
-    unread = np.where(has_activity(rows), 0.0, weight_bytes(rows, work))
+def streamed_bytes(rows: OperatorColumns, work: Work, weights: Floats | None = None) -> Floats:
+    """Return the bytes of each row on the way between memory and registers, weights by their share. [B]
+
+    ``weights`` are :func:`weight_bytes` of the rows, where they are known already.
+    """
+    unread = np.where(has_activity(rows), 0.0, weight_bytes(rows, work) if weights is None else weights)
     return np.asarray(work.dram_bytes - (1.0 - WEIGHT_WAY) * unread)

@@ -79,7 +79,7 @@ def in_sequence(
     fixed = np.minimum(timing.fixed_s[:, None], timing.duration_s)
     moving = timing.duration_s - fixed
     # A softmax that is faster than its tensors could be moved finds part of them on the chip.
-    softmax = np.isin(rows.family.astype(str), _SOFTMAX)
+    softmax = rows.in_families(*_SOFTMAX)
     moved = np.where(softmax, min(factors.softmax, 1.0), 1.0)
     work = timing.work
     duration = fixed + moving * factor
@@ -97,11 +97,10 @@ def sequence_ratio(
     timing: Timing, rows: OperatorColumns, gpu: Gpu, clock_mhz: Floats, factors: SequenceFactors
 ) -> Floats:
     """Return the factor on what of each row's time is not fixed, at each clock, (n, c)."""
-    family = rows.family.astype(str)
-    product = np.isin(family, _PRODUCTS)
+    product = rows.in_families(*_PRODUCTS)
     batched = product & (rows.number("batch", 1.0) > 1)
-    stream = np.isin(family, _STREAMS) | batched
-    softmax = np.isin(family, _SOFTMAX)
+    stream = rows.in_families(*_STREAMS) | batched
+    softmax = rows.in_families(*_SOFTMAX)
     level = np.where(stream, factors.stream, np.where(softmax, factors.softmax, 1.0))
     corner = factors.efficiency_ratio * memory_efficiency(gpu).clock_mhz
 

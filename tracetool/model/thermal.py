@@ -13,9 +13,9 @@ from tracetool.hardware.priors import prior_number, prior_table
 _RISE_AT_LIMIT_K, _MOST_GROWTH = prior_table("thermal.rise_at_limit"), prior_number("thermal.most_growth")
 #: Beyond this the governor slows the GPU down; the model does not follow it there. [C]
 HOTTEST_C = prior_number("thermal.hottest")
-#: Steps toward the power of a chip that its own leakage warms. [1] By definition of the numerical
-#: method: where it stops.
-_STEPS = 16
+#: Steps toward the power of a chip that its own leakage warms, each of which squares the error, and the least
+#: slope they divide by. [1] By definition of the numerical method: where it stops.
+_STEPS, _LEAST_SLOPE = 4, 0.01
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,11 @@ def leakage_growth(power_w: Floats, idle_w: Floats, per_w: Floats | float) -> Fl
     The chip settles above its idle temperature by :math:`R (P - P_{idle})`, and leakage grows by a
     factor e every :math:`1/k`; ``per_w`` is :math:`g = k R`. [1/W]
     """
-    return np.asarray(np.exp(np.clip(per_w * (power_w - idle_w), 0.0, _MOST_GROWTH)))
+    return np.asarray(np.exp(_folds(power_w, idle_w, per_w)))
+
+
+def _folds(power_w: Floats, idle_w: Floats, per_w: Floats | float) -> Floats:
+    return np.clip(per_w * (power_w - idle_w), 0.0, _MOST_GROWTH)
 
 
 def self_heating_w(cold_w: Floats, idle_w: Floats, leakage_w: Floats, per_w: Floats | float) -> Floats:
@@ -70,9 +74,13 @@ def self_heating_w(cold_w: Floats, idle_w: Floats, leakage_w: Floats, per_w: Flo
     True
     """
     power = np.asarray(cold_w, np.float64)
-    # From below, each step's power is under the least fixed point: it never falls where the cold power rises.
+    # Newton's steps. The curve is convex: from below, none passes the least fixed point, which the power
+    # follows where the cold one rises. Growth that is cut off is constant.
     for _ in range(_STEPS):
-        power = cold_w + leakage_w * (leakage_growth(power, idle_w, per_w) - 1.0)
+        folds = _folds(power, idle_w, per_w)
+        growth = np.exp(folds)
+        slope = per_w * leakage_w * growth * (folds < _MOST_GROWTH)
+        power = power + (cold_w + leakage_w * (growth - 1.0) - power) / np.maximum(1.0 - slope, _LEAST_SLOPE)
     return np.asarray(np.maximum(power - cold_w, 0.0))
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from tracetool.core.arrays import Floats, Ints, Texts
+from tracetool.core.arrays import Bools, Floats, Ints, Numbers, Texts
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import BOUNDS, UNITS, Timing
 from tracetool.core.work import Work
@@ -120,10 +120,11 @@ def _timing(
     slower = 1.0 if mem_mhz is None else gpu.memory_clock_mhz / mem_mhz
     cycles, seconds = _busy(rows, gpu, pieces.work, slower)
     idle = [u for u, b in {**cycles, **seconds}.items() if not b.any()]
-    duration, core, memory, active = (np.empty(shape) for _ in range(4))
-    busy = {u: np.zeros(shape) if u in idle else np.empty(shape) for u in UNITS}
-    bound = np.empty(shape, dtype=np.int64)
+    duration, core, active = (np.empty(shape) for _ in range(3))
+    busy = {u: np.broadcast_to(0.0, shape) if u in idle else np.empty(shape) for u in UNITS}
+    bound = np.empty(shape, dtype=np.int8)
     fixed = np.maximum(pieces.fixed_s, pieces.floor_s)
+    memory = (pieces.memory_s + pieces.stream_s) * slower
     for start in range(0, shape[0], _CHUNK):
         chunk = slice(start, start + _CHUNK)
         chunk_pieces, hertz = pieces.take(chunk), clock[chunk] * 1e6
@@ -132,9 +133,8 @@ def _timing(
             chunk_pieces.serial_cycles[:, None] / hertz,
             chunk_pieces.core_cycles[:, None] / hertz,
         )
-        core[chunk] = serial + steady
-        memory[chunk] = ((chunk_pieces.memory_s + chunk_pieces.stream_s) * slower)[:, None]
-        waiting = np.clip(chunk_pieces.fixed_s[:, None] / lasting, 0.0, 1.0)
+        np.add(serial, steady, out=core[chunk])
+        waiting = np.minimum(chunk_pieces.fixed_s[:, None] / lasting, 1.0)
         active[chunk] = np.clip(chunk_pieces.active[:, None] * (1.0 - waiting), 0.0, 1.0)
         for unit in UNITS:
             if unit in idle:
@@ -152,7 +152,7 @@ def _timing(
         sm_active=active,
         fixed_s=np.minimum(fixed, duration.min(axis=1, initial=np.inf)),
         core_s=core,
-        memory_s=memory,
+        memory_s=np.broadcast_to(memory[:, None], shape),
         bound=bound,
         work=pieces.work,
         basis=prepared.basis,
@@ -180,19 +180,24 @@ def _busy(
 
 def _link_rate(rows: OperatorColumns, gpu: Gpu) -> Floats:
     """One direction of the link a row uses: the peer link for collectives it joins, else the host's."""
-    joined = (rows.family == names.COLLECTIVE) & (rows.number("ranks", 2.0) <= gpu.link_ranks)
+    joined = rows.in_families(names.COLLECTIVE) & (rows.number("ranks", 2.0) <= gpu.link_ranks)
     return np.where(joined, gpu.link_bytes_per_s, gpu.pcie_bytes_per_s)
 
 
-def _bound(busy: dict[str, Floats], fixed: Floats, serial: Floats, core: Floats, memory: Floats) -> Ints:
-    """Return what sets the time: launch, latency, else the busiest unit."""
-    best, longest = np.zeros(core.shape, dtype=np.int64), np.zeros(core.shape)
+def _bound(busy: dict[str, Floats], fixed: Floats, serial: Floats, core: Floats, memory: Floats) -> Numbers:
+    """Return what sets the time: launch, latency, else the busiest unit.
+
+    Each comes after those it stands above in BOUNDS: the last that holds is the one of the highest place.
+    """
+    best, longest = np.zeros(core.shape, dtype=np.int8), np.zeros(core.shape)
+
+    def where(holds: Bools, name: str) -> None:
+        np.maximum(best, holds * np.int8(BOUNDS.index(name)), out=best)
+
     for unit, needed in busy.items():
-        best[needed > longest] = UNITS.index(unit)
-        longest = np.maximum(longest, needed)
-    start = np.broadcast_to(fixed[:, None], core.shape)
-    steady = np.maximum(core, memory)
-    best = np.where(serial > steady, BOUNDS.index("latency"), best)
-    waits = (start > np.maximum(steady, longest)) & (start > serial)
-    best = np.where(waits, BOUNDS.index("launch"), best)
-    return best.astype(np.int64)
+        where(needed > longest, unit)
+        np.maximum(longest, needed, out=longest)
+    steady, start = np.maximum(core, memory[:, None]), fixed[:, None]
+    where(serial > steady, "latency")
+    where((start > np.maximum(steady, longest)) & (start > serial), "launch")
+    return best

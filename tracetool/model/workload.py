@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tracetool.core.arrays import Bools, Floats, Ints
+from tracetool.core.arrays import Bools, Floats, Ints, by_clock
 from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import Timing, joined
 from tracetool.hardware.gpu import Gpu
@@ -122,13 +122,11 @@ class Workload:
         return idle_power_w(self.gpu, clock_mhz, self.power, memory_share=memory_share)
 
     def _parts(self, timing: Timing, clock_mhz: Floats, mem_clock_mhz: float | None) -> PowerParts:
-        nominal_mhz = np.full(len(self.rows), self.gpu.memory_clock_mhz)
+        share: Floats | float = 1.0
         if mem_clock_mhz is not None:
-            share = mem_clock_mhz / nominal_mhz
+            share = mem_clock_mhz / self.gpu.memory_clock_mhz
         elif self.anchor is not None:
-            share = self.anchor.mem_clock_mhz / nominal_mhz
-        else:
-            share = np.ones(len(self.rows))
+            share = (self.anchor.mem_clock_mhz / self.gpu.memory_clock_mhz)[:, None]
 
         metered = None if self.anchor is None else self.anchor.measured & (self.anchor.power_w > 0)
 
@@ -139,7 +137,7 @@ class Workload:
                 timing,
                 clock_mhz,
                 power=power,
-                memory_share=share[:, None],
+                memory_share=share,
                 metered=metered,
             )
 
@@ -155,7 +153,7 @@ class Workload:
         """Return the parts with what a chip warmed by them leaks more, unless its temperature is stated."""
         if power.leakage_per_w == 0.0 or self.surroundings != Surroundings():
             return parts
-        leaks = leakage_w(self.gpu, clock_mhz, power)
+        leaks = leakage_w(self.gpu, by_clock(clock_mhz), power)
         seconds = np.maximum(timing.duration_s, 1e-15)
         idle = parts.joules["base"] / seconds
         heat_w = self_heating_w(parts.power_w(timing), idle, leaks, power.leakage_per_w)
@@ -167,6 +165,8 @@ class Workload:
 
     def _warm(self, parts: PowerParts, timing: Timing, clock_mhz: Floats) -> PowerParts:
         """Return the parts with leakage at the temperature their own power leads to: a fixed point."""
+        if self.surroundings == Surroundings():
+            return parts
         idle_w = idle_power_w(self.gpu, clock_mhz, self.power)
         cold = parts
         for _ in range(_WARMING):
