@@ -7,6 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+import tracetool as tt
 from tracetool.core.errors import BadInput
 from tracetool.replay.operator_tables import read_table
 
@@ -86,3 +87,18 @@ def test_a_utilization_stands_where_a_monitors_field_is_empty() -> None:
         }
     )
     assert read_table(table).rows.number("act_dram").tolist() == [0.6, 0.3]
+
+
+@pytest.mark.parametrize(("written", "meant"), [("dtpe", "dtype"), ("M", "m"), ("Dtype", "dtype")])
+def test_a_misspelled_column_is_named(written: str, meant: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        read_table(pl.DataFrame(GEMM).rename({meant: written}))
+    assert f"needs column {meant}" in caught.value.message
+    assert f"is column '{written}' meant?" in str(caught.value.fix)
+
+
+@pytest.mark.parametrize("clock", [1.2, 1_200_000.0])
+def test_a_clock_in_another_unit_is_refused(clock: float) -> None:
+    table = pl.DataFrame({"kernel": ["a", "b"], "duration_us": [5.0, 6.0], "clock_mhz": [1200.0, clock]})
+    with pytest.raises(BadInput, match=r"row 2, column clock_mhz: .* MHz is no clock of a100-sxm"):
+        tt.predict(table, gpu="a100-sxm")

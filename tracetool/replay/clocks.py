@@ -128,6 +128,26 @@ def checked_clocks(clocks_mhz: Sequence[float] | None, gpu: Gpu) -> tuple[Floats
     return clocks, notes
 
 
+def check_recorded_clocks(name: str, clocks_mhz: Floats, gpu: Gpu) -> None:
+    """Raise BadInput where a table states a clock its GPU cannot have run at: another unit, or another GPU.
+
+    Parameters
+    ----------
+    name : str
+        The table's.
+    clocks_mhz : array, shape (n,)
+        The clock stated for each row, NaN where none. [MHz]
+    """
+    wrong = (clocks_mhz < gpu.clock_min_mhz * _LEAST_CLOCK) | (clocks_mhz > gpu.clock_max_mhz * _SLACK)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise BadInput.in_file(
+            name,
+            f"row {row + 1}, column clock_mhz: {clocks_mhz[row]:g} MHz is no clock of {gpu.name}",
+            f"state it in MHz, {gpu.clock_min_mhz:g} to {gpu.clock_max_mhz:g}, or name the GPU it ran on",
+        )
+
+
 def checked_cap(cap_w: float | None, gpu: Gpu) -> list[str]:
     """Return notes on a power cap.
 

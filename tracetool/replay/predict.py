@@ -22,6 +22,7 @@ from tracetool.model.sequence import sequence_factors
 from tracetool.model.unmeasured_libraries import without_waits
 from tracetool.replay.assumptions import NOTHING_ASSUMED, Assumptions
 from tracetool.replay.clocks import (
+    check_recorded_clocks,
     checked_cap,
     checked_clocks,
     checked_memory,
@@ -127,6 +128,8 @@ def predict_table(
         **assumed.options(gpu_spec),
     }
     of_kernels = table.kind == "kernels"
+    if of_kernels:
+        check_recorded_clocks(table.name, table.rows.number("recorded_clock_mhz")[table.index], gpu_spec)
     anchored = of_kernels and anchor is not False
     from_others = of_kernels and from_others
     recorded = with_recorded_clock(table.rows, gpu_spec.clock_boost_mhz) if of_kernels else table.rows

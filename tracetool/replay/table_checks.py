@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -147,9 +148,10 @@ def check_operators(name: str, frame: pl.DataFrame) -> pl.DataFrame:
             name, f"row {row}: unknown op {columns['op'][row - 1]!r}", f"known: {', '.join(OPERATORS)}"
         )
     columns = columns.with_columns(operator_names.alias("op"))
+    unread = [column for column in frame.columns if column not in column_names]
     for op in operator_names.unique(maintain_order=True).to_list():
         needs = (*OPERATORS[op].needs, *(("dtype",) if OPERATORS[op].dtype else ()))
-        _need(name, columns, operator_names == op, needs, op)
+        _need(name, columns, operator_names == op, needs, op, unread)
     for column in columns.columns:
         if column in _TEXTS or column in _FLAGS:
             continue
@@ -165,7 +167,7 @@ def check_operators(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     for op in operator_names.unique(maintain_order=True).to_list():
         for phase, needs in OPERATORS[op].in_phase.items():
             rows = ((operator_names == op) & (columns["phase"] == phase)).fill_null(value=False)
-            _need(name, columns, rows, needs, f"{op} of phase {phase}")
+            _need(name, columns, rows, needs, f"{op} of phase {phase}", unread)
     return _with_defaults(columns).drop("count", strict=False)
 
 
@@ -180,16 +182,21 @@ def _check_shares(name: str, columns: pl.DataFrame) -> None:
             )
 
 
-def _need(name: str, columns: pl.DataFrame, rows: pl.Series, needs: Iterable[str], what: str) -> None:
-    """Raise BadInput where one of some rows is missing a column it needs."""
+def _need(
+    name: str, columns: pl.DataFrame, rows: pl.Series, needs: Iterable[str], what: str, unread: Iterable[str]
+) -> None:
+    """Raise BadInput where one of some rows is missing a column it needs, with what may be it misspelled."""
     for column in needs:
         absent = rows & (columns[column].is_null() if column in columns.columns else True)
         if absent.any():
             row = _first(absent)
+            spelled = {other.lower(): other for other in unread} if column not in columns.columns else {}
+            near = difflib.get_close_matches(column, spelled, n=1)
+            meant = f"is column {spelled[near[0]]!r} meant? " if near else ""
             raise BadInput.in_file(
                 name,
                 f"row {row}: {what} needs column {column}",
-                f"{columns['op'][row - 1]} takes {_signature(columns['op'][row - 1])}",
+                f"{meant}{columns['op'][row - 1]} takes {_signature(columns['op'][row - 1])}",
             )
 
 
