@@ -128,7 +128,14 @@ def test_a_users_own_calibration_stands_before_every_implementation() -> None:
 
 @pytest.mark.parametrize(
     ("stack", "library"),
-    [("vLLM 0.24.0", "vllm"), ("TensorRT-LLM 1.3.0rc20", "trtllm"), ("sglang-0.5.14", "sglang"), ("", "")],
+    [
+        ("vLLM 0.24.0", "vllm"),
+        ("vLLM v0.19.1", "vllm"),
+        ("TensorRT-LLM 1.3.0rc20", "trtllm"),
+        ("sglang-0.5.14", "sglang"),
+        ("sgl v0.5", "sglang"),
+        ("", ""),
+    ],
 )
 def test_a_version_is_no_part_of_the_library(stack: str, library: str) -> None:
     assert library_of(stack) == library
@@ -257,6 +264,7 @@ def test_a_version_has_coefficients_of_its_own_where_it_was_measured(law: str) -
     assert fitted.on("hopper", "vllm 0.21.1") == older
     assert fitted.band_on("hopper", "vllm 0.21.1") != fitted.band_on("hopper")
     assert not other_version(fitted, "vllm 0.22.0", "hopper")
+    assert not other_version(fitted, "vLLM v0.22+cu128", "hopper")
     assert other_version(fitted, "vllm 0.21.1", "hopper")
     assert other_version(fitted, "vllm 0.22.0", "ampere-ga100")
 

@@ -9,6 +9,7 @@ import pytest
 
 from tracetool.core.dtype import ACTIVATIONS, BYTES
 from tracetool.families.spec import LIBRARY_COLUMNS
+from tracetool.replay.assumptions import Assumptions
 from tracetool.replay.operator_tables import read_table
 from tracetool.replay.predict import predict_table
 from tracetool.replay.table_checks import OPERATORS
@@ -76,3 +77,25 @@ def test_a_library_that_nobody_states_is_named_as_what_widens_the_interval() -> 
         p.frame.filter(pl.col("op") == "attention").select(width).to_series() for p in (open_rows, stated)
     )
     assert (wide > narrow).all()
+
+
+def test_a_library_that_decides_nothing_is_named_only_where_it_would() -> None:
+    """Kernels of products are a library's, those of an element-wise row are anyone's."""
+    rows = pl.DataFrame(
+        {
+            "op": ["gemm", "gemm", "elementwise", "gemm"],
+            "dtype": "fp8",
+            "m": [64, 64, None, 64],
+            "n": [4096, 4096, None, 4096],
+            "k": [4096, 4096, None, 4096],
+            "elements": [None, None, 1 << 20, None],
+            "stack": ["vLLM v0.19.0", "vlm 0.19", "inductor 2.9", "TensorRT-LLM 1.3.0rc20"],
+        }
+    )
+    notes = [n for n in predict_table(rows, "h100-sxm").notes if n.startswith("no kernels of")]
+    only = "only of sglang, trtllm, vllm"
+    assert notes == [
+        f"no kernels of 'vlm 0.19' were fitted ({only}): intervals are wider; did you mean vllm?"
+    ]
+    stated = predict_table(rows[:1].drop("stack"), "h100-sxm", assumed=Assumptions(stack="vlm 0.19")).notes
+    assert notes[0] in stated

@@ -14,13 +14,16 @@ PLACES = 4
 def version_number(stack: str) -> tuple[int, ...]:
     """Return the numbers of the version a stack states, the release after its candidates; () where none.
 
+    What it was built for, behind a plus, is no part of the version.
+
     >>> version_number("trtllm 1.3.0rc20"), version_number("vllm 0.24"), version_number("sglang")
     ((1, 3, 0, 20), (0, 24, 0, 1000000), ())
     """
-    numbers = [int(text) for text in re.findall(r"\d+", stack)][:PLACES]
+    version = stack.partition("+")[0]
+    numbers = [int(text) for text in re.findall(r"\d+", version)][:PLACES]
     if not numbers:
         return ()
-    if len(numbers) < PLACES or "rc" not in stack.lower():
+    if len(numbers) < PLACES or "rc" not in version.lower():
         numbers = [*[*numbers, 0, 0][: PLACES - 1], RELEASE]
     return tuple(numbers)
 

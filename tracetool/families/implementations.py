@@ -23,6 +23,7 @@ the share of other versions and libraries that run a kernel which was not measur
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -33,7 +34,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tracetool.core.interval import Band
-from tracetool.core.versions import nearest_version
+from tracetool.core.versions import nearest_version, version_number
 from tracetool.hardware.architecture import generations_apart, load_architecture
 from tracetool.hardware.load import load_gpu
 
@@ -210,15 +211,25 @@ def words_of(text: str) -> str:
 
 
 def library_of(stack: str) -> str:
-    """Return the library of a stack that may state a version.
+    """Return the library of a stack that may state a version, with or without a v before it.
 
-    >>> library_of("vLLM 0.24.0"), library_of("trtllm-1.3.0rc20"), library_of("TensorRT-LLM")
+    >>> library_of("vLLM v0.24.0"), library_of("trtllm-1.3.0rc20"), library_of("TensorRT-LLM")
     ('vllm', 'trtllm', 'trtllm')
     """
-    word = stack.lower()
-    digits = [place for place, c in enumerate(word) if c.isdigit()]
-    letters = "".join(c for c in word[: digits[0] if digits else None] if c.isalpha())
+    before_version = _VERSION.split(stack.lower(), maxsplit=1)[0]
+    letters = "".join(c for c in before_version if c.isalpha())
     return _ALIASES.get(letters, letters)
+
+
+def release_of(stack: str) -> tuple[str, tuple[int, ...]]:
+    """Return the library of a stack and the numbers of its version, however both are written.
+
+    >>> release_of("TensorRT-LLM v1.3.0rc20") == release_of("trtllm_1.3.0rc20")
+    True
+    >>> release_of("vllm 0.24.0+cu128") == release_of("vLLM 0.24")
+    True
+    """
+    return library_of(stack), version_number(stack)
 
 
 def telling_words(called: str) -> set[str]:
@@ -237,4 +248,6 @@ def _without(called: str, words: set[str]) -> set[str]:
 
 
 #: What people call a library, and what the files call it.
-_ALIASES = {"tensorrtllm": "trtllm", "trt": "trtllm", "pytorch": "torch"}
+_ALIASES = {"tensorrtllm": "trtllm", "trt": "trtllm", "pytorch": "torch", "sgl": "sglang"}
+#: Where the version of a stack begins: at its first digit, or the v before that.
+_VERSION = re.compile(r"v?\d")

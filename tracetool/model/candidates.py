@@ -9,6 +9,7 @@ from tracetool.families.implementations import (
     apart,
     implementations,
     library_of,
+    release_of,
     telling_words,
     words_of,
 )
@@ -122,7 +123,9 @@ def is_known(law: str, stack: str, every: tuple[Implementation, ...] | None = No
 
 def other_version(one: FittedLaw, stack: str, architecture: str) -> bool:
     """Return whether a stack states a version that was not measured on an architecture."""
-    return any(c.isdigit() for c in stack) and words_of(stack) not in one.versions_on(architecture)
+    library, version = release_of(stack)
+    measured = {release_of(known) for known in one.versions_on(architecture)}
+    return bool(version) and (library, version) not in measured
 
 
 def _tells(one: Implementation, called: str) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
 from typing import Final, TypedDict
 
 from tracetool.core.errors import BadInput
@@ -134,14 +135,23 @@ class Assumptions:
         power = self.options(gpu)["power_calibration"] or power_calibration_of(gpu)
         if power.basis != "calibrated":
             texts.append(power_promise(power))
-        if self.stack and library_of(self.stack) not in fitted_libraries():
-            known = ", ".join(sorted(fitted_libraries()))
-            texts.append(f"no kernels of {self.stack!r} were fitted (only of {known}): intervals are wider")
-        return texts
+        return texts + unfitted_notes([self.stack])
 
 
 #: Delivered calibrations, and a GPU as warm as when they were measured.
 NOTHING_ASSUMED: Final = Assumptions()
+
+
+def unfitted_notes(stacks: Iterable[str]) -> list[str]:
+    """Return a note on each stack that states a library of which no kernels were fitted."""
+    known = sorted(fitted_libraries())
+    texts = []
+    for stack in dict.fromkeys(stack for stack in stacks if library_of(stack) not in {"", *known}):
+        near = get_close_matches(library_of(stack), known, n=1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        only = f"only of {', '.join(known)}"
+        texts.append(f"no kernels of {stack[:40]!r} were fitted ({only}): intervals are wider{meant}")
+    return texts
 
 
 def _with_laws(gpu: Gpu, start: TimeCalibration, file: CalibrationFile) -> TimeCalibration:

@@ -12,6 +12,7 @@ from tracetool.core.operators import OperatorColumns
 from tracetool.core.prediction import FROM, Prediction
 from tracetool.families import names
 from tracetool.families.formats import PRODUCT_PIPE, dtype_of
+from tracetool.families.implementations import fitted_libraries, implementations, library_of
 from tracetool.families.pricing import split_by_law
 from tracetool.families.registry import groups, known_shape
 from tracetool.hardware.gpu import FALLBACK, Gpu
@@ -109,6 +110,18 @@ def library_notes(rows: OperatorColumns, gpu: Gpu, calibration: TimeCalibration 
         return []
     held = f"intervals hold any of {len(ways)} implementations"
     return [f"library not stated for {counted(open_rows, 'row')}: {held}; --stack narrows them"]
+
+
+def priced_stacks(rows: OperatorColumns, gpu: Gpu) -> list[str]:
+    """Return the stacks that rows state whose library decides their time, and of which nothing was fitted."""
+    stacks, number = rows.distinct("stack")
+    unfitted = [library_of(stack) not in {"", *fitted_libraries()} for stack in stacks]
+    places = np.flatnonzero(np.array(unfitted)[number])
+    some, decided = rows.take(places), np.zeros(len(places), dtype=np.bool_)
+    for family, of_family in groups(some):
+        for law, inside in split_by_law(family, some.take(of_family), gpu):
+            decided[np.asarray(of_family)[inside]] = bool(implementations(law.name))
+    return some.take(decided).distinct("stack")[0]
 
 
 #: Fewer measured kernels than this say little of each other. [kernels] A prior.

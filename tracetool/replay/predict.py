@@ -20,7 +20,7 @@ from tracetool.model.power_files import power_calibration_of
 from tracetool.model.predict import predict_rows
 from tracetool.model.sequence import sequence_factors
 from tracetool.model.unmeasured_libraries import without_waits
-from tracetool.replay.assumptions import NOTHING_ASSUMED, Assumptions
+from tracetool.replay.assumptions import NOTHING_ASSUMED, Assumptions, unfitted_notes
 from tracetool.replay.clocks import (
     check_recorded_clocks,
     checked_cap,
@@ -28,7 +28,7 @@ from tracetool.replay.clocks import (
     checked_memory,
     with_recorded_clock,
 )
-from tracetool.replay.coverage import coverage, library_notes, prior_notes
+from tracetool.replay.coverage import coverage, library_notes, priced_stacks, prior_notes
 from tracetool.replay.host import Launch, host_costs
 from tracetool.replay.operand_content import content_notes
 from tracetool.replay.operator_tables import InputTable, read_table, unread_notes
@@ -138,6 +138,7 @@ def predict_table(
     notes += [*prior_notes(gpu_spec, rows, predicted), *content_notes(rows), *unread_notes(table)]
     if not of_kernels:
         notes += library_notes(rows, gpu_spec, conditions.get("time_calibration"))
+        notes += [note for note in unfitted_notes(priced_stacks(rows, gpu_spec)) if note not in notes]
     if anchored:
         power = conditions["power_calibration"] or power_calibration_of(gpu_spec)
         notes += plausibility_notes(rows, gpu_spec, predicted, power, power_cap_w)
