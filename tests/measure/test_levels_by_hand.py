@@ -1,0 +1,54 @@
+"""Levels of power over time: joules of windows and their errors, against sums and dense matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from tracetool.measure.levels import Levels
+from tracetool.measure.timeline import Ramp
+
+EDGES = np.arange(5.0)
+ACTIVE_W = np.array([100.0, 120.0, 120.0, 60.0])
+NONE = Ramp(np.zeros(1), np.zeros(1))
+
+
+def _levels(active: Ramp) -> tuple[Levels, np.ndarray]:
+    """Four blocks of a second, and the factor of their twelve unknowns' precision as a dense matrix."""
+    random = np.random.default_rng(4)
+    band = random.uniform(-0.5, 0.5, (5, 12))
+    band[0] = random.uniform(1.0, 2.0, 12)
+    lower = sum(np.diag(row[: 12 - below], -below) for below, row in enumerate(band))
+    level = np.zeros((4, 3))
+    level[:, 0] = ACTIVE_W
+    mixing = sparse.csr_matrix(np.eye(12) + np.diag(np.full(11, 0.25), 1))
+    return Levels(EDGES, level, (active, NONE, NONE), mixing, band, 1.0, 0.0, np.zeros(0)), np.asarray(lower)
+
+
+def test_windows_hold_their_seconds_of_each_level() -> None:
+    levels, lower = _levels(Ramp(np.array([0.0, 4.0]), np.array([0.0, 4.0])))
+    start, end = np.array([0.5, 3.0, 0.0, 9.0]), np.array([2.5, 3.5, 4.0, 9.5])
+    energy, deviation = levels.energy(start, end)
+    assert energy == pytest.approx([50.0 + 120.0 + 60.0, 30.0, 400.0, 0.0])
+    assert levels.power(start, end) == pytest.approx([115.0, 60.0, 100.0, 0.0])
+    seconds = np.zeros((4, 12))
+    seconds[:3, ::3] = [[0.5, 1.0, 0.5, 0.0], [0.0, 0.0, 0.0, 0.5], [1.0, 1.0, 1.0, 1.0]]
+    unknowns = np.linalg.solve(lower, (seconds @ levels.mixing.toarray()).T)
+    assert deviation == pytest.approx(np.sqrt((unknowns**2).sum(axis=0)))
+
+
+def test_a_window_that_cuts_a_block_errs_by_what_power_moves_inside() -> None:
+    """Half a block: 0.5 of the square of the larger step beside it, times 0.5 x 0.5 of its second."""
+    levels, _ = _levels(Ramp(np.array([0.0, 4.0]), np.array([0.0, 4.0])))
+    start, end = np.array([0.5, 3.0, 0.0, 1.0]), np.array([2.5, 3.5, 4.0, 1.75])
+    first, third, inner = 0.125 * 20.0**2, 0.125 * 60.0**2, 0.5 * 20.0**2 * 0.75 * 0.25
+    assert levels.inner_variance(start, end) == pytest.approx([first + third, third, 0.0, inner])
+
+
+def test_a_block_that_hardly_works_moves_nothing() -> None:
+    """The last second holds 0.1 s of work: what its level is, the one before does not lean on."""
+    levels, _ = _levels(Ramp(np.array([0.0, 3.0, 3.1, 4.0]), np.array([0.0, 3.0, 3.1, 3.1])))
+    assert levels.inner_variance(np.array([2.5, 0.5]), np.array([3.0, 1.0])) == pytest.approx(
+        [0.0, 0.125 * 20.0**2]
+    )

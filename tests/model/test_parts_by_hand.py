@@ -1,0 +1,157 @@
+"""Parts of the model from a few numbers: base, leakage, open clocks, unknown shapes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.model.operators import rows_of
+from tracetool.core.operators import OperatorColumns
+from tracetool.families.names import ELEMENTWISE, UNKNOWN
+from tracetool.families.pricing import laws
+from tracetool.families.registry import family_of
+from tracetool.hardware.load import load_gpu
+from tracetool.hardware.priors import prior_number
+from tracetool.model.anchor import FROM_SPLIT, with_memory_efficiency
+from tracetool.model.memory_efficiency import MemoryEfficiency, memory_efficiency
+from tracetool.model.power_priors import _awake_w, prior_calibration
+from tracetool.model.power_transfer import UNSEEN_BASE_SD, with_own_base
+from tracetool.model.predict import predict_rows
+from tracetool.model.residency import WEIGHT_WAY, streamed_bytes
+from tracetool.model.thermal import leakage_growth
+from tracetool.model.timing import row_pieces, time_rows
+from tracetool.model.traced import SLOW_CLOCK, as_recorded, trace_band
+from tracetool.model.unshaped import unshaped_pieces
+
+GPU = load_gpu("h100-sxm")
+CLOCK = np.array([GPU.clock_boost_mhz])
+
+
+def _with(rows: OperatorColumns, **columns: float | np.ndarray) -> OperatorColumns:
+    n = len(rows)
+    more = {name: np.broadcast_to(np.asarray(v, np.float64), (n,)).copy() for name, v in columns.items()}
+    return replace(rows, columns={**rows.columns, **more})
+
+
+def test_leakage_grows_with_power_above_idle_alone() -> None:
+    assert leakage_growth(np.array([300.0, 100.0, 60.0]), 100.0, 0.002) == pytest.approx(
+        [np.exp(0.4), 1.0, 1.0]
+    )
+
+
+@pytest.mark.parametrize("name", ["h100-sxm", "a100-sxm", "mi300x", "rtx-4090", "l40s"])
+def test_an_idle_gpu_draws_what_its_parts_add_up_to(name: str) -> None:
+    """Board, memory, leakage and clocks at the lowest: the idle reading, and what memory draws once awake."""
+    gpu = load_gpu(name)
+    prior, floor_v = prior_calibration(gpu), gpu.voltage.floor_v
+    clocks_w = prior.clock_w_per_v2_ghz * floor_v**2 * gpu.clock_min_mhz / 1e3
+    base_w = prior.board_w + prior.memory_w + prior.leakage_w_per_v * floor_v + clocks_w
+    assert base_w == pytest.approx(max(gpu.idle_w, clocks_w) + _awake_w(gpu))
+    assert min(prior.board_w, prior.memory_w, prior.leakage_w_per_v) >= 0.0
+
+
+def test_a_base_of_its_own_narrows_carried_coefficients_alone() -> None:
+    prior = prior_calibration(GPU)
+    carried = replace(prior, basis="transferred", relative_sd=float(np.hypot(0.12, UNSEEN_BASE_SD)))
+    assert with_own_base(carried).relative_sd == pytest.approx(0.12)
+    fitted = replace(carried, basis="fitted")
+    assert with_own_base(fitted) is fitted
+
+
+def test_memory_twice_as_quick_needs_twice_the_clock_above_its_start() -> None:
+    assert MemoryEfficiency(1400.0, 600.0, 0.8).beside_memory(2.0) == MemoryEfficiency(2200.0, 600.0, 0.4)
+
+
+def test_a_slow_core_adds_to_memory_s_time_where_only_the_split_is_known() -> None:
+    rows = rows_of("elementwise", elements=[1e7, 1e7], reads=1, writes=1)
+    clocks = np.array([[400.0, 1980.0]] * 2)
+    timing = time_rows(rows, GPU, clocks[0])
+    basis = np.array([FROM_SPLIT, "law"], dtype=object)
+    timing = replace(
+        timing, basis=basis, duration_s=np.full((2, 2), 5e-3), memory_s=np.array([[2e-3, 2e-3]] * 2)
+    )
+    slowed = with_memory_efficiency(timing, GPU, clocks, np.array([[1980.0]] * 2))
+    curve = memory_efficiency(GPU)
+    factor = float(curve.at(np.array(400.0)) / curve.at(np.array(1980.0)))
+    assert factor > 1.0
+    assert slowed.duration_s[0] == pytest.approx([5e-3 + 2e-3 * (factor - 1.0), 5e-3])
+    assert slowed.memory_s[0] == pytest.approx([2e-3 * factor, 2e-3])
+    assert slowed.duration_s[1].tolist() == [5e-3, 5e-3]
+
+
+def test_a_recording_at_an_unknown_clock_may_have_been_slower() -> None:
+    """Twice as long at the lowest clock: a share of ln 2 more above, nothing below."""
+    rows = rows_of("elementwise", elements=[1e7, 1e7], reads=1, writes=1)
+    timing = time_rows(rows, GPU, CLOCK)
+    slowest = replace(timing, duration_s=timing.duration_s * np.array([[2.0], [0.5]]))
+    told = as_recorded(timing, rows, slowest)
+    assert told.low == pytest.approx(timing.low)
+    more = np.array([[SLOW_CLOCK * np.log(2.0)], [0.0]])
+    assert np.log(told.high) == pytest.approx(np.hypot(np.log(timing.high), more))
+
+
+def test_the_lowest_clock_alone_widens_a_prediction() -> None:
+    rows = rows_of("gemm", m=4096, n=4096, k=4096)
+    plain, low = (predict_rows(one, GPU, CLOCK) for one in (rows, _with(rows, recorded_clock_low_mhz=990.0)))
+    assert low.timing.high[0, 0] > 1.02 * plain.timing.high[0, 0]
+    assert low.timing.low == pytest.approx(plain.timing.low)
+
+
+def test_rows_of_no_trace_keep_their_band_beside_those_of_one() -> None:
+    law = laws()["stream"]
+    rows = rows_of("elementwise", elements=[1e7, 1e7], reads=1, writes=1)
+    rows = replace(rows, columns={**rows.columns, "access_pattern": np.array(["", "wide"], dtype=object)})
+    band = np.array([0.1, 0.1])
+    low, high = trace_band(-band, band, rows, law)
+    assert (low[0], high[0]) == (-0.1, 0.1)
+    assert high[1] > 0.1
+    assert low[1] < -0.1
+
+
+def test_weights_stream_by_their_share_and_all_else_whole() -> None:
+    rows = rows_of("gemm", m=[512, 512], n=[4096, 4096], k=[8192, 8192], batch=[1, 4])
+    work = row_pieces(rows, GPU).pieces.work
+    weights = 2.0 * 4096 * 8192
+    expected = work.dram_bytes - (1.0 - WEIGHT_WAY) * np.array([weights, 0.0])  # batches are no weights
+    assert streamed_bytes(rows, work) == pytest.approx(expected)
+    assert 0.0 < WEIGHT_WAY < 1.0
+
+
+def _unknown(family: str, **columns: float | np.ndarray) -> OperatorColumns:
+    n = max(np.size(v) for v in columns.values())
+    return _with(rows_of(family, elements=np.full(n, np.nan)), **columns)
+
+
+def test_a_kernel_of_unknown_shape_has_a_band_on_either_side() -> None:
+    pieces = row_pieces(_unknown(UNKNOWN, duration_us=np.array([50.0, 80.0])), GPU)
+    assert (pieces.low < 1.0).all()
+    assert pieces.high == pytest.approx(1.0 / pieces.low)
+
+
+@pytest.mark.parametrize("name", [UNKNOWN, ELEMENTWISE])
+def test_bytes_of_an_unknown_shape_follow_its_time_and_what_its_blocks_can_draw(name: str) -> None:
+    """Twice the time is twice the bytes; a memory clock of half is half; one block draws for one SM."""
+    clock = {"recorded_clock_mhz": GPU.clock_boost_mhz, "threads": 256.0}
+    memory = np.array([1.0, 1.0, 0.5, 1.0]) * GPU.memory_clock_mhz
+    rows = _unknown(
+        name, duration_us=np.array([50.0, 100.0, 50.0, 50.0]), recorded_mem_clock_mhz=memory,
+        blocks=np.array([1e5, 1e5, 1e5, 1.0]), **clock,
+    )  # fmt: skip
+    pieces, _ = unshaped_pieces(rows, GPU, family_of(name))
+    moved = pieces.work.dram_bytes
+    assert moved[1:3] / moved[0] == pytest.approx([2.0, 0.5])
+    assert moved[3] < 0.1 * moved[0]
+    share = family_of(name).shares[1]
+    assert moved[0] <= share * 50e-6 * GPU.dram_bytes_per_s * prior_number("unshaped.reached") * 1.001
+    assert pieces.norm.tolist() == [1.0 if name == UNKNOWN else prior_number("unshaped.overlap")] * 4
+
+
+def test_a_launch_that_states_no_blocks_fills_the_gpu() -> None:
+    rows = _unknown(
+        ELEMENTWISE, duration_us=np.full(3, 50.0), blocks=np.array([0.0, np.nan, 1e5]), threads=256.0
+    )
+    pieces, _ = unshaped_pieces(rows, GPU, family_of(ELEMENTWISE))
+    assert pieces.work.dram_bytes[:2] == pytest.approx([pieces.work.dram_bytes[2]] * 2)
+    assert pieces.active[0] == pieces.active[2]
