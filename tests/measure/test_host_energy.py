@@ -79,6 +79,18 @@ def test_intervals_hold_the_energy_of_steps_between_readings() -> None:
     assert 170 <= held <= 196
 
 
+def test_the_run_ends_with_its_last_kernel_and_rare_readings_are_named() -> None:
+    """Kernels from 10 to 20 and from 25 to 30 s; a reading every 12 s shows no ups and downs of 20 s."""
+    rare = _rows("node", np.arange(0.0, 49.0, 12.0), "power_w", np.full(5, 700.0))
+    often = _rows("node", np.arange(0.0, 49.0, 8.0), "power_w", np.full(7, 700.0))
+    kernels = pl.DataFrame({"start_ns": [10 * S, 25 * S], "duration_ns": [10 * S, 5 * S]})
+    for rows, named in ((rare, True), (often, False)):
+        told, notes = host_energy(_Run(rows, kernels))  # type: ignore[arg-type]
+        assert told[0]["energy_j"] == pytest.approx(14_000.0)
+        assert any("readings lie 12" in note for note in notes) == named
+        assert any("of its own" in note or "not seen" in note for note in notes) == named
+
+
 def test_two_tools_on_one_node_are_not_added() -> None:
     time = np.arange(0.0, 41.0)
     one = _rows("node", time, "power_w", np.full(41, 700.0), "a.txt", "node.IPMI")

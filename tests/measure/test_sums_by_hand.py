@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from scipy import sparse
+from scipy import sparse, stats
 
 from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
 from tracetool.core.interval import Z90
 from tracetool.hardware.sensors import Sensor
+from tracetool.measure.attribute import attribute_run
 from tracetool.measure.attributed_work import check_overlap
-from tracetool.measure.attribution import ClassEnergy, Identified
+from tracetool.measure.attribution import ClassEnergy, Identified, join_canceling
 from tracetool.measure.characterize import Characterized, Estimate
 from tracetool.measure.clock_fit import _pieces
 from tracetool.measure.counter import check_counter
-from tracetool.measure.design import Design, span_of
+from tracetool.measure.design import Design, design, span_of
 from tracetool.measure.energy_tables import window_table
 from tracetool.measure.filters import sensor_boxes
 from tracetool.measure.identify_sensor import IdentifiedSensor
@@ -28,10 +30,12 @@ from tracetool.measure.power_log import PowerLog, power_logs
 from tracetool.measure.prior import _filled_power, prior_of
 from tracetool.measure.readings import Readings
 from tracetool.measure.served_load import phase_spans
+from tracetool.measure.short_window import NOISE, class_likelihood
 from tracetool.measure.signature_sums import SignatureSums
 from tracetool.measure.timeline import build_timeline, cut
 from tracetool.measure.windowed import _added
 from tracetool.measure.windows import WindowEnergy
+from tracetool.tables.run import Run
 
 NONE = np.zeros(0)
 S = 1_000_000_000
@@ -219,3 +223,41 @@ def test_work_that_ends_before_a_logs_second_reading_overlaps_it() -> None:
     with pytest.raises(BadInput, match=r"begins 99 s before it\)") as other:
         check_overlap(work(100.0, 101.0), log, 0, "run")
     assert "the same run" in str(other.value.fix)
+
+
+def test_energies_whose_errors_cancel_are_joined() -> None:
+    """10 and 10 J off, against one another: together 2 ** 0.5 J. A third that errs alone stays so."""
+    covariance = np.array([[100.0, -99.0, 0.0], [-99.0, 100.0, 0.0], [0.0, 0.0, 100.0]])
+    label = join_canceling(covariance, np.full(3, 5.0))
+    assert label[0] == label[1] != label[2]
+    known = join_canceling(covariance / 100.0, np.full(3, 5.0))  # each is known well enough
+    assert len(set(known.tolist())) == 3
+
+
+def test_a_log_beside_a_run_on_another_clock_is_refused(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("timestamp, index, power.draw [W]\n2026/01/05 05:00:00.250, 0, 90 W\n", "utf-8")
+    run = Run(tmp_path / "run", {"clock": {"domain": "monotonic"}, "tables": {"kernels": {"rows": 1}}})
+    with pytest.raises(BadInput, match="is on a monotonic clock, the log on UTC"):
+        attribute_run(run, power=[log], tz="+00:00")
+
+
+def test_the_likelihood_of_classes_is_that_of_a_normal_distribution() -> None:
+    """The best of the noises tried, by scipy's density of readings whose powers are drawn from the prior."""
+    random = np.random.default_rng(6)
+    start = np.cumsum(random.uniform(0.05, 0.2, 30))
+    work = build_timeline(start, start + 0.04, np.arange(30) % 2, 2)
+    readings = Readings(np.arange(0.5, 3.0, 0.1), random.uniform(100.0, 300.0, 25), 0.1, 0.0, 0.0, 25)
+    boxes = sensor_boxes(replace(LAG, kind="boxcar", window_s=0.1, lag_s=0.0))
+    seen = design(readings, boxes, work)
+    prior, shares = prior_of(readings.power_w, seen, None, np.nan), seen.matrix.toarray()
+    powers = np.diag(prior.sd_w**2) + np.outer(*[prior.scale_sd * prior.shared * prior.mean_w] * 2)
+    noise = NOISE * readings.power_w.std()
+    density = [
+        stats.multivariate_normal.logpdf(
+            readings.power_w, shares @ prior.mean_w, shares @ powers @ shares.T + one**2 * np.eye(25)
+        )
+        for one in noise
+    ]
+    expected = max(density) + 12.5 * np.log(2.0 * np.pi)
+    assert class_likelihood(readings, work, boxes) == pytest.approx(expected, rel=1e-6)

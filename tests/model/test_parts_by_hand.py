@@ -43,7 +43,7 @@ def test_leakage_grows_with_power_above_idle_alone() -> None:
 
 @pytest.mark.parametrize("name", ["h100-sxm", "a100-sxm", "mi300x", "rtx-4090", "l40s"])
 def test_an_idle_gpu_draws_what_its_parts_add_up_to(name: str) -> None:
-    """Board, memory, leakage and clocks at the lowest: the idle reading, and what memory draws once awake."""
+    """At the lowest clock: the idle reading, and what memory draws once awake."""
     gpu = load_gpu(name)
     prior, floor_v = prior_calibration(gpu), gpu.voltage.floor_v
     clocks_w = prior.clock_w_per_v2_ghz * floor_v**2 * gpu.clock_min_mhz / 1e3

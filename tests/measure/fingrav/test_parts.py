@@ -9,7 +9,7 @@ from tracetool.core.arrays import Floats
 from tracetool.measure.fingrav.basis import end_spline
 from tracetool.measure.fingrav.campaign_runs import Part, join_parts
 from tracetool.measure.fingrav.executions import Executions, steady_execution
-from tracetool.measure.fingrav.interleaving import Activities, _solved
+from tracetool.measure.fingrav.interleaving import Activities, _samples_near, _solved
 from tracetool.measure.fingrav.stitch import Samples
 
 
@@ -46,6 +46,23 @@ def test_runs_are_laid_ten_seconds_from_one_another() -> None:
 def test_components_that_all_runs_have_are_kept() -> None:
     parts = [_part(begin, {"total": 300.0, "memory": 50.0}, ("k", "a"), 0.0) for begin in (0.0, 50.0)]
     assert set(join_parts(parts)[1].power_w) == {"total", "memory"}
+
+
+def test_one_run_alone_begins_at_zero() -> None:
+    executions, samples, _ = join_parts([_part(40.0, {"total": 300.0, "memory": 50.0}, ("k", "a"), 0.0)])
+    assert executions.start_s == pytest.approx([1.0])
+    assert set(samples.power_w) == {"total", "memory"}
+
+
+def test_samples_of_one_stretch_are_cut_into_stretches_alike() -> None:
+    """240 samples beside one kernel after another: ten in each of two dozen stretches."""
+    start = np.arange(60) * 5e-3
+    work = Activities(start, start + 4e-3, np.zeros(60, np.int64), ("k",))
+    time = np.arange(1, 241) * 1.25e-3
+    samples = Samples(time, {"total": np.arange(240.0)}, 1e-3, 1.25e-3)
+    _, power, stretch = _samples_near(work, samples)
+    assert power.tolist() == list(range(240))
+    assert np.bincount(stretch).tolist() == [10] * 24
 
 
 def _executions(*rows: list[float]) -> Executions:
