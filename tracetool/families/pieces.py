@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -56,6 +57,17 @@ class Pieces:
             },
             work=self.work.where(rows, other.work),
         )
+
+
+def joined(parts: Sequence[Pieces]) -> Pieces:
+    """Return the pieces of rows in turn."""
+    columns = {
+        f.name: np.concatenate([getattr(part, f.name) for part in parts])
+        for f in fields(Pieces)
+        if f.name != "work"
+    }
+    counts = {f.name: np.concatenate([getattr(part.work, f.name) for part in parts]) for f in fields(Work)}
+    return Pieces(**columns, work=Work(**counts))
 
 
 def combined(a: Floats, b: Floats, p: Floats | float) -> Floats:

@@ -62,16 +62,14 @@ def cost(
     fill = blocks * depth * width
     slabs, computing = waves * depth * (rates.k_step_cycles / DEPTH), busiest * depth * per_k
     # tensor cores work while the next K step loads; FP32 pipe' own loads stand in their way
-    products = np.where(p.tensor, meet(computing, slabs), computing + slabs)
+    products = meet(computing, slabs) if p.tensor.all() else computing + slabs
+    if p.tensor.any() and not p.tensor.all():
+        products = np.where(p.tensor, meet(computing, slabs), products)
     filling = fill / _fill_rate(gpu, rates)
     entering = busiest * depth * width / _port_rate(gpu, rates)
     if p.loads is not None:
         loads = p.k / parts * width / p.in_bytes * p.loads
         entering = np.maximum(entering, busiest * loads * LOAD_CLK)
-    core = _sharp(products, filling, entering, rates.fill_norm)
-    judged = core
-    if rates.whole_waves > 0.0:
-        judged = _sharp(products * _whole(blocks, sms, m, n) / busiest, filling, entering, rates.fill_norm)
     drawn = dram / (np.minimum(blocks, sms) * rates.sm_bytes_clk)
     split = parts > 1.0
     partial = np.where(split, _partial(p, parts), 0.0)
@@ -79,11 +77,14 @@ def cost(
     later, serial = _starts(rates, waves, busiest, store)
     serial = serial + rates.split_clk * growth[parts.astype(np.int64)]
     serial = serial + partial / _reduce_rate(gpu, rates)
+    core = np.maximum(_sharp(products, filling, entering, rates.fill_norm), drawn) + later
+    judged = core
+    if rates.whole_waves > 0.0:
+        products = products * _whole(blocks, sms, m, n) / busiest
+        judged = np.maximum(_sharp(products, filling, entering, rates.fill_norm), drawn) + later
     return {
-        "blocks": blocks, "waves": waves, "serial_cycles": serial,
-        "core_cycles": np.maximum(core, drawn) + later,
-        "judged_cycles": np.maximum(judged, drawn) + later,
-        "fill_bytes": fill, "partial_bytes": partial,
+        "blocks": blocks, "waves": waves, "serial_cycles": serial, "core_cycles": core,
+        "judged_cycles": judged, "fill_bytes": fill, "partial_bytes": partial,
     }  # fmt: skip
 
 
@@ -102,8 +103,8 @@ def _sharp(a: Floats, b: Floats, c: Floats, norm: float) -> Floats:
     if norm <= 6.0:
         return np.asarray(np.sqrt(np.sqrt(_fourth(a) + _fourth(b) + _fourth(c))))
     large = np.maximum(np.maximum(a, b), c)
-    total = sum((_fourth(x / large) ** 2 for x in (a, b, c)), np.zeros_like(large))
-    return np.asarray(large * np.sqrt(np.sqrt(np.sqrt(total))))
+    first, second, third = (_fourth(x / large) ** 2 for x in (a, b, c))
+    return np.asarray(large * np.sqrt(np.sqrt(np.sqrt(first + second + third))))
 
 
 def least_split_s(
@@ -145,7 +146,7 @@ def least_split_s(
     core = np.maximum(
         depth * _per_k(p, gpu, rates, m, n), tiles * p.k * width * (1.0 / _fill_rate(gpu, rates))
     )
-    core = np.maximum(core, depth * width * (1.0 / _port_rate(gpu, rates)))
+    core = np.maximum(core, depth * width * _entering(p, gpu, rates))
     core = np.maximum(core, dram / (np.minimum(tiles * most, sms) * rates.sm_bytes_clk))
     busiest, waves = np.maximum(share, 1.0), np.maximum(share / resident(m, n, gpu), 1.0)
     later, serial = _starts(rates, waves, busiest, _store(p, gpu, rates, m, n))
@@ -161,6 +162,12 @@ def _fill_rate(gpu: Gpu, rates: TileRates) -> float:
 def _port_rate(gpu: Gpu, rates: TileRates) -> float:
     """Return the rate at which an SM takes in its tiles. [B/clk]"""
     return gpu.l2_port_bytes_per_clock_sm * rates.port_efficiency
+
+
+def _entering(p: Products, gpu: Gpu, rates: TileRates) -> Floats | float:
+    """Return the least time of an SM to take in a byte: of its port, and of loads by themselves. [clk/B]"""
+    port = 1.0 / _port_rate(gpu, rates)
+    return port if p.loads is None else np.maximum(port, p.loads / p.in_bytes * LOAD_CLK)
 
 
 def _reduce_rate(gpu: Gpu, rates: TileRates) -> float:
@@ -179,10 +186,15 @@ def _starts(rates: TileRates, waves: Floats, busiest: Floats, store: Floats) -> 
     return later, rates.latency_clk + waves * rates.block_clk + busiest * store - later
 
 
+def _once(values: Floats) -> Floats:
+    """Return the one number that all products of a format share, shape (1,), else the array."""
+    return values[:1] if values.size and (values == values[0]).all() else values
+
+
 def _per_k(p: Products, gpu: Gpu, rates: TileRates, m: Floats | float, n: Floats | float) -> Floats:
     """Return the time of a block for one element of K: products, and reads of shared memory. [clk]"""
-    clocks = 2.0 * m * n / (p.rate * rates.tensor_efficiency)
-    feeding = (m + n) * p.in_bytes / (gpu.shared_bytes_per_clock_sm * rates.shared_efficiency)
+    clocks = 2.0 * m * n / (_once(p.rate) * rates.tensor_efficiency)
+    feeding = (m + n) * _once(p.in_bytes) / (gpu.shared_bytes_per_clock_sm * rates.shared_efficiency)
     return meet(clocks, feeding)
 
 
@@ -195,4 +207,4 @@ def _width(p: Products, m: Floats | float, n: Floats | float) -> Floats:
 
 def _store(p: Products, gpu: Gpu, rates: TileRates, m: Floats | float, n: Floats | float) -> Floats:
     """Return the time of a block to store its tile. [clk]"""
-    return np.asarray(m * n * p.out_bytes / (gpu.l2_port_bytes_per_clock_sm * rates.store_efficiency))
+    return np.asarray(m * n * _once(p.out_bytes) / (gpu.l2_port_bytes_per_clock_sm * rates.store_efficiency))

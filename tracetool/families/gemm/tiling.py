@@ -182,12 +182,16 @@ class _Choice:
         )
         if (most > 1.0).any():
             least = least_split_s(p, self.gpu, self.rates, (m, n), self.hertz, most, self.dram, self.memory_s)
-            worth = ~(least > time.min(axis=0) * (1.0 + _ROUNDING)) & (most > 1.0)
-            tile, row = np.nonzero(worth)
-            split = self._split(row, sides[0][worth], sides[1][worth], tiles[worth], most[row])
-            better = split[0] < time[worth]
-            tile, row = tile[better], row[better]
-            time[tile, row], parts[tile, row] = (values[better] for values in split)
+            # the most promising tile of each product first: it often leaves few others worth trying
+            first = np.zeros(time.shape, np.bool_)
+            first[np.argmin(least, axis=0), np.arange(len(p.m))] = True
+            for some in (first, ~first):
+                worth = ~(least > time.min(axis=0) * (1.0 + _ROUNDING)) & (most > 1.0) & some
+                tile, row = np.nonzero(worth)
+                split = self._split(row, sides[0][worth], sides[1][worth], tiles[worth], most[row])
+                better = split[0] < time[worth]
+                tile, row = tile[better], row[better]
+                time[tile, row], parts[tile, row] = (values[better] for values in split)
         time = np.where(np.isnan(time), np.inf, time)
         chosen = np.argmin(time, axis=0), np.arange(len(p.m))
         tile_m, tile_n = (side[chosen] for side in sides)
