@@ -127,7 +127,7 @@ def _idle(name: str, frame: pl.DataFrame) -> Measured:
         raise BadInput.in_file(name, "is an idle curve of fewer than three clocks")
     # Idle power rises with the clock: a reading far above a later one was taken in another state.
     order = np.argsort(clock)
-    later = np.minimum.accumulate(power[order][::-1])[::-1]
+    later = np.fmin.accumulate(np.where(good, power, np.nan)[order][::-1])[::-1]  # of those that are readings
     odd = np.zeros(len(power), dtype=np.bool_)
     odd[order] = power[order] > 1.2 * later
     used = good & ~odd
