@@ -111,3 +111,22 @@ def test_a_size_that_a_time_told_says_nothing_of_the_model() -> None:
     alone, beside = predict_rows(told, GPU, CLOCK), predict_rows(told, GPU, CLOCK, anchor=True)
     assert us(beside)[-1] == pytest.approx(us(alone)[-1])
     assert left_out(told, GPU) is None
+
+
+def test_kernels_nobody_measured_tell_one_another_nothing() -> None:
+    rows = kernels(all_but_last())
+    alone = predict_rows(rows, GPU, CLOCK, anchor=True)
+    beside = predict_rows(rows.take(np.array([0, 1, 2, 3, 4, 5, 5, 5])), GPU, CLOCK, anchor=True)
+    for name in ("duration_s", "low", "high"):
+        one, more = (getattr(p.timing, name)[:, 0] for p in (alone, beside))
+        assert more == pytest.approx(one[[0, 1, 2, 3, 4, 5, 5, 5]])
+
+
+def test_a_single_measured_kernel_tells_of_the_others() -> None:
+    share = np.full(len(SIZES), np.nan)
+    share[0] = SLOWER
+    rows = kernels(share)
+    alone, beside = predict_rows(rows, GPU, CLOCK), predict_rows(rows, GPU, CLOCK, anchor=True)
+    factor = us(beside)[1:] / us(alone)[1:]
+    assert ((factor > 1.01) & (factor < SLOWER)).all()
+    assert all("own kernels" in str(basis) for basis in beside.timing.basis[1:])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,13 +16,17 @@ from tracetool.families.pricing import laws
 from tracetool.families.registry import family_of
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.priors import prior_number
+from tracetool.hardware.voltage import VoltageCurve
+from tracetool.model import time_files
 from tracetool.model.anchor import FROM_SPLIT, with_memory_efficiency
+from tracetool.model.idle import idle_power_w
 from tracetool.model.memory_efficiency import MemoryEfficiency, memory_efficiency
 from tracetool.model.power_priors import _awake_w, prior_calibration
 from tracetool.model.power_transfer import UNSEEN_BASE_SD, with_own_base
 from tracetool.model.predict import predict_rows
 from tracetool.model.residency import WEIGHT_WAY, streamed_bytes
 from tracetool.model.thermal import leakage_growth
+from tracetool.model.time_files import _NEAR
 from tracetool.model.timing import row_pieces, time_rows
 from tracetool.model.traced import SLOW_CLOCK, as_recorded, trace_band
 from tracetool.model.unshaped import unshaped_pieces
@@ -39,6 +45,32 @@ def test_leakage_grows_with_power_above_idle_alone() -> None:
     assert leakage_growth(np.array([300.0, 100.0, 60.0]), 100.0, 0.002) == pytest.approx(
         [np.exp(0.4), 1.0, 1.0]
     )
+
+
+def test_leakage_of_an_idle_gpu_grows_with_its_voltage() -> None:
+    """0.8 V up to 1 GHz and 1 V at 1.4: 5 W a volt, and e^(2 x 0.2) times as much; clocks 3 V^2 f."""
+    power = replace(
+        prior_calibration(GPU), board_w=10.0, memory_w=20.0, leakage_w_per_v=5.0, leakage_per_v=2.0,
+        clock_w_per_v2_ghz=3.0, voltage=VoltageCurve(0.8, 1000.0, 0.5, 0.0, 1.2, True),
+    )  # fmt: skip
+    drawn = idle_power_w(GPU, np.array([500.0, 1400.0]), power)
+    assert drawn == pytest.approx([30.0 + 4.0 + 3.0 * 0.64 * 0.5, 30.0 + 5.0 * np.exp(0.4) + 3.0 * 1.4])
+
+
+@pytest.mark.parametrize(
+    ("apart", "near"), [((0.0, 0.01), 1), ((0.3, 0.3 + 0.5 * _NEAR), 2), ((0.3, 9.0), 1)]
+)
+def test_coefficients_are_carried_from_gpus_about_as_near(
+    apart: tuple[float, float], near: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A GPU like the one asked stands alone; otherwise those that are hardly further away stand beside."""
+    places = dict(zip(("a100-sxm", "h200-sxm"), apart, strict=True))
+    monkeypatch.setattr(time_files, "_apart", lambda _, donor, __: places[donor.name])
+    file: Any = SimpleNamespace(section=lambda law: law == "gemm")
+    donors = [(load_gpu(name), file) for name in reversed(places)]
+    told = time_files._nearest(GPU, "gemm", donors)
+    assert [(gpu.name, away) for gpu, _, away in told] == list(places.items())[:near]
+    assert time_files._nearest(GPU, "conv", donors) == []
 
 
 @pytest.mark.parametrize("name", ["h100-sxm", "a100-sxm", "mi300x", "rtx-4090", "l40s"])
