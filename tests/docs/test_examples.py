@@ -7,7 +7,7 @@ import json
 import re
 import shlex
 from pathlib import Path
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 import typer
@@ -127,7 +127,7 @@ def test_every_picture_is_shown_and_stands_on_its_own() -> None:
     for picture in pictures:
         if picture.suffix == ".svg":
             text = picture.read_text("utf-8")
-            assert ElementTree.fromstring(text).tag.endswith("svg")
+            assert ET.fromstring(text).tag.endswith("svg")
             assert 'xmlns="http://www.w3.org/2000/svg"' in text
             assert "<title" in text
             assert "<script" not in text
