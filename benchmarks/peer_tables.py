@@ -2,7 +2,8 @@
 
     python benchmarks/peer_tables.py DATA --peers PYTHON [--hta PYTHON] [--largest-kb 800] [--only NAME]
 
-DATA holds ``traces/kineto``. The peers run in an environment of their own (TraceLens on the package index is
+DATA is a folder of PyTorch profiler traces, such as ``TraceLens/tests/traces/h100`` of the clone below, or
+holds one as ``traces/kineto``. The peers run in an environment of their own (TraceLens on the package index is
 another program); ``--hta`` names a second environment where one cannot hold both:
 
     git clone https://github.com/AMD-AGI/TraceLens
@@ -13,7 +14,7 @@ whose times differ is explained where the difference is, to rounding, what Trace
 and sets, or in some of the operator's other kernels. Time budget: HTA's temporal breakdown of all steps
 against ``summary``: as HTA comes, then without its cut of starts and ends to whole microseconds
 (``HTA_DISABLE_NS_ROUNDING``), then without events of the host that name a stream, and last with ours of the
-activities alone whose launch call the trace holds.
+activities alone whose launch call the trace holds. The last lines count rows and traces over all of DATA.
 """
 
 from __future__ import annotations
@@ -202,12 +203,12 @@ def called_only(trace: Path, folder: Path) -> Path:
     return folder / "called.json"
 
 
-def show_products(run: tt.Run, trace: Path, peers: str, folder: Path) -> None:
-    """Print how the GEMM tables agree."""
+def show_products(run: tt.Run, trace: Path, peers: str, folder: Path) -> Counter[str]:
+    """Print how the GEMM tables agree, and return how many rows there are of each kind."""
     theirs = their_products(trace, peers, folder)
     if theirs is None:
         print("  products  TraceLens cannot read the trace")
-        return
+        return Counter()
     ours = our_products(run)
     both = ours.keys() & theirs.keys()
     classes = Counter(difference(ours[key], theirs[key]) for key in both)
@@ -225,14 +226,15 @@ def show_products(run: tt.Run, trace: Path, peers: str, folder: Path) -> None:
     for name, count in sorted(classes.items()):
         if count:
             print(f"            {count:4d}  {name}")
+    return classes
 
 
-def show_budget(run: tt.Run, trace: Path, hta: str, folder: Path) -> None:
-    """Print how the time budgets agree, and under which reading of the trace HTA's are ours."""
+def show_budget(run: tt.Run, trace: Path, hta: str, folder: Path) -> str:
+    """Print how the time budgets agree, and return under which reading of the trace HTA's are ours."""
     theirs = their_budgets(trace, hta)
     if not theirs:
         print("  budget    HTA cannot read the trace")
-        return
+        return "HTA cannot read the trace"
     ours, named_us = our_budget(run), unnamed_collectives_us(run)
     theirs += [
         [idle, compute - named_us, rest + named_us, share] for idle, compute, rest, share in theirs[-1:]
@@ -247,6 +249,7 @@ def show_budget(run: tt.Run, trace: Path, hta: str, folder: Path) -> None:
           f"compute {ours[1] / 1000:,.3f}, {theirs[0][1] / 1000:,.3f}; rest {ours[2] / 1000:,.3f}, "
           f"{theirs[0][2] / 1000:,.3f}; overlap {ours[3]:.2f} %, {theirs[0][3]:.2f} %: "
           f"{why or 'not explained'}; largest difference so {off_us:,.3f} us")  # fmt: skip
+    return why or "not explained"
 
 
 def reading_of(ours: list[float], theirs: list[list[float]], activities: int) -> tuple[str | None, float]:
@@ -275,7 +278,12 @@ def main() -> None:
     ask.add_argument("--largest-kb", type=float, default=800.0, help="Leave larger files out.")
     ask.add_argument("--only", default="", help="Part of the names of the traces to compare.")
     given = ask.parse_args()
-    traces = [p for p in (given.data / "traces" / "kineto").iterdir() if given.only in p.name]
+    place = given.data / "traces" / "kineto"
+    files = place.iterdir() if place.is_dir() else given.data.rglob("*")
+    named = [p for p in files if given.only in p.name]
+    traces = [p for p in named if p.name.endswith((".json", ".json.gz"))]
+    rows: Counter[str] = Counter()
+    budgets: Counter[str] = Counter()
     for trace in sorted(traces, key=lambda p: p.stat().st_size):
         if trace.stat().st_size > 1000 * given.largest_kb:
             continue
@@ -283,10 +291,12 @@ def main() -> None:
             try:
                 run = ingested(trace, Path(folder))
                 print(f"{trace.name}: {run.kernels.height:,} activities", flush=True)
-                show_products(run, trace, given.peers, Path(folder) / "tracelens")
-                show_budget(run, trace, given.hta or given.peers, Path(folder))
+                rows += show_products(run, trace, given.peers, Path(folder) / "tracelens")
+                budgets[show_budget(run, trace, given.hta or given.peers, Path(folder))] += 1
             except tt.TracetoolError as error:
                 print(f"{trace.name}: {error}", file=sys.stderr)
+    for title, counts in (("rows of products", rows), ("time budgets", budgets)):
+        print(f"{counts.total()} {title}: " + "; ".join(f"{n} {why}" for why, n in counts.most_common()))
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ Figures are errors on measurements that the fit did not see, unless a column say
   [time](time-model.md#errors-on-what-was-left-out), [power](power.md#all-of-it-in-one-table).
 - Whole models that no fit saw: [forecast](forecast.md).
 
-What to read from a cell such as `6.1 (4662)`: the median error is 6.1 % over 4,662 rows that were held back; half of the rows are off by less.
+What to read from a cell such as `6.1 (4662)`: the median error is 6.1 % over 4,662 rows that were held back; half of the rows have a smaller error.
 An empty cell was not measured: the tool then carries coefficients over and widens the interval
 ([how](time-model.md#an-architecture-that-was-not-measured)).
 """

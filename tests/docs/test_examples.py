@@ -131,3 +131,25 @@ def test_every_picture_is_shown_and_stands_on_its_own() -> None:
             assert 'xmlns="http://www.w3.org/2000/svg"' in text
             assert "<title" in text
             assert "<script" not in text
+
+
+def test_scripts_and_targets_of_pages_are_there() -> None:
+    """A script that a page names is a file that knows each option shown; a target stands in the Makefile."""
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    script = re.compile(r"(?<![\w/])((?:benchmarks|nightly|docs)/\w+\.py)((?: [^`\n]*)?)")
+    seen: set[str] = set()
+    for page in PAGES:
+        if page.name == "CHANGELOG.md":  # of its time
+            continue
+        text = page.read_text("utf-8")
+        for name, options in script.findall(text):
+            path = ROOT / name
+            assert path.is_file(), f"{page.name}: {name}"
+            seen.add(name)
+            if f"python {name}{options}" in text:
+                source = path.read_text("utf-8")
+                for option in re.findall(r"(?<=\s)--[a-z][\w-]*", options):
+                    assert f'"{option}"' in source, f"{page.name}: {name} {option}"
+        for target in re.findall(r"`make (\w+)`", text):
+            assert f"\n{target}:" in makefile, f"{page.name}: make {target}"
+    assert len(seen) > 40
