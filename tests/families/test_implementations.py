@@ -303,3 +303,17 @@ def test_attention_of_torch_has_no_cache_to_write() -> None:
         places = prefill_rows(stack=stack)
         times[stack] = time_rows(places, H100, np.array([H100.clock_boost_mhz])).duration_s[:, 0]
     assert (times["torch 2.9"] < times["another 1.0"]).all()
+
+
+@pytest.mark.parametrize(
+    ("law", "called", "names"),
+    [
+        ("mla_decode", "triton_mla", ["vllm-triton-mla"]),  # measured on other architectures alone
+        ("gemm_fp8_block", "deep_gemm", ["vllm-deepgemmfp8blockscaledmmkernel"]),
+        ("decode", "FLASHINFER", ["vllm-flashinfer-trtllmdecode"]),  # of the nearer architecture
+        ("decode", "vllm_flash_attn_fa3", ["vllm-flash-attn-fa3"]),
+    ],
+)
+def test_a_library_knows_its_kernels_by_part_of_their_name(law: str, called: str, names: list[str]) -> None:
+    """Another library's kernel of exactly that name is none of its own."""
+    assert [one.name for one in candidates(law, "hopper", "vllm 0.24.0", called)] == names

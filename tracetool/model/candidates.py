@@ -20,6 +20,8 @@ from tracetool.model.projects import is_untimed, project_of
 
 #: Laws whose coefficients a generation does not change: 1 where neighbors share nothing. [1]
 _TOWARDS_CENTER_OF = prior_table("implementations.towards_center_of")
+#: Fewer letters in the midst of a name are no abbreviation of it: fa, mla. [1] A prior.
+_LEAST_LETTERS = 5
 
 
 def candidates(
@@ -54,11 +56,14 @@ def candidates(
     # what a library runs untimed tells nothing of others that call the same kernels
     every = tuple(one for one in every if not library or one.stack == library or not is_untimed(one)) or every
     anywhere = every
+    shortened = tuple(one for one in every if library and one.stack == library and _abbreviates(called, one))
     near = tuple(one for one in every if _distance(one, law, architecture)[1] < OTHER_KERNELS)
     every = near or every
     of_library = tuple(one for one in every if library and one.stack in {library, ""})
     if called:
         named = any(called in one.names or _tells(one, called) for one in of_library)
+        if shortened and not named:
+            return _nearest(shortened, law, architecture)
         pool = anywhere if _TOWARDS_CENTER_OF.get(law, 0.0) >= 1.0 else every
         if of_library and not named and (project := _of_project(pool, library, called)):
             return _nearest(project, law, architecture)
@@ -130,6 +135,18 @@ def other_version(one: FittedLaw, stack: str, architecture: str) -> bool:
 
 def _tells(one: Implementation, called: str) -> bool:
     return bool(one.words) and all(word in called for word in one.words)
+
+
+def _abbreviates(called: str, one: Implementation) -> bool:
+    """Return whether a name is part of what tables call an implementation: deep_gemm, triton_mla."""
+    words = set(called.split("_")) - {one.stack, ""}
+    if not telling_words("_".join(words)):
+        return False
+    joined = called.replace("_", "").removeprefix(one.stack)
+    return any(
+        words <= set(name.split("_")) or (len(joined) >= _LEAST_LETTERS and joined in name.replace("_", ""))
+        for name in one.names
+    )
 
 
 def _nearest(pool: tuple[Implementation, ...], law: str, architecture: str) -> tuple[Implementation, ...]:
