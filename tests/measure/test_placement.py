@@ -9,6 +9,7 @@ import pytest
 
 from tracetool.core.arrays import Floats
 from tracetool.hardware.sensors import Sensor
+from tracetool.measure import placement
 from tracetool.measure.observe import _place
 from tracetool.measure.placement import Placement, place_log
 from tracetool.measure.readings import Readings
@@ -46,6 +47,7 @@ def _logged(count: int, offset_s: float, window_s: float, drift: float) -> Readi
 @pytest.fixture(scope="module")
 def placed() -> Placement:
     readings = _logged(180, 0.013, 0.046, 4e-5)
+    placement._placed.clear()  # one that is remembered is not placed
     return place_log(
         readings, build_timeline(*_job(180), classes=3), SENSOR, around_s=0.0, prior_sd_s=PRIOR_SD_S
     )

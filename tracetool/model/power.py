@@ -138,7 +138,7 @@ def anchored_parts(
     anchor: Anchor,
     monitored: Bools,
     clock_mhz: Floats,
-    voltage_read: bool = True,
+    voltage_read: bool,
 ) -> PowerParts:
     """Return the parts scaled so that each row has its measured power at its measured clock.
 
