@@ -35,6 +35,8 @@ SPELLINGS: Final[dict[str, str]] = {
     "unsigned char": "uint8", "uint8_t": "uint8", "bool": "bool",
     "c10::float8_e4m3fn": "fp8", "c10::float8_e4m3fnuz": "fp8", "c10::float8_e5m2": "fp8",
     "c10::float8_e5m2fnuz": "fp8", "float8_e4m3fn": "fp8", "e4m3": "fp8", "e5m2": "fp8",
+    "float8_e4m3": "fp8", "float8_e5m2": "fp8", "float8_e4m3fnuz": "fp8", "float8_e5m2fnuz": "fp8",
+    "fp8_e4m3": "fp8", "fp8_e5m2": "fp8", "fp8_e4m3fn": "fp8", "w4a16": "int4_wo", "w8a16": "int8_wo",
     "c10::float4_e2m1fn_x2": "nvfp4", "e2m1": "nvfp4",
     "c10::complex<float>": "complex64", "c10::complex<double>": "complex128",
 }  # fmt: skip
@@ -43,10 +45,10 @@ SPELLINGS: Final[dict[str, str]] = {
 def canonical_dtype(text: str | None) -> str | None:
     """Return our name of a number format, or None if it is not known.
 
-    >>> canonical_dtype("c10::BFloat16"), canonical_dtype("bf16"), canonical_dtype("Scalar")
-    ('bf16', 'bf16', None)
+    >>> canonical_dtype("c10::BFloat16"), canonical_dtype("torch.float8_e4m3fn"), canonical_dtype("Scalar")
+    ('bf16', 'fp8', None)
     """
     if not text:
         return None
-    low = text.strip().lower()
+    low = text.strip().lower().removeprefix("torch.")
     return low if low in BYTES else SPELLINGS.get(low)
