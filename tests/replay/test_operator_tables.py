@@ -54,6 +54,24 @@ def test_faults_name_row_and_column(change: dict[str, list[object]], fault: str)
     assert fault in caught.value.message
 
 
+def test_no_more_is_chosen_than_there_is() -> None:
+    experts = {"op": ["moe"] * 2, "dtype": ["bf16"] * 2, "tokens": [64] * 2, "hidden": [1024] * 2,
+               "intermediate": [1024] * 2, "top_k": [8, 9], "experts": [8] * 2}  # fmt: skip
+    with pytest.raises(BadInput, match="row 2, column top_k: 9 is more than experts, 8"):
+        read_table(pl.DataFrame(experts))
+    heads = {
+        "op": ["attention"],
+        "dtype": ["bf16"],
+        "batch": [1],
+        "q_len": [64],
+        "heads": [8],
+        "head_dim": [128],
+    }
+    assert len(read_table(pl.DataFrame({**heads, "kv_heads": [8]})).rows) == 1
+    with pytest.raises(BadInput, match="row 1, column kv_heads: 16 is more than heads, 8"):
+        read_table(pl.DataFrame({**heads, "kv_heads": [16]}))
+
+
 @pytest.mark.parametrize("raw", [b"", b"\x00\x01", b"op\n", b"a,b\n1,2\n", "ü,\n".encode("latin-1")])
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "json", "txt"])
 def test_a_broken_file_is_bad_input(tmp_path: Path, raw: bytes, suffix: str) -> None:

@@ -57,6 +57,8 @@ class TableOperator:
         Columns that default to another of the row.
     in_phase : mapping of str to tuple of str
         Columns a row of that ``phase`` must give beside ``needs``.
+    at_most : mapping of str to str
+        Columns whose number is no larger than another's of the row.
     """
 
     op: str
@@ -66,6 +68,7 @@ class TableOperator:
     choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     same: Mapping[str, str] = field(default_factory=dict)
     in_phase: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    at_most: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -163,6 +163,7 @@ def check_operators(name: str, frame: pl.DataFrame) -> pl.DataFrame:
                 name, f"row {row}, column {column}: {columns[column][row - 1]:g} is below {least:g}"
             )
     _check_shares(name, columns)
+    _check_order(name, columns)
     columns = _with_phase(_choices(name, columns))
     for op in operator_names.unique(maintain_order=True).to_list():
         for phase, needs in OPERATORS[op].in_phase.items():
@@ -180,6 +181,21 @@ def _check_shares(name: str, columns: pl.DataFrame) -> None:
             raise BadInput.in_file(
                 name, f"row {row}, column {column}: {value:g} is not a share", "shares lie between 0 and 1"
             )
+
+
+def _check_order(name: str, columns: pl.DataFrame) -> None:
+    """Raise BadInput where a count is above that of what it is chosen from: experts, heads, channels."""
+    for op, record in OPERATORS.items():
+        for column, whole in record.at_most.items():
+            if not {column, whole} <= set(columns.columns):
+                continue
+            more = ((columns["op"] == op) & (columns[column] > columns[whole])).fill_null(value=False)
+            if more.any():
+                row = _first(more)
+                value, most = columns[column][row - 1], columns[whole][row - 1]
+                raise BadInput.in_file(
+                    name, f"row {row}, column {column}: {value:g} is more than {whole}, {most:g}"
+                )
 
 
 def _need(

@@ -26,6 +26,7 @@ ATTENTION = Family(
             choices={"phase": ("prefill", "decode", "backward")},
             same={"kv_len": "q_len"},
             in_phase={"decode": ("kv_len",)},
+            at_most={"kv_heads": "heads"},
         ),
         TableOperator(
             "mla",

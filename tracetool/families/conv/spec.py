@@ -27,6 +27,7 @@ CONV = Family(
             "conv2d",
             ("batch", "channels", "height", "width", "filters", "kernel_h", "kernel_w"),
             ("stride", "padding", "groups"),
+            at_most={"groups": "channels"},
         ),
     ),
     operators={

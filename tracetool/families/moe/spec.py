@@ -24,6 +24,7 @@ MOE = Family(
             "moe",
             ("tokens", "hidden", "intermediate", "top_k", "experts"),
             ("tp", "ep", "distribution"),
+            at_most={"top_k": "experts"},
         ),
     ),
     operators=alike("moe_forward moe_forward_shared", sizes(Reading.EXPERTS)),
