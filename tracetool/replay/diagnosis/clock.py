@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,7 +20,7 @@ from tracetool.replay.recorded import recorded_clock
 from tracetool.replay.sweep import default_clocks, with_reference
 from tracetool.tables.run import Run
 
-#: Every so many of a sweep's clocks are tried.
+#: Every so many of a sweep's clocks are tried, then those around the best.
 _EVERY: Final = 3
 #: A GPU this warm slows itself. [C] NVIDIA's slowdown thresholds begin here (nvidia-smi -q -d TEMPERATURE).
 HOT_C: Final = 83.0
@@ -72,25 +73,48 @@ def clock_choice(run: Run, recorded: PredictedRun, gpu: str | None) -> ClockChoi
     """
     spec = load_gpu(recorded.gpu)
     at_mhz = float(recorded.totals[0]["clock_mhz"])
-    clocks = with_reference(default_clocks(spec)[::_EVERY], at_mhz)
-    # what held the recorded clock is what is asked: no cap at the others
-    swept = predict_run(run, gpu, clocks, power_cap_w=float(spec.power_limit_w))
-    energy = np.array([t["energy_j"] for t in swept.totals])
-    mhz = np.array([t["clock_mhz"] for t in swept.totals])
-    here, best = int(np.argmin(np.abs(mhz - at_mhz))), int(np.argmin(energy))
-    each = swept.signatures.select("signature", "clock_mhz", "energy_mj").sort("signature")
-    now, then = (each.filter(pl.col("clock_mhz") == mhz[j])["energy_mj"].to_numpy() for j in (here, best))
+    every = default_clocks(spec)
+    swept = [_swept(run, gpu, spec, with_reference(every[::_EVERY], at_mhz))]
+    best_mhz = _least(swept)[0]
+    near = int(np.argmin(np.abs(np.array(every) - best_mhz)))
+    tried = {t["clock_mhz"] for t in swept[0].totals}
+    # the least among a sweep's clocks lies between its neighbors of those tried
+    if between := [mhz for mhz in every[max(near - _EVERY + 1, 0) : near + _EVERY] if mhz not in tried]:
+        swept.append(_swept(run, gpu, spec, between))
+    best_mhz, best_j = _least(swept)
+    at_mhz, here_j = min(
+        ((t["clock_mhz"], t["energy_j"]) for t in swept[0].totals), key=lambda t: abs(t[0] - at_mhz)
+    )
+    now, then = (_each_mj(swept, mhz) for mhz in (at_mhz, best_mhz))
     shares = saved_share(then, now)  # what the best clock makes dearer is no waste at this one
-    name, why = _reason(run, spec, at_mhz, float(mhz[best]))
+    name, why = _reason(run, spec, at_mhz, best_mhz)
     return ClockChoice(
         at_mhz,
-        float(mhz[best]),
+        best_mhz,
         recorded_clock(run) is not None,
         name,
         why,
         shares,
-        (float(energy[here]), float(energy[best])),
+        (here_j, best_j),
     )
+
+
+def _swept(run: Run, gpu: str | None, spec: Gpu, clocks_mhz: Sequence[float]) -> PredictedRun:
+    """Return a run replayed at clocks: what held the recorded one is what is asked: no cap now."""
+    return predict_run(run, gpu, clocks_mhz, power_cap_w=float(spec.power_limit_w))
+
+
+def _least(swept: Sequence[PredictedRun]) -> tuple[float, float]:
+    """Return the clock of least energy, and that energy. [MHz, J]"""
+    totals = sorted((t for one in swept for t in one.totals), key=lambda t: float(t["clock_mhz"]))
+    best = min(totals, key=lambda t: float(t["energy_j"]))
+    return float(best["clock_mhz"]), float(best["energy_j"])
+
+
+def _each_mj(swept: Sequence[PredictedRun], clock_mhz: float) -> Floats:
+    """Return the energy of each signature at a clock. Shape (s,). [mJ]"""
+    each = pl.concat([one.signatures.select("signature", "clock_mhz", "energy_mj") for one in swept])
+    return each.filter(pl.col("clock_mhz") == clock_mhz).sort("signature")["energy_mj"].to_numpy()
 
 
 def _reason(run: Run, gpu: Gpu, at_mhz: float, best_mhz: float) -> tuple[str, str]:

@@ -76,8 +76,9 @@ def what_if(run: Run, booked: Ledger, asked: WhatIf, gpu: str | None = None) -> 
     -----
     Per signature the recorded joules :math:`E_k` times the ratio :math:`r_k` of the model's, altered over as
     recorded; idle joules as the replayed idle time and the model's idle power at the clock. In squares add
-    half-widths of the parts' savings :math:`h_i = \epsilon_i s_i` (priors), that of the run's own energy, and
-    what is open of each kernel's share in it, :math:`(1 - r_k - s / E)\,h_k`.
+    half-widths of the parts' savings :math:`h_i = \epsilon_i s_i` (priors), that of powers at the clock of
+    all parts, that of the run's own energy, and what is open of each kernel's share in it,
+    :math:`(1 - r_k - s / E)\,h_k`.
     """
     asked = taken_out.by_option(booked, asked)
     parts = asked.each()
@@ -87,15 +88,16 @@ def what_if(run: Run, booked: Ledger, asked: WhatIf, gpu: str | None = None) -> 
     effects, half_j, notes = [], 0.0, []
     for kind, name, one in parts:
         answer, told = _answer(run, booked, one, gpu, plain)
-        saving = booked.energy_j - answer.energy_j
-        model_j = math.hypot(_error(kind, one) * saving, answer.open_j)
-        half_j = math.hypot(half_j, model_j)
-        effects.append(_effect(booked, name, answer, model_j))
+        part_j = _error(kind, one) * (booked.energy_j - answer.energy_j)
+        half_j = math.hypot(half_j, part_j)
+        effects.append(_effect(booked, name, answer, math.hypot(part_j, answer.open_j)))
         notes += told
     joint, alone = effects[0], tuple(effects)
     if len(parts) > 1:
         answer, _ = _answer(run, booked, asked, gpu, plain)
-        joint = _effect(booked, ", ".join(name for _, name, _ in parts), answer, half_j)
+        together = ", ".join(name for _, name, _ in parts)
+        # powers are open at the clock of all parts: a cap alone keeps the clock down that a part asks for
+        joint = _effect(booked, together, answer, math.hypot(half_j, answer.open_j))
     sentences = (
         *(sentence(one, plain.makespan_ms) for one in (alone if len(alone) > 1 else ())),
         sentence(joint, plain.makespan_ms, together=len(alone)),
