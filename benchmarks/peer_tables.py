@@ -3,11 +3,11 @@
     python benchmarks/peer_tables.py DATA --peers PYTHON [--hta PYTHON] [--largest-kb 800] [--only NAME]
 
 DATA is a folder of PyTorch profiler traces, such as ``TraceLens/tests/traces/h100`` of the clone below, or
-holds one as ``traces/kineto``. The peers run in an environment of their own (TraceLens on the package index is
-another program); ``--hta`` names a second environment where one cannot hold both:
+holds one as ``traces/kineto``. The peers run in an environment of their own (TraceLens on the package index
+is another program); ``--hta`` names a second environment where one cannot hold both:
 
     git clone https://github.com/AMD-AGI/TraceLens
-    python -m venv peers && peers/bin/pip install ./TraceLens HolisticTraceAnalysis
+    python -m venv peers && peers/bin/pip install ./TraceLens HolisticTraceAnalysis 'pandas<3'
 
 Products: rows of ``roofline --gemm`` against TraceLens's GEMM table, by operator and argument sizes. A row
 whose times differ is explained where the difference is, to rounding, what TraceLens says it spent in copies

@@ -9,7 +9,7 @@ import pytest
 
 from tests.sources.power_worlds import Floats, World, make_world
 from tracetool.core.interval import Z90
-from tracetool.measure.align import coarse_offset
+from tracetool.measure.align import coarse_offsets
 from tracetool.measure.clock_fit import ClockFit, age_sd, fit_clock_offset
 from tracetool.measure.power_log import PowerLog
 from tracetool.measure.readings import Readings, resolve_updates
@@ -25,7 +25,7 @@ def _fit(world: World, time_s: Floats, power_w: Floats) -> tuple[float, ClockFit
     timeline = build_timeline(world.start_s, world.end_s, np.zeros(len(world.start_s), np.int64), 1)
     readings = resolve_updates(log.time_s, log.power_w, world.sensors[0].update_s)
     reach = float(np.ptp(log.time_s)) + world.end_s[-1]
-    coarse, _ = coarse_offset(readings, timeline, reach)
+    coarse, _ = coarse_offsets(readings, timeline, reach)[0]
     fit = fit_clock_offset(log, timeline.shifted(coarse), world.sensors)
     assert fit is not None
     return coarse + fit.alignment.offset_s + middle - world.offset_s, fit

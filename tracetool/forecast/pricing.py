@@ -24,9 +24,6 @@ _NO_CAP_W: Final = 1e9
 #: the grid: figures between two of them are interpolated.
 _LADDER: Final = (1.0, 0.93, 0.86, 0.78, 0.7, 0.6, 0.5, 0.4)
 
-#: Columns of an operator row that say what it is for, not what it costs.
-ABOUT: Final = ("module", "count")
-
 #: A row of an operator table, with ``module`` and ``count``.
 Row = Mapping[str, float | str | bool]
 

@@ -151,11 +151,6 @@ def join_parts(parts: list[Alignment], at_s: Floats, drift_sd: float) -> Alignme
     return Alignment(middle, sd, best.points_s, best.weights, drift, float(np.sqrt(worse / lever)), pivot)
 
 
-def coarse_offset(readings: Readings, timeline: Timeline, reach_s: float) -> tuple[float, float]:
-    """Return the offset at which activity and power correlate best, and the correlation. [s], [1]"""
-    return coarse_offsets(readings, timeline, reach_s)[0]
-
-
 def coarse_offsets(readings: Readings, timeline: Timeline, reach_s: float) -> list[tuple[float, float]]:
     """Return the offsets at which activity and power correlate best, within ``reach_s``.
 

@@ -99,38 +99,10 @@ class History:
         return self.gain_high - self.gain_low < 1.0
 
 
-def fit_history(since_s: Floats, power_w: Floats, excess_w: Floats, run: Ints) -> History:
-    r"""Return the history term of one kernel.
-
-    Parameters
-    ----------
-    since_s : array, shape (n,)
-        Time of each sample since the kernel (or the first of a row of it) started. [s]
-    power_w : array, shape (n,)
-        Samples. [W]
-    excess_w : array, shape (n,)
-        Power of what ran before, less the kernel's own. [W]
-    run : array of int, shape (n,)
-        Run of each sample: errors within a run are alike.
-
-    Notes
-    -----
-    :math:`P(t) = P_k + \beta\,(P_{prev} - P_k)\,e^{-t/\tau}`: power-light kernels inherit the power of
-    what ran before them, heavy ones hardly (:math:`\beta \approx 0`). The time constant is the one
-    with the smallest misfit; the interval of the gain is the runs' sandwich, the time constant's error
-    included.
-    """
-
-    def excess_at(memory: float) -> Floats:
-        return np.asarray(excess_w * np.exp(-since_s / memory))
-
-    return fit_history_term(excess_at, np.ones((len(since_s), 1)), power_w, run)[0]
-
-
 def fit_history_term(
     excess_at: Callable[[float], Floats], fixed: Floats, power_w: Floats, run: Ints
 ) -> tuple[History, Floats]:
-    """Return the history term of samples that may have seen other things too, and the power of all columns.
+    r"""Return the history term of samples that may have seen other things too, and the power of all columns.
 
     Parameters
     ----------
@@ -142,6 +114,13 @@ def fit_history_term(
         Samples. [W]
     run : array of int, shape (n,)
         Run of each sample: errors within a run are alike.
+
+    Notes
+    -----
+    :math:`P(t) = P_k + \beta\,(P_{prev} - P_k)\,e^{-t/\tau}`: power-light kernels inherit the power of
+    what ran before them, heavy ones hardly (:math:`\beta \approx 0`). The time constant is the one
+    with the smallest misfit; the interval of the gain is the runs' sandwich, the time constant's error
+    included.
     """
     _, owner = np.unique(run, return_inverse=True)
     base, _ = np.linalg.qr(fixed)

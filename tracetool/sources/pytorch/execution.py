@@ -26,12 +26,6 @@ SCHEMA: dict[str, pl.DataType] = {
 }  # fmt: skip
 
 
-class _Io(msgspec.Struct):
-    values: Any = None
-    shapes: Any = None
-    types: Any = None
-
-
 class _Node(msgspec.Struct):
     name: Any = None
     inputs: Any = None  # a list in the first schema, where shapes stand beside it

@@ -8,9 +8,9 @@ from pathlib import Path
 import polars as pl
 
 from tracetool.core.errors import BadInput
-from tracetool.sources.columns import rejected_rows
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.text import read_text
+from tracetool.sources.telemetry.dumps import dump_rows
 from tracetool.sources.telemetry.meters import meter_rows, readings
 from tracetool.sources.telemetry.readings import power_rows
 
@@ -49,18 +49,12 @@ def read(path: Path, options: ReadOptions) -> Trace:
     """
     lines = read_text(path, options.max_ratio).splitlines()
     names = lines[0].split()[1:] if lines and _HEAD.fullmatch(lines[0].strip()) else []
-    table = pl.DataFrame({"text": lines[1:]}, schema={"text": pl.String}).with_row_index("line", offset=2)
-    table = table.with_columns(pl.col("text").str.strip_chars()).filter(
-        (pl.col("text") != "") & ~pl.col("text").str.starts_with("M ")
-    )
-    cells = pl.col("text").str.split(" ")
-    whole = pl.col("text").str.contains(_ROW) & (cells.list.len() == len(names) + 1)
-    good, bad = table.filter(whole), table.filter(~whole)
-    if not names or not good.height:
+    rows = dump_rows(lines, _ROW, len(names) + 1)
+    if not names or not len(rows.cells):
         raise BadInput.in_file(
             path, "holds no reading of PMT", "dump again, e.g. PMT_DUMP_FILE=pmt.log ./app"
         )
-    good = good.select(cells.list.to_struct(fields=["#time", *names]).alias("c")).unnest("c")
+    good = rows.cells.list.to_struct(fields=["#time", *names]).struct.unnest()
     seconds = good["#time"].cast(pl.Float64)
     good = good.with_columns(
         *(pl.col(n).cast(pl.Float64, strict=False) for n in names),
@@ -73,8 +67,7 @@ def read(path: Path, options: ReadOptions) -> Trace:
         if absolute
         else Clock("session", basis="seconds since the dump began"),
     )
-    if bad.height:
-        trace.rejected.append(rejected_rows(path.name, bad["line"], "not a reading", bad["text"]))
+    rows.reject(trace, path)
     gpus = [n for n in names if _scope(n) == "gpu" and not _PARTS.fullmatch(n)]
     parts = [
         meter_rows(good, _scope(n), f"{_scope(n)}.{n}", power=n, kind="average")
@@ -87,11 +80,11 @@ def read(path: Path, options: ReadOptions) -> Trace:
     for name in gpus:
         number = numbers[name]
         device = int(number[0]) if number and len(number[0]) < 4 else 0
-        rows = good.select(
+        watts = good.select(
             "time_ns", pl.lit(device, dtype=pl.Int32).alias("device"), pl.col(name).alias("power")
         )
         kind = next((k for k in ("instant", "average") if k in name.lower()), None)
-        parts.append(power_rows(rows, {"power": name}, {name: kind}))
+        parts.append(power_rows(watts, {"power": name}, {name: kind}))
     trace.telemetry = readings(parts)
     used = trace.telemetry["device"].drop_nulls().unique().sort()
     trace.devices = pl.DataFrame({"device": used, "profiler_device": used.cast(pl.Int64)})

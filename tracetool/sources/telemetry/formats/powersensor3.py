@@ -7,9 +7,9 @@ from pathlib import Path
 import polars as pl
 
 from tracetool.core.errors import BadInput
-from tracetool.sources.columns import rejected_rows
 from tracetool.sources.format import Clock, Format, Probe, ReadOptions, Trace
 from tracetool.sources.io.text import read_text
+from tracetool.sources.telemetry.dumps import dump_rows
 from tracetool.sources.telemetry.readings import power_rows
 
 _FIELD = "power_total"
@@ -32,25 +32,23 @@ def read(path: Path, options: ReadOptions) -> Trace:
     """
     lines = read_text(path, options.max_ratio).splitlines()
     names = lines[0].split() if lines else []
-    table = pl.DataFrame({"text": lines[1:]}, schema={"text": pl.String}).with_row_index("line", offset=2)
-    table = table.with_columns(pl.col("text").str.strip_chars()).filter(
-        (pl.col("text") != "") & ~pl.col("text").str.starts_with("M ")
-    )
-    cells = pl.col("text").str.split(" ")
-    whole = pl.col("text").str.contains(_ROW) & (cells.list.len() == len(names))
-    good, bad = table.filter(whole), table.filter(~whole)
-    if not good.height or _FIELD not in names:
+    rows = dump_rows(lines, _ROW, len(names))
+    if not len(rows.cells) or _FIELD not in names:
         raise BadInput.in_file(
             path, "holds no reading of PowerSensor3", "dump again: psrun -d /dev/ttyACM0 -f log"
         )
-    good = good.select(
-        time_ns=(cells.list.get(1).cast(pl.Float64) * 1e9).round().cast(pl.Int64),
-        device=pl.lit(0, dtype=pl.Int32),
-        power=cells.list.get(len(names) - 1).cast(pl.Float64),
+    cells = pl.col("cells").list
+    good = (
+        rows.cells.alias("cells")
+        .to_frame()
+        .select(
+            time_ns=(cells.get(1).cast(pl.Float64) * 1e9).round().cast(pl.Int64),
+            device=pl.lit(0, dtype=pl.Int32),
+            power=cells.get(len(names) - 1).cast(pl.Float64),
+        )
     )
     trace = Trace("PowerSensor3", Clock("session", basis="seconds since its library was opened"))
-    if bad.height:
-        trace.rejected.append(rejected_rows(path.name, bad["line"], "not a reading", bad["text"]))
+    rows.reject(trace, path)
     trace.telemetry = power_rows(good, {"power": _FIELD}, {_FIELD: "instant"})
     trace.devices = pl.DataFrame(
         {"device": [0], "profiler_device": [0]}, schema={"device": pl.Int32, "profiler_device": pl.Int64}
