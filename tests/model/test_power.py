@@ -134,7 +134,7 @@ def test_clocks_asked_for_above_the_cap_settle_at_one_clock(
             lowest = min(supported[0], clock)
             over = (1.0 + 0.1 * row) * np.interp(clock, supported, curve) > cap
             assert found[row, place] == ((below[-1] if below.size else lowest) if over else clock)
-    assert all(columns == 1 for _, columns in tried[1:])
+    assert all(columns <= 3 for _, columns in tried[1:])
 
 
 @given(cold=st.floats(10.0, 900.0), leaks=st.floats(0.0, 120.0), per_w=st.floats(0.0, 0.009))

@@ -17,6 +17,8 @@ LOOP_S = prior_number("governor.loop")
 #: Rounds that guess the clock before the search halves what is left, and the exponent of the clock in the
 #: first guess of power. [1] By definition of the search: without effect on where it ends.
 _GUESSES, _STEEPNESS = 5, 2
+#: Clocks tried at once: the one guessed and those above it. [places] By definition of the search.
+_NEIGHBORS = np.arange(3)
 
 
 @dataclass(frozen=True)
@@ -110,38 +112,54 @@ def clocks_under_cap(
     rows = np.flatnonzero(over.any(axis=1))
     if not rows.size:
         return clocks
-    ends = _ends(requested_mhz, power_w[rows], over[rows])
-    settled_mhz = supported_mhz[_highest_allowed(cost_at, rows, groups, supported_mhz, cap_w, ends)]
+    low, high = _bracket(requested_mhz, power_w[rows], over[rows], supported_mhz)
+    settled_mhz = supported_mhz[_highest_allowed(cost_at, rows, groups, supported_mhz, cap_w, low, high)]
     clocks = clocks.copy()
     clocks[rows] = np.where(over[rows], np.minimum(settled_mhz[:, None], requested_mhz), clocks[rows])
     return clocks
 
 
-@dataclass(frozen=True)
-class _Ends:
-    """The lowest asked clock of each row above the cap, the highest below it, and the power there; (r,).
+@dataclass
+class _End:
+    """One end of a bracket of each row: its place among supported clocks, ln of its clock and power; (r,)."""
 
-    Where none is below, the low end is 0 MHz and its power not a number.
+    place: Ints
+    log_mhz: Floats
+    log_w: Floats
+
+    def move(self, rows: Ints, place: Ints, log_mhz: Floats, log_w: Floats) -> None:
+        """Move the end of the chosen rows, in place."""
+        self.place[rows], self.log_mhz[rows], self.log_w[rows] = place, log_mhz, log_w
+
+
+def _bracket(requested_mhz: Floats, power_w: Floats, over: Bools, supported_mhz: Floats) -> tuple[_End, _End]:
+    """Return the highest clock asked for that the cap allows and the lowest that it does not.
+
+    Where it allows none, the lower end is the lowest supported clock, at a clock of 0 and unknown power.
     """
-
-    high_mhz: Floats
-    high_w: Floats
-    low_mhz: Floats
-    low_w: Floats
-
-
-def _ends(requested_mhz: Floats, power_w: Floats, over: Bools) -> _Ends:
     row = np.arange(len(over))
-    high = np.argmin(np.where(over, requested_mhz, np.inf), axis=1)
-    below = np.where(requested_mhz < requested_mhz[high][:, None], requested_mhz, 0.0)
-    low = np.argmax(below, axis=1)
-    low_mhz = below[row, low]
-    low_w = np.where(low_mhz > 0.0, power_w[row, low], np.nan)
-    return _Ends(requested_mhz[high], power_w[row, high], low_mhz, low_w)
+    top = np.argmin(np.where(over, requested_mhz, np.inf), axis=1)
+    top_mhz = requested_mhz[top]
+    below = np.where(requested_mhz < top_mhz[:, None], requested_mhz, 0.0)
+    bottom = np.argmax(below, axis=1)
+    bottom_mhz = below[row, bottom]
+    high = np.maximum(np.searchsorted(supported_mhz, top_mhz - 1e-6), 1)
+    low = np.clip(np.searchsorted(supported_mhz, bottom_mhz + 1e-6, side="right") - 1, 0, high - 1)
+    log_w = np.log(np.maximum(power_w, 1e-12))
+    with np.errstate(divide="ignore"):
+        log_mhz = np.log(bottom_mhz)
+    known = np.where(bottom_mhz > 0.0, log_w[row, bottom], np.nan)
+    return _End(low, log_mhz, known), _End(high, np.log(top_mhz), log_w[row, top])
 
 
 def _highest_allowed(
-    cost_at: CostAt, rows: Ints, groups: LoopGroups, supported_mhz: Floats, cap_w: float, ends: _Ends
+    cost_at: CostAt,
+    rows: Ints,
+    groups: LoopGroups,
+    supported_mhz: Floats,
+    cap_w: float,
+    low: _End,
+    high: _End,
 ) -> Ints:
     """Return the place of the highest supported clock that the cap allows each row; (r,).
 
@@ -149,35 +167,30 @@ def _highest_allowed(
     upper one where nothing is known of a lower, then halves of what is left.
     """
     # Invariant: supported[low] is allowed (or the lowest there is), supported[high] is not.
-    high = np.maximum(np.searchsorted(supported_mhz, ends.high_mhz - 1e-6), 1)
-    low = np.clip(np.searchsorted(supported_mhz, ends.low_mhz + 1e-6, side="right") - 1, 0, high - 1)
     supported = np.log(supported_mhz)
-    with np.errstate(divide="ignore"):
-        top, bottom = np.log(ends.high_mhz), np.log(ends.low_mhz)
-    at_top, at_bottom = (np.log(np.maximum(power_w, 1e-12)) for power_w in (ends.high_w, ends.low_w))
     log_cap = float(np.log(max(cap_w, 1e-12)))
     most_rounds = _GUESSES + int(np.ceil(np.log2(len(supported_mhz) + 1))) + 1
     for guess in range(most_rounds):
-        left = np.flatnonzero(high - low > 1)
+        left = np.flatnonzero(high.place - low.place > 1)
         if not left.size:
             break
+        below, above = low.place[left], high.place[left]
         if guess < _GUESSES:
-            steep = (at_top[left] - at_bottom[left]) / np.maximum(top[left] - bottom[left], 1e-12)
+            rise = high.log_w[left] - low.log_w[left]
+            steep = rise / np.maximum(high.log_mhz[left] - low.log_mhz[left], 1e-12)
             steep = np.where(np.isfinite(steep) & (steep > 0), steep, _STEEPNESS)
-            wanted = top[left] - (at_top[left] - log_cap) / steep
+            wanted = high.log_mhz[left] - (high.log_w[left] - log_cap) / steep
             middle = np.searchsorted(supported, wanted, side="right") - 1
         else:
-            middle = (low[left] + high[left]) // 2
-        middle = np.clip(middle, low[left] + 1, high[left] - 1)
-        energy_j, duration_s = cost_at(rows[left], supported_mhz[middle][:, None])
-        drawn_w = groups.take(rows[left]).mean_power_w(energy_j, duration_s)[:, 0]
+            middle = (below + above) // 2
+        tried = np.clip(middle[:, None] + _NEIGHBORS, (below + 1)[:, None], (above - 1)[:, None])
+        drawn_w = groups.take(rows[left]).mean_power_w(*cost_at(rows[left], supported_mhz[tried]))
         drawn = np.log(np.maximum(drawn_w, 1e-12))
-        allowed = drawn_w <= cap_w
-        below, above = left[allowed], left[~allowed]
-        low[below], bottom[below], at_bottom[below] = (
-            middle[allowed], supported[middle[allowed]], drawn[allowed],
-        )  # fmt: skip
-        high[above], top[above], at_top[above] = (
-            middle[~allowed], supported[middle[~allowed]], drawn[~allowed],
-        )  # fmt: skip
-    return low
+        allowed = np.logical_and.accumulate(drawn_w <= cap_w, axis=1).sum(axis=1)
+        for end, column, moves in (
+            (low, allowed - 1, allowed > 0),
+            (high, allowed, allowed < len(_NEIGHBORS)),
+        ):
+            at = np.flatnonzero(moves), column[moves]
+            end.move(left[moves], tried[at], supported[tried[at]], drawn[at])
+    return low.place
