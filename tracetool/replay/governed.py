@@ -13,7 +13,7 @@ from tracetool.core.prediction import Prediction
 from tracetool.replay.activities import Activities
 from tracetool.replay.governor import Governor, Windows, held_of_each, held_share, windows_of
 from tracetool.replay.overlap import Rates
-from tracetool.replay.power import PowerCurve, power_curve
+from tracetool.replay.power import Draw, power_curves
 from tracetool.replay.totals import rates_at
 
 #: Steps from the clock asked for to the clock under the cap; an activity's power takes the nearest.
@@ -144,6 +144,9 @@ def held_at(
     """
     shares = np.zeros((3, len(start_ns)))
     duration = end_ns - start_ns
+    lasting = (duration > 0) & (longer[work_signature] > 1.0 + _NONE)
+    if not lasting.any():
+        return None
     for number in np.unique(device):
         members = np.flatnonzero(device == number)
         cut = _windows(
@@ -153,8 +156,7 @@ def held_at(
         for row, tau in enumerate((governor.time_constant_s, governor.low_s, governor.high_s)):
             share = held_share(cut, limit_w, tau, before_w)
             shares[row, members] = held_of_each(cut, share, start_ns[members], end_ns[members])
-    lasting = (duration > 0) & (longer[work_signature] > 1.0 + _NONE)
-    if not lasting.any() or (shares[:, lasting] > 1.0 - _NONE).all():
+    if (shares[:, lasting] > 1.0 - _NONE).all():
         return None
     s = len(longer)
     whole = np.bincount(work_signature, weights=duration, minlength=s)
@@ -221,20 +223,11 @@ def _windows(
 ) -> Windows:
     """Return one device's windows."""
     span = float(start_ns.min(initial=np.inf)), float(end_ns.max(initial=-np.inf))
-
-    def curve(rates: Rates, idle: float, cap_w: float) -> PowerCurve:
-        return power_curve(
-            start_ns, end_ns, signature, rates, idle_w=idle, span_ns=span, members=members, cap_w=cap_w
-        )
-
     nothing = np.zeros(len(longer))
     factor = Rates(free.active, longer, nothing, nothing, nothing)  # a mean over what runs, as base power is
-    return windows_of(
-        curve(free, idle_w, np.inf),
-        curve(capped, idle_w, limit_w),
-        curve(factor, 1.0, np.inf),
-        governor.time_constant_s,
-    )
+    draws = Draw(free, idle_w), Draw(capped, idle_w, limit_w), Draw(factor, 1.0)
+    drawn, held, slowed = power_curves(start_ns, end_ns, signature, draws, span_ns=span, members=members)
+    return windows_of(drawn, held, slowed, governor.time_constant_s)
 
 
 def mixed(free: Prediction, held: Prediction, share: Floats) -> Prediction:
