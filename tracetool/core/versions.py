@@ -9,6 +9,7 @@ from collections.abc import Iterable
 RELEASE = 10**6
 #: Numbers of a version that count: major, minor, patch and candidate. [1] By definition of their names.
 PLACES = 4
+_VERSION = re.compile(r"v?\d")
 
 
 def version_number(stack: str) -> tuple[int, ...]:
@@ -26,6 +27,15 @@ def version_number(stack: str) -> tuple[int, ...]:
     if len(numbers) < PLACES or "rc" not in version.lower():
         numbers = [*[*numbers, 0, 0][: PLACES - 1], RELEASE]
     return tuple(numbers)
+
+
+def before_version(stack: str) -> str:
+    """Return what a stack states before its version, which begins at the first digit or the v before that.
+
+    >>> before_version("vllm v0.19.1"), before_version("sglang")
+    ('vllm ', 'sglang')
+    """
+    return _VERSION.split(stack, maxsplit=1)[0]
 
 
 def nearest_version(stack: str, measured: Iterable[str]) -> str:

@@ -23,7 +23,6 @@ the share of other versions and libraries that run a kernel which was not measur
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -34,7 +33,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tracetool.core.interval import Band
-from tracetool.core.versions import nearest_version, version_number
+from tracetool.core.versions import before_version, nearest_version, version_number
 from tracetool.hardware.architecture import generations_apart, load_architecture
 from tracetool.hardware.load import load_gpu
 
@@ -216,8 +215,7 @@ def library_of(stack: str) -> str:
     >>> library_of("vLLM v0.24.0"), library_of("trtllm-1.3.0rc20"), library_of("TensorRT-LLM")
     ('vllm', 'trtllm', 'trtllm')
     """
-    before_version = _VERSION.split(stack.lower(), maxsplit=1)[0]
-    letters = "".join(c for c in before_version if c.isalpha())
+    letters = "".join(c for c in before_version(stack.lower()) if c.isalpha())
     return _ALIASES.get(letters, letters)
 
 
@@ -249,5 +247,3 @@ def _without(called: str, words: set[str]) -> set[str]:
 
 #: What people call a library, and what the files call it.
 _ALIASES = {"tensorrtllm": "trtllm", "trt": "trtllm", "pytorch": "torch", "sgl": "sglang"}
-#: Where the version of a stack begins: at its first digit, or the v before that.
-_VERSION = re.compile(r"v?\d")
