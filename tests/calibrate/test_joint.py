@@ -125,6 +125,12 @@ def test_ten_rows_of_a_new_gpu_are_worth_a_calibration(gpus: tuple[Gpu, Gpu]) ->
     assert np.median(error) < 0.14
     assert fit.spread[""][0] < 0 < fit.spread[""][1]
     assert fit.spread[""][1] < 0.5  # what is known of the spread narrows with the rows
+    # bounds as wide as those of no rows at all say that the prior stands; some of so many coefficients must
+    free = [k for k in fit.low if LAW.priors[k].low < fit.low[k] and fit.high[k] < LAW.priors[k].high]
+    told = {k: 1.0 - (np.log(fit.high[k] / fit.low[k]) / 2.0 / Z90) ** 2 / (2.0 * 0.35**2) for k in free}
+    assert {k for k in free if told[k] < 0.15} == fit.from_prior & set(free)
+    assert "launch_us" not in fit.from_prior
+    assert 0 < len(fit.from_prior) < len(fit.low)
 
 
 def test_a_row_is_judged_by_the_others_errors(gpus: tuple[Gpu, Gpu], monkeypatch: pytest.MonkeyPatch) -> None:

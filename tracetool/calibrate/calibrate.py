@@ -19,6 +19,7 @@ from tracetool.calibrate.runs import read_measured_run
 from tracetool.calibrate.second_clock import NextClock, next_clock
 from tracetool.calibrate.sweeps import fitted_sweep
 from tracetool.calibrate.tables import Measured, read_measured
+from tracetool.calibrate.time import CLAIMED
 from tracetool.calibrate.times import Timed, fit_times, read_timed, tells_power, time_tables, time_text
 from tracetool.calibrate.voltage_fit import fit_voltage_readings
 from tracetool.core.errors import BadInput
@@ -38,8 +39,6 @@ PARTS = ("power", "time", "both")
 _MONITORED = "activity"
 #: Of fewer groups than this none can be left out.
 _FEWEST_GROUPS = 3
-#: A coefficient is claimed when the rows removed this share of its prior's variance.
-_CLAIMED = 0.15
 
 
 @dataclass(frozen=True)
@@ -275,7 +274,7 @@ def _with_held_out_error(
 
 
 def _coefficients(section: str, fit: PowerFit, prior: PowerCalibration) -> pl.DataFrame:
-    from_data = fit.data_share >= _CLAIMED
+    from_data = fit.data_share >= CLAIMED
     return pl.DataFrame(
         {
             "section": section,

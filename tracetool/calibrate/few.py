@@ -9,7 +9,7 @@ import numpy as np
 
 from tracetool.calibrate.conformal import percent
 from tracetool.calibrate.joint import ARCHITECTURE_SD, GpuRows, errors, fit_near, posterior
-from tracetool.calibrate.time import LawFit, LawRows
+from tracetool.calibrate.time import CLAIMED, LawFit, LawRows
 from tracetool.core.arrays import Floats
 from tracetool.core.interval import Z90, Band
 from tracetool.families.implementations import Implementation, implementations
@@ -78,6 +78,7 @@ def fit_few(
         mdape_percent=float(np.median(off)),
         coverage_percent=percent((np.abs(error) <= others).astype(np.float64)),
         of_kind={},
+        from_prior=frozenset(k for k, sd in deviation.items() if 1.0 - (sd / _SD) ** 2 < CLAIMED),
     )
 
 

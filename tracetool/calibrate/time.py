@@ -56,6 +56,8 @@ FOLDS: Final = 3
 ROBUST: Final = 0.06
 #: A size or habit is another where the cost falls below this share. [1] A setting of the method.
 WORTH: Final = 0.995
+#: A coefficient is claimed where the rows removed this share of its prior's variance. [1] A prior.
+CLAIMED: Final = 0.15
 #: Pull of each coefficient towards its prior: residuals per e-fold.
 PULL: Final = 0.15
 
@@ -75,6 +77,8 @@ class LawFit:
     coverage_percent: float  # of the bands, on groups of shapes neither fitted to nor used for them
     #: MAPE, MdAPE and coverage of each kind of row. [%]
     of_kind: Mapping[str, tuple[float, float, float]]
+    #: Coefficients that stayed what was believed before: the rows say less than :data:`CLAIMED` of them.
+    from_prior: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

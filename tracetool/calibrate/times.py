@@ -222,7 +222,7 @@ def time_tables(fit: TimeFit) -> tuple[pl.DataFrame, list[dict[str, object]]]:
             "value": float(value),
             "low": float(law_fit.low[key]),
             "high": float(law_fit.high[key]),
-            "rests_on": "data",
+            "rests_on": "prior" if key in law_fit.from_prior else "data",
         }
         for name, law_fit in fit.laws.items()
         for key, value in law_fit.values.items()

@@ -6,6 +6,9 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import polars as pl
+
+from tracetool.core.figures import number
 from tracetool.report.console import show_table
 from tracetool.report.sentences import open_console, say
 
@@ -23,7 +26,10 @@ _SHORT = {
 
 def print_calibrated(fitted: CalibrationResult, written: Sequence[str | os.PathLike[str]]) -> None:
     """Print coefficients, errors and what was left out."""
-    show_table(fitted.coefficients, all_with="--json")
+    # of as many units as rows: each figure has its own digits
+    figures = [name for name in fitted.coefficients.columns if fitted.coefficients[name].dtype.is_float()]
+    digits = [pl.col(name).map_elements(lambda v: number(v, 3), pl.String) for name in figures]
+    show_table(fitted.coefficients.with_columns(digits), all_with="--json")
     errors = fitted.errors.rename({k: v for k, v in _SHORT.items() if k in fitted.errors.columns})
     show_table(errors, all_with="--json")
     if fitted.rejected.height:
