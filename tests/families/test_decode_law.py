@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -55,3 +56,14 @@ def test_one_l2_keeps_what_fits_and_partitions_a_share() -> None:
     assert missed(8, GPU) < 0.15
     assert missed(16, GPU) > 0.9
     assert missed(1, load_gpu("h100-sxm")) == pytest.approx(0.7, abs=0.01)
+
+
+def test_sequences_of_a_trace_share_no_pages() -> None:
+    """A loop whose sequences share pages reads part of any cache from L2; in a trace each has its own."""
+    gpu = load_gpu("h100-sxm")
+    loop, ran = _rows(batch=64), _rows(batch=64)
+    ran = OperatorColumns(ran.family, {**ran.columns, "access_pattern": np.full(len(ran), "other", object)})
+    shared, plain = ({"repeat_hit": hit, "l2_hit": 0.0, "fill_us": 0.0} for hit in (0.4, 0.0))
+    memory_s = [DECODE.pieces(rows, gpu, c).memory_s[0] for rows in (loop, ran) for c in (shared, plain)]
+    assert memory_s[0] == pytest.approx(0.6 * memory_s[1])
+    assert memory_s[2] == pytest.approx(memory_s[3])

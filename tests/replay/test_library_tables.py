@@ -9,6 +9,7 @@ import pytest
 
 from tracetool.core.dtype import ACTIVATIONS, BYTES
 from tracetool.families.spec import LIBRARY_COLUMNS
+from tracetool.hardware.load import load_gpu
 from tracetool.replay.assumptions import Assumptions
 from tracetool.replay.operator_tables import read_table
 from tracetool.replay.predict import predict_table
@@ -99,3 +100,17 @@ def test_a_library_that_decides_nothing_is_named_only_where_it_would() -> None:
     ]
     stated = predict_table(rows[:1].drop("stack"), "h100-sxm", assumed=Assumptions(stack="vlm 0.19")).notes
     assert notes[0] in stated
+
+
+def test_a_rate_beyond_memorys_is_said_to_come_of_shared_pages() -> None:
+    row = {"op": "attention", "dtype": "bf16", "phase": "decode", "batch": 64, "q_len": 1, "kv_len": 8192,
+           "heads": 32, "kv_heads": 8, "head_dim": 128, "causal": True}  # fmt: skip
+    cache_bytes, gpu = 2 * 64 * 8192 * 8 * 128 * 2, load_gpu("b200-sxm")
+    unstated = predict_table(pl.DataFrame([row]), gpu.name)
+    assert cache_bytes / unstated.frame["duration_us"][0] * 1e6 > gpu.dram_bytes_per_s
+    (note,) = [text for text in unstated.notes if "shared pages" in text]
+    assert "37 % of caches from L2" in note and "1.6 times as long: --stack" in note
+    stated = predict_table(pl.DataFrame([{**row, "stack": "vllm"}]), gpu.name)
+    assert cache_bytes / stated.frame["duration_us"][0] * 1e6 < gpu.dram_bytes_per_s
+    assert not [text for text in stated.notes if "shared pages" in text]
+    assert not [t for t in predict_table(pl.DataFrame([row]), "h100-sxm").notes if "shared pages" in t]

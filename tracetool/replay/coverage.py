@@ -112,6 +112,27 @@ def library_notes(rows: OperatorColumns, gpu: Gpu, calibration: TimeCalibration 
     return [f"library not stated for {counted(open_rows, 'row')}: {held}; --stack narrows them"]
 
 
+def shared_page_notes(
+    rows: OperatorColumns, gpu: Gpu, calibration: TimeCalibration | None = None
+) -> list[str]:
+    """Return a note on rows timed by a loop whose sequences shared pages: memory brings none so fast."""
+    fitted = calibration or time_calibration_of(gpu)
+    unstated = rows.take(np.flatnonzero((rows.text("stack") == "") & (rows.text("implementation") == "")))
+    notes = []
+    for family, of_family in groups(unstated):
+        part = unstated.take(of_family)
+        for law, inside in split_by_law(family, part, gpu):
+            hit = fitted.coefficients.get(law.name, {}).get(_REPEATED, 0.0)
+            shaped = int(known_shape(part.take(inside)).sum())
+            if hit > _SHARED and shaped and law.name in fitted.delivered:
+                notes.append(
+                    f"{law.name}, {counted(shaped, 'row')}: the loop that measured {gpu.name} read "
+                    f"{100 * hit:.0f} % of caches from L2, as their sequences shared pages; where they have "
+                    f"their own, up to {1.0 / (1.0 - hit):.1f} times as long: --stack tells it"
+                )
+    return notes
+
+
 def priced_stacks(rows: OperatorColumns, gpu: Gpu) -> list[str]:
     """Return the stacks that rows state whose library decides their time, and of which nothing was fitted."""
     stacks, number = rows.distinct("stack")
@@ -124,6 +145,10 @@ def priced_stacks(rows: OperatorColumns, gpu: Gpu) -> list[str]:
     return some.take(decided).distinct("stack")[0]
 
 
+#: The coefficient of a law that holds the share of any cache that is read from L2, and the least of it that
+#: makes a difference. [1] A prior.
+_REPEATED: Final = "repeat_hit"
+_SHARED: Final = 0.1
 #: Fewer measured kernels than this say little of each other. [kernels] A prior.
 _FEW_KERNELS: Final = 10
 

@@ -28,7 +28,7 @@ from tracetool.replay.clocks import (
     checked_memory,
     with_recorded_clock,
 )
-from tracetool.replay.coverage import coverage, library_notes, priced_stacks, prior_notes
+from tracetool.replay.coverage import coverage, library_notes, priced_stacks, prior_notes, shared_page_notes
 from tracetool.replay.host import Launch, host_costs
 from tracetool.replay.operand_content import content_notes
 from tracetool.replay.operator_tables import InputTable, read_table, unread_notes
@@ -137,7 +137,9 @@ def predict_table(
     predicted = predict_rows(rows, gpu_spec, clocks, anchor=anchored, from_others=from_others, **conditions)
     notes += [*prior_notes(gpu_spec, rows, predicted), *content_notes(rows), *unread_notes(table)]
     if not of_kernels:
-        notes += library_notes(rows, gpu_spec, conditions.get("time_calibration"))
+        calibration = conditions.get("time_calibration")
+        notes += library_notes(rows, gpu_spec, calibration)
+        notes += shared_page_notes(rows, gpu_spec, calibration)
         notes += [note for note in unfitted_notes(priced_stacks(rows, gpu_spec)) if note not in notes]
     if anchored:
         power = conditions["power_calibration"] or power_calibration_of(gpu_spec)

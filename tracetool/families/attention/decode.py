@@ -180,7 +180,8 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     read = np.minimum(seen + np.where(windowed, key_tile / 2.0, 0.0), s.kv_len)
     cache = s.batch * s.kv_heads * read * (s.head_dim + s.value_dim) * s.kv_size
     hits, fits = _l2_hits(cache, gpu, c)
-    from_memory = cache * (1.0 - hits) * (1.0 - c["repeat_hit"])
+    # pages that the sequences of a measuring loop share; those of a server have their own
+    from_memory = cache * (1.0 - hits) * (1.0 - np.where(alone, 0.0, c["repeat_hit"]))
     filling = (1.0 - fits) * c["fill_us"] * 1e-6
     passing = s.batch * s.heads * s.q_len * (s.head_dim + s.value_dim) * 2.0
     # in a trace what packs, plans and combines are kernels of their own
