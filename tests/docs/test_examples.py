@@ -43,6 +43,9 @@ def _parsed(line: str) -> None:
     name = "tracetool"
     while hasattr(command, "commands"):
         assert words, line
+        if words[0].startswith("-"):  # of the tool itself, such as --version
+            assert {words[0]} == set(words) & {flag for one in command.params for flag in one.opts}, line
+            return
         assert words[0] in command.commands, f"{line}: no command {words[0]}"
         command, name = command.commands[words[0]], f"{name} {words[0]}"
         words = words[1:]

@@ -66,6 +66,18 @@ def test_the_readme_names_the_two_commands() -> None:
     assert "make test" in text
 
 
+def test_the_newest_release_of_the_changelog_is_the_version() -> None:
+    from tracetool.core.version import __version__
+
+    releases = re.findall(r"^## \[(\d[\w.]*)\]", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    assert releases[0] == __version__
+    action = re.compile(r"OWNER/REPOSITORY@v([\w.]+)")
+    named = [
+        action.findall((ROOT / name).read_text("utf-8")) for name in ("docs/ci.md", "ci/github.example.yml")
+    ]
+    assert named == [[__version__], [__version__]]
+
+
 def test_links_in_pages_lead_somewhere() -> None:
     for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "sample_traces" / "README.md"]:
         text = page.read_text("utf-8")
