@@ -187,6 +187,8 @@ def after_own_rows() -> None:
     without, beside = drawn_rows.drawn(laptop_kernels(ROOT))
     show("five rows drawn over kernels and clocks", figures(beside), asked)
     show("the same without them", figures(without))
+    best = drawn_rows.in_hindsight(laptop_kernels(ROOT))
+    show("pairs of clocks corrected in hindsight", replace(figures(best), held={}))
     names = {"time": "duration_us", "power": "power_w", "energy": "energy_mj"}
     ends = {"time": "duration{}_us", "power": "power{}_w", "energy": "energy{}_mj"}
     for who, calibrated in (("five rows of one other kernel", True), ("the same without them", False)):
