@@ -14,13 +14,15 @@ from tracetool.calibrate.joint import GpuRows, _differs, _floors
 from tracetool.calibrate.power_file import _plain
 from tracetool.calibrate.power_fit import PRIOR_SD, prior_sd
 from tracetool.calibrate.power_rows import COEFFICIENTS, PowerRows, rows_of_sum
-from tracetool.calibrate.power_sweep import SweepRows, take
+from tracetool.calibrate.power_sweep import SweepRows, fit_sweep, take
 from tracetool.calibrate.tables import _idle
 from tracetool.calibrate.time import LawRows
+from tracetool.calibrate.times import Timed, _usable
 from tracetool.families.pricing import laws
 from tracetool.hardware.load import load_gpu
 from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model.power_calibration import CORE_COUNTS
+from tracetool.model.power_priors import prior_calibration
 from tracetool.model.timing import time_rows
 
 GPU = load_gpu("a100-sxm")
@@ -122,3 +124,25 @@ def test_the_host_s_floor_is_that_of_rows_that_hardly_take_longer() -> None:
     center = {key: one.value for key, one in law.priors.items()} | {name: low}
     assert _floors(law, parts, center)[name] == pytest.approx(least[1])
     assert _floors(law, parts, {**center, name: 0.99 * high})[name] == pytest.approx(0.99 * high)
+
+
+def test_a_row_without_a_time_or_a_shape_is_not_fitted_to() -> None:
+    rows = rows_of("gemm", m=[64, 64, np.nan, 64], n=64, k=64)
+    timed = _usable(Timed(rows, np.array([0.0, 2e-3, 3e-3, np.nan]), np.full(4, 1410.0)))
+    assert timed is not None
+    assert timed.seconds.tolist() == [2e-3]
+    assert _usable(Timed(rows, np.zeros(4), np.full(4, 1410.0))) is None
+
+
+def test_a_sweep_with_idle_rows_beside_work_is_of_a_warm_chip() -> None:
+    """Idle power grows with V^2 f; a kernel draws 100 W more at every clock."""
+    clock = np.tile([600.0, 1000.0, 1400.0], 2)
+    volt = CURVE.at(clock)
+    power = 40.0 + 20.0 * volt**2 * clock / 1e3 + np.repeat([0.0, 100.0], 3)
+    seconds = np.repeat([np.nan, 1e-3], 3)
+    group = np.repeat(np.array(["(idle)", "k"], dtype=object), 3)
+    prior = prior_calibration(GPU)
+    told = fit_sweep(SweepRows(power, clock, seconds, group), prior, CURVE, fit_voltage=False)
+    assert (told.loaded, told.kernels) == (True, 1)
+    idle = fit_sweep(SweepRows(power[:3], clock[:3], seconds[:3], group[:3]), prior, CURVE, fit_voltage=False)
+    assert (idle.loaded, idle.kernels) == (False, 0)

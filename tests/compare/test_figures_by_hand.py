@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,14 @@ import polars as pl
 import pytest
 from scipy import stats
 
+from tracetool.compare.accuracy_sums import transfer_ms
+from tracetool.compare.baseline_store import _part
+from tracetool.compare.decomposition import Pairs, decompose
+from tracetool.compare.energy_difference import sentences
+from tracetool.compare.energy_difference.difference import EnergyDifference
+from tracetool.compare.energy_difference.sentences import LEAST_SHARE
 from tracetool.compare.matched import _names
+from tracetool.compare.run_side import _gaps
 from tracetool.compare.run_tables.batch_curve import _row, curve_energy, left_out_errors
 from tracetool.compare.run_tables.factors import FACTORS, log_factors
 from tracetool.compare.run_tables.findings import idle_statement
@@ -114,3 +122,57 @@ def test_factors_of_a_request_without_a_length() -> None:
         assert factors["denoising steps"] == pytest.approx(np.log(50.0))
         assert factors["output length"] == factors["pixels"] == factors["active parameters"] == 0.0
         assert factors["GPU time"] == pytest.approx(np.log(0.04))
+
+
+def test_a_prior_that_the_runs_refute_is_dropped() -> None:
+    """Logarithms that spread by 0.35 where 0.001 was known: what is learned are the runs' own alone."""
+    base, head = np.array([[1.0], [2.0], [4.0]]), np.array([[2.0], [2.0], [2.0]])
+    found = learned(base, head, Spread(0.001, 4.0, "known"))
+    assert found.relative == pytest.approx(np.expm1((2.0 * np.log(2.0) ** 2 / 4.0) ** 0.5))
+    assert (found.runs, found.source) == (4.0, "the spread of all families")
+
+
+def test_work_whose_time_is_not_known_takes_longer_and_draws_no_more() -> None:
+    """50 J more without a time on one side; 20 J more of work that only head has."""
+    one = np.ones(2)
+    pairs = Pairs(
+        np.array([1.0, 0.0]), one, np.array([0.0, 0.0]), np.array([2.0, 1.0]), np.array([100.0, 0.0]),
+        np.array([150.0, 20.0]), one, one, one,
+    )  # fmt: skip
+    causes = {name: values.tolist() for name, values in decompose(pairs).items()}
+    assert causes.pop("longer duration") == [50.0, 0.0]
+    assert causes.pop("more work") == [0.0, 20.0]
+    assert all(values == [0.0, 0.0] for values in causes.values())
+
+
+def test_time_of_collectives_is_without_their_waiting() -> None:
+    rows = pl.DataFrame({"time_ms": [10.0, 4.0], "waiting_ms": [3.0, None]})
+    assert rows.select(transfer_ms()).to_series().to_list() == [7.0, 4.0]
+
+
+def test_a_run_without_gaps_has_none() -> None:
+    predicted: Any = SimpleNamespace(totals=[{"makespan_ms": 5.0}], info={"recorded_makespan_ms": 7.0})
+    assert _gaps(predicted, recorded=False) == (0.0, 0.0, 0.005)
+    assert _gaps(predicted, recorded=True) == (0.0, 0.0, 0.007)
+    predicted.totals[0] |= {"gap_ms": 2.0, "gap_energy_j": 0.3}
+    assert _gaps(predicted, recorded=True) == (0.002, 0.3, 0.007)
+
+
+def test_names_of_branches_are_parts_of_a_path() -> None:
+    assert [_part(text) for text in (".", "..", "a/b", "v1.0", "")] == [
+        "%2E",
+        "%2E%2E",
+        "a%2Fb",
+        "v1.0",
+        "none",
+    ]
+
+
+def test_causes_of_a_change_are_those_that_take_a_share_of_the_base(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sentences, "_cause", lambda _, row: row["cause"])
+    least = 200.0 * LEAST_SHARE
+    change = [3.0 * least, -1.1 * least, 0.9 * least, 5.0 * least]
+    totals = pl.DataFrame({"cause": ["work", "power", "idle", "run"], "change_j": change})
+    of: Any = SimpleNamespace(base=SimpleNamespace(energy_j=200.0), totals=totals)
+    assert sentences.causes_of_change(of) == ["work", "power"]
+    assert EnergyDifference.change_j.fget(of) == 5.0 * least  # type: ignore[attr-defined]
