@@ -124,3 +124,25 @@ def test_the_page_of_calibrations_is_what_the_files_of_the_fits_state() -> None:
     assert module.PAGE.read_text("utf-8") == module.page(), "run: python docs/calibrations_page.py"
     rows = [line for line in module.page().splitlines() if line.startswith("| ")]
     assert len(rows) > 120
+
+
+def test_the_menu_of_the_site_holds_every_page() -> None:
+    site = _writer("site")
+    listed = {path for entries in site.MENU.values() for path in entries.values()}
+    pages = {p.relative_to(ROOT).as_posix() for p in (ROOT / "docs").rglob("*.md")}
+    assert {p for p in pages if not p.startswith("docs/families/")} <= listed
+    assert all((ROOT / path).is_file() for path in listed)
+
+
+def test_formulas_of_pages_are_whole() -> None:
+    """The site's converter is not installed here: braces and fences have to close at least."""
+    found = 0
+    for page in (ROOT / "docs").rglob("*.md"):
+        text = re.sub(r"^```.*?^```$|`[^`\n]*`", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+        assert text.count("$$") % 2 == 0, page.name
+        for formula in re.findall(r"\$\$(.*?)\$\$", text, re.DOTALL):
+            found += 1
+            plain = re.sub(r"\\[{}|]", "", formula)
+            assert plain.count("{") == plain.count("}"), f"{page.name}: {formula}"
+            assert len(re.findall(r"\\left\b", formula)) == len(re.findall(r"\\right\b", formula)), page.name
+    assert found > 25
