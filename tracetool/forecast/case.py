@@ -92,6 +92,26 @@ WHOLE: Final = frozenset({"gpus", "tp", "pp", "dp", "ep", "cp", "sp", "zero", "v
 COLUMNS: Final = tuple(field.name for field in fields(Case))
 
 
+#: Fields that only training reads, only pictures and films, and only requests of text.
+_TRAINING: Final = ("gbs", "seq", "zero", "vpp", "recompute", names.OPTIMIZER, "dtype")
+_PICTURES: Final = ("steps", "height", "width", "frames", "sp")
+_REQUESTS: Final = ("isl", "osl", "token_budget", "sampling")
+#: What no mode reads: the format of the cache is the configuration's.
+_BY_MODEL: Final = ("kv_dtype",)
+_NOT_READ: Final[Mapping[str, tuple[str, ...]]] = {
+    "serve": (*_TRAINING, *_PICTURES, *_BY_MODEL),
+    "prefill": (*_TRAINING, *_PICTURES, *_BY_MODEL),
+    "decode": (*_TRAINING, *_PICTURES, *_BY_MODEL),
+    "train": (*_PICTURES, *_REQUESTS, *_BY_MODEL),
+    "generate": (*_TRAINING, *_REQUESTS, *_BY_MODEL),
+}
+
+
+def without_effect(case: Case) -> tuple[str, ...]:
+    """Return the fields a case states that its mode does not read."""
+    return tuple(name for name in _NOT_READ.get(str(case.mode), ()) if getattr(case, name) is not None)
+
+
 def read_case(values: dict[str, Any]) -> Case:
     """Return a case from a row of a table or the options of a command; every value is checked by itself.
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 from tracetool.core.errors import BadInput
 from tracetool.families.implementations import fitted_libraries, library_of
-from tracetool.forecast.case import SINGLE, Case, Division, divide, read_case
+from tracetool.forecast.case import SINGLE, Case, Division, divide, read_case, without_effect
 from tracetool.forecast.config import read_model
 from tracetool.forecast.figures import Forecast
 from tracetool.forecast.generation import plan_generation
@@ -131,6 +131,8 @@ def _plan(
     model = _model(case, folder, models)
     if model.kind == OPERATORS:
         case = as_pass(case)
+    elif unread := without_effect(case):
+        notes.append(f"without effect on --mode {case.mode}: {', '.join(unread)}")
     division = divide_training(case) if case.mode == "train" else divide(case)
     plan = _planner(case)(case, model, gpu, division, float(clocks[0]))
     cap = power_calibration_of(gpu).cap_share * case.get("power_cap_w", gpu.power_limit_w)

@@ -12,9 +12,10 @@ from typing import Any, Final, TypeGuard
 import polars as pl
 
 from tracetool.core.errors import BadInput
+from tracetool.core.figures import counted
 from tracetool.core.paths import PathLike
 from tracetool.forecast.against import Compared
-from tracetool.forecast.case import COLUMNS, SETTINGS, TEXTS, WHOLE, read_case
+from tracetool.forecast.case import COLUMNS, SETTINGS, SINGLE, TEXTS, WHOLE, read_case, without_effect
 from tracetool.forecast.checked import Checked
 from tracetool.forecast.explore import Explored, explored
 from tracetool.forecast.figures import Forecast, Part
@@ -88,8 +89,23 @@ def forecast_table(source: PathLike | pl.DataFrame, defaults: Mapping[str, Any])
     if all(o.forecast is None for o in outcomes):
         raise BadInput.in_file(name, f"no case can be forecast; the first: {outcomes[0].error}")
     failed = sum(o.forecast is None for o in outcomes)
-    notes = (f"{failed} of {len(outcomes)} cases have no forecast: see the column error",) if failed else ()
-    return Forecasts(_frame(frame, outcomes), False, notes=notes)
+    notes = [f"{failed} of {len(outcomes)} cases have no forecast: see the column error"] if failed else []
+    return Forecasts(_frame(frame, outcomes), False, notes=(*notes, *_unread(frame, outcomes)))
+
+
+def _unread(frame: pl.DataFrame, outcomes: Sequence[Outcome]) -> list[str]:
+    """Return notes on the columns of a table that decide no case: unknown ones, and those of other modes."""
+    figures = {column.name for column in load_schema("forecast").columns}
+    unknown = [name for name in frame.columns if name not in COLUMNS and name not in figures]
+    notes = [f"columns without effect: {', '.join(unknown)}"] if unknown else []
+    unread: dict[tuple[str, str], int] = {}
+    for case in (outcome.case for outcome in outcomes):
+        for name in without_effect(case) if case is not None and case.mode != SINGLE else ():
+            unread[str(case.mode), name] = unread.get((str(case.mode), name), 0) + 1  # type: ignore[union-attr]
+    return notes + [
+        f"{name} without effect on {counted(cases, 'case')} of mode {mode}"
+        for (mode, name), cases in unread.items()
+    ]
 
 
 def forecast_model(values: Mapping[str, Any], slowdown: float) -> Forecasts:
