@@ -53,11 +53,12 @@ class OperatorColumns:
 
     def in_families(self, *families: str) -> Bools:
         """Return which rows are of some families. Shape (n,)."""
-        distinct, place = self._families
+        distinct, place = self.distinct_families
         return np.array([family in families for family in distinct], dtype=np.bool_)[place]
 
     @cached_property
-    def _families(self) -> tuple[list[str], Ints]:
+    def distinct_families(self) -> tuple[list[str], Ints]:
+        """The distinct families, and the place of each row's among them, shape (n,)."""
         return distinct_texts(self.family)
 
     def distinct(self, name: str) -> tuple[list[str], Ints]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from tracetool.core.arrays import Bools, Floats, Texts
 from tracetool.core.dtype import ACTIVATIONS, BYTES
-from tracetool.core.operators import OperatorColumns
+from tracetool.core.operators import OperatorColumns, distinct_texts
 from tracetool.hardware.gpu import Gpu
 
 #: Pipe of a product in each format; fp32 inputs stay on the FP32 pipe unless tf32 is asked for.
@@ -36,11 +36,8 @@ RESULT = {
 
 
 def _mapped(words: Texts, table: dict[str, float], default: float) -> Floats:
-    words = np.asarray(words, dtype=object)
-    values = np.full(len(words), default)
-    for name in table.keys() & set(words.tolist()):
-        values[words == name] = table[name]
-    return values
+    distinct, place = distinct_texts(np.asarray(words, dtype=object))
+    return np.array([table.get(word, default) for word in distinct], dtype=np.float64)[place]
 
 
 def element_bytes(words: Texts, default: float = 4.0) -> Floats:

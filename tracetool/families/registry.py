@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from tracetool.core.arrays import Bools, Ints
-from tracetool.core.operators import OperatorColumns
+from tracetool.core.operators import OperatorColumns, distinct_texts
 from tracetool.core.registry import constants_inside
 from tracetool.core.work import Work
 from tracetool.families import names
@@ -43,11 +43,11 @@ def groups(rows: OperatorColumns) -> list[tuple[str, Ints]]:
 
     That is a row's own family, but for helpers of an operator, which say another in ``priced_as``.
     """
-    family = np.asarray(rows.family, dtype=object)
+    distinct, place = rows.distinct_families
     if "priced_as" in rows.columns:
         priced_as = rows.text("priced_as")
-        family = np.where(priced_as == "", family, priced_as)
-    return [(str(n), np.flatnonzero(family == n)) for n in sorted(set(family.tolist()), key=str)]
+        distinct, place = distinct_texts(np.where(priced_as == "", rows.family, priced_as))
+    return [(name, np.flatnonzero(place == distinct.index(name))) for name in sorted(distinct)]
 
 
 def known_shape(rows: OperatorColumns) -> Bools:

@@ -55,7 +55,7 @@ def member_pieces(
     every : tuple of Member
         The candidates, as likely as their weights.
     first : Pieces, optional
-        Parts to state in place of the middle candidate's: those of the GPU's own calibration.
+        Parts to state in place of the middle candidate's: those of the last one, the GPU's own calibration.
     one_ran : bool
         Whether one of the candidates ran the rows.
 
@@ -73,7 +73,10 @@ def member_pieces(
     places = np.arange(len(rows)) if few else np.linspace(0, len(rows) - 1, _MOST_ROWS).astype(np.int64)
     some = rows if few else rows.take(places)
     hertz = np.full((len(some), 1), gpu.clock_boost_mhz * 1e6)
-    tried = [law.pieces(some, gpu, member.coefficients) for member in every]
+    others = every if first is None else every[:-1]
+    tried = [law.pieces(some, gpu, member.coefficients) for member in others]
+    if first is not None:
+        tried.append(first if few else first.take(places))
     times = np.log(np.stack([duration_s(one, hertz)[:, 0] for one in tried]))
     weight = np.array([member.weight for member in every])
     weight = weight / weight.sum()
