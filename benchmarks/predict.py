@@ -136,7 +136,7 @@ def main() -> None:
     size = f"{asked.signatures:,} operators x {TABLE_CLOCKS} clocks"
     peer = cost(lambda: roofline(rows, gpu, clocks))
     said(f"{size}: time, units", cost(lambda: time_rows(rows, gpu, clocks)), peer, 10.0)
-    said(f"{size}: and power, capped", cost(lambda: predict_rows(rows, gpu, clocks)), peer, None)
+    said(f"{size}: and power, capped", cost(lambda: predict_rows(rows, gpu, clocks)), peer, 8.0)
 
     some = rows.take(np.arange(min(SIGNATURES, len(rows))))
     wide = np.linspace(0.4, 1.0, RUN_CLOCKS) * gpu.clock_boost_mhz
