@@ -5,9 +5,14 @@ from __future__ import annotations
 import polars as pl
 
 from tracetool.core.figures import number
+from tracetool.replay.diagnosis.findings import Finding
 from tracetool.report.pictures.causes import cause_colors, causes_picture
 from tracetool.report.run_page import RunPage
 from tracetool.report.sections.section import Section, legend_html, line_html, picture_html, table_html
+from tracetool.report.sentences import compact, cut_middle
+
+#: Most letters of a kernel's name in a sentence; the table of kernels has it whole. [letters]
+_NAME = 60
 
 
 def diagnosed(page: RunPage) -> Section | None:
@@ -26,7 +31,7 @@ def diagnosed(page: RunPage) -> Section | None:
     for place, one in enumerate(diagnosis.findings, start=1):
         claim, *more = one.sentences
         body += line_html(f"{place}. {claim}", "finding")
-        body += "".join(line_html(text) for text in more)
+        body += "".join(line_html(_shorter(text, one)) for text in more)
     if not diagnosis.findings:
         body += line_html("0 causes take 1 % of the energy or more.")
     rows = totals.select(
@@ -34,3 +39,12 @@ def diagnosed(page: RunPage) -> Section | None:
         "time_ms",
     )  # fmt: skip
     return Section("causes", "Why so many joules", intro, body + table_html(rows, "Energy by cause"))
+
+
+def _shorter(text: str, finding: Finding) -> str:
+    """Return a sentence of a finding with the names of kernels in it cut."""
+    names = {str(row["name"]) for row in finding.evidence if row.get("name")}
+    for name in sorted(names, key=len, reverse=True):
+        if len(name) > _NAME:
+            text = text.replace(name, cut_middle(compact(name), _NAME))
+    return text
