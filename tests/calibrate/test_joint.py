@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 
 from tracetool.calibrate import few
 from tracetool.calibrate.joint import GpuRows, errors, fit_joint, fit_near, posterior
-from tracetool.calibrate.time import LawRows
+from tracetool.calibrate.time import LawRows, best_choices
 from tracetool.core.interval import Z90
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.implementations import implementations
@@ -115,6 +117,20 @@ def test_few_rows_stay_near_the_center(gpus: tuple[Gpu, Gpu]) -> None:
         np.log(far["launch_us"] / center["launch_us"])
     )
     assert far["launch_us"] == pytest.approx(40.0, rel=0.15)
+
+
+def test_a_size_that_no_row_tells_from_another_is_not_chosen_for_the_steps_it_was_tried_with() -> None:
+    """Each step of a fit gains a tenth; queries' tiles matter, and tiles that meet latents never ran."""
+
+    def fit(values: Mapping[str, float], steps: int) -> tuple[dict[str, float], float]:
+        further = {**values, "launch_us": values["launch_us"] * 0.9**steps}
+        return further, further["launch_us"] * (1.0 if values["query_tile"] == 128.0 else 2.0)
+
+    law = laws()["mla_prefill"]
+    start = {name: one.value for name, one in law.priors.items()}
+    chosen, _ = best_choices(law, start, fit, trial_steps=2)
+    assert chosen["query_tile"] == 128.0
+    assert chosen["absorbed_tile"] == start["absorbed_tile"]
 
 
 def test_ten_rows_of_a_new_gpu_are_worth_a_calibration(gpus: tuple[Gpu, Gpu]) -> None:

@@ -58,6 +58,8 @@ ROBUST: Final = 0.06
 WORTH: Final = 0.995
 #: A coefficient is claimed where the rows removed this share of its prior's variance. [1] A prior.
 CLAIMED: Final = 0.15
+#: Costs this near, as a share, are one but for rounding. [1] By definition: far below ``WORTH``.
+_SAME_COST: Final = 1e-9
 #: Pull of each coefficient towards its prior: residuals per e-fold.
 PULL: Final = 0.15
 
@@ -167,7 +169,7 @@ def choose(law: Law, data: LawRows, gpu: Gpu, values: Mapping[str, float]) -> di
 
 def _chosen_from(law: Law, data: LawRows, gpu: Gpu, values: Mapping[str, float]) -> dict[str, float]:
     def fit(start: Mapping[str, float], steps: int) -> tuple[dict[str, float], float]:
-        fitted, _ = fit_coefficients(law, data, gpu, start, steps)
+        fitted = fit_coefficients(law, data, gpu, start, steps)[0] if steps else dict(start)
         return fitted, _cost(law, data, gpu, fitted)
 
     if not any(c.choices for c in law.priors.values()):
@@ -190,7 +192,8 @@ def best_choices(
     start : mapping of str to float
         All its coefficients.
     fit : callable
-        From coefficients and a number of steps to those fitted further, choices as they are, and their cost.
+        From coefficients and a number of steps, or none, to those fitted further, choices as they are, and
+        their cost.
     trial_steps : int
         Steps each choice is given to show its worth.
     """
@@ -200,6 +203,9 @@ def best_choices(
         for name, coefficient in law.priors.items():
             for value in coefficient.choices:
                 if value == best[name]:
+                    continue
+                # what no row tells from the best is none: a few steps more would make it look better
+                if abs(fit({**best, name: value}, 0)[1] - cost) <= _SAME_COST * cost:
                     continue
                 other, other_cost = fit({**best, name: value}, trial_steps)
                 if other_cost < WORTH * cost:
