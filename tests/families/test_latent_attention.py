@@ -146,3 +146,45 @@ def test_queries_that_fill_half_of_a_tile_cost_less_than_the_whole() -> None:
 def test_an_l2_of_two_partitions_keeps_half_for_each() -> None:
     assert GPU.l2_near_bytes == GPU.l2_bytes / 2
     assert load_gpu("l40s").l2_near_bytes == load_gpu("l40s").l2_bytes
+
+
+def test_an_operator_with_its_projections_takes_longer_by_their_products() -> None:
+    """2048 tokens, 128 heads of 128 + 128 numbers from latents of 512, in either form."""
+    products = 2 * 2048 * 128 * 512 * 256
+    for few in (0.0, 1e9):
+        alone, whole = (
+            _pieces(PREFILL, {}, absorbed_queries=few, projected=share, projection_efficiency=0.5)
+            for share in (0.0, 1.0)
+        )
+        clocks = products / (GPU.rate("tensor_bf16") * GPU.sm_count * 0.5)
+        assert whole.serial_cycles[0] - alone.serial_cycles[0] > clocks
+        assert whole.stream_s[0] > alone.stream_s[0]
+        assert whole.work.useful_flops[0] == alone.work.useful_flops[0]
+
+
+def test_products_that_are_rows_of_their_own_are_not_counted_again() -> None:
+    for row in (PREFILL, DECODE):
+        rows = _rows(row)
+        apart = OperatorColumns(rows.family, {**rows.columns, "products_apart": np.ones(1)})
+        ((law, _),) = split_by_law("attention", rows, GPU)
+        whole, told, alone = (
+            float(duration_s(law.pieces(some, GPU, {"projected": share}), np.array([[1.755e9]]))[0, 0])
+            for some, share in ((rows, 1.0), (apart, 1.0), (rows, 0.0))
+        )
+        assert told == alone < whole
+
+
+def test_keys_just_expanded_are_no_narrower_than_they_were_made() -> None:
+    wide, narrow = (_seconds(PREFILL, {"kv_dtype": "fp8"}, expanded_in_8=share) for share in (0.0, 1.0))
+    assert wide > narrow
+    slower = [_seconds(PREFILL, {"kv_dtype": "fp8"}, expanded_in_8=0.0, kv8_rate=r) for r in (0.5, 2.0)]
+    assert slower[0] == slower[1] == wide
+
+
+def test_heads_that_are_not_packed_leave_most_of_a_tile_empty_for_few_queries() -> None:
+    few = {"batch": 64, "q_len": 16, "kv_len": 4096}
+    packed, apart = (
+        _pieces(PREFILL, few, absorbed_queries=1e9, absorbed_tile=32.0, pack_heads=share).core_cycles[0]
+        for share in (1.0, 0.0)
+    )
+    assert apart == pytest.approx(2.0 * packed, rel=0.1)

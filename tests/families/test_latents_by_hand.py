@@ -19,14 +19,16 @@ DECODE = {
     "launch_us": 7.1, "kv8_launch_us": 1.3, "head_tile": 64.0, "least_keys": 256.0, "most_parts": 24.0,
     "tensor_efficiency": 0.61, "kv8_rate": 1.3, "kv8_width": 0.4, "sm_bytes_clk": 29.0, "single_step": 1.4,
     "tail_share": 0.6, "block_clk": 3100.0, "combine_clk": 2300.0, "kv8_convert_ops": 3.7,
-    "pass_factor": 1.9, "dram_efficiency": 0.83, "floor_us": 4.3,
+    "pass_factor": 1.9, "dram_efficiency": 0.83, "floor_us": 4.3, "projected": 1.0,
+    "projection_efficiency": 0.57,
 }  # fmt: skip
 PREFILL = {
     "launch_us": 9.1, "kv8_launch_us": 1.7, "absorbed_queries": 64.0, "query_tile": 128.0,
     "tensor_efficiency": 0.67, "absorbed_rate": 0.83, "kv8_rate": 1.21, "spare_share": 0.41,
     "tile_clk": 2300.0, "lone_step": 1.31, "tail_norm": 5.3, "pass_factor": 2.3, "kv8_passes": 0.7,
-    "kv8_convert_ops": 4.1, "latent_passes": 1.6,
-    "floor_us": 5.3,
+    "kv8_convert_ops": 4.1, "latent_passes": 1.6, "absorbed_tile": 64.0, "pack_heads": 1.0,
+    "floor_us": 5.3, "expanded_floor": 1.15, "expanded_in_8": 1.0, "projected": 1.0,
+    "projection_efficiency": 0.53,
 }  # fmt: skip
 LAYER = {"batch": 8.0, "q_len": 1.0, "kv_len": 6000.0, "heads": 128.0, "kv_lora_rank": 512.0}
 
@@ -36,12 +38,24 @@ def _rows(**given: Any) -> OperatorColumns:
     return OperatorColumns(np.array(["attention"], dtype=object), columns)
 
 
+def _projections(tokens: float, row: dict[str, Any], *, absorbed: bool) -> tuple[float, float]:
+    """Return FLOP and bytes of the products that expand latents or absorb the expansion, and what joins."""
+    heads, lora, nope, value = (row[k] for k in ("heads", "kv_lora_rank", "nope_dim", "v_dim"))
+    weights = heads * lora * (nope + value)
+    if absorbed:  # a query of nope becomes one of lora, an output of lora one of value
+        moved = tokens * heads * ((nope + lora) + (lora + value))
+    else:  # keys and values are written, keys read and written with their rotary part, outputs copied
+        moved = tokens * heads * ((nope + value) + (nope + nope + row["rope_dim"]) + 2 * value)
+    return 2 * tokens * weights, 2 * (moved + weights)
+
+
 @pytest.mark.parametrize("changes", [
     {}, {"batch": 1.0, "kv_len": 100000.0}, {"batch": 200.0}, {"kv_dtype": "fp8"}, {"heads": 1.0},
     {"heads": 16.0, "rope_dim": 32.0, "kv_lora_rank": 256.0, "kv_len": 777.0, "batch": 300.0},
 ])  # fmt: skip
 def test_decode_meets_the_latents_once_for_all_heads(changes: dict[str, Any]) -> None:
-    row: dict[str, Any] = {"rope_dim": 64.0, "kv_dtype": "bf16", **LAYER, **changes}
+    row: dict[str, Any] = {"rope_dim": 64.0, "nope_dim": 128.0, "v_dim": 128.0, "kv_dtype": "bf16"}
+    row |= {**LAYER, **changes}
     c, narrow = DECODE, row["kv_dtype"] == "fp8"
     batch, keys, heads, lora = (row[k] for k in ("batch", "kv_len", "heads", "kv_lora_rank"))
     key_dim, b = lora + row["rope_dim"], 1 if narrow else 2
@@ -58,12 +72,15 @@ def test_decode_meets_the_latents_once_for_all_heads(changes: dict[str, Any]) ->
     serial += partial / GPU.l2_bytes_per_clock
     if narrow:
         serial += c["kv8_convert_ops"] * batch * keys * key_dim / (GPU.lanes_per_clock_sm * SMS)
+    projected, moved = _projections(batch, row, absorbed=True)
+    serial += projected / (PEAK * SMS * c["projection_efficiency"])
     cache, passing = batch * keys * key_dim * b, 2 * batch * heads * (key_dim + lora)
     pieces = MLA_DECODE.pieces(_rows(phase="decode", dtype="bf16", **row), GPU, c)
     assert pieces.core_cycles[0] == pytest.approx(busiest * math.ceil(keys / parts / 64) * step)
     assert pieces.serial_cycles[0] == pytest.approx(serial)
     assert pieces.memory_s[0] == pytest.approx(cache / (c["dram_efficiency"] * GPU.dram_bytes_per_s))
-    assert pieces.stream_s[0] == pytest.approx(c["pass_factor"] * passing / GPU.dram_bytes_per_s)
+    passed = c["pass_factor"] * passing + moved
+    assert pieces.stream_s[0] == pytest.approx(passed / GPU.dram_bytes_per_s)
     assert pieces.fixed_s[0] == pytest.approx((7.1 + (1.3 if narrow else 0.0)) * 1e-6)
     assert pieces.floor_s[0] == pytest.approx(4.3e-6)
     assert pieces.active[0] == pytest.approx(waves / math.ceil(waves))
@@ -92,12 +109,13 @@ def test_prefill_is_attention_of_expanded_heads_or_of_latents(
     )
     key_dim, out_dim = (lora + rope, lora) if whole else (row["nope_dim"] + rope, row["v_dim"])
     packed = heads if whole else 1.0  # all heads share a latent: a tile holds them side by side
-    tile, lanes = c["query_tile"] / packed, batch * heads / packed
+    rows_of_tile = c["absorbed_tile"] if whole else c["query_tile"]
+    tile, lanes = rows_of_tile / packed, batch * heads / packed
     tiles = math.ceil(q / tile)
     visits = [math.ceil((keys - q) / 64) + math.ceil(min((i + 1) * tile, q) / 64) for i in range(tiles)]
     rate = PEAK * c["tensor_efficiency"] * (c["absorbed_rate"] if whole else 1.0)
     rate *= c["kv8_rate"] if narrow else 1.0
-    area = c["query_tile"] * 64
+    area = rows_of_tile * 64
     products, exponentials = 2 * area * (key_dim + out_dim) / rate, 1.3 * area / GPU.sfu_per_clock_sm
     step = (products**2.5 + exponentials**2.5) ** (1 / 2.5)
     blocks = lanes * tiles
@@ -115,12 +133,15 @@ def test_prefill_is_attention_of_expanded_heads_or_of_latents(
     )
     memory = batch * keys * each + 2 * batch * q * heads * (key_dim + out_dim)
     missed = 1 - 1 / (1 + (memory / (0.7 * GPU.l2_near_bytes)) ** 4)
-    passes = c["pass_factor"] + (c["kv8_passes"] if narrow and not whole else 0.0)
+    passes = c["pass_factor"] + (c["kv8_passes"] if narrow else 0.0)
     converted = c["kv8_convert_ops"] * batch * keys * (lora + rope) if narrow and whole else 0.0
     serial = 1900 + converted / (GPU.lanes_per_clock_sm * SMS)
     # read in 16 bits and written as the cache is, once for all heads
     passed = passes * memory + c["latent_passes"] * batch * q * (lora + rope) * (3 if narrow else 4)
+    projected, moved = _projections(batch * (q if whole else keys), row, absorbed=whole)
+    passed += moved
     serial += passed * (1 - missed) / GPU.l2_bytes_per_clock
+    serial += projected / (PEAK * SMS * c["projection_efficiency"])
     pieces = MLA_PREFILL.pieces(_rows(phase="prefill", dtype="bf16", **row), GPU, c)
     # a packed tile holds a query or a few: its edge falls anywhere in a tile of keys
     assert pieces.core_cycles[0] == pytest.approx(core, rel=0.05 if whole else 1e-9)
@@ -129,6 +150,6 @@ def test_prefill_is_attention_of_expanded_heads_or_of_latents(
     assert pieces.stream_s[0] == pytest.approx(passed * missed / GPU.dram_bytes_per_s)
     launch = (9.1 + (1.7 if narrow else 0.0)) * 1e-6 * 1980 / GPU.clock_boost_mhz
     assert pieces.fixed_s[0] == pytest.approx(launch)
-    assert pieces.floor_s[0] == pytest.approx(5.3e-6)
+    assert pieces.floor_s[0] == pytest.approx(5.3e-6 * (1.0 if whole else 1.15))
     assert pieces.work.useful_flops[0] == flops
     assert pieces.work.dram_bytes[0] == memory

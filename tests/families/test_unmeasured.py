@@ -13,6 +13,7 @@ from tracetool.model.candidates import candidates
 from tracetool.model.implementations import coefficients_on, members
 from tracetool.model.paced import memory_bytes_per_clock_sm, paced
 from tracetool.model.timing import time_rows
+from tracetool.model.unmeasured_libraries import host_of
 
 H100 = load_gpu("h100-sxm")
 
@@ -43,6 +44,41 @@ def test_a_library_nobody_measured_meets_latents_as_its_source_says() -> None:
     # TensorRT-LLM's kernels do what they do whoever calls them
     borrowed = members(law, load_gpu("b200-sxm"), "sglang", "trtllm_mla", every)
     assert all(one.coefficients.get("absorbed_queries", 0.0) == 0.0 for one in borrowed)
+
+
+def test_what_source_tells_of_a_name_or_an_architecture_goes_before_what_it_tells_of_a_library() -> None:
+    law = laws()["mla_prefill"]
+    by_name = {
+        name: host_of(law, "vllm", f"vllm_{name}", "hopper") for name in ("flash_attn_mla", "flashmla")
+    }
+    assert {name: told["absorbed_queries"][1] for name, told in by_name.items()} == {
+        "flash_attn_mla": 512.0,
+        "flashmla": 128.0,
+    }
+    assert host_of(law, "vllm", "", "hopper")["absorbed_queries"] == (0.0, 1.0)
+    # kernels of 8 bits are those of Hopper and Blackwell
+    on = {name: host_of(law, "trtllm", "default", name)["expanded_in_8"][1] for name in ("ada", "hopper")}
+    assert on == {"ada": 0.0, "hopper": 1.0}
+    assert host_of(law, "lmdeploy", "flashmla", "hopper") == {}
+
+
+def test_a_host_that_source_tells_is_waited_for_and_anothers_is_not() -> None:
+    """vLLM's layer issues five kernels about FlashAttention's, SGLang's are recorded once."""
+    law = laws()["mla_decode"]
+    without = {
+        name: tuple(one for one in implementations(law.name) if one.stack != name)
+        for name in ("vllm", "sglang")
+    }
+    [told] = members(law, H100, "vllm 0.14.0", "vllm_flash_attn_mla", without["vllm"])
+    assert told.coefficients["floor_us"] == pytest.approx(5 * 32.0)
+    assert told.coefficients["projected"] == 1.0
+    [borrowed] = members(law, H100, "sglang 0.5.14", "flash_attention", without["sglang"])
+    assert borrowed.name == "vllm-flash-attn-mla"
+    assert borrowed.coefficients["floor_us"] < 20.0
+    assert borrowed.coefficients["projected"] == 0.0
+    # what rows of a waiting host do not tell is the law's
+    for name in ("launch_us", "block_clk", "combine_clk"):
+        assert borrowed.coefficients[name] <= law.priors[name].value
 
 
 def test_coefficients_of_an_architecture_nobody_measured_lie_halfway() -> None:

@@ -66,7 +66,8 @@ class Law:
         nobody fitted.
     library_host : mapping of str to mapping of str to (float, float)
         What the public source of a library nobody fitted tells of its host code: a factor and what is added,
-        by coefficient, to those of other libraries' kernels.
+        by coefficient, to those of other libraries' kernels. A key "library/word" holds beside that of the
+        library, on the architecture of that name or for kernels whose name has the word.
     kinds : tuple of str
         Kinds of rows that err differently, so that each has an interval of its own.
     kind_of : callable, optional

@@ -165,9 +165,10 @@ def _in_a_pass(rows: OperatorColumns) -> OperatorColumns:
     """Return rows that state what is so in a pass, and not in a loop that measures one operator.
 
     It uses each weight once: none is still in L2 from the pass before. The host's time is counted by
-    itself, so that no kernel waits for the host of the loop it was measured in.
+    itself, so that no kernel waits for the host of the loop it was measured in, and so are the products
+    about latent attention, which a library's layer may include.
     """
-    once = {"weight_sets": np.full(len(rows), np.inf)}
+    once = {"weight_sets": np.full(len(rows), np.inf), "products_apart": np.ones(len(rows))}
     return without_waits(OperatorColumns(rows.family, {**rows.columns, **once}))
 
 

@@ -174,11 +174,12 @@ def members(
         # kernels that only their library has, as its source tells, tell nothing of others'
         anyones = tuple(one for one in chosen if one.stack not in law.library_habits) or chosen
         ran = tuple(_member(law, gpu, one, bands, "") for one in anyones)
-        return of_unknown(law, ran, stack, words_of(implementation), share, every)
+        return of_unknown(law, ran, gpu.architecture, stack, words_of(implementation), share, every)
     if not share or not may_run_others(law.name, gpu.architecture, stack, implementation, chosen):
         ran = tuple(_member(law, gpu, one, bands, stack) for one in chosen)
         elsewhere = library and all(one.stack not in {library, ""} for one in chosen)
-        return in_library(law, ran, stack, words_of(implementation), every) if elsewhere else ran
+        called = words_of(implementation)
+        return in_library(law, ran, gpu.architecture, stack, called, every) if elsewhere else ran
     others = others_of_library(law.name, gpu.vendor, stack, chosen, every)
     shares = ((chosen, 1.0 - share if others else 1.0), (others, share))
     return tuple(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.implementations import Implementation, implementations, library_of
+from tracetool.families.implementations import Implementation, implementations, library_of, words_of
 from tracetool.families.law import Law
 from tracetool.hardware.priors import prior_number
 from tracetool.model.mixtures import Member
@@ -18,10 +19,14 @@ _BY_SOURCE = (-prior_number("implementations.by_source"), prior_number("implemen
 #: Times the least floor of any host from which a host counts as issuing kernels one by one. [1]
 _WAITING_HOST = prior_number("implementations.waiting_host")
 
+#: What is shorter than the time such a host takes: the rows where it counts do not tell it.
+_HIDDEN = frozenset({"launch_us", "tile_clk", "block_clk", "combine_clk"})
+
 
 def of_unknown(
     law: Law,
     ran: tuple[Member, ...],
+    architecture: str,
     stack: str,
     called: str,
     share: float,
@@ -35,7 +40,7 @@ def of_unknown(
     if told := law.library_habits.get(library):
         title = f"{law.name} of {library} by its source"
         ran = (Member(title, told, _BY_SOURCE, "prior", 1.0, library=library),)
-    ran = in_library(law, ran, stack, called, every)
+    ran = in_library(law, ran, architecture, stack, called, every)
     if not share:
         return ran
     return (*ran, *_by_habit(law, share / (1.0 - share) * sum(one.weight for one in ran)))
@@ -44,23 +49,40 @@ def of_unknown(
 def in_library(
     law: Law,
     ran: tuple[Member, ...],
+    architecture: str,
     stack: str,
     called: str,
     every: tuple[Implementation, ...] | None = None,
 ) -> tuple[Member, ...]:
     """Return kernels measured in other libraries with the host code of this one, as its source tells it."""
-    ran = tuple(_with_host(law, one, library_of(stack), called) for one in ran)
-    return without_hosts(law, ran, every)
+    library = library_of(stack)
+    host = host_of(law, library, called, architecture)
+    if library in law.library_host:
+        ran = tuple(_with_host(law, one, architecture, host, called) for one in ran)
+    return without_hosts(law, ran, every, host)
+
+
+def host_of(law: Law, library: str, called: str, architecture: str) -> Mapping[str, tuple[float, float]]:
+    """Return what source tells of a library's host code: of all, then of an architecture, then of a name."""
+    host = dict(law.library_host.get(library, {}))
+    for key, told in law.library_host.items():
+        of, _, which = key.partition("/")
+        if of == library and which and (which == architecture or which in called):
+            host |= told
+    return host
 
 
 def without_hosts(
-    law: Law, ran: tuple[Member, ...], every: tuple[Implementation, ...] | None = None
+    law: Law,
+    ran: tuple[Member, ...],
+    every: tuple[Implementation, ...] | None = None,
+    host: Mapping[str, tuple[float, float]] = MappingProxyType({}),
 ) -> tuple[Member, ...]:
-    """Return kernels with the least floor of any host they were measured under.
+    """Return kernels with the least floor of any host they were measured under, or with that of this host.
 
     A floor is a host that issues kernels one by one, slower than they run: a library's, or that of the loop
     it was measured in. Another library's host is neither, and launches recorded once wait for none; what such
-    a host takes to launch is no more the kernels' than the floor is.
+    a host takes to launch is no more the kernels' than the floor is, nor is what the floor hides.
     """
     fitted = [one.laws[law.name].values for one in every or implementations(law.name) if law.name in one.laws]
     least = {
@@ -68,15 +90,20 @@ def without_hosts(
         for name, prior in law.priors.items()
         if name.startswith("floor") and fitted
     }
+    own = {name for name, (factor, _) in host.items() if factor == 0.0}
     told = []
     for one in ran:
-        waits = any(one.coefficients.get(name, 0.0) > _WAITING_HOST * floor for name, floor in least.items())
-        launch = {
+        waits = any(
+            name not in own and one.coefficients.get(name, 0.0) > _WAITING_HOST * floor
+            for name, floor in least.items()
+        )
+        hidden = {
             name: min(one.coefficients.get(name, prior.value), prior.value)
             for name, prior in law.priors.items()
-            if name == "launch_us" and waits
+            if name in _HIDDEN and waits
         }
-        told.append(replace(one, coefficients={**one.coefficients, **least, **launch}))
+        floors = {name: floor for name, floor in least.items() if name not in own}
+        told.append(replace(one, coefficients={**one.coefficients, **floors, **hidden}))
     return tuple(told)
 
 
@@ -85,21 +112,21 @@ def without_waits(rows: OperatorColumns) -> OperatorColumns:
     return OperatorColumns(rows.family, {**rows.columns, "host_apart": np.ones(len(rows))})
 
 
-def _with_host(law: Law, one: Member, library: str, called: str) -> Member:
+def _with_host(
+    law: Law, one: Member, architecture: str, host: Mapping[str, tuple[float, float]], called: str
+) -> Member:
     """Return a kernel without the host code of the library it was measured in, and with that of another.
 
     What takes the place of a value, its factor 0, is the form of a library's own kernels: one ``called`` by
     the name of the library it was measured in keeps that one's.
     """
-    if library not in law.library_host:
-        return one
     values = dict(one.coefficients)
-    for name, (factor, more) in law.library_host.get(one.library, {}).items():
+    for name, (factor, more) in host_of(law, one.library, words_of(one.name), architecture).items():
         if factor > 0.0:
             least = law.priors[name].low
             values[name] = max((values.get(name, law.priors[name].value) - more) / factor, least)
     borrowed = bool(one.library) and one.library in called
-    for name, (factor, more) in law.library_host[library].items():
+    for name, (factor, more) in host.items():
         if factor > 0.0 or not borrowed:
             values[name] = values.get(name, law.priors[name].value) * factor + more
     return replace(one, coefficients=values)

@@ -117,6 +117,24 @@ def absorbed_form(s: Latents, absorbed: Bools) -> Latents:
     return replace(s, absorbed=np.asarray(absorbed, np.bool_))
 
 
+def projections(s: Latents, rows: OperatorColumns) -> tuple[Floats, Floats]:
+    """Return FLOP and bytes of the products that expand latents, or absorb the expansion, both of shape (n,).
+
+    None of rows whose products are rows of their own (``products_apart``).
+
+    Expanded, keys and values of every cached token are made of its latent, and a key is joined of its parts
+    and written again, as is an output. Absorbed, every query is made to meet latents, and every output made
+    of one.
+    """
+    here = np.where(rows.number("products_apart", 0.0) > 0.0, 0.0, 1.0)
+    tokens = here * s.batch * s.heads * np.where(s.absorbed, s.q_len, s.kv_len)
+    weights = here * s.heads * s.lora * (s.nope + s.value)
+    expanded = (s.nope + s.value) + (2.0 * s.nope + s.rope) + 2.0 * s.value
+    each = np.where(s.absorbed, s.nope + 2.0 * s.lora + s.value, expanded)
+    flops = 2.0 * tokens * s.lora * (s.nope + s.value)
+    return np.asarray(flops), np.asarray((tokens * each + weights) * s.size)
+
+
 def latent_work(s: Latents, filled: Floats | None = None) -> Work:
     """Return the work of latent attention.
 

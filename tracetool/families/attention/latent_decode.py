@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.attention.latent import latent_work, latents
+from tracetool.families.attention.latent import latent_work, latents, projections
+from tracetool.families.attention.latent_hosts import DECODE_HOST
 from tracetool.families.attention.tiling import split_keys
 from tracetool.families.coefficients import read_coefficients
 from tracetool.families.law import Coefficients, Law
@@ -35,9 +36,9 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     waves = blocks / sms
     steps = np.ceil(s.kv_len / parts / KEY_TILE)
     rate = s.rate * c["tensor_efficiency"] * np.where(narrow, c["kv8_rate"], 1.0)
-    products = 2.0 * c["head_tile"] * KEY_TILE * (s.key_dim + s.out_dim) / rate
+    tile = 2.0 * c["head_tile"] * KEY_TILE * (s.key_dim + s.out_dim) / rate
     width = KEY_TILE * s.key_dim * np.where(narrow, 1.0 + c["kv8_width"], 2.0)
-    step = combined(products, width / c["sm_bytes_clk"], DRAW_NORM)
+    step = combined(tile, width / c["sm_bytes_clk"], DRAW_NORM)
     step = step * np.where(alone, c["single_step"], 1.0)
     # blocks of a partly filled last wave are waited for, as far as they cannot share what others draw
     busiest = waves + c["tail_share"] * (np.ceil(waves) - waves)
@@ -48,11 +49,14 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     serial = LATENCY_CLK + starts + np.where(split, c["combine_clk"], 0.0) + partial / gpu.l2_bytes_per_clock
     elements = s.batch * s.kv_len * s.key_dim
     converting = np.where(narrow, c["kv8_convert_ops"], 0.0) * elements / (gpu.lanes_per_clock_sm * sms)
+    products, moved = projections(s, rows)
+    projecting = c["projected"] * products / (s.rate * sms * c["projection_efficiency"])
+    passed = c["pass_factor"] * s.passing_bytes + c["projected"] * moved
     work = latent_work(s, lanes * s.kv_len * s.key_dim * s.kv_size)
     return Pieces(
         fixed_s=(c["launch_us"] + np.where(narrow, c["kv8_launch_us"], 0.0)) * 1e-6,
-        serial_cycles=serial + converting,
-        stream_s=c["pass_factor"] * s.passing_bytes / gpu.dram_bytes_per_s,
+        serial_cycles=serial + converting + projecting,
+        stream_s=passed / gpu.dram_bytes_per_s,
         core_cycles=core,
         memory_s=s.cache_bytes / (gpu.dram_bytes_per_s * c["dram_efficiency"]),
         norm=np.full(n, MEMORY_NORM),
@@ -69,9 +73,11 @@ MLA_DECODE = Law(
     spread=(-0.7, 2.9),
     habits=(
         {"head_tile": 64.0, "most_parts": 1.0, "floor_us": 1.0},
-        {"head_tile": 16.0, "most_parts": 4.0, "floor_us": 300.0},
+        {"head_tile": 16.0, "most_parts": 4.0, "floor_us": 300.0, "projected": 1.0},
+        {"head_tile": 128.0, "floor_us": 160.0, "projected": 1.0},
         {"head_tile": 128.0},
     ),
+    library_host=DECODE_HOST,
     by_row=True,
 )
 LAWS = (MLA_DECODE,)

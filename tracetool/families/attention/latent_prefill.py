@@ -8,7 +8,15 @@ from __future__ import annotations
 import numpy as np
 
 from tracetool.core.operators import OperatorColumns
-from tracetool.families.attention.latent import absorbed_form, latent_work, latents
+from tracetool.families.attention.latent import absorbed_form, latent_work, latents, projections
+from tracetool.families.attention.latent_hosts import (
+    FLASH,
+    FLASHMLA,
+    PREFILL_HOST,
+    TRITON,
+    VLLM,
+    issued,
+)
 from tracetool.families.attention.problem import launch_pace
 from tracetool.families.attention.tiling import causal_tiles
 from tracetool.families.coefficients import read_coefficients
@@ -43,10 +51,11 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     sms, n = float(gpu.sm_count), len(rows)
     absorbed = s.q_len <= c["absorbed_queries"]
     s = absorbed_form(s, absorbed)
-    narrow = s.kv_size < s.size
-    # all heads share a latent key: a tile holds them side by side
-    packed = np.where(absorbed, s.heads, 1.0)
-    query_tile = np.full(n, c["query_tile"])
+    # keys that were just expanded may be taken as they are, whatever the cache holds
+    narrow = (s.kv_size < s.size) & (absorbed | (c["expanded_in_8"] > 0.5))
+    # all heads share a latent key: a tile may hold them side by side
+    packed = np.where(absorbed & (c["pack_heads"] > 0.5), s.heads, 1.0)
+    query_tile = np.where(absorbed, c["absorbed_tile"], c["query_tile"])
     tiles = causal_tiles(s.q_len, s.kv_len, query_tile / packed, KEY_TILE)
     before = np.ceil(np.maximum(s.kv_len - s.q_len, 0.0) / KEY_TILE)
     visits, longest = tiles.visits + tiles.tiles * before, tiles.longest + before
@@ -69,40 +78,42 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     last = tile + longest * step
     core = np.where(waves > 1.0, combined(total, last, c["tail_norm"]), last)
     work = latent_work(s, lanes * visits * KEY_TILE * (s.key_dim + s.out_dim) * s.size)
-    passes = c["pass_factor"] + np.where(narrow & ~absorbed, c["kv8_passes"], 0.0)
+    passes = c["pass_factor"] + np.where(narrow, c["kv8_passes"], 0.0)
     elements = s.batch * s.kv_len * (s.lora + s.rope)
     converting = np.where(narrow & absorbed, c["kv8_convert_ops"], 0.0) * elements
     # what the kernel before left in L2 does not come from memory
     missed = 1.0 - 1.0 / (1.0 + (work.dram_bytes / (L2_SHARE * gpu.l2_near_bytes)) ** L2_SHARPNESS)
     # latents and rotary keys, which all heads share, are rotated and written to the cache beside
     latent = s.batch * s.q_len * (s.lora + s.rope) * (s.size + s.kv_size)
-    passed = passes * work.dram_bytes + c["latent_passes"] * latent
+    projected, moved = projections(s, rows)
+    passed = passes * work.dram_bytes + c["latent_passes"] * latent + c["projected"] * moved
     from_l2 = passed * (1.0 - missed) / gpu.l2_bytes_per_clock
+    projecting = c["projected"] * projected / (s.rate * sms * c["projection_efficiency"])
     launch = (c["launch_us"] + np.where(narrow, c["kv8_launch_us"], 0.0)) * launch_pace(gpu)
     return Pieces(
         fixed_s=launch * 1e-6,
-        serial_cycles=LATENCY_CLK + converting / (gpu.lanes_per_clock_sm * sms) + from_l2,
+        serial_cycles=LATENCY_CLK + converting / (gpu.lanes_per_clock_sm * sms) + from_l2 + projecting,
         stream_s=passed * missed / gpu.dram_bytes_per_s,
         core_cycles=np.maximum(core, s.flops / (s.rate * sms * np.where(narrow, NARROW_GAIN, 1.0))),
         memory_s=work.dram_bytes * missed / gpu.dram_bytes_per_s,
         norm=np.full(n, MEMORY_NORM),
-        floor_s=np.full(n, c["floor_us"] * 1e-6),
+        floor_s=c["floor_us"] * np.where(absorbed, 1.0, c["expanded_floor"]) * 1e-6,
         active=np.clip(waves / np.ceil(waves), 0.0, 1.0),
         work=work,
     )
 
 
-#: What libraries do. FlashAttention 3 and Triton kernels of SGLang meet the latents with every query; vLLM
-#: 0.14 does up to 512 queries a sequence under FlashAttention and 128 under FlashMLA (docs/families/mla.md).
-#: [tokens] By definition of sgl-project/sglang and vllm-project/vllm.
-_HABITS = ({"absorbed_queries": 1e9}, {"absorbed_queries": 512.0, "floor_us": 160.0})
-#: Which form a library's host code calls for all queries: FlashAttention and Triton in SGLang meet latents
-#: (sgl-project/sglang, python/sglang/srt/layers/attention), kernels of TensorRT-LLM expanded keys
-#: (NVIDIA/TensorRT-LLM, cpp/tensorrt_llm/common/attentionOp.cpp). [tokens] By definition of these.
-_HOST = {
-    "sglang": {"absorbed_queries": (0.0, 1e9)},
-    "trtllm": {"absorbed_queries": (0.0, 0.0)},
-}
+#: What libraries do, each set together. FlashAttention 3 and Triton kernels of SGLang meet the latents with
+#: every query, Triton's with 32 of one head; vLLM 0.14 does up to 512 queries a sequence under
+#: FlashAttention, 128 under FlashMLA and one under Triton (``latent_hosts.py``). [tokens] By definition of
+#: sgl-project/sglang and vllm-project/vllm.
+_HABITS = (
+    {"absorbed_queries": 1e9},
+    {"absorbed_queries": 1e9, "pack_heads": 0.0, "absorbed_tile": 32.0},
+    {**VLLM, **issued(FLASH), "absorbed_queries": 512.0, "query_tile": 128.0},
+    {**VLLM, **issued(FLASHMLA), "absorbed_queries": 128.0, "query_tile": 128.0, "kv8_passes": 3.0},
+    {**VLLM, **issued(TRITON), "absorbed_queries": 1.0, "query_tile": 128.0},
+)
 
 MLA_PREFILL = Law(
     "mla_prefill",
@@ -110,7 +121,7 @@ MLA_PREFILL = Law(
     read_coefficients(__package__, "latent")["mla_prefill"],
     spread=(-0.6, 2.5),
     habits=_HABITS,
-    library_host=_HOST,
+    library_host=PREFILL_HOST,
     by_row=True,
 )
 LAWS = (MLA_PREFILL,)

@@ -1,0 +1,132 @@
+"""What public source tells of latent attention in vLLM, SGLang and TensorRT-LLM where nobody measured it.
+
+Of each library, then of an architecture or of kernels by a word of their name: by coefficient a factor and
+what is added to that of another library's kernel (:class:`tracetool.families.law.Law`); a factor of 0 states
+the form. docs/families/mla.md says what that is worth.
+
+Sources, all public: vllm-project/vllm, vllm/v1/attention/backends/mla (``MLACommonImpl.forward``,
+``reorder_batch_threshold``, ``num_kv_splits``); sgl-project/sglang, python/sglang/srt
+(layers/attention/flashattention_backend.py, trtllm_mla_backend.py, triton_ops/extend_attention.py and
+server_args.py, ``triton_attention_num_kv_splits``); NVIDIA/TensorRT-LLM, cpp/tensorrt_llm
+(common/attentionOp.cpp, ``mlaGeneration``, kernels/mlaKernels.cu, thop/attentionOp.cpp, ``mFP8ContextMLA``,
+``mUseGenFlashMLA``); pytorch/pytorch, c10/util/Float8_e4m3fn.h.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: By coefficient, a factor and what is added.
+Host = dict[str, tuple[float, float]]
+
+#: What a host takes for each kernel that PyTorch code issues one by one. [us] A prior: between launches pass
+#: 19 and 56 us in the median of two traces of PyTorch on an H100, 32 in their geometric mean.
+KERNEL_US: Final = 32.0
+#: Operations that convert an element from e4m3 to 16 bits in PyTorch. [op] A prior: some 20 of integers at
+#: half the rate of FP32 to unpack it, a count of zeros and a conversion at an eighth, and as many for its
+#: address, its type and its load and store.
+CAST_OPS: Final = 100.0
+#: A kernel more in a stream that is full. [us] A prior.
+LAUNCH_US, CAST_US = 2.0, 3.0
+#: Passes over latents and rotary keys where they are written to the cache: one, at two thirds of the memory's
+#: rate. [1] A prior.
+CACHE_PASSES: Final = 1.5
+
+#: Keys just expanded stay in 16 bits, and the products that expand latents or absorb the expansion are part
+#: of the layer. [1] By definition of vLLM.
+VLLM: Final[dict[str, float]] = {"projected": 1.0, "expanded_in_8": 0.0}
+
+#: Kernels that vLLM's layer issues one by one: it writes the cache and multiplies (once expanded, twice
+#: absorbed). Expanded, it also joins keys in two copies, pads values (not for FlashAttention 3), and copies
+#: what comes out. Absorbed, FlashMLA and Triton join the queries first, FlashMLA quantizes them and sums
+#: parts, Triton fills two buffers with zeros and sums parts; FlashAttention sums parts. [1] By definition of
+#: vLLM: absorbed, expanded.
+FLASH, FLASHMLA, TRITON = (5.0, 6.0), (7.0, 6.0), (8.0, 7.0)
+
+
+def issued(kernels: tuple[float, float], kernel_us: float = KERNEL_US) -> dict[str, float]:
+    """Return how long a host takes that issues some kernels absorbed, and some expanded, one by one."""
+    absorbed, expanded = kernels
+    return {"floor_us": absorbed * kernel_us, "expanded_floor": expanded / absorbed}
+
+
+def _form(values: dict[str, float]) -> Host:
+    return {name: (0.0, value) for name, value in values.items()}
+
+
+# SGLang meets latents with every query under FlashAttention and Triton, and converts a cache of 8 bits, all
+# of a layer's, to 16 bits before it. For TensorRT-LLM's kernels it joins each key with its rotary part.
+_SGLANG_CAST: Final[Host] = {
+    "kv8_rate": (0.0, 1.0),
+    "kv8_convert_ops": (0.0, CAST_OPS),
+    "kv8_launch_us": (0.0, CAST_US),
+}
+# TensorRT-LLM quantizes queries, keys and values where it has kernels of 8 bits: 3 bytes of each number to
+# the 2 of a pass.
+_QUANTIZED: Final[Host] = {
+    "expanded_in_8": (0.0, 1.0),
+    "kv8_passes": (0.0, 1.2),
+    "kv8_launch_us": (0.0, CAST_US),
+}
+
+#: Of prefill. TensorRT-LLM expands always; it rotates a third of each query and writes the rotary part of
+#: each key in a kernel of its own, 384 of the 1280 bytes of a pass, and lays out sequences in another.
+PREFILL_HOST: Final[dict[str, Host]] = {
+    "vllm": {**_form(VLLM), "absorbed_queries": (0.0, 1.0)},
+    "vllm/flash_attn": {"absorbed_queries": (0.0, 512.0), **_form(issued(FLASH))},
+    "vllm/flashmla": {"absorbed_queries": (0.0, 128.0), **_form(issued(FLASHMLA))},
+    "vllm/triton": _form(issued(TRITON)),
+    "sglang": {
+        "projected": (0.0, 0.0),
+        "absorbed_queries": (0.0, 1e9),
+        "latent_passes": (0.0, CACHE_PASSES),
+        **_SGLANG_CAST,
+    },
+    "sglang/trtllm": {"pass_factor": (1.0, 0.6), "launch_us": (1.0, LAUNCH_US)},
+    "sglang/triton": {"pack_heads": (0.0, 0.0), "absorbed_tile": (0.0, 32.0)},
+    "trtllm": {
+        "projected": (0.0, 0.0),
+        "absorbed_queries": (0.0, 0.0),
+        "expanded_in_8": (0.0, 0.0),
+        "latent_passes": (0.0, CACHE_PASSES),
+        "pass_factor": (1.0, 0.3),
+        "launch_us": (1.0, LAUNCH_US),
+    },
+    "trtllm/hopper": _QUANTIZED,
+    "trtllm/blackwell": _QUANTIZED,
+}
+
+#: Before Hopper TensorRT-LLM decodes by its kernel of prefill: 64 heads a tile, all keys of a sequence one
+#: after another, one head no faster than many, queries and outputs once. [1] By definition of TensorRT-LLM.
+_ONE_PART: Final[Host] = {
+    "most_parts": (0.0, 1.0),
+    "head_tile": (0.0, 64.0),
+    "single_step": (0.0, 1.0),
+    "pass_factor": (0.0, 1.12),
+}
+
+
+def _in_turns(share: float) -> Host:
+    return {**_ONE_PART, "tensor_efficiency": (0.0, share)}
+
+
+#: Of decode. TensorRT-LLM meets a cache of 8 bits as it lies. Before Hopper tensor cores and shared memory
+#: take turns: each of four warps of 16 rows draws all keys and values of a step, 4352 clocks of 128 B, beside
+#: the products of 64 rows, 4352 clocks on an A100, 8704 on an L40S, 17408 on an RTX 3090.
+DECODE_HOST: Final[dict[str, Host]] = {
+    "vllm": {"projected": (0.0, 1.0)},
+    "vllm/flash_attn": {"floor_us": (0.0, FLASH[0] * KERNEL_US)},
+    "vllm/flashmla": {"floor_us": (0.0, FLASHMLA[0] * KERNEL_US), "kv8_convert_ops": (0.0, 0.1)},
+    "vllm/triton": {"floor_us": (0.0, TRITON[0] * KERNEL_US), "most_parts": (0.0, 4.0)},
+    "sglang": {"projected": (0.0, 0.0), **_SGLANG_CAST},
+    "sglang/triton": {"most_parts": (0.0, 8.0)},
+    "trtllm": {
+        "projected": (0.0, 0.0),
+        "kv8_convert_ops": (0.0, 0.1),
+        "kv8_launch_us": (0.0, 0.1),
+        "pass_factor": (1.0, 0.12),
+    },
+    "trtllm/ampere-ga100": _in_turns(1.0 / 2.0),
+    "trtllm/ampere-ga10x": _in_turns(4.0 / 5.0),
+    "trtllm/ada": _in_turns(2.0 / 3.0),
+}
