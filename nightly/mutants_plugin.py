@@ -145,6 +145,8 @@ def _outcome(item: pytest.Item, limit_s: float, nextitem: pytest.Item | None = N
     def end(*_: Any) -> None:
         raise SlowError
 
+    names = getattr(getattr(item, "dtest", None), "globs", {})  # a doctest forgets its own after each run
+    kept = dict(names)
     signal.signal(signal.SIGPROF, end)
     signal.setitimer(signal.ITIMER_PROF, limit_s, 5.0)
     try:
@@ -153,6 +155,7 @@ def _outcome(item: pytest.Item, limit_s: float, nextitem: pytest.Item | None = N
         return "slow"
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
+        names.update(kept)
     failed = next((r for r in reports if r.failed and r.when != "teardown"), None)
     if failed is not None:
         return "slow" if "SlowError" in str(failed.longrepr) else "failed"

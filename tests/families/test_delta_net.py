@@ -57,6 +57,15 @@ def test_one_token_a_sequence_reads_and_writes_its_states_in_fp32() -> None:
     assert states + activations <= work.dram_bytes[0] <= 1.01 * (states + activations)
 
 
+@pytest.mark.parametrize("value_heads", [32, 96])
+def test_an_update_takes_a_block_for_256_channels_of_each_sequence(value_heads: int) -> None:
+    """Queries and keys of 16 heads of 128, values of 32 or 96: 32 or 64 blocks for each of 64 sequences."""
+    update = {**UPDATE, "implementation": "causal_conv1d_update", "batch": 64, "num_v_heads": value_heads}
+    pieces = _pieces(update, block_clk=300.0, keys_alone=0.0)
+    blocks = 64 * (2 * 16 * 128 + value_heads * 128) / 256
+    assert pieces.core_cycles[0] == pytest.approx(blocks / GPU.sm_count * 300.0)
+
+
 def test_the_convolution_passes_queries_keys_and_values_twice() -> None:
     work = count_work(_rows(implementation=CONVOLUTION), GPU)
     assert work.dram_bytes[0] == 2 * 2 * 4 * 4096 * (2 * 16 * 128 + 32 * 128)
