@@ -7,7 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.model.operators import rows_of
+from tracetool.families.attention.problem import heads_work
 from tracetool.families.attention.tiling import causal_tiles, efficient_split, full_tiles, split_keys
+from tracetool.hardware.load import load_gpu
 
 
 def _visited(q_len: int, window: int, query_tile: int, key_tile: int) -> int:
@@ -78,3 +81,16 @@ def test_parts_fill_waves_and_no_fewer_do() -> None:
 def test_full_gpus_and_short_keys_are_not_split() -> None:
     blocks, tiles = np.array([180.0, 1.0, 1e6]), np.array([64.0, 1.0, 1e4])
     assert efficient_split(blocks, np.full(3, 216.0), tiles).tolist() == [1.0, 1.0, 1.0]
+
+
+def test_every_128_queries_draw_the_keys_from_l2() -> None:
+    """200 queries are two tiles: 1,024 keys more are drawn twice, keys and values of 16 heads of 128."""
+    one, more = (
+        heads_work(
+            rows_of("attention", phase="prefill", batch=2, q_len=200, kv_len=keys, heads=16, kv_heads=16,
+                    head_dim=128, causal=0),
+            load_gpu("h100-sxm"),
+        ).l2_bytes[0]
+        for keys in (4096, 5120)
+    )  # fmt: skip
+    assert more - one == pytest.approx(2 * 2 * 16 * 1024 * (128 + 128) * 2)

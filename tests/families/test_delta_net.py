@@ -12,6 +12,7 @@ from tracetool.core.operators import OperatorColumns
 from tracetool.families.pieces import Pieces, duration_s
 from tracetool.families.pricing import laws, split_by_law
 from tracetool.families.registry import count_work
+from tracetool.families.ssm.conv1d import tokens_of
 from tracetool.hardware.load import load_gpu
 from tracetool.replay.operator_tables import read_table
 from tracetool.replay.predict import predict_table
@@ -129,3 +130,9 @@ def test_a_table_of_kernels_is_predicted_above_what_memory_allows() -> None:
 def test_no_law_of_a_scan_has_more_than_fourteen_coefficients() -> None:
     for name in ("conv1d", "conv1d_update", "gdn_chunk", "gdn_update", "gdn", "mamba2"):
         assert len(laws()[name].priors) <= 14
+
+
+def test_tokens_are_those_stated_or_sequences_times_their_length() -> None:
+    columns = {"batch": np.array([4.0, np.nan, 3.0]), "seq_len": np.array([np.nan, 7.0, 5.0]),
+               "num_tokens": np.array([np.nan, np.nan, 11.0])}  # fmt: skip
+    assert tokens_of(OperatorColumns(np.full(3, "ssm", dtype=object), columns)).tolist() == [4.0, 7.0, 11.0]

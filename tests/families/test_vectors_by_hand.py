@@ -8,8 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tracetool.core.operators import OperatorColumns
+from tracetool.core.work import Work
 from tracetool.families.gemm.layout import Products
+from tracetool.families.gemm.vector_law import GEMM_VECTOR, KINDS
 from tracetool.families.gemm.vector_tiling import VectorRates, plan_vectors
+from tracetool.families.pieces import Pieces, duration_s
 from tracetool.hardware.load import load_gpu
 
 HERTZ = 1.3e9
@@ -147,3 +151,22 @@ def test_a_product_with_a_vector_is_bytes(sides: tuple[float, float]) -> None:
         2 * 2 * 6000 * 5000 / (max(gpu.rate("fp32"), gpu.matrix_fp32) * C["pipe_efficiency"] * gpu.sm_count)
     )
     assert plan.core_cycles[0] == pytest.approx(max(plan.memory_s[0] * HERTZ / 2, pipes))
+
+
+def test_kinds_tell_batches_and_tiles_that_no_name_states() -> None:
+    columns = {"batch": np.array([1.0, 8.0, 1.0, 8.0]), "tile_m": np.array([64.0, 64.0, np.nan, 64.0]),
+               "tile_n": np.array([64.0, 64.0, 64.0, np.nan])}  # fmt: skip
+    rows = OperatorColumns(np.full(4, "gemm", dtype=object), columns)
+    assert [KINDS[kind] for kind in GEMM_VECTOR.kind(rows)] == list(KINDS)
+    assert KINDS == ("single", "batch", "single_untold", "batch_untold")
+
+
+def test_time_is_what_no_clock_changes_and_what_each_clock_does() -> None:
+    """At 1 GHz 1, 0.5 and 2 us one after another, then 3 and 4 us at once in squares: 8.5 us."""
+    one = {"fixed_s": 1e-6, "serial_cycles": 2e3, "core_cycles": 3e3, "memory_s": 4e-6, "norm": 2.0,
+           "active": 1.0, "stream_s": 0.5e-6, "floor_s": 0.0}  # fmt: skip
+    pieces = Pieces(**{name: np.array([value]) for name, value in one.items()}, work=Work.of(1))
+    took = duration_s(pieces, np.array([[1e9, 2e9]]))
+    assert took[0] == pytest.approx([1.5e-6 + 2e-6 + 5e-6, 1.5e-6 + 1e-6 + math.hypot(1.5, 4.0) * 1e-6])
+    slow = duration_s(pieces, np.array([[1e9]]), slower=2.0)
+    assert slow[0] == pytest.approx([1e-6 + 1e-6 + 2e-6 + math.hypot(3.0, 8.0) * 1e-6])
