@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import tracetool as tt
 from tests.conftest import Tool
 from tests.documents import check_document
 from tracetool.cli.app import run
@@ -137,3 +138,19 @@ def test_a_store_that_is_not_there_is_an_error(
 def test_counts_agree_with_their_nouns() -> None:
     assert [counted(n, "GPU") for n in (0, 1, 2, 1000)] == ["0 GPUs", "1 GPU", "2 GPUs", "1,000 GPUs"]
     assert counted(1, "copy", "copies") == "1 copy"
+
+
+@pytest.mark.parametrize("option", [("--work", "tokens=abc"), ("--work", "tokens=4096"), ("--depth", "2")])
+def test_options_of_groups_are_not_passed_over(forward: Path, tool: Tool, option: tuple[str, str]) -> None:
+    done = tool("attribute", forward, *option)
+    assert done.returncode == 2
+    assert f"{option[0]} is of the groups of --by" in done.stderr
+
+
+def test_a_run_without_products_says_so(forward: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from tracetool.report.terminal.achieved import print_achieved
+
+    achieved = tt.roofline(forward)
+    for gemm, said in ((True, "no matrix product of known shape ran"), (False, "no operator ran")):
+        print_achieved(achieved.source, achieved.source.frame.clear(), (), gemm=gemm)
+        assert said in capsys.readouterr().out

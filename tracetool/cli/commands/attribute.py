@@ -109,6 +109,9 @@ def attribute(
         save(grouped, out)
         emit(grouped, as_json=as_json, quiet=quiet, written=[out])
         return
+    for option, given in (("--work", work), ("--depth", depth)):
+        if given is not None:
+            raise BadInput(f"{option} is of the groups of --by, which is not given", "e.g. --by range")
     if is_request_log(source):
         from tracetool.api.request_energy import request_energy
 

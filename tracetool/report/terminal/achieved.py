@@ -43,7 +43,10 @@ def print_achieved(
         "launches",
         "source",
     )
-    show_table(table, console=screen)
+    if table.height:
+        show_table(table, console=screen)
+    else:
+        say(screen, "no matrix product of known shape ran" if gemm else "no operator ran")
     for note in source.notes:
         say(screen, f"note: {note}", "dim")
     for path in written:
