@@ -147,6 +147,17 @@ def test_options_of_groups_are_not_passed_over(forward: Path, tool: Tool, option
     assert f"{option[0]} is of the groups of --by" in done.stderr
 
 
+@pytest.mark.parametrize(
+    "option", [("--windows", "w.csv"), ("--device", "0"), ("--prior", "model"), ("--bars", "b.html")]
+)
+def test_options_of_classes_are_not_passed_over_for_groups(
+    forward: Path, tool: Tool, option: tuple[str, str]
+) -> None:
+    done = tool("attribute", forward, "--by", "family", *option)
+    assert done.returncode == 2
+    assert f"{option[0]} is of a log's classes, not of the groups of --by" in done.stderr
+
+
 def test_a_run_without_products_says_so(forward: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from tracetool.report.terminal.achieved import print_achieved
 

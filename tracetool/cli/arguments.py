@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 import typer
@@ -53,6 +54,19 @@ def finite(value: float | None) -> float | None:
     if value is not None and not math.isfinite(value):
         raise typer.BadParameter(f"{value:g} is not a finite number")
     return value
+
+
+def refuse_given(options: Mapping[str, object], why: str, fix: str = "leave it out") -> None:
+    """Refuse options that what else was asked for would pass over.
+
+    Raises
+    ------
+    BadInput
+        If one of ``options``, values by name, is not None.
+    """
+    for option, given in options.items():
+        if given is not None:
+            raise BadInput(f"{option} {why}", fix)
 
 
 def tariff_of(price: float | None, gco2_per_kwh: float | None, pue: float | None) -> Tariff:

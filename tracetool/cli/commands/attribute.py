@@ -6,7 +6,14 @@ from pathlib import Path
 
 import typer
 
-from tracetool.cli.arguments import DEPTH_OPTION, GCO2_OPTION, PRICE_OPTION, PUE_OPTION, tariff_of
+from tracetool.cli.arguments import (
+    DEPTH_OPTION,
+    GCO2_OPTION,
+    PRICE_OPTION,
+    PUE_OPTION,
+    refuse_given,
+    tariff_of,
+)
 from tracetool.cli.output import JSON_OPTION, QUIET_OPTION
 
 app = typer.Typer()
@@ -92,7 +99,15 @@ def attribute(
         )
     check_out(out)
     tariff = tariff_of(price, gco2_per_kwh, pue)
+    of_classes: dict[str, object] = {
+        "--windows": windows,
+        "--device": device,
+        "--prior": prior,
+        "--picture": picture,
+        "--bars": bars,
+    }
     if by is not None:
+        refuse_given(of_classes, "is of a log's classes, not of the groups of --by")
         from tracetool.api.energy_by import energy_by, parse_work
 
         grouped = energy_by(
@@ -109,10 +124,12 @@ def attribute(
         save(grouped, out)
         emit(grouped, as_json=as_json, quiet=quiet, written=[out])
         return
-    for option, given in (("--work", work), ("--depth", depth)):
-        if given is not None:
-            raise BadInput(f"{option} is of the groups of --by, which is not given", "e.g. --by range")
+    refuse_given(
+        {"--work": work, "--depth": depth}, "is of the groups of --by, which is not given", "e.g. --by range"
+    )
     if is_request_log(source):
+        of_classes |= {"--sensor": sensor, "--price": price, "--gco2-per-kwh": gco2_per_kwh, "--pue": pue}
+        refuse_given(of_classes, "is of a run or a table of activities, not of requests")
         from tracetool.api.request_energy import request_energy
 
         served = request_energy(source, power=power, tz=tz, gpu=gpu)
