@@ -13,9 +13,11 @@ from tracetool.hardware.priors import prior_number, prior_table
 _RISE_AT_LIMIT_K, _MOST_GROWTH = prior_table("thermal.rise_at_limit"), prior_number("thermal.most_growth")
 #: Beyond this the governor slows the GPU down; the model does not follow it there. [C]
 HOTTEST_C = prior_number("thermal.hottest")
-#: Steps toward the power of a chip that its own leakage warms, each of which squares the error, and the least
-#: slope they divide by. [1] By definition of the numerical method: where it stops.
-_STEPS, _LEAST_SLOPE = 4, 0.01
+#: Steps toward the power of a chip that its own leakage warms, each of which squares the error. [1]
+#: By definition of the numerical method: where it stops.
+_STEPS = 4
+#: The least slope those steps divide by. [1]
+_LEAST_SLOPE = prior_number("thermal.least_slope")
 
 
 @dataclass(frozen=True)
