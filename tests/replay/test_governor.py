@@ -7,10 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tracetool.core import compiled
 from tracetool.hardware.load import gpu_names, load_gpu
 from tracetool.replay.governed import held_at
-from tracetool.replay.governor import Governor, Windows, held_of_each, held_share
+from tracetool.replay.governor import Governor, held_share
+from tracetool.replay.governor_windows import Windows, held_of_each, windows_of
 from tracetool.replay.overlap import Rates
+from tracetool.replay.power import PowerCurve, power_curve
 
 LIMIT, IDLE = 350.0, 80.0
 GOVERNOR = Governor(0.02, 0.01, 0.04, 1.5)
@@ -99,3 +102,37 @@ def test_every_gpu_has_a_time_constant_inside_its_interval(name: str) -> None:
 def test_the_measured_gpu_is_surer_than_those_nobody_measured() -> None:
     measured, prior = Governor.of(load_gpu("h100-pcie")), Governor.of(load_gpu("a10"))
     assert measured.high_s / measured.low_s < prior.high_s / prior.low_s
+
+
+@pytest.mark.parametrize("compile_from", [0, np.inf])
+def test_windows_hold_the_energy_of_the_curve(monkeypatch: pytest.MonkeyPatch, compile_from: float) -> None:
+    monkeypatch.setattr(compiled, "COMPILE_FROM", compile_from)
+    monkeypatch.setattr(compiled, "_turns", [0])
+    rng = np.random.default_rng(5)
+    n, s = 400, 7
+    start = np.sort(rng.uniform(0, 80 * MS, n))
+    end = start + rng.uniform(0.0, 2 * MS, n)
+    signature, members = rng.integers(0, s, n), np.flatnonzero(rng.random(n) < 0.6)
+    free, capped = (
+        Rates(rng.uniform(0.2, 1, s), rng.uniform(60, 90, s), rng.uniform(0, 90, s), np.zeros(s), counts)
+        for counts in rng.uniform(0, 400, (2, s))
+    )
+    longer = rng.uniform(1.0, 1.5, s)
+    cut = windows_of(
+        start, end, signature, members, free=free, capped=capped, longer=longer, idle_w=IDLE, limit_w=LIMIT,
+        time_constant_s=0.02,
+    )  # fmt: skip
+    span = float(start.min()), float(end.max())
+    edges = np.linspace(*span, len(cut.free_w) + 1)
+    nothing = np.zeros(s)
+    factor_rates = Rates(free.active, longer, nothing, nothing, nothing)
+    asked, held, factor = (
+        power_curve(start, end, signature, rates, idle_w=idle, span_ns=span, members=members, cap_w=cap)
+        for rates, idle, cap in ((free, IDLE, np.inf), (capped, IDLE, LIMIT), (factor_rates, 1.0, np.inf))
+    )
+    stretched = PowerCurve(held.edge_ns, held.power_w * factor.power_w)
+    means = [np.diff(c.energy_until(edges, 0.0)) / np.diff(edges) * 1e9 for c in (asked, stretched, factor)]
+    np.testing.assert_allclose(cut.free_w, means[0], rtol=1e-9)
+    np.testing.assert_allclose(cut.longer, means[2], rtol=1e-9)
+    np.testing.assert_allclose(cut.held_w, means[1] / means[2], rtol=1e-9)
+    assert cut.held_w.max() <= LIMIT * (1 + 1e-9) < cut.free_w.max()

@@ -7,6 +7,7 @@ from enum import IntEnum
 import numpy as np
 
 from tracetool.core.arrays import Bools, Floats, Ints, Numbers
+from tracetool.core.compiled import compiled
 from tracetool.replay.graph import Edge, Graph
 
 #: A host let go by the device this long before the gap began was not what the gap waited for. [ns]
@@ -23,6 +24,10 @@ class Gap(IntEnum):
     TAIL = 4  # nothing more (or not yet anything) to run here, while other devices run
     UNKNOWN = 5  # the trace holds no launch calls to tell from
 
+
+_NO_EDGE, _STREAM, _LAUNCH = int(Edge.NONE), int(Edge.STREAM), int(Edge.LAUNCH)
+_HOST, _SYNC, _COMMUNICATION = int(Gap.HOST), int(Gap.SYNC), int(Gap.COMMUNICATION)
+_DEPENDENCY, _UNKNOWN = int(Gap.DEPENDENCY), int(Gap.UNKNOWN)
 
 #: Names of the reasons in tables and totals.
 NAMES = tuple(g.name.lower() for g in Gap)
@@ -56,18 +61,46 @@ def gap_reasons(
     What released the next activity last decides. A launch means the host: of the kind ``SYNC`` if
     the device had let that host thread go only as the gap began, else ``HOST``.
     """
-    node = graph.node[ends]
-    edge = binding[node].astype(np.int64)
-    bound = edge >= 0
-    kind = np.where(bound, graph.kind[np.maximum(edge, 0)] if len(graph.kind) else 0, int(Edge.NONE))
-    source = graph.source[np.maximum(edge, 0)] if len(graph.source) else np.zeros(len(edge), np.int64)
-    before = np.where(bound, graph.activity[source] if len(graph.activity) else -1, -1)
-    around = collective[ends] | ((before >= 0) & collective[np.maximum(before, 0)])
-    reason = np.full(len(ends), int(Gap.DEPENDENCY))
-    launched = kind == Edge.LAUNCH
-    reason[launched] = Gap.HOST
-    reason[launched & (released_ns[node] >= begins_ns - _STILL_HELD_NS)] = Gap.SYNC
-    reason[~launched & around] = Gap.COMMUNICATION
-    without = graph.counts.get("launch", 0) == 0
-    reason[(kind == Edge.NONE) | (without & (kind == Edge.STREAM) & ~around)] = Gap.UNKNOWN
+    reason = np.empty(len(ends), np.int64)
+    compiled(_reasons, len(ends))(
+        graph.node,
+        binding,
+        released_ns,
+        graph.kind,
+        graph.source,
+        graph.activity,
+        collective,
+        ends,
+        begins_ns,
+        graph.counts.get("launch", 0) == 0,
+        reason,
+    )
     return reason
+
+
+def _reasons(
+    node: Ints,
+    binding: Numbers,
+    released: Floats,
+    kinds: Numbers,
+    source: Ints,
+    activity: Ints,
+    collective: Bools,
+    ends: Ints,
+    begins: Floats,
+    without_calls: bool,
+    reason: Ints,
+) -> None:
+    """Write the reason of each gap, in place."""
+    for g in range(len(ends)):
+        of_end = node[ends[g]]
+        edge = binding[of_end]
+        kind = _NO_EDGE if edge < 0 else int(kinds[edge])
+        before = -1 if edge < 0 else activity[source[edge]]
+        around = collective[ends[g]] or (before >= 0 and collective[before])
+        if kind == _NO_EDGE or (without_calls and kind == _STREAM and not around):
+            reason[g] = _UNKNOWN
+        elif kind == _LAUNCH:
+            reason[g] = _SYNC if released[of_end] >= begins[g] - _STILL_HELD_NS else _HOST
+        else:
+            reason[g] = _COMMUNICATION if around else _DEPENDENCY

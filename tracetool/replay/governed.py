@@ -11,9 +11,9 @@ import numpy as np
 from tracetool.core.arrays import Floats, Numbers
 from tracetool.core.prediction import Prediction
 from tracetool.replay.activities import Activities
-from tracetool.replay.governor import Governor, Windows, held_of_each, held_share, windows_of
+from tracetool.replay.governor import Governor, held_share
+from tracetool.replay.governor_windows import held_of_each, windows_of
 from tracetool.replay.overlap import Rates
-from tracetool.replay.power import Draw, power_curves
 from tracetool.replay.totals import rates_at
 
 #: Steps from the clock asked for to the clock under the cap; an activity's power takes the nearest.
@@ -147,15 +147,26 @@ def held_at(
     lasting = (duration > 0) & (longer[work_signature] > 1.0 + _NONE)
     if not lasting.any():
         return None
-    for number in np.unique(device):
-        members = np.flatnonzero(device == number)
-        cut = _windows(
-            work_signature, start_ns, end_ns, members, free, capped, longer, idle_w, limit_w, governor
+    devices = np.unique(device)
+    for number in devices:
+        members = None if len(devices) == 1 else np.flatnonzero(device == number)
+        cut = windows_of(
+            start_ns,
+            end_ns,
+            work_signature,
+            members,
+            free=free,
+            capped=capped,
+            longer=longer,
+            idle_w=idle_w,
+            limit_w=limit_w,
+            time_constant_s=governor.time_constant_s,
         )
         before_w = min(limit_w, float(cut.free_w.mean()))
+        of_device = slice(None) if members is None else members
         for row, tau in enumerate((governor.time_constant_s, governor.low_s, governor.high_s)):
             share = held_share(cut, limit_w, tau, before_w)
-            shares[row, members] = held_of_each(cut, share, start_ns[members], end_ns[members])
+            shares[row, of_device] = held_of_each(cut, share, start_ns[of_device], end_ns[of_device])
     if (shares[:, lasting] > 1.0 - _NONE).all():
         return None
     s = len(longer)
@@ -207,27 +218,6 @@ def governed_speed(
         return speed
     partly = 1.0 - held.share * (1.0 - speed)
     return None if (partly > 1.0 - _NONE).all() else np.asarray(partly)
-
-
-def _windows(
-    signature: Numbers,
-    start_ns: Floats,
-    end_ns: Floats,
-    members: Numbers,
-    free: Rates,
-    capped: Rates,
-    longer: Floats,
-    idle_w: float,
-    limit_w: float,
-    governor: Governor,
-) -> Windows:
-    """Return one device's windows."""
-    span = float(start_ns.min(initial=np.inf)), float(end_ns.max(initial=-np.inf))
-    nothing = np.zeros(len(longer))
-    factor = Rates(free.active, longer, nothing, nothing, nothing)  # a mean over what runs, as base power is
-    draws = Draw(free, idle_w), Draw(capped, idle_w, limit_w), Draw(factor, 1.0)
-    drawn, held, slowed = power_curves(start_ns, end_ns, signature, draws, span_ns=span, members=members)
-    return windows_of(drawn, held, slowed, governor.time_constant_s)
 
 
 def mixed(free: Prediction, held: Prediction, share: Floats) -> Prediction:

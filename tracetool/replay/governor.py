@@ -21,12 +21,8 @@ from tracetool.core.arrays import Floats
 from tracetool.core.compiled import compiled
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.priors import prior_bands, prior_number
-from tracetool.replay.power import PowerCurve
+from tracetool.replay.governor_windows import Windows
 
-#: Windows of one time constant: the clock is decided on once in each window.
-_WINDOWS: Final = 8
-#: Windows of a timeline at most; a longer one is decided on in longer windows.
-_MOST_WINDOWS: Final = 100_000
 #: Powers this close to the cap keep it. [1]
 _SETTLED: Final = 1e-9
 
@@ -50,43 +46,6 @@ class Governor:
             return cls(number.value * 1e-3, number.low * 1e-3, number.high * 1e-3, burst, number.kind)
         low, high = prior_bands("power.cap_time_constant_band")["ms"]
         return cls(prior_number("power.cap_time_constant") * 1e-3, low * 1e-3, high * 1e-3, burst)
-
-
-@dataclass(frozen=True)
-class Windows:
-    """A device's timeline in windows of equal length, at the clock asked for and at clocks under the cap."""
-
-    first_ns: float
-    length_ns: float
-    free_w: Floats  # (w,) mean power at the clock asked for
-    held_w: Floats  # (w,) mean power of the same work at clocks under the cap
-    longer: Floats  # (w,) time under the cap over the time at the clock asked for, at least 1 [1]
-
-
-def windows_of(free: PowerCurve, held: PowerCurve, longer: PowerCurve, time_constant_s: float) -> Windows:
-    """Cut a timeline into windows that are short beside the governor's time constant.
-
-    Parameters
-    ----------
-    free, held : PowerCurve
-        Power at the clock asked for, and of the same work at clocks under the cap; both over the timeline
-        at the clock asked for.
-    longer : PowerCurve
-        Factor on the time of what runs, in place of a power. [1]
-    time_constant_s : float
-        Of the governor. [s]
-    """
-    first, last = float(free.edge_ns[0]), float(free.edge_ns[-1])
-    span = max(last - first, 1.0)
-    count = int(np.clip(np.ceil(span / (time_constant_s * 1e9 / _WINDOWS)), 1, _MOST_WINDOWS))
-    edges = np.linspace(first, first + span, count + 1)
-
-    def means(curve: PowerCurve) -> Floats:
-        return np.asarray(np.diff(curve.energy_until(edges, 0.0)) * 1e9 / (span / count))
-
-    stretched = PowerCurve(held.edge_ns, held.power_w * longer.power_w)
-    factor = np.maximum(means(longer), 1.0)
-    return Windows(first, span / count, means(free), means(stretched) / factor, factor)
 
 
 def held_share(windows: Windows, limit_w: float, time_constant_s: float, start_w: float) -> Floats:
@@ -161,22 +120,3 @@ def _scan(
         else:
             share[w] = left / length
             mean = least + (mean - least) * np.exp(-left * factor / tau)
-
-
-def held_of_each(windows: Windows, share: Floats, start_ns: Floats, end_ns: Floats) -> Floats:
-    """Return the share of each activity's work that is held under the cap. Shape (n,). [1]
-
-    Examples
-    --------
-    >>> windows = Windows(0.0, 10.0, np.zeros(2), np.zeros(2), np.ones(2))
-    >>> held_of_each(windows, np.array([0.0, 1.0]), np.array([0.0, 5.0]), np.array([5.0, 15.0]))
-    array([0. , 0.5])
-    """
-    total = np.concatenate([[0.0], np.cumsum(share)])
-    edge = np.arange(len(total), dtype=np.float64)
-    begin, stop = ((t - windows.first_ns) / windows.length_ns for t in (start_ns, end_ns))
-    held = np.interp(stop, edge, total) - np.interp(begin, edge, total)
-    at_start = share[np.clip(begin.astype(np.int64), 0, len(share) - 1)]
-    long_enough = stop - begin > 1e-9
-    mean = np.divide(held, stop - begin, out=at_start.astype(np.float64), where=long_enough)
-    return np.asarray(np.clip(mean, 0.0, 1.0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,30 +76,31 @@ def power_curve(
 
     so no moment draws more than the cap, and the integral is the energy of kernels and gaps.
     """
-    drawn = Draw(rates, idle_w, cap_w, weight)
-    return power_curves(start_ns, end_ns, signature, [drawn], span_ns=span_ns, members=members)[0]
+    begins, ends = in_time_order(start_ns, end_ns, members)
+    edge, power = np.empty(2 * len(begins) + 2), np.empty(2 * len(begins) + 1)
+    used = compiled(_moments, 2 * len(begins))(
+        begins,
+        ends,
+        start_ns,
+        end_ns,
+        signature,
+        np.maximum(rates.active, LEAST_ACTIVE),
+        rates.base_w,
+        rates.clock_w,
+        rates.counts_w,
+        rates.counts_w * (1.0 if weight is None else weight),
+        float(cap_w),
+        float(idle_w),
+        float(span_ns[0]),
+        float(span_ns[1]),
+        edge,
+        power,
+    )
+    return PowerCurve(edge[: used + 1], power[:used])
 
 
-@dataclass(frozen=True)
-class Draw:
-    """What the activities of a timeline draw; see :func:`power_curve`."""
-
-    rates: Rates
-    idle_w: float
-    cap_w: float = np.inf
-    weight: Floats | None = None
-
-
-def power_curves(
-    start_ns: Floats,
-    end_ns: Floats,
-    signature: Numbers,
-    draws: Sequence[Draw],
-    *,
-    span_ns: tuple[float, float],
-    members: Ints | None = None,
-) -> list[PowerCurve]:
-    """Return :func:`power_curve` of each of several draws over one timeline, which is put in order once."""
+def in_time_order(start_ns: Floats, end_ns: Floats, members: Ints | None = None) -> tuple[Ints, Ints]:
+    """Return activities that last any time by start, and by end; of all or of some ``members``."""
     lasting = end_ns - start_ns > SHORTEST_NS
     if members is not None:
         is_member = np.zeros(len(lasting), np.bool_)
@@ -107,29 +108,7 @@ def power_curves(
         lasting &= is_member
     rows = np.flatnonzero(lasting)
     begins, ends = (rows[np.argsort(time_ns[rows], kind="stable")] for time_ns in (start_ns, end_ns))
-    edge, curves = np.empty(2 * len(rows) + 2), []  # the moments are those of the timeline, whatever is drawn
-    for draw in draws:
-        rates, power = draw.rates, np.empty(2 * len(rows) + 1)
-        used = compiled(_moments, 2 * len(rows))(
-            begins,
-            ends,
-            start_ns,
-            end_ns,
-            signature,
-            np.maximum(rates.active, LEAST_ACTIVE),
-            rates.base_w,
-            rates.clock_w,
-            rates.counts_w,
-            rates.counts_w * (1.0 if draw.weight is None else draw.weight),
-            float(draw.cap_w),
-            float(draw.idle_w),
-            float(span_ns[0]),
-            float(span_ns[1]),
-            edge,
-            power,
-        )
-        curves.append(PowerCurve(edge[: used + 1], power[:used]))
-    return curves
+    return begins, ends
 
 
 def count_weights(done_ns: Floats, counted: Floats, signature: Numbers, rates: Rates) -> Floats:
