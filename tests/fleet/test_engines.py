@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -16,6 +20,7 @@ from tracetool.fleet.engine import LocalEngine, started
 from tracetool.fleet.manifest import Manifest
 from tracetool.fleet.run_jobs import Tally, Work, run_jobs
 from tracetool.fleet.storage import Place
+from tracetool.fleet.tasks import _scratch
 
 
 class Here:
@@ -122,3 +127,54 @@ def test_engines_that_are_not_there_say_so(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(MissingPart) as missing, started("ray", 1, None):
         pass
     assert "tracetool-energy[fleet]" in missing.value.line()
+
+
+def test_processes_end_with_a_killed_command(tmp_path: Path) -> None:
+    program = (
+        "import os, signal, sys; from tracetool.fleet.engine import LocalEngine\n"
+        "if __name__ == '__main__':\n"
+        "    open(sys.argv[1], 'w').write(str(LocalEngine(1).submit(os.getpid).result()))\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", program, str(tmp_path / "worker")], check=False)
+    worker = Path("/proc") / (tmp_path / "worker").read_text()
+    deadline = time.monotonic() + 30.0
+    while worker.exists() and "Z" not in worker.joinpath("stat").read_text().split()[2]:
+        assert time.monotonic() < deadline, "waits for tasks that nobody will send"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("in_one_step", [True, False])
+def test_what_a_task_writes_stands_whole_while_the_old_is_removed(
+    in_one_step: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not in_one_step:
+        monkeypatch.setattr("tracetool.tables.run_folder._exchange", lambda *_: False)
+    standing: list[str] = []
+    remove = shutil.rmtree
+
+    def removed(folder: Path, **how: Any) -> None:
+        remove(folder, **how)
+        standing.append((tmp_path / "set" / "energy" / "part").read_text())
+
+    monkeypatch.setattr("shutil.rmtree", removed)
+    for text in ("old", "new", "newest"):
+        (tmp_path / "made").mkdir()
+        (tmp_path / "made" / "part").write_text(text)
+        Place(tmp_path / "set").store(tmp_path / "made", "energy")
+        assert (tmp_path / "set" / "energy" / "part").read_text() == text
+    assert standing == ["new", "newest"]
+    assert [p.name for p in tmp_path.iterdir()] == ["set"]
+
+
+def test_scratch_of_a_killed_task_goes_with_the_next(tmp_path: Path) -> None:
+    program = (
+        "import os, signal, sys; from tracetool.fleet.storage import Place\n"
+        "from tracetool.fleet.tasks import _scratch\n"
+        "with _scratch(Place(sys.argv[1])) as folder:\n"
+        "    (folder / 'copy.sqlite').write_text('x'); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False)
+    assert len(list((tmp_path / ".scratch").iterdir())) == 1
+    with _scratch(Place(tmp_path)) as folder:
+        assert list((tmp_path / ".scratch").iterdir()) == [folder]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import multiprocessing
 import os
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
@@ -32,13 +33,25 @@ class Engine(Protocol):
         """End all workers, at once."""
 
 
-def _limit_memory(limit_bytes: int | None) -> None:
-    """Bound this process' memory, so that one huge trace fails alone and not the machine."""
+def _begin(limit_bytes: int | None) -> None:
+    """Bound this process' memory, so that one huge trace fails alone and not the machine.
+
+    Let it end with the command that started it.
+    """
+    threading.Thread(target=_end_with_command, daemon=True).start()
     if limit_bytes:
         import resource
 
         # data and mapped memory of this process; a task over it gets MemoryError and its job is recorded
         resource.setrlimit(resource.RLIMIT_DATA, (limit_bytes, limit_bytes))
+
+
+def _end_with_command() -> None:
+    """End when the process that started this one has: killed, it tells nobody, and no task would come."""
+    command = multiprocessing.parent_process()
+    if command is not None:
+        command.join()
+        os._exit(1)
 
 
 class LocalEngine:
@@ -53,7 +66,7 @@ class LocalEngine:
         return ProcessPoolExecutor(
             self.workers,
             mp_context=multiprocessing.get_context("spawn"),
-            initializer=_limit_memory,
+            initializer=_begin,
             initargs=(self._limit,),
             max_tasks_per_child=_TASKS_PER_PROCESS,
         )

@@ -8,7 +8,6 @@ Writing to a folder goes aside and is renamed; an object of a bucket appears who
 from __future__ import annotations
 
 import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from tracetool.core.errors import BadInput
+from tracetool.tables.run_folder import put_folder
 from tracetool.tables.write import aside_file
 
 #: Read and written at once. [byte]
@@ -131,9 +131,7 @@ class Place:
         if self.local:
             last = Path(target)
             last.parent.mkdir(parents=True, exist_ok=True)
-            if last.exists():
-                shutil.rmtree(last)
-            shutil.move(folder, last)
+            put_folder(folder, last)
             return
         old = {i.path for i in self.items(*parts)}
         for file in sorted(p for p in folder.rglob("*") if p.is_file()):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ import polars as pl
 from tracetool.core.errors import BadInput, TracetoolError
 from tracetool.fleet.jobs import Job
 from tracetool.fleet.storage import Place
+from tracetool.tables.scratch import temporary_folder
 from tracetool.tables.write import write_parquet
 
 #: Folder of the runs; each is one that every command of the tool reads.
@@ -199,24 +200,13 @@ def _run(place: Place, job: str, scratch: Path) -> Any:
     return open_run(place.fetch_folder(copy, RUNS, key(job)))
 
 
-def _scratch(place: Place) -> _Folder:
-    """Return a scratch folder: beside a local data set, so that runs are moved and not copied."""
+def _scratch(place: Place) -> AbstractContextManager[Path]:
+    """Return a scratch folder: within a local data set, so that runs are renamed and not copied."""
     if not place.local:
-        return _Folder(None)
-    aside = Path(place.path(".scratch"))
-    aside.mkdir(parents=True, exist_ok=True)
-    return _Folder(aside)
-
-
-class _Folder:
-    def __init__(self, within: Path | None) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="job-", dir=within, ignore_cleanup_errors=True)
-
-    def __enter__(self) -> Path:
-        return Path(self._folder.__enter__())
-
-    def __exit__(self, *error: object) -> None:
-        self._folder.cleanup()
+        return temporary_folder()
+    within = Path(place.path(".scratch"))
+    within.mkdir(parents=True, exist_ok=True)
+    return temporary_folder(within)
 
 
 def _write_ranks(table: pl.DataFrame, place: Place, kind: str, job: str, scratch: Path) -> None:

@@ -79,6 +79,25 @@ def replaced_run(path: str | os.PathLike[str]) -> Iterator[Path]:
             _discard(leftover, target)
 
 
+def put_folder(new: Path, target: Path) -> None:
+    """Let a folder of the same file system take a place, in one step; what stood there is removed.
+
+    Raises
+    ------
+    OSError
+        If it cannot.
+    """
+    if not target.exists():
+        new.rename(target)
+        return
+    old = new
+    if not _exchange(new, target):  # a file system that cannot, as some network ones
+        old = new.with_name(f"{new.name}.old")
+        target.rename(old)
+        new.rename(target)
+    shutil.rmtree(old, ignore_errors=True)
+
+
 def clean_up(folder: Path) -> None:
     """Restore the runs and remove the scratch that killed processes left in a folder."""
     for scratch in scratch_in(folder):

@@ -86,15 +86,15 @@ def scratch_in(folder: Path) -> list[Scratch]:
 
 
 @contextmanager
-def temporary_folder() -> Iterator[Path]:
-    """Give an empty folder in the system's folder for temporary files; remove it, and abandoned ones, after.
+def temporary_folder(within: Path | None = None) -> Iterator[Path]:
+    """Give an empty folder, of the system's for temporary files or ``within``; remove it, and abandoned ones.
 
     Raises
     ------
     OSError
         If none can be made.
     """
-    parent = Path(tempfile.gettempdir())
+    parent = within or Path(tempfile.gettempdir())
     for scratch in scratch_in(parent):
         if scratch.target.name == TEMPORARY and scratch.abandoned():
             shutil.rmtree(scratch.path, ignore_errors=True)
