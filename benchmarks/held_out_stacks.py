@@ -26,6 +26,7 @@ from kept_fits import fitted_set
 from stack_tables import Cell, cells, version_cells
 from transfer_bands import WIDE, Scored, other_kernel, transfer, version_factor, write
 
+from tracetool.calibrate.joint import GpuRows
 from tracetool.families.implementations import Implementation, TransferBands, library_of
 from tracetool.families.pieces import duration_s
 from tracetool.families.pricing import laws
@@ -42,11 +43,17 @@ NOTHING = TransferBands(WIDE, WIDE)
 SETTINGS = ("shapes", "version", "gpu", "library")
 
 
+def taken(part: GpuRows, most: int = ROWS) -> GpuRows:
+    """Return the rows of a cell that are looked at."""
+    count = len(part.data.measured_s)
+    if count <= most:
+        return part
+    return GpuRows(part.gpu, part.data.take(np.random.default_rng(3).permutation(count)[:most]))
+
+
 def score(setting: str, cell: Cell, registry: tuple[Implementation, ...], bands: TransferBands) -> Scored:
     """Predict a cell's rows with the implementations given, of a library left out as its tables name them."""
-    law, gpu, data = laws()[cell.law], cell.part.gpu, cell.part.data
-    if len(data.measured_s) > ROWS:
-        data = data.take(np.random.default_rng(3).permutation(len(data.measured_s))[:ROWS])
+    law, gpu, data = laws()[cell.law], cell.part.gpu, taken(cell.part).data
     of_law = tuple(one for one in registry if cell.law in one.laws)
     every = members(law, gpu, cell.stack, cell.implementation, of_law, bands)
     known = is_known(cell.law, cell.stack, of_law)

@@ -92,6 +92,8 @@ def cells(paths: Iterable[Path], wanted: Iterable[str] = ()) -> Iterator[Cell]:
 def cells_of_frame(path: Path, operator: str, stack: str = "", wanted: Container[str] = ()) -> list[Cell]:
     """Return the rows of a table by law and implementation; ``stack`` where it does not state its own."""
     frame = pl.read_parquet(path).filter(pl.col("measured_us") > 0)
+    if "_".join(path.stem.split("_")[:2]) in WITHOUT_WRITE and "kv_dtype" in frame.columns:
+        frame = frame.with_columns(pl.lit(value=False).alias("cache_write"))
     gpu, found = load_gpu(frame["gpu"][0]), []
     if "stack" not in frame.columns:
         frame = frame.with_columns(pl.lit(stack).alias("stack"), pl.lit("").alias("implementation"))
@@ -117,6 +119,10 @@ OTHER_VERSIONS = {
     "h200-sxm_vllm": "vllm 0.22.0",
     "b200-sxm_trtllm": "trtllm 1.3.0rc15",
 }
+#: Of those, tables whose loops call a backend's attention alone. Where vLLM writes the cache by a call of its
+#: own (vllm-project/vllm, ``forward_includes_kv_cache_update``), loops before version 0.24 left the write out
+#: (ai-dynamo/aiconfigurator, ``collector/vllm/collect_attn.py``, before and since its commit d5bad971).
+WITHOUT_WRITE = {"h200-sxm_vllm"}
 #: Operators as those tables' names end.
 _ENDS = {"context_attention": "prefill", "generation_attention": "decode", "gemm": "gemm", "moe": "moe"}
 

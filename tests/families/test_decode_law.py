@@ -43,6 +43,11 @@ def test_heads_of_no_power_of_two_take_more_launches() -> None:
     assert more[0] == pytest.approx(8e-6 * pace)
 
 
+def test_a_loop_that_does_not_write_the_cache_runs_a_kernel_less() -> None:
+    less = _step({"launch_us": 9.0}).fixed_s - _step({"launch_us": 9.0}, cache_write=False).fixed_s
+    assert less[0] == pytest.approx((2e-6 + 1900.0 / 1980e6) * 1980.0 / GPU.clock_boost_mhz)
+
+
 def test_one_l2_keeps_what_fits_and_partitions_a_share() -> None:
     """A loop over 0.67 of an L40S's L2 finds it there, over 1.33 nothing; an H100 hits as habits say."""
     bytes_each = 2.0 * 4 * 4096 * 128 * 2

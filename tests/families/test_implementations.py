@@ -258,7 +258,9 @@ def test_a_version_has_coefficients_of_its_own_where_it_was_measured(law: str) -
     (one,) = (i for i in implementations(law) if i.name == "vllm-flash-attn-fa3")
     fitted = one.laws[law]
     newest, older = fitted.on("hopper", "vllm 0.24.0"), fitted.on("hopper", "vllm 0.22.0")
-    assert older["launch_us"] < 0.8 * newest["launch_us"]
+    assert older["pass_factor"] != newest["pass_factor"]
+    # that its tables leave the write of the cache out is told by their rows, not by the version
+    assert older["launch_us"] == newest["launch_us"]
     assert fitted.on("hopper") == fitted.on("hopper", "vllm") == newest
     # a version between, or before, has those of the nearest
     assert fitted.on("hopper", "vllm 0.21.1") == older

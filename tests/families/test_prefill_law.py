@@ -85,6 +85,23 @@ def test_a_token_is_written_to_the_cache_by_a_block_however_few_its_heads() -> N
         assert more[0] == pytest.approx(100.0 * 8 * 512 / load_gpu("h100-sxm").sm_count)
 
 
+def test_without_its_write_the_cache_costs_no_block_no_pass_and_a_kernel_less() -> None:
+    given = {"token_clk": 100.0, "cache_passes": 4.0, "launch_us": 8.0, "pass_factor": 0.5}
+    bare = {**given, "token_clk": 1e-9, "cache_passes": 0.0}
+    written, apart = (_layer(given=given, cache_write=flag) for flag in (True, False))
+    none = _layer(given=bare)
+    kernel_us = 2.0 + 1900.0 / 1980.0
+    assert (written.fixed_s - apart.fixed_s)[0] == pytest.approx(kernel_us * 1e-6)
+    assert apart.serial_cycles[0] == pytest.approx(none.serial_cycles[0], rel=1e-6)
+    assert apart.stream_s[0] == pytest.approx(none.stream_s[0])
+    assert apart.stream_s[0] < written.stream_s[0]
+
+
+def test_no_less_than_one_kernel_is_launched_where_no_cache_is_written() -> None:
+    written, apart = (_layer(given={"launch_us": 1.5}, cache_write=flag) for flag in (True, False))
+    assert apart.fixed_s[0] == written.fixed_s[0]
+
+
 def test_one_wave_takes_as_long_as_its_longest_block() -> None:
     given = {"query_tile": 128.0, "tail_norm": 1.2, "l2_efficiency": 5.0}
     one, two = (_layer(given=given, batch=1, heads=n, kv_heads=n).core_cycles[0] for n in (1, 2))

@@ -10,12 +10,11 @@ import numpy as np
 from tracetool.core.arrays import Bools, Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.access_pattern import of_a_trace
-from tracetool.families.attention.prefill import ALONE_US
+from tracetool.families.attention.prefill import launches_us
 from tracetool.families.attention.problem import (
     Scores,
     attention_scores,
     is_odd,
-    launch_pace,
     least_cycles,
     scores_work,
 )
@@ -184,9 +183,7 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     from_memory = cache * (1.0 - hits) * (1.0 - np.where(alone, 0.0, c["repeat_hit"]))
     filling = (1.0 - fits) * c["fill_us"] * 1e-6
     passing = s.batch * s.heads * s.q_len * (s.head_dim + s.value_dim) * 2.0
-    # in a trace what packs, plans and combines are kernels of their own
-    launch = _launches(s, vector, own8, c) * launch_pace(gpu)
-    launch = np.where(alone, np.minimum(launch, ALONE_US), launch)
+    launch = launches_us(_launches(s, vector, own8, c), rows, gpu)
     n = len(rows)
     return Pieces(
         fixed_s=launch * 1e-6,

@@ -13,8 +13,10 @@ from tracetool.core.arrays import Floats
 from tracetool.core.operators import OperatorColumns
 from tracetool.families.access_pattern import of_a_trace
 from tracetool.families.attention.problem import (
+    LAUNCH_MHZ,
     Scores,
     attention_scores,
+    cache_written,
     is_odd,
     launch_pace,
     least_cycles,
@@ -51,6 +53,8 @@ LATENCY_CLK = 1900.0
 #: Special functions a score: its exponential, and its share of the rescaling of a row. Free fits give 1.30 to
 #: 1.43 on four GPUs. [1]
 EXPONENTIALS = 1.3
+#: A kernel of its own that writes keys and values to the cache: its start, end and latency. [us]
+WRITE_US = ALONE_US + LATENCY_CLK / LAUNCH_MHZ
 #: p-norms of a core's time with its draw from L2, and of both with memory: nearly the longest alone. Free
 #: fits of the second give 3.7 to 8; fixing it costs less than 0.1 points of MAPE. [1]
 L2_NORM, MEMORY_NORM = 6.0, 6.0
@@ -64,6 +68,18 @@ TOGETHER_DIM, TOGETHER, AGAIN_EFFICIENCY = 128.0, 2.5, 0.72
 RESIDENT_SHARE = 0.7
 
 _DATA = read_coefficients(__package__, "prefill")
+
+
+def launches_us(launch: Floats, rows: OperatorColumns, gpu: Gpu) -> Floats:
+    """Return the launches of an operator, stated at 1980 MHz, as a row has them. Shape (n,). [us]
+
+    In a trace what packs, plans, writes and combines are kernels of their own; where no row of the cache is
+    written, one kernel less runs.
+    """
+    launch = launch * launch_pace(gpu)
+    alone = np.minimum(launch, ALONE_US)
+    unwritten = np.maximum(launch - WRITE_US * launch_pace(gpu), alone)
+    return np.where(of_a_trace(rows), alone, np.where(cache_written(rows), launch, unwritten))
 
 
 def _by_dim(dim: Floats, c: Coefficients) -> Floats:
@@ -207,15 +223,15 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     # what is rotated and written to the cache: new keys and values, a block a token
     tokens = s.batch * s.q_len
     passed = c["pass_factor"] * tokens * s.heads * width
-    passed = passed + c["cache_passes"] * tokens * s.kv_heads * width
+    written = cache_written(rows)
+    passed = passed + np.where(written, c["cache_passes"] * tokens * s.kv_heads * width, 0.0)
     passed = passed * np.where(fp8, c["fp8_pass"], 1.0)
     appending = c["token_clk"] * tokens / sms
     launch = c["launch_us"] * np.where(s.q_len <= 1.0, c["one_launch"], 1.0)
-    launch = (launch + np.where(is_odd(s.head_dim), c["odd_dim_us"], 0.0)) * launch_pace(gpu)
+    launch = launches_us(launch + np.where(is_odd(s.head_dim), c["odd_dim_us"], 0.0), rows, gpu)
     alone = of_a_trace(rows)
-    launch = np.where(alone, np.minimum(launch, ALONE_US), launch)
     passed = np.where(alone, np.minimum(passed, ALONE_PASSES * touched), passed)
-    appending = np.where(alone, 0.0, appending)
+    appending = np.where(written & ~alone, appending, 0.0)
     n = len(rows)
     # what the passes leave in L2 costs the next one no memory: the kernel itself reads only what they do not
     resident = c["l2_hit"] / (1.0 + (touched / (RESIDENT_SHARE * gpu.l2_bytes)) ** 2)

@@ -25,6 +25,14 @@ def launch_pace(gpu: Gpu) -> float:
     return LAUNCH_MHZ / gpu.clock_boost_mhz
 
 
+def cache_written(rows: OperatorColumns) -> Bools:
+    """Return which rows' time includes writing new keys and values to the cache: all but those that deny it.
+
+    Loops that call a library's attention alone leave the write out, where it is a kernel of its own.
+    """
+    return np.asarray(rows.number("cache_write", 1.0) > 0.0, dtype=np.bool_)
+
+
 def is_odd(head_dim: Floats) -> Bools:
     """Return which heads are no power of two: padded, or cached by slower kernels. Shape (n,)."""
     return np.asarray(np.log2(head_dim) != np.floor(np.log2(head_dim)), dtype=np.bool_)
