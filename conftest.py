@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,16 @@ import pytest
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# As the command does: a search for cycles meets all that was loaded and collected, again and again.
+gc.set_threshold(200_000, 50, 100)
+
 SAMPLES = Path(__file__).resolve().parent / "sample_traces"
+
+
+def pytest_collection_finish() -> None:
+    """Leave out of the searches for cycles what stays to the end: modules and tests."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
