@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-from scipy import linalg, optimize
+from scipy import linalg
 
 from tracetool.core.arrays import Floats
 from tracetool.hardware.sensors import Sensor
@@ -236,6 +236,7 @@ class _Model:
 
     def shares(self, busy: Floats, timing: Floats, start: Floats) -> Floats:
         """Return the shares that make the readings likeliest, held to what can be."""
+        from scipy import optimize  # takes a fifth of a second, and most logs' clocks are known
 
         def miss(x: Floats) -> float:
             away = (x - _START) / 2.0  # a wide prior: a share e^2 off is two in three likely

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize
 
 from tracetool.core.arrays import Floats
 from tracetool.core.errors import BadInput
@@ -102,6 +101,8 @@ def gain_against(log: PowerLog, sensor: Sensor, meter_s: Floats, meter_w: Floats
         tie = (clock[0] / _CLOCK_S) ** 2 + (clock[1] / _DRIFT) ** 2
         left = float(np.mean((shown - np.polyval(line, true)) ** 2))
         return len(at) * float(np.log(left + 1e-6)) + float(tie)
+
+    from scipy import optimize  # takes a fifth of a second
 
     tried = [np.array([c, 0.0]) for c in np.linspace(-_CLOCK_S, _CLOCK_S, 41)]
     start = min(tried, key=miss)

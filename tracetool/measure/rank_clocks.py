@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import numpy as np
 import polars as pl
-from scipy.stats import theilslopes
 
 from tracetool.core.arrays import Floats, Ints
 from tracetool.families import names
@@ -141,6 +140,8 @@ def _drift(at_s: Floats, difference_ns: Floats) -> tuple[float, float]:
     """Return the slope of the differences where there surely is one, and its deviation. [ns/s]"""
     if len(at_s) < 20:
         return 0.0, 0.0
+    from scipy.stats import theilslopes  # takes half a second
+
     chosen = np.linspace(0, len(at_s) - 1, min(len(at_s), _SLOPES)).astype(np.int64)
     slope, _, low, high = theilslopes(difference_ns[chosen], at_s[chosen], 0.90)
     deviation = float(high - low) / (2.0 * 1.645)  # of a normal distribution's 90 % interval

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.polynomial import legendre
-from scipy.interpolate import BSpline
 
 from tracetool.core.arrays import Floats
 
@@ -15,7 +15,8 @@ from tracetool.core.arrays import Floats
 class Basis:
     """Functions of the phase, 0 at a kernel's start and 1 at its end."""
 
-    coefficients: tuple[BSpline, ...]
+    curves: Any  # all splines in one of vectors, and its antiderivative; None for a polynomial
+    integrals: Any
     degree: int  # of the polynomial, -1 for splines
     penalty: Floats  # (k, k) roughness
 
@@ -29,7 +30,7 @@ class Basis:
         u = np.clip(phase, 0.0, 1.0)
         if self.degree >= 0:
             return np.asarray(legendre.legvander(2.0 * u - 1.0, self.degree))
-        return np.stack([c(u) for c in self.coefficients], axis=1)
+        return np.asarray(self.curves(u))
 
     def integral(self, phase: Floats) -> Floats:
         """Return the functions' integrals from 0 to each phase. Shape (n, k)."""
@@ -42,21 +43,28 @@ class Basis:
                 whole = legendre.legint(antiderivative, lbnd=-1)
                 columns.append(0.5 * legendre.legval(2.0 * u - 1.0, whole))
             return np.stack(columns, axis=1)
-        return np.stack([c.antiderivative()(u) for c in self.coefficients], axis=1)
+        return np.asarray(self.integrals(u))
 
 
 def polynomial(degree: int = 4) -> Basis:
     """Return the polynomial basis; degree 4 is the paper's trend."""
-    return Basis((), degree, np.zeros((degree + 1, degree + 1)))
+    return Basis(None, None, degree, np.zeros((degree + 1, degree + 1)))
+
+
+def _cubic(knots: Floats, penalty: Floats) -> Basis:
+    """Return the basis of all cubic splines over knots."""
+    from scipy.interpolate import BSpline  # takes a quarter of a second, and few commands need it
+
+    curves = BSpline(knots, np.eye(len(penalty)), 3)
+    return Basis(curves, curves.antiderivative(), -1, penalty)
 
 
 def spline(pieces: int = 10) -> Basis:
     """Return a cubic spline basis whose roughness is its second difference."""
     knots = np.concatenate([np.zeros(3), np.linspace(0.0, 1.0, pieces + 1), np.ones(3)])
     size = pieces + 3
-    functions = tuple(BSpline(knots, row, 3) for row in np.eye(size))
     second = np.diff(np.eye(size), n=2, axis=0)
-    return Basis(functions, -1, second.T @ second)
+    return _cubic(knots, second.T @ second)
 
 
 def end_spline(pieces: int = 16) -> tuple[Basis, Floats]:
@@ -69,5 +77,4 @@ def end_spline(pieces: int = 16) -> tuple[Basis, Floats]:
     knots = np.concatenate([np.zeros(3), even, np.ones(3)])
     size = pieces + 3
     middle = np.array([knots[i + 1 : i + 4].mean() for i in range(size)])
-    functions = tuple(BSpline(knots, row, 3) for row in np.eye(size))
-    return Basis(functions, -1, np.zeros((size, size))), 2.0 / np.pi * np.arcsin(np.sqrt(middle))
+    return _cubic(knots, np.zeros((size, size))), 2.0 / np.pi * np.arcsin(np.sqrt(middle))

@@ -217,18 +217,25 @@ class Model:
             half[b * each : b * each + k, b * each : b * each + k] = level * prior.half
         return half
 
-    def posterior(
-        self, prior: Prior, gram: Floats, side: Floats, factor: float = 1.0
-    ) -> tuple[float, Ints, Floats, Floats]:
+    def told(self, prior: Prior, gram: Floats) -> tuple[Floats, Floats]:
+        r"""Return how much samples tell of each combination of unknowns, and a root of the prior covariance.
+
+        With :math:`f` times the samples the covariance is :math:`R^T (1 + f\lambda)^{-1} R`, combination by
+        combination: all multiples by one decomposition.
+        """
+        chosen = self._chosen(prior)
+        half = self._half(prior, chosen)
+        told, combined = linalg.eigh(half.T @ gram[np.ix_(chosen, chosen)] @ half, check_finite=False)
+        return np.maximum(told, 0.0), combined.T @ half.T
+
+    def posterior(self, prior: Prior, gram: Floats, side: Floats) -> tuple[float, Ints, Floats, Floats]:
         """Return log evidence, unknowns kept, how far they lie from before, and their covariance's root."""
         chosen = self._chosen(prior)
         half = self._half(prior, chosen)
-        inner = factor * (half.T @ gram[np.ix_(chosen, chosen)] @ half)
+        inner = half.T @ gram[np.ix_(chosen, chosen)] @ half
         inner[np.diag_indices_from(inner)] += 1.0
         root = linalg.cholesky(inner, lower=True, check_finite=False)
-        whitened = linalg.solve_triangular(
-            root, factor * (half.T @ side[chosen]), lower=True, check_finite=False
-        )
+        whitened = linalg.solve_triangular(root, half.T @ side[chosen], lower=True, check_finite=False)
         spread = linalg.solve_triangular(root, half.T, lower=True, check_finite=False)
         value = float(0.5 * whitened @ whitened - np.log(np.diag(root)).sum())
         return value, chosen, spread.T @ whitened, spread

@@ -112,9 +112,9 @@ def _with_draws(
         columns = model.shape_columns(chosen)
         middle[row] = shape @ away[columns].sum(axis=0)
         before += share[row] * (model.level_w @ model.level_w) * ((shape @ prior.half) ** 2).sum(axis=1)
-        for f, factor in enumerate(_FACTORS):
-            _, _, _, spread = model.posterior(prior, state.gram, state.side, factor)
-            within[f] += share[row] * ((spread[:, columns].sum(axis=1) @ shape.T) ** 2).sum(axis=0)
+        told, apart = model.told(prior, state.gram)
+        left = 1.0 / (1.0 + np.outer(_FACTORS, told))
+        within += share[row] * (left @ (apart[:, columns].sum(axis=1) @ shape.T) ** 2)
     between = share @ (middle - share @ middle) ** 2
     many = draws[:, :-2].reshape(_DRAWS, model.blocks, -1).sum(axis=1)
     mean = state.mean[:-2].reshape(model.blocks, -1).sum(axis=0)
