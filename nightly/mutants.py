@@ -88,6 +88,14 @@ def show(results: Path) -> int:
     return 0 if share >= SHARE else 1
 
 
+def _of_keys(every: list[Mutant], keys: list[str]) -> list[Mutant]:
+    """Return the changes of a list, in its order; a line that is none of today's code is an error."""
+    by_key = {m.key: m for m in every}
+    if unknown := [key for key in keys if key not in by_key]:
+        sys.exit(f"{len(unknown)} lines are no change of this code, such as {unknown[0]}")
+    return [by_key[key] for key in keys]
+
+
 def main() -> int:
     """Sample, try, and print the rate."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -97,6 +105,9 @@ def main() -> int:
     parser.add_argument("--results", type=Path, default=Path("mutants.jsonl"))
     parser.add_argument("--folder", type=Path, default=None, help="keeps which test reaches which line")
     parser.add_argument("--tests", nargs="*", default=None, help="test files; all of the packages by default")
+    parser.add_argument(
+        "--keys", type=Path, help="try these of the packages' changes, a line each as --list prints them"
+    )
     parser.add_argument("--retry", action="store_true", help="try again what survived")
     parser.add_argument("--show", action="store_true", help="print the results there are, try none")
     parser.add_argument("--list", action="store_true", help="print the sample, try none")
@@ -106,6 +117,8 @@ def main() -> int:
     files = [f for p in chosen.packages for f in sorted((ROOT / "tracetool" / p).rglob("*.py"))]
     every = [m for f in files for m in mutants_of(f)]
     sample = random.Random(chosen.seed).sample(every, min(chosen.sample, len(every)))
+    if chosen.keys:
+        sample = _of_keys(every, chosen.keys.read_text().splitlines())
     states = {}
     if chosen.results.exists():
         rows = map(json.loads, chosen.results.read_text().splitlines())

@@ -38,6 +38,7 @@ MOST_S = 20.0
 #: A mutant that runs this much longer than its tests did hangs, which somebody notices. [s of processor time]
 HANG_S = 20.0
 #: Reached by fewer tests, a line may lie behind a cache or a shared fixture: others that reach its file are added.
+#: So are they where loops of it become machine code, of which coverage sees nothing.
 FEW = 3
 
 AT_IMPORT: set[tuple[str, str]] = set()
@@ -100,11 +101,14 @@ def change(path: str, source: str) -> tuple[list[tuple[Any, ...]], bool]:
     return undo, any((str(place), name) in AT_IMPORT for name in names if not name.startswith("<"))
 
 
+def _looped(path: str) -> bool:
+    return "core.compiled import" in (ROOT / path).read_text("utf-8")
+
+
 def _compile_unless(path: str) -> None:
     """Let loops become machine code but those of a file that is changed, which would run as they were."""
     compiled = importlib.import_module("tracetool.core.compiled")
-    own = "core.compiled import" in (ROOT / path).read_text("utf-8")
-    compiled.COMPILE_FROM = 10**18 if own else 0
+    compiled.COMPILE_FROM = 10**18 if _looped(path) else 0
 
 
 def restore(undo: list[tuple[Any, ...]]) -> None:
@@ -213,7 +217,7 @@ class Reach:
         reaching = next((t for n in lines if (t := self.by_line.get((path, n)))), set())
         tests = {t for t in reaching if t.startswith(package)} or set(reaching)
         ordered = sorted(tests, key=self.seconds.__getitem__)
-        if len(ordered) < FEW:
+        if len(ordered) < FEW or _looped(path):
             more = {t for t in self.by_file[path] if t.startswith(package)} - tests
             ordered += sorted(more, key=self.seconds.__getitem__)
         taken, total = [], 0.0

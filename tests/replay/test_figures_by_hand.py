@@ -21,7 +21,7 @@ from tracetool.replay.operand_content import CONTENT_COLUMN, SWITCHING, Content,
 from tracetool.replay.power import PowerCurve
 from tracetool.replay.power_swing import means_over, spectrum
 from tracetool.replay.prediction_frame import _in_the_run
-from tracetool.replay.recorded import recorded_clock
+from tracetool.replay.recorded import _settled, recorded_clock
 from tracetool.replay.roofline import _with_rates
 from tracetool.replay.table_checks import _check_shares, check_kernels
 from tracetool.replay.table_totals import run_spread
@@ -133,11 +133,19 @@ def test_the_recorded_clock_is_the_median_of_readings_under_load() -> None:
     assert recorded_clock(_run([50, 500], [1.0, 1.0])) is None
 
 
+def test_a_limit_between_the_last_two_steps_settles_between_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """0.1 W a MHz: 139 W are 1,390 MHz, and the next lower clock there is is 1,380."""
+    monkeypatch.setattr("tracetool.replay.recorded._power_at", lambda r, _, mhz: np.full(len(r), 0.1 * mhz))
+    settled, never = _settled(rows_of("gemm", m=[64, 64]), GPU, 139.0)
+    assert settled.tolist() == [1380.0, 1380.0]
+    assert never.tolist() == [False, False]
+
+
 def test_rates_of_a_group_are_set_under_its_roof() -> None:
-    """1 TFLOP and 0.1 TB in 10 ms of FP32: 10 FLOP/B lie under the roof of memory, 1,000 above it."""
-    flops, moved = np.array([1e12, 1e12, 1e12]), np.array([1e11, 1e9, 1e9])
+    """100 TFLOP/s of FP32 in 10 and in half a ms: 10 FLOP/B lie under the roof of memory, 1,000 above it."""
+    flops, moved = np.array([1e12, 5e10, 1e12]), np.array([1e11, 5e7, 1e9])
     grouped = pl.DataFrame(
-        {"dtype": ["fp32"] * 3, "predicted_from": ["shapes", "shapes", "trace"], "time_ms": [10.0] * 3,
+        {"dtype": ["fp32"] * 3, "predicted_from": ["shapes", "shapes", "trace"], "time_ms": [10.0, 0.5, 10.0],
          "flops": flops, "dram_bytes": moved, "energy_j": [5.0, 3.0, 2.0], "launches": [4, 4, 4],
          "measured_flops": [None] * 3, "measured_dram_bytes": [None] * 3},
         schema_overrides=dict.fromkeys(("measured_flops", "measured_dram_bytes"), pl.Float64),
@@ -145,8 +153,8 @@ def test_rates_of_a_group_are_set_under_its_roof() -> None:
     rows = _with_rates(grouped, GPU, GPU.clock_boost_mhz)
     assert rows["tflops"].to_list() == pytest.approx([100.0, 100.0, None])
     assert rows["tbps"].to_list() == pytest.approx([10.0, 0.1, None])
-    assert rows["duration_us"].to_list() == pytest.approx([2500.0] * 3)
-    assert rows["gflop_per_joule"].to_list()[:2] == pytest.approx([200.0, 1000.0 / 3.0])
+    assert rows["duration_us"].to_list() == pytest.approx([2500.0, 125.0, 2500.0])
+    assert rows["gflop_per_joule"].to_list()[:2] == pytest.approx([200.0, 50.0 / 3.0])
     assert rows["share"].to_list() == pytest.approx([0.5, 0.3, 0.2])
     memory, peak = 10.0 * GPU.dram_bytes_per_s, GPU.peak_flops("fp32", GPU.clock_boost_mhz)
     assert memory < peak * 1.1

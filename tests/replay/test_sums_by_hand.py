@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from tracetool.replay.activities import Activities
@@ -13,7 +14,7 @@ from tracetool.replay.edits import Idle, even_ranks
 from tracetool.replay.gaps import NAMES, Gap
 from tracetool.replay.graph import Edge
 from tracetool.replay.host_edges import Floors, cross_edges
-from tracetool.replay.windowed import IDLE_ERROR, _added_totals
+from tracetool.replay.windowed import IDLE_ERROR, _added_devices, _added_totals, added
 
 ENDS = ("", "_low", "_high")
 
@@ -70,6 +71,51 @@ def test_windows_add_up_with_the_idle_time_between_them() -> None:
     assert [one["energy_j"] for one in total["devices"]] == pytest.approx([19.4, 19.4])
     assert [one["mean_power_w"] for one in total["devices"]] == pytest.approx([19.4 / 0.14] * 2)
     assert [one["peak_power_w"] for one in total["devices"]] == [520.0, 519.0]
+
+
+def test_windows_without_kernels_add_up_too() -> None:
+    """Copies alone: no kernel is throttled."""
+    parts = [_window(0.0, 10.0, 0.0, 60.0, 0.5), _window(0.0, 30.0, 0.0, 60.0, 0.5)]
+    total = _added_totals(parts, np.zeros(2))
+    assert (total["throttled_share"], total["kernel_power_w"]) == (0.0, 0.0)
+    assert total["mean_power_w"] == pytest.approx(120.0)
+    (device,) = _added_devices([[{"device": 3, "energy_j": 0.0}]], {"makespan_ms": 0.0}, 0.0)
+    assert device == {"device": 3, "energy_j": 0.0, "mean_power_w": 0.0}
+
+
+def test_a_run_of_two_windows_is_told_with_the_idle_time_between() -> None:
+    """A signature three times in one window and once in the next; 50 ms pass between them."""
+    infos = [
+        {"edges": {"launch": n, "sync": 1}, "coverage": {"time": share}, "recorded_makespan_ms": 50.0,
+         "unexplained_idle_ms": 1.0, "edges_inferred": 2}
+        for n, share in ((3, 1.0), (1, 0.5))
+    ]  # fmt: skip
+    windows: list[Any] = [
+        (
+            SimpleNamespace(idle_before_ns=idle_ns, numbers=pl.Series([7])),
+            SimpleNamespace(
+                totals=[_window(kernel_ms, 10.0, 400.0, 500.0, 0.0)], notes=("replayed all", "a note"),
+                signatures=pl.DataFrame(
+                    {"signature": [0], "clock_mhz": [1410.0], "launches": [n], "duration_us": [us],
+                     "power_w": [us], "throttled": [n == 1]}
+                ),
+            ),
+        )
+        for idle_ns, kernel_ms, n, us in ((0, 40.0, 3, 100.0), (50_000_000, 10.0, 1, 300.0))
+    ]  # fmt: skip
+    run: Any = SimpleNamespace(info={"tables": {"kernels": {"rows": 4}}})
+    told = added(windows, infos, run)
+    assert told["info"]["recorded_makespan_ms"] == pytest.approx(150.0)
+    assert told["info"]["coverage"]["time"] == pytest.approx(0.8 * 1.0 + 0.2 * 0.5)
+    assert told["info"]["edges"] == {"launch": 4, "sync": 2}
+    assert told["totals"][0]["makespan_ms"] == pytest.approx(50.0 + 20.0 + 50.0)
+    assert told["notes"][0] == "a note"
+    assert "2 windows" in told["notes"][1]
+    assert "50 ms between" in told["notes"][1]
+    (row,) = told["signatures"].to_dicts()
+    assert (row["signature"], row["launches"], row["throttled"]) == (7, 4, True)
+    assert row["duration_us"] == pytest.approx(150.0)  # by launches
+    assert row["power_w"] == pytest.approx(200.0)  # by time
 
 
 def _work(start: list[float], length: list[float], device: list[int], queue: list[int]) -> Activities:

@@ -41,6 +41,21 @@ def test_paths_of_one_name_join_and_children_follow_their_parent() -> None:
     assert made.filter(pl.col("depth") == 0)["share"].sum() == pytest.approx(1.0)
 
 
+def test_what_else_is_added_up_stands_beside_energies_outside_ranges_too() -> None:
+    more = pl.DataFrame({"tokens": [1.0, 2.0, 4.0], "flops": [10.0, 20.0, 40.0]})
+    of = pl.Series([0, 1, None], dtype=pl.Int64)
+    made = tree(_ranges([("forward", None), ("layer", 0)]), "range", of, _costs(3), more)
+    assert made["path"].to_list() == ["forward", "forward / layer", "(none)"]
+    assert made["tokens"].to_list() == [3.0, 2.0, 4.0]
+    assert made["flops"].to_list() == [30.0, 20.0, 40.0]
+
+
+def test_without_energy_there_are_no_shares() -> None:
+    nothing = Costs(np.zeros(1), np.ones(1), np.zeros(1))
+    made = tree(_ranges([("forward", None)]), "range", pl.Series([0], dtype=pl.Int64), nothing)
+    assert made["share"].to_list() == [0.0]
+
+
 def test_steps_join_in_the_tree_whatever_their_number() -> None:
     made = tree(
         _ranges([("ProfilerStep#3", None), ("ProfilerStep#4", None)]), "range", pl.Series([0, 1]), _costs(2)

@@ -9,6 +9,7 @@ import pytest
 
 from tests.replay.timelines import Step, played
 from tracetool.replay.dependencies import dependency_graph
+from tracetool.replay.graph import Edge
 from tracetool.replay.host import host_costs
 from tracetool.replay.overlap import Rates
 from tracetool.replay.timeline import replay
@@ -47,6 +48,8 @@ def test_graph_nodes_issued_one_by_one_wait_for_the_host() -> None:
     graph, _ = dependency_graph(one_call, first)
     slow = launched_one_by_one(graph, one_call, first, np.full(6, 30_000.0))
     assert _span(slow, one_call) == pytest.approx(5 * 30_000 + 4_000, rel=0.05)
+    issued = (slow.lag_ns - graph.lag_ns)[graph.kind == Edge.LAUNCH]
+    assert sorted(issued.tolist()) == [30_000.0 * (i + 1) for i in range(6)]
     assert _span(graph, one_call) < 60_000
     assert (
         launched_one_by_one(graph, replace(one_call, in_graph=np.zeros(6, np.bool_)), first, np.ones(6))
