@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from tracetool.calibrate.power_fit import PRIOR_SD, prior_sd
 from tracetool.calibrate.power_rows import COEFFICIENTS, PowerRows, rows_of_sum
 from tracetool.calibrate.power_sweep import SweepRows, fit_sweep, take
 from tracetool.calibrate.tables import _idle
-from tracetool.calibrate.time import LawRows
+from tracetool.calibrate.time import LawRows, fit_law
 from tracetool.calibrate.times import Timed, _usable
 from tracetool.families.pricing import laws
 from tracetool.hardware.load import load_gpu
@@ -146,3 +147,28 @@ def test_a_sweep_with_idle_rows_beside_work_is_of_a_warm_chip() -> None:
     assert (told.loaded, told.kernels) == (True, 1)
     idle = fit_sweep(SweepRows(power[:3], clock[:3], seconds[:3], group[:3]), prior, CURVE, fit_voltage=False)
     assert (idle.loaded, idle.kernels) == (False, 0)
+
+
+def test_errors_of_a_law_are_those_of_rows_its_fit_has_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three groups of two rows: each fit sees two of them, the last all three."""
+    seen: list[set[int]] = []
+
+    def fitted(_law: Any, data: LawRows, *_: Any) -> tuple[dict[str, float], dict[str, float]]:
+        seen.append(set(data.group.tolist()))
+        return {"seen": float(sum(2**g for g in seen[-1]))}, {}
+
+    def missed(_law: Any, data: LawRows, _gpu: Any, values: dict[str, float]) -> Any:
+        assert not any(int(values["seen"]) >> int(g) & 1 for g in data.group)
+        return np.full(len(data.group), np.log(1.1))
+
+    for name, replacement in (
+        ("fit_coefficients", fitted),
+        ("residuals", missed),
+        ("choose", lambda *a: a[-1]),
+    ):
+        monkeypatch.setitem(fit_law.__globals__, name, replacement)
+    law: Any = SimpleNamespace(priors={}, kinds=(), kind=lambda rows: np.zeros(len(rows), np.int64))
+    rows = LawRows(rows_of("gemm", m=[64.0] * 6), np.ones(6), np.full((6, 1), 1e9), np.repeat([0, 1, 2], 2))
+    fit = fit_law(law, rows, GPU, {})
+    assert sorted(map(sorted, seen)) == [[0, 1], [0, 1, 2], [0, 2], [1, 2]]
+    assert fit.mape_percent == pytest.approx(10.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,11 +14,13 @@ from scipy import stats
 from tracetool.compare.accuracy_sums import transfer_ms
 from tracetool.compare.baseline_store import _part
 from tracetool.compare.decomposition import Pairs, decompose
+from tracetool.compare.diff import _ratios
 from tracetool.compare.energy_difference import sentences
 from tracetool.compare.energy_difference.difference import EnergyDifference
+from tracetool.compare.energy_difference.pairs import matched_pairs
 from tracetool.compare.energy_difference.sentences import LEAST_SHARE
 from tracetool.compare.matched import _names
-from tracetool.compare.run_side import _gaps
+from tracetool.compare.run_side import Basis, Reading, _gaps, load_run
 from tracetool.compare.run_tables.batch_curve import _row, curve_energy, left_out_errors
 from tracetool.compare.run_tables.factors import FACTORS, log_factors
 from tracetool.compare.run_tables.findings import idle_statement
@@ -176,3 +179,63 @@ def test_causes_of_a_change_are_those_that_take_a_share_of_the_base(monkeypatch:
     of: Any = SimpleNamespace(base=SimpleNamespace(energy_j=200.0), totals=totals)
     assert sentences.causes_of_change(of) == ["work", "power"]
     assert EnergyDifference.change_j.fget(of) == 5.0 * least  # type: ignore[attr-defined]
+
+
+def test_a_pair_adds_up_what_is_known_of_all_its_classes() -> None:
+    """Two classes of one call in the base: 3 GFLOP are not the pair's where the other's are not known."""
+    texts = {c: ["x"] * 2 for c in ("operator", "shapes", "name", "geometry", "module", "family")}
+    numbers = {c: [1.0, 2.0] for c in ("launches", "calls", "time_s", "roof_s", "roof_there_s")}
+    base = pl.DataFrame(
+        {
+            **texts,
+            **numbers,
+            "energy_j": [6.0, 2.0],
+            "sd": [0.1, 0.3],
+            "flops": [3e9, None],
+            "dram_bytes": [1e6, 3e6],
+        }
+    )
+    sides: Any = [SimpleNamespace(classes=base), SimpleNamespace(classes=base.head(1))]
+    (row,) = matched_pairs(sides, foreign=True)[0].to_dicts()
+    assert (row["flops_base"], row["flops_head"]) == (None, 3e9)
+    assert (row["dram_bytes_base"], row["dram_bytes_head"]) == (4e6, 1e6)
+    assert (row["energy_j_base"], row["launches_base"]) == (8.0, 3.0)
+    assert row["sd_base"] == pytest.approx(0.15)
+
+
+def test_a_clock_asked_for_is_that_of_predicted_energies_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Measured and anchored energies are of the clock that was recorded."""
+    asked: list[Any] = []
+
+    def predicted(_run: Any, _gpu: Any, clocks: Any, **how: Any) -> Any:
+        asked.append((clocks, how["anchor"]))
+        raise KeyboardInterrupt
+
+    run = SimpleNamespace(kernels=pl.DataFrame({"start_ns": [0]}))
+    monkeypatch.setattr("tracetool.compare.run_side.Run", SimpleNamespace(open=lambda _: run))
+    monkeypatch.setattr("tracetool.compare.run_side.predict_run", predicted)
+    bases: tuple[Basis, ...] = ("predicted", "anchored", "measured")
+    for basis in bases:
+        with pytest.raises(KeyboardInterrupt):
+            load_run(tmp_path, basis, Reading(clock_mhz=1200.0))
+    assert asked == [([1200.0], False), (None, True), (None, True)]
+
+
+def test_what_a_clock_does_to_a_class_is_told_by_its_signatures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """100 and 300 us become 200 and 400: 1.5 times the time, at 240 W for 300; 200 us of work on average."""
+    rows = pl.DataFrame(
+        {"signature": [0, 0, 1, 1], "clock_mhz": [1410.0, 900.0] * 2,
+         "duration_us": [100.0, 200.0, 300.0, 400.0], "power_w": [300.0, 240.0] * 2}
+    )  # fmt: skip
+    monkeypatch.setattr(
+        "tracetool.compare.diff.predict_run", lambda *_, **__: SimpleNamespace(signatures=rows)
+    )
+    loaded: Any = SimpleNamespace(
+        run="run", signatures=pl.Series([0, 1]), classes=SimpleNamespace(keys={"GPU": "a100-sxm"})
+    )
+    side: Any = SimpleNamespace(first_run_classes=pl.Series([4, 4]))
+    (row,) = _ratios(loaded, side, [1410.0, 900.0], "base").to_dicts()
+    expected = {"class": 4, "clock_time_ratio": 1.5, "clock_power_ratio": 0.8, "work_s": 200e-6}
+    assert {name: row[name] for name in expected} == pytest.approx(expected)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tracetool.families.gemm.law import product_pieces
 from tracetool.families.gemm.layout import Products, TilePlan, TileRates
 from tracetool.families.gemm.tiling import TENSOR_TILES, VECTOR_TILES, plan_products
 from tracetool.hardware.load import load_gpu
@@ -201,3 +202,12 @@ def test_weights_a_loop_comes_back_to_are_read_as_far_as_they_do_not_fit(
     page = by_hand(p, 128.0, 128.0, 1.0, c)
     assert planned(p, c).read_bytes[0] == pytest.approx(page["read_bytes"], rel=1e-9)
     assert page["read_bytes"] < float(p.input_bytes[0])
+
+
+@pytest.mark.parametrize(("m", "padded"), [(1001, 0.0), (1001, 0.5), (1000, 0.5)])
+def test_a_product_passes_over_a_once_more_for_padding_where_a_law_says_so(m: float, padded: float) -> None:
+    """So many passes over A's 1001 x 512 elements where M is no multiple of four; without the word none."""
+    told = {"odd_factor": padded} if padded else {}
+    pieces = product_pieces(products(1, m, 512, 512), GPU, {**RATES, "launch_us": 1.0, **told})
+    passed = m * 512 * padded if m % 4 else 0.0
+    assert float(pieces.stream_s[0]) == pytest.approx(passed / GPU.dram_bytes_per_s)

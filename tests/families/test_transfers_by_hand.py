@@ -168,3 +168,12 @@ def test_inside_a_copy_reads_and_writes_and_a_set_writes(family: str) -> None:
     assert pieces.work.link_bytes[0] == 0
     assert pieces.work.dram_bytes[0] == pieces.work.l2_bytes[0] == moved
     assert math.isclose(pieces.active[0], 0.3)
+
+
+@pytest.mark.parametrize(("share", "carried"), [(0.9, LL), (1.1, LL128)])
+def test_low_latency_ends_where_the_wider_lines_catch_up(share: float, carried: int) -> None:
+    """14 steps: 6.6 + 14 x 0.6 us and bytes at 0.31 of the rate; 14 + 14 x 1.9 and at 0.92 of 0.81 of it."""
+    behind_us = 14.0 + 14 * 1.9 - (6.6 + 14 * 0.6)
+    equal = behind_us * 1e-6 * RATE / (1.0 / 0.31 - 1.0 / (0.92 * 0.81)) * 8.0 / 14.0
+    message = message_of(rows_of("collective", bytes=share * equal, ranks=8.0, kind="all_reduce"))
+    assert protocols(message, links(adds=False)).tolist() == [carried]
