@@ -129,6 +129,10 @@ def test_energy_is_that_of_the_runs(fleet: Path) -> None:
         assert frame["share"].sum() == pytest.approx(1.0)
     top = tt.fleet_ask("energy", fleet, by="kernel").frame.row(0, named=True)
     assert (top["name"], top["launches"]) == (GEMM, 90)
+    nowhere = fleet.with_name("nowhere")
+    for ask in (lambda: tt.fleet_ask("energy", nowhere), lambda: tt.fleet_run("attribute", nowhere)):
+        with pytest.raises(tt.BadInput, match="no such data set"):
+            ask()
     with pytest.raises(tt.BadInput) as raised:
         tt.fleet_ask("energy", fleet, by="color")
     assert "known: job" in raised.value.line()

@@ -88,6 +88,13 @@ def test_words_are_checked(tmp_path: object) -> None:
         predict("x.csv", "a100-sxm", launch="lazy")
     with pytest.raises(BadInput, match="--anchor"):
         predict("x.csv", "a100-sxm", anchor="yes")
+    for anchor in ("measured", "others"):
+        with pytest.raises(BadInput, match=f"--anchor {anchor} needs measured kernels"):
+            predict(
+                pl.DataFrame({"op": ["gemm"], "dtype": ["bf16"], "m": [64], "n": [64], "k": [64]}),
+                "a100-sxm",
+                anchor=anchor,
+            )
     with pytest.raises(BadInput, match="--scale"):
         parse_factors(["gemm"])
     with pytest.raises(BadInput, match="GPU"):

@@ -196,6 +196,7 @@ def fleet_run(
     if task not in TASKS:
         raise BadInput(f"no task {task!r}", f"known: {', '.join(TASKS)}")
     place = Place(where)
+    place.require()
     entries = {j: e for j, e in Manifest(place, "ingest").entries().items() if e["state"] == "done"}
     if not entries:
         raise BadInput.in_file(place.name, "holds no jobs", "make them: tracetool fleet ingest SRC -o DST")

@@ -31,6 +31,7 @@ _GPUS: Final = 3
 
 def _scan(place: Place, kind: str, hint: str) -> pl.LazyFrame:
     """Return the table of a kind over all jobs, its partitions as columns."""
+    place.require()
     if not place.items(kind):
         raise BadInput.in_file(place.name, f"holds no {kind}", hint)
     partitions = pads.partitioning(flavor="hive")
@@ -42,6 +43,7 @@ def _scan(place: Place, kind: str, hint: str) -> pl.LazyFrame:
 
 def jobs(place: Place) -> pl.DataFrame:
     """Return the jobs that were read: when (UTC), kernels, GPUs and a column per label."""
+    place.require()
     entries = [e for e in Manifest(place, "ingest").entries().values() if e["state"] == "done"]
     if not entries:
         raise BadInput.in_file(place.name, "holds no jobs", "make them: tracetool fleet ingest SRC -o DST")

@@ -91,6 +91,20 @@ class Place:
             key=lambda i: i.path,
         )
 
+    def require(self) -> None:
+        """Refuse a place that is not there; a prefix of a bucket is there once anything lies under it.
+
+        Raises
+        ------
+        BadInput
+            If there is no such folder, or nothing under the prefix.
+        """
+        there = Path(self.root).is_dir() if self.local else bool(self.items())
+        if not there:
+            raise BadInput.in_file(
+                self.name, "no such data set", "make it: tracetool fleet ingest SRC -o DST"
+            )
+
     def item(self, path: str) -> Item | None:
         """Return one file, or None."""
         info = self.files.get_file_info([path])[0]

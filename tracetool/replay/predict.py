@@ -273,6 +273,11 @@ def predict(
     if scale or drop:
         raise BadInput("--scale and --drop change a run's timeline; a table has none", "give a run")
     table = read_table(source)
+    if anchor in {"measured", "others"} and table.kind != "kernels":
+        raise BadInput(
+            f"--anchor {anchor} needs measured kernels, and a table of operators has none",
+            "leave it out, or give a table with kernel, duration_us and clock_mhz",
+        )
     if not gpu:
         where = "table" if isinstance(source, pl.DataFrame) else source
         raise BadInput.in_file(where, "a table does not say which GPU", "name it: --gpu h100-sxm")

@@ -70,7 +70,7 @@ CAUSES: Final = (
     Cause(LOW_CLOCK, "lock the clock of least energy", "setting", 0.25),
     Cause(EXPOSED, "start communication while kernels still compute", "code"),
     Cause(RANKS, "even out the ranks", "system"),
-    Cause(HOST, "launch as CUDA graphs, or make the host faster", "code"),
+    Cause(HOST, "launch as graphs (CUDA, HIP), or make the host faster", "code"),
     Cause(SYNC, "leave out the waits of the host", "code"),
     Cause(DEPENDENCY, "issue independent work beside it", "code"),
     Cause(IDLE, "give the GPU back, or feed it", "system"),

@@ -140,7 +140,7 @@ def _proved(remedy: str, effort: str, proof: Proof) -> str:
     text = f"{remedy} ({effort}): {proof.how}, {span}, saves {number(proof.saving_j)} J (90 %: {ends})"
     if proof.as_graphs_j is None:
         return text
-    return f"{text}; CUDA graphs alone save {number(proof.as_graphs_j)} J"
+    return f"{text}; graphs alone save {number(proof.as_graphs_j)} J"
 
 
 def _telemetry(booked: Ledger) -> list[Finding]:
