@@ -14,9 +14,14 @@ from hypothesis import settings
 # as the command itself does, before numpy is read: small matrices, and a worker for each core
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+#: Whether all combinations are tried, as ``make fuzz`` asks: else a part of the repeats, always the same.
+NIGHTLY = "TRACETOOL_RANDOM" in os.environ
+
 # a busy machine takes any time over an example
 # One commit, one verdict: examples are the same in every run, and new ones are drawn by `make fuzz`.
-settings.register_profile("patient", deadline=None, derandomize="TRACETOOL_RANDOM" not in os.environ)
+settings.register_profile(
+    "patient", deadline=None, derandomize=not NIGHTLY, max_examples=100 if NIGHTLY else 40
+)
 settings.load_profile("patient")
 
 ROOT = Path(__file__).resolve().parents[1]

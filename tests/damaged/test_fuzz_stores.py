@@ -23,11 +23,15 @@ from tracetool.fleet.manifest import Manifest
 from tracetool.fleet.storage import Place
 
 
-def _baselines(folder: Path) -> None:
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a run and a store of three baselines."""
+    folder = tmp_path_factory.mktemp("whole")
     run = write_folder(folder / "run.tracetool")
     for n in range(3):
         words = f"baseline add {folder / 'store'} {run} --commit c{n} --branch main -q"
         assert command(words.split()) == 0
+    return folder
 
 
 def edit_baseline(store: Path, draw: random.Random) -> str:
@@ -61,12 +65,10 @@ _COMMANDS = (
 
 @pytest.mark.timeout(8000)
 def test_a_command_on_edited_baselines_ends_well(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRACETOOL_DEBUG", "1")  # what nobody foresaw is raised, not printed
     monkeypatch.chdir(tmp_path)
-    whole = tmp_path_factory.mktemp("whole")
-    _baselines(whole)
     count, faults, number = max(3, EXAMPLES // 4), dict[str, str](), FIRST
     for number in numbers(count):
         shutil.rmtree(tmp_path / "store", ignore_errors=True)
@@ -84,11 +86,11 @@ def test_a_command_on_edited_baselines_ends_well(
 
 @pytest.mark.parametrize("kind", ["document", "no table", "text", "time", "deep", "infinite"])
 def test_a_baseline_that_is_none_is_refused_in_one_line(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What changed baselines brought to light, each by its name: a traceback before."""
     monkeypatch.setenv("TRACETOOL_DEBUG", "1")
-    _baselines(tmp_path)
+    shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
     path = min((tmp_path / "store").rglob("*.parquet"))
     table = pq.read_table(path)
     frame, held = pl.DataFrame(table), dict(table.schema.metadata)

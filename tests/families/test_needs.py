@@ -31,34 +31,40 @@ SETS = sorted({
 })  # fmt: skip
 
 
-def _frame(family: str, columns: tuple[str, ...], priced_as: str | None = None) -> pl.DataFrame:
-    numbers = {c: [16.0 if c in columns else None] for c in (*COLUMNS, *_TOLD)}
+def _frame(family: str, *sets: tuple[str, ...], priced_as: str | None = None) -> pl.DataFrame:
+    """Return a kernel of the family for each set of columns that it states."""
+    n = len(sets)
+    numbers = {c: [16.0 if c in columns else None for columns in sets] for c in (*COLUMNS, *_TOLD)}
+    texts = {"family": [family] * n, "priced_as": [priced_as] * n, "main": [False] * n, "inferred": [""] * n}
     return pl.DataFrame(
-        {"family": [family], "priced_as": [priced_as], "main": [False], "inferred": [""], **numbers},
+        {**texts, **numbers},
         schema_overrides={**dict.fromkeys(numbers, pl.Float64), "priced_as": pl.String},
     )
 
 
-def _needs_met(frame: pl.DataFrame) -> bool:
+def _needs_met(frame: pl.DataFrame) -> list[bool]:
     stated = frame.with_columns(pl.lit("operator").alias("shape_source"))
-    return bool(known_shape(as_columns(stated, stated["family"]))[0])
+    return [bool(known) for known in known_shape(as_columns(stated, stated["family"]))]
+
+
+def _stated(frame: pl.DataFrame) -> list[bool]:
+    return (structure._sources(frame)["shape_source"] != "none").to_list()
 
 
 @pytest.mark.parametrize("family", sorted(families()))
 def test_a_trace_states_a_shape_exactly_where_the_counter_can_count(family: str) -> None:
-    for columns in SETS:
-        frame = _frame(family, columns)
-        stated = structure._sources(frame)["shape_source"][0] != "none"
-        assert stated == _needs_met(frame), f"{family} of {columns}"
+    frame = _frame(family, *SETS)
+    stated, met = _stated(frame), _needs_met(frame)
+    assert [columns for columns, one, other in zip(SETS, stated, met, strict=True) if one != other] == []
+    assert len(stated) == len(SETS)
 
 
 @pytest.mark.parametrize(("priced_as", "expected"), [("reduction", True), (None, False)])
 def test_a_helper_is_known_by_what_the_family_that_prices_it_needs(
     priced_as: str | None, expected: bool
 ) -> None:
-    frame = _frame("attention", ("elements",), priced_as)
-    assert _needs_met(frame) == expected
-    assert (structure._sources(frame)["shape_source"][0] != "none") == expected
+    frame = _frame("attention", ("elements",), priced_as=priced_as)
+    assert _needs_met(frame) == _stated(frame) == [expected]
 
 
 def test_a_compiled_reduction_without_its_loop_sizes_is_known_by_its_elements() -> None:

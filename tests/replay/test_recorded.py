@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.conftest import NIGHTLY
 from tracetool.api.ingest import ingest
 from tracetool.core.errors import TracetoolError
 from tracetool.replay.predict_run import predict_run
 
-#: Larger traces are tried by benchmarks/recorded_makespan.py.
-LARGEST = 130_000
+#: Larger traces are tried by ``make fuzz`` and benchmarks/recorded_makespan.py. [bytes]
+LARGEST = 130_000 if NIGHTLY else 76_000
 
 
 @pytest.mark.data

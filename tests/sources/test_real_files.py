@@ -14,6 +14,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from tests.conftest import NIGHTLY
 from tests.damaged.counts import COUNTS
 from tests.sources.makers import kineto_document, kineto_events, nsys_sqlite, nsys_tables, write_tables
 from tracetool.api.ingest import ingest
@@ -113,7 +114,8 @@ def _truth(path: Path) -> tuple[int, dict[str, int]]:
 
 @pytest.mark.data
 def test_every_profiler_file_gives_each_kernels_time_to_the_nanosecond(data: Path, tmp_path: Path) -> None:
-    for path in sorted(p for p in (data / "traces" / "kineto").iterdir() if p.stat().st_size < 1_000_000):
+    most = 1_000_000 if NIGHTLY else 200_000  # bytes; larger ones stand in the other tests of real traces
+    for path in sorted(p for p in (data / "traces" / "kineto").iterdir() if p.stat().st_size < most):
         count, total = _truth(path)
         run = Run.open(ingest([path], out=tmp_path / "run"))
         kernels = run.kernels.filter(pl.col("kind") == "kernel")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 import polars as pl
@@ -66,9 +67,7 @@ def run_case(
     BadInput
         If the run holds no GPU activity, its GPU is not known, or a family to scale is not in it.
     """
-    signatures, rows = run_rows(run, recorded_gpu(run) or (load_gpu(gpu) if gpu else None))
-    recorded_on, target = _gpus(run, gpu)
-    conditions = recorded(run, rows, recorded_on)
+    signatures, rows, conditions, recorded_on, target = _measured(run, gpu)
     # shapes that the measured time rules out are left aside only where that time is used
     notes = list(conditions.notes if anchor else conditions.notes[:1])
     rows = conditions.rows if anchor else with_recorded_clock(rows, conditions.clock_mhz)
@@ -85,6 +84,19 @@ def run_case(
     if scale:
         rows = _scaled(rows, target, _factors(run, rows, scale), measured=anchor)
     return RunCase(signatures, rows, conditions, recorded_on, target, clocks, (*notes, *clock_notes))
+
+
+def _measured(run: Run, gpu: str | None) -> tuple[pl.DataFrame, OperatorColumns, Recorded, Gpu, Gpu]:
+    """Return a run's signatures, its rows, how they were recorded, its GPU and the one to predict.
+
+    A page asks it ten times of one run: the governor that held the clocks is followed once.
+    """
+    key = ("measured", gpu)
+    if key not in run.memo:
+        signatures, rows = run_rows(run, recorded_gpu(run) or (load_gpu(gpu) if gpu else None))
+        recorded_on, target = _gpus(run, gpu)
+        run.memo[key] = signatures, rows, recorded(run, rows, recorded_on), recorded_on, target
+    return cast("tuple[pl.DataFrame, OperatorColumns, Recorded, Gpu, Gpu]", run.memo[key])
 
 
 def rates_recorded(case: RunCase, predicted: Prediction | None, cap_share: float) -> tuple[Rates, float]:

@@ -14,7 +14,7 @@ import polars as pl
 from tracetool.compare.accuracy import Accuracy
 from tracetool.compare.diff import diff_runs
 from tracetool.compare.diff_run import accuracy_of
-from tracetool.compare.run_side import Reading
+from tracetool.compare.run_side import Reading, expand
 from tracetool.core.errors import BadInput
 from tracetool.core.figures import number
 from tracetool.core.progress import Progress, Silent
@@ -97,6 +97,10 @@ def report_run(
             )
         return _large_page(opened, gpu=gpu, clock_mhz=clock_mhz, power=power, tz=tz, steps=steps)
     keys = _keys(opened, by, depth)
+    if base is not None:
+        for path in expand([Path(base)]):
+            if path.is_dir():
+                Run.open(path)  # a broken one is told before all else is worked out
     steps.step("predicting", 0.1)
     alone = predict_run(opened, gpu, None if clock_mhz is None else [clock_mhz], anchor=False)
     steps.step("attributing", 0.3)
