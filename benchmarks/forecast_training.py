@@ -2,8 +2,9 @@
 
 usage: python benchmarks/forecast_training.py [DATA_ROOT]      default: ../shared/data
 
-Three sources: whole models on one to four GPUs in fp32 (NeuSight's labels, no optimizer's step), NVIDIA's
-published step times of Megatron-Bridge (bf16, fp8), and Llama-3.2-1B forward and backward with its energy.
+Four sources: whole models on one to four GPUs in fp32 (NeuSight's labels, no optimizer's step), NVIDIA's
+published step times of Megatron-Bridge (bf16, fp8) and of NeMo (one recipe in both formats), and Llama-3.2-1B
+forward and backward with its energy.
 """
 
 from __future__ import annotations
@@ -34,6 +35,13 @@ MEGATRON = {
     "Qwen3_30B_a3B": "Qwen--Qwen3-30B-A3B-Instruct-2507",
     "Qwen3_235B_a22B": "Qwen--Qwen3-235B-A22B-Instruct-2507", "GPT OSS 120B": "openai--gpt-oss-120b",
     "DeepSeekV3": "deepseek-ai--DeepSeek-V3.1",
+}  # fmt: skip
+#: Seconds a step of Llama 3.1 takes on H100, sequences of 8192, one in a micro batch, as NVIDIA publishes
+#: them beside its recipe for NeMo (dgxc-benchmarking): weights, GPUs, tp, pp, cp, vpp, gbs, format.
+NEMO = {
+    ("8B", 8, 1, 1, 2, 1, 128, "bf16"): 12.27, ("8B", 8, 1, 1, 2, 1, 128, "fp8"): 9.33,
+    ("70B", 64, 4, 4, 2, 5, 128, "bf16"): 14.66, ("70B", 64, 4, 8, 1, 5, 128, "fp8"): 9.86,
+    ("405B", 512, 8, 8, 2, 8, 256, "bf16"): 19.78, ("405B", 512, 8, 8, 2, 8, 256, "fp8"): 12.37,
 }  # fmt: skip
 ENERGY = {"a100": "a100-sxm", "a40": "a40", "v100": "v100-sxm2-16gb"}
 
@@ -84,6 +92,19 @@ def read_megatron(root: Path) -> list[tuple[Case, Case]]:
         }  # fmt: skip
         label = f"{run['model']} {run['System']} {precision}"
         cases.append((case, {"label": label, "step_ms": 1e3 * run["step_s_derived"]}))
+    return cases
+
+
+def read_nemo(root: Path) -> list[tuple[Case, Case]]:
+    """Return cases and measurements of NVIDIA's recipe for NeMo."""
+    cases = []
+    for (weights, gpus, tp, pp, cp, vpp, gbs, dtype), seconds in NEMO.items():
+        case = {
+            "model": str(root / f"models/meta-llama--Llama-3.1-{weights}-Instruct.json"), "gpu": "h100-sxm",
+            "gpus": gpus, "tp": tp, "pp": pp, "cp": cp, "vpp": vpp, "bs": 1, "gbs": gbs, "seq": 8192,
+            "dtype": dtype, "stack": "megatron",
+        }  # fmt: skip
+        cases.append((case, {"label": f"{weights} {dtype}", "step_ms": 1e3 * seconds}))
     return cases
 
 
@@ -164,7 +185,10 @@ def main() -> None:
     parser.add_argument("root", nargs="?", default="../shared/data", type=Path)
     parser.add_argument("--each", action="store_true", help="print every run")
     options = parser.parse_args()
-    sources = {"NeuSight": read_neusight, "Megatron-Bridge": read_megatron, "Llama-3.2-1B": read_llama}
+    sources = {
+        "NeuSight": read_neusight, "Megatron-Bridge": read_megatron, "NeMo": read_nemo,
+        "Llama-3.2-1B": read_llama,
+    }  # fmt: skip
     for name, read in sources.items():
         print_source(name, read(options.root), each=options.each)
 

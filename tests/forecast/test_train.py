@@ -39,6 +39,31 @@ def test_no_step_beats_the_peak() -> None:
     assert one()["step_ms"] > 1e3 * 6 * weights * 16 * 2048 / 989e12
 
 
+@pytest.mark.parametrize(
+    ("model", "division", "seconds"),
+    [
+        ("llama-3.1-8b", {"gpus": 8, "cp": 2, "gbs": 128}, 12.27),
+        ("llama-3.1-70b", {"gpus": 64, "tp": 4, "pp": 4, "cp": 2, "vpp": 5, "gbs": 128}, 14.66),
+        ("llama-3.1-405b", {"gpus": 512, "tp": 8, "pp": 8, "cp": 2, "vpp": 8, "gbs": 256}, 19.78),
+    ],
+)
+def test_steps_in_bf16_take_as_long_as_nvidia_publishes(
+    model: str, division: dict[str, int], seconds: float
+) -> None:
+    # NVIDIA dgxc-benchmarking, recipe llama3.1 for NeMo 25.02 on DGX H100
+    row = one(model, seq=8192, dtype="bf16", **division)
+    assert 0.86 < row["step_ms"] / (1e3 * seconds) < 1.05
+    assert row["step_ms_low"] < 1e3 * seconds < row["step_ms_high"]
+
+
+def test_products_in_16_bits_reach_what_cublas_sustains_under_the_cap() -> None:
+    # 735 TFLOP/s over 15 s of products of 8192 cubed at 700 W (H800 SXM, cuBLASLt, random bf16)
+    parts = tt.forecast("llama-3.1-8b", **{**STEP, "seq": 8192, "gbs": 1}).source.parts
+    (milliseconds,) = parts.filter(parts["module"].str.ends_with("mlp.gate_up_proj"))["time_ms"]
+    rate = 2 * 8192 * 28672 * 4096 * 32 / (milliseconds * 1e-3)
+    assert 0.9 < rate / 735e12 < 1.1
+
+
 def test_recomputing_every_layer_costs_a_third_of_the_passes_and_saves_memory() -> None:
     plain, again = one(), one(recompute="full")
     assert 1.2 < again["step_ms"] / plain["step_ms"] < 1.4
