@@ -153,7 +153,7 @@ def _run(copy: Path, *arguments: str, check: bool = True) -> str:
     environment = {
         **os.environ,
         "PYTHONPATH": str(copy),
-        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPYCACHEPREFIX": str(copy.parent / "compiled"),
         "TRACETOOL_FUZZ": "10",
     }
     ended = subprocess.run(

@@ -141,8 +141,8 @@ def test_counts_agree_with_their_nouns() -> None:
 
 
 @pytest.mark.parametrize("option", [("--work", "tokens=abc"), ("--work", "tokens=4096"), ("--depth", "2")])
-def test_options_of_groups_are_not_passed_over(forward: Path, tool: Tool, option: tuple[str, str]) -> None:
-    done = tool("attribute", forward, *option)
+def test_options_of_groups_are_not_passed_over(forward: Path, command: Tool, option: tuple[str, str]) -> None:
+    done = command("attribute", forward, *option)
     assert done.returncode == 2
     assert f"{option[0]} is of the groups of --by" in done.stderr
 
@@ -151,9 +151,9 @@ def test_options_of_groups_are_not_passed_over(forward: Path, tool: Tool, option
     "option", [("--windows", "w.csv"), ("--device", "0"), ("--prior", "model"), ("--bars", "b.html")]
 )
 def test_options_of_classes_are_not_passed_over_for_groups(
-    forward: Path, tool: Tool, option: tuple[str, str]
+    forward: Path, command: Tool, option: tuple[str, str]
 ) -> None:
-    done = tool("attribute", forward, "--by", "family", *option)
+    done = command("attribute", forward, "--by", "family", *option)
     assert done.returncode == 2
     assert f"{option[0]} is of a log's classes, not of the groups of --by" in done.stderr
 

@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("verdicts")
     for side, slower in (("base", 1.0), ("slow", 1.3)):
         (made / side).mkdir()
-        for number in range(2):
+        for number in range(1):
             write_folder(made / side / f"run-{number}.tracetool", slower=slower, seed=number)
     (made / "tracetool.toml").write_text('fail-on = ["time=5%"]\nbase = ["base"]\nhead = ["slow"]\n')
     return made

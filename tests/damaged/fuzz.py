@@ -25,9 +25,9 @@ from tracetool.api.ingest import ingest
 from tracetool.core.errors import TracetoolError
 from tracetool.tables.run import Run
 
-#: Examples of each format: few at a desk, where a whole reading costs a tenth of a second of a core each,
-#: forty in CI (``.ci/run``), ``TRACETOOL_FUZZ=5000`` for a night.
-EXAMPLES = int(os.environ.get("TRACETOOL_FUZZ", "30"))
+#: Examples of each format: few at a desk and in CI, where a whole reading costs a tenth of a second of a core
+#: each, ``TRACETOOL_FUZZ=5000`` for a night.
+EXAMPLES = int(os.environ.get("TRACETOOL_FUZZ", "20"))
 #: No sample begins another example once its examples took so much; the processor's time, so that a busy
 #: machine tries as many. [s]
 MOST_CPU_S = float(os.environ.get("TRACETOOL_FUZZ_CPU_S", "inf"))
