@@ -11,7 +11,7 @@ from tracetool.families.pricing import laws
 from tracetool.hardware.load import load_gpu
 from tracetool.model.candidates import candidates
 from tracetool.model.implementations import coefficients_on, members
-from tracetool.model.paced import memory_bytes_per_clock_sm, paced
+from tracetool.model.paced import memory_bytes_per_clock_sm, paced, unhidden
 from tracetool.model.timing import time_rows
 from tracetool.model.unmeasured_libraries import host_of
 
@@ -113,6 +113,18 @@ def test_steps_of_a_kernel_keep_pace_with_a_faster_memory() -> None:
     assert faster["sm_bytes_clk"] == pytest.approx(40.0 / ratio)
     assert faster["block_clk"] == 3000.0
     assert paced(law, values, ada, [a100], [a100]) == values
+
+
+def test_a_limit_that_memory_may_have_hidden_keeps_step_with_a_faster_one() -> None:
+    """An H200 brings an SM 18 bytes a clock, an H100 13: what drew 12 may draw 17, what drew 6 may not."""
+    law, h100, h200 = laws()["moe"], load_gpu("h100-sxm"), load_gpu("h200-sxm")
+    ratio = memory_bytes_per_clock_sm(h200) / memory_bytes_per_clock_sm(h100)
+    assert ratio > 1.3
+    near, below = {"sm_bytes_clk": 12.0, "k_step_cycles": 90.0}, {"sm_bytes_clk": 6.0, "k_step_cycles": 90.0}
+    faster = unhidden(law, near, h200, [h100])
+    assert faster == {"sm_bytes_clk": pytest.approx(12.0 * ratio), "k_step_cycles": 90.0}
+    assert unhidden(law, below, h200, [h100]) == below
+    assert unhidden(law, near, h100, [h200]) == near
 
 
 def test_a_limit_of_the_sm_is_a_larger_share_of_less_l2() -> None:

@@ -27,7 +27,7 @@ from tracetool.model.candidates import candidates, is_known, other_version
 from tracetool.model.fitted_to import may_have_run
 from tracetool.model.mixtures import Member, member_pieces
 from tracetool.model.other_versions import may_run_others, others_of_library, use
-from tracetool.model.paced import paced
+from tracetool.model.paced import paced, unhidden
 from tracetool.model.time_calibration import TimeCalibration, spread_key
 from tracetool.model.traced import beside_band, in_trace, start_band, trace_band, traced
 from tracetool.model.unmeasured_libraries import in_library, of_unknown, without_hosts
@@ -223,9 +223,8 @@ def _member(law: Law, gpu: Gpu, one: Implementation, bands: TransferBands | None
     weight = float(sum(rows[name] for name in donors))
     if gpu.name in rows:
         return Member(one.name, values, (low, high), f"calibrated: {one.name}", weight, library=one.stack)
-    if not alike:
-        measured, nearest = ([load_gpu(name) for name in names] for names in (rows, donors))
-        values = paced(law, values, gpu, measured, nearest)
+    measured, nearest = ([load_gpu(name) for name in names] for names in (rows, donors))
+    values = unhidden(law, values, gpu, measured) if alike else paced(law, values, gpu, measured, nearest)
     if bands is not None:
         away = bands.same_architecture if alike else bands.other_architecture
         low, high = min(low, away[0]), max(high, away[1])

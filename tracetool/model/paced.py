@@ -16,6 +16,10 @@ import numpy as np
 
 from tracetool.families.law import Law
 from tracetool.hardware.gpu import Gpu
+from tracetool.hardware.priors import prior_number
+
+#: Share of the memory's rate from which on an SM's own limit was hidden where it was measured. [1]
+_HIDDEN = prior_number("implementations.hidden_share")
 
 
 def memory_bytes_per_clock_sm(gpu: Gpu) -> float:
@@ -54,4 +58,20 @@ def paced(
             changed[name] = value * steps if prior.unit == "clk" else value / steps
         elif prior.pace == "l2" and share > 1.0:
             changed[name] = value * share
+    return changed
+
+
+def unhidden(law: Law, values: Mapping[str, float], gpu: Gpu, measured: Iterable[Gpu]) -> dict[str, float]:
+    """Return coefficients of the same architecture's kernels on a GPU whose memory may be faster.
+
+    What an SM draws at most shows only where memory brings more. A limit near the fastest memory measured, or
+    above it, may be that memory's: it keeps step with a faster one. One well below it is the SM's, and stays.
+    """
+    most = max(memory_bytes_per_clock_sm(one) for one in measured)
+    faster = memory_bytes_per_clock_sm(gpu) / most
+    changed = dict(values)
+    for name, prior in law.priors.items():
+        value = values.get(name, prior.value)
+        if prior.pace == "memory" and prior.unit != "clk" and faster > 1.0 and value > _HIDDEN * most:
+            changed[name] = value * faster
     return changed
