@@ -262,3 +262,13 @@ def test_columns_that_decide_no_case_are_named(config: Path) -> None:
     named = tt.forecast(table.rename({"batch": "bs"}).drop("kv_dtype"))
     assert not [note for note in named.notes if "without effect" in note]
     assert named.frame["power_w"].n_unique() == 2
+
+
+def test_a_step_that_waits_for_the_host_to_carry_sums_says_so() -> None:
+    case = {"mode": "decode", "bs": 32, "tp": 8}
+    slow, linked, stages = (
+        tt.forecast(CONFIG, **{**CHAT, **case, **other}).notes
+        for other in ({"gpu": "l40s"}, {}, {"gpu": "l40s", "tp": 1, "pp": 8})
+    )
+    assert any("exchange through the host: no peer link joins 8 l40s" in note for note in slow)
+    assert not [note for note in (*linked, *stages) if "through the host" in note]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from tests.forecast.test_forecast import CONFIG
 from tracetool.forecast.engine import SAMPLING, engine_of
+from tracetool.forecast.forecast import forecast_cases
 from tracetool.forecast.pricing import PassRows, price
 from tracetool.forecast.serving import Traffic, chunks, decode_pass, median_tokens, mixed_pass
 from tracetool.forecast.tables import forecast_one
@@ -67,6 +70,7 @@ def test_sorts_of_sampling_are_kernels_that_draw_power() -> None:
         next(p for p in pieces["sampled"] if p.name == name) for name in ("(idle)", "sampler.sort")
     )
     assert sorts.time_s == pytest.approx(engine_of("vllm", "h100-sxm").sort_s(96))
+    assert sorts.family == "sort"
     assert sorts.energy_j / sorts.time_s > 1.5 * idle.energy_j / idle.time_s
     assert not any(p.name == "sampler.sort" for p in pieces["greedy"])
 
@@ -81,3 +85,31 @@ def test_experts_of_half_the_weights_take_less_time(tokens: float) -> None:
     priced = price([PassRows(rows, gpu, "vllm", gpu.clock_boost_mhz)])[0]
     assert priced.duration_s[1, 0] < priced.duration_s[0, 0]
     assert [engine.stands_in(row) for row in rows] == [False, True]
+
+
+def figures_of(case: dict[str, Any]) -> dict[str, float]:
+    (outcome,) = forecast_cases([case])
+    assert outcome.forecast is not None, outcome.error
+    return {name: figure.value for name, figure in outcome.forecast.figures.items()}
+
+
+@pytest.mark.parametrize("mode", ["prefill", "decode", "serve"])
+@pytest.mark.parametrize("division", [{"pp": 4}, {"tp": 2, "pp": 2}, {"gpus": 4}, {"gpus": 4, "pp": 2}])
+@pytest.mark.parametrize("requests", [1, 2, 32])
+def test_power_is_energy_per_token_times_rate_and_requests_are_those_asked_for(
+    mode: str, division: dict[str, int], requests: int
+) -> None:
+    case = {"model": CONFIG, "gpu": "h100-sxm", "mode": mode, "isl": 512, "osl": 64, "bs": requests}
+    figures = figures_of({**case, **division})
+    spent = figures["energy_per_token_j"] * figures["tokens_per_s"]
+    assert spent == pytest.approx(figures["power_w"])
+    wait_ms = figures["ttft_ms" if mode == "prefill" else "itl_ms"]
+    # serving: prompts lengthen some steps, so that the mean is longer than the median
+    assert figures["tokens_per_s"] <= requests / wait_ms * 1e3 * 1.001
+    assert mode == "serve" or figures["tokens_per_s"] == pytest.approx(requests / wait_ms * 1e3)
+
+
+def test_stages_without_a_request_draw_idle_power() -> None:
+    case = {"model": CONFIG, "gpu": "h100-sxm", "mode": "decode", "isl": 512, "osl": 64, "pp": 4}
+    one, four = (figures_of({**case, "bs": n})["power_w"] for n in (1, 4))
+    assert 0.25 * four < one < 0.75 * four

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from tracetool.core.errors import BadInput
+from tracetool.families import names
 from tracetool.families.implementations import fitted_libraries, library_of
 from tracetool.forecast.case import SINGLE, Case, Division, divide, read_case, without_effect
 from tracetool.forecast.config import read_model
@@ -75,6 +76,10 @@ class Outcome:
     error: str = ""
 
 
+#: Share of a step's time from which sums over GPUs no link joins are worth a note. [1] By definition of it.
+_NOTED_SHARE: Final = 0.25
+
+
 @dataclass(frozen=True)
 class _Planned:
     place: int
@@ -107,9 +112,23 @@ def forecast_cases(rows: Sequence[Mapping[str, Any]], folder: Path | None = None
         if isinstance(result, BadInput):
             outcomes[one.place] = Outcome(rows[one.place], one.case, None, result.line())
         else:
-            noted = replace(result, notes=(*one.notes, *result.notes))
+            noted = replace(result, notes=(*one.notes, *result.notes, *_through_the_host(one, result)))
             outcomes[one.place] = Outcome(rows[one.place], one.case, noted)
     return outcomes
+
+
+def _through_the_host(one: _Planned, result: Forecast) -> tuple[str, ...]:
+    """Return a note where a step is largely an exchange among GPUs that no peer link joins."""
+    if one.case.mode == "train":  # its exchanges run beside the passes
+        return ()
+    sums = [part for part in result.parts if part.row["op"] == names.COLLECTIVE]
+    between = [part for part in sums if float(part.row["ranks"]) > one.gpu.link_ranks]
+    share = sum(part.time_s for part in between) / (sum(part.time_s for part in result.parts) or 1.0)
+    if share < _NOTED_SHARE:
+        return ()
+    joined = f"no peer link joins {max(float(part.row['ranks']) for part in between):g} {one.gpu.name}"
+    note = f"{100 * share:.0f} % of the time is exchange through the host: {joined}; hosts differ in it by a"
+    return (f"{note} factor of two, and --pp in place of --tp exchanges less",)
 
 
 def _plan(

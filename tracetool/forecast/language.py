@@ -63,26 +63,27 @@ class LanguagePlan:
         rounds = max(tokens / min(tokens, self.traffic.budget), 1.0)
         widths = self._widths([(1.0, step)])
         time = step.time_s * rounds * self.division.parallel.pp
-        joules = step.energy_j * rounds * self.division.gpus / self._replicas
+        per_prompt = self._mean_w(step.power_w, step) * self.division.gpus * time / self._running
         figures = {
             "ttft_ms": widths.timed(time * 1e3),
-            "tokens_per_s": widths.rated(self.traffic.running * self._replicas / time),
-            "power_w": self._power(step.power_w, widths),
-            "energy_per_token_j": widths.spent(joules / self.traffic.running),
-            "energy_per_item_j": widths.spent(joules / self.traffic.running),
+            "tokens_per_s": widths.rated(self._running / time),
+            "power_w": self._power(self._mean_w(step.power_w, step), widths),
+            "energy_per_token_j": widths.spent(per_prompt),
+            "energy_per_item_j": widths.spent(per_prompt),
         }
-        facts = {"prompt_tokens_per_s": tokens * self._replicas / time, "steps": rounds}
+        facts = {"prompt_tokens_per_s": self._running * self.traffic.prompt / time, "steps": rounds}
         return self._stated(figures, steps, (rounds,), facts)
 
     def _decode(self, steps: Sequence[Step]) -> Forecast:
         step = steps[0]
         widths = self._widths([(1.0, step)])
         time = step.time_s * self.division.parallel.pp
+        power = self._mean_w(step.power_w, step)
         figures = {
             "itl_ms": widths.timed(time * 1e3),
             "tokens_per_s": widths.rated(self._running / time),
-            "power_w": self._power(step.power_w, widths),
-            "energy_per_token_j": widths.spent(step.power_w * self.division.gpus * time / self._running),
+            "power_w": self._power(power, widths),
+            "energy_per_token_j": widths.spent(power * self.division.gpus * time / self._running),
         }
         return self._stated(figures, steps, (1.0,), {})
 
@@ -99,7 +100,7 @@ class LanguagePlan:
         widths = self._widths(
             [(max(1.0 - share, 0.0) * decode.time_s, decode), (share * mixed.time_s, mixed)]
         )
-        power = joules / mean
+        power = self._mean_w(joules / mean, decode)
         per_token = power * self.division.gpus * mean * stages / self._running
         first = mean / 2.0 + lasting(min(traffic.prompt_tokens + traffic.prompt, traffic.room)) * max(
             traffic.prompt / traffic.room, 1.0
@@ -132,13 +133,17 @@ class LanguagePlan:
         return with_sorts(scaled, self.model, self.engine)
 
     @property
-    def _replicas(self) -> int:
-        return self.division.replicas
-
-    @property
     def _running(self) -> float:
         """Running requests of all replicas and pipeline stages."""
-        return self.traffic.running * self.division.replicas * self.division.parallel.pp
+        return self.case.get("bs", _DEFAULT_BATCH)
+
+    def _mean_w(self, busy_w: float, step: Step) -> float:
+        """Return the mean power of a GPU whose replica and stage has a request to run, or waits for one. [W]
+
+        Requests are divided over replicas and, within one, over stages: fewer requests leave some idle.
+        """
+        share = min(self._running / (self.division.replicas * self.division.parallel.pp), 1.0)
+        return share * busy_w + (1.0 - share) * step.idle_w
 
     def _widths(self, parts: Sequence[tuple[float, Step]]) -> Widths:
         return Widths.of(parts, self.engine.time_sd, self.engine.power_sd)
@@ -189,7 +194,7 @@ def plan_language(case: Case, model: Model, gpu: Gpu, division: Division, clock_
         If the model does not fit, or cannot be divided so; the field is named.
     """
     pp = division.parallel.pp
-    running = case.get("bs", _DEFAULT_BATCH) / division.replicas
+    running = max(case.get("bs", _DEFAULT_BATCH) / division.replicas, 1.0)
     output = 1.0 if case.mode == "prefill" else case.get("osl", DEFAULT_OSL)
     traffic = Traffic(
         max(running / pp, 1.0), case.get("isl", DEFAULT_ISL), output, case.get("token_budget", DEFAULT_BUDGET)

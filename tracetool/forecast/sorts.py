@@ -38,12 +38,12 @@ def with_sorts(priced: PricedPass, model: Model, engine: Engine) -> PricedPass:
     above_w = np.maximum(priced.energy_j[at] - priced.base_j[at], 0.0) / priced.duration_s[at]
     base = priced.base_j[at] / priced.duration_s[at] * seconds
     module = str(softmax["module"]).replace(".softmax", ".sort")
-    row: Row = {"op": names.OTHER, "module": module, "rows": softmax["rows"], "cols": softmax["cols"]}
+    row: Row = {"op": names.SORT, "module": module, "rows": softmax["rows"], "cols": softmax["cols"]}
     return replace(
         priced,
         rows=[*priced.rows, row],
         counts=np.append(priced.counts, 1.0),
-        family=np.append(priced.family, names.OTHER),
+        family=np.append(priced.family, names.SORT),
         basis=np.append(priced.basis, BASIS),
         duration_s=np.vstack([priced.duration_s, duration]),
         energy_j=np.vstack([priced.energy_j, base + engine.sort_power * above_w * seconds]),
