@@ -135,6 +135,17 @@ def test_a_limit_of_the_sm_is_a_larger_share_of_less_l2() -> None:
     assert paced(law, {"l2_efficiency": 0.2}, h100, [ada], [ada])["l2_efficiency"] == 0.2
 
 
+def test_an_l2_that_all_sms_share_holds_what_fits() -> None:
+    """Half of what an H100's L2 holds lies on the far side; on an L40S nothing does."""
+    law, h100, a100, ada = laws()["prefill"], load_gpu("h100-sxm"), load_gpu("a100-sxm"), load_gpu("l40s")
+    told = {"l2_hit": 0.45, "pass_factor": 2.0}
+    assert paced(law, told, ada, [h100, a100], [a100])["l2_hit"] == 0.95
+    assert paced(law, told, ada, [h100, a100], [a100])["pass_factor"] == 2.0
+    # another of its kind was measured, or the GPU has partitions, too
+    assert paced(law, told, ada, [h100, load_gpu("l4")], [a100])["l2_hit"] == 0.45
+    assert paced(law, told, a100, [h100], [h100])["l2_hit"] == 0.45
+
+
 def test_how_decode_splits_is_no_habit_of_a_neighboring_architecture() -> None:
     law = laws()["decode"]
     fitted = next(one for one in implementations("decode") if one.name == "trtllm-torch-flow").laws["decode"]

@@ -24,9 +24,9 @@ class Coefficient:
 
     One that is not ``fitted`` keeps its prior unless ``choices`` are tried: those are sizes and
     habits of a library, which have no value in between. One that is not ``carried`` says nothing of another
-    GPU: there its prior holds. One with a ``pace``, ``memory`` or ``l2``, keeps step with that rate of the
-    chip on architectures nobody measured: see :mod:`tracetool.model.paced`. The ``kind`` of evidence a
-    prior rests on, ``source`` and ``meaning`` stand in the data file; see
+    GPU: there its prior holds. One with a ``pace``, ``memory``, ``l2`` or ``one_l2``, keeps step with
+    that of the chip on architectures nobody measured: see :mod:`tracetool.model.paced`. The ``kind`` of
+    evidence a prior rests on, ``source`` and ``meaning`` stand in the data file; see
     :mod:`tracetool.families.coefficients`.
     """
 

@@ -18,6 +18,8 @@ from tracetool.families.law import Law
 from tracetool.hardware.gpu import Gpu
 from tracetool.hardware.priors import prior_number
 
+#: What a loop finds in an L2 that all SMs share, of what fits in it. [1]
+_ONE_L2_HIT = prior_number("implementations.one_l2_hit")
 #: Share of the memory's rate from which on an SM's own limit was hidden where it was measured. [1]
 _HIDDEN = prior_number("implementations.hidden_share")
 
@@ -25,6 +27,11 @@ _HIDDEN = prior_number("implementations.hidden_share")
 def memory_bytes_per_clock_sm(gpu: Gpu) -> float:
     """Return what a GPU's memory brings each of its SMs. [B/clk/SM]"""
     return gpu.dram_bytes_per_s / (gpu.clock_boost_mhz * 1e6) / gpu.sm_count
+
+
+def _one_l2(gpu: Gpu) -> bool:
+    """Return whether all SMs share one L2: of several partitions another block may run on the far side."""
+    return gpu.l2_near_bytes >= gpu.l2_bytes
 
 
 def paced(
@@ -38,7 +45,8 @@ def paced(
     .. math:: \min(1, \max_g m_g / m)
 
     and shares of L2's rate are multiplied by :math:`\max(1, l_g / l)`, with :math:`l_g` the geometric mean
-    over the GPUs of the nearest architecture.
+    over the GPUs of the nearest architecture. Where all L2s measured have partitions, shares of what L2 still
+    holds say how often a block runs on the side that holds it: an L2 that all SMs share has all that fits.
 
     Parameters
     ----------
@@ -47,10 +55,12 @@ def paced(
     measured, nearest : iterable of Gpu
         All GPUs they were fitted on, and those of the nearest architecture.
     """
+    measured = tuple(measured)
     most = max(memory_bytes_per_clock_sm(one) for one in measured)
     steps = min(1.0, most / memory_bytes_per_clock_sm(gpu))
     of_nearest = np.exp(np.mean([np.log(one.l2_bytes_per_clock / one.sm_count) for one in nearest]))
     share = max(1.0, float(of_nearest) / (gpu.l2_bytes_per_clock / gpu.sm_count))
+    whole = _one_l2(gpu) and not any(map(_one_l2, measured))
     changed = dict(values)
     for name, prior in law.priors.items():
         value = values.get(name, prior.value)
@@ -58,6 +68,8 @@ def paced(
             changed[name] = value * steps if prior.unit == "clk" else value / steps
         elif prior.pace == "l2" and share > 1.0:
             changed[name] = value * share
+        elif prior.pace == "one_l2" and whole:
+            changed[name] = max(value, _ONE_L2_HIT)
     return changed
 
 
