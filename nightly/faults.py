@@ -6,9 +6,8 @@ what it was, or whole; and one more call must leave nothing but its result. Then
 (a small tmpfs, where this may mount one), a folder it may not write to (as nobody, where this is root), an
 input that shrinks while it is read, a reader that leaves, and a clock that jumps. Prints a line each; exit 1 on a fault.
 
-``--only`` takes the calls whose line holds one of these texts, such as ``forecast`` or ``run.prom``; each gets as
-many tries as where all are taken. Not here: ``record``, which needs a GPU (``tests/record/`` kills it), and calls
-whose ``-o`` is the table of ``classify`` by the same lines of code.
+``--only`` takes calls whose line holds one of these texts, such as ``forecast``. Not here: ``record``, which needs a
+GPU (``tests/record/`` kills it), and calls whose ``-o`` is written by the same lines as that of ``classify``.
 """
 
 from __future__ import annotations
@@ -237,6 +236,9 @@ def full_disk(writer: Writer, run: Path, folder: Path) -> str | None:
         return f"leaves {stays}" if stays and not (out.is_dir() and not any(out.rglob("*.json"))) else ""
 
 
+_START = "import subprocess, sys; subprocess.run([sys.executable, '-c', ''], check=True, stderr=-3)"
+
+
 def not_allowed(writer: Writer, run: Path, folder: Path, *, read_only_disk: bool) -> str | None:
     """Let a command write where it may not: a folder of somebody else's, or a disk mounted read-only."""
     if os.geteuid():
@@ -250,7 +252,11 @@ def not_allowed(writer: Writer, run: Path, folder: Path, *, read_only_disk: bool
             subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
             return refused(words_of(writer, run, disk / writer.out), disk, disk / writer.out)
         disk.chmod(0o755)
-        words = ["setpriv", "--reuid=65534", "--clear-groups", *words_of(writer, run, disk / writer.out)]
+        nobody = ["setpriv", "--reuid=65534", "--clear-groups"]
+        probe = subprocess.run([*nobody, sys.executable, "-c", _START], check=False, capture_output=True)
+        if "fleet" in writer.words and probe.returncode:
+            return None  # nobody may not start this interpreter, and workers are its own
+        words = [*nobody, *words_of(writer, run, disk / writer.out)]
         return refused(words, disk, disk / writer.out, env=os.environ | {"HOME": "/nonexistent"})
 
 

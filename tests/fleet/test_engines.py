@@ -17,6 +17,7 @@ from tests.fleet import dying
 from tracetool.core.errors import BadInput, MissingPart
 from tracetool.core.progress import Silent
 from tracetool.fleet.engine import LocalEngine, started
+from tracetool.fleet.fleet import fleet_ingest
 from tracetool.fleet.manifest import Manifest
 from tracetool.fleet.run_jobs import Tally, Work, run_jobs
 from tracetool.fleet.storage import Place
@@ -178,3 +179,22 @@ def test_scratch_of_a_killed_task_goes_with_the_next(tmp_path: Path) -> None:
     assert len(list((tmp_path / ".scratch").iterdir())) == 1
     with _scratch(Place(tmp_path)) as folder:
         assert list((tmp_path / ".scratch").iterdir()) == [folder]
+
+
+def test_a_disk_that_takes_no_record_of_a_job_is_left_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "traces").mkdir()
+    (tmp_path / "traces" / "cut.json").write_text('{"traceEvents": [{"ph":')
+
+    def full(*_: Any) -> None:
+        raise BadInput("no space left on device", "")
+
+    monkeypatch.setattr(Manifest, "write", full)
+    with pytest.raises(BadInput, match="no space left"):
+        fleet_ingest(tmp_path / "traces", tmp_path / "set", workers=1)
+    assert [p.name for p in tmp_path.iterdir()] == ["traces"]
+    (tmp_path / "set" / "runs").mkdir(parents=True)  # somebody's
+    with pytest.raises(BadInput, match="no space left"):
+        fleet_ingest(tmp_path / "traces", tmp_path / "set", workers=1)
+    assert [p.name for p in (tmp_path / "set").iterdir()] == ["runs"]

@@ -18,6 +18,10 @@ from tracetool.core.errors import BadInput, MissingPart
 _TASKS_PER_PROCESS: Final = 500
 
 
+#: A process that was told to end is waited for so long. [s]
+_END_S: Final = 5.0
+
+
 class Engine(Protocol):
     """What runs tasks."""
 
@@ -85,11 +89,13 @@ class LocalEngine:
         self._pool = self._start()
 
     def close(self) -> None:
-        """End the processes without waiting for their tasks."""
+        """End the processes without waiting for their tasks; they have ended when this returns."""
         processes = list((self._pool._processes or {}).values())
         self._pool.shutdown(wait=False, cancel_futures=True)
         for process in processes:
             process.terminate()
+        for process in processes:
+            process.join(_END_S)
 
 
 class RayEngine:

@@ -25,7 +25,7 @@ from tracetool.fleet.jobs import find_jobs
 from tracetool.fleet.manifest import Manifest
 from tracetool.fleet.run_jobs import Tally, Work, run_jobs
 from tracetool.fleet.storage import Place
-from tracetool.fleet.tasks import TASKS, ingest_job
+from tracetool.fleet.tasks import TASKS, ingest_job, remove_scratch
 
 if TYPE_CHECKING:
     from tracetool.report.view import Block, View
@@ -277,10 +277,15 @@ def _run(
     absent = place.local and not Path(place.root).exists()
     manifest = Manifest(place, name)
     limit = None if memory_gib is None else int(memory_gib * 2**30)
-    with started(engine, workers, limit) as running:
-        tally = run_jobs(task, works, running, manifest, retries=retries, progress=progress or Silent())
-    if place.local and (scratch := Path(place.path(".scratch"))).is_dir() and not any(scratch.iterdir()):
-        scratch.rmdir()
+    try:
+        with started(engine, workers, limit) as running:
+            tally = run_jobs(task, works, running, manifest, retries=retries, progress=progress or Silent())
+    except (BadInput, OSError):  # a full disk, say: what was done is kept
+        if absent and not any(e["state"] == "done" for e in Manifest(place, name).entries().values()):
+            shutil.rmtree(place.root, ignore_errors=True)
+        raise
+    finally:
+        remove_scratch(place)
     if tally.failed and not tally.done and not tally.skipped:
         if absent:
             shutil.rmtree(place.root, ignore_errors=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ import polars as pl
 from tracetool.core.errors import BadInput, TracetoolError
 from tracetool.fleet.jobs import Job
 from tracetool.fleet.storage import Place
-from tracetool.tables.scratch import temporary_folder
+from tracetool.tables.scratch import clear_temporary, temporary_folder
 from tracetool.tables.write import write_parquet
 
 #: Folder of the runs; each is one that every command of the tool reads.
@@ -46,6 +46,7 @@ def ingest_job(job: Job, target: str, options: Mapping[str, Any]) -> dict[str, A
             run = ingest(traces, logs, tz=options.get("tz"), gpu=options.get("gpu"), out=scratch / "run")
         except TracetoolError as error:  # names the copy: say whose it is
             error.message = error.message.replace(f"{copies}/", f"{source.name}/")
+            error.message = error.message.replace(str(scratch / "run"), place.name)
             raise
         clock = run.info["clock"]
         figures = {
@@ -198,6 +199,15 @@ def _run(place: Place, job: str, scratch: Path) -> Any:
     copy = scratch / "run"
     copy.mkdir()
     return open_run(place.fetch_folder(copy, RUNS, key(job)))
+
+
+def remove_scratch(place: Place) -> None:
+    """Remove what ended tasks left of their scratch in a local data set."""
+    within = Path(place.path(".scratch"))
+    if place.local and within.is_dir():
+        clear_temporary(within)
+        with suppress(OSError):  # a task of another command is at work there
+            within.rmdir()
 
 
 def _scratch(place: Place) -> AbstractContextManager[Path]:

@@ -85,6 +85,13 @@ def scratch_in(folder: Path) -> list[Scratch]:
     return [scratch for path in sorted(paths) if (scratch := Scratch.of(path))]
 
 
+def clear_temporary(parent: Path) -> None:
+    """Remove the temporary folders in one whose processes have ended."""
+    for scratch in scratch_in(parent):
+        if scratch.target.name == TEMPORARY and scratch.abandoned():
+            shutil.rmtree(scratch.path, ignore_errors=True)
+
+
 @contextmanager
 def temporary_folder(within: Path | None = None) -> Iterator[Path]:
     """Give an empty folder, of the system's for temporary files or ``within``; remove it, and abandoned ones.
@@ -95,9 +102,7 @@ def temporary_folder(within: Path | None = None) -> Iterator[Path]:
         If none can be made.
     """
     parent = within or Path(tempfile.gettempdir())
-    for scratch in scratch_in(parent):
-        if scratch.target.name == TEMPORARY and scratch.abandoned():
-            shutil.rmtree(scratch.path, ignore_errors=True)
+    clear_temporary(parent)
     folder = Path(tempfile.mkdtemp(prefix=scratch_prefix(parent / TEMPORARY), dir=parent))
     try:
         yield folder
