@@ -13,20 +13,23 @@ from scipy import stats
 
 from tracetool.compare.accuracy_sums import transfer_ms
 from tracetool.compare.baseline_store import _part
+from tracetool.compare.changes import DiffRequest, compare_sides
 from tracetool.compare.decomposition import Pairs, decompose
 from tracetool.compare.diff import _ratios
 from tracetool.compare.energy_difference import sentences
 from tracetool.compare.energy_difference.difference import EnergyDifference
 from tracetool.compare.energy_difference.pairs import matched_pairs
 from tracetool.compare.energy_difference.sentences import LEAST_SHARE
-from tracetool.compare.matched import _names
+from tracetool.compare.matched import CAUSES, _names
+from tracetool.compare.outcome import DEFAULT_LIMIT
 from tracetool.compare.run_side import Basis, Reading, _gaps, load_run
 from tracetool.compare.run_tables.batch_curve import _row, curve_energy, left_out_errors
 from tracetool.compare.run_tables.factors import FACTORS, log_factors
 from tracetool.compare.run_tables.findings import idle_statement
 from tracetool.compare.run_tables.latent import _peak
-from tracetool.compare.significance import Effects, detectable
+from tracetool.compare.significance import Criteria, Effects, detectable
 from tracetool.compare.spread import Spread, learned
+from tracetool.compare.thresholds import Threshold
 from tracetool.hardware.load import load_gpu
 
 NONE = np.zeros(1)
@@ -239,3 +242,25 @@ def test_what_a_clock_does_to_a_class_is_told_by_its_signatures(monkeypatch: pyt
     (row,) = _ratios(loaded, side, [1410.0, 900.0], "base").to_dicts()
     expected = {"class": 4, "clock_time_ratio": 1.5, "clock_power_ratio": 0.8, "work_s": 200e-6}
     assert {name: row[name] for name in expected} == pytest.approx(expected)
+
+
+def test_changes_are_judged_by_the_limit_on_the_energy_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of limits on time, on the energy of one family and on that of the run, the last."""
+    limits = []
+
+    def judged(_parts: Any, _pairs: Any, _sides: Any, criteria: Criteria) -> Any:
+        limits.append(criteria.limit)
+        raise KeyboardInterrupt
+
+    pairs = pl.DataFrame({column: [0.0] for column in CAUSES})
+    monkeypatch.setattr("tracetool.compare.changes.matched_pairs", lambda *_: pairs)
+    monkeypatch.setattr("tracetool.compare.changes.model_error_j", lambda _: 0.0)
+    monkeypatch.setattr("tracetool.compare.changes.run_figures", lambda _: {})
+    monkeypatch.setattr("tracetool.compare.changes.change_table", judged)
+    side: Any = SimpleNamespace(gap_j=NONE, keys={})
+    stated = (Threshold("time", 0.05), Threshold("energy", 0.3, "gemm"), Threshold("energy", 0.01))
+    for thresholds in (stated, stated[:2]):
+        request = DiffRequest("predicted", thresholds)
+        with pytest.raises(KeyboardInterrupt):
+            compare_sides(side, side, request, parts=pl.DataFrame(), clock_ratios=pl.DataFrame())
+    assert limits == [0.01, DEFAULT_LIMIT]

@@ -25,7 +25,7 @@ from tracetool.measure.counter import check_counter
 from tracetool.measure.design import Design, design, span_of
 from tracetool.measure.energy_tables import window_table
 from tracetool.measure.filters import sensor_boxes
-from tracetool.measure.identify_sensor import IdentifiedSensor
+from tracetool.measure.identify_sensor import IdentifiedSensor, identify_sensor
 from tracetool.measure.power_log import PowerLog, power_logs
 from tracetool.measure.prior import _filled_power, prior_of
 from tracetool.measure.readings import Readings
@@ -261,3 +261,34 @@ def test_the_likelihood_of_classes_is_that_of_a_normal_distribution() -> None:
     ]
     expected = max(density) + 12.5 * np.log(2.0 * np.pi)
     assert class_likelihood(readings, work, boxes) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "name", "loaded"),
+    [(None, "NVIDIA A100-SXM4-80GB", "a100-sxm"), ("h100-sxm", "NVIDIA A100-SXM4-80GB", "h100-sxm")],
+)
+def test_a_sensor_is_looked_for_on_the_gpu_a_run_names(
+    gpu: str | None, name: str, loaded: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the run says of it goes before the device string of its profiler."""
+    run = SimpleNamespace(
+        telemetry=pl.DataFrame({"time_ns": [0, 1000]}),
+        kernels=pl.DataFrame({"device": [0], "start_ns": [100], "duration_ns": [500]}),
+        devices=pl.DataFrame(
+            {"device": [0], "gpu": [gpu], "name": [name]}, schema_overrides={"gpu": pl.String}
+        ),
+    )
+    asked = []
+
+    def load(called: str, **_: Any) -> Any:
+        asked.append(called)
+        raise KeyboardInterrupt
+
+    for what, instead in (
+        ("is_run_path", lambda _: True), ("Run", SimpleNamespace(open=lambda _: run)),
+        ("telemetry_devices", lambda _: [0]), ("load_gpu", load),
+    ):  # fmt: skip
+        monkeypatch.setattr(f"tracetool.measure.identify_sensor.{what}", instead)
+    with pytest.raises(KeyboardInterrupt):
+        identify_sensor("run.tracetool")
+    assert asked == [loaded]
