@@ -72,6 +72,7 @@ def _import_all() -> None:
 
 
 def _index() -> None:
+    gc.unfreeze()  # what conftest.py froze is not listed else
     for thing in gc.get_objects():
         if isinstance(thing, types.FunctionType) and "/tracetool/" in thing.__code__.co_filename:
             FUNCTIONS[thing.__code__.co_filename].append(thing)
@@ -91,6 +92,8 @@ def change(path: str, source: str) -> tuple[list[tuple[Any, ...]], bool]:
     old, new = _codes(compile(before, str(place), "exec")), _codes(compile(after, str(place), "exec"))
     pairs = {(a.co_qualname, a.co_firstlineno): b for a, b in zip(old, new, strict=True)}
     names = {a.co_qualname for a, b in zip(old, new, strict=True) if _own(a) != _own(b)}
+    if not FUNCTIONS[str(place)]:
+        raise RuntimeError(f"no function of {path} was found: its changes would change nothing")
     undo: list[tuple[Any, ...]] = []
     for function in FUNCTIONS[str(place)]:
         code = pairs.get((function.__code__.co_qualname, function.__code__.co_firstlineno))
