@@ -20,8 +20,10 @@ from tracetool.replay.diagnosis.latent import _SUMS, CAUSE_COLUMNS, _rated
 from tracetool.replay.diagnosis.neighbors import chain_shares
 from tracetool.replay.diagnosis.replayed import _idle_j
 from tracetool.replay.diagnosis.sides import CutRun, Side
+from tracetool.replay.governor import Governor
 from tracetool.replay.gpu_work import _own_errors
-from tracetool.replay.prepare import _in_range
+from tracetool.replay.prepare import _in_range, prepare
+from tracetool.tables.schema import load_schema
 
 
 def _stream(signatures: list[int]) -> pl.DataFrame:
@@ -193,3 +195,26 @@ def test_ranges_within_a_dropped_one_go_with_it() -> None:
     kernels = pl.DataFrame({"range": [2, 0, 3, None, 1]})
     assert _in_range(run, kernels, "st*").tolist() == [True, True, False, False, True]
     assert _in_range(run, kernels, "layer").tolist() == [True, False, False, False, True]
+
+
+@pytest.mark.parametrize(("governor", "speed"), [(None, 0.5), (Governor(0.02, 0.01, 0.04, 1.2), 0.75)])
+def test_a_governor_tells_how_fast_overlapping_kernels_were_recorded(
+    governor: Governor | None, speed: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half as fast under a limit kept at every moment; three quarters where bursts pass it."""
+    n = 2
+    kernels = load_schema("kernels").conform(
+        pl.DataFrame({"start_ns": [0, 100], "duration_ns": [1000, 1000], "device": [0] * n, "stream": [1, 2],
+                      "kind": ["kernel"] * n, "name": ["a", "b"], "signature": range(n)})
+    )  # fmt: skip
+    tables = {"kernels": kernels, "host_calls": load_schema("host_calls").empty()}
+    run: Any = SimpleNamespace(table=lambda name, *_: tables[name], path="run")
+    monkeypatch.setattr("tracetool.replay.prepare.alike_collectives", lambda _: np.full(n, -1))
+    monkeypatch.setattr("tracetool.replay.prepare.recorded_speed", lambda *_: np.full(n, 0.5))
+    monkeypatch.setattr("tracetool.replay.prepare.governed_speed", lambda *a: 1.5 * a[3] if a[4] else None)
+    nothing: Any = None
+    made = prepare(
+        run, rows_of("gemm", m=[64.0] * n), nothing, recorded=lambda: (nothing, 300.0), governor=governor
+    )
+    assert made.cap.speed is not None
+    assert made.cap.speed.tolist() == [speed] * n
