@@ -107,3 +107,11 @@ def test_what_exceeds_the_tokens_goes_to_the_experts_with_least() -> None:
     assert _filled(each, np.array([12.0]))[:, 0].tolist() == [7.0, 7.0, 12.0]
     assert _filled(each, np.array([20.0]))[:, 0].tolist() == [1.0, 5.0, 20.0]
     assert _filled(np.array([[1.0], [11.0], [20.0]]), np.array([12.0])).sum() == pytest.approx(32.0)
+
+
+def test_two_tokens_may_fall_on_one_expert() -> None:
+    """Of two experts that differ much, on average fewer than both are touched."""
+    found = spread_over(np.array([2.0]), "power_law_2", experts=2, top_k=1)
+    touched = np.mean([(drawn(2, 1, 2, 1, 2.0, seed) > 0).sum() for seed in range(300)])
+    assert touched < 1.8
+    assert found.count.sum() == pytest.approx(touched, rel=0.1)

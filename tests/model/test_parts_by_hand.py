@@ -20,6 +20,7 @@ from tracetool.hardware.voltage import VoltageCurve
 from tracetool.model import time_files
 from tracetool.model.anchor import FROM_SPLIT, with_memory_efficiency
 from tracetool.model.idle import idle_power_w
+from tracetool.model.implementations import members
 from tracetool.model.memory_efficiency import MemoryEfficiency, memory_efficiency
 from tracetool.model.power_priors import _awake_w, prior_calibration
 from tracetool.model.power_transfer import UNSEEN_BASE_SD, with_own_base
@@ -187,3 +188,24 @@ def test_a_launch_that_states_no_blocks_fills_the_gpu() -> None:
     pieces, _ = unshaped_pieces(rows, GPU, family_of(ELEMENTWISE))
     assert pieces.work.dram_bytes[:2] == pytest.approx([pieces.work.dram_bytes[2]] * 2)
     assert pieces.active[0] == pieces.active[2]
+
+
+@pytest.mark.parametrize(
+    ("stacks", "elsewhere"),
+    [(("sglang", "trtllm"), True), (("sglang", "vllm"), False), (("sglang", ""), False)],
+)
+def test_kernels_take_a_librarys_host_where_all_were_measured_in_others(
+    stacks: tuple[str, ...], elsewhere: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One measured under the library itself, or under none, brings its own."""
+    chosen = tuple(SimpleNamespace(stack=stack, laws={"x": None}) for stack in stacks)
+    for name, answer in (
+        ("candidates", chosen), ("other_version", False), ("is_known", True), ("may_run_others", False),
+        ("in_library", "with the host of vllm"),
+    ):  # fmt: skip
+        monkeypatch.setattr(f"tracetool.model.implementations.{name}", lambda *_, answer=answer: answer)
+    monkeypatch.setattr("tracetool.model.implementations._member", lambda *a: a[2].stack)
+    law: Any = SimpleNamespace(name="x")
+    bands: Any = SimpleNamespace(swapped=0.1)
+    made: Any = members(law, GPU, "vllm 0.24.0", "", bands=bands)
+    assert made == ("with the host of vllm" if elsewhere else stacks)
