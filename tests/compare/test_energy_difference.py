@@ -55,6 +55,9 @@ def test_causes_and_rows_sum_to_the_change(pair: PairDiagnosis) -> None:
     for side, of in (("base", pair.source.base), ("head", pair.source.head)):
         whole = tt.diagnose(of.cut.run).source.energy_j if side == "head" else of.cut.energy_j
         assert rows[f"energy_{side}_j"].sum() * of.units == pytest.approx(whole, rel=1e-9)
+        (gpu,) = of.cut.sides
+        interval_j = gpu.energy.high_j[-1] - gpu.energy.low_j[-1]
+        assert of.half_width_j * of.units == pytest.approx(interval_j / 2.0)
 
 
 def test_a_higher_clock_is_named(pair: PairDiagnosis) -> None:

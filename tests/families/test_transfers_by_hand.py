@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tracetool.core.operators import OperatorColumns
+from tracetool.families.transfers.collective import THROUGH_HOST
 from tracetool.families.transfers.fabric import PeerLinks
 from tracetool.families.transfers.host import carry_through_host, crowd, one_shot_through_host
 from tracetool.families.transfers.law import COPY
@@ -127,6 +128,19 @@ def test_two_ranks_add_short_messages_in_one_shot(kind: str, ranks: float, size:
     assert takes.tolist() == [own]
     assert shot.link_bytes[0] == (ranks - 1) * size
     assert shot.seconds[0] == pytest.approx(13e-6 + (ranks - 1) * size / (0.83 * card.pcie_bytes_per_s))
+
+
+@pytest.mark.parametrize(
+    ("stack", "own"),
+    [("vllm 0.24.0", True), ("sglang 0.5.10", True), ("trtllm 1.3", False), ("nccl", False)],
+)
+def test_one_shot_is_of_the_two_libraries_that_have_it(stack: str, own: bool) -> None:
+    card = load_gpu("l40s")
+    c = {name: coefficient.value for name, coefficient in THROUGH_HOST.priors.items()}
+    rows = rows_of("collective", bytes=1e4, ranks=2.0, kind="all_reduce", stack=stack)
+    shot_s = c["vllm_start_us"] * 1e-6 + 1e4 / (c["vllm_share"] * card.pcie_bytes_per_s)
+    took_s = float(THROUGH_HOST.parts(rows, card, c).fixed_s[0])
+    assert took_s == pytest.approx(shot_s) if own else took_s > 1.1 * shot_s
 
 
 COPIES = {
