@@ -307,7 +307,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", nargs="*", default=[""], help="texts of the calls to try; all by default")
+    parser.add_argument("--only", nargs="+", default=[""], help="texts of the calls to try; all by default")
     chosen = parser.parse_args()
     writers = [w for w in WRITERS if any(text in f"{w.words} {w.out}" for text in chosen.only)]
     draw, bad = random.Random(chosen.seed), 0

@@ -18,7 +18,7 @@ from tracetool.replay.budget import DeviceWork, Spread, budget
 from tracetool.replay.diagnosis.altered import Altered, fused
 from tracetool.replay.diagnosis.latent import _SUMS, CAUSE_COLUMNS, _rated
 from tracetool.replay.diagnosis.neighbors import chain_shares
-from tracetool.replay.diagnosis.replayed import _idle_j
+from tracetool.replay.diagnosis.replayed import _idle_j, replayed
 from tracetool.replay.diagnosis.sides import CutRun, Side
 from tracetool.replay.governor import Governor
 from tracetool.replay.gpu_work import _own_errors
@@ -105,6 +105,29 @@ def test_idle_time_costs_what_the_rest_of_it_did(
     predicted: Any = models[1]
     shut: Any = SimpleNamespace(time_s=closed[0], energy_j=closed[1])
     assert _idle_j(plain, predicted, idle_s, 30.0, shut) == pytest.approx(2.0 * joules)
+
+
+@pytest.mark.parametrize(
+    ("time", "energy", "factors"),
+    [([1.0, 1.0], [1.0, 0.5], True), ([0.5, 1.0], [1.0, 1.0], True), ([1.0, 1.0], [1.0, 1.0], False)],
+)
+def test_a_timeline_is_replayed_with_whatever_one_kernel_takes_or_draws_otherwise(
+    time: list[float], energy: list[float], factors: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Less energy is less power, which a limit tells: one kernel of two is enough."""
+    asked = []
+
+    def ends(*given: Any) -> Any:
+        asked.extend(g.tolist() for g in given[1:])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tracetool.replay.diagnosis.replayed.rescaled", ends)
+    nothing: Any = None
+    predicted: Any = SimpleNamespace(replays=SimpleNamespace(at=lambda _: ends(nothing)))
+    altered = Altered(np.array(time), np.array(energy), 1.0, np.zeros(2))
+    with pytest.raises(KeyboardInterrupt):
+        replayed(nothing, predicted, altered, nothing, nothing)
+    assert asked == ([time, energy] if factors else [])
 
 
 def test_activities_of_a_kernel_share_its_energy_by_weight() -> None:
