@@ -181,6 +181,13 @@ def test_what_a_library_runs_untuned_serves_no_other() -> None:
     name = "vllm_unquantizedfusedmoe_flashinfer_cutlass_flashinferexperts"
     tuned = candidates("moe", "blackwell", "vllm 0.24.0", name)
     assert [one.name for one in tuned] == ["trtllm-moe-torch-flow-cutlass"]
+    # vLLM's were measured in a loop that times no tiles; scales by blocks run kernels without tiles to time
+    every = tuple(one for one in implementations("moe_fp8") if one.stack != "trtllm")
+    others = candidates("moe_fp8", "hopper", "trtllm 1.3.0rc20", "moe_torch_flow_cutlass", every)
+    assert "vllm-flashinfer-cutlass" not in {one.name for one in others}
+    every = tuple(one for one in implementations("moe_fp8_block") if one.stack != "trtllm")
+    others = candidates("moe_fp8_block", "hopper", "trtllm 1.3.0rc20", "moe_torch_flow_cutlass", every)
+    assert "vllm-flashinfer-cutlass" in {one.name for one in others}
     untuned = candidates("moe", "hopper", "sglang 0.5.14", "sglang_flashinfer_cutlass_moe")
     assert [one.name for one in untuned] == ["sglang-flashinfer-cutlass-moe"]
     elsewhere = candidates("moe", "hopper", "lmdeploy", "flashinfer_cutlass")

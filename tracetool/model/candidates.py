@@ -54,7 +54,8 @@ def candidates(
     if called and (anywhere := tuple(one for one in same if len(one.laws[law].architectures) > 1)):
         return anywhere
     # what a library runs untimed tells nothing of others that call the same kernels
-    every = tuple(one for one in every if not library or one.stack == library or not is_untimed(one)) or every
+    timed = (one for one in every if not library or one.stack == library or not is_untimed(one, law))
+    every = tuple(timed) or every
     anywhere = every
     shortened = tuple(one for one in every if library and one.stack == library and _abbreviates(called, one))
     near = tuple(one for one in every if _distance(one, law, architecture)[1] < OTHER_KERNELS)

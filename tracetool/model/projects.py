@@ -17,6 +17,7 @@ class Project:
     words: tuple[str, ...]  # any of them in a kernel's name tells the project
     whole: bool  # they are all of an operator, so that it takes as long in any library
     untimed: frozenset[str]  # libraries that run a default where others have the kernels timed first
+    formats: frozenset[str]  # laws whose kernels come in tiles to time
 
     def names(self, called: str) -> bool:
         """Return whether a name is that of one of the project's kernels."""
@@ -36,15 +37,18 @@ def project_of(called: str) -> Project | None:
     return next((project for project in _projects() if project.names(called)), None)
 
 
-def is_untimed(one: Implementation) -> bool:
-    """Return whether a library runs kernels by a default that others' measurements replace."""
-    return any(one.stack in project.untimed and project.made(one) for project in _projects())
+def is_untimed(one: Implementation, law: str) -> bool:
+    """Return whether a library runs a law's kernels by a default that others' measurements replace."""
+    by_default = (p for p in _projects() if one.stack in p.untimed and law in p.formats)
+    return any(project.made(one) for project in by_default)
 
 
 @cache
 def _projects() -> tuple[Project, ...]:
     text = resources.files(__package__).joinpath("projects.toml").read_text("utf-8")
     return tuple(
-        Project(tuple(entry["words"]), entry["whole"], frozenset(entry["untimed"]))
+        Project(
+            tuple(entry["words"]), entry["whole"], frozenset(entry["untimed"]), frozenset(entry["formats"])
+        )
         for entry in tomllib.loads(text).values()
     )
