@@ -91,6 +91,16 @@ def test_a_gpu_of_more_multiprocessors_than_can_be_is_said(tmp_path: Path, value
     assert run.devices["sm_count"].to_list() == [None]
 
 
+def test_a_kernel_named_by_a_number_no_integer_holds_is_kept(tmp_path: Path) -> None:
+    events = kineto_events()
+    named = next(e for e in events if e.get("cat") == "kernel")
+    named["name"] = 10**60
+    (tmp_path / "t.json").write_text(json.dumps(kineto_document(events)))
+    run = Run.open(ingest([tmp_path / "t.json"], out=tmp_path / "run"))
+    assert str(10**60) in run.signatures["name"].to_list()
+    assert _kernels(run) == sum(e.get("cat") == "kernel" for e in events)
+
+
 def test_a_dispatch_of_a_symbol_nobody_knows_is_kept(tmp_path: Path) -> None:
     """The file's own view joins inwardly: two of five dispatches went missing without a word."""
     path = rocpd(tmp_path)

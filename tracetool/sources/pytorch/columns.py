@@ -63,7 +63,7 @@ def texts(values: Iterable[Any]) -> pl.Series:
     cells = list(values)
     try:
         return pl.Series(cells, dtype=pl.String, strict=True)
-    except (TypeError, ValueError, pl.exceptions.PolarsError):
+    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
         return pl.Series(
             [v if isinstance(v, str) else str(v) if isinstance(v, int | float) else None for v in cells],
             dtype=pl.String,
