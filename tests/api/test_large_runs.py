@@ -12,7 +12,7 @@ from tracetool.api.run import Run
 from tracetool.tables.windows import Window, activities_of, is_large, windows_of
 
 SAMPLES = Path("sample_traces")
-WINDOW = "1500"
+WINDOW = "2000"
 
 
 @pytest.fixture(scope="module")
