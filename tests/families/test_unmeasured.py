@@ -115,6 +115,22 @@ def test_steps_of_a_kernel_keep_pace_with_a_faster_memory() -> None:
     assert paced(law, values, ada, [a100], [a100]) == values
 
 
+def test_products_that_a_host_issues_one_by_one_wait_for_it() -> None:
+    """vLLM quantizes, lays out scales and multiplies by three kernels, by two of FlashInfer: 32 us each."""
+    law = laws()["gemm_fp8_block"]
+    every = tuple(one for one in implementations(law.name) if one.stack != "vllm")
+    for name, floor_us in (
+        ("DeepGemmFp8BlockScaledMMKernel", 96.0),
+        ("FlashInferFp8BlockScaledMMKernel", 64.0),
+    ):
+        told = members(law, H100, "vllm 0.24.0", name, every)
+        # a kernel that nobody measured waits as well
+        assert "by its priors" in " ".join(one.name for one in told)
+        assert {one.coefficients["floor_us"] for one in told} == {floor_us}
+    other = members(law, H100, "lmdeploy", "DeepGemmFp8BlockScaledMMKernel", every)
+    assert all(one.coefficients.get("floor_us", 0.0) < 20.0 for one in other)
+
+
 def test_a_limit_that_memory_may_have_hidden_keeps_step_with_a_faster_one() -> None:
     """An H200 brings an SM 18 bytes a clock, an H100 13: what drew 12 may draw 17, what drew 6 may not."""
     law, h100, h200 = laws()["moe"], load_gpu("h100-sxm"), load_gpu("h200-sxm")

@@ -43,7 +43,9 @@ def of_unknown(
     ran = in_library(law, ran, architecture, stack, called, every)
     if not share:
         return ran
-    return (*ran, *_by_habit(law, share / (1.0 - share) * sum(one.weight for one in ran)))
+    others = _by_habit(law, share / (1.0 - share) * sum(one.weight for one in ran))
+    host = host_of(law, library, called, architecture)
+    return (*ran, *(_with_host(law, one, architecture, host, called) for one in others))
 
 
 def in_library(

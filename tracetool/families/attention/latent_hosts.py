@@ -16,12 +16,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from tracetool.families.law import KERNEL_US
+
 #: By coefficient, a factor and what is added.
 Host = dict[str, tuple[float, float]]
 
-#: What a host takes for each kernel that PyTorch code issues one by one. [us] A prior: between launches pass
-#: 19 and 56 us in the median of two traces of PyTorch on an H100, 32 in their geometric mean.
-KERNEL_US: Final = 32.0
 #: Operations that convert an element from e4m3 to 16 bits in PyTorch. [op] A prior: some 20 of integers at
 #: half the rate of FP32 to unpack it, a count of zeros and a conversion at an eighth, and as many for its
 #: address, its type and its load and store.

@@ -16,7 +16,7 @@ from tracetool.families.formats import dequantized, on_tensor
 from tracetool.families.gemm.problem import gemm_products, plan_of, work_of
 from tracetool.families.gemm.tiling import Products, TileRates
 from tracetool.families.instructions import older_kernels, rate_share
-from tracetool.families.law import Coefficients, Law
+from tracetool.families.law import KERNEL_US, Coefficients, Law
 from tracetool.families.pieces import Pieces, combined
 from tracetool.hardware.gpu import Gpu
 
@@ -31,6 +31,11 @@ _QUANTIZED = {
 _WEIGHT_ONLY = {**_GEMM, **_DATA["weight_only"]}
 #: Rows of A from which the host takes its longer path. [rows] A prior.
 FEW_ROWS = 32.0
+#: Kernels of a product with scales by blocks that vLLM's host issues one by one: it quantizes A, lays out its
+#: scales, and multiplies; FlashInfer lays none out. Its tables are of loops that record no graph. [1] By
+#: definition of vllm-project/vllm, ``model_executor/layers/quantization/utils/fp8_utils.py``, and of
+#: ai-dynamo/aiconfigurator, ``collector/vllm/collect_gemm.py``.
+VLLM_KERNELS, FLASHINFER_KERNELS = 3.0, 2.0
 #: How sharply a weight's conversion and the products meet: exponent of the norm. [1] A prior, as where tiles
 #: are chosen.
 CONVERT_NORM = 4.0
@@ -95,10 +100,20 @@ _HABITS = (
 )
 
 _ON = {"amd": values_of(_DATA["amd"])}
+
+
+def _issued(kernels: float) -> dict[str, tuple[float, float]]:
+    """Return the floors of a host that issues kernels one by one, whatever A."""
+    return {name: (0.0, kernels * KERNEL_US) for name in _QUANTIZED if name.startswith("floor")}
+
+
+_BLOCK_HOST = {"vllm": _issued(VLLM_KERNELS), "vllm/flashinfer": _issued(FLASHINFER_KERNELS)}
 GEMM = Law("gemm", _gemm, _GEMM, habits=_HABITS, by_vendor=_ON, pin=_pinned)
 GEMM_OLDER = Law("gemm_older", _older, _GEMM, parent="gemm", other_kernels=True)
 GEMM_FP8 = Law("gemm_fp8", _gemm, _QUANTIZED, by_vendor=_ON, pin=_pinned)
-GEMM_FP8_BLOCK = Law("gemm_fp8_block", _gemm, _QUANTIZED, by_vendor=_ON, pin=_pinned)
+GEMM_FP8_BLOCK = Law(
+    "gemm_fp8_block", _gemm, _QUANTIZED, by_vendor=_ON, pin=_pinned, library_host=_BLOCK_HOST
+)
 GEMM_FP4 = Law("gemm_fp4", _gemm, _QUANTIZED, by_vendor=_ON, pin=_pinned)
 GEMM_WEIGHT_ONLY = Law(
     "gemm_weight_only", _gemm, _WEIGHT_ONLY, parent="gemm", spread=(-0.7, 0.7), pin=_pinned
