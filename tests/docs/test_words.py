@@ -64,7 +64,9 @@ def breaches(path: Path) -> list[str]:
     """Return each use of a listed word in a file, with what to say instead."""
     made = []
     for number, line in texts(path):
-        plain = ALLOWED.sub("", line) if ANY_WORD.search(line) else ""
+        if not ANY_WORD.search(line):
+            continue
+        plain = ALLOWED.sub("", line)
         for pattern, say in WORDS:
             if hit := pattern.search(plain):
                 made.append(f"{path.name}:{number}: {hit.group(0)!r}; say: {say}")
