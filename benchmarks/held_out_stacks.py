@@ -32,7 +32,7 @@ from tracetool.families.pieces import duration_s
 from tracetool.families.pricing import laws
 from tracetool.hardware.load import load_gpu
 from tracetool.model.candidates import is_known
-from tracetool.model.implementations import members
+from tracetool.model.implementations import in_other_library, members
 from tracetool.model.mixtures import member_pieces
 
 HERE = Path(__file__).resolve().parent.parent
@@ -62,7 +62,7 @@ def score(setting: str, cell: Cell, registry: tuple[Implementation, ...], bands:
     error = np.where(np.isfinite(error), error, 3.0)
     needed = np.where(error > 0, error / np.maximum(high, 0.02), error / np.minimum(low, -0.02))
     if not known:
-        low, high = low * bands.other_library, high * bands.other_library
+        low, high = (in_other_library(side, bands.other_library) for side in (low, high))
     fitted = {load_gpu(g).architecture for one in of_law for g in one.laws[cell.law].gpus}
     return Scored(
         setting, cell.operator, cell.law, gpu.name, cell.stack, cell.implementation,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import polars as pl
 import pytest
 
@@ -57,6 +59,20 @@ def test_a_sum_compares_the_same_kernels_on_both_sides() -> None:
     assert found["power_predicted_w"] == pytest.approx(1e3 * (0.33 + 0.072) / (1.1 + 0.36))
     assert found["compared_pct"] == pytest.approx(100.0)
     assert found["measured_pct"] == pytest.approx(100 * 1.4 / 1.44)
+
+
+def test_families_err_apart_and_kernels_of_one_together() -> None:
+    rows = compare_signatures(frames.signatures(), frames.predictions(), frames.energies())
+    apart, alike = (
+        row(accuracy_table(one), "total", "(compared)")
+        for one in (rows, rows.with_columns(pl.lit("gemm").alias("family")))
+    )
+    below = [
+        found["energy_predicted_j"] - found["energy_predicted_low_j"]  # type: ignore[operator]
+        for found in (row(accuracy_table(rows), "signature", name) for name in ("gemm_big", "softmax"))
+    ]
+    assert apart["energy_predicted_j"] - apart["energy_predicted_low_j"] == pytest.approx(math.hypot(*below))
+    assert alike["energy_predicted_j"] - alike["energy_predicted_low_j"] == pytest.approx(sum(below))
 
 
 def test_without_a_log_times_are_compared_and_energy_is_predicted_only() -> None:

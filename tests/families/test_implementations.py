@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from tracetool.core.operators import OperatorColumns
@@ -18,9 +19,11 @@ from tracetool.families.pieces import duration_s
 from tracetool.families.pricing import laws
 from tracetool.hardware.load import load_gpu
 from tracetool.model.candidates import candidates, other_version
-from tracetool.model.implementations import members
+from tracetool.model.implementations import in_other_library, members
 from tracetool.model.mixtures import member_pieces
+from tracetool.model.predict import predict_rows
 from tracetool.model.timing import time_rows
+from tracetool.replay.operator_tables import read_table
 
 FAMILIES = Path(__file__).resolve().parents[2] / "tracetool" / "families"
 REFERENCES = tomllib.loads((FAMILIES.parent / "hardware" / "references.toml").read_text("utf-8"))
@@ -319,3 +322,22 @@ def test_attention_of_torch_has_no_cache_to_write() -> None:
 def test_a_library_knows_its_kernels_by_part_of_their_name(law: str, called: str, names: list[str]) -> None:
     """Another library's kernel of exactly that name is none of its own."""
     assert [one.name for one in candidates(law, "hopper", "vllm 0.24.0", called)] == names
+
+
+def test_a_library_nobody_measured_widens_bounds_by_what_it_adds_not_by_a_power_of_them() -> None:
+    narrow, wide = np.array([-0.1, 0.1]), np.array([-1.5, 1.5])
+    assert in_other_library(narrow, 5.0) == pytest.approx(5.0 * narrow)
+    assert in_other_library(narrow, 1.0) == pytest.approx(narrow)
+    assert 1.0 < np.abs(in_other_library(wide, 5.0) / wide).max() < 2.0
+
+
+@pytest.mark.parametrize("gpu", ["a100-sxm", "l40s", "b200-sxm"])
+def test_no_bound_of_attention_under_an_unknown_library_is_beyond_a_factor_of_thirty(gpu: str) -> None:
+    frame = pl.DataFrame(
+        {"op": ["attention"], "dtype": ["bf16"], "phase": ["prefill"], "batch": [1], "q_len": [4352],
+         "kv_len": [4352], "heads": [24], "kv_heads": [24], "head_dim": [128], "causal": [False],
+         "stack": ["diffusers"]}
+    )  # fmt: skip
+    made = predict_rows(read_table(frame).rows, load_gpu(gpu), np.array([load_gpu(gpu).clock_max_mhz]))
+    assert made.timing.high.max() < 30.0
+    assert made.timing.low.min() > 1.0 / 30.0

@@ -109,6 +109,15 @@ def test_power_is_energy_per_token_times_rate_and_requests_are_those_asked_for(
     assert mode == "serve" or figures["tokens_per_s"] == pytest.approx(requests / wait_ms * 1e3)
 
 
+@pytest.mark.parametrize("gpu", ["h100-sxm", "mi300x"])
+def test_ends_of_a_rate_are_requests_over_the_ends_of_the_time(gpu: str) -> None:
+    (outcome,) = forecast_cases([{"model": CONFIG, "gpu": gpu, "mode": "decode", "bs": 8}])
+    assert outcome.forecast is not None
+    time, rate = (outcome.forecast.figures[name] for name in ("itl_ms", "tokens_per_s"))
+    assert rate.low == pytest.approx(8e3 / time.high)
+    assert rate.high == pytest.approx(8e3 / time.low)
+
+
 def test_stages_without_a_request_draw_idle_power() -> None:
     case = {"model": CONFIG, "gpu": "h100-sxm", "mode": "decode", "isl": 512, "osl": 64, "pp": 4}
     one, four = (figures_of({**case, "bs": n})["power_w"] for n in (1, 4))

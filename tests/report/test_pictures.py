@@ -214,3 +214,11 @@ def test_a_run_without_activity_has_no_timeline() -> None:
     kernels = pl.DataFrame(schema={"start_ns": pl.Int64, "duration_ns": pl.Int64, "device": pl.Int32,
                                    "stream": pl.Int64, "signature": pl.Int64})  # fmt: skip
     assert pack_timeline(kernels, pl.DataFrame(), {}) is None
+
+
+def test_letters_of_pictures_stay_readable_on_a_telephone() -> None:
+    style = files("tracetool.report").joinpath("templates/run.css").read_text("utf-8")
+    narrow = style.partition("@media (max-width: 40rem) {")[2].partition("\n}")[0]
+    (least_rem,) = re.findall(r"\.picture > svg[^{]*\{ min-width: (\d+)rem", narrow)
+    # pictures are drawn 960 wide with letters of 12 or more
+    assert float(least_rem) * 16 / 960 * 12 >= 9

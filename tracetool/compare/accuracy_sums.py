@@ -9,6 +9,7 @@ import polars as pl
 from tracetool.core.interval import ENDS
 from tracetool.families.names import UNKNOWN
 from tracetool.measure.signature_sums import SignatureSums
+from tracetool.replay.budget import TIME_COMMON
 
 #: Name of the row over everything that was compared.
 COMPARED: Final = "(compared)"
@@ -93,20 +94,25 @@ def sum_rows(
     ``compared_pct`` is the share of the measured time of all kernels of the row that this is. What
     collectives waited for other ranks (``waiting_ms``) is in ``time_ms`` and in no error; the energy of
     those that waited is not compared.
-    Ends of predicted intervals are added, not combined in squares: errors of kernels of one family share
-    their coefficients, so squares would claim too much. Measured ones are those of the sum: what errors
-    classes share through the log adds up, what cancels between classes it does not separate does cancel.
+    Predicted intervals are those of sums everywhere (:func:`tracetool.replay.budget.family_spread`): energies
+    of one family share their coefficients and err together, times in part, and families err apart. Measured
+    ones are those of the sum: what errors classes share through the log adds up, what cancels between classes
+    it does not separate does cancel.
     """
     timed = pl.col("compared")
     metered = timed & pl.col("energy_j").is_not_null() & ~_waited()
     with_energy = pl.when(metered.any()).then(metered).otherwise(timed)
+    rows = rows.with_columns(
+        *_variances("time_predicted", "ms", timed, TIME_COMMON, by),
+        *_variances("energy_predicted", "j", _judged(timed, metered, by), 1.0, by),
+    )
     sums = [
         pl.col("launches").filter(timed).sum(),
         pl.col("time_ms").filter(timed).sum(),
         pl.col("waiting_ms").filter(timed & pl.col("waiting_ms").is_not_null()).sum(),
-        *(pl.col(f"time_predicted{end}_ms").filter(timed).sum() for end in ENDS),
+        *_predicted_sums("time_predicted", "ms", timed),
         *(pl.when(metered.any()).then(pl.col(f"energy{e}_j").filter(metered).sum()) for e in ENDS),
-        *(pl.col(f"energy_predicted{end}_j").filter(with_energy).sum() for end in ENDS),
+        *_predicted_sums("energy_predicted", "j", with_energy),
         pl.col("time_ms").filter(metered).sum().alias("metered_ms"),
         pl.col("time_predicted_ms").filter(with_energy).sum().alias("judged_predicted_ms"),
         pl.col("all_ms").sum(),
@@ -136,6 +142,40 @@ def sum_rows(
         ),
     )
     return worst_first(sums_by_row.with_columns(*errors(), agrees()))
+
+
+def _judged(timed: pl.Expr, metered: pl.Expr, by: str | None) -> pl.Expr:
+    """Return which rows energies are summed over: those measured, or where a group has none all compared."""
+    any_metered = metered.any().over(by) if by else metered.any()
+    return pl.when(any_metered).then(metered).otherwise(timed)
+
+
+def _variances(name: str, unit: str, chosen: pl.Expr, common: float, by: str | None) -> list[pl.Expr]:
+    r"""Return what each row adds to the squared half-widths of its group's predicted sum, below and above.
+
+    .. math:: s^2 = \sum_f \Bigl( c \bigl(\sum_i h_i\bigr)^2 + (1 - c) \sum_i h_i^2 \Bigr)
+        = \sum_i \Bigl( c\,h_i \sum_{j \in f(i)} h_j + (1 - c)\,h_i^2 \Bigr)
+    """
+    group = [pl.col("family").fill_null(UNKNOWN), *([pl.col(by)] if by else [])]
+    added = []
+    for end in ENDS[1:]:
+        half = (pl.col(f"{name}{end}_{unit}") - pl.col(f"{name}_{unit}")).abs()
+        half = pl.when(chosen).then(half).otherwise(0.0).fill_null(0.0)
+        variance = common * half * half.sum().over(group) + (1.0 - common) * half**2
+        added.append(variance.alias(f"{name}{end}_variance"))
+    return added
+
+
+def _predicted_sums(name: str, unit: str, chosen: pl.Expr) -> list[pl.Expr]:
+    """Return a predicted sum of the chosen rows of a group and the ends of its 90 % interval."""
+    total = pl.col(f"{name}_{unit}").filter(chosen).sum()
+    below, above = (pl.col(f"{name}{end}_variance").sum().sqrt() for end in ENDS[1:])
+    low, high = ENDS[1:]
+    return [
+        total,
+        (total - below).clip(lower_bound=0.0).alias(f"{name}{low}_{unit}"),
+        (total + above).alias(f"{name}{high}_{unit}"),
+    ]
 
 
 def _with_joint_ends(

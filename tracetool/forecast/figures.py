@@ -95,8 +95,9 @@ class Widths:
         return Figure.of(value, *self.time)
 
     def rated(self, value: float) -> Figure:
-        """Return a figure that falls with the time."""
-        return Figure.of(value, self.time[1], self.time[0])
+        """Return a figure that is something over the time: its ends are those over the time's ends."""
+        time = Figure.of(1.0, *self.time)
+        return Figure(value, value / time.high, value / time.low)
 
     def powered(self, value: float, most: float) -> Figure:
         """Return a power, no end of it above ``most``. [W]"""

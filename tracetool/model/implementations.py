@@ -37,6 +37,9 @@ _TOWARDS_CENTER = prior_number("implementations.towards_center")
 #: The same of laws where leaving out GPUs told another. [1]
 _TOWARDS_CENTER_OF = prior_table("implementations.towards_center_of")
 
+#: What a library nobody measured adds to the ln of the bounds at most. [1]
+_MOST_OF_LIBRARY = prior_number("implementations.other_library_most")
+
 
 @dataclass(frozen=True)
 class Priced:
@@ -98,9 +101,21 @@ def _priced(
         known = is_known(law.name, stack)
         pieces, low, high = member_pieces(law, part, gpu, every, first, one_ran=known)
         if not known and (bands := transfer_bands(law.name)):
-            low, high = low * bands.other_library, high * bands.other_library
+            low, high = (in_other_library(side, bands.other_library) for side in (low, high))
         parts.append(Priced(places, pieces, low, high, basis))
     return parts
+
+
+def in_other_library(bound: Floats, factor: float) -> Floats:
+    r"""Return the ln of one side's bounds of rows that a library nobody measured ran.
+
+    The factor was told where implementations were measured on the very GPU and lie close together. Where
+    bounds are wide already, as on a GPU nobody measured, another library adds what it adds there at most:
+
+    .. math:: b' = \operatorname{sgn}(b) \sqrt{b^2 + \min((f^2 - 1) b^2, m^2)}
+    """
+    more = np.minimum(np.sqrt(max(factor * factor - 1.0, 0.0)) * np.abs(bound), _MOST_OF_LIBRARY)
+    return np.asarray(np.copysign(np.hypot(bound, more), bound), np.float64)
 
 
 def own_member(law: Law, gpu: Gpu, calibration: TimeCalibration, weight: float) -> Member:
