@@ -26,7 +26,8 @@ ASKED_FOR = ("python3", "python3-venv", "git", "make", "ca-certificates")
 CERTIFICATES = "etc/ssl/certs/ca-certificates.crt"
 #: Mounts of a namespace of its own: they end with the command, whatever becomes of it.
 _ENTER = (
-    'mount --bind /dev "$0/dev" && mount -t tmpfs tmpfs "$0/dev/shm" && mount -t proc proc "$0/proc"'
+    'mount --bind /dev "$0/dev" && mount -t tmpfs tmpfs "$0/dev/shm" && mount --bind /dev/pts "$0/dev/pts"'
+    ' && mount -t proc proc "$0/proc"'
     ' && exec chroot "$0" /usr/bin/env -i PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin HOME=/root'
     f' LANG=C.UTF-8 SSL_CERT_FILE=/{CERTIFICATES} PIP_CERT=/{CERTIFICATES} PYTEST_ADDOPTS="$2" bash -eo pipefail -c "$1"'
 )

@@ -42,6 +42,8 @@ def words() -> list[tuple[re.Pattern[str], str]]:
 
 
 WORDS = words()
+#: Tokens of text; from Python 3.12 on a formatted string is several, its text apart from its expressions.
+STRINGS = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
 #: Any of them: most lines hold none, and one search says so.
 ANY_WORD = re.compile("|".join(f"(?:{pattern.pattern})" for pattern, _ in WORDS), re.IGNORECASE)
 
@@ -53,7 +55,7 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
         yield from enumerate(text.splitlines(), 1)
         return
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT or (token.type == tokenize.STRING and " " in token.string):
+        if token.type == tokenize.COMMENT or (token.type in STRINGS and " " in token.string):
             plain = re.sub(r"\{[^{}]*\}", "{}", token.string) if token.string[:1] in "fF" else token.string
             plain = re.sub(r"(?m)^\s*(>>>|\.\.\.) .*$|``[^`\n]*``|:\w+:`[^`]*`", "", plain)
             for number, line in enumerate(plain.split("\n"), token.start[0]):

@@ -72,7 +72,7 @@ def _trace(
 def test_a_trace_of_the_forecast_itself_matches_whole(parts: tuple[Part, ...], steps: float) -> None:
     compared = _trace(parts, steps)
     assert compared.steps == pytest.approx(steps)
-    others = compared.frame.filter(pl.col("family") != "other")  # sorts have no law, and no sizes of one
+    others = compared.frame.filter(pl.col("family") != "sort")  # sorts have no law, and no sizes of one
     assert set(others["match"]) == {"sizes"}
     assert compared.frame["ratio"].to_list() == pytest.approx([1.0] * compared.frame.height)
     whole = sum(part.time_s for part in parts if part.name != IDLE) * 1e6

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import polars as pl
@@ -63,7 +64,7 @@ def test_marks_in_an_export_group_its_kernels(tmp_path: Path) -> None:
         [1_380_000, 1_399_000, 59, "decoder.layers.1.mlp", None, who],
     ]
     path = write_tables(tmp_path / "t.sqlite", {**tables, "NVTX_EVENTS": (columns, rows)})
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         assert db.execute("select count(*) from NVTX_EVENTS").fetchone()[0] == len(rows)
     run = tt.ingest(path, out=tmp_path / "run.tracetool")
     groups = tt.energy_by(run, ["module"]).groups

@@ -8,6 +8,7 @@ import math
 import random
 import sqlite3
 import struct
+from contextlib import closing
 from pathlib import Path
 
 from tests.sources.makers import (
@@ -183,7 +184,7 @@ POLLS, POLL_NS = 12, 100_000_003
 def rocpd_with_counters(folder: Path, *, views: bool = False) -> Path:
     """Return a database of two processes, each with a GPU that was polled and counters of its dispatches."""
     path = rocpd(folder, views=views)
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         for p, guid in enumerate(("0a-1", "0b-2")):
             end = guid.replace("-", "_")
             db.execute(

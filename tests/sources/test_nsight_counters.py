@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sqlite3
 from collections import defaultdict
+from contextlib import closing
 from pathlib import Path
 
 import polars as pl
@@ -34,7 +35,7 @@ from tracetool.tables.run import Run
 def _power_by_sql(path: Path) -> dict[str, list[tuple[int, float, float]]]:
     """Read power and temperature with SQL and arithmetic alone, by the id in the scope's path."""
     by_gpu: dict[str, list[tuple[int, float, float]]] = {}
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         groups = db.execute(
             "SELECT G.domainId, G.counterGroupId, S.path FROM NVTX_COUNTER_GROUPS G JOIN NVTX_SCOPES S"
             " ON S.domainId = G.domainId AND S.scopeId = G.scopeId WHERE S.path LIKE 'GPUs/%'"
@@ -174,7 +175,7 @@ def test_a_power_limit_or_another_part_is_no_power_of_the_gpu(tmp_path: Path) ->
 def test_hardware_metrics_are_clocks_and_shares_exactly(tmp_path: Path) -> None:
     path = write_tables(tmp_path / "run.sqlite", nsys_tables() | metric_tables())
     truth: dict[int, dict[str, int]] = defaultdict(dict)
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         for time, number, value in db.execute("SELECT timestamp, metricId, value FROM GPU_METRICS"):
             truth[EPOCH_NS + time][METRICS[number]] = value
     sampled = Run.open(ingest([path], out=tmp_path / "out")).telemetry
@@ -284,7 +285,7 @@ def test_a_real_export_in_any_order_gives_the_same_run(name: str, data: Path, tm
 
 def test_samples_behind_a_view_are_refused(tmp_path: Path) -> None:
     path = with_counters(tmp_path)
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         db.execute("ALTER TABLE NVTX_COUNTER_SAMPLES_3_100 RENAME TO kept")
         db.execute("CREATE VIEW NVTX_COUNTER_SAMPLES_3_100 AS SELECT * FROM kept")
     with pytest.raises(BadInput, match="NVTX_COUNTER_SAMPLES_3_100 is a view") as error:

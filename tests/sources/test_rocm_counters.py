@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import polars as pl
@@ -32,7 +33,7 @@ from tracetool.tables.run import Run
 def _polled_by_sql(path: Path) -> dict[int, list[tuple[int, float, float, float]]]:
     """Return time, power, temperature and load by agent, by SQL alone."""
     polled = {}
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         for end in ("0a_1", "0b_2"):
             value = "max(CASE WHEN P.name = '{}' THEN E.value END)"
             columns = ", ".join(value.format(n) for n in ("device_power", "device_temp", "device_busy_gfx"))
@@ -74,7 +75,7 @@ def test_counters_that_are_not_read_are_named_with_their_counts(tmp_path: Path) 
 @pytest.mark.parametrize("name", ["rocpd_counter_0a_1", "rocpd_pmc_sample_0a_1", "rocpd_power_sensor_0a_1"])
 def test_a_table_of_counters_nobody_knows_is_named_with_its_count(name: str, tmp_path: Path) -> None:
     path = rocpd_with_counters(tmp_path)
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         db.execute(f"CREATE TABLE {name} (id INTEGER PRIMARY KEY, timestamp INTEGER, value REAL)")
         db.executemany(f"INSERT INTO {name} VALUES (?, ?, 1.0)", [(i, i) for i in range(19)])
     db.close()
@@ -87,7 +88,7 @@ def test_samples_whose_times_are_kept_apart_are_joined(tmp_path: Path) -> None:
     path = rocpd_with_counters(tmp_path)
     apart = tmp_path / "apart.db"
     apart.write_bytes(path.read_bytes())
-    with sqlite3.connect(apart) as db:
+    with closing(sqlite3.connect(apart)) as db, db:
         for end in ("0a_1", "0b_2"):
             db.executescript(
                 f"""
@@ -164,7 +165,7 @@ def test_a_cut_trace_with_counters_is_refused_in_one_line(share: float, tmp_path
 
 def test_a_database_whose_samples_are_a_view_is_refused(tmp_path: Path) -> None:
     path = rocpd_with_counters(tmp_path)
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         db.execute("ALTER TABLE rocpd_sample_0a_1 RENAME TO kept")
         db.execute("CREATE VIEW rocpd_sample_0a_1 AS SELECT * FROM kept")
     db.close()
@@ -190,7 +191,7 @@ def test_counters_of_rocprofv3_are_named_with_their_count(tmp_path: Path) -> Non
 
 def test_monitors_of_rpd_that_are_no_clock_are_named(tmp_path: Path) -> None:
     path = rpd(tmp_path)
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         db.execute("INSERT INTO rocpd_monitor VALUES (9, 'gpu', 0, 'power', 1, 2, '200')")
     db.close()
     warnings = Run.open(ingest([path], out=tmp_path / "out")).info["warnings"]

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import polars as pl
@@ -30,7 +31,7 @@ def test_calls_markers_and_copies_come_from_the_tables(views: bool, tmp_path: Pa
 
 def test_a_view_in_place_of_the_dispatches_changes_nothing(tmp_path: Path) -> None:
     path = rocpd(tmp_path)
-    with sqlite3.connect(path) as made:
+    with closing(sqlite3.connect(path)) as made, made:
         made.execute("DROP VIEW kernels")
         made.execute("CREATE VIEW kernels AS SELECT 'planted' AS name, 1 AS start, 2 AS end")
     made.close()
@@ -40,7 +41,7 @@ def test_a_view_in_place_of_the_dispatches_changes_nothing(tmp_path: Path) -> No
 
 def test_times_and_places_kept_apart_are_joined(tmp_path: Path) -> None:
     path = tmp_path / "4_results.db"
-    with sqlite3.connect(path) as made:
+    with closing(sqlite3.connect(path)) as made, made:
         made.executescript(
             """
             CREATE TABLE rocpd_metadata_a (id, tag, value);

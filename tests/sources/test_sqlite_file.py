@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import polars as pl
@@ -86,7 +87,7 @@ def test_columns_hold_what_sqlite_says(
 
 def test_clean_numbers_are_read_as_they_are_and_narrow(tmp_path: Path) -> None:
     path = tmp_path / "t.sqlite"
-    with sqlite3.connect(path) as made:
+    with closing(sqlite3.connect(path)) as made, made:
         made.execute("CREATE TABLE t (a INTEGER, b, f REAL)")
         made.executemany("INSERT INTO t VALUES (?, ?, ?)", [(i, 1 << i % 60, i / 2) for i in range(1, 500)])
     made.close()
@@ -103,7 +104,7 @@ def test_clean_numbers_are_read_as_they_are_and_narrow(tmp_path: Path) -> None:
 def test_a_table_without_row_numbers_is_read_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_file, "FAST_ROWS", 0)
     path = tmp_path / "t.sqlite"
-    with sqlite3.connect(path) as made:
+    with closing(sqlite3.connect(path)) as made, made:
         made.execute("CREATE TABLE t (a INTEGER PRIMARY KEY) WITHOUT ROWID")
         made.execute("INSERT INTO t VALUES (3), (5)")
     made.close()
@@ -116,7 +117,7 @@ def test_no_file_is_made_and_none_is_changed(tmp_path: Path) -> None:
     path = tmp_path / "not there?%20.sqlite"
     assert read_table(path, "t", {"a": ("a", pl.Int64())}, 1, 9) is None
     assert not list(tmp_path.iterdir())
-    with sqlite3.connect(path) as made:
+    with closing(sqlite3.connect(path)) as made, made:
         made.execute("PRAGMA journal_mode = WAL")  # what others open of it grows files beside it
         made.execute("CREATE TABLE t (a INTEGER)")
         made.execute("INSERT INTO t VALUES (3), (5)")
@@ -203,7 +204,7 @@ def test_a_big_table_and_some_of_its_rows(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_text_that_is_no_utf8_becomes_replacement_characters(tmp_path: Path) -> None:
     path = tmp_path / "t.sqlite"
-    with sqlite3.connect(path) as made:
+    with closing(sqlite3.connect(path)) as made, made:
         made.execute("CREATE TABLE t (name TEXT)")
         made.executemany(
             "INSERT INTO t VALUES (CAST(? AS TEXT))", [(b"ab\xff",), (b"\xc3",), (b"\xa9!",), (b"ok",)]
