@@ -21,6 +21,7 @@ from tests.sources.makers import (
     rocpd,
     rocprof_json,
     rocprofv3_csv,
+    rocprofv3_json,
     write_tables,
 )
 from tracetool.api.ingest import ingest
@@ -89,6 +90,16 @@ def test_a_gpu_of_more_multiprocessors_than_can_be_is_said(tmp_path: Path, value
     (tmp_path / "t.json").write_text(json.dumps(document))
     run = Run.open(ingest([tmp_path / "t.json"], out=tmp_path / "run2"))
     assert run.devices["sm_count"].to_list() == [None]
+
+
+def test_a_gpu_of_more_units_than_an_integer_holds_is_said(tmp_path: Path) -> None:
+    path = rocprofv3_json(tmp_path)
+    stated = path.read_text()
+    assert '"cu_count": 304' in stated
+    path.write_text(stated.replace('"cu_count": 304', f'"cu_count": {10**25}'))
+    run = Run.open(ingest([path], out=tmp_path / "run"))
+    assert run.devices["sm_count"].to_list() == [None]
+    assert any("sm_count" in w and "left out" in w for w in run.info["warnings"])
 
 
 def test_a_kernel_named_by_a_number_no_integer_holds_is_kept(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ _PROPERTIES = {"sm_count": (1, 1 << 16), "clock_max_mhz": (1.0, 1e4), "memory_by
 
 
 def device_rows(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    """Return what a trace says of its GPUs as a table; a value of another type is null.
+    """Return what a trace says of its GPUs as a table; a value of another type or beyond 64 bits is null.
 
     Parameters
     ----------
@@ -29,7 +29,14 @@ def device_rows(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
         ``device`` and some of :data:`DEVICE_COLUMNS`, as another program wrote them.
     """
     schema = {**_SCHEMA, "sm_count": _I}
-    return pl.DataFrame([{c: r.get(c) for c in schema} for r in rows], schema=schema, strict=False)
+    return pl.DataFrame([{c: _held(r.get(c), c) for c in schema} for r in rows], schema=schema, strict=False)
+
+
+def _held(value: Any, column: str) -> Any:
+    """Return a value as 64 bits hold it; a property beyond them stays one that no GPU has, to be said."""
+    if not isinstance(value, int) or -(2**63) <= value < 2**63:
+        return value
+    return 2**63 - 1 if column in _PROPERTIES and value > 0 else None
 
 
 def check_devices(devices: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
