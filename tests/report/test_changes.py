@@ -63,6 +63,13 @@ def test_a_run_of_higher_power_is_a_regression_and_the_first_line_says_so(tmp_pa
     assert "smallest change this comparison could find" in made
 
 
+def test_no_row_is_judged_between_two_gpus() -> None:
+    judged, apart = compare(1.2), compare(1.2, gpu="h100-sxm")
+    assert set(judged.table["verdict"].drop_nulls()) == {"regressed"}
+    assert apart.verdict == "inconclusive"
+    assert set(apart.table["verdict"].drop_nulls()) == {"inconclusive"}
+
+
 def test_nothing_changed_fails_nothing() -> None:
     found = compare(1.0, "energy=3%", "*:energy=5%")
     assert (found.verdict, found.failed) == ("unchanged", False)

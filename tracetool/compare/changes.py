@@ -73,7 +73,8 @@ def compare_sides(
     model = 0.0 if request.basis == "measured" else model_error_j(pairs)
     figures = {"base": run_figures(base), "head": run_figures(head)}
     limit = next((t.limit for t in request.thresholds if t.metric == "energy" and not t.scope), DEFAULT_LIMIT)
-    table = change_table(parts, pairs, (base, head), Criteria(request.basis, request.spread("energy"), limit))
+    criteria = Criteria(request.basis, request.spread("energy"), limit, comparable=not differing)
+    table = change_table(parts, pairs, (base, head), criteria)
     metrics = _metrics(figures, (base, head), model, request, bool(differing))
     metrics += _scoped((base, head), pairs, request, bool(differing))
     verdict, reasons = overall(metrics, differing)

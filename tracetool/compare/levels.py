@@ -224,14 +224,13 @@ def _with_verdicts(rows: pl.DataFrame, figures: list[dict[str, Floats]], criteri
     heavy = np.any([m >= LEAST_SHARE * m.sum() for m in means], axis=0)
     effects = with_joint_intervals(effects_of(base, head, criteria, error), figures_together(heavy))
     on_both_sides = np.isfinite(effects.change)
+    verdicts = judge(effects, criteria.limit) if criteria.comparable else ["inconclusive"] * rows.height
     table = rows.with_columns(
         pl.Series("energy_change_pct", 100.0 * effects.change).fill_nan(None),
         pl.Series("energy_change_low_pct", 100.0 * effects.low).fill_nan(None),
         pl.Series("energy_change_high_pct", 100.0 * effects.high).fill_nan(None),
         pl.Series("p_value", chances(effects)).fill_nan(None),
-        pl.Series("verdict", judge(effects, criteria.limit), dtype=pl.String).set(
-            pl.Series(~on_both_sides), None
-        ),
+        pl.Series("verdict", verdicts, dtype=pl.String).set(pl.Series(~on_both_sides), None),
     )
     size = (pl.col("energy_head_j") - pl.col("energy_base_j")).abs()
     return table.sort(size, descending=True, maintain_order=True).drop("error_j", strict=False)

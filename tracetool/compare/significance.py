@@ -36,6 +36,7 @@ class Criteria:
     spread: Spread = PRIOR
     limit: float = 0.02
     within: Floats | None = None  # (k,) relative variance the steps of a run leave in its mean
+    comparable: bool = True  # whether both sides ran on the same GPU, clocks and cap: no verdict without
 
 
 @dataclass(frozen=True)
