@@ -131,6 +131,11 @@ class Metadata(msgspec.Struct):
 
     pid: int = 0
 
+    def __post_init__(self) -> None:
+        """Take a number that no system gives a process, beyond 64 bits, as none."""
+        if not 0 <= self.pid < 2**63:
+            self.pid = 0
+
 
 class Callbacks(msgspec.Struct):
     """Records that are counted, not read."""
