@@ -131,6 +131,42 @@ def test_products_that_a_host_issues_one_by_one_wait_for_it() -> None:
     assert all(one.coefficients.get("floor_us", 0.0) < 20.0 for one in other)
 
 
+def test_experts_whose_library_times_no_tiles_run_the_first_of_the_list() -> None:
+    """vLLM's loop times no tile of FlashInfer's CUTLASS experts, TensorRT-LLM's times all."""
+    name = "vllm_modeloptfp8moe_flashinfer_cutlass_flashinferexperts"
+    for law in (laws()["moe"], laws()["moe_fp8"]):
+        every = tuple(one for one in implementations(law.name) if one.stack != "vllm")
+        untimed = members(law, H100, "vllm 0.24.0", name, every)
+        assert {one.coefficients["tile_table"] for one in untimed} == {2.0}
+        assert {one.coefficients["l2_efficiency"] for one in untimed} == {1.0}
+        timed = members(law, load_gpu("b200-sxm"), "vllm 0.24.0", name, every)
+        assert 2.0 not in {one.coefficients.get("tile_table", 0.0) for one in timed}
+        others = tuple(one for one in implementations(law.name) if one.stack != "trtllm")
+        for one in members(law, H100, "trtllm 1.3.0rc20", "moe_torch_flow_cutlass", others):
+            assert one.coefficients["tile_table"] == 0.0
+            assert one.coefficients["remote_passes"] == one.coefficients["remote_products"] == 0.001
+    # scales by blocks have no tiles to time
+    law = laws()["moe_fp8_block"]
+    every = tuple(one for one in implementations(law.name) if one.stack != "vllm")
+    blocks = members(law, H100, "vllm 0.24.0", name, every)
+    assert 2.0 not in {one.coefficients.get("tile_table", 0.0) for one in blocks}
+
+
+def test_the_first_tile_computes_128_tokens_for_one_and_reads_them_for_16_columns() -> None:
+    """As slow with one token as with 128, and slower than the fastest tile by the padding it computes."""
+    law = laws()["moe"]
+    columns = {
+        "tokens": np.array([1.0, 128.0, 4096.0]), "top_k": np.ones(3), "experts": np.ones(3),
+        "hidden": np.full(3, 4096.0), "intermediate": np.full(3, 4096.0),
+    }  # fmt: skip
+    rows = OperatorColumns(np.full(3, "moe", dtype=object), columns)
+    fastest, first = (
+        law.pieces(rows, H100, {"tile_table": way, "l2_efficiency": 1.0}).core_cycles for way in (0.0, 2.0)
+    )
+    assert first[0] == pytest.approx(first[1], rel=0.05)
+    assert (first > 1.5 * fastest).all()
+
+
 def test_a_limit_that_memory_may_have_hidden_keeps_step_with_a_faster_one() -> None:
     """An H200 brings an SM 18 bytes a clock, an H100 13: what drew 12 may draw 17, what drew 6 may not."""
     law, h100, h200 = laws()["moe"], load_gpu("h100-sxm"), load_gpu("h200-sxm")

@@ -66,7 +66,7 @@ def candidates(
         if shortened and not named:
             return _nearest(shortened, law, architecture)
         pool = anywhere if _TOWARDS_CENTER_OF.get(law, 0.0) >= 1.0 else every
-        if of_library and not named and (project := _of_project(pool, library, called)):
+        if not named and (project := _of_project(pool, library, called)):
             return _nearest(project, law, architecture)
         made_elsewhere = _made_elsewhere(every, library, called)
         for pool in (of_library, made_elsewhere, every):

@@ -65,11 +65,11 @@ def in_library(
 
 
 def host_of(law: Law, library: str, called: str, architecture: str) -> Mapping[str, tuple[float, float]]:
-    """Return what source tells of a library's host code: of all, then of an architecture, then of a name."""
+    """Return what source tells of a library's host code: of all, then of an architecture, a name, or both."""
     host = dict(law.library_host.get(library, {}))
     for key, told in law.library_host.items():
-        of, _, which = key.partition("/")
-        if of == library and which and (which == architecture or which in called):
+        of, *which = key.split("/")
+        if of == library and which and all(one == architecture or one in called for one in which):
             host |= told
     return host
 

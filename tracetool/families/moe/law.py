@@ -31,6 +31,14 @@ TILES = (
 #: Tiles (tokens, columns) of a library without a measured table: with no more tokens than experts, and with
 #: more. [elements] By the libraries' sources (vllm, sglang: get_default_config).
 TABLE = ((16.0, 32.0), (64.0, 64.0))
+#: Tile (tokens, columns) of CUTLASS experts on Hopper that nobody timed: the first of the list. [elements] By
+#: NVIDIA/TensorRT-LLM, ``get_candidate_tiles_sm90`` and, in FlashInfer too, ``mAllProfiles.front()``.
+FIRST = ((128.0, 16.0),)
+#: Ways to choose a tile: the fastest, by a table, or the first listed. [1]
+FASTEST, BY_TABLE, UNTIMED = 0.0, 1.0, 2.0
+#: Share of pairs that are left out: the least that law.toml allows. [1]
+NO_PAIRS = 0.001
+_TILES_OF = {FASTEST: TILES, BY_TABLE: TABLE, UNTIMED: FIRST}
 #: Share of L2 that weights read again and again keep to themselves. [1] A prior.
 RESIDENT_SHARE = 0.7
 
@@ -88,10 +96,10 @@ def _layers(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     serial, core, chosen = (np.zeros(n) for _ in range(3))
     few = e.tokens <= e.local
     moved, tiles = _moved(e, gpu, c), {tile: _tiles(e, c, tile) for tile in {tile for tile, _ in TILES}}
-    for tile, wide in TABLE if c["tile_table"] > 0.0 else TILES:
+    for tile, wide in _TILES_OF[c["tile_table"]]:
         a, b = _products(e, gpu, c, rate, tiles[tile], tile, wide, moved)
         time = a + b
-        if c["tile_table"] > 0.0:
+        if c["tile_table"] == BY_TABLE:
             time = np.where(few == (tile == TABLE[0][0]), 0.0, np.inf)
         faster = time < best
         best = np.where(faster, time, best)
@@ -121,12 +129,25 @@ def _parts(rows: OperatorColumns, gpu: Gpu, c: Coefficients) -> Pieces:
     return GEMM.pieces(rows, gpu, {})  # one grouped product of a run, known by m, n, k
 
 
+#: TensorRT-LLM times its tiles and takes the fastest; its CUTLASS experts neither compute pairs with an
+#: expert on another GPU nor pass over them (NVIDIA/TensorRT-LLM,
+#: cpp/tensorrt_llm/kernels/cutlass_kernels/moe_gemm, ``fusedBuildExpertMapsSortFirstToken``).
+_TIMED = {"tile_table": (0.0, FASTEST), "remote_passes": (0.0, NO_PAIRS), "remote_products": (0.0, NO_PAIRS)}
+#: The first tile runs in clusters of one block, which fill shared memory at the peak of L2 at most.
+_UNTIMED = {"tile_table": (0.0, UNTIMED), "l2_efficiency": (0.0, 1.0)}
+_TIMED_HOST: dict[str, dict[str, tuple[float, float]]] = {"vllm": {}, "sglang": {}, "trtllm": _TIMED}
+#: Whose loops or servers time no tiles: tracetool/model/projects.toml. Scales by blocks have none to time.
+_TILED_HOST = {
+    **_TIMED_HOST,
+    "vllm/flashinfer_cutlass/hopper": _UNTIMED,
+    "sglang/flashinfer_cutlass/hopper": _UNTIMED,
+}
 #: Kernels that keep few bytes in flight, and those without a measured table of tiles.
 #: [units of law.toml] A prior, which a fit starts from.
 _HABITS = ({"sm_bytes_clk": 6.0}, {"tile_table": 1.0})
 
 _PRIORS = read_coefficients(__package__)["moe"]
-MOE = Law("moe", _parts, _PRIORS, spread=(-0.8, 0.8), habits=_HABITS, by_row=True)
+MOE = Law("moe", _parts, _PRIORS, spread=(-0.8, 0.8), habits=_HABITS, library_host=_TILED_HOST, by_row=True)
 #: Formats libraries have kernels of their own for, by law. Where none is calibrated, all are priced as one.
 FORMATS = {
     "moe_fp8": ("fp8", "int8", "sq"),
@@ -134,7 +155,15 @@ FORMATS = {
     "moe_fp4": ("nvfp4", "mxfp4", "w4a8_mxfp4_mxfp8"),
     "moe_weight_only": ("int4_wo", "int8_wo", "w4a16_mxfp4"),
 }
-LAWS = (MOE, *(replace(MOE, name=name, parent=MOE.name) for name in FORMATS))
+#: Formats whose kernels come in tiles to time.
+_TILED = {"moe", "moe_fp8"}
+LAWS = (
+    MOE,
+    *(
+        replace(MOE, name=name, parent=MOE.name, library_host=_TILED_HOST if name in _TILED else _TIMED_HOST)
+        for name in FORMATS
+    ),
+)
 
 LAW_NAMES = tuple(law.name for law in LAWS)
 
