@@ -127,6 +127,11 @@ def test_energy_is_that_of_the_runs(fleet: Path) -> None:
         frame = tt.fleet_ask("energy", fleet, by=by).frame
         assert frame["energy_j"].sum() == pytest.approx(whole, rel=1e-9)
         assert frame["share"].sum() == pytest.approx(1.0)
+    for row in tt.fleet_ask("energy", fleet, by="job").frame.to_dicts():  # a job's interval is its run's
+        run = tt.open(fleet / f"runs/job={row['name']}")
+        whole_run = tt.energy_by(run, "family").frame.row(-1, named=True)
+        for end in ("", "_low", "_high"):
+            assert row[f"energy{end}_j"] == pytest.approx(whole_run[f"energy{end}_j"], rel=1e-6)
     top = tt.fleet_ask("energy", fleet, by="kernel").frame.row(0, named=True)
     assert (top["name"], top["launches"]) == (GEMM, 90)
     nowhere = fleet.with_name("nowhere")

@@ -13,6 +13,7 @@ from tracetool.replay.energy_by import energy_by
 from tracetool.replay.predict import predict_run, rows_by
 from tracetool.replay.set_energy import RunEnergies, run_energies
 from tracetool.replay.time_budget import time_budget
+from tracetool.report.terminal.summarized import print_groups
 
 
 @pytest.fixture(scope="module")
@@ -109,3 +110,14 @@ def test_products_rates_in_a_prediction_are_those_of_roofline(trained: tt.Run) -
     for column in ("tflops", "tbps", "flop_per_byte", "roofline_share"):
         assert one.height == 1
         assert rates[column] == pytest.approx(one[column][0], rel=1e-6), column
+
+
+def test_time_without_idle_time_is_called_device_time(
+    energies: RunEnergies, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grouped = energy_by(energies.run, ["family"], energies=energies)
+    print_groups(grouped, [])
+    heading = capsys.readouterr().out.splitlines()[0]
+    assert "device time" in heading
+    run = grouped.frame.row(-1, named=True)
+    assert run["power_w"] == pytest.approx(1e3 * run["energy_j"] / (run["time_ms"] + run["idle_ms"]))

@@ -25,6 +25,8 @@ _OF_ROWS: Final = ("job", "gpu", "family", "kernel", "signature", "uuid", "rank"
 _LAUNCHES: Final = 10
 #: What makes executions on GPUs of a model equal work.
 _SAME_WORK: Final = ("gpu", "kernel", "launch")
+#: Share of its energy within which a sum over a job's kernels is the job. [1] Rounding.
+_ALL: Final = 1e-6
 #: GPUs that ran a kernel without which there is no comparison.
 _GPUS: Final = 3
 
@@ -65,7 +67,8 @@ def energy(place: Place, by: str) -> pl.DataFrame:
 
     ``energy_j`` with ``energy_low_j`` and ``energy_high_j``: errors of kernels of one job go together (one
     log, one model), those of different jobs apart, so half widths add within a job and as squares between
-    jobs; ``measured_pct`` is the share of the energy that logs tell.
+    jobs. Of a job as a whole the interval is its own: what its kernels cannot be told apart by is not in it.
+    ``measured_pct`` is the share of the energy that logs tell.
 
     Raises
     ------
@@ -92,6 +95,12 @@ def energy(place: Place, by: str) -> pl.DataFrame:
         (pl.col("time_ms") + pl.col("idle_ms")).sum().alias("time_ms"),
         pl.col("launches").sum(),
     )
+    per_job = per_job.join(_wholes(place), on="job", how="left").with_columns(
+        pl.when((pl.col("energy_j") - pl.col("whole_j")).abs() <= _ALL * pl.col("whole_j"))
+        .then(pl.min_horizontal("half_j", "whole_half_j"))
+        .otherwise("half_j")
+        .alias("half_j")
+    )
     summed = per_job.group_by(by).agg(
         pl.when(pl.col("energy_j").count() > 0).then(pl.col("energy_j").sum()).alias("energy_j"),
         (pl.col("half_j") ** 2).sum().sqrt().alias("half_j"),
@@ -116,6 +125,19 @@ def energy(place: Place, by: str) -> pl.DataFrame:
         )
         .collect()
     )
+
+
+def _wholes(place: Place) -> pl.LazyFrame:
+    """Return the energy of each job as a whole with its half width."""
+    rows = [
+        (job, e.get("energy_j"), e.get("energy_low_j"), e.get("energy_high_j"))
+        for job, e in Manifest(place, "attribute").entries().items()
+        if e["state"] == "done"
+    ]
+    schema = {"job": pl.String, "whole_j": pl.Float64, "low_j": pl.Float64, "high_j": pl.Float64}
+    frame = pl.LazyFrame(rows, schema=schema, orient="row")
+    half = 0.5 * (pl.col("high_j") - pl.col("low_j"))
+    return frame.select("job", "whole_j", half.alias("whole_half_j"))
 
 
 def outliers(place: Place) -> pl.DataFrame:

@@ -31,7 +31,7 @@ def groups(page: RunPage) -> Section | None:
         "energy_low_j",
         "energy_high_j",
         (100.0 * pl.col("share")).alias("share_pct"),
-        "time_ms",
+        pl.col("time_ms").alias("device_time_ms"),
         "idle_ms",
         "power_w",
         "launches",
